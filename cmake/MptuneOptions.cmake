@@ -1,0 +1,35 @@
+# Language, warnings, sanitizers: one INTERFACE target that every target of ours links.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(MPTUNE_CCACHE ccache)
+if(MPTUNE_CCACHE)
+  # The slackened checks let ccache serve sources that use a precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${MPTUNE_CCACHE})
+endif()
+
+find_package(Threads REQUIRED)
+add_library(mptune_options INTERFACE)
+target_compile_options(mptune_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
+target_link_libraries(mptune_options INTERFACE Threads::Threads)
+target_compile_definitions(mptune_options INTERFACE MPTUNE_VERSION="${PROJECT_VERSION}")
+if(MPTUNE_WERROR)
+  target_compile_options(mptune_options INTERFACE -Werror)
+endif()
+if(MPTUNE_SANITIZE)
+  target_compile_options(mptune_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  target_link_options(mptune_options INTERFACE -fsanitize=address,undefined)
+else()
+  target_link_options(mptune_options INTERFACE -static-libstdc++ -static-libgcc)
+endif()
+
+# Headers sit beside their sources and are included as "mptune/planner/plan.h": build/include/mptune is a link to this folder.
+file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/include")
+file(CREATE_LINK "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}/include/mptune" SYMBOLIC)
+target_include_directories(mptune_options INTERFACE "${CMAKE_BINARY_DIR}/include")

@@ -1,0 +1,113 @@
+# LibTorch out of the torch wheel: MPTUNE_TORCH_ROOT, else an installed package that fits, else a pinned one installed below the build folder.
+# No find_package(Torch): it wants nvcc and a matching toolkit, and runs a probe (pytorch#73427).
+set(MPTUNE_TORCH_PIN 2.11.0)
+set(MPTUNE_TORCH_LEAST 2.6)
+set(MPTUNE_CUDA_PIN 13.0)
+# Shared by all build folders of this checkout, so that debug and release do not fetch it twice.
+set(MPTUNE_WHEELS "${CMAKE_SOURCE_DIR}/build/python")
+
+function(mptune_torch_version root result)
+  set(version "")
+  if(EXISTS "${root}/version.py")
+    file(STRINGS "${root}/version.py" line REGEX "^__version__")
+    string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" version "${line}")
+  endif()
+  set(${result} "${version}" PARENT_SCOPE)
+endfunction()
+
+function(mptune_pip_install folder)
+  if(EXISTS "${folder}/.complete")
+    return()
+  endif()
+  message(STATUS "Installing ${ARGN} into ${folder}")
+  find_program(MPTUNE_PIP_PYTHON NAMES python3 REQUIRED)
+  execute_process(COMMAND ${MPTUNE_PIP_PYTHON} -m pip install --quiet --no-deps --no-compile --disable-pip-version-check --upgrade
+                          --root-user-action=ignore --target "${folder}" ${ARGN}
+                  RESULT_VARIABLE failed)
+  if(failed)
+    message(FATAL_ERROR "pip could not install ${ARGN}. Install python3-pip and check the network, or name an installed torch: -DMPTUNE_TORCH_ROOT=<folder of the torch package>")
+  endif()
+  file(TOUCH "${folder}/.complete")
+endfunction()
+
+if(NOT MPTUNE_TORCH_ROOT)
+  find_program(MPTUNE_PIP_PYTHON NAMES python3 REQUIRED)
+  execute_process(COMMAND ${MPTUNE_PIP_PYTHON} -c "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
+                  OUTPUT_VARIABLE installed OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  mptune_torch_version("${installed}" installed_version)
+  if(installed_version VERSION_EQUAL MPTUNE_TORCH_PIN AND EXISTS "${installed}/include/torch/csrc/api/include/torch/torch.h")
+    set(MPTUNE_TORCH_ROOT "${installed}")
+  else()
+    mptune_pip_install("${MPTUNE_WHEELS}/torch-${MPTUNE_TORCH_PIN}" torch==${MPTUNE_TORCH_PIN})
+    set(MPTUNE_TORCH_ROOT "${MPTUNE_WHEELS}/torch-${MPTUNE_TORCH_PIN}/torch")
+  endif()
+endif()
+mptune_torch_version("${MPTUNE_TORCH_ROOT}" MPTUNE_TORCH_VERSION)
+if(NOT MPTUNE_TORCH_VERSION OR MPTUNE_TORCH_VERSION VERSION_LESS MPTUNE_TORCH_LEAST)
+  message(FATAL_ERROR "No torch ${MPTUNE_TORCH_LEAST} or newer in MPTUNE_TORCH_ROOT=${MPTUNE_TORCH_ROOT}. Name the folder that holds version.py, or leave it empty to fetch ${MPTUNE_TORCH_PIN}.")
+endif()
+message(STATUS "LibTorch ${MPTUNE_TORCH_VERSION} in ${MPTUNE_TORCH_ROOT}")
+
+# libtorch_cpu of a CUDA wheel needs libcupti and libcudart: from a toolkit, else from their packages.
+set(MPTUNE_CUDA_LIBRARY_DIRS "")
+set(MPTUNE_NVTX_INCLUDE "")
+execute_process(COMMAND readelf -d "${MPTUNE_TORCH_ROOT}/lib/libtorch_cpu.so" OUTPUT_VARIABLE needed ERROR_QUIET)
+if(needed MATCHES "libcupti\\.so\\.([0-9]+)")
+  set(cuda_major ${CMAKE_MATCH_1})
+  find_library(MPTUNE_CUPTI NAMES libcupti.so.${cuda_major}
+               PATHS /usr/local/cuda/lib64 /usr/local/cuda/extras/CUPTI/lib64 "${MPTUNE_TORCH_ROOT}/../nvidia/cu${cuda_major}/lib" NO_DEFAULT_PATH)
+  find_library(MPTUNE_CUDART NAMES libcudart.so.${cuda_major}
+               PATHS /usr/local/cuda/lib64 "${MPTUNE_TORCH_ROOT}/../nvidia/cu${cuda_major}/lib" NO_DEFAULT_PATH)
+  if(NOT MPTUNE_CUPTI OR NOT MPTUNE_CUDART)
+    set(cuda_folder "${MPTUNE_WHEELS}/cuda-${MPTUNE_CUDA_PIN}")
+    mptune_pip_install("${cuda_folder}" nvidia-cuda-cupti==${MPTUNE_CUDA_PIN}.* nvidia-cuda-runtime==${MPTUNE_CUDA_PIN}.*)
+    unset(MPTUNE_CUPTI CACHE)
+    unset(MPTUNE_CUDART CACHE)
+    find_library(MPTUNE_CUPTI NAMES libcupti.so.${cuda_major} PATHS "${cuda_folder}/nvidia/cu${cuda_major}/lib" NO_DEFAULT_PATH REQUIRED)
+    find_library(MPTUNE_CUDART NAMES libcudart.so.${cuda_major} PATHS "${cuda_folder}/nvidia/cu${cuda_major}/lib" NO_DEFAULT_PATH REQUIRED)
+  endif()
+  foreach(library IN ITEMS "${MPTUNE_CUPTI}" "${MPTUNE_CUDART}")
+    get_filename_component(folder "${library}" DIRECTORY)
+    list(APPEND MPTUNE_CUDA_LIBRARY_DIRS "${folder}")
+  endforeach()
+  list(REMOVE_DUPLICATES MPTUNE_CUDA_LIBRARY_DIRS)
+endif()
+
+# NVTX 3 is headers only.
+find_path(MPTUNE_NVTX_INCLUDE_DIR nvtx3/nvToolsExt.h PATHS /usr/local/cuda/include)
+if(NOT MPTUNE_NVTX_INCLUDE_DIR)
+  mptune_pip_install("${MPTUNE_WHEELS}/nvtx-${MPTUNE_CUDA_PIN}" nvidia-nvtx==${MPTUNE_CUDA_PIN}.*)
+  unset(MPTUNE_NVTX_INCLUDE_DIR CACHE)
+  file(GLOB_RECURSE header "${MPTUNE_WHEELS}/nvtx-${MPTUNE_CUDA_PIN}/*/nvToolsExt.h")
+  list(FILTER header INCLUDE REGEX "nvtx3/nvToolsExt.h$")
+  list(GET header 0 header)
+  get_filename_component(MPTUNE_NVTX_INCLUDE_DIR "${header}" DIRECTORY)
+  get_filename_component(MPTUNE_NVTX_INCLUDE_DIR "${MPTUNE_NVTX_INCLUDE_DIR}" DIRECTORY)
+endif()
+add_library(mptune_nvtx INTERFACE)
+target_include_directories(mptune_nvtx SYSTEM INTERFACE "${MPTUNE_NVTX_INCLUDE_DIR}")
+
+add_library(mptune_torch INTERFACE)
+target_include_directories(mptune_torch SYSTEM INTERFACE "${MPTUNE_TORCH_ROOT}/include" "${MPTUNE_TORCH_ROOT}/include/torch/csrc/api/include")
+target_link_libraries(mptune_torch INTERFACE "${MPTUNE_TORCH_ROOT}/lib/libtorch_cpu.so" "${MPTUNE_TORCH_ROOT}/lib/libc10.so")
+# DT_RPATH, not DT_RUNPATH: it also serves the libraries that libtorch_cpu itself needs.
+target_link_options(mptune_torch INTERFACE -Wl,--disable-new-dtags)
+# A debug build of ours still meets the release wheel: its RecordFunction asserts on a flag the wheel never sets unless NDEBUG is given.
+target_compile_definitions(mptune_torch INTERFACE NDEBUG)
+foreach(folder IN LISTS MPTUNE_CUDA_LIBRARY_DIRS ITEMS "${MPTUNE_TORCH_ROOT}/lib")
+  target_link_options(mptune_torch INTERFACE "-Wl,-rpath,${folder}")
+  target_link_options(mptune_torch INTERFACE "-Wl,-rpath-link,${folder}")
+endforeach()
+
+# One precompiled header for every torch-facing target.
+file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/torch_pch.cc" CONTENT "")
+add_library(mptune_torch_pch STATIC "${CMAKE_BINARY_DIR}/torch_pch.cc")
+target_link_libraries(mptune_torch_pch PUBLIC mptune_options mptune_torch)
+target_precompile_headers(mptune_torch_pch PRIVATE <torch/torch.h>)
+
+function(mptune_use_torch target scope)
+  target_link_libraries(${target} ${scope} mptune_torch)
+  if(NOT scope STREQUAL INTERFACE)
+    target_precompile_headers(${target} REUSE_FROM mptune_torch_pch)
+  endif()
+endfunction()

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mptune {
+
+/// What a device does with one micro-batch of one stage.
+enum class ActionKind : char {
+  forward = 'F',
+  backward = 'B',         ///< gradients of inputs and weights
+  backward_input = 'I',   ///< gradients of inputs
+  backward_weight = 'W',  ///< gradients of weights
+};
+
+/// One entry of a device's list: "0F3" is stage 0, forward, micro-batch 3.
+struct Action {
+  int stage = 0;
+  ActionKind kind = ActionKind::forward;
+  int microbatch = 0;
+  bool operator==(const Action&) const = default;
+};
+
+/// Which activations of a stage are computed again in backward instead of kept.
+struct Recompute {
+  enum class Mode { none, all, some };
+  Mode mode = Mode::none;
+  std::vector<int> layers;         ///< mode some: layers of the model, ascending; neighbours are recomputed as one piece
+  std::vector<int> microbatches;   ///< mode some: only for these; empty: for every micro-batch
+  bool operator==(const Recompute&) const = default;
+};
+
+/// A contiguous range of layers [first_layer, last_layer), run on `devices`: more than one are replicas that share the micro-batches
+/// (micro-batch i goes to replica i mod R).
+struct Stage {
+  int first_layer = 0;
+  int last_layer = 0;
+  std::vector<int> devices;  ///< indices into Plan::devices
+  Recompute recompute;
+  bool operator==(const Stage&) const = default;
+};
+
+/// All the runtime needs to execute a step, and nothing else.
+struct Plan {
+  std::vector<std::string> devices;    ///< names as the user writes them
+  std::vector<int> microbatch_sizes;   ///< samples of each micro-batch of the global batch, in order
+  std::vector<Stage> stages;           ///< in order of their layers, covering the model
+  std::string schedule;                ///< a label: "1f1b"
+  std::vector<std::vector<Action>> actions;  ///< a row per device, executed in order
+
+  [[nodiscard]] int global_batch_size() const;
+  [[nodiscard]] int num_microbatches() const { return static_cast<int>(microbatch_sizes.size()); }
+  [[nodiscard]] int num_stages() const { return static_cast<int>(stages.size()); }
+  bool operator==(const Plan&) const = default;
+};
+
+/// Replica of `stage` that gets `microbatch`.
+[[nodiscard]] int replica_of(const Stage& stage, int microbatch);
+/// Device (index into Plan::devices) that runs `microbatch` of `stage`.
+[[nodiscard]] int device_of(const Stage& stage, int microbatch);
+/// True if `microbatch` of a stage runs any recomputation.
+[[nodiscard]] bool recomputes(const Recompute& recompute, int microbatch);
+
+/// m sizes that add up to `batch` and differ by at most one, larger ones first. Requires: 1 <= m <= batch.
+[[nodiscard]] std::vector<int> split_evenly(int batch, int m);
+/// Micro-batches of `size` samples, the last one smaller where it does not divide. Requires: 1 <= size <= batch.
+[[nodiscard]] std::vector<int> split_by_size(int batch, int size);
+
+/// First layers of all stages but the first, for `stages` ranges of (nearly) equal layer counts, longer ones first.
+[[nodiscard]] std::vector<int> equal_cuts(int layers, int stages);
+
+/// Everything a plan must satisfy that needs no schedule: layers covered in order by non-empty stages, devices known and distinct
+/// within a stage, sizes positive. Throws Error (`where` is put into it) that names the first violation. `layers` < 0: not known, not checked.
+void validate(const Plan& plan, int layers, const std::string& where);
+
+}  // namespace mptune

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mptune/planner/plan.h"
+#include "mptune/profiler/statistics/verdict.h"
+#include "mptune/profiler/trace/profile.h"
+
+namespace mptune {
+
+/// What was measured of a plan, as a plan file carries it.
+struct MeasuredStep {
+  double step_s = 0;
+  Interval step_ci95_s;
+  int step_samples = 0;
+  std::vector<std::int64_t> peak_bytes;
+  Verdict verdict = Verdict::unknown;
+  std::string speedup_over;  ///< name of the baseline, "" where none was measured
+  Speedup speedup;
+};
+
+struct PredictedStep {
+  double step_s = 0;
+  double lower_bound_s = 0;
+  std::vector<std::int64_t> peak_bytes;
+};
+
+struct AlternativePlan {
+  std::string reason;
+  Plan plan;
+};
+
+/// Content of a `*.plan.json` file, schema mptune.plan/1.
+struct PlanFile {
+  Plan plan;
+  std::vector<std::vector<std::string>> modules;  ///< module paths of each stage; may be empty when not known
+  Fingerprint fingerprint;
+  std::string created;  ///< UTC, "2026-11-21T12:00:00Z"
+  std::string study;    ///< "sha256:..." of the study's identity, "" without one
+  int trial = -1;
+  std::optional<PredictedStep> predicted;
+  std::optional<MeasuredStep> measured;
+  std::vector<AlternativePlan> alternatives;
+};
+
+/// First 12 hex digits of the SHA-256 of the plan's canonical JSON (the object `plan` of a file without module names).
+[[nodiscard]] std::string plan_key(const Plan& plan);
+
+/// "sha256:" and the 64 hex digits of `text`.
+[[nodiscard]] std::string sha256(const std::string& text);
+
+/// The object `plan` of the file format, as JSON text; `modules` may be empty.
+[[nodiscard]] std::string plan_to_json(const Plan& plan, const std::vector<std::vector<std::string>>& modules);
+/// Inverse. Redundant fields are checked for agreement. Throws Error with `where` naming the source.
+[[nodiscard]] Plan plan_from_json(const std::string& text, const std::string& where);
+
+[[nodiscard]] std::string to_json(const PlanFile& file);
+/// Throws Error on: not JSON, truncated, another schema, a newer major version (remedy: upgrade), wrong types, redundant fields that
+/// disagree, an invalid plan or schedule. Unknown keys are ignored.
+[[nodiscard]] PlanFile parse_plan_file(const std::string& text, const std::string& where);
+
+/// Reads a plan file; at most 64 MiB. Throws Error.
+[[nodiscard]] PlanFile load_plan_file(const std::string& path);
+/// The plan alone, with `MPTUNE_PLAN` (a path in the environment) taking the place of `path` where it is set.
+[[nodiscard]] PlanFile load_plan(const std::string& path);
+/// Writes to a temporary name beside `path`, syncs, renames. An existing file is replaced only if it is a plan file of ours or `force`.
+/// Throws Error (environment) on a full disk or a read-only folder.
+void save_plan_file(const PlanFile& file, const std::string& path, bool force);
+
+}  // namespace mptune

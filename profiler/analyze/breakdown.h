@@ -1,0 +1,58 @@
+#pragma once
+
+#include <vector>
+
+#include "mptune/profiler/trace/trace.h"
+
+namespace mptune {
+
+/// Why a device idles. The parts sum to the idle time of their device exactly.
+struct IdleCauses {
+  Nanoseconds host{0};
+  Nanoseconds copy_wait{0};
+  Nanoseconds sync{0};
+  Nanoseconds structural{0};
+  Nanoseconds imbalance{0};
+  Nanoseconds straggler{0};
+  Nanoseconds jitter{0};
+  Nanoseconds profiler{0};
+  Nanoseconds unexplained{0};
+
+  [[nodiscard]] Nanoseconds total() const;
+  bool operator==(const IdleCauses&) const = default;
+};
+
+/// One device in one step: compute + copy + overlap + idle == window, in integer nanoseconds.
+/// `compute` and `copy` are the parts outside the overlap. A peer copy counts on both of its devices.
+struct DeviceBreakdown {
+  Nanoseconds window{0};
+  Nanoseconds compute{0};
+  Nanoseconds copy{0};
+  Nanoseconds overlap{0};
+  Nanoseconds idle{0};
+  IdleCauses causes;
+  bool operator==(const DeviceBreakdown&) const = default;
+};
+
+struct StepBreakdown {
+  int step = -1;
+  std::vector<DeviceBreakdown> devices;  ///< as Trace::devices
+  bool operator==(const StepBreakdown&) const = default;
+};
+
+struct Breakdown {
+  std::vector<StepBreakdown> steps;
+  bool operator==(const Breakdown&) const = default;
+};
+
+/// Sweeps every device over every step's window. A trace without steps is one step from the first start to the last end.
+/// The causes of idle are not separated yet: all of it is `unexplained`.
+[[nodiscard]] Breakdown break_down(const Trace& trace);
+
+/// Device `d` averaged over the steps; integer means whose parts still add up (the remainder goes to idle).
+[[nodiscard]] DeviceBreakdown mean_over_steps(const Breakdown& breakdown, int device);
+
+/// Share of all devices' windows that is idle, 0 to 1; 0 for an empty breakdown.
+[[nodiscard]] double bubble(const Breakdown& breakdown);
+
+}  // namespace mptune

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "mptune/profiler/trace/trace.h"
+
+namespace mptune {
+
+/// Records what host and devices do between start() and stop().
+/// One recording at a time; call from one thread.
+class Collector {
+ public:
+  virtual ~Collector() = default;
+  /// Throws Error if the device refuses to be traced.
+  virtual void start() = 0;
+  /// Events are on one clock, ordered by start. What was lost is counted in Trace::quality, never hidden.
+  virtual Trace stop() = 0;
+};
+
+}  // namespace mptune

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace mptune {
+
+/// A device as the user names it.
+struct DeviceSpec {
+  enum class Kind { cpu, cuda, sleep };
+  Kind kind = Kind::cpu;
+  std::string name;        ///< "cpu:0-3", "cuda:1", "sleep:0"
+  std::vector<int> cores;  ///< cpu: ascending core numbers
+  int index = 0;           ///< cuda ordinal, sleep number
+  bool operator==(const DeviceSpec&) const = default;
+};
+
+/// Parses one name: `cpu:0`, `cpu:0-3`, `cuda:1`, `sleep:0`. Throws Error for anything else. Does not ask the machine.
+[[nodiscard]] DeviceSpec parse_device(const std::string& name);
+
+/// Parses `--devices`: a comma-separated list of names; `sleep:K` (K >= 1) stands for the K devices sleep:0 .. sleep:K-1;
+/// `auto` is one device per core this process may use, at most 8. Throws Error for an empty list, a core twice or not on this machine,
+/// a mixture with sleep devices, a CUDA device where no driver is.
+[[nodiscard]] std::vector<DeviceSpec> parse_devices(const std::string& list);
+/// The same for names that come from a plan file ("sleep:3" is one device).
+[[nodiscard]] std::vector<DeviceSpec> parse_device_names(const std::vector<std::string>& names);
+
+/// The device of all cores of CPU devices: "cpu:0-1". Requires: all are CPU devices; returns "" where they are one device or not contiguous.
+[[nodiscard]] std::string whole_machine_device(const std::vector<DeviceSpec>& devices);
+
+/// Name of the class of devices that share layer costs: "cpu/1", "cpu/4", "sleep".
+[[nodiscard]] std::string device_class(const DeviceSpec& device);
+
+/// How copies between CPU devices are slowed down; bytes_per_second 0: not throttled.
+struct LinkThrottle {
+  double bytes_per_second = 0;
+  double latency_s = 0;
+  bool operator==(const LinkThrottle&) const = default;
+};
+/// Parses `12GB/s,10us`, `500MiB/s`; "" is not throttled. Throws Error.
+[[nodiscard]] LinkThrottle parse_link(const std::string& text);
+
+/// Parses `2GiB`, `512MB`, `1000` (bytes). Throws Error for nonsense, zero, negative or more than 2^60; `option` names what the user typed it for.
+[[nodiscard]] std::int64_t parse_bytes(const std::string& text, const std::string& option);
+/// Parses `150s`, `5min`, `1.5h`, `200ms`; a bare number is seconds. Throws Error.
+[[nodiscard]] double parse_seconds(const std::string& text, const std::string& option);
+/// Parses `--memory`: one size for all devices or `DEV=SIZE,...`; one cap per device in their order, 0: none. Throws Error.
+[[nodiscard]] std::vector<std::int64_t> parse_memory(const std::string& text, const std::vector<DeviceSpec>& devices);
+
+/// Cores this process may run on (its affinity mask), ascending.
+[[nodiscard]] std::vector<int> available_cores();
+
+}  // namespace mptune

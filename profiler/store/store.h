@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "mptune/profiler/trace/profile.h"
+#include "mptune/profiler/trace/trace.h"
+
+namespace mptune {
+
+/// What one trace file holds: a recording, the profile it was planned with, the plan that ran.
+struct Recording {
+  std::optional<Trace> trace;
+  std::optional<Profile> profile;
+  std::string plan_json;    ///< the object `plan` of a plan file, "" where the recording is not of a plan
+  std::string environment;  ///< JSON object of what the machine is; no user, host or path
+  double step_off_s = 0;    ///< median step without recording, 0: not measured
+  double step_on_s = 0;     ///< with recording
+};
+
+/// Writes `recording` to a temporary file beside `path` and renames it, in the layout of an Nsight Systems SQLite export
+/// (schema 3.25, CUDA + NVTX subset); our own data in tables named MPTUNE_*. An existing file is replaced only if it is one of ours, or with `force`.
+/// Throws Error: a read-only folder or a full disk (environment), a foreign file in the way (usage).
+void write_recording(const Recording& recording, const std::string& path, bool force);
+
+/// Reads a file written by write_recording. Of an Nsight Systems export made by others it reads what our tables have no word for:
+/// kernels, copies, memsets, synchronisation and NVTX ranges become events; the profile stays empty.
+/// Throws Error: missing, not SQLite, truncated, neither layout, a newer major schema version, wrong types.
+[[nodiscard]] Recording read_recording(const std::string& path);
+
+}  // namespace mptune

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace mptune {
+
+/// Exit codes of the programs; the table of the interface.
+enum class ExitCode : int {
+  done = 0,
+  internal = 1,
+  usage = 2,
+  infeasible = 3,
+  slower = 4,
+  inconclusive = 5,
+  no_result = 6,
+  environment = 7,
+  interrupted = 130,
+  terminated = 143,
+};
+
+/// What ends a command: a user's mistake, or a machine or file that is broken.
+/// A candidate that fails is not an Error but an Outcome.
+/// Printed once, by main, as one line "what: where; remedy".
+class Error : public std::runtime_error {
+ public:
+  /// `what` went wrong, on `where` (a file, an option, a device), and the `remedy`: one clause each, no full stop.
+  Error(const std::string& what, std::string where, std::string remedy, ExitCode code = ExitCode::usage)
+      : std::runtime_error(what), where_(std::move(where)), remedy_(std::move(remedy)), code_(code) {}
+
+  [[nodiscard]] const std::string& where() const { return where_; }
+  [[nodiscard]] const std::string& remedy() const { return remedy_; }
+  [[nodiscard]] ExitCode code() const { return code_; }
+
+ private:
+  std::string where_;
+  std::string remedy_;
+  ExitCode code_;
+};
+
+}  // namespace mptune

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <vector>
+
+#include "mptune/profiler/trace/trace.h"
+
+namespace mptune {
+
+/// Half-open stretch of time [start, end).
+struct TimeInterval {
+  Nanoseconds start{0};
+  Nanoseconds end{0};
+  bool operator==(const TimeInterval&) const = default;
+};
+
+/// Disjoint, ordered intervals with the same cover; empty ones dropped. O(n log n).
+[[nodiscard]] std::vector<TimeInterval> merge(std::vector<TimeInterval> intervals);
+
+/// Part of `interval` inside `window`; start == end where they do not meet.
+[[nodiscard]] TimeInterval clip(TimeInterval interval, TimeInterval window);
+
+/// Sum of lengths. Requires: disjoint.
+[[nodiscard]] Nanoseconds total(const std::vector<TimeInterval>& intervals);
+
+/// Common part of two merged lists.
+[[nodiscard]] std::vector<TimeInterval> intersect(const std::vector<TimeInterval>& a, const std::vector<TimeInterval>& b);
+
+}  // namespace mptune

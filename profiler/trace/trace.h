@@ -1,0 +1,151 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mptune {
+
+using Nanoseconds = std::chrono::nanoseconds;
+
+/// What a device does during an event. The first block is compute.
+enum class What : std::uint8_t {
+  forward,
+  backward,         ///< gradients of inputs and weights together
+  backward_input,   ///< gradients of inputs only
+  backward_weight,  ///< gradients of weights only
+  recompute,        ///< a forward run again, inside backward
+  optimizer,
+  reduce,  ///< sum of the gradients of a stage's replicas, refresh of their parameters
+  copy,    ///< a peer copy; `detail` is an index into Trace::copies
+  collective,
+  memset,
+  sync,    ///< the device's worker waits for an input that is not there yet
+  host,    ///< host work that belongs to no layer
+  action,  ///< range: one action of the schedule
+  step,    ///< range: one training step
+};
+
+[[nodiscard]] const char* to_string(What what);
+
+/// True for what occupies a device's compute lane with useful work (forward .. reduce, collective, memset).
+[[nodiscard]] bool is_compute(What what);
+
+/// Lane of a device: 0 is compute; 1 + d carries the copies this device sends to device d.
+inline constexpr int kComputeLane = 0;
+[[nodiscard]] constexpr int copy_lane(int destination) { return 1 + destination; }
+
+/// One thing that happened on a lane of a device. Times are nanoseconds since the start of the recording, the same clock on all devices.
+struct Event {
+  Nanoseconds start{0};
+  Nanoseconds duration{0};
+  std::int32_t name = 0;     ///< index into Trace::names
+  std::int32_t tag = -1;     ///< index into Trace::tags, -1: untagged
+  std::int32_t detail = -1;  ///< index into the table that `what` names, -1: none
+  std::int16_t device = 0;   ///< index into Trace::devices
+  std::uint8_t lane = 0;
+  What what = What::host;
+
+  [[nodiscard]] Nanoseconds end() const { return start + duration; }
+  bool operator==(const Event&) const = default;
+};
+static_assert(sizeof(Event) <= 48);
+
+/// To which part of the training an event belongs; -1 where a field does not apply.
+struct Tag {
+  int step = -1;
+  int stage = -1;
+  int microbatch = -1;
+  int layer = -1;
+  int replica = -1;
+  bool operator==(const Tag&) const = default;
+};
+
+struct Copy {
+  std::int64_t bytes = 0;
+  int source = -1;       ///< device index
+  int destination = -1;  ///< device index
+  bool operator==(const Copy&) const = default;
+};
+
+/// The call on a host thread that started an event.
+struct Launch {
+  int event = -1;   ///< index into Trace::events
+  int thread = -1;  ///< index into Trace::threads
+  Nanoseconds start{0};
+  Nanoseconds end{0};
+  std::int64_t correlation = 0;  ///< unique within the trace, > 0
+  bool operator==(const Launch&) const = default;
+};
+
+/// Why an event could not start before another had ended.
+enum class EdgeKind : std::uint8_t {
+  order,       ///< same lane, the schedule's order
+  data,        ///< the consumer reads what the producer made
+  event_wait,  ///< a recorded wait on an event
+};
+
+struct Edge {
+  int producer = -1;  ///< index into Trace::events
+  int consumer = -1;  ///< index into Trace::events
+  EdgeKind kind = EdgeKind::data;
+  bool operator==(const Edge&) const = default;
+};
+
+struct MemorySample {
+  Nanoseconds time{0};
+  int device = -1;
+  std::int64_t current_bytes = 0;
+  bool operator==(const MemorySample&) const = default;
+};
+
+struct TraceDevice {
+  std::string name;  ///< as the user names it: "cpu:0", "cuda:1", "sleep:0"
+  std::string description;  ///< "CPU core set, 1 core"
+  int cores = 0;
+  std::int64_t memory_bytes = 0;  ///< what the device has or may use; 0: not known
+  bool operator==(const TraceDevice&) const = default;
+};
+
+/// One window per step, common to all devices.
+struct StepWindow {
+  int step = -1;
+  Nanoseconds start{0};
+  Nanoseconds end{0};
+  bool operator==(const StepWindow&) const = default;
+};
+
+/// Loss travels with the data: counts of what is missing or doubtful.
+struct TraceQuality {
+  std::int64_t dropped = 0;
+  std::int64_t untagged = 0;
+  std::int64_t out_of_window = 0;
+  bool operator==(const TraceQuality&) const = default;
+};
+
+/// What host and devices did, measured or simulated alike.
+/// `events` are leaves: on one lane of one device they never overlap. `ranges` (actions, steps) lie around them and may nest.
+struct Trace {
+  std::vector<TraceDevice> devices;
+  std::vector<std::string> names;
+  std::vector<std::string> threads;
+  std::vector<Tag> tags;
+  std::vector<Event> events;
+  std::vector<Event> ranges;
+  std::vector<Launch> launches;
+  std::vector<Copy> copies;
+  std::vector<Edge> edges;
+  std::vector<MemorySample> memory;
+  std::vector<StepWindow> steps;
+  TraceQuality quality;
+  bool simulated = false;
+  std::int64_t started_utc_ns = 0;  ///< Unix time of the recording's start, 0: not known
+
+  bool operator==(const Trace&) const = default;
+};
+
+/// Index of `name` in `trace.names`, appended if it is not there. Linear in the number of names.
+[[nodiscard]] int intern(Trace& trace, const std::string& name);
+
+}  // namespace mptune
