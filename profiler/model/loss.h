@@ -1,0 +1,36 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <torch/types.h>
+
+#include "mptune/profiler/model/layer.h"
+
+namespace mptune {
+
+/// Mean loss over the samples of a micro-batch. A value; copies share nothing that changes.
+class Loss {
+ public:
+  /// Mean over samples of the cross entropy; output (samples, classes, ...) or (samples, positions, classes), integer target.
+  [[nodiscard]] static Loss cross_entropy();
+  /// Mean of (output - target)^2.
+  [[nodiscard]] static Loss mse();
+  /// Mean of output^2; needs no target.
+  [[nodiscard]] static Loss mean_square();
+  /// A user's own: must return a scalar that is the mean over the samples it is given.
+  [[nodiscard]] static Loss custom(std::string name, std::function<at::Tensor(const Tensors& outputs, const at::Tensor& target)> function);
+  /// By the names of `--loss`; throws Error for an unknown one.
+  [[nodiscard]] static Loss from_name(const std::string& name);
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] at::Tensor operator()(const Tensors& outputs, const at::Tensor& target) const { return function_(outputs, target); }
+
+ private:
+  Loss(std::string name, std::function<at::Tensor(const Tensors&, const at::Tensor&)> function)
+      : name_(std::move(name)), function_(std::move(function)) {}
+  std::string name_;
+  std::function<at::Tensor(const Tensors&, const at::Tensor&)> function_;
+};
+
+}  // namespace mptune

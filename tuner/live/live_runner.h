@@ -1,0 +1,24 @@
+#pragma once
+
+#include <functional>
+
+#include "mptune/tuner/live/worker_process.h"
+#include "mptune/tuner/trial/setup.h"
+#include "mptune/tuner/trial/trial.h"
+
+namespace mptune {
+
+/// Runs each series in a worker of its own. When a worker dies, the entry that was running gets the outcome, and the rest of the series goes on
+/// in a new worker without it (their samples so far are kept, rounds go on counting).
+class LiveRunner : public TrialRunner {
+ public:
+  /// `on_step` is called for every timed step (for progress); may be empty.
+  LiveRunner(TrainingSetup setup, std::function<void(const Series&, const StepTimed&)> on_step);
+  [[nodiscard]] std::vector<Trial> run(const Series& series) override;
+
+ private:
+  TrainingSetup setup_;
+  std::function<void(const Series&, const StepTimed&)> on_step_;
+};
+
+}  // namespace mptune

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "mptune/planner/plan.h"
+#include "mptune/profiler/trace/profile.h"
+#include "mptune/tuner/trial/setup.h"
+#include "mptune/tuner/trial/trial.h"
+
+namespace mptune {
+
+/// Version of the pipe between mptune and mptune-worker; both must be the same.
+inline constexpr int kProtocolVersion = 1;
+
+// ---- from mptune to the worker: exactly one request, then the worker answers until Done or Failed and exits ----
+
+/// Lists the built-in models, or describes the one of `setup` where that names one.
+struct DescribeRequest {
+  TrainingSetup setup;
+  bool all_models = false;
+};
+/// Measures layers and links; writes the profile to `path` (a trace file without a trace).
+struct MeasureRequest {
+  TrainingSetup setup;
+  std::string path;
+  double budget_s = 60;
+};
+/// Runs a series of timed trials, uninstrumented.
+struct SeriesRequest {
+  TrainingSetup setup;
+  Series series;
+};
+/// Records steps of a plan and writes the trace to `path`, with the profile of `profile_path` where given.
+struct RecordRequest {
+  TrainingSetup setup;
+  Plan plan;
+  int steps = 5;
+  std::string path;
+  std::string profile_path;
+};
+/// Trains: `steps` steps with the plan.
+struct TrainRequest {
+  TrainingSetup setup;
+  Plan plan;
+  int steps = 0;  ///< 0: until the interval of the step time is tight, at most 50
+  std::string load;
+  std::string save;
+};
+/// What is there: LibTorch, devices, copies, clock.
+struct DoctorRequest {
+  TrainingSetup setup;  ///< devices and link only
+};
+using Request = std::variant<DescribeRequest, MeasureRequest, SeriesRequest, RecordRequest, TrainRequest, DoctorRequest>;
+
+// ---- from the worker ----
+
+/// First message of every worker.
+struct Hello {
+  int protocol = kProtocolVersion;
+  std::string version;
+  std::string libtorch;
+  std::string cuda;
+};
+struct Progress {
+  std::string what;     ///< "layer costs"
+  double fraction = 0;  ///< 0 to 1 of the request
+};
+struct DescribedModel {
+  std::string name;
+  std::string parameters_text;  ///< what may follow the colon
+  std::string description;
+  std::int64_t parameters = 0;
+  std::vector<ProfileLayer> layers;
+  std::string input;
+  int batch = 0;
+  Fingerprint fingerprint;
+};
+struct Described {
+  std::vector<DescribedModel> models;
+};
+/// One timed step.
+struct StepTimed {
+  int entry = 0;  ///< index into Series::entries
+  int round = 0;
+  int position = 0;
+  double started_s = 0;
+  double step_s = 0;
+};
+/// An entry is finished: all its samples (Measured) or why not.
+struct EntryFinished {
+  int entry = 0;
+  Outcome outcome;
+};
+struct Recorded {
+  double step_off_s = 0;
+  double step_on_s = 0;
+  std::vector<std::int64_t> peak_bytes;
+  Samples step_s;  ///< unrecorded steps
+};
+/// One training step is done.
+struct Trained {
+  int step = 0;
+  double loss = 0;
+  double step_s = 0;
+};
+struct TrainingFinished {
+  Samples step_s;
+  std::vector<double> loss;
+  std::vector<std::int64_t> peak_bytes;
+};
+struct Finding {
+  std::string name;
+  std::string status;  ///< ok, warning, error
+  std::string value;
+  std::string remedy;
+};
+struct Findings {
+  std::vector<Finding> findings;
+};
+/// The request is done; the worker exits 0.
+struct Done {};
+/// The request failed with an Error; the worker exits with its code. `outcome` where the failure is one of the plan, not of the machine.
+struct Failed {
+  std::string what;
+  std::string where;
+  std::string remedy;
+  int exit_code = 1;
+};
+using Reply = std::variant<Hello, Progress, Described, StepTimed, EntryFinished, Recorded, Trained, TrainingFinished, Findings, Done, Failed>;
+
+/// One line of JSON without the line break; `"type"` names the alternative. Doubles survive exactly.
+[[nodiscard]] std::string encode(const Request& request);
+[[nodiscard]] std::string encode(const Reply& reply);
+/// Throw Error (internal) that names what is wrong with the line.
+[[nodiscard]] Request decode_request(const std::string& line);
+[[nodiscard]] Reply decode_reply(const std::string& line);
+
+}  // namespace mptune

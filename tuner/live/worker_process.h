@@ -1,0 +1,60 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "mptune/tuner/live/messages.h"
+
+namespace mptune {
+
+/// Where `mptune-worker` is: `MPTUNE_WORKER`, beside the running program, or in ../libexec/mptune. Throws Error (environment) with the remedy.
+[[nodiscard]] std::string find_worker();
+
+/// How a worker ended without saying Done or Failed.
+struct WorkerEnd {
+  int signal = 0;
+  int exit_code = 0;
+  bool timed_out = false;
+  bool interrupted = false;
+  std::string last_words;  ///< tail of its stderr, for people only: decisions never read it
+};
+
+/// A worker in a process group of its own, started by exec. It dies with this object, and with this process even if that is killed.
+/// Use from one thread.
+class WorkerProcess {
+ public:
+  /// Starts the program and sends `request`. Throws Error (environment) if it can't be started.
+  WorkerProcess(const std::string& program, const Request& request);
+  ~WorkerProcess();
+  WorkerProcess(const WorkerProcess&) = delete;
+  WorkerProcess& operator=(const WorkerProcess&) = delete;
+
+  /// Next reply, or how the worker ended. Waits at most `timeout_s` (kills the group and reports timed_out after that) and looks at
+  /// `interrupted` at least every 50 ms. A worker that could not load its libraries ends as Error (environment) with the remedy;
+  /// one that speaks another protocol version likewise.
+  [[nodiscard]] std::variant<Reply, WorkerEnd> next(double timeout_s, const std::atomic<int>& interrupted);
+
+  /// Kills the whole group and reaps it.
+  void kill();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Number of the signal (SIGINT, SIGTERM) that asked this process to end, 0: none. Set by the handlers that install_interrupt_handlers sets;
+/// a second signal ends the process at once.
+[[nodiscard]] std::atomic<int>& interrupt_flag();
+void install_interrupt_handlers();
+
+/// Runs one request to its end: `on_reply` sees every reply but Hello, Done and Failed. Failed becomes an Error; an interrupt an Error with
+/// ExitCode::interrupted or terminated; a crash an Error (internal) with the worker's last words; a time-out an Error (environment).
+void call_worker(const Request& request, double timeout_s, const std::function<void(const Reply&)>& on_reply);
+
+}  // namespace mptune

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mptune/tuner/trial/setup.h"
+#include "mptune/tuner/trial/trial.h"
+
+namespace mptune {
+
+/// The folder of one tuning run: study.sqlite (trials, samples, predictions, environment), NAME.plan.json, traces/.
+/// One commit per finished trial: a killed tuner loses none. Locked while open (flock: a killed owner's lock is gone with it).
+/// Use from one thread.
+class Study {
+ public:
+  enum class Open { create, resume, read };
+  /// create: throws Error (usage) if the folder exists (remedy: --resume, --force or another -o). With `force` an existing study of ours is replaced.
+  /// resume: throws if it is no study, was made with another `identity` (names what differs) or a newer version.
+  /// read: without lock, for reports.
+  /// Throws Error (usage) if another process has it open, (environment) on a read-only folder or a full disk.
+  Study(const std::string& folder, Open mode, bool force = false);
+  ~Study();
+  Study(Study&&) noexcept;
+  Study& operator=(Study&&) noexcept;
+
+  /// What the study is about; written once at creation, compared on resume: setup and fingerprint as JSON text.
+  void set_identity(const std::string& identity_json);
+  [[nodiscard]] std::string identity() const;
+  /// Free text values by name (environment, recommendation as JSON ...); replaced when set again.
+  void set_value(const std::string& name, const std::string& value);
+  [[nodiscard]] std::string value(const std::string& name) const;  ///< "" when absent
+
+  /// Stores a finished trial with all its samples, gives it its id, and is on disk when this returns.
+  int add(Trial& trial);
+  [[nodiscard]] std::vector<Trial> trials() const;
+  /// Number for the next series.
+  [[nodiscard]] int next_series() const;
+
+  [[nodiscard]] std::string folder() const;
+  [[nodiscard]] std::string profile_path() const;                         ///< traces/profile.sqlite
+  [[nodiscard]] std::string trace_path(const std::string& name) const;    ///< traces/NAME.sqlite
+  [[nodiscard]] std::string plan_path() const;                            ///< MODEL.plan.json in the folder
+  [[nodiscard]] static bool is_study(const std::string& path);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mptune

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "mptune/planner/plan.h"
+#include "mptune/planner/simulate/simulate.h"
+#include "mptune/profiler/statistics/samples.h"
+
+namespace mptune {
+
+struct Measured {
+  Samples step_s;  ///< whole steps, warm-up excluded; rounds and positions of the series
+  std::vector<std::int64_t> peak_bytes;  ///< per device of the plan
+  double loss = 0;  ///< of the last step
+  bool operator==(const Measured&) const = default;
+};
+struct OutOfMemory {
+  std::string device;
+  std::int64_t requested_bytes = 0;
+  std::int64_t cap_bytes = 0;
+  bool operator==(const OutOfMemory&) const = default;
+};
+struct TimedOut {
+  double limit_s = 0;
+  bool operator==(const TimedOut&) const = default;
+};
+struct Crashed {
+  int signal = 0;     ///< 0: exited
+  int exit_code = 0;
+  bool operator==(const Crashed&) const = default;
+};
+struct WrongResult {
+  std::string reason;
+  bool operator==(const WrongResult&) const = default;
+};
+struct NonFinite {
+  bool operator==(const NonFinite&) const = default;
+};
+struct Infeasible {
+  std::string reason;
+  bool operator==(const Infeasible&) const = default;
+};
+struct Interrupted {
+  bool operator==(const Interrupted&) const = default;
+};
+struct Environment {
+  std::string reason;
+  bool operator==(const Environment&) const = default;
+};
+
+/// How a trial ended. A failing candidate is a value with a class and a reason.
+using Outcome = std::variant<Measured, OutOfMemory, TimedOut, Crashed, WrongResult, NonFinite, Infeasible, Interrupted, Environment>;
+
+/// "measured", "out_of_memory", "timed_out", "crashed", "wrong_result", "non_finite", "infeasible", "interrupted", "environment".
+[[nodiscard]] std::string outcome_class(const Outcome& outcome);
+/// One clause for people: "out of memory on cpu:1: 120 MB asked with a cap of 1 GiB".
+[[nodiscard]] std::string outcome_text(const Outcome& outcome);
+
+/// One plan, tried once within one series.
+struct Trial {
+  int id = -1;           ///< number in its study
+  int series = -1;       ///< number of the series in its study: only samples of one series are paired
+  std::string name;      ///< name of the baseline or "candidate"
+  std::string plan_key;
+  Plan plan;
+  std::optional<Prediction> prediction;
+  Outcome outcome = Interrupted{};
+};
+
+/// Plans that are tried together, their steps interleaved: round r runs all plans in order for even r, in reverse for odd r (ABBA).
+struct Series {
+  struct Entry {
+    std::string name;
+    Plan plan;
+    std::optional<Prediction> prediction;
+  };
+  std::vector<Entry> entries;
+  int warm_up = 1;        ///< steps of each plan that are not counted
+  int rounds = 3;         ///< at most
+  double budget_s = 60;   ///< no further round is begun after this; at least one is
+  double step_limit_s = 60;  ///< a step that takes longer ends its plan as TimedOut
+};
+
+/// Runs a series; one Trial per entry, in their order, ids not yet given. `finished` is called for every entry as soon as its outcome is
+/// known, before the next starts where the series has one entry. Never throws for a failing candidate; throws Error for a broken machine.
+class TrialRunner {
+ public:
+  virtual ~TrialRunner() = default;
+  [[nodiscard]] virtual std::vector<Trial> run(const Series& series) = 0;
+};
+
+/// Predicted times with seeded log-normal noise and a shared drift: for tests of the search.
+class SimulatedRunner : public TrialRunner {
+ public:
+  struct Options {
+    std::uint64_t seed = 0;
+    double noise = 0.01;  ///< sigma of the logarithm, per step
+    double model_error = 0.05;  ///< sigma of the logarithm, per plan
+    double drift_per_step = 0;
+    std::vector<std::int64_t> memory_bytes;  ///< caps; a plan predicted above is OutOfMemory
+  };
+  SimulatedRunner(CostModel cost, Options options);
+  [[nodiscard]] std::vector<Trial> run(const Series& series) override;
+  /// The time this runner holds for true.
+  [[nodiscard]] double truth(const Plan& plan) const;
+
+ private:
+  CostModel cost_;
+  Options options_;
+  std::uint64_t steps_ = 0;
+};
+
+}  // namespace mptune

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mptune/planner/search/search.h"
+#include "mptune/profiler/trace/profile.h"
+#include "mptune/tuner/recommend.h"
+#include "mptune/tuner/study/study.h"
+#include "mptune/tuner/trial/trial.h"
+
+namespace mptune {
+
+struct TuneOptions {
+  double budget_s = 300;
+  int most_trials = 1000;
+  double target_percent = 1;   ///< stop exploring when nothing left can win by more
+  std::optional<Plan> current; ///< the user's plan, raced as baseline `current`
+  SearchSpace space;           ///< devices, caps, batch, what may vary
+};
+
+/// What a tuning run needs from outside; each has a fake in the tests.
+struct TuneServices {
+  std::function<Profile(double budget_s)> measure;  ///< profile of the model; not called when the study holds one
+  std::function<void(const Plan& plan, const std::string& name)> record;  ///< trace of a plan into the study
+  TrialRunner* runner = nullptr;
+  std::function<double()> clock;  ///< seconds, monotonic
+  std::function<void(const std::string& what, double fraction)> progress;
+};
+
+struct TuneResult {
+  Recommendation recommendation;
+  std::vector<Trial> trials;  ///< all of the study
+  SearchResult search;
+  double co_running_slowdown = 1;
+  double elapsed_s = 0;
+  double lower_bound_s = 0;
+  double gap = 0;  ///< recommended step over lower bound - 1
+  std::string stop_reason;
+};
+
+/// The story of `tune`: measure, search on paper, try baselines and best-first candidates, re-measure the finalists with the baselines
+/// interleaved (about half of the budget, at least 10 rounds where it allows), recommend, record traces.
+/// Every trial is in the study before the next starts; with a resumed study finished trials are not run again.
+/// Throws Error: infeasible (nothing fits; the smallest excess), no_result (budget spent before a first measurement), interrupted.
+[[nodiscard]] TuneResult tune(const TuneOptions& options, Study& study, const TuneServices& services);
+
+}  // namespace mptune
