@@ -46,6 +46,7 @@ struct Breakdown {
 };
 
 /// Sweeps every device over every step's window. A trace without steps is one step from the first start to the last end.
+/// Requires: device and detail of every event in range (throws std::out_of_range). O(n log n) in the events.
 /// The causes of idle are not separated yet: all of it is `unexplained`.
 [[nodiscard]] Breakdown break_down(const Trace& trace);
 

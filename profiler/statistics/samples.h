@@ -35,7 +35,7 @@ struct Interval {
 /// Samples of the given values, rounds counted from 0.
 [[nodiscard]] Samples samples_of(const std::vector<double>& values);
 
-/// Median of the values. Requires: not empty.
+/// Median of the values. Requires: not empty (throws std::invalid_argument).
 [[nodiscard]] double median(const Samples& samples);
 [[nodiscard]] double median(std::vector<double> values);
 
@@ -44,6 +44,7 @@ struct Interval {
 
 /// 95 % confidence interval of the median, from order statistics (binomial; no normality assumed).
 /// With fewer than 6 samples no pair of order statistics reaches 95 %: [min, max] is returned.
+/// Requires: not empty (throws std::invalid_argument).
 [[nodiscard]] Interval interval95(const Samples& samples);
 [[nodiscard]] Interval interval95(std::vector<double> values);
 

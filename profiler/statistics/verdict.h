@@ -8,10 +8,10 @@ namespace mptune {
 
 /// What a comparison may claim.
 enum class Verdict {
-  fast,       ///< faster, interval wholly on that side
+  fast,       ///< faster: interval wholly above 1, not wholly within 2 % of it
   slow,       ///< slower, likewise
-  same,       ///< interval within +-2 % of 1
-  ambiguous,  ///< the interval allows more than one of these
+  same,       ///< interval within +-2 % of 1, whichever side
+  ambiguous,  ///< the interval holds 1 and leaves the band of +-2 %
   unknown,    ///< too few pairs to say
 };
 
@@ -30,7 +30,8 @@ struct Speedup {
   bool operator==(const Speedup&) const = default;
 };
 
-/// Compares samples taken in the same rounds of one interleaved series; samples without a partner in their round are left out.
+/// Compares samples taken in the same rounds of one interleaved series; samples without a partner in their round are left out,
+/// several of one side in a round (ABBA) count as their median.
 /// Fewer than 5 pairs: unknown.
 [[nodiscard]] Speedup paired_speedup(const Samples& baseline, const Samples& candidate);
 

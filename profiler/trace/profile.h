@@ -10,11 +10,11 @@ namespace mptune {
 
 /// What one layer costs at one micro-batch size on one class of device. Times in seconds.
 struct LayerCost {
-  int samples = 0;        ///< micro-batch size
-  Samples forward;        ///< all other devices idle
-  Samples backward;       ///< gradients of inputs and weights, likewise
-  Samples forward_busy;   ///< with the other devices of the profile busy; empty: not measured
-  Samples backward_busy;  ///< likewise
+  int samples = 0;                   ///< micro-batch size
+  Samples forward;                   ///< all other devices idle
+  Samples backward;                  ///< gradients of inputs and weights, likewise
+  Samples forward_busy;              ///< with the other devices of the profile busy; empty: not measured
+  Samples backward_busy;             ///< likewise
   std::int64_t output_bytes = 0;     ///< what would cross a cut behind this layer
   std::int64_t kept_bytes = 0;       ///< held from the layer's forward to its backward, output included
   std::int64_t workspace_bytes = 0;  ///< peak above what is held, during forward or backward
@@ -29,25 +29,26 @@ struct LayerCosts {
 
 /// A kind of device that all its members share the layer costs of.
 struct DeviceClass {
-  std::string name;  ///< "cpu/1": core sets of one core
-  std::vector<LayerCosts> layers;  ///< as many as Profile::layers; measured sizes may differ between classes
-  double action_seconds = 0;  ///< fixed cost of one action (hand-over, bookkeeping)
-  double step_seconds = 0;    ///< fixed cost of one step (start and end of all workers)
+  std::string name;                       ///< "cpu/1": core sets of one core
+  std::vector<LayerCosts> layers;         ///< as many as Profile::layers; measured sizes may differ between classes
+  double action_seconds = 0;              ///< fixed cost of one action (hand-over, bookkeeping)
+  double step_seconds = 0;                ///< fixed cost of one step (start and end of all workers)
   double optimizer_seconds_per_byte = 0;  ///< per byte of parameters
-  double reduce_seconds_per_byte = 0;     ///< sum of one replica's gradients into another's and refresh of its parameters, per byte of parameters
+  double reduce_seconds_per_byte =
+      0;  ///< sum of one replica's gradients into another's and refresh of its parameters, per byte of parameters
   bool operator==(const DeviceClass&) const = default;
 };
 
 struct ProfileDevice {
-  std::string name;  ///< "cpu:0"
-  int device_class = 0;  ///< index into Profile::classes
+  std::string name;               ///< "cpu:0"
+  int device_class = 0;           ///< index into Profile::classes
   std::int64_t memory_bytes = 0;  ///< cap or size; 0: not known
   bool operator==(const ProfileDevice&) const = default;
 };
 
 struct ProfileLayer {
-  std::string name;  ///< "layer1.0"
-  std::string kind;  ///< "Bottleneck"
+  std::string name;                  ///< "layer1.0"
+  std::string kind;                  ///< "Bottleneck"
   std::vector<std::string> modules;  ///< module paths in the user's model that this layer covers
   std::int64_t parameters = 0;       ///< number of scalars
   std::int64_t parameters_bytes = 0;

@@ -25,16 +25,22 @@ enum class What : std::uint8_t {
   host,    ///< host work that belongs to no layer
   action,  ///< range: one action of the schedule
   step,    ///< range: one training step
+  kernel,  ///< compute whose part in the training is not known (recordings made by other programs)
 };
+
+/// Number of values of What, which are 0 .. kWhatCount - 1.
+inline constexpr int kWhatCount = static_cast<int>(What::kernel) + 1;
 
 [[nodiscard]] const char* to_string(What what);
 
-/// True for what occupies a device's compute lane with useful work (forward .. reduce, collective, memset).
+/// True for what occupies a device's compute lane with useful work (forward .. reduce, collective, memset, kernel).
 [[nodiscard]] bool is_compute(What what);
 
 /// Lane of a device: 0 is compute; 1 + d carries the copies this device sends to device d.
 inline constexpr int kComputeLane = 0;
-[[nodiscard]] constexpr int copy_lane(int destination) { return 1 + destination; }
+[[nodiscard]] constexpr int copy_lane(int destination) {
+  return 1 + destination;
+}
 
 /// One thing that happened on a lane of a device. Times are nanoseconds since the start of the recording, the same clock on all devices.
 struct Event {
@@ -101,7 +107,7 @@ struct MemorySample {
 };
 
 struct TraceDevice {
-  std::string name;  ///< as the user names it: "cpu:0", "cuda:1", "sleep:0"
+  std::string name;         ///< as the user names it: "cpu:0", "cuda:1", "sleep:0"
   std::string description;  ///< "CPU core set, 1 core"
   int cores = 0;
   std::int64_t memory_bytes = 0;  ///< what the device has or may use; 0: not known

@@ -1,0 +1,75 @@
+#include "mptune/profiler/analyze/replay.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
+namespace mptune {
+namespace {
+
+// Consumers of every event, as one array of edges sorted by producer.
+struct Consumers {
+  std::vector<std::size_t> first;  // of producer p: [first[p], first[p + 1])
+  std::vector<std::size_t> consumer;
+};
+
+std::size_t checked(int event, std::size_t count) {
+  if (event < 0 || static_cast<std::size_t>(event) >= count) throw std::invalid_argument("an edge of the trace names no event");
+  return static_cast<std::size_t>(event);
+}
+
+Consumers consumers_of(const std::vector<Edge>& edges, std::size_t count) {
+  Consumers result;
+  result.first.assign(count + 1, 0);
+  for (const Edge& edge : edges) ++result.first[checked(edge.producer, count) + 1];
+  for (std::size_t i = 0; i < count; ++i) result.first[i + 1] += result.first[i];
+  result.consumer.resize(edges.size());
+  std::vector<std::size_t> next(result.first.begin(), result.first.end() - 1);
+  for (const Edge& edge : edges) result.consumer[next[static_cast<std::size_t>(edge.producer)]++] = checked(edge.consumer, count);
+  return result;
+}
+
+Trace without_times(const Trace& trace) {
+  Trace result;
+  result.devices = trace.devices;
+  result.names = trace.names;
+  result.threads = trace.threads;
+  result.tags = trace.tags;
+  result.events = trace.events;
+  result.copies = trace.copies;
+  result.edges = trace.edges;
+  result.quality = trace.quality;
+  result.simulated = true;
+  return result;
+}
+
+}  // namespace
+
+Trace replay(const Trace& trace, std::span<const Nanoseconds> durations) {
+  const std::size_t count = trace.events.size();
+  if (durations.size() != count) throw std::invalid_argument("replay needs one duration for every event");
+  const Consumers consumers = consumers_of(trace.edges, count);
+  std::vector<std::size_t> missing(count, 0);
+  for (const std::size_t consumer : consumers.consumer) ++missing[consumer];
+
+  Trace result = without_times(trace);
+  std::vector<std::size_t> ready;
+  ready.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    result.events[i].start = Nanoseconds{0};
+    result.events[i].duration = durations[i];
+    if (missing[i] == 0) ready.push_back(i);
+  }
+  for (std::size_t done = 0; done < ready.size(); ++done) {
+    const Event& producer = result.events[ready[done]];
+    for (std::size_t e = consumers.first[ready[done]]; e < consumers.first[ready[done] + 1]; ++e) {
+      const std::size_t consumer = consumers.consumer[e];
+      result.events[consumer].start = std::max(result.events[consumer].start, producer.end());
+      if (--missing[consumer] == 0) ready.push_back(consumer);
+    }
+  }
+  if (ready.size() != count) throw std::invalid_argument("the edges of the trace form a cycle");
+  return result;
+}
+
+}  // namespace mptune

@@ -1,0 +1,54 @@
+#include "mptune/profiler/trace/trace.h"
+
+#include <algorithm>
+
+namespace mptune {
+
+const char* to_string(What what) {
+  switch (what) {
+    case What::forward:
+      return "forward";
+    case What::backward:
+      return "backward";
+    case What::backward_input:
+      return "backward_input";
+    case What::backward_weight:
+      return "backward_weight";
+    case What::recompute:
+      return "recompute";
+    case What::optimizer:
+      return "optimizer";
+    case What::reduce:
+      return "reduce";
+    case What::copy:
+      return "copy";
+    case What::collective:
+      return "collective";
+    case What::memset:
+      return "memset";
+    case What::sync:
+      return "sync";
+    case What::host:
+      return "host";
+    case What::action:
+      return "action";
+    case What::step:
+      return "step";
+    case What::kernel:
+      return "kernel";
+  }
+  return "unknown";
+}
+
+bool is_compute(What what) {
+  return what <= What::reduce || what == What::collective || what == What::memset || what == What::kernel;
+}
+
+int intern(Trace& trace, const std::string& name) {
+  const auto found = std::find(trace.names.begin(), trace.names.end(), name);
+  if (found != trace.names.end()) return static_cast<int>(found - trace.names.begin());
+  trace.names.push_back(name);
+  return static_cast<int>(trace.names.size()) - 1;
+}
+
+}  // namespace mptune
