@@ -1,0 +1,355 @@
+#include "mptune/profiler/device/device_spec.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <thread>
+
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+constexpr int kMostAutoDevices = 8;
+constexpr int kMostDevices = 256;
+constexpr int kMostCores = 4096;
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (std::size_t end = text.find(separator); end != std::string::npos; end = text.find(separator, begin)) {
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  parts.push_back(text.substr(begin));
+  return parts;
+}
+
+std::optional<int> whole_number(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || text.front() == '-' || error != std::errc{} || end != text.data() + text.size()) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+std::string range_text(int first, int last) {
+  std::string text = std::to_string(first);
+  if (last > first) {
+    text.append("-").append(std::to_string(last));
+  }
+  return text;
+}
+
+[[noreturn]] void reject_device(const std::string& name) {
+  throw Error("'" + name + "' is no device", "--devices", "use cpu:0, cpu:0-3, cuda:1 or sleep:4, separated by commas");
+}
+
+DeviceSpec cpu_device(const std::string& name, const std::string& numbers) {
+  const auto dash = numbers.find('-');
+  const auto first = whole_number(numbers.substr(0, dash));
+  const auto last = dash == std::string::npos ? first : whole_number(numbers.substr(dash + 1));
+  if (!first || !last || *last < *first || *last >= kMostCores) {
+    reject_device(name);
+  }
+  DeviceSpec device{.kind = DeviceSpec::Kind::cpu, .name = "", .cores = {}, .index = *first};
+  for (int core = *first; core <= *last; ++core) {
+    device.cores.push_back(core);
+  }
+  device.name = "cpu:" + range_text(*first, *last);
+  return device;
+}
+
+struct Quantity {
+  double value = 0;
+  std::string unit;
+};
+
+/// A non-negative decimal number and what follows it; nothing where there is no such number.
+std::optional<Quantity> parse_quantity(const std::string& text) {
+  Quantity quantity;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), quantity.value);
+  if (error != std::errc{} || !std::isfinite(quantity.value) || quantity.value < 0 || text.front() == '-') {
+    return std::nullopt;
+  }
+  quantity.unit.assign(end, text.data() + text.size());
+  if (!quantity.unit.empty() && quantity.unit.front() == ' ') {
+    quantity.unit.erase(0, 1);
+  }
+  return quantity;
+}
+
+std::optional<double> byte_unit(const std::string& unit) {
+  static constexpr std::pair<const char*, double> kUnits[] = {{"", 1},         {"B", 1},       {"kB", 1e3},     {"MB", 1e6},
+                                                              {"GB", 1e9},     {"TB", 1e12},   {"KiB", 0x1p10}, {"MiB", 0x1p20},
+                                                              {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  for (const auto& [name, factor] : kUnits) {
+    if (unit == name) {
+      return factor;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Units below a second as divisors, so that "10us" is exactly the double 10e-6.
+std::optional<double> in_seconds(const Quantity& quantity) {
+  static constexpr std::pair<const char*, double> kMultiples[] = {{"", 1}, {"s", 1}, {"min", 60}, {"h", 3600}};
+  static constexpr std::pair<const char*, double> kFractions[] = {{"ms", 1e3}, {"us", 1e6}, {"ns", 1e9}};
+  for (const auto& [name, factor] : kMultiples) {
+    if (quantity.unit == name) {
+      return quantity.value * factor;
+    }
+  }
+  for (const auto& [name, divisor] : kFractions) {
+    if (quantity.unit == name) {
+      return quantity.value / divisor;
+    }
+  }
+  return std::nullopt;
+}
+
+void require_driver(const DeviceSpec& device) {
+  if (access("/proc/driver/nvidia/version", R_OK) != 0) {
+    throw Error("no NVIDIA driver is loaded", device.name, "install the driver, or name CPU devices: --devices cpu:0,cpu:1",
+                ExitCode::environment);
+  }
+}
+
+std::string core_ranges(const std::vector<int>& cores) {
+  std::string text;
+  for (std::size_t i = 0; i < cores.size();) {
+    std::size_t last = i;
+    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) {
+      ++last;
+    }
+    text.append(text.empty() ? "" : ",").append(range_text(cores[i], cores[last]));
+    i = last + 1;
+  }
+  return text;
+}
+
+/// Checks a whole list: no core twice, every core there, sleep devices among themselves.
+void check_list(const std::vector<DeviceSpec>& devices) {
+  const std::vector<int> available = available_cores();
+  std::set<std::string> names;
+  std::set<int> cores;
+  for (const DeviceSpec& device : devices) {
+    if (!names.insert(device.name).second) {
+      throw Error("device '" + device.name + "' is named twice", "--devices", "name each device once");
+    }
+    if ((device.kind == DeviceSpec::Kind::sleep) != (devices.front().kind == DeviceSpec::Kind::sleep)) {
+      throw Error("sleeping devices can't be mixed with others", "--devices", "use sleep:K alone");
+    }
+    if (device.kind == DeviceSpec::Kind::cuda) {
+      require_driver(device);
+    }
+    for (const int core : device.cores) {
+      if (!std::ranges::binary_search(available, core)) {
+        throw Error("core " + std::to_string(core) + " is not available", "--devices",
+                    "this process may use cores " + core_ranges(available));
+      }
+      if (!cores.insert(core).second) {
+        throw Error("core " + std::to_string(core) + " belongs to two devices", "--devices", "give each core to one device");
+      }
+    }
+  }
+}
+
+std::vector<DeviceSpec> automatic_devices() {
+  std::vector<DeviceSpec> devices;
+  for (const int core : available_cores()) {
+    if (static_cast<int>(devices.size()) == kMostAutoDevices) {
+      break;
+    }
+    devices.push_back(parse_device("cpu:" + std::to_string(core)));
+  }
+  return devices;
+}
+
+}  // namespace
+
+DeviceSpec parse_device(const std::string& name) {
+  const auto colon = name.find(':');
+  if (colon == std::string::npos) {
+    reject_device(name);
+  }
+  const std::string kind = name.substr(0, colon);
+  const std::string rest = name.substr(colon + 1);
+  if (kind == "cpu") {
+    return cpu_device(name, rest);
+  }
+  const auto index = whole_number(rest);
+  if (!index || *index >= kMostCores || (kind != "cuda" && kind != "sleep")) {
+    reject_device(name);
+  }
+  return {.kind = kind == "cuda" ? DeviceSpec::Kind::cuda : DeviceSpec::Kind::sleep,
+          .name = kind + ":" + std::to_string(*index),
+          .cores = {},
+          .index = *index};
+}
+
+std::vector<DeviceSpec> parse_devices(const std::string& list) {
+  if (list == "auto") {
+    return automatic_devices();
+  }
+  std::vector<DeviceSpec> devices;
+  for (const std::string& name : split(list, ',')) {
+    DeviceSpec device = parse_device(name);
+    if (device.kind != DeviceSpec::Kind::sleep) {
+      devices.push_back(std::move(device));
+      continue;
+    }
+    if (device.index < 1 || device.index > kMostDevices) {
+      throw Error("'" + name + "' is no number of sleeping devices", "--devices",
+                  "use sleep:K with K from 1 to " + std::to_string(kMostDevices));
+    }
+    for (int i = 0; i < device.index; ++i) {
+      devices.push_back(parse_device("sleep:" + std::to_string(i)));
+    }
+  }
+  check_list(devices);
+  return devices;
+}
+
+std::vector<DeviceSpec> parse_device_names(const std::vector<std::string>& names) {
+  if (names.empty()) {
+    throw Error("no device is named", "--devices", "name at least one, such as cpu:0");
+  }
+  std::vector<DeviceSpec> devices;
+  for (const std::string& name : names) {
+    devices.push_back(parse_device(name));
+  }
+  check_list(devices);
+  return devices;
+}
+
+std::string whole_machine_device(const std::vector<DeviceSpec>& devices) {
+  std::vector<int> cores;
+  for (const DeviceSpec& device : devices) {
+    if (device.kind != DeviceSpec::Kind::cpu) {
+      return "";
+    }
+    cores.insert(cores.end(), device.cores.begin(), device.cores.end());
+  }
+  std::ranges::sort(cores);
+  const bool contiguous = !cores.empty() && cores.back() - cores.front() + 1 == static_cast<int>(cores.size());
+  if (devices.size() < 2 || !contiguous) {
+    return "";
+  }
+  return "cpu:" + range_text(cores.front(), cores.back());
+}
+
+std::string device_class(const DeviceSpec& device) {
+  switch (device.kind) {
+    case DeviceSpec::Kind::cpu:
+      return "cpu/" + std::to_string(device.cores.size());
+    case DeviceSpec::Kind::cuda:
+      return "cuda";
+    case DeviceSpec::Kind::sleep:
+      break;
+  }
+  return "sleep";
+}
+
+LinkThrottle parse_link(const std::string& text) {
+  if (text.empty()) {
+    return {};
+  }
+  const char* remedy = "give bandwidth and latency, such as 12GB/s,10us";
+  const std::vector<std::string> parts = split(text, ',');
+  const auto bandwidth = parse_quantity(parts[0]);
+  std::optional<double> factor;
+  if (bandwidth && bandwidth->unit.ends_with("/s")) {
+    const std::string unit = bandwidth->unit.substr(0, bandwidth->unit.size() - 2);
+    factor = unit.empty() ? std::nullopt : byte_unit(unit);
+  }
+  if (!factor || parts.size() > 2) {
+    throw Error("'" + text + "' is no link", "--link", remedy);
+  }
+  LinkThrottle link{.bytes_per_second = bandwidth->value * *factor, .latency_s = 0};
+  if (link.bytes_per_second < 1 || link.bytes_per_second > 1e15) {
+    throw Error("bandwidth '" + parts[0] + "' is out of range", "--link", "use 1 B/s to 1000 TB/s");
+  }
+  if (parts.size() == 2) {
+    link.latency_s = parse_seconds(parts[1], "--link");
+    if (link.latency_s > 60) {
+      throw Error("latency '" + parts[1] + "' is out of range", "--link", "use at most 60 s");
+    }
+  }
+  return link;
+}
+
+std::int64_t parse_bytes(const std::string& text, const std::string& option) {
+  const auto quantity = parse_quantity(text);
+  const auto factor = quantity ? byte_unit(quantity->unit) : std::nullopt;
+  if (!factor) {
+    throw Error("'" + text + "' is no size", option, "use a number with B, kB, MB, GB, KiB, MiB or GiB, such as 2GiB");
+  }
+  const double bytes = quantity->value * *factor;
+  if (bytes < 1 || bytes > 0x1p60) {
+    throw Error("size '" + text + "' is out of range", option, "use 1 B to 1 EiB");
+  }
+  return std::llround(bytes);
+}
+
+double parse_seconds(const std::string& text, const std::string& option) {
+  const auto quantity = parse_quantity(text);
+  const auto seconds = quantity ? in_seconds(*quantity) : std::nullopt;
+  if (!seconds || *seconds > 1e9) {
+    throw Error("'" + text + "' is no time", option, "use a number with ns, us, ms, s, min or h, such as 150s");
+  }
+  return *seconds;
+}
+
+std::vector<std::int64_t> parse_memory(const std::string& text, const std::vector<DeviceSpec>& devices) {
+  std::vector<std::int64_t> caps(devices.size(), 0);
+  if (text.empty()) {
+    return caps;
+  }
+  if (text.find('=') == std::string::npos) {
+    std::ranges::fill(caps, parse_bytes(text, "--memory"));
+    return caps;
+  }
+  for (const std::string& part : split(text, ',')) {
+    const auto equals = part.find('=');
+    const std::string name = part.substr(0, equals);
+    const auto device = std::ranges::find(devices, name, &DeviceSpec::name);
+    if (equals == std::string::npos || device == devices.end()) {
+      throw Error("'" + part + "' names no device of this run", "--memory", "use one size, or DEVICE=SIZE for devices of --devices");
+    }
+    auto& cap = caps[static_cast<std::size_t>(device - devices.begin())];
+    if (cap != 0) {
+      throw Error("device '" + name + "' has two caps", "--memory", "give one size for each device");
+    }
+    cap = parse_bytes(part.substr(equals + 1), "--memory");
+  }
+  return caps;
+}
+
+std::vector<int> available_cores() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof mask, &mask) == 0) {
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(static_cast<std::size_t>(core), &mask)) {
+        cores.push_back(core);
+      }
+    }
+  } else {
+    // More cores than the mask holds: the numbers alone.
+    for (unsigned core = 0; core < std::max(1U, std::thread::hardware_concurrency()); ++core) {
+      cores.push_back(static_cast<int>(core));
+    }
+  }
+  return cores;
+}
+
+}  // namespace mptune

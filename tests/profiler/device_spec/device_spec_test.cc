@@ -1,0 +1,176 @@
+#include "mptune/profiler/device/device_spec.h"
+
+#include <gmock/gmock.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+template <typename Function>
+std::string message_of(Function function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_FALSE(error.remedy().empty());
+    return error.where() + ": " + error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+std::vector<std::string> names_of(const std::vector<DeviceSpec>& devices) {
+  std::vector<std::string> names;
+  for (const DeviceSpec& device : devices) {
+    names.push_back(device.name);
+  }
+  return names;
+}
+
+DeviceSpec cpu(std::vector<int> cores) {
+  return {.kind = DeviceSpec::Kind::cpu, .name = "cpu:x", .cores = std::move(cores), .index = 0};
+}
+
+TEST(DeviceSpec, NamesOfOneDevice) {
+  EXPECT_EQ(parse_device("cpu:0").cores, std::vector<int>{0});
+  EXPECT_THAT(parse_device("cpu:2-5").cores, ElementsAre(2, 3, 4, 5));
+  EXPECT_EQ(parse_device("cpu:2-5").name, "cpu:2-5");
+  EXPECT_EQ(parse_device("cpu:3-3").name, "cpu:3") << "one spelling for one device";
+  EXPECT_EQ(parse_device("cuda:1").kind, DeviceSpec::Kind::cuda);
+  EXPECT_EQ(parse_device("cuda:1").index, 1);
+  EXPECT_EQ(parse_device("sleep:7").index, 7);
+}
+
+TEST(DeviceSpec, RefusesWhatIsNoDevice) {
+  for (const char* name : {"",        "cpu",     "cpu:",           "cpu:a",  "cpu:-1",
+                           "cpu:3-1", "cpu:0-",  "cpu:0-99999999", "cpu:0x", "gpu:0",
+                           "cuda:",   "cuda:-1", "cuda:0/1of2",    "sleep:", "sleep:x",
+                           "CPU:0",   "cpu:0 ",  " cpu:0",         "cpu:+1", "cpu:99999999999999999999"}) {
+    EXPECT_THAT(message_of([&] { (void)parse_device(name); }), HasSubstr(std::string("'") + name + "' is no device")) << name;
+  }
+}
+
+TEST(DeviceSpec, ListsOfDevices) {
+  const int core = available_cores().front();
+  EXPECT_EQ(names_of(parse_devices("cpu:" + std::to_string(core))), std::vector<std::string>{"cpu:" + std::to_string(core)});
+  EXPECT_THAT(names_of(parse_devices("sleep:3")), ElementsAre("sleep:0", "sleep:1", "sleep:2"));
+  EXPECT_EQ(names_of(parse_device_names({"sleep:3"})), std::vector<std::string>{"sleep:3"});
+}
+
+TEST(DeviceSpec, RefusesListsThatCantBe) {
+  const std::string core = "cpu:" + std::to_string(available_cores().front());
+  EXPECT_THAT(message_of([&] { (void)parse_devices(""); }), HasSubstr("is no device"));
+  EXPECT_THAT(message_of([&] { (void)parse_devices(core + ","); }), HasSubstr("is no device"));
+  EXPECT_THAT(message_of([&] { (void)parse_devices(core + "," + core); }), HasSubstr("named twice"));
+  EXPECT_THAT(message_of([&] { (void)parse_devices("cpu:4000"); }), HasSubstr("core 4000 is not available"));
+  EXPECT_THAT(message_of([&] { (void)parse_devices(core + ",sleep:2"); }), HasSubstr("mixed"));
+  EXPECT_THAT(message_of([&] { (void)parse_devices("sleep:0"); }), HasSubstr("sleep:0"));
+  EXPECT_THAT(message_of([&] { (void)parse_devices("sleep:2,sleep:2"); }), HasSubstr("twice"));
+  EXPECT_THAT(message_of([&] { (void)parse_device_names({}); }), HasSubstr("no device"));
+}
+
+TEST(DeviceSpec, RefusesOneCoreInTwoDevices) {
+  const std::vector<int> cores = available_cores();
+  if (cores.size() < 2 || cores[1] != cores[0] + 1) {
+    GTEST_SKIP() << "needs two neighbouring cores";
+  }
+  const std::string both = "cpu:" + std::to_string(cores[0]) + "-" + std::to_string(cores[1]);
+  EXPECT_THAT(message_of([&] { (void)parse_devices(both + ",cpu:" + std::to_string(cores[1])); }), HasSubstr("belongs to two devices"));
+}
+
+TEST(DeviceSpec, CudaWithoutDriverIsAnEnvironmentError) {
+  if (access("/proc/driver/nvidia/version", R_OK) == 0) {
+    GTEST_SKIP() << "a driver is loaded";
+  }
+  try {
+    (void)parse_devices("cuda:0");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::environment);
+    EXPECT_EQ(error.where(), "cuda:0");
+  }
+}
+
+TEST(DeviceSpec, AutoFollowsTheAffinityMask) {
+  const std::vector<DeviceSpec> devices = parse_devices("auto");
+  const std::vector<int> cores = available_cores();
+  ASSERT_EQ(devices.size(), std::min<std::size_t>(8, cores.size()));
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    EXPECT_EQ(devices[i].cores, std::vector<int>{cores[i]});
+  }
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<std::size_t>(cores.back()), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(available_cores(), std::vector<int>{cores.back()});
+  EXPECT_EQ(parse_devices("auto").size(), 1U);
+  ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+}
+
+TEST(DeviceSpec, WholeMachine) {
+  EXPECT_EQ(whole_machine_device({cpu({0}), cpu({1})}), "cpu:0-1");
+  EXPECT_EQ(whole_machine_device({cpu({2, 3}), cpu({0, 1})}), "cpu:0-3") << "order does not matter";
+  EXPECT_EQ(whole_machine_device({cpu({0}), cpu({2})}), "") << "not contiguous";
+  EXPECT_EQ(whole_machine_device({cpu({0, 1})}), "") << "one device";
+  EXPECT_EQ(whole_machine_device({}), "");
+  EXPECT_EQ(whole_machine_device({parse_device("sleep:0"), parse_device("sleep:1")}), "");
+}
+
+TEST(DeviceSpec, Classes) {
+  EXPECT_EQ(device_class(parse_device("cpu:5")), "cpu/1");
+  EXPECT_EQ(device_class(parse_device("cpu:0-3")), "cpu/4");
+  EXPECT_EQ(device_class(parse_device("sleep:2")), "sleep");
+}
+
+TEST(Units, Bytes) {
+  const std::vector<std::pair<std::string, std::int64_t>> good = {{"1000", 1000},       {"1B", 1},           {"2kB", 2000},
+                                                                  {"1.5MB", 1'500'000}, {"2GB", 2000000000}, {"1KiB", 1024},
+                                                                  {"2GiB", 2147483648}, {"0.5MiB", 524288},  {"3 MiB", 3145728}};
+  for (const auto& [text, bytes] : good) {
+    EXPECT_EQ(parse_bytes(text, "--memory"), bytes) << text;
+  }
+  for (const char* text : {"", "x", "GiB", "2gib", "-1", "-1GiB", "0", "nan", "inf", "1e30", "2GiBs", "2097152TiB", "1,5GiB", "0x10"}) {
+    EXPECT_THAT(message_of([&] { (void)parse_bytes(text, "--memory"); }), HasSubstr("--memory: ")) << text;
+  }
+}
+
+TEST(Units, Seconds) {
+  const std::vector<std::pair<std::string, double>> good = {{"150s", 150},  {"150", 150},   {"5min", 300},  {"1.5h", 5400},
+                                                            {"200ms", 0.2}, {"10us", 1e-5}, {"20ns", 2e-8}, {"0", 0}};
+  for (const auto& [text, seconds] : good) {
+    EXPECT_DOUBLE_EQ(parse_seconds(text, "--budget"), seconds) << text;
+  }
+  for (const char* text : {"", "s", "-1s", "5 minutes", "5m", "1e99h", "nan", "5s5", "--"}) {
+    EXPECT_THAT(message_of([&] { (void)parse_seconds(text, "--budget"); }), HasSubstr("--budget: ")) << text;
+  }
+}
+
+TEST(Units, Link) {
+  EXPECT_EQ(parse_link(""), LinkThrottle{});
+  EXPECT_EQ(parse_link("12GB/s,10us"), (LinkThrottle{12e9, 10e-6}));
+  EXPECT_EQ(parse_link("500MiB/s"), (LinkThrottle{500 * 0x1p20, 0}));
+  for (const char* text : {"12GB", "12", "/s", "12/s", "fast", "12GB/s,", "12GB/s,10us,3", "0GB/s", "-1GB/s", "12GB/s,2h", "1e300GB/s"}) {
+    EXPECT_THAT(message_of([&] { (void)parse_link(text); }), HasSubstr("--link: ")) << text;
+  }
+}
+
+TEST(Units, Memory) {
+  const std::vector<DeviceSpec> devices = {parse_device("cpu:0"), parse_device("cpu:1-2")};
+  EXPECT_THAT(parse_memory("", devices), ElementsAre(0, 0));
+  EXPECT_THAT(parse_memory("1KiB", devices), ElementsAre(1024, 1024));
+  EXPECT_THAT(parse_memory("cpu:1-2=1KiB", devices), ElementsAre(0, 1024));
+  EXPECT_THAT(parse_memory("cpu:1-2=1KiB,cpu:0=2KiB", devices), ElementsAre(2048, 1024));
+  for (const char* text : {"cpu:3=1KiB", "cpu:0=", "cpu:0=1KiB,2KiB", "cpu:0=1KiB,cpu:0=1KiB", "=1KiB", "1KiB,2KiB"}) {
+    EXPECT_THAT(message_of([&] { (void)parse_memory(text, devices); }), HasSubstr("--memory: ")) << text;
+  }
+}
+
+}  // namespace
+}  // namespace mptune
