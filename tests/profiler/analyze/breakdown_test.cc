@@ -1,0 +1,105 @@
+#include "mptune/profiler/analyze/breakdown.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "mptune/tests/support/hand_trace.h"
+
+namespace mptune {
+namespace {
+
+bool touches(const Trace& trace, const Event& event, int device) {
+  if (event.what != What::copy || event.detail < 0) return event.device == device;
+  const Copy& copy = trace.copies[static_cast<std::size_t>(event.detail)];
+  return event.device == device || copy.source == device || copy.destination == device;
+}
+
+// The slow truth: asks every nanosecond of the window what the device does.
+DeviceBreakdown sweep(const Trace& trace, const StepWindow& window, int device) {
+  DeviceBreakdown result;
+  for (Nanoseconds t = window.start; t < window.end; ++t) {
+    bool compute = false;
+    bool copy = false;
+    for (const Event& event : trace.events) {
+      if (t < event.start || t >= event.end() || !touches(trace, event, device)) continue;
+      compute = compute || is_compute(event.what);
+      copy = copy || event.what == What::copy;
+    }
+    ++result.window;
+    ++(compute && copy ? result.overlap : compute ? result.compute : copy ? result.copy : result.idle);
+  }
+  result.causes.unexplained = result.idle;
+  return result;
+}
+
+TEST(Breakdown, AgreesWithASweepOfEveryNanosecond) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 60; ++round) {
+    const int devices = 1 + round % 4;
+    const Trace trace = testing::random_trace(random, devices, 5 + round);
+    const Breakdown breakdown = break_down(trace);
+    ASSERT_EQ(breakdown.steps.size(), trace.steps.size());
+    for (std::size_t s = 0; s < trace.steps.size(); ++s) {
+      for (int d = 0; d < devices; ++d) {
+        EXPECT_EQ(breakdown.steps[s].devices[static_cast<std::size_t>(d)], sweep(trace, trace.steps[s], d))
+            << round << " " << s << " " << d;
+      }
+    }
+  }
+}
+
+TEST(Breakdown, OfTheHandMadeTrace) {
+  const Breakdown breakdown = break_down(testing::hand_trace());
+  ASSERT_EQ(breakdown.steps.size(), 1u);
+  const DeviceBreakdown& first = breakdown.steps[0].devices[0];
+  EXPECT_EQ(first.window.count(), 100);
+  EXPECT_EQ(first.compute.count(), 49);
+  EXPECT_EQ(first.overlap.count(), 6);
+  EXPECT_EQ(first.copy.count(), 5);
+  EXPECT_EQ(first.idle.count(), 40);
+  const DeviceBreakdown& second = breakdown.steps[0].devices[1];
+  EXPECT_EQ(second.compute.count(), 50);
+  EXPECT_EQ(second.copy.count(), 11);
+  EXPECT_EQ(second.idle.count(), 39);
+  EXPECT_DOUBLE_EQ(bubble(breakdown), 79.0 / 200.0);
+}
+
+TEST(Breakdown, WithoutStepsSpansAllEvents) {
+  Trace trace = testing::hand_trace();
+  trace.steps.clear();
+  const Breakdown breakdown = break_down(trace);
+  ASSERT_EQ(breakdown.steps.size(), 1u);
+  EXPECT_EQ(breakdown.steps[0].devices[0].window.count(), 100);
+  EXPECT_TRUE(break_down(Trace{}).steps.empty());
+  EXPECT_EQ(bubble(Breakdown{}), 0);
+}
+
+TEST(MeanOverSteps, AddsUpInIntegers) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 200; ++round) {
+    Breakdown breakdown;
+    const int steps = 1 + round % 7;
+    std::int64_t window = 0;
+    for (int s = 0; s < steps; ++s) {
+      DeviceBreakdown device;
+      device.compute = Nanoseconds{random() % 100};
+      device.copy = Nanoseconds{random() % 100};
+      device.overlap = Nanoseconds{random() % 100};
+      device.causes.imbalance = Nanoseconds{random() % 100};
+      device.causes.unexplained = Nanoseconds{random() % 100};
+      device.idle = device.causes.total();
+      device.window = device.compute + device.copy + device.overlap + device.idle;
+      window += device.window.count();
+      breakdown.steps.push_back({.step = s, .devices = {device}});
+    }
+    const DeviceBreakdown mean = mean_over_steps(breakdown, 0);
+    EXPECT_EQ(mean.window.count(), window / steps);
+    EXPECT_EQ(mean.compute + mean.copy + mean.overlap + mean.idle, mean.window);
+    EXPECT_EQ(mean.causes.total(), mean.idle);
+    EXPECT_GE(mean.causes.unexplained.count(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace mptune

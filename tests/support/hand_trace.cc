@@ -1,0 +1,120 @@
+#include "mptune/tests/support/hand_trace.h"
+
+#include <string>
+#include <vector>
+
+namespace mptune::testing {
+namespace {
+
+struct Span {
+  int start;
+  int end;
+};
+
+int add(Trace& trace, What what, const std::string& name, int device, int lane, Span span, Tag tag, int detail = -1) {
+  Event event;
+  event.start = Nanoseconds{span.start};
+  event.duration = Nanoseconds{span.end - span.start};
+  event.name = intern(trace, name);
+  event.tag = static_cast<std::int32_t>(trace.tags.size());
+  event.detail = detail;
+  event.device = static_cast<std::int16_t>(device);
+  event.lane = static_cast<std::uint8_t>(lane);
+  event.what = what;
+  trace.tags.push_back(tag);
+  trace.events.push_back(event);
+  return static_cast<int>(trace.events.size()) - 1;
+}
+
+int add_copy(Trace& trace, const std::string& name, int source, int destination, Span span, Tag tag) {
+  trace.copies.push_back({.bytes = 4096, .source = source, .destination = destination});
+  const int detail = static_cast<int>(trace.copies.size()) - 1;
+  return add(trace, What::copy, name, source, copy_lane(destination), span, tag, detail);
+}
+
+void add_range(Trace& trace, What what, const std::string& name, int device, Span span) {
+  Event range;
+  range.start = Nanoseconds{span.start};
+  range.duration = Nanoseconds{span.end - span.start};
+  range.name = intern(trace, name);
+  range.device = static_cast<std::int16_t>(device);
+  range.what = what;
+  trace.ranges.push_back(range);
+}
+
+void add_launches(Trace& trace) {
+  for (std::size_t i = 0; i < trace.events.size(); ++i) {
+    const Event& event = trace.events[i];
+    if (event.what == What::sync || event.what == What::host) continue;
+    trace.launches.push_back({.event = static_cast<int>(i),
+                              .thread = event.device,
+                              .start = event.start,
+                              .end = event.start + Nanoseconds{1},
+                              .correlation = static_cast<std::int64_t>(trace.launches.size()) + 10});
+  }
+}
+
+}  // namespace
+
+Trace hand_trace() {
+  Trace trace;
+  trace.devices = {{.name = "cpu:0", .description = "CPU core set, 1 core", .cores = 1, .memory_bytes = 1 << 30},
+                   {.name = "cpu:1", .description = "CPU core set, 1 core", .cores = 1, .memory_bytes = 0}};
+  trace.threads = {"worker cpu:0", "worker cpu:1"};
+  const Tag f0{.step = 0, .stage = 0, .microbatch = 0, .layer = 0, .replica = 0};
+  const Tag f1{.step = 0, .stage = 0, .microbatch = 1, .layer = 0, .replica = 0};
+  const Tag b0{.step = 0, .stage = 1, .microbatch = 0, .layer = 1, .replica = 0};
+  const int forward0 = add(trace, What::forward, "forward conv1", 0, 0, {0, 10}, f0);
+  add(trace, What::forward, "forward conv1", 0, 0, {10, 20}, f1);
+  const int copy0 = add_copy(trace, "copy conv1", 0, 1, {10, 16}, f0);
+  const int wait = add(trace, What::sync, "wait conv1", 1, 0, {2, 16}, b0);
+  const int backward = add(trace, What::backward, "backward fc", 1, 0, {16, 60}, b0);
+  const int copy1 = add_copy(trace, "copy fc", 1, 0, {60, 65}, b0);
+  const int recompute = add(trace, What::recompute, "recompute conv1", 0, 0, {65, 70}, f0);
+  const int input = add(trace, What::backward_input, "backward_input conv1", 0, 0, {70, 80}, f0);
+  add(trace, What::backward_weight, "backward_weight conv1", 0, 0, {80, 90}, f0);
+  add(trace, What::host, "host loss", 1, 0, {65, 68}, {});
+  add(trace, What::memset, "memset gradients", 1, 0, {68, 69}, {});
+  add(trace, What::reduce, "reduce conv1", 0, 0, {90, 93}, {.step = 0, .stage = 0});
+  add(trace, What::collective, "collective fc", 1, 0, {90, 95}, {.step = 0, .stage = 1});
+  add(trace, What::optimizer, "optimizer", 0, 0, {93, 100}, {.step = 0});
+  for (const int device : {0, 1}) add_range(trace, What::step, "step 0", device, {0, 100});
+  add_range(trace, What::action, "0F0", 0, {0, 10});
+  add_range(trace, What::action, "1B0", 1, {2, 60});
+  add_launches(trace);
+  trace.edges = {{forward0, copy0, EdgeKind::data}, {copy0, wait, EdgeKind::event_wait},      {wait, backward, EdgeKind::order},
+                 {backward, copy1, EdgeKind::data}, {copy1, recompute, EdgeKind::event_wait}, {recompute, input, EdgeKind::order}};
+  trace.memory = {{Nanoseconds{0}, 0, 100}, {Nanoseconds{10}, 0, 4196}, {Nanoseconds{16}, 1, 4096}};
+  trace.steps = {{.step = 0, .start = Nanoseconds{0}, .end = Nanoseconds{100}}};
+  trace.quality = {.dropped = 1, .untagged = 2, .out_of_window = 3};
+  trace.started_utc_ns = 1'700'000'000'000'000'123;
+  return trace;
+}
+
+Trace random_trace(std::mt19937& random, int devices, int count) {
+  Trace trace;
+  for (int d = 0; d < devices; ++d) trace.devices.push_back({.name = "sleep:" + std::to_string(d), .description = "sleeping device"});
+  std::vector<std::vector<int>> free(static_cast<std::size_t>(devices), std::vector<int>(static_cast<std::size_t>(devices) + 1, 0));
+  std::uniform_int_distribution<int> pick(0, 1 << 20);
+  for (int i = 0; i < count; ++i) {
+    const int device = pick(random) % devices;
+    const int destination = pick(random) % devices;
+    const bool copies = destination != device && pick(random) % 3 == 0;
+    const int lane = copies ? copy_lane(destination) : kComputeLane;
+    int& next = free[static_cast<std::size_t>(device)][static_cast<std::size_t>(lane)];
+    const int start = next + pick(random) % 6;
+    next = start + pick(random) % 9;
+    const auto what = static_cast<What>(pick(random) % static_cast<int>(What::action));
+    if (copies) {
+      add_copy(trace, "copy", device, destination, {start, next}, {});
+    } else {
+      add(trace, what == What::copy ? What::forward : what, "event", device, lane, {start, next}, {});
+    }
+  }
+  for (int step = 0; step < 3; ++step) {
+    trace.steps.push_back({.step = step, .start = Nanoseconds{step * 3 * count}, .end = Nanoseconds{step * 3 * count + 2 * count}});
+  }
+  return trace;
+}
+
+}  // namespace mptune::testing
