@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "mptune/planner/search/search.h"
@@ -8,25 +9,35 @@
 
 namespace mptune {
 
+/// What a plan is, as far as predictions of one kind err alike.
+enum class PlanKind { one_device, data_parallel, pipeline };
+[[nodiscard]] PlanKind kind_of(const Plan& plan);
+
 /// What to try next: best-first by corrected prediction. Pure; the same observations give the same proposals.
 class TrialSearch {
  public:
   struct Rules {
     int most_trials = 1000;
-    double target_gap = 0.01;  ///< stop when no untried plan's corrected prediction is better than the best measured by this share
-    int patience = 8;          ///< stop after so many trials in a row that did not improve the best of any kind
+    double target_gap = 0.01;   ///< a plan is worth a trial if it may beat the best measured of its kind by this share
+    int patience = 8;           ///< a kind is given up after so many trials in a row that did not improve its best
+    double model_error = 0.05;  ///< sigma of the logarithm of measured over predicted that is assumed before there are trials
   };
   TrialSearch(std::vector<Candidate> ranked, Rules rules);
 
-  /// The untried plan with the best prediction, corrected by measured over predicted of the tried ones of its kind (one device, data parallel,
-  /// pipeline); plans that memory forbids, by an OutOfMemory seen at the same cuts and a larger micro-batch count in flight, are skipped.
+  /// The untried plan with the best prediction relative to the best measured of its kind, corrected by measured over predicted of the tried
+  /// ones of its kind (one device, data parallel, pipeline), if it can still win: two sigma of what predictions missed by so far are
+  /// granted to it. Plans that memory forbids, by an OutOfMemory seen at the same cuts with no more samples in flight, are skipped.
   /// Empty: nothing left that could win, `stop_reason` says why.
   [[nodiscard]] std::optional<Candidate> next();
   void observe(const Trial& trial);
   [[nodiscard]] const std::string& stop_reason() const { return stop_reason_; }
 
  private:
+  [[nodiscard]] bool tried(const std::string& plan_key) const;
+  [[nodiscard]] bool forbidden(const Plan& plan) const;
+
   std::vector<Candidate> ranked_;
+  std::vector<std::string> keys_;  ///< of ranked_
   Rules rules_;
   std::vector<Trial> seen_;
   std::string stop_reason_;

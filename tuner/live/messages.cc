@@ -1,0 +1,291 @@
+#include "mptune/tuner/live/messages.h"
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "mptune/planner/plan_file.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Writer {
+  Json& object;
+  template <class T>
+  void operator()(const char* key, const T& value);
+};
+struct Reader {
+  const Json& object;
+  template <class T>
+  void operator()(const char* key, T& value);
+};
+
+// One list of fields per type serves both directions, so that what is written is what is read.
+// clang-format off
+#define MPTUNE_FIELDS(Type, ...) template <class F> void fields(F& f, Type& v) { __VA_ARGS__ } \
+                                 template <class F> void fields(F& f, const Type& v) { __VA_ARGS__ }
+MPTUNE_FIELDS(TrainingSetup, f("model", v.model); f("input", v.input); f("batch", v.batch); f("devices", v.devices);
+              f("whole_machine", v.whole_machine); f("link", v.link); f("memory_bytes", v.memory_bytes); f("optimizer", v.optimizer);
+              f("learning_rate", v.learning_rate); f("loss", v.loss); f("seed", v.seed); f("data", v.data);
+              f("sleep_profile", v.sleep_profile);)
+MPTUNE_FIELDS(Sample, f("value", v.value); f("round", v.round); f("position", v.position); f("started", v.started);)
+MPTUNE_FIELDS(Samples, f("values", v.values);)
+MPTUNE_FIELDS(Prediction, f("step_s", v.step_s); f("lower_bound_s", v.lower_bound_s); f("peak_bytes", v.peak_bytes);
+              f("busy_s", v.busy_s); f("limiting_stage", v.limiting_stage); f("extrapolated", v.extrapolated);)
+MPTUNE_FIELDS(Series::Entry, f("name", v.name); f("plan", v.plan); f("prediction", v.prediction);)
+MPTUNE_FIELDS(Series, f("entries", v.entries); f("warm_up", v.warm_up); f("rounds", v.rounds); f("budget_s", v.budget_s);
+              f("step_limit_s", v.step_limit_s);)
+MPTUNE_FIELDS(Measured, f("step_s", v.step_s); f("peak_bytes", v.peak_bytes); f("loss", v.loss);)
+MPTUNE_FIELDS(OutOfMemory, f("device", v.device); f("requested_bytes", v.requested_bytes); f("cap_bytes", v.cap_bytes);)
+MPTUNE_FIELDS(TimedOut, f("limit_s", v.limit_s);)
+MPTUNE_FIELDS(Crashed, f("signal", v.signal); f("exit_code", v.exit_code);)
+MPTUNE_FIELDS(WrongResult, f("reason", v.reason);)
+MPTUNE_FIELDS(NonFinite, (void)f; (void)v;)
+MPTUNE_FIELDS(Infeasible, f("reason", v.reason);)
+MPTUNE_FIELDS(Interrupted, (void)f; (void)v;)
+MPTUNE_FIELDS(Environment, f("reason", v.reason);)
+MPTUNE_FIELDS(Fingerprint, f("model", v.model); f("input", v.input); f("devices", v.devices); f("libtorch", v.libtorch); f("cuda", v.cuda);)
+MPTUNE_FIELDS(ProfileLayer, f("name", v.name); f("kind", v.kind); f("modules", v.modules); f("parameters", v.parameters);
+              f("parameters_bytes", v.parameters_bytes); f("buffers_bytes", v.buffers_bytes); f("batch_statistics", v.batch_statistics);)
+
+MPTUNE_FIELDS(DescribeRequest, f("setup", v.setup); f("all_models", v.all_models);)
+MPTUNE_FIELDS(MeasureRequest, f("setup", v.setup); f("path", v.path); f("budget_s", v.budget_s);)
+MPTUNE_FIELDS(SeriesRequest, f("setup", v.setup); f("series", v.series);)
+MPTUNE_FIELDS(RecordRequest, f("setup", v.setup); f("plan", v.plan); f("steps", v.steps); f("path", v.path);
+              f("profile_path", v.profile_path);)
+MPTUNE_FIELDS(TrainRequest, f("setup", v.setup); f("plan", v.plan); f("steps", v.steps); f("load", v.load); f("save", v.save);)
+MPTUNE_FIELDS(DoctorRequest, f("setup", v.setup);)
+
+MPTUNE_FIELDS(Hello, f("protocol", v.protocol); f("version", v.version); f("libtorch", v.libtorch); f("cuda", v.cuda);)
+MPTUNE_FIELDS(Progress, f("what", v.what); f("fraction", v.fraction);)
+MPTUNE_FIELDS(DescribedModel, f("name", v.name); f("parameters_text", v.parameters_text); f("description", v.description);
+              f("parameters", v.parameters); f("layers", v.layers); f("input", v.input); f("batch", v.batch); f("fingerprint", v.fingerprint);)
+MPTUNE_FIELDS(Described, f("models", v.models);)
+MPTUNE_FIELDS(StepTimed, f("entry", v.entry); f("round", v.round); f("position", v.position); f("started_s", v.started_s);
+              f("step_s", v.step_s);)
+MPTUNE_FIELDS(EntryFinished, f("entry", v.entry); f("outcome", v.outcome);)
+MPTUNE_FIELDS(Recorded, f("step_off_s", v.step_off_s); f("step_on_s", v.step_on_s); f("peak_bytes", v.peak_bytes); f("step_s", v.step_s);)
+MPTUNE_FIELDS(Trained, f("step", v.step); f("loss", v.loss); f("step_s", v.step_s);)
+MPTUNE_FIELDS(TrainingFinished, f("step_s", v.step_s); f("loss", v.loss); f("peak_bytes", v.peak_bytes);)
+MPTUNE_FIELDS(Finding, f("name", v.name); f("status", v.status); f("value", v.value); f("remedy", v.remedy);)
+MPTUNE_FIELDS(Findings, f("findings", v.findings);)
+MPTUNE_FIELDS(Done, (void)f; (void)v;)
+MPTUNE_FIELDS(Failed, f("what", v.what); f("where", v.where); f("remedy", v.remedy); f("exit_code", v.exit_code);)
+#undef MPTUNE_FIELDS
+// clang-format on
+
+template <class T>
+struct Names;
+template <>
+struct Names<Request> {
+  static constexpr const char* kAll[] = {"describe", "measure", "series", "record", "train", "doctor"};
+};
+template <>
+struct Names<Reply> {
+  static constexpr const char* kAll[] = {"hello",   "progress",          "described", "step_timed", "entry_finished", "recorded",
+                                         "trained", "training_finished", "findings",  "done",       "failed"};
+};
+template <>
+struct Names<Outcome> {
+  static constexpr const char* kAll[] = {"measured",   "out_of_memory", "timed_out",   "crashed",    "wrong_result",
+                                         "non_finite", "infeasible",    "interrupted", "environment"};
+};
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error("a message between mptune and mptune-worker is broken", what,
+              "make sure that both programs are of the same build; report this if they are", ExitCode::internal);
+}
+
+// ---- values to JSON ----
+
+Json write(bool value) {
+  return value;
+}
+Json write(int value) {
+  return value;
+}
+Json write(std::int64_t value) {
+  return value;
+}
+Json write(std::uint64_t value) {
+  return value;
+}
+// The library writes what is not finite as null, and a loss may be that.
+Json write(double value) {
+  if (std::isfinite(value)) return value;
+  if (std::isnan(value)) return "nan";
+  return value > 0 ? "inf" : "-inf";
+}
+Json write(const std::string& value) {
+  return value;
+}
+Json write(const Plan& value) {
+  return Json::parse(plan_to_json(value, {}));
+}
+Json write(const std::map<std::string, std::int64_t>& value) {
+  return value;
+}
+template <class T>
+Json write(const T& value);
+
+template <class... T>
+Json write(const std::variant<T...>& value) {
+  Json object = std::visit([](const auto& v) { return write(v); }, value);
+  object["type"] = Names<std::variant<T...>>::kAll[value.index()];
+  return object;
+}
+template <class T>
+Json write(const std::vector<T>& value) {
+  Json array = Json::array();
+  for (const T& item : value) array.push_back(write(item));
+  return array;
+}
+template <class T>
+Json write(const std::optional<T>& value) {
+  return value ? write(*value) : Json();
+}
+template <class T>
+Json write(const T& value) {
+  Json object = Json::object();
+  Writer writer{object};
+  fields(writer, value);
+  return object;
+}
+
+// ---- JSON to values ----
+
+void read(const Json& json, bool& value) {
+  if (!json.is_boolean()) refuse("true or false expected");
+  value = json.get<bool>();
+}
+template <class T>
+void read_integer(const Json& json, T& value) {
+  if (!json.is_number_integer()) refuse("an integer was expected");
+  const bool in_range = json.is_number_unsigned() ? std::in_range<T>(json.get<std::uint64_t>()) : std::in_range<T>(json.get<std::int64_t>());
+  if (!in_range) refuse("an integer is out of range");
+  value = json.get<T>();
+}
+void read(const Json& json, int& value) {
+  read_integer(json, value);
+}
+void read(const Json& json, std::int64_t& value) {
+  read_integer(json, value);
+}
+void read(const Json& json, std::uint64_t& value) {
+  read_integer(json, value);
+}
+void read(const Json& json, double& value) {
+  if (json == "nan") {
+    value = std::numeric_limits<double>::quiet_NaN();
+  } else if (json == "inf" || json == "-inf") {
+    value = json == "inf" ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
+  } else if (json.is_number()) {
+    value = json.get<double>();
+  } else {
+    refuse("a number was expected");
+  }
+}
+void read(const Json& json, std::string& value) {
+  if (!json.is_string()) refuse("a text was expected");
+  value = json.get<std::string>();
+}
+void read(const Json& json, Plan& value) {
+  value = plan_from_json(json.dump(), "message");
+}
+void read(const Json& json, std::map<std::string, std::int64_t>& value) {
+  if (!json.is_object()) refuse("an object was expected");
+  for (const auto& [key, item] : json.items()) read(item, value[key]);
+}
+template <class T>
+void read(const Json& json, T& value);
+
+template <class T, std::size_t I = 0>
+void read_alternative(const Json& json, const std::string& type, T& value) {
+  if constexpr (I == std::variant_size_v<T>) {
+    refuse("unknown type '" + type.substr(0, 40) + "'");
+  } else if (type == Names<T>::kAll[I]) {
+    read(json, value.template emplace<I>());
+  } else {
+    read_alternative<T, I + 1>(json, type, value);
+  }
+}
+template <class... T>
+void read(const Json& json, std::variant<T...>& value) {
+  if (!json.is_object() || !json.contains("type")) refuse("an object with a type was expected");
+  std::string type;
+  read(json["type"], type);
+  read_alternative(json, type, value);
+}
+template <class T>
+void read(const Json& json, std::vector<T>& value) {
+  if (!json.is_array()) refuse("an array was expected");
+  value.clear();
+  for (const Json& item : json) read(item, value.emplace_back());
+}
+template <class T>
+void read(const Json& json, std::optional<T>& value) {
+  value.reset();
+  if (!json.is_null()) read(json, value.emplace());
+}
+template <class T>
+void read(const Json& json, T& value) {
+  if (!json.is_object()) refuse("an object was expected");
+  Reader reader{json};
+  fields(reader, value);
+}
+
+template <class T>
+void Writer::operator()(const char* key, const T& value) {
+  object[key] = write(value);
+}
+template <class T>
+void Reader::operator()(const char* key, T& value) {
+  const auto found = object.find(key);
+  if (found == object.end()) refuse(std::string("'") + key + "' is missing");
+  read(*found, value);
+}
+
+template <class T>
+T decode(const std::string& line) {
+  const std::string begin = std::string("'").append(line, 0, 80).append("'");
+  try {
+    T value;
+    read(Json::parse(line), value);
+    return value;
+  } catch (const Error& error) {
+    refuse(std::string(error.what()) + (error.where().empty() ? "" : ": " + error.where()) + ", in " + begin);
+  } catch (const Json::exception&) {
+    refuse("no JSON: " + begin);
+  }
+}
+
+std::string line_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string encode(const Request& request) {
+  return line_of(write(request));
+}
+
+std::string encode(const Reply& reply) {
+  return line_of(write(reply));
+}
+
+Request decode_request(const std::string& line) {
+  return decode<Request>(line);
+}
+
+Reply decode_reply(const std::string& line) {
+  return decode<Reply>(line);
+}
+
+}  // namespace mptune

@@ -1,0 +1,319 @@
+#include "mptune/tuner/live/worker_process.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tuner/live/spawn.h"
+
+namespace mptune {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kLookMs = 20;
+constexpr std::size_t kLongestLine = std::size_t{256} << 20;
+constexpr std::size_t kLastWords = 4096;
+constexpr auto kGraceToExit = std::chrono::seconds(2);
+
+// A worker that is gone must not end us: the write then fails with EPIPE.
+ssize_t write_without_signal(int fd, const char* data, std::size_t size) {
+  sigset_t pipe_signal, before, pending;
+  sigemptyset(&pipe_signal);
+  sigaddset(&pipe_signal, SIGPIPE);
+  sigpending(&pending);
+  const bool was_pending = sigismember(&pending, SIGPIPE) == 1;
+  pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+  const ssize_t count = ::write(fd, data, size);
+  const int reason = errno;
+  if (count < 0 && reason == EPIPE && !was_pending) {
+    const timespec at_once{};
+    while (sigtimedwait(&pipe_signal, nullptr, &at_once) < 0 && errno == EINTR) continue;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = reason;
+  return count;
+}
+
+void close_fd(int& fd) {
+  if (fd >= 0) ::close(fd);
+  fd = -1;
+}
+
+std::string trimmed(const std::string& text) {
+  const auto last = text.find_last_not_of(" \t\r\n");
+  return last == std::string::npos ? "" : text.substr(0, last + 1);
+}
+
+std::string last_line(const std::string& text) {
+  const std::string words = trimmed(text);
+  const auto line_break = words.find_last_of('\n');
+  return line_break == std::string::npos ? words : words.substr(line_break + 1);
+}
+
+bool executable(const std::string& path) {
+  return ::access(path.c_str(), X_OK) == 0;
+}
+
+std::string own_folder() {
+  std::array<char, 4096> path{};
+  const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
+  const std::string program(path.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  return program.substr(0, program.find_last_of('/'));
+}
+
+}  // namespace
+
+std::string find_worker() {
+  const char* asked = std::getenv("MPTUNE_WORKER");
+  if (asked != nullptr && *asked != '\0') {
+    if (executable(asked)) return asked;
+    throw Error("MPTUNE_WORKER names no program", asked, "unset it, or set it to the path of mptune-worker", ExitCode::environment);
+  }
+  const std::string folder = own_folder();
+  for (const char* place : {"/mptune-worker", "/../libexec/mptune/mptune-worker"}) {
+    if (executable(folder + place)) return folder + place;
+  }
+  throw Error("mptune-worker was not found", folder, "build with LibTorch (-DMPTUNE_TORCH_ROOT=...), install again, or set MPTUNE_WORKER",
+              ExitCode::environment);
+}
+
+struct WorkerProcess::Impl {
+  std::string program;
+  Spawned process;
+  std::string request;  // what is not sent yet
+  std::string replies;  // what is read but not taken yet
+  std::size_t searched = 0;
+  std::string last_words;
+  bool show_words = std::getenv("MPTUNE_DEBUG") != nullptr;
+  bool greeted = false;
+  bool finished = false;  // said Done or Failed
+  bool reaped = false;
+  bool killed = false;
+  int status = 0;
+
+  void send();
+  void listen();
+  void read_words();
+  bool read_replies();
+  std::optional<std::string> take_line();
+  Reply greet(Reply reply);
+  bool reap(bool wait);
+  void kill_group();
+  WorkerEnd end();
+};
+
+void WorkerProcess::Impl::send() {
+  while (process.request_fd >= 0 && !request.empty()) {
+    const ssize_t count = write_without_signal(process.request_fd, request.data(), request.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return;
+    if (count < 0) request.clear();
+    if (count > 0) request.erase(0, static_cast<std::size_t>(count));
+  }
+  close_fd(process.request_fd);
+}
+
+void WorkerProcess::Impl::read_words() {
+  std::array<char, 16384> data;
+  while (process.stderr_fd >= 0) {
+    const ssize_t count = ::read(process.stderr_fd, data.data(), data.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return;
+    if (count <= 0) return close_fd(process.stderr_fd);
+    const auto size = static_cast<std::size_t>(count);
+    last_words.append(data.data(), size);
+    if (last_words.size() > kLastWords) last_words.erase(0, last_words.size() - kLastWords);
+    if (show_words) [[maybe_unused]]
+      const auto shown = ::write(STDERR_FILENO, data.data(), size);
+    if (size < data.size()) return;
+  }
+}
+
+// False at the end of the pipe.
+bool WorkerProcess::Impl::read_replies() {
+  std::array<char, 65536> data;
+  while (true) {
+    const ssize_t count = ::read(process.reply_fd, data.data(), data.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return true;
+    if (count <= 0) return false;
+    replies.append(data.data(), static_cast<std::size_t>(count));
+    if (static_cast<std::size_t>(count) < data.size()) return true;
+  }
+}
+
+std::optional<std::string> WorkerProcess::Impl::take_line() {
+  const auto line_break = replies.find('\n', searched);
+  if (line_break == std::string::npos) {
+    searched = replies.size();
+    if (replies.size() > kLongestLine) {
+      throw Error("a message of mptune-worker has no end", program, "make sure that both programs are of the same build", ExitCode::internal);
+    }
+    return std::nullopt;
+  }
+  std::string line = replies.substr(0, line_break);
+  replies.erase(0, line_break + 1);
+  searched = 0;
+  return line;
+}
+
+Reply WorkerProcess::Impl::greet(Reply reply) {
+  const Hello* hello = std::get_if<Hello>(&reply);
+  if (hello != nullptr && hello->protocol != kProtocolVersion) {
+    throw Error("mptune-worker is of another version (protocol " + std::to_string(hello->protocol) + ", " + std::to_string(kProtocolVersion) +
+                    " is needed)",
+                program, "install mptune and mptune-worker of the same version, or set MPTUNE_WORKER", ExitCode::environment);
+  }
+  greeted = greeted || hello != nullptr;
+  finished = finished || std::holds_alternative<Done>(reply) || std::holds_alternative<Failed>(reply);
+  return reply;
+}
+
+bool WorkerProcess::Impl::reap(bool wait) {
+  while (!reaped) {
+    const pid_t pid = ::waitpid(process.pid, &status, wait ? 0 : WNOHANG);
+    if (pid < 0 && errno == EINTR) continue;
+    if (pid == 0) return false;
+    reaped = true;
+  }
+  return true;
+}
+
+void WorkerProcess::Impl::kill_group() {
+  // Once only: later the number may belong to someone else.
+  if (!std::exchange(killed, true)) ::kill(-process.pid, SIGKILL);
+  reap(true);
+}
+
+WorkerEnd WorkerProcess::Impl::end() {
+  const auto limit = Clock::now() + kGraceToExit;
+  while (!reap(false) && Clock::now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  read_words();
+  kill_group();
+  WorkerEnd how;
+  how.last_words = trimmed(last_words);
+  if (WIFSIGNALED(status)) how.signal = WTERMSIG(status);
+  if (WIFEXITED(status)) how.exit_code = WEXITSTATUS(status);
+  if (greeted) return how;
+  const std::string words = last_line(last_words);
+  throw Error("mptune-worker could not start" + (words.empty() ? "" : ": " + words), program,
+              "build with a LibTorch that is there (-DMPTUNE_TORCH_ROOT=...), install it again, or set MPTUNE_WORKER", ExitCode::environment);
+}
+
+// Waits a moment for something to read.
+void WorkerProcess::Impl::listen() {
+  std::array<pollfd, 3> fds{{{process.reply_fd, POLLIN, 0}, {process.stderr_fd, POLLIN, 0}, {process.request_fd, POLLOUT, 0}}};
+  ::poll(fds.data(), fds.size(), kLookMs);
+  send();
+  read_words();
+}
+
+WorkerProcess::WorkerProcess(const std::string& program, const Request& request) : impl_(std::make_unique<Impl>()) {
+  impl_->program = program;
+  impl_->request = encode(request) + "\n";
+  impl_->process = spawn_worker(program);
+  impl_->send();
+}
+
+WorkerProcess::~WorkerProcess() {
+  // One that is done may still write what its libraries write at their end.
+  const auto limit = Clock::now() + kGraceToExit;
+  while (impl_->finished && !impl_->reap(false) && Clock::now() < limit) {
+    impl_->read_words();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  kill();
+  close_fd(impl_->process.request_fd);
+  close_fd(impl_->process.reply_fd);
+  close_fd(impl_->process.stderr_fd);
+}
+
+void WorkerProcess::kill() {
+  impl_->kill_group();
+}
+
+std::variant<Reply, WorkerEnd> WorkerProcess::next(double timeout_s, const std::atomic<int>& interrupted) {
+  const auto limit = Clock::now() + std::chrono::duration<double>(std::min(timeout_s, 1e9));
+  while (true) {
+    if (auto line = impl_->take_line()) return impl_->greet(decode_reply(*line));
+    const bool stop = interrupted.load() != 0;
+    const bool late = Clock::now() >= limit;
+    if (stop || late) {
+      impl_->finished = false;
+      kill();
+      impl_->read_words();
+      return WorkerEnd{.signal = SIGKILL, .timed_out = !stop, .interrupted = stop, .last_words = trimmed(impl_->last_words)};
+    }
+    impl_->listen();
+    const bool gone = impl_->reap(false);
+    const bool open = impl_->read_replies();
+    if ((gone || !open) && impl_->replies.find('\n') == std::string::npos) return impl_->end();
+  }
+}
+
+std::atomic<int>& interrupt_flag() {
+  static std::atomic<int> flag{0};
+  static_assert(std::atomic<int>::is_always_lock_free);
+  return flag;
+}
+
+void install_interrupt_handlers() {
+  // Made now: a handler must not be the first to ask for it.
+  interrupt_flag().store(0);
+  struct sigaction action {};
+  action.sa_handler = [](int signal) {
+    int none = 0;
+    if (!interrupt_flag().compare_exchange_strong(none, signal)) ::_exit(128 + signal);
+  };
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+namespace {
+
+[[noreturn]] void throw_end(const WorkerEnd& end, double timeout_s) {
+  if (end.interrupted) {
+    const bool terminated = interrupt_flag().load() == SIGTERM;
+    throw Error(terminated ? "terminated" : "interrupted", "mptune-worker", "start the command again",
+                terminated ? ExitCode::terminated : ExitCode::interrupted);
+  }
+  const std::string words = last_line(end.last_words);
+  if (end.timed_out) {
+    throw Error("mptune-worker gave no sign of life for " + std::to_string(static_cast<long>(timeout_s)) + " s",
+                words.empty() ? "mptune-worker" : words, "set MPTUNE_DEBUG=1 to see what it does", ExitCode::environment);
+  }
+  const std::string how = end.signal != 0 ? "was ended by signal " + std::to_string(end.signal) + " (" + ::strsignal(end.signal) + ")"
+                                          : "exited with code " + std::to_string(end.exit_code);
+  throw Error("mptune-worker " + how, words.empty() ? "mptune-worker" : words, "set MPTUNE_DEBUG=1 to see what it says; report this",
+              ExitCode::internal);
+}
+
+}  // namespace
+
+void call_worker(const Request& request, double timeout_s, const std::function<void(const Reply&)>& on_reply) {
+  WorkerProcess worker(find_worker(), request);
+  while (true) {
+    const auto next = worker.next(timeout_s, interrupt_flag());
+    if (const auto* end = std::get_if<WorkerEnd>(&next)) throw_end(*end, timeout_s);
+    const Reply& reply = std::get<Reply>(next);
+    if (std::holds_alternative<Done>(reply)) return;
+    if (const auto* failed = std::get_if<Failed>(&reply)) {
+      throw Error(failed->what, failed->where, failed->remedy, static_cast<ExitCode>(failed->exit_code));
+    }
+    if (!std::holds_alternative<Hello>(reply)) on_reply(reply);
+  }
+}
+
+}  // namespace mptune

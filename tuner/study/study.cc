@@ -1,0 +1,248 @@
+#include "mptune/tuner/study/study.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <SQLiteCpp/VariadicBind.h>
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tuner/study/study_files.h"
+#include "mptune/tuner/study/trial_rows.h"
+
+namespace mptune {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kBusyMs = 2000;
+
+std::string database_path(const std::string& folder) {
+  return folder + "/study.sqlite";
+}
+
+[[noreturn]] void rethrow(const SQLite::Exception& error, const std::string& folder) {
+  switch (error.getErrorCode() & 0xFF) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      throw Error("another program is using this study", folder, "wait for it to end, or give another -o");
+    case SQLITE_FULL:
+    case SQLITE_IOERR:
+      throw Error(std::string("can't write the study: ") + error.what(), folder, "free some space and go on with --resume, or give another -o",
+                  ExitCode::environment);
+    case SQLITE_READONLY:
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+      throw Error(std::string("can't write the study: ") + error.what(), folder, "make the folder writable, or give another -o",
+                  ExitCode::environment);
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_CONSTRAINT:
+      throw Error(std::string("the study is damaged: ") + error.what(), folder, "start a new one with another -o");
+    default:
+      throw Error(std::string("the study can't be used: ") + error.what(), folder, "start a new one with another -o; report this",
+                  ExitCode::internal);
+  }
+}
+
+Json parsed(const std::string& text) {
+  Json json = Json::parse(text, nullptr, false);
+  return json.is_discarded() ? Json(text) : json;
+}
+
+// Names of the top-level entries in which the two differ; "identity" where they are no objects.
+std::string difference(const Json& a, const Json& b) {
+  if (!a.is_object() || !b.is_object()) return "identity";
+  Json both = a;
+  both.update(b);
+  std::string names;
+  for (const auto& [key, value] : both.items()) {
+    if (a.contains(key) && b.contains(key) && a[key] == b[key]) continue;
+    names += (names.empty() ? "" : ", ") + key;
+  }
+  return names;
+}
+
+// "transformer:d=256" and "./nets/transformer.pt2" both give "transformer".
+std::string model_name(const std::string& identity, const std::string& folder) {
+  const Json json = parsed(identity);
+  std::string model;
+  for (const Json& place : {json, json.is_object() ? json.value("setup", Json()) : Json()}) {
+    if (model.empty() && place.is_object() && place.contains("model") && place["model"].is_string()) model = place["model"];
+  }
+  if (model.empty()) model = folder;
+  while (model.size() > 1 && model.back() == '/') model.pop_back();
+  std::string name = std::filesystem::path(model.substr(0, model.find(':'))).stem().string();
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' ? c : '_';
+  return name.empty() ? "model" : name;
+}
+
+void check_is_study(const std::string& folder) {
+  if (!Study::is_study(folder)) {
+    throw Error("this is no study", folder, "give the folder that tune wrote, or leave --resume out to begin a new one");
+  }
+  if (const long long version = sqlite_header_number(database_path(folder), 60); version > kStudyVersion) {
+    throw Error("the study was written by a newer mptune (version " + std::to_string(version) + ")", folder,
+                "upgrade mptune, or start a new study with another -o");
+  }
+}
+
+void check_free(const std::string& folder, bool force) {
+  std::error_code failed;
+  if (!std::filesystem::exists(folder, failed)) return;
+  if (!std::filesystem::is_directory(folder, failed)) throw Error("a file is in the way of the study", folder, "give another -o");
+  if (is_empty_study_folder(folder)) return;
+  if (!Study::is_study(folder)) throw Error("the folder exists and is no study of mptune", folder, "give another -o");
+  if (!force) throw Error("the study exists", folder, "go on with --resume, replace it with --force, or give another -o");
+}
+
+// Without write access the log's shared memory can't be made; the file alone is then all there is.
+std::unique_ptr<SQLite::Database> open_to_read(const std::string& folder) {
+  const std::string path = std::filesystem::absolute(database_path(folder)).string();
+  std::string uri = "file:";
+  for (const char c : path) uri += c == '?' ? "%3f" : c == '#' ? "%23" : c == '%' ? "%25" : std::string(1, c);
+  try {
+    auto database = std::make_unique<SQLite::Database>(path, SQLite::OPEN_READONLY, kBusyMs);
+    database->execAndGet("SELECT count(*) FROM value");
+    return database;
+  } catch (const SQLite::Exception&) {
+    return std::make_unique<SQLite::Database>(uri + "?immutable=1", SQLite::OPEN_READONLY | SQLite::OPEN_URI, kBusyMs);
+  }
+}
+
+void set_journal(SQLite::Database& database, const std::string& folder) {
+  const bool network = on_network_file_system(folder);
+  database.execAndGet(network ? "PRAGMA journal_mode = DELETE" : "PRAGMA journal_mode = WAL");
+  database.exec(network ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
+  database.exec("PRAGMA foreign_keys = ON");
+}
+
+}  // namespace
+
+struct Study::Impl {
+  std::string folder;
+  std::optional<FolderLock> lock;
+  std::unique_ptr<SQLite::Database> database;
+
+  // Every access goes through here: one place turns what SQLite says into an Error.
+  template <class F>
+  auto use(F&& access) const {
+    try {
+      return access(*database);
+    } catch (const SQLite::Exception& error) {
+      rethrow(error, folder);
+    }
+  }
+
+  void open(Open mode, bool force) {
+    if (mode == Open::read) {
+      check_is_study(folder);
+      database = open_to_read(folder);
+      return;
+    }
+    if (mode == Open::create) {
+      check_free(folder, force);
+      make_study_folder(folder);
+    } else {
+      check_is_study(folder);
+    }
+    lock.emplace(folder);
+    if (mode == Open::create) {
+      check_free(folder, force);
+      remove_study_files(folder);
+    }
+    database = std::make_unique<SQLite::Database>(database_path(folder), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyMs);
+    if (mode == Open::create) create_study_tables(*database);
+    set_journal(*database, folder);
+  }
+};
+
+Study::Study(const std::string& folder, Open mode, bool force) : impl_(std::make_unique<Impl>()) {
+  impl_->folder = folder;
+  while (impl_->folder.size() > 1 && impl_->folder.back() == '/') impl_->folder.pop_back();
+  try {
+    impl_->open(mode, force);
+  } catch (const SQLite::Exception& error) {
+    rethrow(error, folder);
+  }
+}
+
+Study::~Study() = default;
+Study::Study(Study&&) noexcept = default;
+Study& Study::operator=(Study&&) noexcept = default;
+
+void Study::set_identity(const std::string& identity_json) {
+  const std::string before = identity();
+  if (before.empty()) return set_value("identity", identity_json);
+  const Json was = parsed(before);
+  const Json is = parsed(identity_json);
+  if (was == is) return;
+  throw Error("the study was made with another " + difference(was, is), impl_->folder,
+              "repeat the options it was made with, or start a new study with another -o");
+}
+
+std::string Study::identity() const {
+  return value("identity");
+}
+
+void Study::set_value(const std::string& name, const std::string& value) {
+  impl_->use([&](SQLite::Database& database) {
+    SQLite::Statement insert(database, "INSERT INTO value VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value");
+    SQLite::bind(insert, name, value);
+    insert.exec();
+  });
+}
+
+std::string Study::value(const std::string& name) const {
+  return impl_->use([&](SQLite::Database& database) {
+    SQLite::Statement row(database, "SELECT value FROM value WHERE name = ?");
+    row.bind(1, name);
+    return row.executeStep() ? row.getColumn(0).getString() : std::string();
+  });
+}
+
+int Study::add(Trial& trial) {
+  return impl_->use([&](SQLite::Database& database) {
+    SQLite::Transaction transaction(database);
+    insert_trial(database, trial);
+    transaction.commit();
+    return trial.id;
+  });
+}
+
+std::vector<Trial> Study::trials() const {
+  return impl_->use([](SQLite::Database& database) { return select_trials(database); });
+}
+
+int Study::next_series() const {
+  return impl_->use(
+      [](SQLite::Database& database) { return database.execAndGet("SELECT coalesce(max(series), -1) + 1 FROM trial").getInt(); });
+}
+
+std::string Study::folder() const {
+  return impl_->folder;
+}
+
+std::string Study::profile_path() const {
+  return trace_path("profile");
+}
+
+std::string Study::trace_path(const std::string& name) const {
+  return impl_->folder + "/traces/" + name + ".sqlite";
+}
+
+std::string Study::plan_path() const {
+  return impl_->folder + "/" + model_name(identity(), impl_->folder) + ".plan.json";
+}
+
+bool Study::is_study(const std::string& path) {
+  return sqlite_header_number(database_path(path), 68) == kStudyApplication;
+}
+
+}  // namespace mptune

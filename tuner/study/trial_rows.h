@@ -1,0 +1,22 @@
+#pragma once
+
+#include <SQLiteCpp/Database.h>
+
+#include <vector>
+
+#include "mptune/tuner/trial/trial.h"
+
+namespace mptune {
+
+/// "mptune" study files carry this application id and the version of their tables.
+inline constexpr int kStudyApplication = 0x6D707473;
+inline constexpr int kStudyVersion = 1;
+
+/// Makes the tables, the application id and the version, in one transaction.
+void create_study_tables(SQLite::Database& database);
+/// Writes the trial with everything that belongs to it; the caller commits. Sets its id.
+void insert_trial(SQLite::Database& database, Trial& trial);
+/// All trials in the order of their ids. Throws Error where a row can't be understood.
+[[nodiscard]] std::vector<Trial> select_trials(SQLite::Database& database);
+
+}  // namespace mptune

@@ -1,0 +1,153 @@
+#include "mptune/tuner/trial/trial.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <random>
+#include <utility>
+
+#include "mptune/planner/plan_file.h"
+
+namespace mptune {
+namespace {
+
+template <class... Cases>
+struct Match : Cases... {
+  using Cases::operator()...;
+};
+template <class... Cases>
+Match(Cases...) -> Match<Cases...>;
+
+std::string bytes_text(std::int64_t bytes) {
+  struct Unit {
+    const char* name;
+    double size;
+  };
+  constexpr std::array<Unit, 3> kUnits{{{"GiB", 1024.0 * 1024 * 1024}, {"MiB", 1024.0 * 1024}, {"KiB", 1024.0}}};
+  std::array<char, 48> text{};
+  for (const Unit& unit : kUnits) {
+    if (static_cast<double>(bytes) < unit.size) continue;
+    std::snprintf(text.data(), text.size(), "%.4g %s", static_cast<double>(bytes) / unit.size, unit.name);
+    return text.data();
+  }
+  return std::to_string(bytes) + " B";
+}
+
+std::string seconds_text(double seconds) {
+  std::array<char, 48> text{};
+  std::snprintf(text.data(), text.size(), "%.4g s", seconds);
+  return text.data();
+}
+
+std::string out_of_memory_text(const OutOfMemory& outcome) {
+  std::string text = "out of memory";
+  if (!outcome.device.empty()) text += " on " + outcome.device;
+  if (outcome.requested_bytes > 0) text += ": " + bytes_text(outcome.requested_bytes) + " asked";
+  if (outcome.requested_bytes > 0 && outcome.cap_bytes > 0) text += " with a cap of " + bytes_text(outcome.cap_bytes);
+  return text;
+}
+
+std::string measured_text(const Measured& outcome) {
+  if (outcome.step_s.empty()) return "measured without a sample";
+  return "measured: " + seconds_text(median(outcome.step_s)) + " a step, " + std::to_string(outcome.step_s.size()) + " samples";
+}
+
+std::string with_reason(const std::string& text, const std::string& reason) {
+  return reason.empty() ? text : text + ": " + reason;
+}
+
+std::uint64_t mix(std::uint64_t seed, const std::string& text) {
+  std::uint64_t hash = 14695981039346656037ull ^ (seed * 0x9E3779B97F4A7C15ull);
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+  return hash;
+}
+
+// Box-Muller on the engine's bits: std::normal_distribution differs between standard libraries.
+double gaussian(std::uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  const auto uniform = [&] { return (static_cast<double>(engine() >> 11) + 0.5) * 0x1.0p-53; };
+  const double radius = std::sqrt(-2 * std::log(uniform()));
+  return radius * std::cos(2 * 3.14159265358979323846 * uniform());
+}
+
+std::optional<OutOfMemory> over_cap(const Plan& plan, const Prediction& prediction, const std::vector<std::int64_t>& caps) {
+  for (std::size_t d = 0; d < prediction.peak_bytes.size() && d < caps.size(); ++d) {
+    if (caps[d] <= 0 || prediction.peak_bytes[d] <= caps[d]) continue;
+    return OutOfMemory{plan.devices[d], prediction.peak_bytes[d], caps[d]};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string outcome_class(const Outcome& outcome) {
+  constexpr std::array kNames{"measured",   "out_of_memory", "timed_out",   "crashed",    "wrong_result",
+                              "non_finite", "infeasible",    "interrupted", "environment"};
+  static_assert(kNames.size() == std::variant_size_v<Outcome>);
+  return kNames[outcome.index()];
+}
+
+std::string outcome_text(const Outcome& outcome) {
+  return std::visit(
+      Match{
+          [](const Measured& o) { return measured_text(o); },
+          [](const OutOfMemory& o) { return out_of_memory_text(o); },
+          [](const TimedOut& o) { return "timed out: a step took more than " + seconds_text(o.limit_s); },
+          [](const Crashed& o) {
+            return o.signal != 0 ? "crashed by signal " + std::to_string(o.signal) : "crashed with exit code " + std::to_string(o.exit_code);
+          },
+          [](const WrongResult& o) { return with_reason("wrong result", o.reason); },
+          [](const NonFinite&) { return std::string("the loss is not finite"); },
+          [](const Infeasible& o) { return with_reason("infeasible", o.reason); },
+          [](const Interrupted&) { return std::string("interrupted"); },
+          [](const Environment& o) { return with_reason("the machine failed", o.reason); },
+      },
+      outcome);
+}
+
+SimulatedRunner::SimulatedRunner(CostModel cost, Options options) : cost_(std::move(cost)), options_(std::move(options)) {}
+
+double SimulatedRunner::truth(const Plan& plan) const {
+  const double error = options_.model_error * gaussian(mix(options_.seed, plan_key(plan)));
+  return predict(plan, cost_).step_s * std::exp(error);
+}
+
+std::vector<Trial> SimulatedRunner::run(const Series& series) {
+  std::vector<Trial> trials;
+  std::vector<double> truths;
+  for (const Series::Entry& entry : series.entries) {
+    Trial& trial = trials.emplace_back();
+    trial.name = entry.name;
+    trial.plan = entry.plan;
+    trial.plan_key = plan_key(entry.plan);
+    trial.prediction = entry.prediction;
+    const Prediction expected = predict(entry.plan, cost_);
+    truths.push_back(truth(entry.plan));
+    if (auto excess = over_cap(entry.plan, expected, options_.memory_bytes)) {
+      trial.outcome = *excess;
+    } else {
+      trial.outcome = Measured{{}, expected.peak_bytes, 1.0};
+    }
+  }
+  double now = 0;
+  const int count = static_cast<int>(trials.size());
+  for (int round = 0; round < series.rounds && (round == 0 || now < series.budget_s); ++round) {
+    for (int position = 0; position < count; ++position) {
+      const auto entry = static_cast<std::size_t>(round % 2 == 0 ? position : count - 1 - position);
+      auto* measured = std::get_if<Measured>(&trials[entry].outcome);
+      if (measured == nullptr) continue;
+      const double noise = std::exp(options_.noise * gaussian(mix(options_.seed + 1, std::to_string(steps_))));
+      const double drift = 1 + options_.drift_per_step * static_cast<double>(steps_);
+      const double step = truths[entry] * noise * drift;
+      measured->step_s.values.push_back({step, round, position, now});
+      now += step;
+      ++steps_;
+    }
+  }
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    if (std::holds_alternative<Measured>(trials[i].outcome) && truths[i] > series.step_limit_s) trials[i].outcome = TimedOut{series.step_limit_s};
+  }
+  return trials;
+}
+
+}  // namespace mptune
