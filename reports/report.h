@@ -34,7 +34,7 @@ struct TimelineBox {
 /// A point of the split-size curve.
 struct CurvePoint {
   int split_size = 0;
-  double predicted_s = 0;             ///< 0: not predicted
+  double predicted_s = 0;  ///< 0: not predicted
   std::optional<double> measured_s;
   Interval measured_ci95_s;
 };
@@ -46,8 +46,21 @@ struct TraceReport {
   double step_s = 0;
   double bubble = 0;
   std::vector<TimelineBox> timeline;
-  double timeline_s = 0;  ///< length of the drawn step
+  double timeline_s = 0;   ///< length of the drawn step
+  double recompute_s = 0;  ///< mean per device and step, part of compute
+  double reduce_s = 0;     ///< sums over replicas, likewise
   TraceQuality quality;
+};
+
+/// How near a step is to the limit: the un-pipelined one-device step divided by the number of devices.
+struct LimitShare {
+  struct Part {
+    std::string what;
+    double seconds = 0;  ///< of the step; negative where less was spent than the limit assumes
+  };
+  double limit_s = 0;
+  double step_s = 0;
+  std::vector<Part> rest;  ///< where step - limit goes; adds up to it; empty without a trace
 };
 
 /// Everything a report of a study shows.
@@ -57,17 +70,35 @@ struct StudyReport {
   std::string plan_file;
   Recommendation recommendation;
   std::vector<Trial> trials;
-  std::vector<CurvePoint> curve;  ///< of the kind of pipeline that was recommended as best pipeline
-  double one_thread_step_s = 0;   ///< single_device: half of it is the limit of two devices
+  std::vector<CurvePoint> curve;             ///< of the best pipeline's stages and schedule
+  std::optional<LimitShare> limit;           ///< of the recommended plan
+  std::optional<LimitShare> pipeline_limit;  ///< of the best pipeline, where that is another plan
   double co_running_slowdown = 1;
+  std::string stop_reason;
   double lower_bound_s = 0;
   double gap = 0;
   double elapsed_s = 0;
-  std::optional<TraceReport> trace;  ///< of the recommended plan
+  std::optional<TraceReport> trace;           ///< of the recommended plan
+  std::optional<TraceReport> pipeline_trace;  ///< of the best pipeline, where that is another plan
+  std::vector<std::string> trace_files;
+  std::string run_command;  ///< trains with the plan; to be pasted
 };
 
 [[nodiscard]] TraceReport build_trace_report(const Trace& trace, const std::vector<std::int64_t>& peak_bytes, const std::string& title);
 /// Step time over split size: of every split size the best measured trial, and the best prediction, among plans with more than one stage.
 [[nodiscard]] std::vector<CurvePoint> split_size_curve(const std::vector<Trial>& trials, const std::vector<Candidate>& ranked);
+/// Predictions of `plan`'s stages and schedule over the split sizes that divide its batch (at most 12 of them), for the curve's line.
+[[nodiscard]] std::vector<Candidate> sweep_split_sizes(const Plan& plan, const CostModel& cost);
+
+/// Splits the distance to the limit by the trace of the plan. Requires: positive times, devices >= 1.
+[[nodiscard]] LimitShare limit_share(double step_s, double single_device_step_s, int devices, double co_running_slowdown,
+                                     const std::optional<TraceReport>& trace);
+
+/// Share of idle time that the plan's schedule has on paper: every stage equally long, backward twice as long as forward, free links.
+[[nodiscard]] double theoretical_bubble(const Plan& plan);
+
+/// Everything but file names, traces and times of the run itself.
+[[nodiscard]] StudyReport build_study_report(const Recommendation& recommendation, const std::vector<Trial>& trials,
+                                             const Profile& profile);
 
 }  // namespace mptune

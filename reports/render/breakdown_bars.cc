@@ -1,0 +1,80 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "mptune/reports/render/pictures.h"
+#include "mptune/reports/render/units.h"
+
+namespace mptune {
+namespace {
+
+struct Part {
+  const char* name;
+  const char* block;
+  const char* ascii;
+  Color color;
+  double DeviceRow::*seconds;
+};
+
+/// In the order they are drawn.
+constexpr std::array<Part, 4> kParts = {{{"compute", "█", "#", Color::green, &DeviceRow::compute_s},
+                                         {"overlap", "▓", "%", Color::cyan, &DeviceRow::overlap_s},
+                                         {"copy", "▒", "=", Color::blue, &DeviceRow::copy_s},
+                                         {"idle", "·", ".", Color::red, &DeviceRow::idle_s}}};
+constexpr int kNumberWidth = 9;
+constexpr int kLeastBar = 12;
+
+std::string bar(const DeviceRow& row, int width, const TextStyle& style) {
+  std::string text;
+  double sum = 0;
+  int drawn = 0;
+  for (const Part& part : kParts) {
+    sum += row.window_s > 0 ? row.*part.seconds / row.window_s : 0;
+    // Ends are rounded, not lengths: the parts of a bar always fill it.
+    const int end = std::clamp(static_cast<int>(std::lround(sum * width)), drawn, width);
+    text += paint(style, part.color, repeat(style.unicode ? part.block : part.ascii, end - drawn));
+    drawn = end;
+  }
+  return pad_right(text, width);
+}
+
+std::string legend(const TextStyle& style) {
+  std::string text;
+  for (const Part& part : kParts) {
+    text += (text.empty() ? "" : "  ") + paint(style, part.color, style.unicode ? part.block : part.ascii) + " " + part.name;
+  }
+  return text;
+}
+
+std::string share(double part, double window) {
+  return pad_left(format_percent(window > 0 ? part / window : 0), kNumberWidth);
+}
+
+}  // namespace
+
+std::string render_breakdown(const std::vector<DeviceRow>& devices, const TextStyle& style) {
+  int label = 6;
+  bool peaks = false;
+  for (const DeviceRow& row : devices) {
+    label = std::max(label, display_width(row.device));
+    peaks = peaks || row.peak_bytes > 0;
+  }
+  const int numbers = 4 * kNumberWidth + (peaks ? kNumberWidth + 1 : 0);
+  const int width = std::max(kLeastBar, style.width - label - 2 - numbers);
+  std::string titles = pad_right("device", label + 2 + width);
+  for (const char* name : {"compute", "copy", "overlap", "idle"}) {
+    titles += pad_left(name, kNumberWidth);
+  }
+  std::string text = paint(style, Color::bold, titles + (peaks ? pad_left("peak", kNumberWidth + 1) : "")) + "\n";
+  for (const DeviceRow& row : devices) {
+    text += pad_right(row.device, label + 2) + bar(row, width, style);
+    text += share(row.compute_s, row.window_s) + share(row.copy_s, row.window_s);
+    text += share(row.overlap_s, row.window_s) + share(row.idle_s, row.window_s);
+    text += (peaks ? pad_left(format_bytes(row.peak_bytes), kNumberWidth + 1) : "") + "\n";
+  }
+  return text + legend(style) + "\n";
+}
+
+}  // namespace mptune

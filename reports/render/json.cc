@@ -1,0 +1,264 @@
+#include "mptune/reports/render/json.h"
+
+#include <algorithm>
+
+namespace mptune {
+namespace {
+
+Json interval_json(const Interval& interval) {
+  return Json::array({interval.low, interval.high});
+}
+
+Json idle_seconds(const IdleCauses& idle) {
+  const auto seconds = [](Nanoseconds time) { return std::chrono::duration<double>(time).count(); };
+  return {{"host", seconds(idle.host)},
+          {"copy_wait", seconds(idle.copy_wait)},
+          {"sync", seconds(idle.sync)},
+          {"structural", seconds(idle.structural)},
+          {"imbalance", seconds(idle.imbalance)},
+          {"straggler", seconds(idle.straggler)},
+          {"jitter", seconds(idle.jitter)},
+          {"profiler", seconds(idle.profiler)},
+          {"unexplained", seconds(idle.unexplained)}};
+}
+
+Json idle_ns(const IdleCauses& idle) {
+  return {{"host", idle.host.count()},
+          {"copy_wait", idle.copy_wait.count()},
+          {"sync", idle.sync.count()},
+          {"structural", idle.structural.count()},
+          {"imbalance", idle.imbalance.count()},
+          {"straggler", idle.straggler.count()},
+          {"jitter", idle.jitter.count()},
+          {"profiler", idle.profiler.count()},
+          {"unexplained", idle.unexplained.count()}};
+}
+
+Json cost_json(const LayerCost& cost, const std::string& device_class) {
+  Json json = {{"device_class", device_class},
+               {"samples", cost.samples},
+               {"forward_s", median(cost.forward)},
+               {"backward_s", median(cost.backward)}};
+  if (!cost.forward_busy.empty() && !cost.backward_busy.empty()) {
+    json["forward_busy_s"] = median(cost.forward_busy);
+    json["backward_busy_s"] = median(cost.backward_busy);
+  }
+  json["output_bytes"] = cost.output_bytes;
+  json["kept_bytes"] = cost.kept_bytes;
+  return json;
+}
+
+using Modules = std::vector<std::vector<std::string>>;
+
+Json plan_json(const RecommendedPlan& plan, const Modules& modules) {
+  Json json = {{"plan", to_json_object(plan.trial.plan, stage_modules(plan.trial.plan, modules))},
+               {"plan_key", plan.trial.plan_key},
+               {"description", plan.description},
+               {"step_s", plan.step_s},
+               {"step_ci95_s", interval_json(plan.step_ci95_s)}};
+  const auto* measured = std::get_if<Measured>(&plan.trial.outcome);
+  json["step_samples"] = measured == nullptr ? 0 : measured->step_s.size();
+  json["predicted_step_s"] = plan.predicted_step_s;
+  json["peak_bytes"] = plan.peak_bytes;
+  json["verdict"] = to_string(plan.verdict);
+  json["reasons"] = plan.reasons;
+  return json;
+}
+
+Json baseline_json(const BaselineResult& baseline) {
+  Json json = {{"name", baseline.name}, {"plan_key", baseline.trial.plan_key}, {"outcome", outcome_class(baseline.trial.outcome)}};
+  if (const auto* measured = std::get_if<Measured>(&baseline.trial.outcome)) {
+    json["step_s"] = baseline.step_s;
+    json["step_ci95_s"] = interval_json(baseline.step_ci95_s);
+    json["step_samples"] = measured->step_s.size();
+    json["peak_bytes"] = measured->peak_bytes;
+    json["speedup"] = to_json_object(baseline.speedup);
+  }
+  return json;
+}
+
+Json trial_json(const Trial& trial) {
+  Json json = {{"id", trial.id},
+               {"series", trial.series},
+               {"name", trial.name},
+               {"plan_key", trial.plan_key},
+               {"outcome", outcome_class(trial.outcome)}};
+  const auto* measured = std::get_if<Measured>(&trial.outcome);
+  json["step_s"] = measured != nullptr && !measured->step_s.empty() ? Json(median(measured->step_s)) : Json(nullptr);
+  json["predicted_step_s"] = trial.prediction ? Json(trial.prediction->step_s) : Json(nullptr);
+  return json;
+}
+
+Json curve_json(const std::vector<CurvePoint>& curve) {
+  Json points = Json::array();
+  for (const CurvePoint& point : curve) {
+    points.push_back({{"split_size", point.split_size},
+                      {"predicted_s", point.predicted_s > 0 ? Json(point.predicted_s) : Json(nullptr)},
+                      {"step_s", point.measured_s ? Json(*point.measured_s) : Json(nullptr)},
+                      {"step_ci95_s", point.measured_s ? interval_json(point.measured_ci95_s) : Json(nullptr)}});
+  }
+  return points;
+}
+
+Json limit_json(const std::optional<LimitShare>& share) {
+  if (!share) {
+    return nullptr;
+  }
+  Json rest = Json::array();
+  for (const LimitShare::Part& part : share->rest) {
+    rest.push_back({{"what", part.what}, {"seconds_s", part.seconds}});
+  }
+  return {{"limit_s", share->limit_s}, {"share", share->limit_s / share->step_s}, {"rest", rest}};
+}
+
+}  // namespace
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json result_of(const std::string& command) {
+  return {{"schema", "mptune." + command + "/1"}};
+}
+
+Json error_json(const std::string& what, const std::string& where, const std::string& remedy, int exit_code) {
+  return {{"schema", "mptune.error/1"}, {"error", {{"what", what}, {"where", where}, {"remedy", remedy}}}, {"exit_code", exit_code}};
+}
+
+void put_step(Json& json, const Samples& step_s) {
+  json["step_s"] = median(step_s);
+  json["step_ci95_s"] = interval_json(interval95(step_s));
+  json["step_samples"] = step_s.size();
+}
+
+Json to_json_object(const Plan& plan, const Modules& modules) {
+  return Json::parse(plan_to_json(plan, modules));
+}
+
+Json to_json_object(const Prediction& prediction) {
+  return {{"step_s", prediction.step_s},
+          {"lower_bound_s", prediction.lower_bound_s},
+          {"peak_bytes", prediction.peak_bytes},
+          {"limiting_stage", prediction.limiting_stage},
+          {"extrapolated", prediction.extrapolated}};
+}
+
+Json to_json_object(const Speedup& speedup) {
+  return {{"estimate", speedup.estimate}, {"ci95", interval_json(speedup.ci95)}, {"verdict", to_string(speedup.verdict)}};
+}
+
+Json to_json_object(const TraceQuality& quality) {
+  return {{"dropped", quality.dropped}, {"untagged", quality.untagged}, {"out_of_window", quality.out_of_window}};
+}
+
+Json devices_json(const TraceReport& report) {
+  Json devices = Json::array();
+  for (const DeviceRow& row : report.devices) {
+    devices.push_back({{"device", row.device},
+                       {"window_s", row.window_s},
+                       {"compute_s", row.compute_s},
+                       {"copy_s", row.copy_s},
+                       {"overlap_s", row.overlap_s},
+                       {"idle_s", row.idle_s},
+                       {"idle", idle_seconds(row.idle)},
+                       {"peak_bytes", row.peak_bytes}});
+  }
+  return devices;
+}
+
+Json steps_json(const Breakdown& breakdown) {
+  Json steps = Json::array();
+  for (const StepBreakdown& step : breakdown.steps) {
+    Json devices = Json::array();
+    for (const DeviceBreakdown& device : step.devices) {
+      devices.push_back({{"window_ns", device.window.count()},
+                         {"compute_ns", device.compute.count()},
+                         {"copy_ns", device.copy.count()},
+                         {"overlap_ns", device.overlap.count()},
+                         {"idle_ns", device.idle.count()},
+                         {"idle", idle_ns(device.causes)}});
+    }
+    steps.push_back({{"step", step.step}, {"devices", devices}});
+  }
+  return steps;
+}
+
+Json layers_json(const Profile& profile) {
+  Json layers = Json::array();
+  for (std::size_t i = 0; i < profile.layers.size(); ++i) {
+    Json costs = Json::array();
+    for (const DeviceClass& device_class : profile.classes) {
+      if (i < device_class.layers.size()) {
+        for (const LayerCost& cost : device_class.layers[i].by_samples) {
+          costs.push_back(cost_json(cost, device_class.name));
+        }
+      }
+    }
+    const ProfileLayer& layer = profile.layers[i];
+    layers.push_back({{"index", i}, {"name", layer.name}, {"parameters_bytes", layer.parameters_bytes}, {"costs", costs}});
+  }
+  return layers;
+}
+
+Json links_json(const Profile& profile) {
+  Json links = Json::array();
+  for (const LinkCost& link : profile.links) {
+    links.push_back({{"source", profile.devices.at(static_cast<std::size_t>(link.source)).name},
+                     {"destination", profile.devices.at(static_cast<std::size_t>(link.destination)).name},
+                     {"latency_s", link.latency_s},
+                     {"bytes_per_second", link.bytes_per_second}});
+  }
+  return links;
+}
+
+Json study_json(const StudyReport& report, const Modules& modules) {
+  const Recommendation& all = report.recommendation;
+  Json json = {{"study", report.study}, {"plan_file", report.plan_file}, {"recommended", plan_json(all.recommended, modules)}};
+  json["best_pipeline"] = all.best_pipeline ? plan_json(*all.best_pipeline, modules) : Json(nullptr);
+  json["best_half_memory"] = all.best_half_memory ? plan_json(*all.best_half_memory, modules) : Json(nullptr);
+  json["baselines"] = Json::array();
+  for (const BaselineResult& baseline : all.baselines) {
+    json["baselines"].push_back(baseline_json(baseline));
+  }
+  json["trials"] = Json::array();
+  for (const Trial& trial : report.trials) {
+    json["trials"].push_back(trial_json(trial));
+  }
+  json["curve"] = curve_json(report.curve);
+  json["limit"] = limit_json(report.limit);
+  json["pipeline_limit"] = limit_json(report.pipeline_limit);
+  json["co_running_slowdown"] = report.co_running_slowdown;
+  json["traces"] = report.trace_files;
+  json["messages"] = all.advice;
+  json["warnings"] = all.warnings;
+  json["advice"] = Json::array();
+  json["decided"] = all.decided;
+  json["stop_reason"] = report.stop_reason;
+  json["lower_bound_s"] = report.lower_bound_s;
+  json["gap"] = report.gap;
+  json["elapsed_s"] = report.elapsed_s;
+  return json;
+}
+
+Modules layer_modules(const std::vector<ProfileLayer>& layers) {
+  Modules modules;
+  for (const ProfileLayer& layer : layers) {
+    modules.push_back(layer.modules);
+  }
+  return modules;
+}
+
+Modules stage_modules(const Plan& plan, const Modules& modules) {
+  Modules stages;
+  for (const Stage& stage : plan.stages) {
+    std::vector<std::string> names;
+    for (int layer = stage.first_layer; layer < stage.last_layer && layer < static_cast<int>(modules.size()); ++layer) {
+      const auto& of_layer = modules[static_cast<std::size_t>(layer)];
+      names.insert(names.end(), of_layer.begin(), of_layer.end());
+    }
+    stages.push_back(std::move(names));
+  }
+  return stages;
+}
+
+}  // namespace mptune

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "mptune/planner/plan_file.h"
+#include "mptune/reports/report.h"
+#include "mptune/tuner/live/messages.h"
+
+namespace mptune {
+
+/// Keys stay in the order they are written.
+using Json = nlohmann::ordered_json;
+
+/// Text of one object, on one line, with a line break at its end. Bytes that are no UTF-8 are replaced.
+[[nodiscard]] std::string dump(const Json& json);
+
+/// An empty result of a command: {"schema": "mptune.COMMAND/1"}.
+[[nodiscard]] Json result_of(const std::string& command);
+/// The object of a failure.
+[[nodiscard]] Json error_json(const std::string& what, const std::string& where, const std::string& remedy, int exit_code);
+
+/// Adds `step_s`, `step_ci95_s`, `step_samples`. Requires: not empty.
+void put_step(Json& json, const Samples& step_s);
+[[nodiscard]] Json to_json_object(const Plan& plan, const std::vector<std::vector<std::string>>& modules);
+[[nodiscard]] Json to_json_object(const Prediction& prediction);
+[[nodiscard]] Json to_json_object(const Speedup& speedup);
+[[nodiscard]] Json to_json_object(const TraceQuality& quality);
+[[nodiscard]] Json devices_json(const TraceReport& report);
+/// Exact nanoseconds of every step and device.
+[[nodiscard]] Json steps_json(const Breakdown& breakdown);
+[[nodiscard]] Json layers_json(const Profile& profile);
+[[nodiscard]] Json links_json(const Profile& profile);
+/// Everything of `tune` but its schema.
+[[nodiscard]] Json study_json(const StudyReport& report, const std::vector<std::vector<std::string>>& layer_modules);
+
+/// Module paths per stage of a plan, from the paths per layer; empty lists where the layers are not known.
+[[nodiscard]] std::vector<std::vector<std::string>> stage_modules(const Plan& plan,
+                                                                  const std::vector<std::vector<std::string>>& layer_modules);
+[[nodiscard]] std::vector<std::vector<std::string>> layer_modules(const std::vector<ProfileLayer>& layers);
+
+}  // namespace mptune

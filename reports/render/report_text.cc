@@ -1,0 +1,197 @@
+#include "mptune/reports/render/report_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "mptune/planner/search/search.h"
+#include "mptune/reports/render/pictures.h"
+#include "mptune/reports/render/table.h"
+#include "mptune/reports/render/units.h"
+
+namespace mptune {
+namespace {
+
+std::string peaks_text(const Plan& plan, const std::vector<std::int64_t>& bytes) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < std::min(bytes.size(), plan.devices.size()); ++i) {
+    parts.push_back(plan.devices[i] + " " + format_bytes(bytes[i]));
+  }
+  return join(parts, ", ");
+}
+
+std::string step_text(const RecommendedPlan& plan) {
+  std::string text = fmt::format("step {}, 95 % {}", format_seconds(plan.step_s), format_interval_seconds(plan.step_ci95_s));
+  if (plan.predicted_step_s > 0) {
+    const double error = plan.predicted_step_s / plan.step_s - 1;
+    text += fmt::format("; predicted {} ({}{:.1f} %)", format_seconds(plan.predicted_step_s), error < 0 ? "-" : "+", std::abs(error) * 100);
+  }
+  return text;
+}
+
+void add_plan(std::vector<std::string>& lines, const std::string& name, const RecommendedPlan& plan) {
+  lines.push_back(name + ": " + plan.description);
+  lines.push_back("  " + step_text(plan) + "; peak " + peaks_text(plan.trial.plan, plan.peak_bytes));
+}
+
+std::string card(const StudyReport& report, const TextStyle& style) {
+  const Recommendation& all = report.recommendation;
+  const RecommendedPlan& best = all.recommended;
+  std::vector<std::string> lines = {best.description, step_text(best), "peak memory " + peaks_text(best.trial.plan, best.peak_bytes)};
+  for (const BaselineResult& baseline : all.baselines) {
+    if (baseline.trial.plan_key != best.trial.plan_key) {
+      lines.push_back(fmt::format("{} over {}", format_speedup(baseline.speedup), baseline.name));
+    } else {
+      lines.push_back("this is the plan of " + baseline.name);
+    }
+  }
+  for (const std::string& reason : best.reasons) {
+    lines.push_back("why: " + reason);
+  }
+  if (all.best_pipeline && all.best_pipeline->trial.plan_key != best.trial.plan_key) {
+    add_plan(lines, "best pipeline", *all.best_pipeline);
+  }
+  if (all.best_half_memory && all.best_half_memory->trial.plan_key != best.trial.plan_key) {
+    add_plan(lines, "best in half the memory", *all.best_half_memory);
+  }
+  for (const std::string& advice : all.advice) {
+    lines.push_back(advice);
+  }
+  return render_card("Recommendation for " + report.model, lines, style);
+}
+
+std::string comparison(const Recommendation& all, const TextStyle& style) {
+  const auto row_of = [](const std::string& name, const RecommendedPlan& plan, bool reference) {
+    return ComparisonRow{name, plan.step_s, plan.step_ci95_s, "", plan.peak_bytes, reference};
+  };
+  std::vector<ComparisonRow> rows = {row_of("recommended", all.recommended, true)};
+  if (all.best_pipeline && all.best_pipeline->trial.plan_key != all.recommended.trial.plan_key) {
+    rows.push_back(row_of("best_pipeline", *all.best_pipeline, false));
+  }
+  for (const BaselineResult& baseline : all.baselines) {
+    const auto* measured = std::get_if<Measured>(&baseline.trial.outcome);
+    if (baseline.step_s > 0 && measured != nullptr) {
+      rows.push_back({baseline.name, baseline.step_s, baseline.step_ci95_s, format_speedup(baseline.speedup), measured->peak_bytes, false});
+    }
+  }
+  std::string text = render_comparison(rows, style);
+  for (const BaselineResult& baseline : all.baselines) {
+    if (!std::holds_alternative<Measured>(baseline.trial.outcome)) {
+      text += baseline.name + ": " + outcome_text(baseline.trial.outcome) + "\n";
+    }
+  }
+  return text;
+}
+
+std::string limit_text(const std::string& name, const LimitShare& share, const TextStyle& style) {
+  std::string line = fmt::format("{}: {} of the limit ({} = one-device step / devices; step {})", name,
+                                 format_percent(share.limit_s / share.step_s), format_seconds(share.limit_s), format_seconds(share.step_s));
+  if (!share.rest.empty()) {
+    line += "; the rest goes to";
+    for (std::size_t i = 0; i < share.rest.size(); ++i) {
+      line += fmt::format("{} {} {}", i == 0 ? "" : ",", share.rest[i].what, format_percent(share.rest[i].seconds / share.step_s));
+    }
+  }
+  return join(wrap(line, style.width), "\n") + "\n";
+}
+
+std::string limits(const StudyReport& report, const TextStyle& style) {
+  std::string text;
+  if (report.limit) {
+    text += limit_text("recommended", *report.limit, style);
+  }
+  if (report.pipeline_limit) {
+    text += limit_text("best pipeline", *report.pipeline_limit, style);
+  }
+  if (report.co_running_slowdown > 1) {
+    text += fmt::format("devices that compute at the same time slow each other {:.2f}x here\n", report.co_running_slowdown);
+  }
+  if (report.lower_bound_s > 0) {
+    text += fmt::format("no plan is predicted under {}: the recommended step is {} above that\n", format_seconds(report.lower_bound_s),
+                        format_percent(report.gap));
+  }
+  return text;
+}
+
+std::string files(const StudyReport& report) {
+  std::string text = "plan    " + report.plan_file + "\n";
+  for (const std::string& trace : report.trace_files) {
+    text += "trace   " + trace + "\n";
+  }
+  return text + "study   " + report.study + "\n";
+}
+
+}  // namespace
+
+std::string format_speedup(const Speedup& speedup) {
+  if (speedup.pairs == 0) {
+    return to_string(speedup.verdict);
+  }
+  return fmt::format("{:.2f}x [{:.2f}, {:.2f}] {}", speedup.estimate, speedup.ci95.low, speedup.ci95.high, to_string(speedup.verdict));
+}
+
+std::string render_stages(const Plan& plan, const std::vector<std::vector<std::string>>& modules, const TextStyle& style) {
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    const Stage& stage = plan.stages[i];
+    std::vector<std::string> devices;
+    for (const int device : stage.devices) {
+      devices.push_back(plan.devices.at(static_cast<std::size_t>(device)));
+    }
+    const char* recompute = stage.recompute.mode == Recompute::Mode::none  ? "none"
+                            : stage.recompute.mode == Recompute::Mode::all ? "all"
+                                                                           : "some";
+    std::string names;
+    if (i < modules.size() && !modules[i].empty()) {
+      names = modules[i].size() == 1 ? modules[i].front() : modules[i].front() + " .. " + modules[i].back();
+    }
+    rows.push_back(
+        {std::to_string(i), join(devices, " "), fmt::format("{} to {}", stage.first_layer, stage.last_layer - 1), recompute, names});
+  }
+  return render_table({{"stage", true}, {"devices"}, {"layers"}, {"recompute"}, {"modules"}}, rows, style);
+}
+
+std::string render_trace_report(const TraceReport& report, const TextStyle& style) {
+  std::string text = heading(style, fmt::format("{}: step {}, idle {} of all devices", report.title, format_seconds(report.step_s),
+                                                format_percent(report.bubble)));
+  text += render_breakdown(report.devices, style) + "\n";
+  const std::string timeline = render_timeline(report, style);
+  if (!timeline.empty()) {
+    text += heading(style, "One step") + timeline;
+  }
+  if (report.quality.dropped + report.quality.untagged + report.quality.out_of_window > 0) {
+    text += fmt::format("data: {} events dropped, {} untagged, {} outside of steps\n", report.quality.dropped, report.quality.untagged,
+                        report.quality.out_of_window);
+  }
+  return text;
+}
+
+std::string render_study_report(const StudyReport& report, const TextStyle& style) {
+  std::string text = card(report, style) + "\n";
+  text += render_stages(report.recommendation.recommended.trial.plan, {}, style) + "\n";
+  text += heading(style, "Step time and speed-up of the recommendation") + comparison(report.recommendation, style) + "\n";
+  const std::string share = limits(report, style);
+  if (!share.empty()) {
+    text += heading(style, "Distance to the limit") + share + "\n";
+  }
+  const std::string curve = render_curve(report.curve, style);
+  if (!curve.empty()) {
+    text += heading(style, "Step time of the pipeline over the split size") + curve + "\n";
+  }
+  if (report.trace) {
+    text += render_trace_report(*report.trace, style) + "\n";
+  }
+  if (report.pipeline_trace) {
+    text += render_trace_report(*report.pipeline_trace, style) + "\n";
+  }
+  for (const std::string& warning : report.recommendation.warnings) {
+    text += paint(style, Color::yellow, "warning: ") + warning + "\n";
+  }
+  if (!report.stop_reason.empty()) {
+    text += fmt::format("{} trials in {}: {}\n", report.trials.size(), format_seconds(report.elapsed_s), report.stop_reason);
+  }
+  return text + files(report) + (report.run_command.empty() ? "" : paint(style, Color::bold, report.run_command) + "\n");
+}
+
+}  // namespace mptune

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mptune/reports/render/style.h"
+
+namespace mptune {
+
+struct Column {
+  std::string title;
+  bool right = false;  ///< numbers
+};
+
+struct Cell {
+  std::string text;
+  Color color = Color::none;
+  Cell(std::string cell_text, Color cell_color = Color::none) : text(std::move(cell_text)), color(cell_color) {}
+  Cell(const char* cell_text) : text(cell_text) {}
+};
+
+/// Columns two blanks apart, a rule under the titles; the last column is wrapped to the width, the others never are.
+///
+///     model     layers  parameters
+///     --------  ------  ----------
+///     resnet50      18      25.6 M
+[[nodiscard]] std::string render_table(const std::vector<Column>& columns, const std::vector<std::vector<Cell>>& rows,
+                                       const TextStyle& style);
+
+}  // namespace mptune

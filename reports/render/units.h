@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "mptune/profiler/statistics/samples.h"
+
+namespace mptune {
+
+/// Three significant digits with a fitting unit: "412 ms", "1.25 s", "35.0 us", "12.5 min".
+[[nodiscard]] std::string format_seconds(double seconds);
+/// "410 ms to 414 ms" in one unit: "[410, 414] ms".
+[[nodiscard]] std::string format_interval_seconds(const Interval& interval);
+/// Binary units: "410 MiB", "1.25 GiB", "0 B".
+[[nodiscard]] std::string format_bytes(std::int64_t bytes);
+/// Decimal units: "12.0 GB/s".
+[[nodiscard]] std::string format_bandwidth(double bytes_per_second);
+/// "18.2 %" of a fraction.
+[[nodiscard]] std::string format_percent(double fraction);
+/// "25.6 M", "1234".
+[[nodiscard]] std::string format_count(std::int64_t count);
+
+}  // namespace mptune
