@@ -1,0 +1,157 @@
+#include "mptune/profiler/collect/host_collector.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace mptune {
+
+namespace {
+
+using TagKey = std::tuple<int, int, int, int, int>;
+
+/// Tags are few and events many: each distinct tag is stored once.
+class TagTable {
+ public:
+  explicit TagTable(Trace& trace) : trace_(trace) {}
+
+  int index(const Tag& tag) {
+    if (tag == Tag{}) return -1;
+    const auto [found, added] = index_.try_emplace(TagKey{tag.step, tag.stage, tag.microbatch, tag.layer, tag.replica}, static_cast<int>(trace_.tags.size()));
+    if (added) trace_.tags.push_back(tag);
+    return found->second;
+  }
+
+ private:
+  Trace& trace_;
+  std::map<TagKey, int> index_;
+};
+
+struct Placed {
+  Event event;
+  Tag tag;
+  Copy copy;
+  int thread = 0;
+};
+
+/// What a piece of work of one micro-batch hands on: (step, stage, micro-batch, backward?).
+using Hand = std::tuple<int, int, int, bool>;
+
+bool is_backward(What what) { return what == What::backward || what == What::backward_input || what == What::recompute; }
+
+/// Order on each lane, and data from a stage to the copy behind it and from the copy to the next stage.
+void add_edges(Trace& trace, const std::vector<Placed>& placed) {
+  std::map<std::pair<int, int>, int> last_on_lane;
+  std::map<Hand, int> last_of;
+  std::map<Hand, int> arrival;
+  for (int i = 0; i < static_cast<int>(placed.size()); ++i) {
+    const auto& [event, tag, copy, thread] = placed[static_cast<std::size_t>(i)];
+    const auto [before, first] = last_on_lane.try_emplace({event.device, event.lane}, i);
+    if (!first) {
+      trace.edges.push_back({before->second, i, EdgeKind::order});
+      before->second = i;
+    }
+    if (tag.stage < 0) continue;
+    if (event.what == What::copy) {
+      // A copy is tagged with the stage that receives it: forward from the stage before, backward from the one behind.
+      const bool backward = trace.names[static_cast<std::size_t>(event.name)].starts_with("copy gradient");
+      const auto producer = last_of.find({tag.step, tag.stage + (backward ? 1 : -1), tag.microbatch, backward});
+      if (producer != last_of.end()) trace.edges.push_back({producer->second, i, EdgeKind::data});
+      arrival[{tag.step, tag.stage, tag.microbatch, backward}] = i;
+    } else if (event.what == What::forward || is_backward(event.what)) {
+      const bool backward = is_backward(event.what);
+      const auto arrived = arrival.find({tag.step, tag.stage, tag.microbatch, backward});
+      if (arrived != arrival.end() && event.what != What::recompute) {
+        trace.edges.push_back({arrived->second, i, EdgeKind::data});
+        arrival.erase(arrived);
+      }
+      last_of[{tag.step, tag.stage, tag.microbatch, backward}] = i;
+    }
+  }
+}
+
+}  // namespace
+
+HostCollector::HostCollector(std::vector<TraceDevice> devices) : devices_(std::move(devices)) {}
+
+void HostCollector::start() {
+  const std::lock_guard lock(mutex_);
+  for (LaneLog& lane : lanes_) lane.entries_.clear();
+  steps_.clear();
+  memory_.clear();
+  started_utc_ns_ = std::chrono::duration_cast<Nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  started_ = std::chrono::steady_clock::now();
+  recording_ = true;
+}
+
+LaneLog& HostCollector::lane(int device, int lane, const std::string& thread) {
+  const std::lock_guard lock(mutex_);
+  LaneLog*& found = lane_index_[{device, lane}];
+  if (found == nullptr) found = &lanes_.emplace_back(device, lane, thread);
+  return *found;
+}
+
+int HostCollector::name(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  const auto [found, added] = name_index_.try_emplace(text, static_cast<int>(names_.size()));
+  if (added) names_.push_back(text);
+  return found->second;
+}
+
+void HostCollector::add_step(int step, std::chrono::steady_clock::time_point start, std::chrono::steady_clock::time_point end) {
+  steps_.push_back({step, start, end});
+}
+
+void HostCollector::add_memory(int device, std::int64_t current_bytes) {
+  const std::lock_guard lock(mutex_);
+  memory_.push_back({std::chrono::steady_clock::now(), device, current_bytes});
+}
+
+Trace HostCollector::stop() {
+  const std::lock_guard lock(mutex_);
+  recording_ = false;
+  Trace trace;
+  trace.devices = devices_;
+  trace.names = names_;
+  trace.started_utc_ns = started_utc_ns_;
+  const auto since_start = [this](std::chrono::steady_clock::time_point t) { return std::chrono::duration_cast<Nanoseconds>(t - started_); };
+
+  TagTable tags(trace);
+  std::vector<Placed> leaves;
+  for (const LaneLog& lane : lanes_) {
+    const int thread = static_cast<int>(trace.threads.size());
+    trace.threads.push_back(lane.thread_);
+    for (const LaneLog::Entry& entry : lane.entries_) {
+      Event event{since_start(entry.start), Nanoseconds{0}, entry.name, tags.index(entry.tag), -1,
+                  static_cast<std::int16_t>(lane.device_), static_cast<std::uint8_t>(lane.lane_), entry.what};
+      event.duration = since_start(entry.end) - event.start;
+      if (entry.range) {
+        trace.ranges.push_back(event);
+      } else {
+        leaves.push_back({event, entry.tag, entry.copy, thread});
+      }
+    }
+  }
+  std::stable_sort(leaves.begin(), leaves.end(), [](const Placed& a, const Placed& b) { return a.event.start < b.event.start; });
+  std::stable_sort(trace.ranges.begin(), trace.ranges.end(), [](const Event& a, const Event& b) { return a.start < b.start; });
+
+  for (const auto& window : steps_) trace.steps.push_back({window.step, since_start(window.start), since_start(window.end)});
+  for (Placed& leaf : leaves) {
+    const int index = static_cast<int>(trace.events.size());
+    if (leaf.event.what == What::copy) {
+      leaf.event.detail = static_cast<std::int32_t>(trace.copies.size());
+      trace.copies.push_back(leaf.copy);
+    }
+    if (leaf.event.tag < 0) ++trace.quality.untagged;
+    const bool inside = std::any_of(trace.steps.begin(), trace.steps.end(),
+                                    [&](const StepWindow& w) { return leaf.event.start >= w.start && leaf.event.end() <= w.end; });
+    if (!inside) ++trace.quality.out_of_window;
+    trace.events.push_back(leaf.event);
+    // On a CPU device the thread that starts the work is the one that does it: the call spans the work.
+    trace.launches.push_back({index, leaf.thread, leaf.event.start, leaf.event.end(), index + 1});
+  }
+  add_edges(trace, leaves);
+  for (const auto& sample : memory_) trace.memory.push_back({since_start(sample.time), sample.device, sample.bytes});
+  return trace;
+}
+
+}  // namespace mptune

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "mptune/profiler/collect/collector.h"
+
+namespace mptune {
+
+/// What one thread records on one lane of one device. Appending costs two stores and no lock; one thread at a time.
+class LaneLog {
+ public:
+  struct Entry {
+    std::chrono::steady_clock::time_point start, end;
+    What what = What::host;
+    int name = 0;
+    Tag tag;
+    Copy copy;  ///< What::copy only
+    bool range = false;
+  };
+
+  LaneLog(int device, int lane, std::string thread) : device_(device), lane_(lane), thread_(std::move(thread)) { entries_.reserve(1024); }
+
+  void add(What what, int name, const Tag& tag, std::chrono::steady_clock::time_point start, std::chrono::steady_clock::time_point end) {
+    entries_.push_back({start, end, what, name, tag, {}, false});
+  }
+  void add_copy(int name, const Tag& tag, const Copy& copy, std::chrono::steady_clock::time_point start, std::chrono::steady_clock::time_point end) {
+    entries_.push_back({start, end, What::copy, name, tag, copy, false});
+  }
+  void add_range(What what, int name, const Tag& tag, std::chrono::steady_clock::time_point start, std::chrono::steady_clock::time_point end) {
+    entries_.push_back({start, end, what, name, tag, {}, true});
+  }
+
+ private:
+  friend class HostCollector;
+  int device_;
+  int lane_;
+  std::string thread_;
+  std::vector<Entry> entries_;
+};
+
+/// Records by the host's monotonic clock: the runtime's threads write into lane logs, stop() puts them together.
+/// lane() and name() may be called by any thread at any time; a log by one thread at a time, and only between start() and stop().
+class HostCollector final : public Collector {
+ public:
+  explicit HostCollector(std::vector<TraceDevice> devices);
+
+  void start() override;
+  Trace stop() override;
+  [[nodiscard]] bool recording() const { return recording_; }
+
+  /// The log of a lane, made on first use; valid as long as this object. `thread` names the host thread that writes it.
+  [[nodiscard]] LaneLog& lane(int device, int lane, const std::string& thread);
+  /// Index of a name, made on first use.
+  [[nodiscard]] int name(const std::string& text);
+  /// One step's window, common to all devices. Called by the thread that drives the steps.
+  void add_step(int step, std::chrono::steady_clock::time_point start, std::chrono::steady_clock::time_point end);
+  void add_memory(int device, std::int64_t current_bytes);
+
+ private:
+  std::vector<TraceDevice> devices_;
+  std::mutex mutex_;
+  std::vector<std::string> names_;
+  std::map<std::string, int> name_index_;
+  std::deque<LaneLog> lanes_;
+  std::map<std::pair<int, int>, LaneLog*> lane_index_;
+  struct Window {
+    int step;
+    std::chrono::steady_clock::time_point start, end;
+  };
+  std::vector<Window> steps_;
+  struct Memory {
+    std::chrono::steady_clock::time_point time;
+    int device;
+    std::int64_t bytes;
+  };
+  std::vector<Memory> memory_;
+  std::chrono::steady_clock::time_point started_{};
+  std::int64_t started_utc_ns_ = 0;
+  bool recording_ = false;
+};
+
+}  // namespace mptune

@@ -1,0 +1,123 @@
+#include "mptune/profiler/device/device.h"
+
+#include <ATen/Parallel.h>
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "mptune/profiler/device/precise_sleep.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+
+namespace {
+
+void pin(const std::vector<int>& cores, const std::string& device) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int core : cores) CPU_SET(static_cast<unsigned>(core), &set);
+  if (pthread_setaffinity_np(pthread_self(), sizeof set, &set) != 0)
+    throw Error("the cores can't be had", device, "name cores that this process may use (see mptune doctor)", ExitCode::environment);
+}
+
+class AccountBinding final : public ThreadBinding {
+ public:
+  explicit AccountBinding(MemoryAccount& account) : scope_(account) {}
+
+ private:
+  AccountScope scope_;
+};
+
+/// What CPU and sleeping devices share: host memory with an account.
+class HostMemoryDevice : public Device {
+ public:
+  explicit HostMemoryDevice(DeviceSpec spec) : spec_(std::move(spec)), account_(new_memory_account(spec_.name)) {}
+  ~HostMemoryDevice() override { account_.trim(); }
+
+  [[nodiscard]] const DeviceSpec& spec() const override { return spec_; }
+  [[nodiscard]] at::Tensor empty_like(const at::Tensor& tensor) override {
+    const AccountScope scope(account_);
+    return at::empty(tensor.sizes(), tensor.options());
+  }
+  [[nodiscard]] at::Tensor from_host(const at::Tensor& tensor) override { return tensor; }
+  [[nodiscard]] std::int64_t current_bytes() const override { return account_.current_bytes(); }
+  [[nodiscard]] std::int64_t peak_bytes() const override { return account_.peak_bytes(); }
+  void reset_peak() override { account_.reset_peak(); }
+  void set_memory_cap(std::int64_t bytes) override { account_.set_cap_bytes(bytes); }
+  [[nodiscard]] std::int64_t memory_cap() const override { return account_.cap_bytes(); }
+  [[nodiscard]] std::int64_t refused_bytes() const override { return account_.refused_bytes(); }
+
+ protected:
+  [[nodiscard]] MemoryAccount& account() { return account_; }
+
+ private:
+  DeviceSpec spec_;
+  MemoryAccount& account_;
+};
+
+class CpuDevice final : public HostMemoryDevice {
+ public:
+  using HostMemoryDevice::HostMemoryDevice;
+
+  [[nodiscard]] TraceDevice description() const override {
+    const int cores = static_cast<int>(spec().cores.size());
+    const auto memory = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+    return {name(), "CPU core set, " + std::to_string(cores) + (cores == 1 ? " core" : " cores"), cores,
+            memory_cap() > 0 ? memory_cap() : memory};
+  }
+
+  [[nodiscard]] std::unique_ptr<ThreadBinding> bind_compute() override {
+    pin(spec().cores, name());
+    // The first call applies the process's last thread count to this thread; only then does ours stay.
+    (void)at::get_num_threads();
+    at::set_num_threads(static_cast<int>(spec().cores.size()));
+    return std::make_unique<AccountBinding>(account());
+  }
+
+  [[nodiscard]] std::unique_ptr<ThreadBinding> bind_copy(Device& destination) override {
+    std::vector<int> cores = spec().cores;
+    cores.insert(cores.end(), destination.spec().cores.begin(), destination.spec().cores.end());
+    pin(cores, name());
+    (void)at::get_num_threads();
+    at::set_num_threads(1);
+    make_timers_exact();
+    return std::make_unique<ThreadBinding>();
+  }
+};
+
+class SleepDevice final : public HostMemoryDevice {
+ public:
+  using HostMemoryDevice::HostMemoryDevice;
+
+  [[nodiscard]] TraceDevice description() const override { return {name(), "sleeping device", 0, memory_cap()}; }
+
+  [[nodiscard]] std::unique_ptr<ThreadBinding> bind_compute() override {
+    (void)at::get_num_threads();
+    at::set_num_threads(1);
+    make_timers_exact();
+    return std::make_unique<AccountBinding>(account());
+  }
+
+  [[nodiscard]] std::unique_ptr<ThreadBinding> bind_copy(Device&) override {
+    make_timers_exact();
+    return std::make_unique<ThreadBinding>();
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<Device> make_device(const DeviceSpec& spec) {
+  switch (spec.kind) {
+    case DeviceSpec::Kind::cpu:
+      return std::make_shared<CpuDevice>(spec);
+    case DeviceSpec::Kind::sleep:
+      return std::make_shared<SleepDevice>(spec);
+    case DeviceSpec::Kind::cuda:
+      break;
+  }
+  throw Error("no CUDA driver on this machine", spec.name, "use cpu:N devices", ExitCode::environment);
+}
+
+}  // namespace mptune

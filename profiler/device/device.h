@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <torch/types.h>
+
+#include "mptune/profiler/device/cpu_allocator.h"
+#include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/trace/trace.h"
+
+namespace mptune {
+
+/// Held by a thread for as long as it works for a device (a CUDA stream guard, an account of memory).
+class ThreadBinding {
+ public:
+  virtual ~ThreadBinding() = default;
+};
+
+/// Something that runs stages: it computes on one lane and copies on others. Thread-safe.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  [[nodiscard]] virtual const DeviceSpec& spec() const = 0;
+  [[nodiscard]] const std::string& name() const { return spec().name; }
+  [[nodiscard]] virtual TraceDevice description() const = 0;
+
+  /// Makes the calling thread the device's compute thread: call it first thing in a new thread, before any parallel region.
+  /// Throws Error (environment) if the device can't be had.
+  [[nodiscard]] virtual std::unique_ptr<ThreadBinding> bind_compute() = 0;
+  /// Makes the calling thread one that copies from this device to `destination`; tensors it allocates belong to `destination`.
+  [[nodiscard]] virtual std::unique_ptr<ThreadBinding> bind_copy(Device& destination) = 0;
+
+  /// A tensor of this shape and type in the device's memory, contents undefined.
+  [[nodiscard]] virtual at::Tensor empty_like(const at::Tensor& tensor) = 0;
+  /// A host tensor as this device reads it: itself where the device reads host memory.
+  [[nodiscard]] virtual at::Tensor from_host(const at::Tensor& tensor) = 0;
+
+  /// Allocated bytes of tensors; 0 where accounting is not installed.
+  [[nodiscard]] virtual std::int64_t current_bytes() const = 0;
+  [[nodiscard]] virtual std::int64_t peak_bytes() const = 0;
+  virtual void reset_peak() = 0;
+  /// 0: none. Exceeding it throws c10::OutOfMemoryError in the thread that allocates.
+  virtual void set_memory_cap(std::int64_t bytes) = 0;
+  [[nodiscard]] virtual std::int64_t memory_cap() const = 0;
+  /// Size of the last refused allocation.
+  [[nodiscard]] virtual std::int64_t refused_bytes() const = 0;
+};
+
+/// A CPU core set or a sleeping device. A CPU device's compute thread is pinned to its cores and uses as many intra-op threads.
+/// A sleeping device has no cores: its layers sleep (see sleep_model). Throws Error (environment) for a CUDA device: no driver.
+[[nodiscard]] std::shared_ptr<Device> make_device(const DeviceSpec& spec);
+
+}  // namespace mptune

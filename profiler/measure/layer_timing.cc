@@ -1,0 +1,117 @@
+#include "mptune/profiler/measure/layer_timing.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+
+#include "mptune/profiler/device/precise_sleep.h"
+#include "mptune/profiler/statistics/samples.h"
+
+namespace mptune {
+
+namespace {
+
+double seconds_between(SteadyClock::time_point a, SteadyClock::time_point b) { return std::chrono::duration<double>(b - a).count(); }
+
+Tensors as_leaves(const Tensors& tensors) {
+  Tensors leaves;
+  for (const at::Tensor& tensor : tensors) {
+    leaves.push_back(tensor.detach());
+    if (tensor.is_floating_point()) leaves.back().requires_grad_();
+  }
+  return leaves;
+}
+
+std::int64_t total_bytes(const Tensors& tensors) {
+  std::int64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
+  return bytes;
+}
+
+struct Kept {
+  Tensors inputs;
+  Tensors outputs;
+};
+
+Tensors backward_of(Kept kept, Tensors gradients) {
+  torch::autograd::edge_list roots;
+  torch::autograd::variable_list root_gradients;
+  for (std::size_t i = 0; i < kept.outputs.size(); ++i) {
+    if (!kept.outputs[i].requires_grad() || !gradients[i].defined()) continue;
+    roots.push_back(torch::autograd::impl::gradient_edge(kept.outputs[i]));
+    root_gradients.push_back(gradients[i]);
+  }
+  kept.outputs.clear();
+  gradients.clear();
+  if (!roots.empty()) torch::autograd::Engine::get_default_engine().execute(roots, root_gradients, false, false, true);
+  for (at::Tensor& input : kept.inputs) gradients.push_back(input.requires_grad() ? std::exchange(input.mutable_grad(), {}) : at::Tensor());
+  return gradients;
+}
+
+}  // namespace
+
+LayerChain::LayerChain(const Model& model) : loss_(model.loss()) {
+  for (const ModelLayer& layer : model.layers()) layers_.push_back(layer.layer->clone());
+}
+
+std::vector<at::Tensor> LayerChain::parameters() const {
+  std::vector<at::Tensor> all;
+  for (const auto& layer : layers_)
+    for (const NamedTensor& parameter : layer->parameters()) all.push_back(parameter.tensor);
+  return all;
+}
+
+void LayerChain::clear_gradients() {
+  for (at::Tensor& parameter : parameters()) parameter.mutable_grad().reset();
+}
+
+ChainTimes LayerChain::time_pass(const Batch& microbatch, Device& device, bool accumulate) {
+  if (!accumulate) clear_gradients();
+  const std::size_t n = layers_.size();
+  ChainTimes times{std::vector<double>(n), std::vector<double>(n), std::vector<std::int64_t>(n), std::vector<std::int64_t>(n), std::vector<std::int64_t>(n)};
+  const RunContext context{0, 0, 0, 0, microbatch.input.size(0), false};
+  std::vector<Kept> kept(n);
+  Tensors values{microbatch.input};
+  for (std::size_t i = 0; i < n; ++i) {
+    kept[i].inputs = i == 0 ? values : as_leaves(values);
+    const std::int64_t before = device.current_bytes();
+    device.reset_peak();
+    const auto start = SteadyClock::now();
+    kept[i].outputs = layers_[i]->forward(kept[i].inputs, context);
+    if (i + 1 == n) kept[i].outputs = {loss_(kept[i].outputs, microbatch.target)};
+    times.forward_s[i] = seconds_between(start, SteadyClock::now());
+    (void)layers_[i]->take_statistics();
+    times.output_bytes[i] = total_bytes(kept[i].outputs);
+    times.kept_bytes[i] = device.current_bytes() - before;
+    times.workspace_bytes[i] = device.peak_bytes() - device.current_bytes();
+    values = kept[i].outputs;
+  }
+  Tensors gradients{at::ones_like(values[0])};
+  values.clear();
+  for (std::size_t i = n; i-- > 0;) {
+    const std::int64_t before = device.current_bytes();
+    device.reset_peak();
+    const auto start = SteadyClock::now();
+    gradients = backward_of(std::move(kept[i]), std::move(gradients));
+    times.backward_s[i] = seconds_between(start, SteadyClock::now());
+    times.workspace_bytes[i] = std::max(times.workspace_bytes[i], device.peak_bytes() - before);
+  }
+  return times;
+}
+
+double action_overhead_seconds() {
+  std::vector<double> seconds;
+  for (int i = 0; i < 200; ++i) {
+    const at::Tensor value = at::zeros({1});
+    const auto start = SteadyClock::now();
+    Kept kept{as_leaves({value}), {}};
+    kept.outputs = {kept.inputs[0].view({1, 1})};
+    (void)backward_of(std::move(kept), {value.view({1, 1})});
+    seconds.push_back(seconds_between(start, SteadyClock::now()) / 2);
+  }
+  return median(std::move(seconds));
+}
+
+}  // namespace mptune

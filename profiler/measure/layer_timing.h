@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "mptune/profiler/device/device.h"
+#include "mptune/profiler/model/model.h"
+
+namespace mptune {
+
+/// One pass over a chain of layers, forward and backward, each layer on its own detached input as behind a cut. Seconds and bytes per layer;
+/// the loss counts with the last layer.
+struct ChainTimes {
+  std::vector<double> forward_s;
+  std::vector<double> backward_s;
+  std::vector<std::int64_t> output_bytes;
+  std::vector<std::int64_t> kept_bytes;
+  std::vector<std::int64_t> workspace_bytes;
+};
+
+/// A model's layers on one device. Make and use it on the device's compute thread.
+class LayerChain {
+ public:
+  explicit LayerChain(const Model& model);
+
+  /// One pass. With `accumulate` gradients are added to those of the pass before, as for all but the first micro-batch of a step.
+  [[nodiscard]] ChainTimes time_pass(const Batch& microbatch, Device& device, bool accumulate);
+  [[nodiscard]] std::vector<at::Tensor> parameters() const;
+  void clear_gradients();
+
+ private:
+  std::vector<std::unique_ptr<Layer>> layers_;
+  Loss loss_;
+};
+
+/// Seconds that one action costs besides its layers: detaching a boundary, entering and leaving the autograd engine.
+[[nodiscard]] double action_overhead_seconds();
+
+}  // namespace mptune

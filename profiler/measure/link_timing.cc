@@ -1,0 +1,66 @@
+#include "mptune/profiler/measure/link_timing.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+
+#include "mptune/profiler/device/copy_lane.h"
+#include "mptune/profiler/statistics/samples.h"
+
+namespace mptune {
+
+namespace {
+
+double copy_once(CopyLane& lane, const at::Tensor& tensor) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  std::exception_ptr error;
+  const auto finish = [&](std::exception_ptr e) {
+    const std::lock_guard lock(mutex);
+    error = std::move(e);
+    done = true;
+    changed.notify_all();
+  };
+  const auto start = SteadyClock::now();
+  lane.copy({tensor}, [&](std::vector<at::Tensor>, SteadyClock::time_point, SteadyClock::time_point) { finish(nullptr); }, finish);
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return done; });
+  if (error) std::rethrow_exception(error);
+  return std::chrono::duration<double>(SteadyClock::now() - start).count();
+}
+
+}  // namespace
+
+std::vector<CopyTime> sweep_link(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination, const LinkThrottle& throttle,
+                                 int repeats) {
+  CopyLane lane(source, destination, throttle);
+  std::vector<CopyTime> times;
+  for (std::int64_t bytes = 4 << 10; bytes <= 16 << 20; bytes *= 4) {
+    const at::Tensor tensor = at::zeros({bytes / 4});
+    std::vector<double> seconds;
+    (void)copy_once(lane, tensor);
+    for (int i = 0; i < repeats; ++i) seconds.push_back(copy_once(lane, tensor));
+    times.push_back({bytes, median(std::move(seconds))});
+  }
+  return times;
+}
+
+LinkCost fit_link(const std::vector<CopyTime>& times) {
+  std::vector<double> slopes;
+  for (std::size_t i = 0; i < times.size(); ++i)
+    for (std::size_t j = i + 1; j < times.size(); ++j)
+      if (times[i].bytes >= 256 << 10) slopes.push_back((times[j].seconds - times[i].seconds) / static_cast<double>(times[j].bytes - times[i].bytes));
+  const double slope = std::max(median(slopes), 1e-13);
+  std::vector<double> starts;
+  for (const CopyTime& time : times)
+    if (time.bytes < 256 << 10) starts.push_back(time.seconds - slope * static_cast<double>(time.bytes));
+  LinkCost cost;
+  cost.latency_s = std::max(0.0, median(starts));
+  cost.bytes_per_second = 1 / slope;
+  return cost;
+}
+
+}  // namespace mptune

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <memory>
+
+#include "mptune/profiler/device/device.h"
+#include "mptune/profiler/trace/profile.h"
+
+namespace mptune {
+
+/// Time of one copy, from handing it over until the receiver could use it.
+struct CopyTime {
+  std::int64_t bytes = 0;
+  double seconds = 0;
+};
+
+/// Copies of 4 KiB to 16 MiB over a lane, `repeats` of each; medians.
+[[nodiscard]] std::vector<CopyTime> sweep_link(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination,
+                                               const LinkThrottle& throttle, int repeats);
+
+/// Latency and bandwidth: the line through the medians whose slope is the median of all pairs' slopes weighted to the large sizes (Theil-Sen
+/// over sizes from 256 KiB), its start the median of what is left at the small ones. Requires: the times of a sweep.
+[[nodiscard]] LinkCost fit_link(const std::vector<CopyTime>& times);
+
+}  // namespace mptune

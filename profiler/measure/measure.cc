@@ -1,0 +1,338 @@
+#include "mptune/profiler/measure/measure.h"
+
+#include <ATen/ATen.h>
+#include <torch/optim/optimizer.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <memory>
+
+#include "mptune/profiler/device/device_worker.h"
+#include "mptune/profiler/device/precise_sleep.h"
+#include "mptune/profiler/measure/layer_timing.h"
+#include "mptune/profiler/measure/link_timing.h"
+#include "mptune/profiler/measure/optimizer.h"
+#include "mptune/profiler/statistics/stopping.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+
+namespace {
+
+double now_s() { return std::chrono::duration<double>(SteadyClock::now().time_since_epoch()).count(); }
+
+double timed(const std::function<void()>& work) {
+  const double start = now_s();
+  work();
+  return now_s() - start;
+}
+
+Batch first_samples(const Batch& batch, int samples) {
+  return {batch.input.narrow(0, 0, samples), batch.target.defined() ? batch.target.narrow(0, 0, samples) : at::Tensor()};
+}
+
+/// A device with its thread and its copy of the model.
+struct Bench {
+  explicit Bench(const DeviceSpec& spec, const Model& model) : worker(std::make_unique<DeviceWorker>(make_device(spec))) {
+    worker->run([&] { chain = std::make_unique<LayerChain>(model); });
+  }
+  ~Bench() { chain.reset(); }
+  Bench(Bench&&) = default;
+
+  std::unique_ptr<DeviceWorker> worker;
+  std::unique_ptr<LayerChain> chain;
+
+  ChainTimes pass(const Batch& microbatch, bool accumulate) {
+    ChainTimes times;
+    worker->run([&] { times = chain->time_pass(microbatch, worker->device(), accumulate); });
+    return times;
+  }
+};
+
+/// Collects the passes of one micro-batch size.
+class SizeCosts {
+ public:
+  SizeCosts(int samples, int layers) : samples_(samples), costs_(static_cast<std::size_t>(layers)) {
+    for (LayerCost& cost : costs_) cost.samples = samples;
+  }
+
+  void add(const ChainTimes& times, bool busy, int round) {
+    double total = 0;
+    for (std::size_t i = 0; i < costs_.size(); ++i) {
+      LayerCost& cost = costs_[i];
+      (busy ? cost.forward_busy : cost.forward).values.push_back({times.forward_s[i], round, busy, 0});
+      (busy ? cost.backward_busy : cost.backward).values.push_back({times.backward_s[i], round, busy, 0});
+      cost.output_bytes = times.output_bytes[i];
+      cost.kept_bytes = std::max(cost.kept_bytes, times.kept_bytes[i]);
+      cost.workspace_bytes = std::max(cost.workspace_bytes, times.workspace_bytes[i]);
+      total += times.forward_s[i] + times.backward_s[i];
+    }
+    (busy ? busy_totals_ : totals_).values.push_back({total, round, busy, 0});
+  }
+
+  [[nodiscard]] const Samples& totals() const { return totals_; }
+  [[nodiscard]] const Samples& busy_totals() const { return busy_totals_; }
+  [[nodiscard]] int samples() const { return samples_; }
+
+  /// The costs without the passes in which caches and allocator were still warming up.
+  [[nodiscard]] std::vector<LayerCost> finished() && {
+    const auto drop = [](Samples& samples, int count) { samples.values.erase(samples.values.begin(), samples.values.begin() + count); };
+    const int alone = warm_up(totals_), busy = warm_up(busy_totals_);
+    for (LayerCost& cost : costs_) {
+      drop(cost.forward, alone);
+      drop(cost.backward, alone);
+      drop(cost.forward_busy, busy);
+      drop(cost.backward_busy, busy);
+    }
+    return std::move(costs_);
+  }
+
+ private:
+  static int warm_up(const Samples& samples) {
+    std::vector<double> values;
+    for (const Sample& sample : samples.values) values.push_back(sample.value);
+    return warm_up_length(values);
+  }
+
+  int samples_;
+  std::vector<LayerCost> costs_;
+  Samples totals_, busy_totals_;
+};
+
+/// Keeps the other benches computing for as long as it lives.
+class BusyNeighbours {
+ public:
+  BusyNeighbours(std::vector<Bench>& benches, const Batch& microbatch) : benches_(benches) {
+    for (std::size_t i = 1; i < benches_.size(); ++i)
+      benches_[i].worker->post([this, &bench = benches_[i], microbatch] {
+        while (!stop_) (void)bench.chain->time_pass(microbatch, bench.worker->device(), true);
+      });
+  }
+  ~BusyNeighbours() {
+    stop_ = true;
+    for (std::size_t i = 1; i < benches_.size(); ++i) (void)benches_[i].worker->wait();
+  }
+  BusyNeighbours(const BusyNeighbours&) = delete;
+  BusyNeighbours& operator=(const BusyNeighbours&) = delete;
+
+ private:
+  std::vector<Bench>& benches_;
+  std::atomic<bool> stop_{false};
+};
+
+constexpr StoppingRule kEnough{4, 12, 0.02};
+
+/// Rounds over all sizes, alone and busy in turn, until every size is settled or the time is used up; the first pass of each warms up.
+std::vector<LayerCosts> measure_layers(std::vector<Bench>& benches, const Batch& batch, const std::vector<int>& sizes, int layers, double budget_s,
+                                       const std::function<void(double)>& progress) {
+  std::vector<SizeCosts> costs;
+  std::string failure;
+  const double start = now_s();
+  for (int size : sizes) {
+    try {
+      const Batch microbatch = first_samples(batch, size);
+      (void)benches[0].pass(microbatch, true);
+      costs.emplace_back(size, layers);
+    } catch (const c10::Error& error) {
+      failure = error.what_without_backtrace();
+    }
+  }
+  if (costs.empty()) throw Error("the model can't run: " + failure.substr(0, failure.find('\n')), "profile", "check --input and --batch");
+  const int full = sizes.back();
+  double longest = 0;
+  for (int round = 0; round < kEnough.most; ++round) {
+    const double round_start = now_s();
+    bool settled = true;
+    for (SizeCosts& cost : costs) {
+      if (should_stop(cost.totals(), kEnough)) continue;
+      settled = false;
+      const Batch microbatch = first_samples(batch, cost.samples());
+      const bool accumulate = cost.samples() != full;
+      cost.add(benches[0].pass(microbatch, accumulate), false, round);
+      if (benches.size() > 1 && (round % 2 == 0 || cost.busy_totals().size() < 2)) {
+        const BusyNeighbours busy(benches, microbatch);
+        if (round == 0) (void)benches[0].pass(microbatch, accumulate);
+        cost.add(benches[0].pass(microbatch, accumulate), true, round);
+      }
+    }
+    longest = std::max(longest, now_s() - round_start);
+    const double used = now_s() - start;
+    progress(std::min(1.0, std::max(used / budget_s, static_cast<double>(round + 1) / kEnough.most)));
+    if (settled || (round >= 1 && used + longest > budget_s)) break;
+  }
+  std::vector<LayerCosts> by_layer(static_cast<std::size_t>(layers));
+  for (SizeCosts& cost : costs) {
+    auto finished = std::move(cost).finished();
+    for (std::size_t i = 0; i < finished.size(); ++i) by_layer[i].by_samples.push_back(std::move(finished[i]));
+  }
+  return by_layer;
+}
+
+double median_of(int repeats, const std::function<double()>& once) {
+  std::vector<double> values;
+  for (int i = 0; i < repeats; ++i) values.push_back(once());
+  return median(std::move(values));
+}
+
+/// What does not depend on the micro-batch: per action, per step, per byte of parameters.
+void measure_fixed_costs(std::vector<Bench>& benches, const MeasureOptions& options, std::int64_t parameters_bytes, DeviceClass& device_class) {
+  Bench& bench = benches[0];
+  bench.worker->run([&] {
+    device_class.action_seconds = action_overhead_seconds();
+    std::vector<at::Tensor> parameters = bench.chain->parameters();
+    for (at::Tensor& parameter : parameters)
+      if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
+    if (parameters_bytes == 0) return;
+    const auto bytes = static_cast<double>(parameters_bytes);
+    auto optimizer = make_optimizer(options.optimizer, 1e-12, parameters);
+    optimizer->step();
+    device_class.optimizer_seconds_per_byte = median_of(3, [&] { return timed([&] { optimizer->step(); }); }) / bytes;
+    const at::NoGradGuard no_grad;
+    std::vector<at::Tensor> other;
+    for (at::Tensor& parameter : parameters) other.push_back(at::zeros_like(parameter));
+    device_class.reduce_seconds_per_byte = median_of(3, [&] {
+                                             return timed([&] {
+                                               for (std::size_t i = 0; i < other.size(); ++i) {
+                                                 other[i].add_(parameters[i].grad());
+                                                 other[i].copy_(parameters[i]);
+                                               }
+                                             });
+                                           }) /
+                                           bytes;
+  });
+}
+
+/// Starting and joining the compute threads of all devices, as every step does.
+double measure_step_seconds(const std::vector<DeviceSpec>& devices) {
+  std::vector<std::unique_ptr<DeviceWorker>> workers;
+  for (const DeviceSpec& spec : devices) workers.push_back(std::make_unique<DeviceWorker>(make_device(spec)));
+  return median_of(100, [&] {
+    return timed([&] {
+      for (auto& worker : workers) worker->post([] {});
+      for (auto& worker : workers) (void)worker->wait();
+    });
+  });
+}
+
+void measure_links(const std::vector<DeviceSpec>& devices, const LinkThrottle& throttle, Profile& profile) {
+  const int repeats = devices.size() > 4 ? 3 : 9;
+  for (std::size_t a = 0; a < devices.size(); ++a)
+    for (std::size_t b = 0; b < devices.size(); ++b) {
+      if (a == b) continue;
+      LinkCost cost = fit_link(sweep_link(make_device(devices[a]), make_device(devices[b]), throttle, repeats));
+      cost.source = static_cast<int>(a);
+      cost.destination = static_cast<int>(b);
+      profile.links.push_back(cost);
+    }
+}
+
+double slowdown_of(const DeviceClass& device_class) {
+  double sum = 0;
+  int count = 0;
+  for (const LayerCosts& layer : device_class.layers)
+    for (const LayerCost& cost : layer.by_samples) {
+      if (cost.forward_busy.empty() || cost.backward_busy.empty()) continue;
+      const double alone = median(cost.forward) + median(cost.backward);
+      const double busy = median(cost.forward_busy) + median(cost.backward_busy);
+      if (alone <= 0 || busy <= 0) continue;
+      sum += std::log(busy / alone);
+      ++count;
+    }
+  return count > 0 ? std::exp(sum / count) : 1;
+}
+
+std::vector<LayerEdge> chain_edges(const std::vector<LayerCosts>& costs) {
+  std::vector<LayerEdge> edges;
+  for (std::size_t i = 0; i + 1 < costs.size(); ++i) {
+    const LayerCost& largest = costs[i].by_samples.back();
+    edges.push_back({static_cast<int>(i), static_cast<int>(i) + 1, largest.output_bytes / largest.samples, 0, true});
+  }
+  return edges;
+}
+
+Profile describe_profile(const Model& model, const MeasureOptions& options) {
+  Profile profile;
+  profile.model = model.name();
+  profile.input = model.input_text();
+  profile.batch = options.batch;
+  profile.layers = describe_layers(model);
+  profile.optimizer_state_factor = optimizer_state_factor(options.optimizer);
+  profile.fingerprint.model = model.fingerprint();
+  profile.fingerprint.input = model.input_text();
+  for (const DeviceSpec& device : options.devices) profile.fingerprint.devices.push_back(device.name);
+  profile.fingerprint.libtorch = TORCH_VERSION;
+  return profile;
+}
+
+}  // namespace
+
+std::vector<int> measured_sizes(int batch) {
+  std::vector<int> sizes;
+  for (int size = 1; size < batch; size *= 2) sizes.push_back(size);
+  sizes.push_back(batch);
+  return sizes;
+}
+
+std::vector<ProfileLayer> describe_layers(const Model& model) {
+  std::vector<ProfileLayer> layers;
+  for (const ModelLayer& source : model.layers()) {
+    ProfileLayer layer{source.name, source.layer->kind(), source.modules, 0, 0, 0, source.layer->has_batch_statistics()};
+    for (const NamedTensor& parameter : source.layer->parameters()) {
+      layer.parameters += parameter.tensor.numel();
+      layer.parameters_bytes += static_cast<std::int64_t>(parameter.tensor.nbytes());
+    }
+    for (const NamedTensor& buffer : source.layer->buffers()) layer.buffers_bytes += static_cast<std::int64_t>(buffer.tensor.nbytes());
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
+Profile measure_profile(const Model& model, const Batch& batch, const MeasureOptions& options) {
+  Profile profile = describe_profile(model, options);
+  std::int64_t parameters_bytes = 0;
+  for (const ProfileLayer& layer : profile.layers) parameters_bytes += layer.parameters_bytes;
+  const auto report = [&](const std::string& what, double fraction) {
+    if (options.progress) options.progress(what, fraction);
+  };
+  const bool sleeping = options.devices[0].kind == DeviceSpec::Kind::sleep;
+  const std::vector<DeviceSpec> measured = sleeping ? std::vector<DeviceSpec>{parse_device("cpu:" + std::to_string(available_cores()[0]))} : options.devices;
+  const double layer_share = options.whole_machine.empty() ? 0.9 : 0.75;
+
+  DeviceClass cost_class;
+  cost_class.name = device_class(options.devices[0]);
+  {
+    std::vector<Bench> benches;
+    for (const DeviceSpec& spec : measured) benches.emplace_back(spec, model);
+    cost_class.layers = measure_layers(benches, batch, measured_sizes(options.batch), model.size(), options.budget_s * layer_share,
+                                         [&](double fraction) { report("layer costs", fraction * layer_share); });
+    measure_fixed_costs(benches, options, parameters_bytes, cost_class);
+    cost_class.step_seconds = measure_step_seconds(options.devices);
+  }
+  profile.edges = chain_edges(cost_class.layers);
+  profile.co_running_slowdown = slowdown_of(cost_class);
+  profile.classes.push_back(std::move(cost_class));
+  for (std::size_t i = 0; i < options.devices.size(); ++i)
+    profile.devices.push_back({options.devices[i].name, 0, i < options.memory_bytes.size() ? options.memory_bytes[i] : 0});
+
+  report("links", layer_share);
+  measure_links(options.devices, options.link, profile);
+
+  if (!options.whole_machine.empty()) {
+    report("all cores", layer_share + 0.05);
+    DeviceClass whole;
+    std::vector<Bench> benches;
+    benches.emplace_back(parse_device(options.whole_machine), model);
+    whole.name = device_class(benches[0].worker->device().spec());
+    whole.layers = measure_layers(benches, batch, {options.batch}, model.size(), options.budget_s * (1 - layer_share - 0.05), [](double) {});
+    measure_fixed_costs(benches, options, parameters_bytes, whole);
+    whole.step_seconds = measure_step_seconds({parse_device(options.whole_machine)});
+    profile.devices.push_back({options.whole_machine, static_cast<int>(profile.classes.size()), 0});
+    profile.classes.push_back(std::move(whole));
+  }
+  report("done", 1);
+  return profile;
+}
+
+}  // namespace mptune

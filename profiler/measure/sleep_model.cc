@@ -1,0 +1,116 @@
+#include "mptune/profiler/measure/sleep_model.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "mptune/profiler/device/precise_sleep.h"
+#include "mptune/profiler/statistics/samples.h"
+
+namespace mptune {
+
+namespace {
+
+/// Seconds by micro-batch size, between the sizes of the profile interpolated linearly and beyond them proportionally.
+class Curve {
+ public:
+  Curve(const LayerCosts& costs, Samples LayerCost::* what) {
+    for (const LayerCost& cost : costs.by_samples) points_.emplace_back(cost.samples, median(cost.*what));
+  }
+  [[nodiscard]] SteadyClock::duration at(std::int64_t samples) const {
+    const auto x = static_cast<double>(samples);
+    auto upper = std::lower_bound(points_.begin(), points_.end(), x, [](const auto& point, double v) { return point.first < v; });
+    double seconds = 0;
+    if (upper == points_.end()) {
+      seconds = points_.back().second * x / points_.back().first;
+    } else if (upper == points_.begin()) {
+      seconds = upper->second * x / upper->first;
+    } else {
+      const auto lower = std::prev(upper);
+      seconds = lower->second + (upper->second - lower->second) * (x - lower->first) / (upper->first - lower->first);
+    }
+    return std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(seconds));
+  }
+
+ private:
+  std::vector<std::pair<double, double>> points_;
+};
+
+struct SleepFunction : torch::autograd::Function<SleepFunction> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, const at::Tensor& /*weight*/, std::int64_t width,
+                            std::int64_t forward_ns, std::int64_t backward_ns) {
+    const auto start = SteadyClock::now();
+    context->saved_data["backward_ns"] = backward_ns;
+    context->saved_data["input_width"] = input.size(1);
+    context->saved_data["float_input"] = input.is_floating_point();
+    at::Tensor output = at::zeros({input.size(0), width});
+    sleep_until(start + std::chrono::nanoseconds(forward_ns));
+    return output;
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context, const torch::autograd::tensor_list& gradients) {
+    const auto start = SteadyClock::now();
+    at::Tensor input;
+    if (context->saved_data["float_input"].toBool() && context->needs_input_grad(0))
+      input = at::empty({gradients[0].size(0), context->saved_data["input_width"].toInt()});
+    sleep_until(start + std::chrono::nanoseconds(context->saved_data["backward_ns"].toInt()));
+    return {input, at::zeros({1}), {}, {}, {}};
+  }
+};
+
+class SleepLayer final : public Layer {
+ public:
+  SleepLayer(std::string name, const LayerCosts& costs, std::int64_t width)
+      : name_(std::move(name)), forward_(costs, &LayerCost::forward), backward_(costs, &LayerCost::backward), width_(width),
+        weight_(at::zeros({1}).requires_grad_()) {}
+
+  Tensors forward(const Tensors& inputs, const RunContext&) override {
+    const std::int64_t samples = inputs[0].size(0);
+    if (!at::GradMode::is_enabled()) {
+      const auto start = SteadyClock::now();
+      at::Tensor output = at::zeros({samples, width_});
+      sleep_until(start + forward_.at(samples));
+      return {output};
+    }
+    return {SleepFunction::apply(inputs[0], weight_, width_, std::chrono::nanoseconds(forward_.at(samples)).count(),
+                                 std::chrono::nanoseconds(backward_.at(samples)).count())};
+  }
+  [[nodiscard]] std::vector<NamedTensor> parameters() const override { return {{name_ + ".weight", weight_}}; }
+  [[nodiscard]] std::vector<NamedTensor> buffers() const override { return {}; }
+  [[nodiscard]] std::unique_ptr<Layer> clone() const override {
+    auto copy = std::make_unique<SleepLayer>(*this);
+    copy->weight_ = at::zeros({1}).requires_grad_();
+    return copy;
+  }
+  [[nodiscard]] std::string kind() const override { return "Sleep"; }
+
+ private:
+  std::string name_;
+  Curve forward_;
+  Curve backward_;
+  std::int64_t width_;
+  at::Tensor weight_;
+};
+
+}  // namespace
+
+Model make_sleep_model(const Profile& profile) {
+  std::vector<ModelLayer> layers;
+  const auto& costs = profile.classes.at(0).layers;
+  for (std::size_t i = 0; i < profile.layers.size(); ++i) {
+    std::int64_t bytes = 4;
+    for (const LayerEdge& edge : profile.edges)
+      if (edge.from == static_cast<int>(i)) bytes = std::max<std::int64_t>(4, edge.bytes_per_sample);
+    layers.push_back({profile.layers[i].name, profile.layers[i].modules, std::make_unique<SleepLayer>(profile.layers[i].name, costs[i], bytes / 4)});
+  }
+  SampleDescription sample;
+  sample.input_shape = {1};
+  sample.target_shape = {1};
+  sample.target_type = at::kFloat;
+  // The loss belongs to the last layer's cost and takes no time of its own.
+  Loss loss = Loss::custom("none", [](const Tensors& outputs, const at::Tensor&) { return outputs[0].narrow(1, 0, 1).sum().mul(0); });
+  return {profile.model, std::move(layers), std::move(loss), sample, profile.batch};
+}
+
+}  // namespace mptune

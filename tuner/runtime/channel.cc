@@ -1,0 +1,57 @@
+#include "mptune/tuner/runtime/channel.h"
+
+namespace mptune {
+
+InProcessChannel::InProcessChannel(CopyLane* forward, CopyLane* backward, std::function<void(std::exception_ptr)> failed)
+    : forward_(forward), backward_(backward), failed_(std::move(failed)) {}
+
+void InProcessChannel::send(MessageTag tag, Tensors tensors) {
+  CopyLane* lane = tag.gradient ? backward_ : forward_;
+  if (lane == nullptr) return deliver(tag, std::move(tensors));
+  lane->copy(
+      std::move(tensors),
+      [this, tag](Tensors copies, SteadyClock::time_point began, SteadyClock::time_point ended) {
+        std::int64_t bytes = 0;
+        for (const at::Tensor& copy : copies) bytes += static_cast<std::int64_t>(copy.nbytes());
+        // Observed first: the receiver may end the step as soon as it has its input.
+        if (observer_) observer_(tag, bytes, began, ended);
+        deliver(tag, std::move(copies));
+      },
+      failed_);
+}
+
+void InProcessChannel::deliver(MessageTag tag, Tensors tensors) {
+  {
+    const std::lock_guard lock(mutex_);
+    arrived_[tag] = std::move(tensors);
+  }
+  changed_.notify_all();
+}
+
+Tensors InProcessChannel::receive(MessageTag tag) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return cancelled_ || arrived_.contains(tag); });
+  if (cancelled_) throw StepCancelled();
+  return std::move(arrived_.extract(tag).mapped());
+}
+
+bool InProcessChannel::arrived(MessageTag tag) {
+  const std::lock_guard lock(mutex_);
+  return arrived_.contains(tag);
+}
+
+void InProcessChannel::cancel() {
+  {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = true;
+  }
+  changed_.notify_all();
+}
+
+void InProcessChannel::reset() {
+  const std::lock_guard lock(mutex_);
+  arrived_.clear();
+  cancelled_ = false;
+}
+
+}  // namespace mptune

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mptune/planner/plan.h"
+#include "mptune/planner/plan_file.h"
+#include "mptune/profiler/collect/host_collector.h"
+#include "mptune/profiler/device/device.h"
+#include "mptune/profiler/model/model.h"
+
+namespace mptune {
+
+enum class Accumulate { no, yes };
+
+struct StepResult {
+  double loss = 0;     ///< mean over the samples of the global batch
+  double seconds = 0;  ///< host time of the call
+};
+
+struct PipelineOptions {
+  LinkThrottle link;  ///< for copies between CPU devices
+  std::map<std::string, std::int64_t> memory_bytes;  ///< cap by device name; needs install_cpu_accounting()
+  std::uint64_t seed = 0;  ///< of random layers
+  bool strict = false;     ///< refuse a plan file made for another model instead of warning
+};
+
+/// Executes a plan: all micro-batches of a step, forward and backward, on the plan's devices at once. The result is that of the un-pipelined
+/// loop that sums in the plan's order, bit for bit on CPU. One thread drives it; every other thread is owned and joined by this object.
+class Pipeline {
+ public:
+  /// Copies the model's layers to their devices. Throws Error: a plan that does not fit the model, a device that can't be had.
+  Pipeline(Model model, const Plan& plan, const PipelineOptions& options = {});
+  /// Checks the file's fingerprint as well: warns on stderr, or throws with `strict`.
+  Pipeline(Model model, const PlanFile& file, const PipelineOptions& options = {});
+  /// On devices of the caller's, as many and in the order of plan.devices.
+  Pipeline(Model model, const Plan& plan, const PipelineOptions& options, std::vector<std::shared_ptr<Device>> devices);
+  ~Pipeline();
+  Pipeline(Pipeline&&) noexcept;
+  Pipeline& operator=(Pipeline&&) noexcept;
+
+  /// Forward and backward of the whole batch (sample dimension first, plan.global_batch_size() samples). Gradients are those of the mean loss;
+  /// they replace the ones before, or add to them. An exception of a stage (c10::OutOfMemoryError for a cap) is thrown once, after all devices
+  /// have stopped; the next step works.
+  StepResult step(const at::Tensor& data, const at::Tensor& target, Accumulate accumulate = Accumulate::no);
+
+  /// Parameters of a stage, the first replica's; the others take their values at the next step.
+  [[nodiscard]] std::vector<at::Tensor> parameters(int stage) const;
+  /// All parameters with their names, in the model's order; gradients are theirs after a step.
+  [[nodiscard]] std::vector<NamedTensor> named_parameters() const;
+  [[nodiscard]] std::vector<NamedTensor> named_buffers() const;
+  /// Copies trained values back into a model of the same layers.
+  void copy_state_to(Model& model) const;
+
+  /// Runs `work` once for every stage, on the compute thread of the stage's first device, stages of different devices at the same time:
+  /// the place for one optimizer per stage.
+  void on_stages(const std::function<void(int stage)>& work);
+
+  [[nodiscard]] const Plan& plan() const;
+  [[nodiscard]] std::int64_t steps() const;  ///< completed so far
+
+  /// Per device of the plan; 0 where accounting is not installed.
+  [[nodiscard]] std::vector<std::int64_t> peak_bytes() const;
+  void reset_peak_bytes();
+  /// Device whose cap refused an allocation during the last failed step, "" for none; and the refused size.
+  [[nodiscard]] std::string out_of_memory_device() const;
+  [[nodiscard]] std::int64_t refused_bytes() const;
+
+  /// Records into `collector` (outlives the recording) until called with null.
+  void record(HostCollector* collector);
+  [[nodiscard]] std::vector<TraceDevice> trace_devices() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mptune

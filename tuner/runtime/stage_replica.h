@@ -1,0 +1,97 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <torch/csrc/autograd/edge.h>
+
+#include "mptune/planner/plan.h"
+#include "mptune/profiler/model/model.h"
+#include "mptune/tuner/runtime/leaf_recorder.h"
+
+namespace mptune {
+
+/// One replica of a stage: its layers, and the micro-batches between their forward and backward.
+/// Boundaries are detached leaves; gradients cross explicitly; no autograd graph leaves this object.
+/// Used by its device's compute thread only, but for parameters() and layers() between steps.
+class StageReplica {
+ public:
+  /// Clones `layers` of the model in the calling thread. `loss` is set for the last stage.
+  StageReplica(const Model& model, const Stage& stage, int index, int replica, std::optional<Loss> loss);
+
+  /// Runs the layers on detached inputs; keeps what backward needs. The last stage adds the loss, weighted by `weight` in backward, and
+  /// returns nothing; the others return detached outputs.
+  [[nodiscard]] Tensors forward(const RunContext& context, Tensors inputs, const at::Tensor& target, double weight);
+  /// Recomputes what can be before the output gradients are there.
+  void prepare_backward(int microbatch);
+  /// Adds the micro-batch's weight gradients to the parameters' and returns the gradients of its inputs (undefined for integer inputs).
+  /// `gradients` of the outputs; empty for the last stage.
+  [[nodiscard]] Tensors backward(int microbatch, Tensors gradients);
+  /// Loss of a micro-batch, once after its forward. Requires: last stage.
+  [[nodiscard]] double take_loss(int microbatch);
+
+  /// Gives up all micro-batches.
+  void abandon();
+  void clear_gradients();
+
+  [[nodiscard]] std::vector<NamedTensor> named_parameters() const;
+  [[nodiscard]] std::vector<NamedTensor> named_buffers() const;
+  [[nodiscard]] const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  [[nodiscard]] int stage() const { return index_; }
+  [[nodiscard]] int replica() const { return replica_; }
+  [[nodiscard]] int first_layer() const { return stage_.first_layer; }
+  [[nodiscard]] std::vector<std::string> layer_names() const { return names_; }
+
+  [[nodiscard]] bool has_batch_statistics() const { return has_batch_statistics_; }
+  /// Commits the statistics that all replicas of this stage saw in one step, in ascending order of micro-batches, to this one's buffers.
+  void commit_statistics(const std::vector<StageReplica*>& replicas);
+
+  /// Null: nothing is recorded. Change it between steps only.
+  void set_recorder(std::unique_ptr<LeafRecorder> recorder) { recorder_ = std::move(recorder); }
+  [[nodiscard]] LeafRecorder* recorder() { return recorder_.get(); }
+
+ private:
+  /// Neighbouring layers that are kept, or recomputed, together.
+  struct Segment {
+    int first = 0;  ///< within the stage
+    int last = 0;
+    bool recompute = false;
+  };
+  struct KeptSegment {
+    Segment segment;
+    Tensors inputs;   ///< leaves
+    std::vector<torch::autograd::Edge> roots;  ///< where the gradients of the outputs enter the graph; invalid for outputs without gradient
+  };
+  struct InFlight {
+    RunContext context;
+    at::Tensor target;
+    double weight = 1;
+    std::vector<KeptSegment> segments;
+    at::Tensor loss;
+  };
+
+  [[nodiscard]] std::vector<Segment> segments_for(int microbatch) const;
+  [[nodiscard]] Tensors run_layers(const Segment& segment, Tensors values, const RunContext& context, What what);
+  [[nodiscard]] bool ends_in_loss(const Segment& segment) const { return loss_ && segment.last == static_cast<int>(layers_.size()); }
+  void rerun(InFlight& flight, KeptSegment& kept);
+  [[nodiscard]] at::Tensor loss_of(const Tensors& outputs, const at::Tensor& target, What what);
+  void collect_statistics(int layer, int microbatch);
+
+  Stage stage_;
+  int index_;
+  int replica_;
+  std::optional<Loss> loss_;
+  std::vector<std::string> names_;
+  std::vector<std::unique_ptr<Layer>> layers_;
+  std::vector<at::Tensor> parameters_;
+  bool has_batch_statistics_ = false;
+  std::map<int, InFlight> in_flight_;
+  std::map<int, double> losses_;
+  std::vector<std::map<int, std::vector<BatchStatistics>>> statistics_;  ///< per layer, by micro-batch
+  std::unique_ptr<LeafRecorder> recorder_;
+};
+
+}  // namespace mptune

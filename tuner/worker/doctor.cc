@@ -1,0 +1,93 @@
+#include <ATen/ATen.h>
+#include <dlfcn.h>
+#include <torch/version.h>
+
+#include <cstdio>
+
+#include "mptune/profiler/device/device_worker.h"
+#include "mptune/profiler/device/precise_sleep.h"
+#include "mptune/profiler/measure/link_timing.h"
+#include "mptune/profiler/statistics/samples.h"
+#include "mptune/tuner/worker/requests.h"
+
+namespace mptune {
+
+namespace {
+
+template <typename... Values>
+std::string text(const char* format, Values... values) {
+  char buffer[256];
+  std::snprintf(buffer, sizeof buffer, format, values...);
+  return buffer;
+}
+
+Finding library(const char* name, const char* file, const char* remedy) {
+  void* handle = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
+  if (handle == nullptr) return {name, "warning", std::string(file) + " is not there", remedy};
+  return {name, "ok", file, ""};
+}
+
+Finding link_speed(const DeviceSpec& a, const DeviceSpec& b, const LinkThrottle& throttle) {
+  const LinkCost cost = fit_link(sweep_link(make_device(a), make_device(b), throttle, 9));
+  return {"link " + a.name + " to " + b.name, "ok", text("%.1f GB/s, %.0f us", cost.bytes_per_second / 1e9, cost.latency_s * 1e6), ""};
+}
+
+double product_seconds(const at::Tensor& matrix) {
+  const auto start = SteadyClock::now();
+  (void)at::mm(matrix, matrix);
+  return std::chrono::duration<double>(SteadyClock::now() - start).count();
+}
+
+/// Median time of a matrix product on the first device, alone and while the others do the same.
+Finding co_running(const std::vector<DeviceSpec>& devices) {
+  std::vector<std::unique_ptr<DeviceWorker>> workers;
+  for (const DeviceSpec& device : devices) workers.push_back(std::make_unique<DeviceWorker>(make_device(device)));
+  std::vector<double> alone, busy;
+  std::vector<at::Tensor> matrices(workers.size());
+  for (std::size_t i = 0; i < workers.size(); ++i) workers[i]->run([&, i] { matrices[i] = at::ones({768, 768}); });
+  for (int round = 0; round < 15; ++round) {
+    workers[0]->run([&] { alone.push_back(product_seconds(matrices[0])); });
+    for (std::size_t i = 0; i < workers.size(); ++i)
+      workers[i]->post([&, i] {
+        const double seconds = product_seconds(matrices[i]);
+        if (i == 0) busy.push_back(seconds);
+      });
+    for (auto& worker : workers) (void)worker->wait();
+  }
+  const double factor = median(busy) / median(alone);
+  const bool slow = factor > 1.2;
+  return {"co-running slow-down", slow ? "warning" : "ok", text("%.2fx", factor),
+          slow ? "the devices share a core or its memory: use fewer of them, or cores of different chips" : ""};
+}
+
+Finding clock() {
+  std::vector<double> late;
+  for (int i = 0; i < 50; ++i) {
+    const auto deadline = SteadyClock::now() + std::chrono::microseconds(300);
+    sleep_until(deadline);
+    late.push_back(std::chrono::duration<double>(SteadyClock::now() - deadline).count());
+  }
+  return {"clock", "ok", text("monotonic, timers %.1f us late", median(late) * 1e6), ""};
+}
+
+}  // namespace
+
+void diagnose(const DoctorRequest& request, const Replies& reply) {
+  Findings findings;
+  findings.findings.push_back({"LibTorch", "ok", TORCH_VERSION, ""});
+  findings.findings.push_back(library("CUDA driver", "libcuda.so.1", "CPU devices need none; install the NVIDIA driver to use GPUs"));
+  findings.findings.push_back(library("CUPTI", "libcupti.so.13", "needed for GPUs only; it comes with the CUDA toolkit"));
+  const auto devices = parse_device_names(request.setup.devices);
+  for (const DeviceSpec& device : devices) {
+    const DeviceWorker worker(make_device(device));
+    findings.findings.push_back({"device " + device.name, "ok", make_device(device)->description().description, ""});
+  }
+  if (devices.size() > 1) {
+    findings.findings.push_back(link_speed(devices[0], devices[1], parse_link(request.setup.link)));
+    if (devices[0].kind == DeviceSpec::Kind::cpu) findings.findings.push_back(co_running(devices));
+  }
+  findings.findings.push_back(clock());
+  reply(std::move(findings));
+}
+
+}  // namespace mptune

@@ -1,0 +1,91 @@
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <string>
+
+#include "mptune/profiler/device/cpu_allocator.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tuner/worker/requests.h"
+
+namespace {
+
+using namespace mptune;
+
+int descriptor(int argc, char** argv, const char* option) {
+  for (int i = 1; i + 1 < argc; ++i)
+    if (std::strcmp(argv[i], option) == 0) return std::atoi(argv[i + 1]);
+  return -1;
+}
+
+std::string read_line(int fd) {
+  std::string line;
+  char buffer[65536];
+  for (ssize_t n; (n = read(fd, buffer, sizeof buffer)) > 0;) line.append(buffer, static_cast<std::size_t>(n));
+  return line.substr(0, line.find('\n'));
+}
+
+void write_all(int fd, std::string line) {
+  line += '\n';
+  for (std::size_t done = 0; done < line.size();) {
+    const ssize_t n = write(fd, line.data() + done, line.size() - done);
+    if (n <= 0) _exit(static_cast<int>(ExitCode::terminated));  // nobody listens any more
+    done += static_cast<std::size_t>(n);
+  }
+}
+
+struct Dispatch {
+  const Replies& reply;
+  void operator()(const DescribeRequest& request) const { describe(request, reply); }
+  void operator()(const MeasureRequest& request) const { measure(request, reply); }
+  void operator()(const SeriesRequest& request) const { run_series(request, reply); }
+  void operator()(const RecordRequest& request) const { record(request, reply); }
+  void operator()(const TrainRequest& request) const { train(request, reply); }
+  void operator()(const DoctorRequest& request) const { diagnose(request, reply); }
+};
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+/// Turns what a request throws into the message that ends it.
+Reply answer(const std::string& line, const Replies& reply) {
+  try {
+    std::visit(Dispatch{reply}, decode_request(line));
+    return Done{};
+  } catch (const Error& error) {
+    return Failed{error.what(), error.where(), error.remedy(), static_cast<int>(error.code())};
+  } catch (const c10::OutOfMemoryError& error) {
+    return Failed{first_line(error.what_without_backtrace()), "worker", "use more devices or stages, --recompute all, or a smaller split",
+                  static_cast<int>(ExitCode::infeasible)};
+  } catch (const c10::Error& error) {
+    return Failed{first_line(error.what_without_backtrace()), "worker", "check --input, --batch and --data against the model",
+                  static_cast<int>(ExitCode::usage)};
+  } catch (const std::exception& error) {
+    return Failed{error.what(), "worker", "this is a bug: report the command and mptune --version", static_cast<int>(ExitCode::internal)};
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  install_cpu_accounting();
+  const int request_fd = descriptor(argc, argv, "--request-fd");
+  const int reply_fd = descriptor(argc, argv, "--reply-fd");
+  if (request_fd < 0 || reply_fd < 0) {
+    std::fputs("mptune-worker is started by mptune; run mptune --help\n", stderr);
+    return static_cast<int>(ExitCode::usage);
+  }
+  std::mutex mutex;
+  const Replies reply = [&](const Reply& message) {
+    const std::lock_guard lock(mutex);
+    write_all(reply_fd, encode(message));
+  };
+  reply(Hello{kProtocolVersion, MPTUNE_VERSION, TORCH_VERSION, ""});
+  const Reply last = answer(read_line(request_fd), reply);
+  reply(last);
+  const auto* failed = std::get_if<Failed>(&last);
+  // Nothing is left to save: the worker leaves without tearing LibTorch down, which takes a while.
+  std::fflush(nullptr);
+  _exit(failed != nullptr ? failed->exit_code : 0);
+}

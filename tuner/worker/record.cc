@@ -1,0 +1,71 @@
+#include "mptune/planner/plan_file.h"
+#include "mptune/profiler/collect/host_collector.h"
+#include "mptune/profiler/device/precise_sleep.h"
+#include "mptune/profiler/measure/measure.h"
+#include "mptune/profiler/store/store.h"
+#include "mptune/tuner/worker/requests.h"
+
+namespace mptune {
+
+namespace {
+
+TraceDevice capped(TraceDevice device, const TrainingSetup& setup) {
+  if (const auto cap = setup.memory_bytes.find(device.name); cap != setup.memory_bytes.end()) device.memory_bytes = cap->second;
+  return device;
+}
+
+}  // namespace
+
+void measure(const MeasureRequest& request, const Replies& reply) {
+  TrainingSetup real = request.setup;
+  real.sleep_profile.clear();  // a sleeping device's costs are those of the real model on a core
+  const Model model = model_of(real);
+  MeasureOptions options;
+  options.devices = parse_device_names(real.devices);
+  options.whole_machine = real.whole_machine;
+  options.link = parse_link(real.link);
+  for (const std::string& device : real.devices) {
+    const auto cap = real.memory_bytes.find(device);
+    options.memory_bytes.push_back(cap == real.memory_bytes.end() ? 0 : cap->second);
+  }
+  options.batch = batch_size_of(real, model);
+  options.optimizer = real.optimizer;
+  options.budget_s = request.budget_s;
+  options.progress = [&](const std::string& what, double fraction) { reply(Progress{what, fraction}); };
+  Recording recording;
+  recording.profile = measure_profile(model, batch_of(real, model), options);
+  write_recording(recording, request.path, /*force=*/true);
+}
+
+void record(const RecordRequest& request, const Replies& reply) {
+  Recording recording;
+  if (!request.profile_path.empty()) recording = read_recording(request.profile_path);
+  Model model = model_of(request.setup);
+  const Batch batch = batch_of(request.setup, model);
+  TrainingRun run(request.setup, std::move(model), request.plan, batch);
+  for (int i = 0; i < 2; ++i) (void)run.step();
+
+  std::vector<TraceDevice> devices;
+  for (TraceDevice& device : run.pipeline().trace_devices()) devices.push_back(capped(std::move(device), request.setup));
+  HostCollector collector(devices);
+  Samples off, on;
+  collector.start();
+  for (int i = 0; i < request.steps; ++i) {
+    // With and without in turn: drift of the machine is not mistaken for the cost of recording.
+    off.values.push_back({run.step().seconds, i, 0, 0});
+    run.pipeline().record(&collector);
+    const auto start = SteadyClock::now();
+    on.values.push_back({run.step().seconds, i, 1, 0});
+    collector.add_step(static_cast<int>(run.pipeline().steps()) - 1, start, SteadyClock::now());
+    run.pipeline().record(nullptr);
+    reply(Progress{"recording", static_cast<double>(i + 1) / request.steps});
+  }
+  recording.trace = collector.stop();
+  recording.plan_json = plan_to_json(request.plan, {});
+  recording.step_off_s = median(off);
+  recording.step_on_s = median(on);
+  write_recording(recording, request.path, /*force=*/true);
+  reply(Recorded{recording.step_off_s, recording.step_on_s, run.pipeline().peak_bytes(), off});
+}
+
+}  // namespace mptune

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "mptune/profiler/model/model.h"
+#include "mptune/tuner/live/messages.h"
+#include "mptune/tuner/runtime/pipeline.h"
+
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace mptune {
+
+/// Sends a reply to mptune. Thread-safe.
+using Replies = std::function<void(const Reply&)>;
+
+/// The model of a setup: built in, or for sleeping devices one that sleeps as the setup's profile says.
+[[nodiscard]] Model model_of(const TrainingSetup& setup);
+/// The user's batch or a synthetic one, as many samples as the setup asks for.
+[[nodiscard]] Batch batch_of(const TrainingSetup& setup, const Model& model);
+[[nodiscard]] int batch_size_of(const TrainingSetup& setup, const Model& model);
+
+/// A pipeline with its batch and one optimizer per stage: what a timed step is.
+class TrainingRun {
+ public:
+  TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch);
+  ~TrainingRun();
+  TrainingRun(const TrainingRun&) = delete;
+  TrainingRun& operator=(const TrainingRun&) = delete;
+
+  /// Forward, backward and optimizer of one global batch; seconds of the whole.
+  [[nodiscard]] StepResult step();
+  [[nodiscard]] Pipeline& pipeline() { return pipeline_; }
+
+ private:
+  Pipeline pipeline_;
+  Batch batch_;
+  std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers_;
+};
+
+void describe(const DescribeRequest& request, const Replies& reply);
+void measure(const MeasureRequest& request, const Replies& reply);
+void run_series(const SeriesRequest& request, const Replies& reply);
+void record(const RecordRequest& request, const Replies& reply);
+void train(const TrainRequest& request, const Replies& reply);
+void diagnose(const DoctorRequest& request, const Replies& reply);
+
+}  // namespace mptune

@@ -1,0 +1,131 @@
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include "mptune/profiler/device/precise_sleep.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tuner/worker/requests.h"
+
+namespace mptune {
+
+namespace {
+
+/// One plan of a series, from its construction to its outcome.
+class Contender {
+ public:
+  Contender(const TrainingSetup& setup, const Plan& plan) : setup_(setup), plan_(plan) {}
+
+  /// A step; empty when the plan failed, and then outcome() says why.
+  std::optional<StepResult> step() {
+    std::optional<StepResult> result;
+    attempt([&] { result = run_->step(); });
+    if (result && !std::isfinite(result->loss)) {
+      outcome_ = NonFinite{};
+      result.reset();
+    }
+    if (result) measured_.loss = result->loss;
+    if (!result) run_.reset();
+    return result;
+  }
+
+  void build(const Batch& batch) {
+    attempt([&] {
+      Model model = model_of(setup_);
+      has_batch_statistics_ = false;
+      for (const ModelLayer& layer : model.layers()) has_batch_statistics_ = has_batch_statistics_ || layer.layer->has_batch_statistics();
+      run_ = std::make_unique<TrainingRun>(setup_, std::move(model), plan_, batch);
+    });
+  }
+
+  /// Without batch norm a plan changes nothing of the first loss but its rounding.
+  void check_against(double loss) {
+    if (has_batch_statistics_ || std::abs(measured_.loss - loss) <= 1e-4 * std::max(1.0, std::abs(loss))) return;
+    outcome_ = WrongResult{"first loss " + std::to_string(measured_.loss) + " instead of " + std::to_string(loss)};
+    run_.reset();
+  }
+
+  void add(const Sample& sample) { measured_.step_s.values.push_back(sample); }
+  [[nodiscard]] bool alive() const { return run_ != nullptr; }
+  [[nodiscard]] double loss() const { return measured_.loss; }
+
+  [[nodiscard]] Outcome finish() {
+    if (!run_) return outcome_;
+    measured_.peak_bytes = run_->pipeline().peak_bytes();
+    return measured_;
+  }
+
+ private:
+  /// The one place where what a plan throws becomes an outcome. A machine's or user's Error goes on.
+  void attempt(const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const c10::OutOfMemoryError&) {
+      OutOfMemory memory;
+      if (run_) {
+        memory.device = run_->pipeline().out_of_memory_device();
+        memory.requested_bytes = run_->pipeline().refused_bytes();
+      } else {
+        memory.device = plan_.devices.at(0);
+      }
+      if (const auto cap = setup_.memory_bytes.find(memory.device); cap != setup_.memory_bytes.end()) memory.cap_bytes = cap->second;
+      outcome_ = memory;
+      run_.reset();
+    } catch (const c10::Error& error) {
+      const std::string text = error.what_without_backtrace();
+      outcome_ = Infeasible{text.substr(0, text.find('\n'))};
+      run_.reset();
+    }
+  }
+
+  TrainingSetup setup_;
+  Plan plan_;
+  std::unique_ptr<TrainingRun> run_;
+  bool has_batch_statistics_ = false;
+  Measured measured_;
+  Outcome outcome_ = Infeasible{"not run"};
+};
+
+}  // namespace
+
+void run_series(const SeriesRequest& request, const Replies& reply) {
+  const Series& series = request.series;
+  const Batch batch = batch_of(request.setup, model_of(request.setup));
+  std::vector<Contender> contenders;
+  for (const Series::Entry& entry : series.entries) contenders.emplace_back(request.setup, entry.plan);
+  const int count = static_cast<int>(contenders.size());
+
+  std::optional<double> first_loss;
+  for (int i = 0; i < count; ++i) {
+    Contender& contender = contenders[static_cast<std::size_t>(i)];
+    contender.build(batch);
+    for (int w = 0; w < std::max(1, series.warm_up) && contender.alive(); ++w) {
+      reply(StepTimed{i, -1, i, 0, 0});
+      if (!contender.step() || w > 0) continue;
+      if (first_loss) contender.check_against(*first_loss);
+      if (contender.alive() && !first_loss) first_loss = contender.loss();
+    }
+    if (!contender.alive()) reply(EntryFinished{i, contender.finish()});
+  }
+
+  const auto start = SteadyClock::now();
+  const auto elapsed = [&] { return std::chrono::duration<double>(SteadyClock::now() - start).count(); };
+  for (int round = 0; round < series.rounds && (round == 0 || elapsed() < series.budget_s); ++round) {
+    for (int position = 0; position < count; ++position) {
+      const int i = round % 2 == 0 ? position : count - 1 - position;
+      Contender& contender = contenders[static_cast<std::size_t>(i)];
+      if (!contender.alive()) continue;
+      const double started = elapsed();
+      const auto result = contender.step();
+      if (!result) {
+        reply(EntryFinished{i, contender.finish()});
+        continue;
+      }
+      contender.add({result->seconds, round, position, started});
+      reply(StepTimed{i, round, position, started, result->seconds});
+    }
+  }
+  for (int i = 0; i < count; ++i)
+    if (contenders[static_cast<std::size_t>(i)].alive()) reply(EntryFinished{i, contenders[static_cast<std::size_t>(i)].finish()});
+}
+
+}  // namespace mptune

@@ -1,0 +1,64 @@
+#include <torch/version.h>
+
+#include <cmath>
+
+#include "mptune/profiler/measure/measure.h"
+#include "mptune/profiler/statistics/stopping.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tuner/worker/requests.h"
+
+namespace mptune {
+
+namespace {
+
+DescribedModel described(const TrainingSetup& setup, const BuiltinModel& builtin) {
+  const Model model = load_model(setup.model, setup.input, setup.seed);
+  DescribedModel description{builtin.name, builtin.parameters, builtin.description, 0, describe_layers(model), model.input_text(),
+                             batch_size_of(setup, model), {}};
+  for (const ProfileLayer& layer : description.layers) description.parameters += layer.parameters;
+  description.fingerprint = {model.fingerprint(), model.input_text(), setup.devices, TORCH_VERSION, ""};
+  return description;
+}
+
+}  // namespace
+
+void describe(const DescribeRequest& request, const Replies& reply) {
+  Described all;
+  for (const BuiltinModel& builtin : builtin_models()) {
+    TrainingSetup setup = request.setup;
+    if (request.all_models) {
+      setup.model = builtin.name;
+      setup.input.clear();
+    }
+    if (setup.model.substr(0, setup.model.find(':')) == builtin.name) all.models.push_back(described(setup, builtin));
+  }
+  // An unknown name is refused by the loader, which knows the names there are.
+  if (all.models.empty()) (void)load_model(request.setup.model, request.setup.input, 0);
+  reply(std::move(all));
+}
+
+void train(const TrainRequest& request, const Replies& reply) {
+  Model model = model_of(request.setup);
+  if (!request.load.empty()) load_state(model, request.load);
+  const Batch batch = batch_of(request.setup, model);
+  TrainingRun run(request.setup, std::move(model), request.plan, batch);
+  const StoppingRule tight{10, 50, 0.01};
+  TrainingFinished finished;
+  for (int step = 0; request.steps > 0 ? step < request.steps : !should_stop(finished.step_s, tight); ++step) {
+    const StepResult result = run.step();
+    if (!std::isfinite(result.loss))
+      throw Error("the loss is not finite", "step " + std::to_string(step), "lower --lr or check the data", ExitCode::infeasible);
+    finished.loss.push_back(result.loss);
+    finished.step_s.values.push_back({result.seconds, step, 0, 0});
+    reply(Trained{step, result.loss, result.seconds});
+  }
+  finished.peak_bytes = run.pipeline().peak_bytes();
+  if (!request.save.empty()) {
+    Model trained = model_of(request.setup);
+    run.pipeline().copy_state_to(trained);
+    save_state(trained, request.save);
+  }
+  reply(std::move(finished));
+}
+
+}  // namespace mptune

@@ -1,0 +1,61 @@
+#include <torch/optim/optimizer.h>
+
+#include "mptune/profiler/device/precise_sleep.h"
+#include "mptune/profiler/measure/optimizer.h"
+#include "mptune/profiler/measure/sleep_model.h"
+#include "mptune/profiler/store/store.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tuner/worker/requests.h"
+
+namespace mptune {
+
+namespace {
+
+bool sleeps(const TrainingSetup& setup) { return !setup.devices.empty() && setup.devices[0].starts_with("sleep:") && !setup.sleep_profile.empty(); }
+
+PipelineOptions options_of(const TrainingSetup& setup) {
+  return {.link = parse_link(setup.link), .memory_bytes = setup.memory_bytes, .seed = setup.seed, .strict = false};
+}
+
+}  // namespace
+
+Model model_of(const TrainingSetup& setup) {
+  if (sleeps(setup)) {
+    const Recording recording = read_recording(setup.sleep_profile);
+    if (!recording.profile) throw Error("the file holds no profile", setup.sleep_profile, "make one with mptune profile");
+    return make_sleep_model(*recording.profile);
+  }
+  Model model = load_model(setup.model, setup.input, setup.seed);
+  if (!setup.loss.empty() && setup.loss != "model") model.set_loss(Loss::from_name(setup.loss));
+  return model;
+}
+
+int batch_size_of(const TrainingSetup& setup, const Model& model) { return setup.batch > 0 ? setup.batch : model.default_batch(); }
+
+Batch batch_of(const TrainingSetup& setup, const Model& model) {
+  const int samples = batch_size_of(setup, model);
+  if (setup.data.empty() || sleeps(setup)) return synthetic_batch(model.sample(), samples, setup.seed);
+  Batch batch = load_batch(setup.data, model.sample());
+  if (batch.input.size(0) != samples)
+    throw Error("the file holds " + std::to_string(batch.input.size(0)) + " samples", setup.data, "give --batch " + std::to_string(batch.input.size(0)));
+  return batch;
+}
+
+TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch)
+    : pipeline_(std::move(model), plan, options_of(setup)), batch_(std::move(batch)), optimizers_(plan.stages.size()) {
+  pipeline_.on_stages([&](int stage) {
+    optimizers_[static_cast<std::size_t>(stage)] = make_optimizer(setup.optimizer, setup.learning_rate, pipeline_.parameters(stage));
+  });
+}
+
+TrainingRun::~TrainingRun() = default;
+
+StepResult TrainingRun::step() {
+  const auto start = SteadyClock::now();
+  StepResult result = pipeline_.step(batch_.input, batch_.target);
+  pipeline_.on_stages([&](int stage) { optimizers_[static_cast<std::size_t>(stage)]->step(); });
+  result.seconds = std::chrono::duration<double>(SteadyClock::now() - start).count();
+  return result;
+}
+
+}  // namespace mptune
