@@ -32,12 +32,15 @@ class CostModel {
 
   [[nodiscard]] LayerTimes layer(int device, int layer, int samples) const;
   [[nodiscard]] bool extrapolated(int device, int samples) const;
+  /// Devices of the profile that were busy when `_busy` times were measured on `device`; 0 where they were not measured.
+  [[nodiscard]] int neighbours(int device) const;
 
   /// Bytes that cross the cut before layer `layer`, for `samples` samples; `gradients`: those that come back.
   [[nodiscard]] std::int64_t boundary_bytes(int layer, int samples, bool gradients) const;
-  /// Seconds of a copy of `bytes` from device to device; 0 on one device.
+  /// Seconds of a copy of `bytes` from device to device; 0 on one device. Throws Error for a link that the profile does not know.
   [[nodiscard]] double copy_seconds(int source, int destination, std::int64_t bytes) const;
 
+  /// Fixed cost of an action and of a step on a device; `optimizer` and `reduce` per bytes of parameters.
   [[nodiscard]] double action_seconds(int device) const;
   [[nodiscard]] double step_seconds(int device) const;
   [[nodiscard]] double optimizer_seconds(int device, std::int64_t parameters_bytes) const;
@@ -46,6 +49,10 @@ class CostModel {
   [[nodiscard]] std::int64_t parameters_bytes(int first_layer, int last_layer) const;
   /// Bytes kept from forward to backward of one micro-batch by layers [first, last) on a device.
   [[nodiscard]] std::int64_t kept_bytes(int device, int first_layer, int last_layer, int samples) const;
+  /// Most bytes above what is held, while any of these layers runs.
+  [[nodiscard]] std::int64_t workspace_bytes(int device, int first_layer, int last_layer, int samples) const;
+  /// Bytes of one sample of the model's input, from the profile's shape; 0 where it does not say.
+  [[nodiscard]] std::int64_t input_bytes_per_sample() const { return input_bytes_per_sample_; }
 
   /// Peak bytes on each of the plan's devices: parameters, gradients, optimizer state, buffers, activations in flight by the schedule,
   /// receive slots, gradient slots, workspace. Never meant to lie below what is measured. Requires: a valid plan and schedule.
@@ -54,7 +61,28 @@ class CostModel {
   [[nodiscard]] const Profile& profile() const { return profile_; }
 
  private:
+  struct Point {
+    double samples = 0;
+    LayerTimes times;
+    double kept_bytes = 0;
+    double workspace_bytes = 0;
+  };
+  struct Segment {
+    const Point* low = nullptr;
+    const Point* high = nullptr;
+    double share = 0;  ///< 0 at low, 1 at high; beyond them where extrapolated
+  };
+  void add_curve(const DeviceClass& device_class, int layer);
+  void add_links();
+  [[nodiscard]] std::size_t class_of(int device) const;
+  [[nodiscard]] Segment segment(int device, int layer, int samples) const;
+
   Profile profile_;
+  std::vector<Point> points_;                ///< curves of all classes and layers, one after another
+  std::vector<std::size_t> curve_starts_;    ///< of class c and layer l: [c * layers + l], one more at the end
+  std::vector<int> busy_members_;            ///< per class: devices of the profile in classes with busy times, 0 for a class without
+  std::vector<int> link_of_;                 ///< [source * devices + destination]: index into Profile::links, -1: not known
+  std::int64_t input_bytes_per_sample_ = 0;
 };
 
 }  // namespace mptune

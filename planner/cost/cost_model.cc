@@ -1,0 +1,212 @@
+#include "mptune/planner/cost/cost_model.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+constexpr const char* kRemedy = "profile the model again";
+
+double median_or(const Samples& samples, double otherwise) { return samples.empty() ? otherwise : std::max(0.0, median(samples)); }
+
+// "3x64x64:float32" -> 3 * 64 * 64 * 4.
+std::int64_t bytes_of_shape(const std::string& shape) {
+  const std::size_t colon = std::min(shape.find(':'), shape.size());
+  const std::string type = shape.substr(std::min(colon + 1, shape.size()));
+  std::int64_t bytes = type == "int64" || type == "float64" ? 8 : 4;
+  const char* at = shape.data();
+  const char* const end = shape.data() + colon;
+  while (at < end) {
+    std::int64_t extent = 0;
+    const auto [next, error] = std::from_chars(at, end, extent);
+    if (error != std::errc() || extent < 1 || bytes > (std::int64_t{1} << 50) / extent) return 0;
+    bytes *= extent;
+    at = next + 1;
+  }
+  return shape.empty() ? 0 : bytes;
+}
+
+double at_share(double low, double high, double share) { return low + (high - low) * share; }
+
+// Below the smallest measured size a continued line may reach zero; a value in proportion to the samples is the least that is plausible.
+double between(double low, double high, double share, double proportional) {
+  const double value = at_share(low, high, share);
+  return share < 0 ? std::max(value, proportional) : value;
+}
+
+std::int64_t whole_bytes(double bytes) { return static_cast<std::int64_t>(std::ceil(bytes)); }
+
+}  // namespace
+
+CostModel::CostModel(const Profile& profile) : profile_(profile) {
+  if (profile_.layers.empty()) throw Error("the profile has no layers", profile_.model, kRemedy);
+  for (const DeviceClass& device_class : profile_.classes) {
+    if (device_class.layers.size() != profile_.layers.size())
+      throw Error("the profile has costs of " + std::to_string(device_class.layers.size()) + " of " +
+                      std::to_string(profile_.layers.size()) + " layers",
+                  "device class " + device_class.name, kRemedy);
+    int busy = 0;
+    for (int layer = 0; layer < layers(); ++layer) add_curve(device_class, layer);
+    for (const LayerCosts& costs : device_class.layers) {
+      for (const LayerCost& cost : costs.by_samples) busy |= !cost.forward_busy.empty() || !cost.backward_busy.empty() ? 1 : 0;
+    }
+    busy_members_.push_back(busy);
+  }
+  curve_starts_.push_back(points_.size());
+  add_links();
+  const auto members = std::count_if(profile_.devices.begin(), profile_.devices.end(), [&](const ProfileDevice& device) {
+    return busy_members_[static_cast<std::size_t>(device.device_class)] != 0;
+  });
+  for (int& count : busy_members_) count *= static_cast<int>(members);
+  input_bytes_per_sample_ = bytes_of_shape(profile_.fingerprint.input.empty() ? profile_.input : profile_.fingerprint.input);
+}
+
+void CostModel::add_curve(const DeviceClass& device_class, int layer) {
+  curve_starts_.push_back(points_.size());
+  std::vector<LayerCost> costs = device_class.layers[static_cast<std::size_t>(layer)].by_samples;
+  std::sort(costs.begin(), costs.end(), [](const LayerCost& a, const LayerCost& b) { return a.samples < b.samples; });
+  Point last;
+  for (const LayerCost& cost : costs) {
+    if (cost.samples < 1 || cost.forward.empty() || cost.backward.empty() || cost.samples == static_cast<int>(last.samples)) continue;
+    Point point;
+    point.samples = cost.samples;
+    point.times.forward_s = std::max(last.times.forward_s, median_or(cost.forward, 0));
+    point.times.backward_s = std::max(last.times.backward_s, median_or(cost.backward, 0));
+    point.times.forward_busy_s = std::max({last.times.forward_busy_s, point.times.forward_s, median_or(cost.forward_busy, 0)});
+    point.times.backward_busy_s = std::max({last.times.backward_busy_s, point.times.backward_s, median_or(cost.backward_busy, 0)});
+    point.kept_bytes = std::max(last.kept_bytes, static_cast<double>(cost.kept_bytes));
+    point.workspace_bytes = std::max(last.workspace_bytes, static_cast<double>(cost.workspace_bytes));
+    points_.push_back(point);
+    last = point;
+  }
+  if (points_.size() == curve_starts_.back())
+    throw Error("the profile has no cost of layer " + profile_.layers[static_cast<std::size_t>(layer)].name,
+                "device class " + device_class.name, kRemedy);
+}
+
+void CostModel::add_links() {
+  const std::size_t devices = profile_.devices.size();
+  for (const ProfileDevice& device : profile_.devices) {
+    if (device.device_class < 0 || static_cast<std::size_t>(device.device_class) >= profile_.classes.size())
+      throw Error("the profile has no class of device " + device.name, profile_.model, kRemedy);
+  }
+  link_of_.assign(devices * devices, -1);
+  for (std::size_t i = 0; i < profile_.links.size(); ++i) {
+    const LinkCost& link = profile_.links[i];
+    const auto source = static_cast<std::size_t>(link.source);
+    const auto destination = static_cast<std::size_t>(link.destination);
+    if (link.source < 0 || link.destination < 0 || source >= devices || destination >= devices)
+      throw Error("the profile has a link of a device it does not list", profile_.model, kRemedy);
+    link_of_[source * devices + destination] = static_cast<int>(i);
+  }
+}
+
+int CostModel::layers() const { return static_cast<int>(profile_.layers.size()); }
+
+int CostModel::device_index(const std::string& name) const {
+  for (std::size_t d = 0; d < profile_.devices.size(); ++d) {
+    if (profile_.devices[d].name == name) return static_cast<int>(d);
+  }
+  throw Error("the profile does not know device " + name, profile_.model, "profile with this device among --devices");
+}
+
+std::size_t CostModel::class_of(int device) const {
+  return static_cast<std::size_t>(profile_.devices[static_cast<std::size_t>(device)].device_class);
+}
+
+CostModel::Segment CostModel::segment(int device, int layer, int samples) const {
+  const std::size_t curve = class_of(device) * profile_.layers.size() + static_cast<std::size_t>(layer);
+  const Point* first = points_.data() + curve_starts_[curve];
+  const Point* last = points_.data() + curve_starts_[curve + 1] - 1;
+  if (first == last) return {nullptr, first, samples / first->samples};
+  const Point* high = first + 1;
+  while (high < last && high->samples < samples) ++high;
+  const Point* low = high - 1;
+  return {low, high, (samples - low->samples) / (high->samples - low->samples)};
+}
+
+LayerTimes CostModel::layer(int device, int layer, int samples) const {
+  static constexpr Point kNothing{};
+  const Segment at = segment(device, layer, samples);
+  const LayerTimes& high = at.high->times;
+  const LayerTimes& low = at.low == nullptr ? kNothing.times : at.low->times;
+  const double part = at.low == nullptr ? 0 : samples / at.low->samples;
+  return {between(low.forward_s, high.forward_s, at.share, low.forward_s * part),
+          between(low.backward_s, high.backward_s, at.share, low.backward_s * part),
+          between(low.forward_busy_s, high.forward_busy_s, at.share, low.forward_busy_s * part),
+          between(low.backward_busy_s, high.backward_busy_s, at.share, low.backward_busy_s * part)};
+}
+
+bool CostModel::extrapolated(int device, int samples) const {
+  const std::size_t first = class_of(device) * profile_.layers.size();
+  for (std::size_t curve = first; curve < first + profile_.layers.size(); ++curve) {
+    if (samples < points_[curve_starts_[curve]].samples || samples > points_[curve_starts_[curve + 1] - 1].samples) return true;
+  }
+  return false;
+}
+
+int CostModel::neighbours(int device) const { return std::max(0, busy_members_[class_of(device)] - 1); }
+
+std::int64_t CostModel::boundary_bytes(int layer, int samples, bool gradients) const {
+  std::int64_t bytes = 0;
+  for (const LayerEdge& edge : profile_.edges) {
+    if (edge.from >= layer || edge.to < layer || (gradients && !edge.needs_gradient)) continue;
+    bytes += edge.bytes_per_sample * samples + edge.fixed_bytes;
+  }
+  return bytes;
+}
+
+double CostModel::copy_seconds(int source, int destination, std::int64_t bytes) const {
+  if (source == destination) return 0;
+  const auto from = static_cast<std::size_t>(source);
+  const auto to = static_cast<std::size_t>(destination);
+  const int index = link_of_[from * profile_.devices.size() + to];
+  if (index < 0)
+    throw Error("the profile does not know the link from " + profile_.devices[from].name + " to " + profile_.devices[to].name,
+                profile_.model, "profile with both among --devices");
+  const LinkCost& link = profile_.links[static_cast<std::size_t>(index)];
+  return link.latency_s + (link.bytes_per_second > 0 ? static_cast<double>(bytes) / link.bytes_per_second : 0);
+}
+
+double CostModel::action_seconds(int device) const { return profile_.classes[class_of(device)].action_seconds; }
+double CostModel::step_seconds(int device) const { return profile_.classes[class_of(device)].step_seconds; }
+
+double CostModel::optimizer_seconds(int device, std::int64_t parameters_bytes) const {
+  return profile_.classes[class_of(device)].optimizer_seconds_per_byte * static_cast<double>(parameters_bytes);
+}
+
+double CostModel::reduce_seconds(int device, std::int64_t parameters_bytes) const {
+  return profile_.classes[class_of(device)].reduce_seconds_per_byte * static_cast<double>(parameters_bytes);
+}
+
+std::int64_t CostModel::parameters_bytes(int first_layer, int last_layer) const {
+  std::int64_t bytes = 0;
+  for (int layer = first_layer; layer < last_layer; ++layer) bytes += profile_.layers[static_cast<std::size_t>(layer)].parameters_bytes;
+  return bytes;
+}
+
+std::int64_t CostModel::kept_bytes(int device, int first_layer, int last_layer, int samples) const {
+  double bytes = 0;
+  for (int layer = first_layer; layer < last_layer; ++layer) {
+    const Segment at = segment(device, layer, samples);
+    const double low = at.low == nullptr ? 0 : at.low->kept_bytes;
+    bytes += std::ceil(between(low, at.high->kept_bytes, at.share, at.low == nullptr ? 0 : low * samples / at.low->samples));
+  }
+  return whole_bytes(bytes);
+}
+
+std::int64_t CostModel::workspace_bytes(int device, int first_layer, int last_layer, int samples) const {
+  double most = 0;
+  for (int layer = first_layer; layer < last_layer; ++layer) {
+    const Segment at = segment(device, layer, samples);
+    const double low = at.low == nullptr ? 0 : at.low->workspace_bytes;
+    most = std::max(most, between(low, at.high->workspace_bytes, at.share, at.low == nullptr ? 0 : low * samples / at.low->samples));
+  }
+  return whole_bytes(most);
+}
+
+}  // namespace mptune

@@ -1,0 +1,214 @@
+#include <algorithm>
+#include <map>
+
+#include "mptune/planner/cost/cost_model.h"
+
+namespace mptune {
+namespace {
+
+// Bytes held over stretches of a device's row of actions.
+class Holding {
+ public:
+  explicit Holding(std::size_t actions) : change_(actions + 1) {}
+
+  // Held during the actions [first, last].
+  void add(int first, int last, std::int64_t bytes) {
+    if (last < first) return;
+    change_[static_cast<std::size_t>(first)] += bytes;
+    change_[static_cast<std::size_t>(last) + 1] -= bytes;
+  }
+
+  [[nodiscard]] std::int64_t most() const {
+    std::int64_t now = 0;
+    std::int64_t most = 0;
+    for (const std::int64_t change : change_) most = std::max(most, now += change);
+    return most;
+  }
+
+ private:
+  std::vector<std::int64_t> change_;
+};
+
+bool releases(ActionKind kind) { return kind == ActionKind::backward || kind == ActionKind::backward_weight; }
+
+// The bytes of one device. Copies never block their sender, so what has arrived is bounded by what the neighbours may have done while this
+// device stands at an action: they run ahead only as far as their own rows let them.
+class DevicePeak {
+ public:
+  DevicePeak(const Plan& plan, const CostModel& cost, int device)
+      : plan_(plan),
+        cost_(cost),
+        device_(device),
+        index_(cost.device_index(plan.devices[static_cast<std::size_t>(device)])),
+        held_(row(device).size()),
+        forward_at_(plan.stages.size() * plan.microbatch_sizes.size(), -1),
+        gradient_at_(forward_at_),
+        release_at_(forward_at_) {
+    for (std::size_t q = 0; q < row(device).size(); ++q) {
+      const Action& action = row(device)[q];
+      if (action.kind == ActionKind::forward) forward_at_[slot(action.stage, action.microbatch)] = static_cast<int>(q);
+      else if (action.kind != ActionKind::backward_weight) gradient_at_[slot(action.stage, action.microbatch)] = static_cast<int>(q);
+      if (releases(action.kind)) release_at_[slot(action.stage, action.microbatch)] = static_cast<int>(q);
+    }
+  }
+
+  std::int64_t bytes() {
+    std::int64_t total = 0;
+    for (int s = 0; s < plan_.num_stages(); ++s) {
+      const std::vector<int>& devices = stage(s).devices;
+      const auto found = std::find(devices.begin(), devices.end(), device_);
+      if (found == devices.end()) continue;
+      total += owned(s, found == devices.begin());
+      add_activations(s);
+      if (s > 0) total += receive_slots(s);
+      if (s + 1 < plan_.num_stages()) total += gradient_slots(s);
+    }
+    add_running();
+    return total + held_.most();
+  }
+
+ private:
+  [[nodiscard]] const Stage& stage(int s) const { return plan_.stages[static_cast<std::size_t>(s)]; }
+  [[nodiscard]] const std::vector<Action>& row(int device) const { return plan_.actions[static_cast<std::size_t>(device)]; }
+  [[nodiscard]] std::size_t slot(int s, int microbatch) const {
+    return static_cast<std::size_t>(s) * plan_.microbatch_sizes.size() + static_cast<std::size_t>(microbatch);
+  }
+  [[nodiscard]] int samples(int microbatch) const { return plan_.microbatch_sizes[static_cast<std::size_t>(microbatch)]; }
+  [[nodiscard]] bool mine(int s, int microbatch) const { return device_of(stage(s), microbatch) == device_; }
+  [[nodiscard]] std::int64_t boundary(int layer, int microbatch, bool gradients) const {
+    return cost_.boundary_bytes(layer, samples(microbatch), gradients);
+  }
+
+  // Parameters with their gradients, the optimizer's state (on the first replica only) and buffers; the samples on the first stage.
+  std::int64_t owned(int s, bool first_replica) {
+    const std::int64_t parameters = cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer);
+    std::int64_t bytes = 2 * parameters;
+    if (first_replica) bytes += static_cast<std::int64_t>(cost_.profile().optimizer_state_factor * static_cast<double>(parameters));
+    for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer)
+      bytes += cost_.profile().layers[static_cast<std::size_t>(layer)].buffers_bytes;
+    for (int i = 0; s == 0 && i < plan_.num_microbatches(); ++i) {
+      if (mine(s, i)) bytes += samples(i) * cost_.input_bytes_per_sample();
+    }
+    return bytes;
+  }
+
+  // Of a stage with partial recomputation: what its kept layers hold, and the inputs of the pieces that are computed again.
+  std::int64_t kept_under_recompute(int s, int microbatch) {
+    const Recompute& recompute = stage(s).recompute;
+    if (recompute.mode == Recompute::Mode::all) return 0;
+    std::int64_t bytes = 0;
+    bool before = false;
+    for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) {
+      const bool again = std::binary_search(recompute.layers.begin(), recompute.layers.end(), layer);
+      if (!again) bytes += cost_.kept_bytes(index_, layer, layer + 1, samples(microbatch));
+      if (again && !before && layer > stage(s).first_layer) bytes += boundary(layer, microbatch, false);
+      before = again;
+    }
+    return bytes;
+  }
+
+  std::int64_t kept(int s, int microbatch) {
+    const auto key = std::pair(s, samples(microbatch));
+    const auto found = kept_.find(key);
+    if (found != kept_.end()) return found->second;
+    return kept_[key] = cost_.kept_bytes(index_, stage(s).first_layer, stage(s).last_layer, samples(microbatch));
+  }
+
+  void add_activations(int s) {
+    for (int i = 0; i < plan_.num_microbatches(); ++i) {
+      if (!mine(s, i)) continue;
+      const int forward = forward_at_[slot(s, i)];
+      const int release = release_at_[slot(s, i)];
+      const bool again = recomputes(stage(s).recompute, i);
+      const std::int64_t meanwhile = again ? kept_under_recompute(s, i) : kept(s, i);
+      held_.add(forward, release, meanwhile);
+      if (!again) continue;
+      // The forward itself, and the backward that runs it again, hold the whole.
+      held_.add(forward, forward, kept(s, i) - meanwhile);
+      held_.add(release, release, kept(s, i) - meanwhile);
+      // What the next stage on this device reads outlives the recomputing one's own need.
+      if (s + 1 < plan_.num_stages() && mine(s + 1, i))
+        held_.add(forward, release_at_[slot(s + 1, i)], boundary(stage(s).last_layer, i, false));
+    }
+  }
+
+  // An input may arrive as soon as the producer's row allows: after the backwards that stand before its forward there, hence after ours.
+  std::int64_t receive_slots(int s) {
+    Holding slots(row(device_).size());
+    for (const int producer : stage(s - 1).devices) {
+      if (producer == device_) continue;
+      int reached = -1;
+      for (const Action& action : row(producer)) {
+        if (action.stage != s - 1 || !mine(s, action.microbatch)) continue;
+        const std::size_t at = slot(s, action.microbatch);
+        if (action.kind == ActionKind::forward)
+          slots.add(reached + 1, release_at_[at], boundary(stage(s).first_layer, action.microbatch, false));
+        else
+          reached = std::max(reached, gradient_at_[at]);
+      }
+    }
+    return slots.most();
+  }
+
+  // Likewise a gradient: after the forwards that stand before its backward on the device that makes it.
+  std::int64_t gradient_slots(int s) {
+    Holding slots(row(device_).size());
+    for (const int producer : stage(s + 1).devices) {
+      int reached = -1;
+      for (std::size_t q = 0; q < row(producer).size(); ++q) {
+        const Action& action = row(producer)[q];
+        if (action.stage != s + 1 || !mine(s, action.microbatch)) continue;
+        const std::size_t at = slot(s, action.microbatch);
+        if (action.kind == ActionKind::forward) {
+          reached = std::max(reached, forward_at_[at]);
+        } else if (action.kind != ActionKind::backward_weight) {
+          const int from = producer == device_ ? static_cast<int>(q) : reached + 1;
+          slots.add(from, release_at_[at], boundary(stage(s).last_layer, action.microbatch, true));
+        }
+      }
+    }
+    return slots.most();
+  }
+
+  // What an action needs while it runs, and what it made that is still on its way to another device: one on the lane, one behind it.
+  void add_running() {
+    for (std::size_t q = 0; q < row(device_).size(); ++q) {
+      const Action& action = row(device_)[q];
+      const int s = action.stage;
+      std::int64_t bytes = workspace(s, action.microbatch);
+      const bool forward = action.kind == ActionKind::forward;
+      if (forward && s + 1 < plan_.num_stages() && !mine(s + 1, action.microbatch) && recomputes(stage(s).recompute, action.microbatch))
+        bytes += 2 * boundary(stage(s).last_layer, action.microbatch, false);
+      if (!forward && s > 0 && !mine(s - 1, action.microbatch)) bytes += 2 * boundary(stage(s).first_layer, action.microbatch, true);
+      held_.add(static_cast<int>(q), static_cast<int>(q), bytes);
+    }
+  }
+
+  std::int64_t workspace(int s, int microbatch) {
+    const auto key = std::pair(s, samples(microbatch));
+    const auto found = workspace_.find(key);
+    if (found != workspace_.end()) return found->second;
+    return workspace_[key] = cost_.workspace_bytes(index_, stage(s).first_layer, stage(s).last_layer, samples(microbatch));
+  }
+
+  const Plan& plan_;
+  const CostModel& cost_;
+  int device_;
+  int index_;
+  Holding held_;
+  std::vector<int> forward_at_;   // place in this device's row, per stage and micro-batch
+  std::vector<int> gradient_at_;  // of what makes the input's gradient
+  std::vector<int> release_at_;   // of what reads the activations last
+  std::map<std::pair<int, int>, std::int64_t> kept_;
+  std::map<std::pair<int, int>, std::int64_t> workspace_;
+};
+
+}  // namespace
+
+std::vector<std::int64_t> CostModel::peak_bytes(const Plan& plan) const {
+  std::vector<std::int64_t> peaks;
+  for (int d = 0; d < static_cast<int>(plan.devices.size()); ++d) peaks.push_back(DevicePeak(plan, *this, d).bytes());
+  return peaks;
+}
+
+}  // namespace mptune

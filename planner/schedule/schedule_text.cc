@@ -1,0 +1,89 @@
+#include <charconv>
+#include <sstream>
+#include <string_view>
+
+#include "mptune/planner/schedule/schedule.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+[[noreturn]] void refuse(std::string_view word, const std::string& where) {
+  const std::string shown(word.substr(0, 40));
+  throw Error("'" + shown + "' is not an action", where, "write stage, F, B, I or W, and micro-batch, like 0F3");
+}
+
+int number_of(std::string_view digits, std::string_view word, const std::string& where) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (digits.empty() || error != std::errc() || end != digits.data() + digits.size() || value < 0) refuse(word, where);
+  return value;
+}
+
+Action action_from(std::string_view word, const std::string& where) {
+  const std::size_t letter = word.find_first_of("FBIW");
+  if (letter == std::string_view::npos || word.front() == '-') refuse(word, where);
+  return {number_of(word.substr(0, letter), word, where), static_cast<ActionKind>(word[letter]),
+          number_of(word.substr(letter + 1), word, where)};
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r\n\"";
+  const std::size_t first = text.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+std::vector<Action> split_actions(std::string_view text, char separator, const std::string& where) {
+  std::vector<Action> actions;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    const std::string_view word = trimmed(text.substr(0, end));
+    if (!word.empty()) actions.push_back(action_from(word, where));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return actions;
+}
+
+}  // namespace
+
+std::string to_text(const Action& action) {
+  return std::to_string(action.stage) + static_cast<char>(action.kind) + std::to_string(action.microbatch);
+}
+
+std::string to_text(const std::vector<Action>& actions) {
+  std::string text;
+  for (const Action& action : actions) {
+    if (!text.empty()) text += ' ';
+    text += to_text(action);
+  }
+  return text;
+}
+
+std::vector<Action> actions_from_text(const std::string& text, const std::string& where) { return split_actions(text, ' ', where); }
+
+std::vector<std::vector<Action>> schedule_from_csv(const std::string& text, const std::string& where) {
+  std::vector<std::vector<Action>> rows;
+  std::istringstream lines(text);
+  std::string line;
+  while (std::getline(lines, line)) {
+    rows.push_back(split_actions(line, ',', where + ", row " + std::to_string(rows.size() + 1)));
+  }
+  while (!rows.empty() && rows.back().empty()) rows.pop_back();
+  if (rows.empty()) throw Error("no actions", where, "write a row of actions per device, like 0F0,0F1,0B0,0B1");
+  return rows;
+}
+
+std::string schedule_to_csv(const std::vector<std::vector<Action>>& actions) {
+  std::string text;
+  for (const std::vector<Action>& row : actions) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (i > 0) text += ',';
+      text += to_text(row[i]);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace mptune

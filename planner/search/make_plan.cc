@@ -1,0 +1,231 @@
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <numeric>
+
+#include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/search/search.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+int stages_of_actions(const PlanOptions& options) {
+  int stages = 0;
+  for (const std::vector<Action>& row : options.actions) {
+    for (const Action& action : row) stages = std::max(stages, action.stage + 1);
+  }
+  return stages;
+}
+
+int number_of_stages(const PlanOptions& options) {
+  const int devices = static_cast<int>(options.devices.size());
+  if (!options.replicas.empty()) {
+    const int stages = static_cast<int>(options.replicas.size());
+    if (options.virtual_stages > 1) throw Error("replicas and virtual stages exclude each other", "--replicas", "leave one of them out");
+    if (options.stages > 0 && options.stages != stages)
+      throw Error(std::to_string(stages) + " replica counts for " + std::to_string(options.stages) + " stages", "--replicas",
+                  "give one count per stage");
+    if (std::any_of(options.replicas.begin(), options.replicas.end(), [](int r) { return r < 1; }) ||
+        std::accumulate(options.replicas.begin(), options.replicas.end(), std::int64_t{0}) != devices)
+      throw Error("the replicas do not add up to the " + std::to_string(devices) + " devices", "--replicas",
+                  "give positive counts that use every device once");
+    return stages;
+  }
+  if (options.stages > 0) return options.stages;
+  if (!options.cuts.empty()) return static_cast<int>(options.cuts.size()) + 1;
+  if (!options.actions.empty()) return stages_of_actions(options);
+  return devices * options.virtual_stages;
+}
+
+std::vector<int> checked_cuts(const PlanOptions& options, int stages) {
+  if (stages > options.layers)
+    throw Error(std::to_string(stages) + " stages, but the model has " + std::to_string(options.layers) + " layers", "--stages",
+                "use at most as many stages as layers");
+  if (options.cuts.empty()) return equal_cuts(options.layers, stages);
+  if (static_cast<int>(options.cuts.size()) != stages - 1)
+    throw Error(std::to_string(options.cuts.size()) + " cuts do not make " + std::to_string(stages) + " stages", "--cuts",
+                "give the first layer of every stage but the first");
+  int before = 0;
+  for (const int cut : options.cuts) {
+    if (cut < 1 || cut >= options.layers)
+      throw Error("cut " + std::to_string(cut) + " is out of range", "--cuts", "use layers from 1 to " + std::to_string(options.layers - 1));
+    if (cut <= before)
+      throw Error("cut " + std::to_string(cut) + " leaves an empty stage", "--cuts", "list the cuts in ascending order, each once");
+    before = cut;
+  }
+  return options.cuts;
+}
+
+std::vector<int> microbatch_sizes(const PlanOptions& options, int stages) {
+  if (options.batch < 1) throw Error("the batch has no samples", "--batch", "use at least 1");
+  if (options.microbatches < 0) throw Error("a negative number of micro-batches", "--microbatches", "use at least 1");
+  if (options.split_size < 0) throw Error("a negative micro-batch size", "--split-size", "use at least 1");
+  if (options.microbatches > 0 && options.split_size > 0)
+    throw Error("the number and the size of micro-batches are given both", "--split-size", "leave one of them out");
+  if (options.split_size > options.batch)
+    throw Error("micro-batches of " + std::to_string(options.split_size) + " of a batch of " + std::to_string(options.batch),
+                "--split-size", "use at most the batch");
+  if (options.split_size > 0) return split_by_size(options.batch, options.split_size);
+  int count = options.microbatches;
+  if (count == 0 && !options.actions.empty()) {
+    for (const std::vector<Action>& row : options.actions) {
+      for (const Action& action : row) count = std::max(count, action.microbatch + 1);
+    }
+  }
+  if (count == 0) count = options.schedule == "naive" ? 1 : std::min(4 * stages, options.batch);
+  if (count > options.batch)
+    throw Error(std::to_string(count) + " micro-batches of a batch of " + std::to_string(options.batch), "--microbatches",
+                "use at most one micro-batch per sample");
+  return split_evenly(options.batch, count);
+}
+
+void place(const PlanOptions& options, const std::vector<int>& cuts, Plan& plan) {
+  const int devices = static_cast<int>(options.devices.size());
+  const int stages = static_cast<int>(cuts.size()) + 1;
+  if (options.replicas.empty() && stages > devices * options.virtual_stages)
+    throw Error(std::to_string(stages) + " stages for " + std::to_string(devices) + " devices", "--stages",
+                "use fewer stages, or several per device with --virtual");
+  int next = 0;
+  for (int s = 0; s < stages; ++s) {
+    const auto at = static_cast<std::size_t>(s);
+    Stage stage;
+    stage.first_layer = s == 0 ? 0 : cuts[at - 1];
+    stage.last_layer = s + 1 == stages ? options.layers : cuts[at];
+    const int replicas = options.replicas.empty() ? 1 : options.replicas[at];
+    for (int r = 0; r < replicas; ++r) stage.devices.push_back(next++ % devices);
+    plan.stages.push_back(stage);
+  }
+  plan.devices.assign(options.devices.begin(), options.devices.begin() + std::min(next, devices));
+}
+
+void set_recompute(const std::string& text, Plan& plan) {
+  if (text.empty() || text == "none") return;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  if (text == "all") {
+    for (Stage& stage : plan.stages) stage.recompute.mode = Recompute::Mode::all;
+    return;
+  }
+  while (true) {
+    int stage = -1;
+    const auto [next, error] = std::from_chars(at, end, stage);
+    if (error != std::errc() || stage < 0 || stage >= plan.num_stages() || (next != end && (*next != ',' || next + 1 == end)))
+      throw Error("'" + text.substr(0, 40) + "' names no stages", "--recompute",
+                  "use none, all or stage numbers up to " + std::to_string(plan.num_stages() - 1));
+    plan.stages[static_cast<std::size_t>(stage)].recompute.mode = Recompute::Mode::all;
+    if (next == end) return;
+    at = next + 1;
+  }
+}
+
+std::string sizes_in_words(const std::vector<int>& sizes) {
+  const auto [least, most] = std::minmax_element(sizes.begin(), sizes.end());
+  std::string text = std::to_string(sizes.size()) + (sizes.size() == 1 ? " micro-batch of " : " micro-batches of ");
+  if (*least != *most) text += std::to_string(*least) + " to ";
+  return text + std::to_string(*most);
+}
+
+// "cpu:4-7" is a device of 4 cores.
+int cores_of(const std::string& device) {
+  const std::size_t dash = device.find('-');
+  if (!device.starts_with("cpu:") || dash == std::string::npos) return 1;
+  return std::atoi(device.c_str() + dash + 1) - std::atoi(device.c_str() + 4) + 1;
+}
+
+std::string recompute_in_words(const Plan& plan) {
+  std::string stages;
+  int count = 0;
+  for (int s = 0; s < plan.num_stages(); ++s) {
+    if (plan.stages[static_cast<std::size_t>(s)].recompute.mode == Recompute::Mode::none) continue;
+    stages += (count++ == 0 ? "" : ",");
+    stages += std::to_string(s);
+  }
+  if (count == 0) return "";
+  return count == plan.num_stages() ? ", recomputing" : ", recomputing stage " + stages;
+}
+
+PlanOptions options_of(const SearchSpace& space, int layers) {
+  PlanOptions options;
+  options.devices = space.devices;
+  options.batch = space.batch;
+  options.layers = layers;
+  return options;
+}
+
+}  // namespace
+
+Plan make_plan(const PlanOptions& options) {
+  if (options.devices.empty()) throw Error("no devices", "--devices", "name at least one");
+  if (options.virtual_stages < 1) throw Error("no stages per device", "--virtual", "use at least 1");
+  if (options.stages < 0) throw Error("a negative number of stages", "--stages", "use at least 1");
+  const int stages = number_of_stages(options);
+  Plan plan;
+  const std::vector<int> cuts = checked_cuts(options, stages);
+  place(options, cuts, plan);
+  plan.microbatch_sizes = microbatch_sizes(options, stages);
+  set_recompute(options.recompute, plan);
+  if (options.actions.empty()) {
+    make_schedule(plan, options.schedule);
+  } else {
+    plan.schedule = options.schedule.empty() ? "custom" : options.schedule;
+    plan.actions = options.actions;
+  }
+  validate(plan, options.layers, "the given options");
+  validate_schedule(plan, options.actions.empty() ? "the given options" : "--schedule");
+  return plan;
+}
+
+std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers) {
+  std::vector<NamedPlan> plans;
+  const int devices = static_cast<int>(space.devices.size());
+  PlanOptions one = options_of(space, layers);
+  one.schedule = "naive";
+  one.stages = 1;
+  plans.push_back({"single_device", make_plan(one)});
+  if (!space.whole_machine.empty()) {
+    one.devices = {space.whole_machine.front()};
+    plans.push_back({"all_cores", make_plan(one)});
+  }
+  if (devices < 2) return plans;
+  if (devices <= layers) {
+    PlanOptions pipeline = options_of(space, layers);
+    plans.push_back({"naive_model_parallel", {}});
+    pipeline.schedule = "naive";
+    plans.back().plan = make_plan(pipeline);
+    pipeline.schedule = "1f1b";
+    plans.push_back({"default_pipeline", make_plan(pipeline)});
+  }
+  if (devices <= space.batch) {
+    PlanOptions parallel = options_of(space, layers);
+    parallel.replicas = {devices};
+    parallel.microbatches = devices;
+    plans.push_back({"data_parallel", make_plan(parallel)});
+  }
+  return plans;
+}
+
+std::string describe(const Plan& plan) {
+  const int microbatches = plan.num_microbatches();
+  if (plan.num_stages() > 1) {
+    std::string text = "pipeline of " + std::to_string(plan.num_stages()) + " stages, " + plan.schedule + ", " +
+                       sizes_in_words(plan.microbatch_sizes);
+    std::string replicas;
+    bool replicated = false;
+    for (const Stage& stage : plan.stages) {
+      replicas += (replicas.empty() ? "" : ",");
+      replicas += std::to_string(stage.devices.size());
+      replicated |= stage.devices.size() > 1;
+    }
+    if (replicated) text += ", replicas " + replicas;
+    return text + recompute_in_words(plan);
+  }
+  const std::size_t replicas = plan.stages.empty() ? 0 : plan.stages.front().devices.size();
+  std::string text = "one device";
+  if (replicas > 1) text = "data parallel over " + std::to_string(replicas) + " devices";
+  if (replicas == 1 && cores_of(plan.devices.front()) > 1) text += " of " + std::to_string(cores_of(plan.devices.front())) + " cores";
+  if (microbatches > static_cast<int>(replicas)) text += ", " + sizes_in_words(plan.microbatch_sizes);
+  return text + recompute_in_words(plan);
+}
+
+}  // namespace mptune

@@ -1,0 +1,63 @@
+#include "mptune/planner/search/ranking.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "mptune/planner/plan_file.h"
+
+namespace mptune {
+namespace {
+
+std::int64_t copies(const Plan& plan) {
+  std::int64_t count = 0;
+  for (int s = 1; s < plan.num_stages(); ++s) {
+    for (int i = 0; i < plan.num_microbatches(); ++i) {
+      const auto at = static_cast<std::size_t>(s);
+      count += device_of(plan.stages[at - 1], i) != device_of(plan.stages[at], i) ? 2 : 0;
+    }
+  }
+  return count;
+}
+
+std::int64_t most_bytes(const Candidate& candidate) {
+  const std::vector<std::int64_t>& peaks = candidate.prediction.peak_bytes;
+  return peaks.empty() ? 0 : *std::max_element(peaks.begin(), peaks.end());
+}
+
+bool better(const Candidate& a, const Candidate& b) {
+  if (a.prediction.step_s != b.prediction.step_s) return a.prediction.step_s < b.prediction.step_s;
+  const std::int64_t more_copies = copies(a.plan) - copies(b.plan);
+  if (more_copies != 0) return more_copies < 0;
+  const std::int64_t more_bytes = most_bytes(a) - most_bytes(b);
+  if (more_bytes != 0) return more_bytes < 0;
+  return a.plan != b.plan && plan_key(a.plan) < plan_key(b.plan);
+}
+
+}  // namespace
+
+void Ranking::add(PlanKind kind, Candidate candidate) {
+  std::optional<Candidate>& best = best_[static_cast<std::size_t>(kind)];
+  if (!best || better(candidate, *best)) best = candidate;
+  if (kept_.size() >= keep_ && !better(candidate, kept_.back())) return;
+  kept_.insert(std::upper_bound(kept_.begin(), kept_.end(), candidate, better), std::move(candidate));
+  if (kept_.size() > keep_) kept_.pop_back();
+}
+
+double Ranking::threshold(PlanKind kind) const {
+  const std::optional<Candidate>& best = best_[static_cast<std::size_t>(kind)];
+  if (kept_.size() < keep_ || !best) return std::numeric_limits<double>::infinity();
+  return std::max(kept_.back().prediction.step_s, best->prediction.step_s);
+}
+
+std::vector<Candidate> Ranking::ranked() const {
+  std::vector<Candidate> all = kept_;
+  for (const std::optional<Candidate>& best : best_) {
+    if (best) all.push_back(*best);
+  }
+  std::sort(all.begin(), all.end(), better);
+  const auto same = [](const Candidate& a, const Candidate& b) { return a.plan == b.plan; };
+  all.erase(std::unique(all.begin(), all.end(), same), all.end());
+  return all;
+}
+
+}  // namespace mptune

@@ -1,0 +1,443 @@
+#include "mptune/planner/search/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <queue>
+#include <set>
+
+#include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/search/partition_bound.h"
+#include "mptune/planner/search/ranking.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+// What a search of one run may cost before it says what it left out.
+constexpr std::int64_t kMostNodes = 400'000;
+constexpr std::int64_t kMostActions = 8'000'000;
+constexpr int kSeedSteps = 40;
+
+constexpr const char* kTooLarge = "needs more memory than a device has";
+constexpr const char* kTooSlow = "its lower bound is above the plans that are kept";
+constexpr const char* kNotSearched = "not reached within the limit of the search, its lower bound is among the largest";
+
+std::vector<int> default_counts(int batch) {
+  std::vector<int> counts;
+  for (int power = 1; power <= batch; power *= 2) {
+    counts.push_back(power);
+    if (power >= 2 && power + power / 2 <= batch) counts.push_back(power + power / 2);
+    if (power > batch / 2) break;
+  }
+  return counts;
+}
+
+bool contains(const std::vector<int>& list, int value) { return std::find(list.begin(), list.end(), value) != list.end(); }
+
+std::int64_t completions(int layers, int stages) {
+  double count = 1;
+  for (int i = 1; i < stages; ++i) count = count * (layers - stages + i) / i;
+  return count > 1e15 ? std::int64_t{1'000'000'000'000'000} : std::llround(count);
+}
+
+// Devices, sizes and bounds that all cuts of a family of pipelines share.
+struct Family {
+  std::vector<int> devices;  // indices into the space's
+  std::vector<int> sizes;
+  PartitionBound bound;
+};
+
+// The first cuts of a pipeline; complete with one cut less than stages.
+struct Node {
+  std::int64_t bound_ns = 0;
+  std::size_t family = 0;
+  std::vector<int> cuts;
+};
+
+// Smallest bound first; of equal ones the deepest, then the order of the cuts: nothing depends on chance.
+bool later(const Node& a, const Node& b) {
+  if (a.bound_ns != b.bound_ns) return a.bound_ns > b.bound_ns;
+  if (a.cuts.size() != b.cuts.size()) return a.cuts.size() < b.cuts.size();
+  if (a.family != b.family) return a.family > b.family;
+  return a.cuts > b.cuts;
+}
+
+class Searcher {
+ public:
+  Searcher(const SearchSpace& space, const CostModel& cost, std::vector<std::int64_t> caps, int keep)
+      : space_(space), cost_(cost), caps_(std::move(caps)), ranking_(keep) {
+    counts_ = space.microbatch_counts.empty() ? default_counts(space.batch) : space.microbatch_counts;
+    std::sort(counts_.begin(), counts_.end());
+    counts_.erase(std::unique(counts_.begin(), counts_.end()), counts_.end());
+    std::erase_if(counts_, [&](int m) { return m < 1 || m > space.batch; });
+    schedules_ = space.schedules.empty() ? schedule_names() : space.schedules;
+  }
+
+  Ranking& ranking() { return ranking_; }
+  SearchResult& result() { return result_; }
+
+  void search_one_stage() {
+    if (!wanted_stages(1)) return;
+    std::set<std::pair<int, std::int64_t>> seen;
+    for (std::size_t d = 0; d < space_.devices.size(); ++d) {
+      if (!seen.insert(signature(d)).second) continue;
+      for (const int m : counts_) try_one_stage(PlanKind::one_device, {space_.devices[d]}, m, {caps_[d]});
+    }
+    for (const std::string& machine : space_.whole_machine) {
+      for (const int m : counts_) try_one_stage(PlanKind::all_cores, {machine}, m, {space_.whole_machine_memory_bytes});
+    }
+    const int replicas = static_cast<int>(space_.devices.size());
+    if (!space_.allow_replicas || replicas < 2) return;
+    for (const int m : counts_) {
+      // Counts that the user gave are counts of the whole batch; ours are counts per replica.
+      const std::int64_t whole = space_.microbatch_counts.empty() ? std::int64_t{m} * replicas : m;
+      if (whole <= space_.batch && whole % replicas == 0)
+        try_one_stage(PlanKind::data_parallel, space_.devices, static_cast<int>(whole), caps_);
+    }
+  }
+
+  void search_pipelines(PlanKind kind) {
+    std::vector<Family> families;
+    for (int stages = 2; stages <= static_cast<int>(space_.devices.size()) && stages <= cost_.layers(); ++stages) {
+      if (!wanted_stages(stages)) continue;
+      std::vector<int> chosen;
+      add_families(stages, chosen, families);
+    }
+    if (!space_.cuts.empty()) {
+      try_given_cuts(kind, families);
+      return;
+    }
+    for (std::size_t f = 0; f < families.size(); ++f) seed(kind, families, f);
+    best_first(kind, families);
+  }
+
+  void reject(const char* reason, std::int64_t count) {
+    if (count == 0) return;
+    for (Rejection& known : result_.rejected) {
+      if (known.reason != reason) continue;
+      known.count += count;
+      return;
+    }
+    result_.rejected.push_back({reason, count});
+  }
+
+ private:
+  [[nodiscard]] bool wanted_stages(int stages) const {
+    if (!space_.stage_counts.empty()) return contains(space_.stage_counts, stages);
+    if (space_.cuts.empty()) return true;
+    return std::any_of(space_.cuts.begin(), space_.cuts.end(), [&](const auto& cuts) { return static_cast<int>(cuts.size()) + 1 == stages; });
+  }
+
+  [[nodiscard]] std::pair<int, std::int64_t> signature(std::size_t device) const {
+    const auto index = static_cast<std::size_t>(cost_.device_index(space_.devices[device]));
+    return {cost_.profile().devices[index].device_class, caps_[device]};
+  }
+
+  void try_one_stage(PlanKind kind, const std::vector<std::string>& devices, int m, const std::vector<std::int64_t>& caps) {
+    Plan plan;
+    plan.devices = devices;
+    plan.microbatch_sizes = split_evenly(space_.batch, m);
+    Stage stage{0, cost_.layers(), {}, {}};
+    for (std::size_t d = 0; d < devices.size(); ++d) stage.devices.push_back(static_cast<int>(d));
+    plan.stages.push_back(stage);
+    make_schedule(plan, m == 1 ? "naive" : "1f1b");
+    evaluate(kind, std::move(plan), caps);
+  }
+
+  // All placements of the stages that differ in the class or the memory of some device.
+  void add_families(int stages, std::vector<int>& chosen, std::vector<Family>& families) {
+    if (static_cast<int>(chosen.size()) == stages) {
+      std::vector<int> indices;
+      for (const int d : chosen) indices.push_back(cost_.device_index(space_.devices[static_cast<std::size_t>(d)]));
+      for (const int m : counts_) {
+        if (schedules_for(m).empty()) continue;
+        const std::vector<int> sizes = split_evenly(space_.batch, m);
+        families.push_back({chosen, sizes, PartitionBound(cost_, indices, sizes)});
+      }
+      return;
+    }
+    std::set<std::pair<int, std::int64_t>> seen;
+    for (std::size_t d = 0; d < space_.devices.size(); ++d) {
+      if (contains(chosen, static_cast<int>(d)) || !seen.insert(signature(d)).second) continue;
+      chosen.push_back(static_cast<int>(d));
+      add_families(stages, chosen, families);
+      chosen.pop_back();
+    }
+  }
+
+  // With one micro-batch all schedules are one.
+  [[nodiscard]] std::vector<std::string> schedules_for(int m) const {
+    std::vector<std::string> names;
+    for (const std::string& name : schedules_) {
+      if ((name == "naive") == (m == 1)) names.push_back(name);
+    }
+    if (m == 1 && names.empty() && !schedules_.empty()) names.push_back(schedules_.front());
+    return names;
+  }
+
+  // Simulates the family's plans with these cuts; the fastest time, or infinity where none fits.
+  double evaluate_cuts(PlanKind kind, const Family& family, std::size_t family_index, const std::vector<int>& cuts) {
+    std::vector<int> key = cuts;
+    key.push_back(static_cast<int>(family_index));
+    if (const auto known = evaluated_.find(key); known != evaluated_.end()) return known->second;
+    Plan plan;
+    std::vector<std::int64_t> caps;
+    for (const int d : family.devices) {
+      plan.devices.push_back(space_.devices[static_cast<std::size_t>(d)]);
+      caps.push_back(caps_[static_cast<std::size_t>(d)]);
+    }
+    plan.microbatch_sizes = family.sizes;
+    for (std::size_t s = 0; s <= cuts.size(); ++s)
+      plan.stages.push_back({s == 0 ? 0 : cuts[s - 1], s == cuts.size() ? cost_.layers() : cuts[s], {static_cast<int>(s)}, {}});
+    double fastest = std::numeric_limits<double>::infinity();
+    for (const std::string& schedule : schedules_for(plan.num_microbatches())) {
+      make_schedule(plan, schedule);
+      fastest = std::min(fastest, evaluate(kind, plan, caps));
+    }
+    return evaluated_[key] = fastest;
+  }
+
+  // Recomputes the stages of devices that would not hold the plan otherwise.
+  double evaluate(PlanKind kind, Plan plan, const std::vector<std::int64_t>& caps) {
+    std::vector<std::int64_t> peaks = cost_.peak_bytes(plan);
+    if (space_.allow_recompute && excess(peaks, caps).first > 0) {
+      for (Stage& stage : plan.stages) {
+        const bool asks = std::any_of(stage.devices.begin(), stage.devices.end(), [&](int d) {
+          const auto at = static_cast<std::size_t>(d);
+          return caps[at] > 0 && peaks[at] > caps[at];
+        });
+        if (asks) stage.recompute.mode = Recompute::Mode::all;
+      }
+      peaks = cost_.peak_bytes(plan);
+    }
+    const auto [over, device] = excess(peaks, caps);
+    if (over > 0) {
+      note_excess(over, plan.devices[device]);
+      reject(kTooLarge, 1);
+      return std::numeric_limits<double>::infinity();
+    }
+    Candidate candidate{std::move(plan), {}};
+    candidate.prediction = predict(candidate.plan, cost_);
+    ++result_.simulated;
+    actions_ += 2 * candidate.plan.num_stages() * candidate.plan.num_microbatches();
+    any_fits_ = true;
+    result_.lower_bound_s = std::min(result_.lower_bound_s, candidate.prediction.lower_bound_s);
+    const double step_s = candidate.prediction.step_s;
+    ranking_.add(kind, std::move(candidate));
+    return step_s;
+  }
+
+  static std::pair<std::int64_t, std::size_t> excess(const std::vector<std::int64_t>& peaks, const std::vector<std::int64_t>& caps) {
+    std::pair<std::int64_t, std::size_t> most{0, 0};
+    for (std::size_t d = 0; d < peaks.size(); ++d) {
+      if (caps[d] > 0 && peaks[d] - caps[d] > most.first) most = {peaks[d] - caps[d], d};
+    }
+    return most;
+  }
+
+  void note_excess(std::int64_t bytes, const std::string& device) {
+    if (result_.smallest_excess_bytes > 0 && result_.smallest_excess_bytes <= bytes) return;
+    result_.smallest_excess_bytes = bytes;
+    result_.smallest_excess_device = device;
+  }
+
+  void try_given_cuts(PlanKind kind, const std::vector<Family>& families) {
+    for (const std::vector<int>& cuts : space_.cuts) {
+      for (std::size_t f = 0; f < families.size(); ++f) {
+        if (cuts.size() + 1 == families[f].devices.size()) evaluate_cuts(kind, families[f], f, cuts);
+      }
+    }
+  }
+
+  // A balanced partition and its neighbours by hill climbing: good plans early let the bound leave out most of the space.
+  void seed(PlanKind kind, const std::vector<Family>& families, std::size_t f) {
+    const Family& family = families[f];
+    std::vector<int> cuts = balanced(family.bound);
+    double now = evaluate_cuts(kind, family, f, cuts);
+    for (int step = 0; step < kSeedSteps; ++step) {
+      std::vector<int> best = cuts;
+      double best_s = now;
+      for (std::size_t c = 0; c < cuts.size(); ++c) {
+        for (const int move : {-1, 1}) {
+          std::vector<int> moved = cuts;
+          moved[c] += move;
+          if (moved[c] <= (c == 0 ? 0 : cuts[c - 1]) || moved[c] >= (c + 1 == cuts.size() ? cost_.layers() : cuts[c + 1])) continue;
+          const double moved_s = evaluate_cuts(kind, family, f, moved);
+          if (moved_s >= best_s) continue;
+          best_s = moved_s;
+          best = moved;
+        }
+      }
+      if (best == cuts) return;
+      cuts = best;
+      now = best_s;
+    }
+  }
+
+  [[nodiscard]] std::vector<int> balanced(const PartitionBound& bound) const {
+    const double share = bound.load_ns(0, 0, bound.layers()) / bound.stages();
+    std::vector<int> cuts;
+    for (int s = 1; s < bound.stages(); ++s) {
+      int cut = cuts.empty() ? 1 : cuts.back() + 1;
+      while (cut < bound.layers() - (bound.stages() - s) && bound.load_ns(0, 0, cut) < share * s) ++cut;
+      cuts.push_back(cut);
+    }
+    return cuts;
+  }
+
+  void best_first(PlanKind kind, const std::vector<Family>& families) {
+    std::priority_queue<Node, std::vector<Node>, decltype(&later)> open(&later);
+    for (std::size_t f = 0; f < families.size(); ++f) open.push({families[f].bound.step_ns({}), f, {}});
+    std::int64_t nodes = 0;
+    while (!open.empty()) {
+      const Node node = open.top();
+      const Family& family = families[node.family];
+      const bool slow = static_cast<double>(node.bound_ns) * 1e-9 > ranking_.threshold(kind);
+      if (slow || nodes > kMostNodes || actions_ > kMostActions) break;
+      open.pop();
+      if (static_cast<int>(node.cuts.size()) + 1 == family.bound.stages()) {
+        evaluate_cuts(kind, family, node.family, node.cuts);
+      } else {
+        nodes += expand(kind, family, node, open);
+      }
+    }
+    for (; !open.empty(); open.pop()) leave_out(kind, families[open.top().family], open.top());
+  }
+
+  template <typename Queue>
+  std::int64_t expand(PlanKind kind, const Family& family, const Node& node, Queue& open) {
+    const int stage = static_cast<int>(node.cuts.size());
+    const int first = node.cuts.empty() ? 0 : node.cuts.back();
+    const int last = cost_.layers() - (family.bound.stages() - stage - 1);
+    std::int64_t added = 0;
+    for (int cut = first + 1; cut <= last; ++cut) {
+      Node child{0, node.family, node.cuts};
+      child.cuts.push_back(cut);
+      if (too_large(family, stage, first, cut)) {
+        reject(kTooLarge, plans_behind(family, child));
+        continue;
+      }
+      child.bound_ns = std::max(node.bound_ns, family.bound.step_ns(child.cuts));
+      if (static_cast<double>(child.bound_ns) * 1e-9 > ranking_.threshold(kind)) {
+        leave_out(kind, family, child);
+        continue;
+      }
+      open.push(std::move(child));
+      ++added;
+    }
+    return added;
+  }
+
+  // Only where it can't hide the smallest excess, which is reported when nothing fits.
+  bool too_large(const Family& family, int stage, int first, int last) {
+    const std::int64_t cap = caps_[static_cast<std::size_t>(family.devices[static_cast<std::size_t>(stage)])];
+    if (cap <= 0) return false;
+    const std::int64_t over = family.bound.bytes(stage, first, last) - cap;
+    return over > 0 && (any_fits_ || (result_.smallest_excess_bytes > 0 && over >= result_.smallest_excess_bytes));
+  }
+
+  [[nodiscard]] std::int64_t plans_behind(const Family& family, const Node& node) const {
+    const int first = node.cuts.empty() ? 0 : node.cuts.back();
+    const int stages = family.bound.stages() - static_cast<int>(node.cuts.size());
+    return completions(cost_.layers() - first, stages) * static_cast<std::int64_t>(schedules_for(static_cast<int>(family.sizes.size())).size());
+  }
+
+  void leave_out(PlanKind kind, const Family& family, const Node& node) {
+    const double bound_s = static_cast<double>(node.bound_ns) * 1e-9;
+    const bool slow = bound_s > ranking_.threshold(kind);
+    reject(slow ? kTooSlow : kNotSearched, plans_behind(family, node));
+    if (!slow) result_.lower_bound_s = std::min(result_.lower_bound_s, bound_s);
+  }
+
+  const SearchSpace& space_;
+  const CostModel& cost_;
+  std::vector<std::int64_t> caps_;
+  std::vector<int> counts_;
+  std::vector<std::string> schedules_;
+  Ranking ranking_;
+  SearchResult result_{{}, {}, std::numeric_limits<double>::infinity(), 0, 0, "", -1, -1};
+  std::map<std::vector<int>, double> evaluated_;
+  std::int64_t actions_ = 0;
+  bool any_fits_ = false;
+};
+
+std::vector<std::int64_t> caps_of(const SearchSpace& space) {
+  std::vector<std::int64_t> caps = space.memory_bytes;
+  caps.resize(space.devices.size(), 0);
+  return caps;
+}
+
+void check(const SearchSpace& space, const CostModel& cost) {
+  if (space.devices.empty()) throw Error("no devices to search for", "--devices", "name at least one");
+  if (space.batch < 1) throw Error("the batch has no samples", "--batch", "use at least 1");
+  for (const std::vector<int>& cuts : space.cuts) {
+    int before = 0;
+    for (const int cut : cuts) {
+      if (cut <= before || cut >= cost.layers())
+        throw Error("cut " + std::to_string(cut) + " is out of range or out of order", "--cuts",
+                    "list ascending layers from 1 to " + std::to_string(cost.layers() - 1));
+      before = cut;
+    }
+  }
+}
+
+// Half of what the un-pipelined model needs on the first device.
+std::int64_t half_of_one_device(const SearchSpace& space, const CostModel& cost) {
+  PlanOptions options;
+  options.devices = {space.devices.front()};
+  options.batch = space.batch;
+  options.layers = cost.layers();
+  options.schedule = "naive";
+  return cost.peak_bytes(make_plan(options)).front() / 2;
+}
+
+bool fits(const Candidate& candidate, std::int64_t bytes) {
+  const std::vector<std::int64_t>& peaks = candidate.prediction.peak_bytes;
+  return std::all_of(peaks.begin(), peaks.end(), [&](std::int64_t peak) { return peak <= bytes; });
+}
+
+// The fastest pipeline within half the memory, by a search of its own with halved caps unless the fastest of all is one already.
+void add_half_memory(const SearchSpace& space, const CostModel& cost, std::int64_t half, Searcher& searcher) {
+  const std::optional<Candidate>& pipeline = searcher.ranking().best(PlanKind::pipeline);
+  if (half <= 0 || (pipeline && fits(*pipeline, half))) return;
+  std::vector<std::int64_t> caps = caps_of(space);
+  for (std::int64_t& cap : caps) cap = cap > 0 ? std::min(cap, half) : half;
+  Searcher within(space, cost, caps, 1);
+  within.search_pipelines(PlanKind::pipeline);
+  searcher.result().simulated += within.result().simulated;
+  if (const auto& best = within.ranking().best(PlanKind::pipeline)) searcher.ranking().set_best(PlanKind::half_memory, *best);
+}
+
+void add_places(std::int64_t half, SearchResult& result) {
+  for (int i = 0; i < static_cast<int>(result.ranked.size()); ++i) {
+    const Candidate& candidate = result.ranked[static_cast<std::size_t>(i)];
+    if (candidate.plan.num_stages() < 2) continue;
+    if (result.best_pipeline < 0) result.best_pipeline = i;
+    if (result.best_half_memory < 0 && fits(candidate, half)) result.best_half_memory = i;
+  }
+}
+
+}  // namespace
+
+SearchResult search_plans(const SearchSpace& space, const CostModel& cost) {
+  check(space, cost);
+  const std::int64_t half = half_of_one_device(space, cost);
+  Searcher searcher(space, cost, caps_of(space), space.keep);
+  searcher.search_one_stage();
+  searcher.search_pipelines(PlanKind::pipeline);
+  add_half_memory(space, cost, half, searcher);
+  SearchResult result = std::move(searcher.result());
+  result.ranked = searcher.ranking().ranked();
+  if (result.ranked.empty()) {
+    result.lower_bound_s = 0;
+  } else {
+    result.smallest_excess_bytes = 0;
+    result.smallest_excess_device.clear();
+  }
+  add_places(half, result);
+  return result;
+}
+
+}  // namespace mptune

@@ -1,0 +1,209 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/simulate/operations.h"
+#include "mptune/profiler/analyze/replay.h"
+
+namespace mptune {
+namespace {
+
+// First and last event of an operation.
+struct Span {
+  int first = -1;
+  int last = -1;
+};
+
+class TraceBuilder {
+ public:
+  TraceBuilder(const Plan& plan, const CostModel& cost, const Operations& operations, const Timing& timing)
+      : plan_(plan), cost_(cost), operations_(operations), timing_(timing), lane_last_(static_cast<std::size_t>(operations.lanes), -1) {
+    for (const std::string& name : plan.devices) {
+      devices_.push_back(cost.device_index(name));
+      trace_.devices.push_back({name, "simulated device", 0, cost.profile().devices[static_cast<std::size_t>(devices_.back())].memory_bytes});
+    }
+  }
+
+  Trace build() {
+    for (std::size_t i = 0; i < operations_.list.size(); ++i) add_operation(i);
+    trace_ = replay(trace_, durations_);
+    add_ranges();
+    trace_.steps.push_back({0, Nanoseconds{0}, step_end()});
+    order_by_start();
+    return std::move(trace_);
+  }
+
+ private:
+  [[nodiscard]] Nanoseconds step_end() const { return Nanoseconds{timing_.end_ns + operations_.step_ns}; }
+  [[nodiscard]] const Stage& stage_of(const Operation& operation) const {
+    return plan_.stages[static_cast<std::size_t>(operation.stage)];
+  }
+
+  int name(const std::string& text) {
+    const auto [found, added] = names_.emplace(text, static_cast<int>(trace_.names.size()));
+    if (added) trace_.names.push_back(text);
+    return found->second;
+  }
+
+  int tag(const Operation& operation, int layer) {
+    const auto& devices = stage_of(operation).devices;
+    const int replica = static_cast<int>(std::find(devices.begin(), devices.end(), operation.device) - devices.begin());
+    trace_.tags.push_back({0, operation.stage, operation.microbatch, layer, replica});
+    return static_cast<int>(trace_.tags.size()) - 1;
+  }
+
+  int add_event(const Operation& operation, What what, const std::string& text, int layer, std::int64_t ns) {
+    Event event;
+    event.name = name(text);
+    event.tag = tag(operation, layer);
+    event.device = static_cast<std::int16_t>(operation.device);
+    event.what = what;
+    if (what == What::copy) {
+      event.lane = static_cast<std::uint8_t>(copy_lane(operation.destination));
+      event.detail = static_cast<int>(trace_.copies.size());
+      trace_.copies.push_back({operation.bytes, operation.device, operation.destination});
+    }
+    trace_.events.push_back(event);
+    durations_.push_back(Nanoseconds{ns});
+    const int index = static_cast<int>(trace_.events.size()) - 1;
+    int& before = lane_last_[static_cast<std::size_t>(operation.lane)];
+    if (before >= 0) trace_.edges.push_back({before, index, EdgeKind::order});
+    before = index;
+    return index;
+  }
+
+  void add_operation(std::size_t i) {
+    const Operation& operation = operations_.list[i];
+    const int first = static_cast<int>(trace_.events.size());
+    if (operation.what == What::copy) {
+      add_event(operation, What::copy, "copy", -1, timing_.duration_ns[i]);
+    } else if (operation.phase != Phase::actions) {
+      add_event(operation, operation.what, to_string(operation.what), -1, timing_.duration_ns[i]);
+    } else {
+      if (operation.overhead_ns > 0) add_event(operation, What::host, "hand-over", -1, operation.overhead_ns);
+      add_layers(operation, timing_.duration_ns[i]);
+    }
+    spans_.push_back({first, static_cast<int>(trace_.events.size()) - 1});
+    add_waits(operation, first);
+  }
+
+  void add_waits(const Operation& operation, int first) {
+    if (operation.phase == Phase::actions) {
+      if (operation.input >= 0)
+        trace_.edges.push_back({spans_[static_cast<std::size_t>(operation.input)].last, first, EdgeKind::data});
+      return;
+    }
+    for (std::size_t j = 0; j + 1 < spans_.size(); ++j) {
+      const Operation& before = operations_.list[j];
+      const bool reduced = before.phase == Phase::reduce && operation.phase == Phase::optimizer && before.stage == operation.stage;
+      if (before.phase == Phase::actions || reduced) trace_.edges.push_back({spans_[j].last, first, EdgeKind::event_wait});
+    }
+  }
+
+  [[nodiscard]] std::vector<int> layers_of(const Operation& operation) const {
+    const Stage& stage = stage_of(operation);
+    if (operation.what == What::recompute && stage.recompute.mode == Recompute::Mode::some) return stage.recompute.layers;
+    std::vector<int> layers(static_cast<std::size_t>(stage.last_layer - stage.first_layer));
+    std::iota(layers.begin(), layers.end(), stage.first_layer);
+    if (operation.what == What::backward) std::reverse(layers.begin(), layers.end());
+    return layers;
+  }
+
+  // Splits the operation's time over its layers in proportion to their prices, to the nanosecond.
+  void add_layers(const Operation& operation, std::int64_t duration_ns) {
+    const std::int64_t work = duration_ns - operation.overhead_ns;
+    const std::int64_t slowed = duration_ns - operation.alone_ns;
+    const double share = operation.extra_ns > 0 ? static_cast<double>(slowed) / static_cast<double>(operation.extra_ns) : 0;
+    const std::vector<int> layers = layers_of(operation);
+    std::vector<double> upto;
+    double sum = 0;
+    for (const int layer : layers) upto.push_back(sum += price(operation, layer, share));
+    std::int64_t placed = 0;
+    for (std::size_t k = 0; k < layers.size(); ++k) {
+      const bool last = k + 1 == layers.size();
+      const std::int64_t end = last || sum <= 0 ? work : std::llround(static_cast<double>(work) * upto[k] / sum);
+      add_event(operation, operation.what, cost_.profile().layers[static_cast<std::size_t>(layers[k])].name, layers[k], end - placed);
+      placed = end;
+    }
+  }
+
+  [[nodiscard]] double price(const Operation& operation, int layer, double share) const {
+    const int samples = plan_.microbatch_sizes[static_cast<std::size_t>(operation.microbatch)];
+    const LayerTimes times = cost_.layer(devices_[static_cast<std::size_t>(operation.device)], layer, samples);
+    if (operation.what == What::backward) return times.backward_s + share * (times.backward_busy_s - times.backward_s);
+    return times.forward_s + share * (times.forward_busy_s - times.forward_s);
+  }
+
+  void add_ranges() {
+    for (std::size_t i = 0; i < operations_.list.size(); ++i) {
+      const Operation& operation = operations_.list[i];
+      if (operation.phase != Phase::actions || operation.what == What::copy) continue;
+      const bool again = i > 0 && operation.what == What::backward && operations_.list[i - 1].what == What::recompute &&
+                         operations_.list[i - 1].device == operation.device;
+      if (operation.what == What::recompute) continue;
+      const Event& first = trace_.events[static_cast<std::size_t>(spans_[again ? i - 1 : i].first)];
+      const Event& last = trace_.events[static_cast<std::size_t>(spans_[i].last)];
+      const ActionKind kind = operation.what == What::forward ? ActionKind::forward : ActionKind::backward;
+      add_range(What::action, to_text(Action{operation.stage, kind, operation.microbatch}), operation.device, tag(operation, -1),
+                first.start, last.end());
+    }
+    for (int device = 0; device < operations_.devices; ++device) {
+      trace_.tags.push_back({0, -1, -1, -1, -1});
+      add_range(What::step, "step 0", device, static_cast<int>(trace_.tags.size()) - 1, Nanoseconds{0}, step_end());
+    }
+  }
+
+  void add_range(What what, const std::string& text, int device, int tag_id, Nanoseconds start, Nanoseconds end) {
+    Event range;
+    range.what = what;
+    range.name = name(text);
+    range.device = static_cast<std::int16_t>(device);
+    range.tag = tag_id;
+    range.start = start;
+    range.duration = end - start;
+    trace_.ranges.push_back(range);
+  }
+
+  // As recorders deliver them.
+  void order_by_start() {
+    std::vector<int> order(trace_.events.size());
+    std::iota(order.begin(), order.end(), 0);
+    const auto& events = trace_.events;
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+      return events[static_cast<std::size_t>(a)].start < events[static_cast<std::size_t>(b)].start;
+    });
+    std::vector<int> place(order.size());
+    std::vector<Event> sorted;
+    for (const int index : order) {
+      place[static_cast<std::size_t>(index)] = static_cast<int>(sorted.size());
+      sorted.push_back(events[static_cast<std::size_t>(index)]);
+    }
+    trace_.events = std::move(sorted);
+    for (Edge& edge : trace_.edges) {
+      edge.producer = place[static_cast<std::size_t>(edge.producer)];
+      edge.consumer = place[static_cast<std::size_t>(edge.consumer)];
+    }
+    std::stable_sort(trace_.ranges.begin(), trace_.ranges.end(), [](const Event& a, const Event& b) { return a.start < b.start; });
+  }
+
+  const Plan& plan_;
+  const CostModel& cost_;
+  const Operations& operations_;
+  const Timing& timing_;
+  std::vector<int> devices_;  // the profile's indices
+  std::vector<int> lane_last_;
+  std::vector<Span> spans_;
+  std::vector<Nanoseconds> durations_;
+  std::map<std::string, int> names_;
+  Trace trace_;
+};
+
+}  // namespace
+
+Trace trace_of(const Plan& plan, const CostModel& cost, const Operations& operations, const Timing& timing) {
+  return TraceBuilder(plan, cost, operations, timing).build();
+}
+
+}  // namespace mptune
