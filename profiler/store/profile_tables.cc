@@ -1,0 +1,204 @@
+#include <array>
+
+#include "mptune/profiler/store/rows.h"
+#include "mptune/profiler/store/tables.h"
+
+namespace mptune {
+namespace {
+
+// Index = MPTUNE_LAYER_SAMPLE.kind.
+constexpr std::array<Samples LayerCost::*, 4> kSampleKinds{&LayerCost::forward, &LayerCost::backward, &LayerCost::forward_busy,
+                                                           &LayerCost::backward_busy};
+
+std::optional<double> median_or_null(const Samples& samples) {
+  return samples.empty() ? std::nullopt : std::optional<double>(median(samples));
+}
+
+void write_head(SQLite::Database& database, const Profile& profile) {
+  const Fingerprint& fingerprint = profile.fingerprint;
+  Insert(database, "INSERT INTO MPTUNE_PROFILE VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")(
+      profile.model, profile.input, profile.batch, profile.optimizer_state_factor, profile.co_running_slowdown, fingerprint.model,
+      fingerprint.input, fingerprint.libtorch, fingerprint.cuda);
+  int row = 0;
+  Insert device(database, "INSERT INTO MPTUNE_FINGERPRINT_DEVICE VALUES (?, ?)");
+  for (const std::string& name : fingerprint.devices) device(row++, name);
+}
+
+void write_layers(SQLite::Database& database, const Profile& profile) {
+  Insert layer(database, "INSERT INTO MPTUNE_LAYER VALUES (?, ?, ?, ?, ?, ?, ?)");
+  Insert module(database, "INSERT INTO MPTUNE_MODULE VALUES (?, ?, ?)");
+  int row = 0;
+  int module_row = 0;
+  for (const ProfileLayer& l : profile.layers) {
+    layer(row, l.name, l.kind, l.parameters, l.parameters_bytes, l.buffers_bytes, l.batch_statistics);
+    for (const std::string& name : l.modules) module(module_row++, row, name);
+    ++row;
+  }
+  row = 0;
+  Insert edge(database, "INSERT INTO MPTUNE_LAYER_EDGE VALUES (?, ?, ?, ?, ?, ?)");
+  for (const LayerEdge& e : profile.edges) edge(row++, e.from, e.to, e.bytes_per_sample, e.fixed_bytes, e.needs_gradient);
+}
+
+void write_machine(SQLite::Database& database, const Profile& profile) {
+  int row = 0;
+  Insert device(database, "INSERT INTO MPTUNE_PROFILE_DEVICE VALUES (?, ?, ?, ?)");
+  for (const ProfileDevice& d : profile.devices) device(row++, d.name, d.device_class, d.memory_bytes);
+  row = 0;
+  Insert link(database, "INSERT INTO MPTUNE_LINK VALUES (?, ?, ?, ?, ?)");
+  for (const LinkCost& l : profile.links) link(row++, l.source, l.destination, l.latency_s, l.bytes_per_second);
+  row = 0;
+  Insert device_class(database, "INSERT INTO MPTUNE_DEVICE_CLASS VALUES (?, ?, ?, ?, ?, ?, ?)");
+  for (const DeviceClass& c : profile.classes)
+    device_class(row++, c.name, c.layers.size(), c.action_seconds, c.step_seconds, c.optimizer_seconds_per_byte, c.reduce_seconds_per_byte);
+}
+
+class CostWriter {
+ public:
+  explicit CostWriter(SQLite::Database& database)
+      : cost_(database, "INSERT INTO MPTUNE_LAYER_COST VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+        sample_(database, "INSERT INTO MPTUNE_LAYER_SAMPLE VALUES (?, ?, ?, ?, ?, ?, ?)") {}
+
+  void write(std::size_t device_class, std::size_t layer, const LayerCost& cost) {
+    cost_(costs_, device_class, layer, cost.samples, median_or_null(cost.forward), median_or_null(cost.backward), cost.output_bytes,
+          cost.kept_bytes, cost.workspace_bytes);
+    for (std::size_t kind = 0; kind < kSampleKinds.size(); ++kind) {
+      for (const Sample& s : (cost.*kSampleKinds[kind]).values) sample_(samples_++, costs_, kind, s.value, s.round, s.position, s.started);
+    }
+    ++costs_;
+  }
+
+ private:
+  Insert cost_;
+  Insert sample_;
+  std::int64_t costs_ = 0;
+  std::int64_t samples_ = 0;
+};
+
+void read_head(SQLite::Database& database, Profile& profile) {
+  Rows head(database,
+            "SELECT model, input, batch, optimizer_state_factor, co_running_slowdown, fingerprint_model, fingerprint_input, "
+            "fingerprint_libtorch, fingerprint_cuda FROM MPTUNE_PROFILE");
+  if (!head.next()) throw BadContent("MPTUNE_PROFILE has no row");
+  profile.model = head.text(0);
+  profile.input = head.text(1);
+  profile.batch = head.as<int>(2);
+  profile.optimizer_state_factor = head.real(3);
+  profile.co_running_slowdown = head.real(4);
+  profile.fingerprint = {head.text(5), head.text(6), {}, head.text(7), head.text(8)};
+  Rows device(database, "SELECT name FROM MPTUNE_FINGERPRINT_DEVICE ORDER BY position");
+  while (device.next()) profile.fingerprint.devices.push_back(device.text(0));
+}
+
+template <class Container>
+auto& at(Container& container, std::int64_t index, const char* what) {
+  if (index < 0 || index >= static_cast<std::int64_t>(container.size())) throw BadContent(std::string(what) + " does not exist");
+  return container[static_cast<std::size_t>(index)];
+}
+
+void read_layers(SQLite::Database& database, Profile& profile) {
+  Rows layer(database, "SELECT name, kind, parameters, parameters_bytes, buffers_bytes, batch_statistics FROM MPTUNE_LAYER ORDER BY layer");
+  while (layer.next()) {
+    profile.layers.push_back({.name = layer.text(0),
+                              .kind = layer.text(1),
+                              .modules = {},
+                              .parameters = layer.integer(2),
+                              .parameters_bytes = layer.integer(3),
+                              .buffers_bytes = layer.integer(4),
+                              .batch_statistics = layer.integer(5) != 0});
+  }
+  Rows module(database, "SELECT layer, module FROM MPTUNE_MODULE ORDER BY position");
+  while (module.next()) at(profile.layers, module.integer(0), "the layer of a module").modules.push_back(module.text(1));
+  Rows edge(database, "SELECT from_layer, to_layer, bytes_per_sample, fixed_bytes, needs_gradient FROM MPTUNE_LAYER_EDGE ORDER BY edge");
+  while (edge.next()) {
+    (void)at(profile.layers, edge.integer(0), "the layer of an edge");
+    (void)at(profile.layers, edge.integer(1), "the layer of an edge");
+    profile.edges.push_back({edge.as<int>(0), edge.as<int>(1), edge.integer(2), edge.integer(3), edge.integer(4) != 0});
+  }
+}
+
+void read_classes(SQLite::Database& database, Profile& profile) {
+  Rows rows(database,
+            "SELECT name, layers, action_seconds, step_seconds, optimizer_seconds_per_byte, reduce_seconds_per_byte "
+            "FROM MPTUNE_DEVICE_CLASS ORDER BY class");
+  while (rows.next()) {
+    DeviceClass& c = profile.classes.emplace_back();
+    c.name = rows.text(0);
+    const std::int64_t layers = rows.integer(1);
+    if (layers < 0 || layers > static_cast<std::int64_t>(profile.layers.size()))
+      throw BadContent("a device class has more layers than the model");
+    c.layers.resize(static_cast<std::size_t>(layers));
+    c.action_seconds = rows.real(2);
+    c.step_seconds = rows.real(3);
+    c.optimizer_seconds_per_byte = rows.real(4);
+    c.reduce_seconds_per_byte = rows.real(5);
+  }
+}
+
+void read_machine(SQLite::Database& database, Profile& profile) {
+  Rows device(database, "SELECT name, class, memory_bytes FROM MPTUNE_PROFILE_DEVICE ORDER BY device");
+  while (device.next()) {
+    (void)at(profile.classes, device.integer(1), "the class of a device");
+    profile.devices.push_back({device.text(0), device.as<int>(1), device.integer(2)});
+  }
+  Rows link(database, "SELECT source, destination, latency_s, bytes_per_second FROM MPTUNE_LINK ORDER BY link");
+  while (link.next()) {
+    (void)at(profile.devices, link.integer(0), "the device of a link");
+    (void)at(profile.devices, link.integer(1), "the device of a link");
+    profile.links.push_back({link.as<int>(0), link.as<int>(1), link.real(2), link.real(3)});
+  }
+}
+
+void read_costs(SQLite::Database& database, Profile& profile) {
+  struct Place {
+    std::int64_t device_class;
+    std::int64_t layer;
+    std::size_t index;
+  };
+  std::vector<Place> places;
+  Rows cost(database, "SELECT cost, class, layer, samples, output_bytes, kept_bytes, workspace_bytes FROM MPTUNE_LAYER_COST ORDER BY cost");
+  while (cost.next()) {
+    if (cost.integer(0) != static_cast<std::int64_t>(places.size())) throw BadContent("MPTUNE_LAYER_COST lacks a row");
+    DeviceClass& device_class = at(profile.classes, cost.integer(1), "the class of a layer cost");
+    LayerCosts& costs = at(device_class.layers, cost.integer(2), "the layer of a cost");
+    places.push_back({cost.integer(1), cost.integer(2), costs.by_samples.size()});
+    LayerCost& added = costs.by_samples.emplace_back();
+    added.samples = cost.as<int>(3);
+    added.output_bytes = cost.integer(4);
+    added.kept_bytes = cost.integer(5);
+    added.workspace_bytes = cost.integer(6);
+  }
+  Rows sample(database, "SELECT cost, kind, value, round, position, started FROM MPTUNE_LAYER_SAMPLE ORDER BY sample");
+  while (sample.next()) {
+    const Place& place = at(places, sample.integer(0), "the cost of a sample");
+    LayerCosts& costs = profile.classes[static_cast<std::size_t>(place.device_class)].layers[static_cast<std::size_t>(place.layer)];
+    Samples& samples = costs.by_samples[place.index].*at(kSampleKinds, sample.integer(1), "the kind of a sample");
+    samples.values.push_back({sample.real(2), sample.as<int>(3), sample.as<int>(4), sample.real(5)});
+  }
+}
+
+}  // namespace
+
+void write_profile(SQLite::Database& database, const Profile& profile) {
+  write_head(database, profile);
+  write_layers(database, profile);
+  write_machine(database, profile);
+  CostWriter costs(database);
+  for (std::size_t c = 0; c < profile.classes.size(); ++c) {
+    const std::vector<LayerCosts>& layers = profile.classes[c].layers;
+    for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+      for (const LayerCost& cost : layers[layer].by_samples) costs.write(c, layer, cost);
+    }
+  }
+}
+
+Profile read_profile(SQLite::Database& database) {
+  Profile profile;
+  read_head(database, profile);
+  read_layers(database, profile);
+  read_classes(database, profile);
+  read_machine(database, profile);
+  read_costs(database, profile);
+  return profile;
+}
+
+}  // namespace mptune

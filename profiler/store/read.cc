@@ -1,0 +1,98 @@
+#include <sqlite3.h>
+
+#include <filesystem>
+
+#include "mptune/profiler/store/rows.h"
+#include "mptune/profiler/store/schema.h"
+#include "mptune/profiler/store/store.h"
+#include "mptune/profiler/store/tables.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kRemedy = "name a trace made by 'mptune profile' or an Nsight Systems SQLite export";
+
+// A view may hide a query that never ends.
+void refuse_views(SQLite::Database& database) {
+  SQLite::Statement query(database,
+                          "SELECT name FROM sqlite_master WHERE type = 'view' AND (name GLOB 'MPTUNE_*' OR name GLOB 'CUPTI_*' OR name IN "
+                          "('StringIds', 'NVTX_EVENTS', 'ThreadNames', 'TARGET_INFO_GPU', 'TARGET_INFO_SESSION_START_TIME'))");
+  if (query.executeStep()) throw BadContent("the table " + query.getColumn(0).getString() + " is a view");
+}
+
+Recording read_own(SQLite::Database& database, const std::string& path) {
+  const std::int64_t major = read_meta_integer(database, "schema_major");
+  if (major > kSchemaMajor) {
+    throw Error(
+        "a newer mptune wrote this file (version " + std::to_string(major) + ", this one reads " + std::to_string(kSchemaMajor) + ")", path,
+        "read it with a newer mptune");
+  }
+  if (major < 1) throw BadContent("the version " + std::to_string(major) + " does not exist");
+  Recording recording;
+  recording.plan_json = read_meta(database, "plan");
+  recording.environment = read_meta(database, "environment");
+  Rows overhead(database, "SELECT step_off_s, step_on_s FROM MPTUNE_OVERHEAD");
+  if (!overhead.next()) throw BadContent("MPTUNE_OVERHEAD has no row");
+  recording.step_off_s = overhead.real(0);
+  recording.step_on_s = overhead.real(1);
+  if (read_meta_integer(database, "has_trace") != 0) recording.trace = read_trace(database);
+  if (read_meta_integer(database, "has_profile") != 0) recording.profile = read_profile(database);
+  return recording;
+}
+
+bool is_nsight(SQLite::Database& database) {
+  return has_table(database, "CUPTI_ACTIVITY_KIND_KERNEL") || has_table(database, "CUPTI_ACTIVITY_KIND_MEMCPY") ||
+         has_table(database, "NVTX_EVENTS");
+}
+
+Recording read_database(const fs::path& path) {
+  SQLite::Database database(path, SQLite::OPEN_READONLY, 2000);
+  database.exec("PRAGMA trusted_schema = OFF");
+  refuse_views(database);
+  if (has_table(database, "MPTUNE_META")) return read_own(database, path.string());
+  if (!is_nsight(database)) throw BadContent("neither mptune nor Nsight Systems wrote it");
+  Recording recording;
+  recording.trace = read_nsight(database);
+  return recording;
+}
+
+[[noreturn]] void refuse(const SQLite::Exception& failure, const std::string& path) {
+  switch (failure.getErrorCode()) {
+    case SQLITE_NOTADB:
+      throw Error("this is not an SQLite file", path, kRemedy);
+    case SQLITE_CORRUPT:
+      throw Error("the file is truncated or damaged", path, "record or copy it again");
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+      throw Error("the file cannot be opened", path, "check its permissions");
+    case SQLITE_IOERR:
+      throw Error("the file cannot be read (" + std::string(failure.what()) + ")", path, "check the disk", ExitCode::environment);
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      throw Error("another program is writing the file", path, "wait until it has ended");
+    default:
+      throw Error("the file does not have the layout of a trace (" + std::string(failure.what()) + ")", path, kRemedy);
+  }
+}
+
+}  // namespace
+
+Recording read_recording(const std::string& path) {
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  if (!fs::exists(status)) throw Error("there is no such file", path, "check the name");
+  if (!fs::is_regular_file(status)) throw Error("this is not a file", path, kRemedy);
+  try {
+    return read_database(fs::absolute(path));
+  } catch (const BadContent& fault) {
+    throw Error(std::string("the file cannot be used: ") + fault.what(), path, kRemedy);
+  } catch (const SQLite::Exception& failure) {
+    refuse(failure, path);
+  }
+}
+
+}  // namespace mptune

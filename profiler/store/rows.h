@@ -1,0 +1,71 @@
+#pragma once
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <type_traits>
+
+namespace mptune {
+
+/// One prepared INSERT, run with a value for every `?`. Strings are not copied: they live until the call returns.
+class Insert {
+ public:
+  Insert(SQLite::Database& database, const std::string& sql) : statement_(database, sql) {}
+
+  template <class... Values>
+  void operator()(const Values&... values) {
+    int index = 0;
+    (bind(++index, values), ...);
+    statement_.exec();
+    statement_.reset();
+  }
+
+ private:
+  void bind(int index, const std::string& value) { statement_.bindNoCopy(index, value); }
+  void bind(int index, double value) { statement_.bind(index, value); }
+  template <class Integer>
+  requires std::is_integral_v<Integer>
+  void bind(int index, Integer value) { statement_.bind(index, static_cast<std::int64_t>(value)); }
+  template <class Value>
+  void bind(int index, const std::optional<Value>& value) {
+    if (value) {
+      bind(index, *value);
+    } else {
+      statement_.bind(index);
+    }
+  }
+
+  SQLite::Statement statement_;
+};
+
+/// Rows of a query on a file that may hold anything: every value is asked for with its type, another type throws Error.
+/// `while (rows.next()) use(rows.integer(0), rows.text(1));`
+class Rows {
+ public:
+  Rows(SQLite::Database& database, const std::string& sql);
+
+  bool next() { return statement_.executeStep(); }
+  [[nodiscard]] bool null(int column) { return statement_.getColumn(column).isNull(); }
+  [[nodiscard]] std::int64_t integer(int column);
+  [[nodiscard]] std::int64_t integer_or(int column, std::int64_t fallback) { return null(column) ? fallback : integer(column); }
+  [[nodiscard]] double real(int column);
+  [[nodiscard]] std::string text(int column);
+
+  /// An integer that the narrower type can hold.
+  template <class Integer>
+  [[nodiscard]] Integer as(int column) {
+    const std::int64_t value = integer(column);
+    if (value < std::numeric_limits<Integer>::min() || value > std::numeric_limits<Integer>::max()) refuse(column, "a number of this size");
+    return static_cast<Integer>(value);
+  }
+
+ private:
+  [[noreturn]] void refuse(int column, const std::string& wanted);
+
+  SQLite::Statement statement_;
+};
+
+}  // namespace mptune

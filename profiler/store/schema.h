@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+
+namespace mptune {
+
+/// The statements of schema.sql.
+extern const char* const kSchemaSql;
+
+/// Version of the MPTUNE_ tables. A reader refuses a newer major; a newer minor only added tables or columns.
+inline constexpr int kSchemaMajor = 1;
+inline constexpr int kSchemaMinor = 0;
+
+/// Ids of the Nsight layout, `<hardware:8><VM:8><process:24><thread:24>`: one process with the number 1 on VM 1, so that nothing names the
+/// machine.
+inline constexpr std::int64_t kGlobalVid = std::int64_t{1} << 48;
+inline constexpr std::int64_t kProcess = 1;
+inline constexpr std::int64_t kGlobalPid = kGlobalVid | (kProcess << 24);
+
+/// Of the layout's enums.
+inline constexpr int kCopyUnknown = 0;
+inline constexpr int kCopyWithinDevice = 8;
+inline constexpr int kCopyPeer = 10;
+inline constexpr int kMemoryPageable = 0;
+inline constexpr int kMemoryDevice = 2;
+inline constexpr int kStreamWait = 2;
+inline constexpr int kNvtxPushPop = 59;
+
+}  // namespace mptune

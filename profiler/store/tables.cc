@@ -1,0 +1,98 @@
+#include "mptune/profiler/store/tables.h"
+
+#include <charconv>
+#include <unordered_set>
+
+#include "mptune/profiler/store/rows.h"
+
+namespace mptune {
+namespace {
+
+// -1 stands for "none" where `least` is -1.
+template <class Container>
+bool within(std::int64_t index, const Container& container, std::int64_t least = 0) {
+  return index >= least && index < static_cast<std::int64_t>(container.size());
+}
+
+std::string fault_of(const Trace& trace, const Event& event, int least_device) {
+  if (event.duration.count() < 0) return "an event ends before it starts";
+  if (!within(event.name, trace.names)) return "an event has no name";
+  if (!within(event.tag, trace.tags, -1)) return "an event has a tag that does not exist";
+  if (!within(event.device, trace.devices, least_device)) return "an event is on a device that does not exist";
+  if (event.what == What::copy && !within(event.detail, trace.copies, -1)) return "a copy has no details";
+  return {};
+}
+
+std::string fault_of(const Trace& trace, const Launch& launch) {
+  if (!within(launch.event, trace.events)) return "a launch of an event that does not exist";
+  if (!within(launch.thread, trace.threads)) return "a launch on a thread that does not exist";
+  if (launch.end < launch.start) return "a launch ends before it starts";
+  return launch.correlation > 0 ? std::string{} : "a launch without a correlation";
+}
+
+std::string fault_of_events(const Trace& trace) {
+  for (const Event& event : trace.events) {
+    if (event.what == What::action || event.what == What::step) return "a range among the events";
+    if (std::string fault = fault_of(trace, event, 0); !fault.empty()) return fault;
+  }
+  for (const Event& range : trace.ranges) {
+    if (std::string fault = fault_of(trace, range, -1); !fault.empty()) return fault;
+  }
+  return {};
+}
+
+std::string fault_of_links(const Trace& trace) {
+  std::unordered_set<std::int64_t> correlations;
+  for (const Launch& launch : trace.launches) {
+    if (std::string fault = fault_of(trace, launch); !fault.empty()) return fault;
+    if (!correlations.insert(launch.correlation).second) return "two launches share a correlation";
+  }
+  for (const Edge& edge : trace.edges) {
+    if (!within(edge.producer, trace.events) || !within(edge.consumer, trace.events)) return "an edge of an event that does not exist";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string inconsistency(const Trace& trace) {
+  if (std::string fault = fault_of_events(trace); !fault.empty()) return fault;
+  if (std::string fault = fault_of_links(trace); !fault.empty()) return fault;
+  for (const Copy& copy : trace.copies) {
+    if (!within(copy.source, trace.devices, -1) || !within(copy.destination, trace.devices, -1))
+      return "a copy from or to a device that does not exist";
+  }
+  for (const MemorySample& sample : trace.memory) {
+    if (!within(sample.device, trace.devices)) return "a memory sample of a device that does not exist";
+  }
+  for (const StepWindow& step : trace.steps) {
+    if (step.end < step.start) return "a step ends before it starts";
+  }
+  return {};
+}
+
+bool has_table(SQLite::Database& database, const std::string& table) {
+  SQLite::Statement query(database, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?");
+  query.bind(1, table);
+  return query.executeStep();
+}
+
+void write_meta(SQLite::Database& database, const std::string& name, const std::string& value) {
+  Insert(database, "INSERT INTO MPTUNE_META VALUES (?, ?)")(name, value);
+}
+
+std::string read_meta(SQLite::Database& database, const std::string& name) {
+  SQLite::Statement query(database, "SELECT value FROM MPTUNE_META WHERE name = ?");
+  query.bind(1, name);
+  return query.executeStep() ? query.getColumn(0).getString() : std::string{};
+}
+
+std::int64_t read_meta_integer(SQLite::Database& database, const std::string& name) {
+  const std::string text = read_meta(database, name);
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) throw BadContent("MPTUNE_META has no number '" + name + "'");
+  return value;
+}
+
+}  // namespace mptune

@@ -1,0 +1,147 @@
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <stdexcept>
+
+#include "mptune/profiler/store/rows.h"
+#include "mptune/profiler/store/schema.h"
+#include "mptune/profiler/store/store.h"
+#include "mptune/profiler/store/tables.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A file of ours beside the target that vanishes unless it was moved there.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const fs::path& target) : path_(target) {
+    static std::atomic<int> count{0};
+    path_ += ".tmp-" + std::to_string(getpid()) + "-" + std::to_string(count++);
+    remove();
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() { remove(); }
+
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+  void move_to(const fs::path& target) {
+    sync(path_);
+    fs::rename(path_, target);
+    sync(target.has_parent_path() ? target.parent_path() : fs::path("."));
+  }
+
+ private:
+  void remove() noexcept {
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+
+  // A folder that cannot be synced (some file systems refuse) loses at most the new name in a power cut.
+  static void sync(const fs::path& path) {
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0) return;
+    const bool failed = fsync(file) != 0 && (errno == EIO || errno == ENOSPC || errno == EDQUOT);
+    close(file);
+    if (failed) throw fs::filesystem_error("sync", path, std::make_error_code(std::errc::io_error));
+  }
+
+  fs::path path_;
+};
+
+bool is_ours(const fs::path& path) {
+  try {
+    SQLite::Database database(path, SQLite::OPEN_READONLY);
+    return has_table(database, "MPTUNE_META");
+  } catch (const SQLite::Exception&) {
+    return false;
+  }
+}
+
+void require_replaceable(const fs::path& path, bool force) {
+  if (path.empty()) throw Error("no file name was given", "output", "name the trace file with -o");
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  if (!fs::exists(status)) return;
+  if (fs::is_directory(status)) throw Error("a folder is in the way", path.string(), "name a file with -o");
+  if (!force && !is_ours(path))
+    throw Error("a file that mptune did not write is in the way", path.string(), "name another file with -o or replace it with --force");
+}
+
+void write_database(const Recording& recording, const fs::path& path) {
+  SQLite::Database database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  // Nobody else sees this file, and it is synced once before it is moved: a journal on disk would protect nothing.
+  database.exec("PRAGMA page_size = 4096; PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;");
+  SQLite::Transaction transaction(database);
+  database.exec(kSchemaSql);
+  write_meta(database, "schema_major", std::to_string(kSchemaMajor));
+  write_meta(database, "schema_minor", std::to_string(kSchemaMinor));
+  write_meta(database, "tool_version", MPTUNE_VERSION);
+  write_meta(database, "plan", recording.plan_json);
+  write_meta(database, "environment", recording.environment);
+  write_meta(database, "has_trace", recording.trace ? "1" : "0");
+  write_meta(database, "has_profile", recording.profile ? "1" : "0");
+  Insert(database, "INSERT INTO MPTUNE_OVERHEAD VALUES (?, ?)")(recording.step_off_s, recording.step_on_s);
+  Insert about(database, "INSERT INTO META_DATA_EXPORT VALUES (?, ?)");
+  for (const auto& [name, value] : {std::pair{"EXPORT_PRODUCT_NAME", "mptune"},
+                                    {"EXPORT_PRODUCT_VERSION", MPTUNE_VERSION},
+                                    {"EXPORT_SCHEMA_VERSION", "3.25.0"},
+                                    {"EXPORT_SCHEMA_VERSION_MAJOR", "3"},
+                                    {"EXPORT_SCHEMA_VERSION_MINOR", "25"},
+                                    {"EXPORT_SCHEMA_VERSION_MICRO", "0"},
+                                    {"EXPORT_PLATFORM", "linux-desktop"},
+                                    {"EXPORT_PARAM_EXPORT_TYPE", "SQLite"}})
+    about(std::string(name), std::string(value));
+  // Some readers want a host name; who recorded this is nobody's business.
+  Insert(database, "INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES (?, 'System', 'Hostname', 0, 'not recorded')")(kGlobalVid);
+  if (recording.trace) write_trace(database, *recording.trace);
+  if (recording.profile) write_profile(database, *recording.profile);
+  transaction.commit();
+}
+
+[[noreturn]] void refuse(const SQLite::Exception& failure, const fs::path& path) {
+  switch (failure.getErrorCode()) {
+    case SQLITE_FULL:
+      throw Error("the disk is full", path.string(), "free space or name a file elsewhere with -o", ExitCode::environment);
+    case SQLITE_CANTOPEN:
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+      throw Error("the folder does not exist or cannot be written", path.string(), "name a file in a writable folder with -o",
+                  ExitCode::environment);
+    case SQLITE_IOERR:
+      throw Error("writing failed (" + std::string(failure.what()) + ")", path.string(),
+                  "check the disk's space and quota or name a file elsewhere with -o", ExitCode::environment);
+    default:
+      throw Error("the recording cannot be stored (" + std::string(failure.what()) + ")", path.string(), "report this as a defect",
+                  ExitCode::internal);
+  }
+}
+
+}  // namespace
+
+void write_recording(const Recording& recording, const std::string& path, bool force) {
+  if (recording.trace) {
+    const std::string fault = inconsistency(*recording.trace);
+    if (!fault.empty()) throw std::invalid_argument("the trace is not consistent: " + fault);
+  }
+  const fs::path target(path);
+  require_replaceable(target, force);
+  TemporaryFile temporary(target);
+  try {
+    write_database(recording, temporary.path());
+    temporary.move_to(target);
+  } catch (const SQLite::Exception& failure) {
+    refuse(failure, target);
+  } catch (const fs::filesystem_error& failure) {
+    throw Error("the file cannot be put in place (" + failure.code().message() + ")", path, "name a file in a writable folder with -o",
+                ExitCode::environment);
+  }
+}
+
+}  // namespace mptune
