@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mptune/profiler/model/model.h"
+
+/// What the built-in models share: parameters after the colon, `--input`, limits.
+namespace mptune {
+
+/// One parameter of a built-in model with the values it may take.
+struct ParameterRange {
+  std::string key;
+  std::int64_t value;  ///< the default
+  std::int64_t least;
+  std::int64_t most;
+};
+
+/// Parameters after the colon by key; every key of the ranges is present.
+using ParameterValues = std::map<std::string, std::int64_t>;
+
+/// Parses "d=256,layers=8". Throws Error for an unknown or repeated key, what is no integer, what is out of range; each lists what is possible.
+[[nodiscard]] ParameterValues parse_parameters(const std::string& model, const std::string& text, const std::vector<ParameterRange>& ranges);
+
+/// `--input` taken apart.
+struct InputText {
+  std::vector<std::int64_t> shape;
+  std::optional<at::ScalarType> type;
+};
+/// Parses SHAPE[:DTYPE]; nothing for "". Throws Error; `expected` says what the model takes.
+[[nodiscard]] std::optional<InputText> parse_input(const std::string& text, const std::string& expected);
+
+/// float32 or float64 of `--input`, float32 where it is silent. Throws Error for another type.
+[[nodiscard]] at::ScalarType floating_type(const std::optional<InputText>& input, const std::string& expected);
+
+/// Throws Error where a model would have more than 2^31 parameters (8 GiB).
+void check_size(const std::string& model, double parameters);
+
+[[nodiscard]] Model make_mlp(const std::string& parameters, const std::string& input, std::uint64_t seed);
+[[nodiscard]] Model make_resnet18(const std::string& parameters, const std::string& input, std::uint64_t seed);
+[[nodiscard]] Model make_resnet50(const std::string& parameters, const std::string& input, std::uint64_t seed);
+[[nodiscard]] Model make_transformer(const std::string& parameters, const std::string& input, std::uint64_t seed);
+
+}  // namespace mptune

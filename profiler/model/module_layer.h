@@ -1,0 +1,22 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "mptune/profiler/model/layer.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace mptune {
+
+using ModuleForward = std::function<Tensors(torch::nn::Module&, const Tensors&)>;
+
+/// The adapter behind `layer(...)` of nn.h: parameters and buffers are called prefix + "." + path, or path where prefix is empty.
+/// Parameters that do not require gradients are listed with the buffers. A module whose forward writes into its input gets a copy of it.
+[[nodiscard]] std::unique_ptr<Layer> make_module_layer(std::string kind, std::shared_ptr<torch::nn::Module> module,
+                                                       const std::string& prefix, ModuleForward forward);
+
+}  // namespace mptune

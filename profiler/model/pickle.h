@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <torch/types.h>
+
+namespace mptune {
+
+/// What is wrong with a pickle; read_torch_file turns it into an Error that names the file.
+class PickleError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A value in the part of Python's pickle language that torch.save uses for tensors in containers.
+struct PickleValue;
+using PicklePointer = std::shared_ptr<PickleValue>;
+struct PickleNone {};
+struct PickleMark {};
+struct PickleGlobal {
+  std::string name;  ///< "torch._utils._rebuild_tensor_v2"
+};
+struct PickleSequence {
+  std::vector<PicklePointer> items;
+};
+struct PickleDict {
+  std::vector<std::pair<PicklePointer, PicklePointer>> items;
+};
+struct PickleStorage {
+  at::ScalarType type = at::kFloat;
+  std::string key;
+  std::int64_t numel = 0;
+};
+struct PickleValue {
+  std::variant<PickleNone, PickleMark, bool, std::int64_t, double, std::string, PickleGlobal, PickleSequence, PickleDict, PickleStorage, at::Tensor>
+      content;
+};
+
+/// Gives the elements of a storage as a flat tensor of exactly `numel` elements.
+using StorageReader = std::function<at::Tensor(const PickleStorage&)>;
+
+/// Runs a pickle. Nothing is imported or called but a fixed list: tensors, parameters, OrderedDict. Throws PickleError for everything else,
+/// for tensors that reach outside their storage and for truncated or malformed input.
+[[nodiscard]] PicklePointer read_pickle(std::string_view bytes, const StorageReader& storage);
+
+/// The pickle of an OrderedDict of contiguous tensors; tensor i lives in storage "i". Strings must be shorter than 2^32 bytes.
+[[nodiscard]] std::string write_pickle(const std::vector<std::pair<std::string, at::Tensor>>& tensors);
+
+}  // namespace mptune

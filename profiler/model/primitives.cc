@@ -1,0 +1,63 @@
+#include "mptune/profiler/model/primitives.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+namespace mptune {
+
+Convolution::Convolution(std::int64_t in, std::int64_t out, std::int64_t window, std::int64_t stride)
+    : in_(in), out_(out), window_(window), stride_(stride) {
+  reset();
+}
+
+void Convolution::reset() { weight = register_parameter("weight", at::empty({out_, in_, window_, window_})); }
+
+at::Tensor Convolution::forward(const at::Tensor& input) const {
+  const std::int64_t padding = window_ / 2;
+  return at::conv2d(input, weight, {}, {stride_, stride_}, {padding, padding});
+}
+
+void Convolution::initialise(at::Generator& generator) {
+  const at::NoGradGuard no_gradients;
+  weight.normal_(0, std::sqrt(2.0 / static_cast<double>(out_ * window_ * window_)), generator);
+}
+
+Dense::Dense(std::int64_t in, std::int64_t out, bool with_bias) : in_(in), out_(out), with_bias_(with_bias) { reset(); }
+
+void Dense::reset() {
+  weight = register_parameter("weight", at::empty({out_, in_}));
+  if (with_bias_) {
+    bias = register_parameter("bias", at::empty({out_}));
+  }
+}
+
+at::Tensor Dense::forward(const at::Tensor& input) const { return at::linear(input, weight, bias); }
+
+void Dense::initialise(at::Generator& generator) {
+  const at::NoGradGuard no_gradients;
+  const double bound = 1.0 / std::sqrt(static_cast<double>(in_));
+  weight.uniform_(-bound, bound, generator);
+  if (with_bias_) {
+    bias.uniform_(-bound, bound, generator);
+  }
+}
+
+void Dense::initialise_normal(at::Generator& generator, double deviation) {
+  const at::NoGradGuard no_gradients;
+  weight.normal_(0, deviation, generator);
+  if (with_bias_) {
+    bias.zero_();
+  }
+}
+
+Table::Table(std::int64_t rows, std::int64_t width) : rows_(rows), width_(width) { reset(); }
+
+void Table::reset() { weight = register_parameter("weight", at::empty({rows_, width_})); }
+
+void Table::initialise(at::Generator& generator, double deviation) {
+  const at::NoGradGuard no_gradients;
+  weight.normal_(0, deviation, generator);
+}
+
+}  // namespace mptune

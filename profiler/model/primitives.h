@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+
+#include <torch/nn/cloneable.h>
+#include <torch/types.h>
+
+/// Modules of the built-in models. Unlike torch::nn's they draw no random numbers when they are made, so that weights come from the
+/// model's own generator and a clone costs a copy and no more. Parameters carry torch::nn's names.
+namespace mptune {
+
+/// Convolution without bias over a square window.
+class Convolution final : public torch::nn::Cloneable<Convolution> {
+ public:
+  Convolution(std::int64_t in, std::int64_t out, std::int64_t window, std::int64_t stride);
+  void reset() override;
+  at::Tensor forward(const at::Tensor& input) const;
+  /// torchvision's: normal with the variance 2 / fan_out.
+  void initialise(at::Generator& generator);
+
+  at::Tensor weight;
+
+ private:
+  std::int64_t in_, out_, window_, stride_;
+};
+
+class Dense final : public torch::nn::Cloneable<Dense> {
+ public:
+  Dense(std::int64_t in, std::int64_t out, bool with_bias = true);
+  void reset() override;
+  at::Tensor forward(const at::Tensor& input) const;
+  /// torch::nn::Linear's: uniform within 1 / sqrt(in).
+  void initialise(at::Generator& generator);
+  /// GPT's: normal weights, zero bias.
+  void initialise_normal(at::Generator& generator, double deviation);
+
+  at::Tensor weight;
+  at::Tensor bias;
+
+ private:
+  std::int64_t in_, out_;
+  bool with_bias_;
+};
+
+/// A table of vectors, looked up by integers.
+class Table final : public torch::nn::Cloneable<Table> {
+ public:
+  Table(std::int64_t rows, std::int64_t width);
+  void reset() override;
+  void initialise(at::Generator& generator, double deviation);
+
+  at::Tensor weight;
+
+ private:
+  std::int64_t rows_, width_;
+};
+
+}  // namespace mptune

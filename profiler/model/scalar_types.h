@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <torch/types.h>
+
+namespace mptune {
+
+/// The names one element type goes by: in `--input`, and as the class of Python's torch.save.
+struct ScalarTypeNames {
+  at::ScalarType type;
+  const char* name;     ///< "float32"
+  const char* storage;  ///< "FloatStorage"
+};
+[[nodiscard]] const std::vector<ScalarTypeNames>& scalar_types();
+
+/// "float32"; LibTorch's own name for types that are not in the table.
+[[nodiscard]] std::string scalar_type_name(at::ScalarType type);
+[[nodiscard]] std::optional<at::ScalarType> scalar_type_by_name(const std::string& name);
+
+/// "3x224x224"; "" for a scalar.
+[[nodiscard]] std::string shape_text(at::IntArrayRef sizes);
+
+}  // namespace mptune

@@ -1,0 +1,144 @@
+#include "mptune/profiler/model/state.h"
+
+#include <torch/torch.h>
+
+#include <map>
+#include <set>
+
+#include "mptune/profiler/model/scalar_types.h"
+#include "mptune/profiler/model/torch_file.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+std::string module_of(const std::string& name) {
+  const auto dot = name.rfind('.');
+  return dot == std::string::npos ? "" : name.substr(0, dot);
+}
+
+std::string text_of(at::IntArrayRef sizes, at::ScalarType type) {
+  return (sizes.empty() ? "scalar" : shape_text(sizes)) + ":" + scalar_type_name(type);
+}
+std::string text_of(const at::Tensor& tensor) { return text_of(tensor.sizes(), tensor.scalar_type()); }
+
+const at::Tensor* find(const TensorDict& dict, const std::string& name) {
+  const at::Tensor* found = nullptr;
+  for (const auto& [key, tensor] : dict) {
+    found = key == name ? &tensor : found;
+  }
+  return found;
+}
+
+// Files of torchvision from before PyTorch 0.4.1 have none; Python's load_state_dict forgives that too.
+bool may_be_missing(const std::string& name) { return name.ends_with("num_batches_tracked"); }
+
+void check_state(const std::vector<NamedTensor>& state, const std::map<std::string, at::Tensor>& given, const std::string& path) {
+  std::set<std::string> known;
+  for (const auto& [name, tensor] : state) {
+    known.insert(name);
+    const auto found = given.find(name);
+    if (found == given.end()) {
+      if (!may_be_missing(name)) {
+        throw Error("'" + name + "' is missing", path, "give the state_dict() of the same model with the same parameters");
+      }
+    } else if (found->second.sizes() != tensor.sizes() || found->second.scalar_type() != tensor.scalar_type()) {
+      throw Error("'" + name + "' is " + text_of(found->second) + ", the model's is " + text_of(tensor), path,
+                  "give the state_dict() of the same model with the same parameters");
+    }
+  }
+  for (const auto& [name, tensor] : given) {
+    if (known.count(name) == 0) {
+      throw Error("'" + name + "' is not in the model", path, "give the state_dict() of the same model, without prefixes or optimizer state");
+    }
+  }
+}
+
+at::Tensor checked(const TensorDict& dict, const std::string& name, const std::vector<std::int64_t>& shape, at::ScalarType type,
+                   std::int64_t classes, const std::string& path) {
+  const auto* tensor = find(dict, name);
+  const std::string remedy = "save a dict with the tensors 'input' and 'target', samples first, each of the model's shape and type";
+  if (tensor == nullptr) {
+    throw Error("there is no '" + name + "'", path, remedy);
+  }
+  std::vector<std::int64_t> sizes{tensor->dim() > 0 ? tensor->size(0) : 0};
+  sizes.insert(sizes.end(), shape.begin(), shape.end());
+  if (tensor->dim() == 0 || tensor->size(0) == 0 || tensor->sizes() != at::IntArrayRef(sizes) || tensor->scalar_type() != type) {
+    throw Error("'" + name + "' is " + text_of(*tensor) + ", each sample of it must be " + text_of(shape, type), path, remedy);
+  }
+  if (!at::isFloatingType(type) && classes > 0) {
+    const auto least = tensor->min().item<std::int64_t>();
+    const auto most = tensor->max().item<std::int64_t>();
+    if (least < 0 || most >= classes) {
+      throw Error("'" + name + "' has the value " + std::to_string(least < 0 ? least : most), path,
+                  "use values from 0 to " + std::to_string(classes - 1));
+    }
+  }
+  // Data of its own: the file's tensors are views of what was read.
+  return tensor->clone(at::MemoryFormat::Contiguous);
+}
+
+}  // namespace
+
+std::vector<NamedTensor> state_of(const Model& model) {
+  std::vector<NamedTensor> result;
+  for (const auto& layer : model.layers()) {
+    const auto parameters = layer.layer->parameters();
+    const auto buffers = layer.layer->buffers();
+    std::set<std::string> with_parameters;
+    for (const auto& named : parameters) {
+      with_parameters.insert(module_of(named.name));
+    }
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      result.push_back(parameters[i]);
+      const auto module = module_of(parameters[i].name);
+      const bool last = i + 1 == parameters.size() || module_of(parameters[i + 1].name) != module;
+      while (last && next < buffers.size() && (module_of(buffers[next].name) == module || with_parameters.count(module_of(buffers[next].name)) == 0)) {
+        result.push_back(buffers[next++]);
+      }
+    }
+    result.insert(result.end(), buffers.begin() + static_cast<std::ptrdiff_t>(next), buffers.end());
+  }
+  return result;
+}
+
+Batch load_batch(const std::string& path, const SampleDescription& sample) {
+  const auto dict = read_torch_file(path);
+  Batch batch;
+  batch.input = checked(dict, "input", sample.input_shape, sample.input_type, sample.input_classes, path);
+  const bool wanted = at::isFloatingType(sample.target_type) || sample.target_classes > 0;
+  if (wanted || find(dict, "target") != nullptr) {
+    batch.target = checked(dict, "target", sample.target_shape, sample.target_type, sample.target_classes, path);
+    if (batch.target.size(0) != batch.input.size(0)) {
+      throw Error("'input' has " + std::to_string(batch.input.size(0)) + " samples, 'target' " + std::to_string(batch.target.size(0)), path,
+                  "save as many targets as inputs");
+    }
+  }
+  return batch;
+}
+
+void load_state(Model& model, const std::string& path) {
+  std::map<std::string, at::Tensor> given;
+  for (const auto& [name, tensor] : read_torch_file(path)) {
+    given[name] = tensor;
+  }
+  const auto state = state_of(model);
+  check_state(state, given, path);
+  const at::NoGradGuard no_gradients;
+  for (const auto& [name, tensor] : state) {
+    if (const auto found = given.find(name); found != given.end()) {
+      at::Tensor(tensor).copy_(found->second);
+    }
+  }
+}
+
+void save_state(const Model& model, const std::string& path) {
+  TensorDict tensors;
+  for (const auto& [name, tensor] : state_of(model)) {
+    tensors.emplace_back(name, tensor);
+  }
+  write_torch_file(path, tensors);
+}
+
+}  // namespace mptune

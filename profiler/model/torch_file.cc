@@ -1,0 +1,199 @@
+#include "mptune/profiler/model/torch_file.h"
+
+#include <caffe2/serialize/inline_container.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include "mptune/profiler/model/pickle.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+using caffe2::serialize::PyTorchStreamReader;
+using caffe2::serialize::PyTorchStreamWriter;
+
+constexpr std::int64_t kMostPickleBytes = 64 << 20;
+constexpr const char* kRemedy = "save it in Python with torch.save, as a dict of tensors";
+
+// Reads storages on demand, each once.
+class Storages {
+ public:
+  Storages(PyTorchStreamReader& reader, std::int64_t file_bytes) : reader_(reader), file_bytes_(file_bytes) {}
+
+  // Stored, not compressed: what claims to be larger than the file is a lie, and must not be allocated.
+  std::pair<std::shared_ptr<at::DataPtr>, std::int64_t> record(const std::string& name, std::int64_t most) {
+    if (!reader_.hasRecord(name)) {
+      throw PickleError("it has no record '" + name + "'");
+    }
+    if (static_cast<std::int64_t>(reader_.getRecordSize(name)) > std::min(most, file_bytes_)) {
+      throw PickleError("its record '" + name + "' is compressed or too large");
+    }
+    auto [data, bytes] = reader_.getRecord(name);
+    return {std::make_shared<at::DataPtr>(std::move(data)), static_cast<std::int64_t>(bytes)};
+  }
+
+  at::Tensor flat(const PickleStorage& storage) {
+    auto found = loaded_.find(storage.key);
+    if (found == loaded_.end()) {
+      found = loaded_.emplace(storage.key, record("data/" + storage.key, file_bytes_)).first;
+    }
+    const auto& [data, bytes] = found->second;
+    const auto element = static_cast<std::int64_t>(c10::elementSize(storage.type));
+    if (storage.numel < 0 || storage.numel > bytes / element) {
+      throw PickleError("its record 'data/" + storage.key + "' is shorter than its tensors");
+    }
+    if (storage.numel == 0) {
+      return at::empty({0}, storage.type);
+    }
+    return at::from_blob(data->get(), {storage.numel}, [keep = data](void*) {}, at::TensorOptions(storage.type));
+  }
+
+ private:
+  PyTorchStreamReader& reader_;
+  std::int64_t file_bytes_;
+  std::map<std::string, std::pair<std::shared_ptr<at::DataPtr>, std::int64_t>> loaded_;
+};
+
+TensorDict to_dict(const PicklePointer& root) {
+  const auto* dict = std::get_if<PickleDict>(&root->content);
+  if (dict == nullptr) {
+    throw PickleError("it holds no dict");
+  }
+  TensorDict result;
+  for (const auto& [key, value] : dict->items) {
+    const auto* name = std::get_if<std::string>(&key->content);
+    const auto* tensor = std::get_if<at::Tensor>(&value->content);
+    if (name == nullptr || tensor == nullptr) {
+      throw PickleError(name == nullptr ? "a key of its dict is not a string" : "its entry '" + *name + "' is not a tensor");
+    }
+    result.emplace_back(*name, *tensor);
+  }
+  return result;
+}
+
+TensorDict read_archive(const std::string& path, std::int64_t file_bytes) {
+  PyTorchStreamReader reader(path);
+  Storages storages(reader, file_bytes);
+  if (reader.hasRecord("byteorder")) {
+    const auto [order, bytes] = storages.record("byteorder", 16);
+    if (std::string(static_cast<const char*>(order->get()), static_cast<std::size_t>(bytes)) != "little") {
+      throw PickleError("its bytes are in big-endian order");
+    }
+  }
+  const auto [pickle, bytes] = storages.record("data.pkl", kMostPickleBytes);
+  const std::string_view view(static_cast<const char*>(pickle->get()), static_cast<std::size_t>(bytes));
+  return to_dict(read_pickle(view, [&](const PickleStorage& storage) { return storages.flat(storage); }));
+}
+
+[[noreturn]] void fail_to_write(const std::string& path, int error) {
+  throw Error(std::string("cannot write: ") + std::strerror(error), path, "choose a writable folder with free space", ExitCode::environment);
+}
+
+// A file under a temporary name that disappears unless it is committed.
+class NewFile {
+ public:
+  explicit NewFile(const std::string& path)
+      : path_(path), temporary_(path + ".part" + std::to_string(::getpid())),
+        descriptor_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+    if (descriptor_ < 0) {
+      fail_to_write(path_, errno);
+    }
+  }
+  ~NewFile() {
+    if (descriptor_ >= 0) {
+      ::close(descriptor_);
+      ::unlink(temporary_.c_str());
+    }
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  // Returns what was written; after a failure nothing more is, and the error is kept for commit().
+  std::size_t write(const void* data, std::size_t bytes) {
+    std::size_t done = 0;
+    while (error_ == 0 && done < bytes) {
+      const auto count = ::write(descriptor_, static_cast<const char*>(data) + done, bytes - done);
+      if (count < 0 && errno != EINTR) {
+        error_ = errno;
+      }
+      done += count > 0 ? static_cast<std::size_t>(count) : 0;
+    }
+    return done;
+  }
+
+  void check() const {
+    if (error_ != 0) {
+      fail_to_write(path_, error_);
+    }
+  }
+  void commit() {
+    check();
+    if (::fsync(descriptor_) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
+      fail_to_write(path_, errno);
+    }
+    ::close(descriptor_);
+    descriptor_ = -1;
+  }
+
+ private:
+  std::string path_;
+  std::string temporary_;
+  int descriptor_;
+  int error_ = 0;
+};
+
+void write_archive(NewFile& file, const TensorDict& tensors) {
+  PyTorchStreamWriter writer([&file](const void* data, std::size_t bytes) { return file.write(data, bytes); });
+  const auto pickle = write_pickle(tensors);
+  writer.writeRecord("data.pkl", pickle.data(), pickle.size());
+  const std::string order = "little";
+  writer.writeRecord("byteorder", order.data(), order.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    writer.writeRecord("data/" + std::to_string(i), tensors[i].second.const_data_ptr(), tensors[i].second.nbytes());
+  }
+  writer.writeEndOfFile();
+}
+
+}  // namespace
+
+TensorDict read_torch_file(const std::string& path) {
+  std::error_code failed;
+  const auto file_bytes = std::filesystem::is_regular_file(path, failed) ? std::filesystem::file_size(path, failed) : 0;
+  if (failed || !std::filesystem::is_regular_file(path, failed) || ::access(path.c_str(), R_OK) != 0) {
+    throw Error("no such file, or it cannot be read", path, "name a file saved with torch.save");
+  }
+  try {
+    return read_archive(path, static_cast<std::int64_t>(file_bytes));
+  } catch (const PickleError& error) {
+    throw Error(std::string("not a dict of tensors: ") + error.what(), path, kRemedy);
+  } catch (const c10::Error&) {
+    throw Error("not a file of torch.save (PyTorch 1.6 or newer), or cut short", path, kRemedy);
+  }
+}
+
+void write_torch_file(const std::string& path, const TensorDict& tensors) {
+  TensorDict flat;
+  for (const auto& [name, tensor] : tensors) {
+    flat.emplace_back(name, tensor.detach().to(at::kCPU).contiguous());
+  }
+  NewFile file(path);
+  try {
+    write_archive(file, flat);
+  } catch (const PickleError& error) {
+    throw Error(error.what(), path, "convert the model's tensors to a common type");
+  } catch (const c10::Error& error) {
+    file.check();
+    throw Error(std::string("cannot write: ") + error.what_without_backtrace(), path, "choose a writable folder with free space",
+                ExitCode::environment);
+  }
+  file.commit();
+}
+
+}  // namespace mptune

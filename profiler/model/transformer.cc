@@ -1,0 +1,153 @@
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "mptune/profiler/model/builtin.h"
+#include "mptune/profiler/model/module_layer.h"
+#include "mptune/profiler/model/primitives.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+constexpr int kBatch = 32;
+constexpr double kDeviation = 0.02;
+
+struct Sizes {
+  std::int64_t d, layers, heads, seq, vocab;
+};
+
+class Embedding final : public torch::nn::Cloneable<Embedding> {
+ public:
+  explicit Embedding(const Sizes& sizes) : sizes_(sizes) { reset(); }
+  void reset() override {
+    token = register_module("token", std::make_shared<Table>(sizes_.vocab, sizes_.d));
+    position = register_module("position", std::make_shared<Table>(sizes_.seq, sizes_.d));
+  }
+  void initialise(at::Generator& generator) {
+    token->initialise(generator, kDeviation);
+    position->initialise(generator, kDeviation);
+  }
+  at::Tensor forward(const at::Tensor& tokens) {
+    return at::embedding(token->weight, tokens) + position->weight.narrow(0, 0, tokens.size(1));
+  }
+
+  std::shared_ptr<Table> token, position;
+
+ private:
+  Sizes sizes_;
+};
+
+class Block final : public torch::nn::Cloneable<Block> {
+ public:
+  explicit Block(const Sizes& sizes) : sizes_(sizes) { reset(); }
+  void reset() override {
+    const auto d = sizes_.d;
+    norm1 = register_module("norm1", torch::nn::LayerNorm(torch::nn::LayerNormOptions({d})));
+    qkv = register_module("qkv", std::make_shared<Dense>(d, 3 * d));
+    projection = register_module("projection", std::make_shared<Dense>(d, d));
+    norm2 = register_module("norm2", torch::nn::LayerNorm(torch::nn::LayerNormOptions({d})));
+    expand = register_module("expand", std::make_shared<Dense>(d, 4 * d));
+    contract = register_module("contract", std::make_shared<Dense>(4 * d, d));
+  }
+  void initialise(at::Generator& generator) {
+    // GPT-2's: what is added to the residual stream 2 x layers times starts that much smaller.
+    const double residual = kDeviation / std::sqrt(2.0 * static_cast<double>(sizes_.layers));
+    qkv->initialise_normal(generator, kDeviation);
+    projection->initialise_normal(generator, residual);
+    expand->initialise_normal(generator, kDeviation);
+    contract->initialise_normal(generator, residual);
+  }
+  at::Tensor forward(const at::Tensor& input) {
+    const auto middle = input + projection->forward(attention(norm1->forward(input)));
+    return middle + contract->forward(at::gelu(expand->forward(norm2->forward(middle))));
+  }
+
+  torch::nn::LayerNorm norm1{nullptr}, norm2{nullptr};
+  std::shared_ptr<Dense> qkv, projection, expand, contract;
+
+ private:
+  at::Tensor attention(const at::Tensor& input) {
+    const auto batch = input.size(0);
+    const auto positions = input.size(1);
+    const auto parts = qkv->forward(input).view({batch, positions, 3, sizes_.heads, sizes_.d / sizes_.heads}).permute({2, 0, 3, 1, 4}).unbind(0);
+    const auto mixed = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0.0, /*is_causal=*/true);
+    return mixed.transpose(1, 2).reshape({batch, positions, sizes_.d});
+  }
+
+  Sizes sizes_;
+};
+
+class Head final : public torch::nn::Cloneable<Head> {
+ public:
+  explicit Head(const Sizes& sizes) : sizes_(sizes) { reset(); }
+  void reset() override {
+    norm = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({sizes_.d})));
+    linear = register_module("linear", std::make_shared<Dense>(sizes_.d, sizes_.vocab, /*with_bias=*/false));
+  }
+  void initialise(at::Generator& generator) { linear->initialise_normal(generator, kDeviation); }
+  at::Tensor forward(const at::Tensor& input) { return linear->forward(norm->forward(input)); }
+
+  torch::nn::LayerNorm norm{nullptr};
+  std::shared_ptr<Dense> linear;
+
+ private:
+  Sizes sizes_;
+};
+
+template <class Module>
+Tensors run(torch::nn::Module& module, const Tensors& inputs) {
+  return {static_cast<Module&>(module).forward(inputs.at(0))};
+}
+
+double parameter_count(const Sizes& sizes) {
+  const auto d = static_cast<double>(sizes.d);
+  return static_cast<double>(sizes.layers) * (12 * d * d + 13 * d) + d * (2 * static_cast<double>(sizes.vocab) + static_cast<double>(sizes.seq));
+}
+
+Sizes parse_sizes(const std::string& parameters, const std::string& input) {
+  const auto values = parse_parameters(
+      "transformer", parameters,
+      {{"d", 256, 1, 16384}, {"layers", 8, 1, 1000}, {"heads", 8, 1, 256}, {"seq", 64, 1, 65536}, {"vocab", 1000, 2, 1000000}});
+  Sizes sizes{values.at("d"), values.at("layers"), values.at("heads"), values.at("seq"), values.at("vocab")};
+  const auto where = "transformer:" + parameters;
+  if (sizes.d % sizes.heads != 0) {
+    throw Error(std::to_string(sizes.heads) + " heads do not divide d=" + std::to_string(sizes.d), where,
+                "choose d as a multiple of heads, e.g. d=" + std::to_string(sizes.heads * std::max<std::int64_t>(1, sizes.d / sizes.heads)));
+  }
+  const std::string expected = "transformer takes SEQ or SEQ:int64, the number of tokens from 1 to 65536, e.g. 64";
+  if (const auto given = parse_input(input, expected)) {
+    const bool fits = given->shape.size() == 1 && given->shape[0] <= 65536 && given->type.value_or(at::kLong) == at::kLong;
+    const bool stated = ("," + parameters).find(",seq=") != std::string::npos;
+    if (!fits || (stated && given->shape[0] != sizes.seq)) {
+      throw Error("'" + input + "' does not fit" + (fits ? " seq=" + std::to_string(sizes.seq) : ""), "--input", expected);
+    }
+    sizes.seq = given->shape[0];
+  }
+  check_size(where, parameter_count(sizes));
+  return sizes;
+}
+
+}  // namespace
+
+Model make_transformer(const std::string& parameters, const std::string& input, std::uint64_t seed) {
+  const auto sizes = parse_sizes(parameters, input);
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  std::vector<ModelLayer> chain;
+  const auto add = [&](const std::string& name, const char* kind, auto module, ModuleForward forward) {
+    module->initialise(generator);
+    chain.push_back({name, {name}, make_module_layer(kind, module, name, std::move(forward))});
+  };
+  add("embedding", "Embedding", std::make_shared<Embedding>(sizes), run<Embedding>);
+  for (std::int64_t i = 0; i < sizes.layers; ++i) {
+    add("blocks." + std::to_string(i), "TransformerBlock", std::make_shared<Block>(sizes), run<Block>);
+  }
+  add("head", "Head", std::make_shared<Head>(sizes), run<Head>);
+  const SampleDescription sample{.input_shape = {sizes.seq}, .input_type = at::kLong, .input_classes = sizes.vocab,
+                                 .target_shape = {sizes.seq}, .target_type = at::kLong, .target_classes = sizes.vocab};
+  return {"transformer", std::move(chain), Loss::cross_entropy(), sample, kBatch};
+}
+
+}  // namespace mptune
