@@ -1,6 +1,10 @@
 #include <sqlite3.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
+#include <fstream>
+#include <string_view>
 
 #include "mptune/profiler/store/rows.h"
 #include "mptune/profiler/store/schema.h"
@@ -14,6 +18,28 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kRemedy = "name a trace made by 'mptune profile' or an Nsight Systems SQLite export";
+
+// The first 100 bytes of an SQLite file say its size; SQLite itself fills what is cut from the last page with zeros.
+void require_whole_file(const fs::path& path) {
+  std::array<char, 100> header{};
+  std::ifstream file(path, std::ios::binary);
+  file.read(header.data(), header.size());
+  if (!file.is_open() || file.bad()) return;  // SQLite says why
+  const auto number = [&](std::size_t at, int bytes) {
+    std::uint64_t value = 0;
+    for (int i = 0; i < bytes; ++i) value = value << 8 | static_cast<unsigned char>(header[at + static_cast<std::size_t>(i)]);
+    return value;
+  };
+  const std::string_view magic("SQLite format 3\0", 16);
+  const auto read = static_cast<std::size_t>(file.gcount());
+  if (read == 0) throw Error("the file is empty", path.string(), kRemedy);
+  if (std::string_view(header.data(), std::min(read, magic.size())) != magic)
+    throw Error("this is not an SQLite file", path.string(), kRemedy);
+  const std::uint64_t page_size = number(16, 2) == 1 ? 65536 : number(16, 2);
+  const bool size_is_valid = number(24, 4) == number(92, 4);
+  if (read < header.size() || (size_is_valid && fs::file_size(path) < number(28, 4) * page_size))
+    throw Error("the file is truncated", path.string(), "record or copy it again");
+}
 
 // A view may hide a query that never ends.
 void refuse_views(SQLite::Database& database) {
@@ -86,6 +112,7 @@ Recording read_recording(const std::string& path) {
   const fs::file_status status = fs::status(path, ignored);
   if (!fs::exists(status)) throw Error("there is no such file", path, "check the name");
   if (!fs::is_regular_file(status)) throw Error("this is not a file", path, kRemedy);
+  require_whole_file(path);
   try {
     return read_database(fs::absolute(path));
   } catch (const BadContent& fault) {

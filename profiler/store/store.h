@@ -10,12 +10,12 @@ namespace mptune {
 
 /// What one trace file holds: a recording, the profile it was planned with, the plan that ran.
 struct Recording {
-  std::optional<Trace> trace;
-  std::optional<Profile> profile;
-  std::string plan_json;    ///< the object `plan` of a plan file, "" where the recording is not of a plan
-  std::string environment;  ///< JSON object of what the machine is; no user, host or path
-  double step_off_s = 0;    ///< median step without recording, 0: not measured
-  double step_on_s = 0;     ///< with recording
+  std::optional<Trace> trace{};
+  std::optional<Profile> profile{};
+  std::string plan_json{};    ///< the object `plan` of a plan file, "" where the recording is not of a plan
+  std::string environment{};  ///< JSON object of what the machine is; no user, host or path
+  double step_off_s = 0;      ///< median step without recording, 0: not measured
+  double step_on_s = 0;       ///< with recording
 };
 
 /// Writes `recording` to a temporary file beside `path` and renames it, in the layout of an Nsight Systems SQLite export
@@ -24,7 +24,8 @@ struct Recording {
 void write_recording(const Recording& recording, const std::string& path, bool force);
 
 /// Reads a file written by write_recording. Of an Nsight Systems export made by others it reads what our tables have no word for:
-/// kernels, copies, memsets, synchronisation and NVTX ranges become events; the profile stays empty.
+/// kernels (What::kernel, NCCL's What::collective), copies, memsets and synchronisation become events without tags, streams become lanes,
+/// NVTX ranges become ranges (What::action) on the device their thread launches on, -1 where there is none; the profile stays empty.
 /// Throws Error: missing, not SQLite, truncated, neither layout, a newer major schema version, wrong types.
 [[nodiscard]] Recording read_recording(const std::string& path);
 

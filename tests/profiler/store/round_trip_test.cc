@@ -1,0 +1,160 @@
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <csignal>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <stdexcept>
+
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tests/profiler/store/scratch.h"
+
+namespace mptune {
+namespace {
+
+class RoundTrip : public testing::Scratch {
+ protected:
+  void expect_same(const Recording& recording) const {
+    write_recording(recording, path(), true);
+    const Recording read = read_recording(path());
+    EXPECT_EQ(read.trace, recording.trace);
+    EXPECT_EQ(read.profile, recording.profile);
+    EXPECT_EQ(read.plan_json, recording.plan_json);
+    EXPECT_EQ(read.environment, recording.environment);
+    EXPECT_EQ(read.step_off_s, recording.step_off_s);
+    EXPECT_EQ(read.step_on_s, recording.step_on_s);
+  }
+
+  [[nodiscard]] std::size_t files() const {
+    std::size_t count = 0;
+    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(path()).parent_path())) ++count;
+    return count;
+  }
+
+  static ExitCode code_of(const std::function<void()>& action) {
+    try {
+      action();
+    } catch (const Error& error) {
+      EXPECT_FALSE(error.remedy().empty());
+      return error.code();
+    }
+    return ExitCode::done;
+  }
+};
+
+TEST_F(RoundTrip, OfAFullRecordingIsExact) {
+  expect_same(write_hand_made());
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(RoundTrip, OfPartsIsExact) {
+  expect_same({});
+  expect_same({.trace = Trace{}});
+  expect_same({.trace = testing::hand_trace()});
+  expect_same({.profile = testing::hand_profile()});
+  expect_same({.profile = Profile{}});
+}
+
+TEST_F(RoundTrip, OfRandomTracesIsExact) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 20; ++round) expect_same({.trace = testing::random_trace(random, 1 + round % 5, 10 * round)});
+}
+
+TEST_F(RoundTrip, OfOddButValidTracesIsExact) {
+  Trace trace = testing::hand_trace();
+  trace.events[0].start = Nanoseconds{-12345};
+  trace.steps[0].start = Nanoseconds{-20000};
+  trace.names.push_back(trace.names[0]);
+  trace.names.push_back("");
+  trace.names.push_back("Grüße 'quoted' \"twice\"");
+  trace.threads.push_back("no work");
+  trace.started_utc_ns = 0;
+  trace.simulated = true;
+  trace.ranges[0].device = -1;
+  trace.launches.push_back({.event = 0, .thread = 0, .start = Nanoseconds{1}, .end = Nanoseconds{1}, .correlation = 1'000'000'000'000});
+  for (Event& event : trace.events) {
+    if (event.what == What::copy) event.detail = -1;
+  }
+  trace.copies[0] = {.bytes = 5, .source = 1, .destination = 1};
+  trace.events[1].what = What::copy;
+  trace.events[1].detail = 0;
+  expect_same({.trace = trace});
+}
+
+TEST_F(RoundTrip, SurvivesAVacuum) {
+  const Recording recording = write_hand_made();
+  SQLite::Database(path(), SQLite::OPEN_READWRITE).exec("VACUUM");
+  EXPECT_EQ(read_recording(path()).trace, recording.trace);
+}
+
+TEST_F(RoundTrip, SameInputSameBytes) {
+  const Recording recording = write_hand_made();
+  write_recording(recording, path("other.sqlite"), false);
+  const auto bytes = [](const std::string& name) {
+    std::ifstream file(name, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  EXPECT_EQ(bytes(path()), bytes(path("other.sqlite")));
+}
+
+TEST_F(RoundTrip, RefusesATraceWhoseIndicesLeadNowhere) {
+  const auto refuses = [&](auto&& spoil) {
+    Trace trace = testing::hand_trace();
+    spoil(trace);
+    EXPECT_THROW(write_recording({.trace = trace}, path(), false), std::invalid_argument);
+  };
+  refuses([](Trace& t) { t.events[0].name = 1000; });
+  refuses([](Trace& t) { t.events[0].device = 2; });
+  refuses([](Trace& t) { t.events[0].tag = 1000; });
+  refuses([](Trace& t) { t.events[0].duration = Nanoseconds{-1}; });
+  refuses([](Trace& t) { t.events[0].what = What::step; });
+  refuses([](Trace& t) { t.edges[0].producer = -1; });
+  refuses([](Trace& t) { t.launches[0].thread = 7; });
+  refuses([](Trace& t) { t.launches[0].correlation = t.launches[1].correlation; });
+  refuses([](Trace& t) { t.memory[0].device = 9; });
+  refuses([](Trace& t) { t.copies[0].destination = 9; });
+  EXPECT_EQ(files(), 0u);
+}
+
+TEST_F(RoundTrip, ReplacesOnlyItsOwnFiles) {
+  write_hand_made();
+  EXPECT_EQ(code_of([&] { write_recording({}, path(), false); }), ExitCode::done);
+  for (const std::string content : {"precious", ""}) {
+    std::ofstream(path("foreign")) << content;
+    EXPECT_EQ(code_of([&] { write_recording({}, path("foreign"), false); }), ExitCode::usage);
+    EXPECT_EQ(std::filesystem::file_size(path("foreign")), content.size());
+  }
+  EXPECT_EQ(code_of([&] { write_recording({}, path("foreign"), true); }), ExitCode::done);
+  EXPECT_NO_THROW((void)read_recording(path("foreign")));
+  std::filesystem::create_directory(path("folder"));
+  EXPECT_EQ(code_of([&] { write_recording({}, path("folder"), true); }), ExitCode::usage);
+}
+
+TEST_F(RoundTrip, NamesAFolderThatCannotBeWritten) {
+  EXPECT_EQ(code_of([&] { write_recording({}, path("absent/t.sqlite"), false); }), ExitCode::environment);
+  EXPECT_EQ(code_of([&] { write_recording({}, "/proc/t.sqlite", false); }), ExitCode::environment);
+}
+
+TEST_F(RoundTrip, SurvivesAFullDisk) {
+  const Recording old = write_hand_made();
+  std::mt19937 random(1);
+  const Recording big{.trace = testing::random_trace(random, 2, 5000)};
+  // A limit on the size of files stands for the full disk.
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit tight{64 * 1024, before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
+  const ExitCode code = code_of([&] { write_recording(big, path(), true); });
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(code, ExitCode::environment);
+  EXPECT_EQ(read_recording(path()).trace, old.trace);
+  EXPECT_EQ(files(), 1u);
+}
+
+}  // namespace
+}  // namespace mptune
