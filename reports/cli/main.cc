@@ -1,0 +1,43 @@
+#include <exception>
+#include <new>
+
+#include "mptune/profiler/trace/error.h"
+#include "mptune/reports/cli/program.h"
+#include "mptune/reports/cli/worker_calls.h"
+#include "mptune/tuner/live/worker_process.h"
+
+namespace {
+
+using namespace mptune;
+
+Session session_of(const GlobalOptions& options) {
+  const TerminalEnvironment environment = environment_of_process();
+  return {options, style_of(options, environment), environment.errors_are_terminal && environment.term != "dumb"};
+}
+
+int run(int argc, char** argv) {
+  const CommandLine line = parse_command_line(argc, argv);
+  if (!line.body) {
+    return static_cast<int>(ExitCode::done);
+  }
+  install_interrupt_handlers();
+  start_interrupt_watchdog(line.options.json);
+  return line.body(session_of(line.options));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool json = asks_for_json(argc, argv);
+  try {
+    return run(argc, argv);
+  } catch (const Error& error) {
+    return report_failure(json, error.what(), error.where(), error.remedy(), static_cast<int>(error.code()));
+  } catch (const std::bad_alloc&) {
+    return report_failure(json, "mptune ran out of memory", "mptune", "free memory, or give fewer devices",
+                          static_cast<int>(ExitCode::environment));
+  } catch (const std::exception& error) {
+    return report_failure(json, error.what(), "mptune", "this is a mistake in mptune: report it with the command line",
+                          static_cast<int>(ExitCode::internal));
+  }
+}

@@ -1,0 +1,90 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "mptune/reports/cli/commands.h"
+#include "mptune/reports/render/table.h"
+#include "mptune/reports/render/units.h"
+#include "mptune/tuner/live/worker_process.h"
+
+namespace mptune {
+namespace {
+
+struct ModelsOptions {
+  std::string model;
+  std::string input;
+};
+
+std::vector<DescribedModel> described(const ModelsOptions& options) {
+  std::vector<DescribedModel> models;
+  DescribeRequest request;
+  request.setup.model = options.model;
+  request.setup.input = options.input;
+  request.all_models = options.model.empty();
+  call_worker(request, 60, [&](const Reply& reply) {
+    if (const auto* answer = std::get_if<Described>(&reply)) {
+      models = answer->models;
+    }
+  });
+  return models;
+}
+
+std::string table_of_models(const std::vector<DescribedModel>& models, const TextStyle& style) {
+  std::vector<std::vector<Cell>> rows;
+  for (const DescribedModel& model : models) {
+    const std::string what = model.description + (model.parameters_text.empty() ? "" : "; options: " + model.parameters_text);
+    rows.push_back(
+        {model.name, std::to_string(model.layers.size()), format_count(model.parameters), model.input, std::to_string(model.batch), what});
+  }
+  return render_table({{"model"}, {"layers", true}, {"parameters", true}, {"input"}, {"batch", true}, {"what"}}, rows, style);
+}
+
+std::string table_of_layers(const DescribedModel& model, const TextStyle& style) {
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const ProfileLayer& layer = model.layers[i];
+    rows.push_back({std::to_string(i), layer.name, layer.kind, format_count(layer.parameters)});
+  }
+  return render_table({{"layer", true}, {"name"}, {"kind"}, {"parameters", true}}, rows, style);
+}
+
+Json models_json(const std::vector<DescribedModel>& models) {
+  Json json = result_of("models");
+  json["models"] = Json::array();
+  for (const DescribedModel& model : models) {
+    Json layers = Json::array();
+    for (const ProfileLayer& layer : model.layers) {
+      layers.push_back({{"name", layer.name}, {"kind", layer.kind}, {"parameters", layer.parameters}, {"modules", layer.modules}});
+    }
+    json["models"].push_back({{"name", model.name},
+                              {"options", model.parameters_text},
+                              {"description", model.description},
+                              {"parameters", model.parameters},
+                              {"input", model.input},
+                              {"batch", model.batch},
+                              {"layers", layers}});
+  }
+  return json;
+}
+
+int run_models(const ModelsOptions& options, const Session& session) {
+  const std::vector<DescribedModel> models = described(options);
+  std::string text = table_of_models(models, session.style);
+  if (!options.model.empty() && !models.empty()) {
+    text += "\n" + table_of_layers(models.front(), session.style);
+  }
+  session.result(text, models_json(models));
+  return 0;
+}
+
+}  // namespace
+
+void add_models_command(CLI::App& program, CommandBody& chosen) {
+  auto options = std::make_shared<ModelsOptions>();
+  CLI::App* command = program.add_subcommand("models", "Lists the built-in models with layers and parameters");
+  command->add_option("MODEL", options->model, "only this one, with its layers: names and numbers that --cuts takes");
+  command->add_option("--input", options->input, "shape of one sample, such as 3x64x64")->type_name("SHAPE[:DTYPE]");
+  command->footer("Example:\n  mptune models transformer:d=256,layers=8");
+  command->callback([options, &chosen] { chosen = [options](const Session& session) { return run_models(*options, session); }; });
+}
+
+}  // namespace mptune

@@ -1,0 +1,188 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "mptune/planner/search/search.h"
+#include "mptune/profiler/store/store.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/reports/cli/commands.h"
+#include "mptune/reports/cli/options.h"
+#include "mptune/reports/cli/plan_output.h"
+#include "mptune/reports/cli/progress.h"
+#include "mptune/reports/cli/worker_calls.h"
+#include "mptune/reports/render/report_text.h"
+#include "mptune/reports/render/table.h"
+#include "mptune/reports/render/units.h"
+#include "mptune/tuner/live/worker_process.h"
+
+namespace mptune {
+namespace {
+
+constexpr double kMeasureSeconds = 60;
+constexpr int kRecordedSteps = 10;
+
+struct ProfileCommand {
+  ModelOptions model;
+  DeviceOptions devices;
+  PlanChoice choice;
+  StepOptions step;
+  std::string steps;
+  OutputOptions output;
+};
+
+struct Profiled {
+  Plan plan;
+  std::vector<std::vector<std::string>> modules;
+  Recorded recorded;
+  Recording recording;
+};
+
+Plan chosen_plan(const ProfileCommand& command, const Session& session, TrainingSetup& setup, DescribedModel& model) {
+  if (command.choice.plan.empty()) {
+    model = describe_model(setup);
+    return plan_from_options(command.choice, setup.devices, setup.batch > 0 ? setup.batch : model.batch, model.layers);
+  }
+  if (command.choice.any()) {
+    throw Error("a plan file and options of a plan are both given", "--plan", "leave one of them out");
+  }
+  const PlanFile file = load_plan_file(command.choice.plan);
+  setup.devices = file.plan.devices;
+  setup.batch = file.plan.global_batch_size();
+  setup.whole_machine = whole_machine_device(parse_device_names(file.plan.devices));
+  model = describe_model(setup);
+  check_fingerprint(session, file, model, command.choice.plan, command.choice.strict);
+  return file.plan;
+}
+
+Profiled profile_and_record(const ProfileCommand& command, const Session& session) {
+  TrainingSetup setup = make_setup(command.model, command.devices, command.step);
+  const int steps = static_cast<int>(parse_whole(command.steps, "--steps", 1, 10000, kRecordedSteps));
+  DescribedModel model;
+  Profiled profiled;
+  profiled.plan = chosen_plan(command, session, setup, model);
+  setup.batch = profiled.plan.global_batch_size();
+  profiled.modules = stage_modules(profiled.plan, layer_modules(model.layers));
+  const TemporaryFolder folder;
+  ProgressLine progress(session);
+  progress.update("measuring layers and links", 0);
+  measure_profile(setup, folder.file("profile.sqlite"), kMeasureSeconds, progress);
+  progress.update("recording " + describe(profiled.plan), 0);
+  profiled.recorded = record_plan(setup, profiled.plan, steps, folder.file("trace.sqlite"), folder.file("profile.sqlite"), progress);
+  profiled.recording = read_recording(folder.file("trace.sqlite"));
+  if (!profiled.recording.trace || !profiled.recording.profile) {
+    throw Error("mptune-worker recorded nothing", setup.model, "make sure that both programs are of the same build", ExitCode::internal);
+  }
+  profiled.recording.plan_json = plan_to_json(profiled.plan, profiled.modules);
+  return profiled;
+}
+
+double overhead_percent(const Recorded& recorded) {
+  return recorded.step_off_s > 0 ? (recorded.step_on_s / recorded.step_off_s - 1) * 100 : 0;
+}
+
+Json profile_json(const Profiled& profiled, const TraceReport& report, const std::string& path) {
+  Json json = result_of("profile");
+  json["trace"] = path;
+  json["plan"] = to_json_object(profiled.plan, profiled.modules);
+  json["plan_key"] = plan_key(profiled.plan);
+  if (!profiled.recorded.step_s.empty()) {
+    put_step(json, profiled.recorded.step_s);
+  }
+  json["devices"] = devices_json(report);
+  json["steps"] = steps_json(break_down(*profiled.recording.trace));
+  json["bubble"] = report.bubble;
+  json["bubble_theory"] = theoretical_bubble(profiled.plan);
+  json["quality"] = to_json_object(report.quality);
+  json["overhead"] = {{"step_off_s", profiled.recorded.step_off_s},
+                      {"step_on_s", profiled.recorded.step_on_s},
+                      {"percent", overhead_percent(profiled.recorded)}};
+  json["layers"] = layers_json(*profiled.recording.profile);
+  json["links"] = links_json(*profiled.recording.profile);
+  json["co_running_slowdown"] = profiled.recording.profile->co_running_slowdown;
+  json["advice"] = Json::array();
+  return json;
+}
+
+/// Costs of the first device class at the micro-batch size that ran, or the nearest measured one.
+std::string layer_table(const Profiled& profiled, const TextStyle& style) {
+  const Profile& profile = *profiled.recording.profile;
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t i = 0; i < profile.layers.size() && !profile.classes.empty(); ++i) {
+    const auto& costs = profile.classes.front().layers.at(i).by_samples;
+    const LayerCost* nearest = nullptr;
+    for (const LayerCost& cost : costs) {
+      const auto distance = [&](const LayerCost& c) { return std::abs(c.samples - profiled.plan.microbatch_sizes.front()); };
+      nearest = nearest == nullptr || distance(cost) < distance(*nearest) ? &cost : nearest;
+    }
+    if (nearest != nullptr) {
+      rows.push_back({std::to_string(i), profile.layers[i].name, std::to_string(nearest->samples), format_seconds(median(nearest->forward)),
+                      format_seconds(median(nearest->backward)), format_bytes(nearest->output_bytes), format_bytes(nearest->kept_bytes),
+                      format_bytes(profile.layers[i].parameters_bytes)});
+    }
+  }
+  return render_table({{"layer", true},
+                       {"name"},
+                       {"samples", true},
+                       {"forward", true},
+                       {"backward", true},
+                       {"output", true},
+                       {"kept", true},
+                       {"parameters", true}},
+                      rows, style);
+}
+
+std::string profile_text(const Profiled& profiled, const TraceReport& report, const std::string& path, const std::string& model,
+                         const Session& session) {
+  const TextStyle& style = session.style;
+  std::string text = heading(style, "Layers on " + profiled.recording.profile->classes.front().name) + layer_table(profiled, style);
+  for (const LinkCost& link : profiled.recording.profile->links) {
+    const auto& devices = profiled.recording.profile->devices;
+    text += fmt::format("link {} to {}: {}, latency {}\n", devices.at(static_cast<std::size_t>(link.source)).name,
+                        devices.at(static_cast<std::size_t>(link.destination)).name, format_bandwidth(link.bytes_per_second),
+                        format_seconds(link.latency_s));
+  }
+  text += "\n" + heading(style, "Plan") + render_stages(profiled.plan, profiled.modules, style) + "\n";
+  text += render_trace_report(report, style);
+  if (!profiled.recorded.step_s.empty()) {
+    text += fmt::format("\nunrecorded step {}, 95 % {}, {} samples; recording costs {:.1f} %\n",
+                        format_seconds(median(profiled.recorded.step_s)), format_interval_seconds(interval95(profiled.recorded.step_s)),
+                        profiled.recorded.step_s.size(), overhead_percent(profiled.recorded));
+  }
+  text += fmt::format("idle share of this schedule on paper (equal stages, free copies): {}\n",
+                      format_percent(theoretical_bubble(profiled.plan)));
+  return text + "trace   " + path + "\nmptune plan " + shell_word(path) + " -o " + shell_word(model_stem(model) + ".plan.json") + "\n";
+}
+
+int run_profile(const ProfileCommand& command, const Session& session) {
+  const std::string path = command.output.path.empty() ? model_stem(command.model.model) + ".sqlite" : command.output.path;
+  session.say("profiling " + command.model.model);
+  check_output(path, kSqliteMagic, command.output.force);
+  const Profiled profiled = profile_and_record(command, session);
+  write_recording(profiled.recording, path, command.output.force);
+  const TraceReport report = build_trace_report(*profiled.recording.trace, profiled.recorded.peak_bytes, describe(profiled.plan));
+  session.result(profile_text(profiled, report, path, command.model.model, session), profile_json(profiled, report, path));
+  if (report.quality.dropped > 0) {
+    session.warn("events were dropped: no verdict rests on this trace; record fewer steps with --steps");
+    return static_cast<int>(ExitCode::inconclusive);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_profile_command(CLI::App& program, CommandBody& chosen) {
+  auto command = std::make_shared<ProfileCommand>();
+  CLI::App* app = program.add_subcommand("profile", "Measures every layer and link, then records pipelined training steps of one plan");
+  add_model_options(*app, command->model);
+  add_device_options(*app, command->devices);
+  add_plan_options(*app, command->choice, true);
+  add_plan_file_options(*app, command->choice, "record this plan instead of one from options");
+  add_step_options(*app, command->step);
+  app->add_option("--steps", command->steps, "recorded steps")->type_name("N");
+  add_output_options(*app, command->output, "trace file; default: MODEL.sqlite in the current folder");
+  app->footer("Example:\n  mptune profile resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1");
+  app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_profile(*command, session); }; });
+}
+
+}  // namespace mptune

@@ -1,0 +1,77 @@
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+
+#include "mptune/planner/search/search.h"
+#include "mptune/profiler/store/store.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/reports/cli/commands.h"
+#include "mptune/reports/cli/options.h"
+#include "mptune/reports/cli/study_report.h"
+#include "mptune/reports/render/report_text.h"
+
+namespace mptune {
+namespace {
+
+struct ReportCommand {
+  std::string source;
+  bool text = false;
+  OutputOptions output;
+};
+
+std::string text_of_study(const std::string& folder, const TextStyle& style) {
+  const Study study(folder, Study::Open::read);
+  const StudySummary summary = load_summary(study);
+  const auto profile = read_recording(study.profile_path()).profile;
+  if (!profile) {
+    throw Error("the study has no profile", study.profile_path(), "go on with mptune tune --resume");
+  }
+  const Recommendation recommendation = recommendation_of(study, summary, *profile);
+  return render_study_report(report_of_study(study, summary, recommendation, *profile), style);
+}
+
+std::string text_of_trace(const std::string& path, const TextStyle& style) {
+  const Recording recording = read_recording(path);
+  if (!recording.trace) {
+    throw Error("the file holds no trace", path, "give a file that mptune profile wrote, or a study folder");
+  }
+  std::string title = std::filesystem::path(path).filename().string();
+  if (!recording.plan_json.empty()) {
+    title += ", " + describe(plan_from_json(recording.plan_json, path));
+  }
+  return render_trace_report(build_trace_report(*recording.trace, {}, title), style);
+}
+
+int run_report(const ReportCommand& command, const Session& session) {
+  // A file has no width and no colours of its own.
+  const TextStyle style =
+      command.output.path.empty() ? session.style : TextStyle{.width = 120, .unicode = session.style.unicode, .color = false};
+  const bool study = std::filesystem::is_directory(command.source);
+  std::string text = study ? text_of_study(command.source, style) : text_of_trace(command.source, style);
+  Json json = result_of("report");
+  json["files"] = Json::array();
+  json["lossy"] = Json::array();
+  if (command.output.path.empty()) {
+    json["text"] = text;
+  } else {
+    write_text_file(command.output.path, text, command.output.force);
+    json["files"].push_back(command.output.path);
+    text = command.output.path + "\n";
+  }
+  session.result(text, json);
+  return 0;
+}
+
+}  // namespace
+
+void add_report_command(CLI::App& program, CommandBody& chosen) {
+  auto command = std::make_shared<ReportCommand>();
+  CLI::App* app = program.add_subcommand("report", "Shows a study or a trace again");
+  app->add_option("STUDY_OR_TRACE", command->source, "folder made by tune, or trace file")->required();
+  app->add_flag("--text", command->text, "as text")->required();
+  add_output_options(*app, command->output, "write the report to this file instead of the terminal");
+  app->footer("Example:\n  mptune report resnet50.study --text");
+  app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_report(*command, session); }; });
+}
+
+}  // namespace mptune

@@ -1,0 +1,153 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "mptune/planner/search/search.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/reports/cli/commands.h"
+#include "mptune/reports/cli/options.h"
+#include "mptune/reports/cli/progress.h"
+#include "mptune/reports/cli/worker_calls.h"
+#include "mptune/reports/render/table.h"
+#include "mptune/reports/render/units.h"
+#include "mptune/tuner/live/worker_process.h"
+
+namespace mptune {
+namespace {
+
+constexpr double kSilence = 600;
+constexpr int kMostSteps = 50;
+
+struct RunCommand {
+  ModelOptions model;
+  DeviceOptions devices;
+  PlanChoice choice;
+  StepOptions step;
+  std::string steps, load, save;
+};
+
+/// `MPTUNE_PLAN` replaces the plan of the command line without an edit.
+std::string plan_path(const RunCommand& command) {
+  const char* path = std::getenv("MPTUNE_PLAN");
+  if (path != nullptr && *path != 0) {
+    return path;
+  }
+  if (command.choice.plan.empty()) {
+    throw Error("no plan is given", "--plan", "give a plan file: mptune tune makes one");
+  }
+  return command.choice.plan;
+}
+
+TrainingSetup setup_for(const RunCommand& command, const PlanFile& file, const std::string& path) {
+  const std::vector<DeviceSpec> devices = parse_device_names(file.plan.devices);
+  DeviceOptions without = command.devices;
+  without.devices = "auto";
+  without.memory = "";
+  TrainingSetup setup = make_setup(command.model, without, command.step);
+  const std::vector<std::int64_t> caps = parse_memory(command.devices.memory, devices);
+  setup.memory_bytes.clear();
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (caps[i] > 0) {
+      setup.memory_bytes[devices[i].name] = caps[i];
+    }
+  }
+  setup.devices = file.plan.devices;
+  setup.whole_machine = "";
+  const int batch = file.plan.global_batch_size();
+  if (setup.batch > 0 && setup.batch != batch) {
+    throw Error(fmt::format("the plan is for a batch of {}, not {}", batch, setup.batch), path,
+                "leave --batch out, or tune for this batch");
+  }
+  setup.batch = batch;
+  return setup;
+}
+
+TrainingFinished train(const TrainRequest& request, const Session& session) {
+  TrainingFinished finished;
+  ProgressLine progress(session);
+  progress.update("starting", 0);
+  const int most = request.steps > 0 ? request.steps : kMostSteps;
+  call_worker(request, kSilence, [&](const Reply& reply) {
+    if (const auto* step = std::get_if<Trained>(&reply)) {
+      progress.note(fmt::format("loss {:.4g}, step {}", step->loss, format_seconds(step->step_s)));
+      progress.update(fmt::format("training, step {}", step->step + 1), static_cast<double>(step->step + 1) / most);
+    } else if (const auto* done = std::get_if<TrainingFinished>(&reply)) {
+      finished = *done;
+    }
+  });
+  return finished;
+}
+
+void check_result(const TrainingFinished& finished, const std::string& model) {
+  if (finished.step_s.empty()) {
+    throw Error("mptune-worker reported no step", model, "make sure that both programs are of the same build", ExitCode::internal);
+  }
+  for (std::size_t i = 0; i < finished.loss.size(); ++i) {
+    if (!std::isfinite(finished.loss[i])) {
+      throw Error(fmt::format("the loss of step {} is not finite", i), model, "lower --lr, or look at the data", ExitCode::infeasible);
+    }
+  }
+}
+
+int run_run(const RunCommand& command, const Session& session) {
+  const std::string path = plan_path(command);
+  session.say("training " + command.model.model + " with " + path);
+  const PlanFile file = load_plan_file(path);
+  const int steps = static_cast<int>(parse_whole(command.steps, "--steps", 1, 100000000, 0));
+  const TrainingSetup setup = setup_for(command, file, path);
+  std::error_code ignored;
+  if (!command.load.empty() && !std::filesystem::is_regular_file(command.load, ignored)) {
+    throw Error("the file does not exist", command.load, "give --load a state dict saved by torch.save or --save");
+  }
+  if (!command.save.empty()) {
+    // A state dict is a zip archive; training on from it and saving over it is usual.
+    check_output(command.save, "PK", false);
+  }
+  const DescribedModel model = describe_model(setup);
+  check_fingerprint(session, file, model, path, command.choice.strict);
+  const TrainingFinished finished = train({setup, file.plan, steps, command.load, command.save}, session);
+  check_result(finished, command.model.model);
+
+  const double step_s = median(finished.step_s);
+  const double rate = file.plan.global_batch_size() / step_s;
+  Json json = result_of("run");
+  json["plan"] = to_json_object(file.plan, file.modules);
+  json["plan_key"] = plan_key(file.plan);
+  put_step(json, finished.step_s);
+  json["samples_per_second"] = rate;
+  json["loss"] = finished.loss;
+  json["peak_bytes"] = finished.peak_bytes;
+  std::string text = fmt::format("{}\nstep {}, 95 % {}, {} steps; {:.1f} samples/s\n", describe(file.plan), format_seconds(step_s),
+                                 format_interval_seconds(interval95(finished.step_s)), finished.step_s.size(), rate);
+  if (!finished.loss.empty()) {
+    text += fmt::format("loss {:.6g} to {:.6g}\n", finished.loss.front(), finished.loss.back());
+  }
+  for (std::size_t i = 0; i < std::min(finished.peak_bytes.size(), file.plan.devices.size()); ++i) {
+    text += fmt::format("peak memory {} {}\n", file.plan.devices[i], format_bytes(finished.peak_bytes[i]));
+  }
+  session.result(text + (command.save.empty() ? "" : "saved   " + command.save + "\n"), json);
+  return 0;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& program, CommandBody& chosen) {
+  auto command = std::make_shared<RunCommand>();
+  CLI::App* app = program.add_subcommand("run", "Trains with a plan; MPTUNE_PLAN in the environment takes the place of --plan");
+  add_model_options(*app, command->model);
+  add_plan_file_options(*app, command->choice, "plan file");
+  app->add_option("--link", command->devices.link, "throttle copies between CPU devices: 12GB/s,10us")->type_name("BW[,LATENCY]");
+  app->add_option("--memory", command->devices.memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB")->type_name("SIZE");
+  add_step_options(*app, command->step);
+  app->add_option("--steps", command->steps, "steps; default: until the interval is tight, at most 50")->type_name("N");
+  app->add_option("--load", command->load, "state dict to begin with, as saved by torch.save")->type_name("FILE");
+  app->add_option("--save", command->save, "state dict to write, as torch.load reads it")->type_name("FILE");
+  app->footer("Example:\n  mptune run resnet50 --input 3x64x64 --plan resnet50.plan.json --steps 100");
+  app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_run(*command, session); }; });
+}
+
+}  // namespace mptune

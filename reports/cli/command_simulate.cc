@@ -1,0 +1,74 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "mptune/planner/search/search.h"
+#include "mptune/profiler/store/store.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/reports/cli/commands.h"
+#include "mptune/reports/cli/options.h"
+#include "mptune/reports/render/report_text.h"
+#include "mptune/reports/render/units.h"
+
+namespace mptune {
+namespace {
+
+struct SimulateCommand {
+  std::string plan;
+  std::string profile;
+  OutputOptions output;
+};
+
+int run_simulate(const SimulateCommand& command, const Session& session) {
+  session.say("simulating " + command.plan);
+  const PlanFile file = load_plan_file(command.plan);
+  const auto profile = read_recording(command.profile).profile;
+  if (!profile) {
+    throw Error("the file holds no profile", command.profile, "give a file that mptune profile wrote");
+  }
+  validate(file.plan, static_cast<int>(profile->layers.size()), command.plan);
+  if (!command.output.path.empty()) {
+    check_output(command.output.path, kSqliteMagic, command.output.force);
+  }
+  const Simulation simulation = simulate(file.plan, CostModel(*profile));
+  const TraceReport report = build_trace_report(simulation.trace, simulation.prediction.peak_bytes, "Predicted: " + describe(file.plan));
+  if (!command.output.path.empty()) {
+    Recording recording;
+    recording.trace = simulation.trace;
+    recording.profile = profile;
+    recording.plan_json = plan_to_json(file.plan, file.modules);
+    write_recording(recording, command.output.path, command.output.force);
+  }
+  Json json = result_of("simulate");
+  json["plan"] = to_json_object(file.plan, file.modules);
+  json["predicted"] = to_json_object(simulation.prediction);
+  json["devices"] = devices_json(report);
+  json["bubble"] = report.bubble;
+  json["bubble_theory"] = theoretical_bubble(file.plan);
+  json["lower_bound_s"] = simulation.prediction.lower_bound_s;
+  json["trace"] = command.output.path.empty() ? Json(nullptr) : Json(command.output.path);
+  json["advice"] = Json::array();
+  std::string text = render_trace_report(report, session.style);
+  text += fmt::format("predicted step {}, lower bound of these stages {}\n", format_seconds(simulation.prediction.step_s),
+                      format_seconds(simulation.prediction.lower_bound_s));
+  if (simulation.prediction.extrapolated) {
+    text += "some micro-batch sizes lie outside the profiled ones: profile again for a better prediction\n";
+  }
+  session.result(text + (command.output.path.empty() ? "" : "trace   " + command.output.path + "\n"), json);
+  return 0;
+}
+
+}  // namespace
+
+void add_simulate_command(CLI::App& program, CommandBody& chosen) {
+  auto command = std::make_shared<SimulateCommand>();
+  CLI::App* app = program.add_subcommand("simulate", "Predicts one plan on paper");
+  app->add_option("--plan", command->plan, "plan file")->type_name("FILE")->required();
+  app->add_option("--profile", command->profile, "trace file made by mptune profile")->type_name("FILE")->required();
+  add_output_options(*app, command->output, "also write the predicted trace");
+  app->footer("Example:\n  mptune simulate --plan resnet50.plan.json --profile resnet50.sqlite");
+  app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_simulate(*command, session); }; });
+}
+
+}  // namespace mptune

@@ -1,0 +1,234 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+
+#include "mptune/profiler/store/store.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/reports/cli/commands.h"
+#include "mptune/reports/cli/options.h"
+#include "mptune/reports/cli/plan_output.h"
+#include "mptune/reports/cli/progress.h"
+#include "mptune/reports/cli/study_report.h"
+#include "mptune/reports/cli/worker_calls.h"
+#include "mptune/reports/render/report_text.h"
+#include "mptune/reports/render/units.h"
+#include "mptune/tuner/live/live_runner.h"
+#include "mptune/tuner/tune.h"
+
+namespace mptune {
+namespace {
+
+constexpr int kRecordedSteps = 5;
+
+struct TuneCommand {
+  ModelOptions model;
+  DeviceOptions devices;
+  PlanChoice choice;
+  StepOptions step;
+  std::string budget = "5min";
+  std::string trials, target;
+  bool resume = false;
+  OutputOptions output;
+};
+
+/// What must be the same for trials to be comparable; a resumed study is held to it.
+std::string identity_of(const TrainingSetup& setup, const DescribedModel& model) {
+  const Json memory(setup.memory_bytes);
+  const Json json = {{"model", setup.model},
+                     {"input", model.fingerprint.input},
+                     {"batch", setup.batch},
+                     {"devices", setup.devices},
+                     {"link", setup.link},
+                     {"memory", memory},
+                     {"optimizer", setup.optimizer},
+                     {"lr", setup.learning_rate},
+                     {"loss", setup.loss},
+                     {"seed", setup.seed},
+                     {"data", setup.data},
+                     {"fingerprint", model.fingerprint.model},
+                     {"libtorch", model.fingerprint.libtorch}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+TuneOptions tune_options(const TuneCommand& command, const Session& session, const TrainingSetup& setup, const DescribedModel& model) {
+  TuneOptions options;
+  options.budget_s = parse_seconds(command.budget, "--budget");
+  if (options.budget_s <= 0) {
+    throw Error("the budget is no time at all", "--budget", "give a time such as 150s");
+  }
+  options.most_trials = static_cast<int>(parse_whole(command.trials, "--trials", 1, 1000000, options.most_trials));
+  options.target_percent = parse_number(command.target, "--target", 0, 100, options.target_percent);
+  const std::vector<DeviceSpec> devices = parse_device_names(setup.devices);
+  options.space = search_space(command.choice, devices, parse_memory(command.devices.memory, devices), setup.batch, model.layers);
+  if (!command.choice.plan.empty()) {
+    const PlanFile file = load_plan_file(command.choice.plan);
+    check_fingerprint(session, file, model, command.choice.plan, command.choice.strict);
+    if (file.plan.global_batch_size() != setup.batch) {
+      throw Error(fmt::format("the plan is for a batch of {}, not {}", file.plan.global_batch_size(), setup.batch), command.choice.plan,
+                  "give the same --batch, or leave --plan out");
+    }
+    options.current = file.plan;
+  }
+  return options;
+}
+
+Study open_study(const TuneCommand& command, const std::string& folder) {
+  if (command.resume) {
+    if (command.output.force) {
+      throw Error("a study can't be both resumed and replaced", "--force", "leave --resume or --force out");
+    }
+    return {folder, Study::Open::resume};
+  }
+  return {folder, Study::Open::create, command.output.force};
+}
+
+/// The command that trains with the plan found here, with all that the plan does not carry.
+std::string run_command_of(const TuneCommand& command, const std::string& plan_file) {
+  std::string text = "mptune run " + shell_word(command.model.model);
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) {
+      text += std::string(" ") + option + " " + shell_word(value);
+    }
+  };
+  add("--input", command.model.input);
+  add("--link", command.devices.link);
+  add("--optimizer", command.step.optimizer == "sgd" ? "" : command.step.optimizer);
+  add("--lr", command.step.learning_rate);
+  add("--loss", command.step.loss);
+  add("--seed", command.step.seed);
+  add("--data", command.step.data);
+  add("--plan", plan_file);
+  return text;
+}
+
+void add_alternative(PlanFile& file, const RecommendedPlan& best, const std::optional<RecommendedPlan>& other) {
+  if (!other || other->trial.plan_key == best.trial.plan_key) {
+    return;
+  }
+  const auto peak = [](const RecommendedPlan& plan) { return plan.peak_bytes.empty() ? 0 : std::ranges::max(plan.peak_bytes); };
+  const std::int64_t saved = peak(best) - peak(*other);
+  std::string reason = saved > 0 ? format_bytes(saved) + " less memory per device, " : "";
+  reason += fmt::format("{:.1f} % slower: {}", (other->step_s / best.step_s - 1) * 100, other->description);
+  const bool known = std::ranges::any_of(file.alternatives, [&](const AlternativePlan& plan) { return plan.plan == other->trial.plan; });
+  if (!known) {
+    file.alternatives.push_back({reason, other->trial.plan});
+  }
+}
+
+PlanFile plan_file_of(const Recommendation& recommendation, const DescribedModel& model, const Fingerprint& fingerprint,
+                      const std::string& identity) {
+  const RecommendedPlan& best = recommendation.recommended;
+  PlanFile file = new_plan_file(best.trial.plan, model.layers, fingerprint);
+  file.study = sha256(identity);
+  file.trial = best.trial.id;
+  if (best.trial.prediction) {
+    file.predicted = predicted_step(*best.trial.prediction);
+  }
+  MeasuredStep measured{.step_s = best.step_s,
+                        .step_ci95_s = best.step_ci95_s,
+                        .step_samples = 0,
+                        .peak_bytes = best.peak_bytes,
+                        .verdict = best.verdict,
+                        .speedup_over = "",
+                        .speedup = {}};
+  if (const auto* outcome = std::get_if<Measured>(&best.trial.outcome)) {
+    measured.step_samples = static_cast<int>(outcome->step_s.size());
+  }
+  for (const BaselineResult& baseline : recommendation.baselines) {
+    if (baseline.name == "naive_model_parallel" && baseline.speedup.pairs > 0) {
+      measured.speedup_over = baseline.name;
+      measured.speedup = baseline.speedup;
+    }
+  }
+  file.measured = measured;
+  add_alternative(file, best, recommendation.best_pipeline);
+  add_alternative(file, best, recommendation.best_half_memory);
+  return file;
+}
+
+TuneResult run_trials(const TuneOptions& options, const TrainingSetup& setup, Study& study, const Session& session) {
+  ProgressLine progress(session);
+  progress.update("opening " + study.folder(), 0);
+  double best_s = 0;
+  LiveRunner runner(setup, [&](const Series&, const StepTimed& step) {
+    if (best_s == 0 || step.step_s < best_s) {
+      best_s = step.step_s;
+      progress.note("best step " + format_seconds(best_s));
+    }
+  });
+  TuneServices services;
+  services.measure = [&](double budget_s) {
+    measure_profile(setup, study.profile_path(), budget_s, progress);
+    auto profile = read_recording(study.profile_path()).profile;
+    if (!profile) {
+      throw Error("mptune-worker measured nothing", study.profile_path(), "make sure that both programs are of the same build",
+                  ExitCode::internal);
+    }
+    return std::move(*profile);
+  };
+  services.record = [&](const Plan& plan, const std::string& name) {
+    (void)record_plan(setup, plan, kRecordedSteps, study.trace_path(name), study.profile_path(), progress);
+  };
+  services.runner = &runner;
+  services.clock = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
+  services.progress = [&](const std::string& what, double fraction) { progress.update(what, fraction); };
+  return tune(options, study, services);
+}
+
+int run_tune(const TuneCommand& command, const Session& session) {
+  session.say("tuning " + command.model.model + " for " + command.budget);
+  const std::string folder = command.output.path.empty() ? model_stem(command.model.model) + ".study" : command.output.path;
+  TrainingSetup setup = make_setup(command.model, command.devices, command.step);
+  const DescribedModel model = describe_model(setup);
+  setup.batch = setup.batch > 0 ? setup.batch : model.batch;
+  const TuneOptions options = tune_options(command, session, setup, model);
+  const std::string identity = identity_of(setup, model);
+  Study study = open_study(command, folder);
+  study.set_identity(identity);
+
+  TuneResult result = run_trials(options, setup, study, session);
+  const auto profile = read_recording(study.profile_path()).profile;
+  if (!profile) {
+    throw Error("the study lost its profile", study.profile_path(), "start a new study", ExitCode::internal);
+  }
+  save_plan_file(plan_file_of(result.recommendation, model, profile->fingerprint, identity), study.plan_path(), true);
+  const StudySummary summary{.devices = options.space.devices,
+                             .whole_machine = options.space.whole_machine,
+                             .batch = setup.batch,
+                             .lower_bound_s = result.lower_bound_s,
+                             .gap = result.gap,
+                             .elapsed_s = result.elapsed_s,
+                             .stop_reason = result.stop_reason,
+                             .run_command = run_command_of(command, study.plan_path())};
+  save_summary(study, summary);
+  const StudyReport report = report_of_study(study, summary, result.recommendation, *profile);
+  Json json = result_of("tune");
+  json.update(study_json(report, layer_modules(model.layers)));
+  session.result(render_study_report(report, session.style), json);
+  return static_cast<int>(result.recommendation.decided ? ExitCode::done : ExitCode::inconclusive);
+}
+
+}  // namespace
+
+void add_tune_command(CLI::App& program, CommandBody& chosen) {
+  auto command = std::make_shared<TuneCommand>();
+  CLI::App* app = program.add_subcommand("tune", "Finds the fastest plan by profile, search and measured trials; resumable");
+  add_model_options(*app, command->model);
+  add_device_options(*app, command->devices);
+  add_plan_options(*app, command->choice, false);
+  add_plan_file_options(*app, command->choice, "your present plan: measured as the baseline 'current'");
+  add_step_options(*app, command->step);
+  app->add_option("--budget", command->budget, "time for everything: 150s, 5min, 1h")->type_name("TIME");
+  app->add_option("--trials", command->trials, "at most so many trials")->type_name("N");
+  app->add_option("--target", command->target, "stop when nothing left can win by more than this")->type_name("PCT");
+  app->add_flag("--resume", command->resume, "go on with the study in the folder");
+  add_output_options(*app, command->output, "study folder; default: MODEL.study in the current folder");
+  app->footer("Example:\n  mptune tune resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1 --budget 150s");
+  app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_tune(*command, session); }; });
+}
+
+}  // namespace mptune

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <functional>
+
+#include "mptune/reports/cli/session.h"
+
+namespace CLI {
+class App;
+}
+
+namespace mptune {
+
+/// What the chosen command does; returns the exit code.
+using CommandBody = std::function<int(const Session&)>;
+
+/// Each adds its subcommand to the program; parsing it sets `chosen`.
+void add_profile_command(CLI::App& program, CommandBody& chosen);
+void add_plan_command(CLI::App& program, CommandBody& chosen);
+void add_tune_command(CLI::App& program, CommandBody& chosen);
+void add_run_command(CLI::App& program, CommandBody& chosen);
+void add_simulate_command(CLI::App& program, CommandBody& chosen);
+void add_report_command(CLI::App& program, CommandBody& chosen);
+void add_models_command(CLI::App& program, CommandBody& chosen);
+void add_doctor_command(CLI::App& program, CommandBody& chosen);
+
+}  // namespace mptune

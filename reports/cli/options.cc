@@ -1,0 +1,337 @@
+#include "mptune/reports/cli/options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "mptune/planner/schedule/schedule.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/reports/render/style.h"
+
+namespace mptune {
+namespace {
+
+constexpr std::int64_t kMostBatch = 1 << 20;
+constexpr std::int64_t kMostStages = 4096;
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> parts;
+  std::stringstream stream(text);
+  for (std::string part; std::getline(stream, part, ',');) {
+    parts.push_back(part);
+  }
+  if (text.empty() || text.back() == ',') {
+    parts.emplace_back();
+  }
+  return parts;
+}
+
+std::string range_text(double least, double most) {
+  std::ostringstream text;
+  text << "use " << least << " to " << most;
+  return text.str();
+}
+
+int int_option(const std::string& text, const std::string& option, std::int64_t most) {
+  return static_cast<int>(parse_whole(text, option, 1, most, 0));
+}
+
+bool is_schedule_name(const std::string& name) {
+  return std::ranges::find(schedule_names(), name) != schedule_names().end();
+}
+
+std::string read_small_file(const std::string& path, const std::string& remedy) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file || std::filesystem::is_directory(path)) {
+    throw Error("the file can't be read", path, remedy);
+  }
+  return text.str();
+}
+
+std::vector<int> parse_replicas(const std::string& text) {
+  std::vector<int> replicas;
+  for (const std::string& part : text.empty() ? std::vector<std::string>{} : split_list(text)) {
+    replicas.push_back(static_cast<int>(parse_whole(part.empty() ? "''" : part, "--replicas", 1, kMostStages, 0)));
+  }
+  return replicas;
+}
+
+void choose_schedule(PlanOptions& options, const std::string& schedule) {
+  if (schedule.empty() || is_schedule_name(schedule)) {
+    options.schedule = schedule.empty() ? "1f1b" : schedule;
+    return;
+  }
+  const std::string remedy = "use " + join(schedule_names(), ", ") + " or a CSV file of actions";
+  std::error_code ignored;
+  if (!std::filesystem::exists(schedule, ignored)) {
+    throw Error("'" + schedule + "' is no schedule and no file", "--schedule", remedy);
+  }
+  options.schedule.clear();
+  options.actions = schedule_from_csv(read_small_file(schedule, remedy), schedule);
+}
+
+/// Micro-batches that `--microbatches` or `--split-size` ask for, 0: neither given.
+int asked_microbatches(const PlanChoice& choice, int batch) {
+  const int count = int_option(choice.microbatches, "--microbatches", kMostBatch);
+  const int size = int_option(choice.split_size, "--split-size", kMostBatch);
+  if (count > 0 && size > 0) {
+    throw Error("the number and the size of micro-batches are both given", "--split-size", "leave one of them out");
+  }
+  if (count > batch || size > batch) {
+    throw Error("a batch of " + std::to_string(batch) + " samples can't be split like this", count > 0 ? "--microbatches" : "--split-size",
+                "use 1 to " + std::to_string(batch));
+  }
+  return size > 0 ? (batch + size - 1) / size : count;
+}
+
+void restrict_recomputation(SearchSpace& space, const std::string& recompute) {
+  if (recompute == "none") {
+    space.allow_recompute = false;
+  } else if (!recompute.empty()) {
+    throw Error("a search chooses by itself what to recompute", "--recompute", "use none to forbid it, or measure one plan with profile");
+  }
+}
+
+void restrict_stages(SearchSpace& space, const PlanChoice& choice, int layers) {
+  const int stages = int_option(choice.stages, "--stages", kMostStages);
+  const int most = std::min(static_cast<int>(space.devices.size()), layers);
+  if (stages > layers) {
+    throw Error(std::to_string(stages) + " stages, but the model has " + std::to_string(layers) + " layers", "--stages",
+                "use at most " + std::to_string(most));
+  }
+  if (stages > most) {
+    throw Error(std::to_string(stages) + " stages for " + std::to_string(most) + " devices", "--stages",
+                "use at most " + std::to_string(most) + ", or name more devices");
+  }
+  if (stages > 0) {
+    space.stage_counts = {stages};
+  }
+  if (choice.replicas.empty()) {
+    return;
+  }
+  const std::vector<int> replicas = parse_replicas(choice.replicas);
+  if (std::ranges::any_of(replicas, [](int count) { return count != 1; })) {
+    throw Error("a search chooses by itself what to replicate", "--replicas", "use 1 for every stage, or measure one plan with profile");
+  }
+  space.allow_replicas = false;
+  space.stage_counts = {static_cast<int>(replicas.size())};
+}
+
+}  // namespace
+
+bool PlanChoice::any() const {
+  for (const std::string* text : {&stages, &virtual_stages, &cuts, &microbatches, &split_size, &schedule, &recompute, &replicas}) {
+    if (!text->empty()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void add_device_options(CLI::App& command, DeviceOptions& options) {
+  command.add_option("--devices", options.devices, "cpu:0, cpu:0-3, sleep:4; a comma-separated list, or auto")->type_name("LIST");
+  command.add_option("--link", options.link, "throttle copies between CPU devices: 12GB/s,10us")->type_name("BW[,LATENCY]");
+  command.add_option("--memory", options.memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB")->type_name("SIZE");
+}
+
+void add_model_options(CLI::App& command, ModelOptions& options) {
+  command.add_option("MODEL", options.model, "a built-in model, such as resnet50 or transformer:d=256,layers=8")->required();
+  command.add_option("--batch", options.batch, "samples per step (global batch)")->type_name("N");
+  command.add_option("--input", options.input, "shape of one sample, such as 3x64x64")->type_name("SHAPE[:DTYPE]");
+}
+
+void add_plan_options(CLI::App& command, PlanChoice& options, bool with_virtual) {
+  command.add_option("--stages", options.stages, "number of stages")->type_name("K");
+  if (with_virtual) {
+    command.add_option("--virtual", options.virtual_stages, "stages per device")->type_name("V");
+  }
+  command.add_option("--cuts", options.cuts, "first layer of each later stage, by number or name: 4,9")->type_name("LIST");
+  command.add_option("--microbatches", options.microbatches, "micro-batches of the whole batch")->type_name("M");
+  command.add_option("--split-size", options.split_size, "samples in each micro-batch")->type_name("S");
+  command.add_option("--schedule", options.schedule, "naive, gpipe, 1f1b or a CSV file of actions")->type_name("NAME|FILE");
+  command.add_option("--recompute", options.recompute, "recompute activations in backward: none, all or stages 0,2")->type_name("WHAT");
+  command.add_option("--replicas", options.replicas, "devices per stage, taken in order")->type_name("LIST");
+}
+
+void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::string& help) {
+  command.add_option("--plan", options.plan, help)->type_name("FILE");
+  command.add_flag("--strict", options.strict, "refuse a plan made for another model or machine");
+}
+
+void add_step_options(CLI::App& command, StepOptions& options) {
+  command.add_option("--optimizer", options.optimizer, "sgd, adam or adamw")->type_name("NAME");
+  command.add_option("--lr", options.learning_rate, "learning rate")->type_name("X");
+  command.add_option("--loss", options.loss, "cross_entropy, mse, mean_square or model")->type_name("NAME");
+  command.add_option("--seed", options.seed, "fixes weights and data")->type_name("N");
+  command.add_option("--data", options.data, "a batch saved by torch.save: a dict with input and target")->type_name("FILE");
+}
+
+void add_output_options(CLI::App& command, OutputOptions& options, const std::string& help) {
+  command.add_option("-o,--output", options.path, help)->type_name("PATH");
+  command.add_flag("--force", options.force, "replace a file that mptune did not write");
+}
+
+std::int64_t parse_whole(const std::string& text, const std::string& option, std::int64_t least, std::int64_t most, std::int64_t absent) {
+  if (text.empty()) {
+    return absent;
+  }
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most) {
+    throw Error("'" + text + "' is no whole number in range", option, "use " + std::to_string(least) + " to " + std::to_string(most));
+  }
+  return value;
+}
+
+double parse_number(const std::string& text, const std::string& option, double least, double most, double absent) {
+  if (text.empty()) {
+    return absent;
+  }
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value) || value < least || value > most) {
+    throw Error("'" + text + "' is no number in range", option, range_text(least, most));
+  }
+  return value;
+}
+
+TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& devices, const StepOptions& step) {
+  const std::vector<DeviceSpec> specs = parse_devices(devices.devices);
+  const std::vector<std::int64_t> caps = parse_memory(devices.memory, specs);
+  (void)parse_link(devices.link);
+  TrainingSetup setup;
+  setup.model = model.model;
+  setup.input = model.input;
+  setup.batch = int_option(model.batch, "--batch", kMostBatch);
+  setup.link = devices.link;
+  setup.whole_machine = whole_machine_device(specs);
+  std::int64_t sum = 0;
+  bool all_capped = true;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    setup.devices.push_back(specs[i].name);
+    if (caps[i] > 0) {
+      setup.memory_bytes[specs[i].name] = caps[i];
+    }
+    sum += caps[i];
+    all_capped = all_capped && caps[i] > 0;
+  }
+  if (!setup.whole_machine.empty() && all_capped) {
+    setup.memory_bytes[setup.whole_machine] = sum;
+  }
+  if (step.optimizer != "sgd" && step.optimizer != "adam" && step.optimizer != "adamw") {
+    throw Error("'" + step.optimizer + "' is no optimizer", "--optimizer", "use sgd, adam or adamw");
+  }
+  static const std::vector<std::string> kLosses = {"", "model", "cross_entropy", "mse", "mean_square"};
+  if (std::ranges::find(kLosses, step.loss) == kLosses.end()) {
+    throw Error("'" + step.loss + "' is no loss", "--loss", "use cross_entropy, mse, mean_square or model");
+  }
+  setup.optimizer = step.optimizer;
+  setup.loss = step.loss == "model" ? "" : step.loss;
+  setup.learning_rate = parse_number(step.learning_rate, "--lr", 1e-12, 1e6, 0);
+  setup.seed = static_cast<std::uint64_t>(parse_whole(step.seed, "--seed", 0, std::numeric_limits<std::int64_t>::max(), 0));
+  setup.data = step.data;
+  std::error_code ignored;
+  if (!step.data.empty() && !std::filesystem::is_regular_file(step.data, ignored)) {
+    throw Error("the file does not exist", step.data, "give --data a file saved by torch.save");
+  }
+  return setup;
+}
+
+std::vector<int> parse_cuts(const std::string& text, const std::vector<ProfileLayer>& layers) {
+  std::vector<int> cuts;
+  if (text.empty()) {
+    return cuts;
+  }
+  const int last = static_cast<int>(layers.size()) - 1;
+  for (const std::string& part : split_list(text)) {
+    const auto named = std::ranges::find(layers, part, &ProfileLayer::name);
+    int cut = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), cut);
+    // A number is a position even where a layer is named by a number.
+    if (part.empty() || error != std::errc{} || end != part.data() + part.size()) {
+      if (named == layers.end()) {
+        throw Error("'" + part + "' is no layer", "--cuts",
+                    "use numbers from 1 to " + std::to_string(last) + " or names that 'mptune models' lists");
+      }
+      cut = static_cast<int>(named - layers.begin());
+    }
+    if (cut < 1 || cut > last) {
+      throw Error("cut '" + part + "' is out of range", "--cuts", "use layers from 1 to " + std::to_string(last));
+    }
+    if (!cuts.empty() && cut <= cuts.back()) {
+      throw Error("cut '" + part + "' leaves an empty stage", "--cuts", "list the cuts in ascending order, each once");
+    }
+    cuts.push_back(cut);
+  }
+  return cuts;
+}
+
+Plan plan_from_options(const PlanChoice& choice, const std::vector<std::string>& devices, int batch,
+                       const std::vector<ProfileLayer>& layers) {
+  PlanOptions options;
+  options.devices = devices;
+  options.batch = batch;
+  options.layers = static_cast<int>(layers.size());
+  options.cuts = parse_cuts(choice.cuts, layers);
+  options.stages = int_option(choice.stages, "--stages", kMostStages);
+  options.virtual_stages = static_cast<int>(parse_whole(choice.virtual_stages, "--virtual", 1, kMostStages, 1));
+  (void)asked_microbatches(choice, batch);
+  options.microbatches = int_option(choice.microbatches, "--microbatches", kMostBatch);
+  options.split_size = int_option(choice.split_size, "--split-size", kMostBatch);
+  options.replicas = parse_replicas(choice.replicas);
+  options.recompute = choice.recompute.empty() ? "none" : choice.recompute;
+  choose_schedule(options, choice.schedule);
+  return make_plan(options);
+}
+
+SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>& devices, const std::vector<std::int64_t>& memory,
+                         int batch, const std::vector<ProfileLayer>& layers) {
+  SearchSpace space;
+  for (const DeviceSpec& device : devices) {
+    space.devices.push_back(device.name);
+  }
+  const std::string whole = whole_machine_device(devices);
+  if (!whole.empty()) {
+    space.whole_machine = {whole};
+  }
+  space.memory_bytes = memory;
+  const bool capped = std::ranges::all_of(memory, [](std::int64_t bytes) { return bytes > 0; });
+  for (const std::int64_t bytes : memory) {
+    space.whole_machine_memory_bytes += capped ? bytes : 0;
+  }
+  space.batch = batch;
+  if (const int count = asked_microbatches(choice, batch); count > 0) {
+    space.microbatch_counts = {count};
+  }
+  if (!choice.schedule.empty()) {
+    if (!is_schedule_name(choice.schedule)) {
+      throw Error("'" + choice.schedule + "' is no schedule that can be searched", "--schedule", "use " + join(schedule_names(), ", "));
+    }
+    space.schedules = {choice.schedule};
+  }
+  restrict_stages(space, choice, static_cast<int>(layers.size()));
+  if (const std::vector<int> cuts = parse_cuts(choice.cuts, layers); !cuts.empty()) {
+    const int stages = static_cast<int>(cuts.size()) + 1;
+    if (!space.stage_counts.empty() && space.stage_counts.front() != stages) {
+      throw Error(std::to_string(cuts.size()) + " cuts do not make " + std::to_string(space.stage_counts.front()) + " stages", "--cuts",
+                  "leave --stages out, or give one cut less than stages");
+    }
+    if (stages > static_cast<int>(space.devices.size())) {
+      throw Error(std::to_string(stages) + " stages for " + std::to_string(space.devices.size()) + " devices", "--cuts",
+                  "name more devices or fewer cuts");
+    }
+    space.cuts = {cuts};
+    space.stage_counts = {stages};
+  }
+  restrict_recomputation(space, choice.recompute);
+  return space;
+}
+
+}  // namespace mptune

@@ -1,0 +1,150 @@
+#include "mptune/reports/cli/program.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+std::string one_line(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  text.erase(text.find_last_not_of(" .") + 1);
+  return text;
+}
+
+/// Edits that turn one word into the other.
+std::size_t distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0U : 1U)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+/// The nearest of `words` if it is near enough to be meant.
+std::string nearest(const std::string& word, const std::vector<std::string>& words) {
+  std::string best;
+  std::size_t least = std::max<std::size_t>(2, word.size() / 3) + 1;
+  for (const std::string& candidate : words) {
+    if (const std::size_t edits = distance(word, candidate); edits < least) {
+      least = edits;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::vector<std::string> words_of(const CLI::App& command) {
+  std::vector<std::string> words;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      words.push_back("--" + name);
+    }
+  }
+  for (const CLI::App* sub : command.get_subcommands([](const CLI::App*) { return true; })) {
+    words.push_back(sub->get_name());
+  }
+  return words;
+}
+
+/// What CLI11 could not place: an unknown command or option, or one argument too many.
+Error unknown_argument(const CLI::App& program, const CLI::App& command, const std::string& where) {
+  std::vector<std::string> remaining = command.remaining();
+  if (remaining.empty()) {
+    remaining = program.remaining(true);
+  }
+  const std::string word = remaining.empty() ? "" : remaining.front();
+  const bool option = !word.empty() && word.front() == '-';
+  const bool no_command = &command == &program;
+  const std::string near = nearest(word.substr(0, word.find('=')), words_of(command));
+  const std::string what = option       ? "there is no option '" + word + "'"
+                           : no_command ? "there is no command '" + word + "'"
+                                        : "'" + word + "' is one argument too many";
+  return {what, where, (near.empty() ? "" : "did you mean " + near + "? ") + "see " + where + " --help"};
+}
+
+Error usage_error(const CLI::App& program, const CLI::ParseError& error) {
+  const auto chosen = program.get_subcommands();
+  const CLI::App& command = chosen.empty() ? program : *chosen.front();
+  const std::string where = chosen.empty() ? "mptune" : "mptune " + command.get_name();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    return unknown_argument(program, command, where);
+  }
+  if (chosen.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    return {"no command is given", where, "see mptune --help"};
+  }
+  return {one_line(error.what()), where, "see " + where + " --help"};
+}
+
+void add_global_options(CLI::App& program, GlobalOptions& options) {
+  program.add_flag("--json", options.json, "print exactly one JSON object on stdout");
+  program.add_flag("-q,--quiet", options.quiet, "no progress");
+  program.add_flag("-v,--verbose", options.verbose, "a line for everything that is begun");
+  program.add_option("--color", options.color, "auto, always or never")->type_name("WHEN");
+}
+
+void check_global_options(const GlobalOptions& options) {
+  if (options.color != "auto" && options.color != "always" && options.color != "never") {
+    throw Error("'" + options.color + "' is no choice of colours", "--color", "use auto, always or never");
+  }
+  if (options.quiet && options.verbose) {
+    throw Error("quiet and verbose exclude each other", "-v", "leave -q or -v out");
+  }
+}
+
+}  // namespace
+
+CommandLine parse_command_line(int argc, char** argv) {
+  CommandLine line;
+  CLI::App program("Finds the fastest way to split the training step of a model over several devices", "mptune");
+  program.set_version_flag("--version", "mptune " MPTUNE_VERSION);
+  program.require_subcommand(1);
+  program.fallthrough();
+  program.footer(
+      "Example:\n  mptune tune resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1 --budget 150s\n\nmptune COMMAND --help tells "
+      "more.");
+  add_global_options(program, line.options);
+  for (const auto add : {add_profile_command, add_plan_command, add_tune_command, add_run_command, add_simulate_command, add_report_command,
+                         add_models_command, add_doctor_command}) {
+    add(program, line.body);
+  }
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    // Help or version: CLI11 prints them.
+    line.body = {};
+    program.exit(success);
+    return line;
+  } catch (const CLI::ParseError& error) {
+    throw usage_error(program, error);
+  }
+  check_global_options(line.options);
+  return line;
+}
+
+bool asks_for_json(int argc, char** argv) {
+  return std::any_of(argv + 1, argv + std::max(1, argc), [](const char* word) { return std::string(word) == "--json"; });
+}
+
+int report_failure(bool json, const std::string& what, const std::string& where, const std::string& remedy, int exit_code) {
+  const std::string line = one_line(what) + ": " + one_line(where) + "; " + one_line(remedy);
+  std::fprintf(stderr, "mptune: %s\n", line.c_str());
+  if (json) {
+    std::fputs(dump(error_json(one_line(what), one_line(where), one_line(remedy), exit_code)).c_str(), stdout);
+    std::fflush(stdout);
+  }
+  return exit_code;
+}
+
+}  // namespace mptune

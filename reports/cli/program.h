@@ -1,0 +1,23 @@
+#pragma once
+
+#include <optional>
+
+#include "mptune/reports/cli/commands.h"
+#include "mptune/reports/cli/session.h"
+
+namespace mptune {
+
+/// What a command line asks for.
+struct CommandLine {
+  GlobalOptions options;
+  CommandBody body;  ///< empty where help or version were printed
+};
+
+/// Parses; prints help and version. Throws Error (usage), one line, for everything that is wrong.
+[[nodiscard]] CommandLine parse_command_line(int argc, char** argv);
+/// True if `--json` stands among the arguments: failures of parsing are JSON then, too.
+[[nodiscard]] bool asks_for_json(int argc, char** argv);
+/// Prints "mptune: what: where; remedy" on stderr and, under --json, the object on stdout. Returns the exit code.
+int report_failure(bool json, const std::string& what, const std::string& where, const std::string& remedy, int exit_code);
+
+}  // namespace mptune

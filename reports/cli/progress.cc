@@ -1,0 +1,103 @@
+#include "mptune/reports/cli/progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "mptune/reports/render/units.h"
+
+namespace mptune {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kLivePeriod = std::chrono::milliseconds(200);
+constexpr auto kPlainPeriod = std::chrono::seconds(10);
+constexpr double kLeastFraction = 0.05;  // below this the time left is a guess
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+ProgressLine::ProgressLine(const Session& session)
+    : live_(session.live_progress),
+      quiet_(session.options.quiet),
+      verbose_(session.options.verbose),
+      width_(session.style.width),
+      started_(Clock::now()),
+      shown_(started_) {
+  if (!quiet_) {
+    thread_ = std::thread([this] { loop(); });
+  }
+}
+
+ProgressLine::~ProgressLine() {
+  {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+  if (on_line_) {
+    std::fputs("\r\x1b[K", stderr);
+  }
+}
+
+void ProgressLine::update(const std::string& what, double fraction) {
+  const std::lock_guard lock(mutex_);
+  const bool first = what_.empty();
+  const bool changed = what != what_;
+  what_ = what;
+  fraction_ = fraction;
+  if (!quiet_ && (first || (changed && verbose_) || (live_ && Clock::now() - shown_ > kLivePeriod))) {
+    show();
+  }
+}
+
+void ProgressLine::note(const std::string& note) {
+  const std::lock_guard lock(mutex_);
+  note_ = note;
+}
+
+void ProgressLine::loop() {
+  std::unique_lock lock(mutex_);
+  while (!done_) {
+    wake_.wait_for(lock, live_ ? kLivePeriod : std::chrono::milliseconds(kPlainPeriod), [this] { return done_; });
+    if (!done_ && !what_.empty()) {
+      show();
+    }
+  }
+}
+
+void ProgressLine::show() {
+  shown_ = Clock::now();
+  const std::string text = line();
+  if (live_) {
+    std::fprintf(stderr, "\r%s\x1b[K", clip_text(text, width_ - 1).c_str());
+    std::fflush(stderr);
+    on_line_ = true;
+  } else {
+    std::fprintf(stderr, "mptune: %s\n", text.c_str());
+  }
+}
+
+std::string ProgressLine::line() const {
+  const double elapsed = seconds_since(started_);
+  std::string text = what_;
+  if (fraction_ >= 0) {
+    text += fmt::format(", {:.0f} %", std::min(1.0, fraction_) * 100);
+  }
+  if (elapsed >= 1) {
+    text += ", " + fmt::format("{:.0f} s", elapsed);
+  }
+  if (fraction_ > kLeastFraction && fraction_ < 1 && elapsed >= 1) {
+    text += fmt::format(", {:.0f} s left", elapsed / fraction_ * (1 - fraction_));
+  }
+  return text + (note_.empty() ? "" : ", " + note_);
+}
+
+}  // namespace mptune

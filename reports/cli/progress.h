@@ -1,0 +1,48 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "mptune/reports/cli/session.h"
+
+namespace mptune {
+
+/// What is being done, how far, time left, best so far; on stderr. A live line on a terminal; elsewhere a plain line at once and
+/// every 10 s; under --verbose every new subject as well; nothing under --quiet. Any thread may call.
+class ProgressLine {
+ public:
+  explicit ProgressLine(const Session& session);
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  /// `fraction` of the whole, 0 to 1; below 0: not known.
+  void update(const std::string& what, double fraction);
+  /// Shown behind the rest: "best 301 ms".
+  void note(const std::string& note);
+
+ private:
+  void loop();
+  void show();
+  [[nodiscard]] std::string line() const;
+
+  bool live_;
+  bool quiet_;
+  bool verbose_;
+  int width_;
+  std::chrono::steady_clock::time_point started_;
+  std::chrono::steady_clock::time_point shown_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::string what_;
+  std::string note_;
+  double fraction_ = -1;
+  bool on_line_ = false;
+  bool done_ = false;
+  std::thread thread_;
+};
+
+}  // namespace mptune

@@ -1,0 +1,177 @@
+#include "mptune/reports/cli/session.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+constexpr int kLeastColumns = 80;
+constexpr int kMostColumns = 200;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool says_utf8(const TerminalEnvironment& environment) {
+  // The first that is set counts, as in setlocale; asking the environment works where the locale's files are not installed.
+  std::string locale = !environment.lc_all.empty()     ? environment.lc_all
+                       : !environment.lc_ctype.empty() ? environment.lc_ctype
+                                                       : environment.lang;
+  std::ranges::transform(locale, locale.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+}
+
+bool wants_color(const GlobalOptions& options, const TerminalEnvironment& environment) {
+  if (options.color != "auto") {
+    return options.color == "always";
+  }
+  if (!environment.no_color.empty()) {
+    return false;
+  }
+  if (!environment.clicolor_force.empty() && environment.clicolor_force != "0") {
+    return true;
+  }
+  return environment.output_is_terminal && !environment.term.empty() && environment.term != "dumb";
+}
+
+[[noreturn]] void refuse_path(const std::string& path, int number) {
+  if (number == ENOSPC || number == EDQUOT) {
+    throw Error("the disk is full", path, "free some space, or write elsewhere with -o", ExitCode::environment);
+  }
+  if (number == EROFS || number == EACCES || number == EPERM) {
+    throw Error("the folder is read-only", path, "write elsewhere with -o");
+  }
+  throw Error(std::string("can't write here (") + std::strerror(number) + ")", path, "name an existing folder with -o");
+}
+
+}  // namespace
+
+TerminalEnvironment environment_of_process() {
+  TerminalEnvironment environment;
+  environment.output_is_terminal = isatty(STDOUT_FILENO) != 0;
+  environment.errors_are_terminal = isatty(STDERR_FILENO) != 0;
+  winsize size{};
+  if (environment.output_is_terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) {
+    environment.terminal_columns = size.ws_col;
+  }
+  environment.columns = variable("COLUMNS");
+  environment.no_color = variable("NO_COLOR");
+  environment.clicolor_force = variable("CLICOLOR_FORCE");
+  environment.term = variable("TERM");
+  environment.lc_all = variable("LC_ALL");
+  environment.lc_ctype = variable("LC_CTYPE");
+  environment.lang = variable("LANG");
+  return environment;
+}
+
+TextStyle style_of(const GlobalOptions& options, const TerminalEnvironment& environment) {
+  int columns = std::atoi(environment.columns.c_str());
+  columns = columns > 0 ? columns : environment.terminal_columns;
+  return {.width = std::clamp(columns, kLeastColumns, kMostColumns),
+          .unicode = says_utf8(environment),
+          .color = wants_color(options, environment)};
+}
+
+void Session::result(const std::string& text, const Json& json) const {
+  const std::string out = options.json ? dump(json) : text;
+  if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size() || std::fflush(stdout) != 0) {
+    throw Error(std::string("the result could not be written (") + std::strerror(errno) + ")", "standard output", "free some space",
+                ExitCode::environment);
+  }
+}
+
+void Session::warn(const std::string& text) const {
+  std::fprintf(stderr, "mptune: warning: %s\n", text.c_str());
+}
+
+void Session::say(const std::string& text) const {
+  if (!options.quiet) {
+    std::fprintf(stderr, "mptune: %s\n", text.c_str());
+  }
+}
+
+std::string model_stem(const std::string& model) {
+  std::string stem = std::filesystem::path(model.substr(0, model.find(':'))).stem().string();
+  return stem.empty() ? "model" : stem;
+}
+
+void check_output(const std::string& path, const std::string& magic, bool force) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    throw Error("this is a folder", path, "name a file with -o");
+  }
+  if (fs::exists(path, ignored) && !force) {
+    std::ifstream file(path, std::ios::binary);
+    std::string begin(magic.size(), '\0');
+    file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+    if (begin != magic) {
+      throw Error("a file that mptune did not write is in the way", path, "name another with -o, or add --force");
+    }
+  }
+  const std::string probe = path + ".probe-" + std::to_string(getpid());
+  const int descriptor = open(probe.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+  if (descriptor < 0) {
+    refuse_path(path, errno);
+  }
+  // A full disk takes names but no bytes.
+  const bool written = write(descriptor, "x", 1) == 1;
+  const int number = errno;
+  close(descriptor);
+  unlink(probe.c_str());
+  if (!written) {
+    refuse_path(path, number);
+  }
+}
+
+void write_text_file(const std::string& path, const std::string& text, bool force) {
+  std::error_code failed;
+  if (std::filesystem::exists(path, failed) && !force) {
+    throw Error("the file exists", path, "name another with -o, or add --force");
+  }
+  const std::string temporary = path + ".tmp-" + std::to_string(getpid());
+  {
+    errno = 0;
+    std::ofstream file(temporary, std::ios::binary);
+    file << text << std::flush;
+    if (!file) {
+      const int number = errno == 0 ? EIO : errno;
+      unlink(temporary.c_str());
+      refuse_path(path, number);
+    }
+  }
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int number = errno;
+    unlink(temporary.c_str());
+    refuse_path(path, number);
+  }
+}
+
+TemporaryFolder::TemporaryFolder() {
+  const std::string base = variable("TMPDIR");
+  path_ = (base.empty() ? "/tmp" : base) + "/mptune-XXXXXX";
+  if (mkdtemp(path_.data()) == nullptr) {
+    throw Error(std::string("no temporary folder could be made (") + std::strerror(errno) + ")", base.empty() ? "/tmp" : base,
+                "set TMPDIR to a folder that can be written", ExitCode::environment);
+  }
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace mptune

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <string>
+
+#include "mptune/reports/render/json.h"
+#include "mptune/reports/render/style.h"
+
+namespace mptune {
+
+/// Options before or behind every command.
+struct GlobalOptions {
+  bool json = false;
+  bool quiet = false;
+  bool verbose = false;
+  std::string color = "auto";
+};
+
+/// What decides how text looks; read from the process by `environment_of_process`, given by tests.
+struct TerminalEnvironment {
+  bool output_is_terminal = false;
+  bool errors_are_terminal = false;
+  int terminal_columns = 0;  ///< 0: not known
+  std::string columns, no_color, clicolor_force, term, lc_all, lc_ctype, lang;
+};
+[[nodiscard]] TerminalEnvironment environment_of_process();
+/// Colours: --color, else NO_COLOR, CLICOLOR_FORCE, a terminal that is not dumb. Unicode: the locale's character set. At least 80 columns.
+[[nodiscard]] TextStyle style_of(const GlobalOptions& options, const TerminalEnvironment& environment);
+
+/// Where a command's words go: results to stdout, warnings and progress to stderr.
+struct Session {
+  GlobalOptions options;
+  TextStyle style;
+  bool live_progress = false;
+
+  /// The result: `text` for people, or `json` as the only object. Throws Error (environment) when stdout can't take it.
+  void result(const std::string& text, const Json& json) const;
+  void warn(const std::string& text) const;
+  /// First sign of life; not under --quiet.
+  void say(const std::string& text) const;
+};
+
+/// "resnet50" of "resnet50", "transformer" of "transformer:d=256": the stem of files named after a model.
+[[nodiscard]] std::string model_stem(const std::string& model);
+
+/// Refuses early what could not be written at the end: a missing or read-only folder (usage), a full disk (environment),
+/// an existing file that does not begin with `magic`, unless `force`.
+void check_output(const std::string& path, const std::string& magic, bool force);
+/// First bytes of our SQLite files and of our JSON files.
+inline constexpr const char* kSqliteMagic = "SQLite format 3";
+inline constexpr const char* kJsonMagic = "{";
+
+/// Writes a text file under a temporary name and renames it. Throws Error.
+void write_text_file(const std::string& path, const std::string& text, bool force);
+
+/// A folder of this process that is gone when the command ends.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace mptune

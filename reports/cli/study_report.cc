@@ -1,0 +1,144 @@
+#include "mptune/reports/cli/study_report.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "mptune/profiler/store/store.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/reports/render/json.h"
+#include "mptune/tuner/finalists.h"
+
+namespace mptune {
+namespace {
+
+constexpr const char* kSummary = "summary";
+
+Error incomplete(const Study& study) {
+  return {"this study has no result yet", study.folder(), "go on with mptune tune --resume", ExitCode::no_result};
+}
+
+/// Single-device step of the same series as the recommendation, 0: not measured.
+double single_device_step(const Recommendation& recommendation) {
+  const auto found = std::ranges::find(recommendation.baselines, "single_device", &BaselineResult::name);
+  return found == recommendation.baselines.end() ? 0 : found->step_s;
+}
+
+struct StoredTrace {
+  std::optional<TraceReport> report;
+  std::string file;
+};
+
+StoredTrace stored_trace(const Study& study, const std::string& name, const RecommendedPlan& plan, const std::string& title) {
+  StoredTrace stored;
+  const std::string path = study.trace_path(name);
+  if (!std::filesystem::exists(path)) {
+    return stored;
+  }
+  if (const auto trace = read_recording(path).trace) {
+    stored.report = build_trace_report(*trace, plan.peak_bytes, title);
+    stored.file = path;
+  }
+  return stored;
+}
+
+std::optional<LimitShare> share_of(const RecommendedPlan& plan, const Recommendation& all, std::size_t devices, const Profile& profile,
+                                   const std::optional<TraceReport>& trace) {
+  const double single = single_device_step(all);
+  if (single <= 0 || devices < 2) {
+    return std::nullopt;
+  }
+  return limit_share(plan.step_s, single, static_cast<int>(devices), profile.co_running_slowdown, trace);
+}
+
+}  // namespace
+
+void save_summary(Study& study, const StudySummary& summary) {
+  const Json json = {{"devices", summary.devices},
+                     {"whole_machine", summary.whole_machine},
+                     {"batch", summary.batch},
+                     {"lower_bound_s", summary.lower_bound_s},
+                     {"gap", summary.gap},
+                     {"elapsed_s", summary.elapsed_s},
+                     {"stop_reason", summary.stop_reason},
+                     {"run_command", summary.run_command}};
+  study.set_value(kSummary, json.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+StudySummary load_summary(const Study& study) {
+  const Json json = Json::parse(study.value(kSummary), nullptr, false);
+  if (!json.is_object()) {
+    throw incomplete(study);
+  }
+  try {
+    StudySummary summary;
+    json.at("devices").get_to(summary.devices);
+    json.at("whole_machine").get_to(summary.whole_machine);
+    json.at("batch").get_to(summary.batch);
+    json.at("lower_bound_s").get_to(summary.lower_bound_s);
+    json.at("gap").get_to(summary.gap);
+    json.at("elapsed_s").get_to(summary.elapsed_s);
+    json.at("stop_reason").get_to(summary.stop_reason);
+    json.at("run_command").get_to(summary.run_command);
+    return summary;
+  } catch (const Json::exception&) {
+    throw Error("the summary of this study is damaged", study.folder(), "run mptune tune --resume to write it again");
+  }
+}
+
+Recommendation recommendation_of(const Study& study, const StudySummary& summary, const Profile& profile) {
+  SearchSpace space;
+  space.devices = summary.devices;
+  space.whole_machine = summary.whole_machine;
+  space.batch = summary.batch;
+  std::vector<Trial> finals;
+  std::int64_t single_device_peak = 0;
+  const std::string series = study.value("final_series");
+  for (const Trial& trial : study.trials()) {
+    const auto* measured = std::get_if<Measured>(&trial.outcome);
+    if (std::to_string(trial.series) == series) {
+      finals.push_back(trial);
+    }
+    if (trial.name == "single_device" && measured != nullptr && !measured->peak_bytes.empty() && single_device_peak == 0) {
+      single_device_peak = std::ranges::max(measured->peak_bytes);
+    }
+  }
+  auto found =
+      recommend(with_every_name(std::move(finals), baseline_plans(space, static_cast<int>(profile.layers.size()))), single_device_peak);
+  if (!found) {
+    throw incomplete(study);
+  }
+  return std::move(*found);
+}
+
+StudyReport report_of_study(const Study& study, const StudySummary& summary, const Recommendation& recommendation, const Profile& profile) {
+  StudyReport report = build_study_report(recommendation, study.trials(), profile);
+  report.study = study.folder();
+  report.plan_file = study.plan_path();
+  report.lower_bound_s = summary.lower_bound_s;
+  report.gap = summary.gap;
+  report.elapsed_s = summary.elapsed_s;
+  report.stop_reason = summary.stop_reason;
+  report.run_command = summary.run_command;
+  const RecommendedPlan& best = recommendation.recommended;
+  StoredTrace trace = stored_trace(study, "recommended", best, "Recommended plan");
+  report.trace = std::move(trace.report);
+  report.limit = share_of(best, recommendation, summary.devices.size(), profile, report.trace);
+  if (!trace.file.empty()) {
+    report.trace_files.push_back(trace.file);
+  }
+  if (recommendation.best_pipeline && recommendation.best_pipeline->trial.plan_key != best.trial.plan_key) {
+    StoredTrace pipeline = stored_trace(study, "best_pipeline", *recommendation.best_pipeline, "Best pipeline");
+    report.pipeline_trace = std::move(pipeline.report);
+    report.pipeline_limit = share_of(*recommendation.best_pipeline, recommendation, summary.devices.size(), profile, report.pipeline_trace);
+    if (!pipeline.file.empty()) {
+      report.trace_files.push_back(pipeline.file);
+    }
+  }
+  if (const std::string naive = study.trace_path("naive_model_parallel"); std::filesystem::exists(naive)) {
+    report.trace_files.push_back(naive);
+  }
+  return report;
+}
+
+}  // namespace mptune

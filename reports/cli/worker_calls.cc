@@ -1,0 +1,97 @@
+#include "mptune/reports/cli/worker_calls.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tuner/live/worker_process.h"
+
+namespace mptune {
+namespace {
+
+/// No reply for so long means that the worker hangs.
+constexpr double kSilence = 300;
+
+void write_all(int descriptor, const std::string& text) {
+  // Nothing can be done about a failure: the process is about to end.
+  [[maybe_unused]] const ssize_t written = write(descriptor, text.data(), text.size());
+}
+
+}  // namespace
+
+DescribedModel describe_model(const TrainingSetup& setup) {
+  DescribedModel model;
+  bool found = false;
+  call_worker(DescribeRequest{setup, false}, kSilence, [&](const Reply& reply) {
+    if (const auto* described = std::get_if<Described>(&reply); described != nullptr && !described->models.empty()) {
+      model = described->models.front();
+      found = true;
+    }
+  });
+  if (!found) {
+    throw Error("mptune-worker did not describe the model", setup.model, "make sure that both programs are of the same build",
+                ExitCode::internal);
+  }
+  return model;
+}
+
+void measure_profile(const TrainingSetup& setup, const std::string& path, double budget_s, ProgressLine& progress) {
+  call_worker(MeasureRequest{setup, path, budget_s}, kSilence, [&](const Reply& reply) {
+    if (const auto* news = std::get_if<Progress>(&reply)) {
+      progress.update("measuring " + news->what, news->fraction);
+    }
+  });
+}
+
+Recorded record_plan(const TrainingSetup& setup, const Plan& plan, int steps, const std::string& path, const std::string& profile_path,
+                     ProgressLine& progress) {
+  Recorded recorded;
+  call_worker(RecordRequest{setup, plan, steps, path, profile_path}, kSilence, [&](const Reply& reply) {
+    if (const auto* news = std::get_if<Progress>(&reply)) {
+      progress.update("recording " + news->what, news->fraction);
+    } else if (const auto* done = std::get_if<Recorded>(&reply)) {
+      recorded = *done;
+    }
+  });
+  return recorded;
+}
+
+void check_fingerprint(const Session& session, const PlanFile& file, const DescribedModel& model, const std::string& path, bool strict) {
+  const auto differs = [](const std::string& a, const std::string& b) { return !a.empty() && !b.empty() && a != b; };
+  std::string what;
+  if (differs(file.fingerprint.model, model.fingerprint.model)) {
+    what = "the plan was made for another model than " + model.name;
+  } else if (differs(file.fingerprint.input, model.fingerprint.input)) {
+    what = "the plan was made for input " + file.fingerprint.input + ", not " + model.fingerprint.input;
+  } else if (differs(file.fingerprint.libtorch, model.fingerprint.libtorch)) {
+    what = "the plan was made with LibTorch " + file.fingerprint.libtorch + ", this is " + model.fingerprint.libtorch;
+  }
+  if (!what.empty() && strict) {
+    throw Error(what, path, "tune this model, or leave --strict out");
+  }
+  validate(file.plan, static_cast<int>(model.layers.size()), path);
+  if (!what.empty()) {
+    session.warn(what + ": " + path + "; tune again for a plan of its own");
+  }
+}
+
+void start_interrupt_watchdog(bool json) {
+  std::thread([json] {
+    while (interrupt_flag().load() == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    // Whoever looks at the flag ends in good order before this does.
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    const int code = interrupt_flag().load() == 15 ? 143 : 130;
+    const std::string what = code == 143 ? "terminated" : "interrupted";
+    write_all(STDERR_FILENO, "mptune: " + what + ": mptune; start the command again\n");
+    if (json) {
+      write_all(STDOUT_FILENO, dump(error_json(what, "mptune", "start the command again", code)));
+    }
+    _exit(code);
+  }).detach();
+}
+
+}  // namespace mptune

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+
+#include "mptune/planner/plan_file.h"
+#include "mptune/reports/cli/progress.h"
+#include "mptune/tuner/live/messages.h"
+
+namespace mptune {
+
+/// Layers, batch and fingerprint of the setup's model. Throws Error.
+[[nodiscard]] DescribedModel describe_model(const TrainingSetup& setup);
+
+/// Measures into `path`. Throws Error.
+void measure_profile(const TrainingSetup& setup, const std::string& path, double budget_s, ProgressLine& progress);
+
+/// Records steps of a plan into `path`. Throws Error.
+[[nodiscard]] Recorded record_plan(const TrainingSetup& setup, const Plan& plan, int steps, const std::string& path,
+                                   const std::string& profile_path, ProgressLine& progress);
+
+/// Warns about every part of the fingerprint that differs; under `strict` throws Error instead. Only what both sides state is compared.
+/// A model of another layer count is refused in any case, since the plan can't run.
+void check_fingerprint(const Session& session, const PlanFile& file, const DescribedModel& model, const std::string& path, bool strict);
+
+/// Ends the process within a second of a signal when the work in hand does not look at the interrupt flag (a long search).
+/// Prints the line of an interrupted command, and its object under --json.
+void start_interrupt_watchdog(bool json);
+
+}  // namespace mptune
