@@ -91,7 +91,7 @@ Finalist choose(const std::vector<Finalist>& among, std::vector<std::string>& re
   if (chosen.trial == fastest.trial) return chosen;
   const bool memory = std::abs(static_cast<double>(chosen.peak_bytes - fastest.peak_bytes)) > kSame * static_cast<double>(fastest.peak_bytes);
   reasons.push_back("as fast as " + describe(fastest.trial->plan) + " within what was measured, with " +
-                    (memory ? "less memory" : chosen.copies < fastest.copies ? "fewer copies" : "nothing to learn anew"));
+                    (memory ? "less memory" : chosen.copies < fastest.copies ? "fewer copies" : "nothing new to set up"));
   return chosen;
 }
 
@@ -157,8 +157,8 @@ std::string memory_clause(const Finalist& of, const Finalist& than) {
 }
 
 std::string beside(const char* which, const Finalist& other, const Finalist& recommended) {
-  const double ratio = 1 / speedup(other, recommended).estimate;
-  return std::string("the best ") + which + " (" + describe(other.trial->plan) + ") " + time_clause(1 / ratio) + memory_clause(other, recommended);
+  const double ratio = speedup(other, recommended).estimate;
+  return std::string("the best ") + which + " (" + describe(other.trial->plan) + ") " + time_clause(ratio) + memory_clause(other, recommended);
 }
 
 struct Choice {

@@ -124,7 +124,7 @@ std::optional<Candidate> TrialSearch::next() {
       any_patience_lost = true;
       continue;
     }
-    if (best != nullptr && (score > best_score || (score == best_score && corrected >= best->prediction.step_s))) continue;
+    if (best != nullptr && (score > best_score || (score == best_score && corrected >= best_corrected))) continue;
     best = &ranked_[i];
     best_score = score;
     best_corrected = corrected;

@@ -1,0 +1,200 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "mptune/planner/search/search.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tuner/live/messages.h"
+
+namespace mptune {
+namespace {
+
+Plan some_plan() {
+  PlanOptions options;
+  options.devices = {"cpu:0", "cpu:1"};
+  options.batch = 10;
+  options.layers = 5;
+  options.cuts = {2};
+  options.microbatches = 3;
+  options.recompute = "1";
+  return make_plan(options);
+}
+
+TrainingSetup some_setup() {
+  TrainingSetup setup;
+  setup.model = "transformer:d=256,layers=8";
+  setup.input = "3x64x64";
+  setup.batch = 32;
+  setup.devices = {"cpu:0", "cpu:1"};
+  setup.whole_machine = "cpu:0-1";
+  setup.link = "12GB/s,10us";
+  setup.memory_bytes = {{"cpu:0", 1L << 40}, {"cpu:1", 5}};
+  setup.optimizer = "adamw";
+  setup.learning_rate = 0.1 + 0.2;
+  setup.loss = "mse";
+  setup.seed = std::numeric_limits<std::uint64_t>::max();
+  setup.data = "a \"quoted\"\npath\\ \xC3\xA4";
+  setup.sleep_profile = "p.sqlite";
+  return setup;
+}
+
+Prediction some_prediction() {
+  return {1.0 / 3, 1.0 / 7, {123456789012345, 2}, {0.1, 1e-300}, 1, true};
+}
+
+Samples some_samples() {
+  Samples samples;
+  samples.values = {{1.0 / 3, 4, 5, 6.7}, {5e-324, 1, 0, -0.0}, {std::numeric_limits<double>::max(), 2, 3, 1e22}};
+  return samples;
+}
+
+// What is encoded, decoded and encoded again must be the same text, and no field may have kept its default.
+template <class Variant, class T>
+T round_trip(const T& message, Variant (*decode)(const std::string&)) {
+  const std::string line = encode(Variant(message));
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  const Variant back = decode(line);
+  EXPECT_EQ(encode(back), line);
+  EXPECT_TRUE(std::holds_alternative<T>(back));
+  return std::get<T>(back);
+}
+
+TEST(Messages, RequestsKeepEveryField) {
+  const auto describe_back = round_trip<Request>(DescribeRequest{some_setup(), true}, decode_request);
+  EXPECT_EQ(describe_back.setup, some_setup());
+  EXPECT_TRUE(describe_back.all_models);
+
+  const auto measure = round_trip<Request>(MeasureRequest{some_setup(), "out.sqlite", 12.5}, decode_request);
+  EXPECT_EQ(measure.path, "out.sqlite");
+  EXPECT_EQ(measure.budget_s, 12.5);
+
+  Series series;
+  series.entries = {{"candidate", some_plan(), some_prediction()}, {"current", some_plan(), std::nullopt}};
+  series.warm_up = 3;
+  series.rounds = 17;
+  series.budget_s = 1.1;
+  series.step_limit_s = 2.2;
+  const auto timed = round_trip<Request>(SeriesRequest{some_setup(), series}, decode_request);
+  ASSERT_EQ(timed.series.entries.size(), 2u);
+  EXPECT_EQ(timed.series.entries[0].name, "candidate");
+  EXPECT_EQ(timed.series.entries[0].plan, some_plan());
+  EXPECT_EQ(timed.series.entries[0].prediction, some_prediction());
+  EXPECT_EQ(timed.series.entries[1].prediction, std::nullopt);
+  EXPECT_EQ(timed.series.warm_up, 3);
+  EXPECT_EQ(timed.series.rounds, 17);
+  EXPECT_EQ(timed.series.budget_s, 1.1);
+  EXPECT_EQ(timed.series.step_limit_s, 2.2);
+
+  const auto record = round_trip<Request>(RecordRequest{some_setup(), some_plan(), 9, "t.sqlite", "p.sqlite"}, decode_request);
+  EXPECT_EQ(record.plan, some_plan());
+  EXPECT_EQ(record.steps, 9);
+  EXPECT_EQ(record.path, "t.sqlite");
+  EXPECT_EQ(record.profile_path, "p.sqlite");
+
+  const auto train = round_trip<Request>(TrainRequest{some_setup(), some_plan(), 11, "in.pt", "out.pt"}, decode_request);
+  EXPECT_EQ(train.steps, 11);
+  EXPECT_EQ(train.load, "in.pt");
+  EXPECT_EQ(train.save, "out.pt");
+  EXPECT_EQ(round_trip<Request>(DoctorRequest{some_setup()}, decode_request).setup, some_setup());
+}
+
+TEST(Messages, RepliesKeepEveryField) {
+  const auto hello = round_trip<Reply>(Hello{7, "0.1", "2.11", "13"}, decode_reply);
+  EXPECT_EQ(hello.protocol, 7);
+  EXPECT_EQ(hello.version + hello.libtorch + hello.cuda, "0.12.1113");
+  EXPECT_EQ(round_trip<Reply>(Progress{"layer costs", 0.3}, decode_reply).fraction, 0.3);
+
+  ProfileLayer layer{"layer1.0", "Bottleneck", {"layer1.0", "relu"}, 1L << 40, 5, 6, true};
+  DescribedModel model{"resnet50", "k=1", "words", 25557032, {layer}, "3x224x224", 32, {"sha256:1", "3x4:float32", {"cpu:0"}, "2.11", "13"}};
+  const auto described = round_trip<Reply>(Described{{model}}, decode_reply);
+  ASSERT_EQ(described.models.size(), 1u);
+  EXPECT_EQ(described.models[0].layers, model.layers);
+  EXPECT_EQ(described.models[0].fingerprint, model.fingerprint);
+  EXPECT_EQ(described.models[0].parameters, 25557032);
+  EXPECT_EQ(described.models[0].parameters_text + described.models[0].description + described.models[0].input, "k=1words3x224x224");
+  EXPECT_EQ(described.models[0].batch, 32);
+
+  const auto timed = round_trip<Reply>(StepTimed{1, 2, 3, 4.5, 6.7}, decode_reply);
+  EXPECT_EQ(timed.entry * 100 + timed.round * 10 + timed.position, 123);
+  EXPECT_EQ(timed.started_s + timed.step_s, 4.5 + 6.7);
+  const auto recorded = round_trip<Reply>(Recorded{0.1, 0.2, {3, 4}, some_samples()}, decode_reply);
+  EXPECT_EQ(recorded.step_s, some_samples());
+  EXPECT_EQ(recorded.peak_bytes, (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(recorded.step_on_s, 0.2);
+  EXPECT_EQ(recorded.step_off_s, 0.1);
+  EXPECT_EQ(round_trip<Reply>(Trained{3, 0.25, 0.5}, decode_reply).step, 3);
+  const auto finished = round_trip<Reply>(TrainingFinished{some_samples(), {1.5, 0.1}, {9}}, decode_reply);
+  EXPECT_EQ(finished.loss, (std::vector<double>{1.5, 0.1}));
+  const auto findings = round_trip<Reply>(Findings{{{"libtorch", "ok", "2.11", "none"}}}, decode_reply);
+  ASSERT_EQ(findings.findings.size(), 1u);
+  EXPECT_EQ(findings.findings[0].name + findings.findings[0].status + findings.findings[0].value + findings.findings[0].remedy,
+            "libtorchok2.11none");
+  round_trip<Reply>(Done{}, decode_reply);
+  const auto failed = round_trip<Reply>(Failed{"a", "b", "c", 7}, decode_reply);
+  EXPECT_EQ(failed.what + failed.where + failed.remedy, "abc");
+  EXPECT_EQ(failed.exit_code, 7);
+}
+
+TEST(Messages, EveryOutcomeComesBack) {
+  const std::vector<Outcome> outcomes{Measured{some_samples(), {1, 2}, 0.7}, OutOfMemory{"cpu:1", 5, 4}, TimedOut{1.5},
+                                      Crashed{11, 3},  WrongResult{"loss differs"}, NonFinite{},
+                                      Infeasible{"no"}, Interrupted{},              Environment{"disk"}};
+  ASSERT_EQ(outcomes.size(), std::variant_size_v<Outcome>);
+  for (const Outcome& outcome : outcomes) {
+    const auto back = round_trip<Reply>(EntryFinished{3, outcome}, decode_reply);
+    EXPECT_EQ(back.outcome, outcome) << outcome_class(outcome);
+    EXPECT_EQ(back.entry, 3);
+  }
+}
+
+TEST(Messages, DoublesSurviveExactly) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 20000; ++i) {
+    const std::uint64_t bits = random();
+    double value = 0;
+    std::memcpy(&value, &bits, sizeof value);
+    const double back = std::get<Progress>(decode_reply(encode(Reply(Progress{"x", value})))).fraction;
+    if (std::isnan(value)) {
+      EXPECT_TRUE(std::isnan(back));
+    } else {
+      EXPECT_EQ(back, value);
+      EXPECT_EQ(std::signbit(back), std::signbit(value));
+    }
+  }
+  const double inf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(std::get<Trained>(decode_reply(encode(Reply(Trained{0, -inf, inf})))).loss, -inf);
+}
+
+TEST(Messages, HostileLinesAreInternalErrors) {
+  const std::string good = encode(Request(RecordRequest{some_setup(), some_plan(), 9, "t", "p"}));
+  std::vector<std::string> lines{"", "{", "null", "[]", "3", "{}", R"({"type":3})", R"({"type":"nonsense"})", R"({"type":"record"})",
+                                 R"({"type":"hello"})", std::string(100000, '['), std::string("\0\xFF\xFE", 3)};
+  for (std::size_t cut = 1; cut < good.size(); cut += 7) lines.push_back(good.substr(0, cut));
+  const auto broken = [&](const std::string& from, const std::string& to) {
+    std::string line = good;
+    const auto place = line.find(from);
+    ASSERT_NE(place, std::string::npos) << from;
+    lines.push_back(line.replace(place, from.size(), to));
+  };
+  broken("\"steps\":9", "\"steps\":99999999999");
+  broken("\"steps\":9", "\"steps\":9.5");
+  broken("\"steps\":9", "\"steps\":\"9\"");
+  broken("0F0", "0F7");
+  broken("\"path\":\"t\"", "\"path\":[]");
+  for (const std::string& line : lines) {
+    try {
+      static_cast<void>(decode_request(line));
+      ADD_FAILURE() << line.substr(0, 200);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::internal) << line.substr(0, 200);
+      EXPECT_FALSE(error.remedy().empty());
+    }
+  }
+  EXPECT_THROW(static_cast<void>(decode_reply(R"({"type":"step_timed","entry":0})")), Error);
+}
+
+}  // namespace
+}  // namespace mptune

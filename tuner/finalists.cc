@@ -1,0 +1,87 @@
+#include "mptune/tuner/finalists.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "mptune/planner/plan_file.h"
+#include "mptune/tuner/search/trial_search.h"
+
+namespace mptune {
+namespace {
+
+// A plan further behind after a short trial is not worth the time of every round.
+constexpr double kRunnerUpWithin = 1.05;
+
+using Keys = std::vector<std::string>;
+
+bool contains(const Keys& keys, const std::string& key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+std::vector<const Trial*> measured_by_time(const std::vector<Trial>& trials) {
+  std::vector<const Trial*> measured;
+  for (const Trial& trial : trials) {
+    if (measured_step(trial)) measured.push_back(&trial);
+  }
+  std::stable_sort(measured.begin(), measured.end(), [](const Trial* a, const Trial* b) { return *measured_step(*a) < *measured_step(*b); });
+  return measured;
+}
+
+}  // namespace
+
+std::optional<double> measured_step(const Trial& trial) {
+  const auto* measured = std::get_if<Measured>(&trial.outcome);
+  if (measured == nullptr || measured->step_s.empty()) return std::nullopt;
+  return median(measured->step_s);
+}
+
+std::int64_t largest_peak(const Trial& trial) {
+  const auto* measured = std::get_if<Measured>(&trial.outcome);
+  if (measured == nullptr || measured->peak_bytes.empty()) return 0;
+  return *std::max_element(measured->peak_bytes.begin(), measured->peak_bytes.end());
+}
+
+std::vector<Series::Entry> choose_finalists(const std::vector<Trial>& trials, const std::vector<NamedPlan>& baselines,
+                                            std::int64_t single_device_peak_bytes) {
+  const std::vector<const Trial*> by_time = measured_by_time(trials);
+  std::vector<Series::Entry> entries;
+  Keys taken;
+  const auto take = [&](const std::string& name, const Trial& trial) {
+    if (contains(taken, trial.plan_key)) return;
+    taken.push_back(trial.plan_key);
+    entries.push_back({name, trial.plan, trial.prediction});
+  };
+  const auto take_first = [&](auto condition) {
+    const auto found = std::find_if(by_time.begin(), by_time.end(), condition);
+    if (found != by_time.end()) take(kCandidateName, **found);
+  };
+  for (const NamedPlan& baseline : baselines) {
+    const std::string key = plan_key(baseline.plan);
+    const auto found = std::find_if(by_time.begin(), by_time.end(), [&](const Trial* trial) { return trial->plan_key == key; });
+    if (found != by_time.end()) take(baseline.name, **found);
+  }
+  take_first([](const Trial*) { return true; });
+  take_first([](const Trial* trial) { return kind_of(trial->plan) == PlanKind::pipeline; });
+  take_first([&](const Trial* trial) { return 2 * largest_peak(*trial) <= single_device_peak_bytes; });
+  take_first([&](const Trial* trial) {
+    return !contains(taken, trial->plan_key) && *measured_step(*trial) <= kRunnerUpWithin * *measured_step(*by_time.front());
+  });
+  return entries;
+}
+
+std::vector<Trial> with_every_name(std::vector<Trial> finals, const std::vector<NamedPlan>& baselines) {
+  const std::size_t count = finals.size();
+  for (const NamedPlan& baseline : baselines) {
+    const std::string key = plan_key(baseline.plan);
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool named = std::any_of(finals.begin(), finals.end(), [&](const Trial& trial) { return trial.name == baseline.name; });
+      if (named || finals[i].plan_key != key) continue;
+      Trial copy = finals[i];
+      copy.name = baseline.name;
+      finals.push_back(std::move(copy));
+    }
+  }
+  return finals;
+}
+
+}  // namespace mptune

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "mptune/planner/search/search.h"
+#include "mptune/tuner/trial/trial.h"
+
+namespace mptune {
+
+/// Name of trials that are no baseline.
+inline constexpr const char* kCandidateName = "candidate";
+
+/// Median step, empty unless the trial was measured.
+[[nodiscard]] std::optional<double> measured_step(const Trial& trial);
+/// Largest measured peak of its devices, 0 unless measured.
+[[nodiscard]] std::int64_t largest_peak(const Trial& trial);
+
+/// Plans of the last, interleaved series: every measured baseline, the fastest plan of any kind, the fastest pipeline, the fastest in half
+/// of `single_device_peak_bytes`, and a runner-up that is close to the fastest. No plan twice.
+[[nodiscard]] std::vector<Series::Entry> choose_finalists(const std::vector<Trial>& trials, const std::vector<NamedPlan>& baselines,
+                                                          std::int64_t single_device_peak_bytes);
+
+/// Adds a copy of a trial for every further baseline that is the same plan, so that each name has its result.
+[[nodiscard]] std::vector<Trial> with_every_name(std::vector<Trial> finals, const std::vector<NamedPlan>& baselines);
+
+}  // namespace mptune

@@ -1,0 +1,300 @@
+#include "mptune/tuner/tune.h"
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <limits>
+#include <utility>
+
+#include "mptune/planner/plan_file.h"
+#include "mptune/profiler/store/store.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tuner/finalists.h"
+#include "mptune/tuner/live/worker_process.h"
+#include "mptune/tuner/search/trial_search.h"
+
+namespace mptune {
+namespace {
+
+constexpr double kProfileShare = 0.25;
+constexpr double kRecordShare = 0.15;  // of the budget, at most
+constexpr int kRecordSteps = 12;       // warm-up, unrecorded and recorded
+constexpr int kLeastFinalRounds = 12;
+constexpr int kMostFinalRounds = 40;
+constexpr int kWarmUp = 1;
+constexpr double kTrialSeconds = 1;  // of timed steps, within the bounds of rounds
+constexpr int kLeastRounds = 2;
+constexpr int kMostRounds = 10;
+const char* const kFinalSeries = "final_series";
+const char* const kStopReason = "stop_reason";
+const char* const kNaive = "naive_model_parallel";
+
+class Tuner {
+ public:
+  Tuner(const TuneOptions& options, Study& study, const TuneServices& services)
+      : options_(options), study_(study), services_(services), started_(services.clock()) {}
+
+  TuneResult run() {
+    const Profile profile = obtain_profile();
+    cost_.emplace(profile);
+    search_ = search_plans(options_.space, *cost_);
+    baselines_ = baseline_plans(options_.space, cost_->layers());
+    if (options_.current) baselines_.insert(baselines_.begin(), {"current", *options_.current});
+    trials_ = study_.trials();
+    if (study_.value(kFinalSeries).empty()) {
+      try_baselines();
+      explore();
+      run_final();
+    }
+    TuneResult result = conclude();
+    result.co_running_slowdown = profile.co_running_slowdown;
+    record_traces(result.recommendation);
+    result.elapsed_s = elapsed();
+    return result;
+  }
+
+ private:
+  // ---- time ----
+  [[nodiscard]] double elapsed() const { return services_.clock() - started_; }
+  [[nodiscard]] double left() const { return options_.budget_s - elapsed(); }
+  void tell(const std::string& what) const {
+    if (services_.progress) services_.progress(what, std::clamp(elapsed() / std::max(options_.budget_s, 1e-9), 0.0, 1.0));
+  }
+  /// What a worker costs besides its steps, from what this run has seen.
+  [[nodiscard]] double overhead() const { return workers_ == 0 ? 0 : overhead_s_ / workers_; }
+
+  [[nodiscard]] double record_reserve() const {
+    if (!services_.record) return 0;
+    double reserve = 0;
+    for (const Series::Entry& entry : final_entries()) {
+      if (entry.name == kNaive || entry.name == kCandidateName) reserve += overhead() + kRecordSteps * step_of(entry.plan);
+    }
+    return std::min(reserve, kRecordShare * options_.budget_s);
+  }
+
+  [[nodiscard]] double final_reserve() const {
+    double round = 0;
+    for (const Series::Entry& entry : final_entries()) round += step_of(entry.plan);
+    return overhead() + round * (kLeastFinalRounds + kWarmUp);
+  }
+
+  // ---- what is known ----
+  [[nodiscard]] const Trial* find(const std::string& key) const {
+    const auto found = std::find_if(trials_.begin(), trials_.end(), [&](const Trial& trial) {
+      return trial.plan_key == key && !std::holds_alternative<Interrupted>(trial.outcome);
+    });
+    return found == trials_.end() ? nullptr : &*found;
+  }
+  [[nodiscard]] double step_of(const Plan& plan) const {
+    const Trial* trial = find(plan_key(plan));
+    return trial == nullptr ? 0 : measured_step(*trial).value_or(0);
+  }
+  [[nodiscard]] std::vector<Series::Entry> final_entries() const { return choose_finalists(trials_, baselines_, single_device_peak()); }
+  [[nodiscard]] std::optional<Prediction> prediction_of(const Plan& plan) const {
+    try {
+      return predict(plan, *cost_);
+    } catch (const Error&) {
+      return std::nullopt;  // a device that the profile does not know, such as one of the user's own plan
+    }
+  }
+  [[nodiscard]] std::int64_t single_device_peak() const {
+    for (const NamedPlan& baseline : baselines_) {
+      if (baseline.name != "single_device") continue;
+      if (const Trial* trial = find(plan_key(baseline.plan)); trial != nullptr && measured_step(*trial)) return largest_peak(*trial);
+      const auto prediction = prediction_of(baseline.plan);
+      if (!prediction || prediction->peak_bytes.empty()) return 0;
+      return *std::max_element(prediction->peak_bytes.begin(), prediction->peak_bytes.end());
+    }
+    return 0;
+  }
+
+  // ---- the chapters ----
+  Profile obtain_profile() {
+    if (std::filesystem::exists(study_.profile_path())) {
+      if (auto profile = read_recording(study_.profile_path()).profile) return std::move(*profile);
+    }
+    tell("profile");
+    return services_.measure(kProfileShare * options_.budget_s);
+  }
+
+  void try_baselines() {
+    for (const NamedPlan& baseline : baselines_) {
+      if (find(plan_key(baseline.plan)) != nullptr) continue;
+      const auto prediction = prediction_of(baseline.plan);
+      const double expected = prediction ? prediction->step_s : 0;
+      const bool first = workers_ == 0;
+      if (first ? left() <= 0 : left() < trial_cost(expected)) break;
+      try_plan(baseline.name, baseline.plan, prediction);
+    }
+  }
+
+  void explore() {
+    TrialSearch search(search_.ranked, {.most_trials = options_.most_trials, .target_gap = options_.target_percent / 100});
+    for (const Trial& trial : trials_) search.observe(trial);
+    std::string reason = "the budget for trials is spent";
+    while (true) {
+      const auto candidate = search.next();
+      if (!candidate) {
+        reason = search.stop_reason();
+        break;
+      }
+      if (left() < trial_cost(candidate->prediction.step_s) + final_reserve() + record_reserve()) break;
+      search.observe(try_plan(kCandidateName, candidate->plan, candidate->prediction));
+    }
+    study_.set_value(kStopReason, reason);
+  }
+
+  void run_final() {
+    const std::vector<Series::Entry> entries = final_entries();
+    if (entries.empty()) refuse_without_measurement();
+    Series series;
+    series.entries = entries;
+    series.warm_up = kWarmUp;
+    series.rounds = kMostFinalRounds;
+    double round = 0;
+    series.step_limit_s = 0;
+    for (const Series::Entry& entry : entries) {
+      round += step_of(entry.plan);
+      series.step_limit_s = std::max(series.step_limit_s, step_limit(std::max(step_of(entry.plan), entry.prediction ? entry.prediction->step_s : 0)));
+    }
+    // A round that begins in time still has to end in time; the warm-up is one round more.
+    series.budget_s = std::max(0.0, left() - record_reserve() - overhead() - round * (kWarmUp + 1));
+    tell("final: " + std::to_string(entries.size()) + " plans in turn");
+    store_final(services_.runner->run(series));
+  }
+
+  void store_final(std::vector<Trial> finals) {
+    for (const Trial& trial : finals) {
+      if (std::holds_alternative<Interrupted>(trial.outcome)) throw_interrupted();
+    }
+    const int number = study_.next_series();
+    for (Trial& trial : finals) {
+      trial.series = number;
+      study_.add(trial);
+      trials_.push_back(trial);
+    }
+    study_.set_value(kFinalSeries, std::to_string(number));
+  }
+
+  TuneResult conclude() {
+    const int number = std::stoi(study_.value(kFinalSeries));
+    std::vector<Trial> finals;
+    std::copy_if(trials_.begin(), trials_.end(), std::back_inserter(finals), [&](const Trial& trial) { return trial.series == number; });
+    auto recommendation = recommend(with_every_name(std::move(finals), baselines_), single_device_peak());
+    if (!recommendation) refuse_without_measurement();
+    TuneResult result;
+    result.recommendation = std::move(*recommendation);
+    result.trials = trials_;
+    result.search = search_;
+    result.lower_bound_s = search_.lower_bound_s;
+    if (result.lower_bound_s > 0) result.gap = result.recommendation.recommended.step_s / result.lower_bound_s - 1;
+    result.stop_reason = study_.value(kStopReason);
+    return result;
+  }
+
+  void record_traces(Recommendation& recommendation) {
+    if (!services_.record) return;
+    record(recommendation.recommended.trial.plan, "recommended", recommendation);
+    const std::string& key = recommendation.recommended.trial.plan_key;
+    if (recommendation.best_pipeline && recommendation.best_pipeline->trial.plan_key != key && left() > 0) {
+      record(recommendation.best_pipeline->trial.plan, "best_pipeline", recommendation);
+    }
+    for (const BaselineResult& baseline : recommendation.baselines) {
+      if (baseline.name == kNaive && left() > 0) record(baseline.trial.plan, kNaive, recommendation);
+    }
+  }
+
+  void record(const Plan& plan, const std::string& name, Recommendation& recommendation) const {
+    if (std::filesystem::exists(study_.trace_path(name))) return;
+    tell("trace of " + name);
+    try {
+      services_.record(plan, name);
+    } catch (const Error& error) {
+      // The answer stands without its picture.
+      if (error.code() == ExitCode::interrupted || error.code() == ExitCode::terminated) throw;
+      recommendation.warnings.push_back("no trace of " + name + ": " + error.what());
+    }
+  }
+
+  // ---- one trial ----
+  [[nodiscard]] static int rounds_for(double expected_s) {
+    if (expected_s <= 0) return kLeastRounds;
+    return static_cast<int>(std::clamp(std::ceil(kTrialSeconds / expected_s), double{kLeastRounds}, double{kMostRounds}));
+  }
+  [[nodiscard]] double trial_cost(double expected_s) const { return overhead() + expected_s * (kWarmUp + rounds_for(expected_s)); }
+  [[nodiscard]] static double step_limit(double expected_s) { return std::max(30.0, 10 * expected_s); }
+
+  const Trial& try_plan(const std::string& name, const Plan& plan, const std::optional<Prediction>& prediction) {
+    if (interrupt_flag().load() != 0) throw_interrupted();
+    tell(name == kCandidateName ? "candidate: " + describe(plan) : "baseline " + name);
+    const double expected = prediction ? prediction->step_s : 0;
+    Series series;
+    series.entries = {{name, plan, prediction}};
+    series.warm_up = kWarmUp;
+    series.rounds = rounds_for(expected);
+    series.budget_s = std::max(0.0, left());
+    series.step_limit_s = step_limit(expected);
+    const double before = elapsed();
+    Trial trial = std::move(services_.runner->run(series).front());
+    if (std::holds_alternative<Interrupted>(trial.outcome)) throw_interrupted();
+    note_overhead(trial, elapsed() - before);
+    trial.series = study_.next_series();
+    study_.add(trial);
+    trials_.push_back(std::move(trial));
+    return trials_.back();
+  }
+
+  void note_overhead(const Trial& trial, double took_s) {
+    double steps = 0;
+    if (const auto step = measured_step(trial)) {
+      steps = *step * (kWarmUp + static_cast<double>(std::get<Measured>(trial.outcome).step_s.size()));
+    }
+    overhead_s_ += std::max(0.0, took_s - steps);
+    ++workers_;
+  }
+
+  // ---- bad ends ----
+  [[noreturn]] void throw_interrupted() const {
+    const bool terminated = interrupt_flag().load() == SIGTERM;
+    throw Error(terminated ? "terminated" : "interrupted", study_.folder(), "every finished trial is kept: go on with --resume",
+                terminated ? ExitCode::terminated : ExitCode::interrupted);
+  }
+
+  [[noreturn]] void refuse_without_measurement() const {
+    const bool memory_alone = std::all_of(trials_.begin(), trials_.end(), [](const Trial& trial) {
+      return std::holds_alternative<OutOfMemory>(trial.outcome) || std::holds_alternative<Infeasible>(trial.outcome);
+    });
+    if (search_.ranked.empty() || (memory_alone && !trials_.empty())) {
+      const std::string excess = search_.smallest_excess_bytes > 0
+                                     ? ": the nearest plan needs " + std::to_string(search_.smallest_excess_bytes) + " bytes more"
+                                     : std::string();
+      throw Error("no plan fits into memory" + excess, search_.smallest_excess_device.empty() ? "--memory" : search_.smallest_excess_device,
+                  "raise --memory, lower --batch, or give more devices", ExitCode::infeasible);
+    }
+    if (trials_.empty()) {
+      throw Error("the budget was spent before a first trial", "--budget", "give a larger --budget; --resume keeps the profile", ExitCode::no_result);
+    }
+    throw Error("no plan could be measured: " + outcome_text(trials_.back().outcome), describe(trials_.back().plan),
+                "give a larger --budget, or find out with `mptune run --plan` what fails", ExitCode::no_result);
+  }
+
+  const TuneOptions& options_;
+  Study& study_;
+  const TuneServices& services_;
+  double started_;
+  std::optional<CostModel> cost_;
+  SearchResult search_;
+  std::vector<NamedPlan> baselines_;
+  std::vector<Trial> trials_;
+  double overhead_s_ = 0;
+  int workers_ = 0;
+};
+
+}  // namespace
+
+TuneResult tune(const TuneOptions& options, Study& study, const TuneServices& services) {
+  return Tuner(options, study, services).run();
+}
+
+}  // namespace mptune
