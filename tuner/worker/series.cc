@@ -99,8 +99,9 @@ void run_series(const SeriesRequest& request, const Replies& reply) {
     Contender& contender = contenders[static_cast<std::size_t>(i)];
     contender.build(batch);
     for (int w = 0; w < std::max(1, series.warm_up) && contender.alive(); ++w) {
+      if (!contender.step()) continue;
       reply(StepTimed{i, -1, i, 0, 0});
-      if (!contender.step() || w > 0) continue;
+      if (w > 0) continue;
       if (first_loss) contender.check_against(*first_loss);
       if (contender.alive() && !first_loss) first_loss = contender.loss();
     }
