@@ -75,7 +75,7 @@ bool is_nsight(SQLite::Database& database) {
 }
 
 Recording read_database(const fs::path& path) {
-  SQLite::Database database(path, SQLite::OPEN_READONLY, 2000);
+  SQLite::Database database(path, SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, 2000);
   database.exec("PRAGMA trusted_schema = OFF");
   refuse_views(database);
   if (has_table(database, "MPTUNE_META")) return read_own(database, path.string());

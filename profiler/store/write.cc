@@ -75,9 +75,11 @@ void require_replaceable(const fs::path& path, bool force) {
 }
 
 void write_database(const Recording& recording, const fs::path& path) {
-  SQLite::Database database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  SQLite::Database database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX);
   // Nobody else sees this file, and it is synced once before it is moved: a journal on disk would protect nothing.
-  database.exec("PRAGMA page_size = 4096; PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;");
+  database.exec(
+      "PRAGMA page_size = 4096; PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size "
+      "= -65536;");
   SQLite::Transaction transaction(database);
   database.exec(kSchemaSql);
   write_meta(database, "schema_major", std::to_string(kSchemaMajor));
