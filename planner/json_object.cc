@@ -53,20 +53,23 @@ Json parse_json(const std::string& text, const std::string& where) {
   try {
     return Json::parse(text, limit);
   } catch (const Json::exception& problem) {
-    const std::string at = dynamic_cast<const Json::parse_error*>(&problem) != nullptr
-                               ? " (byte " + std::to_string(static_cast<const Json::parse_error&>(problem).byte) + " of " +
-                                     std::to_string(text.size()) + ")"
-                               : "";
+    const std::string at =
+        dynamic_cast<const Json::parse_error*>(&problem) != nullptr
+            ? " (byte " + std::to_string(static_cast<const Json::parse_error&>(problem).byte) + " of " + std::to_string(text.size()) + ")"
+            : "";
     throw Error("not JSON, or cut short" + at, where, "use a whole plan file; write it again with mptune tune or mptune plan");
   }
 }
 
 JsonObject::JsonObject(const Json& value, std::string path, const std::string& where)
     : value_(value), path_(std::move(path)), where_(where) {
-  if (!value_.is_object()) throw Error((path_.empty() ? "the file" : path_) + " is not a JSON object", where_, "use a file that mptune wrote");
+  if (!value_.is_object())
+    throw Error((path_.empty() ? "the file" : path_) + " is not a JSON object", where_, "use a file that mptune wrote");
 }
 
-std::string JsonObject::path_of(const char* key) const { return path_.empty() ? key : path_ + "." + key; }
+std::string JsonObject::path_of(const char* key) const {
+  return path_.empty() ? key : path_ + "." + key;
+}
 
 void JsonObject::refuse(const char* key, const std::string& problem) const {
   throw Error(path_of(key) + " " + problem, where_, "correct it, or use a file that mptune wrote");
@@ -89,13 +92,27 @@ const Json& JsonObject::array(const char* key) const {
   return found;
 }
 
-int JsonObject::integer(const char* key) const { return integer_of(*this, key, at(key)); }
-double JsonObject::number(const char* key) const { return number_of(*this, key, at(key)); }
-std::string JsonObject::text(const char* key) const { return text_of(*this, key, at(key)); }
-std::string JsonObject::text_or(const char* key, const std::string& absent) const { return find(key) == nullptr ? absent : text(key); }
-std::vector<int> JsonObject::integers(const char* key) const { return all_of(*this, key, integer_of); }
-std::vector<double> JsonObject::numbers(const char* key) const { return all_of(*this, key, number_of); }
-std::vector<std::string> JsonObject::texts(const char* key) const { return all_of(*this, key, text_of); }
+int JsonObject::integer(const char* key) const {
+  return integer_of(*this, key, at(key));
+}
+double JsonObject::number(const char* key) const {
+  return number_of(*this, key, at(key));
+}
+std::string JsonObject::text(const char* key) const {
+  return text_of(*this, key, at(key));
+}
+std::string JsonObject::text_or(const char* key, const std::string& absent) const {
+  return find(key) == nullptr ? absent : text(key);
+}
+std::vector<int> JsonObject::integers(const char* key) const {
+  return all_of(*this, key, integer_of);
+}
+std::vector<double> JsonObject::numbers(const char* key) const {
+  return all_of(*this, key, number_of);
+}
+std::vector<std::string> JsonObject::texts(const char* key) const {
+  return all_of(*this, key, text_of);
+}
 
 std::vector<std::int64_t> JsonObject::byte_counts(const char* key) const {
   return all_of(*this, key, [](const JsonObject& object, const char* name, const Json& value) {
@@ -103,6 +120,8 @@ std::vector<std::int64_t> JsonObject::byte_counts(const char* key) const {
   });
 }
 
-JsonObject JsonObject::object(const char* key) const { return {at(key), path_of(key), where_}; }
+JsonObject JsonObject::object(const char* key) const {
+  return {at(key), path_of(key), where_};
+}
 
 }  // namespace mptune

@@ -9,11 +9,14 @@
 namespace mptune {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, const std::string& where, const std::string& remedy) { throw Error(what, where, remedy); }
+[[noreturn]] void refuse(const std::string& what, const std::string& where, const std::string& remedy) {
+  throw Error(what, where, remedy);
+}
 
 std::string stage_name(const Plan& plan, std::size_t index) {
   const Stage& stage = plan.stages[index];
-  return "stage " + std::to_string(index) + " (layers " + std::to_string(stage.first_layer) + " to " + std::to_string(stage.last_layer) + ")";
+  return "stage " + std::to_string(index) + " (layers " + std::to_string(stage.first_layer) + " to " + std::to_string(stage.last_layer) +
+         ")";
 }
 
 void validate_microbatches(const Plan& plan, const std::string& where) {
@@ -92,11 +95,17 @@ void validate_ranges(const Plan& plan, int layers, const std::string& where) {
 
 }  // namespace
 
-int Plan::global_batch_size() const { return std::accumulate(microbatch_sizes.begin(), microbatch_sizes.end(), 0); }
+int Plan::global_batch_size() const {
+  return std::accumulate(microbatch_sizes.begin(), microbatch_sizes.end(), 0);
+}
 
-int replica_of(const Stage& stage, int microbatch) { return microbatch % static_cast<int>(stage.devices.size()); }
+int replica_of(const Stage& stage, int microbatch) {
+  return microbatch % static_cast<int>(stage.devices.size());
+}
 
-int device_of(const Stage& stage, int microbatch) { return stage.devices[static_cast<std::size_t>(replica_of(stage, microbatch))]; }
+int device_of(const Stage& stage, int microbatch) {
+  return stage.devices[static_cast<std::size_t>(replica_of(stage, microbatch))];
+}
 
 bool recomputes(const Recompute& recompute, int microbatch) {
   switch (recompute.mode) {

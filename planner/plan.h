@@ -26,8 +26,8 @@ struct Action {
 struct Recompute {
   enum class Mode { none, all, some };
   Mode mode = Mode::none;
-  std::vector<int> layers;         ///< mode some: layers of the model, ascending; neighbours are recomputed as one piece
-  std::vector<int> microbatches;   ///< mode some: only for these; empty: for every micro-batch
+  std::vector<int> layers;        ///< mode some: layers of the model, ascending; neighbours are recomputed as one piece
+  std::vector<int> microbatches;  ///< mode some: only for these; empty: for every micro-batch
   bool operator==(const Recompute&) const = default;
 };
 
@@ -43,10 +43,10 @@ struct Stage {
 
 /// All the runtime needs to execute a step, and nothing else.
 struct Plan {
-  std::vector<std::string> devices;    ///< names as the user writes them
-  std::vector<int> microbatch_sizes;   ///< samples of each micro-batch of the global batch, in order
-  std::vector<Stage> stages;           ///< in order of their layers, covering the model
-  std::string schedule;                ///< a label: "1f1b"
+  std::vector<std::string> devices;          ///< names as the user writes them
+  std::vector<int> microbatch_sizes;         ///< samples of each micro-batch of the global batch, in order
+  std::vector<Stage> stages;                 ///< in order of their layers, covering the model
+  std::string schedule;                      ///< a label: "1f1b"
   std::vector<std::vector<Action>> actions;  ///< a row per device, executed in order
 
   [[nodiscard]] int global_batch_size() const;
@@ -71,7 +71,8 @@ struct Plan {
 [[nodiscard]] std::vector<int> equal_cuts(int layers, int stages);
 
 /// Everything a plan must satisfy that needs no schedule: layers covered in order by non-empty stages, devices known and distinct
-/// within a stage, sizes positive. Throws Error (`where` is put into it) that names the first violation. `layers` < 0: not known, not checked.
+/// within a stage, sizes positive. Throws Error (`where` is put into it) that names the first violation. `layers` < 0: not known, not
+/// checked.
 void validate(const Plan& plan, int layers, const std::string& where);
 
 }  // namespace mptune

@@ -76,13 +76,21 @@ Interval interval_from(const JsonObject& object, const char* key) {
   return {ends[0], ends[1]};
 }
 
+Verdict verdict_of(const JsonObject& object) {
+  try {
+    return verdict_from(object.text("verdict"));
+  } catch (const Error&) {
+    object.refuse("verdict", "is not a verdict, like FAST");
+  }
+}
+
 MeasuredStep measured_from(const JsonObject& object) {
   MeasuredStep measured;
   measured.step_s = object.number("step_s");
   measured.step_ci95_s = interval_from(object, "step_ci95_s");
   measured.step_samples = object.integer("step_samples");
   measured.peak_bytes = object.byte_counts("peak_bytes");
-  measured.verdict = verdict_from(object.text("verdict"));
+  measured.verdict = verdict_of(object);
   if (object.find("speedup") != nullptr) {
     const JsonObject speedup = object.object("speedup");
     measured.speedup_over = speedup.text("over");
@@ -104,7 +112,8 @@ void check_schema(const JsonObject& file) {
 
 std::string read_file(const std::string& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) throw Error(std::string("can't open: ") + std::strerror(errno), path, "name an existing plan file");
+  if (::stat(path.c_str(), &status) != 0)
+    throw Error(std::string("can't open: ") + std::strerror(errno), path, "name an existing plan file");
   if (!S_ISREG(status.st_mode)) throw Error("not a regular file", path, "name a plan file");
   if (status.st_size > kLargestFile) throw Error("larger than 64 MiB", path, "name a plan file");
   std::ifstream stream(path, std::ios::binary);
@@ -230,7 +239,9 @@ PlanFile parse_plan_file(const std::string& text, const std::string& where) {
   return file;
 }
 
-PlanFile load_plan_file(const std::string& path) { return parse_plan_file(read_file(path), path); }
+PlanFile load_plan_file(const std::string& path) {
+  return parse_plan_file(read_file(path), path);
+}
 
 PlanFile load_plan(const std::string& path) {
   const char* instead = std::getenv("MPTUNE_PLAN");
@@ -241,7 +252,8 @@ void save_plan_file(const PlanFile& file, const std::string& path, bool force) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0) {
     if (!S_ISREG(status.st_mode)) throw Error("not a regular file", path, "choose another name with -o");
-    if (!force && !is_plan_file(path)) throw Error("a file that mptune did not write is in the way", path, "choose another name with -o, or add --force");
+    if (!force && !is_plan_file(path))
+      throw Error("a file that mptune did not write is in the way", path, "choose another name with -o, or add --force");
   }
   TemporaryFile temporary(path);
   temporary.write(to_json(file));

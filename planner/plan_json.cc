@@ -21,7 +21,9 @@ bool follows_from_size(const std::vector<int>& sizes) {
   return !sizes.empty() && sizes.front() > 0 && sizes == split_by_size(static_cast<int>(batch), sizes.front());
 }
 
-int largest(const std::vector<int>& sizes) { return sizes.empty() ? 0 : *std::max_element(sizes.begin(), sizes.end()); }
+int largest(const std::vector<int>& sizes) {
+  return sizes.empty() ? 0 : *std::max_element(sizes.begin(), sizes.end());
+}
 
 int common_replicas(const Plan& plan) {
   const std::size_t replicas = plan.stages.empty() ? 1 : plan.stages.front().devices.size();
@@ -106,8 +108,7 @@ std::vector<int> microbatch_sizes_from(const JsonObject& object) {
 std::vector<std::string> modules_from(const JsonObject& stage) {
   if (stage.find("modules") == nullptr) return {};
   std::vector<std::string> modules = stage.texts("modules");
-  if (stage.text_or("first_module", "") != (modules.empty() ? "" : modules.front()))
-    stage.refuse("first_module", "disagrees with modules");
+  if (stage.text_or("first_module", "") != (modules.empty() ? "" : modules.front())) stage.refuse("first_module", "disagrees with modules");
   return modules;
 }
 
@@ -168,7 +169,9 @@ std::string plan_to_json(const Plan& plan, const std::vector<std::vector<std::st
   return plan_object(plan, modules).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Plan plan_from_json(const std::string& text, const std::string& where) { return plan_from_object(parse_json(text, where), where).plan; }
+Plan plan_from_json(const std::string& text, const std::string& where) {
+  return plan_from_object(parse_json(text, where), where).plan;
+}
 
 std::string sha256(const std::string& text) {
   sha256_ctx context;
@@ -184,6 +187,8 @@ std::string sha256(const std::string& text) {
   return hex;
 }
 
-std::string plan_key(const Plan& plan) { return sha256(plan_to_json(plan, {})).substr(7, 12); }
+std::string plan_key(const Plan& plan) {
+  return sha256(plan_to_json(plan, {})).substr(7, 12);
+}
 
 }  // namespace mptune

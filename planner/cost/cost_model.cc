@@ -11,7 +11,9 @@ namespace {
 
 constexpr const char* kRemedy = "profile the model again";
 
-double median_or(const Samples& samples, double otherwise) { return samples.empty() ? otherwise : std::max(0.0, median(samples)); }
+double median_or(const Samples& samples, double otherwise) {
+  return samples.empty() ? otherwise : std::max(0.0, median(samples));
+}
 
 // "3x64x64:float32" -> 3 * 64 * 64 * 4.
 std::int64_t bytes_of_shape(const std::string& shape) {
@@ -30,7 +32,9 @@ std::int64_t bytes_of_shape(const std::string& shape) {
   return shape.empty() ? 0 : bytes;
 }
 
-double at_share(double low, double high, double share) { return low + (high - low) * share; }
+double at_share(double low, double high, double share) {
+  return low + (high - low) * share;
+}
 
 // Below the smallest measured size a continued line may reach zero; a value in proportion to the samples is the least that is plausible.
 double between(double low, double high, double share, double proportional) {
@@ -38,7 +42,9 @@ double between(double low, double high, double share, double proportional) {
   return share < 0 ? std::max(value, proportional) : value;
 }
 
-std::int64_t whole_bytes(double bytes) { return static_cast<std::int64_t>(std::ceil(bytes)); }
+std::int64_t whole_bytes(double bytes) {
+  return static_cast<std::int64_t>(std::ceil(bytes));
+}
 
 }  // namespace
 
@@ -105,7 +111,9 @@ void CostModel::add_links() {
   }
 }
 
-int CostModel::layers() const { return static_cast<int>(profile_.layers.size()); }
+int CostModel::layers() const {
+  return static_cast<int>(profile_.layers.size());
+}
 
 int CostModel::device_index(const std::string& name) const {
   for (std::size_t d = 0; d < profile_.devices.size(); ++d) {
@@ -135,10 +143,14 @@ LayerTimes CostModel::layer(int device, int layer, int samples) const {
   const LayerTimes& high = at.high->times;
   const LayerTimes& low = at.low == nullptr ? kNothing.times : at.low->times;
   const double part = at.low == nullptr ? 0 : samples / at.low->samples;
-  return {between(low.forward_s, high.forward_s, at.share, low.forward_s * part),
-          between(low.backward_s, high.backward_s, at.share, low.backward_s * part),
-          between(low.forward_busy_s, high.forward_busy_s, at.share, low.forward_busy_s * part),
-          between(low.backward_busy_s, high.backward_busy_s, at.share, low.backward_busy_s * part)};
+  LayerTimes times = {between(low.forward_s, high.forward_s, at.share, low.forward_s * part),
+                      between(low.backward_s, high.backward_s, at.share, low.backward_s * part),
+                      between(low.forward_busy_s, high.forward_busy_s, at.share, low.forward_busy_s * part),
+                      between(low.backward_busy_s, high.backward_busy_s, at.share, low.backward_busy_s * part)};
+  // Continued lines of different slopes may cross.
+  times.forward_busy_s = std::max(times.forward_busy_s, times.forward_s);
+  times.backward_busy_s = std::max(times.backward_busy_s, times.backward_s);
+  return times;
 }
 
 bool CostModel::extrapolated(int device, int samples) const {
@@ -149,7 +161,9 @@ bool CostModel::extrapolated(int device, int samples) const {
   return false;
 }
 
-int CostModel::neighbours(int device) const { return std::max(0, busy_members_[class_of(device)] - 1); }
+int CostModel::neighbours(int device) const {
+  return std::max(0, busy_members_[class_of(device)] - 1);
+}
 
 std::int64_t CostModel::boundary_bytes(int layer, int samples, bool gradients) const {
   std::int64_t bytes = 0;
@@ -172,8 +186,12 @@ double CostModel::copy_seconds(int source, int destination, std::int64_t bytes) 
   return link.latency_s + (link.bytes_per_second > 0 ? static_cast<double>(bytes) / link.bytes_per_second : 0);
 }
 
-double CostModel::action_seconds(int device) const { return profile_.classes[class_of(device)].action_seconds; }
-double CostModel::step_seconds(int device) const { return profile_.classes[class_of(device)].step_seconds; }
+double CostModel::action_seconds(int device) const {
+  return profile_.classes[class_of(device)].action_seconds;
+}
+double CostModel::step_seconds(int device) const {
+  return profile_.classes[class_of(device)].step_seconds;
+}
 
 double CostModel::optimizer_seconds(int device, std::int64_t parameters_bytes) const {
   return profile_.classes[class_of(device)].optimizer_seconds_per_byte * static_cast<double>(parameters_bytes);

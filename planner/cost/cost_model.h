@@ -13,7 +13,7 @@ namespace mptune {
 struct LayerTimes {
   double forward_s = 0;
   double backward_s = 0;
-  double forward_busy_s = 0;   ///< with the other devices busy; equal to forward_s where that was not measured
+  double forward_busy_s = 0;  ///< with the other devices busy; equal to forward_s where that was not measured
   double backward_busy_s = 0;
 };
 
@@ -78,10 +78,10 @@ class CostModel {
   [[nodiscard]] Segment segment(int device, int layer, int samples) const;
 
   Profile profile_;
-  std::vector<Point> points_;                ///< curves of all classes and layers, one after another
-  std::vector<std::size_t> curve_starts_;    ///< of class c and layer l: [c * layers + l], one more at the end
-  std::vector<int> busy_members_;            ///< per class: devices of the profile in classes with busy times, 0 for a class without
-  std::vector<int> link_of_;                 ///< [source * devices + destination]: index into Profile::links, -1: not known
+  std::vector<Point> points_;              ///< curves of all classes and layers, one after another
+  std::vector<std::size_t> curve_starts_;  ///< of class c and layer l: [c * layers + l], one more at the end
+  std::vector<int> busy_members_;          ///< per class: devices of the profile in classes with busy times, 0 for a class without
+  std::vector<int> link_of_;               ///< [source * devices + destination]: index into Profile::links, -1: not known
   std::int64_t input_bytes_per_sample_ = 0;
 };
 

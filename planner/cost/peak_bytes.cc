@@ -29,7 +29,9 @@ class Holding {
   std::vector<std::int64_t> change_;
 };
 
-bool releases(ActionKind kind) { return kind == ActionKind::backward || kind == ActionKind::backward_weight; }
+bool releases(ActionKind kind) {
+  return kind == ActionKind::backward || kind == ActionKind::backward_weight;
+}
 
 // The bytes of one device. Copies never block their sender, so what has arrived is bounded by what the neighbours may have done while this
 // device stands at an action: they run ahead only as far as their own rows let them.
@@ -46,8 +48,10 @@ class DevicePeak {
         release_at_(forward_at_) {
     for (std::size_t q = 0; q < row(device).size(); ++q) {
       const Action& action = row(device)[q];
-      if (action.kind == ActionKind::forward) forward_at_[slot(action.stage, action.microbatch)] = static_cast<int>(q);
-      else if (action.kind != ActionKind::backward_weight) gradient_at_[slot(action.stage, action.microbatch)] = static_cast<int>(q);
+      if (action.kind == ActionKind::forward)
+        forward_at_[slot(action.stage, action.microbatch)] = static_cast<int>(q);
+      else if (action.kind != ActionKind::backward_weight)
+        gradient_at_[slot(action.stage, action.microbatch)] = static_cast<int>(q);
       if (releases(action.kind)) release_at_[slot(action.stage, action.microbatch)] = static_cast<int>(q);
     }
   }

@@ -60,7 +60,9 @@ std::string to_text(const std::vector<Action>& actions) {
   return text;
 }
 
-std::vector<Action> actions_from_text(const std::string& text, const std::string& where) { return split_actions(text, ' ', where); }
+std::vector<Action> actions_from_text(const std::string& text, const std::string& where) {
+  return split_actions(text, ' ', where);
+}
 
 std::vector<std::vector<Action>> schedule_from_csv(const std::string& text, const std::string& where) {
   std::vector<std::vector<Action>> rows;

@@ -108,7 +108,8 @@ class AbstractRun {
       if (++shown > 8) break;
       standing += (standing.empty() ? "" : ", ") + plan_.devices[d] + " waits at " + to_text(plan_.actions[d][next_[d]]);
     }
-    throw Error("the schedule blocks itself: " + standing, where_, "reorder the actions so that every input is made before it is waited for");
+    throw Error("the schedule blocks itself: " + standing, where_,
+                "reorder the actions so that every input is made before it is waited for");
   }
 
   const Plan& plan_;

@@ -49,7 +49,8 @@ std::vector<int> checked_cuts(const PlanOptions& options, int stages) {
   int before = 0;
   for (const int cut : options.cuts) {
     if (cut < 1 || cut >= options.layers)
-      throw Error("cut " + std::to_string(cut) + " is out of range", "--cuts", "use layers from 1 to " + std::to_string(options.layers - 1));
+      throw Error("cut " + std::to_string(cut) + " is out of range", "--cuts",
+                  "use layers from 1 to " + std::to_string(options.layers - 1));
     if (cut <= before)
       throw Error("cut " + std::to_string(cut) + " leaves an empty stage", "--cuts", "list the cuts in ascending order, each once");
     before = cut;
@@ -208,8 +209,8 @@ std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers) {
 std::string describe(const Plan& plan) {
   const int microbatches = plan.num_microbatches();
   if (plan.num_stages() > 1) {
-    std::string text = "pipeline of " + std::to_string(plan.num_stages()) + " stages, " + plan.schedule + ", " +
-                       sizes_in_words(plan.microbatch_sizes);
+    std::string text =
+        "pipeline of " + std::to_string(plan.num_stages()) + " stages, " + plan.schedule + ", " + sizes_in_words(plan.microbatch_sizes);
     std::string replicas;
     bool replicated = false;
     for (const Stage& stage : plan.stages) {

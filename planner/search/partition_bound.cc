@@ -51,9 +51,12 @@ PartitionBound::Part PartitionBound::work(int stage, int first, int last) const 
   const Sums& sums = sums_[static_cast<std::size_t>(stage)];
   const auto a = static_cast<std::size_t>(first);
   const auto b = static_cast<std::size_t>(last);
-  return {sums.forward_least[b] - sums.forward_least[a], sums.backward_least[b] - sums.backward_least[a],
-          sums.forward_all[b] - sums.forward_all[a],     sums.backward_all[b] - sums.backward_all[a],
-          sums.send_output[b],                           sums.send_gradient[b]};
+  return {sums.forward_least[b] - sums.forward_least[a],
+          sums.backward_least[b] - sums.backward_least[a],
+          sums.forward_all[b] - sums.forward_all[a],
+          sums.backward_all[b] - sums.backward_all[a],
+          sums.send_output[b],
+          sums.send_gradient[b]};
 }
 
 PartitionBound::Part PartitionBound::part(int stage, int first, int last) const {
@@ -84,8 +87,12 @@ void PartitionBound::add_rest() {
       }
       const auto at = static_cast<std::size_t>(layer);
       const Part& behind = rest[at + 1];
-      rest[at] = {behind.forward_least + least.forward_least, behind.backward_least + least.backward_least,
-                  behind.forward_all + least.forward_all, behind.backward_all + least.backward_all, 0, 0};
+      rest[at] = {behind.forward_least + least.forward_least,
+                  behind.backward_least + least.backward_least,
+                  behind.forward_all + least.forward_all,
+                  behind.backward_all + least.backward_all,
+                  0,
+                  0};
       largest[at] = std::max(largest[at + 1], least.forward_all + least.backward_all);
     }
   }

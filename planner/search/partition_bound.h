@@ -29,15 +29,15 @@ class PartitionBound {
  private:
   // Sums over the layers before an index, on the device of one stage.
   struct Sums {
-    std::vector<double> forward_least;   // one micro-batch of the smallest size
+    std::vector<double> forward_least;  // one micro-batch of the smallest size
     std::vector<double> backward_least;
-    std::vector<double> forward_all;     // all micro-batches
+    std::vector<double> forward_all;  // all micro-batches
     std::vector<double> backward_all;
-    std::vector<std::int64_t> kept;      // one micro-batch of the smallest size
+    std::vector<std::int64_t> kept;  // one micro-batch of the smallest size
     std::vector<std::int64_t> owned;
     std::vector<double> optimizer;
-    std::vector<double> send_output;     // by cut, to the next stage; smallest size
-    std::vector<double> send_gradient;   // by cut, back from the next stage
+    std::vector<double> send_output;    // by cut, to the next stage; smallest size
+    std::vector<double> send_gradient;  // by cut, back from the next stage
     double action = 0;
   };
   // One stage of a partition, or all stages that are still open as one.

@@ -16,8 +16,8 @@ namespace mptune {
 namespace {
 
 // What a search of one run may cost before it says what it left out.
-constexpr std::int64_t kMostNodes = 400'000;
-constexpr std::int64_t kMostActions = 8'000'000;
+constexpr std::int64_t kMostNodes = 1'000'000;
+constexpr std::int64_t kMostActions = 40'000'000;
 constexpr int kSeedSteps = 40;
 
 constexpr const char* kTooLarge = "needs more memory than a device has";
@@ -34,7 +34,9 @@ std::vector<int> default_counts(int batch) {
   return counts;
 }
 
-bool contains(const std::vector<int>& list, int value) { return std::find(list.begin(), list.end(), value) != list.end(); }
+bool contains(const std::vector<int>& list, int value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
 
 std::int64_t completions(int layers, int stages) {
   double count = 1;
@@ -127,7 +129,8 @@ class Searcher {
   [[nodiscard]] bool wanted_stages(int stages) const {
     if (!space_.stage_counts.empty()) return contains(space_.stage_counts, stages);
     if (space_.cuts.empty()) return true;
-    return std::any_of(space_.cuts.begin(), space_.cuts.end(), [&](const auto& cuts) { return static_cast<int>(cuts.size()) + 1 == stages; });
+    return std::any_of(space_.cuts.begin(), space_.cuts.end(),
+                       [&](const auto& cuts) { return static_cast<int>(cuts.size()) + 1 == stages; });
   }
 
   [[nodiscard]] std::pair<int, std::int64_t> signature(std::size_t device) const {
@@ -341,7 +344,8 @@ class Searcher {
   [[nodiscard]] std::int64_t plans_behind(const Family& family, const Node& node) const {
     const int first = node.cuts.empty() ? 0 : node.cuts.back();
     const int stages = family.bound.stages() - static_cast<int>(node.cuts.size());
-    return completions(cost_.layers() - first, stages) * static_cast<std::int64_t>(schedules_for(static_cast<int>(family.sizes.size())).size());
+    return completions(cost_.layers() - first, stages) *
+           static_cast<std::int64_t>(schedules_for(static_cast<int>(family.sizes.size())).size());
   }
 
   void leave_out(PlanKind kind, const Family& family, const Node& node) {

@@ -13,18 +13,18 @@ namespace mptune {
 
 /// What a search may choose from.
 struct SearchSpace {
-  std::vector<std::string> devices;       ///< distinct; each gets a stage or a replica
-  std::vector<std::string> whole_machine; ///< a device of all cores ("cpu:0-1") for the un-pipelined plan, or empty
-  std::vector<std::int64_t> memory_bytes; ///< cap per device as `devices`; 0 or an empty list: no cap
+  std::vector<std::string> devices;        ///< distinct; each gets a stage or a replica
+  std::vector<std::string> whole_machine;  ///< a device of all cores ("cpu:0-1") for the un-pipelined plan, or empty
+  std::vector<std::int64_t> memory_bytes;  ///< cap per device as `devices`; 0 or an empty list: no cap
   std::int64_t whole_machine_memory_bytes = 0;
   int batch = 0;
-  std::vector<int> microbatch_counts;     ///< empty: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32 .. up to the batch
-  std::vector<std::string> schedules;     ///< empty: all
-  std::vector<int> stage_counts;          ///< empty: 1 .. min(devices, layers)
-  std::vector<std::vector<int>> cuts;     ///< empty: all; else only these
-  bool allow_recompute = true;            ///< recompute none, and all on every subset of stages that memory asks for
-  bool allow_replicas = true;             ///< data-parallel plans
-  int keep = 32;                          ///< plans to return
+  std::vector<int> microbatch_counts;  ///< empty: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32 .. up to the batch
+  std::vector<std::string> schedules;  ///< empty: all
+  std::vector<int> stage_counts;       ///< empty: 1 .. min(devices, layers)
+  std::vector<std::vector<int>> cuts;  ///< empty: all; else only these
+  bool allow_recompute = true;         ///< recompute none, and all on every subset of stages that memory asks for
+  bool allow_replicas = true;          ///< data-parallel plans
+  int keep = 32;                       ///< plans to return
 };
 
 struct Candidate {
@@ -40,7 +40,7 @@ struct Rejection {
 struct SearchResult {
   std::vector<Candidate> ranked;  ///< fastest first, ties by fewer copies, then less memory, then key order; at most `keep`
   std::vector<Rejection> rejected;
-  double lower_bound_s = 0;        ///< of the whole space: no plan in it is faster by this model
+  double lower_bound_s = 0;  ///< of the whole space: no plan in it is faster by this model
   std::int64_t simulated = 0;
   /// Where nothing fits: the smallest bytes over a cap among all plans, and on which device.
   std::int64_t smallest_excess_bytes = 0;
@@ -60,15 +60,15 @@ struct PlanOptions {
   std::vector<std::string> devices;
   int batch = 0;
   int layers = 0;
-  int stages = 0;                 ///< 0: as many as replicas allow
+  int stages = 0;  ///< 0: as many as replicas allow
   int virtual_stages = 1;
   std::vector<int> cuts;          ///< empty: equal layer counts
   int microbatches = 0;           ///< 0: min(4 x stages, batch), 1 for naive
   int split_size = 0;             ///< 0: not given; not together with microbatches
   std::string schedule = "1f1b";  ///< a name, or empty when `actions` are given
   std::vector<std::vector<Action>> actions;
-  std::string recompute = "none"; ///< "none", "all", or stage numbers "0,2"
-  std::vector<int> replicas;      ///< empty: 1 each
+  std::string recompute = "none";  ///< "none", "all", or stage numbers "0,2"
+  std::vector<int> replicas;       ///< empty: 1 each
 };
 [[nodiscard]] Plan make_plan(const PlanOptions& options);
 
@@ -80,7 +80,8 @@ struct NamedPlan {
 };
 [[nodiscard]] std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers);
 
-/// What kind of plan this is, in words of the report: "one device", "data parallel over 2 devices", "pipeline of 2 stages, 1f1b, 8 micro-batches of 4".
+/// What kind of plan this is, in words of the report: "one device", "data parallel over 2 devices", "pipeline of 2 stages, 1f1b, 8
+/// micro-batches of 4".
 [[nodiscard]] std::string describe(const Plan& plan);
 
 }  // namespace mptune

@@ -137,8 +137,8 @@ class Lister {
     copy.microbatch = microbatch;
     copy.input = producer;
     copy.bytes = cost_.boundary_bytes(stage(std::max(from, to)).first_layer, samples, from > to);
-    copy.alone_ns = to_ns(
-        cost_.copy_seconds(devices_[static_cast<std::size_t>(source)], devices_[static_cast<std::size_t>(destination)], copy.bytes));
+    copy.alone_ns =
+        to_ns(cost_.copy_seconds(devices_[static_cast<std::size_t>(source)], devices_[static_cast<std::size_t>(destination)], copy.bytes));
     return add(copy);
   }
 
@@ -253,11 +253,14 @@ void replay_once(const Operations& operations, Timing& timing) {
   }
 }
 
-bool slows_others(const Operation& operation) { return operation.phase == Phase::actions && operation.what != What::copy; }
+bool slows_others(const Operation& operation) {
+  return operation.phase == Phase::actions && operation.what != What::copy;
+}
 
 // Nanoseconds of other devices' compute during each operation, summed over the devices. Both lists of a pair are disjoint and ascending,
 // so one pass over each pair is enough.
-std::vector<std::int64_t> overlap_with_others(const Operations& operations, const std::vector<std::vector<int>>& rows, const Timing& timing) {
+std::vector<std::int64_t> overlap_with_others(const Operations& operations, const std::vector<std::vector<int>>& rows,
+                                              const Timing& timing) {
   std::vector<std::int64_t> overlap(operations.list.size(), 0);
   const auto start = [&](int i) { return timing.start_ns[static_cast<std::size_t>(i)]; };
   const auto end = [&](int i) { return timing.start_ns[static_cast<std::size_t>(i)] + timing.duration_ns[static_cast<std::size_t>(i)]; };
@@ -292,9 +295,13 @@ void slow_down(const Operations& operations, const std::vector<std::vector<int>>
 
 }  // namespace
 
-std::int64_t to_ns(double seconds) { return std::llround(seconds * 1e9); }
+std::int64_t to_ns(double seconds) {
+  return std::llround(seconds * 1e9);
+}
 
-Operations list_operations(const Plan& plan, const CostModel& cost) { return Lister(plan, cost).list(); }
+Operations list_operations(const Plan& plan, const CostModel& cost) {
+  return Lister(plan, cost).list();
+}
 
 Timing time_operations(const Operations& operations) {
   Timing timing;

@@ -21,12 +21,12 @@ enum class Phase : std::uint8_t {
 struct Operation {
   What what = What::forward;
   Phase phase = Phase::actions;
-  int device = 0;       ///< index into Plan::devices; of a copy, the source
-  int destination = -1; ///< of a copy
-  int lane = 0;         ///< index among all lanes of the plan; the first Plan::devices.size() are compute lanes
+  int device = 0;        ///< index into Plan::devices; of a copy, the source
+  int destination = -1;  ///< of a copy
+  int lane = 0;          ///< index among all lanes of the plan; the first Plan::devices.size() are compute lanes
   int stage = 0;
   int microbatch = -1;
-  int input = -1;       ///< operation whose result this one reads, -1: none
+  int input = -1;                ///< operation whose result this one reads, -1: none
   std::int64_t overhead_ns = 0;  ///< cost of the action, before the work
   std::int64_t alone_ns = 0;     ///< overhead and work, other devices idle
   std::int64_t extra_ns = 0;     ///< what the work takes longer when all neighbours are busy all the time

@@ -7,7 +7,9 @@
 namespace mptune {
 namespace {
 
-double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+double seconds(std::int64_t ns) {
+  return static_cast<double>(ns) * 1e-9;
+}
 
 bool any_extrapolated(const Plan& plan, const CostModel& cost) {
   for (const Stage& stage : plan.stages) {

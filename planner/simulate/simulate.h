@@ -12,7 +12,7 @@ namespace mptune {
 /// What a plan is expected to do.
 struct Prediction {
   double step_s = 0;
-  double lower_bound_s = 0;  ///< no schedule of these stages and micro-batches on these devices takes less
+  double lower_bound_s = 0;              ///< no schedule of these stages and micro-batches on these devices takes less
   std::vector<std::int64_t> peak_bytes;  ///< per device of the plan
   std::vector<double> busy_s;            ///< compute per device
   int limiting_stage = 0;                ///< stage whose device computes longest

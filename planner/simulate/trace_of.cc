@@ -22,7 +22,8 @@ class TraceBuilder {
       : plan_(plan), cost_(cost), operations_(operations), timing_(timing), lane_last_(static_cast<std::size_t>(operations.lanes), -1) {
     for (const std::string& name : plan.devices) {
       devices_.push_back(cost.device_index(name));
-      trace_.devices.push_back({name, "simulated device", 0, cost.profile().devices[static_cast<std::size_t>(devices_.back())].memory_bytes});
+      trace_.devices.push_back(
+          {name, "simulated device", 0, cost.profile().devices[static_cast<std::size_t>(devices_.back())].memory_bytes});
     }
   }
 
@@ -37,9 +38,7 @@ class TraceBuilder {
 
  private:
   [[nodiscard]] Nanoseconds step_end() const { return Nanoseconds{timing_.end_ns + operations_.step_ns}; }
-  [[nodiscard]] const Stage& stage_of(const Operation& operation) const {
-    return plan_.stages[static_cast<std::size_t>(operation.stage)];
-  }
+  [[nodiscard]] const Stage& stage_of(const Operation& operation) const { return plan_.stages[static_cast<std::size_t>(operation.stage)]; }
 
   int name(const std::string& text) {
     const auto [found, added] = names_.emplace(text, static_cast<int>(trace_.names.size()));
@@ -91,8 +90,7 @@ class TraceBuilder {
 
   void add_waits(const Operation& operation, int first) {
     if (operation.phase == Phase::actions) {
-      if (operation.input >= 0)
-        trace_.edges.push_back({spans_[static_cast<std::size_t>(operation.input)].last, first, EdgeKind::data});
+      if (operation.input >= 0) trace_.edges.push_back({spans_[static_cast<std::size_t>(operation.input)].last, first, EdgeKind::data});
       return;
     }
     for (std::size_t j = 0; j + 1 < spans_.size(); ++j) {
@@ -171,9 +169,8 @@ class TraceBuilder {
     std::vector<int> order(trace_.events.size());
     std::iota(order.begin(), order.end(), 0);
     const auto& events = trace_.events;
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-      return events[static_cast<std::size_t>(a)].start < events[static_cast<std::size_t>(b)].start;
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int a, int b) { return events[static_cast<std::size_t>(a)].start < events[static_cast<std::size_t>(b)].start; });
     std::vector<int> place(order.size());
     std::vector<Event> sorted;
     for (const int index : order) {

@@ -17,8 +17,8 @@ struct ProfileShape {
   std::vector<int> sizes = {1, 8};
   double forward_s = 0.001;
   double backward_s = 0.002;
-  double fixed_s = 0;           ///< of every layer at every size
-  double busy = 1;              ///< busy time over alone time; 1: not measured
+  double fixed_s = 0;  ///< of every layer at every size
+  double busy = 1;     ///< busy time over alone time; 1: not measured
   double latency_s = 0;
   double bytes_per_second = 0;  ///< 0: copies take the latency only
   double action_s = 0;

@@ -144,7 +144,8 @@ TEST(PeakBytes, TwoStagesByHand) {
   const CostModel cost(make_profile({.layers = 4}));
   const Plan plan = scheduled(stages_of(4, {1, 1}, {1, 1, 1, 1}), "1f1b");
   // First: 2 in flight, gradients of both may have come. Last: 1 in flight, two inputs, its own gradient and the one on its way.
-  EXPECT_EQ(cost.peak_bytes(plan), (std::vector<std::int64_t>{2 * 2000 + 2 * 2 * 300 + 2 * 100 + 50, 2 * 2000 + 2 * 300 + 2 * 100 + 50 + 200}));
+  EXPECT_EQ(cost.peak_bytes(plan),
+            (std::vector<std::int64_t>{2 * 2000 + 2 * 2 * 300 + 2 * 100 + 50, 2 * 2000 + 2 * 300 + 2 * 100 + 50 + 200}));
   Plan again = plan;
   again.stages[0].recompute.mode = Recompute::Mode::all;
   // One micro-batch's activations while it runs, the output and the one before it on their way; gradients as before.

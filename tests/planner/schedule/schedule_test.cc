@@ -171,8 +171,9 @@ bool ends(const Plan& plan, std::mt19937& random) {
     const Action action = plan.actions[d][next[d]];
     const std::pair at(action.stage, action.microbatch);
     const bool forward = action.kind == ActionKind::forward;
-    const bool ready = forward ? action.stage == 0 || done[{action.stage - 1, action.microbatch}] >= 1
-                               : done[at] == 1 && (action.stage + 1 == plan.num_stages() || done[{action.stage + 1, action.microbatch}] == 2);
+    const bool ready = forward
+                           ? action.stage == 0 || done[{action.stage - 1, action.microbatch}] >= 1
+                           : done[at] == 1 && (action.stage + 1 == plan.num_stages() || done[{action.stage + 1, action.microbatch}] == 2);
     if (!ready) continue;
     done[at] = forward ? 1 : 2;
     ++next[d];

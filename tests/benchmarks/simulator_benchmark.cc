@@ -1,0 +1,56 @@
+#include <benchmark/benchmark.h>
+
+#include <random>
+
+#include "mptune/planner/search/search.h"
+#include "mptune/planner/simulate/simulate.h"
+#include "mptune/tests/planner/profiles.h"
+
+namespace mptune {
+namespace {
+
+// Unequal layers, copies and devices that slow each other, as real profiles have them.
+CostModel busy_profile(int layers, int devices) {
+  std::mt19937 random(1);
+  test::ProfileShape shape = test::random_shape(random, layers, devices);
+  shape.sizes = {1, 2, 4, 8, 16, 32};
+  shape.busy = 1.2;
+  return CostModel(test::make_profile(shape, test::random_factors(random, layers)));
+}
+
+void predict_actions(benchmark::State& state) {
+  const int stages = static_cast<int>(state.range(0));
+  const int m = static_cast<int>(state.range(1));
+  const CostModel cost = busy_profile(18, stages);
+  const std::vector<int> replicas(static_cast<std::size_t>(stages), 1);
+  const Plan plan = test::scheduled(test::stages_of(18, replicas, split_evenly(64, m)), "1f1b");
+  for (auto _ : state) benchmark::DoNotOptimize(predict(plan, cost));
+  state.counters["actions_per_second"] =
+      benchmark::Counter(2.0 * stages * m, benchmark::Counter::kIsIterationInvariantRate, benchmark::Counter::kIs1000);
+}
+BENCHMARK(predict_actions)->Args({2, 4})->Args({2, 8})->Args({2, 32})->Args({4, 8})->Args({4, 32})->Unit(benchmark::kMicrosecond);
+
+void simulate_events(benchmark::State& state) {
+  const CostModel cost = busy_profile(18, 2);
+  const Plan plan = test::scheduled(test::stages_of(18, {1, 1}, split_evenly(64, static_cast<int>(state.range(0)))), "1f1b");
+  std::size_t events = 0;
+  for (auto _ : state) events += simulate(plan, cost).trace.events.size();
+  state.counters["events_per_second"] =
+      benchmark::Counter(static_cast<double>(events), benchmark::Counter::kIsRate, benchmark::Counter::kIs1000);
+}
+BENCHMARK(simulate_events)->Arg(8)->Arg(32)->Unit(benchmark::kMicrosecond);
+
+void search_time(benchmark::State& state) {
+  const int devices = static_cast<int>(state.range(1));
+  const CostModel cost = busy_profile(static_cast<int>(state.range(0)), devices);
+  SearchSpace space;
+  for (int d = 0; d < devices; ++d) space.devices.push_back("sleep:" + std::to_string(d));
+  space.batch = 32;
+  std::int64_t simulated = 0;
+  for (auto _ : state) simulated = search_plans(space, cost).simulated;
+  state.counters["simulated"] = static_cast<double>(simulated);
+}
+BENCHMARK(search_time)->Args({18, 2})->Args({18, 4})->Args({20, 4})->Args({40, 4})->Args({62, 8})->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace mptune

@@ -1,0 +1,355 @@
+#include "mptune/planner/plan_file.h"
+
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "mptune/planner/schedule/schedule.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tests/planner/profiles.h"
+
+namespace mptune {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using test::scheduled;
+using test::stages_of;
+using ::testing::HasSubstr;
+
+PlanFile example() {
+  PlanFile file;
+  file.plan = scheduled(stages_of(6, {1, 2, 1}, {5, 5, 2}), "1f1b");
+  file.plan.stages[1].recompute = {Recompute::Mode::some, {2, 3}, {1}};
+  file.plan.stages[2].recompute.mode = Recompute::Mode::all;
+  file.modules = {{"conv1", "bn1"}, {"layer1.0"}, {"fc"}};
+  file.fingerprint = {"sha256:abc", "3x64x64:float32", {"sleep:0", "sleep:1"}, "2.11", ""};
+  file.created = "2026-11-21T12:00:00Z";
+  file.study = "sha256:def";
+  file.trial = 17;
+  file.predicted = PredictedStep{0.41, 0.39, {1, 2, 3, 4}};
+  file.measured = MeasuredStep{0.1 + 0.2, {0.416, 0.421}, 44, {5, 6, 7, std::int64_t{1} << 50}, Verdict::fast, "naive_model_parallel", {}};
+  file.measured->speedup.estimate = 1.54;
+  file.measured->speedup.ci95 = {1.52, 1.56};
+  file.alternatives.push_back({"2.1 GiB less memory", scheduled(stages_of(6, {4}, {3, 3, 3, 3}), "1f1b")});
+  return file;
+}
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "plan-file-test-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] std::string operator/(const char* name) const { return (path_ / name).string(); }
+  [[nodiscard]] std::ptrdiff_t files() const { return std::distance(std::filesystem::directory_iterator(path_), {}); }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+void write(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+TEST(PlanJson, IsTheDocumentedObject) {
+  const Plan plan = scheduled(stages_of(4, {1, 1}, {4, 4, 2}), "1f1b");
+  EXPECT_EQ(plan_to_json(plan, {{"a", "b"}, {}}),
+            R"({"global_batch_size":10,"micro_batch_size":4,"num_microbatches":3,"microbatch_sizes":null,"data_parallel_size":1,)"
+            R"("num_stages":2,"devices":["sleep:0","sleep:1"],"schedule":{"name":"1f1b","actions":["0F0 0F1 0B0 0F2 0B1 0B2",)"
+            R"("1F0 1B0 1F1 1B1 1F2 1B2"]},"stages":[{"index":0,"devices":["sleep:0"],"layers":[0,2],"modules":["a","b"],)"
+            R"("first_module":"a","recompute":"none"},{"index":1,"devices":["sleep:1"],"layers":[2,4],"modules":[],"first_module":"",)"
+            R"("recompute":"none"}]})");
+}
+
+TEST(PlanJson, RoundTrips) {
+  std::mt19937 random(9);
+  for (int round = 0; round < 200; ++round) {
+    const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+    std::vector<int> sizes;
+    for (int i = draw(1, 6); i > 0; --i) sizes.push_back(draw(1, 4));
+    Plan plan = stages_of(6, {draw(1, 3), draw(1, 3)}, sizes);
+    if (draw(0, 1) == 1) plan.stages[0].recompute = {Recompute::Mode::some, {0, 2}, {0}};
+    make_schedule(plan, draw(0, 1) == 1 ? "gpipe" : "1f1b");
+    EXPECT_EQ(plan_from_json(plan_to_json(plan, {}), ""), plan);
+    EXPECT_EQ(plan_from_json(plan_to_json(plan, {{"x"}, {"y", "z"}}), ""), plan);
+  }
+}
+
+TEST(PlanKey, IsTheHashOfTheCanonicalText) {
+  EXPECT_EQ(sha256("abc"), "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256(""), "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  Plan plan = example().plan;
+  const std::string key = plan_key(plan);
+  EXPECT_EQ(key, sha256(plan_to_json(plan, {})).substr(7, 12));
+  EXPECT_EQ(key.size(), 12u);
+  plan.stages[1].recompute.microbatches = {2};
+  EXPECT_NE(plan_key(plan), key);
+}
+
+TEST(PlanFile, RoundTrips) {
+  const PlanFile file = example();
+  const std::string text = to_json(file);
+  const PlanFile read = parse_plan_file(text, "");
+  EXPECT_EQ(to_json(read), text);
+  EXPECT_EQ(read.plan, file.plan);
+  EXPECT_EQ(read.modules, file.modules);
+  EXPECT_EQ(read.fingerprint, file.fingerprint);
+  EXPECT_EQ(read.created, file.created);
+  EXPECT_EQ(read.study, file.study);
+  EXPECT_EQ(read.trial, 17);
+  EXPECT_EQ(read.predicted->peak_bytes, file.predicted->peak_bytes);
+  EXPECT_EQ(read.predicted->lower_bound_s, 0.39);
+  EXPECT_EQ(read.measured->step_s, 0.1 + 0.2);
+  EXPECT_EQ(read.measured->step_ci95_s, file.measured->step_ci95_s);
+  EXPECT_EQ(read.measured->peak_bytes, file.measured->peak_bytes);
+  EXPECT_EQ(read.measured->verdict, Verdict::fast);
+  EXPECT_EQ(read.measured->speedup_over, "naive_model_parallel");
+  EXPECT_EQ(read.measured->speedup.ci95, file.measured->speedup.ci95);
+  ASSERT_EQ(read.alternatives.size(), 1u);
+  EXPECT_EQ(read.alternatives[0].plan, file.alternatives[0].plan);
+}
+
+TEST(PlanFile, LeavesOutWhatIsNotKnown) {
+  PlanFile file;
+  file.plan = example().plan;
+  const PlanFile read = parse_plan_file(to_json(file), "");
+  EXPECT_FALSE(read.predicted || read.measured);
+  EXPECT_TRUE(read.modules.empty());
+  EXPECT_EQ(read.trial, -1);
+}
+
+TEST(PlanFile, IgnoresUnknownKeysAndOtherTools) {
+  Json json = Json::parse(to_json(example()));
+  json["colour"] = {{"deep", {1, 2, 3}}};
+  json["plan"]["stages"][0]["colour"] = "red";
+  json["tool"]["version"] = "99.0";
+  EXPECT_EQ(parse_plan_file(json.dump(), "").plan, example().plan);
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    (void)parse_plan_file(text, "my.plan.json");
+  } catch (const Error& error) {
+    EXPECT_THAT(error.where(), HasSubstr("my.plan.json"));
+    EXPECT_FALSE(error.remedy().empty());
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    return error.what();
+  }
+  return "";
+}
+
+template <typename Damage>
+std::string damaged(Damage damage) {
+  Json json = Json::parse(to_json(example()));
+  damage(json, json["plan"]);
+  return refusal(json.dump());
+}
+
+TEST(PlanFile, ChecksThatRedundantFieldsAgree) {
+  EXPECT_THAT(damaged([](Json&, Json& p) { p["num_stages"] = 4; }), HasSubstr("plan.num_stages disagrees"));
+  EXPECT_THAT(damaged([](Json&, Json& p) { p["data_parallel_size"] = 2; }), HasSubstr("data_parallel_size disagrees"));
+  EXPECT_THAT(damaged([](Json&, Json& p) { p["num_microbatches"] = 4; }), HasSubstr("num_microbatches disagrees"));
+  EXPECT_THAT(damaged([](Json&, Json& p) { p["micro_batch_size"] = 6; }), HasSubstr("disagrees"));
+  EXPECT_THAT(damaged([](Json&, Json& p) { p["global_batch_size"] = 16; }), HasSubstr("disagrees"));
+  EXPECT_THAT(damaged([](Json&, Json& p) { p["microbatch_sizes"] = {5, 5, 3}; }), HasSubstr("does not add up"));
+  EXPECT_THAT(damaged([](Json&, Json& p) { p["microbatch_sizes"] = {4, 4, 4}; }), HasSubstr("disagrees"));
+  EXPECT_THAT(damaged([](Json&, Json& p) { p["microbatch_sizes"] = {5, 7}; }), HasSubstr("disagrees"));
+  EXPECT_THAT(damaged([](Json&, Json& p) { p["stages"][0]["first_module"] = "fc"; }), HasSubstr("plan.stages[0].first_module disagrees"));
+  EXPECT_THAT(damaged([](Json&, Json& p) { p["stages"][1]["index"] = 2; }), HasSubstr("plan.stages[1].index"));
+  EXPECT_THAT(damaged([](Json&, Json& p) { p["stages"][1]["devices"] = {"cpu:9", "sleep:2"}; }), HasSubstr("cpu:9"));
+}
+
+TEST(PlanFile, RefusesInvalidPlans) {
+  EXPECT_THAT(damaged([](Json&, Json& p) { p["stages"][1]["layers"] = {1, 4}; }), HasSubstr("overlaps"));
+  EXPECT_THAT(damaged([](Json&, Json& p) { p["stages"][1]["layers"] = {2}; }), HasSubstr("layers"));
+  EXPECT_THAT(damaged([](Json&, Json& p) { p["schedule"]["actions"][0] = "0F0 0B0"; }), HasSubstr("too few"));
+  EXPECT_THAT(damaged([](Json&, Json& p) { p["schedule"]["actions"][0] = "0F0 oops"; }), HasSubstr("'oops' is not an action"));
+  EXPECT_THAT(damaged([](Json&, Json& p) { p["schedule"]["actions"].erase(0); }), HasSubstr("rows"));
+  EXPECT_THAT(damaged([](Json&, Json& p) { p["stages"][0]["recompute"] = "some"; }), HasSubstr("recompute"));
+  EXPECT_THAT(damaged([](Json&, Json& p) { p["stages"][1]["recompute"]["layers"] = {9}; }), HasSubstr("does not hold"));
+  EXPECT_THAT(damaged([](Json& j, Json&) { j["alternatives"][0]["plan"]["num_stages"] = 9; }), HasSubstr("num_stages"));
+}
+
+TEST(PlanFile, RefusesOtherVersionsAndOtherFiles) {
+  EXPECT_THAT(damaged([](Json& j, Json&) { j["schema"] = "mptune.plan/2"; }), HasSubstr("another version"));
+  EXPECT_THAT(damaged([](Json& j, Json&) { j["schema"] = "mptune.plan/10"; }), HasSubstr("another version"));
+  EXPECT_THAT(damaged([](Json& j, Json&) { j["schema"] = "mptune.tune/1"; }), HasSubstr("not a plan file"));
+  EXPECT_THAT(damaged([](Json& j, Json&) { j["schema"] = 1; }), HasSubstr("schema"));
+  EXPECT_THAT(damaged([](Json& j, Json&) { j.erase("schema"); }), HasSubstr("schema is missing"));
+  EXPECT_THAT(damaged([](Json& j, Json&) { j.erase("plan"); }), HasSubstr("plan is missing"));
+  EXPECT_THAT(refusal("[]"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refusal("null"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refusal(""), HasSubstr("not JSON"));
+}
+
+TEST(PlanFile, RefusesEveryTruncation) {
+  const std::string text = to_json(example());
+  for (std::size_t length = 0; length + 2 < text.size(); ++length) ASSERT_NE(refusal(text.substr(0, length)), "") << length;
+}
+
+TEST(PlanFile, RefusesWrongTypesEverywhere) {
+  // Every value of the file is replaced by values of other types: an Error or a valid file, never anything else.
+  const Json original = Json::parse(to_json(example())).flatten();
+  const std::vector<Json> others = {
+      nullptr, true, -1, 1e300, 18446744073709551615ull, "text", Json::array(), Json::object(), Json::array({1, "x"})};
+  int refused = 0;
+  for (const auto& [pointer, value] : original.items()) {
+    for (const Json& other : others) {
+      Json json = Json::parse(to_json(example()));
+      json[Json::json_pointer(pointer)] = other;
+      refused += refusal(json.dump()).empty() ? 0 : 1;
+    }
+  }
+  EXPECT_GT(refused, static_cast<int>(original.size()) * 4);
+}
+
+TEST(PlanFile, SurvivesRandomDamage) {
+  std::mt19937 random(10);
+  const std::string text = to_json(example());
+  for (int round = 0; round < 3000; ++round) {
+    std::string changed = text;
+    for (int k = 0; k < 3; ++k) {
+      changed[std::uniform_int_distribution<std::size_t>(0, text.size() - 1)(random)] =
+          static_cast<char>(std::uniform_int_distribution<int>(0, 255)(random));
+    }
+    (void)refusal(changed);
+  }
+}
+
+TEST(PlanFile, LimitsWhatAFileMayAskFor) {
+  EXPECT_THAT(refusal(std::string(1 << 20, '[')), HasSubstr("too deep"));
+  std::string long_list = "[0";
+  for (int i = 0; i < 5'000'000; ++i) long_list += ",0";
+  EXPECT_THAT(refusal(long_list + "]"), HasSubstr("too long"));
+  const auto huge = [](Json&, Json& p) {
+    p["global_batch_size"] = 1'000'000'000;
+    p["micro_batch_size"] = 1;
+    p["num_microbatches"] = 1'000'000'000;
+  };
+  EXPECT_THAT(damaged(huge), HasSubstr("num_microbatches"));
+  EXPECT_NE(damaged([](Json&, Json& p) { p["stages"][0]["layers"] = {0, 2147483647}; }), "");
+  EXPECT_NE(damaged([](Json&, Json& p) { p["global_batch_size"] = 1e30; }), "");
+}
+
+TEST(PlanFile, SavesAndLoads) {
+  const Folder folder;
+  const std::string path = folder / "a.plan.json";
+  save_plan_file(example(), path, false);
+  EXPECT_EQ(to_json(load_plan_file(path)), to_json(example()));
+  PlanFile other = example();
+  other.trial = 18;
+  save_plan_file(other, path, false);
+  EXPECT_EQ(load_plan_file(path).trial, 18) << "a plan file of ours is replaced";
+  EXPECT_EQ(folder.files(), 1) << "no temporary file stays";
+}
+
+TEST(PlanFile, ReplacesForeignFilesOnlyWhenForced) {
+  const Folder folder;
+  for (const char* content : {"hello", "{}", "{\"schema\": \"mptune.tune/1\"}", ""}) {
+    const std::string path = folder / "foreign";
+    write(path, content);
+    try {
+      save_plan_file(example(), path, false);
+      FAIL() << content;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::usage);
+      EXPECT_THAT(error.remedy(), HasSubstr("--force"));
+    }
+    std::ifstream stream(path);
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(stream), {}), content);
+    save_plan_file(example(), path, true);
+    EXPECT_EQ(load_plan_file(path).trial, 17);
+  }
+  EXPECT_THROW(save_plan_file(example(), folder.path().string(), true), Error);
+  EXPECT_THROW(save_plan_file(example(), "/dev/null", true), Error);
+  EXPECT_THROW(save_plan_file(example(), folder / "no/such/folder.json", false), Error);
+}
+
+// Every write beyond a few bytes fails, as on a full disk; the old file stays whole.
+TEST(PlanFile, AFullDiskIsAnErrorAndLeavesTheOldFile) {
+  const Folder folder;
+  const std::string path = folder / "a.plan.json";
+  save_plan_file(example(), path, false);
+  rlimit old_limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old_limit), 0);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit tiny = old_limit;
+  tiny.rlim_cur = 100;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tiny), 0);
+  PlanFile other = example();
+  other.trial = 18;
+  ExitCode code = ExitCode::done;
+  try {
+    save_plan_file(other, path, false);
+  } catch (const Error& error) {
+    code = error.code();
+  }
+  ::setrlimit(RLIMIT_FSIZE, &old_limit);
+  std::signal(SIGXFSZ, old_handler);
+  EXPECT_EQ(code, ExitCode::environment);
+  EXPECT_EQ(load_plan_file(path).trial, 17);
+  EXPECT_EQ(folder.files(), 1);
+}
+
+TEST(PlanFile, AReadOnlyFolderIsAnError) {
+  const Folder folder;
+  ::chmod(folder.path().c_str(), 0555);
+  // Root may write everywhere, so for the moment of the test it is somebody else.
+  const bool root = ::geteuid() == 0;
+  if (root) {
+    ASSERT_EQ(::seteuid(65534), 0);
+  }
+  ExitCode code = ExitCode::done;
+  try {
+    save_plan_file(example(), folder / "a.plan.json", false);
+  } catch (const Error& error) {
+    code = error.code();
+  }
+  if (root) {
+    ASSERT_EQ(::seteuid(0), 0);
+  }
+  ::chmod(folder.path().c_str(), 0755);
+  EXPECT_EQ(code, ExitCode::environment);
+}
+
+TEST(PlanFile, LoadRefusesWhatIsNoFile) {
+  const Folder folder;
+  EXPECT_THROW((void)load_plan_file(folder / "missing"), Error);
+  EXPECT_THROW((void)load_plan_file(folder.path().string()), Error);
+  EXPECT_THROW((void)load_plan_file("/dev/zero"), Error);
+  const std::string large = folder / "large";
+  write(large, "");
+  std::filesystem::resize_file(large, (std::uintmax_t{64} << 20) + 1);
+  EXPECT_THROW((void)load_plan_file(large), Error);
+}
+
+TEST(PlanFile, TheEnvironmentOverridesThePath) {
+  const Folder folder;
+  save_plan_file(example(), folder / "a.plan.json", false);
+  PlanFile other = example();
+  other.trial = 99;
+  save_plan_file(other, folder / "b.plan.json", false);
+  ::unsetenv("MPTUNE_PLAN");
+  EXPECT_EQ(load_plan(folder / "a.plan.json").trial, 17);
+  ::setenv("MPTUNE_PLAN", (folder / "b.plan.json").c_str(), 1);
+  EXPECT_EQ(load_plan(folder / "a.plan.json").trial, 99);
+  ::setenv("MPTUNE_PLAN", "", 1);
+  EXPECT_EQ(load_plan(folder / "a.plan.json").trial, 17);
+  ::unsetenv("MPTUNE_PLAN");
+}
+
+}  // namespace
+}  // namespace mptune
