@@ -1,0 +1,302 @@
+#include "mptune/tuner/study/study.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "mptune/planner/plan_file.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tests/support/tuner_fakes.h"
+#include "mptune/tuner/study/study_files.h"
+
+namespace mptune {
+namespace {
+
+namespace fs = std::filesystem;
+using Open = Study::Open;
+
+Error error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "no error";
+  return Error("", "", "", ExitCode::done);
+}
+
+Error error_of(const std::string& folder, Open mode, bool force = false) {
+  return error_of([&] { Study study(folder, mode, force); });
+}
+
+Trial trial_with(const Outcome& outcome, int series = 0) {
+  Trial trial;
+  trial.series = series;
+  trial.name = "candidate";
+  trial.plan = fake_plan(3, 4);
+  trial.plan_key = plan_key(trial.plan);
+  trial.outcome = outcome;
+  return trial;
+}
+
+Samples some_samples() {
+  Samples samples;
+  samples.values = {{1.0 / 3, 0, 1, 0.25}, {0.1 + 0.2, 1, 0, 1e9}, {5e-324, 2, 1, 2}};
+  return samples;
+}
+
+void expect_equal(const Trial& a, const Trial& b) {
+  EXPECT_EQ(a.id, b.id);
+  EXPECT_EQ(a.series, b.series);
+  EXPECT_EQ(a.name, b.name);
+  EXPECT_EQ(a.plan_key, b.plan_key);
+  EXPECT_EQ(a.plan, b.plan);
+  EXPECT_EQ(a.prediction, b.prediction);
+  EXPECT_EQ(a.outcome, b.outcome) << outcome_class(a.outcome);
+}
+
+// Runs `action` in a child; its exit code, or -signal.
+int in_child(const std::function<int()>& action) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int code = 99;
+    try {
+      code = action();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "child: %s\n", error.what());
+    }
+    ::_exit(code);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+TEST(Study, EveryTrialComesBackExactly) {
+  const TemporaryFolder folder;
+  const std::vector<Outcome> outcomes{Measured{some_samples(), {1L << 40, 2}, 0.1 + 0.2}, OutOfMemory{"cpu:1", 1L << 41, 4}, TimedOut{1.0 / 3},
+                                      Crashed{11, 3},  WrongResult{"loss 'differs'"}, NonFinite{},
+                                      Infeasible{"no"}, Interrupted{},                Environment{"disk"}};
+  ASSERT_EQ(outcomes.size(), std::variant_size_v<Outcome>);
+  std::vector<Trial> added;
+  {
+    Study study(folder / "s", Open::create);
+    for (const Outcome& outcome : outcomes) {
+      Trial trial = trial_with(outcome, static_cast<int>(added.size()) / 2);
+      if (added.size() % 2 == 0) trial.prediction = Prediction{1.0 / 3, 0.1, {1L << 42, 7}, {0.5, 1e-9}, 1, true};
+      EXPECT_EQ(study.next_series(), added.empty() ? 0 : added.back().series + 1);
+      EXPECT_EQ(study.add(trial), trial.id);
+      if (!added.empty()) {
+        EXPECT_GT(trial.id, added.back().id);
+      }
+      added.push_back(trial);
+    }
+  }
+  for (const Open mode : {Open::resume, Open::read}) {
+    const auto trials = Study(folder / "s", mode).trials();
+    ASSERT_EQ(trials.size(), added.size());
+    for (std::size_t i = 0; i < added.size(); ++i) expect_equal(trials[i], added[i]);
+  }
+}
+
+TEST(Study, NonFiniteNumbersDoNotLoseATrial) {
+  const TemporaryFolder folder;
+  Study study(folder / "s", Open::create);
+  Trial trial = trial_with(Measured{some_samples(), {}, std::numeric_limits<double>::quiet_NaN()});
+  study.add(trial);
+  EXPECT_TRUE(std::isnan(std::get<Measured>(study.trials().at(0).outcome).loss));
+}
+
+TEST(Study, ValuesAndNames) {
+  const TemporaryFolder folder;
+  Study study((folder / "s") + "/", Open::create);
+  EXPECT_EQ(study.value("x"), "");
+  study.set_value("x", "1");
+  study.set_value("x", "2");
+  EXPECT_EQ(study.value("x"), "2");
+  EXPECT_EQ(study.folder(), folder / "s");
+  EXPECT_EQ(study.profile_path(), (folder / "s") + "/traces/profile.sqlite");
+  EXPECT_EQ(study.trace_path("recommended"), (folder / "s") + "/traces/recommended.sqlite");
+  EXPECT_EQ(study.plan_path(), (folder / "s") + "/s.plan.json");
+  study.set_identity(R"({"setup": {"model": "transformer:d=256,layers=8"}})");
+  EXPECT_EQ(study.plan_path(), (folder / "s") + "/transformer.plan.json");
+}
+
+TEST(Study, ResumeNamesWhatDiffers) {
+  const TemporaryFolder folder;
+  Study(folder / "s", Open::create).set_identity(R"({"model": "mlp", "batch": 32, "fingerprint": {"a": 1}})");
+  Study study(folder / "s", Open::resume);
+  study.set_identity(R"({"batch":32,"fingerprint":{"a":1},"model":"mlp"})");
+  const Error error = error_of([&] { study.set_identity(R"({"model": "mlp", "batch": 64, "fingerprint": {"a": 2}})"); });
+  EXPECT_EQ(error.code(), ExitCode::usage);
+  EXPECT_STREQ(error.what(), "the study was made with another batch, fingerprint");
+  EXPECT_EQ(error_of([&] { study.set_identity(R"({"model": "mlp", "batch": 32})"); }).code(), ExitCode::usage);
+}
+
+TEST(Study, ExistingAndForeignFoldersAreRefused) {
+  const TemporaryFolder folder;
+  { Study study(folder / "s", Open::create); }
+  EXPECT_TRUE(Study::is_study(folder / "s"));
+  const Error exists = error_of(folder / "s", Open::create);
+  EXPECT_EQ(exists.code(), ExitCode::usage);
+  EXPECT_NE(exists.remedy().find("--resume"), std::string::npos);
+
+  fs::create_directories(folder / "foreign");
+  std::ofstream(folder / "foreign/thesis.tex") << "years of work";
+  for (const bool force : {false, true}) EXPECT_EQ(error_of(folder / "foreign", Open::create, force).code(), ExitCode::usage);
+  for (const Open mode : {Open::resume, Open::read}) {
+    EXPECT_EQ(error_of(folder / "foreign", mode).code(), ExitCode::usage);
+    EXPECT_EQ(error_of(folder / "nowhere", mode).code(), ExitCode::usage);
+  }
+  EXPECT_FALSE(fs::exists(folder / "nowhere"));
+  EXPECT_TRUE(fs::exists(folder / "foreign/thesis.tex"));
+  EXPECT_FALSE(fs::exists(folder / "foreign/study.lock"));
+  EXPECT_EQ(error_of(folder / "foreign/thesis.tex", Open::create).code(), ExitCode::usage);
+}
+
+TEST(Study, ForceReplacesAStudyAndNothingElse) {
+  const TemporaryFolder folder;
+  {
+    Study study(folder / "s", Open::create);
+    Trial trial = trial_with(NonFinite{});
+    study.add(trial);
+    std::ofstream(study.trace_path("recommended")) << "old";
+    std::ofstream(study.plan_path()) << "old";
+    std::ofstream(folder / "s/notes.txt") << "mine";
+  }
+  Study study(folder / "s", Open::create, true);
+  EXPECT_TRUE(study.trials().empty());
+  EXPECT_FALSE(fs::exists(study.trace_path("recommended")));
+  EXPECT_FALSE(fs::exists(study.plan_path()));
+  EXPECT_TRUE(fs::exists(folder / "s/notes.txt"));
+}
+
+TEST(Study, CutOffCreationIsBegunAnew) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "s/traces");
+  std::ofstream(folder / "s/study.sqlite");
+  std::ofstream(folder / "s/study.lock");
+  Study study(folder / "s", Open::create);
+  EXPECT_TRUE(study.trials().empty());
+}
+
+TEST(Study, BusyStudyIsRefusedButReadable) {
+  const TemporaryFolder folder;
+  Study study(folder / "s", Open::create);
+  Trial trial = trial_with(NonFinite{});
+  study.add(trial);
+  const int code = in_child([&] {
+    if (error_of(folder / "s", Open::resume).code() != ExitCode::usage) return 1;
+    if (error_of(folder / "s", Open::create, true).code() != ExitCode::usage) return 2;
+    return Study(folder / "s", Open::read).trials().size() == 1 ? 0 : 3;
+  });
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(study.trials().size(), 1u);
+}
+
+TEST(Study, NewerVersionAndDamageAreRefused) {
+  const TemporaryFolder folder;
+  { Study study(folder / "s", Open::create); }
+  const std::string path = folder / "s/study.sqlite";
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &database), SQLITE_OK);
+  sqlite3_exec(database, "PRAGMA journal_mode = DELETE; PRAGMA user_version = 2;", nullptr, nullptr, nullptr);
+  sqlite3_close(database);
+  for (const Open mode : {Open::resume, Open::read}) {
+    const Error error = error_of(folder / "s", mode);
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_NE(std::string(error.what()).find("newer"), std::string::npos);
+  }
+  { Study study(folder / "t", Open::create); }
+  fs::resize_file(folder / "t/study.sqlite", 4096 + 100);
+  EXPECT_EQ(error_of([&] { static_cast<void>(Study(folder / "t", Open::read).trials()); }).code(), ExitCode::usage);
+}
+
+TEST(Study, KillLosesNothingAcknowledgedAndFreesTheLock) {
+  const TemporaryFolder folder;
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    const std::string path = folder / std::to_string(attempt);
+    int pipe[2];
+    ASSERT_EQ(::pipe(pipe), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      Study study(path, Open::create);
+      while (true) {
+        Trial trial = trial_with(Measured{some_samples(), {1, 2}, 1});
+        study.add(trial);
+        if (::write(pipe[1], &trial.id, sizeof trial.id) != sizeof trial.id) ::_exit(1);
+      }
+    }
+    int acknowledged = 0;
+    for (int i = 0; i < 20 + 13 * attempt; ++i) ASSERT_EQ(::read(pipe[0], &acknowledged, sizeof acknowledged), 4);
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    ::close(pipe[1]);
+    int more = 0;
+    while (::read(pipe[0], &more, sizeof more) == 4) acknowledged = more;
+    ::close(pipe[0]);
+    Study study(path, Open::resume);
+    const auto trials = study.trials();
+    ASSERT_GE(static_cast<int>(trials.size()), acknowledged);
+    for (const Trial& trial : trials) EXPECT_EQ(trial.outcome, Outcome(Measured{some_samples(), {1, 2}, 1}));
+  }
+}
+
+TEST(Study, ReadOnlyFolderIsAnEnvironmentError) {
+  const TemporaryFolder folder;
+  { Study study(folder / "s", Open::create); }
+  const auto read_only = fs::perms::owner_read | fs::perms::owner_exec | fs::perms::group_read | fs::perms::group_exec | fs::perms::others_read |
+                         fs::perms::others_exec;
+  for (const char* name : {"", "/s", "/s/traces"}) fs::permissions(folder.path() + name, read_only);
+  const int code = in_child([&] {
+    // Root may write anywhere.
+    if (::geteuid() == 0 && ::setuid(65534) != 0) return 1;
+    if (error_of(folder / "new", Open::create).code() != ExitCode::environment) return 2;
+    if (error_of(folder / "s", Open::resume).code() != ExitCode::environment) return 3;
+    return Study(folder / "s", Open::read).trials().empty() ? 0 : 4;
+  });
+  EXPECT_EQ(code, 0);
+  for (const char* name : {"", "/s", "/s/traces"}) fs::permissions(folder.path() + name, fs::perms::owner_all);
+}
+
+TEST(Study, FullDiskIsAnEnvironmentErrorAndKeepsWhatWasThere) {
+  const TemporaryFolder folder;
+  const int code = in_child([&] {
+    Study study(folder / "s", Open::create);
+    Trial first = trial_with(NonFinite{});
+    study.add(first);
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{64 << 10, 64 << 10};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    Measured large;
+    for (int i = 0; i < 20000; ++i) large.step_s.values.push_back({0.1 * i, i, 0, 0.0});
+    const Error error = error_of([&] {
+      Trial trial = trial_with(large);
+      study.add(trial);
+    });
+    return error.code() == ExitCode::environment ? 0 : 1;
+  });
+  EXPECT_EQ(code, 0);
+  const auto trials = Study(folder / "s", Open::resume).trials();
+  ASSERT_EQ(trials.size(), 1u);
+  EXPECT_EQ(trials[0].outcome, Outcome(NonFinite{}));
+}
+
+TEST(Study, NetworkFileSystemsAreKnown) {
+  for (const long type : {0x6969L, 0x517BL, 0xFF534D42L, 0x0BD00BD0L, static_cast<long>(static_cast<int>(0xFF534D42))}) {
+    EXPECT_TRUE(is_network_file_system(type)) << type;
+  }
+  for (const long type : {0xEF53L, 0x01021994L, 0x58465342L, 0x9123683EL, 0x794C7630L}) EXPECT_FALSE(is_network_file_system(type)) << type;
+  EXPECT_FALSE(on_network_file_system("/proc"));
+}
+
+}  // namespace
+}  // namespace mptune
