@@ -8,8 +8,8 @@
 #include <set>
 
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/search/evaluator.h"
 #include "mptune/planner/search/partition_bound.h"
-#include "mptune/planner/search/ranking.h"
 #include "mptune/profiler/trace/error.h"
 
 namespace mptune {
@@ -20,7 +20,6 @@ constexpr std::int64_t kMostNodes = 1'000'000;
 constexpr std::int64_t kMostActions = 40'000'000;
 constexpr int kSeedSteps = 40;
 
-constexpr const char* kTooLarge = "needs more memory than a device has";
 constexpr const char* kTooSlow = "its lower bound is above the plans that are kept";
 constexpr const char* kNotSearched = "not reached within the limit of the search, its lower bound is among the largest";
 
@@ -69,7 +68,7 @@ bool later(const Node& a, const Node& b) {
 class Searcher {
  public:
   Searcher(const SearchSpace& space, const CostModel& cost, std::vector<std::int64_t> caps, int keep)
-      : space_(space), cost_(cost), caps_(std::move(caps)), ranking_(keep) {
+      : space_(space), cost_(cost), caps_(std::move(caps)), evaluator_(cost, space.allow_recompute, keep) {
     counts_ = space.microbatch_counts.empty() ? default_counts(space.batch) : space.microbatch_counts;
     std::sort(counts_.begin(), counts_.end());
     counts_.erase(std::unique(counts_.begin(), counts_.end()), counts_.end());
@@ -77,8 +76,7 @@ class Searcher {
     schedules_ = space.schedules.empty() ? schedule_names() : space.schedules;
   }
 
-  Ranking& ranking() { return ranking_; }
-  SearchResult& result() { return result_; }
+  Evaluator& evaluator() { return evaluator_; }
 
   void search_one_stage() {
     if (!wanted_stages(1)) return;
@@ -115,16 +113,6 @@ class Searcher {
     best_first(kind, families);
   }
 
-  void reject(const char* reason, std::int64_t count) {
-    if (count == 0) return;
-    for (Rejection& known : result_.rejected) {
-      if (known.reason != reason) continue;
-      known.count += count;
-      return;
-    }
-    result_.rejected.push_back({reason, count});
-  }
-
  private:
   [[nodiscard]] bool wanted_stages(int stages) const {
     if (!space_.stage_counts.empty()) return contains(space_.stage_counts, stages);
@@ -146,7 +134,7 @@ class Searcher {
     for (std::size_t d = 0; d < devices.size(); ++d) stage.devices.push_back(static_cast<int>(d));
     plan.stages.push_back(stage);
     make_schedule(plan, m == 1 ? "naive" : "1f1b");
-    evaluate(kind, std::move(plan), caps);
+    evaluator_.evaluate(kind, std::move(plan), caps);
   }
 
   // All placements of the stages that differ in the class or the memory of some device.
@@ -197,53 +185,9 @@ class Searcher {
     double fastest = std::numeric_limits<double>::infinity();
     for (const std::string& schedule : schedules_for(plan.num_microbatches())) {
       make_schedule(plan, schedule);
-      fastest = std::min(fastest, evaluate(kind, plan, caps));
+      fastest = std::min(fastest, evaluator_.evaluate(kind, plan, caps));
     }
     return evaluated_[key] = fastest;
-  }
-
-  // Recomputes the stages of devices that would not hold the plan otherwise.
-  double evaluate(PlanKind kind, Plan plan, const std::vector<std::int64_t>& caps) {
-    std::vector<std::int64_t> peaks = cost_.peak_bytes(plan);
-    if (space_.allow_recompute && excess(peaks, caps).first > 0) {
-      for (Stage& stage : plan.stages) {
-        const bool asks = std::any_of(stage.devices.begin(), stage.devices.end(), [&](int d) {
-          const auto at = static_cast<std::size_t>(d);
-          return caps[at] > 0 && peaks[at] > caps[at];
-        });
-        if (asks) stage.recompute.mode = Recompute::Mode::all;
-      }
-      peaks = cost_.peak_bytes(plan);
-    }
-    const auto [over, device] = excess(peaks, caps);
-    if (over > 0) {
-      note_excess(over, plan.devices[device]);
-      reject(kTooLarge, 1);
-      return std::numeric_limits<double>::infinity();
-    }
-    Candidate candidate{std::move(plan), {}};
-    candidate.prediction = predict(candidate.plan, cost_);
-    ++result_.simulated;
-    actions_ += 2 * candidate.plan.num_stages() * candidate.plan.num_microbatches();
-    any_fits_ = true;
-    result_.lower_bound_s = std::min(result_.lower_bound_s, candidate.prediction.lower_bound_s);
-    const double step_s = candidate.prediction.step_s;
-    ranking_.add(kind, std::move(candidate));
-    return step_s;
-  }
-
-  static std::pair<std::int64_t, std::size_t> excess(const std::vector<std::int64_t>& peaks, const std::vector<std::int64_t>& caps) {
-    std::pair<std::int64_t, std::size_t> most{0, 0};
-    for (std::size_t d = 0; d < peaks.size(); ++d) {
-      if (caps[d] > 0 && peaks[d] - caps[d] > most.first) most = {peaks[d] - caps[d], d};
-    }
-    return most;
-  }
-
-  void note_excess(std::int64_t bytes, const std::string& device) {
-    if (result_.smallest_excess_bytes > 0 && result_.smallest_excess_bytes <= bytes) return;
-    result_.smallest_excess_bytes = bytes;
-    result_.smallest_excess_device = device;
   }
 
   void try_given_cuts(PlanKind kind, const std::vector<Family>& families) {
@@ -297,8 +241,8 @@ class Searcher {
     while (!open.empty()) {
       const Node node = open.top();
       const Family& family = families[node.family];
-      const bool slow = static_cast<double>(node.bound_ns) * 1e-9 > ranking_.threshold(kind);
-      if (slow || nodes > kMostNodes || actions_ > kMostActions) break;
+      const bool slow = static_cast<double>(node.bound_ns) * 1e-9 > evaluator_.ranking().threshold(kind);
+      if (slow || nodes > kMostNodes || evaluator_.actions() > kMostActions) break;
       open.pop();
       if (static_cast<int>(node.cuts.size()) + 1 == family.bound.stages()) {
         evaluate_cuts(kind, family, node.family, node.cuts);
@@ -319,11 +263,11 @@ class Searcher {
       Node child{0, node.family, node.cuts};
       child.cuts.push_back(cut);
       if (too_large(family, stage, first, cut)) {
-        reject(kTooLarge, plans_behind(family, child));
+        evaluator_.reject(kTooLarge, plans_behind(family, child));
         continue;
       }
       child.bound_ns = std::max(node.bound_ns, family.bound.step_ns(child.cuts));
-      if (static_cast<double>(child.bound_ns) * 1e-9 > ranking_.threshold(kind)) {
+      if (static_cast<double>(child.bound_ns) * 1e-9 > evaluator_.ranking().threshold(kind)) {
         leave_out(kind, family, child);
         continue;
       }
@@ -338,7 +282,7 @@ class Searcher {
     const std::int64_t cap = caps_[static_cast<std::size_t>(family.devices[static_cast<std::size_t>(stage)])];
     if (cap <= 0) return false;
     const std::int64_t over = family.bound.bytes(stage, first, last) - cap;
-    return over > 0 && (any_fits_ || (result_.smallest_excess_bytes > 0 && over >= result_.smallest_excess_bytes));
+    return over > 0 && !evaluator_.may_matter(over);
   }
 
   [[nodiscard]] std::int64_t plans_behind(const Family& family, const Node& node) const {
@@ -350,9 +294,9 @@ class Searcher {
 
   void leave_out(PlanKind kind, const Family& family, const Node& node) {
     const double bound_s = static_cast<double>(node.bound_ns) * 1e-9;
-    const bool slow = bound_s > ranking_.threshold(kind);
-    reject(slow ? kTooSlow : kNotSearched, plans_behind(family, node));
-    if (!slow) result_.lower_bound_s = std::min(result_.lower_bound_s, bound_s);
+    const bool slow = bound_s > evaluator_.ranking().threshold(kind);
+    evaluator_.reject(slow ? kTooSlow : kNotSearched, plans_behind(family, node));
+    if (!slow) evaluator_.lower_bound(bound_s);
   }
 
   const SearchSpace& space_;
@@ -360,11 +304,8 @@ class Searcher {
   std::vector<std::int64_t> caps_;
   std::vector<int> counts_;
   std::vector<std::string> schedules_;
-  Ranking ranking_;
-  SearchResult result_{{}, {}, std::numeric_limits<double>::infinity(), 0, 0, "", -1, -1};
+  Evaluator evaluator_;
   std::map<std::vector<int>, double> evaluated_;
-  std::int64_t actions_ = 0;
-  bool any_fits_ = false;
 };
 
 std::vector<std::int64_t> caps_of(const SearchSpace& space) {
@@ -404,14 +345,15 @@ bool fits(const Candidate& candidate, std::int64_t bytes) {
 
 // The fastest pipeline within half the memory, by a search of its own with halved caps unless the fastest of all is one already.
 void add_half_memory(const SearchSpace& space, const CostModel& cost, std::int64_t half, Searcher& searcher) {
-  const std::optional<Candidate>& pipeline = searcher.ranking().best(PlanKind::pipeline);
+  const std::optional<Candidate>& pipeline = searcher.evaluator().ranking().best(PlanKind::pipeline);
   if (half <= 0 || (pipeline && fits(*pipeline, half))) return;
   std::vector<std::int64_t> caps = caps_of(space);
   for (std::int64_t& cap : caps) cap = cap > 0 ? std::min(cap, half) : half;
   Searcher within(space, cost, caps, 1);
   within.search_pipelines(PlanKind::pipeline);
-  searcher.result().simulated += within.result().simulated;
-  if (const auto& best = within.ranking().best(PlanKind::pipeline)) searcher.ranking().set_best(PlanKind::half_memory, *best);
+  searcher.evaluator().result().simulated += within.evaluator().result().simulated;
+  if (const auto& best = within.evaluator().ranking().best(PlanKind::pipeline))
+    searcher.evaluator().ranking().set_best(PlanKind::half_memory, *best);
 }
 
 void add_places(std::int64_t half, SearchResult& result) {
@@ -432,8 +374,8 @@ SearchResult search_plans(const SearchSpace& space, const CostModel& cost) {
   searcher.search_one_stage();
   searcher.search_pipelines(PlanKind::pipeline);
   add_half_memory(space, cost, half, searcher);
-  SearchResult result = std::move(searcher.result());
-  result.ranked = searcher.ranking().ranked();
+  SearchResult result = std::move(searcher.evaluator().result());
+  result.ranked = searcher.evaluator().ranking().ranked();
   if (result.ranked.empty()) {
     result.lower_bound_s = 0;
   } else {
