@@ -15,9 +15,8 @@
 namespace mptune {
 namespace {
 
-// What a search of one run may cost before it says what it left out.
-constexpr std::int64_t kMostNodes = 1'000'000;
-constexpr std::int64_t kMostActions = 40'000'000;
+// What a search may hold before it says what it left out.
+constexpr std::int64_t kMostNodes = 400'000;
 constexpr int kSeedSteps = 40;
 
 constexpr const char* kTooSlow = "its lower bound is above the plans that are kept";
@@ -242,7 +241,7 @@ class Searcher {
       const Node node = open.top();
       const Family& family = families[node.family];
       const bool slow = static_cast<double>(node.bound_ns) * 1e-9 > evaluator_.ranking().threshold(kind);
-      if (slow || nodes > kMostNodes || evaluator_.actions() > kMostActions) break;
+      if (slow || nodes > kMostNodes || evaluator_.actions() > space_.most_actions) break;
       open.pop();
       if (static_cast<int>(node.cuts.size()) + 1 == family.bound.stages()) {
         evaluate_cuts(kind, family, node.family, node.cuts);

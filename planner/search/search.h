@@ -18,13 +18,14 @@ struct SearchSpace {
   std::vector<std::int64_t> memory_bytes;  ///< cap per device as `devices`; 0 or an empty list: no cap
   std::int64_t whole_machine_memory_bytes = 0;
   int batch = 0;
-  std::vector<int> microbatch_counts;  ///< empty: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32 .. up to the batch
-  std::vector<std::string> schedules;  ///< empty: all
-  std::vector<int> stage_counts;       ///< empty: 1 .. min(devices, layers)
-  std::vector<std::vector<int>> cuts;  ///< empty: all; else only these
-  bool allow_recompute = true;         ///< recompute none, and all on every subset of stages that memory asks for
-  bool allow_replicas = true;          ///< data-parallel plans
-  int keep = 32;                       ///< plans to return
+  std::vector<int> microbatch_counts;      ///< empty: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32 .. up to the batch
+  std::vector<std::string> schedules;      ///< empty: all
+  std::vector<int> stage_counts;           ///< empty: 1 .. min(devices, layers)
+  std::vector<std::vector<int>> cuts;      ///< empty: all; else only these
+  bool allow_recompute = true;             ///< recompute nothing, or all on the stages whose device would not hold the plan otherwise
+  bool allow_replicas = true;              ///< data-parallel plans
+  int keep = 32;                           ///< plans to return
+  std::int64_t most_actions = 12'000'000;  ///< simulated before a search ends early and says in `rejected` what it did not reach
 };
 
 struct Candidate {

@@ -322,6 +322,26 @@ TEST(SearchPlans, LargeSpacesSayWhatTheyLeftOut) {
   EXPECT_LT(result.simulated, 2 * 2 * 9139 / 4) << "the bound leaves most of them out";
 }
 
+TEST(SearchPlans, SaysWhatItDidNotReachAndBoundsItToo) {
+  std::mt19937 random(32);
+  const CostModel cost(make_profile(draw_shape(random, 12, 3), test::random_factors(random, 12)));
+  SearchSpace space;
+  space.devices = names(3);
+  space.batch = 12;
+  const SearchResult whole = search_plans(space, cost);
+  space.most_actions = 100;
+  const SearchResult part = search_plans(space, cost);
+  const auto unreached = [](const SearchResult& result) {
+    return std::count_if(result.rejected.begin(), result.rejected.end(),
+                         [](const Rejection& rejection) { return rejection.reason.starts_with("not reached") && rejection.count > 0; });
+  };
+  EXPECT_EQ(unreached(whole), 0);
+  EXPECT_EQ(unreached(part), 1);
+  EXPECT_LT(part.simulated, whole.simulated);
+  EXPECT_LE(part.lower_bound_s, whole.ranked[0].prediction.step_s);
+  EXPECT_LE(whole.ranked[0].prediction.step_s, part.ranked[0].prediction.step_s);
+}
+
 TEST(PartitionBound, LiesBelowEveryPlanBehindIt) {
   std::mt19937 random(40);
   double closest = 1e9;
