@@ -78,9 +78,8 @@ class BatchNorms::Swap {
       if (norm.module->is_training()) {
         auto fresh_mean = writes ? at::zeros_like(*norm.mean) : at::Tensor();
         auto fresh_variance = writes ? at::zeros_like(*norm.variance) : at::Tensor();
-        saved_.push_back({&norm, std::exchange(*norm.mean, std::move(fresh_mean)),
-                          std::exchange(*norm.variance, std::move(fresh_variance)), std::exchange(*norm.tracked, at::Tensor()),
-                          std::exchange(*norm.momentum, 1.0)});
+        saved_.push_back({&norm, std::exchange(*norm.mean, std::move(fresh_mean)), std::exchange(*norm.variance, std::move(fresh_variance)),
+                          std::exchange(*norm.tracked, at::Tensor()), std::exchange(*norm.momentum, 1.0)});
       }
     }
   }

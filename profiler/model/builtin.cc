@@ -41,8 +41,8 @@ std::string possible(const std::string& model, const std::vector<ParameterRange>
   return text;
 }
 
-void parse_parameter(const std::string& item, const std::string& where, const std::string& remedy, const std::vector<ParameterRange>& ranges,
-                     ParameterValues& values, std::set<std::string>& given) {
+void parse_parameter(const std::string& item, const std::string& where, const std::string& remedy,
+                     const std::vector<ParameterRange>& ranges, ParameterValues& values, std::set<std::string>& given) {
   const auto equals = item.find('=');
   const auto key = item.substr(0, equals);
   const ParameterRange* range = nullptr;

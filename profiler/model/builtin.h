@@ -22,8 +22,10 @@ struct ParameterRange {
 /// Parameters after the colon by key; every key of the ranges is present.
 using ParameterValues = std::map<std::string, std::int64_t>;
 
-/// Parses "d=256,layers=8". Throws Error for an unknown or repeated key, what is no integer, what is out of range; each lists what is possible.
-[[nodiscard]] ParameterValues parse_parameters(const std::string& model, const std::string& text, const std::vector<ParameterRange>& ranges);
+/// Parses "d=256,layers=8". Throws Error for an unknown or repeated key, what is no integer, what is out of range; each lists what is
+/// possible.
+[[nodiscard]] ParameterValues parse_parameters(const std::string& model, const std::string& text,
+                                               const std::vector<ParameterRange>& ranges);
 
 /// `--input` taken apart.
 struct InputText {

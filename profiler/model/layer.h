@@ -30,7 +30,7 @@ struct RunContext {
 /// Mean and unbiased variance per channel that one batch norm saw in one micro-batch.
 struct BatchStatistics {
   at::Tensor mean;
-  at::Tensor variance;  ///< unbiased
+  at::Tensor variance;     ///< unbiased
   std::int64_t count = 0;  ///< values per channel
 };
 

@@ -35,8 +35,8 @@ at::Tensor cross_entropy_of(const Tensors& outputs, const at::Tensor& target) {
 at::Tensor mse_of(const Tensors& outputs, const at::Tensor& target) {
   check_target(outputs, target, "mse");
   if (outputs.front().sizes() != target.sizes()) {
-    throw Error("output " + shape_text(outputs.front().sizes()) + " and target " + shape_text(target.sizes()) + " differ in shape", "--loss mse",
-                "give a target of the output's shape, or use --loss cross_entropy for class numbers");
+    throw Error("output " + shape_text(outputs.front().sizes()) + " and target " + shape_text(target.sizes()) + " differ in shape",
+                "--loss mse", "give a target of the output's shape, or use --loss cross_entropy for class numbers");
   }
   return at::mse_loss(outputs.front(), target);
 }
@@ -50,9 +50,15 @@ at::Tensor mean_square_of(const Tensors& outputs, const at::Tensor& /*target*/) 
 
 }  // namespace
 
-Loss Loss::cross_entropy() { return {"cross_entropy", cross_entropy_of}; }
-Loss Loss::mse() { return {"mse", mse_of}; }
-Loss Loss::mean_square() { return {"mean_square", mean_square_of}; }
+Loss Loss::cross_entropy() {
+  return {"cross_entropy", cross_entropy_of};
+}
+Loss Loss::mse() {
+  return {"mse", mse_of};
+}
+Loss Loss::mean_square() {
+  return {"mean_square", mean_square_of};
+}
 
 Loss Loss::custom(std::string name, std::function<at::Tensor(const Tensors& outputs, const at::Tensor& target)> function) {
   if (function == nullptr) {

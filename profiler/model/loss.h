@@ -13,6 +13,7 @@ namespace mptune {
 class Loss {
  public:
   /// Mean over samples of the cross entropy; output (samples, classes, ...) or (samples, positions, classes), integer target.
+  /// A 3-D output whose second size is the number of positions of a 2-D target is read as the latter.
   [[nodiscard]] static Loss cross_entropy();
   /// Mean of (output - target)^2.
   [[nodiscard]] static Loss mse();

@@ -13,7 +13,9 @@ namespace {
 constexpr std::int64_t kOutputs = 5;
 constexpr int kBatch = 20;
 
-Tensors linear(torch::nn::Module& module, const Tensors& inputs) { return {static_cast<Dense&>(module).forward(inputs.at(0))}; }
+Tensors linear(torch::nn::Module& module, const Tensors& inputs) {
+  return {static_cast<Dense&>(module).forward(inputs.at(0))};
+}
 Tensors linear_relu(torch::nn::Module& module, const Tensors& inputs) {
   return {static_cast<Dense&>(module).forward(inputs.at(0)).relu_()};
 }
@@ -40,12 +42,16 @@ Model make_mlp(const std::string& parameters, const std::string& input, std::uin
     const bool last = i == layers;
     auto module = std::make_shared<Dense>(i == 1 ? features : width, last ? kOutputs : width);
     module->initialise(generator);
-    module->to(type);
+    convert(*module, type);
     const auto name = "net" + std::to_string(i);
     chain.push_back({name, {name}, make_module_layer(last ? "Linear" : "LinearReLU", module, name, last ? linear : linear_relu)});
   }
-  const SampleDescription sample{
-      .input_shape = {features}, .input_type = type, .input_classes = 0, .target_shape = {kOutputs}, .target_type = type, .target_classes = 0};
+  const SampleDescription sample{.input_shape = {features},
+                                 .input_type = type,
+                                 .input_classes = 0,
+                                 .target_shape = {kOutputs},
+                                 .target_type = type,
+                                 .target_classes = 0};
   return {"mlp", std::move(chain), Loss::mse(), sample, kBatch};
 }
 

@@ -63,7 +63,11 @@ at::Tensor random_tensor(const std::vector<std::int64_t>& shape, int batch, at::
 }  // namespace
 
 Model::Model(std::string name, std::vector<ModelLayer> layers, Loss loss, SampleDescription sample, int default_batch)
-    : name_(std::move(name)), layers_(std::move(layers)), loss_(std::move(loss)), sample_(std::move(sample)), default_batch_(default_batch) {
+    : name_(std::move(name)),
+      layers_(std::move(layers)),
+      loss_(std::move(loss)),
+      sample_(std::move(sample)),
+      default_batch_(default_batch) {
   if (layers_.empty()) {
     throw Error("the model has no layers", name_, "give it at least one");
   }
@@ -111,7 +115,9 @@ std::string Model::fingerprint() const {
   return "sha256:" + sha256(text);
 }
 
-std::string Model::input_text() const { return shape_text(sample_.input_shape) + ":" + scalar_type_name(sample_.input_type); }
+std::string Model::input_text() const {
+  return shape_text(sample_.input_shape) + ":" + scalar_type_name(sample_.input_type);
+}
 
 Batch synthetic_batch(const SampleDescription& sample, int batch, std::uint64_t seed) {
   if (batch < 1) {

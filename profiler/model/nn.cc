@@ -11,7 +11,9 @@ namespace {
 // One child of a Sequential with its key: SequentialImpl::clone would forget the key.
 class Child final : public torch::nn::Module {
  public:
-  Child(std::string key, torch::nn::AnyModule child) : key_(std::move(key)), child_(std::move(child)) { register_module(key_, child_.ptr()); }
+  Child(std::string key, torch::nn::AnyModule child) : key_(std::move(key)), child_(std::move(child)) {
+    register_module(key_, child_.ptr());
+  }
 
   std::shared_ptr<torch::nn::Module> clone(const std::optional<torch::Device>& device = std::nullopt) const override {
     return std::make_shared<Child>(key_, child_.clone(device));

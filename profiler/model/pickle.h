@@ -41,7 +41,8 @@ struct PickleStorage {
   std::int64_t numel = 0;
 };
 struct PickleValue {
-  std::variant<PickleNone, PickleMark, bool, std::int64_t, double, std::string, PickleGlobal, PickleSequence, PickleDict, PickleStorage, at::Tensor>
+  std::variant<PickleNone, PickleMark, bool, std::int64_t, double, std::string, PickleGlobal, PickleSequence, PickleDict, PickleStorage,
+               at::Tensor>
       content;
 };
 

@@ -61,7 +61,7 @@ class Machine {
         return pop();
       }
       if (!constant(code) && !container(code) && !memory(code) && !object(code)) {
-        throw PickleError("operation " + std::to_string(code) + " is not one that torch.save uses for tensors");
+        throw PickleError("it holds Python objects that are not tensors (operation " + std::to_string(code) + ")");
       }
     }
   }
@@ -140,53 +140,112 @@ class Machine {
 
   bool constant(unsigned char code) {
     switch (code) {
-      case 0x80: (void)take(1); return true;                                              // PROTO
-      case 0x95: (void)take(8); return true;                                              // FRAME
-      case 'N': push(make(PickleNone{})); return true;
-      case 0x88: push(make(true)); return true;
-      case 0x89: push(make(false)); return true;
-      case 'K': push(make(std::int64_t{number<std::uint8_t>()})); return true;            // BININT1
-      case 'M': push(make(std::int64_t{number<std::uint16_t>()})); return true;           // BININT2
-      case 'J': push(make(std::int64_t{number<std::int32_t>()})); return true;            // BININT
-      case 0x8a: push(make(long_integer())); return true;                                 // LONG1
-      case 'G': push(make(big_endian_double())); return true;                             // BINFLOAT
-      case 'X': push(make(std::string(take(number<std::uint32_t>())))); return true;      // BINUNICODE
-      case 0x8c: push(make(std::string(take(number<std::uint8_t>())))); return true;      // SHORT_BINUNICODE
-      default: return false;
+      case 0x80:
+        (void)take(1);
+        return true;  // PROTO
+      case 0x95:
+        (void)take(8);
+        return true;  // FRAME
+      case 'N':
+        push(make(PickleNone{}));
+        return true;
+      case 0x88:
+        push(make(true));
+        return true;
+      case 0x89:
+        push(make(false));
+        return true;
+      case 'K':
+        push(make(std::int64_t{number<std::uint8_t>()}));
+        return true;  // BININT1
+      case 'M':
+        push(make(std::int64_t{number<std::uint16_t>()}));
+        return true;  // BININT2
+      case 'J':
+        push(make(std::int64_t{number<std::int32_t>()}));
+        return true;  // BININT
+      case 0x8a:
+        push(make(long_integer()));
+        return true;  // LONG1
+      case 'G':
+        push(make(big_endian_double()));
+        return true;  // BINFLOAT
+      case 'X':
+        push(make(std::string(take(number<std::uint32_t>()))));
+        return true;  // BINUNICODE
+      case 0x8c:
+        push(make(std::string(take(number<std::uint8_t>()))));
+        return true;  // SHORT_BINUNICODE
+      default:
+        return false;
     }
   }
 
   bool container(unsigned char code) {
     switch (code) {
-      case '(': push(make(PickleMark{})); return true;
-      case '}': push(make(PickleDict{})); return true;
+      case '(':
+        push(make(PickleMark{}));
+        return true;
+      case '}':
+        push(make(PickleDict{}));
+        return true;
       case ']':
-      case ')': push(make(PickleSequence{})); return true;
-      case 't': push(make(PickleSequence{pop_to_mark()})); return true;
-      case 0x85: tuple(1); return true;
-      case 0x86: tuple(2); return true;
-      case 0x87: tuple(3); return true;
-      case 's': set_items(tail(2)); return true;
-      case 'u': set_items(pop_to_mark()); return true;
-      case 'a': append(tail(1)); return true;
-      case 'e': append(pop_to_mark()); return true;
-      default: return false;
+      case ')':
+        push(make(PickleSequence{}));
+        return true;
+      case 't':
+        push(make(PickleSequence{pop_to_mark()}));
+        return true;
+      case 0x85:
+        tuple(1);
+        return true;
+      case 0x86:
+        tuple(2);
+        return true;
+      case 0x87:
+        tuple(3);
+        return true;
+      case 's':
+        set_items(tail(2));
+        return true;
+      case 'u':
+        set_items(pop_to_mark());
+        return true;
+      case 'a':
+        append(tail(1));
+        return true;
+      case 'e':
+        append(pop_to_mark());
+        return true;
+      default:
+        return false;
     }
   }
 
   bool memory(unsigned char code) {
     switch (code) {
-      case 'q': memo_[number<std::uint8_t>()] = top(); return true;
-      case 'r': memo_[number<std::uint32_t>()] = top(); return true;
+      case 'q':
+        memo_[number<std::uint8_t>()] = top();
+        return true;
+      case 'r':
+        memo_[number<std::uint32_t>()] = top();
+        return true;
       case 0x94: {
         const auto next = static_cast<std::uint32_t>(memo_.size());
         memo_[next] = top();
         return true;
       }
-      case 'h': recall(number<std::uint8_t>()); return true;
-      case 'j': recall(number<std::uint32_t>()); return true;
-      case '0': (void)pop(); return true;
-      default: return false;
+      case 'h':
+        recall(number<std::uint8_t>());
+        return true;
+      case 'j':
+        recall(number<std::uint32_t>());
+        return true;
+      case '0':
+        (void)pop();
+        return true;
+      default:
+        return false;
     }
   }
 
@@ -203,7 +262,9 @@ class Machine {
         push(make(PickleGlobal{get<std::string>(module, "a name") + "." + get<std::string>(name, "a name")}));
         return true;
       }
-      case 'Q': push(persistent(pop())); return true;
+      case 'Q':
+        push(persistent(pop()));
+        return true;
       case 'R': {
         const auto arguments = pop();
         const auto function = pop();
@@ -215,7 +276,8 @@ class Machine {
         (void)get<PickleDict>(top(), "a dict");
         return true;
       }
-      default: return false;
+      default:
+        return false;
     }
   }
 
@@ -302,6 +364,8 @@ class Machine {
 
 }  // namespace
 
-PicklePointer read_pickle(std::string_view bytes, const StorageReader& storage) { return Machine(bytes, storage).run(); }
+PicklePointer read_pickle(std::string_view bytes, const StorageReader& storage) {
+  return Machine(bytes, storage).run();
+}
 
 }  // namespace mptune

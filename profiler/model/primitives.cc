@@ -11,7 +11,9 @@ Convolution::Convolution(std::int64_t in, std::int64_t out, std::int64_t window,
   reset();
 }
 
-void Convolution::reset() { weight = register_parameter("weight", at::empty({out_, in_, window_, window_})); }
+void Convolution::reset() {
+  weight = register_parameter("weight", at::empty({out_, in_, window_, window_}));
+}
 
 at::Tensor Convolution::forward(const at::Tensor& input) const {
   const std::int64_t padding = window_ / 2;
@@ -23,7 +25,9 @@ void Convolution::initialise(at::Generator& generator) {
   weight.normal_(0, std::sqrt(2.0 / static_cast<double>(out_ * window_ * window_)), generator);
 }
 
-Dense::Dense(std::int64_t in, std::int64_t out, bool with_bias) : in_(in), out_(out), with_bias_(with_bias) { reset(); }
+Dense::Dense(std::int64_t in, std::int64_t out, bool with_bias) : in_(in), out_(out), with_bias_(with_bias) {
+  reset();
+}
 
 void Dense::reset() {
   weight = register_parameter("weight", at::empty({out_, in_}));
@@ -32,7 +36,9 @@ void Dense::reset() {
   }
 }
 
-at::Tensor Dense::forward(const at::Tensor& input) const { return at::linear(input, weight, bias); }
+at::Tensor Dense::forward(const at::Tensor& input) const {
+  return at::linear(input, weight, bias);
+}
 
 void Dense::initialise(at::Generator& generator) {
   const at::NoGradGuard no_gradients;
@@ -51,13 +57,28 @@ void Dense::initialise_normal(at::Generator& generator, double deviation) {
   }
 }
 
-Table::Table(std::int64_t rows, std::int64_t width) : rows_(rows), width_(width) { reset(); }
+Table::Table(std::int64_t rows, std::int64_t width) : rows_(rows), width_(width) {
+  reset();
+}
 
-void Table::reset() { weight = register_parameter("weight", at::empty({rows_, width_})); }
+void Table::reset() {
+  weight = register_parameter("weight", at::empty({rows_, width_}));
+}
 
 void Table::initialise(at::Generator& generator, double deviation) {
   const at::NoGradGuard no_gradients;
   weight.normal_(0, deviation, generator);
+}
+
+void convert(torch::nn::Module& module, at::ScalarType type) {
+  auto tensors = module.parameters();
+  const auto buffers = module.buffers();
+  tensors.insert(tensors.end(), buffers.begin(), buffers.end());
+  for (auto& tensor : tensors) {
+    if (at::isFloatingType(tensor.scalar_type())) {
+      tensor.set_data(tensor.detach().to(type));
+    }
+  }
 }
 
 }  // namespace mptune

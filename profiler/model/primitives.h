@@ -55,4 +55,7 @@ class Table final : public torch::nn::Cloneable<Table> {
   std::int64_t rows_, width_;
 };
 
+/// Makes a module's floating-point parameters and buffers elements of `type`; integers stay (Module::to would convert them too).
+void convert(torch::nn::Module& module, at::ScalarType type);
+
 }  // namespace mptune

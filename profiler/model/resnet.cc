@@ -148,7 +148,12 @@ SampleDescription parse_sample(const std::string& model, const std::string& inpu
   if (shape.size() != 3 || shape[0] != 3 || !side(shape[1]) || !side(shape[2])) {
     throw Error("shape '" + input + "' does not fit", "--input", expected);
   }
-  return {.input_shape = shape, .input_type = type, .input_classes = 0, .target_shape = {}, .target_type = at::kLong, .target_classes = kClasses};
+  return {.input_shape = shape,
+          .input_type = type,
+          .input_classes = 0,
+          .target_shape = {},
+          .target_type = at::kLong,
+          .target_classes = kClasses};
 }
 
 template <class Block>
@@ -161,7 +166,7 @@ Model make_resnet(const std::string& model, const std::array<int, 4>& blocks, co
   const auto add = [&](std::string name, std::vector<std::string> modules, const char* kind, const std::string& prefix, auto module,
                        ModuleForward forward) {
     initialise(*module, generator);
-    module->to(sample.input_type);
+    convert(*module, sample.input_type);
     chain.push_back({std::move(name), std::move(modules), make_module_layer(kind, module, prefix, std::move(forward))});
   };
 

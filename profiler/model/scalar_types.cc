@@ -4,10 +4,11 @@ namespace mptune {
 
 const std::vector<ScalarTypeNames>& scalar_types() {
   static const std::vector<ScalarTypeNames> table = {
-      {at::kFloat, "float32", "FloatStorage"},       {at::kDouble, "float64", "DoubleStorage"}, {at::kHalf, "float16", "HalfStorage"},
-      {at::kBFloat16, "bfloat16", "BFloat16Storage"}, {at::kLong, "int64", "LongStorage"},       {at::kInt, "int32", "IntStorage"},
-      {at::kShort, "int16", "ShortStorage"},         {at::kChar, "int8", "CharStorage"},        {at::kByte, "uint8", "ByteStorage"},
-      {at::kBool, "bool", "BoolStorage"},
+      {at::kFloat, "float32", "FloatStorage"}, {at::kDouble, "float64", "DoubleStorage"},
+      {at::kHalf, "float16", "HalfStorage"},   {at::kBFloat16, "bfloat16", "BFloat16Storage"},
+      {at::kLong, "int64", "LongStorage"},     {at::kInt, "int32", "IntStorage"},
+      {at::kShort, "int16", "ShortStorage"},   {at::kChar, "int8", "CharStorage"},
+      {at::kByte, "uint8", "ByteStorage"},     {at::kBool, "bool", "BoolStorage"},
   };
   return table;
 }

@@ -20,7 +20,9 @@ std::string module_of(const std::string& name) {
 std::string text_of(at::IntArrayRef sizes, at::ScalarType type) {
   return (sizes.empty() ? "scalar" : shape_text(sizes)) + ":" + scalar_type_name(type);
 }
-std::string text_of(const at::Tensor& tensor) { return text_of(tensor.sizes(), tensor.scalar_type()); }
+std::string text_of(const at::Tensor& tensor) {
+  return text_of(tensor.sizes(), tensor.scalar_type());
+}
 
 const at::Tensor* find(const TensorDict& dict, const std::string& name) {
   const at::Tensor* found = nullptr;
@@ -31,7 +33,9 @@ const at::Tensor* find(const TensorDict& dict, const std::string& name) {
 }
 
 // Files of torchvision from before PyTorch 0.4.1 have none; Python's load_state_dict forgives that too.
-bool may_be_missing(const std::string& name) { return name.ends_with("num_batches_tracked"); }
+bool may_be_missing(const std::string& name) {
+  return name.ends_with("num_batches_tracked");
+}
 
 void check_state(const std::vector<NamedTensor>& state, const std::map<std::string, at::Tensor>& given, const std::string& path) {
   std::set<std::string> known;
@@ -49,7 +53,8 @@ void check_state(const std::vector<NamedTensor>& state, const std::map<std::stri
   }
   for (const auto& [name, tensor] : given) {
     if (known.count(name) == 0) {
-      throw Error("'" + name + "' is not in the model", path, "give the state_dict() of the same model, without prefixes or optimizer state");
+      throw Error("'" + name + "' is not in the model", path,
+                  "give the state_dict() of the same model, without prefixes or optimizer state");
     }
   }
 }
@@ -94,7 +99,8 @@ std::vector<NamedTensor> state_of(const Model& model) {
       result.push_back(parameters[i]);
       const auto module = module_of(parameters[i].name);
       const bool last = i + 1 == parameters.size() || module_of(parameters[i + 1].name) != module;
-      while (last && next < buffers.size() && (module_of(buffers[next].name) == module || with_parameters.count(module_of(buffers[next].name)) == 0)) {
+      while (last && next < buffers.size() &&
+             (module_of(buffers[next].name) == module || with_parameters.count(module_of(buffers[next].name)) == 0)) {
         result.push_back(buffers[next++]);
       }
     }

@@ -52,7 +52,8 @@ class Storages {
     if (storage.numel == 0) {
       return at::empty({0}, storage.type);
     }
-    return at::from_blob(data->get(), {storage.numel}, [keep = data](void*) {}, at::TensorOptions(storage.type));
+    return at::from_blob(
+        data->get(), {storage.numel}, [keep = data](void*) {}, at::TensorOptions(storage.type));
   }
 
  private:
@@ -93,14 +94,16 @@ TensorDict read_archive(const std::string& path, std::int64_t file_bytes) {
 }
 
 [[noreturn]] void fail_to_write(const std::string& path, int error) {
-  throw Error(std::string("cannot write: ") + std::strerror(error), path, "choose a writable folder with free space", ExitCode::environment);
+  throw Error(std::string("cannot write: ") + std::strerror(error), path, "choose a writable folder with free space",
+              ExitCode::environment);
 }
 
 // A file under a temporary name that disappears unless it is committed.
 class NewFile {
  public:
   explicit NewFile(const std::string& path)
-      : path_(path), temporary_(path + ".part" + std::to_string(::getpid())),
+      : path_(path),
+        temporary_(path + ".part" + std::to_string(::getpid())),
         descriptor_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
     if (descriptor_ < 0) {
       fail_to_write(path_, errno);

@@ -72,7 +72,8 @@ class Block final : public torch::nn::Cloneable<Block> {
   at::Tensor attention(const at::Tensor& input) {
     const auto batch = input.size(0);
     const auto positions = input.size(1);
-    const auto parts = qkv->forward(input).view({batch, positions, 3, sizes_.heads, sizes_.d / sizes_.heads}).permute({2, 0, 3, 1, 4}).unbind(0);
+    const auto parts =
+        qkv->forward(input).view({batch, positions, 3, sizes_.heads, sizes_.d / sizes_.heads}).permute({2, 0, 3, 1, 4}).unbind(0);
     const auto mixed = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0.0, /*is_causal=*/true);
     return mixed.transpose(1, 2).reshape({batch, positions, sizes_.d});
   }
@@ -104,7 +105,8 @@ Tensors run(torch::nn::Module& module, const Tensors& inputs) {
 
 double parameter_count(const Sizes& sizes) {
   const auto d = static_cast<double>(sizes.d);
-  return static_cast<double>(sizes.layers) * (12 * d * d + 13 * d) + d * (2 * static_cast<double>(sizes.vocab) + static_cast<double>(sizes.seq));
+  return static_cast<double>(sizes.layers) * (12 * d * d + 13 * d) +
+         d * (2 * static_cast<double>(sizes.vocab) + static_cast<double>(sizes.seq));
 }
 
 Sizes parse_sizes(const std::string& parameters, const std::string& input) {
@@ -114,8 +116,9 @@ Sizes parse_sizes(const std::string& parameters, const std::string& input) {
   Sizes sizes{values.at("d"), values.at("layers"), values.at("heads"), values.at("seq"), values.at("vocab")};
   const auto where = "transformer:" + parameters;
   if (sizes.d % sizes.heads != 0) {
-    throw Error(std::to_string(sizes.heads) + " heads do not divide d=" + std::to_string(sizes.d), where,
-                "choose d as a multiple of heads, e.g. d=" + std::to_string(sizes.heads * std::max<std::int64_t>(1, sizes.d / sizes.heads)));
+    throw Error(
+        std::to_string(sizes.heads) + " heads do not divide d=" + std::to_string(sizes.d), where,
+        "choose d as a multiple of heads, e.g. d=" + std::to_string(sizes.heads * std::max<std::int64_t>(1, sizes.d / sizes.heads)));
   }
   const std::string expected = "transformer takes SEQ or SEQ:int64, the number of tokens from 1 to 65536, e.g. 64";
   if (const auto given = parse_input(input, expected)) {
@@ -145,8 +148,12 @@ Model make_transformer(const std::string& parameters, const std::string& input, 
     add("blocks." + std::to_string(i), "TransformerBlock", std::make_shared<Block>(sizes), run<Block>);
   }
   add("head", "Head", std::make_shared<Head>(sizes), run<Head>);
-  const SampleDescription sample{.input_shape = {sizes.seq}, .input_type = at::kLong, .input_classes = sizes.vocab,
-                                 .target_shape = {sizes.seq}, .target_type = at::kLong, .target_classes = sizes.vocab};
+  const SampleDescription sample{.input_shape = {sizes.seq},
+                                 .input_type = at::kLong,
+                                 .input_classes = sizes.vocab,
+                                 .target_shape = {sizes.seq},
+                                 .target_type = at::kLong,
+                                 .target_classes = sizes.vocab};
   return {"transformer", std::move(chain), Loss::cross_entropy(), sample, kBatch};
 }
 

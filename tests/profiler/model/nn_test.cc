@@ -17,7 +17,8 @@ namespace nn = torch::nn;
 struct Inner : nn::Cloneable<Inner> {
   Inner() { reset(); }
   void reset() override {
-    body = register_module("body", nn::Sequential({{"conv", nn::Conv2d(nn::Conv2dOptions(6, 4, 3).stride(2))}, {"bn", nn::BatchNorm2d(4)}}));
+    body =
+        register_module("body", nn::Sequential({{"conv", nn::Conv2d(nn::Conv2dOptions(6, 4, 3).stride(2))}, {"bn", nn::BatchNorm2d(4)}}));
   }
   at::Tensor forward(const at::Tensor& input) { return body->forward(input); }
   nn::Sequential body{nullptr};
@@ -104,8 +105,8 @@ TEST(FromSequential, OneMicroBatchLeavesWhatTorchLeaves) {
 // Only norms that see the input itself are comparable: later ones see what earlier ones normalised by micro-batch.
 TEST(DeferredStatistics, UnequalMicroBatchesAreOneFullBatch) {
   for (const auto momentum : {std::optional(0.1), std::optional<double>()}) {
-    nn::Sequential net({{"first", nn::Conv2d(nn::Conv2dOptions(3, 6, 3))},
-                              {"norm", nn::BatchNorm2d(nn::BatchNorm2dOptions(6).momentum(momentum))}});
+    nn::Sequential net(
+        {{"first", nn::Conv2d(nn::Conv2dOptions(3, 6, 3))}, {"norm", nn::BatchNorm2d(nn::BatchNorm2dOptions(6).momentum(momentum))}});
     auto reference = copy_of(net);
     auto model = from_sequential(net, Loss::mean_square());
     for (std::int64_t step = 0; step < 2; ++step) {
@@ -156,9 +157,9 @@ TEST(DeferredStatistics, WithoutGradientsToo) {
 TEST(DeferredStatistics, FrozenAndUntrackedNorms) {
   nn::BatchNorm2d frozen(3);
   frozen->eval();
-  auto model = from_sequential(nn::Sequential({{"frozen", frozen},
-                                               {"untracked", nn::BatchNorm2d(nn::BatchNorm2dOptions(3).track_running_stats(false))}}),
-                               Loss::mean_square());
+  auto model = from_sequential(
+      nn::Sequential({{"frozen", frozen}, {"untracked", nn::BatchNorm2d(nn::BatchNorm2dOptions(3).track_running_stats(false))}}),
+      Loss::mean_square());
   const auto input = testing::fill({4, 3, 5, 5}, 1, 1.0);
   (void)forward_all(model, input, {});
   EXPECT_TRUE(model.layers()[1].layer->has_batch_statistics());
