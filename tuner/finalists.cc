@@ -23,7 +23,8 @@ std::vector<const Trial*> measured_by_time(const std::vector<Trial>& trials) {
   for (const Trial& trial : trials) {
     if (measured_step(trial)) measured.push_back(&trial);
   }
-  std::stable_sort(measured.begin(), measured.end(), [](const Trial* a, const Trial* b) { return *measured_step(*a) < *measured_step(*b); });
+  std::stable_sort(measured.begin(), measured.end(),
+                   [](const Trial* a, const Trial* b) { return *measured_step(*a) < *measured_step(*b); });
   return measured;
 }
 

@@ -89,9 +89,12 @@ Finalist choose(const std::vector<Finalist>& among, std::vector<std::string>& re
     if (other.trial != fastest.trial && ties(fastest, other) && preferred(other, chosen)) chosen = other;
   }
   if (chosen.trial == fastest.trial) return chosen;
-  const bool memory = std::abs(static_cast<double>(chosen.peak_bytes - fastest.peak_bytes)) > kSame * static_cast<double>(fastest.peak_bytes);
+  const bool memory =
+      std::abs(static_cast<double>(chosen.peak_bytes - fastest.peak_bytes)) > kSame * static_cast<double>(fastest.peak_bytes);
   reasons.push_back("as fast as " + describe(fastest.trial->plan) + " within what was measured, with " +
-                    (memory ? "less memory" : chosen.copies < fastest.copies ? "fewer copies" : "nothing new to set up"));
+                    (memory                           ? "less memory"
+                     : chosen.copies < fastest.copies ? "fewer copies"
+                                                      : "nothing new to set up"));
   return chosen;
 }
 
@@ -158,7 +161,8 @@ std::string memory_clause(const Finalist& of, const Finalist& than) {
 
 std::string beside(const char* which, const Finalist& other, const Finalist& recommended) {
   const double ratio = speedup(other, recommended).estimate;
-  return std::string("the best ") + which + " (" + describe(other.trial->plan) + ") " + time_clause(ratio) + memory_clause(other, recommended);
+  return std::string("the best ") + which + " (" + describe(other.trial->plan) + ") " + time_clause(ratio) +
+         memory_clause(other, recommended);
 }
 
 struct Choice {
@@ -193,7 +197,8 @@ std::vector<Finalist> undecided_rivals(const std::vector<Finalist>& finalists, c
   return those(finalists, [&](const Finalist& rival) {
     if (rival.trial->plan_key == recommended.trial->plan_key) return false;
     const Speedup ahead = speedup(rival, recommended);
-    return (ahead.verdict == Verdict::ambiguous || ahead.verdict == Verdict::unknown) && ahead.ci95.low < 1 - kSame;
+    if (ahead.verdict == Verdict::unknown) return ahead.pairs == 0 || ahead.ci95.low < 1;
+    return ahead.verdict == Verdict::ambiguous && ahead.ci95.low < 1 - kSame;
   });
 }
 
@@ -205,8 +210,8 @@ std::vector<std::string> warnings_of(const std::vector<Finalist>& finalists, con
     const double predicted = finalist.trial->prediction->step_s;
     if (std::abs(finalist.step_s - predicted) <= kPredictionOff * finalist.step_s) continue;
     warnings.push_back(text("the prediction of %s is off by %.0f %% (%.4g s, measured %.4g s): plans that were not measured may be better",
-                            describe(finalist.trial->plan).c_str(), 100 * std::abs(finalist.step_s - predicted) / finalist.step_s, predicted,
-                            finalist.step_s));
+                            describe(finalist.trial->plan).c_str(), 100 * std::abs(finalist.step_s - predicted) / finalist.step_s,
+                            predicted, finalist.step_s));
   }
   const auto rounds = static_cast<int>(choice.recommended.measured->step_s.size());
   if (rounds < kEnoughPairs) {
@@ -219,7 +224,8 @@ std::vector<std::string> warnings_of(const std::vector<Finalist>& finalists, con
   return warnings;
 }
 
-std::vector<BaselineResult> baselines_of(const std::vector<Trial>& trials, const std::vector<Finalist>& finalists, const Finalist& recommended) {
+std::vector<BaselineResult> baselines_of(const std::vector<Trial>& trials, const std::vector<Finalist>& finalists,
+                                         const Finalist& recommended) {
   std::vector<BaselineResult> baselines;
   for (const Trial& trial : trials) {
     const auto found = std::find_if(finalists.begin(), finalists.end(), [&](const Finalist& f) { return f.trial == &trial; });

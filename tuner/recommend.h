@@ -34,7 +34,8 @@ struct Recommendation {
   std::optional<RecommendedPlan> best_pipeline;
   std::optional<RecommendedPlan> best_half_memory;  ///< fastest whose largest peak is at most half of the un-pipelined model's
   std::vector<BaselineResult> baselines;
-  std::vector<std::string> advice;    ///< sentences: "data parallel is fastest here; this pipeline is 8 % slower and needs 45 % less memory per device"
+  std::vector<std::string>
+      advice;  ///< sentences: "data parallel is fastest here; this pipeline is 8 % slower and needs 45 % less memory per device"
   std::vector<std::string> warnings;
   bool decided = true;  ///< false: finalists undecided at the end of the budget
 };

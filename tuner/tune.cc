@@ -156,7 +156,8 @@ class Tuner {
     series.step_limit_s = 0;
     for (const Series::Entry& entry : entries) {
       round += step_of(entry.plan);
-      series.step_limit_s = std::max(series.step_limit_s, step_limit(std::max(step_of(entry.plan), entry.prediction ? entry.prediction->step_s : 0)));
+      series.step_limit_s =
+          std::max(series.step_limit_s, step_limit(std::max(step_of(entry.plan), entry.prediction ? entry.prediction->step_s : 0)));
     }
     // A round that begins in time still has to end in time; the warm-up is one round more.
     series.budget_s = std::max(0.0, left() - record_reserve() - overhead() - round * (kWarmUp + 1));
@@ -273,7 +274,8 @@ class Tuner {
                   "raise --memory, lower --batch, or give more devices", ExitCode::infeasible);
     }
     if (trials_.empty()) {
-      throw Error("the budget was spent before a first trial", "--budget", "give a larger --budget; --resume keeps the profile", ExitCode::no_result);
+      throw Error("the budget was spent before a first trial", "--budget", "give a larger --budget; --resume keeps the profile",
+                  ExitCode::no_result);
     }
     throw Error("no plan could be measured: " + outcome_text(trials_.back().outcome), describe(trials_.back().plan),
                 "give a larger --budget, or find out with `mptune run --plan` what fails", ExitCode::no_result);

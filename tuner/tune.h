@@ -16,14 +16,14 @@ namespace mptune {
 struct TuneOptions {
   double budget_s = 300;
   int most_trials = 1000;
-  double target_percent = 1;   ///< stop exploring when nothing left can win by more
-  std::optional<Plan> current; ///< the user's plan, raced as baseline `current`
-  SearchSpace space;           ///< devices, caps, batch, what may vary
+  double target_percent = 1;    ///< stop exploring when nothing left can win by more
+  std::optional<Plan> current;  ///< the user's plan, raced as baseline `current`
+  SearchSpace space;            ///< devices, caps, batch, what may vary
 };
 
 /// What a tuning run needs from outside; each has a fake in the tests.
 struct TuneServices {
-  std::function<Profile(double budget_s)> measure;  ///< profile of the model; not called when the study holds one
+  std::function<Profile(double budget_s)> measure;                        ///< profile of the model; not called when the study holds one
   std::function<void(const Plan& plan, const std::string& name)> record;  ///< trace of a plan into the study
   TrialRunner* runner = nullptr;
   std::function<double()> clock;  ///< seconds, monotonic

@@ -8,8 +8,8 @@
 
 namespace mptune {
 
-/// Runs each series in a worker of its own. When a worker dies, the entry that was running gets the outcome, and the rest of the series goes on
-/// in a new worker without it (their samples so far are kept, rounds go on counting).
+/// Runs each series in a worker of its own. When a worker dies, the entry that was running gets the outcome, and the rest of the series
+/// goes on in a new worker without it (their samples so far are kept, rounds go on counting).
 class LiveRunner : public TrialRunner {
  public:
   /// `on_step` is called for every timed step (for progress); may be empty.

@@ -168,7 +168,8 @@ void read(const Json& json, bool& value) {
 template <class T>
 void read_integer(const Json& json, T& value) {
   if (!json.is_number_integer()) refuse("an integer was expected");
-  const bool in_range = json.is_number_unsigned() ? std::in_range<T>(json.get<std::uint64_t>()) : std::in_range<T>(json.get<std::int64_t>());
+  const bool in_range =
+      json.is_number_unsigned() ? std::in_range<T>(json.get<std::uint64_t>()) : std::in_range<T>(json.get<std::int64_t>());
   if (!in_range) refuse("an integer is out of range");
   value = json.get<T>();
 }

@@ -81,10 +81,10 @@ struct DescribedModel {
 struct Described {
   std::vector<DescribedModel> models;
 };
-/// One timed step.
+/// One timed step. A worker reports warm-up steps too, so that the plan that ends or hangs it then is known.
 struct StepTimed {
   int entry = 0;  ///< index into Series::entries
-  int round = 0;
+  int round = 0;  ///< -1: a warm-up step, which does not count
   int position = 0;
   double started_s = 0;
   double step_s = 0;
@@ -129,7 +129,8 @@ struct Failed {
   std::string remedy;
   int exit_code = 1;
 };
-using Reply = std::variant<Hello, Progress, Described, StepTimed, EntryFinished, Recorded, Trained, TrainingFinished, Findings, Done, Failed>;
+using Reply =
+    std::variant<Hello, Progress, Described, StepTimed, EntryFinished, Recorded, Trained, TrainingFinished, Findings, Done, Failed>;
 
 /// One line of JSON without the line break; `"type"` names the alternative. Doubles survive exactly.
 [[nodiscard]] std::string encode(const Request& request);

@@ -20,8 +20,9 @@ namespace mptune {
 namespace {
 
 // With these set, OpenMP moves a device's threads away from the cores the worker pins them to, or takes another number of them.
-constexpr std::array<std::string_view, 10> kUnset{"OMP_PROC_BIND", "OMP_PLACES",   "GOMP_CPU_AFFINITY", "KMP_AFFINITY",         "OMP_NUM_THREADS",
-                                                  "OMP_DYNAMIC",   "OMP_THREAD_LIMIT", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_DYNAMIC"};
+constexpr std::array<std::string_view, 10> kUnset{"OMP_PROC_BIND",        "OMP_PLACES",  "GOMP_CPU_AFFINITY", "KMP_AFFINITY",
+                                                  "OMP_NUM_THREADS",      "OMP_DYNAMIC", "OMP_THREAD_LIMIT",  "MKL_NUM_THREADS",
+                                                  "OPENBLAS_NUM_THREADS", "MKL_DYNAMIC"};
 
 class Descriptor {
  public:
@@ -132,12 +133,13 @@ void keep_above_standard(Descriptor& descriptor) {
 Spawned spawn_worker(const std::string& program) {
   Pipe request, reply, words, status;
   for (Descriptor* descriptor : {&request.read, &reply.write, &words.write, &status.write}) keep_above_standard(*descriptor);
-  std::vector<std::string> texts{program, "--request-fd", std::to_string(request.read.get()), "--reply-fd", std::to_string(reply.write.get())};
+  std::vector<std::string> texts{program, "--request-fd", std::to_string(request.read.get()), "--reply-fd",
+                                 std::to_string(reply.write.get())};
   std::vector<char*> arguments;
   for (std::string& text : texts) arguments.push_back(text.data());
   arguments.push_back(nullptr);
   const std::vector<char*> environment = child_environment();
-  const Child child{program.c_str(), arguments.data(),   environment.data(), ::getpid(),
+  const Child child{program.c_str(),    arguments.data(),  environment.data(), ::getpid(),
                     request.read.get(), reply.write.get(), words.write.get(),  status.write.get()};
   const pid_t pid = ::fork();
   if (pid < 0) refuse(program, errno);

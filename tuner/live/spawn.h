@@ -8,10 +8,10 @@ namespace mptune {
 
 /// A started worker and our ends of its pipes. All descriptors are closed on exec; the caller owns them.
 struct Spawned {
-  pid_t pid = -1;        ///< also the number of its process group
-  int request_fd = -1;   ///< to write the request to; does not block
-  int reply_fd = -1;     ///< to read replies from; does not block
-  int stderr_fd = -1;    ///< its stdout and stderr; does not block
+  pid_t pid = -1;       ///< also the number of its process group
+  int request_fd = -1;  ///< to write the request to; does not block
+  int reply_fd = -1;    ///< to read replies from; does not block
+  int stderr_fd = -1;   ///< its stdout and stderr; does not block
 };
 
 /// Runs `program --request-fd N --reply-fd M` in a process group of its own that dies with the calling thread. The environment is ours

@@ -159,7 +159,8 @@ std::optional<std::string> WorkerProcess::Impl::take_line() {
   if (line_break == std::string::npos) {
     searched = replies.size();
     if (replies.size() > kLongestLine) {
-      throw Error("a message of mptune-worker has no end", program, "make sure that both programs are of the same build", ExitCode::internal);
+      throw Error("a message of mptune-worker has no end", program, "make sure that both programs are of the same build",
+                  ExitCode::internal);
     }
     return std::nullopt;
   }
@@ -172,8 +173,8 @@ std::optional<std::string> WorkerProcess::Impl::take_line() {
 Reply WorkerProcess::Impl::greet(Reply reply) {
   const Hello* hello = std::get_if<Hello>(&reply);
   if (hello != nullptr && hello->protocol != kProtocolVersion) {
-    throw Error("mptune-worker is of another version (protocol " + std::to_string(hello->protocol) + ", " + std::to_string(kProtocolVersion) +
-                    " is needed)",
+    throw Error("mptune-worker is of another version (protocol " + std::to_string(hello->protocol) + ", " +
+                    std::to_string(kProtocolVersion) + " is needed)",
                 program, "install mptune and mptune-worker of the same version, or set MPTUNE_WORKER", ExitCode::environment);
   }
   greeted = greeted || hello != nullptr;
@@ -209,7 +210,8 @@ WorkerEnd WorkerProcess::Impl::end() {
   if (greeted) return how;
   const std::string words = last_line(last_words);
   throw Error("mptune-worker could not start" + (words.empty() ? "" : ": " + words), program,
-              "build with a LibTorch that is there (-DMPTUNE_TORCH_ROOT=...), install it again, or set MPTUNE_WORKER", ExitCode::environment);
+              "build with a LibTorch that is there (-DMPTUNE_TORCH_ROOT=...), install it again, or set MPTUNE_WORKER",
+              ExitCode::environment);
 }
 
 // Waits a moment for something to read.

@@ -13,7 +13,8 @@
 
 namespace mptune {
 
-/// Where `mptune-worker` is: `MPTUNE_WORKER`, beside the running program, or in ../libexec/mptune. Throws Error (environment) with the remedy.
+/// Where `mptune-worker` is: `MPTUNE_WORKER`, beside the running program, or in ../libexec/mptune. Throws Error (environment) with the
+/// remedy.
 [[nodiscard]] std::string find_worker();
 
 /// How a worker ended without saying Done or Failed.
@@ -26,7 +27,7 @@ struct WorkerEnd {
 };
 
 /// A worker in a process group of its own, started by exec. It dies with this object, and with this process even if that is killed.
-/// Use from one thread.
+/// Use from one thread, which outlives it: the kernel ends the worker with the thread that started it.
 class WorkerProcess {
  public:
   /// Starts the program and sends `request`. Throws Error (environment) if it can't be started.
@@ -48,8 +49,8 @@ class WorkerProcess {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Number of the signal (SIGINT, SIGTERM) that asked this process to end, 0: none. Set by the handlers that install_interrupt_handlers sets;
-/// a second signal ends the process at once.
+/// Number of the signal (SIGINT, SIGTERM) that asked this process to end, 0: none. Set by the handlers that install_interrupt_handlers
+/// sets; a second signal ends the process at once.
 [[nodiscard]] std::atomic<int>& interrupt_flag();
 void install_interrupt_handlers();
 

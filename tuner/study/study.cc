@@ -34,8 +34,8 @@ std::string database_path(const std::string& folder) {
       throw Error("another program is using this study", folder, "wait for it to end, or give another -o");
     case SQLITE_FULL:
     case SQLITE_IOERR:
-      throw Error(std::string("can't write the study: ") + error.what(), folder, "free some space and go on with --resume, or give another -o",
-                  ExitCode::environment);
+      throw Error(std::string("can't write the study: ") + error.what(), folder,
+                  "free some space and go on with --resume, or give another -o", ExitCode::environment);
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:

@@ -15,10 +15,9 @@ namespace mptune {
 class Study {
  public:
   enum class Open { create, resume, read };
-  /// create: throws Error (usage) if the folder exists (remedy: --resume, --force or another -o). With `force` an existing study of ours is replaced.
-  /// resume: throws if it is no study, was made with another `identity` (names what differs) or a newer version.
-  /// read: without lock, for reports.
-  /// Throws Error (usage) if another process has it open, (environment) on a read-only folder or a full disk.
+  /// create: throws Error (usage) if the folder exists (remedy: --resume, --force or another -o). With `force` an existing study of ours is
+  /// replaced. resume: throws if it is no study, was made with another `identity` (names what differs) or a newer version. read: without
+  /// lock, for reports. Throws Error (usage) if another process has it open, (environment) on a read-only folder or a full disk.
   Study(const std::string& folder, Open mode, bool force = false);
   ~Study();
   Study(Study&&) noexcept;
@@ -38,9 +37,9 @@ class Study {
   [[nodiscard]] int next_series() const;
 
   [[nodiscard]] std::string folder() const;
-  [[nodiscard]] std::string profile_path() const;                         ///< traces/profile.sqlite
-  [[nodiscard]] std::string trace_path(const std::string& name) const;    ///< traces/NAME.sqlite
-  [[nodiscard]] std::string plan_path() const;                            ///< MODEL.plan.json in the folder
+  [[nodiscard]] std::string profile_path() const;                       ///< traces/profile.sqlite
+  [[nodiscard]] std::string trace_path(const std::string& name) const;  ///< traces/NAME.sqlite
+  [[nodiscard]] std::string plan_path() const;                          ///< MODEL.plan.json in the folder
   [[nodiscard]] static bool is_study(const std::string& path);
 
  private:

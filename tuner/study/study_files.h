@@ -4,8 +4,8 @@
 
 namespace mptune {
 
-/// Whether files of a kind of file system (statfs f_type) are shared between hosts or reached through a user's program: write-ahead logs need
-/// memory shared by all who open them, which these do not give.
+/// Whether files of a kind of file system (statfs f_type) are shared between hosts or reached through a user's program: write-ahead logs
+/// need memory shared by all who open them, which these do not give.
 [[nodiscard]] bool is_network_file_system(long type);
 /// The same for the file system that holds `path`.
 [[nodiscard]] bool on_network_file_system(const std::string& path);

@@ -132,9 +132,10 @@ void insert_plan(SQLite::Database& database, const Trial& trial) {
 }
 
 void insert_row(SQLite::Database& database, Trial& trial) {
-  SQLite::Statement insert(database,
-                           "INSERT INTO trial (series, name, plan_key, outcome, device, requested_bytes, cap_bytes, limit_s, signal, exit_code, "
-                           "reason, loss) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  SQLite::Statement insert(
+      database,
+      "INSERT INTO trial (series, name, plan_key, outcome, device, requested_bytes, cap_bytes, limit_s, signal, exit_code, "
+      "reason, loss) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   const OutcomeRow row = row_of(trial.outcome);
   insert.bind(1, trial.series);
   insert.bind(2, trial.name);
@@ -276,9 +277,10 @@ void insert_trial(SQLite::Database& database, Trial& trial) {
 std::vector<Trial> select_trials(SQLite::Database& database) {
   const std::map<std::string, Plan> plans = select_plans(database);
   std::map<int, Trial> trials;
-  SQLite::Statement rows(database,
-                         "SELECT id, series, name, plan_key, outcome, device, requested_bytes, cap_bytes, limit_s, signal, exit_code, reason, loss "
-                         "FROM trial ORDER BY id");
+  SQLite::Statement rows(
+      database,
+      "SELECT id, series, name, plan_key, outcome, device, requested_bytes, cap_bytes, limit_s, signal, exit_code, reason, loss "
+      "FROM trial ORDER BY id");
   while (rows.executeStep()) {
     Trial trial = trial_of(rows, plans);
     trials.emplace(trial.id, std::move(trial));

@@ -9,19 +9,19 @@ namespace mptune {
 
 /// What is trained, on what: everything a worker must know besides the plan.
 struct TrainingSetup {
-  std::string model;  ///< "resnet50", "transformer:d=256,layers=8"
-  std::string input;  ///< `--input`, "" for the model's own
-  int batch = 0;      ///< global batch; 0: the model's own
-  std::vector<std::string> devices;  ///< names, sleep:K expanded
-  std::string whole_machine;         ///< "cpu:0-1", "" where there is none
-  std::string link;                  ///< `--link`, "" for not throttled
+  std::string model;                                 ///< "resnet50", "transformer:d=256,layers=8"
+  std::string input;                                 ///< `--input`, "" for the model's own
+  int batch = 0;                                     ///< global batch; 0: the model's own
+  std::vector<std::string> devices;                  ///< names, sleep:K expanded
+  std::string whole_machine;                         ///< "cpu:0-1", "" where there is none
+  std::string link;                                  ///< `--link`, "" for not throttled
   std::map<std::string, std::int64_t> memory_bytes;  ///< cap by device name; absent or 0: none
-  std::string optimizer = "sgd";     ///< sgd, adam, adamw
-  double learning_rate = 0;          ///< 0: the optimizer's default (sgd 0.01, adam and adamw 0.001)
-  std::string loss;                  ///< cross_entropy, mse, mean_square; "" or "model" for the model's
+  std::string optimizer = "sgd";                     ///< sgd, adam, adamw
+  double learning_rate = 0;                          ///< 0: the optimizer's default (sgd 0.01, adam and adamw 0.001)
+  std::string loss;                                  ///< cross_entropy, mse, mean_square; "" or "model" for the model's
   std::uint64_t seed = 0;
-  std::string data;                  ///< file with the user's own batch, "" for synthetic
-  std::string sleep_profile;         ///< for sleep devices: trace file with the profile that their sleeps follow
+  std::string data;           ///< file with the user's own batch, "" for synthetic
+  std::string sleep_profile;  ///< for sleep devices: trace file with the profile that their sleeps follow
   bool operator==(const TrainingSetup&) const = default;
 };
 

@@ -88,21 +88,21 @@ std::string outcome_class(const Outcome& outcome) {
 }
 
 std::string outcome_text(const Outcome& outcome) {
-  return std::visit(
-      Match{
-          [](const Measured& o) { return measured_text(o); },
-          [](const OutOfMemory& o) { return out_of_memory_text(o); },
-          [](const TimedOut& o) { return "timed out: a step took more than " + seconds_text(o.limit_s); },
-          [](const Crashed& o) {
-            return o.signal != 0 ? "crashed by signal " + std::to_string(o.signal) : "crashed with exit code " + std::to_string(o.exit_code);
-          },
-          [](const WrongResult& o) { return with_reason("wrong result", o.reason); },
-          [](const NonFinite&) { return std::string("the loss is not finite"); },
-          [](const Infeasible& o) { return with_reason("infeasible", o.reason); },
-          [](const Interrupted&) { return std::string("interrupted"); },
-          [](const Environment& o) { return with_reason("the machine failed", o.reason); },
-      },
-      outcome);
+  return std::visit(Match{
+                        [](const Measured& o) { return measured_text(o); },
+                        [](const OutOfMemory& o) { return out_of_memory_text(o); },
+                        [](const TimedOut& o) { return "timed out: a step took more than " + seconds_text(o.limit_s); },
+                        [](const Crashed& o) {
+                          return o.signal != 0 ? "crashed by signal " + std::to_string(o.signal)
+                                               : "crashed with exit code " + std::to_string(o.exit_code);
+                        },
+                        [](const WrongResult& o) { return with_reason("wrong result", o.reason); },
+                        [](const NonFinite&) { return std::string("the loss is not finite"); },
+                        [](const Infeasible& o) { return with_reason("infeasible", o.reason); },
+                        [](const Interrupted&) { return std::string("interrupted"); },
+                        [](const Environment& o) { return with_reason("the machine failed", o.reason); },
+                    },
+                    outcome);
 }
 
 SimulatedRunner::SimulatedRunner(CostModel cost, Options options) : cost_(std::move(cost)), options_(std::move(options)) {}
@@ -145,7 +145,8 @@ std::vector<Trial> SimulatedRunner::run(const Series& series) {
     }
   }
   for (std::size_t i = 0; i < trials.size(); ++i) {
-    if (std::holds_alternative<Measured>(trials[i].outcome) && truths[i] > series.step_limit_s) trials[i].outcome = TimedOut{series.step_limit_s};
+    if (std::holds_alternative<Measured>(trials[i].outcome) && truths[i] > series.step_limit_s)
+      trials[i].outcome = TimedOut{series.step_limit_s};
   }
   return trials;
 }

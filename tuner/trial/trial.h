@@ -14,9 +14,9 @@
 namespace mptune {
 
 struct Measured {
-  Samples step_s;  ///< whole steps, warm-up excluded; rounds and positions of the series
+  Samples step_s;                        ///< whole steps, warm-up excluded; rounds and positions of the series
   std::vector<std::int64_t> peak_bytes;  ///< per device of the plan
-  double loss = 0;  ///< of the last step
+  double loss = 0;                       ///< of the last step
   bool operator==(const Measured&) const = default;
 };
 struct OutOfMemory {
@@ -30,7 +30,7 @@ struct TimedOut {
   bool operator==(const TimedOut&) const = default;
 };
 struct Crashed {
-  int signal = 0;     ///< 0: exited
+  int signal = 0;  ///< 0: exited
   int exit_code = 0;
   bool operator==(const Crashed&) const = default;
 };
@@ -63,9 +63,9 @@ using Outcome = std::variant<Measured, OutOfMemory, TimedOut, Crashed, WrongResu
 
 /// One plan, tried once within one series.
 struct Trial {
-  int id = -1;           ///< number in its study
-  int series = -1;       ///< number of the series in its study: only samples of one series are paired
-  std::string name;      ///< name of the baseline or "candidate"
+  int id = -1;       ///< number in its study
+  int series = -1;   ///< number of the series in its study: only samples of one series are paired
+  std::string name;  ///< name of the baseline or "candidate"
   std::string plan_key;
   Plan plan;
   std::optional<Prediction> prediction;
@@ -80,9 +80,9 @@ struct Series {
     std::optional<Prediction> prediction;
   };
   std::vector<Entry> entries;
-  int warm_up = 1;        ///< steps of each plan that are not counted
-  int rounds = 3;         ///< at most
-  double budget_s = 60;   ///< no further round is begun after this; at least one is
+  int warm_up = 1;           ///< steps of each plan that are not counted
+  int rounds = 3;            ///< at most
+  double budget_s = 60;      ///< no further round is begun after this; at least one is
   double step_limit_s = 60;  ///< a step that takes longer ends its plan as TimedOut
 };
 
@@ -99,7 +99,7 @@ class SimulatedRunner : public TrialRunner {
  public:
   struct Options {
     std::uint64_t seed = 0;
-    double noise = 0.01;  ///< sigma of the logarithm, per step
+    double noise = 0.01;        ///< sigma of the logarithm, per step
     double model_error = 0.05;  ///< sigma of the logarithm, per plan
     double drift_per_step = 0;
     std::vector<std::int64_t> memory_bytes;  ///< caps; a plan predicted above is OutOfMemory

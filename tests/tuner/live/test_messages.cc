@@ -108,7 +108,8 @@ TEST(Messages, RepliesKeepEveryField) {
   EXPECT_EQ(round_trip<Reply>(Progress{"layer costs", 0.3}, decode_reply).fraction, 0.3);
 
   ProfileLayer layer{"layer1.0", "Bottleneck", {"layer1.0", "relu"}, 1L << 40, 5, 6, true};
-  DescribedModel model{"resnet50", "k=1", "words", 25557032, {layer}, "3x224x224", 32, {"sha256:1", "3x4:float32", {"cpu:0"}, "2.11", "13"}};
+  DescribedModel model{"resnet50", "k=1",       "words", 25557032,
+                       {layer},    "3x224x224", 32,      {"sha256:1", "3x4:float32", {"cpu:0"}, "2.11", "13"}};
   const auto described = round_trip<Reply>(Described{{model}}, decode_reply);
   ASSERT_EQ(described.models.size(), 1u);
   EXPECT_EQ(described.models[0].layers, model.layers);
@@ -139,9 +140,15 @@ TEST(Messages, RepliesKeepEveryField) {
 }
 
 TEST(Messages, EveryOutcomeComesBack) {
-  const std::vector<Outcome> outcomes{Measured{some_samples(), {1, 2}, 0.7}, OutOfMemory{"cpu:1", 5, 4}, TimedOut{1.5},
-                                      Crashed{11, 3},  WrongResult{"loss differs"}, NonFinite{},
-                                      Infeasible{"no"}, Interrupted{},              Environment{"disk"}};
+  const std::vector<Outcome> outcomes{Measured{some_samples(), {1, 2}, 0.7},
+                                      OutOfMemory{"cpu:1", 5, 4},
+                                      TimedOut{1.5},
+                                      Crashed{11, 3},
+                                      WrongResult{"loss differs"},
+                                      NonFinite{},
+                                      Infeasible{"no"},
+                                      Interrupted{},
+                                      Environment{"disk"}};
   ASSERT_EQ(outcomes.size(), std::variant_size_v<Outcome>);
   for (const Outcome& outcome : outcomes) {
     const auto back = round_trip<Reply>(EntryFinished{3, outcome}, decode_reply);
@@ -170,8 +177,18 @@ TEST(Messages, DoublesSurviveExactly) {
 
 TEST(Messages, HostileLinesAreInternalErrors) {
   const std::string good = encode(Request(RecordRequest{some_setup(), some_plan(), 9, "t", "p"}));
-  std::vector<std::string> lines{"", "{", "null", "[]", "3", "{}", R"({"type":3})", R"({"type":"nonsense"})", R"({"type":"record"})",
-                                 R"({"type":"hello"})", std::string(100000, '['), std::string("\0\xFF\xFE", 3)};
+  std::vector<std::string> lines{"",
+                                 "{",
+                                 "null",
+                                 "[]",
+                                 "3",
+                                 "{}",
+                                 R"({"type":3})",
+                                 R"({"type":"nonsense"})",
+                                 R"({"type":"record"})",
+                                 R"({"type":"hello"})",
+                                 std::string(100000, '['),
+                                 std::string("\0\xFF\xFE", 3)};
   for (std::size_t cut = 1; cut < good.size(); cut += 7) lines.push_back(good.substr(0, cut));
   const auto broken = [&](const std::string& from, const std::string& to) {
     std::string line = good;

@@ -1,5 +1,5 @@
-#include <gtest/gtest.h>
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -44,7 +44,8 @@ class Worker : public ::testing::Test {
     interrupt_flag() = 0;
   }
   void TearDown() override {
-    for (const char* name : {"MPTUNE_WORKER", "MPTUNE_FAKE", "MPTUNE_FAKE_WARM_UPS", "OMP_PROC_BIND", "OMP_NUM_THREADS", "MPTUNE_KEEP"}) ::unsetenv(name);
+    for (const char* name : {"MPTUNE_WORKER", "MPTUNE_FAKE", "MPTUNE_FAKE_WARM_UPS", "OMP_PROC_BIND", "OMP_NUM_THREADS", "MPTUNE_KEEP"})
+      ::unsetenv(name);
     interrupt_flag() = 0;
   }
   static void behave(const char* mode) { ::setenv("MPTUNE_FAKE", mode, 1); }
@@ -311,7 +312,7 @@ TEST_F(Worker, CrashedEntryIsBlamedAndTheOthersGoOn) {
   for (const char* warm_ups : {"0", "1"}) {
     ::setenv("MPTUNE_FAKE_WARM_UPS", warm_ups, 1);
     const bool reported = *warm_ups == '1';
-    for (const std::string name : reported ? std::vector<std::string>{"segv@0"} : std::vector<std::string>{"segv@0", "exit@1", "segv@2"}) {
+    for (const std::string& name : reported ? std::vector<std::string>{"segv@0"} : std::vector<std::string>{"segv@0", "exit@1", "segv@2"}) {
       for (std::size_t place = 0; place < 3; ++place) {
         std::vector<std::string> names{"a", "b"};
         names.insert(names.begin() + static_cast<std::ptrdiff_t>(place), name);

@@ -82,9 +82,15 @@ int in_child(const std::function<int()>& action) {
 
 TEST(Study, EveryTrialComesBackExactly) {
   const TemporaryFolder folder;
-  const std::vector<Outcome> outcomes{Measured{some_samples(), {1L << 40, 2}, 0.1 + 0.2}, OutOfMemory{"cpu:1", 1L << 41, 4}, TimedOut{1.0 / 3},
-                                      Crashed{11, 3},  WrongResult{"loss 'differs'"}, NonFinite{},
-                                      Infeasible{"no"}, Interrupted{},                Environment{"disk"}};
+  const std::vector<Outcome> outcomes{Measured{some_samples(), {1L << 40, 2}, 0.1 + 0.2},
+                                      OutOfMemory{"cpu:1", 1L << 41, 4},
+                                      TimedOut{1.0 / 3},
+                                      Crashed{11, 3},
+                                      WrongResult{"loss 'differs'"},
+                                      NonFinite{},
+                                      Infeasible{"no"},
+                                      Interrupted{},
+                                      Environment{"disk"}};
   ASSERT_EQ(outcomes.size(), std::variant_size_v<Outcome>);
   std::vector<Trial> added;
   {
@@ -253,8 +259,8 @@ TEST(Study, KillLosesNothingAcknowledgedAndFreesTheLock) {
 TEST(Study, ReadOnlyFolderIsAnEnvironmentError) {
   const TemporaryFolder folder;
   { Study study(folder / "s", Open::create); }
-  const auto read_only = fs::perms::owner_read | fs::perms::owner_exec | fs::perms::group_read | fs::perms::group_exec | fs::perms::others_read |
-                         fs::perms::others_exec;
+  const auto read_only = fs::perms::owner_read | fs::perms::owner_exec | fs::perms::group_read | fs::perms::group_exec |
+                         fs::perms::others_read | fs::perms::others_exec;
   for (const char* name : {"", "/s", "/s/traces"}) fs::permissions(folder.path() + name, read_only);
   const int code = in_child([&] {
     // Root may write anywhere.

@@ -27,8 +27,11 @@ const Samples& samples_of_trial(const Trial& trial) {
 }
 
 TEST(Outcome, ClassesAreDistinctAndTextsTell) {
-  const std::vector<Outcome> outcomes{Measured{},    OutOfMemory{"cpu:1", 120 << 20, 1 << 30}, TimedOut{2}, Crashed{11, 0}, WrongResult{"why"},
-                                      NonFinite{},   Infeasible{"x"},                          Interrupted{}, Environment{"disk"}};
+  const std::vector<Outcome> outcomes{Measured{},         OutOfMemory{"cpu:1", 120 << 20, 1 << 30},
+                                      TimedOut{2},        Crashed{11, 0},
+                                      WrongResult{"why"}, NonFinite{},
+                                      Infeasible{"x"},    Interrupted{},
+                                      Environment{"disk"}};
   std::set<std::string> classes, texts;
   for (const Outcome& outcome : outcomes) {
     classes.insert(outcome_class(outcome));

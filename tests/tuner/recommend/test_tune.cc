@@ -1,0 +1,344 @@
+#include "mptune/tuner/tune.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <limits>
+#include <set>
+
+#include "mptune/planner/plan_file.h"
+#include "mptune/profiler/store/store.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tests/support/tuner_fakes.h"
+#include "mptune/tuner/finalists.h"
+#include "mptune/tuner/live/worker_process.h"
+#include "mptune/tuner/search/trial_search.h"
+
+namespace mptune {
+namespace {
+
+/// A study, a simulated machine and a clock that only its steps move.
+class Tune : public ::testing::Test {
+ protected:
+  void SetUp() override { interrupt_flag() = 0; }
+  void TearDown() override { interrupt_flag() = 0; }
+
+  void build(const FakeMachine& machine, const SimulatedRunner::Options& simulated, double start_s = 1) {
+    machine_ = machine;
+    profile_ = fake_profile(machine);
+    cost_ = std::make_unique<CostModel>(profile_);
+    inner_ = std::make_unique<SimulatedRunner>(*cost_, simulated);
+    runner_ = std::make_unique<ClockedRunner>(*inner_, now_, start_s);
+    options_.space = fake_space(machine);
+    options_.budget_s = 150;
+    services_.measure = [this](double budget_s) {
+      ++measured_;
+      now_ += budget_s;
+      return profile_;
+    };
+    services_.record = [this](const Plan&, const std::string& name) {
+      recorded_.push_back(name);
+      now_ += 2;
+    };
+    services_.runner = runner_.get();
+    services_.clock = [this] { return now_; };
+    services_.progress = [this](const std::string&, double fraction) {
+      EXPECT_GE(fraction, 0);
+      EXPECT_LE(fraction, 1);
+      ++told_;
+    };
+  }
+
+  TuneResult run(Study::Open mode = Study::Open::create) {
+    Study study(folder_ / "study", mode);
+    return tune(options_, study, services_);
+  }
+
+  Error error_of_run(Study::Open mode = Study::Open::create) {
+    try {
+      static_cast<void>(run(mode));
+    } catch (const Error& error) {
+      return error;
+    }
+    ADD_FAILURE() << "no error";
+    return Error("", "", "", ExitCode::done);
+  }
+
+  // The fastest plan that the runner holds for true, among those on paper and the baselines.
+  double true_best() const {
+    double best = std::numeric_limits<double>::infinity();
+    for (const Candidate& candidate : search_plans(options_.space, *cost_).ranked) best = std::min(best, inner_->truth(candidate.plan));
+    for (const NamedPlan& baseline : baseline_plans(options_.space, machine_.layers)) best = std::min(best, inner_->truth(baseline.plan));
+    return best;
+  }
+
+  TemporaryFolder folder_;
+  FakeMachine machine_;
+  Profile profile_;
+  std::unique_ptr<CostModel> cost_;
+  std::unique_ptr<SimulatedRunner> inner_;
+  std::unique_ptr<ClockedRunner> runner_;
+  TuneOptions options_;
+  TuneServices services_;
+  double now_ = 100;
+  int measured_ = 0;
+  int told_ = 0;
+  std::vector<std::string> recorded_;
+};
+
+// Steps of about half a second, as a small ResNet on one core.
+FakeMachine half_second_machine() {
+  FakeMachine machine;
+  machine.base_s = 0.0015;
+  machine.fixed_s = 0.001;
+  return machine;
+}
+
+TEST_F(Tune, MeasuresEveryBaselineAndRecommendsTheTrueBest) {
+  build(half_second_machine(), {.seed = 1, .noise = 0.01, .model_error = 0.04, .memory_bytes = {}});
+  const TuneResult result = run();
+  std::set<std::string> names;
+  for (const BaselineResult& baseline : result.recommendation.baselines) {
+    names.insert(baseline.name);
+    EXPECT_GE(baseline.speedup.pairs, 10) << baseline.name;
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"single_device", "all_cores", "naive_model_parallel", "default_pipeline", "data_parallel"}));
+  EXPECT_LE(inner_->truth(result.recommendation.recommended.trial.plan), 1.03 * true_best());
+  EXPECT_LE(result.elapsed_s, options_.budget_s);
+  EXPECT_NEAR(result.gap, result.recommendation.recommended.step_s / result.lower_bound_s - 1, 1e-12);
+  EXPECT_TRUE(result.recommendation.best_pipeline);
+  EXPECT_EQ(recorded_.front(), "recommended");
+  EXPECT_EQ(measured_, 1);
+  EXPECT_GT(told_, 5);
+  EXPECT_FALSE(result.stop_reason.empty());
+  std::printf("%zu trials in %d workers, %.0f s of %.0f s, %zu final rounds, best %.3f of the true best; %s; %s\n", result.trials.size(),
+              runner_->runs, result.elapsed_s, options_.budget_s,
+              std::get<Measured>(result.recommendation.recommended.trial.outcome).step_s.size(),
+              inner_->truth(result.recommendation.recommended.trial.plan) / true_best(), result.stop_reason.c_str(),
+              result.recommendation.advice.front().c_str());
+}
+
+TEST_F(Tune, BestOfEachKindIsInTheFinalOnce) {
+  build(half_second_machine(), {.seed = 2, .memory_bytes = {}});
+  static_cast<void>(run());
+  const Series& last = runner_->series_run.back();
+  std::set<std::string> keys;
+  for (const Series::Entry& entry : last.entries) EXPECT_TRUE(keys.insert(plan_key(entry.plan)).second) << entry.name;
+  for (std::size_t i = 0; i + 1 < runner_->series_run.size(); ++i) {
+    ASSERT_EQ(runner_->series_run[i].entries.size(), 1u);
+    EXPECT_TRUE(runner_->series_run[i].entries[0].prediction);
+  }
+  std::set<std::string> tried;
+  for (std::size_t i = 0; i + 1 < runner_->series_run.size(); ++i) {
+    EXPECT_TRUE(tried.insert(plan_key(runner_->series_run[i].entries[0].plan)).second) << "a plan was tried twice";
+  }
+}
+
+TEST_F(Tune, BudgetIsKeptWithinOneTrial) {
+  for (const double budget : {12.0, 30.0, 60.0, 150.0, 600.0}) {
+    for (const double scale : {0.01, 0.3, 1.0}) {
+      FakeMachine machine = half_second_machine();
+      machine.base_s *= scale;
+      machine.fixed_s *= scale;
+      build(machine, {.seed = 3, .noise = 0.02, .memory_bytes = {}});
+      services_.record = nullptr;
+      options_.budget_s = budget;
+      TemporaryFolder folder;
+      Study study(folder / "s", Study::Open::create);
+      const TuneResult result = tune(options_, study, services_);
+      // The final holds at least a round of every baseline, whatever the budget.
+      double round = 1;
+      for (const Series::Entry& entry : runner_->series_run.back().entries) round += 2.1 * inner_->truth(entry.plan);
+      EXPECT_LE(result.elapsed_s, budget + round) << budget << " " << scale;
+    }
+  }
+}
+
+TEST_F(Tune, ResumeRunsNothingAgain) {
+  build(half_second_machine(), {.seed = 4, .memory_bytes = {}});
+  const TuneResult first = run();
+  const int runs = runner_->runs;
+  const TuneResult second = run(Study::Open::resume);
+  EXPECT_EQ(runner_->runs, runs);
+  EXPECT_EQ(second.recommendation.recommended.trial.plan_key, first.recommendation.recommended.trial.plan_key);
+  EXPECT_EQ(second.recommendation.recommended.step_s, first.recommendation.recommended.step_s);
+  EXPECT_EQ(second.recommendation.baselines.size(), first.recommendation.baselines.size());
+  EXPECT_EQ(second.trials.size(), first.trials.size());
+  EXPECT_EQ(second.stop_reason, first.stop_reason);
+}
+
+TEST_F(Tune, ProfileOfTheStudyIsUsed) {
+  build(half_second_machine(), {.seed = 4, .memory_bytes = {}});
+  services_.measure = [this](double) {
+    ++measured_;
+    Recording recording;
+    recording.profile = profile_;
+    write_recording(recording, (folder_ / "study") + "/traces/profile.sqlite", true);
+    return profile_;
+  };
+  static_cast<void>(run());
+  static_cast<void>(run(Study::Open::resume));
+  EXPECT_EQ(measured_, 1);
+}
+
+TEST_F(Tune, InterruptionLosesNothingThatFinished) {
+  for (int stop_at = 0; stop_at < 12; ++stop_at) {
+    build(half_second_machine(), {.seed = 5, .memory_bytes = {}});
+    TemporaryFolder folder;
+    std::set<std::string> finished;
+    runner_->before = [&](const Series& series) {
+      if (runner_->runs == stop_at) throw Error("interrupted", "", "", ExitCode::interrupted);
+      for (const Series::Entry& entry : series.entries) {
+        if (series.entries.size() == 1) {
+          EXPECT_TRUE(finished.insert(plan_key(entry.plan)).second);
+        }
+      }
+    };
+    bool interrupted = false;
+    try {
+      Study study(folder / "s", Study::Open::create);
+      static_cast<void>(tune(options_, study, services_));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::interrupted);
+      interrupted = true;
+    }
+    Study study(folder / "s", Study::Open::resume);
+    if (interrupted) {
+      EXPECT_EQ(static_cast<int>(study.trials().size()), stop_at);
+    }
+    runner_->runs = stop_at + 1;
+    now_ = 0;
+    const TuneResult result = tune(options_, study, services_);
+    EXPECT_LE(inner_->truth(result.recommendation.recommended.trial.plan), 1.05 * true_best());
+  }
+}
+
+TEST_F(Tune, InterruptedOutcomeAndFlagEndIt) {
+  class Interrupting : public TrialRunner {
+   public:
+    std::vector<Trial> run(const Series& series) override {
+      Trial trial;
+      trial.name = series.entries[0].name;
+      trial.plan = series.entries[0].plan;
+      return {trial};
+    }
+  } interrupting;
+  build(half_second_machine(), {.memory_bytes = {}});
+  services_.runner = &interrupting;
+  EXPECT_EQ(error_of_run().code(), ExitCode::interrupted);
+  EXPECT_TRUE(Study(folder_ / "study", Study::Open::read).trials().empty());
+  interrupt_flag() = SIGTERM;
+  EXPECT_EQ(error_of_run(Study::Open::resume).code(), ExitCode::terminated);
+}
+
+TEST_F(Tune, MemoryCapLeadsToAPipeline) {
+  FakeMachine machine = half_second_machine();
+  machine.parameters_bytes = 64 << 20;
+  machine.kept_bytes_per_sample = 1 << 16;
+  CostModel cost(fake_profile(machine));
+  const std::int64_t whole = predict(fake_plan(0, 1), cost).peak_bytes.at(0);
+  const std::int64_t cap = whole * 7 / 10;
+  build(machine, {.seed = 6, .memory_bytes = {cap, cap}});
+  options_.space.memory_bytes = {cap, cap};
+  options_.space.whole_machine_memory_bytes = cap;
+  const TuneResult result = run();
+  EXPECT_EQ(kind_of(result.recommendation.recommended.trial.plan), PlanKind::pipeline);
+  for (const std::int64_t peak : result.recommendation.recommended.peak_bytes) EXPECT_LE(peak, cap);
+  int out_of_memory = 0;
+  for (const Trial& trial : result.trials) out_of_memory += std::holds_alternative<OutOfMemory>(trial.outcome) ? 1 : 0;
+  EXPECT_GE(out_of_memory, 2);
+  for (const Series::Entry& entry : runner_->series_run.back().entries) {
+    EXPECT_NE(entry.name, "single_device");
+    EXPECT_NE(entry.name, "data_parallel");
+  }
+}
+
+TEST_F(Tune, NothingFitsIsInfeasible) {
+  build(half_second_machine(), {.memory_bytes = {1000, 1000}});
+  options_.space.memory_bytes = {1000, 1000};
+  options_.space.whole_machine_memory_bytes = 1000;
+  const Error error = error_of_run();
+  EXPECT_EQ(error.code(), ExitCode::infeasible);
+  EXPECT_NE(std::string(error.what()).find("bytes more"), std::string::npos) << error.what();
+}
+
+TEST_F(Tune, BudgetSpentBeforeAFirstTrialIsNoResult) {
+  build(half_second_machine(), {.memory_bytes = {}});
+  services_.measure = [this](double) {
+    now_ += 1000;
+    return profile_;
+  };
+  EXPECT_EQ(error_of_run().code(), ExitCode::no_result);
+  EXPECT_EQ(runner_->runs, 0);
+}
+
+TEST_F(Tune, CurrentPlanIsRacedFirst) {
+  build(half_second_machine(), {.seed = 7, .memory_bytes = {}});
+  options_.current = fake_plan(5, 2);
+  const TuneResult result = run();
+  EXPECT_EQ(runner_->series_run.front().entries[0].name, "current");
+  EXPECT_EQ(result.recommendation.baselines.front().name, "current");
+  EXPECT_EQ(result.recommendation.baselines.size(), 6u);
+}
+
+TEST_F(Tune, CurrentPlanThatIsABaselineKeepsBothNames) {
+  build(half_second_machine(), {.seed = 7, .memory_bytes = {}});
+  for (const NamedPlan& baseline : baseline_plans(options_.space, machine_.layers)) {
+    if (baseline.name == "default_pipeline") options_.current = baseline.plan;
+  }
+  ASSERT_TRUE(options_.current);
+  const TuneResult result = run();
+  std::set<std::string> names;
+  for (const BaselineResult& baseline : result.recommendation.baselines) names.insert(baseline.name);
+  EXPECT_TRUE(names.contains("current") && names.contains("default_pipeline"));
+  std::multiset<std::string> keys;
+  for (const Trial& trial : result.trials) keys.insert(trial.plan_key);
+  EXPECT_EQ(keys.count(plan_key(*options_.current)), 2u);  // one trial, and the final
+}
+
+TEST_F(Tune, NothingBetterIsSaidHonestly) {
+  // Copies and hand-overs cost nothing worth saving: all cores together are three times one core, and no split of two reaches that.
+  FakeMachine machine = half_second_machine();
+  machine.whole_machine_gain = 3;
+  build(machine, {.seed = 8, .model_error = 0.01, .memory_bytes = {}});
+  const TuneResult result = run();
+  EXPECT_EQ(result.recommendation.recommended.trial.name, "all_cores");
+  EXPECT_NE(result.recommendation.advice.front().find("no split beats the un-pipelined model"), std::string::npos);
+}
+
+TEST_F(Tune, FailedTraceIsAWarningOnly) {
+  build(half_second_machine(), {.memory_bytes = {}});
+  services_.record = [](const Plan&, const std::string&) { throw Error("recording failed", "cpu:0", "none", ExitCode::environment); };
+  const TuneResult result = run();
+  const auto& warnings = result.recommendation.warnings;
+  EXPECT_TRUE(std::any_of(warnings.begin(), warnings.end(),
+                          [](const std::string& text) { return text.find("recording failed") != std::string::npos; }));
+}
+
+TEST(Finalists, ReasonsForASeat) {
+  std::vector<Trial> trials;
+  const auto add = [&](const Plan& plan, double step_s, std::int64_t peak) {
+    Trial trial;
+    trial.plan = plan;
+    trial.plan_key = plan_key(plan);
+    trial.outcome = Measured{samples_of({step_s, step_s}), {peak}, 0};
+    trials.push_back(trial);
+  };
+  add(fake_plan(0, 1), 1.0, 100);  // baseline, fastest
+  add(fake_plan(4, 4), 1.3, 60);   // best pipeline
+  add(fake_plan(3, 8), 1.4, 40);   // best in half the memory
+  add(fake_plan(0, 4), 1.04, 90);  // runner-up
+  add(fake_plan(2, 8), 1.5, 45);   // no reason
+  const std::vector<NamedPlan> baselines{{"single_device", fake_plan(0, 1)}, {"gone", fake_plan(6, 2)}};
+  const auto entries = choose_finalists(trials, baselines, 100);
+  ASSERT_EQ(entries.size(), 4u);
+  EXPECT_EQ(entries[0].name, "single_device");
+  EXPECT_EQ(entries[1].plan, fake_plan(4, 4));
+  EXPECT_EQ(entries[2].plan, fake_plan(3, 8));
+  EXPECT_EQ(entries[3].plan, fake_plan(0, 4));
+}
+
+}  // namespace
+}  // namespace mptune
