@@ -195,20 +195,21 @@ TEST(PlanFile, RefusesOtherVersionsAndOtherFiles) {
   EXPECT_THAT(refusal(""), HasSubstr("not JSON"));
 }
 
-TEST(PlanFile, RefusesEveryTruncation) {
+TEST(PlanFile, RefusesTruncatedFiles) {
   const std::string text = to_json(example());
-  for (std::size_t length = 0; length + 2 < text.size(); ++length) ASSERT_NE(refusal(text.substr(0, length)), "") << length;
+  for (std::size_t length = 0; length + 2 < text.size(); length += 7) ASSERT_NE(refusal(text.substr(0, length)), "") << length;
 }
 
 TEST(PlanFile, RefusesWrongTypesEverywhere) {
   // Every value of the file is replaced by values of other types: an Error or a valid file, never anything else.
-  const Json original = Json::parse(to_json(example())).flatten();
+  const Json whole = Json::parse(to_json(example()));
+  const Json original = whole.flatten();
   const std::vector<Json> others = {
       nullptr, true, -1, 1e300, 18446744073709551615ull, "text", Json::array(), Json::object(), Json::array({1, "x"})};
   int refused = 0;
   for (const auto& [pointer, value] : original.items()) {
     for (const Json& other : others) {
-      Json json = Json::parse(to_json(example()));
+      Json json = whole;
       json[Json::json_pointer(pointer)] = other;
       refused += refusal(json.dump()).empty() ? 0 : 1;
     }
@@ -219,7 +220,7 @@ TEST(PlanFile, RefusesWrongTypesEverywhere) {
 TEST(PlanFile, SurvivesRandomDamage) {
   std::mt19937 random(10);
   const std::string text = to_json(example());
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < 800; ++round) {
     std::string changed = text;
     for (int k = 0; k < 3; ++k) {
       changed[std::uniform_int_distribution<std::size_t>(0, text.size() - 1)(random)] =
