@@ -1,5 +1,6 @@
 # Distribution packages. What is absent ends the configuration with the command that installs it.
-set(MPTUNE_PACKAGES "libsqlitecpp-dev libsqlite3-dev libcli11-dev nlohmann-json3-dev libfmt-dev nettle-dev libgtest-dev libbenchmark-dev python3-jsonschema ninja-build ccache")
+file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/packages.txt" MPTUNE_PACKAGES)
+list(JOIN MPTUNE_PACKAGES " " MPTUNE_PACKAGES)
 
 function(mptune_need found what)
   if(NOT ${found})

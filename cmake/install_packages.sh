@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Installs the distribution packages of packages.txt that are missing; without root it names the command instead.
+set -euo pipefail
+missing=()
+while read -r package; do
+  [[ "$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || true)" == "install ok installed" ]] || missing+=("$package")
+done < "$(dirname "${BASH_SOURCE[0]}")/packages.txt"
+((${#missing[@]})) || exit 0
+if [[ "$(id -u)" != 0 ]]; then
+  echo "mptune needs packages that are not installed; run: sudo apt-get install ${missing[*]}" >&2
+  exit 1
+fi
+echo "Installing ${missing[*]}"
+apt-get update -qq
+DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null

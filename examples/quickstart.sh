@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds mptune and asks it how to split ResNet-50 over two cores of this machine.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cmake/install_packages.sh
+cmake --preset release
+cmake --build --preset release --target mptune mptune-worker
+exec build/release/bin/mptune tune resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1 --budget 150s -o build/quickstart.study --force "$@"

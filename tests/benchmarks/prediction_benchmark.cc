@@ -1,0 +1,169 @@
+// Predicted against measured step time of random plans.
+//   benchmark_prediction sleep                                   sleeping devices, K = 2 to 8; exit 1 above 1 % mean or 3 % maximum
+//   benchmark_prediction MODEL [INPUT [BATCH [DEVICES]]]         real kernels, 20 plans that were not measured before
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+
+#include "mptune/planner/search/search.h"
+#include "mptune/planner/simulate/simulate.h"
+#include "mptune/profiler/device/cpu_allocator.h"
+#include "mptune/profiler/measure/measure.h"
+#include "mptune/profiler/measure/sleep_model.h"
+#include "mptune/profiler/statistics/samples.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tuner/runtime/pipeline.h"
+
+using namespace mptune;
+
+namespace {
+
+struct Errors {
+  std::vector<double> relative;
+  void add(const Plan& plan, const Prediction& prediction, double measured) {
+    const double error = prediction.step_s / measured - 1;
+    relative.push_back(std::abs(error));
+    double busiest = 0;
+    for (double busy : prediction.busy_s) busiest = std::max(busiest, busy);
+    std::printf("%-72s predicted %8.2f ms  measured %8.2f ms  %+6.2f %%  busiest device %2.0f %%\n", describe(plan).c_str(), 1e3 * prediction.step_s,
+                1e3 * measured, 100 * error, 100 * busiest / prediction.step_s);
+    std::fflush(stdout);
+  }
+  [[nodiscard]] double mean() const {
+    double sum = 0;
+    for (double error : relative) sum += error;
+    return sum / static_cast<double>(relative.size());
+  }
+  [[nodiscard]] double largest() const { return *std::max_element(relative.begin(), relative.end()); }
+};
+
+/// Costs that grow with the micro-batch but not in proportion, as real ones do.
+Profile sleep_profile(std::mt19937& random, int layers, int batch) {
+  std::uniform_real_distribution<double> seconds(1e-3, 4e-3);
+  Profile profile;
+  profile.model = "sleep";
+  profile.batch = batch;
+  DeviceClass sleeping{"sleep", {}, 0, 0, 0, 0};
+  for (int i = 0; i < layers; ++i) {
+    profile.layers.push_back({"layer" + std::to_string(i), "Sleep", {}, 1, 4, 0, false});
+    const double unit = seconds(random);
+    LayerCosts costs;
+    for (int size : measured_sizes(batch)) {
+      LayerCost cost;
+      cost.samples = size;
+      cost.forward = exactly(unit * (0.5 + 0.5 * size));
+      cost.backward = exactly(2 * unit * (0.5 + 0.5 * size));
+      cost.output_bytes = 64 << 10;
+      costs.by_samples.push_back(cost);
+    }
+    sleeping.layers.push_back(std::move(costs));
+    if (i > 0) profile.edges.push_back({i - 1, i, 4096, 0, true});
+  }
+  profile.classes.push_back(std::move(sleeping));
+  return profile;
+}
+
+Plan random_plan(std::mt19937& random, const std::vector<std::string>& devices, int layers, int batch) {
+  const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  PlanOptions options;
+  options.devices = devices;
+  options.batch = batch;
+  options.layers = layers;
+  options.stages = static_cast<int>(devices.size());
+  std::vector<int> cuts;
+  for (int i = 1; i < layers; ++i) cuts.push_back(i);
+  std::shuffle(cuts.begin(), cuts.end(), random);
+  cuts.resize(devices.size() - 1);
+  std::sort(cuts.begin(), cuts.end());
+  options.cuts = cuts;
+  options.microbatches = pick(1, std::min(batch, 12));
+  options.schedule = pick(0, 1) == 0 ? "gpipe" : "1f1b";
+  options.recompute = pick(0, 3) == 0 ? "all" : "none";
+  return make_plan(options);
+}
+
+double measured_step(Pipeline& pipeline, const Batch& batch, int steps) {
+  for (int i = 0; i < 2; ++i) (void)pipeline.step(batch.input, batch.target);
+  std::vector<double> seconds;
+  for (int i = 0; i < steps; ++i) seconds.push_back(pipeline.step(batch.input, batch.target).seconds);
+  return median(std::move(seconds));
+}
+
+/// What links, actions and steps cost on this machine is measured; the layers are what they are told to be.
+void measure_fixed(Profile& profile, int devices) {
+  MeasureOptions options;
+  options.devices = parse_devices("sleep:" + std::to_string(devices));
+  options.batch = 1;
+  options.budget_s = 1;
+  const Model model = load_model("mlp", "", 0);
+  const Profile measured = measure_profile(model, synthetic_batch(model.sample(), 1, 0), options);
+  profile.devices = measured.devices;
+  profile.links = measured.links;
+  profile.classes[0].action_seconds = measured.classes[0].action_seconds;
+  profile.classes[0].step_seconds = measured.classes[0].step_seconds;
+}
+
+int sleep_devices() {
+  std::mt19937 random(7);
+  Errors errors;
+  for (int devices = 2; devices <= 8; ++devices)
+    for (int repeat = 0; repeat < 4; ++repeat) {
+      const int layers = devices + 4, batch = 16;
+      Profile profile = sleep_profile(random, layers, batch);
+      measure_fixed(profile, devices);
+      std::vector<std::string> names;
+      for (const ProfileDevice& device : profile.devices) names.push_back(device.name);
+      const Plan plan = random_plan(random, names, layers, batch);
+      const Model model = make_sleep_model(profile);
+      const Batch data = synthetic_batch(model.sample(), batch, 0);
+      Pipeline pipeline(make_sleep_model(profile), plan);
+      errors.add(plan, predict(plan, CostModel(profile)), measured_step(pipeline, data, 5));
+    }
+  std::printf("mean %.2f %%, maximum %.2f %% over %zu plans\n", 100 * errors.mean(), 100 * errors.largest(), errors.relative.size());
+  return errors.mean() <= 0.01 && errors.largest() <= 0.03 ? 0 : 1;
+}
+
+int real_kernels(int argc, char** argv) {
+  const std::string input = argc > 2 ? argv[2] : "";
+  const Model model = load_model(argv[1], input, 0);
+  const int batch = argc > 3 ? std::atoi(argv[3]) : model.default_batch();
+  MeasureOptions options;
+  options.devices = parse_devices(argc > 4 ? argv[4] : "auto");
+  options.batch = batch;
+  const Batch data = synthetic_batch(model.sample(), batch, 0);
+  Profile profile = measure_profile(model, data, options);
+  const double slowdown = profile.co_running_slowdown;
+  profile.classes[0].optimizer_seconds_per_byte = 0;  // the steps below run no optimizer
+  const CostModel cost(profile);
+  std::vector<std::string> names;
+  for (const DeviceSpec& device : options.devices) names.push_back(device.name);
+  std::mt19937 random(11);
+  Errors errors;
+  for (int i = 0; i < 20; ++i) {
+    const Plan plan = random_plan(random, names, model.size(), batch);
+    Pipeline pipeline(load_model(argv[1], input, 0), plan);
+    errors.add(plan, predict(plan, cost), measured_step(pipeline, data, 3));
+  }
+  std::printf("mean %.2f %%, maximum %.2f %% over %zu plans; co-running slow-down %.2f\n", 100 * errors.mean(), 100 * errors.largest(),
+              errors.relative.size(), slowdown);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  install_cpu_accounting();
+  if (argc < 2) {
+    std::puts("usage: benchmark_prediction sleep | MODEL [INPUT [BATCH [DEVICES]]]");
+    return 2;
+  }
+  return std::strcmp(argv[1], "sleep") == 0 ? sleep_devices() : real_kernels(argc, argv);
+} catch (const Error& error) {
+  std::fprintf(stderr, "%s: %s; %s\n", error.what(), error.where().c_str(), error.remedy().c_str());
+  return static_cast<int>(error.code());
+}

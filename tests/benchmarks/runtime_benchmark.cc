@@ -1,0 +1,77 @@
+// Step time of the runtime against the plain loop, and bandwidth of a copy lane.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <benchmark/benchmark.h>
+
+#include <future>
+
+#include "mptune/planner/search/search.h"
+#include "mptune/profiler/device/copy_lane.h"
+#include "mptune/profiler/device/cpu_allocator.h"
+#include "mptune/tuner/runtime/pipeline.h"
+
+namespace mptune {
+namespace {
+
+constexpr const char* kModel = "transformer:d=256,layers=4,seq=64";
+constexpr int kBatch = 16;
+
+std::string first_core() { return "cpu:" + std::to_string(available_cores()[0]); }
+
+/// Forward and backward of all micro-batches in one thread, as a user would write it.
+void plain_loop(benchmark::State& state) {
+  const auto device = make_device(parse_device(first_core()));
+  const auto binding = device->bind_compute();
+  Model model = load_model(kModel, "", 0);
+  const Batch batch = synthetic_batch(model.sample(), kBatch, 0);
+  const auto parameters = model.parameters();
+  const auto microbatches = state.range(0);
+  for (auto _ : state) {
+    for (const NamedTensor& parameter : parameters) at::Tensor(parameter.tensor).mutable_grad().reset();
+    const std::int64_t size = kBatch / microbatches;
+    for (std::int64_t m = 0; m < microbatches; ++m) {
+      RunContext context;
+      context.samples = size;
+      const at::Tensor loss = model.loss()(forward_all(model, batch.input.narrow(0, m * size, size), context), batch.target.narrow(0, m * size, size));
+      loss.backward(at::full_like(loss, 1.0 / static_cast<double>(microbatches)));
+    }
+  }
+}
+
+void runtime(benchmark::State& state) {
+  PlanOptions options;
+  options.devices = {first_core()};
+  options.batch = kBatch;
+  Model model = load_model(kModel, "", 0);
+  options.layers = model.size();
+  options.stages = 1;
+  options.microbatches = static_cast<int>(state.range(0));
+  const Batch batch = synthetic_batch(model.sample(), kBatch, 0);
+  Pipeline pipeline(std::move(model), make_plan(options));
+  for (auto _ : state) benchmark::DoNotOptimize(pipeline.step(batch.input, batch.target));
+}
+
+void copy_lane_bandwidth(benchmark::State& state) {
+  const auto cores = available_cores();
+  CopyLane lane(make_device(parse_device(first_core())), make_device(parse_device("cpu:" + std::to_string(cores.back()))), {});
+  const at::Tensor tensor = at::zeros({state.range(0) / 4});
+  for (auto _ : state) {
+    std::promise<void> done;
+    lane.copy({tensor}, [&](auto, auto, auto) { done.set_value(); }, [&](const std::exception_ptr& error) { done.set_exception(error); });
+    done.get_future().get();
+  }
+  state.SetBytesProcessed(state.iterations() * state.range(0));
+}
+
+BENCHMARK(plain_loop)->Arg(1)->Arg(4)->UseRealTime()->Unit(benchmark::kMillisecond)->MinTime(3);
+BENCHMARK(runtime)->Arg(1)->Arg(4)->UseRealTime()->Unit(benchmark::kMillisecond)->MinTime(3);
+BENCHMARK(copy_lane_bandwidth)->Range(4 << 10, 16 << 20)->UseRealTime();
+
+}  // namespace
+}  // namespace mptune
+
+int main(int argc, char** argv) {
+  mptune::install_cpu_accounting();
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+}

@@ -1,0 +1,44 @@
+"""Every header compiles alone: headers_alone.py COMPILER ROOT pure|torch FLAG..."""
+import concurrent.futures
+import os
+import pathlib
+import subprocess
+import sys
+
+compiler, root, kind, *flags = sys.argv[1:]
+root = pathlib.Path(root)
+
+
+def needs_torch(path, seen=None):
+    """Follows the project's own includes; the torch headers of a room without LibTorch would be found here as well."""
+    seen = set() if seen is None else seen
+    if path in seen or not path.exists():
+        return False
+    seen.add(path)
+    for line in path.read_text().splitlines():
+        if not line.startswith("#include"):
+            continue
+        name = line.split()[1].strip('<>"')
+        if name.startswith(("torch/", "ATen/", "c10/")):
+            return True
+        if name.startswith("mptune/") and needs_torch(root / name.removeprefix("mptune/"), seen):
+            return True
+    return False
+
+
+def compile_alone(path):
+    command = [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wno-pragma-once-outside-header", "-x", "c++", "-", *flags]
+    source = f'#include "mptune/{path.relative_to(root)}"\n'
+    result = subprocess.run(command, input=source, capture_output=True, text=True)
+    return path, result.returncode, result.stderr
+
+
+folders = ["profiler", "planner", "tuner", "reports"]
+headers = [p for f in folders for p in sorted((root / f).rglob("*.h")) if needs_torch(p) == (kind == "torch")]
+assert headers, f"no {kind} headers below {root}"
+with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    failed = [(path, text) for path, code, text in pool.map(compile_alone, headers) if code]
+for path, text in failed:
+    print(f"{path} does not compile alone:\n{text}")
+print(f"{len(headers) - len(failed)} of {len(headers)} {kind} headers compile alone")
+sys.exit(1 if failed else 0)

@@ -1,0 +1,202 @@
+#include "mptune/tuner/runtime/pipeline.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/search/search.h"
+#include "mptune/profiler/analyze/breakdown.h"
+#include "mptune/profiler/trace/error.h"
+#include "reference.h"
+
+namespace mptune::testing {
+namespace {
+
+/// y = x w, that throws when told to, and counts its forwards.
+class FragileLayer final : public Layer {
+ public:
+  struct Switches {
+    std::atomic<int> fail_at{-1};  ///< micro-batch
+    std::atomic<int> forwards{0};
+  };
+  explicit FragileLayer(std::shared_ptr<Switches> switches) : switches_(std::move(switches)), weight_(at::eye(kWidth).requires_grad_()) {}
+  static constexpr int kWidth = 64;
+
+  Tensors forward(const Tensors& inputs, const RunContext& context) override {
+    ++switches_->forwards;
+    if (switches_->fail_at == context.microbatch) throw std::runtime_error("broken on purpose");
+    return {at::matmul(inputs[0], weight_)};
+  }
+  [[nodiscard]] std::vector<NamedTensor> parameters() const override { return {{"weight", weight_}}; }
+  [[nodiscard]] std::vector<NamedTensor> buffers() const override { return {}; }
+  [[nodiscard]] std::unique_ptr<Layer> clone() const override { return std::make_unique<FragileLayer>(switches_); }
+  [[nodiscard]] std::string kind() const override { return "Fragile"; }
+
+ private:
+  std::shared_ptr<Switches> switches_;
+  at::Tensor weight_;
+};
+
+Model fragile_model(int layers, const std::shared_ptr<FragileLayer::Switches>& switches) {
+  std::vector<ModelLayer> all;
+  for (int i = 0; i < layers; ++i) {
+    all.push_back({"layer" + std::to_string(i), {}, std::make_unique<FragileLayer>(i + 1 == layers ? switches : std::make_shared<FragileLayer::Switches>())});
+  }
+  SampleDescription sample;
+  sample.input_shape = {FragileLayer::kWidth};
+  return {"fragile", std::move(all), Loss::mean_square(), sample, 8};
+}
+
+Plan plan_for(int layers, int stages, int batch, int microbatches, const std::string& schedule, const std::string& recompute = "none") {
+  PlanOptions options;
+  options.devices = device_names(stages);
+  options.batch = batch;
+  options.layers = layers;
+  options.stages = stages;
+  options.microbatches = microbatches;
+  options.schedule = schedule;
+  options.recompute = recompute;
+  return make_plan(options);
+}
+
+TEST(Pipeline, ExceptionOfAStageSurfacesOnceAndTheNextStepWorks) {
+  for (const char* schedule : {"gpipe", "1f1b"}) {
+    auto switches = std::make_shared<FragileLayer::Switches>();
+    const Plan plan = plan_for(3, 3, 8, 8, schedule);
+    Pipeline pipeline(fragile_model(3, switches), plan, {}, shared_core_devices(plan));
+    const at::Tensor data = at::ones({8, FragileLayer::kWidth});
+    const double loss = pipeline.step(data, {}).loss;
+    const auto gradients = pipeline.named_parameters()[0].tensor.grad().clone();
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      switches->fail_at = 2;
+      switches->forwards = 0;
+      EXPECT_THROW(
+          try { (void)pipeline.step(data, {}); } catch (const std::runtime_error& error) {
+            EXPECT_STREQ(error.what(), "broken on purpose");
+            throw;
+          },
+          std::runtime_error);
+      EXPECT_LE(switches->forwards, 3) << "the stage went on after its exception";
+      switches->fail_at = -1;
+      EXPECT_EQ(pipeline.step(data, {}).loss, loss);
+      EXPECT_TRUE(at::equal(pipeline.named_parameters()[0].tensor.grad(), gradients));
+    }
+  }
+}
+
+TEST(Pipeline, CapRaisesOutOfMemoryAndTheNextStepWorks) {
+  auto switches = std::make_shared<FragileLayer::Switches>();
+  const Plan plan = plan_for(2, 2, 64, 4, "1f1b");
+  auto devices = shared_core_devices(plan);
+  Pipeline pipeline(fragile_model(2, switches), plan, {}, devices);
+  const at::Tensor data = at::ones({64, FragileLayer::kWidth});
+  const double loss = pipeline.step(data, {}).loss;
+  devices[1]->set_memory_cap(devices[1]->current_bytes() + 100);
+  EXPECT_THROW((void)pipeline.step(data, {}), c10::OutOfMemoryError);
+  EXPECT_EQ(pipeline.out_of_memory_device(), "cpu:1");
+  EXPECT_GT(pipeline.refused_bytes(), 0);
+  devices[1]->set_memory_cap(0);
+  EXPECT_EQ(pipeline.step(data, {}).loss, loss);
+}
+
+TEST(Pipeline, MemoryIsChargedToItsDeviceAndAllComesBack) {
+  std::vector<std::shared_ptr<Device>> devices;
+  {
+    const Plan plan = plan_for(4, 2, 64, 8, "gpipe");
+    devices = shared_core_devices(plan);
+    Pipeline pipeline(fragile_model(4, std::make_shared<FragileLayer::Switches>()), plan, {}, devices);
+    const at::Tensor data = at::ones({64, FragileLayer::kWidth});
+    (void)pipeline.step(data, {});
+    const std::int64_t parameters = 2 * FragileLayer::kWidth * FragileLayer::kWidth * 4;
+    for (const auto& device : devices) EXPECT_GE(device->current_bytes(), 2 * parameters) << "parameters and gradients";
+    const std::int64_t after_one = devices[0]->current_bytes();
+    for (int i = 0; i < 3; ++i) (void)pipeline.step(data, {});
+    EXPECT_LE(devices[0]->current_bytes(), after_one + 64 * FragileLayer::kWidth * 4) << "a step leaves memory behind";
+  }
+  for (const auto& device : devices) EXPECT_EQ(device->current_bytes(), 0);
+}
+
+TEST(Pipeline, RecomputationLowersThePeak) {
+  const std::string model = "transformer:d=64,layers=6,heads=2,seq=32,vocab=64";
+  const Batch batch = synthetic_batch(load_model(model, "", 0).sample(), 16, 0);
+  std::map<std::string, std::int64_t> peak;
+  for (const char* recompute : {"none", "all"}) {
+    const Plan plan = plan_for(8, 2, 16, 4, "gpipe", recompute);
+    Pipeline pipeline(load_model(model, "", 0), plan, {}, shared_core_devices(plan));
+    (void)pipeline.step(batch.input, batch.target);
+    pipeline.reset_peak_bytes();
+    (void)pipeline.step(batch.input, batch.target);
+    peak[recompute] = pipeline.peak_bytes()[0];
+  }
+  EXPECT_LT(peak["all"], peak["none"] * 8 / 10);
+}
+
+TEST(Pipeline, RefusesWhatDoesNotFit) {
+  const Plan plan = plan_for(2, 2, 8, 4, "1f1b");
+  EXPECT_THROW(Pipeline(fragile_model(3, std::make_shared<FragileLayer::Switches>()), plan, {}, shared_core_devices(plan)), Error);
+  Pipeline pipeline(fragile_model(2, std::make_shared<FragileLayer::Switches>()), plan, {}, shared_core_devices(plan));
+  EXPECT_THROW((void)pipeline.step(at::ones({7, FragileLayer::kWidth}), {}), Error);
+  Plan incomplete = plan;
+  incomplete.actions[0].pop_back();
+  EXPECT_THROW(Pipeline(fragile_model(2, std::make_shared<FragileLayer::Switches>()), incomplete, {}, shared_core_devices(plan)), Error);
+}
+
+TEST(Pipeline, PlanFileOfAnotherModelIsRefusedWhenStrict) {
+  PlanFile file;
+  file.plan = plan_for(2, 1, 8, 2, "1f1b");
+  file.plan.devices = {"cpu:" + std::to_string(available_cores()[0])};
+  file.fingerprint.model = "sha256:0000";
+  EXPECT_THROW(Pipeline(fragile_model(2, std::make_shared<FragileLayer::Switches>()), file, {.strict = true}), Error);
+  ::testing::internal::CaptureStderr();
+  Pipeline pipeline(fragile_model(2, std::make_shared<FragileLayer::Switches>()), file);
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("another model"), std::string::npos);
+}
+
+TEST(Pipeline, RecordsEveryLayerCopyAndStep) {
+  const int layers = 4, microbatches = 3;
+  const Plan plan = plan_for(layers, 2, 12, microbatches, "1f1b");
+  Pipeline pipeline(fragile_model(layers, std::make_shared<FragileLayer::Switches>()), plan, {}, shared_core_devices(plan));
+  const at::Tensor data = at::ones({12, FragileLayer::kWidth});
+  (void)pipeline.step(data, {});
+  HostCollector collector(pipeline.trace_devices());
+  collector.start();
+  pipeline.record(&collector);
+  const auto start = std::chrono::steady_clock::now();
+  (void)pipeline.step(data, {});
+  collector.add_step(1, start, std::chrono::steady_clock::now());
+  pipeline.record(nullptr);
+  (void)pipeline.step(data, {});
+  const Trace trace = collector.stop();
+
+  std::map<What, int> count;
+  for (const Event& event : trace.events) ++count[event.what];
+  EXPECT_EQ(count[What::forward], layers * microbatches + microbatches) << "layers and the loss";
+  EXPECT_EQ(count[What::backward], layers * microbatches + microbatches);
+  EXPECT_EQ(count[What::copy], 2 * microbatches);
+  EXPECT_EQ(trace.ranges.size(), 4U * microbatches);
+  EXPECT_EQ(trace.quality, TraceQuality{});
+  for (const Copy& copy : trace.copies) {
+    EXPECT_EQ(copy.bytes, 4 * FragileLayer::kWidth * 4);
+    EXPECT_NE(copy.source, copy.destination);
+  }
+  std::map<std::pair<int, int>, Nanoseconds> lane_end;
+  for (const Event& event : trace.events) {
+    auto& end = lane_end[{event.device, event.lane}];
+    EXPECT_GE(event.start, end) << "leaves overlap";
+    end = event.end();
+    ASSERT_GE(event.tag, 0);
+    EXPECT_EQ(trace.tags[static_cast<std::size_t>(event.tag)].step, 1);
+  }
+  const Breakdown breakdown = break_down(trace);
+  for (const DeviceBreakdown& device : breakdown.steps.at(0).devices) {
+    EXPECT_EQ(device.compute + device.copy + device.overlap + device.idle, device.window);
+    EXPECT_EQ(device.causes.total(), device.idle);
+  }
+  for (const Edge& edge : trace.edges)
+    EXPECT_LE(trace.events[static_cast<std::size_t>(edge.producer)].start, trace.events[static_cast<std::size_t>(edge.consumer)].start);
+}
+
+}  // namespace
+}  // namespace mptune::testing

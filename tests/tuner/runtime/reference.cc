@@ -1,0 +1,97 @@
+#include "reference.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "mptune/profiler/device/device_spec.h"
+
+namespace mptune::testing {
+
+ReferenceStep run_reference(const std::string& model_text, const std::string& input, const Batch& batch, const std::vector<int>& sizes) {
+  at::set_num_threads(1);
+  Model model = load_model(model_text, input, 0);
+  const auto parameters = model.parameters();
+  const auto total = static_cast<double>(batch.input.size(0));
+  std::vector<std::vector<std::vector<BatchStatistics>>> statistics(model.layers().size());  // [layer][norm][micro-batch]
+  ReferenceStep step;
+  std::int64_t first = 0;
+  for (std::size_t m = 0; m < sizes.size(); ++m) {
+    RunContext context;
+    context.microbatch = static_cast<int>(m);
+    context.first_sample = first;
+    context.samples = sizes[m];
+    const at::Tensor target = batch.target.defined() ? batch.target.narrow(0, first, sizes[m]) : at::Tensor();
+    const at::Tensor loss = model.loss()(forward_all(model, batch.input.narrow(0, first, sizes[m]), context), target);
+    const double weight = sizes[m] / total;
+    loss.backward(at::full_like(loss, weight));
+    step.loss += loss.item<double>() * weight;
+    auto& gradients = step.gradients.emplace_back();
+    for (const NamedTensor& parameter : parameters) gradients.push_back(std::exchange(at::Tensor(parameter.tensor).mutable_grad(), {}));
+    for (std::size_t layer = 0; layer < model.layers().size(); ++layer) {
+      auto norms = model.layers()[layer].layer->take_statistics();
+      statistics[layer].resize(norms.size());
+      for (std::size_t norm = 0; norm < norms.size(); ++norm) statistics[layer][norm].push_back(std::move(norms[norm]));
+    }
+    first += sizes[m];
+  }
+  for (std::size_t layer = 0; layer < model.layers().size(); ++layer)
+    if (model.layers()[layer].layer->has_batch_statistics()) model.layers()[layer].layer->commit_statistics(statistics[layer]);
+  for (const NamedTensor& buffer : model.buffers()) step.buffers.push_back(buffer.tensor.clone());
+  return step;
+}
+
+std::vector<at::Tensor> sum_in_plan_order(const ReferenceStep& reference, const Plan& plan, const Model& model) {
+  std::vector<at::Tensor> sums;
+  std::size_t parameter = 0;
+  for (const Stage& stage : plan.stages) {
+    std::size_t count = 0;
+    for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) count += model.layers()[static_cast<std::size_t>(layer)].layer->parameters().size();
+    const int index = static_cast<int>(&stage - plan.stages.data());
+    for (std::size_t p = parameter; p < parameter + count; ++p) {
+      at::Tensor sum;
+      for (int device : stage.devices) {
+        at::Tensor replica;
+        for (const Action& action : plan.actions[static_cast<std::size_t>(device)]) {
+          if (action.stage != index || action.kind != ActionKind::backward) continue;
+          const at::Tensor& gradient = reference.gradients[static_cast<std::size_t>(action.microbatch)][p];
+          replica = replica.defined() ? replica.add(gradient) : gradient.clone();
+        }
+        if (replica.defined()) sum = sum.defined() ? sum.add(replica) : replica;
+      }
+      sums.push_back(sum);
+    }
+    parameter += count;
+  }
+  return sums;
+}
+
+std::vector<std::string> device_names(int count) {
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) names.push_back("cpu:" + std::to_string(i));
+  return names;
+}
+
+std::vector<std::shared_ptr<Device>> shared_core_devices(const Plan& plan) {
+  const std::vector<int> cores = available_cores();
+  std::vector<std::shared_ptr<Device>> devices;
+  for (std::size_t i = 0; i < plan.devices.size(); ++i) {
+    DeviceSpec spec;
+    spec.name = plan.devices[i];
+    spec.cores = {cores[i % cores.size()]};
+    devices.push_back(make_device(spec));
+  }
+  return devices;
+}
+
+double relative_difference(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double scale = std::max(b[i].abs().max().item<double>(), 1e-6);
+    worst = std::max(worst, (a[i] - b[i]).abs().max().item<double>() / scale);
+  }
+  return worst;
+}
+
+}  // namespace mptune::testing

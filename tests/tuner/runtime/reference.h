@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mptune/planner/plan.h"
+#include "mptune/profiler/device/device.h"
+#include "mptune/profiler/model/model.h"
+
+namespace mptune::testing {
+
+/// What the un-pipelined loop computes: every micro-batch through the whole model, gradients kept apart.
+struct ReferenceStep {
+  std::vector<std::vector<at::Tensor>> gradients;  ///< [micro-batch][parameter]
+  double loss = 0;
+  std::vector<at::Tensor> buffers;  ///< after the step's statistics were committed
+};
+
+[[nodiscard]] ReferenceStep run_reference(const std::string& model, const std::string& input, const Batch& batch, const std::vector<int>& sizes);
+
+/// The micro-batches' gradients summed in the plan's own order: per stage and replica in the order of its backwards, then replicas by index.
+[[nodiscard]] std::vector<at::Tensor> sum_in_plan_order(const ReferenceStep& reference, const Plan& plan, const Model& model);
+
+/// Devices named as in the plan, one intra-op thread each, spread over the cores there are: numerics need no cores of their own.
+[[nodiscard]] std::vector<std::shared_ptr<Device>> shared_core_devices(const Plan& plan);
+[[nodiscard]] std::vector<std::string> device_names(int count);
+
+/// Largest difference of any tensor relative to its largest value.
+[[nodiscard]] double relative_difference(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b);
+
+}  // namespace mptune::testing

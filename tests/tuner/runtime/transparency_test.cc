@@ -1,0 +1,212 @@
+// A plan changes speed and memory, never the result: invariant 1 of the design.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/search/search.h"
+#include "mptune/profiler/measure/optimizer.h"
+#include "mptune/tuner/runtime/pipeline.h"
+#include "reference.h"
+#include <torch/optim/optimizer.h>
+
+namespace mptune::testing {
+namespace {
+
+constexpr int kBatch = 10;  // unequal micro-batches for m = 3 and 8
+
+struct Subject {
+  std::string model;
+  std::string input;
+  bool couples_samples = false;
+};
+const Subject kMlp{"mlp:layers=4,width=16", "", false};
+const Subject kTransformer{"transformer:d=32,layers=2,heads=2,seq=8,vocab=40", "", false};
+const Subject kResnet18{"resnet18", "3x64x64", true};
+const Subject kResnet50{"resnet50", "3x64x64", true};
+
+struct Case {
+  std::string schedule;
+  int stages = 1;
+  int microbatches = 1;
+  int replicas = 1;
+  bool recompute = false;
+};
+
+std::string text_of(const Case& c) {
+  return c.schedule + " K=" + std::to_string(c.stages) + " m=" + std::to_string(c.microbatches) + " R=" + std::to_string(c.replicas) +
+         (c.recompute ? " recompute" : "");
+}
+
+Plan plan_of(const Case& c, int layers) {
+  PlanOptions options;
+  options.devices = device_names(c.stages * c.replicas);
+  options.batch = kBatch;
+  options.layers = layers;
+  options.stages = c.stages;
+  options.microbatches = c.microbatches;
+  options.schedule = c.schedule;
+  options.recompute = c.recompute ? "all" : "none";
+  options.replicas.assign(static_cast<std::size_t>(c.stages), c.replicas);
+  return make_plan(options);
+}
+
+/// One model with its data and the references of the splits that were asked for.
+class Examined {
+ public:
+  explicit Examined(const Subject& subject) : subject_(subject), batch_(synthetic_batch(load().sample(), kBatch, 3)), layers_(load().size()) {}
+
+  [[nodiscard]] Model load() const { return load_model(subject_.model, subject_.input, 0); }
+  [[nodiscard]] int layers() const { return layers_; }
+  [[nodiscard]] const Batch& batch() const { return batch_; }
+
+  const ReferenceStep& reference(const std::vector<int>& sizes) {
+    auto& found = references_[sizes];
+    if (found.gradients.empty()) found = run_reference(subject_.model, subject_.input, batch_, sizes);
+    return found;
+  }
+
+  void check(const Plan& plan, const std::string& what) {
+    SCOPED_TRACE(subject_.model + " " + what);
+    const ReferenceStep& expected = reference(plan.microbatch_sizes);
+    Pipeline pipeline(load(), plan, {}, shared_core_devices(plan));
+    const StepResult result = pipeline.step(batch_.input, batch_.target);
+    EXPECT_NEAR(result.loss, expected.loss, 1e-12 * std::max(1.0, std::abs(expected.loss)));
+    const Model model = load();
+    const auto sums = sum_in_plan_order(expected, plan, model);
+    const auto parameters = pipeline.named_parameters();
+    ASSERT_EQ(parameters.size(), sums.size());
+    std::vector<at::Tensor> gradients;
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      ASSERT_TRUE(parameters[i].tensor.grad().defined()) << parameters[i].name;
+      EXPECT_TRUE(at::equal(parameters[i].tensor.grad(), sums[i])) << parameters[i].name;
+      gradients.push_back(parameters[i].tensor.grad());
+    }
+    const auto buffers = pipeline.named_buffers();
+    for (std::size_t i = 0; i < buffers.size(); ++i) EXPECT_TRUE(at::equal(buffers[i].tensor, expected.buffers[i])) << buffers[i].name;
+    if (!subject_.couples_samples) {
+      EXPECT_LT(relative_difference(gradients, reference({kBatch}).gradients[0]), 1e-5);
+    }
+  }
+
+  void check_all(const std::vector<int>& microbatches, int most_stages) {
+    for (int replicas : {1, 2})
+      for (bool recompute : {false, true})
+        for (int stages = 1; stages <= std::min(most_stages, layers_); ++stages) {
+          check_case({"naive", stages, 1, replicas, recompute});
+          for (int m : microbatches) {
+            check_case({"gpipe", stages, m, replicas, recompute});
+            check_case({"1f1b", stages, m, replicas, recompute});
+          }
+        }
+  }
+
+  void check_case(const Case& c) { check(plan_of(c, layers_), text_of(c)); }
+
+ private:
+  Subject subject_;
+  Batch batch_;
+  int layers_;
+  std::map<std::vector<int>, ReferenceStep> references_;
+};
+
+TEST(Transparency, MlpUnderEverySchedule) { Examined(kMlp).check_all({1, 2, 3, 5, 8}, 4); }
+TEST(Transparency, TransformerUnderEverySchedule) { Examined(kTransformer).check_all({1, 2, 3, 5, 8}, 4); }
+
+TEST(Transparency, Resnet18Covering) {
+  Examined resnet(kResnet18);
+  resnet.check_case({"1f1b", 4, 3, 1, false});
+  resnet.check_case({"gpipe", 2, 3, 2, true});
+  resnet.check_case({"naive", 3, 1, 1, true});
+}
+
+TEST(Transparency, Resnet50Covering) {
+  Examined resnet(kResnet50);
+  resnet.check_case({"1f1b", 3, 3, 1, true});
+  resnet.check_case({"gpipe", 1, 3, 2, false});
+}
+
+TEST(SlowTransparency, Resnet18UnderEverySchedule) { Examined(kResnet18).check_all({1, 2, 3, 5, 8}, 4); }
+TEST(SlowTransparency, Resnet50UnderEverySchedule) { Examined(kResnet50).check_all({1, 2, 3, 5, 8}, 4); }
+
+TEST(Transparency, SizesThatDoNotDivide) {
+  Examined mlp(kMlp);
+  Plan plan = plan_of({"1f1b", 2, 1, 1, false}, mlp.layers());
+  plan.microbatch_sizes = {4, 4, 2};
+  make_schedule(plan, "1f1b");
+  mlp.check(plan, "sizes 4 4 2");
+  plan.microbatch_sizes = {1, 6, 3};
+  make_schedule(plan, "gpipe");
+  mlp.check(plan, "sizes 1 6 3");
+}
+
+TEST(Transparency, SeveralStagesOnOneDevice) {
+  Examined transformer(kTransformer);
+  PlanOptions options;
+  options.devices = device_names(2);
+  options.batch = kBatch;
+  options.layers = transformer.layers();
+  options.stages = 4;
+  options.virtual_stages = 2;
+  options.microbatches = 3;
+  options.schedule = "gpipe";
+  transformer.check(make_plan(options), "two stages a device");
+}
+
+TEST(Transparency, RecomputationOfSingleLayersAndMicrobatches) {
+  Examined transformer(kTransformer);
+  Plan plan = plan_of({"1f1b", 1, 3, 1, false}, transformer.layers());
+  plan.stages[0].recompute = {Recompute::Mode::some, {1, 3}, {0, 2}};
+  transformer.check(plan, "layers 1 and 3 of micro-batches 0 and 2");
+  plan.stages[0].recompute = {Recompute::Mode::some, {0, 1, 2}, {}};
+  transformer.check(plan, "layers 0 to 2");
+}
+
+TEST(Transparency, GradientsAddUpOnRequest) {
+  const Examined mlp(kMlp);
+  const Plan plan = plan_of({"1f1b", 2, 5, 2, false}, mlp.layers());
+  Pipeline pipeline(mlp.load(), plan, {}, shared_core_devices(plan));
+  (void)pipeline.step(mlp.batch().input, mlp.batch().target);
+  std::vector<at::Tensor> once;
+  for (const NamedTensor& parameter : pipeline.named_parameters()) once.push_back(parameter.tensor.grad().clone());
+  (void)pipeline.step(mlp.batch().input, mlp.batch().target, Accumulate::yes);
+  auto parameters = pipeline.named_parameters();
+  std::vector<at::Tensor> twice, doubled;
+  for (std::size_t i = 0; i < once.size(); ++i) {
+    twice.push_back(parameters[i].tensor.grad());
+    doubled.push_back(once[i] * 2);
+  }
+  EXPECT_LT(relative_difference(twice, doubled), 1e-6);
+  (void)pipeline.step(mlp.batch().input, mlp.batch().target);
+  for (std::size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(at::equal(parameters[i].tensor.grad(), once[i]));
+}
+
+std::vector<double> loss_curve(const Examined& examined, const Plan& plan, int steps, const std::string& optimizer) {
+  Pipeline pipeline(examined.load(), plan, {}, shared_core_devices(plan));
+  std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers;
+  for (int stage = 0; stage < plan.num_stages(); ++stage) optimizers.push_back(make_optimizer(optimizer, 0, pipeline.parameters(stage)));
+  std::vector<double> losses;
+  for (int i = 0; i < steps; ++i) {
+    losses.push_back(pipeline.step(examined.batch().input, examined.batch().target).loss);
+    pipeline.on_stages([&](int stage) { optimizers[static_cast<std::size_t>(stage)]->step(); });
+  }
+  return losses;
+}
+
+TEST(Transparency, LossCurvesAgreeOver20Steps) {
+  for (const Subject& subject : {kMlp, kTransformer}) {
+    const Examined examined(subject);
+    for (const char* optimizer : {"sgd", "adam"}) {
+      const auto plain = loss_curve(examined, plan_of({"naive", 1, 1, 1, false}, examined.layers()), 20, optimizer);
+      EXPECT_LT(plain.back(), plain.front());
+      for (const Case& c : {Case{"1f1b", 3, 5, 1, false}, Case{"gpipe", 2, 4, 2, true}}) {
+        const auto losses = loss_curve(examined, plan_of(c, examined.layers()), 20, optimizer);
+        for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(losses[i], plain[i], 1e-4 * plain[i]) << text_of(c) << " step " << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mptune::testing
