@@ -14,6 +14,7 @@ namespace {
 constexpr int kMostSweptSizes = 12;
 /// Neighbouring layers of one action are drawn as one box if no more than this share of the step lies between them.
 constexpr double kBoxGap = 0.005;
+constexpr double kFreeLink = 1e18;  // bytes per second
 
 double seconds(Nanoseconds time) {
   return std::chrono::duration<double>(time).count();
@@ -233,8 +234,14 @@ double theoretical_bubble(const Plan& plan) {
     }
   }
   profile.classes.push_back(std::move(uniform));
-  for (const std::string& device : plan.devices) {
-    profile.devices.push_back({.name = device});
+  const int devices = static_cast<int>(plan.devices.size());
+  for (int device = 0; device < devices; ++device) {
+    profile.devices.push_back({.name = plan.devices[static_cast<std::size_t>(device)]});
+    for (int other = 0; other < devices; ++other) {
+      if (other != device) {
+        profile.links.push_back({.source = device, .destination = other, .latency_s = 0, .bytes_per_second = kFreeLink});
+      }
+    }
   }
   profile.batch = on_paper.global_batch_size();
   return bubble(break_down(simulate(on_paper, CostModel(profile)).trace));

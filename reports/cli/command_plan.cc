@@ -90,10 +90,21 @@ std::string ranking(const SearchResult& result, const TextStyle& style) {
   return render_table({{"rank", true}, {"step", true}, {"slower", true}, {"peak", true}, {"plan"}}, rows, style);
 }
 
-Json plan_json(const SearchResult& result, double search_s, const std::vector<std::vector<std::string>>& modules, const std::string& file) {
+std::string slower_than(const Candidate& best, const Candidate& other) {
+  return format_percent(other.prediction.step_s / best.prediction.step_s - 1) + " slower on paper: " + describe(other.plan);
+}
+
+/// A plan file's keys and those of a search: whoever reads plan files reads this object, too.
+Json plan_json(const SearchResult& result, const Fingerprint& fingerprint, double search_s,
+               const std::vector<std::vector<std::string>>& modules, const std::string& file) {
   const Candidate& best = result.ranked.front();
   Json json = result_of("plan");
   json["plan_file"] = file;
+  json["fingerprint"] = {{"model", fingerprint.model},
+                         {"input", fingerprint.input},
+                         {"devices", fingerprint.devices},
+                         {"libtorch", fingerprint.libtorch},
+                         {"cuda", fingerprint.cuda}};
   json["plan"] = to_json_object(best.plan, stage_modules(best.plan, modules));
   json["plan_key"] = plan_key(best.plan);
   json["predicted"] = to_json_object(best.prediction);
@@ -104,7 +115,8 @@ Json plan_json(const SearchResult& result, double search_s, const std::vector<st
   json["alternatives"] = Json::array();
   for (std::size_t i = 1; i < result.ranked.size(); ++i) {
     const Candidate& other = result.ranked[i];
-    json["alternatives"].push_back({{"description", describe(other.plan)},
+    json["alternatives"].push_back({{"reason", slower_than(best, other)},
+                                    {"description", describe(other.plan)},
                                     {"plan", to_json_object(other.plan, stage_modules(other.plan, modules))},
                                     {"predicted", to_json_object(other.prediction)}});
   }
@@ -122,8 +134,7 @@ PlanFile plan_file_of(const SearchResult& result, const Profile& profile) {
   file.predicted = predicted_step(best.prediction);
   for (std::size_t i = 1; i < std::min(kAlternatives + 1, result.ranked.size()); ++i) {
     const Candidate& other = result.ranked[i];
-    const std::string slower = format_percent(other.prediction.step_s / best.prediction.step_s - 1);
-    file.alternatives.push_back({slower + " slower on paper: " + describe(other.plan), other.plan});
+    file.alternatives.push_back({slower_than(best, other), other.plan});
   }
   return file;
 }
@@ -156,7 +167,7 @@ int run_plan(const PlanCommand& command, const Session& session) {
       ranking(result, session.style) + "\n" + render_stages(best.plan, file.modules, session.style) +
       fmt::format("\npredicted step {}, no plan under {}\nplan    {}\nmptune run {} --plan {}\n", format_seconds(best.prediction.step_s),
                   format_seconds(result.lower_bound_s), path, shell_word(profile->model), shell_word(path));
-  session.result(text, plan_json(result, search_s, layer_modules(profile->layers), path));
+  session.result(text, plan_json(result, profile->fingerprint, search_s, layer_modules(profile->layers), path));
   return 0;
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 std::string one_line(std::string text) {
   std::ranges::replace(text, '\n', ' ');
-  text.erase(text.find_last_not_of(" .") + 1);
+  text.erase(text.find_last_not_of(' ') + 1);
   return text;
 }
 
@@ -82,6 +82,9 @@ Error usage_error(const CLI::App& program, const CLI::ParseError& error) {
     return unknown_argument(program, command, where);
   }
   if (chosen.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    if (!program.remaining().empty()) {
+      return unknown_argument(program, command, where);
+    }
     return {"no command is given", where, "see mptune --help"};
   }
   return {one_line(error.what()), where, "see " + where + " --help"};
@@ -138,7 +141,7 @@ bool asks_for_json(int argc, char** argv) {
 }
 
 int report_failure(bool json, const std::string& what, const std::string& where, const std::string& remedy, int exit_code) {
-  const std::string line = one_line(what) + ": " + one_line(where) + "; " + one_line(remedy);
+  const std::string line = one_line(what) + (where.empty() ? "" : ": " + one_line(where)) + (remedy.empty() ? "" : "; " + one_line(remedy));
   std::fprintf(stderr, "mptune: %s\n", line.c_str());
   if (json) {
     std::fputs(dump(error_json(one_line(what), one_line(where), one_line(remedy), exit_code)).c_str(), stdout);

@@ -161,9 +161,10 @@ std::string render_timeline(const TraceReport& report, const TextStyle& style) {
     const Panel panel{report.timeline_s * i / panels, report.timeline_s * (i + 1) / panels, columns};
     text += render_panel(report, panel, label_width, style);
   }
-  const char* idle = style.unicode ? "·" : ".";
-  const char* lines = style.unicode ? "light box: forward, heavy box: backward" : "|n: forward, #n: backward";
-  return text + fmt::format("{}; the number is the micro-batch, o: optimizer, r: sum over replicas, {} idle\n", lines, idle);
+  const char* legend = style.unicode
+                           ? "light box forward, heavy box backward, number: micro-batch, o optimizer, r sum over replicas, · idle"
+                           : "|n forward, #n backward, n: micro-batch, o optimizer, r sum over replicas, . idle";
+  return text + join(wrap(legend, style.width), "\n") + "\n";
 }
 
 }  // namespace mptune

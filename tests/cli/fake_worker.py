@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""A worker without tensors: answers every request from the files of the fixtures. MPTUNE_FAKE chooses how it misbehaves."""
+import json
+import os
+import shutil
+import sys
+import time
+
+FIXTURES = os.environ["MPTUNE_FAKE_FILES"]
+MODE = os.environ.get("MPTUNE_FAKE", "")
+request_fd = int(sys.argv[sys.argv.index("--request-fd") + 1])
+reply_fd = int(sys.argv[sys.argv.index("--reply-fd") + 1])
+
+
+def say(kind, **fields):
+    os.write(reply_fd, (json.dumps({"type": kind, **fields}) + "\n").encode())
+
+
+def fail(what, where, remedy, exit_code):
+    say("failed", what=what, where=where, remedy=remedy, exit_code=exit_code)
+    sys.exit(exit_code)
+
+
+def model(setup):
+    layers = [
+        {"name": f"block{i}", "kind": "Linear", "modules": [f"net.block{i}"], "parameters": 100, "parameters_bytes": 400, "buffers_bytes": 0,
+         "batch_statistics": False}
+        for i in range(6)
+    ]
+    shape = setup["input"] or "8:float32"
+    if setup["model"] not in ("", "toy", "toy:layers=6", "other"):
+        fail(f"unknown model '{setup['model']}'", "MODEL", "built-in models are toy, other", 2)
+    if shape.split(":")[0] != "8":
+        fail(f"input {shape} does not fit the model", "--input", "use 8:float32", 2)
+    return {
+        "name": setup["model"] or "toy", "parameters_text": "layers=6", "description": "six equal layers", "parameters": 600, "layers": layers,
+        "input": "8:float32", "batch": 8,
+        "fingerprint": {"model": "sha256:other" if setup["model"] == "other" else "sha256:toy", "input": "8:float32",
+                        "devices": setup["devices"], "libtorch": "fake", "cuda": ""},
+    }
+
+
+def samples(values, entries=1, position=0):
+    return {"values": [{"value": v, "round": i, "position": position, "started": 0.1 * i} for i, v in enumerate(values)]}
+
+
+def true_step(plan):
+    stages, m = plan["num_stages"], plan["num_microbatches"]
+    width = max(len(stage["devices"]) for stage in plan["stages"])
+    if stages == 1:
+        return 0.1 / width * (1 + 0.01 * m) + 0.01 * (width - 1)
+    return 0.1 / stages * (1 + (stages - 1) / m) * (1 + 0.02 * m)
+
+
+def series(request):
+    entries = request["series"]["entries"]
+    for round_ in range(request["series"]["rounds"]):
+        for index, entry in enumerate(entries):
+            step = true_step(entry["plan"]) * (1 + 0.001 * (round_ % 3))
+            say("step_timed", entry=index, round=round_, position=index, started_s=0.1 * round_, step_s=step)
+    for index, entry in enumerate(entries):
+        values = [true_step(entry["plan"]) * (1 + 0.001 * (r % 3)) for r in range(request["series"]["rounds"])]
+        peaks = [120000 // entry["plan"]["num_stages"]] * len(entry["plan"]["devices"])
+        say("entry_finished", entry=index,
+            outcome={"type": "measured", "step_s": samples(values, position=index), "peak_bytes": peaks, "loss": 1.0})
+
+
+if MODE == "cannot-load":
+    sys.stderr.write("mptune-worker: error while loading shared libraries: libtorch.so: cannot open shared object file\n")
+    sys.exit(127)
+say("hello", protocol=1, version="0.1.0", libtorch="fake", cuda="")
+with os.fdopen(request_fd) as stream:
+    request = json.loads(stream.readline())
+kind = request["type"]
+if MODE == "hang-" + kind:
+    with open(os.environ["MPTUNE_FAKE_PID"], "w") as file:
+        file.write(str(os.getpid()))
+    time.sleep(600)
+if kind == "describe":
+    say("described", models=[model(request["setup"])])
+elif kind == "measure":
+    say("progress", what="layer costs", fraction=0.5)
+    shutil.copy(os.path.join(FIXTURES, "profile.sqlite"), request["path"])
+elif kind == "record":
+    shutil.copy(os.path.join(FIXTURES, "trace.sqlite"), request["path"])
+    say("recorded", step_off_s=0.05, step_on_s=0.0505, peak_bytes=[1000, 2000], step_s=samples([0.05, 0.051, 0.052, 0.05, 0.051, 0.05]))
+elif kind == "train":
+    losses = [1 / (i + 1) for i in range(request["steps"] or 5)]
+    if MODE == "nan":
+        losses[-1] = "nan"
+    for i, loss in enumerate(losses):
+        say("trained", step=i, loss=loss, step_s=0.05)
+    say("training_finished", step_s=samples([0.05] * len(losses)), loss=losses, peak_bytes=[1000, 2000])
+elif kind == "series":
+    series(request)
+elif kind == "doctor":
+    say("findings", findings=[{"name": "LibTorch", "status": "ok", "value": "fake", "remedy": ""}])
+say("done")

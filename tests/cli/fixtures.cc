@@ -1,0 +1,74 @@
+// Writes profile.sqlite, trace.sqlite and plan.json of a small model on two sleeping devices into the folder given.
+#include <string>
+
+#include "mptune/planner/plan_file.h"
+#include "mptune/planner/search/search.h"
+#include "mptune/planner/simulate/simulate.h"
+#include "mptune/profiler/store/store.h"
+
+namespace {
+
+using namespace mptune;
+
+LayerCost cost_of(int samples, double scale) {
+  LayerCost cost;
+  cost.samples = samples;
+  cost.forward = exactly(scale * (0.2e-3 + 1e-3 * samples));
+  cost.backward = exactly(2 * scale * (0.2e-3 + 1e-3 * samples));
+  cost.output_bytes = 1000 * samples;
+  cost.kept_bytes = 4000 * samples;
+  cost.workspace_bytes = 100;
+  return cost;
+}
+
+Profile small_profile() {
+  Profile profile;
+  profile.model = "toy:layers=6";
+  profile.input = "8:float32";
+  profile.batch = 8;
+  DeviceClass sleepers{.name = "sleep", .layers = {}};
+  for (int i = 0; i < 6; ++i) {
+    const std::string name = "block" + std::to_string(i);
+    profile.layers.push_back({.name = name, .kind = "Linear", .modules = {"net." + name}, .parameters = 100, .parameters_bytes = 400});
+    sleepers.layers.push_back({{cost_of(1, 1 + 0.1 * i), cost_of(2, 1 + 0.1 * i), cost_of(4, 1 + 0.1 * i), cost_of(8, 1 + 0.1 * i)}});
+    if (i > 0) {
+      profile.edges.push_back({.from = i - 1, .to = i, .bytes_per_sample = 1000});
+    }
+  }
+  profile.classes = {sleepers};
+  profile.devices = {{.name = "sleep:0"}, {.name = "sleep:1"}};
+  profile.links = {{0, 1, 1e-5, 1e10}, {1, 0, 1e-5, 1e10}};
+  profile.fingerprint = {.model = "sha256:toy", .input = "8:float32", .devices = {"sleep:0", "sleep:1"}, .libtorch = "fake", .cuda = ""};
+  return profile;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    return 2;
+  }
+  const std::string folder = argv[1];
+  const Profile profile = small_profile();
+  PlanOptions options;
+  options.devices = {"sleep:0", "sleep:1"};
+  options.batch = 8;
+  options.layers = 6;
+  options.microbatches = 4;
+  const Plan plan = make_plan(options);
+  Recording recording;
+  recording.profile = profile;
+  write_recording(recording, folder + "/profile.sqlite", true);
+  recording.trace = simulate(plan, CostModel(profile)).trace;
+  recording.trace->simulated = false;
+  recording.plan_json = plan_to_json(plan, {});
+  recording.step_off_s = 0.05;
+  recording.step_on_s = 0.0505;
+  write_recording(recording, folder + "/trace.sqlite", true);
+  PlanFile file;
+  file.plan = plan;
+  file.fingerprint = profile.fingerprint;
+  file.created = "2026-11-21T12:00:00Z";
+  save_plan_file(file, folder + "/plan.json", true);
+  return 0;
+}

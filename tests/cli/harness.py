@@ -1,0 +1,68 @@
+"""Runs mptune with the fake worker in a folder of its own, and checks its JSON against the schemas."""
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import jsonschema
+
+PROGRAM = os.environ["MPTUNE_PROGRAM"]
+SCHEMAS = os.environ["MPTUNE_SCHEMAS"]
+WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_worker.py")
+COMMANDS = ["profile", "plan", "tune", "run", "simulate", "models", "doctor", "report"]
+
+
+def schema(name):
+    with open(os.path.join(SCHEMAS, f"mptune.{name}.1.json")) as file:
+        return json.load(file)
+
+
+class CommandTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="mptune-test-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        if "MPTUNE_FIXTURES" in os.environ:
+            subprocess.run([os.environ["MPTUNE_FIXTURES"], self.folder], check=True)
+
+    def environment(self, **more):
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH", "ASAN_OPTIONS") if name in os.environ}
+        return {**kept, "LC_ALL": "C", "MPTUNE_WORKER": WORKER, "MPTUNE_FAKE_FILES": self.folder,
+                "MPTUNE_FAKE_PID": os.path.join(self.folder, "pid"), "TMPDIR": self.folder, **more}
+
+    def mptune(self, *arguments, stdout=subprocess.PIPE, cwd=None, **environment):
+        return subprocess.run([PROGRAM, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True, cwd=cwd or self.folder,
+                              env=self.environment(**environment), timeout=100)
+
+    def succeed(self, *arguments, **environment):
+        done = self.mptune(*arguments, **environment)
+        self.assertEqual(done.returncode, 0, f"{arguments}\n{done.stdout}\n{done.stderr}")
+        return done.stdout
+
+    def result(self, name, *arguments, **environment):
+        """The object of a --json call, valid against its schema."""
+        text = self.succeed("--json", *arguments, **environment)
+        self.assertEqual(text.count("\n"), 1, "exactly one object")
+        value = json.loads(text, parse_constant=lambda word: self.fail(f"{word} is no JSON"))
+        jsonschema.validate(value, schema(name))
+        return value
+
+    def fails(self, code, words, *arguments, **environment):
+        """One line with the words on stderr, the same as an object under --json, no stack trace, the exit code."""
+        done = self.mptune(*arguments, **environment)
+        self.assertEqual(done.returncode, code, f"{arguments}\n{done.stdout}\n{done.stderr}")
+        self.assertEqual(done.stdout, "", arguments)
+        lines = [line for line in done.stderr.splitlines() if "; " in line]
+        self.assertEqual(len(lines), 1, f"{arguments}: {done.stderr}")
+        self.assertRegex(lines[0], r"^mptune: .+: .+; .+", arguments)
+        for word in words:
+            self.assertIn(word, lines[0], arguments)
+        done = self.mptune("--json", *arguments, **environment)
+        self.assertEqual(done.returncode, code, f"{arguments}: {done.stderr}")
+        value = json.loads(done.stdout)
+        jsonschema.validate(value, schema("error"))
+        self.assertEqual(value["exit_code"], code)
+        for key in ("what", "where", "remedy"):
+            self.assertNotEqual(value["error"][key], "", arguments)
+        return value

@@ -1,0 +1,155 @@
+import json
+import os
+import subprocess
+
+from harness import CommandTest
+
+SLEEP = ["--devices", "sleep:2"]
+
+
+class BadInput(CommandTest):
+    def write(self, name, text):
+        with open(os.path.join(self.folder, name), "w") as file:
+            file.write(text)
+
+    def plan(self):
+        with open(os.path.join(self.folder, "plan.json")) as file:
+            return json.load(file)
+
+    def test_command_line(self):
+        self.fails(2, ["no command"])
+        self.fails(2, ["'tun'", "did you mean tune"], "tun", "toy")
+        self.fails(2, ["--batchs", "did you mean --batch"], "profile", "toy", "--batchs", "3")
+        self.fails(2, ["MODEL"], "profile")
+        self.fails(2, ["--color"], "--color", "sometimes", "models")
+        self.fails(2, ["-q"], "-q", "-v", "models")
+        self.fails(2, ["one argument too many"], "models", "toy", "more")
+
+    def test_nonsense_in_each_option(self):
+        bad = {
+            "--devices": ["", "gpu:0", "cpu:9999", "sleep:0", "cpu:0,cpu:0"], "--link": ["fast", "0GB/s"], "--memory": ["lots", "-1", "cpu:7=1GiB"],
+            "--batch": ["0", "-4", "many", "1e3", "99999999999"], "--stages": ["0", "x"], "--virtual": ["0", "x"], "--cuts": ["0", "6", "3,2", "3,3", "x", "3,"],
+            "--microbatches": ["0", "9", "x"], "--split-size": ["0", "9", "x"], "--schedule": ["fastest", "."], "--recompute": ["9", "some"],
+            "--replicas": ["0", "3", "x", "1,"], "--plan": ["missing.json"], "--optimizer": ["best"], "--lr": ["x", "-1", "nan", "1e99"],
+            "--loss": ["none"], "--seed": ["-1", "x"], "--data": ["missing.pt"], "--steps": ["0", "x"], "--input": ["3x64"],
+        }
+        for option, values in bad.items():
+            base = [] if option == "--devices" else SLEEP
+            for value in values:
+                self.fails(2, [], "profile", "toy", *base, f"{option}={value}")
+        for option, values in {"--budget": ["", "0s", "soon"], "--trials": ["0", "x"], "--target": ["x", "-1"], "--recompute": ["all"],
+                               "--replicas": ["2"], "--schedule": ["x"]}.items():
+            for value in values:
+                self.fails(2, [option], "tune", "toy", *SLEEP, f"{option}={value}")
+
+    def test_models_and_shapes(self):
+        self.fails(2, ["unknown model 'nonsense'"], "profile", "nonsense", *SLEEP)
+        self.fails(2, ["--input"], "tune", "toy", "--input", "3x64x64", *SLEEP)
+
+    def test_cuts_and_counts(self):
+        self.fails(2, ["out of range"], "profile", "toy", *SLEEP, "--cuts", "17")
+        self.fails(2, ["empty stage"], "profile", "toy", *SLEEP, "--cuts", "3,3")
+        self.fails(2, ["no layer"], "profile", "toy", *SLEEP, "--cuts", "block9")
+        self.fails(2, ["7 stages", "6 layers"], "profile", "toy", "--devices", "sleep:7")
+        self.fails(2, ["--stages"], "plan", "profile.sqlite", "--stages", "7")
+        self.fails(2, ["8"], "profile", "toy", *SLEEP, "--microbatches", "9")
+        self.fails(2, ["both"], "profile", "toy", *SLEEP, "--microbatches", "2", "--split-size", "4")
+        self.fails(2, ["both"], "profile", "toy", "--plan", "plan.json", "--stages", "2")
+        self.fails(3, ["no plan fits"], "plan", "profile.sqlite", "--memory", "1kB")
+
+    def test_plan_files(self):
+        text = json.dumps(self.plan())
+        self.write("truncated.json", text[: len(text) // 2])
+        self.fails(2, ["truncated.json"], "run", "toy", "--plan", "truncated.json")
+        newer = self.plan()
+        newer["schema"] = "mptune.plan/2"
+        self.write("newer.json", json.dumps(newer))
+        self.fails(2, ["newer.json"], "run", "toy", "--plan", "newer.json")
+        self.write("foreign.json", "[1, 2]")
+        self.fails(2, ["foreign.json"], "simulate", "--plan", "foreign.json", "--profile", "profile.sqlite")
+        unequal = self.plan()
+        unequal["plan"]["num_stages"] = 3
+        self.write("unequal.json", json.dumps(unequal))
+        self.fails(2, ["unequal.json"], "run", "toy", "--plan", "unequal.json")
+        self.fails(2, ["missing.json"], "run", "toy", "--plan", "missing.json")
+        self.fails(2, ["--plan"], "run", "toy")
+        self.fails(2, ["batch of 8, not 16"], "run", "toy", "--plan", "plan.json", "--batch", "16")
+
+    def test_a_plan_of_another_model(self):
+        self.fails(2, ["another model"], "run", "other", "--plan", "plan.json", "--strict")
+        done = self.mptune("run", "other", "--plan", "plan.json", "--steps", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("warning: the plan was made for another model", done.stderr)
+        shorter = self.plan()
+        shorter["plan"]["stages"][1]["layers"] = [3, 4]
+        for stage in shorter["plan"]["stages"]:
+            stage.pop("modules", None)
+        self.write("shorter.json", json.dumps(shorter))
+        self.fails(2, ["shorter.json"], "run", "toy", "--plan", "shorter.json")
+
+    def test_trace_files(self):
+        self.write("text.sqlite", "this is text")
+        with open(os.path.join(self.folder, "profile.sqlite"), "rb") as file:
+            whole = file.read()
+        with open(os.path.join(self.folder, "half.sqlite"), "wb") as file:
+            file.write(whole[: len(whole) // 2])
+        for name in ("text.sqlite", "half.sqlite", "missing.sqlite"):
+            self.fails(2, [name], "plan", name)
+            self.fails(2, [name], "simulate", "--plan", "plan.json", "--profile", name)
+            self.fails(2, [name], "report", name, "--text")
+        self.fails(2, ["holds no trace"], "report", "profile.sqlite", "--text")
+
+    def test_outputs(self):
+        self.write("mine.txt", "precious")
+        for command in (["profile", "toy", *SLEEP], ["plan", "profile.sqlite"], ["simulate", "--plan", "plan.json", "--profile", "profile.sqlite"]):
+            self.fails(2, ["mine.txt", "--force"], *command, "-o", "mine.txt")
+            self.fails(2, ["folder"], *command, "-o", "missing/out")
+            self.fails(2, ["folder"], *command, "-o", self.folder)
+            self.fails(2, ["read-only"], *command, "-o", "/sys/kernel/out")
+        with open(os.path.join(self.folder, "mine.txt")) as file:
+            self.assertEqual(file.read(), "precious")
+        self.succeed("plan", "profile.sqlite", "-o", "mine.txt", "--force")
+        self.succeed("profile", "toy", *SLEEP)
+        self.succeed("profile", "toy", *SLEEP)
+
+    def test_a_full_disk(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("no /dev/full")
+        with open("/dev/full", "w") as full:
+            done = self.mptune("plan", "profile.sqlite", stdout=full)
+        self.assertEqual(done.returncode, 7)
+        self.assertIn("standard output", done.stderr)
+        self.assertNotIn("terminate", done.stderr)
+
+    def test_studies(self):
+        tune = ["tune", "toy", *SLEEP, "--budget", "20s", "--trials", "2"]
+        self.fails(2, ["--resume"], *tune, "--resume", "--force")
+        self.fails(2, [], *tune, "--resume")
+        self.succeed(*tune)
+        self.fails(2, ["--resume"], *tune)
+        self.fails(2, ["another"], *tune, "--resume", "--batch", "4")
+        self.succeed(*tune, "--force")
+        os.mkdir(os.path.join(self.folder, "photos"))
+        self.write("photos/one.txt", "precious")
+        self.fails(2, ["photos"], *tune, "-o", "photos")
+        self.fails(2, ["photos"], *tune, "-o", "photos", "--force")
+        self.assertTrue(os.path.exists(os.path.join(self.folder, "photos/one.txt")))
+        self.fails(2, ["photos"], "report", "photos", "--text")
+
+    def test_a_study_in_use(self):
+        tune = ["tune", "toy", *SLEEP, "--budget", "20s"]
+        pid = os.path.join(self.folder, "pid")
+        busy = subprocess.Popen([os.environ["MPTUNE_PROGRAM"], *tune], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder,
+                                env=self.environment(MPTUNE_FAKE="hang-series"))
+        try:
+            while not os.path.exists(pid):
+                self.assertIsNone(busy.poll())
+            self.fails(2, ["toy.study"], *tune, "--resume")
+        finally:
+            busy.kill()
+            busy.wait()
+
+    def test_worker(self):
+        self.fails(7, ["libtorch.so"], "profile", "toy", *SLEEP, MPTUNE_FAKE="cannot-load")
+        self.fails(7, ["MPTUNE_WORKER"], "models", MPTUNE_WORKER="/nonexistent/worker")
+        self.fails(3, ["not finite"], "run", "toy", "--plan", "plan.json", MPTUNE_FAKE="nan")

@@ -1,0 +1,60 @@
+import subprocess
+import time
+
+from harness import COMMANDS, PROGRAM, CommandTest
+
+
+class Help(CommandTest):
+    def test_every_command_has_help_with_an_example(self):
+        for command in COMMANDS:
+            text = self.succeed(command, "--help")
+            self.assertIn("Example:\n  mptune " + command, text)
+
+    def test_the_program_lists_its_commands_and_no_others(self):
+        text = self.succeed("--help")
+        listed = [line.split()[0] for line in text.split("Subcommands:")[1].split("\n\n")[0].splitlines() if line.strip()]
+        self.assertEqual(sorted(listed), sorted(COMMANDS))
+        self.assertIn("Example:", text)
+
+    def test_version(self):
+        self.assertRegex(self.succeed("--version"), r"^mptune \d+\.\d+\.\d+\n$")
+
+    def test_options_of_the_interface(self):
+        shared = ["--devices", "--memory", "--stages", "--cuts", "--microbatches", "--split-size", "--schedule", "--recompute", "--replicas", "--batch"]
+        step = ["--link", "--input", "--plan", "--strict", "--optimizer", "--lr", "--loss", "--seed", "--data"]
+        wanted = {
+            "profile": shared + step + ["--virtual", "--steps", "-o", "--force"],
+            "tune": shared + step + ["--budget", "--trials", "--target", "--resume", "-o", "--force"],
+            "plan": shared + ["-o", "--force"],
+            "run": step + ["--batch", "--memory", "--steps", "--load", "--save"],
+            "simulate": ["--plan", "--profile", "-o", "--force"],
+        }
+        for command, options in wanted.items():
+            text = self.succeed(command, "--help")
+            for option in options:
+                self.assertIn(option, text, command)
+
+    def test_help_takes_less_than_50_ms(self):
+        for command in [None] + COMMANDS:
+            arguments = [PROGRAM] + ([command] if command else []) + ["--help"]
+            # The least of several: what the program takes, not what the machine does besides.
+            least = min(self.seconds(arguments) for _ in range(10))
+            self.assertLess(least, 0.05, command)
+
+    def seconds(self, arguments):
+        start = time.monotonic()
+        subprocess.run(arguments, stdout=subprocess.DEVNULL, check=True)
+        return time.monotonic() - start
+
+    def test_first_output_within_100_ms(self):
+        least = 1.0
+        for _ in range(5):
+            start = time.monotonic()
+            process = subprocess.Popen([PROGRAM, "tune", "toy", "--devices", "sleep:2"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                       cwd=self.folder, env=self.environment(MPTUNE_FAKE="hang-describe"))
+            self.assertTrue(process.stderr.readline())
+            least = min(least, time.monotonic() - start)
+            process.kill()
+            process.wait()
+            process.stderr.close()
+        self.assertLess(least, 0.1)

@@ -1,0 +1,61 @@
+import os
+import signal
+import subprocess
+import time
+
+from harness import PROGRAM, CommandTest
+
+
+class Signals(CommandTest):
+    def interrupt(self, number, mode, *arguments):
+        """Sends the signal once the worker hangs; returns exit code, seconds, stderr."""
+        pid_file = os.path.join(self.folder, "pid")
+        process = subprocess.Popen([PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder,
+                                   env=self.environment(MPTUNE_FAKE=mode))
+        deadline = time.monotonic() + 20
+        while not (os.path.exists(pid_file) and os.path.getsize(pid_file)) and time.monotonic() < deadline:
+            self.assertIsNone(process.poll(), "ended before the worker was asked")
+            time.sleep(0.01)
+        with open(pid_file) as file:
+            worker = int(file.read())
+        start = time.monotonic()
+        process.send_signal(number)
+        errors = process.communicate(timeout=20)[1]
+        seconds = time.monotonic() - start
+        self.assertFalse(self.alive(worker), "a worker is left")
+        os.remove(pid_file)
+        return process.returncode, seconds, errors
+
+    def alive(self, pid):
+        for _ in range(20):
+            try:
+                with open(f"/proc/{pid}/stat") as file:
+                    if file.read().rsplit(")", 1)[1].split()[0] == "Z":
+                        return False
+            except FileNotFoundError:
+                return False
+            time.sleep(0.05)
+        return True
+
+    def test_interrupt_and_terminate_end_within_a_second(self):
+        commands = {
+            "hang-describe": ["profile", "toy", "--devices", "sleep:2"],
+            "hang-measure": ["profile", "toy", "--devices", "sleep:2"],
+            "hang-record": ["profile", "toy", "--devices", "sleep:2"],
+            "hang-train": ["run", "toy", "--plan", "plan.json"],
+            "hang-series": ["tune", "toy", "--devices", "sleep:2", "--budget", "60s"],
+        }
+        for mode, arguments in commands.items():
+            for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+                extra = ["-o", f"{mode}-{code}"] if arguments[0] != "run" else []
+                returncode, seconds, errors = self.interrupt(number, mode, *arguments, *extra)
+                self.assertEqual(returncode, code, errors)
+                self.assertLess(seconds, 1, mode)
+                self.assertIn("interrupted" if code == 130 else "terminated", errors)
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("mptune-")], [], "no temporary folder is left")
+
+    def test_a_killed_tuner_goes_on(self):
+        arguments = ["tune", "toy", "--devices", "sleep:2", "--budget", "20s", "--trials", "3"]
+        self.interrupt(signal.SIGINT, "hang-series", *arguments)
+        value = self.result("tune", *arguments, "--resume")
+        self.assertGreater(len(value["trials"]), 0)

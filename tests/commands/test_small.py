@@ -1,0 +1,66 @@
+"""The loop on small models with the real worker, on two cores."""
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+import jsonschema
+
+from harness import PROGRAM, CommandTest, schema
+
+CORES = sorted(os.sched_getaffinity(0))[:2]
+DEVICES = ",".join(f"cpu:{core}" for core in CORES)
+MODEL = "mlp:layers=6,width=256"
+
+
+@unittest.skipIf(len(CORES) < 2, "needs two cores")
+class Small(CommandTest):
+    def environment(self, **more):
+        return super().environment(**{"MPTUNE_WORKER": os.environ["MPTUNE_REAL_WORKER"], **more})
+
+    def test_models_and_doctor(self):
+        names = [model["name"] for model in self.result("models", "models")["models"]]
+        self.assertEqual(sorted(names), ["mlp", "resnet18", "resnet50", "transformer"])
+        self.result("doctor", "doctor", "--devices", DEVICES)
+
+    def test_the_loop(self):
+        profile = self.result("profile", "profile", MODEL, "--batch", "16", "--devices", DEVICES, "--microbatches", "4", "-o", "p.sqlite")
+        for step in profile["steps"]:
+            for device in step["devices"]:
+                self.assertEqual(sum(device[key] for key in ("compute_ns", "copy_ns", "overlap_ns", "idle_ns")), device["window_ns"])
+        planned = self.result("plan", "plan", "p.sqlite", "--stages", "2", "-o", "p.plan.json")
+        self.assertEqual(planned["plan"]["num_stages"], 2)
+        self.result("simulate", "simulate", "--plan", "p.plan.json", "--profile", "p.sqlite")
+        trained = self.result("run", "run", MODEL, "--plan", "p.plan.json", "--strict", "--steps", "6", "--save", "state.pt")
+        self.assertEqual(len(trained["loss"]), 6)
+        self.result("run", "run", MODEL, "--plan", "p.plan.json", "--steps", "2", "--load", "state.pt")
+        self.assertIn(DEVICES.split(",")[0], self.succeed("report", "p.sqlite", "--text"))
+
+    def test_tune_and_resume(self):
+        tune = ["tune", MODEL, "--batch", "16", "--devices", DEVICES, "--budget", "25s", "--trials", "4"]
+        first = self.mptune("--json", *tune)
+        self.assertIn(first.returncode, (0, 5), first.stderr)
+        value = json.loads(first.stdout)
+        jsonschema.validate(value, schema("tune"))
+        again = self.mptune("--json", *tune, "--resume")
+        self.assertEqual(len(json.loads(again.stdout)["trials"]), len(value["trials"]))
+        self.assertIn("mptune run", self.succeed("report", "mlp.study", "--text").splitlines()[-1])
+
+    def test_bad_input(self):
+        self.fails(2, ["unknown model"], "profile", "nonsense", "--devices", DEVICES)
+        self.fails(2, ["--input"], "profile", "resnet18", "--input", "3xlarge", "--devices", DEVICES)
+        self.fails(2, [], "profile", "mlp:layers=0", "--devices", DEVICES)
+        self.fails(2, ["stages"], "profile", "mlp", "--devices", DEVICES, "--stages", "3")
+        self.fails(2, ["empty stage"], "profile", MODEL, "--devices", DEVICES, "--cuts", "3,3")
+
+    def test_interrupt(self):
+        process = subprocess.Popen([PROGRAM, "tune", MODEL, "--devices", DEVICES, "--budget", "60s"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   text=True, cwd=self.folder, env=self.environment())
+        time.sleep(3)
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=20)[1]
+        self.assertLess(time.monotonic() - start, 1)
+        self.assertEqual(process.returncode, 130, errors)
