@@ -80,6 +80,7 @@ struct StudyReport {
   double elapsed_s = 0;
   std::optional<TraceReport> trace;           ///< of the recommended plan
   std::optional<TraceReport> pipeline_trace;  ///< of the best pipeline, where that is another plan
+  std::vector<std::vector<std::string>> modules;  ///< module paths per stage of the recommended plan; may be empty
   std::vector<std::string> trace_files;
   std::string run_command;  ///< trains with the plan; to be pasted
 };

@@ -114,6 +114,7 @@ Recommendation recommendation_of(const Study& study, const StudySummary& summary
 StudyReport report_of_study(const Study& study, const StudySummary& summary, const Recommendation& recommendation, const Profile& profile) {
   StudyReport report = build_study_report(recommendation, study.trials(), profile);
   report.study = study.folder();
+  report.modules = stage_modules(recommendation.recommended.trial.plan, layer_modules(profile.layers));
   report.plan_file = study.plan_path();
   report.lower_bound_s = summary.lower_bound_s;
   report.gap = summary.gap;

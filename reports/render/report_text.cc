@@ -149,7 +149,14 @@ std::string render_stages(const Plan& plan, const std::vector<std::vector<std::s
     rows.push_back(
         {std::to_string(i), join(devices, " "), fmt::format("{} to {}", stage.first_layer, stage.last_layer - 1), recompute, names});
   }
-  return render_table({{"stage", true}, {"devices"}, {"layers"}, {"recompute"}, {"modules"}}, rows, style);
+  std::vector<Column> columns = {{"stage", true}, {"devices"}, {"layers"}, {"recompute"}, {"modules"}};
+  if (modules.empty()) {
+    columns.pop_back();
+    for (auto& row : rows) {
+      row.pop_back();
+    }
+  }
+  return render_table(columns, rows, style);
 }
 
 std::string render_trace_report(const TraceReport& report, const TextStyle& style) {
@@ -169,7 +176,7 @@ std::string render_trace_report(const TraceReport& report, const TextStyle& styl
 
 std::string render_study_report(const StudyReport& report, const TextStyle& style) {
   std::string text = card(report, style) + "\n";
-  text += render_stages(report.recommendation.recommended.trial.plan, {}, style) + "\n";
+  text += render_stages(report.recommendation.recommended.trial.plan, report.modules, style) + "\n";
   text += heading(style, "Step time and speed-up of the recommendation") + comparison(report.recommendation, style) + "\n";
   const std::string share = limits(report, style);
   if (!share.empty()) {

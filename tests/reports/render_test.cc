@@ -1,0 +1,267 @@
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "mptune/reports/render/pictures.h"
+#include "mptune/reports/render/report_text.h"
+#include "mptune/reports/render/table.h"
+#include "mptune/reports/render/units.h"
+
+namespace mptune {
+namespace {
+
+TraceReport sample_trace() {
+  TraceReport report;
+  report.title = "Sample";
+  report.step_s = 0.4;
+  report.bubble = 0.25;
+  report.timeline_s = 0.4;
+  report.devices = {{.device = "cpu:0",
+                     .window_s = 0.4,
+                     .compute_s = 0.25,
+                     .copy_s = 0.03,
+                     .overlap_s = 0.02,
+                     .idle_s = 0.1,
+                     .idle = {},
+                     .peak_bytes = 430'000'000},
+                    {.device = "cpu:1",
+                     .window_s = 0.4,
+                     .compute_s = 0.3,
+                     .copy_s = 0,
+                     .overlap_s = 0,
+                     .idle_s = 0.1,
+                     .idle = {},
+                     .peak_bytes = 2'000'000'000}};
+  const auto add = [&](int device, What what, int microbatch, double start, double end) {
+    report.timeline.push_back({.device = device, .what = what, .stage = device, .microbatch = microbatch, .start_s = start, .end_s = end});
+  };
+  add(0, What::forward, 0, 0, 0.05);
+  add(0, What::forward, 1, 0.05, 0.1);
+  add(0, What::backward, 0, 0.16, 0.26);
+  add(0, What::backward, 1, 0.29, 0.38);
+  add(0, What::optimizer, -1, 0.38, 0.4);
+  add(1, What::forward, 0, 0.06, 0.1);
+  add(1, What::backward, 0, 0.1, 0.15);
+  add(1, What::forward, 1, 0.15, 0.2);
+  add(1, What::backward, 1, 0.2, 0.28);
+  return report;
+}
+
+std::vector<CurvePoint> sample_curve() {
+  return {{.split_size = 1, .predicted_s = 0.5, .measured_s = std::nullopt, .measured_ci95_s = {}},
+          {.split_size = 2, .predicted_s = 0.42, .measured_s = 0.45, .measured_ci95_s = {0.43, 0.47}},
+          {.split_size = 4, .predicted_s = 0.36, .measured_s = 0.37, .measured_ci95_s = {0.365, 0.372}},
+          {.split_size = 8, .predicted_s = 0.38, .measured_s = 0.385, .measured_ci95_s = {0.38, 0.39}},
+          {.split_size = 16, .predicted_s = 0.52, .measured_s = std::nullopt, .measured_ci95_s = {}}};
+}
+
+Trial measured_trial(const std::string& name, const Plan& plan, double step_s) {
+  Measured measured;
+  measured.step_s = samples_of(std::vector<double>(12, step_s));
+  measured.peak_bytes = {400'000'000, 380'000'000};
+  Trial trial;
+  trial.name = name;
+  trial.plan = plan;
+  trial.plan_key = name;
+  trial.outcome = measured;
+  return trial;
+}
+
+StudyReport sample_study() {
+  Plan plan;
+  plan.devices = {"cpu:0", "cpu:1"};
+  plan.microbatch_sizes = {4, 4, 4, 4};
+  plan.stages = {{.first_layer = 0, .last_layer = 7, .devices = {0}, .recompute = {}},
+                 {.first_layer = 7, .last_layer = 18, .devices = {1}, .recompute = {}}};
+  plan.schedule = "1f1b";
+  StudyReport report;
+  report.model = "resnet50";
+  report.study = "resnet50.study";
+  report.plan_file = "resnet50.study/resnet50.plan.json";
+  report.trace_files = {"resnet50.study/traces/recommended.sqlite"};
+  report.run_command = "mptune run resnet50 --plan resnet50.study/resnet50.plan.json";
+  report.curve = sample_curve();
+  report.co_running_slowdown = 1.07;
+  report.lower_bound_s = 0.29;
+  report.gap = 0.04;
+  report.elapsed_s = 142;
+  report.stop_reason = "no untried plan is predicted to win by 1 %";
+  report.trace = sample_trace();
+  report.limit = limit_share(0.301, 0.52, 2, 1.07, report.trace);
+  auto& best = report.recommendation.recommended;
+  best.trial = measured_trial("candidate", plan, 0.301);
+  best.description = "pipeline of 2 stages, 1f1b, 4 micro-batches of 4";
+  best.step_s = 0.301;
+  best.step_ci95_s = {0.299, 0.303};
+  best.predicted_step_s = 0.295;
+  best.peak_bytes = {400'000'000, 380'000'000};
+  best.verdict = Verdict::fast;
+  best.reasons = {"fastest of 9 measured plans", "its stages are equally long within 3 %"};
+  report.recommendation.best_pipeline = best;
+  report.recommendation.advice = {"data parallel is 6 % slower here and needs 45 % more memory per device"};
+  report.recommendation.warnings = {"the machine was busy during round 4"};
+  for (const auto& [name, step_s] :
+       std::vector<std::pair<std::string, double>>{{"single_device", 0.52}, {"naive_model_parallel", 0.55}, {"data_parallel", 0.32}}) {
+    report.recommendation.baselines.push_back(
+        {.name = name,
+         .trial = measured_trial(name, plan, step_s),
+         .step_s = step_s,
+         .step_ci95_s = {step_s * 0.97, step_s * 1.04},
+         .speedup = {
+             .estimate = step_s / 0.301, .ci95 = {step_s / 0.31, step_s / 0.29}, .pairs = 12, .verdict = Verdict::fast, .reason = ""}});
+  }
+  return report;
+}
+
+/// Compares with the golden file; MPTUNE_UPDATE_GOLDEN=1 rewrites it.
+void expect_golden(const std::string& name, const std::string& text) {
+  const std::string path = std::string(MPTUNE_SOURCE_DIR) + "/tests/reports/golden/" + name + ".txt";
+  if (std::getenv("MPTUNE_UPDATE_GOLDEN") != nullptr) {
+    std::ofstream(path) << text;
+    return;
+  }
+  std::ifstream file(path);
+  std::ostringstream golden;
+  golden << file.rdbuf();
+  ASSERT_TRUE(file) << path;
+  EXPECT_EQ(text, golden.str()) << "MPTUNE_UPDATE_GOLDEN=1 rewrites " << path;
+}
+
+void expect_width(const std::string& text, int width) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(display_width(line), width) << line;
+    EXPECT_TRUE(line.empty() || line.back() != ' ') << "blank at the end of '" << line << "'";
+  }
+}
+
+TEST(Golden, StudyAt80And120ColumnsUnicodeAndAscii) {
+  for (const int width : {80, 120}) {
+    for (const bool unicode : {true, false}) {
+      const std::string text = render_study_report(sample_study(), {.width = width, .unicode = unicode, .color = false});
+      expect_golden("study_" + std::to_string(width) + (unicode ? "_unicode" : "_ascii"), text);
+      expect_width(text, width);
+      EXPECT_EQ(text.find('\x1b'), std::string::npos);
+    }
+  }
+}
+
+TEST(Golden, AsciiIsAscii) {
+  const std::string text = render_study_report(sample_study(), {.width = 80, .unicode = false, .color = false});
+  EXPECT_TRUE(std::ranges::all_of(text, [](unsigned char c) { return c < 128; }));
+}
+
+TEST(Golden, ColourChangesNoWord) {
+  const std::string plain = render_study_report(sample_study(), {.width = 100, .unicode = true, .color = false});
+  const std::string colored = render_study_report(sample_study(), {.width = 100, .unicode = true, .color = true});
+  std::string stripped;
+  bool escape = false;
+  for (const char c : colored) {
+    escape = escape || c == '\x1b';
+    if (!escape) {
+      stripped += c;
+    }
+    escape = escape && c != 'm';
+  }
+  EXPECT_NE(colored, plain);
+  EXPECT_EQ(stripped, plain);
+}
+
+TEST(Pictures, BarsAreFilledExactly) {
+  for (int tenths = 0; tenths <= 10; ++tenths) {
+    DeviceRow row{.device = "cpu:0",
+                  .window_s = 1,
+                  .compute_s = 0.07 * tenths,
+                  .copy_s = 0.03 * tenths,
+                  .overlap_s = 0,
+                  .idle_s = 1 - 0.1 * tenths,
+                  .idle = {},
+                  .peak_bytes = 0};
+    const std::string text = render_breakdown({row}, {.width = 80, .unicode = false, .color = false});
+    std::istringstream lines(text);
+    std::string line;
+    std::getline(lines, line);
+    std::getline(lines, line);
+    const auto bar = line.substr(8, 36);
+    EXPECT_EQ(bar.find_first_not_of("#=."), std::string::npos) << line;
+    EXPECT_NEAR(static_cast<double>(std::ranges::count(bar, '.')), 36 * row.idle_s, 1);
+  }
+}
+
+TEST(Pictures, EveryMicrobatchIsNumbered) {
+  const std::string text = render_timeline(sample_trace(), {.width = 100, .unicode = false, .color = false});
+  EXPECT_THAT(text, testing::HasSubstr("|0"));
+  EXPECT_THAT(text, testing::HasSubstr("|1"));
+  EXPECT_THAT(text, testing::HasSubstr("#0"));
+  EXPECT_THAT(text, testing::HasSubstr("#1"));
+  EXPECT_THAT(text, testing::HasSubstr("..."));
+}
+
+TEST(Pictures, ManyMicrobatchesTakeMorePanels) {
+  TraceReport report = sample_trace();
+  report.timeline.clear();
+  for (int i = 0; i < 64; ++i) {
+    report.timeline.push_back(
+        {.device = i % 2, .what = What::forward, .stage = 0, .microbatch = i, .start_s = 0.4 * i / 64, .end_s = 0.4 * (i + 1) / 64});
+  }
+  const std::string text = render_timeline(report, {.width = 80, .unicode = false, .color = false});
+  EXPECT_THAT(text, testing::HasSubstr("|63"));
+  expect_width(text, 80);
+}
+
+TEST(Pictures, NothingToDrawIsNoPicture) {
+  EXPECT_EQ(render_timeline({}, {}), "");
+  EXPECT_EQ(render_curve({}, {}), "");
+  EXPECT_EQ(render_curve({sample_curve().front()}, {}), "");
+  EXPECT_EQ(render_comparison({}, {}), "");
+}
+
+TEST(Pictures, ErrorBarsOfEqualValuesAreOnePoint) {
+  const std::string text = render_comparison({{"a", 1, {1, 1}, "", {}, true}, {"b", 2, {1.5, 2}, "x", {}, false}},
+                                             {.width = 80, .unicode = false, .color = false});
+  EXPECT_THAT(text, testing::HasSubstr("#o"));
+  EXPECT_THAT(text, testing::ContainsRegex("\\[-+o"));
+}
+
+TEST(Text, WrapKeepsEveryWord) {
+  const std::string text = "a few words that are wrapped, and averyveryverylongonethatcanbebrokennowhere at all";
+  for (int columns = 5; columns < 60; columns += 7) {
+    EXPECT_EQ(join(wrap(text, columns), " "), text);
+  }
+  EXPECT_EQ(wrap("", 10).size(), 1U);
+}
+
+TEST(Text, WidthsCountCodePoints) {
+  EXPECT_EQ(display_width("├──●┤"), 5);
+  EXPECT_EQ(display_width("\x1b[31mred\x1b[0m"), 3);
+  EXPECT_EQ(clip_text("├──●┤", 3), "├──");
+  EXPECT_EQ(pad_left("é", 3), "  é");
+}
+
+TEST(Text, TableColumnsAlign) {
+  const std::string text =
+      render_table({{"name"}, {"n", true}}, {{"a", "1"}, {"long name", "1000"}}, {.width = 80, .unicode = false, .color = false});
+  EXPECT_EQ(text, "name          n\n---------  ----\na             1\nlong name  1000\n");
+}
+
+TEST(Units, ThreeDigits) {
+  EXPECT_EQ(format_seconds(0), "0 s");
+  EXPECT_EQ(format_seconds(0.4123), "412 ms");
+  EXPECT_EQ(format_seconds(1.254), "1.25 s");
+  EXPECT_EQ(format_seconds(0.99996), "1.00 s") << "rounding reaches the next unit";
+  EXPECT_EQ(format_seconds(90), "90.0 s");
+  EXPECT_EQ(format_seconds(300), "5.00 min");
+  EXPECT_EQ(format_seconds(3.5e-5), "35.0 us");
+  EXPECT_EQ(format_interval_seconds({0.0995, 0.4}), "[99.5, 400] ms");
+  EXPECT_EQ(format_bytes(0), "0 B");
+  EXPECT_EQ(format_bytes(1536), "1.50 KiB");
+  EXPECT_EQ(format_bytes(2147483648), "2.00 GiB");
+  EXPECT_EQ(format_bandwidth(12e9), "12.0 GB/s");
+  EXPECT_EQ(format_percent(0.1824), "18.2 %");
+  EXPECT_EQ(format_count(25557032), "25.6 M");
+}
+
+}  // namespace
+}  // namespace mptune

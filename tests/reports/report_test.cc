@@ -1,0 +1,166 @@
+#include "mptune/reports/report.h"
+
+#include <gmock/gmock.h>
+
+#include "mptune/planner/schedule/schedule.h"
+#include "mptune/reports/cli/session.h"
+
+namespace mptune {
+namespace {
+
+Plan pipeline(int stages, int microbatches, const std::string& schedule) {
+  PlanOptions options;
+  for (int i = 0; i < stages; ++i) {
+    options.devices.push_back("sleep:" + std::to_string(i));
+  }
+  options.batch = microbatches;
+  options.layers = stages;
+  options.microbatches = microbatches;
+  options.schedule = schedule;
+  return make_plan(options);
+}
+
+TEST(TheoreticalBubble, IsTheClosedFormOfTheSchedules) {
+  for (int stages = 1; stages <= 4; ++stages) {
+    for (const int m : {1, 2, 4, 8}) {
+      const double expected = (stages - 1.0) / (m + stages - 1.0);
+      EXPECT_NEAR(theoretical_bubble(pipeline(stages, m, "gpipe")), expected, 1e-3) << stages << " stages, " << m;
+      EXPECT_NEAR(theoretical_bubble(pipeline(stages, m, "1f1b")), expected, 1e-3) << stages << " stages, " << m;
+    }
+    EXPECT_NEAR(theoretical_bubble(pipeline(stages, 1, "naive")), (stages - 1.0) / stages, 1e-3);
+  }
+}
+
+TraceReport two_devices(double compute, double copy, double idle) {
+  TraceReport report;
+  for (const char* name : {"cpu:0", "cpu:1"}) {
+    report.devices.push_back({.device = name,
+                              .window_s = compute + copy + idle,
+                              .compute_s = compute,
+                              .copy_s = copy,
+                              .overlap_s = 0,
+                              .idle_s = idle,
+                              .idle = {},
+                              .peak_bytes = 0});
+  }
+  return report;
+}
+
+TEST(LimitShare, PartsAddUpToTheDistance) {
+  const LimitShare share = limit_share(0.4, 0.5, 2, 1.25, two_devices(0.3, 0.02, 0.08));
+  EXPECT_DOUBLE_EQ(share.limit_s, 0.25);
+  double sum = 0;
+  for (const auto& part : share.rest) {
+    sum += part.seconds;
+  }
+  EXPECT_NEAR(sum, 0.4 - 0.25, 1e-12);
+  EXPECT_EQ(share.rest.front().what, "idle");
+  EXPECT_NEAR(share.rest.front().seconds, 0.08, 1e-12);
+}
+
+TEST(LimitShare, ARecordedStepOfAnotherLengthIsScaled) {
+  const LimitShare share = limit_share(0.2, 0.3, 2, 1, two_devices(0.3, 0.02, 0.08));
+  EXPECT_NEAR(share.rest.front().seconds, 0.04, 1e-12);
+  EXPECT_TRUE(limit_share(0.2, 0.3, 2, 1, std::nullopt).rest.empty());
+}
+
+Trace small_trace() {
+  Trace trace;
+  trace.devices = {{"cpu:0", "", 1, 0}, {"cpu:1", "", 1, 0}};
+  trace.tags = {{0, 0, 0, 0, 0}, {0, 0, 0, 1, 0}, {0, 1, 0, 2, 0}};
+  trace.names = {"x"};
+  using std::chrono::microseconds;
+  const auto event = [&](int device, What what, int tag, int start, int length) {
+    Event e;
+    e.start = microseconds(start);
+    e.duration = microseconds(length);
+    e.device = static_cast<std::int16_t>(device);
+    e.tag = tag;
+    e.what = what;
+    trace.events.push_back(e);
+  };
+  event(0, What::forward, 0, 0, 100);
+  event(0, What::forward, 1, 101, 100);
+  event(1, What::forward, 2, 210, 100);
+  event(1, What::sync, 2, 100, 110);
+  event(1, What::recompute, 2, 310, 50);
+  event(1, What::backward, 2, 360, 140);
+  event(0, What::backward, 1, 600, 200);
+  trace.steps = {{0, microseconds(0), microseconds(1000)}};
+  return trace;
+}
+
+TEST(TraceReport, LayersOfAnActionAreOneBox) {
+  const TraceReport report = build_trace_report(small_trace(), {5, 6}, "t");
+  ASSERT_EQ(report.timeline.size(), 4U);
+  EXPECT_DOUBLE_EQ(report.timeline[0].end_s, 201e-6);
+  EXPECT_EQ(report.timeline[3].what, What::backward);
+  EXPECT_DOUBLE_EQ(report.timeline[3].start_s, 310e-6) << "recomputation belongs to backward; waiting is no box";
+  EXPECT_DOUBLE_EQ(report.timeline_s, 1e-3);
+  EXPECT_EQ(report.devices[1].peak_bytes, 6);
+  EXPECT_DOUBLE_EQ(report.recompute_s, 25e-6) << "mean over the devices";
+  for (const DeviceRow& row : report.devices) {
+    EXPECT_NEAR(row.compute_s + row.copy_s + row.overlap_s + row.idle_s, row.window_s, 1e-12);
+  }
+}
+
+Trial trial_of(Plan plan, double step_s, double predicted_s) {
+  Trial trial;
+  trial.plan = std::move(plan);
+  Measured measured;
+  measured.step_s = samples_of({step_s, step_s, step_s});
+  trial.outcome = measured;
+  trial.prediction = Prediction{};
+  trial.prediction->step_s = predicted_s;
+  return trial;
+}
+
+TEST(Curve, BestMeasuredAndBestPredictedOfEachSize) {
+  const Plan of_one = pipeline(2, 4, "1f1b");
+  Plan of_two = of_one;
+  of_two.microbatch_sizes = {2, 2};
+  const std::vector<Trial> trials = {trial_of(of_one, 0.5, 0.45), trial_of(of_one, 0.4, 0.44), trial_of(pipeline(1, 4, "gpipe"), 0.1, 0.1)};
+  const std::vector<Candidate> ranked = {{of_two, {}}, {of_one, {}}};
+  std::vector<Candidate> priced = ranked;
+  priced[0].prediction.step_s = 0.3;
+  priced[1].prediction.step_s = 0.46;
+  const std::vector<CurvePoint> curve = split_size_curve(trials, priced);
+  ASSERT_EQ(curve.size(), 2U) << "a plan of one stage is no point";
+  EXPECT_EQ(curve[0].split_size, 1);
+  EXPECT_DOUBLE_EQ(*curve[0].measured_s, 0.4);
+  EXPECT_DOUBLE_EQ(curve[0].predicted_s, 0.44);
+  EXPECT_FALSE(curve[1].measured_s);
+  EXPECT_DOUBLE_EQ(curve[1].predicted_s, 0.3);
+}
+
+TEST(Style, FollowsOptionsAndEnvironment) {
+  TerminalEnvironment terminal;
+  terminal.output_is_terminal = true;
+  terminal.term = "xterm";
+  terminal.lang = "en_US.UTF-8";
+  terminal.terminal_columns = 133;
+  EXPECT_TRUE(style_of({}, terminal).color);
+  EXPECT_TRUE(style_of({}, terminal).unicode);
+  EXPECT_EQ(style_of({}, terminal).width, 133);
+  TerminalEnvironment changed = terminal;
+  changed.no_color = "1";
+  changed.clicolor_force = "1";
+  EXPECT_FALSE(style_of({}, changed).color) << "NO_COLOR beats CLICOLOR_FORCE";
+  EXPECT_TRUE(style_of({.color = "always"}, changed).color);
+  changed = terminal;
+  changed.term = "dumb";
+  EXPECT_FALSE(style_of({}, changed).color);
+  changed = terminal;
+  changed.lc_all = "C";
+  EXPECT_FALSE(style_of({}, changed).unicode) << "LC_ALL beats LANG";
+  EXPECT_FALSE(style_of({.color = "never"}, terminal).color);
+  EXPECT_FALSE(style_of({}, {}).color);
+  EXPECT_EQ(style_of({}, {}).width, 80);
+  changed.columns = "40";
+  EXPECT_EQ(style_of({}, changed).width, 80);
+  changed.columns = "120";
+  EXPECT_EQ(style_of({}, changed).width, 120);
+}
+
+}  // namespace
+}  // namespace mptune
