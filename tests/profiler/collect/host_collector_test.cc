@@ -1,0 +1,163 @@
+#include "mptune/profiler/collect/host_collector.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+namespace mptune::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::vector<TraceDevice> two_devices() { return {{"cpu:0", "one", 1, 0}, {"cpu:1", "two", 1, 100}}; }
+
+/// One micro-batch through two stages on two devices, by hand: forward, copy, forward and back again.
+class OneMicrobatch {
+ public:
+  explicit OneMicrobatch(HostCollector& collector) : collector_(collector), origin_(Clock::now()) {}
+
+  Clock::time_point at(int microseconds) const { return origin_ + std::chrono::microseconds(microseconds); }
+  Tag tag(int stage, int layer) const { return {0, stage, 0, layer, 0}; }
+
+  void front() {
+    LaneLog& compute = collector_.lane(0, kComputeLane, "front");
+    LaneLog& copies = collector_.lane(0, copy_lane(1), "front copies");
+    compute.add(What::forward, collector_.name("a"), tag(0, 0), at(1), at(5));
+    compute.add(What::forward, collector_.name("b"), tag(0, 1), at(5), at(8));
+    compute.add_range(What::action, collector_.name("0F0"), tag(0, -1), at(1), at(8));
+    copies.add_copy(collector_.name("copy activation"), {0, 1, 0, -1, -1}, {4096, 0, 1}, at(8), at(10));
+    compute.add(What::backward, collector_.name("b back"), tag(0, 1), at(23), at(30));
+    compute.add(What::host, collector_.name("unknown"), {}, at(40), at(41));
+  }
+  void back() {
+    LaneLog& compute = collector_.lane(1, kComputeLane, "back");
+    LaneLog& copies = collector_.lane(1, copy_lane(0), "back copies");
+    compute.add(What::forward, collector_.name("c"), tag(1, 2), at(11), at(15));
+    compute.add(What::backward, collector_.name("c back"), tag(1, 2), at(15), at(20));
+    copies.add_copy(collector_.name("copy gradient"), {0, 0, 0, -1, -1}, {512, 1, 0}, at(20), at(22));
+    compute.add(What::optimizer, collector_.name("late"), {0, 1, -1, -1, 0}, at(99), at(101));
+  }
+
+ private:
+  HostCollector& collector_;
+  Clock::time_point origin_;
+};
+
+Trace record_one(HostCollector& collector) {
+  collector.start();
+  OneMicrobatch work(collector);
+  std::thread front([&] { work.front(); }), back([&] { work.back(); });
+  front.join();
+  back.join();
+  collector.add_step(0, work.at(0), work.at(100));
+  collector.add_memory(1, 777);
+  return collector.stop();
+}
+
+std::string name_of(const Trace& trace, int event) {
+  return trace.names.at(static_cast<std::size_t>(trace.events.at(static_cast<std::size_t>(event)).name));
+}
+
+std::set<std::pair<std::string, std::string>> edges_of(const Trace& trace, EdgeKind kind) {
+  std::set<std::pair<std::string, std::string>> edges;
+  for (const Edge& edge : trace.edges)
+    if (edge.kind == kind) edges.emplace(name_of(trace, edge.producer), name_of(trace, edge.consumer));
+  return edges;
+}
+
+TEST(HostCollector, PutsTheLanesOfAllThreadsTogetherInOrder) {
+  HostCollector collector(two_devices());
+  const Trace trace = record_one(collector);
+  EXPECT_EQ(trace.devices, two_devices());
+  std::vector<std::string> order;
+  for (int i = 0; i < static_cast<int>(trace.events.size()); ++i) order.push_back(name_of(trace, i));
+  EXPECT_THAT(order, ::testing::ElementsAre("a", "b", "copy activation", "c", "c back", "copy gradient", "b back", "unknown", "late"));
+  const auto begin = trace.events[0].start;
+  const std::vector<int> starts{0, 4, 7, 10, 14, 19, 22, 39, 98}, durations{4, 3, 2, 4, 5, 2, 7, 1, 2}, devices{0, 0, 0, 1, 1, 1, 0, 0, 1};
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    EXPECT_EQ(trace.events[i].start - begin, std::chrono::microseconds(starts[i])) << order[i];
+    EXPECT_EQ(trace.events[i].duration, std::chrono::microseconds(durations[i])) << order[i];
+    EXPECT_EQ(trace.events[i].device, devices[i]) << order[i];
+  }
+  EXPECT_EQ(trace.events[2].lane, copy_lane(1));
+  EXPECT_EQ(trace.events[5].lane, copy_lane(0));
+  EXPECT_EQ(trace.copies.at(static_cast<std::size_t>(trace.events[2].detail)), (Copy{4096, 0, 1}));
+  EXPECT_EQ(trace.copies.at(static_cast<std::size_t>(trace.events[5].detail)), (Copy{512, 1, 0}));
+  ASSERT_EQ(trace.ranges.size(), 1U);
+  EXPECT_EQ(trace.ranges[0].duration, std::chrono::microseconds(7));
+  ASSERT_EQ(trace.steps.size(), 1U);
+  EXPECT_EQ(trace.steps[0].end - trace.steps[0].start, std::chrono::microseconds(100));
+  EXPECT_EQ(trace.events[0].start - trace.steps[0].start, std::chrono::microseconds(1));
+  ASSERT_EQ(trace.memory.size(), 1U);
+  EXPECT_EQ(trace.memory[0].current_bytes, 777);
+  EXPECT_GT(trace.started_utc_ns, 0);
+}
+
+TEST(HostCollector, StoresEveryTagOnce) {
+  HostCollector collector(two_devices());
+  const Trace trace = record_one(collector);
+  for (std::size_t i = 0; i < trace.tags.size(); ++i) {
+    EXPECT_NE(trace.tags[i], Tag{});
+    for (std::size_t j = 0; j < i; ++j) EXPECT_NE(trace.tags[i], trace.tags[j]);
+  }
+  const OneMicrobatch work(collector);
+  const auto tag_of = [&](std::size_t event) { return trace.tags.at(static_cast<std::size_t>(trace.events[event].tag)); };
+  EXPECT_EQ(tag_of(0), work.tag(0, 0));
+  EXPECT_EQ(tag_of(1), work.tag(0, 1));
+  EXPECT_EQ(trace.events[6].tag, trace.events[1].tag) << "forward and backward of a layer share a tag";
+  EXPECT_EQ(tag_of(3), work.tag(1, 2));
+  EXPECT_EQ(trace.events[7].tag, -1);
+}
+
+TEST(HostCollector, EdgesFollowLanesAndData) {
+  HostCollector collector(two_devices());
+  const Trace trace = record_one(collector);
+  EXPECT_THAT(edges_of(trace, EdgeKind::order),
+              ::testing::UnorderedElementsAre(std::pair("a", "b"), std::pair("b", "b back"), std::pair("b back", "unknown"), std::pair("c", "c back"),
+                                              std::pair("c back", "late")));
+  EXPECT_THAT(edges_of(trace, EdgeKind::data),
+              ::testing::UnorderedElementsAre(std::pair("b", "copy activation"), std::pair("copy activation", "c"), std::pair("c back", "copy gradient"),
+                                              std::pair("copy gradient", "b back")));
+}
+
+TEST(HostCollector, CountsWhatIsUntaggedOrOutOfTheWindow) {
+  HostCollector collector(two_devices());
+  EXPECT_EQ(record_one(collector).quality, (TraceQuality{.dropped = 0, .untagged = 1, .out_of_window = 1}));
+}
+
+TEST(HostCollector, LaunchesAreUniqueAndSpanTheirEvents) {
+  HostCollector collector(two_devices());
+  const Trace trace = record_one(collector);
+  ASSERT_EQ(trace.launches.size(), trace.events.size());
+  std::set<std::int64_t> correlations;
+  for (const Launch& launch : trace.launches) {
+    const Event& event = trace.events.at(static_cast<std::size_t>(launch.event));
+    EXPECT_EQ(launch.start, event.start);
+    EXPECT_EQ(launch.end, event.end());
+    EXPECT_GT(launch.correlation, 0);
+    correlations.insert(launch.correlation);
+    const std::string side = event.device == 0 ? "front" : "back";
+    EXPECT_EQ(trace.threads.at(static_cast<std::size_t>(launch.thread)), event.lane == kComputeLane ? side : side + " copies");
+  }
+  EXPECT_EQ(correlations.size(), trace.launches.size());
+}
+
+TEST(HostCollector, RestartForgetsTheRecordingBefore) {
+  HostCollector collector(two_devices());
+  const Trace first = record_one(collector);
+  EXPECT_FALSE(collector.recording());
+  collector.start();
+  EXPECT_TRUE(collector.recording());
+  const Trace empty = collector.stop();
+  EXPECT_TRUE(empty.events.empty() && empty.ranges.empty() && empty.steps.empty() && empty.memory.empty() && empty.edges.empty());
+  EXPECT_EQ(empty.quality, TraceQuality{});
+  const Trace second = record_one(collector);
+  EXPECT_EQ(second.events.size(), first.events.size());
+  EXPECT_EQ(second.tags, first.tags);
+  EXPECT_EQ(second.edges, first.edges);
+}
+
+}  // namespace
+}  // namespace mptune::testing
