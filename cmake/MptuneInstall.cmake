@@ -1,1 +1,66 @@
+# What users get: the programs, and for C++ the target mptune::mptune, here and by find_package(mptune).
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
 
+install(TARGETS mptune RUNTIME)
+install(DIRECTORY "${CMAKE_SOURCE_DIR}/reports/schemas" DESTINATION "${CMAKE_INSTALL_DATADIR}/mptune" FILES_MATCHING PATTERN "*.json")
+if(MPTUNE_CORE_ONLY)
+  return()
+endif()
+
+# The program looks for its worker in ../libexec/mptune.
+install(TARGETS mptune-worker RUNTIME DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/mptune")
+set_target_properties(mptune-worker PROPERTIES INSTALL_RPATH "${MPTUNE_CUDA_LIBRARY_DIRS};${MPTUNE_TORCH_ROOT}/lib")
+
+# <mptune/mptune.h> and <mptune/nn.h> lead to the headers in their rooms.
+set(MPTUNE_PUBLIC "${CMAKE_BINARY_DIR}/public")
+set(MPTUNE_PUBLIC_HEADERS mptune/tuner/runtime/mptune.h mptune/profiler/model/nn.h)
+foreach(header IN LISTS MPTUNE_PUBLIC_HEADERS)
+  get_filename_component(name "${header}" NAME)
+  file(CONFIGURE OUTPUT "${MPTUNE_PUBLIC}/mptune/${name}" CONTENT "#pragma once\n#include \"${header}\"\n")
+endforeach()
+install(DIRECTORY "${MPTUNE_PUBLIC}/mptune" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+
+add_library(mptune_public INTERFACE)
+add_library(mptune::mptune ALIAS mptune_public)
+target_include_directories(mptune_public INTERFACE "${MPTUNE_PUBLIC}")
+target_link_libraries(mptune_public INTERFACE mptune_runtime mptune_planner_search)
+
+# Rooms that `target` links, itself included.
+function(mptune_rooms_of target result)
+  set(rooms "")
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL STATIC_LIBRARY)
+    list(APPEND rooms ${target})
+  endif()
+  get_target_property(linked ${target} INTERFACE_LINK_LIBRARIES)
+  foreach(other IN LISTS linked)
+    if(TARGET ${other})
+      mptune_rooms_of(${other} more)
+      list(APPEND rooms ${more})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES rooms)
+  set(${result} "${rooms}" PARENT_SCOPE)
+endfunction()
+
+# One archive instead of one per room: users need not know the rooms.
+mptune_rooms_of(mptune_public rooms)
+list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
+add_library(mptune_archive STATIC ${rooms})
+set_target_properties(mptune_archive PROPERTIES OUTPUT_NAME mptune LINKER_LANGUAGE CXX)
+install(TARGETS mptune_archive ARCHIVE)
+
+# At installation, not at configuration, so that a new #include needs no new configuration.
+install(CODE "set(MPTUNE_SOURCE \"${CMAKE_SOURCE_DIR}\")
+set(MPTUNE_INCLUDE \"${CMAKE_INSTALL_INCLUDEDIR}\")
+set(MPTUNE_PUBLIC_HEADERS \"${MPTUNE_PUBLIC_HEADERS}\")")
+install(SCRIPT "${CMAKE_CURRENT_LIST_DIR}/MptuneInstallHeaders.cmake")
+
+set(MPTUNE_PACKAGE "${CMAKE_INSTALL_LIBDIR}/cmake/mptune")
+set(MPTUNE_ARCHIVE "${CMAKE_INSTALL_LIBDIR}/libmptune.a")
+configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/mptuneConfig.cmake.in" "${CMAKE_BINARY_DIR}/mptuneConfig.cmake"
+                              INSTALL_DESTINATION "${MPTUNE_PACKAGE}" PATH_VARS CMAKE_INSTALL_INCLUDEDIR MPTUNE_ARCHIVE)
+write_basic_package_version_file("${CMAKE_BINARY_DIR}/mptuneConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${CMAKE_BINARY_DIR}/mptuneConfig.cmake" "${CMAKE_BINARY_DIR}/mptuneConfigVersion.cmake" DESTINATION "${MPTUNE_PACKAGE}")
+install(DIRECTORY "${CMAKE_SOURCE_DIR}/examples/train_with_plan" DESTINATION "${CMAKE_INSTALL_DATADIR}/mptune/examples")

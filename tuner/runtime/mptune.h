@@ -1,0 +1,11 @@
+#pragma once
+
+/// All that a training program needs; reached as <mptune/mptune.h>. Adapters from torch::nn are in <mptune/nn.h>.
+#include "mptune/planner/plan.h"
+#include "mptune/planner/plan_file.h"
+#include "mptune/planner/search/search.h"
+#include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/model/loss.h"
+#include "mptune/profiler/model/model.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tuner/runtime/pipeline.h"
