@@ -42,13 +42,16 @@ std::size_t rounded(std::size_t bytes) {
 }  // namespace
 
 void MemoryAccount::charge(std::int64_t bytes) {
-  const std::int64_t now = current_.fetch_add(bytes) + bytes;
+  // Asked before it is charged: a refusal of one thread must not make another's small allocation look too large.
   const std::int64_t cap = cap_;
-  if (cap > 0 && now > cap) {
-    current_ -= bytes;
-    refused_ = bytes;
-    TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory on ", name_, ": ", bytes, " bytes asked, ", now - bytes, " in use, cap ", cap);
-  }
+  std::int64_t before = current_;
+  do {
+    if (cap > 0 && before + bytes > cap) {
+      refused_ = bytes;
+      TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory on ", name_, ": ", bytes, " bytes asked, ", before, " in use, cap ", cap);
+    }
+  } while (!current_.compare_exchange_weak(before, before + bytes));
+  const std::int64_t now = before + bytes;
   std::int64_t peak = peak_;
   while (now > peak && !peak_.compare_exchange_weak(peak, now)) {
   }

@@ -18,7 +18,10 @@ void pin(const std::vector<int>& cores, const std::string& device) {
   cpu_set_t set;
   CPU_ZERO(&set);
   for (int core : cores) CPU_SET(static_cast<unsigned>(core), &set);
-  if (pthread_setaffinity_np(pthread_self(), sizeof set, &set) != 0)
+  // The kernel drops cores that are not there and complains only when none is left.
+  cpu_set_t got;
+  if (pthread_setaffinity_np(pthread_self(), sizeof set, &set) != 0 || pthread_getaffinity_np(pthread_self(), sizeof got, &got) != 0 ||
+      !CPU_EQUAL(&set, &got))
     throw Error("the cores can't be had", device, "name cores that this process may use (see mptune doctor)", ExitCode::environment);
 }
 

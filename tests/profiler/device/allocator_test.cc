@@ -1,0 +1,170 @@
+#include "mptune/profiler/device/cpu_allocator.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace mptune::testing {
+namespace {
+
+at::Tensor bytes_on(MemoryAccount& account, std::int64_t bytes) {
+  const AccountScope scope(account);
+  return at::empty({bytes}, at::kByte);
+}
+
+bool mapped(const void* address) {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  unsigned char resident = 0;
+  return mincore(reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(address) / page * page), page, &resident) == 0;
+}
+
+TEST(CpuAllocator, ChargesTheAllocatingThreadWhoeverFrees) {
+  ASSERT_TRUE(cpu_accounting_installed());
+  MemoryAccount& a = new_memory_account("a");
+  MemoryAccount& b = new_memory_account("b");
+  at::Tensor kept;
+  std::thread([&] {
+    const AccountScope outer(a);
+    kept = at::zeros({1000});
+    const AccountScope inner(b);
+    const at::Tensor temporary = at::zeros({10});
+    EXPECT_EQ(b.current_bytes(), 40);
+  }).join();
+  EXPECT_EQ(a.current_bytes(), 4000);
+  EXPECT_EQ(b.current_bytes(), 0);
+  std::thread([&, tensor = std::move(kept)]() mutable {
+    const AccountScope other(b);
+    tensor.reset();
+  }).join();
+  EXPECT_EQ(a.current_bytes(), 0);
+  EXPECT_EQ(a.peak_bytes(), 4000);
+  EXPECT_EQ(b.current_bytes(), 0);
+  EXPECT_EQ(b.peak_bytes(), 40);
+}
+
+TEST(CpuAllocator, PeakIsTheHighestSumSinceItsReset) {
+  MemoryAccount& account = new_memory_account("peak");
+  at::Tensor first = bytes_on(account, 300);
+  at::Tensor second = bytes_on(account, 200'000);
+  first.reset();
+  EXPECT_EQ(account.peak_bytes(), 200'300);
+  account.reset_peak();
+  EXPECT_EQ(account.peak_bytes(), 200'000);
+  const at::Tensor third = bytes_on(account, 7);
+  EXPECT_EQ(account.peak_bytes(), 200'007);
+}
+
+TEST(CpuAllocator, CapRefusesWhatExceedsItAndChargesNothing) {
+  MemoryAccount& account = new_memory_account("capped");
+  account.set_cap_bytes(1000);
+  at::Tensor fits = bytes_on(account, 600);
+  EXPECT_EQ(account.refused_bytes(), 0);
+  for (const std::int64_t bytes : {401, 1 << 20}) {
+    EXPECT_THROW((void)bytes_on(account, bytes), c10::OutOfMemoryError);
+    EXPECT_EQ(account.current_bytes(), 600);
+    EXPECT_EQ(account.peak_bytes(), 600);
+    EXPECT_EQ(account.refused_bytes(), bytes);
+  }
+  const at::Tensor rest = bytes_on(account, 400);
+  EXPECT_EQ(account.current_bytes(), 1000);
+  fits.reset();
+  account.set_cap_bytes(0);
+  EXPECT_NO_THROW((void)bytes_on(account, 1 << 20));
+}
+
+TEST(CpuAllocator, RefusalOfOneThreadDoesNotRefuseAnother) {
+  MemoryAccount& account = new_memory_account("two threads");
+  account.set_cap_bytes(1 << 20);
+  std::atomic<bool> stop{false};
+  std::thread greedy([&] {
+    while (!stop) EXPECT_THROW((void)bytes_on(account, 1 << 21), c10::OutOfMemoryError);
+  });
+  int refused = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  while (std::chrono::steady_clock::now() < end) {
+    try {
+      (void)bytes_on(account, 64);
+    } catch (const c10::OutOfMemoryError&) {
+      ++refused;
+    }
+  }
+  stop = true;
+  greedy.join();
+  EXPECT_EQ(refused, 0);
+  EXPECT_EQ(account.current_bytes(), 0);
+}
+
+TEST(CpuAllocator, LargeBlocksAreReusedByTheirAccountUntilTrimmed) {
+  MemoryAccount& account = new_memory_account("reuse");
+  MemoryAccount& other = new_memory_account("other");
+  constexpr std::int64_t kLarge = 64 << 20;
+  at::Tensor first = bytes_on(account, kLarge);
+  const void* address = first.data_ptr();
+  first.reset();
+  EXPECT_TRUE(mapped(address));
+  const at::Tensor foreign = bytes_on(other, kLarge);
+  EXPECT_NE(foreign.data_ptr(), address) << "memory of one device serves another";
+  at::Tensor again = bytes_on(account, kLarge - 1000);
+  EXPECT_EQ(again.data_ptr(), address) << "a block of nearly the size is not reused";
+  EXPECT_EQ(account.current_bytes(), kLarge - 1000);
+  account.trim();
+  EXPECT_TRUE(mapped(address)) << "trim took what is in use";
+  again.reset();
+  account.trim();
+  EXPECT_FALSE(mapped(address));
+}
+
+TEST(CpuAllocator, AlignsAndTakesNoBytes) {
+  MemoryAccount& account = new_memory_account("alignment");
+  for (const std::int64_t bytes : {1, 63, 64, 65, 4097, 131'008, 131'071, 131'072, 1'000'003, 9'999'999}) {
+    const at::Tensor tensor = bytes_on(account, bytes);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.data_ptr()) % 64, 0U) << bytes;
+    EXPECT_EQ(account.current_bytes(), bytes);
+    at::Tensor(tensor).fill_(bytes % 251);
+    EXPECT_EQ(tensor[bytes - 1].item<int>(), bytes % 251);
+  }
+  EXPECT_EQ(account.current_bytes(), 0);
+  const at::Tensor nothing = bytes_on(account, 0);
+  EXPECT_EQ(nothing.numel(), 0);
+  EXPECT_EQ(account.peak_bytes(), 9'999'999);
+}
+
+TEST(CpuAllocator, ManyThreadsLeaveNothingBehindAndShareNoBlock) {
+  MemoryAccount& account = new_memory_account("hammer");
+  std::mutex mutex;
+  std::vector<at::Tensor> exchange;  // what one thread allocates another one frees
+  std::atomic<int> torn{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      const AccountScope scope(account);
+      for (int i = 0; i < 400; ++i) {
+        const std::int64_t bytes = (t * 131 + i * 977) % 5 == 0 ? 150'000 + i % 3 : 1 + (i * 37) % 3000;
+        at::Tensor tensor = at::full({bytes}, t, at::kByte);
+        if (i % 7 == 0) std::this_thread::yield();
+        if (tensor.min().item<int>() != t || tensor.max().item<int>() != t) ++torn;
+        const std::lock_guard lock(mutex);
+        if (exchange.size() > 16) exchange.erase(exchange.begin());
+        exchange.push_back(std::move(tensor));
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  std::int64_t held = 0;
+  for (const at::Tensor& tensor : exchange) held += static_cast<std::int64_t>(tensor.nbytes());
+  EXPECT_EQ(torn, 0) << "two tensors share a block";
+  EXPECT_EQ(account.current_bytes(), held);
+  EXPECT_GE(account.peak_bytes(), held);
+  exchange.clear();
+  EXPECT_EQ(account.current_bytes(), 0);
+}
+
+}  // namespace
+}  // namespace mptune::testing

@@ -1,0 +1,220 @@
+#include "mptune/profiler/device/device.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <cstdio>
+
+#include "mptune/profiler/device/copy_lane.h"
+#include "mptune/profiler/device/device_worker.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune::testing {
+namespace {
+
+std::vector<int> affinity() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(static_cast<unsigned>(core), &set)) cores.push_back(core);
+  return cores;
+}
+
+std::shared_ptr<Device> cpu(const std::vector<int>& cores, const std::string& name = "cpu:test") {
+  return make_device({DeviceSpec::Kind::cpu, name, cores, 0});
+}
+
+int missing_core() {
+  return available_cores().back() + 1;
+}
+
+TEST(DeviceWorker, IsPinnedAndUsesAsManyThreadsAsCores) {
+  const std::vector<int> cores = available_cores();
+  const std::vector<int> here = affinity();
+  for (std::size_t count = 1; count <= std::min<std::size_t>(cores.size(), 2); ++count) {
+    const std::vector<int> wanted(cores.end() - static_cast<std::ptrdiff_t>(count), cores.end());
+    DeviceWorker worker(cpu(wanted));
+    for (int repeat = 0; repeat < 2; ++repeat)
+      worker.run([&] {
+        EXPECT_EQ(affinity(), wanted);
+        EXPECT_EQ(at::get_num_threads(), static_cast<int>(count));
+      });
+  }
+  EXPECT_EQ(affinity(), here) << "the owner's thread was moved";
+}
+
+TEST(DeviceWorker, ChargesItsDevice) {
+  const auto device = cpu({available_cores()[0]});
+  at::Tensor tensor;
+  {
+    DeviceWorker worker(device);
+    worker.run([&] { tensor = at::zeros({250}); });
+    EXPECT_EQ(device->current_bytes(), 1000);
+    device->set_memory_cap(1500);
+    EXPECT_THROW(worker.run([] { (void)at::zeros({250}); }), c10::OutOfMemoryError);
+    EXPECT_EQ(device->refused_bytes(), 1000);
+  }
+  tensor.reset();
+  EXPECT_EQ(device->current_bytes(), 0);
+  EXPECT_EQ(device->description().memory_bytes, 1500);
+}
+
+TEST(DeviceWorker, PassesAnExceptionOnOnceAndWorksOn) {
+  DeviceWorker worker(cpu({available_cores()[0]}));
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    worker.post([] { throw std::runtime_error("on purpose"); });
+    const auto error = worker.wait();
+    ASSERT_TRUE(error);
+    EXPECT_THROW(std::rethrow_exception(error), std::runtime_error);
+    EXPECT_FALSE(worker.wait()) << "the exception came twice";
+    int done = 0;
+    worker.run([&] { ++done; });
+    EXPECT_EQ(done, 1);
+  }
+}
+
+TEST(DeviceWorker, CoresThatAreNotThereAreAnEnvironmentError) {
+  for (const std::vector<int>& cores : {std::vector<int>{missing_core()}, std::vector<int>{available_cores()[0], missing_core()}}) {
+    try {
+      const DeviceWorker worker(cpu(cores, "cpu:missing"));
+      FAIL() << "a device with a core that is not there";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::environment);
+      EXPECT_EQ(error.where(), "cpu:missing");
+    }
+  }
+  EXPECT_THROW((void)make_device({DeviceSpec::Kind::cuda, "cuda:0", {}, 0}), Error);
+}
+
+/// A lane between two devices, and what arrived on it.
+struct LaneBench {
+  explicit LaneBench(const LinkThrottle& throttle = {})
+      : source(cpu({available_cores().front()}, "source")),
+        destination(cpu({available_cores().back()}, "destination")),
+        lane(source, destination, throttle) {}
+
+  void copy(std::vector<at::Tensor> tensors) {
+    lane.copy(
+        std::move(tensors),
+        [this](std::vector<at::Tensor> copies, SteadyClock::time_point began, SteadyClock::time_point ended) {
+          arrived.push_back(std::move(copies));
+          times.emplace_back(began, ended);
+        },
+        [this](std::exception_ptr error) { errors.push_back(std::move(error)); });
+  }
+  at::Tensor copy_one(const at::Tensor& tensor) {
+    copy({tensor});
+    lane.drain();
+    return arrived.empty() ? at::Tensor() : std::exchange(arrived, {})[0][0];
+  }
+
+  std::shared_ptr<Device> source, destination;
+  std::vector<std::vector<at::Tensor>> arrived;
+  std::vector<std::pair<SteadyClock::time_point, SteadyClock::time_point>> times;
+  std::vector<std::exception_ptr> errors;
+  CopyLane lane;
+};
+
+TEST(CopyLane, CopiesContentsInOrder) {
+  LaneBench bench;
+  std::vector<std::vector<at::Tensor>> sent;
+  for (int i = 0; i < 30; ++i) {
+    const at::Tensor numbers = at::arange(i, i + 12, at::kFloat).view({3, 4});
+    sent.push_back({numbers, numbers.t(), at::arange(i % 4, at::kLong), numbers > 5});
+    bench.copy(sent.back());
+  }
+  bench.lane.drain();
+  ASSERT_EQ(bench.arrived.size(), sent.size());
+  EXPECT_TRUE(bench.errors.empty());
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    ASSERT_EQ(bench.arrived[i].size(), sent[i].size());
+    for (std::size_t j = 0; j < sent[i].size(); ++j) {
+      EXPECT_TRUE(at::equal(bench.arrived[i][j], sent[i][j]));
+      EXPECT_EQ(bench.arrived[i][j].scalar_type(), sent[i][j].scalar_type());
+      if (sent[i][j].numel() > 0) {
+        EXPECT_NE(bench.arrived[i][j].data_ptr(), sent[i][j].data_ptr());
+      }
+    }
+    EXPECT_LE(bench.times[i].first, bench.times[i].second);
+    if (i > 0) {
+      EXPECT_GE(bench.times[i].first, bench.times[i - 1].second) << "copies of one lane overlap";
+    }
+  }
+}
+
+TEST(CopyLane, ReusesASlotAsSoonAsNobodyHoldsIt) {
+  LaneBench bench;
+  const at::Tensor value = at::ones({100});
+  at::Tensor first = bench.copy_one(value);
+  EXPECT_EQ(bench.destination->current_bytes(), 400);
+  EXPECT_EQ(bench.source->current_bytes(), 0);
+  const void* slot = first.data_ptr();
+  at::Tensor second = bench.copy_one(value * 2);
+  EXPECT_NE(second.data_ptr(), slot);
+  EXPECT_TRUE(at::equal(first, value)) << "a copy that is held was overwritten";
+  at::Tensor view = first.narrow(0, 50, 50);
+  first.reset();
+  EXPECT_NE(bench.copy_one(value * 3).data_ptr(), slot) << "a view still refers to the slot";
+  EXPECT_TRUE(at::equal(view, value.narrow(0, 50, 50)));
+  view.reset();
+  EXPECT_EQ(bench.copy_one(value * 4).data_ptr(), slot);
+  EXPECT_EQ(bench.destination->current_bytes(), 3 * 400);
+  EXPECT_NE(bench.copy_one(at::ones({100}, at::kInt)).data_ptr(), slot) << "another type in the slot";
+}
+
+TEST(CopyLane, FailureIsHandedOverAndTheNextCopyWorks) {
+  LaneBench bench;
+  bench.destination->set_memory_cap(100);
+  bench.copy({at::ones({100})});
+  bench.lane.drain();
+  ASSERT_EQ(bench.errors.size(), 1U);
+  EXPECT_TRUE(bench.arrived.empty());
+  EXPECT_THROW(std::rethrow_exception(bench.errors[0]), c10::OutOfMemoryError);
+  EXPECT_EQ(bench.destination->refused_bytes(), 400);
+  bench.destination->set_memory_cap(0);
+  EXPECT_TRUE(at::equal(bench.copy_one(at::ones({100})), at::ones({100})));
+}
+
+TEST(CopyLane, DeviceThatCannotBeHadFailsEveryCopy) {
+  CopyLane lane(cpu({missing_core()}, "cpu:missing"), cpu({missing_core()}, "cpu:missing"), {});
+  int failures = 0;
+  for (int i = 0; i < 2; ++i)
+    lane.copy(
+        {at::ones({1})}, [](auto&&...) { ADD_FAILURE() << "copied"; }, [&](const std::exception_ptr&) { ++failures; });
+  lane.drain();
+  EXPECT_EQ(failures, 2);
+}
+
+TEST(CopyLane, ThrottledIsNeverFasterThanAsked) {
+  constexpr int kCopies = 40;
+  const LinkThrottle throttle{100e6, 200e-6};
+  const at::Tensor value = at::ones({25'000});
+  const double asked = throttle.latency_s + static_cast<double>(value.nbytes()) / throttle.bytes_per_second;
+  LaneBench bench(throttle);
+  (void)bench.copy_one(value);
+  bench.times.clear();
+  const auto start = SteadyClock::now();
+  for (int i = 0; i < kCopies; ++i) bench.copy({value});
+  bench.lane.drain();
+  for (int i = 0; i < kCopies; ++i) {
+    const double elapsed = std::chrono::duration<double>(bench.times[static_cast<std::size_t>(i)].second - start).count();
+    EXPECT_GE(elapsed, (i + 1) * asked - 1e-9) << "copy " << i;
+  }
+  const double whole = std::chrono::duration<double>(bench.times.back().second - start).count();
+  std::printf("throttled: %.4f of the time asked\n", whole / (kCopies * asked));
+}
+
+TEST(SleepUntil, IsNeverEarly) {
+  for (const int microseconds : {-100, 0, 5, 50, 500, 2000}) {
+    const auto deadline = SteadyClock::now() + std::chrono::microseconds(microseconds);
+    sleep_until(deadline);
+    EXPECT_GE(SteadyClock::now(), deadline) << microseconds;
+  }
+}
+
+}  // namespace
+}  // namespace mptune::testing
