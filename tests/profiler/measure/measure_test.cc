@@ -1,0 +1,157 @@
+#include "mptune/profiler/measure/measure.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "mptune/profiler/statistics/samples.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune::testing {
+namespace {
+
+constexpr const char* kTiny = "transformer:d=16,layers=1,heads=2,seq=4,vocab=8";
+
+MeasureOptions options_for(const std::string& devices, int batch) {
+  MeasureOptions options;
+  options.devices = parse_devices(devices);
+  options.batch = batch;
+  options.budget_s = 1;
+  return options;
+}
+
+/// The first cores there are, two where the machine has two.
+std::string cpu_list() {
+  const std::vector<int> cores = available_cores();
+  return "cpu:" + std::to_string(cores[0]) + (cores.size() > 1 ? ",cpu:" + std::to_string(cores[1]) : "");
+}
+
+Profile measure_tiny(const MeasureOptions& options) {
+  const Model model = load_model(kTiny, "", 0);
+  return measure_profile(model, synthetic_batch(model.sample(), options.batch, 0), options);
+}
+
+TEST(MeasuredSizes, ArePowersOfTwoAndTheBatch) {
+  EXPECT_EQ(measured_sizes(1), (std::vector<int>{1}));
+  EXPECT_EQ(measured_sizes(4), (std::vector<int>{1, 2, 4}));
+  EXPECT_EQ(measured_sizes(6), (std::vector<int>{1, 2, 4, 6}));
+}
+
+void expect_all_positive(const Samples& samples, const std::string& what) {
+  EXPECT_GE(samples.size(), 1U) << what;
+  for (const Sample& sample : samples.values) EXPECT_TRUE(std::isfinite(sample.value) && sample.value > 0) << what;
+}
+
+void expect_costs(const DeviceClass& measured, const std::vector<int>& sizes, std::size_t layers, bool busy) {
+  ASSERT_EQ(measured.layers.size(), layers);
+  for (std::size_t i = 0; i < layers; ++i) {
+    const auto& costs = measured.layers[i].by_samples;
+    ASSERT_EQ(costs.size(), sizes.size());
+    for (std::size_t s = 0; s < sizes.size(); ++s) {
+      const std::string what = measured.name + " layer " + std::to_string(i) + " at " + std::to_string(sizes[s]);
+      EXPECT_EQ(costs[s].samples, sizes[s]);
+      expect_all_positive(costs[s].forward, what + " forward");
+      expect_all_positive(costs[s].backward, what + " backward");
+      EXPECT_EQ(costs[s].forward_busy.empty(), !busy) << what;
+      EXPECT_EQ(costs[s].backward_busy.empty(), !busy) << what;
+      EXPECT_GE(costs[s].kept_bytes, costs[s].output_bytes) << what;
+      EXPECT_GT(costs[s].workspace_bytes, 0) << what;
+      if (s > 0) {
+        EXPECT_GT(costs[s].kept_bytes, costs[s - 1].kept_bytes) << what;
+      }
+    }
+  }
+}
+
+TEST(MeasureProfile, TransformerAtEverySizeAloneAndBusy) {
+  MeasureOptions options = options_for(cpu_list(), 4);
+  const bool several = options.devices.size() > 1;
+  options.budget_s = 30;  // enough on a busy machine; the passes are short and few
+  options.whole_machine = whole_machine_device(options.devices);
+  options.optimizer = "adam";
+  options.memory_bytes = {123'456'789};
+  std::vector<double> fractions;
+  options.progress = [&](const std::string& what, double fraction) {
+    EXPECT_FALSE(what.empty());
+    fractions.push_back(fraction);
+  };
+  const Profile profile = measure_tiny(options);
+  const Model model = load_model(kTiny, "", 0);
+  const auto layers = static_cast<std::size_t>(model.size());
+
+  EXPECT_EQ(profile.model, "transformer");
+  EXPECT_EQ(profile.batch, 4);
+  EXPECT_EQ(profile.layers.size(), layers);
+  EXPECT_EQ(profile.optimizer_state_factor, 2);
+  EXPECT_EQ(profile.fingerprint.model, model.fingerprint());
+  EXPECT_EQ(profile.fingerprint.input, model.input_text());
+  EXPECT_FALSE(profile.fingerprint.libtorch.empty());
+  std::int64_t parameters = 0, expected = 0;
+  for (const ProfileLayer& layer : profile.layers) parameters += layer.parameters;
+  for (const NamedTensor& parameter : model.parameters()) expected += parameter.tensor.numel();
+  EXPECT_EQ(parameters, expected);
+
+  ASSERT_EQ(profile.classes.size(), options.whole_machine.empty() ? 1U : 2U);
+  EXPECT_EQ(profile.classes[0].name, "cpu/1");
+  expect_costs(profile.classes[0], {1, 2, 4}, layers, several);
+  for (const DeviceClass& measured : profile.classes) {
+    EXPECT_GT(measured.action_seconds, 0);
+    EXPECT_GT(measured.step_seconds, 0);
+    EXPECT_GT(measured.optimizer_seconds_per_byte, 0);
+    EXPECT_GT(measured.reduce_seconds_per_byte, 0);
+  }
+  if (profile.classes.size() > 1) {
+    EXPECT_EQ(profile.classes[1].name, "cpu/2");
+    expect_costs(profile.classes[1], {4}, layers, false);
+  }
+
+  constexpr std::int64_t kPositions = 4, kWidth = 16, kFloat = 4;
+  ASSERT_EQ(profile.edges.size(), layers - 1);
+  for (std::size_t i = 0; i < profile.edges.size(); ++i) {
+    const int from = static_cast<int>(i);
+    EXPECT_EQ(profile.edges[i], (LayerEdge{from, from + 1, kPositions * kWidth * kFloat, 0, true}));
+    for (const LayerCost& cost : profile.classes[0].layers[i].by_samples)
+      EXPECT_EQ(cost.output_bytes, cost.samples * kPositions * kWidth * kFloat);
+  }
+  EXPECT_EQ(profile.devices[0], (ProfileDevice{options.devices[0].name, 0, 123'456'789}));
+  EXPECT_GT(profile.co_running_slowdown, 0);
+  ASSERT_EQ(profile.links.size(), several ? 2U : 0U);
+  for (const LinkCost& link : profile.links) {
+    EXPECT_EQ(link.source, 1 - link.destination);
+    EXPECT_GE(link.latency_s, 0);
+    EXPECT_GT(link.bytes_per_second, 1e7);
+  }
+  if (several) {
+    EXPECT_NE(profile.links[0].source, profile.links[1].source);
+  }
+  EXPECT_TRUE(std::is_sorted(fractions.begin(), fractions.end()));
+  EXPECT_EQ(fractions.back(), 1);
+}
+
+TEST(MeasureProfile, BatchNormOverOneValueIsLeftOut) {
+  const Model model = load_model("resnet18", "3x32x32", 0);
+  MeasureOptions options = options_for("cpu:" + std::to_string(available_cores()[0]), 2);
+  options.budget_s = 0.1;
+  const Profile profile = measure_profile(model, synthetic_batch(model.sample(), 2, 0), options);
+  for (const LayerCosts& layer : profile.classes.at(0).layers) {
+    ASSERT_EQ(layer.by_samples.size(), 1U);
+    EXPECT_EQ(layer.by_samples[0].samples, 2);
+  }
+  options.batch = 1;
+  EXPECT_THROW((void)measure_profile(model, synthetic_batch(model.sample(), 1, 0), options), Error);
+}
+
+TEST(MeasureProfile, SleepingDevicesAreOfAClassOfTheirOwnAndNeverBusy) {
+  const Profile profile = measure_tiny(options_for("sleep:2", 2));
+  ASSERT_EQ(profile.classes.size(), 1U);
+  EXPECT_EQ(profile.classes[0].name, "sleep");
+  expect_costs(profile.classes[0], {1, 2}, profile.layers.size(), false);
+  EXPECT_EQ(profile.co_running_slowdown, 1);
+  ASSERT_EQ(profile.devices.size(), 2U);
+  EXPECT_EQ(profile.devices[1].name, "sleep:1");
+  EXPECT_EQ(profile.links.size(), 2U);
+}
+
+}  // namespace
+}  // namespace mptune::testing

@@ -1,0 +1,165 @@
+#include "mptune/profiler/measure/sleep_model.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/optim/optimizer.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "mptune/profiler/device/precise_sleep.h"
+#include "mptune/profiler/measure/link_timing.h"
+#include "mptune/profiler/measure/optimizer.h"
+#include "mptune/profiler/statistics/samples.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune::testing {
+namespace {
+
+LayerCost cost(int samples, double forward_s, double backward_s) {
+  LayerCost result;
+  result.samples = samples;
+  result.forward = exactly(forward_s);
+  result.backward = exactly(backward_s);
+  return result;
+}
+
+/// Two layers of 1 ms and 2 ms (forward; twice that backward) per sample, a third of that per further sample.
+Profile two_layers() {
+  Profile profile;
+  profile.model = "two";
+  profile.batch = 8;
+  profile.layers = {{"first", "", {}, 0, 0, 0, false}, {"second", "", {}, 0, 0, 0, false}};
+  profile.edges = {{0, 1, 400, 0, true}};
+  DeviceClass sleeping;
+  sleeping.name = "sleep";
+  sleeping.layers = {{{cost(1, 1e-3, 2e-3), cost(4, 2e-3, 4e-3)}}, {{cost(1, 2e-3, 4e-3), cost(4, 4e-3, 8e-3)}}};
+  profile.classes = {sleeping};
+  return profile;
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const auto start = SteadyClock::now();
+  work();
+  return std::chrono::duration<double>(SteadyClock::now() - start).count();
+}
+
+RunContext context_for(std::int64_t samples) {
+  RunContext context;
+  context.samples = samples;
+  return context;
+}
+
+TEST(SleepModel, SleepsAsTheProfileSaysAndPassesItsBytes) {
+  Model model = make_sleep_model(two_layers());
+  ASSERT_EQ(model.size(), 2);
+  // Between the sizes linear, beyond them proportional.
+  for (const auto& [samples, forward_s] : std::vector<std::pair<int, double>>{{1, 3e-3}, {2, 4e-3}, {4, 6e-3}, {8, 12e-3}}) {
+    const Batch batch = synthetic_batch(model.sample(), samples, 0);
+    Tensors middle, last;
+    const double forward = seconds_of([&] {
+      middle = model.layers()[0].layer->forward({batch.input}, context_for(samples));
+      last = model.layers()[1].layer->forward(middle, context_for(samples));
+    });
+    EXPECT_GE(forward, forward_s - 1e-6) << samples;
+    EXPECT_EQ(static_cast<std::int64_t>(middle[0].nbytes()), 400 * samples);
+    EXPECT_EQ(middle[0].size(0), samples);
+    EXPECT_EQ(static_cast<std::int64_t>(last[0].nbytes()), 4 * samples);
+    const at::Tensor loss = model.loss()(last, batch.target);
+    EXPECT_EQ(loss.item<float>(), 0);
+    EXPECT_GE(seconds_of([&] { loss.backward(); }), 2 * forward_s - 1e-6) << samples;
+  }
+}
+
+TEST(SleepModel, GradientsFlowThroughACut) {
+  Model model = make_sleep_model(two_layers());
+  const at::Tensor input = at::zeros({3, 100}).requires_grad_();
+  const Tensors output = model.layers()[1].layer->forward({input}, context_for(3));
+  output[0].backward(at::ones_like(output[0]));
+  ASSERT_TRUE(input.grad().defined());
+  EXPECT_EQ(input.grad().sizes(), input.sizes());
+  EXPECT_TRUE(model.layers()[1].layer->parameters().at(0).tensor.grad().defined());
+}
+
+TEST(SleepModel, SleepsWithoutGradientsToo) {
+  Model model = make_sleep_model(two_layers());
+  const at::NoGradGuard no_grad;
+  Tensors output;
+  EXPECT_GE(seconds_of([&] { output = forward_all(model, at::zeros({4, 1}), context_for(4)); }), 6e-3 - 1e-6);
+  EXPECT_FALSE(output[0].requires_grad());
+}
+
+TEST(SleepModel, CloneIsIndependent) {
+  const Model model = make_sleep_model(two_layers());
+  const auto copy = model.layers()[0].layer->clone();
+  const NamedTensor original = model.layers()[0].layer->parameters().at(0), cloned = copy->parameters().at(0);
+  EXPECT_EQ(cloned.name, original.name);
+  EXPECT_NE(cloned.tensor.data_ptr(), original.tensor.data_ptr());
+}
+
+std::vector<CopyTime> line(double latency_s, double bytes_per_second) {
+  std::vector<CopyTime> times;
+  for (std::int64_t bytes = 4 << 10; bytes <= 16 << 20; bytes *= 4)
+    times.push_back({bytes, latency_s + static_cast<double>(bytes) / bytes_per_second});
+  return times;
+}
+
+TEST(FitLink, RecoversALine) {
+  for (const double latency : {1e-6, 20e-6, 5e-3})
+    for (const double speed : {10e6, 5e9, 50e9}) {
+      const LinkCost cost = fit_link(line(latency, speed));
+      EXPECT_NEAR(cost.latency_s / latency, 1, 1e-6);
+      EXPECT_NEAR(cost.bytes_per_second / speed, 1, 1e-6);
+    }
+}
+
+TEST(FitLink, OneOutlierChangesLittleAndNothingIsNegative) {
+  std::vector<CopyTime> times = line(20e-6, 5e9);
+  times[5].seconds *= 3;  // 4 MiB
+  const LinkCost cost = fit_link(times);
+  EXPECT_NEAR(cost.bytes_per_second / 5e9, 1, 0.35);
+  for (CopyTime& time : times) time.seconds = 1e-6;
+  const LinkCost flat = fit_link(times);
+  EXPECT_GE(flat.latency_s, 0);
+  EXPECT_TRUE(std::isfinite(flat.bytes_per_second) && flat.bytes_per_second > 0);
+}
+
+TEST(SweepLink, ThrottledLinkIsSeenAsAsked) {
+  const auto device = make_device(parse_device("cpu:" + std::to_string(available_cores()[0])));
+  const auto other = make_device(parse_device("cpu:" + std::to_string(available_cores().back())));
+  const auto times = sweep_link(device, other, {2e9, 300e-6}, 1);
+  ASSERT_GE(times.size(), 4U);
+  EXPECT_EQ(times.front().bytes, 4 << 10);
+  EXPECT_EQ(times.back().bytes, 16 << 20);
+  for (const CopyTime& time : times) EXPECT_GE(time.seconds, 300e-6 + static_cast<double>(time.bytes) / 2e9 - 1e-6) << time.bytes;
+}
+
+TEST(Optimizer, RefusesNonsense) {
+  const std::vector<at::Tensor> parameters{at::ones({2}).requires_grad_()};
+  EXPECT_THROW((void)make_optimizer("sdg", 0, parameters), Error);
+  EXPECT_THROW((void)make_optimizer("", 0, parameters), Error);
+  EXPECT_THROW((void)make_optimizer("sgd", -0.1, parameters), Error);
+  EXPECT_THROW((void)make_optimizer("adam", std::nan(""), parameters), Error);
+  EXPECT_THROW((void)make_optimizer("adamw", std::numeric_limits<double>::infinity(), parameters), Error);
+}
+
+TEST(Optimizer, FirstStepIsTheClosedForm) {
+  const auto step = [](const char* name, double rate) {
+    at::Tensor parameter = at::ones({1}).requires_grad_();
+    parameter.mutable_grad() = at::full({1}, 4.0);
+    make_optimizer(name, rate, {parameter})->step();
+    return parameter.item<double>();
+  };
+  EXPECT_FLOAT_EQ(static_cast<float>(step("sgd", 0)), 1 - 0.01F * 4);
+  EXPECT_FLOAT_EQ(static_cast<float>(step("sgd", 0.5)), 1 - 0.5F * 4);
+  // The first step of Adam has the length of the learning rate, whatever the gradient.
+  EXPECT_NEAR(step("adam", 0), 1 - 0.001, 1e-6);
+  EXPECT_NEAR(step("adamw", 0), 1 - 0.001 - 0.001 * 0.01, 1e-6);
+  EXPECT_EQ(optimizer_state_factor("sgd"), 0);
+  EXPECT_EQ(optimizer_state_factor("adam"), 2);
+  EXPECT_EQ(optimizer_state_factor("adamw"), 2);
+}
+
+}  // namespace
+}  // namespace mptune::testing
