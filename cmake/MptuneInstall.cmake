@@ -10,7 +10,7 @@ endif()
 
 # The program looks for its worker in ../libexec/mptune.
 install(TARGETS mptune-worker RUNTIME DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/mptune")
-set_target_properties(mptune-worker PROPERTIES INSTALL_RPATH "${MPTUNE_CUDA_LIBRARY_DIRS};${MPTUNE_TORCH_ROOT}/lib")
+set_target_properties(mptune-worker PROPERTIES INSTALL_RPATH "${MPTUNE_TORCH_ROOT}/lib")
 
 # <mptune/mptune.h> and <mptune/nn.h> lead to the headers in their rooms.
 set(MPTUNE_PUBLIC "${CMAKE_BINARY_DIR}/public")

@@ -88,7 +88,8 @@ bool train_both(torch::nn::Sequential& net, mptune::Pipeline& pipeline) {
 int run(const std::string& plan_path, const std::string& write_path) {
   torch::nn::Sequential net = make_net();
   mptune::Model model = mptune::from_sequential(net, mptune::Loss::cross_entropy());
-  const bool given = !plan_path.empty() || std::getenv("MPTUNE_PLAN") != nullptr;
+  const char* instead = std::getenv("MPTUNE_PLAN");  // load_plan takes it before the path
+  const bool given = !plan_path.empty() || (instead != nullptr && *instead != '\0');
   const mptune::PlanFile plan = given ? mptune::load_plan(plan_path) : make_plan_for(model);
   if (!write_path.empty()) mptune::save_plan_file(plan, write_path, false);
 
