@@ -8,9 +8,8 @@ if(MPTUNE_CORE_ONLY)
   return()
 endif()
 
-# The program looks for its worker in ../libexec/mptune.
+# The program looks for its worker in ../libexec/mptune. The way to LibTorch is in its link options, which an installation keeps.
 install(TARGETS mptune-worker RUNTIME DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/mptune")
-set_target_properties(mptune-worker PROPERTIES INSTALL_RPATH "${MPTUNE_TORCH_ROOT}/lib")
 
 # <mptune/mptune.h> and <mptune/nn.h> lead to the headers in their rooms.
 set(MPTUNE_PUBLIC "${CMAKE_BINARY_DIR}/public")
