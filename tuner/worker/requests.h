@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "mptune/profiler/device/device.h"
 #include "mptune/profiler/model/model.h"
 #include "mptune/tuner/live/messages.h"
 #include "mptune/tuner/runtime/pipeline.h"
@@ -23,10 +24,15 @@ using Replies = std::function<void(const Reply&)>;
 [[nodiscard]] Batch batch_of(const TrainingSetup& setup, const Model& model);
 [[nodiscard]] int batch_size_of(const TrainingSetup& setup, const Model& model);
 
+/// The devices that a plan names, in its order. Throws Error for one that can't be had.
+[[nodiscard]] std::vector<std::shared_ptr<Device>> devices_of(const Plan& plan);
+
 /// A pipeline with its batch and one optimizer per stage: what a timed step is.
 class TrainingRun {
  public:
   TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch);
+  /// On devices of the caller's, as many and in the order of plan.devices.
+  TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch, std::vector<std::shared_ptr<Device>> devices);
   ~TrainingRun();
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;

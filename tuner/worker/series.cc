@@ -24,7 +24,7 @@ class Contender {
       result.reset();
     }
     if (result) measured_.loss = result->loss;
-    if (!result) run_.reset();
+    if (!result) drop();
     return result;
   }
 
@@ -33,7 +33,8 @@ class Contender {
       Model model = model_of(setup_);
       has_batch_statistics_ = false;
       for (const ModelLayer& layer : model.layers()) has_batch_statistics_ = has_batch_statistics_ || layer.layer->has_batch_statistics();
-      run_ = std::make_unique<TrainingRun>(setup_, std::move(model), plan_, batch);
+      devices_ = devices_of(plan_);
+      run_ = std::make_unique<TrainingRun>(setup_, std::move(model), plan_, batch, devices_);
     });
   }
 
@@ -41,7 +42,7 @@ class Contender {
   void check_against(double loss) {
     if (has_batch_statistics_ || std::abs(measured_.loss - loss) <= 1e-4 * std::max(1.0, std::abs(loss))) return;
     outcome_ = WrongResult{"first loss " + std::to_string(measured_.loss) + " instead of " + std::to_string(loss)};
-    run_.reset();
+    drop();
   }
 
   void add(const Sample& sample) { measured_.step_s.values.push_back(sample); }
@@ -61,24 +62,31 @@ class Contender {
       work();
     } catch (const c10::OutOfMemoryError&) {
       OutOfMemory memory;
-      if (run_) {
-        memory.device = run_->pipeline().out_of_memory_device();
-        memory.requested_bytes = run_->pipeline().refused_bytes();
-      } else {
-        memory.device = plan_.devices.at(0);
+      for (const auto& device : devices_) {
+        if (device->refused_bytes() == 0) continue;
+        memory.device = device->name();
+        memory.requested_bytes = device->refused_bytes();
+        break;
       }
       if (const auto cap = setup_.memory_bytes.find(memory.device); cap != setup_.memory_bytes.end()) memory.cap_bytes = cap->second;
       outcome_ = memory;
-      run_.reset();
+      drop();
     } catch (const c10::Error& error) {
       const std::string text = error.what_without_backtrace();
       outcome_ = Infeasible{text.substr(0, text.find('\n'))};
-      run_.reset();
+      drop();
     }
+  }
+
+  /// A failed plan holds no memory while the others run on.
+  void drop() {
+    run_.reset();
+    devices_.clear();
   }
 
   TrainingSetup setup_;
   Plan plan_;
+  std::vector<std::shared_ptr<Device>> devices_;  ///< known before the run is: building it may fail
   std::unique_ptr<TrainingRun> run_;
   bool has_batch_statistics_ = false;
   Measured measured_;

@@ -41,8 +41,17 @@ Batch batch_of(const TrainingSetup& setup, const Model& model) {
   return batch;
 }
 
+std::vector<std::shared_ptr<Device>> devices_of(const Plan& plan) {
+  std::vector<std::shared_ptr<Device>> devices;
+  for (const DeviceSpec& spec : parse_device_names(plan.devices)) devices.push_back(make_device(spec));
+  return devices;
+}
+
 TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch)
-    : pipeline_(std::move(model), plan, options_of(setup)), batch_(std::move(batch)), optimizers_(plan.stages.size()) {
+    : TrainingRun(setup, std::move(model), plan, std::move(batch), devices_of(plan)) {}
+
+TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch, std::vector<std::shared_ptr<Device>> devices)
+    : pipeline_(std::move(model), plan, options_of(setup), std::move(devices)), batch_(std::move(batch)), optimizers_(plan.stages.size()) {
   pipeline_.on_stages([&](int stage) {
     optimizers_[static_cast<std::size_t>(stage)] = make_optimizer(setup.optimizer, setup.learning_rate, pipeline_.parameters(stage));
   });

@@ -11,7 +11,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::vector<TraceDevice> two_devices() { return {{"cpu:0", "one", 1, 0}, {"cpu:1", "two", 1, 100}}; }
+std::vector<TraceDevice> two_devices() {
+  return {{"cpu:0", "one", 1, 0}, {"cpu:1", "two", 1, 100}};
+}
 
 /// One micro-batch through two stages on two devices, by hand: forward, copy, forward and back again.
 class OneMicrobatch {
@@ -115,11 +117,11 @@ TEST(HostCollector, EdgesFollowLanesAndData) {
   HostCollector collector(two_devices());
   const Trace trace = record_one(collector);
   EXPECT_THAT(edges_of(trace, EdgeKind::order),
-              ::testing::UnorderedElementsAre(std::pair("a", "b"), std::pair("b", "b back"), std::pair("b back", "unknown"), std::pair("c", "c back"),
-                                              std::pair("c back", "late")));
+              ::testing::UnorderedElementsAre(std::pair("a", "b"), std::pair("b", "b back"), std::pair("b back", "unknown"),
+                                              std::pair("c", "c back"), std::pair("c back", "late")));
   EXPECT_THAT(edges_of(trace, EdgeKind::data),
-              ::testing::UnorderedElementsAre(std::pair("b", "copy activation"), std::pair("copy activation", "c"), std::pair("c back", "copy gradient"),
-                                              std::pair("copy gradient", "b back")));
+              ::testing::UnorderedElementsAre(std::pair("b", "copy activation"), std::pair("copy activation", "c"),
+                                              std::pair("c back", "copy gradient"), std::pair("copy gradient", "b back")));
 }
 
 TEST(HostCollector, CountsWhatIsUntaggedOrOutOfTheWindow) {

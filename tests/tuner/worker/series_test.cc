@@ -1,0 +1,136 @@
+#include <gtest/gtest.h>
+
+#include "fixture.h"
+#include "mptune/profiler/statistics/samples.h"
+#include "mptune/profiler/store/store.h"
+
+namespace mptune::testing {
+namespace {
+
+class RunSeries : public WorkerTest {
+ protected:
+  /// Outcomes by entry, each of which must be reported exactly once.
+  std::vector<Outcome> run(const TrainingSetup& setup, const std::vector<Plan>& plans, int warm_up = 1, int rounds = 3) {
+    SeriesRequest request{setup, {}};
+    for (const Plan& plan : plans) request.series.entries.push_back({"candidate", plan, {}});
+    request.series.warm_up = warm_up;
+    request.series.rounds = rounds;
+    request.series.budget_s = 60;
+    forget();
+    run_series(request, replies());
+    std::vector<Outcome> outcomes(plans.size(), Interrupted{});
+    std::vector<int> times(plans.size(), 0);
+    for (const EntryFinished& finished : all<EntryFinished>()) {
+      outcomes.at(static_cast<std::size_t>(finished.entry)) = finished.outcome;
+      ++times[static_cast<std::size_t>(finished.entry)];
+    }
+    EXPECT_EQ(times, std::vector<int>(plans.size(), 1));
+    return outcomes;
+  }
+};
+
+TEST_F(RunSeries, StepsAreInterleavedAbbaAndAllReported) {
+  const TrainingSetup setup = setup_for("mlp:layers=4", 12);
+  const auto outcomes = run(setup, {plan_for(setup, 4, 3), plan_for(setup, 4, 12, "naive")});
+  std::vector<std::vector<int>> order;  // round, position, entry
+  std::vector<Samples> samples(2);
+  double last_start = 0;
+  for (const StepTimed& step : all<StepTimed>()) {
+    order.push_back({step.round, step.position, step.entry});
+    if (step.round < 0) continue;
+    EXPECT_GT(step.step_s, 0);
+    EXPECT_GE(step.started_s, last_start);
+    last_start = step.started_s;
+    samples[static_cast<std::size_t>(step.entry)].values.push_back({step.step_s, step.round, step.position, step.started_s});
+  }
+  EXPECT_EQ(order,
+            (std::vector<std::vector<int>>{{-1, 0, 0}, {-1, 1, 1}, {0, 0, 0}, {0, 1, 1}, {1, 0, 1}, {1, 1, 0}, {2, 0, 0}, {2, 1, 1}}));
+  std::vector<double> losses;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto* measured = std::get_if<Measured>(&outcomes[i]);
+    ASSERT_NE(measured, nullptr) << outcome_text(outcomes[i]);
+    EXPECT_EQ(measured->step_s, samples[i]);
+    ASSERT_EQ(measured->peak_bytes.size(), setup.devices.size());
+    for (std::int64_t peak : measured->peak_bytes) EXPECT_GT(peak, 0);
+    losses.push_back(measured->loss);
+  }
+  EXPECT_NEAR(losses[0], losses[1], 1e-5) << "a plan changed the result";
+}
+
+TEST_F(RunSeries, CapOfADeviceIsOutOfMemoryThereAndTheOtherPlanRunsOn) {
+  TrainingSetup setup = setup_for("mlp:layers=4,width=256", 64);
+  const std::string capped = setup.devices.back();
+  const Plan plan = plan_for(setup, 4, 16);
+  TrainingSetup one = setup;
+  one.devices.resize(1);
+  constexpr std::int64_t kLayer = 256 * 256 * 4;
+  // Below the weights it is the construction that fails, a little above them the first step.
+  for (const std::int64_t cap : {kLayer / 2, setup.devices.size() > 1 ? kLayer * 5 / 4 : kLayer * 3}) {
+    setup.memory_bytes = {{capped, cap}};
+    const bool alone = setup.devices.size() == 1;
+    const auto outcomes = alone ? run(setup, {plan}) : run(setup, {plan, plan_for(one, 4, 64)});
+    const auto* memory = std::get_if<OutOfMemory>(&outcomes[0]);
+    ASSERT_NE(memory, nullptr) << cap << ": " << outcome_text(outcomes[0]);
+    EXPECT_EQ(memory->device, capped) << cap;
+    EXPECT_EQ(memory->cap_bytes, cap);
+    EXPECT_GT(memory->requested_bytes, 0) << cap;
+    if (!alone) {
+      EXPECT_TRUE(std::holds_alternative<Measured>(outcomes[1])) << outcome_text(outcomes[1]);
+    }
+  }
+  setup.memory_bytes = {{capped, kLayer * 40}};
+  EXPECT_TRUE(std::holds_alternative<Measured>(run(setup, {plan})[0]));
+}
+
+TEST_F(RunSeries, LossThatIsNotFiniteEndsItsPlan) {
+  TrainingSetup setup = setup_for("mlp", 8);
+  setup.learning_rate = 1e30;
+  const Plan plan = plan_for(setup, 2, 4);
+  EXPECT_TRUE(std::holds_alternative<NonFinite>(run(setup, {plan}, /*warm_up=*/3)[0])) << "during warm-up";
+  EXPECT_TRUE(std::holds_alternative<NonFinite>(run(setup, {plan}, /*warm_up=*/1, /*rounds=*/4)[0])) << "during the rounds";
+}
+
+TEST_F(RunSeries, MicroBatchThatBatchNormRefusesIsInfeasible) {
+  TrainingSetup setup = setup_for("resnet18", 2, 1);
+  setup.input = "3x32x32";
+  const auto outcomes = run(setup, {plan_for(setup, 10, 1), plan_for(setup, 10, 2)}, 1, 1);
+  const auto* infeasible = std::get_if<Infeasible>(&outcomes[0]);
+  ASSERT_NE(infeasible, nullptr) << outcome_text(outcomes[0]);
+  EXPECT_FALSE(infeasible->reason.empty());
+  EXPECT_EQ(infeasible->reason.find('\n'), std::string::npos);
+  EXPECT_TRUE(std::holds_alternative<Measured>(outcomes[1])) << outcome_text(outcomes[1]);
+}
+
+TEST_F(RunSeries, SleepingDevicesTakeAtLeastWhatTheirProfileSays) {
+  Recording recording;
+  recording.profile = Profile{};
+  Profile& profile = *recording.profile;
+  profile.model = "mlp";
+  profile.batch = 4;
+  DeviceClass sleeping;
+  sleeping.name = "sleep";
+  for (const char* name : {"a", "b", "c"}) {
+    LayerCost cost;
+    cost.samples = 1;
+    cost.forward = exactly(1e-3);
+    cost.backward = exactly(2e-3);
+    profile.layers.push_back({name, "", {}, 0, 0, 0, false});
+    sleeping.layers.push_back({{cost}});
+  }
+  profile.edges = {{0, 1, 64, 0, true}, {1, 2, 64, 0, true}};
+  profile.classes = {sleeping};
+  for (const char* name : {"sleep:0", "sleep:1", "sleep:2"}) profile.devices.push_back({name, 0, 0});
+  write_recording(recording, path("profile.sqlite"), false);
+
+  TrainingSetup setup = setup_for("mlp", 4);
+  setup.devices = {"sleep:0", "sleep:1", "sleep:2"};
+  setup.sleep_profile = path("profile.sqlite");
+  const auto outcomes = run(setup, {plan_for(setup, 3, 1, "gpipe")});
+  const auto* measured = std::get_if<Measured>(&outcomes[0]);
+  ASSERT_NE(measured, nullptr) << outcome_text(outcomes[0]);
+  // K stages of equal length and m micro-batches: (m + K - 1) (f + b).
+  for (const Sample& sample : measured->step_s.values) EXPECT_GE(sample.value, (4 + 3 - 1) * 3e-3 - 1e-6);
+}
+
+}  // namespace
+}  // namespace mptune::testing
