@@ -172,7 +172,7 @@ class TemporaryFile {
  private:
   [[noreturn]] void fail(const char* what) const {
     const int code = errno;
-    const bool users = code == ENOENT || code == ENOTDIR || code == EISDIR || code == ENAMETOOLONG;
+    const bool users = code == ENOENT || code == ENOTDIR || code == EISDIR || code == ENAMETOOLONG || code == EROFS || code == EACCES || code == EPERM;
     throw Error(std::string(what) + ": " + std::strerror(code), target_, "choose an existing, writable folder with space left with -o",
                 users ? ExitCode::usage : ExitCode::environment);
   }

@@ -63,10 +63,10 @@ struct PlanFile {
 
 /// Reads a plan file; at most 64 MiB. Throws Error.
 [[nodiscard]] PlanFile load_plan_file(const std::string& path);
-/// The plan alone, with `MPTUNE_PLAN` (a path in the environment) taking the place of `path` where it is set.
+/// The same, with `MPTUNE_PLAN` (a path in the environment) taking the place of `path` where it is set and not empty.
 [[nodiscard]] PlanFile load_plan(const std::string& path);
 /// Writes to a temporary name beside `path`, syncs, renames. An existing file is replaced only if it is a plan file of ours or `force`.
-/// Throws Error (environment) on a full disk or a read-only folder.
+/// Throws Error: a full disk (environment), a read-only folder (usage).
 void save_plan_file(const PlanFile& file, const std::string& path, bool force);
 
 }  // namespace mptune

@@ -36,10 +36,11 @@ double at_share(double low, double high, double share) {
   return low + (high - low) * share;
 }
 
-// Below the smallest measured size a continued line may reach zero; a value in proportion to the samples is the least that is plausible.
+// A continued line may reach zero: below the smallest measured size a value in proportion to the samples is the least that is plausible,
+// above the largest the value there.
 double between(double low, double high, double share, double proportional) {
   const double value = at_share(low, high, share);
-  return share < 0 ? std::max(value, proportional) : value;
+  return share < 0 ? std::max(value, proportional) : share > 1 ? std::max(value, high) : value;
 }
 
 std::int64_t whole_bytes(double bytes) {
@@ -80,10 +81,11 @@ void CostModel::add_curve(const DeviceClass& device_class, int layer) {
     if (cost.samples < 1 || cost.forward.empty() || cost.backward.empty() || cost.samples == static_cast<int>(last.samples)) continue;
     Point point;
     point.samples = cost.samples;
-    point.times.forward_s = std::max(last.times.forward_s, median_or(cost.forward, 0));
-    point.times.backward_s = std::max(last.times.backward_s, median_or(cost.backward, 0));
-    point.times.forward_busy_s = std::max({last.times.forward_busy_s, point.times.forward_s, median_or(cost.forward_busy, 0)});
-    point.times.backward_busy_s = std::max({last.times.backward_busy_s, point.times.backward_s, median_or(cost.backward_busy, 0)});
+    // A larger micro-batch may well be cheaper: libraries choose other kernels for it.
+    point.times.forward_s = median_or(cost.forward, 0);
+    point.times.backward_s = median_or(cost.backward, 0);
+    point.times.forward_busy_s = std::max(point.times.forward_s, median_or(cost.forward_busy, 0));
+    point.times.backward_busy_s = std::max(point.times.backward_s, median_or(cost.backward_busy, 0));
     point.kept_bytes = std::max(last.kept_bytes, static_cast<double>(cost.kept_bytes));
     point.workspace_bytes = std::max(last.workspace_bytes, static_cast<double>(cost.workspace_bytes));
     points_.push_back(point);

@@ -18,7 +18,7 @@ struct LayerTimes {
 };
 
 /// Prices of layers, copies and memory, read out of a profile.
-/// Time is interpolated linearly between measured micro-batch sizes (time per sample is not constant), made monotone in the size;
+/// Time is interpolated linearly between measured micro-batch sizes (time per sample is not constant, and a larger size may be cheaper);
 /// beyond them the nearest segment is continued, and `extrapolated` says so.
 /// It cannot see: caches shared between layers, allocator fragmentation, what the machine does besides.
 class CostModel {

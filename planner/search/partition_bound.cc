@@ -27,8 +27,9 @@ void PartitionBound::add_sums(const CostModel& cost, int stage, int least, int m
     const LayerTimes small = cost.layer(device, layer, least);
     const LayerTimes large = cost.layer(device, layer, most);
     const std::int64_t parameters = cost.parameters_bytes(layer, layer + 1);
-    sums.forward_least.push_back(sums.forward_least.back() + small.forward_s * 1e9);
-    sums.backward_least.push_back(sums.backward_least.back() + small.backward_s * 1e9);
+    // The smaller micro-batch is not always the cheaper one.
+    sums.forward_least.push_back(sums.forward_least.back() + std::min(small.forward_s, large.forward_s) * 1e9);
+    sums.backward_least.push_back(sums.backward_least.back() + std::min(small.backward_s, large.backward_s) * 1e9);
     sums.forward_all.push_back(sums.forward_all.back() + (large.forward_s * count_most + small.forward_s * other) * 1e9);
     sums.backward_all.push_back(sums.backward_all.back() + (large.backward_s * count_most + small.backward_s * other) * 1e9);
     sums.optimizer.push_back(sums.optimizer.back() + cost.optimizer_seconds(device, parameters) * 1e9);

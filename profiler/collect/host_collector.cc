@@ -16,7 +16,8 @@ class TagTable {
 
   int index(const Tag& tag) {
     if (tag == Tag{}) return -1;
-    const auto [found, added] = index_.try_emplace(TagKey{tag.step, tag.stage, tag.microbatch, tag.layer, tag.replica}, static_cast<int>(trace_.tags.size()));
+    const auto [found, added] =
+        index_.try_emplace(TagKey{tag.step, tag.stage, tag.microbatch, tag.layer, tag.replica}, static_cast<int>(trace_.tags.size()));
     if (added) trace_.tags.push_back(tag);
     return found->second;
   }
@@ -36,7 +37,9 @@ struct Placed {
 /// What a piece of work of one micro-batch hands on: (step, stage, micro-batch, backward?).
 using Hand = std::tuple<int, int, int, bool>;
 
-bool is_backward(What what) { return what == What::backward || what == What::backward_input || what == What::recompute; }
+bool is_backward(What what) {
+  return what == What::backward || what == What::backward_input || what == What::recompute;
+}
 
 /// Order on each lane, and data from a stage to the copy behind it and from the copy to the next stage.
 void add_edges(Trace& trace, const std::vector<Placed>& placed) {
@@ -113,7 +116,9 @@ Trace HostCollector::stop() {
   trace.devices = devices_;
   trace.names = names_;
   trace.started_utc_ns = started_utc_ns_;
-  const auto since_start = [this](std::chrono::steady_clock::time_point t) { return std::chrono::duration_cast<Nanoseconds>(t - started_); };
+  const auto since_start = [this](std::chrono::steady_clock::time_point t) {
+    return std::chrono::duration_cast<Nanoseconds>(t - started_);
+  };
 
   TagTable tags(trace);
   std::vector<Placed> leaves;
@@ -121,8 +126,14 @@ Trace HostCollector::stop() {
     const int thread = static_cast<int>(trace.threads.size());
     trace.threads.push_back(lane.thread_);
     for (const LaneLog::Entry& entry : lane.entries_) {
-      Event event{since_start(entry.start), Nanoseconds{0}, entry.name, tags.index(entry.tag), -1,
-                  static_cast<std::int16_t>(lane.device_), static_cast<std::uint8_t>(lane.lane_), entry.what};
+      Event event{since_start(entry.start),
+                  Nanoseconds{0},
+                  entry.name,
+                  tags.index(entry.tag),
+                  -1,
+                  static_cast<std::int16_t>(lane.device_),
+                  static_cast<std::uint8_t>(lane.lane_),
+                  entry.what};
       event.duration = since_start(entry.end) - event.start;
       if (entry.range) {
         trace.ranges.push_back(event);

@@ -29,10 +29,12 @@ class LaneLog {
   void add(What what, int name, const Tag& tag, std::chrono::steady_clock::time_point start, std::chrono::steady_clock::time_point end) {
     entries_.push_back({start, end, what, name, tag, {}, false});
   }
-  void add_copy(int name, const Tag& tag, const Copy& copy, std::chrono::steady_clock::time_point start, std::chrono::steady_clock::time_point end) {
+  void add_copy(int name, const Tag& tag, const Copy& copy, std::chrono::steady_clock::time_point start,
+                std::chrono::steady_clock::time_point end) {
     entries_.push_back({start, end, What::copy, name, tag, copy, false});
   }
-  void add_range(What what, int name, const Tag& tag, std::chrono::steady_clock::time_point start, std::chrono::steady_clock::time_point end) {
+  void add_range(What what, int name, const Tag& tag, std::chrono::steady_clock::time_point start,
+                 std::chrono::steady_clock::time_point end) {
     entries_.push_back({start, end, what, name, tag, {}, true});
   }
 

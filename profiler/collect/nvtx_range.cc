@@ -22,6 +22,8 @@ NvtxRange::NvtxRange(const char* name, std::int64_t payload) {
   nvtxDomainRangePushEx(domain(), &attributes);
 }
 
-NvtxRange::~NvtxRange() { nvtxDomainRangePop(domain()); }
+NvtxRange::~NvtxRange() {
+  nvtxDomainRangePop(domain());
+}
 
 }  // namespace mptune

@@ -13,7 +13,9 @@ namespace mptune {
 
 namespace {
 
-double seconds_between(SteadyClock::time_point a, SteadyClock::time_point b) { return std::chrono::duration<double>(b - a).count(); }
+double seconds_between(SteadyClock::time_point a, SteadyClock::time_point b) {
+  return std::chrono::duration<double>(b - a).count();
+}
 
 Tensors as_leaves(const Tensors& tensors) {
   Tensors leaves;
@@ -70,7 +72,8 @@ void LayerChain::clear_gradients() {
 ChainTimes LayerChain::time_pass(const Batch& microbatch, Device& device, bool accumulate) {
   if (!accumulate) clear_gradients();
   const std::size_t n = layers_.size();
-  ChainTimes times{std::vector<double>(n), std::vector<double>(n), std::vector<std::int64_t>(n), std::vector<std::int64_t>(n), std::vector<std::int64_t>(n)};
+  ChainTimes times{std::vector<double>(n), std::vector<double>(n), std::vector<std::int64_t>(n), std::vector<std::int64_t>(n),
+                   std::vector<std::int64_t>(n)};
   const RunContext context{0, 0, 0, 0, microbatch.input.size(0), false};
   std::vector<Kept> kept(n);
   Tensors values{microbatch.input};

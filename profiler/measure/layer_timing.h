@@ -9,8 +9,8 @@
 
 namespace mptune {
 
-/// One pass over a chain of layers, forward and backward, each layer on its own detached input as behind a cut. Seconds and bytes per layer;
-/// the loss counts with the last layer.
+/// One pass over a chain of layers, forward and backward, each layer on its own detached input as behind a cut. Seconds and bytes per
+/// layer; the loss counts with the last layer.
 struct ChainTimes {
   std::vector<double> forward_s;
   std::vector<double> backward_s;

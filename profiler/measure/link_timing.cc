@@ -25,7 +25,8 @@ double copy_once(CopyLane& lane, const at::Tensor& tensor) {
     changed.notify_all();
   };
   const auto start = SteadyClock::now();
-  lane.copy({tensor}, [&](std::vector<at::Tensor>, SteadyClock::time_point, SteadyClock::time_point) { finish(nullptr); }, finish);
+  lane.copy(
+      {tensor}, [&](std::vector<at::Tensor>, SteadyClock::time_point, SteadyClock::time_point) { finish(nullptr); }, finish);
   std::unique_lock lock(mutex);
   changed.wait(lock, [&] { return done; });
   if (error) std::rethrow_exception(error);
@@ -34,8 +35,8 @@ double copy_once(CopyLane& lane, const at::Tensor& tensor) {
 
 }  // namespace
 
-std::vector<CopyTime> sweep_link(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination, const LinkThrottle& throttle,
-                                 int repeats) {
+std::vector<CopyTime> sweep_link(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination,
+                                 const LinkThrottle& throttle, int repeats) {
   CopyLane lane(source, destination, throttle);
   std::vector<CopyTime> times;
   for (std::int64_t bytes = 4 << 10; bytes <= 16 << 20; bytes *= 4) {
@@ -52,7 +53,8 @@ LinkCost fit_link(const std::vector<CopyTime>& times) {
   std::vector<double> slopes;
   for (std::size_t i = 0; i < times.size(); ++i)
     for (std::size_t j = i + 1; j < times.size(); ++j)
-      if (times[i].bytes >= 256 << 10) slopes.push_back((times[j].seconds - times[i].seconds) / static_cast<double>(times[j].bytes - times[i].bytes));
+      if (times[i].bytes >= 256 << 10)
+        slopes.push_back((times[j].seconds - times[i].seconds) / static_cast<double>(times[j].bytes - times[i].bytes));
   const double slope = std::max(median(slopes), 1e-13);
   std::vector<double> starts;
   for (const CopyTime& time : times)

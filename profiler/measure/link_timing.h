@@ -17,8 +17,8 @@ struct CopyTime {
 [[nodiscard]] std::vector<CopyTime> sweep_link(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination,
                                                const LinkThrottle& throttle, int repeats);
 
-/// Latency and bandwidth: the line through the medians whose slope is the median of all pairs' slopes weighted to the large sizes (Theil-Sen
-/// over sizes from 256 KiB), its start the median of what is left at the small ones. Requires: the times of a sweep.
+/// Latency and bandwidth: the line through the medians whose slope is the median of all pairs' slopes weighted to the large sizes
+/// (Theil-Sen over sizes from 256 KiB), its start the median of what is left at the small ones. Requires: the times of a sweep.
 [[nodiscard]] LinkCost fit_link(const std::vector<CopyTime>& times);
 
 }  // namespace mptune

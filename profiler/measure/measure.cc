@@ -21,7 +21,9 @@ namespace mptune {
 
 namespace {
 
-double now_s() { return std::chrono::duration<double>(SteadyClock::now().time_since_epoch()).count(); }
+double now_s() {
+  return std::chrono::duration<double>(SteadyClock::now().time_since_epoch()).count();
+}
 
 double timed(const std::function<void()>& work) {
   const double start = now_s();
@@ -125,8 +127,8 @@ class BusyNeighbours {
 constexpr StoppingRule kEnough{4, 12, 0.02};
 
 /// Rounds over all sizes, alone and busy in turn, until every size is settled or the time is used up; the first pass of each warms up.
-std::vector<LayerCosts> measure_layers(std::vector<Bench>& benches, const Batch& batch, const std::vector<int>& sizes, int layers, double budget_s,
-                                       const std::function<void(double)>& progress) {
+std::vector<LayerCosts> measure_layers(std::vector<Bench>& benches, const Batch& batch, const std::vector<int>& sizes, int layers,
+                                       double budget_s, const std::function<void(double)>& progress) {
   std::vector<SizeCosts> costs;
   std::string failure;
   const double start = now_s();
@@ -141,26 +143,23 @@ std::vector<LayerCosts> measure_layers(std::vector<Bench>& benches, const Batch&
   }
   if (costs.empty()) throw Error("the model can't run: " + failure.substr(0, failure.find('\n')), "profile", "check --input and --batch");
   const int full = sizes.back();
-  double longest = 0;
+  const auto used = [&] { return now_s() - start; };
   for (int round = 0; round < kEnough.most; ++round) {
-    const double round_start = now_s();
     bool settled = true;
     for (SizeCosts& cost : costs) {
-      if (should_stop(cost.totals(), kEnough)) continue;
+      if (should_stop(cost.totals(), kEnough) || (round > 0 && used() > budget_s)) continue;
       settled = false;
       const Batch microbatch = first_samples(batch, cost.samples());
       const bool accumulate = cost.samples() != full;
       cost.add(benches[0].pass(microbatch, accumulate), false, round);
-      if (benches.size() > 1 && (round % 2 == 0 || cost.busy_totals().size() < 2)) {
+      if (benches.size() > 1 && (round % 2 == 0 || cost.busy_totals().size() < 2) && used() < budget_s) {
         const BusyNeighbours busy(benches, microbatch);
         if (round == 0) (void)benches[0].pass(microbatch, accumulate);
         cost.add(benches[0].pass(microbatch, accumulate), true, round);
       }
+      progress(std::min(1.0, std::max(used() / budget_s, static_cast<double>(round) / kEnough.most)));
     }
-    longest = std::max(longest, now_s() - round_start);
-    const double used = now_s() - start;
-    progress(std::min(1.0, std::max(used / budget_s, static_cast<double>(round + 1) / kEnough.most)));
-    if (settled || (round >= 1 && used + longest > budget_s)) break;
+    if (settled) break;
   }
   std::vector<LayerCosts> by_layer(static_cast<std::size_t>(layers));
   for (SizeCosts& cost : costs) {
@@ -177,7 +176,8 @@ double median_of(int repeats, const std::function<double()>& once) {
 }
 
 /// What does not depend on the micro-batch: per action, per step, per byte of parameters.
-void measure_fixed_costs(std::vector<Bench>& benches, const MeasureOptions& options, std::int64_t parameters_bytes, DeviceClass& device_class) {
+void measure_fixed_costs(std::vector<Bench>& benches, const MeasureOptions& options, std::int64_t parameters_bytes,
+                         DeviceClass& device_class) {
   Bench& bench = benches[0];
   bench.worker->run([&] {
     device_class.action_seconds = action_overhead_seconds();
@@ -192,14 +192,15 @@ void measure_fixed_costs(std::vector<Bench>& benches, const MeasureOptions& opti
     const at::NoGradGuard no_grad;
     std::vector<at::Tensor> other;
     for (at::Tensor& parameter : parameters) other.push_back(at::zeros_like(parameter));
-    device_class.reduce_seconds_per_byte = median_of(3, [&] {
-                                             return timed([&] {
-                                               for (std::size_t i = 0; i < other.size(); ++i) {
-                                                 other[i].add_(parameters[i].grad());
-                                                 other[i].copy_(parameters[i]);
-                                               }
-                                             });
-                                           }) /
+    device_class.reduce_seconds_per_byte = median_of(3,
+                                                     [&] {
+                                                       return timed([&] {
+                                                         for (std::size_t i = 0; i < other.size(); ++i) {
+                                                           other[i].add_(parameters[i].grad());
+                                                           other[i].copy_(parameters[i]);
+                                                         }
+                                                       });
+                                                     }) /
                                            bytes;
   });
 }
@@ -297,7 +298,8 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
     if (options.progress) options.progress(what, fraction);
   };
   const bool sleeping = options.devices[0].kind == DeviceSpec::Kind::sleep;
-  const std::vector<DeviceSpec> measured = sleeping ? std::vector<DeviceSpec>{parse_device("cpu:" + std::to_string(available_cores()[0]))} : options.devices;
+  const std::vector<DeviceSpec> measured =
+      sleeping ? std::vector<DeviceSpec>{parse_device("cpu:" + std::to_string(available_cores()[0]))} : options.devices;
   const double layer_share = options.whole_machine.empty() ? 0.9 : 0.75;
 
   DeviceClass cost_class;
@@ -306,7 +308,7 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
     std::vector<Bench> benches;
     for (const DeviceSpec& spec : measured) benches.emplace_back(spec, model);
     cost_class.layers = measure_layers(benches, batch, measured_sizes(options.batch), model.size(), options.budget_s * layer_share,
-                                         [&](double fraction) { report("layer costs", fraction * layer_share); });
+                                       [&](double fraction) { report("layer costs", fraction * layer_share); });
     measure_fixed_costs(benches, options, parameters_bytes, cost_class);
     cost_class.step_seconds = measure_step_seconds(options.devices);
   }
@@ -325,7 +327,8 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
     std::vector<Bench> benches;
     benches.emplace_back(parse_device(options.whole_machine), model);
     whole.name = device_class(benches[0].worker->device().spec());
-    whole.layers = measure_layers(benches, batch, {options.batch}, model.size(), options.budget_s * (1 - layer_share - 0.05), [](double) {});
+    whole.layers =
+        measure_layers(benches, batch, {options.batch}, model.size(), options.budget_s * (1 - layer_share - 0.05), [](double) {});
     measure_fixed_costs(benches, options, parameters_bytes, whole);
     whole.step_seconds = measure_step_seconds({parse_device(options.whole_machine)});
     profile.devices.push_back({options.whole_machine, static_cast<int>(profile.classes.size()), 0});

@@ -11,10 +11,10 @@
 namespace mptune {
 
 struct MeasureOptions {
-  std::vector<DeviceSpec> devices;        ///< all of one kind
-  std::string whole_machine;              ///< device of all cores, "" for none
+  std::vector<DeviceSpec> devices;  ///< all of one kind
+  std::string whole_machine;        ///< device of all cores, "" for none
   LinkThrottle link;
-  std::vector<std::int64_t> memory_bytes; ///< caps as devices, for the profile only: measuring is not capped
+  std::vector<std::int64_t> memory_bytes;  ///< caps as devices, for the profile only: measuring is not capped
   int batch = 0;
   std::string optimizer = "sgd";
   double budget_s = 60;

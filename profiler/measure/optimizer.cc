@@ -10,7 +10,8 @@
 
 namespace mptune {
 
-std::unique_ptr<torch::optim::Optimizer> make_optimizer(const std::string& name, double learning_rate, const std::vector<at::Tensor>& parameters) {
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const std::string& name, double learning_rate,
+                                                        const std::vector<at::Tensor>& parameters) {
   if (!std::isfinite(learning_rate) || learning_rate < 0)
     throw Error("the learning rate is no positive number", "--lr", "give a number such as 0.01");
   const double rate = learning_rate > 0 ? learning_rate : name == "sgd" ? 0.01 : 0.001;
@@ -20,6 +21,8 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const std::string& name,
   throw Error("there is no optimizer '" + name + "'", "--optimizer", "use sgd, adam or adamw");
 }
 
-double optimizer_state_factor(const std::string& name) { return name == "sgd" ? 0 : 2; }
+double optimizer_state_factor(const std::string& name) {
+  return name == "sgd" ? 0 : 2;
+}
 
 }  // namespace mptune

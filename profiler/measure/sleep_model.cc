@@ -16,7 +16,7 @@ namespace {
 /// Seconds by micro-batch size, between the sizes of the profile interpolated linearly and beyond them proportionally.
 class Curve {
  public:
-  Curve(const LayerCosts& costs, Samples LayerCost::* what) {
+  Curve(const LayerCosts& costs, Samples LayerCost::*what) {
     for (const LayerCost& cost : costs.by_samples) points_.emplace_back(cost.samples, median(cost.*what));
   }
   [[nodiscard]] SteadyClock::duration at(std::int64_t samples) const {
@@ -39,8 +39,8 @@ class Curve {
 };
 
 struct SleepFunction : torch::autograd::Function<SleepFunction> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, const at::Tensor& /*weight*/, std::int64_t width,
-                            std::int64_t forward_ns, std::int64_t backward_ns) {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, const at::Tensor& /*weight*/,
+                            std::int64_t width, std::int64_t forward_ns, std::int64_t backward_ns) {
     const auto start = SteadyClock::now();
     context->saved_data["backward_ns"] = backward_ns;
     context->saved_data["input_width"] = input.size(1);
@@ -62,7 +62,10 @@ struct SleepFunction : torch::autograd::Function<SleepFunction> {
 class SleepLayer final : public Layer {
  public:
   SleepLayer(std::string name, const LayerCosts& costs, std::int64_t width)
-      : name_(std::move(name)), forward_(costs, &LayerCost::forward), backward_(costs, &LayerCost::backward), width_(width),
+      : name_(std::move(name)),
+        forward_(costs, &LayerCost::forward),
+        backward_(costs, &LayerCost::backward),
+        width_(width),
         weight_(at::zeros({1}).requires_grad_()) {}
 
   Tensors forward(const Tensors& inputs, const RunContext&) override {
@@ -102,7 +105,8 @@ Model make_sleep_model(const Profile& profile) {
     std::int64_t bytes = 4;
     for (const LayerEdge& edge : profile.edges)
       if (edge.from == static_cast<int>(i)) bytes = std::max<std::int64_t>(4, edge.bytes_per_sample);
-    layers.push_back({profile.layers[i].name, profile.layers[i].modules, std::make_unique<SleepLayer>(profile.layers[i].name, costs[i], bytes / 4)});
+    layers.push_back(
+        {profile.layers[i].name, profile.layers[i].modules, std::make_unique<SleepLayer>(profile.layers[i].name, costs[i], bytes / 4)});
   }
   SampleDescription sample;
   sample.input_shape = {1};

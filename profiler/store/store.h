@@ -20,7 +20,7 @@ struct Recording {
 
 /// Writes `recording` to a temporary file beside `path` and renames it, in the layout of an Nsight Systems SQLite export
 /// (schema 3.25, CUDA + NVTX subset); our own data in tables named MPTUNE_*. An existing file is replaced only if it is one of ours, or
-/// with `force`. Throws Error: a read-only folder or a full disk (environment), a foreign file in the way (usage).
+/// with `force`. Throws Error: a full disk (environment); a read-only folder, a foreign file in the way (usage).
 void write_recording(const Recording& recording, const std::string& path, bool force);
 
 /// Reads a file written by write_recording. Of an Nsight Systems export made by others it reads what our tables have no word for:

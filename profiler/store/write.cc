@@ -114,8 +114,7 @@ void write_database(const Recording& recording, const fs::path& path) {
     case SQLITE_CANTOPEN:
     case SQLITE_READONLY:
     case SQLITE_PERM:
-      throw Error("the folder does not exist or cannot be written", path.string(), "name a file in a writable folder with -o",
-                  ExitCode::environment);
+      throw Error("the folder does not exist or cannot be written", path.string(), "name a file in a writable folder with -o");
     case SQLITE_IOERR:
       throw Error("writing failed (" + std::string(failure.what()) + ")", path.string(),
                   "check the disk's space and quota or name a file elsewhere with -o", ExitCode::environment);
@@ -141,8 +140,7 @@ void write_recording(const Recording& recording, const std::string& path, bool f
   } catch (const SQLite::Exception& failure) {
     refuse(failure, target);
   } catch (const fs::filesystem_error& failure) {
-    throw Error("the file cannot be put in place (" + failure.code().message() + ")", path, "name a file in a writable folder with -o",
-                ExitCode::environment);
+    throw Error("the file cannot be put in place (" + failure.code().message() + ")", path, "name a file in a writable folder with -o");
   }
 }
 

@@ -64,6 +64,7 @@ Profiled profile_and_record(const ProfileCommand& command, const Session& sessio
   setup.batch = profiled.plan.global_batch_size();
   profiled.modules = stage_modules(profiled.plan, layer_modules(model.layers));
   const TemporaryFolder folder;
+  setup.sleep_profile = folder.file("profile.sqlite");
   ProgressLine progress(session);
   progress.update("measuring layers and links", 0);
   measure_profile(setup, folder.file("profile.sqlite"), kMeasureSeconds, progress);

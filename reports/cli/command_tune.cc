@@ -151,7 +151,7 @@ PlanFile plan_file_of(const Recommendation& recommendation, const DescribedModel
 }
 
 TuneResult run_trials(const TuneOptions& options, const TrainingSetup& setup, Study& study, const Session& session) {
-  ProgressLine progress(session);
+  ProgressLine progress(session, options.budget_s);
   progress.update("opening " + study.folder(), 0);
   double best_s = 0;
   LiveRunner runner(setup, [&](const Series&, const StepTimed& step) {
@@ -188,6 +188,7 @@ int run_tune(const TuneCommand& command, const Session& session) {
   const TuneOptions options = tune_options(command, session, setup, model);
   const std::string identity = identity_of(setup, model);
   Study study = open_study(command, folder);
+  setup.sleep_profile = study.profile_path();
   study.set_identity(identity);
 
   TuneResult result = run_trials(options, setup, study, session);

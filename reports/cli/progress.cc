@@ -21,11 +21,12 @@ double seconds_since(Clock::time_point start) {
 
 }  // namespace
 
-ProgressLine::ProgressLine(const Session& session)
+ProgressLine::ProgressLine(const Session& session, double budget_s)
     : live_(session.live_progress),
       quiet_(session.options.quiet),
       verbose_(session.options.verbose),
       width_(session.style.width),
+      budget_s_(budget_s),
       started_(Clock::now()),
       shown_(started_) {
   if (!quiet_) {
@@ -87,15 +88,16 @@ void ProgressLine::show() {
 
 std::string ProgressLine::line() const {
   const double elapsed = seconds_since(started_);
+  const double fraction = budget_s_ > 0 ? std::min(1.0, elapsed / budget_s_) : fraction_;
   std::string text = what_;
-  if (fraction_ >= 0) {
-    text += fmt::format(", {:.0f} %", std::min(1.0, fraction_) * 100);
+  if (fraction >= 0) {
+    text += fmt::format(", {:.0f} %", std::min(1.0, fraction) * 100);
   }
   if (elapsed >= 1) {
     text += ", " + fmt::format("{:.0f} s", elapsed);
   }
-  if (fraction_ > kLeastFraction && fraction_ < 1 && elapsed >= 1) {
-    text += fmt::format(", {:.0f} s left", elapsed / fraction_ * (1 - fraction_));
+  if (fraction > kLeastFraction && fraction < 1 && elapsed >= 1) {
+    text += fmt::format(", {:.0f} s left", elapsed / fraction * (1 - fraction));
   }
   return text + (note_.empty() ? "" : ", " + note_);
 }

@@ -14,7 +14,8 @@ namespace mptune {
 /// every 10 s; under --verbose every new subject as well; nothing under --quiet. Any thread may call.
 class ProgressLine {
  public:
-  explicit ProgressLine(const Session& session);
+  /// With a budget, share done and time left are those of the budget, whatever the parts say of themselves.
+  explicit ProgressLine(const Session& session, double budget_s = 0);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
@@ -33,6 +34,7 @@ class ProgressLine {
   bool quiet_;
   bool verbose_;
   int width_;
+  double budget_s_;
   std::chrono::steady_clock::time_point started_;
   std::chrono::steady_clock::time_point shown_;
   std::mutex mutex_;

@@ -50,7 +50,7 @@ Recorded record_plan(const TrainingSetup& setup, const Plan& plan, int steps, co
   Recorded recorded;
   call_worker(RecordRequest{setup, plan, steps, path, profile_path}, kSilence, [&](const Reply& reply) {
     if (const auto* news = std::get_if<Progress>(&reply)) {
-      progress.update("recording " + news->what, news->fraction);
+      progress.update(news->what, news->fraction);
     } else if (const auto* done = std::get_if<Recorded>(&reply)) {
       recorded = *done;
     }

@@ -30,8 +30,8 @@ struct Errors {
     relative.push_back(std::abs(error));
     double busiest = 0;
     for (double busy : prediction.busy_s) busiest = std::max(busiest, busy);
-    std::printf("%-72s predicted %8.2f ms  measured %8.2f ms  %+6.2f %%  busiest device %2.0f %%\n", describe(plan).c_str(), 1e3 * prediction.step_s,
-                1e3 * measured, 100 * error, 100 * busiest / prediction.step_s);
+    std::printf("%-72s predicted %8.2f ms  measured %8.2f ms  %+6.2f %%  busiest device %2.0f %%\n", describe(plan).c_str(),
+                1e3 * prediction.step_s, 1e3 * measured, 100 * error, 100 * busiest / prediction.step_s);
     std::fflush(stdout);
   }
   [[nodiscard]] double mean() const {

@@ -16,7 +16,9 @@ namespace {
 constexpr const char* kModel = "transformer:d=256,layers=4,seq=64";
 constexpr int kBatch = 16;
 
-std::string first_core() { return "cpu:" + std::to_string(available_cores()[0]); }
+std::string first_core() {
+  return "cpu:" + std::to_string(available_cores()[0]);
+}
 
 /// Forward and backward of all micro-batches in one thread, as a user would write it.
 void plain_loop(benchmark::State& state) {
@@ -32,7 +34,8 @@ void plain_loop(benchmark::State& state) {
     for (std::int64_t m = 0; m < microbatches; ++m) {
       RunContext context;
       context.samples = size;
-      const at::Tensor loss = model.loss()(forward_all(model, batch.input.narrow(0, m * size, size), context), batch.target.narrow(0, m * size, size));
+      const at::Tensor loss =
+          model.loss()(forward_all(model, batch.input.narrow(0, m * size, size), context), batch.target.narrow(0, m * size, size));
       loss.backward(at::full_like(loss, 1.0 / static_cast<double>(microbatches)));
     }
   }
@@ -57,7 +60,8 @@ void copy_lane_bandwidth(benchmark::State& state) {
   const at::Tensor tensor = at::zeros({state.range(0) / 4});
   for (auto _ : state) {
     std::promise<void> done;
-    lane.copy({tensor}, [&](auto, auto, auto) { done.set_value(); }, [&](const std::exception_ptr& error) { done.set_exception(error); });
+    lane.copy(
+        {tensor}, [&](auto, auto, auto) { done.set_value(); }, [&](const std::exception_ptr& error) { done.set_exception(error); });
     done.get_future().get();
   }
   state.SetBytesProcessed(state.iterations() * state.range(0));

@@ -23,14 +23,15 @@ struct StepResult {
 };
 
 struct PipelineOptions {
-  LinkThrottle link;  ///< for copies between CPU devices
+  LinkThrottle link;                                 ///< for copies between CPU devices
   std::map<std::string, std::int64_t> memory_bytes;  ///< cap by device name; needs install_cpu_accounting()
-  std::uint64_t seed = 0;  ///< of random layers
-  bool strict = false;     ///< refuse a plan file made for another model instead of warning
+  std::uint64_t seed = 0;                            ///< of random layers
+  bool strict = false;                               ///< refuse a plan file made for another model instead of warning
 };
 
-/// Executes a plan: all micro-batches of a step, forward and backward, on the plan's devices at once. The result is that of the un-pipelined
-/// loop that sums in the plan's order, bit for bit on CPU. One thread drives it; every other thread is owned and joined by this object.
+/// Executes a plan: all micro-batches of a step, forward and backward, on the plan's devices at once. The result is that of the
+/// un-pipelined loop that sums in the plan's order, bit for bit on CPU. One thread drives it; every other thread is owned and joined by
+/// this object.
 class Pipeline {
  public:
   /// Copies the model's layers to their devices. Throws Error: a plan that does not fit the model, a device that can't be had.
@@ -43,9 +44,9 @@ class Pipeline {
   Pipeline(Pipeline&&) noexcept;
   Pipeline& operator=(Pipeline&&) noexcept;
 
-  /// Forward and backward of the whole batch (sample dimension first, plan.global_batch_size() samples). Gradients are those of the mean loss;
-  /// they replace the ones before, or add to them. An exception of a stage (c10::OutOfMemoryError for a cap) is thrown once, after all devices
-  /// have stopped; the next step works.
+  /// Forward and backward of the whole batch (sample dimension first, plan.global_batch_size() samples). Gradients are those of the mean
+  /// loss; they replace the ones before, or add to them. An exception of a stage (c10::OutOfMemoryError for a cap) is thrown once, after
+  /// all devices have stopped; the next step works.
   StepResult step(const at::Tensor& data, const at::Tensor& target, Accumulate accumulate = Accumulate::no);
 
   /// Parameters of a stage, the first replica's; the others take their values at the next step.

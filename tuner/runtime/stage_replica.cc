@@ -144,12 +144,15 @@ Tensors StageReplica::backward(int microbatch, Tensors gradients) {
       torch::autograd::Engine::get_default_engine().execute(roots, root_gradients, /*keep_graph=*/false, /*create_graph=*/false,
                                                             /*accumulate_grad=*/true);
     if (recorder_) recorder_->leaf(What::backward, stage_.first_layer + kept.segment.first);
-    for (at::Tensor& input : kept.inputs) gradients.push_back(input.requires_grad() ? std::exchange(input.mutable_grad(), {}) : at::Tensor());
+    for (at::Tensor& input : kept.inputs)
+      gradients.push_back(input.requires_grad() ? std::exchange(input.mutable_grad(), {}) : at::Tensor());
   }
   return gradients;
 }
 
-double StageReplica::take_loss(int microbatch) { return losses_.extract(microbatch).mapped(); }
+double StageReplica::take_loss(int microbatch) {
+  return losses_.extract(microbatch).mapped();
+}
 
 void StageReplica::abandon() {
   in_flight_.clear();

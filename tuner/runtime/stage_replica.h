@@ -62,7 +62,7 @@ class StageReplica {
   };
   struct KeptSegment {
     Segment segment;
-    Tensors inputs;   ///< leaves
+    Tensors inputs;                            ///< leaves
     std::vector<torch::autograd::Edge> roots;  ///< where the gradients of the outputs enter the graph; invalid for outputs without gradient
   };
   struct InFlight {

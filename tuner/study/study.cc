@@ -39,8 +39,7 @@ std::string database_path(const std::string& folder) {
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
-      throw Error(std::string("can't write the study: ") + error.what(), folder, "make the folder writable, or give another -o",
-                  ExitCode::environment);
+      throw Error(std::string("can't write the study: ") + error.what(), folder, "make the folder writable, or give another -o");
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
     case SQLITE_CONSTRAINT:

@@ -17,7 +17,7 @@ class Study {
   enum class Open { create, resume, read };
   /// create: throws Error (usage) if the folder exists (remedy: --resume, --force or another -o). With `force` an existing study of ours is
   /// replaced. resume: throws if it is no study, was made with another `identity` (names what differs) or a newer version. read: without
-  /// lock, for reports. Throws Error (usage) if another process has it open, (environment) on a read-only folder or a full disk.
+  /// lock, for reports. Throws Error (usage) if another process has it open or the folder is read-only, (environment) on a full disk.
   Study(const std::string& folder, Open mode, bool force = false);
   ~Study();
   Study(Study&&) noexcept;

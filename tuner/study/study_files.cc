@@ -25,8 +25,9 @@ constexpr std::array<unsigned long, 12> kNetworkTypes{0x6969,     0x517B,     0x
                                                       0x00C36400, 0x0BD00BD0, 0x47504653, 0x65735546, 0x7461636F, 0x19830326};
 
 [[noreturn]] void not_writable(const std::string& path, int reason) {
+  const bool full = reason == ENOSPC || reason == EDQUOT || reason == EIO;
   throw Error(std::string("can't write the study: ") + std::strerror(reason), path,
-              "make the folder writable, free some space, or give another -o", ExitCode::environment);
+              "make the folder writable, free some space, or give another -o", full ? ExitCode::environment : ExitCode::usage);
 }
 
 bool ends_with(const std::string& text, std::string_view end) {

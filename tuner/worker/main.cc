@@ -46,7 +46,9 @@ struct Dispatch {
   void operator()(const DoctorRequest& request) const { diagnose(request, reply); }
 };
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
 
 /// Turns what a request throws into the message that ends it.
 Reply answer(const std::string& line, const Replies& reply) {

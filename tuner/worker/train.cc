@@ -13,8 +13,8 @@ namespace {
 
 DescribedModel described(const TrainingSetup& setup, const BuiltinModel& builtin) {
   const Model model = load_model(setup.model, setup.input, setup.seed);
-  DescribedModel description{builtin.name, builtin.parameters, builtin.description, 0, describe_layers(model), model.input_text(),
-                             batch_size_of(setup, model), {}};
+  DescribedModel description{builtin.name,           builtin.parameters, builtin.description,         0,
+                             describe_layers(model), model.input_text(), batch_size_of(setup, model), {}};
   for (const ProfileLayer& layer : description.layers) description.parameters += layer.parameters;
   description.fingerprint = {model.fingerprint(), model.input_text(), setup.devices, TORCH_VERSION, ""};
   return description;

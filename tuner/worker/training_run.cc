@@ -11,7 +11,9 @@ namespace mptune {
 
 namespace {
 
-bool sleeps(const TrainingSetup& setup) { return !setup.devices.empty() && setup.devices[0].starts_with("sleep:") && !setup.sleep_profile.empty(); }
+bool sleeps(const TrainingSetup& setup) {
+  return !setup.devices.empty() && setup.devices[0].starts_with("sleep:") && !setup.sleep_profile.empty();
+}
 
 PipelineOptions options_of(const TrainingSetup& setup) {
   return {.link = parse_link(setup.link), .memory_bytes = setup.memory_bytes, .seed = setup.seed, .strict = false};
@@ -30,14 +32,17 @@ Model model_of(const TrainingSetup& setup) {
   return model;
 }
 
-int batch_size_of(const TrainingSetup& setup, const Model& model) { return setup.batch > 0 ? setup.batch : model.default_batch(); }
+int batch_size_of(const TrainingSetup& setup, const Model& model) {
+  return setup.batch > 0 ? setup.batch : model.default_batch();
+}
 
 Batch batch_of(const TrainingSetup& setup, const Model& model) {
   const int samples = batch_size_of(setup, model);
   if (setup.data.empty() || sleeps(setup)) return synthetic_batch(model.sample(), samples, setup.seed);
   Batch batch = load_batch(setup.data, model.sample());
   if (batch.input.size(0) != samples)
-    throw Error("the file holds " + std::to_string(batch.input.size(0)) + " samples", setup.data, "give --batch " + std::to_string(batch.input.size(0)));
+    throw Error("the file holds " + std::to_string(batch.input.size(0)) + " samples", setup.data,
+                "give --batch " + std::to_string(batch.input.size(0)));
   return batch;
 }
 
@@ -50,7 +55,8 @@ std::vector<std::shared_ptr<Device>> devices_of(const Plan& plan) {
 TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch)
     : TrainingRun(setup, std::move(model), plan, std::move(batch), devices_of(plan)) {}
 
-TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch, std::vector<std::shared_ptr<Device>> devices)
+TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch,
+                         std::vector<std::shared_ptr<Device>> devices)
     : pipeline_(std::move(model), plan, options_of(setup), std::move(devices)), batch_(std::move(batch)), optimizers_(plan.stages.size()) {
   pipeline_.on_stages([&](int stage) {
     optimizers_[static_cast<std::size_t>(stage)] = make_optimizer(setup.optimizer, setup.learning_rate, pipeline_.parameters(stage));

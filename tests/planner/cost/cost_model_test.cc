@@ -56,7 +56,15 @@ TEST(CostModel, OneMeasuredSizeIsScaled) {
   EXPECT_DOUBLE_EQ(cost.layer(0, 0, 2).backward_s, 3);
 }
 
-TEST(CostModel, IsMonotoneInTheSizeWhateverWasMeasured) {
+TEST(CostModel, KeepsWhatWasMeasuredWhereALargerSizeIsCheaper) {
+  const CostModel cost(with_curve({timed(4, 10, 30), timed(8, 20, 60), timed(16, 8, 26)}));
+  EXPECT_DOUBLE_EQ(cost.layer(0, 0, 8).forward_s, 20);
+  EXPECT_DOUBLE_EQ(cost.layer(0, 0, 12).forward_s, 14);
+  EXPECT_DOUBLE_EQ(cost.layer(0, 0, 16).backward_s, 26);
+  EXPECT_DOUBLE_EQ(cost.layer(0, 0, 32).forward_s, 8) << "a falling line is not continued";
+}
+
+TEST(CostModel, IsNeverNegativeAndNeverFasterWhenBusy) {
   std::mt19937 random(3);
   std::uniform_real_distribution<double> noise(0.5, 1.5);
   for (int round = 0; round < 50; ++round) {
@@ -66,13 +74,12 @@ TEST(CostModel, IsMonotoneInTheSizeWhateverWasMeasured) {
       costs.back().forward_busy = exactly(samples * noise(random));
     }
     const CostModel cost(with_curve(costs));
-    for (int samples = 2; samples <= 40; ++samples) {
-      const LayerTimes less = cost.layer(0, 0, samples - 1);
-      const LayerTimes more = cost.layer(0, 0, samples);
-      EXPECT_LE(less.forward_s, more.forward_s);
-      EXPECT_LE(less.backward_s, more.backward_s);
-      EXPECT_LE(more.forward_s, more.forward_busy_s);
-      EXPECT_LE(less.forward_busy_s, more.forward_busy_s);
+    for (int samples = 1; samples <= 40; ++samples) {
+      const LayerTimes times = cost.layer(0, 0, samples);
+      EXPECT_GT(times.forward_s, 0);
+      EXPECT_GT(times.backward_s, 0);
+      EXPECT_LE(times.forward_s, times.forward_busy_s);
+      EXPECT_LE(times.backward_s, times.backward_busy_s);
     }
   }
 }

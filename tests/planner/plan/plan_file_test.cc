@@ -323,7 +323,7 @@ TEST(PlanFile, AReadOnlyFolderIsAnError) {
     ASSERT_EQ(::seteuid(0), 0);
   }
   ::chmod(folder.path().c_str(), 0755);
-  EXPECT_EQ(code, ExitCode::environment);
+  EXPECT_EQ(code, ExitCode::usage);
 }
 
 TEST(PlanFile, LoadRefusesWhatIsNoFile) {

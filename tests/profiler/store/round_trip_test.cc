@@ -134,8 +134,8 @@ TEST_F(RoundTrip, ReplacesOnlyItsOwnFiles) {
 }
 
 TEST_F(RoundTrip, NamesAFolderThatCannotBeWritten) {
-  EXPECT_EQ(code_of([&] { write_recording({}, path("absent/t.sqlite"), false); }), ExitCode::environment);
-  EXPECT_EQ(code_of([&] { write_recording({}, "/proc/t.sqlite", false); }), ExitCode::environment);
+  EXPECT_EQ(code_of([&] { write_recording({}, path("absent/t.sqlite"), false); }), ExitCode::usage);
+  EXPECT_EQ(code_of([&] { write_recording({}, "/proc/t.sqlite", false); }), ExitCode::usage);
 }
 
 TEST_F(RoundTrip, SurvivesAFullDisk) {

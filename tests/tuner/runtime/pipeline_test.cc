@@ -21,7 +21,8 @@ class FragileLayer final : public Layer {
     std::atomic<int> fail_at{-1};  ///< micro-batch
     std::atomic<int> forwards{0};
   };
-  explicit FragileLayer(std::shared_ptr<Switches> switches) : switches_(std::move(switches)), weight_(at::eye(kWidth).requires_grad_()) {}
+  FragileLayer(std::string name, std::shared_ptr<Switches> switches)
+      : name_(std::move(name)), switches_(std::move(switches)), weight_(at::eye(kWidth).requires_grad_()) {}
   static constexpr int kWidth = 64;
 
   Tensors forward(const Tensors& inputs, const RunContext& context) override {
@@ -29,12 +30,13 @@ class FragileLayer final : public Layer {
     if (switches_->fail_at == context.microbatch) throw std::runtime_error("broken on purpose");
     return {at::matmul(inputs[0], weight_)};
   }
-  [[nodiscard]] std::vector<NamedTensor> parameters() const override { return {{"weight", weight_}}; }
+  [[nodiscard]] std::vector<NamedTensor> parameters() const override { return {{name_ + ".weight", weight_}}; }
   [[nodiscard]] std::vector<NamedTensor> buffers() const override { return {}; }
-  [[nodiscard]] std::unique_ptr<Layer> clone() const override { return std::make_unique<FragileLayer>(switches_); }
+  [[nodiscard]] std::unique_ptr<Layer> clone() const override { return std::make_unique<FragileLayer>(name_, switches_); }
   [[nodiscard]] std::string kind() const override { return "Fragile"; }
 
  private:
+  std::string name_;
   std::shared_ptr<Switches> switches_;
   at::Tensor weight_;
 };
@@ -42,7 +44,9 @@ class FragileLayer final : public Layer {
 Model fragile_model(int layers, const std::shared_ptr<FragileLayer::Switches>& switches) {
   std::vector<ModelLayer> all;
   for (int i = 0; i < layers; ++i) {
-    all.push_back({"layer" + std::to_string(i), {}, std::make_unique<FragileLayer>(i + 1 == layers ? switches : std::make_shared<FragileLayer::Switches>())});
+    const std::string name = "layer" + std::to_string(i);
+    all.push_back(
+        {name, {}, std::make_unique<FragileLayer>(name, i + 1 == layers ? switches : std::make_shared<FragileLayer::Switches>())});
   }
   SampleDescription sample;
   sample.input_shape = {FragileLayer::kWidth};
@@ -148,7 +152,9 @@ TEST(Pipeline, PlanFileOfAnotherModelIsRefusedWhenStrict) {
   file.plan = plan_for(2, 1, 8, 2, "1f1b");
   file.plan.devices = {"cpu:" + std::to_string(available_cores()[0])};
   file.fingerprint.model = "sha256:0000";
-  EXPECT_THROW(Pipeline(fragile_model(2, std::make_shared<FragileLayer::Switches>()), file, {.strict = true}), Error);
+  PipelineOptions strict;
+  strict.strict = true;
+  EXPECT_THROW(Pipeline(fragile_model(2, std::make_shared<FragileLayer::Switches>()), file, strict), Error);
   ::testing::internal::CaptureStderr();
   Pipeline pipeline(fragile_model(2, std::make_shared<FragileLayer::Switches>()), file);
   EXPECT_NE(::testing::internal::GetCapturedStderr().find("another model"), std::string::npos);

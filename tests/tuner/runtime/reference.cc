@@ -47,7 +47,8 @@ std::vector<at::Tensor> sum_in_plan_order(const ReferenceStep& reference, const 
   std::size_t parameter = 0;
   for (const Stage& stage : plan.stages) {
     std::size_t count = 0;
-    for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) count += model.layers()[static_cast<std::size_t>(layer)].layer->parameters().size();
+    for (int layer = stage.first_layer; layer < stage.last_layer; ++layer)
+      count += model.layers()[static_cast<std::size_t>(layer)].layer->parameters().size();
     const int index = static_cast<int>(&stage - plan.stages.data());
     for (std::size_t p = parameter; p < parameter + count; ++p) {
       at::Tensor sum;

@@ -17,9 +17,11 @@ struct ReferenceStep {
   std::vector<at::Tensor> buffers;  ///< after the step's statistics were committed
 };
 
-[[nodiscard]] ReferenceStep run_reference(const std::string& model, const std::string& input, const Batch& batch, const std::vector<int>& sizes);
+[[nodiscard]] ReferenceStep run_reference(const std::string& model, const std::string& input, const Batch& batch,
+                                          const std::vector<int>& sizes);
 
-/// The micro-batches' gradients summed in the plan's own order: per stage and replica in the order of its backwards, then replicas by index.
+/// The micro-batches' gradients summed in the plan's own order: per stage and replica in the order of its backwards, then replicas by
+/// index.
 [[nodiscard]] std::vector<at::Tensor> sum_in_plan_order(const ReferenceStep& reference, const Plan& plan, const Model& model);
 
 /// Devices named as in the plan, one intra-op thread each, spread over the cores there are: numerics need no cores of their own.

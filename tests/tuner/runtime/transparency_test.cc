@@ -4,12 +4,12 @@
 
 #include <map>
 
+#include <torch/optim/optimizer.h>
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/measure/optimizer.h"
 #include "mptune/tuner/runtime/pipeline.h"
 #include "reference.h"
-#include <torch/optim/optimizer.h>
 
 namespace mptune::testing {
 namespace {
@@ -55,7 +55,8 @@ Plan plan_of(const Case& c, int layers) {
 /// One model with its data and the references of the splits that were asked for.
 class Examined {
  public:
-  explicit Examined(const Subject& subject) : subject_(subject), batch_(synthetic_batch(load().sample(), kBatch, 3)), layers_(load().size()) {}
+  explicit Examined(const Subject& subject)
+      : subject_(subject), batch_(synthetic_batch(load().sample(), kBatch, 3)), layers_(load().size()) {}
 
   [[nodiscard]] Model load() const { return load_model(subject_.model, subject_.input, 0); }
   [[nodiscard]] int layers() const { return layers_; }
@@ -111,8 +112,12 @@ class Examined {
   std::map<std::vector<int>, ReferenceStep> references_;
 };
 
-TEST(Transparency, MlpUnderEverySchedule) { Examined(kMlp).check_all({1, 2, 3, 5, 8}, 4); }
-TEST(Transparency, TransformerUnderEverySchedule) { Examined(kTransformer).check_all({1, 2, 3, 5, 8}, 4); }
+TEST(Transparency, MlpUnderEverySchedule) {
+  Examined(kMlp).check_all({1, 2, 3, 5, 8}, 4);
+}
+TEST(Transparency, TransformerUnderEverySchedule) {
+  Examined(kTransformer).check_all({1, 2, 3, 5, 8}, 4);
+}
 
 TEST(Transparency, Resnet18Covering) {
   Examined resnet(kResnet18);
@@ -127,8 +132,12 @@ TEST(Transparency, Resnet50Covering) {
   resnet.check_case({"gpipe", 1, 3, 2, false});
 }
 
-TEST(SlowTransparency, Resnet18UnderEverySchedule) { Examined(kResnet18).check_all({1, 2, 3, 5, 8}, 4); }
-TEST(SlowTransparency, Resnet50UnderEverySchedule) { Examined(kResnet50).check_all({1, 2, 3, 5, 8}, 4); }
+TEST(SlowTransparency, Resnet18UnderEverySchedule) {
+  Examined(kResnet18).check_all({1, 2, 3, 5, 8}, 4);
+}
+TEST(SlowTransparency, Resnet50UnderEverySchedule) {
+  Examined(kResnet50).check_all({1, 2, 3, 5, 8}, 4);
+}
 
 TEST(Transparency, SizesThatDoNotDivide) {
   Examined mlp(kMlp);

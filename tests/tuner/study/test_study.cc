@@ -256,7 +256,7 @@ TEST(Study, KillLosesNothingAcknowledgedAndFreesTheLock) {
   }
 }
 
-TEST(Study, ReadOnlyFolderIsAnEnvironmentError) {
+TEST(Study, ReadOnlyFolderIsAUsageError) {
   const TemporaryFolder folder;
   { Study study(folder / "s", Open::create); }
   const auto read_only = fs::perms::owner_read | fs::perms::owner_exec | fs::perms::group_read | fs::perms::group_exec |
@@ -265,8 +265,8 @@ TEST(Study, ReadOnlyFolderIsAnEnvironmentError) {
   const int code = in_child([&] {
     // Root may write anywhere.
     if (::geteuid() == 0 && ::setuid(65534) != 0) return 1;
-    if (error_of(folder / "new", Open::create).code() != ExitCode::environment) return 2;
-    if (error_of(folder / "s", Open::resume).code() != ExitCode::environment) return 3;
+    if (error_of(folder / "new", Open::create).code() != ExitCode::usage) return 2;
+    if (error_of(folder / "s", Open::resume).code() != ExitCode::usage) return 3;
     return Study(folder / "s", Open::read).trials().empty() ? 0 : 4;
   });
   EXPECT_EQ(code, 0);

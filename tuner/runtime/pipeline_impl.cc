@@ -1,0 +1,228 @@
+#include "mptune/tuner/runtime/pipeline_impl.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "mptune/planner/schedule/schedule.h"
+#include "mptune/profiler/collect/nvtx_range.h"
+
+namespace mptune {
+
+namespace {
+
+bool is_cancelled(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const StepCancelled&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace
+
+Pipeline::Impl::Impl(Model model, const Plan& the_plan, const PipelineOptions& the_options,
+                     std::vector<std::shared_ptr<Device>> the_devices)
+    : plan(the_plan), options(the_options), devices(std::move(the_devices)) {
+  validate(plan, model.size(), "plan for " + model.name());
+  validate_schedule(plan, "plan for " + model.name());
+  std::int64_t first = 0;
+  for (int size : plan.microbatch_sizes) {
+    first_samples.push_back(first);
+    first += size;
+  }
+  for (const auto& device : devices) {
+    if (const auto cap = options.memory_bytes.find(device->name()); cap != options.memory_bytes.end()) device->set_memory_cap(cap->second);
+    workers.push_back(std::make_unique<DeviceWorker>(device));
+  }
+  stages.resize(plan.stages.size());
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const Stage& stage = plan.stages[s];
+    const bool last = s + 1 == plan.stages.size();
+    for (std::size_t r = 0; r < stage.devices.size(); ++r)
+      workers[static_cast<std::size_t>(stage.devices[r])]->run([&] {
+        stages[s].push_back(std::make_unique<StageReplica>(model, stage, static_cast<int>(s), static_cast<int>(r),
+                                                           last ? std::optional<Loss>(model.loss()) : std::nullopt));
+      });
+  }
+  make_channels();
+  bind_rows();
+}
+
+Pipeline::Impl::~Impl() {
+  for (auto& [ends, lane] : lanes) lane->drain();
+  // A stage's tensors go back to the account of the device while its thread still lives.
+  for (auto& replicas : stages) replicas.clear();
+}
+
+CopyLane* Pipeline::Impl::lane(int source, int destination) {
+  if (source == destination) return nullptr;
+  auto& found = lanes[{source, destination}];
+  if (!found)
+    found =
+        std::make_unique<CopyLane>(devices[static_cast<std::size_t>(source)], devices[static_cast<std::size_t>(destination)], options.link);
+  return found.get();
+}
+
+void Pipeline::Impl::make_channels() {
+  for (int s = 0; s + 1 < plan.num_stages(); ++s) {
+    const Stage& front = plan.stages[static_cast<std::size_t>(s)];
+    const Stage& back = plan.stages[static_cast<std::size_t>(s) + 1];
+    for (int m = 0; m < plan.num_microbatches(); ++m) {
+      auto& channel = channels[{s, replica_of(front, m), replica_of(back, m)}];
+      if (channel) continue;
+      const int source = device_of(front, m), destination = device_of(back, m);
+      channel = std::make_unique<InProcessChannel>(lane(source, destination), lane(destination, source),
+                                                   [this](std::exception_ptr error) { fail(std::move(error)); });
+    }
+  }
+}
+
+void Pipeline::Impl::bind_rows() {
+  const auto channel = [this](int front, int microbatch) {
+    const auto f = static_cast<std::size_t>(front);
+    return channels.at({front, replica_of(plan.stages[f], microbatch), replica_of(plan.stages[f + 1], microbatch)}).get();
+  };
+  for (const auto& row : plan.actions) {
+    auto& bound_row = rows.emplace_back();
+    for (const Action& action : row) {
+      const auto s = static_cast<std::size_t>(action.stage);
+      BoundAction bound{action, to_text(action), stages[s][static_cast<std::size_t>(replica_of(plan.stages[s], action.microbatch))].get()};
+      if (action.stage > 0) bound.front = channel(action.stage - 1, action.microbatch);
+      if (action.stage + 1 < plan.num_stages()) bound.back = channel(action.stage, action.microbatch);
+      bound_row.push_back(std::move(bound));
+    }
+  }
+}
+
+void Pipeline::Impl::fail(std::exception_ptr error) {
+  if (is_cancelled(error) || !first_error.set(std::move(error))) return;
+  for (auto& [ends, channel] : channels) channel->cancel();
+}
+
+void Pipeline::Impl::for_devices(const std::function<void(int device)>& work) {
+  for (std::size_t d = 0; d < workers.size(); ++d)
+    workers[d]->post([this, &work, d] {
+      try {
+        work(static_cast<int>(d));
+      } catch (...) {
+        fail(std::current_exception());
+      }
+    });
+  for (auto& worker : workers) (void)worker->wait();
+}
+
+void Pipeline::Impl::prepare_stages(int device, Accumulate accumulate) {
+  const at::NoGradGuard no_grad;
+  for (auto& replicas : stages) {
+    for (auto& replica : replicas) {
+      if (device_of_replica(*replica) != device) continue;
+      if (accumulate == Accumulate::no || replica->replica() > 0) replica->clear_gradients();
+      if (replica->replica() == 0 || !refresh_replicas) continue;
+      const auto start = SteadyClock::now();
+      for (std::size_t p = 0; p < replica->parameters().size(); ++p)
+        at::Tensor(replica->parameters()[p]).copy_(replicas[0]->parameters()[p]);
+      if (auto* recorder = replica->recorder())
+        recorder->leaf(What::reduce, "refresh parameters", {static_cast<int>(steps), replica->stage(), -1, -1, replica->replica()}, start);
+    }
+  }
+}
+
+void Pipeline::Impl::run_row(int device, Accumulate accumulate) {
+  prepare_stages(device, accumulate);
+  for (const BoundAction& bound : rows[static_cast<std::size_t>(device)]) {
+    const auto start = SteadyClock::now();
+    {
+      const NvtxRange range(bound.text.c_str(), steps << 32 | bound.action.stage << 16 | bound.action.microbatch);
+      bound.action.kind == ActionKind::forward ? forward(bound) : backward(bound);
+    }
+    if (auto* recorder = bound.stage->recorder()) {
+      recorder->range(bound.text.c_str(), tag_of(bound), start);
+      collector->add_memory(device, devices[static_cast<std::size_t>(device)]->current_bytes());
+    }
+  }
+}
+
+Tensors Pipeline::Impl::receive(Channel& channel, MessageTag tag, const BoundAction& bound) {
+  auto* recorder = bound.stage->recorder();
+  if (recorder == nullptr || channel.arrived(tag)) return channel.receive(tag);
+  const auto start = SteadyClock::now();
+  Tensors tensors = channel.receive(tag);
+  recorder->leaf(What::sync, tag.gradient ? "wait for gradient" : "wait for input", tag_of(bound), start);
+  return tensors;
+}
+
+void Pipeline::Impl::forward(const BoundAction& bound) {
+  const int m = bound.action.microbatch;
+  const auto i = static_cast<std::size_t>(m);
+  const std::int64_t samples = plan.microbatch_sizes[i];
+  Device& device = *devices[static_cast<std::size_t>(device_of(plan.stages[static_cast<std::size_t>(bound.action.stage)], m))];
+  Tensors inputs = bound.front != nullptr ? receive(*bound.front, {false, m}, bound)
+                                          : Tensors{device.from_host(data.narrow(0, first_samples[i], samples))};
+  if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
+  const RunContext context{options.seed, steps, m, first_samples[i], samples, false};
+  const at::Tensor slice =
+      target.defined() && bound.back == nullptr ? device.from_host(target.narrow(0, first_samples[i], samples)) : at::Tensor();
+  Tensors outputs = bound.stage->forward(context, std::move(inputs), slice, static_cast<double>(samples) / plan.global_batch_size());
+  if (bound.back != nullptr) bound.back->send({false, m}, std::move(outputs));
+}
+
+void Pipeline::Impl::backward(const BoundAction& bound) {
+  const int m = bound.action.microbatch;
+  if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
+  // What is recomputed does not need the gradient: it fills the time until that arrives.
+  bound.stage->prepare_backward(m);
+  Tensors gradients = bound.back != nullptr ? receive(*bound.back, {true, m}, bound) : Tensors{};
+  if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
+  gradients = bound.stage->backward(m, std::move(gradients));
+  if (bound.front == nullptr) return;
+  // An integer input has no gradient, but its place in the message stays.
+  for (at::Tensor& gradient : gradients)
+    if (!gradient.defined()) gradient = at::empty({0});
+  bound.front->send({true, m}, std::move(gradients));
+}
+
+/// Sums the replicas' gradients into the first, in order of the replicas; every replica's thread sums its share of the parameters.
+void Pipeline::Impl::finish_stages(int device) {
+  const at::NoGradGuard no_grad;
+  for (auto& replicas : stages) {
+    for (std::size_t r = 0; r < replicas.size(); ++r) {
+      if (device_of_replica(*replicas[r]) != device) continue;
+      const auto start = SteadyClock::now();
+      for (std::size_t p = r; replicas.size() > 1 && p < replicas[0]->parameters().size(); p += replicas.size()) {
+        at::Tensor sum = replicas[0]->parameters()[p].grad();
+        for (std::size_t other = 1; other < replicas.size(); ++other) {
+          const at::Tensor& gradient = replicas[other]->parameters()[p].grad();
+          if (!gradient.defined()) continue;
+          if (sum.defined()) {
+            sum.add_(gradient);
+          } else {
+            sum = gradient.clone();
+          }
+        }
+        at::Tensor(replicas[0]->parameters()[p]).mutable_grad() = sum;
+      }
+      if (auto* recorder = replicas[r]->recorder(); recorder != nullptr && replicas.size() > 1)
+        recorder->leaf(What::reduce, "sum gradients", {static_cast<int>(steps), replicas[r]->stage(), -1, -1, static_cast<int>(r)}, start);
+    }
+    if (device_of_replica(*replicas[0]) != device || !replicas[0]->has_batch_statistics()) continue;
+    std::vector<StageReplica*> all;
+    for (auto& replica : replicas) all.push_back(replica.get());
+    replicas[0]->commit_statistics(all);
+  }
+}
+
+void Pipeline::Impl::recover() {
+  for (auto& [ends, lane] : lanes) lane->drain();
+  for (auto& [ends, channel] : channels) channel->reset();
+  for_devices([this](int device) {
+    for (auto& replicas : stages)
+      for (auto& replica : replicas)
+        if (device_of_replica(*replica) == device) replica->abandon();
+  });
+}
+
+}  // namespace mptune
