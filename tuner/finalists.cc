@@ -11,6 +11,8 @@ namespace {
 
 // A plan further behind after a short trial is not worth the time of every round.
 constexpr double kRunnerUpWithin = 1.05;
+// Two or three steps tell pipelines this close from each other badly: the final decides between them.
+constexpr double kSecondPipelineWithin = 1.10;
 
 using Keys = std::vector<std::string>;
 
@@ -62,7 +64,15 @@ std::vector<Series::Entry> choose_finalists(const std::vector<Trial>& trials, co
     if (found != by_time.end()) take(baseline.name, **found);
   }
   take_first([](const Trial*) { return true; });
-  take_first([](const Trial* trial) { return kind_of(trial->plan) == PlanKind::pipeline; });
+  const auto pipeline =
+      std::find_if(by_time.begin(), by_time.end(), [](const Trial* trial) { return kind_of(trial->plan) == PlanKind::pipeline; });
+  if (pipeline != by_time.end()) {
+    take(kCandidateName, **pipeline);
+    take_first([&](const Trial* trial) {
+      return kind_of(trial->plan) == PlanKind::pipeline && !contains(taken, trial->plan_key) &&
+             *measured_step(*trial) <= kSecondPipelineWithin * *measured_step(**pipeline);
+    });
+  }
   take_first([&](const Trial* trial) { return 2 * largest_peak(*trial) <= single_device_peak_bytes; });
   take_first([&](const Trial* trial) {
     return !contains(taken, trial->plan_key) && *measured_step(*trial) <= kRunnerUpWithin * *measured_step(*by_time.front());

@@ -4,6 +4,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 #include <malloc.h>
+#include <sys/mman.h>
 
 #include <bit>
 #include <cstdlib>
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kKeepFrom = std::size_t{128} << 10;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 /// Lies in the 64 bytes before the data, so that whoever frees a block finds its account.
 struct Header {
@@ -30,6 +32,16 @@ thread_local MemoryAccount* thread_account = nullptr;
 MemoryAccount& host_account() {
   static MemoryAccount& account = new_memory_account("host");
   return account;
+}
+
+/// Blocks that hold a huge page lie on its boundary and ask for it: weights and activations are streamed, and on 4 KiB pages of a virtual
+/// machine the address translation costs as much as the data. Null if there is no memory.
+void* new_block(std::size_t block_bytes) {
+  const bool huge = block_bytes >= kHugePage;
+  void* base = nullptr;
+  if (posix_memalign(&base, huge ? kHugePage : kAlignment, block_bytes) != 0) return nullptr;
+  if (huge) madvise(base, block_bytes, MADV_HUGEPAGE);
+  return base;
 }
 
 /// Eight sizes per power of two: at most an eighth of a block is waste, and blocks of nearly equal size serve each other.
@@ -86,7 +98,8 @@ class AccountingAllocator final : public c10::Allocator {
     account.charge(static_cast<std::int64_t>(bytes));
     const std::size_t block_bytes = rounded(bytes) + kAlignment;
     void* base = block_bytes >= kKeepFrom ? account.take_kept(block_bytes) : nullptr;
-    if (base == nullptr && posix_memalign(&base, kAlignment, block_bytes) != 0) {
+    if (base == nullptr) base = new_block(block_bytes);
+    if (base == nullptr) {
       account.current_ -= static_cast<std::int64_t>(bytes);
       TORCH_CHECK_WITH(OutOfMemoryError, false, "the machine has no ", bytes, " bytes left for ", account.name());
     }

@@ -2,36 +2,26 @@
 
 #include <sys/prctl.h>
 
-#include <algorithm>
-#include <array>
 #include <thread>
 
 namespace mptune {
 
 namespace {
 
-SteadyClock::duration measured_lateness() {
-  std::array<SteadyClock::duration, 15> late{};
-  for (auto& l : late) {
-    const auto deadline = SteadyClock::now() + std::chrono::microseconds(200);
-    std::this_thread::sleep_until(deadline);
-    l = SteadyClock::now() - deadline;
-  }
-  std::nth_element(late.begin(), late.begin() + late.size() / 2, late.end());
-  return std::clamp<SteadyClock::duration>(late[late.size() / 2], std::chrono::microseconds(1), std::chrono::microseconds(60));
-}
+// A processor that slept long wakes up late, by up to half a millisecond on a virtual machine; one that napped a moment ago by a few microseconds.
+constexpr auto kLongSleepLateness = std::chrono::microseconds(500);
+constexpr auto kNap = std::chrono::microseconds(20);
+constexpr auto kNapLateness = std::chrono::microseconds(80);
 
 }  // namespace
 
-void make_timers_exact() { prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); }
+void make_timers_exact() {
+  prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+}
 
 void sleep_until(SteadyClock::time_point deadline) {
-  static const SteadyClock::duration lateness = [] {
-    make_timers_exact();
-    return measured_lateness();
-  }();
-  const auto early = deadline - lateness;
-  if (SteadyClock::now() < early) std::this_thread::sleep_until(early);
+  if (SteadyClock::now() < deadline - kLongSleepLateness) std::this_thread::sleep_until(deadline - kLongSleepLateness);
+  while (SteadyClock::now() < deadline - kNapLateness) std::this_thread::sleep_for(kNap);
   while (SteadyClock::now() < deadline) {
   }
 }

@@ -14,6 +14,7 @@
 #include "mptune/profiler/measure/layer_timing.h"
 #include "mptune/profiler/measure/link_timing.h"
 #include "mptune/profiler/measure/optimizer.h"
+#include "mptune/profiler/measure/sleep_model.h"
 #include "mptune/profiler/statistics/stopping.h"
 #include "mptune/profiler/trace/error.h"
 
@@ -311,6 +312,7 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
                                        [&](double fraction) { report("layer costs", fraction * layer_share); });
     measure_fixed_costs(benches, options, parameters_bytes, cost_class);
     cost_class.step_seconds = measure_step_seconds(options.devices);
+    if (sleeping) cost_class.action_seconds = sleep_action_seconds();
   }
   profile.edges = chain_edges(cost_class.layers);
   profile.co_running_slowdown = slowdown_of(cost_class);

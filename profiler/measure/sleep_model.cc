@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <utility>
@@ -59,13 +61,21 @@ struct SleepFunction : torch::autograd::Function<SleepFunction> {
   }
 };
 
+/// What a sleeping layer takes beside its sleep on a processor that has just woken up: autograd, allocation, cold caches.
+struct Overheads {
+  SteadyClock::duration forward{};   ///< per layer
+  SteadyClock::duration backward{};  ///< per layer
+  SteadyClock::duration action{};    ///< per forward or backward of a stage, however many layers it has
+};
+
 class SleepLayer final : public Layer {
  public:
-  SleepLayer(std::string name, const LayerCosts& costs, std::int64_t width)
+  SleepLayer(std::string name, const LayerCosts& costs, std::int64_t width, const Overheads& overheads)
       : name_(std::move(name)),
         forward_(costs, &LayerCost::forward),
         backward_(costs, &LayerCost::backward),
         width_(width),
+        overheads_(overheads),
         weight_(at::zeros({1}).requires_grad_()) {}
 
   Tensors forward(const Tensors& inputs, const RunContext&) override {
@@ -73,11 +83,11 @@ class SleepLayer final : public Layer {
     if (!at::GradMode::is_enabled()) {
       const auto start = SteadyClock::now();
       at::Tensor output = at::zeros({samples, width_});
-      sleep_until(start + forward_.at(samples));
+      sleep_until(start + forward_.at(samples) - overheads_.forward);
       return {output};
     }
-    return {SleepFunction::apply(inputs[0], weight_, width_, std::chrono::nanoseconds(forward_.at(samples)).count(),
-                                 std::chrono::nanoseconds(backward_.at(samples)).count())};
+    return {SleepFunction::apply(inputs[0], weight_, width_, std::chrono::nanoseconds(forward_.at(samples) - overheads_.forward).count(),
+                                 std::chrono::nanoseconds(backward_.at(samples) - overheads_.backward).count())};
   }
   [[nodiscard]] std::vector<NamedTensor> parameters() const override { return {{name_ + ".weight", weight_}}; }
   [[nodiscard]] std::vector<NamedTensor> buffers() const override { return {}; }
@@ -93,10 +103,60 @@ class SleepLayer final : public Layer {
   Curve forward_;
   Curve backward_;
   std::int64_t width_;
+  Overheads overheads_;
   at::Tensor weight_;
 };
 
+struct ChainOverhead {
+  double forward_s = 0;
+  double backward_s = 0;
+};
+
+/// Median of what `length` layers take beyond their sleeps.
+ChainOverhead chain_overhead(int length) {
+  constexpr double kSleep = 2e-3;
+  LayerCosts costs;
+  LayerCost cost;
+  cost.samples = 1;
+  cost.forward = cost.backward = exactly(kSleep);
+  costs.by_samples.push_back(cost);
+  std::vector<SleepLayer> layers(static_cast<std::size_t>(length), SleepLayer("", costs, 1, {}));
+  std::vector<double> forward, backward;
+  for (int repeat = 0; repeat < 15; ++repeat) {
+    Tensors values{at::zeros({1, 1}).requires_grad_()};
+    const auto start = SteadyClock::now();
+    for (SleepLayer& layer : layers) values = layer.forward(values, {});
+    const auto middle = SteadyClock::now();
+    torch::autograd::Engine::get_default_engine().execute({torch::autograd::impl::gradient_edge(values[0])}, {at::ones_like(values[0])},
+                                                          false, false, true);
+    const auto end = SteadyClock::now();
+    forward.push_back(std::chrono::duration<double>(middle - start).count() - length * kSleep);
+    backward.push_back(std::chrono::duration<double>(end - middle).count() - length * kSleep);
+  }
+  return {median(std::move(forward)), median(std::move(backward))};
+}
+
+/// Chains of one and of three layers tell what each layer adds from what every action pays. Measured once per process.
+const Overheads& calibration() {
+  static const Overheads overheads = [] {
+    make_timers_exact();
+    const ChainOverhead one = chain_overhead(1), three = chain_overhead(3);
+    const double forward = std::max(0.0, (three.forward_s - one.forward_s) / 2),
+                 backward = std::max(0.0, (three.backward_s - one.backward_s) / 2);
+    const double action = std::max(0.0, (one.forward_s - forward + one.backward_s - backward) / 2);
+    const auto duration = [](double seconds) {
+      return std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(seconds));
+    };
+    return Overheads{duration(forward), duration(backward), duration(action)};
+  }();
+  return overheads;
+}
+
 }  // namespace
+
+double sleep_action_seconds() {
+  return std::chrono::duration<double>(calibration().action).count();
+}
 
 Model make_sleep_model(const Profile& profile) {
   std::vector<ModelLayer> layers;
@@ -105,8 +165,8 @@ Model make_sleep_model(const Profile& profile) {
     std::int64_t bytes = 4;
     for (const LayerEdge& edge : profile.edges)
       if (edge.from == static_cast<int>(i)) bytes = std::max<std::int64_t>(4, edge.bytes_per_sample);
-    layers.push_back(
-        {profile.layers[i].name, profile.layers[i].modules, std::make_unique<SleepLayer>(profile.layers[i].name, costs[i], bytes / 4)});
+    layers.push_back({profile.layers[i].name, profile.layers[i].modules,
+                      std::make_unique<SleepLayer>(profile.layers[i].name, costs[i], bytes / 4, calibration())});
   }
   SampleDescription sample;
   sample.input_shape = {1};
