@@ -44,9 +44,6 @@ std::string plan_path(const RunCommand& command) {
 
 TrainingSetup setup_for(const RunCommand& command, const PlanFile& file, const std::string& path) {
   const std::vector<DeviceSpec> devices = parse_device_names(file.plan.devices);
-  if (devices.front().kind == DeviceSpec::Kind::sleep) {
-    throw Error("sleeping devices compute nothing, so that nothing can be trained on them", path, "use them with profile, tune and simulate");
-  }
   DeviceOptions without = command.devices;
   without.devices = "auto";
   without.memory = "";

@@ -38,6 +38,9 @@ void describe(const DescribeRequest& request, const Replies& reply) {
 }
 
 void train(const TrainRequest& request, const Replies& reply) {
+  if (request.plan.devices.front().starts_with("sleep:"))
+    throw Error("sleeping devices compute nothing, so that nothing can be trained on them", request.plan.devices.front(),
+                "use them with profile, tune and simulate");
   Model model = model_of(request.setup);
   if (!request.load.empty()) load_state(model, request.load);
   const Batch batch = batch_of(request.setup, model);
