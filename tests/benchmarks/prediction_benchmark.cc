@@ -34,6 +34,20 @@ struct Errors {
                 1e3 * prediction.step_s, 1e3 * measured, 100 * error, 100 * busiest / prediction.step_s);
     std::fflush(stdout);
   }
+  /// Mean error of the plans whose micro-batch sizes were measured, and of those that were interpolated; the worst plan.
+  void print_what_dominates(const std::vector<Plan>& plans, const std::vector<int>& measured_at) const {
+    double sum[2] = {0, 0};
+    int count[2] = {0, 0};
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      const bool known = std::binary_search(measured_at.begin(), measured_at.end(), plans[i].microbatch_sizes.front());
+      sum[known] += relative[i];
+      ++count[known];
+    }
+    const auto worst = static_cast<std::size_t>(std::max_element(relative.begin(), relative.end()) - relative.begin());
+    std::printf("mean %.2f %% of %d plans at measured micro-batch sizes, %.2f %% of %d between them; worst: %s\n",
+                count[1] > 0 ? 100 * sum[1] / count[1] : 0, count[1], count[0] > 0 ? 100 * sum[0] / count[0] : 0, count[0],
+                describe(plans[worst]).c_str());
+  }
   [[nodiscard]] double mean() const {
     double sum = 0;
     for (double error : relative) sum += error;
@@ -144,13 +158,16 @@ int real_kernels(int argc, char** argv) {
   for (const DeviceSpec& device : options.devices) names.push_back(device.name);
   std::mt19937 random(11);
   Errors errors;
+  std::vector<Plan> plans;
   for (int i = 0; i < 20; ++i) {
     const Plan plan = random_plan(random, names, model.size(), batch);
     Pipeline pipeline(load_model(argv[1], input, 0), plan);
     errors.add(plan, predict(plan, cost), measured_step(pipeline, data, 3));
+    plans.push_back(plan);
   }
   std::printf("mean %.2f %%, maximum %.2f %% over %zu plans; co-running slow-down %.2f\n", 100 * errors.mean(), 100 * errors.largest(),
               errors.relative.size(), slowdown);
+  errors.print_what_dominates(plans, measured_sizes(batch));
   return 0;
 }
 
