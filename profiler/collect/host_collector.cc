@@ -158,7 +158,7 @@ Trace HostCollector::stop() {
     if (!inside) ++trace.quality.out_of_window;
     trace.events.push_back(leaf.event);
     // On a CPU device the thread that starts the work is the one that does it: the call spans the work.
-    trace.launches.push_back({index, leaf.thread, leaf.event.start, leaf.event.end(), index + 1});
+    trace.launches.push_back({index, leaf.thread, leaf.event.name, leaf.event.start, leaf.event.end(), index + 1});
   }
   add_edges(trace, leaves);
   for (const auto& sample : memory_) trace.memory.push_back({since_start(sample.time), sample.device, sample.bytes});

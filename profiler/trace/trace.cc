@@ -36,6 +36,8 @@ const char* to_string(What what) {
       return "step";
     case What::kernel:
       return "kernel";
+    case What::profiler:
+      return "profiler";
   }
   return "unknown";
 }

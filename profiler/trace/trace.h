@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -26,10 +27,11 @@ enum class What : std::uint8_t {
   action,  ///< range: one action of the schedule
   step,    ///< range: one training step
   kernel,  ///< compute whose part in the training is not known (recordings made by other programs)
+  profiler,  ///< the recorder's own work, which keeps the device or its host from theirs
 };
 
 /// Number of values of What, which are 0 .. kWhatCount - 1.
-inline constexpr int kWhatCount = static_cast<int>(What::kernel) + 1;
+inline constexpr int kWhatCount = static_cast<int>(What::profiler) + 1;
 
 [[nodiscard]] const char* to_string(What what);
 
@@ -48,7 +50,7 @@ struct Event {
   Nanoseconds duration{0};
   std::int32_t name = 0;     ///< index into Trace::names
   std::int32_t tag = -1;     ///< index into Trace::tags, -1: untagged
-  std::int32_t detail = -1;  ///< index into the table that `what` names, -1: none
+  std::int32_t detail = -1;  ///< of a copy, index into Trace::copies; of compute, into Trace::kernels; -1: none
   std::int16_t device = 0;   ///< index into Trace::devices
   std::uint8_t lane = 0;
   What what = What::host;
@@ -75,10 +77,25 @@ struct Copy {
   bool operator==(const Copy&) const = default;
 };
 
-/// The call on a host thread that started an event.
+/// How a GPU ran a kernel, as its tracer recorded it.
+struct Kernel {
+  int context = 0;
+  int stream = 0;
+  std::array<int, 3> grid{};
+  std::array<int, 3> block{};
+  int registers_per_thread = 0;
+  int static_shared_bytes = 0;
+  int dynamic_shared_bytes = 0;
+  std::int64_t grid_id = 0;
+  bool operator==(const Kernel&) const = default;
+};
+
+/// A call on a host thread: the one that started an event, or one that started nothing but kept the thread (a synchronisation, an
+/// allocation).
 struct Launch {
-  int event = -1;   ///< index into Trace::events
+  int event = -1;   ///< index into Trace::events, -1: started nothing
   int thread = -1;  ///< index into Trace::threads
+  int name = -1;    ///< index into Trace::names: "cudaLaunchKernel"; -1: not known
   Nanoseconds start{0};
   Nanoseconds end{0};
   std::int64_t correlation = 0;  ///< unique within the trace, > 0
@@ -127,6 +144,8 @@ struct TraceQuality {
   std::int64_t dropped = 0;
   std::int64_t untagged = 0;
   std::int64_t out_of_window = 0;
+  std::int64_t zero_stamped = 0;  ///< records without times
+  std::int64_t unmatched = 0;     ///< device work without its launch, or before it
   bool operator==(const TraceQuality&) const = default;
 };
 
@@ -141,6 +160,7 @@ struct Trace {
   std::vector<Event> ranges;
   std::vector<Launch> launches;
   std::vector<Copy> copies;
+  std::vector<Kernel> kernels;
   std::vector<Edge> edges;
   std::vector<MemorySample> memory;
   std::vector<StepWindow> steps;

@@ -32,7 +32,7 @@ Trace leaf_trace(int count, bool launches) {
       event.what = What::forward;
     }
     trace.events.push_back(event);
-    if (launches) trace.launches.push_back({i, event.device, event.start, event.start + Nanoseconds{10}, i + 1});
+    if (launches) trace.launches.push_back({i, event.device, event.name, event.start, event.start + Nanoseconds{10}, i + 1});
   }
   return trace;
 }
