@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <array>
 
+#include "mptune/profiler/analyze/busy.h"
+#include "mptune/profiler/analyze/idle.h"
+#include "mptune/profiler/analyze/idle_split.h"
+#include "mptune/profiler/analyze/step_work.h"
+#include "mptune/profiler/analyze/typical_times.h"
 #include "mptune/profiler/trace/intervals.h"
 
 namespace mptune {
@@ -11,40 +16,6 @@ namespace {
 constexpr std::array kCauses{&IdleCauses::host,       &IdleCauses::copy_wait, &IdleCauses::sync,
                              &IdleCauses::structural, &IdleCauses::imbalance, &IdleCauses::straggler,
                              &IdleCauses::jitter,     &IdleCauses::profiler,  &IdleCauses::unexplained};
-
-// What one device does over the whole trace, as disjoint ordered intervals.
-struct Busy {
-  std::vector<TimeInterval> compute;
-  std::vector<TimeInterval> copy;
-  std::vector<TimeInterval> overlap;
-};
-
-void add_copy(std::vector<Busy>& busy, int device, const Event& event) {
-  if (device >= 0 && static_cast<std::size_t>(device) < busy.size())
-    busy[static_cast<std::size_t>(device)].copy.push_back({event.start, event.end()});
-}
-
-void add(std::vector<Busy>& busy, const Trace& trace, const Event& event) {
-  if (event.what != What::copy) {
-    if (is_compute(event.what)) busy.at(static_cast<std::size_t>(event.device)).compute.push_back({event.start, event.end()});
-    return;
-  }
-  const Copy copy = event.detail < 0 ? Copy{} : trace.copies.at(static_cast<std::size_t>(event.detail));
-  add_copy(busy, event.device, event);
-  if (copy.source != event.device) add_copy(busy, copy.source, event);
-  if (copy.destination != event.device) add_copy(busy, copy.destination, event);
-}
-
-std::vector<Busy> busy_times(const Trace& trace) {
-  std::vector<Busy> busy(trace.devices.size());
-  for (const Event& event : trace.events) add(busy, trace, event);
-  for (Busy& device : busy) {
-    device.compute = merge(std::move(device.compute));
-    device.copy = merge(std::move(device.copy));
-    device.overlap = intersect(device.compute, device.copy);
-  }
-  return busy;
-}
 
 Nanoseconds time_within(const std::vector<TimeInterval>& intervals, TimeInterval window) {
   auto i = std::partition_point(intervals.begin(), intervals.end(), [&](const TimeInterval& t) { return t.end <= window.start; });
@@ -63,18 +34,7 @@ DeviceBreakdown within(const Busy& busy, TimeInterval window) {
   result.compute = time_within(busy.compute, window) - result.overlap;
   result.copy = time_within(busy.copy, window) - result.overlap;
   result.idle = result.window - result.compute - result.copy - result.overlap;
-  result.causes.unexplained = result.idle;
   return result;
-}
-
-std::vector<StepWindow> windows_of(const Trace& trace) {
-  if (!trace.steps.empty() || trace.events.empty()) return trace.steps;
-  StepWindow all{.step = 0, .start = trace.events.front().start, .end = trace.events.front().end()};
-  for (const Event& event : trace.events) {
-    all.start = std::min(all.start, event.start);
-    all.end = std::max(all.end, event.end());
-  }
-  return {all};
 }
 
 }  // namespace
@@ -87,11 +47,20 @@ Nanoseconds IdleCauses::total() const {
 
 Breakdown break_down(const Trace& trace) {
   const std::vector<Busy> busy = busy_times(trace);
+  const std::vector<StepWindow> windows = windows_of(trace);
+  const std::vector<std::vector<DirectCauses>> direct = direct_causes(trace, busy, windows);
+  const std::vector<StepWork> works = step_works(trace);
+  const TypicalTimes times(works);
   Breakdown result;
-  for (const StepWindow& window : windows_of(trace)) {
-    StepBreakdown step{.step = window.step, .devices = {}};
-    for (const Busy& device : busy) step.devices.push_back(within(device, {window.start, window.end}));
-    result.steps.push_back(std::move(step));
+  for (std::size_t w = 0; w < windows.size(); ++w) {
+    StepBreakdown& step = result.steps.emplace_back(StepBreakdown{.step = windows[w].step, .devices = {}});
+    std::vector<Nanoseconds> idle;
+    for (const Busy& device : busy) {
+      step.devices.push_back(within(device, {windows[w].start, windows[w].end}));
+      idle.push_back(step.devices.back().idle);
+    }
+    const std::vector<IdleCauses> causes = split_dependencies(works[w], times, direct[w], idle, trace);
+    for (std::size_t d = 0; d < causes.size(); ++d) step.devices[d].causes = causes[d];
   }
   return result;
 }

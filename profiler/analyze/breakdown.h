@@ -46,8 +46,9 @@ struct Breakdown {
 };
 
 /// Sweeps every device over every step's window. A trace without steps is one step from the first start to the last end.
-/// Requires: device and detail of every event in range (throws std::out_of_range). O(n log n) in the events.
-/// The causes of idle are not separated yet: all of it is `unexplained`.
+/// Requires: events ordered by start, steps ordered and disjoint; device and detail of every event in range (throws std::out_of_range),
+/// edges without a cycle (throws std::invalid_argument). O(n log n) in the events.
+/// The causes are those of idle.h (what each idle interval waited for) and idle_split.h (waits for other devices, by replays).
 [[nodiscard]] Breakdown break_down(const Trace& trace);
 
 /// Device `d` averaged over the steps; integer means whose parts still add up (the remainder goes to idle).

@@ -18,7 +18,7 @@ std::size_t checked(int event, std::size_t count) {
   return static_cast<std::size_t>(event);
 }
 
-Consumers consumers_of(const std::vector<Edge>& edges, std::size_t count) {
+Consumers consumers_of(std::span<const Edge> edges, std::size_t count) {
   Consumers result;
   result.first.assign(count + 1, 0);
   for (const Edge& edge : edges) ++result.first[checked(edge.producer, count) + 1];
@@ -45,30 +45,37 @@ Trace without_times(const Trace& trace) {
 
 }  // namespace
 
-Trace replay(const Trace& trace, std::span<const Nanoseconds> durations) {
-  const std::size_t count = trace.events.size();
-  if (durations.size() != count) throw std::invalid_argument("replay needs one duration for every event");
-  const Consumers consumers = consumers_of(trace.edges, count);
+std::vector<Nanoseconds> replay_starts(std::span<const Edge> edges, std::span<const Nanoseconds> durations) {
+  const std::size_t count = durations.size();
+  const Consumers consumers = consumers_of(edges, count);
   std::vector<std::size_t> missing(count, 0);
   for (const std::size_t consumer : consumers.consumer) ++missing[consumer];
-
-  Trace result = without_times(trace);
+  std::vector<Nanoseconds> start(count, Nanoseconds{0});
   std::vector<std::size_t> ready;
   ready.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
-    result.events[i].start = Nanoseconds{0};
-    result.events[i].duration = durations[i];
     if (missing[i] == 0) ready.push_back(i);
   }
   for (std::size_t done = 0; done < ready.size(); ++done) {
-    const Event& producer = result.events[ready[done]];
+    const Nanoseconds end = start[ready[done]] + durations[ready[done]];
     for (std::size_t e = consumers.first[ready[done]]; e < consumers.first[ready[done] + 1]; ++e) {
       const std::size_t consumer = consumers.consumer[e];
-      result.events[consumer].start = std::max(result.events[consumer].start, producer.end());
+      start[consumer] = std::max(start[consumer], end);
       if (--missing[consumer] == 0) ready.push_back(consumer);
     }
   }
   if (ready.size() != count) throw std::invalid_argument("the edges of the trace form a cycle");
+  return start;
+}
+
+Trace replay(const Trace& trace, std::span<const Nanoseconds> durations) {
+  if (durations.size() != trace.events.size()) throw std::invalid_argument("replay needs one duration for every event");
+  const std::vector<Nanoseconds> start = replay_starts(trace.edges, durations);
+  Trace result = without_times(trace);
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    result.events[i].start = start[i];
+    result.events[i].duration = durations[i];
+  }
   return result;
 }
 

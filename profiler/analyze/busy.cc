@@ -1,0 +1,59 @@
+#include "mptune/profiler/analyze/busy.h"
+
+#include <algorithm>
+
+namespace mptune {
+namespace {
+
+void add_copy(std::vector<Busy>& busy, int device, const Event& event) {
+  if (device >= 0 && static_cast<std::size_t>(device) < busy.size())
+    busy[static_cast<std::size_t>(device)].copy.push_back({event.start, event.end()});
+}
+
+void add(std::vector<Busy>& busy, const Trace& trace, const Event& event) {
+  if (event.what != What::copy) {
+    if (is_compute(event.what)) busy.at(static_cast<std::size_t>(event.device)).compute.push_back({event.start, event.end()});
+    return;
+  }
+  const Copy copy = event.detail < 0 ? Copy{} : trace.copies.at(static_cast<std::size_t>(event.detail));
+  add_copy(busy, event.device, event);
+  if (copy.source != event.device) add_copy(busy, copy.source, event);
+  if (copy.destination != event.device) add_copy(busy, copy.destination, event);
+}
+
+}  // namespace
+
+std::vector<Busy> busy_times(const Trace& trace) {
+  std::vector<Busy> busy(trace.devices.size());
+  for (const Event& event : trace.events) add(busy, trace, event);
+  for (Busy& device : busy) {
+    device.compute = merge(std::move(device.compute));
+    device.copy = merge(std::move(device.copy));
+    device.overlap = intersect(device.compute, device.copy);
+  }
+  return busy;
+}
+
+std::vector<TimeInterval> idle_within(const Busy& busy, TimeInterval window) {
+  std::vector<TimeInterval> idle;
+  Nanoseconds free_since = window.start;
+  const auto first = [&](const std::vector<TimeInterval>& intervals) {
+    return std::partition_point(intervals.begin(), intervals.end(), [&](const TimeInterval& t) { return t.end <= window.start; });
+  };
+  auto compute = first(busy.compute);
+  auto copy = first(busy.copy);
+  while (free_since < window.end) {
+    const bool more_compute = compute != busy.compute.end();
+    const bool more_copies = copy != busy.copy.end();
+    if (!more_compute && !more_copies) break;
+    const bool take_compute = more_compute && (!more_copies || compute->start <= copy->start);
+    const TimeInterval next = take_compute ? *compute++ : *copy++;
+    if (next.start >= window.end) break;
+    if (next.start > free_since) idle.push_back({free_since, next.start});
+    free_since = std::max(free_since, next.end);
+  }
+  if (free_since < window.end) idle.push_back({free_since, window.end});
+  return idle;
+}
+
+}  // namespace mptune

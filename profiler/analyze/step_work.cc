@@ -1,0 +1,154 @@
+#include "mptune/profiler/analyze/step_work.h"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+
+namespace mptune {
+namespace {
+
+constexpr int kNone = -1;
+
+// Edges between lanes, which part pieces of work: flags per event.
+struct Ends {
+  std::vector<bool> sends;
+  std::vector<bool> receives;
+};
+
+std::size_t checked(int event, std::size_t count) {
+  if (event < 0 || static_cast<std::size_t>(event) >= count) throw std::invalid_argument("an edge of the trace names no event");
+  return static_cast<std::size_t>(event);
+}
+
+Ends ends_of(const Trace& trace) {
+  Ends ends{std::vector<bool>(trace.events.size()), std::vector<bool>(trace.events.size())};
+  for (const Edge& edge : trace.edges) {
+    const std::size_t producer = checked(edge.producer, trace.events.size());
+    const std::size_t consumer = checked(edge.consumer, trace.events.size());
+    if (edge.kind == EdgeKind::order) continue;
+    ends.sends[producer] = true;
+    ends.receives[consumer] = true;
+  }
+  return ends;
+}
+
+// Puts one step's events, in order of start, into pieces of work.
+class Gatherer {
+ public:
+  Gatherer(const Trace& trace, const Ends& ends, std::vector<int>& work_of) : trace_(trace), ends_(ends), work_of_(work_of) {}
+
+  void begin(const StepWindow& window) {
+    step_ = StepWork{window, {}, {}};
+    lanes_.clear();
+  }
+
+  void add(std::size_t index) {
+    const Event& event = trace_.events[index];
+    Lane& lane = lanes_[{event.device, event.lane}];
+    if (event.what != What::copy && !is_compute(event.what)) {
+      // A wait or a hand-over is no work: what it waited for, the next work waits for.
+      lane.before_next.push_back(index);
+      lane.last_sends = lane.last_sends || ends_.receives[index];
+      return;
+    }
+    if (!continues(lane, index)) open(lane, index);
+    Work& work = step_.works[static_cast<std::size_t>(lane.work)];
+    work.end = std::max(work.end, event.end());
+    work.busy += event.duration;
+    work_of_[index] = lane.work;
+    for (const std::size_t waiting : lane.before_next) work_of_[waiting] = lane.work;
+    lane.before_next.clear();
+    lane.last_sends = ends_.sends[index];
+  }
+
+  StepWork take() { return std::move(step_); }
+
+ private:
+  struct Lane {
+    int work = kNone;
+    bool last_sends = false;
+    std::vector<std::size_t> before_next;
+  };
+
+  [[nodiscard]] Tag tag_of(const Event& event) const {
+    Tag tag = event.tag < 0 ? Tag{} : trace_.tags.at(static_cast<std::size_t>(event.tag));
+    tag.layer = -1;
+    return tag;
+  }
+
+  [[nodiscard]] bool continues(const Lane& lane, std::size_t index) const {
+    const Event& event = trace_.events[index];
+    if (lane.work < 0 || lane.last_sends || ends_.receives[index] || event.what == What::copy) return false;
+    const Work& work = step_.works[static_cast<std::size_t>(lane.work)];
+    return work.what == event.what && work.tag == tag_of(event);
+  }
+
+  void open(Lane& lane, std::size_t index) {
+    const Event& event = trace_.events[index];
+    const int next = static_cast<int>(step_.works.size());
+    if (lane.work >= 0) step_.edges.push_back({lane.work, next, EdgeKind::order});
+    lane.work = next;
+    Work work{.what = event.what, .name = event.name, .device = event.device, .lane = event.lane, .tag = tag_of(event)};
+    if (event.what == What::copy) work.copy = event.detail;
+    work.start = event.start;
+    work.end = event.start;
+    step_.works.push_back(work);
+  }
+
+  const Trace& trace_;
+  const Ends& ends_;
+  std::vector<int>& work_of_;
+  std::map<std::pair<int, int>, Lane> lanes_;
+  StepWork step_;
+};
+
+// Index of the window that a time lies in, kNone if in none. Windows are ordered and disjoint.
+int window_at(const std::vector<StepWindow>& windows, Nanoseconds time) {
+  const auto after = std::partition_point(windows.begin(), windows.end(), [&](const StepWindow& w) { return w.start <= time; });
+  if (after == windows.begin() || time >= std::prev(after)->end) return kNone;
+  return static_cast<int>(after - windows.begin()) - 1;
+}
+
+}  // namespace
+
+std::vector<StepWindow> windows_of(const Trace& trace) {
+  if (!trace.steps.empty() || trace.events.empty()) return trace.steps;
+  StepWindow all{.step = 0, .start = trace.events.front().start, .end = trace.events.front().end()};
+  for (const Event& event : trace.events) {
+    all.start = std::min(all.start, event.start);
+    all.end = std::max(all.end, event.end());
+  }
+  return {all};
+}
+
+std::vector<StepWork> step_works(const Trace& trace) {
+  const std::vector<StepWindow> windows = windows_of(trace);
+  const Ends ends = ends_of(trace);
+  std::vector<int> work_of(trace.events.size(), kNone);
+  std::vector<int> step_of(trace.events.size(), kNone);
+  std::vector<StepWork> steps;
+  Gatherer gatherer(trace, ends, work_of);
+  std::size_t next = 0;
+  for (std::size_t w = 0; w < windows.size(); ++w) {
+    gatherer.begin(windows[w]);
+    for (; next < trace.events.size() && trace.events[next].start < windows[w].end; ++next) {
+      if (window_at(windows, trace.events[next].start) != static_cast<int>(w)) continue;
+      step_of[next] = static_cast<int>(w);
+      gatherer.add(next);
+    }
+    steps.push_back(gatherer.take());
+  }
+  for (const Edge& edge : trace.edges) {
+    if (edge.kind == EdgeKind::order) continue;
+    const auto producer = static_cast<std::size_t>(edge.producer);
+    const auto consumer = static_cast<std::size_t>(edge.consumer);
+    if (step_of[producer] == kNone || step_of[producer] != step_of[consumer]) continue;
+    const What made_by = trace.events[producer].what;
+    const int from = made_by == What::copy || is_compute(made_by) ? work_of[producer] : kNone;
+    const int to = work_of[consumer];
+    if (from >= 0 && to >= 0 && from != to) steps[static_cast<std::size_t>(step_of[consumer])].edges.push_back({from, to, edge.kind});
+  }
+  return steps;
+}
+
+}  // namespace mptune

@@ -1,0 +1,116 @@
+#include "mptune/profiler/analyze/typical_times.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+
+#include "mptune/profiler/analyze/replay.h"
+
+namespace mptune {
+namespace {
+
+Nanoseconds median(std::vector<Nanoseconds>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+Nanoseconds mean(const std::vector<Nanoseconds>& values) {
+  Nanoseconds sum{0};
+  for (const Nanoseconds value : values) sum += value;
+  return values.empty() ? sum : sum / static_cast<std::int64_t>(values.size());
+}
+
+bool has_stage(const Work& work) {
+  return work.tag.stage >= 0;
+}
+
+// Micro-batch i of R replicas is replica i mod R's micro-batch i / R; other programs number each replica's from 0. Ranks serve both.
+std::map<std::tuple<int, int, int>, int> places_of(const std::vector<StepWork>& steps) {
+  std::map<std::pair<int, int>, std::set<int>> microbatches;
+  for (const StepWork& step : steps) {
+    for (const Work& work : step.works) {
+      if (has_stage(work)) microbatches[{work.tag.stage, work.tag.replica}].insert(work.tag.microbatch);
+    }
+  }
+  std::map<std::tuple<int, int, int>, int> places;
+  for (const auto& [owner, members] : microbatches) {
+    int place = 0;
+    for (const int microbatch : members) places[{owner.first, owner.second, microbatch}] = place++;
+  }
+  return places;
+}
+
+Nanoseconds end_of(const StepWork& step, const std::vector<Nanoseconds>& durations) {
+  const std::vector<Nanoseconds> start = replay_starts(step.edges, durations);
+  Nanoseconds end{0};
+  for (std::size_t i = 0; i < start.size(); ++i) end = std::max(end, start[i] + durations[i]);
+  return end;
+}
+
+}  // namespace
+
+TypicalTimes::TypicalTimes(const std::vector<StepWork>& steps) : places_(places_of(steps)) {
+  std::map<Kind, std::vector<Nanoseconds>> samples;
+  for (const StepWork& step : steps) {
+    for (const Work& work : step.works) {
+      if (!has_stage(work)) continue;
+      Kind kind = kind_of(work);
+      samples[kind].push_back(work.busy);
+      kind.device = -1;
+      samples[kind].push_back(work.busy);
+    }
+  }
+  std::map<Kind, std::vector<Nanoseconds>> stages;
+  for (auto& [kind, values] : samples) {
+    typical_[kind] = median(values);
+    if (kind.device >= 0) continue;
+    Kind balanced = kind;
+    balanced.stage = -1;
+    stages[balanced].push_back(typical_[kind]);
+  }
+  for (const auto& [kind, values] : stages) typical_[kind] = mean(values);
+}
+
+TypicalTimes::Kind TypicalTimes::kind_of(const Work& work) const {
+  const auto place = places_.find({work.tag.stage, work.tag.replica, work.tag.microbatch});
+  return {work.what, work.what == What::copy ? work.name : -1, place == places_.end() ? -1 : place->second, work.tag.stage, work.device};
+}
+
+Nanoseconds TypicalTimes::duration(const Work& work, Typical level) const {
+  if (level == Typical::actual || !has_stage(work)) return work.busy;
+  const bool copy = work.what == What::copy;
+  if (copy && level == Typical::balanced) return Nanoseconds{0};
+  Kind kind = kind_of(work);
+  if (level != Typical::per_device) kind.device = -1;
+  if (!copy && level < Typical::uneven) kind.stage = -1;
+  return typical_.at(kind);
+}
+
+std::vector<Nanoseconds> TypicalTimes::durations(const StepWork& step, Typical level) const {
+  std::vector<Nanoseconds> result;
+  result.reserve(step.works.size());
+  for (const Work& work : step.works) result.push_back(duration(work, level));
+  return result;
+}
+
+Nanoseconds ideal_step(const std::vector<StepWork>& steps) {
+  std::map<std::pair<What, int>, std::vector<Nanoseconds>> kinds;
+  // Layers of different stages have different names, collectives of different purposes too.
+  const auto kind_of = [](const Work& work) { return std::pair(work.what, work.what <= What::optimizer ? -1 : work.name); };
+  for (const StepWork& step : steps) {
+    for (const Work& work : step.works) kinds[kind_of(work)].push_back(work.busy);
+  }
+  std::map<std::pair<What, int>, Nanoseconds> means;
+  for (const auto& [kind, values] : kinds) means[kind] = mean(values);
+  std::vector<Nanoseconds> ends;
+  for (const StepWork& step : steps) {
+    std::vector<Nanoseconds> durations;
+    for (const Work& work : step.works) durations.push_back(means[kind_of(work)]);
+    ends.push_back(end_of(step, durations));
+  }
+  return mean(ends);
+}
+
+}  // namespace mptune
