@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mptune/planner/cost/cost_model.h"
+#include "mptune/planner/plan.h"
+#include "mptune/profiler/trace/trace.h"
+
+namespace mptune {
+
+/// A cause of idle time that a recording names; the member of IdleCauses of the same name.
+enum class IdleCause { host, copy_wait, sync, structural, imbalance, straggler, jitter, profiler, unexplained };
+
+[[nodiscard]] const char* to_string(IdleCause cause);
+
+/// What would make a step shorter, with its worth.
+struct Advice {
+  IdleCause cause = IdleCause::unexplained;  ///< what it cures
+  std::string device;                        ///< on which device; "" where it is no single one
+  int stage = -1;                            ///< of which stage; -1 where it is no single one
+  double saves_s = 0;                        ///< of the mean step, > 0
+  double saves_percent = 0;
+  std::string text;  ///< "stage 3 is long: as long as the mean of the stages, it would save 15.2 %"
+  bool operator==(const Advice&) const = default;
+};
+
+/// What a recording alone tells, largest first: every trouble taken away by a replay of all its steps with other durations. A stage as
+/// long as the mean of the stages (imbalance), a device as fast as the others of its stage (straggler), a link that takes no time (copy
+/// wait), every step like the median one (jitter), hosts that are never late (host). Troubles worth less than 0.5 % are left out.
+/// Empty for a trace without stages. Requires: as break_down.
+[[nodiscard]] std::vector<Advice> advise(const Trace& trace);
+
+/// What a plan could be changed to, simulated, largest first: a layer moved over a cut, other numbers of micro-batches, no recomputation
+/// where memory allows it, links twice as fast. Only the best change of each kind that saves at least 0.5 %.
+/// Requires: a valid plan of one of the named schedules; other schedules give advice on links and recomputation only.
+[[nodiscard]] std::vector<Advice> advise(const Plan& plan, const CostModel& cost);
+
+/// Share of all devices' time that `plan`'s schedule idles with equal stages, free copies and no fixed costs, 0 to 1: for m micro-batches
+/// on K stages of gpipe or 1f1b (K - 1) / (m + K - 1). Found by simulation, so any valid schedule has one. (GPipe, arXiv 1811.06965.)
+[[nodiscard]] double theoretical_bubble(const Plan& plan);
+
+}  // namespace mptune

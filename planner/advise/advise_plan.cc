@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "mptune/planner/advise/advise.h"
+#include "mptune/planner/advise/worth.h"
+#include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/simulate/simulate.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+struct Change {
+  double step_s = 0;
+  int stage = -1;
+  std::string text;
+};
+
+class Changes {
+ public:
+  Changes(const Plan& plan, const CostModel& cost) : plan_(plan), cost_(cost), step_s_(predict(plan, cost).step_s) {}
+
+  std::vector<Advice> advise() {
+    if (remade(plan_).has_value()) {
+      add(IdleCause::imbalance, best_cut());
+      add(IdleCause::structural, best_split());
+    }
+    add(IdleCause::imbalance, without_recomputation());
+    add(IdleCause::copy_wait, faster_links());
+    return std::move(list_).take();
+  }
+
+ private:
+  void add(IdleCause cause, const std::optional<Change>& change) {
+    if (change) list_.add({cause, "", change->stage, step_s_ - change->step_s, 0, change->text}, step_s_);
+  }
+
+  // The same plan with its schedule made anew; nothing where the schedule has no generator or can't be made.
+  [[nodiscard]] static std::optional<Plan> remade(Plan plan) {
+    try {
+      make_schedule(plan, plan.schedule);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+    return plan;
+  }
+
+  void consider(std::optional<Change>& best, const Plan& changed, int stage, const std::string& text) const {
+    const std::optional<Plan> plan = remade(changed);
+    if (!plan || !fits(*plan)) return;
+    const double step_s = predict(*plan, cost_).step_s;
+    if (!best || step_s < best->step_s) best = Change{step_s, stage, text};
+  }
+
+  [[nodiscard]] bool fits(const Plan& plan) const {
+    const std::vector<std::int64_t> peak = cost_.peak_bytes(plan);
+    for (std::size_t d = 0; d < peak.size(); ++d) {
+      const std::int64_t cap = cost_.profile().devices[static_cast<std::size_t>(cost_.device_index(plan.devices[d]))].memory_bytes;
+      if (cap > 0 && peak[d] > cap) return false;
+    }
+    return true;
+  }
+
+  [[nodiscard]] const std::string& layer_name(int layer) const { return cost_.profile().layers[static_cast<std::size_t>(layer)].name; }
+
+  [[nodiscard]] std::optional<Change> best_cut() const {
+    std::optional<Change> best;
+    for (int s = 0; s + 1 < plan_.num_stages(); ++s) {
+      const auto front = static_cast<std::size_t>(s);
+      const int cut = plan_.stages[front].last_layer;
+      const auto moved = [&](int to) {
+        Plan plan = plan_;
+        plan.stages[front].last_layer = to;
+        plan.stages[front + 1].first_layer = to;
+        return plan;
+      };
+      if (cut - plan_.stages[front].first_layer > 1)
+        consider(best, moved(cut - 1), s, "moving layer " + layer_name(cut - 1) + " to stage " + std::to_string(s + 1) + " (simulated)");
+      if (plan_.stages[front + 1].last_layer - cut > 1)
+        consider(best, moved(cut + 1), s + 1, "moving layer " + layer_name(cut) + " to stage " + std::to_string(s) + " (simulated)");
+    }
+    return best;
+  }
+
+  [[nodiscard]] std::optional<Change> best_split() const {
+    std::optional<Change> best;
+    const int m = plan_.num_microbatches();
+    for (const int other : std::set<int>{m / 2, m * 2 / 3, m - 1, m + 1, m * 3 / 2, m * 2, m * 4}) {
+      if (other < 1 || other == m || other > plan_.global_batch_size()) continue;
+      Plan plan = plan_;
+      plan.microbatch_sizes = split_evenly(plan_.global_batch_size(), other);
+      consider(best, plan, -1, "m = " + std::to_string(other) + " micro-batches instead of " + std::to_string(m) + " (simulated)");
+    }
+    return best;
+  }
+
+  [[nodiscard]] std::optional<Change> without_recomputation() const {
+    Plan plan = plan_;
+    bool recomputed = false;
+    for (Stage& stage : plan.stages) {
+      recomputed = recomputed || stage.recompute.mode != Recompute::Mode::none;
+      stage.recompute = {};
+    }
+    if (!recomputed || !fits(plan)) return std::nullopt;
+    return Change{predict(plan, cost_).step_s, -1, "keeping activations instead of recomputing them, which memory allows (simulated)"};
+  }
+
+  [[nodiscard]] std::optional<Change> faster_links() const {
+    Profile profile = cost_.profile();
+    for (LinkCost& link : profile.links) link.bytes_per_second *= 2;
+    return Change{predict(plan_, CostModel(profile)).step_s, -1, "links of twice the bandwidth (simulated)"};
+  }
+
+  const Plan& plan_;
+  const CostModel& cost_;
+  double step_s_;
+  Worth list_;
+};
+
+}  // namespace
+
+std::vector<Advice> advise(const Plan& plan, const CostModel& cost) {
+  return Changes(plan, cost).advise();
+}
+
+}  // namespace mptune

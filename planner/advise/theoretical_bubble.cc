@@ -1,0 +1,52 @@
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "mptune/planner/advise/advise.h"
+#include "mptune/planner/simulate/simulate.h"
+
+namespace mptune {
+namespace {
+
+constexpr double kForward = 1;   // seconds of a sample in a whole stage
+constexpr double kBackward = 2;  // twice the forward, as matrix products are
+
+// A profile in which every stage of the plan costs the same and nothing else costs anything.
+Profile even_profile(const Plan& plan) {
+  Profile profile;
+  const std::set<int> sizes(plan.microbatch_sizes.begin(), plan.microbatch_sizes.end());
+  DeviceClass& device_class = profile.classes.emplace_back();
+  for (const Stage& stage : plan.stages) {
+    const int count = stage.last_layer - stage.first_layer;
+    for (int layer = 0; layer < count; ++layer) {
+      profile.layers.emplace_back();
+      LayerCosts& costs = device_class.layers.emplace_back();
+      for (const int samples : sizes) {
+        LayerCost& cost = costs.by_samples.emplace_back();
+        cost.samples = samples;
+        cost.forward = exactly(kForward * samples / count);
+        cost.backward = exactly(kBackward * samples / count);
+      }
+    }
+  }
+  for (int from = 0; from < static_cast<int>(plan.devices.size()); ++from) {
+    profile.devices.push_back({plan.devices[static_cast<std::size_t>(from)], 0, 0});
+    for (int to = 0; to < static_cast<int>(plan.devices.size()); ++to) {
+      if (from != to) profile.links.push_back({from, to, 0, 0});
+    }
+  }
+  return profile;
+}
+
+}  // namespace
+
+double theoretical_bubble(const Plan& plan) {
+  Plan even = plan;
+  for (Stage& stage : even.stages) stage.recompute = {};
+  const Prediction prediction = predict(even, CostModel(even_profile(even)));
+  const double busy = std::accumulate(prediction.busy_s.begin(), prediction.busy_s.end(), 0.0);
+  const double whole = prediction.step_s * static_cast<double>(plan.devices.size());
+  return whole <= 0 ? 0 : std::max(0.0, 1 - busy / whole);
+}
+
+}  // namespace mptune

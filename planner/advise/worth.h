@@ -1,0 +1,21 @@
+#pragma once
+
+#include <vector>
+
+#include "mptune/planner/advise/advise.h"
+
+namespace mptune {
+
+/// Collects advice that is worth something.
+class Worth {
+ public:
+  /// Keeps it where it saves at least 0.5 % of `step_s`, with the saving said in its text.
+  void add(Advice advice, double step_s);
+  /// Largest first; of equal worth in the order added.
+  [[nodiscard]] std::vector<Advice> take() &&;
+
+ private:
+  std::vector<Advice> list_;
+};
+
+}  // namespace mptune

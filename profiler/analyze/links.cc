@@ -1,0 +1,51 @@
+#include "mptune/profiler/analyze/links.h"
+
+#include <algorithm>
+#include <map>
+
+#include "mptune/profiler/analyze/busy.h"
+
+namespace mptune {
+
+std::vector<LinkUse> link_use(const Trace& trace) {
+  struct Running {
+    LinkUse use;
+    std::vector<TimeInterval> times;
+  };
+  std::map<std::pair<int, int>, Running> links;
+  for (const Event& event : trace.events) {
+    if (event.what != What::copy || event.detail < 0) continue;
+    const Copy& copy = trace.copies.at(static_cast<std::size_t>(event.detail));
+    Running& link = links[{copy.source, copy.destination}];
+    link.use.source = copy.source;
+    link.use.destination = copy.destination;
+    ++link.use.copies;
+    link.use.bytes += copy.bytes;
+    link.times.push_back({event.start, event.end()});
+  }
+  const std::vector<Busy> busy = busy_times(trace);
+  std::vector<LinkUse> result;
+  for (auto& [ends, link] : links) {
+    const std::vector<TimeInterval> times = merge(std::move(link.times));
+    link.use.time = total(times);
+    link.use.exposed = link.use.time;
+    const auto destination = static_cast<std::size_t>(ends.second);
+    if (ends.second >= 0 && destination < busy.size()) link.use.exposed -= total(intersect(times, busy[destination].compute));
+    result.push_back(link.use);
+  }
+  return result;
+}
+
+Nanoseconds worst_violation(const Trace& trace) {
+  Nanoseconds worst{0};
+  for (const Edge& edge : trace.edges) {
+    if (edge.kind == EdgeKind::order) continue;
+    const Event& producer = trace.events.at(static_cast<std::size_t>(edge.producer));
+    const Event& consumer = trace.events.at(static_cast<std::size_t>(edge.consumer));
+    // A wait begins before what it waits for.
+    if (consumer.what != What::sync) worst = std::max(worst, producer.end() - consumer.start);
+  }
+  return worst;
+}
+
+}  // namespace mptune
