@@ -5,14 +5,23 @@
 namespace mptune {
 namespace {
 
+// Events come in order of start, so most intervals can be joined at once: little is left to merge.
+void append(std::vector<TimeInterval>& intervals, const Event& event) {
+  if (event.duration.count() <= 0) return;
+  if (!intervals.empty() && intervals.back().start <= event.start && event.start <= intervals.back().end) {
+    intervals.back().end = std::max(intervals.back().end, event.end());
+  } else {
+    intervals.push_back({event.start, event.end()});
+  }
+}
+
 void add_copy(std::vector<Busy>& busy, int device, const Event& event) {
-  if (device >= 0 && static_cast<std::size_t>(device) < busy.size())
-    busy[static_cast<std::size_t>(device)].copy.push_back({event.start, event.end()});
+  if (device >= 0 && static_cast<std::size_t>(device) < busy.size()) append(busy[static_cast<std::size_t>(device)].copy, event);
 }
 
 void add(std::vector<Busy>& busy, const Trace& trace, const Event& event) {
   if (event.what != What::copy) {
-    if (is_compute(event.what)) busy.at(static_cast<std::size_t>(event.device)).compute.push_back({event.start, event.end()});
+    if (is_compute(event.what)) append(busy.at(static_cast<std::size_t>(event.device)).compute, event);
     return;
   }
   const Copy copy = event.detail < 0 ? Copy{} : trace.copies.at(static_cast<std::size_t>(event.detail));

@@ -115,16 +115,28 @@ class Host {
   std::vector<TimeInterval> recorder_;
 };
 
-// A compute event and what its lane waited for before it.
-struct Next {
-  int event = -1;
-  Nanoseconds start{0};
-  Input input;
+// Every device's compute events in order of start, and what those that waited for another lane waited for.
+struct Compute {
+  std::vector<std::vector<int>> events;       // by device
+  std::vector<std::pair<int, Input>> inputs;  // by event
+
+  [[nodiscard]] Input input_of(int event) const {
+    const auto found = std::lower_bound(inputs.begin(), inputs.end(), event, [](const auto& a, int b) { return a.first < b; });
+    return found == inputs.end() || found->first != event ? Input{} : found->second;
+  }
 };
 
-// Every device's compute events in order of start.
-std::vector<std::vector<Next>> compute_of(const Trace& trace, const Producers& producers) {
-  std::vector<std::vector<Next>> result(trace.devices.size());
+std::vector<std::size_t> compute_counts(const Trace& trace) {
+  std::vector<std::size_t> counts(trace.devices.size(), 0);
+  for (const Event& event : trace.events) {
+    if (is_compute(event.what)) ++counts.at(static_cast<std::size_t>(event.device));
+  }
+  return counts;
+}
+
+Compute compute_of(const Trace& trace, const Producers& producers) {
+  Compute result;
+  for (const std::size_t count : compute_counts(trace)) result.events.emplace_back().reserve(count);
   std::map<std::pair<int, int>, Input> before;  // by lane: of waits and hand-overs since its last compute event
   for (int i = 0; i < static_cast<int>(trace.events.size()); ++i) {
     const Event& event = trace.events[static_cast<std::size_t>(i)];
@@ -132,39 +144,42 @@ std::vector<std::vector<Next>> compute_of(const Trace& trace, const Producers& p
     Input& input = before[{event.device, event.lane}];
     input.take_later(producers.input_of(i));
     if (!is_compute(event.what)) continue;
-    result.at(static_cast<std::size_t>(event.device)).push_back({i, event.start, input});
-    input = Input{};
+    result.events[static_cast<std::size_t>(event.device)].push_back(i);
+    if (input.there != kLongAgo) result.inputs.emplace_back(i, std::exchange(input, Input{}));
   }
   return result;
 }
 
 class Attribution {
  public:
-  Attribution(const Trace& trace, const Host& host) : host_(host), silent_(trace.edges.empty() && !host.knows_launches()) {}
+  Attribution(const Trace& trace, const Compute& compute, const Host& host)
+      : trace_(trace), compute_(compute), host_(host), silent_(trace.edges.empty() && !host.knows_launches()) {}
 
-  void add(TimeInterval idle, const Next* next, Nanoseconds last_end, DirectCauses& to) const {
+  // `next` is the device's next compute event of the step, -1 where none follows; `last_end` is when the last device ended its work.
+  void add(TimeInterval idle, int next, Nanoseconds last_end, DirectCauses& to) const {
     if (silent_) {
       to.causes.unexplained += idle.end - idle.start;
-    } else if (next == nullptr) {
+    } else if (next < 0) {
       const Nanoseconds others = std::clamp(last_end, idle.start, idle.end);
       to.dependency += others - idle.start;
       to.causes.host += idle.end - others;
     } else {
-      add_before(idle, *next, to);
+      add_before(idle, next, to);
     }
   }
 
  private:
-  void add_before(TimeInterval idle, const Next& next, DirectCauses& to) const {
-    const Host::Call* launch = host_.launch_of(next.event);
-    const bool separate = launch != nullptr && launch->end <= next.start;
+  void add_before(TimeInterval idle, int next, DirectCauses& to) const {
+    const Host::Call* launch = host_.launch_of(next);
+    const bool separate = launch != nullptr && launch->end <= trace_.events[static_cast<std::size_t>(next)].start;
     Nanoseconds from = idle.start;
     if (separate && launch->start > idle.start) {
       from = std::clamp(launch->end, idle.start, idle.end);
       host_.add({idle.start, from}, launch->thread, to.causes);
     }
-    const Nanoseconds made = std::clamp(next.input.made, from, idle.end);
-    const Nanoseconds there = std::clamp(next.input.there, made, idle.end);
+    const Input input = compute_.input_of(next);
+    const Nanoseconds made = std::clamp(input.made, from, idle.end);
+    const Nanoseconds there = std::clamp(input.there, made, idle.end);
     to.dependency += made - from;
     to.causes.copy_wait += there - made;
     const Nanoseconds rest = idle.end - there;
@@ -176,6 +191,8 @@ class Attribution {
     }
   }
 
+  const Trace& trace_;
+  const Compute& compute_;
   const Host& host_;
   bool silent_;  // the trace says nothing about waits
 };
@@ -199,18 +216,20 @@ Nanoseconds last_end_within(const std::vector<Busy>& busy, TimeInterval window) 
 std::vector<std::vector<DirectCauses>> direct_causes(const Trace& trace, const std::vector<Busy>& busy,
                                                      const std::vector<StepWindow>& windows) {
   const Host host(trace);
-  const Attribution attribution(trace, host);
-  const std::vector<std::vector<Next>> compute = compute_of(trace, Producers(trace));
+  const Compute compute = compute_of(trace, Producers(trace));
+  const Attribution attribution(trace, compute, host);
+  const auto start_of = [&](int event) { return trace.events[static_cast<std::size_t>(event)].start; };
   std::vector<std::vector<DirectCauses>> result;
   for (const StepWindow& step : windows) {
     const TimeInterval window{step.start, step.end};
     const Nanoseconds last_end = last_end_within(busy, window);
     auto& devices = result.emplace_back(busy.size());
     for (std::size_t d = 0; d < busy.size(); ++d) {
+      const std::vector<int>& events = compute.events[d];
       for (const TimeInterval& idle : idle_within(busy[d], window)) {
-        const auto next = std::partition_point(compute[d].begin(), compute[d].end(), [&](const Next& n) { return n.start < idle.end; });
-        const bool in_step = next != compute[d].end() && next->start < window.end;
-        attribution.add(idle, in_step ? &*next : nullptr, last_end, devices[d]);
+        const auto next = std::partition_point(events.begin(), events.end(), [&](int e) { return start_of(e) < idle.end; });
+        const bool in_step = next != events.end() && start_of(*next) < window.end;
+        attribution.add(idle, in_step ? *next : -1, last_end, devices[d]);
       }
     }
   }

@@ -8,15 +8,16 @@ std::vector<TimeInterval> merge(std::vector<TimeInterval> intervals) {
   std::erase_if(intervals, [](const TimeInterval& i) { return i.end <= i.start; });
   const auto by_start = [](const TimeInterval& a, const TimeInterval& b) { return a.start < b.start; };
   if (!std::is_sorted(intervals.begin(), intervals.end(), by_start)) std::sort(intervals.begin(), intervals.end(), by_start);
-  std::vector<TimeInterval> merged;
-  for (const TimeInterval& interval : intervals) {
-    if (merged.empty() || merged.back().end < interval.start) {
-      merged.push_back(interval);
+  std::size_t merged = 0;
+  for (const TimeInterval interval : intervals) {
+    if (merged == 0 || intervals[merged - 1].end < interval.start) {
+      intervals[merged++] = interval;
     } else {
-      merged.back().end = std::max(merged.back().end, interval.end);
+      intervals[merged - 1].end = std::max(intervals[merged - 1].end, interval.end);
     }
   }
-  return merged;
+  intervals.resize(merged);
+  return intervals;
 }
 
 TimeInterval clip(TimeInterval interval, TimeInterval window) {
