@@ -41,13 +41,39 @@ void require_whole_file(const fs::path& path) {
     throw Error("the file is truncated", path.string(), "record or copy it again");
 }
 
-// A view may hide a query that never ends.
+// A view or a virtual table may hide a query that never ends or rows that are not in the file. SQLite knows its tables by any case.
 void refuse_views(SQLite::Database& database) {
-  SQLite::Statement query(database,
-                          "SELECT name FROM sqlite_master WHERE type = 'view' AND (name GLOB 'MPTUNE_*' OR name GLOB 'CUPTI_*' OR name IN "
-                          "('StringIds', 'NVTX_EVENTS', 'ThreadNames', 'TARGET_INFO_GPU', 'TARGET_INFO_SESSION_START_TIME'))");
+  SQLite::Statement query(
+      database,
+      "SELECT name FROM sqlite_master WHERE (type = 'view' OR type = 'table' AND sql LIKE 'CREATE VIRTUAL%') AND "
+      "(name LIKE 'MPTUNE\\_%' ESCAPE '\\' OR name LIKE 'CUPTI\\_%' ESCAPE '\\' OR name LIKE 'TARGET\\_INFO\\_%' ESCAPE "
+      "'\\' OR upper(name) IN ('STRINGIDS', 'NVTX_EVENTS', 'PROFILER_OVERHEAD', 'META_DATA_EXPORT', "
+      "'EXPORT_META_DATA'))");
   if (query.executeStep()) throw BadContent("the table " + query.getColumn(0).getString() + " is a view");
 }
+
+// Stops queries that do more than the rows of a file of this size can ask for: pages that name one another as their children stand for any
+// number of rows.
+class WorkLimit {
+ public:
+  WorkLimit(SQLite::Database& database, std::uintmax_t file_bytes) : database_(database), left_(1000 + file_bytes / 50) {
+    sqlite3_progress_handler(database_.getHandle(), kOperationsPerCall, &WorkLimit::stop, this);
+    // Longer texts are no names of kernels; a row of a few bytes can ask for a gigabyte.
+    sqlite3_limit(database_.getHandle(), SQLITE_LIMIT_LENGTH, 100'000'000);
+  }
+  WorkLimit(const WorkLimit&) = delete;
+  WorkLimit& operator=(const WorkLimit&) = delete;
+  ~WorkLimit() { sqlite3_progress_handler(database_.getHandle(), 0, nullptr, nullptr); }
+
+ private:
+  // 20 operations a byte: a row of ours has 18 bytes or more and is read with 20 operations.
+  static constexpr int kOperationsPerCall = 1000;
+
+  static int stop(void* self) { return static_cast<WorkLimit*>(self)->left_-- == 0 ? 1 : 0; }
+
+  SQLite::Database& database_;
+  std::uintmax_t left_;
+};
 
 Recording read_own(SQLite::Database& database, const std::string& path) {
   const std::int64_t major = read_meta_integer(database, "schema_major");
@@ -71,11 +97,12 @@ Recording read_own(SQLite::Database& database, const std::string& path) {
 
 bool is_nsight(SQLite::Database& database) {
   return has_table(database, "CUPTI_ACTIVITY_KIND_KERNEL") || has_table(database, "CUPTI_ACTIVITY_KIND_MEMCPY") ||
-         has_table(database, "NVTX_EVENTS");
+         has_table(database, "NVTX_EVENTS") || has_table(database, "CUPTI_ACTIVITY_KIND_RUNTIME");
 }
 
 Recording read_database(const fs::path& path) {
   SQLite::Database database(path, SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, 2000);
+  const WorkLimit limit(database, fs::file_size(path));
   database.exec("PRAGMA trusted_schema = OFF");
   refuse_views(database);
   if (has_table(database, "MPTUNE_META")) return read_own(database, path.string());
@@ -90,6 +117,7 @@ Recording read_database(const fs::path& path) {
     case SQLITE_NOTADB:
       throw Error("this is not an SQLite file", path, kRemedy);
     case SQLITE_CORRUPT:
+    case SQLITE_INTERRUPT:
       throw Error("the file is truncated or damaged", path, "record or copy it again");
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
@@ -119,6 +147,8 @@ Recording read_recording(const std::string& path) {
     throw Error(std::string("the file cannot be used: ") + fault.what(), path, kRemedy);
   } catch (const SQLite::Exception& failure) {
     refuse(failure, path);
+  } catch (const fs::filesystem_error& failure) {
+    throw Error("the file cannot be read (" + failure.code().message() + ")", path, "check its permissions");
   }
 }
 

@@ -1,4 +1,9 @@
+#include <algorithm>
+#include <utility>
+
+#include "mptune/profiler/store/placement.h"
 #include "mptune/profiler/store/rows.h"
+#include "mptune/profiler/store/schema.h"
 #include "mptune/profiler/store/tables.h"
 
 namespace mptune {
@@ -6,7 +11,7 @@ namespace {
 
 // These numbers are in files.
 static_assert(static_cast<int>(What::forward) == 0 && static_cast<int>(What::copy) == 7 && static_cast<int>(What::step) == 13 &&
-              static_cast<int>(What::kernel) == 14);
+              static_cast<int>(What::kernel) == 14 && static_cast<int>(What::profiler) == 15);
 
 // Further from 0 no time of a recording lies; sums of two stay in range.
 constexpr std::int64_t kFurthest = std::int64_t{1} << 61;
@@ -33,8 +38,8 @@ class Numbered : public Rows {
 // Start and end of the rows of one of the layout's tables, in the order they were written.
 class Times {
  public:
-  Times(SQLite::Database& database, const std::string& table, std::int64_t shift)
-      : table_(table), rows_(database, "SELECT start, end FROM " + table + " ORDER BY rowid"), shift_(shift) {}
+  Times(SQLite::Database& database, const std::string& table, std::int64_t shift, const std::string& more = "")
+      : table_(table), rows_(database, "SELECT start, end" + more + " FROM " + table + " ORDER BY rowid"), shift_(shift) {}
 
   void take(Nanoseconds& start, Nanoseconds& end) {
     if (!rows_.next()) throw BadContent(table_ + " has too few rows");
@@ -48,6 +53,9 @@ class Times {
     event.duration = end - event.start;
   }
 
+  /// The row taken last; columns asked for as `more` begin at 2.
+  [[nodiscard]] Rows& row() { return rows_; }
+
   void require_end() {
     if (rows_.next()) throw BadContent(table_ + " has too many rows");
   }
@@ -56,6 +64,44 @@ class Times {
   std::string table_;
   Rows rows_;
   std::int64_t shift_;
+};
+
+// Kernels arrive in the order of their events, which need not be their own.
+class KernelCollector {
+ public:
+  explicit KernelCollector(std::vector<Kernel>& kernels) : kernels_(kernels) {}
+
+  // Columns from `first` on: context, stream, grid, block, registers, static and dynamic shared memory, grid id.
+  void add(std::int32_t index, Rows& rows, int first) {
+    Kernel kernel;
+    kernel.context = rows.as<int>(first);
+    kernel.stream = rows.as<int>(first + 1);
+    for (int i = 0; i < 3; ++i) kernel.grid[static_cast<std::size_t>(i)] = rows.as<int>(first + 2 + i);
+    for (int i = 0; i < 3; ++i) kernel.block[static_cast<std::size_t>(i)] = rows.as<int>(first + 5 + i);
+    kernel.registers_per_thread = rows.as<int>(first + 8);
+    kernel.static_shared_bytes = rows.as<int>(first + 9);
+    kernel.dynamic_shared_bytes = rows.as<int>(first + 10);
+    kernel.grid_id = rows.integer(first + 11);
+    if (index == static_cast<std::int64_t>(kernels_.size())) {
+      kernels_.push_back(kernel);
+    } else {
+      others_.emplace_back(index, kernel);
+    }
+  }
+
+  void place_others() {
+    std::stable_sort(others_.begin(), others_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [index, kernel] : others_) {
+      const auto i = static_cast<std::size_t>(index);
+      if (i > kernels_.size()) throw BadContent("the details of a kernel are missing");
+      if (i == kernels_.size()) kernels_.emplace_back();
+      kernels_[i] = kernel;
+    }
+  }
+
+ private:
+  std::vector<Kernel>& kernels_;
+  std::vector<std::pair<std::int32_t, Kernel>> others_;
 };
 
 What what_of(std::int64_t number) {
@@ -90,6 +136,13 @@ void read_names(SQLite::Database& database, Trace& trace) {
   if (static_cast<std::int64_t>(trace.names.size()) != count) throw BadContent("StringIds lacks names");
 }
 
+void read_quality(SQLite::Database& database, int minor, Trace& trace) {
+  const std::string newer = minor >= 1 ? ", zero_stamped, unmatched" : ", 0, 0";
+  Rows quality(database, "SELECT dropped, untagged, out_of_window" + newer + " FROM MPTUNE_QUALITY");
+  if (!quality.next()) throw BadContent("MPTUNE_QUALITY has no row");
+  trace.quality = {quality.integer(0), quality.integer(1), quality.integer(2), quality.integer(3), quality.integer(4)};
+}
+
 void read_who(SQLite::Database& database, Trace& trace) {
   Numbered device(database, "SELECT device, name, description, cores, memory_bytes FROM MPTUNE_DEVICE ORDER BY 1");
   while (device.next()) trace.devices.push_back({device.text(1), device.text(2), device.as<int>(3), device.integer(4)});
@@ -97,41 +150,56 @@ void read_who(SQLite::Database& database, Trace& trace) {
   while (thread.next()) trace.threads.push_back(thread.text(1));
   Numbered tag(database, "SELECT tag, step, stage, microbatch, layer, replica FROM MPTUNE_TAG ORDER BY 1");
   while (tag.next()) trace.tags.push_back({tag.as<int>(1), tag.as<int>(2), tag.as<int>(3), tag.as<int>(4), tag.as<int>(5)});
-  Rows quality(database, "SELECT dropped, untagged, out_of_window FROM MPTUNE_QUALITY");
-  if (!quality.next()) throw BadContent("MPTUNE_QUALITY has no row");
-  trace.quality = {quality.integer(0), quality.integer(1), quality.integer(2)};
 }
 
-void read_events(SQLite::Database& database, std::int64_t shift, Trace& trace) {
+constexpr const char* kKernelColumns =
+    ", contextId, streamId, gridX, gridY, gridZ, blockX, blockY, blockZ, registersPerThread, staticSharedMemory, dynamicSharedMemory, "
+    "gridId";
+
+// Files of minor version 0 hold neither kernels as recorded nor the recorder's own work.
+void read_events(SQLite::Database& database, int minor, std::int64_t shift, Trace& trace) {
   Times nvtx(database, "NVTX_EVENTS", shift);
   Numbered range(database, "SELECT range, what, device, lane, name, tag, detail FROM MPTUNE_RANGE ORDER BY 1");
   while (range.next()) nvtx.take(trace.ranges.emplace_back(event_of(range)));
 
-  Times kernels(database, "CUPTI_ACTIVITY_KIND_KERNEL", shift);
+  Times kernels(database, "CUPTI_ACTIVITY_KIND_KERNEL", shift, kKernelColumns);
   Times copies(database, "CUPTI_ACTIVITY_KIND_MEMCPY", shift);
   Times memsets(database, "CUPTI_ACTIVITY_KIND_MEMSET", shift);
   Times waits(database, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", shift);
+  std::optional<Times> overheads;
+  if (minor >= 1) overheads.emplace(database, "PROFILER_OVERHEAD", shift);
+  KernelCollector details(trace.kernels);
   Numbered rows(database, "SELECT event, what, device, lane, name, tag, detail FROM MPTUNE_EVENT ORDER BY 1");
   while (rows.next()) {
     Event& event = trace.events.emplace_back(event_of(rows));
-    Times& times = event.what == What::copy     ? copies
-                   : event.what == What::memset ? memsets
-                   : event.what == What::sync   ? waits
-                   : event.what == What::host   ? nvtx
-                                                : kernels;
+    Times& times = event.what == What::copy                    ? copies
+                   : event.what == What::memset                ? memsets
+                   : event.what == What::sync                  ? waits
+                   : event.what == What::host                  ? nvtx
+                   : event.what == What::profiler && overheads ? *overheads
+                                                               : kernels;
     times.take(event);
+    if (has_kernel_row(event.what) && event.detail >= 0) details.add(event.detail, kernels.row(), 2);
   }
   for (Times* times : {&kernels, &copies, &memsets, &waits}) times->require_end();
+  if (!overheads) return details.place_others();
+  overheads->require_end();
+  Rows grid(database, "SELECT * FROM MPTUNE_GRID ORDER BY detail");
+  while (grid.next()) details.add(grid.as<std::int32_t>(0), grid, 1);
+  details.place_others();
 }
 
 void read_launches(SQLite::Database& database, std::int64_t shift, Trace& trace) {
-  Times times(database, "CUPTI_ACTIVITY_KIND_RUNTIME", shift);
-  Rows correlation(database, "SELECT correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME ORDER BY rowid");
+  Times times(database, "CUPTI_ACTIVITY_KIND_RUNTIME", shift, ", correlationId, nameId");
+  const auto names = static_cast<std::int64_t>(trace.names.size());
   Numbered rows(database, "SELECT launch, event, thread FROM MPTUNE_LAUNCH ORDER BY 1");
   while (rows.next()) {
     Launch& launch = trace.launches.emplace_back(Launch{.event = rows.as<int>(1), .thread = rows.as<int>(2)});
     times.take(launch.start, launch.end);
-    if (correlation.next()) launch.correlation = correlation.integer(0);
+    launch.correlation = times.row().integer(2);
+    // Strings behind the trace's names stand for a call whose name is not known.
+    const std::int64_t name = times.row().integer(3);
+    launch.name = name >= 1 && name <= names ? static_cast<int>(name - 1) : -1;
   }
   times.require_end();
 }
@@ -157,7 +225,9 @@ Trace read_trace(SQLite::Database& database) {
   trace.started_utc_ns = read_meta_integer(database, "started_utc_ns");
   read_names(database, trace);
   read_who(database, trace);
-  read_events(database, shift, trace);
+  const auto minor = static_cast<int>(std::clamp<std::int64_t>(read_meta_integer(database, "schema_minor"), 0, kSchemaMinor));
+  read_quality(database, minor, trace);
+  read_events(database, minor, shift, trace);
   read_launches(database, shift, trace);
   read_small_tables(database, shift, trace);
   if (const std::string fault = inconsistency(trace); !fault.empty()) throw BadContent(fault);

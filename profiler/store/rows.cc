@@ -4,6 +4,39 @@
 
 namespace mptune {
 
+BulkInsert::BulkInsert(SQLite::Database& database, const std::string& head, const std::string& row)
+    : database_(database), head_(head), row_(row), full_(database, sql(kRowsPerStatement)) {}
+
+std::string BulkInsert::sql(int rows) const {
+  std::string text = head_ + " VALUES " + row_;
+  for (int i = 1; i < rows; ++i) text.append(", ").append(row_);
+  return text;
+}
+
+void BulkInsert::run(SQLite::Statement& statement) {
+  int index = 0;
+  for (const Value& value : values_) {
+    if (value) {
+      statement.bind(++index, *value);
+    } else {
+      statement.bind(++index);
+    }
+  }
+  statement.exec();
+  statement.reset();
+}
+
+void BulkInsert::flush() {
+  if (rows_ == kRowsPerStatement) {
+    run(full_);
+  } else if (rows_ > 0) {
+    SQLite::Statement rest(database_, sql(rows_));
+    run(rest);
+  }
+  values_.clear();
+  rows_ = 0;
+}
+
 Rows::Rows(SQLite::Database& database, const std::string& sql) : statement_(database, sql) {}
 
 std::int64_t Rows::integer(int column) {

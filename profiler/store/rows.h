@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 namespace mptune {
 
@@ -41,7 +42,44 @@ class Insert {
   SQLite::Statement statement_;
 };
 
-/// Rows of a query on a file that may hold anything: every value is asked for with its type, another type throws Error.
+/// INSERT of many rows of integers and NULLs, several to a statement: a statement per row costs as much as the row itself.
+class BulkInsert {
+ public:
+  /// `head` up to VALUES; `row` is "(?, ?, 0, ...)". Every call gives a value for every `?` of one row.
+  BulkInsert(SQLite::Database& database, const std::string& head, const std::string& row);
+  BulkInsert(const BulkInsert&) = delete;
+  BulkInsert& operator=(const BulkInsert&) = delete;
+
+  template <class... Values>
+  void operator()(const Values&... values) {
+    (values_.push_back(stored(values)), ...);
+    if (++rows_ == kRowsPerStatement) flush();
+  }
+
+  /// Writes the rows still held back. To be called after the last row.
+  void flush();
+
+ private:
+  static constexpr int kRowsPerStatement = 50;
+  using Value = std::optional<std::int64_t>;
+
+  template <class Integer>
+  static Value stored(Integer value) {
+    return static_cast<std::int64_t>(value);
+  }
+  static Value stored(const Value& value) { return value; }
+  [[nodiscard]] std::string sql(int rows) const;
+  void run(SQLite::Statement& statement);
+
+  SQLite::Database& database_;
+  std::string head_;
+  std::string row_;
+  SQLite::Statement full_;
+  std::vector<Value> values_;
+  int rows_ = 0;
+};
+
+/// Rows of a query on a file that may hold anything: every value is asked for with its type, another type throws BadContent.
 /// `while (rows.next()) use(rows.integer(0), rows.text(1));`
 class Rows {
  public:

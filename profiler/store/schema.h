@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 namespace mptune {
 
@@ -9,7 +11,7 @@ extern const char* const kSchemaSql;
 
 /// Version of the MPTUNE_ tables. A reader refuses a newer major; a newer minor only added tables or columns.
 inline constexpr int kSchemaMajor = 1;
-inline constexpr int kSchemaMinor = 0;
+inline constexpr int kSchemaMinor = 1;
 
 /// Ids of the Nsight layout, `<hardware:8><VM:8><process:24><thread:24>`: one process with the number 1 on VM 1, so that nothing names the
 /// machine.
@@ -19,11 +21,27 @@ inline constexpr std::int64_t kGlobalPid = kGlobalVid | (kProcess << 24);
 
 /// Of the layout's enums.
 inline constexpr int kCopyUnknown = 0;
+inline constexpr int kCopyHostToDevice = 1;
+inline constexpr int kCopyDeviceToHost = 2;
 inline constexpr int kCopyWithinDevice = 8;
 inline constexpr int kCopyPeer = 10;
 inline constexpr int kMemoryPageable = 0;
 inline constexpr int kMemoryDevice = 2;
 inline constexpr int kStreamWait = 2;
 inline constexpr int kNvtxPushPop = 59;
+inline constexpr int kRuntimeCall = 0;
+inline constexpr int kDriverCall = 1;
+
+/// Labels of ENUM_CUPTI_OVERHEAD_TYPE by id.
+inline constexpr std::array<std::string_view, 9> kOverheadLabels{"Undefined",
+                                                                 "Unknown",
+                                                                 "Driver JIT compiler (CUDA)",
+                                                                 "Buffer flush (Profiler)",
+                                                                 "Instrumentation (Profiler)",
+                                                                 "Resource creation/destruction (Profiler)",
+                                                                 "Runtime module loading (CUDA)",
+                                                                 "Lazy function loading (CUDA)",
+                                                                 "Command buffer full (CUDA)"};
+inline constexpr std::int64_t kOverheadUnknown = 1;
 
 }  // namespace mptune

@@ -31,6 +31,8 @@ CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (
   start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, greenContextId INTEGER,
   streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, deprecatedSyncType INTEGER, syncType INTEGER NOT NULL,
   eventId INTEGER NOT NULL, eventSyncId INTEGER);
+CREATE TABLE PROFILER_OVERHEAD (
+  start INTEGER NOT NULL, end INTEGER NOT NULL, globalTid INTEGER, nameId INTEGER NOT NULL, overheadType INTEGER NOT NULL);
 CREATE TABLE NVTX_EVENTS (
   start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId INTEGER, category INTEGER, color INTEGER, text TEXT,
   globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, domainId INTEGER, uint64Value INTEGER, int64Value INTEGER,
@@ -237,8 +239,12 @@ CREATE TABLE MPTUNE_META (name TEXT NOT NULL PRIMARY KEY, value TEXT);
 CREATE TABLE MPTUNE_OVERHEAD (step_off_s REAL NOT NULL, step_on_s REAL NOT NULL);
 
 -- The recording. Rows of one kind lie in the same order here and in their table of the layout:
--- compute in CUPTI_ACTIVITY_KIND_KERNEL (gridId is MPTUNE_EVENT.event), copies in _MEMCPY, memsets in _MEMSET, waits in _SYNCHRONIZATION,
--- ranges and then host work in NVTX_EVENTS, launches in _RUNTIME. name is StringIds.id - 1; device, thread and tag number the rows of their tables.
+-- compute in CUPTI_ACTIVITY_KIND_KERNEL, copies in _MEMCPY, memsets in _MEMSET, waits in _SYNCHRONIZATION, the recorder's own work in
+-- PROFILER_OVERHEAD (in these five rowid is MPTUNE_EVENT.event + 1), ranges and then host work in NVTX_EVENTS, launches in _RUNTIME.
+-- name is StringIds.id - 1; device, thread and tag number the rows of their tables. detail of a copy is MPTUNE_COPY.copy; of compute it is
+-- -1 or numbers the kernels as recorded: such a row of CUPTI_ACTIVITY_KIND_KERNEL shows the recorded context, stream, grid, block,
+-- registers, shared memory and gridId, else they are placeholders and gridId is MPTUNE_EVENT.event. Recorded kernels without such a row
+-- lie in MPTUNE_GRID. MPTUNE_LAUNCH.event is -1 for calls that started nothing.
 CREATE TABLE MPTUNE_WHAT (what INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, compute INTEGER NOT NULL);
 CREATE TABLE MPTUNE_DEVICE (device INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, description TEXT NOT NULL, cores INTEGER NOT NULL,
   memory_bytes INTEGER NOT NULL);
@@ -251,10 +257,14 @@ CREATE TABLE MPTUNE_RANGE (range INTEGER NOT NULL PRIMARY KEY, what INTEGER NOT 
   name INTEGER NOT NULL, tag INTEGER NOT NULL, detail INTEGER NOT NULL);
 CREATE TABLE MPTUNE_LAUNCH (launch INTEGER NOT NULL PRIMARY KEY, event INTEGER NOT NULL, thread INTEGER NOT NULL);
 CREATE TABLE MPTUNE_COPY (copy INTEGER NOT NULL PRIMARY KEY, bytes INTEGER NOT NULL, source INTEGER NOT NULL, destination INTEGER NOT NULL);
+CREATE TABLE MPTUNE_GRID (detail INTEGER NOT NULL PRIMARY KEY, context INTEGER NOT NULL, stream INTEGER NOT NULL, gridX INTEGER NOT NULL,
+  gridY INTEGER NOT NULL, gridZ INTEGER NOT NULL, blockX INTEGER NOT NULL, blockY INTEGER NOT NULL, blockZ INTEGER NOT NULL,
+  registers INTEGER NOT NULL, static_shared_bytes INTEGER NOT NULL, dynamic_shared_bytes INTEGER NOT NULL, grid_id INTEGER NOT NULL);
 CREATE TABLE MPTUNE_EDGE (edge INTEGER NOT NULL PRIMARY KEY, producer INTEGER NOT NULL, consumer INTEGER NOT NULL, kind INTEGER NOT NULL);
 CREATE TABLE MPTUNE_MEMORY (sample INTEGER NOT NULL PRIMARY KEY, time INTEGER NOT NULL, device INTEGER NOT NULL, current_bytes INTEGER NOT NULL);
 CREATE TABLE MPTUNE_STEP (position INTEGER NOT NULL PRIMARY KEY, step INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL);
-CREATE TABLE MPTUNE_QUALITY (dropped INTEGER NOT NULL, untagged INTEGER NOT NULL, out_of_window INTEGER NOT NULL);
+CREATE TABLE MPTUNE_QUALITY (dropped INTEGER NOT NULL, untagged INTEGER NOT NULL, out_of_window INTEGER NOT NULL,
+  zero_stamped INTEGER NOT NULL, unmatched INTEGER NOT NULL);
 
 -- The profile: what layers and links cost. forward_s and backward_s are medians of MPTUNE_LAYER_SAMPLE, NULL where none was taken;
 -- kind of a sample: 0 forward, 1 backward, 2 forward and 3 backward with the other devices busy.

@@ -1,7 +1,8 @@
 #include "mptune/profiler/store/tables.h"
 
+#include <algorithm>
 #include <charconv>
-#include <unordered_set>
+#include <utility>
 
 #include "mptune/profiler/store/rows.h"
 
@@ -20,12 +21,14 @@ std::string fault_of(const Trace& trace, const Event& event, int least_device) {
   if (!within(event.tag, trace.tags, -1)) return "an event has a tag that does not exist";
   if (!within(event.device, trace.devices, least_device)) return "an event is on a device that does not exist";
   if (event.what == What::copy && !within(event.detail, trace.copies, -1)) return "a copy has no details";
+  if (is_compute(event.what) && !within(event.detail, trace.kernels, -1)) return "compute has details that do not exist";
   return {};
 }
 
 std::string fault_of(const Trace& trace, const Launch& launch) {
-  if (!within(launch.event, trace.events)) return "a launch of an event that does not exist";
+  if (!within(launch.event, trace.events, -1)) return "a launch of an event that does not exist";
   if (!within(launch.thread, trace.threads)) return "a launch on a thread that does not exist";
+  if (!within(launch.name, trace.names, -1)) return "a launch has a name that does not exist";
   if (launch.end < launch.start) return "a launch ends before it starts";
   return launch.correlation > 0 ? std::string{} : "a launch without a correlation";
 }
@@ -41,16 +44,50 @@ std::string fault_of_events(const Trace& trace) {
   return {};
 }
 
+// Recorders number calls in ascending order, which needs no memory to check.
+bool share_a_correlation(const std::vector<Launch>& launches) {
+  const auto not_ascending = [](const Launch& a, const Launch& b) { return a.correlation >= b.correlation; };
+  if (std::adjacent_find(launches.begin(), launches.end(), not_ascending) == launches.end()) return false;
+  std::vector<std::int64_t> correlations;
+  correlations.reserve(launches.size());
+  for (const Launch& launch : launches) correlations.push_back(launch.correlation);
+  std::sort(correlations.begin(), correlations.end());
+  return std::adjacent_find(correlations.begin(), correlations.end()) != correlations.end();
+}
+
+// Requires: edges of events that exist.
+bool form_a_cycle(const std::vector<Edge>& edges, std::size_t events) {
+  // Events in the order they started, as most recorders and readers leave them, need no search.
+  if (std::all_of(edges.begin(), edges.end(), [](const Edge& edge) { return edge.producer < edge.consumer; })) return false;
+  std::vector<int> next(edges.size(), -1);  // edge of the same producer
+  std::vector<int> first(events, -1);
+  std::vector<int> missing(events, 0);
+  for (std::size_t i = 0; i < edges.size(); ++i) {
+    next[i] = std::exchange(first[static_cast<std::size_t>(edges[i].producer)], static_cast<int>(i));
+    ++missing[static_cast<std::size_t>(edges[i].consumer)];
+  }
+  std::vector<std::size_t> ready;
+  for (std::size_t i = 0; i < events; ++i) {
+    if (missing[i] == 0) ready.push_back(i);
+  }
+  for (std::size_t done = 0; done < ready.size(); ++done) {
+    for (int edge = first[ready[done]]; edge >= 0; edge = next[static_cast<std::size_t>(edge)]) {
+      const auto consumer = static_cast<std::size_t>(edges[static_cast<std::size_t>(edge)].consumer);
+      if (--missing[consumer] == 0) ready.push_back(consumer);
+    }
+  }
+  return ready.size() != events;
+}
+
 std::string fault_of_links(const Trace& trace) {
-  std::unordered_set<std::int64_t> correlations;
   for (const Launch& launch : trace.launches) {
     if (std::string fault = fault_of(trace, launch); !fault.empty()) return fault;
-    if (!correlations.insert(launch.correlation).second) return "two launches share a correlation";
   }
+  if (share_a_correlation(trace.launches)) return "two launches share a correlation";
   for (const Edge& edge : trace.edges) {
     if (!within(edge.producer, trace.events) || !within(edge.consumer, trace.events)) return "an edge of an event that does not exist";
   }
-  return {};
+  return form_a_cycle(trace.edges, trace.events.size()) ? "the edges form a cycle" : std::string{};
 }
 
 }  // namespace
@@ -59,6 +96,7 @@ std::string inconsistency(const Trace& trace) {
   if (std::string fault = fault_of_events(trace); !fault.empty()) return fault;
   if (std::string fault = fault_of_links(trace); !fault.empty()) return fault;
   for (const Copy& copy : trace.copies) {
+    if (copy.bytes < 0) return "a copy of fewer than no bytes";
     if (!within(copy.source, trace.devices, -1) || !within(copy.destination, trace.devices, -1))
       return "a copy from or to a device that does not exist";
   }
@@ -72,7 +110,7 @@ std::string inconsistency(const Trace& trace) {
 }
 
 bool has_table(SQLite::Database& database, const std::string& table) {
-  SQLite::Statement query(database, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?");
+  SQLite::Statement query(database, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE");
   query.bind(1, table);
   return query.executeStep();
 }

@@ -4,6 +4,8 @@
 #include <set>
 #include <unordered_map>
 
+#include "mptune/profiler/store/leaf_rows.h"
+#include "mptune/profiler/store/placement.h"
 #include "mptune/profiler/store/rows.h"
 #include "mptune/profiler/store/schema.h"
 #include "mptune/profiler/store/tables.h"
@@ -14,21 +16,8 @@ namespace {
 // Readers of the layout drop rows that start at 0 or earlier.
 constexpr std::int64_t kFirstStart = 1;
 
-std::int64_t context_of(int device) {
-  return device + 1;
-}
-
-// Stream 7 is the default stream of a first context in real exports; lanes fit a byte, so no two share a stream.
-std::int64_t stream_of(int device, int lane) {
-  return 7 + 256 * static_cast<std::int64_t>(device) + lane;
-}
-
 std::int64_t global_tid(int thread) {
   return kGlobalPid | (thread + 1);
-}
-
-bool is_cuda(const TraceDevice& device) {
-  return device.name.starts_with("cuda:");
 }
 
 std::string honest_name(const TraceDevice& device) {
@@ -44,6 +33,12 @@ std::optional<std::string> utc_text(std::int64_t nanoseconds) {
   if (nanoseconds <= 0 || gmtime_r(&seconds, &parts) == nullptr) return std::nullopt;
   std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
   return text.data();
+}
+
+// "cuLaunchKernel" is the driver's, "cudaLaunchKernel" the runtime's.
+int call_class(const std::string& name) {
+  const bool driver = name.size() > 2 && name.starts_with("cu") && name[2] >= 'A' && name[2] <= 'Z';
+  return driver ? kDriverCall : kRuntimeCall;
 }
 
 // StringIds: the trace's names keep their places (id = index + 1), other strings follow.
@@ -68,11 +63,12 @@ class Strings {
 class TraceWriter {
  public:
   TraceWriter(SQLite::Database& database, const Trace& trace)
-      : database_(database), trace_(trace), strings_(database, trace.names), shift_(kFirstStart - earliest()) {
-    correlations_.resize(trace.events.size());
-    for (const Launch& launch : trace.launches) {
-      auto& correlation = correlations_[static_cast<std::size_t>(launch.event)];
-      if (!correlation) correlation = launch.correlation;
+      : database_(database), trace_(trace), placement_(trace), strings_(database, trace.names), shift_(kFirstStart - earliest()) {
+    launch_of_.assign(trace.events.size(), -1);
+    for (std::size_t i = 0; i < trace.launches.size(); ++i) {
+      if (trace.launches[i].event < 0) continue;
+      std::int32_t& launch = launch_of_[static_cast<std::size_t>(trace.launches[i].event)];
+      if (launch < 0) launch = static_cast<std::int32_t>(i);
     }
   }
 
@@ -81,6 +77,7 @@ class TraceWriter {
     write_threads();
     write_devices();
     write_small_tables();
+    write_kernels();
     write_ranges();
     write_events();
     write_step_ranges();
@@ -116,15 +113,19 @@ class TraceWriter {
     Insert what(database_, "INSERT INTO MPTUNE_WHAT VALUES (?, ?, ?)");
     for (int i = 0; i < kWhatCount; ++i) what(i, std::string(to_string(static_cast<What>(i))), is_compute(static_cast<What>(i)));
     const TraceQuality& quality = trace_.quality;
-    Insert(database_, "INSERT INTO MPTUNE_QUALITY VALUES (?, ?, ?)")(quality.dropped, quality.untagged, quality.out_of_window);
+    Insert(database_, "INSERT INTO MPTUNE_QUALITY VALUES (?, ?, ?, ?, ?)")(quality.dropped, quality.untagged, quality.out_of_window,
+                                                                           quality.zero_stamped, quality.unmatched);
   }
 
-  // The thread that launches a device's work; -1 where the trace names none.
-  int launching_thread(int device) const {
+  // Of every device the thread that launches its work; -1 where the trace names none.
+  std::vector<int> launching_threads() const {
+    std::vector<int> threads(trace_.devices.size(), -1);
     for (const Launch& launch : trace_.launches) {
-      if (trace_.events[static_cast<std::size_t>(launch.event)].device == device) return launch.thread;
+      if (launch.event < 0) continue;
+      int& thread = threads[static_cast<std::size_t>(trace_.events[static_cast<std::size_t>(launch.event)].device)];
+      if (thread < 0) thread = launch.thread;
     }
-    return -1;
+    return threads;
   }
 
   void write_threads() {
@@ -136,8 +137,9 @@ class TraceWriter {
       thread(next, thread_name, global_tid(next));
       name(strings_.id(thread_name), global_tid(next++));
     }
+    const std::vector<int> launching_threads_of = launching_threads();
     for (std::size_t d = 0; d < trace_.devices.size(); ++d) {
-      int launching = launching_thread(static_cast<int>(d));
+      int launching = launching_threads_of[d];
       if (launching < 0) {
         launching = next++;
         name(strings_.id("device " + trace_.devices[d].name), global_tid(launching));
@@ -153,44 +155,66 @@ class TraceWriter {
         "INSERT INTO TARGET_INFO_GPU (vmId, id, name, busLocation, isDiscrete, l2CacheSize, totalMemory, memoryBandwidth, clockRate, "
         "smCount, cuDevice, computeMajor, computeMinor, smMajor, smMinor) VALUES (?, ?, ?, '', ?, 0, ?, 0, 0, ?, ?, 0, 0, 0, 0)");
     Insert cuda(database_, "INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (?, ?, ?, NULL, ?)");
-    Insert context(database_, "INSERT INTO TARGET_INFO_CUDA_CONTEXT_INFO VALUES (?, 0, 1, ?, ?, ?, NULL, 0, NULL)");
     for (int d = 0; d < static_cast<int>(trace_.devices.size()); ++d) {
       const TraceDevice& device = trace_.devices[static_cast<std::size_t>(d)];
       own(d, device.name, device.description, device.cores, device.memory_bytes);
-      gpu(kGlobalVid, d, honest_name(device), is_cuda(device), device.memory_bytes, device.cores, d);
+      gpu(kGlobalVid, d, honest_name(device), device.name.starts_with("cuda:"), device.memory_bytes, device.cores, d);
       cuda(d, d, kProcess, device.cores);
-      context(stream_of(d, kComputeLane), kProcess, d, context_of(d));
     }
     write_streams();
   }
 
   void write_streams() {
-    std::set<std::pair<int, int>> lanes;
-    for (int d = 0; d < static_cast<int>(trace_.devices.size()); ++d) lanes.emplace(d, kComputeLane);
-    for (const Event& event : trace_.events) lanes.emplace(event.device, event.lane);
     constexpr int kDefaultStream = 1;
     constexpr int kNonBlockingStream = 2;
+    Insert context(database_, "INSERT INTO TARGET_INFO_CUDA_CONTEXT_INFO VALUES (?, 0, 1, ?, ?, ?, NULL, 0, NULL)");
     Insert stream(database_, "INSERT INTO TARGET_INFO_CUDA_STREAM VALUES (?, 0, 1, ?, ?, 0, ?)");
-    for (const auto& [device, lane] : lanes)
-      stream(stream_of(device, lane), kProcess, context_of(device), lane == kComputeLane ? kDefaultStream : kNonBlockingStream);
+    std::set<std::pair<std::int64_t, std::int64_t>> contexts;
+    std::set<std::pair<std::int64_t, std::int64_t>> streams;
+    for (const Place& place : placement_.all()) {
+      // The first of a context is its smallest stream: CUDA makes the default stream with the context.
+      const bool first = contexts.emplace(place.device, place.context).second;
+      if (first) context(place.stream, kProcess, place.device, place.context);
+      if (streams.emplace(place.context, place.stream).second)
+        stream(place.stream, kProcess, place.context, first ? kDefaultStream : kNonBlockingStream);
+    }
   }
 
   void write_small_tables() {
     int row = 0;
-    Insert tag(database_, "INSERT INTO MPTUNE_TAG VALUES (?, ?, ?, ?, ?, ?)");
+    BulkInsert tag(database_, "INSERT INTO MPTUNE_TAG", "(?, ?, ?, ?, ?, ?)");
     for (const Tag& t : trace_.tags) tag(row++, t.step, t.stage, t.microbatch, t.layer, t.replica);
+    tag.flush();
     row = 0;
-    Insert copy(database_, "INSERT INTO MPTUNE_COPY VALUES (?, ?, ?, ?)");
+    BulkInsert copy(database_, "INSERT INTO MPTUNE_COPY", "(?, ?, ?, ?)");
     for (const Copy& c : trace_.copies) copy(row++, c.bytes, c.source, c.destination);
+    copy.flush();
     row = 0;
-    Insert edge(database_, "INSERT INTO MPTUNE_EDGE VALUES (?, ?, ?, ?)");
+    BulkInsert edge(database_, "INSERT INTO MPTUNE_EDGE", "(?, ?, ?, ?)");
     for (const Edge& e : trace_.edges) edge(row++, e.producer, e.consumer, static_cast<int>(e.kind));
+    edge.flush();
     row = 0;
-    Insert memory(database_, "INSERT INTO MPTUNE_MEMORY VALUES (?, ?, ?, ?)");
+    BulkInsert memory(database_, "INSERT INTO MPTUNE_MEMORY", "(?, ?, ?, ?)");
     for (const MemorySample& m : trace_.memory) memory(row++, at(m.time), m.device, m.current_bytes);
+    memory.flush();
     row = 0;
     Insert step(database_, "INSERT INTO MPTUNE_STEP VALUES (?, ?, ?, ?)");
     for (const StepWindow& s : trace_.steps) step(row++, s.step, at(s.start), at(s.end));
+  }
+
+  // Kernels that no row of the layout shows.
+  void write_kernels() {
+    std::vector<bool> shown(trace_.kernels.size(), false);
+    for (const Event& event : trace_.events) {
+      if (has_kernel_row(event.what) && event.detail >= 0) shown[static_cast<std::size_t>(event.detail)] = true;
+    }
+    Insert grid(database_, "INSERT INTO MPTUNE_GRID VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    for (std::size_t i = 0; i < shown.size(); ++i) {
+      const Kernel& k = trace_.kernels[i];
+      if (!shown[i])
+        grid(i, k.context, k.stream, k.grid[0], k.grid[1], k.grid[2], k.block[0], k.block[1], k.block[2], k.registers_per_thread,
+             k.static_shared_bytes, k.dynamic_shared_bytes, k.grid_id);
+    }
   }
 
   std::int64_t tid_of(int device) const {
@@ -232,14 +256,20 @@ class TraceWriter {
   }
 
   void write_launches() {
-    const std::int64_t name = strings_.id("launch");
-    Insert runtime(database_, "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, 0, ?, ?, ?, 0, NULL)");
-    Insert own(database_, "INSERT INTO MPTUNE_LAUNCH VALUES (?, ?, ?)");
+    const std::int64_t unknown = strings_.id("launch");
+    std::vector<int> classes;
+    for (const std::string& name : trace_.names) classes.push_back(call_class(name));
+    BulkInsert runtime(database_, "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME", "(?, ?, ?, ?, ?, ?, 0, NULL)");
+    BulkInsert own(database_, "INSERT INTO MPTUNE_LAUNCH", "(?, ?, ?)");
     int row = 0;
     for (const Launch& launch : trace_.launches) {
-      runtime(at(launch.start), at(launch.end), global_tid(launch.thread), launch.correlation, name);
+      const int call = launch.name < 0 ? kRuntimeCall : classes[static_cast<std::size_t>(launch.name)];
+      const std::int64_t name = launch.name < 0 ? unknown : launch.name + 1;
+      runtime(at(launch.start), at(launch.end), call, global_tid(launch.thread), launch.correlation, name);
       own(row++, launch.event, launch.thread);
     }
+    runtime.flush();
+    own.flush();
   }
 
   void write_session() {
@@ -251,71 +281,18 @@ class TraceWriter {
 
   SQLite::Database& database_;
   const Trace& trace_;
+  Placement placement_;
   Strings strings_;
   std::int64_t shift_;
   std::int64_t last_ = 0;
-  std::vector<std::optional<std::int64_t>> correlations_;  // of the events
+  std::vector<std::int32_t> launch_of_;  // of the events the first launch, -1: none
   std::vector<std::int64_t> device_tids_;
 };
 
-// The rows of one event in the layout's tables. Constant columns stand in the statement: binding them costs half of the insert rate.
-class LeafInserts {
- public:
-  LeafInserts(SQLite::Database& database, const Trace& trace)
-      : trace_(trace),
-        kernel_(database, "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, ?, ?, 0, ?, ?, " + std::to_string(kGlobalPid) +
-                              ", ?7, ?7, NULL, 1, 1, 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, ?8, "
-                              "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '[]')"),
-        memcpy_(database, "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (?, ?, ?, ?, 0, ?, ?, " + std::to_string(kGlobalPid) +
-                              ", ?, ?, NULL, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL, 1)"),
-        memset_(database,
-                "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (?, ?, ?, ?, 0, ?, ?, " + std::to_string(kGlobalPid) + ", 0, 0, NULL, ?)"),
-        wait_(database, "INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (?, ?, ?, ?, 0, ?, ?, " + std::to_string(kGlobalPid) +
-                            ", NULL, " + std::to_string(kStreamWait) + ", ?, NULL)") {}
-
-  void operator()(std::int64_t start, std::int64_t end, const Event& event, std::size_t index,
-                  const std::optional<std::int64_t>& correlation) {
-    const std::int64_t context = context_of(event.device);
-    const std::int64_t stream = stream_of(event.device, event.lane);
-    if (event.what == What::copy) {
-      copy(start, end, event, correlation);
-    } else if (event.what == What::memset) {
-      memset_(start, end, event.device, context, stream, correlation, memory_kind(event.device));
-    } else if (event.what == What::sync) {
-      wait_(start, end, event.device, context, stream, correlation, index);
-    } else {
-      kernel_(start, end, event.device, context, stream, correlation, event.name + 1, index);
-    }
-  }
-
- private:
-  int memory_kind(int device) const {
-    return device >= 0 && is_cuda(trace_.devices[static_cast<std::size_t>(device)]) ? kMemoryDevice : kMemoryPageable;
-  }
-
-  void copy(std::int64_t start, std::int64_t end, const Event& event, const std::optional<std::int64_t>& correlation) {
-    const Copy copy = event.detail < 0 ? Copy{} : trace_.copies[static_cast<std::size_t>(event.detail)];
-    const bool known = copy.source >= 0 && copy.destination >= 0;
-    const bool peer = known && copy.source != copy.destination;
-    const int kind = peer ? kCopyPeer : known ? kCopyWithinDevice : kCopyUnknown;
-    // Only peer copies name their ends: real exports leave them NULL otherwise.
-    const auto end_of = [&](std::int64_t value) { return peer ? std::optional<std::int64_t>(value) : std::nullopt; };
-    memcpy_(start, end, event.device, context_of(event.device), stream_of(event.device, event.lane), correlation, copy.bytes, kind,
-            memory_kind(copy.source), memory_kind(copy.destination), end_of(copy.source), end_of(context_of(copy.source)),
-            end_of(copy.destination), end_of(context_of(copy.destination)));
-  }
-
-  const Trace& trace_;
-  Insert kernel_;
-  Insert memcpy_;
-  Insert memset_;
-  Insert wait_;
-};
-
 void TraceWriter::write_events() {
-  LeafInserts leaf(database_, trace_);
+  LeafRows leaf(database_, trace_, placement_);
   Insert nvtx(database_, kInsertNvtx);
-  Insert own(database_, "INSERT INTO MPTUNE_EVENT VALUES (?, ?, ?, ?, ?, ?, ?)");
+  BulkInsert own(database_, "INSERT INTO MPTUNE_EVENT", "(?, ?, ?, ?, ?, ?, ?)");
   for (std::size_t i = 0; i < trace_.events.size(); ++i) {
     const Event& event = trace_.events[i];
     own(i, static_cast<int>(event.what), event.device, event.lane, event.name, event.tag, event.detail);
@@ -323,9 +300,13 @@ void TraceWriter::write_events() {
     if (event.what == What::host) {
       nvtx(at(event.start), at(event.end()), name_of(event), tid_of(event.device), event.name + 1);
     } else {
-      leaf(at(event.start), at(event.end()), event, i, correlations_[i]);
+      std::optional<std::int64_t> correlation;
+      if (launch_of_[i] >= 0) correlation = trace_.launches[static_cast<std::size_t>(launch_of_[i])].correlation;
+      leaf(at(event.start), at(event.end()), i, correlation, tid_of(event.device));
     }
   }
+  own.flush();
+  leaf.flush();
 }
 
 }  // namespace

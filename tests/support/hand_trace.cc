@@ -45,7 +45,7 @@ void add_range(Trace& trace, What what, const std::string& name, int device, Spa
 void add_launches(Trace& trace) {
   for (std::size_t i = 0; i < trace.events.size(); ++i) {
     const Event& event = trace.events[i];
-    if (event.what == What::sync || event.what == What::host) continue;
+    if (event.what == What::sync || event.what == What::host || event.what == What::profiler) continue;
     trace.launches.push_back({.event = static_cast<int>(i),
                               .thread = event.device,
                               .start = event.start,
@@ -88,6 +88,40 @@ Trace hand_trace() {
   trace.steps = {{.step = 0, .start = Nanoseconds{0}, .end = Nanoseconds{100}}};
   trace.quality = {.dropped = 1, .untagged = 2, .out_of_window = 3};
   trace.started_utc_ns = 1'700'000'000'000'000'123;
+  return trace;
+}
+
+Trace gpu_trace() {
+  Trace trace;
+  trace.devices = {{.name = "cuda:0", .description = "a GPU", .cores = 132, .memory_bytes = std::int64_t{80} << 30},
+                   {.name = "cuda:1", .description = "a GPU", .cores = 132, .memory_bytes = std::int64_t{80} << 30}};
+  trace.threads = {"worker cuda:0", "worker cuda:1"};
+  const Tag tag{.step = 0, .stage = 0, .microbatch = 0, .layer = 0, .replica = 0};
+  trace.kernels = {{2, 15, {4, 1, 1}, {64, 2, 1}, 40, 1024, 65536, 90},
+                   {1, 7, {132, 3, 2}, {128, 1, 1}, 255, 0, 0, 71},
+                   {1, 13, {1, 1, 1}, {1024, 1, 1}, 32, 48, 0, std::int64_t{1} << 40},
+                   {3, 19, {9, 9, 9}, {3, 3, 3}, 1, 2, 3, 4}};
+  const int gemm = add(trace, What::forward, "void gemm<float, 128>(float const*, int)", 0, 0, {100, 200}, tag, 1);
+  add(trace, What::kernel, "elementwise", 0, 0, {200, 210}, {}, 2);
+  const int sent = add_copy(trace, "Memcpy PtoP", 0, 1, {210, 290}, tag);
+  const int waited = add(trace, What::sync, "cudaStreamWaitEvent", 1, 0, {120, 290}, tag);
+  const int next = add(trace, What::backward, "dgrad", 1, 0, {290, 400}, tag, 0);
+  add(trace, What::memset, "Memset (Device)", 1, 0, {400, 401}, tag);
+  add_copy(trace, "Memcpy HtoD", 0, 0, {20, 40}, {});
+  trace.copies.back().source = -1;
+  add_copy(trace, "Memcpy DtoH", 1, 1, {410, 420}, {});
+  trace.copies.back().destination = -1;
+  add(trace, What::profiler, "Buffer flush (Profiler)", 0, 0, {430, 450}, {});
+  add(trace, What::profiler, "stop", 1, 0, {430, 440}, {});
+  add_launches(trace);
+  const int launch = intern(trace, "cudaLaunchKernel_v7000");
+  for (Launch& call : trace.launches) call.name = trace.events[static_cast<std::size_t>(call.event)].what == What::copy ? -1 : launch;
+  trace.launches.push_back({-1, 1, intern(trace, "cudaStreamSynchronize_v3020"), Nanoseconds{300}, Nanoseconds{402}, 700});
+  trace.launches.push_back({-1, 0, intern(trace, "cuMemAlloc_v2"), Nanoseconds{1}, Nanoseconds{19}, 500});
+  trace.launches.push_back({-1, 0, -1, Nanoseconds{50}, Nanoseconds{50}, 501});
+  trace.edges = {{gemm, sent, EdgeKind::data}, {sent, waited, EdgeKind::event_wait}, {waited, next, EdgeKind::order}};
+  trace.steps = {{.step = 0, .start = Nanoseconds{0}, .end = Nanoseconds{460}}};
+  trace.quality = {.dropped = 1, .untagged = 2, .out_of_window = 3, .zero_stamped = 4, .unmatched = 5};
   return trace;
 }
 

@@ -1,6 +1,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <random>
 
@@ -38,10 +39,17 @@ class Hostile : public testing::Scratch {
     return {};
   }
 
-  void expect_refusal(const std::string& sql, const std::string& part) const {
-    write_recording({.trace = testing::hand_trace(), .profile = testing::hand_profile()}, path(), true);
+  void expect_refusal(const std::string& sql, const std::string& part) const { expect_refusal_of(testing::hand_trace(), sql, part); }
+
+  void expect_refusal_of(const Trace& trace, const std::string& sql, const std::string& part) const {
+    write_recording({.trace = trace, .profile = testing::hand_profile()}, path(), true);
     change(sql);
     EXPECT_NE(refusal().find(part), std::string::npos) << sql << " -> " << refusal();
+  }
+
+  // Read as an export that others made.
+  void expect_foreign_refusal(const std::string& sql, const std::string& part) const {
+    expect_refusal_of(testing::gpu_trace(), "DROP TABLE MPTUNE_META; " + sql, part);
   }
 };
 
@@ -134,6 +142,89 @@ TEST_F(Hostile, RowsAndTablesMissingOrTooMany) {
       "DROP TABLE StringIds; CREATE VIEW StringIds AS WITH RECURSIVE r(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM r) SELECT id, 'x' "
       "value FROM r",
       "view");
+}
+
+TEST_F(Hostile, KernelsCallsAndTheRecordersWork) {
+  const auto refuses = [&](const std::string& sql, const std::string& part) { expect_refusal_of(testing::gpu_trace(), sql, part); };
+  refuses("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET gridX = 'wide'", "gridX");
+  refuses("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET contextId = 1 << 40", "contextId");
+  refuses("UPDATE MPTUNE_EVENT SET detail = 2000000000 WHERE what = 0", "kernel");
+  refuses("UPDATE MPTUNE_EVENT SET detail = 1000000 WHERE what = 7", "copy");
+  refuses("DELETE FROM MPTUNE_GRID; UPDATE MPTUNE_EVENT SET detail = 3 WHERE what = 0", "kernel");
+  refuses("UPDATE MPTUNE_GRID SET detail = 1 << 40", "detail");
+  refuses("UPDATE MPTUNE_GRID SET blockX = x'00'", "blockX");
+  refuses("UPDATE MPTUNE_LAUNCH SET event = -2", "launch");
+  refuses("UPDATE MPTUNE_LAUNCH SET launch = launch + 1000000000", "missing");
+  refuses("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET nameId = 'call'", "nameId");
+  refuses("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET correlationId = 5", "correlation");
+  refuses("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET correlationId = NULL", "correlationId");
+  refuses("DELETE FROM PROFILER_OVERHEAD WHERE rowid = 9", "too few");
+  refuses("UPDATE MPTUNE_QUALITY SET unmatched = 'many'", "unmatched");
+  refuses("UPDATE MPTUNE_COPY SET bytes = -1", "bytes");
+  refuses("INSERT INTO MPTUNE_EDGE SELECT 3, consumer, producer, kind FROM MPTUNE_EDGE WHERE edge = 1", "cycle");
+  refuses("UPDATE MPTUNE_EDGE SET consumer = producer", "cycle");
+}
+
+TEST_F(Hostile, ExportsOfOthers) {
+  expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 'soon'", "start");
+  expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = 1e300", "end");
+  expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = -9223372036854775807 - 1", "time");
+  expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET start = 9223372036854775807", "time");
+  expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = x'01'", "deviceId");
+  expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET shortName = 'gemm'", "shortName");
+  expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET gridY = 1 << 40", "gridY");
+  expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET bytes = -5", "bytes");
+  expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET globalTid = 'main'", "globalTid");
+  expect_foreign_refusal("UPDATE PROFILER_OVERHEAD SET overheadType = 'x'", "overheadType");
+  expect_foreign_refusal("UPDATE TARGET_INFO_GPU SET totalMemory = 'much'", "totalMemory");
+  expect_foreign_refusal("UPDATE META_DATA_EXPORT SET value = '4.0.0' WHERE name = 'EXPORT_SCHEMA_VERSION'", "4.0.0");
+  expect_foreign_refusal("ALTER TABLE CUPTI_ACTIVITY_KIND_MEMSET RENAME COLUMN end TO finish", "end");
+  expect_foreign_refusal(
+      "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000) INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET (start, end, "
+      "deviceId, contextId, streamId, value, bytes) SELECT i, i, i * 1000000000, 1, 7, 0, 0 FROM n",
+      "4096 devices");
+}
+
+TEST_F(Hostile, ViewsAndVirtualTablesOfAnyCase) {
+  const std::string endless =
+      " AS WITH RECURSIVE r(start) AS (SELECT 1 UNION ALL SELECT start + 1 FROM r) SELECT start, start AS end, 0 AS deviceId FROM r";
+  expect_foreign_refusal("DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL; CREATE VIEW cupti_activity_KIND_kernel" + endless, "view");
+  expect_foreign_refusal("CREATE VIEW CUPTI_ACTIVITY_KIND_CUDA_EVENT" + endless, "view");
+  expect_foreign_refusal("DROP TABLE PROFILER_OVERHEAD; CREATE VIEW profiler_overhead" + endless, "view");
+  expect_refusal("DROP TABLE MPTUNE_TAG; CREATE VIEW mptune_tag" + endless, "view");
+  expect_refusal("DROP TABLE MPTUNE_TAG; CREATE VIRTUAL TABLE MPTUNE_TAG USING fts4(tag, step)", "view");
+}
+
+TEST_F(Hostile, TextThatLooksLikeSqlIsText) {
+  Trace trace = testing::gpu_trace();
+  for (std::string& name : trace.names) name += "'); DROP TABLE StringIds; --";
+  trace.devices[0].name = "\"; DELETE FROM MPTUNE_EVENT; --";
+  trace.threads[0] = "' OR 1=1 --";
+  write({.trace = trace, .plan_json = "'); DROP TABLE MPTUNE_META; --"});
+  EXPECT_EQ(read_recording(path()).trace, trace);
+  change("DROP TABLE MPTUNE_META");
+  EXPECT_EQ(read_recording(path()).trace->kernels.size(), 3u);
+}
+
+// The reader may look for the next of 10^9 rows only where the file is large enough to hold them.
+TEST_F(Hostile, PagesThatNameThemselvesAsChildren) {
+  Trace trace;
+  trace.names.assign(20000, "a name of some length");
+  write({.trace = trace});
+  std::string spoiled = bytes();
+  const auto page_size = std::size_t{4096};
+  SQLite::Database database(path(), SQLite::OPEN_READONLY);
+  const auto root = static_cast<std::size_t>(database.execAndGet("SELECT rootpage FROM sqlite_master WHERE name = 'StringIds'").getInt());
+  char* page = spoiled.data() + (root - 1) * page_size;
+  ASSERT_EQ(page[0], 5) << "the root is an inner page";
+  // Every child of the root becomes its first child, so that its rows come again and again.
+  const auto number = [&](std::size_t at) { return static_cast<std::size_t>(static_cast<unsigned char>(page[at])); };
+  const std::size_t cells = number(3) << 8 | number(4);
+  const std::size_t first = number(12) << 8 | number(13);
+  for (std::size_t i = 1; i < cells; ++i) std::copy_n(page + first, 4, page + (number(12 + 2 * i) << 8 | number(13 + 2 * i)));
+  std::copy_n(page + first, 4, page + 8);
+  put(spoiled);
+  EXPECT_FALSE(refusal().empty());
 }
 
 TEST_F(Hostile, FlippedBytesNeverCrash) {

@@ -18,7 +18,7 @@ namespace {
 class RoundTrip : public testing::Scratch {
  protected:
   void expect_same(const Recording& recording) const {
-    write_recording(recording, path(), true);
+    write(recording);
     const Recording read = read_recording(path());
     EXPECT_EQ(read.trace, recording.trace);
     EXPECT_EQ(read.profile, recording.profile);
@@ -54,6 +54,7 @@ TEST_F(RoundTrip, OfPartsIsExact) {
   expect_same({});
   expect_same({.trace = Trace{}});
   expect_same({.trace = testing::hand_trace()});
+  expect_same({.trace = testing::gpu_trace()});
   expect_same({.profile = testing::hand_profile()});
   expect_same({.profile = Profile{}});
 }
@@ -61,6 +62,39 @@ TEST_F(RoundTrip, OfPartsIsExact) {
 TEST_F(RoundTrip, OfRandomTracesIsExact) {
   std::mt19937 random(1);
   for (int round = 0; round < 20; ++round) expect_same({.trace = testing::random_trace(random, 1 + round % 5, 10 * round)});
+}
+
+// Kernels in any order, some of several events, some of none; calls of any event and of none.
+TEST_F(RoundTrip, OfRandomKernelsAndCallsIsExact) {
+  std::mt19937 random(2);
+  const auto below = [&](std::size_t count) { return static_cast<int>(random() % count); };
+  for (int round = 0; round < 20; ++round) {
+    Trace trace = testing::random_trace(random, 3, 60 + round);
+    trace.threads = {"a", "b"};
+    const std::size_t kernels = 1 + random() % 80;
+    for (std::size_t i = 0; i < kernels; ++i)
+      trace.kernels.push_back({below(4), below(40), {below(9), 1, 2}, {below(99), 3, 4}, below(255), below(9), below(9), below(1000)});
+    for (Event& event : trace.events) {
+      if (is_compute(event.what) && random() % 4 != 0) event.detail = below(kernels);
+      if (event.what == What::host && random() % 2 == 0) event.what = What::profiler;
+    }
+    for (int i = 0; i < 60; ++i) {
+      const Nanoseconds start{below(1000)};
+      trace.launches.push_back(
+          {below(trace.events.size() + 1) - 1, below(2), below(trace.names.size() + 1) - 1, start, start + Nanoseconds{1}, 500 - i});
+    }
+    expect_same({.trace = trace});
+  }
+}
+
+TEST_F(RoundTrip, ReadsTheFirstMinorVersion) {
+  Trace trace = testing::hand_trace();
+  write({.trace = trace});
+  SQLite::Database(path(), SQLite::OPEN_READWRITE)
+      .exec(
+          "DROP TABLE PROFILER_OVERHEAD; DROP TABLE MPTUNE_GRID; ALTER TABLE MPTUNE_QUALITY DROP COLUMN zero_stamped; ALTER TABLE "
+          "MPTUNE_QUALITY DROP COLUMN unmatched; UPDATE MPTUNE_META SET value = '0' WHERE name = 'schema_minor'");
+  EXPECT_EQ(read_recording(path()).trace, trace);
 }
 
 TEST_F(RoundTrip, OfOddButValidTracesIsExact) {
@@ -116,6 +150,12 @@ TEST_F(RoundTrip, RefusesATraceWhoseIndicesLeadNowhere) {
   refuses([](Trace& t) { t.launches[0].correlation = t.launches[1].correlation; });
   refuses([](Trace& t) { t.memory[0].device = 9; });
   refuses([](Trace& t) { t.copies[0].destination = 9; });
+  refuses([](Trace& t) { t.copies[0].bytes = -1; });
+  refuses([](Trace& t) { t.events[0].detail = 0; });
+  refuses([](Trace& t) { t.launches[0].event = -2; });
+  refuses([](Trace& t) { t.launches[0].name = 1000; });
+  refuses([](Trace& t) { t.edges.push_back({t.edges[0].consumer, t.edges[0].producer, EdgeKind::order}); });
+  refuses([](Trace& t) { t.edges.push_back({3, 3, EdgeKind::order}); });
   EXPECT_EQ(files(), 0u);
 }
 

@@ -6,10 +6,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "mptune/profiler/store/store.h"
 #include "mptune/tests/support/hand_profile.h"
 #include "mptune/tests/support/hand_trace.h"
+#include "mptune/tests/support/nsight_rules.h"
 
 namespace mptune::testing {
 
@@ -23,6 +25,13 @@ class Scratch : public ::testing::Test {
 
   [[nodiscard]] std::string path(const std::string& name = "t.sqlite") const { return (folder_ / name).string(); }
 
+  /// Writes to path() a file that has to mean what readers of the layout expect.
+  void write(const Recording& recording) const {
+    write_recording(recording, path(), true);
+    const std::vector<std::string> broken = broken_rules(path());
+    EXPECT_TRUE(broken.empty()) << broken.front();
+  }
+
   /// A full recording, written to path().
   Recording write_hand_made() const {
     Recording recording{.trace = hand_trace(),
@@ -31,7 +40,7 @@ class Scratch : public ::testing::Test {
                         .environment = R"({"cores": 2})",
                         .step_off_s = 0.1,
                         .step_on_s = 0.101};
-    write_recording(recording, path(), false);
+    write(recording);
     return recording;
   }
 

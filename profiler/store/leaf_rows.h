@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "mptune/profiler/store/placement.h"
+#include "mptune/profiler/store/rows.h"
+
+namespace mptune {
+
+/// The rows of events in the layout's tables of device work. Their rowid is the event's index + 1.
+class LeafRows {
+ public:
+  /// All of them outlive it.
+  LeafRows(SQLite::Database& database, const Trace& trace, const Placement& placement);
+
+  /// Of an event that is no host work. `global_tid`: the thread of the recorder's own work, used for nothing else.
+  void operator()(std::int64_t start, std::int64_t end, std::size_t index, const std::optional<std::int64_t>& correlation,
+                  std::int64_t global_tid);
+  /// To be called after the last event.
+  void flush();
+
+ private:
+  using Correlation = std::optional<std::int64_t>;
+
+  [[nodiscard]] int memory_kind(int device) const;
+  void kernel(std::int64_t start, std::int64_t end, std::size_t index, const Correlation& correlation);
+  void copy(std::int64_t start, std::int64_t end, std::size_t index, const Correlation& correlation);
+  void overhead(std::int64_t start, std::int64_t end, std::size_t index, std::int64_t global_tid);
+
+  const Trace& trace_;
+  const Placement& placement_;
+  BulkInsert kernel_;
+  BulkInsert memcpy_;
+  BulkInsert memset_;
+  BulkInsert wait_;
+  BulkInsert overhead_;
+};
+
+}  // namespace mptune

@@ -1,0 +1,251 @@
+#include "mptune/profiler/store/nsight_leaves.h"
+
+#include <algorithm>
+
+#include "mptune/profiler/store/schema.h"
+#include "mptune/profiler/store/tables.h"
+
+namespace mptune {
+namespace {
+
+constexpr std::int64_t kFurthest = std::int64_t{1} << 61;
+constexpr const char* kKernels = "CUPTI_ACTIVITY_KIND_KERNEL";
+constexpr const char* kCopies = "CUPTI_ACTIVITY_KIND_MEMCPY";
+constexpr const char* kMemsets = "CUPTI_ACTIVITY_KIND_MEMSET";
+constexpr const char* kWaits = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
+constexpr const char* kLeafTables[] = {kKernels, kCopies, kMemsets, kWaits};
+
+// Columns of a leaf table behind the common ones.
+std::vector<std::string> columns_for(const std::string& table) {
+  std::vector<std::string> columns{"start", "end", "deviceId", "contextId", "streamId", "globalPid", "correlationId"};
+  if (table == kKernels)
+    columns.insert(columns.end(), {"shortName", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "registersPerThread",
+                                   "staticSharedMemory", "dynamicSharedMemory", "gridId"});
+  if (table == kCopies) columns.insert(columns.end(), {"bytes", "copyKind", "srcDeviceId", "dstDeviceId"});
+  return columns;
+}
+
+int number_or_0(Rows& rows, int column) {
+  return rows.null(column) ? 0 : rows.as<int>(column);
+}
+
+}  // namespace
+
+std::set<std::string> columns_of(SQLite::Database& database, const std::string& table) {
+  std::set<std::string> columns;
+  Rows rows(database, "SELECT name FROM pragma_table_info('" + table + "')");
+  while (rows.next()) columns.insert(rows.text(0));
+  return columns;
+}
+
+std::string selection(SQLite::Database& database, const std::string& table, const std::vector<std::string>& wanted) {
+  const std::set<std::string> present = columns_of(database, table);
+  std::string text;
+  for (const std::string& column : wanted) {
+    if (!text.empty()) text += ", ";
+    text += present.contains(column) ? column : "NULL AS " + column;
+  }
+  return text;
+}
+
+NsightNames::NsightNames(SQLite::Database& database, Trace& trace) : trace_(trace) {
+  if (!has_table(database, "StringIds")) return;
+  Rows rows(database, "SELECT id, value FROM StringIds");
+  while (rows.next()) strings_[rows.integer(0)] = rows.text(1);
+}
+
+int NsightNames::of(const std::string& text) {
+  const auto [place, is_new] = names_.try_emplace(text, static_cast<int>(trace_.names.size()));
+  if (is_new) trace_.names.push_back(text);
+  return place->second;
+}
+
+int NsightNames::of_string(std::int64_t id) {
+  const auto found = strings_.find(id);
+  return of(found == strings_.end() ? "string " + std::to_string(id) : found->second);
+}
+
+bool read_times(Rows& rows, Event& event, TraceQuality& quality) {
+  const std::int64_t start = rows.integer(0);
+  const std::int64_t end = rows.integer(1);
+  if (std::max(start, end) > kFurthest || std::min(start, end) < -kFurthest) throw BadContent("a time is out of range");
+  event.start = Nanoseconds{start};
+  event.duration = Nanoseconds{end - start};
+  if (start == 0 && end == 0) {
+    ++quality.zero_stamped;
+    return false;
+  }
+  if (end < start) ++quality.dropped;
+  return end >= start;
+}
+
+void NsightLeaves::read() {
+  read_devices();
+  for (const char* table : kLeafTables) {
+    if (has_table(database_, table)) read_table(table);
+  }
+  sort_leaves();
+  for (const Leaf& leaf : leaves_) {
+    std::vector<std::int16_t>& devices = devices_of_[leaf.call.first];
+    if (std::find(devices.begin(), devices.end(), leaf.event.device) == devices.end()) devices.push_back(leaf.event.device);
+  }
+  read_overhead("PROFILER_OVERHEAD", "1");
+  // The other types are the driver's: the call they lengthen shows them.
+  read_overhead("CUPTI_ACTIVITY_KIND_OVERHEAD", "overheadType IN (3, 4, 5)");
+  sort_leaves();
+  place_leaves();
+}
+
+void NsightLeaves::read_devices() {
+  std::set<std::int64_t> ids;
+  for (const char* table : kLeafTables) {
+    if (!has_table(database_, table)) continue;
+    Rows rows(database_, std::string("SELECT DISTINCT deviceId FROM ") + table);
+    while (rows.next()) ids.insert(rows.integer(0));
+  }
+  if (ids.size() > 4096) throw BadContent("it has more than 4096 devices");
+  for (const std::int64_t id : ids) {
+    devices_[id] = static_cast<std::int16_t>(trace_.devices.size());
+    trace_.devices.push_back({.name = "cuda:" + std::to_string(id), .description = "CUDA device"});
+  }
+  if (has_table(database_, "TARGET_INFO_GPU")) describe_devices();
+}
+
+void NsightLeaves::describe_devices() {
+  Rows gpu(database_, "SELECT " + selection(database_, "TARGET_INFO_GPU", {"id", "name", "totalMemory"}) + " FROM TARGET_INFO_GPU");
+  while (gpu.next()) {
+    const int index = device_or_none(gpu, 0);
+    if (index < 0) continue;
+    TraceDevice& device = trace_.devices[static_cast<std::size_t>(index)];
+    if (!gpu.null(1)) device.description = gpu.text(1);
+    device.memory_bytes = gpu.integer_or(2, 0);
+  }
+}
+
+void NsightLeaves::read_table(const std::string& table) {
+  Rows rows(database_, "SELECT " + selection(database_, table, columns_for(table)) + " FROM " + table);
+  while (rows.next()) {
+    Leaf leaf;
+    if (!read_times(rows, leaf.event, trace_.quality)) continue;
+    const std::int64_t process = rows.integer_or(5, 0);
+    leaf.call = {process, rows.integer_or(6, 0)};
+    leaf.stream = {process, rows.integer_or(3, 0), rows.integer_or(4, 0)};
+    leaf.event.device = devices_.at(rows.integer(2));
+    leaf.event.lane = lane_of(leaf.event.device, leaf.stream, table == kWaits);
+    set_what(table, rows, leaf.event);
+    leaves_.push_back(leaf);
+  }
+}
+
+// It counts on every device of its process: which of them it kept waiting is not recorded.
+void NsightLeaves::read_overhead(const std::string& table, const std::string& condition) {
+  if (!has_table(database_, table)) return;
+  Rows rows(database_, "SELECT " + selection(database_, table, {"start", "end", "globalTid", "nameId", "overheadType"}) + " FROM " + table +
+                           " WHERE " + condition);
+  while (rows.next()) {
+    Leaf leaf;
+    if (!read_times(rows, leaf.event, trace_.quality)) continue;
+    const std::int64_t tid = rows.integer_or(2, 0);
+    const std::int64_t type = rows.integer_or(4, kOverheadUnknown);
+    const bool labelled = type >= 0 && type < static_cast<std::int64_t>(kOverheadLabels.size());
+    const std::string label(kOverheadLabels[static_cast<std::size_t>(labelled ? type : kOverheadUnknown)]);
+    leaf.event.what = What::profiler;
+    leaf.event.name = rows.null(3) ? names_.of(label) : names_.of_string(rows.integer(3));
+    const auto devices = devices_of_.find(tid & kProcessBits);
+    if (devices == devices_of_.end()) continue;
+    for (const std::int16_t device : devices->second) {
+      leaf.event.device = device;
+      leaf.event.lane = lane_of(device, {tid & kProcessBits, -1, tid}, true);
+      leaves_.push_back(leaf);
+    }
+  }
+}
+
+void NsightLeaves::sort_leaves() {
+  std::stable_sort(leaves_.begin(), leaves_.end(), [](const Leaf& a, const Leaf& b) { return a.event.start < b.event.start; });
+}
+
+void NsightLeaves::place_leaves() {
+  for (const Leaf& leaf : leaves_) {
+    const StartedBy started{leaf.call, static_cast<int>(trace_.events.size())};
+    trace_.events.push_back(leaf.event);
+    if (leaf.call.second == 0) continue;
+    started_.push_back(started);
+    if (leaf.event.what != What::sync) streams_[leaf.stream].push_back(started);
+  }
+  std::sort(started_.begin(), started_.end());
+  for (auto& [stream, work] : streams_) std::sort(work.begin(), work.end());
+  leaves_ = {};
+}
+
+// Streams become lanes in the order they are met; more than a byte can number share the last. What waits is timed on the host, so it may
+// overlap the stream's work and has a lane of its own.
+std::uint8_t NsightLeaves::lane_of(std::int16_t device, const StreamKey& stream, bool waits) {
+  const auto [place, is_new] = lanes_.try_emplace({device, stream, waits}, std::uint8_t{0});
+  if (is_new) place->second = static_cast<std::uint8_t>(std::min(255, lanes_on_[device]++));
+  return place->second;
+}
+
+int NsightLeaves::device_or_none(Rows& rows, int column) const {
+  const auto found = devices_.find(rows.integer_or(column, -1));
+  return found == devices_.end() ? -1 : found->second;
+}
+
+std::int32_t NsightLeaves::add_copy(Rows& rows, int device) {
+  Copy copy{.bytes = rows.integer(7), .source = device, .destination = device};
+  const std::int64_t kind = rows.integer(8);
+  if (kind == kCopyHostToDevice) copy.source = -1;
+  if (kind == kCopyDeviceToHost) copy.destination = -1;
+  if (kind == kCopyPeer) copy = {copy.bytes, device_or_none(rows, 9), device_or_none(rows, 10)};
+  if (copy.bytes < 0) throw BadContent("a copy of fewer than no bytes");
+  trace_.copies.push_back(copy);
+  return static_cast<std::int32_t>(trace_.copies.size()) - 1;
+}
+
+std::int32_t NsightLeaves::add_kernel(Rows& rows) {
+  Kernel kernel;
+  kernel.context = number_or_0(rows, 3);
+  kernel.stream = number_or_0(rows, 4);
+  for (int i = 0; i < 3; ++i) kernel.grid[static_cast<std::size_t>(i)] = number_or_0(rows, 8 + i);
+  for (int i = 0; i < 3; ++i) kernel.block[static_cast<std::size_t>(i)] = number_or_0(rows, 11 + i);
+  kernel.registers_per_thread = number_or_0(rows, 14);
+  kernel.static_shared_bytes = number_or_0(rows, 15);
+  kernel.dynamic_shared_bytes = number_or_0(rows, 16);
+  kernel.grid_id = rows.integer_or(17, 0);
+  trace_.kernels.push_back(kernel);
+  return static_cast<std::int32_t>(trace_.kernels.size()) - 1;
+}
+
+void NsightLeaves::set_what(const std::string& table, Rows& rows, Event& event) {
+  if (table == kKernels) {
+    event.name = names_.of_string(rows.integer(7));
+    const bool collective = trace_.names[static_cast<std::size_t>(event.name)].starts_with("nccl");
+    event.what = collective ? What::collective : What::kernel;
+    event.detail = add_kernel(rows);
+  } else if (table == kCopies) {
+    event.what = What::copy;
+    event.detail = add_copy(rows, event.device);
+    event.name = names_.of("copy");
+  } else {
+    event.what = table == kMemsets ? What::memset : What::sync;
+    event.name = names_.of(to_string(event.what));
+  }
+}
+
+std::span<const StartedBy> NsightLeaves::started_by(const Correlation& call) const {
+  const auto less = [](const auto& a, const auto& b) { return a.call < b.call; };
+  const auto [first, last] = std::equal_range(started_.begin(), started_.end(), StartedBy{.call = call}, less);
+  return {first, last};
+}
+
+std::span<const StartedBy> NsightLeaves::of_stream(const StreamKey& stream) const {
+  const auto found = streams_.find(stream);
+  return found == streams_.end() ? std::span<const StartedBy>{} : std::span<const StartedBy>(found->second);
+}
+
+std::int16_t NsightLeaves::device_of_process(std::int64_t process) const {
+  const auto found = devices_of_.find(process);
+  return found == devices_of_.end() ? std::int16_t{-1} : found->second.front();
+}
+
+}  // namespace mptune

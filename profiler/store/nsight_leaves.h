@@ -1,0 +1,110 @@
+#pragma once
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "mptune/profiler/store/rows.h"
+#include "mptune/profiler/trace/trace.h"
+
+namespace mptune {
+
+/// The process part of a globalTid or globalPid.
+inline constexpr std::int64_t kProcessBits = ~std::int64_t{0xFFFFFF};
+
+/// Process and correlation: correlationId is unique within a process only.
+using Correlation = std::pair<std::int64_t, std::int64_t>;
+
+/// Process, context and stream.
+using StreamKey = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
+
+/// Names of the columns of a table, none where there is no such table.
+[[nodiscard]] std::set<std::string> columns_of(SQLite::Database& database, const std::string& table);
+
+/// "a, b, NULL AS c" for the wanted columns, NULL where the table, written by an older version, has none of that name.
+[[nodiscard]] std::string selection(SQLite::Database& database, const std::string& table, const std::vector<std::string>& wanted);
+
+/// Strings of an export and the trace's names made of them.
+class NsightNames {
+ public:
+  NsightNames(SQLite::Database& database, Trace& trace);
+
+  [[nodiscard]] int of(const std::string& text);
+  /// Of StringIds.id; a placeholder that shows the number where there is none.
+  [[nodiscard]] int of_string(std::int64_t id);
+
+ private:
+  Trace& trace_;
+  std::unordered_map<std::int64_t, std::string> strings_;
+  std::unordered_map<std::string, int> names_;
+};
+
+/// Times of a row; false, and counted, where they are no interval. Throws BadContent where they are out of range.
+[[nodiscard]] bool read_times(Rows& rows, Event& event, TraceQuality& quality);
+
+/// An event that a call started.
+struct StartedBy {
+  Correlation call;
+  int event = -1;
+  auto operator<=>(const StartedBy&) const = default;
+};
+
+/// The device work and waits of an export. Database, names and trace outlive it.
+class NsightLeaves {
+ public:
+  NsightLeaves(SQLite::Database& database, NsightNames& names, Trace& trace) : database_(database), names_(names), trace_(trace) {}
+
+  /// Reads devices, kernels, copies, memsets, waits and the profiler's own work into events sorted by start.
+  void read();
+
+  /// What this call started, by index.
+  [[nodiscard]] std::span<const StartedBy> started_by(const Correlation& call) const;
+  /// Device work of a stream, in the order of the calls that started it.
+  [[nodiscard]] std::span<const StartedBy> of_stream(const StreamKey& stream) const;
+  /// Device of the process' first work, -1: it has none.
+  [[nodiscard]] std::int16_t device_of_process(std::int64_t process) const;
+
+ private:
+  struct Leaf {
+    Event event;
+    Correlation call;
+    StreamKey stream;
+  };
+
+  void read_devices();
+  void describe_devices();
+  void read_table(const std::string& table);
+  void read_overhead(const std::string& table, const std::string& condition);
+  void sort_leaves();
+  void place_leaves();
+  [[nodiscard]] std::uint8_t lane_of(std::int16_t device, const StreamKey& stream, bool waits);
+  [[nodiscard]] int device_or_none(Rows& rows, int column) const;
+  [[nodiscard]] std::int32_t add_copy(Rows& rows, int device);
+  [[nodiscard]] std::int32_t add_kernel(Rows& rows);
+  void set_what(const std::string& table, Rows& rows, Event& event);
+
+  SQLite::Database& database_;
+  NsightNames& names_;
+  Trace& trace_;
+  std::vector<Leaf> leaves_;
+  std::map<std::int64_t, std::int16_t> devices_;
+  std::map<std::tuple<std::int16_t, StreamKey, bool>, std::uint8_t> lanes_;
+  std::map<std::int16_t, int> lanes_on_;
+  std::vector<StartedBy> started_;  // sorted
+  std::map<StreamKey, std::vector<StartedBy>> streams_;
+  std::map<std::int64_t, std::vector<std::int16_t>> devices_of_;  // of the processes, in the order of their first work
+};
+
+/// Adds an event_wait edge for every stream's wait on an event: from the last work before the event's record to the next work after the
+/// wait. What names no work, or work that started in the other order, adds none.
+void add_event_waits(SQLite::Database& database, const NsightLeaves& leaves, Trace& trace);
+
+}  // namespace mptune

@@ -1,0 +1,70 @@
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "mptune/profiler/store/nsight_leaves.h"
+#include "mptune/profiler/store/schema.h"
+#include "mptune/profiler/store/tables.h"
+
+namespace mptune {
+namespace {
+
+constexpr const char* kWaits = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
+constexpr const char* kRecords = "CUPTI_ACTIVITY_KIND_CUDA_EVENT";
+
+// Process, eventSyncId and the recording call's correlation -> the stream recorded on.
+using EventRecords = std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, StreamKey>;
+
+// Both tables: process, context, stream, correlation, eventSyncId.
+std::string query(SQLite::Database& database, const char* table) {
+  return "SELECT " + selection(database, table, {"globalPid", "contextId", "streamId", "correlationId", "eventSyncId"}) + " FROM " + table;
+}
+
+StreamKey stream_of(Rows& rows) {
+  return {rows.integer_or(0, 0), rows.integer_or(1, 0), rows.integer_or(2, 0)};
+}
+
+EventRecords read_records(SQLite::Database& database) {
+  EventRecords records;
+  Rows rows(database, query(database, kRecords));
+  while (rows.next()) {
+    if (!rows.null(3) && !rows.null(4)) records[{rows.integer_or(0, 0), rows.integer(4), rows.integer(3)}] = stream_of(rows);
+  }
+  return records;
+}
+
+// A stream runs its work in the order of the calls, and a process numbers its calls: no clock is needed.
+int last_before(std::span<const StartedBy> work, const Correlation& call) {
+  const auto after = std::lower_bound(work.begin(), work.end(), StartedBy{.call = call});
+  return after == work.begin() ? -1 : std::prev(after)->event;
+}
+
+int first_after(std::span<const StartedBy> work, const Correlation& call) {
+  const auto after = std::partition_point(work.begin(), work.end(), [&](const StartedBy& started) { return started.call <= call; });
+  return after == work.end() ? -1 : after->event;
+}
+
+}  // namespace
+
+void add_event_waits(SQLite::Database& database, const NsightLeaves& leaves, Trace& trace) {
+  if (!has_table(database, kWaits) || !has_table(database, kRecords)) return;
+  if (!columns_of(database, kWaits).contains("syncType")) return;
+  const EventRecords records = read_records(database);
+  Rows rows(database, query(database, kWaits) + " WHERE syncType = " + std::to_string(kStreamWait));
+  while (rows.next()) {
+    if (rows.null(3) || rows.null(4)) continue;
+    const std::int64_t process = rows.integer_or(0, 0);
+    const std::int64_t wait = rows.integer(3);
+    const auto later = records.lower_bound({process, rows.integer(4), wait});
+    if (later == records.begin()) continue;
+    const auto& [key, recorded_on] = *std::prev(later);
+    const auto& [record_process, sync_id, record] = key;
+    if (record_process != process || sync_id != rows.integer(4)) continue;
+    const int producer = last_before(leaves.of_stream(recorded_on), {process, record});
+    const int consumer = first_after(leaves.of_stream(stream_of(rows)), {process, wait});
+    // Events lie in the order they started; an edge against it is a damaged file's, and could close a cycle.
+    if (producer >= 0 && producer < consumer) trace.edges.push_back({producer, consumer, EdgeKind::event_wait});
+  }
+}
+
+}  // namespace mptune

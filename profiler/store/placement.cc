@@ -1,0 +1,56 @@
+#include "mptune/profiler/store/placement.h"
+
+#include <algorithm>
+
+namespace mptune {
+
+Placement::Placement(const Trace& trace) : trace_(trace), contexts_(trace.devices.size(), -1) {
+  // 7 is the default stream of a first context in real exports.
+  constexpr std::int64_t kDefaultStream = 7;
+  std::int64_t free_context = 1;
+  first_stream_ = kDefaultStream;
+  for (const Kernel& kernel : trace.kernels) {
+    free_context = std::max(free_context, std::int64_t{kernel.context} + 1);
+    first_stream_ = std::max(first_stream_, std::int64_t{kernel.stream} + 1);
+  }
+  for (const Event& event : trace.events) {
+    const Kernel* kernel = kernel_of(trace, event);
+    if (kernel == nullptr) continue;
+    std::int64_t& context = contexts_[static_cast<std::size_t>(event.device)];
+    if (context < 0) context = kernel->context;
+  }
+  for (std::size_t d = 0; d < contexts_.size(); ++d) {
+    if (contexts_[d] < 0) contexts_[d] = free_context + static_cast<std::int64_t>(d);
+  }
+}
+
+std::int64_t Placement::context(int device) const {
+  return device < 0 ? 0 : contexts_[static_cast<std::size_t>(device)];
+}
+
+// Lanes fit a byte, so no two share a stream.
+Place Placement::unrecorded(int device, int lane) const {
+  return {device, context(device), first_stream_ + 256 * static_cast<std::int64_t>(device) + lane};
+}
+
+Place Placement::operator()(const Event& event) const {
+  const Kernel* kernel = kernel_of(trace_, event);
+  return kernel == nullptr ? unrecorded(event.device, event.lane) : Place{event.device, kernel->context, kernel->stream};
+}
+
+std::set<Place> Placement::all() const {
+  std::set<Place> places;
+  for (int d = 0; d < static_cast<int>(trace_.devices.size()); ++d) places.insert(unrecorded(d, kComputeLane));
+  for (const Event& event : trace_.events) places.insert((*this)(event));
+  return places;
+}
+
+const Kernel* kernel_of(const Trace& trace, const Event& event) {
+  return is_compute(event.what) && event.detail >= 0 ? &trace.kernels[static_cast<std::size_t>(event.detail)] : nullptr;
+}
+
+bool has_kernel_row(What what) {
+  return is_compute(what) && what != What::memset;
+}
+
+}  // namespace mptune

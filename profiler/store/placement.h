@@ -1,0 +1,46 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "mptune/profiler/trace/trace.h"
+
+namespace mptune {
+
+/// Where an event stands in the layout.
+struct Place {
+  int device = 0;
+  std::int64_t context = 0;
+  std::int64_t stream = 0;
+  auto operator<=>(const Place&) const = default;
+};
+
+/// Contexts and streams of a trace's events: as recorded where the event has its Kernel, else one context per device and one stream per
+/// lane with numbers that no Kernel has. Requires: a consistent trace that outlives it.
+class Placement {
+ public:
+  explicit Placement(const Trace& trace);
+
+  /// Context of a device's work that names none; 0 for device -1.
+  [[nodiscard]] std::int64_t context(int device) const;
+  [[nodiscard]] Place operator()(const Event& event) const;
+  /// Every place of the trace's events and of every device's compute lane.
+  [[nodiscard]] std::set<Place> all() const;
+
+ private:
+  [[nodiscard]] Place unrecorded(int device, int lane) const;
+
+  const Trace& trace_;
+  std::vector<std::int64_t> contexts_;  // of the devices
+  std::int64_t first_stream_ = 0;
+};
+
+/// The Kernel of an event, nullptr where it has none.
+[[nodiscard]] const Kernel* kernel_of(const Trace& trace, const Event& event);
+
+/// True for events with a row in CUPTI_ACTIVITY_KIND_KERNEL.
+[[nodiscard]] bool has_kernel_row(What what);
+
+}  // namespace mptune
