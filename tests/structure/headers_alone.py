@@ -1,4 +1,4 @@
-"""Every header compiles alone: headers_alone.py COMPILER ROOT pure|torch FLAG..."""
+"""Every header compiles alone: headers_alone.py COMPILER ROOT pure|torch|cupti FLAG..."""
 import concurrent.futures
 import os
 import pathlib
@@ -9,21 +9,26 @@ compiler, root, kind, *flags = sys.argv[1:]
 root = pathlib.Path(root)
 
 
-def needs_torch(path, seen=None):
-    """Follows the project's own includes; the torch headers of a room without LibTorch would be found here as well."""
-    seen = set() if seen is None else seen
+OUTSIDE = {"torch": ("torch/", "ATen/", "c10/"), "cupti": ("cupti",)}
+
+
+def included(path, seen):
+    """All names that a header includes, following the project's own: torch headers of a room without LibTorch would be found here as well."""
     if path in seen or not path.exists():
-        return False
+        return
     seen.add(path)
     for line in path.read_text().splitlines():
         if not line.startswith("#include"):
             continue
         name = line.split()[1].strip('<>"')
-        if name.startswith(("torch/", "ATen/", "c10/")):
-            return True
-        if name.startswith("mptune/") and needs_torch(root / name.removeprefix("mptune/"), seen):
-            return True
-    return False
+        yield name
+        if name.startswith("mptune/"):
+            yield from included(root / name.removeprefix("mptune/"), seen)
+
+
+def kind_of(path):
+    names = list(included(path, set()))
+    return next((k for k, prefixes in OUTSIDE.items() if any(n.startswith(prefixes) for n in names)), "pure")
 
 
 def compile_alone(path):
@@ -34,7 +39,7 @@ def compile_alone(path):
 
 
 folders = ["profiler", "planner", "tuner", "reports"]
-headers = [p for f in folders for p in sorted((root / f).rglob("*.h")) if needs_torch(p) == (kind == "torch")]
+headers = [p for f in folders for p in sorted((root / f).rglob("*.h")) if kind_of(p) == kind]
 assert headers, f"no {kind} headers below {root}"
 with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
     failed = [(path, text) for path, code, text in pool.map(compile_alone, headers) if code]

@@ -1,0 +1,88 @@
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "mptune/profiler/collect/cupti_api.h"
+#include "mptune/profiler/collect/cupti_collector.h"
+#include "mptune/profiler/store/store.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+constexpr const char* kPathVariable = "MPTUNE_RECORD_PATH";
+
+// One write, so that the lines of several processes do not mix.
+void say(const std::string& text) {
+  const std::string line = "mptune: " + text + "\n";
+  if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;
+}
+
+// The program being recorded goes on whatever happens here.
+template <typename Work>
+void guarded(Work work) noexcept {
+  try {
+    try {
+      work();
+    } catch (const Error& error) {
+      say(std::string("not recorded: ") + error.what() + ": " + error.where() + "; " + error.remedy());
+    } catch (const std::exception& error) {
+      say(std::string("not recorded: ") + error.what());
+    }
+  } catch (...) {
+    // Not even the line could be made.
+    return;
+  }
+}
+
+CuptiCollector* collector = nullptr;  // lives until the process ends: threads may still call CUPTI while it does
+pid_t recorded_process = 0;
+
+void finish() {
+  // A child made by fork() inherits this handler, but not the recording.
+  if (getpid() != recorded_process) return;
+  guarded([] {
+    const std::string process = std::to_string(getpid());
+    Recording recording{.trace = collector->stop()};
+    if (recording.trace->events.empty()) return say("process " + process + " gave no work to a GPU: no recording of it");
+    write_recording(recording, std::string(std::getenv(kPathVariable)) + "." + process + ".sqlite", true);
+  });
+}
+
+void begin() {
+  if (std::getenv(kPathVariable) == nullptr)
+    throw Error("no place for the recording", kPathVariable, "start the program with mptune profile -- COMMAND", ExitCode::usage);
+  auto* starting = new CuptiCollector({});
+  starting->start();
+  collector = starting;
+  recorded_process = getpid();
+  std::atexit(finish);
+}
+
+}  // namespace
+}  // namespace mptune
+
+extern "C" {
+
+/// Called by the CUDA driver as it starts, where CUDA_INJECTION64_PATH names this library. Always 1: a refusal would fail the program.
+int InitializeInjection() {
+  static std::atomic_flag called;
+  if (!called.test_and_set()) mptune::guarded(mptune::begin);
+  return 1;
+}
+
+/// Called by each module's NVTX at its first call, where NVTX_INJECTION64_PATH names this library. Returns 0 where its calls cannot be
+/// recorded: NVTX then turns them off.
+int InitializeInjectionNvtx2(const void* (*get_export_table)(std::uint32_t)) {
+  using Initialize = int (*)(const void* (*)(std::uint32_t));
+  int result = 0;
+  mptune::guarded([&] {
+    const auto forward = reinterpret_cast<Initialize>(mptune::cupti_symbol("InitializeInjectionNvtx2"));
+    if (forward != nullptr) result = forward(get_export_table);
+  });
+  return result;
+}
+}

@@ -1,0 +1,195 @@
+#include "mptune/profiler/collect/cupti_collector.h"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+
+#include "mptune/profiler/collect/cupti_api.h"
+#include "mptune/profiler/collect/cupti_buffers.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+constexpr std::array kKinds{CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
+                            CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+                            CUPTI_ACTIVITY_KIND_MEMCPY,
+                            CUPTI_ACTIVITY_KIND_MEMCPY2,
+                            CUPTI_ACTIVITY_KIND_MEMSET,
+                            CUPTI_ACTIVITY_KIND_RUNTIME,
+                            CUPTI_ACTIVITY_KIND_DRIVER,
+                            CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
+                            CUPTI_ACTIVITY_KIND_CUDA_EVENT,
+                            CUPTI_ACTIVITY_KIND_OVERHEAD,
+                            CUPTI_ACTIVITY_KIND_MARKER};
+
+// Calls that LibTorch makes around every operation and that neither start nor wait for anything.
+constexpr std::array kQuietRuntimeCalls{CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020, CUPTI_RUNTIME_TRACE_CBID_cudaSetDevice_v3020,
+                                        CUPTI_RUNTIME_TRACE_CBID_cudaGetLastError_v3020, CUPTI_RUNTIME_TRACE_CBID_cudaPeekAtLastError_v3020,
+                                        CUPTI_RUNTIME_TRACE_CBID_cudaStreamIsCapturing_v10000};
+constexpr std::array kQuietDriverCalls{CUPTI_DRIVER_TRACE_CBID_cuKernelGetAttribute, CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxGetState,
+                                       CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent};
+
+// CUPTI keeps the callbacks and some buffers until the process ends, and its times go wrong when the clock is registered twice.
+CuptiBuffers* process_buffers = nullptr;
+std::atomic<const CuptiApi*> registered = nullptr;
+std::atomic<const CuptiApi*> tagging = nullptr;  // null while nothing is recorded
+
+std::uint64_t now() {
+  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+void request_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* max_records) {
+  *buffer = reinterpret_cast<std::uint8_t*>(process_buffers->take());
+  *size = *buffer == nullptr ? 0 : CuptiBuffers::kBytes;
+  *max_records = 0;
+}
+
+void complete_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, std::size_t valid) {
+  if (buffer != nullptr) process_buffers->give(reinterpret_cast<std::byte*>(buffer), valid);
+}
+
+void ignore_callback(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {}
+
+std::string without_nul(const char* text, std::size_t size) {
+  return {text, strnlen(text, size)};
+}
+
+CUpti_SubscriberHandle subscribe(const CuptiApi& cupti) {
+  std::array<char, 256> other{};
+  CUpti_SubscriberHandle subscriber = nullptr;
+  CUpti_SubscriberParams params{};
+  params.structSize = CUpti_SubscriberParams_STRUCT_SIZE;
+  params.subscriberName = "mptune";
+  params.oldSubscriberName = other.data();
+  params.oldSubscriberSize = other.size();
+  const CUptiResult result = cupti.cuptiSubscribe_v2(&subscriber, ignore_callback, nullptr, &params);
+  if (result == CUPTI_SUCCESS) return subscriber;
+  if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
+    const std::string name = without_nul(other.data(), other.size());
+    throw Error("another tool records this process already", name.empty() ? "an unnamed CUPTI client" : name,
+                "end it (Nsight, torch.profiler and debuggers count), or go without a recording", ExitCode::environment);
+  }
+  throw Error("CUPTI could not be started (" + cupti_text(cupti, result) + ")", "CUDA driver",
+              "check that nvidia-smi lists a GPU and that the driver is new enough for CUDA 13.0", ExitCode::environment);
+}
+
+}  // namespace
+
+bool push_cupti_tag(std::uint64_t id) {
+  const CuptiApi* cupti = tagging.load(std::memory_order_acquire);
+  return cupti != nullptr && cupti->cuptiActivityPushExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, id) == CUPTI_SUCCESS;
+}
+
+void pop_cupti_tag() {
+  std::uint64_t last = 0;
+  registered.load(std::memory_order_acquire)->cuptiActivityPopExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, &last);
+}
+
+CuptiCollector::CuptiCollector(std::vector<TraceDevice> devices, const CuptiApi* api) : given_api_(api) {
+  context_.devices = std::move(devices);
+}
+
+CuptiCollector::~CuptiCollector() {
+  if (!recording_) return;
+  disable();
+  process_buffers->drain([](std::span<std::byte>) {});
+}
+
+void CuptiCollector::check(int result, const std::string& what) const {
+  if (result == CUPTI_SUCCESS) return;
+  throw Error(
+      what + " (" + cupti_text(*api_, static_cast<CUptiResult>(result)) + ")", "CUPTI",
+      "check the driver and the rights to profile (on a partitioned or virtual GPU they may be withheld), or go without a recording",
+      ExitCode::environment);
+}
+
+void CuptiCollector::start() {
+  api_ = given_api_ != nullptr ? given_api_ : &cupti_api_with_driver();
+  subscriber_ = subscribe(*api_);
+  try {
+    enable();
+  } catch (...) {
+    disable();
+    throw;
+  }
+  context_.origin = Nanoseconds{static_cast<std::int64_t>(now())};
+  context_.started_utc_ns = std::chrono::duration_cast<Nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  context_.steps.clear();
+  context_.dropped = 0;
+  recording_ = true;
+  tagging.store(api_, std::memory_order_release);
+}
+
+void CuptiCollector::enable() {
+  if (process_buffers == nullptr) process_buffers = new CuptiBuffers;
+  process_buffers->drain([](std::span<std::byte>) {});  // what came after the last recording had ended
+  process_buffers->prepare();
+  std::uint8_t yes = 1, no = 0;
+  std::size_t size = 1;
+  check(api_->cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &size, &yes), "buffers were refused");
+  if (registered != api_) {
+    // Buffers for all threads in common: LibTorch has many threads, and each would hold one.
+    check(api_->cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER, &size, &no), "buffers were refused");
+    check(api_->cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM), "thread numbers were refused");
+    check(api_->cuptiActivityRegisterTimestampCallback(now), "the clock was refused");
+    check(api_->cuptiActivityRegisterCallbacks(request_buffer, complete_buffer), "buffers were refused");
+    registered = api_;
+  }
+  for (const CUpti_ActivityKind kind : kKinds)
+    check(api_->cuptiActivityEnable(kind), "records of kind " + std::to_string(kind) + " were refused");
+  check(api_->cuptiActivityEnableAllSyncRecords(0), "records of waits were refused");
+  // What follows only saves time and adds names: a driver that does not know a call, or a device that is not listed, is no loss.
+  for (const auto call : kQuietRuntimeCalls) api_->cuptiActivityEnableRuntimeApi(call, 0);
+  for (const auto call : kQuietDriverCalls) api_->cuptiActivityEnableDriverApi(call, 0);
+  api_->cuptiActivityEnableAndDump(CUPTI_ACTIVITY_KIND_DEVICE);
+}
+
+// Leaves nothing on; every call may fail where starting failed before it.
+void CuptiCollector::disable() {
+  tagging.store(nullptr, std::memory_order_release);
+  if (recording_) {
+    api_->cuptiActivityFlushAll(0);
+    api_->cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    std::size_t dropped = 0;
+    if (api_->cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped) == CUPTI_SUCCESS)
+      context_.dropped = static_cast<std::int64_t>(dropped);
+  }
+  for (const CUpti_ActivityKind kind : kKinds) api_->cuptiActivityDisable(kind);
+  api_->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_DEVICE);
+  api_->cuptiUnsubscribe(static_cast<CUpti_SubscriberHandle>(subscriber_));
+  recording_ = false;
+}
+
+Trace CuptiCollector::stop() {
+  disable();
+  CuptiRecords records;
+  process_buffers->drain([&](std::span<std::byte> buffer) { decode_buffer(buffer, records); });
+  const std::lock_guard lock(tags_mutex_);
+  return make_trace(records, context_);
+}
+
+std::uint64_t CuptiCollector::tag(const Tag& tag, What what) {
+  const std::lock_guard lock(tags_mutex_);
+  const auto [found, added] =
+      tag_ids_.try_emplace({tag.step, tag.stage, tag.microbatch, tag.layer, tag.replica, what}, std::uint64_t{tag_ids_.size() + 1});
+  if (added) context_.tags[found->second] = {tag, what};
+  return found->second;
+}
+
+void CuptiCollector::place(std::uint32_t cuda_device, void* context, void* stream, int trace_device, int lane) {
+  CuptiPlace place{.device = cuda_device, .trace_device = trace_device, .lane = lane};
+  std::uint32_t context_id = 0, stream_id = 0;
+  check(api_->cuptiGetContextId(static_cast<CUcontext>(context), &context_id), "a context has no number");
+  check(api_->cuptiGetStreamIdEx(static_cast<CUcontext>(context), static_cast<CUstream>(stream), 0, &stream_id), "a stream has no number");
+  place.context = context_id;
+  place.stream = stream_id;
+  context_.places.push_back(place);
+}
+
+void CuptiCollector::add_step(const StepWindow& step) {
+  context_.steps.push_back(step);
+}
+
+}  // namespace mptune

@@ -1,0 +1,89 @@
+#include "mptune/profiler/collect/cupti_edges.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+namespace mptune {
+namespace {
+
+using Stream = std::pair<std::uint32_t, std::uint32_t>;
+
+// The latest work of each stream: what came before it on that stream is waited for as well.
+using Latest = std::map<Stream, int>;
+
+struct StreamState {
+  int last = -1;   // work
+  Latest waiting;  // what the next work on this stream waits for
+};
+
+struct Use {
+  std::uint32_t correlation = 0;
+  const CuptiEventUse* use = nullptr;
+  bool is_record = false;
+};
+
+std::vector<Use> uses_of(const CuptiRecords& records) {
+  std::vector<Use> uses;
+  for (const CuptiEventUse& use : records.event_records) uses.push_back({use.correlation, &use, true});
+  for (const CuptiEventUse& use : records.stream_waits) uses.push_back({use.correlation, &use, false});
+  std::sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) { return a.correlation < b.correlation; });
+  return uses;
+}
+
+// Goes through all calls in their order and keeps what each stream has behind it.
+class Walk {
+ public:
+  explicit Walk(Trace& trace) : trace_(trace) {}
+
+  void work(const CuptiSubmission& submission) {
+    StreamState& stream = streams_[submission.stream];
+    const Event& event = event_at(submission.event);
+    // Nodes of a graph lie on one stream and may run side by side.
+    if (stream.last >= 0 && event_at(stream.last).end() <= event.start)
+      trace_.edges.push_back({stream.last, submission.event, EdgeKind::order});
+    for (const auto& [elsewhere, producer] : stream.waiting) {
+      if (elsewhere != submission.stream) trace_.edges.push_back({producer, submission.event, EdgeKind::event_wait});
+    }
+    stream.waiting.clear();
+    stream.last = submission.event;
+  }
+
+  void use(const Use& use) {
+    const Stream name{use.use->context, use.use->stream};
+    StreamState& stream = streams_[name];
+    Latest& recorded = recorded_[use.use->sync_id];
+    if (use.is_record) {
+      recorded = stream.waiting;
+      if (stream.last >= 0) recorded[name] = stream.last;
+    } else {
+      for (const auto& [elsewhere, producer] : recorded) {
+        int& latest = stream.waiting.try_emplace(elsewhere, producer).first->second;
+        latest = std::max(latest, producer);
+      }
+    }
+  }
+
+ private:
+  const Event& event_at(int index) const { return trace_.events[static_cast<std::size_t>(index)]; }
+
+  Trace& trace_;
+  std::map<Stream, StreamState> streams_;
+  std::unordered_map<std::uint64_t, Latest> recorded_;  // by sync id
+};
+
+}  // namespace
+
+void add_stream_edges(const CuptiRecords& records, std::vector<CuptiSubmission> submissions, Trace& trace) {
+  std::stable_sort(submissions.begin(), submissions.end(),
+                   [](const CuptiSubmission& a, const CuptiSubmission& b) { return a.correlation < b.correlation; });
+  const std::vector<Use> uses = uses_of(records);
+  Walk walk(trace);
+  auto next = uses.begin();
+  for (const CuptiSubmission& submission : submissions) {
+    for (; next != uses.end() && next->correlation < submission.correlation; ++next) walk.use(*next);
+    walk.work(submission);
+  }
+}
+
+}  // namespace mptune

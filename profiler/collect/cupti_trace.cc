@@ -1,0 +1,329 @@
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <set>
+#include <string_view>
+#include <tuple>
+
+#include "mptune/profiler/collect/cupti_api.h"
+#include "mptune/profiler/collect/cupti_edges.h"
+#include "mptune/profiler/collect/cupti_lanes.h"
+#include "mptune/profiler/collect/cupti_records.h"
+
+namespace mptune {
+namespace {
+
+std::string demangled(const char* name) {
+  if (name == nullptr) return "kernel";
+  // To the demangler "f" is a mangled type.
+  if (!std::string_view(name).starts_with("_Z")) return name;
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status), &std::free);
+  return text == nullptr ? name : text.get();
+}
+
+const char* copy_name(CuptiCopy::Ends ends) {
+  switch (ends) {
+    case CuptiCopy::Ends::host_to_device:
+      return "copy host to device";
+    case CuptiCopy::Ends::device_to_host:
+      return "copy device to host";
+    case CuptiCopy::Ends::host_to_host:
+      return "copy host to host";
+    case CuptiCopy::Ends::within_device:
+      return "copy within device";
+    case CuptiCopy::Ends::peer:
+      return "copy peer to peer";
+    case CuptiCopy::Ends::unknown:
+      break;
+  }
+  return "copy";
+}
+
+struct Leaf {
+  Event event;
+  CuptiWork work;
+  bool placed_by_stream = true;
+};
+
+class TraceMaker {
+ public:
+  TraceMaker(const CuptiRecords& records, const CuptiContext& context)
+      : records_(records), context_(context), lanes_(records, context, trace_) {}
+
+  Trace make() {
+    trace_.started_utc_ns = context_.started_utc_ns;
+    trace_.quality.dropped = context_.dropped + records_.broken;
+    for (const StepWindow& step : context_.steps)
+      trace_.steps.push_back({step.step, step.start - context_.origin, step.end - context_.origin});
+    index_calls();
+    for (const CuptiTagged& tagged : records_.tags) id_of_[tagged.correlation] = tagged.id;
+    add_kernels();
+    add_copies();
+    add_memsets();
+    sort_leaves();
+    find_thread_devices();
+    add_overheads();
+    sort_leaves();
+    place_leaves();
+    add_launches();
+    add_stream_edges(records_, std::move(submissions_), trace_);
+    add_ranges();
+    return std::move(trace_);
+  }
+
+ private:
+  Nanoseconds at(std::int64_t time) const { return Nanoseconds{time} - context_.origin; }
+
+  int name(const std::string& text) {
+    const auto [place, added] = names_.try_emplace(text, static_cast<int>(trace_.names.size()));
+    if (added) trace_.names.push_back(text);
+    return place->second;
+  }
+
+  // CUPTI gives all launches of a kernel the same pointer: each name is demangled once.
+  int kernel_name(const char* mangled) {
+    const auto [place, added] = kernel_names_.try_emplace(mangled, -1);
+    if (added) place->second = name(demangled(mangled));
+    return place->second;
+  }
+
+  int call_name(const CuptiCall& call) {
+    const auto [place, added] = call_names_.try_emplace({call.driver, call.function}, -1);
+    if (!added) return place->second;
+    const char* text = nullptr;
+    const CUpti_CallbackDomain domain = call.driver ? CUPTI_CB_DOMAIN_DRIVER_API : CUPTI_CB_DOMAIN_RUNTIME_API;
+    const bool known = cupti_api().cuptiGetCallbackName(domain, call.function, &text) == CUPTI_SUCCESS && text != nullptr;
+    place->second = name(known ? text : "call " + std::to_string(call.function));
+    return place->second;
+  }
+
+  int thread(std::uint32_t number) {
+    const auto [place, added] = threads_.try_emplace(number, static_cast<int>(trace_.threads.size()));
+    if (added) trace_.threads.push_back("thread " + std::to_string(number));
+    return place->second;
+  }
+
+  // A call of the runtime and those of the driver within it share a correlation: the outermost stands for all.
+  void index_calls() {
+    for (const CuptiCall& call : records_.calls) {
+      if (call.correlation == 0) continue;
+      const CuptiCall*& known = call_of_[call.correlation];
+      if (known == nullptr || std::pair(call.start, -call.end) < std::pair(known->start, -known->end)) known = &call;
+    }
+  }
+
+  const CuptiCall* call_of(std::uint32_t correlation) const {
+    const auto found = call_of_.find(correlation);
+    return found == call_of_.end() ? nullptr : found->second;
+  }
+
+  const CuptiTag* tag_of(const CuptiWork& work) const {
+    const auto id = id_of_.find(work.correlation);
+    if (id == id_of_.end()) return nullptr;
+    const auto tag = context_.tags.find(id->second);
+    return tag == context_.tags.end() ? nullptr : &tag->second;
+  }
+
+  int tag_index(const Tag& tag) {
+    const auto [place, added] =
+        tag_index_.try_emplace({tag.step, tag.stage, tag.microbatch, tag.layer, tag.replica}, static_cast<int>(trace_.tags.size()));
+    if (added) trace_.tags.push_back(tag);
+    return place->second;
+  }
+
+  bool has_times(const CuptiWork& work) {
+    if (work.start == 0 || work.end == 0) {
+      ++trace_.quality.zero_stamped;
+    } else if (work.end < work.start) {
+      ++trace_.quality.dropped;
+    } else {
+      return true;
+    }
+    return false;
+  }
+
+  void add_leaf(const CuptiWork& work, What what, int name_index, int detail) {
+    Event event{at(work.start), Nanoseconds{work.end - work.start}, name_index};
+    const CuptiTag* tag = tag_of(work);
+    if (tag != nullptr) event.tag = tag_index(tag->tag);
+    event.detail = detail;
+    event.what = what == What::kernel && tag != nullptr ? tag->what : what;
+    leaves_.push_back({event, work});
+  }
+
+  void add_kernels() {
+    for (const CuptiKernel& kernel : records_.kernels) {
+      if (!has_times(kernel.work)) continue;
+      const int named = kernel_name(kernel.name);
+      const bool collective = trace_.names[static_cast<std::size_t>(named)].starts_with("nccl");
+      add_leaf(kernel.work, collective ? What::collective : What::kernel, named, static_cast<int>(trace_.kernels.size()));
+      trace_.kernels.push_back(kernel.kernel);
+    }
+  }
+
+  // A peer copy may come as a copy and as a peer copy: the second knows both ends.
+  void add_copies() {
+    std::set<std::pair<std::uint32_t, std::uint64_t>> peers;
+    for (const CuptiCopy& copy : records_.copies)
+      if (copy.both_ends) peers.emplace(copy.work.correlation, copy.graph_node);
+    for (const CuptiCopy& copy : records_.copies) {
+      if (!copy.both_ends && peers.contains({copy.work.correlation, copy.graph_node})) continue;
+      if (!has_times(copy.work)) continue;
+      add_leaf(copy.work, What::copy, name(copy_name(copy.ends)), static_cast<int>(trace_.copies.size()));
+      trace_.copies.push_back(ends_of(copy));
+    }
+  }
+
+  Copy ends_of(const CuptiCopy& copy) {
+    using Ends = CuptiCopy::Ends;
+    Copy result{.bytes = copy.bytes};
+    if (copy.both_ends)
+      return {copy.bytes, lanes_.device(copy.source, copy.source_context), lanes_.device(copy.destination, copy.destination_context)};
+    const auto [here, lane] = lanes_.seat(copy.work);
+    if (copy.ends == Ends::device_to_host || copy.ends == Ends::within_device || copy.ends == Ends::peer) result.source = here;
+    if (copy.ends == Ends::host_to_device || copy.ends == Ends::within_device) result.destination = here;
+    // To CUDA, parts of one GPU are one device: only the lane knows where the copy goes.
+    if (copy.ends == Ends::within_device && lane >= copy_lane(0) && lane < kStreamLane) result.destination = lane - copy_lane(0);
+    return result;
+  }
+
+  void add_memsets() {
+    for (const CuptiWork& work : records_.memsets)
+      if (has_times(work)) add_leaf(work, What::memset, name("memset"), -1);
+  }
+
+  void sort_leaves() {
+    std::stable_sort(leaves_.begin(), leaves_.end(), [](const Leaf& a, const Leaf& b) { return a.event.start < b.event.start; });
+  }
+
+  // A thread belongs to the device that it first gave work to.
+  void find_thread_devices() {
+    for (Leaf& leaf : leaves_) {
+      leaf.event.device = static_cast<std::int16_t>(lanes_.seat(leaf.work).device);
+      if (const CuptiCall* call = call_of(leaf.work.correlation)) device_of_thread_.try_emplace(call->thread, leaf.event.device);
+    }
+  }
+
+  std::int16_t device_of_thread(std::uint32_t number) const {
+    const auto found = device_of_thread_.find(number);
+    return found == device_of_thread_.end() ? std::int16_t{-1} : found->second;
+  }
+
+  // The recorder's work on a thread that feeds no device keeps none from its work.
+  void add_overheads() {
+    for (const CuptiOverhead& overhead : records_.overheads) {
+      const std::int16_t device = device_of_thread(overhead.thread);
+      if (!overhead.recorder || device < 0 || overhead.start == 0 || overhead.end < overhead.start) continue;
+      Event event{at(overhead.start), Nanoseconds{overhead.end - overhead.start}, name(overhead.name)};
+      event.device = device;
+      event.what = What::profiler;
+      leaves_.push_back({event, {}, false});
+    }
+  }
+
+  bool in_a_step(const Event& event) const {
+    return trace_.steps.empty() || std::any_of(trace_.steps.begin(), trace_.steps.end(), [&](const StepWindow& step) {
+             return event.start >= step.start && event.end() <= step.end;
+           });
+  }
+
+  void place_leaves() {
+    for (Leaf& leaf : leaves_) {
+      const int wanted = leaf.placed_by_stream ? lanes_.seat(leaf.work).lane : -1;
+      const int lane = lanes_.take(leaf.event.device, wanted, leaf.event.start, leaf.event.end());
+      if (lane < 0) {
+        ++trace_.quality.dropped;
+        continue;
+      }
+      leaf.event.lane = static_cast<std::uint8_t>(lane);
+      if (leaf.placed_by_stream) {
+        if (leaf.event.tag < 0) ++trace_.quality.untagged;
+        if (!in_a_step(leaf.event)) ++trace_.quality.out_of_window;
+        match(leaf);
+        submissions_.push_back({leaf.work.correlation, static_cast<int>(trace_.events.size()), {leaf.work.context, leaf.work.stream}});
+      }
+      trace_.events.push_back(leaf.event);
+    }
+  }
+
+  void match(const Leaf& leaf) {
+    const CuptiCall* call = call_of(leaf.work.correlation);
+    if (call == nullptr || leaf.work.start < call->start) {
+      ++trace_.quality.unmatched;
+    } else {
+      started_by_.try_emplace(call, static_cast<int>(trace_.events.size()));
+    }
+  }
+
+  void add_launches() {
+    std::int64_t last = 0;
+    for (const auto& [correlation, call] : call_of_) {
+      const auto started = started_by_.find(call);
+      trace_.launches.push_back({.event = started == started_by_.end() ? -1 : started->second,
+                                 .thread = thread(call->thread),
+                                 .name = call_name(*call),
+                                 .start = at(call->start),
+                                 .end = at(call->end),
+                                 .correlation = correlation});
+      last = std::max<std::int64_t>(last, correlation);
+    }
+    for (const CuptiOverhead& overhead : records_.overheads) {
+      if (overhead.recorder || overhead.thread == 0 || overhead.end < overhead.start) continue;
+      trace_.launches.push_back({-1, thread(overhead.thread), name(overhead.name), at(overhead.start), at(overhead.end), ++last});
+    }
+    std::stable_sort(trace_.launches.begin(), trace_.launches.end(), [](const Launch& a, const Launch& b) { return a.start < b.start; });
+  }
+
+  void add_range(const CuptiMarker& marker, std::int64_t end) {
+    Event range{at(marker.time), Nanoseconds{std::max<std::int64_t>(0, end - marker.time)},
+                name(marker.name == nullptr ? "" : marker.name)};
+    range.device = device_of_thread(marker.thread);
+    range.what = What::action;
+    trace_.ranges.push_back(range);
+  }
+
+  void add_ranges() {
+    std::unordered_map<std::uint32_t, std::int64_t> end_of;
+    std::int64_t last = 0;
+    for (const CuptiMarker& marker : records_.markers) {
+      last = std::max(last, marker.time);
+      if (marker.place == CuptiMarker::Place::end) end_of[marker.id] = marker.time;
+    }
+    for (const CuptiMarker& marker : records_.markers) {
+      if (marker.place == CuptiMarker::Place::end) continue;
+      const auto end = end_of.find(marker.id);
+      // A range that is still open ends with the recording.
+      const std::int64_t open_end = end == end_of.end() ? last : end->second;
+      add_range(marker, marker.place == CuptiMarker::Place::instant ? marker.time : open_end);
+    }
+    std::stable_sort(trace_.ranges.begin(), trace_.ranges.end(), [](const Event& a, const Event& b) { return a.start < b.start; });
+  }
+
+  const CuptiRecords& records_;
+  const CuptiContext& context_;
+  Trace trace_;
+  CuptiLanes lanes_;
+  std::vector<Leaf> leaves_;
+  std::vector<CuptiSubmission> submissions_;
+  std::map<std::uint32_t, const CuptiCall*> call_of_;       // by correlation
+  std::unordered_map<std::uint32_t, std::uint64_t> id_of_;  // external id by correlation
+  std::unordered_map<const CuptiCall*, int> started_by_;    // first event of a call
+  std::unordered_map<std::uint32_t, std::int16_t> device_of_thread_;
+  std::unordered_map<std::string, int> names_;
+  std::unordered_map<const char*, int> kernel_names_;
+  std::map<std::pair<bool, std::uint32_t>, int> call_names_;
+  std::unordered_map<std::uint32_t, int> threads_;
+  std::map<std::tuple<int, int, int, int, int>, int> tag_index_;
+};
+
+}  // namespace
+
+Trace make_trace(const CuptiRecords& records, const CuptiContext& context) {
+  return TraceMaker(records, context).make();
+}
+
+}  // namespace mptune

@@ -1,0 +1,316 @@
+#include "mptune/profiler/collect/cupti_collector.h"
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "mptune/profiler/collect/cupti_api.h"
+#include "mptune/profiler/collect/cupti_buffers.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tests/profiler/collect/cupti/hand_buffer.h"
+
+namespace mptune::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// What a driver would do, and what it was asked for.
+struct FakeDriver {
+  std::string other_tool;
+  int refused_kind = -1;
+  std::size_t dropped = 0;
+  HandBuffer work;  // delivered at the next flush
+
+  bool subscribed = false;
+  std::vector<int> enabled;
+  std::vector<std::uint64_t> pushed;
+};
+FakeDriver* driver = nullptr;
+
+/// What the process registered with CUPTI, for good.
+struct Registered {
+  int clocks = 0;
+  int callbacks = 0;
+  std::uint64_t (*clock)() = nullptr;
+  CUpti_BuffersCallbackRequestFunc request = nullptr;
+  CUpti_BuffersCallbackCompleteFunc complete = nullptr;
+};
+Registered registered;
+
+CUptiResult subscribe(CUpti_SubscriberHandle*, CUpti_CallbackFunc, void*, CUpti_SubscriberParams* params) {
+  EXPECT_STREQ(params->subscriberName, "mptune");
+  if (!driver->other_tool.empty()) {
+    std::strncpy(params->oldSubscriberName, driver->other_tool.c_str(), params->oldSubscriberSize);
+    return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+  }
+  driver->subscribed = true;
+  return CUPTI_SUCCESS;
+}
+
+CUptiResult enable(CUpti_ActivityKind kind) {
+  EXPECT_TRUE(driver->subscribed) << "no Activity call before the subscription";
+  if (kind == driver->refused_kind) return CUPTI_ERROR_INSUFFICIENT_PRIVILEGES;
+  driver->enabled.push_back(kind);
+  return CUPTI_SUCCESS;
+}
+
+CUptiResult disable(CUpti_ActivityKind kind) {
+  std::erase(driver->enabled, kind);
+  return CUPTI_SUCCESS;
+}
+
+CUptiResult flush(std::uint32_t) {
+  const std::span<std::byte> bytes = driver->work.bytes();
+  if (bytes.empty()) return CUPTI_SUCCESS;
+  std::uint8_t* buffer = nullptr;
+  std::size_t size = 0, records = 99;
+  registered.request(&buffer, &size, &records);
+  EXPECT_EQ(records, 0U);
+  EXPECT_GE(size, bytes.size());
+  EXPECT_TRUE(std::all_of(buffer, buffer + size, [](std::uint8_t byte) { return byte == 0; }));
+  std::memcpy(buffer, bytes.data(), bytes.size());
+  registered.complete(nullptr, 0, buffer, size, bytes.size());
+  driver->work = {};
+  return CUPTI_SUCCESS;
+}
+
+/// The real library with the calls replaced that need a driver.
+CuptiApi fake_api() {
+  CuptiApi api = cupti_api();
+  api.cuptiSubscribe_v2 = subscribe;
+  api.cuptiUnsubscribe = [](CUpti_SubscriberHandle) {
+    driver->subscribed = false;
+    return CUPTI_SUCCESS;
+  };
+  api.cuptiSetThreadIdType = [](CUpti_ActivityThreadIdType) { return CUPTI_SUCCESS; };
+  api.cuptiActivitySetAttribute = [](CUpti_ActivityAttribute, std::size_t*, void*) { return CUPTI_SUCCESS; };
+  api.cuptiActivityRegisterTimestampCallback = [](CUpti_TimestampCallbackFunc clock) {
+    registered.clock = clock;
+    ++registered.clocks;
+    return CUPTI_SUCCESS;
+  };
+  api.cuptiActivityRegisterCallbacks = [](CUpti_BuffersCallbackRequestFunc request, CUpti_BuffersCallbackCompleteFunc complete) {
+    registered.request = request;
+    registered.complete = complete;
+    ++registered.callbacks;
+    return CUPTI_SUCCESS;
+  };
+  api.cuptiActivityEnable = enable;
+  api.cuptiActivityEnableAndDump = enable;
+  api.cuptiActivityDisable = disable;
+  api.cuptiActivityEnableAllSyncRecords = [](std::uint8_t) { return CUPTI_SUCCESS; };
+  api.cuptiActivityEnableRuntimeApi = [](CUpti_CallbackId, std::uint8_t) { return CUPTI_SUCCESS; };
+  api.cuptiActivityEnableDriverApi = [](CUpti_CallbackId, std::uint8_t) { return CUPTI_SUCCESS; };
+  api.cuptiActivityFlushAll = flush;
+  api.cuptiActivityGetNumDroppedRecords = [](CUcontext, std::uint32_t, std::size_t* dropped) {
+    *dropped = driver->dropped;
+    return CUPTI_SUCCESS;
+  };
+  api.cuptiActivityPushExternalCorrelationId = [](CUpti_ExternalCorrelationKind, std::uint64_t id) {
+    driver->pushed.push_back(id);
+    return CUPTI_SUCCESS;
+  };
+  api.cuptiActivityPopExternalCorrelationId = [](CUpti_ExternalCorrelationKind, std::uint64_t* last) {
+    *last = driver->pushed.back();
+    driver->pushed.pop_back();
+    return CUPTI_SUCCESS;
+  };
+  api.cuptiGetContextId = [](CUcontext, std::uint32_t* id) {
+    *id = 5;
+    return CUPTI_SUCCESS;
+  };
+  api.cuptiGetStreamIdEx = [](CUcontext, CUstream, std::uint8_t, std::uint32_t* id) {
+    *id = 9;
+    return CUPTI_SUCCESS;
+  };
+  return api;
+}
+
+class CuptiCollectorTest : public ::testing::Test {
+ protected:
+  CuptiCollectorTest() { driver = &fake_; }
+  ~CuptiCollectorTest() override { driver = nullptr; }
+
+  static std::uint64_t now() { return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()); }
+
+  FakeDriver fake_;
+  inline static const CuptiApi api_ = fake_api();
+};
+
+Error error_of(CuptiCollector& collector) {
+  try {
+    collector.start();
+  } catch (const Error& error) {
+    return error;
+  }
+  throw std::logic_error("it started");
+}
+
+TEST_F(CuptiCollectorTest, RecordsFromStartToStop) {
+  CuptiCollector collector({{"cuda:0", "a GPU", 132, 0}}, &api_);
+  collector.start();
+  EXPECT_TRUE(collector.recording());
+  const std::uint64_t id = collector.tag({0, 1, 2, 3, 0}, What::forward);
+  EXPECT_EQ(collector.tag({0, 1, 2, 3, 0}, What::forward), id);
+  EXPECT_NE(collector.tag({0, 1, 2, 3, 0}, What::backward), id);
+  const std::uint64_t time = now();
+  fake_.work.add(launch(time, 1)).add(external(1, id)).add(kernel({time + 10, time + 30, 1}, "k"));
+  fake_.dropped = 3;
+  collector.add_step({0, Nanoseconds{time}, Nanoseconds{time + 100}});
+  const Trace trace = collector.stop();
+  EXPECT_FALSE(collector.recording());
+  ASSERT_EQ(trace.events.size(), 1U);
+  EXPECT_EQ(trace.events[0].what, What::forward);
+  EXPECT_GE(trace.events[0].start.count(), 10) << "time 0 is the start of the recording";
+  EXPECT_EQ(trace.tags.at(static_cast<std::size_t>(trace.events[0].tag)), (Tag{0, 1, 2, 3, 0}));
+  EXPECT_EQ(trace.quality, (TraceQuality{.dropped = 3}));
+  EXPECT_EQ(trace.steps.at(0).end - trace.steps.at(0).start, Nanoseconds{100});
+  EXPECT_GT(trace.started_utc_ns, 0);
+  EXPECT_TRUE(fake_.enabled.empty());
+  EXPECT_FALSE(fake_.subscribed);
+}
+
+TEST_F(CuptiCollectorTest, RegistersClockAndBuffersOnceForAllRecordings) {
+  CuptiCollector collector({}, &api_);
+  for (int i = 0; i < 3; ++i) {
+    collector.start();
+    const std::uint64_t time = now();
+    for (int k = 0; k <= i; ++k) fake_.work.add(kernel({time, time + 5, 1}, "k"));
+    EXPECT_EQ(collector.stop().events.size(), static_cast<std::size_t>(i) + 1) << "nothing of the recording before";
+  }
+  EXPECT_EQ(registered.clocks, 1);
+  EXPECT_EQ(registered.callbacks, 1);
+  const std::uint64_t before = now(), read = registered.clock(), after = now();
+  EXPECT_LE(before, read);
+  EXPECT_LE(read, after);
+}
+
+TEST_F(CuptiCollectorTest, NamesTheToolThatWasThereFirst) {
+  fake_.other_tool = "CUPTI for Nsight Systems";
+  const int callbacks = registered.callbacks;
+  CuptiCollector collector({}, &api_);
+  const Error error = error_of(collector);
+  EXPECT_EQ(error.where(), "CUPTI for Nsight Systems");
+  EXPECT_EQ(error.code(), ExitCode::environment);
+  EXPECT_THAT(error.what(), HasSubstr("another tool"));
+  EXPECT_FALSE(collector.recording());
+  EXPECT_EQ(registered.callbacks, callbacks) << "its buffers would be stolen";
+}
+
+TEST_F(CuptiCollectorTest, LeavesNothingOnWhereAKindIsRefused) {
+  fake_.refused_kind = CUPTI_ACTIVITY_KIND_MARKER;
+  CuptiCollector collector({}, &api_);
+  EXPECT_THAT(error_of(collector).what(), HasSubstr("INSUFFICIENT_PRIVILEGES"));
+  EXPECT_TRUE(fake_.enabled.empty());
+  EXPECT_FALSE(fake_.subscribed);
+  EXPECT_FALSE(push_cupti_tag(1));
+  fake_.refused_kind = -1;
+  collector.start();
+  EXPECT_TRUE(collector.stop().events.empty());
+}
+
+TEST_F(CuptiCollectorTest, ACollectorThatGoesAwayEndsItsRecording) {
+  {
+    CuptiCollector collector({}, &api_);
+    collector.start();
+    fake_.work.add(kernel({1, 2, 1}, "k"));
+  }
+  EXPECT_FALSE(fake_.subscribed);
+  CuptiCollector next({}, &api_);
+  next.start();
+  EXPECT_TRUE(next.stop().events.empty());
+}
+
+TEST_F(CuptiCollectorTest, TagsReachCuptiOnlyWhileRecording) {
+  EXPECT_FALSE(push_cupti_tag(1));
+  CuptiCollector collector({}, &api_);
+  collector.start();
+  EXPECT_TRUE(push_cupti_tag(41));
+  EXPECT_TRUE(push_cupti_tag(42));
+  EXPECT_THAT(fake_.pushed, ::testing::ElementsAre(41, 42));
+  pop_cupti_tag();
+  const Trace trace = collector.stop();
+  pop_cupti_tag();
+  EXPECT_TRUE(fake_.pushed.empty()) << "what was pushed while recording goes, also afterwards";
+  EXPECT_FALSE(push_cupti_tag(1));
+}
+
+TEST_F(CuptiCollectorTest, PlacedStreamsHaveTheirLane) {
+  CuptiCollector collector({{"cuda:0/1of2", "", 66, 0}, {"cuda:0/2of2", "", 66, 0}}, &api_);
+  collector.start();
+  collector.place(0, nullptr, nullptr, 1, copy_lane(0));
+  const std::uint64_t time = now();
+  fake_.work.add(copy({time, time + 5, 1, 0, 5, 9}, CUPTI_ACTIVITY_MEMCPY_KIND_DTOD, 8));
+  const Trace trace = collector.stop();
+  ASSERT_EQ(trace.events.size(), 1U);
+  EXPECT_EQ(trace.events[0].device, 1);
+  EXPECT_EQ(trace.events[0].lane, copy_lane(0));
+}
+
+TEST(CuptiWithoutDriver, SaysSo) {
+  if (dlopen("libcuda.so.1", RTLD_LAZY) != nullptr) GTEST_SKIP() << "this machine has a CUDA driver";
+  CuptiCollector collector({});
+  const Error error = error_of(collector);
+  EXPECT_EQ(error.code(), ExitCode::environment);
+  EXPECT_THAT(error.what(), HasSubstr("no CUDA driver"));
+  EXPECT_THAT(error.remedy(), HasSubstr("driver"));
+}
+
+TEST(CuptiWithoutDriver, RealSubscriptionIsRefusedWithAReason) {
+  if (dlopen("libcuda.so.1", RTLD_LAZY) != nullptr) GTEST_SKIP() << "this machine has a CUDA driver";
+  CuptiCollector collector({}, &cupti_api());
+  const Error error = error_of(collector);
+  EXPECT_EQ(error.code(), ExitCode::environment);
+  EXPECT_THAT(error.what(), HasSubstr("CUPTI_ERROR_UNKNOWN"));
+}
+
+TEST(CuptiBuffers, HandsOutZeroedBuffersAndTakesThemBack) {
+  CuptiBuffers buffers;
+  buffers.prepare();
+  for (int round = 0; round < 2; ++round) {
+    std::byte* buffer = buffers.take();
+    ASSERT_NE(buffer, nullptr);
+    EXPECT_TRUE(std::all_of(buffer, buffer + CuptiBuffers::kBytes, [](std::byte byte) { return byte == std::byte{0}; }));
+    std::fill_n(buffer, 100, std::byte{7});
+    buffers.give(buffer, 100);
+    std::size_t seen = 0;
+    buffers.drain([&](std::span<std::byte> bytes) { seen += bytes.size(); });
+    EXPECT_EQ(seen, 100U);
+  }
+}
+
+TEST(CuptiBuffers, RefusesWhenAllAreOut) {
+  CuptiBuffers buffers;
+  std::vector<std::byte*> taken;
+  for (std::size_t i = 0; i < CuptiBuffers::kCount; ++i) taken.push_back(buffers.take());
+  EXPECT_EQ(std::count(taken.begin(), taken.end(), nullptr), 0);
+  EXPECT_EQ(buffers.take(), nullptr);
+  buffers.give(taken[17], 1);
+  EXPECT_EQ(buffers.take(), nullptr) << "full, but not drained";
+  buffers.drain([](std::span<std::byte>) {});
+  EXPECT_EQ(buffers.take(), taken[17]);
+}
+
+TEST(CuptiBuffers, ThreadsNeverShareOne) {
+  CuptiBuffers buffers;
+  std::vector<std::thread> threads;
+  std::atomic<int> taken = 0;
+  for (std::byte mark{1}; mark < std::byte{5}; mark = static_cast<std::byte>(static_cast<int>(mark) + 1)) {
+    threads.emplace_back([&buffers, &taken, mark] {
+      while (std::byte* buffer = buffers.take()) {
+        EXPECT_EQ(buffer[0], std::byte{0});
+        buffer[0] = mark;
+        ++taken;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(taken, static_cast<int>(CuptiBuffers::kCount));
+}
+
+}  // namespace
+}  // namespace mptune::testing

@@ -1,0 +1,124 @@
+#include <cuda.h>
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "mptune/profiler/collect/cupti_collector.h"
+#include "mptune/profiler/store/store.h"
+
+namespace mptune::testing {
+namespace {
+
+#define NAME_OF_EXPANDED(name) #name
+#define NAME_OF(name) NAME_OF_EXPANDED(name)
+
+/// The first device's primary context with two streams; all through the driver, which is opened at run time.
+class Gpu {
+ public:
+  Gpu() : library_(dlopen("libcuda.so.1", RTLD_NOW)) {
+    int count = 0;
+    if (library_ == nullptr || call<decltype(&cuInit)>(NAME_OF(cuInit), 0U) != CUDA_SUCCESS) return;
+    if (call<decltype(&cuDeviceGetCount)>(NAME_OF(cuDeviceGetCount), &count) != CUDA_SUCCESS || count == 0) return;
+    check(call<decltype(&cuDevicePrimaryCtxRetain)>(NAME_OF(cuDevicePrimaryCtxRetain), &context, 0));
+    check(call<decltype(&cuCtxSetCurrent)>(NAME_OF(cuCtxSetCurrent), context));
+    for (CUstream& stream : streams) check(call<decltype(&cuStreamCreate)>(NAME_OF(cuStreamCreate), &stream, CU_STREAM_NON_BLOCKING));
+    check(call<decltype(&cuEventCreate)>(NAME_OF(cuEventCreate), &event_, CU_EVENT_DISABLE_TIMING));
+    check(call<decltype(&cuMemAlloc)>(NAME_OF(cuMemAlloc), &memory_, 2 * kBytes));
+    found = true;
+  }
+
+  /// A memset on the first stream, a copy on the second that waits for it.
+  void work() {
+    check(call<decltype(&cuMemsetD8Async)>(NAME_OF(cuMemsetD8Async), memory_, std::uint8_t{1}, kBytes, streams[0]));
+    check(call<decltype(&cuEventRecord)>(NAME_OF(cuEventRecord), event_, streams[0]));
+    check(call<decltype(&cuStreamWaitEvent)>(NAME_OF(cuStreamWaitEvent), streams[1], event_, 0U));
+    check(call<decltype(&cuMemcpyDtoDAsync)>(NAME_OF(cuMemcpyDtoDAsync), memory_ + kBytes, memory_, kBytes, streams[1]));
+  }
+  void synchronize() { check(call<decltype(&cuCtxSynchronize)>(NAME_OF(cuCtxSynchronize))); }
+
+  static constexpr std::size_t kBytes = 1 << 26;
+  bool found = false;
+  CUcontext context = nullptr;
+  std::array<CUstream, 2> streams{};
+
+ private:
+  template <typename Function, typename... Arguments>
+  CUresult call(const char* name, Arguments... arguments) {
+    return reinterpret_cast<Function>(dlsym(library_, name))(arguments...);
+  }
+  static void check(CUresult result) { ASSERT_EQ(result, CUDA_SUCCESS); }
+
+  void* library_;
+  CUevent event_ = nullptr;
+  CUdeviceptr memory_ = 0;
+};
+
+void expect_work(const Trace& trace, int rounds) {
+  EXPECT_EQ(trace.events.size(), 2U * static_cast<std::size_t>(rounds));
+  EXPECT_EQ(trace.quality.dropped + trace.quality.zero_stamped + trace.quality.unmatched, 0);
+  int waits = 0;
+  for (const Edge& edge : trace.edges) {
+    if (edge.kind != EdgeKind::event_wait) continue;
+    const Event& producer = trace.events.at(static_cast<std::size_t>(edge.producer));
+    const Event& consumer = trace.events.at(static_cast<std::size_t>(edge.consumer));
+    waits += producer.what == What::memset && consumer.what == What::copy ? 1 : 0;
+    EXPECT_LE(producer.end(), consumer.start);
+  }
+  EXPECT_EQ(waits, rounds);
+  for (const Copy& copy : trace.copies) EXPECT_EQ(copy.bytes, Gpu::kBytes);
+}
+
+// The two tests run in processes of their own, as ctest starts them: CUPTI stays with a process for good.
+TEST(GpuCuptiCollector, RecordsTagsAndWaits) {
+  Gpu gpu;
+  if (!gpu.found) GTEST_SKIP() << "no CUDA device";
+  CuptiCollector collector({{"cuda:0", "", 0, 0}});
+  for (int recording = 0; recording < 2; ++recording) {
+    collector.start();
+    collector.place(0, gpu.context, gpu.streams[0], 0, kComputeLane);
+    const auto begin = std::chrono::steady_clock::now().time_since_epoch();
+    ASSERT_TRUE(push_cupti_tag(collector.tag({recording, 0, 0, -1, -1}, What::forward)));
+    for (int round = 0; round < 10; ++round) gpu.work();
+    pop_cupti_tag();
+    gpu.synchronize();
+    collector.add_step({recording, begin, std::chrono::steady_clock::now().time_since_epoch()});
+    const Trace trace = collector.stop();
+    expect_work(trace, 10);
+    EXPECT_EQ(trace.quality, TraceQuality{});
+    ASSERT_EQ(trace.tags.size(), 1U);
+    EXPECT_EQ(trace.tags[0].step, recording);
+  }
+}
+
+TEST(GpuInjection, WritesTheRecordingOfAProgramThatKnowsNothingOfIt) {
+  const char* path = std::getenv("MPTUNE_RECORD_PATH");
+  if (path != nullptr) {
+    // The program: this test again, started by the branch below.
+    Gpu gpu;
+    for (int round = 0; round < 10; ++round) gpu.work();
+    gpu.synchronize();
+    return;
+  }
+  if (!Gpu().found) GTEST_SKIP() << "no CUDA device";
+  const auto folder = std::filesystem::temp_directory_path() / ("mptune-injection-" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  const std::string command = "CUDA_INJECTION64_PATH=" MPTUNE_INJECTION " MPTUNE_RECORD_PATH=" + (folder / "trace").string() + " " +
+                              std::filesystem::read_symlink("/proc/self/exe").string() + " --gtest_filter=GpuInjection.*";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path());
+  ASSERT_EQ(files.size(), 1U);
+  EXPECT_THAT(files[0].filename().string(), ::testing::MatchesRegex("trace\\.[0-9]+\\.sqlite"));
+  expect_work(read_recording(files[0].string()).trace.value(), 10);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace mptune::testing

@@ -1,0 +1,62 @@
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+
+namespace mptune::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// The library as the driver would load it.
+class Injection : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (dlopen("libcuda.so.1", RTLD_LAZY) != nullptr) GTEST_SKIP() << "this machine has a CUDA driver";
+    library_ = dlopen(MPTUNE_INJECTION, RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library_, nullptr) << dlerror();
+  }
+  ~Injection() override { unsetenv("MPTUNE_RECORD_PATH"); }
+
+  template <typename Function>
+  Function symbol(const char* name) {
+    return reinterpret_cast<Function>(dlsym(library_, name));
+  }
+
+  /// What a first call says: each runs in a process of its own, since a second call does nothing.
+  void first_call() {
+    const int result = symbol<int (*)()>("InitializeInjection")();
+    const int again = symbol<int (*)()>("InitializeInjection")();
+    std::exit(result == 1 && again == 1 ? 0 : 1);
+  }
+
+  void* library_ = nullptr;
+};
+
+TEST_F(Injection, WithoutADriverItSaysOneLineAndTheProgramGoesOn) {
+  setenv("MPTUNE_RECORD_PATH", "/nowhere/trace", 1);
+  EXPECT_EXIT(first_call(), ::testing::ExitedWithCode(0), "^mptune: not recorded: there is no CUDA driver[^\n]*\n$");
+}
+
+TEST_F(Injection, WithoutAPathItSaysHowToStartTheProgram) {
+  unsetenv("MPTUNE_RECORD_PATH");
+  EXPECT_EXIT(first_call(), ::testing::ExitedWithCode(0), "^mptune: not recorded: no place[^\n]*mptune profile -- COMMAND\n$");
+}
+
+TEST_F(Injection, HandsNvtxOnToCupti) {
+  const auto initialize = symbol<int (*)(const void* (*)(std::uint32_t))>("InitializeInjectionNvtx2");
+  ASSERT_NE(initialize, nullptr);
+  EXPECT_EQ(initialize([](std::uint32_t) -> const void* { return nullptr; }), 1) << "CUPTI's answer";
+  EXPECT_NE(dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD), nullptr);
+}
+
+TEST_F(Injection, ExportsItsEntriesAlone) {
+  EXPECT_NE(symbol<void*>("InitializeInjection"), nullptr);
+  EXPECT_EQ(symbol<void*>("sqlite3_open"), nullptr);
+  EXPECT_EQ(symbol<void*>("_ZN6mptune13decode_bufferESt4spanISt4byteLm18446744073709551615EERNS_12CuptiRecordsE"), nullptr);
+}
+
+}  // namespace
+}  // namespace mptune::testing
