@@ -131,7 +131,7 @@ void NsightLeaves::read_table(const std::string& table) {
     leaf.call = {process, rows.integer_or(6, 0)};
     leaf.stream = {process, rows.integer_or(3, 0), rows.integer_or(4, 0)};
     leaf.event.device = devices_.at(rows.integer(2));
-    leaf.event.lane = lane_of(leaf.event.device, leaf.stream, table == kWaits);
+    leaf.on_host = table == kWaits;
     set_what(table, rows, leaf.event);
     leaves_.push_back(leaf);
   }
@@ -150,12 +150,13 @@ void NsightLeaves::read_overhead(const std::string& table, const std::string& co
     const bool labelled = type >= 0 && type < static_cast<std::int64_t>(kOverheadLabels.size());
     const std::string label(kOverheadLabels[static_cast<std::size_t>(labelled ? type : kOverheadUnknown)]);
     leaf.event.what = What::profiler;
+    leaf.stream = {tid & kProcessBits, -1, tid};
+    leaf.on_host = true;
     leaf.event.name = rows.null(3) ? names_.of(label) : names_.of_string(rows.integer(3));
     const auto devices = devices_of_.find(tid & kProcessBits);
     if (devices == devices_of_.end()) continue;
     for (const std::int16_t device : devices->second) {
       leaf.event.device = device;
-      leaf.event.lane = lane_of(device, {tid & kProcessBits, -1, tid}, true);
       leaves_.push_back(leaf);
     }
   }
@@ -166,7 +167,8 @@ void NsightLeaves::sort_leaves() {
 }
 
 void NsightLeaves::place_leaves() {
-  for (const Leaf& leaf : leaves_) {
+  for (Leaf& leaf : leaves_) {
+    leaf.event.lane = lane_of(leaf);
     const StartedBy started{leaf.call, static_cast<int>(trace_.events.size())};
     trace_.events.push_back(leaf.event);
     if (leaf.call.second == 0) continue;
@@ -178,12 +180,27 @@ void NsightLeaves::place_leaves() {
   leaves_ = {};
 }
 
-// Streams become lanes in the order they are met; more than a byte can number share the last. What waits is timed on the host, so it may
-// overlap the stream's work and has a lane of its own.
-std::uint8_t NsightLeaves::lane_of(std::int16_t device, const StreamKey& stream, bool waits) {
-  const auto [place, is_new] = lanes_.try_emplace({device, stream, waits}, std::uint8_t{0});
-  if (is_new) place->second = static_cast<std::uint8_t>(std::min(255, lanes_on_[device]++));
-  return place->second;
+// Streams become lanes in the order they are met. What overlaps the stream's earlier work (kernels may be launched to) goes to a further
+// lane; when a byte can number no more, to any that is free.
+std::uint8_t NsightLeaves::lane_of(const Leaf& leaf) {
+  constexpr std::size_t kLanes = 256;
+  std::vector<std::uint8_t>& lanes = lanes_of_[{leaf.event.device, leaf.stream, leaf.on_host}];
+  std::vector<Nanoseconds>& free = free_[leaf.event.device];
+  const auto is_free = [&](std::uint8_t lane) { return free[lane] <= leaf.event.start; };
+  auto lane = std::find_if(lanes.begin(), lanes.end(), is_free);
+  if (lane == lanes.end()) {
+    std::size_t other = free.size();
+    if (other < kLanes) {
+      free.emplace_back();
+    } else {
+      const auto found = std::find_if(free.begin(), free.end(), [&](Nanoseconds from) { return from <= leaf.event.start; });
+      if (found == free.end()) throw BadContent("a device does more than 256 things at once");
+      other = static_cast<std::size_t>(found - free.begin());
+    }
+    lane = lanes.insert(lanes.end(), static_cast<std::uint8_t>(other));
+  }
+  free[*lane] = leaf.event.end();
+  return *lane;
 }
 
 int NsightLeaves::device_or_none(Rows& rows, int column) const {

@@ -77,6 +77,7 @@ class NsightLeaves {
     Event event;
     Correlation call;
     StreamKey stream;
+    bool on_host = false;  // timed on the host, so that it may overlap the stream's work
   };
 
   void read_devices();
@@ -85,7 +86,7 @@ class NsightLeaves {
   void read_overhead(const std::string& table, const std::string& condition);
   void sort_leaves();
   void place_leaves();
-  [[nodiscard]] std::uint8_t lane_of(std::int16_t device, const StreamKey& stream, bool waits);
+  [[nodiscard]] std::uint8_t lane_of(const Leaf& leaf);
   [[nodiscard]] int device_or_none(Rows& rows, int column) const;
   [[nodiscard]] std::int32_t add_copy(Rows& rows, int device);
   [[nodiscard]] std::int32_t add_kernel(Rows& rows);
@@ -96,9 +97,9 @@ class NsightLeaves {
   Trace& trace_;
   std::vector<Leaf> leaves_;
   std::map<std::int64_t, std::int16_t> devices_;
-  std::map<std::tuple<std::int16_t, StreamKey, bool>, std::uint8_t> lanes_;
-  std::map<std::int16_t, int> lanes_on_;
-  std::vector<StartedBy> started_;  // sorted
+  std::map<std::tuple<std::int16_t, StreamKey, bool>, std::vector<std::uint8_t>> lanes_of_;
+  std::map<std::int16_t, std::vector<Nanoseconds>> free_;  // of the devices' lanes, from when on
+  std::vector<StartedBy> started_;                         // sorted
   std::map<StreamKey, std::vector<StartedBy>> streams_;
   std::map<std::int64_t, std::vector<std::int16_t>> devices_of_;  // of the processes, in the order of their first work
 };

@@ -96,8 +96,10 @@ Recording read_own(SQLite::Database& database, const std::string& path) {
 }
 
 bool is_nsight(SQLite::Database& database) {
-  return has_table(database, "CUPTI_ACTIVITY_KIND_KERNEL") || has_table(database, "CUPTI_ACTIVITY_KIND_MEMCPY") ||
-         has_table(database, "NVTX_EVENTS") || has_table(database, "CUPTI_ACTIVITY_KIND_RUNTIME");
+  SQLite::Statement query(database,
+                          "SELECT 1 FROM sqlite_master WHERE type = 'table' AND (name LIKE 'CUPTI\\_ACTIVITY\\_KIND\\_%' ESCAPE '\\' OR "
+                          "upper(name) = 'NVTX_EVENTS')");
+  return query.executeStep();
 }
 
 Recording read_database(const fs::path& path) {

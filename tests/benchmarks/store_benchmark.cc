@@ -1,6 +1,8 @@
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
+#include <SQLiteCpp/SQLiteCpp.h>
+
 #include <filesystem>
 #include <string>
 
@@ -9,30 +11,39 @@
 namespace mptune {
 namespace {
 
-// Events of a training step, one after another on two devices: compute with a copy for every eighth, all with their launch where asked for.
-Trace leaf_trace(int count, bool launches) {
+constexpr int kMicrobatches = 16;
+
+Kernel kernel(int i) {
+  return {.context = 1 + i % 2,
+          .stream = 7 + 6 * (i % 2),
+          .grid = {132 + i % 4000, 1 + i % 3, 1},
+          .block = {128 << i % 3, 1, 1},
+          .registers_per_thread = 32 + i % 200,
+          .static_shared_bytes = 1024 * (i % 5),
+          .dynamic_shared_bytes = 40000 * (i % 4),
+          .grid_id = i};
+}
+
+// Kernels of training steps on two GPUs, one after another, as a recording has them: every one with its details, 300 names, a tag for 50
+// kernels; with the call that started each where asked for.
+Trace kernel_trace(int count, bool launches) {
   Trace trace;
-  trace.devices = {{"cpu:0", "CPU core set, 1 core", 1, 0}, {"cpu:1", "CPU core set, 1 core", 1, 0}};
-  trace.names = {"forward layer1.0", "copy layer1.0"};
-  trace.threads = {"worker cpu:0", "worker cpu:1"};
-  trace.tags = {{.step = 0, .stage = 0, .microbatch = 0, .layer = 0, .replica = 0}};
+  trace.devices = {{"cuda:0", "a GPU", 132, 0}, {"cuda:1", "a GPU", 132, 0}};
+  for (int i = 0; i < 300; ++i) trace.names.push_back("void kernel_" + std::to_string(i) + "<float, 128, 4>(float const*, float*, int)");
+  trace.threads = {"worker cuda:0", "worker cuda:1"};
+  for (int i = 0; i * 50 < count; ++i)
+    trace.tags.push_back({.step = i / 500, .stage = i % 2, .microbatch = i % kMicrobatches, .layer = i % 60, .replica = 0});
   for (int i = 0; i < count; ++i) {
-    Event event;
-    event.start = Nanoseconds{1000} * i;
-    event.duration = Nanoseconds{900};
-    event.tag = 0;
-    event.device = static_cast<std::int16_t>(i % 2);
-    if (i % 8 == 7) {
-      event.what = What::copy;
-      event.name = 1;
-      event.lane = static_cast<std::uint8_t>(copy_lane(1 - event.device));
-      event.detail = static_cast<std::int32_t>(trace.copies.size());
-      trace.copies.push_back({4096, event.device, 1 - event.device});
-    } else {
-      event.what = What::forward;
-    }
-    trace.events.push_back(event);
-    if (launches) trace.launches.push_back({i, event.device, event.name, event.start, event.start + Nanoseconds{10}, i + 1});
+    const Nanoseconds start{1'000'000'000 + std::int64_t{6000} * i};
+    trace.events.push_back({.start = start,
+                            .duration = Nanoseconds{900 + i % 5000},
+                            .name = i % 300,
+                            .tag = i / 50,
+                            .detail = i,
+                            .device = static_cast<std::int16_t>(i % 2),
+                            .what = What::forward});
+    trace.kernels.push_back(kernel(i));
+    if (launches) trace.launches.push_back({i, i % 2, 0, start - Nanoseconds{9000}, start - Nanoseconds{4000}, 2 * i + 100});
   }
   return trace;
 }
@@ -41,29 +52,38 @@ std::string scratch_file() {
   return (std::filesystem::temp_directory_path() / ("mptune-benchmark-" + std::to_string(getpid()) + ".sqlite")).string();
 }
 
+// Bytes a row of the tables of device work and of our own, pages and all.
+void report_bytes(benchmark::State& state, const std::string& path) {
+  const SQLite::Database database(path, SQLite::OPEN_READONLY);
+  for (const auto& [counter, table] : {std::pair{"kernel_row_bytes", "CUPTI_ACTIVITY_KIND_KERNEL"},
+                                       {"call_row_bytes", "CUPTI_ACTIVITY_KIND_RUNTIME"},
+                                       {"event_row_bytes", "MPTUNE_EVENT"},
+                                       {"launch_row_bytes", "MPTUNE_LAUNCH"}}) {
+    SQLite::Statement bytes(database, "SELECT sum(pgsize) FROM dbstat WHERE name = ?");
+    bytes.bind(1, table);
+    if (bytes.executeStep()) state.counters[counter] = bytes.getColumn(0).getDouble() / static_cast<double>(state.range(0));
+  }
+}
+
+// items: kernels, or pairs of a kernel and its call; by the processor time of the one thread that writes.
 void store_insert(benchmark::State& state) {
-  const Recording recording{.trace = leaf_trace(static_cast<int>(state.range(0)), state.range(1) != 0)};
+  const Recording recording{.trace = kernel_trace(static_cast<int>(state.range(0)), state.range(1) != 0)};
   const std::string path = scratch_file();
   for (auto _ : state) write_recording(recording, path, true);
+  report_bytes(state, path);
   std::filesystem::remove(path);
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
-BENCHMARK(store_insert)
-    ->ArgNames({"events", "launches"})
-    ->Args({100'000, 0})
-    ->Args({100'000, 1})
-    ->Args({400'000, 1})
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime();
+BENCHMARK(store_insert)->ArgNames({"kernels", "launches"})->Args({500'000, 0})->Args({500'000, 1})->Unit(benchmark::kMillisecond);
 
 void store_read(benchmark::State& state) {
   const std::string path = scratch_file();
-  write_recording({.trace = leaf_trace(static_cast<int>(state.range(0)), true)}, path, true);
+  write_recording({.trace = kernel_trace(static_cast<int>(state.range(0)), true)}, path, true);
   for (auto _ : state) benchmark::DoNotOptimize(read_recording(path));
   std::filesystem::remove(path);
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
-BENCHMARK(store_read)->ArgName("events")->Arg(100'000)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(store_read)->ArgName("kernels")->Arg(500'000)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace mptune

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "mptune/profiler/analyze/breakdown.h"
+#include "mptune/profiler/trace/error.h"
 #include "mptune/tests/profiler/store/scratch.h"
 
 namespace mptune {
@@ -82,6 +83,15 @@ const std::string& name_of(const Trace& trace, const Event& event) {
   return trace.names.at(static_cast<std::size_t>(event.name));
 }
 
+void expect_no_overlap(const Trace& trace) {
+  std::map<std::pair<int, int>, Nanoseconds> free;
+  for (const Event& event : trace.events) {
+    const auto [lane, is_first] = free.try_emplace({event.device, event.lane}, event.end());
+    EXPECT_TRUE(is_first || event.start >= lane->second) << name_of(trace, event);
+    lane->second = event.end();
+  }
+}
+
 TEST(NsightExport, ReproducesThePublishedNumbers) {
   const std::string fixture = testing::shared_data("nsys/h100_2gpu_1s.sqlite");
   if (fixture.empty()) GTEST_SKIP() << "the shared data are absent; set MPTUNE_DATA_DIR";
@@ -102,6 +112,7 @@ TEST(NsightExport, ReproducesThePublishedNumbers) {
   EXPECT_EQ(counts[What::memset], 22);
   EXPECT_EQ(counts[What::sync], 244);
   EXPECT_EQ(trace.ranges.size(), 16782u);
+  expect_no_overlap(trace);
   EXPECT_EQ(trace.started_utc_ns, 1779630014975716426);
 }
 
@@ -330,6 +341,30 @@ TEST_F(HandMadeExport, OfOursWithoutOurTablesBreaksDownAlike) {
   }
   EXPECT_EQ(others, ours);
   EXPECT_EQ(read.launches.size(), written.launches.size());
+}
+
+// Kernels of one stream may overlap, waits and the recorder's own work overlap everything.
+TEST_F(HandMadeExport, LeavesOfALaneNeverOverlap) {
+  std::string sql =
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, streamId INTEGER);"
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, streamId "
+      "INTEGER, syncType INTEGER);"
+      "INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (1, 900, 0, 1, 7, 3);"
+      "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (10, 20, 0, 1, 7), (15, 30, 0, 1, 7), (20, 25, 0, 1, 7), (30, 30, 0, 1, 8)";
+  const Trace trace = read(sql + ";");
+  ASSERT_EQ(trace.events.size(), 5u);
+  expect_no_overlap(trace);
+  EXPECT_EQ(trace.events[1].lane, trace.events[3].lane);
+  EXPECT_NE(trace.events[1].lane, trace.events[2].lane);
+  // More streams than lanes, one after another: lanes are used again. At once: no lane is left.
+  std::string later = sql;
+  std::string at_once = sql;
+  for (int i = 0; i < 300; ++i) {
+    later += ", (" + std::to_string(1000 + i) + ", " + std::to_string(1001 + i) + ", 0, 1, " + std::to_string(100 + i) + ")";
+    at_once += ", (1000, 2000, 0, 1, " + std::to_string(100 + i) + ")";
+  }
+  expect_no_overlap(read(later + ";"));
+  EXPECT_THROW((void)read(at_once + ";"), Error);
 }
 
 // Kernels, calls, copies' ends and the recorder's own work survive the way through the layout alone.
