@@ -1,8 +1,8 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <string>
 
 #include "mptune/profiler/collect/cupti_api.h"
@@ -55,9 +55,9 @@ void finish() {
 void begin() {
   if (std::getenv(kPathVariable) == nullptr)
     throw Error("no place for the recording", kPathVariable, "start the program with mptune profile -- COMMAND", ExitCode::usage);
-  auto* starting = new CuptiCollector({});
+  auto starting = std::make_unique<CuptiCollector>(std::vector<TraceDevice>{});
   starting->start();
-  collector = starting;
+  collector = starting.release();
   recorded_process = getpid();
   std::atexit(finish);
 }

@@ -52,7 +52,7 @@ struct Leaf {
 class TraceMaker {
  public:
   TraceMaker(const CuptiRecords& records, const CuptiContext& context)
-      : records_(records), context_(context), lanes_(records, context, trace_) {}
+      : records_(records), context_(context), lanes_(records, context, trace_), started_by_(records.calls.size(), -1) {}
 
   Trace make() {
     trace_.started_utc_ns = context_.started_utc_ns;
@@ -60,6 +60,7 @@ class TraceMaker {
     for (const StepWindow& step : context_.steps)
       trace_.steps.push_back({step.step, step.start - context_.origin, step.end - context_.origin});
     index_calls();
+    id_of_.reserve(records_.tags.size());
     for (const CuptiTagged& tagged : records_.tags) id_of_[tagged.correlation] = tagged.id;
     add_kernels();
     add_copies();
@@ -109,6 +110,7 @@ class TraceMaker {
 
   // A call of the runtime and those of the driver within it share a correlation: the outermost stands for all.
   void index_calls() {
+    call_of_.reserve(records_.calls.size());
     for (const CuptiCall& call : records_.calls) {
       if (call.correlation == 0) continue;
       const CuptiCall*& known = call_of_[call.correlation];
@@ -255,27 +257,33 @@ class TraceMaker {
     if (call == nullptr || leaf.work.start < call->start) {
       ++trace_.quality.unmatched;
     } else {
-      started_by_.try_emplace(call, static_cast<int>(trace_.events.size()));
+      int& first = started_by(*call);
+      if (first < 0) first = static_cast<int>(trace_.events.size());
     }
   }
 
+  // First event of a call, -1: none.
+  int& started_by(const CuptiCall& call) { return started_by_[static_cast<std::size_t>(&call - records_.calls.data())]; }
+
   void add_launches() {
     std::int64_t last = 0;
-    for (const auto& [correlation, call] : call_of_) {
-      const auto started = started_by_.find(call);
-      trace_.launches.push_back({.event = started == started_by_.end() ? -1 : started->second,
-                                 .thread = thread(call->thread),
-                                 .name = call_name(*call),
-                                 .start = at(call->start),
-                                 .end = at(call->end),
-                                 .correlation = correlation});
-      last = std::max<std::int64_t>(last, correlation);
+    trace_.launches.reserve(call_of_.size());
+    for (const CuptiCall& call : records_.calls) {
+      if (call_of(call.correlation) != &call) continue;
+      trace_.launches.push_back({.event = started_by(call),
+                                 .thread = thread(call.thread),
+                                 .name = call_name(call),
+                                 .start = at(call.start),
+                                 .end = at(call.end),
+                                 .correlation = call.correlation});
+      last = std::max<std::int64_t>(last, call.correlation);
     }
     for (const CuptiOverhead& overhead : records_.overheads) {
       if (overhead.recorder || overhead.thread == 0 || overhead.end < overhead.start) continue;
       trace_.launches.push_back({-1, thread(overhead.thread), name(overhead.name), at(overhead.start), at(overhead.end), ++last});
     }
-    std::stable_sort(trace_.launches.begin(), trace_.launches.end(), [](const Launch& a, const Launch& b) { return a.start < b.start; });
+    std::sort(trace_.launches.begin(), trace_.launches.end(),
+              [](const Launch& a, const Launch& b) { return std::pair(a.start, a.correlation) < std::pair(b.start, b.correlation); });
   }
 
   void add_range(const CuptiMarker& marker, std::int64_t end) {
@@ -309,9 +317,9 @@ class TraceMaker {
   CuptiLanes lanes_;
   std::vector<Leaf> leaves_;
   std::vector<CuptiSubmission> submissions_;
-  std::map<std::uint32_t, const CuptiCall*> call_of_;       // by correlation
-  std::unordered_map<std::uint32_t, std::uint64_t> id_of_;  // external id by correlation
-  std::unordered_map<const CuptiCall*, int> started_by_;    // first event of a call
+  std::unordered_map<std::uint32_t, const CuptiCall*> call_of_;  // by correlation
+  std::unordered_map<std::uint32_t, std::uint64_t> id_of_;       // external id by correlation
+  std::vector<int> started_by_;                                  // as records_.calls
   std::unordered_map<std::uint32_t, std::int16_t> device_of_thread_;
   std::unordered_map<std::string, int> names_;
   std::unordered_map<const char*, int> kernel_names_;
