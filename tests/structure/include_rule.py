@@ -13,6 +13,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 TORCH = re.compile(r"^(torch|ATen|c10)/")
 SQLITE = re.compile(r"^(sqlite3|SQLiteCpp)")
 CUPTI = re.compile(r"^(cupti|cuda|nvml)")
+ZLIB = re.compile(r"^zlib")
 JSON = re.compile(r"^nlohmann/")
 TORCH_ROOMS = {"profiler/device", "profiler/model", "profiler/measure", "tuner/runtime", "tuner/worker"}
 SQLITE_ROOMS = {"profiler/store", "tuner/study"}
@@ -40,6 +41,8 @@ def violations_of(path, text):
             yield f"{path}: only {' and '.join(sorted(SQLITE_ROOMS))} see SQLite, but it includes {name}"
         if CUPTI.match(name) and room not in CUPTI_ROOMS:
             yield f"{path}: only {' and '.join(sorted(CUPTI_ROOMS))} see CUPTI and CUDA, but it includes {name}"
+        if ZLIB.match(name) and room != "profiler/formats":
+            yield f"{path}: only profiler/formats sees zlib, but it includes {name}"
         if folder == "planner" and JSON.match(name) and "json" not in path.name and path.name != "plan_file.cc":
             yield f"{path}: the planner is std only but for the plan file, and includes {name}"
         if name.endswith("profiler/model/nn.h") and path.name not in ("nn.cc", "nn.h"):
@@ -64,10 +67,11 @@ def self_check():
         "profiler/model/e.h": "torch/torch.h",
         "reports/f.cc": "sqlite3.h",
         "tuner/trial/g.h": "cupti.h",
+        "profiler/store/k.cc": "zlib.h",
         "planner/search/h.cc": "nlohmann/json.hpp",
         "tuner/worker/i.cc": "mptune/profiler/model/nn.h",
     }
-    good = {"reports/j.cc": "mptune/profiler/trace/trace.h", "profiler/store/k.cc": "SQLiteCpp/SQLiteCpp.h", "tuner/runtime/l.h": "torch/types.h"}
+    good = {"reports/j.cc": "mptune/profiler/trace/trace.h", "profiler/store/l.cc": "SQLiteCpp/SQLiteCpp.h", "tuner/runtime/l.h": "torch/types.h"}
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         for name, include in {**bad, **good}.items():

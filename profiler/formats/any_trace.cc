@@ -1,0 +1,67 @@
+#include "mptune/profiler/formats/any_trace.h"
+
+#include <array>
+#include <fstream>
+#include <stdexcept>
+#include <string_view>
+
+#include "mptune/profiler/formats/chrome_events.h"
+#include "mptune/profiler/formats/kineto.h"
+#include "mptune/profiler/formats/pipeline_timeline.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+constexpr std::string_view kSqliteMagic{"SQLite format 3\0", 16};
+constexpr int kEventsLookedAt = 1000;
+
+bool is_sqlite(const std::string& path) {
+  std::array<char, kSqliteMagic.size()> start{};
+  std::ifstream file(path, std::ios::binary);
+  file.read(start.data(), start.size());
+  return file && std::string_view(start.data(), start.size()) == kSqliteMagic;
+}
+
+bool starts_as_json(TextInput& input) {
+  int c = input.sgetc();
+  while (c == ' ' || c == '\t' || c == '\r' || c == '\n') c = input.snextc();
+  return c == '{' || c == '[';
+}
+
+bool is_of_a_pipeline(const ChromeEvent& event) {
+  return event.name == "forward-compute" || event.name == "backward-compute" || event.args_name.starts_with("PP rank ");
+}
+
+}  // namespace
+
+TraceFormat trace_format(const std::string& path) {
+  TextInput input = open_text(path);
+  if (is_sqlite(path)) return TraceFormat::sqlite;
+  if (!starts_as_json(input))
+    throw Error(
+        "it is no trace of a known format", path,
+        "give an SQLite recording, Kineto JSON (.json, .json.gz) or a pipeline timeline; of an .nsys-rep, the result of nsys export "
+        "--type sqlite");
+  bool pipeline = false;
+  int count = 0;
+  read_chrome_events(input, [&](const ChromeEvent& event) {
+    pipeline = is_of_a_pipeline(event);
+    return !pipeline && ++count < kEventsLookedAt;
+  });
+  return pipeline ? TraceFormat::pipeline_timeline : TraceFormat::kineto;
+}
+
+Trace read_any_trace(const std::string& path) {
+  switch (trace_format(path)) {
+    case TraceFormat::sqlite:
+      throw std::invalid_argument("read_any_trace was given an SQLite file");
+    case TraceFormat::kineto:
+      return read_kineto(path);
+    case TraceFormat::pipeline_timeline:
+      break;
+  }
+  return read_pipeline_timeline(path);
+}
+
+}  // namespace mptune

@@ -1,0 +1,32 @@
+#include "mptune/profiler/formats/builder.h"
+
+#include <algorithm>
+
+namespace mptune {
+
+void settle_lanes(Trace& trace) {
+  std::map<std::pair<int, int>, Nanoseconds> free;
+  for (Event& event : trace.events) {
+    const auto [place, is_first] = free.try_emplace({event.device, event.lane}, event.end());
+    if (is_first) continue;
+    const Nanoseconds end = event.end();
+    if (event.start < place->second) {
+      if (event.duration > Nanoseconds{0} && end <= place->second) ++trace.quality.dropped;
+      event.start = place->second;
+      event.duration = std::max(end - event.start, Nanoseconds{0});
+    }
+    place->second = std::max(place->second, event.end());
+  }
+}
+
+void settle_steps(Trace& trace) {
+  std::stable_sort(trace.steps.begin(), trace.steps.end(), [](const StepWindow& a, const StepWindow& b) { return a.start < b.start; });
+  std::vector<StepWindow> settled;
+  for (StepWindow step : trace.steps) {
+    if (!settled.empty()) step.start = std::max(step.start, settled.back().end);
+    if (step.start < step.end) settled.push_back(step);
+  }
+  trace.steps = std::move(settled);
+}
+
+}  // namespace mptune

@@ -1,0 +1,272 @@
+#include "mptune/profiler/formats/chrome_events.h"
+
+#include <algorithm>
+#include <cmath>
+#include <istream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::int64_t kFurthest = std::int64_t{1} << 61;
+constexpr std::size_t kDeepest = 64;
+constexpr std::size_t kMostDevices = 4096;
+constexpr std::array<std::string_view, kChromeArgs> kArgNames = {
+    "stream",        "correlation", "device",   "context", "bytes",       "registers per thread",
+    "shared memory", "fromDevice",  "toDevice", "step",    "model_chunk", "mb_id"};
+
+// A number as the file has it: floats keep their digits.
+struct Number {
+  std::optional<std::int64_t> integer{};
+  double value = 0;
+  const std::string* text = nullptr;
+};
+
+// Digits of microseconds without exponent to nanoseconds, rounded; nothing where there are too many.
+std::optional<std::int64_t> nanoseconds_of_digits(std::string_view text) {
+  const bool negative = text.starts_with('-');
+  if (negative) text.remove_prefix(1);
+  std::int64_t value = 0;
+  int decimals = -1;  // -1: before the point
+  for (const char c : text) {
+    if (c == '.') {
+      decimals = 0;
+      continue;
+    }
+    if (decimals == 3) {
+      value += c >= '5' ? 1 : 0;
+      break;
+    }
+    if (value > kFurthest / 10) return std::nullopt;
+    value = value * 10 + (c - '0');
+    if (decimals >= 0) ++decimals;
+  }
+  for (int i = std::max(decimals, 0); i < 3; ++i) {
+    if (value > kFurthest / 10) return std::nullopt;
+    value *= 10;
+  }
+  return negative ? -value : value;
+}
+
+std::optional<std::int64_t> nanoseconds_of(const Number& number) {
+  if (number.integer) {
+    if (std::abs(static_cast<double>(*number.integer)) > static_cast<double>(kFurthest) / 1000) return std::nullopt;
+    return *number.integer * 1000;
+  }
+  if (!(std::abs(number.value) < static_cast<double>(kFurthest) / 1000)) return std::nullopt;
+  if (number.text->find_first_of("eE") != std::string::npos) return std::llround(number.value * 1000);
+  return nanoseconds_of_digits(*number.text);
+}
+
+std::optional<std::int64_t> integer_of(const Number& number) {
+  if (number.integer) return number.integer;
+  const bool whole = std::abs(number.value) < 1e15 && number.value == std::floor(number.value);
+  return whole ? std::optional<std::int64_t>(static_cast<std::int64_t>(number.value)) : std::nullopt;
+}
+
+int clamped(std::int64_t value) {
+  return static_cast<int>(std::clamp<std::int64_t>(value, 0, std::numeric_limits<int>::max()));
+}
+
+// The parser's events, told apart by where in the document they are.
+class Handler : public nlohmann::json_sax<Json> {
+ public:
+  Handler(TextInput& input, const ChromeVisitor& visit) : input_(input), visit_(visit) {}
+
+  [[nodiscard]] bool stopped() const { return stopped_; }
+  [[nodiscard]] ChromeHeader header() && {
+    if (!has_events_) refuse("it is JSON, but holds no list of events");
+    return std::move(header_);
+  }
+
+  bool start_object(std::size_t) override { return enter(object_place()); }
+  bool start_array(std::size_t) override { return enter(array_place()); }
+  bool end_object() override {
+    const Place left = leave();
+    if (left != Place::event) return true;
+    stopped_ = !visit_(event_);
+    return !stopped_;
+  }
+  bool end_array() override {
+    leave();
+    return true;
+  }
+  bool key(string_t& name) override {
+    input_.token();
+    key_ = name;
+    return true;
+  }
+
+  bool null() override { return scalar(); }
+  bool boolean(bool) override { return scalar(); }
+  bool number_integer(number_integer_t value) override { return number({.integer = value}); }
+  bool number_unsigned(number_unsigned_t value) override {
+    if (value > static_cast<number_unsigned_t>(std::numeric_limits<std::int64_t>::max())) {
+      const std::string text = std::to_string(value);
+      return number({.value = static_cast<double>(value), .text = &text});
+    }
+    return number({.integer = static_cast<std::int64_t>(value)});
+  }
+  bool number_float(number_float_t value, const string_t& text) override { return number({.value = value, .text = &text}); }
+  bool string(string_t& text) override;
+  bool binary(binary_t&) override { return true; }
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& failure) override {
+    // An id of 406 is a number that no double holds.
+    refuse(std::string(failure.id == 406 ? "a number is out of range" : "it is not valid JSON") + " at byte " + std::to_string(position));
+  }
+
+ private:
+  enum class Place { outside, top, events, event, args, grid, block, devices, device, ignored };
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw Error(what, input_.where(), "give a trace as a profiler wrote it, complete");
+  }
+
+  Place place() const { return places_.empty() ? Place::outside : places_.back(); }
+
+  Place object_place() {
+    switch (place()) {
+      case Place::outside:
+        return Place::top;
+      case Place::events:
+        event_ = {};
+        return Place::event;
+      case Place::event:
+        require_no_time();
+        return key_ == "args" ? Place::args : Place::ignored;
+      case Place::devices:
+        if (header_.devices.size() >= kMostDevices) refuse("it has more than 4096 devices");
+        header_.devices.emplace_back();
+        return Place::device;
+      default:
+        return Place::ignored;
+    }
+  }
+
+  Place array_place() {
+    switch (place()) {
+      case Place::outside:
+        has_events_ = true;
+        return Place::events;
+      case Place::top:
+        if (key_ == "traceEvents") has_events_ = true;
+        return key_ == "traceEvents" ? Place::events : key_ == "deviceProperties" ? Place::devices : Place::ignored;
+      case Place::events:
+        refuse("an event is not an object");
+      case Place::event:
+        require_no_time();
+        return Place::ignored;
+      case Place::args:
+        dimension_ = 0;
+        return key_ == "grid" ? Place::grid : key_ == "block" ? Place::block : Place::ignored;
+      default:
+        return Place::ignored;
+    }
+  }
+
+  bool enter(Place next) {
+    input_.token();
+    if (places_.size() >= kDeepest) refuse("it is nested deeper than 64 levels");
+    places_.push_back(next);
+    return true;
+  }
+
+  Place leave() {
+    input_.token();
+    const Place left = places_.back();
+    places_.pop_back();
+    return left;
+  }
+
+  void require_no_time() const {
+    if (key_ == "ts" || key_ == "dur") refuse("an event's " + key_ + " is not a number");
+  }
+
+  bool scalar() {
+    input_.token();
+    if (place() == Place::events) refuse("an event is not an object");
+    if (place() == Place::outside) refuse("it is JSON, but holds no list of events");
+    if (place() == Place::event) require_no_time();
+    return true;
+  }
+
+  bool number(const Number& value);
+  void event_number(const Number& value);
+  void arg_number(const Number& value);
+
+  TextInput& input_;
+  const ChromeVisitor& visit_;
+  ChromeHeader header_;
+  ChromeEvent event_;
+  std::vector<Place> places_;
+  std::string key_;
+  std::size_t dimension_ = 0;
+  bool has_events_ = false;
+  bool stopped_ = false;
+};
+
+void Handler::event_number(const Number& value) {
+  if (key_ == "ts" || key_ == "dur") {
+    const auto time = nanoseconds_of(value);
+    if (!time) refuse("an event's " + key_ + " is out of range");
+    (key_ == "ts" ? event_.time : event_.duration) = Nanoseconds{*time};
+  } else if (key_ == "pid" || key_ == "tid") {
+    const auto id = integer_of(value);
+    (key_ == "pid" ? event_.process : event_.thread) = id ? std::to_string(*id) : *value.text;
+  }
+}
+
+void Handler::arg_number(const Number& value) {
+  const auto found = std::find(kArgNames.begin(), kArgNames.end(), key_);
+  if (found != kArgNames.end()) event_.args[static_cast<std::size_t>(found - kArgNames.begin())] = integer_of(value);
+}
+
+bool Handler::number(const Number& value) {
+  const Place here = place();
+  if (here == Place::outside || here == Place::events) return scalar();
+  input_.token();
+  const std::int64_t integer = integer_of(value).value_or(0);
+  if (here == Place::event) event_number(value);
+  if (here == Place::args) arg_number(value);
+  if ((here == Place::grid || here == Place::block) && dimension_ < 3)
+    (here == Place::grid ? event_.grid : event_.block)[dimension_++] = clamped(integer);
+  if (here == Place::top && key_ == "baseTimeNanoseconds") header_.base_time_ns = std::clamp(integer, std::int64_t{0}, kFurthest);
+  if (here == Place::device && key_ == "id") header_.devices.back().id = integer;
+  if (here == Place::device && key_ == "totalGlobalMem") header_.devices.back().memory_bytes = std::max<std::int64_t>(integer, 0);
+  return true;
+}
+
+bool Handler::string(string_t& text) {
+  const Place here = place();
+  if (here == Place::event) {
+    std::string* target = key_ == "ph"     ? &event_.phase
+                          : key_ == "cat"  ? &event_.category
+                          : key_ == "name" ? &event_.name
+                          : key_ == "pid"  ? &event_.process
+                          : key_ == "tid"  ? &event_.thread
+                                           : nullptr;
+    if (target != nullptr) *target = std::move(text);
+  }
+  if (here == Place::args && key_ == "name") event_.args_name = std::move(text);
+  if (here == Place::device && key_ == "name") header_.devices.back().name = std::move(text);
+  return scalar();
+}
+
+}  // namespace
+
+ChromeHeader read_chrome_events(TextInput& input, const ChromeVisitor& visit) {
+  std::istream stream(&input);
+  stream.exceptions(std::ios::badbit);
+  Handler handler(input, visit);
+  const bool complete = Json::sax_parse(stream, &handler);
+  if (!complete && !handler.stopped()) throw Error("it is not valid JSON", input.where(), "give a trace as a profiler wrote it, complete");
+  return std::move(handler).header();
+}
+
+}  // namespace mptune

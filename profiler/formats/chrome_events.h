@@ -1,0 +1,70 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mptune/profiler/formats/text_input.h"
+#include "mptune/profiler/trace/trace.h"
+
+namespace mptune {
+
+/// Integers among the `args` of an event that a reader of ours has a use for.
+enum class ChromeArg {
+  stream,
+  correlation,
+  device,
+  context,
+  bytes,
+  registers,
+  shared_memory,
+  from_device,
+  to_device,
+  step,
+  model_chunk,
+  microbatch,
+};
+inline constexpr int kChromeArgs = static_cast<int>(ChromeArg::microbatch) + 1;
+
+/// One entry of a Chrome trace. What the file leaves out is empty.
+struct ChromeEvent {
+  std::string phase;     ///< "X": complete, with a duration; "M": metadata
+  std::string category;  ///< as written
+  std::string name;
+  std::string process;    ///< `pid`, a number or a word
+  std::string thread;     ///< `tid`, likewise
+  std::string args_name;  ///< `args.name`: of metadata, the name of the process or thread
+  std::optional<Nanoseconds> time;
+  std::optional<Nanoseconds> duration;
+  std::array<std::optional<std::int64_t>, kChromeArgs> args;
+  std::array<int, 3> grid{};
+  std::array<int, 3> block{};
+
+  [[nodiscard]] const std::optional<std::int64_t>& operator[](ChromeArg arg) const { return args[static_cast<std::size_t>(arg)]; }
+};
+
+/// An entry of `deviceProperties`.
+struct ChromeDevice {
+  std::int64_t id = -1;
+  std::string name;
+  std::int64_t memory_bytes = 0;
+};
+
+/// What a Chrome trace holds beside its events.
+struct ChromeHeader {
+  std::vector<ChromeDevice> devices;
+  std::int64_t base_time_ns = 0;  ///< Unix time that `ts` counts from, 0: not given
+};
+
+/// Receives one event; false ends the reading. The event may be moved from.
+using ChromeVisitor = std::function<bool(ChromeEvent&)>;
+
+/// Hands every event of a Chrome trace, a list or an object with `traceEvents`, to `visit`, keeping none: memory does not grow with the
+/// file. Microseconds become nanoseconds from their decimal digits, without loss. Throws Error: broken input, not JSON, neither form, an
+/// event that is no object, a `ts` or `dur` that is no number or beyond 2^61 ns, nesting deeper than 64.
+ChromeHeader read_chrome_events(TextInput& input, const ChromeVisitor& visit);
+
+}  // namespace mptune

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <vector>
+
+#include "mptune/profiler/formats/pipeline_operations.h"
+#include "mptune/profiler/trace/trace.h"
+
+namespace mptune {
+
+/// An event of a pipeline's timeline and where it comes from; of a copy, its send.
+struct PipelineItem {
+  Event event{};
+  Operation operation{};
+  int receiver = -1;       ///< of a copy, the receiving device
+  int group = -1;          ///< of a collective, the same number for all who take part
+  bool is_gather = false;  ///< of a collective: it brings parameters, where others take gradients
+};
+
+/// What every item had to wait for, as read_pipeline_timeline describes it. Copies that do not know their micro-batch get their
+/// computation's. Edges lead from earlier to later items, so they form no cycle; those that would not are counted in `unmatched`.
+/// Requires: items ordered by start.
+[[nodiscard]] std::vector<Edge> pipeline_edges(std::vector<PipelineItem>& items, int stages, int chunks, std::int64_t& unmatched);
+
+}  // namespace mptune

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mptune/profiler/formats/text_input.h"
+#include "mptune/profiler/trace/trace.h"
+
+namespace mptune {
+
+/// What a worker of a pipeline did, as the file has it.
+enum class OperationKind { forward, backward, forward_send, forward_recv, backward_send, backward_recv, collective, optimizer, host };
+
+struct Operation {
+  OperationKind kind = OperationKind::host;
+  int name = -1;  ///< index into PipelineOperations::names
+  int replica = -1;
+  int stage = -1;  ///< of the worker
+  int step = -1;
+  int chunk = 0;        ///< of the model, on this worker
+  int microbatch = -1;  ///< -1: the file does not say
+  Nanoseconds start{0};
+  Nanoseconds end{0};
+};
+
+struct PipelineOperations {
+  std::vector<Operation> operations;  ///< ordered by start; the first starts at 0
+  std::vector<std::string> names;
+  int stages = 0;
+  int replicas = 0;
+  int chunks = 1;
+  std::int64_t dropped = 0;  ///< operations without stage, step or time
+
+  [[nodiscard]] int devices() const { return stages * replicas; }
+  [[nodiscard]] int device(const Operation& operation) const { return operation.replica * stages + operation.stage; }
+};
+
+/// Reads the operations of a timeline; errors as read_pipeline_timeline.
+[[nodiscard]] PipelineOperations read_pipeline_operations(TextInput& input);
+
+}  // namespace mptune

@@ -1,0 +1,313 @@
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+
+#include "mptune/profiler/formats/builder.h"
+#include "mptune/profiler/formats/chrome_events.h"
+#include "mptune/profiler/formats/kineto.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+constexpr std::size_t kMostDevices = 4096;
+constexpr int kLastLane = 255;
+constexpr std::int64_t kSyncStream = -1;
+constexpr std::string_view kStepName = "ProfilerStep#";
+// Unix time in 2001: files without base time count from there or from nowhere.
+constexpr std::int64_t kUnixTimes = 1'000'000'000'000'000'000;
+
+enum class Row { kernel, copy, memset, sync, launch, annotation, ignored };
+
+// The names of 2021 had capitals and no prefix.
+Row row_of(const ChromeEvent& event) {
+  static const std::unordered_map<std::string_view, Row> rows = {{"kernel", Row::kernel},
+                                                                 {"Kernel", Row::kernel},
+                                                                 {"gpu_memcpy", Row::copy},
+                                                                 {"Memcpy", Row::copy},
+                                                                 {"gpu_memset", Row::memset},
+                                                                 {"Memset", Row::memset},
+                                                                 {"cuda_sync", Row::sync},
+                                                                 {"cuda_runtime", Row::launch},
+                                                                 {"Runtime", Row::launch},
+                                                                 {"cuda_driver", Row::launch},
+                                                                 {"user_annotation", Row::annotation}};
+  if (event.phase != "X") return Row::ignored;
+  const auto found = rows.find(event.category);
+  if (found != rows.end()) return found->second;
+  return event.category == "Operator" && event.name.starts_with(kStepName) ? Row::annotation : Row::ignored;
+}
+
+bool is_number(const std::string& text, std::int64_t& value) {
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return fault == std::errc{} && end == text.data() + text.size();
+}
+
+// -1: the host.
+std::pair<std::int64_t, std::int64_t> ends_of(const ChromeEvent& event, std::int64_t device) {
+  if (event[ChromeArg::from_device] && event[ChromeArg::to_device]) return {*event[ChromeArg::from_device], *event[ChromeArg::to_device]};
+  const bool from_host = event.name.find("HtoD") != std::string::npos;
+  const bool to_host = event.name.find("DtoH") != std::string::npos;
+  return {from_host ? -1 : device, to_host ? -1 : device};
+}
+
+class KinetoReader {
+ public:
+  explicit KinetoReader(TextInput& input) : input_(input), builder_(trace_) {}
+
+  Trace read() {
+    const ChromeHeader header = read_chrome_events(input_, [this](ChromeEvent& event) {
+      take(event);
+      return true;
+    });
+    if (trace_.events.empty()) throw Error("it holds no work of a GPU", input_.where(), "record it with the profiler's CUDA activity on");
+    number_devices(header);
+    rebase(header);
+    order();
+    add_launches();
+    add_steps();
+    place_ranges();
+    settle_lanes(trace_);
+    trace_.quality.untagged = static_cast<std::int64_t>(trace_.events.size());
+    return std::move(trace_);
+  }
+
+ private:
+  void take(const ChromeEvent& event) {
+    const Row row = row_of(event);
+    if (row == Row::ignored) return;
+    const Nanoseconds duration = event.duration.value_or(Nanoseconds{0});
+    if (!event.time) ++trace_.quality.zero_stamped;
+    if (event.time && duration < Nanoseconds{0}) ++trace_.quality.dropped;
+    if (!event.time || duration < Nanoseconds{0}) return;
+    if (row == Row::launch) return take_launch(event, duration);
+    if (row == Row::annotation) return take_annotation(event, duration);
+    take_work(event, row, duration);
+  }
+
+  void take_work(const ChromeEvent& event, Row row, Nanoseconds duration) {
+    std::int64_t device = 0;
+    if (event[ChromeArg::device]) {
+      device = *event[ChromeArg::device];
+    } else if (!is_number(event.process, device)) {
+      ++trace_.quality.dropped;
+      return;
+    }
+    const std::int64_t stream = event[ChromeArg::stream].value_or(0);
+    Event work;
+    work.start = *event.time;
+    work.duration = duration;
+    work.device = device_of(device);
+    work.lane = lane_of(work.device, row == Row::sync ? kSyncStream : std::max<std::int64_t>(stream, 0));
+    work.name = builder_.name(event.name);
+    if (row == Row::kernel) add_kernel(event, stream, work);
+    if (row == Row::copy) add_copy(event, device, work);
+    if (row == Row::memset) work.what = What::memset;
+    if (row == Row::sync) work.what = What::sync;
+    trace_.events.push_back(work);
+    correlations_.push_back(row == Row::sync ? -1 : event[ChromeArg::correlation].value_or(-1));
+  }
+
+  void add_kernel(const ChromeEvent& event, std::int64_t stream, Event& work) {
+    const auto small = [](const std::optional<std::int64_t>& value) {
+      return static_cast<int>(std::clamp<std::int64_t>(value.value_or(0), 0, std::numeric_limits<int>::max()));
+    };
+    work.what = event.name.starts_with("nccl") ? What::collective : What::kernel;
+    work.detail = static_cast<std::int32_t>(trace_.kernels.size());
+    trace_.kernels.push_back({.context = small(event[ChromeArg::context]),
+                              .stream = small(stream),
+                              .grid = event.grid,
+                              .block = event.block,
+                              .registers_per_thread = small(event[ChromeArg::registers]),
+                              .dynamic_shared_bytes = small(event[ChromeArg::shared_memory])});
+  }
+
+  void add_copy(const ChromeEvent& event, std::int64_t device, Event& work) {
+    const auto [source, destination] = ends_of(event, device);
+    work.what = What::copy;
+    work.detail = static_cast<std::int32_t>(trace_.copies.size());
+    trace_.copies.push_back({.bytes = std::max<std::int64_t>(event[ChromeArg::bytes].value_or(0), 0),
+                             .source = source < 0 ? -1 : device_of(source),
+                             .destination = destination < 0 ? -1 : device_of(destination)});
+  }
+
+  void take_launch(const ChromeEvent& event, Nanoseconds duration) {
+    calls_.push_back({.thread = thread_of(event),
+                      .name = builder_.name(event.name),
+                      .start = *event.time,
+                      .end = *event.time + duration,
+                      .correlation = event[ChromeArg::correlation].value_or(-1)});
+  }
+
+  void take_annotation(const ChromeEvent& event, Nanoseconds duration) {
+    std::int64_t number = -1;
+    const bool step = event.name.starts_with(kStepName) && is_number(event.name.substr(kStepName.size()), number);
+    if (step && number >= 0 && number < std::numeric_limits<int>::max())
+      trace_.steps.push_back({.step = static_cast<int>(number), .start = *event.time, .end = *event.time + duration});
+    Event range;
+    range.start = *event.time;
+    range.duration = duration;
+    range.name = builder_.name(event.name);
+    range.device = -1;
+    range.what = step ? What::step : What::action;
+    trace_.ranges.push_back(range);
+    range_threads_.push_back(thread_of(event));
+  }
+
+  int thread_of(const ChromeEvent& event) {
+    const std::string text = event.process + "/" + event.thread;
+    const auto [place, is_new] = threads_.try_emplace(text, static_cast<int>(trace_.threads.size()));
+    if (is_new) trace_.threads.push_back("thread " + event.thread);
+    return place->second;
+  }
+
+  // Indices in the order met; number_devices puts them in the order of the ids.
+  std::int16_t device_of(std::int64_t id) {
+    const auto [place, is_new] = devices_.try_emplace(id, static_cast<std::int16_t>(devices_.size()));
+    if (devices_.size() > kMostDevices)
+      throw Error("it has more than 4096 devices", input_.where(), "give a trace of one program, as its profiler wrote it");
+    return place->second;
+  }
+
+  std::uint8_t lane_of(int device, std::int64_t stream) {
+    const auto [place, is_new] = lanes_.try_emplace({device, stream}, std::uint8_t{0});
+    if (is_new) place->second = static_cast<std::uint8_t>(std::min(kLastLane, lanes_on_[device]++));
+    return place->second;
+  }
+
+  void number_devices(const ChromeHeader& header) {
+    std::vector<std::int16_t> place(devices_.size());
+    for (const auto& [id, met] : devices_) {
+      place[static_cast<std::size_t>(met)] = static_cast<std::int16_t>(trace_.devices.size());
+      TraceDevice device{.name = "cuda:" + std::to_string(id), .description = "CUDA device"};
+      for (const ChromeDevice& described : header.devices) {
+        if (described.id != id) continue;
+        if (!described.name.empty()) device.description = described.name;
+        device.memory_bytes = described.memory_bytes;
+      }
+      trace_.devices.push_back(device);
+    }
+    for (Event& event : trace_.events) event.device = place[static_cast<std::size_t>(event.device)];
+    for (Copy& copy : trace_.copies) {
+      if (copy.source >= 0) copy.source = place[static_cast<std::size_t>(copy.source)];
+      if (copy.destination >= 0) copy.destination = place[static_cast<std::size_t>(copy.destination)];
+    }
+  }
+
+  template <class Visit>
+  void for_all_times(Visit visit) {
+    for (Event& event : trace_.events) visit(event.start, event.end());
+    for (Event& event : trace_.ranges) visit(event.start, event.end());
+    for (Launch& launch : calls_) visit(launch.start, launch.end);
+    for (StepWindow& step : trace_.steps) visit(step.start, step.end);
+  }
+
+  void rebase(const ChromeHeader& header) {
+    Nanoseconds first = Nanoseconds::max();
+    Nanoseconds last = Nanoseconds::min();
+    for_all_times([&](Nanoseconds start, Nanoseconds end) {
+      first = std::min(first, start);
+      last = std::max(last, end);
+    });
+    if (last - first > kLongestRecording)
+      throw Error("it spans more than 14 months", input_.where(), "give a trace of one run, as its profiler wrote it");
+    for (Event& event : trace_.events) event.start -= first;
+    for (Event& event : trace_.ranges) event.start -= first;
+    for (Launch& launch : calls_) {
+      launch.start -= first;
+      launch.end -= first;
+    }
+    for (StepWindow& step : trace_.steps) {
+      step.start -= first;
+      step.end -= first;
+    }
+    if (header.base_time_ns > 0 || first.count() > kUnixTimes) trace_.started_utc_ns = header.base_time_ns + first.count();
+  }
+
+  void order() {
+    std::vector<int> by_start(trace_.events.size());
+    for (std::size_t i = 0; i < by_start.size(); ++i) by_start[i] = static_cast<int>(i);
+    const auto start = [&](int i) { return trace_.events[static_cast<std::size_t>(i)].start; };
+    std::stable_sort(by_start.begin(), by_start.end(), [&](int a, int b) { return start(a) < start(b); });
+    std::vector<Event> events;
+    events.reserve(by_start.size());
+    for (const int i : by_start) {
+      const std::int64_t correlation = correlations_[static_cast<std::size_t>(i)];
+      if (correlation > 0) work_of_[correlation].push_back(static_cast<int>(events.size()));
+      if (correlation <= 0 && trace_.events[static_cast<std::size_t>(i)].what != What::sync) ++trace_.quality.unmatched;
+      events.push_back(trace_.events[static_cast<std::size_t>(i)]);
+    }
+    trace_.events = std::move(events);
+    std::stable_sort(calls_.begin(), calls_.end(), [](const Launch& a, const Launch& b) { return a.start < b.start; });
+  }
+
+  // A call may start several (a graph); of several calls with one correlation the first did.
+  void add_launches() {
+    for (Launch call : calls_) {
+      const auto found = work_of_.find(call.correlation);
+      const std::vector<int> started = found == work_of_.end() ? std::vector<int>{-1} : std::move(found->second);
+      if (found != work_of_.end()) work_of_.erase(found);
+      for (const int event : started) {
+        call.event = event;
+        call.correlation = static_cast<std::int64_t>(trace_.launches.size()) + 1;
+        trace_.launches.push_back(call);
+        if (event < 0) continue;
+        const Event& work = trace_.events[static_cast<std::size_t>(event)];
+        if (work.start < call.start) ++trace_.quality.unmatched;
+        device_of_thread_.try_emplace(call.thread, work.device);
+      }
+    }
+    for (const auto& [correlation, events] : work_of_) trace_.quality.unmatched += static_cast<std::int64_t>(events.size());
+  }
+
+  // A step lasts until what it launched has ended, at most to the next.
+  void add_steps() {
+    settle_steps(trace_);
+    const std::vector<StepWindow> marks = trace_.steps;
+    for (const Launch& launch : trace_.launches) {
+      if (launch.event < 0) continue;
+      const auto after =
+          std::partition_point(marks.begin(), marks.end(), [&](const StepWindow& mark) { return mark.start <= launch.start; });
+      if (after == marks.begin() || launch.start >= std::prev(after)->end) continue;
+      const Nanoseconds next = after == marks.end() ? Nanoseconds::max() : after->start;
+      StepWindow& step = trace_.steps[static_cast<std::size_t>(after - marks.begin()) - 1];
+      step.end = std::max(step.end, std::min(trace_.events[static_cast<std::size_t>(launch.event)].end(), next));
+    }
+  }
+
+  void place_ranges() {
+    for (std::size_t i = 0; i < trace_.ranges.size(); ++i) {
+      const auto found = device_of_thread_.find(range_threads_[i]);
+      if (found != device_of_thread_.end()) trace_.ranges[i].device = found->second;
+    }
+  }
+
+  TextInput& input_;
+  Trace trace_;
+  TraceBuilder builder_;
+  std::vector<Launch> calls_;               // with the file's correlations
+  std::vector<std::int64_t> correlations_;  // of the events as met
+  std::vector<int> range_threads_;
+  std::map<std::int64_t, std::int16_t> devices_;
+  std::map<std::pair<int, std::int64_t>, std::uint8_t> lanes_;
+  std::unordered_map<int, int> lanes_on_;
+  std::unordered_map<std::string, int> threads_;
+  std::unordered_map<std::int64_t, std::vector<int>> work_of_;
+  std::unordered_map<int, std::int16_t> device_of_thread_;
+};
+
+}  // namespace
+
+Trace read_kineto(TextInput& input) {
+  return KinetoReader(input).read();
+}
+
+Trace read_kineto(const std::string& path) {
+  TextInput input = open_text(path);
+  return read_kineto(input);
+}
+
+}  // namespace mptune

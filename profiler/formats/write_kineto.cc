@@ -1,0 +1,195 @@
+#include <filesystem>
+#include <set>
+
+#include "mptune/profiler/formats/kineto.h"
+#include "mptune/profiler/formats/output_file.h"
+
+namespace mptune {
+namespace {
+
+// Readers inherit the step only on streams above 0; 7 is the default stream in real traces.
+constexpr int kFirstStream = 7;
+// The program's rows need a process of their own: a device's rows have its number.
+constexpr int kProgram = 1'000'000;
+
+std::string copy_name(const Copy& copy) {
+  if (copy.source < 0) return "Memcpy HtoD (Pinned -> Device)";
+  if (copy.destination < 0) return "Memcpy DtoH (Device -> Pinned)";
+  return copy.source == copy.destination ? "Memcpy DtoD (Device -> Device)" : "Memcpy PtoP (Device -> Device)";
+}
+
+// A row "X" of the trace; its arguments are a JSON object without braces.
+struct Row {
+  const char* category;
+  std::string name;
+  int process;
+  int thread;
+  Nanoseconds start;
+  Nanoseconds end;
+  std::string args;
+};
+
+class DeviceFile {
+ public:
+  DeviceFile(const Trace& trace, int device, const std::string& path) : trace_(trace), device_(device), file_(path) {}
+
+  void write() {
+    write_head();
+    write_work();
+    write_launches();
+    // Simulated work has no thread, its steps need one.
+    if (threads_.empty()) threads_.insert(-1);
+    for (const int thread : threads_) write_steps(thread);
+    write_ranges();
+    file_ << "\n]}\n";
+    file_.commit();
+  }
+
+ private:
+  void write_head() {
+    const std::string id = std::to_string(device_);
+    const TraceDevice& device = trace_.devices[static_cast<std::size_t>(device_)];
+    // The blank behind "rank": is what readers find the rank by.
+    file_ << "{\n\"schemaVersion\": 1,\n\"deviceProperties\": [{\"id\": " << id << ", \"name\": " << json_text(device.name)
+          << ", \"totalGlobalMem\": " << std::to_string(device.memory_bytes)
+          << ", \"computeMajor\": 0, \"computeMinor\": 0, \"numSms\": " << std::to_string(device.cores)
+          << "}],\n\"distributedInfo\": {\"backend\": \"mptune\", \"rank\": " << id
+          << ", \"world_size\": " << std::to_string(trace_.devices.size())
+          << "},\n\"baseTimeNanoseconds\": " << std::to_string(trace_.started_utc_ns) << ",\n\"traceEvents\": [\n";
+    write_name("process_name", device_, 0, device.name);
+    write_name("process_name", kProgram, 0, "mptune");
+    for (std::size_t t = 0; t < trace_.threads.size(); ++t)
+      write_name("thread_name", kProgram, thread_id(static_cast<int>(t)), trace_.threads[t]);
+  }
+
+  static int thread_id(int thread) { return kProgram + 1 + thread; }
+
+  const std::string& name(int index) const { return trace_.names[static_cast<std::size_t>(index)]; }
+
+  void separate() {
+    if (!first_) file_ << ",\n";
+    first_ = false;
+  }
+
+  void write_name(const char* kind, int process, int thread, const std::string& text) {
+    separate();
+    file_ << "{\"ph\": \"M\", \"name\": \"" << kind << "\", \"pid\": " << std::to_string(process) << ", \"tid\": " << std::to_string(thread)
+          << ", \"args\": {\"name\": " << json_text(text) << "}}";
+  }
+
+  void write_row(const Row& row) {
+    separate();
+    file_ << "{\"ph\": \"X\", \"cat\": \"" << row.category << "\", \"name\": " << json_text(row.name)
+          << ", \"pid\": " << std::to_string(row.process) << ", \"tid\": " << std::to_string(row.thread)
+          << ", \"ts\": " << microseconds_text(row.start.count()) << ", \"dur\": " << microseconds_text((row.end - row.start).count())
+          << ", \"args\": {" << row.args << "}}";
+  }
+
+  void write_work() {
+    std::vector<std::int64_t> correlations(trace_.events.size(), 0);
+    for (const Launch& launch : trace_.launches) {
+      if (launch.event < 0) continue;
+      std::int64_t& correlation = correlations[static_cast<std::size_t>(launch.event)];
+      if (correlation == 0) correlation = launch.correlation;
+    }
+    for (std::size_t i = 0; i < trace_.events.size(); ++i) {
+      const Event& event = trace_.events[i];
+      if (event.device == device_ && (is_compute(event.what) || event.what == What::copy)) write_event(event, correlations[i]);
+    }
+  }
+
+  void write_event(const Event& event, std::int64_t correlation) {
+    const int stream = kFirstStream + event.lane;
+    std::string args = "\"device\": " + std::to_string(device_) + ", \"context\": 1, \"stream\": " + std::to_string(stream);
+    if (correlation > 0) args += ", \"correlation\": " + std::to_string(correlation);
+    Row row{"kernel", name(event.name), device_, stream, event.start, event.end(), {}};
+    if (event.what == What::copy) {
+      const Copy copy = event.detail < 0 ? Copy{.bytes = 0, .source = device_, .destination = device_}
+                                         : trace_.copies[static_cast<std::size_t>(event.detail)];
+      row.category = "gpu_memcpy";
+      row.name = copy_name(copy);
+      args += copy_args(copy);
+    } else if (event.what == What::memset) {
+      row.category = "gpu_memset";
+      row.name = "Memset (Device)";
+    } else if (event.detail >= 0 && static_cast<std::size_t>(event.detail) < trace_.kernels.size()) {
+      args += kernel_args(trace_.kernels[static_cast<std::size_t>(event.detail)]);
+    }
+    row.args = args;
+    write_row(row);
+  }
+
+  static std::string copy_args(const Copy& copy) {
+    std::string args = ", \"bytes\": " + std::to_string(copy.bytes);
+    if (copy.source >= 0 && copy.destination >= 0 && copy.source != copy.destination)
+      args += ", \"fromDevice\": " + std::to_string(copy.source) + ", \"toDevice\": " + std::to_string(copy.destination);
+    return args;
+  }
+
+  static std::string kernel_args(const Kernel& kernel) {
+    const auto list = [](const std::array<int, 3>& values) {
+      std::string text;
+      for (const int value : values) text += (text.empty() ? "[" : ", ") + std::to_string(value);
+      return text + "]";
+    };
+    return ", \"registers per thread\": " + std::to_string(kernel.registers_per_thread) +
+           ", \"shared memory\": " + std::to_string(kernel.static_shared_bytes + kernel.dynamic_shared_bytes) +
+           ", \"grid\": " + list(kernel.grid) + ", \"block\": " + list(kernel.block);
+  }
+
+  // What a thread does that launches on several devices is told in each one's file.
+  void write_launches() {
+    for (const Launch& launch : trace_.launches) {
+      if (launch.event >= 0 && event_of(launch).device == device_) threads_.insert(launch.thread);
+    }
+    for (const Launch& launch : trace_.launches) {
+      const bool here = launch.event < 0 ? threads_.contains(launch.thread) : event_of(launch).device == device_;
+      if (!here || launch.thread < 0) continue;
+      write_row({"cuda_runtime", launch_name(launch), kProgram, thread_id(launch.thread), launch.start, launch.end,
+                 "\"correlation\": " + std::to_string(launch.correlation)});
+    }
+  }
+
+  const Event& event_of(const Launch& launch) const { return trace_.events[static_cast<std::size_t>(launch.event)]; }
+
+  std::string launch_name(const Launch& launch) const {
+    if (launch.name >= 0) return name(launch.name);
+    if (launch.event < 0) return "cudaDeviceSynchronize";
+    const What what = event_of(launch).what;
+    return what == What::copy ? "cudaMemcpyPeerAsync" : what == What::memset ? "cudaMemsetAsync" : "cudaLaunchKernel";
+  }
+
+  void write_steps(int thread) {
+    for (const StepWindow& step : trace_.steps)
+      write_row({"user_annotation", "ProfilerStep#" + std::to_string(step.step), kProgram, thread_id(thread), step.start, step.end, {}});
+  }
+
+  void write_ranges() {
+    for (const Event& range : trace_.ranges) {
+      if (range.what == What::step || range.device != device_) continue;
+      write_row({"user_annotation", name(range.name), kProgram, thread_id(*threads_.begin()), range.start, range.end(), {}});
+    }
+  }
+
+  const Trace& trace_;
+  int device_;
+  OutputFile file_;
+  std::set<int> threads_;  // that launch the device's work
+  bool first_ = true;
+};
+
+}  // namespace
+
+std::vector<std::string> write_kineto(const Trace& trace, const std::string& path) {
+  std::filesystem::path stem(path);
+  const std::string suffix = stem.extension() == ".json" ? ".json" : stem.extension().string() + ".json";
+  stem.replace_extension();
+  std::vector<std::string> files;
+  for (int device = 0; device < static_cast<int>(trace.devices.size()); ++device) {
+    files.push_back(stem.string() + ".rank" + std::to_string(device) + suffix);
+    DeviceFile(trace, device, files.back()).write();
+  }
+  return files;
+}
+
+}  // namespace mptune

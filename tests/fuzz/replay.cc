@@ -1,0 +1,129 @@
+// Runs a fuzz target without a fuzzer: on the files it is given, or on inputs it makes itself from a small hand-made corpus by the
+// mutations a fuzzer would use. The same seed, the same inputs.
+//
+//     replay_kineto_fuzz [FILE...]
+//     replay_kineto_fuzz --write FOLDER     the corpus, for a fuzzer to start from
+
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace {
+
+constexpr int kMutants = 20000;
+
+std::string thread(int stage, int tid, const std::string& lane) {
+  return R"({"ph":"M","name":"thread_name","pid":0,"tid":)" + std::to_string(tid) + R"(,"args":{"name":"PP rank )" + std::to_string(stage) +
+         ", TP rank 0, " + lane + "\"}},";
+}
+
+std::string row(const std::string& fields, int time) {
+  return R"({"ph":"X",)" + fields + R"(,"ts":)" + std::to_string(time) + R"(.25,"dur":3.5,"args":{"step":)" + std::to_string(time / 40) +
+         R"(,"mb_id":)" + std::to_string(time % 3 - 1) + R"(,"model_chunk":0,"device":)" + std::to_string(time % 2) +
+         R"(,"stream":7,"correlation":)" + std::to_string(time % 7) + R"(,"grid":[1,2,3],"bytes":64}},)";
+}
+
+std::vector<std::string> corpus() {
+  std::string timeline =
+      "[" + thread(0, 0, "compute") + thread(0, 1, "pp-comm") + thread(1, 2, "compute") + thread(1, 3, "pp-comm") + thread(0, 4, "dp-comm");
+  int time = 0;
+  for (const char* fields : {R"("name":"params-all-gather","pid":0,"tid":4)", R"("name":"forward-compute","pid":0,"tid":0)",
+                             R"("name":"forward-send","pid":0,"tid":1)", R"("name":"forward-recv","pid":0,"tid":3)",
+                             R"("name":"forward-compute","pid":0,"tid":2)", R"("name":"backward-compute","pid":0,"tid":2)",
+                             R"("name":"backward-send","pid":0,"tid":3)", R"("name":"backward-recv","pid":0,"tid":1)",
+                             R"("name":"backward-compute","pid":0,"tid":0)", R"("name":"optimizer-clip-main-grad","pid":0,"tid":4)",
+                             R"("name":"optimizer","pid":0,"tid":0)", R"("name":"forward-compute","pid":1,"tid":0)"})
+    timeline += row(fields, time += 5);
+  timeline.back() = ']';
+  std::string events;
+  for (const char* fields :
+       {R"("cat":"user_annotation","name":"ProfilerStep#1","pid":9,"tid":9)",
+        R"("cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9)", R"("cat":"kernel","name":"gemm","pid":0,"tid":7)",
+        R"("cat":"gpu_memcpy","name":"Memcpy HtoD","pid":0,"tid":7)", R"("cat":"gpu_memset","name":"Memset","pid":1,"tid":7)",
+        R"("cat":"cuda_sync","name":"Stream Sync","pid":1,"tid":7)", R"("cat":"user_annotation","name":"ProfilerStep#2","pid":9,"tid":9)",
+        R"("cat":"kernel","name":"ncclSum","pid":1,"tid":7)"})
+    events += row(fields, time += 4);
+  events.back() = ']';
+  return {"", "[]", "{}",
+          R"({"deviceProperties":[{"id":0,"name":"GPU","totalGlobalMem":1}],"baseTimeNanoseconds":5,"traceEvents":[)" + events + "}",
+          timeline};
+}
+
+void run(const std::string& input) {
+  LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
+}
+
+// One change of the kind that breaks parsers: bytes, numbers and structure, pieces moved or cut.
+void mutate(std::string& text, std::mt19937& random) {
+  static const std::vector<std::string> pieces = {"9223372036854775807",
+                                                  "-1",
+                                                  "1e999",
+                                                  "1e17",
+                                                  "0.0005",
+                                                  "null",
+                                                  "\"x\"",
+                                                  "[",
+                                                  "]",
+                                                  "{",
+                                                  "}",
+                                                  "NaN",
+                                                  ",",
+                                                  ":",
+                                                  "[[[[",
+                                                  "{\"args\":{",
+                                                  "-2305843009213693952",
+                                                  "\\u0000",
+                                                  "18446744073709551616"};
+  if (text.empty()) return;
+  const std::size_t at = random() % text.size();
+  const std::size_t length = random() % 40;
+  switch (random() % 5) {
+    case 0:
+      text[at] = static_cast<char>(random());
+      break;
+    case 1:
+      text.replace(at, length, pieces[random() % pieces.size()]);
+      break;
+    case 2:
+      text.insert(random() % text.size(), text.substr(at, length));
+      break;
+    case 3: {
+      const std::size_t digit = text.find_first_of("0123456789", at);
+      if (digit != std::string::npos) text.replace(digit, 1, pieces[random() % 5]);
+      break;
+    }
+    default:
+      text.erase(at, length);
+  }
+}
+
+}  // namespace
+
+int main(int count, char** files) {
+  if (count == 3 && std::string(files[1]) == "--write") {
+    int number = 0;
+    for (const std::string& seed : corpus()) std::ofstream(files[2] + ("/seed" + std::to_string(number++)), std::ios::binary) << seed;
+    return 0;
+  }
+  for (int i = 1; i < count; ++i) {
+    std::ifstream file(files[i], std::ios::binary);
+    run({std::istreambuf_iterator<char>(file), {}});
+  }
+  if (count > 1) return 0;
+  const std::vector<std::string> seeds = corpus();
+  for (const std::string& seed : seeds) run(seed);
+  std::mt19937 random(1);
+  for (int i = 0; i < kMutants; ++i) {
+    std::string text = seeds[random() % seeds.size()];
+    for (std::uint32_t changes = 1 + random() % 4; changes > 0; --changes) mutate(text, random);
+    run(text);
+  }
+  std::printf("%d inputs\n", kMutants + static_cast<int>(seeds.size()));
+  return 0;
+}

@@ -1,0 +1,215 @@
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+
+#include "mptune/profiler/formats/any_trace.h"
+#include "mptune/profiler/formats/kineto.h"
+#include "mptune/profiler/formats/pipeline_timeline.h"
+#include "mptune/profiler/store/tables.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tests/profiler/formats/files.h"
+
+namespace mptune {
+namespace {
+
+using Reader = std::function<Trace(TextInput&)>;
+
+Trace kineto(TextInput& input) {
+  return read_kineto(input);
+}
+Trace timeline(TextInput& input) {
+  return read_pipeline_timeline(input);
+}
+
+// The message of the refusal; text that is read after all fails the test.
+std::string refusal(const Reader& read, const std::string& text) {
+  TextInput input = text_in_memory(text.data(), text.size());
+  try {
+    (void)read(input);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_FALSE(error.where().empty() || error.remedy().empty());
+    const std::string what = error.what();
+    EXPECT_EQ(what.find('\n'), std::string::npos);
+    return what;
+  }
+  ADD_FAILURE() << "accepted: " << text.substr(0, 200);
+  return {};
+}
+
+void expect_refusal(const std::string& text, const std::string& part) {
+  for (const Reader& read : {Reader(kineto), Reader(timeline)})
+    EXPECT_NE(refusal(read, text).find(part), std::string::npos) << text.substr(0, 200) << " -> " << refusal(read, text);
+}
+
+std::string kernel(const std::string& fields) {
+  return R"([{"ph":"X","cat":"kernel","name":"k","pid":0,)" + fields + "}]";
+}
+
+TEST(HostileJson, NotJson) {
+  expect_refusal("", "not valid JSON");
+  expect_refusal("hello", "not valid JSON");
+  expect_refusal("[1, 2", "event is not an object");
+  expect_refusal("[{}", "not valid JSON");
+  expect_refusal("[{}] x", "not valid JSON");
+  expect_refusal(R"({"traceEvents": [{"ts": NaN}]})", "not valid JSON");
+  expect_refusal(R"([{"name": ")" + std::string("\xff\xfe") + "\"}]", "not valid JSON");
+  expect_refusal(R"([{"ts": 1e999}])", "out of range");
+}
+
+TEST(HostileJson, NotATrace) {
+  expect_refusal("7", "no list of events");
+  expect_refusal("null", "no list of events");
+  expect_refusal("{}", "no list of events");
+  expect_refusal(R"({"traceEvents": 5})", "no list of events");
+  expect_refusal(R"({"traceEvents": {"a": []}})", "no list of events");
+  expect_refusal("[[]]", "event is not an object");
+  expect_refusal("[null]", "event is not an object");
+  expect_refusal("[\"x\"]", "event is not an object");
+  expect_refusal("[]", "it holds no");
+  expect_refusal("[{}]", "it holds no");
+}
+
+TEST(HostileJson, WrongTypes) {
+  for (const char* value : {"\"1\"", "null", "true", "[1]", "{}"}) {
+    expect_refusal(kernel(std::string("\"ts\":") + value), "ts is not a number");
+    expect_refusal(kernel(std::string("\"ts\":1,\"dur\":") + value), "dur is not a number");
+  }
+  // What is not needed may be anything.
+  const std::string odd = R"([{"ph":"X","cat":"kernel","name":{"a":[1]},"pid":0,"tid":[],"ts":1,"dur":1,"args":{"stream":"x",
+    "correlation":{"y":1},"bytes":1e300,"context":-1,"grid":[1,[2],3,4,5,99999999999999999999],"block":{"x":1}}},
+    {"ph":"X","cat":"kernel","name":"k","pid":0,"ts":5,"args":[1,2]},{"ph":7,"cat":[],"name":null}])";
+  TextInput input = text_in_memory(odd.data(), odd.size());
+  const Trace trace = read_kineto(input);
+  EXPECT_EQ(trace.events.size(), 2U);
+  EXPECT_EQ(inconsistency(trace), "");
+}
+
+TEST(HostileJson, NumbersBeyondReason) {
+  for (const char* value : {"99999999999999999999", "-99999999999999999999", "9223372036854775807", "1e300", "-1e18", "3000000000000000.5",
+                            "123456789012345678901234567890.123"})
+    expect_refusal(kernel(std::string("\"ts\":") + value), "ts is out of range");
+  EXPECT_NE(refusal(kineto, R"([{"ph":"X","cat":"kernel","pid":0,"ts":-2000000000000000,"dur":2000000000000000}])").find("14 months"),
+            std::string::npos);
+  EXPECT_NE(refusal(kineto, kernel("\"ts\":1,\"dur\":-5")).find("no work"), std::string::npos);
+  std::string devices = "[";
+  for (int i = 0; i < 5000; ++i) devices += R"({"ph":"X","cat":"kernel","pid":)" + std::to_string(i) + R"(,"ts":1},)";
+  devices.back() = ']';
+  EXPECT_NE(refusal(kineto, devices).find("4096 devices"), std::string::npos);
+}
+
+TEST(HostileJson, DeepNesting) {
+  expect_refusal(std::string(1000000, '['), "event is not an object");
+  std::string objects = "[{\"args\":";
+  for (int i = 0; i < 100000; ++i) objects += "{\"a\":";
+  expect_refusal(objects, "deeper than 64");
+  expect_refusal("{\"x\":" + std::string(100000, '['), "deeper than 64");
+}
+
+TEST(HostileJson, OverlappingNonsense) {
+  std::string text = "[";
+  std::mt19937 random(3);
+  for (int i = 0; i < 2000; ++i) {
+    const std::string kind = i % 7 == 0   ? R"("cat":"user_annotation","name":"ProfilerStep#)" + std::to_string(random() % 5) + "\""
+                             : i % 3 == 0 ? R"("cat":"cuda_runtime","name":"c")"
+                                          : R"("cat":"kernel","name":"k")";
+    text += R"({"ph":"X",)" + kind + R"(,"pid":)" + std::to_string(random() % 3) + R"(,"ts":)" + std::to_string(random() % 100) +
+            R"(,"dur":)" + std::to_string(random() % 100) + R"(,"args":{"stream":)" + std::to_string(random() % 400) +
+            R"(,"correlation":)" + std::to_string(random() % 10) + "}},";
+  }
+  text.back() = ']';
+  TextInput input = text_in_memory(text.data(), text.size());
+  const Trace trace = read_kineto(input);
+  EXPECT_EQ(inconsistency(trace), "");
+  EXPECT_GT(trace.quality.dropped, 0);
+  for (std::size_t i = 1; i < trace.steps.size(); ++i) EXPECT_LE(trace.steps[i - 1].end, trace.steps[i].start);
+}
+
+TEST(HostileTimeline, WhatMakesNoPipeline) {
+  const std::string compute =
+      R"(,{"ph":"X","name":"forward-compute","pid":0,"tid":0,"ts":1,"dur":1,"args":{"step":0,"mb_id":0,"model_chunk":99999999}}])";
+  const auto named = [&](const std::string& name) {
+    return R"([{"ph":"M","name":"thread_name","pid":0,"tid":0,"args":{"name":")" + name + "\"}}" + compute;
+  };
+  EXPECT_NE(refusal(timeline, named("python")).find("no computation"), std::string::npos);
+  EXPECT_NE(refusal(timeline, named("PP rank -5, compute")).find("no computation"), std::string::npos);
+  EXPECT_NE(refusal(timeline, named("PP rank 1000000000, compute")).find("253"), std::string::npos);
+  EXPECT_NE(refusal(timeline, named("PP rank 99999999999999999999, compute")).find("no computation"), std::string::npos);
+  const std::string good = named("PP rank 252, compute");
+  TextInput input = text_in_memory(good.data(), good.size());
+  EXPECT_EQ(read_pipeline_timeline(input).devices.size(), 253U);
+}
+
+class HostileFiles : public testing::Files {
+ protected:
+  static std::string refusal_of(const std::string& path) {
+    try {
+      (void)read_any_trace(path);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.where(), path);
+      return error.what();
+    }
+    ADD_FAILURE() << "accepted";
+    return {};
+  }
+};
+
+TEST_F(HostileFiles, FilesThatAreNone) {
+  EXPECT_NE(refusal_of(path("absent")).find("can't be opened"), std::string::npos);
+  EXPECT_NE(refusal_of(std::filesystem::path(path("x")).parent_path().string()).find("folder"), std::string::npos);
+  EXPECT_NE(refusal_of(put("empty", "")).find("no trace"), std::string::npos);
+  EXPECT_NE(refusal_of(put("binary", std::string("\0\1\2\3", 4))).find("no trace"), std::string::npos);
+}
+
+TEST_F(HostileFiles, BrokenCompression) {
+  const std::string text = "[" + std::string(100000, ' ') + kernel("\"ts\":1").substr(1);
+  const std::string whole = bytes(put_gz("whole.gz", text));
+  EXPECT_EQ(read_any_trace(path("whole.gz")).events.size(), 1U);
+  for (const std::size_t size : {whole.size() - 1, whole.size() / 2, std::size_t{20}, std::size_t{11}})
+    EXPECT_NE(refusal_of(put("cut.gz", whole.substr(0, size))).find("truncated"), std::string::npos) << size;
+  std::string spoiled = whole;
+  spoiled[whole.size() / 2] = static_cast<char>(spoiled[whole.size() / 2] ^ 0x55);
+  EXPECT_FALSE(refusal_of(put("spoiled.gz", spoiled)).empty());
+}
+
+TEST_F(HostileFiles, ASmallFileThatUnpacksToMuch) {
+  EXPECT_NE(refusal_of(put_gz("string.gz", "[{\"name\":\"" + std::string(20 << 20, 'a') + "\"}]")).find("16 MiB"), std::string::npos);
+  EXPECT_NE(refusal_of(put_gz("blanks.gz", "[" + std::string(20 << 20, ' ') + "]")).find("16 MiB"), std::string::npos);
+}
+
+TEST(HostileText, MoreThanTheLimit) {
+  TextInput input("endless", [](char*, std::size_t size) { return size; });
+  std::vector<char> block(std::size_t{1} << 20);
+  const auto drain = [&] {
+    while (input.sgetn(block.data(), static_cast<std::streamsize>(block.size())) > 0) input.token();
+  };
+  EXPECT_THROW(drain(), Error);
+  EXPECT_GT(input.position(), std::int64_t{4} << 30);
+}
+
+TEST(HostileText, FlippedBytesNeverCrash) {
+  const std::string thread = R"({"ph":"M","name":"thread_name","pid":0,"tid":0,"args":{"name":"PP rank 0, TP rank 0, compute"}},)";
+  const std::string whole = "[" + thread +
+                            R"({"ph":"X","cat":"kernel","name":"forward-compute","pid":0,"tid":0,"ts":10.5,"dur":3.25,"args":{"step":1,
+    "mb_id":0,"stream":7,"correlation":3,"grid":[1,2,3]}},{"ph":"X","cat":"cuda_runtime","name":"ProfilerStep#1","pid":0,"tid":0,
+    "ts":1,"dur":2,"args":{"correlation":3,"step":1}}])";
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int round = 0; round < 5000; ++round) {
+    std::string spoiled = whole;
+    for (int i = 0; i < 3; ++i) spoiled[random() % spoiled.size()] = static_cast<char>(random() % 128);
+    for (const Reader& read : {Reader(kineto), Reader(timeline)}) {
+      TextInput input = text_in_memory(spoiled.data(), spoiled.size());
+      try {
+        EXPECT_EQ(inconsistency(read(input)), "");
+      } catch (const Error&) {
+        ++refused;
+      }
+    }
+  }
+  EXPECT_GT(refused, 0);
+}
+
+}  // namespace
+}  // namespace mptune
