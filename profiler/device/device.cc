@@ -37,7 +37,7 @@ class AccountBinding final : public ThreadBinding {
 class HostMemoryDevice : public Device {
  public:
   explicit HostMemoryDevice(DeviceSpec spec) : spec_(std::move(spec)), account_(new_memory_account(spec_.name)) {}
-  ~HostMemoryDevice() override { account_.trim(); }
+  ~HostMemoryDevice() override { account_.retire(); }
 
   [[nodiscard]] const DeviceSpec& spec() const override { return spec_; }
   [[nodiscard]] at::Tensor empty_like(const at::Tensor& tensor) override {
