@@ -8,6 +8,7 @@
 
 #include "mptune/profiler/store/store.h"
 #include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/trace/sha256.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/cli/plan_output.h"

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mptune {
+
+/// The parts of `text` between separators, empty ones included; one part where there is no separator.
+[[nodiscard]] std::vector<std::string> split(std::string_view text, char separator);
+
+/// The whole of `text` as a decimal integer, a minus sign allowed; nothing for anything else or more than 64 bits hold.
+[[nodiscard]] std::optional<std::int64_t> integer(std::string_view text);
+
+}  // namespace mptune
