@@ -91,11 +91,30 @@ int asked_microbatches(const PlanChoice& choice, int batch) {
   return size > 0 ? (batch + size - 1) / size : count;
 }
 
-void restrict_recomputation(SearchSpace& space, const std::string& recompute) {
-  if (recompute == "none") {
-    space.allow_recompute = false;
-  } else if (!recompute.empty()) {
-    throw Error("a search chooses by itself what to recompute", "--recompute", "use none to forbid it, or measure one plan with profile");
+/// Refuses what no plan could have before anything is measured.
+void restrict_recomputation(SearchSpace& space, const std::string& recompute, int layers) {
+  const int most = std::min(static_cast<int>(space.devices.size()), layers);
+  (void)recomputed_stages(recompute, space.stage_counts.empty() ? most : space.stage_counts.front());
+  space.recompute = recompute;
+}
+
+void restrict_replicas(SearchSpace& space, const std::string& text, int layers) {
+  space.replicas = parse_replicas(text);
+  check_replicas(space.replicas, static_cast<int>(space.devices.size()));
+  const int stages = static_cast<int>(space.replicas.size());
+  if (stages > layers) {
+    throw Error(std::to_string(stages) + " stages, but the model has " + std::to_string(layers) + " layers", "--replicas",
+                "use at most as many stages as layers");
+  }
+  if (!space.stage_counts.empty() && space.stage_counts.front() != stages) {
+    throw Error(std::to_string(stages) + " replica counts for " + std::to_string(space.stage_counts.front()) + " stages", "--replicas",
+                "give one count per stage, or leave --stages out");
+  }
+  space.stage_counts = {stages};
+  const int most = std::ranges::max(space.replicas);
+  if (!space.microbatch_counts.empty() && space.microbatch_counts.front() < most) {
+    throw Error(std::to_string(space.microbatch_counts.front()) + " micro-batches for " + std::to_string(most) + " replicas of a stage",
+                "--replicas", "use at least one micro-batch per replica");
   }
 }
 
@@ -113,15 +132,9 @@ void restrict_stages(SearchSpace& space, const PlanChoice& choice, int layers) {
   if (stages > 0) {
     space.stage_counts = {stages};
   }
-  if (choice.replicas.empty()) {
-    return;
+  if (!choice.replicas.empty()) {
+    restrict_replicas(space, choice.replicas, layers);
   }
-  const std::vector<int> replicas = parse_replicas(choice.replicas);
-  if (std::ranges::any_of(replicas, [](int count) { return count != 1; })) {
-    throw Error("a search chooses by itself what to replicate", "--replicas", "use 1 for every stage, or measure one plan with profile");
-  }
-  space.allow_replicas = false;
-  space.stage_counts = {static_cast<int>(replicas.size())};
 }
 
 }  // namespace
@@ -330,7 +343,7 @@ SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>
     space.cuts = {cuts};
     space.stage_counts = {stages};
   }
-  restrict_recomputation(space, choice.recompute);
+  restrict_recomputation(space, choice.recompute, static_cast<int>(layers.size()));
   return space;
 }
 

@@ -78,6 +78,23 @@ class Commands(CommandTest):
         self.assertEqual((plan["num_stages"], plan["num_microbatches"], plan["schedule"]["name"]), (2, 4, "gpipe"))
         self.assertEqual(plan["stages"][1]["layers"], [2, 6])
 
+    def test_plan_keeps_to_the_given_recomputation_and_replicas(self):
+        def plans(*options):
+            value = self.result("plan", "plan", "profile.sqlite", *options)
+            return [value["plan"]] + [other["plan"] for other in value["alternatives"]]
+
+        for plan in plans("--recompute", "all"):
+            self.assertEqual({stage["recompute"] for stage in plan["stages"]}, {"all"})
+        for plan in plans("--recompute", "1"):
+            self.assertEqual([stage["recompute"] for stage in plan["stages"]], ["none", "all"])
+        for plan in plans("--recompute", "none"):
+            self.assertEqual({stage["recompute"] for stage in plan["stages"]}, {"none"})
+        for plan in plans("--replicas", "2"):
+            self.assertEqual((plan["num_stages"], plan["data_parallel_size"]), (1, 2))
+        for plan in plans("--replicas", "1,1"):
+            self.assertEqual((plan["num_stages"], plan["data_parallel_size"]), (2, 1))
+        self.assertGreater(len({plan["num_stages"] for plan in plans()}), 1)
+
     def test_the_object_of_plan_is_a_plan_file(self):
         with open(self.path("from.json"), "w") as file:
             file.write(self.succeed("--json", "plan", "profile.sqlite"))
