@@ -200,16 +200,21 @@ class Tuner {
       if (std::holds_alternative<Interrupted>(trial.outcome)) throw_interrupted();
     }
     const int number = study_.next_series();
+    bool measured = false;
     for (Trial& trial : finals) {
       trial.series = number;
       study_.add(trial);
       trials_.push_back(trial);
+      measured = measured || measured_step(trial);
     }
-    study_.set_value(kFinalSeries, std::to_string(number));
+    // One in which every plan failed is tried again by --resume.
+    if (measured) study_.set_value(kFinalSeries, std::to_string(number));
   }
 
   TuneResult conclude() {
-    const int number = std::stoi(study_.value(kFinalSeries));
+    const std::string final_series = study_.value(kFinalSeries);
+    if (final_series.empty()) refuse_without_measurement();
+    const int number = std::stoi(final_series);
     std::vector<Trial> finals;
     std::copy_if(trials_.begin(), trials_.end(), std::back_inserter(finals), [&](const Trial& trial) { return trial.series == number; });
     auto recommendation = recommend(with_every_name(std::move(finals), baselines_), single_device_peak());

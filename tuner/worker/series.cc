@@ -75,6 +75,11 @@ class Contender {
       const std::string text = error.what_without_backtrace();
       outcome_ = Infeasible{text.substr(0, text.find('\n'))};
       drop();
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      outcome_ = Infeasible{error.what()};
+      drop();
     }
   }
 
