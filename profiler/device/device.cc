@@ -104,6 +104,8 @@ class SleepDevice final : public HostMemoryDevice {
   }
 
   [[nodiscard]] std::unique_ptr<ThreadBinding> bind_copy(Device&) override {
+    (void)at::get_num_threads();
+    at::set_num_threads(1);
     make_timers_exact();
     return std::make_unique<ThreadBinding>();
   }
@@ -120,7 +122,7 @@ std::shared_ptr<Device> make_device(const DeviceSpec& spec) {
     case DeviceSpec::Kind::cuda:
       break;
   }
-  throw Error("no CUDA driver on this machine", spec.name, "use cpu:N devices", ExitCode::environment);
+  throw Error("CUDA devices can't run stages in this version", spec.name, "use cpu:N devices", ExitCode::environment);
 }
 
 }  // namespace mptune

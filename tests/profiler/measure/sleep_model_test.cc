@@ -135,6 +135,16 @@ TEST(SweepLink, ThrottledLinkIsSeenAsAsked) {
   for (const CopyTime& time : times) EXPECT_GE(time.seconds, 300e-6 + static_cast<double>(time.bytes) / 2e9 - 1e-6) << time.bytes;
 }
 
+TEST(SweepLink, SlowLinkIsSweptUpToTheFirstMebibyteOnly) {
+  const auto device = make_device(parse_device("sleep:0"));
+  const auto other = make_device(parse_device("sleep:1"));
+  const auto times = sweep_link(device, other, {20e6, 0}, 1);
+  EXPECT_EQ(times.size(), 5U);
+  EXPECT_EQ(times.back().bytes, 1 << 20);
+  for (const CopyTime& time : times) EXPECT_GE(time.seconds, static_cast<double>(time.bytes) / 20e6 - 1e-6) << time.bytes;
+  EXPECT_TRUE(std::isfinite(fit_link(times).bytes_per_second));
+}
+
 TEST(Optimizer, RefusesNonsense) {
   const std::vector<at::Tensor> parameters{at::ones({2}).requires_grad_()};
   EXPECT_THROW((void)make_optimizer("sdg", 0, parameters), Error);
