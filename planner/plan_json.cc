@@ -149,6 +149,16 @@ Json plan_object(const Plan& plan, const std::vector<std::vector<std::string>>& 
   return object;
 }
 
+Json fingerprint_object(const Fingerprint& fingerprint) {
+  Json object;
+  object["model"] = fingerprint.model;
+  object["input"] = fingerprint.input;
+  object["devices"] = fingerprint.devices;
+  object["libtorch"] = fingerprint.libtorch;
+  object["cuda"] = fingerprint.cuda;
+  return object;
+}
+
 PlanWithModules plan_from_object(const Json& value, const std::string& where) {
   const JsonObject object(value, "plan", where);
   PlanWithModules read;

@@ -11,6 +11,7 @@
 
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/trace/text.h"
 #include "mptune/reports/render/style.h"
 
 namespace mptune {
@@ -18,18 +19,6 @@ namespace {
 
 constexpr std::int64_t kMostBatch = 1 << 20;
 constexpr std::int64_t kMostStages = 4096;
-
-std::vector<std::string> split_list(const std::string& text) {
-  std::vector<std::string> parts;
-  std::stringstream stream(text);
-  for (std::string part; std::getline(stream, part, ',');) {
-    parts.push_back(part);
-  }
-  if (text.empty() || text.back() == ',') {
-    parts.emplace_back();
-  }
-  return parts;
-}
 
 std::string range_text(double least, double most) {
   std::ostringstream text;
@@ -57,7 +46,7 @@ std::string read_small_file(const std::string& path, const std::string& remedy) 
 
 std::vector<int> parse_replicas(const std::string& text) {
   std::vector<int> replicas;
-  for (const std::string& part : text.empty() ? std::vector<std::string>{} : split_list(text)) {
+  for (const std::string& part : text.empty() ? std::vector<std::string>{} : split(text, ',')) {
     replicas.push_back(static_cast<int>(parse_whole(part.empty() ? "''" : part, "--replicas", 1, kMostStages, 0)));
   }
   return replicas;
@@ -156,21 +145,29 @@ void add_device_options(CLI::App& command, DeviceOptions& options) {
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_option("MODEL", options.model, "a built-in model, such as resnet50 or transformer:d=256,layers=8")->required();
-  command.add_option("--batch", options.batch, "samples per step (global batch)")->type_name("N");
-  command.add_option("--input", options.input, "shape of one sample, such as 3x64x64")->type_name("SHAPE[:DTYPE]");
+  command.add_option("--batch", options.batch, "samples per step (global batch); default: the model's")->type_name("N");
+  command.add_option("--input", options.input, "shape of one sample, such as 3x64x64; default: the model's")->type_name("SHAPE[:DTYPE]");
 }
 
-void add_plan_options(CLI::App& command, PlanChoice& options, bool with_virtual) {
-  command.add_option("--stages", options.stages, "number of stages")->type_name("K");
-  if (with_virtual) {
-    command.add_option("--virtual", options.virtual_stages, "stages per device")->type_name("V");
+void add_plan_options(CLI::App& command, PlanChoice& options, bool searched) {
+  const auto add = [&](const char* name, std::string& value, const char* type, const std::string& what, const std::string& otherwise) {
+    const std::string help = searched || otherwise.empty() ? what : what + "; default: " + otherwise;
+    CLI::Option* option = command.add_option(name, value, help)->type_name(type);
+    if (searched) {
+      option->group("Search only plans with");
+    }
+  };
+  add("--stages", options.stages, "K", "number of stages", "one per device, or --virtual per device");
+  if (!searched) {
+    add("--virtual", options.virtual_stages, "V", "stages per device", "1");
   }
-  command.add_option("--cuts", options.cuts, "first layer of each later stage, by number or name: 4,9")->type_name("LIST");
-  command.add_option("--microbatches", options.microbatches, "micro-batches of the whole batch")->type_name("M");
-  command.add_option("--split-size", options.split_size, "samples in each micro-batch")->type_name("S");
-  command.add_option("--schedule", options.schedule, "naive, gpipe, 1f1b or a CSV file of actions")->type_name("NAME|FILE");
-  command.add_option("--recompute", options.recompute, "recompute activations in backward: none, all or stages 0,2")->type_name("WHAT");
-  command.add_option("--replicas", options.replicas, "devices per stage, taken in order")->type_name("LIST");
+  add("--cuts", options.cuts, "LIST", "first layer of each later stage, by number or name: 4,9", "equal layer counts");
+  add("--microbatches", options.microbatches, "M", "micro-batches of the whole batch", "4 x stages, 1 for naive");
+  add("--split-size", options.split_size, "S", "samples in each micro-batch, instead of --microbatches", "");
+  add("--schedule", options.schedule, searched ? "NAME" : "NAME|FILE",
+      searched ? "naive, gpipe or 1f1b" : "naive, gpipe, 1f1b or a CSV file of actions", "1f1b");
+  add("--recompute", options.recompute, "WHAT", "activations computed again in backward: none, all or of stages 0,2", "none");
+  add("--replicas", options.replicas, "LIST", "devices per stage, taken in order: 2,1", "1 each");
 }
 
 void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::string& help) {
@@ -179,10 +176,10 @@ void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::st
 }
 
 void add_step_options(CLI::App& command, StepOptions& options) {
-  command.add_option("--optimizer", options.optimizer, "sgd, adam or adamw")->type_name("NAME");
-  command.add_option("--lr", options.learning_rate, "learning rate")->type_name("X");
-  command.add_option("--loss", options.loss, "cross_entropy, mse, mean_square or model")->type_name("NAME");
-  command.add_option("--seed", options.seed, "fixes weights and data")->type_name("N");
+  command.add_option("--optimizer", options.optimizer, "sgd, adam or adamw; default: sgd")->type_name("NAME");
+  command.add_option("--lr", options.learning_rate, "learning rate; default: the model's")->type_name("X");
+  command.add_option("--loss", options.loss, "cross_entropy, mse, mean_square or model; default: the model's")->type_name("NAME");
+  command.add_option("--seed", options.seed, "fixes weights and data; default: 0")->type_name("N");
   command.add_option("--data", options.data, "a batch saved by torch.save: a dict with input and target")->type_name("FILE");
 }
 
@@ -195,12 +192,11 @@ std::int64_t parse_whole(const std::string& text, const std::string& option, std
   if (text.empty()) {
     return absent;
   }
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most) {
+  const std::optional<std::int64_t> value = integer(text);
+  if (!value || *value < least || *value > most) {
     throw Error("'" + text + "' is no whole number in range", option, "use " + std::to_string(least) + " to " + std::to_string(most));
   }
-  return value;
+  return *value;
 }
 
 double parse_number(const std::string& text, const std::string& option, double least, double most, double absent) {
@@ -263,7 +259,7 @@ std::vector<int> parse_cuts(const std::string& text, const std::vector<ProfileLa
     return cuts;
   }
   const int last = static_cast<int>(layers.size()) - 1;
-  for (const std::string& part : split_list(text)) {
+  for (const std::string& part : split(text, ',')) {
     const auto named = std::ranges::find(layers, part, &ProfileLayer::name);
     int cut = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), cut);

@@ -2,7 +2,6 @@
 
 #include <cctype>
 #include <ctime>
-#include <sstream>
 
 #include "mptune/reports/render/json.h"
 
@@ -46,15 +45,6 @@ std::string shell_word(const std::string& text) {
     quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
   }
   return quoted + "'";
-}
-
-std::vector<std::string> split_commas(const std::string& text) {
-  std::vector<std::string> parts;
-  std::stringstream stream(text);
-  for (std::string part; std::getline(stream, part, ',');) {
-    parts.push_back(part);
-  }
-  return parts;
 }
 
 }  // namespace mptune

@@ -130,6 +130,8 @@ class Commands(CommandTest):
         jsonschema.validate(plan_file, schema("plan"))
         self.assertEqual(plan_file["plan"], value["recommended"]["plan"])
         self.assertIn("measured", plan_file)
+        self.assertEqual(plan_file["predicted"]["peak_bytes"], value["recommended"]["predicted_peak_bytes"])
+        self.assertEqual(len(plan_file["predicted"]["peak_bytes"]), len(plan_file["plan"]["devices"]))
         shares = value["limit"]
         self.assertAlmostEqual(sum(part["seconds_s"] for part in shares["rest"]), best - shares["limit_s"], places=9)
 
@@ -153,7 +155,7 @@ class Commands(CommandTest):
             text = self.succeed("simulate", "--plan", "plan.json", "--profile", "profile.sqlite", COLUMNS=width, LC_ALL="C")
             self.assertTrue(text.isascii())
             self.assertNotIn("\x1b", text)
-            self.assertLessEqual(max(len(line) for line in text.splitlines()[1:]), int(width))
+            self.assertLessEqual(max(len(line) for line in text.splitlines()), int(width))
         text = self.succeed("simulate", "--plan", "plan.json", "--profile", "profile.sqlite", LC_ALL="C.UTF-8")
         self.assertIn("┏", text)
         self.assertNotIn("\x1b", text)
