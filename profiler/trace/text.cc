@@ -1,6 +1,8 @@
 #include "mptune/profiler/trace/text.h"
 
+#include <array>
 #include <charconv>
+#include <ctime>
 
 namespace mptune {
 
@@ -20,6 +22,15 @@ std::optional<std::int64_t> integer(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+std::string utc_text(std::chrono::system_clock::time_point time) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
 }
 
 }  // namespace mptune

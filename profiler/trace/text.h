@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,5 +14,8 @@ namespace mptune {
 
 /// The whole of `text` as a decimal integer, a minus sign allowed; nothing for anything else or more than 64 bits hold.
 [[nodiscard]] std::optional<std::int64_t> integer(std::string_view text);
+
+/// "2026-11-21T12:00:00Z".
+[[nodiscard]] std::string utc_text(std::chrono::system_clock::time_point time);
 
 }  // namespace mptune

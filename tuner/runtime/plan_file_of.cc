@@ -2,23 +2,9 @@
 
 #include <torch/version.h>
 
-#include <array>
-#include <ctime>
+#include "mptune/profiler/trace/text.h"
 
 namespace mptune {
-
-namespace {
-
-std::string utc_text(std::chrono::system_clock::time_point time) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text.data();
-}
-
-}  // namespace
 
 PlanFile plan_file_of(const Model& model, const Plan& plan, std::chrono::system_clock::time_point created) {
   PlanFile file;
