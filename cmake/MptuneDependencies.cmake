@@ -1,10 +1,7 @@
-# Distribution packages. What is absent ends the configuration with the command that installs it.
-file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/packages.txt" MPTUNE_PACKAGES)
-list(JOIN MPTUNE_PACKAGES " " MPTUNE_PACKAGES)
-
+# Distribution packages, listed in packages.txt. What is absent ends the configuration.
 function(mptune_need found what)
   if(NOT ${found})
-    message(FATAL_ERROR "${what} was not found. Install the packages mptune needs: apt-get install ${MPTUNE_PACKAGES}")
+    message(FATAL_ERROR "${what} was not found. cmake/install_packages.sh installs the packages mptune needs, or names the command.")
   endif()
 endfunction()
 
@@ -35,8 +32,6 @@ if(MPTUNE_TESTS)
   mptune_need(GTest_FOUND GoogleTest)
   find_package(benchmark QUIET)
   mptune_need(benchmark_FOUND "Google Benchmark")
-  find_program(MPTUNE_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH)
-  if(NOT MPTUNE_PYTHON)
-    find_program(MPTUNE_PYTHON NAMES python3 REQUIRED)
-  endif()
+  # The distribution's own comes first: its jsonschema is one of the packages.
+  find_program(MPTUNE_PYTHON NAMES python3 HINTS /usr/bin REQUIRED)
 endif()

@@ -3,11 +3,11 @@
 set -euo pipefail
 missing=()
 while read -r package; do
-  [[ "$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || true)" == "install ok installed" ]] || missing+=("$package")
+  [[ "$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || true)" == *" ok installed" ]] || missing+=("$package")
 done < "$(dirname "${BASH_SOURCE[0]}")/packages.txt"
 ((${#missing[@]})) || exit 0
 if [[ "$(id -u)" != 0 ]]; then
-  echo "mptune needs packages that are not installed; run: sudo apt-get install ${missing[*]}" >&2
+  echo "mptune needs packages that are not installed; run: sudo apt-get update && sudo apt-get install ${missing[*]}" >&2
   exit 1
 fi
 echo "Installing ${missing[*]}"

@@ -19,16 +19,6 @@ constexpr const char* kSchema = "mptune.plan/1";
 constexpr const char* kFamily = "mptune.plan/";
 constexpr std::int64_t kLargestFile = std::int64_t{64} << 20;
 
-Json fingerprint_object(const Fingerprint& fingerprint) {
-  Json object;
-  object["model"] = fingerprint.model;
-  object["input"] = fingerprint.input;
-  object["devices"] = fingerprint.devices;
-  object["libtorch"] = fingerprint.libtorch;
-  object["cuda"] = fingerprint.cuda;
-  return object;
-}
-
 Fingerprint fingerprint_from(const JsonObject& object) {
   Fingerprint fingerprint;
   fingerprint.model = object.text_or("model", "");
@@ -172,7 +162,8 @@ class TemporaryFile {
  private:
   [[noreturn]] void fail(const char* what) const {
     const int code = errno;
-    const bool users = code == ENOENT || code == ENOTDIR || code == EISDIR || code == ENAMETOOLONG || code == EROFS || code == EACCES || code == EPERM;
+    const bool users =
+        code == ENOENT || code == ENOTDIR || code == EISDIR || code == ENAMETOOLONG || code == EROFS || code == EACCES || code == EPERM;
     throw Error(std::string(what) + ": " + std::strerror(code), target_, "choose an existing, writable folder with space left with -o",
                 users ? ExitCode::usage : ExitCode::environment);
   }

@@ -48,9 +48,6 @@ struct PlanFile {
 /// First 12 hex digits of the SHA-256 of the plan's canonical JSON (the object `plan` of a file without module names).
 [[nodiscard]] std::string plan_key(const Plan& plan);
 
-/// "sha256:" and the 64 hex digits of `text`.
-[[nodiscard]] std::string sha256(const std::string& text);
-
 /// The object `plan` of the file format, as JSON text; `modules` may be empty.
 [[nodiscard]] std::string plan_to_json(const Plan& plan, const std::vector<std::vector<std::string>>& modules);
 /// Inverse. Redundant fields are checked for agreement. Throws Error with `where` naming the source.

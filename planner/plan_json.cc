@@ -1,14 +1,12 @@
 #include "mptune/planner/plan_json.h"
 
-#include <nettle/sha2.h>
-
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include "mptune/planner/plan_file.h"
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/trace/sha256.h"
 
 namespace mptune {
 namespace {
@@ -151,6 +149,16 @@ Json plan_object(const Plan& plan, const std::vector<std::vector<std::string>>& 
   return object;
 }
 
+Json fingerprint_object(const Fingerprint& fingerprint) {
+  Json object;
+  object["model"] = fingerprint.model;
+  object["input"] = fingerprint.input;
+  object["devices"] = fingerprint.devices;
+  object["libtorch"] = fingerprint.libtorch;
+  object["cuda"] = fingerprint.cuda;
+  return object;
+}
+
 PlanWithModules plan_from_object(const Json& value, const std::string& where) {
   const JsonObject object(value, "plan", where);
   PlanWithModules read;
@@ -171,20 +179,6 @@ std::string plan_to_json(const Plan& plan, const std::vector<std::vector<std::st
 
 Plan plan_from_json(const std::string& text, const std::string& where) {
   return plan_from_object(parse_json(text, where), where).plan;
-}
-
-std::string sha256(const std::string& text) {
-  sha256_ctx context;
-  sha256_init(&context);
-  sha256_update(&context, text.size(), reinterpret_cast<const std::uint8_t*>(text.data()));
-  std::array<std::uint8_t, SHA256_DIGEST_SIZE> digest{};
-  sha256_digest(&context, digest.size(), digest.data());
-  std::string hex = "sha256:";
-  for (const std::uint8_t byte : digest) {
-    hex += "0123456789abcdef"[byte >> 4];
-    hex += "0123456789abcdef"[byte & 15];
-  }
-  return hex;
 }
 
 std::string plan_key(const Plan& plan) {

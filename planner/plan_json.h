@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "mptune/planner/plan.h"
+#include "mptune/profiler/trace/profile.h"
 
 namespace mptune {
 
@@ -13,6 +14,9 @@ using Json = nlohmann::ordered_json;
 
 /// The object `plan` of a plan file; without `modules` the module names are left out, as in the canonical form.
 [[nodiscard]] Json plan_object(const Plan& plan, const std::vector<std::vector<std::string>>& modules);
+
+/// The object `fingerprint` of a plan file.
+[[nodiscard]] Json fingerprint_object(const Fingerprint& fingerprint);
 
 struct PlanWithModules {
   Plan plan;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "mptune/planner/search/search.h"
+#include "mptune/tuner/finalists.h"
 #include "mptune/tuner/search/trial_search.h"
 
 namespace mptune {
@@ -14,7 +15,6 @@ namespace {
 constexpr double kSame = 0.02;
 constexpr double kPredictionOff = 0.15;
 constexpr int kEnoughPairs = 10;
-const char* const kCandidate = "candidate";
 
 struct Finalist {
   const Trial* trial = nullptr;
@@ -23,7 +23,7 @@ struct Finalist {
   std::int64_t peak_bytes = 0;
   int copies = 0;
 
-  [[nodiscard]] bool is_baseline() const { return trial->name != kCandidate; }
+  [[nodiscard]] bool is_baseline() const { return trial->name != kCandidateName; }
 };
 
 template <class... T>

@@ -20,6 +20,9 @@ namespace {
 constexpr double kProfileShare = 0.25;
 constexpr double kRecordShare = 0.15;  // of the budget, at most
 constexpr int kRecordSteps = 12;       // warm-up, unrecorded and recorded
+constexpr double kRecordMargin = 1.25;
+// Share of a worker's start that building the model of a plan takes; the rest is paid once, however many plans it runs.
+constexpr double kBuildShare = 0.5;
 constexpr int kLeastFinalRounds = 12;
 constexpr int kMostFinalRounds = 40;
 constexpr int kWarmUp = 1;
@@ -61,22 +64,36 @@ class Tuner {
   void tell(const std::string& what) const {
     if (services_.progress) services_.progress(what, std::clamp(elapsed() / std::max(options_.budget_s, 1e-9), 0.0, 1.0));
   }
-  /// What a worker costs besides its steps, from what this run has seen.
-  [[nodiscard]] double overhead() const { return workers_ == 0 ? 0 : overhead_s_ / workers_; }
+  /// What a worker of one plan costs besides its steps, from what this run has seen.
+  [[nodiscard]] double overhead() const { return measured_ == 0 ? 0 : overhead_s_ / measured_; }
+  [[nodiscard]] double record_cost(const Plan& plan) const { return overhead() + kRecordSteps * step_of(plan); }
 
+  /// For the traces that fit as a whole into their share: of the fastest plan so far, the fastest pipeline and the naive plan.
   [[nodiscard]] double record_reserve() const {
     if (!services_.record) return 0;
+    const std::vector<Series::Entry> entries = final_entries();
+    const auto cost_if = [&](auto condition) {
+      const Series::Entry* fastest = nullptr;
+      for (const Series::Entry& entry : entries) {
+        if (condition(entry) && (fastest == nullptr || step_of(entry.plan) < step_of(fastest->plan))) fastest = &entry;
+      }
+      return fastest == nullptr ? 0 : kRecordMargin * record_cost(fastest->plan);
+    };
     double reserve = 0;
-    for (const Series::Entry& entry : final_entries()) {
-      if (entry.name == kNaive || entry.name == kCandidateName) reserve += overhead() + kRecordSteps * step_of(entry.plan);
+    for (const double cost : {cost_if([](const Series::Entry&) { return true; }),
+                              cost_if([](const Series::Entry& entry) { return kind_of(entry.plan) == PlanKind::pipeline; }),
+                              cost_if([](const Series::Entry& entry) { return entry.name == kNaive; })}) {
+      if (reserve + cost <= kRecordShare * options_.budget_s) reserve += cost;
     }
-    return std::min(reserve, kRecordShare * options_.budget_s);
+    return reserve;
   }
 
-  [[nodiscard]] double final_reserve() const {
+  /// What a series of so many rounds of `entries` takes, start-up and warm-up included.
+  [[nodiscard]] double series_cost(const std::vector<Series::Entry>& entries, int rounds) const {
     double round = 0;
-    for (const Series::Entry& entry : final_entries()) round += step_of(entry.plan);
-    return overhead() + round * (kLeastFinalRounds + kWarmUp);
+    for (const Series::Entry& entry : entries) round += step_of(entry.plan);
+    const double builds = entries.empty() ? 0 : static_cast<double>(entries.size()) - 1;
+    return overhead() * (1 + kBuildShare * builds) + round * (kWarmUp + rounds);
   }
 
   // ---- what is known ----
@@ -123,9 +140,11 @@ class Tuner {
       if (find(plan_key(baseline.plan)) != nullptr) continue;
       const auto prediction = prediction_of(baseline.plan);
       const double expected = prediction ? prediction->step_s : 0;
-      const bool first = workers_ == 0;
-      if (first ? left() <= 0 : left() < trial_cost(expected)) break;
-      try_plan(baseline.name, baseline.plan, prediction);
+      if (left() <= 0) break;
+      // The plan takes part in the final too.
+      const double final_s = series_cost(final_entries(), 1) + expected * (kWarmUp + 1);
+      if (measured_ > 0 && left() < trial_cost(expected) + final_s) continue;
+      try_plan(baseline.name, baseline.plan, prediction, left() - final_s);
     }
   }
 
@@ -139,30 +158,41 @@ class Tuner {
         reason = search.stop_reason();
         break;
       }
-      if (left() < trial_cost(candidate->prediction.step_s) + final_reserve() + record_reserve()) break;
-      search.observe(try_plan(kCandidateName, candidate->plan, candidate->prediction));
+      const double free_s = left() - series_cost(final_entries(), kLeastFinalRounds) - record_reserve();
+      if (free_s < trial_cost(candidate->prediction.step_s)) break;
+      search.observe(try_plan(kCandidateName, candidate->plan, candidate->prediction, free_s));
     }
     study_.set_value(kStopReason, reason);
   }
 
   void run_final() {
-    const std::vector<Series::Entry> entries = final_entries();
+    std::vector<Series::Entry> entries = final_entries();
     if (entries.empty()) refuse_without_measurement();
+    drop_slowest_that_do_not_fit(entries);
+    if (entries.size() == 1 && series_cost(entries, 1) > left()) {
+      // Nobody to race, and no time to try it again: its trial stands.
+      return study_.set_value(kFinalSeries, std::to_string(find(plan_key(entries.front().plan))->series));
+    }
     Series series;
     series.entries = entries;
     series.warm_up = kWarmUp;
     series.rounds = kMostFinalRounds;
-    double round = 0;
     series.step_limit_s = 0;
     for (const Series::Entry& entry : entries) {
-      round += step_of(entry.plan);
       series.step_limit_s =
           std::max(series.step_limit_s, step_limit(std::max(step_of(entry.plan), entry.prediction ? entry.prediction->step_s : 0)));
     }
-    // A round that begins in time still has to end in time; the warm-up is one round more.
-    series.budget_s = std::max(0.0, left() - record_reserve() - overhead() - round * (kWarmUp + 1));
+    series.budget_s = std::max(0.0, left() - record_reserve());
     tell("final: " + std::to_string(entries.size()) + " plans in turn");
     store_final(services_.runner->run(series));
+  }
+
+  /// A final of which no round would end in time is of use to nobody; the slowest plan costs most and says least.
+  void drop_slowest_that_do_not_fit(std::vector<Series::Entry>& entries) const {
+    while (entries.size() > 1 && series_cost(entries, 1) > left()) {
+      entries.erase(std::max_element(entries.begin(), entries.end(),
+                                     [this](const Series::Entry& a, const Series::Entry& b) { return step_of(a.plan) < step_of(b.plan); }));
+    }
   }
 
   void store_final(std::vector<Trial> finals) {
@@ -170,16 +200,21 @@ class Tuner {
       if (std::holds_alternative<Interrupted>(trial.outcome)) throw_interrupted();
     }
     const int number = study_.next_series();
+    bool measured = false;
     for (Trial& trial : finals) {
       trial.series = number;
       study_.add(trial);
       trials_.push_back(trial);
+      measured = measured || measured_step(trial);
     }
-    study_.set_value(kFinalSeries, std::to_string(number));
+    // One in which every plan failed is tried again by --resume.
+    if (measured) study_.set_value(kFinalSeries, std::to_string(number));
   }
 
   TuneResult conclude() {
-    const int number = std::stoi(study_.value(kFinalSeries));
+    const std::string final_series = study_.value(kFinalSeries);
+    if (final_series.empty()) refuse_without_measurement();
+    const int number = std::stoi(final_series);
     std::vector<Trial> finals;
     std::copy_if(trials_.begin(), trials_.end(), std::back_inserter(finals), [&](const Trial& trial) { return trial.series == number; });
     auto recommendation = recommend(with_every_name(std::move(finals), baselines_), single_device_peak());
@@ -198,16 +233,20 @@ class Tuner {
     if (!services_.record) return;
     record(recommendation.recommended.trial.plan, "recommended", recommendation);
     const std::string& key = recommendation.recommended.trial.plan_key;
-    if (recommendation.best_pipeline && recommendation.best_pipeline->trial.plan_key != key && left() > 0) {
+    if (recommendation.best_pipeline && recommendation.best_pipeline->trial.plan_key != key) {
       record(recommendation.best_pipeline->trial.plan, "best_pipeline", recommendation);
     }
     for (const BaselineResult& baseline : recommendation.baselines) {
-      if (baseline.name == kNaive && left() > 0) record(baseline.trial.plan, kNaive, recommendation);
+      if (baseline.name == kNaive) record(baseline.trial.plan, kNaive, recommendation);
     }
   }
 
   void record(const Plan& plan, const std::string& name, Recommendation& recommendation) const {
     if (std::filesystem::exists(study_.trace_path(name))) return;
+    if (left() < record_cost(plan)) {
+      recommendation.warnings.push_back("no trace of " + name + ": the budget is spent; go on with --resume to record it");
+      return;
+    }
     tell("trace of " + name);
     try {
       services_.record(plan, name);
@@ -226,7 +265,7 @@ class Tuner {
   [[nodiscard]] double trial_cost(double expected_s) const { return overhead() + expected_s * (kWarmUp + rounds_for(expected_s)); }
   [[nodiscard]] static double step_limit(double expected_s) { return std::max(30.0, 10 * expected_s); }
 
-  const Trial& try_plan(const std::string& name, const Plan& plan, const std::optional<Prediction>& prediction) {
+  const Trial& try_plan(const std::string& name, const Plan& plan, const std::optional<Prediction>& prediction, double budget_s) {
     if (interrupt_flag().load() != 0) throw_interrupted();
     tell(name == kCandidateName ? "candidate: " + describe(plan) : "baseline " + name);
     const double expected = prediction ? prediction->step_s : 0;
@@ -234,7 +273,7 @@ class Tuner {
     series.entries = {{name, plan, prediction}};
     series.warm_up = kWarmUp;
     series.rounds = rounds_for(expected);
-    series.budget_s = std::max(0.0, left());
+    series.budget_s = std::max(0.0, budget_s);
     series.step_limit_s = step_limit(expected);
     const double before = elapsed();
     Trial trial = std::move(services_.runner->run(series).front());
@@ -247,12 +286,11 @@ class Tuner {
   }
 
   void note_overhead(const Trial& trial, double took_s) {
-    double steps = 0;
-    if (const auto step = measured_step(trial)) {
-      steps = *step * (kWarmUp + static_cast<double>(std::get<Measured>(trial.outcome).step_s.size()));
-    }
+    const auto step = measured_step(trial);
+    if (!step) return;  // one that crashed or hung says nothing of how long a start takes
+    const double steps = *step * (kWarmUp + static_cast<double>(std::get<Measured>(trial.outcome).step_s.size()));
     overhead_s_ += std::max(0.0, took_s - steps);
-    ++workers_;
+    ++measured_;
   }
 
   // ---- bad ends ----
@@ -290,7 +328,7 @@ class Tuner {
   std::vector<NamedPlan> baselines_;
   std::vector<Trial> trials_;
   double overhead_s_ = 0;
-  int workers_ = 0;
+  int measured_ = 0;  // trials of this run
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <mptune/mptune.h>
 #include <mptune/nn.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -46,10 +47,7 @@ mptune::PlanFile make_plan_for(const mptune::Model& model) {
   options.batch = kBatch;
   options.layers = model.size();
   options.microbatches = 4;
-  mptune::PlanFile file;
-  file.plan = mptune::make_plan(options);
-  file.fingerprint.model = model.fingerprint();
-  return file;
+  return mptune::plan_file_of(model, mptune::make_plan(options), std::chrono::system_clock::now());
 }
 
 double ordinary_step(torch::nn::Sequential& net, torch::optim::Optimizer& optimizer, const mptune::Batch& batch) {

@@ -26,10 +26,7 @@ int number_of_stages(const PlanOptions& options) {
     if (options.stages > 0 && options.stages != stages)
       throw Error(std::to_string(stages) + " replica counts for " + std::to_string(options.stages) + " stages", "--replicas",
                   "give one count per stage");
-    if (std::any_of(options.replicas.begin(), options.replicas.end(), [](int r) { return r < 1; }) ||
-        std::accumulate(options.replicas.begin(), options.replicas.end(), std::int64_t{0}) != devices)
-      throw Error("the replicas do not add up to the " + std::to_string(devices) + " devices", "--replicas",
-                  "give positive counts that use every device once");
+    check_replicas(options.replicas, devices);
     return stages;
   }
   if (options.stages > 0) return options.stages;
@@ -100,26 +97,6 @@ void place(const PlanOptions& options, const std::vector<int>& cuts, Plan& plan)
   plan.devices.assign(options.devices.begin(), options.devices.begin() + std::min(next, devices));
 }
 
-void set_recompute(const std::string& text, Plan& plan) {
-  if (text.empty() || text == "none") return;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  if (text == "all") {
-    for (Stage& stage : plan.stages) stage.recompute.mode = Recompute::Mode::all;
-    return;
-  }
-  while (true) {
-    int stage = -1;
-    const auto [next, error] = std::from_chars(at, end, stage);
-    if (error != std::errc() || stage < 0 || stage >= plan.num_stages() || (next != end && (*next != ',' || next + 1 == end)))
-      throw Error("'" + text.substr(0, 40) + "' names no stages", "--recompute",
-                  "use none, all or stage numbers up to " + std::to_string(plan.num_stages() - 1));
-    plan.stages[static_cast<std::size_t>(stage)].recompute.mode = Recompute::Mode::all;
-    if (next == end) return;
-    at = next + 1;
-  }
-}
-
 std::string sizes_in_words(const std::vector<int>& sizes) {
   const auto [least, most] = std::minmax_element(sizes.begin(), sizes.end());
   std::string text = std::to_string(sizes.size()) + (sizes.size() == 1 ? " micro-batch of " : " micro-batches of ");
@@ -165,7 +142,8 @@ Plan make_plan(const PlanOptions& options) {
   const std::vector<int> cuts = checked_cuts(options, stages);
   place(options, cuts, plan);
   plan.microbatch_sizes = microbatch_sizes(options, stages);
-  set_recompute(options.recompute, plan);
+  for (const int s : recomputed_stages(options.recompute, stages))
+    plan.stages[static_cast<std::size_t>(s)].recompute.mode = Recompute::Mode::all;
   if (options.actions.empty()) {
     make_schedule(plan, options.schedule);
   } else {
@@ -175,6 +153,38 @@ Plan make_plan(const PlanOptions& options) {
   validate(plan, options.layers, "the given options");
   validate_schedule(plan, options.actions.empty() ? "the given options" : "--schedule");
   return plan;
+}
+
+std::vector<int> recomputed_stages(const std::string& recompute, int stages) {
+  std::vector<int> named;
+  if (recompute.empty() || recompute == "none") return named;
+  if (recompute == "all") {
+    named.resize(static_cast<std::size_t>(stages));
+    std::iota(named.begin(), named.end(), 0);
+    return named;
+  }
+  const char* at = recompute.data();
+  const char* const end = at + recompute.size();
+  while (true) {
+    int stage = -1;
+    const auto [next, error] = std::from_chars(at, end, stage);
+    if (error != std::errc() || stage < 0 || stage >= stages || (next != end && (*next != ',' || next + 1 == end)))
+      throw Error("'" + recompute.substr(0, 40) + "' names no stages", "--recompute",
+                  stages > 1 ? "use none, all or stage numbers up to " + std::to_string(stages - 1) : "use none, all or 0, the only stage");
+    named.push_back(stage);
+    if (next == end) break;
+    at = next + 1;
+  }
+  std::sort(named.begin(), named.end());
+  named.erase(std::unique(named.begin(), named.end()), named.end());
+  return named;
+}
+
+void check_replicas(const std::vector<int>& replicas, int devices) {
+  if (std::any_of(replicas.begin(), replicas.end(), [](int count) { return count < 1; }) ||
+      std::accumulate(replicas.begin(), replicas.end(), std::int64_t{0}) != devices)
+    throw Error("the replicas do not add up to the " + std::to_string(devices) + " devices", "--replicas",
+                "give positive counts that use every device once");
 }
 
 std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers) {

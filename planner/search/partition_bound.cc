@@ -4,35 +4,60 @@
 #include <cmath>
 
 namespace mptune {
+namespace {
 
-PartitionBound::PartitionBound(const CostModel& cost, std::vector<int> devices, const std::vector<int>& microbatch_sizes)
+// The least of a price over devices.
+template <typename Price>
+double least_of(const std::vector<int>& devices, Price price) {
+  double least = price(devices.front());
+  for (const int device : devices) least = std::min(least, price(device));
+  return least;
+}
+
+LayerTimes fastest(const CostModel& cost, const std::vector<int>& devices, int layer, int samples) {
+  LayerTimes times;
+  times.forward_s = least_of(devices, [&](int device) { return cost.layer(device, layer, samples).forward_s; });
+  times.backward_s = least_of(devices, [&](int device) { return cost.layer(device, layer, samples).backward_s; });
+  return times;
+}
+
+double fastest_copy(const CostModel& cost, const std::vector<int>& sources, const std::vector<int>& destinations, std::int64_t bytes) {
+  return least_of(sources, [&](int from) { return least_of(destinations, [&](int to) { return cost.copy_seconds(from, to, bytes); }); });
+}
+
+}  // namespace
+
+PartitionBound::PartitionBound(const CostModel& cost, std::vector<std::vector<int>> devices, const std::vector<int>& microbatch_sizes)
     : devices_(std::move(devices)), layers_(cost.layers()), microbatches_(static_cast<int>(microbatch_sizes.size())) {
   const auto [least, most] = std::minmax_element(microbatch_sizes.begin(), microbatch_sizes.end());
   const int count_most = static_cast<int>(std::count(microbatch_sizes.begin(), microbatch_sizes.end(), *most));
   for (int s = 0; s < stages(); ++s) {
     add_sums(cost, s, *least, *most, count_most, microbatches_);
-    step_cost_ = std::max(step_cost_, cost.step_seconds(devices_[static_cast<std::size_t>(s)]) * 1e9);
+    for (const int device : devices_[static_cast<std::size_t>(s)]) step_cost_ = std::max(step_cost_, cost.step_seconds(device) * 1e9);
   }
   add_rest();
 }
 
 void PartitionBound::add_sums(const CostModel& cost, int stage, int least, int most, int count_most, int count) {
-  const int device = devices_[static_cast<std::size_t>(stage)];
+  const std::vector<int>& devices = devices_[static_cast<std::size_t>(stage)];
+  const int device = devices.front();
+  const auto replicas = static_cast<double>(devices.size());
   Sums sums;
-  sums.action = cost.action_seconds(device) * 1e9;
-  sums.forward_least = sums.backward_least = sums.forward_all = sums.backward_all = sums.optimizer = {0.0};
+  sums.action = least_of(devices, [&](int d) { return cost.action_seconds(d); }) * 1e9;
+  sums.forward_least = sums.backward_least = sums.forward_all = sums.backward_all = sums.end = {0.0};
   sums.kept = sums.owned = {0};
   const double other = count - count_most;
   for (int layer = 0; layer < layers_; ++layer) {
-    const LayerTimes small = cost.layer(device, layer, least);
-    const LayerTimes large = cost.layer(device, layer, most);
+    const LayerTimes small = fastest(cost, devices, layer, least);
+    const LayerTimes large = fastest(cost, devices, layer, most);
     const std::int64_t parameters = cost.parameters_bytes(layer, layer + 1);
     // The smaller micro-batch is not always the cheaper one.
     sums.forward_least.push_back(sums.forward_least.back() + std::min(small.forward_s, large.forward_s) * 1e9);
     sums.backward_least.push_back(sums.backward_least.back() + std::min(small.backward_s, large.backward_s) * 1e9);
     sums.forward_all.push_back(sums.forward_all.back() + (large.forward_s * count_most + small.forward_s * other) * 1e9);
     sums.backward_all.push_back(sums.backward_all.back() + (large.backward_s * count_most + small.backward_s * other) * 1e9);
-    sums.optimizer.push_back(sums.optimizer.back() + cost.optimizer_seconds(device, parameters) * 1e9);
+    const double reduce_s = cost.reduce_seconds(device, parameters) * (replicas - 1) / replicas;
+    sums.end.push_back(sums.end.back() + (reduce_s + cost.optimizer_seconds(device, parameters)) * 1e9);
     sums.kept.push_back(sums.kept.back() + cost.kept_bytes(device, layer, layer + 1, least));
     const auto state = static_cast<std::int64_t>(cost.profile().optimizer_state_factor * static_cast<double>(parameters));
     sums.owned.push_back(sums.owned.back() + 2 * parameters + state + cost.profile().layers[static_cast<std::size_t>(layer)].buffers_bytes);
@@ -40,10 +65,10 @@ void PartitionBound::add_sums(const CostModel& cost, int stage, int least, int m
   sums.send_output.assign(static_cast<std::size_t>(layers_) + 1, 0);
   sums.send_gradient = sums.send_output;
   for (int cut = 1; cut < layers_ && stage + 1 < stages(); ++cut) {
-    const int next = devices_[static_cast<std::size_t>(stage) + 1];
+    const std::vector<int>& next = devices_[static_cast<std::size_t>(stage) + 1];
     const auto at = static_cast<std::size_t>(cut);
-    sums.send_output[at] = cost.copy_seconds(device, next, cost.boundary_bytes(cut, least, false)) * 1e9;
-    sums.send_gradient[at] = cost.copy_seconds(next, device, cost.boundary_bytes(cut, least, true)) * 1e9;
+    sums.send_output[at] = fastest_copy(cost, devices, next, cost.boundary_bytes(cut, least, false)) * 1e9;
+    sums.send_gradient[at] = fastest_copy(cost, next, devices, cost.boundary_bytes(cut, least, true)) * 1e9;
   }
   sums_.push_back(std::move(sums));
 }
@@ -62,11 +87,13 @@ PartitionBound::Part PartitionBound::work(int stage, int first, int last) const 
 
 PartitionBound::Part PartitionBound::part(int stage, int first, int last) const {
   const double action = sums_[static_cast<std::size_t>(stage)].action;
+  const auto replicas = static_cast<double>(devices_[static_cast<std::size_t>(stage)].size());
   Part part = work(stage, first, last);
   part.forward_least += action;
   part.backward_least += action;
-  part.forward_all += action * microbatches_;
-  part.backward_all += action * microbatches_;
+  // The mean over the replicas: whatever holds for each of them holds for it.
+  part.forward_all = (part.forward_all + action * microbatches_) / replicas;
+  part.backward_all = (part.backward_all + action * microbatches_) / replicas;
   return part;
 }
 
@@ -74,7 +101,12 @@ void PartitionBound::add_rest() {
   const auto size = static_cast<std::size_t>(layers_) + 1;
   rest_.assign(devices_.size(), std::vector<Part>(size));
   largest_.assign(devices_.size(), std::vector<double>(size, 0));
-  for (int s = 0; s < stages(); ++s) {
+  devices_from_.assign(devices_.size() + 1, 0);
+  std::size_t most_replicas = 1;
+  for (int s = stages(); s-- > 0;) {
+    const std::size_t replicas = devices_[static_cast<std::size_t>(s)].size();
+    most_replicas = std::max(most_replicas, replicas);
+    devices_from_[static_cast<std::size_t>(s)] = devices_from_[static_cast<std::size_t>(s) + 1] + static_cast<int>(replicas);
     std::vector<Part>& rest = rest_[static_cast<std::size_t>(s)];
     std::vector<double>& largest = largest_[static_cast<std::size_t>(s)];
     for (int layer = layers_; layer-- > 0;) {
@@ -94,7 +126,7 @@ void PartitionBound::add_rest() {
                   behind.backward_all + least.backward_all,
                   0,
                   0};
-      largest[at] = std::max(largest[at + 1], least.forward_all + least.backward_all);
+      largest[at] = std::max(largest[at + 1], (least.forward_all + least.backward_all) / static_cast<double>(most_replicas));
     }
   }
 }
@@ -108,8 +140,8 @@ std::int64_t PartitionBound::step_ns(const std::vector<int>& cuts) const {
     if (s == static_cast<int>(cuts.size()) && !last) break;
     const int next = last ? layers_ : cuts[static_cast<std::size_t>(s)];
     parts.push_back(part(s, first, next));
-    const std::vector<double>& optimizer = sums_[static_cast<std::size_t>(s)].optimizer;
-    end_phase = std::max(end_phase, optimizer[static_cast<std::size_t>(next)] - optimizer[static_cast<std::size_t>(first)]);
+    const std::vector<double>& end = sums_[static_cast<std::size_t>(s)].end;
+    end_phase = std::max(end_phase, end[static_cast<std::size_t>(next)] - end[static_cast<std::size_t>(first)]);
     first = next;
   }
   const int known = static_cast<int>(parts.size());
@@ -127,7 +159,7 @@ std::int64_t PartitionBound::step_ns(const std::vector<int>& cuts) const {
   }
   double bound = before + after + round;
   if (known < stages()) {
-    const double share = (open.forward_all + open.backward_all) / (stages() - known);
+    const double share = (open.forward_all + open.backward_all) / devices_from_[static_cast<std::size_t>(known)];
     const double largest = largest_[static_cast<std::size_t>(known)][static_cast<std::size_t>(first)];
     bound = std::max(bound, before + std::max(share, largest) + after);
   }

@@ -5,11 +5,10 @@
 #include <limits>
 #include <map>
 #include <queue>
-#include <set>
 
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/search/choices.h"
 #include "mptune/planner/search/evaluator.h"
-#include "mptune/planner/search/partition_bound.h"
 #include "mptune/profiler/trace/error.h"
 
 namespace mptune {
@@ -22,32 +21,11 @@ constexpr int kSeedSteps = 40;
 constexpr const char* kTooSlow = "its lower bound is above the plans that are kept";
 constexpr const char* kNotSearched = "not reached within the limit of the search, its lower bound is among the largest";
 
-std::vector<int> default_counts(int batch) {
-  std::vector<int> counts;
-  for (int power = 1; power <= batch; power *= 2) {
-    counts.push_back(power);
-    if (power >= 2 && power + power / 2 <= batch) counts.push_back(power + power / 2);
-    if (power > batch / 2) break;
-  }
-  return counts;
-}
-
-bool contains(const std::vector<int>& list, int value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
-
 std::int64_t completions(int layers, int stages) {
   double count = 1;
   for (int i = 1; i < stages; ++i) count = count * (layers - stages + i) / i;
   return count > 1e15 ? std::int64_t{1'000'000'000'000'000} : std::llround(count);
 }
-
-// Devices, sizes and bounds that all cuts of a family of pipelines share.
-struct Family {
-  std::vector<int> devices;  // indices into the space's
-  std::vector<int> sizes;
-  PartitionBound bound;
-};
 
 // The first cuts of a pipeline; complete with one cut less than stages.
 struct Node {
@@ -66,30 +44,17 @@ bool later(const Node& a, const Node& b) {
 
 class Searcher {
  public:
-  Searcher(const SearchSpace& space, const CostModel& cost, std::vector<std::int64_t> caps, int keep)
-      : space_(space), cost_(cost), caps_(std::move(caps)), evaluator_(cost, space.allow_recompute, keep) {
-    counts_ = space.microbatch_counts.empty() ? default_counts(space.batch) : space.microbatch_counts;
-    std::sort(counts_.begin(), counts_.end());
-    counts_.erase(std::unique(counts_.begin(), counts_.end()), counts_.end());
-    std::erase_if(counts_, [&](int m) { return m < 1 || m > space.batch; });
-    schedules_ = space.schedules.empty() ? schedule_names() : space.schedules;
-  }
+  Searcher(const SearchSpace& space, const CostModel& cost, const std::vector<std::int64_t>& caps, int keep)
+      : space_(space), cost_(cost), caps_(caps), choices_(space, cost, caps), evaluator_(cost, space.recompute.empty(), keep) {}
 
   Evaluator& evaluator() { return evaluator_; }
 
   void search_one_stage() {
-    if (!wanted_stages(1)) return;
-    std::set<std::pair<int, std::int64_t>> seen;
-    for (std::size_t d = 0; d < space_.devices.size(); ++d) {
-      if (!seen.insert(signature(d)).second) continue;
-      for (const int m : counts_) try_one_stage(PlanKind::one_device, {space_.devices[d]}, m, {caps_[d]});
-    }
-    for (const std::string& machine : space_.whole_machine) {
-      for (const int m : counts_) try_one_stage(PlanKind::all_cores, {machine}, m, {space_.whole_machine_memory_bytes});
-    }
+    if (!choices_.wanted_stages(1)) return;
     const int replicas = static_cast<int>(space_.devices.size());
-    if (!space_.allow_replicas || replicas < 2) return;
-    for (const int m : counts_) {
+    if (space_.replicas.empty() || replicas == 1) search_one_device();
+    if (replicas < 2) return;
+    for (const int m : choices_.counts()) {
       // Counts that the user gave are counts of the whole batch; ours are counts per replica.
       const std::int64_t whole = space_.microbatch_counts.empty() ? std::int64_t{m} * replicas : m;
       if (whole <= space_.batch && whole % replicas == 0)
@@ -98,12 +63,7 @@ class Searcher {
   }
 
   void search_pipelines(PlanKind kind) {
-    std::vector<Family> families;
-    for (int stages = 2; stages <= static_cast<int>(space_.devices.size()) && stages <= cost_.layers(); ++stages) {
-      if (!wanted_stages(stages)) continue;
-      std::vector<int> chosen;
-      add_families(stages, chosen, families);
-    }
+    const std::vector<Family> families = choices_.pipelines();
     if (!space_.cuts.empty()) {
       try_given_cuts(kind, families);
       return;
@@ -113,16 +73,14 @@ class Searcher {
   }
 
  private:
-  [[nodiscard]] bool wanted_stages(int stages) const {
-    if (!space_.stage_counts.empty()) return contains(space_.stage_counts, stages);
-    if (space_.cuts.empty()) return true;
-    return std::any_of(space_.cuts.begin(), space_.cuts.end(),
-                       [&](const auto& cuts) { return static_cast<int>(cuts.size()) + 1 == stages; });
-  }
-
-  [[nodiscard]] std::pair<int, std::int64_t> signature(std::size_t device) const {
-    const auto index = static_cast<std::size_t>(cost_.device_index(space_.devices[device]));
-    return {cost_.profile().devices[index].device_class, caps_[device]};
+  void search_one_device() {
+    for (const int d : choices_.distinct_devices()) {
+      const auto at = static_cast<std::size_t>(d);
+      for (const int m : choices_.counts()) try_one_stage(PlanKind::one_device, {space_.devices[at]}, m, {caps_[at]});
+    }
+    for (const std::string& machine : space_.whole_machine) {
+      for (const int m : choices_.counts()) try_one_stage(PlanKind::all_cores, {machine}, m, {space_.whole_machine_memory_bytes});
+    }
   }
 
   void try_one_stage(PlanKind kind, const std::vector<std::string>& devices, int m, const std::vector<std::int64_t>& caps) {
@@ -132,39 +90,9 @@ class Searcher {
     Stage stage{0, cost_.layers(), {}, {}};
     for (std::size_t d = 0; d < devices.size(); ++d) stage.devices.push_back(static_cast<int>(d));
     plan.stages.push_back(stage);
+    choices_.set_recompute(plan);
     make_schedule(plan, m == 1 ? "naive" : "1f1b");
     evaluator_.evaluate(kind, std::move(plan), caps);
-  }
-
-  // All placements of the stages that differ in the class or the memory of some device.
-  void add_families(int stages, std::vector<int>& chosen, std::vector<Family>& families) {
-    if (static_cast<int>(chosen.size()) == stages) {
-      std::vector<int> indices;
-      for (const int d : chosen) indices.push_back(cost_.device_index(space_.devices[static_cast<std::size_t>(d)]));
-      for (const int m : counts_) {
-        if (schedules_for(m).empty()) continue;
-        const std::vector<int> sizes = split_evenly(space_.batch, m);
-        families.push_back({chosen, sizes, PartitionBound(cost_, indices, sizes)});
-      }
-      return;
-    }
-    std::set<std::pair<int, std::int64_t>> seen;
-    for (std::size_t d = 0; d < space_.devices.size(); ++d) {
-      if (contains(chosen, static_cast<int>(d)) || !seen.insert(signature(d)).second) continue;
-      chosen.push_back(static_cast<int>(d));
-      add_families(stages, chosen, families);
-      chosen.pop_back();
-    }
-  }
-
-  // With one micro-batch all schedules are one.
-  [[nodiscard]] std::vector<std::string> schedules_for(int m) const {
-    std::vector<std::string> names;
-    for (const std::string& name : schedules_) {
-      if ((name == "naive") == (m == 1)) names.push_back(name);
-    }
-    if (m == 1 && names.empty() && !schedules_.empty()) names.push_back(schedules_.front());
-    return names;
   }
 
   // Simulates the family's plans with these cuts; the fastest time, or infinity where none fits.
@@ -174,15 +102,19 @@ class Searcher {
     if (const auto known = evaluated_.find(key); known != evaluated_.end()) return known->second;
     Plan plan;
     std::vector<std::int64_t> caps;
-    for (const int d : family.devices) {
-      plan.devices.push_back(space_.devices[static_cast<std::size_t>(d)]);
-      caps.push_back(caps_[static_cast<std::size_t>(d)]);
-    }
     plan.microbatch_sizes = family.sizes;
-    for (std::size_t s = 0; s <= cuts.size(); ++s)
-      plan.stages.push_back({s == 0 ? 0 : cuts[s - 1], s == cuts.size() ? cost_.layers() : cuts[s], {static_cast<int>(s)}, {}});
+    for (std::size_t s = 0; s <= cuts.size(); ++s) {
+      Stage stage{s == 0 ? 0 : cuts[s - 1], s == cuts.size() ? cost_.layers() : cuts[s], {}, {}};
+      for (const int d : family.devices[s]) {
+        stage.devices.push_back(static_cast<int>(plan.devices.size()));
+        plan.devices.push_back(space_.devices[static_cast<std::size_t>(d)]);
+        caps.push_back(caps_[static_cast<std::size_t>(d)]);
+      }
+      plan.stages.push_back(std::move(stage));
+    }
+    choices_.set_recompute(plan);
     double fastest = std::numeric_limits<double>::infinity();
-    for (const std::string& schedule : schedules_for(plan.num_microbatches())) {
+    for (const std::string& schedule : choices_.schedules_for(plan.num_microbatches())) {
       make_schedule(plan, schedule);
       fastest = std::min(fastest, evaluator_.evaluate(kind, plan, caps));
     }
@@ -200,7 +132,7 @@ class Searcher {
   // A balanced partition and its neighbours by hill climbing: good plans early let the bound leave out most of the space.
   void seed(PlanKind kind, const std::vector<Family>& families, std::size_t f) {
     const Family& family = families[f];
-    std::vector<int> cuts = balanced(family.bound);
+    std::vector<int> cuts = balanced(family);
     double now = evaluate_cuts(kind, family, f, cuts);
     for (int step = 0; step < kSeedSteps; ++step) {
       std::vector<int> best = cuts;
@@ -222,12 +154,18 @@ class Searcher {
     }
   }
 
-  [[nodiscard]] std::vector<int> balanced(const PartitionBound& bound) const {
-    const double share = bound.load_ns(0, 0, bound.layers()) / bound.stages();
+  // Every stage gets layers for as many devices as it has.
+  [[nodiscard]] static std::vector<int> balanced(const Family& family) {
+    const PartitionBound& bound = family.bound;
+    std::size_t devices = 0;
+    for (const std::vector<int>& stage : family.devices) devices += stage.size();
+    const double share = bound.load_ns(0, 0, bound.layers()) / static_cast<double>(devices);
     std::vector<int> cuts;
+    std::size_t before = 0;
     for (int s = 1; s < bound.stages(); ++s) {
+      before += family.devices[static_cast<std::size_t>(s) - 1].size();
       int cut = cuts.empty() ? 1 : cuts.back() + 1;
-      while (cut < bound.layers() - (bound.stages() - s) && bound.load_ns(0, 0, cut) < share * s) ++cut;
+      while (cut < bound.layers() - (bound.stages() - s) && bound.load_ns(0, 0, cut) < share * static_cast<double>(before)) ++cut;
       cuts.push_back(cut);
     }
     return cuts;
@@ -278,7 +216,7 @@ class Searcher {
 
   // Only where it can't hide the smallest excess, which is reported when nothing fits.
   bool too_large(const Family& family, int stage, int first, int last) {
-    const std::int64_t cap = caps_[static_cast<std::size_t>(family.devices[static_cast<std::size_t>(stage)])];
+    const std::int64_t cap = caps_[static_cast<std::size_t>(family.devices[static_cast<std::size_t>(stage)].front())];
     if (cap <= 0) return false;
     const std::int64_t over = family.bound.bytes(stage, first, last) - cap;
     return over > 0 && !evaluator_.may_matter(over);
@@ -288,7 +226,7 @@ class Searcher {
     const int first = node.cuts.empty() ? 0 : node.cuts.back();
     const int stages = family.bound.stages() - static_cast<int>(node.cuts.size());
     return completions(cost_.layers() - first, stages) *
-           static_cast<std::int64_t>(schedules_for(static_cast<int>(family.sizes.size())).size());
+           static_cast<std::int64_t>(choices_.schedules_for(static_cast<int>(family.sizes.size())).size());
   }
 
   void leave_out(PlanKind kind, const Family& family, const Node& node) {
@@ -301,8 +239,7 @@ class Searcher {
   const SearchSpace& space_;
   const CostModel& cost_;
   std::vector<std::int64_t> caps_;
-  std::vector<int> counts_;
-  std::vector<std::string> schedules_;
+  Choices choices_;
   Evaluator evaluator_;
   std::map<std::vector<int>, double> evaluated_;
 };
@@ -316,6 +253,7 @@ std::vector<std::int64_t> caps_of(const SearchSpace& space) {
 void check(const SearchSpace& space, const CostModel& cost) {
   if (space.devices.empty()) throw Error("no devices to search for", "--devices", "name at least one");
   if (space.batch < 1) throw Error("the batch has no samples", "--batch", "use at least 1");
+  if (!space.replicas.empty()) check_replicas(space.replicas, static_cast<int>(space.devices.size()));
   for (const std::vector<int>& cuts : space.cuts) {
     int before = 0;
     for (const int cut : cuts) {
@@ -376,6 +314,9 @@ SearchResult search_plans(const SearchSpace& space, const CostModel& cost) {
   SearchResult result = std::move(searcher.evaluator().result());
   result.ranked = searcher.evaluator().ranking().ranked();
   if (result.ranked.empty()) {
+    if (result.smallest_excess_bytes == 0)
+      throw Error("no plan answers to all the given choices", "stages, cuts, micro-batches, schedule, recomputation and replicas together",
+                  "leave one of these options out");
     result.lower_bound_s = 0;
   } else {
     result.smallest_excess_bytes = 0;

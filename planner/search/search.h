@@ -18,13 +18,13 @@ struct SearchSpace {
   std::vector<std::int64_t> memory_bytes;  ///< cap per device as `devices`; 0 or an empty list: no cap
   std::int64_t whole_machine_memory_bytes = 0;
   int batch = 0;
-  std::vector<int> microbatch_counts;      ///< empty: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32 .. up to the batch
-  std::vector<std::string> schedules;      ///< empty: all
-  std::vector<int> stage_counts;           ///< empty: 1 .. min(devices, layers)
-  std::vector<std::vector<int>> cuts;      ///< empty: all; else only these
-  bool allow_recompute = true;             ///< recompute nothing, or all on the stages whose device would not hold the plan otherwise
-  bool allow_replicas = true;              ///< data-parallel plans
-  int keep = 32;                           ///< plans to return
+  std::vector<int> microbatch_counts;  ///< empty: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32 .. up to the batch
+  std::vector<std::string> schedules;  ///< empty: all
+  std::vector<int> stage_counts;       ///< empty: 1 .. min(devices, layers)
+  std::vector<std::vector<int>> cuts;  ///< empty: all; else only these
+  std::string recompute;      ///< empty: all of the stages whose device would not hold the plan otherwise; else as PlanOptions says it
+  std::vector<int> replicas;  ///< empty: 1 each, or one stage on all devices; else devices per stage, of those plans alone
+  int keep = 32;              ///< plans to return
   std::int64_t most_actions = 12'000'000;  ///< simulated before a search ends early and says in `rejected` what it did not reach
 };
 
@@ -53,6 +53,7 @@ struct SearchResult {
 
 /// Bound-ordered enumeration with the simulator as objective: right, and deterministic. `ranked` always holds the best plan of each
 /// kind (one device, all cores, data parallel, pipeline, pipeline in half the memory), even behind the `keep` fastest.
+/// Throws Error for choices out of range, and where no plan at all answers to them.
 [[nodiscard]] SearchResult search_plans(const SearchSpace& space, const CostModel& cost);
 
 /// A plan with equal layer counts per stage, or the given cuts: what users name by options.
@@ -72,6 +73,11 @@ struct PlanOptions {
   std::vector<int> replicas;       ///< empty: 1 each
 };
 [[nodiscard]] Plan make_plan(const PlanOptions& options);
+
+/// The stages that `recompute` names, as PlanOptions says it, ascending. Throws Error for words that name none of `stages` stages.
+[[nodiscard]] std::vector<int> recomputed_stages(const std::string& recompute, int stages);
+/// Throws Error unless the counts are positive and add up to `devices`.
+void check_replicas(const std::vector<int>& replicas, int devices);
 
 /// The plans every tuning run measures, by name: single_device, all_cores (where the space has one), naive_model_parallel,
 /// default_pipeline, data_parallel. Those that can't exist (more stages than layers, batch smaller than replicas) are left out.

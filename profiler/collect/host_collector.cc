@@ -83,7 +83,6 @@ void HostCollector::start() {
   memory_.clear();
   started_utc_ns_ = std::chrono::duration_cast<Nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   started_ = std::chrono::steady_clock::now();
-  recording_ = true;
 }
 
 LaneLog& HostCollector::lane(int device, int lane, const std::string& thread) {
@@ -111,7 +110,6 @@ void HostCollector::add_memory(int device, std::int64_t current_bytes) {
 
 Trace HostCollector::stop() {
   const std::lock_guard lock(mutex_);
-  recording_ = false;
   Trace trace;
   trace.devices = devices_;
   trace.names = names_;

@@ -12,7 +12,7 @@
 
 namespace mptune {
 
-/// What one thread records on one lane of one device. Appending costs two stores and no lock; one thread at a time.
+/// What one thread records on one lane of one device. Appending takes no lock; one thread at a time.
 class LaneLog {
  public:
   struct Entry {
@@ -54,7 +54,6 @@ class HostCollector final : public Collector {
 
   void start() override;
   Trace stop() override;
-  [[nodiscard]] bool recording() const { return recording_; }
 
   /// The log of a lane, made on first use; valid as long as this object. `thread` names the host thread that writes it.
   [[nodiscard]] LaneLog& lane(int device, int lane, const std::string& thread);
@@ -84,7 +83,6 @@ class HostCollector final : public Collector {
   std::vector<Memory> memory_;
   std::chrono::steady_clock::time_point started_{};
   std::int64_t started_utc_ns_ = 0;
-  bool recording_ = false;
 };
 
 }  // namespace mptune

@@ -70,9 +70,9 @@ void CopyLane::run(Job& job) {
       copies.push_back(slot.detach());
     }
     job.tensors.clear();
-    if (throttle_.bytes_per_second > 0 || throttle_.latency_s > 0) {
-      const double seconds = throttle_.latency_s + (throttle_.bytes_per_second > 0 ? static_cast<double>(bytes) / throttle_.bytes_per_second : 0);
-      free_at_ = std::max(free_at_, job.enqueued) + std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(seconds));
+    if (const double seconds = throttle_.seconds_for(bytes); seconds > 0) {
+      free_at_ =
+          std::max(free_at_, job.enqueued) + std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(seconds));
       sleep_until(free_at_);
     }
     job.arrived(std::move(copies), began, SteadyClock::now());

@@ -13,7 +13,7 @@
 
 namespace mptune {
 
-/// Copies from one device to another, one after the other, on a thread of its own. Enqueueing never blocks.
+/// Copies from one device to another, one after the other, on a thread of its own. Thread-safe; enqueueing never blocks.
 /// Throttled, a copy of n bytes occupies the lane for latency + n / bytes_per_second; back-to-back copies are timed from each other's
 /// deadline, so that lateness does not add up.
 class CopyLane {
@@ -28,13 +28,11 @@ class CopyLane {
   CopyLane(const CopyLane&) = delete;
   CopyLane& operator=(const CopyLane&) = delete;
 
-  /// Copies into receive slots: memory of the destination that is reused as soon as nobody refers to an earlier copy any more.
+  /// Copies into receive slots: memory of the destination that is reused as soon as nobody refers to an earlier copy any more. Ends in
+  /// one call of `arrived`, or of `failed` with what went wrong (no memory, a device that can't be had, an exception of `arrived`).
   void copy(std::vector<at::Tensor> tensors, Arrived arrived, Failed failed);
-  /// Until the queue is empty and the lane idle.
+  /// Until the queue is empty and the lane idle. Not from `arrived` or `failed`, which run on the lane's thread.
   void drain();
-
-  [[nodiscard]] Device& source() { return *source_; }
-  [[nodiscard]] Device& destination() { return *destination_; }
 
  private:
   struct Job {

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <limits>
 
 namespace mptune {
 
@@ -18,6 +19,7 @@ namespace {
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kKeepFrom = std::size_t{128} << 10;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr const char* kNoMore = "the machine has no more";
 
 /// Lies in the 64 bytes before the data, so that whoever frees a block finds its account.
 struct Header {
@@ -53,15 +55,18 @@ std::size_t rounded(std::size_t bytes) {
 
 }  // namespace
 
+void MemoryAccount::refuse(std::int64_t bytes, const std::string& reason) {
+  refused_ = bytes;
+  C10_THROW_ERROR(OutOfMemoryError, c10::str("out of memory on ", name_, ": ", bytes, " bytes asked, ", reason));
+}
+
 void MemoryAccount::charge(std::int64_t bytes) {
   // Asked before it is charged: a refusal of one thread must not make another's small allocation look too large.
   const std::int64_t cap = cap_;
+  const std::int64_t most = cap > 0 ? cap : std::numeric_limits<std::int64_t>::max();
   std::int64_t before = current_;
   do {
-    if (cap > 0 && before + bytes > cap) {
-      refused_ = bytes;
-      TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory on ", name_, ": ", bytes, " bytes asked, ", before, " in use, cap ", cap);
-    }
+    if (bytes > most - before) refuse(bytes, cap > 0 ? c10::str(before, " in use, cap ", cap) : kNoMore);
   } while (!current_.compare_exchange_weak(before, before + bytes));
   const std::int64_t now = before + bytes;
   std::int64_t peak = peak_;
@@ -78,13 +83,15 @@ void* MemoryAccount::take_kept(std::size_t block_bytes) {
   return base;
 }
 
-void MemoryAccount::keep(void* base, std::size_t block_bytes) {
+bool MemoryAccount::keep(void* base, std::size_t block_bytes) {
   const std::lock_guard lock(kept_mutex_);
-  kept_[block_bytes].push_back(base);
+  if (!retired_) kept_[block_bytes].push_back(base);
+  return !retired_;
 }
 
-void MemoryAccount::trim() {
+void MemoryAccount::retire() {
   const std::lock_guard lock(kept_mutex_);
+  retired_ = true;
   for (auto& [size, blocks] : kept_)
     for (void* base : blocks) std::free(base);
   kept_.clear();
@@ -101,7 +108,7 @@ class AccountingAllocator final : public c10::Allocator {
     if (base == nullptr) base = new_block(block_bytes);
     if (base == nullptr) {
       account.current_ -= static_cast<std::int64_t>(bytes);
-      TORCH_CHECK_WITH(OutOfMemoryError, false, "the machine has no ", bytes, " bytes left for ", account.name());
+      account.refuse(static_cast<std::int64_t>(bytes), kNoMore);
     }
     new (base) Header{&account, bytes, block_bytes};
     void* data = static_cast<char*>(base) + kAlignment;
@@ -118,11 +125,7 @@ class AccountingAllocator final : public c10::Allocator {
     void* base = static_cast<char*>(data) - kAlignment;
     const Header header = *static_cast<Header*>(base);
     header.account->current_ -= static_cast<std::int64_t>(header.bytes);
-    if (header.block_bytes >= kKeepFrom) {
-      header.account->keep(base, header.block_bytes);
-    } else {
-      std::free(base);
-    }
+    if (header.block_bytes < kKeepFrom || !header.account->keep(base, header.block_bytes)) std::free(base);
   }
 };
 
@@ -139,7 +142,9 @@ void install_cpu_accounting() {
   c10::SetAllocator(c10::DeviceType::CPU, &allocator, /*priority=*/1);
 }
 
-bool cpu_accounting_installed() { return installed; }
+bool cpu_accounting_installed() {
+  return installed;
+}
 
 MemoryAccount& new_memory_account(const std::string& name) {
   // Leaked on purpose: tensors may outlive every owner of an account, static ones included.
@@ -149,7 +154,11 @@ MemoryAccount& new_memory_account(const std::string& name) {
   return accounts.emplace_back(name);
 }
 
-AccountScope::AccountScope(MemoryAccount& account) : before_(thread_account) { thread_account = &account; }
-AccountScope::~AccountScope() { thread_account = before_; }
+AccountScope::AccountScope(MemoryAccount& account) : before_(thread_account) {
+  thread_account = &account;
+}
+AccountScope::~AccountScope() {
+  thread_account = before_;
+}
 
 }  // namespace mptune

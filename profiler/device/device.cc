@@ -37,7 +37,7 @@ class AccountBinding final : public ThreadBinding {
 class HostMemoryDevice : public Device {
  public:
   explicit HostMemoryDevice(DeviceSpec spec) : spec_(std::move(spec)), account_(new_memory_account(spec_.name)) {}
-  ~HostMemoryDevice() override { account_.trim(); }
+  ~HostMemoryDevice() override { account_.retire(); }
 
   [[nodiscard]] const DeviceSpec& spec() const override { return spec_; }
   [[nodiscard]] at::Tensor empty_like(const at::Tensor& tensor) override {
@@ -104,6 +104,8 @@ class SleepDevice final : public HostMemoryDevice {
   }
 
   [[nodiscard]] std::unique_ptr<ThreadBinding> bind_copy(Device&) override {
+    (void)at::get_num_threads();
+    at::set_num_threads(1);
     make_timers_exact();
     return std::make_unique<ThreadBinding>();
   }
@@ -120,7 +122,7 @@ std::shared_ptr<Device> make_device(const DeviceSpec& spec) {
     case DeviceSpec::Kind::cuda:
       break;
   }
-  throw Error("no CUDA driver on this machine", spec.name, "use cpu:N devices", ExitCode::environment);
+  throw Error("CUDA devices can't run stages in this version", spec.name, "use cpu:N devices", ExitCode::environment);
 }
 
 }  // namespace mptune

@@ -31,7 +31,8 @@ class Device {
   /// Makes the calling thread the device's compute thread: call it first thing in a new thread, before any parallel region.
   /// Throws Error (environment) if the device can't be had.
   [[nodiscard]] virtual std::unique_ptr<ThreadBinding> bind_compute() = 0;
-  /// Makes the calling thread one that copies from this device to `destination`; tensors it allocates belong to `destination`.
+  /// Makes the calling thread one that copies from this device to `destination`, into tensors of destination.empty_like().
+  /// Throws Error (environment) if one of the two can't be had.
   [[nodiscard]] virtual std::unique_ptr<ThreadBinding> bind_copy(Device& destination) = 0;
 
   /// A tensor of this shape and type in the device's memory, contents undefined.
@@ -46,12 +47,12 @@ class Device {
   /// 0: none. Exceeding it throws c10::OutOfMemoryError in the thread that allocates.
   virtual void set_memory_cap(std::int64_t bytes) = 0;
   [[nodiscard]] virtual std::int64_t memory_cap() const = 0;
-  /// Size of the last refused allocation.
+  /// Size of the last allocation that was refused, by the cap or because the device has no memory left; 0: none.
   [[nodiscard]] virtual std::int64_t refused_bytes() const = 0;
 };
 
 /// A CPU core set or a sleeping device. A CPU device's compute thread is pinned to its cores and uses as many intra-op threads.
-/// A sleeping device has no cores: its layers sleep (see sleep_model). Throws Error (environment) for a CUDA device: no driver.
+/// A sleeping device has no cores: its layers sleep (see sleep_model). Throws Error (environment) for a CUDA device.
 [[nodiscard]] std::shared_ptr<Device> make_device(const DeviceSpec& spec);
 
 }  // namespace mptune

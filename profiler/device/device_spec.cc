@@ -8,10 +8,10 @@
 #include <cmath>
 #include <optional>
 #include <set>
-#include <string_view>
 #include <thread>
 
 #include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/trace/text.h"
 
 namespace mptune {
 namespace {
@@ -19,26 +19,6 @@ namespace {
 constexpr int kMostAutoDevices = 8;
 constexpr int kMostDevices = 256;
 constexpr int kMostCores = 4096;
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::size_t begin = 0;
-  for (std::size_t end = text.find(separator); end != std::string::npos; end = text.find(separator, begin)) {
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  parts.push_back(text.substr(begin));
-  return parts;
-}
-
-std::optional<int> whole_number(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || text.front() == '-' || error != std::errc{} || end != text.data() + text.size()) {
-    return std::nullopt;
-  }
-  return value;
-}
 
 std::string range_text(int first, int last) {
   std::string text = std::to_string(first);
@@ -54,16 +34,16 @@ std::string range_text(int first, int last) {
 
 DeviceSpec cpu_device(const std::string& name, const std::string& numbers) {
   const auto dash = numbers.find('-');
-  const auto first = whole_number(numbers.substr(0, dash));
-  const auto last = dash == std::string::npos ? first : whole_number(numbers.substr(dash + 1));
-  if (!first || !last || *last < *first || *last >= kMostCores) {
+  const auto first = integer(numbers.substr(0, dash));
+  const auto last = dash == std::string::npos ? first : integer(numbers.substr(dash + 1));
+  if (!first || !last || *first < 0 || *last < *first || *last >= kMostCores) {
     reject_device(name);
   }
-  DeviceSpec device{.kind = DeviceSpec::Kind::cpu, .name = "", .cores = {}, .index = *first};
-  for (int core = *first; core <= *last; ++core) {
+  DeviceSpec device{.kind = DeviceSpec::Kind::cpu, .name = "", .cores = {}, .index = static_cast<int>(*first)};
+  for (int core = static_cast<int>(*first); core <= *last; ++core) {
     device.cores.push_back(core);
   }
-  device.name = "cpu:" + range_text(*first, *last);
+  device.name = "cpu:" + range_text(device.cores.front(), device.cores.back());
   return device;
 }
 
@@ -185,14 +165,14 @@ DeviceSpec parse_device(const std::string& name) {
   if (kind == "cpu") {
     return cpu_device(name, rest);
   }
-  const auto index = whole_number(rest);
-  if (!index || *index >= kMostCores || (kind != "cuda" && kind != "sleep")) {
+  const auto index = integer(rest);
+  if (!index || *index < 0 || *index >= kMostCores || (kind != "cuda" && kind != "sleep")) {
     reject_device(name);
   }
   return {.kind = kind == "cuda" ? DeviceSpec::Kind::cuda : DeviceSpec::Kind::sleep,
           .name = kind + ":" + std::to_string(*index),
           .cores = {},
-          .index = *index};
+          .index = static_cast<int>(*index)};
 }
 
 std::vector<DeviceSpec> parse_devices(const std::string& list) {

@@ -27,7 +27,7 @@ struct DeviceSpec {
 /// The same for names that come from a plan file ("sleep:3" is one device).
 [[nodiscard]] std::vector<DeviceSpec> parse_device_names(const std::vector<std::string>& names);
 
-/// The device of all cores of CPU devices: "cpu:0-1". Requires: all are CPU devices; returns "" where they are one device or not contiguous.
+/// The device of all cores of CPU devices: "cpu:0-1"; "" where they are one device, not contiguous, or not all CPU devices.
 [[nodiscard]] std::string whole_machine_device(const std::vector<DeviceSpec>& devices);
 
 /// Name of the class of devices that share layer costs: "cpu/1", "cpu/4", "sleep".
@@ -37,12 +37,17 @@ struct DeviceSpec {
 struct LinkThrottle {
   double bytes_per_second = 0;
   double latency_s = 0;
+  /// Seconds that a copy of `bytes` takes at least; 0 where nothing is throttled.
+  [[nodiscard]] double seconds_for(std::int64_t bytes) const {
+    return latency_s + (bytes_per_second > 0 ? static_cast<double>(bytes) / bytes_per_second : 0);
+  }
   bool operator==(const LinkThrottle&) const = default;
 };
 /// Parses `12GB/s,10us`, `500MiB/s`; "" is not throttled. Throws Error.
 [[nodiscard]] LinkThrottle parse_link(const std::string& text);
 
-/// Parses `2GiB`, `512MB`, `1000` (bytes). Throws Error for nonsense, zero, negative or more than 2^60; `option` names what the user typed it for.
+/// Parses `2GiB`, `512MB`, `1000` (bytes). Throws Error for nonsense, zero, negative or more than 2^60; `option` names what the user typed
+/// it for.
 [[nodiscard]] std::int64_t parse_bytes(const std::string& text, const std::string& option);
 /// Parses `150s`, `5min`, `1.5h`, `200ms`; a bare number is seconds. Throws Error.
 [[nodiscard]] double parse_seconds(const std::string& text, const std::string& option);

@@ -8,7 +8,8 @@ namespace mptune {
 
 namespace {
 
-// A processor that slept long wakes up late, by up to half a millisecond on a virtual machine; one that napped a moment ago by a few microseconds.
+// A processor that slept long wakes up late, by up to half a millisecond on a virtual machine; one that napped a moment ago by a few
+// microseconds.
 constexpr auto kLongSleepLateness = std::chrono::microseconds(500);
 constexpr auto kNap = std::chrono::microseconds(20);
 constexpr auto kNapLateness = std::chrono::microseconds(80);

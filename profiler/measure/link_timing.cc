@@ -18,6 +18,10 @@ namespace {
 // Long enough for the lane's and the receiver's cores to fall asleep, as they do while a stage waits.
 constexpr auto kIdle = std::chrono::milliseconds(3);
 
+// Of throttled copies, each at least as long as it is told to be: the longest above 1 MiB, and all of one size.
+constexpr double kLongestCopySeconds = 0.1;
+constexpr double kLongestSizeSeconds = 0.2;
+
 /// From handing a copy to an idle lane until a receiver that waits for it goes on.
 double copy_once(CopyLane& lane, const at::Tensor& tensor) {
   std::mutex mutex;
@@ -51,10 +55,13 @@ std::vector<CopyTime> sweep_link(const std::shared_ptr<Device>& source, const st
   CopyLane lane(source, destination, throttle);
   std::vector<CopyTime> times;
   for (std::int64_t bytes = 4 << 10; bytes <= 16 << 20; bytes *= 4) {
+    const double asked_s = throttle.seconds_for(bytes);
+    if (bytes > 1 << 20 && asked_s > kLongestCopySeconds) break;
+    const int counted = repeats * asked_s > kLongestSizeSeconds ? std::max(1, static_cast<int>(kLongestSizeSeconds / asked_s)) : repeats;
     const at::Tensor tensor = at::zeros({bytes / 4});
     std::vector<double> seconds;
     (void)copy_once(lane, tensor);
-    for (int i = 0; i < repeats; ++i) seconds.push_back(copy_once(lane, tensor));
+    for (int i = 0; i < counted; ++i) seconds.push_back(copy_once(lane, tensor));
     times.push_back({bytes, median(std::move(seconds))});
   }
   return times;

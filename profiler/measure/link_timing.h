@@ -13,7 +13,8 @@ struct CopyTime {
   double seconds = 0;
 };
 
-/// Copies of 4 KiB to 16 MiB over a lane, `repeats` of each; medians.
+/// Copies of 4 KiB to 16 MiB over a lane, `repeats` of each; medians. On a link throttled so far that this would take long there are fewer
+/// repeats, and no copy above 1 MiB that takes longer than 0.1 s. Throws what copying throws (see CopyLane).
 [[nodiscard]] std::vector<CopyTime> sweep_link(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination,
                                                const LinkThrottle& throttle, int repeats);
 

@@ -3,11 +3,13 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "mptune/profiler/device/device_worker.h"
 #include "mptune/profiler/device/precise_sleep.h"
 #include "mptune/profiler/statistics/samples.h"
 
@@ -33,61 +35,62 @@ class Curve {
       const auto lower = std::prev(upper);
       seconds = lower->second + (upper->second - lower->second) * (x - lower->first) / (upper->first - lower->first);
     }
-    return std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(seconds));
+    return std::chrono::ceil<SteadyClock::duration>(std::chrono::duration<double>(seconds));
   }
 
  private:
   std::vector<std::pair<double, double>> points_;
 };
 
+/// Within one backward pass each layer's deadline counts from that of the layer before, so that what the engine does between two layers is
+/// part of their sleeps: the pass ends at the sum, never before it.
+SteadyClock::time_point backward_deadline(SteadyClock::duration duration) {
+  struct Last {
+    int pass = -1;
+    SteadyClock::time_point deadline;
+  };
+  thread_local Last last;
+  const int pass = torch::autograd::get_current_graph_task_id();
+  const auto start = last.pass == pass ? last.deadline : SteadyClock::now();
+  last = {pass, start + duration};
+  return last.deadline;
+}
+
 struct SleepFunction : torch::autograd::Function<SleepFunction> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, const at::Tensor& /*weight*/,
-                            std::int64_t width, std::int64_t forward_ns, std::int64_t backward_ns) {
-    const auto start = SteadyClock::now();
+                            std::int64_t width, std::int64_t backward_ns) {
     context->saved_data["backward_ns"] = backward_ns;
     context->saved_data["input_width"] = input.size(1);
     context->saved_data["float_input"] = input.is_floating_point();
-    at::Tensor output = at::zeros({input.size(0), width});
-    sleep_until(start + std::chrono::nanoseconds(forward_ns));
-    return output;
+    return at::zeros({input.size(0), width});
   }
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context, const torch::autograd::tensor_list& gradients) {
-    const auto start = SteadyClock::now();
+    const auto deadline = backward_deadline(std::chrono::nanoseconds(context->saved_data["backward_ns"].toInt()));
     at::Tensor input;
     if (context->saved_data["float_input"].toBool() && context->needs_input_grad(0))
       input = at::empty({gradients[0].size(0), context->saved_data["input_width"].toInt()});
-    sleep_until(start + std::chrono::nanoseconds(context->saved_data["backward_ns"].toInt()));
-    return {input, at::zeros({1}), {}, {}, {}};
+    at::Tensor weight = at::zeros({1});
+    sleep_until(deadline);
+    return {input, weight, {}, {}};
   }
-};
-
-/// What a sleeping layer takes beside its sleep on a processor that has just woken up: autograd, allocation, cold caches.
-struct Overheads {
-  SteadyClock::duration forward{};   ///< per layer
-  SteadyClock::duration backward{};  ///< per layer
-  SteadyClock::duration action{};    ///< per forward or backward of a stage, however many layers it has
 };
 
 class SleepLayer final : public Layer {
  public:
-  SleepLayer(std::string name, const LayerCosts& costs, std::int64_t width, const Overheads& overheads)
+  SleepLayer(std::string name, const LayerCosts& costs, std::int64_t width)
       : name_(std::move(name)),
         forward_(costs, &LayerCost::forward),
         backward_(costs, &LayerCost::backward),
         width_(width),
-        overheads_(overheads),
         weight_(at::zeros({1}).requires_grad_()) {}
 
   Tensors forward(const Tensors& inputs, const RunContext&) override {
     const std::int64_t samples = inputs[0].size(0);
-    if (!at::GradMode::is_enabled()) {
-      const auto start = SteadyClock::now();
-      at::Tensor output = at::zeros({samples, width_});
-      sleep_until(start + forward_.at(samples) - overheads_.forward);
-      return {output};
-    }
-    return {SleepFunction::apply(inputs[0], weight_, width_, std::chrono::nanoseconds(forward_.at(samples) - overheads_.forward).count(),
-                                 std::chrono::nanoseconds(backward_.at(samples) - overheads_.backward).count())};
+    const auto deadline = SteadyClock::now() + forward_.at(samples);
+    const std::int64_t backward_ns = std::chrono::nanoseconds(backward_.at(samples)).count();
+    Tensors outputs{SleepFunction::apply(inputs[0], weight_, width_, backward_ns)};
+    sleep_until(deadline);
+    return outputs;
   }
   [[nodiscard]] std::vector<NamedTensor> parameters() const override { return {{name_ + ".weight", weight_}}; }
   [[nodiscard]] std::vector<NamedTensor> buffers() const override { return {}; }
@@ -103,59 +106,40 @@ class SleepLayer final : public Layer {
   Curve forward_;
   Curve backward_;
   std::int64_t width_;
-  Overheads overheads_;
   at::Tensor weight_;
 };
 
-struct ChainOverhead {
-  double forward_s = 0;
-  double backward_s = 0;
-};
-
-/// Median of what `length` layers take beyond their sleeps.
-ChainOverhead chain_overhead(int length) {
+/// Median of what a forward and a backward of one layer take beyond its sleeps. The processor has slept before each, as a stage's has.
+double measured_action_seconds() {
   constexpr double kSleep = 2e-3;
   LayerCosts costs;
   LayerCost cost;
   cost.samples = 1;
   cost.forward = cost.backward = exactly(kSleep);
   costs.by_samples.push_back(cost);
-  std::vector<SleepLayer> layers(static_cast<std::size_t>(length), SleepLayer("", costs, 1, {}));
-  std::vector<double> forward, backward;
+  SleepLayer layer("", costs, 1);
+  std::vector<double> seconds;
   for (int repeat = 0; repeat < 15; ++repeat) {
-    Tensors values{at::zeros({1, 1}).requires_grad_()};
+    const at::Tensor input = at::zeros({1, 1}).requires_grad_();
     const auto start = SteadyClock::now();
-    for (SleepLayer& layer : layers) values = layer.forward(values, {});
-    const auto middle = SteadyClock::now();
-    torch::autograd::Engine::get_default_engine().execute({torch::autograd::impl::gradient_edge(values[0])}, {at::ones_like(values[0])},
+    const Tensors outputs = layer.forward({input}, {});
+    torch::autograd::Engine::get_default_engine().execute({torch::autograd::impl::gradient_edge(outputs[0])}, {at::ones_like(outputs[0])},
                                                           false, false, true);
-    const auto end = SteadyClock::now();
-    forward.push_back(std::chrono::duration<double>(middle - start).count() - length * kSleep);
-    backward.push_back(std::chrono::duration<double>(end - middle).count() - length * kSleep);
+    seconds.push_back((std::chrono::duration<double>(SteadyClock::now() - start).count() - 2 * kSleep) / 2);
   }
-  return {median(std::move(forward)), median(std::move(backward))};
-}
-
-/// Chains of one and of three layers tell what each layer adds from what every action pays. Measured once per process.
-const Overheads& calibration() {
-  static const Overheads overheads = [] {
-    make_timers_exact();
-    const ChainOverhead one = chain_overhead(1), three = chain_overhead(3);
-    const double forward = std::max(0.0, (three.forward_s - one.forward_s) / 2),
-                 backward = std::max(0.0, (three.backward_s - one.backward_s) / 2);
-    const double action = std::max(0.0, (one.forward_s - forward + one.backward_s - backward) / 2);
-    const auto duration = [](double seconds) {
-      return std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(seconds));
-    };
-    return Overheads{duration(forward), duration(backward), duration(action)};
-  }();
-  return overheads;
+  return median(std::move(seconds));
 }
 
 }  // namespace
 
 double sleep_action_seconds() {
-  return std::chrono::duration<double>(calibration().action).count();
+  static const double seconds = [] {
+    double measured = 0;
+    DeviceWorker worker(make_device(parse_device("sleep:0")));
+    worker.run([&] { measured = measured_action_seconds(); });
+    return measured;
+  }();
+  return seconds;
 }
 
 Model make_sleep_model(const Profile& profile) {
@@ -165,8 +149,8 @@ Model make_sleep_model(const Profile& profile) {
     std::int64_t bytes = 4;
     for (const LayerEdge& edge : profile.edges)
       if (edge.from == static_cast<int>(i)) bytes = std::max<std::int64_t>(4, edge.bytes_per_sample);
-    layers.push_back({profile.layers[i].name, profile.layers[i].modules,
-                      std::make_unique<SleepLayer>(profile.layers[i].name, costs[i], bytes / 4, calibration())});
+    layers.push_back(
+        {profile.layers[i].name, profile.layers[i].modules, std::make_unique<SleepLayer>(profile.layers[i].name, costs[i], bytes / 4)});
   }
   SampleDescription sample;
   sample.input_shape = {1};

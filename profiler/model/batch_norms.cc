@@ -71,13 +71,12 @@ class Observer {
 // Puts other tensors into the norms for the length of a forward; the module's registered buffers are not touched.
 class BatchNorms::Swap {
  public:
-  Swap(std::vector<Norm>& norms, bool recording) : norms_(norms) {
+  Swap(std::vector<Norm>& norms, bool recording) {
     saved_.reserve(norms.size());
     for (auto& norm : norms) {
-      const bool writes = recording && norm.module->is_training();
       if (norm.module->is_training()) {
-        auto fresh_mean = writes ? at::zeros_like(*norm.mean) : at::Tensor();
-        auto fresh_variance = writes ? at::zeros_like(*norm.variance) : at::Tensor();
+        auto fresh_mean = recording ? at::zeros_like(*norm.mean) : at::Tensor();
+        auto fresh_variance = recording ? at::zeros_like(*norm.variance) : at::Tensor();
         saved_.push_back({&norm, std::exchange(*norm.mean, std::move(fresh_mean)), std::exchange(*norm.variance, std::move(fresh_variance)),
                           std::exchange(*norm.tracked, at::Tensor()), std::exchange(*norm.momentum, 1.0)});
       }
@@ -102,7 +101,6 @@ class BatchNorms::Swap {
     at::Tensor tracked;
     std::optional<double> momentum;
   };
-  std::vector<Norm>& norms_;
   std::vector<Saved> saved_;
 };
 

@@ -1,33 +1,15 @@
 #include "mptune/profiler/model/builtin.h"
 
-#include <charconv>
 #include <set>
-#include <string_view>
 
 #include "mptune/profiler/model/scalar_types.h"
 #include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/trace/text.h"
 
 namespace mptune {
 namespace {
 
 constexpr double kMostParameters = 2147483648.0;
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::size_t begin = 0;
-  for (std::size_t end = text.find(separator); end != std::string::npos; end = text.find(separator, begin)) {
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  parts.push_back(text.substr(begin));
-  return parts;
-}
-
-std::optional<std::int64_t> integer(const std::string& text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
 
 std::string possible(const std::string& model, const std::vector<ParameterRange>& ranges) {
   if (ranges.empty()) {

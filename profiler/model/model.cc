@@ -1,34 +1,18 @@
 #include "mptune/profiler/model/model.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <nettle/sha2.h>
 
 #include <torch/torch.h>
 
-#include <array>
 #include <set>
 #include <utility>
 
 #include "mptune/profiler/model/scalar_types.h"
 #include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/trace/sha256.h"
 
 namespace mptune {
 namespace {
-
-std::string sha256(const std::string& text) {
-  sha256_ctx context;
-  sha256_init(&context);
-  sha256_update(&context, text.size(), reinterpret_cast<const std::uint8_t*>(text.data()));
-  std::array<std::uint8_t, SHA256_DIGEST_SIZE> digest{};
-  sha256_digest(&context, digest.size(), digest.data());
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string hex;
-  for (const auto byte : digest) {
-    hex += kHex[byte >> 4];
-    hex += kHex[byte & 15];
-  }
-  return hex;
-}
 
 std::string describe(const char* role, const NamedTensor& named) {
   return std::string(role) + " " + named.name + " " + scalar_type_name(named.tensor.scalar_type()) + " " +
@@ -112,7 +96,7 @@ std::string Model::fingerprint() const {
       text += "edge " + std::to_string(i - 1) + " " + std::to_string(i) + "\n";
     }
   }
-  return "sha256:" + sha256(text);
+  return sha256(text);
 }
 
 std::string Model::input_text() const {

@@ -50,7 +50,8 @@ struct PickleValue {
 using StorageReader = std::function<at::Tensor(const PickleStorage&)>;
 
 /// Runs a pickle. Nothing is imported or called but a fixed list: tensors, parameters, OrderedDict. Throws PickleError for everything else,
-/// for tensors that reach outside their storage and for truncated or malformed input.
+/// for tensors that reach outside their storage and for truncated or malformed input. Containers inside the result are None: a state dict
+/// has none, and no nesting, however deep, costs stack.
 [[nodiscard]] PicklePointer read_pickle(std::string_view bytes, const StorageReader& storage);
 
 /// The pickle of an OrderedDict of contiguous tensors; tensor i lives in storage "i". Strings must be shorter than 2^32 bytes.

@@ -53,12 +53,23 @@ void check_view(const std::vector<std::int64_t>& sizes, const std::vector<std::i
 class Machine {
  public:
   Machine(std::string_view bytes, const StorageReader& storage) : bytes_(bytes), storage_(storage) {}
+  // Each container is emptied while this list still holds what was in it: freeing a million nested ones one inside the other would
+  // overflow the stack.
+  ~Machine() {
+    for (const auto& value : containers_) {
+      if (value != result_) {
+        value->content = PickleNone{};
+      }
+    }
+  }
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
 
   PicklePointer run() {
     for (;;) {
       const auto code = static_cast<unsigned char>(take(1)[0]);
       if (code == '.') {
-        return pop();
+        return result_ = pop();
       }
       if (!constant(code) && !container(code) && !memory(code) && !object(code)) {
         throw PickleError("it holds Python objects that are not tensors (operation " + std::to_string(code) + ")");
@@ -92,6 +103,10 @@ class Machine {
   }
 
   void push(PicklePointer value) { stack_.push_back(std::move(value)); }
+  template <class Container>
+  PicklePointer own(Container container) {
+    return containers_.emplace_back(make(std::move(container)));
+  }
   PicklePointer& top() {
     if (stack_.empty()) {
       throw PickleError("malformed data");
@@ -187,14 +202,14 @@ class Machine {
         push(make(PickleMark{}));
         return true;
       case '}':
-        push(make(PickleDict{}));
+        push(own(PickleDict{}));
         return true;
       case ']':
       case ')':
-        push(make(PickleSequence{}));
+        push(own(PickleSequence{}));
         return true;
       case 't':
-        push(make(PickleSequence{pop_to_mark()}));
+        push(own(PickleSequence{pop_to_mark()}));
         return true;
       case 0x85:
         tuple(1);
@@ -289,7 +304,7 @@ class Machine {
     stack_.resize(stack_.size() - count);
     return items;
   }
-  void tuple(std::size_t count) { push(make(PickleSequence{tail(count)})); }
+  void tuple(std::size_t count) { push(own(PickleSequence{tail(count)})); }
   // A container inside itself would never be freed, and has no place in a state dict.
   void refuse_cycle(const PicklePointer& value) {
     if (value == top()) {
@@ -350,7 +365,7 @@ class Machine {
       return make(get<at::Tensor>(arguments[0], "a tensor"));
     }
     if (function == "collections.OrderedDict" && arguments.empty()) {
-      return make(PickleDict{});
+      return own(PickleDict{});
     }
     throw PickleError("it holds Python objects (" + function + ")");
   }
@@ -360,6 +375,8 @@ class Machine {
   std::size_t position_ = 0;
   std::vector<PicklePointer> stack_;
   std::map<std::uint32_t, PicklePointer> memo_;
+  std::vector<PicklePointer> containers_;
+  PicklePointer result_;
 };
 
 }  // namespace

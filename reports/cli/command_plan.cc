@@ -7,6 +7,7 @@
 
 #include "mptune/profiler/store/store.h"
 #include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/trace/text.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/cli/plan_output.h"
@@ -51,7 +52,7 @@ std::vector<DeviceSpec> chosen_devices(const PlanCommand& command, const Profile
   }
   // A plan on paper needs none of its devices here: only the profile must know them.
   std::vector<DeviceSpec> devices;
-  for (const std::string& name : split_commas(command.devices)) {
+  for (const std::string& name : split(command.devices, ',')) {
     const auto found = std::ranges::find(profiled, name, &DeviceSpec::name);
     if (found == profiled.end()) {
       throw Error("device '" + name + "' is not in the profile", "--devices", "use devices that were profiled, or profile again");
@@ -78,6 +79,15 @@ std::vector<std::int64_t> caps_of(const PlanCommand& command, const std::vector<
               "raise --memory, use smaller micro-batches or recomputation, or name more devices", ExitCode::infeasible);
 }
 
+/// As `--cuts` takes them.
+std::string cuts_of(const Plan& plan) {
+  std::vector<std::string> cuts;
+  for (int s = 1; s < plan.num_stages(); ++s) {
+    cuts.push_back(std::to_string(plan.stages[static_cast<std::size_t>(s)].first_layer));
+  }
+  return join(cuts, ",");
+}
+
 std::string ranking(const SearchResult& result, const TextStyle& style) {
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < std::min(kShownPlans, result.ranked.size()); ++i) {
@@ -85,9 +95,9 @@ std::string ranking(const SearchResult& result, const TextStyle& style) {
     const auto& peaks = candidate.prediction.peak_bytes;
     rows.push_back({std::to_string(i + 1), format_seconds(candidate.prediction.step_s),
                     format_percent(candidate.prediction.step_s / result.ranked.front().prediction.step_s - 1),
-                    peaks.empty() ? "" : format_bytes(std::ranges::max(peaks)), describe(candidate.plan)});
+                    peaks.empty() ? "" : format_bytes(std::ranges::max(peaks)), cuts_of(candidate.plan), describe(candidate.plan)});
   }
-  return render_table({{"rank", true}, {"step", true}, {"slower", true}, {"peak", true}, {"plan"}}, rows, style);
+  return render_table({{"rank", true}, {"step", true}, {"slower", true}, {"peak", true}, {"cuts"}, {"plan"}}, rows, style);
 }
 
 std::string slower_than(const Candidate& best, const Candidate& other) {
@@ -100,12 +110,8 @@ Json plan_json(const SearchResult& result, const Fingerprint& fingerprint, doubl
   const Candidate& best = result.ranked.front();
   Json json = result_of("plan");
   json["plan_file"] = file;
-  json["fingerprint"] = {{"model", fingerprint.model},
-                         {"input", fingerprint.input},
-                         {"devices", fingerprint.devices},
-                         {"libtorch", fingerprint.libtorch},
-                         {"cuda", fingerprint.cuda}};
-  json["plan"] = to_json_object(best.plan, stage_modules(best.plan, modules));
+  json["fingerprint"] = fingerprint_object(fingerprint);
+  json["plan"] = plan_object(best.plan, stage_modules(best.plan, modules));
   json["plan_key"] = plan_key(best.plan);
   json["predicted"] = to_json_object(best.prediction);
   json["lower_bound_s"] = result.lower_bound_s;
@@ -117,7 +123,7 @@ Json plan_json(const SearchResult& result, const Fingerprint& fingerprint, doubl
     const Candidate& other = result.ranked[i];
     json["alternatives"].push_back({{"reason", slower_than(best, other)},
                                     {"description", describe(other.plan)},
-                                    {"plan", to_json_object(other.plan, stage_modules(other.plan, modules))},
+                                    {"plan", plan_object(other.plan, stage_modules(other.plan, modules))},
                                     {"predicted", to_json_object(other.prediction)}});
   }
   json["rejected"] = Json::array();
@@ -177,10 +183,10 @@ void add_plan_command(CLI::App& program, CommandBody& chosen) {
   auto command = std::make_shared<PlanCommand>();
   CLI::App* app = program.add_subcommand("plan", "Searches plans on paper, from a file made by profile; needs no model and no device");
   app->add_option("PROFILE", command->profile, "trace file made by mptune profile")->required();
-  app->add_option("--devices", command->devices, "some of the profiled devices, comma-separated")->type_name("LIST");
+  app->add_option("--devices", command->devices, "some of the profiled devices, comma-separated; default: all")->type_name("LIST");
   app->add_option("--memory", command->memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB")->type_name("SIZE");
-  app->add_option("--batch", command->batch, "samples per step (global batch)")->type_name("N");
-  add_plan_options(*app, command->choice, false);
+  app->add_option("--batch", command->batch, "samples per step (global batch); default: as profiled")->type_name("N");
+  add_plan_options(*app, command->choice, true);
   add_output_options(*app, command->output, "plan file; default: MODEL.plan.json in the current folder");
   app->footer("Example:\n  mptune plan resnet50.sqlite --memory 2GiB -o resnet50.plan.json");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_plan(*command, session); }; });

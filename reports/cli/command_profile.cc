@@ -85,7 +85,7 @@ double overhead_percent(const Recorded& recorded) {
 Json profile_json(const Profiled& profiled, const TraceReport& report, const std::string& path) {
   Json json = result_of("profile");
   json["trace"] = path;
-  json["plan"] = to_json_object(profiled.plan, profiled.modules);
+  json["plan"] = plan_object(profiled.plan, profiled.modules);
   json["plan_key"] = plan_key(profiled.plan);
   if (!profiled.recorded.step_s.empty()) {
     put_step(json, profiled.recorded.step_s);
@@ -177,10 +177,10 @@ void add_profile_command(CLI::App& program, CommandBody& chosen) {
   CLI::App* app = program.add_subcommand("profile", "Measures every layer and link, then records pipelined training steps of one plan");
   add_model_options(*app, command->model);
   add_device_options(*app, command->devices);
-  add_plan_options(*app, command->choice, true);
+  add_plan_options(*app, command->choice, false);
   add_plan_file_options(*app, command->choice, "record this plan instead of one from options");
   add_step_options(*app, command->step);
-  app->add_option("--steps", command->steps, "recorded steps")->type_name("N");
+  app->add_option("--steps", command->steps, "recorded steps; default: 10")->type_name("N");
   add_output_options(*app, command->output, "trace file; default: MODEL.sqlite in the current folder");
   app->footer("Example:\n  mptune profile resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_profile(*command, session); }; });

@@ -115,7 +115,7 @@ int run_run(const RunCommand& command, const Session& session) {
   const double step_s = median(finished.step_s);
   const double rate = file.plan.global_batch_size() / step_s;
   Json json = result_of("run");
-  json["plan"] = to_json_object(file.plan, file.modules);
+  json["plan"] = plan_object(file.plan, file.modules);
   json["plan_key"] = plan_key(file.plan);
   put_step(json, finished.step_s);
   json["samples_per_second"] = rate;

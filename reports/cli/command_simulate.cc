@@ -41,7 +41,7 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
     write_recording(recording, command.output.path, command.output.force);
   }
   Json json = result_of("simulate");
-  json["plan"] = to_json_object(file.plan, file.modules);
+  json["plan"] = plan_object(file.plan, file.modules);
   json["predicted"] = to_json_object(simulation.prediction);
   json["devices"] = devices_json(report);
   json["bubble"] = report.bubble;

@@ -8,6 +8,7 @@
 
 #include "mptune/profiler/store/store.h"
 #include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/trace/sha256.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/cli/plan_output.h"
@@ -220,12 +221,12 @@ void add_tune_command(CLI::App& program, CommandBody& chosen) {
   CLI::App* app = program.add_subcommand("tune", "Finds the fastest plan by profile, search and measured trials; resumable");
   add_model_options(*app, command->model);
   add_device_options(*app, command->devices);
-  add_plan_options(*app, command->choice, false);
+  add_plan_options(*app, command->choice, true);
   add_plan_file_options(*app, command->choice, "your present plan: measured as the baseline 'current'");
   add_step_options(*app, command->step);
-  app->add_option("--budget", command->budget, "time for everything: 150s, 5min, 1h")->type_name("TIME");
+  app->add_option("--budget", command->budget, "time for everything: 150s, 5min, 1h; default: 5min")->type_name("TIME");
   app->add_option("--trials", command->trials, "at most so many trials")->type_name("N");
-  app->add_option("--target", command->target, "stop when nothing left can win by more than this")->type_name("PCT");
+  app->add_option("--target", command->target, "stop when nothing left can win by more percent than this; default: 1")->type_name("PCT");
   app->add_flag("--resume", command->resume, "go on with the study in the folder");
   add_output_options(*app, command->output, "study folder; default: MODEL.study in the current folder");
   app->footer("Example:\n  mptune tune resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1 --budget 150s");

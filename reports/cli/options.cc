@@ -11,6 +11,7 @@
 
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/trace/text.h"
 #include "mptune/reports/render/style.h"
 
 namespace mptune {
@@ -18,18 +19,6 @@ namespace {
 
 constexpr std::int64_t kMostBatch = 1 << 20;
 constexpr std::int64_t kMostStages = 4096;
-
-std::vector<std::string> split_list(const std::string& text) {
-  std::vector<std::string> parts;
-  std::stringstream stream(text);
-  for (std::string part; std::getline(stream, part, ',');) {
-    parts.push_back(part);
-  }
-  if (text.empty() || text.back() == ',') {
-    parts.emplace_back();
-  }
-  return parts;
-}
 
 std::string range_text(double least, double most) {
   std::ostringstream text;
@@ -57,7 +46,7 @@ std::string read_small_file(const std::string& path, const std::string& remedy) 
 
 std::vector<int> parse_replicas(const std::string& text) {
   std::vector<int> replicas;
-  for (const std::string& part : text.empty() ? std::vector<std::string>{} : split_list(text)) {
+  for (const std::string& part : text.empty() ? std::vector<std::string>{} : split(text, ',')) {
     replicas.push_back(static_cast<int>(parse_whole(part.empty() ? "''" : part, "--replicas", 1, kMostStages, 0)));
   }
   return replicas;
@@ -91,11 +80,30 @@ int asked_microbatches(const PlanChoice& choice, int batch) {
   return size > 0 ? (batch + size - 1) / size : count;
 }
 
-void restrict_recomputation(SearchSpace& space, const std::string& recompute) {
-  if (recompute == "none") {
-    space.allow_recompute = false;
-  } else if (!recompute.empty()) {
-    throw Error("a search chooses by itself what to recompute", "--recompute", "use none to forbid it, or measure one plan with profile");
+/// Refuses what no plan could have before anything is measured.
+void restrict_recomputation(SearchSpace& space, const std::string& recompute, int layers) {
+  const int most = std::min(static_cast<int>(space.devices.size()), layers);
+  (void)recomputed_stages(recompute, space.stage_counts.empty() ? most : space.stage_counts.front());
+  space.recompute = recompute;
+}
+
+void restrict_replicas(SearchSpace& space, const std::string& text, int layers) {
+  space.replicas = parse_replicas(text);
+  check_replicas(space.replicas, static_cast<int>(space.devices.size()));
+  const int stages = static_cast<int>(space.replicas.size());
+  if (stages > layers) {
+    throw Error(std::to_string(stages) + " stages, but the model has " + std::to_string(layers) + " layers", "--replicas",
+                "use at most as many stages as layers");
+  }
+  if (!space.stage_counts.empty() && space.stage_counts.front() != stages) {
+    throw Error(std::to_string(stages) + " replica counts for " + std::to_string(space.stage_counts.front()) + " stages", "--replicas",
+                "give one count per stage, or leave --stages out");
+  }
+  space.stage_counts = {stages};
+  const int most = std::ranges::max(space.replicas);
+  if (!space.microbatch_counts.empty() && space.microbatch_counts.front() < most) {
+    throw Error(std::to_string(space.microbatch_counts.front()) + " micro-batches for " + std::to_string(most) + " replicas of a stage",
+                "--replicas", "use at least one micro-batch per replica");
   }
 }
 
@@ -113,15 +121,9 @@ void restrict_stages(SearchSpace& space, const PlanChoice& choice, int layers) {
   if (stages > 0) {
     space.stage_counts = {stages};
   }
-  if (choice.replicas.empty()) {
-    return;
+  if (!choice.replicas.empty()) {
+    restrict_replicas(space, choice.replicas, layers);
   }
-  const std::vector<int> replicas = parse_replicas(choice.replicas);
-  if (std::ranges::any_of(replicas, [](int count) { return count != 1; })) {
-    throw Error("a search chooses by itself what to replicate", "--replicas", "use 1 for every stage, or measure one plan with profile");
-  }
-  space.allow_replicas = false;
-  space.stage_counts = {static_cast<int>(replicas.size())};
 }
 
 }  // namespace
@@ -143,21 +145,29 @@ void add_device_options(CLI::App& command, DeviceOptions& options) {
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_option("MODEL", options.model, "a built-in model, such as resnet50 or transformer:d=256,layers=8")->required();
-  command.add_option("--batch", options.batch, "samples per step (global batch)")->type_name("N");
-  command.add_option("--input", options.input, "shape of one sample, such as 3x64x64")->type_name("SHAPE[:DTYPE]");
+  command.add_option("--batch", options.batch, "samples per step (global batch); default: the model's")->type_name("N");
+  command.add_option("--input", options.input, "shape of one sample, such as 3x64x64; default: the model's")->type_name("SHAPE[:DTYPE]");
 }
 
-void add_plan_options(CLI::App& command, PlanChoice& options, bool with_virtual) {
-  command.add_option("--stages", options.stages, "number of stages")->type_name("K");
-  if (with_virtual) {
-    command.add_option("--virtual", options.virtual_stages, "stages per device")->type_name("V");
+void add_plan_options(CLI::App& command, PlanChoice& options, bool searched) {
+  const auto add = [&](const char* name, std::string& value, const char* type, const std::string& what, const std::string& otherwise) {
+    const std::string help = searched || otherwise.empty() ? what : what + "; default: " + otherwise;
+    CLI::Option* option = command.add_option(name, value, help)->type_name(type);
+    if (searched) {
+      option->group("Search only plans with");
+    }
+  };
+  add("--stages", options.stages, "K", "number of stages", "one per device, or --virtual per device");
+  if (!searched) {
+    add("--virtual", options.virtual_stages, "V", "stages per device", "1");
   }
-  command.add_option("--cuts", options.cuts, "first layer of each later stage, by number or name: 4,9")->type_name("LIST");
-  command.add_option("--microbatches", options.microbatches, "micro-batches of the whole batch")->type_name("M");
-  command.add_option("--split-size", options.split_size, "samples in each micro-batch")->type_name("S");
-  command.add_option("--schedule", options.schedule, "naive, gpipe, 1f1b or a CSV file of actions")->type_name("NAME|FILE");
-  command.add_option("--recompute", options.recompute, "recompute activations in backward: none, all or stages 0,2")->type_name("WHAT");
-  command.add_option("--replicas", options.replicas, "devices per stage, taken in order")->type_name("LIST");
+  add("--cuts", options.cuts, "LIST", "first layer of each later stage, by number or name: 4,9", "equal layer counts");
+  add("--microbatches", options.microbatches, "M", "micro-batches of the whole batch", "4 x stages, 1 for naive");
+  add("--split-size", options.split_size, "S", "samples in each micro-batch, instead of --microbatches", "");
+  add("--schedule", options.schedule, searched ? "NAME" : "NAME|FILE",
+      searched ? "naive, gpipe or 1f1b" : "naive, gpipe, 1f1b or a CSV file of actions", "1f1b");
+  add("--recompute", options.recompute, "WHAT", "activations computed again in backward: none, all or of stages 0,2", "none");
+  add("--replicas", options.replicas, "LIST", "devices per stage, taken in order: 2,1", "1 each");
 }
 
 void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::string& help) {
@@ -166,10 +176,10 @@ void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::st
 }
 
 void add_step_options(CLI::App& command, StepOptions& options) {
-  command.add_option("--optimizer", options.optimizer, "sgd, adam or adamw")->type_name("NAME");
-  command.add_option("--lr", options.learning_rate, "learning rate")->type_name("X");
-  command.add_option("--loss", options.loss, "cross_entropy, mse, mean_square or model")->type_name("NAME");
-  command.add_option("--seed", options.seed, "fixes weights and data")->type_name("N");
+  command.add_option("--optimizer", options.optimizer, "sgd, adam or adamw; default: sgd")->type_name("NAME");
+  command.add_option("--lr", options.learning_rate, "learning rate; default: the model's")->type_name("X");
+  command.add_option("--loss", options.loss, "cross_entropy, mse, mean_square or model; default: the model's")->type_name("NAME");
+  command.add_option("--seed", options.seed, "fixes weights and data; default: 0")->type_name("N");
   command.add_option("--data", options.data, "a batch saved by torch.save: a dict with input and target")->type_name("FILE");
 }
 
@@ -182,12 +192,11 @@ std::int64_t parse_whole(const std::string& text, const std::string& option, std
   if (text.empty()) {
     return absent;
   }
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most) {
+  const std::optional<std::int64_t> value = integer(text);
+  if (!value || *value < least || *value > most) {
     throw Error("'" + text + "' is no whole number in range", option, "use " + std::to_string(least) + " to " + std::to_string(most));
   }
-  return value;
+  return *value;
 }
 
 double parse_number(const std::string& text, const std::string& option, double least, double most, double absent) {
@@ -250,7 +259,7 @@ std::vector<int> parse_cuts(const std::string& text, const std::vector<ProfileLa
     return cuts;
   }
   const int last = static_cast<int>(layers.size()) - 1;
-  for (const std::string& part : split_list(text)) {
+  for (const std::string& part : split(text, ',')) {
     const auto named = std::ranges::find(layers, part, &ProfileLayer::name);
     int cut = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), cut);
@@ -330,7 +339,7 @@ SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>
     space.cuts = {cuts};
     space.stage_counts = {stages};
   }
-  restrict_recomputation(space, choice.recompute);
+  restrict_recomputation(space, choice.recompute, static_cast<int>(layers.size()));
   return space;
 }
 

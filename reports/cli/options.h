@@ -45,8 +45,8 @@ struct OutputOptions {
 
 void add_device_options(CLI::App& command, DeviceOptions& options);
 void add_model_options(CLI::App& command, ModelOptions& options);
-/// `with_virtual`: stages per device, which the search has no use for.
-void add_plan_options(CLI::App& command, PlanChoice& options, bool with_virtual);
+/// `searched`: they restrict a search instead of naming one plan.
+void add_plan_options(CLI::App& command, PlanChoice& options, bool searched);
 void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::string& help);
 void add_step_options(CLI::App& command, StepOptions& options);
 void add_output_options(CLI::App& command, OutputOptions& options, const std::string& help);

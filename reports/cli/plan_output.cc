@@ -1,31 +1,19 @@
 #include "mptune/reports/cli/plan_output.h"
 
 #include <cctype>
-#include <ctime>
-#include <sstream>
+#include <chrono>
 
+#include "mptune/profiler/trace/text.h"
 #include "mptune/reports/render/json.h"
 
 namespace mptune {
-namespace {
-
-std::string now_utc() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
-}  // namespace
 
 PlanFile new_plan_file(const Plan& plan, const std::vector<ProfileLayer>& layers, const Fingerprint& fingerprint) {
   PlanFile file;
   file.plan = plan;
   file.modules = stage_modules(plan, layer_modules(layers));
   file.fingerprint = fingerprint;
-  file.created = now_utc();
+  file.created = utc_text(std::chrono::system_clock::now());
   return file;
 }
 
@@ -46,15 +34,6 @@ std::string shell_word(const std::string& text) {
     quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
   }
   return quoted + "'";
-}
-
-std::vector<std::string> split_commas(const std::string& text) {
-  std::vector<std::string> parts;
-  std::stringstream stream(text);
-  for (std::string part; std::getline(stream, part, ',');) {
-    parts.push_back(part);
-  }
-  return parts;
 }
 
 }  // namespace mptune

@@ -14,7 +14,5 @@ namespace mptune {
 
 /// `text` as one word of a shell command, quoted where it must be.
 [[nodiscard]] std::string shell_word(const std::string& text);
-/// Parts between commas.
-[[nodiscard]] std::vector<std::string> split_commas(const std::string& text);
 
 }  // namespace mptune

@@ -1,9 +1,12 @@
 #include "mptune/reports/cli/progress.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 
 #include "mptune/reports/render/units.h"
 
@@ -17,6 +20,12 @@ constexpr double kLeastFraction = 0.05;  // below this the time left is a guess
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Of the terminal that shows the line now: stdout may be another one, and a window changes its size.
+int error_columns(int otherwise) {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : otherwise;
 }
 
 }  // namespace
@@ -76,30 +85,34 @@ void ProgressLine::loop() {
 
 void ProgressLine::show() {
   shown_ = Clock::now();
-  const std::string text = line();
   if (live_) {
-    std::fprintf(stderr, "\r%s\x1b[K", clip_text(text, width_ - 1).c_str());
+    // The last column stays free: some terminals break the line there.
+    std::fprintf(stderr, "\r%s\x1b[K", line(error_columns(width_) - 1).c_str());
     std::fflush(stderr);
     on_line_ = true;
   } else {
-    std::fprintf(stderr, "mptune: %s\n", text.c_str());
+    std::fprintf(stderr, "mptune: %s\n", line(std::numeric_limits<int>::max()).c_str());
   }
 }
 
-std::string ProgressLine::line() const {
+std::string ProgressLine::line(int columns) const {
   const double elapsed = seconds_since(started_);
   const double fraction = budget_s_ > 0 ? std::min(1.0, elapsed / budget_s_) : fraction_;
-  std::string text = what_;
+  std::string numbers;
   if (fraction >= 0) {
-    text += fmt::format(", {:.0f} %", std::min(1.0, fraction) * 100);
+    numbers += fmt::format(", {:.0f} %", std::min(1.0, fraction) * 100);
   }
   if (elapsed >= 1) {
-    text += ", " + fmt::format("{:.0f} s", elapsed);
+    numbers += fmt::format(", {:.0f} s", elapsed);
   }
   if (fraction > kLeastFraction && fraction < 1 && elapsed >= 1) {
-    text += fmt::format(", {:.0f} s left", elapsed / fraction * (1 - fraction));
+    numbers += fmt::format(", {:.0f} s left", elapsed / fraction * (1 - fraction));
   }
-  return text + (note_.empty() ? "" : ", " + note_);
+  if (!note_.empty()) {
+    numbers += ", " + note_;
+  }
+  const int room = std::max(0, columns - display_width(numbers));
+  return clip_text(clip_text(what_, room) + numbers, columns);
 }
 
 }  // namespace mptune

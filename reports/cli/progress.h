@@ -28,7 +28,8 @@ class ProgressLine {
  private:
   void loop();
   void show();
-  [[nodiscard]] std::string line() const;
+  /// At most `columns` wide: what is being done is cut short before the numbers behind it are.
+  [[nodiscard]] std::string line(int columns) const;
 
   bool live_;
   bool quiet_;

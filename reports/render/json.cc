@@ -51,7 +51,7 @@ Json cost_json(const LayerCost& cost, const std::string& device_class) {
 using Modules = std::vector<std::vector<std::string>>;
 
 Json plan_json(const RecommendedPlan& plan, const Modules& modules) {
-  Json json = {{"plan", to_json_object(plan.trial.plan, stage_modules(plan.trial.plan, modules))},
+  Json json = {{"plan", plan_object(plan.trial.plan, stage_modules(plan.trial.plan, modules))},
                {"plan_key", plan.trial.plan_key},
                {"description", plan.description},
                {"step_s", plan.step_s},
@@ -60,6 +60,7 @@ Json plan_json(const RecommendedPlan& plan, const Modules& modules) {
   json["step_samples"] = measured == nullptr ? 0 : measured->step_s.size();
   json["predicted_step_s"] = plan.predicted_step_s;
   json["peak_bytes"] = plan.peak_bytes;
+  json["predicted_peak_bytes"] = plan.trial.prediction ? Json(plan.trial.prediction->peak_bytes) : Json::array();
   json["verdict"] = to_string(plan.verdict);
   json["reasons"] = plan.reasons;
   return json;
@@ -129,10 +130,6 @@ void put_step(Json& json, const Samples& step_s) {
   json["step_s"] = median(step_s);
   json["step_ci95_s"] = interval_json(interval95(step_s));
   json["step_samples"] = step_s.size();
-}
-
-Json to_json_object(const Plan& plan, const Modules& modules) {
-  return Json::parse(plan_to_json(plan, modules));
 }
 
 Json to_json_object(const Prediction& prediction) {

@@ -1,17 +1,14 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "mptune/planner/plan_file.h"
+#include "mptune/planner/plan_json.h"
 #include "mptune/reports/report.h"
 #include "mptune/tuner/live/messages.h"
 
 namespace mptune {
-
-/// Keys stay in the order they are written.
-using Json = nlohmann::ordered_json;
 
 /// Text of one object, on one line, with a line break at its end. Bytes that are no UTF-8 are replaced.
 [[nodiscard]] std::string dump(const Json& json);
@@ -23,7 +20,6 @@ using Json = nlohmann::ordered_json;
 
 /// Adds `step_s`, `step_ci95_s`, `step_samples`. Requires: not empty.
 void put_step(Json& json, const Samples& step_s);
-[[nodiscard]] Json to_json_object(const Plan& plan, const std::vector<std::vector<std::string>>& modules);
 [[nodiscard]] Json to_json_object(const Prediction& prediction);
 [[nodiscard]] Json to_json_object(const Speedup& speedup);
 [[nodiscard]] Json to_json_object(const TraceQuality& quality);

@@ -53,7 +53,11 @@ std::string card(const StudyReport& report, const TextStyle& style) {
     add_plan(lines, "best pipeline", *all.best_pipeline);
   }
   if (all.best_half_memory && all.best_half_memory->trial.plan_key != best.trial.plan_key) {
-    add_plan(lines, "best in half the memory", *all.best_half_memory);
+    if (all.best_pipeline && all.best_half_memory->trial.plan_key == all.best_pipeline->trial.plan_key) {
+      lines.emplace_back("best in half the memory: this pipeline, too");
+    } else {
+      add_plan(lines, "best in half the memory", *all.best_half_memory);
+    }
   }
   for (const std::string& advice : all.advice) {
     lines.push_back(advice);
@@ -108,8 +112,8 @@ std::string limits(const StudyReport& report, const TextStyle& style) {
     text += fmt::format("devices that compute at the same time slow each other {:.2f}x here\n", report.co_running_slowdown);
   }
   if (report.lower_bound_s > 0) {
-    text += fmt::format("no plan is predicted under {}: the recommended step is {} above that\n", format_seconds(report.lower_bound_s),
-                        format_percent(report.gap));
+    text += fmt::format("no plan is predicted under {}: the recommended step is {} {} that\n", format_seconds(report.lower_bound_s),
+                        format_percent(std::abs(report.gap)), report.gap < 0 ? "below" : "above");
   }
   return text;
 }
@@ -193,7 +197,9 @@ std::string render_study_report(const StudyReport& report, const TextStyle& styl
     text += render_trace_report(*report.pipeline_trace, style) + "\n";
   }
   for (const std::string& warning : report.recommendation.warnings) {
-    text += paint(style, Color::yellow, "warning: ") + warning + "\n";
+    const std::string lines = join(wrap("warning: " + warning, style.width), "\n");
+    const std::size_t word = lines.find(':') + 1;
+    text += paint(style, Color::yellow, lines.substr(0, word)) + lines.substr(word) + "\n";
   }
   if (!report.stop_reason.empty()) {
     text += fmt::format("{} trials in {}: {}\n", report.trials.size(), format_seconds(report.elapsed_s), report.stop_reason);

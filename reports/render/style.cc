@@ -108,8 +108,10 @@ std::string join(const std::vector<std::string>& parts, const std::string& separ
 }
 
 std::string heading(const TextStyle& style, const std::string& title) {
-  const int rule = std::max(0, style.width - display_width(title) - 1);
-  return paint(style, Color::bold, title) + (rule > 0 ? " " : "") + paint(style, Color::dim, repeat(style.unicode ? "─" : "-", rule)) + "\n";
+  const std::vector<std::string> lines = wrap(title, style.width);
+  const int rule = std::max(0, style.width - display_width(lines.back()) - 1);
+  return paint(style, Color::bold, join(lines, "\n")) + (rule > 0 ? " " : "") +
+         paint(style, Color::dim, repeat(style.unicode ? "─" : "-", rule)) + "\n";
 }
 
 Canvas::Canvas(int rows, int columns)

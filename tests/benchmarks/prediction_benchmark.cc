@@ -1,6 +1,7 @@
-// Predicted against measured step time of random plans.
+// Predicted against measured step time and peak memory of random plans.
 //   benchmark_prediction sleep                                   sleeping devices, K = 2 to 8; exit 1 above 1 % mean or 3 % maximum
-//   benchmark_prediction MODEL [INPUT [BATCH [DEVICES]]]         real kernels, 20 plans that were not measured before
+//   benchmark_prediction MODEL [INPUT [BATCH [DEVICES]]]         real kernels, 20 plans that were not measured before; exit 1 where
+//                                                                a device's predicted peak is not 0.8 to 1.5 times the measured one
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -22,6 +23,10 @@
 using namespace mptune;
 
 namespace {
+
+// Predicted over measured peak of a device.
+constexpr double kLeastPeak = 0.8;
+constexpr double kMostPeak = 1.5;
 
 struct Errors {
   std::vector<double> relative;
@@ -48,6 +53,19 @@ struct Errors {
                 count[1] > 0 ? 100 * sum[1] / count[1] : 0, count[1], count[0] > 0 ? 100 * sum[0] / count[0] : 0, count[0],
                 describe(plans[worst]).c_str());
   }
+  void add_peaks(const Plan& plan, const Prediction& prediction, const std::vector<std::int64_t>& measured) {
+    for (std::size_t d = 0; d < measured.size(); ++d) {
+      const double ratio = static_cast<double>(prediction.peak_bytes[d]) / static_cast<double>(measured[d]);
+      if (ratio < kLeastPeak || ratio > kMostPeak)
+        std::printf("  peak of %s with layers %d to %d: predicted %lld bytes, measured %lld\n", plan.devices[d].c_str(),
+                    plan.stages[d].first_layer, plan.stages[d].last_layer - 1, static_cast<long long>(prediction.peak_bytes[d]),
+                    static_cast<long long>(measured[d]));
+      least_peak = std::min(least_peak, ratio);
+      most_peak = std::max(most_peak, ratio);
+    }
+  }
+  double least_peak = 1e9;  ///< predicted over measured, of all devices of all plans
+  double most_peak = 0;
   [[nodiscard]] double mean() const {
     double sum = 0;
     for (double error : relative) sum += error;
@@ -162,13 +180,16 @@ int real_kernels(int argc, char** argv) {
   for (int i = 0; i < 20; ++i) {
     const Plan plan = random_plan(random, names, model.size(), batch);
     Pipeline pipeline(load_model(argv[1], input, 0), plan);
-    errors.add(plan, predict(plan, cost), measured_step(pipeline, data, 3));
+    const Prediction prediction = predict(plan, cost);
+    errors.add(plan, prediction, measured_step(pipeline, data, 3));
+    errors.add_peaks(plan, prediction, pipeline.peak_bytes());
     plans.push_back(plan);
   }
   std::printf("mean %.2f %%, maximum %.2f %% over %zu plans; co-running slow-down %.2f\n", 100 * errors.mean(), 100 * errors.largest(),
               errors.relative.size(), slowdown);
   errors.print_what_dominates(plans, measured_sizes(batch));
-  return 0;
+  std::printf("peak memory: predicted %.2f to %.2f times the measured\n", errors.least_peak, errors.most_peak);
+  return errors.least_peak >= kLeastPeak && errors.most_peak <= kMostPeak ? 0 : 1;
 }
 
 }  // namespace

@@ -37,8 +37,8 @@ class BadInput(CommandTest):
             base = [] if option == "--devices" else SLEEP
             for value in values:
                 self.fails(2, [], "profile", "toy", *base, f"{option}={value}")
-        for option, values in {"--budget": ["", "0s", "soon"], "--trials": ["0", "x"], "--target": ["x", "-1"], "--recompute": ["all"],
-                               "--replicas": ["2"], "--schedule": ["x"]}.items():
+        for option, values in {"--budget": ["", "0s", "soon"], "--trials": ["0", "x"], "--target": ["x", "-1"], "--recompute": ["some", "2", "0,"],
+                               "--replicas": ["3", "0", "x", "1,"], "--schedule": ["x"]}.items():
             for value in values:
                 self.fails(2, [option], "tune", "toy", *SLEEP, f"{option}={value}")
 
@@ -55,6 +55,11 @@ class BadInput(CommandTest):
         self.fails(2, ["8"], "profile", "toy", *SLEEP, "--microbatches", "9")
         self.fails(2, ["both"], "profile", "toy", *SLEEP, "--microbatches", "2", "--split-size", "4")
         self.fails(2, ["both"], "profile", "toy", "--plan", "plan.json", "--stages", "2")
+        self.fails(2, ["--replicas", "2 replica counts for 1 stages"], "plan", "profile.sqlite", "--replicas", "1,1", "--stages", "1")
+        self.fails(2, ["--replicas", "1 micro-batches for 2 replicas"], "tune", "toy", *SLEEP, "--replicas", "2", "--microbatches", "1")
+        self.fails(2, ["--recompute", "names no stages"], "tune", "toy", *SLEEP, "--recompute", "1", "--stages", "1")
+        self.fails(2, ["no plan answers"], "plan", "profile.sqlite", "--stages", "2", "--schedule", "naive", "--microbatches", "4")
+        self.fails(2, ["there is no option '--virtual'"], "tune", "toy", *SLEEP, "--virtual", "2")
         self.fails(3, ["no plan fits"], "plan", "profile.sqlite", "--memory", "1kB")
 
     def test_plan_files(self):

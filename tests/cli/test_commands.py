@@ -78,6 +78,23 @@ class Commands(CommandTest):
         self.assertEqual((plan["num_stages"], plan["num_microbatches"], plan["schedule"]["name"]), (2, 4, "gpipe"))
         self.assertEqual(plan["stages"][1]["layers"], [2, 6])
 
+    def test_plan_keeps_to_the_given_recomputation_and_replicas(self):
+        def plans(*options):
+            value = self.result("plan", "plan", "profile.sqlite", *options)
+            return [value["plan"]] + [other["plan"] for other in value["alternatives"]]
+
+        for plan in plans("--recompute", "all"):
+            self.assertEqual({stage["recompute"] for stage in plan["stages"]}, {"all"})
+        for plan in plans("--recompute", "1"):
+            self.assertEqual([stage["recompute"] for stage in plan["stages"]], ["none", "all"])
+        for plan in plans("--recompute", "none"):
+            self.assertEqual({stage["recompute"] for stage in plan["stages"]}, {"none"})
+        for plan in plans("--replicas", "2"):
+            self.assertEqual((plan["num_stages"], plan["data_parallel_size"]), (1, 2))
+        for plan in plans("--replicas", "1,1"):
+            self.assertEqual((plan["num_stages"], plan["data_parallel_size"]), (2, 1))
+        self.assertGreater(len({plan["num_stages"] for plan in plans()}), 1)
+
     def test_the_object_of_plan_is_a_plan_file(self):
         with open(self.path("from.json"), "w") as file:
             file.write(self.succeed("--json", "plan", "profile.sqlite"))
@@ -113,6 +130,8 @@ class Commands(CommandTest):
         jsonschema.validate(plan_file, schema("plan"))
         self.assertEqual(plan_file["plan"], value["recommended"]["plan"])
         self.assertIn("measured", plan_file)
+        self.assertEqual(plan_file["predicted"]["peak_bytes"], value["recommended"]["predicted_peak_bytes"])
+        self.assertEqual(len(plan_file["predicted"]["peak_bytes"]), len(plan_file["plan"]["devices"]))
         shares = value["limit"]
         self.assertAlmostEqual(sum(part["seconds_s"] for part in shares["rest"]), best - shares["limit_s"], places=9)
 
@@ -136,7 +155,7 @@ class Commands(CommandTest):
             text = self.succeed("simulate", "--plan", "plan.json", "--profile", "profile.sqlite", COLUMNS=width, LC_ALL="C")
             self.assertTrue(text.isascii())
             self.assertNotIn("\x1b", text)
-            self.assertLessEqual(max(len(line) for line in text.splitlines()[1:]), int(width))
+            self.assertLessEqual(max(len(line) for line in text.splitlines()), int(width))
         text = self.succeed("simulate", "--plan", "plan.json", "--profile", "profile.sqlite", LC_ALL="C.UTF-8")
         self.assertIn("┏", text)
         self.assertNotIn("\x1b", text)

@@ -65,6 +65,7 @@ def self_check():
         "tuner/study/c.h": "mptune/reports/report.h",
         "planner/cost/d.cc": "torch/types.h",
         "profiler/model/e.h": "torch/torch.h",
+        "profiler/device/device_spec.cc": "torch/types.h",
         "reports/f.cc": "sqlite3.h",
         "tuner/trial/g.h": "cupti.h",
         "profiler/store/k.cc": "zlib.h",

@@ -29,7 +29,7 @@ if mode == "loader":
     sys.exit(127)
 if mode == "crash-at-once":
     die("segv")
-say("hello", protocol=99 if mode == "protocol" else 1, version="0.1.0", libtorch="fake", cuda="")
+say("hello", protocol=99 if mode == "protocol" else 2, version="0.1.0", libtorch="fake", cuda="")
 if mode == "deaf":
     say("done")
     sys.exit(0)
@@ -79,18 +79,16 @@ elif request["type"] == "series":
             if warm_ups:
                 say("step_timed", entry=i, round=-1, position=i, started_s=0.0, step_s=0.5)
         active.append(i)
-    now = 0.0
-    offset = int(os.environ.get("MPTUNE_FAKE_ROUND", "0"))
     samples = {i: [] for i in active}
     for r in range(series["rounds"]):
         order = active if r % 2 == 0 else active[::-1]
         for position, i in enumerate(order):
             if entries[i].endswith("@%d" % r):
                 die(entries[i].split("@")[0])
+            now = time.monotonic() - request["started_s"]
             sample = {"value": 1.0 + i, "round": r, "position": position, "started": now}
             samples[i].append(sample)
             say("step_timed", entry=i, round=r, position=position, started_s=now, step_s=sample["value"])
-            now += sample["value"]
     for i in active:
         say("entry_finished", entry=i, outcome={"type": "measured", "step_s": {"values": samples[i]}, "peak_bytes": [7, 8], "loss": 0.5})
 say("done")

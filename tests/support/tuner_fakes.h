@@ -121,7 +121,7 @@ inline Plan fake_plan(int cut, int microbatches, const std::string& schedule = "
   return make_plan(options);
 }
 
-/// Runs another runner and lets a clock go on by what its steps and starts would have taken.
+/// Runs a simulated runner and lets a clock go on by what its series would have taken.
 class ClockedRunner : public TrialRunner {
  public:
   ClockedRunner(TrialRunner& inner, double& now, double start_s) : inner_(inner), now_(now), start_s_(start_s) {}
@@ -134,8 +134,7 @@ class ClockedRunner : public TrialRunner {
     for (const Trial& trial : trials) {
       const auto* measured = std::get_if<Measured>(&trial.outcome);
       if (measured == nullptr || measured->step_s.empty()) continue;
-      for (const Sample& sample : measured->step_s.values) took += sample.value;
-      took += series.warm_up * median(measured->step_s);
+      for (const Sample& sample : measured->step_s.values) took = std::max(took, sample.started + sample.value);
     }
     now_ += took;
     longest_s = std::max(longest_s, took);

@@ -46,16 +46,14 @@ class SeriesRun {
   void run_worker() {
     const std::vector<int> entries = active();
     first_round_ = rounds_done_;
-    first_started_s_ = last_started_s_;
     Series rest = series_;
     rest.entries.clear();
     for (const int entry : entries) rest.entries.push_back(series_.entries[static_cast<std::size_t>(entry)]);
     rest.rounds = std::max(1, series_.rounds - rounds_done_);
-    rest.budget_s = std::max(0.0, series_.budget_s - last_started_s_);
     running_ = 0;
     warming_ = 0;
     timing_ = false;
-    WorkerProcess worker(find_worker(), SeriesRequest{setup_, rest});
+    WorkerProcess worker(find_worker(), SeriesRequest{setup_, rest, started_s_});
     while (true) {
       const auto next = worker.next(patience(entries), interrupt_flag());
       if (const auto* end = std::get_if<WorkerEnd>(&next)) return blame(*end, entries);
@@ -91,10 +89,8 @@ class SeriesRun {
     StepTimed shifted = step;
     shifted.entry = static_cast<int>(entry);
     shifted.round += first_round_;
-    shifted.started_s += first_started_s_;
     samples_[entry].values.push_back({shifted.step_s, shifted.round, shifted.position, shifted.started_s});
     rounds_done_ = std::max(rounds_done_, shifted.round);
-    last_started_s_ = shifted.started_s + shifted.step_s;
     running_ = after(step.entry, step.round, entries);
     if (on_step_) on_step_(series_, shifted);
   }
@@ -171,14 +167,13 @@ class SeriesRun {
   const TrainingSetup& setup_;
   const Series& series_;
   const std::function<void(const Series&, const StepTimed&)>& on_step_;
+  double started_s_ = monotonic_seconds();
   std::vector<Trial> trials_;
   std::vector<bool> finished_;
   std::vector<Samples> samples_;
   int rounds_done_ = 0;  // number of the round that is running, over all workers
   int first_round_ = 0;  // of the running worker
-  double last_started_s_ = 0;
-  double first_started_s_ = 0;
-  int running_ = 0;  // entry of the running worker that is on its next step
+  int running_ = 0;      // entry of the running worker that is on its next step
   int warming_ = 0;
   bool timing_ = false;
   bool stopped_ = false;

@@ -1,5 +1,6 @@
 #include "mptune/tuner/live/messages.h"
 
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -57,7 +58,7 @@ MPTUNE_FIELDS(ProfileLayer, f("name", v.name); f("kind", v.kind); f("modules", v
 
 MPTUNE_FIELDS(DescribeRequest, f("setup", v.setup); f("all_models", v.all_models);)
 MPTUNE_FIELDS(MeasureRequest, f("setup", v.setup); f("path", v.path); f("budget_s", v.budget_s);)
-MPTUNE_FIELDS(SeriesRequest, f("setup", v.setup); f("series", v.series);)
+MPTUNE_FIELDS(SeriesRequest, f("setup", v.setup); f("series", v.series); f("started_s", v.started_s);)
 MPTUNE_FIELDS(RecordRequest, f("setup", v.setup); f("plan", v.plan); f("steps", v.steps); f("path", v.path);
               f("profile_path", v.profile_path);)
 MPTUNE_FIELDS(TrainRequest, f("setup", v.setup); f("plan", v.plan); f("steps", v.steps); f("load", v.load); f("save", v.save);)
@@ -272,6 +273,10 @@ std::string line_of(const Json& json) {
 }
 
 }  // namespace
+
+double monotonic_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 std::string encode(const Request& request) {
   return line_of(write(request));

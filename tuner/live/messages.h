@@ -13,7 +13,7 @@
 namespace mptune {
 
 /// Version of the pipe between mptune and mptune-worker; both must be the same.
-inline constexpr int kProtocolVersion = 1;
+inline constexpr int kProtocolVersion = 2;
 
 // ---- from mptune to the worker: exactly one request, then the worker answers until Done or Failed and exits ----
 
@@ -28,10 +28,14 @@ struct MeasureRequest {
   std::string path;
   double budget_s = 60;
 };
+/// Seconds of the machine's monotonic clock, which all its processes share.
+[[nodiscard]] double monotonic_seconds();
+
 /// Runs a series of timed trials, uninstrumented.
 struct SeriesRequest {
   TrainingSetup setup;
   Series series;
+  double started_s = 0;  ///< monotonic_seconds() when the series began: its budget and StepTimed::started_s count from there
 };
 /// Records steps of a plan and writes the trace to `path`, with the profile of `profile_path` where given.
 struct RecordRequest {
@@ -86,8 +90,8 @@ struct StepTimed {
   int entry = 0;  ///< index into Series::entries
   int round = 0;  ///< -1: a warm-up step, which does not count
   int position = 0;
-  double started_s = 0;
-  double step_s = 0;
+  double started_s = 0;  ///< since the start of the series
+  double step_s = 0;     ///< 0 for a warm-up step
 };
 /// An entry is finished: all its samples (Measured) or why not.
 struct EntryFinished {
@@ -122,7 +126,7 @@ struct Findings {
 };
 /// The request is done; the worker exits 0.
 struct Done {};
-/// The request failed with an Error; the worker exits with its code. `outcome` where the failure is one of the plan, not of the machine.
+/// The request failed with an Error; the worker exits with its code. A plan that fails within a series is an EntryFinished instead.
 struct Failed {
   std::string what;
   std::string where;

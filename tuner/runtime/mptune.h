@@ -9,3 +9,4 @@
 #include "mptune/profiler/model/model.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/tuner/runtime/pipeline.h"
+#include "mptune/tuner/runtime/plan_file_of.h"

@@ -46,7 +46,7 @@ class Pipeline {
 
   /// Forward and backward of the whole batch (sample dimension first, plan.global_batch_size() samples). Gradients are those of the mean
   /// loss; they replace the ones before, or add to them. An exception of a stage (c10::OutOfMemoryError for a cap) is thrown once, after
-  /// all devices have stopped; the next step works.
+  /// all devices have stopped; gradients are then undefined, and the next step works.
   StepResult step(const at::Tensor& data, const at::Tensor& target, Accumulate accumulate = Accumulate::no);
 
   /// Parameters of a stage, the first replica's; the others take their values at the next step.
@@ -67,7 +67,7 @@ class Pipeline {
   /// Per device of the plan; 0 where accounting is not installed.
   [[nodiscard]] std::vector<std::int64_t> peak_bytes() const;
   void reset_peak_bytes();
-  /// Device whose cap refused an allocation during the last failed step, "" for none; and the refused size.
+  /// First device of the plan that ever refused an allocation, "" for none; and the size it refused last, 0 for none.
   [[nodiscard]] std::string out_of_memory_device() const;
   [[nodiscard]] std::int64_t refused_bytes() const;
 

@@ -217,6 +217,8 @@ void Pipeline::Impl::finish_stages(int device) {
 
 void Pipeline::Impl::recover() {
   for (auto& [ends, lane] : lanes) lane->drain();
+  // A copy that failed while the lanes drained belongs to the step that is over.
+  (void)first_error.take();
   for (auto& [ends, channel] : channels) channel->reset();
   for_devices([this](int device) {
     for (auto& replicas : stages)

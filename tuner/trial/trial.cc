@@ -1,5 +1,6 @@
 #include "mptune/tuner/trial/trial.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -105,6 +106,10 @@ std::string outcome_text(const Outcome& outcome) {
                     outcome);
 }
 
+bool round_fits(const Series& series, int round, double now_s, double longest_round_s) {
+  return round < series.rounds && (round == 0 || now_s + longest_round_s <= series.budget_s);
+}
+
 SimulatedRunner::SimulatedRunner(CostModel cost, Options options) : cost_(std::move(cost)), options_(std::move(options)) {}
 
 double SimulatedRunner::truth(const Plan& plan) const {
@@ -129,9 +134,14 @@ std::vector<Trial> SimulatedRunner::run(const Series& series) {
       trial.outcome = Measured{{}, expected.peak_bytes, 1.0};
     }
   }
-  double now = 0;
+  double now = options_.start_s;
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    if (std::holds_alternative<Measured>(trials[i].outcome)) now += series.warm_up * truths[i];
+  }
   const int count = static_cast<int>(trials.size());
-  for (int round = 0; round < series.rounds && (round == 0 || now < series.budget_s); ++round) {
+  double longest = 0;
+  for (int round = 0; round_fits(series, round, now, longest); ++round) {
+    const double began = now;
     for (int position = 0; position < count; ++position) {
       const auto entry = static_cast<std::size_t>(round % 2 == 0 ? position : count - 1 - position);
       auto* measured = std::get_if<Measured>(&trials[entry].outcome);
@@ -143,6 +153,7 @@ std::vector<Trial> SimulatedRunner::run(const Series& series) {
       now += step;
       ++steps_;
     }
+    longest = std::max(longest, now - began);
   }
   for (std::size_t i = 0; i < trials.size(); ++i) {
     if (std::holds_alternative<Measured>(trials[i].outcome) && truths[i] > series.step_limit_s)

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <variant>
@@ -82,12 +81,16 @@ struct Series {
   std::vector<Entry> entries;
   int warm_up = 1;           ///< steps of each plan that are not counted
   int rounds = 3;            ///< at most
-  double budget_s = 60;      ///< no further round is begun after this; at least one is
+  double budget_s = 60;      ///< of all: start-up, warm-up and rounds; see round_fits
   double step_limit_s = 60;  ///< a step that takes longer ends its plan as TimedOut
 };
 
-/// Runs a series; one Trial per entry, in their order, ids not yet given. `finished` is called for every entry as soon as its outcome is
-/// known, before the next starts where the series has one entry. Never throws for a failing candidate; throws Error for a broken machine.
+/// Whether a round may begin `now_s` seconds after the start of its series: the first always, so that every plan has a sample; a later one
+/// if it ends within the budget even where it takes as long as the longest so far.
+[[nodiscard]] bool round_fits(const Series& series, int round, double now_s, double longest_round_s);
+
+/// Runs a series; one Trial per entry, in their order, ids not yet given; entries that an interrupt cut short are Interrupted. Never throws
+/// for a failing candidate; throws Error for a broken machine.
 class TrialRunner {
  public:
   virtual ~TrialRunner() = default;
@@ -102,6 +105,7 @@ class SimulatedRunner : public TrialRunner {
     double noise = 0.01;        ///< sigma of the logarithm, per step
     double model_error = 0.05;  ///< sigma of the logarithm, per plan
     double drift_per_step = 0;
+    double start_s = 0;                      ///< what a series takes before its first step
     std::vector<std::int64_t> memory_bytes;  ///< caps; a plan predicted above is OutOfMemory
   };
   SimulatedRunner(CostModel cost, Options options);

@@ -1,6 +1,8 @@
 #include <ATen/ATen.h>
 #include <dlfcn.h>
+
 #include <torch/version.h>
+#include <initializer_list>
 
 #include <cstdio>
 
@@ -21,10 +23,12 @@ std::string text(const char* format, Values... values) {
   return buffer;
 }
 
-Finding library(const char* name, const char* file, const char* remedy) {
-  void* handle = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
-  if (handle == nullptr) return {name, "warning", std::string(file) + " is not there", remedy};
-  return {name, "ok", file, ""};
+/// The first of these files that is there.
+Finding library(const char* name, std::initializer_list<const char*> files, const char* remedy) {
+  for (const char* file : files) {
+    if (dlopen(file, RTLD_LAZY | RTLD_LOCAL) != nullptr) return {name, "ok", file, ""};
+  }
+  return {name, "warning", std::string(*files.begin()) + " is not there", remedy};
 }
 
 Finding link_speed(const DeviceSpec& a, const DeviceSpec& b, const LinkThrottle& throttle) {
@@ -75,8 +79,9 @@ Finding clock() {
 void diagnose(const DoctorRequest& request, const Replies& reply) {
   Findings findings;
   findings.findings.push_back({"LibTorch", "ok", TORCH_VERSION, ""});
-  findings.findings.push_back(library("CUDA driver", "libcuda.so.1", "CPU devices need none; install the NVIDIA driver to use GPUs"));
-  findings.findings.push_back(library("CUPTI", "libcupti.so.13", "needed for GPUs only; it comes with the CUDA toolkit"));
+  findings.findings.push_back(library("CUDA driver", {"libcuda.so.1"}, "CPU devices need none; install the NVIDIA driver to use GPUs"));
+  findings.findings.push_back(
+      library("CUPTI", {"libcupti.so.13", "libcupti.so.12"}, "needed for GPUs only; it comes with the CUDA toolkit"));
   const auto devices = parse_device_names(request.setup.devices);
   for (const DeviceSpec& device : devices) {
     const DeviceWorker worker(make_device(device));

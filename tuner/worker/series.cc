@@ -1,8 +1,8 @@
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <optional>
 
-#include "mptune/profiler/device/precise_sleep.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/tuner/worker/requests.h"
 
@@ -75,6 +75,11 @@ class Contender {
       const std::string text = error.what_without_backtrace();
       outcome_ = Infeasible{text.substr(0, text.find('\n'))};
       drop();
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      outcome_ = Infeasible{error.what()};
+      drop();
     }
   }
 
@@ -116,9 +121,10 @@ void run_series(const SeriesRequest& request, const Replies& reply) {
     if (!contender.alive()) reply(EntryFinished{i, contender.finish()});
   }
 
-  const auto start = SteadyClock::now();
-  const auto elapsed = [&] { return std::chrono::duration<double>(SteadyClock::now() - start).count(); };
-  for (int round = 0; round < series.rounds && (round == 0 || elapsed() < series.budget_s); ++round) {
+  const auto elapsed = [&] { return monotonic_seconds() - request.started_s; };
+  double longest = 0;
+  for (int round = 0; round_fits(series, round, elapsed(), longest); ++round) {
+    const double began = elapsed();
     for (int position = 0; position < count; ++position) {
       const int i = round % 2 == 0 ? position : count - 1 - position;
       Contender& contender = contenders[static_cast<std::size_t>(i)];
@@ -132,6 +138,7 @@ void run_series(const SeriesRequest& request, const Replies& reply) {
       contender.add({result->seconds, round, position, started});
       reply(StepTimed{i, round, position, started, result->seconds});
     }
+    longest = std::max(longest, elapsed() - began);
   }
   for (int i = 0; i < count; ++i)
     if (contenders[static_cast<std::size_t>(i)].alive()) reply(EntryFinished{i, contenders[static_cast<std::size_t>(i)].finish()});

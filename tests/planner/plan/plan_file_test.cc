@@ -14,6 +14,7 @@
 
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/trace/sha256.h"
 #include "mptune/tests/planner/profiles.h"
 
 namespace mptune {

@@ -3,37 +3,22 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <functional>
 #include <random>
 #include <set>
 
 #include "mptune/planner/plan_file.h"
 #include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/search/partition_bound.h"
 #include "mptune/profiler/trace/error.h"
-#include "mptune/tests/planner/profiles.h"
+#include "mptune/tests/planner/search/spaces.h"
 
 namespace mptune {
 namespace {
 
+using test::draw_shape;
 using test::make_profile;
-using test::ProfileShape;
+using test::names;
+using test::options_of;
 using ::testing::HasSubstr;
-
-std::vector<std::string> names(int devices) {
-  std::vector<std::string> list;
-  for (int d = 0; d < devices; ++d) list.push_back("sleep:" + std::to_string(d));
-  return list;
-}
-
-PlanOptions options_of(const std::vector<std::string>& devices, int batch, int layers, const std::string& schedule = "1f1b") {
-  PlanOptions options;
-  options.devices = devices;
-  options.batch = batch;
-  options.layers = layers;
-  options.schedule = schedule;
-  return options;
-}
 
 // Every plan of the space one after another, with no bound and no order.
 struct BruteForce {
@@ -105,12 +90,6 @@ struct BruteForce {
                      [](const Candidate& a, const Candidate& b) { return a.prediction.step_s < b.prediction.step_s; });
   }
 };
-
-ProfileShape draw_shape(std::mt19937& random, int layers, int devices) {
-  ProfileShape shape = test::random_shape(random, layers, devices);
-  if (std::uniform_int_distribution<int>(0, 1)(random) == 1) shape.busy = std::uniform_real_distribution<double>(1.0, 1.5)(random);
-  return shape;
-}
 
 TEST(SearchPlans, EqualsBruteForce) {
   std::mt19937 random(12);
@@ -253,7 +232,7 @@ TEST(SearchPlans, RecomputesOnlyWhereMemoryAsks) {
   for (const Candidate& candidate : capped.ranked) {
     for (const std::int64_t peak : candidate.prediction.peak_bytes) EXPECT_LE(peak, 7600);
   }
-  space.allow_recompute = false;
+  space.recompute = "none";
   EXPECT_LE(search_plans(space, cost).ranked.size(), capped.ranked.size());
 }
 
@@ -263,7 +242,7 @@ TEST(SearchPlans, KeepsToTheGivenSpace) {
   space.devices = names(3);
   space.batch = 8;
   space.microbatch_counts = {4, 3};
-  space.allow_recompute = false;
+  space.recompute = "none";
   space.schedules = {"gpipe"};
   space.cuts = {{2}, {1, 5}};
   const SearchResult result = search_plans(space, cost);
@@ -340,37 +319,6 @@ TEST(SearchPlans, SaysWhatItDidNotReachAndBoundsItToo) {
   EXPECT_LT(part.simulated, whole.simulated);
   EXPECT_LE(part.lower_bound_s, whole.ranked[0].prediction.step_s);
   EXPECT_LE(whole.ranked[0].prediction.step_s, part.ranked[0].prediction.step_s);
-}
-
-TEST(PartitionBound, LiesBelowEveryPlanBehindIt) {
-  std::mt19937 random(40);
-  double closest = 1e9;
-  for (int round = 0; round < 300; ++round) {
-    const int layers = 6;
-    const CostModel cost(make_profile(draw_shape(random, layers, 3), test::random_factors(random, layers)));
-    const int batch = std::uniform_int_distribution<int>(4, 12)(random);
-    const int m = std::uniform_int_distribution<int>(1, 4)(random);
-    PlanOptions options = options_of(names(3), batch, layers, "gpipe");
-    options.microbatches = m;
-    options.cuts = {1, 2};
-    options.cuts[0] = std::uniform_int_distribution<int>(1, layers - 2)(random);
-    options.cuts[1] = std::uniform_int_distribution<int>(options.cuts[0] + 1, layers - 1)(random);
-    const double step = predict(make_plan(options), cost).step_s;
-    const PartitionBound bound(cost, {0, 1, 2}, split_evenly(batch, m));
-    std::int64_t before = 0;
-    for (std::size_t known = 0; known <= 2; ++known) {
-      const std::int64_t now = bound.step_ns({options.cuts.begin(), options.cuts.begin() + static_cast<std::ptrdiff_t>(known)});
-      EXPECT_LE(static_cast<double>(now) * 1e-9, step);
-      before = now;
-    }
-    closest = std::min(closest, step / (static_cast<double>(before) * 1e-9));
-    const auto peaks = cost.peak_bytes(make_plan(options));
-    for (int s = 0; s < 3; ++s) {
-      const auto at = static_cast<std::size_t>(s);
-      EXPECT_LE(bound.bytes(s, s == 0 ? 0 : options.cuts[at - 1], s == 2 ? layers : options.cuts[at]), peaks[at]);
-    }
-  }
-  EXPECT_LT(closest, 1.02);
 }
 
 }  // namespace

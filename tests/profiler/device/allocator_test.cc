@@ -9,9 +9,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "mptune/profiler/device/device.h"
 
 namespace mptune::testing {
 namespace {
@@ -109,7 +113,7 @@ TEST(CpuAllocator, RefusalOfOneThreadDoesNotRefuseAnother) {
   EXPECT_EQ(account.current_bytes(), 0);
 }
 
-TEST(CpuAllocator, LargeBlocksAreReusedByTheirAccountUntilTrimmed) {
+TEST(CpuAllocator, LargeBlocksAreReusedByTheirAccountUntilItRetires) {
   MemoryAccount& account = new_memory_account("reuse");
   MemoryAccount& other = new_memory_account("other");
   constexpr std::int64_t kLarge = 64 << 20;
@@ -122,11 +126,40 @@ TEST(CpuAllocator, LargeBlocksAreReusedByTheirAccountUntilTrimmed) {
   at::Tensor again = bytes_on(account, kLarge - 1000);
   EXPECT_EQ(again.data_ptr(), address) << "a block of nearly the size is not reused";
   EXPECT_EQ(account.current_bytes(), kLarge - 1000);
-  account.trim();
-  EXPECT_TRUE(mapped(address)) << "trim took what is in use";
+  at::Tensor late = bytes_on(account, kLarge);
+  const void* late_address = late.data_ptr();
   again.reset();
-  account.trim();
+  account.retire();
+  EXPECT_FALSE(mapped(address)) << "what was kept is still there";
+  EXPECT_TRUE(mapped(late_address)) << "memory in use was taken";
+  late.reset();
+  EXPECT_FALSE(mapped(late_address)) << "a retired account keeps what comes back";
+  EXPECT_EQ(account.current_bytes(), 0);
+}
+
+TEST(CpuAllocator, MemoryThatOutlivesItsDeviceIsNotKept) {
+  const at::Tensor like = at::empty({64 << 20}, at::kByte);
+  at::Tensor late = make_device(parse_device("sleep:0"))->empty_like(like);
+  const void* address = late.data_ptr();
+  EXPECT_TRUE(mapped(address));
+  late.reset();
   EXPECT_FALSE(mapped(address));
+}
+
+TEST(CpuAllocator, MachineWithoutMemoryIsARefusalByName) {
+  MemoryAccount& account = new_memory_account("endless");
+  constexpr std::int64_t kMore = std::int64_t{1} << 60;
+  const at::Tensor little = bytes_on(account, 100);
+  for (const std::int64_t bytes : {kMore, std::numeric_limits<std::int64_t>::max()}) {
+    try {
+      (void)bytes_on(account, bytes);
+      FAIL() << bytes << " bytes were had";
+    } catch (const c10::OutOfMemoryError& error) {
+      EXPECT_NE(std::string(error.what_without_backtrace()).find("out of memory on endless"), std::string::npos);
+    }
+    EXPECT_EQ(account.refused_bytes(), bytes);
+    EXPECT_EQ(account.current_bytes(), 100);
+  }
 }
 
 TEST(CpuAllocator, AlignsAndTakesNoBytes) {

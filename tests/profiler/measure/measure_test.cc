@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <utility>
 
 #include "mptune/profiler/statistics/samples.h"
 #include "mptune/profiler/trace/error.h"
@@ -143,14 +145,21 @@ TEST(MeasureProfile, BatchNormOverOneValueIsLeftOut) {
 }
 
 TEST(MeasureProfile, SleepingDevicesAreOfAClassOfTheirOwnAndNeverBusy) {
-  const Profile profile = measure_tiny(options_for("sleep:2", 2));
+  const Profile profile = measure_tiny(options_for("sleep:3", 2));
   ASSERT_EQ(profile.classes.size(), 1U);
   EXPECT_EQ(profile.classes[0].name, "sleep");
   expect_costs(profile.classes[0], {1, 2}, profile.layers.size(), false);
   EXPECT_EQ(profile.co_running_slowdown, 1);
-  ASSERT_EQ(profile.devices.size(), 2U);
+  ASSERT_EQ(profile.devices.size(), 3U);
   EXPECT_EQ(profile.devices[1].name, "sleep:1");
-  EXPECT_EQ(profile.links.size(), 2U);
+  std::set<std::pair<int, int>> ends;
+  for (const LinkCost& link : profile.links) {
+    EXPECT_NE(link.source, link.destination);
+    EXPECT_GT(link.bytes_per_second, 1e7);
+    ends.emplace(link.source, link.destination);
+  }
+  EXPECT_EQ(profile.links.size(), 6U);
+  EXPECT_EQ(ends.size(), 6U);
 }
 
 }  // namespace

@@ -228,6 +228,9 @@ TEST(Pickle, RunsNothing) {
   EXPECT_THAT(refused("i"), HasSubstr("Python objects that are not tensors (operation 105)"));
   EXPECT_THAT(refused("}q\0h\0h\0s."s), HasSubstr("holds itself"));
   EXPECT_THAT(refused(")R."), HasSubstr("malformed"));
+  const std::string deep = std::string(300'000, ']') + std::string(299'999, 'a');
+  EXPECT_EQ(refused(deep + "."), "");
+  EXPECT_THAT(refused(deep + "i"), HasSubstr("Python objects"));
   EXPECT_THAT(refused("X\xff\xff\xff\x7f"s + "short"), HasSubstr("too early"));
   EXPECT_THAT(refused(""), HasSubstr("too early"));
 }

@@ -77,7 +77,8 @@ TEST(Messages, RequestsKeepEveryField) {
   series.rounds = 17;
   series.budget_s = 1.1;
   series.step_limit_s = 2.2;
-  const auto timed = round_trip<Request>(SeriesRequest{some_setup(), series}, decode_request);
+  const auto timed = round_trip<Request>(SeriesRequest{some_setup(), series, 3.25}, decode_request);
+  EXPECT_EQ(timed.started_s, 3.25);
   ASSERT_EQ(timed.series.entries.size(), 2u);
   EXPECT_EQ(timed.series.entries[0].name, "candidate");
   EXPECT_EQ(timed.series.entries[0].plan, some_plan());

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <thread>
 
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/analyze/breakdown.h"
 #include "mptune/profiler/trace/error.h"
+#include "mptune/tuner/runtime/plan_file_of.h"
 #include "reference.h"
 
 namespace mptune::testing {
@@ -90,6 +92,86 @@ TEST(Pipeline, ExceptionOfAStageSurfacesOnceAndTheNextStepWorks) {
   }
 }
 
+/// A device that has no memory for copies from the first forward of the last layer on, while that is told to fail.
+class FullDevice final : public Device {
+ public:
+  FullDevice(std::shared_ptr<Device> inner, std::shared_ptr<FragileLayer::Switches> full_while_failing)
+      : inner_(std::move(inner)), switches_(std::move(full_while_failing)) {}
+  [[nodiscard]] const DeviceSpec& spec() const override { return inner_->spec(); }
+  [[nodiscard]] TraceDevice description() const override { return inner_->description(); }
+  [[nodiscard]] std::unique_ptr<ThreadBinding> bind_compute() override { return inner_->bind_compute(); }
+  [[nodiscard]] std::unique_ptr<ThreadBinding> bind_copy(Device& destination) override { return inner_->bind_copy(destination); }
+  [[nodiscard]] at::Tensor empty_like(const at::Tensor& tensor) override {
+    if (switches_->fail_at < 0 || switches_->forwards == 0) return inner_->empty_like(tensor);
+    // Late: the stages have long given up by then.
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    throw std::runtime_error("no memory for the copy");
+  }
+  [[nodiscard]] at::Tensor from_host(const at::Tensor& tensor) override { return inner_->from_host(tensor); }
+  [[nodiscard]] std::int64_t current_bytes() const override { return inner_->current_bytes(); }
+  [[nodiscard]] std::int64_t peak_bytes() const override { return inner_->peak_bytes(); }
+  void reset_peak() override { inner_->reset_peak(); }
+  void set_memory_cap(std::int64_t bytes) override { inner_->set_memory_cap(bytes); }
+  [[nodiscard]] std::int64_t memory_cap() const override { return inner_->memory_cap(); }
+  [[nodiscard]] std::int64_t refused_bytes() const override { return inner_->refused_bytes(); }
+
+ private:
+  std::shared_ptr<Device> inner_;
+  std::shared_ptr<FragileLayer::Switches> switches_;
+};
+
+// The last stage gets no further than its second micro-batch, while slow copies of the others are still queued: these fail later.
+TEST(Pipeline, CopiesThatFailWhileAFailedStepDrainsDoNotFailTheNext) {
+  auto switches = std::make_shared<FragileLayer::Switches>();
+  const Plan plan = plan_for(2, 2, 8, 8, "gpipe");
+  auto devices = shared_core_devices(plan);
+  devices[1] = std::make_shared<FullDevice>(devices[1], switches);
+  PipelineOptions options;
+  options.link.latency_s = 0.01;
+  Pipeline pipeline(fragile_model(2, switches), plan, options, devices);
+  const at::Tensor data = at::ones({8, FragileLayer::kWidth});
+  // Without a step before there are no receive slots yet: every copy has to ask for one.
+  switches->fail_at = 1;
+  EXPECT_THROW((void)pipeline.step(data, {}), std::runtime_error);
+  switches->fail_at = -1;
+  const double loss = pipeline.step(data, {}).loss;
+  EXPECT_EQ(pipeline.step(data, {}).loss, loss);
+}
+
+TEST(Pipeline, GoesAwayCleanlyAfterAFailedStep) {
+  auto switches = std::make_shared<FragileLayer::Switches>();
+  const Plan plan = plan_for(3, 3, 8, 8, "1f1b");
+  const auto devices = shared_core_devices(plan);
+  {
+    Pipeline pipeline(fragile_model(3, switches), plan, {}, devices);
+    switches->fail_at = 3;
+    EXPECT_THROW((void)pipeline.step(at::ones({8, FragileLayer::kWidth}), {}), std::runtime_error);
+  }
+  for (const auto& device : devices) EXPECT_EQ(device->current_bytes(), 0);
+}
+
+TEST(Pipeline, TwoInOneProcessDoNotDisturbEachOther) {
+  const Plan plan = plan_for(4, 2, 8, 4, "1f1b");
+  const at::Tensor data = at::rand({8, FragileLayer::kWidth});
+  const auto make = [&](const std::shared_ptr<FragileLayer::Switches>& switches) {
+    return Pipeline(fragile_model(4, switches), plan, {}, shared_core_devices(plan));
+  };
+  auto fine = make(std::make_shared<FragileLayer::Switches>());
+  const double loss = fine.step(data, {}).loss;
+  const auto gradient = fine.named_parameters()[0].tensor.grad().clone();
+  auto switches = std::make_shared<FragileLayer::Switches>();
+  switches->fail_at = 2;
+  std::thread other([&] {
+    auto failing = make(switches);
+    for (int i = 0; i < 10; ++i) EXPECT_THROW((void)failing.step(data, {}), std::runtime_error);
+  });
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(fine.step(data, {}).loss, loss);
+    EXPECT_TRUE(at::equal(fine.named_parameters()[0].tensor.grad(), gradient));
+  }
+  other.join();
+}
+
 TEST(Pipeline, CapRaisesOutOfMemoryAndTheNextStepWorks) {
   auto switches = std::make_shared<FragileLayer::Switches>();
   const Plan plan = plan_for(2, 2, 64, 4, "1f1b");
@@ -145,6 +227,21 @@ TEST(Pipeline, RefusesWhatDoesNotFit) {
   Plan incomplete = plan;
   incomplete.actions[0].pop_back();
   EXPECT_THROW(Pipeline(fragile_model(2, std::make_shared<FragileLayer::Switches>()), incomplete, {}, shared_core_devices(plan)), Error);
+}
+
+TEST(PlanFileOf, SaysWhatItIsForAndWhenItWasMade) {
+  const Model model = load_model("mlp:layers=4", "", 0);
+  const Plan plan = plan_for(model.size(), 2, 8, 4, "1f1b");
+  const PlanFile file = plan_file_of(model, plan, std::chrono::system_clock::from_time_t(1795262400));
+  EXPECT_EQ(file.created, "2026-11-21T12:00:00Z");
+  EXPECT_EQ(file.fingerprint.model, model.fingerprint());
+  EXPECT_EQ(file.fingerprint.input, model.input_text());
+  ASSERT_EQ(file.modules.size(), 2U);
+  EXPECT_EQ(file.modules[1].back(), model.layers().back().modules.back());
+  const PlanFile read = parse_plan_file(to_json(file), "memory");
+  EXPECT_EQ(read.created, file.created);
+  EXPECT_EQ(read.fingerprint, file.fingerprint);
+  EXPECT_EQ(read.plan, plan);
 }
 
 TEST(Pipeline, PlanFileOfAnotherModelIsRefusedWhenStrict) {

@@ -11,7 +11,7 @@ class RunSeries : public WorkerTest {
  protected:
   /// Outcomes by entry, each of which must be reported exactly once.
   std::vector<Outcome> run(const TrainingSetup& setup, const std::vector<Plan>& plans, int warm_up = 1, int rounds = 3) {
-    SeriesRequest request{setup, {}};
+    SeriesRequest request{setup, {}, monotonic_seconds()};
     for (const Plan& plan : plans) request.series.entries.push_back({"candidate", plan, {}});
     request.series.warm_up = warm_up;
     request.series.rounds = rounds;

@@ -1,0 +1,131 @@
+#include "mptune/planner/search/search.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <set>
+
+#include "mptune/planner/plan_file.h"
+#include "mptune/planner/schedule/schedule.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tests/planner/search/spaces.h"
+
+namespace mptune {
+namespace {
+
+using test::draw_shape;
+using test::make_profile;
+using test::names;
+using test::options_of;
+
+// All plans of the given replicas and recomputation, one after another; the fastest time.
+double fastest_of(const SearchSpace& space, const CostModel& cost, std::set<std::string>& keys) {
+  double fastest = 1e9;
+  std::vector<int> chosen;
+  const std::function<void()> all_cuts = [&] {
+    if (chosen.size() + 1 < space.replicas.size()) {
+      for (int cut = chosen.empty() ? 1 : chosen.back() + 1; cut < cost.layers(); ++cut) {
+        chosen.push_back(cut);
+        all_cuts();
+        chosen.pop_back();
+      }
+      return;
+    }
+    for (const int m : {1, 2, 3, 4, 6, 8, 12}) {
+      for (const std::string& schedule : schedule_names()) {
+        const int most = *std::max_element(space.replicas.begin(), space.replicas.end());
+        if (m > space.batch || m < most || (schedule == "naive") != (m == 1)) continue;
+        PlanOptions options = options_of(space.devices, space.batch, cost.layers(), schedule);
+        options.cuts = chosen;
+        options.replicas = space.replicas;
+        options.recompute = space.recompute;
+        options.microbatches = m;
+        const Plan plan = make_plan(options);
+        keys.insert(plan_key(plan));
+        fastest = std::min(fastest, predict(plan, cost).step_s);
+      }
+    }
+  };
+  all_cuts();
+  return fastest;
+}
+
+TEST(SearchPlans, GivenReplicasAndRecomputationEqualBruteForce) {
+  std::mt19937 random(13);
+  for (int round = 0; round < 60; ++round) {
+    const CostModel cost(make_profile(draw_shape(random, 6, 4), test::random_factors(random, 6)));
+    SearchSpace space;
+    space.devices = names(4);
+    space.batch = std::uniform_int_distribution<int>(4, 12)(random);
+    const std::vector<std::vector<int>> replicas = {{2, 2}, {3, 1}, {1, 3}, {1, 1, 2}, {2, 1, 1}, {1, 1, 1, 1}};
+    space.replicas = replicas[static_cast<std::size_t>(round) % replicas.size()];
+    const std::vector<std::string> recompute = {"none", "all", "0", "0,1"};
+    space.recompute = recompute[static_cast<std::size_t>(round / 6) % recompute.size()];
+    std::set<std::string> keys;
+    const double fastest = fastest_of(space, cost, keys);
+    space.keep = 1;
+    const SearchResult few = search_plans(space, cost);
+    ASSERT_FALSE(few.ranked.empty());
+    EXPECT_EQ(few.ranked[0].prediction.step_s, fastest) << round;
+    EXPECT_EQ(few.best_pipeline, 0);
+    space.keep = 100000;
+    const SearchResult all = search_plans(space, cost);
+    EXPECT_EQ(all.ranked.size(), keys.size()) << round;
+    for (const Candidate& candidate : all.ranked) EXPECT_EQ(keys.count(plan_key(candidate.plan)), 1u);
+  }
+}
+
+TEST(SearchPlans, RecomputesTheGivenStagesOnly) {
+  const CostModel cost(make_profile({.layers = 4, .devices = 3}));
+  SearchSpace space;
+  space.devices = names(3);
+  space.batch = 6;
+  space.keep = 100000;
+  space.recompute = "1";
+  for (const Candidate& candidate : search_plans(space, cost).ranked) {
+    ASSERT_GE(candidate.plan.num_stages(), 2) << "one stage has no stage 1";
+    for (int s = 0; s < candidate.plan.num_stages(); ++s)
+      EXPECT_EQ(candidate.plan.stages[static_cast<std::size_t>(s)].recompute.mode == Recompute::Mode::all, s == 1);
+  }
+  space.recompute = "all";
+  std::set<int> stages;
+  for (const Candidate& candidate : search_plans(space, cost).ranked) {
+    stages.insert(candidate.plan.num_stages());
+    for (const Stage& stage : candidate.plan.stages) EXPECT_EQ(stage.recompute.mode, Recompute::Mode::all);
+  }
+  EXPECT_EQ(stages, (std::set<int>{1, 2, 3}));
+}
+
+TEST(SearchPlans, OneStageOfAllDevicesIsDataParallel) {
+  const CostModel cost(make_profile({.layers = 4, .devices = 2}));
+  SearchSpace space;
+  space.devices = names(2);
+  space.batch = 8;
+  space.replicas = {2};
+  const SearchResult result = search_plans(space, cost);
+  ASSERT_EQ(result.ranked.size(), 4u) << "1, 2, 3 and 4 micro-batches per replica";
+  for (const Candidate& candidate : result.ranked) EXPECT_EQ(candidate.plan.stages.at(0).devices.size(), 2u);
+}
+
+TEST(SearchPlans, RefusesChoicesThatNoPlanAnswersTo) {
+  const CostModel cost(make_profile({.layers = 4, .devices = 3}));
+  SearchSpace space;
+  space.devices = names(3);
+  space.batch = 8;
+  space.replicas = {2, 2};
+  EXPECT_THROW((void)search_plans(space, cost), Error);
+  space.replicas = {2, 1};
+  space.microbatch_counts = {1};
+  EXPECT_THROW((void)search_plans(space, cost), Error);
+  space.microbatch_counts = {2};
+  EXPECT_FALSE(search_plans(space, cost).ranked.empty());
+  space.recompute = "2";
+  EXPECT_THROW((void)search_plans(space, cost), Error);
+  space.recompute = "some";
+  EXPECT_THROW((void)search_plans(space, cost), Error);
+}
+
+}  // namespace
+}  // namespace mptune
