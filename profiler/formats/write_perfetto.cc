@@ -31,10 +31,10 @@ constexpr std::uint64_t kStateCleared = 1;
 constexpr std::uint64_t kNeedsState = 2;
 
 // Tracks: 1 + place * kTracksEach + what is in it; places are the devices and, last, the host.
-constexpr std::uint64_t kTracksEach = 1 << 20;
-constexpr std::uint64_t kStepsTrack = 1000;
-constexpr std::uint64_t kActionsTrack = 1001;
-constexpr std::uint64_t kMemoryTrack = 1002;
+constexpr std::uint64_t kTracksEach = std::uint64_t{1} << 33;
+constexpr std::uint64_t kStepsTrack = std::uint64_t{1} << 32;
+constexpr std::uint64_t kActionsTrack = kStepsTrack + 1;
+constexpr std::uint64_t kMemoryTrack = kStepsTrack + 2;
 constexpr std::uint64_t kFirstLane = 1;
 
 struct Slice {
