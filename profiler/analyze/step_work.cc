@@ -20,12 +20,19 @@ std::size_t checked(int event, std::size_t count) {
   return static_cast<std::size_t>(event);
 }
 
+// The order of a lane is known from its events.
+bool between_lanes(const Trace& trace, const Edge& edge) {
+  const Event& producer = trace.events[static_cast<std::size_t>(edge.producer)];
+  const Event& consumer = trace.events[static_cast<std::size_t>(edge.consumer)];
+  return edge.kind != EdgeKind::order || producer.device != consumer.device || producer.lane != consumer.lane;
+}
+
 Ends ends_of(const Trace& trace) {
   Ends ends{std::vector<bool>(trace.events.size()), std::vector<bool>(trace.events.size())};
   for (const Edge& edge : trace.edges) {
     const std::size_t producer = checked(edge.producer, trace.events.size());
     const std::size_t consumer = checked(edge.consumer, trace.events.size());
-    if (edge.kind == EdgeKind::order) continue;
+    if (!between_lanes(trace, edge)) continue;
     ends.sends[producer] = true;
     ends.receives[consumer] = true;
   }
@@ -35,7 +42,7 @@ Ends ends_of(const Trace& trace) {
 // Puts one step's events, in order of start, into pieces of work.
 class Gatherer {
  public:
-  Gatherer(const Trace& trace, const Ends& ends, std::vector<int>& work_of) : trace_(trace), ends_(ends), work_of_(work_of) {}
+  Gatherer(const Trace& trace, const Ends& ends) : trace_(trace), ends_(ends), work_of_(trace.events.size(), kNone) {}
 
   void begin(const StepWindow& window) {
     step_ = StepWork{window, {}, {}};
@@ -46,9 +53,10 @@ class Gatherer {
     const Event& event = trace_.events[index];
     Lane& lane = lanes_[{event.device, event.lane}];
     if (event.what != What::copy && !is_compute(event.what)) {
-      // A wait or a hand-over is no work: what it waited for, the next work waits for.
+      // A wait or a hand-over is no work: what it waited for, the next work waits for; who waited for it, waited for the work before.
       lane.before_next.push_back(index);
-      lane.last_sends = lane.last_sends || ends_.receives[index];
+      lane.last_sends = lane.last_sends || ends_.receives[index] || ends_.sends[index];
+      before_.emplace_back(index, lane.work);
       return;
     }
     if (!continues(lane, index)) open(lane, index);
@@ -62,6 +70,13 @@ class Gatherer {
   }
 
   StepWork take() { return std::move(step_); }
+
+  // Indices into the works of the event's step, -1 for none.
+  [[nodiscard]] int work_that_waits(std::size_t index) const { return work_of_[index]; }
+  [[nodiscard]] int work_waited_for(std::size_t index) const {
+    const auto found = std::lower_bound(before_.begin(), before_.end(), std::pair(index, kNone));
+    return found != before_.end() && found->first == index ? found->second : work_of_[index];
+  }
 
  private:
   struct Lane {
@@ -97,7 +112,8 @@ class Gatherer {
 
   const Trace& trace_;
   const Ends& ends_;
-  std::vector<int>& work_of_;
+  std::vector<int> work_of_;
+  std::vector<std::pair<std::size_t, int>> before_;  // of what is no work, the work before it; ordered
   std::map<std::pair<int, int>, Lane> lanes_;
   StepWork step_;
 };
@@ -124,10 +140,9 @@ std::vector<StepWindow> windows_of(const Trace& trace) {
 std::vector<StepWork> step_works(const Trace& trace) {
   const std::vector<StepWindow> windows = windows_of(trace);
   const Ends ends = ends_of(trace);
-  std::vector<int> work_of(trace.events.size(), kNone);
   std::vector<int> step_of(trace.events.size(), kNone);
   std::vector<StepWork> steps;
-  Gatherer gatherer(trace, ends, work_of);
+  Gatherer gatherer(trace, ends);
   std::size_t next = 0;
   for (std::size_t w = 0; w < windows.size(); ++w) {
     gatherer.begin(windows[w]);
@@ -139,13 +154,12 @@ std::vector<StepWork> step_works(const Trace& trace) {
     steps.push_back(gatherer.take());
   }
   for (const Edge& edge : trace.edges) {
-    if (edge.kind == EdgeKind::order) continue;
+    if (!between_lanes(trace, edge)) continue;
     const auto producer = static_cast<std::size_t>(edge.producer);
     const auto consumer = static_cast<std::size_t>(edge.consumer);
     if (step_of[producer] == kNone || step_of[producer] != step_of[consumer]) continue;
-    const What made_by = trace.events[producer].what;
-    const int from = made_by == What::copy || is_compute(made_by) ? work_of[producer] : kNone;
-    const int to = work_of[consumer];
+    const int from = gatherer.work_waited_for(producer);
+    const int to = gatherer.work_that_waits(consumer);
     if (from >= 0 && to >= 0 && from != to) steps[static_cast<std::size_t>(step_of[consumer])].edges.push_back({from, to, edge.kind});
   }
   return steps;

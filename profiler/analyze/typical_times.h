@@ -43,8 +43,9 @@ class TypicalTimes {
   std::map<Kind, Nanoseconds> typical_;
 };
 
-/// Mean step if every operation took the mean of its kind over all stages, micro-batches, replicas and steps: what the schedule would
-/// give on even stages and machines (the ideal of straggler analysis, arXiv 2505.05713). 0 without steps.
+/// Mean step if every operation took what is usual for its kind over all stages, micro-batches, replicas and steps: the mean for
+/// computation, the median for communication. It is what the schedule would give on even stages and machines (the ideal of straggler
+/// analysis, arXiv 2505.05713). 0 without steps.
 [[nodiscard]] Nanoseconds ideal_step(const std::vector<StepWork>& steps);
 
 }  // namespace mptune

@@ -1,0 +1,51 @@
+// The published analysis of real pipeline-parallel training (straggler data): its ideal step and the cause that it names.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "mptune/planner/advise/advise.h"
+#include "mptune/profiler/analyze/breakdown.h"
+#include "mptune/profiler/analyze/step_work.h"
+#include "mptune/profiler/analyze/typical_times.h"
+#include "mptune/profiler/formats/pipeline_timeline.h"
+
+namespace mptune {
+namespace {
+
+std::optional<Trace> timeline(const std::string& name) {
+  const char* given = std::getenv("MPTUNE_DATA_DIR");
+  const std::filesystem::path data = given != nullptr ? given : std::string(MPTUNE_SOURCE_DIR) + "/../shared/data";
+  const std::filesystem::path path = data / "straggler" / ("timeline-" + name + ".json.gz");
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  return read_pipeline_timeline(path.string());
+}
+
+double ideal_seconds(const Trace& trace) {
+  return static_cast<double>(ideal_step(step_works(trace)).count()) * 1e-9;
+}
+
+TEST(Straggler, ALongLastStageIsNamedFirst) {
+  const std::optional<Trace> trace = timeline("ST");
+  if (!trace) GTEST_SKIP() << "the straggler data is not there";
+  EXPECT_NEAR(ideal_seconds(*trace), 1.843295824, 0.01 * 1.843);
+  const std::vector<Advice> advice = advise(*trace);
+  ASSERT_FALSE(advice.empty());
+  EXPECT_EQ(advice[0].cause, IdleCause::imbalance);
+  EXPECT_EQ(advice[0].stage, 3);
+}
+
+TEST(Straggler, ASlowWorkerIsNamedFirst) {
+  const std::optional<Trace> trace = timeline("AR");
+  if (!trace) GTEST_SKIP() << "the straggler data is not there";
+  EXPECT_NEAR(ideal_seconds(*trace), 23.484700209, 0.01 * 23.48);
+  const std::vector<Advice> advice = advise(*trace);
+  ASSERT_FALSE(advice.empty());
+  EXPECT_EQ(advice[0].cause, IdleCause::straggler);
+  EXPECT_EQ(advice[0].device, "stage:0/0");
+}
+
+}  // namespace
+}  // namespace mptune
