@@ -62,6 +62,16 @@ void begin() {
   std::atexit(finish);
 }
 
+// What CUPTI's function of this name says; 0 where there is no CUPTI.
+template <typename Argument>
+int forward_to_cupti(const char* name, Argument argument) noexcept {
+  int result = 0;
+  guarded([&] {
+    if (const auto forward = reinterpret_cast<int (*)(Argument)>(cupti_symbol(name))) result = forward(argument);
+  });
+  return result;
+}
+
 }  // namespace
 }  // namespace mptune
 
@@ -77,12 +87,16 @@ int InitializeInjection() {
 /// Called by each module's NVTX at its first call, where NVTX_INJECTION64_PATH names this library. Returns 0 where its calls cannot be
 /// recorded: NVTX then turns them off.
 int InitializeInjectionNvtx2(const void* (*get_export_table)(std::uint32_t)) {
-  using Initialize = int (*)(const void* (*)(std::uint32_t));
-  int result = 0;
-  mptune::guarded([&] {
-    const auto forward = reinterpret_cast<Initialize>(mptune::cupti_symbol("InitializeInjectionNvtx2"));
-    if (forward != nullptr) result = forward(get_export_table);
-  });
-  return result;
+  return mptune::forward_to_cupti("InitializeInjectionNvtx2", get_export_table);
+}
+
+/// The same of NVTX 2, which older programs link.
+int InitializeInjectionNvtx(const void* (*get_export_table)(std::uint32_t)) {
+  return mptune::forward_to_cupti("InitializeInjectionNvtx", get_export_table);
+}
+
+/// The same for NVTX's extensions: payloads that have a schema.
+int InitializeInjectionNvtxExtension(void* extension) {
+  return mptune::forward_to_cupti("InitializeInjectionNvtxExtension", extension);
 }
 }

@@ -22,7 +22,8 @@ constexpr std::array kKinds{CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
                             CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
                             CUPTI_ACTIVITY_KIND_CUDA_EVENT,
                             CUPTI_ACTIVITY_KIND_OVERHEAD,
-                            CUPTI_ACTIVITY_KIND_MARKER};
+                            CUPTI_ACTIVITY_KIND_MARKER,
+                            CUPTI_ACTIVITY_KIND_MARKER_DATA};
 
 // Calls that LibTorch makes around every operation and that neither start nor wait for anything.
 constexpr std::array kQuietRuntimeCalls{CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020, CUPTI_RUNTIME_TRACE_CBID_cudaSetDevice_v3020,

@@ -141,7 +141,22 @@ void add(const CUpti_ActivityMarker2& record, CuptiRecords& records) {
                       : (record.flags & CUPTI_ACTIVITY_FLAG_MARKER_END) != 0 ? Place::end
                                                                              : Place::instant;
   const std::uint32_t thread = record.objectKind == CUPTI_ACTIVITY_OBJECT_THREAD ? record.objectId.pt.threadId : 0;
-  records.markers.push_back({static_cast<std::int64_t>(record.timestamp), record.name, record.id, thread, place});
+  records.markers.push_back({static_cast<std::int64_t>(record.timestamp), record.name, record.domain, record.id, thread, place});
+}
+
+void add(const CUpti_ActivityMarkerData2& record, CuptiRecords& records) {
+  switch (record.payloadKind) {
+    case CUPTI_METRIC_VALUE_KIND_INT64:
+      return void(records.payloads.push_back({record.id, record.payload.metricValueInt64}));
+    case CUPTI_METRIC_VALUE_KIND_UINT64:
+      return void(records.payloads.push_back({record.id, record.payload.metricValueUint64}));
+    case CUPTI_METRIC_VALUE_KIND_DOUBLE:
+      // A record of a colour alone looks like this.
+      if (record.payload.metricValueUint64 == 0) return;
+      return void(records.payloads.push_back({record.id, record.payload.metricValueDouble}));
+    default:
+      ++records.skipped;
+  }
 }
 
 void add(const CUpti_ActivityDevice5& record, CuptiRecords& records) {
@@ -180,6 +195,8 @@ std::size_t add_record(CUpti_Activity* record, CuptiRecords& records) {
       return add_as<CUpti_ActivityOverhead3>(record, records);
     case CUPTI_ACTIVITY_KIND_MARKER:
       return add_as<CUpti_ActivityMarker2>(record, records);
+    case CUPTI_ACTIVITY_KIND_MARKER_DATA:
+      return add_as<CUpti_ActivityMarkerData2>(record, records);
     case CUPTI_ACTIVITY_KIND_DEVICE:
       return add_as<CUpti_ActivityDevice5>(record, records);
     default:

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include "mptune/profiler/trace/trace.h"
@@ -77,10 +78,17 @@ struct CuptiOverhead {
 struct CuptiMarker {
   enum class Place : std::uint8_t { start, end, instant };
   std::int64_t time = 0;
-  const char* name = nullptr;  ///< null at the end of a range
+  const char* name = nullptr;    ///< null at the end of a range
+  const char* domain = nullptr;  ///< null: the default one
   std::uint32_t id = 0;
   std::uint32_t thread = 0;
   Place place = Place::instant;
+};
+
+/// The number that the program gave a marker.
+struct CuptiPayload {
+  std::uint32_t id = 0;  ///< the marker's
+  std::variant<double, std::int64_t, std::uint64_t> value{};
 };
 
 struct CuptiDevice {
@@ -101,6 +109,7 @@ struct CuptiRecords {
   std::vector<CuptiEventUse> stream_waits;
   std::vector<CuptiOverhead> overheads;
   std::vector<CuptiMarker> markers;
+  std::vector<CuptiPayload> payloads;
   std::vector<CuptiDevice> devices;
   std::int64_t skipped = 0;  ///< records of kinds that mean nothing here
   std::int64_t broken = 0;   ///< buffers that ended within a record or held one of no known kind: the rest of each is lost
@@ -141,8 +150,8 @@ struct CuptiContext {
 
 /// Sorts the records into a trace: work of a device on one lane per stream (the busiest stream of kernels is the compute lane, others lie
 /// from kStreamLane on), each call that started work and each that started none, edges of stream order and of recorded event waits,
-/// markers as ranges (What::action). A call that started several events (a graph) names the first. Loss is counted in Trace::quality.
-/// Throws Error where CUPTI is missing.
+/// markers as ranges (What::action) named "domain:name [payload]". A call that started several events (a graph) names the first. Loss is
+/// counted in Trace::quality. Throws Error where CUPTI is missing.
 [[nodiscard]] Trace make_trace(const CuptiRecords& records, const CuptiContext& context);
 
 }  // namespace mptune

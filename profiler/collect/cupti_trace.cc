@@ -1,6 +1,8 @@
 #include <cxxabi.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -41,6 +43,14 @@ const char* copy_name(CuptiCopy::Ends ends) {
       break;
   }
   return "copy";
+}
+
+std::string text_of(const CuptiPayload& payload) {
+  const auto digits = [](auto value) {
+    std::array<char, 32> text{};
+    return std::string(text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr);
+  };
+  return std::visit(digits, payload.value);
 }
 
 struct Leaf {
@@ -286,27 +296,42 @@ class TraceMaker {
               [](const Launch& a, const Launch& b) { return std::pair(a.start, a.correlation) < std::pair(b.start, b.correlation); });
   }
 
-  void add_range(const CuptiMarker& marker, std::int64_t end) {
-    Event range{at(marker.time), Nanoseconds{std::max<std::int64_t>(0, end - marker.time)},
-                name(marker.name == nullptr ? "" : marker.name)};
+  std::string range_name(const CuptiMarker& marker, const CuptiPayload* payload) const {
+    std::string text = marker.domain == nullptr ? "" : std::string(marker.domain) + ":";
+    if (marker.name != nullptr) text += marker.name;
+    return payload == nullptr ? text : text + " [" + text_of(*payload) + "]";
+  }
+
+  void add_range(const CuptiMarker& marker, const CuptiPayload* payload, std::int64_t end) {
+    Event range{at(marker.time), Nanoseconds{std::max<std::int64_t>(0, end - marker.time)}, name(range_name(marker, payload))};
     range.device = device_of_thread(marker.thread);
     range.what = What::action;
     trace_.ranges.push_back(range);
   }
 
+  // Of the last marker or event.
+  std::int64_t last_time() const {
+    std::int64_t last = 0;
+    for (const Event& event : trace_.events) last = std::max(last, (event.end() + context_.origin).count());
+    for (const CuptiMarker& marker : records_.markers) last = std::max(last, marker.time);
+    return last;
+  }
+
   void add_ranges() {
     std::unordered_map<std::uint32_t, std::int64_t> end_of;
-    std::int64_t last = 0;
-    for (const CuptiMarker& marker : records_.markers) {
-      last = std::max(last, marker.time);
+    std::unordered_map<std::uint32_t, const CuptiPayload*> payload_of;
+    for (const CuptiPayload& payload : records_.payloads) payload_of[payload.id] = &payload;
+    for (const CuptiMarker& marker : records_.markers)
       if (marker.place == CuptiMarker::Place::end) end_of[marker.id] = marker.time;
-    }
+    const std::int64_t last = last_time();
     for (const CuptiMarker& marker : records_.markers) {
       if (marker.place == CuptiMarker::Place::end) continue;
       const auto end = end_of.find(marker.id);
+      const auto payload = payload_of.find(marker.id);
       // A range that is still open ends with the recording.
       const std::int64_t open_end = end == end_of.end() ? last : end->second;
-      add_range(marker, marker.place == CuptiMarker::Place::instant ? marker.time : open_end);
+      add_range(marker, payload == payload_of.end() ? nullptr : payload->second,
+                marker.place == CuptiMarker::Place::instant ? marker.time : open_end);
     }
     std::stable_sort(trace_.ranges.begin(), trace_.ranges.end(), [](const Event& a, const Event& b) { return a.start < b.start; });
   }

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#endif
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -60,6 +64,19 @@ class Gpu {
   CUdeviceptr memory_ = 0;
 };
 
+#if __has_include(<nvtx3/nvToolsExt.h>)
+constexpr bool kHasNvtx = true;
+struct Range {
+  explicit Range(const char* name) { nvtxRangePushA(name); }
+  ~Range() { nvtxRangePop(); }
+};
+#else
+constexpr bool kHasNvtx = false;
+struct Range {
+  explicit Range(const char*) {}
+};
+#endif
+
 void expect_work(const Trace& trace, int rounds) {
   EXPECT_EQ(trace.events.size(), 2U * static_cast<std::size_t>(rounds));
   EXPECT_EQ(trace.quality.dropped + trace.quality.zero_stamped + trace.quality.unmatched, 0);
@@ -101,22 +118,34 @@ TEST(GpuInjection, WritesTheRecordingOfAProgramThatKnowsNothingOfIt) {
   const char* path = std::getenv("MPTUNE_RECORD_PATH");
   if (path != nullptr) {
     // The program: this test again, started by the branch below.
+    const Range outer("outer");  // before CUDA starts
     Gpu gpu;
-    for (int round = 0; round < 10; ++round) gpu.work();
+    for (int round = 0; round < 10; ++round) {
+      const Range range("round");
+      gpu.work();
+    }
     gpu.synchronize();
     return;
   }
   if (!Gpu().found) GTEST_SKIP() << "no CUDA device";
   const auto folder = std::filesystem::temp_directory_path() / ("mptune-injection-" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
-  const std::string command = "CUDA_INJECTION64_PATH=" MPTUNE_INJECTION " MPTUNE_RECORD_PATH=" + (folder / "trace").string() + " " +
-                              std::filesystem::read_symlink("/proc/self/exe").string() + " --gtest_filter=GpuInjection.*";
+  const std::string command = "CUDA_INJECTION64_PATH=" MPTUNE_INJECTION " NVTX_INJECTION64_PATH=" MPTUNE_INJECTION " MPTUNE_RECORD_PATH=" +
+                              (folder / "trace").string() + " " + std::filesystem::read_symlink("/proc/self/exe").string() +
+                              " --gtest_filter=GpuInjection.*";
   EXPECT_EQ(std::system(command.c_str()), 0);
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path());
   ASSERT_EQ(files.size(), 1U);
   EXPECT_THAT(files[0].filename().string(), ::testing::MatchesRegex("trace\\.[0-9]+\\.sqlite"));
-  expect_work(read_recording(files[0].string()).trace.value(), 10);
+  const Trace trace = read_recording(files[0].string()).trace.value();
+  expect_work(trace, 10);
+  const auto ranges = [&](const std::string& name) {
+    return std::count_if(trace.ranges.begin(), trace.ranges.end(),
+                         [&](const Event& range) { return trace.names.at(static_cast<std::size_t>(range.name)) == name; });
+  };
+  EXPECT_EQ(ranges("outer"), kHasNvtx ? 1 : 0);
+  EXPECT_EQ(ranges("round"), kHasNvtx ? 10 : 0);
   std::filesystem::remove_all(folder);
 }
 

@@ -149,15 +149,25 @@ inline CUpti_ActivityOverhead3 overhead(std::uint64_t start, std::uint64_t end, 
 }
 
 inline CUpti_ActivityMarker2 marker(std::uint64_t time, std::uint32_t id, const char* name, CUpti_ActivityFlag flag,
-                                    std::uint32_t thread = 11) {
+                                    std::uint32_t thread = 11, const char* domain = nullptr) {
   CUpti_ActivityMarker2 record{};
   record.kind = CUPTI_ACTIVITY_KIND_MARKER;
   record.flags = flag;
   record.timestamp = time;
   record.id = id;
   record.name = name;
+  record.domain = domain;
   record.objectKind = CUPTI_ACTIVITY_OBJECT_THREAD;
   record.objectId.pt.threadId = thread;
+  return record;
+}
+
+inline CUpti_ActivityMarkerData2 marker_data(std::uint32_t id, CUpti_MetricValueKind kind, CUpti_MetricValue payload) {
+  CUpti_ActivityMarkerData2 record{};
+  record.kind = CUPTI_ACTIVITY_KIND_MARKER_DATA;
+  record.id = id;
+  record.payloadKind = kind;
+  record.payload = payload;
   return record;
 }
 

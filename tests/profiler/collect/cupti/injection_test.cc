@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <filesystem>
-
 namespace mptune::testing {
 namespace {
 
@@ -46,10 +44,13 @@ TEST_F(Injection, WithoutAPathItSaysHowToStartTheProgram) {
 }
 
 TEST_F(Injection, HandsNvtxOnToCupti) {
-  const auto initialize = symbol<int (*)(const void* (*)(std::uint32_t))>("InitializeInjectionNvtx2");
-  ASSERT_NE(initialize, nullptr);
-  EXPECT_EQ(initialize([](std::uint32_t) -> const void* { return nullptr; }), 1) << "CUPTI's answer";
+  for (const char* entry : {"InitializeInjectionNvtx2", "InitializeInjectionNvtx"}) {
+    const auto initialize = symbol<int (*)(const void* (*)(std::uint32_t))>(entry);
+    ASSERT_NE(initialize, nullptr) << entry;
+    EXPECT_EQ(initialize([](std::uint32_t) -> const void* { return nullptr; }), 1) << "CUPTI's answer to " << entry;
+  }
   EXPECT_NE(dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD), nullptr);
+  EXPECT_NE(symbol<void*>("InitializeInjectionNvtxExtension"), nullptr);
 }
 
 TEST_F(Injection, ExportsItsEntriesAlone) {

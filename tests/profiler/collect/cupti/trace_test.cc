@@ -338,6 +338,36 @@ TEST(CuptiTrace, MarkersBecomeRanges) {
   EXPECT_EQ(trace.ranges[2].device, -1);
 }
 
+TEST(CuptiTrace, RangesSayTheirDomainAndPayload) {
+  HandBuffer buffer;
+  const auto start = CUPTI_ACTIVITY_FLAG_MARKER_START;
+  buffer.add(marker_data(1, CUPTI_METRIC_VALUE_KIND_INT64, {.metricValueInt64 = -7})).add(marker(1, 1, "step", start));
+  buffer.add(marker(2, 2, "all reduce", start, 12, "NCCL"))
+      .add(marker_data(2, CUPTI_METRIC_VALUE_KIND_UINT64, {.metricValueUint64 = 1ULL << 63}));
+  buffer.add(marker(3, 3, "loss", start)).add(marker_data(3, CUPTI_METRIC_VALUE_KIND_DOUBLE, {.metricValueDouble = 0.25}));
+  buffer.add(marker(4, 4, "red", start)).add(marker_data(4, CUPTI_METRIC_VALUE_KIND_DOUBLE, {.metricValueDouble = 0}));
+  buffer.add(marker(5, 5, nullptr, start, 11, "unnamed"));
+  const Trace trace = trace_of(buffer);
+  EXPECT_THAT(names_of(trace, trace.ranges),
+              ElementsAre("step [-7]", "NCCL:all reduce [9223372036854775808]", "loss [0.25]", "red", "unnamed:"));
+}
+
+TEST(CuptiTrace, RangesCrossEachOtherAndEndOnOtherThreads) {
+  HandBuffer buffer;
+  buffer.add(kernel({10, 90, 1}, "k")).add(launch(5, 1, 11));
+  buffer.add(marker(1, 1, "first", CUPTI_ACTIVITY_FLAG_MARKER_START, 11))
+      .add(marker(20, 2, "second", CUPTI_ACTIVITY_FLAG_MARKER_START, 12));
+  buffer.add(marker(30, 1, nullptr, CUPTI_ACTIVITY_FLAG_MARKER_END, 12)).add(marker(40, 3, "open", CUPTI_ACTIVITY_FLAG_MARKER_START, 11));
+  buffer.add(marker(50, 2, nullptr, CUPTI_ACTIVITY_FLAG_MARKER_END, 11));
+  const Trace trace = trace_of(buffer);
+  ASSERT_THAT(names_of(trace, trace.ranges), ElementsAre("first", "second", "open"));
+  EXPECT_EQ(trace.ranges[0].end().count(), 30);
+  EXPECT_EQ(trace.ranges[0].device, 0);
+  EXPECT_EQ(trace.ranges[1].end().count(), 50);
+  EXPECT_EQ(trace.ranges[1].device, -1) << "its thread started no work";
+  EXPECT_EQ(trace.ranges[2].end().count(), 90) << "with the last work";
+}
+
 /// Random work on two devices, several streams each, with everything that can go wrong now and then.
 HandBuffer random_buffer(std::mt19937& random, int count) {
   HandBuffer buffer;
