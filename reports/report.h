@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "mptune/planner/advise/advise.h"
 #include "mptune/planner/search/search.h"
 #include "mptune/planner/simulate/simulate.h"
 #include "mptune/profiler/analyze/breakdown.h"
@@ -39,12 +40,39 @@ struct CurvePoint {
   Interval measured_ci95_s;
 };
 
+/// What of the critical path one stage, one link, or waiting is; mean over the steps.
+struct PathRow {
+  std::string what;  ///< "stage 3", "copies cpu:0 to cpu:1", "gaps"
+  double time_s = 0;
+  double share = 0;  ///< of the step
+};
+
+/// What one direction of a link did in the whole recording.
+struct LinkRow {
+  std::string source;
+  std::string destination;
+  std::int64_t copies = 0;
+  std::int64_t bytes = 0;
+  double time_s = 0;
+  double exposed_s = 0;  ///< part of it during which the destination computed nothing
+};
+
 /// Everything a report of a trace shows; plain values, computed by the rooms to the left.
 struct TraceReport {
   std::string title;
   std::vector<DeviceRow> devices;
+  Breakdown breakdown;
+  Samples steps_s;  ///< one per step
   double step_s = 0;
   double bubble = 0;
+  std::optional<double> bubble_theory;  ///< of the plan's schedule, where the plan is known
+  double ideal_step_s = 0;              ///< if every operation took the mean of its kind; 0 for a simulation
+  bool has_stages = false;              ///< work says to which stage it belongs
+  std::vector<Advice> advice;           ///< largest first
+  std::vector<PathRow> critical_path;   ///< largest first
+  std::vector<LinkRow> links;
+  double clock_error_s = 0;  ///< the most by which work began before what it waited for
+  std::string doubt;         ///< why nothing can be concluded, "" where it can
   std::vector<TimelineBox> timeline;
   double timeline_s = 0;   ///< length of the drawn step
   double recompute_s = 0;  ///< mean per device and step, part of compute
@@ -78,14 +106,17 @@ struct StudyReport {
   double lower_bound_s = 0;
   double gap = 0;
   double elapsed_s = 0;
-  std::optional<TraceReport> trace;           ///< of the recommended plan
-  std::optional<TraceReport> pipeline_trace;  ///< of the best pipeline, where that is another plan
+  std::optional<TraceReport> trace;               ///< of the recommended plan
+  std::optional<TraceReport> pipeline_trace;      ///< of the best pipeline, where that is another plan
   std::vector<std::vector<std::string>> modules;  ///< module paths per stage of the recommended plan; may be empty
   std::vector<std::string> trace_files;
   std::string run_command;  ///< trains with the plan; to be pasted
 };
 
+/// `peak_bytes` per device, or empty: then the largest memory samples of the trace.
 [[nodiscard]] TraceReport build_trace_report(const Trace& trace, const std::vector<std::int64_t>& peak_bytes, const std::string& title);
+/// Adds what the trace's plan tells: the bubble on paper and, with the profile it was planned with, what the plan could be changed to.
+void add_plan(TraceReport& report, const Plan& plan, const Profile* profile);
 /// Step time over split size: of every split size the best measured trial, and the best prediction, among plans with more than one stage.
 [[nodiscard]] std::vector<CurvePoint> split_size_curve(const std::vector<Trial>& trials, const std::vector<Candidate>& ranked);
 /// Predictions of `plan`'s stages and schedule over the split sizes that divide its batch (at most 12 of them), for the curve's line.
@@ -94,9 +125,6 @@ struct StudyReport {
 /// Splits the distance to the limit by the trace of the plan. Requires: positive times, devices >= 1.
 [[nodiscard]] LimitShare limit_share(double step_s, double single_device_step_s, int devices, double co_running_slowdown,
                                      const std::optional<TraceReport>& trace);
-
-/// Share of idle time that the plan's schedule has on paper: every stage equally long, backward twice as long as forward, free links.
-[[nodiscard]] double theoretical_bubble(const Plan& plan);
 
 /// Everything but file names, traces and times of the run itself.
 [[nodiscard]] StudyReport build_study_report(const Recommendation& recommendation, const std::vector<Trial>& trials,

@@ -153,7 +153,11 @@ Compute compute_of(const Trace& trace, const Producers& producers) {
 class Attribution {
  public:
   Attribution(const Trace& trace, const Compute& compute, const Host& host)
-      : trace_(trace), compute_(compute), host_(host), silent_(trace.edges.empty() && !host.knows_launches()) {}
+      : trace_(trace),
+        compute_(compute),
+        host_(host),
+        silent_(trace.edges.empty() && !host.knows_launches()),
+        host_unseen_(!trace.simulated && !host.knows_launches()) {}
 
   // `next` is the device's next compute event of the step, -1 where none follows; `last_end` is when the last device ended its work.
   void add(TimeInterval idle, int next, Nanoseconds last_end, DirectCauses& to) const {
@@ -162,7 +166,7 @@ class Attribution {
     } else if (next < 0) {
       const Nanoseconds others = std::clamp(last_end, idle.start, idle.end);
       to.dependency += others - idle.start;
-      to.causes.host += idle.end - others;
+      (host_unseen_ ? to.causes.unexplained : to.causes.host) += idle.end - others;
     } else {
       add_before(idle, next, to);
     }
@@ -183,7 +187,9 @@ class Attribution {
     to.dependency += made - from;
     to.causes.copy_wait += there - made;
     const Nanoseconds rest = idle.end - there;
-    if (!separate) {
+    if (host_unseen_) {
+      to.causes.unexplained += rest;
+    } else if (!separate) {
       host_.add({there, idle.end}, launch == nullptr ? -1 : launch->thread, to.causes);
     } else {
       to.causes.host += std::min(rest, kLaunchLatency);
@@ -194,7 +200,8 @@ class Attribution {
   const Trace& trace_;
   const Compute& compute_;
   const Host& host_;
-  bool silent_;  // the trace says nothing about waits
+  bool silent_;       // the trace says nothing about waits
+  bool host_unseen_;  // nor about what the host did: it is not blamed
 };
 
 Nanoseconds last_end_within(const std::vector<Busy>& busy, TimeInterval window) {

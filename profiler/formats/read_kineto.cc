@@ -237,7 +237,8 @@ class KinetoReader {
     for (const int i : by_start) {
       const std::int64_t correlation = correlations_[static_cast<std::size_t>(i)];
       if (correlation > 0) work_of_[correlation].push_back(static_cast<int>(events.size()));
-      if (correlation <= 0 && trace_.events[static_cast<std::size_t>(i)].what != What::sync) ++trace_.quality.unmatched;
+      const bool launched = trace_.events[static_cast<std::size_t>(i)].what != What::sync;
+      if (correlation <= 0 && launched && !calls_.empty()) ++trace_.quality.unmatched;
       events.push_back(trace_.events[static_cast<std::size_t>(i)]);
     }
     trace_.events = std::move(events);
@@ -260,6 +261,7 @@ class KinetoReader {
         device_of_thread_.try_emplace(call.thread, work.device);
       }
     }
+    if (calls_.empty()) return;  // launches were not recorded: none is missing
     for (const auto& [correlation, events] : work_of_) trace_.quality.unmatched += static_cast<std::int64_t>(events.size());
   }
 

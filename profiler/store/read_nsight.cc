@@ -55,6 +55,7 @@ class NsightReader {
         if (!rows.null(2)) read_call(rows, has_launch);
       }
     }
+    if (trace_.launches.empty()) return;  // launches were not recorded: none is missing
     for (std::size_t i = 0; i < has_launch.size(); ++i) {
       const What what = trace_.events[i].what;
       const bool launched = is_compute(what) || what == What::copy;

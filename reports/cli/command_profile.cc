@@ -10,6 +10,7 @@
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/cli/plan_output.h"
 #include "mptune/reports/cli/progress.h"
+#include "mptune/reports/cli/recordings.h"
 #include "mptune/reports/cli/worker_calls.h"
 #include "mptune/reports/render/report_text.h"
 #include "mptune/reports/render/table.h"
@@ -90,18 +91,13 @@ Json profile_json(const Profiled& profiled, const TraceReport& report, const std
   if (!profiled.recorded.step_s.empty()) {
     put_step(json, profiled.recorded.step_s);
   }
-  json["devices"] = devices_json(report);
-  json["steps"] = steps_json(break_down(*profiled.recording.trace));
-  json["bubble"] = report.bubble;
-  json["bubble_theory"] = theoretical_bubble(profiled.plan);
-  json["quality"] = to_json_object(report.quality);
+  put_trace(json, report);
   json["overhead"] = {{"step_off_s", profiled.recorded.step_off_s},
                       {"step_on_s", profiled.recorded.step_on_s},
                       {"percent", overhead_percent(profiled.recorded)}};
   json["layers"] = layers_json(*profiled.recording.profile);
   json["links"] = links_json(*profiled.recording.profile);
   json["co_running_slowdown"] = profiled.recording.profile->co_running_slowdown;
-  json["advice"] = Json::array();
   return json;
 }
 
@@ -144,14 +140,12 @@ std::string profile_text(const Profiled& profiled, const TraceReport& report, co
                         format_seconds(link.latency_s));
   }
   text += "\n" + heading(style, "Plan") + render_stages(profiled.plan, profiled.modules, style) + "\n";
-  text += render_trace_report(report, style);
+  text += render_trace_report(report, style) + "\n" + render_details(report, style);
   if (!profiled.recorded.step_s.empty()) {
-    text += fmt::format("\nunrecorded step {}, 95 % {}, {} samples; recording costs {:.1f} %\n",
+    text += fmt::format("unrecorded step {}, 95 % {}, {} samples; recording costs {:.1f} %\n",
                         format_seconds(median(profiled.recorded.step_s)), format_interval_seconds(interval95(profiled.recorded.step_s)),
                         profiled.recorded.step_s.size(), overhead_percent(profiled.recorded));
   }
-  text += fmt::format("idle share of this schedule on paper (equal stages, free copies): {}\n",
-                      format_percent(theoretical_bubble(profiled.plan)));
   return text + "trace   " + path + "\nmptune plan " + shell_word(path) + " -o " + shell_word(model_stem(model) + ".plan.json") + "\n";
 }
 
@@ -161,13 +155,10 @@ int run_profile(const ProfileCommand& command, const Session& session) {
   check_output(path, kSqliteMagic, command.output.force);
   const Profiled profiled = profile_and_record(command, session);
   write_recording(profiled.recording, path, command.output.force);
-  const TraceReport report = build_trace_report(*profiled.recording.trace, profiled.recorded.peak_bytes, describe(profiled.plan));
+  TraceReport report = build_trace_report(*profiled.recording.trace, profiled.recorded.peak_bytes, describe(profiled.plan));
+  add_plan(report, profiled.plan, &*profiled.recording.profile);
   session.result(profile_text(profiled, report, path, command.model.model, session), profile_json(profiled, report, path));
-  if (report.quality.dropped > 0) {
-    session.warn("events were dropped: no verdict rests on this trace; record fewer steps with --steps");
-    return static_cast<int>(ExitCode::inconclusive);
-  }
-  return 0;
+  return verdict_code(session, report);
 }
 
 }  // namespace

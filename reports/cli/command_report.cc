@@ -2,11 +2,11 @@
 #include <filesystem>
 #include <memory>
 
-#include "mptune/planner/search/search.h"
 #include "mptune/profiler/store/store.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/options.h"
+#include "mptune/reports/cli/recordings.h"
 #include "mptune/reports/cli/study_report.h"
 #include "mptune/reports/render/report_text.h"
 
@@ -30,16 +30,8 @@ std::string text_of_study(const std::string& folder, const TextStyle& style) {
   return render_study_report(report_of_study(study, summary, recommendation, *profile), style);
 }
 
-std::string text_of_trace(const std::string& path, const TextStyle& style) {
-  const Recording recording = read_recording(path);
-  if (!recording.trace) {
-    throw Error("the file holds no trace", path, "give a file that mptune profile wrote, or a study folder");
-  }
-  std::string title = std::filesystem::path(path).filename().string();
-  if (!recording.plan_json.empty()) {
-    title += ", " + describe(plan_from_json(recording.plan_json, path));
-  }
-  return render_trace_report(build_trace_report(*recording.trace, {}, title), style);
+std::string text_of_trace(const TraceReport& report, const TextStyle& style) {
+  return render_trace_report(report, style) + "\n" + render_details(report, style);
 }
 
 int run_report(const ReportCommand& command, const Session& session) {
@@ -47,7 +39,11 @@ int run_report(const ReportCommand& command, const Session& session) {
   const TextStyle style =
       command.output.path.empty() ? session.style : TextStyle{.width = 120, .unicode = session.style.unicode, .color = false};
   const bool study = std::filesystem::is_directory(command.source);
-  std::string text = study ? text_of_study(command.source, style) : text_of_trace(command.source, style);
+  std::string text =
+      study
+          ? text_of_study(command.source, style)
+          : text_of_trace(
+                report_of_recording(read_any_recording(command.source), std::filesystem::path(command.source).filename().string()), style);
   Json json = result_of("report");
   json["files"] = Json::array();
   json["lossy"] = Json::array();

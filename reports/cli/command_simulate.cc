@@ -32,7 +32,8 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
     check_output(command.output.path, kSqliteMagic, command.output.force);
   }
   const Simulation simulation = simulate(file.plan, CostModel(*profile));
-  const TraceReport report = build_trace_report(simulation.trace, simulation.prediction.peak_bytes, "Predicted: " + describe(file.plan));
+  TraceReport report = build_trace_report(simulation.trace, simulation.prediction.peak_bytes, "Predicted: " + describe(file.plan));
+  add_plan(report, file.plan, &*profile);
   if (!command.output.path.empty()) {
     Recording recording;
     recording.trace = simulation.trace;
@@ -45,10 +46,10 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
   json["predicted"] = to_json_object(simulation.prediction);
   json["devices"] = devices_json(report);
   json["bubble"] = report.bubble;
-  json["bubble_theory"] = theoretical_bubble(file.plan);
+  json["bubble_theory"] = *report.bubble_theory;
   json["lower_bound_s"] = simulation.prediction.lower_bound_s;
   json["trace"] = command.output.path.empty() ? Json(nullptr) : Json(command.output.path);
-  json["advice"] = Json::array();
+  json["advice"] = advice_json(report.advice);
   std::string text = render_trace_report(report, session.style);
   text += fmt::format("predicted step {}, lower bound of these stages {}\n", format_seconds(simulation.prediction.step_s),
                       format_seconds(simulation.prediction.lower_bound_s));

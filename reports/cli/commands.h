@@ -20,6 +20,8 @@ void add_tune_command(CLI::App& program, CommandBody& chosen);
 void add_run_command(CLI::App& program, CommandBody& chosen);
 void add_simulate_command(CLI::App& program, CommandBody& chosen);
 void add_report_command(CLI::App& program, CommandBody& chosen);
+void add_import_command(CLI::App& program, CommandBody& chosen);
+void add_export_command(CLI::App& program, CommandBody& chosen);
 void add_models_command(CLI::App& program, CommandBody& chosen);
 void add_doctor_command(CLI::App& program, CommandBody& chosen);
 

@@ -119,7 +119,7 @@ CommandLine parse_command_line(int argc, char** argv) {
       "more.");
   add_global_options(program, line.options);
   for (const auto add : {add_profile_command, add_plan_command, add_tune_command, add_run_command, add_simulate_command, add_report_command,
-                         add_models_command, add_doctor_command}) {
+                         add_import_command, add_export_command, add_models_command, add_doctor_command}) {
     add(program, line.body);
   }
   try {

@@ -145,7 +145,11 @@ Json to_json_object(const Speedup& speedup) {
 }
 
 Json to_json_object(const TraceQuality& quality) {
-  return {{"dropped", quality.dropped}, {"untagged", quality.untagged}, {"out_of_window", quality.out_of_window}};
+  return {{"dropped", quality.dropped},
+          {"untagged", quality.untagged},
+          {"out_of_window", quality.out_of_window},
+          {"zero_stamped", quality.zero_stamped},
+          {"unmatched", quality.unmatched}};
 }
 
 Json devices_json(const TraceReport& report) {
@@ -178,6 +182,45 @@ Json steps_json(const Breakdown& breakdown) {
     steps.push_back({{"step", step.step}, {"devices", devices}});
   }
   return steps;
+}
+
+Json advice_json(const std::vector<Advice>& advice) {
+  Json list = Json::array();
+  for (const Advice& one : advice) {
+    list.push_back({{"cause", to_string(one.cause)},
+                    {"device", one.device},
+                    {"stage", one.stage},
+                    {"saves_s", one.saves_s},
+                    {"saves_percent", one.saves_percent},
+                    {"text", one.text}});
+  }
+  return list;
+}
+
+void put_trace(Json& json, const TraceReport& report) {
+  json["devices"] = devices_json(report);
+  json["steps"] = steps_json(report.breakdown);
+  json["bubble"] = report.bubble;
+  if (report.bubble_theory) {
+    json["bubble_theory"] = *report.bubble_theory;
+  }
+  json["quality"] = to_json_object(report.quality);
+  json["advice"] = advice_json(report.advice);
+  json["critical_path"] = Json::array();
+  for (const PathRow& row : report.critical_path) {
+    json["critical_path"].push_back({{"what", row.what}, {"time_s", row.time_s}, {"share", row.share}});
+  }
+  json["link_use"] = Json::array();
+  for (const LinkRow& row : report.links) {
+    json["link_use"].push_back({{"source", row.source},
+                                {"destination", row.destination},
+                                {"copies", row.copies},
+                                {"bytes", row.bytes},
+                                {"time_s", row.time_s},
+                                {"exposed_s", row.exposed_s},
+                                {"bytes_per_second", row.time_s > 0 ? static_cast<double>(row.bytes) / row.time_s : 0}});
+  }
+  json["clock_error_s"] = report.clock_error_s;
 }
 
 Json layers_json(const Profile& profile) {
@@ -228,7 +271,7 @@ Json study_json(const StudyReport& report, const Modules& modules) {
   json["traces"] = report.trace_files;
   json["messages"] = all.advice;
   json["warnings"] = all.warnings;
-  json["advice"] = Json::array();
+  json["advice"] = report.trace ? advice_json(report.trace->advice) : Json::array();
   json["decided"] = all.decided;
   json["stop_reason"] = report.stop_reason;
   json["lower_bound_s"] = report.lower_bound_s;

@@ -26,6 +26,9 @@ void put_step(Json& json, const Samples& step_s);
 [[nodiscard]] Json devices_json(const TraceReport& report);
 /// Exact nanoseconds of every step and device.
 [[nodiscard]] Json steps_json(const Breakdown& breakdown);
+[[nodiscard]] Json advice_json(const std::vector<Advice>& advice);
+/// Adds what every command says of a recording: devices, steps, bubbles, quality, advice, critical path, use of links, clock error.
+void put_trace(Json& json, const TraceReport& report);
 [[nodiscard]] Json layers_json(const Profile& profile);
 [[nodiscard]] Json links_json(const Profile& profile);
 /// Everything of `tune` but its schema.

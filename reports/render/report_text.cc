@@ -167,13 +167,10 @@ std::string render_trace_report(const TraceReport& report, const TextStyle& styl
   std::string text = heading(style, fmt::format("{}: step {}, idle {} of all devices", report.title, format_seconds(report.step_s),
                                                 format_percent(report.bubble)));
   text += render_breakdown(report.devices, style) + "\n";
-  const std::string timeline = render_timeline(report, style);
-  if (!timeline.empty()) {
+  text += heading(style, "Why devices idle") + render_idle(report, style) + "\n";
+  text += heading(style, "What would help") + render_advice(report, style) + "\n";
+  if (const std::string timeline = render_timeline(report, style); !timeline.empty()) {
     text += heading(style, "One step") + timeline;
-  }
-  if (report.quality.dropped + report.quality.untagged + report.quality.out_of_window > 0) {
-    text += fmt::format("data: {} events dropped, {} untagged, {} outside of steps\n", report.quality.dropped, report.quality.untagged,
-                        report.quality.out_of_window);
   }
   return text;
 }

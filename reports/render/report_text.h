@@ -9,8 +9,20 @@
 
 namespace mptune {
 
-/// Breakdown and timeline of one trace.
+/// Breakdown, causes of idle, advice and timeline of one trace.
 [[nodiscard]] std::string render_trace_report(const TraceReport& report, const TextStyle& style);
+
+/// A line per device with its causes of idle, largest first, in shares of the step; then all devices' idle beside that on paper.
+///
+///     cpu:0  14.9 % idle  structural 9.1 %, imbalance 4.0 %, jitter 1.8 %
+///     all    28.6 % idle; this schedule on paper (equal stages, free copies) 20.0 %
+[[nodiscard]] std::string render_idle(const TraceReport& report, const TextStyle& style);
+
+/// A line per change that would help, largest first; else why there is none.
+[[nodiscard]] std::string render_advice(const TraceReport& report, const TextStyle& style);
+
+/// Shares of the critical path, what the links carried, how well the clocks agree.
+[[nodiscard]] std::string render_details(const TraceReport& report, const TextStyle& style);
 
 /// The whole of a study: card, comparison with error bars, distance to the limit, curve, breakdown, timeline, files, command to paste.
 [[nodiscard]] std::string render_study_report(const StudyReport& report, const TextStyle& style);

@@ -12,6 +12,9 @@ namespace mptune {
 namespace {
 
 constexpr int kMostPanels = 4;
+/// Devices over all panels: a screen or two.
+constexpr int kMostBands = 12;
+constexpr std::size_t kMostDevices = 8;
 
 /// Lines of a box: corners and edges of its left border, top and bottom.
 struct BoxGlyphs {
@@ -98,12 +101,16 @@ void draw_box(Canvas& canvas, int row, int begin, int end, const TimelineBox& bo
   }
 }
 
+std::size_t drawn_devices(const TraceReport& report) {
+  return std::min(report.devices.size(), kMostDevices);
+}
+
 std::string render_panel(const TraceReport& report, const Panel& panel, int label_width, const TextStyle& style) {
   const std::set<int> several = devices_with_stages(report);
   std::string text = repeat(" ", label_width);
   const std::string from = format_seconds(panel.start_s);
   text += from + pad_left(format_seconds(panel.end_s), panel.columns + 1 - display_width(from)) + "\n";
-  for (std::size_t device = 0; device < report.devices.size(); ++device) {
+  for (std::size_t device = 0; device < drawn_devices(report); ++device) {
     Canvas canvas(3, panel.columns + 1);
     for (int column = 0; column < panel.columns; ++column) {
       canvas.put(1, column, style.unicode ? "·" : ".", Color::dim);
@@ -141,7 +148,8 @@ int panels_for(const TraceReport& report, int columns) {
   }
   const double typical = median(widths) / report.timeline_s * columns;
   const double wanted = static_cast<double>(digits) + 1.5;
-  return std::clamp(static_cast<int>(std::ceil(wanted / typical)), 1, kMostPanels);
+  const int most = std::clamp(kMostBands / static_cast<int>(drawn_devices(report)), 1, kMostPanels);
+  return std::clamp(static_cast<int>(std::ceil(wanted / typical)), 1, most);
 }
 
 }  // namespace
@@ -164,7 +172,11 @@ std::string render_timeline(const TraceReport& report, const TextStyle& style) {
   const char* legend = style.unicode
                            ? "light box forward, heavy box backward, number: micro-batch, o optimizer, r sum over replicas, · idle"
                            : "|n forward, #n backward, n: micro-batch, o optimizer, r sum over replicas, . idle";
-  return text + join(wrap(legend, style.width), "\n") + "\n";
+  text += join(wrap(legend, style.width), "\n") + "\n";
+  if (const std::size_t drawn = drawn_devices(report); drawn < report.devices.size()) {
+    text += std::to_string(report.devices.size() - drawn) + " more devices are not drawn\n";
+  }
+  return text;
 }
 
 }  // namespace mptune

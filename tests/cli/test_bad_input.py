@@ -92,6 +92,23 @@ class BadInput(CommandTest):
         self.write("shorter.json", json.dumps(shorter))
         self.fails(2, ["shorter.json"], "run", "toy", "--plan", "shorter.json")
 
+    def test_import_and_export(self):
+        self.write("text.sqlite", "this is text")
+        self.write("half.json", '{"traceEvents": [{"ph": "X", "cat": "kernel", "na')
+        self.write("empty.json", "")
+        for name in ("text.sqlite", "half.json", "empty.json", "missing.json", "."):
+            self.fails(2, [name], "import", name)
+            self.fails(2, [name], "export", name, "--to", "csv")
+        self.fails(2, ["FILE"], "import")
+        self.fails(2, ["a plan is no trace"], "export", "plan.json", "--to", "csv")
+        self.fails(2, ["--to", "kineto"], "export", "profile.sqlite", "--to", "pdf")
+        self.fails(2, ["--to"], "export", "profile.sqlite")
+        self.assertEqual(self.mptune("profile", "toy", *SLEEP, "-o", "toy.sqlite").returncode, 0)
+        self.write("mine.csv", "a,b\n")
+        self.fails(2, ["mine.csv"], "export", "toy.sqlite", "--to", "csv", "-o", "mine.csv")
+        self.assertEqual(self.mptune("export", "toy.sqlite", "--to", "csv", "-o", "mine.csv", "--force").returncode, 0)
+        self.fails(2, ["nowhere"], "export", "toy.sqlite", "--to", "kineto", "-o", "nowhere/a.json")
+
     def test_trace_files(self):
         self.write("text.sqlite", "this is text")
         with open(os.path.join(self.folder, "profile.sqlite"), "rb") as file:

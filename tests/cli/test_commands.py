@@ -108,6 +108,39 @@ class Commands(CommandTest):
         text = self.succeed("report", "predicted.sqlite", "--text")
         self.assertIn("sleep:1", text)
 
+    def test_import_reads_what_profile_recorded(self):
+        profiled = self.result("profile", "profile", "toy", "--devices", "sleep:2", "--microbatches", "4")
+        imported = self.result("import", "import", "toy.sqlite")
+        for key in ("steps", "bubble", "bubble_theory", "quality", "advice"):
+            self.assertEqual(imported[key], profiled[key], key)
+        self.assertGreater(imported["ideal_step_s"], 0)
+
+    def test_a_lossy_trace_has_no_verdict(self):
+        self.result("profile", "profile", "toy", "--devices", "sleep:2")
+        with sqlite3.connect(self.path("toy.sqlite")) as database:
+            database.execute("UPDATE MPTUNE_QUALITY SET dropped = 100000")
+        done = self.mptune("--json", "import", "toy.sqlite")
+        self.assertEqual(done.returncode, 5)
+        value = json.loads(done.stdout)
+        jsonschema.validate(value, schema("import"))
+        self.assertEqual(value["advice"], [])
+        self.assertIn("no verdict", done.stderr)
+
+    def test_export_to_every_format(self):
+        self.result("profile", "profile", "toy", "--devices", "sleep:2")
+        wanted = {"kineto": ["toy.rank0.json", "toy.rank1.json"], "perfetto": ["toy.pftrace"], "nvtxt": ["toy.nvtxt"], "csv": ["toy.csv"]}
+        for name, files in wanted.items():
+            value = self.result("export", "export", "toy.sqlite", "--to", name)
+            self.assertEqual(value["files"], files)
+            self.assertIn("plan and profile", value["lossy"])
+            for file in files:
+                self.assertGreater(os.path.getsize(self.path(file)), 100)
+            self.result("export", "export", "toy.sqlite", "--to", name)  # our own files are replaced
+        kernels = [event for event in json.load(open(self.path("toy.rank0.json")))["traceEvents"] if event.get("cat") == "kernel"]
+        self.assertGreater(len(kernels), 0)
+        back = self.result("import", "import", "toy.rank0.json")
+        self.assertEqual(len(back["devices"]), 2)  # its copies lead to the second
+
     def test_run(self):
         value = self.result("run", "run", "toy", "--plan", "plan.json", "--steps", "4")
         self.assertEqual(len(value["loss"]), 4)

@@ -24,7 +24,10 @@ TraceReport sample_trace() {
                      .copy_s = 0.03,
                      .overlap_s = 0.02,
                      .idle_s = 0.1,
-                     .idle = {},
+                     .idle = {.host = Nanoseconds{2'000'000},
+                              .copy_wait = Nanoseconds{18'000'000},
+                              .structural = Nanoseconds{60'000'000},
+                              .imbalance = Nanoseconds{20'000'000}},
                      .peak_bytes = 430'000'000},
                     {.device = "cpu:1",
                      .window_s = 0.4,
@@ -32,8 +35,24 @@ TraceReport sample_trace() {
                      .copy_s = 0,
                      .overlap_s = 0,
                      .idle_s = 0.1,
-                     .idle = {},
+                     .idle = {.structural = Nanoseconds{99'900'000}, .unexplained = Nanoseconds{100'000}},
                      .peak_bytes = 2'000'000'000}};
+  report.has_stages = true;
+  report.bubble_theory = 0.2;
+  Advice more;
+  more.cause = IdleCause::structural;
+  more.saves_s = 0.04;
+  more.saves_percent = 10;
+  more.text = "m = 8: -10.0 % (simulated)";
+  Advice move = more;
+  move.cause = IdleCause::imbalance;
+  move.stage = 0;
+  move.saves_s = 0.012;
+  move.saves_percent = 3;
+  move.text = "moving layer 9 (layer3.2, layer3.3, layer3.4) to stage 1: -3.0 % (simulated)";
+  report.advice = {more, move};
+  report.critical_path = {{"stage 1", 0.24, 0.6}, {"copies cpu:0 to cpu:1", 0.1, 0.25}, {"gaps", 0.06, 0.15}};
+  report.links = {{.source = "cpu:0", .destination = "cpu:1", .copies = 8, .bytes = 12'000'000, .time_s = 0.01, .exposed_s = 0.004}};
   const auto add = [&](int device, What what, int microbatch, double start, double end) {
     report.timeline.push_back({.device = device, .what = what, .stage = device, .microbatch = microbatch, .start_s = start, .end_s = end});
   };
@@ -209,6 +228,38 @@ TEST(Pictures, ManyMicrobatchesTakeMorePanels) {
   const std::string text = render_timeline(report, {.width = 80, .unicode = false, .color = false});
   EXPECT_THAT(text, testing::HasSubstr("|63"));
   expect_width(text, 80);
+}
+
+TEST(Pictures, ManyDevicesStayWithinTwoScreens) {
+  TraceReport report = sample_trace();
+  report.devices.clear();
+  report.timeline.clear();
+  for (int device = 0; device < 20; ++device) {
+    report.devices.push_back({.device = "cuda:" + std::to_string(device), .window_s = 0.4, .compute_s = 0.4, .idle = {}});
+    for (int i = 0; i < 64; ++i) {
+      report.timeline.push_back(
+          {.device = device, .what = What::forward, .microbatch = i, .start_s = 0.4 * i / 64, .end_s = 0.4 * (i + 1) / 64});
+    }
+  }
+  const std::string text = render_timeline(report, {.width = 80, .unicode = false, .color = false});
+  EXPECT_LE(std::ranges::count(text, '\n'), 40);
+  EXPECT_THAT(text, testing::HasSubstr("cuda:7"));
+  EXPECT_THAT(text, testing::HasSubstr("12 more devices are not drawn"));
+}
+
+TEST(Details, NameWhatTheRecordingLost) {
+  TraceReport report = sample_trace();
+  report.quality = {.dropped = 3, .untagged = 2};
+  report.doubt = "30.0 % of all events were dropped";
+  report.clock_error_s = 5e-6;
+  const TextStyle style{.width = 80, .unicode = false, .color = false};
+  const std::string details = render_details(report, style);
+  EXPECT_THAT(details, testing::HasSubstr("3 dropped"));
+  EXPECT_THAT(details, testing::HasSubstr("2 untagged"));
+  EXPECT_THAT(details, testing::HasSubstr("off by at least 5.00 us"));
+  EXPECT_THAT(details, testing::HasSubstr("cpu:0  cpu:1"));
+  expect_width(details, 80);
+  EXPECT_THAT(render_advice(report, style), testing::StartsWith("no verdict: 30.0 %"));
 }
 
 TEST(Pictures, NothingToDrawIsNoPicture) {

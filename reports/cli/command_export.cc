@@ -1,0 +1,205 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+
+#include "mptune/profiler/formats/csv.h"
+#include "mptune/profiler/formats/kineto.h"
+#include "mptune/profiler/formats/nvtxt.h"
+#include "mptune/profiler/formats/perfetto.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/reports/cli/commands.h"
+#include "mptune/reports/cli/options.h"
+#include "mptune/reports/cli/recordings.h"
+
+namespace mptune {
+namespace {
+
+struct ExportCommand {
+  std::string source;
+  std::string format;
+  OutputOptions output;
+};
+
+/// What a trace may hold and a format may have no place for.
+enum class Content { tags, edges, waits, launches, ranges, memory, kernels, bytes, plan, quality };
+
+std::int64_t count_of(const Recording& recording, Content content) {
+  const Trace& trace = *recording.trace;
+  const auto size = [](const auto& list) { return static_cast<std::int64_t>(list.size()); };
+  switch (content) {
+    case Content::tags:
+      return size(trace.tags);
+    case Content::edges:
+      return size(trace.edges);
+    case Content::waits:
+      return std::ranges::count_if(trace.events,
+                                   [](const Event& e) { return e.what == What::sync || e.what == What::host || e.what == What::profiler; });
+    case Content::launches:
+      return size(trace.launches);
+    case Content::ranges:
+      return size(trace.ranges);
+    case Content::memory:
+      return size(trace.memory);
+    case Content::kernels:
+      return size(trace.kernels);
+    case Content::bytes:
+      return size(trace.copies);
+    case Content::plan:
+      return (recording.plan_json.empty() ? 0 : 1) + (recording.profile ? 1 : 0);
+    case Content::quality:
+      break;
+  }
+  const TraceQuality& quality = trace.quality;
+  return quality.dropped + quality.untagged + quality.out_of_window + quality.zero_stamped + quality.unmatched;
+}
+
+std::string loss_text(Content content, std::int64_t count) {
+  switch (content) {
+    case Content::tags:
+      return "step, stage, micro-batch, layer and replica of events";
+    case Content::edges:
+      return fmt::format("what waits for what ({} edges)", count);
+    case Content::waits:
+      return fmt::format("waits and work of host and recorder ({} events)", count);
+    case Content::launches:
+      return fmt::format("calls of the host ({})", count);
+    case Content::ranges:
+      return fmt::format("ranges of actions and steps ({})", count);
+    case Content::memory:
+      return fmt::format("memory in use ({} samples)", count);
+    case Content::kernels:
+      return fmt::format("grids and registers of kernels ({})", count);
+    case Content::bytes:
+      return fmt::format("bytes and ends of copies ({})", count);
+    case Content::plan:
+      return "plan and profile";
+    case Content::quality:
+      break;
+  }
+  return "counts of what the recording lost";
+}
+
+struct Format {
+  const char* name;
+  const char* extension;
+  const char* magic;  ///< begins every such file of ours
+  std::vector<Content> left_out;
+};
+
+const std::vector<Format>& formats() {
+  static const std::vector<Format> kFormats = {
+      {"kineto",
+       ".json",
+       "{\n\"schemaVersion\": 1,\n\"deviceProperties\"",
+       {Content::tags, Content::edges, Content::waits, Content::memory}},
+      {"perfetto", ".pftrace", "\x0a", {Content::kernels}},
+      {"nvtxt",
+       ".nvtxt",
+       "SetFileDisplayName, mptune\n",
+       {Content::tags, Content::edges, Content::launches, Content::memory, Content::kernels, Content::bytes}},
+      {"csv",
+       ".csv",
+       "start_ns,duration_ns,device,lane,what,name,",
+       {Content::edges, Content::launches, Content::ranges, Content::memory, Content::kernels}}};
+  return kFormats;
+}
+
+const Format& format_named(const std::string& name) {
+  const auto found = std::ranges::find_if(formats(), [&](const Format& format) { return name == format.name; });
+  if (found == formats().end()) {
+    throw Error("'" + name + "' is no format of traces", "--to", "use kineto, perfetto, nvtxt or csv");
+  }
+  return *found;
+}
+
+std::vector<std::string> losses(const Recording& recording, const Format& format) {
+  std::vector<Content> contents = format.left_out;
+  contents.insert(contents.end(), {Content::plan, Content::quality});
+  std::vector<std::string> texts;
+  for (const Content content : contents) {
+    if (const std::int64_t count = count_of(recording, content); count > 0) {
+      texts.push_back(loss_text(content, count));
+    }
+  }
+  return texts;
+}
+
+void refuse_plan(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string begin(4096, '\0');
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  if (begin.starts_with("{") && begin.find("\"mptune.plan") != std::string::npos) {
+    throw Error("a plan is no trace", path, "give a trace: kineto, perfetto, nvtxt and csv are formats of traces");
+  }
+}
+
+/// "run" of "folder/run.sqlite", "folder/run.json.gz".
+std::string stem_of(const std::string& path) {
+  std::filesystem::path name = std::filesystem::path(path).filename();
+  name = name.extension() == ".gz" ? name.stem() : name;
+  return name.stem().string();
+}
+
+/// The names write_kineto gives: one per device.
+std::vector<std::string> kineto_names(const std::string& path, std::size_t devices) {
+  const std::filesystem::path whole(path);
+  std::vector<std::string> names;
+  for (std::size_t rank = 0; rank < devices; ++rank) {
+    names.push_back((whole.parent_path() / (whole.stem().string() + fmt::format(".rank{}", rank) + whole.extension().string())).string());
+  }
+  return names;
+}
+
+std::vector<std::string> write_as(const Format& format, const Trace& trace, const std::string& path) {
+  const std::string name = format.name;
+  if (name == "kineto") {
+    return write_kineto(trace, path);
+  }
+  (name == "perfetto" ? write_perfetto : name == "nvtxt" ? write_nvtxt : write_csv)(trace, path);
+  return {path};
+}
+
+int run_export(const ExportCommand& command, const Session& session) {
+  const Format& format = format_named(command.format);
+  session.say("reading " + command.source);
+  refuse_plan(command.source);
+  const Recording recording = read_any_recording(command.source);
+  const std::string path = command.output.path.empty() ? stem_of(command.source) + format.extension : command.output.path;
+  const bool per_device = std::string(format.name) == "kineto";
+  for (const std::string& name : per_device ? kineto_names(path, recording.trace->devices.size()) : std::vector<std::string>{path}) {
+    check_output(name, format.magic, command.output.force);
+  }
+  Json json = result_of("export");
+  json["files"] = write_as(format, *recording.trace, path);
+  json["lossy"] = losses(recording, format);
+  std::string text;
+  for (const std::string file : json["files"]) {
+    text += "wrote       " + file + "\n";
+  }
+  for (const std::string loss : json["lossy"]) {
+    text += std::string("left out    ") + loss + "\n";
+  }
+  session.result(text, json);
+  return 0;
+}
+
+}  // namespace
+
+void add_export_command(CLI::App& program, CommandBody& chosen) {
+  auto command = std::make_shared<ExportCommand>();
+  CLI::App* app = program.add_subcommand("export", "Writes a trace in a format of other programs, and says what that leaves out");
+  app->add_option("TRACE", command->source, "trace file, or anything that import reads")->required();
+  app->add_option("--to", command->format,
+                  "kineto (HTA, TensorBoard, chrome://tracing; a file per device), perfetto (ui.perfetto.dev), nvtxt (Nsight Systems), csv")
+      ->type_name("FORMAT")
+      ->required();
+  add_output_options(*app, command->output, "default: the trace's name with .json, .pftrace, .nvtxt or .csv in the current folder");
+  app->footer("Example:\n  mptune export resnet50.sqlite --to perfetto\n  mptune export report.sqlite --to kineto -o run.json");
+  app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_export(*command, session); }; });
+}
+
+}  // namespace mptune

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "mptune/profiler/store/store.h"
+#include "mptune/reports/cli/session.h"
+#include "mptune/reports/report.h"
+
+namespace mptune {
+
+/// A recording out of any file that holds one: ours, an Nsight Systems export, Kineto JSON, a pipeline timeline. It has a trace.
+/// Throws Error: unreadable, of no known format, damaged, without a trace.
+[[nodiscard]] Recording read_any_recording(const std::string& path);
+
+/// Its report, with what its plan and its profile tell where it has them. `name` stands in the title.
+[[nodiscard]] TraceReport report_of_recording(const Recording& recording, const std::string& name);
+
+/// The exit code of a result that rests on this trace: inconclusive, with a warning, where its quality forbids a verdict.
+[[nodiscard]] int verdict_code(const Session& session, const TraceReport& report);
+
+}  // namespace mptune

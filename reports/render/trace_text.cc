@@ -1,0 +1,151 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "mptune/reports/render/report_text.h"
+#include "mptune/reports/render/table.h"
+#include "mptune/reports/render/units.h"
+
+namespace mptune {
+namespace {
+
+constexpr std::size_t kMostPathRows = 12;
+/// Less than this share of the step would be printed as 0.0 %.
+constexpr double kLeastShare = 0.0005;
+
+struct NamedCause {
+  const char* name;
+  Nanoseconds IdleCauses::*time;
+};
+constexpr std::array<NamedCause, 9> kCauses = {{{"structural", &IdleCauses::structural},
+                                                {"imbalance", &IdleCauses::imbalance},
+                                                {"straggler", &IdleCauses::straggler},
+                                                {"jitter", &IdleCauses::jitter},
+                                                {"copy wait", &IdleCauses::copy_wait},
+                                                {"sync", &IdleCauses::sync},
+                                                {"host", &IdleCauses::host},
+                                                {"profiler", &IdleCauses::profiler},
+                                                {"unexplained", &IdleCauses::unexplained}}};
+
+double share_of(const DeviceRow& row, const NamedCause& cause) {
+  return row.window_s > 0 ? std::chrono::duration<double>(row.idle.*cause.time).count() / row.window_s : 0;
+}
+
+std::string causes_text(const DeviceRow& row) {
+  std::vector<NamedCause> causes(kCauses.begin(), kCauses.end());
+  std::ranges::stable_sort(causes, std::ranges::greater{}, [&](const NamedCause& cause) { return row.idle.*cause.time; });
+  std::vector<std::string> parts;
+  for (const NamedCause& cause : causes) {
+    if (const double share = share_of(row, cause); share >= kLeastShare) {
+      parts.push_back(fmt::format("{} {}", cause.name, format_percent(share)));
+    }
+  }
+  return join(parts, ", ");
+}
+
+/// Text behind a label: further lines are as far in as the first.
+std::string hanging(const std::string& label, const std::string& text, const TextStyle& style) {
+  const int indent = display_width(label);
+  std::string out;
+  for (const std::string& line : wrap(text, style.width - indent)) {
+    out += (out.empty() ? label : repeat(" ", indent)) + line;
+    out.erase(out.find_last_not_of(' ') + 1);
+    out += "\n";
+  }
+  return out;
+}
+
+std::string path_table(const std::vector<PathRow>& path, const TextStyle& style) {
+  std::vector<std::vector<Cell>> rows;
+  PathRow rest{.what = "", .time_s = 0, .share = 0};
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    if (i < kMostPathRows) {
+      rows.push_back({path[i].what, format_percent(path[i].share), format_seconds(path[i].time_s)});
+    } else {
+      rest.time_s += path[i].time_s;
+      rest.share += path[i].share;
+    }
+  }
+  if (path.size() > kMostPathRows) {
+    rows.push_back({fmt::format("{} more", path.size() - kMostPathRows), format_percent(rest.share), format_seconds(rest.time_s)});
+  }
+  return render_table({{"critical path"}, {"share", true}, {"per step", true}}, rows, style);
+}
+
+std::string link_table(const std::vector<LinkRow>& links, const TextStyle& style) {
+  std::vector<std::vector<Cell>> rows;
+  for (const LinkRow& link : links) {
+    const bool sized = link.bytes > 0 && link.time_s > 0;
+    rows.push_back({link.source, link.destination, std::to_string(link.copies), sized ? format_bytes(link.bytes) : "-",
+                    format_seconds(link.time_s), sized ? format_bandwidth(static_cast<double>(link.bytes) / link.time_s) : "-",
+                    format_percent(link.time_s > 0 ? link.exposed_s / link.time_s : 0)});
+  }
+  return render_table({{"from"}, {"to"}, {"copies", true}, {"bytes", true}, {"busy", true}, {"achieved", true}, {"exposed", true}}, rows,
+                      style);
+}
+
+std::string quality_text(const TraceReport& report, const TextStyle& style) {
+  const TraceQuality& quality = report.quality;
+  std::vector<std::string> parts;
+  const auto add = [&](std::int64_t count, const char* what) {
+    if (count > 0) {
+      parts.push_back(fmt::format("{} {}", count, what));
+    }
+  };
+  add(quality.dropped, "dropped");
+  add(quality.zero_stamped, "without times");
+  add(quality.unmatched, "without their launch");
+  add(quality.out_of_window, "outside of steps");
+  add(report.has_stages ? quality.untagged : 0, "untagged");
+  return parts.empty() ? "" : hanging("events: ", join(parts, ", "), style);
+}
+
+}  // namespace
+
+std::string render_idle(const TraceReport& report, const TextStyle& style) {
+  int label = 3;
+  for (const DeviceRow& row : report.devices) {
+    label = std::max(label, display_width(row.device));
+  }
+  const auto begin = [&](const std::string& name, double share) {
+    return pad_right(name, label) + pad_left(format_percent(share), 9) + " idle";
+  };
+  std::string text;
+  for (const DeviceRow& row : report.devices) {
+    text += hanging(begin(row.device, row.window_s > 0 ? row.idle_s / row.window_s : 0) + "  ", causes_text(row), style);
+  }
+  const std::string paper =
+      report.bubble_theory ? fmt::format("on paper {} (equal stages, free copies)", format_percent(*report.bubble_theory)) : "";
+  return text + hanging(begin("all", report.bubble) + "  ", paper, style);
+}
+
+std::string render_advice(const TraceReport& report, const TextStyle& style) {
+  if (!report.doubt.empty()) {
+    return hanging("", "no verdict: " + report.doubt, style);
+  }
+  std::string text;
+  for (const Advice& advice : report.advice) {
+    text += hanging(pad_left(format_seconds(advice.saves_s), 8) + "  ", advice.text, style);
+  }
+  if (!text.empty()) {
+    return text;
+  }
+  return hanging("",
+                 report.has_stages ? "nothing here is worth 0.5 % of the step"
+                                   : "the recording does not say which stage its work belongs to: there is nothing to move",
+                 style);
+}
+
+std::string render_details(const TraceReport& report, const TextStyle& style) {
+  std::string text = report.critical_path.empty() ? "" : path_table(report.critical_path, style) + "\n";
+  text += report.links.empty() ? "" : link_table(report.links, style) + "\n";
+  text +=
+      report.clock_error_s > 0
+          ? hanging("clocks: ",
+                    "off by at least " + format_seconds(report.clock_error_s) + ": so much earlier than its input some work began", style)
+          : "clocks: no work began before its input was there\n";
+  return text + quality_text(report, style);
+}
+
+}  // namespace mptune
