@@ -41,6 +41,20 @@ bool is_backward(What what) {
   return what == What::backward || what == What::backward_input || what == What::recompute;
 }
 
+/// Reductions and updates begin when all devices have ended their actions. Requires: ordered by start.
+void add_barriers(Trace& trace, const std::vector<Placed>& placed) {
+  std::map<int, std::map<int, int>> last_action;  // by step and device
+  for (int i = 0; i < static_cast<int>(placed.size()); ++i) {
+    const auto& [event, tag, copy, thread] = placed[static_cast<std::size_t>(i)];
+    std::map<int, int>& devices = last_action[tag.step];
+    if (event.what == What::forward || is_backward(event.what)) devices[event.device] = i;
+    if (event.what != What::optimizer && event.what != What::reduce) continue;
+    for (const auto& [device, action] : devices) {
+      if (device != event.device) trace.edges.push_back({action, i, EdgeKind::data});
+    }
+  }
+}
+
 /// Order on each lane, and data from a stage to the copy behind it and from the copy to the next stage.
 void add_edges(Trace& trace, const std::vector<Placed>& placed) {
   std::map<std::pair<int, int>, int> last_on_lane;
@@ -159,6 +173,7 @@ Trace HostCollector::stop() {
     trace.launches.push_back({index, leaf.thread, leaf.event.name, leaf.event.start, leaf.event.end(), index + 1});
   }
   add_edges(trace, leaves);
+  add_barriers(trace, leaves);
   for (const auto& sample : memory_) trace.memory.push_back({since_start(sample.time), sample.device, sample.bytes});
   return trace;
 }
