@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <string>
 
@@ -15,9 +16,18 @@ namespace {
 
 constexpr const char* kPathVariable = "MPTUNE_RECORD_PATH";
 
-// One write, so that the lines of several processes do not mix.
-void say(const std::string& text) {
-  const std::string line = "mptune: " + text + "\n";
+std::string path_of(const std::string& ending) {
+  const char* path = std::getenv(kPathVariable);
+  return path == nullptr ? "" : std::string(path) + "." + std::to_string(getpid()) + ending;
+}
+
+// For mptune, which says it once for all processes; where it can't be reached on standard error, in one write, so that the lines of
+// several processes do not mix.
+void say(const Error& error) {
+  std::ofstream note(path_of(".error"));
+  note << error.what() << '\n' << error.where() << '\n' << error.remedy() << '\n' << static_cast<int>(error.code()) << std::endl;
+  if (note) return;
+  const std::string line = std::string("mptune: not recorded: ") + error.what() + ": " + error.where() + "; " + error.remedy() + "\n";
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;
 }
 
@@ -28,9 +38,9 @@ void guarded(Work work) noexcept {
     try {
       work();
     } catch (const Error& error) {
-      say(std::string("not recorded: ") + error.what() + ": " + error.where() + "; " + error.remedy());
+      say(error);
     } catch (const std::exception& error) {
-      say(std::string("not recorded: ") + error.what());
+      say(Error(error.what(), "libmptune_injection.so", "this is a mistake in mptune: report it", ExitCode::internal));
     }
   } catch (...) {
     // Not even the line could be made.
@@ -40,15 +50,14 @@ void guarded(Work work) noexcept {
 
 CuptiCollector* collector = nullptr;  // lives until the process ends: threads may still call CUPTI while it does
 pid_t recorded_process = 0;
+std::string recording_path;  // the program may change its environment
 
 void finish() {
   // A child made by fork() inherits this handler, but not the recording.
   if (getpid() != recorded_process) return;
   guarded([] {
-    const std::string process = std::to_string(getpid());
-    Recording recording{.trace = collector->stop()};
-    if (recording.trace->events.empty()) return say("process " + process + " gave no work to a GPU: no recording of it");
-    write_recording(recording, std::string(std::getenv(kPathVariable)) + "." + process + ".sqlite", true);
+    const Recording recording{.trace = collector->stop()};
+    if (!recording.trace->events.empty()) write_recording(recording, recording_path, true);
   });
 }
 
@@ -59,6 +68,7 @@ void begin() {
   starting->start();
   collector = starting.release();
   recorded_process = getpid();
+  recording_path = path_of(".sqlite");
   std::atexit(finish);
 }
 

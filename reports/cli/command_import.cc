@@ -1,35 +1,19 @@
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/recordings.h"
-#include "mptune/reports/render/report_text.h"
-#include "mptune/reports/render/units.h"
 
 namespace mptune {
 namespace {
-
-std::string import_text(const TraceReport& report, const TextStyle& style) {
-  std::string text = render_trace_report(report, style) + "\n" + render_details(report, style);
-  text += fmt::format("step {}, 95 % {}, {} samples\n", format_seconds(report.step_s), format_interval_seconds(interval95(report.steps_s)),
-                      report.steps_s.size());
-  if (report.has_stages) {
-    text += fmt::format("ideal step {}: every operation as long as the mean of its kind\n", format_seconds(report.ideal_step_s));
-  }
-  return text;
-}
 
 int run_import(const std::string& path, const Session& session) {
   session.say("reading " + path);
   const TraceReport report = report_of_recording(read_any_recording(path), std::filesystem::path(path).filename().string());
   Json json = result_of("import");
   json["file"] = path;
-  put_step(json, report.steps_s);
-  json["ideal_step_s"] = report.ideal_step_s;
-  put_trace(json, report);
-  session.result(import_text(report, session.style), json);
+  put_foreign_trace(json, report);
+  session.result(render_foreign_trace(report, session.style), json);
   return verdict_code(session, report);
 }
 

@@ -173,7 +173,9 @@ void add_profile_command(CLI::App& program, CommandBody& chosen) {
   add_step_options(*app, command->step);
   app->add_option("--steps", command->steps, "recorded steps; default: 10")->type_name("N");
   add_output_options(*app, command->output, "trace file; default: MODEL.sqlite in the current folder");
-  app->footer("Example:\n  mptune profile resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1");
+  app->footer(
+      "Example:\n  mptune profile resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1\n\nmptune profile [-o FILE] [--force] -- "
+      "COMMAND ... records a CUDA program of any kind:\n  mptune profile -- python train.py --epochs 1");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_profile(*command, session); }; });
 }
 

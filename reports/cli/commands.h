@@ -1,6 +1,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "mptune/reports/cli/session.h"
 
@@ -15,6 +17,8 @@ using CommandBody = std::function<int(const Session&)>;
 
 /// Each adds its subcommand to the program; parsing it sets `chosen`.
 void add_profile_command(CLI::App& program, CommandBody& chosen);
+/// The same command where `--` and the words of a program to record follow it.
+void add_profile_program_command(CLI::App& program, CommandBody& chosen, const std::vector<std::string>& words);
 void add_plan_command(CLI::App& program, CommandBody& chosen);
 void add_tune_command(CLI::App& program, CommandBody& chosen);
 void add_run_command(CLI::App& program, CommandBody& chosen);

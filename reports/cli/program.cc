@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
+#include <string_view>
 
 #include "mptune/profiler/trace/error.h"
 
@@ -106,6 +107,25 @@ void check_global_options(const GlobalOptions& options) {
   }
 }
 
+/// Arguments before `--`, itself not among them.
+int count_before_marker(int argc, char** argv) {
+  return static_cast<int>(std::find(argv, argv + argc, std::string_view("--")) - argv);
+}
+
+/// The command is `profile`, and `--` follows it.
+bool records_program(int argc, char** argv) {
+  const int count = count_before_marker(argc, argv);
+  for (int i = 1; i < count && count < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--color") {
+      ++i;
+    } else if (!word.starts_with('-')) {
+      return word == "profile";
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 CommandLine parse_command_line(int argc, char** argv) {
@@ -118,8 +138,15 @@ CommandLine parse_command_line(int argc, char** argv) {
       "Example:\n  mptune tune resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1 --budget 150s\n\nmptune COMMAND --help tells "
       "more.");
   add_global_options(program, line.options);
-  for (const auto add : {add_profile_command, add_plan_command, add_tune_command, add_run_command, add_simulate_command, add_report_command,
-                         add_import_command, add_export_command, add_models_command, add_doctor_command}) {
+  if (records_program(argc, argv)) {
+    const int count = count_before_marker(argc, argv);
+    add_profile_program_command(program, line.body, {argv + count + 1, argv + argc});
+    argc = count;
+  } else {
+    add_profile_command(program, line.body);
+  }
+  for (const auto add : {add_plan_command, add_tune_command, add_run_command, add_simulate_command, add_report_command, add_import_command,
+                         add_export_command, add_models_command, add_doctor_command}) {
     add(program, line.body);
   }
   try {
@@ -137,7 +164,8 @@ CommandLine parse_command_line(int argc, char** argv) {
 }
 
 bool asks_for_json(int argc, char** argv) {
-  return std::any_of(argv + 1, argv + std::max(1, argc), [](const char* word) { return std::string(word) == "--json"; });
+  const int count = std::max(1, count_before_marker(argc, argv));
+  return std::any_of(argv + 1, argv + count, [](const char* word) { return std::string_view(word) == "--json"; });
 }
 
 int report_failure(bool json, const std::string& what, const std::string& where, const std::string& remedy, int exit_code) {

@@ -1,8 +1,12 @@
 #include "mptune/reports/cli/recordings.h"
 
+#include <fmt/format.h>
+
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/formats/any_trace.h"
 #include "mptune/profiler/trace/error.h"
+#include "mptune/reports/render/report_text.h"
+#include "mptune/reports/render/units.h"
 
 namespace mptune {
 
@@ -27,6 +31,22 @@ TraceReport report_of_recording(const Recording& recording, const std::string& n
   TraceReport report = build_trace_report(*recording.trace, {}, name + ", " + describe(plan));
   add_plan(report, plan, recording.profile ? &*recording.profile : nullptr);
   return report;
+}
+
+std::string render_foreign_trace(const TraceReport& report, const TextStyle& style) {
+  std::string text = render_trace_report(report, style) + "\n" + render_details(report, style);
+  text += fmt::format("step {}, 95 % {}, {} samples\n", format_seconds(report.step_s), format_interval_seconds(interval95(report.steps_s)),
+                      report.steps_s.size());
+  if (report.has_stages) {
+    text += fmt::format("ideal step {}: every operation as long as the mean of its kind\n", format_seconds(report.ideal_step_s));
+  }
+  return text;
+}
+
+void put_foreign_trace(Json& json, const TraceReport& report) {
+  put_step(json, report.steps_s);
+  json["ideal_step_s"] = report.ideal_step_s;
+  put_trace(json, report);
 }
 
 int verdict_code(const Session& session, const TraceReport& report) {

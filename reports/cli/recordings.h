@@ -15,6 +15,11 @@ namespace mptune {
 /// Its report, with what its plan and its profile tell where it has them. `name` stands in the title.
 [[nodiscard]] TraceReport report_of_recording(const Recording& recording, const std::string& name);
 
+/// What is shown of a trace whose program mptune does not know.
+[[nodiscard]] std::string render_foreign_trace(const TraceReport& report, const TextStyle& style);
+/// The same as keys of `json`.
+void put_foreign_trace(Json& json, const TraceReport& report);
+
 /// The exit code of a result that rests on this trace: inconclusive, with a warning, where its quality forbids a verdict.
 [[nodiscard]] int verdict_code(const Session& session, const TraceReport& report);
 

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 #include <utility>
 
@@ -87,6 +88,15 @@ std::string find_worker() {
   }
   throw Error("mptune-worker was not found", folder, "build with LibTorch (-DMPTUNE_TORCH_ROOT=...), install again, or set MPTUNE_WORKER",
               ExitCode::environment);
+}
+
+std::string find_injection() {
+  const std::string folder = own_folder(), name = "/libmptune_injection.so";
+  for (const char* place : {"", "/../libexec/mptune"}) {
+    if (::access((folder + place + name).c_str(), R_OK) == 0) return std::filesystem::canonical(folder + place + name).string();
+  }
+  throw Error("the recorder of CUDA programs was not found", folder + name,
+              "build with the headers of CUPTI 13 (a CUDA 13 toolkit; MPTUNE_CUDA=ON), or install again", ExitCode::environment);
 }
 
 struct WorkerProcess::Impl {

@@ -17,6 +17,10 @@ namespace mptune {
 /// remedy.
 [[nodiscard]] std::string find_worker();
 
+/// Where the library is that records a CUDA program from within: libmptune_injection.so beside the running program, or in
+/// ../libexec/mptune. Throws Error (environment) with the remedy.
+[[nodiscard]] std::string find_injection();
+
 /// How a worker ended without saying Done or Failed.
 struct WorkerEnd {
   int signal = 0;

@@ -1,0 +1,231 @@
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <set>
+
+#include "mptune/profiler/store/store.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/reports/cli/commands.h"
+#include "mptune/reports/cli/options.h"
+#include "mptune/reports/cli/recordings.h"
+#include "mptune/reports/render/units.h"
+#include "mptune/tuner/live/program_run.h"
+#include "mptune/tuner/live/worker_process.h"
+
+namespace mptune {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kForeign = "a program of others can't be re-partitioned: mptune tune needs the model itself";
+
+struct ProgramCommand {
+  std::vector<std::string> words;
+  OutputOptions output;
+};
+
+/// One process that gave work to a GPU.
+struct Process {
+  std::string number;
+  std::string file;  ///< in the temporary folder, then where it is kept
+  Nanoseconds busy{0};
+};
+
+bool has_driver() {
+  return dlopen("libcuda.so.1", RTLD_LAZY) != nullptr;
+}
+
+std::string word_of_signal(int signal) {
+  return fmt::format("signal {} ({})", signal, strsignal(signal));
+}
+
+ProgramEnd record_program(const ProgramCommand& command, const std::string& library, const TemporaryFolder& folder,
+                          const Session& session) {
+  ProgramOptions options;
+  options.variables = {
+      {"CUDA_INJECTION64_PATH", library}, {"NVTX_INJECTION64_PATH", library}, {"MPTUNE_RECORD_PATH", folder.file("recording")}};
+  options.output_to_errors = session.options.json;
+  for (const auto& [name, value] : options.variables) {
+    if (const char* other = std::getenv(name.c_str()); other != nullptr && *other != '\0') {
+      session.warn(name + " is set already, and gives way to this recording");
+    }
+  }
+  return run_program(command.words, options, interrupt_flag());
+}
+
+/// Files of the folder "recording.NUMBER.ending" by their processes' numbers.
+std::vector<Process> files_of(const TemporaryFolder& folder, const std::string& ending) {
+  std::vector<Process> found;
+  for (const auto& entry : fs::directory_iterator(fs::path(folder.file("recording")).parent_path())) {
+    if (entry.path().extension() == ending) {
+      found.push_back({entry.path().stem().extension().string().substr(1), entry.path().string()});
+    }
+  }
+  std::ranges::sort(found, {}, [](const Process& process) { return std::pair(process.number.size(), process.number); });
+  return found;
+}
+
+/// Why processes were not recorded, each reason once.
+std::vector<Error> refusals_of(const TemporaryFolder& folder) {
+  std::vector<Error> refusals;
+  std::set<std::string> seen;
+  for (const Process& process : files_of(folder, ".error")) {
+    std::ifstream note(process.file);
+    std::string what, where, remedy, code;
+    std::getline(note, what) && std::getline(note, where) && std::getline(note, remedy) && std::getline(note, code);
+    if (seen.insert(what + where).second) {
+      refusals.emplace_back(what, where, remedy, static_cast<ExitCode>(std::atoi(code.c_str())));
+    }
+  }
+  return refusals;
+}
+
+[[noreturn]] void throw_nothing_recorded(const std::vector<Error>& refusals, const std::string& command) {
+  if (!refusals.empty()) {
+    throw refusals.front();
+  }
+  if (!has_driver()) {
+    throw Error("there is no CUDA driver on this machine, so no work of a GPU to record", "libcuda.so.1",
+                "record on a machine with an NVIDIA GPU and its driver", ExitCode::environment);
+  }
+  throw Error("the command gave no work to a GPU, or was ended before it could hand over its recording", command,
+              "give a command that uses CUDA and ends by itself");
+}
+
+/// "train.sqlite" for the first, "train.2.sqlite" for the second.
+std::string numbered(const std::string& path, std::size_t index) {
+  const fs::path whole(path);
+  return index == 0 ? path : (whole.parent_path() / whole.stem()).string() + "." + std::to_string(index + 1) + whole.extension().string();
+}
+
+/// Moves the recordings to where they are kept, the first to `path`. A full disk leaves the old files as they were.
+void keep(std::vector<Process>& processes, const std::string& path, bool force) {
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    const std::string place = numbered(path, i), temporary = place + ".tmp-" + std::to_string(getpid());
+    check_output(place, kSqliteMagic, force);
+    std::error_code failed;
+    fs::copy_file(processes[i].file, temporary, fs::copy_options::overwrite_existing, failed);
+    if (!failed) {
+      fs::rename(temporary, place, failed);
+    }
+    if (failed) {
+      std::error_code ignored;
+      fs::remove(temporary, ignored);
+      throw Error("the recording could not be kept (" + failed.message() + ")", place, "free some space, or write elsewhere with -o",
+                  ExitCode::environment);
+    }
+    processes[i].file = place;
+  }
+}
+
+[[noreturn]] void throw_interrupted(std::vector<Process> processes, const std::string& path, bool force) {
+  const bool terminated = interrupt_flag().load() == SIGTERM;
+  keep(processes, path, force);
+  throw Error(terminated ? "terminated" : "interrupted", "mptune",
+              processes.empty() ? "start the command again" : "mptune report " + path + " --text shows what was recorded until then",
+              terminated ? ExitCode::terminated : ExitCode::interrupted);
+}
+
+/// The recording of the process that kept GPUs busy longest; `processes` come ordered by that.
+Recording read_busiest(std::vector<Process>& processes) {
+  Recording busiest;
+  for (Process& process : processes) {
+    Recording recording = read_any_recording(process.file);
+    for (const Event& event : recording.trace->events) {
+      process.busy += event.what == What::profiler ? Nanoseconds{0} : event.duration;
+    }
+    const bool most = std::ranges::all_of(processes, [&](const Process& other) { return process.busy >= other.busy; });
+    if (most && (!busiest.trace || process.busy > Nanoseconds{0})) {
+      busiest = std::move(recording);
+    }
+  }
+  std::ranges::stable_sort(processes, std::greater{}, &Process::busy);
+  return busiest;
+}
+
+Json program_json(const ProgramCommand& command, const ProgramEnd& end, const std::vector<Process>& processes, const TraceReport& report) {
+  Json json = result_of("profile");
+  json["trace"] = processes.front().file;
+  json["command"] = command.words;
+  json["exit_status"] = end.signal != 0 ? 128 + end.signal : end.exit_code;
+  json["processes"] = Json::array();
+  for (const Process& process : processes) {
+    json["processes"].push_back({{"process", std::stoll(process.number)},
+                                 {"trace", process.file},
+                                 {"busy_s", std::chrono::duration<double>(process.busy).count()}});
+  }
+  put_foreign_trace(json, report);
+  return json;
+}
+
+std::string program_text(const std::vector<Process>& processes, const TraceReport& report, const Session& session) {
+  std::string text = render_foreign_trace(report, session.style) + kForeign + "\n";
+  for (const Process& process : processes) {
+    text += fmt::format("trace   {}   process {}, {} of work\n", process.file, process.number,
+                        format_seconds(std::chrono::duration<double>(process.busy).count()));
+  }
+  return text;
+}
+
+int run_profile_program(const ProgramCommand& command, const Session& session) {
+  if (command.words.empty()) {
+    throw Error("no command follows --", "mptune profile --", "name a program, as in: mptune profile -- python train.py");
+  }
+  const std::string name = fs::path(command.words[0]).stem().string();
+  const std::string path = command.output.path.empty() ? name + ".sqlite" : command.output.path;
+  const std::string library = find_injection();
+  check_output(path, kSqliteMagic, command.output.force);
+  session.say("recording " + fmt::format("{}", fmt::join(command.words, " ")));
+  if (!has_driver()) {
+    session.warn("this machine has no CUDA driver: nothing will be recorded unless the command brings one");
+  }
+  const TemporaryFolder folder;
+  const ProgramEnd end = record_program(command, library, folder, session);
+  std::vector<Process> processes = files_of(folder, ".sqlite");
+  if (end.interrupted) {
+    throw_interrupted(std::move(processes), path, command.output.force);
+  }
+  const bool failed = end.signal != 0 || end.exit_code != 0;
+  if (failed) {
+    session.warn("the command " +
+                 (end.signal != 0 ? "was ended by " + word_of_signal(end.signal) : "failed with status " + std::to_string(end.exit_code)) +
+                 (processes.empty() ? "" : ": this is what was recorded until then"));
+  }
+  const std::vector<Error> refusals = refusals_of(folder);
+  if (processes.empty()) {
+    throw_nothing_recorded(refusals, command.words[0]);
+  }
+  for (const Error& refusal : refusals) {
+    session.warn(std::string("a process was not recorded: ") + refusal.what() + ": " + refusal.where());
+  }
+  const Recording recording = read_busiest(processes);
+  keep(processes, path, command.output.force);
+  const TraceReport report = report_of_recording(recording, fmt::format("{}", fmt::join(command.words, " ")));
+  session.result(program_text(processes, report, session), program_json(command, end, processes, report));
+  const int verdict = verdict_code(session, report);
+  return failed ? static_cast<int>(ExitCode::inconclusive) : verdict;
+}
+
+}  // namespace
+
+void add_profile_program_command(CLI::App& program, CommandBody& chosen, const std::vector<std::string>& words) {
+  auto command = std::make_shared<ProgramCommand>();
+  command->words = words;
+  CLI::App* app = program.add_subcommand("profile", "Records a CUDA program of any kind: mptune profile [OPTIONS] -- COMMAND ...");
+  add_output_options(*app, command->output, "trace file; default: COMMAND.sqlite in the current folder");
+  app->footer(
+      "Example:\n  mptune profile -- python train.py --epochs 1\n\nThe command keeps its input and its output (under --json that goes to "
+      "standard error).\nEvery process that uses a GPU is recorded, children included, until it ends by itself.");
+  app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_profile_program(*command, session); }; });
+}
+
+}  // namespace mptune

@@ -1,0 +1,124 @@
+#include "mptune/tuner/live/program_run.h"
+
+#include <signal.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "mptune/profiler/trace/error.h"
+
+extern char** environ;
+
+namespace mptune {
+namespace {
+
+constexpr auto kLook = std::chrono::milliseconds(10);
+constexpr auto kGrace = std::chrono::milliseconds(300);
+
+std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& variables) {
+  std::vector<std::string> texts;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const std::string name = text.substr(0, text.find('='));
+    bool replaced = false;
+    for (const auto& variable : variables) replaced = replaced || variable.first == name;
+    if (!replaced) texts.push_back(text);
+  }
+  for (const auto& [name, value] : variables) texts.push_back(name + "=" + value);
+  return texts;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  for (std::string& text : texts) all.push_back(text.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+[[noreturn]] void refuse(const std::string& program, int reason) {
+  if (reason == ENOENT) throw Error("the command was not found", program, "check its name and PATH");
+  if (reason == EACCES) throw Error("the command is not executable", program, "name a program, or start it through its interpreter");
+  if (reason == ENOEXEC) throw Error("the command is no program", program, "start it through its interpreter");
+  throw Error(std::string("the command could not start (") + std::strerror(reason) + ")", program, "free memory and processes",
+              ExitCode::environment);
+}
+
+pid_t start(std::vector<std::string> words, const ProgramOptions& options) {
+  std::vector<std::string> environment = environment_with(options.variables);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  if (options.output_to_errors) posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  pid_t pid = -1;
+  const int refused = posix_spawnp(&pid, words[0].c_str(), &actions, nullptr, pointers(words).data(), pointers(environment).data());
+  posix_spawn_file_actions_destroy(&actions);
+  if (refused != 0) refuse(words[0], refused);
+  return pid;
+}
+
+// Parent of a process that is not a zombie, -1 where there is none.
+pid_t living_parent(const std::filesystem::path& process) {
+  std::ifstream file(process / "stat");
+  std::string text;
+  std::getline(file, text, '\0');
+  // The name before the bracket may hold anything.
+  const auto name_end = text.rfind(')');
+  if (name_end == std::string::npos || name_end + 4 >= text.size() || text[name_end + 2] == 'Z') return -1;
+  return static_cast<pid_t>(std::atol(text.c_str() + name_end + 4));
+}
+
+// All living processes that descend from this one.
+std::vector<pid_t> descendants() {
+  std::multimap<pid_t, pid_t> children;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (std::isdigit(static_cast<unsigned char>(name[0])) == 0) continue;
+    if (const pid_t parent = living_parent(entry.path()); parent > 0) children.emplace(parent, static_cast<pid_t>(std::stol(name)));
+  }
+  std::vector<pid_t> found{getpid()};
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const auto [first, last] = children.equal_range(found[i]);
+    for (auto child = first; child != last; ++child) found.push_back(child->second);
+  }
+  found.erase(found.begin());
+  return found;
+}
+
+void end_all(int signal) {
+  for (const pid_t process : descendants()) ::kill(process, signal);
+  const auto limit = std::chrono::steady_clock::now() + kGrace;
+  while (!descendants().empty() && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(kLook);
+  for (const pid_t process : descendants()) ::kill(process, SIGKILL);
+}
+
+ProgramEnd end_of(int status, bool interrupted) {
+  if (WIFSIGNALED(status)) return {.signal = WTERMSIG(status), .interrupted = interrupted};
+  return {.exit_code = WEXITSTATUS(status), .interrupted = interrupted};
+}
+
+}  // namespace
+
+ProgramEnd run_program(const std::vector<std::string>& words, const ProgramOptions& options, const std::atomic<int>& interrupted) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const pid_t pid = start(words, options);
+  int status = 0;
+  while (::waitpid(pid, &status, WNOHANG) == 0 && interrupted.load() == 0) std::this_thread::sleep_for(kLook);
+  if (const int signal = interrupted.load(); signal != 0) {
+    end_all(signal);
+    ::waitpid(pid, &status, 0);
+    return end_of(status, true);
+  }
+  return end_of(status, false);
+}
+
+}  // namespace mptune

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mptune {
+
+/// How a program ended.
+struct ProgramEnd {
+  int exit_code = 0;
+  int signal = 0;            ///< that ended it, 0: it ended by itself
+  bool interrupted = false;  ///< because this process was asked to end
+};
+
+struct ProgramOptions {
+  std::vector<std::pair<std::string, std::string>> variables{};  ///< added to our environment
+  bool output_to_errors = false;                                 ///< its standard output goes where its errors go
+};
+
+/// Runs the program `words[0]`, looked for as a shell does, with our descriptors and in our process group, to its end. Once `interrupted`
+/// is a signal's number, that signal goes to the program and all that descends from it, SIGKILL to what is left 300 ms later.
+/// From then on this process adopts what its descendants leave behind. One call at a time.
+/// Throws Error: no such program, or one that can't be run (usage); no process to be had (environment).
+[[nodiscard]] ProgramEnd run_program(const std::vector<std::string>& words, const ProgramOptions& options,
+                                     const std::atomic<int>& interrupted);
+
+}  // namespace mptune
