@@ -1,7 +1,6 @@
 #include "mptune/profiler/device/device_spec.h"
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -10,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "mptune/profiler/device/gpu_driver.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/profiler/trace/text.h"
 
@@ -19,6 +19,7 @@ namespace {
 constexpr int kMostAutoDevices = 8;
 constexpr int kMostDevices = 256;
 constexpr int kMostCores = 4096;
+constexpr int kMostParts = 16;
 
 std::string range_text(int first, int last) {
   std::string text = std::to_string(first);
@@ -29,7 +30,7 @@ std::string range_text(int first, int last) {
 }
 
 [[noreturn]] void reject_device(const std::string& name) {
-  throw Error("'" + name + "' is no device", "--devices", "use cpu:0, cpu:0-3, cuda:1 or sleep:4, separated by commas");
+  throw Error("'" + name + "' is no device", "--devices", "use cpu:0, cpu:0-3, cuda:1, cuda:0/1of2 or sleep:4, separated by commas");
 }
 
 DeviceSpec cpu_device(const std::string& name, const std::string& numbers) {
@@ -44,6 +45,31 @@ DeviceSpec cpu_device(const std::string& name, const std::string& numbers) {
     device.cores.push_back(core);
   }
   device.name = "cpu:" + range_text(device.cores.front(), device.cores.back());
+  return device;
+}
+
+/// "1" or "0/1of2", what stands behind "cuda:".
+DeviceSpec cuda_device(const std::string& name, const std::string& rest) {
+  const auto slash = rest.find('/');
+  const auto index = integer(rest.substr(0, slash));
+  if (!index || *index < 0 || *index >= kMostDevices) {
+    reject_device(name);
+  }
+  DeviceSpec device{
+      .kind = DeviceSpec::Kind::cuda, .name = "cuda:" + std::to_string(*index), .cores = {}, .index = static_cast<int>(*index)};
+  if (slash == std::string::npos) {
+    return device;
+  }
+  const std::string division = rest.substr(slash + 1);
+  const auto of = division.find("of");
+  const auto part = integer(division.substr(0, of));
+  const auto parts = of == std::string::npos ? std::nullopt : integer(division.substr(of + 2));
+  if (!part || !parts || *parts < 2 || *parts > kMostParts || *part < 1 || *part > *parts) {
+    reject_device(name);
+  }
+  device.part = static_cast<int>(*part) - 1;
+  device.parts = static_cast<int>(*parts);
+  device.name.append("/").append(std::to_string(*part)).append("of").append(std::to_string(*parts));
   return device;
 }
 
@@ -95,9 +121,14 @@ std::optional<double> in_seconds(const Quantity& quantity) {
   return std::nullopt;
 }
 
-void require_driver(const DeviceSpec& device) {
-  if (access("/proc/driver/nvidia/version", R_OK) != 0) {
-    throw Error("no NVIDIA driver is loaded", device.name, "install the driver, or name CPU devices: --devices cpu:0,cpu:1",
+void require_gpu(const DeviceSpec& device) {
+  const GpuDriver& driver = gpu_driver();
+  if (!driver.problem.empty()) {
+    throw Error(driver.problem, device.name, "install the NVIDIA driver, or name CPU devices: --devices cpu:0,cpu:1",
+                ExitCode::environment);
+  }
+  if (device.index >= driver.gpus) {
+    throw Error("there is no such GPU", device.name, "this machine has " + std::to_string(driver.gpus) + ", counted from cuda:0",
                 ExitCode::environment);
   }
 }
@@ -120,6 +151,7 @@ void check_list(const std::vector<DeviceSpec>& devices) {
   const std::vector<int> available = available_cores();
   std::set<std::string> names;
   std::set<int> cores;
+  std::map<int, int> parts;
   for (const DeviceSpec& device : devices) {
     if (!names.insert(device.name).second) {
       throw Error("device '" + device.name + "' is named twice", "--devices", "name each device once");
@@ -128,7 +160,11 @@ void check_list(const std::vector<DeviceSpec>& devices) {
       throw Error("sleeping devices can't be mixed with others", "--devices", "use sleep:K alone");
     }
     if (device.kind == DeviceSpec::Kind::cuda) {
-      require_driver(device);
+      require_gpu(device);
+      if (parts.try_emplace(device.index, device.parts).first->second != device.parts) {
+        throw Error("cuda:" + std::to_string(device.index) + " is divided in two ways", "--devices",
+                    "use the whole of a GPU, or parts of one size: cuda:0/1of2,cuda:0/2of2");
+      }
     }
     for (const int core : device.cores) {
       if (!std::ranges::binary_search(available, core)) {
@@ -144,6 +180,12 @@ void check_list(const std::vector<DeviceSpec>& devices) {
 
 std::vector<DeviceSpec> automatic_devices() {
   std::vector<DeviceSpec> devices;
+  for (int gpu = 0; gpu < gpu_driver().gpus; ++gpu) {
+    devices.push_back(parse_device("cuda:" + std::to_string(gpu)));
+  }
+  if (!devices.empty()) {
+    return devices;
+  }
   for (const int core : available_cores()) {
     if (static_cast<int>(devices.size()) == kMostAutoDevices) {
       break;
@@ -165,14 +207,14 @@ DeviceSpec parse_device(const std::string& name) {
   if (kind == "cpu") {
     return cpu_device(name, rest);
   }
+  if (kind == "cuda") {
+    return cuda_device(name, rest);
+  }
   const auto index = integer(rest);
-  if (!index || *index < 0 || *index >= kMostCores || (kind != "cuda" && kind != "sleep")) {
+  if (!index || *index < 0 || *index >= kMostCores || kind != "sleep") {
     reject_device(name);
   }
-  return {.kind = kind == "cuda" ? DeviceSpec::Kind::cuda : DeviceSpec::Kind::sleep,
-          .name = kind + ":" + std::to_string(*index),
-          .cores = {},
-          .index = static_cast<int>(*index)};
+  return {.kind = DeviceSpec::Kind::sleep, .name = "sleep:" + std::to_string(*index), .cores = {}, .index = static_cast<int>(*index)};
 }
 
 std::vector<DeviceSpec> parse_devices(const std::string& list) {
@@ -231,7 +273,7 @@ std::string device_class(const DeviceSpec& device) {
     case DeviceSpec::Kind::cpu:
       return "cpu/" + std::to_string(device.cores.size());
     case DeviceSpec::Kind::cuda:
-      return "cuda";
+      return device.parts > 1 ? "cuda/" + std::to_string(device.parts) : "cuda";
     case DeviceSpec::Kind::sleep:
       break;
   }

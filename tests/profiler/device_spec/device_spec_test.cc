@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <sched.h>
-#include <unistd.h>
 
+#include "mptune/profiler/device/gpu_driver.h"
 #include "mptune/profiler/trace/error.h"
 
 namespace mptune {
@@ -47,11 +47,25 @@ TEST(DeviceSpec, NamesOfOneDevice) {
   EXPECT_EQ(parse_device("sleep:7").index, 7);
 }
 
+TEST(DeviceSpec, PartsOfAGpu) {
+  const DeviceSpec second = parse_device("cuda:3/2of4");
+  EXPECT_EQ(second.kind, DeviceSpec::Kind::cuda);
+  EXPECT_EQ(second.name, "cuda:3/2of4");
+  EXPECT_EQ(second.index, 3);
+  EXPECT_EQ(second.part, 1);
+  EXPECT_EQ(second.parts, 4);
+  EXPECT_EQ(parse_device("cuda:3").parts, 1);
+  EXPECT_EQ(parse_device("cuda:00/01of02").name, "cuda:0/1of2") << "one spelling for one device";
+  for (const char* name : {"cuda:0/0of2", "cuda:0/3of2", "cuda:0/1of1", "cuda:0/1of17", "cuda:0/1", "cuda:0/of2", "cuda:0/1of",
+                           "cuda:0/-1of2", "cuda:0/1of2/1of2", "cuda:/1of2", "cuda:0/1 of2", "cuda:256", "sleep:0/1of2", "cpu:0/1of2"}) {
+    EXPECT_THAT(message_of([&] { (void)parse_device(name); }), HasSubstr(std::string("'") + name + "' is no device")) << name;
+  }
+}
+
 TEST(DeviceSpec, RefusesWhatIsNoDevice) {
-  for (const char* name : {"",        "cpu",     "cpu:",           "cpu:a",  "cpu:-1",
-                           "cpu:3-1", "cpu:0-",  "cpu:0-99999999", "cpu:0x", "gpu:0",
-                           "cuda:",   "cuda:-1", "cuda:0/1of2",    "sleep:", "sleep:x",
-                           "CPU:0",   "cpu:0 ",  " cpu:0",         "cpu:+1", "cpu:99999999999999999999"}) {
+  for (const char* name :
+       {"",      "cpu",     "cpu:",    "cpu:a",  "cpu:-1",  "cpu:3-1", "cpu:0-", "cpu:0-99999999", "cpu:0x", "gpu:0",
+        "cuda:", "cuda:-1", "cuda:0/", "sleep:", "sleep:x", "CPU:0",   "cpu:0 ", " cpu:0",         "cpu:+1", "cpu:99999999999999999999"}) {
     EXPECT_THAT(message_of([&] { (void)parse_device(name); }), HasSubstr(std::string("'") + name + "' is no device")) << name;
   }
 }
@@ -85,19 +99,44 @@ TEST(DeviceSpec, RefusesOneCoreInTwoDevices) {
 }
 
 TEST(DeviceSpec, CudaWithoutDriverIsAnEnvironmentError) {
-  if (access("/proc/driver/nvidia/version", R_OK) == 0) {
-    GTEST_SKIP() << "a driver is loaded";
+  if (gpu_driver().gpus > 0) {
+    GTEST_SKIP() << "there is a GPU";
   }
+  EXPECT_FALSE(gpu_driver().problem.empty());
+  for (const char* name : {"cuda:0", "cuda:0/1of2"}) {
+    try {
+      (void)parse_devices(name);
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::environment);
+      EXPECT_EQ(error.where(), name);
+      EXPECT_EQ(error.what(), gpu_driver().problem);
+    }
+  }
+}
+
+TEST(GpuDeviceSpec, ListsOfGpus) {
+  const int gpus = gpu_driver().gpus;
+  if (gpus == 0) {
+    GTEST_SKIP() << gpu_driver().problem;
+  }
+  EXPECT_EQ(static_cast<int>(parse_devices("auto").size()), gpus);
+  EXPECT_EQ(parse_devices("auto")[0].name, "cuda:0");
+  EXPECT_THAT(names_of(parse_devices("cuda:0/1of2,cuda:0/2of2")), ElementsAre("cuda:0/1of2", "cuda:0/2of2"));
+  EXPECT_THAT(message_of([] { (void)parse_devices("cuda:0,cuda:0/2of2"); }), HasSubstr("divided in two ways"));
+  EXPECT_THAT(message_of([] { (void)parse_devices("cuda:0/1of3,cuda:0/2of2"); }), HasSubstr("divided in two ways"));
   try {
-    (void)parse_devices("cuda:0");
+    (void)parse_devices("cuda:" + std::to_string(gpus));
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::environment);
-    EXPECT_EQ(error.where(), "cuda:0");
   }
 }
 
 TEST(DeviceSpec, AutoFollowsTheAffinityMask) {
+  if (gpu_driver().gpus > 0) {
+    GTEST_SKIP() << "auto is the GPUs";
+  }
   const std::vector<DeviceSpec> devices = parse_devices("auto");
   const std::vector<int> cores = available_cores();
   ASSERT_EQ(devices.size(), std::min<std::size_t>(8, cores.size()));
@@ -126,6 +165,8 @@ TEST(DeviceSpec, WholeMachine) {
 TEST(DeviceSpec, Classes) {
   EXPECT_EQ(device_class(parse_device("cpu:5")), "cpu/1");
   EXPECT_EQ(device_class(parse_device("cpu:0-3")), "cpu/4");
+  EXPECT_EQ(device_class(parse_device("cuda:1")), "cuda");
+  EXPECT_EQ(device_class(parse_device("cuda:0/2of2")), "cuda/2");
   EXPECT_EQ(device_class(parse_device("sleep:2")), "sleep");
 }
 
