@@ -1,0 +1,350 @@
+#include "mptune/profiler/trace/merge.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <tuple>
+
+namespace mptune {
+namespace {
+
+using Indices = std::vector<int>;
+
+bool is_gpu(const TraceDevice& device) {
+  return std::string_view(device.name).starts_with("cuda:");
+}
+
+template <typename Value>
+Value& at(std::vector<Value>& values, int index) {
+  return values.at(static_cast<std::size_t>(index));
+}
+template <typename Value>
+const Value& at(const std::vector<Value>& values, int index) {
+  return values.at(static_cast<std::size_t>(index));
+}
+
+int mapped(const Indices& indices, int index) {
+  return index < 0 ? index : at(indices, index);
+}
+
+/// Index in `all` of each of `added`, appended where it is not there yet.
+template <typename Value, typename Key>
+Indices unite(std::vector<Value>& all, const std::vector<Value>& added, Key key) {
+  std::map<decltype(key(all.front())), int> known;
+  for (std::size_t i = 0; i < all.size(); ++i) known.try_emplace(key(all[i]), static_cast<int>(i));
+  Indices indices;
+  for (const Value& value : added) {
+    const auto [place, is_new] = known.try_emplace(key(value), static_cast<int>(all.size()));
+    if (is_new) all.push_back(value);
+    indices.push_back(place->second);
+  }
+  return indices;
+}
+
+using ActionKey = std::tuple<int, int, int, int>;
+ActionKey action_of(const Tag& tag) {
+  return {tag.step, tag.stage, tag.microbatch, tag.replica};
+}
+
+/// A part of the training, of which the host knows more than the tag says: what is recomputed, for one.
+bool is_phase(What what) {
+  return what <= What::reduce;
+}
+
+class Merger {
+ public:
+  Merger(const Trace& host, const Trace& gpus, Nanoseconds gpus_started)
+      : host_(host), gpus_(gpus), shift_(gpus_started), launch_of_(gpus.events.size(), nullptr), work_of_(host.events.size()) {}
+
+  Trace merge() {
+    unite_tables();
+    index_host_work();
+    find_launches();
+    for (std::size_t i = 0; i < gpus_.events.size(); ++i) add_gpu_event(static_cast<int>(i));
+    for (std::size_t i = 0; i < host_.events.size(); ++i) add_host_event(static_cast<int>(i));
+    sort_events();
+    add_launches();
+    add_edges();
+    add_ranges();
+    count_losses();
+    return std::move(trace_);
+  }
+
+ private:
+  static constexpr int kNone = -1;
+
+  /// Where an event of either trace came to lie.
+  struct Added {
+    Event event;
+    int host = kNone;
+    int gpu = kNone;
+  };
+
+  void unite_tables() {
+    trace_.devices = host_.devices;
+    trace_.names = host_.names;
+    trace_.threads = host_.threads;
+    trace_.tags = host_.tags;
+    trace_.memory = host_.memory;
+    trace_.steps = host_.steps;
+    trace_.started_utc_ns = host_.started_utc_ns;
+    device_ = unite(trace_.devices, gpus_.devices, [](const TraceDevice& device) { return device.name; });
+    name_ = unite(trace_.names, gpus_.names, [](const std::string& name) { return name; });
+    thread_ = unite(trace_.threads, gpus_.threads, [](const std::string& thread) { return thread; });
+    for (std::size_t i = 0; i < trace_.tags.size(); ++i) tag_index_.try_emplace(key_of(trace_.tags[i]), static_cast<int>(i));
+    if (!trace_.steps.empty()) return;
+    for (const StepWindow& step : gpus_.steps) trace_.steps.push_back({step.step, step.start + shift_, step.end + shift_});
+  }
+
+  using TagKey = std::tuple<int, int, int, int, int>;
+  static TagKey key_of(const Tag& tag) { return {tag.step, tag.stage, tag.microbatch, tag.layer, tag.replica}; }
+
+  int tag_index(const Tag& tag) {
+    const auto [place, is_new] = tag_index_.try_emplace(key_of(tag), static_cast<int>(trace_.tags.size()));
+    if (is_new) trace_.tags.push_back(tag);
+    return place->second;
+  }
+
+  bool on_gpu(int device) const { return device >= 0 && is_gpu(at(host_.devices, device)); }
+
+  /// What only a GPU's recorder knows the times of.
+  bool is_gpu_work(const Event& event) const {
+    if (on_gpu(event.device)) return true;
+    if (event.what != What::copy || event.detail < 0) return false;
+    const Copy& copy = at(host_.copies, event.detail);
+    return on_gpu(copy.source) || on_gpu(copy.destination);
+  }
+
+  void index_host_work() {
+    for (std::size_t i = 0; i < host_.events.size(); ++i) {
+      const Event& event = host_.events[i];
+      if (is_gpu_work(event)) host_lanes_[{event.device, event.lane}].push_back(static_cast<int>(i));
+    }
+  }
+
+  void find_launches() {
+    for (const Launch& launch : gpus_.launches)
+      if (launch.event >= 0) at(launch_of_, launch.event) = &launch;
+  }
+
+  /// The host's event of this lane that lasted at `time`.
+  int lasting(const Indices& lane, Nanoseconds time) const {
+    const auto after =
+        std::upper_bound(lane.begin(), lane.end(), time, [&](Nanoseconds t, int index) { return t < at(host_.events, index).start; });
+    if (after == lane.begin() || at(host_.events, *std::prev(after)).end() < time) return kNone;
+    return *std::prev(after);
+  }
+
+  bool has_end(const Event& copy, int device) const {
+    if (copy.what != What::copy || copy.detail < 0) return false;
+    const Copy& ends = at(host_.copies, copy.detail);
+    return ends.source == device || ends.destination == device;
+  }
+
+  /// What the host was doing when it launched this event of a GPU, kNone where nothing fits.
+  int host_view(int gpu, int device) const {
+    const Launch* launch = at(launch_of_, gpu);
+    const Event& event = at(gpus_.events, gpu);
+    if (launch == nullptr || event.tag < 0) return kNone;
+    const Tag& tag = at(gpus_.tags, event.tag);
+    for (const auto& [lane, events] : host_lanes_) {
+      const int found = lasting(events, launch->start + shift_);
+      if (found < 0) continue;
+      const Event& seen = at(host_.events, found);
+      const bool same_work = event.what == What::copy ? has_end(seen, device) : lane.first == device && is_compute(seen.what);
+      if (same_work && seen.tag >= 0 && action_of(at(host_.tags, seen.tag)) == action_of(tag)) return found;
+    }
+    return kNone;
+  }
+
+  void add_gpu_event(int index) {
+    Event event = at(gpus_.events, index);
+    event.start += shift_;
+    event.name = mapped(name_, event.name);
+    event.device = static_cast<std::int16_t>(mapped(device_, event.device));
+    const int seen = host_view(index, event.device);
+    if (event.tag >= 0) {
+      Tag tag = at(gpus_.tags, event.tag);
+      if (seen >= 0 && tag.layer < 0) tag.layer = at(host_.tags, at(host_.events, seen).tag).layer;
+      event.tag = tag_index(tag);
+    }
+    if (seen >= 0 && (event.what == What::kernel || is_phase(event.what))) event.what = at(host_.events, seen).what;
+    event.detail = event.what == What::copy ? add_copy(event.detail, seen) : add_kernel(event.detail);
+    if (seen >= 0) at(work_of_, seen).push_back(static_cast<int>(added_.size()));
+    added_.push_back({event, kNone, index});
+  }
+
+  /// The end of a copy that the GPU does not know, where the host knows it to lie outside the GPUs.
+  int add_copy(int detail, int seen) {
+    if (detail < 0) return detail;
+    Copy copy = at(gpus_.copies, detail);
+    copy.source = mapped(device_, copy.source);
+    copy.destination = mapped(device_, copy.destination);
+    if (seen >= 0) {
+      const Copy& ends = at(host_.copies, at(host_.events, seen).detail);
+      if (copy.source < 0 && !on_gpu(ends.source)) copy.source = ends.source;
+      if (copy.destination < 0 && !on_gpu(ends.destination)) copy.destination = ends.destination;
+    }
+    trace_.copies.push_back(copy);
+    return static_cast<int>(trace_.copies.size()) - 1;
+  }
+
+  int add_kernel(int detail) {
+    if (detail < 0) return detail;
+    trace_.kernels.push_back(at(gpus_.kernels, detail));
+    return static_cast<int>(trace_.kernels.size()) - 1;
+  }
+
+  /// A GPU's work is the GPU's to tell; a copy between it and another device only where the GPU did.
+  bool is_replaced(int index) const {
+    const Event& event = at(host_.events, index);
+    return on_gpu(event.device) || (is_gpu_work(event) && !at(work_of_, index).empty());
+  }
+
+  void add_host_event(int index) {
+    if (is_replaced(index)) return;
+    Event event = at(host_.events, index);
+    if (event.what == What::copy && event.detail >= 0) {
+      trace_.copies.push_back(at(host_.copies, event.detail));
+      event.detail = static_cast<int>(trace_.copies.size()) - 1;
+    } else if (event.detail >= 0) {
+      trace_.kernels.push_back(at(host_.kernels, event.detail));
+      event.detail = static_cast<int>(trace_.kernels.size()) - 1;
+    }
+    at(work_of_, index) = {static_cast<int>(added_.size())};
+    added_.push_back({event, index, kNone});
+  }
+
+  /// Orders what was added; from here on work_of_ names events of the result, gpu_event_ likewise.
+  void sort_events() {
+    Indices order(added_.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return at(added_, a).event.start < at(added_, b).event.start; });
+    Indices place(added_.size());
+    for (std::size_t i = 0; i < order.size(); ++i) at(place, order[i]) = static_cast<int>(i);
+    for (Indices& work : work_of_) {
+      for (int& index : work) index = at(place, index);
+      std::sort(work.begin(), work.end());
+    }
+    gpu_event_.assign(gpus_.events.size(), kNone);
+    for (const int index : order) {
+      const Added& one = at(added_, index);
+      if (one.gpu >= 0) at(gpu_event_, one.gpu) = static_cast<int>(trace_.events.size());
+      trace_.events.push_back(one.event);
+    }
+  }
+
+  void add_launches() {
+    std::int64_t last = 0;
+    for (Launch launch : gpus_.launches) {
+      launch.event = mapped(gpu_event_, launch.event);
+      launch.thread = mapped(thread_, launch.thread);
+      launch.name = mapped(name_, launch.name);
+      launch.start += shift_;
+      launch.end += shift_;
+      last = std::max(last, launch.correlation);
+      trace_.launches.push_back(launch);
+    }
+    for (Launch launch : host_.launches) {
+      if (launch.event >= 0 && is_replaced(launch.event)) continue;
+      if (launch.event >= 0) launch.event = at(work_of_, launch.event).front();
+      launch.correlation = ++last;
+      trace_.launches.push_back(launch);
+    }
+    std::stable_sort(trace_.launches.begin(), trace_.launches.end(), [](const Launch& a, const Launch& b) { return a.start < b.start; });
+  }
+
+  int last_to_end(const Indices& work) const {
+    return *std::max_element(work.begin(), work.end(),
+                             [&](int a, int b) { return at(trace_.events, a).end() < at(trace_.events, b).end(); });
+  }
+
+  void add_edges() {
+    for (const Edge& edge : gpus_.edges) trace_.edges.push_back({at(gpu_event_, edge.producer), at(gpu_event_, edge.consumer), edge.kind});
+    for (const Edge& edge : host_.edges) {
+      const bool from_gpu = is_replaced(edge.producer), to_gpu = is_replaced(edge.consumer);
+      // Order on a GPU's lane, and between GPUs, is what their own recorder saw.
+      if ((from_gpu && to_gpu) || (edge.kind == EdgeKind::order && (from_gpu || to_gpu))) continue;
+      const Indices &producers = at(work_of_, edge.producer), &consumers = at(work_of_, edge.consumer);
+      if (producers.empty() || consumers.empty()) continue;
+      const Edge joined{last_to_end(producers), consumers.front(), edge.kind};
+      // Backwards it could close a cycle.
+      if (joined.producer < joined.consumer) trace_.edges.push_back(joined);
+    }
+  }
+
+  /// An action on a GPU lasts from the first to the last work that was launched within it.
+  bool fit(Event& range, const std::map<std::pair<int, ActionKey>, Indices>& launched) const {
+    const auto found = launched.find({range.device, action_of(range.tag < 0 ? Tag{} : at(trace_.tags, range.tag))});
+    if (found == launched.end()) return false;
+    Nanoseconds first = Nanoseconds::max(), last = Nanoseconds::min();
+    for (const int gpu : found->second) {
+      const Nanoseconds launch = at(launch_of_, gpu)->start + shift_;
+      if (launch < range.start || launch > range.end()) continue;
+      const Event& event = at(trace_.events, at(gpu_event_, gpu));
+      first = std::min(first, event.start);
+      last = std::max(last, event.end());
+    }
+    if (first > last) return false;
+    range.start = first;
+    range.duration = last - first;
+    return true;
+  }
+
+  void add_ranges() {
+    std::map<std::pair<int, ActionKey>, Indices> launched;
+    for (std::size_t i = 0; i < gpus_.events.size(); ++i) {
+      const Event& event = at(trace_.events, gpu_event_[i]);
+      if (launch_of_[i] != nullptr && event.tag >= 0)
+        launched[{event.device, action_of(at(trace_.tags, event.tag))}].push_back(static_cast<int>(i));
+    }
+    for (Event range : host_.ranges)
+      if (!on_gpu(range.device) || fit(range, launched)) trace_.ranges.push_back(range);
+    for (Event range : gpus_.ranges) {
+      range.start += shift_;
+      range.name = mapped(name_, range.name);
+      range.device = static_cast<std::int16_t>(mapped(device_, range.device));
+      if (range.tag >= 0) range.tag = tag_index(at(gpus_.tags, range.tag));
+      trace_.ranges.push_back(range);
+    }
+    std::stable_sort(trace_.ranges.begin(), trace_.ranges.end(), [](const Event& a, const Event& b) { return a.start < b.start; });
+  }
+
+  bool in_a_step(const Event& event) const {
+    return std::any_of(trace_.steps.begin(), trace_.steps.end(),
+                       [&](const StepWindow& step) { return event.start >= step.start && event.end() <= step.end; });
+  }
+
+  void count_losses() {
+    const TraceQuality &a = host_.quality, &b = gpus_.quality;
+    trace_.quality = {.dropped = a.dropped + b.dropped,
+                      .untagged = b.untagged,
+                      .zero_stamped = a.zero_stamped + b.zero_stamped,
+                      .unmatched = a.unmatched + b.unmatched};
+    for (const Added& one : added_) {
+      if (one.host >= 0 && one.event.tag < 0) ++trace_.quality.untagged;
+      const bool counts = one.host >= 0 || one.event.what != What::profiler;
+      if (counts && !trace_.steps.empty() && !in_a_step(one.event)) ++trace_.quality.out_of_window;
+    }
+  }
+
+  const Trace& host_;
+  const Trace& gpus_;
+  const Nanoseconds shift_;
+  Trace trace_;
+  Indices device_, name_, thread_;  // of the result, by index in gpus_
+  std::map<TagKey, int> tag_index_;
+  std::map<std::pair<int, int>, Indices> host_lanes_;  // the host's view of GPU work by device and lane, ordered by start
+  std::vector<const Launch*> launch_of_;               // by event of gpus_
+  std::vector<Indices> work_of_;                       // events of the result that stand for an event of host_
+  std::vector<Added> added_;
+  Indices gpu_event_;  // of the result, by event of gpus_
+};
+
+}  // namespace
+
+Trace merge_traces(const Trace& host, const Trace& gpus, Nanoseconds gpus_started) {
+  return Merger(host, gpus, gpus_started).merge();
+}
+
+}  // namespace mptune

@@ -1,0 +1,265 @@
+#include "mptune/profiler/trace/merge.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+namespace mptune::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+constexpr auto kStart = Nanoseconds{1000};  // of the GPUs' recorder, in the host's time
+
+int tag_of(Trace& trace, const Tag& tag) {
+  trace.tags.push_back(tag);
+  return static_cast<int>(trace.tags.size()) - 1;
+}
+
+int add(Trace& trace, const std::string& name, What what, int device, int lane, int start, int end, const Tag& tag = {}) {
+  Event event{Nanoseconds{start}, Nanoseconds{end - start}, intern(trace, name)};
+  event.what = what;
+  event.device = static_cast<std::int16_t>(device);
+  event.lane = static_cast<std::uint8_t>(lane);
+  if (tag != Tag{}) event.tag = tag_of(trace, tag);
+  trace.events.push_back(event);
+  return static_cast<int>(trace.events.size()) - 1;
+}
+
+int add_copy(Trace& trace, const std::string& name, const Copy& copy, int device, int lane, int start, int end, const Tag& tag) {
+  const int index = add(trace, name, What::copy, device, lane, start, end, tag);
+  trace.events.back().detail = static_cast<int>(trace.copies.size());
+  trace.copies.push_back(copy);
+  return index;
+}
+
+void launched(Trace& trace, int event, int start, const std::string& thread = "thread 7") {
+  if (trace.threads.empty() || trace.threads.back() != thread) trace.threads.push_back(thread);
+  trace.launches.push_back({event, static_cast<int>(trace.threads.size()) - 1, intern(trace, "cudaLaunchKernel"), Nanoseconds{start},
+                            Nanoseconds{start + 2}, event + 1});
+}
+
+/// Stage 0 on a CPU, stage 1 on a GPU: one micro-batch forth and back.
+Trace host_of_mixed_step() {
+  Trace host;
+  host.devices = {{"cpu:0", "CPU", 1, 0}, {"cuda:0", "a GPU", 132, 80}};
+  host.threads = {"stage worker cpu:0", "stage worker cuda:0"};
+  host.started_utc_ns = 5;
+  host.steps = {{0, Nanoseconds{1000}, Nanoseconds{2000}}};
+  const int f0 = add(host, "forward a", What::forward, 0, 0, 1010, 1100, {0, 0, 0, 0, 0});
+  const int c0 = add_copy(host, "copy activation", {64, 0, 1}, 0, copy_lane(1), 1100, 1120, {0, 1, 0, -1, -1});
+  const int f1 = add(host, "forward b", What::forward, 1, 0, 1120, 1140, {0, 1, 0, 1, 0});
+  const int f2 = add(host, "forward c", What::forward, 1, 0, 1140, 1160, {0, 1, 0, 2, 0});
+  const int b1 = add(host, "backward b", What::backward, 1, 0, 1160, 1200, {0, 1, 0, 1, 0});
+  const int c1 = add_copy(host, "copy gradient", {64, 1, 0}, 1, copy_lane(0), 1200, 1700, {0, 0, 0, -1, -1});
+  const int b0 = add(host, "backward a", What::backward, 0, 0, 1700, 1900, {0, 0, 0, 0, 0});
+  host.edges = {{f0, c0, EdgeKind::data}, {c0, f1, EdgeKind::data}, {f1, f2, EdgeKind::order}, {f2, b1, EdgeKind::order},
+                {b1, c1, EdgeKind::data}, {c1, b0, EdgeKind::data}, {f0, b0, EdgeKind::order}};
+  for (int i : {f0, f1, f2, b1, b0}) {
+    const Event& event = host.events[static_cast<std::size_t>(i)];
+    host.launches.push_back({i, event.device, event.name, event.start, event.end(), i + 1});
+  }
+  Event range{Nanoseconds{1120}, Nanoseconds{40}, intern(host, "1F0"), tag_of(host, {0, 1, 0, -1, 0}), -1, 1, 0, What::action};
+  host.ranges = {range};
+  range.device = 0;
+  range.tag = -1;
+  range.name = intern(host, "0F0");
+  host.ranges.push_back(range);
+  host.memory = {{Nanoseconds{1150}, 1, 77}};
+  host.quality = {.dropped = 1, .untagged = 9, .out_of_window = 9};
+  return host;
+}
+
+/// The same step as the GPU saw it: time 0 is 1000 of the host's.
+Trace gpu_of_mixed_step() {
+  Trace gpu;
+  gpu.devices = {{"cuda:0", "a GPU", 132, 80}};
+  const int in = add_copy(gpu, "copy host to device", {64, -1, 0}, 0, 128, 115, 130, {0, 1, 0, -1, -1});
+  launched(gpu, in, 105);
+  const Tag action{0, 1, 0, -1, 0};
+  const int k1 = add(gpu, "gemm", What::forward, 0, 0, 300, 400, action);
+  gpu.events.back().detail = 0;
+  gpu.kernels.push_back({.stream = 7});
+  launched(gpu, k1, 125);
+  const int k2 = add(gpu, "relu", What::forward, 0, 0, 400, 450, action);
+  launched(gpu, k2, 145);
+  const int k3 = add(gpu, "gemm", What::backward, 0, 0, 450, 600, action);
+  launched(gpu, k3, 170, "thread 8");
+  const int out = add_copy(gpu, "copy device to host", {64, 0, -1}, 0, 129, 610, 640, {0, 0, 0, -1, -1});
+  launched(gpu, out, 210);
+  const int lost = add(gpu, "stray", What::kernel, 0, 0, 1200, 1210);
+  launched(gpu, lost, 650);
+  gpu.edges = {{in, k1, EdgeKind::event_wait}, {k1, k2, EdgeKind::order}, {k2, k3, EdgeKind::order}, {k3, out, EdgeKind::event_wait}};
+  gpu.quality = {.dropped = 2, .untagged = 1, .out_of_window = 5, .zero_stamped = 3, .unmatched = 4};
+  return gpu;
+}
+
+std::string name_of(const Trace& trace, const Event& event) {
+  return trace.names.at(static_cast<std::size_t>(event.name));
+}
+
+std::vector<std::string> names_of(const Trace& trace, int device) {
+  std::vector<std::string> names;
+  for (const Event& event : trace.events)
+    if (event.device == device) names.push_back(name_of(trace, event));
+  return names;
+}
+
+const Event& first_named(const Trace& trace, const std::string& name) {
+  for (const Event& event : trace.events)
+    if (name_of(trace, event) == name) return event;
+  throw std::out_of_range(name);
+}
+
+int layer_of(const Trace& trace, const Event& event) {
+  return trace.tags.at(static_cast<std::size_t>(event.tag)).layer;
+}
+
+TEST(MergeTraces, EachDevicesWorkComesFromWhoTimedIt) {
+  const Trace merged = merge_traces(host_of_mixed_step(), gpu_of_mixed_step(), kStart);
+  EXPECT_EQ(merged.devices.size(), 2U);
+  EXPECT_THAT(names_of(merged, 0), ElementsAre("forward a", "backward a"));
+  EXPECT_THAT(names_of(merged, 1), ElementsAre("copy host to device", "gemm", "relu", "gemm", "copy device to host", "stray"));
+  EXPECT_EQ(first_named(merged, "relu").start.count(), 1400);
+  EXPECT_EQ(first_named(merged, "relu").duration.count(), 50);
+  EXPECT_EQ(merged.kernels.at(static_cast<std::size_t>(first_named(merged, "gemm").detail)).stream, 7);
+  EXPECT_EQ(merged.steps, host_of_mixed_step().steps);
+  EXPECT_EQ(merged.memory, host_of_mixed_step().memory);
+  EXPECT_EQ(merged.started_utc_ns, 5);
+  EXPECT_THAT(merged.threads, ElementsAre("stage worker cpu:0", "stage worker cuda:0", "thread 7", "thread 8"));
+}
+
+TEST(MergeTraces, TheHostKnowsLayersAndTheOtherEndsOfCopies) {
+  const Trace merged = merge_traces(host_of_mixed_step(), gpu_of_mixed_step(), kStart);
+  EXPECT_EQ(layer_of(merged, first_named(merged, "gemm")), 1);
+  EXPECT_EQ(layer_of(merged, first_named(merged, "relu")), 2);
+  const auto ends = [&](const std::string& name) { return merged.copies.at(static_cast<std::size_t>(first_named(merged, name).detail)); };
+  EXPECT_EQ(ends("copy host to device"), (Copy{64, 0, 1}));
+  EXPECT_EQ(ends("copy device to host"), (Copy{64, 1, 0}));
+  EXPECT_EQ(merged.copies.size(), 2U) << "each counts once";
+  std::set<std::tuple<int, int, int, int, int>> tags;
+  for (const Tag& tag : merged.tags) tags.insert({tag.step, tag.stage, tag.microbatch, tag.layer, tag.replica});
+  EXPECT_EQ(first_named(merged, "stray").tag, -1);
+  EXPECT_TRUE(tags.contains({0, 1, 0, 2, 0}));
+}
+
+TEST(MergeTraces, TheHostKnowsWhatIsRecomputed) {
+  Trace host = host_of_mixed_step();
+  host.events[4].what = What::recompute;
+  const Trace merged = merge_traces(host, gpu_of_mixed_step(), kStart);
+  EXPECT_EQ(first_named(merged, "relu").what, What::forward);
+  EXPECT_EQ(merged.events.at(4).what, What::recompute) << name_of(merged, merged.events.at(4));
+}
+
+TEST(MergeTraces, EdgesJoinTheDevices) {
+  const Trace merged = merge_traces(host_of_mixed_step(), gpu_of_mixed_step(), kStart);
+  std::vector<std::pair<std::string, std::string>> order, others;
+  for (const Edge& edge : merged.edges) {
+    EXPECT_LT(edge.producer, edge.consumer);
+    const auto name = [&](int index) { return name_of(merged, merged.events.at(static_cast<std::size_t>(index))); };
+    (edge.kind == EdgeKind::order ? order : others).emplace_back(name(edge.producer), name(edge.consumer));
+  }
+  EXPECT_THAT(order, UnorderedElementsAre(Pair("gemm", "relu"), Pair("relu", "gemm"), Pair("forward a", "backward a")));
+  EXPECT_THAT(others, UnorderedElementsAre(Pair("copy host to device", "gemm"), Pair("gemm", "copy device to host"),
+                                           Pair("forward a", "copy host to device"), Pair("copy device to host", "backward a")));
+}
+
+TEST(MergeTraces, ActionsLastAsLongAsTheirWork) {
+  const Trace merged = merge_traces(host_of_mixed_step(), gpu_of_mixed_step(), kStart);
+  ASSERT_EQ(merged.ranges.size(), 2U);
+  EXPECT_EQ(name_of(merged, merged.ranges[0]), "0F0");
+  EXPECT_EQ(merged.ranges[0].start.count(), 1120);
+  EXPECT_EQ(name_of(merged, merged.ranges[1]), "1F0");
+  EXPECT_EQ(merged.ranges[1].start.count(), 1300);
+  EXPECT_EQ(merged.ranges[1].end().count(), 1450) << "the backward was launched later";
+}
+
+TEST(MergeTraces, LaunchesKeepTheirEventsAndDifferInNumber) {
+  const Trace merged = merge_traces(host_of_mixed_step(), gpu_of_mixed_step(), kStart);
+  EXPECT_EQ(merged.launches.size(), 8U) << "six of the GPU's, two of the host's";
+  std::set<std::int64_t> numbers;
+  for (const Launch& launch : merged.launches) {
+    EXPECT_TRUE(numbers.insert(launch.correlation).second);
+    ASSERT_GE(launch.event, 0);
+    EXPECT_LE(launch.start, merged.events.at(static_cast<std::size_t>(launch.event)).start);
+  }
+}
+
+TEST(MergeTraces, LossesAddUp) {
+  const Trace merged = merge_traces(host_of_mixed_step(), gpu_of_mixed_step(), kStart);
+  EXPECT_EQ(merged.quality, (TraceQuality{.dropped = 3, .untagged = 1, .out_of_window = 1, .zero_stamped = 3, .unmatched = 4}));
+}
+
+TEST(MergeTraces, ACopyThatTheGpuDidNotSeeStaysTheHosts) {
+  Trace gpu = gpu_of_mixed_step();
+  gpu.events[0].tag = -1;
+  const Trace merged = merge_traces(host_of_mixed_step(), gpu, kStart);
+  EXPECT_THAT(names_of(merged, 0), ElementsAre("forward a", "copy activation", "backward a"));
+  EXPECT_EQ(merged.copies.size(), 3U);
+}
+
+TEST(MergeTraces, WithoutGpusTheHostsStays) {
+  Trace host = host_of_mixed_step();
+  host.devices[1].name = "cpu:1";
+  host.quality = {};
+  const Trace merged = merge_traces(host, Trace{}, Nanoseconds{0});
+  Trace expected = host;
+  std::stable_sort(expected.launches.begin(), expected.launches.end(), [](const Launch& a, const Launch& b) { return a.start < b.start; });
+  for (std::size_t i = 0; i < expected.launches.size(); ++i) expected.launches[i].correlation = merged.launches.at(i).correlation;
+  EXPECT_EQ(merged, expected);
+}
+
+TEST(MergeTraces, StepsOfTheGpusServeWhereTheHostHasNone) {
+  Trace gpu = gpu_of_mixed_step();
+  gpu.steps = {{3, Nanoseconds{10}, Nanoseconds{700}}};
+  const Trace merged = merge_traces(Trace{}, gpu, kStart);
+  ASSERT_EQ(merged.steps.size(), 1U);
+  EXPECT_EQ(merged.steps[0], (StepWindow{3, Nanoseconds{1010}, Nanoseconds{1700}}));
+  EXPECT_EQ(merged.events.size(), gpu.events.size());
+  EXPECT_EQ(merged.edges, gpu.edges);
+}
+
+TEST(MergeTraces, AnyTwoMakeASoundTrace) {
+  std::mt19937 random(7);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (int round = 0; round < 200; ++round) {
+    Trace host, gpu;
+    host.devices = {{"cpu:0", "", 1, 0}, {"cuda:1", "", 1, 0}, {"cuda:0", "", 1, 0}};
+    gpu.devices = {{"cuda:0", "", 1, 0}, {"cuda:1", "", 1, 0}, {"cuda:7", "", 1, 0}};
+    for (Trace* trace : {&host, &gpu}) {
+      trace->threads = {"t"};
+      for (int time = 0; time < 400; time += 1 + below(10)) {
+        const Tag tag{0, below(2), below(2), -1, 0};
+        const int device = below(3);
+        const int event = below(3) == 0
+                              ? add_copy(*trace, "copy", {8, below(3) - 1, below(3) - 1}, device, 1 + below(3), time, time + below(9), tag)
+                              : add(*trace, "work", What::forward, device, 0, time, time + below(9), below(9) == 0 ? Tag{} : tag);
+        if (below(5) != 0) launched(*trace, event, std::max(0, time - below(50)));
+        if (event > 0) trace->edges.push_back({below(event), event, static_cast<EdgeKind>(below(3))});
+      }
+    }
+    const Trace merged = merge_traces(host, gpu, Nanoseconds{below(100)});
+    EXPECT_TRUE(
+        std::is_sorted(merged.events.begin(), merged.events.end(), [](const Event& a, const Event& b) { return a.start < b.start; }));
+    EXPECT_EQ(merged.devices.size(), 4U);
+    const auto count = static_cast<int>(merged.events.size());
+    for (const Edge& edge : merged.edges) {
+      EXPECT_TRUE(edge.producer >= 0 && edge.producer < edge.consumer && edge.consumer < count);
+    }
+    std::vector<int> details(merged.copies.size());
+    for (const Event& event : merged.events) {
+      EXPECT_LT(event.tag, static_cast<int>(merged.tags.size()));
+      if (event.what == What::copy) ++details.at(static_cast<std::size_t>(event.detail));
+    }
+    EXPECT_THAT(details, ::testing::Each(1));
+    for (const Launch& launch : merged.launches) EXPECT_LT(launch.event, count);
+  }
+}
+
+}  // namespace
+}  // namespace mptune::testing
