@@ -1,6 +1,6 @@
 # CUPTI 13, which records GPUs: its headers to compile with; the library is opened at run time. From a toolkit, else from the packages that
 # LibTorch's build has installed. Without it everything else is built.
-option(MPTUNE_CUDA "Build what needs CUDA's headers: the recorder of GPUs" ON)
+option(MPTUNE_CUDA "Build what needs CUDA's headers: devices of GPUs and their recorder" ON)
 set(MPTUNE_HAVE_CUPTI OFF)
 if(NOT MPTUNE_CUDA)
   message(STATUS "MPTUNE_CUDA is OFF: built without the recorder of GPUs")

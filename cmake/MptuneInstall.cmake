@@ -1,5 +1,4 @@
 # What users get: the programs, and for C++ the target mptune::mptune, here and by find_package(mptune).
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 install(TARGETS mptune RUNTIME)
@@ -9,6 +8,10 @@ if(MPTUNE_HAVE_CUPTI)
 endif()
 if(MPTUNE_CORE_ONLY)
   return()
+endif()
+
+if(MPTUNE_HAVE_CUDA)
+  install(TARGETS mptune_cuda LIBRARY DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/mptune")
 endif()
 
 # The program looks for its worker in ../libexec/mptune. The way to LibTorch is in its link options, which an installation keeps.

@@ -1,3 +1,5 @@
+include(GNUInstallDirs)
+
 # Language, warnings, sanitizers: one INTERFACE target that every target of ours links.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -26,7 +28,8 @@ if(MPTUNE_SANITIZE)
   target_compile_options(mptune_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   target_link_options(mptune_options INTERFACE -fsanitize=address,undefined)
 else()
-  target_link_options(mptune_options INTERFACE -static-libstdc++ -static-libgcc)
+  # But for a library that LibTorch and a program of ours share: it takes the C++ library that they have loaded.
+  target_link_options(mptune_options INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:MPTUNE_SHARED_RUNTIME>>>:-static-libstdc++;-static-libgcc>)
 endif()
 
 # Headers sit beside their sources and are included as "mptune/planner/plan.h": build/include/mptune is a link to this folder.

@@ -1,7 +1,6 @@
 #include "mptune/profiler/device/copy_lane.h"
 
 #include <ATen/ATen.h>
-#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 
@@ -20,9 +19,10 @@ CopyLane::~CopyLane() {
 }
 
 void CopyLane::copy(std::vector<at::Tensor> tensors, Arrived arrived, Failed failed) {
+  Job job{std::move(tensors), std::move(arrived), std::move(failed), source_->now(), SteadyClock::now()};
   {
     const std::lock_guard lock(mutex_);
-    queue_.push_back({std::move(tensors), std::move(arrived), std::move(failed), SteadyClock::now()});
+    queue_.push_back(std::move(job));
   }
   changed_.notify_all();
 }
@@ -36,6 +36,7 @@ void CopyLane::loop() {
   std::unique_ptr<ThreadBinding> binding;
   try {
     binding = source_->bind_copy(*destination_);
+    copier_ = make_copier(source_, destination_, throttle_ != LinkThrottle());
   } catch (...) {
     bind_error_ = std::current_exception();
   }
@@ -43,7 +44,7 @@ void CopyLane::loop() {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return !queue_.empty() || stop_; });
-    if (queue_.empty()) return;
+    if (queue_.empty()) break;
     {
       Job job = std::move(queue_.front());
       queue_.pop_front();
@@ -55,38 +56,37 @@ void CopyLane::loop() {
     busy_ = false;
     changed_.notify_all();
   }
+  copier_.reset();
 }
 
 void CopyLane::run(Job& job) {
   try {
     if (bind_error_) std::rethrow_exception(bind_error_);
+    const bool throttled = throttle_ != LinkThrottle();
+    // What was asked for while the source still computes begins when that is done.
+    if (throttled && !reached(job.ready)) {
+      job.ready->wait();
+      job.enqueued = SteadyClock::now();
+    }
     const auto began = SteadyClock::now();
-    std::vector<at::Tensor> copies;
-    std::int64_t bytes = 0;
-    for (const at::Tensor& tensor : job.tensors) {
-      at::Tensor slot = slot_for(tensor);
-      slot.copy_(tensor);
-      bytes += static_cast<std::int64_t>(tensor.nbytes());
-      copies.push_back(slot.detach());
-    }
+    Copied copied = copier_->copy(job.tensors, job.ready);
     job.tensors.clear();
-    if (const double seconds = throttle_.seconds_for(bytes); seconds > 0) {
-      free_at_ =
-          std::max(free_at_, job.enqueued) + std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(seconds));
-      sleep_until(free_at_);
+    if (throttled) {
+      std::int64_t bytes = 0;
+      for (const at::Tensor& tensor : copied.tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
+      keep_to_throttle(job, copied, bytes);
     }
-    job.arrived(std::move(copies), began, SteadyClock::now());
+    job.arrived({std::move(copied.tensors), std::move(copied.there), began, SteadyClock::now()});
   } catch (...) {
     job.failed(std::current_exception());
   }
 }
 
-at::Tensor CopyLane::slot_for(const at::Tensor& tensor) {
-  // A slot is free when only this list refers to its storage.
-  for (at::Tensor& slot : slots_)
-    if (slot.storage().use_count() == 1 && slot.sizes() == tensor.sizes() && slot.scalar_type() == tensor.scalar_type()) return slot;
-  slots_.push_back(destination_->empty_like(tensor));
-  return slots_.back();
+void CopyLane::keep_to_throttle(const Job& job, const Copied& copied, std::int64_t bytes) {
+  wait_for(copied.there);
+  const std::chrono::duration<double> asked(throttle_.seconds_for(bytes));
+  free_at_ = std::max(free_at_, job.enqueued) + std::chrono::duration_cast<SteadyClock::duration>(asked);
+  sleep_until(free_at_);
 }
 
 }  // namespace mptune

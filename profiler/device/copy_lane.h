@@ -8,18 +8,24 @@
 #include <thread>
 #include <vector>
 
-#include "mptune/profiler/device/device.h"
+#include "mptune/profiler/device/copier.h"
 #include "mptune/profiler/device/precise_sleep.h"
 
 namespace mptune {
 
 /// Copies from one device to another, one after the other, on a thread of its own. Thread-safe; enqueueing never blocks.
 /// Throttled, a copy of n bytes occupies the lane for latency + n / bytes_per_second; back-to-back copies are timed from each other's
-/// deadline, so that lateness does not add up.
+/// deadline, so that lateness does not add up. Copies between GPUs are then staged through host memory.
 class CopyLane {
  public:
-  /// Receives the copies in the order of the tensors, on the lane's thread, and when the copy began and ended.
-  using Arrived = std::function<void(std::vector<at::Tensor> copies, SteadyClock::time_point began, SteadyClock::time_point ended)>;
+  struct Arrival {
+    std::vector<at::Tensor> tensors;  ///< in the order they were given in
+    MomentPtr there;                  ///< from when on the destination may read them
+    SteadyClock::time_point began;
+    SteadyClock::time_point ended;  ///< of a GPU's copy: when it was handed to the GPU, or where it is throttled, when it was done
+  };
+  /// Called on the lane's thread.
+  using Arrived = std::function<void(Arrival arrival)>;
   using Failed = std::function<void(std::exception_ptr)>;
 
   CopyLane(std::shared_ptr<Device> source, std::shared_ptr<Device> destination, LinkThrottle throttle);
@@ -28,8 +34,8 @@ class CopyLane {
   CopyLane(const CopyLane&) = delete;
   CopyLane& operator=(const CopyLane&) = delete;
 
-  /// Copies into receive slots: memory of the destination that is reused as soon as nobody refers to an earlier copy any more. Ends in
-  /// one call of `arrived`, or of `failed` with what went wrong (no memory, a device that can't be had, an exception of `arrived`).
+  /// Copies what the source's compute lane has been told to make by now into receive slots (see Copier). Ends in one call of `arrived`, or
+  /// of `failed` with what went wrong (no memory, a device that can't be had, an exception of `arrived`).
   void copy(std::vector<at::Tensor> tensors, Arrived arrived, Failed failed);
   /// Until the queue is empty and the lane idle. Not from `arrived` or `failed`, which run on the lane's thread.
   void drain();
@@ -39,16 +45,17 @@ class CopyLane {
     std::vector<at::Tensor> tensors;
     Arrived arrived;
     Failed failed;
+    MomentPtr ready;
     SteadyClock::time_point enqueued;
   };
   void loop();
   void run(Job& job);
-  [[nodiscard]] at::Tensor slot_for(const at::Tensor& tensor);
+  void keep_to_throttle(const Job& job, const Copied& copied, std::int64_t bytes);
 
   std::shared_ptr<Device> source_;
   std::shared_ptr<Device> destination_;
   LinkThrottle throttle_;
-  std::vector<at::Tensor> slots_;  ///< lane's thread only
+  std::unique_ptr<Copier> copier_;  ///< lane's thread only, as what follows
   SteadyClock::time_point free_at_{};
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "mptune/profiler/device/gpu_library.h"
 #include "mptune/profiler/device/precise_sleep.h"
 #include "mptune/profiler/trace/error.h"
 
@@ -33,6 +34,16 @@ class AccountBinding final : public ThreadBinding {
   AccountScope scope_;
 };
 
+class HostStamp final : public Stamp {
+ public:
+  [[nodiscard]] double seconds_since(const Stamp& earlier) const override {
+    return std::chrono::duration<double>(time_ - static_cast<const HostStamp&>(earlier).time_).count();
+  }
+
+ private:
+  SteadyClock::time_point time_ = SteadyClock::now();
+};
+
 /// What CPU and sleeping devices share: host memory with an account.
 class HostMemoryDevice : public Device {
  public:
@@ -42,9 +53,13 @@ class HostMemoryDevice : public Device {
   [[nodiscard]] const DeviceSpec& spec() const override { return spec_; }
   [[nodiscard]] at::Tensor empty_like(const at::Tensor& tensor) override {
     const AccountScope scope(account_);
-    return at::empty(tensor.sizes(), tensor.options());
+    return at::empty(tensor.sizes(), tensor.options().device(at::kCPU));
   }
   [[nodiscard]] at::Tensor from_host(const at::Tensor& tensor) override { return tensor; }
+  void adopt(const at::Tensor&) override {}
+  [[nodiscard]] MomentPtr now() override { return nullptr; }
+  void after(const MomentPtr& moment) override { wait_for(moment); }
+  [[nodiscard]] std::unique_ptr<const Stamp> stamp() override { return std::make_unique<HostStamp>(); }
   [[nodiscard]] std::int64_t current_bytes() const override { return account_.current_bytes(); }
   [[nodiscard]] std::int64_t peak_bytes() const override { return account_.peak_bytes(); }
   void reset_peak() override { account_.reset_peak(); }
@@ -122,7 +137,7 @@ std::shared_ptr<Device> make_device(const DeviceSpec& spec) {
     case DeviceSpec::Kind::cuda:
       break;
   }
-  throw Error("CUDA devices can't run stages in this version", spec.name, "use cpu:N devices", ExitCode::environment);
+  return gpu_library(spec.name).make_device(spec);
 }
 
 }  // namespace mptune

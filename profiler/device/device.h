@@ -9,6 +9,7 @@
 
 #include "mptune/profiler/device/cpu_allocator.h"
 #include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/device/moment.h"
 #include "mptune/profiler/trace/trace.h"
 
 namespace mptune {
@@ -17,6 +18,14 @@ namespace mptune {
 class ThreadBinding {
  public:
   virtual ~ThreadBinding() = default;
+};
+
+/// A reading of a device's own clock.
+class Stamp {
+ public:
+  virtual ~Stamp() = default;
+  /// Waits until the device has got here. Requires: both stamps are of one device.
+  [[nodiscard]] virtual double seconds_since(const Stamp& earlier) const = 0;
 };
 
 /// Something that runs stages: it computes on one lane and copies on others. Thread-safe.
@@ -35,10 +44,19 @@ class Device {
   /// Throws Error (environment) if one of the two can't be had.
   [[nodiscard]] virtual std::unique_ptr<ThreadBinding> bind_copy(Device& destination) = 0;
 
-  /// A tensor of this shape and type in the device's memory, contents undefined.
+  /// A tensor of this shape and type in the device's memory, contents undefined; the compute lane may write to it at once.
   [[nodiscard]] virtual at::Tensor empty_like(const at::Tensor& tensor) = 0;
-  /// A host tensor as this device reads it: itself where the device reads host memory.
+  /// A host tensor as the compute lane reads it: itself where the device reads host memory. Compute thread only.
   [[nodiscard]] virtual at::Tensor from_host(const at::Tensor& tensor) = 0;
+  /// Moves a host tensor's contents into the device's memory, in place, whoever refers to it. Compute thread only.
+  virtual void adopt(const at::Tensor& tensor) = 0;
+
+  /// The end of what the compute lane was given so far.
+  [[nodiscard]] virtual MomentPtr now() = 0;
+  /// What the compute lane is given from here on begins after `moment`. Compute thread only.
+  virtual void after(const MomentPtr& moment) = 0;
+  /// When the compute lane gets here.
+  [[nodiscard]] virtual std::unique_ptr<const Stamp> stamp() = 0;
 
   /// Allocated bytes of tensors; 0 where accounting is not installed.
   [[nodiscard]] virtual std::int64_t current_bytes() const = 0;
@@ -51,8 +69,9 @@ class Device {
   [[nodiscard]] virtual std::int64_t refused_bytes() const = 0;
 };
 
-/// A CPU core set or a sleeping device. A CPU device's compute thread is pinned to its cores and uses as many intra-op threads.
-/// A sleeping device has no cores: its layers sleep (see sleep_model). Throws Error (environment) for a CUDA device.
+/// A CPU core set, a GPU or a part of one, a sleeping device. A CPU device's compute thread is pinned to its cores and uses as many
+/// intra-op threads. A sleeping device has no cores: its layers sleep (see sleep_model). Devices of GPUs of one name share their streams
+/// and their account: use one at a time. Throws Error (environment) for a GPU that can't be had.
 [[nodiscard]] std::shared_ptr<Device> make_device(const DeviceSpec& spec);
 
 }  // namespace mptune

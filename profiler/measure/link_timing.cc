@@ -42,7 +42,12 @@ double copy_once(CopyLane& lane, const at::Tensor& tensor) {
   std::this_thread::sleep_for(kIdle);
   const auto start = SteadyClock::now();
   lane.copy(
-      {tensor}, [&](const std::vector<at::Tensor>&, SteadyClock::time_point, SteadyClock::time_point) { finish(nullptr); }, finish);
+      {tensor},
+      [&](const CopyLane::Arrival& arrival) {
+        wait_for(arrival.there);
+        finish(nullptr);
+      },
+      finish);
   const auto end = received.get();
   if (error) std::rethrow_exception(error);
   return std::chrono::duration<double>(end - start).count();
@@ -58,7 +63,9 @@ std::vector<CopyTime> sweep_link(const std::shared_ptr<Device>& source, const st
     const double asked_s = throttle.seconds_for(bytes);
     if (bytes > 1 << 20 && asked_s > kLongestCopySeconds) break;
     const int counted = repeats * asked_s > kLongestSizeSeconds ? std::max(1, static_cast<int>(kLongestSizeSeconds / asked_s)) : repeats;
-    const at::Tensor tensor = at::zeros({bytes / 4});
+    at::Tensor tensor = source->empty_like(at::empty({bytes / 4}, at::kMeta));
+    // Pages of the host are there from the first write on.
+    if (tensor.is_cpu()) tensor.zero_();
     std::vector<double> seconds;
     (void)copy_once(lane, tensor);
     for (int i = 0; i < counted; ++i) seconds.push_back(copy_once(lane, tensor));

@@ -190,8 +190,10 @@ BatchStatistics combine(const std::vector<BatchStatistics>& parts) {
   std::int64_t total = 0;
   for (const auto& part : parts) {
     if (part.count > 0) {
-      means.push_back(part.mean);
-      variances.push_back(part.variance);
+      // Replicas may sit on several devices.
+      const auto device = means.empty() ? part.mean.device() : means.front().device();
+      means.push_back(part.mean.to(device));
+      variances.push_back(part.variance.to(device));
       counts.push_back(static_cast<double>(part.count));
       total += part.count;
     }

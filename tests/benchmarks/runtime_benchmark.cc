@@ -61,7 +61,7 @@ void copy_lane_bandwidth(benchmark::State& state) {
   for (auto _ : state) {
     std::promise<void> done;
     lane.copy(
-        {tensor}, [&](auto, auto, auto) { done.set_value(); }, [&](const std::exception_ptr& error) { done.set_exception(error); });
+        {tensor}, [&](auto) { done.set_value(); }, [&](const std::exception_ptr& error) { done.set_exception(error); });
     done.get_future().get();
   }
   state.SetBytesProcessed(state.iterations() * state.range(0));

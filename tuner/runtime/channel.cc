@@ -7,28 +7,28 @@ InProcessChannel::InProcessChannel(CopyLane* forward, CopyLane* backward, std::f
 
 void InProcessChannel::send(MessageTag tag, Tensors tensors) {
   CopyLane* lane = tag.gradient ? backward_ : forward_;
-  if (lane == nullptr) return deliver(tag, std::move(tensors));
+  if (lane == nullptr) return deliver(tag, {std::move(tensors), nullptr});
   lane->copy(
       std::move(tensors),
-      [this, tag](Tensors copies, SteadyClock::time_point began, SteadyClock::time_point ended) {
+      [this, tag](CopyLane::Arrival arrival) {
         std::int64_t bytes = 0;
-        for (const at::Tensor& copy : copies) bytes += static_cast<std::int64_t>(copy.nbytes());
+        for (const at::Tensor& copy : arrival.tensors) bytes += static_cast<std::int64_t>(copy.nbytes());
         // Observed first: the receiver may end the step as soon as it has its input.
-        if (observer_) observer_(tag, bytes, began, ended);
-        deliver(tag, std::move(copies));
+        if (observer_) observer_(tag, bytes, arrival.began, arrival.ended);
+        deliver(tag, {std::move(arrival.tensors), std::move(arrival.there)});
       },
       failed_);
 }
 
-void InProcessChannel::deliver(MessageTag tag, Tensors tensors) {
+void InProcessChannel::deliver(MessageTag tag, Message message) {
   {
     const std::lock_guard lock(mutex_);
-    arrived_[tag] = std::move(tensors);
+    arrived_[tag] = std::move(message);
   }
   changed_.notify_all();
 }
 
-Tensors InProcessChannel::receive(MessageTag tag) {
+Message InProcessChannel::receive(MessageTag tag) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return cancelled_ || arrived_.contains(tag); });
   if (cancelled_) throw StepCancelled();

@@ -20,6 +20,12 @@ struct MessageTag {
   auto operator<=>(const MessageTag&) const = default;
 };
 
+/// What has arrived.
+struct Message {
+  Tensors tensors;
+  MomentPtr there;  ///< the receiver reads them after this moment
+};
+
 /// Thrown by receive() when the step was given up elsewhere.
 struct StepCancelled : std::exception {
   [[nodiscard]] const char* what() const noexcept override { return "the step was given up"; }
@@ -31,7 +37,7 @@ class Channel {
   virtual ~Channel() = default;
   virtual void send(MessageTag tag, Tensors tensors) = 0;
   /// The tensors sent with `tag`, in the receiver's memory. Throws StepCancelled.
-  [[nodiscard]] virtual Tensors receive(MessageTag tag) = 0;
+  [[nodiscard]] virtual Message receive(MessageTag tag) = 0;
   [[nodiscard]] virtual bool arrived(MessageTag tag) = 0;
   /// Wakes the receivers with StepCancelled until reset().
   virtual void cancel() = 0;
@@ -46,7 +52,7 @@ class InProcessChannel final : public Channel {
   InProcessChannel(CopyLane* forward, CopyLane* backward, std::function<void(std::exception_ptr)> failed);
 
   void send(MessageTag tag, Tensors tensors) override;
-  [[nodiscard]] Tensors receive(MessageTag tag) override;
+  [[nodiscard]] Message receive(MessageTag tag) override;
   [[nodiscard]] bool arrived(MessageTag tag) override;
   void cancel() override;
   void reset() override;
@@ -56,7 +62,7 @@ class InProcessChannel final : public Channel {
   void set_observer(Observer observer) { observer_ = std::move(observer); }
 
  private:
-  void deliver(MessageTag tag, Tensors tensors);
+  void deliver(MessageTag tag, Message message);
 
   CopyLane* forward_;
   CopyLane* backward_;
@@ -64,7 +70,7 @@ class InProcessChannel final : public Channel {
   Observer observer_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<MessageTag, Tensors> arrived_;
+  std::map<MessageTag, Message> arrived_;
   bool cancelled_ = false;
 };
 

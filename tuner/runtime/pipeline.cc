@@ -47,8 +47,8 @@ StepResult Pipeline::step(const at::Tensor& data, const at::Tensor& target, Accu
                 "pass as many samples as the plan's global batch");
   const NvtxRange range("step", impl.steps);
   const auto start = SteadyClock::now();
-  impl.data = data;
-  impl.target = target;
+  impl.data = data.cpu();
+  impl.target = target.defined() ? target.cpu() : target;
   impl.for_devices([&](int device) { impl.run_row(device, accumulate); });
   auto error = impl.first_error.take();
   if (!error) {

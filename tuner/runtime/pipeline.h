@@ -23,8 +23,8 @@ struct StepResult {
 };
 
 struct PipelineOptions {
-  LinkThrottle link;                                 ///< for copies between CPU devices
-  std::map<std::string, std::int64_t> memory_bytes;  ///< cap by device name; needs install_cpu_accounting()
+  LinkThrottle link;                                 ///< for copies between devices
+  std::map<std::string, std::int64_t> memory_bytes;  ///< cap by device name; of CPU devices it needs install_cpu_accounting()
   std::uint64_t seed = 0;                            ///< of random layers
   bool strict = false;                               ///< refuse a plan file made for another model instead of warning
 };
@@ -44,9 +44,9 @@ class Pipeline {
   Pipeline(Pipeline&&) noexcept;
   Pipeline& operator=(Pipeline&&) noexcept;
 
-  /// Forward and backward of the whole batch (sample dimension first, plan.global_batch_size() samples). Gradients are those of the mean
-  /// loss; they replace the ones before, or add to them. An exception of a stage (c10::OutOfMemoryError for a cap) is thrown once, after
-  /// all devices have stopped; gradients are then undefined, and the next step works.
+  /// Forward and backward of the whole batch (sample dimension first, plan.global_batch_size() samples; best in host memory). Gradients are
+  /// those of the mean loss; they replace the ones before, or add to them. An exception of a stage (c10::OutOfMemoryError for a cap) is
+  /// thrown once, after all devices have stopped; gradients are then undefined, and the next step works.
   StepResult step(const at::Tensor& data, const at::Tensor& target, Accumulate accumulate = Accumulate::no);
 
   /// Parameters of a stage, the first replica's; the others take their values at the next step.
@@ -64,7 +64,7 @@ class Pipeline {
   [[nodiscard]] const Plan& plan() const;
   [[nodiscard]] std::int64_t steps() const;  ///< completed so far
 
-  /// Per device of the plan; 0 where accounting is not installed.
+  /// Per device of the plan; 0 for a CPU device where accounting is not installed.
   [[nodiscard]] std::vector<std::int64_t> peak_bytes() const;
   void reset_peak_bytes();
   /// First device of the plan that ever refused an allocation, "" for none; and the size it refused last, 0 for none.

@@ -44,7 +44,8 @@ Pipeline::Impl::Impl(Model model, const Plan& the_plan, const PipelineOptions& t
     const bool last = s + 1 == plan.stages.size();
     for (std::size_t r = 0; r < stage.devices.size(); ++r)
       workers[static_cast<std::size_t>(stage.devices[r])]->run([&] {
-        stages[s].push_back(std::make_unique<StageReplica>(model, stage, static_cast<int>(s), static_cast<int>(r),
+        stages[s].push_back(std::make_unique<StageReplica>(model, *devices[static_cast<std::size_t>(stage.devices[r])], stage,
+                                                           static_cast<int>(s), static_cast<int>(r),
                                                            last ? std::optional<Loss>(model.loss()) : std::nullopt));
       });
   }
@@ -108,6 +109,7 @@ void Pipeline::Impl::for_devices(const std::function<void(int device)>& work) {
     workers[d]->post([this, &work, d] {
       try {
         work(static_cast<int>(d));
+        wait_for(devices[d]->now());
       } catch (...) {
         fail(std::current_exception());
       }
@@ -148,11 +150,12 @@ void Pipeline::Impl::run_row(int device, Accumulate accumulate) {
 
 Tensors Pipeline::Impl::receive(Channel& channel, MessageTag tag, const BoundAction& bound) {
   auto* recorder = bound.stage->recorder();
-  if (recorder == nullptr || channel.arrived(tag)) return channel.receive(tag);
+  const bool waits = recorder != nullptr && !channel.arrived(tag);
   const auto start = SteadyClock::now();
-  Tensors tensors = channel.receive(tag);
-  recorder->leaf(What::sync, tag.gradient ? "wait for gradient" : "wait for input", tag_of(bound), start);
-  return tensors;
+  Message message = channel.receive(tag);
+  devices[static_cast<std::size_t>(device_of_replica(*bound.stage))]->after(message.there);
+  if (waits) recorder->leaf(What::sync, tag.gradient ? "wait for gradient" : "wait for input", tag_of(bound), start);
+  return std::move(message.tensors);
 }
 
 void Pipeline::Impl::forward(const BoundAction& bound) {
@@ -185,25 +188,29 @@ void Pipeline::Impl::backward(const BoundAction& bound) {
   bound.front->send({true, m}, std::move(gradients));
 }
 
-/// Sums the replicas' gradients into the first, in order of the replicas; every replica's thread sums its share of the parameters.
+/// Sums the replicas' gradients into the first, in order of the replicas. Every replica's thread sums its share of the parameters, but a
+/// GPU's all of its own: another thread's work on its memory would be in nobody's lane.
 void Pipeline::Impl::finish_stages(int device) {
   const at::NoGradGuard no_grad;
   for (auto& replicas : stages) {
     for (std::size_t r = 0; r < replicas.size(); ++r) {
       if (device_of_replica(*replicas[r]) != device) continue;
       const auto start = SteadyClock::now();
-      for (std::size_t p = r; replicas.size() > 1 && p < replicas[0]->parameters().size(); p += replicas.size()) {
-        at::Tensor sum = replicas[0]->parameters()[p].grad();
+      const std::size_t sharers = replicas[0]->on_gpu() ? 1 : replicas.size();
+      if (r >= sharers) continue;
+      for (std::size_t p = r; replicas.size() > 1 && p < replicas[0]->parameters().size(); p += sharers) {
+        const at::Tensor& parameter = replicas[0]->parameters()[p];
+        at::Tensor sum = parameter.grad();
         for (std::size_t other = 1; other < replicas.size(); ++other) {
           const at::Tensor& gradient = replicas[other]->parameters()[p].grad();
           if (!gradient.defined()) continue;
           if (sum.defined()) {
-            sum.add_(gradient);
+            sum.add_(gradient.to(parameter.device()));
           } else {
-            sum = gradient.clone();
+            sum = gradient.to(parameter.device(), gradient.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
           }
         }
-        at::Tensor(replicas[0]->parameters()[p]).mutable_grad() = sum;
+        at::Tensor(parameter).mutable_grad() = sum;
       }
       if (auto* recorder = replicas[r]->recorder(); recorder != nullptr && replicas.size() > 1)
         recorder->leaf(What::reduce, "sum gradients", {static_cast<int>(steps), replicas[r]->stage(), -1, -1, static_cast<int>(r)}, start);

@@ -32,13 +32,17 @@ torch::autograd::edge_list graph_roots(const Tensors& outputs) {
 
 }  // namespace
 
-StageReplica::StageReplica(const Model& model, const Stage& stage, int index, int replica, std::optional<Loss> loss)
-    : stage_(stage), index_(index), replica_(replica), loss_(std::move(loss)) {
+StageReplica::StageReplica(const Model& model, Device& device, const Stage& stage, int index, int replica, std::optional<Loss> loss)
+    : stage_(stage), index_(index), replica_(replica), loss_(std::move(loss)), on_gpu_(device.spec().kind == DeviceSpec::Kind::cuda) {
   for (int i = stage.first_layer; i < stage.last_layer; ++i) {
     const ModelLayer& source = model.layers()[static_cast<std::size_t>(i)];
     names_.push_back(source.name);
     layers_.push_back(source.layer->clone());
-    for (const NamedTensor& parameter : layers_.back()->parameters()) parameters_.push_back(parameter.tensor);
+    for (const NamedTensor& buffer : layers_.back()->buffers()) device.adopt(buffer.tensor);
+    for (const NamedTensor& parameter : layers_.back()->parameters()) {
+      device.adopt(parameter.tensor);
+      parameters_.push_back(parameter.tensor);
+    }
     has_batch_statistics_ = has_batch_statistics_ || layers_.back()->has_batch_statistics();
   }
   statistics_.resize(layers_.size());
@@ -89,7 +93,8 @@ Tensors StageReplica::forward(const RunContext& context, Tensors inputs, const a
     values = run_layers(segment, kept.inputs, context, What::forward);
     if (ends_in_loss(segment)) {
       flight.loss = loss_of(values, target, What::forward);
-      losses_[context.microbatch] = flight.loss.item<double>() * weight;
+      // Read at the end of the step: a device that runs behind its thread is not waited for.
+      losses_[context.microbatch] = {flight.loss.detach(), weight};
       if (segment.recompute) flight.loss.reset();
     } else if (!segment.recompute) {
       kept.roots = graph_roots(values);
@@ -151,7 +156,8 @@ Tensors StageReplica::backward(int microbatch, Tensors gradients) {
 }
 
 double StageReplica::take_loss(int microbatch) {
-  return losses_.extract(microbatch).mapped();
+  const WeightedLoss weighted = std::move(losses_.extract(microbatch).mapped());
+  return weighted.loss.item<double>() * weighted.weight;
 }
 
 void StageReplica::abandon() {

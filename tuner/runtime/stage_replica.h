@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/edge.h>
 
 #include "mptune/planner/plan.h"
+#include "mptune/profiler/device/device.h"
 #include "mptune/profiler/model/model.h"
 #include "mptune/tuner/runtime/leaf_recorder.h"
 
@@ -19,8 +20,8 @@ namespace mptune {
 /// Used by its device's compute thread only, but for parameters() and layers() between steps.
 class StageReplica {
  public:
-  /// Clones `layers` of the model in the calling thread. `loss` is set for the last stage.
-  StageReplica(const Model& model, const Stage& stage, int index, int replica, std::optional<Loss> loss);
+  /// Clones the stage's layers of the model in the calling thread, the device's compute thread. `loss` is set for the last stage.
+  StageReplica(const Model& model, Device& device, const Stage& stage, int index, int replica, std::optional<Loss> loss);
 
   /// Runs the layers on detached inputs; keeps what backward needs. The last stage adds the loss, weighted by `weight` in backward, and
   /// returns nothing; the others return detached outputs.
@@ -30,7 +31,7 @@ class StageReplica {
   /// Adds the micro-batch's weight gradients to the parameters' and returns the gradients of its inputs (undefined for integer inputs).
   /// `gradients` of the outputs; empty for the last stage.
   [[nodiscard]] Tensors backward(int microbatch, Tensors gradients);
-  /// Loss of a micro-batch, once after its forward. Requires: last stage.
+  /// Loss of a micro-batch, once after its forward. Requires: last stage, a device that is done with it.
   [[nodiscard]] double take_loss(int microbatch);
 
   /// Gives up all micro-batches.
@@ -42,6 +43,7 @@ class StageReplica {
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const { return parameters_; }
   [[nodiscard]] int stage() const { return index_; }
   [[nodiscard]] int replica() const { return replica_; }
+  [[nodiscard]] bool on_gpu() const { return on_gpu_; }
   [[nodiscard]] int first_layer() const { return stage_.first_layer; }
   [[nodiscard]] std::vector<std::string> layer_names() const { return names_; }
 
@@ -64,6 +66,10 @@ class StageReplica {
     Segment segment;
     Tensors inputs;                            ///< leaves
     std::vector<torch::autograd::Edge> roots;  ///< where the gradients of the outputs enter the graph; invalid for outputs without gradient
+  };
+  struct WeightedLoss {
+    at::Tensor loss;
+    double weight = 1;
   };
   struct InFlight {
     RunContext context;
@@ -88,8 +94,9 @@ class StageReplica {
   std::vector<std::unique_ptr<Layer>> layers_;
   std::vector<at::Tensor> parameters_;
   bool has_batch_statistics_ = false;
+  bool on_gpu_ = false;
   std::map<int, InFlight> in_flight_;
-  std::map<int, double> losses_;
+  std::map<int, WeightedLoss> losses_;
   std::vector<std::map<int, std::vector<BatchStatistics>>> statistics_;  ///< per layer, by micro-batch
   std::unique_ptr<LeafRecorder> recorder_;
 };

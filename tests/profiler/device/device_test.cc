@@ -100,9 +100,10 @@ struct LaneBench {
   void copy(std::vector<at::Tensor> tensors) {
     lane.copy(
         std::move(tensors),
-        [this](std::vector<at::Tensor> copies, SteadyClock::time_point began, SteadyClock::time_point ended) {
-          arrived.push_back(std::move(copies));
-          times.emplace_back(began, ended);
+        [this](CopyLane::Arrival arrival) {
+          wait_for(arrival.there);
+          arrived.push_back(std::move(arrival.tensors));
+          times.emplace_back(arrival.began, arrival.ended);
         },
         [this](std::exception_ptr error) { errors.push_back(std::move(error)); });
   }

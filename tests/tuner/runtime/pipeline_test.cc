@@ -108,6 +108,10 @@ class FullDevice final : public Device {
     throw std::runtime_error("no memory for the copy");
   }
   [[nodiscard]] at::Tensor from_host(const at::Tensor& tensor) override { return inner_->from_host(tensor); }
+  void adopt(const at::Tensor& tensor) override { inner_->adopt(tensor); }
+  [[nodiscard]] MomentPtr now() override { return inner_->now(); }
+  void after(const MomentPtr& moment) override { inner_->after(moment); }
+  [[nodiscard]] std::unique_ptr<const Stamp> stamp() override { return inner_->stamp(); }
   [[nodiscard]] std::int64_t current_bytes() const override { return inner_->current_bytes(); }
   [[nodiscard]] std::int64_t peak_bytes() const override { return inner_->peak_bytes(); }
   void reset_peak() override { inner_->reset_peak(); }

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "mptune/profiler/device/device.h"
+
+namespace mptune {
+
+/// Tensors on their way to a device.
+struct Copied {
+  std::vector<at::Tensor> tensors;  ///< of the destination
+  MomentPtr there;                  ///< the destination reads them after this moment
+};
+
+/// Copies from one device to another. Made and used by one thread, which Device::bind_copy has bound.
+class Copier {
+ public:
+  virtual ~Copier() = default;
+  /// Copies into receive slots: memory of the destination that is reused as soon as nobody refers to an earlier copy any more. The sources
+  /// are read after `ready`, and kept until they have been read. Throws c10::OutOfMemoryError and what else the devices throw.
+  [[nodiscard]] virtual Copied copy(const std::vector<at::Tensor>& tensors, const MomentPtr& ready) = 0;
+};
+
+/// `staged`: between GPUs through pinned host memory, as where they can't reach each other; no difference to others.
+[[nodiscard]] std::unique_ptr<Copier> make_copier(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination,
+                                                  bool staged);
+
+}  // namespace mptune

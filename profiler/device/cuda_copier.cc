@@ -1,0 +1,173 @@
+#include "mptune/profiler/device/cuda_copier.h"
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/PeerToPeerAccess.h>
+
+#include <array>
+#include <cstring>
+
+#include "mptune/profiler/device/cuda_lanes.h"
+#include "mptune/profiler/device/cuda_moment.h"
+#include "mptune/profiler/device/gpu_plans.h"
+#include "mptune/profiler/device/receive_slots.h"
+
+namespace mptune {
+
+namespace {
+
+using c10::cuda::CUDAStream;
+
+constexpr std::int64_t kBufferBytes = 4 << 20;
+constexpr int kBuffers = 3;
+
+bool is_gpu(const Device& device) {
+  return device.spec().kind == DeviceSpec::Kind::cuda;
+}
+
+void transfer(void* to, const void* from, std::int64_t bytes, const CUDAStream& stream) {
+  const c10::cuda::CUDAGuard guard(stream.device_index());
+  C10_CUDA_CHECK(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream));
+}
+
+/// The tensor's values one after the other, as `stream` reads them; the tensor's memory stays until it has.
+at::Tensor packed_for(const at::Tensor& tensor, const CUDAStream& stream) {
+  if (!tensor.is_cuda()) return tensor.contiguous();
+  const c10::cuda::CUDAStreamGuard guard(stream);
+  tensor.record_stream(stream);
+  return tensor.contiguous();
+}
+
+void wait_at_end(const MomentPtr& moment) noexcept {
+  try {
+    wait_for(moment);
+  } catch (...) {
+    // A GPU that has failed writes to nobody's memory any more.
+  }
+}
+
+/// Between parts of one GPU, and between GPUs that reach each other: one copy on the source's copy-out stream.
+class PeerCopier final : public Copier {
+ public:
+  PeerCopier(CudaLanes& source, const std::shared_ptr<Device>& destination)
+      : out_(source.copy_out), gpu_(destination->spec().index), slots_(destination) {}
+  ~PeerCopier() override { wait_at_end(there_); }
+
+  [[nodiscard]] Copied copy(const std::vector<at::Tensor>& tensors, const MomentPtr& ready) override {
+    hold(out_, ready);
+    Copied copied;
+    for (const at::Tensor& tensor : tensors) {
+      ReceiveSlots::Slot slot = slots_.take(tensor);
+      if (tensor.numel() > 0) {
+        hold(out_, slot.free);
+        const at::Tensor packed = packed_for(tensor, out_);
+        send(slot.tensor, packed);
+      }
+      copied.tensors.push_back(std::move(slot.tensor));
+    }
+    copied.there = there_ = now_on(out_);
+    return copied;
+  }
+
+ private:
+  void send(const at::Tensor& to, const at::Tensor& from) {
+    const auto bytes = static_cast<std::int64_t>(from.nbytes());
+    if (!from.is_cuda() || from.get_device() == gpu_) return transfer(to.data_ptr(), from.const_data_ptr(), bytes, out_);
+    const c10::cuda::CUDAGuard guard(out_.device_index());
+    C10_CUDA_CHECK(
+        cudaMemcpyPeerAsync(to.data_ptr(), gpu_, from.const_data_ptr(), from.get_device(), static_cast<std::size_t>(bytes), out_));
+  }
+
+  CUDAStream out_;
+  int gpu_;
+  ReceiveSlots slots_;
+  MomentPtr there_;
+};
+
+/// Through pinned host memory, in pieces: while one is read from a buffer the next is written to another. Between two GPUs no thread waits.
+class StagedCopier final : public Copier {
+ public:
+  /// Null for the host's end.
+  StagedCopier(CudaLanes* source, CudaLanes* destination, const std::shared_ptr<Device>& receiver)
+      : source_(source), destination_(destination), slots_(receiver) {
+    for (Buffer& buffer : buffers_) buffer.memory = at::empty({kBufferBytes}, at::TensorOptions(at::kByte).pinned_memory(true));
+  }
+  ~StagedCopier() override {
+    for (const Buffer& buffer : buffers_) wait_at_end(buffer.emptied);
+  }
+
+  [[nodiscard]] Copied copy(const std::vector<at::Tensor>& tensors, const MomentPtr& ready) override {
+    source_ != nullptr ? hold(source_->copy_out, ready) : wait_for(ready);
+    Copied copied;
+    for (const at::Tensor& tensor : tensors) {
+      ReceiveSlots::Slot slot = slots_.take(tensor);
+      destination_ != nullptr ? hold(destination_->copy_in, slot.free) : wait_for(slot.free);
+      if (tensor.numel() > 0) copy_one(slot.tensor, tensor);
+      copied.tensors.push_back(std::move(slot.tensor));
+    }
+    if (destination_ != nullptr) copied.there = now_on(destination_->copy_in);
+    return copied;
+  }
+
+ private:
+  struct Buffer {
+    at::Tensor memory;
+    MomentPtr filled;
+    MomentPtr emptied;
+  };
+
+  void copy_one(const at::Tensor& to, const at::Tensor& tensor) {
+    const at::Tensor from = source_ != nullptr ? packed_for(tensor, source_->copy_out) : tensor.contiguous();
+    const auto pieces = staging_pieces(static_cast<std::int64_t>(from.nbytes()), kBufferBytes, kBuffers);
+    for (std::size_t i = 0; i <= pieces.size(); ++i) {
+      if (i < pieces.size()) fill(pieces[i], static_cast<const char*>(from.const_data_ptr()));
+      if (i > 0) empty(pieces[i - 1], static_cast<char*>(to.data_ptr()));
+    }
+  }
+
+  void fill(const StagingPiece& piece, const char* from) {
+    Buffer& buffer = buffers_[static_cast<std::size_t>(piece.buffer)];
+    if (source_ == nullptr) {
+      wait_for(buffer.emptied);
+      std::memcpy(buffer.memory.data_ptr(), from + piece.offset, static_cast<std::size_t>(piece.bytes));
+      return;
+    }
+    hold(source_->copy_out, buffer.emptied);
+    transfer(buffer.memory.data_ptr(), from + piece.offset, piece.bytes, source_->copy_out);
+    buffer.filled = now_on(source_->copy_out);
+  }
+
+  void empty(const StagingPiece& piece, char* to) {
+    Buffer& buffer = buffers_[static_cast<std::size_t>(piece.buffer)];
+    if (destination_ == nullptr) {
+      wait_for(buffer.filled);
+      std::memcpy(to + piece.offset, buffer.memory.data_ptr(), static_cast<std::size_t>(piece.bytes));
+      return;
+    }
+    hold(destination_->copy_in, buffer.filled);
+    transfer(to + piece.offset, buffer.memory.data_ptr(), piece.bytes, destination_->copy_in);
+    buffer.emptied = now_on(destination_->copy_in);
+  }
+
+  CudaLanes* source_;
+  CudaLanes* destination_;
+  ReceiveSlots slots_;
+  std::array<Buffer, kBuffers> buffers_;
+};
+
+}  // namespace
+
+bool gpus_reach(int gpu, int other) {
+  return gpu == other || c10::cuda::get_p2p_access(static_cast<c10::DeviceIndex>(gpu), static_cast<c10::DeviceIndex>(other));
+}
+
+std::unique_ptr<Copier> make_cuda_copier(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination, bool staged) {
+  CudaLanes* from = is_gpu(*source) ? &cuda_lanes(source->spec()) : nullptr;
+  CudaLanes* to = is_gpu(*destination) ? &cuda_lanes(destination->spec()) : nullptr;
+  if (!staged && from != nullptr && to != nullptr && gpus_reach(from->spec.index, to->spec.index))
+    return std::make_unique<PeerCopier>(*from, destination);
+  return std::make_unique<StagedCopier>(from, to, destination);
+}
+
+}  // namespace mptune

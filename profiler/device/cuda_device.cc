@@ -1,0 +1,109 @@
+#include "mptune/profiler/device/cuda_device.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/AutogradState.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include "mptune/profiler/device/cuda_lanes.h"
+#include "mptune/profiler/device/cuda_moment.h"
+#include "mptune/profiler/device/precise_sleep.h"
+
+namespace mptune {
+
+namespace {
+
+/// The thread's work goes to the compute stream, its backward too: LibTorch would run that on one thread per GPU, and parts of one GPU
+/// would wait for each other there.
+class ComputeBinding final : public ThreadBinding {
+ public:
+  explicit ComputeBinding(const c10::cuda::CUDAStream& stream) : guard_(stream) {
+    c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
+  }
+  ~ComputeBinding() override { c10::AutogradState::get_tls_state().set_multithreading_enabled(before_); }
+
+ private:
+  bool before_ = c10::AutogradState::get_tls_state().get_multithreading_enabled();
+  c10::cuda::CUDAStreamGuard guard_;
+};
+
+class CudaStamp final : public Stamp {
+ public:
+  explicit CudaStamp(const c10::cuda::CUDAStream& stream) { event_.record(stream); }
+  [[nodiscard]] double seconds_since(const Stamp& earlier) const override {
+    event_.synchronize();
+    return static_cast<double>(static_cast<const CudaStamp&>(earlier).event_.elapsed_time(event_)) / 1e3;
+  }
+
+ private:
+  mutable c10::cuda::CUDAEvent event_{cudaEventDefault};
+};
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(CudaLanes& lanes) : lanes_(lanes) { lanes_.account.begin_anew(); }
+
+  [[nodiscard]] const DeviceSpec& spec() const override { return lanes_.spec; }
+  [[nodiscard]] TraceDevice description() const override {
+    return {name(), lanes_.gpu, lanes_.sms, memory_cap() > 0 ? memory_cap() : lanes_.memory_bytes};
+  }
+
+  [[nodiscard]] std::unique_ptr<ThreadBinding> bind_compute() override {
+    use_one_thread();
+    return std::make_unique<ComputeBinding>(lanes_.compute);
+  }
+  [[nodiscard]] std::unique_ptr<ThreadBinding> bind_copy(Device& destination) override {
+    if (destination.spec().kind != DeviceSpec::Kind::cuda) return destination.bind_copy(*this);
+    use_one_thread();
+    make_timers_exact();
+    return std::make_unique<ThreadBinding>();
+  }
+
+  [[nodiscard]] at::Tensor empty_like(const at::Tensor& tensor) override {
+    const c10::cuda::CUDAStreamGuard guard(lanes_.compute);
+    return at::empty(tensor.sizes(), at::TensorOptions(tensor.scalar_type()).device(lanes_.device()));
+  }
+  [[nodiscard]] at::Tensor from_host(const at::Tensor& tensor) override {
+    at::Tensor copy;
+    {
+      const c10::cuda::CUDAStreamGuard guard(lanes_.copy_in);
+      copy = tensor.pin_memory().to(lanes_.device(), tensor.scalar_type(), /*non_blocking=*/true);
+    }
+    after(now_on(lanes_.copy_in));
+    copy.record_stream(lanes_.compute);
+    return copy;
+  }
+  void adopt(const at::Tensor& tensor) override {
+    const at::NoGradGuard no_grad;
+    const c10::cuda::CUDAStreamGuard guard(lanes_.compute);
+    tensor.set_data(tensor.detach().to(lanes_.device()));
+  }
+
+  [[nodiscard]] MomentPtr now() override { return now_on(lanes_.compute); }
+  void after(const MomentPtr& moment) override { hold(lanes_.compute, moment); }
+  [[nodiscard]] std::unique_ptr<const Stamp> stamp() override { return std::make_unique<CudaStamp>(lanes_.compute); }
+
+  [[nodiscard]] std::int64_t current_bytes() const override { return lanes_.account.current_bytes(); }
+  [[nodiscard]] std::int64_t peak_bytes() const override { return lanes_.account.peak_bytes(); }
+  void reset_peak() override { lanes_.account.reset_peak(); }
+  void set_memory_cap(std::int64_t bytes) override { lanes_.account.set_cap_bytes(bytes); }
+  [[nodiscard]] std::int64_t memory_cap() const override { return lanes_.account.cap_bytes(); }
+  [[nodiscard]] std::int64_t refused_bytes() const override { return lanes_.account.refused_bytes(); }
+
+ private:
+  static void use_one_thread() {
+    // The first call applies the process's last thread count to this thread; only then does ours stay.
+    (void)at::get_num_threads();
+    at::set_num_threads(1);
+  }
+
+  CudaLanes& lanes_;
+};
+
+}  // namespace
+
+std::shared_ptr<Device> make_cuda_device(const DeviceSpec& spec) {
+  return std::make_shared<CudaDevice>(cuda_lanes(spec));
+}
+
+}  // namespace mptune

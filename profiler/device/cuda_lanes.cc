@@ -1,0 +1,56 @@
+#include "mptune/profiler/device/cuda_lanes.h"
+
+#include <ATen/Context.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "mptune/profiler/device/cuda_partition.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+
+namespace {
+
+std::unique_ptr<CudaLanes> make_lanes(const DeviceSpec& spec) {
+  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+  const auto gpu = static_cast<c10::DeviceIndex>(spec.index);
+  const c10::cuda::CUDAGuard guard(gpu);
+  C10_CUDA_CHECK(cudaFree(nullptr));  // the primary context is there from here on
+  cudaDeviceProp properties{};
+  C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, spec.index));
+  const GpuPart part = make_gpu_part(spec);
+  const auto stream = [&](std::size_t i) { return c10::cuda::getStreamFromExternal(part.streams[i], gpu); };
+  std::string name = std::string(properties.name) + ", " + std::to_string(part.sms) + " SMs";
+  if (spec.parts > 1) name += " of " + std::to_string(properties.multiProcessorCount);
+  std::unique_ptr<CudaLanes> lanes(new CudaLanes{spec, std::move(name), part.sms, static_cast<std::int64_t>(properties.totalGlobalMem),
+                                                 stream(0), stream(1), stream(2), CudaAccount(spec.name)});
+  for (const auto& each : {lanes->compute, lanes->copy_in, lanes->copy_out}) charge_stream(each, lanes->account);
+  // Of a whole GPU also what other threads allocate without a stream of ours.
+  if (spec.parts == 1) charge_stream(c10::cuda::getDefaultCUDAStream(gpu), lanes->account);
+  return lanes;
+}
+
+}  // namespace
+
+CudaLanes& cuda_lanes(const DeviceSpec& spec) {
+  // Never freed: tensors, and the allocator's blocks of these streams, may outlive every device.
+  static auto& all = *new std::map<std::string, std::unique_ptr<CudaLanes>>;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  auto& lanes = all[spec.name];
+  try {
+    if (!lanes) lanes = make_lanes(spec);
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    throw Error("the GPU can't be used: " + text.substr(0, text.find('\n')), spec.name, "see nvidia-smi, or name CPU devices",
+                ExitCode::environment);
+  }
+  return *lanes;
+}
+
+}  // namespace mptune

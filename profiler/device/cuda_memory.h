@@ -1,0 +1,46 @@
+#pragma once
+
+#include <c10/cuda/CUDAStream.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+namespace mptune {
+
+/// Bytes of tensors that were allocated on the streams of one device, as asked for, until LibTorch's allocator may use them again.
+/// Thread-safe; lives until the process ends.
+class CudaAccount {
+ public:
+  explicit CudaAccount(std::string name) : name_(std::move(name)) {}
+  CudaAccount(const CudaAccount&) = delete;
+  CudaAccount& operator=(const CudaAccount&) = delete;
+
+  [[nodiscard]] std::int64_t current_bytes() const { return current_; }
+  [[nodiscard]] std::int64_t peak_bytes() const { return peak_; }
+  [[nodiscard]] std::int64_t cap_bytes() const { return cap_; }
+  [[nodiscard]] std::int64_t refused_bytes() const { return refused_; }
+  void reset_peak() { peak_ = current_.load(); }
+  void set_cap_bytes(std::int64_t bytes);
+  /// As new, but for what is allocated.
+  void begin_anew();
+
+  void charge(std::int64_t bytes);
+  void release(std::int64_t bytes) { current_ -= bytes; }
+  void refused(std::int64_t bytes) { refused_ = bytes; }
+  /// Throws c10::OutOfMemoryError if `bytes` more would exceed the cap.
+  void require(std::int64_t bytes);
+
+ private:
+  std::string name_;
+  std::atomic<std::int64_t> current_{0};
+  std::atomic<std::int64_t> peak_{0};
+  std::atomic<std::int64_t> cap_{0};
+  std::atomic<std::int64_t> refused_{0};
+};
+
+/// Charges what is allocated on `stream` from now on to `account`, which lives until the process ends. Requires: LibTorch's CUDA is
+/// initialised.
+void charge_stream(const c10::cuda::CUDAStream& stream, CudaAccount& account);
+
+}  // namespace mptune

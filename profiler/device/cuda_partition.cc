@@ -1,0 +1,123 @@
+#include "mptune/profiler/device/cuda_partition.h"
+
+#include <c10/cuda/CUDAException.h>
+#include <cuda.h>
+
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "mptune/profiler/device/gpu_plans.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+
+namespace {
+
+constexpr const char* kUseWhole = "use whole GPUs (cuda:N), or a driver of CUDA 13 on a GPU of compute capability 7.5 or newer";
+
+/// A function of the driver, by the version of the headers: its library is never linked, a program that were would not start without it.
+template <typename Function>
+Function* driver_function(Function*, const char* name, const std::string& device) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult status{};
+  const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &found, CUDA_VERSION, cudaEnableDefault, &status);
+  if (error != cudaSuccess || status != cudaDriverEntryPointSuccess || found == nullptr) {
+    (void)cudaGetLastError();
+    throw Error("the driver has no " + std::string(name), device, kUseWhole, ExitCode::environment);
+  }
+  return reinterpret_cast<Function*>(found);
+}
+#define MPTUNE_DRIVER(name) driver_function(static_cast<decltype(&name)>(nullptr), #name, device)
+
+/// The driver's interface of green contexts.
+struct Driver {
+  explicit Driver(const std::string& device)
+      : name(device),
+        error_name(MPTUNE_DRIVER(cuGetErrorName)),
+        get_device(MPTUNE_DRIVER(cuDeviceGet)),
+        get_resource(MPTUNE_DRIVER(cuDeviceGetDevResource)),
+        split(MPTUNE_DRIVER(cuDevSmResourceSplitByCount)),
+        describe(MPTUNE_DRIVER(cuDevResourceGenerateDesc)),
+        create(MPTUNE_DRIVER(cuGreenCtxCreate)),
+        read_back(MPTUNE_DRIVER(cuGreenCtxGetDevResource)),
+        create_stream(MPTUNE_DRIVER(cuGreenCtxStreamCreate)) {}
+
+  void check(CUresult result, const char* what) const {
+    if (result == CUDA_SUCCESS) return;
+    const char* text = nullptr;
+    if (error_name(result, &text) != CUDA_SUCCESS || text == nullptr) text = "unknown error";
+    throw Error("the GPU can't be divided: " + std::string(what) + " gave " + text, name, kUseWhole, ExitCode::environment);
+  }
+
+  std::string name;
+  decltype(&cuGetErrorName) error_name;
+  decltype(&cuDeviceGet) get_device;
+  decltype(&cuDeviceGetDevResource) get_resource;
+  decltype(&cuDevSmResourceSplitByCount) split;
+  decltype(&cuDevResourceGenerateDesc) describe;
+  decltype(&cuGreenCtxCreate) create;
+  decltype(&cuGreenCtxGetDevResource) read_back;
+  decltype(&cuGreenCtxStreamCreate) create_stream;
+};
+#undef MPTUNE_DRIVER
+
+std::vector<CUdevResource> divide(const Driver& driver, CUdevice gpu, int parts) {
+  CUdevResource all{};
+  driver.check(driver.get_resource(gpu, &all, CU_DEV_RESOURCE_TYPE_SM), "cuDeviceGetDevResource");
+  const SmResource sms{static_cast<int>(all.sm.smCount), static_cast<int>(all.sm.minSmPartitionSize),
+                       static_cast<int>(all.sm.smCoscheduledAlignment)};
+  const int each = sms_per_part(sms, parts);
+  if (each == 0)
+    throw Error("the GPU has " + std::to_string(sms.count) + " multiprocessors and no part may have less than " +
+                    std::to_string(std::max(sms.least, sms.multiple)),
+                driver.name, "divide it into fewer parts", ExitCode::environment);
+  std::vector<CUdevResource> groups(static_cast<std::size_t>(parts));
+  auto count = static_cast<unsigned>(parts);
+  CUdevResource rest{};
+  driver.check(driver.split(groups.data(), &count, &all, &rest, 0, static_cast<unsigned>(each)), "cuDevSmResourceSplitByCount");
+  if (count != static_cast<unsigned>(parts))
+    throw Error("the driver divides the GPU into " + std::to_string(count) + " parts only", driver.name, "divide it into fewer parts",
+                ExitCode::environment);
+  return groups;
+}
+
+/// Every GPU is divided once in the process: parts of two divisions could overlap.
+CUdevResource& resource_of(const Driver& driver, CUdevice gpu, const DeviceSpec& spec) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, int>, std::vector<CUdevResource>> divided;
+  const std::lock_guard lock(mutex);
+  auto& groups = divided[{spec.index, spec.parts}];
+  if (groups.empty()) groups = divide(driver, gpu, spec.parts);
+  return groups[static_cast<std::size_t>(spec.part)];
+}
+
+GpuPart whole_gpu(int gpu) {
+  GpuPart part;
+  C10_CUDA_CHECK(cudaDeviceGetAttribute(&part.sms, cudaDevAttrMultiProcessorCount, gpu));
+  for (cudaStream_t& stream : part.streams) C10_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return part;
+}
+
+}  // namespace
+
+GpuPart make_gpu_part(const DeviceSpec& spec) {
+  if (spec.parts == 1) return whole_gpu(spec.index);
+  const Driver driver(spec.name);
+  CUdevice gpu = 0;
+  driver.check(driver.get_device(&gpu, spec.index), "cuDeviceGet");
+  CUdevResourceDesc description = nullptr;
+  driver.check(driver.describe(&description, &resource_of(driver, gpu, spec), 1), "cuDevResourceGenerateDesc");
+  CUgreenCtx context = nullptr;
+  driver.check(driver.create(&context, description, gpu, CU_GREEN_CTX_DEFAULT_STREAM), "cuGreenCtxCreate");
+  CUdevResource got{};
+  driver.check(driver.read_back(context, &got, CU_DEV_RESOURCE_TYPE_SM), "cuGreenCtxGetDevResource");
+  GpuPart part;
+  part.sms = static_cast<int>(got.sm.smCount);
+  for (cudaStream_t& stream : part.streams)
+    driver.check(driver.create_stream(&stream, context, CU_STREAM_NON_BLOCKING, 0), "cuGreenCtxStreamCreate");
+  return part;
+}
+
+}  // namespace mptune

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <memory>
+
+namespace mptune {
+
+/// A point in the work that was given to a device. It is reached when all work before it is done. Thread-safe.
+class Moment {
+ public:
+  virtual ~Moment() = default;
+  [[nodiscard]] virtual bool reached() const = 0;
+  /// Blocks the calling thread until it is reached. Throws c10::Error if the device has failed.
+  virtual void wait() const = 0;
+};
+
+/// Null stands for a moment that was reached before anyone could ask: work on CPU is done when its call returns.
+using MomentPtr = std::shared_ptr<const Moment>;
+
+[[nodiscard]] inline bool reached(const MomentPtr& moment) {
+  return !moment || moment->reached();
+}
+inline void wait_for(const MomentPtr& moment) {
+  if (moment) moment->wait();
+}
+
+}  // namespace mptune

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+
+#include "mptune/profiler/device/device.h"
+
+namespace mptune {
+
+/// Memory of a device that copies arrive in, reused as soon as nobody refers to an earlier copy any more. Thread-safe.
+class ReceiveSlots {
+ public:
+  struct Slot {
+    at::Tensor tensor;  ///< what the receiver gets; when nobody refers to it any more the memory is free again
+    MomentPtr free;     ///< write to it after this moment only
+  };
+
+  explicit ReceiveSlots(std::shared_ptr<Device> destination);
+  /// What was handed out stays valid.
+  ~ReceiveSlots();
+  ReceiveSlots(const ReceiveSlots&) = delete;
+  ReceiveSlots& operator=(const ReceiveSlots&) = delete;
+
+  /// For a copy of `tensor`: of its shape and type, contiguous. Memory whose last reader the device has finished comes first; where its
+  /// readers are all still queued there, a few slots more are made before one is handed out that has to be waited for.
+  /// Throws what Device::empty_like throws.
+  [[nodiscard]] Slot take(const at::Tensor& tensor);
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace mptune
