@@ -34,8 +34,7 @@ constexpr std::array kQuietDriverCalls{CUPTI_DRIVER_TRACE_CBID_cuKernelGetAttrib
 
 // CUPTI keeps the callbacks and some buffers until the process ends, and its times go wrong when the clock is registered twice.
 CuptiBuffers* process_buffers = nullptr;
-std::atomic<const CuptiApi*> registered = nullptr;
-std::atomic<const CuptiApi*> tagging = nullptr;  // null while nothing is recorded
+const CuptiApi* registered = nullptr;
 
 std::uint64_t now() {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
@@ -78,16 +77,6 @@ CUpti_SubscriberHandle subscribe(const CuptiApi& cupti) {
 
 }  // namespace
 
-bool push_cupti_tag(std::uint64_t id) {
-  const CuptiApi* cupti = tagging.load(std::memory_order_acquire);
-  return cupti != nullptr && cupti->cuptiActivityPushExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, id) == CUPTI_SUCCESS;
-}
-
-void pop_cupti_tag() {
-  std::uint64_t last = 0;
-  registered.load(std::memory_order_acquire)->cuptiActivityPopExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, &last);
-}
-
 CuptiCollector::CuptiCollector(std::vector<TraceDevice> devices, const CuptiApi* api) : given_api_(api) {
   context_.devices = std::move(devices);
 }
@@ -119,8 +108,7 @@ void CuptiCollector::start() {
   context_.started_utc_ns = std::chrono::duration_cast<Nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   context_.steps.clear();
   context_.dropped = 0;
-  recording_ = true;
-  tagging.store(api_, std::memory_order_release);
+  recording_.store(true, std::memory_order_release);
 }
 
 void CuptiCollector::enable() {
@@ -149,8 +137,7 @@ void CuptiCollector::enable() {
 
 // Leaves nothing on; every call may fail where starting failed before it.
 void CuptiCollector::disable() {
-  tagging.store(nullptr, std::memory_order_release);
-  if (recording_) {
+  if (recording_.exchange(false)) {
     api_->cuptiActivityFlushAll(0);
     api_->cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
     std::size_t dropped = 0;
@@ -160,7 +147,6 @@ void CuptiCollector::disable() {
   for (const CUpti_ActivityKind kind : kKinds) api_->cuptiActivityDisable(kind);
   api_->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_DEVICE);
   api_->cuptiUnsubscribe(static_cast<CUpti_SubscriberHandle>(subscriber_));
-  recording_ = false;
 }
 
 Trace CuptiCollector::stop() {
@@ -179,6 +165,16 @@ std::uint64_t CuptiCollector::tag(const Tag& tag, What what) {
   return found->second;
 }
 
+bool CuptiCollector::push(std::uint64_t id) {
+  return recording_.load(std::memory_order_acquire) &&
+         api_->cuptiActivityPushExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, id) == CUPTI_SUCCESS;
+}
+
+void CuptiCollector::pop() {
+  std::uint64_t last = 0;
+  api_->cuptiActivityPopExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, &last);
+}
+
 void CuptiCollector::place(std::uint32_t cuda_device, void* context, void* stream, int trace_device, int lane) {
   CuptiPlace place{.device = cuda_device, .trace_device = trace_device, .lane = lane};
   std::uint32_t context_id = 0, stream_id = 0;
@@ -191,6 +187,10 @@ void CuptiCollector::place(std::uint32_t cuda_device, void* context, void* strea
 
 void CuptiCollector::add_step(const StepWindow& step) {
   context_.steps.push_back(step);
+}
+
+std::unique_ptr<GpuCollector> make_gpu_collector(std::vector<TraceDevice> devices) {
+  return std::make_unique<CuptiCollector>(std::move(devices));
 }
 
 }  // namespace mptune

@@ -207,7 +207,7 @@ TEST_F(CuptiCollectorTest, LeavesNothingOnWhereAKindIsRefused) {
   EXPECT_THAT(error_of(collector).what(), HasSubstr("INSUFFICIENT_PRIVILEGES"));
   EXPECT_TRUE(fake_.enabled.empty());
   EXPECT_FALSE(fake_.subscribed);
-  EXPECT_FALSE(push_cupti_tag(1));
+  EXPECT_FALSE(collector.push(1));
   fake_.refused_kind = -1;
   collector.start();
   EXPECT_TRUE(collector.stop().events.empty());
@@ -226,17 +226,20 @@ TEST_F(CuptiCollectorTest, ACollectorThatGoesAwayEndsItsRecording) {
 }
 
 TEST_F(CuptiCollectorTest, TagsReachCuptiOnlyWhileRecording) {
-  EXPECT_FALSE(push_cupti_tag(1));
   CuptiCollector collector({}, &api_);
+  EXPECT_FALSE(collector.push(1));
+  const auto before = std::chrono::steady_clock::now().time_since_epoch();
   collector.start();
-  EXPECT_TRUE(push_cupti_tag(41));
-  EXPECT_TRUE(push_cupti_tag(42));
+  EXPECT_GE(collector.started(), before);
+  EXPECT_LE(collector.started(), std::chrono::steady_clock::now().time_since_epoch());
+  EXPECT_TRUE(collector.push(41));
+  EXPECT_TRUE(collector.push(42));
   EXPECT_THAT(fake_.pushed, ::testing::ElementsAre(41, 42));
-  pop_cupti_tag();
+  collector.pop();
   const Trace trace = collector.stop();
-  pop_cupti_tag();
+  collector.pop();
   EXPECT_TRUE(fake_.pushed.empty()) << "what was pushed while recording goes, also afterwards";
-  EXPECT_FALSE(push_cupti_tag(1));
+  EXPECT_FALSE(collector.push(1));
 }
 
 TEST_F(CuptiCollectorTest, PlacedStreamsHaveTheirLane) {

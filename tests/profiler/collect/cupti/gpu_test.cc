@@ -101,9 +101,9 @@ TEST(GpuCuptiCollector, RecordsTagsAndWaits) {
     collector.start();
     collector.place(0, gpu.context, gpu.streams[0], 0, kComputeLane);
     const auto begin = std::chrono::steady_clock::now().time_since_epoch();
-    ASSERT_TRUE(push_cupti_tag(collector.tag({recording, 0, 0, -1, -1}, What::forward)));
+    ASSERT_TRUE(collector.push(collector.tag({recording, 0, 0, -1, -1}, What::forward)));
     for (int round = 0; round < 10; ++round) gpu.work();
-    pop_cupti_tag();
+    collector.pop();
     gpu.synchronize();
     collector.add_step({recording, begin, std::chrono::steady_clock::now().time_since_epoch()});
     const Trace trace = collector.stop();

@@ -1,0 +1,11 @@
+#include "mptune/profiler/collect/gpu_collector.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+
+std::unique_ptr<GpuCollector> make_gpu_collector(std::vector<TraceDevice>) {
+  throw Error("this build has no recorder of GPUs", "CUPTI", "build with the headers of CUPTI 13 (a CUDA 13 toolkit; MPTUNE_CUDA=ON)",
+              ExitCode::environment);
+}
+
+}  // namespace mptune
