@@ -13,19 +13,14 @@ struct Consumers {
   std::vector<std::size_t> consumer;
 };
 
-std::size_t checked(int event, std::size_t count) {
-  if (event < 0 || static_cast<std::size_t>(event) >= count) throw std::invalid_argument("an edge of the trace names no event");
-  return static_cast<std::size_t>(event);
-}
-
 Consumers consumers_of(std::span<const Edge> edges, std::size_t count) {
   Consumers result;
   result.first.assign(count + 1, 0);
-  for (const Edge& edge : edges) ++result.first[checked(edge.producer, count) + 1];
+  for (const Edge& edge : edges) ++result.first[checked_event(edge.producer, count) + 1];
   for (std::size_t i = 0; i < count; ++i) result.first[i + 1] += result.first[i];
   result.consumer.resize(edges.size());
   std::vector<std::size_t> next(result.first.begin(), result.first.end() - 1);
-  for (const Edge& edge : edges) result.consumer[next[static_cast<std::size_t>(edge.producer)]++] = checked(edge.consumer, count);
+  for (const Edge& edge : edges) result.consumer[next[static_cast<std::size_t>(edge.producer)]++] = checked_event(edge.consumer, count);
   return result;
 }
 
@@ -44,6 +39,11 @@ Trace without_times(const Trace& trace) {
 }
 
 }  // namespace
+
+std::size_t checked_event(int event, std::size_t count) {
+  if (event < 0 || static_cast<std::size_t>(event) >= count) throw std::invalid_argument("an edge of the trace names no event");
+  return static_cast<std::size_t>(event);
+}
 
 std::vector<Nanoseconds> replay_starts(std::span<const Edge> edges, std::span<const Nanoseconds> durations) {
   const std::size_t count = durations.size();

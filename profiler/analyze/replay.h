@@ -16,4 +16,7 @@ namespace mptune {
 /// Requires: as many durations as events, edges that form no cycle (throws std::invalid_argument otherwise). O(events + edges).
 [[nodiscard]] Trace replay(const Trace& trace, std::span<const Nanoseconds> durations);
 
+/// `event` as an index. Throws std::invalid_argument where there are not as many events.
+[[nodiscard]] std::size_t checked_event(int event, std::size_t count);
+
 }  // namespace mptune

@@ -4,6 +4,8 @@
 #include <map>
 #include <stdexcept>
 
+#include "mptune/profiler/analyze/replay.h"
+
 namespace mptune {
 namespace {
 
@@ -15,11 +17,6 @@ struct Ends {
   std::vector<bool> receives;
 };
 
-std::size_t checked(int event, std::size_t count) {
-  if (event < 0 || static_cast<std::size_t>(event) >= count) throw std::invalid_argument("an edge of the trace names no event");
-  return static_cast<std::size_t>(event);
-}
-
 // The order of a lane is known from its events.
 bool between_lanes(const Trace& trace, const Edge& edge) {
   const Event& producer = trace.events[static_cast<std::size_t>(edge.producer)];
@@ -30,8 +27,8 @@ bool between_lanes(const Trace& trace, const Edge& edge) {
 Ends ends_of(const Trace& trace) {
   Ends ends{std::vector<bool>(trace.events.size()), std::vector<bool>(trace.events.size())};
   for (const Edge& edge : trace.edges) {
-    const std::size_t producer = checked(edge.producer, trace.events.size());
-    const std::size_t consumer = checked(edge.consumer, trace.events.size());
+    const std::size_t producer = checked_event(edge.producer, trace.events.size());
+    const std::size_t consumer = checked_event(edge.consumer, trace.events.size());
     if (!between_lanes(trace, edge)) continue;
     ends.sends[producer] = true;
     ends.receives[consumer] = true;

@@ -16,7 +16,6 @@ using Json = nlohmann::json;
 
 constexpr std::int64_t kFurthest = std::int64_t{1} << 61;
 constexpr std::size_t kDeepest = 64;
-constexpr std::size_t kMostDevices = 4096;
 constexpr std::array<std::string_view, kChromeArgs> kArgNames = {
     "stream",        "correlation", "device",   "context", "bytes",       "registers per thread",
     "shared memory", "fromDevice",  "toDevice", "step",    "model_chunk", "mb_id"};

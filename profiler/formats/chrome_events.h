@@ -12,6 +12,9 @@
 
 namespace mptune {
 
+/// More devices than this no file names in earnest.
+inline constexpr std::size_t kMostDevices = 4096;
+
 /// Integers among the `args` of an event that a reader of ours has a use for.
 enum class ChromeArg {
   stream,

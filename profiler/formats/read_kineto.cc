@@ -13,32 +13,31 @@
 namespace mptune {
 namespace {
 
-constexpr std::size_t kMostDevices = 4096;
 constexpr int kLastLane = 255;
 constexpr std::int64_t kSyncStream = -1;
 constexpr std::string_view kStepName = "ProfilerStep#";
 // Unix time in 2001: files without base time count from there or from nowhere.
 constexpr std::int64_t kUnixTimes = 1'000'000'000'000'000'000;
 
-enum class Row { kernel, copy, memset, sync, launch, annotation, ignored };
+enum class Kind { kernel, copy, memset, sync, launch, annotation, ignored };
 
 // The names of 2021 had capitals and no prefix.
-Row row_of(const ChromeEvent& event) {
-  static const std::unordered_map<std::string_view, Row> rows = {{"kernel", Row::kernel},
-                                                                 {"Kernel", Row::kernel},
-                                                                 {"gpu_memcpy", Row::copy},
-                                                                 {"Memcpy", Row::copy},
-                                                                 {"gpu_memset", Row::memset},
-                                                                 {"Memset", Row::memset},
-                                                                 {"cuda_sync", Row::sync},
-                                                                 {"cuda_runtime", Row::launch},
-                                                                 {"Runtime", Row::launch},
-                                                                 {"cuda_driver", Row::launch},
-                                                                 {"user_annotation", Row::annotation}};
-  if (event.phase != "X") return Row::ignored;
+Kind kind_of(const ChromeEvent& event) {
+  static const std::unordered_map<std::string_view, Kind> rows = {{"kernel", Kind::kernel},
+                                                                  {"Kernel", Kind::kernel},
+                                                                  {"gpu_memcpy", Kind::copy},
+                                                                  {"Memcpy", Kind::copy},
+                                                                  {"gpu_memset", Kind::memset},
+                                                                  {"Memset", Kind::memset},
+                                                                  {"cuda_sync", Kind::sync},
+                                                                  {"cuda_runtime", Kind::launch},
+                                                                  {"Runtime", Kind::launch},
+                                                                  {"cuda_driver", Kind::launch},
+                                                                  {"user_annotation", Kind::annotation}};
+  if (event.phase != "X") return Kind::ignored;
   const auto found = rows.find(event.category);
   if (found != rows.end()) return found->second;
-  return event.category == "Operator" && event.name.starts_with(kStepName) ? Row::annotation : Row::ignored;
+  return event.category == "Operator" && event.name.starts_with(kStepName) ? Kind::annotation : Kind::ignored;
 }
 
 bool is_number(const std::string& text, std::int64_t& value) {
@@ -77,18 +76,18 @@ class KinetoReader {
 
  private:
   void take(const ChromeEvent& event) {
-    const Row row = row_of(event);
-    if (row == Row::ignored) return;
+    const Kind row = kind_of(event);
+    if (row == Kind::ignored) return;
     const Nanoseconds duration = event.duration.value_or(Nanoseconds{0});
     if (!event.time) ++trace_.quality.zero_stamped;
     if (event.time && duration < Nanoseconds{0}) ++trace_.quality.dropped;
     if (!event.time || duration < Nanoseconds{0}) return;
-    if (row == Row::launch) return take_launch(event, duration);
-    if (row == Row::annotation) return take_annotation(event, duration);
+    if (row == Kind::launch) return take_launch(event, duration);
+    if (row == Kind::annotation) return take_annotation(event, duration);
     take_work(event, row, duration);
   }
 
-  void take_work(const ChromeEvent& event, Row row, Nanoseconds duration) {
+  void take_work(const ChromeEvent& event, Kind row, Nanoseconds duration) {
     std::int64_t device = 0;
     if (event[ChromeArg::device]) {
       device = *event[ChromeArg::device];
@@ -101,14 +100,14 @@ class KinetoReader {
     work.start = *event.time;
     work.duration = duration;
     work.device = device_of(device);
-    work.lane = lane_of(work.device, row == Row::sync ? kSyncStream : std::max<std::int64_t>(stream, 0));
+    work.lane = lane_of(work.device, row == Kind::sync ? kSyncStream : std::max<std::int64_t>(stream, 0));
     work.name = builder_.name(event.name);
-    if (row == Row::kernel) add_kernel(event, stream, work);
-    if (row == Row::copy) add_copy(event, device, work);
-    if (row == Row::memset) work.what = What::memset;
-    if (row == Row::sync) work.what = What::sync;
+    if (row == Kind::kernel) add_kernel(event, stream, work);
+    if (row == Kind::copy) add_copy(event, device, work);
+    if (row == Kind::memset) work.what = What::memset;
+    if (row == Kind::sync) work.what = What::sync;
     trace_.events.push_back(work);
-    correlations_.push_back(row == Row::sync ? -1 : event[ChromeArg::correlation].value_or(-1));
+    correlations_.push_back(row == Kind::sync ? -1 : event[ChromeArg::correlation].value_or(-1));
   }
 
   void add_kernel(const ChromeEvent& event, std::int64_t stream, Event& work) {

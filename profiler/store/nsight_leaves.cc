@@ -8,11 +8,9 @@
 namespace mptune {
 namespace {
 
-constexpr std::int64_t kFurthest = std::int64_t{1} << 61;
 constexpr const char* kKernels = "CUPTI_ACTIVITY_KIND_KERNEL";
 constexpr const char* kCopies = "CUPTI_ACTIVITY_KIND_MEMCPY";
 constexpr const char* kMemsets = "CUPTI_ACTIVITY_KIND_MEMSET";
-constexpr const char* kWaits = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
 constexpr const char* kLeafTables[] = {kKernels, kCopies, kMemsets, kWaits};
 
 // Columns of a leaf table behind the common ones.

@@ -17,6 +17,9 @@
 
 namespace mptune {
 
+/// The table of streams' and host threads' waits.
+inline constexpr const char* kWaits = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
+
 /// The process part of a globalTid or globalPid.
 inline constexpr std::int64_t kProcessBits = ~std::int64_t{0xFFFFFF};
 

@@ -9,7 +9,6 @@
 namespace mptune {
 namespace {
 
-constexpr const char* kWaits = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
 constexpr const char* kRecords = "CUPTI_ACTIVITY_KIND_CUDA_EVENT";
 
 // Process, eventSyncId and the recording call's correlation -> the stream recorded on.

@@ -13,9 +13,6 @@ namespace {
 static_assert(static_cast<int>(What::forward) == 0 && static_cast<int>(What::copy) == 7 && static_cast<int>(What::step) == 13 &&
               static_cast<int>(What::kernel) == 14 && static_cast<int>(What::profiler) == 15);
 
-// Further from 0 no time of a recording lies; sums of two stay in range.
-constexpr std::int64_t kFurthest = std::int64_t{1} << 61;
-
 Nanoseconds time_of(std::int64_t stored, std::int64_t shift) {
   if (stored > kFurthest || stored < -kFurthest) throw BadContent("a time is out of range");
   return Nanoseconds{stored - shift};

@@ -19,6 +19,9 @@ class BadContent : public std::runtime_error {
 /// What is wrong with a trace: an index out of range, a negative duration, a correlation twice; "" where nothing is.
 [[nodiscard]] std::string inconsistency(const Trace& trace);
 
+/// Further from 0 no time of a recording lies, in nanoseconds; sums of two stay in range.
+inline constexpr std::int64_t kFurthest = std::int64_t{1} << 61;
+
 [[nodiscard]] bool has_table(SQLite::Database& database, const std::string& table);
 
 /// One row of MPTUNE_META.

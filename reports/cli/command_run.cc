@@ -19,7 +19,7 @@
 namespace mptune {
 namespace {
 
-constexpr double kSilence = 600;
+constexpr double kSilenceOfTraining = 600;
 constexpr int kMostSteps = 50;
 
 struct RunCommand {
@@ -71,7 +71,7 @@ TrainingFinished train(const TrainRequest& request, const Session& session) {
   ProgressLine progress(session);
   progress.update("starting", 0);
   const int most = request.steps > 0 ? request.steps : kMostSteps;
-  call_worker(request, kSilence, [&](const Reply& reply) {
+  call_worker(request, kSilenceOfTraining, [&](const Reply& reply) {
     if (const auto* step = std::get_if<Trained>(&reply)) {
       progress.note(fmt::format("loss {:.4g}, step {}", step->loss, format_seconds(step->step_s)));
       progress.update(fmt::format("training, step {}", step->step + 1), static_cast<double>(step->step + 1) / most);

@@ -23,7 +23,7 @@
 namespace mptune {
 namespace {
 
-constexpr int kRecordedSteps = 5;
+constexpr int kTracedSteps = 5;
 
 struct TuneCommand {
   ModelOptions model;
@@ -172,7 +172,7 @@ TuneResult run_trials(const TuneOptions& options, const TrainingSetup& setup, St
     return std::move(*profile);
   };
   services.record = [&](const Plan& plan, const std::string& name) {
-    (void)record_plan(setup, plan, kRecordedSteps, study.trace_path(name), study.profile_path(), progress);
+    (void)record_plan(setup, plan, kTracedSteps, study.trace_path(name), study.profile_path(), progress);
   };
   services.runner = &runner;
   services.clock = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };

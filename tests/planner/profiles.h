@@ -42,6 +42,11 @@ inline LayerCost layer_cost(const ProfileShape& shape, int samples, double facto
   return cost;
 }
 
+/// The sizes of m micro-batches of one sample.
+inline std::vector<int> ones(int m) {
+  return std::vector<int>(static_cast<std::size_t>(m), 1);
+}
+
 /// Layer l costs factors[l] times the shape's; no factors: all alike.
 inline Profile make_profile(const ProfileShape& shape, const std::vector<double>& factors = {}) {
   Profile profile;

@@ -115,7 +115,7 @@ int exec_error(int status_fd) {
   return count == static_cast<ssize_t>(sizeof reason) ? reason : 0;
 }
 
-[[noreturn]] void refuse(const std::string& program, int reason) {
+[[noreturn]] void refuse_worker(const std::string& program, int reason) {
   throw Error(std::string("mptune-worker could not start: ") + std::strerror(reason), program,
               "install mptune again, or set MPTUNE_WORKER to the mptune-worker of this build", ExitCode::environment);
 }
@@ -142,13 +142,13 @@ Spawned spawn_worker(const std::string& program) {
   const Child child{program.c_str(),    arguments.data(),  environment.data(), ::getpid(),
                     request.read.get(), reply.write.get(), words.write.get(),  status.write.get()};
   const pid_t pid = ::fork();
-  if (pid < 0) refuse(program, errno);
+  if (pid < 0) refuse_worker(program, errno);
   if (pid == 0) become_worker(child);
   ::setpgid(pid, pid);
   status.write.reset();
   if (const int reason = exec_error(status.read.get()); reason != 0) {
     ::waitpid(pid, nullptr, 0);
-    refuse(program, reason);
+    refuse_worker(program, reason);
   }
   for (const int fd : {request.write.get(), reply.read.get(), words.read.get()}) ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
   return {pid, request.write.release(), reply.read.release(), words.read.release()};

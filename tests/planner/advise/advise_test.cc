@@ -12,12 +12,9 @@ namespace mptune {
 namespace {
 
 using test::make_profile;
+using test::ones;
 using test::scheduled;
 using test::stages_of;
-
-std::vector<int> ones(int m) {
-  return std::vector<int>(static_cast<std::size_t>(m), 1);
-}
 
 Plan pipeline(int layers, int stages, int m, const char* schedule) {
   return scheduled(stages_of(layers, std::vector<int>(static_cast<std::size_t>(stages), 1), ones(m)), schedule);

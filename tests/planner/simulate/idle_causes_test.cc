@@ -14,6 +14,7 @@ namespace mptune {
 namespace {
 
 using test::make_profile;
+using test::ones;
 using test::ProfileShape;
 using test::scheduled;
 using test::stages_of;
@@ -22,10 +23,6 @@ constexpr double kTolerance = 50e-9;  // some roundings to whole nanoseconds
 
 double seconds(Nanoseconds time) {
   return static_cast<double>(time.count()) * 1e-9;
-}
-
-std::vector<int> ones(int m) {
-  return std::vector<int>(static_cast<std::size_t>(m), 1);
 }
 
 std::vector<DeviceBreakdown> devices_of(const Trace& trace, std::size_t step = 0) {

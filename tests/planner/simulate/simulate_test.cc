@@ -17,15 +17,12 @@ namespace mptune {
 namespace {
 
 using test::make_profile;
+using test::ones;
 using test::ProfileShape;
 using test::scheduled;
 using test::stages_of;
 
 constexpr double kNs = 1.0001e-9;
-
-std::vector<int> ones(int m) {
-  return std::vector<int>(static_cast<std::size_t>(m), 1);
-}
 
 TEST(Simulate, UniformStagesWithFreeLinksTakeTheTextbookTime) {
   for (int stages = 1; stages <= 5; ++stages) {

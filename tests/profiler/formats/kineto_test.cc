@@ -48,13 +48,13 @@ constexpr const char* kRecorded = R"json({
   {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans", "tid": "PyTorch Profiler", "ts": 5000000000000, "dur": 100}
   ], "traceName": "t.json", "displayTimeUnit": "ms"})json";
 
-Trace parse(const std::string& text) {
+Trace kineto_of(const std::string& text) {
   TextInput input = text_in_memory(text.data(), text.size());
   return read_kineto(input);
 }
 
 TEST(Kineto, ReadsWhatItRecords) {
-  const Trace trace = parse(kRecorded);
+  const Trace trace = kineto_of(kRecorded);
   EXPECT_EQ(inconsistency(trace), "");
   ASSERT_EQ(trace.devices.size(), 2U);
   EXPECT_EQ(trace.devices[0].name, "cuda:0");
@@ -80,7 +80,7 @@ TEST(Kineto, ReadsWhatItRecords) {
 }
 
 TEST(Kineto, ReadsLaunchesStepsAndRanges) {
-  const Trace trace = parse(kRecorded);
+  const Trace trace = kineto_of(kRecorded);
   ASSERT_EQ(trace.launches.size(), 3U);
   EXPECT_EQ(trace.launches[0].event, 0);
   EXPECT_EQ(trace.launches[0].start, Nanoseconds{1500});
@@ -98,7 +98,7 @@ TEST(Kineto, ReadsLaunchesStepsAndRanges) {
 }
 
 TEST(Kineto, ReadsTheFormOf2021) {
-  const Trace trace = parse(R"json({"schemaVersion": 1, "traceEvents": [
+  const Trace trace = kineto_of(R"json({"schemaVersion": 1, "traceEvents": [
     {"ph": "X", "cat": "Operator", "name": "ProfilerStep#5", "pid": 3, "tid": "3", "ts": 1621401187223000, "dur": 900},
     {"ph": "X", "cat": "Runtime", "name": "cudaLaunchKernel", "pid": 3, "tid": "3", "ts": 1621401187223005, "dur": 10, "args": {"correlation": 335}},
     {"ph": "X", "cat": "Kernel", "name": "k", "pid": 0, "tid": "stream 7", "ts": 1621401187223197, "dur": 2, "args": {"device": 0, "stream": 7, "correlation": 335}},
@@ -113,7 +113,7 @@ TEST(Kineto, ReadsTheFormOf2021) {
 
 TEST(Kineto, TimesKeepTheirDigits) {
   const auto times = [](const std::string& ts, const std::string& dur) {
-    const Trace trace = parse(R"([{"ph":"X","cat":"kernel","name":"a","pid":0,"ts":)" + ts + R"(,"dur":)" + dur +
+    const Trace trace = kineto_of(R"([{"ph":"X","cat":"kernel","name":"a","pid":0,"ts":)" + ts + R"(,"dur":)" + dur +
                               R"(},{"ph":"X","cat":"kernel","name":"b","pid":1,"ts":0}])");
     const Event& first = trace.events[trace.names[static_cast<std::size_t>(trace.events[0].name)] == "a" ? 0 : 1];
     return std::pair(first.start.count(), first.duration.count());
@@ -125,7 +125,7 @@ TEST(Kineto, TimesKeepTheirDigits) {
 }
 
 TEST(Kineto, AGraphLaunchStartsSeveral) {
-  const Trace trace = parse(R"([
+  const Trace trace = kineto_of(R"([
     {"ph":"X","cat":"cuda_runtime","name":"cudaGraphLaunch","pid":9,"tid":9,"ts":0,"dur":1,"args":{"correlation":4}},
     {"ph":"X","cat":"kernel","name":"a","pid":0,"ts":2,"dur":1,"args":{"device":0,"stream":7,"correlation":4}},
     {"ph":"X","cat":"kernel","name":"b","pid":0,"ts":3,"dur":1,"args":{"device":0,"stream":7,"correlation":4}}])");

@@ -77,13 +77,13 @@ std::vector<Line> lines_of(const Trace& trace) {
   return lines;
 }
 
-Trace parse(const std::string& text) {
+Trace timeline_of(const std::string& text) {
   TextInput input = text_in_memory(text.data(), text.size());
   return read_pipeline_timeline(input);
 }
 
 TEST(PipelineTimeline, SplitsWaitsFromTransfers) {
-  const Trace trace = parse(two_stages());
+  const Trace trace = timeline_of(two_stages());
   EXPECT_EQ(inconsistency(trace), "");
   ASSERT_EQ(trace.devices.size(), 2U);
   EXPECT_EQ(trace.devices[1].name, "stage:1/0");
@@ -100,7 +100,7 @@ TEST(PipelineTimeline, SplitsWaitsFromTransfers) {
 }
 
 TEST(PipelineTimeline, EdgesSayWhatHadToEndFirst) {
-  const Trace trace = parse(two_stages());
+  const Trace trace = timeline_of(two_stages());
   // By the indices of the test above: gather 0, F 1, copy 2, F 3, B 4, copy 5, B 6, clips 7 and 8, optimizers 9 and 10.
   for (const Edge edge : {Edge{0, 1, EdgeKind::data}, Edge{1, 2, EdgeKind::data}, Edge{2, 3, EdgeKind::data}, Edge{3, 4, EdgeKind::order},
                           Edge{4, 5, EdgeKind::data}, Edge{5, 6, EdgeKind::data}, Edge{1, 6, EdgeKind::order}, Edge{6, 7, EdgeKind::data},
@@ -116,7 +116,7 @@ TEST(PipelineTimeline, StatedMicrobatchesOverruleTheOrder) {
                      op(0, 1, "forward-send", 2, 2, 1) + op(0, 11, "forward-recv", 2, 2, 1) + op(0, 11, "forward-recv", 5, 5, 0) +
                      op(0, 10, "forward-compute", 4, 1, 1) + op(0, 10, "forward-compute", 10, 1, 0);
   text.back() = ']';
-  const Trace trace = parse(text);
+  const Trace trace = timeline_of(text);
   EXPECT_THAT(lines_of(trace), Contains(Line{"copy forward", 0, 2, 2, 4, 1}));
   EXPECT_THAT(lines_of(trace), Contains(Line{"copy forward", 0, 2, 5, 10, 0}));
 }
@@ -127,7 +127,7 @@ TEST(PipelineTimeline, ReplicasAreDevices) {
                      op(7, 0, "forward-compute", 5, 1, 0) + op(10, 1, "forward-compute", 0, 1, 0) + op(7, 0, "forward-send", 6, 1, 0) +
                      op(7, 3, "forward-compute", 6, 1, 0);
   text.back() = ']';
-  const Trace trace = parse(text);
+  const Trace trace = timeline_of(text);
   ASSERT_EQ(trace.devices.size(), 2U);
   ASSERT_EQ(trace.events.size(), 2U);
   EXPECT_EQ(trace.events[0].device, 1);
