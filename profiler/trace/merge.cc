@@ -135,26 +135,37 @@ class Merger {
     return *std::prev(after);
   }
 
-  bool has_end(const Event& copy, int device) const {
-    if (copy.what != What::copy || copy.detail < 0) return false;
-    const Copy& ends = at(host_.copies, copy.detail);
-    return ends.source == device || ends.destination == device;
-  }
+  const Launch* launch_at(int gpu) const { return at(launch_of_, gpu); }
 
-  /// What the host was doing when it launched this event of a GPU, kNone where nothing fits.
+  /// What the host was doing for the device of this work when it launched it, kNone where nothing fits.
   int host_view(int gpu, int device) const {
-    const Launch* launch = at(launch_of_, gpu);
+    const Launch* launch = launch_at(gpu);
     const Event& event = at(gpus_.events, gpu);
-    if (launch == nullptr || event.tag < 0) return kNone;
-    const Tag& tag = at(gpus_.tags, event.tag);
+    if (launch == nullptr || (event.tag < 0 && event.what != What::copy)) return kNone;
+    Indices candidates;
     for (const auto& [lane, events] : host_lanes_) {
       const int found = lasting(events, launch->start + shift_);
-      if (found < 0) continue;
-      const Event& seen = at(host_.events, found);
-      const bool same_work = event.what == What::copy ? has_end(seen, device) : lane.first == device && is_compute(seen.what);
-      if (same_work && seen.tag >= 0 && action_of(at(host_.tags, seen.tag)) == action_of(tag)) return found;
+      if (found >= 0 && (event.what == What::copy ? is_copy_of(found, event, device) : is_work_of(found, event, lane.first == device)))
+        candidates.push_back(found);
     }
-    return kNone;
+    return candidates.size() == 1 ? candidates.front() : kNone;
+  }
+
+  bool is_work_of(int index, const Event& gpu, bool same_device) const {
+    const Event& seen = at(host_.events, index);
+    return same_device && is_compute(seen.what) && seen.tag >= 0 &&
+           action_of(at(host_.tags, seen.tag)) == action_of(at(gpus_.tags, gpu.tag));
+  }
+
+  /// The sender's thread hands a copy to another one: what is tagged at all has the sender's stage, the host's view the receiver's.
+  bool is_copy_of(int index, const Event& gpu, int device) const {
+    const Event& seen = at(host_.events, index);
+    if (seen.what != What::copy || seen.detail < 0) return false;
+    const Copy& ends = at(host_.copies, seen.detail);
+    if (ends.source != device && ends.destination != device) return false;
+    if (gpu.tag < 0 || seen.tag < 0) return true;
+    const Tag &a = at(host_.tags, seen.tag), &b = at(gpus_.tags, gpu.tag);
+    return a.step == b.step && a.microbatch == b.microbatch;
   }
 
   void add_gpu_event(int index) {
@@ -163,10 +174,10 @@ class Merger {
     event.name = mapped(name_, event.name);
     event.device = static_cast<std::int16_t>(mapped(device_, event.device));
     const int seen = host_view(index, event.device);
-    if (event.tag >= 0) {
-      Tag tag = at(gpus_.tags, event.tag);
-      if (seen >= 0 && tag.layer < 0) tag.layer = at(host_.tags, at(host_.events, seen).tag).layer;
-      event.tag = tag_index(tag);
+    if (seen >= 0 && at(host_.events, seen).tag >= 0) {
+      event.tag = at(host_.events, seen).tag;
+    } else if (event.tag >= 0) {
+      event.tag = tag_index(at(gpus_.tags, event.tag));
     }
     if (seen >= 0 && (event.what == What::kernel || is_phase(event.what))) event.what = at(host_.events, seen).what;
     event.detail = event.what == What::copy ? add_copy(event.detail, seen) : add_kernel(event.detail);
@@ -279,7 +290,7 @@ class Merger {
     if (found == launched.end()) return false;
     Nanoseconds first = Nanoseconds::max(), last = Nanoseconds::min();
     for (const int gpu : found->second) {
-      const Nanoseconds launch = at(launch_of_, gpu)->start + shift_;
+      const Nanoseconds launch = launch_at(gpu)->start + shift_;
       if (launch < range.start || launch > range.end()) continue;
       const Event& event = at(trace_.events, at(gpu_event_, gpu));
       first = std::min(first, event.start);
@@ -317,13 +328,11 @@ class Merger {
 
   void count_losses() {
     const TraceQuality &a = host_.quality, &b = gpus_.quality;
-    trace_.quality = {.dropped = a.dropped + b.dropped,
-                      .untagged = b.untagged,
-                      .zero_stamped = a.zero_stamped + b.zero_stamped,
-                      .unmatched = a.unmatched + b.unmatched};
+    trace_.quality = {
+        .dropped = a.dropped + b.dropped, .zero_stamped = a.zero_stamped + b.zero_stamped, .unmatched = a.unmatched + b.unmatched};
     for (const Added& one : added_) {
-      if (one.host >= 0 && one.event.tag < 0) ++trace_.quality.untagged;
-      const bool counts = one.host >= 0 || one.event.what != What::profiler;
+      const bool counts = one.event.what != What::profiler;
+      if (counts && one.event.tag < 0) ++trace_.quality.untagged;
       if (counts && !trace_.steps.empty() && !in_a_step(one.event)) ++trace_.quality.out_of_window;
     }
   }

@@ -148,6 +148,28 @@ TEST(MergeTraces, TheHostKnowsLayersAndTheOtherEndsOfCopies) {
   EXPECT_TRUE(tags.contains({0, 1, 0, 2, 0}));
 }
 
+TEST(MergeTraces, CopiesAreTaggedByTheHost) {
+  Trace gpu = gpu_of_mixed_step();
+  gpu.events[0].tag = tag_of(gpu, {0, 0, 0, -1, 0});  // the sender's
+  gpu.events[4].tag = -1;
+  const Trace merged = merge_traces(host_of_mixed_step(), gpu, kStart);
+  const auto tag = [&](const std::string& name) { return merged.tags.at(static_cast<std::size_t>(first_named(merged, name).tag)); };
+  EXPECT_EQ(tag("copy host to device"), (Tag{0, 1, 0, -1, -1}));
+  EXPECT_EQ(tag("copy device to host"), (Tag{0, 0, 0, -1, -1}));
+  EXPECT_EQ(merged.quality.untagged, 1) << "the stray kernel";
+}
+
+TEST(MergeTraces, ACopyThatCouldBeEitherOfTwoIsNeither) {
+  Trace host = host_of_mixed_step(), gpu = gpu_of_mixed_step();
+  host.devices.push_back({"cpu:1", "CPU", 1, 0});
+  host.edges.clear();
+  host.launches.clear();
+  add_copy(host, "copy activation", {64, 2, 1}, 2, copy_lane(1), 1100, 1130, {0, 1, 0, -1, -1});
+  std::rotate(host.events.begin() + 2, host.events.end() - 1, host.events.end());
+  const Trace merged = merge_traces(host, gpu, kStart);
+  EXPECT_EQ(merged.copies.at(static_cast<std::size_t>(first_named(merged, "copy host to device").detail)), (Copy{64, -1, 1}));
+}
+
 TEST(MergeTraces, TheHostKnowsWhatIsRecomputed) {
   Trace host = host_of_mixed_step();
   host.events[4].what = What::recompute;
@@ -197,7 +219,7 @@ TEST(MergeTraces, LossesAddUp) {
 
 TEST(MergeTraces, ACopyThatTheGpuDidNotSeeStaysTheHosts) {
   Trace gpu = gpu_of_mixed_step();
-  gpu.events[0].tag = -1;
+  gpu.launches[0].event = -1;
   const Trace merged = merge_traces(host_of_mixed_step(), gpu, kStart);
   EXPECT_THAT(names_of(merged, 0), ElementsAre("forward a", "copy activation", "backward a"));
   EXPECT_EQ(merged.copies.size(), 3U);
