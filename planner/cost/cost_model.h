@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "mptune/planner/plan.h"
@@ -15,6 +16,19 @@ struct LayerTimes {
   double backward_s = 0;
   double forward_busy_s = 0;  ///< with the other devices busy; equal to forward_s where that was not measured
   double backward_busy_s = 0;
+};
+
+/// What a device holds in the moment of its peak, in bytes.
+struct PeakContents {
+  std::int64_t parameters_bytes = 0;
+  std::int64_t gradients_bytes = 0;
+  std::int64_t optimizer_bytes = 0;
+  std::int64_t buffers_bytes = 0;                 ///< of the layers, and the step's samples on the first stage
+  std::map<int, std::int64_t> activations_bytes;  ///< kept for backward, by micro-batch
+  std::int64_t slots_bytes = 0;                   ///< for inputs and gradients of other devices
+  std::int64_t workspace_bytes = 0;               ///< of the action that runs, and what it made that is on its way
+  [[nodiscard]] std::int64_t total() const;
+  bool operator==(const PeakContents&) const = default;
 };
 
 /// Prices of layers, copies and memory, read out of a profile.
@@ -57,6 +71,8 @@ class CostModel {
   /// Peak bytes on each of the plan's devices: parameters, gradients, optimizer state, buffers, activations in flight by the schedule,
   /// receive slots, gradient slots, workspace. Never meant to lie below what is measured. Requires: a valid plan and schedule.
   [[nodiscard]] std::vector<std::int64_t> peak_bytes(const Plan& plan) const;
+  /// The same by what it is made of: the totals are the peaks.
+  [[nodiscard]] std::vector<PeakContents> peak_contents(const Plan& plan) const;
 
   [[nodiscard]] const Profile& profile() const { return profile_; }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "mptune/planner/cost/cost_model.h"
@@ -9,13 +10,21 @@ namespace {
 // Bytes held over stretches of a device's row of actions.
 class Holding {
  public:
+  // Held during the actions [first, last].
+  struct Stretch {
+    int first = 0;
+    int last = 0;
+    std::int64_t bytes = 0;
+    int microbatch = -1;  // whose activations, -1: what an action needs while it runs
+  };
+
   explicit Holding(std::size_t actions) : change_(actions + 1) {}
 
-  // Held during the actions [first, last].
-  void add(int first, int last, std::int64_t bytes) {
-    if (last < first) return;
-    change_[static_cast<std::size_t>(first)] += bytes;
-    change_[static_cast<std::size_t>(last) + 1] -= bytes;
+  void add(const Stretch& stretch) {
+    if (stretch.last < stretch.first) return;
+    change_[static_cast<std::size_t>(stretch.first)] += stretch.bytes;
+    change_[static_cast<std::size_t>(stretch.last) + 1] -= stretch.bytes;
+    stretches_.push_back(stretch);
   }
 
   [[nodiscard]] std::int64_t most() const {
@@ -25,8 +34,20 @@ class Holding {
     return most;
   }
 
+  // What is held during the first action that holds most.
+  [[nodiscard]] std::vector<Stretch> fullest() const {
+    const std::int64_t most = this->most();
+    std::int64_t now = 0;
+    int action = 0;
+    while ((now += change_[static_cast<std::size_t>(action)]) < most) ++action;
+    std::vector<Stretch> held;
+    std::ranges::copy_if(stretches_, std::back_inserter(held), [=](const Stretch& s) { return s.first <= action && action <= s.last; });
+    return held;
+  }
+
  private:
   std::vector<std::int64_t> change_;
+  std::vector<Stretch> stretches_;
 };
 
 bool releases(ActionKind kind) {
@@ -56,19 +77,19 @@ class DevicePeak {
     }
   }
 
-  std::int64_t bytes() {
-    std::int64_t total = 0;
+  PeakContents contents() {
     for (int s = 0; s < plan_.num_stages(); ++s) {
       const std::vector<int>& devices = stage(s).devices;
       const auto found = std::find(devices.begin(), devices.end(), device_);
       if (found == devices.end()) continue;
-      total += owned(s, found == devices.begin());
+      add_owned(s, found == devices.begin());
       add_activations(s);
-      if (s > 0) total += receive_slots(s);
-      if (s + 1 < plan_.num_stages()) total += gradient_slots(s);
+      if (s > 0) contents_.slots_bytes += receive_slots(s);
+      if (s + 1 < plan_.num_stages()) contents_.slots_bytes += gradient_slots(s);
     }
     add_running();
-    return total + held_.most();
+    add_fullest();
+    return contents_;
   }
 
  private:
@@ -84,16 +105,23 @@ class DevicePeak {
   }
 
   // Parameters with their gradients, the optimizer's state (on the first replica only) and buffers; the samples on the first stage.
-  std::int64_t owned(int s, bool first_replica) {
+  void add_owned(int s, bool first_replica) {
     const std::int64_t parameters = cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer);
-    std::int64_t bytes = 2 * parameters;
-    if (first_replica) bytes += static_cast<std::int64_t>(cost_.profile().optimizer_state_factor * static_cast<double>(parameters));
+    contents_.parameters_bytes += parameters;
+    contents_.gradients_bytes += parameters;
+    if (first_replica)
+      contents_.optimizer_bytes += static_cast<std::int64_t>(cost_.profile().optimizer_state_factor * static_cast<double>(parameters));
     for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer)
-      bytes += cost_.profile().layers[static_cast<std::size_t>(layer)].buffers_bytes;
+      contents_.buffers_bytes += cost_.profile().layers[static_cast<std::size_t>(layer)].buffers_bytes;
     for (int i = 0; s == 0 && i < plan_.num_microbatches(); ++i) {
-      if (mine(s, i)) bytes += samples(i) * cost_.input_bytes_per_sample();
+      if (mine(s, i)) contents_.buffers_bytes += samples(i) * cost_.input_bytes_per_sample();
     }
-    return bytes;
+  }
+
+  void add_fullest() {
+    for (const Holding::Stretch& stretch : held_.fullest()) {
+      (stretch.microbatch < 0 ? contents_.workspace_bytes : contents_.activations_bytes[stretch.microbatch]) += stretch.bytes;
+    }
   }
 
   // Of a stage with partial recomputation: what its kept layers hold, and the inputs of the pieces that are computed again.
@@ -125,14 +153,14 @@ class DevicePeak {
       const int release = release_at_[slot(s, i)];
       const bool again = recomputes(stage(s).recompute, i);
       const std::int64_t meanwhile = again ? kept_under_recompute(s, i) : kept(s, i);
-      held_.add(forward, release, meanwhile);
+      held_.add({forward, release, meanwhile, i});
       if (!again) continue;
       // The forward itself, and the backward that runs it again, hold the whole.
-      held_.add(forward, forward, kept(s, i) - meanwhile);
-      held_.add(release, release, kept(s, i) - meanwhile);
+      held_.add({forward, forward, kept(s, i) - meanwhile, i});
+      held_.add({release, release, kept(s, i) - meanwhile, i});
       // What the next stage on this device reads outlives the recomputing one's own need.
       if (s + 1 < plan_.num_stages() && mine(s + 1, i))
-        held_.add(forward, release_at_[slot(s + 1, i)], boundary(stage(s).last_layer, i, false));
+        held_.add({forward, release_at_[slot(s + 1, i)], boundary(stage(s).last_layer, i, false), i});
     }
   }
 
@@ -146,7 +174,7 @@ class DevicePeak {
         if (action.stage != s - 1 || !mine(s, action.microbatch)) continue;
         const std::size_t at = slot(s, action.microbatch);
         if (action.kind == ActionKind::forward)
-          slots.add(reached + 1, release_at_[at], boundary(stage(s).first_layer, action.microbatch, false));
+          slots.add({reached + 1, release_at_[at], boundary(stage(s).first_layer, action.microbatch, false)});
         else
           reached = std::max(reached, gradient_at_[at]);
       }
@@ -167,7 +195,7 @@ class DevicePeak {
           reached = std::max(reached, forward_at_[at]);
         } else if (action.kind != ActionKind::backward_weight) {
           const int from = producer == device_ ? static_cast<int>(q) : reached + 1;
-          slots.add(from, release_at_[at], boundary(stage(s).last_layer, action.microbatch, true));
+          slots.add({from, release_at_[at], boundary(stage(s).last_layer, action.microbatch, true)});
         }
       }
     }
@@ -184,7 +212,7 @@ class DevicePeak {
       if (forward && s + 1 < plan_.num_stages() && !mine(s + 1, action.microbatch) && recomputes(stage(s).recompute, action.microbatch))
         bytes += 2 * boundary(stage(s).last_layer, action.microbatch, false);
       if (!forward && s > 0 && !mine(s - 1, action.microbatch)) bytes += 2 * boundary(stage(s).first_layer, action.microbatch, true);
-      held_.add(static_cast<int>(q), static_cast<int>(q), bytes);
+      held_.add({static_cast<int>(q), static_cast<int>(q), bytes});
     }
   }
 
@@ -200,6 +228,7 @@ class DevicePeak {
   int device_;
   int index_;
   Holding held_;
+  PeakContents contents_;
   std::vector<int> forward_at_;   // place in this device's row, per stage and micro-batch
   std::vector<int> gradient_at_;  // of what makes the input's gradient
   std::vector<int> release_at_;   // of what reads the activations last
@@ -209,9 +238,21 @@ class DevicePeak {
 
 }  // namespace
 
+std::int64_t PeakContents::total() const {
+  std::int64_t sum = parameters_bytes + gradients_bytes + optimizer_bytes + buffers_bytes + slots_bytes + workspace_bytes;
+  for (const auto& [microbatch, bytes] : activations_bytes) sum += bytes;
+  return sum;
+}
+
+std::vector<PeakContents> CostModel::peak_contents(const Plan& plan) const {
+  std::vector<PeakContents> contents;
+  for (int d = 0; d < static_cast<int>(plan.devices.size()); ++d) contents.push_back(DevicePeak(plan, *this, d).contents());
+  return contents;
+}
+
 std::vector<std::int64_t> CostModel::peak_bytes(const Plan& plan) const {
   std::vector<std::int64_t> peaks;
-  for (int d = 0; d < static_cast<int>(plan.devices.size()); ++d) peaks.push_back(DevicePeak(plan, *this, d).bytes());
+  for (const PeakContents& contents : peak_contents(plan)) peaks.push_back(contents.total());
   return peaks;
 }
 

@@ -160,6 +160,20 @@ TEST(PeakBytes, TwoStagesByHand) {
   EXPECT_EQ(cost.peak_bytes(again)[1], cost.peak_bytes(plan)[1]);
 }
 
+TEST(PeakBytes, ContentsNameTheMicrobatchesInFlight) {
+  const CostModel cost(make_profile({.layers = 4}));
+  const std::vector<PeakContents> contents = cost.peak_contents(scheduled(stages_of(4, {1, 1}, {1, 1, 1, 1}), "1f1b"));
+  ASSERT_EQ(contents.size(), 2u);
+  PeakContents first;
+  first.parameters_bytes = first.gradients_bytes = 2000;
+  first.activations_bytes = {{0, 600}, {1, 600}};
+  first.slots_bytes = 200;
+  first.workspace_bytes = 50;
+  EXPECT_EQ(contents[0], first);
+  EXPECT_EQ(contents[1].activations_bytes, (std::map<int, std::int64_t>{{0, 600}}));
+  EXPECT_EQ(contents[1].workspace_bytes, 50 + 200);
+}
+
 TEST(PeakBytes, ReplicasOwnAllParametersAndTheFirstTheOptimizerState) {
   Profile profile = make_profile({.layers = 2});
   profile.optimizer_state_factor = 1;
