@@ -106,9 +106,10 @@ void Pipeline::on_stages(const std::function<void(int stage)>& work) {
       StageReplica& first = *replicas[0];
       if (impl.device_of_replica(first) != device) continue;
       const auto start = SteadyClock::now();
+      const Tag tag{static_cast<int>(impl.steps) - 1, first.stage(), -1, -1, 0};
+      const TagScope scope(impl.gpus, tag, What::optimizer);
       work(first.stage());
-      if (auto* recorder = first.recorder())
-        recorder->leaf(What::optimizer, "optimizer", {static_cast<int>(impl.steps) - 1, first.stage(), -1, -1, 0}, start);
+      if (auto* recorder = first.recorder()) recorder->leaf(What::optimizer, "optimizer", tag, start);
     }
   });
   if (auto error = impl.first_error.take()) {

@@ -10,6 +10,7 @@
 #include "mptune/planner/plan.h"
 #include "mptune/planner/plan_file.h"
 #include "mptune/profiler/collect/host_collector.h"
+#include "mptune/profiler/collect/tag_scope.h"
 #include "mptune/profiler/device/device.h"
 #include "mptune/profiler/model/model.h"
 
@@ -71,8 +72,9 @@ class Pipeline {
   [[nodiscard]] std::string out_of_memory_device() const;
   [[nodiscard]] std::int64_t refused_bytes() const;
 
-  /// Records into `collector` (outlives the recording) until called with null.
-  void record(HostCollector* collector);
+  /// Records into `collector` until called with null. What is given to GPUs meanwhile is tagged for `gpus`, if there is one. Both outlive
+  /// the recording.
+  void record(HostCollector* collector, TagSink* gpus = nullptr);
   [[nodiscard]] std::vector<TraceDevice> trace_devices() const;
 
  private:

@@ -125,10 +125,11 @@ void Pipeline::Impl::prepare_stages(int device, Accumulate accumulate) {
       if (accumulate == Accumulate::no || replica->replica() > 0) replica->clear_gradients();
       if (replica->replica() == 0 || !refresh_replicas) continue;
       const auto start = SteadyClock::now();
+      const Tag tag{static_cast<int>(steps), replica->stage(), -1, -1, replica->replica()};
+      const TagScope scope(gpus, tag, What::reduce);
       for (std::size_t p = 0; p < replica->parameters().size(); ++p)
         at::Tensor(replica->parameters()[p]).copy_(replicas[0]->parameters()[p]);
-      if (auto* recorder = replica->recorder())
-        recorder->leaf(What::reduce, "refresh parameters", {static_cast<int>(steps), replica->stage(), -1, -1, replica->replica()}, start);
+      if (auto* recorder = replica->recorder()) recorder->leaf(What::reduce, "refresh parameters", tag, start);
     }
   }
 }
@@ -139,7 +140,9 @@ void Pipeline::Impl::run_row(int device, Accumulate accumulate) {
     const auto start = SteadyClock::now();
     {
       const NvtxRange range(bound.text.c_str(), steps << 32 | bound.action.stage << 16 | bound.action.microbatch);
-      bound.action.kind == ActionKind::forward ? forward(bound) : backward(bound);
+      const bool is_forward = bound.action.kind == ActionKind::forward;
+      const TagScope scope(gpus, tag_of(bound), is_forward ? What::forward : What::backward);
+      is_forward ? forward(bound) : backward(bound);
     }
     if (auto* recorder = bound.stage->recorder()) {
       recorder->range(bound.text.c_str(), tag_of(bound), start);
@@ -196,6 +199,8 @@ void Pipeline::Impl::finish_stages(int device) {
     for (std::size_t r = 0; r < replicas.size(); ++r) {
       if (device_of_replica(*replicas[r]) != device) continue;
       const auto start = SteadyClock::now();
+      const Tag tag{static_cast<int>(steps), replicas[r]->stage(), -1, -1, static_cast<int>(r)};
+      const TagScope scope(gpus, tag, What::reduce);
       const std::size_t sharers = replicas[0]->on_gpu() ? 1 : replicas.size();
       if (r >= sharers) continue;
       for (std::size_t p = r; replicas.size() > 1 && p < replicas[0]->parameters().size(); p += sharers) {
@@ -213,9 +218,10 @@ void Pipeline::Impl::finish_stages(int device) {
         at::Tensor(parameter).mutable_grad() = sum;
       }
       if (auto* recorder = replicas[r]->recorder(); recorder != nullptr && replicas.size() > 1)
-        recorder->leaf(What::reduce, "sum gradients", {static_cast<int>(steps), replicas[r]->stage(), -1, -1, static_cast<int>(r)}, start);
+        recorder->leaf(What::reduce, "sum gradients", tag, start);
     }
     if (device_of_replica(*replicas[0]) != device || !replicas[0]->has_batch_statistics()) continue;
+    const TagScope scope(gpus, {static_cast<int>(steps), replicas[0]->stage(), -1, -1, 0}, What::reduce);
     std::vector<StageReplica*> all;
     for (auto& replica : replicas) all.push_back(replica.get());
     replicas[0]->commit_statistics(all);

@@ -62,6 +62,7 @@ struct Pipeline::Impl {
   std::vector<std::int64_t> first_samples;
   FirstError first_error;
   HostCollector* collector = nullptr;
+  TagSink* gpus = nullptr;
   std::int64_t steps = 0;
   bool refresh_replicas = false;
 

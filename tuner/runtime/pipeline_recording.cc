@@ -29,10 +29,11 @@ void Pipeline::Impl::record_copies(int front_stage, int source, int destination,
   });
 }
 
-void Pipeline::record(HostCollector* collector) {
+void Pipeline::record(HostCollector* collector, TagSink* gpus) {
   Impl& impl = *impl_;
   for (auto& [ends, lane] : impl.lanes) lane->drain();
   impl.collector = collector;
+  impl.gpus = gpus;
   for (auto& replicas : impl.stages)
     for (auto& replica : replicas) collector == nullptr ? replica->set_recorder(nullptr) : impl.record_compute(*replica);
   for (auto& [ends, channel] : impl.channels) {

@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <thread>
 
 #include "mptune/planner/schedule/schedule.h"
@@ -303,6 +305,52 @@ TEST(Pipeline, RecordsEveryLayerCopyAndStep) {
   }
   for (const Edge& edge : trace.edges)
     EXPECT_LE(trace.events[static_cast<std::size_t>(edge.producer)].start, trace.events[static_cast<std::size_t>(edge.consumer)].start);
+}
+
+/// What of the training each thread was told to be working for.
+class TagsSeen final : public TagSink {
+ public:
+  std::uint64_t tag(const Tag& tag, What what) override {
+    const std::lock_guard lock(mutex_);
+    tags.emplace_back(tag, what);
+    return tags.size();
+  }
+  bool push(std::uint64_t) override {
+    ++open;
+    return true;
+  }
+  void pop() override { --open; }
+
+  std::vector<std::pair<Tag, What>> tags;
+  std::atomic<int> open = 0;
+
+ private:
+  std::mutex mutex_;
+};
+
+TEST(Pipeline, TagsWhatItGivesToDevicesWhileRecordedOnly) {
+  const int microbatches = 3;
+  const Plan plan = plan_for(4, 2, 12, microbatches, "1f1b");
+  Pipeline pipeline(fragile_model(4, std::make_shared<FragileLayer::Switches>()), plan, {}, shared_core_devices(plan));
+  const at::Tensor data = at::ones({12, FragileLayer::kWidth});
+  HostCollector collector(pipeline.trace_devices());
+  TagsSeen gpus;
+  collector.start();
+  pipeline.record(&collector, &gpus);
+  (void)pipeline.step(data, {});
+  pipeline.on_stages([](int) {});
+  pipeline.record(nullptr);
+  (void)pipeline.step(data, {});
+  EXPECT_EQ(gpus.open, 0);
+  const auto count = [&](const Tag& tag, What what) { return std::count(gpus.tags.begin(), gpus.tags.end(), std::pair(tag, what)); };
+  for (int stage = 0; stage < 2; ++stage) {
+    EXPECT_EQ(count({0, stage, -1, -1, 0}, What::optimizer), 1);
+    for (int m = 0; m < microbatches; ++m) {
+      EXPECT_EQ(count({0, stage, m, -1, 0}, What::forward), 1);
+      EXPECT_EQ(count({0, stage, m, -1, 0}, What::backward), 1);
+    }
+  }
+  for (const auto& [tag, what] : gpus.tags) EXPECT_EQ(tag.step, 0);
 }
 
 }  // namespace
