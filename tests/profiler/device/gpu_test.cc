@@ -1,0 +1,215 @@
+// On a GPU where there is one: parts of it, copies between them and the host, memory.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "mptune/profiler/device/copy_lane.h"
+#include "mptune/profiler/device/device_worker.h"
+#include "mptune/profiler/device/gpu_driver.h"
+#include "mptune/profiler/device/gpu_library.h"
+
+namespace mptune::testing {
+namespace {
+
+class GpuDevice : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (gpu_driver().gpus == 0) GTEST_SKIP() << gpu_driver().problem;
+  }
+};
+using GpuCopies = GpuDevice;
+using GpuMemory = GpuDevice;
+
+std::shared_ptr<Device> device(const std::string& name) {
+  return make_device(parse_device(name));
+}
+
+/// Work that keeps the device's compute lane busy for some milliseconds.
+at::Tensor long_work(const at::Tensor& like) {
+  at::Tensor matrix = at::eye(2048, like.options().dtype(at::kFloat));
+  const at::Tensor unit = matrix.clone();
+  for (int i = 0; i < 40; ++i) matrix = at::mm(matrix, unit);
+  return matrix[0][0];
+}
+
+/// Copies over a lane from one device to another and back to the host, as stages do.
+struct GpuLane {
+  GpuLane(const std::string& from, const std::string& to, LinkThrottle throttle = {})
+      : source(device(from)), destination(device(to)), lane(device(from), device(to), throttle) {}
+
+  /// What `make` gives on the source's compute thread, as the destination's compute thread sees it.
+  at::Tensor pass(const std::function<at::Tensor()>& make) {
+    std::promise<CopyLane::Arrival> promise;
+    source.run([&] {
+      lane.copy(
+          {make()}, [&](CopyLane::Arrival arrival) { promise.set_value(std::move(arrival)); },
+          [&](const std::exception_ptr& error) { promise.set_exception(error); });
+    });
+    auto arrival = promise.get_future().get();
+    at::Tensor seen;
+    destination.run([&] {
+      destination.device().after(arrival.there);
+      seen = arrival.tensors[0].to(at::kCPU, arrival.tensors[0].scalar_type(), false, /*copy=*/true);
+      arrival.tensors.clear();
+    });
+    last = arrival;
+    return seen;
+  }
+
+  DeviceWorker source, destination;
+  CopyLane lane;
+  CopyLane::Arrival last;
+};
+
+TEST_F(GpuDevice, PartsHaveMultiprocessorsOfTheirOwn) {
+  const int all = device("cuda:0")->description().cores;
+  EXPECT_GT(all, 0);
+  for (const int parts : {2, 4}) {
+    const std::string of = "of" + std::to_string(parts);
+    const int first = device("cuda:0/1" + of)->description().cores,
+              last = device("cuda:0/" + std::to_string(parts) + of)->description().cores;
+    EXPECT_EQ(first, last);
+    EXPECT_GT(first, 0);
+    EXPECT_LE(first * parts, all);
+    std::printf("%d of %d parts: %s\n", 1, parts, device("cuda:0/1" + of)->description().description.c_str());
+  }
+}
+
+TEST_F(GpuDevice, BackwardRunsOnTheDevicesOwnThread) {
+  DeviceWorker worker(device("cuda:0/1of2"));
+  std::thread::id forward, backward;
+  worker.run([&] {
+    const at::Tensor weight = worker.device().from_host(at::ones({64, 64})).requires_grad_();
+    at::Tensor output = at::mm(weight, weight);
+    output.register_hook([&](const at::Tensor&) { backward = std::this_thread::get_id(); });
+    forward = std::this_thread::get_id();
+    output.sum().backward();
+    EXPECT_TRUE(at::equal(weight.grad().cpu(), at::full({64, 64}, 128.0F)));
+  });
+  EXPECT_EQ(backward, forward);
+}
+
+TEST_F(GpuDevice, AdoptsInPlace) {
+  DeviceWorker worker(device("cuda:0"));
+  const at::Tensor parameter = at::arange(10, at::kFloat).requires_grad_();
+  const at::Tensor alias = parameter;
+  worker.run([&] { worker.device().adopt(parameter); });
+  EXPECT_TRUE(alias.is_cuda());
+  EXPECT_TRUE(alias.requires_grad());
+  EXPECT_TRUE(at::equal(alias.detach().cpu(), at::arange(10, at::kFloat)));
+}
+
+TEST_F(GpuDevice, StampsMeasureItsWork) {
+  DeviceWorker worker(device("cuda:0"));
+  worker.run([&] {
+    const auto begin = worker.device().stamp();
+    (void)long_work(worker.device().from_host(at::ones({1})));
+    const auto end = worker.device().stamp();
+    EXPECT_GT(end->seconds_since(*begin), 0);
+  });
+}
+
+TEST_F(GpuCopies, ArriveWhole) {
+  const std::string cpu = "cpu:" + std::to_string(available_cores()[0]);
+  // Not a multiple of the staging buffers, and larger than all of them.
+  const at::Tensor value = at::arange(5'000'001, at::kFloat);
+  for (const auto& [from, to] : {std::pair<std::string, std::string>{"cuda:0/1of2", "cuda:0/2of2"}, {cpu, "cuda:0"}, {"cuda:0", cpu}}) {
+    for (const LinkThrottle& throttle : {LinkThrottle{}, LinkThrottle{100e9, 0}}) {
+      GpuLane lane(from, to, throttle);
+      for (int i = 0; i < 5; ++i) {
+        const at::Tensor seen = lane.pass([&] { return lane.source.device().from_host(value) + i; });
+        EXPECT_TRUE(at::equal(seen, value + i)) << from << " to " << to;
+      }
+      const at::Tensor transposed = at::arange(12, at::kLong).view({3, 4}).t();
+      EXPECT_TRUE(at::equal(lane.pass([&] { return lane.source.device().from_host(transposed.t()).t(); }), transposed));
+      EXPECT_EQ(lane.pass([&] { return at::empty({0}); }).numel(), 0);
+    }
+  }
+}
+
+TEST_F(GpuCopies, WaitForWhatTheSourceStillComputes) {
+  GpuLane lane("cuda:0/1of2", "cuda:0/2of2");
+  for (int i = 0; i < 10; ++i) {
+    const at::Tensor seen = lane.pass([&] {
+      const at::Tensor start = lane.source.device().from_host(at::full({1000}, static_cast<float>(i)));
+      return start + long_work(start);
+    });
+    EXPECT_TRUE(at::equal(seen, at::full({1000}, static_cast<float>(i + 1))));
+  }
+}
+
+TEST_F(GpuCopies, NothingIsOverwrittenWhileItIsRead) {
+  constexpr int kCopies = 40;
+  GpuLane lane("cuda:0/1of2", "cuda:0/2of2");
+  std::vector<at::Tensor> sums(kCopies);
+  for (int i = 0; i < kCopies; ++i) {
+    std::promise<CopyLane::Arrival> promise;
+    lane.source.run([&] {
+      lane.lane.copy(
+          {lane.source.device().from_host(at::full({1 << 20}, static_cast<float>(i)))},
+          [&](CopyLane::Arrival arrival) { promise.set_value(std::move(arrival)); },
+          [&](const std::exception_ptr& error) { promise.set_exception(error); });
+    });
+    auto arrival = promise.get_future().get();
+    // The reader is enqueued behind long work and lets go of the copy at once.
+    lane.destination.run([&, i] {
+      lane.destination.device().after(arrival.there);
+      const at::Tensor one = long_work(arrival.tensors[0]);
+      sums[static_cast<std::size_t>(i)] = (arrival.tensors[0] * one).max() - (arrival.tensors[0] * one).min() + arrival.tensors[0][7];
+      arrival.tensors.clear();
+    });
+  }
+  lane.destination.run([&] { wait_for(lane.destination.device().now()); });
+  for (int i = 0; i < kCopies; ++i) EXPECT_EQ(sums[static_cast<std::size_t>(i)].item<float>(), static_cast<float>(i));
+}
+
+TEST_F(GpuCopies, ThrottledAreNeverFasterThanAsked) {
+  const LinkThrottle throttle{1e9, 500e-6};
+  GpuLane lane("cuda:0/1of2", "cuda:0/2of2", throttle);
+  const at::Tensor value = at::ones({1 << 20});
+  for (int i = 0; i < 3; ++i) {
+    (void)lane.pass([&] { return lane.source.device().from_host(value); });
+    EXPECT_GE(std::chrono::duration<double>(lane.last.ended - lane.last.began).count(),
+              throttle.seconds_for(static_cast<std::int64_t>(value.nbytes())) - 1e-4);
+  }
+}
+
+TEST_F(GpuMemory, IsChargedToThePartThatAllocates) {
+  DeviceWorker first(device("cuda:0/1of2")), second(device("cuda:0/2of2"));
+  const std::int64_t before = first.device().current_bytes(), other = second.device().current_bytes();
+  at::Tensor tensor;
+  first.run([&] { tensor = first.device().empty_like(at::empty({250'000}, at::kMeta)); });
+  EXPECT_EQ(first.device().current_bytes() - before, 1'000'000);
+  EXPECT_GE(first.device().peak_bytes(), before + 1'000'000);
+  EXPECT_EQ(second.device().current_bytes(), other);
+  tensor.reset();
+  EXPECT_EQ(first.device().current_bytes(), before);
+}
+
+TEST_F(GpuMemory, CapRefusesAndTheNextAllocationWorks) {
+  DeviceWorker worker(device("cuda:0/1of2"));
+  const std::int64_t used = worker.device().current_bytes();
+  worker.device().set_memory_cap(used + 1'500'000);
+  const at::Tensor like = at::empty({250'000}, at::kMeta);
+  at::Tensor fits;
+  worker.run([&] { fits = worker.device().empty_like(like); });
+  EXPECT_THROW(worker.run([&] { (void)worker.device().empty_like(like); }), c10::OutOfMemoryError);
+  EXPECT_EQ(worker.device().refused_bytes(), 1'000'000);
+  fits.reset();
+  EXPECT_NO_THROW(worker.run([&] { (void)worker.device().empty_like(like); }));
+  DeviceWorker other(device("cuda:0/2of2"));
+  EXPECT_NO_THROW(other.run([&] { (void)other.device().empty_like(at::empty({1'000'000}, at::kMeta)); })) << "the cap of another part";
+  worker.device().set_memory_cap(0);
+}
+
+TEST_F(GpuMemory, GpuWithoutMemoryIsARefusalOfTheSameType) {
+  DeviceWorker worker(device("cuda:0"));
+  const at::Tensor like = at::empty({std::int64_t{1} << 46}, at::device(at::kMeta).dtype(at::kByte));
+  EXPECT_THROW(worker.run([&] { (void)worker.device().empty_like(like); }), c10::OutOfMemoryError);
+  EXPECT_EQ(worker.device().refused_bytes(), std::int64_t{1} << 46);
+}
+
+}  // namespace
+}  // namespace mptune::testing

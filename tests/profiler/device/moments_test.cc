@@ -1,0 +1,191 @@
+// What devices that run behind their threads ask of slots and lanes, on a device whose moments the test holds back.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <thread>
+
+#include "mptune/profiler/device/copy_lane.h"
+#include "mptune/profiler/device/receive_slots.h"
+
+namespace mptune::testing {
+namespace {
+
+class HeldMoment final : public Moment {
+ public:
+  void reach() {
+    {
+      const std::lock_guard lock(mutex_);
+      reached_ = true;
+    }
+    changed_.notify_all();
+  }
+  [[nodiscard]] bool reached() const override {
+    const std::lock_guard lock(mutex_);
+    return reached_;
+  }
+  void wait() const override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return reached_; });
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  bool reached_ = false;
+};
+
+/// Memory of the host, moments of the test.
+class BehindDevice final : public Device {
+ public:
+  [[nodiscard]] const DeviceSpec& spec() const override { return spec_; }
+  [[nodiscard]] TraceDevice description() const override { return {}; }
+  [[nodiscard]] std::unique_ptr<ThreadBinding> bind_compute() override { return std::make_unique<ThreadBinding>(); }
+  [[nodiscard]] std::unique_ptr<ThreadBinding> bind_copy(Device&) override { return std::make_unique<ThreadBinding>(); }
+  [[nodiscard]] at::Tensor empty_like(const at::Tensor& tensor) override {
+    ++made;
+    return at::empty(tensor.sizes(), tensor.options());
+  }
+  [[nodiscard]] at::Tensor from_host(const at::Tensor& tensor) override { return tensor; }
+  void adopt(const at::Tensor&) override {}
+  [[nodiscard]] MomentPtr now() override { return current; }
+  void after(const MomentPtr& moment) override { wait_for(moment); }
+  [[nodiscard]] std::unique_ptr<const Stamp> stamp() override { return nullptr; }
+  [[nodiscard]] std::int64_t current_bytes() const override { return 0; }
+  [[nodiscard]] std::int64_t peak_bytes() const override { return 0; }
+  void reset_peak() override {}
+  void set_memory_cap(std::int64_t) override {}
+  [[nodiscard]] std::int64_t memory_cap() const override { return 0; }
+  [[nodiscard]] std::int64_t refused_bytes() const override { return 0; }
+
+  std::shared_ptr<HeldMoment> current;
+  int made = 0;
+
+ private:
+  DeviceSpec spec_{DeviceSpec::Kind::cpu, "behind", {}, 0};
+};
+
+TEST(ReceiveSlots, MemoryWhoseReadersAreDoneComesFirst) {
+  const auto device = std::make_shared<BehindDevice>();
+  ReceiveSlots slots(device);
+  const at::Tensor like = at::ones({4});
+  auto first = slots.take(like);
+  EXPECT_FALSE(first.free) << "nothing to wait for";
+  auto second = slots.take(like);
+  const void* slow = first.tensor.data_ptr();
+  const void* done = second.tensor.data_ptr();
+  device->current = std::make_shared<HeldMoment>();
+  const auto reading = device->current;
+  first.tensor.reset();
+  device->current = nullptr;
+  second.tensor.reset();
+  auto third = slots.take(like);
+  EXPECT_EQ(third.tensor.data_ptr(), done);
+  EXPECT_EQ(device->made, 2);
+  reading->reach();
+  EXPECT_EQ(slots.take(like).tensor.data_ptr(), slow);
+}
+
+TEST(ReceiveSlots, NeverMoreThanTwoWaitForTheirReaders) {
+  const auto device = std::make_shared<BehindDevice>();
+  ReceiveSlots slots(device);
+  const at::Tensor like = at::ones({4});
+  std::vector<const void*> data;
+  std::vector<std::shared_ptr<HeldMoment>> readers;
+  for (int i = 0; i < 6; ++i) {
+    device->current = nullptr;
+    auto slot = slots.take(like);
+    if (i >= 2) {
+      EXPECT_EQ(slot.tensor.data_ptr(), data[static_cast<std::size_t>(i - 2)]) << "the one that has waited longest";
+      EXPECT_EQ(slot.free, readers[static_cast<std::size_t>(i - 2)]);
+    }
+    data.push_back(slot.tensor.data_ptr());
+    readers.push_back(device->current = std::make_shared<HeldMoment>());
+  }
+  EXPECT_EQ(device->made, 2);
+}
+
+TEST(ReceiveSlots, AnotherShapeOrTypeHasItsOwn) {
+  const auto device = std::make_shared<BehindDevice>();
+  ReceiveSlots slots(device);
+  (void)slots.take(at::ones({4}));
+  EXPECT_EQ(slots.take(at::ones({2, 2})).tensor.sizes(), (std::vector<std::int64_t>{2, 2}));
+  EXPECT_EQ(slots.take(at::ones({4}, at::kLong)).tensor.scalar_type(), at::kLong);
+  EXPECT_EQ(slots.take(at::ones({0})).tensor.numel(), 0);
+  EXPECT_EQ(device->made, 4);
+  (void)slots.take(at::ones({4}));
+  EXPECT_EQ(device->made, 4);
+}
+
+TEST(ReceiveSlots, WhatWasHandedOutOutlivesThem) {
+  const auto device = std::make_shared<BehindDevice>();
+  at::Tensor tensor;
+  {
+    ReceiveSlots slots(device);
+    tensor = slots.take(at::ones({1000})).tensor;
+    tensor.fill_(7);
+  }
+  EXPECT_EQ(tensor.sum().item<float>(), 7000);
+  tensor.reset();
+  EXPECT_EQ(device.use_count(), 1);
+}
+
+struct LaneOfMoments {
+  std::shared_ptr<BehindDevice> source = std::make_shared<BehindDevice>(), destination = std::make_shared<BehindDevice>();
+  std::atomic<int> arrived{0};
+  at::Tensor copy;
+  CopyLane lane;
+
+  explicit LaneOfMoments(LinkThrottle throttle) : lane(source, destination, throttle) {}
+  void send(const at::Tensor& tensor) {
+    lane.copy(
+        {tensor},
+        [this](CopyLane::Arrival arrival) {
+          copy = arrival.tensors[0];
+          ++arrived;
+        },
+        [](const std::exception_ptr&) { ADD_FAILURE() << "the copy failed"; });
+  }
+};
+
+TEST(CopyLane, ReadsNothingBeforeTheSourceHasMadeIt) {
+  for (const LinkThrottle& throttle : {LinkThrottle{}, LinkThrottle{1e9, 0}}) {
+    LaneOfMoments bench(throttle);
+    const auto making = bench.source->current = std::make_shared<HeldMoment>();
+    at::Tensor value = at::zeros({8});
+    bench.send(value);
+    // What is enqueued later does not hold it up.
+    bench.source->current = std::make_shared<HeldMoment>();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(bench.arrived, 0);
+    value.fill_(3);
+    making->reach();
+    bench.lane.drain();
+    EXPECT_EQ(bench.arrived, 1);
+    EXPECT_TRUE(at::equal(bench.copy, value));
+  }
+}
+
+TEST(CopyLane, OverwritesNothingThatIsStillRead) {
+  LaneOfMoments bench({});
+  std::vector<at::Tensor> held;
+  for (int i = 0; i < 2; ++i) {
+    bench.send(at::full({8}, i));
+    bench.lane.drain();
+    held.push_back(std::exchange(bench.copy, {}));
+  }
+  const auto reading = bench.destination->current = std::make_shared<HeldMoment>();
+  held.clear();
+  bench.send(at::full({8}, 2));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(bench.arrived, 2) << "it went into memory that is still read";
+  reading->reach();
+  bench.lane.drain();
+  EXPECT_EQ(bench.arrived, 3);
+  EXPECT_EQ(bench.destination->made, 2);
+  EXPECT_EQ(bench.copy[0].item<float>(), 2);
+}
+
+}  // namespace
+}  // namespace mptune::testing
