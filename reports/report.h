@@ -57,6 +57,18 @@ struct LinkRow {
   double exposed_s = 0;  ///< part of it during which the destination computed nothing
 };
 
+/// Memory in use on a device over the drawn step, and what its peak is made of.
+struct MemoryRow {
+  struct Sample {
+    double time_s = 0;  ///< from the start of the step
+    std::int64_t bytes = 0;
+  };
+  std::string device;
+  std::vector<Sample> samples;           ///< as recorded, ordered by time
+  std::int64_t peak_bytes = 0;           ///< the most that was in use, 0: not known
+  std::optional<PeakContents> contents;  ///< by plan and profile, where the trace has them
+};
+
 /// Everything a report of a trace shows; plain values, computed by the rooms to the left.
 struct TraceReport {
   std::string title;
@@ -71,8 +83,9 @@ struct TraceReport {
   std::vector<Advice> advice;           ///< largest first
   std::vector<PathRow> critical_path;   ///< largest first
   std::vector<LinkRow> links;
-  double clock_error_s = 0;  ///< the most by which work began before what it waited for
-  std::string doubt;         ///< why nothing can be concluded, "" where it can
+  std::vector<MemoryRow> memory;  ///< of the devices, where anything is known of it
+  double clock_error_s = 0;       ///< the most by which work began before what it waited for
+  std::string doubt;              ///< why nothing can be concluded, "" where it can
   std::vector<TimelineBox> timeline;
   double timeline_s = 0;   ///< length of the drawn step
   double recompute_s = 0;  ///< mean per device and step, part of compute

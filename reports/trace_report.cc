@@ -135,6 +135,23 @@ std::vector<std::int64_t> recorded_peaks(const Trace& trace) {
   return peaks;
 }
 
+std::vector<MemoryRow> memory_rows(const Trace& trace, const std::vector<DeviceRow>& devices) {
+  const StepWindow window = typical_step(trace);
+  std::vector<MemoryRow> rows;
+  for (const DeviceRow& device : devices) {
+    rows.push_back({.device = device.device, .samples = {}, .peak_bytes = device.peak_bytes, .contents = std::nullopt});
+  }
+  for (const MemorySample& sample : trace.memory) {
+    if (sample.device < 0 || static_cast<std::size_t>(sample.device) >= rows.size()) continue;
+    if (sample.time < window.start || sample.time > window.end) continue;
+    rows[static_cast<std::size_t>(sample.device)].samples.push_back({seconds(sample.time - window.start), sample.current_bytes});
+  }
+  for (MemoryRow& row : rows) {
+    std::ranges::stable_sort(row.samples, {}, &MemoryRow::Sample::time_s);
+  }
+  return rows;
+}
+
 bool names_stages(const std::vector<StepWork>& steps) {
   return std::ranges::any_of(
       steps, [](const StepWork& step) { return std::ranges::any_of(step.works, [](const Work& work) { return work.tag.stage >= 0; }); });
@@ -191,6 +208,7 @@ TraceReport build_trace_report(const Trace& trace, const std::vector<std::int64_
     add_timeline(report, trace);
   }
   report.links = link_rows(trace);
+  report.memory = memory_rows(trace, report.devices);
   report.clock_error_s = seconds(worst_violation(trace));
   report.recompute_s = mean_per_device(trace, What::recompute);
   report.reduce_s = mean_per_device(trace, What::reduce);
@@ -199,6 +217,12 @@ TraceReport build_trace_report(const Trace& trace, const std::vector<std::int64_
 
 void add_plan(TraceReport& report, const Plan& plan, const Profile* profile) {
   report.bubble_theory = theoretical_bubble(plan);
+  if (profile != nullptr) {
+    const std::vector<PeakContents> contents = CostModel(*profile).peak_contents(plan);
+    for (std::size_t i = 0; i < std::min(contents.size(), report.memory.size()); ++i) {
+      report.memory[i].contents = contents[i];
+    }
+  }
   if (profile != nullptr && report.doubt.empty()) {
     const std::vector<Advice> changes = advise(plan, CostModel(*profile));
     report.advice.insert(report.advice.end(), changes.begin(), changes.end());

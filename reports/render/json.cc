@@ -184,6 +184,28 @@ Json steps_json(const Breakdown& breakdown) {
   return steps;
 }
 
+Json to_json_object(const MemoryRow& row) {
+  Json json = {{"device", row.device}, {"peak_bytes", row.peak_bytes}, {"samples", Json::array()}, {"contents", nullptr}};
+  for (const MemoryRow::Sample& sample : row.samples) {
+    json["samples"].push_back({{"time_s", sample.time_s}, {"bytes", sample.bytes}});
+  }
+  if (row.contents) {
+    const PeakContents& all = *row.contents;
+    Json activations = Json::array();
+    for (const auto& [microbatch, bytes] : all.activations_bytes) {
+      activations.push_back({{"microbatch", microbatch}, {"bytes", bytes}});
+    }
+    json["contents"] = {{"parameters_bytes", all.parameters_bytes},
+                        {"gradients_bytes", all.gradients_bytes},
+                        {"optimizer_bytes", all.optimizer_bytes},
+                        {"buffers_bytes", all.buffers_bytes},
+                        {"activations", activations},
+                        {"slots_bytes", all.slots_bytes},
+                        {"workspace_bytes", all.workspace_bytes}};
+  }
+  return json;
+}
+
 Json advice_json(const std::vector<Advice>& advice) {
   Json list = Json::array();
   for (const Advice& one : advice) {
@@ -219,6 +241,10 @@ void put_trace(Json& json, const TraceReport& report) {
                                 {"time_s", row.time_s},
                                 {"exposed_s", row.exposed_s},
                                 {"bytes_per_second", row.time_s > 0 ? static_cast<double>(row.bytes) / row.time_s : 0}});
+  }
+  json["memory"] = Json::array();
+  for (const MemoryRow& row : report.memory) {
+    json["memory"].push_back(to_json_object(row));
   }
   json["clock_error_s"] = report.clock_error_s;
 }

@@ -172,6 +172,9 @@ std::string render_trace_report(const TraceReport& report, const TextStyle& styl
   if (const std::string timeline = render_timeline(report, style); !timeline.empty()) {
     text += heading(style, "One step") + timeline;
   }
+  if (const std::string memory = render_memory(report, style); !memory.empty()) {
+    text += "\n" + heading(style, "Memory") + memory;
+  }
   return text;
 }
 

@@ -53,6 +53,15 @@ TraceReport sample_trace() {
   report.advice = {more, move};
   report.critical_path = {{"stage 1", 0.24, 0.6}, {"copies cpu:0 to cpu:1", 0.1, 0.25}, {"gaps", 0.06, 0.15}};
   report.links = {{.source = "cpu:0", .destination = "cpu:1", .copies = 8, .bytes = 12'000'000, .time_s = 0.01, .exposed_s = 0.004}};
+  PeakContents contents;
+  contents.parameters_bytes = contents.gradients_bytes = 90'000'000;
+  contents.activations_bytes = {{0, 100'000'000}, {1, 100'000'000}};
+  contents.workspace_bytes = 40'000'000;
+  report.memory = {{.device = "cpu:0",
+                    .samples = {{0.05, 280'000'000}, {0.1, 380'000'000}, {0.26, 280'000'000}, {0.38, 180'000'000}},
+                    .peak_bytes = 430'000'000,
+                    .contents = contents},
+                   {.device = "cpu:1", .samples = {}, .peak_bytes = 2'000'000'000, .contents = std::nullopt}};
   const auto add = [&](int device, What what, int microbatch, double start, double end) {
     report.timeline.push_back({.device = device, .what = what, .stage = device, .microbatch = microbatch, .start_s = start, .end_s = end});
   };
