@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Installs the distribution packages of packages.txt that are missing; without root it names the command instead.
+# Installs the distribution packages of packages.txt, and those named, that are missing; without root it names the command instead.
 set -euo pipefail
 missing=()
-while read -r package; do
+mapfile -t wanted < "$(dirname "${BASH_SOURCE[0]}")/packages.txt"
+for package in "${wanted[@]}" "$@"; do
   [[ "$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || true)" == *" ok installed" ]] || missing+=("$package")
-done < "$(dirname "${BASH_SOURCE[0]}")/packages.txt"
+done
 ((${#missing[@]})) || exit 0
 if [[ "$(id -u)" != 0 ]]; then
   echo "mptune needs packages that are not installed; run: sudo apt-get update && sudo apt-get install ${missing[*]}" >&2
