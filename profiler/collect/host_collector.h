@@ -54,6 +54,8 @@ class HostCollector final : public Collector {
 
   void start() override;
   Trace stop() override;
+  /// When the last recording started, in std::chrono::steady_clock since its epoch: time 0 of its trace.
+  [[nodiscard]] Nanoseconds started() const { return started_.time_since_epoch(); }
 
   /// The log of a lane, made on first use; valid as long as this object. `thread` names the host thread that writes it.
   [[nodiscard]] LaneLog& lane(int device, int lane, const std::string& thread);

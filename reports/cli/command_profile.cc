@@ -154,6 +154,9 @@ int run_profile(const ProfileCommand& command, const Session& session) {
   session.say("profiling " + command.model.model);
   check_output(path, kSqliteMagic, command.output.force);
   const Profiled profiled = profile_and_record(command, session);
+  if (!profiled.recorded.warning.empty()) {
+    session.warn(profiled.recorded.warning);
+  }
   write_recording(profiled.recording, path, command.output.force);
   TraceReport report = build_trace_report(*profiled.recording.trace, profiled.recorded.peak_bytes, describe(profiled.plan));
   add_plan(report, profiled.plan, &*profiled.recording.profile);

@@ -172,7 +172,10 @@ TuneResult run_trials(const TuneOptions& options, const TrainingSetup& setup, St
     return std::move(*profile);
   };
   services.record = [&](const Plan& plan, const std::string& name) {
-    (void)record_plan(setup, plan, kTracedSteps, study.trace_path(name), study.profile_path(), progress);
+    const Recorded recorded = record_plan(setup, plan, kTracedSteps, study.trace_path(name), study.profile_path(), progress);
+    if (!recorded.warning.empty()) {
+      session.warn(recorded.warning);
+    }
   };
   services.runner = &runner;
   services.clock = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };

@@ -68,7 +68,7 @@ def series(request):
 if MODE == "cannot-load":
     sys.stderr.write("mptune-worker: error while loading shared libraries: libtorch.so: cannot open shared object file\n")
     sys.exit(127)
-say("hello", protocol=2, version="0.1.0", libtorch="fake", cuda="")
+say("hello", protocol=3, version="0.1.0", libtorch="fake", cuda="")
 with os.fdopen(request_fd) as stream:
     request = json.loads(stream.readline())
 kind = request["type"]
@@ -83,7 +83,8 @@ elif kind == "measure":
     shutil.copy(os.path.join(FIXTURES, "profile.sqlite"), request["path"])
 elif kind == "record":
     shutil.copy(os.path.join(FIXTURES, "trace.sqlite"), request["path"])
-    say("recorded", step_off_s=0.05, step_on_s=0.0505, peak_bytes=[1000, 2000], step_s=samples([0.05, 0.051, 0.052, 0.05, 0.051, 0.05]))
+    say("recorded", step_off_s=0.05, step_on_s=0.0505, peak_bytes=[1000, 2000], step_s=samples([0.05, 0.051, 0.052, 0.05, 0.051, 0.05]),
+        warning=os.environ.get("MPTUNE_FAKE_WARNING", ""))
 elif kind == "train":
     losses = [1 / (i + 1) for i in range(request["steps"] or 5)]
     if MODE == "nan":

@@ -50,6 +50,11 @@ class Commands(CommandTest):
         self.assertTrue(any(name.startswith("MPTUNE_") for name in tables))
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("mptune-")], [], "no temporary folder is left")
 
+    def test_profile_says_what_its_recording_lacks(self):
+        done = self.mptune("profile", "toy", "--devices", "sleep:2", MPTUNE_FAKE_WARNING="GPUs are not shown")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("mptune: warning: GPUs are not shown\n", done.stderr)
+
     def test_profile_with_a_plan_file(self):
         value = self.result("profile", "profile", "toy", "--plan", "plan.json", "-o", "other.sqlite")
         self.assertEqual(value["trace"], "other.sqlite")

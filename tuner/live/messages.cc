@@ -72,7 +72,8 @@ MPTUNE_FIELDS(Described, f("models", v.models);)
 MPTUNE_FIELDS(StepTimed, f("entry", v.entry); f("round", v.round); f("position", v.position); f("started_s", v.started_s);
               f("step_s", v.step_s);)
 MPTUNE_FIELDS(EntryFinished, f("entry", v.entry); f("outcome", v.outcome);)
-MPTUNE_FIELDS(Recorded, f("step_off_s", v.step_off_s); f("step_on_s", v.step_on_s); f("peak_bytes", v.peak_bytes); f("step_s", v.step_s);)
+MPTUNE_FIELDS(Recorded, f("step_off_s", v.step_off_s); f("step_on_s", v.step_on_s); f("peak_bytes", v.peak_bytes); f("step_s", v.step_s);
+              f("warning", v.warning);)
 MPTUNE_FIELDS(Trained, f("step", v.step); f("loss", v.loss); f("step_s", v.step_s);)
 MPTUNE_FIELDS(TrainingFinished, f("step_s", v.step_s); f("loss", v.loss); f("peak_bytes", v.peak_bytes);)
 MPTUNE_FIELDS(Finding, f("name", v.name); f("status", v.status); f("value", v.value); f("remedy", v.remedy);)

@@ -13,7 +13,7 @@
 namespace mptune {
 
 /// Version of the pipe between mptune and mptune-worker; both must be the same.
-inline constexpr int kProtocolVersion = 2;
+inline constexpr int kProtocolVersion = 3;
 
 // ---- from mptune to the worker: exactly one request, then the worker answers until Done or Failed and exits ----
 
@@ -102,7 +102,8 @@ struct Recorded {
   double step_off_s = 0;
   double step_on_s = 0;
   std::vector<std::int64_t> peak_bytes;
-  Samples step_s;  ///< unrecorded steps
+  Samples step_s;       ///< unrecorded steps
+  std::string warning;  ///< what the recording lacks and why, "" for nothing
 };
 /// One training step is done.
 struct Trained {

@@ -1,9 +1,9 @@
 #include "mptune/planner/plan_file.h"
-#include "mptune/profiler/collect/host_collector.h"
 #include "mptune/profiler/device/precise_sleep.h"
 #include "mptune/profiler/measure/measure.h"
 #include "mptune/profiler/store/store.h"
 #include "mptune/tuner/worker/requests.h"
+#include "mptune/tuner/worker/step_recorder.h"
 
 namespace mptune {
 
@@ -12,6 +12,11 @@ namespace {
 TraceDevice capped(TraceDevice device, const TrainingSetup& setup) {
   if (const auto cap = setup.memory_bytes.find(device.name); cap != setup.memory_bytes.end()) device.memory_bytes = cap->second;
   return device;
+}
+
+std::string warning_of(const StepRecorder& recorder) {
+  if (recorder.refusal().empty()) return "";
+  return "GPUs are shown as the host gave them work, not as they worked (" + recorder.refusal() + ")";
 }
 
 }  // namespace
@@ -47,25 +52,39 @@ void record(const RecordRequest& request, const Replies& reply) {
 
   std::vector<TraceDevice> devices;
   for (TraceDevice& device : run.pipeline().trace_devices()) devices.push_back(capped(std::move(device), request.setup));
-  HostCollector collector(devices);
+  StepRecorder recorder(devices);
   Samples off, on;
-  collector.start();
-  for (int i = 0; i < request.steps; ++i) {
-    // With and without in turn: drift of the machine is not mistaken for the cost of recording.
-    off.values.push_back({run.step().seconds, i, 0, 0});
-    run.pipeline().record(&collector);
+  const auto plain_step = [&](int i) { off.values.push_back({run.step().seconds, i, 0, 0}); };
+  const auto recorded_step = [&](int i) {
+    run.pipeline().record(&recorder.host(), recorder.gpus());
     const auto start = SteadyClock::now();
     on.values.push_back({run.step().seconds, i, 1, 0});
-    collector.add_step(static_cast<int>(run.pipeline().steps()) - 1, start, SteadyClock::now());
+    recorder.host().add_step(static_cast<int>(run.pipeline().steps()) - 1, start, SteadyClock::now());
     run.pipeline().record(nullptr);
     reply(Progress{"recording", static_cast<double>(i + 1) / request.steps});
+  };
+  if (recorder.gpus() != nullptr) {
+    // GPUs are slower for good once their recorder has been there, and much slower in the first step with it.
+    for (int i = 0; i < request.steps; ++i) plain_step(i);
+    recorder.start();
+    (void)run.step();
+    (void)recorder.stop();
+    recorder.start();
+    for (int i = 0; i < request.steps; ++i) recorded_step(i);
+  } else {
+    recorder.start();
+    // With and without in turn: drift of the machine is not mistaken for the cost of recording.
+    for (int i = 0; i < request.steps; ++i) {
+      plain_step(i);
+      recorded_step(i);
+    }
   }
-  recording.trace = collector.stop();
+  recording.trace = recorder.stop();
   recording.plan_json = plan_to_json(request.plan, {});
   recording.step_off_s = median(off);
   recording.step_on_s = median(on);
   write_recording(recording, request.path, /*force=*/true);
-  reply(Recorded{recording.step_off_s, recording.step_on_s, run.pipeline().peak_bytes(), off});
+  reply(Recorded{recording.step_off_s, recording.step_on_s, run.pipeline().peak_bytes(), off, warning_of(recorder)});
 }
 
 }  // namespace mptune

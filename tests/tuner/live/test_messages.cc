@@ -122,9 +122,10 @@ TEST(Messages, RepliesKeepEveryField) {
   const auto timed = round_trip<Reply>(StepTimed{1, 2, 3, 4.5, 6.7}, decode_reply);
   EXPECT_EQ(timed.entry * 100 + timed.round * 10 + timed.position, 123);
   EXPECT_EQ(timed.started_s + timed.step_s, 4.5 + 6.7);
-  const auto recorded = round_trip<Reply>(Recorded{0.1, 0.2, {3, 4}, some_samples()}, decode_reply);
+  const auto recorded = round_trip<Reply>(Recorded{0.1, 0.2, {3, 4}, some_samples(), "no GPUs"}, decode_reply);
   EXPECT_EQ(recorded.step_s, some_samples());
   EXPECT_EQ(recorded.peak_bytes, (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(recorded.warning, "no GPUs");
   EXPECT_EQ(recorded.step_on_s, 0.2);
   EXPECT_EQ(recorded.step_off_s, 0.1);
   EXPECT_EQ(round_trip<Reply>(Trained{3, 0.25, 0.5}, decode_reply).step, 3);

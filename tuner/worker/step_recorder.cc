@@ -1,0 +1,48 @@
+#include "mptune/tuner/worker/step_recorder.h"
+
+#include <algorithm>
+
+#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/trace/merge.h"
+
+namespace mptune {
+
+namespace {
+bool is_gpu(const TraceDevice& device) {
+  return device.name.starts_with("cuda:");
+}
+}  // namespace
+
+StepRecorder::StepRecorder(std::vector<TraceDevice> devices, const MakeGpuCollector& make_gpus) : host_(devices) {
+  if (std::none_of(devices.begin(), devices.end(), is_gpu)) return;
+  std::erase_if(devices, std::not_fn(is_gpu));
+  attempt([&] { gpus_ = make_gpus(std::move(devices)); });
+}
+
+void StepRecorder::attempt(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    refusal_ = std::string(error.what()) + ": " + error.where() + "; " + error.remedy();
+    gpus_.reset();
+  }
+}
+
+void StepRecorder::start() {
+  host_.start();
+  if (gpus_) attempt([this] { gpus_->start(); });
+}
+
+Trace StepRecorder::stop() {
+  Trace seen = host_.stop();
+  // What the host saw of a GPU is when it was given work.
+  if (!refusal_.empty())
+    seen.quality.dropped += std::count_if(seen.events.begin(), seen.events.end(), [&](const Event& event) {
+      return is_gpu(seen.devices.at(static_cast<std::size_t>(event.device)));
+    });
+  if (!gpus_) return seen;
+  const Trace timed = gpus_->stop();
+  return merge_traces(seen, timed, gpus_->started() - host_.started());
+}
+
+}  // namespace mptune

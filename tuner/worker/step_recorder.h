@@ -1,0 +1,39 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mptune/profiler/collect/gpu_collector.h"
+#include "mptune/profiler/collect/host_collector.h"
+
+namespace mptune {
+
+/// Records steps by the host's clock and, where there are GPUs among the devices, by theirs. Use from one thread.
+class StepRecorder {
+ public:
+  using MakeGpuCollector = std::function<std::unique_ptr<GpuCollector>(std::vector<TraceDevice>)>;
+
+  explicit StepRecorder(std::vector<TraceDevice> devices, const MakeGpuCollector& make_gpus = make_gpu_collector);
+
+  /// Begins, and forgets what was recorded before. GPUs that refuse to be recorded keep no step from running: see refusal().
+  void start();
+  [[nodiscard]] HostCollector& host() { return host_; }
+  /// Takes the tags of what GPUs are given; null where none is recorded.
+  [[nodiscard]] GpuCollector* gpus() const { return gpus_.get(); }
+  /// Both recordings as one, on the host's clock. Requires: the devices are done with what they were given.
+  [[nodiscard]] Trace stop();
+  /// Why GPUs are seen through the host's eyes only, "" where they are not.
+  [[nodiscard]] const std::string& refusal() const { return refusal_; }
+
+ private:
+  /// Runs `work` for the GPUs' recorder, and does without that where it fails.
+  void attempt(const std::function<void()>& work);
+
+  HostCollector host_;
+  std::unique_ptr<GpuCollector> gpus_;
+  std::string refusal_;
+};
+
+}  // namespace mptune
