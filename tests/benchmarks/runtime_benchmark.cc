@@ -1,4 +1,4 @@
-// Step time of the runtime against the plain loop, and bandwidth of a copy lane.
+// Step time of the runtime against the plain loop, cost of recording, and bandwidth of a copy lane.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <benchmark/benchmark.h>
@@ -8,6 +8,7 @@
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/device/copy_lane.h"
 #include "mptune/profiler/device/cpu_allocator.h"
+#include "mptune/profiler/statistics/verdict.h"
 #include "mptune/tuner/runtime/pipeline.h"
 
 namespace mptune {
@@ -54,6 +55,44 @@ void runtime(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(pipeline.step(batch.input, batch.target));
 }
 
+double seconds_of_step(Pipeline& pipeline, const Batch& batch) {
+  const auto start = std::chrono::steady_clock::now();
+  benchmark::DoNotOptimize(pipeline.step(batch.input, batch.target));
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Two stages on two cores, steps off, on, on, off the record: median of the paired ratios and its 95 % interval, in percent.
+void recording_cost(benchmark::State& state) {
+  PlanOptions options;
+  for (const int core : available_cores()) options.devices.push_back("cpu:" + std::to_string(core));
+  options.devices.resize(std::min<std::size_t>(2, options.devices.size()));
+  options.batch = kBatch;
+  Model model = load_model(kModel, "", 0);
+  options.layers = model.size();
+  options.stages = static_cast<int>(options.devices.size());
+  options.microbatches = 4;
+  const Batch batch = synthetic_batch(model.sample(), kBatch, 0);
+  Pipeline pipeline(std::move(model), make_plan(options));
+  HostCollector collector(pipeline.trace_devices());
+  std::vector<double> off;
+  std::vector<double> on;
+  const auto timed = [&](bool recorded) {
+    if (recorded) collector.start();
+    pipeline.record(recorded ? &collector : nullptr);
+    (recorded ? on : off).push_back(seconds_of_step(pipeline, batch));
+    pipeline.record(nullptr);
+    if (recorded) benchmark::DoNotOptimize(collector.stop());
+  };
+  for (int i = 0; i < 3; ++i) (void)seconds_of_step(pipeline, batch);
+  for (auto _ : state) {
+    for (const bool recorded : {false, true, true, false}) timed(recorded);
+  }
+  const Speedup ratio = paired_speedup(samples_of(on), samples_of(off));
+  state.counters["percent"] = 100 * (ratio.estimate - 1);
+  state.counters["percent_low"] = 100 * (ratio.ci95.low - 1);
+  state.counters["percent_high"] = 100 * (ratio.ci95.high - 1);
+}
+
 void copy_lane_bandwidth(benchmark::State& state) {
   const auto cores = available_cores();
   CopyLane lane(make_device(parse_device(first_core())), make_device(parse_device("cpu:" + std::to_string(cores.back()))), {});
@@ -69,6 +108,7 @@ void copy_lane_bandwidth(benchmark::State& state) {
 
 BENCHMARK(plain_loop)->Arg(1)->Arg(4)->UseRealTime()->Unit(benchmark::kMillisecond)->MinTime(3);
 BENCHMARK(runtime)->Arg(1)->Arg(4)->UseRealTime()->Unit(benchmark::kMillisecond)->MinTime(3);
+BENCHMARK(recording_cost)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(30);
 BENCHMARK(copy_lane_bandwidth)->Range(4 << 10, 16 << 20)->UseRealTime();
 
 }  // namespace
