@@ -44,6 +44,15 @@ bool has_driver() {
   return dlopen("libcuda.so.1", RTLD_LAZY) != nullptr;
 }
 
+/// The command on one line, cut where it is long.
+std::string shown(const std::vector<std::string>& words) {
+  constexpr std::size_t kMost = 60;
+  std::string text = fmt::format("{}", fmt::join(words, " "));
+  std::ranges::replace_if(
+      text, [](unsigned char letter) { return letter < ' '; }, ' ');
+  return text.size() <= kMost ? text : text.substr(0, kMost) + " ...";
+}
+
 std::string word_of_signal(int signal) {
   return fmt::format("signal {} ({})", signal, strsignal(signal));
 }
@@ -184,7 +193,7 @@ int run_profile_program(const ProgramCommand& command, const Session& session) {
   const std::string path = command.output.path.empty() ? name + ".sqlite" : command.output.path;
   const std::string library = find_injection();
   check_output(path, kSqliteMagic, command.output.force);
-  session.say("recording " + fmt::format("{}", fmt::join(command.words, " ")));
+  session.say("recording " + shown(command.words));
   if (!has_driver()) {
     session.warn("this machine has no CUDA driver: nothing will be recorded unless the command brings one");
   }
@@ -209,7 +218,7 @@ int run_profile_program(const ProgramCommand& command, const Session& session) {
   }
   const Recording recording = read_busiest(processes);
   keep(processes, path, command.output.force);
-  const TraceReport report = report_of_recording(recording, fmt::format("{}", fmt::join(command.words, " ")));
+  const TraceReport report = report_of_recording(recording, shown(command.words));
   session.result(program_text(processes, report, session), program_json(command, end, processes, report));
   const int verdict = verdict_code(session, report);
   return failed ? static_cast<int>(ExitCode::inconclusive) : verdict;

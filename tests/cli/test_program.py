@@ -151,7 +151,10 @@ class RecordedProgram(CommandTest):
         os.makedirs(self.path("elsewhere/libexec/mptune"))
         program = shutil.move(program, self.path("elsewhere/bin"))
         shutil.copy(os.path.join(os.path.dirname(PROGRAM), "libmptune_injection.so"), self.path("elsewhere/libexec/mptune"))
-        subprocess.run([program, "profile", "--", "sh", "-c", LEAVE], stdout=subprocess.DEVNULL, cwd=self.folder, env=self.environment(), check=True)
+        done = subprocess.run([program, "profile", "--", "sh", "-c", f"{LEAVE}\n# {'long ' * 20}"], capture_output=True, text=True, cwd=self.folder,
+                              env=self.environment(), check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr.splitlines()[0], r"^mptune: recording sh -c cp trace.sqlite .{20,40} \.\.\.$")
 
     def interrupt(self, number, script):
         process = subprocess.Popen([PROGRAM, "profile", "--", "sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
