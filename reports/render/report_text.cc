@@ -173,7 +173,8 @@ std::string render_trace_report(const TraceReport& report, const TextStyle& styl
     text += heading(style, "One step") + timeline;
   }
   if (const std::string memory = render_memory(report, style); !memory.empty()) {
-    text += "\n" + heading(style, "Memory") + memory;
+    text += "\n";
+    text += heading(style, "Memory") + memory;
   }
   return text;
 }
