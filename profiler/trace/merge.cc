@@ -2,17 +2,14 @@
 
 #include <algorithm>
 #include <map>
-#include <string_view>
 #include <tuple>
+
+#include "mptune/profiler/trace/host_view.h"
 
 namespace mptune {
 namespace {
 
 using Indices = std::vector<int>;
-
-bool is_gpu(const TraceDevice& device) {
-  return std::string_view(device.name).starts_with("cuda:");
-}
 
 template <typename Value>
 Value& at(std::vector<Value>& values, int index) {
@@ -54,12 +51,11 @@ bool is_phase(What what) {
 class Merger {
  public:
   Merger(const Trace& host, const Trace& gpus, Nanoseconds gpus_started)
-      : host_(host), gpus_(gpus), shift_(gpus_started), launch_of_(gpus.events.size(), nullptr), work_of_(host.events.size()) {}
+      : host_(host), gpus_(gpus), shift_(gpus_started), view_(host, gpus, gpus_started), work_of_(host.events.size()) {}
 
   Trace merge() {
     unite_tables();
-    index_host_work();
-    find_launches();
+    look();
     for (std::size_t i = 0; i < gpus_.events.size(); ++i) add_gpu_event(static_cast<int>(i));
     for (std::size_t i = 0; i < host_.events.size(); ++i) add_host_event(static_cast<int>(i));
     sort_events();
@@ -71,7 +67,7 @@ class Merger {
   }
 
  private:
-  static constexpr int kNone = -1;
+  static constexpr int kNone = HostView::kNone;
 
   /// Where an event of either trace came to lie.
   struct Added {
@@ -88,7 +84,11 @@ class Merger {
     trace_.memory = host_.memory;
     trace_.steps = host_.steps;
     trace_.started_utc_ns = host_.started_utc_ns;
-    device_ = unite(trace_.devices, gpus_.devices, [](const TraceDevice& device) { return device.name; });
+    for (const TraceDevice& gpu : gpus_.devices) {
+      const auto known = std::ranges::find(host_.devices, gpu.name, &TraceDevice::name);
+      known_.push_back(known == host_.devices.end() ? kNone : static_cast<int>(known - host_.devices.begin()));
+    }
+    device_ = known_;
     name_ = unite(trace_.names, gpus_.names, [](const std::string& name) { return name; });
     thread_ = unite(trace_.threads, gpus_.threads, [](const std::string& thread) { return thread; });
     for (std::size_t i = 0; i < trace_.tags.size(); ++i) tag_index_.try_emplace(key_of(trace_.tags[i]), static_cast<int>(i));
@@ -105,99 +105,79 @@ class Merger {
     return place->second;
   }
 
-  bool on_gpu(int device) const { return device >= 0 && is_gpu(at(host_.devices, device)); }
-
-  /// What only a GPU's recorder knows the times of.
-  bool is_gpu_work(const Event& event) const {
-    if (on_gpu(event.device)) return true;
-    if (event.what != What::copy || event.detail < 0) return false;
-    const Copy& copy = at(host_.copies, event.detail);
-    return on_gpu(copy.source) || on_gpu(copy.destination);
-  }
-
-  void index_host_work() {
-    for (std::size_t i = 0; i < host_.events.size(); ++i) {
-      const Event& event = host_.events[i];
-      if (is_gpu_work(event)) host_lanes_[{event.device, event.lane}].push_back(static_cast<int>(i));
+  /// What the host saw of each event of a GPU, then what that tells of the lanes of parts of GPUs.
+  void look() {
+    for (std::size_t i = 0; i < gpus_.events.size(); ++i) {
+      seen_.push_back(view_.of(static_cast<int>(i)));
+      const Event& event = gpus_.events[i];
+      if (event.what != What::copy && at(known_, event.device) < 0) compute_lane_.try_emplace(device_of(event, seen_[i]), event.lane);
     }
-  }
-
-  void find_launches() {
-    for (const Launch& launch : gpus_.launches)
-      if (launch.event >= 0) at(launch_of_, launch.event) = &launch;
-  }
-
-  /// The host's event of this lane that lasted at `time`.
-  int lasting(const Indices& lane, Nanoseconds time) const {
-    const auto after =
-        std::upper_bound(lane.begin(), lane.end(), time, [&](Nanoseconds t, int index) { return t < at(host_.events, index).start; });
-    if (after == lane.begin() || at(host_.events, *std::prev(after)).end() < time) return kNone;
-    return *std::prev(after);
-  }
-
-  const Launch* launch_at(int gpu) const { return at(launch_of_, gpu); }
-
-  /// What the host was doing for the device of this work when it launched it, kNone where nothing fits.
-  int host_view(int gpu, int device) const {
-    const Launch* launch = launch_at(gpu);
-    const Event& event = at(gpus_.events, gpu);
-    if (launch == nullptr || (event.tag < 0 && event.what != What::copy)) return kNone;
-    Indices candidates;
-    for (const auto& [lane, events] : host_lanes_) {
-      const int found = lasting(events, launch->start + shift_);
-      if (found >= 0 && (event.what == What::copy ? is_copy_of(found, event, device) : is_work_of(found, event, lane.first == device)))
-        candidates.push_back(found);
-    }
-    return candidates.size() == 1 ? candidates.front() : kNone;
-  }
-
-  bool is_work_of(int index, const Event& gpu, bool same_device) const {
-    const Event& seen = at(host_.events, index);
-    return same_device && is_compute(seen.what) && seen.tag >= 0 &&
-           action_of(at(host_.tags, seen.tag)) == action_of(at(gpus_.tags, gpu.tag));
-  }
-
-  /// The sender's thread hands a copy to another one: what is tagged at all has the sender's stage, the host's view the receiver's.
-  bool is_copy_of(int index, const Event& gpu, int device) const {
-    const Event& seen = at(host_.events, index);
-    if (seen.what != What::copy || seen.detail < 0) return false;
-    const Copy& ends = at(host_.copies, seen.detail);
-    if (ends.source != device && ends.destination != device) return false;
-    if (gpu.tag < 0 || seen.tag < 0) return true;
-    const Tag &a = at(host_.tags, seen.tag), &b = at(gpus_.tags, gpu.tag);
-    return a.step == b.step && a.microbatch == b.microbatch;
   }
 
   void add_gpu_event(int index) {
     Event event = at(gpus_.events, index);
     event.start += shift_;
     event.name = mapped(name_, event.name);
-    event.device = static_cast<std::int16_t>(mapped(device_, event.device));
-    const int seen = host_view(index, event.device);
+    const int gpu = event.device;
+    const int seen = at(seen_, index);
+    event.device = static_cast<std::int16_t>(device_of(event, seen));
+    event.lane = lane_of(event, gpu);
     if (seen >= 0 && at(host_.events, seen).tag >= 0) {
       event.tag = at(host_.events, seen).tag;
     } else if (event.tag >= 0) {
       event.tag = tag_index(at(gpus_.tags, event.tag));
     }
     if (seen >= 0 && (event.what == What::kernel || is_phase(event.what))) event.what = at(host_.events, seen).what;
-    event.detail = event.what == What::copy ? add_copy(event.detail, seen) : add_kernel(event.detail);
+    event.detail = event.what == What::copy ? add_copy(event, seen) : add_kernel(event.detail);
     if (seen >= 0) at(work_of_, seen).push_back(static_cast<int>(added_.size()));
     added_.push_back({event, kNone, index});
   }
 
-  /// The end of a copy that the GPU does not know, where the host knows it to lie outside the GPUs.
-  int add_copy(int detail, int seen) {
-    if (detail < 0) return detail;
-    Copy copy = at(gpus_.copies, detail);
-    copy.source = mapped(device_, copy.source);
-    copy.destination = mapped(device_, copy.destination);
-    if (seen >= 0) {
-      const Copy& ends = at(host_.copies, at(host_.events, seen).detail);
-      if (copy.source < 0 && !on_gpu(ends.source)) copy.source = ends.source;
-      if (copy.destination < 0 && !on_gpu(ends.destination)) copy.destination = ends.destination;
+  /// A GPU that is none of the host's devices.
+  int appended(int gpu) {
+    int& device = at(device_, gpu);
+    if (device < 0) {
+      device = static_cast<int>(trace_.devices.size());
+      trace_.devices.push_back(at(gpus_.devices, gpu));
     }
+    return device;
+  }
+
+  /// Which part of a GPU did this is known by when the host launched it, else by its stage.
+  int device_of(const Event& event, int seen) {
+    const int gpu = event.device;
+    if (at(known_, gpu) >= 0) return at(known_, gpu);
+    if (seen >= 0) {
+      const Event& launching = at(host_.events, seen);
+      return view_.lies_on(launching.device, gpu) ? launching.device : at(host_.copies, launching.detail).destination;
+    }
+    const int part = event.tag < 0 ? kNone : view_.device_of_stage(at(gpus_.tags, event.tag), gpu);
+    return part >= 0 ? part : appended(gpu);
+  }
+
+  /// Streams are numbered by GPU: the stream of a part's first work is its compute lane, and trades numbers with what is there.
+  std::uint8_t lane_of(const Event& event, int gpu) const {
+    const auto compute = compute_lane_.find(event.device);
+    if (at(known_, gpu) >= 0 || compute == compute_lane_.end()) return event.lane;
+    return event.lane == compute->second ? std::uint8_t{kComputeLane} : event.lane == kComputeLane ? compute->second : event.lane;
+  }
+
+  /// With the ends that the GPU does not know, where the host does.
+  int add_copy(const Event& event, int seen) {
+    if (event.detail < 0) return event.detail;
+    Copy copy = at(gpus_.copies, event.detail);
+    const Copy ends = seen < 0 ? Copy{} : at(host_.copies, at(host_.events, seen).detail);
+    copy.source = end_of(copy.source, ends.source, event.device);
+    copy.destination = end_of(copy.destination, ends.destination, event.device);
     trace_.copies.push_back(copy);
     return static_cast<int>(trace_.copies.size()) - 1;
+  }
+
+  int end_of(int gpu, int seen, int device) {
+    if (gpu < 0) return view_.on_gpu(seen) ? kNone : seen;
+    if (at(known_, gpu) >= 0) return at(known_, gpu);
+    if (view_.lies_on(seen, gpu)) return seen;
+    return device < static_cast<int>(host_.devices.size()) && view_.lies_on(device, gpu) ? device : appended(gpu);
   }
 
   int add_kernel(int detail) {
@@ -209,7 +189,7 @@ class Merger {
   /// A GPU's work is the GPU's to tell; a copy between it and another device only where the GPU did.
   bool is_replaced(int index) const {
     const Event& event = at(host_.events, index);
-    return on_gpu(event.device) || (is_gpu_work(event) && !at(work_of_, index).empty());
+    return view_.on_gpu(event.device) || (view_.is_gpu_work(event) && !at(work_of_, index).empty());
   }
 
   void add_host_event(int index) {
@@ -290,7 +270,7 @@ class Merger {
     if (found == launched.end()) return false;
     Nanoseconds first = Nanoseconds::max(), last = Nanoseconds::min();
     for (const int gpu : found->second) {
-      const Nanoseconds launch = launch_at(gpu)->start + shift_;
+      const Nanoseconds launch = view_.launch(gpu)->start + shift_;
       if (launch < range.start || launch > range.end()) continue;
       const Event& event = at(trace_.events, at(gpu_event_, gpu));
       first = std::min(first, event.start);
@@ -306,15 +286,15 @@ class Merger {
     std::map<std::pair<int, ActionKey>, Indices> launched;
     for (std::size_t i = 0; i < gpus_.events.size(); ++i) {
       const Event& event = at(trace_.events, gpu_event_[i]);
-      if (launch_of_[i] != nullptr && event.tag >= 0)
+      if (view_.launch(static_cast<int>(i)) != nullptr && event.tag >= 0)
         launched[{event.device, action_of(at(trace_.tags, event.tag))}].push_back(static_cast<int>(i));
     }
     for (Event range : host_.ranges)
-      if (!on_gpu(range.device) || fit(range, launched)) trace_.ranges.push_back(range);
+      if (!view_.on_gpu(range.device) || fit(range, launched)) trace_.ranges.push_back(range);
     for (Event range : gpus_.ranges) {
       range.start += shift_;
       range.name = mapped(name_, range.name);
-      range.device = static_cast<std::int16_t>(mapped(device_, range.device));
+      if (range.device >= 0) range.device = static_cast<std::int16_t>(at(device_, range.device));
       if (range.tag >= 0) range.tag = tag_index(at(gpus_.tags, range.tag));
       trace_.ranges.push_back(range);
     }
@@ -340,12 +320,15 @@ class Merger {
   const Trace& host_;
   const Trace& gpus_;
   const Nanoseconds shift_;
+  const HostView view_;
   Trace trace_;
-  Indices device_, name_, thread_;  // of the result, by index in gpus_
+  Indices known_;                             // the host's device, by index in gpus_; kNone: none, or its parts
+  Indices device_;                            // of the result, likewise
+  Indices seen_;                              // by event of gpus_
+  Indices name_, thread_;                     // likewise
+  std::map<int, std::uint8_t> compute_lane_;  // of a part, as its GPU numbers lanes
   std::map<TagKey, int> tag_index_;
-  std::map<std::pair<int, int>, Indices> host_lanes_;  // the host's view of GPU work by device and lane, ordered by start
-  std::vector<const Launch*> launch_of_;               // by event of gpus_
-  std::vector<Indices> work_of_;                       // events of the result that stand for an event of host_
+  std::vector<Indices> work_of_;  // events of the result that stand for an event of host_
   std::vector<Added> added_;
   Indices gpu_event_;  // of the result, by event of gpus_
 };

@@ -159,6 +159,46 @@ TEST(MergeTraces, CopiesAreTaggedByTheHost) {
   EXPECT_EQ(merged.quality.untagged, 1) << "the stray kernel";
 }
 
+/// Stage 0 and stage 1 on two parts of one GPU, which its recorder takes for one device with a stream each and one for copies.
+TEST(MergeTraces, PartsOfAGpuAreToldApartByTheHost) {
+  Trace host, gpu;
+  host.devices = {{"cuda:0/1of2", "", 66, 0}, {"cuda:0/2of2", "", 66, 0}};
+  host.steps = {{0, Nanoseconds{1000}, Nanoseconds{2000}}};
+  add(host, "forward a", What::forward, 0, 0, 1000, 1040, {0, 0, 0, 0, 0});
+  add_copy(host, "copy activation", {64, 0, 1}, 0, copy_lane(1), 1040, 1060, {0, 1, 0, -1, -1});
+  add(host, "forward b", What::forward, 1, 0, 1060, 1100, {0, 1, 0, 1, 0});
+  gpu.devices = {{"cuda:0/1of2", "", 66, 0}, {"cuda:0/2of2", "", 66, 0}, {"cuda:0", "", 132, 0}};
+  launched(gpu, add(gpu, "gemm", What::forward, 2, 128, 100, 200, {0, 0, 0, -1, 0}), 10);
+  launched(gpu, add_copy(gpu, "copy within device", {64, 2, 2}, 2, 129, 200, 220, {}), 50);
+  launched(gpu, add(gpu, "relu", What::forward, 2, 0, 220, 400, {0, 1, 0, -1, 0}), 70);
+  launched(gpu, add(gpu, "late", What::forward, 2, 0, 400, 500, {0, 1, 0, -1, 0}), 300);  // beyond what the host saw
+  launched(gpu, add_copy(gpu, "local", {8, 2, 2}, 2, 0, 500, 510, {0, 1, 0, -1, 0}), 310);
+  const Trace merged = merge_traces(host, gpu, kStart);
+  EXPECT_EQ(merged.devices, host.devices);
+  EXPECT_THAT(names_of(merged, 0), ElementsAre("gemm", "copy within device"));
+  EXPECT_THAT(names_of(merged, 1), ElementsAre("relu", "late", "local"));
+  EXPECT_EQ(merged.copies, (std::vector<Copy>{{64, 0, 1}, {8, 1, 1}}));
+  EXPECT_EQ(first_named(merged, "gemm").lane, kComputeLane);
+  EXPECT_EQ(first_named(merged, "relu").lane, kComputeLane);
+  EXPECT_EQ(first_named(merged, "local").lane, kComputeLane);
+  EXPECT_EQ(layer_of(merged, first_named(merged, "relu")), 1);
+  EXPECT_EQ(merged.quality.untagged, 0);
+}
+
+TEST(MergeTraces, WorkOfNoPartKeepsItsGpu) {
+  Trace host, gpu;
+  host.devices = {{"cuda:0/1of2", "", 66, 0}};
+  gpu.devices = {{"cuda:0", "", 132, 0}};
+  add(host, "forward a", What::forward, 0, 0, 1000, 1040, {0, 0, 0, 0, 0});
+  add(gpu, "stray", What::kernel, 0, 0, 1, 2);
+  launched(gpu, add(gpu, "gemm", What::forward, 0, 128, 3, 4, {0, 0, 0, -1, 0}), 2);
+  const Trace merged = merge_traces(host, gpu, kStart);
+  ASSERT_EQ(merged.devices.size(), 2U);
+  EXPECT_EQ(merged.devices[1].name, "cuda:0");
+  EXPECT_EQ(first_named(merged, "stray").device, 1);
+  EXPECT_EQ(first_named(merged, "gemm").device, 0);
+}
+
 TEST(MergeTraces, ACopyThatCouldBeEitherOfTwoIsNeither) {
   Trace host = host_of_mixed_step(), gpu = gpu_of_mixed_step();
   host.devices.push_back({"cpu:1", "CPU", 1, 0});
@@ -251,7 +291,7 @@ TEST(MergeTraces, AnyTwoMakeASoundTrace) {
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   for (int round = 0; round < 200; ++round) {
     Trace host, gpu;
-    host.devices = {{"cpu:0", "", 1, 0}, {"cuda:1", "", 1, 0}, {"cuda:0", "", 1, 0}};
+    host.devices = {{"cpu:0", "", 1, 0}, {"cuda:1", "", 1, 0}, {round % 2 == 0 ? "cuda:0" : "cuda:0/1of2", "", 1, 0}};
     gpu.devices = {{"cuda:0", "", 1, 0}, {"cuda:1", "", 1, 0}, {"cuda:7", "", 1, 0}};
     for (Trace* trace : {&host, &gpu}) {
       trace->threads = {"t"};
@@ -268,7 +308,9 @@ TEST(MergeTraces, AnyTwoMakeASoundTrace) {
     const Trace merged = merge_traces(host, gpu, Nanoseconds{below(100)});
     EXPECT_TRUE(
         std::is_sorted(merged.events.begin(), merged.events.end(), [](const Event& a, const Event& b) { return a.start < b.start; }));
-    EXPECT_EQ(merged.devices.size(), 4U);
+    EXPECT_LE(merged.devices.size(), 5U);
+    for (const Event& event : merged.events) EXPECT_LT(event.device, static_cast<int>(merged.devices.size()));
+    for (const Copy& copy : merged.copies) EXPECT_LT(std::max(copy.source, copy.destination), static_cast<int>(merged.devices.size()));
     const auto count = static_cast<int>(merged.events.size());
     for (const Edge& edge : merged.edges) {
       EXPECT_TRUE(edge.producer >= 0 && edge.producer < edge.consumer && edge.consumer < count);
