@@ -36,7 +36,10 @@ class CuptiCollector final : public GpuCollector {
   [[nodiscard]] std::uint64_t tag(const Tag& tag, What what) override;
   [[nodiscard]] bool push(std::uint64_t id) override;
   void pop() override;
-  void place(std::uint32_t cuda_device, void* context, void* stream, int trace_device, int lane) override;
+  /// Puts a stream (CUcontext, CUstream; a null stream is the context's default one) of CUPTI's device `cuda_device` onto a lane. Without
+  /// it "cuda:N" gets all streams of GPU N, the busiest on its compute lane. Between start() and stop(); holds for later recordings too.
+  /// Throws Error (environment) if CUPTI does not know them.
+  void place(std::uint32_t cuda_device, void* context, void* stream, int trace_device, int lane);
   /// One step's window, common to all devices; times of steady_clock since its epoch.
   void add_step(const StepWindow& step);
 

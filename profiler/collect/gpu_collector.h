@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -12,10 +11,6 @@ namespace mptune {
 /// Records GPUs by their own clock, with the tags of the threads that gave them work.
 class GpuCollector : public Collector, public TagSink {
  public:
-  /// Puts a stream (CUcontext, CUstream; a null stream is the context's default one) of CUDA's device `cuda_device` onto a lane. Without
-  /// it "cuda:N" gets all streams of GPU N, the busiest on its compute lane. Between start() and stop(); holds for later recordings too.
-  /// Throws Error (environment) for streams that are not known.
-  virtual void place(std::uint32_t cuda_device, void* context, void* stream, int trace_device, int lane) = 0;
   /// When the last recording started, in std::chrono::steady_clock since its epoch: time 0 of its trace.
   [[nodiscard]] virtual Nanoseconds started() const = 0;
 };

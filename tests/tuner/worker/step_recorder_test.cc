@@ -31,7 +31,6 @@ class FakeGpus final : public GpuCollector {
   std::uint64_t tag(const Tag&, What) override { return 1; }
   bool push(std::uint64_t) override { return true; }
   void pop() override {}
-  void place(std::uint32_t, void*, void*, int, int) override {}
   Nanoseconds started() const override { return started_; }
 
  private:
