@@ -8,7 +8,7 @@
 #include <array>
 #include <cstring>
 
-#include "mptune/profiler/device/cuda_lanes.h"
+#include "mptune/profiler/device/cuda_device.h"
 #include "mptune/profiler/device/cuda_moment.h"
 #include "mptune/profiler/device/gpu_plans.h"
 #include "mptune/profiler/device/receive_slots.h"
@@ -21,10 +21,6 @@ using c10::cuda::CUDAStream;
 
 constexpr std::int64_t kBufferBytes = 4 << 20;
 constexpr int kBuffers = 3;
-
-bool is_gpu(const Device& device) {
-  return device.spec().kind == DeviceSpec::Kind::cuda;
-}
 
 void transfer(void* to, const void* from, std::int64_t bytes, const CUDAStream& stream) {
   const c10::cuda::CUDAGuard guard(stream.device_index());
@@ -50,8 +46,8 @@ void wait_at_end(const MomentPtr& moment) noexcept {
 /// Between parts of one GPU, and between GPUs that reach each other: one copy on the source's copy-out stream.
 class PeerCopier final : public Copier {
  public:
-  PeerCopier(CudaLanes& source, const std::shared_ptr<Device>& destination)
-      : out_(source.copy_out), gpu_(destination->spec().index), slots_(destination) {}
+  PeerCopier(const std::shared_ptr<CudaLanes>& source, const std::shared_ptr<Device>& destination)
+      : source_(source), out_(source->copy_out), gpu_(destination->spec().index), slots_(destination) {}
   ~PeerCopier() override { wait_at_end(there_); }
 
   [[nodiscard]] Copied copy(const std::vector<at::Tensor>& tensors, const MomentPtr& ready) override {
@@ -79,6 +75,7 @@ class PeerCopier final : public Copier {
         cudaMemcpyPeerAsync(to.data_ptr(), gpu_, from.const_data_ptr(), from.get_device(), static_cast<std::size_t>(bytes), out_));
   }
 
+  std::shared_ptr<CudaLanes> source_;
   CUDAStream out_;
   int gpu_;
   ReceiveSlots slots_;
@@ -89,8 +86,8 @@ class PeerCopier final : public Copier {
 class StagedCopier final : public Copier {
  public:
   /// Null for the host's end.
-  StagedCopier(CudaLanes* source, CudaLanes* destination, const std::shared_ptr<Device>& receiver)
-      : source_(source), destination_(destination), slots_(receiver) {
+  StagedCopier(std::shared_ptr<CudaLanes> source, std::shared_ptr<CudaLanes> destination, const std::shared_ptr<Device>& receiver)
+      : source_(std::move(source)), destination_(std::move(destination)), slots_(receiver) {
     for (Buffer& buffer : buffers_) buffer.memory = at::empty({kBufferBytes}, at::TensorOptions(at::kByte).pinned_memory(true));
   }
   ~StagedCopier() override {
@@ -150,8 +147,8 @@ class StagedCopier final : public Copier {
     buffer.emptied = now_on(destination_->copy_in);
   }
 
-  CudaLanes* source_;
-  CudaLanes* destination_;
+  std::shared_ptr<CudaLanes> source_;
+  std::shared_ptr<CudaLanes> destination_;
   ReceiveSlots slots_;
   std::array<Buffer, kBuffers> buffers_;
 };
@@ -163,10 +160,8 @@ bool gpus_reach(int gpu, int other) {
 }
 
 std::unique_ptr<Copier> make_cuda_copier(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination, bool staged) {
-  CudaLanes* from = is_gpu(*source) ? &cuda_lanes(source->spec()) : nullptr;
-  CudaLanes* to = is_gpu(*destination) ? &cuda_lanes(destination->spec()) : nullptr;
-  if (!staged && from != nullptr && to != nullptr && gpus_reach(from->spec.index, to->spec.index))
-    return std::make_unique<PeerCopier>(*from, destination);
+  const auto from = cuda_lanes_of(*source), to = cuda_lanes_of(*destination);
+  if (!staged && from && to && gpus_reach(from->spec.index, to->spec.index)) return std::make_unique<PeerCopier>(from, destination);
   return std::make_unique<StagedCopier>(from, to, destination);
 }
 

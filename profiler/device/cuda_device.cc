@@ -5,7 +5,6 @@
 #include <c10/core/AutogradState.h>
 #include <c10/cuda/CUDAGuard.h>
 
-#include "mptune/profiler/device/cuda_lanes.h"
 #include "mptune/profiler/device/cuda_moment.h"
 #include "mptune/profiler/device/precise_sleep.h"
 
@@ -41,8 +40,9 @@ class CudaStamp final : public Stamp {
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(CudaLanes& lanes) : lanes_(lanes) { lanes_.account.begin_anew(); }
+  explicit CudaDevice(std::shared_ptr<CudaLanes> lanes) : shared_lanes_(std::move(lanes)) {}
 
+  [[nodiscard]] std::shared_ptr<CudaLanes> lanes() const { return shared_lanes_; }
   [[nodiscard]] const DeviceSpec& spec() const override { return lanes_.spec; }
   [[nodiscard]] TraceDevice description() const override {
     return {name(), lanes_.gpu, lanes_.sms, memory_cap() > 0 ? memory_cap() : lanes_.memory_bytes};
@@ -97,13 +97,19 @@ class CudaDevice final : public Device {
     at::set_num_threads(1);
   }
 
-  CudaLanes& lanes_;
+  std::shared_ptr<CudaLanes> shared_lanes_;
+  CudaLanes& lanes_ = *shared_lanes_;
 };
 
 }  // namespace
 
 std::shared_ptr<Device> make_cuda_device(const DeviceSpec& spec) {
-  return std::make_shared<CudaDevice>(cuda_lanes(spec));
+  return std::make_shared<CudaDevice>(take_cuda_lanes(spec));
+}
+
+std::shared_ptr<CudaLanes> cuda_lanes_of(const Device& device) {
+  const auto* cuda = dynamic_cast<const CudaDevice*>(&device);
+  return cuda != nullptr ? cuda->lanes() : nullptr;
 }
 
 }  // namespace mptune

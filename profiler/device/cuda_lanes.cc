@@ -16,7 +16,28 @@ namespace mptune {
 
 namespace {
 
-std::unique_ptr<CudaLanes> make_lanes(const DeviceSpec& spec) {
+/// Never freed: tensors, and the allocator's blocks of these streams, may outlive every device.
+struct Idle {
+  std::mutex mutex;
+  std::multimap<std::string, CudaLanes*> by_name;
+};
+Idle& idle() {
+  static Idle& all = *new Idle;
+  return all;
+}
+
+CudaLanes* take_idle(const std::string& name) {
+  const std::lock_guard lock(idle().mutex);
+  auto found = idle().by_name.extract(name);
+  return found ? found.mapped() : nullptr;
+}
+
+void give_back(CudaLanes* lanes) {
+  const std::lock_guard lock(idle().mutex);
+  idle().by_name.emplace(lanes->spec.name, lanes);
+}
+
+CudaLanes* make_lanes(const DeviceSpec& spec) {
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   const auto gpu = static_cast<c10::DeviceIndex>(spec.index);
   const c10::cuda::CUDAGuard guard(gpu);
@@ -27,30 +48,25 @@ std::unique_ptr<CudaLanes> make_lanes(const DeviceSpec& spec) {
   const auto stream = [&](std::size_t i) { return c10::cuda::getStreamFromExternal(part.streams[i], gpu); };
   std::string name = std::string(properties.name) + ", " + std::to_string(part.sms) + " SMs";
   if (spec.parts > 1) name += " of " + std::to_string(properties.multiProcessorCount);
-  std::unique_ptr<CudaLanes> lanes(new CudaLanes{spec, std::move(name), part.sms, static_cast<std::int64_t>(properties.totalGlobalMem),
-                                                 stream(0), stream(1), stream(2), CudaAccount(spec.name)});
+  auto* lanes = new CudaLanes{spec,      std::move(name), part.sms,  static_cast<std::int64_t>(properties.totalGlobalMem),
+                              stream(0), stream(1),       stream(2), CudaAccount(spec.name)};
   for (const auto& each : {lanes->compute, lanes->copy_in, lanes->copy_out}) charge_stream(each, lanes->account);
-  // Of a whole GPU also what other threads allocate without a stream of ours.
-  if (spec.parts == 1) charge_stream(c10::cuda::getDefaultCUDAStream(gpu), lanes->account);
   return lanes;
 }
 
 }  // namespace
 
-CudaLanes& cuda_lanes(const DeviceSpec& spec) {
-  // Never freed: tensors, and the allocator's blocks of these streams, may outlive every device.
-  static auto& all = *new std::map<std::string, std::unique_ptr<CudaLanes>>;
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  auto& lanes = all[spec.name];
+std::shared_ptr<CudaLanes> take_cuda_lanes(const DeviceSpec& spec) {
+  CudaLanes* lanes = take_idle(spec.name);
   try {
-    if (!lanes) lanes = make_lanes(spec);
+    if (lanes == nullptr) lanes = make_lanes(spec);
   } catch (const c10::Error& error) {
     const std::string text = error.what_without_backtrace();
     throw Error("the GPU can't be used: " + text.substr(0, text.find('\n')), spec.name, "see nvidia-smi, or name CPU devices",
                 ExitCode::environment);
   }
-  return *lanes;
+  lanes->account.begin_anew();
+  return {lanes, give_back};
 }
 
 }  // namespace mptune

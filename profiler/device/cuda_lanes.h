@@ -3,6 +3,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "mptune/profiler/device/cuda_memory.h"
@@ -10,7 +11,7 @@
 
 namespace mptune {
 
-/// Streams and memory of one device of a GPU.
+/// Streams and memory of one Device: several of one name have the same multiprocessors, and else nothing in common.
 struct CudaLanes {
   DeviceSpec spec;
   std::string gpu;  ///< its model, and of a part the multiprocessors
@@ -24,8 +25,8 @@ struct CudaLanes {
   [[nodiscard]] c10::Device device() const { return {c10::DeviceType::CUDA, compute.device_index()}; }
 };
 
-/// The lanes of a device, made the first time; they live until the process ends. Thread-safe.
-/// Throws Error (environment) if the device can't be had.
-[[nodiscard]] CudaLanes& cuda_lanes(const DeviceSpec& spec);
+/// Lanes that nobody else has: those of an earlier device of the name that is gone, with the memory that LibTorch's allocator keeps for
+/// their streams, else new ones. They live until the process ends. Thread-safe. Throws Error (environment) if the device can't be had.
+[[nodiscard]] std::shared_ptr<CudaLanes> take_cuda_lanes(const DeviceSpec& spec);
 
 }  // namespace mptune

@@ -83,14 +83,36 @@ std::vector<CUdevResource> divide(const Driver& driver, CUdevice gpu, int parts)
   return groups;
 }
 
+struct GreenContext {
+  CUgreenCtx context = nullptr;
+  int sms = 0;
+};
+
+GreenContext make_context(const Driver& driver, CUdevice gpu, CUdevResource& resource) {
+  CUdevResourceDesc description = nullptr;
+  driver.check(driver.describe(&description, &resource, 1), "cuDevResourceGenerateDesc");
+  GreenContext made;
+  driver.check(driver.create(&made.context, description, gpu, CU_GREEN_CTX_DEFAULT_STREAM), "cuGreenCtxCreate");
+  CUdevResource got{};
+  driver.check(driver.read_back(made.context, &got, CU_DEV_RESOURCE_TYPE_SM), "cuGreenCtxGetDevResource");
+  made.sms = static_cast<int>(got.sm.smCount);
+  return made;
+}
+
 /// Every GPU is divided once in the process: parts of two divisions could overlap.
-CUdevResource& resource_of(const Driver& driver, CUdevice gpu, const DeviceSpec& spec) {
+GreenContext context_of(const Driver& driver, const DeviceSpec& spec) {
   static std::mutex mutex;
-  static std::map<std::pair<int, int>, std::vector<CUdevResource>> divided;
+  static std::map<std::pair<int, int>, std::vector<GreenContext>> divided;
   const std::lock_guard lock(mutex);
-  auto& groups = divided[{spec.index, spec.parts}];
-  if (groups.empty()) groups = divide(driver, gpu, spec.parts);
-  return groups[static_cast<std::size_t>(spec.part)];
+  auto& contexts = divided[{spec.index, spec.parts}];
+  if (contexts.empty()) {
+    CUdevice gpu = 0;
+    driver.check(driver.get_device(&gpu, spec.index), "cuDeviceGet");
+    std::vector<GreenContext> made;
+    for (CUdevResource& resource : divide(driver, gpu, spec.parts)) made.push_back(make_context(driver, gpu, resource));
+    contexts = std::move(made);
+  }
+  return contexts[static_cast<std::size_t>(spec.part)];
 }
 
 GpuPart whole_gpu(int gpu) {
@@ -105,18 +127,11 @@ GpuPart whole_gpu(int gpu) {
 GpuPart make_gpu_part(const DeviceSpec& spec) {
   if (spec.parts == 1) return whole_gpu(spec.index);
   const Driver driver(spec.name);
-  CUdevice gpu = 0;
-  driver.check(driver.get_device(&gpu, spec.index), "cuDeviceGet");
-  CUdevResourceDesc description = nullptr;
-  driver.check(driver.describe(&description, &resource_of(driver, gpu, spec), 1), "cuDevResourceGenerateDesc");
-  CUgreenCtx context = nullptr;
-  driver.check(driver.create(&context, description, gpu, CU_GREEN_CTX_DEFAULT_STREAM), "cuGreenCtxCreate");
-  CUdevResource got{};
-  driver.check(driver.read_back(context, &got, CU_DEV_RESOURCE_TYPE_SM), "cuGreenCtxGetDevResource");
+  const GreenContext green = context_of(driver, spec);
   GpuPart part;
-  part.sms = static_cast<int>(got.sm.smCount);
+  part.sms = green.sms;
   for (cudaStream_t& stream : part.streams)
-    driver.check(driver.create_stream(&stream, context, CU_STREAM_NON_BLOCKING, 0), "cuGreenCtxStreamCreate");
+    driver.check(driver.create_stream(&stream, green.context, CU_STREAM_NON_BLOCKING, 0), "cuGreenCtxStreamCreate");
   return part;
 }
 

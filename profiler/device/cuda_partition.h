@@ -14,9 +14,9 @@ struct GpuPart {
   std::array<cudaStream_t, 3> streams{};
 };
 
-/// Makes non-blocking streams on the GPU of `spec`, in a green context of the driver for a part. They live until the process ends, as does
-/// the division of the GPU. The calling thread's GPU must be that of `spec`, with its primary context; that stays current.
-/// Throws Error (environment): a driver without green contexts, a GPU with too few multiprocessors.
+/// Makes non-blocking streams on the GPU of `spec`, in a green context of the driver for a part. They live until the process ends, as do
+/// the division of the GPU and its green contexts. The calling thread's GPU must be that of `spec`, with its primary context; that stays
+/// current. Thread-safe. Throws Error (environment): a driver without green contexts, a GPU with too few multiprocessors.
 [[nodiscard]] GpuPart make_gpu_part(const DeviceSpec& spec);
 
 }  // namespace mptune

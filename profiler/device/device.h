@@ -70,8 +70,8 @@ class Device {
 };
 
 /// A CPU core set, a GPU or a part of one, a sleeping device. A CPU device's compute thread is pinned to its cores and uses as many
-/// intra-op threads. A sleeping device has no cores: its layers sleep (see sleep_model). Devices of GPUs of one name share their streams
-/// and their account: use one at a time. Throws Error (environment) for a GPU that can't be had.
+/// intra-op threads. A sleeping device has no cores: its layers sleep (see sleep_model). Throws Error (environment) for a GPU that can't be
+/// had.
 [[nodiscard]] std::shared_ptr<Device> make_device(const DeviceSpec& spec);
 
 }  // namespace mptune

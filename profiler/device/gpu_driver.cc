@@ -23,8 +23,8 @@ GpuDriver ask_driver() {
   if (status == 0) status = count(&driver.gpus);
   if (status != 0) {
     const char* name = nullptr;
-    if (name_of == nullptr || name_of(status, &name) != 0 || name == nullptr) name = "unknown";
-    return {0, "the NVIDIA driver can't be used (" + std::string(name) + ")"};
+    const bool named = name_of != nullptr && name_of(status, &name) == 0 && name != nullptr;
+    return {0, "the NVIDIA driver can't be used (" + (named ? std::string(name) : "error " + std::to_string(status)) + ")"};
   }
   if (driver.gpus == 0) driver.problem = "the NVIDIA driver has no GPU for this process";
   return driver;

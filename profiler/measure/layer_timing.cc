@@ -32,6 +32,11 @@ std::int64_t total_bytes(const Tensors& tensors) {
   return bytes;
 }
 
+struct Timed {
+  std::unique_ptr<const Stamp> start, end;
+  [[nodiscard]] double seconds() const { return end->seconds_since(*start); }
+};
+
 struct Kept {
   Tensors inputs;
   Tensors outputs;
@@ -54,8 +59,12 @@ Tensors backward_of(Kept kept, Tensors gradients) {
 
 }  // namespace
 
-LayerChain::LayerChain(const Model& model) : loss_(model.loss()) {
-  for (const ModelLayer& layer : model.layers()) layers_.push_back(layer.layer->clone());
+LayerChain::LayerChain(const Model& model, Device& device) : device_(device), loss_(model.loss()) {
+  for (const ModelLayer& layer : model.layers()) {
+    layers_.push_back(layer.layer->clone());
+    for (const auto& tensors : {layers_.back()->parameters(), layers_.back()->buffers()})
+      for (const NamedTensor& named : tensors) device_.adopt(named.tensor);
+  }
 }
 
 std::vector<at::Tensor> LayerChain::parameters() const {
@@ -69,37 +78,44 @@ void LayerChain::clear_gradients() {
   for (at::Tensor& parameter : parameters()) parameter.mutable_grad().reset();
 }
 
-ChainTimes LayerChain::time_pass(const Batch& microbatch, Device& device, bool accumulate) {
+ChainTimes LayerChain::time_pass(const Batch& microbatch, bool accumulate) {
   if (!accumulate) clear_gradients();
   const std::size_t n = layers_.size();
   ChainTimes times{std::vector<double>(n), std::vector<double>(n), std::vector<std::int64_t>(n), std::vector<std::int64_t>(n),
                    std::vector<std::int64_t>(n)};
+  // Read when all is done: a device that runs behind its thread is not waited for between the layers.
+  std::vector<Timed> forward(n), backward(n);
   const RunContext context{0, 0, 0, 0, microbatch.input.size(0), false};
   std::vector<Kept> kept(n);
-  Tensors values{microbatch.input};
+  const at::Tensor target = microbatch.target.defined() ? device_.from_host(microbatch.target) : at::Tensor();
+  Tensors values{device_.from_host(microbatch.input)};
   for (std::size_t i = 0; i < n; ++i) {
     kept[i].inputs = i == 0 ? values : as_leaves(values);
-    const std::int64_t before = device.current_bytes();
-    device.reset_peak();
-    const auto start = SteadyClock::now();
+    const std::int64_t before = device_.current_bytes();
+    device_.reset_peak();
+    forward[i].start = device_.stamp();
     kept[i].outputs = layers_[i]->forward(kept[i].inputs, context);
-    if (i + 1 == n) kept[i].outputs = {loss_(kept[i].outputs, microbatch.target)};
-    times.forward_s[i] = seconds_between(start, SteadyClock::now());
+    if (i + 1 == n) kept[i].outputs = {loss_(kept[i].outputs, target)};
+    forward[i].end = device_.stamp();
     (void)layers_[i]->take_statistics();
     times.output_bytes[i] = total_bytes(kept[i].outputs);
-    times.kept_bytes[i] = device.current_bytes() - before;
-    times.workspace_bytes[i] = device.peak_bytes() - device.current_bytes();
+    times.kept_bytes[i] = device_.current_bytes() - before;
+    times.workspace_bytes[i] = device_.peak_bytes() - device_.current_bytes();
     values = kept[i].outputs;
   }
   Tensors gradients{at::ones_like(values[0])};
   values.clear();
   for (std::size_t i = n; i-- > 0;) {
-    const std::int64_t before = device.current_bytes();
-    device.reset_peak();
-    const auto start = SteadyClock::now();
+    const std::int64_t before = device_.current_bytes();
+    device_.reset_peak();
+    backward[i].start = device_.stamp();
     gradients = backward_of(std::move(kept[i]), std::move(gradients));
-    times.backward_s[i] = seconds_between(start, SteadyClock::now());
-    times.workspace_bytes[i] = std::max(times.workspace_bytes[i], device.peak_bytes() - before);
+    backward[i].end = device_.stamp();
+    times.workspace_bytes[i] = std::max(times.workspace_bytes[i], device_.peak_bytes() - before);
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    times.forward_s[i] = forward[i].seconds();
+    times.backward_s[i] = backward[i].seconds();
   }
   return times;
 }

@@ -22,14 +22,16 @@ struct ChainTimes {
 /// A model's layers on one device. Make and use it on the device's compute thread.
 class LayerChain {
  public:
-  explicit LayerChain(const Model& model);
+  LayerChain(const Model& model, Device& device);
 
-  /// One pass. With `accumulate` gradients are added to those of the pass before, as for all but the first micro-batch of a step.
-  [[nodiscard]] ChainTimes time_pass(const Batch& microbatch, Device& device, bool accumulate);
+  /// One pass over a micro-batch in host memory. With `accumulate` gradients are added to those of the pass before, as for all but the
+  /// first micro-batch of a step.
+  [[nodiscard]] ChainTimes time_pass(const Batch& microbatch, bool accumulate);
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
   void clear_gradients();
 
  private:
+  Device& device_;
   std::vector<std::unique_ptr<Layer>> layers_;
   Loss loss_;
 };

@@ -32,6 +32,13 @@ double timed(const std::function<void()>& work) {
   return now_s() - start;
 }
 
+/// On the device's compute thread, by its clock.
+double timed_on(Device& device, const std::function<void()>& work) {
+  const auto start = device.stamp();
+  work();
+  return device.stamp()->seconds_since(*start);
+}
+
 Batch first_samples(const Batch& batch, int samples) {
   return {batch.input.narrow(0, 0, samples), batch.target.defined() ? batch.target.narrow(0, 0, samples) : at::Tensor()};
 }
@@ -39,7 +46,7 @@ Batch first_samples(const Batch& batch, int samples) {
 /// A device with its thread and its copy of the model.
 struct Bench {
   explicit Bench(const DeviceSpec& spec, const Model& model) : worker(std::make_unique<DeviceWorker>(make_device(spec))) {
-    worker->run([&] { chain = std::make_unique<LayerChain>(model); });
+    worker->run([&] { chain = std::make_unique<LayerChain>(model, worker->device()); });
   }
   ~Bench() { chain.reset(); }
   Bench(Bench&&) = default;
@@ -49,7 +56,7 @@ struct Bench {
 
   ChainTimes pass(const Batch& microbatch, bool accumulate) {
     ChainTimes times;
-    worker->run([&] { times = chain->time_pass(microbatch, worker->device(), accumulate); });
+    worker->run([&] { times = chain->time_pass(microbatch, accumulate); });
     return times;
   }
 };
@@ -110,7 +117,7 @@ class BusyNeighbours {
   BusyNeighbours(std::vector<Bench>& benches, const Batch& microbatch) : benches_(benches) {
     for (std::size_t i = 1; i < benches_.size(); ++i)
       benches_[i].worker->post([this, &bench = benches_[i], microbatch] {
-        while (!stop_) (void)bench.chain->time_pass(microbatch, bench.worker->device(), true);
+        while (!stop_) (void)bench.chain->time_pass(microbatch, true);
       });
   }
   ~BusyNeighbours() {
@@ -181,6 +188,7 @@ void measure_fixed_costs(std::vector<Bench>& benches, const MeasureOptions& opti
                          DeviceClass& device_class) {
   Bench& bench = benches[0];
   bench.worker->run([&] {
+    Device& device = bench.worker->device();
     device_class.action_seconds = action_overhead_seconds();
     std::vector<at::Tensor> parameters = bench.chain->parameters();
     for (at::Tensor& parameter : parameters)
@@ -189,13 +197,13 @@ void measure_fixed_costs(std::vector<Bench>& benches, const MeasureOptions& opti
     const auto bytes = static_cast<double>(parameters_bytes);
     auto optimizer = make_optimizer(options.optimizer, 1e-12, parameters);
     optimizer->step();
-    device_class.optimizer_seconds_per_byte = median_of(3, [&] { return timed([&] { optimizer->step(); }); }) / bytes;
+    device_class.optimizer_seconds_per_byte = median_of(3, [&] { return timed_on(device, [&] { optimizer->step(); }); }) / bytes;
     const at::NoGradGuard no_grad;
     std::vector<at::Tensor> other;
     for (at::Tensor& parameter : parameters) other.push_back(at::zeros_like(parameter));
     device_class.reduce_seconds_per_byte = median_of(3,
                                                      [&] {
-                                                       return timed([&] {
+                                                       return timed_on(device, [&] {
                                                          for (std::size_t i = 0; i < other.size(); ++i) {
                                                            other[i].add_(parameters[i].grad());
                                                            other[i].copy_(parameters[i]);
@@ -234,19 +242,32 @@ void measure_links(const std::vector<DeviceSpec>& devices, const LinkThrottle& t
     }
 }
 
-double slowdown_of(const DeviceClass& device_class) {
+double slowdown_of(const std::vector<DeviceClass>& classes) {
   double sum = 0;
   int count = 0;
-  for (const LayerCosts& layer : device_class.layers)
-    for (const LayerCost& cost : layer.by_samples) {
-      if (cost.forward_busy.empty() || cost.backward_busy.empty()) continue;
-      const double alone = median(cost.forward) + median(cost.backward);
-      const double busy = median(cost.forward_busy) + median(cost.backward_busy);
-      if (alone <= 0 || busy <= 0) continue;
-      sum += std::log(busy / alone);
-      ++count;
-    }
+  for (const DeviceClass& device_class : classes)
+    for (const LayerCosts& layer : device_class.layers)
+      for (const LayerCost& cost : layer.by_samples) {
+        if (cost.forward_busy.empty() || cost.backward_busy.empty()) continue;
+        const double alone = median(cost.forward) + median(cost.backward);
+        const double busy = median(cost.forward_busy) + median(cost.backward_busy);
+        if (alone <= 0 || busy <= 0) continue;
+        sum += std::log(busy / alone);
+        ++count;
+      }
   return count > 0 ? std::exp(sum / count) : 1;
+}
+
+/// Index of every device's class, in the order in which classes first occur.
+std::vector<int> classes_of(const std::vector<DeviceSpec>& devices) {
+  std::vector<std::string> names;
+  std::vector<int> classes;
+  for (const DeviceSpec& device : devices) {
+    const auto found = std::find(names.begin(), names.end(), device_class(device));
+    classes.push_back(static_cast<int>(found - names.begin()));
+    if (found == names.end()) names.push_back(device_class(device));
+  }
+  return classes;
 }
 
 std::vector<LayerEdge> chain_edges(const std::vector<LayerCosts>& costs) {
@@ -307,22 +328,28 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
       sleeping ? std::vector<DeviceSpec>{parse_device("cpu:" + std::to_string(available_cores()[0]))} : options.devices;
   const double layer_share = options.whole_machine.empty() ? 0.9 : 0.75;
 
-  DeviceClass cost_class;
-  cost_class.name = device_class(options.devices[0]);
-  {
+  const std::vector<int> classes = classes_of(options.devices);
+  const int class_count = 1 + *std::max_element(classes.begin(), classes.end());
+  for (int c = 0; c < class_count; ++c) {
+    const auto first = static_cast<std::size_t>(std::find(classes.begin(), classes.end(), c) - classes.begin());
+    DeviceClass cost_class;
+    cost_class.name = device_class(options.devices[first]);
     std::vector<Bench> benches;
-    for (const DeviceSpec& spec : measured) benches.emplace_back(spec, model);
-    cost_class.layers = measure_layers(benches, batch, measured_sizes(options.batch), model.size(), options.budget_s * layer_share,
-                                       [&](double fraction) { report("layer costs", fraction * layer_share); });
+    benches.emplace_back(measured[first], model);
+    for (std::size_t i = 0; i < measured.size(); ++i)
+      if (i != first) benches.emplace_back(measured[i], model);
+    cost_class.layers =
+        measure_layers(benches, batch, measured_sizes(options.batch), model.size(), options.budget_s * layer_share / class_count,
+                       [&](double fraction) { report("layer costs", (c + fraction) * layer_share / class_count); });
     measure_fixed_costs(benches, options, parameters_bytes, cost_class);
     cost_class.step_seconds = measure_step_seconds(options.devices);
     if (sleeping) cost_class.action_seconds = sleep_action_seconds();
+    profile.classes.push_back(std::move(cost_class));
   }
-  profile.edges = chain_edges(cost_class.layers);
-  profile.co_running_slowdown = slowdown_of(cost_class);
-  profile.classes.push_back(std::move(cost_class));
+  profile.edges = chain_edges(profile.classes[0].layers);
+  profile.co_running_slowdown = slowdown_of(profile.classes);
   for (std::size_t i = 0; i < options.devices.size(); ++i)
-    profile.devices.push_back({options.devices[i].name, 0, i < options.memory_bytes.size() ? options.memory_bytes[i] : 0});
+    profile.devices.push_back({options.devices[i].name, classes[i], i < options.memory_bytes.size() ? options.memory_bytes[i] : 0});
 
   report("links", layer_share);
   measure_links(options.devices, options.link, profile);

@@ -7,9 +7,12 @@
 #include <cstdio>
 
 #include "mptune/profiler/device/device_worker.h"
+#include "mptune/profiler/device/gpu_driver.h"
+#include "mptune/profiler/device/gpu_library.h"
 #include "mptune/profiler/device/precise_sleep.h"
 #include "mptune/profiler/measure/link_timing.h"
 #include "mptune/profiler/statistics/samples.h"
+#include "mptune/profiler/trace/error.h"
 #include "mptune/tuner/worker/requests.h"
 
 namespace mptune {
@@ -29,6 +32,35 @@ Finding library(const char* name, std::initializer_list<const char*> files, cons
     if (dlopen(file, RTLD_LAZY | RTLD_LOCAL) != nullptr) return {name, "ok", file, ""};
   }
   return {name, "warning", std::string(*files.begin()) + " is not there", remedy};
+}
+
+Finding gpus() {
+  const GpuDriver& driver = gpu_driver();
+  if (driver.gpus > 0) return {"CUDA driver", "ok", std::to_string(driver.gpus) + (driver.gpus == 1 ? " GPU" : " GPUs"), ""};
+  return {"CUDA driver", "warning", driver.problem, "CPU devices need none; install the NVIDIA driver to use GPUs"};
+}
+
+/// A device that can't be had is a finding, and the others are looked at.
+Finding device_finding(const DeviceSpec& spec) {
+  try {
+    const auto device = make_device(spec);
+    const DeviceWorker worker(device);
+    return {"device " + spec.name, "ok", device->description().description, ""};
+  } catch (const Error& error) {
+    return {"device " + spec.name, "error", error.what(), error.remedy()};
+  }
+}
+
+/// Whether neighbours on different GPUs copy without the host.
+void add_peers(const std::vector<DeviceSpec>& devices, Findings& findings) {
+  for (std::size_t i = 0; i + 1 < devices.size(); ++i) {
+    const DeviceSpec &a = devices[i], &b = devices[i + 1];
+    if (a.kind != DeviceSpec::Kind::cuda || b.kind != DeviceSpec::Kind::cuda || a.index == b.index) continue;
+    const bool reach = gpu_library(a.name).reaches(a.index, b.index);
+    findings.findings.push_back({"peers " + a.name + " and " + b.name, reach ? "ok" : "warning",
+                                 reach ? "reach each other's memory" : "copies go through host memory",
+                                 reach ? "" : "use GPUs that are joined by NVLink or one PCIe switch (nvidia-smi topo -m)"});
+  }
 }
 
 Finding link_speed(const DeviceSpec& a, const DeviceSpec& b, const LinkThrottle& throttle) {
@@ -79,15 +111,17 @@ Finding clock() {
 void diagnose(const DoctorRequest& request, const Replies& reply) {
   Findings findings;
   findings.findings.push_back({"LibTorch", "ok", TORCH_VERSION, ""});
-  findings.findings.push_back(library("CUDA driver", {"libcuda.so.1"}, "CPU devices need none; install the NVIDIA driver to use GPUs"));
+  findings.findings.push_back(gpus());
   findings.findings.push_back(
       library("CUPTI", {"libcupti.so.13", "libcupti.so.12"}, "needed for GPUs only; it comes with the CUDA toolkit"));
   const auto devices = parse_device_names(request.setup.devices);
+  bool usable = true;
   for (const DeviceSpec& device : devices) {
-    const DeviceWorker worker(make_device(device));
-    findings.findings.push_back({"device " + device.name, "ok", make_device(device)->description().description, ""});
+    findings.findings.push_back(device_finding(device));
+    usable = usable && findings.findings.back().status == "ok";
   }
-  if (devices.size() > 1) {
+  if (usable) add_peers(devices, findings);
+  if (usable && devices.size() > 1) {
     findings.findings.push_back(link_speed(devices[0], devices[1], parse_link(request.setup.link)));
     if (devices[0].kind == DeviceSpec::Kind::cpu) findings.findings.push_back(co_running(devices));
   }

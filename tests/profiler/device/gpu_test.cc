@@ -36,8 +36,9 @@ at::Tensor long_work(const at::Tensor& like) {
 
 /// Copies over a lane from one device to another and back to the host, as stages do.
 struct GpuLane {
-  GpuLane(const std::string& from, const std::string& to, LinkThrottle throttle = {})
-      : source(device(from)), destination(device(to)), lane(device(from), device(to), throttle) {}
+  GpuLane(const std::string& from, const std::string& to, LinkThrottle throttle = {}) : GpuLane(device(from), device(to), throttle) {}
+  GpuLane(const std::shared_ptr<Device>& from, const std::shared_ptr<Device>& to, LinkThrottle throttle)
+      : source(from), destination(to), lane(from, to, throttle) {}
 
   /// What `make` gives on the source's compute thread, as the destination's compute thread sees it.
   at::Tensor pass(const std::function<at::Tensor()>& make) {
@@ -186,6 +187,16 @@ TEST_F(GpuMemory, IsChargedToThePartThatAllocates) {
   EXPECT_EQ(second.device().current_bytes(), other);
   tensor.reset();
   EXPECT_EQ(first.device().current_bytes(), before);
+}
+
+TEST_F(GpuMemory, DevicesOfOneNameAreChargedApart) {
+  const auto first = device("cuda:0/1of2"), second = device("cuda:0/1of2");
+  const std::int64_t before = second->current_bytes();
+  const at::Tensor tensor = first->empty_like(at::empty({250'000}, at::kMeta));
+  EXPECT_GE(first->peak_bytes(), 1'000'000);
+  EXPECT_EQ(second->current_bytes(), before);
+  second->set_memory_cap(1);
+  EXPECT_EQ(first->memory_cap(), 0);
 }
 
 TEST_F(GpuMemory, CapRefusesAndTheNextAllocationWorks) {

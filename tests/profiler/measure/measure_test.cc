@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "mptune/profiler/device/gpu_driver.h"
 #include "mptune/profiler/statistics/samples.h"
 #include "mptune/profiler/trace/error.h"
 
@@ -160,6 +161,36 @@ TEST(MeasureProfile, SleepingDevicesAreOfAClassOfTheirOwnAndNeverBusy) {
   }
   EXPECT_EQ(profile.links.size(), 6U);
   EXPECT_EQ(ends.size(), 6U);
+}
+
+/// Without the checks of a list of devices: a core may belong to both.
+void expect_two_classes(const std::vector<std::string>& devices, const std::vector<std::string>& names) {
+  MeasureOptions options = options_for("sleep:1", 4);
+  options.devices.clear();
+  for (const std::string& name : devices) options.devices.push_back(parse_device(name));
+  const Profile profile = measure_tiny(options);
+  ASSERT_EQ(profile.classes.size(), 2U);
+  for (std::size_t c = 0; c < 2; ++c) {
+    EXPECT_EQ(profile.classes[c].name, names[c]);
+    expect_costs(profile.classes[c], {1, 2, 4}, profile.layers.size(), true);
+    EXPECT_EQ(profile.devices[c].device_class, static_cast<int>(c));
+  }
+  EXPECT_EQ(profile.links.size(), 2U);
+}
+
+TEST(MeasureProfile, DevicesOfTwoClassesAreMeasuredApart) {
+  const std::vector<int> cores = available_cores();
+  if (cores.size() < 2 || cores[1] != cores[0] + 1) GTEST_SKIP() << "needs two neighbouring cores";
+  const std::string first = "cpu:" + std::to_string(cores[0]);
+  expect_two_classes({first, first + "-" + std::to_string(cores[1])}, {"cpu/1", "cpu/2"});
+}
+
+TEST(GpuMeasure, PartsOfAGpuAndTheCpu) {
+  if (gpu_driver().gpus == 0) GTEST_SKIP() << gpu_driver().problem;
+  expect_two_classes({"cuda:0/1of2", "cpu:" + std::to_string(available_cores()[0])}, {"cuda/2", "cpu/1"});
+  const Profile profile = measure_tiny(options_for("cuda:0/1of2,cuda:0/2of2", 4));
+  ASSERT_EQ(profile.classes.size(), 1U);
+  expect_costs(profile.classes[0], {1, 2, 4}, profile.layers.size(), true);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <future>
 #include <mutex>
 #include <thread>
 
@@ -14,6 +15,7 @@
 #include "mptune/profiler/trace/error.h"
 #include "mptune/tuner/runtime/plan_file_of.h"
 #include "reference.h"
+#include "wrapped_device.h"
 
 namespace mptune::testing {
 namespace {
@@ -95,36 +97,60 @@ TEST(Pipeline, ExceptionOfAStageSurfacesOnceAndTheNextStepWorks) {
 }
 
 /// A device that has no memory for copies from the first forward of the last layer on, while that is told to fail.
-class FullDevice final : public Device {
+class FullDevice final : public WrappedDevice {
  public:
   FullDevice(std::shared_ptr<Device> inner, std::shared_ptr<FragileLayer::Switches> full_while_failing)
-      : inner_(std::move(inner)), switches_(std::move(full_while_failing)) {}
-  [[nodiscard]] const DeviceSpec& spec() const override { return inner_->spec(); }
-  [[nodiscard]] TraceDevice description() const override { return inner_->description(); }
-  [[nodiscard]] std::unique_ptr<ThreadBinding> bind_compute() override { return inner_->bind_compute(); }
-  [[nodiscard]] std::unique_ptr<ThreadBinding> bind_copy(Device& destination) override { return inner_->bind_copy(destination); }
+      : WrappedDevice(std::move(inner)), switches_(std::move(full_while_failing)) {}
   [[nodiscard]] at::Tensor empty_like(const at::Tensor& tensor) override {
-    if (switches_->fail_at < 0 || switches_->forwards == 0) return inner_->empty_like(tensor);
+    if (switches_->fail_at < 0 || switches_->forwards == 0) return WrappedDevice::empty_like(tensor);
     // Late: the stages have long given up by then.
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     throw std::runtime_error("no memory for the copy");
   }
-  [[nodiscard]] at::Tensor from_host(const at::Tensor& tensor) override { return inner_->from_host(tensor); }
-  void adopt(const at::Tensor& tensor) override { inner_->adopt(tensor); }
-  [[nodiscard]] MomentPtr now() override { return inner_->now(); }
-  void after(const MomentPtr& moment) override { inner_->after(moment); }
-  [[nodiscard]] std::unique_ptr<const Stamp> stamp() override { return inner_->stamp(); }
-  [[nodiscard]] std::int64_t current_bytes() const override { return inner_->current_bytes(); }
-  [[nodiscard]] std::int64_t peak_bytes() const override { return inner_->peak_bytes(); }
-  void reset_peak() override { inner_->reset_peak(); }
-  void set_memory_cap(std::int64_t bytes) override { inner_->set_memory_cap(bytes); }
-  [[nodiscard]] std::int64_t memory_cap() const override { return inner_->memory_cap(); }
-  [[nodiscard]] std::int64_t refused_bytes() const override { return inner_->refused_bytes(); }
 
  private:
-  std::shared_ptr<Device> inner_;
   std::shared_ptr<FragileLayer::Switches> switches_;
 };
+
+/// A device that, like a GPU, is behind its thread: its work is done when the test says so.
+class BehindDevice final : public WrappedDevice {
+ public:
+  using WrappedDevice::WrappedDevice;
+
+  class Gate final : public Moment {
+   public:
+    [[nodiscard]] bool reached() const override { return open_; }
+    void wait() const override { open_.wait(false); }
+    void open() {
+      open_ = true;
+      open_.notify_all();
+    }
+
+   private:
+    std::atomic<bool> open_{false};
+  };
+  [[nodiscard]] MomentPtr now() override { return gate; }
+
+  std::shared_ptr<Gate> gate = std::make_shared<Gate>();
+};
+
+TEST(Pipeline, StepEndsWhenItsDevicesAreDone) {
+  for (const int stages : {1, 2}) {
+    const Plan plan = plan_for(2, stages, 8, 4, "1f1b");
+    auto devices = shared_core_devices(plan);
+    const auto behind = std::make_shared<BehindDevice>(devices[0]);
+    devices[0] = behind;
+    behind->gate->open();
+    Pipeline pipeline(fragile_model(2, std::make_shared<FragileLayer::Switches>()), plan, {}, devices);
+    const at::Tensor data = at::ones({8, FragileLayer::kWidth});
+    const double loss = pipeline.step(data, {}).loss;
+    behind->gate = std::make_shared<BehindDevice::Gate>();
+    auto step = std::async(std::launch::async, [&] { return pipeline.step(data, {}).loss; });
+    EXPECT_EQ(step.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout) << stages << " stages";
+    behind->gate->open();
+    EXPECT_EQ(step.get(), loss);
+  }
+}
 
 // The last stage gets no further than its second micro-batch, while slow copies of the others are still queued: these fail later.
 TEST(Pipeline, CopiesThatFailWhileAFailedStepDrainsDoNotFailTheNext) {
