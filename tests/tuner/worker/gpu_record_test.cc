@@ -1,0 +1,81 @@
+// On a GPU where there is one: what the worker records of it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "fixture.h"
+#include "mptune/profiler/analyze/breakdown.h"
+#include "mptune/profiler/device/gpu_driver.h"
+#include "mptune/profiler/store/store.h"
+
+namespace mptune::testing {
+namespace {
+
+class GpuRecord : public WorkerTest {
+ protected:
+  void SetUp() override {
+    if (gpu_driver().gpus == 0) GTEST_SKIP() << gpu_driver().problem;
+  }
+
+  /// The trace of some recorded steps on these devices.
+  Trace recorded(const std::vector<std::string>& devices) {
+    RecordRequest request;
+    request.setup = setup_for("mlp:layers=6,width=512", 64);
+    request.setup.devices = devices;
+    request.plan = plan_for(request.setup, 6, 16);
+    request.steps = 5;
+    request.path = path("trace.sqlite");
+    record(request, replies());
+    EXPECT_EQ(all<Recorded>().at(0).warning, "");
+    return read_recording(request.path).trace.value();
+  }
+};
+
+void expect_sound(const Trace& trace, const std::vector<std::string>& devices) {
+  ASSERT_EQ(trace.devices.size(), devices.size()) << "no work lies beside the plan's devices";
+  EXPECT_EQ(trace.steps.size(), 5U);
+  EXPECT_EQ(trace.quality.dropped + trace.quality.zero_stamped + trace.quality.unmatched, 0);
+  EXPECT_LE(trace.quality.untagged * 1000, static_cast<std::int64_t>(trace.events.size()));
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const auto count = [&](What what) {
+      return std::count_if(trace.events.begin(), trace.events.end(),
+                           [&](const Event& event) { return event.device == static_cast<int>(d) && event.what == what; });
+    };
+    for (const What what : {What::forward, What::backward, What::optimizer})
+      EXPECT_GT(count(what), 0) << devices[d] << " " << to_string(what);
+  }
+  std::set<int> layers;
+  for (const Tag& tag : trace.tags) layers.insert(tag.layer);
+  for (int layer = 0; layer < 6; ++layer) EXPECT_TRUE(layers.contains(layer)) << layer;
+  for (const StepBreakdown& step : break_down(trace).steps)
+    for (const DeviceBreakdown& device : step.devices) {
+      EXPECT_GT(device.compute, Nanoseconds{0});
+      EXPECT_EQ(device.compute + device.copy + device.overlap + device.idle, device.window);
+      EXPECT_EQ(device.causes.total(), device.idle);
+    }
+}
+
+TEST_F(GpuRecord, OfOneGpuTagsEveryKernel) {
+  const std::vector<std::string> devices{"cuda:0"};
+  expect_sound(recorded(devices), devices);
+}
+
+TEST_F(GpuRecord, TellsPartsOfAGpuApart) {
+  const std::vector<std::string> devices{"cuda:0/1of2", "cuda:0/2of2"};
+  expect_sound(recorded(devices), devices);
+}
+
+TEST_F(GpuRecord, OfACpuAndAGpuIsOneTrace) {
+  const std::vector<std::string> devices{core_names(1).at(0), "cuda:0"};
+  const Trace trace = recorded(devices);
+  expect_sound(trace, devices);
+  const bool joined = std::any_of(trace.edges.begin(), trace.edges.end(), [&](const Edge& edge) {
+    return trace.events.at(static_cast<std::size_t>(edge.producer)).device !=
+           trace.events.at(static_cast<std::size_t>(edge.consumer)).device;
+  });
+  EXPECT_TRUE(joined);
+}
+
+}  // namespace
+}  // namespace mptune::testing
