@@ -27,7 +27,8 @@ namespace {
 constexpr int kSteps = 9;
 constexpr int kHeldStep = 4;  // of the recorded ones
 constexpr double kForward = 4e-3;
-constexpr double kExtra = 20e-3;
+constexpr double kLate = 20e-3;
+constexpr double kHeld = 100e-3;  // of one action in one step: much more than sleeps differ by themselves
 
 // A layer that is slow where it is told to be.
 class HeldLayer final : public Layer {
@@ -156,7 +157,7 @@ double held_on_paper(const Plan& plan, const Profile& profile, int stage, int mi
   for (std::size_t i = 0; i < durations.size(); ++i) {
     const Tag& tag = step.tags[static_cast<std::size_t>(step.events[i].tag)];
     if (step.events[i].what == What::forward && tag.layer == stage && tag.microbatch == microbatch)
-      durations[i] += Nanoseconds{static_cast<std::int64_t>(kExtra * 1e9)};
+      durations[i] += Nanoseconds{static_cast<std::int64_t>(kHeld * 1e9)};
   }
   Nanoseconds after{0};
   for (const Event& event : replay(step, durations).events) after = std::max(after, event.end());
@@ -220,13 +221,13 @@ void plant_in_pipelines(Trials& trials, const char* schedule) {
   layer.profile.classes[0].step_seconds = healthy.classes[0].step_seconds;
   trials.add("slow layer", plan, healthy, layer);
 
-  const Plant host{.cause = IdleCause::host, .profile = {}, .link = {}, .extra = {}, .late_host_s = kExtra};
-  trials.add("late host", plan, healthy, host, 4 * kExtra);
+  const Plant host{.cause = IdleCause::host, .profile = {}, .link = {}, .extra = {}, .late_host_s = kLate};
+  trials.add("late host", plan, healthy, host, 4 * kLate);
 
   // Two steps warm up before the first recorded one.
   const int held = plan.num_microbatches() > 1 ? 2 : 0;
   const auto hold = [held](int layer_index, const RunContext& context) {
-    return layer_index == 1 && context.step == 2 + kHeldStep && context.microbatch == held ? kExtra : 0.0;
+    return layer_index == 1 && context.step == 2 + kHeldStep && context.microbatch == held ? kHeld : 0.0;
   };
   trials.add("one held action", plan, healthy, {.cause = IdleCause::jitter, .profile = {}, .link = {}, .extra = hold},
              held_on_paper(plan, healthy, 1, held));
