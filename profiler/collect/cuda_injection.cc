@@ -1,3 +1,5 @@
+#include <cuda.h>
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -52,10 +54,35 @@ CuptiCollector* collector = nullptr;  // lives until the process ends: threads m
 pid_t recorded_process = 0;
 std::string recording_path;  // the program may change its environment
 
+// cuda.h renames its functions to their newest versions: the name to look up is what it makes of one.
+#define MPTUNE_TEXT_OF(name) #name
+#define MPTUNE_DRIVER(name) reinterpret_cast<decltype(&name)>(dlsym(driver, MPTUNE_TEXT_OF(name)))
+
+// A program may end while its GPUs still work: what is not finished would come without times.
+void wait_for_gpus() {
+  void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (driver == nullptr) return;
+  const auto count = MPTUNE_DRIVER(cuDeviceGetCount);
+  const auto state = MPTUNE_DRIVER(cuDevicePrimaryCtxGetState);
+  const auto retain = MPTUNE_DRIVER(cuDevicePrimaryCtxRetain);
+  const auto push = MPTUNE_DRIVER(cuCtxPushCurrent);
+  const auto synchronize = MPTUNE_DRIVER(cuCtxSynchronize);
+  int gpus = 0;
+  if (!count || !state || !retain || !push || !synchronize || count(&gpus) != CUDA_SUCCESS) return;
+  for (CUdevice gpu = 0; gpu < gpus; ++gpu) {
+    unsigned flags = 0;
+    int active = 0;
+    CUcontext context = nullptr;
+    if (state(gpu, &flags, &active) != CUDA_SUCCESS || active == 0) continue;
+    if (retain(&context, gpu) == CUDA_SUCCESS && push(context) == CUDA_SUCCESS) (void)synchronize();
+  }
+}
+
 void finish() {
   // A child made by fork() inherits this handler, but not the recording.
   if (getpid() != recorded_process) return;
   guarded([] {
+    wait_for_gpus();
     const Recording recording{.trace = collector->stop()};
     if (!recording.trace->events.empty()) write_recording(recording, recording_path, true);
   });
