@@ -1,4 +1,4 @@
-"""Every header compiles alone: headers_alone.py COMPILER ROOT pure|torch|cupti FLAG..."""
+"""Every header compiles alone: headers_alone.py COMPILER ROOT pure|torch|cuda|cupti FLAG..."""
 import concurrent.futures
 import os
 import pathlib
@@ -9,7 +9,7 @@ compiler, root, kind, *flags = sys.argv[1:]
 root = pathlib.Path(root)
 
 
-OUTSIDE = {"torch": ("torch/", "ATen/", "c10/"), "cupti": ("cupti",)}
+OUTSIDE = {"cupti": ("cupti",), "cuda": ("c10/cuda/", "cuda"), "torch": ("torch/", "ATen/", "c10/")}
 
 
 def included(path, seen):

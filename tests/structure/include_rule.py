@@ -12,7 +12,7 @@ ORDER = ["profiler", "planner", "tuner", "reports"]
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 TORCH = re.compile(r"^(torch|ATen|c10)/")
 SQLITE = re.compile(r"^(sqlite3|SQLiteCpp)")
-CUPTI = re.compile(r"^(cupti|cuda|nvml)")
+CUPTI = re.compile(r"^(cupti|cuda|nvml|c10/cuda|ATen/cuda)")
 ZLIB = re.compile(r"^zlib")
 JSON = re.compile(r"^nlohmann/")
 TORCH_ROOMS = {"profiler/device", "profiler/model", "profiler/measure", "tuner/runtime", "tuner/worker"}
@@ -35,14 +35,14 @@ def violations_of(path, text):
             yield f"{path}: includes {name}, which lies to the right of {folder}"
         if TORCH.match(name) and room not in TORCH_ROOMS and path.as_posix() not in TORCH_FILES:
             yield f"{path}: a room without LibTorch includes {name}"
-        if TORCH.match(name) and path.name == "device_spec.cc":
+        if TORCH.match(name) and room == "profiler/device" and path.stem in ("device_spec", "gpu_driver", "gpu_plans"):
             yield f"{path}: device names must not need LibTorch, but it includes {name}"
         if name == "torch/torch.h" and path.suffix == ".h" and path.name != "nn.h":
             yield f"{path}: only mptune/nn.h includes torch/torch.h"
         if SQLITE.match(name) and room not in SQLITE_ROOMS:
             yield f"{path}: only {' and '.join(sorted(SQLITE_ROOMS))} see SQLite, but it includes {name}"
-        if CUPTI.match(name) and room not in CUPTI_ROOMS:
-            yield f"{path}: only {' and '.join(sorted(CUPTI_ROOMS))} see CUPTI and CUDA, but it includes {name}"
+        if CUPTI.match(name) and room not in CUPTI_ROOMS and not path.name.startswith("cuda_"):
+            yield f"{path}: only {' and '.join(sorted(CUPTI_ROOMS))} and cuda_* see CUPTI and CUDA, but it includes {name}"
         if ZLIB.match(name) and room != "profiler/formats":
             yield f"{path}: only profiler/formats sees zlib, but it includes {name}"
         if folder == "planner" and JSON.match(name) and "json" not in path.name and path.name != "plan_file.cc":
@@ -68,6 +68,8 @@ def self_check():
         "planner/cost/d.cc": "torch/types.h",
         "profiler/model/e.h": "torch/torch.h",
         "profiler/device/device_spec.cc": "torch/types.h",
+        "profiler/device/gpu_plans.h": "c10/core/Device.h",
+        "profiler/device/device.cc": "c10/cuda/CUDAStream.h",
         "reports/f.cc": "sqlite3.h",
         "tuner/trial/g.h": "cupti.h",
         "profiler/collect/m.cc": "ATen/ATen.h",
@@ -75,7 +77,7 @@ def self_check():
         "planner/search/h.cc": "nlohmann/json.hpp",
         "tuner/worker/i.cc": "mptune/profiler/model/nn.h",
     }
-    good = {"profiler/collect/tag_scope.cc": "ATen/record_function.h", "reports/j.cc": "mptune/profiler/trace/trace.h", "profiler/store/l.cc": "SQLiteCpp/SQLiteCpp.h", "tuner/runtime/l.h": "torch/types.h"}
+    good = {"profiler/device/cuda_lanes.h": "c10/cuda/CUDAStream.h", "profiler/collect/tag_scope.cc": "ATen/record_function.h", "reports/j.cc": "mptune/profiler/trace/trace.h", "profiler/store/l.cc": "SQLiteCpp/SQLiteCpp.h", "tuner/runtime/l.h": "torch/types.h"}
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         for name, include in {**bad, **good}.items():
