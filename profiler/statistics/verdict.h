@@ -35,4 +35,31 @@ struct Speedup {
 /// Fewer than 5 pairs: unknown.
 [[nodiscard]] Speedup paired_speedup(const Samples& baseline, const Samples& candidate);
 
+/// A median as it is known after its measurement.
+struct MedianEstimate {
+  double median = 0;
+  Interval ci95;
+  int samples = 0;
+  bool operator==(const MedianEstimate&) const = default;
+};
+/// Requires: not empty (throws std::invalid_argument).
+[[nodiscard]] MedianEstimate estimate(const Samples& samples);
+
+/// Time of B over time of A: above 1 B is slower. The verdict is on B.
+struct TimeRatio {
+  double estimate = 1;  ///< ratio of the medians
+  Interval ci95{1, 1};
+  Verdict verdict = Verdict::unknown;
+  std::string reason;  ///< why this verdict, one clause
+  bool operator==(const TimeRatio&) const = default;
+};
+
+/// Compares medians of two measurements that were not interleaved; what drifted between them is not seen. The interval joins those of the
+/// medians: their distances on the logarithmic scale add up in squares (Zou and Donner's MOVER), which covers at least 95 % as they do.
+/// Fewer than 5 samples on a side: unknown. Requires: positive medians and intervals (throws std::invalid_argument).
+[[nodiscard]] TimeRatio unpaired_ratio(const MedianEstimate& a, const MedianEstimate& b);
+
+/// 95 % interval of mean(b) - mean(a) by Welch's t. Requires: at least 2 values on each side (throws std::invalid_argument).
+[[nodiscard]] Interval mean_difference95(const std::vector<double>& a, const std::vector<double>& b);
+
 }  // namespace mptune

@@ -116,6 +116,103 @@ TEST(PairedSpeedup, FindsADriftingTrueWinner) {
   EXPECT_GE(found, 195);
 }
 
+TEST(UnpairedRatio, JoinsTheIntervalsOfBothSides) {
+  const TimeRatio ratio = unpaired_ratio({.median = 10, .ci95 = {9, 12}, .samples = 9}, {.median = 20, .ci95 = {19, 21}, .samples = 20});
+  EXPECT_DOUBLE_EQ(ratio.estimate, 2);
+  EXPECT_NEAR(std::log(2 / ratio.ci95.low), std::hypot(std::log(20.0 / 19), std::log(1.2)), 1e-12);
+  EXPECT_NEAR(std::log(ratio.ci95.high / 2), std::hypot(std::log(1.05), std::log(10.0 / 9)), 1e-12);
+  EXPECT_EQ(ratio.verdict, Verdict::slow);
+  EXPECT_NE(ratio.reason.find("of 9 and 20 samples lies above 1"), std::string::npos) << ratio.reason;
+}
+
+TEST(UnpairedRatio, OfAnExactTimeIsTheIntervalOfTheOther) {
+  const Samples b = samples_of({7, 1, 6, 2, 5, 3, 4, 8, 9});
+  const TimeRatio ratio = unpaired_ratio({.median = 2, .ci95 = {2, 2}, .samples = 5}, estimate(b));
+  EXPECT_NEAR(ratio.ci95.low, interval95(b).low / 2, 1e-12);
+  EXPECT_NEAR(ratio.ci95.high, interval95(b).high / 2, 1e-12);
+}
+
+TEST(UnpairedRatio, ItsVerdictIsOnB) {
+  const auto verdict = [](const std::vector<double>& a, const std::vector<double>& b) {
+    return unpaired_ratio(estimate(samples_of(a)), estimate(samples_of(b))).verdict;
+  };
+  const std::vector<double> ones(5, 1.0);
+  EXPECT_EQ(verdict(ones, {1.3, 1.3, 1.3, 1.3, 1.31}), Verdict::slow);
+  EXPECT_EQ(verdict({1.3, 1.3, 1.3, 1.3, 1.31}, ones), Verdict::fast);
+  EXPECT_EQ(verdict(ones, {1.019, 1.01, 1, 0.99, 0.981}), Verdict::same);
+  EXPECT_EQ(verdict(ones, {1.021, 1.01, 1, 0.99, 0.981}), Verdict::ambiguous);
+  EXPECT_EQ(verdict(ones, {2, 2, 2, 2}), Verdict::unknown);
+  EXPECT_EQ(verdict({2, 2, 2, 2}, ones), Verdict::unknown);
+  EXPECT_NE(unpaired_ratio(estimate(samples_of(ones)), estimate(exactly(2))).reason.find("B has only 1 of the 5 samples"),
+            std::string::npos);
+  EXPECT_THROW((void)verdict(ones, std::vector<double>(5, 0.0)), std::invalid_argument);
+}
+
+TEST(UnpairedRatio, CoversTheTruth) {
+  std::mt19937 random(11);
+  std::exponential_distribution<double> skewed(1);
+  std::normal_distribution<double> noise(0, 0.05);
+  const std::vector<std::pair<std::size_t, std::size_t>> sizes{{5, 5}, {5, 40}, {8, 8}, {12, 30}, {44, 44}};
+  for (const auto& [n, m] : sizes) {
+    int covered_noise = 0, covered_skewed = 0;
+    constexpr int kRounds = 2000;
+    for (int round = 0; round < kRounds; ++round) {
+      std::vector<double> a(n), b(m), c(m);
+      for (double& value : a) value = std::exp(noise(random));
+      for (double& value : b) value = 1.5 * std::exp(noise(random));
+      for (double& value : c) value = skewed(random);
+      const Interval normal = unpaired_ratio(estimate(samples_of(a)), estimate(samples_of(b))).ci95;
+      const Interval other = unpaired_ratio(estimate(samples_of(a)), estimate(samples_of(c))).ci95;
+      covered_noise += normal.low <= 1.5 && 1.5 <= normal.high;
+      covered_skewed += other.low <= std::log(2.0) && std::log(2.0) <= other.high;
+    }
+    EXPECT_GE(covered_noise, kRounds * 0.94) << n << " and " << m;
+    EXPECT_GE(covered_skewed, kRounds * (m == 5 ? 0.925 : 0.94)) << n << " and " << m << ": five samples reach 93.75 %";
+    // Not wastefully wide where there are many.
+    EXPECT_LE(covered_noise, kRounds * (m >= 30 ? 0.99 : 1)) << n << " and " << m;
+  }
+}
+
+TEST(UnpairedRatio, FindsFewFalseWinnersBetweenEquals) {
+  std::mt19937 random(12);
+  std::normal_distribution<double> noise(0, 0.1);
+  int winners = 0;
+  for (int repeat = 0; repeat < 2000; ++repeat) {
+    std::vector<double> a(20), b(20);
+    for (double& value : a) value = std::exp(noise(random));
+    for (double& value : b) value = std::exp(noise(random));
+    const Verdict verdict = unpaired_ratio(estimate(samples_of(a)), estimate(samples_of(b))).verdict;
+    winners += verdict == Verdict::fast || verdict == Verdict::slow;
+  }
+  EXPECT_LE(winners, 2000 * 0.05);
+}
+
+TEST(MeanDifference, IsWelchs) {
+  // Worked by hand: means 3 and 6, variances of the means 0.5 and 2, so 5.88 degrees of freedom, t = 2.459.
+  const Interval interval = mean_difference95({1, 2, 3, 4, 5}, {2, 4, 6, 8, 10});
+  EXPECT_NEAR(interval.low, 3 - 2.459 * std::sqrt(2.5), 0.02);
+  EXPECT_NEAR(interval.high, 3 + 2.459 * std::sqrt(2.5), 0.02);
+  EXPECT_EQ(mean_difference95({1, 1}, {3, 3}), (Interval{2, 2}));
+  EXPECT_THROW((void)mean_difference95({1}, {3, 3}), std::invalid_argument);
+}
+
+TEST(MeanDifference, CoversTheTruth) {
+  std::mt19937 random(13);
+  std::normal_distribution<double> law(0, 1);
+  const std::vector<std::pair<std::size_t, std::size_t>> sizes{{2, 2}, {3, 4}, {6, 6}, {6, 40}};
+  for (const auto& [n, m] : sizes) {
+    int covered = 0;
+    for (int round = 0; round < 4000; ++round) {
+      std::vector<double> a(n), b(m);
+      for (double& value : a) value = 3 + law(random);
+      for (double& value : b) value = 5 + law(random);
+      const Interval interval = mean_difference95(a, b);
+      covered += interval.low <= 2 && 2 <= interval.high;
+    }
+    EXPECT_GE(covered, 4000 * 0.94) << n << " and " << m;
+  }
+}
+
 TEST(Verdict, TextGoesBothWays) {
   for (const char* text : {"FAST", "SLOW", "SAME", "AMBIGUOUS", "UNKNOWN"}) EXPECT_STREQ(to_string(verdict_from(text)), text);
   EXPECT_THROW((void)verdict_from("fast"), Error);
