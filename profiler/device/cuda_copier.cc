@@ -1,12 +1,16 @@
 #include "mptune/profiler/device/cuda_copier.h"
 
 #include <ATen/ATen.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/PeerToPeerAccess.h>
 
 #include <array>
 #include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "mptune/profiler/device/cuda_device.h"
 #include "mptune/profiler/device/cuda_moment.h"
@@ -27,13 +31,36 @@ void transfer(void* to, const void* from, std::int64_t bytes, const CUDAStream& 
   C10_CUDA_CHECK(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream));
 }
 
-/// The tensor's values one after the other, as `stream` reads them; the tensor's memory stays until it has.
-at::Tensor packed_for(const at::Tensor& tensor, const CUDAStream& stream) {
-  if (!tensor.is_cuda()) return tensor.contiguous();
-  const c10::cuda::CUDAStreamGuard guard(stream);
-  tensor.record_stream(stream);
-  return tensor.contiguous();
-}
+/// What a GPU's copy-out stream reads, kept until it has been read.
+class Sources {
+ public:
+  explicit Sources(const CUDAStream& stream) : stream_(stream) {}
+
+  /// The tensor's values one after the other, as the stream reads them.
+  at::Tensor packed(const at::Tensor& tensor) {
+    if (!tensor.is_cuda()) return tensor.contiguous();
+    const c10::cuda::CUDAStreamGuard guard(stream_);
+    tensor.record_stream(stream_);
+    // LibTorch's allocator knows its own memory alone: a receive slot that is sent on is kept here.
+    if (tensor.storage().data_ptr().get_deleter() != c10::cuda::CUDACachingAllocator::get()->raw_deleter()) reading_.push_back(tensor);
+    return tensor.contiguous();
+  }
+
+  /// All that packed() gave so far was handed to the stream.
+  void handed_over() {
+    std::erase_if(kept_, [](const Kept& kept) { return reached(kept.read); });
+    if (!reading_.empty()) kept_.push_back({std::exchange(reading_, {}), now_on(stream_)});
+  }
+
+ private:
+  struct Kept {
+    std::vector<at::Tensor> tensors;
+    MomentPtr read;
+  };
+  CUDAStream stream_;
+  std::vector<at::Tensor> reading_;
+  std::vector<Kept> kept_;
+};
 
 void wait_at_end(const MomentPtr& moment) noexcept {
   try {
@@ -57,11 +84,11 @@ class PeerCopier final : public Copier {
       ReceiveSlots::Slot slot = slots_.take(tensor);
       if (tensor.numel() > 0) {
         hold(out_, slot.free);
-        const at::Tensor packed = packed_for(tensor, out_);
-        send(slot.tensor, packed);
+        send(slot.tensor, sources_.packed(tensor));
       }
       copied.tensors.push_back(std::move(slot.tensor));
     }
+    sources_.handed_over();
     copied.there = there_ = now_on(out_);
     return copied;
   }
@@ -77,6 +104,7 @@ class PeerCopier final : public Copier {
 
   std::shared_ptr<CudaLanes> source_;
   CUDAStream out_;
+  Sources sources_{out_};
   int gpu_;
   ReceiveSlots slots_;
   MomentPtr there_;
@@ -88,6 +116,7 @@ class StagedCopier final : public Copier {
   /// Null for the host's end.
   StagedCopier(std::shared_ptr<CudaLanes> source, std::shared_ptr<CudaLanes> destination, const std::shared_ptr<Device>& receiver)
       : source_(std::move(source)), destination_(std::move(destination)), slots_(receiver) {
+    if (source_ != nullptr) sources_.emplace(source_->copy_out);
     for (Buffer& buffer : buffers_) buffer.memory = at::empty({kBufferBytes}, at::TensorOptions(at::kByte).pinned_memory(true));
   }
   ~StagedCopier() override {
@@ -103,6 +132,7 @@ class StagedCopier final : public Copier {
       if (tensor.numel() > 0) copy_one(slot.tensor, tensor);
       copied.tensors.push_back(std::move(slot.tensor));
     }
+    if (sources_) sources_->handed_over();
     if (destination_ != nullptr) copied.there = now_on(destination_->copy_in);
     return copied;
   }
@@ -115,7 +145,7 @@ class StagedCopier final : public Copier {
   };
 
   void copy_one(const at::Tensor& to, const at::Tensor& tensor) {
-    const at::Tensor from = source_ != nullptr ? packed_for(tensor, source_->copy_out) : tensor.contiguous();
+    const at::Tensor from = sources_ ? sources_->packed(tensor) : tensor.contiguous();
     const auto pieces = staging_pieces(static_cast<std::int64_t>(from.nbytes()), kBufferBytes, kBuffers);
     for (std::size_t i = 0; i <= pieces.size(); ++i) {
       if (i < pieces.size()) fill(pieces[i], static_cast<const char*>(from.const_data_ptr()));
@@ -149,6 +179,7 @@ class StagedCopier final : public Copier {
 
   std::shared_ptr<CudaLanes> source_;
   std::shared_ptr<CudaLanes> destination_;
+  std::optional<Sources> sources_;
   ReceiveSlots slots_;
   std::array<Buffer, kBuffers> buffers_;
 };

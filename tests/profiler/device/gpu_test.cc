@@ -166,6 +166,36 @@ TEST_F(GpuCopies, NothingIsOverwrittenWhileItIsRead) {
   for (int i = 0; i < kCopies; ++i) EXPECT_EQ(sums[static_cast<std::size_t>(i)].item<float>(), static_cast<float>(i));
 }
 
+TEST_F(GpuCopies, WhatIsSentOnIsNotOverwrittenBeforeItIsRead) {
+  const auto first = device("cuda:0/1of2"), second = device("cuda:0/2of2");
+  DeviceWorker sender(first);
+  const auto fail = [](const std::exception_ptr&) { ADD_FAILURE() << "a copy failed"; };
+  std::vector<CopyLane::Arrival> back;
+  {
+    CopyLane backward(second, first, {}), forward(first, second, {});
+    for (int i = 0; i < 40; ++i)
+      sender.run([&] {
+        forward.copy(
+            {first->from_host(at::full({1 << 20}, static_cast<float>(i)))},
+            [&](CopyLane::Arrival there) {
+              second->after(there.there);
+              backward.copy(
+                  std::move(there.tensors), [&](CopyLane::Arrival here) { back.push_back(std::move(here)); }, fail);
+            },
+            fail);
+      });
+    forward.drain();
+    backward.drain();
+  }
+  ASSERT_EQ(back.size(), 40U);
+  sender.run([&] {
+    for (std::size_t i = 0; i < back.size(); ++i) {
+      first->after(back[i].there);
+      EXPECT_TRUE(at::equal(back[i].tensors[0].cpu(), at::full({1 << 20}, static_cast<float>(i))));
+    }
+  });
+}
+
 TEST_F(GpuCopies, ThrottledAreNeverFasterThanAsked) {
   const LinkThrottle throttle{1e9, 500e-6};
   GpuLane lane("cuda:0/1of2", "cuda:0/2of2", throttle);
