@@ -69,7 +69,7 @@ class EdgeBuilder {
     const bool at_the_back = std::get<2>(key) == leaves;
     Indices result;
     std::copy_if(found->second.begin(), found->second.end(), std::back_inserter(result), [&](int i) {
-      const Operation& operation = item(i).operation;
+      const PipelineOperation& operation = item(i).operation;
       return at_the_back ? operation.stage != last_stage_ || operation.chunk != last_chunk_ : operation.stage != 0 || operation.chunk != 0;
     });
     return result;
@@ -88,7 +88,7 @@ class EdgeBuilder {
     match_microbatches(copies, computes);
     for (std::size_t k = 0; k < std::min(copies.size(), computes.size()); ++k) {
       add(computes[k], copies[k], EdgeKind::data);
-      Operation& copy = items_[static_cast<std::size_t>(copies[k])].operation;
+      PipelineOperation& copy = items_[static_cast<std::size_t>(copies[k])].operation;
       copy.chunk = item(computes[k]).operation.chunk;
       if (copy.microbatch < 0) sender_microbatch_.emplace_back(copies[k], item(computes[k]).operation.microbatch);
     }

@@ -10,7 +10,7 @@ namespace mptune {
 /// An event of a pipeline's timeline and where it comes from; of a copy, its send.
 struct PipelineItem {
   Event event{};
-  Operation operation{};
+  PipelineOperation operation{};
   int receiver = -1;       ///< of a copy, the receiving device
   int group = -1;          ///< of a collective, the same number for all who take part
   bool is_gather = false;  ///< of a collective: it brings parameters, where others take gradients

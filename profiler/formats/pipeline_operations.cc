@@ -61,7 +61,7 @@ class OperationReader {
 
  private:
   struct Found {
-    Operation operation;
+    PipelineOperation operation;
     int thread = -1;
   };
 
@@ -128,18 +128,19 @@ class OperationReader {
   // Replicas in the order of their ranks, not of their first operations.
   void number_replicas() {
     std::set<std::pair<std::size_t, std::string>> ordered;
-    for (const Operation& operation : result_.operations) {
+    for (const PipelineOperation& operation : result_.operations) {
       const std::string& process = processes_[static_cast<std::size_t>(operation.replica)];
       ordered.emplace(process.size(), process);
     }
     std::map<std::string, int> ranks;
     for (const auto& [size, process] : ordered) ranks.emplace(process, static_cast<int>(ranks.size()));
-    for (Operation& operation : result_.operations) operation.replica = ranks[processes_[static_cast<std::size_t>(operation.replica)]];
+    for (PipelineOperation& operation : result_.operations)
+      operation.replica = ranks[processes_[static_cast<std::size_t>(operation.replica)]];
     result_.replicas = static_cast<int>(ranks.size());
   }
 
   void require_reason() const {
-    const auto computes = [](const Operation& operation) {
+    const auto computes = [](const PipelineOperation& operation) {
       return operation.kind == OperationKind::forward || operation.kind == OperationKind::backward;
     };
     if (std::none_of(result_.operations.begin(), result_.operations.end(), computes))
@@ -148,10 +149,11 @@ class OperationReader {
   }
 
   void order() {
-    std::vector<Operation>& operations = result_.operations;
-    std::stable_sort(operations.begin(), operations.end(), [](const Operation& a, const Operation& b) { return a.start < b.start; });
+    std::vector<PipelineOperation>& operations = result_.operations;
+    std::stable_sort(operations.begin(), operations.end(),
+                     [](const PipelineOperation& a, const PipelineOperation& b) { return a.start < b.start; });
     const Nanoseconds first = operations.front().start;
-    for (Operation& operation : operations) {
+    for (PipelineOperation& operation : operations) {
       operation.start -= first;
       operation.end -= first;
       if (operation.end > kLongestRecording) refuse("it spans more than 14 months");

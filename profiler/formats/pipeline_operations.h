@@ -11,7 +11,7 @@ namespace mptune {
 /// What a worker of a pipeline did, as the file has it.
 enum class OperationKind { forward, backward, forward_send, forward_recv, backward_send, backward_recv, collective, optimizer, host };
 
-struct Operation {
+struct PipelineOperation {
   OperationKind kind = OperationKind::host;
   int name = -1;  ///< index into PipelineOperations::names
   int replica = -1;
@@ -24,7 +24,7 @@ struct Operation {
 };
 
 struct PipelineOperations {
-  std::vector<Operation> operations;  ///< ordered by start; the first starts at 0
+  std::vector<PipelineOperation> operations;  ///< ordered by start; the first starts at 0
   std::vector<std::string> names;
   int stages = 0;
   int replicas = 0;
@@ -32,7 +32,7 @@ struct PipelineOperations {
   std::int64_t dropped = 0;  ///< operations without stage, step or time
 
   [[nodiscard]] int devices() const { return stages * replicas; }
-  [[nodiscard]] int device(const Operation& operation) const { return operation.replica * stages + operation.stage; }
+  [[nodiscard]] int device(const PipelineOperation& operation) const { return operation.replica * stages + operation.stage; }
 };
 
 /// Reads the operations of a timeline; errors as read_pipeline_timeline.

@@ -91,7 +91,7 @@ class TimelineBuilder {
   void add_copies() {
     std::map<std::tuple<int, int, bool, int>, std::pair<Indices, Indices>> pairs;  // by step, replica, direction, sending stage
     for (std::size_t i = 0; i < input_.operations.size(); ++i) {
-      const Operation& operation = input_.operations[i];
+      const PipelineOperation& operation = input_.operations[i];
       if (!is_send(operation.kind) && !is_receive(operation.kind)) continue;
       const bool forwards = operation.kind == OperationKind::forward_send || operation.kind == OperationKind::forward_recv;
       const int sender = is_send(operation.kind) ? operation.stage : neighbour(operation.stage, !forwards);
@@ -107,7 +107,7 @@ class TimelineBuilder {
     }
   }
 
-  void add_copy(const Operation& send, const Operation& receive) {
+  void add_copy(const PipelineOperation& send, const PipelineOperation& receive) {
     const int destination = input_.device(receive);
     PipelineItem item{.operation = send, .receiver = destination};
     item.event = event_of(send, std::min(std::max(send.start, receive.start), receive.end), receive.end);
@@ -119,7 +119,7 @@ class TimelineBuilder {
   void add_others() {
     const auto together = last_arrivals();
     for (std::size_t i = 0; i < input_.operations.size(); ++i) {
-      const Operation& operation = input_.operations[i];
+      const PipelineOperation& operation = input_.operations[i];
       if (is_send(operation.kind) || is_receive(operation.kind)) continue;
       PipelineItem item{.operation = operation, .group = together[i].first};
       item.event = event_of(operation, std::clamp(together[i].second, operation.start, operation.end), operation.end);
@@ -137,7 +137,7 @@ class TimelineBuilder {
     std::vector<std::pair<int, Nanoseconds>> result(input_.operations.size(), {-1, Nanoseconds{0}});
     std::vector<Nanoseconds> latest;
     for (std::size_t i = 0; i < input_.operations.size(); ++i) {
-      const Operation& operation = input_.operations[i];
+      const PipelineOperation& operation = input_.operations[i];
       if (operation.kind != OperationKind::collective) continue;
       const int occurrence = occurrences[{operation.step, input_.device(operation), operation.name}]++;
       const auto [place, is_new] =
@@ -153,7 +153,7 @@ class TimelineBuilder {
     return result;
   }
 
-  int members(const Operation& operation) const {
+  int members(const PipelineOperation& operation) const {
     switch (group_of(input_.names[static_cast<std::size_t>(operation.name)])) {
       case Group::worker:
         return input_.device(operation);
@@ -167,7 +167,7 @@ class TimelineBuilder {
     return 0;
   }
 
-  Event event_of(const Operation& operation, Nanoseconds start, Nanoseconds end) {
+  Event event_of(const PipelineOperation& operation, Nanoseconds start, Nanoseconds end) {
     Event event;
     event.start = start;
     event.duration = end - start;
@@ -178,7 +178,7 @@ class TimelineBuilder {
 
   void add_events() {
     for (PipelineItem& item : items_) {
-      const Operation& operation = item.operation;
+      const PipelineOperation& operation = item.operation;
       const int stage = operation.chunk * input_.stages + operation.stage;
       item.event.tag =
           builder_.tag({.step = operation.step, .stage = stage, .microbatch = operation.microbatch, .replica = operation.replica});
@@ -192,7 +192,7 @@ class TimelineBuilder {
 
   void add_steps() {
     std::map<int, StepWindow> windows;
-    for (const Operation& operation : input_.operations) {
+    for (const PipelineOperation& operation : input_.operations) {
       const auto [place, is_new] =
           windows.try_emplace(operation.step, StepWindow{.step = operation.step, .start = operation.start, .end = operation.end});
       place->second.start = std::min(place->second.start, operation.start);
