@@ -22,7 +22,7 @@ Evaluator::Evaluator(const CostModel& cost, bool allow_recompute, int keep)
   result_.lower_bound_s = std::numeric_limits<double>::infinity();
 }
 
-double Evaluator::evaluate(PlanKind kind, Plan plan, const std::vector<std::int64_t>& caps) {
+double Evaluator::evaluate(RankedAs kind, Plan plan, const std::vector<std::int64_t>& caps) {
   std::vector<std::int64_t> peaks = cost_.peak_bytes(plan);
   if (allow_recompute_ && excess(peaks, caps).first > 0) {
     for (Stage& stage : plan.stages) {

@@ -20,7 +20,7 @@ class Evaluator {
 
   /// Seconds of the plan's step, or infinity where it does not fit. `caps` per device of the plan, 0: none.
   /// The stages of devices that would not hold the plan otherwise are recomputed, where that is allowed.
-  double evaluate(PlanKind kind, Plan plan, const std::vector<std::int64_t>& caps);
+  double evaluate(RankedAs kind, Plan plan, const std::vector<std::int64_t>& caps);
 
   void reject(const char* reason, std::int64_t count);
   /// Notes that plans which were not simulated take at least this long.

@@ -35,7 +35,7 @@ bool better(const Candidate& a, const Candidate& b) {
 
 }  // namespace
 
-void Ranking::add(PlanKind kind, Candidate candidate) {
+void Ranking::add(RankedAs kind, Candidate candidate) {
   std::optional<Candidate>& best = best_[static_cast<std::size_t>(kind)];
   if (!best || better(candidate, *best)) best = candidate;
   if (kept_.size() >= keep_ && !better(candidate, kept_.back())) return;
@@ -43,7 +43,7 @@ void Ranking::add(PlanKind kind, Candidate candidate) {
   if (kept_.size() > keep_) kept_.pop_back();
 }
 
-double Ranking::threshold(PlanKind kind) const {
+double Ranking::threshold(RankedAs kind) const {
   const std::optional<Candidate>& best = best_[static_cast<std::size_t>(kind)];
   if (kept_.size() < keep_ || !best) return std::numeric_limits<double>::infinity();
   return std::max(kept_.back().prediction.step_s, best->prediction.step_s);

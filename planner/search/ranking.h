@@ -9,7 +9,7 @@
 namespace mptune {
 
 /// Kinds of plans of which a search always returns the best.
-enum class PlanKind : std::uint8_t { one_device, all_cores, data_parallel, pipeline, half_memory };
+enum class RankedAs : std::uint8_t { one_device, all_cores, data_parallel, pipeline, half_memory };
 inline constexpr int kPlanKinds = 5;
 
 /// The fastest plans seen so far, and the best of each kind.
@@ -17,13 +17,13 @@ class Ranking {
  public:
   explicit Ranking(int keep) : keep_(keep < 1 ? 1 : static_cast<std::size_t>(keep)) {}
 
-  void add(PlanKind kind, Candidate candidate);
+  void add(RankedAs kind, Candidate candidate);
   /// Makes it the best of its kind without a place among the fastest, where it may stand already.
-  void set_best(PlanKind kind, Candidate candidate) { best_[static_cast<std::size_t>(kind)] = std::move(candidate); }
+  void set_best(RankedAs kind, Candidate candidate) { best_[static_cast<std::size_t>(kind)] = std::move(candidate); }
 
   /// Seconds above which a plan of this kind can't enter any more; infinite while there is room.
-  [[nodiscard]] double threshold(PlanKind kind) const;
-  [[nodiscard]] const std::optional<Candidate>& best(PlanKind kind) const { return best_[static_cast<std::size_t>(kind)]; }
+  [[nodiscard]] double threshold(RankedAs kind) const;
+  [[nodiscard]] const std::optional<Candidate>& best(RankedAs kind) const { return best_[static_cast<std::size_t>(kind)]; }
 
   /// Kept plans and the best of each kind, fastest first, each once.
   [[nodiscard]] std::vector<Candidate> ranked() const;

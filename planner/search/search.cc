@@ -58,11 +58,11 @@ class Searcher {
       // Counts that the user gave are counts of the whole batch; ours are counts per replica.
       const std::int64_t whole = space_.microbatch_counts.empty() ? std::int64_t{m} * replicas : m;
       if (whole <= space_.batch && whole % replicas == 0)
-        try_one_stage(PlanKind::data_parallel, space_.devices, static_cast<int>(whole), caps_);
+        try_one_stage(RankedAs::data_parallel, space_.devices, static_cast<int>(whole), caps_);
     }
   }
 
-  void search_pipelines(PlanKind kind) {
+  void search_pipelines(RankedAs kind) {
     const std::vector<Family> families = choices_.pipelines();
     if (!space_.cuts.empty()) {
       try_given_cuts(kind, families);
@@ -76,14 +76,14 @@ class Searcher {
   void search_one_device() {
     for (const int d : choices_.distinct_devices()) {
       const auto at = static_cast<std::size_t>(d);
-      for (const int m : choices_.counts()) try_one_stage(PlanKind::one_device, {space_.devices[at]}, m, {caps_[at]});
+      for (const int m : choices_.counts()) try_one_stage(RankedAs::one_device, {space_.devices[at]}, m, {caps_[at]});
     }
     for (const std::string& machine : space_.whole_machine) {
-      for (const int m : choices_.counts()) try_one_stage(PlanKind::all_cores, {machine}, m, {space_.whole_machine_memory_bytes});
+      for (const int m : choices_.counts()) try_one_stage(RankedAs::all_cores, {machine}, m, {space_.whole_machine_memory_bytes});
     }
   }
 
-  void try_one_stage(PlanKind kind, const std::vector<std::string>& devices, int m, const std::vector<std::int64_t>& caps) {
+  void try_one_stage(RankedAs kind, const std::vector<std::string>& devices, int m, const std::vector<std::int64_t>& caps) {
     Plan plan;
     plan.devices = devices;
     plan.microbatch_sizes = split_evenly(space_.batch, m);
@@ -96,7 +96,7 @@ class Searcher {
   }
 
   // Simulates the family's plans with these cuts; the fastest time, or infinity where none fits.
-  double evaluate_cuts(PlanKind kind, const Family& family, std::size_t family_index, const std::vector<int>& cuts) {
+  double evaluate_cuts(RankedAs kind, const Family& family, std::size_t family_index, const std::vector<int>& cuts) {
     std::vector<int> key = cuts;
     key.push_back(static_cast<int>(family_index));
     if (const auto known = evaluated_.find(key); known != evaluated_.end()) return known->second;
@@ -121,7 +121,7 @@ class Searcher {
     return evaluated_[key] = fastest;
   }
 
-  void try_given_cuts(PlanKind kind, const std::vector<Family>& families) {
+  void try_given_cuts(RankedAs kind, const std::vector<Family>& families) {
     for (const std::vector<int>& cuts : space_.cuts) {
       for (std::size_t f = 0; f < families.size(); ++f) {
         if (cuts.size() + 1 == families[f].devices.size()) evaluate_cuts(kind, families[f], f, cuts);
@@ -130,7 +130,7 @@ class Searcher {
   }
 
   // A balanced partition and its neighbours by hill climbing: good plans early let the bound leave out most of the space.
-  void seed(PlanKind kind, const std::vector<Family>& families, std::size_t f) {
+  void seed(RankedAs kind, const std::vector<Family>& families, std::size_t f) {
     const Family& family = families[f];
     std::vector<int> cuts = balanced(family);
     double now = evaluate_cuts(kind, family, f, cuts);
@@ -171,7 +171,7 @@ class Searcher {
     return cuts;
   }
 
-  void best_first(PlanKind kind, const std::vector<Family>& families) {
+  void best_first(RankedAs kind, const std::vector<Family>& families) {
     std::priority_queue<Node, std::vector<Node>, decltype(&later)> open(&later);
     for (std::size_t f = 0; f < families.size(); ++f) open.push({families[f].bound.step_ns({}), f, {}});
     std::int64_t nodes = 0;
@@ -191,7 +191,7 @@ class Searcher {
   }
 
   template <typename Queue>
-  std::int64_t expand(PlanKind kind, const Family& family, const Node& node, Queue& open) {
+  std::int64_t expand(RankedAs kind, const Family& family, const Node& node, Queue& open) {
     const int stage = static_cast<int>(node.cuts.size());
     const int first = node.cuts.empty() ? 0 : node.cuts.back();
     const int last = cost_.layers() - (family.bound.stages() - stage - 1);
@@ -229,7 +229,7 @@ class Searcher {
            static_cast<std::int64_t>(choices_.schedules_for(static_cast<int>(family.sizes.size())).size());
   }
 
-  void leave_out(PlanKind kind, const Family& family, const Node& node) {
+  void leave_out(RankedAs kind, const Family& family, const Node& node) {
     const double bound_s = static_cast<double>(node.bound_ns) * 1e-9;
     const bool slow = bound_s > evaluator_.ranking().threshold(kind);
     evaluator_.reject(slow ? kTooSlow : kNotSearched, plans_behind(family, node));
@@ -282,15 +282,15 @@ bool fits(const Candidate& candidate, std::int64_t bytes) {
 
 // The fastest pipeline within half the memory, by a search of its own with halved caps unless the fastest of all is one already.
 void add_half_memory(const SearchSpace& space, const CostModel& cost, std::int64_t half, Searcher& searcher) {
-  const std::optional<Candidate>& pipeline = searcher.evaluator().ranking().best(PlanKind::pipeline);
+  const std::optional<Candidate>& pipeline = searcher.evaluator().ranking().best(RankedAs::pipeline);
   if (half <= 0 || (pipeline && fits(*pipeline, half))) return;
   std::vector<std::int64_t> caps = caps_of(space);
   for (std::int64_t& cap : caps) cap = cap > 0 ? std::min(cap, half) : half;
   Searcher within(space, cost, caps, 1);
-  within.search_pipelines(PlanKind::pipeline);
+  within.search_pipelines(RankedAs::pipeline);
   searcher.evaluator().result().simulated += within.evaluator().result().simulated;
-  if (const auto& best = within.evaluator().ranking().best(PlanKind::pipeline))
-    searcher.evaluator().ranking().set_best(PlanKind::half_memory, *best);
+  if (const auto& best = within.evaluator().ranking().best(RankedAs::pipeline))
+    searcher.evaluator().ranking().set_best(RankedAs::half_memory, *best);
 }
 
 void add_places(std::int64_t half, SearchResult& result) {
@@ -309,7 +309,7 @@ SearchResult search_plans(const SearchSpace& space, const CostModel& cost) {
   const std::int64_t half = half_of_one_device(space, cost);
   Searcher searcher(space, cost, caps_of(space), space.keep);
   searcher.search_one_stage();
-  searcher.search_pipelines(PlanKind::pipeline);
+  searcher.search_pipelines(RankedAs::pipeline);
   add_half_memory(space, cost, half, searcher);
   SearchResult result = std::move(searcher.evaluator().result());
   result.ranked = searcher.evaluator().ranking().ranked();
