@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 
 #include "mptune/profiler/formats/csv.h"
 #include "mptune/profiler/formats/kineto.h"
@@ -128,15 +127,6 @@ std::vector<std::string> losses(const Recording& recording, const Format& format
   return texts;
 }
 
-void refuse_plan(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string begin(4096, '\0');
-  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-  if (begin.starts_with("{") && begin.find("\"mptune.plan") != std::string::npos) {
-    throw Error("a plan is no trace", path, "give a trace: kineto, perfetto, nvtxt and csv are formats of traces");
-  }
-}
-
 /// "run" of "folder/run.sqlite", "folder/run.json.gz".
 std::string stem_of(const std::string& path) {
   std::filesystem::path name = std::filesystem::path(path).filename();
@@ -166,7 +156,9 @@ std::vector<std::string> write_as(const Format& format, const Trace& trace, cons
 int run_export(const ExportCommand& command, const Session& session) {
   const Format& format = format_named(command.format);
   session.say("reading " + command.source);
-  refuse_plan(command.source);
+  if (is_plan_file(command.source)) {
+    throw Error("a plan is no trace", command.source, "give a trace: kineto, perfetto, nvtxt and csv are formats of traces");
+  }
   const Recording recording = read_any_recording(command.source);
   const std::string path = command.output.path.empty() ? stem_of(command.source) + format.extension : command.output.path;
   const bool per_device = std::string(format.name) == "kineto";

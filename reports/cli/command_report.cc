@@ -22,12 +22,9 @@ struct ReportCommand {
 std::string text_of_study(const std::string& folder, const TextStyle& style) {
   const Study study(folder, Study::Open::read);
   const StudySummary summary = load_summary(study);
-  const auto profile = read_recording(study.profile_path()).profile;
-  if (!profile) {
-    throw Error("the study has no profile", study.profile_path(), "go on with mptune tune --resume");
-  }
-  const Recommendation recommendation = recommendation_of(study, summary, *profile);
-  return render_study_report(report_of_study(study, summary, recommendation, *profile), style);
+  const Profile profile = profile_of(study);
+  const Recommendation recommendation = recommendation_of(study, summary, profile);
+  return render_study_report(report_of_study(study, summary, recommendation, profile), style);
 }
 
 std::string text_of_trace(const TraceReport& report, const TextStyle& style) {

@@ -23,6 +23,7 @@ void add_plan_command(CLI::App& program, CommandBody& chosen);
 void add_tune_command(CLI::App& program, CommandBody& chosen);
 void add_run_command(CLI::App& program, CommandBody& chosen);
 void add_simulate_command(CLI::App& program, CommandBody& chosen);
+void add_compare_command(CLI::App& program, CommandBody& chosen);
 void add_report_command(CLI::App& program, CommandBody& chosen);
 void add_import_command(CLI::App& program, CommandBody& chosen);
 void add_export_command(CLI::App& program, CommandBody& chosen);

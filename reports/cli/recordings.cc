@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
+
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/formats/any_trace.h"
 #include "mptune/profiler/trace/error.h"
@@ -9,6 +11,13 @@
 #include "mptune/reports/render/units.h"
 
 namespace mptune {
+
+bool is_plan_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string begin(4096, '\0');
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  return begin.starts_with("{") && begin.find("\"mptune.plan") != std::string::npos;
+}
 
 Recording read_any_recording(const std::string& path) {
   Recording recording;

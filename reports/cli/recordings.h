@@ -8,6 +8,9 @@
 
 namespace mptune {
 
+/// True if the file begins as a plan file does; false, too, where it can't be read.
+[[nodiscard]] bool is_plan_file(const std::string& path);
+
 /// A recording out of any file that holds one: ours, an Nsight Systems export, Kineto JSON, a pipeline timeline. It has a trace.
 /// Throws Error: unreadable, of no known format, damaged, without a trace.
 [[nodiscard]] Recording read_any_recording(const std::string& path);

@@ -86,6 +86,14 @@ StudySummary load_summary(const Study& study) {
   }
 }
 
+Profile profile_of(const Study& study) {
+  auto profile = read_recording(study.profile_path()).profile;
+  if (!profile) {
+    throw Error("the study has no profile", study.profile_path(), "go on with mptune tune --resume");
+  }
+  return std::move(*profile);
+}
+
 Recommendation recommendation_of(const Study& study, const StudySummary& summary, const Profile& profile) {
   SearchSpace space;
   space.devices = summary.devices;

@@ -25,6 +25,9 @@ void save_summary(Study& study, const StudySummary& summary);
 /// Throws Error where the study has none: its tuning did not end yet.
 [[nodiscard]] StudySummary load_summary(const Study& study);
 
+/// What its plans were planned with. Throws Error where the study has none.
+[[nodiscard]] Profile profile_of(const Study& study);
+
 /// The recommendation again, from the stored trials of the final series. Throws Error where nothing was measured.
 [[nodiscard]] Recommendation recommendation_of(const Study& study, const StudySummary& summary, const Profile& profile);
 

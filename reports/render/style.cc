@@ -107,6 +107,17 @@ std::string join(const std::vector<std::string>& parts, const std::string& separ
   return text;
 }
 
+std::string hanging(const std::string& label, const std::string& text, const TextStyle& style) {
+  const int indent = display_width(label);
+  std::string out;
+  for (const std::string& line : wrap(text, style.width - indent)) {
+    out += (out.empty() ? label : repeat(" ", indent)) + line;
+    out.erase(out.find_last_not_of(' ') + 1);
+    out += "\n";
+  }
+  return out;
+}
+
 std::string heading(const TextStyle& style, const std::string& title) {
   const std::vector<std::string> lines = wrap(title, style.width);
   const int rule = std::max(0, style.width - display_width(lines.back()) - 1);

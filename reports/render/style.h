@@ -29,6 +29,9 @@ enum class Color { none, bold, dim, red, green, yellow, blue, magenta, cyan };
 [[nodiscard]] std::vector<std::string> wrap(const std::string& text, int columns);
 [[nodiscard]] std::string join(const std::vector<std::string>& parts, const std::string& separator);
 
+/// Lines of text behind a label, further ones as far in as the first.
+[[nodiscard]] std::string hanging(const std::string& label, const std::string& text, const TextStyle& style);
+
 /// A line with a title, dim rule to the full width.
 [[nodiscard]] std::string heading(const TextStyle& style, const std::string& title);
 

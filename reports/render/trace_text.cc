@@ -44,18 +44,6 @@ std::string causes_text(const DeviceRow& row) {
   return join(parts, ", ");
 }
 
-/// Text behind a label: further lines are as far in as the first.
-std::string hanging(const std::string& label, const std::string& text, const TextStyle& style) {
-  const int indent = display_width(label);
-  std::string out;
-  for (const std::string& line : wrap(text, style.width - indent)) {
-    out += (out.empty() ? label : repeat(" ", indent)) + line;
-    out.erase(out.find_last_not_of(' ') + 1);
-    out += "\n";
-  }
-  return out;
-}
-
 std::string path_table(const std::vector<PathRow>& path, const TextStyle& style) {
   std::vector<std::vector<Cell>> rows;
   PathRow rest{.what = "", .time_s = 0, .share = 0};

@@ -11,7 +11,7 @@ import jsonschema
 PROGRAM = os.environ["MPTUNE_PROGRAM"]
 SCHEMAS = os.environ["MPTUNE_SCHEMAS"]
 WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_worker.py")
-COMMANDS = ["profile", "plan", "tune", "run", "simulate", "models", "doctor", "report", "import", "export"]
+COMMANDS = ["profile", "plan", "tune", "run", "simulate", "compare", "models", "doctor", "report", "import", "export"]
 
 
 def schema(name):

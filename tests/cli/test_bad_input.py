@@ -1,5 +1,6 @@
 import json
 import os
+import sqlite3
 import subprocess
 
 from harness import CommandTest
@@ -108,6 +109,32 @@ class BadInput(CommandTest):
         self.fails(2, ["mine.csv"], "export", "toy.sqlite", "--to", "csv", "-o", "mine.csv")
         self.assertEqual(self.mptune("export", "toy.sqlite", "--to", "csv", "-o", "mine.csv", "--force").returncode, 0)
         self.fails(2, ["nowhere"], "export", "toy.sqlite", "--to", "kineto", "-o", "nowhere/a.json")
+
+    def test_compare(self):
+        self.fails(2, ["A is required"], "compare")
+        self.fails(2, ["B is required"], "compare", "plan.json")
+        self.fails(2, ["a plan can't be compared with a trace"], "compare", "plan.json", "trace.sqlite")
+        self.fails(2, ["a trace can't be compared with a study"], "compare", "trace.sqlite", ".")
+        self.fails(2, ["this is no study"], "compare", ".", ".")
+        self.fails(2, ["holds no trace"], "compare", "trace.sqlite", "profile.sqlite")
+        for other in ("trace.sqlite", "plan.json"):
+            self.fails(2, ["missing"], "compare", other, "missing")
+            self.fails(2, ["missing"], "compare", "missing", other)
+        with open(os.path.join(self.folder, "trace.sqlite"), "rb") as file:
+            whole = file.read()
+        with open(os.path.join(self.folder, "half.sqlite"), "wb") as file:
+            file.write(whole[: len(whole) // 2])
+        self.fails(2, ["half.sqlite"], "compare", "trace.sqlite", "half.sqlite")
+        text = json.dumps(self.plan())
+        self.write("half.json", text[: len(text) // 2])
+        self.fails(2, ["half.json"], "compare", "plan.json", "half.json")
+
+    def test_a_study_without_end_is_not_compared(self):
+        tune = ["tune", "toy", *SLEEP, "--budget", "20s", "--trials", "2"]
+        self.succeed(*tune)
+        with sqlite3.connect(os.path.join(self.folder, "toy.study", "study.sqlite")) as database:
+            database.execute("UPDATE value SET value = '' WHERE name = 'summary'")
+        self.fails(6, ["no result yet", "toy.study", "--resume"], "compare", "toy.study", "toy.study")
 
     def test_trace_files(self):
         self.write("text.sqlite", "this is text")

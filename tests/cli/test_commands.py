@@ -131,6 +131,105 @@ class Commands(CommandTest):
         self.assertEqual(value["advice"], [])
         self.assertIn("no verdict", done.stderr)
 
+    def compared(self, code, a, b):
+        """The object of compare, and its text, which fits its width."""
+        done = self.mptune("--json", "compare", a, b)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        value = json.loads(done.stdout, parse_constant=lambda word: self.fail(f"{word} is no JSON"))
+        jsonschema.validate(value, schema("compare"))
+        for width in ("80", "120"):
+            done = self.mptune("compare", a, b, COLUMNS=width)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertTrue(done.stdout.startswith(value["verdict"] + ": "), done.stdout)
+            self.assertLessEqual(max(len(line) for line in done.stdout.splitlines()), int(width))
+        return value, done.stdout
+
+    def timeline(self, name, factor, steps=8):
+        """A pipeline timeline of two stages, the second of which computes longer by the factor."""
+        events = [{"ph": "M", "name": "thread_name", "pid": stage, "tid": stage, "args": {"name": f"PP rank {stage}, TP rank 0, compute"}} for stage in (0, 1)]
+        now = 0
+        for step in range(steps):
+            first, second = 100 + step % 3, (100 + step % 3) * factor
+            for stage, what, length in ((0, "forward", first), (1, "forward", second), (1, "backward", 2 * second), (0, "backward", 2 * first)):
+                events.append({"ph": "X", "pid": stage, "tid": stage, "name": what + "-compute", "cat": what + "-compute", "ts": 1000 * now, "dur": 1000 * length,
+                               "args": {"step": step, "model_chunk": 0, "mb_id": 0, "seq_id": 0}})
+                now += length
+        with open(self.path(name), "w") as file:
+            json.dump({"traceEvents": events}, file)
+
+    def test_compare_traces(self):
+        self.timeline("before.json", 1)
+        self.timeline("after.json", 1.5)
+        value, text = self.compared(4, "before.json", "after.json")
+        self.assertEqual((value["verdict"], value["kind"]), ("SLOW", "traces"))
+        self.assertLess(value["ratio"]["ci95"][0], 1.25)
+        self.assertGreater(value["ratio"]["ci95"][1], 1.25)
+        for device in value["per_device"]:
+            parts = [device["parts"][name]["difference_s"] for name in ("compute", "copy", "overlap", "idle")]
+            self.assertAlmostEqual(sum(parts), device["parts"]["window"]["difference_s"], places=9)
+            causes = [cause["difference_s"] for cause in device["idle"].values()]
+            self.assertAlmostEqual(sum(causes), device["parts"]["idle"]["difference_s"], places=9)
+        changes = value["largest_changes"]
+        self.assertAlmostEqual(max(change["difference_s"] for change in changes if change["part"] == "compute"), 0.15, places=2)
+        self.assertEqual(changes, sorted(changes, key=lambda change: -abs(change["difference_s"])))
+        self.assertIn(changes[0]["text"], text)
+        self.assertEqual(self.compared(0, "after.json", "before.json")[0]["verdict"], "FAST")
+        self.assertEqual(self.compared(0, "before.json", "before.json")[0]["verdict"], "SAME")
+        self.timeline("short.json", 1.5, steps=3)
+        self.assertIn("B has only 3 of the 5 samples", self.compared(5, "before.json", "short.json")[0]["reason"])
+
+    def test_compare_our_traces(self):
+        value, text = self.compared(0, "trace.sqlite", "trace.sqlite")
+        self.assertEqual((value["verdict"], value["plan_changes"]), ("SAME", []))
+        self.assertEqual([device["device"] for device in value["per_device"]], ["sleep:0", "sleep:1"])
+        with open(self.path("lossy.sqlite"), "wb") as file, open(self.path("trace.sqlite"), "rb") as whole:
+            file.write(whole.read())
+        with sqlite3.connect(self.path("lossy.sqlite")) as database:
+            database.execute("UPDATE MPTUNE_QUALITY SET dropped = 100000")
+        value, _ = self.compared(5, "trace.sqlite", "lossy.sqlite")
+        self.assertEqual(value["verdict"], "UNKNOWN")
+        self.assertIn("B: ", value["reason"])
+
+    def test_compare_plans(self):
+        with open(self.path("plan.json")) as file:
+            plan = json.load(file)
+        self.succeed("plan", "profile.sqlite", "--schedule", "gpipe", "--stages", "2", "--microbatches", "4", "--cuts", "2", "-o", "gpipe.json")
+        value, text = self.compared(5, "plan.json", "gpipe.json")
+        self.assertEqual((value["kind"], value["verdict"], value["ratio"]), ("plans", "UNKNOWN", None))
+        self.assertEqual(value["reason"], "neither plan was measured")
+        self.assertIn("schedule: 1f1b -> gpipe", value["plan_changes"])
+        self.assertIn("stage 0: layers 0 to 2 -> 0 to 1", text)
+        self.assertEqual(self.compared(0, "plan.json", "plan.json")[0]["verdict"], "SAME")
+
+        def measured(name, step_s, half, samples):
+            block = {"step_s": step_s, "step_ci95_s": [step_s - half, step_s + half], "step_samples": samples, "peak_bytes": [1, 1], "verdict": "UNKNOWN"}
+            with open(self.path(name), "w") as file:
+                json.dump({**plan, "measured": block}, file)
+
+        measured("one.json", 0.1, 0.001, 20)
+        measured("two.json", 0.12, 0.001, 20)
+        measured("wide.json", 0.1, 0.01, 20)
+        value, _ = self.compared(4, "one.json", "two.json")
+        self.assertAlmostEqual(value["ratio"]["estimate"], 1.2)
+        self.assertEqual(self.compared(0, "two.json", "one.json")[0]["verdict"], "FAST")
+        self.assertEqual(self.compared(5, "one.json", "wide.json")[0]["verdict"], "AMBIGUOUS")
+
+    def test_compare_studies(self):
+        self.succeed(*TUNE)
+        value, _ = self.compared(0, "toy.study", "toy.study")
+        self.assertEqual((value["kind"], value["verdict"], value["plan_changes"]), ("studies", "SAME", []))
+        self.succeed("tune", "toy", "--devices", "sleep:1", "--budget", "20s", "--trials", "6", "-o", "one.study")
+        value, text = self.compared(4, "toy.study", "one.study")
+        self.assertAlmostEqual(value["ratio"]["estimate"], self.step("one.study") / self.step("toy.study"), places=6)
+        self.assertIn("devices: sleep:0, sleep:1 -> sleep:0", text)
+        self.assertEqual([device["device"] for device in value["per_device"]], ["sleep:0", "sleep:1"])
+        self.succeed(*TUNE, "--batch", "4", "-o", "smaller.study")
+        self.assertIn("different work", self.compared(5, "toy.study", "smaller.study")[0]["reason"])
+
+    def step(self, study):
+        with open(self.path(study + "/toy.plan.json")) as file:
+            return json.load(file)["measured"]["step_s"]
+
     def test_export_to_every_format(self):
         self.result("profile", "profile", "toy", "--devices", "sleep:2")
         wanted = {"kineto": ["toy.rank0.json", "toy.rank1.json"], "perfetto": ["toy.pftrace"], "nvtxt": ["toy.nvtxt"], "csv": ["toy.csv"]}

@@ -1,0 +1,275 @@
+#include "mptune/reports/comparison.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "mptune/reports/plan_changes.h"
+
+namespace mptune {
+namespace {
+
+constexpr std::size_t kLeastSteps = 6;
+constexpr std::size_t kMostChanges = 5;
+constexpr double kLeastChange = 0.0005;
+
+struct DevicePart {
+  const char* name;
+  Nanoseconds (*time)(const DeviceBreakdown&);
+};
+using Of = const DeviceBreakdown&;
+constexpr std::array<DevicePart, 5> kParts = {{{"window", [](Of device) { return device.window; }},
+                                               {"compute", [](Of device) { return device.compute; }},
+                                               {"copy", [](Of device) { return device.copy; }},
+                                               {"overlap", [](Of device) { return device.overlap; }},
+                                               {"idle", [](Of device) { return device.idle; }}}};
+constexpr std::array<DevicePart, 9> kIdleParts = {{{"host", [](Of device) { return device.causes.host; }},
+                                                   {"copy_wait", [](Of device) { return device.causes.copy_wait; }},
+                                                   {"sync", [](Of device) { return device.causes.sync; }},
+                                                   {"structural", [](Of device) { return device.causes.structural; }},
+                                                   {"imbalance", [](Of device) { return device.causes.imbalance; }},
+                                                   {"straggler", [](Of device) { return device.causes.straggler; }},
+                                                   {"jitter", [](Of device) { return device.causes.jitter; }},
+                                                   {"profiler", [](Of device) { return device.causes.profiler; }},
+                                                   {"unexplained", [](Of device) { return device.causes.unexplained; }}}};
+
+double in_seconds(Nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+/// A device of one trace; index < 0: the trace has none.
+struct TraceDevice {
+  const TraceReport* report;
+  int index;
+  [[nodiscard]] std::string name() const { return index < 0 ? "" : report->devices[static_cast<std::size_t>(index)].device; }
+  [[nodiscard]] DeviceBreakdown mean() const { return index < 0 ? DeviceBreakdown{} : mean_over_steps(report->breakdown, index); }
+  [[nodiscard]] std::vector<double> per_step(const DevicePart& part) const {
+    std::vector<double> values;
+    for (const StepBreakdown& step : report->breakdown.steps) {
+      values.push_back(in_seconds(part.time(step.devices.at(static_cast<std::size_t>(index)))));
+    }
+    return values;
+  }
+};
+
+PartChange part_change(const DevicePart& part, const TraceDevice& a, const TraceDevice& b) {
+  PartChange change{.part = part.name, .a_s = in_seconds(part.time(a.mean())), .b_s = in_seconds(part.time(b.mean())), .ci95_s = {}};
+  const std::size_t fewest = std::min(a.report->breakdown.steps.size(), b.report->breakdown.steps.size());
+  if (a.index >= 0 && b.index >= 0 && fewest >= kLeastSteps) {
+    change.ci95_s = mean_difference95(a.per_step(part), b.per_step(part));
+  }
+  return change;
+}
+
+DeviceChange device_change(const TraceDevice& a, const TraceDevice& b) {
+  DeviceChange change{.a = a.name(), .b = b.name(), .parts = {}, .idle = {}};
+  for (const DevicePart& part : kParts) change.parts.push_back(part_change(part, a, b));
+  for (const DevicePart& part : kIdleParts) change.idle.push_back(part_change(part, a, b));
+  return change;
+}
+
+/// Index in `b` of each device of `a`, -1: none. By name; the others by their order where there are as many devices.
+std::vector<int> partners(const std::vector<DeviceRow>& a, const std::vector<DeviceRow>& b) {
+  std::vector<int> partner(a.size(), -1);
+  std::vector<bool> taken(b.size(), false);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    for (std::size_t j = 0; j < b.size() && partner[i] < 0; ++j) {
+      if (!taken[j] && a[i].device == b[j].device) {
+        partner[i] = static_cast<int>(j);
+        taken[j] = true;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < a.size() && a.size() == b.size(); ++i) {
+    if (partner[i] < 0) {
+      const auto free = std::ranges::find(taken, false);
+      partner[i] = static_cast<int>(free - taken.begin());
+      *free = true;
+    }
+  }
+  return partner;
+}
+
+std::vector<DeviceChange> device_changes(const TraceReport& a, const TraceReport& b) {
+  std::vector<DeviceChange> changes;
+  const std::vector<int> partner = partners(a.devices, b.devices);
+  for (std::size_t i = 0; i < a.devices.size(); ++i) {
+    changes.push_back(device_change({&a, static_cast<int>(i)}, {&b, partner[i]}));
+  }
+  for (int j = 0; j < static_cast<int>(b.devices.size()); ++j) {
+    if (std::ranges::find(partner, j) == partner.end()) changes.push_back(device_change({&a, -1}, {&b, j}));
+  }
+  return changes;
+}
+
+bool is_change(const PartChange& part, double share) {
+  if (part.part == "window" || part.part == "idle" || std::abs(share) < kLeastChange) return false;
+  return !part.ci95_s || part.ci95_s->low > 0 || part.ci95_s->high < 0;
+}
+
+std::vector<LargestChange> largest_changes(const std::vector<DeviceChange>& devices) {
+  std::vector<LargestChange> changes;
+  for (const DeviceChange& device : devices) {
+    if (!device.in_both()) continue;
+    for (const auto* parts : {&device.parts, &device.idle}) {
+      for (const PartChange& part : *parts) {
+        if (is_change(part, device.share(part))) changes.push_back({device.name(), part, device.share(part)});
+      }
+    }
+  }
+  std::ranges::stable_sort(changes, std::ranges::greater{}, [](const LargestChange& c) { return std::abs(c.part.difference_s()); });
+  changes.resize(std::min(changes.size(), kMostChanges));
+  return changes;
+}
+
+void add_traces(Comparison& comparison, const TraceReport& a, const TraceReport& b) {
+  comparison.devices = device_changes(a, b);
+  comparison.largest = largest_changes(comparison.devices);
+}
+
+bool is_time(const std::optional<MedianEstimate>& step) {
+  return step && step->ci95.low > 0;
+}
+
+/// Ratio and verdict of the steps of both sides.
+void judge_steps(Comparison& comparison) {
+  for (const ComparedSide* side : {&comparison.a, &comparison.b}) {
+    if (!is_time(side->step_s)) {
+      comparison.reason = std::string(side == &comparison.a ? "A" : "B") + " has no step time";
+      return;
+    }
+  }
+  const TimeRatio ratio = unpaired_ratio(*comparison.a.step_s, *comparison.b.step_s);
+  comparison.ratio = ratio.estimate;
+  if (std::min(comparison.a.step_s->samples, comparison.b.step_s->samples) > 1) comparison.ratio_ci95 = ratio.ci95;
+  comparison.verdict = ratio.verdict;
+  comparison.reason = ratio.reason;
+}
+
+void withdraw_verdict(Comparison& comparison, const std::string& reason) {
+  comparison.verdict = Verdict::unknown;
+  comparison.reason = reason;
+}
+
+/// Of the very same data there is nothing to estimate.
+void call_same(Comparison& comparison, const std::string& reason) {
+  if (comparison.ratio) comparison.ratio_ci95 = Interval{1, 1};
+  comparison.verdict = Verdict::same;
+  comparison.reason = reason;
+}
+
+std::optional<MedianEstimate> estimate_of(const Samples& samples) {
+  return samples.empty() ? std::nullopt : std::optional(estimate(samples));
+}
+
+bool same_recording(const TraceReport& a, const TraceReport& b) {
+  return a.steps_s == b.steps_s && a.breakdown == b.breakdown &&
+         std::ranges::equal(a.devices, b.devices, {}, &DeviceRow::device, &DeviceRow::device);
+}
+
+ComparedSide side_of(const PlanFile& file) {
+  ComparedSide side;
+  if (file.measured) {
+    side.step_s = {.median = file.measured->step_s, .ci95 = file.measured->step_ci95_s, .samples = file.measured->step_samples};
+  } else if (file.predicted) {
+    const double step_s = file.predicted->step_s;
+    side.step_s = {.median = step_s, .ci95 = {step_s, step_s}, .samples = 0};
+    side.predicted = true;
+  }
+  return side;
+}
+
+/// A prediction is compared with a prediction where there is one of both.
+void fall_back_to_predictions(Comparison& comparison, const PlanFile& a, const PlanFile& b) {
+  if (a.measured && b.measured) return;
+  PlanFile paper_a = a, paper_b = b;
+  if (a.predicted && b.predicted) {
+    paper_a.measured.reset();
+    paper_b.measured.reset();
+  }
+  comparison.a = side_of(paper_a);
+  comparison.b = side_of(paper_b);
+}
+
+std::string unmeasured(const PlanFile& a, const PlanFile& b) {
+  const std::string who = !a.measured && !b.measured ? "neither plan was" : !a.measured ? "A was never" : "B was never";
+  const bool predicted = (a.measured || a.predicted) && (b.measured || b.predicted);
+  return who + " measured" + (predicted ? ": the times are predictions" : "");
+}
+
+void add_fingerprint_changes(std::vector<std::string>& changes, const Fingerprint& a, const Fingerprint& b) {
+  const auto add = [&](const std::string& what, const std::string& in_a, const std::string& in_b) {
+    if (in_a != in_b) changes.push_back(what + ": " + (in_a.empty() ? "none" : in_a) + " -> " + (in_b.empty() ? "none" : in_b));
+  };
+  if (a.model != b.model) changes.emplace_back("model: another one");
+  add("input", a.input, b.input);
+  add("LibTorch", a.libtorch, b.libtorch);
+  add("CUDA", a.cuda, b.cuda);
+  if (a.devices != b.devices) changes.emplace_back("machine: made for other devices");
+}
+
+}  // namespace
+
+std::string DeviceChange::name() const {
+  if (a.empty() || b.empty()) return a + b;
+  return a == b ? a : a + " -> " + b;
+}
+
+double DeviceChange::share(const PartChange& part) const {
+  const double window = parts.front().a_s;
+  return window > 0 ? part.difference_s() / window : 0;
+}
+
+Comparison compare_traces(const TraceReport& a, const TraceReport& b) {
+  Comparison comparison;
+  comparison.kind = "traces";
+  comparison.a.step_s = estimate_of(a.steps_s);
+  comparison.b.step_s = estimate_of(b.steps_s);
+  add_traces(comparison, a, b);
+  judge_steps(comparison);
+  if (!a.doubt.empty() || !b.doubt.empty()) {
+    withdraw_verdict(comparison, a.doubt.empty() ? "B: " + b.doubt : "A: " + a.doubt);
+  } else if (same_recording(a, b) && !a.steps_s.empty()) {
+    call_same(comparison, "both are the same recording");
+  }
+  return comparison;
+}
+
+Comparison compare_plan_files(const PlanFile& a, const PlanFile& b) {
+  Comparison comparison;
+  comparison.kind = "plans";
+  comparison.a = side_of(a);
+  comparison.b = side_of(b);
+  fall_back_to_predictions(comparison, a, b);
+  judge_steps(comparison);
+  if (!a.measured || !b.measured) withdraw_verdict(comparison, unmeasured(a, b));
+  if (to_json(a) == to_json(b)) call_same(comparison, "both files say the same");
+  add_plan_changes(comparison, a.plan, b.plan);
+  add_fingerprint_changes(*comparison.plan_changes, a.fingerprint, b.fingerprint);
+  return comparison;
+}
+
+Comparison compare_studies(const StudyReport& a, const StudyReport& b) {
+  Comparison comparison;
+  comparison.kind = "studies";
+  const Trial& in_a = a.recommendation.recommended.trial;
+  const Trial& in_b = b.recommendation.recommended.trial;
+  const Samples steps_a = std::get<Measured>(in_a.outcome).step_s, steps_b = std::get<Measured>(in_b.outcome).step_s;
+  comparison.a.step_s = estimate_of(steps_a);
+  comparison.b.step_s = estimate_of(steps_b);
+  judge_steps(comparison);
+  if (steps_a == steps_b && in_a.plan == in_b.plan) call_same(comparison, "both recommend the same plan by the same samples");
+  if (a.trace && b.trace && a.trace->doubt.empty() && b.trace->doubt.empty()) add_traces(comparison, *a.trace, *b.trace);
+  add_plan_changes(comparison, in_a.plan, in_b.plan);
+  return comparison;
+}
+
+void add_plan_changes(Comparison& comparison, const Plan& a, const Plan& b) {
+  comparison.plan_changes = plan_changes(a, b);
+  if (a.global_batch_size() != b.global_batch_size()) {
+    withdraw_verdict(comparison, "steps of " + std::to_string(a.global_batch_size()) + " and of " + std::to_string(b.global_batch_size()) +
+                                     " samples are different work");
+  }
+}
+
+}  // namespace mptune

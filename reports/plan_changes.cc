@@ -1,0 +1,92 @@
+#include "mptune/reports/plan_changes.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace mptune {
+namespace {
+
+template <typename T>
+std::string listed(const std::vector<T>& parts, const char* separator, const std::function<std::string(const T&)>& word) {
+  std::string text;
+  for (const T& part : parts) {
+    text += (text.empty() ? "" : separator) + word(part);
+  }
+  return text;
+}
+
+std::string numbers(const std::vector<int>& values) {
+  return listed<int>(values, ",", [](int value) { return std::to_string(value); });
+}
+
+std::string layers_of(const Stage& stage) {
+  const int last = stage.last_layer - 1;
+  return std::to_string(stage.first_layer) + (last > stage.first_layer ? " to " + std::to_string(last) : "");
+}
+
+std::string devices_of(const Plan& plan, const Stage& stage) {
+  return listed<int>(stage.devices, ",", [&](int device) { return plan.devices[static_cast<std::size_t>(device)]; });
+}
+
+std::string recompute_of(const Stage& stage) {
+  const Recompute& recompute = stage.recompute;
+  if (recompute.mode == Recompute::Mode::none) return "none";
+  if (recompute.mode == Recompute::Mode::all) return "all";
+  return "layers " + numbers(recompute.layers) +
+         (recompute.microbatches.empty() ? "" : " of micro-batches " + numbers(recompute.microbatches));
+}
+
+std::string microbatches_of(const Plan& plan) {
+  const auto [least, most] = std::ranges::minmax(plan.microbatch_sizes);
+  return std::to_string(plan.num_microbatches()) + " of " + (least < most ? std::to_string(least) + " to " : "") + std::to_string(most);
+}
+
+std::string stages_of(const Plan& plan) {
+  return std::to_string(plan.num_stages()) + (plan.num_stages() == 1 ? " stage of layers " : " stages of layers ") +
+         listed<Stage>(plan.stages, " | ", layers_of);
+}
+
+void add_change(std::vector<std::string>& changes, const std::string& what, const std::string& a, const std::string& b) {
+  if (a != b) changes.push_back(what + " " + a + " -> " + b);
+}
+
+void add_stages(std::vector<std::string>& changes, const Plan& a, const Plan& b) {
+  if (a.num_stages() != b.num_stages()) {
+    const auto recompute = [](const Plan& plan) { return listed<Stage>(plan.stages, " | ", recompute_of); };
+    const auto devices = [](const Plan& plan) {
+      return listed<Stage>(plan.stages, " | ", [&](const Stage& stage) { return devices_of(plan, stage); });
+    };
+    add_change(changes, "stages:", stages_of(a), stages_of(b));
+    add_change(changes, "stages on:", devices(a), devices(b));
+    const auto any = [](const Plan& plan) {
+      return std::ranges::any_of(plan.stages, [](const Stage& stage) { return stage.recompute.mode != Recompute::Mode::none; });
+    };
+    if (any(a) || any(b)) add_change(changes, "recompute:", recompute(a), recompute(b));
+    return;
+  }
+  for (std::size_t s = 0; s < a.stages.size(); ++s) {
+    const std::string stage = "stage " + std::to_string(s);
+    add_change(changes, stage + ": layers", layers_of(a.stages[s]), layers_of(b.stages[s]));
+    add_change(changes, stage + ": on", devices_of(a, a.stages[s]), devices_of(b, b.stages[s]));
+    add_change(changes, stage + ": recompute", recompute_of(a.stages[s]), recompute_of(b.stages[s]));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> plan_changes(const Plan& a, const Plan& b) {
+  const auto devices = [](const Plan& plan) {
+    return listed<std::string>(plan.devices, ", ", [](const std::string& name) { return name; });
+  };
+  std::vector<std::string> changes;
+  add_change(changes, "batch:", std::to_string(a.global_batch_size()), std::to_string(b.global_batch_size()));
+  add_change(changes, "devices:", devices(a), devices(b));
+  add_stages(changes, a, b);
+  add_change(changes, "micro-batches:", microbatches_of(a), microbatches_of(b));
+  add_change(changes, "schedule:", a.schedule, b.schedule);
+  if (changes.empty() && a.microbatch_sizes != b.microbatch_sizes) changes.emplace_back("micro-batches: in another order");
+  if (changes.empty() && a.actions != b.actions) changes.push_back("schedule: both are called " + a.schedule + ", their actions differ");
+  return changes;
+}
+
+}  // namespace mptune

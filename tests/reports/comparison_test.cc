@@ -1,0 +1,289 @@
+#include "mptune/reports/comparison.h"
+
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "mptune/planner/search/search.h"
+#include "mptune/reports/plan_changes.h"
+#include "mptune/reports/render/compare_text.h"
+
+namespace mptune {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct StepTimes {
+  int compute;
+  int copy;
+  int straggler;
+  int jitter;
+};
+
+DeviceBreakdown broken_down(const StepTimes& times) {
+  DeviceBreakdown device;
+  device.compute = milliseconds(times.compute);
+  device.copy = milliseconds(times.copy);
+  device.causes.straggler = milliseconds(times.straggler);
+  device.causes.jitter = milliseconds(times.jitter);
+  device.idle = device.causes.total();
+  device.window = device.compute + device.copy + device.idle;
+  return device;
+}
+
+/// A report as build_trace_report makes it: steps[step][device].
+TraceReport recorded(const std::vector<std::string>& names, const std::vector<std::vector<StepTimes>>& steps) {
+  TraceReport report;
+  std::vector<double> lengths;
+  for (const auto& devices : steps) {
+    StepBreakdown step{.step = static_cast<int>(lengths.size()), .devices = {}};
+    for (const StepTimes& times : devices) step.devices.push_back(broken_down(times));
+    lengths.push_back(std::chrono::duration<double>(step.devices.front().window).count());
+    report.breakdown.steps.push_back(step);
+  }
+  for (const std::string& name : names) {
+    DeviceRow row;
+    row.device = name;
+    report.devices.push_back(row);
+  }
+  report.steps_s = samples_of(lengths);
+  report.step_s = median(lengths);
+  return report;
+}
+
+TraceReport steady(const std::vector<std::string>& names, const std::vector<StepTimes>& devices, std::size_t steps = 8) {
+  return recorded(names, std::vector<std::vector<StepTimes>>(steps, devices));
+}
+
+const PartChange& part_of(const std::vector<PartChange>& parts, const std::string& name) {
+  return *std::ranges::find(parts, name, &PartChange::part);
+}
+
+TEST(CompareTraces, SaysWhatChangedMostAndThatItIsSlower) {
+  const TraceReport a = steady({"cpu:0", "cpu:1"}, {{80, 10, 10, 0}, {70, 0, 30, 0}});
+  const TraceReport b = steady({"cpu:0", "cpu:1"}, {{80, 10, 60, 0}, {90, 0, 15, 45}});
+  const Comparison comparison = compare_traces(a, b);
+  EXPECT_EQ(comparison.verdict, Verdict::slow);
+  EXPECT_DOUBLE_EQ(*comparison.ratio, 1.5);
+  std::vector<std::string> sentences;
+  for (const LargestChange& change : comparison.largest) sentences.push_back(sentence(change));
+  EXPECT_THAT(sentences, testing::ElementsAre(
+                             "cpu:0: straggler idle +50.0 ms, +50.0 % of the step", "cpu:1: jitter idle +45.0 ms, +45.0 % of the step",
+                             "cpu:1: compute +20.0 ms, +20.0 % of the step", "cpu:1: straggler idle -15.0 ms, -15.0 % of the step"));
+  EXPECT_EQ(compare_traces(b, a).verdict, Verdict::fast);
+  EXPECT_FALSE(comparison.plan_changes) << "the plans are not known";
+}
+
+TEST(CompareTraces, PartsAndCausesAddUp) {
+  const Comparison comparison = compare_traces(steady({"cpu:0"}, {{80, 10, 10, 3}}), steady({"cpu:0"}, {{70, 20, 5, 9}}));
+  ASSERT_EQ(comparison.devices.size(), 1U);
+  const DeviceChange& device = comparison.devices.front();
+  double parts = 0, causes = 0;
+  for (const PartChange& part : device.parts) {
+    if (part.part != "window") parts += part.difference_s();
+  }
+  for (const PartChange& cause : device.idle) causes += cause.difference_s();
+  EXPECT_NEAR(parts, part_of(device.parts, "window").difference_s(), 1e-12);
+  EXPECT_NEAR(causes, part_of(device.parts, "idle").difference_s(), 1e-12);
+  EXPECT_NEAR(device.share(part_of(device.parts, "copy")), 0.010 / 0.103, 1e-12);
+}
+
+TEST(CompareTraces, IntervalsNeedSixStepsAndNoiseIsNoChange) {
+  std::vector<std::vector<StepTimes>> noisy, slower;
+  for (int step = 0; step < 8; ++step) {
+    noisy.push_back({{80 + 10 * (step % 2), 0, 10, 0}});
+    slower.push_back({{82 + 10 * (step % 2), 0, 40, 0}});
+  }
+  const Comparison comparison = compare_traces(recorded({"cpu:0"}, noisy), recorded({"cpu:0"}, slower));
+  const PartChange& compute = part_of(comparison.devices.front().parts, "compute");
+  ASSERT_TRUE(compute.ci95_s);
+  EXPECT_LT(compute.ci95_s->low, 0);
+  EXPECT_GT(compute.ci95_s->high, compute.difference_s());
+  ASSERT_EQ(comparison.largest.size(), 1U) << "2 ms more compute is noise";
+  EXPECT_EQ(comparison.largest.front().part.part, "straggler");
+  noisy.resize(5);
+  EXPECT_FALSE(compare_traces(recorded({"cpu:0"}, noisy), recorded({"cpu:0"}, slower)).devices.front().parts.front().ci95_s);
+}
+
+TEST(CompareTraces, DevicesMatchByNameElseByOrderWhereTheyAreAsMany) {
+  const StepTimes times{80, 10, 10, 0};
+  const auto names = [&](const std::vector<std::string>& a, const std::vector<std::string>& b) {
+    std::vector<std::string> result;
+    const Comparison comparison =
+        compare_traces(steady(a, std::vector<StepTimes>(a.size(), times)), steady(b, std::vector<StepTimes>(b.size(), times)));
+    for (const DeviceChange& device : comparison.devices) result.push_back(device.a + "|" + device.b);
+    return result;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(names({"x", "y"}, {"y", "x"}), ElementsAre("x|x", "y|y"));
+  EXPECT_THAT(names({"x", "y", "z"}, {"p", "x", "q"}), ElementsAre("x|x", "y|p", "z|q"));
+  EXPECT_THAT(names({"x", "y"}, {"y"}), ElementsAre("x|", "y|y"));
+  EXPECT_THAT(names({"y"}, {"x", "y", "z"}), ElementsAre("y|y", "|x", "|z"));
+}
+
+TEST(CompareTraces, NoVerdictOfDoubtfulOrShortTraces) {
+  const TraceReport a = steady({"cpu:0"}, {{80, 10, 10, 0}});
+  TraceReport doubtful = a;
+  doubtful.doubt = "half of it was dropped";
+  EXPECT_EQ(compare_traces(a, doubtful).verdict, Verdict::unknown);
+  EXPECT_EQ(compare_traces(a, doubtful).reason, "B: half of it was dropped");
+  EXPECT_EQ(compare_traces(doubtful, doubtful).reason, "A: half of it was dropped");
+  const Comparison few = compare_traces(a, steady({"cpu:0"}, {{800, 10, 10, 0}}, 4));
+  EXPECT_EQ(few.verdict, Verdict::unknown);
+  EXPECT_TRUE(few.ratio_ci95);
+  EXPECT_FALSE(compare_traces(a, steady({"cpu:0"}, {{800, 10, 10, 0}}, 1)).ratio_ci95) << "one sample has no interval";
+  TraceReport empty = a;
+  empty.steps_s = {};
+  EXPECT_EQ(compare_traces(a, empty).reason, "B has no step time");
+}
+
+TEST(CompareTraces, ACopyIsTheSameHoweverNoisy) {
+  const TraceReport one = steady({"cpu:0"}, {{80, 10, 10, 0}}, 1);
+  EXPECT_EQ(compare_traces(one, one).verdict, Verdict::same);
+  EXPECT_EQ(compare_traces(one, steady({"cpu:1"}, {{80, 10, 10, 0}}, 1)).verdict, Verdict::unknown) << "not of this device";
+}
+
+Plan two_stages(int microbatches, const std::string& schedule, int cut = 3) {
+  PlanOptions options;
+  options.devices = {"sleep:0", "sleep:1"};
+  options.batch = 8;
+  options.layers = 6;
+  options.cuts = {cut};
+  options.microbatches = microbatches;
+  options.schedule = schedule;
+  return make_plan(options);
+}
+
+TEST(PlanChanges, AreInWords) {
+  const Plan a = two_stages(4, "gpipe");
+  EXPECT_THAT(plan_changes(a, a), testing::IsEmpty());
+  Plan b = two_stages(8, "1f1b", 5);
+  b.stages[1].recompute.mode = Recompute::Mode::all;
+  EXPECT_THAT(plan_changes(a, b),
+              testing::ElementsAre("stage 0: layers 0 to 2 -> 0 to 4", "stage 1: layers 3 to 5 -> 5", "stage 1: recompute none -> all",
+                                   "micro-batches: 4 of 2 -> 8 of 1", "schedule: gpipe -> 1f1b"));
+  Plan other = a;
+  std::swap(other.actions[0][0], other.actions[0][1]);
+  EXPECT_THAT(plan_changes(a, other), testing::ElementsAre("schedule: both are called gpipe, their actions differ"));
+  Plan whole;
+  whole.devices = {"cpu:0"};
+  whole.microbatch_sizes = {3, 2};
+  whole.stages = {{.first_layer = 0, .last_layer = 6, .devices = {0}, .recompute = {}}};
+  whole.schedule = "naive";
+  EXPECT_THAT(plan_changes(a, whole), testing::ElementsAre("batch: 8 -> 5", "devices: sleep:0, sleep:1 -> cpu:0",
+                                                           "stages: 2 stages of layers 0 to 2 | 3 to 5 -> 1 stage of layers 0 to 5",
+                                                           "stages on: sleep:0 | sleep:1 -> cpu:0", "micro-batches: 4 of 2 -> 2 of 2 to 3",
+                                                           "schedule: gpipe -> naive"));
+}
+
+PlanFile plan_file(const Plan& plan, double step_s, double half_width, int samples) {
+  PlanFile file;
+  file.plan = plan;
+  MeasuredStep measured;
+  measured.step_s = step_s;
+  measured.step_ci95_s = {step_s - half_width, step_s + half_width};
+  measured.step_samples = samples;
+  file.measured = measured;
+  return file;
+}
+
+TEST(ComparePlanFiles, ByWhatWasMeasured) {
+  const Plan plan = two_stages(4, "gpipe");
+  const Comparison comparison = compare_plan_files(plan_file(plan, 0.1, 0.001, 20), plan_file(two_stages(4, "1f1b"), 0.2, 0.001, 30));
+  EXPECT_EQ(comparison.verdict, Verdict::slow);
+  EXPECT_DOUBLE_EQ(*comparison.ratio, 2);
+  EXPECT_THAT(*comparison.plan_changes, testing::ElementsAre("schedule: gpipe -> 1f1b"));
+  EXPECT_EQ(compare_plan_files(plan_file(plan, 0.1, 0.01, 20), plan_file(plan, 0.1, 0.01, 20)).verdict, Verdict::same) << "a copy";
+  EXPECT_EQ(compare_plan_files(plan_file(plan, 0.1, 0.01, 20), plan_file(plan, 0.101, 0.01, 20)).verdict, Verdict::ambiguous);
+  EXPECT_EQ(compare_plan_files(plan_file(plan, 0.1, 0.001, 20), plan_file(plan, 0.1, 0.001, 4)).verdict, Verdict::unknown);
+}
+
+TEST(ComparePlanFiles, FallsBackToPredictions) {
+  PlanFile a = plan_file(two_stages(4, "gpipe"), 0.1, 0.001, 20);
+  PlanFile b = a;
+  b.measured.reset();
+  EXPECT_EQ(compare_plan_files(a, b).reason, "B was never measured");
+  EXPECT_FALSE(compare_plan_files(a, b).ratio);
+  a.predicted = PredictedStep{.step_s = 0.08, .lower_bound_s = 0, .peak_bytes = {}};
+  b.predicted = PredictedStep{.step_s = 0.04, .lower_bound_s = 0, .peak_bytes = {}};
+  const Comparison comparison = compare_plan_files(a, b);
+  EXPECT_EQ(comparison.verdict, Verdict::unknown);
+  EXPECT_EQ(comparison.reason, "B was never measured: the times are predictions");
+  EXPECT_DOUBLE_EQ(*comparison.ratio, 0.5) << "a prediction is compared with a prediction";
+  EXPECT_FALSE(comparison.ratio_ci95);
+  EXPECT_TRUE(comparison.a.predicted);
+}
+
+TEST(ComparePlanFiles, OtherBatchesAndMachinesAreNamed) {
+  PlanFile a = plan_file(two_stages(4, "gpipe"), 0.1, 0.001, 20);
+  PlanFile b = plan_file(two_stages(4, "gpipe"), 0.2, 0.001, 20);
+  b.plan.microbatch_sizes = {4, 4, 4, 4};
+  b.fingerprint.libtorch = "2.9";
+  const Comparison comparison = compare_plan_files(a, b);
+  EXPECT_EQ(comparison.verdict, Verdict::unknown);
+  EXPECT_EQ(comparison.reason, "steps of 8 and of 16 samples are different work");
+  EXPECT_THAT(*comparison.plan_changes, testing::ElementsAre("batch: 8 -> 16", "micro-batches: 4 of 2 -> 4 of 4", "LibTorch: none -> 2.9"));
+}
+
+StudyReport study_of(const Plan& plan, const std::vector<double>& steps_s) {
+  StudyReport report;
+  Measured measured;
+  measured.step_s = samples_of(steps_s);
+  report.recommendation.recommended.trial.plan = plan;
+  report.recommendation.recommended.trial.outcome = measured;
+  return report;
+}
+
+TEST(CompareStudies, ByTheSamplesOfTheirRecommendations) {
+  StudyReport a = study_of(two_stages(4, "gpipe"), {1, 1.01, 1.02, 0.99, 0.98, 1});
+  StudyReport b = study_of(two_stages(4, "1f1b"), {0.5, 0.51, 0.51, 0.5, 0.49, 0.5});
+  EXPECT_EQ(compare_studies(a, b).verdict, Verdict::fast);
+  EXPECT_THAT(*compare_studies(a, b).plan_changes, testing::ElementsAre("schedule: gpipe -> 1f1b"));
+  EXPECT_EQ(compare_studies(a, a).verdict, Verdict::same);
+  EXPECT_THAT(compare_studies(a, b).devices, testing::IsEmpty());
+  a.trace = steady({"cpu:0"}, {{80, 10, 10, 0}});
+  b.trace = steady({"cpu:0"}, {{80, 10, 60, 0}});
+  EXPECT_EQ(compare_studies(a, b).largest.front().part.part, "straggler");
+  b.trace->doubt = "half of it was dropped";
+  EXPECT_THAT(compare_studies(a, b).devices, testing::IsEmpty());
+  EXPECT_EQ(compare_studies(a, b).verdict, Verdict::fast) << "its samples were not taken from the trace";
+}
+
+Comparison wide_comparison() {
+  std::vector<std::string> names;
+  for (int i = 0; i < 12; ++i) names.push_back("a device of a rather long name, number " + std::to_string(i));
+  TraceReport a = steady(names, std::vector<StepTimes>(12, {8000, 1000, 1000, 3}));
+  names.back() = "elsewhere";
+  names.emplace_back("one more");
+  Comparison comparison = compare_traces(a, steady(names, std::vector<StepTimes>(13, {8123, 1234, 4321, 999})));
+  comparison.a.name = "before.sqlite";
+  comparison.b.name = "after.sqlite";
+  add_plan_changes(comparison, two_stages(4, "gpipe"), two_stages(8, "1f1b", 5));
+  return comparison;
+}
+
+TEST(RenderCompared, FitsItsWidthWithAndWithoutColour) {
+  for (const int width : {80, 120}) {
+    for (const bool unicode : {true, false}) {
+      const std::string plain = render_compared(wide_comparison(), {.width = width, .unicode = unicode, .color = false});
+      std::istringstream lines(plain);
+      for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), width) << line;
+      EXPECT_EQ(plain.find('\x1b'), std::string::npos);
+      const std::string colored = render_compared(wide_comparison(), {.width = width, .unicode = unicode, .color = true});
+      EXPECT_NE(colored, plain);
+      EXPECT_EQ(colored.find("SLOW"), plain.find("SLOW") + 5) << "in the same words";
+      EXPECT_TRUE(unicode || std::ranges::all_of(plain, [](unsigned char c) { return c < 128; }));
+    }
+  }
+}
+
+TEST(RenderCompared, NamesEveryDeviceOrSaysHowManyAreLeft) {
+  const std::string text = render_compared(wide_comparison(), {.width = 80, .unicode = false, .color = false});
+  EXPECT_NE(text.find("3 more devices changed less"), std::string::npos) << text;
+  EXPECT_NE(text.find("only in A: a device of a rather long name, number 11"), std::string::npos) << text;
+  EXPECT_NE(text.find("only in B: elsewhere, one more"), std::string::npos) << text;
+  EXPECT_TRUE(text.starts_with("SLOW: B takes 1.467 times as long as A, 95 % [1.467, 1.467]\n")) << text;
+}
+
+}  // namespace
+}  // namespace mptune
