@@ -84,6 +84,7 @@ bool train_both(torch::nn::Sequential& net, mptune::Pipeline& pipeline) {
 }
 
 int run(const std::string& plan_path, const std::string& write_path) {
+  mptune::prepare_gpus();  // before all else of LibTorch's; nothing where there is none
   torch::nn::Sequential net = make_net();
   mptune::Model model = mptune::from_sequential(net, mptune::Loss::cross_entropy());
   const char* instead = std::getenv("MPTUNE_PLAN");  // load_plan takes it before the path

@@ -80,6 +80,7 @@ class CudaDevice final : public Device {
   }
 
   [[nodiscard]] MomentPtr now() override { return now_on(lanes_.compute); }
+  [[nodiscard]] MomentPtr now_of_caller() override { return now_on(c10::cuda::getCurrentCUDAStream(lanes_.compute.device_index())); }
   void after(const MomentPtr& moment) override { hold(lanes_.compute, moment); }
   [[nodiscard]] std::unique_ptr<const Stamp> stamp() override { return std::make_unique<CudaStamp>(lanes_.compute); }
 

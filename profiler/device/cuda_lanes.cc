@@ -1,6 +1,7 @@
 #include "mptune/profiler/device/cuda_lanes.h"
 
 #include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -38,6 +39,9 @@ void give_back(CudaLanes* lanes) {
 }
 
 CudaLanes* make_lanes(const DeviceSpec& spec) {
+  if (!at::detail::getCUDAHooks().hasCUDART())
+    throw Error("LibTorch was used before and has settled that there is no CUDA", spec.name,
+                "call mptune::prepare_gpus() first thing in main, or link libtorch_cuda", ExitCode::environment);
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   const auto gpu = static_cast<c10::DeviceIndex>(spec.index);
   const c10::cuda::CUDAGuard guard(gpu);

@@ -58,6 +58,7 @@ class HostMemoryDevice : public Device {
   [[nodiscard]] at::Tensor from_host(const at::Tensor& tensor) override { return tensor; }
   void adopt(const at::Tensor&) override {}
   [[nodiscard]] MomentPtr now() override { return nullptr; }
+  [[nodiscard]] MomentPtr now_of_caller() override { return nullptr; }
   void after(const MomentPtr& moment) override { wait_for(moment); }
   [[nodiscard]] std::unique_ptr<const Stamp> stamp() override { return std::make_unique<HostStamp>(); }
   [[nodiscard]] std::int64_t current_bytes() const override { return account_.current_bytes(); }

@@ -53,6 +53,8 @@ class Device {
 
   /// The end of what the compute lane was given so far.
   [[nodiscard]] virtual MomentPtr now() = 0;
+  /// The end of what the calling thread has given the device by itself, beside the lanes: an optimizer's step, say.
+  [[nodiscard]] virtual MomentPtr now_of_caller() = 0;
   /// What the compute lane is given from here on begins after `moment`. Compute thread only.
   virtual void after(const MomentPtr& moment) = 0;
   /// When the compute lane gets here.
@@ -73,5 +75,10 @@ class Device {
 /// intra-op threads. A sleeping device has no cores: its layers sleep (see sleep_model). Throws Error (environment) for a GPU that can't be
 /// had.
 [[nodiscard]] std::shared_ptr<Device> make_device(const DeviceSpec& spec);
+
+/// Loads what devices of GPUs need; nothing where there is no GPU. LibTorch settles for good at its first convolution, backward or seed
+/// whether there is CUDA: a program that makes such a device later calls this first thing in main. Throws Error (environment) for a library
+/// that is missing. Thread-safe.
+void prepare_gpus();
 
 }  // namespace mptune

@@ -63,4 +63,8 @@ const GpuLibrary& gpu_library(const std::string& device) {
   return *opened;
 }
 
+void prepare_gpus() {
+  if (gpu_driver().gpus > 0) (void)gpu_library("cuda:0");
+}
+
 }  // namespace mptune

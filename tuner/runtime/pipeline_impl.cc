@@ -106,8 +106,9 @@ void Pipeline::Impl::fail(std::exception_ptr error) {
 
 void Pipeline::Impl::for_devices(const std::function<void(int device)>& work) {
   for (std::size_t d = 0; d < workers.size(); ++d)
-    workers[d]->post([this, &work, d] {
+    workers[d]->post([this, &work, d, given = devices[d]->now_of_caller()] {
       try {
+        devices[d]->after(given);
         work(static_cast<int>(d));
         wait_for(devices[d]->now());
       } catch (...) {

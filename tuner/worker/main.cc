@@ -1,6 +1,7 @@
 #include <torch/version.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
@@ -46,6 +47,16 @@ struct Dispatch {
   void operator()(const DoctorRequest& request) const { diagnose(request, reply); }
 };
 
+/// Before the request touches LibTorch. What is missing is said by whoever makes the device.
+void prepare(const TrainingSetup& setup) {
+  const bool gpus = std::any_of(setup.devices.begin(), setup.devices.end(), [](const auto& name) { return name.starts_with("cuda:"); });
+  if (!gpus) return;
+  try {
+    prepare_gpus();
+  } catch (const Error&) {
+  }
+}
+
 std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
@@ -53,7 +64,9 @@ std::string first_line(const std::string& text) {
 /// Turns what a request throws into the message that ends it.
 Reply answer(const std::string& line, const Replies& reply) {
   try {
-    std::visit(Dispatch{reply}, decode_request(line));
+    const auto request = decode_request(line);
+    std::visit([](const auto& any) { prepare(any.setup); }, request);
+    std::visit(Dispatch{reply}, request);
     return Done{};
   } catch (const Error& error) {
     return Failed{error.what(), error.where(), error.remedy(), static_cast<int>(error.code())};

@@ -1,9 +1,16 @@
 #include <gtest/gtest.h>
 
-#include "mptune/profiler/device/cpu_allocator.h"
+#include <cstdio>
+
+#include "mptune/profiler/device/device.h"
 
 int main(int argc, char** argv) {
   mptune::install_cpu_accounting();
+  try {
+    mptune::prepare_gpus();
+  } catch (const std::exception& error) {
+    std::printf("no GPUs: %s\n", error.what());
+  }
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

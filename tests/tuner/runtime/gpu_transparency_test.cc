@@ -143,6 +143,26 @@ TEST_F(GpuTransparency, OutOfMemoryIsThrownOnceAndTheNextStepWorks) {
   EXPECT_NEAR(pipeline.step(batch.input, batch.target).loss, loss, kTolerance);
 }
 
+TEST_F(GpuTransparency, OptimizersOfTheCallersThreadAreWaitedFor) {
+  const Model model = load_model(kTransformer.model, "", 0);
+  const Batch batch = synthetic_batch(model.sample(), kBatch, 3);
+  const auto losses_of = [&](bool on_stages) {
+    Pipeline pipeline(load_model(kTransformer.model, "", 0), plan_of({halves, "1f1b", 4, 1, false, {}}, model.size()));
+    std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers;
+    for (int stage = 0; stage < 2; ++stage) optimizers.push_back(make_optimizer("sgd", 0.1, pipeline.parameters(stage)));
+    std::vector<double> losses;
+    for (int i = 0; i < 5; ++i) {
+      losses.push_back(pipeline.step(batch.input, batch.target).loss);
+      const auto step = [&](int stage) { optimizers[static_cast<std::size_t>(stage)]->step(); };
+      if (on_stages) pipeline.on_stages(step);
+      for (int stage = 0; !on_stages && stage < 2; ++stage) step(stage);
+    }
+    return losses;
+  };
+  const std::vector<double> theirs = losses_of(true), ours = losses_of(false);
+  for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_NEAR(ours[i], theirs[i], 1e-3 * std::abs(theirs[i])) << "step " << i;
+}
+
 TEST_F(GpuTransparency, TrainingLowersTheLossAndStateComesBack) {
   Model model = load_model(kMlp.model, "", 0);
   const Batch batch = synthetic_batch(model.sample(), kBatch, 3);

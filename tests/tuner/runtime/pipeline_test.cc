@@ -112,27 +112,22 @@ class FullDevice final : public WrappedDevice {
   std::shared_ptr<FragileLayer::Switches> switches_;
 };
 
-/// A device that, like a GPU, is behind its thread: its work is done when the test says so.
-class BehindDevice final : public WrappedDevice {
- public:
-  using WrappedDevice::WrappedDevice;
-
-  class Gate final : public Moment {
-   public:
-    [[nodiscard]] bool reached() const override { return open_; }
-    void wait() const override { open_.wait(false); }
-    void open() {
-      open_ = true;
-      open_.notify_all();
-    }
-
-   private:
-    std::atomic<bool> open_{false};
-  };
-  [[nodiscard]] MomentPtr now() override { return gate; }
-
-  std::shared_ptr<Gate> gate = std::make_shared<Gate>();
-};
+TEST(Pipeline, StepBeginsWhenItsDevicesHaveDoneWhatTheCallerGaveThem) {
+  const Plan plan = plan_for(2, 1, 8, 4, "gpipe");
+  auto devices = shared_core_devices(plan);
+  const auto behind = std::make_shared<BehindDevice>(devices[0]);
+  devices[0] = behind;
+  behind->gate->open();
+  const auto switches = std::make_shared<FragileLayer::Switches>();
+  Pipeline pipeline(fragile_model(2, switches), plan, {}, devices);
+  behind->callers = std::make_shared<BehindDevice::Gate>();
+  auto step = std::async(std::launch::async, [&] { return pipeline.step(at::ones({8, FragileLayer::kWidth}), {}).loss; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(switches->forwards, 0);
+  behind->callers->open();
+  (void)step.get();
+  EXPECT_EQ(switches->forwards, 4);
+}
 
 TEST(Pipeline, StepEndsWhenItsDevicesAreDone) {
   for (const int stages : {1, 2}) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "mptune/profiler/device/device.h"
@@ -18,6 +19,7 @@ class WrappedDevice : public Device {
   [[nodiscard]] at::Tensor from_host(const at::Tensor& tensor) override { return inner_->from_host(tensor); }
   void adopt(const at::Tensor& tensor) override { inner_->adopt(tensor); }
   [[nodiscard]] MomentPtr now() override { return inner_->now(); }
+  [[nodiscard]] MomentPtr now_of_caller() override { return inner_->now_of_caller(); }
   void after(const MomentPtr& moment) override { inner_->after(moment); }
   [[nodiscard]] std::unique_ptr<const Stamp> stamp() override { return inner_->stamp(); }
   [[nodiscard]] std::int64_t current_bytes() const override { return inner_->current_bytes(); }
@@ -29,6 +31,29 @@ class WrappedDevice : public Device {
 
  private:
   std::shared_ptr<Device> inner_;
+};
+
+/// A device that, like a GPU, is behind its thread: its work is done when the test says so.
+class BehindDevice final : public WrappedDevice {
+ public:
+  using WrappedDevice::WrappedDevice;
+
+  class Gate final : public Moment {
+   public:
+    [[nodiscard]] bool reached() const override { return open_; }
+    void wait() const override { open_.wait(false); }
+    void open() {
+      open_ = true;
+      open_.notify_all();
+    }
+
+   private:
+    std::atomic<bool> open_{false};
+  };
+  [[nodiscard]] MomentPtr now() override { return gate; }
+  [[nodiscard]] MomentPtr now_of_caller() override { return callers; }
+
+  std::shared_ptr<Gate> gate = std::make_shared<Gate>(), callers;
 };
 
 }  // namespace mptune::testing
