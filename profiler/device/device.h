@@ -77,8 +77,8 @@ class Device {
 [[nodiscard]] std::shared_ptr<Device> make_device(const DeviceSpec& spec);
 
 /// Loads what devices of GPUs need; nothing where there is no GPU. LibTorch settles for good at its first convolution, backward or seed
-/// whether there is CUDA: a program that makes such a device later calls this first thing in main. Throws Error (environment) for a library
-/// that is missing. Thread-safe.
+/// whether there is CUDA: a program that makes such a device later calls this first thing in main, before it has threads. It sets
+/// CUDA_DEVICE_MAX_CONNECTIONS to 32 in the environment unless that is set. Throws Error (environment) for a library that is missing.
 void prepare_gpus();
 
 }  // namespace mptune

@@ -2,8 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
-
 namespace mptune {
 
 namespace {
@@ -15,8 +13,6 @@ GpuDriver ask_driver() {
   const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(library, "cuInit"));
   const auto count = reinterpret_cast<int (*)(int*)>(dlsym(library, "cuDeviceGetCount"));
   const auto name_of = reinterpret_cast<int (*)(int, const char**)>(dlsym(library, "cuGetErrorName"));
-  // Read when the driver starts: with its 8 channels, streams of one GPU wait for each other.
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
   if (init == nullptr || count == nullptr) return {0, "libcuda.so.1 is no NVIDIA driver"};
   GpuDriver driver;
   int status = init(0);

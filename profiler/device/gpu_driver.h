@@ -11,8 +11,7 @@ struct GpuDriver {
 };
 
 /// Asks the driver (libcuda.so.1, opened at run time) the first time, which takes it up to some tenths of a second where there is one; then
-/// what it said. Where there is a driver it first sets CUDA_DEVICE_MAX_CONNECTIONS to 32 in the environment, unless it is set: call it
-/// before other threads read that. Thread-safe; never throws for a machine without driver or GPU.
+/// what it said. Thread-safe; never throws for a machine without driver or GPU.
 [[nodiscard]] const GpuDriver& gpu_driver();
 
 }  // namespace mptune

@@ -29,7 +29,13 @@ std::filesystem::path find_library(const std::string& device) {
               ExitCode::environment);
 }
 
+/// Read by the driver as it starts: with the 8 channels it makes by itself, streams of one GPU wait for each other.
+void ask_for_channels() {
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+}
+
 const GpuLibrary& open_library(const std::string& device) {
+  ask_for_channels();
   if (const GpuDriver& driver = gpu_driver(); !driver.problem.empty())
     throw Error(driver.problem, device, "install the NVIDIA driver, or name CPU devices: --devices cpu:0,cpu:1", ExitCode::environment);
   const std::string file = find_library(device).string();
@@ -64,6 +70,7 @@ const GpuLibrary& gpu_library(const std::string& device) {
 }
 
 void prepare_gpus() {
+  ask_for_channels();
   if (gpu_driver().gpus > 0) (void)gpu_library("cuda:0");
 }
 
