@@ -2,9 +2,13 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 #include "mptune/planner/search/search.h"
+#include "mptune/reports/cli/recordings.h"
 #include "mptune/reports/plan_changes.h"
 #include "mptune/reports/render/compare_text.h"
 
@@ -141,6 +145,30 @@ TEST(CompareTraces, ACopyIsTheSameHoweverNoisy) {
   const TraceReport one = steady({"cpu:0"}, {{80, 10, 10, 0}}, 1);
   EXPECT_EQ(compare_traces(one, one).verdict, Verdict::same);
   EXPECT_EQ(compare_traces(one, steady({"cpu:1"}, {{80, 10, 10, 0}}, 1)).verdict, Verdict::unknown) << "not of this device";
+}
+
+std::string public_data(const std::string& name) {
+  const char* given = std::getenv("MPTUNE_DATA_DIR");
+  const std::string folder = given != nullptr ? given : MPTUNE_SOURCE_DIR "/../shared/data";
+  return folder + "/" + name;
+}
+
+TEST(CompareTraces, NamesTheStragglerOfAPublicTrace) {
+  const std::string slow = public_data("straggler/timeline-AR.json.gz"), other = public_data("straggler/timeline-ST.json.gz");
+  if (!std::filesystem::exists(slow) || !std::filesystem::exists(other)) GTEST_SKIP() << "the shared data are absent; set MPTUNE_DATA_DIR";
+  const TraceReport a = report_of_recording(read_any_recording(other), "a"), b = report_of_recording(read_any_recording(slow), "b");
+  const Comparison comparison = compare_traces(a, b);
+  EXPECT_EQ(comparison.verdict, Verdict::slow);
+  ASSERT_EQ(comparison.largest.size(), 5U);
+  EXPECT_EQ(comparison.largest[0].device, "stage:0/0");
+  EXPECT_EQ(comparison.largest[0].part.part, "compute") << "its own work is what the others wait for";
+  EXPECT_EQ(comparison.largest[1].part.part, "straggler");
+  EXPECT_FALSE(std::ranges::all_of(comparison.devices, &DeviceChange::in_both)) << "the jobs are of different size";
+  for (const DeviceChange& device : comparison.devices) {
+    double sum = 0;
+    for (const PartChange& cause : device.idle) sum += cause.difference_s();
+    EXPECT_NEAR(sum, part_of(device.parts, "idle").difference_s(), 1e-7) << device.name();
+  }
 }
 
 Plan two_stages(int microbatches, const std::string& schedule, int cut = 3) {
