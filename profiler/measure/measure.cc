@@ -258,6 +258,13 @@ double slowdown_of(const std::vector<DeviceClass>& classes) {
   return count > 0 ? std::exp(sum / count) : 1;
 }
 
+/// The device's cap, else what a GPU has, divided among its parts; 0: not known.
+std::int64_t memory_of(const MeasureOptions& options, std::size_t device) {
+  if (device < options.memory_bytes.size() && options.memory_bytes[device] > 0) return options.memory_bytes[device];
+  const DeviceSpec& spec = options.devices[device];
+  return spec.kind == DeviceSpec::Kind::cuda ? make_device(spec)->description().memory_bytes / spec.parts : 0;
+}
+
 /// Index of every device's class, in the order in which classes first occur.
 std::vector<int> classes_of(const std::vector<DeviceSpec>& devices) {
   std::vector<std::string> names;
@@ -349,7 +356,7 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
   profile.edges = chain_edges(profile.classes[0].layers);
   profile.co_running_slowdown = slowdown_of(profile.classes);
   for (std::size_t i = 0; i < options.devices.size(); ++i)
-    profile.devices.push_back({options.devices[i].name, classes[i], i < options.memory_bytes.size() ? options.memory_bytes[i] : 0});
+    profile.devices.push_back({options.devices[i].name, classes[i], memory_of(options, i)});
 
   report("links", layer_share);
   measure_links(options.devices, options.link, profile);
