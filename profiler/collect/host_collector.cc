@@ -49,6 +49,7 @@ void add_barriers(Trace& trace, const std::vector<Placed>& placed) {
     std::map<int, int>& devices = last_action[tag.step];
     if (event.what == What::forward || is_backward(event.what)) devices[event.device] = i;
     if (event.what != What::optimizer && event.what != What::reduce) continue;
+    if (!devices.contains(event.device)) continue;  // replicas take their parameters before their first action
     for (const auto& [device, action] : devices) {
       if (device != event.device) trace.edges.push_back({action, i, EdgeKind::data});
     }

@@ -126,6 +126,21 @@ TEST(HostCollector, EdgesFollowLanesAndData) {
                                               std::pair("b back", "late")));
 }
 
+TEST(HostCollector, ParametersTakenBeforeTheFirstActionWaitForNoOtherDevice) {
+  HostCollector collector(two_devices());
+  collector.start();
+  const auto origin = Clock::now();
+  const auto at = [&](int microseconds) { return origin + std::chrono::microseconds(microseconds); };
+  LaneLog& one = collector.lane(0, kComputeLane, "one");
+  LaneLog& two = collector.lane(1, kComputeLane, "two");
+  one.add(What::forward, collector.name("first"), {0, 0, 0, 0, 0}, at(1), at(5));
+  two.add(What::reduce, collector.name("refresh"), {0, 0, -1, -1, 1}, at(2), at(3));
+  two.add(What::forward, collector.name("second"), {0, 0, 1, 0, 1}, at(3), at(7));
+  one.add(What::reduce, collector.name("sum"), {0, 0, -1, -1, 0}, at(8), at(9));
+  collector.add_step(0, at(0), at(10));
+  EXPECT_THAT(edges_of(collector.stop(), EdgeKind::data), ::testing::ElementsAre(std::pair("second", "sum")));
+}
+
 TEST(HostCollector, CountsWhatIsUntaggedOrOutOfTheWindow) {
   HostCollector collector(two_devices());
   EXPECT_EQ(record_one(collector).quality, (TraceQuality{.dropped = 0, .untagged = 1, .out_of_window = 1}));
