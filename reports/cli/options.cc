@@ -126,6 +126,12 @@ void restrict_stages(SearchSpace& space, const PlanChoice& choice, int layers) {
   }
 }
 
+/// All cores as one device are a device like the others, not one with the memory of all: `run --memory` caps it alike. 0: not capped.
+std::int64_t whole_machine_cap(const std::vector<std::int64_t>& caps) {
+  const bool capped = !caps.empty() && std::ranges::all_of(caps, [](std::int64_t bytes) { return bytes > 0; });
+  return capped ? *std::ranges::max_element(caps) : 0;
+}
+
 }  // namespace
 
 bool PlanChoice::any() const {
@@ -221,18 +227,14 @@ TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& devices
   setup.batch = int_option(model.batch, "--batch", kMostBatch);
   setup.link = devices.link;
   setup.whole_machine = whole_machine_device(specs);
-  std::int64_t sum = 0;
-  bool all_capped = true;
   for (std::size_t i = 0; i < specs.size(); ++i) {
     setup.devices.push_back(specs[i].name);
     if (caps[i] > 0) {
       setup.memory_bytes[specs[i].name] = caps[i];
     }
-    sum += caps[i];
-    all_capped = all_capped && caps[i] > 0;
   }
-  if (!setup.whole_machine.empty() && all_capped) {
-    setup.memory_bytes[setup.whole_machine] = sum;
+  if (const std::int64_t cap = whole_machine_cap(caps); !setup.whole_machine.empty() && cap > 0) {
+    setup.memory_bytes[setup.whole_machine] = cap;
   }
   if (step.optimizer != "sgd" && step.optimizer != "adam" && step.optimizer != "adamw") {
     throw Error("'" + step.optimizer + "' is no optimizer", "--optimizer", "use sgd, adam or adamw");
@@ -311,10 +313,7 @@ SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>
     space.whole_machine = {whole};
   }
   space.memory_bytes = memory;
-  const bool capped = std::ranges::all_of(memory, [](std::int64_t bytes) { return bytes > 0; });
-  for (const std::int64_t bytes : memory) {
-    space.whole_machine_memory_bytes += capped ? bytes : 0;
-  }
+  space.whole_machine_memory_bytes = whole_machine_cap(memory);
   space.batch = batch;
   if (const int count = asked_microbatches(choice, batch); count > 0) {
     space.microbatch_counts = {count};
