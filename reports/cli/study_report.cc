@@ -29,7 +29,8 @@ struct StoredTrace {
   std::string file;
 };
 
-StoredTrace stored_trace(const Study& study, const std::string& name, const RecommendedPlan& plan, const std::string& title) {
+StoredTrace stored_trace(const Study& study, const std::string& name, const RecommendedPlan& plan, const Profile& profile,
+                         const std::string& title) {
   StoredTrace stored;
   const std::string path = study.trace_path(name);
   if (!std::filesystem::exists(path)) {
@@ -37,6 +38,7 @@ StoredTrace stored_trace(const Study& study, const std::string& name, const Reco
   }
   if (const auto trace = read_recording(path).trace) {
     stored.report = build_trace_report(*trace, plan.peak_bytes, title);
+    add_plan(*stored.report, plan.trial.plan, &profile);
     stored.file = path;
   }
   return stored;
@@ -130,14 +132,14 @@ StudyReport report_of_study(const Study& study, const StudySummary& summary, con
   report.stop_reason = summary.stop_reason;
   report.run_command = summary.run_command;
   const RecommendedPlan& best = recommendation.recommended;
-  StoredTrace trace = stored_trace(study, "recommended", best, "Recommended plan");
+  StoredTrace trace = stored_trace(study, "recommended", best, profile, "Recommended plan");
   report.trace = std::move(trace.report);
   report.limit = share_of(best, recommendation, summary.devices.size(), profile, report.trace);
   if (!trace.file.empty()) {
     report.trace_files.push_back(trace.file);
   }
   if (recommendation.best_pipeline && recommendation.best_pipeline->trial.plan_key != best.trial.plan_key) {
-    StoredTrace pipeline = stored_trace(study, "best_pipeline", *recommendation.best_pipeline, "Best pipeline");
+    StoredTrace pipeline = stored_trace(study, "best_pipeline", *recommendation.best_pipeline, profile, "Best pipeline");
     report.pipeline_trace = std::move(pipeline.report);
     report.pipeline_limit = share_of(*recommendation.best_pipeline, recommendation, summary.devices.size(), profile, report.pipeline_trace);
     if (!pipeline.file.empty()) {
