@@ -18,6 +18,7 @@
 #include "mptune/profiler/measure/measure.h"
 #include "mptune/profiler/measure/sleep_model.h"
 #include "mptune/profiler/trace/error.h"
+#include "mptune/tests/benchmarks/fixed_costs.h"
 #include "mptune/tuner/runtime/pipeline.h"
 
 using namespace mptune;
@@ -75,20 +76,6 @@ Profile even_profile(const std::vector<double>& factors, int batch) {
   }
   profile.classes.push_back(std::move(sleeping));
   return profile;
-}
-
-// What actions, steps and links cost on this machine is measured; the layers are what they are told to be.
-void measure_fixed(Profile& profile, int devices) {
-  MeasureOptions options;
-  options.devices = parse_devices("sleep:" + std::to_string(devices));
-  options.batch = 1;
-  options.budget_s = 1;
-  const Model model = load_model("mlp", "", 0);
-  const Profile measured = measure_profile(model, synthetic_batch(model.sample(), 1, 0), options);
-  profile.devices = measured.devices;
-  profile.links = measured.links;
-  profile.classes[0].action_seconds = measured.classes[0].action_seconds;
-  profile.classes[0].step_seconds = measured.classes[0].step_seconds;
 }
 
 struct Plant {

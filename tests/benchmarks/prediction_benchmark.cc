@@ -18,6 +18,7 @@
 #include "mptune/profiler/measure/sleep_model.h"
 #include "mptune/profiler/statistics/samples.h"
 #include "mptune/profiler/trace/error.h"
+#include "mptune/tests/benchmarks/fixed_costs.h"
 #include "mptune/tuner/runtime/pipeline.h"
 
 using namespace mptune;
@@ -124,20 +125,6 @@ double measured_step(Pipeline& pipeline, const Batch& batch, int steps) {
   std::vector<double> seconds;
   for (int i = 0; i < steps; ++i) seconds.push_back(pipeline.step(batch.input, batch.target).seconds);
   return median(std::move(seconds));
-}
-
-/// What links, actions and steps cost on this machine is measured; the layers are what they are told to be.
-void measure_fixed(Profile& profile, int devices) {
-  MeasureOptions options;
-  options.devices = parse_devices("sleep:" + std::to_string(devices));
-  options.batch = 1;
-  options.budget_s = 1;
-  const Model model = load_model("mlp", "", 0);
-  const Profile measured = measure_profile(model, synthetic_batch(model.sample(), 1, 0), options);
-  profile.devices = measured.devices;
-  profile.links = measured.links;
-  profile.classes[0].action_seconds = measured.classes[0].action_seconds;
-  profile.classes[0].step_seconds = measured.classes[0].step_seconds;
 }
 
 int sleep_devices() {

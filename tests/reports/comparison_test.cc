@@ -11,6 +11,7 @@
 #include "mptune/reports/cli/recordings.h"
 #include "mptune/reports/plan_changes.h"
 #include "mptune/reports/render/compare_text.h"
+#include "mptune/tests/support/files.h"
 
 namespace mptune {
 namespace {
@@ -147,15 +148,10 @@ TEST(CompareTraces, ACopyIsTheSameHoweverNoisy) {
   EXPECT_EQ(compare_traces(one, steady({"cpu:1"}, {{80, 10, 10, 0}}, 1)).verdict, Verdict::unknown) << "not of this device";
 }
 
-std::string public_data(const std::string& name) {
-  const char* given = std::getenv("MPTUNE_DATA_DIR");
-  const std::string folder = given != nullptr ? given : MPTUNE_SOURCE_DIR "/../shared/data";
-  return folder + "/" + name;
-}
-
 TEST(CompareTraces, NamesTheStragglerOfAPublicTrace) {
-  const std::string slow = public_data("straggler/timeline-AR.json.gz"), other = public_data("straggler/timeline-ST.json.gz");
-  if (!std::filesystem::exists(slow) || !std::filesystem::exists(other)) GTEST_SKIP() << "the shared data are absent; set MPTUNE_DATA_DIR";
+  const std::string slow = shared_data("straggler/timeline-AR.json.gz"),
+                    other = shared_data("straggler/timeline-ST.json.gz");
+  if (slow.empty() || other.empty()) GTEST_SKIP() << "the shared data are absent; set MPTUNE_DATA_DIR";
   const TraceReport a = report_of_recording(read_any_recording(other), "a"), b = report_of_recording(read_any_recording(slow), "b");
   const Comparison comparison = compare_traces(a, b);
   EXPECT_EQ(comparison.verdict, Verdict::slow);

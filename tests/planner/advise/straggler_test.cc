@@ -11,16 +11,15 @@
 #include "mptune/profiler/analyze/step_work.h"
 #include "mptune/profiler/analyze/typical_times.h"
 #include "mptune/profiler/formats/pipeline_timeline.h"
+#include "mptune/tests/support/files.h"
 
 namespace mptune {
 namespace {
 
 std::optional<Trace> timeline(const std::string& name) {
-  const char* given = std::getenv("MPTUNE_DATA_DIR");
-  const std::filesystem::path data = given != nullptr ? given : std::string(MPTUNE_SOURCE_DIR) + "/../shared/data";
-  const std::filesystem::path path = data / "straggler" / ("timeline-" + name + ".json.gz");
-  if (!std::filesystem::exists(path)) return std::nullopt;
-  return read_pipeline_timeline(path.string());
+  const std::string path = shared_data("straggler/timeline-" + name + ".json.gz");
+  if (path.empty()) return std::nullopt;
+  return read_pipeline_timeline(path);
 }
 
 double ideal_seconds(const Trace& trace) {

@@ -178,7 +178,7 @@ class PublicTimeline : public ::testing::Test {
 };
 
 TEST_F(PublicTimeline, LongLastStage) {
-  const std::string path = testing::shared_data("straggler/timeline-ST.json.gz");
+  const std::string path = shared_data("straggler/timeline-ST.json.gz");
   if (path.empty()) GTEST_SKIP() << "the public pipeline timelines are not here";
   const Trace trace = read_pipeline_timeline(path);
   EXPECT_EQ(trace.devices.size(), 8U);
@@ -196,7 +196,7 @@ TEST_F(PublicTimeline, LongLastStage) {
 }
 
 TEST_F(PublicTimeline, OneSlowWorker) {
-  const std::string path = testing::shared_data("straggler/timeline-AR.json.gz");
+  const std::string path = shared_data("straggler/timeline-AR.json.gz");
   if (path.empty()) GTEST_SKIP() << "the public pipeline timelines are not here";
   const Trace trace = read_pipeline_timeline(path);
   EXPECT_EQ(trace.devices.size(), 16U);

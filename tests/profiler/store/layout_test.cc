@@ -20,8 +20,8 @@ class Layout : public testing::Scratch {
 };
 
 TEST_F(Layout, EqualsTheRealExports) {
-  const std::string real = testing::shared_data("nsys/h100_2gpu_1s.sqlite");
-  const std::string schema = testing::shared_data("nsys/nsys-3.24-schema.sql");
+  const std::string real = shared_data("nsys/h100_2gpu_1s.sqlite");
+  const std::string schema = shared_data("nsys/nsys-3.24-schema.sql");
   if (real.empty() || schema.empty()) GTEST_SKIP() << "the shared data are absent; set MPTUNE_DATA_DIR";
   EXPECT_EQ(testing::layout_differences(path(), real, schema), Texts{});
   SQLite::Database(path(), SQLite::OPEN_READWRITE)

@@ -93,7 +93,7 @@ void expect_no_overlap(const Trace& trace) {
 }
 
 TEST(NsightExport, ReproducesThePublishedNumbers) {
-  const std::string fixture = testing::shared_data("nsys/h100_2gpu_1s.sqlite");
+  const std::string fixture = shared_data("nsys/h100_2gpu_1s.sqlite");
   if (fixture.empty()) GTEST_SKIP() << "the shared data are absent; set MPTUNE_DATA_DIR";
   const Recording recording = read_recording(fixture);
   EXPECT_FALSE(recording.profile);
@@ -117,7 +117,7 @@ TEST(NsightExport, ReproducesThePublishedNumbers) {
 }
 
 TEST(NsightExport, ReadsKernelsAsLaunchedAndEveryCall) {
-  const std::string fixture = testing::shared_data("nsys/h100_2gpu_1s.sqlite");
+  const std::string fixture = shared_data("nsys/h100_2gpu_1s.sqlite");
   if (fixture.empty()) GTEST_SKIP() << "the shared data are absent; set MPTUNE_DATA_DIR";
   const Trace trace = read_recording(fixture).trace.value();
   ASSERT_EQ(trace.kernels.size(), 3442u);
@@ -140,7 +140,7 @@ TEST(NsightExport, ReadsKernelsAsLaunchedAndEveryCall) {
 }
 
 TEST(NsightExport, BreaksDownByTheSameUnions) {
-  const std::string fixture = testing::shared_data("nsys/h100_2gpu_1s.sqlite");
+  const std::string fixture = shared_data("nsys/h100_2gpu_1s.sqlite");
   if (fixture.empty()) GTEST_SKIP() << "the shared data are absent; set MPTUNE_DATA_DIR";
   const StepBreakdown step = break_down(read_recording(fixture).trace.value()).steps.at(0);
   for (int d = 0; d < 2; ++d) {

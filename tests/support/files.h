@@ -1,0 +1,37 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+namespace mptune {
+
+/// A folder of a test's own that vanishes with it. `purpose` tells those of one process apart.
+class TestFolder {
+ public:
+  explicit TestFolder(const std::string& purpose)
+      : folder_(std::filesystem::temp_directory_path() / ("mptune-" + purpose + "-" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~TestFolder() { std::filesystem::remove_all(folder_); }
+  TestFolder(const TestFolder&) = delete;
+  TestFolder& operator=(const TestFolder&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return folder_; }
+  [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+/// A file of the published data, in MPTUNE_DATA_DIR or beside the project; "" where it is absent: the test is skipped then.
+inline std::string shared_data(const std::string& name) {
+  const char* given = std::getenv("MPTUNE_DATA_DIR");
+  const std::filesystem::path root =
+      given == nullptr ? std::filesystem::path(MPTUNE_SOURCE_DIR) / "../shared/data" : std::filesystem::path(given);
+  return std::filesystem::exists(root / name) ? (root / name).string() : std::string{};
+}
+
+}  // namespace mptune
