@@ -65,11 +65,21 @@ CostModel::CostModel(const Profile& profile) : profile_(profile) {
   }
   curve_starts_.push_back(points_.size());
   add_links();
+  forbid_cuts();
   const auto members = std::count_if(profile_.devices.begin(), profile_.devices.end(), [&](const ProfileDevice& device) {
     return busy_members_[static_cast<std::size_t>(device.device_class)] != 0;
   });
   for (int& count : busy_members_) count *= static_cast<int>(members);
   input_bytes_per_sample_ = bytes_of_shape(profile_.fingerprint.input.empty() ? profile_.input : profile_.fingerprint.input);
+}
+
+void CostModel::forbid_cuts() {
+  may_cut_.assign(profile_.layers.size(), true);
+  for (const ForbiddenCut& cut : profile_.forbidden_cuts) {
+    if (cut.layer <= 0 || cut.layer >= layers())
+      throw Error("no stage can begin at layer " + std::to_string(cut.layer) + ", which the profile forbids", profile_.model, kRemedy);
+    may_cut_[static_cast<std::size_t>(cut.layer)] = false;
+  }
 }
 
 void CostModel::add_curve(const DeviceClass& device_class, int layer) {

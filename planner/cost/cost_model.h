@@ -41,6 +41,8 @@ class CostModel {
   explicit CostModel(const Profile& profile);
 
   [[nodiscard]] int layers() const;
+  /// True if a stage may begin at `layer`: 0, or where the profile does not forbid it.
+  [[nodiscard]] bool may_cut(int layer) const { return may_cut_[static_cast<std::size_t>(layer)]; }
   /// Index into the profile's devices of a device named in a plan. Throws Error where the profile does not know it.
   [[nodiscard]] int device_index(const std::string& name) const;
 
@@ -90,6 +92,7 @@ class CostModel {
   };
   void add_curve(const DeviceClass& device_class, int layer);
   void add_links();
+  void forbid_cuts();
   [[nodiscard]] std::size_t class_of(int device) const;
   [[nodiscard]] Segment segment(int device, int layer, int samples) const;
 
@@ -98,6 +101,7 @@ class CostModel {
   std::vector<std::size_t> curve_starts_;  ///< of class c and layer l: [c * layers + l], one more at the end
   std::vector<int> busy_members_;          ///< per class: devices of the profile in classes with busy times, 0 for a class without
   std::vector<int> link_of_;               ///< [source * devices + destination]: index into Profile::links, -1: not known
+  std::vector<bool> may_cut_;              ///< by layer
   std::int64_t input_bytes_per_sample_ = 0;
 };
 

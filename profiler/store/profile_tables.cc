@@ -7,8 +7,9 @@ namespace mptune {
 namespace {
 
 // Index = MPTUNE_LAYER_SAMPLE.kind.
-constexpr std::array<Samples LayerCost::*, 4> kSampleKinds{&LayerCost::forward, &LayerCost::backward, &LayerCost::forward_busy,
-                                                           &LayerCost::backward_busy};
+constexpr std::array<Samples LayerCost::*, 6> kSampleKinds{&LayerCost::forward,        &LayerCost::backward,
+                                                           &LayerCost::forward_busy,   &LayerCost::backward_busy,
+                                                           &LayerCost::backward_input, &LayerCost::backward_weight};
 
 std::optional<double> median_or_null(const Samples& samples) {
   return samples.empty() ? std::nullopt : std::optional<double>(median(samples));
@@ -37,6 +38,9 @@ void write_layers(SQLite::Database& database, const Profile& profile) {
   row = 0;
   Insert edge(database, "INSERT INTO MPTUNE_LAYER_EDGE VALUES (?, ?, ?, ?, ?, ?)");
   for (const LayerEdge& e : profile.edges) edge(row++, e.from, e.to, e.bytes_per_sample, e.fixed_bytes, e.needs_gradient);
+  row = 0;
+  Insert cut(database, "INSERT INTO MPTUNE_FORBIDDEN_CUT VALUES (?, ?, ?)");
+  for (const ForbiddenCut& c : profile.forbidden_cuts) cut(row++, c.layer, c.reason);
 }
 
 void write_machine(SQLite::Database& database, const Profile& profile) {
@@ -113,6 +117,11 @@ void read_layers(SQLite::Database& database, Profile& profile) {
     (void)at(profile.layers, edge.integer(0), "the layer of an edge");
     (void)at(profile.layers, edge.integer(1), "the layer of an edge");
     profile.edges.push_back({edge.as<int>(0), edge.as<int>(1), edge.integer(2), edge.integer(3), edge.integer(4) != 0});
+  }
+  Rows cut(database, "SELECT layer, reason FROM MPTUNE_FORBIDDEN_CUT ORDER BY position");
+  while (cut.next()) {
+    (void)at(profile.layers, cut.integer(0), "the layer of a forbidden cut");
+    profile.forbidden_cuts.push_back({cut.as<int>(0), cut.text(1)});
   }
 }
 

@@ -267,7 +267,7 @@ CREATE TABLE MPTUNE_QUALITY (dropped INTEGER NOT NULL, untagged INTEGER NOT NULL
   zero_stamped INTEGER NOT NULL, unmatched INTEGER NOT NULL);
 
 -- The profile: what layers and links cost. forward_s and backward_s are medians of MPTUNE_LAYER_SAMPLE, NULL where none was taken;
--- kind of a sample: 0 forward, 1 backward, 2 forward and 3 backward with the other devices busy.
+-- kind of a sample: 0 forward, 1 backward, 2 forward and 3 backward with the other devices busy, 4 gradients of inputs and 5 of weights.
 CREATE TABLE MPTUNE_PROFILE (model TEXT NOT NULL, input TEXT NOT NULL, batch INTEGER NOT NULL, optimizer_state_factor REAL NOT NULL,
   co_running_slowdown REAL NOT NULL, fingerprint_model TEXT NOT NULL, fingerprint_input TEXT NOT NULL, fingerprint_libtorch TEXT NOT NULL,
   fingerprint_cuda TEXT NOT NULL);
@@ -277,6 +277,7 @@ CREATE TABLE MPTUNE_LAYER (layer INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NUL
 CREATE TABLE MPTUNE_MODULE (position INTEGER NOT NULL PRIMARY KEY, layer INTEGER NOT NULL, module TEXT NOT NULL);
 CREATE TABLE MPTUNE_LAYER_EDGE (edge INTEGER NOT NULL PRIMARY KEY, from_layer INTEGER NOT NULL, to_layer INTEGER NOT NULL,
   bytes_per_sample INTEGER NOT NULL, fixed_bytes INTEGER NOT NULL, needs_gradient INTEGER NOT NULL);
+CREATE TABLE MPTUNE_FORBIDDEN_CUT (position INTEGER NOT NULL PRIMARY KEY, layer INTEGER NOT NULL, reason TEXT NOT NULL);
 CREATE TABLE MPTUNE_DEVICE_CLASS (class INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, layers INTEGER NOT NULL, action_seconds REAL NOT NULL,
   step_seconds REAL NOT NULL, optimizer_seconds_per_byte REAL NOT NULL, reduce_seconds_per_byte REAL NOT NULL);
 CREATE TABLE MPTUNE_PROFILE_DEVICE (device INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, class INTEGER NOT NULL,

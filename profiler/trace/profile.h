@@ -15,6 +15,8 @@ struct LayerCost {
   Samples backward;                  ///< gradients of inputs and weights, likewise
   Samples forward_busy;              ///< with the other devices of the profile busy; empty: not measured
   Samples backward_busy;             ///< likewise
+  Samples backward_input;            ///< of backward, the gradients of inputs; empty: only the whole was measured
+  Samples backward_weight;           ///< of backward, the gradients of weights, with what backward_input left kept; likewise
   std::int64_t output_bytes = 0;     ///< what would cross a cut behind this layer
   std::int64_t kept_bytes = 0;       ///< held from the layer's forward to its backward, output included
   std::int64_t workspace_bytes = 0;  ///< peak above what is held, during forward or backward
@@ -67,6 +69,13 @@ struct LayerEdge {
   bool operator==(const LayerEdge&) const = default;
 };
 
+/// A place where no stage may begin.
+struct ForbiddenCut {
+  int layer = 0;       ///< first layer of the stage that would begin there
+  std::string reason;  ///< "relu1 works in place on the output of conv1"
+  bool operator==(const ForbiddenCut&) const = default;
+};
+
 /// One direction between two devices: time of a copy = latency + bytes / bytes_per_second.
 struct LinkCost {
   int source = 0;       ///< index into Profile::devices
@@ -92,7 +101,8 @@ struct Profile {
   std::string input;  ///< shape of one sample: "3x64x64"
   int batch = 0;      ///< global batch that was profiled for
   std::vector<ProfileLayer> layers;
-  std::vector<LayerEdge> edges;  ///< chains: i -> i + 1
+  std::vector<LayerEdge> edges;  ///< forward in the order of layers; chains: i -> i + 1
+  std::vector<ForbiddenCut> forbidden_cuts;
   std::vector<DeviceClass> classes;
   std::vector<ProfileDevice> devices;
   std::vector<LinkCost> links;

@@ -15,6 +15,8 @@ LayerCost cost(int size, double time) {
   result.forward = samples(time);
   result.backward = exactly(2 * time);
   result.forward_busy = samples(1.1 * time);
+  result.backward_input = exactly(time);
+  result.backward_weight = samples(0.9 * time);
   result.output_bytes = 4096 * size;
   result.kept_bytes = 8192 * size;
   result.workspace_bytes = 1;
@@ -30,6 +32,7 @@ Profile hand_profile() {
   profile.batch = 16;
   profile.layers = {{"fc1", "Linear", {"net.0", "net.1"}, 72, 288, 8, true}, {"fc2", "Linear", {}, 72, 288, 0, false}};
   profile.edges = {{0, 1, 32, 8, true}, {0, 1, 4, 0, false}};
+  profile.forbidden_cuts = {{1, "fc2 works in place on what fc1 keeps"}};
   DeviceClass one{.name = "cpu/1",
                   .layers = {{{cost(1, 0.1), cost(2, 0.2)}}, {{cost(4, 1e-7)}}},
                   .action_seconds = 1e-6,

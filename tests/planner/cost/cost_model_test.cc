@@ -217,5 +217,19 @@ TEST(PeakBytes, MoreInFlightRecomputedOrSplitOrdersAsExpected) {
   }
 }
 
+TEST(CostModel, KnowsWhereNoStageMayBegin) {
+  Profile profile = test::make_profile({.layers = 3});
+  EXPECT_TRUE(CostModel(profile).may_cut(1));
+  profile.forbidden_cuts = {{1, "layer 1 works in place"}};
+  const CostModel cost(profile);
+  EXPECT_TRUE(cost.may_cut(0));
+  EXPECT_FALSE(cost.may_cut(1));
+  EXPECT_TRUE(cost.may_cut(2));
+  for (const int layer : {-1, 0, 3}) {
+    profile.forbidden_cuts = {{layer, "nothing"}};
+    EXPECT_THROW(CostModel{profile}, Error) << layer;
+  }
+}
+
 }  // namespace
 }  // namespace mptune

@@ -116,8 +116,9 @@ TEST_F(Hostile, IndicesThatLeadNowhere) {
   expect_refusal("UPDATE MPTUNE_LAYER_COST SET layer = 2", "layer");
   expect_refusal("UPDATE MPTUNE_LAYER_COST SET class = -1", "class");
   expect_refusal("UPDATE MPTUNE_LAYER_SAMPLE SET cost = 1000", "cost");
-  expect_refusal("UPDATE MPTUNE_LAYER_SAMPLE SET kind = 4", "kind");
+  expect_refusal("UPDATE MPTUNE_LAYER_SAMPLE SET kind = 6", "kind");
   expect_refusal("UPDATE MPTUNE_PROFILE_DEVICE SET class = 2", "class");
+  expect_refusal("UPDATE MPTUNE_FORBIDDEN_CUT SET layer = 2", "layer");
   expect_refusal("UPDATE MPTUNE_LINK SET source = 3", "device");
 }
 
