@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mptune {
+
+/// One operation of a training step: a layer's forward or its backward.
+struct PlacementNode {
+  std::string name;
+  std::int64_t device_ns = 0;  ///< on a device
+  std::int64_t host_ns = 0;    ///< on a host processor
+  std::int64_t bytes = 0;      ///< of device memory, as long as the step lasts
+  bool backward = false;
+  bool device_can = true;  ///< false: only a host processor can run it
+  int colocated = -1;      ///< nodes with the same number share a device; -1: free
+  bool operator==(const PlacementNode&) const = default;
+};
+
+/// What a node makes and others take: one copy, however many of them sit on the same device.
+struct PlacementTensor {
+  int producer = 0;            ///< index into PlacementGraph::nodes
+  std::vector<int> consumers;  ///< likewise
+  std::int64_t copy_ns = 0;    ///< between a device and another one or the host: the sender pays it once, every receiving device once
+  bool operator==(const PlacementTensor&) const = default;
+};
+
+/// A step as a graph of operations to be placed on equal devices, in the model of Tarnawski et al., "Efficient algorithms for device
+/// placement of DNN graph operators", NeurIPS 2020.
+/// Requires: tensors make no cycle, and nothing flows from a backward node to one that is not.
+struct PlacementGraph {
+  std::string name;
+  std::vector<PlacementNode> nodes;
+  std::vector<PlacementTensor> tensors;
+  int devices = 1;
+  int hosts = 0;                  ///< host processors: pay for no copy and have no cap
+  std::int64_t memory_bytes = 0;  ///< cap of each device; 0: none
+  bool operator==(const PlacementGraph&) const = default;
+};
+
+}  // namespace mptune
