@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "mptune/planner/cost/cost_model.h"
+#include "mptune/planner/plan.h"
+
+namespace mptune {
+
+/// One family of pipelines: everything but the cuts is given.
+struct PartitionProblem {
+  std::vector<std::string> devices;      ///< Plan::devices, names that the cost model knows
+  std::vector<std::vector<int>> stages;  ///< of each stage, in order of the layers: its devices, indices into `devices`, several: replicas
+  std::vector<std::int64_t> memory_bytes;  ///< cap per device as `devices`; 0 or an empty list: no cap
+  std::vector<int> microbatch_sizes;       ///< differ by at most one, larger ones first, as split_evenly makes them
+  std::string schedule;                    ///< a name that make_schedule knows
+  std::vector<int> recomputed;             ///< stages that are recomputed as a whole in every plan, ascending
+  bool recompute_for_memory = false;       ///< also recompute the stages whose device would exceed its cap, those alone
+  int keep = 1;                            ///< plans to return
+  /// Plans that take longer are of no interest.
+  std::int64_t longest_ns = std::numeric_limits<std::int64_t>::max();
+  std::int64_t most_nodes = std::numeric_limits<std::int64_t>::max();  ///< of the search, before it ends with what it has proved
+  std::function<bool()> stop;                                          ///< asked every few microseconds; true ends the search likewise
+};
+
+struct PartitionedPlan {
+  Plan plan;  ///< with its rows; Recompute is none or all
+  std::int64_t step_ns = 0;
+  std::int64_t copied_bytes = 0;  ///< between devices, outputs and gradients, over all micro-batches
+  std::int64_t peak_bytes = 0;    ///< of the device that needs most
+};
+
+struct PartitionResult {
+  static constexpr std::int64_t kNoPlan = std::numeric_limits<std::int64_t>::max();
+
+  /// At most `keep` of the plans that fit and take at most `longest_ns`: fastest first, ties by fewer bytes copied, then less memory,
+  /// then cuts in lexicographic order. If `complete`, they are the best ones of all.
+  std::vector<PartitionedPlan> best;
+  /// No plan of the family that fits its caps takes less. Equal to the best plan's step if `complete` and there is one; above
+  /// `longest_ns` if `complete` and there is none within it; kNoPlan if it is proved that nothing fits.
+  std::int64_t lower_bound_ns = 0;
+  bool complete = false;       ///< not ended early
+  std::int64_t nodes = 0;      ///< partial plans looked at
+  std::int64_t simulated = 0;  ///< whole plans timed
+  /// Where no plan fits its caps: the least, over all plans, of the most bytes over a cap, and the device; 0 where one fits.
+  std::int64_t smallest_excess_bytes = 0;
+  int smallest_excess_device = -1;  ///< index into PartitionProblem::devices
+
+  /// (best - lower bound) / best: 0 is a proof that no cut is better; 1 without a plan.
+  [[nodiscard]] double gap() const;
+};
+
+/// The best cuts of a family, with a proof. The objective is predict(plan, cost).step_s in whole nanoseconds: schedule, copies, fixed
+/// costs, optimizer, reductions and the slow-down of devices that compute at the same time included. Stages are never empty; no stage
+/// begins at a layer where the profile forbids a cut. Deterministic.
+/// The proof covers cuts (and recomputation for memory by the stated rule), not other micro-batches, schedules or devices.
+/// Throws Error for a family without stages or micro-batches, sizes that differ by more than one, an unknown device or schedule, a
+/// schedule that does not go with the stages, a list of caps of the wrong length.
+[[nodiscard]] PartitionResult partition(const PartitionProblem& problem, const CostModel& cost);
+
+}  // namespace mptune
