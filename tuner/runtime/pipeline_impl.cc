@@ -7,6 +7,8 @@
 
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/profiler/collect/nvtx_range.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tuner/runtime/capabilities.h"
 
 namespace mptune {
 
@@ -29,6 +31,8 @@ Pipeline::Impl::Impl(Model model, const Plan& the_plan, const PipelineOptions& t
     : plan(the_plan), options(the_options), devices(std::move(the_devices)) {
   validate(plan, model.size(), "plan for " + model.name());
   validate_schedule(plan, "plan for " + model.name());
+  if (const std::string why = why_not_executable(plan, kRuntime); !why.empty())
+    throw Error("this plan cannot be run: " + why, "plan for " + model.name(), "choose another schedule");
   std::int64_t first = 0;
   for (int size : plan.microbatch_sizes) {
     first_samples.push_back(first);
