@@ -4,20 +4,29 @@
 #include <vector>
 
 #include "mptune/planner/plan.h"
+#include "mptune/planner/schedule/costs.h"
 
 namespace mptune {
 
-/// Names of the schedules that make_schedule knows: naive, gpipe, 1f1b.
+/// naive, gpipe, 1f1b, eager-1f1b, interleaved, looped-bfs, zb1p, zb2p, zbv, v-half, v-min, dualpipe-v, list.
 [[nodiscard]] const std::vector<std::string>& schedule_names();
 
-/// Fills `plan.actions` (a row per device) and `plan.schedule` from the plan's stages, devices and micro-batches.
-/// Backward comes in ascending order of micro-batches on every device. With replicas each device runs the micro-batches of its replica.
-/// Throws Error for an unknown name, for `naive` with more than one micro-batch, for `1f1b` with two stages on one device.
+/// The device of every stage of a schedule on D devices with V stages on each: stage s on device s mod D, but for zbv, v-half, v-min and
+/// dualpipe-v (V = 2) on device s, then 2 D - 1 - s. Throws Error for an unknown name and for a V that the schedule does not have: 1 for
+/// 1f1b, eager-1f1b, zb1p and zb2p, 2 for those in a V.
+[[nodiscard]] std::vector<int> stage_devices(const std::string& name, int devices, int virtual_stages);
+
+/// Fills `plan.actions` (a row per device) and `plan.schedule` from the plan's stages, devices and micro-batches, of which there may be
+/// any number. Forwards, input gradients and weight gradients of a stage come in ascending order of micro-batches. With replicas each
+/// device runs the micro-batches of its replica.
+/// `costs` are looked at by eager-1f1b (how deep the warm-up is worth while and fits), by zb1p, zb2p, zbv, v-half and v-min (where weight
+/// gradients go; bytes are counted in micro-batches) and by list (all, bytes included); null: the textbook's.
+/// Throws Error for an unknown name, for `naive` with more than one micro-batch, for a map of stages to devices that is not the schedule's.
 ///
 ///     gpipe, 2 stages, 3 micro-batches            1f1b
 ///     dev 0  F0 F1 F2          B0 B1 B2           dev 0  F0 F1    B0 F2 B1    B2
 ///     dev 1     F0 F1 F2 B0 B1 B2                 dev 1     F0 B0 F1 B1 F2 B2
-void make_schedule(Plan& plan, const std::string& name);
+void make_schedule(Plan& plan, const std::string& name, const ScheduleCosts* costs = nullptr);
 
 /// "0F0", "1B3".
 [[nodiscard]] std::string to_text(const Action& action);

@@ -31,7 +31,7 @@ Choices::Choices(const SearchSpace& space, const CostModel& cost, std::vector<st
   std::sort(counts_.begin(), counts_.end());
   counts_.erase(std::unique(counts_.begin(), counts_.end()), counts_.end());
   std::erase_if(counts_, [&](int m) { return m < 1 || m > space.batch; });
-  schedules_ = space.schedules.empty() ? schedule_names() : space.schedules;
+  schedules_ = space.schedules.empty() ? std::vector<std::string>{"naive", "gpipe", "1f1b"} : space.schedules;
   if (space.recompute == "all") return;
   for (const int s : recomputed_stages(space.recompute, cost.layers())) least_stages_ = s + 1;
 }

@@ -1,0 +1,240 @@
+#include "mptune/planner/schedule/greedy.h"
+
+#include <algorithm>
+
+namespace mptune {
+namespace {
+
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+class Greedy {
+ public:
+  Greedy(const Layout& layout, const ScheduleCosts& costs, const GreedyPolicy& policy)
+      : layout_(layout),
+        costs_(costs),
+        policy_(policy),
+        devices_(static_cast<std::size_t>(layout.devices())),
+        progress_(layout.units().size()),
+        link_free_(devices_.size() * devices_.size(), 0),
+        output_at_(layout.slot(layout.stages(), 0), kNever),
+        gradient_at_(output_at_),
+        rows_(devices_.size()) {
+    for (int i = 0; i < layout.microbatches(); ++i) {
+      output_at_[layout.slot(0, i)] = 0;
+    }
+    for (std::size_t d = 0; d < devices_.size(); ++d) devices_[d].weights.reserve(64);
+  }
+
+  Rows run() {
+    for (int d = 0; d < layout_.devices(); ++d) {
+      if (kept_of_oldest(d) > policy_.limit[static_cast<std::size_t>(d)]) return {};
+      devices_[static_cast<std::size_t>(d)].decides_ns = first_input(d);
+    }
+    while (true) {
+      const auto next =
+          std::min_element(devices_.begin(), devices_.end(), [](const auto& a, const auto& b) { return a.decides_ns < b.decides_ns; });
+      if (next->decides_ns == kNever) return std::move(rows_);
+      decide(static_cast<int>(next - devices_.begin()));
+    }
+  }
+
+ private:
+  struct Device {
+    std::int64_t free_ns = 0;
+    std::int64_t decides_ns = kNever;
+    std::int64_t kept_bytes = 0;
+    std::vector<int> weights;  // units with a weight gradient to do, in the order of their input gradients
+    std::size_t weights_done = 0;
+    std::size_t ordered = 0;  // place in the given order
+    bool backward_last = true;
+  };
+  struct Progress {
+    int forwards = 0;
+    int inputs = 0;
+    int released = 0;
+  };
+  struct Candidate {
+    int unit = -1;
+    std::int64_t at_ns = kNever;  // when it could start
+    bool forward = false;
+  };
+
+  [[nodiscard]] const Unit& unit(int u) const { return layout_.units()[static_cast<std::size_t>(u)]; }
+  [[nodiscard]] Progress& progress(int u) { return progress_[static_cast<std::size_t>(u)]; }
+  [[nodiscard]] const StageCosts& costs(int u) const { return costs_.stages[static_cast<std::size_t>(unit(u).stage)]; }
+  [[nodiscard]] Device& device(int d) { return devices_[static_cast<std::size_t>(d)]; }
+
+  std::int64_t first_input(int d) {
+    std::int64_t at = kNever;
+    for (const int u : layout_.on(d)) at = std::min(at, forward_at(u));
+    return at;
+  }
+
+  std::int64_t forward_at(int u) {
+    const int k = progress(u).forwards;
+    return k < unit(u).count ? output_at_[layout_.slot(unit(u).stage, unit(u).microbatch(k))] : kNever;
+  }
+
+  std::int64_t backward_at(int u) {
+    const int k = progress(u).inputs;
+    return k < progress(u).forwards ? gradient_at_[layout_.slot(unit(u).stage, unit(u).microbatch(k))] : kNever;
+  }
+
+  // Bytes that the oldest micro-batch of a device still has to take there.
+  std::int64_t kept_of_oldest(int d) {
+    int oldest = layout_.microbatches();
+    for (const int u : layout_.on(d)) {
+      if (progress(u).released < unit(u).count) oldest = std::min(oldest, unit(u).microbatch(progress(u).released));
+    }
+    std::int64_t bytes = 0;
+    for (const int u : layout_.on(d)) {
+      const bool runs = oldest % unit(u).stride == unit(u).first;
+      if (runs && progress(u).forwards < unit(u).count && unit(u).microbatch(progress(u).forwards) <= oldest) bytes += costs(u).kept_bytes;
+    }
+    return bytes;
+  }
+
+  bool has_room(int u) {
+    const int d = unit(u).device;
+    ++progress(u).forwards;
+    const std::int64_t reserved = kept_of_oldest(d);
+    --progress(u).forwards;
+    return device(d).kept_bytes + costs(u).kept_bytes + reserved <= policy_.limit[static_cast<std::size_t>(d)];
+  }
+
+  Candidate forward_candidate(int d) {
+    Candidate best;
+    for (const int u : layout_.on(d)) {
+      const std::int64_t at = std::max(forward_at(u), device(d).decides_ns);
+      if (forward_at(u) == kNever || !has_room(u)) continue;
+      if (at < best.at_ns || (at == best.at_ns && policy_.late_stages_forward)) best = {u, at, true};
+    }
+    return best;
+  }
+
+  Candidate backward_candidate(int d) {
+    Candidate best;
+    for (const int u : layout_.on(d)) {
+      if (backward_at(u) == kNever) continue;
+      const std::int64_t at = std::max(backward_at(u), device(d).decides_ns);
+      if (at < best.at_ns || (at == best.at_ns && policy_.late_stages_backward)) best = {u, at, false};
+    }
+    return best;
+  }
+
+  [[nodiscard]] bool prefers_forward(int d) {
+    if (policy_.first == GreedyPolicy::First::alternate) return device(d).backward_last;
+    return policy_.first == GreedyPolicy::First::forward;
+  }
+
+  Candidate best_candidate(int d) {
+    if (policy_.order != nullptr) return ordered_candidate(d);
+    const Candidate forward = forward_candidate(d);
+    const Candidate backward = backward_candidate(d);
+    return (forward.at_ns != backward.at_ns ? forward.at_ns < backward.at_ns : prefers_forward(d)) ? forward : backward;
+  }
+
+  Candidate ordered_candidate(int d) {
+    const std::vector<Action>& row = (*policy_.order)[static_cast<std::size_t>(d)];
+    std::size_t& next = device(d).ordered;
+    while (next < row.size() && row[next].kind == ActionKind::backward_weight) ++next;
+    if (next == row.size()) return {};
+    const int u = layout_.unit_of(row[next].stage, row[next].microbatch);
+    const bool forward = row[next].kind == ActionKind::forward;
+    const std::int64_t arrival = forward ? forward_at(u) : backward_at(u);
+    if (arrival == kNever || (forward && device(d).kept_bytes + costs(u).kept_bytes > policy_.limit[static_cast<std::size_t>(d)]))
+      return {};
+    return {u, std::max(arrival, device(d).decides_ns), forward};
+  }
+
+  void decide(int d) {
+    Device& at = device(d);
+    const std::int64_t now = at.decides_ns;
+    const Candidate best = best_candidate(d);
+    if (best.at_ns == now) {
+      ++at.ordered;
+      run(best.unit, best.forward ? ActionKind::forward : (policy_.split ? ActionKind::backward_input : ActionKind::backward));
+      return;
+    }
+    if (at.weights_done < at.weights.size()) {
+      const int u = at.weights[at.weights_done];
+      if (best.at_ns == kNever || (best.at_ns - now) * 100 >= costs(u).backward_weight_ns * policy_.patience_percent) {
+        ++at.weights_done;
+        run(u, ActionKind::backward_weight);
+        return;
+      }
+    }
+    at.decides_ns = best.at_ns;
+  }
+
+  void run(int u, ActionKind kind) {
+    const int d = unit(u).device;
+    Progress& done = progress(u);
+    int k = 0;
+    switch (kind) {
+      case ActionKind::forward:
+        k = done.forwards++;
+        break;
+      case ActionKind::backward:
+        k = done.inputs++;
+        ++done.released;
+        break;
+      case ActionKind::backward_input:
+        k = done.inputs++;
+        device(d).weights.push_back(u);
+        break;
+      case ActionKind::backward_weight:
+        k = done.released++;
+        break;
+    }
+    const Action action{unit(u).stage, kind, unit(u).microbatch(k)};
+    rows_[static_cast<std::size_t>(d)].push_back(action);
+    Device& at = device(d);
+    at.free_ns = at.decides_ns + duration_ns(costs(u), kind);
+    at.kept_bytes += bytes_left(costs(u), kind);
+    at.decides_ns = at.free_ns;
+    if (kind != ActionKind::backward_weight) {
+      at.backward_last = kind != ActionKind::forward;
+      send(action, at.free_ns);
+    }
+  }
+
+  void send(const Action& action, std::int64_t end_ns) {
+    const bool forward = action.kind == ActionKind::forward;
+    if (forward && action.stage + 1 == layout_.stages()) {
+      gradient_at_[layout_.slot(action.stage, action.microbatch)] = end_ns;
+      return;
+    }
+    const int to = forward ? action.stage + 1 : action.stage - 1;
+    if (to < 0) return;
+    const int source = layout_.device_of(action.stage, action.microbatch);
+    const int destination = layout_.device_of(to, action.microbatch);
+    std::int64_t arrival = end_ns;
+    if (source != destination) {
+      const StageCosts& costs = costs_.stages[static_cast<std::size_t>(action.stage)];
+      std::int64_t& link = link_free_[static_cast<std::size_t>(source) * devices_.size() + static_cast<std::size_t>(destination)];
+      arrival = link = std::max(link, end_ns) + (forward ? costs.send_output_ns : costs.send_gradient_ns);
+    }
+    (forward ? output_at_ : gradient_at_)[layout_.slot(to, action.microbatch)] = arrival;
+    Device& consumer = device(destination);
+    consumer.decides_ns = std::min(consumer.decides_ns, std::max(consumer.free_ns, arrival));
+  }
+
+  const Layout& layout_;
+  const ScheduleCosts& costs_;
+  const GreedyPolicy& policy_;
+  std::vector<Device> devices_;
+  std::vector<Progress> progress_;
+  std::vector<std::int64_t> link_free_;
+  std::vector<std::int64_t> output_at_;
+  std::vector<std::int64_t> gradient_at_;
+  Rows rows_;
+};
+
+}  // namespace
+
+Rows greedy_rows(const Layout& layout, const ScheduleCosts& costs, const GreedyPolicy& policy) {
+  return Greedy(layout, costs, policy).run();
+}
+
+}  // namespace mptune

@@ -1,0 +1,287 @@
+#include "mptune/planner/schedule/named.h"
+
+#include <algorithm>
+
+#include "mptune/planner/schedule/greedy.h"
+#include "mptune/planner/schedule/patterns.h"
+#include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/timing.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+enum class DeviceMap { any, one_each, looped, v };
+
+struct NamedMap {
+  const char* name;
+  DeviceMap map;
+};
+
+constexpr NamedMap kNamed[] = {{"naive", DeviceMap::any},
+                               {"gpipe", DeviceMap::any},
+                               {"1f1b", DeviceMap::one_each},
+                               {"eager-1f1b", DeviceMap::one_each},
+                               {"interleaved", DeviceMap::looped},
+                               {"looped-bfs", DeviceMap::looped},
+                               {"zb1p", DeviceMap::one_each},
+                               {"zb2p", DeviceMap::one_each},
+                               {"zbv", DeviceMap::v},
+                               {"v-half", DeviceMap::v},
+                               {"v-min", DeviceMap::v},
+                               {"dualpipe-v", DeviceMap::v},
+                               {"list", DeviceMap::any}};
+
+DeviceMap map_of(const std::string& name) {
+  check_schedule_name(name);
+  return std::ranges::find(kNamed, name, &NamedMap::name)->map;
+}
+
+std::vector<int> devices_of(DeviceMap map, int devices, int virtual_stages) {
+  std::vector<int> of;
+  for (int s = 0; s < devices * virtual_stages; ++s)
+    of.push_back(map == DeviceMap::v && s / devices % 2 == 1 ? devices - 1 - s % devices : s % devices);
+  return of;
+}
+
+bool one_stage_each(const Layout& layout) {
+  for (int d = 0; d < layout.devices(); ++d) {
+    if (layout.on(d).size() > 1) return false;
+  }
+  return true;
+}
+
+bool mapped(const Layout& layout, DeviceMap map) {
+  if (!layout.single() || layout.stages() % layout.devices() != 0) return false;
+  const std::vector<int> wanted = devices_of(map, layout.devices(), layout.stages() / layout.devices());
+  return std::ranges::equal(layout.units(), wanted, {}, &Unit::device);
+}
+
+// Ordering all actions by (stage, micro-batch) forward and (last stage first, micro-batch) backward respects every dependency, so rows
+// that are parts of that order cannot block each other. With several stages on a device this is looped breadth-first.
+//
+//     dev 0  F0 F1 F2          B0 B1 B2
+//     dev 1     F0 F1 F2 B0 B1 B2
+Rows all_forward_then_all_backward(const Layout& layout) {
+  Rows rows;
+  for (int d = 0; d < layout.devices(); ++d) {
+    std::vector<Action>& row = rows.emplace_back();
+    std::vector<int> units = layout.on(d);
+    for (const ActionKind kind : {ActionKind::forward, ActionKind::backward}) {
+      for (const int u : units) {
+        const Unit& unit = layout.units()[static_cast<std::size_t>(u)];
+        for (int k = 0; k < unit.count; ++k) row.push_back({unit.stage, kind, unit.microbatch(k)});
+      }
+      std::reverse(units.begin(), units.end());
+    }
+  }
+  return rows;
+}
+
+std::vector<int> replicas_of(const Layout& layout) {
+  std::vector<int> replicas(static_cast<std::size_t>(layout.stages()), 0);
+  for (const Unit& unit : layout.units()) ++replicas[static_cast<std::size_t>(unit.stage)];
+  return replicas;
+}
+
+// Micro-batches that each replica of a stage holds: one on the last stage, and on every other stage one more than it takes to feed all
+// replicas behind it. With equal replica counts this is the textbook's stages - s.
+std::vector<int> warm_ups(const Layout& layout) {
+  const std::vector<int> replicas = replicas_of(layout);
+  std::vector<int> held(replicas.size(), 1);
+  for (std::size_t s = replicas.size(); s-- > 1;) held[s - 1] = (held[s] * replicas[s] + replicas[s - 1] - 1) / replicas[s - 1] + 1;
+  return held;
+}
+
+// What keeps the slowest stage busy: a micro-batch is on a stage from the start of its forward to the end of its backward, and a new one
+// comes as often as the slowest stage takes one. Behind it nobody needs more than its stage can use: counts never grow along the stages,
+// so that no stage waits for forwards that are held back before it.
+std::vector<int> eager_warm_ups(const Layout& layout, const ScheduleCosts& costs) {
+  const std::vector<int> replicas = replicas_of(layout);
+  std::vector<int> held = warm_ups(layout);
+  std::int64_t cycle = 1;
+  for (std::size_t s = 0; s < held.size(); ++s)
+    cycle = std::max(cycle, (costs.stages[s].forward_ns + costs.stages[s].backward_ns) / replicas[s]);
+  std::vector<std::int64_t> room(held.size(), layout.microbatches());
+  for (std::size_t s = 0; s < held.size(); ++s) {
+    for (const Unit& unit : layout.units()) {
+      if (unit.stage != static_cast<int>(s) || costs.free_bytes.empty() || costs.stages[s].kept_bytes <= 0) continue;
+      room[s] = std::min(room[s], costs.free_bytes[static_cast<std::size_t>(unit.device)] / costs.stages[s].kept_bytes);
+    }
+    if (s > 0) room[s] = std::min(room[s], room[s - 1] * replicas[s - 1] / replicas[s]);
+  }
+  std::int64_t way = 0;
+  for (std::size_t s = held.size(); s-- > 0;) {
+    if (s + 1 < held.size()) way += costs.stages[s].send_output_ns + costs.stages[s + 1].send_gradient_ns;
+    way += costs.stages[s].forward_ns + costs.stages[s].backward_ns;
+    const std::int64_t needed = (way + cycle * replicas[s] - 1) / (cycle * replicas[s]);
+    const int deeper = static_cast<int>(std::min(needed, room[s]));
+    const int fed = s + 1 < held.size() ? (held[s + 1] * replicas[s + 1] + replicas[s] - 1) / replicas[s] : 1;
+    held[s] = std::max({held[s], deeper, fed});
+  }
+  return held;
+}
+
+// held 2, 1:
+//
+//     dev 0  F0 F1    B0 F2 B1    B2
+//     dev 1     F0 B0 F1 B1 F2 B2
+Rows one_forward_one_backward(const Layout& layout, const std::vector<int>& held) {
+  Rows rows;
+  for (int d = 0; d < layout.devices(); ++d) {
+    std::vector<Action>& row = rows.emplace_back();
+    if (layout.on(d).empty()) continue;
+    const Unit& unit = layout.units()[static_cast<std::size_t>(layout.on(d).front())];
+    const int warm_up = std::min(unit.count, held[static_cast<std::size_t>(unit.stage)]);
+    for (int k = 0; k < warm_up; ++k) row.push_back({unit.stage, ActionKind::forward, unit.microbatch(k)});
+    for (int k = 0; k < unit.count; ++k) {
+      row.push_back({unit.stage, ActionKind::backward, unit.microbatch(k)});
+      if (k + warm_up < unit.count) row.push_back({unit.stage, ActionKind::forward, unit.microbatch(k + warm_up)});
+    }
+  }
+  return rows;
+}
+
+// The same times; every micro-batch of every stage weighs one.
+ScheduleCosts counted(ScheduleCosts costs) {
+  for (StageCosts& stage : costs.stages) stage.kept_bytes = stage.held_bytes = 1;
+  return costs;
+}
+
+// Keeps the best of several rows: the shortest span, then the shortest step.
+class BestSpan {
+ public:
+  BestSpan(const Layout& layout, const ScheduleCosts& costs) : replay_(layout, costs) {}
+
+  void consider(Rows rows) {
+    if (rows.empty()) return;
+    replay_.run(rows);
+    const ScheduleTiming& timing = replay_.timing();
+    if (!best_.empty() && std::pair(timing.span_ns, timing.end_ns) >= std::pair(span_ns_, end_ns_)) return;
+    span_ns_ = timing.span_ns;
+    end_ns_ = timing.end_ns;
+    best_ = std::move(rows);
+  }
+  [[nodiscard]] Rows take() { return std::move(best_); }
+
+ private:
+  ScheduleReplay replay_;
+  Rows best_;
+  std::int64_t span_ns_ = 0;
+  std::int64_t end_ns_ = 0;
+};
+
+void consider_policies(const Layout& layout, const ScheduleCosts& costs, GreedyPolicy policy, BestSpan& best) {
+  for (const GreedyPolicy::First first : {GreedyPolicy::First::backward, GreedyPolicy::First::alternate, GreedyPolicy::First::forward}) {
+    for (const int patience : {0, 30, 60, 100}) {
+      policy.first = first;
+      policy.patience_percent = patience;
+      best.consider(greedy_rows(layout, costs, policy));
+    }
+  }
+}
+
+// ZB1P and ZB2P (arXiv 2401.10241): a device keeps as many micro-batches as the first of 1F1B does, or twice as many, and fills what would
+// be idle with gradients of weights.
+//
+//     zb1p  dev 0  F0 F1    I0 F2 W0 I1 W1 I2 W2
+//           dev 1     F0 I0 F1 I1 W0 F2 I2 W1 W2
+Rows zero_bubble_rows(const Layout& layout, const ScheduleCosts& costs, int times) {
+  const ScheduleCosts weighed = counted(costs);
+  const std::vector<int> held = warm_ups(layout);
+  GreedyPolicy policy;
+  policy.limit.assign(static_cast<std::size_t>(layout.devices()), std::int64_t{times} * held.front());
+  BestSpan best(layout, weighed);
+  consider_policies(layout, weighed, policy, best);
+  return best.take();
+}
+
+// The pattern says the order of forwards and input gradients and what is kept, the costs where gradients of weights go.
+Rows filled_v_rows(const Layout& layout, const ScheduleCosts& costs, const VPattern& pattern, BestSpan* others = nullptr) {
+  const ScheduleCosts weighed = counted(costs);
+  const Rows order = v_rows(layout.devices(), layout.microbatches(), pattern);
+  GreedyPolicy policy;
+  policy.order = &order;
+  const std::vector<std::int64_t> kept = kept_bytes(order, weighed);
+  policy.limit.assign(kept.size(), *std::ranges::max_element(kept));
+  BestSpan best(layout, weighed);
+  for (const int patience : {0, 30, 60, 100}) {
+    policy.patience_percent = patience;
+    (others != nullptr ? *others : best).consider(greedy_rows(layout, weighed, policy));
+  }
+  return best.take();
+}
+
+// ZB-V (arXiv 2401.10241): 1F1B's bytes on every device.
+Rows zero_bubble_v_rows(const Layout& layout, const ScheduleCosts& costs) {
+  const ScheduleCosts weighed = counted(costs);
+  BestSpan best(layout, weighed);
+  (void)filled_v_rows(layout, costs, {4, 2}, &best);
+  GreedyPolicy policy;
+  policy.limit.assign(static_cast<std::size_t>(layout.devices()), std::int64_t{2} * layout.devices());
+  for (const bool late_forward : {true, false}) {
+    for (const bool late_backward : {true, false}) {
+      policy.late_stages_forward = late_forward;
+      policy.late_stages_backward = late_backward;
+      consider_policies(layout, weighed, policy, best);
+    }
+  }
+  return best.take();
+}
+
+}  // namespace
+
+const std::vector<std::string>& schedule_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const NamedMap& named : kNamed) all.emplace_back(named.name);
+    return all;
+  }();
+  return names;
+}
+
+void check_schedule_name(const std::string& name) {
+  if (std::ranges::find(schedule_names(), name) != schedule_names().end()) return;
+  std::string known;
+  for (const std::string& each : schedule_names()) known += each + ", ";
+  throw Error("unknown schedule '" + name.substr(0, 40) + "'", "schedule", "use " + known + "or a file of actions");
+}
+
+std::vector<int> stage_devices(const std::string& name, int devices, int virtual_stages) {
+  const DeviceMap map = map_of(name);
+  if (devices < 1 || virtual_stages < 1) throw Error("no devices, or no stages on them", name, "use at least one of both");
+  if (map == DeviceMap::one_each && virtual_stages != 1)
+    throw Error("schedule " + name + " puts one stage on a device, not " + std::to_string(virtual_stages), name,
+                "use one stage per device, or gpipe, interleaved or list");
+  if (map == DeviceMap::v && virtual_stages != 2)
+    throw Error("schedule " + name + " puts two stages on a device, not " + std::to_string(virtual_stages), name,
+                "use two stages per device");
+  return devices_of(map, devices, virtual_stages);
+}
+
+std::string missing_for(const std::string& name, const Layout& layout) {
+  if (name == "naive" && layout.microbatches() != 1)
+    return "runs the batch as one micro-batch, not " + std::to_string(layout.microbatches());
+  const DeviceMap map = map_of(name);
+  if (map == DeviceMap::one_each && !one_stage_each(layout)) return "puts one stage on a device";
+  if (map == DeviceMap::looped && !mapped(layout, map)) return "puts stage s on device s mod D, and none on several";
+  if (map == DeviceMap::v && (layout.stages() != 2 * layout.devices() || !mapped(layout, map)))
+    return "puts stages s and 2 D - 1 - s on device s, and none on several";
+  return "";
+}
+
+Rows named_rows(const std::string& name, const Layout& layout, const ScheduleCosts& costs) {
+  const int m = layout.microbatches();
+  if (name == "1f1b") return one_forward_one_backward(layout, warm_ups(layout));
+  if (name == "eager-1f1b") return one_forward_one_backward(layout, eager_warm_ups(layout, costs));
+  if (name == "interleaved") return interleaved_rows(layout.devices(), layout.stages(), m);
+  if (name == "zb1p") return zero_bubble_rows(layout, costs, 1);
+  if (name == "zb2p") return zero_bubble_rows(layout, costs, 2);
+  if (name == "zbv") return zero_bubble_v_rows(layout, costs);
+  if (name == "v-half") return filled_v_rows(layout, costs, {2, 1});
+  if (name == "v-min") return filled_v_rows(layout, costs, {1, 1});
+  if (name == "dualpipe-v") return dual_pipe_v_rows(layout.devices(), m);
+  return all_forward_then_all_backward(layout);
+}
+
+}  // namespace mptune

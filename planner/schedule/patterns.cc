@@ -1,0 +1,192 @@
+#include "mptune/planner/schedule/patterns.h"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+
+namespace mptune {
+namespace {
+
+void drop_beyond(Rows& rows, int microbatches) {
+  for (std::vector<Action>& row : rows) std::erase_if(row, [=](const Action& action) { return action.microbatch >= microbatches; });
+}
+
+// k-th forward (or backward) of a device: groups of D micro-batches, in each the device's stages in turn.
+Action interleaved_action(int device, int devices, int virtual_stages, int k, ActionKind kind) {
+  const int group = k / (devices * virtual_stages);
+  const int within = k % (devices * virtual_stages);
+  const int turn = within / devices;
+  const int chunk = kind == ActionKind::forward ? turn : virtual_stages - 1 - turn;
+  return {chunk * devices + device, kind, group * devices + within % devices};
+}
+
+// The four actions of micro-batch 0 on device d, in the order forward down, forward up, backward down, backward up; those of micro-batch i
+// come 6 i later.
+struct VOffsets {
+  int devices = 1;
+  VPattern pattern;
+  int forward_up = 0;
+  int backward_down = 0;
+  int backward_up = 0;
+
+  [[nodiscard]] std::array<int, 4> on(int d) const {
+    const int back = (devices - 1 - d) * pattern.up;
+    return {d * pattern.down, forward_up + back, backward_down + d * pattern.down, backward_up + back};
+  }
+
+  [[nodiscard]] bool collide() const {
+    for (int d = 0; d < devices; ++d) {
+      const std::array<int, 4> at = on(d);
+      for (std::size_t a = 0; a < 4; ++a) {
+        for (std::size_t b = 0; b < a; ++b) {
+          if ((at[a] - at[b]) % 6 == 0) return true;
+        }
+      }
+    }
+    return false;
+  }
+};
+
+// The earliest turns at both ends of the V that keep every two actions of a device apart.
+VOffsets v_offsets(int devices, const VPattern& pattern) {
+  const int down = (devices - 1) * pattern.down;
+  const int up = (devices - 1) * pattern.up;
+  VOffsets best;
+  bool found = false;
+  for (int a = 1; a <= 6; ++a) {
+    for (int b = 1; b <= 6; ++b) {
+      for (int c = 1; c <= 6; ++c) {
+        VOffsets offsets{devices, pattern, down + a, 0, 0};
+        offsets.backward_down = offsets.forward_up + up + b;
+        offsets.backward_up = offsets.backward_down + down + c;
+        if ((found && offsets.backward_up >= best.backward_up) || offsets.collide()) continue;
+        best = offsets;
+        found = true;
+      }
+    }
+  }
+  return best;
+}
+
+// One device of DualPipeV: its four counters and the weight gradients it has put off.
+class DualPipeVRow {
+ public:
+  DualPipeVRow(int device, int devices) : stages_{device, 2 * devices - 1 - device} {}
+
+  void forward(int chunk) { add(chunk, ActionKind::forward, forwards_); }
+  void backward(int chunk, bool split = false) {
+    if (split) weights_.push_back({stage(chunk), ActionKind::backward_weight, backwards_[static_cast<std::size_t>(chunk)]});
+    add(chunk, split ? ActionKind::backward_input : ActionKind::backward, backwards_);
+  }
+  void weight() {
+    if (weights_.empty()) return;
+    row_.push_back(weights_.front());
+    weights_.pop_front();
+  }
+  [[nodiscard]] std::vector<Action> take() {
+    while (!weights_.empty()) weight();
+    return std::move(row_);
+  }
+
+ private:
+  [[nodiscard]] int stage(int chunk) const { return stages_[static_cast<std::size_t>(chunk)]; }
+  void add(int chunk, ActionKind kind, std::array<int, 2>& count) {
+    row_.push_back({stage(chunk), kind, count[static_cast<std::size_t>(chunk)]++});
+  }
+
+  std::array<int, 2> stages_;
+  std::array<int, 2> forwards_{0, 0};
+  std::array<int, 2> backwards_{0, 0};
+  std::deque<Action> weights_;
+  std::vector<Action> row_;
+};
+
+// The eight phases of a device, D = devices, m >= 2 D micro-batches; chunk 0 goes down the V, chunk 1 comes back.
+std::vector<Action> dual_pipe_v_row(int device, int devices, int microbatches) {
+  const int below = devices - 1 - device;
+  DualPipeVRow row(device, devices);
+  for (int i = 0; i < 2 * below; ++i) row.forward(0);
+  for (int i = 0; i <= device; ++i) {
+    row.forward(0);
+    row.forward(1);
+  }
+  for (int i = 0; i < below; ++i) {
+    row.backward(1, true);
+    row.weight();
+    row.forward(1);
+  }
+  for (int i = 0; i < microbatches - 2 * devices + device + 1; ++i) {
+    row.forward(0);
+    row.backward(1);
+    row.forward(1);
+    row.backward(0);
+  }
+  for (int i = 0; i < below; ++i) {
+    row.backward(1);
+    row.forward(1);
+    row.backward(0);
+  }
+  // From the middle of the last backwards on, weights are put off.
+  for (int i = 0; i <= device; ++i) {
+    const int half = (device + 1) / 2;
+    row.backward(1, i > half || (i == half && device % 2 == 1));
+    row.backward(0, i >= half);
+  }
+  for (int i = 0; i < below; ++i) {
+    row.weight();
+    row.backward(0, true);
+  }
+  return row.take();
+}
+
+}  // namespace
+
+Rows interleaved_rows(int devices, int stages, int microbatches) {
+  const int virtual_stages = stages / devices;
+  const int padded = (microbatches + devices - 1) / devices * devices;
+  const int total = padded * virtual_stages;
+  Rows rows;
+  for (int d = 0; d < devices; ++d) {
+    std::vector<Action>& row = rows.emplace_back();
+    const int warm_up = std::min(total, (devices - 1 - d) * 2 + (virtual_stages - 1) * devices + 1);
+    for (int k = 0; k < warm_up; ++k) row.push_back(interleaved_action(d, devices, virtual_stages, k, ActionKind::forward));
+    for (int k = 0; k < total; ++k) {
+      row.push_back(interleaved_action(d, devices, virtual_stages, k, ActionKind::backward));
+      if (k + warm_up < total) row.push_back(interleaved_action(d, devices, virtual_stages, k + warm_up, ActionKind::forward));
+    }
+  }
+  drop_beyond(rows, microbatches);
+  return rows;
+}
+
+Rows v_rows(int devices, int microbatches, const VPattern& pattern) {
+  const VOffsets offsets = v_offsets(devices, pattern);
+  Rows rows(static_cast<std::size_t>(devices));
+  for (int d = 0; d < devices; ++d) {
+    std::vector<std::pair<int, Action>> timed;
+    const std::array<int, 4> at = offsets.on(d);
+    const int back = 2 * devices - 1 - d;
+    for (int i = 0; i < microbatches; ++i) {
+      timed.push_back({at[0] + 6 * i, {d, ActionKind::forward, i}});
+      timed.push_back({at[1] + 6 * i, {back, ActionKind::forward, i}});
+      timed.push_back({at[2] + 6 * i, {back, ActionKind::backward_input, i}});
+      timed.push_back({at[3] + 6 * i, {d, ActionKind::backward_input, i}});
+    }
+    std::sort(timed.begin(), timed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [time, action] : timed) {
+      rows[static_cast<std::size_t>(d)].push_back(action);
+      if (action.kind == ActionKind::backward_input)
+        rows[static_cast<std::size_t>(d)].push_back({action.stage, ActionKind::backward_weight, action.microbatch});
+    }
+  }
+  return rows;
+}
+
+Rows dual_pipe_v_rows(int devices, int microbatches) {
+  Rows rows;
+  for (int d = 0; d < devices; ++d) rows.push_back(dual_pipe_v_row(d, devices, std::max(microbatches, 2 * devices)));
+  drop_beyond(rows, microbatches);
+  return rows;
+}
+
+}  // namespace mptune

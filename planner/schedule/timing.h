@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "mptune/planner/schedule/layout.h"
+
+namespace mptune {
+
+/// When the actions of a schedule run.
+struct ScheduleTiming {
+  std::vector<std::vector<std::int64_t>> start_ns;  ///< per row and action
+  std::int64_t end_ns = 0;                          ///< of the last action: the step
+  std::int64_t span_ns = 0;  ///< longest over the devices, from the start of its first action to the end of its last: what the step takes
+                             ///< where no device waits for the others between two steps (zero bubble, arXiv 2401.10241)
+};
+
+/// Runs rows on paper: an action starts when its device is free and what it reads has arrived; a copy, when what it carries exists and the
+/// copies before it on its way (source to destination device, one direction) have ended. The same rules as planner/simulate, without
+/// devices that slow each other. One that replays again and again keeps its memory.
+class ScheduleReplay {
+ public:
+  /// Both must outlive this. Requires: costs of every stage.
+  ScheduleReplay(const Layout& layout, const ScheduleCosts& costs);
+
+  /// End of the step. Requires: rows that are valid for the layout.
+  std::int64_t run(const Rows& rows);
+  /// Of the latest run.
+  [[nodiscard]] const ScheduleTiming& timing() const { return timing_; }
+  /// Of the latest run: when what the action reads was there; 0 where it reads nothing that is made elsewhere.
+  [[nodiscard]] std::int64_t arrival_ns(const Action& action) const;
+
+ private:
+  bool advance(const std::vector<Action>& row, std::size_t device);
+  void send(const Action& action, std::int64_t end_ns);
+
+  const Layout& layout_;
+  const ScheduleCosts& costs_;
+  ScheduleTiming timing_;
+  std::vector<std::size_t> next_;
+  std::vector<std::int64_t> free_;
+  std::vector<std::int64_t> link_free_;  // [source * devices + destination]
+  std::vector<std::int64_t> output_at_;  // by slot of the consumer: when its input is there, -1: not yet
+  std::vector<std::int64_t> gradient_at_;
+};
+
+/// The same once. Requires: a valid plan and schedule, costs of every stage.
+[[nodiscard]] ScheduleTiming time_schedule(const Plan& plan, const ScheduleCosts& costs);
+
+/// Most bytes that each device keeps for backwards at a time. Requires: likewise.
+[[nodiscard]] std::vector<std::int64_t> kept_bytes(const Plan& plan, const ScheduleCosts& costs);
+[[nodiscard]] std::vector<std::int64_t> kept_bytes(const Rows& rows, const ScheduleCosts& costs);
+
+}  // namespace mptune
