@@ -15,6 +15,10 @@ double median_or(const Samples& samples, double otherwise) {
   return samples.empty() ? otherwise : std::max(0.0, median(samples));
 }
 
+bool has_parameters(const ProfileLayer& layer) {
+  return layer.parameters > 0 || layer.parameters_bytes > 0;
+}
+
 // "3x64x64:float32" -> 3 * 64 * 64 * 4.
 std::int64_t bytes_of_shape(const std::string& shape) {
   const std::size_t colon = std::min(shape.find(':'), shape.size());
@@ -96,6 +100,10 @@ void CostModel::add_curve(const DeviceClass& device_class, int layer) {
     point.times.backward_s = median_or(cost.backward, 0);
     point.times.forward_busy_s = std::max(point.times.forward_s, median_or(cost.forward_busy, 0));
     point.times.backward_busy_s = std::max(point.times.backward_s, median_or(cost.backward_busy, 0));
+    const bool whole = cost.backward_input.empty() || cost.backward_weight.empty();
+    const double weight_share = has_parameters(profile_.layers[static_cast<std::size_t>(layer)]) ? 0.5 : 0;
+    point.times.backward_weight_s = whole ? point.times.backward_s * weight_share : median_or(cost.backward_weight, 0);
+    point.times.backward_input_s = whole ? point.times.backward_s * (1 - weight_share) : median_or(cost.backward_input, 0);
     point.kept_bytes = std::max(last.kept_bytes, static_cast<double>(cost.kept_bytes));
     point.workspace_bytes = std::max(last.workspace_bytes, static_cast<double>(cost.workspace_bytes));
     points_.push_back(point);
@@ -158,7 +166,9 @@ LayerTimes CostModel::layer(int device, int layer, int samples) const {
   LayerTimes times = {between(low.forward_s, high.forward_s, at.share, low.forward_s * part),
                       between(low.backward_s, high.backward_s, at.share, low.backward_s * part),
                       between(low.forward_busy_s, high.forward_busy_s, at.share, low.forward_busy_s * part),
-                      between(low.backward_busy_s, high.backward_busy_s, at.share, low.backward_busy_s * part)};
+                      between(low.backward_busy_s, high.backward_busy_s, at.share, low.backward_busy_s * part),
+                      between(low.backward_input_s, high.backward_input_s, at.share, low.backward_input_s * part),
+                      between(low.backward_weight_s, high.backward_weight_s, at.share, low.backward_weight_s * part)};
   // Continued lines of different slopes may cross.
   times.forward_busy_s = std::max(times.forward_busy_s, times.forward_s);
   times.backward_busy_s = std::max(times.backward_busy_s, times.backward_s);

@@ -13,9 +13,11 @@ namespace mptune {
 /// Costs of one layer at one micro-batch size on one device, interpolated.
 struct LayerTimes {
   double forward_s = 0;
-  double backward_s = 0;
-  double forward_busy_s = 0;  ///< with the other devices busy; equal to forward_s where that was not measured
-  double backward_busy_s = 0;
+  double backward_s = 0;         ///< gradients of inputs and weights in one
+  double forward_busy_s = 0;     ///< with the other devices busy; equal to forward_s where that was not measured
+  double backward_busy_s = 0;    ///< likewise
+  double backward_input_s = 0;   ///< gradients of inputs alone; busy devices slow both parts as they slow the whole
+  double backward_weight_s = 0;  ///< gradients of weights, with what the former left kept
 };
 
 /// What a device holds in the moment of its peak, in bytes.
@@ -34,6 +36,8 @@ struct PeakContents {
 /// Prices of layers, copies and memory, read out of a profile.
 /// Time is interpolated linearly between measured micro-batch sizes (time per sample is not constant, and a larger size may be cheaper);
 /// beyond them the nearest segment is continued, and `extrapolated` says so.
+/// Where only the whole backward was measured, input and weight gradients take half of it each in layers with parameters; in layers
+/// without, the input gradient takes all.
 /// It cannot see: caches shared between layers, allocator fragmentation, what the machine does besides.
 class CostModel {
  public:

@@ -7,19 +7,21 @@
 namespace mptune {
 namespace {
 
-constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max() / 4;
-
-// Prices of one micro-batch on one stage; a copy belongs to the stage that sends it.
+// What one micro-batch takes on one stage, and the longest ways through its own data before and behind. A copy belongs to the stage that
+// sends it. `backward` is what the stage before waits for: a full backward, or its input gradients with `weight` still to come.
 struct Visit {
   std::int64_t forward = 0;
-  std::int64_t backward = 0;
   std::int64_t recompute = 0;
+  std::int64_t backward = 0;
+  std::int64_t weight = 0;
   std::int64_t send_output = 0;
   std::int64_t send_gradient = 0;
-  std::int64_t before = 0;  // least time from the start of the step to this forward
-  std::int64_t after = 0;   // from the end of this backward to the micro-batch's last
-  std::int64_t round = 0;   // from the end of this forward to the arrival of its gradient
-  bool returned = false;    // its backward has been seen
+  std::int64_t before_forward = 0;
+  std::int64_t before_backward = 0;
+  std::int64_t after_forward = 0;
+  std::int64_t after_backward = 0;
+  int output_lane = -1;
+  int gradient_lane = -1;
 };
 
 class Visits {
@@ -27,9 +29,12 @@ class Visits {
   Visits(const Plan& plan, const Operations& operations)
       : stages_(plan.stages.size()), microbatches_(plan.microbatch_sizes.size()), visits_(stages_ * microbatches_) {
     for (const Operation& operation : operations.list) {
-      if (operation.phase == Phase::actions) add(operation);
+      if (operation.phase == Phase::actions) add(operations, operation);
     }
-    for (std::size_t i = 0; i < microbatches_; ++i) chain(i);
+    for (std::size_t i = 0; i < microbatches_; ++i) {
+      chain_before(i);
+      chain_after(i);
+    }
   }
 
   [[nodiscard]] const Visit& at(std::size_t stage, std::size_t microbatch) const { return visits_[stage * microbatches_ + microbatch]; }
@@ -37,27 +42,51 @@ class Visits {
  private:
   Visit& at(std::size_t stage, std::size_t microbatch) { return visits_[stage * microbatches_ + microbatch]; }
 
-  void add(const Operation& operation) {
-    const auto stage = static_cast<std::size_t>(operation.stage);
-    Visit& visit = at(stage, static_cast<std::size_t>(operation.microbatch));
-    if (operation.what == What::forward) visit.forward = operation.alone_ns;
-    if (operation.what == What::recompute) visit.recompute = operation.alone_ns;
-    // Copies are listed behind what made them: those before the backward carry an output, the other the gradient.
-    if (operation.what == What::copy) (visit.returned ? visit.send_gradient : visit.send_output) = operation.alone_ns;
-    if (operation.what != What::backward) return;
-    visit.backward = operation.alone_ns;
-    visit.returned = true;
+  void add(const Operations& operations, const Operation& operation) {
+    Visit& visit = at(static_cast<std::size_t>(operation.stage), static_cast<std::size_t>(operation.microbatch));
+    if (operation.what == What::copy) {
+      const bool output = operations.list[static_cast<std::size_t>(operation.input)].what == What::forward;
+      (output ? visit.send_output : visit.send_gradient) = operation.alone_ns;
+      (output ? visit.output_lane : visit.gradient_lane) = operation.lane;
+    } else if (operation.what == What::forward) {
+      visit.forward = operation.alone_ns;
+    } else if (operation.what == What::recompute) {
+      visit.recompute = operation.alone_ns;
+    } else if (operation.what == What::backward_weight) {
+      visit.weight = operation.alone_ns;
+    } else {
+      visit.backward = operation.alone_ns;
+    }
   }
 
-  void chain(std::size_t i) {
+  void chain_before(std::size_t i) {
     for (std::size_t s = 1; s < stages_; ++s) {
-      const Visit& last = at(s - 1, i);
-      at(s, i).before = last.before + last.forward + last.send_output;
-      at(s, i).after = last.after + last.backward + at(s, i).send_gradient;
+      const Visit& from = at(s - 1, i);
+      at(s, i).before_forward = from.before_forward + from.forward + from.send_output;
     }
-    for (std::size_t s = stages_ - 1; s-- > 0;) {
+    for (std::size_t s = stages_; s-- > 0;) {
+      Visit& visit = at(s, i);
+      visit.before_backward = visit.before_forward + visit.forward + visit.recompute;
+      if (s + 1 == stages_) continue;
+      const Visit& from = at(s + 1, i);
+      visit.before_backward = std::max(visit.before_backward, from.before_backward + from.backward + from.send_gradient);
+    }
+  }
+
+  void chain_after(std::size_t i) {
+    for (std::size_t s = 0; s < stages_; ++s) {
+      Visit& visit = at(s, i);
+      visit.after_backward = visit.weight;
+      if (s == 0) continue;
+      const Visit& next = at(s - 1, i);
+      visit.after_backward = std::max(visit.after_backward, visit.send_gradient + next.backward + next.after_backward);
+    }
+    for (std::size_t s = stages_; s-- > 0;) {
+      Visit& visit = at(s, i);
+      visit.after_forward = visit.recompute + visit.backward + visit.after_backward;
+      if (s + 1 == stages_) continue;
       const Visit& next = at(s + 1, i);
-      at(s, i).round = at(s, i).send_output + next.forward + next.round + next.backward + next.send_gradient;
+      visit.after_forward = std::max(visit.after_forward, visit.send_output + next.forward + next.after_forward);
     }
   }
 
@@ -66,40 +95,90 @@ class Visits {
   std::vector<Visit> visits_;
 };
 
-// What one device has to do, and the least that has to come before, between and after.
-struct DeviceLoad {
-  std::int64_t forward = 0;
-  std::int64_t backward = 0;
-  std::int64_t recompute = 0;
-  std::int64_t most_recompute = 0;
-  std::int64_t before = kFar;
-  std::int64_t after = kFar;
-  std::int64_t to_gradient = kFar;  // from the start of a forward to the arrival of its gradient
-  std::int64_t to_backward = kFar;  // from the end of a forward to the end of its backward
-
-  void add(const Visit& visit) {
-    forward += visit.forward;
-    backward += visit.backward;
-    recompute += visit.recompute;
-    most_recompute = std::max(most_recompute, visit.recompute);
-    before = std::min(before, visit.before);
-    after = std::min(after, visit.after);
-    to_gradient = std::min(to_gradient, visit.forward + visit.round);
-    to_backward = std::min(to_backward, visit.round + visit.backward);
-  }
-
-  // The device is busy, or runs all forwards before the last gradient is back, or waits for the first gradient and then runs all
-  // backwards (of which only the first may have been recomputed while it waited).
-  [[nodiscard]] std::int64_t bound(bool one_stage) const {
-    if (before == kFar) return 0;
-    std::int64_t between = forward + backward + recompute;
-    if (one_stage) {
-      between = std::max(between, forward + to_backward);
-      between = std::max(between, to_gradient + backward + recompute - most_recompute);
-    }
-    return before + between + after;
-  }
+// Work on one lane that can begin at `head` and needs `tail` behind it until the end of its micro-batch.
+struct Job {
+  std::int64_t head = 0;
+  std::int64_t work = 0;
+  std::int64_t tail = 0;
 };
+
+// The jobs of every lane; those of equal head and tail are one, which changes no bound.
+class Jobs {
+ public:
+  explicit Jobs(int lanes) : lanes_(static_cast<std::size_t>(lanes)) {}
+
+  void add(int lane, const Job& job) {
+    std::vector<Job>& jobs = lanes_[static_cast<std::size_t>(lane)];
+    if (!jobs.empty() && jobs.back().head == job.head && jobs.back().tail == job.tail)
+      jobs.back().work += job.work;
+    else if (job.work > 0)
+      jobs.push_back(job);
+  }
+
+  [[nodiscard]] std::int64_t bound() {
+    std::int64_t most = 0;
+    for (std::vector<Job>& jobs : lanes_) most = std::max(most, bound(jobs));
+    return most;
+  }
+
+ private:
+  // The least time of one machine that may interrupt its jobs: of those that can run, always the one with the longest tail (J. R. Jackson,
+  // 1955; J. Carlier, 1982). It equals the largest, over all sets of jobs, of least head + all work + least tail.
+  static std::int64_t bound(std::vector<Job>& jobs) {
+    std::ranges::sort(jobs, {}, &Job::head);
+    std::vector<Job> ready;
+    std::int64_t now = 0;
+    std::int64_t end = 0;
+    for (std::size_t next = 0; next < jobs.size() || !ready.empty();) {
+      if (ready.empty()) now = std::max(now, jobs[next].head);
+      for (; next < jobs.size() && jobs[next].head <= now; ++next) {
+        ready.push_back(jobs[next]);
+        std::ranges::push_heap(ready, {}, &Job::tail);
+      }
+      const std::int64_t until = next < jobs.size() ? jobs[next].head : std::numeric_limits<std::int64_t>::max();
+      const std::int64_t run = std::min(ready.front().work, until - now);
+      now += run;
+      ready.front().work -= run;
+      if (ready.front().work > 0) continue;
+      end = std::max(end, now + ready.front().tail);
+      std::ranges::pop_heap(ready, {}, &Job::tail);
+      ready.pop_back();
+    }
+    return end;
+  }
+
+  std::vector<std::vector<Job>> lanes_;
+};
+
+void add_forwards(const Plan& plan, const Visits& visits, std::size_t s, Jobs& jobs) {
+  for (std::size_t i = 0; i < plan.microbatch_sizes.size(); ++i) {
+    const Visit& visit = visits.at(s, i);
+    jobs.add(device_of(plan.stages[s], static_cast<int>(i)), {visit.before_forward, visit.forward, visit.after_forward});
+    if (visit.output_lane < 0) continue;
+    const Visit& next = visits.at(s + 1, i);
+    jobs.add(visit.output_lane, {visit.before_forward + visit.forward, visit.send_output, next.forward + next.after_forward});
+  }
+}
+
+// A recomputation may run while the gradient is on its way, but nothing comes between the two: one job that begins as late as the gradient
+// allows.
+void add_backwards(const Plan& plan, const Visits& visits, std::size_t s, Jobs& jobs) {
+  for (std::size_t i = 0; i < plan.microbatch_sizes.size(); ++i) {
+    const Visit& visit = visits.at(s, i);
+    jobs.add(device_of(plan.stages[s], static_cast<int>(i)),
+             {visit.before_backward - visit.recompute, visit.recompute + visit.backward, visit.after_backward});
+    if (visit.gradient_lane < 0) continue;
+    const Visit& next = visits.at(s - 1, i);
+    jobs.add(visit.gradient_lane, {visit.before_backward + visit.backward, visit.send_gradient, next.backward + next.after_backward});
+  }
+}
+
+void add_weights(const Plan& plan, const Visits& visits, std::size_t s, Jobs& jobs) {
+  for (std::size_t i = 0; i < plan.microbatch_sizes.size(); ++i) {
+    const Visit& visit = visits.at(s, i);
+    jobs.add(device_of(plan.stages[s], static_cast<int>(i)), {visit.before_backward + visit.backward, visit.weight, 0});
+  }
+}
 
 std::int64_t end_phase_ns(const Operations& operations) {
   Operations end;
@@ -115,19 +194,13 @@ std::int64_t end_phase_ns(const Operations& operations) {
 
 std::int64_t lower_bound_ns(const Plan& plan, const Operations& operations) {
   const Visits visits(plan, operations);
-  std::vector<DeviceLoad> loads(plan.devices.size());
-  std::vector<int> stages_on(plan.devices.size(), 0);
-  std::int64_t bound = 0;
+  Jobs jobs(operations.lanes);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    for (const int device : plan.stages[s].devices) ++stages_on[static_cast<std::size_t>(device)];
-    for (std::size_t i = 0; i < plan.microbatch_sizes.size(); ++i) {
-      const Visit& visit = visits.at(s, i);
-      loads[static_cast<std::size_t>(device_of(plan.stages[s], static_cast<int>(i)))].add(visit);
-      if (s == 0) bound = std::max(bound, visit.forward + visit.round + visit.backward);
-    }
+    add_forwards(plan, visits, s, jobs);
+    add_backwards(plan, visits, s, jobs);
+    add_weights(plan, visits, s, jobs);
   }
-  for (std::size_t d = 0; d < loads.size(); ++d) bound = std::max(bound, loads[d].bound(stages_on[d] == 1));
-  return bound + end_phase_ns(operations) + operations.step_ns;
+  return jobs.bound() + end_phase_ns(operations) + operations.step_ns;
 }
 
 double lower_bound_seconds(const Plan& plan, const CostModel& cost) {

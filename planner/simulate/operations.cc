@@ -3,19 +3,27 @@
 #include <algorithm>
 #include <cmath>
 
-#include "mptune/profiler/trace/error.h"
-
 namespace mptune {
 namespace {
 
-constexpr int kReplays = 3;
-
-struct StageNs {
-  std::int64_t forward = 0;
-  std::int64_t forward_extra = 0;
-  std::int64_t backward = 0;
-  std::int64_t backward_extra = 0;
+// Work in nanoseconds, and what it takes longer with all neighbours busy.
+struct Price {
+  std::int64_t alone = 0;
+  std::int64_t extra = 0;
 };
+
+struct StagePrices {
+  Price forward;
+  Price backward;
+  Price input;   // gradients of inputs
+  Price weight;  // gradients of weights
+};
+
+// What a part of a work takes longer, if all of it is slowed alike.
+Price part_of(const Price& whole, std::int64_t alone) {
+  const double share = whole.alone > 0 ? static_cast<double>(alone) / static_cast<double>(whole.alone) : 0;
+  return {alone, std::llround(static_cast<double>(whole.extra) * share)};
+}
 
 class Lister {
  public:
@@ -71,34 +79,42 @@ class Lister {
 
   bool add_action(int device, const Action& action) {
     if (action.kind == ActionKind::forward) return add_forward(device, action);
-    if (action.kind == ActionKind::backward) return add_backward(device, action);
-    throw Error("the profile has no separate times of input and weight gradients", "schedule " + plan_.schedule,
-                "use a schedule of full backwards, like gpipe or 1f1b");
+    if (action.kind == ActionKind::backward_weight) return add_weight_gradient(device, action);
+    return add_backward(device, action);
   }
 
   bool add_forward(int device, const Action& action) {
     const int s = action.stage;
     const int input = s == 0 ? kNothing : output_of_[slot(s - 1, action.microbatch)];
     if (input == kMissing) return false;
-    const StageNs& ns = priced(s, action.microbatch);
-    const int made = add_work(What::forward, device, action, input, ns.forward, ns.forward_extra, true);
+    const int made = add_work(What::forward, device, action, input, priced(s, action.microbatch).forward, true);
     output_of_[slot(s, action.microbatch)] = s + 1 < plan_.num_stages() ? add_copy(s, s + 1, action.microbatch, made) : made;
     return true;
   }
 
+  // A full backward or its input gradients: what the stage before waits for. Either begins with the recomputation.
   bool add_backward(int device, const Action& action) {
     const int s = action.stage;
     const bool last = s + 1 == plan_.num_stages();
     const int input = last ? output_of_[slot(s, action.microbatch)] : gradient_of_[slot(s + 1, action.microbatch)];
     if (input == kMissing) return false;
-    const StageNs& ns = priced(s, action.microbatch);
+    const StagePrices prices = priced(s, action.microbatch);
     const bool again = recomputes(stage(s).recompute, action.microbatch);
     if (again) {
-      const StageNs part = stage(s).recompute.mode == Recompute::Mode::all ? ns : recomputed(s, action.microbatch);
-      add_work(What::recompute, device, action, kNothing, part.forward, part.forward_extra, true);
+      const bool all = stage(s).recompute.mode == Recompute::Mode::all;
+      add_work(What::recompute, device, action, kNothing, all ? prices.forward : recomputed(s, action.microbatch), true);
     }
-    const int made = add_work(What::backward, device, action, input, ns.backward, ns.backward_extra, !again);
+    const bool whole = action.kind == ActionKind::backward;
+    const int made =
+        add_work(whole ? What::backward : What::backward_input, device, action, input, whole ? prices.backward : prices.input, !again);
     gradient_of_[slot(s, action.microbatch)] = s > 0 ? add_copy(s, s - 1, action.microbatch, made) : made;
+    return true;
+  }
+
+  // Reads what the same device's input gradients left, which stand before it in the row.
+  bool add_weight_gradient(int device, const Action& action) {
+    if (gradient_of_[slot(action.stage, action.microbatch)] == kMissing) return false;
+    add_work(What::backward_weight, device, action, kNothing, priced(action.stage, action.microbatch).weight, true);
     return true;
   }
 
@@ -107,7 +123,7 @@ class Lister {
     return static_cast<int>(result_.list.size()) - 1;
   }
 
-  int add_work(What what, int device, const Action& action, int input, std::int64_t ns, std::int64_t extra, bool starts_action) {
+  int add_work(What what, int device, const Action& action, int input, const Price& price, bool starts_action) {
     Operation operation;
     operation.what = what;
     operation.device = device;
@@ -116,9 +132,9 @@ class Lister {
     operation.microbatch = action.microbatch;
     operation.input = input;
     operation.overhead_ns = starts_action ? to_ns(cost_.action_seconds(devices_[static_cast<std::size_t>(device)])) : 0;
-    operation.alone_ns = operation.overhead_ns + ns;
-    operation.extra_ns = extra;
-    result_.interferes |= extra > 0;
+    operation.alone_ns = operation.overhead_ns + price.alone;
+    operation.extra_ns = price.extra;
+    result_.interferes |= price.extra > 0;
     return add(operation);
   }
 
@@ -169,22 +185,22 @@ class Lister {
     add(operation);
   }
 
-  const StageNs& priced(int s, int microbatch) {
+  const StagePrices& priced(int s, int microbatch) {
     const int samples = plan_.microbatch_sizes[static_cast<std::size_t>(microbatch)];
     const int device = device_of(stage(s), microbatch);
     for (const Priced& known : priced_) {
-      if (known.stage == s && known.device == device && known.samples == samples) return known.ns;
+      if (known.stage == s && known.device == device && known.samples == samples) return known.prices;
     }
     priced_.push_back({s, device, samples, price(stage(s).first_layer, stage(s).last_layer, device, samples, nullptr)});
-    return priced_.back().ns;
+    return priced_.back().prices;
   }
 
-  StageNs recomputed(int s, int microbatch) {
+  Price recomputed(int s, int microbatch) {
     const int samples = plan_.microbatch_sizes[static_cast<std::size_t>(microbatch)];
-    return price(stage(s).first_layer, stage(s).last_layer, device_of(stage(s), microbatch), samples, &stage(s).recompute.layers);
+    return price(stage(s).first_layer, stage(s).last_layer, device_of(stage(s), microbatch), samples, &stage(s).recompute.layers).forward;
   }
 
-  StageNs price(int first, int last, int device, int samples, const std::vector<int>* only) {
+  StagePrices price(int first, int last, int device, int samples, const std::vector<int>* only) {
     LayerTimes sum;
     for (int layer = first; layer < last; ++layer) {
       if (only != nullptr && !std::binary_search(only->begin(), only->end(), layer)) continue;
@@ -193,22 +209,28 @@ class Lister {
       sum.backward_s += times.backward_s;
       sum.forward_busy_s += times.forward_busy_s;
       sum.backward_busy_s += times.backward_busy_s;
+      sum.backward_input_s += times.backward_input_s;
+      sum.backward_weight_s += times.backward_weight_s;
     }
-    StageNs ns;
-    ns.forward = to_ns(sum.forward_s);
-    ns.backward = to_ns(sum.backward_s);
+    StagePrices prices;
+    prices.forward.alone = to_ns(sum.forward_s);
+    prices.backward.alone = to_ns(sum.backward_s);
     if (result_.neighbours[static_cast<std::size_t>(device)] > 0) {
-      ns.forward_extra = std::max<std::int64_t>(0, to_ns(sum.forward_busy_s) - ns.forward);
-      ns.backward_extra = std::max<std::int64_t>(0, to_ns(sum.backward_busy_s) - ns.backward);
+      prices.forward.extra = std::max<std::int64_t>(0, to_ns(sum.forward_busy_s) - prices.forward.alone);
+      prices.backward.extra = std::max<std::int64_t>(0, to_ns(sum.backward_busy_s) - prices.backward.alone);
     }
-    return ns;
+    // Both together are rounded once: halves of a whole add up to it.
+    const std::int64_t input = to_ns(sum.backward_input_s);
+    prices.input = part_of(prices.backward, input);
+    prices.weight = part_of(prices.backward, to_ns(sum.backward_input_s + sum.backward_weight_s) - input);
+    return prices;
   }
 
   struct Priced {
     int stage;
     int device;
     int samples;
-    StageNs ns;
+    StagePrices prices;
   };
 
   const Plan& plan_;
@@ -222,77 +244,6 @@ class Lister {
   Operations result_;
 };
 
-void replay_once(const Operations& operations, Timing& timing) {
-  std::vector<std::int64_t> free(static_cast<std::size_t>(operations.lanes), 0);
-  std::vector<std::int64_t> reduced;
-  std::int64_t actions_end = 0;
-  timing.end_ns = 0;
-  for (std::size_t i = 0; i < operations.list.size(); ++i) {
-    const Operation& operation = operations.list[i];
-    std::int64_t& lane = free[static_cast<std::size_t>(operation.lane)];
-    std::int64_t start = lane;
-    if (operation.phase == Phase::actions) {
-      if (operation.input >= 0) {
-        const auto input = static_cast<std::size_t>(operation.input);
-        start = std::max(start, timing.start_ns[input] + timing.duration_ns[input]);
-      }
-      actions_end = std::max(actions_end, start + timing.duration_ns[i]);
-    } else {
-      start = std::max(start, actions_end);
-    }
-    if (operation.phase == Phase::optimizer && static_cast<std::size_t>(operation.stage) < reduced.size())
-      start = std::max(start, reduced[static_cast<std::size_t>(operation.stage)]);
-    timing.start_ns[i] = start;
-    lane = start + timing.duration_ns[i];
-    if (operation.phase == Phase::reduce) {
-      if (reduced.size() <= static_cast<std::size_t>(operation.stage)) reduced.resize(static_cast<std::size_t>(operation.stage) + 1, 0);
-      std::int64_t& end = reduced[static_cast<std::size_t>(operation.stage)];
-      end = std::max(end, lane);
-    }
-    timing.end_ns = std::max(timing.end_ns, lane);
-  }
-}
-
-bool slows_others(const Operation& operation) {
-  return operation.phase == Phase::actions && operation.what != What::copy;
-}
-
-// Nanoseconds of other devices' compute during each operation, summed over the devices. Both lists of a pair are disjoint and ascending,
-// so one pass over each pair is enough.
-std::vector<std::int64_t> overlap_with_others(const Operations& operations, const std::vector<std::vector<int>>& rows,
-                                              const Timing& timing) {
-  std::vector<std::int64_t> overlap(operations.list.size(), 0);
-  const auto start = [&](int i) { return timing.start_ns[static_cast<std::size_t>(i)]; };
-  const auto end = [&](int i) { return timing.start_ns[static_cast<std::size_t>(i)] + timing.duration_ns[static_cast<std::size_t>(i)]; };
-  for (std::size_t a = 0; a < rows.size(); ++a) {
-    for (std::size_t b = a + 1; b < rows.size(); ++b) {
-      for (std::size_t i = 0, j = 0; i < rows[a].size() && j < rows[b].size();) {
-        const int x = rows[a][i];
-        const int y = rows[b][j];
-        const std::int64_t common = std::min(end(x), end(y)) - std::max(start(x), start(y));
-        if (common > 0) {
-          overlap[static_cast<std::size_t>(x)] += common;
-          overlap[static_cast<std::size_t>(y)] += common;
-        }
-        end(x) < end(y) ? ++i : ++j;
-      }
-    }
-  }
-  return overlap;
-}
-
-void slow_down(const Operations& operations, const std::vector<std::vector<int>>& rows, Timing& timing) {
-  const std::vector<std::int64_t> overlap = overlap_with_others(operations, rows, timing);
-  for (std::size_t i = 0; i < operations.list.size(); ++i) {
-    const Operation& operation = operations.list[i];
-    if (operation.extra_ns == 0 || timing.duration_ns[i] == 0) continue;
-    const auto possible = static_cast<double>(timing.duration_ns[i]) *
-                          static_cast<double>(std::max(1, operations.neighbours[static_cast<std::size_t>(operation.device)]));
-    const double share = std::min(1.0, static_cast<double>(overlap[i]) / possible);
-    timing.duration_ns[i] = operation.alone_ns + std::llround(static_cast<double>(operation.extra_ns) * share);
-  }
-}
-
 }  // namespace
 
 std::int64_t to_ns(double seconds) {
@@ -301,23 +252,6 @@ std::int64_t to_ns(double seconds) {
 
 Operations list_operations(const Plan& plan, const CostModel& cost) {
   return Lister(plan, cost).list();
-}
-
-Timing time_operations(const Operations& operations) {
-  Timing timing;
-  timing.start_ns.resize(operations.list.size());
-  timing.duration_ns.resize(operations.list.size());
-  std::vector<std::vector<int>> rows(static_cast<std::size_t>(operations.devices));
-  for (std::size_t i = 0; i < operations.list.size(); ++i) {
-    timing.duration_ns[i] = operations.list[i].alone_ns;
-    if (slows_others(operations.list[i])) rows[static_cast<std::size_t>(operations.list[i].device)].push_back(static_cast<int>(i));
-  }
-  replay_once(operations, timing);
-  for (int replay = 0; operations.interferes && replay < kReplays; ++replay) {
-    slow_down(operations, rows, timing);
-    replay_once(operations, timing);
-  }
-  return timing;
 }
 
 }  // namespace mptune

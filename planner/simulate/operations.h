@@ -16,7 +16,8 @@ enum class Phase : std::uint8_t {
   optimizer,  ///< when all actions and its stage's reductions have ended
 };
 
-/// One piece of work on one lane: a whole stage's forward, backward or recomputation of a micro-batch, a copy, a reduction, an update.
+/// One piece of work on one lane: a whole stage's forward, backward (or its input or weight gradients) or recomputation of a micro-batch, a
+/// copy, a reduction, an update. Input gradients of a recomputing stage come behind the recomputation; weight gradients do not repeat it.
 /// Times are whole nanoseconds, so that every way of adding them up agrees.
 struct Operation {
   What what = What::forward;
@@ -49,13 +50,13 @@ struct Timing {
   std::int64_t end_ns = 0;                ///< of the last operation
 };
 
-/// Requires: a valid plan and schedule. Throws Error for an unknown device or link, for actions that split backward.
+/// Requires: a valid plan and schedule. Throws Error for an unknown device or link.
 [[nodiscard]] Operations list_operations(const Plan& plan, const CostModel& cost);
 
 /// Runs them on paper; the slow-down of devices that compute at the same time is found by a fixed number of replays.
 [[nodiscard]] Timing time_operations(const Operations& operations);
 
-/// The lower bound of simulate.h, from the operations of any schedule of the plan's stages.
+/// The lower bound of simulate.h, which any order of the same operations shares.
 [[nodiscard]] std::int64_t lower_bound_ns(const Plan& plan, const Operations& operations);
 
 /// Events of the operations as a measured trace has them, timed by the replay of profiler/analyze.

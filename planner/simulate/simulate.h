@@ -12,7 +12,7 @@ namespace mptune {
 /// What a plan is expected to do.
 struct Prediction {
   double step_s = 0;
-  double lower_bound_s = 0;              ///< no schedule of these stages and micro-batches on these devices takes less
+  double lower_bound_s = 0;              ///< no order of the plan's actions takes less
   std::vector<std::int64_t> peak_bytes;  ///< per device of the plan
   std::vector<double> busy_s;            ///< compute per device
   int limiting_stage = 0;                ///< stage whose device computes longest
@@ -33,7 +33,9 @@ struct Simulation {
 /// The prediction alone, without names and ranges: what a search calls thousands of times.
 [[nodiscard]] Prediction predict(const Plan& plan, const CostModel& cost);
 
-/// Largest over the devices of: what must come before its first action, its own work, what must come after its last.
+/// Seconds below which no step lies that runs the plan's actions (whole or split backwards, as its rows have them) on the same devices,
+/// in whatever order. Of every device and link: the least time of one machine whose jobs begin no sooner than their data can exist and
+/// are followed by what their micro-batch still needs. Memory is not seen.
 [[nodiscard]] double lower_bound_seconds(const Plan& plan, const CostModel& cost);
 
 }  // namespace mptune

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/simulate/operations.h"
@@ -9,6 +10,16 @@
 
 namespace mptune {
 namespace {
+
+bool is_backward(What what) {
+  return what == What::backward || what == What::backward_input || what == What::backward_weight;
+}
+
+ActionKind kind_of(What what) {
+  if (what == What::backward_input) return ActionKind::backward_input;
+  if (what == What::backward_weight) return ActionKind::backward_weight;
+  return what == What::forward ? ActionKind::forward : ActionKind::backward;
+}
 
 // First and last event of an operation.
 struct Span {
@@ -105,7 +116,7 @@ class TraceBuilder {
     if (operation.what == What::recompute && stage.recompute.mode == Recompute::Mode::some) return stage.recompute.layers;
     std::vector<int> layers(static_cast<std::size_t>(stage.last_layer - stage.first_layer));
     std::iota(layers.begin(), layers.end(), stage.first_layer);
-    if (operation.what == What::backward) std::reverse(layers.begin(), layers.end());
+    if (is_backward(operation.what)) std::reverse(layers.begin(), layers.end());
     return layers;
   }
 
@@ -130,22 +141,28 @@ class TraceBuilder {
   [[nodiscard]] double price(const Operation& operation, int layer, double share) const {
     const int samples = plan_.microbatch_sizes[static_cast<std::size_t>(operation.microbatch)];
     const LayerTimes times = cost_.layer(devices_[static_cast<std::size_t>(operation.device)], layer, samples);
-    if (operation.what == What::backward) return times.backward_s + share * (times.backward_busy_s - times.backward_s);
+    const double slower = times.backward_s > 0 ? share * (times.backward_busy_s / times.backward_s - 1) : 0;
+    if (operation.what == What::backward) return times.backward_s * (1 + slower);
+    if (operation.what == What::backward_input) return times.backward_input_s * (1 + slower);
+    if (operation.what == What::backward_weight) return times.backward_weight_s * (1 + slower);
     return times.forward_s + share * (times.forward_busy_s - times.forward_s);
   }
 
   void add_ranges() {
+    std::vector<int> again(plan_.devices.size(), -1);  // the recomputation that the device's next action begins with
     for (std::size_t i = 0; i < operations_.list.size(); ++i) {
       const Operation& operation = operations_.list[i];
       if (operation.phase != Phase::actions || operation.what == What::copy) continue;
-      const bool again = i > 0 && operation.what == What::backward && operations_.list[i - 1].what == What::recompute &&
-                         operations_.list[i - 1].device == operation.device;
-      if (operation.what == What::recompute) continue;
-      const Event& first = trace_.events[static_cast<std::size_t>(spans_[again ? i - 1 : i].first)];
+      int& recomputation = again[static_cast<std::size_t>(operation.device)];
+      if (operation.what == What::recompute) {
+        recomputation = static_cast<int>(i);
+        continue;
+      }
+      const std::size_t begin = recomputation < 0 ? i : static_cast<std::size_t>(std::exchange(recomputation, -1));
+      const Event& first = trace_.events[static_cast<std::size_t>(spans_[begin].first)];
       const Event& last = trace_.events[static_cast<std::size_t>(spans_[i].last)];
-      const ActionKind kind = operation.what == What::forward ? ActionKind::forward : ActionKind::backward;
-      add_range(What::action, to_text(Action{operation.stage, kind, operation.microbatch}), operation.device, tag(operation, -1),
-                first.start, last.end());
+      add_range(What::action, to_text(Action{operation.stage, kind_of(operation.what), operation.microbatch}), operation.device,
+                tag(operation, -1), first.start, last.end());
     }
     for (int device = 0; device < operations_.devices; ++device) {
       trace_.tags.push_back({0, -1, -1, -1, -1});

@@ -12,6 +12,9 @@
 #include "mptune/profiler/analyze/breakdown.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/tests/planner/profiles.h"
+#include "mptune/tests/planner/random_plans.h"
+#include "mptune/tests/planner/simulate/laws.h"
+#include "mptune/tests/planner/simulate/oracle.h"
 
 namespace mptune {
 namespace {
@@ -19,6 +22,8 @@ namespace {
 using test::make_profile;
 using test::ones;
 using test::ProfileShape;
+using test::random_cost;
+using test::random_plan;
 using test::scheduled;
 using test::stages_of;
 
@@ -85,132 +90,14 @@ TEST(Simulate, DevicesThatComputeTogetherSlowEachOther) {
   EXPECT_NEAR(predict(together, three).step_s, 1.25 * 2 * 2 * 0.003, 1e-8) << "one of two neighbours";
 }
 
-Plan random_plan(std::mt19937& random, int layers, int devices) {
-  const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
-  const int stages = draw(1, std::min(layers, devices));
-  std::vector<int> replicas(static_cast<std::size_t>(stages), 1);
-  for (int spare = devices - stages; spare > 0; --spare) {
-    if (draw(0, 1) == 1) ++replicas[static_cast<std::size_t>(draw(0, stages - 1))];
-  }
-  const int batch = draw(8, 16);
-  Plan plan = stages_of(layers, replicas, split_evenly(batch, draw(1, 8)));
-  for (std::size_t s = 1; s < plan.stages.size(); ++s) {
-    const int cut = draw(plan.stages[s - 1].first_layer + 1, plan.stages[s].last_layer - 1);
-    plan.stages[s - 1].last_layer = plan.stages[s].first_layer = cut;
-  }
-  for (Stage& stage : plan.stages) {
-    if (draw(0, 3) == 0) stage.recompute.mode = Recompute::Mode::all;
-    if (draw(0, 5) == 0) stage.recompute = {Recompute::Mode::some, {stage.first_layer}, {}};
-  }
-  make_schedule(plan, draw(0, 1) == 0 ? "gpipe" : "1f1b");
-  return plan;
-}
-
-// Slow truth, written from the rules and sharing no code: every device, lane and wait by itself, until nothing changes.
-class Oracle {
- public:
-  Oracle(const Plan& plan, const CostModel& cost) : plan_(plan), cost_(cost) {}
-
-  double step() {
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (std::size_t d = 0; d < plan_.actions.size(); ++d) changed |= run_row(static_cast<int>(d));
-    }
-    double end = 0;
-    for (const auto& [key, time] : done_) end = std::max(end, time);
-    std::map<int, double> reduced, updated;
-    for (const Stage& stage : plan_.stages) {
-      const auto r = static_cast<double>(stage.devices.size());
-      if (r < 2) continue;
-      for (const int d : stage.devices)
-        reduced[d] += cost_.reduce_seconds(d, cost_.parameters_bytes(stage.first_layer, stage.last_layer)) * (r - 1) / r;
-    }
-    double last = end;
-    for (const Stage& stage : plan_.stages) {
-      double start = end + std::max(reduced[stage.devices[0]], updated[stage.devices[0]]);
-      for (const int d : stage.devices) start = std::max(start, end + (stage.devices.size() > 1 ? reduced[d] : 0));
-      const double finish = start + cost_.optimizer_seconds(stage.devices[0], cost_.parameters_bytes(stage.first_layer, stage.last_layer));
-      updated[stage.devices[0]] = finish - end;
-      last = std::max({last, finish});
-    }
-    for (const auto& [d, time] : reduced) last = std::max(last, end + time);
-    return last + cost_.step_seconds(0);
-  }
-
- private:
-  double arrived(bool forward, int stage, int i) {
-    const auto found = arrived_.find({forward, stage, i});
-    return found == arrived_.end() ? -1 : found->second;
-  }
-
-  bool run_row(int d) {
-    bool changed = false;
-    auto& row = plan_.actions[static_cast<std::size_t>(d)];
-    for (std::size_t& k = next_[d]; k < row.size(); ++k) {
-      const Action action = row[k];
-      const Stage& stage = plan_.stages[static_cast<std::size_t>(action.stage)];
-      const bool forward = action.kind == ActionKind::forward;
-      const bool waits = forward ? action.stage > 0 : action.stage + 1 < plan_.num_stages();
-      const double input = waits ? arrived(forward, action.stage, action.microbatch) : 0;
-      if (input < 0) return changed;
-      double t = free_[d];
-      const int samples = plan_.microbatch_sizes[static_cast<std::size_t>(action.microbatch)];
-      if (forward) t = std::max(t, input) + cost_.action_seconds(d);
-      if (!forward && stage.recompute.mode != Recompute::Mode::none) {
-        t += cost_.action_seconds(d);
-        for (int l = stage.first_layer; l < stage.last_layer; ++l) {
-          const bool again = stage.recompute.mode == Recompute::Mode::all || l == stage.recompute.layers[0];
-          t += again ? cost_.layer(d, l, samples).forward_s : 0;
-        }
-        t = std::max(t, input);
-      } else if (!forward) {
-        t = std::max(t, input) + cost_.action_seconds(d);
-      }
-      for (int l = stage.first_layer; l < stage.last_layer; ++l)
-        t += forward ? cost_.layer(d, l, samples).forward_s : cost_.layer(d, l, samples).backward_s;
-      free_[d] = done_[{forward, action.stage, action.microbatch}] = t;
-      send(forward, action.stage, action.microbatch, d, t);
-      changed = true;
-    }
-    return changed;
-  }
-
-  void send(bool forward, int stage, int i, int from, double t) {
-    const int next = forward ? stage + 1 : stage - 1;
-    if (next < 0 || next >= plan_.num_stages()) return;
-    const int to = device_of(plan_.stages[static_cast<std::size_t>(next)], i);
-    if (to != from) {
-      const int cut = plan_.stages[static_cast<std::size_t>(std::max(stage, next))].first_layer;
-      const std::int64_t bytes = cost_.boundary_bytes(cut, plan_.microbatch_sizes[static_cast<std::size_t>(i)], !forward);
-      t = std::max(t, lane_[{from, to}]) + cost_.copy_seconds(from, to, bytes);
-      lane_[{from, to}] = t;
-    }
-    arrived_[{forward, next, i}] = t;
-  }
-
-  const Plan& plan_;
-  const CostModel& cost_;
-  std::map<int, std::size_t> next_;
-  std::map<int, double> free_;
-  std::map<std::pair<int, int>, double> lane_;
-  std::map<std::tuple<bool, int, int>, double> done_, arrived_;
-};
-
 TEST(Simulate, AgreesWithTheRulesWrittenDownAgain) {
   std::mt19937 random(1);
   for (int round = 0; round < 500; ++round) {
     const int devices = std::uniform_int_distribution<int>(1, 5)(random);
     const CostModel cost(make_profile(test::random_shape(random, 7, devices), test::random_factors(random, 7)));
     const Plan plan = random_plan(random, 7, devices);
-    EXPECT_NEAR(predict(plan, cost).step_s, Oracle(plan, cost).step(), 1e-6) << round;
+    EXPECT_NEAR(predict(plan, cost).step_s, test::Oracle(plan, cost).step(), 1e-6) << round;
   }
-}
-
-// The same with devices that slow each other: laws only.
-CostModel random_cost(std::mt19937& random, int layers, int devices) {
-  ProfileShape shape = test::random_shape(random, layers, devices);
-  if (std::uniform_int_distribution<int>(0, 1)(random) == 1) shape.busy = std::uniform_real_distribution<double>(1.0, 1.8)(random);
-  return CostModel(make_profile(shape, test::random_factors(random, layers)));
 }
 
 TEST(Simulate, TheLowerBoundLiesBelowEverySchedule) {
@@ -257,69 +144,6 @@ TEST(Simulate, PredictIsThePredictionOfSimulate) {
   }
 }
 
-void expect_lanes_free_of_overlap(const Trace& trace) {
-  std::map<std::pair<int, int>, Nanoseconds> end;
-  for (const Event& event : trace.events) {
-    Nanoseconds& free = end[{event.device, event.lane}];
-    EXPECT_GE(event.start, free);
-    free = event.end();
-  }
-}
-
-void expect_edges_kept(const Trace& trace) {
-  for (const Edge& edge : trace.edges) {
-    EXPECT_LE(trace.events[static_cast<std::size_t>(edge.producer)].end(), trace.events[static_cast<std::size_t>(edge.consumer)].start);
-  }
-}
-
-// Every layer runs forward and backward once per micro-batch, on the device of its stage, tagged.
-void expect_all_layers(const Plan& plan, const Trace& trace) {
-  std::map<std::tuple<What, int, int>, int> seen;
-  for (const Event& event : trace.events) {
-    const Tag& tag = trace.tags.at(static_cast<std::size_t>(event.tag));
-    EXPECT_EQ(tag.step, 0);
-    const Stage& stage = plan.stages.at(static_cast<std::size_t>(tag.stage));
-    EXPECT_EQ(stage.devices.at(static_cast<std::size_t>(tag.replica)), event.device);
-    if (event.what != What::forward && event.what != What::backward) continue;
-    EXPECT_EQ(device_of(stage, tag.microbatch), event.device);
-    EXPECT_EQ(trace.names.at(static_cast<std::size_t>(event.name)), "layer" + std::to_string(tag.layer));
-    ++seen[{event.what, tag.microbatch, tag.layer}];
-  }
-  EXPECT_EQ(seen.size(), static_cast<std::size_t>(2 * plan.num_microbatches() * plan.stages.back().last_layer));
-  for (const auto& [key, count] : seen) EXPECT_EQ(count, 1);
-}
-
-void expect_copies(const Plan& plan, const Trace& trace) {
-  std::size_t crossings = 0;
-  for (std::size_t s = 1; s < plan.stages.size(); ++s) {
-    for (int i = 0; i < plan.num_microbatches(); ++i) crossings += device_of(plan.stages[s - 1], i) != device_of(plan.stages[s], i) ? 2 : 0;
-  }
-  std::set<int> used;
-  for (const Event& event : trace.events) {
-    if (event.what != What::copy) continue;
-    const Copy& copy = trace.copies.at(static_cast<std::size_t>(event.detail));
-    EXPECT_EQ(copy.source, event.device);
-    EXPECT_EQ(copy_lane(copy.destination), event.lane);
-    EXPECT_GT(copy.bytes, 0);
-    used.insert(event.detail);
-  }
-  EXPECT_EQ(used.size(), crossings);
-  EXPECT_EQ(trace.copies.size(), crossings);
-}
-
-void expect_ranges(const Plan& plan, const Trace& trace) {
-  std::size_t actions = 0;
-  for (const auto& row : plan.actions) actions += row.size();
-  std::size_t found = 0;
-  for (const Event& range : trace.ranges) {
-    found += range.what == What::action ? 1u : 0u;
-    EXPECT_GE(range.start, trace.steps[0].start);
-    EXPECT_LE(range.end(), trace.steps[0].end);
-  }
-  EXPECT_EQ(found, actions);
-  EXPECT_EQ(trace.ranges.size(), actions + plan.devices.size());
-}
-
 TEST(Simulate, TheTraceLooksLikeAMeasuredOne) {
   std::mt19937 random(6);
   for (int round = 0; round < 100; ++round) {
@@ -329,11 +153,11 @@ TEST(Simulate, TheTraceLooksLikeAMeasuredOne) {
     EXPECT_TRUE(trace.simulated);
     EXPECT_EQ(trace.devices.size(), plan.devices.size());
     EXPECT_TRUE(std::is_sorted(trace.events.begin(), trace.events.end(), [](const Event& a, const Event& b) { return a.start < b.start; }));
-    expect_lanes_free_of_overlap(trace);
-    expect_edges_kept(trace);
-    expect_all_layers(plan, trace);
-    expect_copies(plan, trace);
-    expect_ranges(plan, trace);
+    test::expect_lanes_free_of_overlap(trace);
+    test::expect_edges_kept(trace);
+    test::expect_all_layers(plan, trace);
+    test::expect_copies(plan, trace);
+    test::expect_ranges(plan, trace);
   }
 }
 
@@ -355,8 +179,6 @@ TEST(Simulate, SaysWhatItCannotPrice) {
   const CostModel cost(make_profile({.layers = 2, .devices = 2}));
   Plan plan = scheduled(stages_of(2, {1, 1}, {1}), "naive");
   EXPECT_FALSE(predict(plan, cost).extrapolated);
-  plan.actions[1] = actions_from_text("1F0 1I0 1W0", "");
-  EXPECT_THROW((void)predict(plan, cost), Error);
   plan.devices[1] = "cpu:9";
   EXPECT_THROW((void)predict(plan, cost), Error);
   EXPECT_TRUE(predict(scheduled(stages_of(2, {1, 1}, {9}), "naive"), cost).extrapolated);

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "mptune/planner/cost/cost_model.h"
+#include "mptune/planner/plan.h"
+
+namespace mptune::test {
+
+/// Slow truth, written from the rules and sharing no code: every device, lane and wait by itself, until nothing changes.
+class Oracle {
+ public:
+  Oracle(const Plan& plan, const CostModel& cost) : plan_(plan), cost_(cost) {}
+
+  double step() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (std::size_t d = 0; d < plan_.actions.size(); ++d) changed |= run_row(static_cast<int>(d));
+    }
+    const double end = end_;
+    std::map<int, double> reduced, updated;
+    std::map<const Stage*, double> summed;
+    for (const Stage& stage : plan_.stages) {
+      const auto r = static_cast<double>(stage.devices.size());
+      if (r < 2) continue;
+      for (const int d : stage.devices) {
+        reduced[d] += cost_.reduce_seconds(d, cost_.parameters_bytes(stage.first_layer, stage.last_layer)) * (r - 1) / r;
+        summed[&stage] = std::max(summed[&stage], reduced[d]);
+      }
+    }
+    double last = end;
+    for (const Stage& stage : plan_.stages) {
+      double start = end + std::max(reduced[stage.devices[0]], updated[stage.devices[0]]);
+      start = std::max(start, end + summed[&stage]);
+      const double finish = start + cost_.optimizer_seconds(stage.devices[0], cost_.parameters_bytes(stage.first_layer, stage.last_layer));
+      updated[stage.devices[0]] = finish - end;
+      last = std::max({last, finish});
+    }
+    for (const auto& [d, time] : reduced) last = std::max(last, end + time);
+    return last + cost_.step_seconds(0);
+  }
+
+ private:
+  double arrived(bool forward, int stage, int i) {
+    const auto found = arrived_.find({forward, stage, i});
+    return found == arrived_.end() ? -1 : found->second;
+  }
+
+  [[nodiscard]] double work(ActionKind kind, int d, int layer, int samples) const {
+    const LayerTimes times = cost_.layer(d, layer, samples);
+    if (kind == ActionKind::forward) return times.forward_s;
+    if (kind == ActionKind::backward) return times.backward_s;
+    return kind == ActionKind::backward_input ? times.backward_input_s : times.backward_weight_s;
+  }
+
+  bool run_row(int d) {
+    bool changed = false;
+    auto& row = plan_.actions[static_cast<std::size_t>(d)];
+    for (std::size_t& k = next_[d]; k < row.size(); ++k) {
+      const Action action = row[k];
+      const Stage& stage = plan_.stages[static_cast<std::size_t>(action.stage)];
+      const bool forward = action.kind == ActionKind::forward;
+      const bool weight = action.kind == ActionKind::backward_weight;
+      const bool waits = forward ? action.stage > 0 : !weight && action.stage + 1 < plan_.num_stages();
+      const double input = waits ? arrived(forward, action.stage, action.microbatch) : 0;
+      if (input < 0) return changed;
+      double t = free_[d];
+      const int samples = plan_.microbatch_sizes[static_cast<std::size_t>(action.microbatch)];
+      if (forward) t = std::max(t, input) + cost_.action_seconds(d);
+      if (!forward && !weight && recomputes(stage.recompute, action.microbatch)) {
+        t += cost_.action_seconds(d);
+        for (int l = stage.first_layer; l < stage.last_layer; ++l) {
+          const bool again = stage.recompute.mode == Recompute::Mode::all || std::ranges::count(stage.recompute.layers, l) > 0;
+          t += again ? cost_.layer(d, l, samples).forward_s : 0;
+        }
+        t = std::max(t, input);
+      } else if (!forward) {
+        t = std::max(t, input) + cost_.action_seconds(d);
+      }
+      for (int l = stage.first_layer; l < stage.last_layer; ++l) t += work(action.kind, d, l, samples);
+      free_[d] = t;
+      end_ = std::max(end_, t);
+      if (!weight) send(forward, action.stage, action.microbatch, d, t);
+      changed = true;
+    }
+    return changed;
+  }
+
+  void send(bool forward, int stage, int i, int from, double t) {
+    const int next = forward ? stage + 1 : stage - 1;
+    if (next < 0 || next >= plan_.num_stages()) return;
+    const int to = device_of(plan_.stages[static_cast<std::size_t>(next)], i);
+    if (to != from) {
+      const int cut = plan_.stages[static_cast<std::size_t>(std::max(stage, next))].first_layer;
+      const std::int64_t bytes = cost_.boundary_bytes(cut, plan_.microbatch_sizes[static_cast<std::size_t>(i)], !forward);
+      t = std::max(t, lane_[{from, to}]) + cost_.copy_seconds(from, to, bytes);
+      lane_[{from, to}] = t;
+    }
+    arrived_[{forward, next, i}] = t;
+  }
+
+  const Plan& plan_;
+  const CostModel& cost_;
+  std::map<int, std::size_t> next_;
+  std::map<int, double> free_;
+  std::map<std::pair<int, int>, double> lane_;
+  std::map<std::tuple<bool, int, int>, double> arrived_;
+  double end_ = 0;
+};
+
+}  // namespace mptune::test
