@@ -108,7 +108,10 @@ class Changes {
 
   [[nodiscard]] std::optional<Change> faster_links() const {
     Profile profile = cost_.profile();
-    for (LinkCost& link : profile.links) link.bytes_per_second *= 2;
+    for (LinkCost& link : profile.links) {
+      link.bytes_per_second *= 2;
+      for (LinkPoint& point : link.curve) point.seconds = std::min(point.seconds, (link.latency_s + point.seconds) / 2);
+    }
     return Change{predict(plan_, CostModel(profile)).step_s, -1, "links of twice the bandwidth (simulated)"};
   }
 

@@ -68,6 +68,7 @@ CostModel::CostModel(const Profile& profile) : profile_(profile) {
     busy_members_.push_back(busy);
   }
   curve_starts_.push_back(points_.size());
+  add_boundaries();
   add_links();
   forbid_cuts();
   const auto members = std::count_if(profile_.devices.begin(), profile_.devices.end(), [&](const ProfileDevice& device) {
@@ -112,23 +113,6 @@ void CostModel::add_curve(const DeviceClass& device_class, int layer) {
   if (points_.size() == curve_starts_.back())
     throw Error("the profile has no cost of layer " + profile_.layers[static_cast<std::size_t>(layer)].name,
                 "device class " + device_class.name, kRemedy);
-}
-
-void CostModel::add_links() {
-  const std::size_t devices = profile_.devices.size();
-  for (const ProfileDevice& device : profile_.devices) {
-    if (device.device_class < 0 || static_cast<std::size_t>(device.device_class) >= profile_.classes.size())
-      throw Error("the profile has no class of device " + device.name, profile_.model, kRemedy);
-  }
-  link_of_.assign(devices * devices, -1);
-  for (std::size_t i = 0; i < profile_.links.size(); ++i) {
-    const LinkCost& link = profile_.links[i];
-    const auto source = static_cast<std::size_t>(link.source);
-    const auto destination = static_cast<std::size_t>(link.destination);
-    if (link.source < 0 || link.destination < 0 || source >= devices || destination >= devices)
-      throw Error("the profile has a link of a device it does not list", profile_.model, kRemedy);
-    link_of_[source * devices + destination] = static_cast<int>(i);
-  }
 }
 
 int CostModel::layers() const {
@@ -185,27 +169,6 @@ bool CostModel::extrapolated(int device, int samples) const {
 
 int CostModel::neighbours(int device) const {
   return std::max(0, busy_members_[class_of(device)] - 1);
-}
-
-std::int64_t CostModel::boundary_bytes(int layer, int samples, bool gradients) const {
-  std::int64_t bytes = 0;
-  for (const LayerEdge& edge : profile_.edges) {
-    if (edge.from >= layer || edge.to < layer || (gradients && !edge.needs_gradient)) continue;
-    bytes += edge.bytes_per_sample * samples + edge.fixed_bytes;
-  }
-  return bytes;
-}
-
-double CostModel::copy_seconds(int source, int destination, std::int64_t bytes) const {
-  if (source == destination) return 0;
-  const auto from = static_cast<std::size_t>(source);
-  const auto to = static_cast<std::size_t>(destination);
-  const int index = link_of_[from * profile_.devices.size() + to];
-  if (index < 0)
-    throw Error("the profile does not know the link from " + profile_.devices[from].name + " to " + profile_.devices[to].name,
-                profile_.model, "profile with both among --devices");
-  const LinkCost& link = profile_.links[static_cast<std::size_t>(index)];
-  return link.latency_s + (link.bytes_per_second > 0 ? static_cast<double>(bytes) / link.bytes_per_second : 0);
 }
 
 double CostModel::action_seconds(int device) const {

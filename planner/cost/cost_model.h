@@ -55,10 +55,13 @@ class CostModel {
   /// Devices of the profile that were busy when `_busy` times were measured on `device`; 0 where they were not measured.
   [[nodiscard]] int neighbours(int device) const;
 
-  /// Bytes that cross the cut before layer `layer`, for `samples` samples; `gradients`: those that come back.
+  /// Bytes that cross the cut before layer `layer`, for `samples` samples; `gradients`: those that come back. A tensor that several layers
+  /// behind the cut read (edges of one producer and size to different layers) crosses once, and is carried along to the last of them.
   [[nodiscard]] std::int64_t boundary_bytes(int layer, int samples, bool gradients) const;
   /// Seconds of a copy of `bytes` from device to device; 0 on one device. Throws Error for a link that the profile does not know.
   [[nodiscard]] double copy_seconds(int source, int destination, std::int64_t bytes) const;
+  /// Number of the medium that this link shares with others, on which their copies queue in the order they are ready; -1: one of its own.
+  [[nodiscard]] int medium(int source, int destination) const;
 
   /// Fixed cost of an action and of a step on a device; `optimizer` and `reduce` per bytes of parameters.
   [[nodiscard]] double action_seconds(int device) const;
@@ -89,13 +92,19 @@ class CostModel {
     double kept_bytes = 0;
     double workspace_bytes = 0;
   };
+  struct Boundary {
+    std::int64_t bytes_per_sample = 0;
+    std::int64_t fixed_bytes = 0;
+  };
   struct Segment {
     const Point* low = nullptr;
     const Point* high = nullptr;
     double share = 0;  ///< 0 at low, 1 at high; beyond them where extrapolated
   };
   void add_curve(const DeviceClass& device_class, int layer);
+  void add_boundaries();
   void add_links();
+  [[nodiscard]] const LinkCost& link(int source, int destination) const;
   void forbid_cuts();
   [[nodiscard]] std::size_t class_of(int device) const;
   [[nodiscard]] Segment segment(int device, int layer, int samples) const;
@@ -104,6 +113,8 @@ class CostModel {
   std::vector<Point> points_;              ///< curves of all classes and layers, one after another
   std::vector<std::size_t> curve_starts_;  ///< of class c and layer l: [c * layers + l], one more at the end
   std::vector<int> busy_members_;          ///< per class: devices of the profile in classes with busy times, 0 for a class without
+  std::vector<Boundary> outputs_;          ///< by layer that the cut lies before; the ends have none
+  std::vector<Boundary> gradients_;        ///< likewise
   std::vector<int> link_of_;               ///< [source * devices + destination]: index into Profile::links, -1: not known
   std::vector<bool> may_cut_;              ///< by layer
   std::int64_t input_bytes_per_sample_ = 0;

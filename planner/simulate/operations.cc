@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace mptune {
 namespace {
@@ -160,8 +161,12 @@ class Lister {
 
   int lane_between(int source, int destination) {
     int& lane = lane_[static_cast<std::size_t>(source) * plan_.devices.size() + static_cast<std::size_t>(destination)];
-    if (lane < 0) lane = result_.lanes++;
-    return lane;
+    if (lane >= 0) return lane;
+    const int medium = cost_.medium(devices_[static_cast<std::size_t>(source)], devices_[static_cast<std::size_t>(destination)]);
+    if (medium < 0) return lane = result_.lanes++;
+    const auto found = media_.find(medium);
+    result_.queues |= found != media_.end();
+    return lane = found != media_.end() ? found->second : media_[medium] = result_.lanes++;
   }
 
   // Every replica sums its share of the parameters over all replicas.
@@ -238,6 +243,7 @@ class Lister {
   std::size_t microbatches_;
   std::vector<int> devices_;  // the profile's indices
   std::vector<int> lane_;
+  std::map<int, int> media_;      // lanes of the media that links share
   std::vector<int> output_of_;    // operation that brings a stage's output to the next stage's device
   std::vector<int> gradient_of_;  // likewise the gradient of a stage's input to the stage before
   std::vector<Priced> priced_;
@@ -251,7 +257,9 @@ std::int64_t to_ns(double seconds) {
 }
 
 Operations list_operations(const Plan& plan, const CostModel& cost) {
-  return Lister(plan, cost).list();
+  Operations operations = Lister(plan, cost).list();
+  if (operations.queues) order_by_arrival(operations);
+  return operations;
 }
 
 }  // namespace mptune

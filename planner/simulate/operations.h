@@ -41,6 +41,7 @@ struct Operations {
   int lanes = 0;
   std::vector<int> neighbours;  ///< per device of the plan: devices that were busy when its busy times were measured
   bool interferes = false;      ///< any extra_ns > 0
+  bool queues = false;          ///< a lane carries copies of several links
   std::int64_t step_ns = 0;     ///< fixed cost of the step
 };
 
@@ -52,6 +53,10 @@ struct Timing {
 
 /// Requires: a valid plan and schedule. Throws Error for an unknown device or link.
 [[nodiscard]] Operations list_operations(const Plan& plan, const CostModel& cost);
+
+/// Puts copies that queue on one medium into the order in which they are ready (devices alone; of two at once, the one that is listed
+/// first), and the list into an order of starts. Rows keep their order.
+void order_by_arrival(Operations& operations);
 
 /// Runs them on paper; the slow-down of devices that compute at the same time is found by a fixed number of replays.
 [[nodiscard]] Timing time_operations(const Operations& operations);

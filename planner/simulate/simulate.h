@@ -26,7 +26,9 @@ struct Simulation {
 };
 
 /// Runs one step of a plan on paper: operations (a layer range's forward, backward, recomputation, copies, reduction, optimizer) and their
-/// edges, timed by the replay of profiler/analyze. Devices that compute at the same time slow each other as the profile measured.
+/// edges, timed by the replay of profiler/analyze. Copies of one direction between two devices run one after another in the order of the
+/// sender's row, beside all else; links that share a medium queue there in the order of arrival. A faster link is never slower, except for
+/// the order in such a queue. Devices that compute at the same time slow each other as the profile measured.
 /// Requires: a valid plan and schedule. Throws Error for a device that the profile does not know.
 [[nodiscard]] Simulation simulate(const Plan& plan, const CostModel& cost);
 

@@ -48,12 +48,18 @@ void write_machine(SQLite::Database& database, const Profile& profile) {
   Insert device(database, "INSERT INTO MPTUNE_PROFILE_DEVICE VALUES (?, ?, ?, ?)");
   for (const ProfileDevice& d : profile.devices) device(row++, d.name, d.device_class, d.memory_bytes);
   row = 0;
-  Insert link(database, "INSERT INTO MPTUNE_LINK VALUES (?, ?, ?, ?, ?)");
-  for (const LinkCost& l : profile.links) link(row++, l.source, l.destination, l.latency_s, l.bytes_per_second);
+  Insert link(database, "INSERT INTO MPTUNE_LINK VALUES (?, ?, ?, ?, ?, ?)");
+  Insert point(database, "INSERT INTO MPTUNE_LINK_POINT VALUES (?, ?, ?, ?)");
+  int point_row = 0;
+  for (const LinkCost& l : profile.links) {
+    for (const LinkPoint& p : l.curve) point(point_row++, row, p.bytes, p.seconds);
+    link(row++, l.source, l.destination, l.latency_s, l.bytes_per_second, l.medium);
+  }
   row = 0;
-  Insert device_class(database, "INSERT INTO MPTUNE_DEVICE_CLASS VALUES (?, ?, ?, ?, ?, ?, ?)");
+  Insert device_class(database, "INSERT INTO MPTUNE_DEVICE_CLASS VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
   for (const DeviceClass& c : profile.classes)
-    device_class(row++, c.name, c.layers.size(), c.action_seconds, c.step_seconds, c.optimizer_seconds_per_byte, c.reduce_seconds_per_byte);
+    device_class(row++, c.name, c.layers.size(), c.action_seconds, c.step_seconds, c.optimizer_seconds_per_byte, c.reduce_seconds_per_byte,
+                 c.allocator_reserve);
 }
 
 class CostWriter {
@@ -118,6 +124,7 @@ void read_layers(SQLite::Database& database, Profile& profile) {
     (void)at(profile.layers, edge.integer(1), "the layer of an edge");
     profile.edges.push_back({edge.as<int>(0), edge.as<int>(1), edge.integer(2), edge.integer(3), edge.integer(4) != 0});
   }
+  if (!has_table(database, "MPTUNE_FORBIDDEN_CUT")) return;
   Rows cut(database, "SELECT layer, reason FROM MPTUNE_FORBIDDEN_CUT ORDER BY position");
   while (cut.next()) {
     (void)at(profile.layers, cut.integer(0), "the layer of a forbidden cut");
@@ -126,9 +133,9 @@ void read_layers(SQLite::Database& database, Profile& profile) {
 }
 
 void read_classes(SQLite::Database& database, Profile& profile) {
-  Rows rows(database,
-            "SELECT name, layers, action_seconds, step_seconds, optimizer_seconds_per_byte, reduce_seconds_per_byte "
-            "FROM MPTUNE_DEVICE_CLASS ORDER BY class");
+  const std::string reserve = has_column(database, "MPTUNE_DEVICE_CLASS", "allocator_reserve") ? "allocator_reserve" : "0.0";
+  Rows rows(database, "SELECT name, layers, action_seconds, step_seconds, optimizer_seconds_per_byte, reduce_seconds_per_byte, " + reserve +
+                          " FROM MPTUNE_DEVICE_CLASS ORDER BY class");
   while (rows.next()) {
     DeviceClass& c = profile.classes.emplace_back();
     c.name = rows.text(0);
@@ -140,6 +147,7 @@ void read_classes(SQLite::Database& database, Profile& profile) {
     c.step_seconds = rows.real(3);
     c.optimizer_seconds_per_byte = rows.real(4);
     c.reduce_seconds_per_byte = rows.real(5);
+    c.allocator_reserve = rows.real(6);
   }
 }
 
@@ -149,12 +157,16 @@ void read_machine(SQLite::Database& database, Profile& profile) {
     (void)at(profile.classes, device.integer(1), "the class of a device");
     profile.devices.push_back({device.text(0), device.as<int>(1), device.integer(2)});
   }
-  Rows link(database, "SELECT source, destination, latency_s, bytes_per_second FROM MPTUNE_LINK ORDER BY link");
+  const std::string medium = has_column(database, "MPTUNE_LINK", "medium") ? "medium" : "-1";
+  Rows link(database, "SELECT source, destination, latency_s, bytes_per_second, " + medium + " FROM MPTUNE_LINK ORDER BY link");
   while (link.next()) {
     (void)at(profile.devices, link.integer(0), "the device of a link");
     (void)at(profile.devices, link.integer(1), "the device of a link");
-    profile.links.push_back({link.as<int>(0), link.as<int>(1), link.real(2), link.real(3)});
+    profile.links.push_back({link.as<int>(0), link.as<int>(1), link.real(2), link.real(3), {}, link.as<int>(4)});
   }
+  if (!has_table(database, "MPTUNE_LINK_POINT")) return;
+  Rows point(database, "SELECT link, bytes, seconds FROM MPTUNE_LINK_POINT ORDER BY point");
+  while (point.next()) at(profile.links, point.integer(0), "the link of a copy time").curve.push_back({point.integer(1), point.real(2)});
 }
 
 void read_costs(SQLite::Database& database, Profile& profile) {

@@ -11,7 +11,7 @@ extern const char* const kSchemaSql;
 
 /// Version of the MPTUNE_ tables. A reader refuses a newer major; a newer minor only added tables or columns.
 inline constexpr int kSchemaMajor = 1;
-inline constexpr int kSchemaMinor = 1;
+inline constexpr int kSchemaMinor = 2;
 
 /// Ids of the Nsight layout, `<hardware:8><VM:8><process:24><thread:24>`: one process with the number 1 on VM 1, so that nothing names the
 /// machine.

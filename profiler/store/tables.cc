@@ -115,6 +115,13 @@ bool has_table(SQLite::Database& database, const std::string& table) {
   return query.executeStep();
 }
 
+bool has_column(SQLite::Database& database, const std::string& table, const std::string& column) {
+  SQLite::Statement query(database, "SELECT 1 FROM pragma_table_info(?) WHERE name = ? COLLATE NOCASE");
+  query.bind(1, table);
+  query.bind(2, column);
+  return query.executeStep();
+}
+
 void write_meta(SQLite::Database& database, const std::string& name, const std::string& value) {
   Insert(database, "INSERT INTO MPTUNE_META VALUES (?, ?)")(name, value);
 }

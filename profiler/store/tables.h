@@ -23,6 +23,7 @@ class BadContent : public std::runtime_error {
 inline constexpr std::int64_t kFurthest = std::int64_t{1} << 61;
 
 [[nodiscard]] bool has_table(SQLite::Database& database, const std::string& table);
+[[nodiscard]] bool has_column(SQLite::Database& database, const std::string& table, const std::string& column);
 
 /// One row of MPTUNE_META.
 void write_meta(SQLite::Database& database, const std::string& name, const std::string& value);

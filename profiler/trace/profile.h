@@ -37,7 +37,8 @@ struct DeviceClass {
   double step_seconds = 0;                ///< fixed cost of one step (start and end of all workers)
   double optimizer_seconds_per_byte = 0;  ///< per byte of parameters
   double reduce_seconds_per_byte =
-      0;  ///< sum of one replica's gradients into another's and refresh of its parameters, per byte of parameters
+      0;                         ///< sum of one replica's gradients into another's and refresh of its parameters, per byte of parameters
+  double allocator_reserve = 0;  ///< bytes the allocator holds beyond those in use, per byte in use; 0: none, or not known
   bool operator==(const DeviceClass&) const = default;
 };
 
@@ -76,12 +77,21 @@ struct ForbiddenCut {
   bool operator==(const ForbiddenCut&) const = default;
 };
 
-/// One direction between two devices: time of a copy = latency + bytes / bytes_per_second.
+/// How long a copy of one size took.
+struct LinkPoint {
+  std::int64_t bytes = 0;
+  double seconds = 0;
+  bool operator==(const LinkPoint&) const = default;
+};
+
+/// One direction between two devices: time of a copy = latency + bytes / bytes_per_second, or what the curve says where there is one.
 struct LinkCost {
   int source = 0;       ///< index into Profile::devices
   int destination = 0;  ///< likewise
   double latency_s = 0;
   double bytes_per_second = 0;
+  std::vector<LinkPoint> curve = {};  ///< ascending in bytes; lines between the points, latency_s at 0 bytes
+  int medium = -1;  ///< links of the same number share one medium, on which copies of any direction queue; -1: nobody else's, full duplex
   bool operator==(const LinkCost&) const = default;
 };
 

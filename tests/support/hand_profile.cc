@@ -38,7 +38,8 @@ Profile hand_profile() {
                   .action_seconds = 1e-6,
                   .step_seconds = 2e-6,
                   .optimizer_seconds_per_byte = 3e-10,
-                  .reduce_seconds_per_byte = 1.0 / 3};
+                  .reduce_seconds_per_byte = 1.0 / 3,
+                  .allocator_reserve = 0.05};
   DeviceClass other;
   other.name = "sleep";
   other.layers.resize(2);
@@ -46,7 +47,7 @@ Profile hand_profile() {
   other.layers[1].by_samples[0].samples = 8;
   profile.classes = {one, other};
   profile.devices = {{"cpu:0", 0, 1 << 20}, {"cpu:1", 0, 0}, {"sleep:0", 1, 5}};
-  profile.links = {{0, 1, 1e-5, 12e9}, {1, 0, 2e-5, 1.0 / 7}};
+  profile.links = {{0, 1, 1e-5, 12e9, {{1 << 20, 1.0 / 3}, {1 << 30, 2}}, 1}, {1, 0, 2e-5, 1.0 / 7}};
   profile.optimizer_state_factor = 2;
   profile.co_running_slowdown = 1.07;
   profile.fingerprint = {"sha256:00", "8:float32", {"cpu:0", "it's \"quoted\""}, "2.11.0", ""};

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <numeric>
 #include <random>
 
@@ -111,6 +112,72 @@ TEST(CostModel, PricesCopiesByLink) {
   EXPECT_THROW((void)cost.copy_seconds(2, 1, 1), Error);
   EXPECT_THROW((void)cost.device_index("sleep:9"), Error);
   EXPECT_EQ(cost.device_index("sleep:2"), 2);
+}
+
+TEST(CostModel, PricesCopiesByTheMeasuredCurve) {
+  Profile profile = make_profile({.layers = 2, .devices = 2, .latency_s = 1, .bytes_per_second = 100});
+  profile.links[0].curve = {{100, 3}, {200, 7}, {400, 9}};
+  const CostModel cost(profile);
+  EXPECT_DOUBLE_EQ(cost.copy_seconds(0, 1, 0), 1) << "the latency";
+  EXPECT_DOUBLE_EQ(cost.copy_seconds(0, 1, 50), 2);
+  EXPECT_DOUBLE_EQ(cost.copy_seconds(0, 1, 100), 3);
+  EXPECT_DOUBLE_EQ(cost.copy_seconds(0, 1, 150), 5);
+  EXPECT_DOUBLE_EQ(cost.copy_seconds(0, 1, 300), 8);
+  EXPECT_DOUBLE_EQ(cost.copy_seconds(0, 1, 1000), 15) << "the last line goes on";
+  EXPECT_DOUBLE_EQ(cost.copy_seconds(1, 0, 100), 2) << "a straight line";
+  profile.links[0].curve = {{100, 0.5}};
+  EXPECT_DOUBLE_EQ(CostModel(profile).copy_seconds(0, 1, 1000), 0.5) << "never less than a smaller copy";
+  for (const std::vector<LinkPoint>& wrong : {std::vector<LinkPoint>{{0, 1}}, {{5, 1}, {5, 2}}, {{5, 1}, {4, 2}}, {{5, -1}}}) {
+    profile.links[0].curve = wrong;
+    EXPECT_THROW(CostModel{profile}, Error);
+  }
+}
+
+TEST(CostModel, ATensorCrossesACutOnceHoweverManyLayersReadIt) {
+  Profile profile = make_profile({.layers = 5});
+  profile.edges = {{0, 1, 100, 3, true}, {0, 2, 100, 3, false}, {0, 4, 100, 3, true}, {1, 2, 7, 0, true},
+                   {2, 3, 9, 0, true},   {2, 3, 9, 0, true},    {3, 4, 5, 0, false}};
+  const CostModel cost(profile);
+  EXPECT_EQ(cost.boundary_bytes(0, 2, false), 0);
+  EXPECT_EQ(cost.boundary_bytes(1, 2, false), 203);
+  EXPECT_EQ(cost.boundary_bytes(2, 2, false), 203 + 14);
+  EXPECT_EQ(cost.boundary_bytes(3, 2, false), 203 + 18 + 18) << "two tensors of one size to one layer";
+  EXPECT_EQ(cost.boundary_bytes(4, 2, false), 203 + 10) << "the skip is carried along";
+  EXPECT_EQ(cost.boundary_bytes(4, 2, true), 203);
+  EXPECT_EQ(cost.boundary_bytes(5, 2, false), 0);
+  profile.edges.push_back({3, 3, 1, 0, true});
+  EXPECT_THROW(CostModel{profile}, Error);
+  profile.edges.back() = {3, 5, 1, 0, true};
+  EXPECT_THROW(CostModel{profile}, Error);
+}
+
+// On random graphs, against the definition: for every producer the most of the cut that it feeds.
+TEST(CostModel, BoundariesOfRandomGraphsAreTheirLiveTensors) {
+  std::mt19937 random(12);
+  const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  for (int round = 0; round < 200; ++round) {
+    const int n = draw(2, 12);
+    Profile profile = make_profile({.layers = n});
+    profile.edges.clear();
+    for (int from = 0; from + 1 < n; ++from) {
+      const std::int64_t bytes = draw(1, 50);
+      for (int to = from + 1; to < n; ++to) {
+        if (to == from + 1 || draw(0, 3) == 0) profile.edges.push_back({from, to, bytes, 1, draw(0, 2) > 0});
+      }
+    }
+    const CostModel cost(profile);
+    for (int cut = 1; cut < n; ++cut) {
+      for (const bool gradients : {false, true}) {
+        std::map<int, std::int64_t> live;
+        for (const LayerEdge& edge : profile.edges) {
+          if (edge.from < cut && edge.to >= cut && (!gradients || edge.needs_gradient)) live[edge.from] = edge.bytes_per_sample * 3 + 1;
+        }
+        std::int64_t sum = 0;
+        for (const auto& [from, bytes] : live) sum += bytes;
+        ASSERT_EQ(cost.boundary_bytes(cut, 3, gradients), sum) << round;
+      }
+    }
+  }
 }
 
 TEST(CostModel, RefusesProfilesWithHoles) {

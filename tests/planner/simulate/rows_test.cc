@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <random>
 #include <tuple>
 
@@ -275,6 +276,66 @@ TEST(Rows, ReplayOfANoisyStepWithItsOwnDurationsReproducesIt) {
     Nanoseconds end{0};
     for (const Event& event : replay(recorded, durations).events) end = std::max(end, event.end());
     ASSERT_EQ(end.count(), timing.end_ns) << round;
+  }
+}
+
+// Three devices whose links all go through one host: what takes a copy at a time is the medium.
+TEST(Rows, LinksOfOneMediumQueue) {
+  Profile profile = make_profile({.layers = 3, .devices = 3, .latency_s = 0.010});
+  const Plan plan = test::scheduled(stages_of(3, {1, 1, 1}, ones(1)), "naive");
+  const Plan both = test::scheduled(stages_of(3, {1, 1, 1}, ones(2)), "gpipe");
+  const std::int64_t alone = step_ns(plan, CostModel(profile));
+  const std::int64_t own = step_ns(both, CostModel(profile));
+  for (LinkCost& link : profile.links) link.medium = 4;
+  EXPECT_EQ(step_ns(plan, CostModel(profile)), alone) << "one copy at a time is all that naive has";
+  // 0-1 of the first and the second micro-batch, then the first goes on to the third device, and so on: eight copies without a gap but for
+  // the last device's forward and backward of its last micro-batch, and the ends.
+  EXPECT_GT(step_ns(both, CostModel(profile)), own);
+  EXPECT_GE(step_ns(both, CostModel(profile)), 8 * 10'000'000);
+  EXPECT_GE(predict(both, CostModel(profile)).lower_bound_s, 0.080);
+}
+
+// A copy begins when it is ready and the medium is free; of those that wait, the one that was ready first goes first.
+TEST(Rows, MediaServeInTheOrderOfArrival) {
+  std::mt19937 random(28);
+  for (int round = 0; round < 500; ++round) {
+    Profile profile = make_profile(test::random_shape(random, 8, 4), test::random_factors(random, 8));
+    for (LinkCost& link : profile.links) link.medium = std::uniform_int_distribution<int>(-1, 1)(random);
+    const CostModel cost(profile);
+    const Plan plan = random_virtual_plan(random, 8, 4, round % 3);
+    const Operations operations = list_operations(plan, cost);
+    const Timing timing = time_operations(operations);
+    std::map<int, std::vector<std::size_t>> lanes;
+    for (std::size_t i = 0; i < operations.list.size(); ++i) {
+      ASSERT_LT(operations.list[i].input, static_cast<int>(i));
+      if (operations.list[i].what == What::copy) lanes[operations.list[i].lane].push_back(i);
+    }
+    for (const auto& [lane, copies] : lanes) {
+      std::int64_t ready = 0;
+      std::int64_t free = 0;
+      for (const std::size_t i : copies) {
+        const auto input = static_cast<std::size_t>(operations.list[i].input);
+        const std::int64_t arrival = timing.start_ns[input] + timing.duration_ns[input];
+        ASSERT_GE(arrival, ready) << round;
+        ASSERT_EQ(timing.start_ns[i], std::max(arrival, free)) << round;
+        ready = arrival;
+        free = timing.start_ns[i] + timing.duration_ns[i];
+      }
+    }
+    const Simulation simulation = simulate(plan, cost);
+    EXPECT_LE(simulation.prediction.lower_bound_s, simulation.prediction.step_s);
+    test::expect_edges_kept(simulation.trace);
+    test::expect_ranges(plan, simulation.trace);
+    test::expect_all_layers(plan, simulation.trace);
+    Nanoseconds end{0};
+    for (const Event& event : simulation.trace.events) end = std::max(end, event.end());
+    EXPECT_EQ(end.count(), timing.end_ns) << round;
+    // Media of one link each are the links themselves.
+    int number = 0;
+    for (LinkCost& link : profile.links) link.medium = number++;
+    const std::int64_t apart = step_ns(plan, CostModel(profile));
+    for (LinkCost& link : profile.links) link.medium = -1;
+    EXPECT_EQ(apart, step_ns(plan, CostModel(profile)));
   }
 }
 

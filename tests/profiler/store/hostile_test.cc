@@ -120,6 +120,7 @@ TEST_F(Hostile, IndicesThatLeadNowhere) {
   expect_refusal("UPDATE MPTUNE_PROFILE_DEVICE SET class = 2", "class");
   expect_refusal("UPDATE MPTUNE_FORBIDDEN_CUT SET layer = 2", "layer");
   expect_refusal("UPDATE MPTUNE_LINK SET source = 3", "device");
+  expect_refusal("UPDATE MPTUNE_LINK_POINT SET link = 2", "link");
 }
 
 TEST_F(Hostile, CountsAndTimesBeyondReason) {

@@ -97,6 +97,22 @@ TEST_F(RoundTrip, ReadsTheFirstMinorVersion) {
   EXPECT_EQ(read_recording(path()).trace, trace);
 }
 
+TEST_F(RoundTrip, ReadsProfilesOfTheSecondMinorVersion) {
+  Profile profile = testing::hand_profile();
+  write({.profile = profile});
+  SQLite::Database(path(), SQLite::OPEN_READWRITE)
+      .exec(
+          "DROP TABLE MPTUNE_FORBIDDEN_CUT; DROP TABLE MPTUNE_LINK_POINT; ALTER TABLE MPTUNE_LINK DROP COLUMN medium; ALTER TABLE "
+          "MPTUNE_DEVICE_CLASS DROP COLUMN allocator_reserve; UPDATE MPTUNE_META SET value = '1' WHERE name = 'schema_minor'");
+  profile.forbidden_cuts.clear();
+  for (LinkCost& link : profile.links) {
+    link.curve.clear();
+    link.medium = -1;
+  }
+  for (DeviceClass& device_class : profile.classes) device_class.allocator_reserve = 0;
+  EXPECT_EQ(read_recording(path()).profile, profile);
+}
+
 TEST_F(RoundTrip, OfOddButValidTracesIsExact) {
   Trace trace = testing::hand_trace();
   trace.events[0].start = Nanoseconds{-12345};

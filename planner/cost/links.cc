@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "mptune/planner/cost/cost_model.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+// Lines from the latency at 0 bytes through the points; the last one goes on.
+double on_curve(const LinkCost& link, std::int64_t bytes) {
+  LinkPoint low{0, std::min(link.latency_s, link.curve.front().seconds)};
+  LinkPoint high = link.curve.front();
+  for (std::size_t k = 1; k < link.curve.size() && bytes > high.bytes; ++k) {
+    low = high;
+    high = link.curve[k];
+  }
+  const double share = static_cast<double>(bytes - low.bytes) / static_cast<double>(high.bytes - low.bytes);
+  const double seconds = low.seconds + (high.seconds - low.seconds) * share;
+  return share > 1 ? std::max(seconds, high.seconds) : seconds;
+}
+
+// A tensor that crosses the cuts before layers (from, last], its gradient those before (from, last_gradient].
+struct Tensor {
+  int last = 0;
+  int last_gradient = 0;
+};
+
+}  // namespace
+
+// Edges of one producer and size are one tensor, unless they lead to the same layer, which then reads several.
+void CostModel::add_boundaries() {
+  using Size = std::tuple<int, std::int64_t, std::int64_t>;
+  std::map<std::pair<Size, int>, int> parallel;  // by size and reader
+  std::map<std::pair<Size, int>, Tensor> tensors;
+  for (const LayerEdge& edge : profile_.edges) {
+    if (edge.from < 0 || edge.to <= edge.from || edge.to >= layers())
+      throw Error("the profile has data that flow from layer " + std::to_string(edge.from) + " to layer " + std::to_string(edge.to),
+                  profile_.model, "profile the model again");
+    const Size size{edge.from, edge.bytes_per_sample, edge.fixed_bytes};
+    Tensor& tensor = tensors[{size, parallel[{size, edge.to}]++}];
+    tensor.last = std::max(tensor.last, edge.to);
+    if (edge.needs_gradient) tensor.last_gradient = std::max(tensor.last_gradient, edge.to);
+  }
+  outputs_.assign(profile_.layers.size() + 1, {});
+  gradients_.assign(profile_.layers.size() + 1, {});
+  for (const auto& [key, tensor] : tensors) {
+    const auto& [from, bytes_per_sample, fixed_bytes] = key.first;
+    for (int layer = from + 1; layer <= tensor.last; ++layer) {
+      const auto add = [&](Boundary& boundary) {
+        boundary.bytes_per_sample += bytes_per_sample;
+        boundary.fixed_bytes += fixed_bytes;
+      };
+      add(outputs_[static_cast<std::size_t>(layer)]);
+      if (layer <= tensor.last_gradient) add(gradients_[static_cast<std::size_t>(layer)]);
+    }
+  }
+}
+
+void CostModel::add_links() {
+  const std::size_t devices = profile_.devices.size();
+  for (const ProfileDevice& device : profile_.devices) {
+    if (device.device_class < 0 || static_cast<std::size_t>(device.device_class) >= profile_.classes.size())
+      throw Error("the profile has no class of device " + device.name, profile_.model, "profile the model again");
+  }
+  link_of_.assign(devices * devices, -1);
+  for (std::size_t i = 0; i < profile_.links.size(); ++i) {
+    const LinkCost& link = profile_.links[i];
+    const auto source = static_cast<std::size_t>(link.source);
+    const auto destination = static_cast<std::size_t>(link.destination);
+    if (link.source < 0 || link.destination < 0 || source >= devices || destination >= devices)
+      throw Error("the profile has a link of a device it does not list", profile_.model, "profile the model again");
+    link_of_[source * devices + destination] = static_cast<int>(i);
+    for (std::size_t k = 0; k < link.curve.size(); ++k) {
+      if (link.curve[k].bytes < 1 || !(link.curve[k].seconds >= 0) || (k > 0 && link.curve[k].bytes <= link.curve[k - 1].bytes))
+        throw Error("the copy times of the link from " + profile_.devices[source].name + " to " + profile_.devices[destination].name +
+                        " are not times by ascending sizes",
+                    profile_.model, "profile the model again");
+    }
+  }
+}
+
+std::int64_t CostModel::boundary_bytes(int layer, int samples, bool gradients) const {
+  const Boundary& boundary = (gradients ? gradients_ : outputs_)[static_cast<std::size_t>(layer)];
+  return boundary.bytes_per_sample * samples + boundary.fixed_bytes;
+}
+
+const LinkCost& CostModel::link(int source, int destination) const {
+  const auto from = static_cast<std::size_t>(source);
+  const auto to = static_cast<std::size_t>(destination);
+  const int index = link_of_[from * profile_.devices.size() + to];
+  if (index < 0)
+    throw Error("the profile does not know the link from " + profile_.devices[from].name + " to " + profile_.devices[to].name,
+                profile_.model, "profile with both among --devices");
+  return profile_.links[static_cast<std::size_t>(index)];
+}
+
+double CostModel::copy_seconds(int source, int destination, std::int64_t bytes) const {
+  if (source == destination) return 0;
+  const LinkCost& between = link(source, destination);
+  if (!between.curve.empty()) return on_curve(between, bytes);
+  return between.latency_s + (between.bytes_per_second > 0 ? static_cast<double>(bytes) / between.bytes_per_second : 0);
+}
+
+int CostModel::medium(int source, int destination) const {
+  return link(source, destination).medium;
+}
+
+}  // namespace mptune
