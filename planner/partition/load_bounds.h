@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "mptune/planner/partition/load_problem.h"
+
+namespace mptune {
+
+/// `count` loads of `load_ns`, or the largest number where they are more. Requires: neither is negative.
+[[nodiscard]] std::int64_t saturated_product(int count, std::int64_t load_ns);
+
+/// What a number of devices and hosts can carry at most where none has a load above a limit: copies are free here, and groups divisible.
+class LoadBounds {
+ public:
+  explicit LoadBounds(const LoadProblem& problem);
+
+  /// Device nanoseconds of the groups that `hosts` host processors can run, each within `load_ns`; rounded up.
+  [[nodiscard]] std::int64_t hosted_ns(int hosts, std::int64_t load_ns) const;
+  /// No split has a smaller largest load.
+  [[nodiscard]] std::int64_t lower_bound_ns() const { return lower_bound_ns_; }
+  /// No split has a larger one.
+  [[nodiscard]] std::int64_t upper_bound_ns() const { return upper_bound_ns_; }
+
+ private:
+  struct Share {
+    double spared = 0;  ///< device nanoseconds per host nanosecond
+    std::int64_t host_ns = 0;
+    std::int64_t device_ns = 0;
+  };
+  [[nodiscard]] bool enough(const LoadProblem& problem, std::int64_t load_ns) const;
+
+  std::vector<Share> shares_;  ///< of groups, those first that spare most; running sums
+  std::int64_t lower_bound_ns_ = 0;
+  std::int64_t upper_bound_ns_ = 0;
+};
+
+}  // namespace mptune
