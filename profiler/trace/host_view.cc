@@ -75,6 +75,9 @@ bool HostView::is_copy_of(int host_event, const Event& gpu_event) const {
   if (seen.what != What::copy || seen.detail < 0) return false;
   const Copy& ends = host_.copies.at(static_cast<std::size_t>(seen.detail));
   if (!lies_on(ends.source, gpu_event.device) && !lies_on(ends.destination, gpu_event.device)) return false;
+  const Copy copied = gpu_event.detail < 0 ? Copy{} : gpus_.copies.at(static_cast<std::size_t>(gpu_event.detail));
+  if (copied.source >= 0 && !lies_on(ends.source, copied.source)) return false;
+  if (copied.destination >= 0 && !lies_on(ends.destination, copied.destination)) return false;
   if (gpu_event.tag < 0 || seen.tag < 0) return true;
   const Tag &a = host_.tags.at(static_cast<std::size_t>(seen.tag)), &b = gpus_.tags.at(static_cast<std::size_t>(gpu_event.tag));
   return a.step == b.step && a.microbatch == b.microbatch;

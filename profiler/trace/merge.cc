@@ -57,6 +57,7 @@ class Merger {
     unite_tables();
     look();
     for (std::size_t i = 0; i < gpus_.events.size(); ++i) add_gpu_event(static_cast<int>(i));
+    decide_replaced();
     for (std::size_t i = 0; i < host_.events.size(); ++i) add_host_event(static_cast<int>(i));
     sort_events();
     add_launches();
@@ -187,10 +188,14 @@ class Merger {
   }
 
   /// A GPU's work is the GPU's to tell; a copy between it and another device only where the GPU did.
-  bool is_replaced(int index) const {
-    const Event& event = at(host_.events, index);
-    return view_.on_gpu(event.device) || (view_.is_gpu_work(event) && !at(work_of_, index).empty());
+  void decide_replaced() {
+    for (std::size_t i = 0; i < host_.events.size(); ++i) {
+      const Event& event = host_.events[i];
+      replaced_.push_back(view_.on_gpu(event.device) || (view_.is_gpu_work(event) && !work_of_[i].empty()));
+    }
   }
+
+  bool is_replaced(int index) const { return replaced_.at(static_cast<std::size_t>(index)); }
 
   void add_host_event(int index) {
     if (is_replaced(index)) return;
@@ -329,6 +334,7 @@ class Merger {
   std::map<int, std::uint8_t> compute_lane_;  // of a part, as its GPU numbers lanes
   std::map<TagKey, int> tag_index_;
   std::vector<Indices> work_of_;  // events of the result that stand for an event of host_
+  std::vector<bool> replaced_;    // by event of host_: by those of a GPU, if any
   std::vector<Added> added_;
   Indices gpu_event_;  // of the result, by event of gpus_
 };

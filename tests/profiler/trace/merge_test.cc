@@ -11,6 +11,7 @@ namespace mptune::testing {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsSupersetOf;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
@@ -258,11 +259,47 @@ TEST(MergeTraces, LossesAddUp) {
 }
 
 TEST(MergeTraces, ACopyThatTheGpuDidNotSeeStaysTheHosts) {
-  Trace gpu = gpu_of_mixed_step();
+  Trace host = host_of_mixed_step(), gpu = gpu_of_mixed_step();
   gpu.launches[0].event = -1;
-  const Trace merged = merge_traces(host_of_mixed_step(), gpu, kStart);
+  host.edges.push_back({0, 1, EdgeKind::order});
+  host.launches.push_back({1, 0, intern(host, "send"), Nanoseconds{1099}, Nanoseconds{1101}, 99});
+  const Trace merged = merge_traces(host, gpu, kStart);
   EXPECT_THAT(names_of(merged, 0), ElementsAre("forward a", "copy activation", "backward a"));
   EXPECT_EQ(merged.copies.size(), 3U);
+  std::vector<std::tuple<std::string, std::string, EdgeKind>> edges;
+  for (const Edge& edge : merged.edges) {
+    const auto name = [&](int index) { return name_of(merged, merged.events.at(static_cast<std::size_t>(index))); };
+    edges.emplace_back(name(edge.producer), name(edge.consumer), edge.kind);
+  }
+  EXPECT_THAT(edges, IsSupersetOf({std::tuple("forward a", "copy activation", EdgeKind::data),
+                                   std::tuple("forward a", "copy activation", EdgeKind::order),
+                                   std::tuple("copy activation", "gemm", EdgeKind::data)}));
+  const auto send = std::ranges::find(merged.launches, Nanoseconds{1099}, &Launch::start);
+  ASSERT_NE(send, merged.launches.end());
+  EXPECT_EQ(name_of(merged, merged.events.at(static_cast<std::size_t>(send->event))), "copy activation");
+}
+
+// An activation comes in while a gradient goes out, untagged both.
+TEST(MergeTraces, CopiesThatCrossAreToldApartByTheirDirection) {
+  Trace host, gpu;
+  host.devices = {{"cpu:0", "CPU", 1, 0}, {"cuda:0", "a GPU", 132, 80}};
+  gpu.devices = {{"cuda:0", "a GPU", 132, 80}};
+  add_copy(host, "copy activation", {64, 0, 1}, 0, copy_lane(1), 1100, 1200, {0, 1, 1, -1, -1});
+  add_copy(host, "copy gradient", {32, 1, 0}, 1, copy_lane(0), 1100, 1200, {0, 0, 0, -1, -1});
+  launched(gpu, add_copy(gpu, "in", {64, -1, 0}, 0, 128, 115, 130, {}), 110);
+  launched(gpu, add_copy(gpu, "out", {32, 0, -1}, 0, 129, 120, 140, {}), 112);
+  const Trace merged = merge_traces(host, gpu, kStart);
+  EXPECT_EQ(merged.copies, (std::vector<Copy>{{64, 0, 1}, {32, 1, 0}}));
+  EXPECT_EQ(merged.quality.untagged, 0);
+}
+
+TEST(MergeTraces, AnUploadDuringACopyOutIsNoneOfIt) {
+  Trace host = host_of_mixed_step(), gpu = gpu_of_mixed_step();
+  launched(gpu, add_copy(gpu, "batch", {8, -1, 0}, 0, 128, 1300, 1305, {}), 220);
+  const Trace merged = merge_traces(host, gpu, kStart);
+  const Event& batch = first_named(merged, "batch");
+  EXPECT_EQ(batch.tag, -1);
+  EXPECT_EQ(merged.copies.at(static_cast<std::size_t>(batch.detail)), (Copy{8, -1, 1}));
 }
 
 TEST(MergeTraces, WithoutGpusTheHostsStays) {
