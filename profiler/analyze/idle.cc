@@ -60,10 +60,29 @@ class Producers {
   Pairs pairs_;
 };
 
-// What host threads did beside starting the events: calls that held them, and the recorder.
+// Takes what of `left` lies in `part`, which is merged, out of it: its length.
+Nanoseconds take(std::vector<TimeInterval>& left, const std::vector<TimeInterval>& part) {
+  std::vector<TimeInterval> rest;
+  Nanoseconds taken{0};
+  auto next = part.begin();
+  for (TimeInterval interval : left) {
+    next = std::partition_point(next, part.end(), [&](const TimeInterval& t) { return t.end <= interval.start; });
+    for (auto at = next; at != part.end() && at->start < interval.end; ++at) {
+      if (interval.start < at->start) rest.push_back({interval.start, at->start});
+      const Nanoseconds from = std::max(interval.start, at->start);
+      interval.start = std::min(interval.end, at->end);
+      taken += interval.start - from;
+    }
+    if (interval.start < interval.end) rest.push_back(interval);
+  }
+  left = std::move(rest);
+  return taken;
+}
+
+// What host threads did beside starting the events: calls that held them, the recorder, and work of their own.
 class Host {
  public:
-  explicit Host(const Trace& trace) {
+  explicit Host(const Trace& trace) : work_(trace.devices.size()) {
     std::map<int, std::vector<TimeInterval>> calls;
     for (const Launch& launch : trace.launches) {
       if (launch.event >= 0) {
@@ -74,11 +93,13 @@ class Host {
     }
     std::sort(by_event_.begin(), by_event_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (auto& [thread, intervals] : calls) blocked_[thread] = merge(std::move(intervals));
-    std::vector<TimeInterval> recorder;
+    unseen_ = !trace.simulated && !knows_launches();
     for (const Event& event : trace.events) {
-      if (event.what == What::profiler) recorder.push_back({event.start, event.end()});
+      if (event.what == What::profiler) recorder_.push_back({event.start, event.end()});
+      if (event.what == What::host) work_.at(static_cast<std::size_t>(event.device)).push_back({event.start, event.end()});
     }
-    recorder_ = merge(std::move(recorder));
+    recorder_ = merge(std::move(recorder_));
+    for (std::vector<TimeInterval>& work : work_) work = merge(std::move(work));
   }
 
   struct Call {
@@ -94,25 +115,22 @@ class Host {
 
   [[nodiscard]] bool knows_launches() const { return !by_event_.empty(); }
 
-  // Adds [late] to the causes that kept `thread`: the recorder, a call, or nothing we know: host.
-  void add(TimeInterval late, int thread, IdleCauses& causes) const {
-    const std::vector<TimeInterval> whole{late};
-    const std::vector<TimeInterval> recorder = intersect(whole, recorder_);
-    causes.profiler += total(recorder);
-    Nanoseconds left = late.end - late.start - total(recorder);
-    if (const auto found = blocked_.find(thread); found != blocked_.end()) {
-      const std::vector<TimeInterval> blocked = intersect(whole, found->second);
-      const Nanoseconds sync = total(blocked) - total(intersect(blocked, recorder));
-      causes.sync += sync;
-      left -= sync;
-    }
-    causes.host += left;
+  // Adds [late] to what kept `device` and the thread that works for it: the recorder, a call, work of the host, or nothing we know, which
+  // is the host, too, where its calls were recorded.
+  void add(TimeInterval late, int device, int thread, IdleCauses& causes) const {
+    std::vector<TimeInterval> left{late};
+    causes.profiler += take(left, recorder_);
+    if (const auto found = blocked_.find(thread); found != blocked_.end()) causes.sync += take(left, found->second);
+    causes.host += take(left, work_.at(static_cast<std::size_t>(device)));
+    (unseen_ ? causes.unexplained : causes.host) += total(left);
   }
 
  private:
   std::vector<std::pair<int, Call>> by_event_;
   std::map<int, std::vector<TimeInterval>> blocked_;
   std::vector<TimeInterval> recorder_;
+  std::vector<std::vector<TimeInterval>> work_;  // by device
+  bool unseen_ = false;                          // the trace says nothing about the host's calls: they are not blamed
 };
 
 // Every device's compute events in order of start, and what those that waited for another lane waited for.
@@ -153,45 +171,39 @@ Compute compute_of(const Trace& trace, const Producers& producers) {
 class Attribution {
  public:
   Attribution(const Trace& trace, const Compute& compute, const Host& host)
-      : trace_(trace),
-        compute_(compute),
-        host_(host),
-        silent_(trace.edges.empty() && !host.knows_launches()),
-        host_unseen_(!trace.simulated && !host.knows_launches()) {}
+      : trace_(trace), compute_(compute), host_(host), silent_(trace.edges.empty() && !host.knows_launches()) {}
 
-  // `next` is the device's next compute event of the step, -1 where none follows; `last_end` is when the last device ended its work.
-  void add(TimeInterval idle, int next, Nanoseconds last_end, DirectCauses& to) const {
+  // `next` is the next compute event of `device` in the step, -1 where none follows; `last_end` is when the last device ended its work.
+  void add(TimeInterval idle, int device, int next, Nanoseconds last_end, DirectCauses& to) const {
     if (silent_) {
       to.causes.unexplained += idle.end - idle.start;
     } else if (next < 0) {
       const Nanoseconds others = std::clamp(last_end, idle.start, idle.end);
       to.dependency += others - idle.start;
-      (host_unseen_ ? to.causes.unexplained : to.causes.host) += idle.end - others;
+      host_.add({others, idle.end}, device, -1, to.causes);
     } else {
-      add_before(idle, next, to);
+      add_before(idle, device, next, to);
     }
   }
 
  private:
-  void add_before(TimeInterval idle, int next, DirectCauses& to) const {
+  void add_before(TimeInterval idle, int device, int next, DirectCauses& to) const {
     const Host::Call* launch = host_.launch_of(next);
     const bool separate = launch != nullptr && launch->end <= trace_.events[static_cast<std::size_t>(next)].start;
     Nanoseconds from = idle.start;
     if (separate && launch->start > idle.start) {
       from = std::clamp(launch->end, idle.start, idle.end);
-      host_.add({idle.start, from}, launch->thread, to.causes);
+      host_.add({idle.start, from}, device, launch->thread, to.causes);
     }
     const Input input = compute_.input_of(next);
     const Nanoseconds made = std::clamp(input.made, from, idle.end);
     const Nanoseconds there = std::clamp(input.there, made, idle.end);
     to.dependency += made - from;
     to.causes.copy_wait += there - made;
-    const Nanoseconds rest = idle.end - there;
-    if (host_unseen_) {
-      to.causes.unexplained += rest;
-    } else if (!separate) {
-      host_.add({there, idle.end}, launch == nullptr ? -1 : launch->thread, to.causes);
+    if (!separate) {
+      host_.add({there, idle.end}, device, launch == nullptr ? -1 : launch->thread, to.causes);
     } else {
+      const Nanoseconds rest = idle.end - there;
       to.causes.host += std::min(rest, kLaunchLatency);
       to.causes.unexplained += rest - std::min(rest, kLaunchLatency);
     }
@@ -200,8 +212,7 @@ class Attribution {
   const Trace& trace_;
   const Compute& compute_;
   const Host& host_;
-  bool silent_;       // the trace says nothing about waits
-  bool host_unseen_;  // nor about what the host did: it is not blamed
+  bool silent_;  // the trace says nothing about waits
 };
 
 Nanoseconds last_end_within(const std::vector<Busy>& busy, TimeInterval window) {
@@ -236,7 +247,7 @@ std::vector<std::vector<DirectCauses>> direct_causes(const Trace& trace, const s
       for (const TimeInterval& idle : idle_within(busy[d], window)) {
         const auto next = std::partition_point(events.begin(), events.end(), [&](int e) { return start_of(e) < idle.end; });
         const bool in_step = next != events.end() && start_of(*next) < window.end;
-        attribution.add(idle, in_step ? *next : -1, last_end, devices[d]);
+        attribution.add(idle, static_cast<int>(d), in_step ? *next : -1, last_end, devices[d]);
       }
     }
   }

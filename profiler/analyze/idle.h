@@ -21,7 +21,8 @@ struct DirectCauses {
 /// The launch of the next event, where it is a call of its own (GPUs), must have come before the device fell idle; time up to its end is
 /// else host, or sync where a call that started nothing held that thread, or profiler where the recorder did. Behind the launch and the
 /// data up to kLaunchLatency is host too, what is left unexplained. After a device's last event it waits for the other devices' last.
-/// A recording without launches shows no host: what would be host is unexplained. Without edges, too, all is unexplained.
+/// A recording without launches shows of the host only the recorder and What::host events: what else would be host is unexplained.
+/// Without edges, too, all is unexplained.
 /// Requires: events ordered by start. Result: [window][device].
 [[nodiscard]] std::vector<std::vector<DirectCauses>> direct_causes(const Trace& trace, const std::vector<Busy>& busy,
                                                                    const std::vector<StepWindow>& windows);

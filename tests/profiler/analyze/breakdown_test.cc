@@ -75,6 +75,35 @@ TEST(Breakdown, WithoutStepsSpansAllEvents) {
   EXPECT_EQ(bubble(Breakdown{}), 0);
 }
 
+// Two devices, waits recorded and calls not: what the host did is known where the recorder or the host's own work is recorded.
+//   device 0  K[0,10)  recorder [20,25)  host work [30,40)  K[50,60)  recorder [70,75)
+//   device 1  K[0,5)
+TEST(Breakdown, WithoutCallsRecordedHostWorkIsStillTheHosts) {
+  Trace trace;
+  trace.devices.resize(2);
+  trace.names = {"x"};
+  const auto event = [&](int device, What what, int start, int end) {
+    trace.events.push_back({.start = Nanoseconds{start},
+                            .duration = Nanoseconds{end - start},
+                            .device = static_cast<std::int16_t>(device),
+                            .lane = static_cast<std::uint8_t>(what == What::profiler ? 1 : 0),
+                            .what = what});
+  };
+  event(0, What::kernel, 0, 10);
+  event(1, What::kernel, 0, 5);
+  event(0, What::profiler, 20, 25);
+  event(0, What::host, 30, 40);
+  event(0, What::kernel, 50, 60);
+  event(0, What::profiler, 70, 75);
+  trace.edges = {{1, 4, EdgeKind::event_wait}};
+  trace.steps = {{0, Nanoseconds{0}, Nanoseconds{80}}};
+  const IdleCauses& causes = break_down(trace).steps.at(0).devices.at(0).causes;
+  EXPECT_EQ(causes.profiler.count(), 5 + 5);
+  EXPECT_EQ(causes.host.count(), 10);
+  EXPECT_EQ(causes.unexplained.count(), 25 + 15);
+  EXPECT_EQ(causes.total().count(), 60);
+}
+
 TEST(MeanOverSteps, AddsUpInIntegers) {
   std::mt19937 random(2);
   for (int round = 0; round < 200; ++round) {
