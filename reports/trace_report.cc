@@ -40,10 +40,15 @@ What drawn_as(What what) {
   return what == What::recompute ? What::backward : what;
 }
 
+/// Collectives of other lanes run beside the computations and would hide them.
+bool is_drawn(const Event& event) {
+  return is_compute(event.what) && (event.what != What::collective || event.lane == kComputeLane);
+}
+
 std::vector<TimelineBox> boxes_of(const Trace& trace, const StepWindow& window) {
   std::vector<const Event*> events;
   for (const Event& event : trace.events) {
-    if (event.lane == kComputeLane && is_compute(event.what) && event.start < window.end && event.end() > window.start) {
+    if (is_drawn(event) && event.start < window.end && event.end() > window.start) {
       events.push_back(&event);
     }
   }
@@ -60,7 +65,7 @@ std::vector<TimelineBox> boxes_of(const Trace& trace, const StepWindow& window) 
                           .end_s = seconds(std::min(event->end(), window.end) - window.start)};
     const auto key = [](const TimelineBox& b) { return std::tuple(b.device, b.what, b.stage, b.microbatch); };
     if (!boxes.empty() && key(boxes.back()) == key(box) && box.start_s - boxes.back().end_s <= gap) {
-      boxes.back().end_s = box.end_s;
+      boxes.back().end_s = std::max(boxes.back().end_s, box.end_s);
     } else {
       boxes.push_back(box);
     }

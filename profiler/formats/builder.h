@@ -34,7 +34,8 @@ class TraceBuilder {
 };
 
 /// Makes the events of every lane follow one another, as Trace promises: one that starts inside its predecessor, by rounding or because the
-/// file is odd, loses its beginning. Those that lose everything are counted in `quality.dropped`. Requires: events ordered by start.
+/// file is odd, loses its beginning. Those that lose everything are counted in `quality.dropped`. Requires: events ordered by start; they
+/// are again, launches and edges follow them.
 void settle_lanes(Trace& trace);
 
 /// Orders the steps by time; one that starts inside its predecessor loses its beginning, and goes where it loses everything.

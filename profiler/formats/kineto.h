@@ -9,12 +9,13 @@
 namespace mptune {
 
 /// Reads a trace of PyTorch's profiler (Kineto, Chrome JSON), gzip or not, in its present form or that of 2021.
-/// Kernels (What::kernel, NCCL's What::collective), copies, memsets and synchronisation become events without tags; streams become lanes
-/// in the order they are met, synchronisation has one of its own; `cuda_runtime` and `cuda_driver` rows become launches, with event -1
-/// where they started nothing; `ProfilerStep#N` become steps, which last until the device work they launched has ended or the next begins;
-/// other user annotations become ranges (What::action) on the device their thread launches on, -1 where there is none. Operators are left
-/// out. What the file leaves out is tolerated: rows without time or of negative duration are counted in `quality`. Throws Error: what
-/// read_chrome_events throws, no device work, more than 4096 devices, longer than 14 months.
+/// Kernels (What::kernel, NCCL's What::collective), copies, memsets and synchronisation become events without tags; streams become lanes,
+/// that which computes longest kComputeLane, and what overlaps on a stream takes a lane beside it (StreamLanes), as synchronisation does;
+/// `cuda_runtime` and `cuda_driver` rows become launches, with event -1 where they started nothing; `ProfilerStep#N` become steps, which
+/// last until the device work they launched has ended or the next begins; other user annotations become ranges (What::action) on the device
+/// their thread launches on, -1 where there is none. Operators are left out. What the file leaves out is tolerated: rows without time or of
+/// negative duration are counted in `quality`. Throws Error: what read_chrome_events throws, no device work, more than 4096 devices, longer
+/// than 14 months.
 [[nodiscard]] Trace read_kineto(const std::string& path);
 
 /// The same of text already at hand.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
 #include <string_view>
@@ -9,12 +8,16 @@
 #include "mptune/profiler/formats/chrome_events.h"
 #include "mptune/profiler/formats/kineto.h"
 #include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/trace/stream_lanes.h"
+#include "mptune/profiler/trace/text.h"
 
 namespace mptune {
 namespace {
 
-constexpr int kLastLane = 255;
+constexpr std::uint8_t kLastLane = 255;
 constexpr std::int64_t kSyncStream = -1;
+// What overlaps by no more than this does so by rounding: the files of 2021 have whole microseconds.
+constexpr Nanoseconds kRounding{1'000};
 constexpr std::string_view kStepName = "ProfilerStep#";
 // Unix time in 2001: files without base time count from there or from nowhere.
 constexpr std::int64_t kUnixTimes = 1'000'000'000'000'000'000;
@@ -40,11 +43,6 @@ Kind kind_of(const ChromeEvent& event) {
   return event.category == "Operator" && event.name.starts_with(kStepName) ? Kind::annotation : Kind::ignored;
 }
 
-bool is_number(const std::string& text, std::int64_t& value) {
-  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return fault == std::errc{} && end == text.data() + text.size();
-}
-
 // -1: the host.
 std::pair<std::int64_t, std::int64_t> ends_of(const ChromeEvent& event, std::int64_t device) {
   if (event[ChromeArg::from_device] && event[ChromeArg::to_device]) return {*event[ChromeArg::from_device], *event[ChromeArg::to_device]};
@@ -66,6 +64,7 @@ class KinetoReader {
     number_devices(header);
     rebase(header);
     order();
+    seat();
     add_launches();
     add_steps();
     place_ranges();
@@ -88,25 +87,24 @@ class KinetoReader {
   }
 
   void take_work(const ChromeEvent& event, Kind row, Nanoseconds duration) {
-    std::int64_t device = 0;
-    if (event[ChromeArg::device]) {
-      device = *event[ChromeArg::device];
-    } else if (!is_number(event.process, device)) {
+    const std::optional<std::int64_t> given = event[ChromeArg::device] ? event[ChromeArg::device] : integer(event.process);
+    if (!given) {
       ++trace_.quality.dropped;
       return;
     }
+    const std::int64_t device = *given;
     const std::int64_t stream = event[ChromeArg::stream].value_or(0);
     Event work;
     work.start = *event.time;
     work.duration = duration;
     work.device = device_of(device);
-    work.lane = lane_of(work.device, row == Kind::sync ? kSyncStream : std::max<std::int64_t>(stream, 0));
     work.name = builder_.name(event.name);
     if (row == Kind::kernel) add_kernel(event, stream, work);
     if (row == Kind::copy) add_copy(event, device, work);
     if (row == Kind::memset) work.what = What::memset;
     if (row == Kind::sync) work.what = What::sync;
     trace_.events.push_back(work);
+    streams_.push_back(row == Kind::sync ? kSyncStream : std::max<std::int64_t>(stream, 0));
     correlations_.push_back(row == Kind::sync ? -1 : event[ChromeArg::correlation].value_or(-1));
   }
 
@@ -142,10 +140,10 @@ class KinetoReader {
   }
 
   void take_annotation(const ChromeEvent& event, Nanoseconds duration) {
-    std::int64_t number = -1;
-    const bool step = event.name.starts_with(kStepName) && is_number(event.name.substr(kStepName.size()), number);
-    if (step && number >= 0 && number < std::numeric_limits<int>::max())
-      trace_.steps.push_back({.step = static_cast<int>(number), .start = *event.time, .end = *event.time + duration});
+    std::optional<std::int64_t> step;
+    if (event.name.starts_with(kStepName)) step = integer(std::string_view(event.name).substr(kStepName.size()));
+    if (step && *step >= 0 && *step < std::numeric_limits<int>::max())
+      trace_.steps.push_back({.step = static_cast<int>(*step), .start = *event.time, .end = *event.time + duration});
     Event range;
     range.start = *event.time;
     range.duration = duration;
@@ -168,12 +166,6 @@ class KinetoReader {
     const auto [place, is_new] = devices_.try_emplace(id, static_cast<std::int16_t>(devices_.size()));
     if (devices_.size() > kMostDevices)
       throw Error("it has more than 4096 devices", input_.where(), "give a trace of one program, as its profiler wrote it");
-    return place->second;
-  }
-
-  std::uint8_t lane_of(int device, std::int64_t stream) {
-    const auto [place, is_new] = lanes_.try_emplace({device, stream}, std::uint8_t{0});
-    if (is_new) place->second = static_cast<std::uint8_t>(std::min(kLastLane, lanes_on_[device]++));
     return place->second;
   }
 
@@ -226,6 +218,21 @@ class KinetoReader {
     if (header.base_time_ns > 0 || first.count() > kUnixTimes) trace_.started_utc_ns = header.base_time_ns + first.count();
   }
 
+  // Where no lane is left, the last one has several streams: settle_lanes cuts what overlaps there.
+  void seat() {
+    using Lanes = StreamLanes<std::int64_t>;
+    std::map<Lanes::OfDevice, double> compute;
+    for (std::size_t i = 0; i < trace_.events.size(); ++i) {
+      const Event& event = trace_.events[i];
+      if (is_compute(event.what)) compute[{event.device, streams_[i]}] += static_cast<double>(event.duration.count());
+    }
+    Lanes lanes(compute);
+    for (std::size_t i = 0; i < trace_.events.size(); ++i) {
+      Event& event = trace_.events[i];
+      event.lane = lanes.take({event.device, streams_[i]}, event.start + kRounding, event.end()).value_or(kLastLane);
+    }
+  }
+
   void order() {
     std::vector<int> by_start(trace_.events.size());
     for (std::size_t i = 0; i < by_start.size(); ++i) by_start[i] = static_cast<int>(i);
@@ -233,14 +240,17 @@ class KinetoReader {
     std::stable_sort(by_start.begin(), by_start.end(), [&](int a, int b) { return start(a) < start(b); });
     std::vector<Event> events;
     events.reserve(by_start.size());
+    std::vector<std::int64_t> streams;
     for (const int i : by_start) {
       const std::int64_t correlation = correlations_[static_cast<std::size_t>(i)];
       if (correlation > 0) work_of_[correlation].push_back(static_cast<int>(events.size()));
       const bool launched = trace_.events[static_cast<std::size_t>(i)].what != What::sync;
       if (correlation <= 0 && launched && !calls_.empty()) ++trace_.quality.unmatched;
       events.push_back(trace_.events[static_cast<std::size_t>(i)]);
+      streams.push_back(streams_[static_cast<std::size_t>(i)]);
     }
     trace_.events = std::move(events);
+    streams_ = std::move(streams);
     std::stable_sort(calls_.begin(), calls_.end(), [](const Launch& a, const Launch& b) { return a.start < b.start; });
   }
 
@@ -291,10 +301,9 @@ class KinetoReader {
   TraceBuilder builder_;
   std::vector<Launch> calls_;               // with the file's correlations
   std::vector<std::int64_t> correlations_;  // of the events as met
+  std::vector<std::int64_t> streams_;       // of the events
   std::vector<int> range_threads_;
   std::map<std::int64_t, std::int16_t> devices_;
-  std::map<std::pair<int, std::int64_t>, std::uint8_t> lanes_;
-  std::unordered_map<int, int> lanes_on_;
   std::unordered_map<std::string, int> threads_;
   std::unordered_map<std::int64_t, std::vector<int>> work_of_;
   std::unordered_map<int, std::int16_t> device_of_thread_;

@@ -165,8 +165,15 @@ void NsightLeaves::sort_leaves() {
 }
 
 void NsightLeaves::place_leaves() {
+  std::map<Lanes::OfDevice, double> compute;
+  for (const Leaf& leaf : leaves_) {
+    if (is_compute(leaf.event.what)) compute[leaf.lanes()] += static_cast<double>(leaf.event.duration.count());
+  }
+  Lanes lanes(compute);
   for (Leaf& leaf : leaves_) {
-    leaf.event.lane = lane_of(leaf);
+    const auto lane = lanes.take(leaf.lanes(), leaf.event.start, leaf.event.end());
+    if (!lane) throw BadContent("a device does more than 256 things at once");
+    leaf.event.lane = *lane;
     const StartedBy started{leaf.call, static_cast<int>(trace_.events.size())};
     trace_.events.push_back(leaf.event);
     if (leaf.call.second == 0) continue;
@@ -176,29 +183,6 @@ void NsightLeaves::place_leaves() {
   std::sort(started_.begin(), started_.end());
   for (auto& [stream, work] : streams_) std::sort(work.begin(), work.end());
   leaves_ = {};
-}
-
-// Streams become lanes in the order they are met. What overlaps the stream's earlier work (kernels may be launched to) goes to a further
-// lane; when a byte can number no more, to any that is free.
-std::uint8_t NsightLeaves::lane_of(const Leaf& leaf) {
-  constexpr std::size_t kLanes = 256;
-  std::vector<std::uint8_t>& lanes = lanes_of_[{leaf.event.device, leaf.stream, leaf.on_host}];
-  std::vector<Nanoseconds>& free = free_[leaf.event.device];
-  const auto is_free = [&](std::uint8_t lane) { return free[lane] <= leaf.event.start; };
-  auto lane = std::find_if(lanes.begin(), lanes.end(), is_free);
-  if (lane == lanes.end()) {
-    std::size_t other = free.size();
-    if (other < kLanes) {
-      free.emplace_back();
-    } else {
-      const auto found = std::find_if(free.begin(), free.end(), [&](Nanoseconds from) { return from <= leaf.event.start; });
-      if (found == free.end()) throw BadContent("a device does more than 256 things at once");
-      other = static_cast<std::size_t>(found - free.begin());
-    }
-    lane = lanes.insert(lanes.end(), static_cast<std::uint8_t>(other));
-  }
-  free[*lane] = leaf.event.end();
-  return *lane;
 }
 
 int NsightLeaves::device_or_none(Rows& rows, int column) const {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "mptune/profiler/store/rows.h"
+#include "mptune/profiler/trace/stream_lanes.h"
 #include "mptune/profiler/trace/trace.h"
 
 namespace mptune {
@@ -76,11 +77,15 @@ class NsightLeaves {
   [[nodiscard]] std::int16_t device_of_process(std::int64_t process) const;
 
  private:
+  // Waits and what else is timed on the host may overlap the stream's work: they are as a stream of their own.
+  using Lanes = StreamLanes<std::pair<StreamKey, bool>>;
   struct Leaf {
     Event event;
     Correlation call;
     StreamKey stream;
-    bool on_host = false;  // timed on the host, so that it may overlap the stream's work
+    bool on_host = false;
+
+    [[nodiscard]] Lanes::OfDevice lanes() const { return {event.device, {stream, on_host}}; }
   };
 
   void read_devices();
@@ -89,7 +94,6 @@ class NsightLeaves {
   void read_overhead(const std::string& table, const std::string& condition);
   void sort_leaves();
   void place_leaves();
-  [[nodiscard]] std::uint8_t lane_of(const Leaf& leaf);
   [[nodiscard]] int device_or_none(Rows& rows, int column) const;
   [[nodiscard]] std::int32_t add_copy(Rows& rows, int device);
   [[nodiscard]] std::int32_t add_kernel(Rows& rows);
@@ -100,9 +104,7 @@ class NsightLeaves {
   Trace& trace_;
   std::vector<Leaf> leaves_;
   std::map<std::int64_t, std::int16_t> devices_;
-  std::map<std::tuple<std::int16_t, StreamKey, bool>, std::vector<std::uint8_t>> lanes_of_;
-  std::map<std::int16_t, std::vector<Nanoseconds>> free_;  // of the devices' lanes, from when on
-  std::vector<StartedBy> started_;                         // sorted
+  std::vector<StartedBy> started_;  // sorted
   std::map<StreamKey, std::vector<StartedBy>> streams_;
   std::map<std::int64_t, std::vector<std::int16_t>> devices_of_;  // of the processes, in the order of their first work
 };

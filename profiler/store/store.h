@@ -27,7 +27,8 @@ void write_recording(const Recording& recording, const std::string& path, bool f
 /// Reads a file written by write_recording. Of an Nsight Systems export made by others (schema 2.9 to 3.30, any table may be absent) it
 /// reads what our tables have no word for: kernels (What::kernel, NCCL's What::collective) with their details, copies, memsets,
 /// synchronisation and the profiler's own work (on every device of its process) become events without tags sorted by start; streams become
-/// lanes, and what overlaps on a stream (its waits are timed on the host) takes a lane beside it. API calls become launches, those that
+/// lanes, that which computes longest kComputeLane, and what overlaps on a stream (its waits are timed on the host) takes a lane beside it
+/// (StreamLanes). API calls become launches, those that
 /// started nothing with event -1. A stream's wait for an event becomes an event_wait edge from the last work before the event's record to
 /// the next work after the wait. NVTX ranges become ranges (What::action) on the device their thread launches on, -1 where there is none;
 /// the profile stays empty. `quality` counts rows without times, rows that end before they start (dropped) and device work without its

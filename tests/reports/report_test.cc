@@ -104,6 +104,23 @@ TEST(TraceReport, LayersOfAnActionAreOneBox) {
   }
 }
 
+TEST(TraceReport, KernelsOfEveryLaneAreDrawnAndCollectivesBesideThemAreNot) {
+  Trace trace = small_trace();
+  const TraceReport whole = build_trace_report(trace, {}, "t");
+  trace.events[1].lane = 3;
+  trace.events[1].start = std::chrono::microseconds(20);
+  trace.events[1].duration = std::chrono::microseconds(20);
+  Event collective = trace.events[0];
+  collective.what = What::collective;
+  collective.lane = 5;
+  trace.events.insert(trace.events.begin() + 1, collective);
+  const TraceReport report = build_trace_report(trace, {}, "t");
+  ASSERT_EQ(report.timeline.size(), whole.timeline.size());
+  EXPECT_DOUBLE_EQ(report.timeline[0].end_s, 100e-6);
+  trace.events[0].lane = 4;
+  EXPECT_EQ(build_trace_report(trace, {}, "t").timeline.size(), whole.timeline.size());
+}
+
 Trial trial_of(Plan plan, double step_s, double predicted_s) {
   Trial trial;
   trial.plan = std::move(plan);

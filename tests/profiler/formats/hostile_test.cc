@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <map>
 #include <random>
 
 #include "mptune/profiler/formats/any_trace.h"
@@ -36,6 +38,17 @@ std::string refusal(const Reader& read, const std::string& text) {
   }
   ADD_FAILURE() << "accepted: " << text.substr(0, 200);
   return {};
+}
+
+// Ordered by start, and one after another on every lane.
+void expect_leaves(const Trace& trace) {
+  EXPECT_TRUE(std::ranges::is_sorted(trace.events, {}, &Event::start));
+  std::map<std::pair<int, int>, Nanoseconds> until;
+  for (const Event& event : trace.events) {
+    const auto [lane, is_first] = until.try_emplace({event.device, event.lane}, event.end());
+    EXPECT_TRUE(is_first || event.start >= lane->second) << "device " << event.device << ", lane " << int{event.lane};
+    lane->second = event.end();
+  }
 }
 
 void expect_refusal(const std::string& text, const std::string& part) {
@@ -123,6 +136,7 @@ TEST(HostileJson, OverlappingNonsense) {
   const Trace trace = read_kineto(input);
   EXPECT_EQ(inconsistency(trace), "");
   EXPECT_GT(trace.quality.dropped, 0);
+  expect_leaves(trace);
   for (std::size_t i = 1; i < trace.steps.size(); ++i) EXPECT_LE(trace.steps[i - 1].end, trace.steps[i].start);
 }
 
@@ -202,7 +216,9 @@ TEST(HostileText, FlippedBytesNeverCrash) {
     for (const Reader& read : {Reader(kineto), Reader(timeline)}) {
       TextInput input = text_in_memory(spoiled.data(), spoiled.size());
       try {
-        EXPECT_EQ(inconsistency(read(input)), "");
+        const Trace trace = read(input);
+        EXPECT_EQ(inconsistency(trace), "");
+        expect_leaves(trace);
       } catch (const Error&) {
         ++refused;
       }

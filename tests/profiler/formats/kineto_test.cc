@@ -114,7 +114,7 @@ TEST(Kineto, ReadsTheFormOf2021) {
 TEST(Kineto, TimesKeepTheirDigits) {
   const auto times = [](const std::string& ts, const std::string& dur) {
     const Trace trace = kineto_of(R"([{"ph":"X","cat":"kernel","name":"a","pid":0,"ts":)" + ts + R"(,"dur":)" + dur +
-                              R"(},{"ph":"X","cat":"kernel","name":"b","pid":1,"ts":0}])");
+                                  R"(},{"ph":"X","cat":"kernel","name":"b","pid":1,"ts":0}])");
     const Event& first = trace.events[trace.names[static_cast<std::size_t>(trace.events[0].name)] == "a" ? 0 : 1];
     return std::pair(first.start.count(), first.duration.count());
   };
@@ -134,6 +134,36 @@ TEST(Kineto, AGraphLaunchStartsSeveral) {
   EXPECT_EQ(trace.launches[1].event, 1);
   EXPECT_NE(trace.launches[0].correlation, trace.launches[1].correlation);
   EXPECT_EQ(trace.quality.unmatched, 0);
+}
+
+std::string row(const std::string& category, int stream, int start, int duration) {
+  return R"({"ph":"X","cat":")" + category + R"(","name":"x","pid":0,"ts":)" + std::to_string(start) + R"(,"dur":)" +
+         std::to_string(duration) + R"(,"args":{"stream":)" + std::to_string(stream) + "}},";
+}
+
+std::vector<std::string> lanes_of(const Trace& trace) {
+  std::vector<std::string> rows;
+  for (const Event& event : trace.events)
+    rows.push_back(to_string(event.what) + (" " + std::to_string(event.start.count() / 1000)) + "+" +
+                   std::to_string(event.duration.count() / 1000) + " " + std::to_string(event.lane));
+  return rows;
+}
+
+TEST(Kineto, TheBusiestStreamIsTheComputeLane) {
+  std::string text = "[" + row("cuda_sync", 7, 0, 100) + row("gpu_memcpy", 9, 1, 200) + row("kernel", 13, 2, 10) + row("kernel", 7, 20, 50);
+  text.back() = ']';
+  EXPECT_THAT(lanes_of(kineto_of(text)), ElementsAre("sync 0+100 1", "copy 1+200 2", "kernel 2+10 3", "kernel 20+50 0"));
+}
+
+// Threads wait at once, and kernels may be launched to overlap: neither loses time.
+TEST(Kineto, WhatOverlapsOnAStreamTakesALaneBesideIt) {
+  std::string text = "[" + row("cuda_sync", 7, 0, 100) + row("kernel", 7, 5, 20) + row("kernel", 7, 15, 20) + row("cuda_sync", 7, 20, 50) +
+                     row("kernel", 7, 30, 5) + row("kernel", 7, 40, 5);
+  text.back() = ']';
+  const Trace trace = kineto_of(text);
+  EXPECT_THAT(lanes_of(trace),
+              ElementsAre("sync 0+100 1", "kernel 5+20 0", "kernel 15+20 2", "sync 20+50 3", "kernel 30+5 0", "kernel 40+5 0"));
+  EXPECT_EQ(trace.quality.dropped, 0);
 }
 
 class KinetoFiles : public testing::Files {

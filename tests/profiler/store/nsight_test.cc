@@ -367,6 +367,28 @@ TEST_F(HandMadeExport, LeavesOfALaneNeverOverlap) {
   EXPECT_THROW((void)read(at_once + ";"), Error);
 }
 
+TEST_F(HandMadeExport, TheBusiestStreamIsTheComputeLane) {
+  const Trace trace = read(
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, streamId INTEGER, "
+      "correlationId INTEGER, globalPid INTEGER, shortName INTEGER);"
+      "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (40, 45, 0, 1, 13, 1, 0x1000001000000, 1), (50, 90, 0, 1, 7, 2, 0x1000001000000, 1), "
+      "(80, 100, 0, 1, 7, 3, 0x1000001000000, 1);"
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, streamId INTEGER, "
+      "correlationId INTEGER, globalPid INTEGER, bytes INTEGER, copyKind INTEGER);"
+      "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (30, 300, 0, 1, 14, 4, 0x1000001000000, 8, 1), "
+      "(30, 35, 1, 2, 15, 5, 0x1000001000000, 8, 1);"
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, streamId "
+      "INTEGER, syncType INTEGER);"
+      "INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (10, 900, 0, 1, 7, 3), (10, 20, 1, 2, 15, 3);"
+      "CREATE TABLE PROFILER_OVERHEAD (start INTEGER, end INTEGER, globalTid INTEGER, nameId INTEGER);"
+      "INSERT INTO PROFILER_OVERHEAD VALUES (1, 5, 0x1000001000044, 1);");
+  expect_no_overlap(trace);
+  for (const Event& event : trace.events) {
+    const bool busiest = event.what == What::kernel && event.start == Nanoseconds{50};
+    EXPECT_EQ(event.lane == kComputeLane, busiest) << to_string(event.what) << " at " << event.start.count() << " on " << event.device;
+  }
+}
+
 // Kernels, calls, copies' ends and the recorder's own work survive the way through the layout alone.
 TEST_F(HandMadeExport, OfOurGpuRecordingKeepsItsDetails) {
   std::filesystem::remove(path());

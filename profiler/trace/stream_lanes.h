@@ -1,0 +1,61 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "mptune/profiler/trace/trace.h"
+
+namespace mptune {
+
+/// Lanes for the streams of a recording that numbers them otherwise. The stream of a device that computes longest gets kComputeLane, which
+/// no stream that does not compute gets; the others get lanes in the order they are met.
+///
+/// Leaves of one lane never overlap: what starts during its stream's earlier work takes a further lane of the stream,
+///
+///     stream 7   lane 0  [ kernel   ]      [ kernel ]
+///                lane 2       [ launched to it ]
+///
+/// and when a byte can number no more, any that is free.
+template <typename Stream>
+class StreamLanes {
+ public:
+  using OfDevice = std::pair<int, Stream>;
+
+  /// `compute` is how long each stream computes, in any unit; without those that never do.
+  explicit StreamLanes(const std::map<OfDevice, double>& compute) {
+    std::map<int, std::pair<double, Stream>> longest;
+    for (const auto& [stream, time] : compute) {
+      const auto [place, is_first] = longest.try_emplace(stream.first, time, stream.second);
+      if (!is_first && time > place->second.first) place->second = {time, stream.second};
+    }
+    for (const auto& [device, stream] : longest) lanes_[{device, stream.second}] = {kComputeLane};
+  }
+
+  /// Lane of a leaf that takes [start, end) of it; nothing where all of the device's are taken. Requires: leaves in the order of start.
+  [[nodiscard]] std::optional<std::uint8_t> take(const OfDevice& stream, Nanoseconds start, Nanoseconds end) {
+    std::vector<std::uint8_t>& lanes = lanes_[stream];
+    std::vector<Nanoseconds>& until = until_.try_emplace(stream.first, std::size_t{1}, Nanoseconds::min()).first->second;
+    const auto is_free = [&](std::uint8_t lane) { return until[lane] <= start; };
+    auto lane = std::find_if(lanes.begin(), lanes.end(), is_free);
+    if (lane == lanes.end()) {
+      auto free = until.size() < kLanes ? until.insert(until.end(), Nanoseconds::min()) : until.begin() + 1;
+      free = std::find_if(free, until.end(), [&](Nanoseconds time) { return time <= start; });
+      if (free == until.end()) return std::nullopt;
+      lane = lanes.insert(lanes.end(), static_cast<std::uint8_t>(free - until.begin()));
+    }
+    until[*lane] = std::max(until[*lane], end);
+    return *lane;
+  }
+
+ private:
+  static constexpr std::size_t kLanes = 256;
+
+  std::map<OfDevice, std::vector<std::uint8_t>> lanes_;
+  std::map<int, std::vector<Nanoseconds>> until_;  // by device and lane: taken until then
+};
+
+}  // namespace mptune
