@@ -16,13 +16,6 @@ namespace {
 constexpr std::string_view kSqliteMagic{"SQLite format 3\0", 16};
 constexpr int kEventsLookedAt = 1000;
 
-bool is_sqlite(const std::string& path) {
-  std::array<char, kSqliteMagic.size()> start{};
-  std::ifstream file(path, std::ios::binary);
-  file.read(start.data(), start.size());
-  return file && std::string_view(start.data(), start.size()) == kSqliteMagic;
-}
-
 bool starts_as_json(TextInput& input) {
   int c = input.sgetc();
   while (c == ' ' || c == '\t' || c == '\r' || c == '\n') c = input.snextc();
@@ -34,6 +27,13 @@ bool is_of_a_pipeline(const ChromeEvent& event) {
 }
 
 }  // namespace
+
+bool is_sqlite(const std::string& path) {
+  std::array<char, kSqliteMagic.size()> start{};
+  std::ifstream file(path, std::ios::binary);
+  file.read(start.data(), start.size());
+  return file && std::string_view(start.data(), start.size()) == kSqliteMagic;
+}
 
 TraceFormat trace_format(const std::string& path) {
   TextInput input = open_text(path);

@@ -16,6 +16,9 @@ enum class TraceFormat {
 /// Looks at the beginning of the file. Throws Error: unreadable, none of these formats.
 [[nodiscard]] TraceFormat trace_format(const std::string& path);
 
+/// Whether a file begins as SQLite files do; false where it can't be read.
+[[nodiscard]] bool is_sqlite(const std::string& path);
+
 /// Reads a trace of either JSON format. Throws Error as their readers do; std::invalid_argument for SQLite.
 [[nodiscard]] Trace read_any_trace(const std::string& path);
 

@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace {
 
-constexpr int kMutants = 20000;
+constexpr int kMutants = 40000;
 
 std::string thread(int stage, int tid, const std::string& lane) {
   return R"({"ph":"M","name":"thread_name","pid":0,"tid":)" + std::to_string(tid) + R"(,"args":{"name":"PP rank )" + std::to_string(stage) +
@@ -27,6 +27,23 @@ std::string row(const std::string& fields, int time) {
   return R"({"ph":"X",)" + fields + R"(,"ts":)" + std::to_string(time) + R"(.25,"dur":3.5,"args":{"step":)" + std::to_string(time / 40) +
          R"(,"mb_id":)" + std::to_string(time % 3 - 1) + R"(,"model_chunk":0,"device":)" + std::to_string(time % 2) +
          R"(,"stream":7,"correlation":)" + std::to_string(time % 7) + R"(,"grid":[1,2,3],"bytes":64}},)";
+}
+
+std::vector<std::string> profiles() {
+  const std::string costs = " -- forward_compute_time=1.5, backward_compute_time=0, activation_size=";
+  return {"node1 -- Input0" + costs + "0.0, parameter_size=0.000\nnode2 -- LSTM(2, 1)" + costs +
+              "[9.0; 4.0], parameter_size=64\nnode3 -- ReLU(inplace)" + costs + "8, parameter_size=0\nnode4 -- __getitem__(0)" + costs +
+              "8, parameter_size=1e3\n\n\tnode1 -- node2\n\tnode2 -- node3\n\tnode2 -- node4\n\tnode3 -- node4\n",
+          "op_name,forward-compute,backward-compute,input_size,output_size,weights,activations,fwd_reserved,bwd_reserved\n"
+          "embedding,173.631,1486.725,0.008,8.000,208.000,12.000,0.000,220.000\nenc-a,1,2,3,4,5,6,7,8\nenc-b,1,2,3,4,5,6,7,8\n\n"
+          "op_name,forward-compute,backward-compute,input_size,output_size,weights,activations,fwd_reserved,bwd_reserved\n"
+          "embedding,573.631,2486.725,0.032,32.000,208.000,48.000,0.000,520.000\nenc-a,1,2,3,4,5,6,7,8\nenc-b,1,2,3,4,5,6,7,8\n",
+          "1,2,4,8\n17.22, 24.83, 31.25,35.88\n",
+          R"({"maxSizePerFPGA":17185374208.0,"maxFPGAs":6,"maxCPUs":1,"nodes":[)"
+          R"({"name":"a","id":1,"supportedOnFpga":1,"cpuLatency":0.5,"fpgaLatency":0.25,"isBackwardNode":0,"colorClass":1,"size":8.0},)"
+          R"({"name":"b","id":2,"supportedOnFpga":1,"cpuLatency":5,"fpgaLatency":2,"isBackwardNode":false,"colorClass":2,"size":9},)"
+          R"({"name":"agrad","id":33,"supportedOnFpga":0,"cpuLatency":1,"fpgaLatency":1,"isBackwardNode":true,"colorClass":1,"size":7}],)"
+          R"("edges":[{"sourceId":1,"destId":2,"cost":0.5,"size":4},{"sourceId":2,"destId":33,"cost":0.1,"size":4}]})"};
 }
 
 std::vector<std::string> corpus() {
@@ -50,9 +67,11 @@ std::vector<std::string> corpus() {
         R"("cat":"kernel","name":"ncclSum","pid":1,"tid":7)"})
     events += row(fields, time += 4);
   events.back() = ']';
-  return {"", "[]", "{}",
-          R"({"deviceProperties":[{"id":0,"name":"GPU","totalGlobalMem":1}],"baseTimeNanoseconds":5,"traceEvents":[)" + events + "}",
-          timeline};
+  std::vector<std::string> seeds = {
+      "", "[]", "{}",
+      R"({"deviceProperties":[{"id":0,"name":"GPU","totalGlobalMem":1}],"baseTimeNanoseconds":5,"traceEvents":[)" + events + "}", timeline};
+  for (std::string& seed : profiles()) seeds.push_back(std::move(seed));
+  return seeds;
 }
 
 void run(const std::string& input) {

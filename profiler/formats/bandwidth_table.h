@@ -1,0 +1,15 @@
+#pragma once
+
+#include <vector>
+
+#include "mptune/profiler/formats/text_input.h"
+#include "mptune/profiler/trace/profile.h"
+
+namespace mptune {
+
+/// Reads a bandwidth table as Aceso's profiler writes it (p2p_intra_node.csv): a line of message sizes ("MB" of 2^20 bytes, ascending),
+/// then a line of as many bandwidths ("GB/s" of 2^30 bytes). Throws Error with the line: not two lines of as many numbers, sizes not
+/// ascending, a number that is not positive and finite.
+[[nodiscard]] std::vector<LinkPoint> read_bandwidth_table(TextInput& input);
+
+}  // namespace mptune

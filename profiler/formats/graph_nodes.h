@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mptune/profiler/formats/text_lines.h"
+
+namespace mptune {
+
+/// A node as the file has it, in the units of this project.
+struct GraphNode {
+  std::string name;
+  std::string description;
+  double forward_s = 0;
+  double backward_s = 0;
+  std::int64_t activation_bytes = 0;
+  std::int64_t parameters_bytes = 0;
+  std::vector<int> from;  ///< indices into GraphNodes, ascending, each once
+};
+
+/// Nodes of a graph.txt in a topological order, ties by the numbers in their names. Throws Error as read_layer_graph.
+[[nodiscard]] std::vector<GraphNode> read_graph_nodes(TextInput& input);
+
+}  // namespace mptune

@@ -1,0 +1,108 @@
+#include "mptune/profiler/formats/layer_graph.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "mptune/profiler/formats/graph_nodes.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+bool is_input(const GraphNode& node) {
+  return node.from.empty() && node.description.starts_with("Input");
+}
+
+bool in_place(const GraphNode& node) {
+  return node.description.find("inplace") != std::string::npos && node.description.find("inplace=False") == std::string::npos;
+}
+
+bool is_view(const GraphNode& node) {
+  return node.description.starts_with("__getitem__");
+}
+
+// "Conv2d(3, 64, ...)": "Conv2d".
+std::string kind_of_node(const GraphNode& node) {
+  return node.description.substr(0, node.description.find('('));
+}
+
+std::vector<GraphNode> without_inputs(const std::vector<GraphNode>& nodes) {
+  std::vector<int> place;
+  std::vector<GraphNode> kept;
+  for (const GraphNode& node : nodes) {
+    place.push_back(is_input(node) ? -1 : static_cast<int>(kept.size()));
+    if (is_input(node)) continue;
+    kept.push_back(node);
+    std::vector<int>& from = kept.back().from;
+    for (int& producer : from) producer = place[static_cast<std::size_t>(producer)];
+    std::erase(from, -1);
+  }
+  return kept;
+}
+
+ProfileLayer layer_of_node(const GraphNode& node) {
+  ProfileLayer layer;
+  layer.name = node.name;
+  layer.kind = kind_of_node(node);
+  layer.modules = {node.description};
+  layer.parameters = node.parameters_bytes / 4;
+  layer.parameters_bytes = node.parameters_bytes;
+  layer.batch_statistics = layer.kind.starts_with("BatchNorm");
+  return layer;
+}
+
+LayerCosts cost_of_node(const GraphNode& node) {
+  LayerCost cost;
+  cost.samples = 1;
+  cost.forward = exactly(node.forward_s);
+  cost.backward = exactly(node.backward_s);
+  cost.output_bytes = node.activation_bytes;
+  cost.kept_bytes = in_place(node) || is_view(node) ? 0 : node.activation_bytes;
+  return {{cost}};
+}
+
+void add_edges(const std::vector<GraphNode>& nodes, Profile& profile) {
+  std::vector<bool> trained;  // the node's output depends on parameters
+  for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
+    const GraphNode& node = nodes[static_cast<std::size_t>(n)];
+    bool depends = node.parameters_bytes > 0;
+    for (const int producer : node.from) {
+      const auto from = static_cast<std::size_t>(producer);
+      profile.edges.push_back({producer, n, nodes[from].activation_bytes, 0, trained[from]});
+      depends = depends || trained[from];
+    }
+    trained.push_back(depends);
+    if (node.from.empty() || !in_place(node)) continue;
+    // What is overwritten is the newest of its inputs: `out += shortcut`.
+    const int last = node.from.back();
+    const std::string reason = node.name + " works in place on the output of " + nodes[static_cast<std::size_t>(last)].name;
+    for (int cut = last + 1; cut <= n; ++cut) profile.forbidden_cuts.push_back({cut, reason});
+  }
+}
+
+}  // namespace
+
+Profile read_layer_graph(TextInput& input) {
+  const std::vector<GraphNode> nodes = without_inputs(read_graph_nodes(input));
+  if (nodes.empty()) throw Error("it has inputs, but no layer", input.where(), "give a graph.txt with the model's layers");
+  Profile profile;
+  profile.classes.emplace_back().name = "device";
+  for (const GraphNode& node : nodes) {
+    profile.layers.push_back(layer_of_node(node));
+    profile.classes.front().layers.push_back(cost_of_node(node));
+  }
+  add_edges(nodes, profile);
+  const auto earlier = [](const ForbiddenCut& a, const ForbiddenCut& b) { return a.layer < b.layer; };
+  std::stable_sort(profile.forbidden_cuts.begin(), profile.forbidden_cuts.end(), earlier);
+  return profile;
+}
+
+Profile read_layer_graph(const std::string& path) {
+  TextInput input = open_text(path);
+  Profile profile = read_layer_graph(input);
+  const std::string name = std::filesystem::path(path).filename().string();
+  profile.model = name.substr(0, std::min(name.find(".graph"), name.find(".txt")));
+  return profile;
+}
+
+}  // namespace mptune

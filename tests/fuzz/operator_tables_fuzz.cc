@@ -1,0 +1,43 @@
+#include "mptune/profiler/formats/operator_tables.h"
+
+#include <algorithm>
+
+#include "mptune/profiler/formats/bandwidth_table.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tests/fuzz/sound_profile.h"
+
+namespace {
+
+void read_bandwidths(const char* data, std::size_t size) {
+  mptune::TextInput input = mptune::text_in_memory(data, size);
+  for (const mptune::LinkPoint& time : mptune::read_bandwidth_table(input)) {
+    if (!(time.seconds > 0) || !(time.bytes >= 1)) std::abort();
+  }
+}
+
+// An empty line, which no table needs, parts the tables of two micro-batch sizes.
+void read_tables(const std::string& text) {
+  const std::size_t middle = std::min(text.find("\n\n"), text.size());
+  std::map<int, std::vector<mptune::OperatorRow>> tables;
+  for (const std::string& part : {text.substr(0, middle), text.substr(middle)}) {
+    mptune::TextInput input = mptune::text_in_memory(part.data(), part.size());
+    if (!part.empty()) tables[tables.empty() ? 1 : 4] = mptune::read_operator_table(input);
+  }
+  if (!mptune::testing::is_sound(mptune::profile_of_operators(tables, "memory"))) std::abort();
+}
+
+}  // namespace
+
+// The first character tells a table of operators from one of bandwidths.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  try {
+    if (size > 0 && text[0] >= '0' && text[0] <= '9')
+      read_bandwidths(text.data(), size);
+    else
+      read_tables(text);
+  } catch (const mptune::Error&) {
+    // A refusal is what broken input gets.
+  }
+  return 0;
+}
