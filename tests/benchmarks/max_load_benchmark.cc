@@ -3,7 +3,7 @@
 #include <string>
 
 #include "mptune/planner/partition/max_load.h"
-#include "mptune/tests/planner/placement_files.h"
+#include "mptune/profiler/formats/placement_json.h"
 #include "mptune/tests/support/files.h"
 
 namespace mptune {
@@ -20,7 +20,7 @@ void print_row(const std::string& name) {
     std::printf("%-12s no published graph here\n", name.c_str());
     return;
   }
-  const PlacementGraph graph = test::published_graph(path);
+  const PlacementGraph graph = read_placement_json(path);
   LoadPartition partition;
   double best_s = 1e9;
   for (int round = 0; round < kRounds; ++round) {

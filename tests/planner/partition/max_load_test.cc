@@ -9,8 +9,8 @@
 #include <random>
 #include <set>
 
+#include "mptune/profiler/formats/placement_json.h"
 #include "mptune/profiler/trace/error.h"
-#include "mptune/tests/planner/placement_files.h"
 #include "mptune/tests/support/files.h"
 
 namespace mptune {
@@ -102,7 +102,8 @@ int pick(std::mt19937& random, int least, int most) {
   return least + static_cast<int>(random() % static_cast<unsigned>(most - least + 1));
 }
 
-// Up to seven layers, forward and most of their backwards; also backwards alone, free nodes, layers that must stay together, host-only ones.
+// Up to seven layers, forward and most of their backwards; also backwards alone, free nodes, layers that must stay together, host-only
+// ones.
 PlacementGraph random_graph(unsigned seed) {
   std::mt19937 random(seed);
   PlacementGraph graph;
@@ -211,7 +212,7 @@ class MaxLoadPublished : public ::testing::TestWithParam<Published> {};
 TEST_P(MaxLoadPublished, IsTheExactContiguousValue) {
   const std::string path = shared_data(std::string("placement/") + GetParam().file);
   if (path.empty()) GTEST_SKIP() << "no published placement graphs here";
-  const PlacementGraph graph = test::published_graph(path);
+  const PlacementGraph graph = read_placement_json(path);
   const LoadPartition partition = least_max_load(graph);
   expect_valid(graph, partition);
   EXPECT_TRUE(partition.exact());
