@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 
 #include "mptune/reports/plan_changes.h"
 
@@ -15,23 +16,16 @@ constexpr double kLeastChange = 0.0005;
 
 struct DevicePart {
   const char* name;
-  Nanoseconds (*time)(const DeviceBreakdown&);
+  std::function<Nanoseconds(const DeviceBreakdown&)> time;
 };
-using Of = const DeviceBreakdown&;
-constexpr std::array<DevicePart, 5> kParts = {{{"window", [](Of device) { return device.window; }},
-                                               {"compute", [](Of device) { return device.compute; }},
-                                               {"copy", [](Of device) { return device.copy; }},
-                                               {"overlap", [](Of device) { return device.overlap; }},
-                                               {"idle", [](Of device) { return device.idle; }}}};
-constexpr std::array<DevicePart, 9> kIdleParts = {{{"host", [](Of device) { return device.causes.host; }},
-                                                   {"copy_wait", [](Of device) { return device.causes.copy_wait; }},
-                                                   {"sync", [](Of device) { return device.causes.sync; }},
-                                                   {"structural", [](Of device) { return device.causes.structural; }},
-                                                   {"imbalance", [](Of device) { return device.causes.imbalance; }},
-                                                   {"straggler", [](Of device) { return device.causes.straggler; }},
-                                                   {"jitter", [](Of device) { return device.causes.jitter; }},
-                                                   {"profiler", [](Of device) { return device.causes.profiler; }},
-                                                   {"unexplained", [](Of device) { return device.causes.unexplained; }}}};
+const std::vector<DevicePart>& device_parts() {
+  static const std::vector<DevicePart> kParts = {{"window", &DeviceBreakdown::window},
+                                                 {"compute", &DeviceBreakdown::compute},
+                                                 {"copy", &DeviceBreakdown::copy},
+                                                 {"overlap", &DeviceBreakdown::overlap},
+                                                 {"idle", &DeviceBreakdown::idle}};
+  return kParts;
+}
 
 double in_seconds(Nanoseconds time) {
   return std::chrono::duration<double>(time).count();
@@ -63,8 +57,11 @@ PartChange part_change(const DevicePart& part, const TraceDevice& a, const Trace
 
 DeviceChange device_change(const TraceDevice& a, const TraceDevice& b) {
   DeviceChange change{.a = a.name(), .b = b.name(), .parts = {}, .idle = {}};
-  for (const DevicePart& part : kParts) change.parts.push_back(part_change(part, a, b));
-  for (const DevicePart& part : kIdleParts) change.idle.push_back(part_change(part, a, b));
+  for (const DevicePart& part : device_parts()) change.parts.push_back(part_change(part, a, b));
+  for (const NamedCause& cause : kIdleCauses) {
+    const auto time = [&cause](const DeviceBreakdown& device) { return device.causes.*cause.time; };
+    change.idle.push_back(part_change({cause.name, time}, a, b));
+  }
   return change;
 }
 
@@ -246,6 +243,9 @@ Comparison compare_plan_files(const PlanFile& a, const PlanFile& b) {
   if (to_json(a) == to_json(b)) call_same(comparison, "both files say the same");
   add_plan_changes(comparison, a.plan, b.plan);
   add_fingerprint_changes(*comparison.plan_changes, a.fingerprint, b.fingerprint);
+  if (a.fingerprint.model != b.fingerprint.model || a.fingerprint.input != b.fingerprint.input) {
+    withdraw_verdict(comparison, "steps of two models, or of two inputs, are different work");
+  }
   return comparison;
 }
 
@@ -261,6 +261,10 @@ Comparison compare_studies(const StudyReport& a, const StudyReport& b) {
   if (steps_a == steps_b && in_a.plan == in_b.plan) call_same(comparison, "both recommend the same plan by the same samples");
   if (a.trace && b.trace && a.trace->doubt.empty() && b.trace->doubt.empty()) add_traces(comparison, *a.trace, *b.trace);
   add_plan_changes(comparison, in_a.plan, in_b.plan);
+  if (a.model != b.model) {
+    comparison.plan_changes->push_back("model: " + a.model + " -> " + b.model);
+    withdraw_verdict(comparison, "steps of " + a.model + " and of " + b.model + " are different work");
+  }
   return comparison;
 }
 

@@ -83,7 +83,7 @@ struct TraceReport {
   std::vector<Advice> advice;           ///< largest first
   std::vector<PathRow> critical_path;   ///< largest first
   std::vector<LinkRow> links;
-  std::vector<MemoryRow> memory;  ///< of the devices, where anything is known of it
+  std::vector<MemoryRow> memory;  ///< a row per device, empty where nothing is known of it
   double clock_error_s = 0;       ///< the most by which work began before what it waited for
   std::string doubt;              ///< why nothing can be concluded, "" where it can
   std::vector<TimelineBox> timeline;

@@ -224,8 +224,9 @@ void add_plan(TraceReport& report, const Plan& plan, const Profile* profile) {
   report.bubble_theory = theoretical_bubble(plan);
   if (profile != nullptr) {
     const std::vector<PeakContents> contents = CostModel(*profile).peak_contents(plan);
-    for (std::size_t i = 0; i < std::min(contents.size(), report.memory.size()); ++i) {
-      report.memory[i].contents = contents[i];
+    for (MemoryRow& row : report.memory) {
+      const auto device = std::ranges::find(plan.devices, row.device);
+      if (device != plan.devices.end()) row.contents = contents[static_cast<std::size_t>(device - plan.devices.begin())];
     }
   }
   if (profile != nullptr && report.doubt.empty()) {

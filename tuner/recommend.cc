@@ -171,8 +171,9 @@ struct Choice {
   std::optional<Finalist> half_memory;
 };
 
-std::vector<std::string> advice_of(const Choice& choice, Verdict verdict) {
+std::vector<std::string> advice_of(const Choice& choice, Verdict verdict, bool raced) {
   std::vector<std::string> advice;
+  if (!raced) return {lead(choice.recommended) + " is the only plan that was measured in the end: what is fastest here is not known"};
   const PlanKind kind = kind_of(choice.recommended.trial->plan);
   std::string head = lead(choice.recommended) + " is fastest here";
   if (kind == PlanKind::one_device) {
@@ -237,11 +238,13 @@ std::vector<BaselineResult> baselines_of(const std::vector<Trial>& trials, const
 
 }  // namespace
 
-std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, std::int64_t single_device_peak_bytes) {
+std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, std::int64_t single_device_peak_bytes,
+                                        const std::string& not_raced) {
   const std::vector<Finalist> finalists = finalists_of(final_series);
   if (finalists.empty()) return std::nullopt;
   Recommendation result;
-  std::vector<std::string> reasons{text("fastest of %zu plans measured in turn", finalists.size())};
+  std::vector<std::string> reasons{finalists.size() == 1 ? "the only plan that was measured in the end"
+                                                         : text("fastest of %zu plans measured in turn", finalists.size())};
   Choice choice{choose(finalists, reasons), std::nullopt, std::nullopt};
   if (reasons.size() > 1) reasons.erase(reasons.begin());
   result.recommended = filled(choice.recommended, finalists, std::move(reasons));
@@ -261,10 +264,13 @@ std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, 
   }
 
   const std::vector<Finalist> rivals = undecided_rivals(finalists, choice.recommended);
-  result.decided = rivals.empty();
+  result.decided = rivals.empty() && not_raced.empty();
   result.baselines = baselines_of(final_series, finalists, choice.recommended);
-  result.advice = advice_of(choice, result.recommended.verdict);
+  result.advice = advice_of(choice, result.recommended.verdict, finalists.size() > 1 || not_raced.empty());
   result.warnings = warnings_of(finalists, choice, rivals);
+  if (!not_raced.empty()) {
+    result.warnings.push_back("no time to race " + not_raced + "; mptune tune --resume with a larger --budget does");
+  }
   return result;
 }
 

@@ -30,6 +30,7 @@ constexpr double kTrialSeconds = 1;  // of timed steps, within the bounds of rou
 constexpr int kLeastRounds = 2;
 constexpr int kMostRounds = 10;
 const char* const kFinalSeries = "final_series";
+const char* const kNotRaced = "not_raced";
 const char* const kStopReason = "stop_reason";
 const char* const kNaive = "naive_model_parallel";
 
@@ -45,7 +46,7 @@ class Tuner {
     baselines_ = baseline_plans(options_.space, cost_->layers());
     if (options_.current) baselines_.insert(baselines_.begin(), {"current", *options_.current});
     trials_ = study_.trials();
-    if (study_.value(kFinalSeries).empty()) {
+    if (study_.value(kFinalSeries).empty() || !study_.value(kNotRaced).empty()) {
       try_baselines();
       explore();
       run_final();
@@ -168,7 +169,7 @@ class Tuner {
   void run_final() {
     std::vector<Series::Entry> entries = final_entries();
     if (entries.empty()) refuse_without_measurement();
-    drop_slowest_that_do_not_fit(entries);
+    study_.set_value(kNotRaced, drop_slowest_that_do_not_fit(entries));
     if (entries.size() == 1 && series_cost(entries, 1) > left()) {
       // Nobody to race, and no time to try it again: its trial stands.
       return study_.set_value(kFinalSeries, std::to_string(find(plan_key(entries.front().plan))->series));
@@ -188,11 +189,17 @@ class Tuner {
   }
 
   /// A final of which no round would end in time is of use to nobody; the slowest plan costs most and says least.
-  void drop_slowest_that_do_not_fit(std::vector<Series::Entry>& entries) const {
+  /// Returns what they are, for a person.
+  [[nodiscard]] std::string drop_slowest_that_do_not_fit(std::vector<Series::Entry>& entries) const {
+    std::string dropped;
     while (entries.size() > 1 && series_cost(entries, 1) > left()) {
-      entries.erase(std::max_element(entries.begin(), entries.end(),
-                                     [this](const Series::Entry& a, const Series::Entry& b) { return step_of(a.plan) < step_of(b.plan); }));
+      const auto slowest = std::max_element(entries.begin(), entries.end(), [this](const Series::Entry& a, const Series::Entry& b) {
+        return step_of(a.plan) < step_of(b.plan);
+      });
+      dropped += (dropped.empty() ? "" : "; ") + describe(slowest->plan);
+      entries.erase(slowest);
     }
+    return dropped;
   }
 
   void store_final(std::vector<Trial> finals) {
@@ -217,7 +224,7 @@ class Tuner {
     const int number = std::stoi(final_series);
     std::vector<Trial> finals;
     std::copy_if(trials_.begin(), trials_.end(), std::back_inserter(finals), [&](const Trial& trial) { return trial.series == number; });
-    auto recommendation = recommend(with_every_name(std::move(finals), baselines_), single_device_peak());
+    auto recommendation = recommend(with_every_name(std::move(finals), baselines_), single_device_peak(), study_.value(kNotRaced));
     if (!recommendation) refuse_without_measurement();
     TuneResult result;
     result.recommendation = std::move(*recommendation);

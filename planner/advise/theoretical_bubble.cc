@@ -11,22 +11,19 @@ namespace {
 constexpr double kForward = 1;   // seconds of a sample in a whole stage
 constexpr double kBackward = 2;  // twice the forward, as matrix products are
 
-// A profile in which every stage of the plan costs the same and nothing else costs anything.
+// A profile of one layer per stage, all of which cost the same, and nothing else costs anything.
 Profile even_profile(const Plan& plan) {
   Profile profile;
   const std::set<int> sizes(plan.microbatch_sizes.begin(), plan.microbatch_sizes.end());
   DeviceClass& device_class = profile.classes.emplace_back();
-  for (const Stage& stage : plan.stages) {
-    const int count = stage.last_layer - stage.first_layer;
-    for (int layer = 0; layer < count; ++layer) {
-      profile.layers.emplace_back();
-      LayerCosts& costs = device_class.layers.emplace_back();
-      for (const int samples : sizes) {
-        LayerCost& cost = costs.by_samples.emplace_back();
-        cost.samples = samples;
-        cost.forward = exactly(kForward * samples / count);
-        cost.backward = exactly(kBackward * samples / count);
-      }
+  for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    profile.layers.emplace_back();
+    LayerCosts& costs = device_class.layers.emplace_back();
+    for (const int samples : sizes) {
+      LayerCost& cost = costs.by_samples.emplace_back();
+      cost.samples = samples;
+      cost.forward = exactly(kForward * samples);
+      cost.backward = exactly(kBackward * samples);
     }
   }
   for (int from = 0; from < static_cast<int>(plan.devices.size()); ++from) {
@@ -42,7 +39,10 @@ Profile even_profile(const Plan& plan) {
 
 double theoretical_bubble(const Plan& plan) {
   Plan even = plan;
-  for (Stage& stage : even.stages) stage.recompute = {};
+  for (int s = 0; s < even.num_stages(); ++s) {
+    Stage& stage = even.stages[static_cast<std::size_t>(s)];
+    stage = {.first_layer = s, .last_layer = s + 1, .devices = stage.devices, .recompute = {}};
+  }
   const Prediction prediction = predict(even, CostModel(even_profile(even)));
   const double busy = std::accumulate(prediction.busy_s.begin(), prediction.busy_s.end(), 0.0);
   const double whole = prediction.step_s * static_cast<double>(plan.devices.size());

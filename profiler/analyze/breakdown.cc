@@ -13,10 +13,6 @@
 namespace mptune {
 namespace {
 
-constexpr std::array kCauses{&IdleCauses::host,       &IdleCauses::copy_wait, &IdleCauses::sync,
-                             &IdleCauses::structural, &IdleCauses::imbalance, &IdleCauses::straggler,
-                             &IdleCauses::jitter,     &IdleCauses::profiler,  &IdleCauses::unexplained};
-
 Nanoseconds time_within(const std::vector<TimeInterval>& intervals, TimeInterval window) {
   auto i = std::partition_point(intervals.begin(), intervals.end(), [&](const TimeInterval& t) { return t.end <= window.start; });
   Nanoseconds sum{0};
@@ -41,7 +37,7 @@ DeviceBreakdown within(const Busy& busy, TimeInterval window) {
 
 Nanoseconds IdleCauses::total() const {
   Nanoseconds sum{0};
-  for (const auto cause : kCauses) sum += this->*cause;
+  for (const NamedCause& cause : kIdleCauses) sum += this->*cause.time;
   return sum;
 }
 
@@ -73,7 +69,7 @@ DeviceBreakdown mean_over_steps(const Breakdown& breakdown, int device) {
     sum.compute += part.compute;
     sum.copy += part.copy;
     sum.overlap += part.overlap;
-    for (const auto cause : kCauses) sum.causes.*cause += part.causes.*cause;
+    for (const NamedCause& cause : kIdleCauses) sum.causes.*cause.time += part.causes.*cause.time;
   };
   for (const StepBreakdown& step : breakdown.steps) add_to(mean, step.devices.at(static_cast<std::size_t>(device)));
   const auto steps = static_cast<std::int64_t>(breakdown.steps.size());
@@ -81,7 +77,7 @@ DeviceBreakdown mean_over_steps(const Breakdown& breakdown, int device) {
   mean.compute /= steps;
   mean.copy /= steps;
   mean.overlap /= steps;
-  for (const auto cause : kCauses) mean.causes.*cause /= steps;
+  for (const NamedCause& cause : kIdleCauses) mean.causes.*cause.time /= steps;
   mean.idle = mean.window - mean.compute - mean.copy - mean.overlap;
   // Every mean was rounded down, so what is missing is not negative.
   mean.causes.unexplained += mean.idle - mean.causes.total();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "mptune/profiler/trace/trace.h"
@@ -21,6 +22,21 @@ struct IdleCauses {
   [[nodiscard]] Nanoseconds total() const;
   bool operator==(const IdleCauses&) const = default;
 };
+
+struct NamedCause {
+  const char* name;
+  Nanoseconds IdleCauses::*time;
+};
+/// All causes with the names that files and reports use.
+inline constexpr std::array<NamedCause, 9> kIdleCauses = {{{"host", &IdleCauses::host},
+                                                           {"copy_wait", &IdleCauses::copy_wait},
+                                                           {"sync", &IdleCauses::sync},
+                                                           {"structural", &IdleCauses::structural},
+                                                           {"imbalance", &IdleCauses::imbalance},
+                                                           {"straggler", &IdleCauses::straggler},
+                                                           {"jitter", &IdleCauses::jitter},
+                                                           {"profiler", &IdleCauses::profiler},
+                                                           {"unexplained", &IdleCauses::unexplained}}};
 
 /// One device in one step: compute + copy + overlap + idle == window, in integer nanoseconds.
 /// `compute` and `copy` are the parts outside the overlap. A peer copy counts on both of its devices.

@@ -27,5 +27,7 @@ namespace mptune {
 /// work, and what the host or the recorder did, since it occupies no device. Copies are in the file of the device that made them.
 /// Edges, tags and memory samples have no place in the format. Throws Error where a file can't be written.
 std::vector<std::string> write_kineto(const Trace& trace, const std::string& path);
+/// The names of these files.
+[[nodiscard]] std::vector<std::string> kineto_names(const std::string& path, std::size_t devices);
 
 }  // namespace mptune

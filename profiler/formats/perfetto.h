@@ -11,5 +11,7 @@ namespace mptune {
 /// launches; edges that begin or end at a copy are flow arrows. Ranges that overlap without nesting are cut at their surroundings' end.
 /// Events carry step, stage, micro-batch, layer and replica, copies their bytes. Throws Error where the file can't be written.
 void write_perfetto(const Trace& trace, const std::string& path);
+/// The bytes that every file of write_perfetto begins with, and no other program's does.
+[[nodiscard]] std::string perfetto_magic();
 
 }  // namespace mptune

@@ -180,15 +180,18 @@ class DeviceFile {
 
 }  // namespace
 
-std::vector<std::string> write_kineto(const Trace& trace, const std::string& path) {
+std::vector<std::string> kineto_names(const std::string& path, std::size_t devices) {
   std::filesystem::path stem(path);
   const std::string suffix = stem.extension() == ".json" ? ".json" : stem.extension().string() + ".json";
   stem.replace_extension();
-  std::vector<std::string> files;
-  for (int device = 0; device < static_cast<int>(trace.devices.size()); ++device) {
-    files.push_back(stem.string() + ".rank" + std::to_string(device) + suffix);
-    DeviceFile(trace, device, files.back()).write();
-  }
+  std::vector<std::string> names;
+  for (std::size_t device = 0; device < devices; ++device) names.push_back(stem.string() + ".rank" + std::to_string(device) + suffix);
+  return names;
+}
+
+std::vector<std::string> write_kineto(const Trace& trace, const std::string& path) {
+  std::vector<std::string> files = kineto_names(path, trace.devices.size());
+  for (std::size_t device = 0; device < files.size(); ++device) DeviceFile(trace, static_cast<int>(device), files[device]).write();
   return files;
 }
 

@@ -37,6 +37,27 @@ constexpr std::uint64_t kActionsTrack = kStepsTrack + 1;
 constexpr std::uint64_t kMemoryTrack = kStepsTrack + 2;
 constexpr std::uint64_t kFirstLane = 1;
 
+// The first packet of our files, alike in all of them: it clears what the sequence may refer to, and names a category of ours.
+ProtoMessage first_packet() {
+  ProtoMessage category;
+  category.integer(interned::kId, kWhatCount + 1);
+  category.text(interned::kText, "mptune");
+  ProtoMessage data;
+  data.message(interned::kCategories, category);
+  ProtoMessage one;
+  one.integer(packet::kSequenceFlags, kStateCleared | kNeedsState);
+  one.message(packet::kInternedData, data);
+  return one;
+}
+
+// As it stands in a file.
+std::string in_trace(ProtoMessage one) {
+  one.integer(packet::kSequence, kOurSequence);
+  ProtoMessage outer;
+  outer.message(kPacket, one);
+  return outer.bytes();
+}
+
 struct Slice {
   Nanoseconds start;
   Nanoseconds end;
@@ -51,6 +72,7 @@ class PerfettoWriter {
   PerfettoWriter(const Trace& trace, const std::string& path) : trace_(trace), file_(path), shift_(earliest()) {}
 
   void write() {
+    file_ << perfetto_magic();
     write_names();
     write_tracks();
     find_flows();
@@ -77,12 +99,7 @@ class PerfettoWriter {
     return 1 + kTracksEach * (known ? static_cast<std::uint64_t>(device) : trace_.devices.size());
   }
 
-  void put(ProtoMessage& one) {
-    one.integer(packet::kSequence, kOurSequence);
-    ProtoMessage outer;
-    outer.message(kPacket, one);
-    file_ << outer.bytes();
-  }
+  void put(ProtoMessage& one) { file_ << in_trace(one); }
 
   // Names are sent once; events refer to them. Index + 1, and one more for launches without a name.
   void write_names() {
@@ -98,7 +115,7 @@ class PerfettoWriter {
     for (std::size_t i = 0; i < trace_.names.size(); ++i) add(interned::kNames, i + 1, trace_.names[i]);
     add(interned::kNames, trace_.names.size() + 1, "launch");
     ProtoMessage one;
-    one.integer(packet::kSequenceFlags, kStateCleared | kNeedsState);
+    one.integer(packet::kSequenceFlags, kNeedsState);
     one.message(packet::kInternedData, data);
     put(one);
   }
@@ -258,6 +275,10 @@ class PerfettoWriter {
 };
 
 }  // namespace
+
+std::string perfetto_magic() {
+  return in_trace(first_packet());
+}
 
 void write_perfetto(const Trace& trace, const std::string& path) {
   PerfettoWriter(trace, path).write();

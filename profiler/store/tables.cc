@@ -9,6 +9,9 @@
 namespace mptune {
 namespace {
 
+// More than any device has: sums of such numbers stay in range.
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
+
 // -1 stands for "none" where `least` is -1.
 template <class Container>
 bool within(std::int64_t index, const Container& container, std::int64_t least = 0) {
@@ -102,6 +105,7 @@ std::string inconsistency(const Trace& trace) {
   }
   for (const MemorySample& sample : trace.memory) {
     if (!within(sample.device, trace.devices)) return "a memory sample of a device that does not exist";
+    if (sample.current_bytes < 0 || sample.current_bytes > kMostBytes) return "a memory sample beyond reason";
   }
   for (const StepWindow& step : trace.steps) {
     if (step.end < step.start) return "a step ends before it starts";

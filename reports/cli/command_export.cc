@@ -85,7 +85,7 @@ std::string loss_text(Content content, std::int64_t count) {
 struct Format {
   const char* name;
   const char* extension;
-  const char* magic;  ///< begins every such file of ours
+  std::string magic;  ///< begins every such file of ours
   std::vector<Content> left_out;
 };
 
@@ -95,7 +95,7 @@ const std::vector<Format>& formats() {
        ".json",
        "{\n\"schemaVersion\": 1,\n\"deviceProperties\"",
        {Content::tags, Content::edges, Content::waits, Content::memory}},
-      {"perfetto", ".pftrace", "\x0a", {Content::kernels}},
+      {"perfetto", ".pftrace", perfetto_magic(), {Content::edges, Content::kernels, Content::bytes}},
       {"nvtxt",
        ".nvtxt",
        "SetFileDisplayName, mptune\n",
@@ -132,16 +132,6 @@ std::string stem_of(const std::string& path) {
   std::filesystem::path name = std::filesystem::path(path).filename();
   name = name.extension() == ".gz" ? name.stem() : name;
   return name.stem().string();
-}
-
-/// The names write_kineto gives: one per device.
-std::vector<std::string> kineto_names(const std::string& path, std::size_t devices) {
-  const std::filesystem::path whole(path);
-  std::vector<std::string> names;
-  for (std::size_t rank = 0; rank < devices; ++rank) {
-    names.push_back((whole.parent_path() / (whole.stem().string() + fmt::format(".rank{}", rank) + whole.extension().string())).string());
-  }
-  return names;
 }
 
 std::vector<std::string> write_as(const Format& format, const Trace& trace, const std::string& path) {

@@ -90,9 +90,14 @@ std::vector<Error> refusals_of(const TemporaryFolder& folder) {
   for (const Process& process : files_of(folder, ".error")) {
     std::ifstream note(process.file);
     std::string what, where, remedy, code;
-    std::getline(note, what) && std::getline(note, where) && std::getline(note, remedy) && std::getline(note, code);
+    if (!std::getline(note, what) || !std::getline(note, where) || !std::getline(note, remedy) || !std::getline(note, code)) {
+      what = "a process could not say why it was not recorded";
+      where = process.file;
+      remedy = "look whether the disk is full";
+    }
     if (seen.insert(what + where).second) {
-      refusals.emplace_back(what, where, remedy, static_cast<ExitCode>(std::atoi(code.c_str())));
+      const bool usage = code == std::to_string(static_cast<int>(ExitCode::usage));
+      refusals.emplace_back(what, where, remedy, usage ? ExitCode::usage : ExitCode::environment);
     }
   }
   return refusals;
@@ -116,23 +121,19 @@ std::string numbered(const std::string& path, std::size_t index) {
   return index == 0 ? path : (whole.parent_path() / whole.stem()).string() + "." + std::to_string(index + 1) + whole.extension().string();
 }
 
-/// Moves the recordings to where they are kept, the first to `path`. A full disk leaves the old files as they were.
+/// Moves the recordings to where they are kept, the first to `path`, which was checked before they were made.
+/// Names that files of others have are left out: what was recorded is worth more than a row without gaps.
 void keep(std::vector<Process>& processes, const std::string& path, bool force) {
-  for (std::size_t i = 0; i < processes.size(); ++i) {
-    const std::string place = numbered(path, i), temporary = place + ".tmp-" + std::to_string(getpid());
-    check_output(place, kSqliteMagic, force);
+  std::size_t number = 0;
+  for (Process& process : processes) {
+    while (number > 0 && !force && is_foreign(numbered(path, number), kSqliteMagic)) ++number;
+    const std::string place = numbered(path, number++);
     std::error_code failed;
-    fs::copy_file(processes[i].file, temporary, fs::copy_options::overwrite_existing, failed);
-    if (!failed) {
-      fs::rename(temporary, place, failed);
-    }
+    fs::rename(process.file, place, failed);
     if (failed) {
-      std::error_code ignored;
-      fs::remove(temporary, ignored);
-      throw Error("the recording could not be kept (" + failed.message() + ")", place, "free some space, or write elsewhere with -o",
-                  ExitCode::environment);
+      throw Error("the recording could not be kept (" + failed.message() + ")", place, "write elsewhere with -o", ExitCode::environment);
     }
-    processes[i].file = place;
+    process.file = place;
   }
 }
 
@@ -147,13 +148,14 @@ void keep(std::vector<Process>& processes, const std::string& path, bool force) 
 /// The recording of the process that kept GPUs busy longest; `processes` come ordered by that.
 Recording read_busiest(std::vector<Process>& processes) {
   Recording busiest;
+  std::optional<Nanoseconds> most;
   for (Process& process : processes) {
     Recording recording = read_any_recording(process.file);
     for (const Event& event : recording.trace->events) {
       process.busy += event.what == What::profiler ? Nanoseconds{0} : event.duration;
     }
-    const bool most = std::ranges::all_of(processes, [&](const Process& other) { return process.busy >= other.busy; });
-    if (most && (!busiest.trace || process.busy > Nanoseconds{0})) {
+    if (!most || process.busy > *most) {
+      most = process.busy;
       busiest = std::move(recording);
     }
   }
@@ -197,7 +199,7 @@ int run_profile_program(const ProgramCommand& command, const Session& session) {
   if (!has_driver()) {
     session.warn("this machine has no CUDA driver: nothing will be recorded unless the command brings one");
   }
-  const TemporaryFolder folder;
+  const TemporaryFolder folder(fs::absolute(path).parent_path().string());
   const ProgramEnd end = record_program(command, library, folder, session);
   std::vector<Process> processes = files_of(folder, ".sqlite");
   if (end.interrupted) {
@@ -233,7 +235,9 @@ void add_profile_program_command(CLI::App& program, CommandBody& chosen, const s
   add_output_options(*app, command->output, "trace file; default: COMMAND.sqlite in the current folder");
   app->footer(
       "Example:\n  mptune profile -- python train.py --epochs 1\n\nThe command keeps its input and its output (under --json that goes to "
-      "standard error).\nEvery process that uses a GPU is recorded, children included, until it ends by itself.");
+      "standard error).\nEvery process that uses a GPU is recorded, children included, if it ends by itself before the command does.\nExit "
+      "code 5 where "
+      "the command failed; its own status is `exit_status` under --json.");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_profile_program(*command, session); }; });
 }
 

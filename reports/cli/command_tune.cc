@@ -55,6 +55,18 @@ std::string identity_of(const TrainingSetup& setup, const DescribedModel& model)
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+/// The profile has no costs of other devices, so nothing could be said of the plan but its time.
+void refuse_unlisted_devices(const Plan& plan, const SearchSpace& space, const std::string& file) {
+  const auto lists = [](const std::vector<std::string>& names, const std::string& device) {
+    return std::ranges::find(names, device) != names.end();
+  };
+  for (const std::string& device : plan.devices) {
+    if (!lists(space.devices, device) && !lists(space.whole_machine, device)) {
+      throw Error("the plan runs on " + device + ", which --devices does not list", file, "add it to --devices, or leave --plan out");
+    }
+  }
+}
+
 TuneOptions tune_options(const TuneCommand& command, const Session& session, const TrainingSetup& setup, const DescribedModel& model) {
   TuneOptions options;
   options.budget_s = parse_seconds(command.budget, "--budget");
@@ -72,6 +84,7 @@ TuneOptions tune_options(const TuneCommand& command, const Session& session, con
       throw Error(fmt::format("the plan is for a batch of {}, not {}", file.plan.global_batch_size(), setup.batch), command.choice.plan,
                   "give the same --batch, or leave --plan out");
     }
+    refuse_unlisted_devices(file.plan, options.space, command.choice.plan);
     options.current = file.plan;
   }
   return options;

@@ -105,6 +105,11 @@ void restrict_replicas(SearchSpace& space, const std::string& text, int layers) 
     throw Error(std::to_string(space.microbatch_counts.front()) + " micro-batches for " + std::to_string(most) + " replicas of a stage",
                 "--replicas", "use at least one micro-batch per replica");
   }
+  if (stages == 1 && !space.microbatch_counts.empty() && space.microbatch_counts.front() % most != 0) {
+    throw Error(
+        std::to_string(space.microbatch_counts.front()) + " micro-batches can't be shared evenly by " + std::to_string(most) + " replicas",
+        "--replicas", "use a multiple of the replicas");
+  }
 }
 
 void restrict_stages(SearchSpace& space, const PlanChoice& choice, int layers) {
@@ -321,6 +326,10 @@ SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>
   if (!choice.schedule.empty()) {
     if (!is_schedule_name(choice.schedule)) {
       throw Error("'" + choice.schedule + "' is no schedule that can be searched", "--schedule", "use " + join(schedule_names(), ", "));
+    }
+    if (choice.schedule == "naive" && !space.microbatch_counts.empty() && space.microbatch_counts.front() > 1) {
+      throw Error("naive runs the batch as one micro-batch, not as " + std::to_string(space.microbatch_counts.front()), "--schedule",
+                  "leave --microbatches and --split-size out, or use another schedule");
     }
     space.schedules = {choice.schedule};
   }

@@ -29,6 +29,9 @@ Recording read_any_recording(const std::string& path) {
   if (!recording.trace) {
     throw Error("the file holds no trace", path, "give a file that mptune profile wrote, or a trace of Nsight Systems or Kineto");
   }
+  if (recording.trace->events.empty()) {
+    throw Error("the trace holds no work of a device", path, "record kernels or copies too, not ranges alone");
+  }
   return recording;
 }
 
@@ -37,6 +40,7 @@ TraceReport report_of_recording(const Recording& recording, const std::string& n
     return build_trace_report(*recording.trace, {}, name);
   }
   const Plan plan = plan_from_json(recording.plan_json, name);
+  validate(plan, recording.profile ? static_cast<int>(recording.profile->layers.size()) : -1, name);
   TraceReport report = build_trace_report(*recording.trace, {}, name + ", " + describe(plan));
   add_plan(report, plan, recording.profile ? &*recording.profile : nullptr);
   return report;

@@ -108,19 +108,25 @@ std::string model_stem(const std::string& model) {
   return stem.empty() ? "model" : stem;
 }
 
+bool is_foreign(const std::string& path, const std::string& magic) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    return false;
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::string begin(magic.size(), '\0');
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  return begin != magic;
+}
+
 void check_output(const std::string& path, const std::string& magic, bool force) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
     throw Error("this is a folder", path, "name a file with -o");
   }
-  if (fs::exists(path, ignored) && !force) {
-    std::ifstream file(path, std::ios::binary);
-    std::string begin(magic.size(), '\0');
-    file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-    if (begin != magic) {
-      throw Error("a file that mptune did not write is in the way", path, "name another with -o, or add --force");
-    }
+  if (!force && is_foreign(path, magic)) {
+    throw Error("a file that mptune did not write is in the way", path, "name another with -o, or add --force");
   }
   const std::string probe = path + ".probe-" + std::to_string(getpid());
   const int descriptor = open(probe.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
@@ -160,12 +166,12 @@ void write_text_file(const std::string& path, const std::string& text, bool forc
   }
 }
 
-TemporaryFolder::TemporaryFolder() {
-  const std::string base = variable("TMPDIR");
-  path_ = (base.empty() ? "/tmp" : base) + "/mptune-XXXXXX";
+TemporaryFolder::TemporaryFolder() : TemporaryFolder(variable("TMPDIR").empty() ? "/tmp" : variable("TMPDIR")) {}
+
+TemporaryFolder::TemporaryFolder(const std::string& base) : path_(base + "/mptune-XXXXXX") {
   if (mkdtemp(path_.data()) == nullptr) {
-    throw Error(std::string("no temporary folder could be made (") + std::strerror(errno) + ")", base.empty() ? "/tmp" : base,
-                "set TMPDIR to a folder that can be written", ExitCode::environment);
+    throw Error(std::string("no temporary folder could be made (") + std::strerror(errno) + ")", base,
+                "set TMPDIR, or -o, to a folder that can be written", ExitCode::environment);
   }
 }
 

@@ -45,6 +45,8 @@ struct Session {
 /// Refuses early what could not be written at the end: a missing or read-only folder (usage), a full disk (environment),
 /// an existing file that does not begin with `magic`, unless `force`.
 void check_output(const std::string& path, const std::string& magic, bool force);
+/// True if something is there that does not begin with `magic`.
+[[nodiscard]] bool is_foreign(const std::string& path, const std::string& magic);
 /// First bytes of our SQLite files and of our JSON files.
 inline constexpr const char* kSqliteMagic = "SQLite format 3";
 inline constexpr const char* kJsonMagic = "{";
@@ -55,7 +57,8 @@ void write_text_file(const std::string& path, const std::string& text, bool forc
 /// A folder of this process that is gone when the command ends.
 class TemporaryFolder {
  public:
-  TemporaryFolder();
+  TemporaryFolder();                                  ///< in TMPDIR
+  explicit TemporaryFolder(const std::string& base);  ///< what is to be kept is made on the disk where it will be
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;

@@ -113,8 +113,8 @@ Recommendation recommendation_of(const Study& study, const StudySummary& summary
       single_device_peak = std::ranges::max(measured->peak_bytes);
     }
   }
-  auto found =
-      recommend(with_every_name(std::move(finals), baseline_plans(space, static_cast<int>(profile.layers.size()))), single_device_peak);
+  auto found = recommend(with_every_name(std::move(finals), baseline_plans(space, static_cast<int>(profile.layers.size()))),
+                         single_device_peak, study.value("not_raced"));
   if (!found) {
     throw incomplete(study);
   }

@@ -11,27 +11,15 @@ Json interval_json(const Interval& interval) {
 
 Json idle_seconds(const IdleCauses& idle) {
   const auto seconds = [](Nanoseconds time) { return std::chrono::duration<double>(time).count(); };
-  return {{"host", seconds(idle.host)},
-          {"copy_wait", seconds(idle.copy_wait)},
-          {"sync", seconds(idle.sync)},
-          {"structural", seconds(idle.structural)},
-          {"imbalance", seconds(idle.imbalance)},
-          {"straggler", seconds(idle.straggler)},
-          {"jitter", seconds(idle.jitter)},
-          {"profiler", seconds(idle.profiler)},
-          {"unexplained", seconds(idle.unexplained)}};
+  Json json;
+  for (const NamedCause& cause : kIdleCauses) json[cause.name] = seconds(idle.*cause.time);
+  return json;
 }
 
 Json idle_ns(const IdleCauses& idle) {
-  return {{"host", idle.host.count()},
-          {"copy_wait", idle.copy_wait.count()},
-          {"sync", idle.sync.count()},
-          {"structural", idle.structural.count()},
-          {"imbalance", idle.imbalance.count()},
-          {"straggler", idle.straggler.count()},
-          {"jitter", idle.jitter.count()},
-          {"profiler", idle.profiler.count()},
-          {"unexplained", idle.unexplained.count()}};
+  Json json;
+  for (const NamedCause& cause : kIdleCauses) json[cause.name] = (idle.*cause.time).count();
+  return json;
 }
 
 Json cost_json(const LayerCost& cost, const std::string& device_class) {

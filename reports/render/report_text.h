@@ -14,8 +14,8 @@ namespace mptune {
 
 /// A line per device with its causes of idle, largest first, in shares of the step; then all devices' idle beside that on paper.
 ///
-///     cpu:0  14.9 % idle  structural 9.1 %, imbalance 4.0 %, jitter 1.8 %
-///     all    28.6 % idle; this schedule on paper (equal stages, free copies) 20.0 %
+///     cpu:0    14.9 % idle  structural 9.1 %, imbalance 4.0 %, jitter 1.8 %
+///     all      28.6 % idle  on paper 20.0 % (equal stages, free copies)
 [[nodiscard]] std::string render_idle(const TraceReport& report, const TextStyle& style);
 
 /// A line per change that would help, largest first; else why there is none.

@@ -14,31 +14,22 @@ constexpr std::size_t kMostPathRows = 12;
 /// Less than this share of the step would be printed as 0.0 %.
 constexpr double kLeastShare = 0.0005;
 
-struct NamedCause {
-  const char* name;
-  Nanoseconds IdleCauses::*time;
-};
-constexpr std::array<NamedCause, 9> kCauses = {{{"structural", &IdleCauses::structural},
-                                                {"imbalance", &IdleCauses::imbalance},
-                                                {"straggler", &IdleCauses::straggler},
-                                                {"jitter", &IdleCauses::jitter},
-                                                {"copy wait", &IdleCauses::copy_wait},
-                                                {"sync", &IdleCauses::sync},
-                                                {"host", &IdleCauses::host},
-                                                {"profiler", &IdleCauses::profiler},
-                                                {"unexplained", &IdleCauses::unexplained}}};
-
 double share_of(const DeviceRow& row, const NamedCause& cause) {
   return row.window_s > 0 ? std::chrono::duration<double>(row.idle.*cause.time).count() / row.window_s : 0;
 }
 
+std::string in_words(std::string name) {
+  std::ranges::replace(name, '_', ' ');
+  return name;
+}
+
 std::string causes_text(const DeviceRow& row) {
-  std::vector<NamedCause> causes(kCauses.begin(), kCauses.end());
+  std::vector<NamedCause> causes(kIdleCauses.begin(), kIdleCauses.end());
   std::ranges::stable_sort(causes, std::ranges::greater{}, [&](const NamedCause& cause) { return row.idle.*cause.time; });
   std::vector<std::string> parts;
   for (const NamedCause& cause : causes) {
     if (const double share = share_of(row, cause); share >= kLeastShare) {
-      parts.push_back(fmt::format("{} {}", cause.name, format_percent(share)));
+      parts.push_back(in_words(cause.name) + " " + format_percent(share));
     }
   }
   return join(parts, ", ");
@@ -109,8 +100,9 @@ std::string microbatches_text(const std::map<int, std::int64_t>& activations) {
   for (const auto& [microbatch, bytes] : activations) {
     names.push_back(std::to_string(microbatch));
   }
+  const bool in_a_row = !activations.empty() && activations.rbegin()->first - activations.begin()->first + 1 == std::ssize(names);
   if (names.size() > 3) {
-    names = {names.front() + " to " + names.back()};
+    names = {names.front() + (in_a_row ? " to " : " .. ") + names.back()};
   }
   return (activations.size() == 1 ? "activations of micro-batch " : "activations of micro-batches ") + join(names, ", ");
 }

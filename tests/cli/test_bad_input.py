@@ -59,7 +59,8 @@ class BadInput(CommandTest):
         self.fails(2, ["--replicas", "2 replica counts for 1 stages"], "plan", "profile.sqlite", "--replicas", "1,1", "--stages", "1")
         self.fails(2, ["--replicas", "1 micro-batches for 2 replicas"], "tune", "toy", *SLEEP, "--replicas", "2", "--microbatches", "1")
         self.fails(2, ["--recompute", "names no stages"], "tune", "toy", *SLEEP, "--recompute", "1", "--stages", "1")
-        self.fails(2, ["no plan answers"], "plan", "profile.sqlite", "--stages", "2", "--schedule", "naive", "--microbatches", "4")
+        self.fails(2, ["naive runs the batch as one"], "tune", "toy", *SLEEP, "--stages", "2", "--schedule", "naive", "--microbatches", "4")
+        self.fails(2, ["3 micro-batches", "2 replicas"], "tune", "toy", *SLEEP, "--replicas", "2", "--microbatches", "3")
         self.fails(2, ["there is no option '--virtual'"], "tune", "toy", *SLEEP, "--virtual", "2")
         self.fails(3, ["no plan fits"], "plan", "profile.sqlite", "--memory", "1kB")
 
@@ -109,6 +110,12 @@ class BadInput(CommandTest):
         self.fails(2, ["mine.csv"], "export", "toy.sqlite", "--to", "csv", "-o", "mine.csv")
         self.assertEqual(self.mptune("export", "toy.sqlite", "--to", "csv", "-o", "mine.csv", "--force").returncode, 0)
         self.fails(2, ["nowhere"], "export", "toy.sqlite", "--to", "kineto", "-o", "nowhere/a.json")
+        self.write("run.rank0.json", "mine")
+        self.fails(2, ["run.rank0.json"], "export", "toy.sqlite", "--to", "kineto", "-o", "run")
+        self.write("others.pftrace", "\nof another program")
+        self.fails(2, ["others.pftrace"], "export", "toy.sqlite", "--to", "perfetto", "-o", "others.pftrace")
+        for _ in range(2):
+            self.succeed("export", "toy.sqlite", "--to", "perfetto", "-o", "ours.pftrace")
 
     def test_compare(self):
         self.fails(2, ["A is required"], "compare")

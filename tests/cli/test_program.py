@@ -83,6 +83,10 @@ class RecordedProgram(CommandTest):
         self.assertEqual(done.returncode, 7)
         self.assertIn("mptune: another tool: Nsight; end it\n", done.stderr)
 
+    def test_a_library_that_could_not_say_why_is_no_success(self):
+        done = self.mptune("profile", "--", "sh", "-c", ': > "$MPTUNE_RECORD_PATH.$$.error"')
+        self.assertEqual(done.returncode, 7)
+
     def test_a_recording(self):
         done, value = self.record(f"echo of the program; {LEAVE}")
         self.assertEqual(done.returncode, 0, done.stderr)

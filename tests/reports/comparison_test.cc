@@ -72,7 +72,7 @@ TEST(CompareTraces, SaysWhatChangedMostAndThatItIsSlower) {
   EXPECT_DOUBLE_EQ(*comparison.ratio, 1.5);
   std::vector<std::string> sentences;
   for (const LargestChange& change : comparison.largest) sentences.push_back(sentence(change));
-  EXPECT_THAT(sentences, testing::ElementsAre(
+  EXPECT_THAT(sentences, ::testing::ElementsAre(
                              "cpu:0: straggler idle +50.0 ms, +50.0 % of the step", "cpu:1: jitter idle +45.0 ms, +45.0 % of the step",
                              "cpu:1: compute +20.0 ms, +20.0 % of the step", "cpu:1: straggler idle -15.0 ms, -15.0 % of the step"));
   EXPECT_EQ(compare_traces(b, a).verdict, Verdict::fast);
@@ -119,7 +119,7 @@ TEST(CompareTraces, DevicesMatchByNameElseByOrderWhereTheyAreAsMany) {
     for (const DeviceChange& device : comparison.devices) result.push_back(device.a + "|" + device.b);
     return result;
   };
-  using testing::ElementsAre;
+  using ::testing::ElementsAre;
   EXPECT_THAT(names({"x", "y"}, {"y", "x"}), ElementsAre("x|x", "y|y"));
   EXPECT_THAT(names({"x", "y", "z"}, {"p", "x", "q"}), ElementsAre("x|x", "y|p", "z|q"));
   EXPECT_THAT(names({"x", "y"}, {"y"}), ElementsAre("x|", "y|y"));
@@ -149,8 +149,7 @@ TEST(CompareTraces, ACopyIsTheSameHoweverNoisy) {
 }
 
 TEST(CompareTraces, NamesTheStragglerOfAPublicTrace) {
-  const std::string slow = shared_data("straggler/timeline-AR.json.gz"),
-                    other = shared_data("straggler/timeline-ST.json.gz");
+  const std::string slow = shared_data("straggler/timeline-AR.json.gz"), other = shared_data("straggler/timeline-ST.json.gz");
   if (slow.empty() || other.empty()) GTEST_SKIP() << "the shared data are absent; set MPTUNE_DATA_DIR";
   const TraceReport a = report_of_recording(read_any_recording(other), "a"), b = report_of_recording(read_any_recording(slow), "b");
   const Comparison comparison = compare_traces(a, b);
@@ -180,24 +179,24 @@ Plan two_stages(int microbatches, const std::string& schedule, int cut = 3) {
 
 TEST(PlanChanges, AreInWords) {
   const Plan a = two_stages(4, "gpipe");
-  EXPECT_THAT(plan_changes(a, a), testing::IsEmpty());
+  EXPECT_THAT(plan_changes(a, a), ::testing::IsEmpty());
   Plan b = two_stages(8, "1f1b", 5);
   b.stages[1].recompute.mode = Recompute::Mode::all;
   EXPECT_THAT(plan_changes(a, b),
-              testing::ElementsAre("stage 0: layers 0 to 2 -> 0 to 4", "stage 1: layers 3 to 5 -> 5", "stage 1: recompute none -> all",
-                                   "micro-batches: 4 of 2 -> 8 of 1", "schedule: gpipe -> 1f1b"));
+              ::testing::ElementsAre("stage 0: layers 0 to 2 -> 0 to 4", "stage 1: layers 3 to 5 -> 5", "stage 1: recompute none -> all",
+                                     "micro-batches: 4 of 2 -> 8 of 1", "schedule: gpipe -> 1f1b"));
   Plan other = a;
   std::swap(other.actions[0][0], other.actions[0][1]);
-  EXPECT_THAT(plan_changes(a, other), testing::ElementsAre("schedule: both are called gpipe, their actions differ"));
+  EXPECT_THAT(plan_changes(a, other), ::testing::ElementsAre("schedule: both are called gpipe, their actions differ"));
   Plan whole;
   whole.devices = {"cpu:0"};
   whole.microbatch_sizes = {3, 2};
   whole.stages = {{.first_layer = 0, .last_layer = 6, .devices = {0}, .recompute = {}}};
   whole.schedule = "naive";
-  EXPECT_THAT(plan_changes(a, whole), testing::ElementsAre("batch: 8 -> 5", "devices: sleep:0, sleep:1 -> cpu:0",
-                                                           "stages: 2 stages of layers 0 to 2 | 3 to 5 -> 1 stage of layers 0 to 5",
-                                                           "stages on: sleep:0 | sleep:1 -> cpu:0", "micro-batches: 4 of 2 -> 2 of 2 to 3",
-                                                           "schedule: gpipe -> naive"));
+  EXPECT_THAT(plan_changes(a, whole), ::testing::ElementsAre("batch: 8 -> 5", "devices: sleep:0, sleep:1 -> cpu:0",
+                                                             "stages: 2 stages of layers 0 to 2 | 3 to 5 -> 1 stage of layers 0 to 5",
+                                                             "stages on: sleep:0 | sleep:1 -> cpu:0",
+                                                             "micro-batches: 4 of 2 -> 2 of 2 to 3", "schedule: gpipe -> naive"));
 }
 
 PlanFile plan_file(const Plan& plan, double step_s, double half_width, int samples) {
@@ -216,7 +215,7 @@ TEST(ComparePlanFiles, ByWhatWasMeasured) {
   const Comparison comparison = compare_plan_files(plan_file(plan, 0.1, 0.001, 20), plan_file(two_stages(4, "1f1b"), 0.2, 0.001, 30));
   EXPECT_EQ(comparison.verdict, Verdict::slow);
   EXPECT_DOUBLE_EQ(*comparison.ratio, 2);
-  EXPECT_THAT(*comparison.plan_changes, testing::ElementsAre("schedule: gpipe -> 1f1b"));
+  EXPECT_THAT(*comparison.plan_changes, ::testing::ElementsAre("schedule: gpipe -> 1f1b"));
   EXPECT_EQ(compare_plan_files(plan_file(plan, 0.1, 0.01, 20), plan_file(plan, 0.1, 0.01, 20)).verdict, Verdict::same) << "a copy";
   EXPECT_EQ(compare_plan_files(plan_file(plan, 0.1, 0.01, 20), plan_file(plan, 0.101, 0.01, 20)).verdict, Verdict::ambiguous);
   EXPECT_EQ(compare_plan_files(plan_file(plan, 0.1, 0.001, 20), plan_file(plan, 0.1, 0.001, 4)).verdict, Verdict::unknown);
@@ -246,7 +245,13 @@ TEST(ComparePlanFiles, OtherBatchesAndMachinesAreNamed) {
   const Comparison comparison = compare_plan_files(a, b);
   EXPECT_EQ(comparison.verdict, Verdict::unknown);
   EXPECT_EQ(comparison.reason, "steps of 8 and of 16 samples are different work");
-  EXPECT_THAT(*comparison.plan_changes, testing::ElementsAre("batch: 8 -> 16", "micro-batches: 4 of 2 -> 4 of 4", "LibTorch: none -> 2.9"));
+  b = plan_file(two_stages(4, "gpipe"), 0.2, 0.001, 20);
+  EXPECT_EQ(compare_plan_files(a, b).verdict, Verdict::slow);
+  b.fingerprint.model = "sha256:another";
+  EXPECT_EQ(compare_plan_files(a, b).verdict, Verdict::unknown);
+  EXPECT_EQ(compare_plan_files(a, b).reason, "steps of two models, or of two inputs, are different work");
+  EXPECT_THAT(*comparison.plan_changes,
+              ::testing::ElementsAre("batch: 8 -> 16", "micro-batches: 4 of 2 -> 4 of 4", "LibTorch: none -> 2.9"));
 }
 
 StudyReport study_of(const Plan& plan, const std::vector<double>& steps_s) {
@@ -262,14 +267,18 @@ TEST(CompareStudies, ByTheSamplesOfTheirRecommendations) {
   StudyReport a = study_of(two_stages(4, "gpipe"), {1, 1.01, 1.02, 0.99, 0.98, 1});
   StudyReport b = study_of(two_stages(4, "1f1b"), {0.5, 0.51, 0.51, 0.5, 0.49, 0.5});
   EXPECT_EQ(compare_studies(a, b).verdict, Verdict::fast);
-  EXPECT_THAT(*compare_studies(a, b).plan_changes, testing::ElementsAre("schedule: gpipe -> 1f1b"));
+  EXPECT_THAT(*compare_studies(a, b).plan_changes, ::testing::ElementsAre("schedule: gpipe -> 1f1b"));
   EXPECT_EQ(compare_studies(a, a).verdict, Verdict::same);
-  EXPECT_THAT(compare_studies(a, b).devices, testing::IsEmpty());
+  EXPECT_THAT(compare_studies(a, b).devices, ::testing::IsEmpty());
   a.trace = steady({"cpu:0"}, {{80, 10, 10, 0}});
   b.trace = steady({"cpu:0"}, {{80, 10, 60, 0}});
   EXPECT_EQ(compare_studies(a, b).largest.front().part.part, "straggler");
+  StudyReport other = b;
+  other.model = "resnet18";
+  EXPECT_EQ(compare_studies(a, other).verdict, Verdict::unknown);
+  EXPECT_THAT(*compare_studies(a, other).plan_changes, ::testing::Contains("model:  -> resnet18"));
   b.trace->doubt = "half of it was dropped";
-  EXPECT_THAT(compare_studies(a, b).devices, testing::IsEmpty());
+  EXPECT_THAT(compare_studies(a, b).devices, ::testing::IsEmpty());
   EXPECT_EQ(compare_studies(a, b).verdict, Verdict::fast) << "its samples were not taken from the trace";
 }
 

@@ -220,11 +220,11 @@ TEST(Pictures, BarsAreFilledExactly) {
 
 TEST(Pictures, EveryMicrobatchIsNumbered) {
   const std::string text = render_timeline(sample_trace(), {.width = 100, .unicode = false, .color = false});
-  EXPECT_THAT(text, testing::HasSubstr("|0"));
-  EXPECT_THAT(text, testing::HasSubstr("|1"));
-  EXPECT_THAT(text, testing::HasSubstr("#0"));
-  EXPECT_THAT(text, testing::HasSubstr("#1"));
-  EXPECT_THAT(text, testing::HasSubstr("..."));
+  EXPECT_THAT(text, ::testing::HasSubstr("|0"));
+  EXPECT_THAT(text, ::testing::HasSubstr("|1"));
+  EXPECT_THAT(text, ::testing::HasSubstr("#0"));
+  EXPECT_THAT(text, ::testing::HasSubstr("#1"));
+  EXPECT_THAT(text, ::testing::HasSubstr("..."));
 }
 
 TEST(Pictures, ManyMicrobatchesTakeMorePanels) {
@@ -235,7 +235,7 @@ TEST(Pictures, ManyMicrobatchesTakeMorePanels) {
         {.device = i % 2, .what = What::forward, .stage = 0, .microbatch = i, .start_s = 0.4 * i / 64, .end_s = 0.4 * (i + 1) / 64});
   }
   const std::string text = render_timeline(report, {.width = 80, .unicode = false, .color = false});
-  EXPECT_THAT(text, testing::HasSubstr("|63"));
+  EXPECT_THAT(text, ::testing::HasSubstr("|63"));
   expect_width(text, 80);
 }
 
@@ -252,8 +252,8 @@ TEST(Pictures, ManyDevicesStayWithinTwoScreens) {
   }
   const std::string text = render_timeline(report, {.width = 80, .unicode = false, .color = false});
   EXPECT_LE(std::ranges::count(text, '\n'), 40);
-  EXPECT_THAT(text, testing::HasSubstr("cuda:7"));
-  EXPECT_THAT(text, testing::HasSubstr("12 more devices are not drawn"));
+  EXPECT_THAT(text, ::testing::HasSubstr("cuda:7"));
+  EXPECT_THAT(text, ::testing::HasSubstr("12 more devices are not drawn"));
 }
 
 TEST(Details, NameWhatTheRecordingLost) {
@@ -263,12 +263,12 @@ TEST(Details, NameWhatTheRecordingLost) {
   report.clock_error_s = 5e-6;
   const TextStyle style{.width = 80, .unicode = false, .color = false};
   const std::string details = render_details(report, style);
-  EXPECT_THAT(details, testing::HasSubstr("3 dropped"));
-  EXPECT_THAT(details, testing::HasSubstr("2 untagged"));
-  EXPECT_THAT(details, testing::HasSubstr("off by at least 5.00 us"));
-  EXPECT_THAT(details, testing::HasSubstr("cpu:0  cpu:1"));
+  EXPECT_THAT(details, ::testing::HasSubstr("3 dropped"));
+  EXPECT_THAT(details, ::testing::HasSubstr("2 untagged"));
+  EXPECT_THAT(details, ::testing::HasSubstr("off by at least 5.00 us"));
+  EXPECT_THAT(details, ::testing::HasSubstr("cpu:0  cpu:1"));
   expect_width(details, 80);
-  EXPECT_THAT(render_advice(report, style), testing::StartsWith("no verdict: 30.0 %"));
+  EXPECT_THAT(render_advice(report, style), ::testing::StartsWith("no verdict: 30.0 %"));
 }
 
 TEST(Pictures, NothingToDrawIsNoPicture) {
@@ -281,8 +281,8 @@ TEST(Pictures, NothingToDrawIsNoPicture) {
 TEST(Pictures, ErrorBarsOfEqualValuesAreOnePoint) {
   const std::string text = render_comparison({{"a", 1, {1, 1}, "", {}, true}, {"b", 2, {1.5, 2}, "x", {}, false}},
                                              {.width = 80, .unicode = false, .color = false});
-  EXPECT_THAT(text, testing::HasSubstr("#o"));
-  EXPECT_THAT(text, testing::ContainsRegex("\\[-+o"));
+  EXPECT_THAT(text, ::testing::HasSubstr("#o"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("\\[-+o"));
 }
 
 TEST(Text, WrapKeepsEveryWord) {

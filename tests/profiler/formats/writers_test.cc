@@ -137,6 +137,7 @@ class Writers : public testing::Files {};
 TEST_F(Writers, PerfettoHoldsEveryEvent) {
   const Trace trace = testing::hand_trace();
   write_perfetto(trace, path("t.pftrace"));
+  EXPECT_TRUE(bytes(path("t.pftrace")).starts_with(perfetto_magic()));
   const Perfetto read(bytes(path("t.pftrace")));
   EXPECT_EQ(read.slices.size(), trace.events.size() + trace.ranges.size() + trace.launches.size());
   for (const char* slice :

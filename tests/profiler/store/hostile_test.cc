@@ -131,6 +131,8 @@ TEST_F(Hostile, CountsAndTimesBeyondReason) {
   expect_refusal("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = 9223372036854775807", "time");
   expect_refusal("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = -9223372036854775807 - 1", "time");
   expect_refusal("UPDATE MPTUNE_EVENT SET event = event + 1000000000", "missing");
+  expect_refusal("UPDATE MPTUNE_MEMORY SET current_bytes = 4611686018427387904", "memory");
+  expect_refusal("UPDATE MPTUNE_MEMORY SET current_bytes = -1", "memory");
 }
 
 TEST_F(Hostile, RowsAndTablesMissingOrTooMany) {

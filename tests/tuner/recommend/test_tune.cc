@@ -291,6 +291,26 @@ TEST_F(Tune, BudgetSpentBeforeAFirstTrialIsNoResult) {
   EXPECT_EQ(runner_->runs, 0);
 }
 
+TEST_F(Tune, AFinalWithoutTimeForAllDecidesNothingAndIsRacedByResume) {
+  build(half_second_machine(), {.seed = 7, .memory_bytes = {}});
+  options_.budget_s = 60;
+  // The fourth trial hangs until hardly anything is left of the budget.
+  runner_->before = [this](const Series&) {
+    if (runner_->runs == 3) now_ += 160 - now_ - 2;
+  };
+  const TuneResult first = run();
+  EXPECT_FALSE(first.recommendation.decided);
+  EXPECT_NE(first.recommendation.warnings.back().find("--resume"), std::string::npos) << first.recommendation.warnings.back();
+  EXPECT_EQ(first.recommendation.advice.front().find("no split beats"), std::string::npos);
+  runner_->before = nullptr;
+  options_.budget_s = 200;
+  const TuneResult second = run(Study::Open::resume);
+  EXPECT_GT(runner_->series_run.back().entries.size(), 3U);
+  EXPECT_EQ(std::count_if(second.recommendation.warnings.begin(), second.recommendation.warnings.end(),
+                          [](const std::string& text) { return text.find("no time to race") != std::string::npos; }),
+            0);
+}
+
 TEST_F(Tune, CurrentPlanIsRacedFirst) {
   build(half_second_machine(), {.seed = 7, .memory_bytes = {}});
   options_.current = fake_plan(5, 2);
