@@ -80,6 +80,8 @@ class CostModel {
   /// Peak bytes on each of the plan's devices: parameters, gradients, optimizer state, buffers, activations in flight by the schedule,
   /// receive slots, gradient slots, workspace. Never meant to lie below what is measured. Requires: a valid plan and schedule.
   [[nodiscard]] std::vector<std::int64_t> peak_bytes(const Plan& plan) const;
+  /// The same of one of the plan's devices: only the ranges of its own stages matter.
+  [[nodiscard]] std::int64_t peak_bytes(const Plan& plan, int device) const;
   /// The same by what it is made of: the totals are the peaks.
   [[nodiscard]] std::vector<PeakContents> peak_contents(const Plan& plan) const;
 

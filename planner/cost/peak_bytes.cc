@@ -250,6 +250,10 @@ std::vector<PeakContents> CostModel::peak_contents(const Plan& plan) const {
   return contents;
 }
 
+std::int64_t CostModel::peak_bytes(const Plan& plan, int device) const {
+  return DevicePeak(plan, *this, device).contents().total();
+}
+
 std::vector<std::int64_t> CostModel::peak_bytes(const Plan& plan) const {
   std::vector<std::int64_t> peaks;
   for (const PeakContents& contents : peak_contents(plan)) peaks.push_back(contents.total());

@@ -49,6 +49,27 @@ std::int64_t Family::cap(int device) const {
   return problem_.memory_bytes.empty() ? 0 : problem_.memory_bytes[static_cast<std::size_t>(device)];
 }
 
+bool Family::has_caps() const {
+  return std::any_of(problem_.memory_bytes.begin(), problem_.memory_bytes.end(), [](std::int64_t cap) { return cap > 0; });
+}
+
+bool Family::always_recomputed(int stage) const {
+  return std::find(problem_.recomputed.begin(), problem_.recomputed.end(), stage) != problem_.recomputed.end();
+}
+
+bool Family::rows_are_fixed() const {
+  static constexpr const char* kFixed[] = {"naive", "gpipe", "1f1b", "interleaved", "looped-bfs", "dualpipe-v"};
+  return std::find(std::begin(kFixed), std::end(kFixed), problem_.schedule) != std::end(kFixed);
+}
+
+bool Family::one_stage_per_device() const {
+  std::vector<int> stages_on(problem_.devices.size(), 0);
+  for (const std::vector<int>& devices : problem_.stages) {
+    for (const int device : devices) ++stages_on[static_cast<std::size_t>(device)];
+  }
+  return std::all_of(stages_on.begin(), stages_on.end(), [](int count) { return count < 2; });
+}
+
 Plan Family::plan(const std::vector<int>& cuts, const std::vector<int>& recomputed) const {
   Plan plan;
   plan.devices = problem_.devices;
@@ -63,16 +84,25 @@ Plan Family::plan(const std::vector<int>& cuts, const std::vector<int>& recomput
   return plan;
 }
 
-std::int64_t Family::copied_bytes(const std::vector<int>& cuts) const {
+Plan Family::any_plan() const {
+  std::vector<int> cuts;
+  for (int s = 1; s < stages(); ++s) cuts.push_back(s);
+  std::vector<int> recomputed = problem_.recomputed;
+  if (recomputes_for_memory()) {
+    recomputed.clear();
+    for (int s = 0; s < stages(); ++s) recomputed.push_back(s);
+  }
+  return plan(cuts, recomputed);
+}
+
+std::int64_t Family::copied_bytes(int stage, int cut) const {
+  const std::vector<int>& from = problem_.stages[static_cast<std::size_t>(stage) - 1];
+  const std::vector<int>& to = problem_.stages[static_cast<std::size_t>(stage)];
   std::int64_t bytes = 0;
-  for (std::size_t s = 0; s < cuts.size(); ++s) {
-    const std::vector<int>& from = problem_.stages[s];
-    const std::vector<int>& to = problem_.stages[s + 1];
-    for (std::size_t i = 0; i < problem_.microbatch_sizes.size(); ++i) {
-      if (from[i % from.size()] == to[i % to.size()]) continue;
-      const int samples = problem_.microbatch_sizes[i];
-      bytes += cost_.boundary_bytes(cuts[s], samples, false) + cost_.boundary_bytes(cuts[s], samples, true);
-    }
+  for (std::size_t i = 0; i < problem_.microbatch_sizes.size(); ++i) {
+    if (from[i % from.size()] == to[i % to.size()]) continue;
+    const int samples = problem_.microbatch_sizes[i];
+    bytes += cost_.boundary_bytes(cut, samples, false) + cost_.boundary_bytes(cut, samples, true);
   }
   return bytes;
 }
@@ -90,6 +120,18 @@ void Family::rate_memory(const Plan& plan, RatedCuts& rated) const {
   }
 }
 
+// Those that are, and those on devices which the plan would not fit.
+std::vector<int> Family::recomputed_for_memory(const Plan& plan) const {
+  const std::vector<std::int64_t> peaks = cost_.peak_bytes(plan);
+  const auto asks = [&](int device) { return cap(device) > 0 && peaks[static_cast<std::size_t>(device)] > cap(device); };
+  std::vector<int> recomputed;
+  for (int s = 0; s < stages(); ++s) {
+    const std::vector<int>& devices = problem_.stages[static_cast<std::size_t>(s)];
+    if (always_recomputed(s) || std::any_of(devices.begin(), devices.end(), asks)) recomputed.push_back(s);
+  }
+  return recomputed;
+}
+
 RatedCuts Family::rate(const std::vector<int>& cuts) const {
   RatedCuts rated;
   rated.cuts = cuts;
@@ -97,22 +139,14 @@ RatedCuts Family::rate(const std::vector<int>& cuts) const {
   Plan now = plan(cuts, rated.recomputed);
   rate_memory(now, rated);
   if (rated.excess_bytes > 0 && problem_.recompute_for_memory) {
-    const std::vector<std::int64_t> peaks = cost_.peak_bytes(now);
-    for (int s = 0; s < now.num_stages(); ++s) {
-      const std::vector<int>& devices = problem_.stages[static_cast<std::size_t>(s)];
-      const bool asks =
-          std::any_of(devices.begin(), devices.end(), [&](int d) { return cap(d) > 0 && peaks[static_cast<std::size_t>(d)] > cap(d); });
-      if (asks) rated.recomputed.push_back(s);
-    }
-    std::sort(rated.recomputed.begin(), rated.recomputed.end());
-    rated.recomputed.erase(std::unique(rated.recomputed.begin(), rated.recomputed.end()), rated.recomputed.end());
+    rated.recomputed = recomputed_for_memory(now);
     now = plan(cuts, rated.recomputed);
     rate_memory(now, rated);
   }
+  for (std::size_t s = 0; s < cuts.size(); ++s) rated.copied_bytes += copied_bytes(static_cast<int>(s) + 1, cuts[s]);
   if (rated.excess_bytes > 0) return rated;
   const Operations operations = list_operations(now, cost_);
   rated.step_ns = time_operations(operations).end_ns + operations.step_ns;
-  rated.copied_bytes = copied_bytes(cuts);
   return rated;
 }
 

@@ -29,16 +29,27 @@ class Family {
   /// Both must outlive this. Throws as partition() does.
   Family(const PartitionProblem& problem, const CostModel& cost);
 
-  /// The plan with these cuts, rows made, the stages recomputed that must be and those listed.
-  [[nodiscard]] Plan plan(const std::vector<int>& cuts, const std::vector<int>& recomputed) const;
-  [[nodiscard]] RatedCuts rate(const std::vector<int>& cuts) const;
-  [[nodiscard]] std::int64_t copied_bytes(const std::vector<int>& cuts) const;
-
   [[nodiscard]] int stages() const { return static_cast<int>(problem_.stages.size()); }
+  /// Of a device of the family, 0: none.
   [[nodiscard]] std::int64_t cap(int device) const;
+  [[nodiscard]] bool has_caps() const;
+  [[nodiscard]] bool always_recomputed(int stage) const;
+  [[nodiscard]] bool recomputes_for_memory() const { return problem_.recompute_for_memory && has_caps(); }
+  /// True if all plans of the family have the same rows of actions.
+  [[nodiscard]] bool rows_are_fixed() const;
+  [[nodiscard]] bool one_stage_per_device() const;
+
+  /// The plan with these cuts, rows made, these stages recomputed.
+  [[nodiscard]] Plan plan(const std::vector<int>& cuts, const std::vector<int>& recomputed) const;
+  /// One of them; every stage recomputed that may be. Requires: as many layers as stages.
+  [[nodiscard]] Plan any_plan() const;
+  [[nodiscard]] RatedCuts rate(const std::vector<int>& cuts) const;
+  /// Bytes copied over a cut before stage `stage`, both ways, by all micro-batches.
+  [[nodiscard]] std::int64_t copied_bytes(int stage, int cut) const;
 
  private:
   void rate_memory(const Plan& plan, RatedCuts& rated) const;
+  [[nodiscard]] std::vector<int> recomputed_for_memory(const Plan& plan) const;
 
   const PartitionProblem& problem_;
   const CostModel& cost_;

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "mptune/planner/partition/partition.h"
@@ -27,5 +31,102 @@ inline std::vector<int> cuts_of(const Plan& plan) {
   for (std::size_t s = 1; s < plan.stages.size(); ++s) cuts.push_back(plan.stages[s].first_layer);
   return cuts;
 }
+
+inline std::int64_t step_ns(const Plan& plan, const CostModel& cost) {
+  return std::llround(predict(plan, cost).step_s * 1e9);
+}
+
+/// A chain with layers of unequal time, output and kept bytes; often one that dominates, sometimes all alike, so that plans tie.
+inline Profile random_chain(std::mt19937& random, int layers, int devices) {
+  ProfileShape shape = random_shape(random, layers, devices);
+  const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  const int kind = draw(0, 3);
+  std::vector<double> factors = kind == 0 ? std::vector<double>(static_cast<std::size_t>(layers), 1.0) : random_factors(random, layers);
+  if (kind == 1) factors[static_cast<std::size_t>(draw(0, layers - 1))] *= 8;
+  if (kind == 0) shape.optimizer_s_per_byte = 0;
+  Profile profile = make_profile(shape, factors);
+  for (LayerEdge& edge : profile.edges) edge.bytes_per_sample = kind == 0 ? 100 : draw(0, 3) * draw(1, 2000);
+  return profile;
+}
+
+struct SlowPlan {
+  std::int64_t step_ns = 0;
+  std::int64_t copied_bytes = 0;
+  std::int64_t peak_bytes = 0;
+  std::vector<int> cuts;
+  auto operator<=>(const SlowPlan&) const = default;
+};
+
+/// Every plan of a family by predict and peak_bytes alone, in the order that partition() promises.
+class BruteForce {
+ public:
+  BruteForce(const PartitionProblem& problem, const CostModel& cost) : problem_(problem), cost_(cost) {
+    std::vector<int> cuts;
+    visit(cuts);
+    std::sort(plans.begin(), plans.end());
+  }
+
+  std::vector<SlowPlan> plans;             ///< that fit
+  std::int64_t smallest_excess_bytes = 0;  ///< among those that don't
+
+ private:
+  void visit(std::vector<int>& cuts) {
+    const int open = static_cast<int>(problem_.stages.size()) - 1 - static_cast<int>(cuts.size());
+    if (open == 0) return add(cuts);
+    for (int cut = cuts.empty() ? 1 : cuts.back() + 1; cut <= cost_.layers() - open; ++cut) {
+      if (!cost_.may_cut(cut)) continue;
+      cuts.push_back(cut);
+      visit(cuts);
+      cuts.pop_back();
+    }
+  }
+
+  [[nodiscard]] std::int64_t over(const std::vector<std::int64_t>& peaks, int device) const {
+    if (problem_.memory_bytes.empty() || problem_.memory_bytes[static_cast<std::size_t>(device)] == 0) return 0;
+    return peaks[static_cast<std::size_t>(device)] - problem_.memory_bytes[static_cast<std::size_t>(device)];
+  }
+
+  void add(const std::vector<int>& cuts) {
+    Plan plan;
+    plan.devices = problem_.devices;
+    plan.microbatch_sizes = problem_.microbatch_sizes;
+    for (std::size_t s = 0; s < problem_.stages.size(); ++s)
+      plan.stages.push_back({s == 0 ? 0 : cuts[s - 1], s == cuts.size() ? cost_.layers() : cuts[s], problem_.stages[s], {}});
+    for (const int stage : problem_.recomputed) plan.stages[static_cast<std::size_t>(stage)].recompute.mode = Recompute::Mode::all;
+    make_schedule(plan, problem_.schedule);
+    std::vector<std::int64_t> peaks = cost_.peak_bytes(plan);
+    if (problem_.recompute_for_memory) {
+      for (Stage& stage : plan.stages) {
+        for (const int device : stage.devices) {
+          if (over(peaks, device) > 0) stage.recompute.mode = Recompute::Mode::all;
+        }
+      }
+      peaks = cost_.peak_bytes(plan);
+    }
+    std::int64_t excess = 0;
+    for (int d = 0; d < static_cast<int>(peaks.size()); ++d) excess = std::max(excess, over(peaks, d));
+    if (excess > 0) {
+      smallest_excess_bytes = smallest_excess_bytes == 0 ? excess : std::min(smallest_excess_bytes, excess);
+      return;
+    }
+    plans.push_back({step_ns(plan, cost_), copied(plan), *std::max_element(peaks.begin(), peaks.end()), cuts});
+  }
+
+  [[nodiscard]] std::int64_t copied(const Plan& plan) const {
+    std::int64_t bytes = 0;
+    for (std::size_t s = 1; s < plan.stages.size(); ++s) {
+      for (int i = 0; i < plan.num_microbatches(); ++i) {
+        if (device_of(plan.stages[s - 1], i) == device_of(plan.stages[s], i)) continue;
+        const int samples = plan.microbatch_sizes[static_cast<std::size_t>(i)];
+        bytes += cost_.boundary_bytes(plan.stages[s].first_layer, samples, false) +
+                 cost_.boundary_bytes(plan.stages[s].first_layer, samples, true);
+      }
+    }
+    return bytes;
+  }
+
+  const PartitionProblem& problem_;
+  const CostModel& cost_;
+};
 
 }  // namespace mptune::test

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "mptune/planner/partition/family.h"
+
+namespace mptune {
+
+/// The best plans of a family so far, in order.
+class BestCuts {
+ public:
+  /// Plans that take longer than `longest_ns` do not count.
+  BestCuts(int keep, std::int64_t longest_ns) : keep_(keep < 1 ? 1 : static_cast<std::size_t>(keep)), longest_ns_(longest_ns) {}
+
+  /// Step that a plan may have at most to enter by its step alone.
+  [[nodiscard]] std::int64_t enters_ns() const { return full() ? kept_.back().step_ns - 1 : longest_ns_; }
+  /// True if the plan entered. A plan that is kept already does not.
+  bool add(RatedCuts rated);
+
+  [[nodiscard]] bool empty() const { return kept_.empty(); }
+  [[nodiscard]] bool full() const { return kept_.size() >= keep_; }
+  [[nodiscard]] const std::vector<RatedCuts>& kept() const { return kept_; }
+
+ private:
+  std::size_t keep_;
+  std::int64_t longest_ns_;
+  std::vector<RatedCuts> kept_;
+};
+
+}  // namespace mptune

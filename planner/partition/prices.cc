@@ -1,0 +1,142 @@
+#include "mptune/planner/partition/prices.h"
+
+#include <algorithm>
+
+namespace mptune {
+
+Prices::Prices(const PartitionProblem& problem, const CostModel& cost) : problem_(problem), cost_(cost) {
+  for (const std::string& name : problem.devices) devices_.push_back(cost.device_index(name));
+}
+
+Prices::Kind Prices::kind_of(What what) {
+  switch (what) {
+    case What::backward:
+      return Kind::backward;
+    case What::backward_input:
+      return Kind::backward_input;
+    case What::backward_weight:
+      return Kind::backward_weight;
+    default:
+      return Kind::forward;
+  }
+}
+
+int Prices::slot_of(const Operations& operations, std::size_t index) {
+  const Operation& operation = operations.list[index];
+  const int device = devices_[static_cast<std::size_t>(operation.device)];
+  Slot slot;
+  slot.stage = operation.stage;
+  slot.what = operation.what;
+  slot.fixed_ns = operation.overhead_ns;
+  if (operation.what == What::copy) {
+    slot = copy(operation, operations.list[static_cast<std::size_t>(operation.input)].what == What::forward);
+  } else if (operation.phase == Phase::optimizer) {
+    slot.by_range = table(Kind::optimizer, device, 1);
+  } else if (operation.phase == Phase::reduce) {
+    slot.by_range = table(Kind::reduce, device, static_cast<int>(problem_.stages[static_cast<std::size_t>(slot.stage)].size()));
+  } else {
+    slot.by_range = table(kind_of(operation.what), device, problem_.microbatch_sizes[static_cast<std::size_t>(operation.microbatch)]);
+    if (open(slot.stage) && operation.what != What::forward && operation.what != What::backward_weight) {
+      slot.fixed_ns = 0;
+      slot.by_range = open_table(slot, to_ns(cost_.action_seconds(device)));
+    }
+  }
+  const auto known = std::find(slots_.begin(), slots_.end(), slot);
+  if (known != slots_.end()) return static_cast<int>(known - slots_.begin());
+  slots_.push_back(std::move(slot));
+  return slots() - 1;
+}
+
+Prices::Slot Prices::copy(const Operation& operation, bool output) const {
+  Slot slot;
+  slot.what = What::copy;
+  slot.stage = output ? operation.stage : operation.stage - 1;
+  slot.by_cut.assign(static_cast<std::size_t>(cost_.layers()) + 1, 0);
+  const int source = devices_[static_cast<std::size_t>(operation.device)];
+  const int destination = devices_[static_cast<std::size_t>(operation.destination)];
+  const int samples = problem_.microbatch_sizes[static_cast<std::size_t>(operation.microbatch)];
+  for (int cut = 1; cut < cost_.layers(); ++cut) {
+    const std::int64_t bytes = cost_.boundary_bytes(cut, samples, !output);
+    slot.by_cut[static_cast<std::size_t>(cut)] = to_ns(cost_.copy_seconds(source, destination, bytes));
+  }
+  return slot;
+}
+
+bool Prices::open(int stage) const {
+  const bool caps = std::any_of(problem_.memory_bytes.begin(), problem_.memory_bytes.end(), [](std::int64_t cap) { return cap > 0; });
+  return caps && problem_.recompute_for_memory &&
+         std::find(problem_.recomputed.begin(), problem_.recomputed.end(), stage) == problem_.recomputed.end();
+}
+
+// The fixed cost of the action belongs to the recomputation where there is one, else to the backward.
+const RangeTable* Prices::open_table(const Slot& slot, std::int64_t overhead_ns) {
+  for (const Open& known : open_) {
+    if (known.stage == slot.stage && known.what == slot.what && known.overhead_ns == overhead_ns && known.base == slot.by_range)
+      return known.table.get();
+  }
+  auto table = slot.what == What::recompute ? std::make_unique<RangeTable>(cost_.layers()) : std::make_unique<RangeTable>(*slot.by_range);
+  open_.push_back({slot.stage, slot.what, overhead_ns, slot.by_range, std::move(table)});
+  return open_.back().table.get();
+}
+
+void Prices::settle(int stage, int first, int last, bool recomputed) {
+  for (const Open& open : open_) {
+    if (open.stage != stage) continue;
+    const std::int64_t whole = open.overhead_ns + open.base->at(first, last);
+    if (open.what == What::recompute) {
+      open.table->at(first, last) = recomputed ? whole : 0;
+    } else {
+      open.table->at(first, last) = recomputed ? open.base->at(first, last) : whole;
+    }
+  }
+}
+
+const RangeTable* Prices::table(Kind kind, int device, int number) {
+  const int device_class = cost_.profile().devices[static_cast<std::size_t>(device)].device_class;
+  for (const Table& known : tables_) {
+    if (known.kind == kind && known.device_class == device_class && known.number == number) return known.table.get();
+  }
+  const bool end_phase = kind == Kind::optimizer || kind == Kind::reduce;
+  auto made = std::make_unique<RangeTable>(end_phase ? end(kind, device, number) : work(kind, device, number));
+  tables_.push_back({kind, device_class, number, std::move(made)});
+  return tables_.back().table.get();
+}
+
+// Added up layer by layer from the first and rounded once, as the simulator does: the same sums to the last bit.
+RangeTable Prices::work(Kind kind, int device, int samples) const {
+  std::vector<LayerTimes> layers;
+  for (int layer = 0; layer < cost_.layers(); ++layer) layers.push_back(cost_.layer(device, layer, samples));
+  RangeTable result(cost_.layers());
+  for (int first = 0; first < cost_.layers(); ++first) {
+    LayerTimes sum;
+    for (int last = first + 1; last <= cost_.layers(); ++last) {
+      const LayerTimes& layer = layers[static_cast<std::size_t>(last) - 1];
+      sum.forward_s += layer.forward_s;
+      sum.backward_s += layer.backward_s;
+      sum.backward_input_s += layer.backward_input_s;
+      sum.backward_weight_s += layer.backward_weight_s;
+      std::int64_t& ns = result.at(first, last);
+      if (kind == Kind::forward) ns = to_ns(sum.forward_s);
+      if (kind == Kind::backward) ns = to_ns(sum.backward_s);
+      if (kind == Kind::backward_input) ns = to_ns(sum.backward_input_s);
+      if (kind == Kind::backward_weight) ns = to_ns(sum.backward_input_s + sum.backward_weight_s) - to_ns(sum.backward_input_s);
+    }
+  }
+  return result;
+}
+
+RangeTable Prices::end(Kind kind, int device, int replicas) const {
+  RangeTable result(cost_.layers());
+  for (int first = 0; first < cost_.layers(); ++first) {
+    std::int64_t bytes = 0;
+    for (int last = first + 1; last <= cost_.layers(); ++last) {
+      bytes += cost_.parameters_bytes(last - 1, last);
+      const double all = static_cast<double>(replicas);
+      result.at(first, last) =
+          to_ns(kind == Kind::optimizer ? cost_.optimizer_seconds(device, bytes) : cost_.reduce_seconds(device, bytes) * (all - 1) / all);
+    }
+  }
+  return result;
+}
+
+}  // namespace mptune

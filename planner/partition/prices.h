@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "mptune/planner/cost/cost_model.h"
+#include "mptune/planner/partition/partition.h"
+#include "mptune/planner/simulate/operations.h"
+
+namespace mptune {
+
+/// Whole nanoseconds of something for every range [first, last) of the layers.
+class RangeTable {
+ public:
+  explicit RangeTable(int layers) : width_(static_cast<std::size_t>(layers) + 1), ns_(width_ * width_, 0) {}
+  [[nodiscard]] std::int64_t at(int first, int last) const { return ns_[index(first, last)]; }
+  [[nodiscard]] std::int64_t& at(int first, int last) { return ns_[index(first, last)]; }
+
+ private:
+  [[nodiscard]] std::size_t index(int first, int last) const {
+    return static_cast<std::size_t>(first) * width_ + static_cast<std::size_t>(last);
+  }
+  std::size_t width_;
+  std::vector<std::int64_t> ns_;
+};
+
+/// What the operations of a family cost whatever the cuts, other devices idle: one slot for all operations that take equally long in
+/// every plan. Exactly the simulator's prices.
+/// Where memory decides which stages are recomputed, their slots hold the least price of either case until settle() says which it is.
+class Prices {
+ public:
+  /// Both must outlive this.
+  Prices(const PartitionProblem& problem, const CostModel& cost);
+
+  /// Index of the slot that prices an operation of the list, made where it is new.
+  [[nodiscard]] int slot_of(const Operations& operations, std::size_t index);
+  [[nodiscard]] int layers() const { return cost_.layers(); }
+  [[nodiscard]] int slots() const { return static_cast<int>(slots_.size()); }
+  /// Stage whose layers decide the slot's price; for copies the stage before the cut that they cross.
+  [[nodiscard]] int stage(int slot) const { return slots_[static_cast<std::size_t>(slot)].stage; }
+  [[nodiscard]] What what(int slot) const { return slots_[static_cast<std::size_t>(slot)].what; }
+
+  /// Nanoseconds of the slot where its stage has the layers [first, last).
+  [[nodiscard]] std::int64_t ns(int slot, int first, int last) const {
+    const Slot& s = slots_[static_cast<std::size_t>(slot)];
+    return s.by_cut.empty() ? s.fixed_ns + s.by_range->at(first, last) : s.by_cut[static_cast<std::size_t>(last)];
+  }
+
+  /// The stage with the layers [first, last) is recomputed, or not.
+  void settle(int stage, int first, int last, bool recomputed);
+
+ private:
+  enum class Kind : std::uint8_t { forward, backward, backward_input, backward_weight, optimizer, reduce };
+  struct Slot {
+    int stage = 0;
+    What what = What::forward;
+    std::int64_t fixed_ns = 0;
+    const RangeTable* by_range = nullptr;
+    std::vector<std::int64_t> by_cut;  // of copies, by the cut behind the stage
+    bool operator==(const Slot&) const = default;
+  };
+  struct Table {
+    Kind kind;
+    int device_class;
+    int number;  // samples, or replicas
+    std::unique_ptr<RangeTable> table;
+  };
+  // Prices of one stage that depend on whether it is recomputed.
+  struct Open {
+    int stage;
+    What what;
+    std::int64_t overhead_ns;
+    const RangeTable* base;
+    std::unique_ptr<RangeTable> table;
+  };
+  [[nodiscard]] static Kind kind_of(What what);
+  [[nodiscard]] Slot copy(const Operation& operation, bool output) const;
+  [[nodiscard]] bool open(int stage) const;
+  [[nodiscard]] const RangeTable* open_table(const Slot& slot, std::int64_t overhead_ns);
+  [[nodiscard]] const RangeTable* table(Kind kind, int device, int number);
+  [[nodiscard]] RangeTable work(Kind kind, int device, int samples) const;
+  [[nodiscard]] RangeTable end(Kind kind, int device, int replicas) const;
+
+  const PartitionProblem& problem_;
+  const CostModel& cost_;
+  std::vector<int> devices_;  // the profile's indices
+  std::vector<Table> tables_;
+  std::vector<Open> open_;
+  std::vector<Slot> slots_;
+};
+
+}  // namespace mptune

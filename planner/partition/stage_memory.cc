@@ -1,0 +1,83 @@
+#include "mptune/planner/partition/stage_memory.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "mptune/planner/schedule/schedule.h"
+
+namespace mptune {
+
+StageMemory::StageMemory(const Family& family, const CostModel& cost) : family_(family), cost_(cost), plan_(family.any_plan()) {
+  for (int s = 0; s < family.stages(); ++s) sums_.push_back(sums(s));
+}
+
+StageMemory::Sums StageMemory::sums(int stage) const {
+  const Profile& profile = cost_.profile();
+  const int device =
+      cost_.device_index(plan_.devices[static_cast<std::size_t>(plan_.stages[static_cast<std::size_t>(stage)].devices.front())]);
+  const int samples = *std::min_element(plan_.microbatch_sizes.begin(), plan_.microbatch_sizes.end());
+  Sums sums{{0}, {0}, most_in_flight(plan_, stage)};
+  for (int layer = 0; layer < cost_.layers(); ++layer) {
+    const std::int64_t parameters = cost_.parameters_bytes(layer, layer + 1);
+    const auto state = static_cast<std::int64_t>(profile.optimizer_state_factor * static_cast<double>(parameters));
+    const std::int64_t buffers = profile.layers[static_cast<std::size_t>(layer)].buffers_bytes;
+    sums.owned.push_back(sums.owned.back() + 2 * parameters + state + buffers);
+    sums.kept.push_back(sums.kept.back() + cost_.kept_bytes(device, layer, layer + 1, samples));
+  }
+  return sums;
+}
+
+std::int64_t StageMemory::least_bytes(int stage, int first, int last, bool recomputed) const {
+  const Sums& sums = sums_[static_cast<std::size_t>(stage)];
+  const auto a = static_cast<std::size_t>(first);
+  const auto b = static_cast<std::size_t>(last);
+  return sums.owned[b] - sums.owned[a] + (recomputed ? 1 : sums.in_flight) * (sums.kept[b] - sums.kept[a]);
+}
+
+std::int64_t StageMemory::least_excess(int stage, int first, int last) const {
+  const std::int64_t cap = family_.cap(plan_.stages[static_cast<std::size_t>(stage)].devices.front());
+  if (cap <= 0) return std::numeric_limits<std::int64_t>::min() / 2;
+  return least_bytes(stage, first, last, family_.recomputes_for_memory() || family_.always_recomputed(stage)) - cap;
+}
+
+std::vector<int> StageMemory::furthest(int stage) const {
+  std::vector<int> furthest(static_cast<std::size_t>(cost_.layers()) + 1, cost_.layers());
+  for (int first = 0, last = 0; first <= cost_.layers(); ++first) {
+    last = std::max(first, last);
+    while (last < cost_.layers() && least_excess(stage, first, last + 1) <= 0) ++last;
+    furthest[static_cast<std::size_t>(first)] = last;
+  }
+  return furthest;
+}
+
+const StageNeed& StageMemory::need(int stage, int first, int last) {
+  const auto width = static_cast<std::uint64_t>(cost_.layers()) + 1;
+  const std::uint64_t key =
+      (static_cast<std::uint64_t>(stage) * width + static_cast<std::uint64_t>(first)) * width + static_cast<std::uint64_t>(last);
+  const auto known = known_.find(key);
+  if (known != known_.end()) return known->second;
+  const bool always = family_.always_recomputed(stage);
+  StageNeed need = measure(stage, first, last, always);
+  if (need.excess_bytes > 0 && family_.recomputes_for_memory() && !always) need = measure(stage, first, last, true);
+  return known_.emplace(key, need).first->second;
+}
+
+StageNeed StageMemory::measure(int stage, int first, int last, bool recomputed) {
+  Stage& there = plan_.stages[static_cast<std::size_t>(stage)];
+  there.first_layer = first;
+  there.last_layer = last;
+  there.recompute.mode = recomputed ? Recompute::Mode::all : Recompute::Mode::none;
+  StageNeed need;
+  need.recomputed = recomputed;
+  need.excess_bytes = std::numeric_limits<std::int64_t>::min();
+  for (const int device : there.devices) {
+    const std::int64_t peak = cost_.peak_bytes(plan_, device);
+    need.peak_bytes = std::max(need.peak_bytes, peak);
+    if (family_.cap(device) <= 0 || peak - family_.cap(device) <= need.excess_bytes) continue;
+    need.excess_bytes = peak - family_.cap(device);
+    need.excess_device = device;
+  }
+  return need;
+}
+
+}  // namespace mptune

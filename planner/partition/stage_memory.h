@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "mptune/planner/cost/cost_model.h"
+#include "mptune/planner/partition/family.h"
+#include "mptune/planner/partition/way_bounds.h"
+
+namespace mptune {
+
+/// What a stage needs of its devices, whatever the other stages.
+struct StageNeed {
+  std::int64_t peak_bytes = 0;    ///< of the device that needs most
+  std::int64_t excess_bytes = 0;  ///< most bytes over a cap, below 0: left under it
+  int excess_device = -1;         ///< index into the family's devices
+  bool recomputed = false;
+};
+
+/// The memory of single stages, for families whose rows are the same for all cuts and put one stage on a device.
+class StageMemory {
+ public:
+  /// Both must outlive this. Requires: family.rows_are_fixed() and family.one_stage_per_device().
+  StageMemory(const Family& family, const CostModel& cost);
+
+  /// Exact, by the cost model; found once for every range.
+  [[nodiscard]] const StageNeed& need(int stage, int first, int last);
+  /// Per first layer: the last layer behind which the stage surely exceeds the cap of its first device.
+  [[nodiscard]] std::vector<int> furthest(int stage) const;
+  /// Bytes over the cap of the stage's first device that the stage needs at least; far below 0 without a cap.
+  [[nodiscard]] std::int64_t least_excess(int stage, int first, int last) const;
+
+ private:
+  struct Sums {
+    std::vector<std::int64_t> owned;  // before each layer
+    std::vector<std::int64_t> kept;   // of one micro-batch of the smallest size
+    std::int64_t in_flight = 1;
+  };
+  [[nodiscard]] Sums sums(int stage) const;
+  [[nodiscard]] std::int64_t least_bytes(int stage, int first, int last, bool recomputed) const;
+  [[nodiscard]] StageNeed measure(int stage, int first, int last, bool recomputed);
+
+  const Family& family_;
+  const CostModel& cost_;
+  Plan plan_;  // its ranges are set for every question
+  std::vector<Sums> sums_;
+  std::unordered_map<std::uint64_t, StageNeed> known_;
+};
+
+}  // namespace mptune

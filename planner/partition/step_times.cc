@@ -1,0 +1,137 @@
+#include "mptune/planner/partition/step_times.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace mptune {
+
+StepTimes::StepTimes(const Operations& operations, Prices& prices)
+    : prices_(prices), interferes_(operations.interferes), step_cost_ns_(operations.step_ns) {
+  std::vector<int> last_on(static_cast<std::size_t>(operations.lanes), 0);
+  std::vector<int> last_end(static_cast<std::size_t>(operations.lanes), -1);
+  std::vector<std::pair<int, int>> reductions;
+  for (std::size_t i = 0; i < operations.list.size(); ++i) {
+    const Operation& operation = operations.list[i];
+    const int slot = prices.slot_of(operations, i);
+    stages_ = std::max(stages_, operation.stage + 1);
+    if (operation.phase != Phase::actions) {
+      add_end_item(operation, slot, last_end, reductions);
+      continue;
+    }
+    int& before = last_on[static_cast<std::size_t>(operation.lane)];
+    items_.push_back({slot, operation.lane, operation.input + 1, before});
+    before = static_cast<int>(items_.size());
+  }
+  slot_ns_.resize(static_cast<std::size_t>(prices.slots()));
+  end_ns_.assign(items_.size() + 1, 0);
+}
+
+void StepTimes::add_end_item(const Operation& operation, int slot, std::vector<int>& last_on,
+                             std::vector<std::pair<int, int>>& reductions) {
+  const auto stage = static_cast<std::size_t>(operation.stage);
+  const auto index = static_cast<int>(end_items_.size());
+  if (reductions.size() <= stage) reductions.resize(stage + 1, {0, 0});
+  EndItem item;
+  item.slot = slot;
+  item.before = std::exchange(last_on[static_cast<std::size_t>(operation.lane)], index);
+  if (operation.phase == Phase::optimizer) {
+    std::tie(item.first, item.last) = reductions[stage];
+  } else {
+    reductions[stage] = {reductions[stage].second == 0 ? index : reductions[stage].first, index + 1};
+  }
+  end_items_.push_back(item);
+}
+
+std::int64_t StepTimes::step_ns(const std::vector<int>& cuts) {
+  for (int slot = 0; slot < prices_.slots(); ++slot) {
+    const auto stage = static_cast<std::size_t>(prices_.stage(slot));
+    const int first = stage == 0 ? 0 : cuts[stage - 1];
+    const int last = stage == cuts.size() ? prices_.layers() : cuts[stage];
+    slot_ns_[static_cast<std::size_t>(slot)] = prices_.ns(slot, first, last);
+  }
+  return time();
+}
+
+std::int64_t StepTimes::time() {
+  actions_end_ns_ = 0;
+  std::int64_t* const ends = end_ns_.data();
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    const Item& item = items_[i];
+    const std::int64_t end = std::max(ends[item.input], ends[item.before]) + slot_ns_[static_cast<std::size_t>(item.slot)];
+    ends[i + 1] = end;
+    actions_end_ns_ = std::max(actions_end_ns_, end);
+  }
+  return actions_end_ns_ + time_end_phase() + step_cost_ns_;
+}
+
+std::int64_t StepTimes::time_end_phase() {
+  std::int64_t end_ns = 0;
+  final_ = -1;
+  for (std::size_t i = 0; i < end_items_.size(); ++i) {
+    EndItem& item = end_items_[i];
+    std::int64_t start = 0;
+    item.reason = -1;
+    const auto wait_for = [&](int other) {
+      if (other < 0 || end_items_[static_cast<std::size_t>(other)].end_ns <= start) return;
+      start = end_items_[static_cast<std::size_t>(other)].end_ns;
+      item.reason = other;
+    };
+    wait_for(item.before);
+    for (int other = item.first; other < item.last; ++other) wait_for(other);
+    item.end_ns = start + slot_ns_[static_cast<std::size_t>(item.slot)];
+    if (item.end_ns <= end_ns) continue;
+    end_ns = item.end_ns;
+    final_ = static_cast<int>(i);
+  }
+  return end_ns;
+}
+
+Way StepTimes::longest_way() const {
+  Way way;
+  way.count.assign(slot_ns_.size(), 0);
+  for (int i = final_; i >= 0; i = end_items_[static_cast<std::size_t>(i)].reason) {
+    ++way.count[static_cast<std::size_t>(end_items_[static_cast<std::size_t>(i)].slot)];
+  }
+  auto at = static_cast<std::size_t>(std::find(end_ns_.begin() + 1, end_ns_.end(), actions_end_ns_) - end_ns_.begin());
+  while (at > 0) {
+    const Item& item = items_[at - 1];
+    ++way.count[static_cast<std::size_t>(item.slot)];
+    at = static_cast<std::size_t>(
+        end_ns_[static_cast<std::size_t>(item.input)] > end_ns_[static_cast<std::size_t>(item.before)] ? item.input : item.before);
+  }
+  return way;
+}
+
+std::vector<Way> StepTimes::row_ways() {
+  std::vector<Way> ways;
+  for (int stage = 0; stage < stages_; ++stage) {
+    for (int slot = 0; slot < prices_.slots(); ++slot) {
+      const std::int64_t work_ns = prices_.stage(slot) == stage ? 1'000'000 : 1'000;
+      slot_ns_[static_cast<std::size_t>(slot)] = prices_.what(slot) == What::copy ? 1 : work_ns;
+    }
+    static_cast<void>(time());
+    ways.push_back(longest_way());
+  }
+  return ways;
+}
+
+// A device runs all of its work, and begins when a micro-batch has come through the stages before: by which of their replicas, and what
+// is left to do behind its last action, an order may choose.
+std::vector<Way> StepTimes::row_ways_of_any_order() const {
+  std::vector<Way> ways(static_cast<std::size_t>(stages_), Way{std::vector<int>(slot_ns_.size(), 0)});
+  std::vector<int> forwards(static_cast<std::size_t>(stages_), 0);
+  for (int slot = 0; slot < prices_.slots(); ++slot)
+    forwards[static_cast<std::size_t>(prices_.stage(slot))] += prices_.what(slot) == What::forward ? 1 : 0;
+  std::vector<int> lane(static_cast<std::size_t>(stages_), -1);
+  for (const Item& item : items_) {
+    const auto stage = static_cast<std::size_t>(prices_.stage(item.slot));
+    if (prices_.what(item.slot) == What::copy) continue;
+    if (lane[stage] < 0) lane[stage] = item.lane;
+    if (lane[stage] == item.lane) ++ways[stage].count[static_cast<std::size_t>(item.slot)];
+    if (prices_.what(item.slot) != What::forward || forwards[stage] > 1) continue;
+    for (std::size_t later = stage + 1; later < ways.size(); ++later) ways[later].count[static_cast<std::size_t>(item.slot)] = 1;
+  }
+  return ways;
+}
+
+}  // namespace mptune

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "mptune/planner/partition/prices.h"
+#include "mptune/planner/simulate/operations.h"
+
+namespace mptune {
+
+/// How often each slot's price lies on one way through a step: its length is a lower bound of the step of every plan of the family.
+struct Way {
+  std::vector<int> count;  ///< per slot
+  bool operator==(const Way&) const = default;
+};
+
+/// Steps of a family whose rows are the same for all cuts: the operations are listed once, a plan only changes their prices.
+/// Other devices idle: devices that slow each other make a step longer than this says.
+class StepTimes {
+ public:
+  /// `operations` of any plan of the family; they lend `prices` their slots.
+  StepTimes(const Operations& operations, Prices& prices);
+
+  /// Nanoseconds of the step of the plan with these cuts, exact; some microseconds.
+  std::int64_t step_ns(const std::vector<int>& cuts);
+  /// True if devices slow each other.
+  [[nodiscard]] bool interferes() const { return interferes_; }
+  /// Part of every step that no way through it shows.
+  [[nodiscard]] std::int64_t step_cost_ns() const { return step_cost_ns_; }
+  /// A longest way through the step that was timed last.
+  [[nodiscard]] Way longest_way() const;
+
+  /// For every stage, a way along a device of it that is longest where that stage is much slower than all others.
+  std::vector<Way> row_ways();
+  /// For every stage, a way along one of its devices that a step contains whatever the order of its rows, micro-batches of one size.
+  [[nodiscard]] std::vector<Way> row_ways_of_any_order() const;
+
+ private:
+  struct Item {
+    int slot = 0;
+    int lane = 0;
+    int input = 0;   ///< place in end_ns_ of what must have ended, 0: nothing
+    int before = 0;  ///< likewise, on the same lane
+  };
+  // Reductions, then updates, from the end of all actions on.
+  struct EndItem {
+    int slot = 0;
+    int before = -1;  ///< end item on the same lane
+    int first = 0;    ///< end items [first, last) must have ended
+    int last = 0;
+    int reason = -1;  ///< the one of those that ended last
+    std::int64_t end_ns = 0;
+  };
+  void add_end_item(const Operation& operation, int slot, std::vector<int>& last_on, std::vector<std::pair<int, int>>& reductions);
+  std::int64_t time();
+  std::int64_t time_end_phase();
+
+  const Prices& prices_;
+  int stages_ = 0;
+  bool interferes_;
+  std::vector<Item> items_;
+  std::vector<EndItem> end_items_;
+  std::int64_t step_cost_ns_ = 0;
+  std::vector<std::int64_t> slot_ns_;
+  std::vector<std::int64_t> end_ns_;  ///< of item i at i + 1
+  std::int64_t actions_end_ns_ = 0;
+  int final_ = -1;  ///< end item that ended last
+};
+
+}  // namespace mptune
