@@ -27,7 +27,7 @@ CutSearch::CutSearch(const PartitionProblem& problem, const CostModel& cost, con
       prices_(problem, cost),
       times_(list_operations(family.any_plan(), cost), prices_),
       learns_(family.rows_are_fixed()),
-      exact_(learns_ && family.one_stage_per_device() && !times_.interferes()),
+      exact_(learns_ && family.one_stage_per_device() && times_.exact()),
       stages_(family.stages()),
       layers_(cost.layers()),
       bounds_(prices_),

@@ -6,7 +6,7 @@
 namespace mptune {
 
 StepTimes::StepTimes(const Operations& operations, Prices& prices)
-    : prices_(prices), interferes_(operations.interferes), step_cost_ns_(operations.step_ns) {
+    : prices_(prices), exact_(!operations.interferes && !operations.queues), step_cost_ns_(operations.step_ns) {
   std::vector<int> last_on(static_cast<std::size_t>(operations.lanes), 0);
   std::vector<int> last_end(static_cast<std::size_t>(operations.lanes), -1);
   std::vector<std::pair<int, int>> reductions;
@@ -16,6 +16,11 @@ StepTimes::StepTimes(const Operations& operations, Prices& prices)
     stages_ = std::max(stages_, operation.stage + 1);
     if (operation.phase != Phase::actions) {
       add_end_item(operation, slot, last_end, reductions);
+      continue;
+    }
+    // Which copy comes first on a medium that links share depends on the cuts: without an order the step is a lower bound.
+    if (operations.queues && operation.what == What::copy) {
+      items_.push_back({slot, operation.lane, operation.input + 1, 0});
       continue;
     }
     int& before = last_on[static_cast<std::size_t>(operation.lane)];

@@ -16,16 +16,15 @@ struct Way {
 };
 
 /// Steps of a family whose rows are the same for all cuts: the operations are listed once, a plan only changes their prices.
-/// Other devices idle: devices that slow each other make a step longer than this says.
 class StepTimes {
  public:
   /// `operations` of any plan of the family; they lend `prices` their slots.
   StepTimes(const Operations& operations, Prices& prices);
 
-  /// Nanoseconds of the step of the plan with these cuts, exact; some microseconds.
+  /// Nanoseconds of the step of the plan with these cuts; some microseconds.
   std::int64_t step_ns(const std::vector<int>& cuts);
-  /// True if devices slow each other.
-  [[nodiscard]] bool interferes() const { return interferes_; }
+  /// False if devices slow each other or links share a medium: then steps take at least as long as this says.
+  [[nodiscard]] bool exact() const { return exact_; }
   /// Part of every step that no way through it shows.
   [[nodiscard]] std::int64_t step_cost_ns() const { return step_cost_ns_; }
   /// A longest way through the step that was timed last.
@@ -58,7 +57,7 @@ class StepTimes {
 
   const Prices& prices_;
   int stages_ = 0;
-  bool interferes_;
+  bool exact_;
   std::vector<Item> items_;
   std::vector<EndItem> end_items_;
   std::int64_t step_cost_ns_ = 0;

@@ -142,6 +142,20 @@ TEST(PartitionBruteForce, DevicesThatSlowEachOther) {
   }
 }
 
+TEST(PartitionBruteForce, LinksThatShareAMedium) {
+  Draw draw(8);
+  for (int round = 0; round < 100; ++round) {
+    SCOPED_TRACE(round);
+    Profile profile = test::random_chain(draw.random, draw.between(4, 7), 4);
+    for (LinkCost& link : profile.links) link.medium = draw.between(-1, 1);
+    const CostModel cost(profile);
+    PartitionProblem problem = straight(4, split_evenly(12, draw.between(2, 6)));
+    problem.keep = draw.between(1, 3);
+    expect_best(problem, cost);
+    if (HasFailure()) return;
+  }
+}
+
 TEST(PartitionBruteForce, ForbiddenCutsAndAnIncumbent) {
   Draw draw(6);
   for (int round = 0; round < 200; ++round) {
