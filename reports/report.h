@@ -78,7 +78,7 @@ struct TraceReport {
   double step_s = 0;
   double bubble = 0;
   std::optional<double> bubble_theory;  ///< of the plan's schedule, where the plan is known
-  double ideal_step_s = 0;              ///< if every operation took the mean of its kind; 0 for a simulation
+  double ideal_step_s = 0;              ///< every computation the mean of its kind, communication the median; 0 for a simulation
   bool has_stages = false;              ///< work says to which stage it belongs
   std::vector<Advice> advice;           ///< largest first
   std::vector<PathRow> critical_path;   ///< largest first

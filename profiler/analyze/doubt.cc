@@ -12,7 +12,7 @@ std::string doubt(const Trace& trace) {
     const char* what;
   };
   const std::array losses{Loss{quality.dropped + quality.zero_stamped, "were dropped or have no times"},
-                          Loss{quality.unmatched, "have no launch or come before it"},
+                          Loss{quality.unmatched, "have no counterpart: a launch, a send or a receive"},
                           Loss{quality.out_of_window, "lie outside of the steps"}};
   const double whole = static_cast<double>(trace.events.size()) + static_cast<double>(losses[0].count);
   for (const Loss& loss : losses) {

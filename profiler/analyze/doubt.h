@@ -10,8 +10,8 @@ namespace mptune {
 inline constexpr double kMostLost = 0.01;
 
 /// Why nothing can be concluded from the recording: one clause for people, "" where its losses do not matter. Each of these may be at most
-/// kMostLost of the events, losses included: dropped or without times (what they did looks like idling), without launch (its wait for the
-/// host has no name), outside of the steps (nobody asked about it).
+/// kMostLost of the events, losses included: dropped or without times (what they did looks like idling), without counterpart (what it
+/// waited for has no name), outside of the steps (nobody asked about it).
 [[nodiscard]] std::string doubt(const Trace& trace);
 
 }  // namespace mptune

@@ -23,9 +23,9 @@ namespace mptune {
 
 /// Writes one Kineto JSON file per device, which is how its readers take GPUs to be ranks, and returns their names: of "run.json" and two
 /// devices "run.rank0.json" and "run.rank1.json". The work of lane l is on stream 7 + l, launches are `cuda_runtime` rows, steps
-/// `ProfilerStep#N`, ranges user annotations on the threads that launch the device's work. Waits are left out, since readers count them as
-/// work, and what the host or the recorder did, since it occupies no device. Copies are in the file of the device that made them.
-/// Edges, tags and memory samples have no place in the format. Throws Error where a file can't be written.
+/// `ProfilerStep#N`, ranges user annotations on the thread that launches most of the device's computing. Waits are left out, since readers
+/// count them as work, and what the host or the recorder did, since it occupies no device. Copies are in the file of the device that made
+/// them. Edges, tags and memory samples have no place in the format. Throws Error where a file can't be written.
 std::vector<std::string> write_kineto(const Trace& trace, const std::string& path);
 /// The names of these files.
 [[nodiscard]] std::vector<std::string> kineto_names(const std::string& path, std::size_t devices);

@@ -5,6 +5,8 @@
 #include <map>
 #include <tuple>
 
+#include "mptune/profiler/trace/error.h"
+
 namespace mptune {
 namespace {
 
@@ -13,12 +15,17 @@ using Indices = std::vector<int>;
 // What ends this much after another starts may still have been waited for: stamps of different lanes are that far off.
 constexpr Nanoseconds kClockError = std::chrono::milliseconds{1};
 
+// A group of n has up to 2 n^2 edges and n more: this many are 200 MB.
+constexpr std::size_t kMostGroupEdges = std::size_t{1} << 24;
+
 class EdgeBuilder {
  public:
-  EdgeBuilder(std::vector<PipelineItem>& items, int stages, int chunks) : items_(items), last_stage_(stages - 1), last_chunk_(chunks - 1) {}
+  EdgeBuilder(std::vector<PipelineItem>& items, const PipelineOperations& from)
+      : items_(items), where_(from.where), last_stage_(from.stages - 1), last_chunk_(from.chunks - 1) {}
 
   std::vector<Edge> build() {
     collect();
+    require_reason();
     for (const auto& [lane, members] : lanes_) {
       for (std::size_t k = 1; k < members.size(); ++k) add(members[k - 1], members[k], EdgeKind::order);
     }
@@ -60,6 +67,13 @@ class EdgeBuilder {
       sent_[{step, one.event.device, forwards}].push_back(i);
       received_[{step, one.receiver, forwards}].push_back(i);
     }
+  }
+
+  void require_reason() const {
+    std::size_t most = 0;
+    for (const auto& [group, members] : groups_) most += members.size() * (2 * members.size() + 1);
+    if (most > kMostGroupEdges)
+      throw Error("its collectives make more than 16 million dependencies", where_, "give a part of the timeline, fewer steps at a time");
   }
 
   // The computations whose result leaves the worker, or whose input comes from another: not those at the model's ends.
@@ -157,6 +171,7 @@ class EdgeBuilder {
   }
 
   std::vector<PipelineItem>& items_;
+  const std::string& where_;
   int last_stage_;
   int last_chunk_;
   std::map<std::pair<int, int>, Indices> lanes_;
@@ -173,8 +188,8 @@ class EdgeBuilder {
 
 }  // namespace
 
-std::vector<Edge> pipeline_edges(std::vector<PipelineItem>& items, int stages, int chunks, std::int64_t& unmatched) {
-  EdgeBuilder builder(items, stages, chunks);
+std::vector<Edge> pipeline_edges(std::vector<PipelineItem>& items, const PipelineOperations& from, std::int64_t& unmatched) {
+  EdgeBuilder builder(items, from);
   std::vector<Edge> edges = builder.build();
   unmatched = builder.unmatched();
   return edges;

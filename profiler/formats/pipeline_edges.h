@@ -16,9 +16,9 @@ struct PipelineItem {
   bool is_gather = false;  ///< of a collective: it brings parameters, where others take gradients
 };
 
-/// What every item had to wait for, as read_pipeline_timeline describes it. Copies that do not know their micro-batch get their
-/// computation's. Edges lead from earlier to later items, so they form no cycle; those that would not are counted in `unmatched`.
-/// Requires: items ordered by start.
-[[nodiscard]] std::vector<Edge> pipeline_edges(std::vector<PipelineItem>& items, int stages, int chunks, std::int64_t& unmatched);
+/// What every item, made of the operations `from`, had to wait for, as read_pipeline_timeline describes it. Copies that do not know their
+/// micro-batch get their computation's. Edges lead from earlier to later items, so they form no cycle; those that would not are counted in
+/// `unmatched`. Requires: items ordered by start. Throws Error: collectives that could make more than 2^24 edges.
+[[nodiscard]] std::vector<Edge> pipeline_edges(std::vector<PipelineItem>& items, const PipelineOperations& from, std::int64_t& unmatched);
 
 }  // namespace mptune

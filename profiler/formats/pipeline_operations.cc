@@ -56,6 +56,7 @@ class OperationReader {
     number_replicas();
     require_reason();
     order();
+    result_.where = input_.where();
     return std::move(result_);
   }
 

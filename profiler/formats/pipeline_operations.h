@@ -26,6 +26,7 @@ struct PipelineOperation {
 struct PipelineOperations {
   std::vector<PipelineOperation> operations;  ///< ordered by start; the first starts at 0
   std::vector<std::string> names;
+  std::string where;  ///< the file, for messages
   int stages = 0;
   int replicas = 0;
   int chunks = 1;

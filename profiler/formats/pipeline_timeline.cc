@@ -57,7 +57,7 @@ class TimelineBuilder {
       return std::tuple(a.event.start, a.event.end()) < std::tuple(b.event.start, b.event.end());
     });
     std::int64_t unmatched = 0;
-    trace_.edges = pipeline_edges(items_, input_.stages, input_.chunks, unmatched);
+    trace_.edges = pipeline_edges(items_, input_, unmatched);
     add_events();
     add_steps();
     settle_lanes(trace_);

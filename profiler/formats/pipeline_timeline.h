@@ -21,8 +21,10 @@ namespace mptune {
 ///   data     computation -> copy -> computation; parameters -> first forward; last backward -> collectives, of the whole group ->
 ///   optimizer
 /// Of several tensor-parallel ranks the first is read: they work in lockstep. Unmatched sends and receives are counted in
-/// `quality.unmatched`, operations without stage, step or time in `quality.dropped`.
-/// Throws Error: what read_chrome_events throws, no operation of a pipeline, more than 253 workers, longer than 14 months.
+/// `quality.unmatched`, and so are the edges above that would lead from later to earlier events: what they join are no counterparts, by the
+/// file's own times. Operations without stage, step or time are counted in `quality.dropped`.
+/// Throws Error: what read_chrome_events throws, no operation of a pipeline, more than 253 workers, longer than 14 months, collectives that
+/// could make more than 2^24 edges.
 [[nodiscard]] Trace read_pipeline_timeline(const std::string& path);
 
 /// The same of text already at hand.

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "mptune/profiler/formats/kineto.h"
@@ -40,7 +42,7 @@ class DeviceFile {
     // Simulated work has no thread, its steps need one.
     if (threads_.empty()) threads_.insert(-1);
     for (const int thread : threads_) write_steps(thread);
-    write_ranges();
+    write_ranges(busiest_thread());
     file_ << "\n]}\n";
     file_.commit();
   }
@@ -164,10 +166,22 @@ class DeviceFile {
       write_row({"user_annotation", "ProfilerStep#" + std::to_string(step.step), kProgram, thread_id(thread), step.start, step.end, {}});
   }
 
-  void write_ranges() {
+  // The thread that launches most of the device's computing.
+  int busiest_thread() const {
+    std::map<int, double> computes;
+    for (const int thread : threads_) computes[thread] = 0;
+    for (const Launch& launch : trace_.launches) {
+      if (launch.event < 0) continue;
+      const Event& event = event_of(launch);
+      if (event.device == device_ && is_compute(event.what)) computes[launch.thread] += static_cast<double>(event.duration.count());
+    }
+    return std::ranges::max_element(computes, {}, [](const auto& thread) { return thread.second; })->first;
+  }
+
+  void write_ranges(int thread) {
     for (const Event& range : trace_.ranges) {
       if (range.what == What::step || range.device != device_) continue;
-      write_row({"user_annotation", name(range.name), kProgram, thread_id(*threads_.begin()), range.start, range.end(), {}});
+      write_row({"user_annotation", name(range.name), kProgram, thread_id(thread), range.start, range.end(), {}});
     }
   }
 

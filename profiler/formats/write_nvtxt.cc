@@ -27,6 +27,7 @@ class NvtxtWriter {
   NvtxtWriter(const Trace& trace, const std::string& path) : trace_(trace), file_(path) {
     for (const Event& one : trace.events) shift_ = std::min(shift_, one.start);
     for (const Event& one : trace.ranges) shift_ = std::min(shift_, one.start);
+    for (const StepWindow& one : trace.steps) shift_ = std::min(shift_, one.start);
   }
 
   void write() {

@@ -89,6 +89,7 @@ class PerfettoWriter {
     for (const Event& one : trace_.ranges) first = std::min(first, one.start);
     for (const Launch& one : trace_.launches) first = std::min(first, one.start);
     for (const MemorySample& one : trace_.memory) first = std::min(first, one.time);
+    for (const StepWindow& one : trace_.steps) first = std::min(first, one.start);
     return first;
   }
 
@@ -101,7 +102,7 @@ class PerfettoWriter {
 
   void put(ProtoMessage& one) { file_ << in_trace(one); }
 
-  // Names are sent once; events refer to them. Index + 1, and one more for launches without a name.
+  // Names are sent once; events refer to them. Index + 1, one more for launches without a name, and more for steps without ranges.
   void write_names() {
     ProtoMessage data;
     const auto add = [&](int field, std::uint64_t id, const std::string& text) {
@@ -114,6 +115,8 @@ class PerfettoWriter {
       add(interned::kCategories, static_cast<std::uint64_t>(what) + 1, to_string(static_cast<What>(what)));
     for (std::size_t i = 0; i < trace_.names.size(); ++i) add(interned::kNames, i + 1, trace_.names[i]);
     add(interned::kNames, trace_.names.size() + 1, "launch");
+    for (std::size_t i = 0; i < trace_.steps.size(); ++i)
+      add(interned::kNames, trace_.names.size() + 2 + i, "step " + std::to_string(trace_.steps[i].step));
     ProtoMessage one;
     one.integer(packet::kSequenceFlags, kNeedsState);
     one.message(packet::kInternedData, data);
@@ -161,13 +164,22 @@ class PerfettoWriter {
       const int name = one.name < 0 ? static_cast<int>(trace_.names.size()) : one.name;
       tracks_[place(-1) + kFirstLane + static_cast<std::uint64_t>(one.thread + 1)].push_back({one.start, one.end, name, What::host});
     }
+    add_steps();
     for (const auto& [uuid, slices] : tracks_) {
       const std::uint64_t parent = uuid - (uuid - 1) % kTracksEach;
-      write_track(parent, uuid, track_name(parent, uuid - parent));
+      write_track(parent, uuid, track_name(parent, uuid - parent, slices));
     }
   }
 
-  std::string track_name(std::uint64_t parent, std::uint64_t inside) const {
+  void add_steps() {
+    if (std::ranges::any_of(trace_.ranges, [](const Event& range) { return range.what == What::step; })) return;
+    for (std::size_t i = 0; i < trace_.steps.size(); ++i) {
+      const StepWindow& step = trace_.steps[i];
+      tracks_[place(-1) + kStepsTrack].push_back({step.start, step.end, static_cast<int>(trace_.names.size() + 1 + i), What::step});
+    }
+  }
+
+  std::string track_name(std::uint64_t parent, std::uint64_t inside, const std::vector<Slice>& slices) const {
     if (parent == place(-1) && inside != kActionsTrack && inside != kStepsTrack) {
       const auto thread = static_cast<std::size_t>(inside - kFirstLane);
       return thread >= 1 && thread <= trace_.threads.size() ? trace_.threads[thread - 1] : "thread";
@@ -175,9 +187,17 @@ class PerfettoWriter {
     if (inside == kStepsTrack) return "steps";
     if (inside == kActionsTrack) return "actions";
     const auto lane = static_cast<int>(inside - kFirstLane);
-    if (lane == kComputeLane) return "compute";
-    const auto destination = static_cast<std::size_t>(lane - 1);
-    return destination < trace_.devices.size() ? "copy to " + trace_.devices[destination].name : "lane " + std::to_string(lane);
+    const int destination = destination_of(*slices.front().event);
+    const auto goes_there = [&](const Slice& slice) { return destination_of(*slice.event) == destination; };
+    if (destination >= 0 && std::ranges::all_of(slices, goes_there))
+      return "copy to " + trace_.devices[static_cast<std::size_t>(destination)].name;
+    const bool computes = std::ranges::any_of(slices, [](const Slice& slice) { return is_compute(slice.what); });
+    return lane == kComputeLane && computes ? "compute" : "lane " + std::to_string(lane);
+  }
+
+  // The device a copy goes to, -1: none, or no copy.
+  int destination_of(const Event& one) const {
+    return one.what == What::copy && one.detail >= 0 ? trace_.copies[static_cast<std::size_t>(one.detail)].destination : -1;
   }
 
   void find_flows() {

@@ -22,11 +22,11 @@ enum class What : std::uint8_t {
   copy,    ///< a peer copy; `detail` is an index into Trace::copies
   collective,
   memset,
-  sync,    ///< the device's worker waits for an input that is not there yet
-  host,    ///< host work that belongs to no layer
-  action,  ///< range: one action of the schedule
-  step,    ///< range: one training step
-  kernel,  ///< compute whose part in the training is not known (recordings made by other programs)
+  sync,      ///< the device's worker waits for an input that is not there yet
+  host,      ///< host work that belongs to no layer
+  action,    ///< range: one action of the schedule
+  step,      ///< range: one training step
+  kernel,    ///< compute whose part in the training is not known (recordings made by other programs)
   profiler,  ///< the recorder's own work, which keeps the device or its host from theirs
 };
 
@@ -145,7 +145,7 @@ struct TraceQuality {
   std::int64_t untagged = 0;
   std::int64_t out_of_window = 0;
   std::int64_t zero_stamped = 0;  ///< records without times
-  std::int64_t unmatched = 0;     ///< device work without its launch, or before it
+  std::int64_t unmatched = 0;     ///< no counterpart: device work without its launch or before it, a send or a receive alone
   bool operator==(const TraceQuality&) const = default;
 };
 

@@ -51,7 +51,8 @@ std::string render_foreign_trace(const TraceReport& report, const TextStyle& sty
   text += fmt::format("step {}, 95 % {}, {} samples\n", format_seconds(report.step_s), format_interval_seconds(interval95(report.steps_s)),
                       report.steps_s.size());
   if (report.has_stages) {
-    text += fmt::format("ideal step {}: every operation as long as the mean of its kind\n", format_seconds(report.ideal_step_s));
+    text += fmt::format("ideal step {}: every computation as long as the mean of its kind, communication as the median\n",
+                        format_seconds(report.ideal_step_s));
   }
   return text;
 }

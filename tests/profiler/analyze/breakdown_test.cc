@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "mptune/profiler/analyze/doubt.h"
 #include "mptune/tests/support/hand_trace.h"
 
 namespace mptune {
@@ -102,6 +103,14 @@ TEST(Breakdown, WithoutCallsRecordedHostWorkIsStillTheHosts) {
   EXPECT_EQ(causes.host.count(), 10);
   EXPECT_EQ(causes.unexplained.count(), 25 + 15);
   EXPECT_EQ(causes.total().count(), 60);
+}
+
+TEST(Doubt, SaysWhatIsMissingAndHowMuch) {
+  Trace trace = testing::hand_trace();
+  trace.quality = {};
+  EXPECT_EQ(doubt(trace), "");
+  trace.quality.unmatched = 7;
+  EXPECT_EQ(doubt(trace), "50.0 % of all events have no counterpart: a launch, a send or a receive");
 }
 
 TEST(MeanOverSteps, AddsUpInIntegers) {

@@ -155,6 +155,17 @@ TEST(HostileTimeline, WhatMakesNoPipeline) {
   EXPECT_EQ(read_pipeline_timeline(input).devices.size(), 253U);
 }
 
+// Everyone waits for everyone: few rows, very many edges.
+TEST(HostileTimeline, CollectivesOfVeryMany) {
+  std::string text = R"([{"ph":"X","name":"forward-compute","pid":0,"tid":0,"ts":0,"dur":1,"args":{"step":0}})";
+  for (int worker = 0; worker < 253; ++worker) {
+    const std::string at = R"("pid":)" + std::to_string(worker) + R"(,"tid":0)";
+    text += R"(,{"ph":"M","name":"thread_name",)" + at + R"(,"args":{"name":"PP rank 0, dp-comm"}})";
+    for (int i = 0; i < 131; ++i) text += R"(,{"ph":"X","name":"clip",)" + at + R"(,"ts":)" + std::to_string(i) + R"(,"args":{"step":0}})";
+  }
+  EXPECT_NE(refusal(timeline, text + "]").find("16 million"), std::string::npos);
+}
+
 class HostileFiles : public testing::Files {
  protected:
   static std::string refusal_of(const std::string& path) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -200,6 +201,17 @@ TEST_F(KinetoFiles, WritesOneFilePerDevice) {
       }
     }
   }
+}
+
+TEST_F(KinetoFiles, RangesAreOnTheThreadThatLaunchesMostOfTheComputing) {
+  Trace trace = testing::hand_trace();
+  for (Launch& launch : trace.launches) {
+    if (trace.events[static_cast<std::size_t>(launch.event)].what == What::memset) launch.thread = 0;
+  }
+  const Json file = Json::parse(bytes(write_kineto(trace, path("run.json"))[1]));
+  std::map<std::string, int> threads;
+  for (const Json& row : file["traceEvents"]) threads[row["name"]] = row["tid"];
+  EXPECT_EQ(threads["1B0"], 1'000'002);
 }
 
 // What another program makes of one device's file has to be what we make of the device.

@@ -162,6 +162,12 @@ class PublicTimeline : public ::testing::Test {
     return shares;
   }
 
+  // Of four stages each.
+  static void expect_shares(const Trace& trace, const std::vector<double>& published) {
+    const std::vector<double> shares = idle_shares(trace, 4);
+    for (std::size_t stage = 0; stage < 4; ++stage) EXPECT_NEAR(shares[stage], published.at(stage), 0.05) << stage;
+  }
+
   static void expect_sound(const Trace& trace) {
     EXPECT_EQ(inconsistency(trace), "");
     EXPECT_EQ(trace.quality, TraceQuality{});
@@ -185,11 +191,7 @@ TEST_F(PublicTimeline, LongLastStage) {
   EXPECT_EQ(trace.steps.size(), 32U);
   EXPECT_EQ(trace.copies.size(), 1536U);
   expect_sound(trace);
-  const std::vector<double> shares = idle_shares(trace, 4);
-  EXPECT_NEAR(shares[0], 58.2, 0.05);
-  EXPECT_NEAR(shares[1], 58.1, 0.05);
-  EXPECT_NEAR(shares[2], 57.9, 0.05);
-  EXPECT_NEAR(shares[3], 31.6, 0.05);
+  expect_shares(trace, {58.2, 58.1, 57.9, 31.6});
   // Published for step 23: 2.3816521 s, counted from shortly before the first operation.
   EXPECT_EQ(trace.steps.front().step, 23);
   EXPECT_NEAR(static_cast<double>((trace.steps.front().end - trace.steps.front().start).count()) * 1e-9, 2.3816521, 50e-6);
@@ -202,11 +204,7 @@ TEST_F(PublicTimeline, OneSlowWorker) {
   EXPECT_EQ(trace.devices.size(), 16U);
   EXPECT_EQ(trace.steps.size(), 44U);
   expect_sound(trace);
-  const std::vector<double> shares = idle_shares(trace, 4);
-  EXPECT_NEAR(shares[0], 7.5, 0.05);
-  EXPECT_NEAR(shares[1], 30.9, 0.05);
-  EXPECT_NEAR(shares[2], 31.1, 0.05);
-  EXPECT_NEAR(shares[3], 27.8, 0.05);
+  expect_shares(trace, {7.5, 30.9, 31.1, 27.8});
 }
 
 }  // namespace

@@ -150,6 +150,42 @@ TEST_F(Writers, PerfettoHoldsEveryEvent) {
   EXPECT_THAT(read.counts, Contains(std::pair<std::string, std::uint64_t>("cpu:0/memory", 4196)));
 }
 
+// Lanes of streams mean nothing by their number.
+TEST_F(Writers, PerfettoNamesLanesByWhatIsOnThem) {
+  Trace trace = testing::hand_trace();
+  for (Event& event : trace.events) {
+    if (event.device != 1) continue;
+    event.lane = event.what == What::sync ? 0 : event.what == What::copy ? 3 : 2;
+  }
+  Event upload = trace.events[0];
+  upload.what = What::copy;
+  upload.device = 1;
+  upload.lane = 4;
+  for (const int destination : {0, -1}) {
+    upload.detail = static_cast<int>(trace.copies.size());
+    trace.copies.push_back({.bytes = 1, .source = 1, .destination = destination});
+    trace.events.push_back(upload);
+    upload.start += upload.duration;
+  }
+  write_perfetto(trace, path("t.pftrace"));
+  const Perfetto read(bytes(path("t.pftrace")));
+  for (const char* slice : {"cpu:0/compute forward conv1 0+10", "cpu:1/lane 0 wait conv1 2+14", "cpu:1/lane 2 backward fc 16+44",
+                            "cpu:1/copy to cpu:0 copy fc 60+5", "cpu:1/lane 4 forward conv1 10+10"})
+    EXPECT_THAT(read.slices, Contains(slice));
+}
+
+TEST_F(Writers, PerfettoHasTheStepsThatNoRangeShows) {
+  Trace trace = testing::hand_trace();
+  trace.ranges.clear();
+  trace.steps.push_back({.step = 7, .start = Nanoseconds{100}, .end = Nanoseconds{130}});
+  trace.steps[0].start = Nanoseconds{-10};
+  write_perfetto(trace, path("t.pftrace"));
+  const Perfetto read(bytes(path("t.pftrace")));
+  for (const char* slice : {"host/steps step 0 0+110", "host/steps step 7 110+30", "cpu:0/compute forward conv1 10+10"})
+    EXPECT_THAT(read.slices, Contains(slice));
+  EXPECT_EQ(read.slices.size(), trace.events.size() + trace.launches.size() + trace.steps.size());
+}
+
 TEST_F(Writers, PerfettoTakesEventsWithoutLengthAndBeforeTheStart) {
   Trace trace = testing::hand_trace();
   for (Event& event : trace.events) event.start -= Nanoseconds{50};
@@ -173,6 +209,15 @@ TEST_F(Writers, NvtxtHasALinePerRange) {
   EXPECT_THAT(text, HasSubstr("\nMarker, 0, 998, \"step 0\"\n"));
   const auto lines = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
   EXPECT_EQ(lines, 11 + trace.events.size() + trace.ranges.size() + trace.steps.size());
+}
+
+TEST_F(Writers, NvtxtTimesAreNeverNegative) {
+  Trace trace = testing::hand_trace();
+  trace.steps[0].start = Nanoseconds{-40};
+  write_nvtxt(trace, path("t.nvtxt"));
+  const std::string text = bytes(path("t.nvtxt"));
+  EXPECT_THAT(text, HasSubstr("\nMarker, 0, 998, \"step 0\"\n"));
+  EXPECT_THAT(text, HasSubstr("\nRangeStartEnd, 40, 50, 1000, \"forward conv1\"\n"));
 }
 
 TEST_F(Writers, CsvHasARowPerEvent) {
