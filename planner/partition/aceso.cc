@@ -1,0 +1,204 @@
+#include "mptune/planner/partition/aceso.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "mptune/planner/partition/aceso_stages.h"
+#include "mptune/planner/partition/chain_sweep.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+constexpr const char* kWhere = "operator tables";
+
+const AcesoTable& table_of(const AcesoProblem& problem, int samples) {
+  const auto found = std::find_if(problem.tables.begin(), problem.tables.end(), [&](const AcesoTable& t) { return t.samples == samples; });
+  if (found == problem.tables.end())
+    throw Error("no table of micro-batches of " + std::to_string(samples), kWhere, "use a size that has one");
+  return *found;
+}
+
+void check_tables(const AcesoProblem& problem) {
+  if (problem.tables.empty() || problem.tables.front().operators.empty()) throw Error("no operators", kWhere, "give at least one table");
+  if (problem.devices < 1) throw Error("no devices", "aceso objective", "give at least one");
+  const std::vector<AcesoOperator>& first = problem.tables.front().operators;
+  std::set<int> sizes;
+  for (const AcesoTable& table : problem.tables) {
+    const bool alike = std::equal(first.begin(), first.end(), table.operators.begin(), table.operators.end(),
+                                  [](const AcesoOperator& a, const AcesoOperator& b) { return a.name == b.name; });
+    if (!alike)
+      throw Error("the tables of micro-batches of " + std::to_string(problem.tables.front().samples) + " and " +
+                      std::to_string(table.samples) + " list different operators",
+                  kWhere, "give tables of one model");
+    if (table.samples < 1 || !sizes.insert(table.samples).second)
+      throw Error("micro-batch size " + std::to_string(table.samples) + " is no size or has two tables", kWhere, "give one table per size");
+  }
+  if (problem.devices > static_cast<int>(first.size()))
+    throw Error(std::to_string(problem.devices) + " devices for " + std::to_string(first.size()) + " operators", "aceso objective",
+                "use fewer devices");
+}
+
+bool is_recomputable(const AcesoTable& table, int i) {
+  return i >= 0 && i < static_cast<int>(table.operators.size()) && table.operators[static_cast<std::size_t>(i)].recomputable;
+}
+
+// The stages' bounds: 0, the cuts, the number of operators.
+std::vector<int> bounds_of(const AcesoTable& table, const std::vector<int>& cuts) {
+  std::vector<int> bounds = {0};
+  bounds.insert(bounds.end(), cuts.begin(), cuts.end());
+  bounds.push_back(static_cast<int>(table.operators.size()));
+  if (std::adjacent_find(bounds.begin(), bounds.end(), [](int a, int b) { return a >= b; }) != bounds.end())
+    throw Error("the cuts leave a stage without operators", "aceso objective", "list them in ascending order, each once");
+  return bounds;
+}
+
+AcesoStage stage_of(const AcesoStages& stages, int in_flight, int first, int last, const AcesoChoice& choice) {
+  AcesoStage stage;
+  stage.first = first;
+  stage.last = last;
+  stage.recomputed = choice.recomputed;
+  stage.recompute_ns = choice.time_ns;
+  stage.turn_ns = stages.turn_ns(first, last) + choice.time_ns;
+  stage.held_bytes = stages.held_bytes(in_flight, first, last) - in_flight * choice.saved_bytes + choice.again_bytes;
+  stage.reserved_bytes = stages.reserved_bytes(first, last);
+  return stage;
+}
+
+void time_step(AcesoPlan& plan) {
+  std::int64_t largest = 0;
+  for (const AcesoStage& stage : plan.stages) {
+    plan.step_ns += stage.turn_ns;
+    largest = std::max(largest, stage.turn_ns);
+  }
+  plan.step_ns += (plan.microbatches - 1) * largest;
+}
+
+// One micro-batch size.
+class SizeSearch {
+ public:
+  SizeSearch(const AcesoProblem& problem, const AcesoTable& table) : problem_(problem), table_(table), stages_(problem, table) {
+    chain_.layers = stages_.operators();
+    chain_.stages = problem.devices;
+    chain_.repeats = problem.batch / table.samples - 1;
+    chain_.stop = problem.stop;
+    chain_.bound = [this](int stage, int first, int last) { return bound(stage, first, last); };
+    chain_.exact = [this](int stage, int first, int last, std::int64_t longest_ns) { return exact(stage, first, last, longest_ns); };
+  }
+
+  ChainCuts run(std::int64_t below_ns) {
+    chain_.below_ns = below_ns;
+    return best_chain_cuts(chain_);
+  }
+
+  AcesoPlan plan(const std::vector<int>& cuts) {
+    AcesoPlan plan;
+    plan.samples = table_.samples;
+    plan.microbatches = problem_.batch / table_.samples;
+    const std::vector<int> bounds = bounds_of(table_, cuts);
+    for (int s = 0; s < problem_.devices; ++s) {
+      const int first = bounds[static_cast<std::size_t>(s)];
+      const int last = bounds[static_cast<std::size_t>(s) + 1];
+      plan.stages.push_back(stage_of(stages_, in_flight(s), first, last, recomputed_[{s, first, last}]));
+    }
+    time_step(plan);
+    return plan;
+  }
+
+  [[nodiscard]] std::int64_t recomputations() const { return recomputations_; }
+
+ private:
+  [[nodiscard]] int in_flight(int stage) const { return problem_.devices - stage; }
+
+  std::optional<TurnCost> bound(int stage, int first, int last) const {
+    const std::int64_t excess = stages_.excess_bytes(in_flight(stage), first, last);
+    const std::int64_t again = stages_.least_recompute_ns(in_flight(stage), excess);
+    if (again == std::numeric_limits<std::int64_t>::max()) return std::nullopt;
+    const std::int64_t turn = stages_.turn_ns(first, last) + again;
+    return TurnCost{turn, turn, stage == 0 ? 0 : stages_.copied_bytes(first)};
+  }
+
+  std::optional<TurnCost> exact(int stage, int first, int last, std::int64_t longest_ns) {
+    const std::int64_t turn = stages_.turn_ns(first, last);
+    if (turn > longest_ns) return std::nullopt;
+    if (stages_.excess_bytes(in_flight(stage), first, last) <= 0) return bound(stage, first, last);
+    ++recomputations_;
+    const auto choice = stages_.recompute(in_flight(stage), first, last, longest_ns - turn);
+    if (!choice) return std::nullopt;
+    recomputed_[{stage, first, last}] = *choice;
+    return TurnCost{turn + choice->time_ns, turn + choice->time_ns, stage == 0 ? 0 : stages_.copied_bytes(first)};
+  }
+
+  const AcesoProblem& problem_;
+  const AcesoTable& table_;
+  AcesoStages stages_;
+  ChainProblem chain_;
+  std::int64_t recomputations_ = 0;
+  std::map<std::tuple<int, int, int>, AcesoChoice> recomputed_;  // of ranges that have been priced and don't fit as they are
+};
+
+std::vector<const AcesoTable*> tables_by_size(const AcesoProblem& problem) {
+  std::vector<const AcesoTable*> tables;
+  for (const AcesoTable& table : problem.tables) {
+    if (problem.batch >= table.samples && problem.batch % table.samples == 0) tables.push_back(&table);
+  }
+  std::sort(tables.begin(), tables.end(), [](const AcesoTable* a, const AcesoTable* b) { return a->samples < b->samples; });
+  if (tables.empty())
+    throw Error("no micro-batch size of the tables divides a batch of " + std::to_string(problem.batch), "--batch",
+                "use a multiple of a size");
+  return tables;
+}
+
+}  // namespace
+
+AcesoPlan rate_aceso(const AcesoProblem& problem, int samples, const std::vector<int>& cuts, const std::vector<int>& recomputed) {
+  check_tables(problem);
+  const AcesoTable& table = table_of(problem, samples);
+  for (const int i : recomputed) {
+    if (!is_recomputable(table, i))
+      throw Error("operator " + std::to_string(i) + " can't be recomputed", "aceso objective", "leave it out");
+  }
+  const AcesoStages stages(problem, table);
+  const std::vector<int> bounds = bounds_of(table, cuts);
+  AcesoPlan plan;
+  plan.samples = samples;
+  plan.microbatches = problem.batch / samples;
+  const int count = static_cast<int>(bounds.size()) - 1;
+  for (int s = 0; s < count; ++s) {
+    const int first = bounds[static_cast<std::size_t>(s)];
+    const int last = bounds[static_cast<std::size_t>(s) + 1];
+    std::vector<int> inside;
+    std::copy_if(recomputed.begin(), recomputed.end(), std::back_inserter(inside), [&](int i) { return i >= first && i < last; });
+    plan.stages.push_back(stage_of(stages, count - s, first, last, stages.effect(inside, last)));
+  }
+  time_step(plan);
+  return plan;
+}
+
+double AcesoResult::gap() const {
+  if (best.empty()) return 1;
+  const auto step = static_cast<double>(best.front().step_ns);
+  return step <= 0 ? 0 : std::max(0.0, (step - static_cast<double>(lower_bound_ns)) / step);
+}
+
+AcesoResult plan_aceso(const AcesoProblem& problem) {
+  check_tables(problem);
+  AcesoResult result;
+  result.complete = true;
+  result.lower_bound_ns = std::numeric_limits<std::int64_t>::max();
+  for (const AcesoTable* table : tables_by_size(problem)) {
+    SizeSearch search(problem, *table);
+    const ChainCuts found = search.run(result.best.empty() ? std::numeric_limits<std::int64_t>::max() : result.best.front().step_ns);
+    if (found.found) result.best.assign(1, search.plan(found.cuts));
+    result.complete = result.complete && found.complete;
+    result.lower_bound_ns = std::min(result.lower_bound_ns, found.lower_bound_ns);
+    result.sweeps += found.sweeps;
+    result.recomputations += search.recomputations();
+  }
+  return result;
+}
+
+}  // namespace mptune

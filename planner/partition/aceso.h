@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace mptune {
+
+/// One row of an operator table of Aceso (EuroSys'24, doi 10.1145/3627703.3629554; microsoft/SuperScaler, branch Aceso), at one micro-batch
+/// size.
+struct AcesoOperator {
+  std::string name;
+  std::int64_t forward_ns = 0;
+  std::int64_t backward_ns = 0;
+  std::int64_t input_bytes = 0;  ///< all that is received where a stage begins here, skips included
+  std::int64_t output_bytes = 0;
+  std::int64_t weights_bytes = 0;
+  std::int64_t kept_bytes = 0;              ///< activations held for backward, counted once where operators share them
+  std::int64_t forward_reserved_bytes = 0;  ///< what the allocator takes above what is held
+  std::int64_t backward_reserved_bytes = 0;
+  bool recomputable = true;
+  bool begins_piece = false;  ///< what is computed again is computed again from here anew
+  bool operator==(const AcesoOperator&) const = default;
+};
+
+/// The operators of the whole model, in order.
+struct AcesoTable {
+  int samples = 0;
+  std::vector<AcesoOperator> operators;
+  bool operator==(const AcesoTable&) const = default;
+};
+
+/// A pure pipeline: one stage on each of `devices`, any cuts, any micro-batch size that has a table and divides the batch, any operators
+/// recomputed.
+struct AcesoProblem {
+  std::vector<AcesoTable> tables;
+  std::vector<double> gigabytes_per_second;  ///< of a link, for messages of 1, 2, 4, ... MiB (a "MB" of the tables is a MiB, a "GB" 1000)
+  int devices = 1;
+  int batch = 0;                  ///< samples per step
+  std::int64_t memory_bytes = 0;  ///< cap per device; 0: none
+  /// Bytes held per byte of weights: with 16-bit weights and Adam, weights 1, 32-bit copy 2, gradient 1, moments 4.
+  int held_per_weight = 8;
+  std::function<bool()> stop;  ///< asked now and then; true ends the search with what it has proved
+};
+
+struct AcesoStage {
+  int first = 0;  ///< operators [first, last)
+  int last = 0;
+  std::vector<int> recomputed;  ///< operators, ascending
+  std::int64_t turn_ns = 0;     ///< of one micro-batch: forward, backward, recomputation, what comes in, what goes out
+  std::int64_t recompute_ns = 0;
+  std::int64_t held_bytes = 0;      ///< weights with all that belongs to them, activations
+  std::int64_t reserved_bytes = 0;  ///< above that
+  [[nodiscard]] std::int64_t peak_bytes() const { return held_bytes + reserved_bytes; }
+  bool operator==(const AcesoStage&) const = default;
+};
+
+struct AcesoPlan {
+  int samples = 0;  ///< of a micro-batch
+  int microbatches = 0;
+  std::vector<AcesoStage> stages;
+  std::int64_t step_ns = 0;
+  bool operator==(const AcesoPlan&) const = default;
+};
+
+/// A plan by Aceso's objective  T = sum of all t + (M - 1) x the largest t,  with t of a stage =
+///
+///     forward + backward + forward of what is recomputed + input / bandwidth(input) + output / bandwidth(output)
+///
+/// where the bandwidth of a message of [2^i, 2^(i+1)) MiB is entry i - 1 of the curve (entry 0 below 4 MiB, the last one beyond), and its
+/// memory, for a stage with b stages behind it:
+///
+///     held_per_weight x weights + (b + 1) x (input + kept - saved) + again
+///     + max(most forward reserve + most backward reserve, weights)      reserves: of all operators of the stage but its last
+///
+/// saved: what operators keep whose successor in the same piece is recomputed like them; again: the most that any one run of recomputed
+/// operators in a piece saves, with what its last operator keeps where the run reaches the piece's end inside the stage.
+/// `cuts`: first operators of the stages but the first; `recomputed`: operators of the model, ascending.
+/// Throws Error for a size without a table, cuts that leave a stage empty, operators that can't be recomputed.
+[[nodiscard]] AcesoPlan rate_aceso(const AcesoProblem& problem, int samples, const std::vector<int>& cuts,
+                                   const std::vector<int>& recomputed);
+
+struct AcesoResult {
+  std::vector<AcesoPlan> best;  ///< one plan, or none where none fits
+  /// No micro-batch size, cuts and recomputation that fit take less; equal to the best step if `complete`.
+  std::int64_t lower_bound_ns = 0;
+  bool complete = false;
+  int sweeps = 0;
+  std::int64_t recomputations = 0;  ///< ranges whose least recomputation was sought
+  /// (best - lower bound) / best; 1 without a plan.
+  [[nodiscard]] double gap() const;
+};
+
+/// The best plan of all, with a proof. Per micro-batch size: the cuts by the sweep of chain_sweep.h; a range of operators costs as a stage
+/// the least recomputation that makes it fit, found among the sets of runs that no other set beats in time, bytes saved and bytes held
+/// again (pieces that repeat are solved once). Deterministic; ties: the smaller micro-batch, then the order of chain_sweep.h.
+/// Throws Error for an empty problem, tables of different operators, a batch that no size divides, more devices than operators.
+[[nodiscard]] AcesoResult plan_aceso(const AcesoProblem& problem);
+
+}  // namespace mptune

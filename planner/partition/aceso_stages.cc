@@ -1,0 +1,277 @@
+#include "mptune/planner/partition/aceso_stages.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+namespace mptune {
+namespace {
+
+constexpr double kMiB = 1 << 20;
+
+std::int64_t difference(const std::vector<std::int64_t>& sums, int first, int last) {
+  return sums[static_cast<std::size_t>(last)] - sums[static_cast<std::size_t>(first)];
+}
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// Least time that saves so much at this rate; a hair less, so that rounding never makes a bound of it that is none.
+std::int64_t time_at_rate(std::int64_t bytes, double rate) {
+  if (bytes <= 0) return 0;
+  if (rate <= 0) return std::numeric_limits<std::int64_t>::max();
+  return static_cast<std::int64_t>(static_cast<double>(bytes) / rate * (1 - 1e-9));
+}
+
+double rate_of(const AcesoChoice& choice) {
+  if (choice.saved_bytes <= 0) return 0;
+  return choice.time_ns > 0 ? static_cast<double>(choice.saved_bytes) / static_cast<double>(choice.time_ns)
+                            : std::numeric_limits<double>::infinity();
+}
+
+bool beats(const AcesoChoice& a, const AcesoChoice& b) {
+  return a.time_ns <= b.time_ns && a.saved_bytes >= b.saved_bytes && a.again_bytes <= b.again_bytes;
+}
+
+// Only choices that no other beats in all three; the order is by time.
+void keep_unbeaten(std::vector<AcesoChoice>& choices) {
+  std::sort(choices.begin(), choices.end(), [](const AcesoChoice& a, const AcesoChoice& b) {
+    return std::tie(a.time_ns, b.saved_bytes, a.again_bytes, a.recomputed) <
+           std::tie(b.time_ns, a.saved_bytes, b.again_bytes, b.recomputed);
+  });
+  std::vector<AcesoChoice> kept;
+  for (AcesoChoice& choice : choices) {
+    if (std::none_of(kept.begin(), kept.end(), [&](const AcesoChoice& other) { return beats(other, choice); }))
+      kept.push_back(std::move(choice));
+  }
+  choices = std::move(kept);
+}
+
+// Choices of several pieces together, none of whose runs holds more than `again_limit`: of these only time and savings count.
+class Combination {
+ public:
+  Combination(const std::vector<const std::vector<AcesoChoice>*>& pieces, std::int64_t again_limit)
+      : pieces_(pieces), again_limit_(again_limit) {
+    for (const std::vector<AcesoChoice>* piece : pieces) {
+      for (const AcesoChoice& choice : *piece) {
+        if (choice.again_bytes <= again_limit) rate_ = std::max(rate_, rate_of(choice));
+      }
+    }
+  }
+
+  // Which choice of every piece saves `need` in the least time, at most `longest_ns`; empty: none does.
+  std::vector<int> least_time(std::int64_t need, std::int64_t longest_ns) {
+    if (rate_ <= 0 || time_at_rate(need, rate_) > longest_ns) return {};
+    steps_.assign(1, {Step{}});
+    for (const std::vector<AcesoChoice>* piece : pieces_) add(*piece, need, longest_ns);
+    const std::vector<Step>& last = steps_.back();
+    const auto found = std::find_if(last.begin(), last.end(), [&](const Step& step) { return step.saved_bytes >= need; });
+    if (found == last.end()) return {};
+    std::vector<int> chosen(pieces_.size());
+    int at = static_cast<int>(found - last.begin());
+    for (std::size_t p = pieces_.size(); p > 0; --p) {
+      const Step& step = steps_[p][static_cast<std::size_t>(at)];
+      chosen[p - 1] = step.choice;
+      at = step.before;
+    }
+    return chosen;
+  }
+
+ private:
+  struct Step {
+    std::int64_t time_ns = 0;
+    std::int64_t saved_bytes = 0;
+    int before = -1;  // index into the step before
+    int choice = -1;
+  };
+
+  void add(const std::vector<AcesoChoice>& piece, std::int64_t need, std::int64_t longest_ns) {
+    std::vector<Step> next;
+    const std::vector<Step>& now = steps_.back();
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      for (std::size_t c = 0; c < piece.size(); ++c) {
+        if (piece[c].again_bytes > again_limit_) continue;
+        const Step step{now[i].time_ns + piece[c].time_ns, std::min(need, now[i].saved_bytes + piece[c].saved_bytes), static_cast<int>(i),
+                        static_cast<int>(c)};
+        if (step.time_ns + time_at_rate(need - step.saved_bytes, rate_) <= longest_ns) next.push_back(step);
+      }
+    }
+    std::sort(next.begin(), next.end(), [](const Step& a, const Step& b) {
+      return std::tie(a.time_ns, b.saved_bytes, a.before, a.choice) < std::tie(b.time_ns, a.saved_bytes, b.before, b.choice);
+    });
+    std::vector<Step> kept;
+    for (const Step& step : next) {
+      if (kept.empty() || step.saved_bytes > kept.back().saved_bytes) kept.push_back(step);
+    }
+    steps_.push_back(std::move(kept));
+  }
+
+  const std::vector<const std::vector<AcesoChoice>*>& pieces_;
+  std::int64_t again_limit_;
+  double rate_ = 0;
+  std::vector<std::vector<Step>> steps_;  // after each piece, more time and more saved from one to the next
+};
+
+}  // namespace
+
+AcesoStages::AcesoStages(const AcesoProblem& problem, const AcesoTable& table) : problem_(problem), table_(table) {
+  for (int i = 0; i < operators(); ++i) {
+    compute_ns_.push_back(compute_ns_.back() + op(i).forward_ns + op(i).backward_ns);
+    weights_.push_back(weights_.back() + op(i).weights_bytes);
+    kept_.push_back(kept_.back() + op(i).kept_bytes);
+    same_as_.push_back(static_cast<int>(std::find(table.operators.begin(), table.operators.end(), op(i)) - table.operators.begin()));
+  }
+  find_reserves();
+  find_best_rate();
+}
+
+void AcesoStages::find_reserves() {
+  const auto n = static_cast<std::size_t>(operators());
+  reserves_.assign(n * n, 0);
+  for (int first = 0; first < operators(); ++first) {
+    std::int64_t forward = 0;
+    std::int64_t backward = 0;
+    for (int last = first + 2; last <= operators(); ++last) {
+      forward = std::max(forward, op(last - 2).forward_reserved_bytes);
+      backward = std::max(backward, op(last - 2).backward_reserved_bytes);
+      reserves_[static_cast<std::size_t>(first) * n + static_cast<std::size_t>(last) - 1] = forward + backward;
+    }
+  }
+}
+
+void AcesoStages::find_best_rate() {
+  for (int first = 0; first < operators(); ++first) {
+    AcesoChoice run;
+    for (int last = first; last < operators() && op(last).recomputable && (last == first || !op(last).begins_piece); ++last) {
+      run.time_ns += op(last).forward_ns;
+      best_rate_ = std::max(best_rate_, rate_of(run));
+      run.saved_bytes += op(last).kept_bytes;
+    }
+  }
+}
+
+std::int64_t AcesoStages::copy_ns(std::int64_t bytes) const {
+  const std::vector<double>& curve = problem_.gigabytes_per_second;
+  if (bytes <= 0 || curve.empty()) return 0;
+  const double mib = static_cast<double>(bytes) / kMiB;
+  const int power = static_cast<int>(std::floor(std::log2(mib)));
+  const int entry = std::clamp(power - 1, 0, static_cast<int>(curve.size()) - 1);
+  // A thousandth of MiB per (GB/s) is a microsecond.
+  return std::llround(mib / curve[static_cast<std::size_t>(entry)] * 1e6);
+}
+
+std::int64_t AcesoStages::turn_ns(int first, int last) const {
+  return difference(compute_ns_, first, last) + copy_ns(op(first).input_bytes) + copy_ns(op(last - 1).output_bytes);
+}
+
+std::int64_t AcesoStages::held_bytes(int in_flight, int first, int last) const {
+  return problem_.held_per_weight * difference(weights_, first, last) +
+         in_flight * (op(first).input_bytes + difference(kept_, first, last));
+}
+
+std::int64_t AcesoStages::reserved_bytes(int first, int last) const {
+  const auto n = static_cast<std::size_t>(operators());
+  return std::max(reserves_[static_cast<std::size_t>(first) * n + static_cast<std::size_t>(last) - 1], difference(weights_, first, last));
+}
+
+std::int64_t AcesoStages::excess_bytes(int in_flight, int first, int last) const {
+  if (problem_.memory_bytes <= 0) return 0;
+  return held_bytes(in_flight, first, last) + reserved_bytes(first, last) - problem_.memory_bytes;
+}
+
+std::int64_t AcesoStages::least_recompute_ns(std::int64_t in_flight, std::int64_t excess) const {
+  return excess <= 0 ? 0 : time_at_rate(ceil_div(excess, in_flight), best_rate_);
+}
+
+AcesoChoice AcesoStages::effect(const std::vector<int>& recomputed, int stage_last) const {
+  AcesoChoice effect;
+  effect.recomputed = recomputed;
+  std::int64_t run = 0;
+  for (std::size_t i = 0; i < recomputed.size(); ++i) {
+    const int at = recomputed[i];
+    const bool goes_on = i + 1 < recomputed.size() && recomputed[i + 1] == at + 1 && !ends_piece(at);
+    effect.time_ns += op(at).forward_ns;
+    if (goes_on) {
+      effect.saved_bytes += op(at).kept_bytes;
+      run += op(at).kept_bytes;
+    } else {
+      if (ends_piece(at) && at + 1 < stage_last) run += op(at).kept_bytes;
+      effect.again_bytes = std::max(effect.again_bytes, run);
+      run = 0;
+    }
+  }
+  return effect;
+}
+
+std::vector<int> AcesoStages::piece_key(int first, int last, bool ends_stage) const {
+  std::vector<int> key(same_as_.begin() + first, same_as_.begin() + last);
+  key.push_back(ends_stage ? -1 : -2);
+  return key;
+}
+
+// All sets of runs of one piece that nothing beats. Between two runs lies at least one operator.
+const std::vector<AcesoChoice>& AcesoStages::piece(int first, int last, bool ends_stage) {
+  const auto [found, fresh] = pieces_.try_emplace(piece_key(first, last, ends_stage));
+  if (!fresh) return found->second;
+  const int length = last - first;
+  std::vector<std::vector<AcesoChoice>> up_to(static_cast<std::size_t>(length) + 2);  // choices that leave the operators from here on free
+  up_to.front().push_back({});
+  for (int at = 0; at < length; ++at) {
+    std::vector<AcesoChoice>& here = up_to[static_cast<std::size_t>(at)];
+    keep_unbeaten(here);
+    for (const AcesoChoice& before : here) {
+      up_to[static_cast<std::size_t>(at) + 1].push_back(before);
+      AcesoChoice with = before;
+      std::int64_t saved = 0;
+      for (int end = at; end < length && op(first + end).recomputable; ++end) {
+        with.time_ns += op(first + end).forward_ns;
+        with.recomputed.push_back(end);
+        const std::int64_t output = end + 1 == length && !ends_stage ? op(first + end).kept_bytes : 0;
+        AcesoChoice choice = with;
+        choice.saved_bytes += saved;
+        choice.again_bytes = std::max(choice.again_bytes, saved + output);
+        if (saved > 0) up_to[static_cast<std::size_t>(std::min(end + 2, length))].push_back(std::move(choice));
+        saved += op(first + end).kept_bytes;
+      }
+    }
+  }
+  std::vector<AcesoChoice>& all = up_to[static_cast<std::size_t>(length)];
+  keep_unbeaten(all);
+  return found->second = std::move(all);
+}
+
+std::optional<AcesoChoice> AcesoStages::recompute(int in_flight, int first, int last, std::int64_t longest_ns) {
+  const std::int64_t excess = excess_bytes(in_flight, first, last);
+  if (excess <= 0) return AcesoChoice{};
+  std::vector<const std::vector<AcesoChoice>*> pieces;
+  std::vector<int> starts;
+  std::vector<std::int64_t> limits;
+  for (int begin = first; begin < last;) {
+    int end = begin + 1;
+    while (end < last && !op(end).begins_piece) ++end;
+    pieces.push_back(&piece(begin, end, end == last));
+    starts.push_back(begin);
+    for (const AcesoChoice& choice : *pieces.back()) limits.push_back(choice.again_bytes);
+    begin = end;
+  }
+  std::sort(limits.begin(), limits.end());
+  limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
+  std::optional<AcesoChoice> best;
+  for (const std::int64_t limit : limits) {
+    const std::int64_t need = ceil_div(excess + limit, in_flight);
+    if (time_at_rate(need, best_rate_) > longest_ns) break;
+    const std::vector<int> chosen = Combination(pieces, limit).least_time(need, longest_ns);
+    if (chosen.empty()) continue;
+    best.emplace();
+    for (std::size_t p = 0; p < pieces.size(); ++p) {
+      for (const int at : (*pieces[p])[static_cast<std::size_t>(chosen[p])].recomputed) best->recomputed.push_back(starts[p] + at);
+    }
+    best = effect(best->recomputed, last);
+    longest_ns = best->time_ns - 1;
+  }
+  return best;
+}
+
+}  // namespace mptune

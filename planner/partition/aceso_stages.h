@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "mptune/planner/partition/aceso.h"
+
+namespace mptune {
+
+/// Ways to compute operators again. Of one piece, or of several one after another.
+struct AcesoChoice {
+  std::int64_t time_ns = 0;
+  std::int64_t saved_bytes = 0;  ///< per micro-batch in flight
+  std::int64_t again_bytes = 0;  ///< most of any one run
+  std::vector<int> recomputed;   ///< operators
+};
+
+/// Stages of one table at the prices of rate_aceso, each range in constant time but for recomputation.
+class AcesoStages {
+ public:
+  /// Both must outlive this.
+  AcesoStages(const AcesoProblem& problem, const AcesoTable& table);
+
+  [[nodiscard]] int operators() const { return static_cast<int>(table_.operators.size()); }
+  [[nodiscard]] std::int64_t turn_ns(int first, int last) const;  ///< without recomputation
+  [[nodiscard]] std::int64_t copied_bytes(int first) const { return op(first).input_bytes; }
+  /// Held and reserved without recomputation, with `in_flight` micro-batches.
+  [[nodiscard]] std::int64_t held_bytes(int in_flight, int first, int last) const;
+  [[nodiscard]] std::int64_t reserved_bytes(int first, int last) const;
+  /// What has to go for the range to fit; not above 0: it fits.
+  [[nodiscard]] std::int64_t excess_bytes(int in_flight, int first, int last) const;
+
+  /// No recomputation that makes the range fit takes less time.
+  [[nodiscard]] std::int64_t least_recompute_ns(std::int64_t in_flight, std::int64_t excess) const;
+  /// The recomputation of least time that makes the range fit, if there is one of at most `longest_ns`.
+  [[nodiscard]] std::optional<AcesoChoice> recompute(int in_flight, int first, int last, std::int64_t longest_ns);
+  /// What these operators, ascending, save and hold again in a stage that ends before `stage_last`.
+  [[nodiscard]] AcesoChoice effect(const std::vector<int>& recomputed, int stage_last) const;
+
+ private:
+  [[nodiscard]] const AcesoOperator& op(int i) const { return table_.operators[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] std::int64_t copy_ns(std::int64_t bytes) const;
+  [[nodiscard]] bool ends_piece(int i) const { return i + 1 == operators() || op(i + 1).begins_piece; }
+  [[nodiscard]] std::vector<int> piece_key(int first, int last, bool ends_stage) const;
+  const std::vector<AcesoChoice>& piece(int first, int last, bool ends_stage);
+  void find_best_rate();
+  void find_reserves();
+
+  const AcesoProblem& problem_;
+  const AcesoTable& table_;
+  std::vector<std::int64_t> compute_ns_ = {0};  // of the operators before each
+  std::vector<std::int64_t> weights_ = {0};
+  std::vector<std::int64_t> kept_ = {0};
+  std::vector<std::int64_t> reserves_;  // per range
+  std::vector<int> same_as_;            // the first operator that is alike
+  double best_rate_ = 0;                // most bytes that any run saves per nanosecond
+  std::map<std::vector<int>, std::vector<AcesoChoice>> pieces_;
+};
+
+}  // namespace mptune

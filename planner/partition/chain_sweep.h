@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <vector>
+
+namespace mptune {
+
+/// What a range of layers, as one stage of a pipeline, adds to the closed form  sum of all `sum_ns` + repeats x the largest `largest_ns`.
+struct TurnCost {
+  std::int64_t sum_ns = 0;
+  std::int64_t largest_ns = 0;
+  std::int64_t copied_bytes = 0;  ///< decides between equals: fewer are better
+  bool operator==(const TurnCost&) const = default;
+};
+
+/// A closed form to be minimised over the cuts of a chain. Both functions are called with 0 <= stage < stages, 0 <= first < last <= layers.
+struct ChainProblem {
+  int layers = 0;
+  int stages = 0;
+  std::int64_t repeats = 0;  ///< one less than the micro-batches
+  /// Cheap: neither number lies above that of `exact`; empty: the range can't be that stage.
+  std::function<std::optional<TurnCost>(int stage, int first, int last)> bound;
+  /// As dear as it must be; called at most a few times per range. Empty: the range can't be that stage, or only with largest_ns above
+  /// `longest_ns`.
+  std::function<std::optional<TurnCost>(int stage, int first, int last, std::int64_t longest_ns)> exact;
+  /// Only cuts that take less are of interest.
+  std::int64_t below_ns = std::numeric_limits<std::int64_t>::max();
+  std::function<bool()> stop;  ///< asked before every sweep; true ends the search with what it has proved
+};
+
+struct ChainCuts {
+  static constexpr std::int64_t kNoCuts = std::numeric_limits<std::int64_t>::max();
+
+  bool found = false;
+  std::vector<int> cuts;     ///< first layers of all stages but the first
+  std::int64_t step_ns = 0;  ///< sum + repeats x largest
+  std::int64_t lower_bound_ns =
+      0;                  ///< no cuts take less (below_ns if none below it exist; kNoCuts: none exist at all); step_ns if `complete`
+  bool complete = false;  ///< not stopped
+  int sweeps = 0;
+};
+
+/// The best cuts, with a proof. For a given limit of the largest stage the least sum is a shortest path, O(stages x layers^2); the limit
+/// descends from the largest that can pay off to the least that is possible, from one plan's largest stage to the next smaller one, so only
+/// points of the Pareto front of (sum, largest) are visited (the sweep over distinct stage costs of Alpa's inter-operator planner, Zheng
+/// et al., OSDI 2022, without its tolerance). Equal ones: fewer bytes copied, then the lexicographically smallest cuts of those met first.
+/// Requires: 1 <= stages <= layers, non-negative costs whose sums fit into 62 bits.
+[[nodiscard]] ChainCuts best_chain_cuts(const ChainProblem& problem);
+
+}  // namespace mptune
