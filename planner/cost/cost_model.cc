@@ -60,6 +60,8 @@ CostModel::CostModel(const Profile& profile) : profile_(profile) {
       throw Error("the profile has costs of " + std::to_string(device_class.layers.size()) + " of " +
                       std::to_string(profile_.layers.size()) + " layers",
                   "device class " + device_class.name, kRemedy);
+    if (!(device_class.allocator_reserve >= 0 && device_class.allocator_reserve <= 100))
+      throw Error("the allocator's reserve is no share of the bytes in use", "device class " + device_class.name, kRemedy);
     int busy = 0;
     for (int layer = 0; layer < layers(); ++layer) add_curve(device_class, layer);
     for (const LayerCosts& costs : device_class.layers) {
@@ -200,6 +202,15 @@ std::int64_t CostModel::kept_bytes(int device, int first_layer, int last_layer, 
     bytes += std::ceil(between(low, at.high->kept_bytes, at.share, at.low == nullptr ? 0 : low * samples / at.low->samples));
   }
   return whole_bytes(bytes);
+}
+
+std::int64_t CostModel::held_bytes(int device, int first_layer, int last_layer, int samples) const {
+  std::int64_t bytes = 0;
+  for (int layer = first_layer; layer < last_layer; ++layer) {
+    const int copies = has_parameters(profile_.layers[static_cast<std::size_t>(layer)]) ? 2 : 1;
+    bytes += copies * kept_bytes(device, layer, layer + 1, samples);
+  }
+  return bytes;
 }
 
 std::int64_t CostModel::workspace_bytes(int device, int first_layer, int last_layer, int samples) const {

@@ -26,9 +26,10 @@ struct PeakContents {
   std::int64_t gradients_bytes = 0;
   std::int64_t optimizer_bytes = 0;
   std::int64_t buffers_bytes = 0;                 ///< of the layers, and the step's samples on the first stage
-  std::map<int, std::int64_t> activations_bytes;  ///< kept for backward, by micro-batch
+  std::map<int, std::int64_t> activations_bytes;  ///< kept for backward or weight gradients, by micro-batch
   std::int64_t slots_bytes = 0;                   ///< for inputs and gradients of other devices
-  std::int64_t workspace_bytes = 0;               ///< of the action that runs, and what it made that is on its way
+  std::int64_t workspace_bytes = 0;               ///< of the action that runs, and what is on its way to other devices
+  std::int64_t reserve_bytes = 0;                 ///< what the allocator holds beyond all that
   [[nodiscard]] std::int64_t total() const;
   bool operator==(const PeakContents&) const = default;
 };
@@ -72,13 +73,18 @@ class CostModel {
   [[nodiscard]] std::int64_t parameters_bytes(int first_layer, int last_layer) const;
   /// Bytes kept from forward to backward of one micro-batch by layers [first, last) on a device.
   [[nodiscard]] std::int64_t kept_bytes(int device, int first_layer, int last_layer, int samples) const;
+  /// Bytes held between the input gradients and the weight gradients of one micro-batch: all that was kept (which of it the input gradients
+  /// alone need is not measured) and, for layers with parameters, the gradients of what was kept.
+  [[nodiscard]] std::int64_t held_bytes(int device, int first_layer, int last_layer, int samples) const;
   /// Most bytes above what is held, while any of these layers runs.
   [[nodiscard]] std::int64_t workspace_bytes(int device, int first_layer, int last_layer, int samples) const;
   /// Bytes of one sample of the model's input, from the profile's shape; 0 where it does not say.
   [[nodiscard]] std::int64_t input_bytes_per_sample() const { return input_bytes_per_sample_; }
 
   /// Peak bytes on each of the plan's devices: parameters, gradients, optimizer state, buffers, activations in flight by the schedule,
-  /// receive slots, gradient slots, workspace. Never meant to lie below what is measured. Requires: a valid plan and schedule.
+  /// receive slots, gradient slots, workspace, the allocator's reserve. What is received is held to the end of the stage's backward,
+  /// tensors for later stages with it. Never meant to lie below what is measured. It cannot see: more than two gradients that wait for a
+  /// slow link, what input gradients free before the weight gradients run, storage that tensors share. Requires: a valid plan and schedule.
   [[nodiscard]] std::vector<std::int64_t> peak_bytes(const Plan& plan) const;
   /// The same of one of the plan's devices: only the ranges of its own stages matter.
   [[nodiscard]] std::int64_t peak_bytes(const Plan& plan, int device) const;

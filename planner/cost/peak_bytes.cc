@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 
@@ -89,10 +90,13 @@ class DevicePeak {
     }
     add_running();
     add_fullest();
+    const double reserve = cost_.profile().classes[static_cast<std::size_t>(profile_device().device_class)].allocator_reserve;
+    contents_.reserve_bytes = static_cast<std::int64_t>(std::ceil(static_cast<double>(contents_.total()) * std::max(0.0, reserve)));
     return contents_;
   }
 
  private:
+  [[nodiscard]] const ProfileDevice& profile_device() const { return cost_.profile().devices[static_cast<std::size_t>(index_)]; }
   [[nodiscard]] const Stage& stage(int s) const { return plan_.stages[static_cast<std::size_t>(s)]; }
   [[nodiscard]] const std::vector<Action>& row(int device) const { return plan_.actions[static_cast<std::size_t>(device)]; }
   [[nodiscard]] std::size_t slot(int s, int microbatch) const {
@@ -150,18 +154,29 @@ class DevicePeak {
     for (int i = 0; i < plan_.num_microbatches(); ++i) {
       if (!mine(s, i)) continue;
       const int forward = forward_at_[slot(s, i)];
+      const int gradient = gradient_at_[slot(s, i)];
       const int release = release_at_[slot(s, i)];
       const bool again = recomputes(stage(s).recompute, i);
       const std::int64_t meanwhile = again ? kept_under_recompute(s, i) : kept(s, i);
       held_.add({forward, release, meanwhile, i});
-      if (!again) continue;
+      // In a split backward the gradients of what is kept wait for the weight gradients.
+      if (gradient < release) held_.add({gradient, release, held(s, i) - kept(s, i), i});
       // The forward itself, and the backward that runs it again, hold the whole.
-      held_.add({forward, forward, kept(s, i) - meanwhile, i});
-      held_.add({release, release, kept(s, i) - meanwhile, i});
-      // What the next stage on this device reads outlives the recomputing one's own need.
+      if (again) {
+        held_.add({forward, forward, kept(s, i) - meanwhile, i});
+        held_.add({gradient, release, kept(s, i) - meanwhile, i});
+      }
+      // What the next stage on this device reads may outlive this stage's own need.
       if (s + 1 < plan_.num_stages() && mine(s + 1, i))
-        held_.add({forward, release_at_[slot(s + 1, i)], boundary(stage(s).last_layer, i, false), i});
+        held_.add({again ? forward : release + 1, release_at_[slot(s + 1, i)], boundary(stage(s).last_layer, i, false), i});
     }
+  }
+
+  std::int64_t held(int s, int microbatch) {
+    const auto key = std::pair(s, samples(microbatch));
+    const auto found = held_bytes_.find(key);
+    if (found != held_bytes_.end()) return found->second;
+    return held_bytes_[key] = cost_.held_bytes(index_, stage(s).first_layer, stage(s).last_layer, samples(microbatch));
   }
 
   // An input may arrive as soon as the producer's row allows: after the backwards that stand before its forward there, hence after ours.
@@ -202,18 +217,28 @@ class DevicePeak {
     return slots.most();
   }
 
-  // What an action needs while it runs, and what it made that is still on its way to another device: one on the lane, one behind it.
+  // What an action needs while it runs, and what it or the one before it made that is still on its way to another device: one on the lane,
+  // one behind it.
   void add_running() {
+    std::int64_t left = 0;
     for (std::size_t q = 0; q < row(device_).size(); ++q) {
       const Action& action = row(device_)[q];
-      const int s = action.stage;
-      std::int64_t bytes = workspace(s, action.microbatch);
-      const bool forward = action.kind == ActionKind::forward;
-      if (forward && s + 1 < plan_.num_stages() && !mine(s + 1, action.microbatch) && recomputes(stage(s).recompute, action.microbatch))
-        bytes += 2 * boundary(stage(s).last_layer, action.microbatch, false);
-      if (!forward && s > 0 && !mine(s - 1, action.microbatch)) bytes += 2 * boundary(stage(s).first_layer, action.microbatch, true);
-      held_.add({static_cast<int>(q), static_cast<int>(q), bytes});
+      const std::int64_t sent = 2 * sends(action);
+      held_.add({static_cast<int>(q), static_cast<int>(q), workspace(action.stage, action.microbatch) + std::max(sent, left)});
+      left = sent;
     }
+  }
+
+  // Bytes on their way that nothing else holds. An output that is kept for backward needs no room of its own.
+  std::int64_t sends(const Action& action) {
+    const int s = action.stage;
+    const int i = action.microbatch;
+    if (action.kind == ActionKind::forward) {
+      const bool leaves = s + 1 < plan_.num_stages() && !mine(s + 1, i);
+      return leaves && recomputes(stage(s).recompute, i) ? boundary(stage(s).last_layer, i, false) : 0;
+    }
+    const bool leaves = s > 0 && !mine(s - 1, i) && action.kind != ActionKind::backward_weight;
+    return leaves ? boundary(stage(s).first_layer, i, true) : 0;
   }
 
   std::int64_t workspace(int s, int microbatch) {
@@ -233,13 +258,14 @@ class DevicePeak {
   std::vector<int> gradient_at_;  // of what makes the input's gradient
   std::vector<int> release_at_;   // of what reads the activations last
   std::map<std::pair<int, int>, std::int64_t> kept_;
+  std::map<std::pair<int, int>, std::int64_t> held_bytes_;
   std::map<std::pair<int, int>, std::int64_t> workspace_;
 };
 
 }  // namespace
 
 std::int64_t PeakContents::total() const {
-  std::int64_t sum = parameters_bytes + gradients_bytes + optimizer_bytes + buffers_bytes + slots_bytes + workspace_bytes;
+  std::int64_t sum = parameters_bytes + gradients_bytes + optimizer_bytes + buffers_bytes + slots_bytes + workspace_bytes + reserve_bytes;
   for (const auto& [microbatch, bytes] : activations_bytes) sum += bytes;
   return sum;
 }

@@ -189,7 +189,8 @@ Json to_json_object(const MemoryRow& row) {
                         {"buffers_bytes", all.buffers_bytes},
                         {"activations", activations},
                         {"slots_bytes", all.slots_bytes},
-                        {"workspace_bytes", all.workspace_bytes}};
+                        {"workspace_bytes", all.workspace_bytes},
+                        {"reserve_bytes", all.reserve_bytes}};
   }
   return json;
 }

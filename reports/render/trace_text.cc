@@ -118,7 +118,8 @@ std::string contents_text(const MemoryRow& row) {
                                                              {"optimizer state", all.optimizer_bytes},
                                                              {"buffers", all.buffers_bytes},
                                                              {"slots for inputs and gradients", all.slots_bytes},
-                                                             {"workspace", all.workspace_bytes}};
+                                                             {"workspace", all.workspace_bytes},
+                                                             {"allocator's reserve", all.reserve_bytes}};
   std::int64_t kept = 0;
   for (const auto& [microbatch, bytes] : all.activations_bytes) {
     kept += bytes;

@@ -14,8 +14,6 @@ namespace {
 
 using test::make_profile;
 using test::ProfileShape;
-using test::scheduled;
-using test::stages_of;
 
 LayerCost timed(int samples, double forward, double backward) {
   LayerCost cost;
@@ -91,6 +89,43 @@ TEST(CostModel, BusyTimesAreThoseAloneWhereNotMeasured) {
   EXPECT_EQ(cost.layer(0, 0, 2).backward_busy_s, cost.layer(0, 0, 2).backward_s);
   EXPECT_EQ(cost.neighbours(0), 0);
   EXPECT_EQ(CostModel(make_profile({.layers = 1, .devices = 3, .busy = 1.5})).neighbours(1), 2);
+}
+
+TEST(CostModel, SplitsABackwardOfWhichOnlyTheWholeWasMeasured) {
+  Profile profile = with_curve({timed(2, 3, 5), timed(4, 5, 9)});
+  const LayerTimes halves = CostModel(profile).layer(0, 0, 3);
+  EXPECT_DOUBLE_EQ(halves.backward_input_s, 3.5);
+  EXPECT_DOUBLE_EQ(halves.backward_weight_s, 3.5);
+  profile.layers[0].parameters_bytes = 0;
+  const LayerTimes bare = CostModel(profile).layer(0, 0, 3);
+  EXPECT_DOUBLE_EQ(bare.backward_input_s, 7);
+  EXPECT_DOUBLE_EQ(bare.backward_weight_s, 0);
+  LayerCost& cost = profile.classes[0].layers[0].by_samples[1];
+  cost.backward_input = exactly(4.0);
+  cost.backward_weight = exactly(7.0);
+  EXPECT_DOUBLE_EQ(CostModel(profile).layer(0, 0, 4).backward_input_s, 4);
+  EXPECT_DOUBLE_EQ(CostModel(profile).layer(0, 0, 4).backward_weight_s, 7) << "as measured, more than the whole";
+  EXPECT_DOUBLE_EQ(CostModel(profile).layer(0, 0, 4).backward_s, 9);
+  cost.backward_weight = {};
+  EXPECT_DOUBLE_EQ(CostModel(profile).layer(0, 0, 4).backward_input_s, 9) << "one part alone says nothing of the other";
+}
+
+TEST(CostModel, IsMonotoneWhereTheMeasurementsAre) {
+  std::mt19937 random(13);
+  std::uniform_real_distribution<double> step(0, 3);
+  for (int round = 0; round < 100; ++round) {
+    std::vector<LayerCost> costs;
+    double forward = 1;
+    double backward = 2;
+    for (const int samples : {2, 3, 6, 8, 20}) costs.push_back(timed(samples, forward += step(random), backward += step(random)));
+    const CostModel cost(with_curve(costs));
+    for (int samples = 1; samples < 40; ++samples) {
+      EXPECT_LE(cost.layer(0, 0, samples).forward_s, cost.layer(0, 0, samples + 1).forward_s);
+      EXPECT_LE(cost.layer(0, 0, samples).backward_s, cost.layer(0, 0, samples + 1).backward_s);
+      EXPECT_LE(cost.layer(0, 0, samples).backward_input_s, cost.layer(0, 0, samples + 1).backward_input_s);
+      EXPECT_LE(cost.layer(0, 0, samples).backward_weight_s, cost.layer(0, 0, samples + 1).backward_weight_s);
+    }
+  }
 }
 
 TEST(CostModel, CountsEveryEdgeAcrossACut) {
@@ -192,110 +227,15 @@ TEST(CostModel, RefusesProfilesWithHoles) {
   profile.classes[0].layers[1].by_samples[1].backward = {};
   EXPECT_THROW(CostModel{profile}, Error);
   profile = make_profile({.layers = 3});
+  profile.classes[0].allocator_reserve = -0.1;
+  EXPECT_THROW(CostModel{profile}, Error);
+  profile = make_profile({.layers = 3});
   profile.devices[1].device_class = 4;
   EXPECT_THROW(CostModel{profile}, Error);
   profile = make_profile({.layers = 3});
   profile.links[0].destination = 9;
   EXPECT_THROW(CostModel{profile}, Error);
   EXPECT_THROW(CostModel{Profile{}}, Error);
-}
-
-// One layer: parameters 1000, kept 300, workspace 50, boundary 100 bytes per sample.
-TEST(PeakBytes, OneDeviceByHand) {
-  Profile profile = make_profile({.layers = 4});
-  profile.optimizer_state_factor = 2;
-  profile.layers[2].buffers_bytes = 77;
-  const CostModel cost(profile);
-  const Plan whole = scheduled(stages_of(4, {1}, {8}), "naive");
-  EXPECT_EQ(cost.peak_bytes(whole), (std::vector<std::int64_t>{4 * 4000 + 77 + 4 * 300 * 8 + 50 * 8}));
-  const Plan parts = scheduled(stages_of(4, {1}, {2, 2, 2, 2}), "1f1b");
-  EXPECT_EQ(cost.peak_bytes(parts), (std::vector<std::int64_t>{4 * 4000 + 77 + 4 * 300 * 2 + 50 * 2}));
-  const Plan gpipe = scheduled(stages_of(4, {1}, {2, 2, 2, 2}), "gpipe");
-  EXPECT_EQ(cost.peak_bytes(gpipe), (std::vector<std::int64_t>{4 * 4000 + 77 + 4 * 300 * 8 + 50 * 2}));
-}
-
-TEST(PeakBytes, TwoStagesByHand) {
-  const CostModel cost(make_profile({.layers = 4}));
-  const Plan plan = scheduled(stages_of(4, {1, 1}, {1, 1, 1, 1}), "1f1b");
-  // First: 2 in flight, gradients of both may have come. Last: 1 in flight, two inputs, its own gradient and the one on its way.
-  EXPECT_EQ(cost.peak_bytes(plan),
-            (std::vector<std::int64_t>{2 * 2000 + 2 * 2 * 300 + 2 * 100 + 50, 2 * 2000 + 2 * 300 + 2 * 100 + 50 + 200}));
-  Plan again = plan;
-  again.stages[0].recompute.mode = Recompute::Mode::all;
-  // One micro-batch's activations while it runs, the output and the one before it on their way; gradients as before.
-  EXPECT_EQ(cost.peak_bytes(again)[0], 2 * 2000 + 2 * 300 + 2 * 100 + 50 + 200);
-  EXPECT_EQ(cost.peak_bytes(again)[1], cost.peak_bytes(plan)[1]);
-}
-
-TEST(PeakBytes, ContentsNameTheMicrobatchesInFlight) {
-  const CostModel cost(make_profile({.layers = 4}));
-  const std::vector<PeakContents> contents = cost.peak_contents(scheduled(stages_of(4, {1, 1}, {1, 1, 1, 1}), "1f1b"));
-  ASSERT_EQ(contents.size(), 2u);
-  PeakContents first;
-  first.parameters_bytes = first.gradients_bytes = 2000;
-  first.activations_bytes = {{0, 600}, {1, 600}};
-  first.slots_bytes = 200;
-  first.workspace_bytes = 50;
-  EXPECT_EQ(contents[0], first);
-  EXPECT_EQ(contents[1].activations_bytes, (std::map<int, std::int64_t>{{0, 600}}));
-  EXPECT_EQ(contents[1].workspace_bytes, 50 + 200);
-}
-
-TEST(PeakBytes, ReplicasOwnAllParametersAndTheFirstTheOptimizerState) {
-  Profile profile = make_profile({.layers = 2});
-  profile.optimizer_state_factor = 1;
-  const CostModel cost(profile);
-  const Plan plan = scheduled(stages_of(2, {2}, {3, 2}), "1f1b");
-  EXPECT_EQ(cost.peak_bytes(plan), (std::vector<std::int64_t>{3 * 2000 + 2 * 300 * 3 + 150, 2 * 2000 + 2 * 300 * 2 + 100}));
-}
-
-TEST(PeakBytes, CountsTheInputOfTheFirstStage) {
-  Profile profile = make_profile({.layers = 2});
-  const Plan plan = scheduled(stages_of(2, {1, 1}, {1, 1}), "1f1b");
-  const auto without = CostModel(profile).peak_bytes(plan);
-  profile.fingerprint.input = "3x5:float32";
-  const auto with = CostModel(profile).peak_bytes(plan);
-  EXPECT_EQ(with[0] - without[0], 2 * 60);
-  EXPECT_EQ(with[1], without[1]);
-  profile.fingerprint.input = "64:int64";
-  EXPECT_EQ(CostModel(profile).input_bytes_per_sample(), 512);
-  profile.fingerprint.input = "99999999x99999999x99999999";
-  EXPECT_EQ(CostModel(profile).input_bytes_per_sample(), 0);
-}
-
-TEST(PeakBytes, MoreInFlightRecomputedOrSplitOrdersAsExpected) {
-  std::mt19937 random(11);
-  for (int round = 0; round < 100; ++round) {
-    const int stages = std::uniform_int_distribution<int>(2, 4)(random);
-    const int m = std::uniform_int_distribution<int>(1, 9)(random);
-    const CostModel cost(make_profile({.layers = 8, .devices = 4}, test::random_factors(random, 8)));
-    const Plan bare = stages_of(8, std::vector<int>(static_cast<std::size_t>(stages), 1), split_evenly(12, m));
-    const auto f1b1 = cost.peak_bytes(scheduled(bare, "1f1b"));
-    const auto gpipe = cost.peak_bytes(scheduled(bare, "gpipe"));
-    Plan again = bare;
-    for (Stage& stage : again.stages) stage.recompute.mode = Recompute::Mode::all;
-    const auto recomputed = cost.peak_bytes(scheduled(again, "gpipe"));
-    for (std::size_t d = 0; d < f1b1.size(); ++d) {
-      EXPECT_LE(f1b1[d], gpipe[d]);
-      if (m >= 4) {
-        EXPECT_LT(recomputed[d], gpipe[d]);
-      }
-    }
-  }
-}
-
-TEST(CostModel, KnowsWhereNoStageMayBegin) {
-  Profile profile = test::make_profile({.layers = 3});
-  EXPECT_TRUE(CostModel(profile).may_cut(1));
-  profile.forbidden_cuts = {{1, "layer 1 works in place"}};
-  const CostModel cost(profile);
-  EXPECT_TRUE(cost.may_cut(0));
-  EXPECT_FALSE(cost.may_cut(1));
-  EXPECT_TRUE(cost.may_cut(2));
-  for (const int layer : {-1, 0, 3}) {
-    profile.forbidden_cuts = {{layer, "nothing"}};
-    EXPECT_THROW(CostModel{profile}, Error) << layer;
-  }
 }
 
 }  // namespace

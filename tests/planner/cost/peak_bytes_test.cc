@@ -1,0 +1,167 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "mptune/planner/cost/cost_model.h"
+#include "mptune/tests/planner/profiles.h"
+#include "mptune/tests/planner/random_plans.h"
+
+namespace mptune {
+namespace {
+
+using test::make_profile;
+using test::scheduled;
+using test::stages_of;
+
+// One layer: parameters 1000, kept 300, workspace 50, boundary 100 bytes per sample.
+TEST(PeakBytes, OneDeviceByHand) {
+  Profile profile = make_profile({.layers = 4});
+  profile.optimizer_state_factor = 2;
+  profile.layers[2].buffers_bytes = 77;
+  const CostModel cost(profile);
+  const Plan whole = scheduled(stages_of(4, {1}, {8}), "naive");
+  EXPECT_EQ(cost.peak_bytes(whole), (std::vector<std::int64_t>{4 * 4000 + 77 + 4 * 300 * 8 + 50 * 8}));
+  const Plan parts = scheduled(stages_of(4, {1}, {2, 2, 2, 2}), "1f1b");
+  EXPECT_EQ(cost.peak_bytes(parts), (std::vector<std::int64_t>{4 * 4000 + 77 + 4 * 300 * 2 + 50 * 2}));
+  const Plan gpipe = scheduled(stages_of(4, {1}, {2, 2, 2, 2}), "gpipe");
+  EXPECT_EQ(cost.peak_bytes(gpipe), (std::vector<std::int64_t>{4 * 4000 + 77 + 4 * 300 * 8 + 50 * 2}));
+}
+
+TEST(PeakBytes, TwoStagesByHand) {
+  const CostModel cost(make_profile({.layers = 4}));
+  const Plan plan = scheduled(stages_of(4, {1, 1}, {1, 1, 1, 1}), "1f1b");
+  // First: 2 in flight, gradients of both may have come. Last: 1 in flight, two inputs, its own gradient and the one on its way.
+  EXPECT_EQ(cost.peak_bytes(plan),
+            (std::vector<std::int64_t>{2 * 2000 + 2 * 2 * 300 + 2 * 100 + 50, 2 * 2000 + 2 * 300 + 2 * 100 + 50 + 200}));
+  Plan again = plan;
+  again.stages[0].recompute.mode = Recompute::Mode::all;
+  // One micro-batch's activations while it runs, the output and the one before it on their way; gradients as before.
+  EXPECT_EQ(cost.peak_bytes(again)[0], 2 * 2000 + 2 * 300 + 2 * 100 + 50 + 200);
+  EXPECT_EQ(cost.peak_bytes(again)[1], cost.peak_bytes(plan)[1]);
+}
+
+TEST(PeakBytes, ContentsNameTheMicrobatchesInFlight) {
+  const CostModel cost(make_profile({.layers = 4}));
+  const std::vector<PeakContents> contents = cost.peak_contents(scheduled(stages_of(4, {1, 1}, {1, 1, 1, 1}), "1f1b"));
+  ASSERT_EQ(contents.size(), 2u);
+  PeakContents first;
+  first.parameters_bytes = first.gradients_bytes = 2000;
+  first.activations_bytes = {{0, 600}, {1, 600}};
+  first.slots_bytes = 200;
+  first.workspace_bytes = 50;
+  EXPECT_EQ(contents[0], first);
+  EXPECT_EQ(contents[1].activations_bytes, (std::map<int, std::int64_t>{{0, 600}}));
+  EXPECT_EQ(contents[1].workspace_bytes, 50 + 200);
+}
+
+TEST(PeakBytes, ReplicasOwnAllParametersAndTheFirstTheOptimizerState) {
+  Profile profile = make_profile({.layers = 2});
+  profile.optimizer_state_factor = 1;
+  const CostModel cost(profile);
+  const Plan plan = scheduled(stages_of(2, {2}, {3, 2}), "1f1b");
+  EXPECT_EQ(cost.peak_bytes(plan), (std::vector<std::int64_t>{3 * 2000 + 2 * 300 * 3 + 150, 2 * 2000 + 2 * 300 * 2 + 100}));
+}
+
+TEST(PeakBytes, CountsTheInputOfTheFirstStage) {
+  Profile profile = make_profile({.layers = 2});
+  const Plan plan = scheduled(stages_of(2, {1, 1}, {1, 1}), "1f1b");
+  const auto without = CostModel(profile).peak_bytes(plan);
+  profile.fingerprint.input = "3x5:float32";
+  const auto with = CostModel(profile).peak_bytes(plan);
+  EXPECT_EQ(with[0] - without[0], 2 * 60);
+  EXPECT_EQ(with[1], without[1]);
+  profile.fingerprint.input = "64:int64";
+  EXPECT_EQ(CostModel(profile).input_bytes_per_sample(), 512);
+  profile.fingerprint.input = "99999999x99999999x99999999";
+  EXPECT_EQ(CostModel(profile).input_bytes_per_sample(), 0);
+}
+
+TEST(PeakBytes, MoreInFlightRecomputedOrSplitOrdersAsExpected) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 100; ++round) {
+    const int stages = std::uniform_int_distribution<int>(2, 4)(random);
+    const int m = std::uniform_int_distribution<int>(1, 9)(random);
+    const CostModel cost(make_profile({.layers = 8, .devices = 4}, test::random_factors(random, 8)));
+    const Plan bare = stages_of(8, std::vector<int>(static_cast<std::size_t>(stages), 1), split_evenly(12, m));
+    const auto f1b1 = cost.peak_bytes(scheduled(bare, "1f1b"));
+    const auto gpipe = cost.peak_bytes(scheduled(bare, "gpipe"));
+    Plan again = bare;
+    for (Stage& stage : again.stages) stage.recompute.mode = Recompute::Mode::all;
+    const auto recomputed = cost.peak_bytes(scheduled(again, "gpipe"));
+    for (std::size_t d = 0; d < f1b1.size(); ++d) {
+      EXPECT_LE(f1b1[d], gpipe[d]);
+      if (m >= 4) {
+        EXPECT_LT(recomputed[d], gpipe[d]);
+      }
+    }
+  }
+}
+
+TEST(CostModel, KnowsWhereNoStageMayBegin) {
+  Profile profile = test::make_profile({.layers = 3});
+  EXPECT_TRUE(CostModel(profile).may_cut(1));
+  profile.forbidden_cuts = {{1, "layer 1 works in place"}};
+  const CostModel cost(profile);
+  EXPECT_TRUE(cost.may_cut(0));
+  EXPECT_FALSE(cost.may_cut(1));
+  EXPECT_TRUE(cost.may_cut(2));
+  for (const int layer : {-1, 0, 3}) {
+    profile.forbidden_cuts = {{layer, "nothing"}};
+    EXPECT_THROW(CostModel{profile}, Error) << layer;
+  }
+}
+
+// Four layers on one device: kept 1200, held between both gradients twice that, workspace 50 for one sample.
+TEST(PeakBytes, ASplitBackwardHoldsToItsWeightGradients) {
+  Profile profile = make_profile({.layers = 4});
+  Plan plan = stages_of(4, {1}, {1, 1});
+  const auto peak = [&](const char* row) {
+    plan.actions = {actions_from_text(row, "")};
+    return CostModel(profile).peak_bytes(plan)[0] - 2 * 4000;
+  };
+  EXPECT_EQ(peak("0F0 0B0 0F1 0B1"), 1200 + 50);
+  EXPECT_EQ(peak("0F0 0I0 0W0 0F1 0I1 0W1"), 2 * 1200 + 50);
+  EXPECT_EQ(peak("0F0 0I0 0F1 0I1 0W0 0W1"), 4 * 1200 + 50);
+  EXPECT_EQ(peak("0F0 0I0 0F1 0W0 0I1 0W1"), 3 * 1200 + 50);
+  plan.stages[0].recompute.mode = Recompute::Mode::all;
+  EXPECT_EQ(peak("0F0 0F1 0B0 0B1"), 1200 + 50);
+  EXPECT_EQ(peak("0F0 0F1 0I0 0W0 0I1 0W1"), 2 * 1200 + 50) << "computed again for the input gradients, kept for the others";
+  plan.stages[0].recompute = {};
+  for (std::size_t l = 0; l < 4; l += 2) profile.layers[l].parameters_bytes = 0;
+  EXPECT_EQ(peak("0F0 0I0 0W0 0F1 0I1 0W1") + 2 * 2000, 1200 + 600 + 50) << "layers without parameters have no weight gradients";
+}
+
+TEST(PeakBytes, StagesOfOneDeviceHandOverWithoutSlots) {
+  const CostModel cost(make_profile({.layers = 4}));
+  Plan plan = stages_of(4, {1, 1}, {1}, 1);
+  plan.actions = {actions_from_text("0F0 1F0 1B0 0B0", "")};
+  // The gradient of the second stage's input is held until the first has used it.
+  EXPECT_EQ(cost.peak_bytes(plan)[0], 4 * 2000 + 4 * 300 + 100 + 50);
+  plan.actions = {actions_from_text("0F0 1F0 1I0 0I0 0W0 1W0", "")};
+  EXPECT_EQ(cost.peak_bytes(plan)[0], 4 * 2000 + 2 * 4 * 300 + 100 + 50);
+}
+
+TEST(PeakBytes, AddsTheAllocatorsReserve) {
+  Profile profile = make_profile({.layers = 4});
+  const Plan plan = scheduled(stages_of(4, {1}, {3}), "naive");
+  const std::int64_t without = CostModel(profile).peak_bytes(plan)[0];
+  profile.classes[0].allocator_reserve = 0.07;
+  const PeakContents contents = CostModel(profile).peak_contents(plan)[0];
+  EXPECT_EQ(contents.reserve_bytes, static_cast<std::int64_t>(std::ceil(0.07 * static_cast<double>(without))));
+  EXPECT_EQ(CostModel(profile).peak_bytes(plan)[0], without + contents.reserve_bytes);
+}
+
+// A skip from the first to the last of three stages is carried by the second: its receive slot and what it sends on hold it.
+TEST(PeakBytes, SkipsAreCarriedThroughTheStagesBetween) {
+  Profile profile = make_profile({.layers = 3, .devices = 3});
+  const Plan plan = scheduled(stages_of(3, {1, 1, 1}, {1, 1}), "gpipe");
+  const std::vector<std::int64_t> without = CostModel(profile).peak_bytes(plan);
+  profile.edges.push_back({0, 2, 1000, 0, true});
+  const std::vector<std::int64_t> with = CostModel(profile).peak_bytes(plan);
+  EXPECT_EQ(with[1] - without[1], 2 * 1000 + 2 * 1000 + 2 * 1000) << "two inputs, two gradients, two gradients on their way";
+  EXPECT_EQ(with[2] - without[2], 2 * 1000 + 2 * 1000);
+}
+
+}  // namespace
+}  // namespace mptune

@@ -1,0 +1,157 @@
+// The peak that the cost model states, against what a device holds at every moment of the simulated step.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "mptune/planner/simulate/operations.h"
+#include "mptune/tests/planner/profiles.h"
+#include "mptune/tests/planner/random_plans.h"
+
+namespace mptune {
+namespace {
+
+// Written from the rules of what lives how long: a slot from the start of its copy, what is sent until its copy has ended.
+class HeldOverTime {
+ public:
+  HeldOverTime(const Plan& plan, const CostModel& cost) : plan_(plan), cost_(cost), changes_(plan.devices.size()) {
+    const Operations operations = list_operations(plan, cost);
+    const Timing timing = time_operations(operations);
+    for (std::size_t i = 0; i < operations.list.size(); ++i) {
+      const Operation& operation = operations.list[i];
+      if (operation.phase != Phase::actions) continue;
+      const Span span{timing.start_ns[i], timing.start_ns[i] + timing.duration_ns[i]};
+      if (operation.what == What::copy) {
+        const bool output = operations.list[static_cast<std::size_t>(operation.input)].what == What::forward;
+        (output ? outputs_ : gradients_)[{operation.stage, operation.microbatch}] = span;
+      } else {
+        works_[{operation.stage, operation.microbatch, operation.what}] = span;
+      }
+    }
+    for (int s = 0; s < plan.num_stages(); ++s) {
+      for (int i = 0; i < plan.num_microbatches(); ++i) add(s, i);
+    }
+  }
+
+  [[nodiscard]] std::int64_t peak(std::size_t device) const {
+    std::int64_t now = 0;
+    std::int64_t most = 0;
+    for (const auto& [time, change] : changes_[device]) most = std::max(most, now += change);
+    for (const Stage& stage : plan_.stages) {
+      if (std::ranges::count(stage.devices, static_cast<int>(device)) == 0) continue;
+      most += 2 * cost_.parameters_bytes(stage.first_layer, stage.last_layer);
+    }
+    return most;
+  }
+
+ private:
+  struct Span {
+    std::int64_t start = 0;
+    std::int64_t end = 0;
+  };
+
+  [[nodiscard]] const Stage& stage(int s) const { return plan_.stages[static_cast<std::size_t>(s)]; }
+  [[nodiscard]] bool did(int s, int i, What what) const { return works_.count({s, i, what}) > 0; }
+  [[nodiscard]] Span work(int s, int i, What what) const { return works_.at({s, i, what}); }
+  // Of a full backward or of the input gradients; then of what runs last.
+  [[nodiscard]] Span gradient(int s, int i) const { return work(s, i, did(s, i, What::backward) ? What::backward : What::backward_input); }
+  [[nodiscard]] std::int64_t release(int s, int i) const {
+    return did(s, i, What::backward) ? gradient(s, i).end : work(s, i, What::backward_weight).end;
+  }
+
+  void hold(int device, std::int64_t from, std::int64_t to, std::int64_t bytes) {
+    if (to <= from) return;
+    changes_[static_cast<std::size_t>(device)][from] += bytes;
+    changes_[static_cast<std::size_t>(device)][to] -= bytes;
+  }
+
+  void add(int s, int i) {
+    const int device = device_of(stage(s), i);
+    const int samples = plan_.microbatch_sizes[static_cast<std::size_t>(i)];
+    const std::int64_t kept = cost_.kept_bytes(device, stage(s).first_layer, stage(s).last_layer, samples);
+    const std::int64_t workspace = cost_.workspace_bytes(device, stage(s).first_layer, stage(s).last_layer, samples);
+    const Span forward = work(s, i, What::forward);
+    const bool again = did(s, i, What::recompute);
+    const std::int64_t back = again ? work(s, i, What::recompute).start : gradient(s, i).start;
+    // A whole recomputation drops all between, a partial one at least nothing more than it says.
+    const bool dropped = again && stage(s).recompute.mode == Recompute::Mode::all;
+    hold(device, forward.start, dropped ? forward.end : release(s, i), dropped || !again ? kept : 0);
+    if (dropped) hold(device, back, release(s, i), kept);
+    hold(device, forward.start, forward.end, workspace);
+    hold(device, back, gradient(s, i).end, workspace);
+    if (!did(s, i, What::backward)) {
+      hold(device, gradient(s, i).start, release(s, i),
+           cost_.held_bytes(device, stage(s).first_layer, stage(s).last_layer, samples) - kept);
+      hold(device, work(s, i, What::backward_weight).start, release(s, i), workspace);
+    }
+    if (s > 0) add_boundary(s, i, samples);
+  }
+
+  void add_boundary(int s, int i, int samples) {
+    const int device = device_of(stage(s), i);
+    const int before = device_of(stage(s - 1), i);
+    const std::int64_t output = cost_.boundary_bytes(stage(s).first_layer, samples, false);
+    const std::int64_t gradients = cost_.boundary_bytes(stage(s).first_layer, samples, true);
+    const bool drops = did(s - 1, i, What::recompute) && stage(s - 1).recompute.mode == Recompute::Mode::all;
+    if (device == before) {
+      hold(device, drops ? work(s - 1, i, What::forward).end : release(s - 1, i), release(s, i), output);
+      hold(device, gradient(s, i).end, release(s - 1, i), gradients);
+      return;
+    }
+    const Span sent = outputs_.at({s - 1, i});
+    hold(device, sent.start, release(s, i), output);
+    if (drops) hold(before, work(s - 1, i, What::forward).end, sent.end, output);
+    const Span back = gradients_.at({s, i});
+    hold(before, back.start, release(s - 1, i), gradients);
+    hold(device, gradient(s, i).end, back.end, gradients);
+  }
+
+  const Plan& plan_;
+  const CostModel& cost_;
+  std::vector<std::map<std::int64_t, std::int64_t>> changes_;  // per device, by time
+  std::map<std::pair<int, int>, Span> outputs_, gradients_;    // copies, by the stage that sends
+  std::map<std::tuple<int, int, What>, Span> works_;
+};
+
+TEST(Memory, ThePeakIsNeverUnderWhatIsHeldAtAnyMoment) {
+  std::mt19937 random(31);
+  for (int round = 0; round < 3000; ++round) {
+    const int devices = std::uniform_int_distribution<int>(1, 4)(random);
+    test::ProfileShape shape = test::random_shape(random, 8, devices);
+    shape.latency_s /= 100;
+    shape.bytes_per_second *= 1000;
+    Profile profile = test::make_profile(shape, test::random_factors(random, 8));
+    if (round % 2 == 0) profile.edges.push_back({1, 6, 130, 0, true});
+    if (round % 4 == 0) profile.layers[3].parameters_bytes = 0;
+    const CostModel cost(profile);
+    const Plan plan = test::random_virtual_plan(random, 8, devices, round % 3);
+    const HeldOverTime held(plan, cost);
+    const std::vector<std::int64_t> peaks = cost.peak_bytes(plan);
+    for (std::size_t d = 0; d < peaks.size(); ++d) ASSERT_LE(held.peak(d), peaks[d]) << round << " device " << d;
+  }
+}
+
+// One stage on a device, as the runtime runs it today: near as well.
+TEST(Memory, ThePeakOfTheUsualSchedulesIsNear) {
+  std::mt19937 random(32);
+  double sum = 0;
+  int count = 0;
+  for (int round = 0; round < 300; ++round) {
+    test::ProfileShape shape = test::random_shape(random, 12, 3);
+    shape.latency_s /= 100;
+    shape.bytes_per_second *= 1000;
+    const CostModel cost(test::make_profile(shape, test::random_factors(random, 12)));
+    const Plan plan = test::scheduled(test::stages_of(12, {1, 1, 1}, test::ones(8)), round % 2 == 0 ? "1f1b" : "gpipe");
+    const HeldOverTime held(plan, cost);
+    const std::vector<std::int64_t> peaks = cost.peak_bytes(plan);
+    for (std::size_t d = 0; d < peaks.size(); ++d) {
+      sum += static_cast<double>(peaks[d]) / static_cast<double>(held.peak(d));
+      ++count;
+    }
+  }
+  EXPECT_LT(sum / count, 1.05);
+}
+
+}  // namespace
+}  // namespace mptune
