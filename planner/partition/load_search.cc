@@ -8,22 +8,24 @@ LoadSearch::LoadSearch(const LoadProblem& problem, const LoadBounds& bounds, con
     : problem_(problem), bounds_(bounds), ideals_(ideals), work_(work), states_(state(problem.devices, problem.hosts) + 1) {}
 
 std::optional<LoadSplit> LoadSearch::least_load(std::int64_t most_ns) {
-  return run(most_ns, false);
+  most_ns_ = most_ns;
+  copies_ = false;
+  return run();
 }
 
 std::optional<LoadSplit> LoadSearch::fewest_copies(std::int64_t most_ns) {
-  return run(most_ns, true);
+  most_ns_ = most_ns;
+  copies_ = true;
+  return run();
 }
 
-std::optional<LoadSplit> LoadSearch::run(std::int64_t most_ns, bool copies) {
-  most_ns_ = most_ns;
-  copies_ = copies;
+std::optional<LoadSplit> LoadSearch::run() {
   values_.assign(static_cast<std::size_t>(ideals_.size()) * states_, kNone);
   at_least_.assign(states_, 0);
   for (int devices = 0; devices <= problem_.devices; ++devices) {
     for (int hosts = 0; hosts <= problem_.hosts; ++hosts) {
-      at_least_[state(devices, hosts)] = problem_.device_ns() - saturated_product(problem_.devices - devices, most_ns) -
-                                         bounds_.hosted_ns(problem_.hosts - hosts, most_ns);
+      at_least_[state(devices, hosts)] = problem_.device_ns() - saturated_product(problem_.devices - devices, most_ns_) -
+                                         bounds_.hosted_ns(problem_.hosts - hosts, most_ns_);
     }
   }
   value(0, 0) = 0;
@@ -36,22 +38,34 @@ std::optional<LoadSplit> LoadSearch::run(std::int64_t most_ns, bool copies) {
   return traced();
 }
 
-// Prices the parts that may begin where `ideal` ends: neither too long for any device or host, nor too short for the others.
-void LoadSearch::extend(int ideal) {
-  std::int64_t from = kNone;
-  bool device_left = false;
-  bool host_left = false;
+// Leaves out states that use more and are no better.
+std::vector<LoadSearch::Way> LoadSearch::ways(int ideal) const {
+  std::vector<Way> ways;
   for (int devices = 0; devices <= problem_.devices; ++devices) {
     for (int hosts = 0; hosts <= problem_.hosts; ++hosts) {
-      if (value(ideal, state(devices, hosts)) == kNone) continue;
-      if (devices < problem_.devices) from = std::min(from, at_least_[state(devices + 1, hosts)]);
-      if (hosts < problem_.hosts) from = std::min(from, at_least_[state(devices, hosts + 1)]);
-      device_left = device_left || devices < problem_.devices;
-      host_left = host_left || hosts < problem_.hosts;
+      const std::int64_t now = value(ideal, state(devices, hosts));
+      bool better = false;
+      for (int d = devices; d >= 0 && !better; --d) {
+        for (int h = hosts; h >= 0 && !better; --h) better = (d < devices || h < hosts) && value(ideal, state(d, h)) <= now;
+      }
+      if (now == kNone || better) continue;
+      if (devices < problem_.devices) ways.push_back({now, state(devices + 1, hosts), false});
+      if (hosts < problem_.hosts) ways.push_back({now, state(devices, hosts + 1), true});
     }
   }
-  if (!device_left && !host_left) return;
-  const std::int64_t longest = std::max(device_left ? most_ns_ : 0, host_left ? bounds_.hosted_ns(1, most_ns_) : 0);
+  return ways;
+}
+
+// Prices the parts that may begin where `ideal` ends: neither too long for any device or host, nor too short for the others.
+void LoadSearch::extend(int ideal) {
+  const std::vector<Way> onward = ways(ideal);
+  std::int64_t from = kNone;
+  std::int64_t longest = 0;
+  for (const Way& way : onward) {
+    from = std::min(from, at_least_[way.to]);
+    longest = std::max(longest, way.on_host ? bounds_.hosted_ns(1, most_ns_) : most_ns_);
+  }
+  if (onward.empty()) return;
   const std::int64_t before = ideals_.sums(ideal).device_ns;
   int first = ideal + 1;
   for (int step = ideals_.size() - first; step > 0;) {  // the first one with enough work before it
@@ -62,11 +76,28 @@ void LoadSearch::extend(int ideal) {
   }
   int next = first;
   for (; next < ideals_.size() && ideals_.sums(next).device_ns - before <= longest; ++next) {
-    if (!ideals_.subset(ideal, next)) continue;
+    if (!may_improve(onward, ideal, next) || !ideals_.subset(ideal, next)) continue;
     const Part priced = part(ideal, next);
-    if (priced.on_device || priced.on_host) improve(ideal, next, priced);
+    for (const Way& way : onward) {
+      if (!(way.on_host ? priced.on_host : priced.on_device) || ideals_.sums(next).device_ns < at_least_[way.to]) continue;
+      std::int64_t& best = value(next, way.to);
+      best = std::min(best, joined(way.value, priced, way.on_host));
+    }
   }
   work_.pairs += next - first;
+}
+
+// Without looking at the groups: a part computes what the ideals differ in, and copies what the cuts differ in, at least.
+bool LoadSearch::may_improve(const std::vector<Way>& ways, int ideal, int next) const {
+  const IdealSums& before = ideals_.sums(ideal);
+  const IdealSums& after = ideals_.sums(next);
+  Part least;
+  least.host_ns = after.host_ns - before.host_ns;
+  least.compute_ns = after.device_ns - before.device_ns;
+  least.copy_ns = std::max(after.cut_ns - before.cut_ns, before.cut_ns - after.cut_ns);
+  const bool fits = least.compute_ns + least.copy_ns <= most_ns_;
+  return std::ranges::any_of(
+      ways, [&](const Way& way) { return (way.on_host || fits) && joined(way.value, least, way.on_host) < value(next, way.to); });
 }
 
 LoadSearch::Part LoadSearch::part(int ideal, int next) const {
@@ -86,24 +117,6 @@ LoadSearch::Part LoadSearch::part(int ideal, int next) const {
 std::int64_t LoadSearch::joined(std::int64_t value, const Part& part, bool on_host) const {
   if (copies_) return value + (on_host ? 0 : part.copy_ns);
   return std::max(value, on_host ? part.host_ns : part.compute_ns + part.copy_ns);
-}
-
-void LoadSearch::improve(int ideal, int next, const Part& part) {
-  const std::int64_t work = ideals_.sums(next).device_ns;
-  for (int devices = 0; devices <= problem_.devices; ++devices) {
-    for (int hosts = 0; hosts <= problem_.hosts; ++hosts) {
-      const std::int64_t now = value(ideal, state(devices, hosts));
-      if (now == kNone) continue;
-      if (part.on_device && devices < problem_.devices && work >= at_least_[state(devices + 1, hosts)]) {
-        std::int64_t& best = value(next, state(devices + 1, hosts));
-        best = std::min(best, joined(now, part, false));
-      }
-      if (part.on_host && hosts < problem_.hosts && work >= at_least_[state(devices, hosts + 1)]) {
-        std::int64_t& best = value(next, state(devices, hosts + 1));
-        best = std::min(best, joined(now, part, true));
-      }
-    }
-  }
 }
 
 // Back from the full ideal, each time to the first ideal from which its value comes about.

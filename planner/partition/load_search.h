@@ -46,10 +46,17 @@ class LoadSearch {
     std::int64_t copy_ns = 0;     ///< likewise
     std::int64_t host_ns = 0;
   };
+  // A state of an ideal with one more device or host used.
+  struct Way {
+    std::int64_t value = 0;  ///< of the state it comes from
+    std::size_t to = 0;
+    bool on_host = false;
+  };
 
-  [[nodiscard]] std::optional<LoadSplit> run(std::int64_t most_ns, bool copies);
+  [[nodiscard]] std::optional<LoadSplit> run();
+  [[nodiscard]] std::vector<Way> ways(int ideal) const;
   void extend(int ideal);
-  void improve(int ideal, int next, const Part& part);
+  [[nodiscard]] bool may_improve(const std::vector<Way>& ways, int ideal, int next) const;
   [[nodiscard]] Part part(int ideal, int next) const;
   [[nodiscard]] std::int64_t joined(std::int64_t value, const Part& part, bool on_host) const;
   [[nodiscard]] LoadSplit traced() const;

@@ -161,10 +161,13 @@ void search_nearby(LoadProgress& progress, Ideals& ideals, std::int64_t most_ide
   }
 }
 
-// The best split once more: with fewer copies, and then fewer parts, where it can do without.
+// The best split once more, with fewer copies between as many parts where it can do without some.
 void tidy(LoadProgress& progress, const Ideals& ideals) {
   if (progress.work.ended) return;
-  const auto split = LoadSearch(progress.problem, progress.bounds, ideals, progress.work).fewest_copies(progress.best->load_ns);
+  LoadProblem problem = progress.problem;
+  problem.hosts = static_cast<int>(std::ranges::count_if(progress.best->parts, &LoadPart::on_host));
+  problem.devices = static_cast<int>(progress.best->parts.size()) - problem.hosts;
+  const auto split = LoadSearch(problem, progress.bounds, ideals, progress.work).fewest_copies(progress.best->load_ns);
   if (split) keep_split(progress, ideals, *split);
 }
 

@@ -34,9 +34,9 @@ struct LoadPartition {
 
 /// How long to look for the best split.
 struct LoadLimits {
-  std::int64_t ideals = 1'000'000;     ///< beyond it the best split is not proved, but near the best found ones are looked at
-  std::int64_t pairs = 2'000'000'000;  ///< parts that may be priced
-  std::function<bool()> stop;          ///< asked now and then; true ends the search with what it has. Empty: never
+  std::int64_t ideals = 1'000'000;   ///< beyond it the best split is not proved, but near the best found ones are looked at
+  std::int64_t pairs = 500'000'000;  ///< parts that may be looked at: seconds
+  std::function<bool()> stop;        ///< asked now and then; true ends the search with what it has. Empty: never
 };
 
 /// The split into parts with consecutive forward nodes, at most one part per device or host, whose largest load is least.
