@@ -11,6 +11,7 @@ namespace {
 constexpr std::int64_t kFirstPause = 4096;   // nodes, doubled after every narrowing of the windows
 constexpr std::int64_t kDirectly = 200'000;  // nodes, before the proof goes in steps
 constexpr std::int64_t kProbeAfter = 16;
+constexpr int kWorthAgain = 10;  // windows are narrowed again while they lose a part of this many
 constexpr double kSteps[] = {0.02, 0.01, 0.003};
 constexpr std::int64_t kNodesPerQuestion = 64;
 
@@ -30,7 +31,7 @@ CutSearch::CutSearch(const PartitionProblem& problem, const CostModel& cost, con
       exact_(learns_ && family.one_stage_per_device() && times_.exact()),
       stages_(family.stages()),
       layers_(cost.layers()),
-      bounds_(prices_),
+      bounds_(prices_, stages_),
       balance_(prices_, learns_ ? times_.row_ways() : times_.row_ways_of_any_order()),
       best_(problem.keep, problem.longest_ns) {
   if (learns_ && family.one_stage_per_device()) memory_.emplace(family, cost);
@@ -55,59 +56,82 @@ void CutSearch::open_windows() {
 }
 
 void CutSearch::add_rows() {
-  for (const Way& way : learns_ ? times_.row_ways() : times_.row_ways_of_any_order()) bounds_.add(way, opened_);
+  for (const Way& way : learns_ ? times_.row_ways() : times_.row_ways_of_any_order()) bounds_.add(way);
+  bounds_.refresh(opened_);
   balance_.refresh(opened_);
   std::int64_t least = balance_.rest(0, 0);
   for (int way = 0; way < bounds_.ways(); ++way) least = std::max(least, bounds_.rest(way, 0, 0));
   result_.lower_bound_ns = least < WayBounds::kFar ? least + times_.step_cost_ns() : PartitionResult::kNoPlan;
 }
 
-// The cuts of the balance bound, and better neighbours of theirs: good plans early leave the proof little to do.
+// Good plans early leave the proof little to do: the cuts of the balance bound, also with copies counted as their senders' work, and better
+// neighbours of theirs.
 void CutSearch::seed() {
+  climb(balanced(balance_));
+  const int half = (static_cast<int>(problem_.microbatch_sizes.size()) + 1) / 2;  // a copy there and back for every two micro-batches
+  std::vector<Way> rows = balance_.rows();
+  for (int slot = 0; slot < prices_.slots(); ++slot) {
+    if (prices_.what(slot) == What::copy)
+      rows[static_cast<std::size_t>(prices_.stage(slot))].count[static_cast<std::size_t>(slot)] =
+          (problem_.microbatch_sizes.size() + 1) / 2;
+  }
+  BalanceBound with_copies(prices_, std::move(rows));
+  with_copies.refresh(opened_);
+  climb(balanced(with_copies));
+}
+
+// Empty if the family has no such cuts.
+std::vector<int> CutSearch::balanced(const BalanceBound& balance) const {
   std::vector<int> cuts;
   int first = 0;
   for (int s = 0; s + 1 < stages_; ++s) {
-    first = balance_.best_last(opened_, s, first);
-    if (first < 0) return;
+    first = balance.best_last(opened_, s, first);
+    if (first < 0) return {};
     cuts.push_back(first);
   }
-  climb(std::move(cuts));
+  return cuts;
 }
 
 void CutSearch::climb(std::vector<int> cuts) {
+  if (static_cast<int>(cuts.size()) + 1 != stages_) return;
   std::int64_t now = consider(cuts);
   for (std::int64_t next = climb_step(cuts, now); next < now; next = climb_step(cuts, now)) now = next;
 }
 
-// Moves one cut, or two, by a layer where that is better; nanoseconds of the best.
+// Moves one cut anywhere between its neighbours, or two by a layer; nanoseconds of the best.
 std::int64_t CutSearch::climb_step(std::vector<int>& cuts, std::int64_t now) {
   std::vector<int> best = cuts;
   const auto attempt = [&](const std::vector<int>& moved) {
-    for (std::size_t c = 0; c < moved.size(); ++c) {
-      const std::vector<int>& begins = opened_.begins[c + 1];
-      if ((c > 0 && moved[c] <= moved[c - 1]) || !std::binary_search(begins.begin(), begins.end(), moved[c])) return;
-    }
     const std::int64_t ns = consider(moved);
     if (ns >= now) return;
     now = ns;
     best = moved;
   };
   for (std::size_t c = 0; c < cuts.size() && !interrupted(); ++c) {
-    for (const int move : {-1, 1}) {
-      std::vector<int> moved = cuts;
-      moved[c] += move;
-      attempt(moved);
-      for (std::size_t d = c + 1; d < cuts.size(); ++d) {
-        for (const int other : {-1, 1}) {
-          std::vector<int> both = moved;
-          both[d] += other;
-          attempt(both);
-        }
+    std::vector<int> moved = cuts;
+    for (const int layer : opened_.begins[c + 1]) {
+      moved[c] = layer;
+      if (layer > (c == 0 ? 0 : cuts[c - 1]) && layer < (c + 1 == cuts.size() ? layers_ : cuts[c + 1])) attempt(moved);
+    }
+    for (std::size_t d = c + 1; d < cuts.size(); ++d) {
+      for (const auto& [by, other] : {std::pair(-1, -1), std::pair(-1, 1), std::pair(1, -1), std::pair(1, 1)}) {
+        moved = cuts;
+        moved[c] += by;
+        moved[d] += other;
+        if (allowed(moved)) attempt(moved);
       }
     }
   }
   cuts = best;
   return now;
+}
+
+bool CutSearch::allowed(const std::vector<int>& cuts) const {
+  for (std::size_t c = 0; c < cuts.size(); ++c) {
+    const std::vector<int>& begins = opened_.begins[c + 1];
+    if ((c > 0 && cuts[c] <= cuts[c - 1]) || !std::binary_search(begins.begin(), begins.end(), cuts[c])) return false;
+  }
+  return true;
 }
 
 bool CutSearch::interrupted() {
@@ -125,13 +149,20 @@ void CutSearch::set_limit() {
 
 // False if no plan is left.
 bool CutSearch::narrow() {
-  do bounds_.refresh(windows_);
-  while (bounds_.narrow(limit_ns_, windows_) && !windows_.empty());
+  int dropped = 0;
+  do {
+    bounds_.refresh(windows_);
+    int left = 0;
+    for (const std::vector<int>& begins : windows_.begins) left += static_cast<int>(begins.size());
+    dropped = bounds_.narrow(limit_ns_, windows_);
+    if (windows_.empty()) return false;
+    if (dropped * kWorthAgain < left) break;
+  } while (dropped > 0);
   balance_.refresh(windows_);
   lengths_.assign(static_cast<std::size_t>(stages_) + 1, std::vector<std::int64_t>(static_cast<std::size_t>(bounds_.ways()), 0));
   order_.resize(static_cast<std::size_t>(bounds_.ways()));
   for (std::size_t way = 0; way < order_.size(); ++way) order_[way] = static_cast<int>(way);
-  return !windows_.empty();
+  return true;
 }
 
 bool CutSearch::exhaust(Goal goal, double gap, std::int64_t most_nodes) {
@@ -182,9 +213,10 @@ void CutSearch::probe(int stage, int last) {
     cuts.push_back(next);
   }
   const int known = bounds_.ways();
-  if (consider(cuts) > limit_ns_ + times_.step_cost_ns()) learn();
+  static_cast<void>(consider(cuts));
   probe_after_ = bounds_.ways() > known ? kProbeAfter : probe_after_ * 2;
   set_limit();
+  adopt_ways();
 }
 
 void CutSearch::descend(int stage, int first, int last) {
@@ -196,8 +228,9 @@ void CutSearch::descend(int stage, int first, int last) {
     cuts_.pop_back();
     return;
   }
-  if (consider(cuts_) > limit_ns_ + times_.step_cost_ns()) learn();
+  static_cast<void>(consider(cuts_));
   set_limit();
+  adopt_ways();
 }
 
 // The ways that were learned last, or ruled out something, come first.
@@ -208,7 +241,7 @@ bool CutSearch::within_ways(int stage, int first, int last) {
   for (std::size_t place = 0; place < order_.size(); ++place) {
     const int way = order_[place];
     const std::int64_t length = bounds_.through(way, stage, first, last, lengths_[at][static_cast<std::size_t>(way)]);
-    if (length + bounds_.rest(way, stage + 1, last) > limit_ns_) {
+    if (length + bounds_.rest(way, stage + 1, last) > limit_ns_ * bounds_.weight(way)) {
       std::swap(order_[place], order_[place / 2]);
       return false;
     }
@@ -256,19 +289,21 @@ void CutSearch::find_copied_rest() {
   }
 }
 
-// The longest way of the plan that was timed last rules it out, and with it what is like it.
-void CutSearch::learn() {
-  if (!learns_) return;
-  const int known = bounds_.ways();
-  const int way = bounds_.add(times_.longest_way(), windows_);
-  if (way < known) return;
-  int first = 0;
-  for (std::vector<std::int64_t>& lengths : lengths_) lengths.push_back(0);
-  for (std::size_t s = 0; s < cuts_.size(); ++s) {
-    lengths_[s + 1].back() = bounds_.through(way, static_cast<int>(s), first, cuts_[s], lengths_[s].back());
-    first = cuts_[s];
+// Ways that were learned on the way down get the lengths up to here.
+void CutSearch::adopt_ways() {
+  const int known = static_cast<int>(order_.size());
+  if (bounds_.ways() == known) return;
+  bounds_.refresh(windows_, known);
+  for (std::vector<std::int64_t>& lengths : lengths_) lengths.resize(static_cast<std::size_t>(bounds_.ways()), 0);
+  for (int way = known; way < bounds_.ways(); ++way) {
+    const auto index = static_cast<std::size_t>(way);
+    int first = 0;
+    for (std::size_t s = 0; s < cuts_.size(); ++s) {
+      lengths_[s + 1][index] = bounds_.through(way, static_cast<int>(s), first, cuts_[s], lengths_[s][index]);
+      first = cuts_[s];
+    }
+    order_.insert(order_.begin(), way);
   }
-  order_.insert(order_.begin(), way);
 }
 
 // Says of every stage whether it is recomputed; false if one does not fit.
@@ -287,9 +322,12 @@ bool CutSearch::settle(const std::vector<int>& cuts) {
 
 std::int64_t CutSearch::consider(const std::vector<int>& cuts) {
   if (!settle(cuts)) return WayBounds::kFar;
+  const std::int64_t enters = goal_ == Goal::tied ? best_.kept().back().step_ns : best_.enters_ns();
+  const std::int64_t known = learns_ ? bounds_.longest(cuts) + times_.step_cost_ns() : 0;
+  if (known > enters) return known;
   ++result_.simulated;
   const std::int64_t alone = learns_ ? times_.step_ns(cuts) : 0;
-  const std::int64_t enters = goal_ == Goal::tied ? best_.kept().back().step_ns : best_.enters_ns();
+  if (learns_ && alone > limit_ns_ + times_.step_cost_ns()) bounds_.add(times_.longest_way());  // rules it out, and what is like it
   if (alone > enters) return alone;
   std::optional<RatedCuts> plan = rated(cuts, alone);
   if (!plan) return WayBounds::kFar;

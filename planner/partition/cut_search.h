@@ -30,6 +30,8 @@ class CutSearch {
   void open_windows();
   void add_rows();
   void seed();
+  [[nodiscard]] std::vector<int> balanced(const BalanceBound& balance) const;
+  [[nodiscard]] bool allowed(const std::vector<int>& cuts) const;
   void climb(std::vector<int> cuts);
   [[nodiscard]] std::int64_t climb_step(std::vector<int>& cuts, std::int64_t now);
   void prove_in_steps();
@@ -44,7 +46,7 @@ class CutSearch {
   [[nodiscard]] bool within_ways(int stage, int first, int last);
   [[nodiscard]] bool fits(int stage, int first, int last);
   [[nodiscard]] bool may_rank(int stage, int first, int last);
-  void learn();
+  void adopt_ways();
   [[nodiscard]] bool interrupted();
 
   // Nanoseconds of a plan, exact where it is within the limit, else a lower bound of them; kFar where it does not fit.
@@ -76,8 +78,8 @@ class CutSearch {
   // Of the search that runs.
   Goal goal_ = Goal::faster;
   double gap_ = 0;
-  std::int64_t limit_ns_ = 0;  // of the ways
-  std::int64_t pause_at_ = 0;  // nodes
+  std::int64_t limit_ns_ = -1;  // of the ways
+  std::int64_t pause_at_ = 0;   // nodes
   bool paused_ = false;
   std::int64_t since_probe_ = 0;
   std::int64_t probe_after_ = 0;

@@ -47,6 +47,10 @@ class Prices {
     return s.by_cut.empty() ? s.fixed_ns + s.by_range->at(first, last) : s.by_cut[static_cast<std::size_t>(last)];
   }
 
+  /// What ns() is made of: by range (none for copies), beside a constant; by cut for copies.
+  [[nodiscard]] const RangeTable* by_range(int slot) const { return slots_[static_cast<std::size_t>(slot)].by_range; }
+  [[nodiscard]] std::int64_t fixed_ns(int slot) const { return slots_[static_cast<std::size_t>(slot)].fixed_ns; }
+
   /// The stage with the layers [first, last) is recomputed, or not.
   void settle(int stage, int first, int last, bool recomputed);
 

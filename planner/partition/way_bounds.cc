@@ -18,77 +18,106 @@ bool Windows::empty() const {
   return std::any_of(begins.begin(), begins.end(), [](const std::vector<int>& layers) { return layers.empty(); });
 }
 
-int WayBounds::add(const Way& way, const Windows& windows) {
-  const auto known = std::find_if(ways_.begin(), ways_.end(), [&](const Bounded& other) { return other.way == way; });
-  if (known != ways_.end()) return static_cast<int>(known - ways_.begin());
+void WayBounds::add(const Way& way, int weight) {
+  if (std::any_of(ways_.begin(), ways_.end(), [&](const Bounded& known) { return known.way == way; })) return;
   Bounded bounded;
   bounded.way = way;
-  bounded.terms.resize(static_cast<std::size_t>(windows.stages()));
+  bounded.weight = weight;
+  bounded.parts.resize(static_cast<std::size_t>(stages_));
   for (int slot = 0; slot < static_cast<int>(way.count.size()); ++slot) {
-    const std::int64_t count = way.count[static_cast<std::size_t>(slot)];
-    if (count > 0) bounded.terms[static_cast<std::size_t>(prices_.stage(slot))].push_back({slot, count});
+    const int count = way.count[static_cast<std::size_t>(slot)];
+    if (count > 0) add_slot(slot, count, bounded.parts[static_cast<std::size_t>(prices_.stage(slot))]);
   }
-  find_rest(windows, bounded);
   ways_.push_back(std::move(bounded));
-  return ways() - 1;
+}
+
+void WayBounds::add_slot(int slot, std::int64_t count, Part& part) const {
+  if (prices_.what(slot) != What::copy) {
+    part.fixed_ns += count * prices_.fixed_ns(slot);
+    const auto same =
+        std::find_if(part.ranges.begin(), part.ranges.end(), [&](const auto& known) { return known.first == prices_.by_range(slot); });
+    if (same != part.ranges.end()) {
+      same->second += count;
+    } else {
+      part.ranges.emplace_back(prices_.by_range(slot), count);
+    }
+    return;
+  }
+  part.by_cut.resize(static_cast<std::size_t>(prices_.layers()) + 1, 0);
+  for (int cut = 1; cut < prices_.layers(); ++cut) part.by_cut[static_cast<std::size_t>(cut)] += count * prices_.ns(slot, 0, cut);
 }
 
 void WayBounds::find_rest(const Windows& windows, Bounded& way) const {
-  way.rest = far_from_end(windows.stages(), prices_.layers());
-  for (int s = windows.stages(); s-- > 0;) {
+  way.rest = far_from_end(stages_, prices_.layers());
+  for (int s = stages_; s-- > 0;) {
     const auto at = static_cast<std::size_t>(s);
     for (const int first : windows.begins[at]) {
-      std::int64_t least = WayBounds::kFar;
+      std::int64_t least = kFar;
       for (const int last : windows.begins[at + 1]) {
         const std::int64_t behind = way.rest[at + 1][static_cast<std::size_t>(last)];
-        if (behind >= least || !windows.allows(s, first, last)) continue;
-        std::int64_t ns = behind;
-        for (const Term& term : way.terms[at]) ns += term.count * prices_.ns(term.slot, first, last);
-        least = std::min(least, ns);
+        if (behind < least && windows.allows(s, first, last)) least = std::min(least, behind + length(way.parts[at], first, last));
       }
       way.rest[at][static_cast<std::size_t>(first)] = least;
     }
   }
 }
 
-void WayBounds::refresh(const Windows& windows) {
-  for (Bounded& way : ways_) find_rest(windows, way);
+void WayBounds::refresh(const Windows& windows, int first_way) {
+  for (auto way = static_cast<std::size_t>(first_way); way < ways_.size(); ++way) find_rest(windows, ways_[way]);
 }
 
-bool WayBounds::narrow(std::int64_t limit_ns, Windows& windows) const {
-  bool dropped = false;
-  for (int way = 0; way < ways(); ++way) dropped |= narrow_by(way, limit_ns, windows);
+std::int64_t WayBounds::length(int way, const std::vector<int>& cuts) const {
+  std::int64_t ns = 0;
+  int first = 0;
+  for (std::size_t s = 0; s <= cuts.size(); ++s) {
+    const int last = s < cuts.size() ? cuts[s] : prices_.layers();
+    ns += length(ways_[static_cast<std::size_t>(way)].parts[s], first, last);
+    first = last;
+  }
+  return ns;
+}
+
+std::int64_t WayBounds::longest(const std::vector<int>& cuts) const {
+  std::int64_t longest = 0;
+  for (int way = 0; way < ways(); ++way) longest = std::max(longest, (length(way, cuts) + weight(way) - 1) / weight(way));
+  return longest;
+}
+
+int WayBounds::narrow(std::int64_t limit_ns, Windows& windows) const {
+  int dropped = 0;
+  for (int way = 0; way < ways(); ++way) dropped += narrow_by(way, limit_ns * weight(way), windows);
   return dropped;
 }
 
-bool WayBounds::narrow_by(int way, std::int64_t limit_ns, Windows& windows) const {
-  bool dropped = false;
-  std::vector<std::int64_t> before(static_cast<std::size_t>(prices_.layers()) + 1, WayBounds::kFar);
+int WayBounds::narrow_by(int way, std::int64_t limit_ns, Windows& windows) const {
+  int dropped = 0;
+  std::vector<std::int64_t> before(static_cast<std::size_t>(prices_.layers()) + 1, kFar);
   before[0] = 0;
-  for (int s = 0; s + 1 < windows.stages(); ++s) {
+  for (int s = 0; s + 1 < stages_; ++s) {
     const auto next = static_cast<std::size_t>(s) + 1;
-    std::vector<std::int64_t> reached(before.size(), WayBounds::kFar);
+    std::vector<std::int64_t> reached(before.size(), kFar);
     for (const int last : windows.begins[next]) {
+      std::int64_t& least = reached[static_cast<std::size_t>(last)];
       for (const int first : windows.begins[next - 1]) {
         const std::int64_t there = before[static_cast<std::size_t>(first)];
-        std::int64_t& least = reached[static_cast<std::size_t>(last)];
         if (there < least && windows.allows(s, first, last)) least = std::min(least, through(way, s, first, last, there));
       }
     }
     const auto useless = [&](int layer) { return reached[static_cast<std::size_t>(layer)] + rest(way, s + 1, layer) > limit_ns; };
-    dropped |= std::erase_if(windows.begins[next], useless) > 0;
+    dropped += static_cast<int>(std::erase_if(windows.begins[next], useless));
     before = std::move(reached);
   }
   return dropped;
 }
 
-BalanceBound::BalanceBound(const Prices& prices, std::vector<Way> rows) : prices_(prices), own_(rows.size()), passing_(rows.size()) {
+BalanceBound::BalanceBound(const Prices& prices, std::vector<Way> rows)
+    : prices_(prices), rows_(std::move(rows)), own_(rows_.size()), passing_(rows_.size()) {
   for (int slot = 0; slot < prices.slots(); ++slot) {
     const auto stage = static_cast<std::size_t>(prices.stage(slot));
-    const auto count = [&](std::size_t row) { return rows[row].count[static_cast<std::size_t>(slot)]; };
+    const auto count = [&](std::size_t row) { return rows_[row].count[static_cast<std::size_t>(slot)]; };
     if (count(stage) > 0) own_[stage].emplace_back(slot, count(stage));
-    int least = stage + 1 < rows.size() ? count(stage + 1) : 0;
-    for (std::size_t row = stage + 1; row < rows.size(); ++row) least = std::min(least, count(row));
+    int least = stage + 1 < rows_.size() ? count(stage + 1) : 0;
+    for (std::size_t row = stage + 1; row < rows_.size(); ++row) least = std::min(least, count(row));
     if (least > 0) passing_[stage].emplace_back(slot, least);
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "mptune/planner/partition/prices.h"
@@ -28,41 +29,56 @@ class WayBounds {
   static constexpr std::int64_t kFar = std::int64_t{1} << 60;
 
   /// `prices` must outlive this.
-  explicit WayBounds(const Prices& prices) : prices_(prices) {}
+  WayBounds(const Prices& prices, int stages) : prices_(prices), stages_(stages) {}
 
   [[nodiscard]] int ways() const { return static_cast<int>(ways_.size()); }
-  /// Index of the way; known ones are not added again.
-  int add(const Way& way, const Windows& windows);
-  /// Finds anew the least behind every cut.
-  void refresh(const Windows& windows);
+  /// Adds a way, unless it is known; rest() of it is to be had after refresh().
+  void add(const Way& way, int weight = 1);
+  /// Finds the least behind every cut; of the ways from `first_way` on.
+  void refresh(const Windows& windows, int first_way = 0);
 
   /// Length of a way up to `last`, copies over that cut included, if it is `before` at `first` and stage `stage` is [first, last).
   [[nodiscard]] std::int64_t through(int way, int stage, int first, int last, std::int64_t before) const {
-    const Bounded& w = ways_[static_cast<std::size_t>(way)];
-    for (const Term& term : w.terms[static_cast<std::size_t>(stage)]) before += term.count * prices_.ns(term.slot, first, last);
-    return before;
+    return before + length(ways_[static_cast<std::size_t>(way)].parts[static_cast<std::size_t>(stage)], first, last);
   }
   /// Least length of a way from `first`, where `stage` begins, to the end; kFar where no end can be reached.
   [[nodiscard]] std::int64_t rest(int way, int stage, int first) const {
     return ways_[static_cast<std::size_t>(way)].rest[static_cast<std::size_t>(stage)][static_cast<std::size_t>(first)];
   }
-  /// Drops from the windows what no plan uses that has all its ways within `limit_ns`. True if anything was dropped: then refresh.
-  bool narrow(std::int64_t limit_ns, Windows& windows) const;
+  /// How many steps long the way may be: 1, or more for sums of ways.
+  [[nodiscard]] std::int64_t weight(int way) const { return ways_[static_cast<std::size_t>(way)].weight; }
+  [[nodiscard]] const Way& way(int way) const { return ways_[static_cast<std::size_t>(way)].way; }
+  /// Length of a way on these cuts.
+  [[nodiscard]] std::int64_t length(int way, const std::vector<int>& cuts) const;
+  /// The longest of the ways on these cuts, per step.
+  [[nodiscard]] std::int64_t longest(const std::vector<int>& cuts) const;
+  /// Drops from the windows what no plan uses that has all its ways within `limit_ns`; how many layers.
+  int narrow(std::int64_t limit_ns, Windows& windows) const;
 
  private:
-  struct Term {
-    int slot = 0;
-    std::int64_t count = 0;
+  // A way within a stage, and over the cut behind it.
+  struct Part {
+    std::int64_t fixed_ns = 0;
+    std::vector<std::pair<const RangeTable*, std::int64_t>> ranges;  // with their counts
+    std::vector<std::int64_t> by_cut;
   };
   struct Bounded {
     Way way;
-    std::vector<std::vector<Term>> terms;         // per stage
+    std::int64_t weight = 1;
+    std::vector<Part> parts;                      // per stage
     std::vector<std::vector<std::int64_t>> rest;  // [stage][first]
   };
+  [[nodiscard]] static std::int64_t length(const Part& part, int first, int last) {
+    std::int64_t ns = part.fixed_ns + (part.by_cut.empty() ? 0 : part.by_cut[static_cast<std::size_t>(last)]);
+    for (const auto& [table, count] : part.ranges) ns += count * table->at(first, last);
+    return ns;
+  }
+  void add_slot(int slot, std::int64_t count, Part& part) const;
   void find_rest(const Windows& windows, Bounded& way) const;
-  bool narrow_by(int way, std::int64_t limit_ns, Windows& windows) const;
+  int narrow_by(int way, std::int64_t limit_ns, Windows& windows) const;
 
   const Prices& prices_;
+  int stages_;
   std::vector<Bounded> ways_;
 };
 
@@ -74,6 +90,7 @@ class BalanceBound {
   BalanceBound(const Prices& prices, std::vector<Way> rows);
 
   void refresh(const Windows& windows);
+  [[nodiscard]] const std::vector<Way>& rows() const { return rows_; }
   /// Least length of the longest row way of the stages from `stage` on, which begins at `first`; the parts of stages before not counted.
   [[nodiscard]] std::int64_t rest(int stage, int first) const {
     return rest_[static_cast<std::size_t>(stage)][static_cast<std::size_t>(first)];
@@ -89,6 +106,7 @@ class BalanceBound {
   [[nodiscard]] std::int64_t longest(int stage, int first, int last) const;
 
   const Prices& prices_;
+  std::vector<Way> rows_;
   Terms own_;
   Terms passing_;
   std::vector<std::vector<std::int64_t>> rest_;
