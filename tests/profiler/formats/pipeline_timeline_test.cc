@@ -137,6 +137,17 @@ TEST(PipelineTimeline, ReplicasAreDevices) {
   EXPECT_EQ(trace.quality.dropped, 1);    // the thread without a name
 }
 
+// Garbage collection lasts into a forward: what begins later for it, comes later, and its edges follow it.
+TEST(PipelineTimeline, EventsThatLoseTheirBeginningStayInOrder) {
+  std::string text = "[" + thread(0, 0, "PP rank 0, TP rank 0, compute") + thread(0, 10, "PP rank 1, TP rank 0, compute") +
+                     op(0, 0, "gc", 0, 10, -1) + op(0, 0, "forward-compute", 5, 7, 0) + op(0, 10, "forward-compute", 7, 1, 0);
+  text.back() = ']';
+  const Trace trace = timeline_of(text);
+  EXPECT_THAT(lines_of(trace), ::testing::ElementsAre(Line{"gc", 0, 0, 0, 10, -1}, Line{"forward-compute", 1, 0, 7, 8, 0},
+                                                      Line{"forward-compute", 0, 0, 10, 12, 0}));
+  EXPECT_EQ(trace.edges, (std::vector<Edge>{{0, 2, EdgeKind::order}}));
+}
+
 class PublicTimeline : public ::testing::Test {
  protected:
   // Means over steps and replicas of the idle share of every stage between the replica's first forward and last backward.
