@@ -71,9 +71,7 @@ void CutSearch::seed() {
   const int half = (static_cast<int>(problem_.microbatch_sizes.size()) + 1) / 2;  // a copy there and back for every two micro-batches
   std::vector<Way> rows = balance_.rows();
   for (int slot = 0; slot < prices_.slots(); ++slot) {
-    if (prices_.what(slot) == What::copy)
-      rows[static_cast<std::size_t>(prices_.stage(slot))].count[static_cast<std::size_t>(slot)] =
-          (problem_.microbatch_sizes.size() + 1) / 2;
+    if (prices_.what(slot) == What::copy) rows[static_cast<std::size_t>(prices_.stage(slot))].count[static_cast<std::size_t>(slot)] = half;
   }
   BalanceBound with_copies(prices_, std::move(rows));
   with_copies.refresh(opened_);
