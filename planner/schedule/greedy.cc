@@ -43,9 +43,9 @@ class Greedy {
     std::int64_t free_ns = 0;
     std::int64_t decides_ns = kNever;
     std::int64_t kept_bytes = 0;
+    std::int64_t idle_ns = 0;  // since its first action
     std::vector<int> weights;  // units with a weight gradient to do, in the order of their input gradients
     std::size_t weights_done = 0;
-    std::size_t ordered = 0;  // place in the given order
     bool backward_last = true;
   };
   struct Progress {
@@ -96,6 +96,9 @@ class Greedy {
 
   bool has_room(int u) {
     const int d = unit(u).device;
+    if (!policy_.in_flight.empty() &&
+        progress(u).forwards - progress(u).inputs >= policy_.in_flight[static_cast<std::size_t>(unit(u).stage)])
+      return false;
     ++progress(u).forwards;
     const std::int64_t reserved = kept_of_oldest(d);
     --progress(u).forwards;
@@ -128,23 +131,14 @@ class Greedy {
   }
 
   Candidate best_candidate(int d) {
-    if (policy_.order != nullptr) return ordered_candidate(d);
     const Candidate forward = forward_candidate(d);
     const Candidate backward = backward_candidate(d);
     return (forward.at_ns != backward.at_ns ? forward.at_ns < backward.at_ns : prefers_forward(d)) ? forward : backward;
   }
 
-  Candidate ordered_candidate(int d) {
-    const std::vector<Action>& row = (*policy_.order)[static_cast<std::size_t>(d)];
-    std::size_t& next = device(d).ordered;
-    while (next < row.size() && row[next].kind == ActionKind::backward_weight) ++next;
-    if (next == row.size()) return {};
-    const int u = layout_.unit_of(row[next].stage, row[next].microbatch);
-    const bool forward = row[next].kind == ActionKind::forward;
-    const std::int64_t arrival = forward ? forward_at(u) : backward_at(u);
-    if (arrival == kNever || (forward && device(d).kept_bytes + costs(u).kept_bytes > policy_.limit[static_cast<std::size_t>(d)]))
-      return {};
-    return {u, std::max(arrival, device(d).decides_ns), forward};
+  [[nodiscard]] bool waits(int d, std::int64_t wait_ns, std::int64_t weight_ns) {
+    if (policy_.idle_as_others && wait_ns <= most_idle_ns_ - device(d).idle_ns) return true;
+    return wait_ns * 100 < weight_ns * policy_.patience_percent;
   }
 
   void decide(int d) {
@@ -152,13 +146,12 @@ class Greedy {
     const std::int64_t now = at.decides_ns;
     const Candidate best = best_candidate(d);
     if (best.at_ns == now) {
-      ++at.ordered;
       run(best.unit, best.forward ? ActionKind::forward : (policy_.split ? ActionKind::backward_input : ActionKind::backward));
       return;
     }
     if (at.weights_done < at.weights.size()) {
       const int u = at.weights[at.weights_done];
-      if (best.at_ns == kNever || (best.at_ns - now) * 100 >= costs(u).backward_weight_ns * policy_.patience_percent) {
+      if (best.at_ns == kNever || !waits(d, best.at_ns - now, costs(u).backward_weight_ns)) {
         ++at.weights_done;
         run(u, ActionKind::backward_weight);
         return;
@@ -190,6 +183,7 @@ class Greedy {
     const Action action{unit(u).stage, kind, unit(u).microbatch(k)};
     rows_[static_cast<std::size_t>(d)].push_back(action);
     Device& at = device(d);
+    if (rows_[static_cast<std::size_t>(d)].size() > 1) most_idle_ns_ = std::max(most_idle_ns_, at.idle_ns += at.decides_ns - at.free_ns);
     at.free_ns = at.decides_ns + duration_ns(costs(u), kind);
     at.kept_bytes += bytes_left(costs(u), kind);
     at.decides_ns = at.free_ns;
@@ -229,6 +223,7 @@ class Greedy {
   std::vector<std::int64_t> output_at_;
   std::vector<std::int64_t> gradient_at_;
   Rows rows_;
+  std::int64_t most_idle_ns_ = 0;
 };
 
 }  // namespace

@@ -10,14 +10,14 @@ namespace mptune {
 /// How a device that is free chooses among what it could run now.
 struct GreedyPolicy {
   enum class First { backward, forward, alternate };
-  First first = First::backward;     ///< of an input gradient and a forward that could both run
-  bool split = true;                 ///< gradients of inputs and weights apart: weights fill what would be idle
-  bool late_stages_forward = true;   ///< of several stages on a device, the last first in forward
-  bool late_stages_backward = true;  ///< and in backward
-  int patience_percent = 0;          ///< of a weight gradient's time: a device idles that long rather than let an input wait that comes
-  std::vector<std::int64_t> limit;   ///< per device: bytes it may keep
-  const Rows* order = nullptr;       ///< forwards and input gradients in this order, rows of a valid schedule; what it says of weights is
-                                     ///< not looked at. Requires: limits that the order can keep to with weights done at once
+  First first = First::backward;      ///< of an input gradient and a forward that could both run
+  bool split = true;                  ///< gradients of inputs and weights apart: weights fill what would be idle
+  bool late_stages_forward = true;    ///< of several stages on a device, the last first in forward
+  bool late_stages_backward = false;  ///< and in backward
+  int patience_percent = 0;           ///< of a weight gradient's time: a device idles that long rather than let what comes wait
+  bool idle_as_others = false;        ///< or as long as that leaves it less idle than the idlest device
+  std::vector<int> in_flight;         ///< per stage: micro-batches that a replica has forward and not yet input gradients of; empty: any
+  std::vector<std::int64_t> limit;    ///< per device: bytes it may keep
 };
 
 /// Rows of a list schedule: all devices advance in time, each decides when it is free. Micro-batches of a stage stay in order. Forwards

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "mptune/planner/schedule/fill.h"
 #include "mptune/planner/schedule/greedy.h"
 #include "mptune/planner/schedule/patterns.h"
 #include "mptune/planner/schedule/schedule.h"
@@ -142,43 +143,78 @@ Rows one_forward_one_backward(const Layout& layout, const std::vector<int>& held
   return rows;
 }
 
-// The same times; every micro-batch of every stage weighs one.
+constexpr std::int64_t kShare = 1000;  // of a micro-batch on a stage, whatever its bytes
+
+// The same times; every micro-batch of every stage weighs the same, and keeps its share of it between its gradients.
 ScheduleCosts counted(ScheduleCosts costs) {
-  for (StageCosts& stage : costs.stages) stage.kept_bytes = stage.held_bytes = 1;
+  for (StageCosts& stage : costs.stages) {
+    stage.held_bytes = stage.kept_bytes > 0 ? kShare * stage.held_bytes / stage.kept_bytes : kShare;
+    stage.kept_bytes = kShare;
+  }
   return costs;
 }
 
 // Keeps the best of several rows: the shortest span, then the shortest step.
 class BestSpan {
  public:
-  BestSpan(const Layout& layout, const ScheduleCosts& costs) : replay_(layout, costs) {}
+  BestSpan(const Layout& layout, const ScheduleCosts& costs) : layout_(layout), costs_(costs), replay_(layout, costs) {}
 
   void consider(Rows rows) {
-    if (rows.empty()) return;
     replay_.run(rows);
-    const ScheduleTiming& timing = replay_.timing();
-    if (!best_.empty() && std::pair(timing.span_ns, timing.end_ns) >= std::pair(span_ns_, end_ns_)) return;
-    span_ns_ = timing.span_ns;
-    end_ns_ = timing.end_ns;
-    best_ = std::move(rows);
+    take_better({std::move(rows), {}, replay_.timing().end_ns, replay_.timing().span_ns});
   }
-  [[nodiscard]] Rows take() { return std::move(best_); }
 
- private:
-  ScheduleReplay replay_;
-  Rows best_;
-  std::int64_t span_ns_ = 0;
-  std::int64_t end_ns_ = 0;
-};
-
-void consider_policies(const Layout& layout, const ScheduleCosts& costs, GreedyPolicy policy, BestSpan& best) {
-  for (const GreedyPolicy::First first : {GreedyPolicy::First::backward, GreedyPolicy::First::alternate, GreedyPolicy::First::forward}) {
-    for (const int patience : {0, 30, 60, 100}) {
-      policy.first = first;
-      policy.patience_percent = patience;
-      best.consider(greedy_rows(layout, costs, policy));
+  // The order with gradients of weights where each of several policies puts them. Devices that idled less than the idlest may idle more:
+  // what they may is learnt from the round before.
+  void consider_filled(const Rows& order, std::int64_t limit) {
+    FillPolicy policy;
+    policy.limit.assign(order.size(), limit);
+    for (const auto& [forward, backward] : {std::pair(0, 0), {50, 50}, {100, 100}, {100, 0}, {0, 100}}) {
+      policy.forward_patience_percent = forward;
+      policy.backward_patience_percent = backward;
+      policy.idle_as_others = false;
+      take_better(fill_weights(layout_, costs_, order, policy));
+      policy.idle_as_others = true;
+      policy.idle_ns.clear();
+      for (int round = 0; round < 3; ++round) {
+        Filled filled = fill_weights(layout_, costs_, order, policy);
+        policy.idle_ns = std::move(filled.idle_ns);
+        const std::int64_t most = *std::ranges::max_element(policy.idle_ns);
+        for (std::int64_t& idle : policy.idle_ns) idle = most - idle;
+        take_better(std::move(filled));
+      }
     }
   }
+
+  [[nodiscard]] const Rows& rows() const { return best_.rows; }
+  [[nodiscard]] Rows take() { return std::move(best_.rows); }
+
+ private:
+  void take_better(Filled filled) {
+    if (!best_.rows.empty() && std::pair(filled.span_ns, filled.end_ns) >= std::pair(best_.span_ns, best_.end_ns)) return;
+    best_ = std::move(filled);
+  }
+
+  const Layout& layout_;
+  const ScheduleCosts& costs_;
+  ScheduleReplay replay_;
+  Filled best_;
+};
+
+// Forwards that fit on each stage before its first input gradient can arrive; `over`: one more where that leaves a rest.
+std::vector<int> time_warm_ups(const Layout& layout, const ScheduleCosts& costs, int most, bool over) {
+  const std::vector<int> replicas = replicas_of(layout);
+  std::vector<int> held(replicas.size(), 1);
+  std::int64_t way = 0;
+  for (std::size_t s = held.size(); s-- > 0;) {
+    const StageCosts& stage = costs.stages[s];
+    if (s + 1 < held.size()) way += stage.send_output_ns + costs.stages[s + 1].send_gradient_ns + costs.stages[s + 1].backward_input_ns;
+    way += stage.forward_ns;
+    const std::int64_t each = std::max<std::int64_t>(1, stage.forward_ns);
+    held[s] = static_cast<int>(std::clamp<std::int64_t>((way + (over ? each - 1 : 0)) / each, 1, most));
+    if (s + 1 < held.size()) held[s] = std::max(held[s], std::min(most, (held[s + 1] * replicas[s + 1] + replicas[s] - 1) / replicas[s]));
+  }
+  return held;
 }
 
 // ZB1P and ZB2P (arXiv 2401.10241): a device keeps as many micro-batches as the first of 1F1B does, or twice as many, and fills what would
@@ -188,44 +224,36 @@ void consider_policies(const Layout& layout, const ScheduleCosts& costs, GreedyP
 //           dev 1     F0 I0 F1 I1 W0 F2 I2 W1 W2
 Rows zero_bubble_rows(const Layout& layout, const ScheduleCosts& costs, int times) {
   const ScheduleCosts weighed = counted(costs);
-  const std::vector<int> held = warm_ups(layout);
+  std::vector<int> held = warm_ups(layout);
+  const int most = times * held.front();
   GreedyPolicy policy;
-  policy.limit.assign(static_cast<std::size_t>(layout.devices()), std::int64_t{times} * held.front());
+  policy.limit.assign(static_cast<std::size_t>(layout.devices()), kShare * most);
   BestSpan best(layout, weighed);
-  consider_policies(layout, weighed, policy, best);
-  return best.take();
-}
-
-// The pattern says the order of forwards and input gradients and what is kept, the costs where gradients of weights go.
-Rows filled_v_rows(const Layout& layout, const ScheduleCosts& costs, const VPattern& pattern, BestSpan* others = nullptr) {
-  const ScheduleCosts weighed = counted(costs);
-  const Rows order = v_rows(layout.devices(), layout.microbatches(), pattern);
-  GreedyPolicy policy;
-  policy.order = &order;
-  const std::vector<std::int64_t> kept = kept_bytes(order, weighed);
-  policy.limit.assign(kept.size(), *std::ranges::max_element(kept));
-  BestSpan best(layout, weighed);
-  for (const int patience : {0, 30, 60, 100}) {
-    policy.patience_percent = patience;
-    (others != nullptr ? *others : best).consider(greedy_rows(layout, weighed, policy));
-  }
-  return best.take();
-}
-
-// ZB-V (arXiv 2401.10241): 1F1B's bytes on every device.
-Rows zero_bubble_v_rows(const Layout& layout, const ScheduleCosts& costs) {
-  const ScheduleCosts weighed = counted(costs);
-  BestSpan best(layout, weighed);
-  (void)filled_v_rows(layout, costs, {4, 2}, &best);
-  GreedyPolicy policy;
-  policy.limit.assign(static_cast<std::size_t>(layout.devices()), std::int64_t{2} * layout.devices());
-  for (const bool late_forward : {true, false}) {
-    for (const bool late_backward : {true, false}) {
-      policy.late_stages_forward = late_forward;
-      policy.late_stages_backward = late_backward;
-      consider_policies(layout, weighed, policy, best);
+  for (int& count : held) count = times * count - times + 1;
+  for (const std::vector<int>& in_flight : {held, time_warm_ups(layout, costs, most, false), time_warm_ups(layout, costs, most, true)}) {
+    policy.in_flight = in_flight;
+    for (const GreedyPolicy::First first : {GreedyPolicy::First::backward, GreedyPolicy::First::forward}) {
+      for (const bool idle_as_others : {false, true}) {
+        policy.first = first;
+        policy.idle_as_others = idle_as_others;
+        policy.patience_percent = idle_as_others ? 0 : 100;
+        best.consider(greedy_rows(layout, weighed, policy));
+      }
     }
   }
+  best.consider_filled(Rows(best.rows()), policy.limit.front());
+  return best.take();
+}
+
+// A pattern says the order of forwards and input gradients and what is kept, the costs where gradients of weights go. ZB-V (arXiv
+// 2401.10241) keeps 1F1B's bytes on every device, V-Half and V-Min what their order needs.
+Rows filled_rows(const Layout& layout, const ScheduleCosts& costs, const Rows& order) {
+  const ScheduleCosts weighed = counted(costs);
+  ScheduleCosts at_once = weighed;
+  for (StageCosts& stage : at_once.stages) stage.held_bytes = 0;
+  const std::vector<std::int64_t> kept = kept_bytes(order, at_once);
+  BestSpan best(layout, weighed);
+  best.consider_filled(order, *std::ranges::max_element(kept));
   return best.take();
 }
 
@@ -277,9 +305,9 @@ Rows named_rows(const std::string& name, const Layout& layout, const ScheduleCos
   if (name == "interleaved") return interleaved_rows(layout.devices(), layout.stages(), m);
   if (name == "zb1p") return zero_bubble_rows(layout, costs, 1);
   if (name == "zb2p") return zero_bubble_rows(layout, costs, 2);
-  if (name == "zbv") return zero_bubble_v_rows(layout, costs);
-  if (name == "v-half") return filled_v_rows(layout, costs, {2, 1});
-  if (name == "v-min") return filled_v_rows(layout, costs, {1, 1});
+  if (name == "zbv") return filled_rows(layout, costs, zero_bubble_v_order(layout.devices(), m));
+  if (name == "v-half") return filled_rows(layout, costs, v_order(layout.devices(), m, {2, 1}));
+  if (name == "v-min") return filled_rows(layout, costs, v_order(layout.devices(), m, {1, 1}));
   if (name == "dualpipe-v") return dual_pipe_v_rows(layout.devices(), m);
   return all_forward_then_all_backward(layout);
 }

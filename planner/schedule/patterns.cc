@@ -68,6 +68,80 @@ VOffsets v_offsets(int devices, const VPattern& pattern) {
   return best;
 }
 
+// Emits actions in an order in which each comes behind what it reads, device by device in rounds.
+class VRounds {
+ public:
+  VRounds(int devices, int microbatches)
+      : devices_(devices), microbatches_(microbatches), done_(static_cast<std::size_t>(devices)), rows_(done_.size()) {}
+
+  Rows run() {
+    for (int d = 0; d < devices_; ++d) warm_up_down(d);
+    for (int d = devices_; d-- > 0;) emit(d, kForwardUp);
+    for (int i = 1; i < devices_; ++i) {
+      for (int d = i; d < devices_; ++d) emit(d, kForwardDown);
+      for (int d = devices_; d-- > i;) emit(d, kForwardUp);
+    }
+    std::size_t before = 0;
+    do {
+      before = emitted_;
+      round();
+    } while (emitted_ > before);
+    return std::move(rows_);
+  }
+
+ private:
+  enum Part { kForwardDown, kForwardUp, kBackwardDown, kBackwardUp };
+
+  [[nodiscard]] int done(int d, Part part) const { return done_[static_cast<std::size_t>(d)][part]; }
+
+  // Those that fit before the first micro-batch can be back.
+  void warm_up_down(int d) {
+    for (int k = 0; k < 2 * (devices_ - d) - 1; ++k) emit(d, kForwardDown);
+  }
+
+  [[nodiscard]] bool can(int d, Part part) const {
+    const int k = done(d, part);
+    if (k == microbatches_) return false;
+    const bool down = part == kForwardDown || part == kBackwardDown;
+    if (down ? d > 0 : d + 1 < devices_) return done(down ? d - 1 : d + 1, part) > k;
+    return part == kForwardDown || done(d, static_cast<Part>(part - 1)) > k;  // at a turn of the way, what comes before is on this device
+  }
+
+  bool emit(int d, Part part) {
+    if (!can(d, part)) return false;
+    const bool first = part == kForwardDown || part == kBackwardUp;
+    const bool forward = part == kForwardDown || part == kForwardUp;
+    rows_[static_cast<std::size_t>(d)].push_back({first ? d : 2 * devices_ - 1 - d,
+                                                  forward ? ActionKind::forward : ActionKind::backward_input,
+                                                  done_[static_cast<std::size_t>(d)][part]++});
+    ++emitted_;
+    return true;
+  }
+
+  // A backward each, on its way up where one was there when the round began; then a forward each, on its way up where one is there.
+  void round() {
+    std::vector<int> down;
+    std::vector<int> up;
+    for (int d = 0; d < devices_; ++d) (can(d, kBackwardUp) || done(d, kBackwardDown) == microbatches_ ? up : down).push_back(d);
+    std::reverse(up.begin(), up.end());
+    for (const int d : up) emit(d, kBackwardUp);
+    for (const int d : down) emit(d, kBackwardDown);
+    for (int d = 0; d < devices_; ++d) {
+      if (kept(d) < 2 * devices_ && !emit(d, kForwardUp)) emit(d, kForwardDown);
+    }
+  }
+
+  [[nodiscard]] int kept(int d) const {
+    return done(d, kForwardDown) + done(d, kForwardUp) - done(d, kBackwardDown) - done(d, kBackwardUp);
+  }
+
+  int devices_;
+  int microbatches_;
+  std::vector<std::array<int, 4>> done_;
+  Rows rows_;
+  std::size_t emitted_ = 0;
+};
+
 // One device of DualPipeV: its four counters and the weight gradients it has put off.
 class DualPipeVRow {
  public:
@@ -159,7 +233,7 @@ Rows interleaved_rows(int devices, int stages, int microbatches) {
   return rows;
 }
 
-Rows v_rows(int devices, int microbatches, const VPattern& pattern) {
+Rows v_order(int devices, int microbatches, const VPattern& pattern) {
   const VOffsets offsets = v_offsets(devices, pattern);
   Rows rows(static_cast<std::size_t>(devices));
   for (int d = 0; d < devices; ++d) {
@@ -175,11 +249,13 @@ Rows v_rows(int devices, int microbatches, const VPattern& pattern) {
     std::sort(timed.begin(), timed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (const auto& [time, action] : timed) {
       rows[static_cast<std::size_t>(d)].push_back(action);
-      if (action.kind == ActionKind::backward_input)
-        rows[static_cast<std::size_t>(d)].push_back({action.stage, ActionKind::backward_weight, action.microbatch});
     }
   }
   return rows;
+}
+
+Rows zero_bubble_v_order(int devices, int microbatches) {
+  return VRounds(devices, microbatches).run();
 }
 
 Rows dual_pipe_v_rows(int devices, int microbatches) {

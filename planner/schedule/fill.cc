@@ -1,0 +1,138 @@
+#include "mptune/planner/schedule/fill.h"
+
+#include <algorithm>
+
+namespace mptune {
+namespace {
+
+class WeightFiller {
+ public:
+  WeightFiller(const Layout& layout, const ScheduleCosts& costs, const Rows& order, const FillPolicy& policy)
+      : layout_(layout),
+        costs_(costs),
+        order_(order),
+        policy_(policy),
+        devices_(order.size()),
+        link_free_(order.size() * order.size(), 0),
+        output_at_(layout.slot(layout.stages(), 0), -1),
+        gradient_at_(output_at_) {
+    filled_.rows.resize(order.size());
+    for (std::size_t d = 0; d < order.size(); ++d) filled_.rows[d].reserve(order[d].size() * 3 / 2);
+  }
+
+  // One action per device and round, so that devices idle on the same terms.
+  Filled run() {
+    for (bool progress = true; progress;) {
+      progress = false;
+      for (std::size_t d = 0; d < devices_.size(); ++d) progress |= advance(d);
+    }
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      Device& at = devices_[d];
+      while (at.weighted < at.gradients.size()) add_weight(d);
+      filled_.idle_ns.push_back(at.idle_ns);
+      filled_.end_ns = std::max(filled_.end_ns, at.free_ns);
+      if (at.started) filled_.span_ns = std::max(filled_.span_ns, at.free_ns - at.first_ns);
+    }
+    return std::move(filled_);
+  }
+
+ private:
+  struct Device {
+    std::size_t next = 0;
+    std::int64_t free_ns = 0;
+    std::int64_t first_ns = 0;
+    std::int64_t idle_ns = 0;
+    std::int64_t kept_bytes = 0;
+    bool started = false;
+    std::vector<Action> gradients;  // of weights, in the order of their input gradients
+    std::size_t weighted = 0;       // of them done
+  };
+
+  [[nodiscard]] const StageCosts& costs(const Action& action) const { return costs_.stages[static_cast<std::size_t>(action.stage)]; }
+
+  [[nodiscard]] std::int64_t arrival(const Action& action) const {
+    const std::size_t at = layout_.slot(action.stage, action.microbatch);
+    if (action.kind == ActionKind::forward) return action.stage == 0 ? 0 : output_at_[at];
+    return action.stage + 1 == layout_.stages() ? 0 : gradient_at_[at];
+  }
+
+  bool advance(std::size_t d) {
+    Device& at = devices_[d];
+    const std::vector<Action>& row = order_[d];
+    while (at.next < row.size() && row[at.next].kind == ActionKind::backward_weight) ++at.next;
+    if (at.next == row.size()) return false;
+    Action action = row[at.next];
+    if (action.kind == ActionKind::backward) action.kind = ActionKind::backward_input;
+    const std::int64_t ready = arrival(action);
+    if (ready < 0) return false;
+    ++at.next;
+    make_room(d, action);
+    while (at.weighted < at.gradients.size() && ready > at.free_ns) {
+      const std::int64_t weight_ns = costs(at.gradients[at.weighted]).backward_weight_ns;
+      if (at.free_ns + weight_ns > ready && waits(d, action.kind, ready - at.free_ns, weight_ns)) break;
+      add_weight(d);
+    }
+    add(d, action, ready);
+    return true;
+  }
+
+  void make_room(std::size_t d, const Action& action) {
+    Device& at = devices_[d];
+    while (at.weighted < at.gradients.size() && at.kept_bytes + bytes_left(costs(action), action.kind) > policy_.limit[d]) add_weight(d);
+  }
+
+  [[nodiscard]] bool waits(std::size_t d, ActionKind kind, std::int64_t wait_ns, std::int64_t weight_ns) const {
+    const bool forward = kind == ActionKind::forward;
+    if (wait_ns * 100 < weight_ns * (forward ? policy_.forward_patience_percent : policy_.backward_patience_percent)) return true;
+    const std::int64_t granted = policy_.idle_ns.empty() ? 0 : policy_.idle_ns[d];
+    return policy_.idle_as_others && wait_ns <= std::max(most_idle_ns_, granted) - devices_[d].idle_ns;
+  }
+
+  void add_weight(std::size_t d) { add(d, devices_[d].gradients[devices_[d].weighted++], 0); }
+
+  void add(std::size_t d, const Action& action, std::int64_t ready_ns) {
+    Device& at = devices_[d];
+    const std::int64_t start = std::max(at.free_ns, ready_ns);
+    if (!at.started) at.first_ns = start;
+    if (at.started) most_idle_ns_ = std::max(most_idle_ns_, at.idle_ns += start - at.free_ns);
+    at.started = true;
+    at.free_ns = start + duration_ns(costs(action), action.kind);
+    at.kept_bytes += bytes_left(costs(action), action.kind);
+    filled_.rows[d].push_back(action);
+    if (action.kind == ActionKind::backward_weight) return;
+    if (action.kind == ActionKind::backward_input) at.gradients.push_back({action.stage, ActionKind::backward_weight, action.microbatch});
+    send(action, at.free_ns);
+  }
+
+  void send(const Action& action, std::int64_t end_ns) {
+    const bool forward = action.kind == ActionKind::forward;
+    const int to = forward ? action.stage + 1 : action.stage - 1;
+    if (to < 0 || to >= layout_.stages()) return;
+    const auto source = static_cast<std::size_t>(layout_.device_of(action.stage, action.microbatch));
+    const auto destination = static_cast<std::size_t>(layout_.device_of(to, action.microbatch));
+    std::int64_t& arrival = (forward ? output_at_ : gradient_at_)[layout_.slot(to, action.microbatch)];
+    arrival = end_ns;
+    if (source == destination) return;
+    std::int64_t& link = link_free_[source * devices_.size() + destination];
+    arrival = link = std::max(link, end_ns) + (forward ? costs(action).send_output_ns : costs(action).send_gradient_ns);
+  }
+
+  const Layout& layout_;
+  const ScheduleCosts& costs_;
+  const Rows& order_;
+  const FillPolicy& policy_;
+  std::vector<Device> devices_;
+  std::vector<std::int64_t> link_free_;
+  std::vector<std::int64_t> output_at_;
+  std::vector<std::int64_t> gradient_at_;
+  std::int64_t most_idle_ns_ = 0;
+  Filled filled_;
+};
+
+}  // namespace
+
+Filled fill_weights(const Layout& layout, const ScheduleCosts& costs, const Rows& order, const FillPolicy& policy) {
+  return WeightFiller(layout, costs, order, policy).run();
+}
+
+}  // namespace mptune
