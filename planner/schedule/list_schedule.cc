@@ -1,7 +1,9 @@
 #include "mptune/planner/schedule/list_schedule.h"
 
 #include <algorithm>
+#include <tuple>
 
+#include "mptune/planner/schedule/fill.h"
 #include "mptune/planner/schedule/greedy.h"
 #include "mptune/planner/schedule/named.h"
 #include "mptune/planner/schedule/schedule.h"
@@ -10,25 +12,36 @@
 namespace mptune {
 namespace {
 
+constexpr std::int64_t kMostActions = 400'000;  // timed while a schedule is improved
+
 class ListScheduler {
  public:
   ListScheduler(const Layout& layout, const ScheduleCosts& costs)
-      : layout_(layout), costs_(costs), replay_(layout, costs), limit_(costs.free_bytes) {
+      : layout_(layout), costs_(costs), replay_(layout, costs), limit_(costs.free_bytes), at_once_(costs) {
     limit_.resize(static_cast<std::size_t>(layout.devices()), ScheduleCosts::kNoLimit);
+    for (StageCosts& stage : at_once_.stages) stage.held_bytes = 0;
   }
 
   Rows run() {
     for (const std::string& name : schedule_names()) {
-      if (name != "list" && missing_for(name, layout_).empty()) consider(named_rows(name, layout_, costs_));
+      if (name != "list" && missing_for(name, layout_).empty()) consider_order(named_rows(name, layout_, costs_));
     }
     consider_greedy();
-    return std::move(best_);
+    improve();
+    return std::move(best_.rows);
   }
 
  private:
-  // Bytes over the limit on the worst device; 0 where all fit.
-  [[nodiscard]] std::int64_t excess(const Rows& rows) const {
-    const std::vector<std::int64_t> kept = kept_bytes(rows, costs_);
+  struct Candidate {
+    Rows rows;
+    std::int64_t excess_bytes = 0;  // over the limit on the worst device
+    std::int64_t end_ns = 0;
+    std::int64_t ends_ns = 0;  // of all devices, added up
+    [[nodiscard]] std::tuple<std::int64_t, std::int64_t, std::int64_t> value() const { return std::tuple(excess_bytes, end_ns, ends_ns); }
+  };
+
+  [[nodiscard]] std::int64_t excess(const Rows& rows, const ScheduleCosts& costs) const {
+    const std::vector<std::int64_t> kept = kept_bytes(rows, costs);
     std::int64_t most = 0;
     for (std::size_t d = 0; d < kept.size(); ++d) {
       if (limit_[d] != ScheduleCosts::kNoLimit) most = std::max(most, kept[d] - limit_[d]);
@@ -36,38 +49,159 @@ class ListScheduler {
     return most;
   }
 
-  bool consider(Rows rows) {
-    if (rows.empty()) return false;
-    const std::pair<std::int64_t, std::int64_t> value(excess(rows), replay_.run(rows));
-    if (!best_.empty() && value >= value_) return false;
-    value_ = value;
-    best_ = std::move(rows);
+  // False where the rows block themselves.
+  bool time(Candidate& candidate) {
+    candidate.end_ns = replay_.run(candidate.rows);
+    if (candidate.end_ns < 0) return false;
+    candidate.ends_ns = replay_.ends_ns();
     return true;
+  }
+
+  bool consider(Rows rows) {
+    Candidate candidate;
+    candidate.rows = std::move(rows);
+    candidate.excess_bytes = excess(candidate.rows, costs_);
+    if (!time(candidate)) return false;
+    if (!best_.rows.empty() && candidate.value() >= best_.value()) return false;
+    best_ = std::move(candidate);
+    return true;
+  }
+
+  // Rows as they are, and their order with gradients of weights put where they fit best.
+  void consider_order(Rows rows) {
+    if (rows.empty()) return;
+    if (excess(rows, at_once_) == 0) {
+      for (const int patience : {0, 50, 100}) consider(filled(rows, patience));
+    }
+    consider(std::move(rows));
+  }
+
+  [[nodiscard]] Rows filled(const Rows& order, int patience) const {
+    FillPolicy policy;
+    policy.limit = limit_;
+    policy.forward_patience_percent = policy.backward_patience_percent = patience;
+    return fill_weights(layout_, costs_, order, policy).rows;
   }
 
   void consider_greedy() {
     GreedyPolicy policy;
     policy.limit = limit_;
-    for (const bool split : {true, false}) {
+    const int m = layout_.microbatches();
+    for (const std::vector<int>& in_flight :
+         {std::vector<int>(), time_warm_ups(layout_, costs_, m, false), time_warm_ups(layout_, costs_, m, true)}) {
       for (const GreedyPolicy::First first :
            {GreedyPolicy::First::backward, GreedyPolicy::First::alternate, GreedyPolicy::First::forward}) {
-        for (const int patience : {0, 50, 100}) {
-          if (!split && patience > 0) continue;
-          policy.split = split;
-          policy.first = first;
-          policy.patience_percent = patience;
-          consider(greedy_rows(layout_, costs_, policy));
-        }
+        policy.in_flight = in_flight;
+        policy.first = first;
+        policy.split = true;
+        policy.patience_percent = 50;
+        consider_order(greedy_rows(layout_, costs_, policy));
+        policy.split = false;
+        consider(greedy_rows(layout_, costs_, policy));
       }
     }
+  }
+
+  // Moves actions of the longest way through the step before their neighbours, as long as that helps. Devices that end earlier count where
+  // the step does not get shorter, so that ways of equal length are shortened one after another.
+  void improve() {
+    std::int64_t actions = 1;
+    for (const std::vector<Action>& row : best_.rows) actions += static_cast<std::int64_t>(row.size());
+    std::int64_t left = kMostActions / actions;
+    std::size_t at = 0;
+    for (std::size_t failed = 0; left > 0;) {
+      const std::vector<Place> places = critical_places();
+      if (failed >= places.size()) return;
+      for (; failed < places.size() && left > 0; ++failed, ++at) {
+        if (moved_earlier(places[at % places.size()], left)) break;
+      }
+      failed = failed < places.size() ? 0 : failed;
+    }
+  }
+
+  struct Place {
+    std::size_t device = 0;
+    std::size_t index = 0;
+  };
+
+  bool moved_earlier(const Place& place, std::int64_t& left) {
+    for (const std::size_t distance : {1, 2, 4}) {
+      if (distance > place.index || left <= 0) return false;
+      Rows rows = best_.rows;
+      std::vector<Action>& row = rows[place.device];
+      const auto moved = row.begin() + static_cast<std::ptrdiff_t>(place.index);
+      if (std::any_of(moved - static_cast<std::ptrdiff_t>(distance), moved, [&](const Action& action) { return bound(action, *moved); }))
+        return false;
+      std::rotate(moved - static_cast<std::ptrdiff_t>(distance), moved, moved + 1);
+      --left;
+      if (consider(std::move(rows))) return true;
+    }
+    return false;
+  }
+
+  // Of two actions of a device: the order of micro-batches, or of the parts of one, does not let them change places.
+  static bool bound(const Action& a, const Action& b) {
+    if (a.stage != b.stage) return false;
+    if (a.kind == b.kind || a.microbatch == b.microbatch) return true;
+    const bool whole = a.kind == ActionKind::backward || b.kind == ActionKind::backward;
+    return whole && a.kind != ActionKind::forward && b.kind != ActionKind::forward;
+  }
+
+  // Places of actions that start when the one before them ends, on the longest way through the step, from its end.
+  std::vector<Place> critical_places() {
+    replay_.run(best_.rows);
+    const std::vector<std::vector<std::int64_t>>& starts = replay_.timing().start_ns;
+    Place at = last_place();
+    std::vector<Place> places;
+    while (starts[at.device][at.index] > 0) {
+      const Action& action = best_.rows[at.device][at.index];
+      if (at.index > 0 && end_ns({at.device, at.index - 1}) == starts[at.device][at.index]) {
+        places.push_back(at);
+        --at.index;
+      } else {
+        at = producer(action);
+      }
+    }
+    return places;
+  }
+
+  [[nodiscard]] std::int64_t end_ns(const Place& at) const {
+    const Action& action = best_.rows[at.device][at.index];
+    return replay_.timing().start_ns[at.device][at.index] + duration_ns(costs_.stages[static_cast<std::size_t>(action.stage)], action.kind);
+  }
+
+  [[nodiscard]] Place last_place() const {
+    Place last;
+    std::int64_t latest = -1;
+    for (std::size_t d = 0; d < best_.rows.size(); ++d) {
+      if (best_.rows[d].empty()) continue;
+      const Place place{d, best_.rows[d].size() - 1};
+      if (end_ns(place) > latest) {
+        latest = end_ns(place);
+        last = place;
+      }
+    }
+    return last;
+  }
+
+  // Of the input that an action waits for.
+  [[nodiscard]] Place producer(const Action& action) const {
+    const bool forward = action.kind == ActionKind::forward;
+    const int stage = forward ? action.stage - 1 : action.stage + 1;
+    const auto device = static_cast<std::size_t>(layout_.device_of(stage, action.microbatch));
+    const std::vector<Action>& row = best_.rows[device];
+    const auto made = std::ranges::find_if(row, [&](const Action& other) {
+      return other.stage == stage && other.microbatch == action.microbatch && (other.kind == ActionKind::forward) == forward;
+    });
+    return {device, static_cast<std::size_t>(made - row.begin())};
   }
 
   const Layout& layout_;
   const ScheduleCosts& costs_;
   ScheduleReplay replay_;
   std::vector<std::int64_t> limit_;
-  Rows best_;
-  std::pair<std::int64_t, std::int64_t> value_;
+  ScheduleCosts at_once_;
+  Candidate best_;
 };
 
 }  // namespace

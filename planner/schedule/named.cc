@@ -201,22 +201,6 @@ class BestSpan {
   Filled best_;
 };
 
-// Forwards that fit on each stage before its first input gradient can arrive; `over`: one more where that leaves a rest.
-std::vector<int> time_warm_ups(const Layout& layout, const ScheduleCosts& costs, int most, bool over) {
-  const std::vector<int> replicas = replicas_of(layout);
-  std::vector<int> held(replicas.size(), 1);
-  std::int64_t way = 0;
-  for (std::size_t s = held.size(); s-- > 0;) {
-    const StageCosts& stage = costs.stages[s];
-    if (s + 1 < held.size()) way += stage.send_output_ns + costs.stages[s + 1].send_gradient_ns + costs.stages[s + 1].backward_input_ns;
-    way += stage.forward_ns;
-    const std::int64_t each = std::max<std::int64_t>(1, stage.forward_ns);
-    held[s] = static_cast<int>(std::clamp<std::int64_t>((way + (over ? each - 1 : 0)) / each, 1, most));
-    if (s + 1 < held.size()) held[s] = std::max(held[s], std::min(most, (held[s + 1] * replicas[s + 1] + replicas[s] - 1) / replicas[s]));
-  }
-  return held;
-}
-
 // ZB1P and ZB2P (arXiv 2401.10241): a device keeps as many micro-batches as the first of 1F1B does, or twice as many, and fills what would
 // be idle with gradients of weights.
 //
@@ -296,6 +280,21 @@ std::string missing_for(const std::string& name, const Layout& layout) {
   if (map == DeviceMap::v && (layout.stages() != 2 * layout.devices() || !mapped(layout, map)))
     return "puts stages s and 2 D - 1 - s on device s, and none on several";
   return "";
+}
+
+std::vector<int> time_warm_ups(const Layout& layout, const ScheduleCosts& costs, int most, bool over) {
+  const std::vector<int> replicas = replicas_of(layout);
+  std::vector<int> held(replicas.size(), 1);
+  std::int64_t way = 0;
+  for (std::size_t s = held.size(); s-- > 0;) {
+    const StageCosts& stage = costs.stages[s];
+    if (s + 1 < held.size()) way += stage.send_output_ns + costs.stages[s + 1].send_gradient_ns + costs.stages[s + 1].backward_input_ns;
+    way += stage.forward_ns;
+    const std::int64_t each = std::max<std::int64_t>(1, stage.forward_ns);
+    held[s] = static_cast<int>(std::clamp<std::int64_t>((way + (over ? each - 1 : 0)) / each, 1, most));
+    if (s + 1 < held.size()) held[s] = std::max(held[s], std::min(most, (held[s + 1] * replicas[s + 1] + replicas[s] - 1) / replicas[s]));
+  }
+  return held;
 }
 
 Rows named_rows(const std::string& name, const Layout& layout, const ScheduleCosts& costs) {

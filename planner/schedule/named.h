@@ -14,4 +14,7 @@ void check_schedule_name(const std::string& name);
 /// Rows of a schedule other than `list`. Requires: nothing missing; costs of every stage.
 [[nodiscard]] Rows named_rows(const std::string& name, const Layout& layout, const ScheduleCosts& costs);
 
+/// Forwards that fit on each stage before its first input gradient can arrive, at most `most`; `over`: one more where that leaves a rest.
+[[nodiscard]] std::vector<int> time_warm_ups(const Layout& layout, const ScheduleCosts& costs, int most, bool over);
+
 }  // namespace mptune

@@ -1,6 +1,7 @@
 #include "mptune/planner/schedule/timing.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace mptune {
 
@@ -20,12 +21,19 @@ std::int64_t ScheduleReplay::run(const Rows& rows) {
     progress = false;
     for (std::size_t d = 0; d < devices; ++d) progress |= advance(rows[d], d);
   }
+  for (std::size_t d = 0; d < devices; ++d) {
+    if (next_[d] < rows[d].size()) return -1;
+  }
   timing_.end_ns = *std::max_element(free_.begin(), free_.end());
   timing_.span_ns = 0;
   for (std::size_t d = 0; d < devices; ++d) {
     if (!rows[d].empty()) timing_.span_ns = std::max(timing_.span_ns, free_[d] - timing_.start_ns[d].front());
   }
   return timing_.end_ns;
+}
+
+std::int64_t ScheduleReplay::ends_ns() const {
+  return std::accumulate(free_.begin(), free_.end(), std::int64_t{0});
 }
 
 std::int64_t ScheduleReplay::arrival_ns(const Action& action) const {

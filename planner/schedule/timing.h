@@ -23,10 +23,12 @@ class ScheduleReplay {
   /// Both must outlive this. Requires: costs of every stage.
   ScheduleReplay(const Layout& layout, const ScheduleCosts& costs);
 
-  /// End of the step. Requires: rows that are valid for the layout.
+  /// End of the step; -1 where the rows block each other. Requires: rows of actions of the layout, each on its own device.
   std::int64_t run(const Rows& rows);
   /// Of the latest run.
   [[nodiscard]] const ScheduleTiming& timing() const { return timing_; }
+  /// Of the latest run: the ends of all devices' last actions, added up.
+  [[nodiscard]] std::int64_t ends_ns() const;
   /// Of the latest run: when what the action reads was there; 0 where it reads nothing that is made elsewhere.
   [[nodiscard]] std::int64_t arrival_ns(const Action& action) const;
 
