@@ -14,6 +14,7 @@ class Greedy {
         costs_(costs),
         policy_(policy),
         devices_(static_cast<std::size_t>(layout.devices())),
+        decides_ns_(devices_.size(), kNever),
         progress_(layout.units().size()),
         link_free_(devices_.size() * devices_.size(), 0),
         output_at_(layout.slot(layout.stages(), 0), kNever),
@@ -27,21 +28,18 @@ class Greedy {
 
   Rows run() {
     for (int d = 0; d < layout_.devices(); ++d) {
-      if (kept_of_oldest(d) > policy_.limit[static_cast<std::size_t>(d)]) return {};
-      devices_[static_cast<std::size_t>(d)].decides_ns = first_input(d);
+      decides_ns_[static_cast<std::size_t>(d)] = first_input(d);
     }
     while (true) {
-      const auto next =
-          std::min_element(devices_.begin(), devices_.end(), [](const auto& a, const auto& b) { return a.decides_ns < b.decides_ns; });
-      if (next->decides_ns == kNever) return std::move(rows_);
-      decide(static_cast<int>(next - devices_.begin()));
+      const auto next = std::ranges::min_element(decides_ns_);
+      if (*next == kNever) return complete() ? std::move(rows_) : Rows();
+      decide(static_cast<int>(next - decides_ns_.begin()));
     }
   }
 
  private:
   struct Device {
     std::int64_t free_ns = 0;
-    std::int64_t decides_ns = kNever;
     std::int64_t kept_bytes = 0;
     std::int64_t idle_ns = 0;  // since its first action
     std::vector<int> weights;  // units with a weight gradient to do, in the order of their input gradients
@@ -64,6 +62,13 @@ class Greedy {
   [[nodiscard]] const StageCosts& costs(int u) const { return costs_.stages[static_cast<std::size_t>(unit(u).stage)]; }
   [[nodiscard]] Device& device(int d) { return devices_[static_cast<std::size_t>(d)]; }
 
+  [[nodiscard]] bool complete() {
+    for (int u = 0; u < static_cast<int>(progress_.size()); ++u) {
+      if (progress(u).released < unit(u).count) return false;
+    }
+    return true;
+  }
+
   std::int64_t first_input(int d) {
     std::int64_t at = kNever;
     for (const int u : layout_.on(d)) at = std::min(at, forward_at(u));
@@ -80,35 +85,58 @@ class Greedy {
     return k < progress(u).forwards ? gradient_at_[layout_.slot(unit(u).stage, unit(u).microbatch(k))] : kNever;
   }
 
-  // Bytes that the oldest micro-batch of a device still has to take there.
-  std::int64_t kept_of_oldest(int d) {
-    int oldest = layout_.microbatches();
+  [[nodiscard]] static bool runs(const Unit& unit, int microbatch) { return microbatch % unit.stride == unit.first; }
+  [[nodiscard]] int next_forward(int u) { return unit(u).microbatch(progress(u).forwards); }
+
+  // Bytes of a micro-batch on a device: those it keeps there, and those it still has to take.
+  std::pair<std::int64_t, std::int64_t> bytes_of(int d, int microbatch) {
+    std::int64_t kept = 0;
+    std::int64_t needed = 0;
     for (const int u : layout_.on(d)) {
-      if (progress(u).released < unit(u).count) oldest = std::min(oldest, unit(u).microbatch(progress(u).released));
+      if (!runs(unit(u), microbatch) || microbatch < unit(u).microbatch(progress(u).released)) continue;
+      if (microbatch >= next_forward(u))
+        needed += costs(u).kept_bytes;
+      else
+        kept += microbatch < unit(u).microbatch(progress(u).inputs) ? costs(u).held_bytes : costs(u).kept_bytes;
     }
-    std::int64_t bytes = 0;
-    for (const int u : layout_.on(d)) {
-      const bool runs = oldest % unit(u).stride == unit(u).first;
-      if (runs && progress(u).forwards < unit(u).count && unit(u).microbatch(progress(u).forwards) <= oldest) bytes += costs(u).kept_bytes;
-    }
-    return bytes;
+    return {kept, needed};
   }
 
+  // The banker's rule: after this forward the micro-batches of the device can still get what they need one after another, the oldest first.
   bool has_room(int u) {
     const int d = unit(u).device;
     if (!policy_.in_flight.empty() &&
         progress(u).forwards - progress(u).inputs >= policy_.in_flight[static_cast<std::size_t>(unit(u).stage)])
       return false;
+    const std::int64_t limit = policy_.limit[static_cast<std::size_t>(d)];
+    if (limit == ScheduleCosts::kNoLimit) return true;
+    std::int64_t free = limit - device(d).kept_bytes - costs(u).kept_bytes;
+    if (free < 0 || layout_.on(d).size() == 1) return free >= 0;
     ++progress(u).forwards;
-    const std::int64_t reserved = kept_of_oldest(d);
+    const bool safe = all_can_finish(d, free);
     --progress(u).forwards;
-    return device(d).kept_bytes + costs(u).kept_bytes + reserved <= policy_.limit[static_cast<std::size_t>(d)];
+    return safe;
+  }
+
+  bool all_can_finish(int d, std::int64_t free) {
+    int oldest = layout_.microbatches();
+    int newest = 0;
+    for (const int u : layout_.on(d)) {
+      oldest = std::min(oldest, unit(u).microbatch(progress(u).released));
+      newest = std::max(newest, next_forward(u));
+    }
+    for (int i = oldest; i < newest; ++i) {
+      const auto [kept, needed] = bytes_of(d, i);
+      if (kept > 0 && needed > free) return false;
+      free += kept;
+    }
+    return true;
   }
 
   Candidate forward_candidate(int d) {
     Candidate best;
     for (const int u : layout_.on(d)) {
-      const std::int64_t at = std::max(forward_at(u), device(d).decides_ns);
+      const std::int64_t at = std::max(forward_at(u), decides_ns_[static_cast<std::size_t>(d)]);
       if (forward_at(u) == kNever || !has_room(u)) continue;
       if (at < best.at_ns || (at == best.at_ns && policy_.late_stages_forward)) best = {u, at, true};
     }
@@ -119,7 +147,7 @@ class Greedy {
     Candidate best;
     for (const int u : layout_.on(d)) {
       if (backward_at(u) == kNever) continue;
-      const std::int64_t at = std::max(backward_at(u), device(d).decides_ns);
+      const std::int64_t at = std::max(backward_at(u), decides_ns_[static_cast<std::size_t>(d)]);
       if (at < best.at_ns || (at == best.at_ns && policy_.late_stages_backward)) best = {u, at, false};
     }
     return best;
@@ -143,7 +171,7 @@ class Greedy {
 
   void decide(int d) {
     Device& at = device(d);
-    const std::int64_t now = at.decides_ns;
+    const std::int64_t now = decides_ns_[static_cast<std::size_t>(d)];
     const Candidate best = best_candidate(d);
     if (best.at_ns == now) {
       run(best.unit, best.forward ? ActionKind::forward : (policy_.split ? ActionKind::backward_input : ActionKind::backward));
@@ -157,7 +185,7 @@ class Greedy {
         return;
       }
     }
-    at.decides_ns = best.at_ns;
+    decides_ns_[static_cast<std::size_t>(d)] = best.at_ns;
   }
 
   void run(int u, ActionKind kind) {
@@ -183,10 +211,11 @@ class Greedy {
     const Action action{unit(u).stage, kind, unit(u).microbatch(k)};
     rows_[static_cast<std::size_t>(d)].push_back(action);
     Device& at = device(d);
-    if (rows_[static_cast<std::size_t>(d)].size() > 1) most_idle_ns_ = std::max(most_idle_ns_, at.idle_ns += at.decides_ns - at.free_ns);
-    at.free_ns = at.decides_ns + duration_ns(costs(u), kind);
+    std::int64_t& decides = decides_ns_[static_cast<std::size_t>(d)];
+    if (rows_[static_cast<std::size_t>(d)].size() > 1) most_idle_ns_ = std::max(most_idle_ns_, at.idle_ns += decides - at.free_ns);
+    at.free_ns = decides + duration_ns(costs(u), kind);
     at.kept_bytes += bytes_left(costs(u), kind);
-    at.decides_ns = at.free_ns;
+    decides = at.free_ns;
     if (kind != ActionKind::backward_weight) {
       at.backward_last = kind != ActionKind::forward;
       send(action, at.free_ns);
@@ -210,14 +239,16 @@ class Greedy {
       arrival = link = std::max(link, end_ns) + (forward ? costs.send_output_ns : costs.send_gradient_ns);
     }
     (forward ? output_at_ : gradient_at_)[layout_.slot(to, action.microbatch)] = arrival;
-    Device& consumer = device(destination);
-    consumer.decides_ns = std::min(consumer.decides_ns, std::max(consumer.free_ns, arrival));
+    const Device& consumer = device(destination);
+    std::int64_t& decides = decides_ns_[static_cast<std::size_t>(destination)];
+    decides = std::min(decides, std::max(consumer.free_ns, arrival));
   }
 
   const Layout& layout_;
   const ScheduleCosts& costs_;
   const GreedyPolicy& policy_;
   std::vector<Device> devices_;
+  std::vector<std::int64_t> decides_ns_;  // when each device is free and something may be there for it
   std::vector<Progress> progress_;
   std::vector<std::int64_t> link_free_;
   std::vector<std::int64_t> output_at_;

@@ -21,7 +21,7 @@ struct GreedyPolicy {
 };
 
 /// Rows of a list schedule: all devices advance in time, each decides when it is free. Micro-batches of a stage stay in order. Forwards
-/// that would leave the oldest micro-batch without room on their device wait, so it never blocks itself. Returns no rows where one
+/// that would leave an older micro-batch without room on their device wait, so that it never blocks itself. Returns no rows where one
 /// micro-batch alone exceeds a limit.
 [[nodiscard]] Rows greedy_rows(const Layout& layout, const ScheduleCosts& costs, const GreedyPolicy& policy);
 

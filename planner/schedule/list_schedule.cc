@@ -58,6 +58,7 @@ class ListScheduler {
   }
 
   bool consider(Rows rows) {
+    if (rows.empty()) return false;
     Candidate candidate;
     candidate.rows = std::move(rows);
     candidate.excess_bytes = excess(candidate.rows, costs_);
@@ -69,8 +70,7 @@ class ListScheduler {
 
   // Rows as they are, and their order with gradients of weights put where they fit best.
   void consider_order(Rows rows) {
-    if (rows.empty()) return;
-    if (excess(rows, at_once_) == 0) {
+    if (!rows.empty() && excess(rows, at_once_) == 0) {
       for (const int patience : {0, 50, 100}) consider(filled(rows, patience));
     }
     consider(std::move(rows));

@@ -160,6 +160,7 @@ class BestSpan {
   BestSpan(const Layout& layout, const ScheduleCosts& costs) : layout_(layout), costs_(costs), replay_(layout, costs) {}
 
   void consider(Rows rows) {
+    if (rows.empty()) return;
     replay_.run(rows);
     take_better({std::move(rows), {}, replay_.timing().end_ns, replay_.timing().span_ns});
   }
@@ -186,7 +187,6 @@ class BestSpan {
     }
   }
 
-  [[nodiscard]] const Rows& rows() const { return best_.rows; }
   [[nodiscard]] Rows take() { return std::move(best_.rows); }
 
  private:
@@ -216,29 +216,30 @@ Rows zero_bubble_rows(const Layout& layout, const ScheduleCosts& costs, int time
   for (int& count : held) count = times * count - times + 1;
   for (const std::vector<int>& in_flight : {held, time_warm_ups(layout, costs, most, false), time_warm_ups(layout, costs, most, true)}) {
     policy.in_flight = in_flight;
-    for (const GreedyPolicy::First first : {GreedyPolicy::First::backward, GreedyPolicy::First::forward}) {
-      for (const bool idle_as_others : {false, true}) {
-        policy.first = first;
-        policy.idle_as_others = idle_as_others;
-        policy.patience_percent = idle_as_others ? 0 : 100;
-        best.consider(greedy_rows(layout, weighed, policy));
-      }
+    for (const auto& [first, idle_as_others] :
+         {std::pair(GreedyPolicy::First::backward, false), {GreedyPolicy::First::backward, true}, {GreedyPolicy::First::forward, true}}) {
+      policy.first = first;
+      policy.idle_as_others = idle_as_others;
+      policy.patience_percent = idle_as_others ? 0 : 100;
+      best.consider(greedy_rows(layout, weighed, policy));
     }
   }
-  best.consider_filled(Rows(best.rows()), policy.limit.front());
   return best.take();
 }
 
-// A pattern says the order of forwards and input gradients and what is kept, the costs where gradients of weights go. ZB-V (arXiv
-// 2401.10241) keeps 1F1B's bytes on every device, V-Half and V-Min what their order needs.
-Rows filled_rows(const Layout& layout, const ScheduleCosts& costs, const Rows& order) {
+// A pattern says the order of forwards and input gradients and what is kept, the costs where gradients of weights go.
+Rows filled_rows(const Layout& layout, const ScheduleCosts& costs, const Rows& order, std::int64_t limit) {
   const ScheduleCosts weighed = counted(costs);
-  ScheduleCosts at_once = weighed;
-  for (StageCosts& stage : at_once.stages) stage.held_bytes = 0;
-  const std::vector<std::int64_t> kept = kept_bytes(order, at_once);
   BestSpan best(layout, weighed);
-  best.consider_filled(order, *std::ranges::max_element(kept));
+  best.consider_filled(order, limit);
   return best.take();
+}
+
+// What the pattern itself keeps.
+Rows filled_v_rows(const Layout& layout, const ScheduleCosts& costs, const VPattern& pattern) {
+  const Rows order = v_rows(layout.devices(), layout.microbatches(), pattern);
+  const ScheduleCosts whole{std::vector<StageCosts>(costs.stages.size(), StageCosts{.kept_bytes = kShare, .held_bytes = kShare}), {}};
+  return filled_rows(layout, costs, order, std::ranges::max(kept_bytes(order, whole)));
 }
 
 }  // namespace
@@ -304,9 +305,9 @@ Rows named_rows(const std::string& name, const Layout& layout, const ScheduleCos
   if (name == "interleaved") return interleaved_rows(layout.devices(), layout.stages(), m);
   if (name == "zb1p") return zero_bubble_rows(layout, costs, 1);
   if (name == "zb2p") return zero_bubble_rows(layout, costs, 2);
-  if (name == "zbv") return filled_rows(layout, costs, zero_bubble_v_order(layout.devices(), m));
-  if (name == "v-half") return filled_rows(layout, costs, v_order(layout.devices(), m, {2, 1}));
-  if (name == "v-min") return filled_rows(layout, costs, v_order(layout.devices(), m, {1, 1}));
+  if (name == "zbv") return filled_rows(layout, costs, zero_bubble_v_order(layout.devices(), m), kShare * 2 * layout.devices());
+  if (name == "v-half") return filled_v_rows(layout, costs, {2, 1});
+  if (name == "v-min") return filled_v_rows(layout, costs, {1, 1});
   if (name == "dualpipe-v") return dual_pipe_v_rows(layout.devices(), m);
   return all_forward_then_all_backward(layout);
 }

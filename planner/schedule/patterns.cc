@@ -68,6 +68,32 @@ VOffsets v_offsets(int devices, const VPattern& pattern) {
   return best;
 }
 
+// A device's actions unit by unit; gradients of weights in the two of six units that the others leave.
+std::vector<Action> v_row(const VOffsets& offsets, int device, int microbatches) {
+  const std::array<int, 4> at = offsets.on(device);
+  const int back = 2 * offsets.devices - 1 - device;
+  const std::array<Action, 4> parts = {Action{device, ActionKind::forward, 0}, Action{back, ActionKind::forward, 0},
+                                       Action{back, ActionKind::backward_input, 0}, Action{device, ActionKind::backward_input, 0}};
+  std::deque<Action> weights;
+  std::vector<Action> row;
+  const std::size_t all = static_cast<std::size_t>(microbatches) * 6;
+  for (int time = 0; row.size() < all; ++time) {
+    bool taken = false;
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      if ((time - at[part]) % 6 != 0) continue;
+      taken = true;
+      const int i = (time - at[part]) / 6;
+      if (time < at[part] || i >= microbatches) continue;
+      row.push_back({parts[part].stage, parts[part].kind, i});
+      if (parts[part].kind == ActionKind::backward_input) weights.push_back({parts[part].stage, ActionKind::backward_weight, i});
+    }
+    if (taken || weights.empty()) continue;
+    row.push_back(weights.front());
+    weights.pop_front();
+  }
+  return row;
+}
+
 // Emits actions in an order in which each comes behind what it reads, device by device in rounds.
 class VRounds {
  public:
@@ -233,24 +259,10 @@ Rows interleaved_rows(int devices, int stages, int microbatches) {
   return rows;
 }
 
-Rows v_order(int devices, int microbatches, const VPattern& pattern) {
+Rows v_rows(int devices, int microbatches, const VPattern& pattern) {
   const VOffsets offsets = v_offsets(devices, pattern);
-  Rows rows(static_cast<std::size_t>(devices));
-  for (int d = 0; d < devices; ++d) {
-    std::vector<std::pair<int, Action>> timed;
-    const std::array<int, 4> at = offsets.on(d);
-    const int back = 2 * devices - 1 - d;
-    for (int i = 0; i < microbatches; ++i) {
-      timed.push_back({at[0] + 6 * i, {d, ActionKind::forward, i}});
-      timed.push_back({at[1] + 6 * i, {back, ActionKind::forward, i}});
-      timed.push_back({at[2] + 6 * i, {back, ActionKind::backward_input, i}});
-      timed.push_back({at[3] + 6 * i, {d, ActionKind::backward_input, i}});
-    }
-    std::sort(timed.begin(), timed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (const auto& [time, action] : timed) {
-      rows[static_cast<std::size_t>(d)].push_back(action);
-    }
-  }
+  Rows rows;
+  for (int d = 0; d < devices; ++d) rows.push_back(v_row(offsets, d, microbatches));
   return rows;
 }
 

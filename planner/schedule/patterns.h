@@ -20,7 +20,7 @@ struct VPattern {
 };
 /// Stage s on device s, stage 2 D - 1 - s on device s. {1, 1} keeps a third of 1F1B's bytes (V-Min), {2, 1} half (V-Half), {4, 2} all
 /// (V-ZB).
-[[nodiscard]] Rows v_order(int devices, int microbatches, const VPattern& pattern);
+[[nodiscard]] Rows v_rows(int devices, int microbatches, const VPattern& pattern);
 
 /// ZB-V's order (arXiv 2401.10241) on the same map: forwards until a device keeps 2 D of its stages' micro-batches, then an input gradient
 /// and a forward in turn.

@@ -35,13 +35,22 @@ void make_schedule(Plan& plan, const std::string& name, const ScheduleCosts* cos
 /// Inverse; throws Error that names the first wrong action and `where`.
 [[nodiscard]] std::vector<Action> actions_from_text(const std::string& text, const std::string& where);
 
-/// torch.distributed.pipelining's CSV: a row per device, a cell per action; empty cells are skipped. Throws Error.
+/// torch.distributed.pipelining's CSV: a row per device, a cell per action, `(0F7;7B3)OVERLAP_F_B` for two that torch runs side by side (we
+/// in this order); empty cells and `None` are skipped, and so is what follows from the actions here: SEND_F, RECV_F, SEND_B, RECV_B, and
+/// UNSHARD, RESHARD, REDUCE_GRAD of sharded parameters. Throws Error that names the row and the first cell that is none of these.
 [[nodiscard]] std::vector<std::vector<Action>> schedule_from_csv(const std::string& text, const std::string& where);
 [[nodiscard]] std::string schedule_to_csv(const std::vector<std::vector<Action>>& actions);
 
-/// Proves the plan's action lists complete (every micro-batch of every stage once forward and once backward, on its own device),
-/// ordered (forward before backward) and free of deadlock (copies never block the sender). Throws Error that names the first wrong action.
-void validate_schedule(const Plan& plan, const std::string& where);
+/// What a schedule must keep to beyond order.
+struct ScheduleLimits {
+  int receive_slots = 0;                 ///< of copies from one device to another that are there and not yet read; 0: any number
+  const ScheduleCosts* costs = nullptr;  ///< whose free bytes the kept ones fit into; null: not looked at
+};
+
+/// Proves the plan's action lists complete (every micro-batch of every stage once forward and once backward, whole or I and then W, on its
+/// own device), ordered (forward before backward), free of deadlock (a copy never blocks the device that sends it; with bounded slots it
+/// waits for one, in the order of sending) and within the bytes. Throws Error that names the first wrong action.
+void validate_schedule(const Plan& plan, const std::string& where, const ScheduleLimits& limits = {});
 
 /// Largest number of micro-batches of `stage`'s replica 0 between their forward and their backward.
 /// Requires: validated.

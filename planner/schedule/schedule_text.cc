@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <sstream>
 #include <string_view>
@@ -10,7 +11,10 @@ namespace {
 
 [[noreturn]] void refuse(std::string_view word, const std::string& where) {
   const std::string shown(word.substr(0, 40));
-  throw Error("'" + shown + "' is not an action", where, "write stage, F, B, I or W, and micro-batch, like 0F3");
+  std::string remedy = "write stage, F, B, I or W, and micro-batch, like 0F3";
+  if (word.find("BW") != std::string_view::npos) remedy = "this is the form before torch 2.6: write I for its B, and B for its BW";
+  if (word.find_first_of("fbiw") != std::string_view::npos) remedy = "write the letter as a capital, like 0F3";
+  throw Error("'" + shown + "' is not an action", where, remedy);
 }
 
 int number_of(std::string_view digits, std::string_view word, const std::string& where) {
@@ -34,10 +38,48 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-std::vector<Action> split_actions(std::string_view text, char separator, const std::string& where) {
+// What torch adds to the actions: our copies and reductions follow from the plan. "3SEND_F0", "2UNSHARD".
+bool follows(std::string_view word) {
+  constexpr std::string_view kDigits = "0123456789";
+  const std::size_t name = word.find_first_not_of(kDigits);
+  if (name == 0 || name == std::string_view::npos) return false;
+  const std::string_view rest = word.substr(name);
+  const std::string_view kind = rest.substr(0, rest.find_last_not_of(kDigits) + 1);
+  constexpr std::string_view kCopies[] = {"SEND_F", "RECV_F", "SEND_B", "RECV_B"};
+  constexpr std::string_view kShards[] = {"UNSHARD", "RESHARD", "REDUCE_GRAD"};
+  if (std::ranges::find(kCopies, kind) != std::end(kCopies)) return kind.size() < rest.size();
+  return std::ranges::find(kShards, kind) != std::end(kShards);
+}
+
+// The actions of one cell of torch's CSV, none or several.
+void add_cell(std::string_view cell, const std::string& where, std::vector<Action>& actions) {
+  constexpr std::string_view kTogether = ")OVERLAP_F_B";
+  if (cell.empty() || cell == "None" || follows(cell)) return;
+  if (cell.front() != '(' || !cell.ends_with(kTogether)) {
+    actions.push_back(action_from(cell, where));
+    return;
+  }
+  std::string_view parts = cell.substr(1, cell.size() - kTogether.size() - 1);
+  const std::size_t middle = parts.find(';');
+  if (middle == std::string_view::npos) refuse(cell, where);
+  actions.push_back(action_from(parts.substr(0, middle), where));
+  actions.push_back(action_from(parts.substr(middle + 1), where));
+}
+
+std::vector<Action> cells_of(std::string_view line, const std::string& where) {
+  std::vector<Action> actions;
+  while (!line.empty()) {
+    const std::size_t end = std::min(line.find(','), line.size());
+    add_cell(trimmed(line.substr(0, end)), where, actions);
+    line.remove_prefix(std::min(end + 1, line.size()));
+  }
+  return actions;
+}
+
+std::vector<Action> split_actions(std::string_view text, const std::string& where) {
   std::vector<Action> actions;
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find(separator), text.size());
+    const std::size_t end = std::min(text.find(' '), text.size());
     const std::string_view word = trimmed(text.substr(0, end));
     if (!word.empty()) actions.push_back(action_from(word, where));
     text.remove_prefix(std::min(end + 1, text.size()));
@@ -61,7 +103,7 @@ std::string to_text(const std::vector<Action>& actions) {
 }
 
 std::vector<Action> actions_from_text(const std::string& text, const std::string& where) {
-  return split_actions(text, ' ', where);
+  return split_actions(text, where);
 }
 
 std::vector<std::vector<Action>> schedule_from_csv(const std::string& text, const std::string& where) {
@@ -69,7 +111,7 @@ std::vector<std::vector<Action>> schedule_from_csv(const std::string& text, cons
   std::istringstream lines(text);
   std::string line;
   while (std::getline(lines, line)) {
-    rows.push_back(split_actions(line, ',', where + ", row " + std::to_string(rows.size() + 1)));
+    rows.push_back(cells_of(line, where + ", row " + std::to_string(rows.size() + 1)));
   }
   while (!rows.empty() && rows.back().empty()) rows.pop_back();
   if (rows.empty()) throw Error("no actions", where, "write a row of actions per device, like 0F0,0F1,0B0,0B1");

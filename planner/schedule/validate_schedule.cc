@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cstdint>
+#include <map>
 
+#include "mptune/planner/schedule/layout.h"
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/profiler/trace/error.h"
 
@@ -28,8 +30,13 @@ std::uint8_t makes(ActionKind kind) {
 // Runs the rows with no notion of time: an action is done as soon as what it reads exists.
 class AbstractRun {
  public:
-  AbstractRun(const Plan& plan, const std::string& where)
-      : plan_(plan), where_(where), done_(plan.stages.size() * plan.microbatch_sizes.size()), next_(plan.actions.size()) {}
+  AbstractRun(const Plan& plan, const std::string& where, int receive_slots)
+      : plan_(plan),
+        where_(where),
+        receive_slots_(receive_slots),
+        done_(plan.stages.size() * plan.microbatch_sizes.size()),
+        there_(done_.size()),
+        next_(plan.actions.size()) {}
 
   void check_complete() {
     for (std::size_t d = 0; d < plan_.actions.size(); ++d) {
@@ -38,7 +45,6 @@ class AbstractRun {
     for (int s = 0; s < plan_.num_stages(); ++s) {
       for (int i = 0; i < plan_.num_microbatches(); ++i) check_made(s, i);
     }
-    std::fill(done_.begin(), done_.end(), std::uint8_t{0});
   }
 
   void run() {
@@ -83,10 +89,68 @@ class AbstractRun {
            static_cast<std::size_t>(device_of(plan_.stages[static_cast<std::size_t>(stage)], microbatch)));
   }
 
+  std::uint8_t& there(int stage, int microbatch) {
+    return there_[static_cast<std::size_t>(stage) * plan_.microbatch_sizes.size() + static_cast<std::size_t>(microbatch)];
+  }
+
+  // What the action reads: kForward for an input, kInput for a gradient, 0 for nothing that another stage makes.
+  [[nodiscard]] std::uint8_t reads(const Action& action) const {
+    if (action.kind == ActionKind::forward) return action.stage == 0 ? 0 : kForward;
+    if (action.kind == ActionKind::backward_weight || action.stage + 1 == plan_.num_stages()) return 0;
+    return kInput;
+  }
+
   bool ready(const Action& action) {
-    if (action.kind == ActionKind::forward) return action.stage == 0 || (done(action.stage - 1, action.microbatch) & kForward) != 0;
-    if (action.kind == ActionKind::backward_weight || action.stage + 1 == plan_.num_stages()) return true;
-    return (done(action.stage + 1, action.microbatch) & kInput) != 0;
+    const std::uint8_t read = reads(action);
+    return (there(action.stage, action.microbatch) & read) == read;
+  }
+
+  // Copies between two devices, one direction: those that wait for a slot, and the slots that are taken.
+  struct Link {
+    std::vector<std::pair<Action, std::uint8_t>> sent;  // the consumer's stage and micro-batch, and what it reads
+    std::size_t arrived = 0;
+    int taken = 0;
+  };
+
+  Link* link_between(int from, int to, int microbatch) {
+    const int source = device_of(plan_.stages[static_cast<std::size_t>(from)], microbatch);
+    const int destination = device_of(plan_.stages[static_cast<std::size_t>(to)], microbatch);
+    if (source == destination) return nullptr;
+    return &links_[{source, destination}];
+  }
+
+  void deliver(Link& link) {
+    while (link.arrived < link.sent.size() && (receive_slots_ <= 0 || link.taken < receive_slots_)) {
+      const auto& [consumer, what] = link.sent[link.arrived++];
+      std::uint8_t& state = there(consumer.stage, consumer.microbatch);
+      state = static_cast<std::uint8_t>(state | what);
+      ++link.taken;
+    }
+  }
+
+  void send(const Action& action) {
+    if (action.kind == ActionKind::backward_weight) return;
+    const bool forward = action.kind == ActionKind::forward;
+    const int to = forward ? action.stage + 1 : action.stage - 1;
+    if (to < 0 || to >= plan_.num_stages()) return;
+    const std::uint8_t what = forward ? kForward : kInput;
+    if (Link* link = link_between(action.stage, to, action.microbatch)) {
+      link->sent.push_back({{to, action.kind, action.microbatch}, what});
+      deliver(*link);
+    } else {
+      std::uint8_t& state = there(to, action.microbatch);
+      state = static_cast<std::uint8_t>(state | what);
+    }
+  }
+
+  void release(const Action& action) {
+    const std::uint8_t read = reads(action);
+    if (read == 0) return;
+    const int from = read == kForward ? action.stage - 1 : action.stage + 1;
+    if (Link* link = link_between(from, action.stage, action.microbatch)) {
+      --link->taken;
+      deliver(*link);
+    }
   }
 
   bool advance(std::size_t device) {
@@ -94,8 +158,8 @@ class AbstractRun {
     const std::size_t before = next_[device];
     while (next_[device] < row.size() && ready(row[next_[device]])) {
       const Action& action = row[next_[device]++];
-      std::uint8_t& state = done(action.stage, action.microbatch);
-      state = static_cast<std::uint8_t>(state | makes(action.kind));
+      release(action);
+      send(action);
     }
     return next_[device] != before;
   }
@@ -108,19 +172,36 @@ class AbstractRun {
       if (++shown > 8) break;
       standing += (standing.empty() ? "" : ", ") + plan_.devices[d] + " waits at " + to_text(plan_.actions[d][next_[d]]);
     }
-    throw Error("the schedule blocks itself: " + standing, where_,
+    const std::string slots = receive_slots_ <= 0 ? "" : " with " + std::to_string(receive_slots_) + " receive slots per link";
+    throw Error("the schedule blocks itself" + slots + ": " + standing, where_,
                 "reorder the actions so that every input is made before it is waited for");
   }
 
   const Plan& plan_;
   const std::string& where_;
-  std::vector<std::uint8_t> done_;
+  int receive_slots_;
+  std::vector<std::uint8_t> done_;             // per stage and micro-batch: what is listed
+  std::vector<std::uint8_t> there_;            // what can be read: kForward its input, kInput the gradient of its output
+  std::map<std::pair<int, int>, Link> links_;  // by source and destination
   std::vector<std::size_t> next_;
 };
 
+void check_bytes(const Plan& plan, const std::string& where, const ScheduleCosts& costs) {
+  for (std::size_t d = 0; d < costs.free_bytes.size(); ++d) {
+    std::int64_t kept = 0;
+    for (const Action& action : plan.actions[d]) {
+      kept += bytes_left(costs.stages[static_cast<std::size_t>(action.stage)], action.kind);
+      if (kept <= costs.free_bytes[d]) continue;
+      throw Error("action " + to_text(action) + " leaves " + std::to_string(kept) + " bytes kept, " + std::to_string(costs.free_bytes[d]) +
+                      " are free",
+                  where + ", row of " + plan.devices[d], "use a schedule with fewer micro-batches in flight", ExitCode::infeasible);
+    }
+  }
+}
+
 }  // namespace
 
-void validate_schedule(const Plan& plan, const std::string& where) {
+void validate_schedule(const Plan& plan, const std::string& where, const ScheduleLimits& limits) {
   if (plan.actions.size() != plan.devices.size())
     throw Error("the schedule has " + std::to_string(plan.actions.size()) + " rows for " + std::to_string(plan.devices.size()) + " devices",
                 where, "write one row of actions per device");
@@ -131,9 +212,10 @@ void validate_schedule(const Plan& plan, const std::string& where) {
     throw Error("the schedule lists " + std::to_string(listed) + " actions, too few for " + std::to_string(plan.num_stages()) +
                     " stages and " + std::to_string(plan.num_microbatches()) + " micro-batches",
                 where, "list forward and backward of every micro-batch of every stage");
-  AbstractRun run(plan, where);
+  AbstractRun run(plan, where, limits.receive_slots);
   run.check_complete();
   run.run();
+  if (limits.costs != nullptr) check_bytes(plan, where, *limits.costs);
 }
 
 int most_in_flight(const Plan& plan, int stage) {

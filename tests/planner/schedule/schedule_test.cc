@@ -8,6 +8,7 @@
 
 #include "mptune/profiler/trace/error.h"
 #include "mptune/tests/planner/profiles.h"
+#include "mptune/tests/planner/schedule/mapped.h"
 
 namespace mptune {
 namespace {
@@ -91,24 +92,13 @@ TEST(MakeSchedule, IsValidForAllReplicaCounts) {
   EXPECT_GT(checked, 10000);
 }
 
-Plan mapped(const std::string& name, int devices, int virtual_stages, int m) {
-  Plan plan;
-  plan.microbatch_sizes = test::ones(m);
-  for (int d = 0; d < devices; ++d) plan.devices.push_back("sleep:" + std::to_string(d));
-  const std::vector<int> of = stage_devices(name, devices, virtual_stages);
-  for (int s = 0; s < static_cast<int>(of.size()); ++s) plan.stages.push_back({s, s + 1, {of[static_cast<std::size_t>(s)]}, {}});
-  make_schedule(plan, name);
-  return plan;
-}
-
 TEST(MakeSchedule, IsValidForAnyNumberOfDevicesStagesAndMicrobatches) {
   for (int devices = 1; devices <= 9; ++devices) {
     for (int m = 1; m <= 21; ++m) {
       for (const std::string name : {"gpipe", "interleaved", "looped-bfs", "zbv", "v-half", "v-min", "dualpipe-v", "list"}) {
         for (int v = 1; v <= 3; ++v) {
-          const bool in_a_v = name == "zbv" || name == "v-half" || name == "v-min" || name == "dualpipe-v";
-          if ((in_a_v && v != 2) || (name == "list" && m > 7)) continue;
-          const Plan plan = mapped(name, devices, v, m);
+          if (v != test::stages_per_device(name, v) || (name == "list" && m > 7)) continue;
+          const Plan plan = test::mapped(name, devices, v, m);
           ASSERT_NO_THROW(validate_schedule(plan, "")) << name << "\n" << rows(plan);
           expect_ascending(plan);
         }
@@ -135,10 +125,43 @@ TEST(MakeSchedule, GpipeAndNaiveRunSeveralStagesPerDevice) {
   }
 }
 
+std::string make_refusal(Plan plan, const std::string& name) {
+  try {
+    make_schedule(plan, name);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    return error.what();
+  }
+  return "";
+}
+
 TEST(MakeSchedule, RefusesWhatItCannotMake) {
-  EXPECT_THROW(scheduled(stages_of(2, {1, 1}, {1, 1}), "naive"), Error);
-  EXPECT_THROW(scheduled(stages_of(2, {1, 1}, {1, 1}), "zigzag"), Error);
-  EXPECT_THROW(scheduled(stages_of(2, {1, 1}, {1, 1}), ""), Error);
+  const Plan two = stages_of(2, {1, 1}, {1, 1});
+  EXPECT_THAT(make_refusal(two, "naive"), HasSubstr("one micro-batch, not 2"));
+  EXPECT_THAT(make_refusal(two, "zigzag"), HasSubstr("unknown schedule 'zigzag'"));
+  EXPECT_THAT(make_refusal(two, ""), HasSubstr("unknown schedule"));
+  EXPECT_THAT(make_refusal(two, "zbv"), HasSubstr("stages s and 2 D - 1 - s on device s"));
+  for (const char* name : {"1f1b", "eager-1f1b", "zb1p", "zb2p"})
+    EXPECT_THAT(make_refusal(stages_of(4, {1, 1, 1, 1}, {1}, 2), name), HasSubstr("one stage on a device"));
+  EXPECT_THAT(make_refusal(stages_of(4, {1, 1, 1, 1}, {1}, 2), "v-min"), HasSubstr("2 D - 1 - s"));
+  EXPECT_THAT(make_refusal(stages_of(4, {2, 1}, {1, 1}), "interleaved"), HasSubstr("s mod D"));
+  Plan plan = two;
+  const ScheduleCosts costs{std::vector<StageCosts>(3), {}};
+  EXPECT_THROW(make_schedule(plan, "list", &costs), Error);
+}
+
+TEST(StageDevices, AreInTurnOrInAV) {
+  using testing::ElementsAre;
+  EXPECT_THAT(stage_devices("1f1b", 3, 1), ElementsAre(0, 1, 2));
+  EXPECT_THAT(stage_devices("interleaved", 2, 3), ElementsAre(0, 1, 0, 1, 0, 1));
+  EXPECT_THAT(stage_devices("list", 3, 2), ElementsAre(0, 1, 2, 0, 1, 2));
+  for (const char* name : {"zbv", "v-half", "v-min", "dualpipe-v"}) {
+    EXPECT_THAT(stage_devices(name, 3, 2), ElementsAre(0, 1, 2, 2, 1, 0));
+    EXPECT_THROW((void)stage_devices(name, 3, 1), Error);
+  }
+  EXPECT_THROW((void)stage_devices("zb1p", 3, 2), Error);
+  EXPECT_THROW((void)stage_devices("gpipe", 0, 1), Error);
+  EXPECT_THROW((void)stage_devices("zigzag", 1, 1), Error);
 }
 
 TEST(ValidateSchedule, NamesTheFirstWrongAction) {
@@ -175,6 +198,47 @@ TEST(ValidateSchedule, TellsWhereDevicesBlockEachOther) {
   plan.actions[0] = actions_from_text("0F0 0B0 0F1 0B1", "");
   plan.actions[1] = actions_from_text("1F0 1F1 1B0 1B1", "");
   EXPECT_EQ(refusal(plan), "the schedule blocks itself: sleep:0 waits at 0B0, sleep:1 waits at 1F1");
+}
+
+// Device 0 sends the output of stage 0 that device 1 reads last before the one it reads first.
+TEST(ValidateSchedule, FindsWhatBlocksForWantOfReceiveSlots) {
+  Plan plan = scheduled(stages_of(2, {1, 1}, {1, 1}), "gpipe");
+  plan.actions[1] = actions_from_text("1F1 1F0 1B0 1B1", "");
+  const auto refusal_with = [&](int slots) -> std::string {
+    try {
+      validate_schedule(plan, "here", {slots, nullptr});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal_with(0), "");
+  EXPECT_EQ(refusal_with(2), "");
+  EXPECT_EQ(refusal_with(1), "the schedule blocks itself with 1 receive slots per link: sleep:0 waits at 0B0, sleep:1 waits at 1F1");
+}
+
+// Copies come in the order in which they are read where a device has one stage, so one slot is enough.
+TEST(ValidateSchedule, OneReceiveSlotIsEnoughForOneStagePerDevice) {
+  for (const std::string name : {"gpipe", "1f1b", "eager-1f1b", "zb1p", "zb2p", "list"}) {
+    for (int devices = 1; devices <= 6; ++devices) {
+      for (int m = 1; m <= 13; ++m) EXPECT_NO_THROW(validate_schedule(test::mapped(name, devices, 1, m), "", {1, nullptr})) << name;
+    }
+  }
+}
+
+TEST(ValidateSchedule, NamesTheActionThatHasNoRoom) {
+  const Plan plan = scheduled(stages_of(2, {1, 1}, {1, 1, 1}), "gpipe");
+  ScheduleCosts costs{std::vector<StageCosts>(2), {2, 3}};
+  try {
+    validate_schedule(plan, "here", {0, &costs});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "action 0F2 leaves 3 bytes kept, 2 are free");
+    EXPECT_EQ(error.where(), "here, row of sleep:0");
+    EXPECT_EQ(error.code(), ExitCode::infeasible);
+  }
+  costs.free_bytes[0] = 3;
+  EXPECT_NO_THROW(validate_schedule(plan, "here", {0, &costs}));
 }
 
 TEST(ValidateSchedule, AcceptsSplitBackwardsInOrderOnly) {
@@ -246,6 +310,45 @@ TEST(ScheduleText, ReadsCsvWithEmptyCells) {
   ASSERT_EQ(read.size(), 2u);
   EXPECT_EQ(to_text(read[0]), "0F0 0F1 0B0 0B1");
   EXPECT_EQ(to_text(read[1]), "1F0 1F1 1B0 1B1");
+}
+
+// What torch's own files hold (test/distributed/pipelining/artifacts): copies, shards, two at once.
+TEST(ScheduleText, ReadsTorchsCells) {
+  const auto read = schedule_from_csv(
+      "0UNSHARD,0F0,0SEND_F0,None,0F1,(0F2;1I0)OVERLAP_F_B,\"0B1\",0REDUCE_GRAD,0RESHARD\n1RECV_F0,1F0,12SEND_B13,1RECV_B0, 1W0 \n",
+      "file");
+  ASSERT_EQ(read.size(), 2u);
+  EXPECT_EQ(to_text(read[0]), "0F0 0F1 0F2 1I0 0B1");
+  EXPECT_EQ(to_text(read[1]), "1F0 1W0");
+}
+
+// The rows that torch's DualPipeV makes of 4 ranks and 10 micro-batches begin and end like this.
+TEST(ScheduleText, DualPipeVIsTorchs) {
+  const Plan plan = test::mapped("dualpipe-v", 4, 2, 10);
+  EXPECT_THAT(to_text(plan.actions[0]),
+              testing::StartsWith("0F0 0F1 0F2 0F3 0F4 0F5 0F6 7F0 7I0 7W0 7F1 7I1 7W1 7F2 7I2 7W2 7F3 0F7 7B3 7F4 0B0 0F8"));
+  EXPECT_THAT(to_text(plan.actions[0]), testing::EndsWith("7B8 7F9 0B5 7B9 0I6 0W6 0I7 0W7 0I8 0W8 0I9 0W9"));
+  EXPECT_THAT(to_text(plan.actions[1]), testing::EndsWith("6B8 1B6 6I9 1I7 6W9 1I8 1W7 1I9 1W8 1W9"));
+  EXPECT_THAT(to_text(plan.actions[3]), testing::StartsWith("3F0 4F0 3F1 4F1 3F2 4F2 3F3 4F3 3F4 4B0 4F4 3B0 3F5 4B1"));
+  EXPECT_THAT(to_text(plan.actions[3]), testing::EndsWith("4B7 3B7 4I8 3I8 4I9 3I9 4W8 3W8 4W9 3W9"));
+}
+
+TEST(ScheduleText, SaysHowToWriteWhatItRefuses) {
+  const auto remedy = [](const char* text) -> std::string {
+    try {
+      (void)schedule_from_csv(text, "file");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.where(), "file, row 2");
+      return error.remedy();
+    }
+    return "";
+  };
+  EXPECT_THAT(remedy("0F0\n0f1"), HasSubstr("capital"));
+  EXPECT_THAT(remedy("0F0\n1BW0"), HasSubstr("before torch 2.6"));
+  EXPECT_THAT(remedy("0F0\n1SEND_F"), HasSubstr("like 0F3"));
+  EXPECT_THAT(remedy("0F0\n(0F1;1B0"), HasSubstr("like 0F3"));
+  EXPECT_THAT(remedy("0F0\n(0F1)OVERLAP_F_B"), HasSubstr("like 0F3"));
+  EXPECT_THAT(remedy("0F0\nSEND_F0"), HasSubstr("like 0F3"));
 }
 
 TEST(ScheduleText, RefusesNonsense) {
