@@ -8,6 +8,7 @@
 
 #include "mptune/profiler/formats/profile_limits.h"
 #include "mptune/profiler/formats/text_lines.h"
+#include "mptune/profiler/statistics/lawful_times.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/profiler/trace/text.h"
 
@@ -90,6 +91,24 @@ LayerCost operator_cost(const OperatorRow& row, int samples) {
   return cost;
 }
 
+// A table holds one timing of each: what breaks the laws of timings is lowered.
+void keep_laws(LayerCosts& curve) {
+  std::vector<int> sizes;
+  std::vector<double> forward;
+  std::vector<double> backward;
+  for (const LayerCost& cost : curve.by_samples) {
+    sizes.push_back(cost.samples);
+    forward.push_back(median(cost.forward));
+    backward.push_back(median(cost.backward));
+  }
+  forward = lawful_times(sizes, forward);
+  backward = lawful_times(sizes, backward);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    curve.by_samples[i].forward = exactly(forward[i]);
+    curve.by_samples[i].backward = exactly(backward[i]);
+  }
+}
+
 // The line through the smallest and the largest micro-batch.
 LayerEdge operator_edge(int from, const LayerCosts& costs) {
   const LayerCost& small = costs.by_samples.front();
@@ -155,6 +174,7 @@ Profile profile_of_operators(const std::map<int, std::vector<OperatorRow>>& tabl
     layer.parameters = layer.parameters_bytes / 2;
     LayerCosts& curve = costs.layers.emplace_back();
     for (const auto& [samples, table] : tables) curve.by_samples.push_back(operator_cost(table[row], samples));
+    keep_laws(curve);
     if (profile.layers.size() > 1)
       profile.edges.push_back(operator_edge(static_cast<int>(profile.layers.size()) - 2, costs.layers[costs.layers.size() - 2]));
   }

@@ -37,6 +37,7 @@ inline constexpr int kOperatorTableLayers = 24;
 /// A chain: the size of an operator's output is that of all tensors live behind it (the residual along with the normalized values), kept
 /// bytes are its activations, workspace the larger of what forward and backward reserve. Weights are half precision under mixed-precision
 /// Adam: another copy and two moments in single precision are 6 bytes of optimizer state per byte.
+/// Times are the tables', lowered where they break the laws of lawful_times.h: a table holds one timing of each.
 /// One device class without devices and links. Throws Error (`where`): tables with different operators, none.
 [[nodiscard]] Profile profile_of_operators(const std::map<int, std::vector<OperatorRow>>& tables, const std::string& where);
 
