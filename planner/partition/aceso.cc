@@ -1,6 +1,7 @@
 #include "mptune/planner/partition/aceso.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -8,6 +9,7 @@
 
 #include "mptune/planner/partition/aceso_stages.h"
 #include "mptune/planner/partition/chain_sweep.h"
+#include "mptune/planner/simulate/operations.h"
 #include "mptune/profiler/trace/error.h"
 
 namespace mptune {
@@ -152,7 +154,32 @@ std::vector<const AcesoTable*> tables_by_size(const AcesoProblem& problem) {
   return tables;
 }
 
+AcesoOperator operator_of(const OperatorRow& row) {
+  AcesoOperator made;
+  made.name = row.name;
+  made.forward_ns = to_ns(row.forward_s);
+  made.backward_ns = to_ns(row.backward_s);
+  made.input_bytes = std::llround(row.input_bytes);
+  made.output_bytes = std::llround(row.output_bytes);
+  made.weights_bytes = std::llround(row.weights_bytes);
+  made.kept_bytes = std::llround(row.activations_bytes);
+  if (row.name == "enc-attention-softmax") made.kept_bytes = 0;
+  if (row.name == "enc-attention-dropout") made.kept_bytes = made.kept_bytes * 3 / 2;
+  made.forward_reserved_bytes = std::llround(row.forward_reserved_bytes);
+  made.backward_reserved_bytes = std::llround(row.backward_reserved_bytes);
+  made.recomputable = row.name != "encoder-embedding" && row.name != "gpt-post-process";
+  made.begins_piece = row.name == "enc-1st-layernorm";
+  return made;
+}
+
 }  // namespace
+
+AcesoTable aceso_table(int samples, const std::vector<OperatorRow>& rows) {
+  AcesoTable table;
+  table.samples = samples;
+  for (const PlacedOperator& placed : operators_in_order(rows)) table.operators.push_back(operator_of(rows[placed.row]));
+  return table;
+}
 
 AcesoPlan rate_aceso(const AcesoProblem& problem, int samples, const std::vector<int>& cuts, const std::vector<int>& recomputed) {
   check_tables(problem);

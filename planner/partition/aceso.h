@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "mptune/profiler/trace/operator_row.h"
+#include "mptune/profiler/trace/profile.h"
+
 namespace mptune {
 
 /// One row of an operator table of Aceso (EuroSys'24, doi 10.1145/3627703.3629554; microsoft/SuperScaler, branch Aceso), at one micro-batch
@@ -31,11 +34,15 @@ struct AcesoTable {
   bool operator==(const AcesoTable&) const = default;
 };
 
+/// The table of a GPT model from its rows, with Aceso's conventions: the attention's softmax keeps nothing of its own, its dropout half as
+/// much again; a piece is an encoder layer, from its first normalization on; neither embedding nor loss is recomputed.
+[[nodiscard]] AcesoTable aceso_table(int samples, const std::vector<OperatorRow>& rows);
+
 /// A pure pipeline: one stage on each of `devices`, any cuts, any micro-batch size that has a table and divides the batch, any operators
 /// recomputed.
 struct AcesoProblem {
   std::vector<AcesoTable> tables;
-  std::vector<double> gigabytes_per_second;  ///< of a link, for messages of 1, 2, 4, ... MiB (a "MB" of the tables is a MiB, a "GB" 1000)
+  std::vector<LinkPoint> links;  ///< of a link between devices: copies of 1, 2, 4, ... MiB; empty: copies take no time
   int devices = 1;
   int batch = 0;                  ///< samples per step
   std::int64_t memory_bytes = 0;  ///< cap per device; 0: none
@@ -68,8 +75,8 @@ struct AcesoPlan {
 ///
 ///     forward + backward + forward of what is recomputed + input / bandwidth(input) + output / bandwidth(output)
 ///
-/// where the bandwidth of a message of [2^i, 2^(i+1)) MiB is entry i - 1 of the curve (entry 0 below 4 MiB, the last one beyond), and its
-/// memory, for a stage with b stages behind it:
+/// where the bandwidth of a message of [2^i, 2^(i+1)) MiB is that of entry i - 1 of the links (entry 0 below 4 MiB, the last one beyond),
+/// with a GiB/s taken for 1000 MiB/s, and its memory, for a stage with b stages behind it:
 ///
 ///     held_per_weight x weights + (b + 1) x (input + kept - saved) + again
 ///     + max(most forward reserve + most backward reserve, weights)      reserves: of all operators of the stage but its last

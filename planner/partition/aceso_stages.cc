@@ -5,6 +5,8 @@
 #include <limits>
 #include <tuple>
 
+#include "mptune/planner/simulate/operations.h"
+
 namespace mptune {
 namespace {
 
@@ -153,13 +155,11 @@ void AcesoStages::find_best_rate() {
 }
 
 std::int64_t AcesoStages::copy_ns(std::int64_t bytes) const {
-  const std::vector<double>& curve = problem_.gigabytes_per_second;
-  if (bytes <= 0 || curve.empty()) return 0;
-  const double mib = static_cast<double>(bytes) / kMiB;
-  const int power = static_cast<int>(std::floor(std::log2(mib)));
-  const int entry = std::clamp(power - 1, 0, static_cast<int>(curve.size()) - 1);
-  // A thousandth of MiB per (GB/s) is a microsecond.
-  return std::llround(mib / curve[static_cast<std::size_t>(entry)] * 1e6);
+  if (bytes <= 0 || problem_.links.empty()) return 0;
+  const int power = static_cast<int>(std::floor(std::log2(static_cast<double>(bytes) / kMiB)));
+  const int entry = std::clamp(power - 1, 0, static_cast<int>(problem_.links.size()) - 1);
+  const LinkPoint& point = problem_.links[static_cast<std::size_t>(entry)];
+  return to_ns(point.seconds * static_cast<double>(bytes) / static_cast<double>(point.bytes) * 1.024);
 }
 
 std::int64_t AcesoStages::turn_ns(int first, int last) const {

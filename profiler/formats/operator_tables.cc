@@ -60,26 +60,6 @@ OperatorRow operator_row(const TextLines& lines) {
   return row;
 }
 
-bool is_of_encoder(const OperatorRow& row) {
-  return row.name.starts_with("enc-");
-}
-
-// Indices of rows in the order they run: the encoder's rows are neighbours and repeat together.
-std::vector<std::pair<std::size_t, std::string>> operators_in_order(const std::vector<OperatorRow>& rows) {
-  std::vector<std::pair<std::size_t, std::string>> order;
-  for (std::size_t first = 0; first < rows.size();) {
-    std::size_t last = first + 1;
-    while (is_of_encoder(rows[first]) && last < rows.size() && is_of_encoder(rows[last])) ++last;
-    const int repeats = is_of_encoder(rows[first]) ? kOperatorTableLayers : 1;
-    for (int layer = 0; layer < repeats; ++layer) {
-      for (std::size_t r = first; r < last; ++r)
-        order.emplace_back(r, is_of_encoder(rows[first]) ? std::to_string(layer) + "." + rows[r].name : rows[r].name);
-    }
-    first = last;
-  }
-  return order;
-}
-
 LayerCost operator_cost(const OperatorRow& row, int samples) {
   LayerCost cost;
   cost.samples = samples;

@@ -5,22 +5,10 @@
 #include <vector>
 
 #include "mptune/profiler/formats/text_input.h"
+#include "mptune/profiler/trace/operator_row.h"
 #include "mptune/profiler/trace/profile.h"
 
 namespace mptune {
-
-/// One row of an operator table, in the units of this project.
-struct OperatorRow {
-  std::string name;
-  double forward_s = 0;
-  double backward_s = 0;
-  double input_bytes = 0;
-  double output_bytes = 0;
-  double weights_bytes = 0;
-  double activations_bytes = 0;
-  double forward_reserved_bytes = 0;
-  double backward_reserved_bytes = 0;
-};
 
 /// Reads what Aceso's profiler writes for one micro-batch size: a header, then a row per operator with the columns op_name,
 /// forward-compute, backward-compute (microseconds), input_size, output_size, weights, activations, fwd_reserved, bwd_reserved ("MB" of
@@ -28,9 +16,6 @@ struct OperatorRow {
 /// Throws Error with the line: no such header, a cell missing or too much, negative, not finite or not a number, an operator twice, more
 /// than 416 operators, an hour or 4 TiB, no operator.
 [[nodiscard]] std::vector<OperatorRow> read_operator_table(TextInput& input);
-
-/// Encoder layers of the published GPT-350M and GPT-1.3B; the tables do not say.
-inline constexpr int kOperatorTableLayers = 24;
 
 /// The operators of a model, from its tables by micro-batch size. Rows "enc-..." stand for one encoder layer and are repeated
 /// kOperatorTableLayers times, named "0.enc-1st-layernorm" and so on; the others are there once.

@@ -23,7 +23,7 @@ void show(const AcesoPlan& plan) {
 }
 
 void run(const std::string& model, int devices) {
-  AcesoProblem problem = test::aceso_problem(model, devices);
+  AcesoProblem problem = test::published_problem(model, devices);
   if (problem.tables.empty()) {
     std::printf("%s: no data\n", model.c_str());
     return;

@@ -37,7 +37,7 @@ AcesoProblem random_problem(std::mt19937& random) {
   AcesoTable table{1, {}};
   for (int i = 0; i < operators; ++i) table.operators.push_back(random_operator(random, i));
   problem.tables = {table};
-  problem.gigabytes_per_second = {10, 20, 30};
+  problem.links = {{kMiB, 1e-4}, {2 * kMiB, 1.5e-4}, {4 * kMiB, 2e-4}};
   problem.devices = std::uniform_int_distribution<int>(1, 3)(random);
   problem.batch = std::uniform_int_distribution<int>(1, 9)(random);
   // A cap that plans without recomputation often just exceed.
@@ -168,7 +168,7 @@ TEST(Aceso, RefusesWhatMakesNoSense) {
 // What Aceso prints for its own plan of GPT-1.3B: 101.18 s; at the fullest stage 25,152 MB and 1,280 MB in reserve
 // (ref_perf_model_*_large_gpt.csv). Stage 0 recomputes three times dropout and context.
 TEST(Aceso, PublishedPlanOfGpt13BIsRatedAsPublished) {
-  const AcesoProblem problem = test::aceso_problem("gpt_1_3B", 4);
+  const AcesoProblem problem = test::published_problem("gpt_1_3B", 4);
   if (problem.tables.empty()) GTEST_SKIP() << "the published operator tables are absent";
   const AcesoPlan plan = rate_aceso(problem, 1, {79, 163, 247}, {5, 6, 18, 19, 31, 32});
   EXPECT_NEAR(static_cast<double>(plan.step_ns) / 1e9, 101.18, 0.006);
@@ -178,7 +178,7 @@ TEST(Aceso, PublishedPlanOfGpt13BIsRatedAsPublished) {
 
 // Likewise of GPT-350M on one device, micro-batches of 8, all of the layers recomputed: 200.71 s, 14,592 MB and 5,120 MB.
 TEST(Aceso, PublishedPlanOfGpt350MIsRatedAsPublished) {
-  const AcesoProblem problem = test::aceso_problem("gpt_350M", 1);
+  const AcesoProblem problem = test::published_problem("gpt_350M", 1);
   if (problem.tables.empty()) GTEST_SKIP() << "the published operator tables are absent";
   std::vector<int> recomputed;
   for (int i = 1; i < 314; ++i) recomputed.push_back(i);
@@ -189,7 +189,7 @@ TEST(Aceso, PublishedPlanOfGpt350MIsRatedAsPublished) {
 }
 
 TEST(Aceso, Gpt13BTakesNoMoreThanTheBestKnown) {
-  const AcesoProblem problem = test::aceso_problem("gpt_1_3B", 4);
+  const AcesoProblem problem = test::published_problem("gpt_1_3B", 4);
   if (problem.tables.empty()) GTEST_SKIP() << "the published operator tables are absent";
   const AcesoResult result = plan_aceso(problem);
   ASSERT_EQ(result.best.size(), 1U);

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace mptune {
+
+/// One row of an operator table (profiler/formats/operator_tables.h), in the units of this project.
+struct OperatorRow {
+  std::string name;
+  double forward_s = 0;
+  double backward_s = 0;
+  double input_bytes = 0;
+  double output_bytes = 0;
+  double weights_bytes = 0;
+  double activations_bytes = 0;
+  double forward_reserved_bytes = 0;
+  double backward_reserved_bytes = 0;
+};
+
+/// Encoder layers of the published GPT-350M and GPT-1.3B; the tables do not say.
+inline constexpr int kOperatorTableLayers = 24;
+
+/// True for "enc-...": such rows stand for one encoder layer.
+[[nodiscard]] bool is_of_encoder(const OperatorRow& row);
+
+/// One operator of a model, in the order they run.
+struct PlacedOperator {
+  std::size_t row = 0;
+  std::string name;  ///< "3.enc-MLP-gelu": the layer, for rows of the encoder
+};
+
+/// The model's operators: rows of the encoder are neighbours and repeat together, kOperatorTableLayers times; the others are there once.
+[[nodiscard]] std::vector<PlacedOperator> operators_in_order(const std::vector<OperatorRow>& rows);
+
+}  // namespace mptune
