@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <map>
 
 #include "mptune/planner/cost/cost_model.h"
 
@@ -143,11 +142,24 @@ class DevicePeak {
     return bytes;
   }
 
-  std::int64_t kept(int s, int microbatch) {
-    const auto key = std::pair(s, samples(microbatch));
-    const auto found = kept_.find(key);
-    if (found != kept_.end()) return found->second;
-    return kept_[key] = cost_.kept_bytes(index_, stage(s).first_layer, stage(s).last_layer, samples(microbatch));
+  // What this device's part of a stage needs for one micro-batch size.
+  struct Need {
+    int stage = 0;
+    int samples = 0;
+    std::int64_t kept = 0;
+    std::int64_t held = 0;
+    std::int64_t workspace = 0;
+  };
+
+  const Need& need(int s, int microbatch) {
+    for (const Need& known : needs_) {
+      if (known.stage == s && known.samples == samples(microbatch)) return known;
+    }
+    const int first = stage(s).first_layer;
+    const int last = stage(s).last_layer;
+    const int size = samples(microbatch);
+    return needs_.emplace_back(Need{s, size, cost_.kept_bytes(index_, first, last, size), cost_.held_bytes(index_, first, last, size),
+                                    cost_.workspace_bytes(index_, first, last, size)});
   }
 
   void add_activations(int s) {
@@ -157,26 +169,21 @@ class DevicePeak {
       const int gradient = gradient_at_[slot(s, i)];
       const int release = release_at_[slot(s, i)];
       const bool again = recomputes(stage(s).recompute, i);
-      const std::int64_t meanwhile = again ? kept_under_recompute(s, i) : kept(s, i);
+      const std::int64_t kept = need(s, i).kept;
+      const std::int64_t held = need(s, i).held;
+      const std::int64_t meanwhile = again ? kept_under_recompute(s, i) : kept;
       held_.add({forward, release, meanwhile, i});
       // In a split backward the gradients of what is kept wait for the weight gradients.
-      if (gradient < release) held_.add({gradient, release, held(s, i) - kept(s, i), i});
+      if (gradient < release) held_.add({gradient, release, held - kept, i});
       // The forward itself, and the backward that runs it again, hold the whole.
       if (again) {
-        held_.add({forward, forward, kept(s, i) - meanwhile, i});
-        held_.add({gradient, release, kept(s, i) - meanwhile, i});
+        held_.add({forward, forward, kept - meanwhile, i});
+        held_.add({gradient, release, kept - meanwhile, i});
       }
       // What the next stage on this device reads may outlive this stage's own need.
       if (s + 1 < plan_.num_stages() && mine(s + 1, i))
         held_.add({again ? forward : release + 1, release_at_[slot(s + 1, i)], boundary(stage(s).last_layer, i, false), i});
     }
-  }
-
-  std::int64_t held(int s, int microbatch) {
-    const auto key = std::pair(s, samples(microbatch));
-    const auto found = held_bytes_.find(key);
-    if (found != held_bytes_.end()) return found->second;
-    return held_bytes_[key] = cost_.held_bytes(index_, stage(s).first_layer, stage(s).last_layer, samples(microbatch));
   }
 
   // An input may arrive as soon as the producer's row allows: after the backwards that stand before its forward there, hence after ours.
@@ -224,7 +231,7 @@ class DevicePeak {
     for (std::size_t q = 0; q < row(device_).size(); ++q) {
       const Action& action = row(device_)[q];
       const std::int64_t sent = 2 * sends(action);
-      held_.add({static_cast<int>(q), static_cast<int>(q), workspace(action.stage, action.microbatch) + std::max(sent, left)});
+      held_.add({static_cast<int>(q), static_cast<int>(q), need(action.stage, action.microbatch).workspace + std::max(sent, left)});
       left = sent;
     }
   }
@@ -241,13 +248,6 @@ class DevicePeak {
     return leaves ? boundary(stage(s).first_layer, i, true) : 0;
   }
 
-  std::int64_t workspace(int s, int microbatch) {
-    const auto key = std::pair(s, samples(microbatch));
-    const auto found = workspace_.find(key);
-    if (found != workspace_.end()) return found->second;
-    return workspace_[key] = cost_.workspace_bytes(index_, stage(s).first_layer, stage(s).last_layer, samples(microbatch));
-  }
-
   const Plan& plan_;
   const CostModel& cost_;
   int device_;
@@ -257,9 +257,7 @@ class DevicePeak {
   std::vector<int> forward_at_;   // place in this device's row, per stage and micro-batch
   std::vector<int> gradient_at_;  // of what makes the input's gradient
   std::vector<int> release_at_;   // of what reads the activations last
-  std::map<std::pair<int, int>, std::int64_t> kept_;
-  std::map<std::pair<int, int>, std::int64_t> held_bytes_;
-  std::map<std::pair<int, int>, std::int64_t> workspace_;
+  std::vector<Need> needs_;
 };
 
 }  // namespace

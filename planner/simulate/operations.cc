@@ -31,12 +31,14 @@ class Lister {
   Lister(const Plan& plan, const CostModel& cost)
       : plan_(plan), cost_(cost), microbatches_(plan.microbatch_sizes.size()), output_of_(plan.stages.size() * microbatches_, kMissing) {
     gradient_of_ = output_of_;
+    copied_.resize(2 * plan.stages.size());
     result_.devices = static_cast<int>(plan.devices.size());
     result_.lanes = result_.devices;
     lane_.assign(plan.devices.size() * plan.devices.size(), -1);
     for (const std::string& name : plan.devices) {
       devices_.push_back(cost.device_index(name));
       result_.neighbours.push_back(cost.neighbours(devices_.back()));
+      overheads_.push_back(to_ns(cost.action_seconds(devices_.back())));
       result_.step_ns = std::max(result_.step_ns, to_ns(cost.step_seconds(devices_.back())));
     }
     result_.list.reserve(plan.stages.size() * microbatches_ * 5);
@@ -132,7 +134,7 @@ class Lister {
     operation.stage = action.stage;
     operation.microbatch = action.microbatch;
     operation.input = input;
-    operation.overhead_ns = starts_action ? to_ns(cost_.action_seconds(devices_[static_cast<std::size_t>(device)])) : 0;
+    operation.overhead_ns = starts_action ? overheads_[static_cast<std::size_t>(device)] : 0;
     operation.alone_ns = operation.overhead_ns + price.alone;
     operation.extra_ns = price.extra;
     result_.interferes |= price.extra > 0;
@@ -144,7 +146,7 @@ class Lister {
     const int source = device_of(stage(from), microbatch);
     const int destination = device_of(stage(to), microbatch);
     if (source == destination) return producer;
-    const int samples = plan_.microbatch_sizes[static_cast<std::size_t>(microbatch)];
+    const Copied& known = copied(from, to, source, destination, plan_.microbatch_sizes[static_cast<std::size_t>(microbatch)]);
     Operation copy;
     copy.what = What::copy;
     copy.device = source;
@@ -153,10 +155,27 @@ class Lister {
     copy.stage = from;
     copy.microbatch = microbatch;
     copy.input = producer;
-    copy.bytes = cost_.boundary_bytes(stage(std::max(from, to)).first_layer, samples, from > to);
-    copy.alone_ns =
-        to_ns(cost_.copy_seconds(devices_[static_cast<std::size_t>(source)], devices_[static_cast<std::size_t>(destination)], copy.bytes));
+    copy.bytes = known.bytes;
+    copy.alone_ns = known.ns;
     return add(copy);
+  }
+
+  struct Copied {
+    int source = -1;
+    int destination = -1;
+    int samples = 0;
+    std::int64_t bytes = 0;
+    std::int64_t ns = 0;
+  };
+
+  // The price of the last copy of the same kind, which is that of the next one but for replicas and uneven sizes.
+  const Copied& copied(int from, int to, int source, int destination, int samples) {
+    Copied& last = copied_[2 * static_cast<std::size_t>(from) + (to > from ? 0 : 1)];
+    if (last.source == source && last.destination == destination && last.samples == samples) return last;
+    const std::int64_t bytes = cost_.boundary_bytes(stage(std::max(from, to)).first_layer, samples, from > to);
+    const double seconds =
+        cost_.copy_seconds(devices_[static_cast<std::size_t>(source)], devices_[static_cast<std::size_t>(destination)], bytes);
+    return last = {source, destination, samples, bytes, to_ns(seconds)};
   }
 
   int lane_between(int source, int destination) {
@@ -241,12 +260,14 @@ class Lister {
   const Plan& plan_;
   const CostModel& cost_;
   std::size_t microbatches_;
-  std::vector<int> devices_;  // the profile's indices
+  std::vector<int> devices_;             // the profile's indices
+  std::vector<std::int64_t> overheads_;  // of an action, per device
   std::vector<int> lane_;
   std::map<int, int> media_;      // lanes of the media that links share
   std::vector<int> output_of_;    // operation that brings a stage's output to the next stage's device
   std::vector<int> gradient_of_;  // likewise the gradient of a stage's input to the stage before
   std::vector<Priced> priced_;
+  std::vector<Copied> copied_;  // by stage that sends and direction
   Operations result_;
 };
 

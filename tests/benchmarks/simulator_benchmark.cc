@@ -3,6 +3,7 @@
 #include <random>
 
 #include "mptune/planner/search/search.h"
+#include "mptune/planner/simulate/operations.h"
 #include "mptune/planner/simulate/simulate.h"
 #include "mptune/tests/planner/profiles.h"
 
@@ -29,6 +30,35 @@ void predict_actions(benchmark::State& state) {
       benchmark::Counter(2.0 * stages * m, benchmark::Counter::kIsIterationInvariantRate, benchmark::Counter::kIs1000);
 }
 BENCHMARK(predict_actions)->Args({2, 4})->Args({2, 8})->Args({2, 32})->Args({4, 8})->Args({4, 32})->Unit(benchmark::kMicrosecond);
+
+// Split backwards on stages in a V: two on each of four devices.
+void predict_split(benchmark::State& state) {
+  const int m = static_cast<int>(state.range(0));
+  const CostModel cost = busy_profile(18, 4);
+  Plan plan = test::stages_of(18, std::vector<int>(8, 1), split_evenly(64, m), 4);
+  const std::vector<int> devices = stage_devices("zbv", 4, 2);
+  for (std::size_t s = 0; s < devices.size(); ++s) plan.stages[s].devices = {devices[s]};
+  make_schedule(plan, "zbv");
+  std::size_t actions = 0;
+  for (const std::vector<Action>& row : plan.actions) actions += row.size();
+  for (auto _ : state) benchmark::DoNotOptimize(predict(plan, cost));
+  state.counters["actions_per_second"] =
+      benchmark::Counter(static_cast<double>(actions), benchmark::Counter::kIsIterationInvariantRate, benchmark::Counter::kIs1000);
+}
+BENCHMARK(predict_split)->Arg(8)->Arg(32)->Unit(benchmark::kMicrosecond);
+
+// Without the memory and the bound: actions listed, priced and timed.
+void time_actions(benchmark::State& state) {
+  const int stages = static_cast<int>(state.range(0));
+  const int m = static_cast<int>(state.range(1));
+  const CostModel cost = busy_profile(18, stages);
+  const std::vector<int> replicas(static_cast<std::size_t>(stages), 1);
+  const Plan plan = test::scheduled(test::stages_of(18, replicas, split_evenly(64, m)), "1f1b");
+  for (auto _ : state) benchmark::DoNotOptimize(time_operations(list_operations(plan, cost)));
+  state.counters["actions_per_second"] =
+      benchmark::Counter(2.0 * stages * m, benchmark::Counter::kIsIterationInvariantRate, benchmark::Counter::kIs1000);
+}
+BENCHMARK(time_actions)->Args({4, 8})->Args({4, 32})->Unit(benchmark::kMicrosecond);
 
 void simulate_events(benchmark::State& state) {
   const CostModel cost = busy_profile(18, 2);
