@@ -39,7 +39,8 @@ struct PeakContents {
 /// beyond them the nearest segment is continued, and `extrapolated` says so.
 /// Where only the whole backward was measured, input and weight gradients take half of it each in layers with parameters; in layers
 /// without, the input gradient takes all.
-/// It cannot see: caches shared between layers, allocator fragmentation, what the machine does besides.
+/// It cannot see: where between two measured sizes a library changes its kernels, caches shared between layers, copies that slow compute,
+/// allocator fragmentation beyond the class's reserve, what the machine does besides.
 class CostModel {
  public:
   /// Copies what it needs. Throws Error if the profile has no layer, or a class without a cost for a layer.

@@ -29,7 +29,9 @@ struct Simulation {
 /// edges, timed by the replay of profiler/analyze. Copies of one direction between two devices run one after another in the order of the
 /// sender's row, beside all else; links that share a medium queue there in the order of arrival. A faster link is never slower, except for
 /// the order in such a queue. Devices that compute at the same time slow each other as the profile measured.
-/// Requires: a valid plan and schedule. Throws Error for a device that the profile does not know.
+/// It cannot see: receive slots (a sender never waits for one), the host that starts the actions beyond its fixed cost, the weight
+/// gradients of several micro-batches at once. Requires: a valid plan and schedule. Throws Error for a device that the profile does not
+/// know.
 [[nodiscard]] Simulation simulate(const Plan& plan, const CostModel& cost);
 
 /// The prediction alone, without names and ranges: what a search calls thousands of times.
