@@ -1,15 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
-#include "mptune/planner/partition/best_cuts.h"
+#include "mptune/planner/partition/cut_rater.h"
 #include "mptune/planner/partition/family.h"
 #include "mptune/planner/partition/partition.h"
-#include "mptune/planner/partition/prices.h"
-#include "mptune/planner/partition/stage_memory.h"
-#include "mptune/planner/partition/step_times.h"
 #include "mptune/planner/partition/way_bounds.h"
 
 namespace mptune {
@@ -28,62 +24,45 @@ class CutSearch {
   enum class Goal : std::uint8_t { faster, tied };
 
   void open_windows();
-  void add_rows();
-  void seed();
-  [[nodiscard]] std::vector<int> balanced(const BalanceBound& balance) const;
-  [[nodiscard]] bool allowed(const std::vector<int>& cuts) const;
-  void climb(std::vector<int> cuts);
-  [[nodiscard]] std::int64_t climb_step(std::vector<int>& cuts, std::int64_t now);
-  void prove_in_steps();
-
+  void bound_all();
+  void prove();
   // Looks at every plan that could reach the goal, of those faster than the best by `gap`; false if it was ended first.
   bool exhaust(Goal goal, double gap, std::int64_t most_nodes);
   void set_limit();
   [[nodiscard]] bool narrow();
   void visit(int stage);
-  void probe(int stage, int last);
   void descend(int stage, int first, int last);
+  void probe(int stage, int last);
+  void consider(const std::vector<int>& cuts);
   [[nodiscard]] bool within_ways(int stage, int first, int last);
   [[nodiscard]] bool fits(int stage, int first, int last);
   [[nodiscard]] bool may_rank(int stage, int first, int last);
   void adopt_ways();
   [[nodiscard]] bool interrupted();
-
-  // Nanoseconds of a plan, exact where it is within the limit, else a lower bound of them; kFar where it does not fit.
-  std::int64_t consider(const std::vector<int>& cuts);
-  [[nodiscard]] std::optional<RatedCuts> rated(const std::vector<int>& cuts, std::int64_t alone_ns);
-  [[nodiscard]] bool settle(const std::vector<int>& cuts);
   void find_copied_rest();
   [[nodiscard]] PartitionResult finish();
-  void find_smallest_excess();
 
   const PartitionProblem& problem_;
   const CostModel& cost_;
   const Family& family_;
-  Prices prices_;
-  StepTimes times_;
-  std::optional<StageMemory> memory_;  // where a stage's memory depends on nothing but its layers
-  bool learns_;                        // plans share their rows: a longest way of one is a way of all
-  bool exact_;                         // times_ is the simulator's answer
+  CutRater rater_;
+  WayBounds& ways_;
+  BalanceBound balance_;
   int stages_;
   int layers_;
-  Windows opened_;   // all that the family allows
+  Windows allowed_;  // all that the family allows
   Windows windows_;  // of the search that runs
-  WayBounds bounds_;
-  BalanceBound balance_;
-  BestCuts best_;
   PartitionResult result_;
-  bool any_fits_ = false;
 
   // Of the search that runs.
   Goal goal_ = Goal::faster;
   double gap_ = 0;
-  std::int64_t limit_ns_ = -1;  // of the ways
-  std::int64_t pause_at_ = 0;   // nodes
+  std::int64_t limit_ns_ = 0;  // of the ways
+  std::int64_t pause_at_ = 0;  // nodes
   bool paused_ = false;
-  std::int64_t since_probe_ = 0;
-  std::int64_t probe_after_ = 0;
   bool ended_ = false;
+  std::int64_t since_probe_ = 0;                    // nodes
+  std::int64_t probe_after_ = 0;                    // nodes
   std::vector<int> cuts_;                           // of the stages above
   std::vector<std::vector<std::int64_t>> lengths_;  // [stage][way]: up to where the stage begins
   std::vector<std::int64_t> passed_;                // [stage]: likewise, what all later rows pass

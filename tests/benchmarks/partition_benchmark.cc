@@ -31,6 +31,10 @@ void print_row(const PublicChain& chain, int stages, int microbatches, double by
     result = partition(problem, cost);
     best_ms = std::min(best_ms, cpu_ms() - start);
   }
+  if (result.best.empty()) {
+    std::printf("%-26s %4d %2d has fewer layers that may be cut off\n", chain.name.c_str(), cost.layers(), stages);
+    return;
+  }
   std::printf("%-26s %4d %2d %3d %5.0f %12.3f %8.3f %% %9.2f %9lld %6lld  %s\n", chain.name.c_str(), cost.layers(), stages, microbatches,
               bytes_per_second / 1e9, static_cast<double>(result.best.front().step_ns) * 1e-6, 100 * result.gap(), best_ms,
               static_cast<long long>(result.nodes), static_cast<long long>(result.simulated), cuts_text(result.best.front().plan).c_str());

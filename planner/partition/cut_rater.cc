@@ -1,0 +1,109 @@
+#include "mptune/planner/partition/cut_rater.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mptune {
+
+CutRater::CutRater(const PartitionProblem& problem, const CostModel& cost, const Family& family)
+    : family_(family),
+      prices_(problem, cost),
+      times_(list_operations(family.any_plan(), cost), prices_),
+      learns_(family.rows_are_fixed()),
+      rows_(learns_ ? times_.row_ways() : times_.row_ways_of_any_order()),
+      exact_(learns_ && times_.exact() && family.one_stage_per_device()),
+      layers_(cost.layers()),
+      ways_(prices_, family.stages()),
+      best_(problem.keep, problem.longest_ns) {
+  if (learns_ && family.one_stage_per_device()) memory_.emplace(family, cost);
+  for (const Way& row : rows_) ways_.add(row);
+}
+
+int CutRater::last_of(const std::vector<int>& cuts, int stage) const {
+  return stage < static_cast<int>(cuts.size()) ? cuts[static_cast<std::size_t>(stage)] : layers_;
+}
+
+bool CutRater::settle(int stage, int first, int last) {
+  const StageNeed& need = memory_->need(stage, first, last);
+  if (need.excess_bytes <= 0) prices_.settle(stage, first, last, need.recomputed);
+  return need.excess_bytes <= 0;
+}
+
+bool CutRater::settle(const std::vector<int>& cuts) {
+  if (!memory_ || !family_.has_caps()) return true;
+  int first = 0;
+  for (int s = 0; s < family_.stages(); first = last_of(cuts, s++)) {
+    if (!settle(s, first, last_of(cuts, s))) return false;
+  }
+  return true;
+}
+
+std::int64_t CutRater::consider(const std::vector<int>& cuts, std::int64_t within_ns) {
+  if (!settle(cuts)) return WayBounds::kFar;
+  std::int64_t alone_ns = 0;
+  if (learns_) {
+    alone_ns = ways_.longest(cuts) + times_.step_cost_ns();
+    if (alone_ns > within_ns) return alone_ns;
+    alone_ns = times_.step_ns(cuts);
+    ways_.add(times_.longest_way());
+  }
+  ++simulated_;
+  if (alone_ns > within_ns) return alone_ns;
+  std::optional<RatedCuts> plan = rated(cuts, alone_ns);
+  if (!plan) return WayBounds::kFar;
+  any_fits_ = true;
+  const std::int64_t step_ns = plan->step_ns;
+  best_.add(std::move(*plan));
+  return step_ns;
+}
+
+std::optional<RatedCuts> CutRater::rated(const std::vector<int>& cuts, std::int64_t alone_ns) {
+  if (!exact_) {
+    RatedCuts plan = family_.rate(cuts);
+    if (plan.excess_bytes == 0) return plan;
+    if (least_seen_.bytes == 0 || plan.excess_bytes < least_seen_.bytes) least_seen_ = {plan.excess_bytes, plan.excess_device};
+    return std::nullopt;
+  }
+  RatedCuts plan;
+  plan.cuts = cuts;
+  plan.step_ns = alone_ns;
+  int first = 0;
+  for (int s = 0; s < family_.stages(); first = last_of(cuts, s++)) {
+    const StageNeed& need = memory_->need(s, first, last_of(cuts, s));
+    plan.peak_bytes = std::max(plan.peak_bytes, need.peak_bytes);
+    if (need.recomputed) plan.recomputed.push_back(s);
+    if (s > 0) plan.copied_bytes += family_.copied_bytes(s, first);
+  }
+  return plan;
+}
+
+CutRater::Excess CutRater::smallest_excess(const Windows& allowed) {
+  if (!any_fits_ && memory_ && family_.has_caps()) least_seen_ = smallest_of_all(allowed);
+  return any_fits_ ? Excess{} : least_seen_;
+}
+
+// The stages' least excess over all cuts is a min-max shortest path. What a stage surely exceeds grows with its layers, so most ranges
+// need not be measured.
+CutRater::Excess CutRater::smallest_of_all(const Windows& allowed) {
+  using Found = std::pair<std::int64_t, int>;
+  std::vector<Found> rest(static_cast<std::size_t>(layers_) + 1, {WayBounds::kFar, -1});
+  rest.back() = {-WayBounds::kFar, -1};
+  for (int s = family_.stages(); s-- > 0;) {
+    std::vector<Found> now(rest.size(), {WayBounds::kFar, -1});
+    for (const int first : allowed.begins[static_cast<std::size_t>(s)]) {
+      Found& least = now[static_cast<std::size_t>(first)];
+      for (const int last : allowed.begins[static_cast<std::size_t>(s) + 1]) {
+        const Found& behind = rest[static_cast<std::size_t>(last)];
+        if (last <= first || behind.first >= least.first || memory_->least_excess(s, first, last) >= least.first) continue;
+        const StageNeed& need = memory_->need(s, first, last);
+        least = std::min(least, std::max(behind, Found(need.excess_bytes, need.excess_device)));
+      }
+    }
+    rest = std::move(now);
+  }
+  any_fits_ = rest.front().first <= 0;
+  const bool exceeds = rest.front().first > 0 && rest.front().first < WayBounds::kFar;
+  return exceeds ? Excess{rest.front().first, rest.front().second} : Excess{};
+}
+
+}  // namespace mptune

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <functional>
+
+#include "mptune/planner/partition/cut_rater.h"
+#include "mptune/planner/partition/way_bounds.h"
+
+namespace mptune {
+
+/// Considers plans that are likely good: the cuts of the balance bound, also with copies counted as their senders' work, and better
+/// neighbours of theirs by hill climbing. Good plans early leave the proof little to do.
+/// `balance`: up to date with `allowed`. `interrupted` ends it.
+void consider_first_plans(CutRater& rater, const BalanceBound& balance, const Windows& allowed, int microbatches,
+                          const std::function<bool()>& interrupted);
+
+}  // namespace mptune
