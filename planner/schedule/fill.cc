@@ -111,10 +111,12 @@ class WeightFiller {
     const auto source = static_cast<std::size_t>(layout_.device_of(action.stage, action.microbatch));
     const auto destination = static_cast<std::size_t>(layout_.device_of(to, action.microbatch));
     std::int64_t& arrival = (forward ? output_at_ : gradient_at_)[layout_.slot(to, action.microbatch)];
-    arrival = end_ns;
+    const std::int64_t early = forward ? 0 : costs_.stages[static_cast<std::size_t>(to)].recompute_ns;
+    arrival = std::max<std::int64_t>(0, end_ns - early);
     if (source == destination) return;
     std::int64_t& link = link_free_[source * devices_.size() + destination];
-    arrival = link = std::max(link, end_ns) + (forward ? costs(action).send_output_ns : costs(action).send_gradient_ns);
+    link = std::max(link, end_ns) + (forward ? costs(action).send_output_ns : costs(action).send_gradient_ns);
+    arrival = std::max<std::int64_t>(0, link - early);
   }
 
   const Layout& layout_;

@@ -238,6 +238,7 @@ class Greedy {
       std::int64_t& link = link_free_[static_cast<std::size_t>(source) * devices_.size() + static_cast<std::size_t>(destination)];
       arrival = link = std::max(link, end_ns) + (forward ? costs.send_output_ns : costs.send_gradient_ns);
     }
+    if (!forward) arrival = std::max<std::int64_t>(0, arrival - costs_.stages[static_cast<std::size_t>(to)].recompute_ns);
     (forward ? output_at_ : gradient_at_)[layout_.slot(to, action.microbatch)] = arrival;
     const Device& consumer = device(destination);
     std::int64_t& decides = decides_ns_[static_cast<std::size_t>(destination)];

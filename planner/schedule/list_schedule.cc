@@ -17,9 +17,10 @@ constexpr std::int64_t kMostActions = 400'000;  // timed while a schedule is imp
 class ListScheduler {
  public:
   ListScheduler(const Layout& layout, const ScheduleCosts& costs)
-      : layout_(layout), costs_(costs), replay_(layout, costs), limit_(costs.free_bytes), at_once_(costs) {
+      : layout_(layout), costs_(costs), replay_(layout, costs), limit_(costs.free_bytes), at_once_(costs), reserved_(costs) {
     limit_.resize(static_cast<std::size_t>(layout.devices()), ScheduleCosts::kNoLimit);
     for (StageCosts& stage : at_once_.stages) stage.held_bytes = 0;
+    for (StageCosts& stage : reserved_.stages) stage.kept_bytes = std::max(stage.kept_bytes, stage.held_bytes);
   }
 
   Rows run() {
@@ -95,9 +96,9 @@ class ListScheduler {
         policy.first = first;
         policy.split = true;
         policy.patience_percent = 50;
-        consider_order(greedy_rows(layout_, costs_, policy));
+        consider_order(greedy_rows(layout_, reserved_, policy));
         policy.split = false;
-        consider(greedy_rows(layout_, costs_, policy));
+        consider(greedy_rows(layout_, reserved_, policy));
       }
     }
   }
@@ -200,7 +201,8 @@ class ListScheduler {
   const ScheduleCosts& costs_;
   ScheduleReplay replay_;
   std::vector<std::int64_t> limit_;
-  ScheduleCosts at_once_;
+  ScheduleCosts at_once_;   // gradients of weights done with those of inputs
+  ScheduleCosts reserved_;  // a forward has room for all that comes of it
   Candidate best_;
 };
 

@@ -145,10 +145,10 @@ Rows one_forward_one_backward(const Layout& layout, const std::vector<int>& held
 
 constexpr std::int64_t kShare = 1000;  // of a micro-batch on a stage, whatever its bytes
 
-// The same times; every micro-batch of every stage weighs the same, and keeps its share of it between its gradients.
+// The same times; every micro-batch of every stage weighs the same, and keeps its share of it (at most all) between its gradients.
 ScheduleCosts counted(ScheduleCosts costs) {
   for (StageCosts& stage : costs.stages) {
-    stage.held_bytes = stage.kept_bytes > 0 ? kShare * stage.held_bytes / stage.kept_bytes : kShare;
+    stage.held_bytes = stage.kept_bytes > stage.held_bytes ? kShare * stage.held_bytes / stage.kept_bytes : kShare;
     stage.kept_bytes = kShare;
   }
   return costs;

@@ -65,12 +65,14 @@ void ScheduleReplay::send(const Action& action, std::int64_t end_ns) {
   std::int64_t& arrival = (forward ? output_at_ : gradient_at_)[layout_.slot(to, action.microbatch)];
   const int source = layout_.device_of(action.stage, action.microbatch);
   const int destination = layout_.device_of(to, action.microbatch);
-  arrival = end_ns;
+  const std::int64_t early = forward ? 0 : costs_.stages[static_cast<std::size_t>(to)].recompute_ns;
+  arrival = std::max<std::int64_t>(0, end_ns - early);
   if (source == destination) return;
   const StageCosts& costs = costs_.stages[static_cast<std::size_t>(action.stage)];
   std::int64_t& link =
       link_free_[static_cast<std::size_t>(source) * static_cast<std::size_t>(layout_.devices()) + static_cast<std::size_t>(destination)];
-  arrival = link = std::max(link, end_ns) + (forward ? costs.send_output_ns : costs.send_gradient_ns);
+  link = std::max(link, end_ns) + (forward ? costs.send_output_ns : costs.send_gradient_ns);
+  arrival = std::max<std::int64_t>(0, link - early);
 }
 
 ScheduleTiming time_schedule(const Plan& plan, const ScheduleCosts& costs) {

@@ -29,10 +29,9 @@ class ScheduleReplay {
   [[nodiscard]] const ScheduleTiming& timing() const { return timing_; }
   /// Of the latest run: the ends of all devices' last actions, added up.
   [[nodiscard]] std::int64_t ends_ns() const;
-  /// Of the latest run: when what the action reads was there; 0 where it reads nothing that is made elsewhere.
-  [[nodiscard]] std::int64_t arrival_ns(const Action& action) const;
 
  private:
+  [[nodiscard]] std::int64_t arrival_ns(const Action& action) const;
   bool advance(const std::vector<Action>& row, std::size_t device);
   void send(const Action& action, std::int64_t end_ns);
 
@@ -42,7 +41,7 @@ class ScheduleReplay {
   std::vector<std::size_t> next_;
   std::vector<std::int64_t> free_;
   std::vector<std::int64_t> link_free_;  // [source * devices + destination]
-  std::vector<std::int64_t> output_at_;  // by slot of the consumer: when its input is there, -1: not yet
+  std::vector<std::int64_t> output_at_;  // by slot of the consumer: when it may start for its input, -1: not yet
   std::vector<std::int64_t> gradient_at_;
 };
 

@@ -1,0 +1,121 @@
+#include "mptune/planner/simulate/schedule_costs.h"
+
+#include <algorithm>
+
+#include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/simulate/operations.h"
+
+namespace mptune {
+namespace {
+
+// The plan with its largest micro-batch alone, once for every replica, under a schedule of any map; backwards whole or split.
+Plan priced_plan(const Plan& plan, bool split) {
+  Plan one = plan;
+  std::size_t replicas = 1;
+  for (const Stage& stage : plan.stages) replicas = std::max(replicas, stage.devices.size());
+  one.microbatch_sizes.assign(replicas, *std::ranges::max_element(plan.microbatch_sizes));
+  for (Stage& stage : one.stages) stage.recompute.microbatches.clear();
+  make_schedule(one, "gpipe");
+  for (std::vector<Action>& row : one.actions) {
+    for (std::size_t q = 0; split && q < row.size(); ++q) {
+      if (row[q].kind != ActionKind::backward) continue;
+      row[q].kind = ActionKind::backward_input;
+      row.insert(row.begin() + static_cast<std::ptrdiff_t>(q) + 1, {row[q].stage, ActionKind::backward_weight, row[q].microbatch});
+    }
+  }
+  return one;
+}
+
+// Longest over the replicas. What is computed again comes before whole backwards and input gradients alike.
+void add_times(const Plan& plan, const CostModel& cost, bool split, ScheduleCosts& costs) {
+  const Operations operations = list_operations(plan, cost);
+  std::vector<std::int64_t> again(plan.stages.size(), 0);
+  for (const Operation& operation : operations.list) {
+    if (operation.phase != Phase::actions) continue;
+    const auto s = static_cast<std::size_t>(operation.stage);
+    std::int64_t* most = &again[s];
+    if (operation.what == What::forward) most = &costs.stages[s].forward_ns;
+    if (operation.what == What::backward) most = &costs.stages[s].backward_ns;
+    if (operation.what == What::backward_input) most = &costs.stages[s].backward_input_ns;
+    if (operation.what == What::backward_weight) most = &costs.stages[s].backward_weight_ns;
+    if (operation.what == What::copy) {
+      const bool output = operations.list[static_cast<std::size_t>(operation.input)].what == What::forward;
+      most = output ? &costs.stages[s].send_output_ns : &costs.stages[s].send_gradient_ns;
+    }
+    *most = std::max(*most, operation.alone_ns);
+  }
+  for (std::size_t s = 0; s < again.size(); ++s) {
+    costs.stages[s].recompute_ns = again[s];
+    (split ? costs.stages[s].backward_input_ns : costs.stages[s].backward_ns) += again[s];
+  }
+}
+
+// Bytes of one micro-batch on the replica that keeps most.
+void add_bytes(const Plan& plan, const CostModel& cost, int s, int samples, StageCosts& costs) {
+  const Stage& stage = plan.stages[static_cast<std::size_t>(s)];
+  const std::int64_t received = s > 0 ? cost.boundary_bytes(stage.first_layer, samples, false) : 0;
+  for (const int replica : stage.devices) {
+    const int device = cost.device_index(plan.devices[static_cast<std::size_t>(replica)]);
+    std::int64_t kept = received;
+    bool before = false;
+    for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) {
+      const bool again = stage.recompute.mode == Recompute::Mode::all || std::ranges::binary_search(stage.recompute.layers, layer);
+      if (!again) kept += cost.kept_bytes(device, layer, layer + 1, samples);
+      if (again && !before && layer > stage.first_layer) kept += cost.boundary_bytes(layer, samples, false);
+      before = again;
+    }
+    costs.kept_bytes = std::max(costs.kept_bytes, kept);
+    costs.held_bytes = std::max(costs.held_bytes, received + cost.held_bytes(device, stage.first_layer, stage.last_layer, samples));
+  }
+}
+
+// What the stages of a device need besides: workspace, two gradients that wait for the device and two that leave it.
+std::vector<std::int64_t> passing_bytes(const Plan& plan, const CostModel& cost, int samples) {
+  std::vector<std::int64_t> workspace(plan.devices.size(), 0);
+  std::vector<std::int64_t> gradients(plan.devices.size(), 0);
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const Stage& stage = plan.stages[s];
+    for (const int replica : stage.devices) {
+      const auto d = static_cast<std::size_t>(replica);
+      const int device = cost.device_index(plan.devices[d]);
+      workspace[d] = std::max(workspace[d], cost.workspace_bytes(device, stage.first_layer, stage.last_layer, samples));
+      if (s > 0) gradients[d] += 2 * cost.boundary_bytes(stage.first_layer, samples, true);
+      if (s + 1 < plan.stages.size()) gradients[d] += 2 * cost.boundary_bytes(stage.last_layer, samples, true);
+    }
+  }
+  for (std::size_t d = 0; d < workspace.size(); ++d) workspace[d] += gradients[d];
+  return workspace;
+}
+
+// Of a cap, what is there for micro-batches in flight; the allocator's reserve is a share of all.
+void add_free_bytes(Plan plan, const CostModel& cost, const std::vector<std::int64_t>& memory_bytes, int samples, ScheduleCosts& costs) {
+  make_schedule(plan, "gpipe");
+  const std::vector<PeakContents> contents = cost.peak_contents(plan);
+  const std::vector<std::int64_t> passing = passing_bytes(plan, cost, samples);
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    if (memory_bytes[d] <= 0) {
+      costs.free_bytes.push_back(ScheduleCosts::kNoLimit);
+      continue;
+    }
+    const PeakContents& owned = contents[d];
+    const double reserve = static_cast<double>(owned.reserve_bytes) / static_cast<double>(std::max<std::int64_t>(1, owned.total()));
+    const auto usable = static_cast<std::int64_t>(static_cast<double>(memory_bytes[d]) * (1 - reserve));
+    costs.free_bytes.push_back(std::max<std::int64_t>(
+        0, usable - owned.parameters_bytes - owned.gradients_bytes - owned.optimizer_bytes - owned.buffers_bytes - passing[d]));
+  }
+}
+
+}  // namespace
+
+ScheduleCosts schedule_costs(const Plan& plan, const CostModel& cost, const std::vector<std::int64_t>& memory_bytes) {
+  ScheduleCosts costs{std::vector<StageCosts>(plan.stages.size(), StageCosts{0, 0, 0, 0, 0, 0, 0, 0, 0}), {}};
+  const Plan whole = priced_plan(plan, false);
+  const int samples = whole.microbatch_sizes.front();
+  add_times(whole, cost, false, costs);
+  add_times(priced_plan(plan, true), cost, true, costs);
+  for (int s = 0; s < plan.num_stages(); ++s) add_bytes(plan, cost, s, samples, costs.stages[static_cast<std::size_t>(s)]);
+  if (!memory_bytes.empty()) add_free_bytes(plan, cost, memory_bytes, samples, costs);
+  return costs;
+}
+
+}  // namespace mptune

@@ -1,0 +1,105 @@
+#include "mptune/planner/simulate/schedule_costs.h"
+
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "mptune/planner/schedule/timing.h"
+#include "mptune/planner/simulate/operations.h"
+#include "mptune/planner/simulate/simulate.h"
+#include "mptune/tests/planner/profiles.h"
+
+namespace mptune {
+namespace {
+
+using test::ones;
+using test::stages_of;
+
+Plan in_map(const std::string& name, int devices, int virtual_stages, int m) {
+  Plan plan = stages_of(8, std::vector<int>(static_cast<std::size_t>(devices * virtual_stages), 1), ones(m), devices);
+  const std::vector<int> of = stage_devices(name, devices, virtual_stages);
+  for (std::size_t s = 0; s < of.size(); ++s) plan.stages[s].devices = {of[s]};
+  return plan;
+}
+
+CostModel random_model(std::mt19937& random, int devices) {
+  test::ProfileShape shape = test::random_shape(random, 8, devices);
+  shape.step_s = 0;
+  shape.optimizer_s_per_byte = 0;
+  return CostModel(test::make_profile(shape, test::random_factors(random, 8)));
+}
+
+// Both replay integers by the same rules: copies in the order of sending, one way of a pair of devices at a time.
+TEST(ScheduleCosts, ReplayOfSchedulesIsTheSimulators) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 60; ++round) {
+    const std::vector<std::pair<std::string, int>> kinds = {{"gpipe", 2}, {"1f1b", 1},  {"interleaved", 2}, {"zb1p", 1}, {"zb2p", 1},
+                                                            {"zbv", 2},   {"v-min", 2}, {"dualpipe-v", 2},  {"list", 2}, {"eager-1f1b", 1}};
+    const auto& [name, virtual_stages] = kinds[static_cast<std::size_t>(round) % kinds.size()];
+    const int devices = 1 + round % 4;
+    Plan plan = in_map(name, devices, virtual_stages, 1 + round % 7);
+    for (Stage& stage : plan.stages) {
+      if (random() % 3 == 0) stage.recompute.mode = Recompute::Mode::all;
+    }
+    const CostModel cost = random_model(random, devices);
+    const ScheduleCosts costs = schedule_costs(plan, cost);
+    make_schedule(plan, name, &costs);
+    const Operations operations = list_operations(plan, cost);
+    std::int64_t end = 0;
+    const Timing timing = time_operations(operations);
+    for (std::size_t i = 0; i < operations.list.size(); ++i) {
+      if (operations.list[i].phase == Phase::actions) end = std::max(end, timing.start_ns[i] + timing.duration_ns[i]);
+    }
+    EXPECT_EQ(time_schedule(plan, costs).end_ns, end) << name;
+  }
+}
+
+TEST(ScheduleCosts, ListIsNoWorseInTheSimulator) {
+  std::mt19937 random(4);
+  for (int round = 0; round < 20; ++round) {
+    Plan plan = stages_of(8, {1, 1, 1, 1}, ones(6));
+    const CostModel cost = random_model(random, 4);
+    const ScheduleCosts costs = schedule_costs(plan, cost);
+    make_schedule(plan, "list", &costs);
+    const double listed = predict(plan, cost).step_s;
+    for (const char* name : {"gpipe", "1f1b", "eager-1f1b", "zb1p", "zb2p"}) {
+      make_schedule(plan, name, &costs);
+      EXPECT_LE(listed, predict(plan, cost).step_s) << name;
+    }
+  }
+}
+
+TEST(ScheduleCosts, AreOfTheLargestMicrobatch) {
+  const CostModel cost(test::make_profile({.layers = 4, .devices = 2}));
+  Plan plan = stages_of(4, {1, 1}, {3, 2});
+  plan.stages[1].recompute.mode = Recompute::Mode::all;
+  const ScheduleCosts costs = schedule_costs(plan, cost);
+  EXPECT_EQ(costs.stages[0].forward_ns, 6'000'000);
+  EXPECT_EQ(costs.stages[0].backward_ns, 12'000'000);
+  EXPECT_EQ(costs.stages[1].backward_ns, 18'000'000);
+  EXPECT_EQ(costs.stages[1].backward_input_ns + costs.stages[1].backward_weight_ns, 18'000'000);
+  EXPECT_EQ(costs.stages[0].kept_bytes, 2 * 300 * 3);
+  EXPECT_EQ(costs.stages[1].kept_bytes, 100 * 3);  // what it received
+  EXPECT_TRUE(costs.free_bytes.empty());
+}
+
+// With a schedule's own peak as the cap, what is free is what it keeps, but for copies on their way: a few of 100 bytes each.
+TEST(ScheduleCosts, FreeBytesAreWhatASchedulesPeakLeaves) {
+  std::mt19937 random(6);
+  for (int round = 0; round < 40; ++round) {
+    const std::string name = round % 2 == 0 ? "1f1b" : "zb1p";
+    Plan plan = stages_of(8, {1, 1, 1}, ones(9));
+    const CostModel cost = random_model(random, 3);
+    make_schedule(plan, name);
+    const ScheduleCosts costs = schedule_costs(plan, cost, cost.peak_bytes(plan));
+    const std::vector<std::int64_t> kept = kept_bytes(plan, costs);
+    for (std::size_t d = 0; d < kept.size(); ++d)
+      EXPECT_NEAR(static_cast<double>(costs.free_bytes[d]), static_cast<double>(kept[d]), 400) << name;
+  }
+  const CostModel cost(test::make_profile({.layers = 4, .devices = 2}));
+  const Plan plan = stages_of(4, {1, 1}, ones(2));
+  EXPECT_EQ(schedule_costs(plan, cost, {0, 1}).free_bytes, (std::vector<std::int64_t>{ScheduleCosts::kNoLimit, 0}));
+}
+
+}  // namespace
+}  // namespace mptune
