@@ -12,7 +12,7 @@
 namespace mptune {
 namespace {
 
-constexpr std::int64_t kMostActions = 400'000;  // timed while a schedule is improved
+constexpr std::int64_t kMostActions = 250'000;  // timed while a schedule is improved
 
 class ListScheduler {
  public:
@@ -42,6 +42,7 @@ class ListScheduler {
   };
 
   [[nodiscard]] std::int64_t excess(const Rows& rows, const ScheduleCosts& costs) const {
+    if (costs_.free_bytes.empty()) return 0;
     const std::vector<std::int64_t> kept = kept_bytes(rows, costs);
     std::int64_t most = 0;
     for (std::size_t d = 0; d < kept.size(); ++d) {
@@ -72,7 +73,7 @@ class ListScheduler {
   // Rows as they are, and their order with gradients of weights put where they fit best.
   void consider_order(Rows rows) {
     if (!rows.empty() && excess(rows, at_once_) == 0) {
-      for (const int patience : {0, 50, 100}) consider(filled(rows, patience));
+      for (const int patience : {0, 60}) consider(filled(rows, patience));
     }
     consider(std::move(rows));
   }
@@ -90,17 +91,16 @@ class ListScheduler {
     const int m = layout_.microbatches();
     for (const std::vector<int>& in_flight :
          {std::vector<int>(), time_warm_ups(layout_, costs_, m, false), time_warm_ups(layout_, costs_, m, true)}) {
-      for (const GreedyPolicy::First first :
-           {GreedyPolicy::First::backward, GreedyPolicy::First::alternate, GreedyPolicy::First::forward}) {
+      for (const GreedyPolicy::First first : {GreedyPolicy::First::backward, GreedyPolicy::First::alternate}) {
         policy.in_flight = in_flight;
         policy.first = first;
-        policy.split = true;
         policy.patience_percent = 50;
         consider_order(greedy_rows(layout_, reserved_, policy));
-        policy.split = false;
-        consider(greedy_rows(layout_, reserved_, policy));
       }
     }
+    policy.in_flight.clear();
+    policy.split = false;
+    consider(greedy_rows(layout_, reserved_, policy));
   }
 
   // Moves actions of the longest way through the step before their neighbours, as long as that helps. Devices that end earlier count where
