@@ -44,7 +44,7 @@ ProfileLayer layer_of_node(const GraphNode& node) {
   ProfileLayer layer;
   layer.name = node.name;
   layer.kind = kind_of_node(node);
-  layer.modules = {node.description};
+  layer.modules = {node.name + " " + layer.kind};
   layer.parameters = node.parameters_bytes / 4;
   layer.parameters_bytes = node.parameters_bytes;
   layer.batch_statistics = layer.kind.starts_with("BatchNorm");

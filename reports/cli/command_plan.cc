@@ -5,12 +5,13 @@
 #include <chrono>
 #include <memory>
 
-#include "mptune/profiler/store/store.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/profiler/trace/text.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/options.h"
+#include "mptune/reports/cli/plan_input.h"
 #include "mptune/reports/cli/plan_output.h"
+#include "mptune/reports/cli/plan_placement.h"
 #include "mptune/reports/render/report_text.h"
 #include "mptune/reports/render/table.h"
 #include "mptune/reports/render/units.h"
@@ -23,30 +24,14 @@ constexpr std::size_t kAlternatives = 5;
 
 struct PlanCommand {
   std::string profile;
-  std::string devices, memory;
+  std::string devices, memory, link;
   std::string batch;
+  std::string objective;
   PlanChoice choice;
   OutputOptions output;
 };
 
-/// The profile's devices but the one of all cores, which the others make up.
-std::vector<DeviceSpec> profiled_devices(const Profile& profile) {
-  std::vector<DeviceSpec> devices;
-  for (const ProfileDevice& device : profile.devices) {
-    devices.push_back(parse_device(device.name));
-  }
-  for (const DeviceSpec& whole : devices) {
-    std::vector<DeviceSpec> others;
-    std::ranges::copy_if(devices, std::back_inserter(others), [&](const DeviceSpec& device) { return device.name != whole.name; });
-    if (whole_machine_device(others) == whole.name) {
-      return others;
-    }
-  }
-  return devices;
-}
-
-std::vector<DeviceSpec> chosen_devices(const PlanCommand& command, const Profile& profile) {
-  const std::vector<DeviceSpec> profiled = profiled_devices(profile);
+std::vector<DeviceSpec> chosen_devices(const PlanCommand& command, const std::vector<DeviceSpec>& profiled) {
   if (command.devices.empty()) {
     return profiled;
   }
@@ -145,13 +130,41 @@ PlanFile plan_file_of(const SearchResult& result, const Profile& profile) {
   return file;
 }
 
-int run_plan(const PlanCommand& command, const Session& session) {
-  session.say("searching plans for " + command.profile);
-  const auto profile = read_recording(command.profile).profile;
-  if (!profile) {
-    throw Error("the file holds no profile", command.profile, "give a file that mptune profile wrote");
+/// Placement graphs are split by their largest load, what has a schedule by its simulated step.
+void check_objective(const PlanCommand& command, ProfileFormat format) {
+  const bool placement = format == ProfileFormat::placement;
+  const std::string objective = command.objective.empty() ? (placement ? "max-load" : "simulate") : command.objective;
+  if (objective != "simulate" && objective != "max-load") {
+    throw Error("'" + objective + "' is no objective", "--objective", "use simulate or max-load");
   }
-  const std::vector<DeviceSpec> devices = chosen_devices(command, *profile);
+  if (placement != (objective == "max-load")) {
+    throw Error(objective + " does not apply to this file", command.profile,
+                placement ? "a placement graph has no schedule: use max-load" : "it has a schedule: use simulate");
+  }
+}
+
+int run_placement(const PlanCommand& command, const Session& session) {
+  PlanChoice without_stages = command.choice;
+  without_stages.stages.clear();
+  if (without_stages.any() || !command.devices.empty() || !command.batch.empty() || !command.link.empty() || !command.output.path.empty()) {
+    throw Error("a placement graph knows only --stages, --memory and --objective", command.profile, "leave the other options out");
+  }
+  return plan_placement(command.profile, command.choice.stages, command.memory, session);
+}
+
+int run_plan(const PlanCommand& typed, const Session& session) {
+  PlanCommand command = typed;
+  session.say("searching plans for " + command.profile);
+  const ProfileFormat format = profile_format(command.profile);
+  check_objective(command, format);
+  if (format == ProfileFormat::placement) {
+    return run_placement(command, session);
+  }
+  const bool recorded = format == ProfileFormat::sqlite;
+  const PlanInput input = recorded ? recorded_input(command.profile, command.link)
+                                   : public_input(command.profile, format, command.link, command.batch, command.choice);
+  const Profile* profile = &input.profile;
+  const std::vector<DeviceSpec> devices = chosen_devices(command, input.devices);
   const int batch = static_cast<int>(parse_whole(command.batch, "--batch", 1, 1 << 20, profile->batch));
   const SearchSpace space = search_space(command.choice, devices, caps_of(command, devices, *profile), batch, profile->layers);
   const std::string path = command.output.path.empty() ? model_stem(profile->model) + ".plan.json" : command.output.path;
@@ -167,13 +180,21 @@ int run_plan(const PlanCommand& command, const Session& session) {
   save_plan_file(file, path, command.output.force);
 
   const Candidate& best = result.ranked.front();
-  const std::string text =
+  std::string text =
       heading(session.style, fmt::format("{} of {} samples on {} devices: {} plans simulated in {}", profile->model, batch, devices.size(),
                                          result.simulated, format_seconds(search_s))) +
       ranking(result, session.style) + "\n" + render_stages(best.plan, file.modules, session.style) +
-      fmt::format("\npredicted step {}, no plan under {}\nplan    {}\nmptune run {} --plan {}\n", format_seconds(best.prediction.step_s),
-                  format_seconds(result.lower_bound_s), path, shell_word(profile->model), shell_word(path));
-  session.result(text, plan_json(result, profile->fingerprint, search_s, layer_modules(profile->layers), path));
+      fmt::format("\npredicted step {}, no plan under {}\n", format_seconds(best.prediction.step_s), format_seconds(result.lower_bound_s));
+  for (const std::string& assumption : input.assumed) {
+    text += "assumed " + assumption + "\n";
+  }
+  text += "plan    " + path + "\n";
+  if (recorded) {
+    text += "mptune run " + shell_word(profile->model) + " --plan " + shell_word(path) + "\n";
+  }
+  Json json = plan_json(result, profile->fingerprint, search_s, layer_modules(profile->layers), path);
+  json["assumed"] = input.assumed;
+  session.result(text, json);
   return 0;
 }
 
@@ -181,14 +202,20 @@ int run_plan(const PlanCommand& command, const Session& session) {
 
 void add_plan_command(CLI::App& program, CommandBody& chosen) {
   auto command = std::make_shared<PlanCommand>();
-  CLI::App* app = program.add_subcommand("plan", "Searches plans on paper, from a file made by profile; needs no model and no device");
-  app->add_option("PROFILE", command->profile, "trace file made by mptune profile")->required();
-  app->add_option("--devices", command->devices, "some of the profiled devices, comma-separated; default: all")->type_name("LIST");
+  CLI::App* app = program.add_subcommand("plan", "Searches plans on paper, from a profile; needs no model and no device");
+  app->add_option("PROFILE", command->profile, "file of mptune profile or a public profile; told apart by content")->required();
+  app->add_option("--devices", command->devices, "some of the profile's devices, comma-separated; default: all")->type_name("LIST");
   app->add_option("--memory", command->memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB")->type_name("SIZE");
-  app->add_option("--batch", command->batch, "samples per step (global batch); default: as profiled")->type_name("N");
+  app->add_option("--link", command->link, "copies between devices: 12GB/s,10us; default: as in the profile")->type_name("BW[,LATENCY]");
+  app->add_option("--objective", command->objective, "simulate, or max-load for placement graphs; default: by format")->type_name("NAME");
+  app->add_option("--batch", command->batch, "samples per step (global batch); default: the profile's")->type_name("N");
   add_plan_options(*app, command->choice, true);
   add_output_options(*app, command->output, "plan file; default: MODEL.plan.json in the current folder");
-  app->footer("Example:\n  mptune plan resnet50.sqlite --memory 2GiB -o resnet50.plan.json");
+  app->footer(
+      "Public profiles: graph.txt of PipeDream and DAPPLE, the common prefix of Aceso's operator tables, JSON of dnn-partitioning.\n"
+      "What they lack: --stages K gives K equal devices device:0 .. device:K-1, --link their links, --batch or --microbatches the step.\n\n"
+      "Example:\n  mptune plan resnet50.sqlite --memory 2GiB -o resnet50.plan.json\n"
+      "  mptune plan vgg16.graph.txt --stages 4 --link 12GB/s,10us --microbatches 8");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_plan(*command, session); }; });
 }
 

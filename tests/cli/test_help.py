@@ -30,7 +30,7 @@ class Help(CommandTest):
         wanted = {
             "profile": shared + step + ["--virtual", "--steps", "-o", "--force"],
             "tune": shared + step + ["--budget", "--trials", "--target", "--resume", "-o", "--force"],
-            "plan": shared + ["-o", "--force"],
+            "plan": shared + ["--link", "--objective", "-o", "--force"],
             "run": step + ["--batch", "--memory", "--steps", "--load", "--save"],
             "simulate": ["--plan", "--profile", "-o", "--force"],
         }

@@ -1,0 +1,164 @@
+#include "mptune/reports/cli/plan_input.h"
+
+#include <filesystem>
+#include <numeric>
+
+#include "mptune/profiler/formats/bandwidth_table.h"
+#include "mptune/profiler/formats/layer_graph.h"
+#include "mptune/profiler/formats/operator_tables.h"
+#include "mptune/profiler/store/store.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/trace/text.h"
+
+namespace mptune {
+namespace {
+
+constexpr std::int64_t kMostPaperDevices = 128;
+constexpr std::int64_t kMostPaperBatch = 1 << 20;
+constexpr int kMicrobatchesPerDevice = 4;
+
+/// The profile's devices but the one of all cores, which the others make up.
+std::vector<DeviceSpec> profiled_devices(const Profile& profile) {
+  std::vector<DeviceSpec> devices;
+  for (const ProfileDevice& device : profile.devices) {
+    devices.push_back(parse_device(device.name));
+  }
+  for (const DeviceSpec& whole : devices) {
+    std::vector<DeviceSpec> others;
+    std::ranges::copy_if(devices, std::back_inserter(others), [&](const DeviceSpec& device) { return device.name != whole.name; });
+    if (whole_machine_device(others) == whole.name) {
+      return others;
+    }
+  }
+  return devices;
+}
+
+void link_all(Profile& profile, const LinkCost& cost) {
+  profile.links.clear();
+  const int devices = static_cast<int>(profile.devices.size());
+  for (int source = 0; source < devices; ++source) {
+    for (int destination = 0; destination < devices; ++destination) {
+      if (source != destination) {
+        LinkCost link = cost;
+        link.source = source;
+        link.destination = destination;
+        profile.links.push_back(std::move(link));
+      }
+    }
+  }
+}
+
+LinkCost given_link(const std::string& text) {
+  const LinkThrottle link = parse_link(text);
+  LinkCost cost;
+  cost.latency_s = link.latency_s;
+  cost.bytes_per_second = link.bytes_per_second;
+  return cost;
+}
+
+/// The line from no bytes to the first point has the speed of the next one, so that small copies cost their latency.
+LinkCost link_of_table(const std::string& path) {
+  TextInput input = open_text(path);
+  LinkCost cost;
+  cost.curve = read_bandwidth_table(input);
+  const LinkPoint& first = cost.curve.front();
+  const LinkPoint& last = cost.curve.back();
+  cost.bytes_per_second = static_cast<double>(last.bytes) / last.seconds;
+  cost.latency_s = std::max(0.0, first.seconds - static_cast<double>(first.bytes) / cost.bytes_per_second);
+  return cost;
+}
+
+/// A device on paper, for a file that has none.
+void add_devices(PlanInput& input, int count) {
+  for (int d = 0; d < count; ++d) {
+    const std::string name = "device:" + std::to_string(d);
+    input.profile.devices.push_back({.name = name});
+    input.devices.push_back({.kind = DeviceSpec::Kind::sleep, .name = name, .cores = {}, .index = d});
+  }
+}
+
+int device_count(const PlanChoice& choice, const std::string& path) {
+  if (!choice.replicas.empty()) {
+    std::int64_t sum = 0;
+    for (const std::string& part : split(choice.replicas, ',')) {
+      sum += parse_whole(part.empty() ? "''" : part, "--replicas", 1, kMostPaperDevices, 0);
+    }
+    return static_cast<int>(parse_whole(std::to_string(sum), "--replicas", 1, kMostPaperDevices, 0));
+  }
+  const auto stages = static_cast<int>(parse_whole(choice.stages, "--stages", 1, kMostPaperDevices, 0));
+  if (stages == 0) {
+    throw Error("the file names no devices", path, "give --stages K for K equal devices");
+  }
+  return stages;
+}
+
+void add_links(PlanInput& input, const std::string& path, ProfileFormat format, const std::string& link) {
+  if (input.devices.size() < 2) {
+    return;
+  }
+  const std::filesystem::path table = std::filesystem::path(path).parent_path() / "p2p_intra_node.csv";
+  std::error_code ignored;
+  if (!link.empty()) {
+    link_all(input.profile, given_link(link));
+  } else if (format == ProfileFormat::operator_tables && std::filesystem::exists(table, ignored)) {
+    link_all(input.profile, link_of_table(table.string()));
+    input.assumed.push_back("links as in " + table.filename().string() + " beside the tables");
+  } else {
+    throw Error("the file says nothing about links", path, "give --link, such as 12GB/s,10us");
+  }
+}
+
+/// What the readers of the formats leave unsaid.
+void add_conventions(PlanInput& input, ProfileFormat format) {
+  if (format == ProfileFormat::layer_graph) {
+    input.assumed.emplace_back("a sample is the micro-batch that was profiled, of a size that the file does not name");
+  } else {
+    input.assumed.push_back(std::to_string(kOperatorTableLayers) + " encoder layers, and Adam in mixed precision");
+  }
+}
+
+void add_batch(PlanInput& input, const std::string& batch, PlanChoice& choice) {
+  const std::vector<LayerCost>& sizes = input.profile.classes.front().layers.front().by_samples;
+  if (sizes.size() == 1 && choice.microbatches.empty() && choice.split_size.empty()) {
+    choice.split_size = std::to_string(sizes.front().samples);
+  }
+  if (!batch.empty()) {
+    return;
+  }
+  const std::int64_t count = parse_whole(choice.microbatches, "--microbatches", 1, kMostPaperBatch,
+                                         kMicrobatchesPerDevice * static_cast<std::int64_t>(input.devices.size()));
+  const std::int64_t size = parse_whole(choice.split_size, "--split-size", 1, kMostPaperBatch, sizes.back().samples);
+  if (count * size > kMostPaperBatch) {
+    throw Error("a batch of " + std::to_string(count * size) + " samples is out of range", "--microbatches", "use fewer or smaller ones");
+  }
+  input.profile.batch = static_cast<int>(count * size);
+  input.assumed.push_back("a batch of " + std::to_string(count * size) + " samples");
+}
+
+}  // namespace
+
+PlanInput recorded_input(const std::string& path, const std::string& link) {
+  auto profile = read_recording(path).profile;
+  if (!profile) {
+    throw Error("the file holds no profile", path, "give a file that mptune profile wrote");
+  }
+  PlanInput input{.profile = std::move(*profile), .devices = {}, .assumed = {}};
+  input.devices = profiled_devices(input.profile);
+  if (!link.empty()) {
+    link_all(input.profile, given_link(link));
+  }
+  return input;
+}
+
+PlanInput public_input(const std::string& path, ProfileFormat format, const std::string& link, const std::string& batch,
+                       PlanChoice& choice) {
+  PlanInput input;
+  input.profile = format == ProfileFormat::layer_graph ? read_layer_graph(path) : read_operator_tables(path);
+  add_conventions(input, format);
+  add_devices(input, device_count(choice, path));
+  add_links(input, path, format, link);
+  add_batch(input, batch, choice);
+  return input;
+}
+
+}  // namespace mptune

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/formats/any_profile.h"
+#include "mptune/profiler/trace/profile.h"
+#include "mptune/reports/cli/options.h"
+
+namespace mptune {
+
+/// A profile with all that a search needs, whatever the file holds.
+struct PlanInput {
+  Profile profile;
+  std::vector<DeviceSpec> devices;   ///< that plans may use
+  std::vector<std::string> assumed;  ///< what the file does not say, and what was taken for it; a clause each
+};
+
+/// Reads a recording of ours. `link` ("" where not given) replaces the measured links. Throws Error.
+[[nodiscard]] PlanInput recorded_input(const std::string& path, const std::string& link);
+
+/// Reads a public profile and adds what its format lacks: equal devices "device:0" and on, one per stage or replica of `choice`; links
+/// between all of them at `link`, else by the bandwidth table p2p_intra_node.csv beside operator tables; the batch, 4 micro-batches of the
+/// largest profiled size per device or as many as `choice` says. Where only one micro-batch size was profiled, `choice` gets it unless it
+/// has another already. Throws Error: as the readers, and for a number of devices or links that nobody gave.
+[[nodiscard]] PlanInput public_input(const std::string& path, ProfileFormat format, const std::string& link, const std::string& batch,
+                                     PlanChoice& choice);
+
+}  // namespace mptune
