@@ -204,7 +204,7 @@ class BestSpan {
 // ZB1P and ZB2P (arXiv 2401.10241): a device keeps as many micro-batches as the first of 1F1B does, or twice as many, and fills what would
 // be idle with gradients of weights.
 //
-//     zb1p  dev 0  F0 F1    I0 F2 W0 I1 W1 I2 W2
+//     zb1p  dev 0  F0 F1    I0 W0 F2 I1 W1 I2 W2
 //           dev 1     F0 I0 F1 I1 W0 F2 I2 W1 W2
 Rows zero_bubble_rows(const Layout& layout, const ScheduleCosts& costs, int times) {
   const ScheduleCosts weighed = counted(costs);
