@@ -10,6 +10,7 @@
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/cli/plan_input.h"
+#include "mptune/reports/cli/plan_objective.h"
 #include "mptune/reports/cli/plan_output.h"
 #include "mptune/reports/cli/plan_placement.h"
 #include "mptune/reports/render/report_text.h"
@@ -130,17 +131,40 @@ PlanFile plan_file_of(const SearchResult& result, const Profile& profile) {
   return file;
 }
 
-/// Placement graphs are split by their largest load, what has a schedule by its simulated step.
-void check_objective(const PlanCommand& command, ProfileFormat format) {
+/// Placement graphs are split by their largest load, what has a schedule by its simulated step or a closed form.
+std::string objective_of(const PlanCommand& command, ProfileFormat format) {
   const bool placement = format == ProfileFormat::placement;
   const std::string objective = command.objective.empty() ? (placement ? "max-load" : "simulate") : command.objective;
-  if (objective != "simulate" && objective != "max-load") {
-    throw Error("'" + objective + "' is no objective", "--objective", "use simulate or max-load");
+  if (objective != "simulate" && objective != "closed-form" && objective != "max-load" && objective != "aceso") {
+    throw Error("'" + objective + "' is no objective", "--objective", "use simulate, closed-form, max-load or aceso");
   }
   if (placement != (objective == "max-load")) {
     throw Error(objective + " does not apply to this file", command.profile,
                 placement ? "a placement graph has no schedule: use max-load" : "it has a schedule: use simulate");
   }
+  if (objective == "aceso" && format != ProfileFormat::operator_tables) {
+    throw Error("aceso does not apply to this file", command.profile, "give the prefix of operator tables, or use closed-form");
+  }
+  return objective;
+}
+
+/// By another objective than the simulated step: its best plan alone, with what the simulator says of it.
+SearchResult search_by_objective(const ObjectivePlan& found, const CostModel& cost) {
+  SearchResult result;
+  result.ranked.push_back({found.plan, predict(found.plan, cost)});
+  result.lower_bound_s = found.lower_bound_s;
+  result.simulated = 1;
+  return result;
+}
+
+std::string objective_text(const std::string& objective, const ObjectivePlan& found) {
+  std::vector<std::string> peaks;
+  for (const std::int64_t bytes : found.peak_bytes) {
+    peaks.push_back(format_bytes(bytes));
+  }
+  return fmt::format(
+      "\nby {} {:.4g} s, no pipeline takes less than {:.4g} s (gap {}); peaks by its rule {}\nthe table above is the simulator's\n",
+      objective, found.step_s, found.lower_bound_s, format_percent(found.gap), join(peaks, ", "));
 }
 
 int run_placement(const PlanCommand& command, const Session& session) {
@@ -156,7 +180,7 @@ int run_plan(const PlanCommand& typed, const Session& session) {
   PlanCommand command = typed;
   session.say("searching plans for " + command.profile);
   const ProfileFormat format = profile_format(command.profile);
-  check_objective(command, format);
+  const std::string objective = objective_of(command, format);
   if (format == ProfileFormat::placement) {
     return run_placement(command, session);
   }
@@ -171,7 +195,13 @@ int run_plan(const PlanCommand& typed, const Session& session) {
   check_output(path, kJsonMagic, command.output.force);
 
   const auto started = std::chrono::steady_clock::now();
-  const SearchResult result = search_plans(space, CostModel(*profile));
+  const CostModel cost(*profile);
+  ObjectivePlan found;
+  const bool simulated = objective == "simulate";
+  if (!simulated) {
+    found = objective == "aceso" ? plan_by_aceso(space, command.profile, *profile) : plan_by_closed_form(space, cost);
+  }
+  const SearchResult result = simulated ? search_plans(space, cost) : search_by_objective(found, cost);
   const double search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   if (result.ranked.empty()) {
     refuse_infeasible(result);
@@ -180,11 +210,12 @@ int run_plan(const PlanCommand& typed, const Session& session) {
   save_plan_file(file, path, command.output.force);
 
   const Candidate& best = result.ranked.front();
-  std::string text =
-      heading(session.style, fmt::format("{} of {} samples on {} devices: {} plans simulated in {}", profile->model, batch, devices.size(),
-                                         result.simulated, format_seconds(search_s))) +
-      ranking(result, session.style) + "\n" + render_stages(best.plan, file.modules, session.style) +
-      fmt::format("\npredicted step {}, no plan under {}\n", format_seconds(best.prediction.step_s), format_seconds(result.lower_bound_s));
+  std::string text = heading(session.style, fmt::format("{} of {} samples on {} devices: {} plans simulated in {}", profile->model, batch,
+                                                        devices.size(), result.simulated, format_seconds(search_s))) +
+                     ranking(result, session.style) + "\n" + render_stages(best.plan, file.modules, session.style) +
+                     (simulated ? fmt::format("\npredicted step {}, no plan under {}\n", format_seconds(best.prediction.step_s),
+                                              format_seconds(result.lower_bound_s))
+                                : objective_text(objective, found));
   for (const std::string& assumption : input.assumed) {
     text += "assumed " + assumption + "\n";
   }
@@ -194,6 +225,14 @@ int run_plan(const PlanCommand& typed, const Session& session) {
   }
   Json json = plan_json(result, profile->fingerprint, search_s, layer_modules(profile->layers), path);
   json["assumed"] = input.assumed;
+  if (!simulated) {
+    json["gap"] = found.gap;
+    json["objective"] = {{"name", objective},
+                         {"step_s", found.step_s},
+                         {"lower_bound_s", found.lower_bound_s},
+                         {"gap", found.gap},
+                         {"peak_bytes", found.peak_bytes}};
+  }
   session.result(text, json);
   return 0;
 }
@@ -207,7 +246,9 @@ void add_plan_command(CLI::App& program, CommandBody& chosen) {
   app->add_option("--devices", command->devices, "some of the profile's devices, comma-separated; default: all")->type_name("LIST");
   app->add_option("--memory", command->memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB")->type_name("SIZE");
   app->add_option("--link", command->link, "copies between devices: 12GB/s,10us; default: as in the profile")->type_name("BW[,LATENCY]");
-  app->add_option("--objective", command->objective, "simulate, or max-load for placement graphs; default: by format")->type_name("NAME");
+  app->add_option("--objective", command->objective,
+                  "simulate, closed-form, aceso (operator tables), or max-load for placement graphs; default: by format")
+      ->type_name("NAME");
   app->add_option("--batch", command->batch, "samples per step (global batch); default: the profile's")->type_name("N");
   add_plan_options(*app, command->choice, true);
   add_output_options(*app, command->output, "plan file; default: MODEL.plan.json in the current folder");

@@ -69,6 +69,26 @@ class PublicProfiles(CommandTest):
         self.write("p2p_intra_node.csv", "1,1024\n10\n")
         self.fails(2, ["p2p_intra_node.csv:2"], "plan", "net", "--stages", "2")
 
+    def test_objectives(self):
+        self.write("net.txt", chain(4))
+        value = self.result("plan-result", "plan", "net.txt", "--stages", "2", "--link", "1TB/s", "--microbatches", "4", "--objective", "closed-form")
+        self.assertEqual(value["plan"]["stages"][1]["layers"], [2, 4])
+        self.assertAlmostEqual(value["objective"]["step_s"], (4 + 2 - 1) * 0.006, places=6)
+        self.assertEqual((value["objective"]["name"], value["gap"]), ("closed-form", 0))
+        self.fails(2, ["gpipe", "--schedule"], "plan", "net.txt", "--stages", "2", "--link", "1GB/s", "--objective", "closed-form", "--schedule", "gpipe", "--force")
+        self.fails(2, ["aceso", "operator tables"], "plan", "net.txt", "--stages", "2", "--link", "1GB/s", "--objective", "aceso")
+        self.fails(3, ["no plan fits"], "plan", "net.txt", "--stages", "2", "--link", "1GB/s", "--objective", "closed-form", "--memory", "3MiB", "--force")
+        rows = "embedding,100,200,0,1,4,1,0,0\nenc-a,1000,2000,1,1,2,1,1,1\nhead,500,1000,1,0,4,1,1,1\n"
+        self.write("ops_mbs1_tp1_algo0.csv", HEADER + rows)
+        self.write("p2p_intra_node.csv", "1,2\n10,10\n")
+        value = self.result("plan-result", "plan", "ops", "--stages", "2", "--batch", "16", "--objective", "aceso")
+        self.assertEqual(value["plan"]["stages"][1]["layers"], [13, 26])
+        copy = 1.024 / 10240
+        first, second = 0.0003 + 12 * 0.003 + copy, 12 * 0.003 + 0.0015 + copy
+        self.assertAlmostEqual(value["objective"]["step_s"], first + 16 * second, places=6)
+        self.assertEqual(value["objective"]["gap"], 0)
+        self.fails(3, ["no plan fits"], "plan", "ops", "--stages", "2", "--batch", "16", "--objective", "aceso", "--memory", "1MiB", "--force")
+
     def test_placement(self):
         self.write("net.json", placement([3, 4, 2, 6]))
         value = self.result("placement", "plan", "net.json")

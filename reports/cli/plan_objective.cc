@@ -1,0 +1,163 @@
+#include "mptune/reports/cli/plan_objective.h"
+
+#include <algorithm>
+
+#include "mptune/planner/partition/aceso.h"
+#include "mptune/planner/partition/closed_form.h"
+#include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/search/choices.h"
+#include "mptune/profiler/formats/operator_tables.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/reports/render/units.h"
+
+namespace mptune {
+namespace {
+
+constexpr int kLinkPoints = 11;  // 1 MiB to 1 GiB, as the published curves
+
+void check_choices(const SearchSpace& space) {
+  const auto refuse = [](const std::string& what, const std::string& option) {
+    throw Error("a closed form knows straight 1f1b pipelines only, not " + what, option, "leave it out, or use --objective simulate");
+  };
+  if (!space.schedules.empty() && space.schedules != std::vector<std::string>{"1f1b"}) refuse(space.schedules.front(), "--schedule");
+  if (!space.replicas.empty()) refuse("replicas", "--replicas");
+  if (!space.cuts.empty()) refuse("given cuts", "--cuts");
+  if (!space.recompute.empty()) refuse("given recomputation", "--recompute");
+}
+
+PartitionProblem straight_pipeline(const SearchSpace& space, int stages, int microbatches) {
+  PartitionProblem problem;
+  for (int s = 0; s < stages; ++s) {
+    problem.devices.push_back(space.devices[static_cast<std::size_t>(s)]);
+    problem.stages.push_back({s});
+    if (!space.memory_bytes.empty()) {
+      problem.memory_bytes.push_back(space.memory_bytes[static_cast<std::size_t>(s)]);
+    }
+  }
+  problem.microbatch_sizes = split_evenly(space.batch, microbatches);
+  problem.schedule = "1f1b";
+  problem.recompute_for_memory = true;
+  return problem;
+}
+
+std::vector<int> stage_counts(const SearchSpace& space, const CostModel& cost) {
+  if (!space.stage_counts.empty()) {
+    return space.stage_counts;
+  }
+  std::vector<int> counts;
+  for (int stages = 1; stages <= std::min(static_cast<int>(space.devices.size()), cost.layers()); ++stages) {
+    counts.push_back(stages);
+  }
+  return counts;
+}
+
+[[noreturn]] void refuse_misfit(std::int64_t excess_bytes) {
+  throw Error(excess_bytes > 0 ? "no plan fits: the nearest one needs " + format_bytes(excess_bytes) + " more" : "no plan fits", "--memory",
+              "raise --memory, use smaller micro-batches, or name more devices", ExitCode::infeasible);
+}
+
+std::vector<LinkPoint> link_points(const Profile& profile) {
+  if (profile.links.empty()) {
+    return {};
+  }
+  const LinkCost& link = profile.links.front();
+  if (!link.curve.empty()) {
+    return link.curve;
+  }
+  std::vector<LinkPoint> points;
+  for (int i = 0; i < kLinkPoints; ++i) {
+    const std::int64_t bytes = std::int64_t{1} << (20 + i);
+    points.push_back({bytes, link.latency_s + (link.bytes_per_second > 0 ? static_cast<double>(bytes) / link.bytes_per_second : 0)});
+  }
+  return points;
+}
+
+AcesoProblem aceso_problem(const SearchSpace& space, const std::string& prefix, const Profile& profile) {
+  AcesoProblem problem;
+  for (const auto& [samples, path] : operator_table_files(prefix)) {
+    const bool wanted = space.microbatch_counts.empty() || space.microbatch_counts.front() * samples == space.batch;
+    if (!wanted) {
+      continue;
+    }
+    TextInput input = open_text(path);
+    problem.tables.push_back(aceso_table(samples, read_operator_table(input)));
+  }
+  if (problem.tables.empty()) {
+    throw Error("no operator table is of the micro-batches asked for", prefix, "leave --microbatches and --split-size out");
+  }
+  problem.links = link_points(profile);
+  problem.devices = static_cast<int>(space.devices.size());
+  problem.batch = space.batch;
+  if (!space.memory_bytes.empty()) {
+    problem.memory_bytes = *std::ranges::min_element(space.memory_bytes);
+  }
+  return problem;
+}
+
+Plan plan_of(const AcesoPlan& found, const SearchSpace& space) {
+  Plan plan;
+  plan.devices = space.devices;
+  plan.microbatch_sizes.assign(static_cast<std::size_t>(found.microbatches), found.samples);
+  for (std::size_t s = 0; s < found.stages.size(); ++s) {
+    const AcesoStage& stage = found.stages[s];
+    Recompute recompute;
+    if (!stage.recomputed.empty()) {
+      recompute = {Recompute::Mode::some, stage.recomputed, {}};
+    }
+    plan.stages.push_back({stage.first, stage.last, {static_cast<int>(s)}, recompute});
+  }
+  make_schedule(plan, "1f1b");
+  return plan;
+}
+
+}  // namespace
+
+ObjectivePlan plan_by_closed_form(const SearchSpace& space, const CostModel& cost) {
+  check_choices(space);
+  std::vector<std::int64_t> caps = space.memory_bytes;
+  caps.resize(space.devices.size());
+  const Choices choices(space, cost, caps);
+  std::int64_t best = PartitionResult::kNoPlan;
+  std::int64_t excess = PartitionResult::kNoPlan;
+  ObjectivePlan found;
+  for (const int stages : stage_counts(space, cost)) {
+    for (const int microbatches : choices.counts()) {
+      PartitionProblem problem = straight_pipeline(space, stages, microbatches);
+      problem.longest_ns = best == PartitionResult::kNoPlan ? best : best - 1;
+      const PartitionResult result = closed_form_partition(problem, cost);
+      if (result.smallest_excess_bytes > 0) {
+        excess = std::min(excess, result.smallest_excess_bytes);
+      }
+      if (!result.best.empty()) {
+        best = result.best.front().step_ns;
+        found.plan = result.best.front().plan;
+      }
+    }
+  }
+  if (best == PartitionResult::kNoPlan) {
+    refuse_misfit(excess == PartitionResult::kNoPlan ? 0 : excess);
+  }
+  found.step_s = found.lower_bound_s = static_cast<double>(best) * 1e-9;
+  found.peak_bytes = cost.peak_bytes(found.plan);
+  return found;
+}
+
+ObjectivePlan plan_by_aceso(const SearchSpace& space, const std::string& prefix, const Profile& profile) {
+  check_choices(space);
+  const AcesoResult result = plan_aceso(aceso_problem(space, prefix, profile));
+  if (result.best.empty()) {
+    refuse_misfit(0);
+  }
+  const AcesoPlan& best = result.best.front();
+  ObjectivePlan found;
+  found.plan = plan_of(best, space);
+  found.step_s = static_cast<double>(best.step_ns) * 1e-9;
+  found.lower_bound_s = static_cast<double>(result.lower_bound_ns) * 1e-9;
+  found.gap = result.gap();
+  for (const AcesoStage& stage : best.stages) {
+    found.peak_bytes.push_back(stage.peak_bytes());
+  }
+  return found;
+}
+
+}  // namespace mptune
