@@ -72,36 +72,44 @@ void CutSearch::set_limit() {
 }
 
 // False if no plan is left.
-bool CutSearch::narrow() {
-  int dropped = 0;
-  do {
-    ways_.refresh(windows_);
+bool CutSearch::narrow(Windows& windows) {
+  for (int dropped = 1; dropped > 0;) {
     int left = 0;
-    for (const std::vector<int>& begins : windows_.begins) left += static_cast<int>(begins.size());
-    dropped = ways_.narrow(limit_ns_, windows_);
-    if (windows_.empty()) return false;
+    for (const std::vector<int>& begins : windows.begins) left += static_cast<int>(begins.size());
+    dropped = ways_.narrow(limit_ns_, windows);
+    if (windows.empty()) return false;
     if (dropped * kWorthAgain < left) break;
-  } while (dropped > 0);
+  }
+  return true;
+}
+
+void CutSearch::start_walk() {
   balance_.refresh(windows_);
   lengths_.assign(static_cast<std::size_t>(stages_) + 1, std::vector<std::int64_t>(static_cast<std::size_t>(ways_.ways()), 0));
   order_.resize(static_cast<std::size_t>(ways_.ways()));
   for (std::size_t way = 0; way < order_.size(); ++way) order_[way] = static_cast<int>(way);
-  return true;
+  passed_.assign(static_cast<std::size_t>(stages_) + 1, 0);
+  copied_ = peaks_ = passed_;
+  if (goal_ == Goal::tied) find_copied_rest();
+  paused_ = false;
+  since_probe_ = 0;
+  probe_after_ = kProbeAfter;
 }
 
 bool CutSearch::exhaust(Goal goal, double gap, std::int64_t most_nodes) {
   goal_ = goal;
-  gap_ = gap;
-  windows_ = allowed_;
-  passed_.assign(static_cast<std::size_t>(stages_) + 1, 0);
-  copied_ = peaks_ = passed_;
   const std::int64_t last_node = most_nodes < WayBounds::kFar ? result_.nodes + most_nodes : WayBounds::kFar;
+  // What is too slow even to tie stays out of every later search.
+  if (rater_.best().full()) {
+    limit_ns_ = rater_.best().kept().back().step_ns - rater_.step_cost_ns();
+    if (!narrow(entering_)) return true;
+  }
+  windows_ = entering_;
+  gap_ = gap;
   for (std::int64_t pause = kFirstPause;; pause *= 2) {
     set_limit();
-    if (!narrow()) return true;
-    if (goal == Goal::tied) find_copied_rest();
-    paused_ = false;
-    probe_after_ = kProbeAfter;
+    if (!narrow(windows_)) return true;
+    start_walk();
     pause_at_ = std::min(result_.nodes + pause, last_node);
     visit(0);
     if (ended_) return false;
@@ -168,7 +176,7 @@ bool CutSearch::within_ways(int stage, int first, int last) {
   for (std::size_t place = 0; place < order_.size(); ++place) {
     const int way = order_[place];
     const std::int64_t length = ways_.through(way, stage, first, last, lengths_[at][static_cast<std::size_t>(way)]);
-    if (length + ways_.rest(way, stage + 1, last) > limit_ns_ * ways_.weight(way)) {
+    if (length + ways_.rest(way, stage + 1, last) > limit_ns_) {
       std::swap(order_[place], order_[place / 2]);
       return false;
     }
@@ -252,6 +260,7 @@ PartitionResult CutSearch::run() {
     return std::move(result_);
   }
   bound_all();
+  entering_ = allowed_;
   consider_first_plans(rater_, balance_, allowed_, static_cast<int>(problem_.microbatch_sizes.size()), [&] { return interrupted(); });
   prove();
   return finish();

@@ -29,7 +29,8 @@ class CutSearch {
   // Looks at every plan that could reach the goal, of those faster than the best by `gap`; false if it was ended first.
   bool exhaust(Goal goal, double gap, std::int64_t most_nodes);
   void set_limit();
-  [[nodiscard]] bool narrow();
+  [[nodiscard]] bool narrow(Windows& windows);
+  void start_walk();
   void visit(int stage);
   void descend(int stage, int first, int last);
   void probe(int stage, int last);
@@ -50,8 +51,9 @@ class CutSearch {
   BalanceBound balance_;
   int stages_;
   int layers_;
-  Windows allowed_;  // all that the family allows
-  Windows windows_;  // of the search that runs
+  Windows allowed_;   // all that the family allows
+  Windows entering_;  // without what is too slow to be kept
+  Windows windows_;   // of the search that runs
   PartitionResult result_;
 
   // Of the search that runs.

@@ -18,11 +18,10 @@ bool Windows::empty() const {
   return std::any_of(begins.begin(), begins.end(), [](const std::vector<int>& layers) { return layers.empty(); });
 }
 
-void WayBounds::add(const Way& way, int weight) {
+void WayBounds::add(const Way& way) {
   if (std::any_of(ways_.begin(), ways_.end(), [&](const Bounded& known) { return known.way == way; })) return;
   Bounded bounded;
   bounded.way = way;
-  bounded.weight = weight;
   bounded.parts.resize(static_cast<std::size_t>(stages_));
   for (int slot = 0; slot < static_cast<int>(way.count.size()); ++slot) {
     const int count = way.count[static_cast<std::size_t>(slot)];
@@ -66,26 +65,27 @@ void WayBounds::refresh(const Windows& windows, int first_way) {
   for (auto way = static_cast<std::size_t>(first_way); way < ways_.size(); ++way) find_rest(windows, ways_[way]);
 }
 
-std::int64_t WayBounds::length(int way, const std::vector<int>& cuts) const {
-  std::int64_t ns = 0;
-  int first = 0;
-  for (std::size_t s = 0; s <= cuts.size(); ++s) {
-    const int last = s < cuts.size() ? cuts[s] : prices_.layers();
-    ns += length(ways_[static_cast<std::size_t>(way)].parts[s], first, last);
-    first = last;
-  }
-  return ns;
-}
-
 std::int64_t WayBounds::longest(const std::vector<int>& cuts) const {
   std::int64_t longest = 0;
-  for (int way = 0; way < ways(); ++way) longest = std::max(longest, (length(way, cuts) + weight(way) - 1) / weight(way));
+  for (const Bounded& way : ways_) {
+    std::int64_t ns = 0;
+    int first = 0;
+    for (std::size_t s = 0; s <= cuts.size(); ++s) {
+      const int last = s < cuts.size() ? cuts[s] : prices_.layers();
+      ns += length(way.parts[s], first, last);
+      first = last;
+    }
+    longest = std::max(longest, ns);
+  }
   return longest;
 }
 
-int WayBounds::narrow(std::int64_t limit_ns, Windows& windows) const {
+int WayBounds::narrow(std::int64_t limit_ns, Windows& windows) {
   int dropped = 0;
-  for (int way = 0; way < ways(); ++way) dropped += narrow_by(way, limit_ns * weight(way), windows);
+  for (int way = 0; way < ways() && !windows.empty(); ++way) {
+    find_rest(windows, ways_[static_cast<std::size_t>(way)]);
+    dropped += narrow_by(way, limit_ns, windows);
+  }
   return dropped;
 }
 

@@ -33,7 +33,7 @@ class WayBounds {
 
   [[nodiscard]] int ways() const { return static_cast<int>(ways_.size()); }
   /// Adds a way, unless it is known; rest() of it is to be had after refresh().
-  void add(const Way& way, int weight = 1);
+  void add(const Way& way);
   /// Finds the least behind every cut; of the ways from `first_way` on.
   void refresh(const Windows& windows, int first_way = 0);
 
@@ -45,15 +45,11 @@ class WayBounds {
   [[nodiscard]] std::int64_t rest(int way, int stage, int first) const {
     return ways_[static_cast<std::size_t>(way)].rest[static_cast<std::size_t>(stage)][static_cast<std::size_t>(first)];
   }
-  /// How many steps long the way may be: 1, or more for sums of ways.
-  [[nodiscard]] std::int64_t weight(int way) const { return ways_[static_cast<std::size_t>(way)].weight; }
-  [[nodiscard]] const Way& way(int way) const { return ways_[static_cast<std::size_t>(way)].way; }
-  /// Length of a way on these cuts.
-  [[nodiscard]] std::int64_t length(int way, const std::vector<int>& cuts) const;
-  /// The longest of the ways on these cuts, per step.
+  /// The longest of the ways on these cuts.
   [[nodiscard]] std::int64_t longest(const std::vector<int>& cuts) const;
-  /// Drops from the windows what no plan uses that has all its ways within `limit_ns`; how many layers.
-  int narrow(std::int64_t limit_ns, Windows& windows) const;
+  /// Drops from the windows what no plan uses that has all its ways within `limit_ns`, one way after the other; how many layers. rest()
+  /// is to be had of all ways afterwards, unless the windows are empty.
+  int narrow(std::int64_t limit_ns, Windows& windows);
 
  private:
   // A way within a stage, and over the cut behind it.
@@ -64,7 +60,6 @@ class WayBounds {
   };
   struct Bounded {
     Way way;
-    std::int64_t weight = 1;
     std::vector<Part> parts;                      // per stage
     std::vector<std::vector<std::int64_t>> rest;  // [stage][first]
   };
