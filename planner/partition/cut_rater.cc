@@ -10,7 +10,7 @@ CutRater::CutRater(const PartitionProblem& problem, const CostModel& cost, const
       prices_(problem, cost),
       times_(list_operations(family.any_plan(), cost), prices_),
       learns_(family.rows_are_fixed()),
-      rows_(learns_ ? times_.row_ways() : times_.row_ways_of_any_order()),
+      rows_(learns_ ? times_.row_ways() : times_.row_ways_of_any_order(problem.schedule == "list")),
       exact_(learns_ && times_.exact() && family.one_stage_per_device()),
       layers_(cost.layers()),
       ways_(prices_, family.stages()),

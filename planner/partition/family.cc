@@ -5,6 +5,7 @@
 
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/simulate/operations.h"
+#include "mptune/planner/simulate/schedule_costs.h"
 #include "mptune/profiler/trace/error.h"
 
 namespace mptune {
@@ -80,7 +81,12 @@ Plan Family::plan(const std::vector<int>& cuts, const std::vector<int>& recomput
     plan.stages.push_back({first, last, problem_.stages[s], {}});
   }
   for (const int stage : recomputed) plan.stages[static_cast<std::size_t>(stage)].recompute.mode = Recompute::Mode::all;
-  make_schedule(plan, problem_.schedule);
+  if (rows_are_fixed()) {
+    make_schedule(plan, problem_.schedule);
+  } else {
+    const ScheduleCosts costs = schedule_costs(plan, cost_, problem_.memory_bytes);
+    make_schedule(plan, problem_.schedule, &costs);
+  }
   return plan;
 }
 

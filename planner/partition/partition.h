@@ -17,10 +17,10 @@ struct PartitionProblem {
   std::vector<std::vector<int>> stages;  ///< of each stage, in order of the layers: its devices, indices into `devices`, several: replicas
   std::vector<std::int64_t> memory_bytes;  ///< cap per device as `devices`; 0 or an empty list: no cap
   std::vector<int> microbatch_sizes;       ///< differ by at most one, larger ones first, as split_evenly makes them
-  std::string schedule;                    ///< a name that make_schedule knows
-  std::vector<int> recomputed;             ///< stages that are recomputed as a whole in every plan, ascending
-  bool recompute_for_memory = false;       ///< also recompute the stages whose device would exceed its cap, those alone
-  int keep = 1;                            ///< plans to return
+  std::string schedule;  ///< a name that make_schedule knows; where it looks at costs, they are schedule_costs(plan, cost, memory_bytes)
+  std::vector<int> recomputed;        ///< stages that are recomputed as a whole in every plan, ascending
+  bool recompute_for_memory = false;  ///< also recompute the stages whose device would exceed its cap, those alone
+  int keep = 1;                       ///< plans to return
   /// Plans that take longer are of no interest.
   std::int64_t longest_ns = std::numeric_limits<std::int64_t>::max();
   std::int64_t most_nodes = std::numeric_limits<std::int64_t>::max();  ///< of the search, before it ends with what it has proved
@@ -46,7 +46,8 @@ struct PartitionResult {
   bool complete = false;       ///< not ended early
   std::int64_t nodes = 0;      ///< partial plans looked at
   std::int64_t simulated = 0;  ///< whole plans timed
-  /// Where no plan fits its caps: the least, over all plans, of the most bytes over a cap, and the device; 0 where one fits.
+  /// Where no plan fits its caps: the least, over all plans (over those looked at, where a device has several stages or rows differ from
+  /// plan to plan), of the most bytes over a cap, and the device; 0 where one fits.
   std::int64_t smallest_excess_bytes = 0;
   int smallest_excess_device = -1;  ///< index into PartitionProblem::devices
 
@@ -57,6 +58,8 @@ struct PartitionResult {
 /// The best cuts of a family, with a proof. The objective is predict(plan, cost).step_s in whole nanoseconds: schedule, copies, fixed
 /// costs, optimizer, reductions and the slow-down of devices that compute at the same time included. Stages are never empty; no stage
 /// begins at a layer where the profile forbids a cut. Deterministic.
+/// Fastest by far for schedules with the same rows for all cuts (naive, gpipe, 1f1b, interleaved, looped-bfs, dualpipe-v) on devices that
+/// do not slow each other. Other families are bounded less tightly, and every plan costs a simulation: give those a limit.
 /// The proof covers cuts (and recomputation for memory by the stated rule), not other micro-batches, schedules or devices.
 /// Throws Error for a family without stages or micro-batches, sizes that differ by more than one, an unknown device or schedule, a
 /// schedule that does not go with the stages, a list of caps of the wrong length.

@@ -122,7 +122,7 @@ std::vector<Way> StepTimes::row_ways() {
 
 // A device runs all of its work, and begins when a micro-batch has come through the stages before: by which of their replicas, and what
 // is left to do behind its last action, an order may choose.
-std::vector<Way> StepTimes::row_ways_of_any_order() const {
+std::vector<Way> StepTimes::row_ways_of_any_order(bool splits) const {
   std::vector<Way> ways(static_cast<std::size_t>(stages_), Way{std::vector<int>(slot_ns_.size(), 0)});
   std::vector<int> forwards(static_cast<std::size_t>(stages_), 0);
   for (int slot = 0; slot < prices_.slots(); ++slot)
@@ -132,7 +132,8 @@ std::vector<Way> StepTimes::row_ways_of_any_order() const {
     const auto stage = static_cast<std::size_t>(prices_.stage(item.slot));
     if (prices_.what(item.slot) == What::copy) continue;
     if (lane[stage] < 0) lane[stage] = item.lane;
-    if (lane[stage] == item.lane) ++ways[stage].count[static_cast<std::size_t>(item.slot)];
+    const bool counts = !splits || prices_.what(item.slot) == What::forward;
+    if (lane[stage] == item.lane && counts) ++ways[stage].count[static_cast<std::size_t>(item.slot)];
     if (prices_.what(item.slot) != What::forward || forwards[stage] > 1) continue;
     for (std::size_t later = stage + 1; later < ways.size(); ++later) ways[later].count[static_cast<std::size_t>(item.slot)] = 1;
   }

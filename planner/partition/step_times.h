@@ -33,7 +33,8 @@ class StepTimes {
   /// For every stage, a way along a device of it that is longest where that stage is much slower than all others.
   std::vector<Way> row_ways();
   /// For every stage, a way along one of its devices that a step contains whatever the order of its rows, micro-batches of one size.
-  [[nodiscard]] std::vector<Way> row_ways_of_any_order() const;
+  /// `splits`: orders may differ in which backwards they split, so those are left out.
+  [[nodiscard]] std::vector<Way> row_ways_of_any_order(bool splits) const;
 
  private:
   struct Item {

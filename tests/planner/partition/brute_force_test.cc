@@ -127,6 +127,28 @@ TEST(PartitionBruteForce, SeveralStagesOnADevice) {
   }
 }
 
+// Rows that are made anew for every plan.
+TEST(PartitionBruteForce, SchedulesThatLookAtCosts) {
+  Draw draw(9);
+  const char* const straight_ones[] = {"eager-1f1b", "zb1p", "zb2p", "list"};
+  const char* const in_a_v[] = {"zbv", "v-half", "v-min", "dualpipe-v"};
+  for (int round = 0; round < 80; ++round) {
+    SCOPED_TRACE(round);
+    const CostModel cost(test::random_chain(draw.random, draw.between(4, 6), 3));
+    const int m = draw.between(4, 6);
+    PartitionProblem problem = straight(3, split_evenly(m + draw.between(0, 1) * draw.between(0, 4), m), straight_ones[round % 4]);
+    if (round % 8 >= 4) {
+      problem.devices.pop_back();
+      problem.stages = {{0}, {1}, {1}, {0}};
+      problem.schedule = in_a_v[round % 4];
+    }
+    problem.keep = draw.between(1, 3);
+    if (round % 3 == 0) cap_at_random(draw, cost, problem);
+    expect_best(problem, cost);
+    if (HasFailure()) return;
+  }
+}
+
 TEST(PartitionBruteForce, DevicesThatSlowEachOther) {
   Draw draw(5);
   for (int round = 0; round < 100; ++round) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "mptune/planner/partition/partition.h"
+#include "mptune/planner/simulate/schedule_costs.h"
 #include "mptune/planner/simulate/simulate.h"
 #include "mptune/tests/planner/profiles.h"
 
@@ -86,6 +87,11 @@ class BruteForce {
     return peaks[static_cast<std::size_t>(device)] - problem_.memory_bytes[static_cast<std::size_t>(device)];
   }
 
+  void schedule(Plan& plan) {
+    const ScheduleCosts costs = schedule_costs(plan, cost_, problem_.memory_bytes);
+    make_schedule(plan, problem_.schedule, &costs);
+  }
+
   void add(const std::vector<int>& cuts) {
     Plan plan;
     plan.devices = problem_.devices;
@@ -93,7 +99,7 @@ class BruteForce {
     for (std::size_t s = 0; s < problem_.stages.size(); ++s)
       plan.stages.push_back({s == 0 ? 0 : cuts[s - 1], s == cuts.size() ? cost_.layers() : cuts[s], problem_.stages[s], {}});
     for (const int stage : problem_.recomputed) plan.stages[static_cast<std::size_t>(stage)].recompute.mode = Recompute::Mode::all;
-    make_schedule(plan, problem_.schedule);
+    schedule(plan);
     std::vector<std::int64_t> peaks = cost_.peak_bytes(plan);
     if (problem_.recompute_for_memory) {
       for (Stage& stage : plan.stages) {
@@ -101,6 +107,7 @@ class BruteForce {
           if (over(peaks, device) > 0) stage.recompute.mode = Recompute::Mode::all;
         }
       }
+      schedule(plan);
       peaks = cost_.peak_bytes(plan);
     }
     std::int64_t excess = 0;
