@@ -1,0 +1,83 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "mptune/tests/benchmarks/baselines/chain_costs.h"
+
+namespace mptune {
+
+/// The blocks of a sequence while the rule below moves elements between neighbours.
+class Blocks {
+ public:
+  Blocks(const std::vector<std::int64_t>& sizes, int blocks) : sums_(sums_before(sizes)) {
+    const std::size_t each = sizes.size() / static_cast<std::size_t>(blocks);
+    for (std::size_t block = 0; block < static_cast<std::size_t>(blocks); ++block) starts_.push_back(block * each);
+    starts_.push_back(sizes.size());
+  }
+
+  [[nodiscard]] int count() const { return static_cast<int>(starts_.size()) - 1; }
+  [[nodiscard]] std::int64_t size(int block) const { return sums_[start(block + 1)] - sums_[start(block)]; }
+  [[nodiscard]] std::size_t start(int block) const { return starts_[static_cast<std::size_t>(block)]; }
+  /// The last one among equals.
+  [[nodiscard]] int largest() const {
+    int found = 0;
+    for (int block = 1; block < count(); ++block) {
+      if (size(block) >= size(found)) found = block;
+    }
+    return found;
+  }
+  /// The closest to `block` among equals.
+  [[nodiscard]] int smallest(int block) const {
+    const auto rank = [&](int other) { return std::pair(size(other), std::abs(other - block)); };
+    int found = 0;
+    for (int other = 1; other < count(); ++other) {
+      if (rank(other) < rank(found)) found = other;
+    }
+    return found;
+  }
+  /// Gives `block` one element of its neighbour on the side of `from`, which is returned.
+  int move_towards(int block, int from) {
+    if (from < block) {
+      --starts_[static_cast<std::size_t>(block)];
+      return block - 1;
+    }
+    ++starts_[static_cast<std::size_t>(block) + 1];
+    return block + 1;
+  }
+
+ private:
+  std::vector<std::int64_t> sums_;
+  std::vector<std::size_t> starts_;  // of every block, and the end
+};
+
+/// Cuts by torchgpipe's balance_by_time: block partition (Barany and Grinberg, arXiv 1308.2452) of the times less the shortest one, begun
+/// with floor(layers / stages) layers a stage and the rest on the last. The smallest block takes elements from the side of the largest one
+/// until they differ by at most the range of the times. Subtracting the shortest time makes many short layers weigh nothing; with equal
+/// times nothing moves at all. An empty stage, which torchgpipe's users have to mend, gets one layer.
+[[nodiscard]] inline std::vector<int> block_partition(std::vector<std::int64_t> times, int stages) {
+  const auto [shortest, longest] = std::minmax_element(times.begin(), times.end());
+  const std::int64_t least = *shortest;
+  const std::int64_t range = *longest - least;
+  for (std::int64_t& time : times) time -= least;
+  Blocks blocks(times, stages);
+  int largest = blocks.largest();
+  for (int smallest = blocks.smallest(largest); blocks.size(largest) - blocks.size(smallest) > range; smallest = blocks.smallest(largest)) {
+    if (blocks.move_towards(smallest, largest) == largest) largest = blocks.largest();
+  }
+  const int layers = static_cast<int>(times.size());
+  std::vector<int> cuts;
+  for (int stage = 1; stage < stages; ++stage)
+    cuts.push_back(std::max(static_cast<int>(blocks.start(stage)), cuts.empty() ? 1 : cuts.back() + 1));
+  for (int stage = stages - 1, most = layers - 1; stage > 0; --stage, --most) {
+    int& cut = cuts[static_cast<std::size_t>(stage) - 1];
+    cut = most = std::min(cut, most);
+  }
+  return cuts;
+}
+
+}  // namespace mptune

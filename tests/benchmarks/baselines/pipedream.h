@@ -1,0 +1,24 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "mptune/tests/benchmarks/baselines/chain_costs.h"
+#include "mptune/tests/benchmarks/baselines/stage_program.h"
+
+namespace mptune {
+
+/// Cuts by PipeDream's optimizer (Narayanan et al., SOSP 2019) without replication: the least time of the slowest stage or cut, where a cut
+/// takes an activation and its gradient one after the other. Steps of asynchronous training are meant: fill and drain are not seen. Among
+/// equal ones the paper has no preference: the first is taken, so cuts are early.
+[[nodiscard]] inline std::vector<int> pipedream_cuts(const ChainCosts& costs, int stages) {
+  const std::vector<std::int64_t> sums = sums_before(costs.time_ns);
+  const auto extend = [&](std::int64_t slowest, int first, int last) {
+    const std::int64_t stage = sums[static_cast<std::size_t>(last)] - sums[static_cast<std::size_t>(first)];
+    return std::max({slowest, stage, 2 * costs.copy_ns[static_cast<std::size_t>(first)]});
+  };
+  return stage_program(costs.layers(), stages, std::int64_t{0}, extend, [](std::int64_t a, std::int64_t kept) { return a < kept; });
+}
+
+}  // namespace mptune

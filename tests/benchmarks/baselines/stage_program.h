@@ -1,0 +1,39 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace mptune {
+
+/// Cuts (first layers of all stages but the first) by dynamic programming over the number of stages and the layer where they end. Of the
+/// ways to put a last stage behind fewer stages, one is kept: `extend(value, first, last)` is the value of stages with [first, last) as one
+/// more, and in ascending order of `first` a value replaces the kept one if `replaces(value, kept)`. It finds the best cuts only where a
+/// better beginning never makes the whole worse. Requires: 1 <= stages <= layers.
+template <typename Value, typename Extend, typename Replaces>
+[[nodiscard]] std::vector<int> stage_program(int layers, int stages, const Value& none, Extend extend, Replaces replaces) {
+  struct Entry {
+    Value value{};
+    int first = 0;  // layer of the last stage
+  };
+  std::vector<std::vector<Entry>> best(static_cast<std::size_t>(stages), std::vector<Entry>(static_cast<std::size_t>(layers) + 1));
+  const auto at = [&](int stage, int last) -> Entry& { return best[static_cast<std::size_t>(stage)][static_cast<std::size_t>(last)]; };
+  for (int last = 1; last <= layers; ++last) at(0, last).value = extend(none, 0, last);
+  for (int stage = 1; stage < stages; ++stage) {
+    for (int last = stage + 1; last <= layers; ++last) {
+      for (int first = stage; first < last; ++first) {
+        const Value value = extend(at(stage - 1, first).value, first, last);
+        if (first == stage || replaces(value, at(stage, last).value)) at(stage, last) = {value, first};
+      }
+    }
+  }
+  std::vector<int> cuts;
+  for (int stage = stages - 1, last = layers; stage > 0; --stage) {
+    last = at(stage, last).first;
+    cuts.push_back(last);
+  }
+  std::reverse(cuts.begin(), cuts.end());
+  return cuts;
+}
+
+}  // namespace mptune
