@@ -116,10 +116,9 @@ class SizeSearch {
   [[nodiscard]] int in_flight(int stage) const { return problem_.devices - stage; }
 
   std::optional<TurnCost> bound(int stage, int first, int last) const {
-    const std::int64_t excess = stages_.excess_bytes(in_flight(stage), first, last);
-    const std::int64_t again = stages_.least_recompute_ns(in_flight(stage), excess);
-    if (again == std::numeric_limits<std::int64_t>::max()) return std::nullopt;
-    const std::int64_t turn = stages_.turn_ns(first, last) + again;
+    const std::optional<std::int64_t> again = stages_.least_recompute_ns(in_flight(stage), first, last);
+    if (!again) return std::nullopt;
+    const std::int64_t turn = stages_.turn_ns(first, last) + *again;
     return TurnCost{turn, turn, stage == 0 ? 0 : stages_.copied_bytes(first)};
   }
 

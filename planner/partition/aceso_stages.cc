@@ -57,15 +57,21 @@ class Combination {
   Combination(const std::vector<const std::vector<AcesoChoice>*>& pieces, std::int64_t again_limit)
       : pieces_(pieces), again_limit_(again_limit) {
     for (const std::vector<AcesoChoice>* piece : pieces) {
+      std::int64_t most = 0;
       for (const AcesoChoice& choice : *piece) {
-        if (choice.again_bytes <= again_limit) rate_ = std::max(rate_, rate_of(choice));
+        if (choice.again_bytes > again_limit) continue;
+        rate_ = std::max(rate_, rate_of(choice));
+        most = std::max(most, choice.saved_bytes);
       }
+      still_.push_back(most);
     }
+    for (std::size_t p = still_.size(); p > 1; --p) still_[p - 2] += still_[p - 1];
+    still_.push_back(0);
   }
 
   // Which choice of every piece saves `need` in the least time, at most `longest_ns`; empty: none does.
   std::vector<int> least_time(std::int64_t need, std::int64_t longest_ns) {
-    if (rate_ <= 0 || time_at_rate(need, rate_) > longest_ns) return {};
+    if (still_.front() < need || rate_ <= 0 || time_at_rate(need, rate_) > longest_ns) return {};
     steps_.assign(1, {Step{}});
     for (const std::vector<AcesoChoice>* piece : pieces_) add(*piece, need, longest_ns);
     const std::vector<Step>& last = steps_.back();
@@ -97,6 +103,7 @@ class Combination {
         if (piece[c].again_bytes > again_limit_) continue;
         const Step step{now[i].time_ns + piece[c].time_ns, std::min(need, now[i].saved_bytes + piece[c].saved_bytes), static_cast<int>(i),
                         static_cast<int>(c)};
+        if (step.saved_bytes + still_[steps_.size()] < need) continue;
         if (step.time_ns + time_at_rate(need - step.saved_bytes, rate_) <= longest_ns) next.push_back(step);
       }
     }
@@ -113,6 +120,7 @@ class Combination {
   const std::vector<const std::vector<AcesoChoice>*>& pieces_;
   std::int64_t again_limit_;
   double rate_ = 0;
+  std::vector<std::int64_t> still_;       // most that the pieces from each on can save
   std::vector<std::vector<Step>> steps_;  // after each piece, more time and more saved from one to the next
 };
 
@@ -123,6 +131,8 @@ AcesoStages::AcesoStages(const AcesoProblem& problem, const AcesoTable& table) :
     compute_ns_.push_back(compute_ns_.back() + op(i).forward_ns + op(i).backward_ns);
     weights_.push_back(weights_.back() + op(i).weights_bytes);
     kept_.push_back(kept_.back() + op(i).kept_bytes);
+    const bool with_next = i + 1 < operators() && op(i).recomputable && op(i + 1).recomputable && !op(i + 1).begins_piece;
+    saveable_.push_back(saveable_.back() + (with_next ? op(i).kept_bytes : 0));
     same_as_.push_back(static_cast<int>(std::find(table.operators.begin(), table.operators.end(), op(i)) - table.operators.begin()));
   }
   find_reserves();
@@ -181,8 +191,11 @@ std::int64_t AcesoStages::excess_bytes(int in_flight, int first, int last) const
   return held_bytes(in_flight, first, last) + reserved_bytes(first, last) - problem_.memory_bytes;
 }
 
-std::int64_t AcesoStages::least_recompute_ns(std::int64_t in_flight, std::int64_t excess) const {
-  return excess <= 0 ? 0 : time_at_rate(ceil_div(excess, in_flight), best_rate_);
+std::optional<std::int64_t> AcesoStages::least_recompute_ns(int in_flight, int first, int last) const {
+  const std::int64_t excess = excess_bytes(in_flight, first, last);
+  if (excess <= 0) return 0;
+  if (in_flight * difference(saveable_, first, last - 1) < excess) return std::nullopt;
+  return time_at_rate(ceil_div(excess, in_flight), best_rate_);
 }
 
 AcesoChoice AcesoStages::effect(const std::vector<int>& recomputed, int stage_last) const {

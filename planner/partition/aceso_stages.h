@@ -32,8 +32,8 @@ class AcesoStages {
   /// What has to go for the range to fit; not above 0: it fits.
   [[nodiscard]] std::int64_t excess_bytes(int in_flight, int first, int last) const;
 
-  /// No recomputation that makes the range fit takes less time.
-  [[nodiscard]] std::int64_t least_recompute_ns(std::int64_t in_flight, std::int64_t excess) const;
+  /// No recomputation that makes the range fit takes less time; empty: none makes it fit.
+  [[nodiscard]] std::optional<std::int64_t> least_recompute_ns(int in_flight, int first, int last) const;
   /// The recomputation of least time that makes the range fit, if there is one of at most `longest_ns`.
   [[nodiscard]] std::optional<AcesoChoice> recompute(int in_flight, int first, int last, std::int64_t longest_ns);
   /// What these operators, ascending, save and hold again in a stage that ends before `stage_last`.
@@ -53,9 +53,10 @@ class AcesoStages {
   std::vector<std::int64_t> compute_ns_ = {0};  // of the operators before each
   std::vector<std::int64_t> weights_ = {0};
   std::vector<std::int64_t> kept_ = {0};
-  std::vector<std::int64_t> reserves_;  // per range
-  std::vector<int> same_as_;            // the first operator that is alike
-  double best_rate_ = 0;                // most bytes that any run saves per nanosecond
+  std::vector<std::int64_t> saveable_ = {0};  // of the operators before each: what they keep whose successors can be recomputed with them
+  std::vector<std::int64_t> reserves_;        // per range
+  std::vector<int> same_as_;                  // the first operator that is alike
+  double best_rate_ = 0;                      // most bytes that any run saves per nanosecond
   std::map<std::vector<int>, std::vector<AcesoChoice>> pieces_;
 };
 
