@@ -138,9 +138,8 @@ std::string objective_of(const PlanCommand& command, ProfileFormat format) {
   if (objective != "simulate" && objective != "closed-form" && objective != "max-load" && objective != "aceso") {
     throw Error("'" + objective + "' is no objective", "--objective", "use simulate, closed-form, max-load or aceso");
   }
-  if (placement != (objective == "max-load")) {
-    throw Error(objective + " does not apply to this file", command.profile,
-                placement ? "a placement graph has no schedule: use max-load" : "it has a schedule: use simulate");
+  if (placement && objective != "max-load") {
+    throw Error(objective + " does not apply to this file", command.profile, "a placement graph has no schedule: use max-load");
   }
   if (objective == "aceso" && format != ProfileFormat::operator_tables) {
     throw Error("aceso does not apply to this file", command.profile, "give the prefix of operator tables, or use closed-form");
@@ -176,6 +175,29 @@ int run_placement(const PlanCommand& command, const Session& session) {
   return plan_placement(command.profile, command.choice.stages, command.memory, session);
 }
 
+/// The largest load knows of a step only its micro-batches.
+int run_least_load(const PlanCommand& command, const PlanInput& input, const SearchSpace& space, const Session& session) {
+  const PlanChoice& choice = command.choice;
+  for (const std::string* option : {&choice.virtual_stages, &choice.cuts, &choice.schedule, &choice.recompute, &choice.replicas}) {
+    if (!option->empty()) {
+      throw Error("the largest load knows neither cuts nor a schedule", "--objective",
+                  "leave --virtual, --cuts, --schedule, --recompute and --replicas out, or use simulate");
+    }
+  }
+  if (!command.output.path.empty()) {
+    throw Error("the largest load makes no plan file", "-o", "leave it out, or use --objective simulate");
+  }
+  ProfilePlacement placement{input.profile, space.devices, space.memory_bytes, space.batch, input.assumed};
+  if (space.stage_counts.size() == 1) {
+    const auto stages = static_cast<std::size_t>(space.stage_counts.front());
+    placement.devices.resize(std::min(stages, placement.devices.size()));
+  }
+  if (space.microbatch_counts.size() == 1) {
+    placement.samples = (space.batch + space.microbatch_counts.front() - 1) / space.microbatch_counts.front();
+  }
+  return plan_profile_placement(placement, session);
+}
+
 int run_plan(const PlanCommand& typed, const Session& session) {
   PlanCommand command = typed;
   session.say("searching plans for " + command.profile);
@@ -191,6 +213,9 @@ int run_plan(const PlanCommand& typed, const Session& session) {
   const std::vector<DeviceSpec> devices = chosen_devices(command, input.devices);
   const int batch = static_cast<int>(parse_whole(command.batch, "--batch", 1, 1 << 20, profile->batch));
   const SearchSpace space = search_space(command.choice, devices, caps_of(command, devices, *profile), batch, profile->layers);
+  if (objective == "max-load") {
+    return run_least_load(command, input, space, session);
+  }
   const std::string path = command.output.path.empty() ? model_stem(profile->model) + ".plan.json" : command.output.path;
   check_output(path, kJsonMagic, command.output.force);
 
@@ -247,7 +272,7 @@ void add_plan_command(CLI::App& program, CommandBody& chosen) {
   app->add_option("--memory", command->memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB")->type_name("SIZE");
   app->add_option("--link", command->link, "copies between devices: 12GB/s,10us; default: as in the profile")->type_name("BW[,LATENCY]");
   app->add_option("--objective", command->objective,
-                  "simulate, closed-form, aceso (operator tables), or max-load for placement graphs; default: by format")
+                  "simulate: the step; closed-form; aceso (operator tables); max-load: the largest load of a device; default: by format")
       ->type_name("NAME");
   app->add_option("--batch", command->batch, "samples per step (global batch); default: the profile's")->type_name("N");
   add_plan_options(*app, command->choice, true);

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "mptune/planner/partition/max_load.h"
+#include "mptune/planner/partition/profile_placement.h"
 #include "mptune/profiler/device/device_spec.h"
 #include "mptune/profiler/formats/placement_json.h"
 #include "mptune/reports/cli/options.h"
@@ -21,19 +22,27 @@ double part_seconds(std::int64_t ns) {
   return static_cast<double>(ns) * 1e-9;
 }
 
-/// "device:0", "host:0", numbered apart.
-std::vector<std::string> part_names(const LoadPartition& split) {
+/// A graph with a name for each device.
+struct NamedGraph {
+  PlacementGraph graph;
+  std::vector<std::string> devices;
+  int samples = 0;  ///< of the micro-batch; 0: the graph does not say
+  std::vector<std::string> assumed;
+};
+
+/// Names of devices in their order, "host:0" and on.
+std::vector<std::string> part_names(const NamedGraph& named, const LoadPartition& split) {
   std::vector<std::string> names;
-  int devices = 0;
+  std::size_t devices = 0;
   int hosts = 0;
   for (const LoadPart& part : split.parts) {
-    names.push_back(part.on_host ? "host:" + std::to_string(hosts++) : "device:" + std::to_string(devices++));
+    names.push_back(part.on_host ? "host:" + std::to_string(hosts++) : named.devices[devices++]);
   }
   return names;
 }
 
-std::string parts_text(const LoadPartition& split, const TextStyle& style) {
-  const std::vector<std::string> names = part_names(split);
+std::string parts_text(const NamedGraph& named, const LoadPartition& split, const TextStyle& style) {
+  const std::vector<std::string> names = part_names(named, split);
   std::vector<std::vector<Cell>> rows;
   for (std::size_t p = 0; p < split.parts.size(); ++p) {
     const LoadPart& part = split.parts[p];
@@ -43,8 +52,9 @@ std::string parts_text(const LoadPartition& split, const TextStyle& style) {
   return render_table({{"part"}, {"load", true}, {"compute", true}, {"copies", true}, {"memory", true}, {"nodes", true}}, rows, style);
 }
 
-Json placement_json(const PlacementGraph& graph, const LoadPartition& split, double search_s) {
-  const std::vector<std::string> names = part_names(split);
+Json placement_json(const NamedGraph& named, const LoadPartition& split, double search_s) {
+  const PlacementGraph& graph = named.graph;
+  const std::vector<std::string> names = part_names(named, split);
   Json json = result_of("placement");
   json["graph"] = graph.name;
   json["objective"] = "max-load";
@@ -52,6 +62,10 @@ Json placement_json(const PlacementGraph& graph, const LoadPartition& split, dou
   json["lower_bound_s"] = part_seconds(split.lower_bound_ns);
   json["gap"] = split.gap();
   json["search_s"] = search_s;
+  if (named.samples > 0) {
+    json["samples"] = named.samples;
+    json["assumed"] = named.assumed;
+  }
   json["parts"] = Json::array();
   for (std::size_t p = 0; p < split.parts.size(); ++p) {
     const LoadPart& part = split.parts[p];
@@ -69,24 +83,50 @@ Json placement_json(const PlacementGraph& graph, const LoadPartition& split, dou
   return json;
 }
 
-}  // namespace
-
-int plan_placement(const std::string& path, const std::string& stages, const std::string& memory, const Session& session) {
-  PlacementGraph graph = read_placement_json(path);
-  graph.devices = static_cast<int>(parse_whole(stages, "--stages", 1, kMostPlacementParts, graph.devices));
-  graph.memory_bytes = memory.empty() ? graph.memory_bytes : parse_bytes(memory, "--memory");
+int show_placement(const NamedGraph& named, const Session& session) {
+  const PlacementGraph& graph = named.graph;
   const auto started = std::chrono::steady_clock::now();
   const LoadPartition split = least_max_load(graph);
   const double search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  const std::string what = named.samples > 0 ? fmt::format("{}, micro-batch of {},", graph.name, named.samples) : graph.name;
+  const std::string hosts = graph.hosts > 0 ? fmt::format(" and {} host{}", graph.hosts, graph.hosts > 1 ? "s" : "") : "";
   const std::string proof = split.exact() ? "no consecutive split has a smaller one"
                                           : fmt::format("none is under {} (gap {})", format_seconds(part_seconds(split.lower_bound_ns)),
                                                         format_percent(split.gap()));
-  const std::string text =
-      heading(session.style,
-              fmt::format("{} on {} devices and {} hosts: split in {}", graph.name, graph.devices, graph.hosts, format_seconds(search_s))) +
-      parts_text(split, session.style) + fmt::format("\nlargest load {:.4g} ms, {}\n", part_seconds(split.load_ns) * 1e3, proof);
-  session.result(text, placement_json(graph, split, search_s));
+  std::string text =
+      heading(session.style, fmt::format("{} on {} devices{}: split in {}", what, graph.devices, hosts, format_seconds(search_s))) +
+      parts_text(named, split, session.style) + fmt::format("\nlargest load {:.4g} ms, {}\n", part_seconds(split.load_ns) * 1e3, proof);
+  for (const std::string& assumption : named.assumed) {
+    text += "assumed " + assumption + "\n";
+  }
+  session.result(text, placement_json(named, split, search_s));
   return 0;
+}
+
+}  // namespace
+
+int plan_placement(const std::string& path, const std::string& stages, const std::string& memory, const Session& session) {
+  NamedGraph named;
+  named.graph = read_placement_json(path);
+  named.graph.devices = static_cast<int>(parse_whole(stages, "--stages", 1, kMostPlacementParts, named.graph.devices));
+  named.graph.memory_bytes = memory.empty() ? named.graph.memory_bytes : parse_bytes(memory, "--memory");
+  for (int device = 0; device < named.graph.devices; ++device) {
+    named.devices.push_back("device:" + std::to_string(device));
+  }
+  return show_placement(named, session);
+}
+
+int plan_profile_placement(const ProfilePlacement& given, const Session& session) {
+  const CostModel cost(given.profile);
+  std::vector<int> devices;
+  for (const std::string& device : given.devices) {
+    devices.push_back(cost.device_index(device));
+  }
+  std::int64_t cap = 0;
+  for (const std::int64_t bytes : given.memory_bytes) {
+    cap = bytes > 0 && (cap == 0 || bytes < cap) ? bytes : cap;
+  }
+  return show_placement({placement_graph(cost, devices, given.samples, cap), given.devices, given.samples, given.assumed}, session);
 }
 
 }  // namespace mptune

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
+#include "mptune/profiler/trace/profile.h"
 #include "mptune/reports/cli/session.h"
 
 namespace mptune {
@@ -9,5 +12,17 @@ namespace mptune {
 /// Splits a placement graph (JSON of dnn-partitioning) over its devices by the largest load, and shows the parts. `stages` and `memory`
 /// ("" where not given) replace the number of devices and their cap. Throws Error, infeasible where nothing fits.
 int plan_placement(const std::string& path, const std::string& stages, const std::string& memory, const Session& session);
+
+/// A profiled model and the equal devices to split it over.
+struct ProfilePlacement {
+  Profile profile;
+  std::vector<std::string> devices;        ///< names that the profile knows
+  std::vector<std::int64_t> memory_bytes;  ///< cap of each; 0: none. The smallest holds for all
+  int samples = 1;                         ///< of the micro-batch whose load is split
+  std::vector<std::string> assumed;        ///< to be shown below the parts
+};
+
+/// The same for layers: a part runs forward and backward of its layers. Throws Error, also for devices of different classes.
+int plan_profile_placement(const ProfilePlacement& given, const Session& session);
 
 }  // namespace mptune

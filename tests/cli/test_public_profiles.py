@@ -101,6 +101,30 @@ class PublicProfiles(CommandTest):
         self.fails(2, ["max-load"], "plan", "net.json", "--objective", "simulate")
         self.fails(2, ["--stages, --memory"], "plan", "net.json", "--schedule", "1f1b")
 
+    def test_largest_load_of_layers(self):
+        self.write("net.txt", chain(5))
+        split = lambda *options: self.result("placement", "plan", "net.txt", "--link", "12GB/s", "--objective", "max-load", *options)
+        value = split("--stages", "2")
+        self.assertAlmostEqual(value["load_s"], 0.009, places=9)  # three of five layers of 3 ms
+        self.assertEqual((value["gap"], value["samples"]), (0, 1))
+        self.assertEqual([part["device"] for part in value["parts"]], ["device:0", "device:1"])
+        self.assertEqual(sorted(name for part in value["parts"] for name in part["nodes"]),
+                         sorted(name for i in range(5) for name in (f"node{i}", f"node{i} backward")))
+        self.assertAlmostEqual(split("--stages", "5")["load_s"], 0.003, places=9)
+        load = "plan", "net.txt", "--stages", "2", "--link", "12GB/s", "--objective", "max-load"
+        self.assertIn("9 ms", self.succeed(*load))
+        self.fails(2, ["--schedule"], *load, "--schedule", "gpipe")
+        self.fails(2, ["-o", "plan file"], *load, "-o", "x.plan.json")
+        self.fails(3, ["net"], *load, "--memory", "1MiB")
+
+    def test_largest_load_of_a_recording(self):
+        split = lambda *options: self.result("placement", "plan", "profile.sqlite", "--objective", "max-load", *options)
+        whole, half, one = split(), split("--microbatches", "2"), split("--stages", "1")
+        self.assertLess(half["load_s"], whole["load_s"])
+        self.assertEqual(whole["samples"], 2 * half["samples"])
+        self.assertEqual(len(one["parts"]), 1)
+        self.assertEqual(whole["gap"], 0)
+
     def test_what_a_file_lacks(self):
         self.write("net.txt", chain(4))
         self.fails(2, ["devices", "--stages K"], "plan", "net.txt")
@@ -110,7 +134,6 @@ class PublicProfiles(CommandTest):
         self.fails(2, ["5 stages", "4 layers"], "plan", "net.txt", "--stages", "5", "--link", "1GB/s")
         self.fails(2, ["--microbatches"], "plan", "net.txt", "--stages", "2", "--link", "1GB/s", "--microbatches", "x")
         self.fails(2, ["'fastest'", "--objective"], "plan", "net.txt", "--stages", "2", "--objective", "fastest")
-        self.fails(2, ["simulate"], "plan", "net.txt", "--stages", "2", "--objective", "max-load")
 
     def test_links_of_a_recording_can_be_replaced(self):
         at = lambda link: self.result("plan-result", "plan", "profile.sqlite", "--stages", "2", "--microbatches", "4", "--force", "--link", link)
