@@ -19,8 +19,8 @@ struct PublicChain {
   int samples = 1;  ///< of the micro-batch that was profiled
 };
 
-/// Those of PipeDream and DAPPLE reduced to articulation points, and Aceso's GPT-1.3B at micro-batches of 2; those that are not there are
-/// left out.
+/// Those of PipeDream and DAPPLE reduced to articulation points, and Aceso's GPT-1.3B and GPT-350M at micro-batches of 2; those that are
+/// not there are left out.
 inline std::vector<PublicChain> public_chains() {
   std::vector<PublicChain> chains;
   for (const char* name : {"pipedream/alexnet.graph.txt", "pipedream/vgg16.graph.txt", "pipedream/resnet18.graph.txt",
@@ -31,7 +31,9 @@ inline std::vector<PublicChain> public_chains() {
     if (!path.empty()) chains.push_back({std::string(name).substr(0, std::string(name).find('.')), layer_chain(read_layer_graph(path)), 1});
   }
   const std::string folder = shared_data("aceso");
-  if (!folder.empty()) chains.push_back({"aceso/gpt_1_3B", read_operator_tables(folder + "/gpt_1_3B"), 2});
+  for (const char* name : {"gpt_1_3B", "gpt_350M"}) {
+    if (!folder.empty()) chains.push_back({std::string("aceso/") + name, read_operator_tables(folder + "/" + name), 2});
+  }
   return chains;
 }
 
