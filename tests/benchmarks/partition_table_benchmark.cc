@@ -146,9 +146,14 @@ void Table::print() const {
 }
 
 int run(bool markdown, bool every_cut) {
+  std::vector<PublicChain> chains = public_chains();
+  if (chains.empty()) {
+    std::printf("No published chains here.\n");
+    return 0;
+  }
   Table table(markdown);
   table.print_head();
-  for (PublicChain& chain : public_chains()) {
+  for (PublicChain& chain : chains) {
     if (every_cut) chain.profile.forbidden_cuts.clear();
     for (const int stages : kStages) {
       for (const Setting& setting : kSettings) table.add(chain, stages, setting);
