@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "mptune/profiler/trace/error.h"
+#include "mptune/tests/benchmarks/public_chains.h"
 #include "mptune/tests/planner/partition/problems.h"
 
 namespace mptune {
@@ -38,6 +39,55 @@ TEST(Partition, RefusesFamiliesThatAreNone) {
   EXPECT_THROW(static_cast<void>(partition(problem, cost)), Error);
   problem.stages[1] = {};
   EXPECT_THROW(static_cast<void>(partition(problem, cost)), Error);
+}
+
+TEST(Partition, ProvesEveryPublicChain) {
+  const std::vector<PublicChain> chains = public_chains();
+  if (chains.empty()) GTEST_SKIP() << "no published chains here";
+  for (const PublicChain& chain : chains) {
+    for (const int stages : {2, 4, 8}) {
+      if (stages > static_cast<int>(chain.profile.layers.size())) continue;
+      for (const double bytes_per_second : {12e9, 300e9}) {
+        SCOPED_TRACE(chain.name + " " + std::to_string(stages));
+        const CostModel cost(on_devices(chain.profile, stages, bytes_per_second));
+        PartitionProblem problem = chain_problem(chain, stages, 8);
+        problem.most_nodes = 1'000'000;
+        const PartitionResult result = partition(problem, cost);
+        ASSERT_EQ(result.best.size(), 1U);
+        EXPECT_TRUE(result.complete);
+        EXPECT_EQ(result.gap(), 0);
+        EXPECT_EQ(test::step_ns(result.best.front().plan, cost), result.lower_bound_ns);
+      }
+    }
+  }
+}
+
+// With equal stages and no copies 1F1B takes (M + K - 1) (f + b): no cut can do better, as every device has as much to do.
+TEST(Partition, ReachesTheTextbooksStep) {
+  const CostModel cost(make_profile({.layers = 12, .devices = 4}));
+  const PartitionResult result = partition(straight(4, ones(8)), cost);
+  EXPECT_EQ(result.best.front().step_ns, (8 + 4 - 1) * 3 * 3'000'000);
+}
+
+TEST(Partition, AnswersForFamiliesWithoutPlans) {
+  Profile profile = make_profile({.layers = 4, .devices = 4});
+  PartitionResult result = partition(straight(4, ones(2)), CostModel(make_profile({.layers = 3, .devices = 4})));
+  EXPECT_TRUE(result.best.empty());
+  EXPECT_EQ(result.lower_bound_ns, PartitionResult::kNoPlan);
+  profile.forbidden_cuts = {{2, "they share a tensor"}};
+  result = partition(straight(4, ones(2)), CostModel(profile));
+  EXPECT_TRUE(result.best.empty() && result.complete);
+  EXPECT_EQ(result.lower_bound_ns, PartitionResult::kNoPlan);
+  EXPECT_EQ(result.smallest_excess_bytes, 0);
+  EXPECT_EQ(result.gap(), 1);
+}
+
+// One layer dominates: the other cuts are free, and are made where least is copied, then where least memory is needed.
+TEST(Partition, BreaksTiesByCopiesThenMemory) {
+  Profile profile = make_profile({.layers = 8, .devices = 3}, {100, 1, 1, 1, 1, 1, 1, 1});
+  for (LayerEdge& edge : profile.edges) edge.bytes_per_sample = edge.to == 1 ? 900 : edge.to == 4 || edge.to == 6 ? 10 : 50;
+  const PartitionResult result = partition(straight(3, ones(6)), CostModel(profile));
+  EXPECT_THAT(cuts_of(result.best.front().plan), testing::ElementsAre(1, 4));
 }
 
 }  // namespace
