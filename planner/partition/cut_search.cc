@@ -162,6 +162,8 @@ void CutSearch::descend(int stage, int first, int last) {
 }
 
 void CutSearch::consider(const std::vector<int>& cuts) {
+  ended_ = ended_ || (problem_.stop && problem_.stop());
+  if (ended_) return;
   const BestCuts& best = rater_.best();
   static_cast<void>(rater_.consider(cuts, goal_ == Goal::tied ? best.kept().back().step_ns : best.enters_ns()));
   set_limit();

@@ -38,7 +38,7 @@ class Climber {
       std::vector<int> moved = cuts;
       for (const int layer : allowed_.begins[c + 1]) {
         moved[c] = layer;
-        if (ascends(moved)) attempt(moved);
+        if (ascends(moved) && !interrupted_()) attempt(moved);
       }
       for (std::size_t d = c + 1; d < cuts.size(); ++d) {
         for (const auto& [by, other] : {std::pair(-1, -1), std::pair(-1, 1), std::pair(1, -1), std::pair(1, 1)}) {

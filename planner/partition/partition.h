@@ -24,7 +24,7 @@ struct PartitionProblem {
   /// Plans that take longer are of no interest.
   std::int64_t longest_ns = std::numeric_limits<std::int64_t>::max();
   std::int64_t most_nodes = std::numeric_limits<std::int64_t>::max();  ///< of the search, before it ends with what it has proved
-  std::function<bool()> stop;                                          ///< asked every few microseconds; true ends the search likewise
+  std::function<bool()> stop;  ///< asked between plans, every few microseconds; true ends the search likewise
 };
 
 struct PartitionedPlan {
