@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "mptune/planner/executable.h"
+#include "mptune/planner/search/least_recompute.h"
+
 namespace mptune {
 namespace {
 
@@ -17,21 +20,13 @@ std::pair<std::int64_t, std::size_t> excess(const std::vector<std::int64_t>& pea
 
 }  // namespace
 
-Evaluator::Evaluator(const CostModel& cost, bool allow_recompute, int keep)
-    : cost_(cost), allow_recompute_(allow_recompute), ranking_(keep) {
-  result_.lower_bound_s = std::numeric_limits<double>::infinity();
-}
+Evaluator::Evaluator(const SearchSpace& space, const CostModel& cost, int keep)
+    : space_(space), cost_(cost), ranking_(keep), fastest_s_(std::numeric_limits<double>::infinity()) {}
 
 double Evaluator::evaluate(RankedAs kind, Plan plan, const std::vector<std::int64_t>& caps) {
   std::vector<std::int64_t> peaks = cost_.peak_bytes(plan);
-  if (allow_recompute_ && excess(peaks, caps).first > 0) {
-    for (Stage& stage : plan.stages) {
-      const bool asks = std::any_of(stage.devices.begin(), stage.devices.end(), [&](int d) {
-        const auto at = static_cast<std::size_t>(d);
-        return caps[at] > 0 && peaks[at] > caps[at];
-      });
-      if (asks) stage.recompute.mode = Recompute::Mode::all;
-    }
+  if (space_.recompute.empty() && excess(peaks, caps).first > 0) {
+    plan = with_least_recompute(std::move(plan), caps, cost_);
     peaks = cost_.peak_bytes(plan);
   }
   const auto [over, device] = excess(peaks, caps);
@@ -42,13 +37,24 @@ double Evaluator::evaluate(RankedAs kind, Plan plan, const std::vector<std::int6
   }
   Candidate candidate{std::move(plan), {}};
   candidate.prediction = predict(candidate.plan, cost_);
-  ++result_.simulated;
-  actions_ += 2 * candidate.plan.num_stages() * candidate.plan.num_microbatches();
-  any_fits_ = true;
-  lower_bound(candidate.prediction.lower_bound_s);
+  worked(2 * candidate.plan.num_stages() * candidate.plan.num_microbatches(), 1);
   const double step_s = candidate.prediction.step_s;
+  if (std::string reason = why_not_executable(candidate.plan, space_.capabilities); !reason.empty()) {
+    add_beyond(std::move(candidate), std::move(reason));
+    return step_s;
+  }
+  if (step_s < fastest_s_) {
+    fastest_s_ = step_s;
+    if (space_.improved) space_.improved(candidate);
+  }
   ranking_.add(kind, std::move(candidate));
   return step_s;
+}
+
+void Evaluator::add_beyond(Candidate candidate, std::string reason) {
+  NotExecutable& best = beyond_[candidate.plan.schedule];
+  if (best.reason.empty() || candidate.prediction.step_s < best.candidate.prediction.step_s)
+    best = {std::move(candidate), std::move(reason)};
 }
 
 void Evaluator::reject(const char* reason, std::int64_t count) {
@@ -61,18 +67,20 @@ void Evaluator::reject(const char* reason, std::int64_t count) {
   result_.rejected.push_back({reason, count});
 }
 
-void Evaluator::lower_bound(double seconds) {
-  result_.lower_bound_s = std::min(result_.lower_bound_s, seconds);
-}
-
-bool Evaluator::may_matter(std::int64_t excess_bytes) const {
-  return !any_fits_ && (result_.smallest_excess_bytes == 0 || excess_bytes < result_.smallest_excess_bytes);
-}
-
 void Evaluator::note_excess(std::int64_t bytes, const std::string& device) {
   if (result_.smallest_excess_bytes > 0 && result_.smallest_excess_bytes <= bytes) return;
   result_.smallest_excess_bytes = bytes;
   result_.smallest_excess_device = device;
+}
+
+void Evaluator::worked(std::int64_t actions, std::int64_t simulated) {
+  actions_ += actions;
+  result_.simulated += simulated;
+}
+
+bool Evaluator::spent() {
+  stopped_ = stopped_ || actions_ > space_.most_actions || (space_.stop && space_.stop());
+  return stopped_;
 }
 
 }  // namespace mptune

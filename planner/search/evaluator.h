@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,35 +14,42 @@ namespace mptune {
 
 inline constexpr const char* kTooLarge = "needs more memory than a device has";
 
-/// Simulates plans within caps, ranks those that fit and counts the others.
+/// Simulates plans within caps, ranks those that fit and can be executed, and counts the others.
 class Evaluator {
  public:
-  /// `cost` must outlive this.
-  Evaluator(const CostModel& cost, bool allow_recompute, int keep);
+  /// Both must outlive this.
+  Evaluator(const SearchSpace& space, const CostModel& cost, int keep);
 
   /// Seconds of the plan's step, or infinity where it does not fit. `caps` per device of the plan, 0: none.
-  /// The stages of devices that would not hold the plan otherwise are recomputed, where that is allowed.
+  /// Of devices that would not hold the plan otherwise, as little as possible is recomputed, where the space leaves that open.
   double evaluate(RankedAs kind, Plan plan, const std::vector<std::int64_t>& caps);
 
   void reject(const char* reason, std::int64_t count);
-  /// Notes that plans which were not simulated take at least this long.
-  void lower_bound(double seconds);
-  /// True if a plan that exceeds a cap by these bytes could still be the one that is reported: nothing fits so far, and it is the closest.
-  [[nodiscard]] bool may_matter(std::int64_t excess_bytes) const;
+  /// Notes what the nearest of some plans that do not fit lacks.
+  void note_excess(std::int64_t bytes, const std::string& device);
+  /// Work done elsewhere, in units of a simulated action.
+  void worked(std::int64_t actions, std::int64_t simulated);
+  /// True when the limit of the work is reached, or the search was asked to stop: for good.
+  [[nodiscard]] bool spent();
+  [[nodiscard]] std::int64_t work_left() const { return std::max<std::int64_t>(0, space_.most_actions - actions_); }
 
-  [[nodiscard]] std::int64_t actions() const { return actions_; }  ///< simulated so far
   Ranking& ranking() { return ranking_; }
+  [[nodiscard]] const Ranking& ranking() const { return ranking_; }
   SearchResult& result() { return result_; }
+  /// The fastest plan of each schedule that can't be executed.
+  [[nodiscard]] const std::map<std::string, NotExecutable>& beyond() const { return beyond_; }
 
  private:
-  void note_excess(std::int64_t bytes, const std::string& device);
+  void add_beyond(Candidate candidate, std::string reason);
 
+  const SearchSpace& space_;
   const CostModel& cost_;
-  bool allow_recompute_;
   Ranking ranking_;
   SearchResult result_;
+  std::map<std::string, NotExecutable> beyond_;
+  double fastest_s_;
   std::int64_t actions_ = 0;
-  bool any_fits_ = false;
+  bool stopped_ = false;
 };
 
 }  // namespace mptune

@@ -19,11 +19,6 @@ std::int64_t copies(const Plan& plan) {
   return count;
 }
 
-std::int64_t most_bytes(const Candidate& candidate) {
-  const std::vector<std::int64_t>& peaks = candidate.prediction.peak_bytes;
-  return peaks.empty() ? 0 : *std::max_element(peaks.begin(), peaks.end());
-}
-
 bool better(const Candidate& a, const Candidate& b) {
   if (a.prediction.step_s != b.prediction.step_s) return a.prediction.step_s < b.prediction.step_s;
   const std::int64_t more_copies = copies(a.plan) - copies(b.plan);
@@ -33,14 +28,35 @@ bool better(const Candidate& a, const Candidate& b) {
   return a.plan != b.plan && plan_key(a.plan) < plan_key(b.plan);
 }
 
+// Plans name their devices in the order of the stages: placements differ in the names alone.
+bool same_but_placed(const Plan& a, const Plan& b) {
+  return a.stages == b.stages && a.microbatch_sizes == b.microbatch_sizes && a.schedule == b.schedule && a.actions == b.actions &&
+         a.devices.size() == b.devices.size();
+}
+
 }  // namespace
+
+std::int64_t most_bytes(const Candidate& candidate) {
+  const std::vector<std::int64_t>& peaks = candidate.prediction.peak_bytes;
+  return peaks.empty() ? 0 : *std::max_element(peaks.begin(), peaks.end());
+}
 
 void Ranking::add(RankedAs kind, Candidate candidate) {
   std::optional<Candidate>& best = best_[static_cast<std::size_t>(kind)];
   if (!best || better(candidate, *best)) best = candidate;
   if (kept_.size() >= keep_ && !better(candidate, kept_.back())) return;
+  const auto known = std::ranges::find_if(kept_, [&](const Candidate& other) { return same_but_placed(candidate.plan, other.plan); });
+  if (known != kept_.end()) {
+    if (!better(candidate, *known)) return;
+    kept_.erase(known);
+  }
   kept_.insert(std::upper_bound(kept_.begin(), kept_.end(), candidate, better), std::move(candidate));
   if (kept_.size() > keep_) kept_.pop_back();
+}
+
+double Ranking::best_s(RankedAs kind) const {
+  const std::optional<Candidate>& best = best_[static_cast<std::size_t>(kind)];
+  return best ? best->prediction.step_s : std::numeric_limits<double>::infinity();
 }
 
 double Ranking::threshold(RankedAs kind) const {
@@ -52,7 +68,8 @@ double Ranking::threshold(RankedAs kind) const {
 std::vector<Candidate> Ranking::ranked() const {
   std::vector<Candidate> all = kept_;
   for (const std::optional<Candidate>& best : best_) {
-    if (best) all.push_back(*best);
+    if (best && std::ranges::none_of(kept_, [&](const Candidate& kept) { return same_but_placed(kept.plan, best->plan); }))
+      all.push_back(*best);
   }
   std::sort(all.begin(), all.end(), better);
   const auto same = [](const Candidate& a, const Candidate& b) { return a.plan == b.plan; };

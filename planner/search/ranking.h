@@ -12,7 +12,10 @@ namespace mptune {
 enum class RankedAs : std::uint8_t { one_device, all_cores, data_parallel, pipeline, half_memory };
 inline constexpr int kPlanKinds = 5;
 
-/// The fastest plans seen so far, and the best of each kind.
+/// Largest peak of a plan's devices.
+[[nodiscard]] std::int64_t most_bytes(const Candidate& candidate);
+
+/// The fastest plans seen so far, and the best of each kind. Of plans that differ in the names of their devices alone, the better one.
 class Ranking {
  public:
   explicit Ranking(int keep) : keep_(keep < 1 ? 1 : static_cast<std::size_t>(keep)) {}
@@ -23,7 +26,11 @@ class Ranking {
 
   /// Seconds above which a plan of this kind can't enter any more; infinite while there is room.
   [[nodiscard]] double threshold(RankedAs kind) const;
+  /// Seconds of the best plan of a kind, infinite without one.
+  [[nodiscard]] double best_s(RankedAs kind) const;
   [[nodiscard]] const std::optional<Candidate>& best(RankedAs kind) const { return best_[static_cast<std::size_t>(kind)]; }
+
+  [[nodiscard]] const Candidate* fastest() const { return kept_.empty() ? nullptr : &kept_.front(); }
 
   /// Kept plans and the best of each kind, fastest first, each once.
   [[nodiscard]] std::vector<Candidate> ranked() const;

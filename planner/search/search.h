@@ -6,42 +6,66 @@
 #include <vector>
 
 #include "mptune/planner/cost/cost_model.h"
+#include "mptune/planner/executable.h"
 #include "mptune/planner/plan.h"
 #include "mptune/planner/simulate/simulate.h"
 
 namespace mptune {
-
-/// What a search may choose from.
-struct SearchSpace {
-  std::vector<std::string> devices;        ///< distinct; each gets a stage or a replica
-  std::vector<std::string> whole_machine;  ///< a device of all cores ("cpu:0-1") for the un-pipelined plan, or empty
-  std::vector<std::int64_t> memory_bytes;  ///< cap per device as `devices`; 0 or an empty list: no cap
-  std::int64_t whole_machine_memory_bytes = 0;
-  int batch = 0;
-  std::vector<int> microbatch_counts;  ///< empty: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32 .. up to the batch
-  std::vector<std::string> schedules;  ///< empty: all
-  std::vector<int> stage_counts;       ///< empty: 1 .. min(devices, layers)
-  std::vector<std::vector<int>> cuts;  ///< empty: all; else only these
-  std::string recompute;      ///< empty: all of the stages whose device would not hold the plan otherwise; else as PlanOptions says it
-  std::vector<int> replicas;  ///< empty: 1 each, or one stage on all devices; else devices per stage, of those plans alone
-  int keep = 32;              ///< plans to return
-  std::int64_t most_actions = 12'000'000;  ///< simulated before a search ends early and says in `rejected` what it did not reach
-};
 
 struct Candidate {
   Plan plan;
   Prediction prediction;
 };
 
+/// What a search may choose from.
+struct SearchSpace {
+  std::vector<std::string> devices;        ///< distinct; a stage or a replica each, or several stages
+  std::vector<std::string> whole_machine;  ///< a device of all cores ("cpu:0-1") for the un-pipelined plan, or empty
+  std::vector<std::int64_t> memory_bytes;  ///< cap per device as `devices`; 0 or an empty list: no cap
+  std::int64_t whole_machine_memory_bytes = 0;
+  int batch = 0;
+  std::vector<int> microbatch_counts;  ///< empty: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32 .. up to the batch
+  std::vector<std::string> schedules;  ///< empty: all
+  std::vector<int> stage_counts;       ///< empty: all that the devices allow
+  std::vector<int> virtual_counts;     ///< stages per device; empty: 1 and 2
+  std::vector<std::vector<int>> cuts;  ///< empty: all; else only these
+  std::string recompute;  ///< empty: the layers that memory asks for, as few seconds of them as fit; else as PlanOptions says it
+  std::vector<int>
+      replicas;  ///< empty: one each, or all devices shared out to the stages in any way; else devices per stage, of those alone
+  Capabilities capabilities;                       ///< plans beyond them are not proposed
+  bool look_beyond = true;                         ///< they are listed, where they would be faster
+  int keep = 32;                                   ///< plans to return
+  std::int64_t most_actions = 12'000'000;          ///< simulated before a search ends early and says in `rejected` what it did not reach
+  std::function<bool()> stop;                      ///< asked between steps of some milliseconds; true ends the search with what it has
+  std::function<void(const Candidate&)> improved;  ///< told of every executable plan that is faster than all before it
+};
+
+/// A number of plans that share the reason why they are not among the best.
 struct Rejection {
   std::string reason;
   std::int64_t count = 0;
 };
 
+/// Pipelines that agree in one choice in which the best one differs: "schedule gpipe", "m = 32", "3 stages".
+struct RejectedClass {
+  std::string name;
+  std::string reason;      ///< "at least 4.1 % slower by its bound", "1.2 % slower at its best seen"
+  std::int64_t count = 0;  ///< sets of cuts, over all families of the class
+};
+
+/// A plan that the runtime cannot execute.
+struct NotExecutable {
+  Candidate candidate;
+  std::string reason;  ///< as why_not_executable says it
+};
+
 struct SearchResult {
   std::vector<Candidate> ranked;  ///< fastest first, ties by fewer copies, then less memory, then key order; at most `keep`
   std::vector<Rejection> rejected;
-  double lower_bound_s = 0;  ///< of the whole space: no plan in it is faster by this model
+  std::vector<RejectedClass> classes;
+  std::vector<NotExecutable> not_executable;  ///< of each schedule the fastest one seen, where it is faster than ranked[0]; fastest first
+  double lower_bound_s = 0;                   ///< of the executable plans of the space: none is faster by this model
+  bool complete = false;                      ///< ranked[0] is proved the best, and its step equal to the lower bound
   std::int64_t simulated = 0;
   /// Where nothing fits: the smallest bytes over a cap among all plans, and on which device.
   std::int64_t smallest_excess_bytes = 0;
@@ -51,10 +75,17 @@ struct SearchResult {
   int best_pipeline = -1;  ///< fastest plan of more than one stage, index into ranked, -1: none
 };
 
-/// Bound-ordered enumeration with the simulator as objective: right, and deterministic. `ranked` always holds the best plan of each
-/// kind (one device, all cores, data parallel, pipeline, pipeline in half the memory), even behind the `keep` fastest.
+/// Families of plans (devices of each stage, micro-batches, schedule) in the order of their lower bounds, the cuts of each by `partition`,
+/// with the simulator as objective. Deterministic for given limits. First a plan, then better ones, then the proof; then alternatives.
+/// `ranked` always holds the best plan of each kind (one device, all cores, data parallel, pipeline, pipeline in half the memory), even
+/// behind the `keep` fastest; of plans that differ in their placement alone it holds the fastest.
 /// Throws Error for choices out of range, and where no plan at all answers to them.
 [[nodiscard]] SearchResult search_plans(const SearchSpace& space, const CostModel& cost);
+
+/// Step time against memory: the fastest plan of the space; the fastest of those whose largest peak is at most `share` of that one's and
+/// smaller; and so on until nothing fits. With share 1 the whole Pareto front. Each is proved or the best found; memory falls, time rises.
+/// The limits of the space hold for all searches together.
+[[nodiscard]] std::vector<Candidate> memory_front(const SearchSpace& space, const CostModel& cost, double share);
 
 /// A plan with equal layer counts per stage, or the given cuts: what users name by options.
 /// Throws Error for more stages than layers, cuts out of range or not ascending, batch smaller than m.

@@ -13,14 +13,15 @@
 #include "mptune/reports/cli/plan_objective.h"
 #include "mptune/reports/cli/plan_output.h"
 #include "mptune/reports/cli/plan_placement.h"
-#include "mptune/reports/render/report_text.h"
-#include "mptune/reports/render/table.h"
+#include "mptune/reports/render/plan_text.h"
 #include "mptune/reports/render/units.h"
 
 namespace mptune {
 namespace {
 
-constexpr std::size_t kShownPlans = 12;
+/// Each point of the front needs at most this share of the memory of the one before.
+constexpr double kFrontShare = 0.85;
+constexpr std::int64_t kFrontActions = 3'000'000;
 constexpr std::size_t kAlternatives = 5;
 
 struct PlanCommand {
@@ -65,70 +66,20 @@ std::vector<std::int64_t> caps_of(const PlanCommand& command, const std::vector<
               "raise --memory, use smaller micro-batches or recomputation, or name more devices", ExitCode::infeasible);
 }
 
-/// As `--cuts` takes them.
-std::string cuts_of(const Plan& plan) {
-  std::vector<std::string> cuts;
-  for (int s = 1; s < plan.num_stages(); ++s) {
-    cuts.push_back(std::to_string(plan.stages[static_cast<std::size_t>(s)].first_layer));
-  }
-  return join(cuts, ",");
-}
-
-std::string ranking(const SearchResult& result, const TextStyle& style) {
-  std::vector<std::vector<Cell>> rows;
-  for (std::size_t i = 0; i < std::min(kShownPlans, result.ranked.size()); ++i) {
-    const Candidate& candidate = result.ranked[i];
-    const auto& peaks = candidate.prediction.peak_bytes;
-    rows.push_back({std::to_string(i + 1), format_seconds(candidate.prediction.step_s),
-                    format_percent(candidate.prediction.step_s / result.ranked.front().prediction.step_s - 1),
-                    peaks.empty() ? "" : format_bytes(std::ranges::max(peaks)), cuts_of(candidate.plan), describe(candidate.plan)});
-  }
-  return render_table({{"rank", true}, {"step", true}, {"slower", true}, {"peak", true}, {"cuts"}, {"plan"}}, rows, style);
-}
-
-std::string slower_than(const Candidate& best, const Candidate& other) {
-  return format_percent(other.prediction.step_s / best.prediction.step_s - 1) + " slower on paper: " + describe(other.plan);
-}
-
-/// A plan file's keys and those of a search: whoever reads plan files reads this object, too.
-Json plan_json(const SearchResult& result, const Fingerprint& fingerprint, double search_s,
-               const std::vector<std::vector<std::string>>& modules, const std::string& file) {
-  const Candidate& best = result.ranked.front();
-  Json json = result_of("plan");
-  json["plan_file"] = file;
-  json["fingerprint"] = fingerprint_object(fingerprint);
-  json["plan"] = plan_object(best.plan, stage_modules(best.plan, modules));
-  json["plan_key"] = plan_key(best.plan);
-  json["predicted"] = to_json_object(best.prediction);
-  json["lower_bound_s"] = result.lower_bound_s;
-  json["gap"] = result.lower_bound_s > 0 ? best.prediction.step_s / result.lower_bound_s - 1 : 0.0;
-  json["search_s"] = search_s;
-  json["simulated"] = result.simulated;
-  json["alternatives"] = Json::array();
-  for (std::size_t i = 1; i < result.ranked.size(); ++i) {
-    const Candidate& other = result.ranked[i];
-    json["alternatives"].push_back({{"reason", slower_than(best, other)},
-                                    {"description", describe(other.plan)},
-                                    {"plan", plan_object(other.plan, stage_modules(other.plan, modules))},
-                                    {"predicted", to_json_object(other.prediction)}});
-  }
-  json["rejected"] = Json::array();
-  for (const Rejection& rejection : result.rejected) {
-    json["rejected"].push_back({{"reason", rejection.reason}, {"count", rejection.count}});
-  }
-  json["not_executable_yet"] = Json::array();
-  return json;
-}
-
 PlanFile plan_file_of(const SearchResult& result, const Profile& profile) {
   const Candidate& best = result.ranked.front();
   PlanFile file = new_plan_file(best.plan, profile.layers, profile.fingerprint);
   file.predicted = predicted_step(best.prediction);
   for (std::size_t i = 1; i < std::min(kAlternatives + 1, result.ranked.size()); ++i) {
     const Candidate& other = result.ranked[i];
-    file.alternatives.push_back({slower_than(best, other), other.plan});
+    file.alternatives.push_back({compared_with(best, other), other.plan});
   }
   return file;
+}
+
+std::vector<Candidate> front_of(SearchSpace space, const CostModel& cost) {
+  space.most_actions = kFrontActions;
+  return memory_front(space, cost, kFrontShare);
 }
 
 /// Placement graphs are split by their largest load, what has a schedule by its simulated step or a closed form.
@@ -161,9 +112,8 @@ std::string objective_text(const std::string& objective, const ObjectivePlan& fo
   for (const std::int64_t bytes : found.peak_bytes) {
     peaks.push_back(format_bytes(bytes));
   }
-  return fmt::format(
-      "\nby {} {:.4g} s, no pipeline takes less than {:.4g} s (gap {}); peaks by its rule {}\nthe table above is the simulator's\n",
-      objective, found.step_s, found.lower_bound_s, format_percent(found.gap), join(peaks, ", "));
+  return fmt::format("by {} {:.4g} s, no pipeline takes less than {:.4g} s (gap {}); peaks by its rule {}\nall above is the simulator's\n",
+                     objective, found.step_s, found.lower_bound_s, format_percent(found.gap), join(peaks, ", "));
 }
 
 int run_placement(const PlanCommand& command, const Session& session) {
@@ -219,28 +169,27 @@ int run_plan(const PlanCommand& typed, const Session& session) {
   const std::string path = command.output.path.empty() ? model_stem(profile->model) + ".plan.json" : command.output.path;
   check_output(path, kJsonMagic, command.output.force);
 
-  const auto started = std::chrono::steady_clock::now();
   const CostModel cost(*profile);
+  const auto started = std::chrono::steady_clock::now();
   ObjectivePlan found;
   const bool simulated = objective == "simulate";
   if (!simulated) {
     found = objective == "aceso" ? plan_by_aceso(space, command.profile, *profile) : plan_by_closed_form(space, cost);
   }
   const SearchResult result = simulated ? search_plans(space, cost) : search_by_objective(found, cost);
-  const double search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   if (result.ranked.empty()) {
     refuse_infeasible(result);
   }
-  const PlanFile file = plan_file_of(result, *profile);
-  save_plan_file(file, path, command.output.force);
+  const std::vector<Candidate> front = simulated ? front_of(space, cost) : std::vector<Candidate>();
+  const double search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  save_plan_file(plan_file_of(result, *profile), path, command.output.force);
 
-  const Candidate& best = result.ranked.front();
-  std::string text = heading(session.style, fmt::format("{} of {} samples on {} devices: {} plans simulated in {}", profile->model, batch,
-                                                        devices.size(), result.simulated, format_seconds(search_s))) +
-                     ranking(result, session.style) + "\n" + render_stages(best.plan, file.modules, session.style) +
-                     (simulated ? fmt::format("\npredicted step {}, no plan under {}\n", format_seconds(best.prediction.step_s),
-                                              format_seconds(result.lower_bound_s))
-                                : objective_text(objective, found));
+  PlanReport report = build_plan_report(result, front, cost);
+  if (!simulated) {
+    report.lower_bound_s = 0;
+  }
+  std::string text = render_plan(report, session.style) + (simulated ? "" : objective_text(objective, found)) +
+                     fmt::format("{} plans simulated in {}\n", result.simulated, format_seconds(search_s));
   for (const std::string& assumption : input.assumed) {
     text += "assumed " + assumption + "\n";
   }
@@ -248,7 +197,7 @@ int run_plan(const PlanCommand& typed, const Session& session) {
   if (recorded) {
     text += "mptune run " + shell_word(profile->model) + " --plan " + shell_word(path) + "\n";
   }
-  Json json = plan_json(result, profile->fingerprint, search_s, layer_modules(profile->layers), path);
+  Json json = searched_plan_json(result, front, *profile, search_s, path);
   json["assumed"] = input.assumed;
   if (!simulated) {
     json["gap"] = found.gap;

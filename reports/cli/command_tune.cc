@@ -77,6 +77,7 @@ TuneOptions tune_options(const TuneCommand& command, const Session& session, con
   options.target_percent = parse_number(command.target, "--target", 0, 100, options.target_percent);
   const std::vector<DeviceSpec> devices = parse_device_names(setup.devices);
   options.space = search_space(command.choice, devices, parse_memory(command.devices.memory, devices), setup.batch, model.layers);
+  options.space.look_beyond = false;
   if (!command.choice.plan.empty()) {
     const PlanFile file = load_plan_file(command.choice.plan);
     check_fingerprint(session, file, model, command.choice.plan, command.choice.strict);

@@ -13,6 +13,7 @@
 #include "mptune/profiler/trace/error.h"
 #include "mptune/profiler/trace/text.h"
 #include "mptune/reports/render/style.h"
+#include "mptune/tuner/runtime/capabilities.h"
 
 namespace mptune {
 namespace {
@@ -320,6 +321,7 @@ SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>
   space.memory_bytes = memory;
   space.whole_machine_memory_bytes = whole_machine_cap(memory);
   space.batch = batch;
+  space.capabilities = kRuntime;
   if (const int count = asked_microbatches(choice, batch); count > 0) {
     space.microbatch_counts = {count};
   }

@@ -5,7 +5,7 @@
 #include "mptune/planner/partition/aceso.h"
 #include "mptune/planner/partition/closed_form.h"
 #include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/search/choices.h"
+#include "mptune/planner/search/families.h"
 #include "mptune/profiler/formats/operator_tables.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/reports/render/units.h"

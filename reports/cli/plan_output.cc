@@ -4,9 +4,67 @@
 #include <chrono>
 
 #include "mptune/profiler/trace/text.h"
+#include "mptune/reports/plan_report.h"
 #include "mptune/reports/render/json.h"
 
 namespace mptune {
+namespace {
+
+Json described(const Candidate& candidate, const std::vector<std::vector<std::string>>& modules) {
+  return {{"description", describe(candidate.plan)},
+          {"plan", plan_object(candidate.plan, stage_modules(candidate.plan, modules))},
+          {"predicted", to_json_object(candidate.prediction)}};
+}
+
+Json with_reason(const std::string& reason, const Candidate& candidate, const std::vector<std::vector<std::string>>& modules) {
+  Json json = described(candidate, modules);
+  json["reason"] = reason;
+  return json;
+}
+
+Json rejected_json(const SearchResult& result) {
+  Json rejected = Json::array();
+  for (const Rejection& rejection : result.rejected) {
+    rejected.push_back({{"reason", rejection.reason}, {"count", rejection.count}});
+  }
+  for (const RejectedClass& rejected_class : result.classes) {
+    rejected.push_back({{"class", rejected_class.name}, {"reason", rejected_class.reason}, {"count", rejected_class.count}});
+  }
+  return rejected;
+}
+
+}  // namespace
+
+Json searched_plan_json(const SearchResult& result, const std::vector<Candidate>& front, const Profile& profile, double search_s,
+                        const std::string& file) {
+  const Candidate& best = result.ranked.front();
+  const auto modules = layer_modules(profile.layers);
+  Json json = result_of("plan");
+  json["plan_file"] = file;
+  json["fingerprint"] = fingerprint_object(profile.fingerprint);
+  json["plan"] = plan_object(best.plan, stage_modules(best.plan, modules));
+  json["plan_key"] = plan_key(best.plan);
+  json["predicted"] = to_json_object(best.prediction);
+  json["lower_bound_s"] = result.lower_bound_s;
+  json["gap"] = result.lower_bound_s > 0 ? best.prediction.step_s / result.lower_bound_s - 1 : 0.0;
+  json["proved"] = result.complete;
+  json["search_s"] = search_s;
+  json["simulated"] = result.simulated;
+  json["alternatives"] = Json::array();
+  for (std::size_t i = 1; i < result.ranked.size(); ++i) {
+    json["alternatives"].push_back(with_reason(compared_with(best, result.ranked[i]), result.ranked[i], modules));
+  }
+  json["pareto"] = Json::array();
+  for (const Candidate& candidate : front) {
+    json["pareto"].push_back(described(candidate, modules));
+  }
+  json["rejected"] = rejected_json(result);
+  json["not_executable_yet"] = Json::array();
+  for (const NotExecutable& plan : result.not_executable) {
+    json["not_executable_yet"].push_back(with_reason(plan.reason, plan.candidate, modules));
+  }
+  return json;
+}
 
 PlanFile new_plan_file(const Plan& plan, const std::vector<ProfileLayer>& layers, const Fingerprint& fingerprint) {
   PlanFile file;

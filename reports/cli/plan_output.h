@@ -4,13 +4,20 @@
 #include <vector>
 
 #include "mptune/planner/plan_file.h"
+#include "mptune/planner/search/search.h"
 #include "mptune/planner/simulate/simulate.h"
+#include "mptune/reports/render/json.h"
 
 namespace mptune {
 
 /// A plan file of now, with the module names of its stages.
 [[nodiscard]] PlanFile new_plan_file(const Plan& plan, const std::vector<ProfileLayer>& layers, const Fingerprint& fingerprint);
 [[nodiscard]] PredictedStep predicted_step(const Prediction& prediction);
+
+/// All of `plan` but what a caller knows besides: a plan file's keys and those of a search, so that whoever reads plan files reads this
+/// object, too. `front` as memory_front made it. Requires: a ranked plan.
+[[nodiscard]] Json searched_plan_json(const SearchResult& result, const std::vector<Candidate>& front, const Profile& profile,
+                                      double search_s, const std::string& file);
 
 /// `text` as one word of a shell command, quoted where it must be.
 [[nodiscard]] std::string shell_word(const std::string& text);

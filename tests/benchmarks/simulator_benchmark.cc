@@ -70,17 +70,5 @@ void simulate_events(benchmark::State& state) {
 }
 BENCHMARK(simulate_events)->Arg(8)->Arg(32)->Unit(benchmark::kMicrosecond);
 
-void search_time(benchmark::State& state) {
-  const int devices = static_cast<int>(state.range(1));
-  const CostModel cost = busy_profile(static_cast<int>(state.range(0)), devices);
-  SearchSpace space;
-  for (int d = 0; d < devices; ++d) space.devices.push_back("sleep:" + std::to_string(d));
-  space.batch = 32;
-  std::int64_t simulated = 0;
-  for (auto _ : state) simulated = search_plans(space, cost).simulated;
-  state.counters["simulated"] = static_cast<double>(simulated);
-}
-BENCHMARK(search_time)->Args({18, 2})->Args({18, 4})->Args({20, 4})->Args({40, 4})->Args({62, 8})->Unit(benchmark::kMillisecond);
-
 }  // namespace
 }  // namespace mptune

@@ -12,6 +12,7 @@
 
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/trace/profile.h"
+#include "mptune/tuner/runtime/capabilities.h"
 #include "mptune/tuner/trial/trial.h"
 
 namespace mptune {
@@ -105,6 +106,8 @@ inline SearchSpace fake_space(const FakeMachine& machine) {
   for (int d = 0; d < machine.devices; ++d) space.devices.push_back("cpu:" + std::to_string(d));
   if (machine.devices > 1) space.whole_machine = {"cpu:0-" + std::to_string(machine.devices - 1)};
   space.batch = machine.batch;
+  space.capabilities = kRuntime;
+  space.look_beyond = false;
   return space;
 }
 

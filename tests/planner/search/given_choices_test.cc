@@ -58,6 +58,7 @@ TEST(SearchPlans, GivenReplicasAndRecomputationEqualBruteForce) {
     const CostModel cost(make_profile(draw_shape(random, 6, 4), test::random_factors(random, 6)));
     SearchSpace space;
     space.devices = names(4);
+    space.schedules = {"naive", "gpipe", "1f1b"};
     space.batch = std::uniform_int_distribution<int>(4, 12)(random);
     const std::vector<std::vector<int>> replicas = {{2, 2}, {3, 1}, {1, 3}, {1, 1, 2}, {2, 1, 1}, {1, 1, 1, 1}};
     space.replicas = replicas[static_cast<std::size_t>(round) % replicas.size()];

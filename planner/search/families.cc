@@ -1,0 +1,311 @@
+#include "mptune/planner/search/families.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+#include "mptune/planner/executable.h"
+#include "mptune/planner/schedule/named.h"
+#include "mptune/planner/schedule/schedule.h"
+
+namespace mptune {
+namespace {
+
+// What a search lists; what lies beyond is counted, and has a bound.
+constexpr std::size_t kMostFamilies = 20'000;
+constexpr int kMostShapes = 4'096;
+constexpr int kMostVirtual = 2;  // stages per device that are tried where the space does not say
+
+std::vector<int> default_counts(int batch) {
+  std::vector<int> counts;
+  for (int power = 1; power <= batch; power *= 2) {
+    counts.push_back(power);
+    if (power >= 2 && power + power / 2 <= batch) counts.push_back(power + power / 2);
+    if (power > batch / 2) break;
+  }
+  return counts;
+}
+
+bool contains(const std::vector<int>& list, int value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+// True where a schedule is made for so many stages on each device.
+bool goes_with(const std::string& schedule, int virtual_stages) {
+  static const std::set<std::string> one_only = {"naive", "gpipe", "1f1b", "eager-1f1b", "zb1p", "zb2p"};
+  static const std::set<std::string> two_only = {"zbv", "v-half", "v-min", "dualpipe-v"};
+  static const std::set<std::string> several = {"interleaved", "looped-bfs"};
+  if (one_only.contains(schedule)) return virtual_stages == 1;
+  if (two_only.contains(schedule)) return virtual_stages == 2;
+  return !several.contains(schedule) || virtual_stages > 1;
+}
+
+// All ways to share `left` devices among the stages from here on, each at least one; by ascending number of stages.
+void share_out(int left, int stages, std::vector<int>& chosen, std::vector<std::vector<int>>& shapes) {
+  if (stages == 1) {
+    chosen.push_back(left);
+    shapes.push_back(chosen);
+    chosen.pop_back();
+    return;
+  }
+  for (int count = 1; count <= left - stages + 1 && static_cast<int>(shapes.size()) < kMostShapes; ++count) {
+    chosen.push_back(count);
+    share_out(left - count, stages - 1, chosen, shapes);
+    chosen.pop_back();
+  }
+}
+
+// Whether two links cost the same; links that a profile does not know are alike.
+class Links {
+ public:
+  explicit Links(const Profile& profile) : devices_(profile.devices.size()), links_(devices_ * devices_) {
+    for (const LinkCost& link : profile.links) {
+      LinkCost& cost = links_[static_cast<std::size_t>(link.source) * devices_ + static_cast<std::size_t>(link.destination)];
+      cost = link;
+      cost.source = cost.destination = 0;
+    }
+  }
+  [[nodiscard]] bool same(int a, int b, int c, int d) const { return at(a, b) == at(c, d); }
+
+ private:
+  [[nodiscard]] const LinkCost& at(int source, int destination) const {
+    return links_[static_cast<std::size_t>(source) * devices_ + static_cast<std::size_t>(destination)];
+  }
+  std::size_t devices_;
+  std::vector<LinkCost> links_;
+};
+
+bool may_be_swapped(const Links& links, const std::vector<int>& indices, std::size_t a, std::size_t b) {
+  const int x = indices[a];
+  const int y = indices[b];
+  if (!links.same(x, y, y, x)) return false;
+  for (std::size_t other = 0; other < indices.size(); ++other) {
+    if (other == a || other == b) continue;
+    if (!links.same(x, indices[other], y, indices[other]) || !links.same(indices[other], x, indices[other], y)) return false;
+  }
+  return true;
+}
+
+std::vector<int> alike_devices(const SearchSpace& space, const CostModel& cost, const std::vector<std::int64_t>& caps) {
+  std::vector<int> indices;
+  for (const std::string& name : space.devices) indices.push_back(cost.device_index(name));
+  const Links links(cost.profile());
+  const auto device_class = [&](std::size_t d) { return cost.profile().devices[static_cast<std::size_t>(indices[d])].device_class; };
+  std::vector<int> alike;
+  for (std::size_t d = 0; d < indices.size(); ++d) {
+    std::size_t first = 0;
+    while (first < d && (device_class(first) != device_class(d) || caps[first] != caps[d] || !may_be_swapped(links, indices, first, d)))
+      ++first;
+    alike.push_back(static_cast<int>(first));
+  }
+  return alike;
+}
+
+}  // namespace
+
+bool PlanFamily::replicated() const {
+  return std::ranges::any_of(devices, [](const std::vector<int>& stage) { return stage.size() > 1; });
+}
+
+// Each device once, in the order of the stages.
+std::vector<int> PlanFamily::used() const {
+  std::vector<int> all;
+  for (const std::vector<int>& stage : devices) {
+    for (const int device : stage) {
+      if (!contains(all, device)) all.push_back(device);
+    }
+  }
+  return all;
+}
+
+Plan PlanFamily::plan(const SearchSpace& space, const std::vector<int>& cuts, int layers) const {
+  const std::vector<int> all = used();
+  Plan plan;
+  for (const int device : all) plan.devices.push_back(space.devices[static_cast<std::size_t>(device)]);
+  plan.microbatch_sizes = sizes;
+  for (std::size_t s = 0; s < devices.size(); ++s) {
+    Stage stage{s == 0 ? 0 : cuts[s - 1], s == cuts.size() ? layers : cuts[s], {}, {}};
+    for (const int device : devices[s]) stage.devices.push_back(static_cast<int>(std::find(all.begin(), all.end(), device) - all.begin()));
+    plan.stages.push_back(std::move(stage));
+  }
+  return plan;
+}
+
+std::vector<std::int64_t> PlanFamily::caps(const std::vector<std::int64_t>& caps_of_space) const {
+  std::vector<std::int64_t> caps;
+  for (const int device : used()) caps.push_back(caps_of_space[static_cast<std::size_t>(device)]);
+  return caps;
+}
+
+std::int64_t sets_of_cuts(std::int64_t places, int stages) {
+  if (places < stages - 1) return 0;
+  double count = 1;
+  for (int i = 1; i < stages; ++i) count = count * static_cast<double>(places - i + 1) / i;
+  return count > 1e15 ? std::int64_t{1'000'000'000'000'000} : std::llround(count);
+}
+
+Choices::Choices(const SearchSpace& space, const CostModel& cost, const std::vector<std::int64_t>& caps)
+    : space_(space), cost_(cost), alike_(alike_devices(space, cost, caps)), bounds_(cost) {
+  for (const std::string& name : space.devices) indices_.push_back(cost.device_index(name));
+  counts_ = space.microbatch_counts.empty() ? default_counts(space.batch) : space.microbatch_counts;
+  std::sort(counts_.begin(), counts_.end());
+  counts_.erase(std::unique(counts_.begin(), counts_.end()), counts_.end());
+  std::erase_if(counts_, [&](int m) { return m < 1 || m > space.batch; });
+  schedules_ = space.schedules.empty() ? schedule_names() : space.schedules;
+  for (const std::string& schedule : schedules_) {
+    // Throws for a name that is none, before anything is searched.
+    (void)stage_devices(schedule, 1, goes_with(schedule, 1) ? 1 : 2);
+  }
+  for (int layer = 1; layer < cost.layers(); ++layer) {
+    if (cost.may_cut(layer)) cuts_.push_back(layer);
+  }
+  if (space.recompute == "all") return;
+  for (const int s : recomputed_stages(space.recompute, cost.layers())) least_stages_ = s + 1;
+}
+
+bool Choices::wanted_stages(int stages) const {
+  if (stages < least_stages_ || stages > cost_.layers() || sets_of_cuts(static_cast<std::int64_t>(cuts_.size()), stages) == 0) return false;
+  if (!space_.replicas.empty() && static_cast<int>(space_.replicas.size()) != stages) return false;
+  if (!space_.stage_counts.empty()) return contains(space_.stage_counts, stages);
+  if (space_.cuts.empty()) return true;
+  return std::any_of(space_.cuts.begin(), space_.cuts.end(), [&](const auto& cuts) { return static_cast<int>(cuts.size()) + 1 == stages; });
+}
+
+// With one micro-batch all schedules are one.
+std::vector<std::string> Choices::schedules_for(int m, int virtual_stages) const {
+  std::vector<std::string> names;
+  for (const std::string& name : schedules_) {
+    if ((name == "naive") == (m == 1) && goes_with(name, virtual_stages)) names.push_back(name);
+  }
+  if (m == 1 && names.empty() && !schedules_.empty() && schedules_.front() != "naive" && goes_with(schedules_.front(), virtual_stages))
+    names.push_back(schedules_.front());
+  return names;
+}
+
+void Choices::set_recompute(Plan& plan) const {
+  for (const int s : recomputed_stages(space_.recompute, plan.num_stages()))
+    plan.stages[static_cast<std::size_t>(s)].recompute.mode = Recompute::Mode::all;
+}
+
+std::vector<int> Choices::distinct_devices() const {
+  std::vector<int> distinct = alike_;
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  return distinct;
+}
+
+bool Choices::wanted_virtual(int virtual_stages) const {
+  return space_.virtual_counts.empty() ? virtual_stages <= kMostVirtual : contains(space_.virtual_counts, virtual_stages);
+}
+
+std::vector<PlanFamily> Choices::pipelines() {
+  std::vector<PlanFamily> families;
+  const int devices = static_cast<int>(space_.devices.size());
+  const auto ones = [](int stages) { return std::vector<int>(static_cast<std::size_t>(stages), 1); };
+  if (!space_.replicas.empty()) {
+    if (space_.replicas.size() > 1 && wanted_virtual(1)) add_shape(space_.replicas, 1, families);
+  } else {
+    for (int stages = 2; stages <= devices && wanted_virtual(1); ++stages) add_shape(ones(stages), 1, families);
+    std::vector<int> virtual_counts = space_.virtual_counts;
+    for (int v = 2; space_.virtual_counts.empty() && v <= kMostVirtual; ++v) virtual_counts.push_back(v);
+    for (const int v : virtual_counts) {
+      if (v > 1 && devices > 1) add_shape(ones(devices), v, families);
+    }
+    std::vector<std::vector<int>> shapes;
+    std::vector<int> chosen;
+    for (int stages = 2; stages < devices && wanted_virtual(1); ++stages) {
+      if (wanted_stages(stages)) share_out(devices, stages, chosen, shapes);
+    }
+    for (const std::vector<int>& shape : shapes) add_shape(shape, 1, families);
+  }
+  std::ranges::stable_sort(families, {}, &PlanFamily::bound_ns);
+  if (unlisted_plans_ > 0) bound_unlisted();
+  return families;
+}
+
+// All work over all devices: what holds for every plan.
+void Choices::bound_unlisted() {
+  unlisted_bound_ns_ = std::numeric_limits<std::int64_t>::max();
+  for (const int m : counts_)
+    unlisted_bound_ns_ = std::min(unlisted_bound_ns_, bounds_.of({indices_}, split_evenly(space_.batch, m), true).step_ns);
+}
+
+// All placements that differ: of devices that may be swapped, only the first that is free.
+void Choices::add_shape(const std::vector<int>& replicas, int virtual_stages, std::vector<PlanFamily>& families) {
+  if (!wanted_stages(static_cast<int>(replicas.size()) * virtual_stages)) return;
+  const auto seats = static_cast<std::size_t>(std::accumulate(replicas.begin(), replicas.end(), 0));
+  std::vector<int> chosen;
+  const auto place = [&](const auto& again) -> void {
+    if (families.size() >= kMostFamilies) return;
+    if (chosen.size() == seats) return add_placement(replicas, virtual_stages, chosen, families);
+    std::set<int> seen;
+    for (int d = 0; d < static_cast<int>(space_.devices.size()); ++d) {
+      if (contains(chosen, d) || !seen.insert(alike_[static_cast<std::size_t>(d)]).second) continue;
+      chosen.push_back(d);
+      again(again);
+      chosen.pop_back();
+    }
+  };
+  place(place);
+  if (families.size() >= kMostFamilies)
+    unlisted_plans_ += sets_of_cuts(static_cast<std::int64_t>(cuts_.size()), static_cast<int>(replicas.size()) * virtual_stages);
+}
+
+void Choices::add_placement(const std::vector<int>& replicas, int virtual_stages, const std::vector<int>& chosen,
+                            std::vector<PlanFamily>& families) {
+  std::vector<std::vector<int>> stages;
+  auto next = chosen.begin();
+  for (const int count : replicas) {
+    stages.emplace_back(next, next + count);
+    next += count;
+  }
+  const int most_replicas = *std::max_element(replicas.begin(), replicas.end());
+  for (const int m : counts_) {
+    // No replica goes without a micro-batch.
+    if (m < most_replicas) continue;
+    for (const std::string& schedule : schedules_for(m, virtual_stages)) {
+      PlanFamily family{stages, split_evenly(space_.batch, m), schedule, virtual_stages, 0, {}, 0, ""};
+      if (virtual_stages > 1) {
+        family.devices.clear();
+        for (const int d : stage_devices(schedule, static_cast<int>(chosen.size()), virtual_stages))
+          family.devices.push_back({chosen[static_cast<std::size_t>(d)]});
+      }
+      if (finish(family)) families.push_back(std::move(family));
+    }
+  }
+}
+
+// Bounds and executability depend on less than the family: what was found is kept.
+bool Choices::finish(PlanFamily& family) {
+  const Kind kind{family.schedule, family.virtual_stages, family.replicated()};
+  auto known = kinds_.find(kind);
+  if (known == kinds_.end()) {
+    Plan plan = family.plan(space_, equal_cuts(cost_.layers(), family.stages()), cost_.layers());
+    const bool fits = missing_for(family.schedule, Layout(plan)).empty();
+    if (fits) make_schedule(plan, family.schedule);
+    const bool splits = std::ranges::any_of(plan.actions, [](const std::vector<Action>& row) {
+      return std::ranges::any_of(row, [](const Action& action) { return action.kind == ActionKind::backward_weight; });
+    });
+    known = kinds_.emplace(kind, KindFacts{fits, splits, why_not_executable(plan, space_.capabilities)}).first;
+  }
+  if (!known->second.exists) return false;
+  family.why_not = known->second.why_not;
+  const auto key = std::tuple(family.devices, static_cast<int>(family.sizes.size()), known->second.splits);
+  if (last_bound_key_ != key) {
+    std::vector<std::vector<int>> indices = family.devices;
+    for (std::vector<int>& stage : indices) {
+      for (int& device : stage) device = indices_[static_cast<std::size_t>(device)];
+    }
+    last_bound_ = bounds_.of(indices, family.sizes, known->second.splits);
+    last_bound_key_ = key;
+  }
+  family.bound_ns = last_bound_.step_ns;
+  family.seed = last_bound_.cuts;
+  family.plans = sets_of_cuts(static_cast<std::int64_t>(cuts_.size()), family.stages());
+  return true;
+}
+
+}  // namespace mptune

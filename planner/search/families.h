@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "mptune/planner/cost/cost_model.h"
+#include "mptune/planner/search/family_bound.h"
+#include "mptune/planner/search/search.h"
+
+namespace mptune {
+
+/// Pipelines that differ in their cuts alone.
+struct PlanFamily {
+  std::vector<std::vector<int>> devices;  ///< of each stage, indices into the space's
+  std::vector<int> sizes;                 ///< of the micro-batches
+  std::string schedule;
+  int virtual_stages = 1;
+  std::int64_t bound_ns = 0;  ///< no plan takes less
+  std::vector<int> seed;      ///< cuts that come near it
+  std::int64_t plans = 0;     ///< sets of cuts
+  std::string why_not;        ///< "" where the plans are executable
+
+  /// The plan with these cuts, without rows; its devices in the order of the stages, and their caps (`caps` as the space's devices).
+  [[nodiscard]] Plan plan(const SearchSpace& space, const std::vector<int>& cuts, int layers) const;
+  [[nodiscard]] std::vector<std::int64_t> caps(const std::vector<std::int64_t>& caps_of_space) const;
+  [[nodiscard]] int stages() const { return static_cast<int>(devices.size()); }
+  [[nodiscard]] bool replicated() const;
+
+ private:
+  [[nodiscard]] std::vector<int> used() const;
+};
+
+/// What a search space leaves open, spelled out.
+class Choices {
+ public:
+  /// Both must outlive this. `caps` per device of the space, 0: none. Throws Error for devices that the profile does not know and for
+  /// schedules that have no generator.
+  Choices(const SearchSpace& space, const CostModel& cost, const std::vector<std::int64_t>& caps);
+
+  [[nodiscard]] bool wanted_stages(int stages) const;
+  [[nodiscard]] bool wanted_virtual(int virtual_stages) const;
+  /// Numbers of micro-batches, ascending.
+  [[nodiscard]] const std::vector<int>& counts() const { return counts_; }
+  /// Sets the recomputation that the space asks for. Requires: wanted_stages of the plan's.
+  void set_recompute(Plan& plan) const;
+  /// One of each set of devices that may be swapped without a difference: class, memory and all links alike.
+  [[nodiscard]] std::vector<int> distinct_devices() const;
+
+  /// All families of at least two stages that are wanted, smallest bound first.
+  [[nodiscard]] std::vector<PlanFamily> pipelines();
+  /// Plans (at least) of families beyond the largest number that `pipelines` lists, 0: it lists all.
+  [[nodiscard]] std::int64_t unlisted_plans() const { return unlisted_plans_; }
+  /// No plan of the space takes less; only where some are not listed.
+  [[nodiscard]] std::int64_t unlisted_bound_ns() const { return unlisted_bound_ns_; }
+
+ private:
+  using Kind = std::tuple<std::string, int, bool>;  // schedule, stages per device, replicas
+  struct KindFacts {
+    bool exists = false;  // the schedule goes with such stages
+    bool splits = false;  // backward
+    std::string why_not;
+  };
+  void add_shape(const std::vector<int>& replicas, int virtual_stages, std::vector<PlanFamily>& families);
+  void add_placement(const std::vector<int>& replicas, int virtual_stages, const std::vector<int>& chosen,
+                     std::vector<PlanFamily>& families);
+  void bound_unlisted();
+  [[nodiscard]] bool finish(PlanFamily& family);
+  [[nodiscard]] std::vector<std::string> schedules_for(int m, int virtual_stages) const;
+
+  const SearchSpace& space_;
+  const CostModel& cost_;
+  std::vector<int> alike_;    // per device: the first of those that it may be swapped with
+  std::vector<int> indices_;  // per device: the profile's
+  std::vector<int> counts_;
+  std::vector<std::string> schedules_;
+  std::vector<int> cuts_;  // layers where a stage may begin
+  int least_stages_ = 1;   // that have the stages to recompute
+  std::int64_t unlisted_plans_ = 0;
+  std::int64_t unlisted_bound_ns_ = 0;
+  std::map<Kind, KindFacts> kinds_;
+  FamilyBound bounds_;
+  std::tuple<std::vector<std::vector<int>>, int, bool> last_bound_key_;
+  FamilyBound::Bound last_bound_;
+};
+
+/// Number of sets of cuts, `stages` - 1 of `places`; at most 10^15.
+[[nodiscard]] std::int64_t sets_of_cuts(std::int64_t places, int stages);
+
+}  // namespace mptune

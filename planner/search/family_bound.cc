@@ -1,0 +1,169 @@
+#include "mptune/planner/search/family_bound.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+namespace mptune {
+namespace {
+
+constexpr int kHalvings = 40;
+
+// A stage of the probe: the sums of its devices, and what each action costs besides.
+struct ProbeStage {
+  const std::vector<double>* all = nullptr;
+  double replicas = 1;
+  double actions = 0;  // of all its micro-batches
+  double copies = 0;   // before and behind its work, of one micro-batch
+};
+
+// The first layers of all stages but the first, or nothing where the step time is too short.
+bool probe(const std::vector<ProbeStage>& stages, const std::vector<double>& before, double step, std::vector<int>& cuts) {
+  cuts.clear();
+  const std::size_t layers = before.size() - 1;
+  std::size_t first = 0;
+  for (const ProbeStage& stage : stages) {
+    const double left = (step - before[first] - stage.copies - stage.actions) * stage.replicas;
+    if (left < 0) return false;
+    const std::vector<double>& all = *stage.all;
+    const auto past = std::upper_bound(all.begin() + static_cast<std::ptrdiff_t>(first), all.end(), all[first] + left);
+    const auto last = static_cast<std::size_t>(past - all.begin()) - 1;
+    if (last >= layers) return true;
+    cuts.push_back(static_cast<int>(last));
+    first = last;
+  }
+  return false;
+}
+
+std::vector<int> united(const std::vector<std::vector<int>>& stages) {
+  std::set<int> devices;
+  for (const std::vector<int>& stage : stages) devices.insert(stage.begin(), stage.end());
+  return {devices.begin(), devices.end()};
+}
+
+}  // namespace
+
+const FamilyBound::Sums& FamilyBound::sums(const std::vector<int>& devices, const std::vector<int>& sizes) {
+  std::map<int, int> of_class;
+  for (const int device : devices) of_class.emplace(cost_.profile().devices[static_cast<std::size_t>(device)].device_class, device);
+  std::vector<int> classes;
+  for (const auto& [device_class, device] : of_class) classes.push_back(device_class);
+  const auto key = std::pair(classes, std::vector<int>{sizes.front(), sizes.back(), static_cast<int>(sizes.size())});
+  const auto known = sums_.find(key);
+  if (known != sums_.end()) return known->second;
+  const auto large = static_cast<double>(std::count(sizes.begin(), sizes.end(), sizes.front()));
+  const double small = static_cast<double>(sizes.size()) - large;
+  Sums made;
+  made.all = made.once = made.once_out = {0.0};
+  for (int layer = 0; layer < cost_.layers(); ++layer) {
+    double all = std::numeric_limits<double>::infinity();
+    double once = all;
+    double once_out = all;
+    for (const auto& [device_class, device] : of_class) {
+      const LayerTimes of_large = cost_.layer(device, layer, sizes.front());
+      const LayerTimes of_small = cost_.layer(device, layer, sizes.back());
+      const double large_s = of_large.forward_s + of_large.backward_s;
+      const double small_s = of_small.forward_s + of_small.backward_s;
+      all = std::min(all, large_s * large + small_s * small);
+      once = std::min({once, large_s, small_s});
+      once_out = std::min({once_out, of_large.forward_s, of_small.forward_s});
+    }
+    made.all.push_back(made.all.back() + all * 1e9);
+    made.once.push_back(made.once.back() + once * 1e9);
+    made.once_out.push_back(made.once_out.back() + once_out * 1e9);
+  }
+  return sums_.emplace(key, std::move(made)).first->second;
+}
+
+// Of one micro-batch over one cut, there and back: the fewest bytes on the fastest link between neighbouring stages.
+double FamilyBound::least_copies_ns(const std::vector<std::vector<int>>& stages, int samples, bool splits) {
+  constexpr std::int64_t kMany = std::numeric_limits<std::int64_t>::max();
+  auto [entry, is_new] = least_bytes_.try_emplace(samples, kMany, kMany);
+  auto& [out, back] = entry->second;
+  for (int cut = 1; is_new && cut < cost_.layers(); ++cut) {
+    if (!cost_.may_cut(cut)) continue;
+    out = std::min(out, cost_.boundary_bytes(cut, samples, false));
+    back = std::min(back, cost_.boundary_bytes(cut, samples, true));
+  }
+  if (out == kMany) return 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t s = 1; s < stages.size(); ++s) {
+    for (const int from : stages[s - 1]) {
+      for (const int to : stages[s])
+        least = std::min(least, cost_.copy_seconds(from, to, out) + (splits ? 0 : cost_.copy_seconds(to, from, back)));
+    }
+  }
+  return std::isfinite(least) ? least * 1e9 : 0;
+}
+
+// The nearest cuts that leave no stage empty and that the profile does not forbid; none where it allows too few.
+std::vector<int> FamilyBound::allowed(std::vector<int> cuts, int stages) const {
+  std::vector<int> open;
+  for (int layer = 1; layer < cost_.layers(); ++layer) {
+    if (cost_.may_cut(layer)) open.push_back(layer);
+  }
+  const int wanted = stages - 1;
+  if (static_cast<int>(open.size()) < wanted) return {};
+  cuts.resize(static_cast<std::size_t>(wanted), cost_.layers());
+  int next = 0;  // the first of the open ones that is not taken
+  for (int c = 0; c < wanted; ++c) {
+    const int most = static_cast<int>(open.size()) - (wanted - c);
+    int at = next;
+    while (at < most && open[static_cast<std::size_t>(at)] < cuts[static_cast<std::size_t>(c)]) ++at;
+    cuts[static_cast<std::size_t>(c)] = open[static_cast<std::size_t>(at)];
+    next = at + 1;
+  }
+  return cuts;
+}
+
+FamilyBound::Bound FamilyBound::of(const std::vector<std::vector<int>>& stages, const std::vector<int>& sizes, bool splits) {
+  const std::vector<int> devices = united(stages);
+  const Sums& fastest = sums(devices, sizes);
+  std::size_t seats = 0;
+  for (const std::vector<int>& stage : stages) seats += stage.size();
+  const auto m = static_cast<double>(sizes.size());
+  const double copies = least_copies_ns(stages, sizes.back(), splits);
+  double action = std::numeric_limits<double>::infinity();
+  double step_cost = 0;
+  for (const int device : devices) {
+    action = std::min(action, cost_.action_seconds(device) * 1e9);
+    step_cost = std::max(step_cost, cost_.step_seconds(device) * 1e9);
+  }
+  const double pass = 2 * action;  // of one micro-batch through one stage
+  const auto between = static_cast<double>(stages.size() - 1);
+  double low = fastest.once.back() + pass * (between + 1);
+  std::vector<int> cuts;
+  if (seats > devices.size()) {
+    low = std::max(low, (fastest.all.back() + pass * m * (between + 1)) / static_cast<double>(devices.size()));
+    for (std::size_t s = 1; s < stages.size(); ++s) {
+      const double share = fastest.all.back() * static_cast<double>(s) / static_cast<double>(stages.size());
+      cuts.push_back(static_cast<int>(std::upper_bound(fastest.all.begin(), fastest.all.end(), share) - fastest.all.begin()) - 1);
+    }
+  } else {
+    std::vector<ProbeStage> probed;
+    for (const std::vector<int>& stage : stages) {
+      const auto before = static_cast<double>(probed.size());
+      const auto replicas = static_cast<double>(stage.size());
+      probed.push_back({&sums(stage, sizes).all, replicas, pass * m / replicas, (copies + (splits ? action : pass)) * before});
+    }
+    const std::vector<double>& before = splits ? fastest.once_out : fastest.once;
+    double high = fastest.once.back();
+    for (const ProbeStage& stage : probed) high += stage.all->back() + stage.actions + stage.copies;
+    double least = 0;
+    std::vector<int> tried;
+    for (int halving = 0; halving < kHalvings; ++halving) {
+      const double middle = (least + high) / 2;
+      const bool enough = probe(probed, before, middle, tried);
+      (enough ? high : least) = middle;
+      if (enough) cuts = tried;
+    }
+    low = std::max(low, least);
+  }
+  // Every operation is rounded to the nanosecond.
+  const double slack = 4 * m + 4 * between + 6;
+  return {static_cast<std::int64_t>(std::floor(std::max(0.0, low * (1 - 1e-9) + step_cost - slack))),
+          allowed(std::move(cuts), static_cast<int>(stages.size()))};
+}
+
+}  // namespace mptune

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "mptune/planner/cost/cost_model.h"
+
+namespace mptune {
+
+/// The least that a step of a family of pipelines takes, whatever its cuts; found in microseconds: what puts families in order.
+class FamilyBound {
+ public:
+  /// `cost` must outlive this.
+  explicit FamilyBound(const CostModel& cost) : cost_(cost) {}
+
+  struct Bound {
+    std::int64_t step_ns = 0;
+    std::vector<int> cuts;  ///< that come near it before copies are counted; strictly ascending, where the profile allows a cut
+  };
+  /// `stages`: the devices of each, indices into the profile's; several: replicas. `splits`: weight gradients may wait for the end.
+  ///
+  /// One stage a device: stage s with layers [a, b) cannot begin before one micro-batch is through the layers before a and, unless backward
+  /// is split, not end before its gradient is back through them; between, it works off all micro-batches. For a given step time the most
+  /// layers that each stage can take are found from left to right, as a larger `a` never moves the largest `b` to the left.
+  /// Several stages a device: all work over all devices.
+  /// Requires: no more stages than layers; sizes that differ by at most one.
+  [[nodiscard]] Bound of(const std::vector<std::vector<int>>& stages, const std::vector<int>& sizes, bool splits);
+
+ private:
+  // Sums over the layers before an index, on the fastest of some device classes.
+  struct Sums {
+    std::vector<double> all;       // all micro-batches, forward and backward
+    std::vector<double> once;      // one micro-batch, likewise
+    std::vector<double> once_out;  // its forward
+  };
+  [[nodiscard]] const Sums& sums(const std::vector<int>& devices, const std::vector<int>& sizes);
+  [[nodiscard]] double least_copies_ns(const std::vector<std::vector<int>>& stages, int samples, bool splits);
+  [[nodiscard]] std::vector<int> allowed(std::vector<int> cuts, int stages) const;
+
+  const CostModel& cost_;
+  std::map<int, std::pair<std::int64_t, std::int64_t>> least_bytes_;    // by samples: over any cut, outputs and gradients
+  std::map<std::pair<std::vector<int>, std::vector<int>>, Sums> sums_;  // by device classes, and size and number of micro-batches
+};
+
+}  // namespace mptune

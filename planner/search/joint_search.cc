@@ -1,0 +1,312 @@
+#include "mptune/planner/search/joint_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/simulate/schedule_costs.h"
+
+namespace mptune {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr int kSeeds = 48;
+// Partial plans that a family may look at in the first round; eight times as many in each further one.
+constexpr std::int64_t kFirstNodes = 4'000;
+constexpr std::int64_t kAlternativeNodes = 20'000;
+constexpr std::int64_t kBeyondNodes = 4'000;
+constexpr int kMostLists = 6;             // list schedules that are made: each costs milliseconds
+constexpr std::int64_t kBeyondShare = 4;  // one part in so many of the work goes into plans that can't be executed
+constexpr int kMostListed = 4096;
+// A recomputed forward is at most about this share of the step without.
+constexpr double kRecomputedShare = 1.5;
+
+constexpr const char* kTooSlow = "slower than the plans that are kept, by bounds or simulated";
+constexpr const char* kNotSearched = "not reached within the limit of the search, its lower bound is among the largest";
+
+std::int64_t whole_ns(double seconds) {
+  return std::isfinite(seconds) ? std::llround(seconds * 1e9) : std::numeric_limits<std::int64_t>::max();
+}
+
+// What making the rows of a plan costs, in times of what simulating it costs.
+std::int64_t dearness(const std::string& schedule) {
+  if (schedule == "list") return 100;
+  return schedule.starts_with("zb") || schedule.starts_with("v-") ? 16 : 1;
+}
+
+}  // namespace
+
+JointSearch::JointSearch(const SearchSpace& space, const CostModel& cost, std::vector<std::int64_t> caps, int keep)
+    : space_(space), cost_(cost), caps_(std::move(caps)), choices_(space, cost, caps_), evaluator_(space, cost, keep), keep_(keep) {}
+
+void JointSearch::one_stage() {
+  if (!choices_.wanted_stages(1) || !choices_.wanted_virtual(1)) return;
+  const int replicas = static_cast<int>(space_.devices.size());
+  if (space_.replicas.empty() || replicas == 1) one_device();
+  if (replicas < 2) return;
+  for (const int m : choices_.counts()) {
+    // Counts that the user gave are counts of the whole batch; ours are counts per replica.
+    const std::int64_t whole = space_.microbatch_counts.empty() ? std::int64_t{m} * replicas : m;
+    if (whole <= space_.batch && whole % replicas == 0)
+      try_one_stage(RankedAs::data_parallel, space_.devices, static_cast<int>(whole), caps_);
+  }
+}
+
+void JointSearch::one_device() {
+  for (const int d : choices_.distinct_devices()) {
+    const auto at = static_cast<std::size_t>(d);
+    for (const int m : choices_.counts()) try_one_stage(RankedAs::one_device, {space_.devices[at]}, m, {caps_[at]});
+  }
+  for (const std::string& machine : space_.whole_machine) {
+    for (const int m : choices_.counts()) try_one_stage(RankedAs::all_cores, {machine}, m, {space_.whole_machine_memory_bytes});
+  }
+}
+
+void JointSearch::try_one_stage(RankedAs kind, const std::vector<std::string>& devices, int m, const std::vector<std::int64_t>& caps) {
+  Plan plan;
+  plan.devices = devices;
+  plan.microbatch_sizes = split_evenly(space_.batch, m);
+  Stage stage{0, cost_.layers(), {}, {}};
+  for (std::size_t d = 0; d < devices.size(); ++d) stage.devices.push_back(static_cast<int>(d));
+  plan.stages.push_back(stage);
+  choices_.set_recompute(plan);
+  make_schedule(plan, m == 1 ? "naive" : "1f1b");
+  evaluator_.evaluate(kind, std::move(plan), caps);
+}
+
+void JointSearch::list_families() {
+  if (!states_.empty()) return;
+  for (PlanFamily& family : choices_.pipelines()) {
+    FamilyState state;
+    state.lower_ns = family.bound_ns;
+    state.best_s = kNever;
+    state.family = std::move(family);
+    states_.push_back(std::move(state));
+  }
+}
+
+void JointSearch::note(FamilyState& state, double step_s) {
+  state.best_s = std::min(state.best_s, step_s);
+  ++state.seen;
+}
+
+void JointSearch::try_cuts(FamilyState& state, const std::vector<int>& cuts) {
+  Plan plan = state.family.plan(space_, cuts, cost_.layers());
+  choices_.set_recompute(plan);
+  const std::vector<std::int64_t> caps = state.family.caps(caps_);
+  const ScheduleCosts costs = schedule_costs(plan, cost_, caps);
+  make_schedule(plan, state.family.schedule, &costs);
+  note(state, evaluator_.evaluate(RankedAs::pipeline, std::move(plan), caps));
+}
+
+void JointSearch::try_given_cuts() {
+  for (const std::vector<int>& cuts : space_.cuts) {
+    for (FamilyState& state : states_) {
+      if (static_cast<int>(cuts.size()) + 1 == state.family.stages() && !evaluator_.spent()) try_cuts(state, cuts);
+    }
+  }
+  for (FamilyState& state : states_) {
+    state.solved = true;
+    state.family.plans = state.seen;
+  }
+}
+
+// Good plans early let the bounds leave out most of the space.
+void JointSearch::try_seeds() {
+  int tried = 0;
+  for (FamilyState& state : states_) {
+    if (tried == kSeeds || evaluator_.spent()) return;
+    if (!state.family.why_not.empty() || state.family.seed.empty() || state.lower_ns > threshold_ns()) continue;
+    try_cuts(state, state.family.seed);
+    ++tried;
+  }
+}
+
+double JointSearch::threshold_s() const {
+  const Ranking& ranking = evaluator_.ranking();
+  return alternatives_ ? ranking.threshold(RankedAs::pipeline) : ranking.best_s(RankedAs::pipeline);
+}
+
+std::int64_t JointSearch::threshold_ns() const {
+  return whole_ns(threshold_s());
+}
+
+void JointSearch::pipelines() {
+  list_families();
+  if (!space_.cuts.empty()) return try_given_cuts();
+  try_seeds();
+  bool left = true;
+  for (std::int64_t nodes = kFirstNodes; left && !evaluator_.spent(); nodes *= 8) {
+    left = false;
+    std::ranges::stable_sort(states_, {}, &FamilyState::lower_ns);
+    for (FamilyState& state : states_) {
+      if (state.solved || !state.family.why_not.empty()) continue;
+      if (state.lower_ns > threshold_ns()) {
+        state.solved = true;
+        continue;
+      }
+      if (evaluator_.spent()) return;
+      solve(state, nodes);
+      left |= !state.solved;
+    }
+  }
+}
+
+void JointSearch::alternatives() {
+  if (!space_.cuts.empty() || keep_ < 2) return;
+  alternatives_ = true;
+  std::ranges::stable_sort(states_, {}, &FamilyState::lower_ns);
+  for (FamilyState& state : states_) {
+    if (evaluator_.spent()) break;
+    if (!state.solved || !state.fits || state.family.bound_ns > threshold_ns()) continue;
+    const std::int64_t lower_ns = state.lower_ns;
+    do {
+      state.solved = false;
+      solve(state, kAlternativeNodes);
+    } while (!state.solved && memory_chooses(state) && state.listed < kMostListed && !evaluator_.spent());
+    state.lower_ns = lower_ns;
+    state.solved = true;
+  }
+  alternatives_ = false;
+}
+
+bool JointSearch::memory_chooses(const FamilyState& state) const {
+  return space_.recompute.empty() && std::ranges::any_of(state.family.caps(caps_), [](std::int64_t cap) { return cap > 0; });
+}
+
+PartitionProblem JointSearch::problem_of(const FamilyState& state, std::int64_t most_nodes) const {
+  const Plan plan = state.family.plan(space_, equal_cuts(cost_.layers(), state.family.stages()), cost_.layers());
+  PartitionProblem problem;
+  problem.devices = plan.devices;
+  for (const Stage& stage : plan.stages) problem.stages.push_back(stage.devices);
+  problem.memory_bytes = state.family.caps(caps_);
+  problem.microbatch_sizes = state.family.sizes;
+  problem.schedule = state.family.schedule;
+  problem.recomputed = recomputed_stages(space_.recompute, state.family.stages());
+  problem.keep = alternatives_ ? keep_ : 1;
+  problem.longest_ns = threshold_ns();
+  problem.most_nodes = std::max<std::int64_t>(64, most_nodes / dearness(state.family.schedule));
+  problem.stop = space_.stop;
+  return problem;
+}
+
+PartitionResult JointSearch::run(const FamilyState& state, const PartitionProblem& problem) {
+  PartitionResult result = partition(problem, cost_);
+  const std::int64_t actions = 2 * static_cast<std::int64_t>(problem.stages.size() * problem.microbatch_sizes.size());
+  evaluator_.worked(result.nodes + result.simulated * actions * dearness(state.family.schedule), result.simulated);
+  return result;
+}
+
+void JointSearch::solve(FamilyState& state, std::int64_t most_nodes) {
+  if (memory_chooses(state)) return solve_with_memory(state, most_nodes);
+  PartitionResult result = run(state, problem_of(state, most_nodes));
+  for (PartitionedPlan& found : result.best)
+    note(state, evaluator_.evaluate(RankedAs::pipeline, std::move(found.plan), state.family.caps(caps_)));
+  state.lower_ns = std::max(state.lower_ns, result.lower_bound_ns);
+  state.solved = result.complete;
+  if (result.lower_bound_ns != PartitionResult::kNoPlan) return;
+  state.fits = false;
+  if (result.smallest_excess_bytes > 0)
+    evaluator_.note_excess(result.smallest_excess_bytes,
+                           problem_of(state, 0).devices[static_cast<std::size_t>(result.smallest_excess_device)]);
+}
+
+// A plan that has to recompute is no faster than without its caps. So plans are listed in the order of their times without, and what
+// memory makes of each is looked at, until that time alone is above the best one's.
+void JointSearch::solve_with_memory(FamilyState& state, std::int64_t most_nodes) {
+  PartitionProblem problem = problem_of(state, most_nodes);
+  problem.memory_bytes.clear();
+  problem.keep = std::max(problem.keep, state.listed);
+  PartitionResult result = run(state, problem);
+  bool all = result.complete && static_cast<int>(result.best.size()) < problem.keep;
+  std::int64_t reached_ns = result.complete && !result.best.empty() ? result.best.back().step_ns : result.lower_bound_ns;
+  for (PartitionedPlan& found : result.best) {
+    if (found.step_ns > threshold_ns()) {
+      all = result.complete;
+      break;
+    }
+    note(state, evaluator_.evaluate(RankedAs::pipeline, std::move(found.plan), state.family.caps(caps_)));
+  }
+  if (all) reached_ns = std::max(reached_ns, threshold_ns());
+  state.lower_ns = std::max(state.lower_ns, reached_ns);
+  state.solved = all;
+  state.listed = std::min(kMostListed, state.listed * 8);
+  if (!all && !state.asked_recomputed) ask_recomputed(state, most_nodes);
+}
+
+// Where the fastest cuts do not fit, those that are fastest with whole stages recomputed are good ones, or prove that none fits.
+void JointSearch::ask_recomputed(FamilyState& state, std::int64_t most_nodes) {
+  state.asked_recomputed = true;
+  PartitionProblem problem = problem_of(state, most_nodes);
+  problem.recompute_for_memory = true;
+  problem.longest_ns = whole_ns(threshold_s() * kRecomputedShare);
+  PartitionResult result = run(state, problem);
+  for (PartitionedPlan& found : result.best) {
+    for (Stage& stage : found.plan.stages) stage.recompute = {};
+    note(state, evaluator_.evaluate(RankedAs::pipeline, std::move(found.plan), state.family.caps(caps_)));
+  }
+  if (result.lower_bound_ns != PartitionResult::kNoPlan) return;
+  state.fits = false;
+  state.solved = true;
+  if (result.smallest_excess_bytes > 0)
+    evaluator_.note_excess(result.smallest_excess_bytes, problem.devices[static_cast<std::size_t>(result.smallest_excess_device)]);
+}
+
+void JointSearch::beyond() {
+  const Candidate* fastest = evaluator_.ranking().fastest();
+  if (!space_.cuts.empty() || fastest == nullptr || !space_.look_beyond) return;
+  const double fastest_s = fastest->prediction.step_s;
+  int lists = 0;
+  const std::int64_t least_left = evaluator_.work_left() - evaluator_.work_left() / kBeyondShare;
+  for (FamilyState& state : states_) {
+    if (evaluator_.spent() || evaluator_.work_left() < least_left) return;
+    if (state.family.why_not.empty() || state.family.seed.empty()) continue;
+    if (state.family.schedule == "list" && ++lists > kMostLists) continue;
+    const auto known = evaluator_.beyond().find(state.family.schedule);
+    const double known_s = known == evaluator_.beyond().end() ? kNever : known->second.candidate.prediction.step_s;
+    const double longest_s = std::min(fastest_s, known_s) - 1e-9;
+    if (state.lower_ns <= whole_ns(longest_s)) solve_beyond(state, longest_s);
+  }
+}
+
+void JointSearch::solve_beyond(FamilyState& state, double longest_s) {
+  try_cuts(state, state.family.seed);
+  if (state.family.schedule == "list") return;
+  PartitionProblem problem = problem_of(state, kBeyondNodes);
+  problem.recompute_for_memory = space_.recompute.empty();
+  problem.longest_ns = whole_ns(std::min(longest_s, state.best_s));
+  PartitionResult result = run(state, problem);
+  for (PartitionedPlan& found : result.best) {
+    if (problem.recompute_for_memory) {
+      for (Stage& stage : found.plan.stages) stage.recompute = {};
+    }
+    note(state, evaluator_.evaluate(RankedAs::pipeline, std::move(found.plan), state.family.caps(caps_)));
+  }
+  state.lower_ns = std::max(state.lower_ns, result.lower_bound_ns);
+  state.fits = result.lower_bound_ns != PartitionResult::kNoPlan;
+}
+
+double JointSearch::lower_bound_s() const {
+  double least = kNever;
+  if (const Candidate* fastest = evaluator_.ranking().fastest()) least = fastest->prediction.step_s;
+  for (const FamilyState& state : states_) {
+    if (state.family.why_not.empty() && !state.solved) least = std::min(least, static_cast<double>(state.lower_ns) * 1e-9);
+  }
+  if (choices_.unlisted_plans() > 0) least = std::min(least, static_cast<double>(choices_.unlisted_bound_ns()) * 1e-9);
+  return least;
+}
+
+void JointSearch::count_rejected() {
+  for (const FamilyState& state : states_) {
+    if (!state.family.why_not.empty()) continue;
+    const bool reached = state.solved || state.family.bound_ns > threshold_ns();
+    evaluator_.reject(!state.fits ? kTooLarge
+                      : reached   ? kTooSlow
+                                  : kNotSearched,
+                      std::max<std::int64_t>(0, state.family.plans - state.seen));
+  }
+  evaluator_.reject(kNotSearched, choices_.unlisted_plans());
+}
+
+}  // namespace mptune

@@ -1,0 +1,156 @@
+#include "mptune/planner/search/least_recompute.h"
+
+#include <algorithm>
+
+#include "mptune/planner/schedule/schedule.h"
+
+namespace mptune {
+namespace {
+
+// Sets of layers that are kept in mind; of more, every second one is forgotten.
+constexpr std::size_t kMostSets = 1024;
+
+struct Item {
+  int stage = 0;
+  int layer = 0;
+  double seconds = 0;  // of its forward
+  double saved = 0;    // bytes that need not be kept
+  double input = 0;    // bytes that are kept instead where a piece begins with it
+  bool first = false;  // of its stage
+};
+
+// A set of layers, as the last of them and the set of the others.
+struct Set {
+  double seconds = 0;
+  double saved = 0;
+  int others = -1;  // index among all sets, -1: none
+  int item = -1;
+};
+
+bool takes_less(const Set& a, const Set& b) {
+  return a.seconds != b.seconds ? a.seconds < b.seconds : a.saved > b.saved;
+}
+
+// Sets of layers of one device in the order of their times, none of which saves less in more time than another.
+class Sets {
+ public:
+  explicit Sets(const std::vector<Item>& items) : items_(items) {
+    std::vector<int> without = {add({})};  // that do not hold the last item
+    std::vector<int> with;
+    for (int i = 0; i < static_cast<int>(items.size()); ++i) {
+      const Item& item = items[static_cast<std::size_t>(i)];
+      if (item.first) without = best(without, std::exchange(with, {}));
+      std::vector<int> longer;
+      for (const int set : without) longer.push_back(extended(set, i, item.first ? 0 : item.input));
+      std::vector<int> grown;
+      for (const int set : with) grown.push_back(extended(set, i, 0));
+      without = best(without, with);
+      with = best(longer, grown);
+    }
+    sets_ = best(without, with);
+  }
+
+  [[nodiscard]] int size() const { return static_cast<int>(sets_.size()); }
+
+  // The plan with the layers of a set computed again, and none else of the stages of this device.
+  [[nodiscard]] Plan apply(Plan plan, int set) const {
+    for (const Item& item : items_) plan.stages[static_cast<std::size_t>(item.stage)].recompute = {};
+    for (int at = sets_[static_cast<std::size_t>(set)]; all_[static_cast<std::size_t>(at)].item >= 0;
+         at = all_[static_cast<std::size_t>(at)].others) {
+      const Item& item = items_[static_cast<std::size_t>(all_[static_cast<std::size_t>(at)].item)];
+      Recompute& recompute = plan.stages[static_cast<std::size_t>(item.stage)].recompute;
+      recompute.mode = Recompute::Mode::some;
+      recompute.layers.insert(recompute.layers.begin(), item.layer);
+    }
+    for (Stage& stage : plan.stages) {
+      if (static_cast<int>(stage.recompute.layers.size()) == stage.last_layer - stage.first_layer)
+        stage.recompute = {Recompute::Mode::all, {}, {}};
+    }
+    return plan;
+  }
+
+ private:
+  int add(const Set& set) {
+    all_.push_back(set);
+    return static_cast<int>(all_.size()) - 1;
+  }
+
+  int extended(int set, int i, double input) {
+    const Item& item = items_[static_cast<std::size_t>(i)];
+    const Set& others = all_[static_cast<std::size_t>(set)];
+    return add({others.seconds + item.seconds, others.saved + item.saved - input, set, i});
+  }
+
+  std::vector<int> best(std::vector<int> some, const std::vector<int>& more) const {
+    const auto at = [this](int set) -> const Set& { return all_[static_cast<std::size_t>(set)]; };
+    some.insert(some.end(), more.begin(), more.end());
+    std::stable_sort(some.begin(), some.end(), [&](int a, int b) { return takes_less(at(a), at(b)); });
+    std::vector<int> left;
+    for (const int set : some) {
+      if (left.empty() || at(set).saved > at(left.back()).saved) left.push_back(set);
+    }
+    while (left.size() > kMostSets) {
+      std::vector<int> half;
+      for (std::size_t i = left.size() % 2 == 0 ? 1 : 0; i < left.size(); i += 2) half.push_back(left[i]);
+      left = half;
+    }
+    return left;
+  }
+
+  const std::vector<Item>& items_;
+  std::vector<Set> all_;
+  std::vector<int> sets_;
+};
+
+std::vector<Item> items_of(const Plan& plan, int device, const CostModel& cost) {
+  const int index = cost.device_index(plan.devices[static_cast<std::size_t>(device)]);
+  const int samples = *std::max_element(plan.microbatch_sizes.begin(), plan.microbatch_sizes.end());
+  std::vector<Item> items;
+  for (int s = 0; s < plan.num_stages(); ++s) {
+    const Stage& stage = plan.stages[static_cast<std::size_t>(s)];
+    if (std::find(stage.devices.begin(), stage.devices.end(), device) == stage.devices.end()) continue;
+    const double flights = most_in_flight(plan, s);
+    for (int layer = stage.first_layer; layer < stage.last_layer; ++layer)
+      items.push_back({s, layer, cost.layer(index, layer, samples).forward_s,
+                       flights * static_cast<double>(cost.kept_bytes(index, layer, layer + 1, samples)),
+                       flights * static_cast<double>(cost.boundary_bytes(layer, samples, false)), layer == stage.first_layer});
+  }
+  return items;
+}
+
+// What is saved grows with the time it takes, so the first set that fits is found by halving.
+Plan fitted(const Plan& plan, int device, std::int64_t cap, const CostModel& cost) {
+  const std::vector<Item> items = items_of(plan, device, cost);
+  const Sets sets(items);
+  const auto fits = [&](int set) { return cost.peak_bytes(sets.apply(plan, set))[static_cast<std::size_t>(device)] <= cap; };
+  int low = 0;
+  int high = sets.size() - 1;
+  if (!fits(high)) {
+    Plan whole = plan;
+    for (const Item& item : items) whole.stages[static_cast<std::size_t>(item.stage)].recompute = {Recompute::Mode::all, {}, {}};
+    return whole;
+  }
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    fits(middle) ? high = middle : low = middle + 1;
+  }
+  return sets.apply(plan, high);
+}
+
+}  // namespace
+
+Plan with_least_recompute(Plan plan, const std::vector<std::int64_t>& caps, const CostModel& cost) {
+  const auto over = [&](const std::vector<std::int64_t>& peaks, std::size_t d) { return caps[d] > 0 && peaks[d] > caps[d]; };
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    if (over(cost.peak_bytes(plan), d)) plan = fitted(plan, static_cast<int>(d), caps[d], cost);
+  }
+  // Replicas of a stage on unequal devices may each have asked for another set.
+  const std::vector<std::int64_t> peaks = cost.peak_bytes(plan);
+  for (Stage& stage : plan.stages) {
+    if (std::ranges::any_of(stage.devices, [&](int d) { return over(peaks, static_cast<std::size_t>(d)); }))
+      stage.recompute = {Recompute::Mode::all, {}, {}};
+  }
+  return plan;
+}
+
+}  // namespace mptune

@@ -1,0 +1,95 @@
+#include "mptune/planner/search/rejected_classes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace mptune {
+namespace {
+
+// What is known of a class: of its executable families, else of the others.
+struct Summary {
+  std::string name;
+  bool executable = false;
+  bool fits = false;
+  std::string why_not;
+  double best_s = std::numeric_limits<double>::infinity();
+  std::int64_t lower_ns = std::numeric_limits<std::int64_t>::max();
+  bool solved = true;
+  std::int64_t count = 0;
+};
+
+std::vector<std::string> names_of(const PlanFamily& family) {
+  std::vector<std::string> names = {"schedule " + family.schedule, fmt::format("m = {}", family.sizes.size())};
+  if (family.virtual_stages > 1) {
+    names.push_back(fmt::format("{} stages on each device", family.virtual_stages));
+  } else if (family.replicated()) {
+    names.emplace_back("stages with replicas");
+  } else {
+    names.push_back(fmt::format("{} stages, one device each", family.stages()));
+  }
+  return names;
+}
+
+void add(Summary& summary, const FamilyState& state) {
+  const bool executable = state.family.why_not.empty();
+  summary.count += state.family.plans;
+  if (summary.executable && !executable) return;
+  if (executable && !summary.executable) {
+    const std::int64_t count = summary.count;
+    summary = {summary.name, true, false, "", std::numeric_limits<double>::infinity(), std::numeric_limits<std::int64_t>::max(),
+               true,         count};
+  }
+  if (!executable) summary.why_not = state.family.why_not;
+  summary.best_s = std::min(summary.best_s, state.best_s);
+  summary.lower_ns = std::min(summary.lower_ns, state.family.bound_ns);
+  summary.fits |= state.fits;
+  summary.solved &= state.solved;
+}
+
+std::string slower_or_faster(double share) {
+  return fmt::format("{:.1f} % {}", std::abs(share) * 100, share < 0 ? "faster" : "slower");
+}
+
+std::string reason_of(const Summary& summary, double best_s, const std::map<std::string, NotExecutable>& beyond) {
+  if (!summary.executable) {
+    const auto found = beyond.find(summary.name.substr(summary.name.find(' ') + 1));
+    if (found == beyond.end()) return summary.why_not;
+    return summary.why_not + ", " + slower_or_faster(found->second.candidate.prediction.step_s / best_s - 1) + " at its best seen";
+  }
+  if (!summary.fits) return "needs more memory than a device has";
+  const double bound = static_cast<double>(summary.lower_ns) * 1e-9 / best_s - 1;
+  if (bound > 0) return fmt::format("at least {:.1f} % slower by its bound", bound * 100);
+  if (summary.best_s < std::numeric_limits<double>::infinity())
+    return slower_or_faster(summary.best_s / best_s - 1) + " at its best seen" + (summary.solved ? "; none is faster" : "");
+  return summary.solved ? "none is faster" : "not reached within the limit of the search";
+}
+
+}  // namespace
+
+std::vector<RejectedClass> rejected_classes(const std::vector<FamilyState>& families, const Candidate& best,
+                                            const std::map<std::string, NotExecutable>& beyond) {
+  std::vector<Summary> summaries;
+  std::vector<std::string> chosen;
+  for (const FamilyState& state : families) {
+    const std::vector<std::string> names = names_of(state.family);
+    // The best plan's own classes hold it: its schedule, its micro-batches, its stages.
+    const bool own = state.best_s == best.prediction.step_s && state.family.schedule == best.plan.schedule;
+    if (own && chosen.empty()) chosen = names;
+    for (const std::string& name : names) {
+      auto known = std::ranges::find(summaries, name, &Summary::name);
+      if (known == summaries.end()) known = summaries.insert(summaries.end(), Summary{.name = name, .why_not = ""});
+      add(*known, state);
+    }
+  }
+  std::vector<RejectedClass> classes;
+  for (const Summary& summary : summaries) {
+    if (std::ranges::find(chosen, summary.name) != chosen.end()) continue;
+    classes.push_back({summary.name, reason_of(summary, best.prediction.step_s, beyond), summary.count});
+  }
+  std::ranges::sort(classes, {}, &RejectedClass::name);
+  return classes;
+}
+
+}  // namespace mptune

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <vector>
+
+#include "mptune/planner/search/joint_search.h"
+
+namespace mptune {
+
+/// Why each class of pipelines is not the one of `best`: schedules, numbers of micro-batches and of stages, replicas, stages per device.
+[[nodiscard]] std::vector<RejectedClass> rejected_classes(const std::vector<FamilyState>& families, const Candidate& best,
+                                                          const std::map<std::string, NotExecutable>& beyond);
+
+}  // namespace mptune

@@ -1,0 +1,67 @@
+#include "mptune/planner/search/stage_limit.h"
+
+#include <algorithm>
+
+#include "mptune/planner/schedule/schedule.h"
+
+namespace mptune {
+namespace {
+
+double seconds_of(const Plan& plan, int stage, int device, int layer, const CostModel& cost) {
+  const int index = cost.device_index(plan.devices[static_cast<std::size_t>(device)]);
+  double sum = 0;
+  for (int i = 0; i < plan.num_microbatches(); ++i) {
+    if (device_of(plan.stages[static_cast<std::size_t>(stage)], i) != device) continue;
+    const LayerTimes times = cost.layer(index, layer, plan.microbatch_sizes[static_cast<std::size_t>(i)]);
+    sum += times.forward_s + times.backward_s;
+  }
+  return sum;
+}
+
+bool has_generator(const std::string& schedule) {
+  return std::ranges::find(schedule_names(), schedule) != schedule_names().end();
+}
+
+// The plan with the boundary between stages `front` and the next at another layer; single layers are not recomputed any more.
+double step_with_cut(Plan plan, int front, int cut, const CostModel& cost) {
+  Stage& before = plan.stages[static_cast<std::size_t>(front)];
+  Stage& behind = plan.stages[static_cast<std::size_t>(front) + 1];
+  before.last_layer = behind.first_layer = cut;
+  for (Stage* stage : {&before, &behind}) {
+    if (stage->recompute.mode == Recompute::Mode::some) stage->recompute = {Recompute::Mode::all, {}, {}};
+  }
+  make_schedule(plan, plan.schedule);
+  return predict(plan, cost).step_s;
+}
+
+}  // namespace
+
+std::optional<StageLimit> stage_limit(const Candidate& candidate, const CostModel& cost) {
+  const Plan& plan = candidate.plan;
+  if (plan.num_stages() < 2) return std::nullopt;
+  StageLimit limit;
+  limit.stage = candidate.prediction.limiting_stage;
+  const Stage& stage = plan.stages[static_cast<std::size_t>(limit.stage)];
+  for (const int device : stage.devices) {
+    const double busy_s = candidate.prediction.busy_s[static_cast<std::size_t>(device)];
+    if (busy_s <= limit.busy_s) continue;
+    limit.busy_s = busy_s;
+    limit.device = device;
+  }
+  for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) {
+    const double layer_s = seconds_of(plan, limit.stage, limit.device, layer, cost);
+    if (layer_s <= limit.layer_s) continue;
+    limit.layer_s = layer_s;
+    limit.layer = layer;
+  }
+  if (!has_generator(plan.schedule) || stage.last_layer - stage.first_layer < 2) return limit;
+  const int first = stage.first_layer + 1;
+  const int last = stage.last_layer - 1;
+  if (limit.stage > 0 && cost.may_cut(first))
+    limit.moves.push_back({stage.first_layer, limit.stage - 1, step_with_cut(plan, limit.stage - 1, first, cost)});
+  if (limit.stage + 1 < plan.num_stages() && cost.may_cut(last))
+    limit.moves.push_back({last, limit.stage + 1, step_with_cut(plan, limit.stage, last, cost)});
+  return limit;
+}
+
+}  // namespace mptune

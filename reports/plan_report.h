@@ -1,0 +1,64 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mptune/planner/search/search.h"
+#include "mptune/planner/search/stage_limit.h"
+#include "mptune/reports/report.h"
+
+namespace mptune {
+
+/// A layer in the bar of the partition.
+struct PlannedLayer {
+  std::string name;
+  int stage = 0;
+  double step_s = 0;  ///< forward and backward of all micro-batches on the stage's first device
+};
+
+struct PlannedStage {
+  std::vector<std::string> devices;
+  int first_layer = 0;
+  int last_layer = 0;
+  std::string recompute;  ///< "none", "all", "layers 3,4"
+  std::string modules;    ///< "layer1.0 .. layer2.3", "" where they are not known
+  double step_s = 0;      ///< of its layers
+  std::int64_t peak_bytes = 0;
+};
+
+/// A plan beside the best one.
+struct PlannedOther {
+  double step_s = 0;
+  std::int64_t peak_bytes = 0;
+  std::string what;  ///< what differs from the best plan, or what it is
+};
+
+/// Everything `plan` shows a person; plain values.
+struct PlanReport {
+  std::string title;        ///< "resnet50: 32 samples on 2 devices"
+  std::string description;  ///< of the best plan
+  double step_s = 0;
+  double lower_bound_s = 0;     ///< of the space; 0: not known
+  bool complete = false;        ///< proved the best
+  double schedule_bound_s = 0;  ///< of the best plan's stages, any schedule
+  bool extrapolated = false;    ///< micro-batch sizes outside the profiled ones
+  std::int64_t simulated = 0;   ///< plans
+  std::vector<PlannedLayer> layers;
+  std::vector<PlannedStage> stages;
+  std::string limit;  ///< which stage limits and why; "" for one stage
+  TraceReport trace;  ///< predicted: the timeline
+  std::vector<PlannedOther> alternatives;
+  std::vector<PlannedOther> front;  ///< step time against memory, fastest first
+  std::vector<Rejection> rejected;
+  std::vector<RejectedClass> classes;
+  std::vector<PlannedOther> not_executable;  ///< fastest first; `what` with the reason
+};
+
+/// `front` as memory_front made it. Requires: a ranked plan.
+[[nodiscard]] PlanReport build_plan_report(const SearchResult& result, const std::vector<Candidate>& front, const CostModel& cost);
+
+/// "1.2 % slower: schedule: 1f1b -> gpipe".
+[[nodiscard]] std::string compared_with(const Candidate& best, const Candidate& other);
+
+}  // namespace mptune

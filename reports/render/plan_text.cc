@@ -1,0 +1,195 @@
+#include "mptune/reports/render/plan_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "mptune/reports/render/pictures.h"
+#include "mptune/reports/render/table.h"
+#include "mptune/reports/render/units.h"
+
+namespace mptune {
+namespace {
+
+constexpr int kBarLabel = 7;
+constexpr std::size_t kShownAlternatives = 6;
+constexpr std::size_t kShownFront = 8;
+constexpr std::array kStageColors = {Color::cyan, Color::magenta, Color::yellow, Color::green, Color::blue, Color::red};
+
+Color color_of(int stage) {
+  return kStageColors[static_cast<std::size_t>(stage) % kStageColors.size()];
+}
+
+/// Columns [first, last) of a stage in the bar.
+struct Segment {
+  int stage = 0;
+  int first = 0;
+  int last = 0;
+  double step_s = 0;
+};
+
+/// A canvas of three rows: number, bar, time of each stage. Ends are rounded, not lengths, so that the bar is full; a stage has a column
+/// at least.
+class PartitionBar {
+ public:
+  PartitionBar(const std::vector<PlannedLayer>& layers, int columns, const TextStyle& style)
+      : style_(style), columns_(columns), canvas_(3, columns) {
+    for (const PlannedLayer& layer : layers) {
+      whole_s_ += layer.step_s;
+    }
+    double before_s = 0;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      draw_layer(layers[i], i, before_s);
+      before_s += layers[i].step_s;
+    }
+    for (const Segment& segment : segments_) {
+      label(segment);
+    }
+  }
+
+  [[nodiscard]] std::string row(int row) const { return canvas_.row(row, style_); }
+
+ private:
+  [[nodiscard]] int column(double time_s) const { return whole_s_ > 0 ? static_cast<int>(std::lround(time_s / whole_s_ * columns_)) : 0; }
+
+  void draw_layer(const PlannedLayer& layer, std::size_t index, double before_s) {
+    const bool begins = segments_.empty() || segments_.back().stage != layer.stage;
+    int first = std::max(column(before_s), next_);
+    const int last = std::max(column(before_s + layer.step_s), first);
+    if (begins) {
+      segments_.push_back({layer.stage, first, first, 0});
+      if (segments_.size() > 1) {
+        canvas_.put(1, first++, style_.unicode ? "│" : "|");
+      }
+    }
+    const bool even = index % 2 == 0;
+    const char* glyph = style_.unicode ? (even ? "█" : "▓") : even ? "#" : "=";
+    for (int at = first; at < last; ++at) {
+      canvas_.put(1, at, glyph, color_of(layer.stage));
+    }
+    next_ = std::max(first, last);
+    segments_.back().last = next_;
+    segments_.back().step_s += layer.step_s;
+  }
+
+  void label(const Segment& segment) {
+    const bool first = segment.first == 0;
+    const int room = segment.last - segment.first - (first ? 0 : 1);
+    const std::array texts = {std::to_string(segment.stage), format_seconds(segment.step_s)};
+    for (int i = 0; i < 2; ++i) {
+      const std::string& text = texts[static_cast<std::size_t>(i)];
+      if (!first) {
+        canvas_.put(2 * i, segment.first, style_.unicode ? "│" : "|");
+      }
+      if (static_cast<int>(text.size()) <= room) {
+        canvas_.text(2 * i, segment.first + (first ? 0 : 1), text, color_of(segment.stage));
+      }
+    }
+  }
+
+  const TextStyle& style_;
+  int columns_;
+  Canvas canvas_;
+  double whole_s_ = 0;
+  int next_ = 0;  // first column that is free
+  std::vector<Segment> segments_;
+};
+
+std::string stage_table(const PlanReport& report, const TextStyle& style) {
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t s = 0; s < report.stages.size(); ++s) {
+    const PlannedStage& stage = report.stages[s];
+    rows.push_back({Cell(std::to_string(s), color_of(static_cast<int>(s))), join(stage.devices, " "),
+                    stage.last_layer - stage.first_layer == 1 ? std::to_string(stage.first_layer)
+                                                              : fmt::format("{} to {}", stage.first_layer, stage.last_layer - 1),
+                    format_seconds(stage.step_s), format_percent(report.step_s > 0 ? stage.step_s / report.step_s : 0),
+                    format_bytes(stage.peak_bytes), stage.recompute, stage.modules});
+  }
+  return render_table(
+      {{"stage", true}, {"devices"}, {"layers"}, {"time", true}, {"of step", true}, {"peak", true}, {"recompute"}, {"modules"}}, rows,
+      style);
+}
+
+std::string paragraph(const std::string& text, const TextStyle& style) {
+  return text.empty() ? "" : join(wrap(text, style.width), "\n") + "\n";
+}
+
+std::string proof(const PlanReport& report) {
+  std::string text = fmt::format("predicted step {}", format_seconds(report.step_s));
+  if (report.complete) {
+    text += "; proved: no plan that can be executed is faster by this model (gap 0 %)";
+  } else if (report.lower_bound_s > 0) {
+    text += fmt::format("; no plan is under {} (gap {})", format_seconds(report.lower_bound_s),
+                        format_percent(report.step_s / report.lower_bound_s - 1));
+  }
+  text += fmt::format("; no schedule of these stages is under {}", format_seconds(report.schedule_bound_s));
+  return text + (report.extrapolated ? "; some micro-batch sizes lie outside the profiled ones" : "");
+}
+
+std::string signed_percent(double share) {
+  return (share < 0 ? "-" : "+") + format_percent(std::abs(share));
+}
+
+std::string others(const std::vector<PlannedOther>& plans, std::size_t most, double step_s, const char* what, const TextStyle& style) {
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t i = 0; i < std::min(most, plans.size()); ++i) {
+    const PlannedOther& plan = plans[i];
+    rows.push_back({format_seconds(plan.step_s), signed_percent(plan.step_s / step_s - 1), format_bytes(plan.peak_bytes), plan.what});
+  }
+  return render_table({{"step", true}, {"", true}, {"peak", true}, {what}}, rows, style);
+}
+
+std::string rejected(const PlanReport& report, const TextStyle& style) {
+  std::string text;
+  for (const Rejection& rejection : report.rejected) {
+    text += hanging(format_count(rejection.count) + (rejection.count == 1 ? " plan  " : " plans  "), rejection.reason, style);
+  }
+  std::vector<std::vector<Cell>> rows;
+  for (const RejectedClass& rejected_class : report.classes) {
+    rows.push_back({rejected_class.name, rejected_class.reason});
+  }
+  return text + (rows.empty() ? "" : "\n" + render_table({{"class"}, {"why not"}}, rows, style));
+}
+
+}  // namespace
+
+std::string render_partition(const std::vector<PlannedLayer>& layers, const TextStyle& style) {
+  if (layers.empty()) {
+    return "";
+  }
+  const PartitionBar bar(layers, std::max(20, style.width - kBarLabel - 1), style);
+  std::string text;
+  for (int row = 0; row < 3; ++row) {
+    text += pad_right(row == 0 ? "stage" : "", kBarLabel) + bar.row(row);
+    text.erase(text.find_last_not_of(' ') + 1);
+    text += "\n";
+  }
+  return text;
+}
+
+std::string render_plan(const PlanReport& report, const TextStyle& style) {
+  std::string text = heading(style, report.title);
+  text += paint(style, Color::bold, report.description) + "\n" + paragraph(proof(report), style) + "\n";
+  text += heading(style, "Partition") + render_partition(report.layers, style) + "\n" + stage_table(report, style);
+  text += paragraph(report.limit, style) + "\n";
+  if (const std::string timeline = render_timeline(report.trace, style); !timeline.empty()) {
+    text += heading(style, "One step, predicted") + timeline + "\n";
+  }
+  if (!report.alternatives.empty()) {
+    text += heading(style, "Next best") + others(report.alternatives, kShownAlternatives, report.step_s, "what differs", style) + "\n";
+  }
+  if (report.front.size() > 1) {
+    text += heading(style, "Time against memory") + others(report.front, kShownFront, report.step_s, "plan", style) + "\n";
+  }
+  if (!report.rejected.empty() || !report.classes.empty()) {
+    text += heading(style, "Rejected") + rejected(report, style) + "\n";
+  }
+  if (!report.not_executable.empty()) {
+    text += heading(style, "Not executable yet") + others(report.not_executable, kShownFront, report.step_s, "plan", style) + "\n";
+  }
+  return text;
+}
+
+}  // namespace mptune

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "mptune/reports/plan_report.h"
+#include "mptune/reports/render/style.h"
+
+namespace mptune {
+
+/// The layers as a bar, as wide as their times, split into stages; every second layer in a lighter shade.
+///
+///     stage  0                   |1                |2
+///            ####==####===#####==|==####==###======|###==###
+///            120 ms              |110 ms           |60.1 ms
+[[nodiscard]] std::string render_partition(const std::vector<PlannedLayer>& layers, const TextStyle& style);
+
+/// All of `plan`: the plan and its proof, partition, timeline, what limits, the next best, time against memory, what was rejected and
+/// what cannot be executed yet.
+[[nodiscard]] std::string render_plan(const PlanReport& report, const TextStyle& style);
+
+}  // namespace mptune

@@ -1,0 +1,64 @@
+#include <benchmark/benchmark.h>
+
+#include <ctime>
+#include <random>
+
+#include "mptune/planner/search/search.h"
+#include "mptune/tests/planner/profiles.h"
+#include "mptune/tuner/runtime/capabilities.h"
+
+namespace mptune {
+namespace {
+
+double cpu_ms() {
+  return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
+// Unequal layers, copies and sums over replicas that cost something, as real profiles have them.
+CostModel unequal_profile(int layers, int devices) {
+  std::mt19937 random(1);
+  test::ProfileShape shape = test::random_shape(random, layers, devices);
+  shape.sizes = {1, 2, 4, 8, 16, 32};
+  shape.reduce_s_per_byte = 1e-4;
+  return CostModel(test::make_profile(shape, test::random_factors(random, layers)));
+}
+
+// CPU time until the first plan, until the best plan is known, and of the whole answer: proof, alternatives and what is not executable.
+void search_time(benchmark::State& state) {
+  const int devices = static_cast<int>(state.range(1));
+  const CostModel cost = unequal_profile(static_cast<int>(state.range(0)), devices);
+  SearchSpace space;
+  for (int d = 0; d < devices; ++d) space.devices.push_back("sleep:" + std::to_string(d));
+  space.batch = 32;
+  space.capabilities = kRuntime;
+  space.keep = static_cast<int>(state.range(2));
+  double first_ms = 0;
+  double last_ms = 0;
+  SearchResult result;
+  for (auto _ : state) {
+    const double started = cpu_ms();
+    first_ms = 0;
+    space.improved = [&](const Candidate&) {
+      last_ms = cpu_ms() - started;
+      if (first_ms == 0) first_ms = last_ms;
+    };
+    result = search_plans(space, cost);
+  }
+  state.counters["first_ms"] = first_ms;
+  state.counters["best_known_ms"] = last_ms;
+  state.counters["simulated"] = static_cast<double>(result.simulated);
+  state.counters["proved"] = result.complete ? 1 : 0;
+  state.SetLabel(describe(result.ranked.front().plan));
+}
+BENCHMARK(search_time)
+    ->ArgNames({"layers", "devices", "keep"})
+    ->Args({18, 2, 1})
+    ->Args({18, 2, 32})
+    ->Args({20, 4, 1})
+    ->Args({20, 4, 32})
+    ->Args({62, 8, 1})
+    ->Args({62, 8, 32})
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace mptune

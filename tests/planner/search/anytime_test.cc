@@ -1,0 +1,177 @@
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "mptune/planner/search/search.h"
+#include "mptune/tests/planner/search/brute_force.h"
+
+namespace mptune {
+namespace {
+
+using test::BruteForce;
+using test::make_profile;
+using test::names;
+using ::testing::HasSubstr;
+
+// Copies are cheap, sums over replicas dear: pipelines win.
+CostModel for_pipelines(std::mt19937& random, int layers, int devices) {
+  test::ProfileShape shape{.layers = layers, .devices = devices, .latency_s = 1e-5, .bytes_per_second = 1e8, .reduce_s_per_byte = 1e-4};
+  return CostModel(make_profile(shape, test::random_factors(random, layers)));
+}
+
+SearchSpace space_of(int devices, int batch) {
+  SearchSpace space;
+  space.devices = names(devices);
+  space.batch = batch;
+  space.capabilities = kRuntime;
+  return space;
+}
+
+TEST(Anytime, TellsOfEveryImprovementAndEndsWithTheBest) {
+  std::mt19937 random(50);
+  const CostModel cost = for_pipelines(random, 8, 3);
+  SearchSpace space = space_of(3, 12);
+  std::vector<double> steps;
+  space.improved = [&](const Candidate& candidate) { steps.push_back(candidate.prediction.step_s); };
+  const SearchResult result = search_plans(space, cost);
+  ASSERT_GT(steps.size(), 2u);
+  EXPECT_TRUE(std::ranges::is_sorted(steps, std::ranges::greater_equal{}));
+  EXPECT_EQ(steps.back(), result.ranked[0].prediction.step_s);
+}
+
+TEST(Anytime, TheFirstPlanIsTheFirstThatFits) {
+  std::mt19937 random(51);
+  const CostModel cost(make_profile(test::random_shape(random, 20, 4), test::random_factors(random, 20)));
+  SearchSpace space = space_of(4, 16);
+  space.most_actions = 1;
+  EXPECT_EQ(search_plans(space, cost).ranked.size(), 9u + 3u) << "the un-pipelined plans are looked at in any case";
+}
+
+TEST(Anytime, StopsAtOnce) {
+  std::mt19937 random(52);
+  const CostModel cost(make_profile(test::random_shape(random, 30, 6), test::random_factors(random, 30)));
+  SearchSpace space = space_of(6, 64);
+  space.keep = 4;
+  int asked = 0;
+  bool told = false;
+  space.stop = [&] {
+    EXPECT_FALSE(told) << "asked again after it was told to stop";
+    return told = ++asked > 20;
+  };
+  const SearchResult result = search_plans(space, cost);
+  EXPECT_FALSE(result.ranked.empty());
+  EXPECT_FALSE(result.complete);
+  EXPECT_LT(result.lower_bound_s, result.ranked[0].prediction.step_s);
+}
+
+TEST(NotExecutable, IsListedWhereItIsFaster) {
+  std::mt19937 random(53);
+  int listed = 0;
+  for (int round = 0; round < 12; ++round) {
+    const CostModel cost = for_pipelines(random, 5, 2);
+    SearchSpace space = space_of(2, 8);
+    space.schedules = {"naive", "gpipe", "1f1b", "interleaved", "zb1p", "zbv"};
+    BruteForce brute{space, cost, test::counts_of(8)};
+    brute.run();
+    const SearchResult result = search_plans(space, cost);
+    EXPECT_EQ(result.ranked[0].prediction.step_s, brute.all[0].prediction.step_s);
+    ASSERT_EQ(!result.not_executable.empty(), brute.beyond[0].prediction.step_s < brute.all[0].prediction.step_s) << round;
+    for (const NotExecutable& plan : result.not_executable) {
+      EXPECT_LT(plan.candidate.prediction.step_s, result.ranked[0].prediction.step_s);
+      EXPECT_THAT(plan.reason, HasSubstr("backward in two parts"));
+    }
+    if (result.not_executable.empty()) continue;
+    ++listed;
+    EXPECT_EQ(result.not_executable[0].candidate.prediction.step_s, brute.beyond[0].prediction.step_s) << round;
+  }
+  EXPECT_GT(listed, 3);
+}
+
+TEST(NotExecutable, NothingIsWhereTheRuntimeDoesAll) {
+  std::mt19937 random(56);
+  const CostModel cost = for_pipelines(random, 5, 2);
+  SearchSpace space = space_of(2, 8);
+  space.capabilities = {};
+  space.schedules = {"1f1b", "zb1p"};
+  const SearchResult result = search_plans(space, cost);
+  EXPECT_TRUE(result.not_executable.empty());
+  EXPECT_EQ(result.ranked[0].plan.schedule, "zb1p");
+}
+
+TEST(RejectedClasses, SayWhy) {
+  std::mt19937 random(57);
+  const CostModel cost = for_pipelines(random, 6, 3);
+  SearchSpace space = space_of(3, 24);
+  const SearchResult result = search_plans(space, cost);
+  std::map<std::string, std::string> reasons;
+  for (const RejectedClass& rejected : result.classes) {
+    EXPECT_FALSE(rejected.reason.empty()) << rejected.name;
+    EXPECT_GT(rejected.count, 0) << rejected.name;
+    reasons[rejected.name] = rejected.reason;
+  }
+  EXPECT_THAT(reasons["m = 1"], HasSubstr("slower by its bound"));
+  EXPECT_THAT(reasons["schedule zb1p"], HasSubstr("the runtime has no backward in two parts yet"));
+  ASSERT_EQ(result.best_pipeline, 0);
+  EXPECT_EQ(reasons.count("schedule " + result.ranked[static_cast<std::size_t>(result.best_pipeline)].plan.schedule), 0u);
+}
+
+// Every plan that no other beats in both, by the slow way.
+std::vector<std::pair<double, std::int64_t>> pareto(const std::vector<Candidate>& all) {
+  std::vector<std::pair<double, std::int64_t>> points;
+  for (const Candidate& candidate : all) points.emplace_back(candidate.prediction.step_s, most_bytes(candidate));
+  std::ranges::sort(points);
+  std::vector<std::pair<double, std::int64_t>> front;
+  for (const auto& point : points) {
+    if (front.empty() || point.second < front.back().second) front.push_back(point);
+  }
+  return front;
+}
+
+TEST(MemoryFront, EqualsBruteForce) {
+  std::mt19937 random(54);
+  for (int round = 0; round < 10; ++round) {
+    const CostModel cost(make_profile(test::random_shape(random, 4, 2), test::random_factors(random, 4)));
+    SearchSpace space = space_of(2, 12);
+    space.microbatch_counts = {1, 2, 4, 6, 12};
+    space.schedules = {"naive", "gpipe", "1f1b"};
+    space.recompute = round % 2 == 0 ? "none" : "all";
+    std::vector<Candidate> all;
+    for (const int m : space.microbatch_counts) {
+      for (int stages = 1; stages <= 2; ++stages) {
+        for (const std::vector<int>& replicas : {std::vector<int>(static_cast<std::size_t>(stages), 1), std::vector<int>{2}}) {
+          for (int cut = 1; cut < 4; ++cut) {
+            for (const std::string schedule : {"naive", "gpipe", "1f1b"}) {
+              if ((schedule == "naive") != (m == 1) || (replicas.size() == 1 && (replicas[0] > m || schedule == "gpipe"))) continue;
+              PlanOptions options = test::options_of(names(replicas.size() == 1 ? replicas[0] : stages), 12, 4, schedule);
+              options.replicas = replicas;
+              options.microbatches = m;
+              options.recompute = space.recompute;
+              if (replicas.size() > 1) options.cuts = {cut};
+              const Plan plan = make_plan(options);
+              all.push_back({plan, predict(plan, cost)});
+            }
+          }
+        }
+      }
+    }
+    std::vector<std::pair<double, std::int64_t>> front;
+    for (const Candidate& candidate : memory_front(space, cost, 1)) front.emplace_back(candidate.prediction.step_s, most_bytes(candidate));
+    EXPECT_EQ(front, pareto(all)) << round;
+  }
+}
+
+TEST(MemoryFront, StepsDownByItsShare) {
+  std::mt19937 random(55);
+  const CostModel cost(make_profile(test::random_shape(random, 8, 3), test::random_factors(random, 8)));
+  const SearchSpace space = space_of(3, 12);
+  const std::vector<Candidate> front = memory_front(space, cost, 0.8);
+  ASSERT_GT(front.size(), 2u);
+  EXPECT_EQ(front[0].prediction.step_s, search_plans(space, cost).ranked[0].prediction.step_s);
+  for (std::size_t i = 1; i < front.size(); ++i) {
+    EXPECT_LE(static_cast<double>(most_bytes(front[i])), 0.8 * static_cast<double>(most_bytes(front[i - 1])));
+    EXPECT_GT(front[i].prediction.step_s, front[i - 1].prediction.step_s);
+  }
+}
+
+}  // namespace
+}  // namespace mptune

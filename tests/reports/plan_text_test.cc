@@ -1,0 +1,149 @@
+#include "mptune/reports/render/plan_text.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+namespace mptune {
+namespace {
+
+using ::testing::HasSubstr;
+
+PlanReport sample_plan() {
+  PlanReport report;
+  report.title = "resnet50: 32 samples";
+  report.description = "pipeline of 3 stages, 1f1b, 4 micro-batches of 8";
+  report.step_s = 0.412;
+  report.lower_bound_s = 0.402;
+  report.schedule_bound_s = 0.39;
+  report.simulated = 1234;
+  const std::vector<std::vector<double>> layers = {{0.02, 0.05, 0.11}, {0.07, 0.06, 0.04, 0.05, 0.03}, {0.0004, 0.2, 0.01}};
+  int layer = 0;
+  for (int s = 0; s < 3; ++s) {
+    const auto& times = layers[static_cast<std::size_t>(s)];
+    PlannedStage stage;
+    stage.devices = {"cuda:" + std::to_string(s)};
+    stage.first_layer = layer;
+    stage.last_layer = layer + static_cast<int>(times.size());
+    stage.recompute = s == 0 ? "layers 1,2" : "none";
+    stage.modules = "layer" + std::to_string(layer) + " .. layer" + std::to_string(stage.last_layer - 1);
+    stage.peak_bytes = 1'000'000'000 + s * 300'000'000;
+    for (const double time : times) {
+      report.layers.push_back({"layer" + std::to_string(layer++), s, time});
+      stage.step_s += time;
+    }
+    report.stages.push_back(stage);
+  }
+  report.limit =
+      "stage 1 on cuda:1 limits the step: it computes 60.7 % of it, 28.0 % of that in layer 3 (layer3); with layer 3 (layer3) on stage 0 "
+      "the "
+      "step would be 4.1 % longer; with layer 7 (layer7) on stage 2 the step would be 1.3 % longer";
+  report.trace.timeline_s = 0.412;
+  for (int s = 0; s < 3; ++s) {
+    report.trace.devices.push_back({.device = "cuda:" + std::to_string(s), .idle = {}});
+    for (int m = 0; m < 4; ++m) {
+      report.trace.timeline.push_back({.device = s,
+                                       .what = m % 2 == 0 ? What::forward : What::backward,
+                                       .stage = s,
+                                       .microbatch = m / 2,
+                                       .start_s = 0.05 * s + 0.07 * m,
+                                       .end_s = 0.05 * s + 0.07 * m + 0.06});
+    }
+  }
+  report.alternatives = {{0.413, 1'400'000'000, "stage 0: layers 0 to 2 -> 0 to 3; stage 1: layers 3 to 7 -> 4 to 7"},
+                         {0.43, 1'200'000'000, "schedule: 1f1b -> gpipe"}};
+  report.front = {{0.412, 1'600'000'000, report.description},
+                  {0.44, 1'100'000'000, "pipeline of 3 stages, 1f1b, 8 micro-batches of 4"},
+                  {0.6, 600'000'000, "pipeline of 3 stages, 1f1b, 16 micro-batches of 2, recomputing"}};
+  report.rejected = {{"slower than the plans that are kept, by bounds or simulated", 123'456}, {"needs more memory than a device has", 1}};
+  report.classes = {{"m = 32", "at least 4.1 % slower by its bound", 36},
+                    {"schedule gpipe", "3.2 % slower at its best seen; none is faster", 72}};
+  report.not_executable = {
+      {0.405, 1'700'000'000, "pipeline of 3 stages, zb1p, 4 micro-batches of 8: the runtime has no backward in two parts yet"}};
+  return report;
+}
+
+std::string rendered(int width, bool unicode, bool color = false) {
+  return render_plan(sample_plan(), {.width = width, .unicode = unicode, .color = color});
+}
+
+// MPTUNE_UPDATE_GOLDEN=1 rewrites the file.
+void expect_plan_golden(const std::string& name, const std::string& text) {
+  const std::string path = std::string(MPTUNE_SOURCE_DIR) + "/tests/reports/golden/" + name + ".txt";
+  if (std::getenv("MPTUNE_UPDATE_GOLDEN") != nullptr) {
+    std::ofstream(path) << text;
+    return;
+  }
+  std::ifstream file(path);
+  std::ostringstream golden;
+  golden << file.rdbuf();
+  ASSERT_TRUE(file) << path;
+  EXPECT_EQ(text, golden.str()) << "MPTUNE_UPDATE_GOLDEN=1 rewrites " << path;
+}
+
+TEST(PlanText, At80And120ColumnsUnicodeAndAscii) {
+  for (const int width : {80, 120}) {
+    for (const bool unicode : {true, false}) {
+      const std::string text = rendered(width, unicode);
+      expect_plan_golden("plan_" + std::to_string(width) + (unicode ? "_unicode" : "_ascii"), text);
+      EXPECT_EQ(text.find('\x1b'), std::string::npos);
+      std::istringstream lines(text);
+      for (std::string line; std::getline(lines, line);) {
+        EXPECT_LE(display_width(line), width) << line;
+        EXPECT_TRUE(line.empty() || line.back() != ' ') << "blank at the end of '" << line << "'";
+      }
+    }
+  }
+}
+
+TEST(PlanText, ColourIsByStageAndMeansNothingAlone) {
+  const std::string colored = rendered(80, true, true);
+  EXPECT_THAT(colored, HasSubstr("\x1b[36m█"));
+  EXPECT_THAT(colored, HasSubstr("\x1b[35m"));
+  std::string stripped;
+  bool escape = false;
+  for (const char c : colored) {
+    escape = escape || c == '\x1b';
+    if (!escape) {
+      stripped += c;
+    }
+    escape = escape && c != 'm';
+  }
+  // Titles are bold to their columns' ends.
+  while (stripped.find(" \n") != std::string::npos) {
+    stripped.erase(stripped.find(" \n"), 1);
+  }
+  EXPECT_EQ(stripped, rendered(80, true));
+}
+
+TEST(PlanText, TheBarIsAsWideAsTheTimes) {
+  const std::string bar = render_partition({{"a", 0, 3}, {"b", 0, 1}, {"c", 1, 4}}, {.width = 60, .unicode = false});
+  std::istringstream lines(bar);
+  std::string numbers;
+  std::string blocks;
+  std::string times;
+  std::getline(lines, numbers);
+  std::getline(lines, blocks);
+  std::getline(lines, times);
+  EXPECT_EQ(blocks, "       " + std::string(20, '#') + std::string(6, '=') + "|" + std::string(25, '#'));
+  EXPECT_EQ(numbers, "stage  0" + std::string(25, ' ') + "|1");
+  EXPECT_THAT(times, HasSubstr("|4.00 s"));
+}
+
+TEST(PlanText, StagesWithoutTimeStillShow) {
+  const std::string bar = render_partition({{"a", 0, 1}, {"b", 1, 0}, {"c", 2, 1}}, {.width = 60, .unicode = false});
+  EXPECT_EQ(std::ranges::count(bar.substr(0, bar.find('\n', bar.find('\n') + 1)), '|'), 4) << bar;
+  EXPECT_EQ(render_partition({}, {.width = 60}), "");
+}
+
+TEST(PlanText, AProofIsSaidAsOne) {
+  PlanReport report = sample_plan();
+  EXPECT_THAT(render_plan(report, {.width = 120}), HasSubstr("no plan is under 402 ms (gap 2.5 %)"));
+  report.complete = true;
+  EXPECT_THAT(render_plan(report, {.width = 120}), HasSubstr("proved: no plan that can be executed is faster"));
+}
+
+}  // namespace
+}  // namespace mptune
