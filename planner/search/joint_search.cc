@@ -14,6 +14,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kSeeds = 48;
 // Partial plans that a family may look at in the first round; eight times as many in each further one.
 constexpr std::int64_t kFirstNodes = 4'000;
+constexpr std::int64_t kNodeActions = 4;  // what a partial plan costs, in simulated actions
 constexpr std::int64_t kAlternativeNodes = 20'000;
 constexpr std::int64_t kBeyondNodes = 4'000;
 constexpr int kMostLists = 6;             // list schedules that are made: each costs milliseconds
@@ -32,6 +33,7 @@ std::int64_t whole_ns(double seconds) {
 // What making the rows of a plan costs, in times of what simulating it costs.
 std::int64_t dearness(const std::string& schedule) {
   if (schedule == "list") return 100;
+  if (schedule == "eager-1f1b") return 4;
   return schedule.starts_with("zb") || schedule.starts_with("v-") ? 16 : 1;
 }
 
@@ -194,7 +196,7 @@ PartitionProblem JointSearch::problem_of(const FamilyState& state, std::int64_t 
 PartitionResult JointSearch::run(const FamilyState& state, const PartitionProblem& problem) {
   PartitionResult result = partition(problem, cost_);
   const std::int64_t actions = 2 * static_cast<std::int64_t>(problem.stages.size() * problem.microbatch_sizes.size());
-  evaluator_.worked(result.nodes + result.simulated * actions * dearness(state.family.schedule), result.simulated);
+  evaluator_.worked(result.nodes * kNodeActions + result.simulated * actions * dearness(state.family.schedule), result.simulated);
   return result;
 }
 
