@@ -3,10 +3,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "mptune/profiler/collect/cupti_api.h"
 #include "mptune/profiler/collect/cupti_collector.h"
@@ -78,11 +81,22 @@ void wait_for_gpus() {
   }
 }
 
+// A program that ends because another one has died may leave work that never does.
+void wait_for_gpus_at_most(std::chrono::seconds limit) {
+  std::promise<void> done;
+  const auto ended = done.get_future();
+  std::thread([done = std::move(done)]() mutable {
+    wait_for_gpus();
+    done.set_value();
+  }).detach();
+  (void)ended.wait_for(limit);
+}
+
 void finish() {
   // A child made by fork() inherits this handler, but not the recording.
   if (getpid() != recorded_process) return;
   guarded([] {
-    wait_for_gpus();
+    wait_for_gpus_at_most(std::chrono::seconds(5));
     const Recording recording{.trace = collector->stop()};
     if (!recording.trace->events.empty()) write_recording(recording, recording_path, true);
   });

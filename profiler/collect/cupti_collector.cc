@@ -189,6 +189,10 @@ void CuptiCollector::add_step(const StepWindow& step) {
   context_.steps.push_back(step);
 }
 
+void require_gpu_collector() {
+  (void)cupti_api();
+}
+
 std::unique_ptr<GpuCollector> make_gpu_collector(std::vector<TraceDevice> devices) {
   return std::make_unique<CuptiCollector>(std::move(devices));
 }

@@ -123,6 +123,11 @@ class TraceMaker {
     call_of_.reserve(records_.calls.size());
     for (const CuptiCall& call : records_.calls) {
       if (call.correlation == 0) continue;
+      // One that had not returned when the recording ended.
+      if (call.start == 0 || call.end < call.start) {
+        ++trace_.quality.zero_stamped;
+        continue;
+      }
       const CuptiCall*& known = call_of_[call.correlation];
       if (known == nullptr || std::pair(call.start, -call.end) < std::pair(known->start, -known->end)) known = &call;
     }

@@ -15,6 +15,9 @@ class GpuCollector : public Collector, public TagSink {
   [[nodiscard]] virtual Nanoseconds started() const = 0;
 };
 
+/// Throws Error (environment) where no recorder of GPUs can be had: built without, or no CUPTI of the version it needs.
+void require_gpu_collector();
+
 /// The recorder of this build. `devices` become the first devices of the trace. Throws Error (environment) where it was built without.
 [[nodiscard]] std::unique_ptr<GpuCollector> make_gpu_collector(std::vector<TraceDevice> devices);
 

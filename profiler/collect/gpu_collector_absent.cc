@@ -3,9 +3,14 @@
 
 namespace mptune {
 
-std::unique_ptr<GpuCollector> make_gpu_collector(std::vector<TraceDevice>) {
+void require_gpu_collector() {
   throw Error("this build has no recorder of GPUs", "CUPTI", "build with the headers of CUPTI 13 (a CUDA 13 toolkit; MPTUNE_CUDA=ON)",
               ExitCode::environment);
+}
+
+std::unique_ptr<GpuCollector> make_gpu_collector(std::vector<TraceDevice>) {
+  require_gpu_collector();
+  return nullptr;
 }
 
 }  // namespace mptune

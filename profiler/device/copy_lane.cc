@@ -19,7 +19,7 @@ CopyLane::~CopyLane() {
 }
 
 void CopyLane::copy(std::vector<at::Tensor> tensors, Arrived arrived, Failed failed) {
-  Job job{std::move(tensors), std::move(arrived), std::move(failed), source_->now(), SteadyClock::now()};
+  Job job{std::move(tensors), std::move(arrived), std::move(failed), source_->now(), SteadyClock::now(), current_tag()};
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(job));
@@ -62,6 +62,7 @@ void CopyLane::loop() {
 void CopyLane::run(Job& job) {
   try {
     if (bind_error_) std::rethrow_exception(bind_error_);
+    const TagScope scope(job.tag);
     const bool throttled = throttle_ != LinkThrottle();
     // What was asked for while the source still computes begins when that is done.
     if (throttled && !reached(job.ready)) {

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "mptune/profiler/collect/tag_scope.h"
 #include "mptune/profiler/device/copier.h"
 #include "mptune/profiler/device/precise_sleep.h"
 
@@ -35,7 +36,8 @@ class CopyLane {
   CopyLane& operator=(const CopyLane&) = delete;
 
   /// Copies what the source's compute lane has been told to make by now into receive slots (see Copier). Ends in one call of `arrived`, or
-  /// of `failed` with what went wrong (no memory, a device that can't be had, an exception of `arrived`).
+  /// of `failed` with what went wrong (no memory, a device that can't be had, an exception of `arrived`). The copy carries the caller's
+  /// tag.
   void copy(std::vector<at::Tensor> tensors, Arrived arrived, Failed failed);
   /// Until the queue is empty and the lane idle. Not from `arrived` or `failed`, which run on the lane's thread.
   void drain();
@@ -47,6 +49,7 @@ class CopyLane {
     Failed failed;
     MomentPtr ready;
     SteadyClock::time_point enqueued;
+    CarriedTag tag;
   };
   void loop();
   void run(Job& job);

@@ -29,7 +29,7 @@ class CappedAllocator final : public caching::CUDAAllocator {
     return inner_.raw_alloc(bytes);
   }
   void* raw_alloc_with_stream(std::size_t bytes, cudaStream_t stream) override {
-    if (CudaAccount* account = account_of(c10::cuda::current_device(), stream)) account->require(static_cast<std::int64_t>(bytes));
+    require(account_of(c10::cuda::current_device(), stream), bytes);
     return inner_.raw_alloc_with_stream(bytes, stream);
   }
 
@@ -102,8 +102,14 @@ class CappedAllocator final : public caching::CUDAAllocator {
   std::string name() override { return inner_.name(); }
 
  private:
-  static void require(std::size_t bytes) {
-    if (CudaAccount* account = current_account(c10::cuda::current_device())) account->require(static_cast<std::int64_t>(bytes));
+  void require(std::size_t bytes) { require(current_account(c10::cuda::current_device()), bytes); }
+
+  // Blocks that other streams read are given back late, as the allocator looks again: it does before it gives up, and so does a cap.
+  void require(CudaAccount* account, std::size_t bytes) {
+    if (account == nullptr) return;
+    const auto asked = static_cast<std::int64_t>(bytes);
+    if (!account->has_room(asked)) inner_.emptyCache({0, 0});
+    account->require(asked);
   }
 
   caching::CUDAAllocator& inner_;

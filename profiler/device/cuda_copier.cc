@@ -62,9 +62,9 @@ class Sources {
   std::vector<Kept> kept_;
 };
 
-void wait_at_end(const MomentPtr& moment) noexcept {
+void wait_at_end(const CUDAStream& stream) noexcept {
   try {
-    wait_for(moment);
+    wait_for(now_on(stream));
   } catch (...) {
     // A GPU that has failed writes to nobody's memory any more.
   }
@@ -75,7 +75,7 @@ class PeerCopier final : public Copier {
  public:
   PeerCopier(const std::shared_ptr<CudaLanes>& source, const std::shared_ptr<Device>& destination)
       : source_(source), out_(source->copy_out), gpu_(destination->spec().index), slots_(destination) {}
-  ~PeerCopier() override { wait_at_end(there_); }
+  ~PeerCopier() override { wait_at_end(out_); }
 
   [[nodiscard]] Copied copy(const std::vector<at::Tensor>& tensors, const MomentPtr& ready) override {
     hold(out_, ready);
@@ -89,7 +89,7 @@ class PeerCopier final : public Copier {
       copied.tensors.push_back(std::move(slot.tensor));
     }
     sources_.handed_over();
-    copied.there = there_ = now_on(out_);
+    copied.there = now_on(out_);
     return copied;
   }
 
@@ -107,7 +107,6 @@ class PeerCopier final : public Copier {
   Sources sources_{out_};
   int gpu_;
   ReceiveSlots slots_;
-  MomentPtr there_;
 };
 
 /// Through pinned host memory, in pieces: while one is read from a buffer the next is written to another. Between two GPUs no thread waits.
@@ -120,7 +119,8 @@ class StagedCopier final : public Copier {
     for (Buffer& buffer : buffers_) buffer.memory = at::empty({kBufferBytes}, at::TensorOptions(at::kByte).pinned_memory(true));
   }
   ~StagedCopier() override {
-    for (const Buffer& buffer : buffers_) wait_at_end(buffer.emptied);
+    if (source_ != nullptr) wait_at_end(source_->copy_out);
+    if (destination_ != nullptr) wait_at_end(destination_->copy_in);
   }
 
   [[nodiscard]] Copied copy(const std::vector<at::Tensor>& tensors, const MomentPtr& ready) override {

@@ -45,11 +45,16 @@ void CudaAccount::charge(std::int64_t bytes) {
   }
 }
 
+bool CudaAccount::has_room(std::int64_t bytes) const {
+  const std::int64_t cap = cap_;
+  return cap <= 0 || bytes <= cap - current_;
+}
+
 void CudaAccount::require(std::int64_t bytes) {
-  const std::int64_t cap = cap_, used = current_;
-  if (cap <= 0 || bytes <= cap - used) return;
+  if (has_room(bytes)) return;
   refused_ = bytes;
-  C10_THROW_ERROR(OutOfMemoryError, c10::str("out of memory on ", name_, ": ", bytes, " bytes asked, ", used, " in use, cap ", cap));
+  C10_THROW_ERROR(OutOfMemoryError,
+                  c10::str("out of memory on ", name_, ": ", bytes, " bytes asked, ", current_.load(), " in use, cap ", cap_.load()));
 }
 
 void CudaAccount::set_cap_bytes(std::int64_t bytes) {

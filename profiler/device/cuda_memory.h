@@ -28,6 +28,8 @@ class CudaAccount {
   void charge(std::int64_t bytes);
   void release(std::int64_t bytes) { current_ -= bytes; }
   void refused(std::int64_t bytes) { refused_ = bytes; }
+  /// True if `bytes` more keep to the cap.
+  [[nodiscard]] bool has_room(std::int64_t bytes) const;
   /// Throws c10::OutOfMemoryError if `bytes` more would exceed the cap.
   void require(std::int64_t bytes);
 

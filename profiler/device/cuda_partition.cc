@@ -99,12 +99,15 @@ GreenContext make_context(const Driver& driver, CUdevice gpu, CUdevResource& res
   return made;
 }
 
-/// Every GPU is divided once in the process: parts of two divisions could overlap.
+/// Every GPU is divided once in the process: parts of two divisions would overlap.
 GreenContext context_of(const Driver& driver, const DeviceSpec& spec) {
   static std::mutex mutex;
-  static std::map<std::pair<int, int>, std::vector<GreenContext>> divided;
+  static std::map<int, std::vector<GreenContext>> divided;
   const std::lock_guard lock(mutex);
-  auto& contexts = divided[{spec.index, spec.parts}];
+  auto& contexts = divided[spec.index];
+  if (!contexts.empty() && static_cast<int>(contexts.size()) != spec.parts)
+    throw Error("the GPU is already divided into " + std::to_string(contexts.size()) + " parts", spec.name,
+                "name parts of one division, or start another process");
   if (contexts.empty()) {
     CUdevice gpu = 0;
     driver.check(driver.get_device(&gpu, spec.index), "cuDeviceGet");

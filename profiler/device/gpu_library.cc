@@ -35,7 +35,6 @@ void ask_for_channels() {
 }
 
 const GpuLibrary& open_library(const std::string& device) {
-  ask_for_channels();
   if (const GpuDriver& driver = gpu_driver(); !driver.problem.empty())
     throw Error(driver.problem, device, "install the NVIDIA driver, or name CPU devices: --devices cpu:0,cpu:1", ExitCode::environment);
   const std::string file = find_library(device).string();

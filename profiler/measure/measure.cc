@@ -265,14 +265,20 @@ std::int64_t memory_of(const MeasureOptions& options, std::size_t device) {
   return spec.kind == DeviceSpec::Kind::cuda ? make_device(spec)->description().memory_bytes / spec.parts : 0;
 }
 
+/// What devices share that share a class: GPUs of two models cost different times.
+std::string kind_of_device(const DeviceSpec& device) {
+  return device_class(device) + (device.kind == DeviceSpec::Kind::cuda ? make_device(device)->description().description : "");
+}
+
 /// Index of every device's class, in the order in which classes first occur.
 std::vector<int> classes_of(const std::vector<DeviceSpec>& devices) {
-  std::vector<std::string> names;
+  std::vector<std::string> kinds;
   std::vector<int> classes;
   for (const DeviceSpec& device : devices) {
-    const auto found = std::find(names.begin(), names.end(), device_class(device));
-    classes.push_back(static_cast<int>(found - names.begin()));
-    if (found == names.end()) names.push_back(device_class(device));
+    const std::string kind = kind_of_device(device);
+    const auto found = std::find(kinds.begin(), kinds.end(), kind);
+    classes.push_back(static_cast<int>(found - kinds.begin()));
+    if (found == kinds.end()) kinds.push_back(kind);
   }
   return classes;
 }

@@ -101,6 +101,14 @@ void end_all(int signal) {
   for (const pid_t process : descendants()) ::kill(process, SIGKILL);
 }
 
+bool ended(pid_t pid, int& status) {
+  const pid_t changed = ::waitpid(pid, &status, WNOHANG);
+  if (changed < 0 && errno != EINTR)
+    throw Error(std::string("how the command ended is not known (") + std::strerror(errno) + ")", "waitpid", "start it again",
+                ExitCode::environment);
+  return changed == pid;
+}
+
 ProgramEnd end_of(int status, bool interrupted) {
   if (WIFSIGNALED(status)) return {.signal = WTERMSIG(status), .interrupted = interrupted};
   return {.exit_code = WEXITSTATUS(status), .interrupted = interrupted};
@@ -110,9 +118,11 @@ ProgramEnd end_of(int status, bool interrupted) {
 
 ProgramEnd run_program(const std::vector<std::string>& words, const ProgramOptions& options, const std::atomic<int>& interrupted) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  // Where this is ignored, as a parent may have left it, a child's status is lost.
+  ::signal(SIGCHLD, SIG_DFL);
   const pid_t pid = start(words, options);
   int status = 0;
-  while (::waitpid(pid, &status, WNOHANG) == 0 && interrupted.load() == 0) std::this_thread::sleep_for(kLook);
+  while (!ended(pid, status) && interrupted.load() == 0) std::this_thread::sleep_for(kLook);
   if (const int signal = interrupted.load(); signal != 0) {
     end_all(signal);
     ::waitpid(pid, &status, 0);

@@ -109,10 +109,17 @@ void Pipeline::Impl::fail(std::exception_ptr error) {
 }
 
 void Pipeline::Impl::for_devices(const std::function<void(int device)>& work) {
+  // Before a worker holds `work`: from then on nothing may leave this function early.
+  callers.clear();
+  try {
+    for (const auto& device : devices) callers.push_back(device->now_of_caller());
+  } catch (...) {
+    return fail(std::current_exception());
+  }
   for (std::size_t d = 0; d < workers.size(); ++d)
-    workers[d]->post([this, &work, d, given = devices[d]->now_of_caller()] {
+    workers[d]->post([this, &work, d] {
       try {
-        devices[d]->after(given);
+        devices[d]->after(callers[d]);
         work(static_cast<int>(d));
         wait_for(devices[d]->now());
       } catch (...) {
@@ -132,6 +139,8 @@ void Pipeline::Impl::prepare_stages(int device, Accumulate accumulate) {
       const auto start = SteadyClock::now();
       const Tag tag{static_cast<int>(steps), replica->stage(), -1, -1, replica->replica()};
       const TagScope scope(gpus, tag, What::reduce);
+      // The first replica's parameters may still be in an optimizer's hands.
+      devices[static_cast<std::size_t>(device)]->after(callers[static_cast<std::size_t>(device_of_replica(*replicas[0]))]);
       for (std::size_t p = 0; p < replica->parameters().size(); ++p)
         at::Tensor(replica->parameters()[p]).copy_(replicas[0]->parameters()[p]);
       if (auto* recorder = replica->recorder()) recorder->leaf(What::reduce, "refresh parameters", tag, start);
@@ -243,6 +252,8 @@ void Pipeline::Impl::recover() {
       for (auto& replica : replicas)
         if (device_of_replica(*replica) == device) replica->abandon();
   });
+  // The error that ended the step is the one to tell, not those of its clearing up.
+  (void)first_error.take();
 }
 
 }  // namespace mptune

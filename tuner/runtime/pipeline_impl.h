@@ -66,6 +66,8 @@ struct Pipeline::Impl {
   std::int64_t steps = 0;
   bool refresh_replicas = false;
 
+  std::vector<MomentPtr> callers;  ///< per device: the end of what the calling thread gave it before the workers began
+
   // of the current step
   at::Tensor data, target;
 

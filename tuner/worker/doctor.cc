@@ -1,11 +1,12 @@
 #include <ATen/ATen.h>
-#include <dlfcn.h>
 
 #include <torch/version.h>
-#include <initializer_list>
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 
+#include "mptune/profiler/collect/gpu_collector.h"
 #include "mptune/profiler/device/device_worker.h"
 #include "mptune/profiler/device/gpu_driver.h"
 #include "mptune/profiler/device/gpu_library.h"
@@ -27,11 +28,13 @@ std::string text(const char* format, Values... values) {
 }
 
 /// The first of these files that is there.
-Finding library(const char* name, std::initializer_list<const char*> files, const char* remedy) {
-  for (const char* file : files) {
-    if (dlopen(file, RTLD_LAZY | RTLD_LOCAL) != nullptr) return {name, "ok", file, ""};
+Finding recorder() {
+  try {
+    require_gpu_collector();
+    return {"CUPTI", "ok", "13", ""};
+  } catch (const Error& error) {
+    return {"CUPTI", "warning", error.what(), std::string("needed for GPUs only; ") + error.remedy()};
   }
-  return {name, "warning", std::string(*files.begin()) + " is not there", remedy};
 }
 
 Finding gpus() {
@@ -112,8 +115,7 @@ void diagnose(const DoctorRequest& request, const Replies& reply) {
   Findings findings;
   findings.findings.push_back({"LibTorch", "ok", TORCH_VERSION, ""});
   findings.findings.push_back(gpus());
-  findings.findings.push_back(
-      library("CUPTI", {"libcupti.so.13", "libcupti.so.12"}, "needed for GPUs only; it comes with the CUDA toolkit"));
+  findings.findings.push_back(recorder());
   const auto devices = parse_device_names(request.setup.devices);
   bool usable = true;
   for (const DeviceSpec& device : devices) {
@@ -123,7 +125,10 @@ void diagnose(const DoctorRequest& request, const Replies& reply) {
   if (usable) add_peers(devices, findings);
   if (usable && devices.size() > 1) {
     findings.findings.push_back(link_speed(devices[0], devices[1], parse_link(request.setup.link)));
-    if (devices[0].kind == DeviceSpec::Kind::cpu) findings.findings.push_back(co_running(devices));
+    std::vector<DeviceSpec> cpus;
+    std::copy_if(devices.begin(), devices.end(), std::back_inserter(cpus),
+                 [](const DeviceSpec& device) { return device.kind == DeviceSpec::Kind::cpu; });
+    if (cpus.size() > 1) findings.findings.push_back(co_running(cpus));
   }
   findings.findings.push_back(clock());
   reply(std::move(findings));

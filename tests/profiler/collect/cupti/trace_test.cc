@@ -147,6 +147,16 @@ TEST(CuptiTrace, TagsReachTheWorkOfTheirCalls) {
   EXPECT_EQ(trace.quality.untagged, 2);
 }
 
+TEST(CuptiTrace, CallsThatHadNotReturnedAreNoLaunches) {
+  HandBuffer buffer;
+  buffer.add(kernel({100, 110, 1}, "good")).add(launch(50, 1));
+  buffer.add(kernel({200, 210, 2}, "of a call without times")).add(launch(0, 2));
+  const Trace trace = make_trace(buffer.decode(), {});
+  expect_sound(trace);
+  EXPECT_EQ(trace.launches.size(), 1U);
+  EXPECT_EQ(trace.quality.zero_stamped, 1);
+}
+
 TEST(CuptiTrace, CountsLossOfEveryKind) {
   HandBuffer buffer;
   buffer.add(kernel({0, 0, 1}, "no times")).add(launch(5, 1));
