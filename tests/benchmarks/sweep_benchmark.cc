@@ -1,0 +1,187 @@
+// The planner's choice against a measured sweep of every plan: each cut into two stages, 1, 2, 4 .. 32 micro-batches, gpipe and 1f1b.
+//   benchmark_sweep MODEL [INPUT [BATCH [DEVICES [ROUNDS]]]]
+// All plans are measured in turn, in a new order each round; after the first round those go on that may still be the best, and the
+// planner's choice. Printed: the choice against the best (paired, with its interval), the error of the predictions beyond the interval of
+// what was measured, and predicted over measured peaks. Exit 1 where the choice is more than 1 % behind beyond its interval.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+
+#include "mptune/planner/search/search.h"
+#include "mptune/planner/simulate/simulate.h"
+#include "mptune/profiler/device/cpu_allocator.h"
+#include "mptune/profiler/measure/measure.h"
+#include "mptune/profiler/statistics/verdict.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tuner/runtime/pipeline.h"
+
+using namespace mptune;
+
+namespace {
+
+constexpr double kWithin = 1.15;  // of the best after the first round: the others can't be it
+constexpr int kSteps = 2;         // of a plan in a round, behind one of warm-up
+constexpr int kMostMicrobatches = 32;
+
+struct Swept {
+  Plan plan;
+  Prediction prediction;
+  Samples step_s;
+  std::vector<std::int64_t> peak_bytes;
+};
+
+SearchSpace space_of(const std::vector<DeviceSpec>& devices, int batch) {
+  SearchSpace space;
+  for (const DeviceSpec& device : devices) space.devices.push_back(device.name);
+  space.batch = batch;
+  space.stage_counts = {2};
+  space.schedules = {"gpipe", "1f1b"};
+  space.recompute = "none";
+  for (int m = 1; m <= std::min(batch, kMostMicrobatches); m *= 2) space.microbatch_counts.push_back(m);
+  return space;
+}
+
+std::vector<Swept> every_plan(const SearchSpace& space, const CostModel& cost) {
+  std::vector<Swept> all;
+  for (const int m : space.microbatch_counts)
+    for (int cut = 1; cut < cost.layers(); ++cut)
+      for (const std::string& schedule : space.schedules) {
+        if (m == 1 && schedule != space.schedules.front()) continue;  // one micro-batch has one order
+        const Plan plan = make_plan({.devices = space.devices,
+                                     .batch = space.batch,
+                                     .layers = cost.layers(),
+                                     .stages = 2,
+                                     .cuts = {cut},
+                                     .microbatches = m,
+                                     .schedule = schedule});
+        all.push_back({plan, predict(plan, cost), {}, {}});
+      }
+  return all;
+}
+
+class Sweep {
+ public:
+  Sweep(std::string model, std::string input, int batch)
+      : model_(std::move(model)), input_(std::move(input)), data_(synthetic_batch(load_model(model_, input_, 0).sample(), batch, 0)) {}
+
+  void measure(Swept& swept, int round, int position) const {
+    Pipeline pipeline(load_model(model_, input_, 0), swept.plan);
+    (void)pipeline.step(data_.input, data_.target);
+    for (int i = 0; i < kSteps; ++i) swept.step_s.values.push_back({pipeline.step(data_.input, data_.target).seconds, round, position, 0});
+    swept.peak_bytes = pipeline.peak_bytes();
+  }
+
+ private:
+  std::string model_, input_;
+  Batch data_;
+};
+
+std::size_t fastest_of(const std::vector<Swept>& all) {
+  const auto found = std::min_element(all.begin(), all.end(), [](const Swept& a, const Swept& b) {
+    // Only those of the last round can be told apart.
+    const auto rounds = [](const Swept& s) { return s.step_s.values.size(); };
+    return rounds(a) != rounds(b) ? rounds(a) > rounds(b) : median(a.step_s) < median(b.step_s);
+  });
+  return static_cast<std::size_t>(found - all.begin());
+}
+
+void run_rounds(const Sweep& sweep, std::vector<Swept>& all, std::size_t choice, int rounds) {
+  std::vector<std::size_t> order(all.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::mt19937 random(5);
+  for (int round = 0; round < rounds; ++round) {
+    std::shuffle(order.begin(), order.end(), random);
+    for (std::size_t i = 0; i < order.size(); ++i) sweep.measure(all[order[i]], round, static_cast<int>(i));
+    if (round > 0) continue;
+    const double best = median(all[fastest_of(all)].step_s);
+    std::erase_if(order, [&](std::size_t i) { return i != choice && median(all[i].step_s) > kWithin * best; });
+    std::printf("%zu plans, %zu of them within %.0f %% of the best after one round\n", all.size(), order.size(), 100 * (kWithin - 1));
+    std::fflush(stdout);
+  }
+}
+
+/// Of the measured time, as far as it leaves the measurement's interval.
+double error_beyond_interval(const Swept& swept) {
+  const Interval ci = interval95(swept.step_s);
+  const double predicted = swept.prediction.step_s;
+  return std::max({0.0, ci.low - predicted, predicted - ci.high}) / median(swept.step_s);
+}
+
+void print_errors(const std::vector<Swept>& all) {
+  double sum = 0, largest = 0, sum_beyond = 0, largest_beyond = 0, least_peak = 1e9, most_peak = 0;
+  const Swept* worst = nullptr;
+  for (const Swept& swept : all) {
+    const double error = std::abs(swept.prediction.step_s / median(swept.step_s) - 1), beyond = error_beyond_interval(swept);
+    sum += error;
+    sum_beyond += beyond;
+    if (error > largest) worst = &swept;
+    largest = std::max(largest, error);
+    largest_beyond = std::max(largest_beyond, beyond);
+    for (std::size_t d = 0; d < swept.peak_bytes.size(); ++d) {
+      const double ratio = static_cast<double>(swept.prediction.peak_bytes[d]) / static_cast<double>(swept.peak_bytes[d]);
+      least_peak = std::min(least_peak, ratio);
+      most_peak = std::max(most_peak, ratio);
+    }
+  }
+  const auto count = static_cast<double>(all.size());
+  std::printf("predictions of %zu plans: error mean %.2f %%, largest %.2f %%; beyond the interval of what was measured %.2f and %.2f %%\n",
+              all.size(), 100 * sum / count, 100 * largest, 100 * sum_beyond / count, 100 * largest_beyond);
+  std::printf("worst: %s, first layer of stage 1 is %d: predicted %.1f ms, measured %.1f\n", describe(worst->plan).c_str(),
+              worst->plan.stages[1].first_layer, 1e3 * worst->prediction.step_s, 1e3 * median(worst->step_s));
+  std::printf("peak memory: predicted %.3f to %.3f times the measured\n", least_peak, most_peak);
+}
+
+void print_plan(const char* name, const Swept& swept) {
+  const Interval ci = interval95(swept.step_s);
+  std::printf("%-16s %s, cut at %d: measured %.1f ms [%.1f, %.1f], predicted %.1f\n", name, describe(swept.plan).c_str(),
+              swept.plan.stages[1].first_layer, 1e3 * median(swept.step_s), 1e3 * ci.low, 1e3 * ci.high, 1e3 * swept.prediction.step_s);
+}
+
+int run(int argc, char** argv) {
+  const std::string input = argc > 2 ? argv[2] : "";
+  const Model model = load_model(argv[1], input, 0);
+  const int batch = argc > 3 ? std::atoi(argv[3]) : model.default_batch();
+  const int rounds = argc > 5 ? std::atoi(argv[5]) : 8;
+  MeasureOptions options;
+  options.devices = parse_devices(argc > 4 ? argv[4] : "cpu:0,cpu:1");
+  options.batch = batch;
+  Profile profile = measure_profile(model, synthetic_batch(model.sample(), batch, 0), options);
+  for (DeviceClass& device_class : profile.classes) device_class.optimizer_seconds_per_byte = 0;  // the steps below run no optimizer
+  const CostModel cost(profile);
+  const SearchSpace space = space_of(options.devices, batch);
+  const SearchResult found = search_plans(space, cost);
+  std::vector<Swept> all = every_plan(space, cost);
+  const auto chosen = std::find_if(all.begin(), all.end(), [&](const Swept& s) {
+    return s.plan.stages == found.ranked.front().plan.stages && s.plan.actions == found.ranked.front().plan.actions;
+  });
+  if (chosen == all.end()) throw Error("the planner chose a plan that is not in the sweep", argv[1], "this is a mistake in the benchmark");
+  const auto choice = static_cast<std::size_t>(chosen - all.begin());
+  run_rounds(Sweep(argv[1], input, batch), all, choice, rounds);
+  const std::size_t best = fastest_of(all);
+  print_plan("planner's choice", all[choice]);
+  print_plan("best measured", all[best]);
+  print_errors(all);
+  if (choice == best) return std::puts("the choice is the best"), 0;
+  const Speedup behind = paired_speedup(all[choice].step_s, all[best].step_s);
+  std::printf("the choice takes %.2f %% longer than the best, 95 %% interval [%.2f, %.2f] of %d pairs\n", 100 * (behind.estimate - 1),
+              100 * (behind.ci95.low - 1), 100 * (behind.ci95.high - 1), behind.pairs);
+  return behind.ci95.low > 1.01 ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  install_cpu_accounting();
+  if (argc < 2) {
+    std::puts("usage: benchmark_sweep MODEL [INPUT [BATCH [DEVICES [ROUNDS]]]]");
+    return 2;
+  }
+  return run(argc, argv);
+} catch (const Error& error) {
+  std::fprintf(stderr, "%s: %s; %s\n", error.what(), error.where().c_str(), error.remedy().c_str());
+  return static_cast<int>(error.code());
+}
