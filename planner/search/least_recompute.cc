@@ -1,6 +1,7 @@
 #include "mptune/planner/search/least_recompute.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "mptune/planner/schedule/schedule.h"
 

@@ -51,13 +51,14 @@ std::vector<Swept> every_plan(const SearchSpace& space, const CostModel& cost) {
     for (int cut = 1; cut < cost.layers(); ++cut)
       for (const std::string& schedule : space.schedules) {
         if (m == 1 && schedule != space.schedules.front()) continue;  // one micro-batch has one order
-        const Plan plan = make_plan({.devices = space.devices,
-                                     .batch = space.batch,
-                                     .layers = cost.layers(),
-                                     .stages = 2,
-                                     .cuts = {cut},
-                                     .microbatches = m,
-                                     .schedule = schedule});
+        PlanOptions options;
+        options.devices = space.devices;
+        options.batch = space.batch;
+        options.layers = cost.layers();
+        options.cuts = {cut};
+        options.microbatches = m;
+        options.schedule = schedule;
+        const Plan plan = make_plan(options);
         all.push_back({plan, predict(plan, cost), {}, {}});
       }
   return all;
