@@ -41,6 +41,7 @@ struct PlanReport {
   double step_s = 0;
   double lower_bound_s = 0;     ///< of the space; 0: not known
   bool complete = false;        ///< proved the best
+  bool runs = true;             ///< the runtime executes it
   double schedule_bound_s = 0;  ///< of the best plan's stages, any schedule
   bool extrapolated = false;    ///< micro-batch sizes outside the profiled ones
   std::int64_t simulated = 0;   ///< plans

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/simulate/schedule_costs.h"
 #include "mptune/profiler/statistics/samples.h"
 #include "mptune/profiler/trace/error.h"
 
@@ -76,7 +77,8 @@ std::vector<Candidate> sweep_split_sizes(const Plan& plan, const CostModel& cost
     if (!known || candidate.plan.microbatch_sizes.size() < most_replicas || (plan.schedule == "naive" && size != batch)) {
       continue;
     }
-    make_schedule(candidate.plan, plan.schedule);
+    const ScheduleCosts costs = schedule_costs(candidate.plan, cost);
+    make_schedule(candidate.plan, plan.schedule, &costs);
     candidate.prediction = predict(candidate.plan, cost);
     swept.push_back(std::move(candidate));
   }

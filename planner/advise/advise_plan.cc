@@ -5,6 +5,7 @@
 #include "mptune/planner/advise/advise.h"
 #include "mptune/planner/advise/worth.h"
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/simulate/schedule_costs.h"
 #include "mptune/planner/simulate/simulate.h"
 #include "mptune/profiler/trace/error.h"
 
@@ -37,9 +38,10 @@ class Changes {
   }
 
   // The same plan with its schedule made anew; nothing where the schedule has no generator or can't be made.
-  [[nodiscard]] static std::optional<Plan> remade(Plan plan) {
+  [[nodiscard]] std::optional<Plan> remade(Plan plan) const {
     try {
-      make_schedule(plan, plan.schedule);
+      const ScheduleCosts costs = schedule_costs(plan, cost_);
+      make_schedule(plan, plan.schedule, &costs);
     } catch (const Error&) {
       return std::nullopt;
     }

@@ -272,6 +272,11 @@ std::vector<int> stage_devices(const std::string& name, int devices, int virtual
   return devices_of(map, devices, virtual_stages);
 }
 
+int usual_virtual_stages(const std::string& name) {
+  const DeviceMap map = map_of(name);
+  return map == DeviceMap::looped || map == DeviceMap::v ? 2 : 1;
+}
+
 std::string missing_for(const std::string& name, const Layout& layout) {
   if (name == "naive" && layout.microbatches() != 1)
     return "runs the batch as one micro-batch, not " + std::to_string(layout.microbatches());

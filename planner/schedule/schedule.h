@@ -16,6 +16,10 @@ namespace mptune {
 /// 1f1b, eager-1f1b, zb1p and zb2p, 2 for those in a V.
 [[nodiscard]] std::vector<int> stage_devices(const std::string& name, int devices, int virtual_stages);
 
+/// Stages per device that a schedule has where nobody says it: 2 for interleaved, looped-bfs and those in a V, else 1. Throws Error for an
+/// unknown name.
+[[nodiscard]] int usual_virtual_stages(const std::string& name);
+
 /// Fills `plan.actions` (a row per device) and `plan.schedule` from the plan's stages, devices and micro-batches, of which there may be
 /// any number. Forwards, input gradients and weight gradients of a stage come in ascending order of micro-batches. With replicas each
 /// device runs the micro-batches of its replica.

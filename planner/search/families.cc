@@ -174,13 +174,16 @@ bool Choices::wanted_stages(int stages) const {
   return std::any_of(space_.cuts.begin(), space_.cuts.end(), [&](const auto& cuts) { return static_cast<int>(cuts.size()) + 1 == stages; });
 }
 
-// With one micro-batch all schedules are one.
+// With one micro-batch all schedules are one. One schedule with one number of stages per device is
+// what the user wants, however odd.
 std::vector<std::string> Choices::schedules_for(int m, int virtual_stages) const {
+  const bool chosen = space_.schedules.size() == 1 && space_.virtual_counts.size() == 1;
+  const auto wanted = [&](const std::string& name) { return chosen || goes_with(name, virtual_stages); };
   std::vector<std::string> names;
   for (const std::string& name : schedules_) {
-    if ((name == "naive") == (m == 1) && goes_with(name, virtual_stages)) names.push_back(name);
+    if ((name == "naive") == (m == 1) && wanted(name)) names.push_back(name);
   }
-  if (m == 1 && names.empty() && !schedules_.empty() && schedules_.front() != "naive" && goes_with(schedules_.front(), virtual_stages))
+  if (m == 1 && names.empty() && !schedules_.empty() && schedules_.front() != "naive" && wanted(schedules_.front()))
     names.push_back(schedules_.front());
   return names;
 }

@@ -18,6 +18,11 @@ int stages_of_actions(const PlanOptions& options) {
   return stages;
 }
 
+int virtual_stages_of(const PlanOptions& options) {
+  if (options.virtual_stages > 0) return options.virtual_stages;
+  return options.replicas.empty() && options.actions.empty() ? usual_virtual_stages(options.schedule) : 1;
+}
+
 int number_of_stages(const PlanOptions& options) {
   const int devices = static_cast<int>(options.devices.size());
   if (!options.replicas.empty()) {
@@ -32,7 +37,7 @@ int number_of_stages(const PlanOptions& options) {
   if (options.stages > 0) return options.stages;
   if (!options.cuts.empty()) return static_cast<int>(options.cuts.size()) + 1;
   if (!options.actions.empty()) return stages_of_actions(options);
-  return devices * options.virtual_stages;
+  return devices * virtual_stages_of(options);
 }
 
 std::vector<int> checked_cuts(const PlanOptions& options, int stages) {
@@ -78,23 +83,57 @@ std::vector<int> microbatch_sizes(const PlanOptions& options, int stages) {
   return split_evenly(options.batch, count);
 }
 
-void place(const PlanOptions& options, const std::vector<int>& cuts, Plan& plan) {
+// The device of each stage is the one whose row has it.
+std::vector<int> devices_of_rows(const PlanOptions& options, int stages) {
+  if (options.actions.size() > options.devices.size())
+    throw Error(std::to_string(options.actions.size()) + " rows of actions for " + std::to_string(options.devices.size()) + " devices",
+                "--schedule", "name a device for each row");
+  std::vector<int> of(static_cast<std::size_t>(stages), 0);
+  for (std::size_t row = options.actions.size(); row-- > 0;) {
+    for (const Action& action : options.actions[row]) {
+      if (action.stage >= 0 && action.stage < stages) of[static_cast<std::size_t>(action.stage)] = static_cast<int>(row);
+    }
+  }
+  return of;
+}
+
+std::vector<int> devices_of_stages(const PlanOptions& options, int stages) {
+  if (!options.actions.empty()) return devices_of_rows(options, stages);
   const int devices = static_cast<int>(options.devices.size());
-  const int stages = static_cast<int>(cuts.size()) + 1;
-  if (options.replicas.empty() && stages > devices * options.virtual_stages)
+  const int virtual_stages = virtual_stages_of(options);
+  if (stages > devices * virtual_stages)
     throw Error(std::to_string(stages) + " stages for " + std::to_string(devices) + " devices", "--stages",
                 "use fewer stages, or several per device with --virtual");
+  std::vector<int> of = stage_devices(options.schedule, (stages + virtual_stages - 1) / virtual_stages, virtual_stages);
+  of.resize(static_cast<std::size_t>(stages));
+  return of;
+}
+
+std::vector<std::vector<int>> devices_of_replicas(const std::vector<int>& replicas) {
+  std::vector<std::vector<int>> of;
   int next = 0;
+  for (const int count : replicas) {
+    of.emplace_back(static_cast<std::size_t>(count));
+    std::iota(of.back().begin(), of.back().end(), next);
+    next += count;
+  }
+  return of;
+}
+
+void place(const PlanOptions& options, const std::vector<int>& cuts, Plan& plan) {
+  const int stages = static_cast<int>(cuts.size()) + 1;
+  std::vector<std::vector<int>> devices = devices_of_replicas(options.replicas);
+  if (options.replicas.empty()) {
+    for (const int device : devices_of_stages(options, stages)) devices.push_back({device});
+  }
+  int used = 0;
   for (int s = 0; s < stages; ++s) {
     const auto at = static_cast<std::size_t>(s);
-    Stage stage;
-    stage.first_layer = s == 0 ? 0 : cuts[at - 1];
-    stage.last_layer = s + 1 == stages ? options.layers : cuts[at];
-    const int replicas = options.replicas.empty() ? 1 : options.replicas[at];
-    for (int r = 0; r < replicas; ++r) stage.devices.push_back(next++ % devices);
-    plan.stages.push_back(stage);
+    Stage stage{s == 0 ? 0 : cuts[at - 1], s + 1 == stages ? options.layers : cuts[at], devices[at], {}};
+    used = std::max(used, std::ranges::max(stage.devices) + 1);
+    plan.stages.push_back(std::move(stage));
   }
-  plan.devices.assign(options.devices.begin(), options.devices.begin() + std::min(next, devices));
+  plan.devices.assign(options.devices.begin(), options.devices.begin() + used);
 }
 
 std::string sizes_in_words(const std::vector<int>& sizes) {
@@ -135,7 +174,7 @@ PlanOptions options_of(const SearchSpace& space, int layers) {
 
 Plan make_plan(const PlanOptions& options) {
   if (options.devices.empty()) throw Error("no devices", "--devices", "name at least one");
-  if (options.virtual_stages < 1) throw Error("no stages per device", "--virtual", "use at least 1");
+  if (options.virtual_stages < 0) throw Error("no stages per device", "--virtual", "use at least 1");
   if (options.stages < 0) throw Error("a negative number of stages", "--stages", "use at least 1");
   const int stages = number_of_stages(options);
   Plan plan;
@@ -153,6 +192,16 @@ Plan make_plan(const PlanOptions& options) {
   validate(plan, options.layers, "the given options");
   validate_schedule(plan, options.actions.empty() ? "the given options" : "--schedule");
   return plan;
+}
+
+std::string why_schedule_not_executable(const std::string& schedule, int virtual_stages, const Capabilities& capabilities) {
+  PlanOptions options;
+  options.devices = {"first", "second"};
+  options.schedule = schedule;
+  options.virtual_stages = virtual_stages;
+  options.layers = 2 * virtual_stages_of(options);
+  options.batch = 4 * options.layers;
+  return why_not_executable(make_plan(options), capabilities);
 }
 
 std::vector<int> recomputed_stages(const std::string& recompute, int stages) {

@@ -87,14 +87,15 @@ struct SearchResult {
 /// The limits of the space hold for all searches together.
 [[nodiscard]] std::vector<Candidate> memory_front(const SearchSpace& space, const CostModel& cost, double share);
 
-/// A plan with equal layer counts per stage, or the given cuts: what users name by options.
+/// A plan with equal layer counts per stage, or the given cuts: what users name by options. A stage sits where `stage_devices` puts it, or
+/// on the device whose row of `actions` has it. Without a profile there are no costs: a schedule that looks at them is the textbook's.
 /// Throws Error for more stages than layers, cuts out of range or not ascending, batch smaller than m.
 struct PlanOptions {
   std::vector<std::string> devices;
   int batch = 0;
   int layers = 0;
-  int stages = 0;  ///< 0: as many as replicas allow
-  int virtual_stages = 1;
+  int stages = 0;                 ///< 0: as many as replicas allow
+  int virtual_stages = 0;         ///< per device; 0: as many as the schedule has where nobody says it, usual_virtual_stages
   std::vector<int> cuts;          ///< empty: equal layer counts
   int microbatches = 0;           ///< 0: min(4 x stages, batch), 1 for naive
   int split_size = 0;             ///< 0: not given; not together with microbatches
@@ -104,6 +105,10 @@ struct PlanOptions {
   std::vector<int> replicas;       ///< empty: 1 each
 };
 [[nodiscard]] Plan make_plan(const PlanOptions& options);
+
+/// "" if plans of this schedule are executable, else why not: "the runtime has no backward in two parts yet". `virtual_stages` as
+/// PlanOptions says it. Throws Error for an unknown name and for stages per device that the schedule does not have.
+[[nodiscard]] std::string why_schedule_not_executable(const std::string& schedule, int virtual_stages, const Capabilities& capabilities);
 
 /// The stages that `recompute` names, as PlanOptions says it, ascending. Throws Error for words that name none of `stages` stages.
 [[nodiscard]] std::vector<int> recomputed_stages(const std::string& recompute, int stages);

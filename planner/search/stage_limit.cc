@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/simulate/schedule_costs.h"
 
 namespace mptune {
 namespace {
@@ -30,7 +31,8 @@ double step_with_cut(Plan plan, int front, int cut, const CostModel& cost) {
   for (Stage* stage : {&before, &behind}) {
     if (stage->recompute.mode == Recompute::Mode::some) stage->recompute = {Recompute::Mode::all, {}, {}};
   }
-  make_schedule(plan, plan.schedule);
+  const ScheduleCosts costs = schedule_costs(plan, cost);
+  make_schedule(plan, plan.schedule, &costs);
   return predict(plan, cost).step_s;
 }
 

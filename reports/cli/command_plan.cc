@@ -15,6 +15,7 @@
 #include "mptune/reports/cli/plan_placement.h"
 #include "mptune/reports/render/plan_text.h"
 #include "mptune/reports/render/units.h"
+#include "mptune/tuner/runtime/capabilities.h"
 
 namespace mptune {
 namespace {
@@ -148,6 +149,22 @@ int run_least_load(const PlanCommand& command, const PlanInput& input, const Sea
   return plan_profile_placement(placement, session);
 }
 
+/// Of plans that were searched whether they run or not. Where the best one doesn't, it is what was asked for and listed as such; where it
+/// does, the others are no alternatives to it. True: it runs.
+bool set_apart_not_executable(SearchResult& result) {
+  const auto runs = [](const Candidate& candidate) { return executable(candidate.plan, kRuntime); };
+  const auto other = std::ranges::find_if_not(result.ranked, runs);
+  if (other == result.ranked.end()) {
+    return true;
+  }
+  const bool best_runs = other != result.ranked.begin();
+  result.not_executable.push_back({*other, why_not_executable(other->plan, kRuntime)});
+  if (best_runs) {
+    std::erase_if(result.ranked, [&](const Candidate& candidate) { return !runs(candidate); });
+  }
+  return best_runs;
+}
+
 int run_plan(const PlanCommand& typed, const Session& session) {
   PlanCommand command = typed;
   session.say("searching plans for " + command.profile);
@@ -162,7 +179,12 @@ int run_plan(const PlanCommand& typed, const Session& session) {
   const Profile* profile = &input.profile;
   const std::vector<DeviceSpec> devices = chosen_devices(command, input.devices);
   const int batch = static_cast<int>(parse_whole(command.batch, "--batch", 1, 1 << 20, profile->batch));
-  const SearchSpace space = search_space(command.choice, devices, caps_of(command, devices, *profile), batch, profile->layers);
+  SearchSpace space = search_space(command.choice, devices, caps_of(command, devices, *profile), batch, profile->layers);
+  const std::string why_not = why_not_executable(space);
+  if (!why_not.empty()) {
+    // Asked for by name, such a schedule is planned on paper.
+    space.capabilities = {};
+  }
   if (objective == "max-load") {
     return run_least_load(command, input, space, session);
   }
@@ -176,25 +198,29 @@ int run_plan(const PlanCommand& typed, const Session& session) {
   if (!simulated) {
     found = objective == "aceso" ? plan_by_aceso(space, command.profile, *profile) : plan_by_closed_form(space, cost);
   }
-  const SearchResult result = simulated ? search_plans(space, cost) : search_by_objective(found, cost);
+  SearchResult result = simulated ? search_plans(space, cost) : search_by_objective(found, cost);
   if (result.ranked.empty()) {
     refuse_infeasible(result);
   }
+  const bool runs = set_apart_not_executable(result);
   const std::vector<Candidate> front = simulated ? front_of(space, cost) : std::vector<Candidate>();
   const double search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   save_plan_file(plan_file_of(result, *profile), path, command.output.force);
 
   PlanReport report = build_plan_report(result, front, cost);
+  report.runs = runs;
   if (!simulated) {
     report.lower_bound_s = 0;
   }
   std::string text = render_plan(report, session.style) + (simulated ? "" : objective_text(objective, found)) +
                      fmt::format("{} plans simulated in {}\n", result.simulated, format_seconds(search_s));
   for (const std::string& assumption : input.assumed) {
-    text += "assumed " + assumption + "\n";
+    text += join(wrap("assumed " + assumption, session.style.width), "\n") + "\n";
   }
   text += "plan    " + path + "\n";
-  if (recorded) {
+  if (!runs) {
+    text += "mptune run refuses it: " + result.not_executable.front().reason + "\n";
+  } else if (recorded) {
     text += "mptune run " + shell_word(profile->model) + " --plan " + shell_word(path) + "\n";
   }
   Json json = searched_plan_json(result, front, *profile, search_s, path);
@@ -228,7 +254,8 @@ void add_plan_command(CLI::App& program, CommandBody& chosen) {
   add_output_options(*app, command->output, "plan file; default: MODEL.plan.json in the current folder");
   app->footer(
       "Public profiles: graph.txt of PipeDream and DAPPLE, the common prefix of Aceso's operator tables, JSON of dnn-partitioning.\n"
-      "What they lack: --stages K gives K equal devices device:0 .. device:K-1, --link their links, --batch or --microbatches the step.\n\n"
+      "What they lack: --stages K gives K equal devices device:0 .. device:K-1 (K / V with --virtual V), --link their links, --batch or "
+      "--microbatches the step.\n\n"
       "Example:\n  mptune plan resnet50.sqlite --memory 2GiB -o resnet50.plan.json\n"
       "  mptune plan vgg16.graph.txt --stages 4 --link 12GB/s,10us --microbatches 8");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_plan(*command, session); }; });

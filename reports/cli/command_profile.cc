@@ -42,12 +42,15 @@ struct Profiled {
 Plan chosen_plan(const ProfileCommand& command, const Session& session, TrainingSetup& setup, DescribedModel& model) {
   if (command.choice.plan.empty()) {
     model = describe_model(setup);
-    return plan_from_options(command.choice, setup.devices, setup.batch > 0 ? setup.batch : model.batch, model.layers);
+    Plan plan = plan_from_options(command.choice, setup.devices, setup.batch > 0 ? setup.batch : model.batch, model.layers);
+    check_executable(plan, "--schedule");
+    return plan;
   }
   if (command.choice.any()) {
     throw Error("a plan file and options of a plan are both given", "--plan", "leave one of them out");
   }
   const PlanFile file = load_plan_file(command.choice.plan);
+  check_executable(file.plan, command.choice.plan);
   setup.devices = file.plan.devices;
   setup.batch = file.plan.global_batch_size();
   setup.whole_machine = whole_machine_device(parse_device_names(file.plan.devices));

@@ -97,6 +97,7 @@ int run_run(const RunCommand& command, const Session& session) {
   const std::string path = plan_path(command);
   session.say("training " + command.model.model + " with " + path);
   const PlanFile file = load_plan_file(path);
+  check_executable(file.plan, path);
   const int steps = static_cast<int>(parse_whole(command.steps, "--steps", 1, 100000000, 0));
   const TrainingSetup setup = setup_for(command, file, path);
   std::error_code ignored;

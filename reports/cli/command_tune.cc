@@ -78,8 +78,10 @@ TuneOptions tune_options(const TuneCommand& command, const Session& session, con
   const std::vector<DeviceSpec> devices = parse_device_names(setup.devices);
   options.space = search_space(command.choice, devices, parse_memory(command.devices.memory, devices), setup.batch, model.layers);
   options.space.look_beyond = false;
+  check_schedule_executable(options.space);
   if (!command.choice.plan.empty()) {
     const PlanFile file = load_plan_file(command.choice.plan);
+    check_executable(file.plan, command.choice.plan);
     check_fingerprint(session, file, model, command.choice.plan, command.choice.strict);
     if (file.plan.global_batch_size() != setup.batch) {
       throw Error(fmt::format("the plan is for a batch of {}, not {}", file.plan.global_batch_size(), setup.batch), command.choice.plan,

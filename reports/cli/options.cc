@@ -35,6 +35,10 @@ bool is_schedule_name(const std::string& name) {
   return std::ranges::find(schedule_names(), name) != schedule_names().end();
 }
 
+std::string schedule_remedy() {
+  return "use " + join(schedule_names(), ", ");
+}
+
 std::string read_small_file(const std::string& path, const std::string& remedy) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
@@ -58,7 +62,7 @@ void choose_schedule(PlanOptions& options, const std::string& schedule) {
     options.schedule = schedule.empty() ? "1f1b" : schedule;
     return;
   }
-  const std::string remedy = "use " + join(schedule_names(), ", ") + " or a CSV file of actions";
+  const std::string remedy = schedule_remedy() + " or a CSV file of actions";
   std::error_code ignored;
   if (!std::filesystem::exists(schedule, ignored)) {
     throw Error("'" + schedule + "' is no schedule and no file", "--schedule", remedy);
@@ -83,7 +87,8 @@ int asked_microbatches(const PlanChoice& choice, int batch) {
 
 /// Refuses what no plan could have before anything is measured.
 void restrict_recomputation(SearchSpace& space, const std::string& recompute, int layers) {
-  const int most = std::min(static_cast<int>(space.devices.size()), layers);
+  const int each = space.virtual_counts.empty() ? 1 : space.virtual_counts.front();
+  const int most = std::min(static_cast<int>(space.devices.size()) * each, layers);
   (void)recomputed_stages(recompute, space.stage_counts.empty() ? most : space.stage_counts.front());
   space.recompute = recompute;
 }
@@ -113,16 +118,39 @@ void restrict_replicas(SearchSpace& space, const std::string& text, int layers) 
   }
 }
 
+/// Several stages per device are searched on all devices.
+void restrict_virtual_stages(const SearchSpace& space, int virtual_stages, int stages, int layers) {
+  const int devices = static_cast<int>(space.devices.size());
+  const std::string wanted =
+      std::to_string(virtual_stages) + " stages on each of " + std::to_string(devices) + (devices == 1 ? " device" : " devices");
+  if (devices < 2) {
+    throw Error(wanted + " make no pipeline", "--stages", "name more devices, or ask for more stages where the file names none");
+  }
+  if (virtual_stages > layers / devices) {
+    throw Error(wanted + ", but the model has " + std::to_string(layers) + " layers", "--virtual", "use fewer of either");
+  }
+  if (stages > 0 && stages != devices * virtual_stages) {
+    throw Error(std::to_string(stages) + " stages are not " + wanted, "--stages",
+                "use " + std::to_string(devices * virtual_stages) + ", or other --devices or --virtual");
+  }
+}
+
 void restrict_stages(SearchSpace& space, const PlanChoice& choice, int layers) {
   const int stages = int_option(choice.stages, "--stages", kMostStages);
   const int most = std::min(static_cast<int>(space.devices.size()), layers);
   if (stages > layers) {
     throw Error(std::to_string(stages) + " stages, but the model has " + std::to_string(layers) + " layers", "--stages",
-                "use at most " + std::to_string(most));
+                "use at most " + std::to_string(layers));
   }
-  if (stages > most) {
+  if (const int virtual_stages = asked_virtual_stages(choice); virtual_stages > 1) {
+    if (!choice.replicas.empty()) {
+      throw Error("replicas and several stages per device exclude each other", "--replicas",
+                  "leave --replicas out, or put one stage on each device");
+    }
+    restrict_virtual_stages(space, virtual_stages, stages, layers);
+  } else if (stages > most) {
     throw Error(std::to_string(stages) + " stages for " + std::to_string(most) + " devices", "--stages",
-                "use at most " + std::to_string(most) + ", or name more devices");
+                "use at most " + std::to_string(most) + ", name more devices, or put several on each with --virtual");
   }
   if (stages > 0) {
     space.stage_counts = {stages};
@@ -139,6 +167,33 @@ std::int64_t whole_machine_cap(const std::vector<std::int64_t>& caps) {
 }
 
 }  // namespace
+
+int asked_virtual_stages(const PlanChoice& choice) {
+  const int asked = int_option(choice.virtual_stages, "--virtual", kMostStages);
+  const bool named = asked == 0 && is_schedule_name(choice.schedule);
+  return named && usual_virtual_stages(choice.schedule) > 1 ? usual_virtual_stages(choice.schedule) : asked;
+}
+
+void check_executable(const Plan& plan, const std::string& where) {
+  if (const std::string why = why_not_executable(plan, kRuntime); !why.empty()) {
+    throw Error(plan.schedule + " can't be run: " + why, where, "use a schedule with whole backwards, such as 1f1b or interleaved");
+  }
+}
+
+std::string why_not_executable(const SearchSpace& space) {
+  if (space.schedules.size() != 1) {
+    return "";
+  }
+  const int virtual_stages = space.virtual_counts.empty() ? 0 : space.virtual_counts.front();
+  return why_schedule_not_executable(space.schedules.front(), virtual_stages, kRuntime);
+}
+
+void check_schedule_executable(const SearchSpace& space) {
+  if (const std::string why = why_not_executable(space); !why.empty()) {
+    throw Error(space.schedules.front() + " can't be run: " + why, "--schedule",
+                "use a schedule with whole backwards, such as 1f1b or interleaved, or plan on paper with mptune plan");
+  }
+}
 
 bool PlanChoice::any() const {
   for (const std::string* text : {&stages, &virtual_stages, &cuts, &microbatches, &split_size, &schedule, &recompute, &replicas}) {
@@ -170,14 +225,12 @@ void add_plan_options(CLI::App& command, PlanChoice& options, bool searched) {
     }
   };
   add("--stages", options.stages, "K", "number of stages", "one per device, or --virtual per device");
-  if (!searched) {
-    add("--virtual", options.virtual_stages, "V", "stages per device", "1");
-  }
+  add("--virtual", options.virtual_stages, "V", "stages per device", "2 for interleaved, looped-bfs and the V-schedules, else 1");
   add("--cuts", options.cuts, "LIST", "first layer of each later stage, by number or name: 4,9", "equal layer counts");
   add("--microbatches", options.microbatches, "M", "micro-batches of the whole batch", "4 x stages, 1 for naive");
   add("--split-size", options.split_size, "S", "samples in each micro-batch, instead of --microbatches", "");
   add("--schedule", options.schedule, searched ? "NAME" : "NAME|FILE",
-      searched ? "naive, gpipe or 1f1b" : "naive, gpipe, 1f1b or a CSV file of actions", "1f1b");
+      join(schedule_names(), ", ") + (searched ? "" : "; or a CSV file of actions"), "1f1b");
   add("--recompute", options.recompute, "WHAT", "activations computed again in backward: none, all or of stages 0,2", "none");
   add("--replicas", options.replicas, "LIST", "devices per stage, taken in order: 2,1", "1 each");
 }
@@ -298,7 +351,7 @@ Plan plan_from_options(const PlanChoice& choice, const std::vector<std::string>&
   options.layers = static_cast<int>(layers.size());
   options.cuts = parse_cuts(choice.cuts, layers);
   options.stages = int_option(choice.stages, "--stages", kMostStages);
-  options.virtual_stages = static_cast<int>(parse_whole(choice.virtual_stages, "--virtual", 1, kMostStages, 1));
+  options.virtual_stages = int_option(choice.virtual_stages, "--virtual", kMostStages);
   (void)asked_microbatches(choice, batch);
   options.microbatches = int_option(choice.microbatches, "--microbatches", kMostBatch);
   options.split_size = int_option(choice.split_size, "--split-size", kMostBatch);
@@ -327,13 +380,19 @@ SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>
   }
   if (!choice.schedule.empty()) {
     if (!is_schedule_name(choice.schedule)) {
-      throw Error("'" + choice.schedule + "' is no schedule that can be searched", "--schedule", "use " + join(schedule_names(), ", "));
+      throw Error("'" + choice.schedule + "' is no schedule that can be searched", "--schedule", schedule_remedy());
     }
     if (choice.schedule == "naive" && !space.microbatch_counts.empty() && space.microbatch_counts.front() > 1) {
       throw Error("naive runs the batch as one micro-batch, not as " + std::to_string(space.microbatch_counts.front()), "--schedule",
                   "leave --microbatches and --split-size out, or use another schedule");
     }
     space.schedules = {choice.schedule};
+  }
+  if (const int virtual_stages = asked_virtual_stages(choice); virtual_stages > 0) {
+    space.virtual_counts = {virtual_stages};
+    if (!choice.schedule.empty()) {
+      (void)stage_devices(choice.schedule, 1, virtual_stages);
+    }
   }
   restrict_stages(space, choice, static_cast<int>(layers.size()));
   if (const std::vector<int> cuts = parse_cuts(choice.cuts, layers); !cuts.empty()) {
@@ -342,9 +401,12 @@ SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>
       throw Error(std::to_string(cuts.size()) + " cuts do not make " + std::to_string(space.stage_counts.front()) + " stages", "--cuts",
                   "leave --stages out, or give one cut less than stages");
     }
-    if (stages > static_cast<int>(space.devices.size())) {
-      throw Error(std::to_string(stages) + " stages for " + std::to_string(space.devices.size()) + " devices", "--cuts",
-                  "name more devices or fewer cuts");
+    const int each = std::max(1, asked_virtual_stages(choice));
+    const int most = static_cast<int>(space.devices.size()) * each;
+    if (stages > most || (each > 1 && stages != most)) {
+      throw Error(std::to_string(stages) + " stages for " + std::to_string(space.devices.size()) + " devices" +
+                      (each > 1 ? " with " + std::to_string(each) + " on each" : ""),
+                  "--cuts", each > 1 ? "give " + std::to_string(most - 1) + " cuts" : "name more devices or fewer cuts");
     }
     space.cuts = {cuts};
     space.stage_counts = {stages};

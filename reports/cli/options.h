@@ -60,6 +60,15 @@ void add_output_options(CLI::App& command, OutputOptions& options, const std::st
 /// Devices, caps, batch and step of a command. Throws Error.
 [[nodiscard]] TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& devices, const StepOptions& step);
 
+/// What `--virtual` says, or the schedule where it is made for several stages per device; 0: neither. Throws Error.
+[[nodiscard]] int asked_virtual_stages(const PlanChoice& choice);
+/// Throws Error, with the reason, for a plan that the runtime here can't execute.
+void check_executable(const Plan& plan, const std::string& where);
+/// "" or why the runtime here can't execute plans of the one schedule that the space is restricted to.
+[[nodiscard]] std::string why_not_executable(const SearchSpace& space);
+/// Throws Error where there is a reason.
+void check_schedule_executable(const SearchSpace& space);
+
 /// Layer numbers of `--cuts`: numbers or layer names. Throws Error.
 [[nodiscard]] std::vector<int> parse_cuts(const std::string& text, const std::vector<ProfileLayer>& layers);
 /// The plan that options name. Throws Error.

@@ -89,7 +89,21 @@ int device_count(const PlanChoice& choice, const std::string& path) {
   if (stages == 0) {
     throw Error("the file names no devices", path, "give --stages K for K equal devices");
   }
-  return stages;
+  const int each = std::max(1, asked_virtual_stages(choice));
+  if (stages % each != 0) {
+    throw Error(std::to_string(stages) + " stages, but " + std::to_string(each) + " on each device", "--stages",
+                "use a multiple of " + std::to_string(each));
+  }
+  return stages / each;
+}
+
+/// Who says K stages may think of K devices.
+void add_virtual_stages(PlanInput& input, const PlanChoice& choice) {
+  const int each = asked_virtual_stages(choice);
+  if (each > 1) {
+    input.assumed.push_back(choice.stages + " stages on " + std::to_string(input.devices.size()) + " devices, " + std::to_string(each) +
+                            " on each");
+  }
 }
 
 void add_links(PlanInput& input, const std::string& path, ProfileFormat format, const std::string& link) {
@@ -156,6 +170,7 @@ PlanInput public_input(const std::string& path, ProfileFormat format, const std:
   input.profile = format == ProfileFormat::layer_graph ? read_layer_graph(path) : read_operator_tables(path);
   add_conventions(input, format);
   add_devices(input, device_count(choice, path));
+  add_virtual_stages(input, choice);
   add_links(input, path, format, link);
   add_batch(input, batch, choice);
   return input;

@@ -21,6 +21,7 @@ void check_choices(const SearchSpace& space) {
   };
   if (!space.schedules.empty() && space.schedules != std::vector<std::string>{"1f1b"}) refuse(space.schedules.front(), "--schedule");
   if (!space.replicas.empty()) refuse("replicas", "--replicas");
+  if (!space.virtual_counts.empty() && space.virtual_counts != std::vector<int>{1}) refuse("several stages per device", "--virtual");
   if (!space.cuts.empty()) refuse("given cuts", "--cuts");
   if (!space.recompute.empty()) refuse("given recomputation", "--recompute");
 }

@@ -119,7 +119,8 @@ std::string paragraph(const std::string& text, const TextStyle& style) {
 std::string proof(const PlanReport& report) {
   std::string text = fmt::format("predicted step {}", format_seconds(report.step_s));
   if (report.complete) {
-    text += "; proved: no plan that can be executed is faster by this model (gap 0 %)";
+    text += report.runs ? "; proved: no plan that can be executed is faster by this model (gap 0 %)"
+                        : "; proved: no plan of these choices is faster by this model (gap 0 %)";
   } else if (report.lower_bound_s > 0) {
     text += fmt::format("; no plan is under {} (gap {})", format_seconds(report.lower_bound_s),
                         format_percent(report.step_s / report.lower_bound_s - 1));

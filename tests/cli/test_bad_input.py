@@ -3,7 +3,7 @@ import os
 import sqlite3
 import subprocess
 
-from harness import CommandTest
+from harness import TWO_PARTS, CommandTest
 
 SLEEP = ["--devices", "sleep:2"]
 
@@ -61,7 +61,7 @@ class BadInput(CommandTest):
         self.fails(2, ["--recompute", "names no stages"], "tune", "toy", *SLEEP, "--recompute", "1", "--stages", "1")
         self.fails(2, ["naive runs the batch as one"], "tune", "toy", *SLEEP, "--stages", "2", "--schedule", "naive", "--microbatches", "4")
         self.fails(2, ["3 micro-batches", "2 replicas"], "tune", "toy", *SLEEP, "--replicas", "2", "--microbatches", "3")
-        self.fails(2, ["there is no option '--virtual'"], "tune", "toy", *SLEEP, "--virtual", "2")
+        self.fails(2, ["--virtual"], "tune", "toy", *SLEEP, "--virtual", "4")
         self.fails(3, ["no plan fits"], "plan", "profile.sqlite", "--memory", "1kB")
 
     def test_plan_files(self):
@@ -116,6 +116,28 @@ class BadInput(CommandTest):
         self.fails(2, ["others.pftrace"], "export", "toy.sqlite", "--to", "perfetto", "-o", "others.pftrace")
         for _ in range(2):
             self.succeed("export", "toy.sqlite", "--to", "perfetto", "-o", "ours.pftrace")
+
+    def test_stages_per_device(self):
+        plan = ["plan", "profile.sqlite"]
+        self.fails(2, ["1f1b", "one stage on a device"], *plan, "--schedule", "1f1b", "--virtual", "2")
+        self.fails(2, ["zbv", "two stages on a device"], *plan, "--schedule", "zbv", "--virtual", "3")
+        self.fails(2, ["--stages", "use 4"], *plan, "--stages", "3", "--virtual", "2")
+        self.fails(2, ["--virtual", "6 layers"], *plan, "--virtual", "4")
+        self.fails(2, ["--virtual"], *plan, "--virtual", "0")
+        self.fails(2, ["--cuts", "3 cuts"], *plan, "--cuts", "2,4", "--schedule", "zbv")
+        self.fails(2, ["--stages", "no pipeline"], *plan, "--devices", "sleep:0", "--virtual", "2")
+        self.fails(2, ["--replicas"], *plan, "--replicas", "1,1", "--virtual", "2")
+        self.fails(2, ["--replicas"], *plan, "--replicas", "1,1", "--schedule", "v-min")
+        self.fails(2, ["--virtual"], *plan, "--virtual", "2", "--objective", "closed-form")
+
+    def test_schedules_that_do_not_run_yet(self):
+        for schedule in TWO_PARTS:
+            words = [schedule, "two parts yet", "--schedule", "1f1b"]
+            self.fails(2, words, "profile", "toy", *SLEEP, "--schedule", schedule)
+            self.fails(2, words, "tune", "toy", *SLEEP, "--schedule", schedule)
+        self.succeed("plan", "profile.sqlite", "--stages", "4", "--schedule", "zbv", "-o", "v.json")
+        for command in (["run", "toy"], ["profile", "toy"], ["tune", "toy", *SLEEP]):
+            self.fails(2, ["zbv", "two parts yet", "v.json"], *command, "--plan", "v.json")
 
     def test_compare(self):
         self.fails(2, ["A is required"], "compare")

@@ -4,7 +4,7 @@ import sqlite3
 
 import jsonschema
 
-from harness import CommandTest, schema
+from harness import SCHEDULES, TWO_PARTS, CommandTest, schema
 
 TUNE = ["tune", "toy", "--devices", "sleep:2", "--budget", "20s", "--trials", "6"]
 
@@ -112,6 +112,40 @@ class Commands(CommandTest):
             self.assertAlmostEqual(sum(parts), device["window_s"], places=9)
         text = self.succeed("report", "predicted.sqlite", "--text")
         self.assertIn("sleep:1", text)
+
+    def test_every_schedule_is_planned_and_simulated(self):
+        for schedule, stages in SCHEDULES.items():
+            planned = self.result("plan-result", "plan", "profile.sqlite", "--schedule", schedule, "--stages", str(stages),
+                                  "--microbatches", "1" if schedule == "naive" else "4", "-o", "one.json", "--force")
+            value = self.result("simulate", "simulate", "--plan", "one.json", "--profile", "profile.sqlite")
+            self.assertEqual((value["plan"]["schedule"]["name"], value["plan"]["num_stages"]), (schedule, stages))
+            self.assertEqual(value["predicted"]["step_s"], planned["predicted"]["step_s"])
+            devices = [stage["devices"][0] for stage in value["plan"]["stages"]]
+            in_a_v = schedule in ("zbv", "v-half", "v-min", "dualpipe-v")
+            self.assertEqual(devices[2:], {2: [], 4: devices[1::-1] if in_a_v else devices[:2]}[stages], schedule)
+            splits = "I" in " ".join(value["plan"]["schedule"]["actions"])
+            self.assertEqual(splits, schedule in TWO_PARTS, schedule)
+            self.assertEqual([plan["plan"]["schedule"]["name"] for plan in planned["not_executable_yet"]], [schedule] if splits else [])
+
+    def test_a_schedule_that_does_not_run_is_no_alternative_to_plans_that_do(self):
+        value = self.result("plan-result", "plan", "profile.sqlite", "--schedule", "zb1p", "--microbatches", "8")
+        self.assertEqual(value["plan"]["num_stages"], 1)
+        self.assertEqual({other["plan"]["num_stages"] for other in value["alternatives"]}, {1})
+        self.assertEqual([other["plan"]["schedule"]["name"] for other in value["not_executable_yet"]], ["zb1p"])
+        self.assertNotIn("refuses", self.succeed("plan", "profile.sqlite", "--schedule", "zb1p", "--force"))
+        text = self.succeed("plan", "profile.sqlite", "--schedule", "zb1p", "--stages", "2", "--force", COLUMNS="80")
+        self.assertIn("mptune run refuses it: ", text)
+        self.assertNotIn("mptune run toy", text)
+        self.assertLessEqual(max(len(line) for line in text.splitlines()), 80)
+
+    def test_plans_with_several_stages_per_device(self):
+        value = self.result("plan-result", "plan", "profile.sqlite", "--virtual", "2")
+        self.assertEqual(value["plan"]["num_stages"], 4)
+        self.assertIn(value["plan"]["schedule"]["name"], ("interleaved", "looped-bfs"))
+        value = self.result("plan-result", "plan", "profile.sqlite", "--virtual", "3", "--schedule", "gpipe", "--force")
+        self.assertEqual(value["plan"]["num_stages"], 6)
+        value = self.result("tune", *TUNE, "--schedule", "interleaved")
+        self.assertIn(4, [trial["plan"]["num_stages"] for trial in value["trials"] if "plan" in trial] + [value["best_pipeline"]["plan"]["num_stages"]])
 
     def test_import_reads_what_profile_recorded(self):
         profiled = self.result("profile", "profile", "toy", "--devices", "sleep:2", "--microbatches", "4")

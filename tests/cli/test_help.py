@@ -3,7 +3,7 @@ import subprocess
 import time
 import unittest
 
-from harness import COMMANDS, PROGRAM, CommandTest
+from harness import COMMANDS, PROGRAM, SCHEDULES, CommandTest
 
 
 SANITIZED = unittest.skipIf(os.environ.get("MPTUNE_SANITIZED") == "ON", "sanitizers slow every start down: the release build is held to it")
@@ -25,10 +25,10 @@ class Help(CommandTest):
         self.assertRegex(self.succeed("--version"), r"^mptune \d+\.\d+\.\d+\n$")
 
     def test_options_of_the_interface(self):
-        shared = ["--devices", "--memory", "--stages", "--cuts", "--microbatches", "--split-size", "--schedule", "--recompute", "--replicas", "--batch"]
+        shared = ["--devices", "--memory", "--stages", "--cuts", "--microbatches", "--split-size", "--schedule", "--recompute", "--replicas", "--batch", "--virtual"]
         step = ["--link", "--input", "--plan", "--strict", "--optimizer", "--lr", "--loss", "--seed", "--data"]
         wanted = {
-            "profile": shared + step + ["--virtual", "--steps", "-o", "--force"],
+            "profile": shared + step + ["--steps", "-o", "--force"],
             "tune": shared + step + ["--budget", "--trials", "--target", "--resume", "-o", "--force"],
             "plan": shared + ["--link", "--objective", "-o", "--force"],
             "run": step + ["--batch", "--memory", "--steps", "--load", "--save"],
@@ -38,6 +38,12 @@ class Help(CommandTest):
             text = self.succeed(command, "--help")
             for option in options:
                 self.assertIn(option, text, command)
+
+    def test_every_schedule_is_named(self):
+        refused = self.fails(2, ["zigzag", "--schedule"], "plan", "profile.sqlite", "--schedule", "zigzag")["error"]["remedy"]
+        for text in (refused, *(self.succeed(command, "--help") for command in ("profile", "plan", "tune"))):
+            for schedule in SCHEDULES:
+                self.assertIn(schedule, text)
 
     @SANITIZED
     def test_help_takes_less_than_50_ms(self):

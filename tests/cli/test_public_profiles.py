@@ -55,6 +55,15 @@ class PublicProfiles(CommandTest):
         self.assertEqual(len(value["plan"]["devices"]), 3)
         self.assertEqual(value["plan"]["stages"][1]["layers"], [4, 6])
 
+    def test_stages_per_device_share_the_stages_out(self):
+        self.write("net.txt", chain(8))
+        for options in (["--virtual", "2"], ["--schedule", "zbv"], ["--schedule", "interleaved"]):
+            value = self.result("plan-result", "plan", "net.txt", "--stages", "4", "--link", "12GB/s", "--microbatches", "4", "--force", *options)
+            self.assertEqual((value["plan"]["num_stages"], len(value["plan"]["devices"])), (4, 2))
+            self.assertIn("4 stages on 2 devices, 2 on each", value["assumed"])
+        self.fails(2, ["--stages", "multiple of 2"], "plan", "net.txt", "--stages", "3", "--link", "12GB/s", "--virtual", "2")
+        self.fails(2, ["--stages", "no pipeline"], "plan", "net.txt", "--stages", "2", "--link", "12GB/s", "--schedule", "v-half")
+
     def test_operator_tables(self):
         for samples in (1, 2):
             rows = f"embedding,{100 * samples},200,0,1,4,1,0,0\nenc-a,{1000 * samples},{2000 * samples},1,1,2,1,1,1\nhead,500,1000,1,0,4,1,1,1\n"

@@ -74,6 +74,63 @@ TEST(MakePlan, PlacesReplicasAndVirtualStages) {
   EXPECT_EQ(make_plan(options).num_stages(), 3);
 }
 
+std::vector<int> devices_of_stages(const Plan& plan) {
+  std::vector<int> of;
+  for (const Stage& stage : plan.stages) of.push_back(stage.devices.front());
+  return of;
+}
+
+TEST(MakePlan, PlacesStagesAsTheScheduleHasThem) {
+  PlanOptions options = two_devices();
+  const std::vector<int> straight = {0, 1};
+  const std::vector<int> looped = {0, 1, 0, 1};
+  const std::vector<int> in_a_v = {0, 1, 1, 0};
+  const std::map<std::string, std::vector<int>> wanted = {
+      {"naive", straight},    {"gpipe", straight},     {"1f1b", straight},    {"eager-1f1b", straight}, {"zb1p", straight},
+      {"zb2p", straight},     {"list", straight},      {"zbv", in_a_v},       {"v-half", in_a_v},       {"v-min", in_a_v},
+      {"dualpipe-v", in_a_v}, {"interleaved", looped}, {"looped-bfs", looped}};
+  ASSERT_EQ(wanted.size(), schedule_names().size());
+  for (const auto& [name, devices] : wanted) {
+    options.schedule = name;
+    EXPECT_EQ(devices_of_stages(make_plan(options)), devices) << name;
+  }
+  options.virtual_stages = 3;
+  options.schedule = "interleaved";
+  EXPECT_EQ(devices_of_stages(make_plan(options)), (std::vector<int>{0, 1, 0, 1, 0, 1}));
+  options.virtual_stages = 0;
+  options.devices = {"a", "b", "c"};
+  options.schedule = "zbv";
+  EXPECT_EQ(devices_of_stages(make_plan(options)), (std::vector<int>{0, 1, 2, 2, 1, 0}));
+  options.stages = 4;
+  EXPECT_EQ(devices_of_stages(make_plan(options)), in_a_v);
+  EXPECT_EQ(make_plan(options).devices, (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(MakePlan, PlacesStagesWhereTheirRowsAre) {
+  PlanOptions options = two_devices();
+  options.schedule = "zbv";
+  options.microbatches = 4;
+  const Plan plan = make_plan(options);
+  options.schedule = "";
+  options.microbatches = 0;
+  options.actions = plan.actions;
+  EXPECT_EQ(devices_of_stages(make_plan(options)), devices_of_stages(plan));
+  EXPECT_EQ(make_plan(options).actions, plan.actions);
+  options.devices = {"cpu:0"};
+  EXPECT_THROW((void)make_plan(options), Error);
+}
+
+TEST(MakePlan, SaysWhichSchedulesRun) {
+  const Capabilities whole{.split_backward = false};
+  for (const std::string& name : schedule_names()) {
+    EXPECT_EQ(why_schedule_not_executable(name, 0, {}), "") << name;
+    const bool splits = name.starts_with("zb") || name.starts_with("v-") || name == "dualpipe-v" || name == "list";
+    EXPECT_EQ(why_schedule_not_executable(name, 0, whole).empty(), !splits) << name;
+  }
+  EXPECT_THAT(why_schedule_not_executable("interleaved", 4, {.several_stages_per_device = false}), HasSubstr("several stages"));
+  EXPECT_THROW((void)why_schedule_not_executable("zbv", 3, whole), Error);
+}
+
 TEST(MakePlan, UsesOnlyTheDevicesItNeeds) {
   PlanOptions options = two_devices();
   options.stages = 1;
@@ -122,6 +179,22 @@ TEST(MakePlan, RefusesNonsenseByOption) {
               }),
               HasSubstr("--replicas"));
   EXPECT_THAT(refusal([](PlanOptions& o) { o.virtual_stages = 2; }), HasSubstr("1f1b"));
+  EXPECT_THAT(refusal([](PlanOptions& o) { o.virtual_stages = -1; }), HasSubstr("--virtual"));
+  EXPECT_THAT(refusal([](PlanOptions& o) {
+                o.virtual_stages = 3;
+                o.schedule = "zbv";
+              }),
+              HasSubstr("two stages on a device, not 3"));
+  EXPECT_THAT(refusal([](PlanOptions& o) {
+                o.stages = 3;
+                o.schedule = "zbv";
+              }),
+              HasSubstr("2 D - 1 - s"));
+  EXPECT_THAT(refusal([](PlanOptions& o) {
+                o.replicas = {1, 1};
+                o.schedule = "v-half";
+              }),
+              HasSubstr("2 D - 1 - s"));
   for (const char* text : {"2", "-1", "0,", ",0", "0 1", "some", "0,5", "99999999999"}) {
     EXPECT_THAT(refusal([&](PlanOptions& o) { o.recompute = text; }), HasSubstr("--recompute")) << text;
   }
