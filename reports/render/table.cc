@@ -6,7 +6,7 @@ namespace mptune {
 namespace {
 
 constexpr int kGap = 2;
-constexpr int kLeastLastColumn = 16;
+constexpr int kLeastLastColumn = 12;
 
 std::vector<int> widths_of(const std::vector<Column>& columns, const std::vector<std::vector<Cell>>& rows, int width) {
   std::vector<int> widths;

@@ -61,6 +61,9 @@ class PublicProfiles(CommandTest):
             value = self.result("plan-result", "plan", "net.txt", "--stages", "4", "--link", "12GB/s", "--microbatches", "4", "--force", *options)
             self.assertEqual((value["plan"]["num_stages"], len(value["plan"]["devices"])), (4, 2))
             self.assertIn("4 stages on 2 devices, 2 on each", value["assumed"])
+        self.write("large.txt", chain(30, activation=600000000))
+        text = self.succeed("plan", "large.txt", "--stages", "4", "--link", "12GB/s", "--schedule", "zbv", "--microbatches", "8", COLUMNS="80")
+        self.assertLessEqual(max(len(line) for line in text.splitlines()), 80)
         self.fails(2, ["--stages", "multiple of 2"], "plan", "net.txt", "--stages", "3", "--link", "12GB/s", "--virtual", "2")
         self.fails(2, ["--stages", "no pipeline"], "plan", "net.txt", "--stages", "2", "--link", "12GB/s", "--schedule", "v-half")
 
