@@ -64,6 +64,12 @@ bool CutSearch::interrupted() {
   return ended_;
 }
 
+// Of a plan that is about to be timed: dear enough to ask each time.
+bool CutSearch::interrupted_before_plan() {
+  if (result_.nodes > problem_.most_nodes || (problem_.stop && problem_.stop())) ended_ = true;
+  return ended_;
+}
+
 void CutSearch::set_limit() {
   const BestCuts& best = rater_.best();
   std::int64_t limit = goal_ == Goal::tied ? best.kept().back().step_ns : best.enters_ns();
@@ -162,8 +168,7 @@ void CutSearch::descend(int stage, int first, int last) {
 }
 
 void CutSearch::consider(const std::vector<int>& cuts) {
-  ended_ = ended_ || (problem_.stop && problem_.stop());
-  if (ended_) return;
+  if (ended_ || interrupted_before_plan()) return;
   const BestCuts& best = rater_.best();
   static_cast<void>(rater_.consider(cuts, goal_ == Goal::tied ? best.kept().back().step_ns : best.enters_ns()));
   set_limit();
@@ -263,7 +268,10 @@ PartitionResult CutSearch::run() {
   }
   bound_all();
   entering_ = allowed_;
-  consider_first_plans(rater_, balance_, allowed_, static_cast<int>(problem_.microbatch_sizes.size()), [&] { return interrupted(); });
+  consider_first_plans(rater_, balance_, allowed_, static_cast<int>(problem_.microbatch_sizes.size()), [&] {
+    ++result_.nodes;
+    return !interrupted_before_plan();
+  });
   prove();
   return finish();
 }

@@ -40,6 +40,7 @@ class CutSearch {
   [[nodiscard]] bool may_rank(int stage, int first, int last);
   void adopt_ways();
   [[nodiscard]] bool interrupted();
+  [[nodiscard]] bool interrupted_before_plan();
   void find_copied_rest();
   [[nodiscard]] PartitionResult finish();
 

@@ -9,14 +9,15 @@ namespace {
 
 class Climber {
  public:
-  Climber(CutRater& rater, const Windows& allowed, const std::function<bool()>& interrupted)
-      : rater_(rater), allowed_(allowed), interrupted_(interrupted) {}
+  Climber(CutRater& rater, const Windows& allowed, const std::function<bool()>& may_rate)
+      : rater_(rater), allowed_(allowed), may_rate_(may_rate) {}
 
   void climb(const std::vector<int>& cuts) {
     if (static_cast<int>(cuts.size()) + 1 != allowed_.stages()) return;
+    static_cast<void>(may_rate_());
     best_ = cuts;
     best_ns_ = rate(cuts);
-    for (std::int64_t before = best_ns_ + 1; best_ns_ < before && !interrupted_();) {
+    for (std::int64_t before = best_ns_ + 1; best_ns_ < before && !ended_;) {
       before = best_ns_;
       step(std::vector<int>(best_));
     }
@@ -26,6 +27,8 @@ class Climber {
   std::int64_t rate(const std::vector<int>& cuts) { return rater_.consider(cuts, rater_.best().enters_ns()); }
 
   void attempt(const std::vector<int>& moved) {
+    ended_ = ended_ || !may_rate_();
+    if (ended_) return;
     const std::int64_t ns = rate(moved);
     if (ns >= best_ns_) return;
     best_ns_ = ns;
@@ -34,13 +37,13 @@ class Climber {
 
   // One cut anywhere between its neighbours, or two by a layer.
   void step(const std::vector<int>& cuts) {
-    for (std::size_t c = 0; c < cuts.size() && !interrupted_(); ++c) {
+    for (std::size_t c = 0; c < cuts.size() && !ended_; ++c) {
       std::vector<int> moved = cuts;
       for (const int layer : allowed_.begins[c + 1]) {
         moved[c] = layer;
-        if (ascends(moved) && !interrupted_()) attempt(moved);
+        if (ascends(moved)) attempt(moved);
       }
-      for (std::size_t d = c + 1; d < cuts.size(); ++d) {
+      for (std::size_t d = c + 1; d < cuts.size() && !ended_; ++d) {
         for (const auto& [by, other] : {std::pair(-1, -1), std::pair(-1, 1), std::pair(1, -1), std::pair(1, 1)}) {
           moved = cuts;
           moved[c] += by;
@@ -65,7 +68,8 @@ class Climber {
 
   CutRater& rater_;
   const Windows& allowed_;
-  const std::function<bool()>& interrupted_;
+  const std::function<bool()>& may_rate_;
+  bool ended_ = false;
   std::vector<int> best_;
   std::int64_t best_ns_ = 0;
 };
@@ -85,8 +89,8 @@ std::vector<int> balanced(const BalanceBound& balance, const Windows& allowed) {
 }  // namespace
 
 void consider_first_plans(CutRater& rater, const BalanceBound& balance, const Windows& allowed, int microbatches,
-                          const std::function<bool()>& interrupted) {
-  Climber climber(rater, allowed, interrupted);
+                          const std::function<bool()>& may_rate) {
+  Climber climber(rater, allowed, may_rate);
   climber.climb(balanced(balance, allowed));
   std::vector<Way> rows = rater.rows();
   const Prices& prices = rater.prices();

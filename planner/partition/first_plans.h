@@ -9,8 +9,8 @@ namespace mptune {
 
 /// Considers plans that are likely good: the cuts of the balance bound, also with copies counted as their senders' work, and better
 /// neighbours of theirs by hill climbing. Good plans early leave the proof little to do.
-/// `balance`: up to date with `allowed`. `interrupted` ends it.
+/// `balance`: up to date with `allowed`. `may_rate` is asked before each plan; false ends it, after the balanced plans.
 void consider_first_plans(CutRater& rater, const BalanceBound& balance, const Windows& allowed, int microbatches,
-                          const std::function<bool()>& interrupted);
+                          const std::function<bool()>& may_rate);
 
 }  // namespace mptune

@@ -44,7 +44,7 @@ struct PartitionResult {
   /// `longest_ns` if `complete` and there is none within it; kNoPlan if it is proved that nothing fits.
   std::int64_t lower_bound_ns = 0;
   bool complete = false;       ///< not ended early
-  std::int64_t nodes = 0;      ///< partial plans looked at
+  std::int64_t nodes = 0;      ///< partial plans looked at, and first plans rated
   std::int64_t simulated = 0;  ///< whole plans timed
   /// Where no plan fits its caps: the least, over all plans (over those looked at, where a device has several stages or rows differ from
   /// plan to plan), of the most bytes over a cap, and the device; 0 where one fits.

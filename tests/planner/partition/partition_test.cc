@@ -83,6 +83,27 @@ TEST(Partition, AnswersForFamiliesWithoutPlans) {
   EXPECT_EQ(result.gap(), 1);
 }
 
+// Every plan of zb1p is a simulation: the limits hold for the first plans as for the search.
+TEST(Partition, EndsAtItsLimitsWhileItClimbs) {
+  const CostModel cost(
+      make_profile({.layers = 24, .devices = 6}, {1, 5, 2, 8, 3, 9, 4, 7, 6, 2, 5, 1, 8, 3, 9, 2, 7, 4, 6, 1, 5, 8, 2, 3}));
+  for (const int most : {0, 1, 10, 20, 30}) {
+    SCOPED_TRACE(most);
+    PartitionProblem problem = straight(6, ones(6), "zb1p");
+    problem.most_nodes = most;
+    const PartitionResult limited = partition(problem, cost);
+    EXPECT_FALSE(limited.complete);
+    EXPECT_EQ(limited.best.size(), 1U);
+    EXPECT_LE(limited.simulated, most + 2);  // the two balanced plans are always looked at
+    problem = straight(6, ones(6), "zb1p");
+    int questions = 0;
+    problem.stop = [&] { return questions++ >= most; };
+    const PartitionResult stopped = partition(problem, cost);
+    EXPECT_FALSE(stopped.complete);
+    EXPECT_LE(stopped.simulated, most + 2);
+  }
+}
+
 // One layer dominates: the other cuts are free, and are made where least is copied, then where least memory is needed.
 TEST(Partition, BreaksTiesByCopiesThenMemory) {
   Profile profile = make_profile({.layers = 8, .devices = 3}, {100, 1, 1, 1, 1, 1, 1, 1});
