@@ -43,15 +43,16 @@ bool goes_with(const std::string& schedule, int virtual_stages) {
   return !several.contains(schedule) || virtual_stages > 1;
 }
 
-// All ways to share `left` devices among the stages from here on, each at least one; by ascending number of stages.
+// All ways to share `left` devices among the stages from here on, each at least one, as long as there is room.
 void share_out(int left, int stages, std::vector<int>& chosen, std::vector<std::vector<int>>& shapes) {
+  if (static_cast<int>(shapes.size()) >= kMostShapes) return;
   if (stages == 1) {
     chosen.push_back(left);
     shapes.push_back(chosen);
     chosen.pop_back();
     return;
   }
-  for (int count = 1; count <= left - stages + 1 && static_cast<int>(shapes.size()) < kMostShapes; ++count) {
+  for (int count = 1; count <= left - stages + 1; ++count) {
     chosen.push_back(count);
     share_out(left - count, stages - 1, chosen, shapes);
     chosen.pop_back();
@@ -220,13 +221,25 @@ std::vector<PlanFamily> Choices::pipelines() {
     std::vector<std::vector<int>> shapes;
     std::vector<int> chosen;
     for (int stages = 2; stages < devices && wanted_virtual(1); ++stages) {
-      if (wanted_stages(stages)) share_out(devices, stages, chosen, shapes);
+      if (!wanted_stages(stages)) continue;
+      const std::size_t before = shapes.size();
+      share_out(devices, stages, chosen, shapes);
+      // There are as many shapes as sets of places where the devices of a stage end.
+      const std::int64_t left_out = sets_of_cuts(devices - 1, stages) - static_cast<std::int64_t>(shapes.size() - before);
+      if (left_out > 0) leave_out(left_out, stages);
     }
     for (const std::vector<int>& shape : shapes) add_shape(shape, 1, families);
   }
   std::ranges::stable_sort(families, {}, &PlanFamily::bound_ns);
   if (unlisted_plans_ > 0) bound_unlisted();
   return families;
+}
+
+void Choices::leave_out(std::int64_t placements, int stages) {
+  const double plans =
+      static_cast<double>(placements) * static_cast<double>(sets_of_cuts(static_cast<std::int64_t>(cuts_.size()), stages)) +
+      static_cast<double>(unlisted_plans_);
+  unlisted_plans_ = std::llround(std::min(plans, 1e15));
 }
 
 // All work over all devices: what holds for every plan.
@@ -236,14 +249,21 @@ void Choices::bound_unlisted() {
     unlisted_bound_ns_ = std::min(unlisted_bound_ns_, bounds_.of({indices_}, split_evenly(space_.batch, m), true).step_ns);
 }
 
-// All placements that differ: of devices that may be swapped, only the first that is free.
+// All placements that differ: of devices that may be swapped, only the first that is free. Whether a placement has families does not
+// depend on its devices: where the first has none, no other is looked at.
 void Choices::add_shape(const std::vector<int>& replicas, int virtual_stages, std::vector<PlanFamily>& families) {
   if (!wanted_stages(static_cast<int>(replicas.size()) * virtual_stages)) return;
   const auto seats = static_cast<std::size_t>(std::accumulate(replicas.begin(), replicas.end(), 0));
   std::vector<int> chosen;
+  bool none = false;
   const auto place = [&](const auto& again) -> void {
-    if (families.size() >= kMostFamilies) return;
-    if (chosen.size() == seats) return add_placement(replicas, virtual_stages, chosen, families);
+    if (none || families.size() >= kMostFamilies) return;
+    if (chosen.size() == seats) {
+      const std::size_t before = families.size();
+      add_placement(replicas, virtual_stages, chosen, families);
+      none = families.size() == before;
+      return;
+    }
     std::set<int> seen;
     for (int d = 0; d < static_cast<int>(space_.devices.size()); ++d) {
       if (contains(chosen, d) || !seen.insert(alike_[static_cast<std::size_t>(d)]).second) continue;
@@ -253,8 +273,7 @@ void Choices::add_shape(const std::vector<int>& replicas, int virtual_stages, st
     }
   };
   place(place);
-  if (families.size() >= kMostFamilies)
-    unlisted_plans_ += sets_of_cuts(static_cast<std::int64_t>(cuts_.size()), static_cast<int>(replicas.size()) * virtual_stages);
+  if (families.size() >= kMostFamilies) leave_out(1, static_cast<int>(replicas.size()) * virtual_stages);
 }
 
 void Choices::add_placement(const std::vector<int>& replicas, int virtual_stages, const std::vector<int>& chosen,

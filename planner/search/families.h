@@ -66,6 +66,7 @@ class Choices {
   void add_shape(const std::vector<int>& replicas, int virtual_stages, std::vector<PlanFamily>& families);
   void add_placement(const std::vector<int>& replicas, int virtual_stages, const std::vector<int>& chosen,
                      std::vector<PlanFamily>& families);
+  void leave_out(std::int64_t placements, int stages);
   void bound_unlisted();
   [[nodiscard]] bool finish(PlanFamily& family);
   [[nodiscard]] std::vector<std::string> schedules_for(int m, int virtual_stages) const;

@@ -36,6 +36,11 @@ bool probe(const std::vector<ProbeStage>& stages, const std::vector<double>& bef
   return false;
 }
 
+// Measured apart, the two parts may take less than the whole.
+double least_backward_s(const LayerTimes& times, bool splits) {
+  return splits ? std::min(times.backward_s, times.backward_input_s + times.backward_weight_s) : times.backward_s;
+}
+
 std::vector<int> united(const std::vector<std::vector<int>>& stages) {
   std::set<int> devices;
   for (const std::vector<int>& stage : stages) devices.insert(stage.begin(), stage.end());
@@ -44,12 +49,12 @@ std::vector<int> united(const std::vector<std::vector<int>>& stages) {
 
 }  // namespace
 
-const FamilyBound::Sums& FamilyBound::sums(const std::vector<int>& devices, const std::vector<int>& sizes) {
+const FamilyBound::Sums& FamilyBound::sums(const std::vector<int>& devices, const std::vector<int>& sizes, bool splits) {
   std::map<int, int> of_class;
   for (const int device : devices) of_class.emplace(cost_.profile().devices[static_cast<std::size_t>(device)].device_class, device);
   std::vector<int> classes;
   for (const auto& [device_class, device] : of_class) classes.push_back(device_class);
-  const auto key = std::pair(classes, std::vector<int>{sizes.front(), sizes.back(), static_cast<int>(sizes.size())});
+  const auto key = std::pair(classes, std::vector<int>{sizes.front(), sizes.back(), static_cast<int>(sizes.size()), splits ? 1 : 0});
   const auto known = sums_.find(key);
   if (known != sums_.end()) return known->second;
   const auto large = static_cast<double>(std::count(sizes.begin(), sizes.end(), sizes.front()));
@@ -63,8 +68,8 @@ const FamilyBound::Sums& FamilyBound::sums(const std::vector<int>& devices, cons
     for (const auto& [device_class, device] : of_class) {
       const LayerTimes of_large = cost_.layer(device, layer, sizes.front());
       const LayerTimes of_small = cost_.layer(device, layer, sizes.back());
-      const double large_s = of_large.forward_s + of_large.backward_s;
-      const double small_s = of_small.forward_s + of_small.backward_s;
+      const double large_s = of_large.forward_s + least_backward_s(of_large, splits);
+      const double small_s = of_small.forward_s + least_backward_s(of_small, splits);
       all = std::min(all, large_s * large + small_s * small);
       once = std::min({once, large_s, small_s});
       once_out = std::min({once_out, of_large.forward_s, of_small.forward_s});
@@ -76,22 +81,35 @@ const FamilyBound::Sums& FamilyBound::sums(const std::vector<int>& devices, cons
   return sums_.emplace(key, std::move(made)).first->second;
 }
 
-// Of one micro-batch over one cut, there and back: the fewest bytes on the fastest link between neighbouring stages.
-double FamilyBound::least_copies_ns(const std::vector<std::vector<int>>& stages, int samples, bool splits) {
-  constexpr std::int64_t kMany = std::numeric_limits<std::int64_t>::max();
-  auto [entry, is_new] = least_bytes_.try_emplace(samples, kMany, kMany);
-  auto& [out, back] = entry->second;
+// Bytes over each cut that is allowed, of the largest and the smallest micro-batch; each number once.
+const std::vector<std::int64_t>& FamilyBound::boundaries(const std::vector<int>& sizes, bool gradients) {
+  const auto [entry, is_new] = boundaries_.try_emplace({sizes.front(), sizes.back(), gradients});
+  std::vector<std::int64_t>& bytes = entry->second;
   for (int cut = 1; is_new && cut < cost_.layers(); ++cut) {
     if (!cost_.may_cut(cut)) continue;
-    out = std::min(out, cost_.boundary_bytes(cut, samples, false));
-    back = std::min(back, cost_.boundary_bytes(cut, samples, true));
+    for (const int samples : {sizes.front(), sizes.back()}) bytes.push_back(cost_.boundary_bytes(cut, samples, gradients));
   }
-  if (out == kMany) return 0;
+  std::sort(bytes.begin(), bytes.end());
+  bytes.erase(std::unique(bytes.begin(), bytes.end()), bytes.end());
+  return bytes;
+}
+
+// A measured link may take less for more bytes: every number of them is looked at.
+double FamilyBound::least_copy_s(int from, int to, const std::vector<int>& sizes, bool gradients) {
+  const auto [entry, is_new] = least_copies_.try_emplace({from, to, sizes.front(), sizes.back(), gradients}, 0.0);
+  if (!is_new) return entry->second;
+  double least = std::numeric_limits<double>::infinity();
+  for (const std::int64_t bytes : boundaries(sizes, gradients)) least = std::min(least, cost_.copy_seconds(from, to, bytes));
+  return entry->second = std::isfinite(least) ? least : 0;
+}
+
+// Of one micro-batch over one cut, there and back: over any cut, on the fastest link between neighbouring stages.
+double FamilyBound::least_copies_ns(const std::vector<std::vector<int>>& stages, const std::vector<int>& sizes, bool splits) {
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t s = 1; s < stages.size(); ++s) {
     for (const int from : stages[s - 1]) {
       for (const int to : stages[s])
-        least = std::min(least, cost_.copy_seconds(from, to, out) + (splits ? 0 : cost_.copy_seconds(to, from, back)));
+        least = std::min(least, least_copy_s(from, to, sizes, false) + (splits ? 0 : least_copy_s(to, from, sizes, true)));
     }
   }
   return std::isfinite(least) ? least * 1e9 : 0;
@@ -119,11 +137,11 @@ std::vector<int> FamilyBound::allowed(std::vector<int> cuts, int stages) const {
 
 FamilyBound::Bound FamilyBound::of(const std::vector<std::vector<int>>& stages, const std::vector<int>& sizes, bool splits) {
   const std::vector<int> devices = united(stages);
-  const Sums& fastest = sums(devices, sizes);
+  const Sums& fastest = sums(devices, sizes, splits);
   std::size_t seats = 0;
   for (const std::vector<int>& stage : stages) seats += stage.size();
   const auto m = static_cast<double>(sizes.size());
-  const double copies = least_copies_ns(stages, sizes.back(), splits);
+  const double copies = least_copies_ns(stages, sizes, splits);
   double action = std::numeric_limits<double>::infinity();
   double step_cost = 0;
   for (const int device : devices) {
@@ -145,7 +163,7 @@ FamilyBound::Bound FamilyBound::of(const std::vector<std::vector<int>>& stages, 
     for (const std::vector<int>& stage : stages) {
       const auto before = static_cast<double>(probed.size());
       const auto replicas = static_cast<double>(stage.size());
-      probed.push_back({&sums(stage, sizes).all, replicas, pass * m / replicas, (copies + (splits ? action : pass)) * before});
+      probed.push_back({&sums(stage, sizes, splits).all, replicas, pass * m / replicas, (copies + (splits ? action : pass)) * before});
     }
     const std::vector<double>& before = splits ? fastest.once_out : fastest.once;
     double high = fastest.once.back();

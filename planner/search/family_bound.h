@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -35,13 +36,16 @@ class FamilyBound {
     std::vector<double> once;      // one micro-batch, likewise
     std::vector<double> once_out;  // its forward
   };
-  [[nodiscard]] const Sums& sums(const std::vector<int>& devices, const std::vector<int>& sizes);
-  [[nodiscard]] double least_copies_ns(const std::vector<std::vector<int>>& stages, int samples, bool splits);
+  [[nodiscard]] const Sums& sums(const std::vector<int>& devices, const std::vector<int>& sizes, bool splits);
+  [[nodiscard]] const std::vector<std::int64_t>& boundaries(const std::vector<int>& sizes, bool gradients);
+  [[nodiscard]] double least_copy_s(int from, int to, const std::vector<int>& sizes, bool gradients);
+  [[nodiscard]] double least_copies_ns(const std::vector<std::vector<int>>& stages, const std::vector<int>& sizes, bool splits);
   [[nodiscard]] std::vector<int> allowed(std::vector<int> cuts, int stages) const;
 
   const CostModel& cost_;
-  std::map<int, std::pair<std::int64_t, std::int64_t>> least_bytes_;    // by samples: over any cut, outputs and gradients
-  std::map<std::pair<std::vector<int>, std::vector<int>>, Sums> sums_;  // by device classes, and size and number of micro-batches
+  std::map<std::tuple<int, int, bool>, std::vector<std::int64_t>> boundaries_;  // by largest and smallest size, and direction
+  std::map<std::tuple<int, int, int, int, bool>, double> least_copies_;         // by link, likewise
+  std::map<std::pair<std::vector<int>, std::vector<int>>, Sums> sums_;          // by device classes, and sizes, number and splits
 };
 
 }  // namespace mptune

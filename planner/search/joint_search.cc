@@ -99,19 +99,20 @@ void JointSearch::try_cuts(FamilyState& state, const std::vector<int>& cuts) {
   const std::vector<std::int64_t> caps = state.family.caps(caps_);
   const ScheduleCosts costs = schedule_costs(plan, cost_, caps);
   make_schedule(plan, state.family.schedule, &costs);
+  evaluator_.worked((dearness(state.family.schedule) - 1) * 2 * plan.num_stages() * plan.num_microbatches(), 0);
   note(state, evaluator_.evaluate(RankedAs::pipeline, std::move(plan), caps));
 }
 
 void JointSearch::try_given_cuts() {
+  for (FamilyState& state : states_) state.family.plans = 0;
   for (const std::vector<int>& cuts : space_.cuts) {
     for (FamilyState& state : states_) {
-      if (static_cast<int>(cuts.size()) + 1 == state.family.stages() && !evaluator_.spent()) try_cuts(state, cuts);
+      if (static_cast<int>(cuts.size()) + 1 != state.family.stages()) continue;
+      ++state.family.plans;
+      if (!evaluator_.spent()) try_cuts(state, cuts);
     }
   }
-  for (FamilyState& state : states_) {
-    state.solved = true;
-    state.family.plans = state.seen;
-  }
+  for (FamilyState& state : states_) state.solved = state.seen == state.family.plans;
 }
 
 // Good plans early let the bounds leave out most of the space.

@@ -110,6 +110,32 @@ TEST(SearchPlans, OneStageOfAllDevicesIsDataParallel) {
   for (const Candidate& candidate : result.ranked) EXPECT_EQ(candidate.plan.stages.at(0).devices.size(), 2u);
 }
 
+TEST(SearchPlans, GivenCutsThatItDidNotTryAreNotProved) {
+  std::mt19937 random(15);
+  test::ProfileShape shape{.layers = 6, .devices = 2, .latency_s = 1e-5, .reduce_s_per_byte = 1e-4};
+  const CostModel cost(make_profile(shape, test::random_factors(random, 6)));
+  SearchSpace space;
+  space.devices = names(2);
+  space.batch = 8;
+  space.cuts = {{2}, {3}, {4}};
+  space.stage_counts = {1, 2};
+  space.schedules = {"naive", "gpipe", "1f1b"};
+  const auto unreached = [](const SearchResult& result) {
+    std::int64_t count = 0;
+    for (const Rejection& rejection : result.rejected) count += rejection.reason.starts_with("not reached") ? rejection.count : 0;
+    return count;
+  };
+  const SearchResult whole = search_plans(space, cost);
+  ASSERT_GT(whole.ranked.at(0).plan.num_stages(), 1);
+  EXPECT_TRUE(whole.complete);
+  EXPECT_EQ(unreached(whole), 0);
+  space.most_actions = 1;
+  const SearchResult part = search_plans(space, cost);
+  EXPECT_FALSE(part.complete);
+  EXPECT_GT(unreached(part), 0);
+  EXPECT_LE(part.lower_bound_s, whole.ranked[0].prediction.step_s);
+}
+
 TEST(SearchPlans, RefusesChoicesThatNoPlanAnswersTo) {
   const CostModel cost(make_profile({.layers = 4, .devices = 3}));
   SearchSpace space;

@@ -1,0 +1,102 @@
+#include "mptune/planner/search/families.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/search/family_bound.h"
+#include "mptune/planner/simulate/schedule_costs.h"
+#include "mptune/tests/planner/search/spaces.h"
+
+namespace mptune {
+namespace {
+
+using test::make_profile;
+using test::names;
+
+// Of the plans of two stages, by name.
+std::int64_t fastest_of_two_stages(const CostModel& cost, const std::string& schedule, int m) {
+  double fastest = std::numeric_limits<double>::infinity();
+  for (int cut = 1; cut < cost.layers(); ++cut) {
+    PlanOptions options = test::options_of(names(2), m, cost.layers(), schedule);
+    options.cuts = {cut};
+    options.microbatches = m;
+    Plan plan = make_plan(options);
+    const ScheduleCosts costs = schedule_costs(plan, cost);
+    make_schedule(plan, schedule, &costs);
+    fastest = std::min(fastest, predict(plan, cost).step_s);
+  }
+  return std::llround(fastest * 1e9);
+}
+
+TEST(Families, CountsReplicasThatItDoesNotList) {
+  const CostModel cost(make_profile({.layers = 6, .devices = 16}));
+  SearchSpace space;
+  space.devices = names(16);
+  space.batch = 16;
+  space.microbatch_counts = {16};
+  space.schedules = {"gpipe"};
+  Choices choices(space, cost, std::vector<std::int64_t>(16, 0));
+  const std::vector<PlanFamily> families = choices.pipelines();
+  // Shapes of 2 to 6 stages: C(15, 1) + .. + C(15, 5) = 4943, of which those left out have six stages of one layer each.
+  EXPECT_EQ(choices.unlisted_plans(), 4943 - 4096);
+  EXPECT_EQ(std::ranges::count_if(families, &PlanFamily::replicated), 4096);
+  EXPECT_GT(choices.unlisted_bound_ns(), 0);
+  space.stage_counts = {2, 3, 4, 5};
+  Choices fewer(space, cost, std::vector<std::int64_t>(16, 0));
+  (void)fewer.pipelines();
+  EXPECT_EQ(fewer.unlisted_plans(), 0);
+}
+
+TEST(Families, LooksAtNoFurtherPlacementWhereThereIsNoFamily) {
+  Profile profile = make_profile({.layers = 24, .devices = 14});
+  for (LinkCost& link : profile.links) link.latency_s = 1e-6 * (link.source * 14 + link.destination + 1);
+  const CostModel cost(profile);
+  SearchSpace space;
+  space.devices = names(14);
+  space.batch = 16;
+  space.microbatch_counts = {2};
+  space.stage_counts = {14};
+  space.schedules = {"naive"};
+  Choices choices(space, cost, std::vector<std::int64_t>(14, 0));
+  EXPECT_TRUE(choices.pipelines().empty()) << "of 14! placements";
+  EXPECT_EQ(choices.unlisted_plans(), 0);
+}
+
+TEST(FamilyBound, HoldsWherePartsOfABackwardTakeLessThanTheWhole) {
+  Profile profile = make_profile({.layers = 6, .devices = 2});
+  for (LayerCosts& layer : profile.classes[0].layers) {
+    for (LayerCost& at : layer.by_samples) {
+      at.backward_input = exactly(median(at.backward) * 0.3);
+      at.backward_weight = exactly(median(at.backward) * 0.3);
+    }
+  }
+  const CostModel cost(profile);
+  FamilyBound bound(cost);
+  for (const int m : {2, 4, 8}) {
+    const std::int64_t split_ns = bound.of({{0}, {1}}, test::ones(m), true).step_ns;
+    EXPECT_LE(split_ns, fastest_of_two_stages(cost, "zb1p", m)) << m;
+    EXPECT_GT(bound.of({{0}, {1}}, test::ones(m), false).step_ns, split_ns) << m;
+    EXPECT_LE(bound.of({{0}, {1}}, test::ones(m), false).step_ns, fastest_of_two_stages(cost, "gpipe", m)) << m;
+  }
+}
+
+TEST(FamilyBound, HoldsWhereMoreBytesAreCopiedFaster) {
+  Profile profile = make_profile({.layers = 4, .devices = 2});
+  for (std::size_t l = 0; l < profile.edges.size(); ++l) profile.edges[l].bytes_per_sample = l == 1 ? 200 : 100;
+  for (LinkCost& link : profile.links) {
+    link.latency_s = 0.05;
+    link.curve = {{100, 0.05}, {200, 1e-5}};
+  }
+  const CostModel cost(profile);
+  FamilyBound bound(cost);
+  for (const int m : {1, 2, 4}) {
+    EXPECT_LE(bound.of({{0}, {1}}, test::ones(m), false).step_ns, fastest_of_two_stages(cost, "gpipe", m)) << m;
+  }
+}
+
+}  // namespace
+}  // namespace mptune
