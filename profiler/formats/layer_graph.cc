@@ -9,12 +9,19 @@
 namespace mptune {
 namespace {
 
+constexpr std::size_t kMostNameShown = 80;
+
 bool is_input(const GraphNode& node) {
   return node.from.empty() && node.description.starts_with("Input");
 }
 
 bool in_place(const GraphNode& node) {
   return node.description.find("inplace") != std::string::npos && node.description.find("inplace=False") == std::string::npos;
+}
+
+// What a node in place overwrites is the newest of its inputs: `out += shortcut`. Requires: it has inputs.
+std::size_t overwritten(const GraphNode& node) {
+  return static_cast<std::size_t>(node.from.back());
 }
 
 bool is_view(const GraphNode& node) {
@@ -72,11 +79,31 @@ void add_edges(const std::vector<GraphNode>& nodes, Profile& profile) {
       depends = depends || trained[from];
     }
     trained.push_back(depends);
-    if (node.from.empty() || !in_place(node)) continue;
-    // What is overwritten is the newest of its inputs: `out += shortcut`.
-    const int last = node.from.back();
-    const std::string reason = node.name + " works in place on the output of " + nodes[static_cast<std::size_t>(last)].name;
-    for (int cut = last + 1; cut <= n; ++cut) profile.forbidden_cuts.push_back({cut, reason});
+  }
+}
+
+// Cut between characters of UTF-8, whose bytes but the first are 10xxxxxx.
+std::string short_name(const GraphNode& node) {
+  if (node.name.size() <= kMostNameShown) return node.name;
+  std::size_t size = kMostNameShown;
+  while (size > 0 && (static_cast<unsigned char>(node.name[size]) & 0xC0U) == 0x80U) --size;
+  return node.name.substr(0, size) + "...";
+}
+
+// One entry a cut, of the first node that forbids it: nodes may forbid as many cuts each as there are nodes.
+void forbid_cuts(const std::vector<GraphNode>& nodes, Profile& profile) {
+  std::vector<const GraphNode*> forbids(nodes.size(), nullptr);  // by cut
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    if (nodes[n].from.empty() || !in_place(nodes[n])) continue;
+    for (std::size_t cut = overwritten(nodes[n]) + 1; cut <= n; ++cut) {
+      if (!forbids[cut]) forbids[cut] = &nodes[n];
+    }
+  }
+  for (std::size_t cut = 1; cut < nodes.size(); ++cut) {
+    if (!forbids[cut]) continue;
+    const std::string reason =
+        short_name(*forbids[cut]) + " works in place on the output of " + short_name(nodes[overwritten(*forbids[cut])]);
+    profile.forbidden_cuts.push_back({static_cast<int>(cut), reason});
   }
 }
 
@@ -92,8 +119,7 @@ Profile read_layer_graph(TextInput& input) {
     profile.classes.front().layers.push_back(cost_of_node(node));
   }
   add_edges(nodes, profile);
-  const auto earlier = [](const ForbiddenCut& a, const ForbiddenCut& b) { return a.layer < b.layer; };
-  std::stable_sort(profile.forbidden_cuts.begin(), profile.forbidden_cuts.end(), earlier);
+  forbid_cuts(nodes, profile);
   return profile;
 }
 

@@ -22,7 +22,8 @@ namespace mptune {
 /// A chain: the size of an operator's output is that of all tensors live behind it (the residual along with the normalized values), kept
 /// bytes are its activations, workspace the larger of what forward and backward reserve. Weights are half precision under mixed-precision
 /// Adam: another copy and two moments in single precision are 6 bytes of optimizer state per byte.
-/// Times are the tables', lowered where they break the laws of lawful_times.h: a table holds one timing of each.
+/// Times are not always the published ones: they are lowered where they break the laws of lawful_times.h, for a table holds one timing of
+/// each, and some hold disturbed ones (one backward of GPT-350M's gelu at size 2 is 2.8 times dearer than at size 4).
 /// One device class without devices and links. Throws Error (`where`): tables with different operators, none.
 [[nodiscard]] Profile profile_of_operators(const std::map<int, std::vector<OperatorRow>>& tables, const std::string& where);
 

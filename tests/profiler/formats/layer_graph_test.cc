@@ -86,6 +86,25 @@ TEST(LayerGraph, InPlaceLayersStayWithWhatTheyOverwrite) {
   EXPECT_EQ(kept, (std::vector<std::int64_t>{8, 0, 8, 0, 8}));
 }
 
+// Every node overwrites the output of the first one: node n alone forbids the n - 1 cuts before it.
+TEST(LayerGraph, ForbiddenCutsAreAsManyAsCuts) {
+  constexpr int kNodes = 2000;
+  const std::string last(300, 'x');
+  std::string text = node_line("node1", "Conv2d");
+  for (int n = 2; n <= kNodes; ++n) {
+    const std::string name = n < kNodes ? std::string("node").append(std::to_string(n)) : last;
+    text += node_line(name, "ReLU(inplace)") + "\tnode1 -- " + name + "\n";
+  }
+  const Profile profile = graph_of(text);
+  ASSERT_EQ(profile.forbidden_cuts.size(), static_cast<std::size_t>(kNodes - 1));
+  for (int cut = 1; cut < kNodes - 1; ++cut) {
+    const std::string name = std::string("node").append(std::to_string(cut + 1));
+    EXPECT_EQ(profile.forbidden_cuts[static_cast<std::size_t>(cut - 1)],
+              (ForbiddenCut{cut, name + " works in place on the output of node1"}));
+  }
+  EXPECT_EQ(profile.forbidden_cuts.back().reason, std::string(80, 'x') + "... works in place on the output of node1");
+}
+
 std::string graph_refusal(const std::string& text) {
   return testing::refusal_of_text([](TextInput& input) { (void)read_layer_graph(input); }, text);
 }
