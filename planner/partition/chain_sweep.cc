@@ -1,7 +1,10 @@
 #include "mptune/planner/partition/chain_sweep.h"
 
 #include <algorithm>
+#include <string>
 #include <tuple>
+
+#include "mptune/planner/partition/table_room.h"
 
 namespace mptune {
 namespace {
@@ -218,7 +221,14 @@ class Sweeper {
 
 }  // namespace
 
+void check_chain_room(int layers, int stages) {
+  check_table_room(static_cast<double>(sizeof(KnownTurn)) * stages * layers * layers,
+                   std::to_string(stages) + " stages of " + std::to_string(layers) + " layers", "chain of layers",
+                   "use fewer stages, or merge layers that follow each other");
+}
+
 ChainCuts best_chain_cuts(const ChainProblem& problem) {
+  check_chain_room(problem.layers, problem.stages);
   return Sweeper(problem).run();
 }
 

@@ -31,6 +31,9 @@ struct ChainProblem {
   std::function<bool()> stop;  ///< asked before every sweep; true ends the search with what it has proved
 };
 
+/// Throws Error where the table of all ranges as stages would take more than kMostTableBytes.
+void check_chain_room(int layers, int stages);
+
 struct ChainCuts {
   static constexpr std::int64_t kNoCuts = std::numeric_limits<std::int64_t>::max();
 
@@ -47,7 +50,7 @@ struct ChainCuts {
 /// descends from the largest that can pay off to the least that is possible, from one plan's largest stage to the next smaller one, so only
 /// points of the Pareto front of (sum, largest) are visited (the sweep over distinct stage costs of Alpa's inter-operator planner, Zheng
 /// et al., OSDI 2022, without its tolerance). Equal ones: fewer bytes copied, then the lexicographically smallest cuts of those met first.
-/// Requires: 1 <= stages <= layers, non-negative costs whose sums fit into 62 bits.
+/// Throws as check_chain_room() does. Requires: 1 <= stages <= layers, non-negative costs whose sums fit into 62 bits.
 [[nodiscard]] ChainCuts best_chain_cuts(const ChainProblem& problem);
 
 }  // namespace mptune

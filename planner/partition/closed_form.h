@@ -23,7 +23,8 @@ namespace mptune {
 /// The best cuts by closed_form_ns, with a proof, under the family's memory caps: what partition() is for the simulator, in O(K n^2) per
 /// step of a sweep over the largest stage's time (chain_sweep.h). Peak bytes are those of CostModel::peak_bytes.
 /// Requires as partition() does; besides: the schedule is 1f1b, every stage has one device of its own, recomputation is none, or whole
-/// stages that would not fit else. At most one plan is returned; `nodes` counts sweeps. Throws Error for families of other kinds.
+/// stages that would not fit else. At most one plan is returned; `nodes` counts sweeps. Throws Error for families of other kinds, and where
+/// K n^2 is too large for a table of 2 GiB.
 [[nodiscard]] PartitionResult closed_form_partition(const PartitionProblem& problem, const CostModel& cost);
 
 }  // namespace mptune

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "mptune/planner/partition/load_search.h"
@@ -29,9 +30,17 @@ struct LoadProgress {
 };
 
 // Values of a search take eight bytes each per ideal and number of devices used: half a gigabyte at most.
-std::int64_t most_ideals(const LoadProblem& problem, const LoadLimits& limits) {
+std::int64_t most_ideals(const LoadProblem& problem) {
   const std::int64_t states = (std::int64_t{1} + problem.devices) * (1 + problem.hosts);
-  return std::min(limits.ideals, (std::int64_t{1} << 26) / states);
+  return (std::int64_t{1} << 26) / states;
+}
+
+void check_room(const PlacementGraph& graph, const LoadProblem& problem, const Ideals& ideals) {
+  if (ideals.size() <= most_ideals(problem)) return;
+  std::string what = std::to_string(problem.size());
+  what +=
+      " nodes on " + std::to_string(problem.devices) + " devices and " + std::to_string(problem.hosts) + " hosts need more than 512 MiB";
+  throw Error(what, graph.name.empty() ? "the graph" : graph.name, "use fewer devices or hosts");
 }
 
 [[noreturn]] void refuse_infeasible(const PlacementGraph& graph, bool proved) {
@@ -181,10 +190,11 @@ LoadPartition least_max_load(const PlacementGraph& graph, const LoadLimits& limi
   LoadProgress progress(graph);
   progress.work.most_pairs = std::numeric_limits<std::int64_t>::max();
   Ideals some = ideals_of_orders(progress.problem);
+  check_room(graph, progress.problem, some);
   search_family(progress, some, false);
   progress.work = {limits.pairs, 0, limits.stop, false};
 
-  const std::int64_t most = most_ideals(progress.problem, limits);
+  const std::int64_t most = std::min(limits.ideals, most_ideals(progress.problem));
   Ideals all(progress.problem);
   const bool complete = all.add_all(most, limits.stop);
   Ideals& family = complete ? all : some;

@@ -46,7 +46,8 @@ struct LoadLimits {
 /// without such a one take part in the order mirrored.
 /// Exact by dynamic programming over sets closed under predecessors (ideals) whose work fits into the window that an upper bound leaves;
 /// where there are too many of them, over those of good orders and their neighbourhood, with the gap to a proven bound.
-/// Throws Error(infeasible) where nothing fits under the cap, Error for a graph that is none (cycle, index, negative cost).
+/// Throws Error(infeasible) where nothing fits under the cap, Error for a graph that is none (cycle, index, negative cost), and
+/// where the values of a search (nodes x devices x hosts) would take more than 512 MiB.
 [[nodiscard]] LoadPartition least_max_load(const PlacementGraph& graph, const LoadLimits& limits = {});
 
 }  // namespace mptune

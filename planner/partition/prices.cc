@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "mptune/planner/partition/table_room.h"
+
 namespace mptune {
 
 Prices::Prices(const PartitionProblem& problem, const CostModel& cost) : problem_(problem), cost_(cost) {
@@ -74,6 +76,7 @@ const RangeTable* Prices::open_table(const Slot& slot, std::int64_t overhead_ns)
     if (known.stage == slot.stage && known.what == slot.what && known.overhead_ns == overhead_ns && known.base == slot.by_range)
       return known.table.get();
   }
+  check_room_for_another();
   auto table = slot.what == What::recompute ? std::make_unique<RangeTable>(cost_.layers()) : std::make_unique<RangeTable>(*slot.by_range);
   open_.push_back({slot.stage, slot.what, overhead_ns, slot.by_range, std::move(table)});
   return open_.back().table.get();
@@ -91,11 +94,18 @@ void Prices::settle(int stage, int first, int last, bool recomputed) {
   }
 }
 
+void Prices::check_room_for_another() const {
+  const auto tables = static_cast<double>(tables_.size() + open_.size() + 1);
+  check_table_room(tables * RangeTable::bytes(cost_.layers()), std::to_string(cost_.layers()) + " layers", "partition",
+                   "merge layers that follow each other");
+}
+
 const RangeTable* Prices::table(Kind kind, int device, int number) {
   const int device_class = cost_.profile().devices[static_cast<std::size_t>(device)].device_class;
   for (const Table& known : tables_) {
     if (known.kind == kind && known.device_class == device_class && known.number == number) return known.table.get();
   }
+  check_room_for_another();
   const bool end_phase = kind == Kind::optimizer || kind == Kind::reduce;
   auto made = std::make_unique<RangeTable>(end_phase ? end(kind, device, number) : work(kind, device, number));
   tables_.push_back({kind, device_class, number, std::move(made)});

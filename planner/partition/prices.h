@@ -13,6 +13,7 @@ namespace mptune {
 /// Whole nanoseconds of something for every range [first, last) of the layers.
 class RangeTable {
  public:
+  [[nodiscard]] static double bytes(int layers) { return 8 * (1.0 + layers) * (1.0 + layers); }
   explicit RangeTable(int layers) : width_(static_cast<std::size_t>(layers) + 1), ns_(width_ * width_, 0) {}
   [[nodiscard]] std::int64_t at(int first, int last) const { return ns_[index(first, last)]; }
   [[nodiscard]] std::int64_t& at(int first, int last) { return ns_[index(first, last)]; }
@@ -30,7 +31,7 @@ class RangeTable {
 /// Where memory decides which stages are recomputed, their slots hold the least price of either case until settle() says which it is.
 class Prices {
  public:
-  /// Both must outlive this.
+  /// Both must outlive this. slot_of() throws Error where the tables of all slots take more than kMostTableBytes.
   Prices(const PartitionProblem& problem, const CostModel& cost);
 
   /// Index of the slot that prices an operation of the list, made where it is new.
@@ -83,6 +84,7 @@ class Prices {
   [[nodiscard]] bool open(int stage) const;
   [[nodiscard]] const RangeTable* open_table(const Slot& slot, std::int64_t overhead_ns);
   [[nodiscard]] const RangeTable* table(Kind kind, int device, int number);
+  void check_room_for_another() const;
   [[nodiscard]] RangeTable work(Kind kind, int device, int samples) const;
   [[nodiscard]] RangeTable end(Kind kind, int device, int replicas) const;
 

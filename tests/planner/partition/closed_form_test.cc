@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <string>
 
 #include "mptune/profiler/trace/error.h"
 #include "mptune/tests/planner/partition/problems.h"
@@ -190,6 +191,16 @@ TEST(ClosedForm, RefusesOtherFamilies) {
   problem = test::straight(2, test::ones(2));
   problem.recomputed = {0};
   EXPECT_THROW(static_cast<void>(closed_form_partition(problem, cost)), Error);
+}
+
+TEST(ClosedForm, RefusesMoreLayersThanItsTablesHold) {
+  const CostModel cost(test::make_profile({.layers = 10'000, .devices = 8}));
+  try {
+    static_cast<void>(closed_form_partition(test::straight(8, {1, 1}), cost));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("8 stages of 10000 layers take tables of about 24 GiB"), std::string::npos) << error.what();
+  }
 }
 
 }  // namespace

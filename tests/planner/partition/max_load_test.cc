@@ -284,6 +284,17 @@ TEST(MaxLoad, ARequestToStopEndsWithASplitAndAnHonestBound) {
   expect_valid(graph, least_max_load(graph, limits));
 }
 
+TEST(MaxLoad, RefusesMoreDevicesAndHostsThanItsValuesHold) {
+  PlacementGraph graph = chain(std::vector<int>(600, 1), 4096);
+  graph.hosts = 4096;
+  try {
+    static_cast<void>(least_max_load(graph));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("600 nodes on 600 devices and 600 hosts"), std::string::npos) << error.what();
+  }
+}
+
 TEST(MaxLoad, SplitsAChainAndStatesLoads) {
   // 4 3 | 5 2 | 6 with copies of 0: 7, 7, 6.
   const LoadPartition partition = least_max_load(chain({4, 3, 5, 2, 6}, 3));

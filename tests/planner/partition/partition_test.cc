@@ -104,6 +104,17 @@ TEST(Partition, EndsAtItsLimitsWhileItClimbs) {
   }
 }
 
+TEST(Partition, RefusesMoreLayersThanItsTablesHold) {
+  const CostModel cost(make_profile({.layers = 20'000, .devices = 2}));
+  try {
+    static_cast<void>(partition(straight(2, ones(2)), cost));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("20000 layers take tables of about 3 GiB"));
+    EXPECT_THAT(error.remedy(), testing::HasSubstr("merge layers"));
+  }
+}
+
 // One layer dominates: the other cuts are free, and are made where least is copied, then where least memory is needed.
 TEST(Partition, BreaksTiesByCopiesThenMemory) {
   Profile profile = make_profile({.layers = 8, .devices = 3}, {100, 1, 1, 1, 1, 1, 1, 1});
