@@ -300,18 +300,22 @@ void Choices::add_placement(const std::vector<int>& replicas, int virtual_stages
   }
 }
 
-// Bounds and executability depend on less than the family: what was found is kept.
+// Bounds and executability depend on less than the family: what was found is kept. The rows of a list schedule depend on its costs, cuts
+// and all: each plan may have a backward in two parts or not.
 bool Choices::finish(PlanFamily& family) {
   const Kind kind{family.schedule, family.virtual_stages, family.replicated()};
   auto known = kinds_.find(kind);
   if (known == kinds_.end()) {
     Plan plan = family.plan(space_, equal_cuts(cost_.layers(), family.stages()), cost_.layers());
     const bool fits = missing_for(family.schedule, Layout(plan)).empty();
-    if (fits) make_schedule(plan, family.schedule);
-    const bool splits = std::ranges::any_of(plan.actions, [](const std::vector<Action>& row) {
-      return std::ranges::any_of(row, [](const Action& action) { return action.kind == ActionKind::backward_weight; });
-    });
-    known = kinds_.emplace(kind, KindFacts{fits, splits, why_not_executable(plan, space_.capabilities)}).first;
+    const bool rows_decide = family.schedule == "list";
+    if (fits && !rows_decide) make_schedule(plan, family.schedule);
+    const bool splits = rows_decide || std::ranges::any_of(plan.actions, [](const std::vector<Action>& row) {
+                          return std::ranges::any_of(row, [](const Action& action) { return action.kind == ActionKind::backward_weight; });
+                        });
+    std::string why_not = why_not_executable(plan, space_.capabilities);
+    if (why_not.empty() && rows_decide && !space_.capabilities.split_backward) why_not = kRowsDecide;
+    known = kinds_.emplace(kind, KindFacts{fits, splits, std::move(why_not)}).first;
   }
   if (!known->second.exists) return false;
   family.why_not = known->second.why_not;

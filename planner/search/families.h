@@ -12,6 +12,10 @@
 
 namespace mptune {
 
+/// Why plans of the list schedule are no part of a proof on a runtime without a backward in two parts: some run, some do not.
+inline constexpr const char* kRowsDecide =
+    "no part of the proof: list schedules run where their rows have no backward in two parts, which only each plan shows";
+
 /// Pipelines that differ in their cuts alone.
 struct PlanFamily {
   std::vector<std::vector<int>> devices;  ///< of each stage, indices into the space's

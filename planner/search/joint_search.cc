@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "mptune/planner/partition/family.h"
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/simulate/schedule_costs.h"
 
@@ -24,6 +25,7 @@ constexpr int kMostListed = 4096;
 constexpr double kRecomputedShare = 1.5;
 
 constexpr const char* kTooSlow = "slower than the plans that are kept, by bounds or simulated";
+constexpr const char* kUnproved = "looked at, but no part of the proof: their rows depend on the memory that is free";
 constexpr const char* kNotSearched = "not reached within the limit of the search, its lower bound is among the largest";
 
 std::int64_t whole_ns(double seconds) {
@@ -144,14 +146,14 @@ void JointSearch::pipelines() {
     left = false;
     std::ranges::stable_sort(states_, {}, &FamilyState::lower_ns);
     for (FamilyState& state : states_) {
-      if (state.solved || !state.family.why_not.empty()) continue;
+      if (state.solved || state.exhausted || !state.family.why_not.empty()) continue;
       if (state.lower_ns > threshold_ns()) {
         state.solved = true;
         continue;
       }
       if (evaluator_.spent()) return;
       solve(state, nodes);
-      left |= !state.solved;
+      left |= !state.solved && !state.exhausted;
     }
   }
 }
@@ -162,14 +164,16 @@ void JointSearch::alternatives() {
   std::ranges::stable_sort(states_, {}, &FamilyState::lower_ns);
   for (FamilyState& state : states_) {
     if (evaluator_.spent()) break;
-    if (!state.solved || !state.fits || state.family.bound_ns > threshold_ns()) continue;
+    if (!(state.solved || state.exhausted) || !state.fits || state.family.bound_ns > threshold_ns()) continue;
     const std::int64_t lower_ns = state.lower_ns;
+    const bool solved = state.solved;
     do {
-      state.solved = false;
+      state.solved = state.exhausted = false;
       solve(state, kAlternativeNodes);
-    } while (!state.solved && memory_chooses(state) && state.listed < kMostListed && !evaluator_.spent());
+    } while (!state.solved && !state.exhausted && memory_chooses(state) && state.listed < kMostListed && !evaluator_.spent());
     state.lower_ns = lower_ns;
-    state.solved = true;
+    state.solved = solved;
+    state.exhausted = !solved;
   }
   alternatives_ = false;
 }
@@ -216,11 +220,13 @@ void JointSearch::solve(FamilyState& state, std::int64_t most_nodes) {
 }
 
 // A plan that has to recompute is no faster than without its caps. So plans are listed in the order of their times without, and what
-// memory makes of each is looked at, until that time alone is above the best one's.
+// memory makes of each is looked at, until that time alone is above the best one's. Where rows depend on the caps, those with and without
+// are looked at, which proves nothing.
 void JointSearch::solve_with_memory(FamilyState& state, std::int64_t most_nodes) {
   PartitionProblem problem = problem_of(state, most_nodes);
   problem.memory_bytes.clear();
   problem.keep = std::max(problem.keep, state.listed);
+  const bool rows_are_fixed = Family(problem, cost_).rows_are_fixed();
   PartitionResult result = run(state, problem);
   bool all = result.complete && static_cast<int>(result.best.size()) < problem.keep;
   std::int64_t reached_ns = result.complete && !result.best.empty() ? result.best.back().step_ns : result.lower_bound_ns;
@@ -229,17 +235,30 @@ void JointSearch::solve_with_memory(FamilyState& state, std::int64_t most_nodes)
       all = result.complete;
       break;
     }
-    note(state, evaluator_.evaluate(RankedAs::pipeline, std::move(found.plan), state.family.caps(caps_)));
+    try_found(state, std::move(found.plan), rows_are_fixed);
   }
   if (all) reached_ns = std::max(reached_ns, threshold_ns());
-  state.lower_ns = std::max(state.lower_ns, reached_ns);
-  state.solved = all;
+  if (rows_are_fixed) state.lower_ns = std::max(state.lower_ns, reached_ns);
+  (rows_are_fixed ? state.solved : state.exhausted) = all;
   state.listed = std::min(kMostListed, state.listed * 8);
-  if (!all && !state.asked_recomputed) ask_recomputed(state, most_nodes);
+  if (!all && !state.asked_recomputed) ask_recomputed(state, most_nodes, rows_are_fixed);
+}
+
+void JointSearch::try_found(FamilyState& state, Plan plan, bool rows_are_fixed) {
+  const std::vector<std::int64_t> caps = state.family.caps(caps_);
+  double step_s = kNever;
+  if (!rows_are_fixed) {
+    Plan remade = plan;
+    const ScheduleCosts costs = schedule_costs(remade, cost_, caps);
+    make_schedule(remade, state.family.schedule, &costs);
+    evaluator_.worked((dearness(state.family.schedule) - 1) * 2 * plan.num_stages() * plan.num_microbatches(), 0);
+    if (remade.actions != plan.actions) step_s = evaluator_.evaluate(RankedAs::pipeline, std::move(remade), caps);
+  }
+  note(state, std::min(step_s, evaluator_.evaluate(RankedAs::pipeline, std::move(plan), caps)));
 }
 
 // Where the fastest cuts do not fit, those that are fastest with whole stages recomputed are good ones, or prove that none fits.
-void JointSearch::ask_recomputed(FamilyState& state, std::int64_t most_nodes) {
+void JointSearch::ask_recomputed(FamilyState& state, std::int64_t most_nodes, bool rows_are_fixed) {
   state.asked_recomputed = true;
   PartitionProblem problem = problem_of(state, most_nodes);
   problem.recompute_for_memory = true;
@@ -247,11 +266,11 @@ void JointSearch::ask_recomputed(FamilyState& state, std::int64_t most_nodes) {
   PartitionResult result = run(state, problem);
   for (PartitionedPlan& found : result.best) {
     for (Stage& stage : found.plan.stages) stage.recompute = {};
-    note(state, evaluator_.evaluate(RankedAs::pipeline, std::move(found.plan), state.family.caps(caps_)));
+    try_found(state, std::move(found.plan), rows_are_fixed);
   }
   if (result.lower_bound_ns != PartitionResult::kNoPlan) return;
-  state.fits = false;
-  state.solved = true;
+  state.fits = !rows_are_fixed;
+  (rows_are_fixed ? state.solved : state.exhausted) = true;
   if (result.smallest_excess_bytes > 0)
     evaluator_.note_excess(result.smallest_excess_bytes, problem.devices[static_cast<std::size_t>(result.smallest_excess_device)]);
 }
@@ -302,11 +321,14 @@ double JointSearch::lower_bound_s() const {
 
 void JointSearch::count_rejected() {
   for (const FamilyState& state : states_) {
+    if (state.family.why_not == kRowsDecide && state.family.bound_ns <= threshold_ns())
+      evaluator_.reject(kRowsDecide, std::max<std::int64_t>(0, state.family.plans - state.seen));
     if (!state.family.why_not.empty()) continue;
     const bool reached = state.solved || state.family.bound_ns > threshold_ns();
-    evaluator_.reject(!state.fits ? kTooLarge
-                      : reached   ? kTooSlow
-                                  : kNotSearched,
+    evaluator_.reject(!state.fits       ? kTooLarge
+                      : reached         ? kTooSlow
+                      : state.exhausted ? kUnproved
+                                        : kNotSearched,
                       std::max<std::int64_t>(0, state.family.plans - state.seen));
   }
   evaluator_.reject(kNotSearched, choices_.unlisted_plans());

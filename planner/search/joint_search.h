@@ -18,6 +18,7 @@ struct FamilyState {
   double best_s = 0;          ///< of the plans seen, infinite: none that fits
   std::int64_t seen = 0;      ///< plans simulated by name
   bool solved = false;        ///< it holds no better plan of its kind than the best one known
+  bool exhausted = false;     ///< looked at to the end, without a proof: its rows depend on memory
   bool fits = true;           ///< false: proved that no plan does
   int listed = 8;             ///< plans asked for where memory decides which of them counts
   bool asked_recomputed = false;
@@ -61,7 +62,8 @@ class JointSearch {
   PartitionResult run(const FamilyState& state, const PartitionProblem& problem);
   void solve(FamilyState& state, std::int64_t most_nodes);
   void solve_with_memory(FamilyState& state, std::int64_t most_nodes);
-  void ask_recomputed(FamilyState& state, std::int64_t most_nodes);
+  void try_found(FamilyState& state, Plan plan, bool rows_are_fixed);
+  void ask_recomputed(FamilyState& state, std::int64_t most_nodes, bool rows_are_fixed);
   void solve_beyond(FamilyState& state, double longest_s);
 
   const SearchSpace& space_;

@@ -64,7 +64,8 @@ struct SearchResult {
   std::vector<Rejection> rejected;
   std::vector<RejectedClass> classes;
   std::vector<NotExecutable> not_executable;  ///< of each schedule the fastest one seen, where it is faster than ranked[0]; fastest first
-  double lower_bound_s = 0;                   ///< of the executable plans of the space: none is faster by this model
+  double lower_bound_s = 0;                   ///< of the executable plans of the space, but for those that `rejected` says are no part
+                                              ///< of the proof: none is faster by this model
   bool complete = false;                      ///< ranked[0] is proved the best, and its step equal to the lower bound
   std::int64_t simulated = 0;
   /// Where nothing fits: the smallest bytes over a cap among all plans, and on which device.

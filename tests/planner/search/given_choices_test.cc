@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <random>
 #include <set>
 
 #include "mptune/planner/plan_file.h"
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/simulate/schedule_costs.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/tests/planner/search/spaces.h"
 
@@ -134,6 +136,61 @@ TEST(SearchPlans, GivenCutsThatItDidNotTryAreNotProved) {
   EXPECT_FALSE(part.complete);
   EXPECT_GT(unreached(part), 0);
   EXPECT_LE(part.lower_bound_s, whole.ranked[0].prediction.step_s);
+}
+
+// All cuts, rows made with the caps, nothing recomputed; the fastest that fits, infinite: none.
+double fastest_with_caps(const SearchSpace& space, const CostModel& cost, int m, const std::string& schedule) {
+  double fastest = std::numeric_limits<double>::infinity();
+  for (int cut = 1; cut < cost.layers(); ++cut) {
+    PlanOptions options = options_of(space.devices, space.batch, cost.layers(), schedule);
+    options.cuts = {cut};
+    options.microbatches = m;
+    Plan plan = make_plan(options);
+    const ScheduleCosts costs = schedule_costs(plan, cost, space.memory_bytes);
+    make_schedule(plan, schedule, &costs);
+    const std::vector<std::int64_t> peaks = cost.peak_bytes(plan);
+    if (peaks[0] <= space.memory_bytes[0] && peaks[1] <= space.memory_bytes[1]) fastest = std::min(fastest, predict(plan, cost).step_s);
+  }
+  return fastest;
+}
+
+TEST(SearchPlans, BoundsPlansWhoseRowsDependOnMemory) {
+  std::mt19937 random(16);
+  int fitting = 0;
+  for (int round = 0; round < 40; ++round) {
+    test::ProfileShape shape{.layers = 6, .devices = 2, .latency_s = 2e-3, .reduce_s_per_byte = 1e-4};
+    const CostModel cost(make_profile(shape, test::random_factors(random, 6)));
+    SearchSpace space;
+    space.devices = names(2);
+    space.batch = 12;
+    space.microbatch_counts = {12};
+    space.stage_counts = {2};
+    space.schedules = {round % 2 == 0 ? "eager-1f1b" : "zb2p"};
+    space.memory_bytes.assign(2, std::uniform_int_distribution<std::int64_t>(8000, 24000)(random));
+    const double fastest = fastest_with_caps(space, cost, 12, space.schedules[0]);
+    if (!(fastest < 1e9)) continue;
+    ++fitting;
+    const SearchResult result = search_plans(space, cost);
+    ASSERT_FALSE(result.ranked.empty()) << round;
+    EXPECT_LE(result.lower_bound_s, fastest) << round;
+    EXPECT_LE(result.ranked[0].prediction.step_s, fastest) << round;
+  }
+  EXPECT_GT(fitting, 10);
+}
+
+TEST(SearchPlans, ListSchedulesAreNoPartOfAProofWhereTheirRowsDecide) {
+  const CostModel cost(make_profile({.layers = 4, .devices = 2, .reduce_s_per_byte = 1e-4}));
+  SearchSpace space;
+  space.devices = names(2);
+  space.batch = 8;
+  space.capabilities.split_backward = false;
+  space.schedules = {"1f1b", "list"};
+  const auto unproved = [](const SearchResult& result) {
+    return std::ranges::any_of(result.rejected, [](const Rejection& rejection) { return rejection.reason.starts_with("no part of the"); });
+  };
+  EXPECT_TRUE(unproved(search_plans(space, cost)));
+  space.schedules = {"1f1b"};
+  EXPECT_FALSE(unproved(search_plans(space, cost)));
 }
 
 TEST(SearchPlans, RefusesChoicesThatNoPlanAnswersTo) {
