@@ -204,6 +204,19 @@ std::int64_t CostModel::kept_bytes(int device, int first_layer, int last_layer, 
   return whole_bytes(bytes);
 }
 
+std::int64_t CostModel::kept_under_recompute_bytes(int device, const Stage& stage, int samples) const {
+  if (stage.recompute.mode == Recompute::Mode::all) return 0;
+  std::int64_t bytes = 0;
+  bool before = false;
+  for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) {
+    const bool again = std::ranges::binary_search(stage.recompute.layers, layer);
+    if (!again) bytes += kept_bytes(device, layer, layer + 1, samples);
+    if (again != before && layer > stage.first_layer) bytes += boundary_bytes(layer, samples, false);
+    before = again;
+  }
+  return bytes;
+}
+
 std::int64_t CostModel::held_bytes(int device, int first_layer, int last_layer, int samples) const {
   std::int64_t bytes = 0;
   for (int layer = first_layer; layer < last_layer; ++layer) {

@@ -74,6 +74,9 @@ class CostModel {
   [[nodiscard]] std::int64_t parameters_bytes(int first_layer, int last_layer) const;
   /// Bytes kept from forward to backward of one micro-batch by layers [first, last) on a device.
   [[nodiscard]] std::int64_t kept_bytes(int device, int first_layer, int last_layer, int samples) const;
+  /// The same of a stage under its recomputation: what its kept layers keep, and the input of every piece, computed again or kept behind
+  /// one that is; not the stage's own input.
+  [[nodiscard]] std::int64_t kept_under_recompute_bytes(int device, const Stage& stage, int samples) const;
   /// Bytes held between the input gradients and the weight gradients of one micro-batch: all that was kept (which of it the input gradients
   /// alone need is not measured) and, for layers with parameters, the gradients of what was kept.
   [[nodiscard]] std::int64_t held_bytes(int device, int first_layer, int last_layer, int samples) const;

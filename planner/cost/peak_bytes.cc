@@ -127,18 +127,11 @@ class DevicePeak {
     }
   }
 
-  // Of a stage with partial recomputation: what its kept layers hold, and the inputs of the pieces that are computed again.
-  std::int64_t kept_under_recompute(int s, int microbatch) {
-    const Recompute& recompute = stage(s).recompute;
-    if (recompute.mode == Recompute::Mode::all) return 0;
+  // What the layers that are computed again would keep.
+  std::int64_t dropped_bytes(int s, int microbatch) {
+    if (stage(s).recompute.mode == Recompute::Mode::all) return need(s, microbatch).kept;
     std::int64_t bytes = 0;
-    bool before = false;
-    for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) {
-      const bool again = std::binary_search(recompute.layers.begin(), recompute.layers.end(), layer);
-      if (!again) bytes += cost_.kept_bytes(index_, layer, layer + 1, samples(microbatch));
-      if (again && !before && layer > stage(s).first_layer) bytes += boundary(layer, microbatch, false);
-      before = again;
-    }
+    for (const int layer : stage(s).recompute.layers) bytes += cost_.kept_bytes(index_, layer, layer + 1, samples(microbatch));
     return bytes;
   }
 
@@ -171,14 +164,15 @@ class DevicePeak {
       const bool again = recomputes(stage(s).recompute, i);
       const std::int64_t kept = need(s, i).kept;
       const std::int64_t held = need(s, i).held;
-      const std::int64_t meanwhile = again ? kept_under_recompute(s, i) : kept;
+      const std::int64_t meanwhile = again ? cost_.kept_under_recompute_bytes(index_, stage(s), samples(i)) : kept;
       held_.add({forward, release, meanwhile, i});
       // In a split backward the gradients of what is kept wait for the weight gradients.
       if (gradient < release) held_.add({gradient, release, held - kept, i});
-      // The forward itself, and the backward that runs it again, hold the whole.
+      // The forward itself, and the backward that runs it again, hold what is dropped in between.
       if (again) {
-        held_.add({forward, forward, kept - meanwhile, i});
-        held_.add({gradient, release, kept - meanwhile, i});
+        const std::int64_t dropped = dropped_bytes(s, i);
+        held_.add({forward, forward, dropped, i});
+        held_.add({gradient, release, dropped, i});
       }
       // What the next stage on this device reads may outlive this stage's own need.
       if (s + 1 < plan_.num_stages() && mine(s + 1, i))

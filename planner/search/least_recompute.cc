@@ -16,7 +16,7 @@ struct Item {
   int layer = 0;
   double seconds = 0;  // of its forward
   double saved = 0;    // bytes that need not be kept
-  double input = 0;    // bytes that are kept instead where a piece begins with it
+  double input = 0;    // bytes that are kept besides where a piece begins with it: computed again, or kept behind one that is
   bool first = false;  // of its stage
 };
 
@@ -45,7 +45,9 @@ class Sets {
       for (const int set : without) longer.push_back(extended(set, i, item.first ? 0 : item.input));
       std::vector<int> grown;
       for (const int set : with) grown.push_back(extended(set, i, 0));
-      without = best(without, with);
+      std::vector<int> ended;
+      for (const int set : with) ended.push_back(keeping(set, item.input));
+      without = best(without, ended);
       with = best(longer, grown);
     }
     sets_ = best(without, with);
@@ -80,6 +82,13 @@ class Sets {
     const Item& item = items_[static_cast<std::size_t>(i)];
     const Set& others = all_[static_cast<std::size_t>(set)];
     return add({others.seconds + item.seconds, others.saved + item.saved - input, set, i});
+  }
+
+  // The same set, with these bytes kept besides.
+  int keeping(int set, double bytes) {
+    Set same = all_[static_cast<std::size_t>(set)];
+    same.saved -= bytes;
+    return add(same);
   }
 
   std::vector<int> best(std::vector<int> some, const std::vector<int>& more) const {

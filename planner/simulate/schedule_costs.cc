@@ -1,6 +1,8 @@
 #include "mptune/planner/simulate/schedule_costs.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <numeric>
 
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/simulate/operations.h"
@@ -8,11 +10,12 @@
 namespace mptune {
 namespace {
 
-// The plan with its largest micro-batch alone, once for every replica, under a schedule of any map; backwards whole or split.
+// The plan with its largest micro-batch alone, once for every pair of replicas that meet, under a schedule of any map; backwards whole or
+// split.
 Plan priced_plan(const Plan& plan, bool split) {
   Plan one = plan;
   std::size_t replicas = 1;
-  for (const Stage& stage : plan.stages) replicas = std::max(replicas, stage.devices.size());
+  for (const Stage& stage : plan.stages) replicas = std::min(std::lcm(replicas, stage.devices.size()), plan.microbatch_sizes.size());
   one.microbatch_sizes.assign(replicas, *std::ranges::max_element(plan.microbatch_sizes));
   for (Stage& stage : one.stages) stage.recompute.microbatches.clear();
   make_schedule(one, "gpipe");
@@ -54,17 +57,13 @@ void add_times(const Plan& plan, const CostModel& cost, bool split, ScheduleCost
 void add_bytes(const Plan& plan, const CostModel& cost, int s, int samples, StageCosts& costs) {
   const Stage& stage = plan.stages[static_cast<std::size_t>(s)];
   const std::int64_t received = s > 0 ? cost.boundary_bytes(stage.first_layer, samples, false) : 0;
+  bool always = true;  // every micro-batch is computed again
+  for (int i = 0; i < plan.num_microbatches(); ++i) always = always && recomputes(stage.recompute, i);
   for (const int replica : stage.devices) {
     const int device = cost.device_index(plan.devices[static_cast<std::size_t>(replica)]);
-    std::int64_t kept = received;
-    bool before = false;
-    for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) {
-      const bool again = stage.recompute.mode == Recompute::Mode::all || std::ranges::binary_search(stage.recompute.layers, layer);
-      if (!again) kept += cost.kept_bytes(device, layer, layer + 1, samples);
-      if (again && !before && layer > stage.first_layer) kept += cost.boundary_bytes(layer, samples, false);
-      before = again;
-    }
-    costs.kept_bytes = std::max(costs.kept_bytes, kept);
+    std::int64_t kept = cost.kept_under_recompute_bytes(device, stage, samples);
+    if (!always) kept = std::max(kept, cost.kept_bytes(device, stage.first_layer, stage.last_layer, samples));
+    costs.kept_bytes = std::max(costs.kept_bytes, received + kept);
     costs.held_bytes = std::max(costs.held_bytes, received + cost.held_bytes(device, stage.first_layer, stage.last_layer, samples));
   }
 }

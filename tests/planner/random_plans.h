@@ -18,6 +18,17 @@ inline CostModel random_cost(std::mt19937& random, int layers, int devices) {
   return CostModel(make_profile(shape, random_factors(random, layers)));
 }
 
+/// Any of the stage's layers, but none and all; of all micro-batches, or now and then of some.
+inline void draw_partial_recompute(std::mt19937& random, Stage& stage, int microbatches) {
+  const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  stage.recompute = {Recompute::Mode::some, {}, {}};
+  for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) {
+    if (draw(0, 1) == 0) stage.recompute.layers.push_back(layer);
+  }
+  if (stage.recompute.layers.empty()) stage.recompute.layers.push_back(draw(stage.first_layer, stage.last_layer - 1));
+  for (int i = 0; i < microbatches && draw(0, 3) == 0; ++i) stage.recompute.microbatches.push_back(i);
+}
+
 /// Random cuts, and a recomputation for some of the stages.
 inline void draw_stages(std::mt19937& random, Plan& plan) {
   const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
@@ -27,7 +38,7 @@ inline void draw_stages(std::mt19937& random, Plan& plan) {
   }
   for (Stage& stage : plan.stages) {
     if (draw(0, 3) == 0) stage.recompute.mode = Recompute::Mode::all;
-    if (draw(0, 5) == 0) stage.recompute = {Recompute::Mode::some, {stage.first_layer}, {}};
+    if (draw(0, 3) == 0) draw_partial_recompute(random, stage, plan.num_microbatches());
   }
 }
 

@@ -83,6 +83,31 @@ TEST(ScheduleCosts, AreOfTheLargestMicrobatch) {
   EXPECT_TRUE(costs.free_bytes.empty());
 }
 
+// Micro-batch i meets the pair (i mod 2, i mod 3): all six pairs, the slow link from device 1 to 4 too, but with one micro-batch too few.
+TEST(ScheduleCosts, CopiesAreOfEveryPairOfReplicasThatMeets) {
+  Profile profile = test::make_profile({.layers = 2, .devices = 5});
+  for (LinkCost& link : profile.links) {
+    if (link.source == 1 && link.destination == 4) link.latency_s = 7;
+  }
+  const CostModel cost(profile);
+  const Plan six = stages_of(2, {2, 3}, ones(6));
+  EXPECT_EQ(schedule_costs(six, cost).stages[0].send_output_ns, 7'000'000'000);
+  const Plan five = stages_of(2, {2, 3}, ones(5));
+  EXPECT_EQ(schedule_costs(five, cost).stages[0].send_output_ns, 0);
+}
+
+TEST(ScheduleCosts, KeepAllWhereAMicrobatchIsNotRecomputed) {
+  const CostModel cost(test::make_profile({.layers = 3, .devices = 1}));
+  Plan plan = stages_of(3, {1}, ones(4));
+  Recompute& recompute = plan.stages[0].recompute;
+  recompute = {Recompute::Mode::some, {1}, {}};
+  EXPECT_EQ(schedule_costs(plan, cost).stages[0].kept_bytes, 2 * 300 + 2 * 100) << "and the inputs of layers 1 and 2";
+  recompute.microbatches = {0, 2};
+  EXPECT_EQ(schedule_costs(plan, cost).stages[0].kept_bytes, 3 * 300);
+  recompute.microbatches = {0, 1, 2, 3};
+  EXPECT_EQ(schedule_costs(plan, cost).stages[0].kept_bytes, 2 * 300 + 2 * 100);
+}
+
 // With a schedule's own peak as the cap, what is free is what it keeps, but for copies on their way: a few of 100 bytes each.
 TEST(ScheduleCosts, FreeBytesAreWhatASchedulesPeakLeaves) {
   std::mt19937 random(6);
