@@ -9,6 +9,7 @@
 
 #include "mptune/planner/partition/aceso_stages.h"
 #include "mptune/planner/partition/chain_sweep.h"
+#include "mptune/planner/partition/gap.h"
 #include "mptune/planner/simulate/operations.h"
 #include "mptune/profiler/trace/error.h"
 
@@ -206,9 +207,8 @@ AcesoPlan rate_aceso(const AcesoProblem& problem, int samples, const std::vector
 }
 
 double AcesoResult::gap() const {
-  if (best.empty()) return 1;
-  const auto step = static_cast<double>(best.front().step_ns);
-  return step <= 0 ? 0 : std::max(0.0, (step - static_cast<double>(lower_bound_ns)) / step);
+  if (best.empty()) return std::numeric_limits<double>::infinity();
+  return gap_to(static_cast<double>(lower_bound_ns), static_cast<double>(best.front().step_ns));
 }
 
 AcesoResult plan_aceso(const AcesoProblem& problem) {

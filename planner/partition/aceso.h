@@ -95,7 +95,7 @@ struct AcesoResult {
   bool complete = false;
   int sweeps = 0;
   std::int64_t recomputations = 0;  ///< ranges whose least recomputation was sought
-  /// (best - lower bound) / best; 1 without a plan.
+  /// best / lower bound - 1 (gap.h); infinite without a plan or a bound.
   [[nodiscard]] double gap() const;
 };
 

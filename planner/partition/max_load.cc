@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "mptune/planner/partition/gap.h"
 #include "mptune/planner/partition/load_search.h"
 #include "mptune/profiler/trace/error.h"
 
@@ -183,7 +184,7 @@ void tidy(LoadProgress& progress, const Ideals& ideals) {
 }  // namespace
 
 double LoadPartition::gap() const {
-  return lower_bound_ns > 0 ? static_cast<double>(load_ns - lower_bound_ns) / static_cast<double>(lower_bound_ns) : 0;
+  return gap_to(static_cast<double>(lower_bound_ns), static_cast<double>(load_ns));
 }
 
 LoadPartition least_max_load(const PlacementGraph& graph, const LoadLimits& limits) {

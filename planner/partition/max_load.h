@@ -27,7 +27,8 @@ struct LoadPartition {
   std::int64_t ideals = 0;          ///< sets of nodes closed under predecessors that were looked at
   std::int64_t pairs = 0;           ///< parts that were priced
   [[nodiscard]] bool exact() const { return load_ns == lower_bound_ns; }
-  /// How much larger the load may be than the least, as a share of it: 0 where it is the least.
+  /// How much larger the load may be than the least, as a share of it (gap.h): 0 where it is the least, infinite where nothing is
+  /// proved.
   [[nodiscard]] double gap() const;
   bool operator==(const LoadPartition&) const = default;
 };

@@ -1,16 +1,16 @@
 #include "mptune/planner/partition/partition.h"
 
-#include <algorithm>
+#include <limits>
 
 #include "mptune/planner/partition/cut_search.h"
 #include "mptune/planner/partition/family.h"
+#include "mptune/planner/partition/gap.h"
 
 namespace mptune {
 
 double PartitionResult::gap() const {
-  if (best.empty()) return 1;
-  const auto step = static_cast<double>(best.front().step_ns);
-  return step <= 0 ? 0 : std::max(0.0, (step - static_cast<double>(lower_bound_ns)) / step);
+  if (best.empty()) return std::numeric_limits<double>::infinity();
+  return gap_to(static_cast<double>(lower_bound_ns), static_cast<double>(best.front().step_ns));
 }
 
 PartitionResult partition(const PartitionProblem& problem, const CostModel& cost) {

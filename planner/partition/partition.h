@@ -51,7 +51,7 @@ struct PartitionResult {
   std::int64_t smallest_excess_bytes = 0;
   int smallest_excess_device = -1;  ///< index into PartitionProblem::devices
 
-  /// (best - lower bound) / best: 0 is a proof that no cut is better; 1 without a plan.
+  /// best / lower bound - 1 (gap.h): 0 is a proof that no cut is better; infinite without a plan or a bound.
   [[nodiscard]] double gap() const;
 };
 

@@ -226,11 +226,11 @@ int run_plan(const PlanCommand& typed, const Session& session) {
   Json json = searched_plan_json(result, front, *profile, search_s, path);
   json["assumed"] = input.assumed;
   if (!simulated) {
-    json["gap"] = found.gap;
+    json["gap"] = gap_json(found.gap);
     json["objective"] = {{"name", objective},
                          {"step_s", found.step_s},
                          {"lower_bound_s", found.lower_bound_s},
-                         {"gap", found.gap},
+                         {"gap", gap_json(found.gap)},
                          {"peak_bytes", found.peak_bytes}};
   }
   session.result(text, json);

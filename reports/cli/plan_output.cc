@@ -2,7 +2,9 @@
 
 #include <cctype>
 #include <chrono>
+#include <cmath>
 
+#include "mptune/planner/partition/gap.h"
 #include "mptune/profiler/trace/text.h"
 #include "mptune/reports/plan_report.h"
 #include "mptune/reports/render/json.h"
@@ -35,6 +37,10 @@ Json rejected_json(const SearchResult& result) {
 
 }  // namespace
 
+Json gap_json(double gap) {
+  return std::isfinite(gap) ? Json(gap) : Json(nullptr);
+}
+
 Json searched_plan_json(const SearchResult& result, const std::vector<Candidate>& front, const Profile& profile, double search_s,
                         const std::string& file) {
   const Candidate& best = result.ranked.front();
@@ -46,7 +52,7 @@ Json searched_plan_json(const SearchResult& result, const std::vector<Candidate>
   json["plan_key"] = plan_key(best.plan);
   json["predicted"] = to_json_object(best.prediction);
   json["lower_bound_s"] = result.lower_bound_s;
-  json["gap"] = result.lower_bound_s > 0 ? best.prediction.step_s / result.lower_bound_s - 1 : 0.0;
+  json["gap"] = gap_json(gap_to(result.lower_bound_s, best.prediction.step_s));
   json["proved"] = result.complete;
   json["search_s"] = search_s;
   json["simulated"] = result.simulated;

@@ -14,6 +14,9 @@ namespace mptune {
 [[nodiscard]] PlanFile new_plan_file(const Plan& plan, const std::vector<ProfileLayer>& layers, const Fingerprint& fingerprint);
 [[nodiscard]] PredictedStep predicted_step(const Prediction& prediction);
 
+/// Null where it is infinite: nothing is proved.
+[[nodiscard]] Json gap_json(double gap);
+
 /// All of `plan` but what a caller knows besides: a plan file's keys and those of a search, so that whoever reads plan files reads this
 /// object, too. `front` as memory_front made it. Requires: a ranked plan.
 [[nodiscard]] Json searched_plan_json(const SearchResult& result, const std::vector<Candidate>& front, const Profile& profile,

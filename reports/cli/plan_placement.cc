@@ -9,6 +9,7 @@
 #include "mptune/profiler/device/device_spec.h"
 #include "mptune/profiler/formats/placement_json.h"
 #include "mptune/reports/cli/options.h"
+#include "mptune/reports/cli/plan_output.h"
 #include "mptune/reports/render/report_text.h"
 #include "mptune/reports/render/table.h"
 #include "mptune/reports/render/units.h"
@@ -60,7 +61,7 @@ Json placement_json(const NamedGraph& named, const LoadPartition& split, double 
   json["objective"] = "max-load";
   json["load_s"] = part_seconds(split.load_ns);
   json["lower_bound_s"] = part_seconds(split.lower_bound_ns);
-  json["gap"] = split.gap();
+  json["gap"] = gap_json(split.gap());
   json["search_s"] = search_s;
   if (named.samples > 0) {
     json["samples"] = named.samples;
@@ -90,9 +91,11 @@ int show_placement(const NamedGraph& named, const Session& session) {
   const double search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   const std::string what = named.samples > 0 ? fmt::format("{}, micro-batch of {},", graph.name, named.samples) : graph.name;
   const std::string hosts = graph.hosts > 0 ? fmt::format(" and {} host{}", graph.hosts, graph.hosts > 1 ? "s" : "") : "";
-  const std::string proof = split.exact() ? "no consecutive split has a smaller one"
-                                          : fmt::format("none is under {} (gap {})", format_seconds(part_seconds(split.lower_bound_ns)),
-                                                        format_percent(split.gap()));
+  const std::string proof =
+      split.exact() ? "no consecutive split has a smaller one"
+      : split.lower_bound_ns <= 0
+          ? "not proved"
+          : fmt::format("none is under {} (gap {})", format_seconds(part_seconds(split.lower_bound_ns)), format_percent(split.gap()));
   std::string text =
       heading(session.style, fmt::format("{} on {} devices{}: split in {}", what, graph.devices, hosts, format_seconds(search_s))) +
       parts_text(named, split, session.style) + fmt::format("\nlargest load {:.4g} ms, {}\n", part_seconds(split.load_ns) * 1e3, proof);

@@ -290,7 +290,7 @@ Json study_json(const StudyReport& report, const Modules& modules) {
   json["decided"] = all.decided;
   json["stop_reason"] = report.stop_reason;
   json["lower_bound_s"] = report.lower_bound_s;
-  json["gap"] = report.gap;
+  json["gap"] = report.lower_bound_s > 0 ? Json(report.gap) : Json(nullptr);
   json["elapsed_s"] = report.elapsed_s;
   return json;
 }

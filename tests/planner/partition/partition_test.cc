@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "mptune/profiler/trace/error.h"
 #include "mptune/tests/benchmarks/public_chains.h"
 #include "mptune/tests/planner/partition/problems.h"
@@ -80,7 +82,7 @@ TEST(Partition, AnswersForFamiliesWithoutPlans) {
   EXPECT_TRUE(result.best.empty() && result.complete);
   EXPECT_EQ(result.lower_bound_ns, PartitionResult::kNoPlan);
   EXPECT_EQ(result.smallest_excess_bytes, 0);
-  EXPECT_EQ(result.gap(), 1);
+  EXPECT_EQ(result.gap(), std::numeric_limits<double>::infinity());
 }
 
 // Every plan of zb1p is a simulation: the limits hold for the first plans as for the search.
@@ -113,6 +115,17 @@ TEST(Partition, RefusesMoreLayersThanItsTablesHold) {
     EXPECT_THAT(error.what(), testing::HasSubstr("20000 layers take tables of about 3 GiB"));
     EXPECT_THAT(error.remedy(), testing::HasSubstr("merge layers"));
   }
+}
+
+TEST(Partition, StatesItsGapToTheBound) {
+  PartitionResult result;
+  result.best.resize(1);
+  result.best.front().step_ns = 150;
+  EXPECT_EQ(result.gap(), std::numeric_limits<double>::infinity());
+  result.lower_bound_ns = 100;
+  EXPECT_DOUBLE_EQ(result.gap(), 0.5);
+  result.lower_bound_ns = 150;
+  EXPECT_EQ(result.gap(), 0);
 }
 
 // One layer dominates: the other cuts are free, and are made where least is copied, then where least memory is needed.
