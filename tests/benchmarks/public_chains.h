@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "mptune/planner/partition/partition.h"
-#include "mptune/profiler/formats/layer_chain.h"
+#include "mptune/tests/support/layer_chain.h"
 #include "mptune/profiler/formats/layer_graph.h"
 #include "mptune/profiler/formats/operator_tables.h"
 #include "mptune/tests/support/files.h"

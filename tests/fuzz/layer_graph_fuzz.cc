@@ -1,6 +1,6 @@
 #include "mptune/profiler/formats/layer_graph.h"
 
-#include "mptune/profiler/formats/layer_chain.h"
+#include "mptune/tests/support/layer_chain.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/tests/fuzz/sound_profile.h"
 

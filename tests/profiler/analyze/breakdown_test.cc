@@ -98,7 +98,7 @@ TEST(Breakdown, WithoutCallsRecordedHostWorkIsStillTheHosts) {
   event(0, What::profiler, 70, 75);
   trace.edges = {{1, 4, EdgeKind::event_wait}};
   trace.steps = {{0, Nanoseconds{0}, Nanoseconds{80}}};
-  const IdleCauses& causes = break_down(trace).steps.at(0).devices.at(0).causes;
+  const IdleCauses causes = break_down(trace).steps.at(0).devices.at(0).causes;
   EXPECT_EQ(causes.profiler.count(), 5 + 5);
   EXPECT_EQ(causes.host.count(), 10);
   EXPECT_EQ(causes.unexplained.count(), 25 + 15);

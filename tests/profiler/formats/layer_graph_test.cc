@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "mptune/profiler/formats/layer_chain.h"
+#include "mptune/tests/support/layer_chain.h"
 #include "mptune/tests/profiler/formats/files.h"
 #include "mptune/tests/profiler/formats/refusals.h"
 

@@ -12,7 +12,7 @@ namespace mptune {
 ///
 /// Merged layers add up times (medians), kept bytes and parameters; their workspace is the largest, their name "first-last". Forbidden cuts
 /// stay forbidden where they lie between two layers of the chain.
-/// Requires: edges forward in the order of layers.
+/// Requires: edges forward in the order of layers, those of one layer of one size (one tensor each, as graph.txt has them).
 [[nodiscard]] Profile layer_chain(const Profile& graph);
 
 }  // namespace mptune

@@ -1,4 +1,4 @@
-#include "mptune/profiler/formats/layer_chain.h"
+#include "mptune/tests/support/layer_chain.h"
 
 #include <algorithm>
 #include <stdexcept>
