@@ -120,6 +120,16 @@ bool recomputes(const Recompute& recompute, int microbatch) {
   return only.empty() || std::find(only.begin(), only.end(), microbatch) != only.end();
 }
 
+bool recomputes_layer(const Recompute& recompute, int layer) {
+  return recompute.mode == Recompute::Mode::all || std::ranges::binary_search(recompute.layers, layer);
+}
+
+int first_recomputed_early(const Stage& stage) {
+  int first = stage.last_layer;
+  while (first > stage.first_layer && recomputes_layer(stage.recompute, first - 1)) --first;
+  return first;
+}
+
 std::vector<int> split_evenly(int batch, int m) {
   std::vector<int> sizes(static_cast<std::size_t>(m), batch / m);
   for (int i = 0; i < batch % m; ++i) ++sizes[static_cast<std::size_t>(i)];

@@ -61,6 +61,11 @@ struct Plan {
 [[nodiscard]] int device_of(const Stage& stage, int microbatch);
 /// True if `microbatch` of a stage runs any recomputation.
 [[nodiscard]] bool recomputes(const Recompute& recompute, int microbatch);
+/// True if `layer` of the stage is computed again in the micro-batches that run any recomputation.
+[[nodiscard]] bool recomputes_layer(const Recompute& recompute, int layer);
+/// First layer of the last recomputed piece of a stage if that reaches the stage's end, else `last_layer`: what is computed again before
+/// the gradient of the stage's output is needed. Pieces before it wait for the gradients of the layers behind them.
+[[nodiscard]] int first_recomputed_early(const Stage& stage);
 
 /// m sizes that add up to `batch` and differ by at most one, larger ones first. Requires: 1 <= m <= batch.
 [[nodiscard]] std::vector<int> split_evenly(int batch, int m);

@@ -209,7 +209,7 @@ std::int64_t CostModel::kept_under_recompute_bytes(int device, const Stage& stag
   std::int64_t bytes = 0;
   bool before = false;
   for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) {
-    const bool again = std::ranges::binary_search(stage.recompute.layers, layer);
+    const bool again = recomputes_layer(stage.recompute, layer);
     if (!again) bytes += kept_bytes(device, layer, layer + 1, samples);
     if (again != before && layer > stage.first_layer) bytes += boundary_bytes(layer, samples, false);
     before = again;

@@ -18,12 +18,28 @@ struct StagePrices {
   Price backward;
   Price input;   // gradients of inputs
   Price weight;  // gradients of weights
+  Price early;   // what is computed again before the gradient is there
+  Price inside;  // and while it goes through the stage
 };
 
 // What a part of a work takes longer, if all of it is slowed alike.
 Price part_of(const Price& whole, std::int64_t alone) {
   const double share = whole.alone > 0 ? static_cast<double>(alone) / static_cast<double>(whole.alone) : 0;
   return {alone, std::llround(static_cast<double>(whole.extra) * share)};
+}
+
+Price rounded(double alone_s, double busy_s, bool slowed) {
+  const std::int64_t alone = to_ns(alone_s);
+  return {alone, slowed ? std::max<std::int64_t>(0, to_ns(busy_s) - alone) : 0};
+}
+
+void add_layer(const LayerTimes& times, LayerTimes& sum) {
+  sum.forward_s += times.forward_s;
+  sum.backward_s += times.backward_s;
+  sum.forward_busy_s += times.forward_busy_s;
+  sum.backward_busy_s += times.backward_busy_s;
+  sum.backward_input_s += times.backward_input_s;
+  sum.backward_weight_s += times.backward_weight_s;
 }
 
 class Lister {
@@ -95,7 +111,8 @@ class Lister {
     return true;
   }
 
-  // A full backward or its input gradients: what the stage before waits for. Either begins with the recomputation.
+  // A full backward or its input gradients: what the stage before waits for. Layers 0 to 4, of which 1, 3 and 4 are computed again:
+  //     early 3 4 | gradient is there | backward 4 3 2, again 1, backward 1 0
   bool add_backward(int device, const Action& action) {
     const int s = action.stage;
     const bool last = s + 1 == plan_.num_stages();
@@ -103,13 +120,12 @@ class Lister {
     if (input == kMissing) return false;
     const StagePrices prices = priced(s, action.microbatch);
     const bool again = recomputes(stage(s).recompute, action.microbatch);
-    if (again) {
-      const bool all = stage(s).recompute.mode == Recompute::Mode::all;
-      add_work(What::recompute, device, action, kNothing, all ? prices.forward : recomputed(s, action.microbatch), true);
-    }
+    const bool early = again && first_recomputed_early(stage(s)) < stage(s).last_layer;
+    if (early) add_work(What::recompute, device, action, kNothing, prices.early, true);
     const bool whole = action.kind == ActionKind::backward;
-    const int made =
-        add_work(whole ? What::backward : What::backward_input, device, action, input, whole ? prices.backward : prices.input, !again);
+    Price work = whole ? prices.backward : prices.input;
+    if (again) work = {work.alone + prices.inside.alone, work.extra + prices.inside.extra};
+    const int made = add_work(whole ? What::backward : What::backward_input, device, action, input, work, !early);
     gradient_of_[slot(s, action.microbatch)] = s > 0 ? add_copy(s, s - 1, action.microbatch, made) : made;
     return true;
   }
@@ -215,38 +231,30 @@ class Lister {
     for (const Priced& known : priced_) {
       if (known.stage == s && known.device == device && known.samples == samples) return known.prices;
     }
-    priced_.push_back({s, device, samples, price(stage(s).first_layer, stage(s).last_layer, device, samples, nullptr)});
+    priced_.push_back({s, device, samples, price(stage(s), device, samples)});
     return priced_.back().prices;
   }
 
-  Price recomputed(int s, int microbatch) {
-    const int samples = plan_.microbatch_sizes[static_cast<std::size_t>(microbatch)];
-    return price(stage(s).first_layer, stage(s).last_layer, device_of(stage(s), microbatch), samples, &stage(s).recompute.layers).forward;
-  }
-
-  StagePrices price(int first, int last, int device, int samples, const std::vector<int>* only) {
-    LayerTimes sum;
-    for (int layer = first; layer < last; ++layer) {
-      if (only != nullptr && !std::binary_search(only->begin(), only->end(), layer)) continue;
+  StagePrices price(const Stage& of, int device, int samples) {
+    LayerTimes all;
+    LayerTimes early;
+    LayerTimes inside;
+    const int first_early = first_recomputed_early(of);
+    for (int layer = of.first_layer; layer < of.last_layer; ++layer) {
       const LayerTimes times = cost_.layer(devices_[static_cast<std::size_t>(device)], layer, samples);
-      sum.forward_s += times.forward_s;
-      sum.backward_s += times.backward_s;
-      sum.forward_busy_s += times.forward_busy_s;
-      sum.backward_busy_s += times.backward_busy_s;
-      sum.backward_input_s += times.backward_input_s;
-      sum.backward_weight_s += times.backward_weight_s;
+      add_layer(times, all);
+      if (recomputes_layer(of.recompute, layer)) add_layer(times, layer < first_early ? inside : early);
     }
+    const bool slowed = result_.neighbours[static_cast<std::size_t>(device)] > 0;
     StagePrices prices;
-    prices.forward.alone = to_ns(sum.forward_s);
-    prices.backward.alone = to_ns(sum.backward_s);
-    if (result_.neighbours[static_cast<std::size_t>(device)] > 0) {
-      prices.forward.extra = std::max<std::int64_t>(0, to_ns(sum.forward_busy_s) - prices.forward.alone);
-      prices.backward.extra = std::max<std::int64_t>(0, to_ns(sum.backward_busy_s) - prices.backward.alone);
-    }
+    prices.forward = rounded(all.forward_s, all.forward_busy_s, slowed);
+    prices.backward = rounded(all.backward_s, all.backward_busy_s, slowed);
+    prices.early = rounded(early.forward_s, early.forward_busy_s, slowed);
+    prices.inside = rounded(inside.forward_s, inside.forward_busy_s, slowed);
     // Both together are rounded once: halves of a whole add up to it.
-    const std::int64_t input = to_ns(sum.backward_input_s);
+    const std::int64_t input = to_ns(all.backward_input_s);
     prices.input = part_of(prices.backward, input);
-    prices.weight = part_of(prices.backward, to_ns(sum.backward_input_s + sum.backward_weight_s) - input);
+    prices.weight = part_of(prices.backward, to_ns(all.backward_input_s + all.backward_weight_s) - input);
     return prices;
   }
 

@@ -16,9 +16,10 @@ enum class Phase : std::uint8_t {
   optimizer,  ///< when all actions and its stage's reductions have ended
 };
 
-/// One piece of work on one lane: a whole stage's forward, backward (or its input or weight gradients) or recomputation of a micro-batch, a
-/// copy, a reduction, an update. Input gradients of a recomputing stage come behind the recomputation; weight gradients do not repeat it.
-/// Times are whole nanoseconds, so that every way of adding them up agrees.
+/// One piece of work on one lane: a whole stage's forward, backward (or its input or weight gradients) or early recomputation of a
+/// micro-batch, a copy, a reduction, an update. A whole backward or input gradients come behind the early recomputation, which reads
+/// nothing, and hold the others (first_recomputed_early); weight gradients repeat none. Times are whole nanoseconds, so that every way of
+/// adding them up agrees.
 struct Operation {
   What what = What::forward;
   Phase phase = Phase::actions;

@@ -29,7 +29,7 @@ Plan priced_plan(const Plan& plan, bool split) {
   return one;
 }
 
-// Longest over the replicas. What is computed again comes before whole backwards and input gradients alike.
+// Longest over the replicas. What is computed again early comes before whole backwards and input gradients alike.
 void add_times(const Plan& plan, const CostModel& cost, bool split, ScheduleCosts& costs) {
   const Operations operations = list_operations(plan, cost);
   std::vector<std::int64_t> again(plan.stages.size(), 0);

@@ -11,15 +11,17 @@
 namespace mptune {
 namespace {
 
-bool is_backward(What what) {
-  return what == What::backward || what == What::backward_input || what == What::backward_weight;
-}
-
 ActionKind kind_of(What what) {
   if (what == What::backward_input) return ActionKind::backward_input;
   if (what == What::backward_weight) return ActionKind::backward_weight;
   return what == What::forward ? ActionKind::forward : ActionKind::backward;
 }
+
+// A layer's part of an operation.
+struct LayerWork {
+  What what = What::forward;
+  int layer = 0;
+};
 
 // First and last event of an operation.
 struct Span {
@@ -111,13 +113,34 @@ class TraceBuilder {
     }
   }
 
-  [[nodiscard]] std::vector<int> layers_of(const Operation& operation) const {
+  // As a device runs them.
+  [[nodiscard]] std::vector<LayerWork> layers_of(const Operation& operation) const {
     const Stage& stage = stage_of(operation);
-    if (operation.what == What::recompute && stage.recompute.mode == Recompute::Mode::some) return stage.recompute.layers;
-    std::vector<int> layers(static_cast<std::size_t>(stage.last_layer - stage.first_layer));
-    std::iota(layers.begin(), layers.end(), stage.first_layer);
-    if (is_backward(operation.what)) std::reverse(layers.begin(), layers.end());
+    std::vector<LayerWork> layers;
+    if (operation.what == What::forward) {
+      append(operation.what, stage.first_layer, stage.last_layer, layers);
+    } else if (operation.what == What::recompute) {
+      append(operation.what, first_recomputed_early(stage), stage.last_layer, layers);
+    } else {
+      append_backward(operation, stage, layers);
+    }
     return layers;
+  }
+
+  static void append(What what, int first, int last, std::vector<LayerWork>& layers) {
+    for (int layer = first; layer < last; ++layer) layers.push_back({what, layer});
+  }
+
+  // Piece by piece from the last; one that is computed again, but for the early one, goes forward before it goes back.
+  static void append_backward(const Operation& operation, const Stage& stage, std::vector<LayerWork>& layers) {
+    const bool again = operation.what != What::backward_weight && recomputes(stage.recompute, operation.microbatch);
+    for (int last = stage.last_layer; last > stage.first_layer;) {
+      const bool recomputed = recomputes_layer(stage.recompute, last - 1);
+      int first = last - 1;
+      while (first > stage.first_layer && recomputes_layer(stage.recompute, first - 1) == recomputed) --first;
+      if (again && recomputed && last < stage.last_layer) append(What::recompute, first, last, layers);
+      while (last > first) layers.push_back({operation.what, --last});
+    }
   }
 
   // Splits the operation's time over its layers in proportion to their prices, to the nanosecond.
@@ -125,26 +148,27 @@ class TraceBuilder {
     const std::int64_t work = duration_ns - operation.overhead_ns;
     const std::int64_t slowed = duration_ns - operation.alone_ns;
     const double share = operation.extra_ns > 0 ? static_cast<double>(slowed) / static_cast<double>(operation.extra_ns) : 0;
-    const std::vector<int> layers = layers_of(operation);
+    const std::vector<LayerWork> layers = layers_of(operation);
     std::vector<double> upto;
     double sum = 0;
-    for (const int layer : layers) upto.push_back(sum += price(operation, layer, share));
+    for (const LayerWork& part : layers) upto.push_back(sum += price(operation, part, share));
     std::int64_t placed = 0;
     for (std::size_t k = 0; k < layers.size(); ++k) {
+      const auto [what, layer] = layers[k];
       const bool last = k + 1 == layers.size();
       const std::int64_t end = last || sum <= 0 ? work : std::llround(static_cast<double>(work) * upto[k] / sum);
-      add_event(operation, operation.what, cost_.profile().layers[static_cast<std::size_t>(layers[k])].name, layers[k], end - placed);
+      add_event(operation, what, cost_.profile().layers[static_cast<std::size_t>(layer)].name, layer, end - placed);
       placed = end;
     }
   }
 
-  [[nodiscard]] double price(const Operation& operation, int layer, double share) const {
+  [[nodiscard]] double price(const Operation& operation, const LayerWork& part, double share) const {
     const int samples = plan_.microbatch_sizes[static_cast<std::size_t>(operation.microbatch)];
-    const LayerTimes times = cost_.layer(devices_[static_cast<std::size_t>(operation.device)], layer, samples);
+    const LayerTimes times = cost_.layer(devices_[static_cast<std::size_t>(operation.device)], part.layer, samples);
     const double slower = times.backward_s > 0 ? share * (times.backward_busy_s / times.backward_s - 1) : 0;
-    if (operation.what == What::backward) return times.backward_s * (1 + slower);
-    if (operation.what == What::backward_input) return times.backward_input_s * (1 + slower);
-    if (operation.what == What::backward_weight) return times.backward_weight_s * (1 + slower);
+    if (part.what == What::backward) return times.backward_s * (1 + slower);
+    if (part.what == What::backward_input) return times.backward_input_s * (1 + slower);
+    if (part.what == What::backward_weight) return times.backward_weight_s * (1 + slower);
     return times.forward_s + share * (times.forward_busy_s - times.forward_s);
   }
 

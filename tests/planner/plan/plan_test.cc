@@ -51,6 +51,15 @@ TEST(Plan, RecomputesWhatIsListed) {
   EXPECT_TRUE(recomputes({Recompute::Mode::some, {1}, {}}, 5));
   EXPECT_TRUE(recomputes({Recompute::Mode::some, {1}, {5}}, 5));
   EXPECT_FALSE(recomputes({Recompute::Mode::some, {1}, {5}}, 4));
+  EXPECT_TRUE(recomputes_layer({Recompute::Mode::all, {}, {}}, 5));
+  EXPECT_TRUE(recomputes_layer({Recompute::Mode::some, {1, 5}, {}}, 5));
+  EXPECT_FALSE(recomputes_layer({Recompute::Mode::some, {1, 5}, {}}, 4));
+  EXPECT_FALSE(recomputes_layer({}, 4));
+  const auto early = [](const Recompute& recompute) { return first_recomputed_early({2, 6, {0}, recompute}); };
+  EXPECT_EQ(early({}), 6) << "nothing";
+  EXPECT_EQ(early({Recompute::Mode::all, {}, {}}), 2);
+  EXPECT_EQ(early({Recompute::Mode::some, {2, 4, 5}, {}}), 4);
+  EXPECT_EQ(early({Recompute::Mode::some, {2, 4}, {}}), 6) << "layer 5 is kept";
 }
 
 std::string refusal(const std::function<void(Plan&)>& damage, int layers = 6) {

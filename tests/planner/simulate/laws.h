@@ -53,6 +53,40 @@ inline void expect_all_layers(const Plan& plan, const Trace& trace) {
   for (const auto& [key, count] : seen) EXPECT_EQ(count, 1);
 }
 
+// Every recomputed layer runs again once per micro-batch: before its backward, and behind the backward of the layers that are kept behind
+// it.
+inline void expect_recomputation(const Plan& plan, const Trace& trace) {
+  std::map<std::tuple<int, int>, Event> again;  // by micro-batch and layer
+  std::map<std::tuple<int, int>, Event> back;
+  for (const Event& event : trace.events) {
+    const Tag& tag = trace.tags.at(static_cast<std::size_t>(event.tag));
+    if (event.what == What::recompute) {
+      EXPECT_TRUE(again.emplace(std::tuple(tag.microbatch, tag.layer), event).second);
+    }
+    if (event.what == What::backward || event.what == What::backward_input) back[{tag.microbatch, tag.layer}] = event;
+  }
+  std::size_t expected = 0;
+  for (const Stage& stage : plan.stages) {
+    for (int i = 0; i < plan.num_microbatches(); ++i) {
+      if (!recomputes(stage.recompute, i)) continue;
+      int kept = -1;  // nearest kept layer behind
+      for (int layer = stage.last_layer - 1; layer >= stage.first_layer; --layer) {
+        const bool listed = stage.recompute.mode == Recompute::Mode::all || std::ranges::count(stage.recompute.layers, layer) > 0;
+        if (!listed) kept = layer;
+        if (!listed) continue;
+        ++expected;
+        const auto found = again.find({i, layer});
+        ASSERT_NE(found, again.end()) << layer;
+        EXPECT_LE(found->second.end(), back.at({i, layer}).start);
+        if (kept >= 0) {
+          EXPECT_GE(found->second.start, back.at({i, kept}).end());
+        }
+      }
+    }
+  }
+  EXPECT_EQ(again.size(), expected);
+}
+
 inline void expect_copies(const Plan& plan, const Trace& trace) {
   std::size_t crossings = 0;
   for (std::size_t s = 1; s < plan.stages.size(); ++s) {

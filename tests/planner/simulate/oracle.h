@@ -68,18 +68,20 @@ class Oracle {
       if (input < 0) return changed;
       double t = free_[d];
       const int samples = plan_.microbatch_sizes[static_cast<std::size_t>(action.microbatch)];
-      if (forward) t = std::max(t, input) + cost_.action_seconds(d);
-      if (!forward && !weight && recomputes(stage.recompute, action.microbatch)) {
-        t += cost_.action_seconds(d);
-        for (int l = stage.first_layer; l < stage.last_layer; ++l) {
-          const bool again = stage.recompute.mode == Recompute::Mode::all || std::ranges::count(stage.recompute.layers, l) > 0;
-          t += again ? cost_.layer(d, l, samples).forward_s : 0;
-        }
-        t = std::max(t, input);
-      } else if (!forward) {
-        t = std::max(t, input) + cost_.action_seconds(d);
+      const auto again = [&](int l) {
+        const bool listed = stage.recompute.mode == Recompute::Mode::all || std::ranges::count(stage.recompute.layers, l) > 0;
+        return !forward && !weight && recomputes(stage.recompute, action.microbatch) && listed;
+      };
+      // What is recomputed at the end of the stage needs no gradient.
+      int rerun = stage.last_layer;
+      if (again(rerun - 1)) t += cost_.action_seconds(d);
+      for (; rerun > stage.first_layer && again(rerun - 1); --rerun) t += cost_.layer(d, rerun - 1, samples).forward_s;
+      t = std::max(t, input);
+      if (rerun == stage.last_layer) t += cost_.action_seconds(d);
+      for (int l = stage.last_layer - 1; l >= stage.first_layer; --l) {
+        if (again(l) && l < rerun) t += cost_.layer(d, l, samples).forward_s;
+        t += work(action.kind, d, l, samples);
       }
-      for (int l = stage.first_layer; l < stage.last_layer; ++l) t += work(action.kind, d, l, samples);
       free_[d] = t;
       end_ = std::max(end_, t);
       if (!weight) send(forward, action.stage, action.microbatch, d, t);

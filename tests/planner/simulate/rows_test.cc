@@ -62,6 +62,7 @@ TEST(Rows, TracesOfRandomRowsKeepTheLaws) {
     test::expect_lanes_free_of_overlap(simulation.trace);
     test::expect_edges_kept(simulation.trace);
     test::expect_all_layers(plan, simulation.trace);
+    test::expect_recomputation(plan, simulation.trace);
     test::expect_copies(plan, simulation.trace);
     test::expect_ranges(plan, simulation.trace);
     EXPECT_EQ(simulation.prediction, predict(plan, cost));

@@ -71,6 +71,35 @@ TEST(Simulate, RecomputationRunsWhileTheGradientIsAwaited) {
   EXPECT_NEAR(predict(plan, cost).step_s, without + 0.001, 1e-9);
 }
 
+// Two stages of two layers, one micro-batch: F 2, copy 5, F B 6, copy 5, B 4. Of the first stage only what is recomputed at its end fits
+// into the wait for the gradient.
+TEST(Simulate, OnlyTheLastPieceIsRecomputedBeforeTheGradientIsThere) {
+  const CostModel cost(make_profile({.layers = 4, .devices = 2, .latency_s = 0.005}));
+  Plan plan = scheduled(stages_of(4, {1, 1}, {1}), "naive");
+  const auto step_ms = [&](const std::vector<int>& first, const std::vector<int>& second) {
+    plan.stages[0].recompute = {first.empty() ? Recompute::Mode::none : Recompute::Mode::some, first, {}};
+    plan.stages[1].recompute = {second.empty() ? Recompute::Mode::none : Recompute::Mode::some, second, {}};
+    EXPECT_NEAR(predict(plan, cost).lower_bound_s, predict(plan, cost).step_s, 1e-12) << "one micro-batch has one order";
+    return std::lround(predict(plan, cost).step_s * 1e3);
+  };
+  EXPECT_EQ(step_ms({}, {}), 22);
+  EXPECT_EQ(step_ms({1}, {}), 22) << "in the wait";
+  EXPECT_EQ(step_ms({0}, {}), 23) << "the gradient comes to it last";
+  EXPECT_EQ(step_ms({0, 1}, {}), 22);
+  EXPECT_EQ(step_ms({}, {2}), 23);
+  EXPECT_EQ(step_ms({0}, {3}), 24);
+}
+
+TEST(Simulate, PiecesAreRecomputedWhenTheGradientComesToThem) {
+  const CostModel cost(make_profile({.layers = 6, .devices = 1}));
+  Plan plan = scheduled(stages_of(6, {1}, {1}), "naive");
+  plan.stages[0].recompute = {Recompute::Mode::some, {0, 2, 3, 5}, {}};
+  std::string order;
+  for (const Event& event : simulate(plan, cost).trace.events)
+    order += event.what == What::recompute ? " r" : event.what == What::forward ? " f" : event.what == What::backward ? " b" : "";
+  EXPECT_EQ(order, " f f f f f f r b b r r b b b r b");
+}
+
 TEST(Simulate, CopiesOfOneDirectionWaitForEachOther) {
   // Copies of 10 ms, stages of 3 ms: the lane to the second device is what limits the forward of gpipe.
   const CostModel cost(make_profile({.layers = 2, .devices = 2, .latency_s = 0.010}));
@@ -156,6 +185,7 @@ TEST(Simulate, TheTraceLooksLikeAMeasuredOne) {
     test::expect_lanes_free_of_overlap(trace);
     test::expect_edges_kept(trace);
     test::expect_all_layers(plan, trace);
+    test::expect_recomputation(plan, trace);
     test::expect_copies(plan, trace);
     test::expect_ranges(plan, trace);
   }
