@@ -184,8 +184,12 @@ double CostModel::optimizer_seconds(int device, std::int64_t parameters_bytes) c
   return profile_.classes[class_of(device)].optimizer_seconds_per_byte * static_cast<double>(parameters_bytes);
 }
 
-double CostModel::reduce_seconds(int device, std::int64_t parameters_bytes) const {
-  return profile_.classes[class_of(device)].reduce_seconds_per_byte * static_cast<double>(parameters_bytes);
+int CostModel::summing_replicas(int first_device, int replicas) const {
+  return profile_.classes[class_of(first_device)].name.starts_with("cuda") ? 1 : replicas;
+}
+
+double CostModel::reduce_seconds(int device, std::int64_t parameters_bytes, int replicas, int summing) const {
+  return profile_.classes[class_of(device)].reduce_seconds_per_byte * static_cast<double>(parameters_bytes) * (replicas - 1) / summing;
 }
 
 std::int64_t CostModel::parameters_bytes(int first_layer, int last_layer) const {

@@ -65,11 +65,16 @@ class CostModel {
   /// Number of the medium that this link shares with others, on which their copies queue in the order they are ready; -1: one of its own.
   [[nodiscard]] int medium(int source, int destination) const;
 
-  /// Fixed cost of an action and of a step on a device; `optimizer` and `reduce` per bytes of parameters.
+  /// Fixed cost of an action and of a step on a device; `optimizer` by bytes of parameters.
   [[nodiscard]] double action_seconds(int device) const;
   [[nodiscard]] double step_seconds(int device) const;
   [[nodiscard]] double optimizer_seconds(int device, std::int64_t parameters_bytes) const;
-  [[nodiscard]] double reduce_seconds(int device, std::int64_t parameters_bytes) const;
+  /// How many of a stage's replicas sum the gradients of all into the first's, each an equal part of the parameters at the same time: all,
+  /// but the first alone where that is a GPU (of a class "cuda", "cuda/2").
+  [[nodiscard]] int summing_replicas(int first_device, int replicas) const;
+  /// Seconds that takes one of them, `device`, for a stage of `parameters_bytes`, refreshed parameters included. It cannot see: copies of
+  /// gradients and parameters between the memories of GPUs.
+  [[nodiscard]] double reduce_seconds(int device, std::int64_t parameters_bytes, int replicas, int summing) const;
 
   [[nodiscard]] std::int64_t parameters_bytes(int first_layer, int last_layer) const;
   /// Bytes kept from forward to backward of one micro-batch by layers [first, last) on a device.

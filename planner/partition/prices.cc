@@ -35,7 +35,10 @@ int Prices::slot_of(const Operations& operations, std::size_t index) {
   } else if (operation.phase == Phase::optimizer) {
     slot.by_range = table(Kind::optimizer, device, 1);
   } else if (operation.phase == Phase::reduce) {
-    slot.by_range = table(Kind::reduce, device, static_cast<int>(problem_.stages[static_cast<std::size_t>(slot.stage)].size()));
+    const std::vector<int>& replicas = problem_.stages[static_cast<std::size_t>(slot.stage)];
+    const int number = static_cast<int>(replicas.size());
+    const bool alone = cost_.summing_replicas(devices_[static_cast<std::size_t>(replicas.front())], number) == 1;
+    slot.by_range = table(alone ? Kind::reduce_alone : Kind::reduce, device, number);
   } else {
     slot.by_range = table(kind_of(operation.what), device, problem_.microbatch_sizes[static_cast<std::size_t>(operation.microbatch)]);
     if (open(slot.stage) && operation.what != What::forward && operation.what != What::backward_weight) {
@@ -106,7 +109,7 @@ const RangeTable* Prices::table(Kind kind, int device, int number) {
     if (known.kind == kind && known.device_class == device_class && known.number == number) return known.table.get();
   }
   check_room_for_another();
-  const bool end_phase = kind == Kind::optimizer || kind == Kind::reduce;
+  const bool end_phase = kind == Kind::optimizer || kind == Kind::reduce || kind == Kind::reduce_alone;
   auto made = std::make_unique<RangeTable>(end_phase ? end(kind, device, number) : work(kind, device, number));
   tables_.push_back({kind, device_class, number, std::move(made)});
   return tables_.back().table.get();
@@ -141,9 +144,9 @@ RangeTable Prices::end(Kind kind, int device, int replicas) const {
     std::int64_t bytes = 0;
     for (int last = first + 1; last <= cost_.layers(); ++last) {
       bytes += cost_.parameters_bytes(last - 1, last);
-      const double all = static_cast<double>(replicas);
+      const int summing = kind == Kind::reduce_alone ? 1 : replicas;
       result.at(first, last) =
-          to_ns(kind == Kind::optimizer ? cost_.optimizer_seconds(device, bytes) : cost_.reduce_seconds(device, bytes) * (all - 1) / all);
+          to_ns(kind == Kind::optimizer ? cost_.optimizer_seconds(device, bytes) : cost_.reduce_seconds(device, bytes, replicas, summing));
     }
   }
   return result;

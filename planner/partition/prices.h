@@ -56,7 +56,7 @@ class Prices {
   void settle(int stage, int first, int last, bool recomputed);
 
  private:
-  enum class Kind : std::uint8_t { forward, backward, backward_input, backward_weight, optimizer, reduce };
+  enum class Kind : std::uint8_t { forward, backward, backward_input, backward_weight, optimizer, reduce, reduce_alone };
   struct Slot {
     int stage = 0;
     What what = What::forward;

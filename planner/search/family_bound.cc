@@ -143,10 +143,10 @@ FamilyBound::Bound FamilyBound::of(const std::vector<std::vector<int>>& stages, 
   const auto m = static_cast<double>(sizes.size());
   const double copies = least_copies_ns(stages, sizes, splits);
   double action = std::numeric_limits<double>::infinity();
-  double step_cost = 0;
+  double step_cost = action;  // the least: a plan bounded here may leave devices out
   for (const int device : devices) {
     action = std::min(action, cost_.action_seconds(device) * 1e9);
-    step_cost = std::max(step_cost, cost_.step_seconds(device) * 1e9);
+    step_cost = std::min(step_cost, cost_.step_seconds(device) * 1e9);
   }
   const double pass = 2 * action;  // of one micro-batch through one stage
   const auto between = static_cast<double>(stages.size() - 1);

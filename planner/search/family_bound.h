@@ -25,7 +25,7 @@ class FamilyBound {
   /// One stage a device: stage s with layers [a, b) cannot begin before one micro-batch is through the layers before a and, unless backward
   /// is split, not end before its gradient is back through them; between, it works off all micro-batches. For a given step time the most
   /// layers that each stage can take are found from left to right, as a larger `a` never moves the largest `b` to the left.
-  /// Several stages a device: all work over all devices.
+  /// Several stages a device: all work over all devices. One stage on several: holds for every plan on any of them, if backward is split.
   /// Requires: no more stages than layers; sizes that differ by at most one.
   [[nodiscard]] Bound of(const std::vector<std::vector<int>>& stages, const std::vector<int>& sizes, bool splits);
 

@@ -204,12 +204,14 @@ class Lister {
     return lane = found != media_.end() ? found->second : media_[medium] = result_.lanes++;
   }
 
-  // Every replica sums its share of the parameters over all replicas.
   void list_reduction(int s) {
-    const auto replicas = static_cast<double>(stage(s).devices.size());
+    const std::vector<int>& devices = stage(s).devices;
+    const int replicas = static_cast<int>(devices.size());
     if (replicas < 2) return;
-    for (const int device : stage(s).devices) {
-      const double seconds = cost_.reduce_seconds(devices_[static_cast<std::size_t>(device)], parameters(s)) * (replicas - 1) / replicas;
+    const int summing = cost_.summing_replicas(devices_[static_cast<std::size_t>(devices.front())], replicas);
+    for (int r = 0; r < summing; ++r) {
+      const int device = devices[static_cast<std::size_t>(r)];
+      const double seconds = cost_.reduce_seconds(devices_[static_cast<std::size_t>(device)], parameters(s), replicas, summing);
       add_end(What::reduce, Phase::reduce, s, device, to_ns(seconds));
     }
   }

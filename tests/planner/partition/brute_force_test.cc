@@ -98,7 +98,9 @@ TEST(PartitionBruteForce, Replicas) {
   Draw draw(3);
   for (int round = 0; round < 200; ++round) {
     SCOPED_TRACE(round);
-    const CostModel cost(test::random_chain(draw.random, draw.between(3, 8), 6));
+    Profile profile = test::random_chain(draw.random, draw.between(3, 8), 6);
+    if (round % 3 < 2) profile = test::with_gpus(profile, static_cast<std::size_t>(round % 3));
+    const CostModel cost(profile);
     const int m = draw.between(3, 8);
     PartitionProblem problem = straight(6, split_evenly(m + draw.between(0, 4), m));
     problem.stages.clear();

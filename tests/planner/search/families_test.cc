@@ -84,6 +84,19 @@ TEST(FamilyBound, HoldsWherePartsOfABackwardTakeLessThanTheWhole) {
   }
 }
 
+// A GPU's step costs more to start than all the work takes on the other device, which a plan may use alone.
+TEST(FamilyBound, HoldsForPlansThatLeaveDevicesOut) {
+  Profile profile = make_profile({.layers = 4, .devices = 2});
+  profile.classes.push_back(make_profile({.layers = 4, .step_s = 0.2}).classes[0]);
+  profile.devices[1].device_class = 1;
+  const CostModel cost(profile);
+  FamilyBound bound(cost);
+  for (const int m : {1, 2, 4}) {
+    Plan alone = test::scheduled(test::stages_of(4, {1}, test::ones(m)), "gpipe");
+    EXPECT_LE(bound.of({{0, 1}}, test::ones(m), true).step_ns, std::llround(predict(alone, cost).step_s * 1e9)) << m;
+  }
+}
+
 TEST(FamilyBound, HoldsWhereMoreBytesAreCopiedFaster) {
   Profile profile = make_profile({.layers = 4, .devices = 2});
   for (std::size_t l = 0; l < profile.edges.size(); ++l) profile.edges[l].bytes_per_sample = l == 1 ? 200 : 100;

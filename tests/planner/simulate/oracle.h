@@ -25,8 +25,15 @@ class Oracle {
     for (const Stage& stage : plan_.stages) {
       const auto r = static_cast<double>(stage.devices.size());
       if (r < 2) continue;
+      const auto bytes = static_cast<double>(cost_.parameters_bytes(stage.first_layer, stage.last_layer));
+      const auto class_of = [&](int d) -> const DeviceClass& {
+        return cost_.profile().classes[static_cast<std::size_t>(cost_.profile().devices[static_cast<std::size_t>(d)].device_class)];
+      };
+      // A GPU that holds the sums works alone, others share the work.
+      const bool alone = class_of(stage.devices[0]).name.substr(0, 4) == "cuda";
       for (const int d : stage.devices) {
-        reduced[d] += cost_.reduce_seconds(d, cost_.parameters_bytes(stage.first_layer, stage.last_layer)) * (r - 1) / r;
+        if (alone && d != stage.devices[0]) continue;
+        reduced[d] += class_of(d).reduce_seconds_per_byte * bytes * (r - 1) / (alone ? 1 : r);
         summed[&stage] = std::max(summed[&stage], reduced[d]);
       }
     }

@@ -46,6 +46,7 @@ TEST(Rows, RandomRowsAgreeWithTheRulesWrittenDownAgain) {
     const int devices = std::uniform_int_distribution<int>(1, 4)(random);
     Profile profile = make_profile(test::random_shape(random, 9, devices), test::random_factors(random, 9));
     if (round % 2 == 0) profile = with_split(profile, 0.5 + 0.1 * (round % 3), 0.55);
+    if (round % 5 < 2) profile = test::with_gpus(profile, static_cast<std::size_t>(round % 5));
     const CostModel cost(profile);
     const Plan plan = random_virtual_plan(random, 9, devices, round % 3);
     ASSERT_NO_THROW(validate_schedule(plan, "random")) << round;

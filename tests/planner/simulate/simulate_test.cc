@@ -58,6 +58,20 @@ TEST(Simulate, DataParallelEndsWithTheReductionAndOneUpdate) {
   EXPECT_NEAR(predict(plan, cost).step_s, 2 * 2 * 0.003 + 2000 * 4e-5 * 3 / 4 + 2000 * 1e-5, 1e-9);
 }
 
+// Another thread's sum on a GPU's memory would be in nobody's lane: the first sums the gradients of all.
+TEST(Simulate, OfReplicasOnGpusTheFirstSumsAlone) {
+  const Profile profile = make_profile({.layers = 2, .devices = 4, .optimizer_s_per_byte = 1e-5, .reduce_s_per_byte = 4e-5});
+  const Plan plan = scheduled(stages_of(2, {4}, {2, 2, 2, 2}), "1f1b");
+  const auto end_s = [&](std::size_t first_gpu, double work_s) {
+    const CostModel cost(test::with_gpus(profile, first_gpu));
+    EXPECT_NEAR(predict(plan, cost).lower_bound_s, predict(plan, cost).step_s, 1e-9);
+    return predict(plan, cost).step_s - work_s - 2000 * 1e-5;
+  };
+  EXPECT_NEAR(end_s(4, 2 * 2 * 0.003), 2000 * 4e-5 * 3 / 4, 1e-9) << "no GPU";
+  EXPECT_NEAR(end_s(0, 2 * 2 * 0.0015), 2000 * 2e-5 * 3, 1e-9) << "GPUs alone";
+  EXPECT_NEAR(end_s(1, 2 * 2 * 0.003), 2000 * 4e-5 * 3 / 4, 1e-9) << "the first replica, which holds the sums, is no GPU";
+}
+
 TEST(Simulate, RecomputationRunsWhileTheGradientIsAwaited) {
   const CostModel cost(make_profile({.layers = 2, .devices = 2, .latency_s = 0.005}));
   Plan plan = scheduled(stages_of(2, {1, 1}, {1}), "naive");
