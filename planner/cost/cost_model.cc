@@ -78,6 +78,7 @@ CostModel::CostModel(const Profile& profile) : profile_(profile) {
   });
   for (int& count : busy_members_) count *= static_cast<int>(members);
   input_bytes_per_sample_ = bytes_of_shape(profile_.fingerprint.input.empty() ? profile_.input : profile_.fingerprint.input);
+  add_loads();
 }
 
 void CostModel::forbid_cuts() {
@@ -198,13 +199,21 @@ std::int64_t CostModel::parameters_bytes(int first_layer, int last_layer) const 
   return bytes;
 }
 
+double CostModel::kept_at(int device, int layer, int samples) const {
+  const Segment at = segment(device, layer, samples);
+  const double low = at.low == nullptr ? 0 : at.low->kept_bytes;
+  return between(low, at.high->kept_bytes, at.share, at.low == nullptr ? 0 : low * samples / at.low->samples);
+}
+
+double CostModel::workspace_at(int device, int layer, int samples) const {
+  const Segment at = segment(device, layer, samples);
+  const double low = at.low == nullptr ? 0 : at.low->workspace_bytes;
+  return between(low, at.high->workspace_bytes, at.share, at.low == nullptr ? 0 : low * samples / at.low->samples);
+}
+
 std::int64_t CostModel::kept_bytes(int device, int first_layer, int last_layer, int samples) const {
   double bytes = 0;
-  for (int layer = first_layer; layer < last_layer; ++layer) {
-    const Segment at = segment(device, layer, samples);
-    const double low = at.low == nullptr ? 0 : at.low->kept_bytes;
-    bytes += std::ceil(between(low, at.high->kept_bytes, at.share, at.low == nullptr ? 0 : low * samples / at.low->samples));
-  }
+  for (int layer = first_layer; layer < last_layer; ++layer) bytes += std::ceil(kept_at(device, layer, samples));
   return whole_bytes(bytes);
 }
 
@@ -232,11 +241,7 @@ std::int64_t CostModel::held_bytes(int device, int first_layer, int last_layer, 
 
 std::int64_t CostModel::workspace_bytes(int device, int first_layer, int last_layer, int samples) const {
   double most = 0;
-  for (int layer = first_layer; layer < last_layer; ++layer) {
-    const Segment at = segment(device, layer, samples);
-    const double low = at.low == nullptr ? 0 : at.low->workspace_bytes;
-    most = std::max(most, between(low, at.high->workspace_bytes, at.share, at.low == nullptr ? 0 : low * samples / at.low->samples));
-  }
+  for (int layer = first_layer; layer < last_layer; ++layer) most = std::max(most, workspace_at(device, layer, samples));
   return whole_bytes(most);
 }
 

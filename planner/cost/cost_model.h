@@ -52,6 +52,11 @@ class CostModel {
   /// Index into the profile's devices of a device named in a plan. Throws Error where the profile does not know it.
   [[nodiscard]] int device_index(const std::string& name) const;
 
+  /// Throws Error where a step of `samples` samples, whatever its plan, may take more nanoseconds or bytes than 64 bits count (10^9 s,
+  /// 2^60 bytes: no real step). Whatever adds up times or bytes of whole steps (peak_bytes, simulation, partition, search) asks
+  /// this first, and throws likewise.
+  void require_countable(std::int64_t samples) const;
+
   [[nodiscard]] LayerTimes layer(int device, int layer, int samples) const;
   [[nodiscard]] bool extrapolated(int device, int samples) const;
   /// Devices of the profile that were busy when `_busy` times were measured on `device`; 0 where they were not measured.
@@ -118,9 +123,18 @@ class CostModel {
     const Point* high = nullptr;
     double share = 0;  ///< 0 at low, 1 at high; beyond them where extrapolated
   };
+  struct Load {
+    double seconds = 0;
+    double bytes = 0;
+  };
   void add_curve(const DeviceClass& device_class, int layer);
   void add_boundaries();
   void add_links();
+  void add_layer_loads();
+  void add_loads();
+  [[nodiscard]] Load most_per_sample(int device, int layer) const;
+  [[nodiscard]] double kept_at(int device, int layer, int samples) const;
+  [[nodiscard]] double workspace_at(int device, int layer, int samples) const;
   [[nodiscard]] const LinkCost& link(int source, int destination) const;
   void forbid_cuts();
   [[nodiscard]] std::size_t class_of(int device) const;
@@ -135,6 +149,8 @@ class CostModel {
   std::vector<int> link_of_;               ///< [source * devices + destination]: index into Profile::links, -1: not known
   std::vector<bool> may_cut_;              ///< by layer
   std::int64_t input_bytes_per_sample_ = 0;
+  Load per_sample_;  ///< at most, of all plans
+  Load fixed_;       ///< likewise, of a step
 };
 
 }  // namespace mptune

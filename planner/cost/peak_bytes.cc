@@ -263,12 +263,14 @@ std::int64_t PeakContents::total() const {
 }
 
 std::vector<PeakContents> CostModel::peak_contents(const Plan& plan) const {
+  require_countable(plan.global_batch_size());
   std::vector<PeakContents> contents;
   for (int d = 0; d < static_cast<int>(plan.devices.size()); ++d) contents.push_back(DevicePeak(plan, *this, d).contents());
   return contents;
 }
 
 std::int64_t CostModel::peak_bytes(const Plan& plan, int device) const {
+  require_countable(plan.global_batch_size());
   return DevicePeak(plan, *this, device).contents().total();
 }
 

@@ -58,6 +58,7 @@ void add_layers(const CostModel& cost, int device, int samples, PlacementGraph& 
 
 PlacementGraph placement_graph(const CostModel& cost, const std::vector<int>& devices, int samples, std::int64_t memory_bytes) {
   check_alike(cost, devices);
+  cost.require_countable(samples);
   PlacementGraph graph;
   graph.name = cost.profile().model;
   graph.devices = static_cast<int>(devices.size());

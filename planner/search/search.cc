@@ -18,6 +18,7 @@ std::vector<std::int64_t> caps_of(const SearchSpace& space) {
 void check(const SearchSpace& space, const CostModel& cost) {
   if (space.devices.empty()) throw Error("no devices to search for", "--devices", "name at least one");
   if (space.batch < 1) throw Error("the batch has no samples", "--batch", "use at least 1");
+  cost.require_countable(space.batch);
   if (!space.replicas.empty()) check_replicas(space.replicas, static_cast<int>(space.devices.size()));
   for (const std::vector<int>& cuts : space.cuts) {
     int before = 0;

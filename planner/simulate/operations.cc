@@ -22,10 +22,10 @@ struct StagePrices {
   Price inside;  // and while it goes through the stage
 };
 
-// What a part of a work takes longer, if all of it is slowed alike.
+// What a part of a work takes longer, if all of it is slowed alike; not more than the whole, than which it may have been measured longer.
 Price part_of(const Price& whole, std::int64_t alone) {
   const double share = whole.alone > 0 ? static_cast<double>(alone) / static_cast<double>(whole.alone) : 0;
-  return {alone, std::llround(static_cast<double>(whole.extra) * share)};
+  return {alone, std::llround(static_cast<double>(whole.extra) * std::min(1.0, share))};
 }
 
 Price rounded(double alone_s, double busy_s, bool slowed) {
@@ -288,6 +288,7 @@ std::int64_t to_ns(double seconds) {
 }
 
 Operations list_operations(const Plan& plan, const CostModel& cost) {
+  cost.require_countable(plan.global_batch_size());
   Operations operations = Lister(plan, cost).list();
   if (operations.queues) order_by_arrival(operations);
   return operations;

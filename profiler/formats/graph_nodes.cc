@@ -8,7 +8,7 @@
 #include <queue>
 #include <unordered_map>
 
-#include "mptune/profiler/formats/profile_limits.h"
+#include "mptune/profiler/trace/profile_limits.h"
 
 namespace mptune {
 namespace {

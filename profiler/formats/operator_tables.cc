@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <set>
 
-#include "mptune/profiler/formats/profile_limits.h"
+#include "mptune/profiler/trace/profile_limits.h"
 #include "mptune/profiler/formats/text_lines.h"
 #include "mptune/profiler/statistics/lawful_times.h"
 #include "mptune/profiler/trace/error.h"

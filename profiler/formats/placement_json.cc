@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
-#include "mptune/profiler/formats/profile_limits.h"
+#include "mptune/profiler/trace/profile_limits.h"
 #include "mptune/profiler/trace/error.h"
 
 namespace mptune {

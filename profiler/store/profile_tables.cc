@@ -1,7 +1,11 @@
 #include <array>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "mptune/profiler/store/rows.h"
 #include "mptune/profiler/store/tables.h"
+#include "mptune/profiler/trace/profile_limits.h"
 
 namespace mptune {
 namespace {
@@ -13,6 +17,32 @@ constexpr std::array<Samples LayerCost::*, 6> kSampleKinds{&LayerCost::forward, 
 
 std::optional<double> median_or_null(const Samples& samples) {
   return samples.empty() ? std::nullopt : std::optional<double>(median(samples));
+}
+
+constexpr std::int64_t kMostSamples = 1 << 20;
+constexpr auto kMostSizeBytes = static_cast<std::int64_t>(kMostProfileBytes);
+constexpr std::int64_t kMostMemoryBytes = std::int64_t{1} << 50;
+constexpr std::size_t kMostDevices = 4096;
+constexpr std::size_t kMostClassLayers = 1'000'000;  // of all classes together
+constexpr double kMostFactor = 1000;
+constexpr double kMostBytesPerSecond = 1e18;
+constexpr double kLatestStartSeconds = 1e9;
+
+std::int64_t count(Rows& rows, int column, const char* what, std::int64_t most = kMostSizeBytes) {
+  const std::int64_t value = rows.integer(column);
+  if (value < 0 || value > most) throw BadContent(std::string(what) + " is negative or beyond reason");
+  return value;
+}
+
+double quantity(Rows& rows, int column, const char* what, double most = kMostProfileSeconds) {
+  const double value = rows.real(column);
+  if (!(value >= 0 && value <= most)) throw BadContent(std::string(what) + " is negative or beyond reason");
+  return value;
+}
+
+template <class Value>
+void require_room(const std::vector<Value>& values, std::size_t most, const char* what) {
+  if (values.size() >= most) throw BadContent("the profile has more than " + std::to_string(most) + " " + what);
 }
 
 void write_head(SQLite::Database& database, const Profile& profile) {
@@ -91,9 +121,9 @@ void read_head(SQLite::Database& database, Profile& profile) {
   if (!head.next()) throw BadContent("MPTUNE_PROFILE has no row");
   profile.model = head.text(0);
   profile.input = head.text(1);
-  profile.batch = head.as<int>(2);
-  profile.optimizer_state_factor = head.real(3);
-  profile.co_running_slowdown = head.real(4);
+  profile.batch = static_cast<int>(count(head, 2, "the batch", kMostSamples));
+  profile.optimizer_state_factor = quantity(head, 3, "the optimizer's state", kMostFactor);
+  profile.co_running_slowdown = quantity(head, 4, "the slowdown of busy devices", kMostFactor);
   profile.fingerprint = {head.text(5), head.text(6), {}, head.text(7), head.text(8)};
   Rows device(database, "SELECT name FROM MPTUNE_FINGERPRINT_DEVICE ORDER BY position");
   while (device.next()) profile.fingerprint.devices.push_back(device.text(0));
@@ -108,21 +138,24 @@ auto& at(Container& container, std::int64_t index, const char* what) {
 void read_layers(SQLite::Database& database, Profile& profile) {
   Rows layer(database, "SELECT name, kind, parameters, parameters_bytes, buffers_bytes, batch_statistics FROM MPTUNE_LAYER ORDER BY layer");
   while (layer.next()) {
+    require_room(profile.layers, kMostProfileLayers, "layers");
     profile.layers.push_back({.name = layer.text(0),
                               .kind = layer.text(1),
                               .modules = {},
-                              .parameters = layer.integer(2),
-                              .parameters_bytes = layer.integer(3),
-                              .buffers_bytes = layer.integer(4),
+                              .parameters = count(layer, 2, "a layer's number of parameters"),
+                              .parameters_bytes = count(layer, 3, "the size of a layer's parameters"),
+                              .buffers_bytes = count(layer, 4, "the size of a layer's buffers"),
                               .batch_statistics = layer.integer(5) != 0});
   }
   Rows module(database, "SELECT layer, module FROM MPTUNE_MODULE ORDER BY position");
   while (module.next()) at(profile.layers, module.integer(0), "the layer of a module").modules.push_back(module.text(1));
   Rows edge(database, "SELECT from_layer, to_layer, bytes_per_sample, fixed_bytes, needs_gradient FROM MPTUNE_LAYER_EDGE ORDER BY edge");
   while (edge.next()) {
+    require_room(profile.edges, kMostProfileEdges, "edges");
     (void)at(profile.layers, edge.integer(0), "the layer of an edge");
     (void)at(profile.layers, edge.integer(1), "the layer of an edge");
-    profile.edges.push_back({edge.as<int>(0), edge.as<int>(1), edge.integer(2), edge.integer(3), edge.integer(4) != 0});
+    profile.edges.push_back({edge.as<int>(0), edge.as<int>(1), count(edge, 2, "the size of an edge"), count(edge, 3, "the size of an edge"),
+                             edge.integer(4) != 0});
   }
   if (!has_table(database, "MPTUNE_FORBIDDEN_CUT")) return;
   Rows cut(database, "SELECT layer, reason FROM MPTUNE_FORBIDDEN_CUT ORDER BY position");
@@ -136,37 +169,49 @@ void read_classes(SQLite::Database& database, Profile& profile) {
   const std::string reserve = has_column(database, "MPTUNE_DEVICE_CLASS", "allocator_reserve") ? "allocator_reserve" : "0.0";
   Rows rows(database, "SELECT name, layers, action_seconds, step_seconds, optimizer_seconds_per_byte, reduce_seconds_per_byte, " + reserve +
                           " FROM MPTUNE_DEVICE_CLASS ORDER BY class");
+  std::size_t in_all = 0;
   while (rows.next()) {
+    require_room(profile.classes, kMostDevices, "device classes");
     DeviceClass& c = profile.classes.emplace_back();
     c.name = rows.text(0);
     const std::int64_t layers = rows.integer(1);
     if (layers < 0 || layers > static_cast<std::int64_t>(profile.layers.size()))
       throw BadContent("a device class has more layers than the model");
+    in_all += static_cast<std::size_t>(layers);
+    if (in_all > kMostClassLayers) throw BadContent("the device classes have costs of more than 1000000 layers together");
     c.layers.resize(static_cast<std::size_t>(layers));
-    c.action_seconds = rows.real(2);
-    c.step_seconds = rows.real(3);
-    c.optimizer_seconds_per_byte = rows.real(4);
-    c.reduce_seconds_per_byte = rows.real(5);
-    c.allocator_reserve = rows.real(6);
+    c.action_seconds = quantity(rows, 2, "the time of an action");
+    c.step_seconds = quantity(rows, 3, "the time of a step");
+    c.optimizer_seconds_per_byte = quantity(rows, 4, "the optimizer's time per byte");
+    c.reduce_seconds_per_byte = quantity(rows, 5, "the time of a sum per byte");
+    c.allocator_reserve = quantity(rows, 6, "the allocator's reserve", kMostFactor);
   }
 }
 
 void read_machine(SQLite::Database& database, Profile& profile) {
   Rows device(database, "SELECT name, class, memory_bytes FROM MPTUNE_PROFILE_DEVICE ORDER BY device");
   while (device.next()) {
+    require_room(profile.devices, kMostDevices, "devices");
     (void)at(profile.classes, device.integer(1), "the class of a device");
-    profile.devices.push_back({device.text(0), device.as<int>(1), device.integer(2)});
+    profile.devices.push_back({device.text(0), device.as<int>(1), count(device, 2, "the memory of a device", kMostMemoryBytes)});
   }
   const std::string medium = has_column(database, "MPTUNE_LINK", "medium") ? "medium" : "-1";
   Rows link(database, "SELECT source, destination, latency_s, bytes_per_second, " + medium + " FROM MPTUNE_LINK ORDER BY link");
   while (link.next()) {
     (void)at(profile.devices, link.integer(0), "the device of a link");
     (void)at(profile.devices, link.integer(1), "the device of a link");
-    profile.links.push_back({link.as<int>(0), link.as<int>(1), link.real(2), link.real(3), {}, link.as<int>(4)});
+    profile.links.push_back({link.as<int>(0),
+                             link.as<int>(1),
+                             quantity(link, 2, "the latency of a link"),
+                             quantity(link, 3, "the speed of a link", kMostBytesPerSecond),
+                             {},
+                             link.as<int>(4)});
   }
   if (!has_table(database, "MPTUNE_LINK_POINT")) return;
   Rows point(database, "SELECT link, bytes, seconds FROM MPTUNE_LINK_POINT ORDER BY point");
-  while (point.next()) at(profile.links, point.integer(0), "the link of a copy time").curve.push_back({point.integer(1), point.real(2)});
+  while (point.next())
+    at(profile.links, point.integer(0), "the link of a copy time")
+        .curve.push_back({count(point, 1, "the size of a copy"), quantity(point, 2, "the time of a copy")});
 }
 
 void read_costs(SQLite::Database& database, Profile& profile) {
@@ -183,17 +228,18 @@ void read_costs(SQLite::Database& database, Profile& profile) {
     LayerCosts& costs = at(device_class.layers, cost.integer(2), "the layer of a cost");
     places.push_back({cost.integer(1), cost.integer(2), costs.by_samples.size()});
     LayerCost& added = costs.by_samples.emplace_back();
-    added.samples = cost.as<int>(3);
-    added.output_bytes = cost.integer(4);
-    added.kept_bytes = cost.integer(5);
-    added.workspace_bytes = cost.integer(6);
+    added.samples = static_cast<int>(count(cost, 3, "a micro-batch", kMostSamples));
+    added.output_bytes = count(cost, 4, "the size of an output");
+    added.kept_bytes = count(cost, 5, "the size of what a layer keeps");
+    added.workspace_bytes = count(cost, 6, "the size of a workspace");
   }
   Rows sample(database, "SELECT cost, kind, value, round, position, started FROM MPTUNE_LAYER_SAMPLE ORDER BY sample");
   while (sample.next()) {
     const Place& place = at(places, sample.integer(0), "the cost of a sample");
     LayerCosts& costs = profile.classes[static_cast<std::size_t>(place.device_class)].layers[static_cast<std::size_t>(place.layer)];
     Samples& samples = costs.by_samples[place.index].*at(kSampleKinds, sample.integer(1), "the kind of a sample");
-    samples.values.push_back({sample.real(2), sample.as<int>(3), sample.as<int>(4), sample.real(5)});
+    samples.values.push_back({quantity(sample, 2, "the value of a sample"), sample.as<int>(3), sample.as<int>(4),
+                              quantity(sample, 5, "the start of a sample", kLatestStartSeconds)});
   }
 }
 

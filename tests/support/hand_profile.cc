@@ -6,7 +6,7 @@ namespace {
 Samples samples(double first) {
   return {{{.value = first, .round = 0, .position = 1, .started = 0.1},
            {.value = first / 3, .round = 1, .position = 0, .started = 1e-9},
-           {.value = 1e300, .round = 7, .position = 2, .started = 0.30000000000000004}}};
+           {.value = 3599.9999999999995, .round = 7, .position = 2, .started = 0.30000000000000004}}};
 }
 
 LayerCost cost(int size, double time) {

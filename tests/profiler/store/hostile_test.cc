@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <fstream>
 #include <random>
+#include <string>
+#include <utility>
 
 #include "mptune/profiler/trace/error.h"
 #include "mptune/tests/profiler/store/scratch.h"
@@ -133,6 +135,54 @@ TEST_F(Hostile, CountsAndTimesBeyondReason) {
   expect_refusal("UPDATE MPTUNE_EVENT SET event = event + 1000000000", "missing");
   expect_refusal("UPDATE MPTUNE_MEMORY SET current_bytes = 4611686018427387904", "memory");
   expect_refusal("UPDATE MPTUNE_MEMORY SET current_bytes = -1", "memory");
+}
+
+TEST_F(Hostile, ValuesOfProfilesBeyondReason) {
+  const std::pair<const char*, const char*> refused[] = {
+      {"PROFILE SET batch = -1", "batch"},
+      {"PROFILE SET optimizer_state_factor = -1", "optimizer"},
+      {"PROFILE SET co_running_slowdown = 9e999", "slowdown"},
+      {"LAYER SET parameters = -1", "parameters"},
+      {"LAYER SET parameters_bytes = -1", "parameters"},
+      {"LAYER SET parameters_bytes = 1 << 43", "parameters"},
+      {"LAYER SET buffers_bytes = -1", "buffers"},
+      {"LAYER_EDGE SET bytes_per_sample = -1", "edge"},
+      {"LAYER_EDGE SET fixed_bytes = 4611686018427387904", "edge"},
+      {"DEVICE_CLASS SET action_seconds = -1.0", "action"},
+      {"DEVICE_CLASS SET step_seconds = 9e999", "step"},
+      {"DEVICE_CLASS SET optimizer_seconds_per_byte = 1e4", "optimizer"},
+      {"DEVICE_CLASS SET reduce_seconds_per_byte = -1.0", "sum"},
+      {"DEVICE_CLASS SET allocator_reserve = 9e999", "reserve"},
+      {"PROFILE_DEVICE SET memory_bytes = -1", "memory"},
+      {"LINK SET latency_s = -1.0", "latency"},
+      {"LINK SET latency_s = 9e999", "latency"},
+      {"LINK SET bytes_per_second = -1.0", "speed"},
+      {"LINK SET bytes_per_second = 9e999", "speed"},
+      {"LINK_POINT SET bytes = -1", "copy"},
+      {"LINK_POINT SET seconds = 9e999", "copy"},
+      {"LAYER_COST SET samples = -1", "micro-batch"},
+      {"LAYER_COST SET samples = 1 << 21", "micro-batch"},
+      {"LAYER_COST SET output_bytes = -1", "output"},
+      {"LAYER_COST SET kept_bytes = 1 << 43", "keeps"},
+      {"LAYER_COST SET workspace_bytes = -1", "workspace"},
+      {"LAYER_SAMPLE SET value = -1.0", "sample"},
+      {"LAYER_SAMPLE SET value = 9e999", "sample"},
+      {"LAYER_SAMPLE SET started = -9e999", "sample"},
+  };
+  for (const auto& [update, part] : refused) expect_refusal(std::string("UPDATE MPTUNE_").append(update), part);
+}
+
+TEST_F(Hostile, ClassesTimesLayersBeyondReason) {
+  const auto numbers = [](const char* most) {
+    return std::string("WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ").append(most).append(") INSERT INTO ");
+  };
+  const auto layers = [&](const char* most) { return numbers(most).append("MPTUNE_LAYER SELECT i, 'l', 'k', 0, 0, 0, 0 FROM n; "); };
+  const auto classes = [&](const char* most) {
+    return numbers(most).append("MPTUNE_DEVICE_CLASS SELECT i, 'c', (SELECT count(*) FROM MPTUNE_LAYER), 0.0, 0.0, 0.0, 0.0, 0.0 FROM n");
+  };
+  expect_refusal(layers("10000"), "10000 layers");
+  expect_refusal(classes("5000"), "4096 device classes");
+  expect_refusal(layers("2000") + classes("600"), "1000000 layers");
 }
 
 TEST_F(Hostile, RowsAndTablesMissingOrTooMany) {

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 
 namespace mptune {
 
-/// What a public profile may hold: far beyond any model, and small enough that no sum over layers, micro-batches (at most 2^20 samples) and
-/// steps overflows 64 bits, in bytes or in nanoseconds.
+/// What a profile may hold: more than any machine has shown, and so little that sums over its layers, edges and classes stay far below
+/// 2^63, in bytes and in nanoseconds. What a whole batch takes is bounded where the batch is known: CostModel::require_countable.
 inline constexpr std::size_t kMostProfileLayers = 10'000;
 inline constexpr std::size_t kMostProfileEdges = 100'000;
 inline constexpr double kMostProfileSeconds = 3600;                           ///< of one micro-batch, all layers together

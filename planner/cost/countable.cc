@@ -1,0 +1,116 @@
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "mptune/planner/cost/cost_model.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+constexpr double kMostStepSeconds = 1e9;  // a ninth of 2^63 ns
+constexpr double kMostStepBytes = 0x1p60;
+
+// Straight lines: no copy on any link of the profile takes longer than fixed_s + bytes * seconds_per_byte.
+struct SlowestLink {
+  double fixed_s = 0;
+  double seconds_per_byte = 0;
+};
+
+SlowestLink slowest_link(const Profile& profile) {
+  SlowestLink slowest;
+  for (const LinkCost& link : profile.links) {
+    slowest.fixed_s = std::max(slowest.fixed_s, link.latency_s);
+    if (link.curve.empty() && link.bytes_per_second > 0)
+      slowest.seconds_per_byte = std::max(slowest.seconds_per_byte, 1 / link.bytes_per_second);
+    LinkPoint before{0, 0};
+    for (const LinkPoint& point : link.curve) {
+      slowest.fixed_s = std::max(slowest.fixed_s, point.seconds);
+      const double slope = (point.seconds - before.seconds) / static_cast<double>(point.bytes - before.bytes);
+      slowest.seconds_per_byte = std::max(slowest.seconds_per_byte, slope);
+      before = point;
+    }
+  }
+  return slowest;
+}
+
+// Forward twice (recomputation) and backward once, whole or in two parts, which may be slowed each like the whole.
+double most_seconds(const LayerTimes& times) {
+  return 2 * times.forward_busy_s + 3 * times.backward_busy_s + times.backward_input_s + times.backward_weight_s;
+}
+
+}  // namespace
+
+// What a layer takes is a line between its measured sizes and beyond them: per sample it is most at one of these, or at an end.
+CostModel::Load CostModel::most_per_sample(int device, int layer) const {
+  std::vector<int> sizes{1, std::numeric_limits<int>::max()};
+  const std::size_t curve = class_of(device) * profile_.layers.size() + static_cast<std::size_t>(layer);
+  for (std::size_t p = curve_starts_[curve]; p < curve_starts_[curve + 1]; ++p) sizes.push_back(static_cast<int>(points_[p].samples));
+  Load most;
+  for (const int size : sizes) {
+    most.seconds = std::max(most.seconds, most_seconds(this->layer(device, layer, size)) / size);
+    // Kept, held for the weight gradients, and kept again by the two actions of a recomputation.
+    most.bytes = std::max(most.bytes, (4 * kept_at(device, layer, size) + workspace_at(device, layer, size)) / size);
+  }
+  return most;
+}
+
+void CostModel::add_layer_loads() {
+  std::vector<int> devices(profile_.classes.size(), -1);
+  for (int d = static_cast<int>(profile_.devices.size()); d-- > 0;) devices[class_of(d)] = d;
+  std::erase(devices, -1);
+  for (int layer = 0; layer < layers(); ++layer) {
+    Load slowest;
+    for (const int device : devices) {
+      const Load load = most_per_sample(device, layer);
+      slowest = {std::max(slowest.seconds, load.seconds), std::max(slowest.bytes, load.bytes)};
+    }
+    const ProfileLayer& owned = profile_.layers[static_cast<std::size_t>(layer)];
+    per_sample_.seconds += slowest.seconds;
+    per_sample_.bytes += slowest.bytes;
+    fixed_.bytes += (2 + profile_.optimizer_state_factor) * static_cast<double>(owned.parameters_bytes);
+    fixed_.bytes += static_cast<double>(owned.buffers_bytes);
+  }
+}
+
+// Every layer a stage of its own, every micro-batch a sample of its own, and nothing at the same time as anything else.
+void CostModel::add_loads() {
+  add_layer_loads();
+  double action_s = 0;
+  double per_byte_s = 0;
+  double reserve = 0;
+  for (const DeviceClass& device_class : profile_.classes) {
+    action_s = std::max(action_s, device_class.action_seconds);
+    fixed_.seconds = std::max(fixed_.seconds, device_class.step_seconds);
+    per_byte_s = std::max(per_byte_s, device_class.optimizer_seconds_per_byte + device_class.reduce_seconds_per_byte);
+    reserve = std::max(reserve, device_class.allocator_reserve);
+  }
+  fixed_.seconds += per_byte_s * static_cast<double>(parameters_bytes(0, layers()));
+  per_sample_.seconds += 3 * action_s * layers();
+  const SlowestLink link = slowest_link(profile_);
+  for (int cut = 1; cut < layers(); ++cut) {
+    for (const auto* boundaries : {&outputs_, &gradients_}) {
+      const Boundary& boundary = (*boundaries)[static_cast<std::size_t>(cut)];
+      const double bytes = static_cast<double>(boundary.bytes_per_sample) + static_cast<double>(boundary.fixed_bytes);
+      per_sample_.seconds += link.fixed_s + link.seconds_per_byte * bytes;
+      // In a slot, behind a recomputed piece, for a later stage of the device, twice on the way to another one.
+      per_sample_.bytes += 5 * bytes;
+    }
+  }
+  per_sample_.bytes = (per_sample_.bytes + static_cast<double>(input_bytes_per_sample_)) * (1 + reserve);
+  fixed_.bytes *= 1 + reserve;
+}
+
+void CostModel::require_countable(std::int64_t samples) const {
+  const auto many = static_cast<double>(samples);
+  const auto refuse = [&](const std::string& what) {
+    throw Error("a step of " + std::to_string(samples) + " samples may take more than " + what, profile_.model,
+                "use a smaller batch, or profile the model again");
+  };
+  // Written so that a value that is no number is refused.
+  if (!(fixed_.seconds + many * per_sample_.seconds <= kMostStepSeconds)) refuse("10^9 seconds");
+  if (!(fixed_.bytes + many * per_sample_.bytes <= kMostStepBytes)) refuse("2^60 bytes");
+}
+
+}  // namespace mptune
