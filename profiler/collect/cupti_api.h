@@ -11,8 +11,6 @@ namespace mptune {
   X(cuptiGetVersion)                        \
   X(cuptiGetResultString)                   \
   X(cuptiGetCallbackName)                   \
-  X(cuptiGetContextId)                      \
-  X(cuptiGetStreamIdEx)                     \
   X(cuptiSetThreadIdType)                   \
   X(cuptiSubscribe_v2)                      \
   X(cuptiUnsubscribe)                       \

@@ -106,7 +106,6 @@ void CuptiCollector::start() {
   }
   context_.origin = Nanoseconds{static_cast<std::int64_t>(now())};
   context_.started_utc_ns = std::chrono::duration_cast<Nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-  context_.steps.clear();
   context_.dropped = 0;
   recording_.store(true, std::memory_order_release);
 }
@@ -173,20 +172,6 @@ bool CuptiCollector::push(std::uint64_t id) {
 void CuptiCollector::pop() {
   std::uint64_t last = 0;
   api_->cuptiActivityPopExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, &last);
-}
-
-void CuptiCollector::place(std::uint32_t cuda_device, void* context, void* stream, int trace_device, int lane) {
-  CuptiPlace place{.device = cuda_device, .trace_device = trace_device, .lane = lane};
-  std::uint32_t context_id = 0, stream_id = 0;
-  check(api_->cuptiGetContextId(static_cast<CUcontext>(context), &context_id), "a context has no number");
-  check(api_->cuptiGetStreamIdEx(static_cast<CUcontext>(context), static_cast<CUstream>(stream), 0, &stream_id), "a stream has no number");
-  place.context = context_id;
-  place.stream = stream_id;
-  context_.places.push_back(place);
-}
-
-void CuptiCollector::add_step(const StepWindow& step) {
-  context_.steps.push_back(step);
 }
 
 void require_gpu_collector() {

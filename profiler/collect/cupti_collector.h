@@ -19,7 +19,7 @@ struct CuptiApi;
 /// CUPTI stays attached to the process after stop(): measure time before, or in another process.
 class CuptiCollector final : public GpuCollector {
  public:
-  /// `devices` become the first devices of the trace. `api` replaces the library in tests.
+  /// `devices` become the first devices of the trace; "cuda:N" gets all streams of GPU N. `api` replaces the library in tests.
   explicit CuptiCollector(std::vector<TraceDevice> devices, const CuptiApi* api = nullptr);
   /// Ends a recording that is still on and forgets it.
   ~CuptiCollector() override;
@@ -30,18 +30,11 @@ class CuptiCollector final : public GpuCollector {
   void start() override;
   /// Requires start(), and that the devices have finished: what is not finished may be lost. What was lost is counted.
   Trace stop() override;
-  [[nodiscard]] bool recording() const { return recording_; }
   [[nodiscard]] Nanoseconds started() const override { return context_.origin; }
 
   [[nodiscard]] std::uint64_t tag(const Tag& tag, What what) override;
   [[nodiscard]] bool push(std::uint64_t id) override;
   void pop() override;
-  /// Puts a stream (CUcontext, CUstream; a null stream is the context's default one) of CUPTI's device `cuda_device` onto a lane. Without
-  /// it "cuda:N" gets all streams of GPU N, the busiest on its compute lane. Between start() and stop(); holds for later recordings too.
-  /// Throws Error (environment) if CUPTI does not know them.
-  void place(std::uint32_t cuda_device, void* context, void* stream, int trace_device, int lane);
-  /// One step's window, common to all devices; times of steady_clock since its epoch.
-  void add_step(const StepWindow& step);
 
  private:
   void enable();

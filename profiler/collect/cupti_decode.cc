@@ -64,9 +64,7 @@ void add(const CUpti_ActivityMemcpyPtoP4& record, CuptiRecords& records) {
                             .bytes = static_cast<std::int64_t>(record.bytes),
                             .graph_node = record.graphNodeId,
                             .source = record.srcDeviceId,
-                            .source_context = record.srcContextId,
                             .destination = record.dstDeviceId,
-                            .destination_context = record.dstContextId,
                             .ends = CuptiCopy::Ends::peer,
                             .both_ends = true});
 }

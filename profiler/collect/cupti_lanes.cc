@@ -1,42 +1,19 @@
 #include "mptune/profiler/collect/cupti_lanes.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace mptune {
 
-CuptiLanes::CuptiLanes(const CuptiRecords& records, const CuptiContext& context, Trace& trace)
-    : records_(records), context_(context), trace_(trace), state_(context.devices.size()) {
-  trace.devices = context.devices;
-  for (const CuptiPlace& place : context.places) {
-    if (place.lane == kComputeLane) state_.at(static_cast<std::size_t>(place.trace_device)).has_compute = true;
-  }
-  for (std::size_t i = 0; i < trace.devices.size(); ++i) devices_by_name_[trace.devices[i].name] = static_cast<int>(i);
-  seat_busiest_streams(records);
+CuptiLanes::CuptiLanes(const CuptiRecords& records, const std::vector<TraceDevice>& devices, Trace& trace)
+    : records_(records), trace_(trace), state_(devices.size()) {
+  trace.devices = devices;
+  for (std::size_t i = 0; i < devices.size(); ++i) devices_by_name_[devices[i].name] = static_cast<int>(i);
+  seat_busiest_streams();
 }
 
-const CuptiPlace* CuptiLanes::place_of(const Stream& stream) const {
-  const auto [device, context, number] = stream;
-  const auto exactness = [](const CuptiPlace& place) { return (place.stream >= 0 ? 2 : 0) + (place.context >= 0 ? 1 : 0); };
-  const CuptiPlace* best = nullptr;
-  for (const CuptiPlace& place : context_.places) {
-    if (place.device != device) continue;
-    if (place.context >= 0 && place.context != context) continue;
-    if (place.stream >= 0 && place.stream != number) continue;
-    if (best == nullptr || exactness(place) > exactness(*best)) best = &place;
-  }
-  return best;
-}
-
-int CuptiLanes::device(std::uint32_t device, std::uint32_t context) {
-  const CuptiPlace* best = nullptr;
-  for (const CuptiPlace& place : context_.places) {
-    if (place.device != device) continue;
-    if (best == nullptr || place.context == context) best = &place;
-  }
-  return best != nullptr ? best->trace_device : device_named("cuda:" + std::to_string(device), device);
-}
-
-int CuptiLanes::device_named(const std::string& name, std::uint32_t device) {
+int CuptiLanes::device(std::uint32_t device) {
+  const std::string name = "cuda:" + std::to_string(device);
   const auto [found, added] = devices_by_name_.try_emplace(name, static_cast<int>(trace_.devices.size()));
   if (!added) return found->second;
   TraceDevice traced{.name = name, .description = "CUDA device"};
@@ -51,22 +28,16 @@ int CuptiLanes::device_named(const std::string& name, std::uint32_t device) {
   return found->second;
 }
 
-int CuptiLanes::device_of(const Stream& stream, const CuptiPlace* place) {
-  return place != nullptr ? place->trace_device : device(std::get<0>(stream), std::get<1>(stream));
-}
-
-// Where nobody says which stream computes, it is the one whose kernels take longest.
-void CuptiLanes::seat_busiest_streams(const CuptiRecords& records) {
+// CUPTI does not say which stream computes: it is the one whose kernels take longest.
+void CuptiLanes::seat_busiest_streams() {
   std::map<Stream, std::int64_t> time_of;
-  for (const CuptiKernel& kernel : records.kernels)
+  for (const CuptiKernel& kernel : records_.kernels)
     time_of[{kernel.work.device, kernel.work.context, kernel.work.stream}] += kernel.work.end - kernel.work.start;
   std::vector<std::pair<std::int64_t, Stream>> busiest;
   for (const auto& [stream, time] : time_of) busiest.emplace_back(-time, stream);
   std::sort(busiest.begin(), busiest.end());
   for (const auto& [time, stream] : busiest) {
-    const CuptiPlace* place = place_of(stream);
-    if (place != nullptr && place->lane >= 0) continue;
-    const int on = device_of(stream, place);
+    const int on = device(std::get<0>(stream));
     Device& state = state_.at(static_cast<std::size_t>(on));
     if (state.has_compute) continue;
     state.has_compute = true;
@@ -77,14 +48,10 @@ void CuptiLanes::seat_busiest_streams(const CuptiRecords& records) {
 CuptiLanes::Seat CuptiLanes::seat(const CuptiWork& work) {
   const Stream stream{work.device, work.context, work.stream};
   if (const auto found = seats_.find(stream); found != seats_.end()) return found->second;
-  const CuptiPlace* place = place_of(stream);
-  const int on = device_of(stream, place);
-  int lane = place != nullptr ? place->lane : -1;
-  if (lane < 0) {
-    int& next = state_.at(static_cast<std::size_t>(on)).next_stream;
-    lane = next;
-    next = std::min(next + 1, kLanes - 1);
-  }
+  const int on = device(work.device);
+  int& next = state_.at(static_cast<std::size_t>(on)).next_stream;
+  const int lane = next;
+  next = std::min(next + 1, kLanes - 1);
   return seats_[stream] = {on, lane};
 }
 

@@ -19,13 +19,13 @@ class CuptiLanes {
     int lane = 0;
   };
 
-  /// Sets trace.devices: those of `context`, then those that it has no place for as they are met.
-  CuptiLanes(const CuptiRecords& records, const CuptiContext& context, Trace& trace);
+  /// Sets trace.devices: `devices`, then those of other names as they are met.
+  CuptiLanes(const CuptiRecords& records, const std::vector<TraceDevice>& devices, Trace& trace);
 
   /// Where the stream of `work` belongs.
   [[nodiscard]] Seat seat(const CuptiWork& work);
-  /// Index of the trace's device that `context` of a CUPTI device belongs to.
-  [[nodiscard]] int device(std::uint32_t device, std::uint32_t context);
+  /// Index of the trace's device that CUPTI's `device` is.
+  [[nodiscard]] int device(std::uint32_t device);
   /// Lane for an event that would like `wanted` (-1: none): that one, or where it is still busy a lane that no stream has; -1 where all
   /// are. Events must come in order of their starts.
   [[nodiscard]] int take(int device, int wanted, Nanoseconds start, Nanoseconds end);
@@ -33,10 +33,7 @@ class CuptiLanes {
  private:
   using Stream = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;  // device, context, stream
 
-  [[nodiscard]] const CuptiPlace* place_of(const Stream& stream) const;
-  [[nodiscard]] int device_of(const Stream& stream, const CuptiPlace* place);
-  int device_named(const std::string& name, std::uint32_t device);
-  void seat_busiest_streams(const CuptiRecords& records);
+  void seat_busiest_streams();
 
   static constexpr int kLanes = 256;
   struct Device {
@@ -47,7 +44,6 @@ class CuptiLanes {
   };
 
   const CuptiRecords& records_;
-  const CuptiContext& context_;
   Trace& trace_;
   std::map<std::string, int> devices_by_name_;
   std::map<Stream, Seat> seats_;

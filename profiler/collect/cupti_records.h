@@ -34,10 +34,8 @@ struct CuptiCopy {
   CuptiWork work;
   std::int64_t bytes = 0;
   std::uint64_t graph_node = 0;
-  std::uint32_t source = 0;  ///< CUPTI device, where both_ends; likewise the next three
-  std::uint32_t source_context = 0;
-  std::uint32_t destination = 0;
-  std::uint32_t destination_context = 0;
+  std::uint32_t source = 0;       ///< CUPTI device, where both_ends
+  std::uint32_t destination = 0;  ///< likewise
   Ends ends = Ends::unknown;
   bool both_ends = false;  ///< the record names the devices of both ends
 };
@@ -122,15 +120,6 @@ void decode_buffer(std::span<std::byte> buffer, CuptiRecords& records);
 /// From this lane on, lanes carry further streams of a device; below it lie the compute lane and the copies to other devices.
 inline constexpr int kStreamLane = 128;
 
-/// Where a stream belongs in the trace; -1 stands for any context or stream, and the most exact place holds.
-struct CuptiPlace {
-  std::uint32_t device = 0;
-  std::int64_t context = -1;
-  std::int64_t stream = -1;
-  int trace_device = 0;
-  int lane = -1;  ///< -1: chosen
-};
-
 /// What an external id stands for.
 struct CuptiTag {
   Tag tag;
@@ -139,11 +128,9 @@ struct CuptiTag {
 
 /// What the records do not say themselves. Times are those of the recorder's clock.
 struct CuptiContext {
-  std::vector<TraceDevice> devices{};  ///< what has neither a place nor the name "cuda:<number>" here is appended under that name
-  std::vector<CuptiPlace> places{};
+  std::vector<TraceDevice> devices{};                  ///< what has no name "cuda:<number>" here is appended under that name
   std::unordered_map<std::uint64_t, CuptiTag> tags{};  ///< by external id
-  std::vector<StepWindow> steps{};
-  Nanoseconds origin{0};  ///< becomes time 0
+  Nanoseconds origin{0};                               ///< becomes time 0
   std::int64_t dropped = 0;
   std::int64_t started_utc_ns = 0;
 };

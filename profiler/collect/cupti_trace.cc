@@ -62,13 +62,11 @@ struct Leaf {
 class TraceMaker {
  public:
   TraceMaker(const CuptiRecords& records, const CuptiContext& context)
-      : records_(records), context_(context), lanes_(records, context, trace_), started_by_(records.calls.size(), -1) {}
+      : records_(records), context_(context), lanes_(records, context.devices, trace_), started_by_(records.calls.size(), -1) {}
 
   Trace make() {
     trace_.started_utc_ns = context_.started_utc_ns;
     trace_.quality.dropped = context_.dropped + records_.broken;
-    for (const StepWindow& step : context_.steps)
-      trace_.steps.push_back({step.step, step.start - context_.origin, step.end - context_.origin});
     index_calls();
     id_of_.reserve(records_.tags.size());
     for (const CuptiTagged& tagged : records_.tags) id_of_[tagged.correlation] = tagged.id;
@@ -198,13 +196,10 @@ class TraceMaker {
   Copy ends_of(const CuptiCopy& copy) {
     using Ends = CuptiCopy::Ends;
     Copy result{.bytes = copy.bytes};
-    if (copy.both_ends)
-      return {copy.bytes, lanes_.device(copy.source, copy.source_context), lanes_.device(copy.destination, copy.destination_context)};
-    const auto [here, lane] = lanes_.seat(copy.work);
+    if (copy.both_ends) return {copy.bytes, lanes_.device(copy.source), lanes_.device(copy.destination)};
+    const int here = lanes_.device(copy.work.device);
     if (copy.ends == Ends::device_to_host || copy.ends == Ends::within_device || copy.ends == Ends::peer) result.source = here;
     if (copy.ends == Ends::host_to_device || copy.ends == Ends::within_device) result.destination = here;
-    // To CUDA, parts of one GPU are one device: only the lane knows where the copy goes.
-    if (copy.ends == Ends::within_device && lane >= copy_lane(0) && lane < kStreamLane) result.destination = lane - copy_lane(0);
     return result;
   }
 
@@ -242,12 +237,6 @@ class TraceMaker {
     }
   }
 
-  bool in_a_step(const Event& event) const {
-    return trace_.steps.empty() || std::any_of(trace_.steps.begin(), trace_.steps.end(), [&](const StepWindow& step) {
-             return event.start >= step.start && event.end() <= step.end;
-           });
-  }
-
   void place_leaves() {
     for (Leaf& leaf : leaves_) {
       const int wanted = leaf.placed_by_stream ? lanes_.seat(leaf.work).lane : -1;
@@ -259,7 +248,6 @@ class TraceMaker {
       leaf.event.lane = static_cast<std::uint8_t>(lane);
       if (leaf.placed_by_stream) {
         if (leaf.event.tag < 0) ++trace_.quality.untagged;
-        if (!in_a_step(leaf.event)) ++trace_.quality.out_of_window;
         match(leaf);
         submissions_.push_back({leaf.work.correlation, static_cast<int>(trace_.events.size()), {leaf.work.context, leaf.work.stream}});
       }

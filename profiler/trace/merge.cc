@@ -93,8 +93,6 @@ class Merger {
     name_ = unite(trace_.names, gpus_.names, [](const std::string& name) { return name; });
     thread_ = unite(trace_.threads, gpus_.threads, [](const std::string& thread) { return thread; });
     for (std::size_t i = 0; i < trace_.tags.size(); ++i) tag_index_.try_emplace(key_of(trace_.tags[i]), static_cast<int>(i));
-    if (!trace_.steps.empty()) return;
-    for (const StepWindow& step : gpus_.steps) trace_.steps.push_back({step.step, step.start + shift_, step.end + shift_});
   }
 
   using TagKey = std::tuple<int, int, int, int, int>;

@@ -13,7 +13,7 @@ namespace mptune {
 /// stage, micro-batch and replica: layer and phase, the host's edges from and to other devices, the extent of an action. A host's copy from
 /// or to a GPU lends the GPU's copy that was launched meanwhile its tag and the end that the GPU does not know, and counts once, as the
 /// GPU's. Edges between two GPUs are the GPUs' own. Losses add up; `untagged` and `out_of_window` count what is kept. Steps and memory are
-/// the host's, steps the GPUs' where it has none. Requires: both ordered by start. The result is, too.
+/// the host's. Requires: both ordered by start. The result is, too.
 [[nodiscard]] Trace merge_traces(const Trace& host, const Trace& gpus, Nanoseconds gpus_started);
 
 }  // namespace mptune

@@ -11,7 +11,7 @@
 #include "mptune/profiler/collect/cupti_api.h"
 #include "mptune/profiler/collect/cupti_buffers.h"
 #include "mptune/profiler/trace/error.h"
-#include "mptune/tests/profiler/collect/cupti/hand_buffer.h"
+#include "mptune/tests/profiler/collect/cupti/trace_checks.h"
 
 namespace mptune::testing {
 namespace {
@@ -119,14 +119,6 @@ CuptiApi fake_api() {
     driver->pushed.pop_back();
     return CUPTI_SUCCESS;
   };
-  api.cuptiGetContextId = [](CUcontext, std::uint32_t* id) {
-    *id = 5;
-    return CUPTI_SUCCESS;
-  };
-  api.cuptiGetStreamIdEx = [](CUcontext, CUstream, std::uint8_t, std::uint32_t* id) {
-    *id = 9;
-    return CUPTI_SUCCESS;
-  };
   return api;
 }
 
@@ -153,22 +145,19 @@ Error error_of(CuptiCollector& collector) {
 TEST_F(CuptiCollectorTest, RecordsFromStartToStop) {
   CuptiCollector collector({{"cuda:0", "a GPU", 132, 0}}, &api_);
   collector.start();
-  EXPECT_TRUE(collector.recording());
+  EXPECT_FALSE(fake_.enabled.empty());
   const std::uint64_t id = collector.tag({0, 1, 2, 3, 0}, What::forward);
   EXPECT_EQ(collector.tag({0, 1, 2, 3, 0}, What::forward), id);
   EXPECT_NE(collector.tag({0, 1, 2, 3, 0}, What::backward), id);
   const std::uint64_t time = now();
   fake_.work.add(launch(time, 1)).add(external(1, id)).add(kernel({time + 10, time + 30, 1}, "k"));
   fake_.dropped = 3;
-  collector.add_step({0, Nanoseconds{time}, Nanoseconds{time + 100}});
   const Trace trace = collector.stop();
-  EXPECT_FALSE(collector.recording());
   ASSERT_EQ(trace.events.size(), 1U);
   EXPECT_EQ(trace.events[0].what, What::forward);
   EXPECT_GE(trace.events[0].start.count(), 10) << "time 0 is the start of the recording";
   EXPECT_EQ(trace.tags.at(static_cast<std::size_t>(trace.events[0].tag)), (Tag{0, 1, 2, 3, 0}));
   EXPECT_EQ(trace.quality, (TraceQuality{.dropped = 3}));
-  EXPECT_EQ(trace.steps.at(0).end - trace.steps.at(0).start, Nanoseconds{100});
   EXPECT_GT(trace.started_utc_ns, 0);
   EXPECT_TRUE(fake_.enabled.empty());
   EXPECT_FALSE(fake_.subscribed);
@@ -197,7 +186,8 @@ TEST_F(CuptiCollectorTest, NamesTheToolThatWasThereFirst) {
   EXPECT_EQ(error.where(), "CUPTI for Nsight Systems");
   EXPECT_EQ(error.code(), ExitCode::environment);
   EXPECT_THAT(error.what(), HasSubstr("another tool"));
-  EXPECT_FALSE(collector.recording());
+  EXPECT_TRUE(fake_.enabled.empty());
+  EXPECT_FALSE(collector.push(1));
   EXPECT_EQ(registered.callbacks, callbacks) << "its buffers would be stolen";
 }
 
@@ -242,16 +232,17 @@ TEST_F(CuptiCollectorTest, TagsReachCuptiOnlyWhileRecording) {
   EXPECT_FALSE(collector.push(1));
 }
 
-TEST_F(CuptiCollectorTest, PlacedStreamsHaveTheirLane) {
-  CuptiCollector collector({{"cuda:0/1of2", "", 66, 0}, {"cuda:0/2of2", "", 66, 0}}, &api_);
+TEST_F(CuptiCollectorTest, TheDevicesThatAreNamedComeFirst) {
+  CuptiCollector collector({{"cuda:0/1of2", "half a GPU", 66, 0}, {"cuda:1", "a GPU", 132, 0}}, &api_);
   collector.start();
-  collector.place(0, nullptr, nullptr, 1, copy_lane(0));
   const std::uint64_t time = now();
-  fake_.work.add(copy({time, time + 5, 1, 0, 5, 9}, CUPTI_ACTIVITY_MEMCPY_KIND_DTOD, 8));
+  fake_.work.add(copy({time, time + 5, 1, 0, 5, 9}, CUPTI_ACTIVITY_MEMCPY_KIND_DTOD, 8)).add(kernel({time, time + 5, 2, 1}, "k"));
   const Trace trace = collector.stop();
-  ASSERT_EQ(trace.events.size(), 1U);
-  EXPECT_EQ(trace.events[0].device, 1);
-  EXPECT_EQ(trace.events[0].lane, copy_lane(0));
+  ASSERT_EQ(trace.devices.size(), 3U);
+  EXPECT_EQ(trace.devices[1], (TraceDevice{"cuda:1", "a GPU", 132, 0}));
+  EXPECT_EQ(event_named(trace, "k").device, 1);
+  EXPECT_EQ(trace.devices[2].name, "cuda:0") << "CUPTI does not know parts of a GPU";
+  EXPECT_EQ(event_named(trace, "copy within device").device, 2);
 }
 
 TEST(CuptiWithoutDriver, SaysSo) {

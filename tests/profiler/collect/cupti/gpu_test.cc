@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -30,9 +29,9 @@ class Gpu {
     int count = 0;
     if (library_ == nullptr || call<decltype(&cuInit)>(NAME_OF(cuInit), 0U) != CUDA_SUCCESS) return;
     if (call<decltype(&cuDeviceGetCount)>(NAME_OF(cuDeviceGetCount), &count) != CUDA_SUCCESS || count == 0) return;
-    check(call<decltype(&cuDevicePrimaryCtxRetain)>(NAME_OF(cuDevicePrimaryCtxRetain), &context, 0));
-    check(call<decltype(&cuCtxSetCurrent)>(NAME_OF(cuCtxSetCurrent), context));
-    for (CUstream& stream : streams) check(call<decltype(&cuStreamCreate)>(NAME_OF(cuStreamCreate), &stream, CU_STREAM_NON_BLOCKING));
+    check(call<decltype(&cuDevicePrimaryCtxRetain)>(NAME_OF(cuDevicePrimaryCtxRetain), &context_, 0));
+    check(call<decltype(&cuCtxSetCurrent)>(NAME_OF(cuCtxSetCurrent), context_));
+    for (CUstream& stream : streams_) check(call<decltype(&cuStreamCreate)>(NAME_OF(cuStreamCreate), &stream, CU_STREAM_NON_BLOCKING));
     check(call<decltype(&cuEventCreate)>(NAME_OF(cuEventCreate), &event_, CU_EVENT_DISABLE_TIMING));
     check(call<decltype(&cuMemAlloc)>(NAME_OF(cuMemAlloc), &memory_, 2 * kBytes));
     found = true;
@@ -40,17 +39,15 @@ class Gpu {
 
   /// A memset on the first stream, a copy on the second that waits for it.
   void work() {
-    check(call<decltype(&cuMemsetD8Async)>(NAME_OF(cuMemsetD8Async), memory_, std::uint8_t{1}, kBytes, streams[0]));
-    check(call<decltype(&cuEventRecord)>(NAME_OF(cuEventRecord), event_, streams[0]));
-    check(call<decltype(&cuStreamWaitEvent)>(NAME_OF(cuStreamWaitEvent), streams[1], event_, 0U));
-    check(call<decltype(&cuMemcpyDtoDAsync)>(NAME_OF(cuMemcpyDtoDAsync), memory_ + kBytes, memory_, kBytes, streams[1]));
+    check(call<decltype(&cuMemsetD8Async)>(NAME_OF(cuMemsetD8Async), memory_, std::uint8_t{1}, kBytes, streams_[0]));
+    check(call<decltype(&cuEventRecord)>(NAME_OF(cuEventRecord), event_, streams_[0]));
+    check(call<decltype(&cuStreamWaitEvent)>(NAME_OF(cuStreamWaitEvent), streams_[1], event_, 0U));
+    check(call<decltype(&cuMemcpyDtoDAsync)>(NAME_OF(cuMemcpyDtoDAsync), memory_ + kBytes, memory_, kBytes, streams_[1]));
   }
   void synchronize() { check(call<decltype(&cuCtxSynchronize)>(NAME_OF(cuCtxSynchronize))); }
 
   static constexpr std::size_t kBytes = 1 << 26;
   bool found = false;
-  CUcontext context = nullptr;
-  std::array<CUstream, 2> streams{};
 
  private:
   template <typename Function, typename... Arguments>
@@ -60,6 +57,8 @@ class Gpu {
   static void check(CUresult result) { ASSERT_EQ(result, CUDA_SUCCESS); }
 
   void* library_;
+  CUcontext context_ = nullptr;
+  std::array<CUstream, 2> streams_{};
   CUevent event_ = nullptr;
   CUdeviceptr memory_ = 0;
 };
@@ -99,13 +98,10 @@ TEST(GpuCuptiCollector, RecordsTagsAndWaits) {
   CuptiCollector collector({{"cuda:0", "", 0, 0}});
   for (int recording = 0; recording < 2; ++recording) {
     collector.start();
-    collector.place(0, gpu.context, gpu.streams[0], 0, kComputeLane);
-    const auto begin = std::chrono::steady_clock::now().time_since_epoch();
     ASSERT_TRUE(collector.push(collector.tag({recording, 0, 0, -1, -1}, What::forward)));
     for (int round = 0; round < 10; ++round) gpu.work();
     collector.pop();
     gpu.synchronize();
-    collector.add_step({recording, begin, std::chrono::steady_clock::now().time_since_epoch()});
     const Trace trace = collector.stop();
     expect_work(trace, 10);
     EXPECT_EQ(trace.quality, TraceQuality{});
