@@ -77,8 +77,7 @@ std::vector<Candidate> sweep_split_sizes(const Plan& plan, const CostModel& cost
     if (!known || candidate.plan.microbatch_sizes.size() < most_replicas || (plan.schedule == "naive" && size != batch)) {
       continue;
     }
-    const ScheduleCosts costs = schedule_costs(candidate.plan, cost);
-    make_schedule(candidate.plan, plan.schedule, &costs);
+    schedule_plan(candidate.plan, plan.schedule, cost);
     candidate.prediction = predict(candidate.plan, cost);
     swept.push_back(std::move(candidate));
   }

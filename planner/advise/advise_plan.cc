@@ -4,7 +4,6 @@
 
 #include "mptune/planner/advise/advise.h"
 #include "mptune/planner/advise/worth.h"
-#include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/simulate/schedule_costs.h"
 #include "mptune/planner/simulate/simulate.h"
 #include "mptune/profiler/trace/error.h"
@@ -40,8 +39,7 @@ class Changes {
   // The same plan with its schedule made anew; nothing where the schedule has no generator or can't be made.
   [[nodiscard]] std::optional<Plan> remade(Plan plan) const {
     try {
-      const ScheduleCosts costs = schedule_costs(plan, cost_);
-      make_schedule(plan, plan.schedule, &costs);
+      schedule_plan(plan, plan.schedule, cost_);
     } catch (const Error&) {
       return std::nullopt;
     }

@@ -86,8 +86,7 @@ Plan Family::plan(const std::vector<int>& cuts, const std::vector<int>& recomput
   if (rows_are_fixed()) {
     make_schedule(plan, problem_.schedule);
   } else {
-    const ScheduleCosts costs = schedule_costs(plan, cost_, problem_.memory_bytes);
-    make_schedule(plan, problem_.schedule, &costs);
+    schedule_plan(plan, problem_.schedule, cost_, problem_.memory_bytes);
   }
   return plan;
 }

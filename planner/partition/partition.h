@@ -17,7 +17,7 @@ struct PartitionProblem {
   std::vector<std::vector<int>> stages;  ///< of each stage, in order of the layers: its devices, indices into `devices`, several: replicas
   std::vector<std::int64_t> memory_bytes;  ///< cap per device as `devices`; 0 or an empty list: no cap
   std::vector<int> microbatch_sizes;       ///< differ by at most one, larger ones first, as split_evenly makes them
-  std::string schedule;  ///< a name that make_schedule knows; where it looks at costs, they are schedule_costs(plan, cost, memory_bytes)
+  std::string schedule;  ///< a name that make_schedule knows; its rows are schedule_plan's, with these caps
   std::vector<int> recomputed;        ///< stages that are recomputed as a whole in every plan, ascending
   bool recompute_for_memory = false;  ///< also recompute the stages whose device would exceed its cap, those alone
   int keep = 1;                       ///< plans to return

@@ -84,8 +84,7 @@ class WeightFiller {
   [[nodiscard]] bool waits(std::size_t d, ActionKind kind, std::int64_t wait_ns, std::int64_t weight_ns) const {
     const bool forward = kind == ActionKind::forward;
     if (wait_ns * 100 < weight_ns * (forward ? policy_.forward_patience_percent : policy_.backward_patience_percent)) return true;
-    const std::int64_t granted = policy_.idle_ns.empty() ? 0 : policy_.idle_ns[d];
-    return policy_.idle_as_others && wait_ns <= std::max(most_idle_ns_, granted) - devices_[d].idle_ns;
+    return policy_.idle_as_others && wait_ns <= std::max(most_idle_ns_, policy_.idle_ns[d]) - devices_[d].idle_ns;
   }
 
   void add_weight(std::size_t d) { add(d, devices_[d].gradients[devices_[d].weighted++], 0); }

@@ -12,7 +12,7 @@ struct FillPolicy {
   int forward_patience_percent = 0;   ///< of a weight gradient's time: a device idles that long rather than let a forward wait that comes
   int backward_patience_percent = 0;  ///< likewise an input gradient
   bool idle_as_others = false;        ///< or as long as that leaves it less idle than the idlest device
-  std::vector<std::int64_t> idle_ns;  ///< or no more than this in all, per device; empty: nothing
+  std::vector<std::int64_t> idle_ns;  ///< or no more than this in all, per device; only with idle_as_others
   std::vector<std::int64_t> limit;    ///< per device: bytes it may keep
 };
 

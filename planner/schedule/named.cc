@@ -176,13 +176,15 @@ class BestSpan {
       policy.idle_as_others = false;
       take_better(fill_weights(layout_, costs_, order, policy));
       policy.idle_as_others = true;
-      policy.idle_ns.clear();
+      policy.idle_ns.assign(order.size(), 0);
       for (int round = 0; round < 3; ++round) {
         Filled filled = fill_weights(layout_, costs_, order, policy);
-        policy.idle_ns = std::move(filled.idle_ns);
-        const std::int64_t most = *std::ranges::max_element(policy.idle_ns);
-        for (std::int64_t& idle : policy.idle_ns) idle = most - idle;
+        std::vector<std::int64_t> granted = filled.idle_ns;
+        const std::int64_t most = std::ranges::max(granted);
+        for (std::int64_t& idle : granted) idle = most - idle;
         take_better(std::move(filled));
+        if (granted == policy.idle_ns) break;
+        policy.idle_ns = std::move(granted);
       }
     }
   }

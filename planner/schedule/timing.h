@@ -16,8 +16,9 @@ struct ScheduleTiming {
 };
 
 /// Runs rows on paper: an action starts when its device is free and what it reads has arrived; a copy, when what it carries exists and the
-/// copies before it on its way (source to destination device, one direction) have ended. The same rules as planner/simulate, without
-/// devices that slow each other. One that replays again and again keeps its memory.
+/// copies before it on its way (source to destination device, one direction) have ended. The same rules as planner/simulate. One that
+/// replays again and again keeps its memory. It cannot see: devices that slow each other, links that share a medium, micro-batches and
+/// replicas that differ.
 class ScheduleReplay {
  public:
   /// Both must outlive this. Requires: costs of every stage.

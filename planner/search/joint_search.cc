@@ -36,7 +36,8 @@ std::int64_t whole_ns(double seconds) {
 std::int64_t dearness(const std::string& schedule) {
   if (schedule == "list") return 100;
   if (schedule == "eager-1f1b") return 4;
-  return schedule.starts_with("zb") || schedule.starts_with("v-") ? 16 : 1;
+  if (schedule == "zbv" || schedule.starts_with("v-")) return 8;
+  return schedule.starts_with("zb") ? 16 : 1;
 }
 
 }  // namespace
@@ -99,8 +100,7 @@ void JointSearch::try_cuts(FamilyState& state, const std::vector<int>& cuts) {
   Plan plan = state.family.plan(space_, cuts, cost_.layers());
   choices_.set_recompute(plan);
   const std::vector<std::int64_t> caps = state.family.caps(caps_);
-  const ScheduleCosts costs = schedule_costs(plan, cost_, caps);
-  make_schedule(plan, state.family.schedule, &costs);
+  schedule_plan(plan, state.family.schedule, cost_, caps);
   evaluator_.worked((dearness(state.family.schedule) - 1) * 2 * plan.num_stages() * plan.num_microbatches(), 0);
   note(state, evaluator_.evaluate(RankedAs::pipeline, std::move(plan), caps));
 }
@@ -249,8 +249,7 @@ void JointSearch::try_found(FamilyState& state, Plan plan, bool rows_are_fixed) 
   double step_s = kNever;
   if (!rows_are_fixed) {
     Plan remade = plan;
-    const ScheduleCosts costs = schedule_costs(remade, cost_, caps);
-    make_schedule(remade, state.family.schedule, &costs);
+    schedule_plan(remade, state.family.schedule, cost_, caps);
     evaluator_.worked((dearness(state.family.schedule) - 1) * 2 * plan.num_stages() * plan.num_microbatches(), 0);
     if (remade.actions != plan.actions) step_s = evaluator_.evaluate(RankedAs::pipeline, std::move(remade), caps);
   }

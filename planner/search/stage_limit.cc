@@ -31,8 +31,7 @@ double step_with_cut(Plan plan, int front, int cut, const CostModel& cost) {
   for (Stage* stage : {&before, &behind}) {
     if (stage->recompute.mode == Recompute::Mode::some) stage->recompute = {Recompute::Mode::all, {}, {}};
   }
-  const ScheduleCosts costs = schedule_costs(plan, cost);
-  make_schedule(plan, plan.schedule, &costs);
+  schedule_plan(plan, plan.schedule, cost);
   return predict(plan, cost).step_s;
 }
 

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <utility>
 
+#include "mptune/planner/schedule/named.h"
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/timing.h"
 #include "mptune/planner/simulate/operations.h"
 
 namespace mptune {
@@ -104,6 +107,21 @@ void add_free_bytes(Plan plan, const CostModel& cost, const std::vector<std::int
   }
 }
 
+// Whether ScheduleReplay times the plan as the simulator does.
+bool prices_say_all(const Plan& plan, const Operations& operations) {
+  return !operations.interferes && !operations.queues &&
+         std::ranges::min(plan.microbatch_sizes) == std::ranges::max(plan.microbatch_sizes) &&
+         std::ranges::all_of(plan.stages, [](const Stage& stage) { return stage.devices.size() == 1; });
+}
+
+// Most bytes kept beyond what is free on a device, and the simulated step.
+std::pair<std::int64_t, std::int64_t> value_of(const Plan& plan, const CostModel& cost, const ScheduleCosts& costs) {
+  std::int64_t excess = 0;
+  const std::vector<std::int64_t> kept = kept_bytes(plan, costs);
+  for (std::size_t d = 0; d < costs.free_bytes.size(); ++d) excess = std::max(excess, kept[d] - costs.free_bytes[d]);
+  return {excess, time_operations(list_operations(plan, cost)).end_ns};
+}
+
 }  // namespace
 
 ScheduleCosts schedule_costs(const Plan& plan, const CostModel& cost, const std::vector<std::int64_t>& memory_bytes) {
@@ -115,6 +133,23 @@ ScheduleCosts schedule_costs(const Plan& plan, const CostModel& cost, const std:
   for (int s = 0; s < plan.num_stages(); ++s) add_bytes(plan, cost, s, samples, costs.stages[static_cast<std::size_t>(s)]);
   if (!memory_bytes.empty()) add_free_bytes(plan, cost, memory_bytes, samples, costs);
   return costs;
+}
+
+void schedule_plan(Plan& plan, const std::string& name, const CostModel& cost, const std::vector<std::int64_t>& memory_bytes) {
+  const ScheduleCosts costs = schedule_costs(plan, cost, memory_bytes);
+  make_schedule(plan, name, &costs);
+  if (name != "list" || prices_say_all(plan, list_operations(plan, cost))) return;
+  auto best = value_of(plan, cost, costs);
+  const Layout layout(plan);
+  for (const std::string& other : schedule_names()) {
+    if (other == name || !missing_for(other, layout).empty()) continue;
+    Plan named = plan;
+    named.actions = named_rows(other, layout, costs);
+    const auto value = value_of(named, cost, costs);
+    if (value >= best) continue;
+    best = value;
+    plan.actions = std::move(named.actions);
+  }
 }
 
 }  // namespace mptune

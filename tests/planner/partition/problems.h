@@ -88,8 +88,7 @@ class BruteForce {
   }
 
   void schedule(Plan& plan) {
-    const ScheduleCosts costs = schedule_costs(plan, cost_, problem_.memory_bytes);
-    make_schedule(plan, problem_.schedule, &costs);
+    schedule_plan(plan, problem_.schedule, cost_, problem_.memory_bytes);
   }
 
   void add(const std::vector<int>& cuts) {

@@ -77,8 +77,7 @@ struct BruteForce {
         }
         Plan made = plan;
         try {
-          const ScheduleCosts costs = schedule_costs(made, cost);
-          make_schedule(made, schedule, &costs);
+          schedule_plan(made, schedule, cost);
         } catch (const Error&) {
           continue;  // not for these stages
         }

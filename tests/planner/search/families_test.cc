@@ -25,8 +25,7 @@ std::int64_t fastest_of_two_stages(const CostModel& cost, const std::string& sch
     options.cuts = {cut};
     options.microbatches = m;
     Plan plan = make_plan(options);
-    const ScheduleCosts costs = schedule_costs(plan, cost);
-    make_schedule(plan, schedule, &costs);
+    schedule_plan(plan, schedule, cost);
     fastest = std::min(fastest, predict(plan, cost).step_s);
   }
   return std::llround(fastest * 1e9);

@@ -146,8 +146,7 @@ double fastest_with_caps(const SearchSpace& space, const CostModel& cost, int m,
     options.cuts = {cut};
     options.microbatches = m;
     Plan plan = make_plan(options);
-    const ScheduleCosts costs = schedule_costs(plan, cost, space.memory_bytes);
-    make_schedule(plan, schedule, &costs);
+    schedule_plan(plan, schedule, cost, space.memory_bytes);
     const std::vector<std::int64_t> peaks = cost.peak_bytes(plan);
     if (peaks[0] <= space.memory_bytes[0] && peaks[1] <= space.memory_bytes[1]) fastest = std::min(fastest, predict(plan, cost).step_s);
   }
