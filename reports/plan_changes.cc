@@ -15,10 +15,6 @@ std::string listed(const std::vector<T>& parts, const char* separator, const std
   return text;
 }
 
-std::string numbers(const std::vector<int>& values) {
-  return listed<int>(values, ",", [](int value) { return std::to_string(value); });
-}
-
 std::string layers_of(const Stage& stage) {
   const int last = stage.last_layer - 1;
   return std::to_string(stage.first_layer) + (last > stage.first_layer ? " to " + std::to_string(last) : "");
@@ -32,8 +28,8 @@ std::string recompute_of(const Stage& stage) {
   const Recompute& recompute = stage.recompute;
   if (recompute.mode == Recompute::Mode::none) return "none";
   if (recompute.mode == Recompute::Mode::all) return "all";
-  return "layers " + numbers(recompute.layers) +
-         (recompute.microbatches.empty() ? "" : " of micro-batches " + numbers(recompute.microbatches));
+  return "layers " + in_ranges(recompute.layers) +
+         (recompute.microbatches.empty() ? "" : " of micro-batches " + in_ranges(recompute.microbatches));
 }
 
 std::string microbatches_of(const Plan& plan) {
@@ -50,6 +46,15 @@ void add_change(std::vector<std::string>& changes, const std::string& what, cons
   if (a != b) changes.push_back(what + " " + a + " -> " + b);
 }
 
+/// Of plans with as many stages: where one begins and the other does not, as `--cuts` counts.
+void add_cuts(std::vector<std::string>& changes, const Plan& a, const Plan& b) {
+  std::vector<std::string> moved;
+  for (std::size_t s = 1; s < a.stages.size(); ++s) {
+    add_change(moved, "", std::to_string(a.stages[s].first_layer), std::to_string(b.stages[s].first_layer));
+  }
+  if (!moved.empty()) changes.push_back("cuts:" + listed<std::string>(moved, ",", [](const std::string& text) { return text; }));
+}
+
 void add_stages(std::vector<std::string>& changes, const Plan& a, const Plan& b) {
   if (a.num_stages() != b.num_stages()) {
     const auto recompute = [](const Plan& plan) { return listed<Stage>(plan.stages, " | ", recompute_of); };
@@ -64,15 +69,26 @@ void add_stages(std::vector<std::string>& changes, const Plan& a, const Plan& b)
     if (any(a) || any(b)) add_change(changes, "recompute:", recompute(a), recompute(b));
     return;
   }
+  add_cuts(changes, a, b);
   for (std::size_t s = 0; s < a.stages.size(); ++s) {
     const std::string stage = "stage " + std::to_string(s);
-    add_change(changes, stage + ": layers", layers_of(a.stages[s]), layers_of(b.stages[s]));
     add_change(changes, stage + ": on", devices_of(a, a.stages[s]), devices_of(b, b.stages[s]));
     add_change(changes, stage + ": recompute", recompute_of(a.stages[s]), recompute_of(b.stages[s]));
   }
 }
 
 }  // namespace
+
+std::string in_ranges(const std::vector<int>& ascending) {
+  std::string text;
+  for (std::size_t i = 0; i < ascending.size();) {
+    std::size_t last = i;
+    while (last + 1 < ascending.size() && ascending[last + 1] == ascending[last] + 1) ++last;
+    text += (text.empty() ? "" : ", ") + std::to_string(ascending[i]) + (last > i ? "-" + std::to_string(ascending[last]) : "");
+    i = last + 1;
+  }
+  return text;
+}
 
 std::vector<std::string> plan_changes(const Plan& a, const Plan& b) {
   const auto devices = [](const Plan& plan) {

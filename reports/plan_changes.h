@@ -7,7 +7,11 @@
 
 namespace mptune {
 
-/// What differs from plan `a` to plan `b`, a clause each: "schedule: gpipe -> 1f1b", "stage 1: layers 4 to 7 -> 5 to 7". Empty: nothing.
+/// What differs from plan `a` to plan `b`, a clause each: "schedule: gpipe -> 1f1b", "cuts: 4 -> 5, 9 -> 8" (those that moved, as `--cuts`
+/// counts layers). Empty: nothing.
 [[nodiscard]] std::vector<std::string> plan_changes(const Plan& a, const Plan& b);
+
+/// "3-8, 12" of 3, 4, 5, 6, 7, 8, 12.
+[[nodiscard]] std::string in_ranges(const std::vector<int>& ascending);
 
 }  // namespace mptune

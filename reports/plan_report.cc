@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 
 #include "mptune/reports/plan_changes.h"
 
 namespace mptune {
 namespace {
+
+/// Less than this would be printed as 0.0 %.
+constexpr double kSameShare = 0.0005;
 
 std::string percent(double share) {
   char text[32];
@@ -27,18 +31,13 @@ std::int64_t most_of(const std::vector<std::int64_t>& bytes) {
   return bytes.empty() ? 0 : *std::ranges::max_element(bytes);
 }
 
-std::string recompute_words(const Recompute& recompute) {
-  if (recompute.mode == Recompute::Mode::none) {
-    return "none";
+std::vector<int> recomputed_layers(const Stage& stage) {
+  if (stage.recompute.mode != Recompute::Mode::all) {
+    return stage.recompute.layers;
   }
-  if (recompute.mode == Recompute::Mode::all) {
-    return "all";
-  }
-  std::vector<std::string> layers;
-  for (const int layer : recompute.layers) {
-    layers.push_back(std::to_string(layer));
-  }
-  return "layers " + joined(layers, ",");
+  std::vector<int> layers(static_cast<std::size_t>(stage.last_layer - stage.first_layer));
+  std::iota(layers.begin(), layers.end(), stage.first_layer);
+  return layers;
 }
 
 double step_of_layer(const Plan& plan, const Stage& stage, int layer, const CostModel& cost) {
@@ -64,7 +63,7 @@ void add_partition(const Candidate& best, const CostModel& cost, PlanReport& rep
     PlannedStage row;
     row.first_layer = stage.first_layer;
     row.last_layer = stage.last_layer;
-    row.recompute = recompute_words(stage.recompute);
+    row.recomputed = recomputed_layers(stage);
     row.modules = module_range(cost.profile(), stage.first_layer, stage.last_layer);
     for (const int device : stage.devices) {
       row.devices.push_back(plan.devices[static_cast<std::size_t>(device)]);
@@ -79,8 +78,26 @@ void add_partition(const Candidate& best, const CostModel& cost, PlanReport& rep
   }
 }
 
-std::string limit_words(const Candidate& best, const CostModel& cost) {
-  const auto limit = stage_limit(best, cost);
+std::vector<std::int64_t> caps_of(const Plan& plan, const SearchSpace& space) {
+  std::vector<std::int64_t> caps;
+  for (const std::string& device : plan.devices) {
+    const auto index = static_cast<std::size_t>(std::ranges::find(space.devices, device) - space.devices.begin());
+    caps.push_back(index < space.memory_bytes.size() ? space.memory_bytes[index] : 0);
+  }
+  return caps;
+}
+
+std::string move_words(const StageLimit::Move& move, double step_s) {
+  const double share = move.step_s / step_s - 1;
+  std::string text = std::abs(share) < kSameShare ? "as long" : percent(share) + (share < 0 ? " shorter" : " longer");
+  if (move.excess_bytes > 0) {
+    return text + " and not fit into memory";
+  }
+  return text + (share <= -kSameShare ? ", which this search did not see" : "");
+}
+
+std::string limit_words(const Candidate& best, const CostModel& cost, const SearchSpace& space) {
+  const auto limit = stage_limit(best, cost, caps_of(best.plan, space));
   if (!limit) {
     return "";
   }
@@ -95,11 +112,22 @@ std::string limit_words(const Candidate& best, const CostModel& cost) {
   }
   text += ", " + percent(limit->layer_s / limit->busy_s) + " of that in " + layer_name(limit->layer);
   for (const StageLimit::Move& move : limit->moves) {
-    const double share = move.step_s / best.prediction.step_s - 1;
-    text += "; with " + layer_name(move.layer) + " on stage " + std::to_string(move.to_stage) + " the step would be " + percent(share) +
-            (share < 0 ? " shorter, but ties or memory forbid it" : " longer");
+    text += "; with " + layer_name(move.layer) + " on stage " + std::to_string(move.to_stage) + " the step would be " +
+            move_words(move, best.prediction.step_s);
   }
   return text;
+}
+
+/// Plans of as many stages differ in clauses; another number of stages is another plan.
+std::string what_differs(const Plan& best, const Plan& other) {
+  if (best.num_stages() == other.num_stages()) {
+    return joined(plan_changes(best, other), "; ");
+  }
+  std::vector<std::string> cuts;
+  for (int s = 1; s < other.num_stages(); ++s) {
+    cuts.push_back(std::to_string(other.stages[static_cast<std::size_t>(s)].first_layer));
+  }
+  return describe(other) + (cuts.empty() ? "" : ", cuts " + joined(cuts, ", "));
 }
 
 PlannedOther other_of(const Candidate& candidate, const std::string& what) {
@@ -115,11 +143,12 @@ void add_timeline(const Candidate& best, const CostModel& cost, PlanReport& repo
 
 std::string compared_with(const Candidate& best, const Candidate& other) {
   const double share = other.prediction.step_s / best.prediction.step_s - 1;
-  const std::string changes = joined(plan_changes(best.plan, other.plan), "; ");
-  return percent(share) + (share < 0 ? " faster: " : " slower: ") + changes;
+  return (std::abs(share) < kSameShare ? "as fast: " : percent(share) + (share < 0 ? " faster: " : " slower: ")) +
+         what_differs(best.plan, other.plan);
 }
 
-PlanReport build_plan_report(const SearchResult& result, const std::vector<Candidate>& front, const CostModel& cost) {
+PlanReport build_plan_report(const SearchResult& result, const std::vector<Candidate>& front, const CostModel& cost,
+                             const SearchSpace& space) {
   const Candidate& best = result.ranked.front();
   PlanReport report;
   report.title = cost.profile().model + ": " + std::to_string(best.plan.global_batch_size()) + " samples";
@@ -131,17 +160,19 @@ PlanReport build_plan_report(const SearchResult& result, const std::vector<Candi
   report.extrapolated = best.prediction.extrapolated;
   report.simulated = result.simulated;
   add_partition(best, cost, report);
-  report.limit = limit_words(best, cost);
+  report.limit = limit_words(best, cost, space);
   add_timeline(best, cost, report);
   for (std::size_t i = 1; i < result.ranked.size(); ++i) {
-    report.alternatives.push_back(other_of(result.ranked[i], joined(plan_changes(best.plan, result.ranked[i].plan), "; ")));
+    report.alternatives.push_back(other_of(result.ranked[i], what_differs(best.plan, result.ranked[i].plan)));
   }
   for (const Candidate& candidate : front) {
-    report.front.push_back(other_of(candidate, describe(candidate.plan)));
+    const std::string differs = what_differs(best.plan, candidate.plan);
+    report.front.push_back(other_of(candidate, differs.empty() ? "the plan above" : differs));
   }
   report.rejected = result.rejected;
   report.classes = result.classes;
   for (const NotExecutable& plan : result.not_executable) {
+    if (plan.candidate.plan == best.plan) continue;  // asked for
     report.not_executable.push_back(other_of(plan.candidate, describe(plan.candidate.plan) + ": " + plan.reason));
   }
   return report;

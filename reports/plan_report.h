@@ -21,9 +21,9 @@ struct PlannedStage {
   std::vector<std::string> devices;
   int first_layer = 0;
   int last_layer = 0;
-  std::string recompute;  ///< "none", "all", "layers 3,4"
-  std::string modules;    ///< "layer1.0 .. layer2.3", "" where they are not known
-  double step_s = 0;      ///< of its layers
+  std::vector<int> recomputed;  ///< layers
+  std::string modules;          ///< "layer1.0 .. layer2.3", "" where they are not known
+  double step_s = 0;            ///< of its layers
   std::int64_t peak_bytes = 0;
 };
 
@@ -36,11 +36,11 @@ struct PlannedOther {
 
 /// Everything `plan` shows a person; plain values.
 struct PlanReport {
-  std::string title;        ///< "resnet50: 32 samples on 2 devices"
+  std::string title;        ///< "resnet50: 32 samples"
   std::string description;  ///< of the best plan
   double step_s = 0;
   double lower_bound_s = 0;     ///< of the space; 0: not known
-  bool complete = false;        ///< proved the best
+  bool complete = false;        ///< proved the best of those that the proof speaks of
   bool runs = true;             ///< the runtime executes it
   double schedule_bound_s = 0;  ///< of the best plan's stages, any schedule
   bool extrapolated = false;    ///< micro-batch sizes outside the profiled ones
@@ -56,10 +56,11 @@ struct PlanReport {
   std::vector<PlannedOther> not_executable;  ///< fastest first; `what` with the reason
 };
 
-/// `front` as memory_front made it. Requires: a ranked plan.
-[[nodiscard]] PlanReport build_plan_report(const SearchResult& result, const std::vector<Candidate>& front, const CostModel& cost);
+/// `front` as memory_front made it, `space` what was searched. Requires: a ranked plan.
+[[nodiscard]] PlanReport build_plan_report(const SearchResult& result, const std::vector<Candidate>& front, const CostModel& cost,
+                                           const SearchSpace& space);
 
-/// "1.2 % slower: schedule: 1f1b -> gpipe".
+/// "1.2 % slower: schedule: 1f1b -> gpipe", "3.0 % slower: pipeline of 2 stages, 1f1b, 4 micro-batches of 8, cuts 5".
 [[nodiscard]] std::string compared_with(const Candidate& best, const Candidate& other);
 
 }  // namespace mptune

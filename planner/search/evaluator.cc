@@ -57,14 +57,14 @@ void Evaluator::add_beyond(Candidate candidate, std::string reason) {
     best = {std::move(candidate), std::move(reason)};
 }
 
-void Evaluator::reject(const char* reason, std::int64_t count) {
+void Evaluator::reject(const char* reason, std::int64_t count, bool outside_proof) {
   if (count == 0) return;
   for (Rejection& known : result_.rejected) {
     if (known.reason != reason) continue;
     known.count += count;
     return;
   }
-  result_.rejected.push_back({reason, count});
+  result_.rejected.push_back({reason, count, outside_proof});
 }
 
 void Evaluator::note_excess(std::int64_t bytes, const std::string& device) {

@@ -24,7 +24,7 @@ class Evaluator {
   /// Of devices that would not hold the plan otherwise, as little as possible is recomputed, where the space leaves that open.
   double evaluate(RankedAs kind, Plan plan, const std::vector<std::int64_t>& caps);
 
-  void reject(const char* reason, std::int64_t count);
+  void reject(const char* reason, std::int64_t count, bool outside_proof = false);
   /// Notes what the nearest of some plans that do not fit lacks.
   void note_excess(std::int64_t bytes, const std::string& device);
   /// Work done elsewhere, in units of a simulated action.

@@ -14,7 +14,7 @@ namespace mptune {
 
 /// Why plans of the list schedule are no part of a proof on a runtime without a backward in two parts: some run, some do not.
 inline constexpr const char* kRowsDecide =
-    "no part of the proof: list schedules run where their rows have no backward in two parts, which only each plan shows";
+    "no part of the proof: a list schedule runs where its rows have no backward in two parts, which shows only once they are made";
 
 /// Pipelines that differ in their cuts alone.
 struct PlanFamily {

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <numeric>
+#include <set>
 
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/search/search.h"
@@ -159,7 +160,7 @@ std::string recompute_in_words(const Plan& plan) {
     stages += std::to_string(s);
   }
   if (count == 0) return "";
-  return count == plan.num_stages() ? ", recomputing" : ", recomputing stage " + stages;
+  return count == plan.num_stages() ? ", recomputing" : (count == 1 ? ", recomputing stage " : ", recomputing stages ") + stages;
 }
 
 PlanOptions options_of(const SearchSpace& space, int layers) {
@@ -268,17 +269,20 @@ std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers) {
 std::string describe(const Plan& plan) {
   const int microbatches = plan.num_microbatches();
   if (plan.num_stages() > 1) {
-    std::string text =
-        "pipeline of " + std::to_string(plan.num_stages()) + " stages, " + plan.schedule + ", " + sizes_in_words(plan.microbatch_sizes);
     std::string replicas;
     bool replicated = false;
+    std::set<int> devices;
     for (const Stage& stage : plan.stages) {
+      devices.insert(stage.devices.begin(), stage.devices.end());
       replicas += (replicas.empty() ? "" : ",");
       replicas += std::to_string(stage.devices.size());
       replicated |= stage.devices.size() > 1;
     }
-    if (replicated) text += ", replicas " + replicas;
-    return text + recompute_in_words(plan);
+    std::string text = "pipeline of " + std::to_string(plan.num_stages()) + " stages";
+    if (std::ssize(devices) < plan.num_stages())
+      text += " on " + std::to_string(devices.size()) + (devices.size() == 1 ? " device" : " devices");
+    text += ", " + plan.schedule + ", " + sizes_in_words(plan.microbatch_sizes);
+    return text + (replicated ? ", replicas " + replicas : "") + recompute_in_words(plan);
   }
   const std::size_t replicas = plan.stages.empty() ? 0 : plan.stages.front().devices.size();
   std::string text = "one device";

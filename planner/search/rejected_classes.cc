@@ -3,10 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <tuple>
 
 namespace mptune {
 namespace {
+
+// Less than this would be printed as 0.0 %.
+constexpr double kSameShare = 0.0005;
 
 // What is known of a class: of its executable families, else of the others.
 struct Summary {
@@ -48,7 +55,15 @@ void add(Summary& summary, const FamilyState& state) {
   summary.solved &= state.solved;
 }
 
+// "m = 2" before "m = 16": the words, the number behind them, the rest.
+std::tuple<std::string, int, std::string> by_number(const std::string& name) {
+  const auto digit = std::ranges::find_if(name, [](unsigned char letter) { return std::isdigit(letter) != 0; });
+  const auto word = static_cast<std::size_t>(digit - name.begin());
+  return {name.substr(0, word), std::atoi(name.c_str() + word), name};
+}
+
 std::string slower_or_faster(double share) {
+  if (std::abs(share) < kSameShare) return "as fast";
   return fmt::format("{:.1f} % {}", std::abs(share) * 100, share < 0 ? "faster" : "slower");
 }
 
@@ -60,6 +75,7 @@ std::string reason_of(const Summary& summary, double best_s, const std::map<std:
   }
   if (!summary.fits) return "needs more memory than a device has";
   const double bound = static_cast<double>(summary.lower_ns) * 1e-9 / best_s - 1;
+  if (bound > 0 && bound < kSameShare) return "slower by its bound";
   if (bound > 0) return fmt::format("at least {:.1f} % slower by its bound", bound * 100);
   if (summary.best_s < std::numeric_limits<double>::infinity())
     return slower_or_faster(summary.best_s / best_s - 1) + " at its best seen" + (summary.solved ? "; none is faster" : "");
@@ -88,7 +104,7 @@ std::vector<RejectedClass> rejected_classes(const std::vector<FamilyState>& fami
     if (std::ranges::find(chosen, summary.name) != chosen.end()) continue;
     classes.push_back({summary.name, reason_of(summary, best.prediction.step_s, beyond), summary.count});
   }
-  std::ranges::sort(classes, {}, &RejectedClass::name);
+  std::ranges::sort(classes, {}, [](const RejectedClass& one) { return by_number(one.name); });
   return classes;
 }
 

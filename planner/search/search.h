@@ -44,6 +44,7 @@ struct SearchSpace {
 struct Rejection {
   std::string reason;
   std::int64_t count = 0;
+  bool outside_proof = false;  ///< no bound and no proof speaks of them
 };
 
 /// Pipelines that agree in one choice in which the best one differs: "schedule gpipe", "m = 32", "3 stages".
@@ -64,7 +65,7 @@ struct SearchResult {
   std::vector<Rejection> rejected;
   std::vector<RejectedClass> classes;
   std::vector<NotExecutable> not_executable;  ///< of each schedule the fastest one seen, where it is faster than ranked[0]; fastest first
-  double lower_bound_s = 0;                   ///< of the executable plans of the space, but for those that `rejected` says are no part
+  double lower_bound_s = 0;                   ///< of the executable plans of the space, but for those that `rejected` marks as outside
                                               ///< of the proof: none is faster by this model
   bool complete = false;                      ///< ranked[0] is proved the best, and its step equal to the lower bound
   std::int64_t simulated = 0;

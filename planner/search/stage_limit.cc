@@ -23,21 +23,34 @@ bool has_generator(const std::string& schedule) {
   return std::ranges::find(schedule_names(), schedule) != schedule_names().end();
 }
 
-// The plan with the boundary between stages `front` and the next at another layer; single layers are not recomputed any more.
-double step_with_cut(Plan plan, int front, int cut, const CostModel& cost) {
+void keep_own_layers(Stage& stage) {
+  if (stage.recompute.mode != Recompute::Mode::some) return;
+  std::erase_if(stage.recompute.layers, [&](int layer) { return layer < stage.first_layer || layer >= stage.last_layer; });
+  if (stage.recompute.layers.empty()) stage.recompute = {};
+}
+
+// The plan with the boundary between stages `front` and the next at another layer.
+Plan with_cut(Plan plan, int front, int cut, const CostModel& cost) {
   Stage& before = plan.stages[static_cast<std::size_t>(front)];
   Stage& behind = plan.stages[static_cast<std::size_t>(front) + 1];
   before.last_layer = behind.first_layer = cut;
-  for (Stage* stage : {&before, &behind}) {
-    if (stage->recompute.mode == Recompute::Mode::some) stage->recompute = {Recompute::Mode::all, {}, {}};
-  }
+  keep_own_layers(before);
+  keep_own_layers(behind);
   schedule_plan(plan, plan.schedule, cost);
-  return predict(plan, cost).step_s;
+  return plan;
+}
+
+std::int64_t bytes_over(const std::vector<std::int64_t>& peak_bytes, const std::vector<std::int64_t>& memory_bytes) {
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < memory_bytes.size(); ++i) {
+    if (memory_bytes[i] > 0) most = std::max(most, peak_bytes.at(i) - memory_bytes[i]);
+  }
+  return most;
 }
 
 }  // namespace
 
-std::optional<StageLimit> stage_limit(const Candidate& candidate, const CostModel& cost) {
+std::optional<StageLimit> stage_limit(const Candidate& candidate, const CostModel& cost, const std::vector<std::int64_t>& memory_bytes) {
   const Plan& plan = candidate.plan;
   if (plan.num_stages() < 2) return std::nullopt;
   StageLimit limit;
@@ -58,10 +71,13 @@ std::optional<StageLimit> stage_limit(const Candidate& candidate, const CostMode
   if (!has_generator(plan.schedule) || stage.last_layer - stage.first_layer < 2) return limit;
   const int first = stage.first_layer + 1;
   const int last = stage.last_layer - 1;
-  if (limit.stage > 0 && cost.may_cut(first))
-    limit.moves.push_back({stage.first_layer, limit.stage - 1, step_with_cut(plan, limit.stage - 1, first, cost)});
-  if (limit.stage + 1 < plan.num_stages() && cost.may_cut(last))
-    limit.moves.push_back({last, limit.stage + 1, step_with_cut(plan, limit.stage, last, cost)});
+  const auto add_move = [&](int layer, int to_stage, int front, int cut) {
+    if (!cost.may_cut(cut)) return;
+    const Prediction prediction = predict(with_cut(plan, front, cut, cost), cost);
+    limit.moves.push_back({layer, to_stage, prediction.step_s, bytes_over(prediction.peak_bytes, memory_bytes)});
+  };
+  if (limit.stage > 0) add_move(stage.first_layer, limit.stage - 1, limit.stage - 1, first);
+  if (limit.stage + 1 < plan.num_stages()) add_move(last, limit.stage + 1, limit.stage, last);
   return limit;
 }
 

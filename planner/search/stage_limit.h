@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct StageLimit {
     int layer = 0;
     int to_stage = 0;
     double step_s = 0;
+    std::int64_t excess_bytes = 0;  ///< over the cap of the device that has least left; 0: it fits
   };
   int stage = 0;
   int device = 0;      ///< index into Plan::devices: the one that computes longest
@@ -24,7 +26,10 @@ struct StageLimit {
   std::vector<Move> moves;
 };
 
-/// Of a plan with several stages, else nothing. Moves only for schedules that have a generator, and where a stage keeps a layer.
-[[nodiscard]] std::optional<StageLimit> stage_limit(const Candidate& candidate, const CostModel& cost);
+/// Of a plan with several stages, else nothing. Moves only for schedules that have a generator, where a stage keeps a layer and may be cut;
+/// a layer that moves is recomputed where its new stage recomputes all. `memory_bytes`: cap of each of the plan's devices, 0 or an empty
+/// list: none.
+[[nodiscard]] std::optional<StageLimit> stage_limit(const Candidate& candidate, const CostModel& cost,
+                                                    const std::vector<std::int64_t>& memory_bytes);
 
 }  // namespace mptune

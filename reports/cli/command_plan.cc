@@ -207,7 +207,7 @@ int run_plan(const PlanCommand& typed, const Session& session) {
   const double search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   save_plan_file(plan_file_of(result, *profile), path, command.output.force);
 
-  PlanReport report = build_plan_report(result, front, cost);
+  PlanReport report = build_plan_report(result, front, cost, space);
   report.runs = runs;
   if (!simulated) {
     report.lower_bound_s = 0;

@@ -16,7 +16,8 @@ namespace mptune {
 [[nodiscard]] std::string render_breakdown(const std::vector<DeviceRow>& devices, const TextStyle& style);
 
 /// One step, devices as rows, a box for what a device does with each micro-batch: forward in light lines, backward in heavy ones,
-/// idle time dotted. A step with many micro-batches continues on further panels.
+/// gradients of weights in double ones, idle time dotted. A step with many micro-batches continues on further panels; of more than eight
+/// devices each is one line of shades, of more than 32 the first are drawn.
 ///
 ///            +--+--+        ====,====,
 ///     cpu:0  |0 |1 |........#0  #1  #o

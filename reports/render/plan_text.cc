@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "mptune/reports/plan_changes.h"
 #include "mptune/reports/render/pictures.h"
 #include "mptune/reports/render/table.h"
 #include "mptune/reports/render/units.h"
@@ -97,7 +98,21 @@ class PartitionBar {
   std::vector<Segment> segments_;
 };
 
+std::string recompute_words(const PlannedStage& stage) {
+  const auto count = static_cast<int>(stage.recomputed.size());
+  if (count == 0) {
+    return "none";
+  }
+  return count == stage.last_layer - stage.first_layer ? "all" : fmt::format("{} layer{}", count, count == 1 ? "" : "s");
+}
+
 std::string stage_table(const PlanReport& report, const TextStyle& style) {
+  const bool any = std::ranges::any_of(report.stages, [](const PlannedStage& stage) { return !stage.recomputed.empty(); });
+  std::vector<Column> columns = {{"stage", true}, {"devices"}, {"layers"}, {"time", true}, {"of step", true}, {"peak", true}};
+  if (any) {
+    columns.push_back({"recompute"});
+  }
+  columns.push_back({"modules"});
   std::vector<std::vector<Cell>> rows;
   for (std::size_t s = 0; s < report.stages.size(); ++s) {
     const PlannedStage& stage = report.stages[s];
@@ -105,11 +120,25 @@ std::string stage_table(const PlanReport& report, const TextStyle& style) {
                     stage.last_layer - stage.first_layer == 1 ? std::to_string(stage.first_layer)
                                                               : fmt::format("{} to {}", stage.first_layer, stage.last_layer - 1),
                     format_seconds(stage.step_s), format_percent(report.step_s > 0 ? stage.step_s / report.step_s : 0),
-                    format_bytes(stage.peak_bytes), stage.recompute, stage.modules});
+                    format_bytes(stage.peak_bytes)});
+    if (any) {
+      rows.back().push_back(recompute_words(stage));
+    }
+    rows.back().push_back(stage.modules);
   }
-  return render_table(
-      {{"stage", true}, {"devices"}, {"layers"}, {"time", true}, {"of step", true}, {"peak", true}, {"recompute"}, {"modules"}}, rows,
-      style);
+  return render_table(columns, rows, style);
+}
+
+/// Which layers are recomputed where it is not whole stages.
+std::string recomputed_layers(const PlanReport& report, const TextStyle& style) {
+  std::string text;
+  for (std::size_t s = 0; s < report.stages.size(); ++s) {
+    const PlannedStage& stage = report.stages[s];
+    if (const std::string words = recompute_words(stage); words != "none" && words != "all") {
+      text += hanging(fmt::format("stage {} recomputes layers ", s), in_ranges(stage.recomputed), style);
+    }
+  }
+  return text;
 }
 
 std::string paragraph(const std::string& text, const TextStyle& style) {
@@ -121,6 +150,8 @@ std::string proof(const PlanReport& report) {
   if (report.complete) {
     text += report.runs ? "; proved: no plan that can be executed is faster by this model (gap 0 %)"
                         : "; proved: no plan of these choices is faster by this model (gap 0 %)";
+    const bool outside = std::ranges::any_of(report.rejected, &Rejection::outside_proof);
+    text += outside ? ", but for those that are no part of the proof" : "";
   } else if (report.lower_bound_s > 0) {
     text += fmt::format("; no plan is under {} (gap {})", format_seconds(report.lower_bound_s),
                         format_percent(report.step_s / report.lower_bound_s - 1));
@@ -173,8 +204,8 @@ std::string render_partition(const std::vector<PlannedLayer>& layers, const Text
 std::string render_plan(const PlanReport& report, const TextStyle& style) {
   std::string text = heading(style, report.title);
   text += paint(style, Color::bold, report.description) + "\n" + paragraph(proof(report), style) + "\n";
-  text += heading(style, "Partition") + render_partition(report.layers, style) + "\n" + stage_table(report, style);
-  text += paragraph(report.limit, style) + "\n";
+  text += heading(style, "Partition") + render_partition(report.layers, style) + "\n" + stage_table(report, style) + "\n";
+  text += recomputed_layers(report, style) + paragraph(report.limit, style) + "\n";
   if (const std::string timeline = render_timeline(report.trace, style); !timeline.empty()) {
     text += heading(style, "One step, predicted") + timeline + "\n";
   }
@@ -182,7 +213,7 @@ std::string render_plan(const PlanReport& report, const TextStyle& style) {
     text += heading(style, "Next best") + others(report.alternatives, kShownAlternatives, report.step_s, "what differs", style) + "\n";
   }
   if (report.front.size() > 1) {
-    text += heading(style, "Time against memory") + others(report.front, kShownFront, report.step_s, "plan", style) + "\n";
+    text += heading(style, "Time against memory") + others(report.front, kShownFront, report.step_s, "what differs", style) + "\n";
   }
   if (!report.rejected.empty() || !report.classes.empty()) {
     text += heading(style, "Rejected") + rejected(report, style) + "\n";

@@ -36,10 +36,24 @@ void trim_right(std::string& line) {
   }
 }
 
+/// No piece is wider than `columns`: words that are, are broken.
+std::vector<std::string> broken(const std::string& text, int columns) {
+  std::vector<std::string> pieces;
+  for (std::string line : wrap(text, columns)) {
+    while (display_width(line) > columns) {
+      const std::string head = clip_text(line, columns);
+      pieces.push_back(head);
+      line.erase(0, head.size());
+    }
+    pieces.push_back(line);
+  }
+  return pieces;
+}
+
 std::string row_text(const std::vector<Cell>& row, const std::vector<Column>& columns, const std::vector<int>& widths,
                      const TextStyle& style) {
   const std::size_t last = row.size() - 1;
-  const std::vector<std::string> pieces = wrap(row[last].text, widths[last]);
+  const std::vector<std::string> pieces = broken(row[last].text, widths[last]);
   std::string text;
   for (std::size_t line = 0; line < pieces.size(); ++line) {
     std::string out;

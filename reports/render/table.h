@@ -19,7 +19,8 @@ struct Cell {
   Cell(const char* cell_text) : text(cell_text) {}
 };
 
-/// Columns two blanks apart, a rule under the titles; the last column is wrapped to the width, the others never are.
+/// Columns two blanks apart, a rule under the titles; the last column is wrapped to the width, words that are wider are broken, the others
+/// never are.
 ///
 ///     model     layers  parameters
 ///     --------  ------  ----------

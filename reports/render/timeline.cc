@@ -14,7 +14,9 @@ namespace {
 constexpr int kMostPanels = 4;
 /// Devices over all panels: a screen or two.
 constexpr int kMostBands = 12;
-constexpr std::size_t kMostDevices = 8;
+/// More devices than this are drawn as a line each, not as boxes.
+constexpr std::size_t kMostBoxed = 8;
+constexpr std::size_t kMostLines = 32;
 
 /// Lines of a box: corners and edges of its left border, top and bottom.
 struct BoxGlyphs {
@@ -22,21 +24,48 @@ struct BoxGlyphs {
 };
 constexpr BoxGlyphs kLight = {"┌", "│", "└", "─", "┐", "│", "┘"};
 constexpr BoxGlyphs kHeavy = {"┏", "┃", "┗", "━", "┓", "┃", "┛"};
+constexpr BoxGlyphs kDouble = {"╔", "║", "╚", "═", "╗", "║", "╝"};
 constexpr BoxGlyphs kLightAscii = {"+", "|", "+", "-", "+", "|", "+"};
 constexpr BoxGlyphs kHeavyAscii = {"#", "#", "#", "=", "#", "#", "#"};
+constexpr BoxGlyphs kDoubleAscii = {"%", "%", "%", "~", "%", "%", "%"};
 
 bool is_backward(What what) {
-  return what == What::backward || what == What::backward_input || what == What::backward_weight || what == What::recompute;
+  return what == What::backward || what == What::backward_input || what == What::recompute;
 }
 
 const BoxGlyphs& glyphs_for(What what, const TextStyle& style) {
-  if (style.unicode) {
-    return is_backward(what) ? kHeavy : kLight;
+  if (what == What::backward_weight) {
+    return style.unicode ? kDouble : kDoubleAscii;
   }
-  return is_backward(what) ? kHeavyAscii : kLightAscii;
+  if (is_backward(what)) {
+    return style.unicode ? kHeavy : kHeavyAscii;
+  }
+  return style.unicode ? kLight : kLightAscii;
+}
+
+/// Of a device that is one line: neighbouring micro-batches by turns.
+const char* block_for(What what, bool odd, const TextStyle& style) {
+  const auto pick = [&](const char* even_block, const char* odd_block, const char* even_letter, const char* odd_letter) {
+    return style.unicode ? (odd ? odd_block : even_block) : odd ? odd_letter : even_letter;
+  };
+  switch (what) {
+    case What::forward:
+      return pick("░", "▒", "f", "F");
+    case What::backward_weight:
+      return pick("▚", "▞", "w", "W");
+    case What::optimizer:
+      return "o";
+    case What::reduce:
+      return "r";
+    default:
+      return is_backward(what) ? pick("▓", "█", "b", "B") : "x";
+  }
 }
 
 Color color_for(What what) {
+  if (what == What::backward_weight) {
+    return Color::blue;
+  }
   return what == What::forward ? Color::cyan : is_backward(what) ? Color::magenta : Color::yellow;
 }
 
@@ -101,35 +130,102 @@ void draw_box(Canvas& canvas, int row, int begin, int end, const TimelineBox& bo
   }
 }
 
+bool as_lines(const TraceReport& report) {
+  return report.devices.size() > kMostBoxed;
+}
+
 std::size_t drawn_devices(const TraceReport& report) {
-  return std::min(report.devices.size(), kMostDevices);
+  return std::min(report.devices.size(), kMostLines);
+}
+
+/// A device's part of a panel: three rows of boxes, or a line.
+Canvas draw_device(const TraceReport& report, int device, const Panel& panel, bool with_stage, const TextStyle& style) {
+  const bool line = as_lines(report);
+  Canvas canvas(line ? 1 : 3, panel.columns + 1);
+  for (int column = 0; column < panel.columns; ++column) {
+    canvas.put(line ? 0 : 1, column, style.unicode ? "·" : ".", Color::dim);
+  }
+  for (const TimelineBox& box : report.timeline) {
+    if (box.device != device || box.end_s <= panel.start_s || box.start_s >= panel.end_s) {
+      continue;
+    }
+    const int begin = std::min(panel.column(box.start_s), panel.columns - 1);
+    const int end = std::max(panel.column(box.end_s), begin + 1);
+    if (!line) {
+      draw_box(canvas, 0, begin, end, box, label_of(box, with_stage), style);
+      continue;
+    }
+    for (int column = begin; column < end; ++column) {
+      canvas.put(0, column, block_for(box.what, box.microbatch % 2 != 0, style), color_for(box.what));
+    }
+  }
+  return canvas;
 }
 
 std::string render_panel(const TraceReport& report, const Panel& panel, int label_width, const TextStyle& style) {
   const std::set<int> several = devices_with_stages(report);
+  const int rows = as_lines(report) ? 1 : 3;
   std::string text = repeat(" ", label_width);
   const std::string from = format_seconds(panel.start_s);
   text += from + pad_left(format_seconds(panel.end_s), panel.columns + 1 - display_width(from)) + "\n";
   for (std::size_t device = 0; device < drawn_devices(report); ++device) {
-    Canvas canvas(3, panel.columns + 1);
-    for (int column = 0; column < panel.columns; ++column) {
-      canvas.put(1, column, style.unicode ? "·" : ".", Color::dim);
-    }
-    for (const TimelineBox& box : report.timeline) {
-      if (box.device != static_cast<int>(device) || box.end_s <= panel.start_s || box.start_s >= panel.end_s) {
-        continue;
-      }
-      const int begin = std::min(panel.column(box.start_s), panel.columns - 1);
-      const int end = std::max(panel.column(box.end_s), begin + 1);
-      draw_box(canvas, 0, begin, end, box, label_of(box, several.contains(box.device)), style);
-    }
-    for (int row = 0; row < 3; ++row) {
-      text += pad_right(row == 1 ? report.devices[device].device : "", label_width) + canvas.row(row, style);
+    const Canvas canvas = draw_device(report, static_cast<int>(device), panel, several.contains(static_cast<int>(device)), style);
+    for (int row = 0; row < rows; ++row) {
+      text += pad_right(row == rows / 2 ? report.devices[device].device : "", label_width) + canvas.row(row, style);
       text.erase(text.find_last_not_of(' ') + 1);
       text += "\n";
     }
   }
   return text;
+}
+
+/// Parts with commas between them; lines end at commas.
+std::string in_lines(const std::vector<std::string>& parts, int columns) {
+  std::string text;
+  int used = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::string part = parts[i] + (i + 1 < parts.size() ? "," : "");
+    const bool fits = used == 0 || used + 1 + display_width(part) <= columns;
+    text += (used == 0 ? "" : fits ? " " : "\n") + part;
+    used = display_width(part) + (fits && used > 0 ? used + 1 : 0);
+  }
+  return text + "\n";
+}
+
+/// Of what is drawn, nothing else.
+std::string legend(const TraceReport& report, const TextStyle& style) {
+  const auto has = [&](What what) {
+    return std::ranges::any_of(report.timeline, [&](const TimelineBox& box) { return box.what == what; });
+  };
+  const bool lines = as_lines(report);
+  const auto mark = [&](const char* block, const char* letters, const char* box, const char* ascii) {
+    return std::string(lines ? (style.unicode ? block : letters) : style.unicode ? box : ascii);
+  };
+  std::vector<std::string> parts = {mark("░▒", "fF", "light box", "|n") + " forward"};
+  if (has(What::backward) || has(What::backward_input)) {
+    parts.push_back(mark("▓█", "bB", "heavy box", "#n") + (has(What::backward) ? " backward" : " gradients of inputs"));
+  }
+  if (has(What::backward_weight)) {
+    parts.push_back(mark("▚▞", "wW", "double box", "%n") + " gradients of weights");
+  }
+  if (lines) {
+    parts.emplace_back("neighbouring micro-batches by turns");
+  } else if (!devices_with_stages(report).empty()) {
+    parts.emplace_back(style.unicode ? "numbers: stage.micro-batch" : "n: stage.micro-batch");
+  } else {
+    parts.emplace_back(style.unicode ? "number: micro-batch" : "n: micro-batch");
+  }
+  if (has(What::optimizer)) {
+    parts.emplace_back("o optimizer");
+  }
+  if (has(What::reduce)) {
+    parts.emplace_back("r sum over replicas");
+  }
+  if (lines && has(What::collective)) {
+    parts.emplace_back("x collective");
+  }
+  parts.emplace_back(style.unicode ? "· idle" : ". idle");
+  return in_lines(parts, style.width);
 }
 
 /// As many panels as make the typical box wide enough for its number.
@@ -143,7 +239,7 @@ int panels_for(const TraceReport& report, int columns) {
       digits = std::max(digits, label_of(box, several.contains(box.device)).size());
     }
   }
-  if (widths.empty()) {
+  if (widths.empty() || as_lines(report)) {
     return 1;
   }
   const double typical = median(widths) / report.timeline_s * columns;
@@ -169,10 +265,7 @@ std::string render_timeline(const TraceReport& report, const TextStyle& style) {
     const Panel panel{report.timeline_s * i / panels, report.timeline_s * (i + 1) / panels, columns};
     text += render_panel(report, panel, label_width, style);
   }
-  const char* legend = style.unicode
-                           ? "light box forward, heavy box backward, number: micro-batch, o optimizer, r sum over replicas, · idle"
-                           : "|n forward, #n backward, n: micro-batch, o optimizer, r sum over replicas, . idle";
-  text += join(wrap(legend, style.width), "\n") + "\n";
+  text += legend(report, style);
   if (const std::size_t drawn = drawn_devices(report); drawn < report.devices.size()) {
     text += std::to_string(report.devices.size() - drawn) + " more devices are not drawn\n";
   }

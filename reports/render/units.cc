@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <string>
 
 namespace mptune {
 namespace {
@@ -16,7 +18,9 @@ struct Unit {
 constexpr Unit kSeconds[] = {{1e-9, "ns"}, {1e-6, "us"}, {1e-3, "ms"}, {1, "s"}, {60, "min"}, {3600, "h"}};
 constexpr Unit kBytes[] = {{1, "B"}, {0x1p10, "KiB"}, {0x1p20, "MiB"}, {0x1p30, "GiB"}, {0x1p40, "TiB"}};
 constexpr Unit kRates[] = {{1, "B/s"}, {1e3, "kB/s"}, {1e6, "MB/s"}, {1e9, "GB/s"}, {1e12, "TB/s"}};
-constexpr Unit kCounts[] = {{1, ""}, {1e3, "k"}, {1e6, "M"}, {1e9, "G"}};
+constexpr Unit kCounts[] = {{1, ""}, {1e3, "k"}, {1e6, "M"}, {1e9, "G"}, {1e12, "T"}, {1e15, "P"}, {1e18, "E"}};
+/// Counts below are shown in full.
+constexpr std::int64_t kLeastRounded = 10'000;
 
 /// Three significant digits, never in the form of an exponent.
 std::string digits(double value) {
@@ -76,7 +80,7 @@ std::string format_percent(double fraction) {
 }
 
 std::string format_count(std::int64_t count) {
-  return with_unit(kCounts, static_cast<double>(count));
+  return std::abs(count) < kLeastRounded ? std::to_string(count) : with_unit(kCounts, static_cast<double>(count));
 }
 
 }  // namespace mptune

@@ -17,7 +17,7 @@ namespace mptune {
 [[nodiscard]] std::string format_bandwidth(double bytes_per_second);
 /// "18.2 %" of a fraction.
 [[nodiscard]] std::string format_percent(double fraction);
-/// "25.6 M", "1234".
+/// "25.6 M", "12.3 k"; below 10,000 in full: "1234".
 [[nodiscard]] std::string format_count(std::int64_t count);
 
 }  // namespace mptune

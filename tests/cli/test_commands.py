@@ -232,7 +232,7 @@ class Commands(CommandTest):
         self.assertEqual((value["kind"], value["verdict"], value["ratio"]), ("plans", "UNKNOWN", None))
         self.assertEqual(value["reason"], "neither plan was measured")
         self.assertIn("schedule: 1f1b -> gpipe", value["plan_changes"])
-        self.assertIn("stage 0: layers 0 to 2 -> 0 to 1", text)
+        self.assertIn("cuts: 3 -> 2", text)
         self.assertEqual(self.compared(0, "plan.json", "plan.json")[0]["verdict"], "SAME")
 
         def measured(name, step_s, half, samples):

@@ -177,14 +177,34 @@ Plan two_stages(int microbatches, const std::string& schedule, int cut = 3) {
   return make_plan(options);
 }
 
+TEST(PlanChanges, CountLayersInRanges) {
+  EXPECT_EQ(in_ranges({}), "");
+  EXPECT_EQ(in_ranges({4}), "4");
+  EXPECT_EQ(in_ranges({3, 4, 5, 6, 7, 8, 12, 14, 15}), "3-8, 12, 14-15");
+  Plan a = two_stages(4, "gpipe");
+  Plan b = a;
+  b.stages[0].recompute = {Recompute::Mode::some, {0, 1}, {}};
+  EXPECT_THAT(plan_changes(a, b), ::testing::ElementsAre("stage 0: recompute none -> layers 0-1"));
+}
+
+TEST(PlanChanges, OnlyCutsThatMovedAreTold) {
+  PlanOptions options;
+  options.devices = {"sleep:0", "sleep:1", "sleep:2", "sleep:3"};
+  options.batch = 8;
+  options.layers = 9;
+  options.cuts = {2, 4, 6};
+  const Plan a = make_plan(options);
+  options.cuts = {2, 5, 8};
+  EXPECT_THAT(plan_changes(a, make_plan(options)), ::testing::ElementsAre("cuts: 4 -> 5, 6 -> 8"));
+}
+
 TEST(PlanChanges, AreInWords) {
   const Plan a = two_stages(4, "gpipe");
   EXPECT_THAT(plan_changes(a, a), ::testing::IsEmpty());
   Plan b = two_stages(8, "1f1b", 5);
   b.stages[1].recompute.mode = Recompute::Mode::all;
-  EXPECT_THAT(plan_changes(a, b),
-              ::testing::ElementsAre("stage 0: layers 0 to 2 -> 0 to 4", "stage 1: layers 3 to 5 -> 5", "stage 1: recompute none -> all",
-                                     "micro-batches: 4 of 2 -> 8 of 1", "schedule: gpipe -> 1f1b"));
+  EXPECT_THAT(plan_changes(a, b), ::testing::ElementsAre("cuts: 3 -> 5", "stage 1: recompute none -> all",
+                                                         "micro-batches: 4 of 2 -> 8 of 1", "schedule: gpipe -> 1f1b"));
   Plan other = a;
   std::swap(other.actions[0][0], other.actions[0][1]);
   EXPECT_THAT(plan_changes(a, other), ::testing::ElementsAre("schedule: both are called gpipe, their actions differ"));

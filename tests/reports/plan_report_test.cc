@@ -5,6 +5,7 @@
 #include <numeric>
 #include <random>
 
+#include "mptune/planner/search/stage_limit.h"
 #include "mptune/tests/planner/profiles.h"
 #include "mptune/tuner/runtime/capabilities.h"
 
@@ -23,7 +24,7 @@ TEST(PlanReport, SaysWhatTheSearchFound) {
   space.capabilities = kRuntime;
   const SearchResult result = search_plans(space, cost);
   ASSERT_EQ(result.best_pipeline, 0);
-  const PlanReport report = build_plan_report(result, memory_front(space, cost, 0.8), cost);
+  const PlanReport report = build_plan_report(result, memory_front(space, cost, 0.8), cost, space);
   const Plan& plan = result.ranked[0].plan;
   ASSERT_EQ(report.layers.size(), 9u);
   ASSERT_EQ(report.stages.size(), plan.stages.size());
@@ -57,17 +58,85 @@ TEST(StageLimit, MovesOfTheBestPlanCostTime) {
     space.stage_counts = {3};
     space.schedules = {"1f1b"};
     const SearchResult result = search_plans(space, cost);
-    const auto limit = stage_limit(result.ranked.at(0), cost);
+    const auto limit = stage_limit(result.ranked.at(0), cost, {});
     ASSERT_TRUE(limit);
     const Stage& stage = result.ranked[0].plan.stages[static_cast<std::size_t>(limit->stage)];
     EXPECT_TRUE(limit->layer >= stage.first_layer && limit->layer < stage.last_layer);
     EXPECT_LE(limit->layer_s, limit->busy_s + 1e-9);
     for (const StageLimit::Move& move : limit->moves) {
       EXPECT_GE(move.step_s, result.ranked[0].prediction.step_s) << "the plan was the best of these cuts";
+      EXPECT_EQ(move.excess_bytes, 0);
       ++moves;
     }
   }
   EXPECT_GT(moves, 10);
+}
+
+Candidate cut_at(const std::vector<std::string>& devices, const std::vector<int>& cuts, const CostModel& cost) {
+  PlanOptions options;
+  options.devices = devices;
+  options.batch = options.microbatches = 4;
+  options.layers = cost.layers();
+  options.cuts = cuts;
+  const Plan plan = make_plan(options);
+  return {plan, predict(plan, cost)};
+}
+
+Candidate badly_cut(const CostModel& cost) {
+  return cut_at({"sleep:0", "sleep:1"}, {1}, cost);
+}
+
+TEST(StageLimit, MovesThatWouldHelpSayWhetherTheyFit) {
+  const CostModel cost(test::make_profile({.layers = 4, .devices = 2}));
+  const Candidate candidate = badly_cut(cost);
+  const auto free = stage_limit(candidate, cost, {});
+  ASSERT_TRUE(free);
+  ASSERT_EQ(free->moves.size(), 1u);
+  EXPECT_EQ(std::pair(free->moves[0].layer, free->moves[0].to_stage), std::pair(1, 0));
+  // Two equal stages of two layers: (4 + 2 - 1) turns of 6 ms.
+  EXPECT_NEAR(free->moves[0].step_s, 0.03, 1e-9);
+  EXPECT_EQ(free->moves[0].excess_bytes, 0);
+  const auto capped = stage_limit(candidate, cost, {candidate.prediction.peak_bytes[0], 0});
+  ASSERT_TRUE(capped);
+  EXPECT_GT(capped->moves.at(0).excess_bytes, 0) << "another layer does not fit on the first device";
+}
+
+TEST(StageLimit, ALayerThatMovesIsRecomputedWhereItsNewStageRecomputesAll) {
+  const CostModel cost(test::make_profile({.layers = 4, .devices = 2}));
+  Candidate candidate = badly_cut(cost);
+  const double plain_s = stage_limit(candidate, cost, {})->moves.at(0).step_s;
+  candidate.plan.stages[1].recompute = {Recompute::Mode::some, {1}, {}};
+  EXPECT_NEAR(stage_limit(candidate, cost, {})->moves.at(0).step_s, plain_s, 1e-9);
+  candidate.plan.stages[0].recompute = {Recompute::Mode::all, {}, {}};
+  EXPECT_GT(stage_limit(candidate, cost, {})->moves.at(0).step_s, plain_s * 1.1);
+}
+
+TEST(PlanReport, SaysWhyALayerIsNotMoved) {
+  const CostModel cost(test::make_profile({.layers = 4, .devices = 2}));
+  SearchResult result;
+  result.ranked = {badly_cut(cost)};
+  SearchSpace space;
+  space.devices = {"sleep:1", "sleep:0"};
+  EXPECT_THAT(build_plan_report(result, {}, cost, space).limit,
+              HasSubstr("on stage 0 the step would be 23.1 % shorter, which this search did not see"));
+  space.memory_bytes = {0, result.ranked[0].prediction.peak_bytes[0]};
+  EXPECT_THAT(build_plan_report(result, {}, cost, space).limit,
+              HasSubstr("on stage 0 the step would be 23.1 % shorter and not fit into memory"));
+}
+
+TEST(PlanReport, PlansOfAnotherNumberOfStagesAreNamedWithTheirCuts) {
+  const CostModel cost(test::make_profile({.layers = 6, .devices = 3}));
+  const std::vector<std::string> three = {"sleep:0", "sleep:1", "sleep:2"};
+  const Candidate best = cut_at(three, {2, 4}, cost);
+  const Candidate two = cut_at({"sleep:0", "sleep:1"}, {3}, cost);
+  EXPECT_EQ(compared_with(best, two), "25.0 % slower: pipeline of 2 stages, 1f1b, 4 micro-batches of 1, cuts 3");
+  EXPECT_THAT(compared_with(best, cut_at(three, {2, 5}, cost)), ::testing::EndsWith(" slower: cuts: 4 -> 5"));
+  SearchResult result;
+  result.ranked = {best};
+  const PlanReport report = build_plan_report(result, {best, two}, cost, {});
+  ASSERT_EQ(report.front.size(), 2u);
+  EXPECT_EQ(report.front[0].what, "the plan above");
+  EXPECT_THAT(report.front[1].what, HasSubstr("cuts 3"));
 }
 
 TEST(StageLimit, OneStageHasNone) {
@@ -78,7 +147,7 @@ TEST(StageLimit, OneStageHasNone) {
   options.layers = 3;
   options.schedule = "naive";
   const Plan plan = make_plan(options);
-  EXPECT_FALSE(stage_limit({plan, predict(plan, cost)}, cost));
+  EXPECT_FALSE(stage_limit({plan, predict(plan, cost)}, cost, {}));
 }
 
 }  // namespace

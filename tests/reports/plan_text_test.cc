@@ -27,7 +27,7 @@ PlanReport sample_plan() {
     stage.devices = {"cuda:" + std::to_string(s)};
     stage.first_layer = layer;
     stage.last_layer = layer + static_cast<int>(times.size());
-    stage.recompute = s == 0 ? "layers 1,2" : "none";
+    if (s == 0) stage.recomputed = {1, 2};
     stage.modules = "layer" + std::to_string(layer) + " .. layer" + std::to_string(stage.last_layer - 1);
     stage.peak_bytes = 1'000'000'000 + s * 300'000'000;
     for (const double time : times) {
@@ -52,11 +52,10 @@ PlanReport sample_plan() {
                                        .end_s = 0.05 * s + 0.07 * m + 0.06});
     }
   }
-  report.alternatives = {{0.413, 1'400'000'000, "stage 0: layers 0 to 2 -> 0 to 3; stage 1: layers 3 to 7 -> 4 to 7"},
-                         {0.43, 1'200'000'000, "schedule: 1f1b -> gpipe"}};
-  report.front = {{0.412, 1'600'000'000, report.description},
-                  {0.44, 1'100'000'000, "pipeline of 3 stages, 1f1b, 8 micro-batches of 4"},
-                  {0.6, 600'000'000, "pipeline of 3 stages, 1f1b, 16 micro-batches of 2, recomputing"}};
+  report.alternatives = {{0.413, 1'400'000'000, "cuts: 3 -> 4"}, {0.43, 1'200'000'000, "schedule: 1f1b -> gpipe"}};
+  report.front = {{0.412, 1'600'000'000, "the plan above"},
+                  {0.44, 1'100'000'000, "micro-batches: 4 of 8 -> 8 of 4"},
+                  {0.6, 600'000'000, "pipeline of 2 stages, 1f1b, 16 micro-batches of 2, recomputing, cuts 5"}};
   report.rejected = {{"slower than the plans that are kept, by bounds or simulated", 123'456}, {"needs more memory than a device has", 1}};
   report.classes = {{"m = 32", "at least 4.1 % slower by its bound", 36},
                     {"schedule gpipe", "3.2 % slower at its best seen; none is faster", 72}};
@@ -142,7 +141,19 @@ TEST(PlanText, AProofIsSaidAsOne) {
   PlanReport report = sample_plan();
   EXPECT_THAT(render_plan(report, {.width = 120}), HasSubstr("no plan is under 402 ms (gap 2.5 %)"));
   report.complete = true;
-  EXPECT_THAT(render_plan(report, {.width = 120}), HasSubstr("proved: no plan that can be executed is faster"));
+  EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("proved: no plan that can be executed is faster by this model (gap 0 %);"));
+  report.rejected.push_back({"no part of the proof: some reason", 3, true});
+  EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("(gap 0 %), but for those that are no part of the proof;"));
+}
+
+TEST(PlanText, RecomputedLayersAreCountedInTheTableAndListedBelow) {
+  PlanReport report = sample_plan();
+  EXPECT_THAT(render_plan(report, {.width = 80}), HasSubstr("stage 0 recomputes layers 1-2\n"));
+  report.stages[0].recomputed = {0, 1, 2};
+  EXPECT_THAT(render_plan(report, {.width = 80}), HasSubstr("  all  "));
+  EXPECT_THAT(render_plan(report, {.width = 80}), ::testing::Not(HasSubstr("recomputes layers")));
+  report.stages[0].recomputed = {};
+  EXPECT_THAT(render_plan(report, {.width = 80}), ::testing::Not(HasSubstr("recompute")));
 }
 
 }  // namespace

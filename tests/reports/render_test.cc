@@ -239,21 +239,60 @@ TEST(Pictures, ManyMicrobatchesTakeMorePanels) {
   expect_width(text, 80);
 }
 
-TEST(Pictures, ManyDevicesStayWithinTwoScreens) {
+TraceReport many_devices(int devices) {
   TraceReport report = sample_trace();
   report.devices.clear();
   report.timeline.clear();
-  for (int device = 0; device < 20; ++device) {
+  for (int device = 0; device < devices; ++device) {
     report.devices.push_back({.device = "cuda:" + std::to_string(device), .window_s = 0.4, .compute_s = 0.4, .idle = {}});
     for (int i = 0; i < 64; ++i) {
-      report.timeline.push_back(
-          {.device = device, .what = What::forward, .microbatch = i, .start_s = 0.4 * i / 64, .end_s = 0.4 * (i + 1) / 64});
+      const double start_s = 0.4 * i / 64;
+      report.timeline.push_back({.device = device,
+                                 .what = i < 32 ? What::forward : What::backward,
+                                 .stage = device,
+                                 .microbatch = i % 32,
+                                 .start_s = start_s,
+                                 .end_s = 0.4 * (i + 1) / 64});
     }
   }
-  const std::string text = render_timeline(report, {.width = 80, .unicode = false, .color = false});
-  EXPECT_LE(std::ranges::count(text, '\n'), 40);
-  EXPECT_THAT(text, ::testing::HasSubstr("cuda:7"));
-  EXPECT_THAT(text, ::testing::HasSubstr("12 more devices are not drawn"));
+  return report;
+}
+
+TEST(Pictures, ManyDevicesAreALineEach) {
+  const std::string text = render_timeline(many_devices(20), {.width = 80, .unicode = false, .color = false});
+  EXPECT_EQ(std::ranges::count(text, '\n'), 1 + 20 + 1) << text;
+  EXPECT_THAT(text, ::testing::ContainsRegex("cuda:19  [fF]+[bB]+\n")) << "no gap between work that follows at once";
+  EXPECT_THAT(text, ::testing::Not(::testing::HasSubstr("not drawn")));
+  EXPECT_THAT(text, ::testing::HasSubstr("fF forward, bB backward, neighbouring micro-batches by turns"));
+  expect_width(text, 80);
+  expect_width(render_timeline(many_devices(20), {.width = 80, .unicode = true, .color = false}), 80);
+  EXPECT_THAT(render_timeline(many_devices(40), {.width = 80, .unicode = false, .color = false}),
+              ::testing::HasSubstr("8 more devices are not drawn"));
+  EXPECT_THAT(render_timeline(many_devices(8), {.width = 80, .unicode = false, .color = false}), ::testing::HasSubstr("|4||"));
+}
+
+TEST(Pictures, GradientsOfWeightsAreTold) {
+  TraceReport report = sample_trace();
+  report.timeline.clear();
+  int at = 0;
+  for (const What what : {What::forward, What::backward_input, What::backward_weight}) {
+    report.timeline.push_back({.device = 0, .what = what, .microbatch = 0, .start_s = 0.1 * at, .end_s = 0.1 * at + 0.1});
+    ++at;
+  }
+  const std::string text = render_timeline(report, {.width = 100, .unicode = false, .color = false});
+  EXPECT_THAT(text, ::testing::ContainsRegex("\\|0 +#0 +%0 +%"));
+  EXPECT_THAT(text, ::testing::HasSubstr("|n forward, #n gradients of inputs, %n gradients of weights, n: micro-batch, . idle"));
+}
+
+TEST(Pictures, TheLegendNamesOnlyWhatIsDrawn) {
+  const TextStyle style{.width = 120, .unicode = true, .color = false};
+  TraceReport report = sample_trace();
+  EXPECT_THAT(render_timeline(report, style),
+              ::testing::HasSubstr("light box forward, heavy box backward, number: micro-batch, o optimizer, · idle"));
+  report.timeline.push_back({.device = 0, .what = What::reduce, .microbatch = -1, .start_s = 0.39, .end_s = 0.4});
+  report.timeline.push_back({.device = 0, .what = What::forward, .stage = 2, .microbatch = 1, .start_s = 0.11, .end_s = 0.15});
+  const std::string text = render_timeline(report, style);
+  EXPECT_THAT(text, ::testing::HasSubstr("numbers: stage.micro-batch, o optimizer, r sum over replicas"));
 }
 
 TEST(Details, NameWhatTheRecordingLost) {
@@ -306,6 +345,13 @@ TEST(Text, TableColumnsAlign) {
   EXPECT_EQ(text, "name          n\n---------  ----\na             1\nlong name  1000\n");
 }
 
+TEST(Text, TablesAreNeverWiderThanTheTerminal) {
+  const std::string text = render_table({{"name"}, {"modules"}}, {{std::string(60, 'a'), "encoder-embedding .. 6.enc-1st-layernorm"}},
+                                        {.width = 80, .unicode = false, .color = false});
+  expect_width(text, 80);
+  EXPECT_THAT(text, ::testing::HasSubstr("encoder-embedding"));
+}
+
 TEST(Units, ThreeDigits) {
   EXPECT_EQ(format_seconds(0), "0 s");
   EXPECT_EQ(format_seconds(0.4123), "412 ms");
@@ -321,6 +367,9 @@ TEST(Units, ThreeDigits) {
   EXPECT_EQ(format_bandwidth(12e9), "12.0 GB/s");
   EXPECT_EQ(format_percent(0.1824), "18.2 %");
   EXPECT_EQ(format_count(25557032), "25.6 M");
+  EXPECT_EQ(format_count(9999), "9999");
+  EXPECT_EQ(format_count(12345), "12.3 k");
+  EXPECT_EQ(format_count(3'000'000'000'000'000), "3.00 P");
 }
 
 }  // namespace

@@ -109,6 +109,9 @@ TEST(RejectedClasses, SayWhy) {
     EXPECT_GT(rejected.count, 0) << rejected.name;
     reasons[rejected.name] = rejected.reason;
   }
+  const auto place = [&](const char* name) { return std::ranges::find(result.classes, std::string(name), &RejectedClass::name); };
+  ASSERT_NE(place("m = 12"), result.classes.end());
+  EXPECT_LT(place("m = 2"), place("m = 12")) << "numbers in their order";
   EXPECT_THAT(reasons["m = 1"], HasSubstr("slower by its bound"));
   EXPECT_THAT(reasons["schedule zb1p"], HasSubstr("the runtime has no backward in two parts yet"));
   ASSERT_EQ(result.best_pipeline, 0);

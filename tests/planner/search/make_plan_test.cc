@@ -55,6 +55,14 @@ TEST(MakePlan, FollowsTheOptions) {
   EXPECT_EQ(plan.stages[0].recompute.mode, Recompute::Mode::none);
   EXPECT_EQ(plan.stages[1].recompute.mode, Recompute::Mode::all);
   EXPECT_EQ(describe(plan), "pipeline of 2 stages, gpipe, 3 micro-batches of 8 to 12, recomputing stage 1");
+  options.devices = {"sleep:0", "sleep:1", "sleep:2"};
+  options.cuts = {};
+  options.recompute = "0,2";
+  EXPECT_THAT(describe(make_plan(options)), ::testing::EndsWith(", recomputing stages 0,2"));
+  options.recompute = "none";
+  options.schedule = "interleaved";
+  options.split_size = 8;
+  EXPECT_EQ(describe(make_plan(options)), "pipeline of 6 stages on 3 devices, interleaved, 4 micro-batches of 8");
 }
 
 TEST(MakePlan, PlacesReplicasAndVirtualStages) {
