@@ -45,10 +45,19 @@ class PartitionBar {
       draw_layer(layers[i], i, before_s);
       before_s += layers[i].step_s;
     }
+    std::vector<double> times;
     for (const Segment& segment : segments_) {
-      label(segment);
+      times.push_back(segment.step_s);
+    }
+    const auto [texts, unit] = format_alike(times);
+    unit_ = unit;
+    for (std::size_t i = 0; i < segments_.size(); ++i) {
+      label(segments_[i], texts[i]);
     }
   }
+
+  /// Of the times in the last row.
+  [[nodiscard]] const std::string& unit() const { return unit_; }
 
   [[nodiscard]] std::string row(int row) const { return canvas_.row(row, style_); }
 
@@ -75,10 +84,10 @@ class PartitionBar {
     segments_.back().step_s += layer.step_s;
   }
 
-  void label(const Segment& segment) {
+  void label(const Segment& segment, const std::string& time) {
     const bool first = segment.first == 0;
     const int room = segment.last - segment.first - (first ? 0 : 1);
-    const std::array texts = {std::to_string(segment.stage), format_seconds(segment.step_s)};
+    const std::array texts = {std::to_string(segment.stage), time};
     for (int i = 0; i < 2; ++i) {
       const std::string& text = texts[static_cast<std::size_t>(i)];
       if (!first) {
@@ -96,23 +105,10 @@ class PartitionBar {
   double whole_s_ = 0;
   int next_ = 0;  // first column that is free
   std::vector<Segment> segments_;
+  std::string unit_;
 };
 
-std::string recompute_words(const PlannedStage& stage) {
-  const auto count = static_cast<int>(stage.recomputed.size());
-  if (count == 0) {
-    return "none";
-  }
-  return count == stage.last_layer - stage.first_layer ? "all" : fmt::format("{} layer{}", count, count == 1 ? "" : "s");
-}
-
 std::string stage_table(const PlanReport& report, const TextStyle& style) {
-  const bool any = std::ranges::any_of(report.stages, [](const PlannedStage& stage) { return !stage.recomputed.empty(); });
-  std::vector<Column> columns = {{"stage", true}, {"devices"}, {"layers"}, {"time", true}, {"of step", true}, {"peak", true}};
-  if (any) {
-    columns.push_back({"recompute"});
-  }
-  columns.push_back({"modules"});
   std::vector<std::vector<Cell>> rows;
   for (std::size_t s = 0; s < report.stages.size(); ++s) {
     const PlannedStage& stage = report.stages[s];
@@ -120,22 +116,19 @@ std::string stage_table(const PlanReport& report, const TextStyle& style) {
                     stage.last_layer - stage.first_layer == 1 ? std::to_string(stage.first_layer)
                                                               : fmt::format("{} to {}", stage.first_layer, stage.last_layer - 1),
                     format_seconds(stage.step_s), format_percent(report.step_s > 0 ? stage.step_s / report.step_s : 0),
-                    format_bytes(stage.peak_bytes)});
-    if (any) {
-      rows.back().push_back(recompute_words(stage));
-    }
-    rows.back().push_back(stage.modules);
+                    format_bytes(stage.peak_bytes), stage.modules});
   }
-  return render_table(columns, rows, style);
+  return render_table({{"stage", true}, {"devices"}, {"layers"}, {"time", true}, {"of step", true}, {"peak", true}, {"modules"}}, rows,
+                      style);
 }
 
-/// Which layers are recomputed where it is not whole stages.
 std::string recomputed_layers(const PlanReport& report, const TextStyle& style) {
   std::string text;
   for (std::size_t s = 0; s < report.stages.size(); ++s) {
     const PlannedStage& stage = report.stages[s];
-    if (const std::string words = recompute_words(stage); words != "none" && words != "all") {
-      text += hanging(fmt::format("stage {} recomputes layers ", s), in_ranges(stage.recomputed), style);
+    const bool all = std::ssize(stage.recomputed) == stage.last_layer - stage.first_layer;
+    if (!stage.recomputed.empty()) {
+      text += hanging(fmt::format("stage {} recomputes ", s), all ? "all its layers" : "layers " + in_ranges(stage.recomputed), style);
     }
   }
   return text;
@@ -194,7 +187,7 @@ std::string render_partition(const std::vector<PlannedLayer>& layers, const Text
   const PartitionBar bar(layers, std::max(20, style.width - kBarLabel - 1), style);
   std::string text;
   for (int row = 0; row < 3; ++row) {
-    text += pad_right(row == 0 ? "stage" : "", kBarLabel) + bar.row(row);
+    text += pad_right(row == 0 ? "stage" : row == 2 ? bar.unit() : "", kBarLabel) + bar.row(row);
     text.erase(text.find_last_not_of(' ') + 1);
     text += "\n";
   }

@@ -7,11 +7,11 @@
 
 namespace mptune {
 
-/// The layers as a bar, as wide as their times, split into stages; every second layer in a lighter shade.
+/// The layers as a bar, as wide as their times, split into stages; every second layer in a lighter shade, times in one unit.
 ///
 ///     stage  0                   |1                |2
 ///            ####==####===#####==|==####==###======|###==###
-///            120 ms              |110 ms           |60.1 ms
+///     ms     120                 |110              |60.1
 [[nodiscard]] std::string render_partition(const std::vector<PlannedLayer>& layers, const TextStyle& style);
 
 /// All of `plan`: the plan and its proof, partition, timeline, what limits, the next best, time against memory, what was rejected and

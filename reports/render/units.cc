@@ -18,9 +18,11 @@ struct Unit {
 constexpr Unit kSeconds[] = {{1e-9, "ns"}, {1e-6, "us"}, {1e-3, "ms"}, {1, "s"}, {60, "min"}, {3600, "h"}};
 constexpr Unit kBytes[] = {{1, "B"}, {0x1p10, "KiB"}, {0x1p20, "MiB"}, {0x1p30, "GiB"}, {0x1p40, "TiB"}};
 constexpr Unit kRates[] = {{1, "B/s"}, {1e3, "kB/s"}, {1e6, "MB/s"}, {1e9, "GB/s"}, {1e12, "TB/s"}};
-constexpr Unit kCounts[] = {{1, ""}, {1e3, "k"}, {1e6, "M"}, {1e9, "G"}, {1e12, "T"}, {1e15, "P"}, {1e18, "E"}};
+constexpr Unit kCounts[] = {{1, ""}, {1e3, "k"}, {1e6, "M"}, {1e9, "G"}};
 /// Counts below are shown in full.
 constexpr std::int64_t kLeastRounded = 10'000;
+/// Counts from here on have no unit that people know.
+constexpr double kLeastPower = 1e12;
 
 /// Three significant digits, never in the form of an exponent.
 std::string digits(double value) {
@@ -62,6 +64,19 @@ std::string format_seconds(double seconds) {
   return digits(seconds / unit.factor) + " " + unit.name;
 }
 
+std::pair<std::vector<std::string>, std::string> format_alike(const std::vector<double>& seconds) {
+  double most = 0;
+  for (const double value : seconds) {
+    most = std::max(most, std::abs(value));
+  }
+  const Unit& unit = second_unit_for(most);
+  std::vector<std::string> texts;
+  for (const double value : seconds) {
+    texts.push_back(digits(value / unit.factor));
+  }
+  return {texts, unit.name};
+}
+
 std::string format_interval_seconds(const Interval& interval) {
   const Unit& unit = second_unit_for(std::max(std::abs(interval.low), std::abs(interval.high)));
   return fmt::format("[{}, {}] {}", digits(interval.low / unit.factor), digits(interval.high / unit.factor), unit.name);
@@ -80,7 +95,15 @@ std::string format_percent(double fraction) {
 }
 
 std::string format_count(std::int64_t count) {
-  return std::abs(count) < kLeastRounded ? std::to_string(count) : with_unit(kCounts, static_cast<double>(count));
+  const auto value = static_cast<double>(count);
+  if (std::abs(value) < kLeastRounded) {
+    return std::to_string(count);
+  }
+  if (std::abs(value) < kLeastPower) {
+    return with_unit(kCounts, value);
+  }
+  const int power = static_cast<int>(std::floor(std::log10(std::abs(value))));
+  return fmt::format("{:.1f} x 10^{}", value / std::pow(10, power), power);
 }
 
 }  // namespace mptune

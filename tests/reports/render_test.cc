@@ -369,7 +369,9 @@ TEST(Units, ThreeDigits) {
   EXPECT_EQ(format_count(25557032), "25.6 M");
   EXPECT_EQ(format_count(9999), "9999");
   EXPECT_EQ(format_count(12345), "12.3 k");
-  EXPECT_EQ(format_count(3'000'000'000'000'000), "3.00 P");
+  EXPECT_EQ(format_count(345'500'000'000'000), "3.5 x 10^14");
+  EXPECT_EQ(format_alike({0.412, 0.035}), std::pair(std::vector<std::string>({"412", "35.0"}), std::string("ms")));
+  EXPECT_EQ(format_alike({}).second, "ns");
 }
 
 }  // namespace
