@@ -130,6 +130,17 @@ std::string what_differs(const Plan& best, const Plan& other) {
   return describe(other) + (cuts.empty() ? "" : ", cuts " + joined(cuts, ", "));
 }
 
+void add_excess(const Candidate& best, const SearchSpace& space, PlanReport& report) {
+  const std::vector<std::int64_t> caps = caps_of(best.plan, space);
+  for (std::size_t i = 0; i < caps.size(); ++i) {
+    const std::int64_t excess = caps[i] > 0 ? best.prediction.peak_bytes[i] - caps[i] : 0;
+    if (excess > report.excess_bytes) {
+      report.excess_bytes = excess;
+      report.excess_device = best.plan.devices[i];
+    }
+  }
+}
+
 PlannedOther other_of(const Candidate& candidate, const std::string& what) {
   return {candidate.prediction.step_s, most_of(candidate.prediction.peak_bytes), what};
 }
@@ -158,8 +169,8 @@ PlanReport build_plan_report(const SearchResult& result, const std::vector<Candi
   report.complete = result.complete;
   report.schedule_bound_s = best.prediction.lower_bound_s;
   report.extrapolated = best.prediction.extrapolated;
-  report.simulated = result.simulated;
   add_partition(best, cost, report);
+  add_excess(best, space, report);
   report.limit = limit_words(best, cost, space);
   add_timeline(best, cost, report);
   for (std::size_t i = 1; i < result.ranked.size(); ++i) {

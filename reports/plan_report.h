@@ -39,12 +39,13 @@ struct PlanReport {
   std::string title;        ///< "resnet50: 32 samples"
   std::string description;  ///< of the best plan
   double step_s = 0;
-  double lower_bound_s = 0;     ///< of the space; 0: not known
-  bool complete = false;        ///< proved the best of those that the proof speaks of
-  bool runs = true;             ///< the runtime executes it
-  double schedule_bound_s = 0;  ///< of the best plan's stages, any schedule
-  bool extrapolated = false;    ///< micro-batch sizes outside the profiled ones
-  std::int64_t simulated = 0;   ///< plans
+  double lower_bound_s = 0;       ///< of the space; 0: not known
+  bool complete = false;          ///< proved the best of those that the proof speaks of
+  bool runs = true;               ///< the runtime executes it
+  double schedule_bound_s = 0;    ///< of the best plan's stages, any schedule
+  std::int64_t excess_bytes = 0;  ///< over the cap of a device, by the simulator's count: plans of other objectives may
+  std::string excess_device;
+  bool extrapolated = false;  ///< micro-batch sizes outside the profiled ones
   std::vector<PlannedLayer> layers;
   std::vector<PlannedStage> stages;
   std::string limit;  ///< which stage limits and why; "" for one stage

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 
 #include "mptune/profiler/trace/error.h"
 #include "mptune/profiler/trace/text.h"
@@ -13,6 +14,7 @@
 #include "mptune/reports/cli/plan_objective.h"
 #include "mptune/reports/cli/plan_output.h"
 #include "mptune/reports/cli/plan_placement.h"
+#include "mptune/reports/cli/progress.h"
 #include "mptune/reports/render/plan_text.h"
 #include "mptune/reports/render/units.h"
 #include "mptune/tuner/runtime/capabilities.h"
@@ -44,6 +46,9 @@ std::vector<DeviceSpec> chosen_devices(const PlanCommand& command, const std::ve
     const auto found = std::ranges::find(profiled, name, &DeviceSpec::name);
     if (found == profiled.end()) {
       throw Error("device '" + name + "' is not in the profile", "--devices", "use devices that were profiled, or profile again");
+    }
+    if (std::ranges::find(devices, name, &DeviceSpec::name) != devices.end()) {
+      throw Error("device '" + name + "' is named twice", "--devices", "name each device once");
     }
     devices.push_back(*found);
   }
@@ -78,11 +83,6 @@ PlanFile plan_file_of(const SearchResult& result, const Profile& profile) {
   return file;
 }
 
-std::vector<Candidate> front_of(SearchSpace space, const CostModel& cost) {
-  space.most_actions = kFrontActions;
-  return memory_front(space, cost, kFrontShare);
-}
-
 /// Placement graphs are split by their largest load, what has a schedule by its simulated step or a closed form.
 std::string objective_of(const PlanCommand& command, ProfileFormat format) {
   const bool placement = format == ProfileFormat::placement;
@@ -99,6 +99,15 @@ std::string objective_of(const PlanCommand& command, ProfileFormat format) {
   return objective;
 }
 
+/// What a plan was searched for by, and what was found.
+struct Found {
+  SearchResult result;
+  std::vector<Candidate> front;            ///< time against memory; empty by other objectives
+  std::optional<ObjectivePlan> objective;  ///< by another one than the simulated step: its best plan alone
+  bool runs = true;
+  double search_s = 0;
+};
+
 /// By another objective than the simulated step: its best plan alone, with what the simulator says of it.
 SearchResult search_by_objective(const ObjectivePlan& found, const CostModel& cost) {
   SearchResult result;
@@ -106,15 +115,6 @@ SearchResult search_by_objective(const ObjectivePlan& found, const CostModel& co
   result.lower_bound_s = found.lower_bound_s;
   result.simulated = 1;
   return result;
-}
-
-std::string objective_text(const std::string& objective, const ObjectivePlan& found) {
-  std::vector<std::string> peaks;
-  for (const std::int64_t bytes : found.peak_bytes) {
-    peaks.push_back(format_bytes(bytes));
-  }
-  return fmt::format("by {} {:.4g} s, no pipeline takes less than {:.4g} s (gap {}); peaks by its rule {}\nall above is the simulator's\n",
-                     objective, found.step_s, found.lower_bound_s, format_percent(found.gap), join(peaks, ", "));
 }
 
 int run_placement(const PlanCommand& command, const Session& session) {
@@ -165,9 +165,104 @@ bool set_apart_not_executable(SearchResult& result) {
   return best_runs;
 }
 
+std::vector<Candidate> front_of(SearchSpace space, const CostModel& cost) {
+  space.most_actions = kFrontActions;
+  space.improved = {};
+  return memory_front(space, cost, kFrontShare);
+}
+
+Found search(const PlanCommand& command, const std::string& objective, SearchSpace& space, const CostModel& cost, const Session& session) {
+  ProgressLine progress(session);
+  progress.update("searching plans for " + cost.profile().model, -1);
+  space.improved = [&](const Candidate& candidate) { progress.note("best " + format_seconds(candidate.prediction.step_s)); };
+  const auto started = std::chrono::steady_clock::now();
+  Found found;
+  if (objective == "simulate") {
+    found.result = search_plans(space, cost);
+  } else {
+    found.objective = objective == "aceso" ? plan_by_aceso(space, command.profile, cost.profile()) : plan_by_closed_form(space, cost);
+    found.result = search_by_objective(*found.objective, cost);
+  }
+  if (found.result.ranked.empty()) {
+    refuse_infeasible(found.result);
+  }
+  found.runs = set_apart_not_executable(found.result);
+  if (!found.objective) {
+    found.front = front_of(space, cost);
+  }
+  found.search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  space.improved = {};
+  return found;
+}
+
+std::string objective_text(const std::string& name, const ObjectivePlan& found) {
+  std::vector<std::string> peaks;
+  for (const std::int64_t bytes : found.peak_bytes) {
+    peaks.push_back(format_bytes(bytes));
+  }
+  return fmt::format(
+      "by {} the step takes {:.4g} s, no pipeline less than {:.4g} s (gap {}), and its peaks are {}; all else here is the simulator's",
+      name, found.step_s, found.lower_bound_s, format_percent(found.gap), join(peaks, ", "));
+}
+
+std::string plan_text(const Found& found, const PlanReport& report, const std::string& objective, const PlanInput& input,
+                      const TextStyle& style) {
+  std::string text = render_plan(report, style);
+  const auto add = [&](const std::string& line) { text += join(wrap(line, style.width), "\n") + "\n"; };
+  if (found.objective) {
+    add(objective_text(objective, *found.objective));
+  }
+  add(fmt::format("{} plan{} simulated in {}", format_count(found.result.simulated), found.result.simulated == 1 ? "" : "s",
+                  format_seconds(found.search_s)));
+  for (const std::string& assumption : input.assumed) {
+    add("assumed " + assumption);
+  }
+  return text;
+}
+
+std::string next_text(const Found& found, const std::string& model, const std::string& path, bool recorded) {
+  const std::string text = "plan    " + path + "\n";
+  if (!found.runs) {
+    return text + "mptune run refuses it: " + found.result.not_executable.front().reason + "\n";
+  }
+  return text + (recorded ? "mptune run " + shell_word(model) + " --plan " + shell_word(path) + "\n" : "");
+}
+
+Json plan_json(const Found& found, const std::string& objective, const PlanInput& input, const std::string& path) {
+  Json json = searched_plan_json(found.result, found.front, input.profile, found.search_s, path);
+  json["assumed"] = input.assumed;
+  if (found.objective) {
+    json["gap"] = gap_json(found.objective->gap);
+    json["objective"] = {{"name", objective},
+                         {"step_s", found.objective->step_s},
+                         {"lower_bound_s", found.objective->lower_bound_s},
+                         {"gap", gap_json(found.objective->gap)},
+                         {"peak_bytes", found.objective->peak_bytes}};
+  }
+  return json;
+}
+
+int run_search(const PlanCommand& command, const PlanInput& input, SearchSpace& space, const std::string& objective, bool recorded,
+               const Session& session) {
+  const Profile& profile = input.profile;
+  const std::string path = command.output.path.empty() ? model_stem(profile.model) + ".plan.json" : command.output.path;
+  check_plan_output(path, command.output.force);
+  const CostModel cost(profile);
+  const Found found = search(command, objective, space, cost, session);
+  save_plan_file(plan_file_of(found.result, profile), path, command.output.force);
+  PlanReport report = build_plan_report(found.result, found.front, cost, space);
+  report.runs = found.runs;
+  if (found.objective) {
+    report.lower_bound_s = 0;
+  }
+  session.result(plan_text(found, report, objective, input, session.style) + next_text(found, profile.model, path, recorded),
+                 plan_json(found, objective, input, path));
+  return 0;
+}
+
 int run_plan(const PlanCommand& typed, const Session& session) {
   PlanCommand command = typed;
-  session.say("searching plans for " + command.profile);
+  session.say("reading " + command.profile);
   const ProfileFormat format = profile_format(command.profile);
   const std::string objective = objective_of(command, format);
   if (format == ProfileFormat::placement) {
@@ -176,65 +271,15 @@ int run_plan(const PlanCommand& typed, const Session& session) {
   const bool recorded = format == ProfileFormat::sqlite;
   const PlanInput input = recorded ? recorded_input(command.profile, command.link)
                                    : public_input(command.profile, format, command.link, command.batch, command.choice);
-  const Profile* profile = &input.profile;
   const std::vector<DeviceSpec> devices = chosen_devices(command, input.devices);
-  const int batch = static_cast<int>(parse_whole(command.batch, "--batch", 1, 1 << 20, profile->batch));
-  SearchSpace space = search_space(command.choice, devices, caps_of(command, devices, *profile), batch, profile->layers);
-  const std::string why_not = why_not_executable(space);
-  if (!why_not.empty()) {
+  const int batch = static_cast<int>(parse_whole(command.batch, "--batch", 1, 1 << 20, input.profile.batch));
+  SearchSpace space = search_space(command.choice, devices, caps_of(command, devices, input.profile), batch, input.profile.layers);
+  if (!why_not_executable(space).empty()) {
     // Asked for by name, such a schedule is planned on paper.
     space.capabilities = {};
   }
-  if (objective == "max-load") {
-    return run_least_load(command, input, space, session);
-  }
-  const std::string path = command.output.path.empty() ? model_stem(profile->model) + ".plan.json" : command.output.path;
-  check_output(path, kJsonMagic, command.output.force);
-
-  const CostModel cost(*profile);
-  const auto started = std::chrono::steady_clock::now();
-  ObjectivePlan found;
-  const bool simulated = objective == "simulate";
-  if (!simulated) {
-    found = objective == "aceso" ? plan_by_aceso(space, command.profile, *profile) : plan_by_closed_form(space, cost);
-  }
-  SearchResult result = simulated ? search_plans(space, cost) : search_by_objective(found, cost);
-  if (result.ranked.empty()) {
-    refuse_infeasible(result);
-  }
-  const bool runs = set_apart_not_executable(result);
-  const std::vector<Candidate> front = simulated ? front_of(space, cost) : std::vector<Candidate>();
-  const double search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-  save_plan_file(plan_file_of(result, *profile), path, command.output.force);
-
-  PlanReport report = build_plan_report(result, front, cost, space);
-  report.runs = runs;
-  if (!simulated) {
-    report.lower_bound_s = 0;
-  }
-  std::string text = render_plan(report, session.style) + (simulated ? "" : objective_text(objective, found)) +
-                     fmt::format("{} plans simulated in {}\n", result.simulated, format_seconds(search_s));
-  for (const std::string& assumption : input.assumed) {
-    text += join(wrap("assumed " + assumption, session.style.width), "\n") + "\n";
-  }
-  text += "plan    " + path + "\n";
-  if (!runs) {
-    text += "mptune run refuses it: " + result.not_executable.front().reason + "\n";
-  } else if (recorded) {
-    text += "mptune run " + shell_word(profile->model) + " --plan " + shell_word(path) + "\n";
-  }
-  Json json = searched_plan_json(result, front, *profile, search_s, path);
-  json["assumed"] = input.assumed;
-  if (!simulated) {
-    json["gap"] = gap_json(found.gap);
-    json["objective"] = {{"name", objective},
-                         {"step_s", found.step_s},
-                         {"lower_bound_s", found.lower_bound_s},
-                         {"gap", gap_json(found.gap)},
-                         {"peak_bytes", found.peak_bytes}};
-  }
-  session.result(text, json);
-  return 0;
+  return objective == "max-load" ? run_least_load(command, input, space, session)
+                                 : run_search(command, input, space, objective, recorded, session);
 }
 
 }  // namespace

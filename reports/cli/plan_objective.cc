@@ -138,7 +138,7 @@ ObjectivePlan plan_by_closed_form(const SearchSpace& space, const CostModel& cos
   if (best == PartitionResult::kNoPlan) {
     refuse_misfit(excess == PartitionResult::kNoPlan ? 0 : excess);
   }
-  found.step_s = found.lower_bound_s = static_cast<double>(best) * 1e-9;
+  found.step_s = found.lower_bound_s = static_cast<double>(best) / 1e9;
   found.peak_bytes = cost.peak_bytes(found.plan);
   return found;
 }
@@ -152,8 +152,8 @@ ObjectivePlan plan_by_aceso(const SearchSpace& space, const std::string& prefix,
   const AcesoPlan& best = result.best.front();
   ObjectivePlan found;
   found.plan = plan_of(best, space);
-  found.step_s = static_cast<double>(best.step_ns) * 1e-9;
-  found.lower_bound_s = static_cast<double>(result.lower_bound_ns) * 1e-9;
+  found.step_s = static_cast<double>(best.step_ns) / 1e9;
+  found.lower_bound_s = static_cast<double>(result.lower_bound_ns) / 1e9;
   found.gap = result.gap();
   for (const AcesoStage& stage : best.stages) {
     found.peak_bytes.push_back(stage.peak_bytes());

@@ -3,9 +3,13 @@
 #include <cctype>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 
 #include "mptune/planner/partition/gap.h"
+#include "mptune/profiler/trace/error.h"
 #include "mptune/profiler/trace/text.h"
+#include "mptune/reports/cli/recordings.h"
+#include "mptune/reports/cli/session.h"
 #include "mptune/reports/plan_report.h"
 #include "mptune/reports/render/json.h"
 
@@ -70,6 +74,14 @@ Json searched_plan_json(const SearchResult& result, const std::vector<Candidate>
     json["not_executable_yet"].push_back(with_reason(plan.reason, plan.candidate, modules));
   }
   return json;
+}
+
+void check_plan_output(const std::string& path, bool force) {
+  check_output(path, kJsonMagic, force);
+  std::error_code ignored;
+  if (!force && std::filesystem::exists(path, ignored) && !is_plan_file(path)) {
+    throw Error("a file that mptune did not write is in the way", path, "name another with -o, or add --force");
+  }
 }
 
 PlanFile new_plan_file(const Plan& plan, const std::vector<ProfileLayer>& layers, const Fingerprint& fingerprint) {

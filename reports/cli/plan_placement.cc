@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kMostPlacementParts = 4096;
 
 double part_seconds(std::int64_t ns) {
-  return static_cast<double>(ns) * 1e-9;
+  return static_cast<double>(ns) / 1e9;
 }
 
 /// A graph with a name for each device.
@@ -100,7 +100,7 @@ int show_placement(const NamedGraph& named, const Session& session) {
       heading(session.style, fmt::format("{} on {} devices{}: split in {}", what, graph.devices, hosts, format_seconds(search_s))) +
       parts_text(named, split, session.style) + fmt::format("\nlargest load {:.4g} ms, {}\n", part_seconds(split.load_ns) * 1e3, proof);
   for (const std::string& assumption : named.assumed) {
-    text += "assumed " + assumption + "\n";
+    text += join(wrap("assumed " + assumption, session.style.width), "\n") + "\n";
   }
   session.result(text, placement_json(named, split, search_s));
   return 0;

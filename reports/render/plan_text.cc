@@ -150,6 +150,9 @@ std::string proof(const PlanReport& report) {
                         format_percent(report.step_s / report.lower_bound_s - 1));
   }
   text += fmt::format("; no schedule of these stages is under {}", format_seconds(report.schedule_bound_s));
+  if (report.excess_bytes > 0) {
+    text += fmt::format("; does not fit: {} needs {} more than it may have", report.excess_device, format_bytes(report.excess_bytes));
+  }
   return text + (report.extrapolated ? "; some micro-batch sizes lie outside the profiled ones" : "");
 }
 

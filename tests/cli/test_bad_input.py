@@ -63,6 +63,18 @@ class BadInput(CommandTest):
         self.fails(2, ["3 micro-batches", "2 replicas"], "tune", "toy", *SLEEP, "--replicas", "2", "--microbatches", "3")
         self.fails(2, ["--virtual"], "tune", "toy", *SLEEP, "--virtual", "4")
         self.fails(3, ["no plan fits"], "plan", "profile.sqlite", "--memory", "1kB")
+        self.fails(2, ["named twice", "--devices"], "plan", "profile.sqlite", "--devices", "sleep:0,sleep:0")
+
+    def test_plan_leaves_json_of_others_alone(self):
+        self.write("package.json", '{"name": "mine"}')
+        self.fails(2, ["package.json", "in the way"], "plan", "profile.sqlite", "-o", "package.json")
+        done = self.mptune("plan", "profile.sqlite", "-o", "package.json")
+        self.assertNotIn("searching", done.stderr, "refused before the search")
+        self.succeed("plan", "profile.sqlite", "-o", "package.json", "--force")
+        self.succeed("plan", "profile.sqlite", "-o", "package.json")
+        with sqlite3.connect(os.path.join(self.folder, "mine.sqlite")) as database:
+            database.execute("CREATE TABLE mine (a)")
+        self.fails(2, ["mine.sqlite", "in the way"], "simulate", "--plan", "plan.json", "--profile", "profile.sqlite", "-o", "mine.sqlite")
 
     def test_plan_files(self):
         text = json.dumps(self.plan())

@@ -77,6 +77,13 @@ class Commands(CommandTest):
         self.assertEqual(written["plan"], value["plan"])
         self.assertEqual(written["plan"]["stages"][0]["modules"][0], "net.block0")
 
+    def test_plan_says_what_it_does_and_counts_in_words(self):
+        done = self.mptune("plan", "profile.sqlite", "--stages", "1", "--microbatches", "1", "--schedule", "naive", "--recompute", "none")
+        self.assertIn("mptune: reading profile.sqlite\n", done.stderr)
+        self.assertIn("mptune: searching plans for toy", done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^(1 plan|[2-9]\d* plans) simulated in ")
+        self.assertEqual(self.mptune("-q", "plan", "profile.sqlite").stderr, "")
+
     def test_plan_is_restricted_by_options(self):
         value = self.result("plan", "plan", "profile.sqlite", "--stages", "2", "--microbatches", "4", "--schedule", "gpipe", "--cuts", "2")
         plan = value["plan"]

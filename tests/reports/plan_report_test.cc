@@ -6,6 +6,7 @@
 #include <random>
 
 #include "mptune/planner/search/stage_limit.h"
+#include "mptune/reports/render/plan_text.h"
 #include "mptune/tests/planner/profiles.h"
 #include "mptune/tuner/runtime/capabilities.h"
 
@@ -120,8 +121,22 @@ TEST(PlanReport, SaysWhyALayerIsNotMoved) {
   EXPECT_THAT(build_plan_report(result, {}, cost, space).limit,
               HasSubstr("on stage 0 the step would be 23.1 % shorter, which this search did not see"));
   space.memory_bytes = {0, result.ranked[0].prediction.peak_bytes[0]};
+  EXPECT_EQ(build_plan_report(result, {}, cost, space).excess_bytes, 0);
   EXPECT_THAT(build_plan_report(result, {}, cost, space).limit,
               HasSubstr("on stage 0 the step would be 23.1 % shorter and not fit into memory"));
+}
+
+TEST(PlanReport, SaysWhatDoesNotFitByTheSimulatorsCount) {
+  const CostModel cost(test::make_profile({.layers = 4, .devices = 2}));
+  SearchResult result;
+  result.ranked = {badly_cut(cost)};
+  SearchSpace space;
+  space.devices = {"sleep:0", "sleep:1"};
+  space.memory_bytes = {0, result.ranked[0].prediction.peak_bytes[1] - 5};
+  const PlanReport report = build_plan_report(result, {}, cost, space);
+  EXPECT_EQ(report.excess_bytes, 5);
+  EXPECT_EQ(report.excess_device, "sleep:1");
+  EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("does not fit: sleep:1 needs 5 B more than it may have"));
 }
 
 TEST(PlanReport, PlansOfAnotherNumberOfStagesAreNamedWithTheirCuts) {

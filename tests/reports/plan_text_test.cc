@@ -18,7 +18,6 @@ PlanReport sample_plan() {
   report.step_s = 0.412;
   report.lower_bound_s = 0.402;
   report.schedule_bound_s = 0.39;
-  report.simulated = 1234;
   const std::vector<std::vector<double>> layers = {{0.02, 0.05, 0.11}, {0.07, 0.06, 0.04, 0.05, 0.03}, {0.0004, 0.2, 0.01}};
   int layer = 0;
   for (int s = 0; s < 3; ++s) {
