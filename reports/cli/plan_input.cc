@@ -1,6 +1,8 @@
 #include "mptune/reports/cli/plan_input.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <numeric>
 
 #include "mptune/profiler/formats/bandwidth_table.h"

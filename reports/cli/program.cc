@@ -3,13 +3,17 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <numeric>
 #include <string_view>
 
 #include "mptune/profiler/trace/error.h"
+#include "mptune/reports/cli/help_text.h"
 
 namespace mptune {
 namespace {
+
+constexpr int kMostHelpColumns = 120;
 
 std::string one_line(std::string text) {
   std::ranges::replace(text, '\n', ' ');
@@ -91,6 +95,15 @@ Error usage_error(const CLI::App& program, const CLI::ParseError& error) {
   return {one_line(error.what()), where, "see " + where + " --help"};
 }
 
+/// Help as wide as the terminal, and no wider than reads well.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    const int columns = std::min(kMostHelpColumns, style_of({}, environment_of_process()).width);
+    return wrap_help(Formatter::make_help(app, std::move(name), mode), static_cast<int>(get_column_width()), columns);
+  }
+};
+
 void add_global_options(CLI::App& program, GlobalOptions& options) {
   program.add_flag("--json", options.json, "print exactly one JSON object on stdout");
   program.add_flag("-q,--quiet", options.quiet, "no progress");
@@ -132,6 +145,7 @@ CommandLine parse_command_line(int argc, char** argv) {
   CommandLine line;
   CLI::App program("Finds the fastest way to split the training step of a model over several devices", "mptune");
   program.set_version_flag("--version", "mptune " MPTUNE_VERSION);
+  program.formatter(std::make_shared<HelpFormatter>());
   program.require_subcommand(1);
   program.fallthrough();
   program.footer(
@@ -152,6 +166,9 @@ CommandLine parse_command_line(int argc, char** argv) {
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& success) {
+    if (program.get_subcommands().empty() && !program.remaining().empty()) {
+      throw unknown_argument(program, program, "mptune");
+    }
     // Help or version: CLI11 prints them.
     line.body = {};
     program.exit(success);

@@ -17,9 +17,23 @@ class Help(CommandTest):
 
     def test_the_program_lists_its_commands_and_no_others(self):
         text = self.succeed("--help")
-        listed = [line.split()[0] for line in text.split("Subcommands:")[1].split("\n\n")[0].splitlines() if line.strip()]
+        listed = [line.split()[0] for line in text.split("Subcommands:")[1].split("\n\n")[0].splitlines() if line[2:3].strip()]
         self.assertEqual(sorted(listed), sorted(COMMANDS))
         self.assertIn("Example:", text)
+
+    def test_no_line_is_wider_than_the_terminal(self):
+        for command in [[]] + [[command] for command in COMMANDS]:
+            narrow = self.succeed(*command, "--help", COLUMNS="80")
+            # Examples stay whole, to be pasted.
+            self.assertLessEqual(max(len(line) for line in narrow.splitlines() if not line.startswith("  mptune ")), 80, command)
+            wide = self.succeed(*command, "--help", COLUMNS="200")
+            self.assertLessEqual(max(len(line) for line in wide.splitlines()), 120, command)
+            self.assertEqual(narrow.split(), wide.split())
+            self.assertNotIn("\n\n\n", narrow)
+
+    def test_help_of_an_unknown_command_is_a_mistake(self):
+        self.fails(2, ["no command 'frobnicate'"], "frobnicate", "--help")
+        self.fails(2, ["no command 'tun'", "did you mean tune"], "tun", "--help")
 
     def test_version(self):
         self.assertRegex(self.succeed("--version"), r"^mptune \d+\.\d+\.\d+\n$")
