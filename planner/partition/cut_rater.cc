@@ -40,15 +40,14 @@ bool CutRater::settle(const std::vector<int>& cuts) {
 
 std::int64_t CutRater::consider(const std::vector<int>& cuts, std::int64_t within_ns) {
   if (!settle(cuts)) return WayBounds::kFar;
-  std::int64_t alone_ns = 0;
+  std::int64_t alone_ns = ways_.longest(cuts) + times_.step_cost_ns();
+  if (alone_ns > within_ns) return alone_ns;
+  ++simulated_;
   if (learns_) {
-    alone_ns = ways_.longest(cuts) + times_.step_cost_ns();
-    if (alone_ns > within_ns) return alone_ns;
     alone_ns = times_.step_ns(cuts);
     ways_.add(times_.longest_way());
+    if (alone_ns > within_ns) return alone_ns;
   }
-  ++simulated_;
-  if (alone_ns > within_ns) return alone_ns;
   std::optional<RatedCuts> plan = rated(cuts, alone_ns);
   if (!plan) return WayBounds::kFar;
   any_fits_ = true;

@@ -31,6 +31,8 @@ class CutRater {
   [[nodiscard]] const BestCuts& best() const { return best_; }
   [[nodiscard]] std::int64_t simulated() const { return simulated_; }
 
+  /// Whether a plan that is timed adds a way.
+  [[nodiscard]] bool learns() const { return learns_; }
   /// Whether a stage's memory depends on nothing but its layers; only then may it be asked for.
   [[nodiscard]] bool knows_memory() const { return memory_.has_value(); }
   [[nodiscard]] const StageNeed& need(int stage, int first, int last) { return memory_->need(stage, first, last); }

@@ -2,18 +2,24 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "mptune/planner/partition/first_plans.h"
+#include "mptune/planner/partition/way_mix.h"
 
 namespace mptune {
 namespace {
 
-constexpr std::int64_t kFirstPause = 4096;   // nodes, doubled after every narrowing of the windows
-constexpr std::int64_t kDirectly = 200'000;  // nodes, before the proof goes in steps
+constexpr std::int64_t kFirstPause = 4096;  // nodes, doubled after every narrowing of the windows
+constexpr std::int64_t kDirectly = 8'000;   // nodes, before the proof goes in steps
 constexpr std::int64_t kProbeAfter = 16;
 constexpr int kWorthAgain = 10;  // windows are narrowed again while they lose a part of this many
 constexpr double kSteps[] = {0.02, 0.01, 0.003};
 constexpr std::int64_t kNodesPerQuestion = 64;
+constexpr int kMixes = 3;            // that are tried on one limit
+constexpr int kMixRounds = 24;       // of each
+constexpr int kRangesPerNode = 128;  // of a shortest path
+constexpr int kFinest = 256;         // a bound is raised in steps of one part of this many
 
 std::int64_t shortened(std::int64_t ns, double gap) {
   return static_cast<std::int64_t>(std::floor(static_cast<double>(ns) * (1 - gap))) - 1;
@@ -47,6 +53,9 @@ void CutSearch::open_windows() {
     std::vector<int> furthest(static_cast<std::size_t>(layers_) + 1, layers_);
     if (rater_.knows_memory()) furthest = rater_.furthest(s);
     allowed_.furthest.push_back(std::move(furthest));
+    std::vector<int> nearest;
+    for (int first = 0; first <= layers_; ++first) nearest.push_back(first + 1);
+    allowed_.nearest.push_back(std::move(nearest));
   }
 }
 
@@ -70,6 +79,11 @@ bool CutSearch::interrupted_before_plan() {
   return ended_;
 }
 
+bool CutSearch::may_rate() {
+  ++result_.nodes;
+  return !interrupted_before_plan();
+}
+
 void CutSearch::set_limit() {
   const BestCuts& best = rater_.best();
   std::int64_t limit = goal_ == Goal::tied ? best.kept().back().step_ns : best.enters_ns();
@@ -77,7 +91,7 @@ void CutSearch::set_limit() {
   limit_ns_ = std::min(limit - rater_.step_cost_ns(), WayBounds::kFar - 1);
 }
 
-// False if no plan is left.
+// False if no plan is left within the limit.
 bool CutSearch::narrow(Windows& windows) {
   for (int dropped = 1; dropped > 0;) {
     int left = 0;
@@ -87,6 +101,54 @@ bool CutSearch::narrow(Windows& windows) {
     if (dropped * kWorthAgain < left) break;
   }
   return true;
+}
+
+// True if it is shown without a walk that no plan keeps to the limit: mixed and single ways narrow the windows in turn, and the cuts of the
+// least mean, which are good plans more often than not, teach further ways.
+bool CutSearch::refute(Windows& windows) {
+  WayMix mix(rater_.prices(), stages_);
+  for (const Way& row : rater_.rows()) mix.add(row);
+  int learned = static_cast<int>(rater_.rows().size());
+  for (int attempt = 0; attempt < kMixes; ++attempt) {
+    if (!narrow(windows)) return true;
+    for (int round = 0; round < kMixRounds; ++round) {
+      for (; learned < ways_.ways(); ++learned) {
+        if (ways_.way(learned).of == 1) mix.add(ways_.way(learned));
+      }
+      const std::optional<WayMix::Least> least = mix.least(windows);
+      if (!least || least->ns * (1 - 1e-9) > static_cast<double>(limit_ns_)) return true;
+      result_.nodes += 1 + std::int64_t{stages_} * layers_ * layers_ / 2 / kRangesPerNode;
+      if (interrupted_before_plan()) return false;
+      static_cast<void>(rater_.consider(least->cuts, rater_.best().enters_ns()));
+      mix.reweigh(*least, static_cast<double>(limit_ns_));
+    }
+    ways_.add(mix.best());
+  }
+  return !narrow(windows);
+}
+
+// Where every plan costs a simulation and teaches nothing, bounds come first.
+bool CutSearch::refuted_dearly() {
+  if (rater_.learns()) return false;
+  Windows windows = entering_;
+  return limit_ns_ < WayBounds::kMostMixed && refute(windows);
+}
+
+// Halves what lies between the bound and the best plan, by limits that are refuted or not.
+void CutSearch::raise_bound() {
+  const auto reached = [this] { return rater_.best().empty() ? problem_.longest_ns : rater_.best().kept().front().step_ns; };
+  std::int64_t high = reached();
+  if (high >= WayBounds::kMostMixed) return;
+  while (!ended_ && high - result_.lower_bound_ns > high / kFinest) {
+    const std::int64_t middle = result_.lower_bound_ns + (high - result_.lower_bound_ns) / 2;
+    limit_ns_ = middle - rater_.step_cost_ns();
+    Windows windows = allowed_;
+    if (refute(windows)) {
+      result_.lower_bound_ns = middle + 1;
+    } else {
+      high = std::min(middle, reached());
+    }
+  }
 }
 
 void CutSearch::start_walk() {
@@ -183,7 +245,7 @@ bool CutSearch::within_ways(int stage, int first, int last) {
   for (std::size_t place = 0; place < order_.size(); ++place) {
     const int way = order_[place];
     const std::int64_t length = ways_.through(way, stage, first, last, lengths_[at][static_cast<std::size_t>(way)]);
-    if (length + ways_.rest(way, stage + 1, last) > limit_ns_) {
+    if (length + ways_.rest(way, stage + 1, last) > ways_.scaled(way, limit_ns_)) {
       std::swap(order_[place], order_[place / 2]);
       return false;
     }
@@ -203,10 +265,11 @@ bool CutSearch::may_rank(int stage, int first, int last) {
   const auto next = static_cast<std::size_t>(stage) + 1;
   const RatedCuts& worst = rater_.best().kept().back();
   copied_[next] = copied_[next - 1] + (stage + 1 < stages_ ? family_.copied_bytes(stage + 1, last) : 0);
+  peaks_[next] = peaks_[next - 1];
   const std::int64_t copied = copied_[next] + copied_rest_[next][static_cast<std::size_t>(last)];
   if (copied != worst.copied_bytes) return copied < worst.copied_bytes;
   if (!rater_.knows_memory()) return true;
-  peaks_[next] = std::max(peaks_[next - 1], rater_.need(stage, first, last).peak_bytes);
+  peaks_[next] = std::max(peaks_[next], rater_.need(stage, first, last).peak_bytes);
   if (peaks_[next] != worst.peak_bytes) return peaks_[next] < worst.peak_bytes;
   for (std::size_t c = 0; c < cuts_.size(); ++c) {
     if (cuts_[c] != worst.cuts[c]) return cuts_[c] < worst.cuts[c];
@@ -250,9 +313,10 @@ void CutSearch::adopt_ways() {
 void CutSearch::prove() {
   if (exhaust(Goal::faster, 0, kDirectly)) {
     result_.complete = true;
-  } else if (!rater_.best().empty()) {
+  } else {
+    raise_bound();
     for (const double gap : kSteps) {
-      if (ended_ || !exhaust(Goal::faster, gap, WayBounds::kFar)) break;
+      if (ended_ || rater_.best().empty() || !exhaust(Goal::faster, gap, WayBounds::kFar)) break;
       result_.lower_bound_ns = std::max(result_.lower_bound_ns, shortened(rater_.best().kept().front().step_ns, gap) + 1);
     }
   }
@@ -268,10 +332,12 @@ PartitionResult CutSearch::run() {
   }
   bound_all();
   entering_ = allowed_;
-  consider_first_plans(rater_, balance_, allowed_, static_cast<int>(problem_.microbatch_sizes.size()), [&] {
-    ++result_.nodes;
-    return !interrupted_before_plan();
-  });
+  set_limit();
+  if (!narrow(entering_) || refuted_dearly()) {
+    result_.complete = true;
+    return finish();
+  }
+  consider_first_plans(rater_, balance_, allowed_, static_cast<int>(problem_.microbatch_sizes.size()), [this] { return may_rate(); });
   prove();
   return finish();
 }
@@ -280,10 +346,14 @@ PartitionResult CutSearch::finish() {
   const std::vector<RatedCuts>& best = rater_.best().kept();
   if (best.empty()) {
     const CutRater::Excess excess = rater_.smallest_excess(allowed_);
-    result_.smallest_excess_bytes = excess.bytes;
-    result_.smallest_excess_device = excess.device;
-    const bool none = excess.bytes > 0 && (result_.complete || rater_.knows_memory());
+    // Plans beyond `longest_ns` were not looked at: one of them may fit.
+    const bool looked_at_all = result_.complete && problem_.longest_ns == std::numeric_limits<std::int64_t>::max();
+    const bool none = excess.bytes > 0 && (looked_at_all || rater_.knows_memory());
     if (none) result_.lower_bound_ns = PartitionResult::kNoPlan;
+    if (none || !result_.complete) {
+      result_.smallest_excess_bytes = excess.bytes;
+      result_.smallest_excess_device = excess.device;
+    }
     if (result_.complete && result_.lower_bound_ns != PartitionResult::kNoPlan)
       result_.lower_bound_ns = std::max(result_.lower_bound_ns, problem_.longest_ns + 1);
   } else if (result_.complete) {

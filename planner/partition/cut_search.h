@@ -11,7 +11,8 @@
 namespace mptune {
 
 /// Depth first over the cuts, pruned by ways through the step that are learned on the way: a plan that is too slow has a longest way, and
-/// every plan on which that way is as long is too slow as well. Few ways (some dozens) rule out all plans but the best.
+/// every plan on which that way is as long is too slow as well. Few ways (some dozens) rule out all plans but the best. Where they do not,
+/// as with several stages a device, weighted means of them raise the bound and narrow what is left (way_mix.h).
 class CutSearch {
  public:
   /// All must outlive this. Requires: at least as many layers as stages.
@@ -30,6 +31,9 @@ class CutSearch {
   bool exhaust(Goal goal, double gap, std::int64_t most_nodes);
   void set_limit();
   [[nodiscard]] bool narrow(Windows& windows);
+  [[nodiscard]] bool refute(Windows& windows);
+  [[nodiscard]] bool refuted_dearly();
+  void raise_bound();
   void start_walk();
   void visit(int stage);
   void descend(int stage, int first, int last);
@@ -41,6 +45,7 @@ class CutSearch {
   void adopt_ways();
   [[nodiscard]] bool interrupted();
   [[nodiscard]] bool interrupted_before_plan();
+  [[nodiscard]] bool may_rate();
   void find_copied_rest();
   [[nodiscard]] PartitionResult finish();
 
@@ -70,7 +75,7 @@ class CutSearch {
   std::vector<std::vector<std::int64_t>> lengths_;  // [stage][way]: up to where the stage begins
   std::vector<std::int64_t> passed_;                // [stage]: likewise, what all later rows pass
   std::vector<std::int64_t> copied_;                // [stage]: bytes copied over the cuts above
-  std::vector<std::int64_t> peaks_;                 // [stage]: most bytes of the stages above
+  std::vector<std::int64_t> peaks_;                 // [stage]: bytes that a device needs at least for the stages above
   std::vector<int> order_;                          // of the ways: those that rule out most come first
   std::vector<std::vector<std::int64_t>> copied_rest_;
 };

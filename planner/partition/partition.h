@@ -24,7 +24,7 @@ struct PartitionProblem {
   /// Plans that take longer are of no interest.
   std::int64_t longest_ns = std::numeric_limits<std::int64_t>::max();
   std::int64_t most_nodes = std::numeric_limits<std::int64_t>::max();  ///< of the search, before it ends with what it has proved
-  std::function<bool()> stop;  ///< asked between plans, every few microseconds; true ends the search likewise
+  std::function<bool()> stop;  ///< asked between plans and before bounds are found anew; true ends the search likewise
 };
 
 struct PartitionedPlan {
@@ -44,10 +44,11 @@ struct PartitionResult {
   /// `longest_ns` if `complete` and there is none within it; kNoPlan if it is proved that nothing fits.
   std::int64_t lower_bound_ns = 0;
   bool complete = false;       ///< not ended early
-  std::int64_t nodes = 0;      ///< partial plans looked at, and first plans rated
+  std::int64_t nodes = 0;      ///< partial plans looked at, first plans rated, and what mixed bounds cost in such
   std::int64_t simulated = 0;  ///< whole plans timed
-  /// Where no plan fits its caps: the least, over all plans (over those looked at, where a device has several stages or rows differ from
-  /// plan to plan), of the most bytes over a cap, and the device; 0 where one fits.
+  /// Where it is proved that no plan fits its caps: the least, over all plans (over those looked at, where a device has several stages or
+  /// rows differ from plan to plan), of the most bytes over a cap, and the device. Where the search was ended before it found one that
+  /// fits: likewise. Else 0.
   std::int64_t smallest_excess_bytes = 0;
   int smallest_excess_device = -1;  ///< index into PartitionProblem::devices
 

@@ -120,22 +120,61 @@ std::vector<Way> StepTimes::row_ways() {
   return ways;
 }
 
-// A device runs all of its work, and begins when a micro-batch has come through the stages before: by which of their replicas, and what
-// is left to do behind its last action, an order may choose.
+// Slots of the copies over each cut, of outputs or of gradients, each once.
+std::vector<std::vector<int>> StepTimes::copies(bool gradients) const {
+  std::vector<std::vector<int>> slots(static_cast<std::size_t>(stages_));
+  for (const Item& item : items_) {
+    if (prices_.what(item.slot) != What::copy) continue;
+    const bool of_output = prices_.what(items_[static_cast<std::size_t>(item.input) - 1].slot) == What::forward;
+    std::vector<int>& known = slots[static_cast<std::size_t>(prices_.stage(item.slot))];
+    if (of_output != gradients && std::find(known.begin(), known.end(), item.slot) == known.end()) known.push_back(item.slot);
+  }
+  return slots;
+}
+
+// Likewise of the actions of a kind.
+std::vector<std::vector<int>> StepTimes::actions(What what) const {
+  std::vector<std::vector<int>> slots(static_cast<std::size_t>(stages_));
+  for (int slot = 0; slot < prices_.slots(); ++slot) {
+    if (prices_.what(slot) == what) slots[static_cast<std::size_t>(prices_.stage(slot))].push_back(slot);
+  }
+  return slots;
+}
+
+// A reduction and the updates behind it, on one lane.
+void StepTimes::add_end_phase(int stage, Way& way) const {
+  int at = static_cast<int>(end_items_.size()) - 1;
+  while (at >= 0 && prices_.stage(end_items_[static_cast<std::size_t>(at)].slot) != stage) --at;
+  while (at >= 0) {
+    const EndItem& item = end_items_[static_cast<std::size_t>(at)];
+    ++way.count[static_cast<std::size_t>(item.slot)];
+    at = item.first < item.last ? item.first : item.before;
+  }
+}
+
+// A device runs all of its work. It begins when a micro-batch has come through the stages before, and a whole backward, which is what it
+// ends with, is followed by those of the stages before. By which of their replicas, an order may choose, and whether a backward is whole.
 std::vector<Way> StepTimes::row_ways_of_any_order(bool splits) const {
   std::vector<Way> ways(static_cast<std::size_t>(stages_), Way{std::vector<int>(slot_ns_.size(), 0)});
-  std::vector<int> forwards(static_cast<std::size_t>(stages_), 0);
-  for (int slot = 0; slot < prices_.slots(); ++slot)
-    forwards[static_cast<std::size_t>(prices_.stage(slot))] += prices_.what(slot) == What::forward ? 1 : 0;
-  std::vector<int> lane(static_cast<std::size_t>(stages_), -1);
+  std::vector<int> lane(ways.size(), -1);
   for (const Item& item : items_) {
     const auto stage = static_cast<std::size_t>(prices_.stage(item.slot));
     if (prices_.what(item.slot) == What::copy) continue;
     if (lane[stage] < 0) lane[stage] = item.lane;
     const bool counts = !splits || prices_.what(item.slot) == What::forward;
     if (lane[stage] == item.lane && counts) ++ways[stage].count[static_cast<std::size_t>(item.slot)];
-    if (prices_.what(item.slot) != What::forward || forwards[stage] > 1) continue;
-    for (std::size_t later = stage + 1; later < ways.size(); ++later) ways[later].count[static_cast<std::size_t>(item.slot)] = 1;
+  }
+  std::vector<std::vector<std::vector<int>>> passed = {actions(What::forward), copies(false)};
+  const std::vector<std::vector<int>> backwards = actions(What::backward);
+  const bool whole = !splits && std::none_of(backwards.begin(), backwards.end(), [](const auto& slots) { return slots.empty(); });
+  if (whole) passed.insert(passed.end(), {backwards, copies(true)});
+  for (std::size_t stage = 0; stage < ways.size(); ++stage) {
+    for (const std::vector<std::vector<int>>& slots : passed) {
+      for (std::size_t before = 0; before < stage; ++before) {
+        if (slots[before].size() == 1) ++ways[stage].count[static_cast<std::size_t>(slots[before].front())];
+      }
+    }
+    add_end_phase(static_cast<int>(stage), ways[stage]);
   }
   return ways;
 }

@@ -12,6 +12,7 @@ namespace mptune {
 /// How often each slot's price lies on one way through a step: its length is a lower bound of the step of every plan of the family.
 struct Way {
   std::vector<int> count;  ///< per slot
+  int of = 1;              ///< of a mean of ways: the count is the sum of so many
   bool operator==(const Way&) const = default;
 };
 
@@ -55,6 +56,9 @@ class StepTimes {
   void add_end_item(const Operation& operation, int slot, std::vector<int>& last_on, std::vector<std::pair<int, int>>& reductions);
   std::int64_t time();
   std::int64_t time_end_phase();
+  [[nodiscard]] std::vector<std::vector<int>> copies(bool gradients) const;
+  [[nodiscard]] std::vector<std::vector<int>> actions(What what) const;
+  void add_end_phase(int stage, Way& way) const;
 
   const Prices& prices_;
   int stages_ = 0;

@@ -75,7 +75,7 @@ std::int64_t WayBounds::longest(const std::vector<int>& cuts) const {
       ns += length(way.parts[s], first, last);
       first = last;
     }
-    longest = std::max(longest, ns);
+    longest = std::max(longest, ns / way.way.of);
   }
   return longest;
 }
@@ -91,19 +91,30 @@ int WayBounds::narrow(std::int64_t limit_ns, Windows& windows) {
 
 int WayBounds::narrow_by(int way, std::int64_t limit_ns, Windows& windows) const {
   int dropped = 0;
+  const std::int64_t limit = scaled(way, limit_ns);
   std::vector<std::int64_t> before(static_cast<std::size_t>(prices_.layers()) + 1, kFar);
   before[0] = 0;
   for (int s = 0; s + 1 < stages_; ++s) {
     const auto next = static_cast<std::size_t>(s) + 1;
     std::vector<std::int64_t> reached(before.size(), kFar);
-    for (const int last : windows.begins[next]) {
-      std::int64_t& least = reached[static_cast<std::size_t>(last)];
-      for (const int first : windows.begins[next - 1]) {
-        const std::int64_t there = before[static_cast<std::size_t>(first)];
-        if (there < least && windows.allows(s, first, last)) least = std::min(least, through(way, s, first, last, there));
+    const std::vector<int>& ends = windows.begins[next];
+    for (const int first : windows.begins[next - 1]) {
+      const auto at = static_cast<std::size_t>(first);
+      int nearest = prices_.layers() + 1;
+      int furthest = first;
+      for (const int last : ends) {
+        if (!windows.allows(s, first, last)) continue;
+        const std::int64_t there = through(way, s, first, last, before[at]);
+        if (there + rest(way, s + 1, last) > limit) continue;
+        std::int64_t& least = reached[static_cast<std::size_t>(last)];
+        least = std::min(least, there);
+        nearest = std::min(nearest, last);
+        furthest = last;
       }
+      windows.nearest[next - 1][at] = nearest;
+      windows.furthest[next - 1][at] = furthest;
     }
-    const auto useless = [&](int layer) { return reached[static_cast<std::size_t>(layer)] + rest(way, s + 1, layer) > limit_ns; };
+    const auto useless = [&](int layer) { return reached[static_cast<std::size_t>(layer)] + rest(way, s + 1, layer) > limit; };
     dropped += static_cast<int>(std::erase_if(windows.begins[next], useless));
     before = std::move(reached);
   }

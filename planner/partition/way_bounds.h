@@ -12,11 +12,14 @@ namespace mptune {
 /// The stages that a search still allows.
 struct Windows {
   std::vector<std::vector<int>> begins;    ///< [s]: layers at which stage s may begin, ascending; [stages]: the end of the model
-  std::vector<std::vector<int>> furthest;  ///< [s][first]: last layer behind which a stage s that begins at `first` can't fit
+  std::vector<std::vector<int>> furthest;  ///< [s][first]: the last layer where a stage s that begins at `first` may end
+  std::vector<std::vector<int>> nearest;   ///< [s][first]: the first one
 
   [[nodiscard]] int stages() const { return static_cast<int>(furthest.size()); }
   [[nodiscard]] bool allows(int stage, int first, int last) const {
-    return last > first && last <= furthest[static_cast<std::size_t>(stage)][static_cast<std::size_t>(first)];
+    const auto s = static_cast<std::size_t>(stage);
+    const auto at = static_cast<std::size_t>(first);
+    return last >= nearest[s][at] && last <= furthest[s][at];
   }
   /// True if some stage may begin nowhere.
   [[nodiscard]] bool empty() const;
@@ -27,6 +30,8 @@ struct Windows {
 class WayBounds {
  public:
   static constexpr std::int64_t kFar = std::int64_t{1} << 60;
+  /// Means of ways are for steps below it: three days.
+  static constexpr std::int64_t kMostMixed = std::int64_t{1} << 48;
 
   /// `prices` must outlive this.
   WayBounds(const Prices& prices, int stages) : prices_(prices), stages_(stages) {}
@@ -37,6 +42,12 @@ class WayBounds {
   /// Finds the least behind every cut; of the ways from `first_way` on.
   void refresh(const Windows& windows, int first_way = 0);
 
+  /// What length() and rest() are compared with to keep a way within `limit_ns`: they are sums over the ways of a mean (Way::of).
+  [[nodiscard]] std::int64_t scaled(int way, std::int64_t limit_ns) const {
+    const int of = ways_[static_cast<std::size_t>(way)].way.of;
+    if (of == 1) return limit_ns;
+    return limit_ns < kMostMixed ? limit_ns * of : kFar - 1;
+  }
   /// Length of a way up to `last`, copies over that cut included, if it is `before` at `first` and stage `stage` is [first, last).
   [[nodiscard]] std::int64_t through(int way, int stage, int first, int last, std::int64_t before) const {
     return before + length(ways_[static_cast<std::size_t>(way)].parts[static_cast<std::size_t>(stage)], first, last);
@@ -45,6 +56,7 @@ class WayBounds {
   [[nodiscard]] std::int64_t rest(int way, int stage, int first) const {
     return ways_[static_cast<std::size_t>(way)].rest[static_cast<std::size_t>(stage)][static_cast<std::size_t>(first)];
   }
+  [[nodiscard]] const Way& way(int way) const { return ways_[static_cast<std::size_t>(way)].way; }
   /// The longest of the ways on these cuts.
   [[nodiscard]] std::int64_t longest(const std::vector<int>& cuts) const;
   /// Drops from the windows what no plan uses that has all its ways within `limit_ns`, one way after the other; how many layers. rest()

@@ -13,9 +13,13 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kSeeds = 48;
-// Partial plans that a family may look at in the first round; eight times as many in each further one.
-constexpr std::int64_t kFirstNodes = 4'000;
-constexpr std::int64_t kNodeActions = 4;  // what a partial plan costs, in simulated actions
+// Partial plans that a family may look at in the first round, and how many times as many in each further one; the families with the least
+// bounds are looked at more closely from the beginning: they hold back the proof, and often the best plan.
+constexpr std::int64_t kFirstNodes = 250;
+constexpr std::int64_t kGrowth = 16;
+constexpr int kDeep = 4;
+constexpr std::int64_t kDeeper = 64;
+constexpr std::int64_t kNodesPerAction = 2;  // partial plans that cost as much as a simulated action
 constexpr std::int64_t kAlternativeNodes = 20'000;
 constexpr std::int64_t kBeyondNodes = 4'000;
 constexpr int kMostLists = 6;             // list schedules that are made: each costs milliseconds
@@ -142,8 +146,9 @@ void JointSearch::pipelines() {
   if (!space_.cuts.empty()) return try_given_cuts();
   try_seeds();
   bool left = true;
-  for (std::int64_t nodes = kFirstNodes; left && !evaluator_.spent(); nodes *= 8) {
+  for (std::int64_t nodes = kFirstNodes; left && !evaluator_.spent(); nodes *= kGrowth) {
     left = false;
+    int deep = kDeep;
     std::ranges::stable_sort(states_, {}, &FamilyState::lower_ns);
     for (FamilyState& state : states_) {
       if (state.solved || state.exhausted || !state.family.why_not.empty()) continue;
@@ -152,7 +157,7 @@ void JointSearch::pipelines() {
         continue;
       }
       if (evaluator_.spent()) return;
-      solve(state, nodes);
+      solve(state, deep-- > 0 ? nodes * kDeeper : nodes);
       left |= !state.solved && !state.exhausted;
     }
   }
@@ -201,7 +206,7 @@ PartitionProblem JointSearch::problem_of(const FamilyState& state, std::int64_t 
 PartitionResult JointSearch::run(const FamilyState& state, const PartitionProblem& problem) {
   PartitionResult result = partition(problem, cost_);
   const std::int64_t actions = 2 * static_cast<std::int64_t>(problem.stages.size() * problem.microbatch_sizes.size());
-  evaluator_.worked(result.nodes * kNodeActions + result.simulated * actions * dearness(state.family.schedule), result.simulated);
+  evaluator_.worked(result.nodes / kNodesPerAction + result.simulated * actions * dearness(state.family.schedule), result.simulated);
   return result;
 }
 

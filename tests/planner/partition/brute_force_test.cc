@@ -68,6 +68,27 @@ TEST(PartitionBruteForce, AThousandChains) {
   }
 }
 
+// Layers of two kinds, outputs and activations of a few sizes: plans tie in their step, then in what they copy.
+TEST(PartitionBruteForce, Ties) {
+  Draw draw(10);
+  for (int round = 0; round < 1000; ++round) {
+    SCOPED_TRACE(round);
+    const int stages = draw.between(3, 5);
+    const int layers = draw.between(7, 9);
+    std::vector<double> factors;
+    for (int layer = 0; layer < layers; ++layer) factors.push_back(draw.between(0, 3) == 0 ? 8 : 1);
+    Profile profile = test::make_profile({.layers = layers, .devices = stages}, factors);
+    for (LayerEdge& edge : profile.edges) edge.bytes_per_sample = 100 * draw.between(1, 3);
+    for (LayerCosts& layer : profile.classes[0].layers) {
+      for (LayerCost& cost : layer.by_samples) cost.kept_bytes = 100 * draw.between(1, 6) * cost.samples;
+    }
+    PartitionProblem problem = straight(stages, test::ones(draw.between(1, 3)), draw.between(0, 1) == 0 ? "gpipe" : "1f1b");
+    problem.keep = draw.between(1, 4);
+    expect_best(problem, CostModel(profile));
+    if (HasFailure()) return;
+  }
+}
+
 // Caps are drawn around what the un-capped plans need.
 void cap_at_random(Draw& draw, const CostModel& cost, PartitionProblem& problem) {
   const BruteForce open(problem, cost);
@@ -202,6 +223,27 @@ TEST(PartitionBruteForce, ForbiddenCutsAndAnIncumbent) {
     expect_best(problem, cost);
     if (HasFailure()) return;
   }
+}
+
+// What takes longer than is of interest may still fit.
+TEST(PartitionBruteForce, CapsAndAnIncumbent) {
+  Draw draw(11);
+  int beyond = 0;
+  for (int round = 0; round < 200; ++round) {
+    SCOPED_TRACE(round);
+    const CostModel cost(test::random_chain(draw.random, draw.between(4, 7), 2));
+    const char* const schedules[] = {"interleaved", "gpipe", "zb1p", "eager-1f1b"};
+    PartitionProblem problem = straight(2, test::ones(2 * draw.between(1, 3)), schedules[round % 4]);
+    if (round % 4 < 2) problem.stages = {{0}, {1}, {0}, {1}};
+    cap_at_random(draw, cost, problem);
+    const BruteForce truth(problem, cost);
+    if (truth.plans.empty()) continue;
+    problem.longest_ns = truth.plans.front().step_ns - draw.between(0, 1);
+    beyond += problem.longest_ns < truth.plans.front().step_ns ? 1 : 0;
+    expect_best(problem, cost);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(beyond, 40);
 }
 
 // Whatever ends the search, what it says holds.

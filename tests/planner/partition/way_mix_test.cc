@@ -1,0 +1,122 @@
+#include "mptune/planner/partition/way_mix.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "mptune/planner/partition/cut_rater.h"
+#include "mptune/planner/schedule/schedule.h"
+#include "mptune/tests/planner/partition/problems.h"
+
+namespace mptune {
+namespace {
+
+using test::BruteForce;
+using test::straight;
+
+Windows open_windows(int stages, int layers) {
+  Windows windows;
+  windows.begins = {{0}};
+  for (int s = 1; s < stages; ++s) {
+    windows.begins.emplace_back();
+    for (int layer = s; layer <= layers - (stages - s); ++layer) windows.begins.back().push_back(layer);
+  }
+  windows.begins.push_back({layers});
+  std::vector<int> nearest;
+  for (int first = 0; first <= layers; ++first) nearest.push_back(first + 1);
+  windows.nearest.assign(static_cast<std::size_t>(stages), nearest);
+  windows.furthest.assign(static_cast<std::size_t>(stages), std::vector<int>(nearest.size(), layers));
+  return windows;
+}
+
+bool allow(const Windows& windows, const std::vector<int>& cuts, int layers) {
+  int first = 0;
+  for (int s = 0; s <= static_cast<int>(cuts.size()); ++s) {
+    const int last = s < static_cast<int>(cuts.size()) ? cuts[static_cast<std::size_t>(s)] : layers;
+    if (!windows.allows(s, first, last)) return false;
+    first = last;
+  }
+  return true;
+}
+
+std::int64_t least_of_single_ways(WayBounds& ways, const Windows& windows) {
+  ways.refresh(windows);
+  std::int64_t least = 0;
+  for (int way = 0; way < ways.ways(); ++way) least = std::max(least, ways.rest(way, 0, 0));
+  return least;
+}
+
+TEST(WayMix, BoundsEveryPlanBetterThanItsWays) {
+  std::mt19937 random(1);
+  int better = 0;
+  for (int round = 0; round < 200; ++round) {
+    SCOPED_TRACE(round);
+    const int stages = std::uniform_int_distribution<int>(2, 5)(random);
+    const int layers = std::uniform_int_distribution<int>(stages, 9)(random);
+    const CostModel cost(test::random_chain(random, layers, stages));
+    const PartitionProblem problem = straight(stages, split_evenly(9, std::uniform_int_distribution<int>(1, 9)(random)));
+    const test::SlowPlan best = BruteForce(problem, cost).plans.front();
+    const Family family(problem, cost);
+    CutRater rater(problem, cost, family);
+    const std::int64_t limit_ns = best.step_ns - rater.step_cost_ns();
+    const Windows all = open_windows(stages, layers);
+    WayMix mix(rater.prices(), stages);
+    for (const Way& row : rater.rows()) mix.add(row);
+    for (int i = 0; i < 30; ++i) {
+      const auto least = mix.least(all);
+      ASSERT_TRUE(least.has_value());
+      EXPECT_LE(least->ns * (1 - 1e-9), static_cast<double>(limit_ns));
+      static_cast<void>(rater.consider(least->cuts, WayBounds::kFar));
+      for (int way = mix.ways(); way < rater.ways().ways(); ++way) mix.add(rater.ways().way(way));
+      mix.reweigh(*least, static_cast<double>(limit_ns));
+    }
+    WayBounds& ways = rater.ways();
+    const std::int64_t single_ns = least_of_single_ways(ways, all);
+    const Way mean = mix.best();
+    const int index = ways.ways();
+    ways.add(mean);
+    if (ways.ways() == index) continue;  // a way that is known
+    ways.refresh(all, index);
+    const std::int64_t mean_ns = ways.rest(index, 0, 0) / mean.of;
+    EXPECT_LE(mean_ns, limit_ns);
+    better += mean_ns > single_ns ? 1 : 0;
+    Windows windows = all;
+    ways.narrow(limit_ns, windows);
+    EXPECT_TRUE(allow(windows, best.cuts, layers)) << "the best plan keeps to its own step";
+    windows = all;
+    ways.narrow(mean_ns - 1, windows);
+    EXPECT_TRUE(windows.empty()) << "nothing is shorter than the least mean";
+  }
+  EXPECT_GT(better, 50);
+}
+
+// Steps of weeks would not fit into whole numbers, times their weights.
+TEST(WayMix, LeavesLongStepsAlone) {
+  const CostModel cost(test::make_profile({.layers = 4, .devices = 2, .forward_s = 1e6, .backward_s = 2e6}));
+  const PartitionProblem problem = straight(2, test::ones(4));
+  const Family family(problem, cost);
+  CutRater rater(problem, cost, family);
+  Way mean = rater.rows().front();
+  mean.of = 1000;
+  const int index = rater.ways().ways();
+  rater.ways().add(mean);
+  EXPECT_EQ(rater.ways().scaled(index, WayBounds::kMostMixed), WayBounds::kFar - 1);
+  EXPECT_EQ(rater.ways().scaled(index, 7), 7000);
+  EXPECT_EQ(rater.ways().scaled(0, WayBounds::kMostMixed), WayBounds::kMostMixed);
+}
+
+// Two stages on each of six devices: single ways of a device leave seven times as many partial plans.
+TEST(WayMix, ProvesWhereDevicesHaveSeveralStages) {
+  std::mt19937 random(1);
+  test::ProfileShape shape = test::random_shape(random, 30, 6);
+  const CostModel cost(test::make_profile(shape, test::random_factors(random, 30)));
+  PartitionProblem problem = straight(6, split_evenly(12, 6), "interleaved");
+  problem.stages.clear();
+  for (const int device : stage_devices("interleaved", 6, 2)) problem.stages.push_back({device});
+  problem.most_nodes = 20'000;
+  const PartitionResult result = partition(problem, cost);
+  EXPECT_TRUE(result.complete) << result.gap() << " after " << result.nodes;
+}
+
+}  // namespace
+}  // namespace mptune
