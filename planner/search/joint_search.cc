@@ -40,8 +40,7 @@ std::int64_t whole_ns(double seconds) {
 std::int64_t dearness(const std::string& schedule) {
   if (schedule == "list") return 100;
   if (schedule == "eager-1f1b") return 4;
-  if (schedule == "zbv" || schedule.starts_with("v-")) return 8;
-  return schedule.starts_with("zb") ? 16 : 1;
+  return schedule.starts_with("zb") || schedule.starts_with("v-") ? 16 : 1;
 }
 
 }  // namespace
