@@ -2,20 +2,15 @@
 
 #include <algorithm>
 
+#include "mptune/planner/schedule/arrivals.h"
+
 namespace mptune {
 namespace {
 
 class WeightFiller {
  public:
   WeightFiller(const Layout& layout, const ScheduleCosts& costs, const Rows& order, const FillPolicy& policy)
-      : layout_(layout),
-        costs_(costs),
-        order_(order),
-        policy_(policy),
-        devices_(order.size()),
-        link_free_(order.size() * order.size(), 0),
-        output_at_(layout.slot(layout.stages(), 0), -1),
-        gradient_at_(output_at_) {
+      : layout_(layout), costs_(costs), order_(order), policy_(policy), devices_(order.size()), arrivals_(layout, costs) {
     filled_.rows.resize(order.size());
     for (std::size_t d = 0; d < order.size(); ++d) filled_.rows[d].reserve(order[d].size() * 3 / 2);
   }
@@ -50,12 +45,6 @@ class WeightFiller {
 
   [[nodiscard]] const StageCosts& costs(const Action& action) const { return costs_.stages[static_cast<std::size_t>(action.stage)]; }
 
-  [[nodiscard]] std::int64_t arrival(const Action& action) const {
-    const std::size_t at = layout_.slot(action.stage, action.microbatch);
-    if (action.kind == ActionKind::forward) return action.stage == 0 ? 0 : output_at_[at];
-    return action.stage + 1 == layout_.stages() ? 0 : gradient_at_[at];
-  }
-
   bool advance(std::size_t d) {
     Device& at = devices_[d];
     const std::vector<Action>& row = order_[d];
@@ -63,8 +52,8 @@ class WeightFiller {
     if (at.next == row.size()) return false;
     Action action = row[at.next];
     if (action.kind == ActionKind::backward) action.kind = ActionKind::backward_input;
-    const std::int64_t ready = arrival(action);
-    if (ready < 0) return false;
+    const std::int64_t ready = arrivals_.at(action);
+    if (ready == Arrivals::kNever) return false;
     ++at.next;
     make_room(d, action);
     while (at.weighted < at.gradients.size() && ready > at.free_ns) {
@@ -100,22 +89,7 @@ class WeightFiller {
     filled_.rows[d].push_back(action);
     if (action.kind == ActionKind::backward_weight) return;
     if (action.kind == ActionKind::backward_input) at.gradients.push_back({action.stage, ActionKind::backward_weight, action.microbatch});
-    send(action, at.free_ns);
-  }
-
-  void send(const Action& action, std::int64_t end_ns) {
-    const bool forward = action.kind == ActionKind::forward;
-    const int to = forward ? action.stage + 1 : action.stage - 1;
-    if (to < 0 || to >= layout_.stages()) return;
-    const auto source = static_cast<std::size_t>(layout_.device_of(action.stage, action.microbatch));
-    const auto destination = static_cast<std::size_t>(layout_.device_of(to, action.microbatch));
-    std::int64_t& arrival = (forward ? output_at_ : gradient_at_)[layout_.slot(to, action.microbatch)];
-    const std::int64_t early = forward ? 0 : costs_.stages[static_cast<std::size_t>(to)].recompute_ns;
-    arrival = std::max<std::int64_t>(0, end_ns - early);
-    if (source == destination) return;
-    std::int64_t& link = link_free_[source * devices_.size() + destination];
-    link = std::max(link, end_ns) + (forward ? costs(action).send_output_ns : costs(action).send_gradient_ns);
-    arrival = std::max<std::int64_t>(0, link - early);
+    arrivals_.send(action, at.free_ns);
   }
 
   const Layout& layout_;
@@ -123,9 +97,7 @@ class WeightFiller {
   const Rows& order_;
   const FillPolicy& policy_;
   std::vector<Device> devices_;
-  std::vector<std::int64_t> link_free_;
-  std::vector<std::int64_t> output_at_;
-  std::vector<std::int64_t> gradient_at_;
+  Arrivals arrivals_;
   std::int64_t most_idle_ns_ = 0;
   Filled filled_;
 };

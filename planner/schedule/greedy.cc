@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "mptune/planner/schedule/arrivals.h"
+
 namespace mptune {
 namespace {
 
-constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kNever = Arrivals::kNever;
 
 class Greedy {
  public:
@@ -16,13 +18,8 @@ class Greedy {
         devices_(static_cast<std::size_t>(layout.devices())),
         decides_ns_(devices_.size(), kNever),
         progress_(layout.units().size()),
-        link_free_(devices_.size() * devices_.size(), 0),
-        output_at_(layout.slot(layout.stages(), 0), kNever),
-        gradient_at_(output_at_),
+        arrivals_(layout, costs),
         rows_(devices_.size()) {
-    for (int i = 0; i < layout.microbatches(); ++i) {
-      output_at_[layout.slot(0, i)] = 0;
-    }
     for (std::size_t d = 0; d < devices_.size(); ++d) devices_[d].weights.reserve(64);
   }
 
@@ -77,12 +74,12 @@ class Greedy {
 
   std::int64_t forward_at(int u) {
     const int k = progress(u).forwards;
-    return k < unit(u).count ? output_at_[layout_.slot(unit(u).stage, unit(u).microbatch(k))] : kNever;
+    return k < unit(u).count ? arrivals_.at({unit(u).stage, ActionKind::forward, unit(u).microbatch(k)}) : kNever;
   }
 
   std::int64_t backward_at(int u) {
     const int k = progress(u).inputs;
-    return k < progress(u).forwards ? gradient_at_[layout_.slot(unit(u).stage, unit(u).microbatch(k))] : kNever;
+    return k < progress(u).forwards ? arrivals_.at({unit(u).stage, ActionKind::backward_input, unit(u).microbatch(k)}) : kNever;
   }
 
   [[nodiscard]] static bool runs(const Unit& unit, int microbatch) { return microbatch % unit.stride == unit.first; }
@@ -222,27 +219,13 @@ class Greedy {
     }
   }
 
+  // The reader's device may decide anew when what was made is there.
   void send(const Action& action, std::int64_t end_ns) {
-    const bool forward = action.kind == ActionKind::forward;
-    if (forward && action.stage + 1 == layout_.stages()) {
-      gradient_at_[layout_.slot(action.stage, action.microbatch)] = end_ns;
-      return;
-    }
-    const int to = forward ? action.stage + 1 : action.stage - 1;
+    const int to = arrivals_.send(action, end_ns);
     if (to < 0) return;
-    const int source = layout_.device_of(action.stage, action.microbatch);
-    const int destination = layout_.device_of(to, action.microbatch);
-    std::int64_t arrival = end_ns;
-    if (source != destination) {
-      const StageCosts& costs = costs_.stages[static_cast<std::size_t>(action.stage)];
-      std::int64_t& link = link_free_[static_cast<std::size_t>(source) * devices_.size() + static_cast<std::size_t>(destination)];
-      arrival = link = std::max(link, end_ns) + (forward ? costs.send_output_ns : costs.send_gradient_ns);
-    }
-    if (!forward) arrival = std::max<std::int64_t>(0, arrival - costs_.stages[static_cast<std::size_t>(to)].recompute_ns);
-    (forward ? output_at_ : gradient_at_)[layout_.slot(to, action.microbatch)] = arrival;
-    const Device& consumer = device(destination);
-    std::int64_t& decides = decides_ns_[static_cast<std::size_t>(destination)];
-    decides = std::min(decides, std::max(consumer.free_ns, arrival));
+    const int reader = layout_.device_of(to, action.microbatch);
+    std::int64_t& decides = decides_ns_[static_cast<std::size_t>(reader)];
+    decides = std::min(decides, std::max(device(reader).free_ns, arrivals_.at({to, action.kind, action.microbatch})));
   }
 
   const Layout& layout_;
@@ -251,9 +234,7 @@ class Greedy {
   std::vector<Device> devices_;
   std::vector<std::int64_t> decides_ns_;  // when each device is free and something may be there for it
   std::vector<Progress> progress_;
-  std::vector<std::int64_t> link_free_;
-  std::vector<std::int64_t> output_at_;
-  std::vector<std::int64_t> gradient_at_;
+  Arrivals arrivals_;
   Rows rows_;
   std::int64_t most_idle_ns_ = 0;
 };

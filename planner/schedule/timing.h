@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "mptune/planner/schedule/arrivals.h"
 #include "mptune/planner/schedule/layout.h"
 
 namespace mptune {
@@ -32,18 +33,14 @@ class ScheduleReplay {
   [[nodiscard]] std::int64_t ends_ns() const;
 
  private:
-  [[nodiscard]] std::int64_t arrival_ns(const Action& action) const;
   bool advance(const std::vector<Action>& row, std::size_t device);
-  void send(const Action& action, std::int64_t end_ns);
 
   const Layout& layout_;
   const ScheduleCosts& costs_;
   ScheduleTiming timing_;
   std::vector<std::size_t> next_;
   std::vector<std::int64_t> free_;
-  std::vector<std::int64_t> link_free_;  // [source * devices + destination]
-  std::vector<std::int64_t> output_at_;  // by slot of the consumer: when it may start for its input, -1: not yet
-  std::vector<std::int64_t> gradient_at_;
+  Arrivals arrivals_;
 };
 
 /// The same once. Requires: a valid plan and schedule, costs of every stage.

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "mptune/planner/schedule/layout.h"
+
+namespace mptune {
+
+/// When actions may start as far as their inputs go: what the same device made is there at once, all else when its copy ends. Copies of one
+/// way between two devices run one after another in the order of sending.
+class Arrivals {
+ public:
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+  /// Nothing is made yet. Both must outlive this.
+  Arrivals(const Layout& layout, const ScheduleCosts& costs);
+  void clear();
+
+  /// kNever: what another stage makes for it is not made yet; 0 where it reads nothing of another stage. Early by what it recomputes first.
+  [[nodiscard]] std::int64_t at(const Action& action) const {
+    const std::size_t slot = layout_.slot(action.stage, action.microbatch);
+    if (action.kind == ActionKind::forward) return action.stage == 0 ? 0 : output_at_[slot];
+    if (action.kind == ActionKind::backward_weight || action.stage + 1 == layout_.stages()) return 0;
+    return gradient_at_[slot];
+  }
+
+  /// An action ends. Requires: those of one device in the order of their ends. Returns the stage that reads what it made; -1: none.
+  int send(const Action& action, std::int64_t end_ns);
+
+ private:
+  const Layout& layout_;
+  const ScheduleCosts& costs_;
+  std::vector<std::int64_t> link_free_;  // [source * devices + destination]
+  std::vector<std::int64_t> output_at_;  // by slot of the reader
+  std::vector<std::int64_t> gradient_at_;
+};
+
+}  // namespace mptune
