@@ -129,6 +129,12 @@ int CostModel::device_index(const std::string& name) const {
   throw Error("the profile does not know device " + name, profile_.model, "profile with this device among --devices");
 }
 
+std::vector<int> CostModel::device_indices(const std::vector<std::string>& names) const {
+  std::vector<int> indices;
+  for (const std::string& name : names) indices.push_back(device_index(name));
+  return indices;
+}
+
 std::size_t CostModel::class_of(int device) const {
   return static_cast<std::size_t>(profile_.devices[static_cast<std::size_t>(device)].device_class);
 }
@@ -177,6 +183,7 @@ int CostModel::neighbours(int device) const {
 double CostModel::action_seconds(int device) const {
   return profile_.classes[class_of(device)].action_seconds;
 }
+
 double CostModel::step_seconds(int device) const {
   return profile_.classes[class_of(device)].step_seconds;
 }
@@ -199,21 +206,15 @@ std::int64_t CostModel::parameters_bytes(int first_layer, int last_layer) const 
   return bytes;
 }
 
-double CostModel::kept_at(int device, int layer, int samples) const {
+double CostModel::bytes_at(int device, int layer, int samples, double Point::*bytes) const {
   const Segment at = segment(device, layer, samples);
-  const double low = at.low == nullptr ? 0 : at.low->kept_bytes;
-  return between(low, at.high->kept_bytes, at.share, at.low == nullptr ? 0 : low * samples / at.low->samples);
-}
-
-double CostModel::workspace_at(int device, int layer, int samples) const {
-  const Segment at = segment(device, layer, samples);
-  const double low = at.low == nullptr ? 0 : at.low->workspace_bytes;
-  return between(low, at.high->workspace_bytes, at.share, at.low == nullptr ? 0 : low * samples / at.low->samples);
+  const double low = at.low == nullptr ? 0 : at.low->*bytes;
+  return between(low, at.high->*bytes, at.share, at.low == nullptr ? 0 : low * samples / at.low->samples);
 }
 
 std::int64_t CostModel::kept_bytes(int device, int first_layer, int last_layer, int samples) const {
   double bytes = 0;
-  for (int layer = first_layer; layer < last_layer; ++layer) bytes += std::ceil(kept_at(device, layer, samples));
+  for (int layer = first_layer; layer < last_layer; ++layer) bytes += std::ceil(bytes_at(device, layer, samples, &Point::kept_bytes));
   return whole_bytes(bytes);
 }
 
@@ -241,7 +242,8 @@ std::int64_t CostModel::held_bytes(int device, int first_layer, int last_layer, 
 
 std::int64_t CostModel::workspace_bytes(int device, int first_layer, int last_layer, int samples) const {
   double most = 0;
-  for (int layer = first_layer; layer < last_layer; ++layer) most = std::max(most, workspace_at(device, layer, samples));
+  for (int layer = first_layer; layer < last_layer; ++layer)
+    most = std::max(most, bytes_at(device, layer, samples, &Point::workspace_bytes));
   return whole_bytes(most);
 }
 

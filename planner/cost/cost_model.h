@@ -51,6 +51,7 @@ class CostModel {
   [[nodiscard]] bool may_cut(int layer) const { return may_cut_[static_cast<std::size_t>(layer)]; }
   /// Index into the profile's devices of a device named in a plan. Throws Error where the profile does not know it.
   [[nodiscard]] int device_index(const std::string& name) const;
+  [[nodiscard]] std::vector<int> device_indices(const std::vector<std::string>& names) const;
 
   /// Throws Error where a step of `samples` samples, whatever its plan, may take more nanoseconds or bytes than 64 bits count (10^9 s,
   /// 2^60 bytes: no real step). Whatever adds up times or bytes of whole steps (peak_bytes, simulation, partition, search) asks
@@ -133,8 +134,7 @@ class CostModel {
   void add_layer_loads();
   void add_loads();
   [[nodiscard]] Load most_per_sample(int device, int layer) const;
-  [[nodiscard]] double kept_at(int device, int layer, int samples) const;
-  [[nodiscard]] double workspace_at(int device, int layer, int samples) const;
+  [[nodiscard]] double bytes_at(int device, int layer, int samples, double Point::*bytes) const;
   [[nodiscard]] const LinkCost& link(int source, int destination) const;
   void forbid_cuts();
   [[nodiscard]] std::size_t class_of(int device) const;

@@ -51,7 +51,9 @@ CostModel::Load CostModel::most_per_sample(int device, int layer) const {
   for (const int size : sizes) {
     most.seconds = std::max(most.seconds, most_seconds(this->layer(device, layer, size)) / size);
     // Kept, held for the weight gradients, and kept again by the two actions of a recomputation.
-    most.bytes = std::max(most.bytes, (4 * kept_at(device, layer, size) + workspace_at(device, layer, size)) / size);
+    most.bytes =
+        std::max(most.bytes,
+                 (4 * bytes_at(device, layer, size, &Point::kept_bytes) + bytes_at(device, layer, size, &Point::workspace_bytes)) / size);
   }
   return most;
 }
@@ -78,15 +80,19 @@ void CostModel::add_layer_loads() {
 void CostModel::add_loads() {
   add_layer_loads();
   double action_s = 0;
-  double per_byte_s = 0;
+  double update_s_per_byte = 0;
+  double sum_s = 0;
   double reserve = 0;
   for (const DeviceClass& device_class : profile_.classes) {
     action_s = std::max(action_s, device_class.action_seconds);
     fixed_.seconds = std::max(fixed_.seconds, device_class.step_seconds);
-    per_byte_s = std::max(per_byte_s, device_class.optimizer_seconds_per_byte + device_class.reduce_seconds_per_byte);
+    update_s_per_byte = std::max(update_s_per_byte, device_class.optimizer_seconds_per_byte);
     reserve = std::max(reserve, device_class.allocator_reserve);
   }
-  fixed_.seconds += per_byte_s * static_cast<double>(parameters_bytes(0, layers()));
+  const std::int64_t parameters = parameters_bytes(0, layers());
+  const int devices = static_cast<int>(profile_.devices.size());
+  for (int d = 0; d < devices; ++d) sum_s = std::max(sum_s, reduce_seconds(d, parameters, devices, summing_replicas(d, devices)));
+  fixed_.seconds += update_s_per_byte * static_cast<double>(parameters) + sum_s;
   per_sample_.seconds += 3 * action_s * layers();
   const SlowestLink link = slowest_link(profile_);
   for (int cut = 1; cut < layers(); ++cut) {

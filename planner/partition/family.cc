@@ -21,7 +21,7 @@ void check(const PartitionProblem& problem, const CostModel& cost) {
            "give a cap per device, or none");
   const auto [least, most] = std::minmax_element(problem.microbatch_sizes.begin(), problem.microbatch_sizes.end());
   if (*least < 1 || *most - *least > 1) refuse("micro-batches of a family differ by more than one sample", "split the batch evenly");
-  for (const std::string& name : problem.devices) static_cast<void>(cost.device_index(name));
+  static_cast<void>(cost.device_indices(problem.devices));
   cost.require_countable(std::accumulate(problem.microbatch_sizes.begin(), problem.microbatch_sizes.end(), std::int64_t{0}));
   for (const std::vector<int>& devices : problem.stages) {
     if (devices.empty()) refuse("a stage has no device", "give every stage at least one");

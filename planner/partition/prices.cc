@@ -6,9 +6,8 @@
 
 namespace mptune {
 
-Prices::Prices(const PartitionProblem& problem, const CostModel& cost) : problem_(problem), cost_(cost) {
-  for (const std::string& name : problem.devices) devices_.push_back(cost.device_index(name));
-}
+Prices::Prices(const PartitionProblem& problem, const CostModel& cost)
+    : problem_(problem), cost_(cost), devices_(cost.device_indices(problem.devices)) {}
 
 Prices::Kind Prices::kind_of(What what) {
   switch (what) {

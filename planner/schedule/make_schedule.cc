@@ -14,8 +14,9 @@ void make_schedule(Plan& plan, const std::string& name, const ScheduleCosts* cos
   const ScheduleCosts textbook{std::vector<StageCosts>(plan.stages.size()), {}};
   const ScheduleCosts& used = costs != nullptr ? *costs : textbook;
   if (used.stages.size() != plan.stages.size() || (!used.free_bytes.empty() && used.free_bytes.size() != plan.devices.size()))
-    throw Error("costs of " + std::to_string(used.stages.size()) + " stages for a plan of " + std::to_string(plan.stages.size()), name,
-                "make the costs from the plan", ExitCode::internal);
+    throw Error("costs of " + std::to_string(used.stages.size()) + " stages and " + std::to_string(used.free_bytes.size()) +
+                    " devices for a plan of " + std::to_string(plan.stages.size()) + " on " + std::to_string(plan.devices.size()),
+                name, "make the costs from the plan", ExitCode::internal);
   plan.actions = name == "list" ? list_rows(layout, used) : named_rows(name, layout, used);
   plan.schedule = name;
 }

@@ -91,8 +91,7 @@ bool may_be_swapped(const Links& links, const std::vector<int>& indices, std::si
 }
 
 std::vector<int> alike_devices(const SearchSpace& space, const CostModel& cost, const std::vector<std::int64_t>& caps) {
-  std::vector<int> indices;
-  for (const std::string& name : space.devices) indices.push_back(cost.device_index(name));
+  const std::vector<int> indices = cost.device_indices(space.devices);
   const Links links(cost.profile());
   const auto device_class = [&](std::size_t d) { return cost.profile().devices[static_cast<std::size_t>(indices[d])].device_class; };
   std::vector<int> alike;
@@ -150,7 +149,7 @@ std::int64_t sets_of_cuts(std::int64_t places, int stages) {
 
 Choices::Choices(const SearchSpace& space, const CostModel& cost, const std::vector<std::int64_t>& caps)
     : space_(space), cost_(cost), alike_(alike_devices(space, cost, caps)), bounds_(cost) {
-  for (const std::string& name : space.devices) indices_.push_back(cost.device_index(name));
+  indices_ = cost.device_indices(space.devices);
   counts_ = space.microbatch_counts.empty() ? default_counts(space.batch) : space.microbatch_counts;
   std::sort(counts_.begin(), counts_.end());
   counts_.erase(std::unique(counts_.begin(), counts_.end()), counts_.end());

@@ -160,7 +160,7 @@ void add_forwards(const Plan& plan, const Visits& visits, std::size_t s, Jobs& j
   }
 }
 
-// A recomputation may run while the gradient is on its way, but nothing comes between the two: one job that begins as late as the gradient
+// An early recomputation may run while the gradient is on its way, but nothing comes between the two: one job that begins as late as the gradient
 // allows.
 void add_backwards(const Plan& plan, const Visits& visits, std::size_t s, Jobs& jobs) {
   for (std::size_t i = 0; i < plan.microbatch_sizes.size(); ++i) {

@@ -45,17 +45,20 @@ void add_layer(const LayerTimes& times, LayerTimes& sum) {
 class Lister {
  public:
   Lister(const Plan& plan, const CostModel& cost)
-      : plan_(plan), cost_(cost), microbatches_(plan.microbatch_sizes.size()), output_of_(plan.stages.size() * microbatches_, kMissing) {
+      : plan_(plan),
+        cost_(cost),
+        microbatches_(plan.microbatch_sizes.size()),
+        devices_(cost.device_indices(plan.devices)),
+        output_of_(plan.stages.size() * microbatches_, kMissing) {
     gradient_of_ = output_of_;
     copied_.resize(2 * plan.stages.size());
     result_.devices = static_cast<int>(plan.devices.size());
     result_.lanes = result_.devices;
     lane_.assign(plan.devices.size() * plan.devices.size(), -1);
-    for (const std::string& name : plan.devices) {
-      devices_.push_back(cost.device_index(name));
-      result_.neighbours.push_back(cost.neighbours(devices_.back()));
-      overheads_.push_back(to_ns(cost.action_seconds(devices_.back())));
-      result_.step_ns = std::max(result_.step_ns, to_ns(cost.step_seconds(devices_.back())));
+    for (const int device : devices_) {
+      result_.neighbours.push_back(cost.neighbours(device));
+      overheads_.push_back(to_ns(cost.action_seconds(device)));
+      result_.step_ns = std::max(result_.step_ns, to_ns(cost.step_seconds(device)));
     }
     result_.list.reserve(plan.stages.size() * microbatches_ * 5);
   }

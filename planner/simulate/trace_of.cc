@@ -32,11 +32,15 @@ struct Span {
 class TraceBuilder {
  public:
   TraceBuilder(const Plan& plan, const CostModel& cost, const Operations& operations, const Timing& timing)
-      : plan_(plan), cost_(cost), operations_(operations), timing_(timing), lane_last_(static_cast<std::size_t>(operations.lanes), -1) {
-    for (const std::string& name : plan.devices) {
-      devices_.push_back(cost.device_index(name));
-      trace_.devices.push_back(
-          {name, "simulated device", 0, cost.profile().devices[static_cast<std::size_t>(devices_.back())].memory_bytes});
+      : plan_(plan),
+        cost_(cost),
+        operations_(operations),
+        timing_(timing),
+        devices_(cost.device_indices(plan.devices)),
+        lane_last_(static_cast<std::size_t>(operations.lanes), -1) {
+    for (const int device : devices_) {
+      const ProfileDevice& known = cost.profile().devices[static_cast<std::size_t>(device)];
+      trace_.devices.push_back({known.name, "simulated device", 0, known.memory_bytes});
     }
   }
 

@@ -121,10 +121,7 @@ int plan_placement(const std::string& path, const std::string& stages, const std
 
 int plan_profile_placement(const ProfilePlacement& given, const Session& session) {
   const CostModel cost(given.profile);
-  std::vector<int> devices;
-  for (const std::string& device : given.devices) {
-    devices.push_back(cost.device_index(device));
-  }
+  const std::vector<int> devices = cost.device_indices(given.devices);
   std::int64_t cap = 0;
   for (const std::int64_t bytes : given.memory_bytes) {
     cap = bytes > 0 && (cap == 0 || bytes < cap) ? bytes : cap;

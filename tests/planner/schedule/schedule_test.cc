@@ -146,8 +146,10 @@ TEST(MakeSchedule, RefusesWhatItCannotMake) {
   EXPECT_THAT(make_refusal(stages_of(4, {1, 1, 1, 1}, {1}, 2), "v-min"), HasSubstr("2 D - 1 - s"));
   EXPECT_THAT(make_refusal(stages_of(4, {2, 1}, {1, 1}), "interleaved"), HasSubstr("s mod D"));
   Plan plan = two;
-  const ScheduleCosts costs{std::vector<StageCosts>(3), {}};
-  EXPECT_THROW(make_schedule(plan, "list", &costs), Error);
+  const ScheduleCosts too_many{std::vector<StageCosts>(3), {}};
+  EXPECT_THROW(make_schedule(plan, "list", &too_many), Error);
+  const ScheduleCosts one_limit{std::vector<StageCosts>(2), {1}};
+  EXPECT_THROW(make_schedule(plan, "gpipe", &one_limit), Error);
 }
 
 TEST(StageDevices, AreInTurnOrInAV) {

@@ -59,7 +59,9 @@ TEST(Countable, NoStepIsLongerThanTheBoundOfAllPlans) {
   for (int round = 0; round < 100; ++round) {
     test::ProfileShape shape = test::random_shape(random, 7, 4);
     shape.busy = round % 2 == 0 ? 1 : 1.7;
-    const Profile profile = make_profile(shape, test::random_factors(random, 7));
+    if (round % 3 == 0) shape.reduce_s_per_byte = 1e-3;
+    Profile profile = make_profile(shape, test::random_factors(random, 7));
+    if (round % 2 == 0) profile = test::with_gpus(profile, 0);
     const Plan plan = random_plan(random, 7, 4);
     const double step_s = predict(plan, CostModel(profile)).step_s;
     EXPECT_THROW((void)predict(plan, CostModel(slower(profile, 1.01e9 / step_s))), Error) << round;

@@ -189,7 +189,6 @@ TEST(Memory, ThePeakIsNeverUnderWhatIsHeldAtAnyMoment) {
   }
 }
 
-// One stage on a device, as the runtime runs it today: near as well.
 // A layer kept behind one that is computed again holds its input for every micro-batch in flight.
 TEST(Memory, KeptLayersBehindRecomputedOnesHoldTheirInputs) {
   const CostModel cost(test::make_profile({.layers = 2, .devices = 1}));
@@ -203,6 +202,7 @@ TEST(Memory, KeptLayersBehindRecomputedOnesHoldTheirInputs) {
   EXPECT_EQ(cost.peak_bytes(plan)[0], truth) << "here the recomputed layer's input";
 }
 
+// One stage on a device, as the runtime runs it today: near as well.
 TEST(Memory, ThePeakOfTheUsualSchedulesIsNear) {
   std::mt19937 random(32);
   double sum = 0;

@@ -8,6 +8,7 @@
 #include "mptune/planner/schedule/timing.h"
 #include "mptune/planner/simulate/operations.h"
 #include "mptune/planner/simulate/simulate.h"
+#include "mptune/profiler/trace/error.h"
 #include "mptune/tests/planner/profiles.h"
 
 namespace mptune {
@@ -118,6 +119,16 @@ TEST(ScheduleCosts, OnlyWhatIsRecomputedEarlyOverlapsTheWait) {
   plan.stages[0].recompute.layers = {1};
   EXPECT_EQ(schedule_costs(plan, cost).stages[0].recompute_ns, 0);
   EXPECT_EQ(schedule_costs(plan, cost).stages[0].backward_ns, 9'100'000);
+}
+
+TEST(ScheduleCosts, RefuseWhatTheProfileDoesNotKnow) {
+  Profile profile = test::make_profile({.layers = 4, .devices = 2});
+  Plan plan = stages_of(4, {1, 1}, ones(2));
+  EXPECT_THROW(schedule_plan(plan, "zigzag", CostModel(profile)), Error);
+  EXPECT_THROW(schedule_plan(plan, "interleaved", CostModel(test::make_profile({.layers = 4, .devices = 1}))), Error) << "a device";
+  profile.links.pop_back();
+  EXPECT_THROW((void)schedule_costs(plan, CostModel(profile)), Error) << "a link";
+  EXPECT_THROW((void)predict(test::scheduled(plan, "1f1b"), CostModel(profile)), Error);
 }
 
 TEST(ScheduleCosts, AreOfTheLargestMicrobatch) {
