@@ -6,10 +6,12 @@
 #include <memory>
 #include <optional>
 
+#include "mptune/planner/plan_file.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/profiler/trace/text.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/options.h"
+#include "mptune/reports/cli/plan_choice.h"
 #include "mptune/reports/cli/plan_input.h"
 #include "mptune/reports/cli/plan_objective.h"
 #include "mptune/reports/cli/plan_output.h"

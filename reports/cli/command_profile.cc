@@ -3,11 +3,13 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "mptune/planner/plan_file.h"
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/store/store.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/options.h"
+#include "mptune/reports/cli/plan_choice.h"
 #include "mptune/reports/cli/plan_output.h"
 #include "mptune/reports/cli/progress.h"
 #include "mptune/reports/cli/recordings.h"

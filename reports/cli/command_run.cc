@@ -6,10 +6,12 @@
 #include <filesystem>
 #include <memory>
 
+#include "mptune/planner/plan_file.h"
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/options.h"
+#include "mptune/reports/cli/plan_choice.h"
 #include "mptune/reports/cli/progress.h"
 #include "mptune/reports/cli/worker_calls.h"
 #include "mptune/reports/render/table.h"

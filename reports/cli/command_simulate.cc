@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "mptune/planner/plan_file.h"
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/store/store.h"
 #include "mptune/profiler/trace/error.h"

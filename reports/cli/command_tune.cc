@@ -6,11 +6,13 @@
 #include <filesystem>
 #include <memory>
 
+#include "mptune/planner/plan_file.h"
 #include "mptune/profiler/store/store.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/profiler/trace/sha256.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/options.h"
+#include "mptune/reports/cli/plan_choice.h"
 #include "mptune/reports/cli/plan_output.h"
 #include "mptune/reports/cli/progress.h"
 #include "mptune/reports/cli/study_report.h"

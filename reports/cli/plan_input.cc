@@ -11,6 +11,7 @@
 #include "mptune/profiler/store/store.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/profiler/trace/text.h"
+#include "mptune/reports/cli/options.h"
 
 namespace mptune {
 namespace {

@@ -6,7 +6,7 @@
 #include "mptune/profiler/device/device_spec.h"
 #include "mptune/profiler/formats/any_profile.h"
 #include "mptune/profiler/trace/profile.h"
-#include "mptune/reports/cli/options.h"
+#include "mptune/reports/cli/plan_choice.h"
 
 namespace mptune {
 

@@ -1,11 +1,11 @@
-#include "mptune/reports/cli/options.h"
+#include "mptune/reports/cli/plan_choice.h"
 
 #include <gtest/gtest.h>
 
 namespace mptune {
 namespace {
 
-TEST(Options, AllCoresAsOneDeviceHaveTheMemoryOfOne) {
+TEST(PlanChoice, AllCoresAsOneDeviceHaveTheMemoryOfOne) {
   const std::vector<DeviceSpec> devices = parse_devices("sleep:2");
   const auto cap_of = [&](const std::vector<std::int64_t>& caps) {
     return search_space({}, devices, caps, 8, {}).whole_machine_memory_bytes;

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mptune/planner/plan.h"
+#include "mptune/planner/search/search.h"
+#include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/trace/profile.h"
+
+namespace CLI {
+class App;
+}
+
+namespace mptune {
+
+/// What a user asks of the plan, as typed; "" where not given.
+struct PlanChoice {
+  std::string stages, virtual_stages, cuts, microbatches, split_size, schedule, recompute, replicas;
+  std::string plan;
+  bool strict = false;
+  /// True if any option but `plan` and `strict` is given.
+  [[nodiscard]] bool any() const;
+};
+
+/// `searched`: they restrict a search instead of naming one plan.
+void add_plan_options(CLI::App& command, PlanChoice& options, bool searched);
+void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::string& help);
+
+/// What `--virtual` says, or the schedule where it is made for several stages per device; 0: neither. Throws Error.
+[[nodiscard]] int asked_virtual_stages(const PlanChoice& choice);
+/// Throws Error, with the reason, for a plan that the runtime here can't execute.
+void check_executable(const Plan& plan, const std::string& where);
+/// "" or why the runtime here can't execute plans of the one schedule that the space is restricted to.
+[[nodiscard]] std::string why_not_executable(const SearchSpace& space);
+/// Throws Error where there is a reason.
+void check_schedule_executable(const SearchSpace& space);
+
+/// Layer numbers of `--cuts`: numbers or layer names. Throws Error.
+[[nodiscard]] std::vector<int> parse_cuts(const std::string& text, const std::vector<ProfileLayer>& layers);
+/// The plan that options name. Throws Error.
+[[nodiscard]] Plan plan_from_options(const PlanChoice& choice, const std::vector<std::string>& devices, int batch,
+                                     const std::vector<ProfileLayer>& layers);
+/// A search space over `devices`, restricted by what is given. Throws Error for what a search can't be restricted to.
+[[nodiscard]] SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>& devices,
+                                       const std::vector<std::int64_t>& memory, int batch, const std::vector<ProfileLayer>& layers);
+
+}  // namespace mptune
