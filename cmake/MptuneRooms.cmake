@@ -13,11 +13,15 @@ function(mptune_room name)
   endif()
 endfunction()
 
-# mptune_test(NAME [TORCH] [DEPENDS targets...]): one GoogleTest program of all .cc files in the current folder.
+# mptune_test(NAME [TORCH] [DEVICES] [DEPENDS targets...]): one GoogleTest program of all .cc files in the current folder. DEVICES: its main
+# accounts memory and prepares GPUs.
 # Tests whose suite begins with Slow carry the label slow; those that need a GPU begin with Gpu and carry the label gpu.
 function(mptune_test name)
-  cmake_parse_arguments(TEST "TORCH" "" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(TEST "TORCH;DEVICES" "" "DEPENDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
+  if(TEST_DEVICES)
+    list(APPEND sources "${CMAKE_SOURCE_DIR}/tests/support/device_main.cc")
+  endif()
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE mptune_options ${TEST_DEPENDS} GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE

@@ -101,15 +101,6 @@ void predict_measured() {
   std::printf("mean error of the step time: %.2f %%\n", sum);
 }
 
-double turn_seconds(const CostModel& cost, int samples) {
-  double seconds = 0;
-  for (int layer = 0; layer < cost.layers(); ++layer) {
-    const LayerTimes times = cost.layer(0, layer, samples);
-    seconds += times.forward_s + times.backward_s;
-  }
-  return seconds;
-}
-
 void leave_sizes_out(const std::string& model) {
   std::map<int, std::vector<OperatorRow>> tables;
   for (const auto& [samples, path] : operator_table_files(shared_data("aceso") + "/" + model)) {
@@ -127,9 +118,10 @@ void leave_sizes_out(const std::string& model) {
     for (const PlacedOperator& placed : operators_in_order(rows)) table_s += rows[placed.row].forward_s + rows[placed.row].backward_s;
     std::map<int, std::vector<OperatorRow>> others = tables;
     others.erase(samples);
-    const double guess_s = turn_seconds(cost_of(others), samples);
+    const double guess_s = test::turn_seconds(cost_of(others), samples);
     std::printf("%s without the table of %d samples: %.2f ms, %+.2f %% of the profile's with it, %+.2f %% of the table itself%s\n",
-                model.c_str(), samples, guess_s * 1e3, percent_over(guess_s, turn_seconds(whole, samples)), percent_over(guess_s, table_s),
+                model.c_str(), samples, guess_s * 1e3, percent_over(guess_s, test::turn_seconds(whole, samples)),
+                percent_over(guess_s, table_s),
                 samples == tables.begin()->first || samples == tables.rbegin()->first ? " (extrapolated)" : "");
   }
 }

@@ -1,9 +1,8 @@
 #include "mptune/reports/render/plan_text.h"
+#include "mptune/tests/reports/golden.h"
 
 #include <gmock/gmock.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <sstream>
 
 namespace mptune {
@@ -67,31 +66,13 @@ std::string rendered(int width, bool unicode, bool color = false) {
   return render_plan(sample_plan(), {.width = width, .unicode = unicode, .color = color});
 }
 
-// MPTUNE_UPDATE_GOLDEN=1 rewrites the file.
-void expect_plan_golden(const std::string& name, const std::string& text) {
-  const std::string path = std::string(MPTUNE_SOURCE_DIR) + "/tests/reports/golden/" + name + ".txt";
-  if (std::getenv("MPTUNE_UPDATE_GOLDEN") != nullptr) {
-    std::ofstream(path) << text;
-    return;
-  }
-  std::ifstream file(path);
-  std::ostringstream golden;
-  golden << file.rdbuf();
-  ASSERT_TRUE(file) << path;
-  EXPECT_EQ(text, golden.str()) << "MPTUNE_UPDATE_GOLDEN=1 rewrites " << path;
-}
-
 TEST(PlanText, At80And120ColumnsUnicodeAndAscii) {
   for (const int width : {80, 120}) {
     for (const bool unicode : {true, false}) {
       const std::string text = rendered(width, unicode);
-      expect_plan_golden("plan_" + std::to_string(width) + (unicode ? "_unicode" : "_ascii"), text);
+      testing::expect_golden("plan_" + std::to_string(width) + (unicode ? "_unicode" : "_ascii"), text);
       EXPECT_EQ(text.find('\x1b'), std::string::npos);
-      std::istringstream lines(text);
-      for (std::string line; std::getline(lines, line);) {
-        EXPECT_LE(display_width(line), width) << line;
-        EXPECT_TRUE(line.empty() || line.back() != ' ') << "blank at the end of '" << line << "'";
-      }
+      testing::expect_width(text, width);
     }
   }
 }

@@ -1,16 +1,18 @@
 #include <gmock/gmock.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <sstream>
 
 #include "mptune/reports/render/pictures.h"
 #include "mptune/reports/render/report_text.h"
 #include "mptune/reports/render/table.h"
 #include "mptune/reports/render/units.h"
+#include "mptune/tests/reports/golden.h"
 
 namespace mptune {
 namespace {
+
+using testing::expect_golden;
+using testing::expect_width;
 
 TraceReport sample_trace() {
   TraceReport report;
@@ -141,28 +143,6 @@ StudyReport sample_study() {
              .estimate = step_s / 0.301, .ci95 = {step_s / 0.31, step_s / 0.29}, .pairs = 12, .verdict = Verdict::fast, .reason = ""}});
   }
   return report;
-}
-
-/// Compares with the golden file; MPTUNE_UPDATE_GOLDEN=1 rewrites it.
-void expect_golden(const std::string& name, const std::string& text) {
-  const std::string path = std::string(MPTUNE_SOURCE_DIR) + "/tests/reports/golden/" + name + ".txt";
-  if (std::getenv("MPTUNE_UPDATE_GOLDEN") != nullptr) {
-    std::ofstream(path) << text;
-    return;
-  }
-  std::ifstream file(path);
-  std::ostringstream golden;
-  golden << file.rdbuf();
-  ASSERT_TRUE(file) << path;
-  EXPECT_EQ(text, golden.str()) << "MPTUNE_UPDATE_GOLDEN=1 rewrites " << path;
-}
-
-void expect_width(const std::string& text, int width) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    EXPECT_LE(display_width(line), width) << line;
-    EXPECT_TRUE(line.empty() || line.back() != ' ') << "blank at the end of '" << line << "'";
-  }
 }
 
 TEST(Golden, StudyAt80And120ColumnsUnicodeAndAscii) {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "mptune/planner/cost/cost_model.h"
 #include "mptune/planner/partition/aceso.h"
 #include "mptune/profiler/formats/bandwidth_table.h"
 #include "mptune/profiler/formats/operator_tables.h"
@@ -44,6 +45,16 @@ inline Profile published_profile(const std::string& model, int devices) {
   }
   profile.batch = 1024;
   return profile;
+}
+
+/// Forward and backward of one micro-batch through all layers on the profile's first device.
+inline double turn_seconds(const CostModel& cost, int samples) {
+  double seconds = 0;
+  for (int layer = 0; layer < cost.layers(); ++layer) {
+    const LayerTimes times = cost.layer(0, layer, samples);
+    seconds += times.forward_s + times.backward_s;
+  }
+  return seconds;
 }
 
 }  // namespace mptune::test

@@ -18,15 +18,6 @@ class PublishedGpt : public ::testing::Test {
   }
 };
 
-double turn_seconds(const CostModel& cost, int samples) {
-  double seconds = 0;
-  for (int layer = 0; layer < cost.layers(); ++layer) {
-    const LayerTimes times = cost.layer(0, layer, samples);
-    seconds += times.forward_s + times.backward_s;
-  }
-  return seconds;
-}
-
 CostModel without_size(const std::string& model, int left_out) {
   const std::string prefix = shared_data("aceso") + "/" + model;
   std::map<int, std::vector<OperatorRow>> tables;
@@ -43,7 +34,7 @@ TEST_F(PublishedGpt, SizesLeftOutAreInterpolatedWithinTwoPercent) {
   for (const char* model : {"gpt_350M", "gpt_1_3B"}) {
     const CostModel whole = without_size(model, 0);
     for (const int samples : {2, 4}) {
-      const double error = turn_seconds(without_size(model, samples), samples) / turn_seconds(whole, samples) - 1;
+      const double error = test::turn_seconds(without_size(model, samples), samples) / test::turn_seconds(whole, samples) - 1;
       EXPECT_LT(std::abs(error), 0.02) << model << " " << samples;
     }
   }
@@ -58,15 +49,16 @@ TEST_F(PublishedGpt, SizeChosenWithoutItsOwnTableCostsLessThanOnePercentMore) {
   const CostModel whole = without_size("gpt_350M", 0);
   for (const auto& [batch, devices] : {std::pair(32, 4), std::pair(64, 4), std::pair(256, 4), std::pair(256, 8)}) {
     double best = 1e9;
-    for (const int samples : {1, 2, 4, 8}) best = std::min(best, ideal_step(turn_seconds(whole, samples), batch, samples, devices));
+    for (const int samples : {1, 2, 4, 8}) best = std::min(best, ideal_step(test::turn_seconds(whole, samples), batch, samples, devices));
     for (const int left_out : {2, 4}) {
       const CostModel cost = without_size("gpt_350M", left_out);
       int chosen = 1;
       for (const int samples : {2, 4, 8}) {
-        const double step = ideal_step(turn_seconds(cost, samples), batch, samples, devices);
-        if (step < ideal_step(turn_seconds(cost, chosen), batch, chosen, devices)) chosen = samples;
+        const double step = ideal_step(test::turn_seconds(cost, samples), batch, samples, devices);
+        if (step < ideal_step(test::turn_seconds(cost, chosen), batch, chosen, devices)) chosen = samples;
       }
-      EXPECT_LT(ideal_step(turn_seconds(whole, chosen), batch, chosen, devices), 1.01 * best) << batch << " " << devices << " " << left_out;
+      EXPECT_LT(ideal_step(test::turn_seconds(whole, chosen), batch, chosen, devices), 1.01 * best)
+          << batch << " " << devices << " " << left_out;
     }
   }
 }

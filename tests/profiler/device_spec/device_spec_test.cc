@@ -5,25 +5,14 @@
 
 #include "mptune/profiler/device/gpu_driver.h"
 #include "mptune/profiler/trace/error.h"
+#include "mptune/tests/support/error_of.h"
 
 namespace mptune {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-
-template <typename Function>
-std::string message_of(Function function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::usage);
-    EXPECT_FALSE(error.remedy().empty());
-    return error.where() + ": " + error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::refusal_of;
 
 std::vector<std::string> names_of(const std::vector<DeviceSpec>& devices) {
   std::vector<std::string> names;
@@ -58,7 +47,7 @@ TEST(DeviceSpec, PartsOfAGpu) {
   EXPECT_EQ(parse_device("cuda:00/01of02").name, "cuda:0/1of2") << "one spelling for one device";
   for (const char* name : {"cuda:0/0of2", "cuda:0/3of2", "cuda:0/1of1", "cuda:0/1of17", "cuda:0/1", "cuda:0/of2", "cuda:0/1of",
                            "cuda:0/-1of2", "cuda:0/1of2/1of2", "cuda:/1of2", "cuda:0/1 of2", "cuda:256", "sleep:0/1of2", "cpu:0/1of2"}) {
-    EXPECT_THAT(message_of([&] { (void)parse_device(name); }), HasSubstr(std::string("'") + name + "' is no device")) << name;
+    EXPECT_THAT(refusal_of([&] { (void)parse_device(name); }), HasSubstr(std::string("'") + name + "' is no device")) << name;
   }
 }
 
@@ -66,7 +55,7 @@ TEST(DeviceSpec, RefusesWhatIsNoDevice) {
   for (const char* name :
        {"",      "cpu",     "cpu:",    "cpu:a",  "cpu:-1",  "cpu:3-1", "cpu:0-", "cpu:0-99999999", "cpu:0x", "gpu:0",
         "cuda:", "cuda:-1", "cuda:0/", "sleep:", "sleep:x", "CPU:0",   "cpu:0 ", " cpu:0",         "cpu:+1", "cpu:99999999999999999999"}) {
-    EXPECT_THAT(message_of([&] { (void)parse_device(name); }), HasSubstr(std::string("'") + name + "' is no device")) << name;
+    EXPECT_THAT(refusal_of([&] { (void)parse_device(name); }), HasSubstr(std::string("'") + name + "' is no device")) << name;
   }
 }
 
@@ -79,14 +68,14 @@ TEST(DeviceSpec, ListsOfDevices) {
 
 TEST(DeviceSpec, RefusesListsThatCantBe) {
   const std::string core = "cpu:" + std::to_string(available_cores().front());
-  EXPECT_THAT(message_of([&] { (void)parse_devices(""); }), HasSubstr("is no device"));
-  EXPECT_THAT(message_of([&] { (void)parse_devices(core + ","); }), HasSubstr("is no device"));
-  EXPECT_THAT(message_of([&] { (void)parse_devices(core + "," + core); }), HasSubstr("named twice"));
-  EXPECT_THAT(message_of([&] { (void)parse_devices("cpu:4000"); }), HasSubstr("core 4000 is not available"));
-  EXPECT_THAT(message_of([&] { (void)parse_devices(core + ",sleep:2"); }), HasSubstr("mixed"));
-  EXPECT_THAT(message_of([&] { (void)parse_devices("sleep:0"); }), HasSubstr("sleep:0"));
-  EXPECT_THAT(message_of([&] { (void)parse_devices("sleep:2,sleep:2"); }), HasSubstr("twice"));
-  EXPECT_THAT(message_of([&] { (void)parse_device_names({}); }), HasSubstr("no device"));
+  EXPECT_THAT(refusal_of([&] { (void)parse_devices(""); }), HasSubstr("is no device"));
+  EXPECT_THAT(refusal_of([&] { (void)parse_devices(core + ","); }), HasSubstr("is no device"));
+  EXPECT_THAT(refusal_of([&] { (void)parse_devices(core + "," + core); }), HasSubstr("named twice"));
+  EXPECT_THAT(refusal_of([&] { (void)parse_devices("cpu:4000"); }), HasSubstr("core 4000 is not available"));
+  EXPECT_THAT(refusal_of([&] { (void)parse_devices(core + ",sleep:2"); }), HasSubstr("mixed"));
+  EXPECT_THAT(refusal_of([&] { (void)parse_devices("sleep:0"); }), HasSubstr("sleep:0"));
+  EXPECT_THAT(refusal_of([&] { (void)parse_devices("sleep:2,sleep:2"); }), HasSubstr("twice"));
+  EXPECT_THAT(refusal_of([&] { (void)parse_device_names({}); }), HasSubstr("no device"));
 }
 
 TEST(DeviceSpec, RefusesOneCoreInTwoDevices) {
@@ -95,7 +84,7 @@ TEST(DeviceSpec, RefusesOneCoreInTwoDevices) {
     GTEST_SKIP() << "needs two neighbouring cores";
   }
   const std::string both = "cpu:" + std::to_string(cores[0]) + "-" + std::to_string(cores[1]);
-  EXPECT_THAT(message_of([&] { (void)parse_devices(both + ",cpu:" + std::to_string(cores[1])); }), HasSubstr("belongs to two devices"));
+  EXPECT_THAT(refusal_of([&] { (void)parse_devices(both + ",cpu:" + std::to_string(cores[1])); }), HasSubstr("belongs to two devices"));
 }
 
 TEST(DeviceSpec, CudaWithoutDriverIsAnEnvironmentError) {
@@ -104,14 +93,10 @@ TEST(DeviceSpec, CudaWithoutDriverIsAnEnvironmentError) {
   }
   EXPECT_FALSE(gpu_driver().problem.empty());
   for (const char* name : {"cuda:0", "cuda:0/1of2"}) {
-    try {
-      (void)parse_devices(name);
-      FAIL();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::environment);
-      EXPECT_EQ(error.where(), name);
-      EXPECT_EQ(error.what(), gpu_driver().problem);
-    }
+    const Error error = testing::error_of([&] { (void)parse_devices(name); });
+    EXPECT_EQ(error.code(), ExitCode::environment);
+    EXPECT_EQ(error.where(), name);
+    EXPECT_EQ(error.what(), gpu_driver().problem);
   }
 }
 
@@ -123,14 +108,9 @@ TEST(GpuDeviceSpec, ListsOfGpus) {
   EXPECT_EQ(static_cast<int>(parse_devices("auto").size()), gpus);
   EXPECT_EQ(parse_devices("auto")[0].name, "cuda:0");
   EXPECT_THAT(names_of(parse_devices("cuda:0/1of2,cuda:0/2of2")), ElementsAre("cuda:0/1of2", "cuda:0/2of2"));
-  EXPECT_THAT(message_of([] { (void)parse_devices("cuda:0,cuda:0/2of2"); }), HasSubstr("divided in two ways"));
-  EXPECT_THAT(message_of([] { (void)parse_devices("cuda:0/1of3,cuda:0/2of2"); }), HasSubstr("divided in two ways"));
-  try {
-    (void)parse_devices("cuda:" + std::to_string(gpus));
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::environment);
-  }
+  EXPECT_THAT(refusal_of([] { (void)parse_devices("cuda:0,cuda:0/2of2"); }), HasSubstr("divided in two ways"));
+  EXPECT_THAT(refusal_of([] { (void)parse_devices("cuda:0/1of3,cuda:0/2of2"); }), HasSubstr("divided in two ways"));
+  EXPECT_EQ(testing::error_of([&] { (void)parse_devices("cuda:" + std::to_string(gpus)); }).code(), ExitCode::environment);
 }
 
 TEST(DeviceSpec, AutoFollowsTheAffinityMask) {
@@ -178,7 +158,7 @@ TEST(Units, Bytes) {
     EXPECT_EQ(parse_bytes(text, "--memory"), bytes) << text;
   }
   for (const char* text : {"", "x", "GiB", "2gib", "-1", "-1GiB", "0", "nan", "inf", "1e30", "2GiBs", "2097152TiB", "1,5GiB", "0x10"}) {
-    EXPECT_THAT(message_of([&] { (void)parse_bytes(text, "--memory"); }), HasSubstr("--memory: ")) << text;
+    EXPECT_THAT(refusal_of([&] { (void)parse_bytes(text, "--memory"); }), HasSubstr("--memory: ")) << text;
   }
 }
 
@@ -189,7 +169,7 @@ TEST(Units, Seconds) {
     EXPECT_DOUBLE_EQ(parse_seconds(text, "--budget"), seconds) << text;
   }
   for (const char* text : {"", "s", "-1s", "5 minutes", "5m", "1e99h", "nan", "5s5", "--"}) {
-    EXPECT_THAT(message_of([&] { (void)parse_seconds(text, "--budget"); }), HasSubstr("--budget: ")) << text;
+    EXPECT_THAT(refusal_of([&] { (void)parse_seconds(text, "--budget"); }), HasSubstr("--budget: ")) << text;
   }
 }
 
@@ -198,7 +178,7 @@ TEST(Units, Link) {
   EXPECT_EQ(parse_link("12GB/s,10us"), (LinkThrottle{12e9, 10e-6}));
   EXPECT_EQ(parse_link("500MiB/s"), (LinkThrottle{500 * 0x1p20, 0}));
   for (const char* text : {"12GB", "12", "/s", "12/s", "fast", "12GB/s,", "12GB/s,10us,3", "0GB/s", "-1GB/s", "12GB/s,2h", "1e300GB/s"}) {
-    EXPECT_THAT(message_of([&] { (void)parse_link(text); }), HasSubstr("--link: ")) << text;
+    EXPECT_THAT(refusal_of([&] { (void)parse_link(text); }), HasSubstr("--link: ")) << text;
   }
 }
 
@@ -209,7 +189,7 @@ TEST(Units, Memory) {
   EXPECT_THAT(parse_memory("cpu:1-2=1KiB", devices), ElementsAre(0, 1024));
   EXPECT_THAT(parse_memory("cpu:1-2=1KiB,cpu:0=2KiB", devices), ElementsAre(2048, 1024));
   for (const char* text : {"cpu:3=1KiB", "cpu:0=", "cpu:0=1KiB,2KiB", "cpu:0=1KiB,cpu:0=1KiB", "=1KiB", "1KiB,2KiB"}) {
-    EXPECT_THAT(message_of([&] { (void)parse_memory(text, devices); }), HasSubstr("--memory: ")) << text;
+    EXPECT_THAT(refusal_of([&] { (void)parse_memory(text, devices); }), HasSubstr("--memory: ")) << text;
   }
 }
 

@@ -11,6 +11,7 @@
 #include "mptune/profiler/store/tables.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/tests/profiler/formats/files.h"
+#include "mptune/tests/profiler/formats/refusals.h"
 
 namespace mptune {
 namespace {
@@ -24,20 +25,8 @@ Trace timeline(TextInput& input) {
   return read_pipeline_timeline(input);
 }
 
-// The message of the refusal; text that is read after all fails the test.
 std::string refusal(const Reader& read, const std::string& text) {
-  TextInput input = text_in_memory(text.data(), text.size());
-  try {
-    (void)read(input);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::usage);
-    EXPECT_FALSE(error.where().empty() || error.remedy().empty());
-    const std::string what = error.what();
-    EXPECT_EQ(what.find('\n'), std::string::npos);
-    return what;
-  }
-  ADD_FAILURE() << "accepted: " << text.substr(0, 200);
-  return {};
+  return testing::refusal_of_text([&](TextInput& input) { (void)read(input); }, text);
 }
 
 // Ordered by start, and one after another on every lane.
@@ -169,14 +158,9 @@ TEST(HostileTimeline, CollectivesOfVeryMany) {
 class HostileFiles : public testing::Files {
  protected:
   static std::string refusal_of(const std::string& path) {
-    try {
-      (void)read_any_trace(path);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.where(), path);
-      return error.what();
-    }
-    ADD_FAILURE() << "accepted";
-    return {};
+    const Error error = testing::error_of([&] { (void)read_any_trace(path); });
+    EXPECT_EQ(error.where(), path);
+    return error.what();
   }
 };
 

@@ -99,12 +99,7 @@ TEST_F(TableFiles, AreFoundByTheirPrefix) {
   const std::string broken = put("net_mbs2_tp1_algo0.csv", kOperatorHeader + "b,1,2,3,4,5,6,7,8\n");
   EXPECT_THROW((void)read_operator_tables(path("net")), Error) << "other operators";
   (void)put("net_mbs2_tp1_algo0.csv", "hello");
-  try {
-    (void)read_operator_tables(path("net"));
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.where(), broken + ":1");
-  }
+  EXPECT_EQ(testing::error_of([&] { (void)read_operator_tables(path("net")); }).where(), broken + ":1");
 }
 
 TEST(PublishedTables, AreRead) {

@@ -13,11 +13,13 @@
 #include "mptune/profiler/model/pickle.h"
 #include "mptune/profiler/model/torch_file.h"
 #include "mptune/profiler/trace/error.h"
+#include "mptune/tests/support/error_of.h"
 #include "mptune/tests/support/model_formula.h"
 
 namespace mptune {
 namespace {
 
+using testing::error_of;
 using ::testing::HasSubstr;
 
 class TorchFile : public ::testing::Test {
@@ -37,17 +39,6 @@ class TorchFile : public ::testing::Test {
 
   std::filesystem::path folder_;
 };
-
-template <class Function>
-Error error_of(Function&& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return {"", "", ""};
-}
 
 TensorDict every_type() {
   TensorDict dict;

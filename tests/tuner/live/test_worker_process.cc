@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "mptune/profiler/trace/error.h"
+#include "mptune/tests/support/error_of.h"
 #include "mptune/tests/support/tuner_fakes.h"
 #include "mptune/tuner/live/live_runner.h"
 #include "mptune/tuner/live/worker_process.h"
@@ -19,6 +20,7 @@ namespace {
 
 const char* const kFake = MPTUNE_SOURCE_DIR "/tests/support/tuner_fake_worker.py";
 
+using testing::error_of;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
@@ -65,16 +67,6 @@ class Worker : public ::testing::Test {
     }
   }
   static pid_t pid_from(const Reply& said) { return std::stoi(std::get<Progress>(said).what.substr(4)); }
-
-  static Error error_of(const std::function<void()>& action) {
-    try {
-      action();
-    } catch (const Error& error) {
-      return error;
-    }
-    ADD_FAILURE() << "no error";
-    return Error("", "", "", ExitCode::done);
-  }
 
   const Request request_ = DoctorRequest{};
 };

@@ -14,6 +14,7 @@
 
 #include "mptune/planner/plan_file.h"
 #include "mptune/profiler/trace/error.h"
+#include "mptune/tests/support/error_of.h"
 #include "mptune/tests/support/tuner_fakes.h"
 #include "mptune/tuner/study/study_files.h"
 
@@ -22,16 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Open = Study::Open;
-
-Error error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return Error("", "", "", ExitCode::done);
-}
+using testing::error_of;
 
 Error error_of(const std::string& folder, Open mode, bool force = false) {
   return error_of([&] { Study study(folder, mode, force); });

@@ -12,6 +12,7 @@
 #include "mptune/profiler/collect/cupti_buffers.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/tests/profiler/collect/cupti/trace_checks.h"
+#include "mptune/tests/support/error_of.h"
 
 namespace mptune::testing {
 namespace {
@@ -133,15 +134,6 @@ class CuptiCollectorTest : public ::testing::Test {
   inline static const CuptiApi api_ = fake_api();
 };
 
-Error error_of(CuptiCollector& collector) {
-  try {
-    collector.start();
-  } catch (const Error& error) {
-    return error;
-  }
-  throw std::logic_error("it started");
-}
-
 TEST_F(CuptiCollectorTest, RecordsFromStartToStop) {
   CuptiCollector collector({{"cuda:0", "a GPU", 132, 0}}, &api_);
   collector.start();
@@ -182,7 +174,7 @@ TEST_F(CuptiCollectorTest, NamesTheToolThatWasThereFirst) {
   fake_.other_tool = "CUPTI for Nsight Systems";
   const int callbacks = registered.callbacks;
   CuptiCollector collector({}, &api_);
-  const Error error = error_of(collector);
+  const Error error = error_of([&] { collector.start(); });
   EXPECT_EQ(error.where(), "CUPTI for Nsight Systems");
   EXPECT_EQ(error.code(), ExitCode::environment);
   EXPECT_THAT(error.what(), HasSubstr("another tool"));
@@ -194,7 +186,7 @@ TEST_F(CuptiCollectorTest, NamesTheToolThatWasThereFirst) {
 TEST_F(CuptiCollectorTest, LeavesNothingOnWhereAKindIsRefused) {
   fake_.refused_kind = CUPTI_ACTIVITY_KIND_MARKER;
   CuptiCollector collector({}, &api_);
-  EXPECT_THAT(error_of(collector).what(), HasSubstr("INSUFFICIENT_PRIVILEGES"));
+  EXPECT_THAT(error_of([&] { collector.start(); }).what(), HasSubstr("INSUFFICIENT_PRIVILEGES"));
   EXPECT_TRUE(fake_.enabled.empty());
   EXPECT_FALSE(fake_.subscribed);
   EXPECT_FALSE(collector.push(1));
@@ -248,7 +240,7 @@ TEST_F(CuptiCollectorTest, TheDevicesThatAreNamedComeFirst) {
 TEST(CuptiWithoutDriver, SaysSo) {
   if (dlopen("libcuda.so.1", RTLD_LAZY) != nullptr) GTEST_SKIP() << "this machine has a CUDA driver";
   CuptiCollector collector({});
-  const Error error = error_of(collector);
+  const Error error = error_of([&] { collector.start(); });
   EXPECT_EQ(error.code(), ExitCode::environment);
   EXPECT_THAT(error.what(), HasSubstr("no CUDA driver"));
   EXPECT_THAT(error.remedy(), HasSubstr("driver"));
@@ -257,7 +249,7 @@ TEST(CuptiWithoutDriver, SaysSo) {
 TEST(CuptiWithoutDriver, RealSubscriptionIsRefusedWithAReason) {
   if (dlopen("libcuda.so.1", RTLD_LAZY) != nullptr) GTEST_SKIP() << "this machine has a CUDA driver";
   CuptiCollector collector({}, &cupti_api());
-  const Error error = error_of(collector);
+  const Error error = error_of([&] { collector.start(); });
   EXPECT_EQ(error.code(), ExitCode::environment);
   EXPECT_THAT(error.what(), HasSubstr("CUPTI_ERROR_UNKNOWN"));
 }

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune::testing {
+
+/// The Error that `action` ends in: one line that says what, where and the remedy. An action that ends well fails the test.
+inline Error error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    EXPECT_FALSE(what.empty() || error.where().empty() || error.remedy().empty()) << what;
+    EXPECT_EQ((what + error.where() + error.remedy()).find('\n'), std::string::npos) << what;
+    return error;
+  }
+  ADD_FAILURE() << "no error";
+  return {"", "", "", ExitCode::done};
+}
+
+/// "where: what" of a user's mistake that `action` ends in.
+inline std::string refusal_of(const std::function<void()>& action) {
+  const Error error = error_of(action);
+  EXPECT_EQ(error.code(), ExitCode::usage) << error.what();
+  return error.where() + ": " + error.what();
+}
+
+}  // namespace mptune::testing
