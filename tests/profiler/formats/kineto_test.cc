@@ -145,7 +145,7 @@ std::string row(const std::string& category, int stream, int start, int duration
 std::vector<std::string> lanes_of(const Trace& trace) {
   std::vector<std::string> rows;
   for (const Event& event : trace.events)
-    rows.push_back(to_string(event.what) + (" " + std::to_string(event.start.count() / 1000)) + "+" +
+    rows.push_back(std::string(to_string(event.what)) + " " + std::to_string(event.start.count() / 1000) + "+" +
                    std::to_string(event.duration.count() / 1000) + " " + std::to_string(event.lane));
   return rows;
 }
