@@ -9,6 +9,8 @@
 namespace mptune {
 namespace {
 
+constexpr std::int64_t kSetsTried = 10;  // of layers to recompute, before one fits: each takes as long as a simulation
+
 // Most bytes over a cap, and the device.
 std::pair<std::int64_t, std::size_t> excess(const std::vector<std::int64_t>& peaks, const std::vector<std::int64_t>& caps) {
   std::pair<std::int64_t, std::size_t> most{0, 0};
@@ -21,11 +23,13 @@ std::pair<std::int64_t, std::size_t> excess(const std::vector<std::int64_t>& pea
 }  // namespace
 
 Evaluator::Evaluator(const SearchSpace& space, const CostModel& cost, int keep)
-    : space_(space), cost_(cost), ranking_(keep), fastest_s_(std::numeric_limits<double>::infinity()) {}
+    : space_(space), cost_(cost), ranking_(keep, cost), fastest_s_(std::numeric_limits<double>::infinity()) {}
 
 double Evaluator::evaluate(RankedAs kind, Plan plan, const std::vector<std::int64_t>& caps) {
+  const std::int64_t actions = std::int64_t{2} * plan.num_stages() * plan.num_microbatches();
   std::vector<std::int64_t> peaks = cost_.peak_bytes(plan);
   if (space_.recompute.empty() && excess(peaks, caps).first > 0) {
+    worked(kSetsTried * actions, 0);
     plan = with_least_recompute(std::move(plan), caps, cost_);
     peaks = cost_.peak_bytes(plan);
   }
@@ -37,7 +41,7 @@ double Evaluator::evaluate(RankedAs kind, Plan plan, const std::vector<std::int6
   }
   Candidate candidate{std::move(plan), {}};
   candidate.prediction = predict(candidate.plan, cost_);
-  worked(2 * candidate.plan.num_stages() * candidate.plan.num_microbatches(), 1);
+  worked(actions, 1);
   const double step_s = candidate.prediction.step_s;
   if (std::string reason = why_not_executable(candidate.plan, space_.capabilities); !reason.empty()) {
     add_beyond(std::move(candidate), std::move(reason));

@@ -3,20 +3,24 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "mptune/planner/partition/family.h"
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/simulate/operations.h"
 #include "mptune/planner/simulate/schedule_costs.h"
 
 namespace mptune {
 namespace {
 
+constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kSeeds = 48;
 // Partial plans that a family may look at in the first round, and how many times as many in each further one; the families with the least
 // bounds are looked at more closely from the beginning: they hold back the proof, and often the best plan.
 constexpr std::int64_t kFirstNodes = 250;
 constexpr std::int64_t kGrowth = 16;
+constexpr std::int64_t kMostNodes = std::int64_t{1} << 40;
 constexpr int kDeep = 4;
 constexpr std::int64_t kDeeper = 64;
 constexpr std::int64_t kNodesPerAction = 2;  // partial plans that cost as much as a simulated action
@@ -29,11 +33,26 @@ constexpr int kMostListed = 4096;
 constexpr double kRecomputedShare = 1.5;
 
 constexpr const char* kTooSlow = "slower than the plans that are kept, by bounds or simulated";
-constexpr const char* kUnproved = "looked at, but no part of the proof: their rows depend on the memory that is free";
-constexpr const char* kNotSearched = "not reached within the limit of the search, its lower bound is among the largest";
+constexpr const char* kUnproved =
+    "looked at, but no part of the proof: what caps make of their rows, or of copies that queue, has no bound";
+constexpr const char* kNotSearched = "not reached within the limit of the search: a faster one may be among them";
 
 std::int64_t whole_ns(double seconds) {
-  return std::isfinite(seconds) ? std::llround(seconds * 1e9) : std::numeric_limits<std::int64_t>::max();
+  return std::isfinite(seconds) ? std::llround(seconds * 1e9) : kUnlimited;
+}
+
+// The most that fixed costs of backwards add up to on one way through a step. A backward that follows a recomputation has none: that one
+// takes it on itself, maybe while it waits for the gradient.
+std::int64_t hidden_overhead_ns(const Operations& operations) {
+  std::vector<std::int64_t> on_lane(static_cast<std::size_t>(operations.lanes), 0);
+  std::vector<std::int64_t> until;
+  for (const Operation& operation : operations.list) {
+    std::int64_t& lane = on_lane[static_cast<std::size_t>(operation.lane)];
+    if (operation.input >= 0) lane = std::max(lane, until[static_cast<std::size_t>(operation.input)]);
+    if (operation.what == What::backward || operation.what == What::backward_input) lane += operation.overhead_ns;
+    until.push_back(lane);
+  }
+  return until.empty() ? 0 : *std::ranges::max_element(until);
 }
 
 // What making the rows of a plan costs, in times of what simulating it costs.
@@ -145,7 +164,7 @@ void JointSearch::pipelines() {
   if (!space_.cuts.empty()) return try_given_cuts();
   try_seeds();
   bool left = true;
-  for (std::int64_t nodes = kFirstNodes; left && !evaluator_.spent(); nodes *= kGrowth) {
+  for (std::int64_t nodes = kFirstNodes; left && !evaluator_.spent(); nodes = std::min(nodes * kGrowth, kMostNodes)) {
     left = false;
     int deep = kDeep;
     std::ranges::stable_sort(states_, {}, &FamilyState::lower_ns);
@@ -223,29 +242,34 @@ void JointSearch::solve(FamilyState& state, std::int64_t most_nodes) {
                            problem_of(state, 0).devices[static_cast<std::size_t>(result.smallest_excess_device)]);
 }
 
-// A plan that has to recompute is no faster than without its caps. So plans are listed in the order of their times without, and what
-// memory makes of each is looked at, until that time alone is above the best one's. Where rows depend on the caps, those with and without
-// are looked at, which proves nothing.
+// A plan that has to recompute is no faster than without its caps, but for what its backwards no longer wait to begin. So plans are listed
+// in the order of their times without, and what memory makes of each is looked at, until that time alone is above the best one's. Where
+// rows depend on the caps, those with and without are looked at, which proves nothing; and where copies queue, a longer backward may bring
+// them into a better order.
 void JointSearch::solve_with_memory(FamilyState& state, std::int64_t most_nodes) {
   PartitionProblem problem = problem_of(state, most_nodes);
   problem.memory_bytes.clear();
   problem.keep = std::max(problem.keep, state.listed);
-  const bool rows_are_fixed = Family(problem, cost_).rows_are_fixed();
+  const Family family(problem, cost_);
+  const Operations operations = list_operations(family.any_plan(), cost_);
+  const std::int64_t hidden_ns = hidden_overhead_ns(operations);
+  const auto longest_ns = [&] { return threshold_ns() < kUnlimited ? threshold_ns() + hidden_ns : kUnlimited; };
+  problem.longest_ns = longest_ns();
   PartitionResult result = run(state, problem);
   bool all = result.complete && static_cast<int>(result.best.size()) < problem.keep;
-  std::int64_t reached_ns = result.complete && !result.best.empty() ? result.best.back().step_ns : result.lower_bound_ns;
+  const std::int64_t reached_ns = result.complete && !result.best.empty() ? result.best.back().step_ns : result.lower_bound_ns;
   for (PartitionedPlan& found : result.best) {
-    if (found.step_ns > threshold_ns()) {
+    if (found.step_ns > longest_ns()) {
       all = result.complete;
       break;
     }
-    try_found(state, std::move(found.plan), rows_are_fixed);
+    try_found(state, std::move(found.plan), family.rows_are_fixed());
   }
-  if (all) reached_ns = std::max(reached_ns, threshold_ns());
-  if (rows_are_fixed) state.lower_ns = std::max(state.lower_ns, reached_ns);
-  (rows_are_fixed ? state.solved : state.exhausted) = all;
+  const bool proves = family.rows_are_fixed() && !operations.queues;
+  if (proves) state.lower_ns = std::max({state.lower_ns, reached_ns - hidden_ns, all ? threshold_ns() : 0});
+  (proves ? state.solved : state.exhausted) = all;
   state.listed = std::min(kMostListed, state.listed * 8);
-  if (!all && !state.asked_recomputed) ask_recomputed(state, most_nodes, rows_are_fixed);
+  if (!all && !state.asked_recomputed) ask_recomputed(state, most_nodes, family.rows_are_fixed());
 }
 
 void JointSearch::try_found(FamilyState& state, Plan plan, bool rows_are_fixed) {

@@ -18,7 +18,7 @@ struct FamilyState {
   double best_s = 0;          ///< of the plans seen, infinite: none that fits
   std::int64_t seen = 0;      ///< plans simulated by name
   bool solved = false;        ///< it holds no better plan of its kind than the best one known
-  bool exhausted = false;     ///< looked at to the end, without a proof: its rows depend on memory
+  bool exhausted = false;     ///< looked at to the end, without a proof: what memory makes of its plans has no bound
   bool fits = true;           ///< false: proved that no plan does
   int listed = 8;             ///< plans asked for where memory decides which of them counts
   bool asked_recomputed = false;

@@ -8,24 +8,10 @@
 namespace mptune {
 namespace {
 
-std::int64_t copies(const Plan& plan) {
-  std::int64_t count = 0;
-  for (int s = 1; s < plan.num_stages(); ++s) {
-    for (int i = 0; i < plan.num_microbatches(); ++i) {
-      const auto at = static_cast<std::size_t>(s);
-      count += device_of(plan.stages[at - 1], i) != device_of(plan.stages[at], i) ? 2 : 0;
-    }
-  }
-  return count;
-}
-
-bool better(const Candidate& a, const Candidate& b) {
-  if (a.prediction.step_s != b.prediction.step_s) return a.prediction.step_s < b.prediction.step_s;
-  const std::int64_t more_copies = copies(a.plan) - copies(b.plan);
-  if (more_copies != 0) return more_copies < 0;
-  const std::int64_t more_bytes = most_bytes(a) - most_bytes(b);
-  if (more_bytes != 0) return more_bytes < 0;
-  return a.plan != b.plan && plan_key(a.plan) < plan_key(b.plan);
+std::vector<int> begins(const Plan& plan) {
+  std::vector<int> layers;
+  for (const Stage& stage : plan.stages) layers.push_back(stage.first_layer);
+  return layers;
 }
 
 // Plans name their devices in the order of the stages: placements differ in the names alone.
@@ -41,6 +27,31 @@ std::int64_t most_bytes(const Candidate& candidate) {
   return peaks.empty() ? 0 : *std::max_element(peaks.begin(), peaks.end());
 }
 
+std::int64_t Ranking::copied_bytes(const Plan& plan) const {
+  std::int64_t bytes = 0;
+  for (std::size_t s = 1; s < plan.stages.size(); ++s) {
+    for (int i = 0; i < plan.num_microbatches(); ++i) {
+      if (device_of(plan.stages[s - 1], i) == device_of(plan.stages[s], i)) continue;
+      const int samples = plan.microbatch_sizes[static_cast<std::size_t>(i)];
+      const int cut = plan.stages[s].first_layer;
+      bytes += cost_.boundary_bytes(cut, samples, false) + cost_.boundary_bytes(cut, samples, true);
+    }
+  }
+  return bytes;
+}
+
+bool Ranking::better(const Candidate& a, const Candidate& b) const {
+  if (a.prediction.step_s != b.prediction.step_s) return a.prediction.step_s < b.prediction.step_s;
+  const std::int64_t more_copied = copied_bytes(a.plan) - copied_bytes(b.plan);
+  if (more_copied != 0) return more_copied < 0;
+  const std::int64_t more_bytes = most_bytes(a) - most_bytes(b);
+  if (more_bytes != 0) return more_bytes < 0;
+  const std::vector<int> begins_a = begins(a.plan);
+  const std::vector<int> begins_b = begins(b.plan);
+  if (begins_a != begins_b) return begins_a < begins_b;
+  return a.plan != b.plan && plan_key(a.plan) < plan_key(b.plan);
+}
+
 void Ranking::add(RankedAs kind, Candidate candidate) {
   std::optional<Candidate>& best = best_[static_cast<std::size_t>(kind)];
   if (!best || better(candidate, *best)) best = candidate;
@@ -50,7 +61,8 @@ void Ranking::add(RankedAs kind, Candidate candidate) {
     if (!better(candidate, *known)) return;
     kept_.erase(known);
   }
-  kept_.insert(std::upper_bound(kept_.begin(), kept_.end(), candidate, better), std::move(candidate));
+  const auto place = std::upper_bound(kept_.begin(), kept_.end(), candidate, [this](const auto& a, const auto& b) { return better(a, b); });
+  kept_.insert(place, std::move(candidate));
   if (kept_.size() > keep_) kept_.pop_back();
 }
 
@@ -71,7 +83,7 @@ std::vector<Candidate> Ranking::ranked() const {
     if (best && std::ranges::none_of(kept_, [&](const Candidate& kept) { return same_but_placed(kept.plan, best->plan); }))
       all.push_back(*best);
   }
-  std::sort(all.begin(), all.end(), better);
+  std::ranges::sort(all, [this](const auto& a, const auto& b) { return better(a, b); });
   const auto same = [](const Candidate& a, const Candidate& b) { return a.plan == b.plan; };
   all.erase(std::unique(all.begin(), all.end(), same), all.end());
   return all;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "mptune/planner/cost/cost_model.h"
 #include "mptune/planner/search/search.h"
 
 namespace mptune {
@@ -15,10 +16,12 @@ inline constexpr int kPlanKinds = 5;
 /// Largest peak of a plan's devices.
 [[nodiscard]] std::int64_t most_bytes(const Candidate& candidate);
 
-/// The fastest plans seen so far, and the best of each kind. Of plans that differ in the names of their devices alone, the better one.
+/// The fastest plans seen so far, and the best of each kind, in the order of SearchResult::ranked. Of plans that differ in the names of
+/// their devices alone, the better one.
 class Ranking {
  public:
-  explicit Ranking(int keep) : keep_(keep < 1 ? 1 : static_cast<std::size_t>(keep)) {}
+  /// `cost`, which must outlive this, knows the bytes that plans copy.
+  Ranking(int keep, const CostModel& cost) : keep_(keep < 1 ? 1 : static_cast<std::size_t>(keep)), cost_(cost) {}
 
   void add(RankedAs kind, Candidate candidate);
   /// Makes it the best of its kind without a place among the fastest, where it may stand already.
@@ -36,7 +39,11 @@ class Ranking {
   [[nodiscard]] std::vector<Candidate> ranked() const;
 
  private:
+  [[nodiscard]] bool better(const Candidate& a, const Candidate& b) const;
+  [[nodiscard]] std::int64_t copied_bytes(const Plan& plan) const;
+
   std::size_t keep_;
+  const CostModel& cost_;
   std::vector<Candidate> kept_;
   std::optional<Candidate> best_[kPlanKinds];
 };

@@ -12,6 +12,8 @@
 namespace mptune {
 namespace {
 
+const std::string kSchedule = "schedule ";
+
 // Less than this would be printed as 0.0 %.
 constexpr double kSameShare = 0.0005;
 
@@ -27,16 +29,33 @@ struct Summary {
   std::int64_t count = 0;
 };
 
-std::vector<std::string> names_of(const PlanFamily& family) {
-  std::vector<std::string> names = {"schedule " + family.schedule, fmt::format("m = {}", family.sizes.size())};
-  if (family.virtual_stages > 1) {
-    names.push_back(fmt::format("{} stages on each device", family.virtual_stages));
-  } else if (family.replicated()) {
+std::vector<std::string> names_of(const std::string& schedule, std::size_t microbatches, int stages, int stages_per_device,
+                                  bool replicated) {
+  std::vector<std::string> names = {kSchedule + schedule, fmt::format("m = {}", microbatches)};
+  if (stages_per_device > 1) {
+    names.push_back(fmt::format("{} stages on each device", stages_per_device));
+  } else if (replicated) {
     names.emplace_back("stages with replicas");
   } else {
-    names.push_back(fmt::format("{} stages, one device each", family.stages()));
+    names.push_back(fmt::format("{} stages, one device each", stages));
   }
   return names;
+}
+
+std::vector<std::string> names_of(const PlanFamily& family) {
+  return names_of(family.schedule, family.sizes.size(), family.stages(), family.virtual_stages, family.replicated());
+}
+
+// None where the plan is no pipeline.
+std::vector<std::string> names_of(const Plan& plan) {
+  if (plan.num_stages() < 2) return {};
+  std::vector<int> stages_on(plan.devices.size(), 0);
+  bool replicated = false;
+  for (const Stage& stage : plan.stages) {
+    replicated |= stage.devices.size() > 1;
+    for (const int device : stage.devices) ++stages_on[static_cast<std::size_t>(device)];
+  }
+  return names_of(plan.schedule, plan.microbatch_sizes.size(), plan.num_stages(), std::ranges::max(stages_on), replicated);
 }
 
 void add(Summary& summary, const FamilyState& state) {
@@ -69,11 +88,11 @@ std::string slower_or_faster(double share) {
 
 std::string reason_of(const Summary& summary, double best_s, const std::map<std::string, NotExecutable>& beyond) {
   if (!summary.executable) {
-    const auto found = beyond.find(summary.name.substr(summary.name.find(' ') + 1));
+    const auto found = summary.name.starts_with(kSchedule) ? beyond.find(summary.name.substr(kSchedule.size())) : beyond.end();
     if (found == beyond.end()) return summary.why_not;
     return summary.why_not + ", " + slower_or_faster(found->second.candidate.prediction.step_s / best_s - 1) + " at its best seen";
   }
-  if (!summary.fits) return "needs more memory than a device has";
+  if (!summary.fits) return kTooLarge;
   const double bound = static_cast<double>(summary.lower_ns) * 1e-9 / best_s - 1;
   if (bound > 0 && bound < kSameShare) return "slower by its bound";
   if (bound > 0) return fmt::format("at least {:.1f} % slower by its bound", bound * 100);
@@ -87,13 +106,10 @@ std::string reason_of(const Summary& summary, double best_s, const std::map<std:
 std::vector<RejectedClass> rejected_classes(const std::vector<FamilyState>& families, const Candidate& best,
                                             const std::map<std::string, NotExecutable>& beyond) {
   std::vector<Summary> summaries;
-  std::vector<std::string> chosen;
+  // They hold the best plan.
+  const std::vector<std::string> chosen = names_of(best.plan);
   for (const FamilyState& state : families) {
-    const std::vector<std::string> names = names_of(state.family);
-    // The best plan's own classes hold it: its schedule, its micro-batches, its stages.
-    const bool own = state.best_s == best.prediction.step_s && state.family.schedule == best.plan.schedule;
-    if (own && chosen.empty()) chosen = names;
-    for (const std::string& name : names) {
+    for (const std::string& name : names_of(state.family)) {
       auto known = std::ranges::find(summaries, name, &Summary::name);
       if (known == summaries.end()) known = summaries.insert(summaries.end(), Summary{.name = name, .why_not = ""});
       add(*known, state);

@@ -99,7 +99,8 @@ SearchResult result_of(JointSearch& search, std::int64_t half) {
   const Candidate& best = result.ranked.front();
   result.smallest_excess_bytes = 0;
   result.smallest_excess_device.clear();
-  result.lower_bound_s = lower_bound_s;
+  // Rows that depend on memory may be faster within half of it.
+  result.lower_bound_s = std::min(lower_bound_s, best.prediction.step_s);
   result.complete = lower_bound_s >= best.prediction.step_s;
   result.classes = rejected_classes(search.families(), best, search.evaluator().beyond());
   add_beyond(search.evaluator().beyond(), result);
@@ -138,8 +139,8 @@ std::vector<Candidate> memory_front(const SearchSpace& space, const CostModel& c
     search.pipelines();
     const Candidate* fastest = search.evaluator().ranking().fastest();
     if (fastest == nullptr) return front;
-    // As fast in less memory: the one before is none of the front.
-    if (!front.empty() && front.back().prediction.step_s >= fastest->prediction.step_s) front.pop_back();
+    // As fast in less memory, or faster where caps decide about rows: those before are none of the front.
+    while (!front.empty() && front.back().prediction.step_s >= fastest->prediction.step_s) front.pop_back();
     front.push_back(*fastest);
     if (search.evaluator().spent()) return front;
     rest.most_actions = search.evaluator().work_left();

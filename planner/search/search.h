@@ -61,7 +61,8 @@ struct NotExecutable {
 };
 
 struct SearchResult {
-  std::vector<Candidate> ranked;  ///< fastest first, ties by fewer copies, then less memory, then key order; at most `keep`
+  std::vector<Candidate>
+      ranked;  ///< fastest first, ties by fewer bytes copied, then less memory, then cuts and keys in order; at most `keep`
   std::vector<Rejection> rejected;
   std::vector<RejectedClass> classes;
   std::vector<NotExecutable> not_executable;  ///< of each schedule the fastest one seen, where it is faster than ranked[0]; fastest first

@@ -118,6 +118,27 @@ TEST(RejectedClasses, SayWhy) {
   EXPECT_EQ(reasons.count("schedule " + result.ranked[static_cast<std::size_t>(result.best_pipeline)].plan.schedule), 0u);
 }
 
+// Of plans as fast as each other, the answer is the same however many are kept: what copies fewer bytes, be they more copies or not.
+TEST(Ranking, BreaksTiesAsThePartitionDoes) {
+  Profile profile = make_profile({.layers = 8, .devices = 3}, {100, 1, 1, 1, 1, 1, 1, 1});
+  for (LayerEdge& edge : profile.edges) edge.bytes_per_sample = edge.to == 1 ? 900 : edge.to == 4 || edge.to == 6 ? 10 : 50;
+  for (std::size_t layer = 2; layer < 6; ++layer) {
+    for (LayerCost& cost : profile.classes[0].layers[layer].by_samples) cost.kept_bytes *= 100'000;
+  }
+  const CostModel cost(profile);
+  SearchSpace space = space_of(3, 6);
+  space.microbatch_counts = {6};
+  space.schedules = {"1f1b"};
+  space.stage_counts = {3};
+  space.keep = 1;
+  const Plan one = search_plans(space, cost).ranked.at(0).plan;
+  EXPECT_EQ(one.stages[2].first_layer, 4);
+  space.keep = 40;
+  const SearchResult many = search_plans(space, cost);
+  EXPECT_EQ(many.ranked.at(0).plan, one);
+  EXPECT_EQ(many.ranked.at(1).prediction.step_s, many.ranked.at(0).prediction.step_s);
+}
+
 // Every plan that no other beats in both, by the slow way.
 std::vector<std::pair<double, std::int64_t>> pareto(const std::vector<Candidate>& all) {
   std::vector<std::pair<double, std::int64_t>> points;
