@@ -85,15 +85,16 @@ DeviceBreakdown mean_over_steps(const Breakdown& breakdown, int device) {
 }
 
 double bubble(const Breakdown& breakdown) {
-  Nanoseconds idle{0};
-  Nanoseconds window{0};
+  // Long windows of thousands of devices add up to more than 64 bits hold.
+  double idle = 0;
+  double window = 0;
   for (const StepBreakdown& step : breakdown.steps) {
     for (const DeviceBreakdown& device : step.devices) {
-      idle += device.idle;
-      window += device.window;
+      idle += static_cast<double>(device.idle.count());
+      window += static_cast<double>(device.window.count());
     }
   }
-  return window.count() == 0 ? 0 : static_cast<double>(idle.count()) / static_cast<double>(window.count());
+  return window == 0 ? 0 : idle / window;
 }
 
 }  // namespace mptune

@@ -17,6 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr double kLongestStepSeconds = 1e9;
 constexpr const char* kRemedy = "name a trace made by 'mptune profile' or an Nsight Systems SQLite export";
 
 // The first 100 bytes of an SQLite file say its size; SQLite itself fills what is cut from the last page with zeros.
@@ -90,6 +91,9 @@ Recording read_own(SQLite::Database& database, const std::string& path) {
   if (!overhead.next()) throw BadContent("MPTUNE_OVERHEAD has no row");
   recording.step_off_s = overhead.real(0);
   recording.step_on_s = overhead.real(1);
+  for (const double step_s : {recording.step_off_s, recording.step_on_s}) {
+    if (!(step_s >= 0 && step_s <= kLongestStepSeconds)) throw BadContent("the time of a step is negative or beyond reason");
+  }
   if (read_meta_integer(database, "has_trace") != 0) recording.trace = read_trace(database);
   if (read_meta_integer(database, "has_profile") != 0) recording.profile = read_profile(database);
   return recording;

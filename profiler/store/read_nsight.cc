@@ -121,7 +121,9 @@ class NsightReader {
 }  // namespace
 
 Trace read_nsight(SQLite::Database& database) {
-  return NsightReader(database).read();
+  Trace trace = NsightReader(database).read();
+  if (const std::string fault = inconsistency(trace); !fault.empty()) throw BadContent(fault);
+  return trace;
 }
 
 }  // namespace mptune

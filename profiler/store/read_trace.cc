@@ -228,6 +228,8 @@ Trace read_trace(SQLite::Database& database) {
   read_launches(database, shift, trace);
   read_small_tables(database, shift, trace);
   if (const std::string fault = inconsistency(trace); !fault.empty()) throw BadContent(fault);
+  const auto meets = [](const StepWindow& a, const StepWindow& b) { return b.start < a.end; };
+  if (std::ranges::adjacent_find(trace.steps, meets) != trace.steps.end()) throw BadContent("steps that overlap or are out of order");
   return trace;
 }
 

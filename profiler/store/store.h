@@ -33,7 +33,7 @@ void write_recording(const Recording& recording, const std::string& path, bool f
 /// the next work after the wait. NVTX ranges become ranges (What::action) on the device their thread launches on, -1 where there is none;
 /// the profile stays empty. `quality` counts rows without times, rows that end before they start (dropped) and device work without its
 /// launch or before it (unmatched). Throws Error: missing, not SQLite, truncated, neither layout, a newer major schema version, wrong
-/// types, edges that form a cycle.
+/// types, sizes and counts beyond reason, edges that form a cycle, steps that overlap.
 [[nodiscard]] Recording read_recording(const std::string& path);
 
 }  // namespace mptune

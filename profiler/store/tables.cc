@@ -11,6 +11,8 @@ namespace {
 
 // More than any device has: sums of such numbers stay in range.
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
+constexpr std::int64_t kMostCopiedBytes = std::int64_t{1} << 60;  // in all
+constexpr std::int64_t kMostLosses = std::int64_t{1} << 50;
 
 // -1 stands for "none" where `least` is -1.
 template <class Container>
@@ -93,13 +95,11 @@ std::string fault_of_links(const Trace& trace) {
   return form_a_cycle(trace.edges, trace.events.size()) ? "the edges form a cycle" : std::string{};
 }
 
-}  // namespace
-
-std::string inconsistency(const Trace& trace) {
-  if (std::string fault = fault_of_events(trace); !fault.empty()) return fault;
-  if (std::string fault = fault_of_links(trace); !fault.empty()) return fault;
+std::string fault_of_sizes(const Trace& trace) {
+  std::int64_t copied = 0;
   for (const Copy& copy : trace.copies) {
     if (copy.bytes < 0) return "a copy of fewer than no bytes";
+    if (copy.bytes > kMostBytes || (copied += copy.bytes) > kMostCopiedBytes) return "copies of bytes beyond reason";
     if (!within(copy.source, trace.devices, -1) || !within(copy.destination, trace.devices, -1))
       return "a copy from or to a device that does not exist";
   }
@@ -107,6 +107,23 @@ std::string inconsistency(const Trace& trace) {
     if (!within(sample.device, trace.devices)) return "a memory sample of a device that does not exist";
     if (sample.current_bytes < 0 || sample.current_bytes > kMostBytes) return "a memory sample beyond reason";
   }
+  for (const TraceDevice& device : trace.devices) {
+    if (device.cores < 0 || device.memory_bytes < 0 || device.memory_bytes > kMostBytes)
+      return "a device with cores or memory beyond reason";
+  }
+  const TraceQuality& lost = trace.quality;
+  for (const std::int64_t count : {lost.dropped, lost.untagged, lost.out_of_window, lost.zero_stamped, lost.unmatched}) {
+    if (count < 0 || count > kMostLosses) return "a count of losses beyond reason";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string inconsistency(const Trace& trace) {
+  if (std::string fault = fault_of_events(trace); !fault.empty()) return fault;
+  if (std::string fault = fault_of_links(trace); !fault.empty()) return fault;
+  if (std::string fault = fault_of_sizes(trace); !fault.empty()) return fault;
   for (const StepWindow& step : trace.steps) {
     if (step.end < step.start) return "a step ends before it starts";
   }

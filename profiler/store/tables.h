@@ -16,7 +16,7 @@ class BadContent : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What is wrong with a trace: an index out of range, a negative duration, a correlation twice; "" where nothing is.
+/// What is wrong with a trace: an index or a size out of range, a negative duration, a correlation twice, a cycle; "" where nothing is.
 [[nodiscard]] std::string inconsistency(const Trace& trace);
 
 /// Further from 0 no time of a recording lies, in nanoseconds; sums of two stay in range.

@@ -127,6 +127,22 @@ TEST_F(Hostile, CountsAndTimesBeyondReason) {
   expect_refusal("UPDATE MPTUNE_EVENT SET event = event + 1000000000", "missing");
   expect_refusal("UPDATE MPTUNE_MEMORY SET current_bytes = 4611686018427387904", "memory");
   expect_refusal("UPDATE MPTUNE_MEMORY SET current_bytes = -1", "memory");
+  expect_refusal("UPDATE MPTUNE_COPY SET bytes = 1 << 51", "bytes");
+  expect_refusal(
+      "WITH RECURSIVE n(i) AS (SELECT (SELECT count(*) FROM MPTUNE_COPY) UNION ALL SELECT i + 1 FROM n WHERE i < 1200) "
+      "INSERT INTO MPTUNE_COPY SELECT i, 1 << 50, 0, 1 FROM n",
+      "bytes");
+  expect_refusal("UPDATE MPTUNE_DEVICE SET cores = -1", "cores");
+  expect_refusal("UPDATE MPTUNE_DEVICE SET memory_bytes = -1", "memory");
+  expect_refusal("UPDATE MPTUNE_QUALITY SET dropped = -1", "losses");
+  expect_refusal("UPDATE MPTUNE_QUALITY SET unmatched = 9223372036854775807", "losses");
+  expect_refusal("UPDATE MPTUNE_OVERHEAD SET step_on_s = 9e999", "step");
+  expect_refusal("UPDATE MPTUNE_OVERHEAD SET step_off_s = -1.0", "step");
+}
+
+TEST_F(Hostile, StepsThatOverlap) {
+  expect_refusal("DELETE FROM MPTUNE_STEP; INSERT INTO MPTUNE_STEP VALUES (0, 0, 10, 20), (1, 1, 19, 30)", "overlap");
+  expect_refusal("DELETE FROM MPTUNE_STEP; INSERT INTO MPTUNE_STEP VALUES (0, 0, 10, 20), (1, 1, 0, 5)", "order");
 }
 
 TEST_F(Hostile, ValuesOfProfilesBeyondReason) {
@@ -220,6 +236,7 @@ TEST_F(Hostile, ExportsOfOthers) {
   expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET shortName = 'gemm'", "shortName");
   expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET gridY = 1 << 40", "gridY");
   expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET bytes = -5", "bytes");
+  expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET bytes = 9223372036854775807", "bytes");
   expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET globalTid = 'main'", "globalTid");
   expect_foreign_refusal("UPDATE PROFILER_OVERHEAD SET overheadType = 'x'", "overheadType");
   expect_foreign_refusal("UPDATE TARGET_INFO_GPU SET totalMemory = 'much'", "totalMemory");
