@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <tuple>
@@ -40,6 +41,9 @@ void settle_lanes(Trace& trace);
 
 /// Orders the steps by time; one that starts inside its predecessor loses its beginning, and goes where it loses everything.
 void settle_steps(Trace& trace);
+
+/// Bytes of all copies that a reader accepts, more than any machine moves: they may be added up.
+inline constexpr std::int64_t kMostCopiedBytes = std::int64_t{1} << 60;
 
 /// Longest recording a reader accepts, 2^55 ns, about 14 months: sums of times over devices and steps stay far from overflow.
 inline constexpr Nanoseconds kLongestRecording{std::int64_t{1} << 55};

@@ -237,7 +237,8 @@ bool Handler::number(const Number& value) {
     (here == Place::grid ? event_.grid : event_.block)[dimension_++] = clamped(integer);
   if (here == Place::top && key_ == "baseTimeNanoseconds") header_.base_time_ns = std::clamp(integer, std::int64_t{0}, kFurthest);
   if (here == Place::device && key_ == "id") header_.devices.back().id = integer;
-  if (here == Place::device && key_ == "totalGlobalMem") header_.devices.back().memory_bytes = std::max<std::int64_t>(integer, 0);
+  if (here == Place::device && key_ == "totalGlobalMem")
+    header_.devices.back().memory_bytes = std::clamp(integer, std::int64_t{0}, std::int64_t{1} << 50);
   return true;
 }
 

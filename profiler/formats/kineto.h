@@ -15,7 +15,7 @@ namespace mptune {
 /// last until the device work they launched has ended or the next begins; other user annotations become ranges (What::action) on the device
 /// their thread launches on, -1 where there is none. Operators are left out. What the file leaves out is tolerated: rows without time or of
 /// negative duration are counted in `quality`. Throws Error: what read_chrome_events throws, no device work, more than 4096 devices, longer
-/// than 14 months.
+/// than 14 months, copies of 2^60 bytes.
 [[nodiscard]] Trace read_kineto(const std::string& path);
 
 /// The same of text already at hand.

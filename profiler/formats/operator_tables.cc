@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <set>
 
-#include "mptune/profiler/trace/profile_limits.h"
 #include "mptune/profiler/formats/text_lines.h"
 #include "mptune/profiler/statistics/lawful_times.h"
 #include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/trace/profile_limits.h"
 #include "mptune/profiler/trace/text.h"
 
 namespace mptune {

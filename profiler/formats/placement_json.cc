@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
-#include "mptune/profiler/trace/profile_limits.h"
 #include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/trace/profile_limits.h"
 
 namespace mptune {
 namespace {

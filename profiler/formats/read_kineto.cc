@@ -124,11 +124,14 @@ class KinetoReader {
 
   void add_copy(const ChromeEvent& event, std::int64_t device, Event& work) {
     const auto [source, destination] = ends_of(event, device);
+    const std::int64_t bytes = std::max<std::int64_t>(event[ChromeArg::bytes].value_or(0), 0);
+    if (bytes > kMostCopiedBytes - copied_bytes_)
+      throw Error("its copies have more bytes than any machine moves", input_.where(), "give a trace as its profiler wrote it");
+    copied_bytes_ += bytes;
     work.what = What::copy;
     work.detail = static_cast<std::int32_t>(trace_.copies.size());
-    trace_.copies.push_back({.bytes = std::max<std::int64_t>(event[ChromeArg::bytes].value_or(0), 0),
-                             .source = source < 0 ? -1 : device_of(source),
-                             .destination = destination < 0 ? -1 : device_of(destination)});
+    trace_.copies.push_back(
+        {.bytes = bytes, .source = source < 0 ? -1 : device_of(source), .destination = destination < 0 ? -1 : device_of(destination)});
   }
 
   void take_launch(const ChromeEvent& event, Nanoseconds duration) {
@@ -303,6 +306,7 @@ class KinetoReader {
   std::vector<std::int64_t> correlations_;  // of the events as met
   std::vector<std::int64_t> streams_;       // of the events
   std::vector<int> range_threads_;
+  std::int64_t copied_bytes_ = 0;
   std::map<std::int64_t, std::int16_t> devices_;
   std::unordered_map<std::string, int> threads_;
   std::unordered_map<std::int64_t, std::vector<int>> work_of_;

@@ -99,6 +99,10 @@ TEST(HostileJson, NumbersBeyondReason) {
   for (int i = 0; i < 5000; ++i) devices += R"({"ph":"X","cat":"kernel","pid":)" + std::to_string(i) + R"(,"ts":1},)";
   devices.back() = ']';
   EXPECT_NE(refusal(kineto, devices).find("4096 devices"), std::string::npos);
+  std::string copies = "[";
+  for (int i = 0; i < 3; ++i) copies += R"({"ph":"X","cat":"gpu_memcpy","pid":0,"ts":1,"args":{"bytes":600000000000000000}},)";
+  copies.back() = ']';
+  EXPECT_NE(refusal(kineto, copies).find("bytes"), std::string::npos) << "their sum would not fit";
 }
 
 TEST(HostileJson, DeepNesting) {

@@ -6,9 +6,9 @@
 #include <random>
 #include <set>
 
-#include "mptune/tests/support/layer_chain.h"
 #include "mptune/tests/profiler/formats/files.h"
 #include "mptune/tests/profiler/formats/refusals.h"
+#include "mptune/tests/support/layer_chain.h"
 
 namespace mptune {
 namespace {
