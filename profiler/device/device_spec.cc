@@ -300,6 +300,9 @@ LinkThrottle parse_link(const std::string& text) {
     throw Error("bandwidth '" + parts[0] + "' is out of range", "--link", "use 1 B/s to 1000 TB/s");
   }
   if (parts.size() == 2) {
+    if (const auto latency = parse_quantity(parts[1]); latency && latency->unit.empty()) {
+      throw Error("latency '" + parts[1] + "' has no unit", "--link", remedy);
+    }
     link.latency_s = parse_seconds(parts[1], "--link");
     if (link.latency_s > 60) {
       throw Error("latency '" + parts[1] + "' is out of range", "--link", "use at most 60 s");

@@ -147,9 +147,9 @@ std::string profile_text(const Profiled& profiled, const TraceReport& report, co
   text += "\n" + heading(style, "Plan") + render_stages(profiled.plan, profiled.modules, style) + "\n";
   text += render_trace_report(report, style) + "\n" + render_details(report, style);
   if (!profiled.recorded.step_s.empty()) {
-    text += fmt::format("unrecorded step {}, 95 % {}, {} samples; recording costs {:.1f} %\n",
-                        format_seconds(median(profiled.recorded.step_s)), format_interval_seconds(interval95(profiled.recorded.step_s)),
-                        profiled.recorded.step_s.size(), overhead_percent(profiled.recorded));
+    const Samples& step_s = profiled.recorded.step_s;
+    text += fmt::format("unrecorded step {}; recording costs {:.1f} %\n",
+                        format_measured(median(step_s), interval95(step_s), step_s.size()), overhead_percent(profiled.recorded));
   }
   return text + "trace   " + path + "\nmptune plan " + shell_word(path) + " -o " + shell_word(model_stem(model) + ".plan.json") + "\n";
 }

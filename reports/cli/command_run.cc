@@ -124,8 +124,8 @@ int run_run(const RunCommand& command, const Session& session) {
   json["samples_per_second"] = rate;
   json["loss"] = finished.loss;
   json["peak_bytes"] = finished.peak_bytes;
-  std::string text = fmt::format("{}\nstep {}, 95 % {}, {} steps; {:.1f} samples/s\n", describe(file.plan), format_seconds(step_s),
-                                 format_interval_seconds(interval95(finished.step_s)), finished.step_s.size(), rate);
+  std::string text = fmt::format("{}\nstep {}; {:.1f} samples/s\n", describe(file.plan),
+                                 format_measured(step_s, interval95(finished.step_s), finished.step_s.size(), "step"), rate);
   if (!finished.loss.empty()) {
     text += fmt::format("loss {:.6g} to {:.6g}\n", finished.loss.front(), finished.loss.back());
   }

@@ -84,7 +84,7 @@ int device_count(const PlanChoice& choice, const std::string& path) {
   if (!choice.replicas.empty()) {
     std::int64_t sum = 0;
     for (const std::string& part : split(choice.replicas, ',')) {
-      sum += parse_whole(part.empty() ? "''" : part, "--replicas", 1, kMostPaperDevices, 0);
+      sum += parse_whole(part.empty() ? " " : part, "--replicas", 1, kMostPaperDevices, 0);
     }
     return static_cast<int>(parse_whole(std::to_string(sum), "--replicas", 1, kMostPaperDevices, 0));
   }

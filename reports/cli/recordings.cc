@@ -48,8 +48,7 @@ TraceReport report_of_recording(const Recording& recording, const std::string& n
 
 std::string render_foreign_trace(const TraceReport& report, const TextStyle& style) {
   std::string text = render_trace_report(report, style) + "\n" + render_details(report, style);
-  text += fmt::format("step {}, 95 % {}, {} samples\n", format_seconds(report.step_s), format_interval_seconds(interval95(report.steps_s)),
-                      report.steps_s.size());
+  text += "step " + format_measured(report.step_s, interval95(report.steps_s), report.steps_s.size()) + "\n";
   if (report.has_stages) {
     text += fmt::format("ideal step {}: every computation as long as the mean of its kind, communication as the median\n",
                         format_seconds(report.ideal_step_s));

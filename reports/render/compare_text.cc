@@ -19,9 +19,9 @@ Color color_of(Verdict verdict) {
   return verdict == Verdict::slow ? Color::red : verdict == Verdict::fast ? Color::green : Color::bold;
 }
 
-/// "1.343", "0.0474".
+/// "1.343", "0.0474", "177.5": what counts is the distance from 1.
 std::string times(double ratio) {
-  return ratio < 0.1 ? fmt::format("{:.3g}", ratio) : fmt::format("{:.3f}", ratio);
+  return ratio < 0.1 ? fmt::format("{:.3g}", ratio) : fmt::format("{:.{}f}", ratio, ratio < 10 ? 3 : ratio < 100 ? 2 : 1);
 }
 
 std::string headline(const Comparison& comparison, const TextStyle& style) {
@@ -40,9 +40,8 @@ std::string headline(const Comparison& comparison, const TextStyle& style) {
 std::string side_text(const std::string& label, const ComparedSide& side, const TextStyle& style) {
   std::string text = "no step time";
   if (side.step_s) {
-    text = (side.predicted ? "predicted step " : "step ") + format_seconds(side.step_s->median);
-    text += side.step_s->samples > 1 ? ", 95 % " + format_interval_seconds(side.step_s->ci95) : "";
-    text += side.predicted ? "" : fmt::format(", {} {}", side.step_s->samples, side.step_s->samples == 1 ? "sample" : "samples");
+    text = side.predicted ? "predicted step " + format_seconds(side.step_s->median)
+                          : "step " + format_measured(side.step_s->median, side.step_s->ci95, side.step_s->samples);
   }
   return hanging(label + "  ", side.name, style) + hanging("   ", text, style);
 }

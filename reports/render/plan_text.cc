@@ -178,7 +178,7 @@ std::string rejected(const PlanReport& report, const TextStyle& style) {
   for (const RejectedClass& rejected_class : report.classes) {
     rows.push_back({rejected_class.name, rejected_class.reason});
   }
-  return text + (rows.empty() ? "" : "\n" + render_table({{"class"}, {"why not"}}, rows, style));
+  return text + (rows.empty() ? "" : "\n" + render_table({{"pipelines with"}, {"why not"}}, rows, style));
 }
 
 }  // namespace
@@ -201,7 +201,9 @@ std::string render_plan(const PlanReport& report, const TextStyle& style) {
   std::string text = heading(style, report.title);
   text += paint(style, Color::bold, report.description) + "\n" + paragraph(proof(report), style) + "\n";
   text += heading(style, "Partition") + render_partition(report.layers, style) + "\n" + stage_table(report, style) + "\n";
-  text += recomputed_layers(report, style) + paragraph(report.limit, style) + "\n";
+  if (const std::string below = recomputed_layers(report, style) + paragraph(report.limit, style); !below.empty()) {
+    text += below + "\n";
+  }
   if (const std::string timeline = render_timeline(report.trace, style); !timeline.empty()) {
     text += heading(style, "One step, predicted") + timeline + "\n";
   }

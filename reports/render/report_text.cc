@@ -168,9 +168,9 @@ std::string render_trace_report(const TraceReport& report, const TextStyle& styl
                                                 format_percent(report.bubble)));
   text += render_breakdown(report.devices, style) + "\n";
   text += heading(style, "Why devices idle") + render_idle(report, style) + "\n";
-  text += heading(style, "What would help") + render_advice(report, style) + "\n";
+  text += heading(style, "What would help") + render_advice(report, style);
   if (const std::string timeline = render_timeline(report, style); !timeline.empty()) {
-    text += heading(style, "One step") + timeline;
+    text += "\n" + heading(style, "One step") + timeline;
   }
   if (const std::string memory = render_memory(report, style); !memory.empty()) {
     text += "\n";

@@ -157,6 +157,7 @@ class BadInput(CommandTest):
         self.fails(2, ["a plan can't be compared with a trace"], "compare", "plan.json", "trace.sqlite")
         self.fails(2, ["a trace can't be compared with a study"], "compare", "trace.sqlite", ".")
         self.fails(2, ["this is no study"], "compare", ".", ".")
+        self.assertNotIn("--resume", self.fails(2, ["no study"], "report", ".", "--text")["error"]["remedy"], "an option of tune")
         self.fails(2, ["holds no trace"], "compare", "trace.sqlite", "profile.sqlite")
         for other in ("trace.sqlite", "plan.json"):
             self.fails(2, ["missing"], "compare", other, "missing")

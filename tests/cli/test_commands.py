@@ -13,6 +13,10 @@ class Commands(CommandTest):
     def path(self, name):
         return os.path.join(self.folder, name)
 
+    def read(self, name):
+        with open(self.path(name)) as file:
+            return json.load(file)
+
     def test_models(self):
         value = self.result("models", "models")
         self.assertEqual(value["models"][0]["name"], "toy")
@@ -71,8 +75,7 @@ class Commands(CommandTest):
         self.assertGreaterEqual(value["predicted"]["step_s"], value["lower_bound_s"])
         steps = [other["predicted"]["step_s"] for other in value["alternatives"]]
         self.assertGreaterEqual(min(steps), value["predicted"]["step_s"])
-        with open(self.path("toy.plan.json")) as file:
-            written = json.load(file)
+        written = self.read("toy.plan.json")
         jsonschema.validate(written, schema("plan"))
         self.assertEqual(written["plan"], value["plan"])
         self.assertEqual(written["plan"]["stages"][0]["modules"][0], "net.block0")
@@ -198,6 +201,15 @@ class Commands(CommandTest):
         with open(self.path(name), "w") as file:
             json.dump({"traceEvents": events}, file)
 
+    def test_import_of_one_step_has_no_interval(self):
+        self.timeline("one.json", 1, steps=1)
+        self.timeline("many.json", 1)
+        text = self.succeed("import", "one.json")
+        self.assertRegex(text, r"(?m)^step \d+ ms, 1 sample$")
+        self.assertIn("\n\ncritical path", text)
+        self.assertNotIn("\n\n\ncritical path", text)
+        self.assertRegex(self.succeed("import", "many.json"), r"(?m)^step \d+ ms, 95 % \[.*\] ms, 8 samples$")
+
     def test_compare_traces(self):
         self.timeline("before.json", 1)
         self.timeline("after.json", 1.5)
@@ -232,8 +244,7 @@ class Commands(CommandTest):
         self.assertIn("B: ", value["reason"])
 
     def test_compare_plans(self):
-        with open(self.path("plan.json")) as file:
-            plan = json.load(file)
+        plan = self.read("plan.json")
         self.succeed("plan", "profile.sqlite", "--schedule", "gpipe", "--stages", "2", "--microbatches", "4", "--cuts", "2", "-o", "gpipe.json")
         value, text = self.compared(5, "plan.json", "gpipe.json")
         self.assertEqual((value["kind"], value["verdict"], value["ratio"]), ("plans", "UNKNOWN", None))
@@ -268,8 +279,7 @@ class Commands(CommandTest):
         self.assertIn("different work", self.compared(5, "toy.study", "smaller.study")[0]["reason"])
 
     def step(self, study):
-        with open(self.path(study + "/toy.plan.json")) as file:
-            return json.load(file)["measured"]["step_s"]
+        return self.read(study + "/toy.plan.json")["measured"]["step_s"]
 
     def test_export_to_every_format(self):
         self.result("profile", "profile", "toy", "--devices", "sleep:2")
@@ -281,7 +291,7 @@ class Commands(CommandTest):
             for file in files:
                 self.assertGreater(os.path.getsize(self.path(file)), 100)
             self.result("export", "export", "toy.sqlite", "--to", name)  # our own files are replaced
-        kernels = [event for event in json.load(open(self.path("toy.rank0.json")))["traceEvents"] if event.get("cat") == "kernel"]
+        kernels = [event for event in self.read("toy.rank0.json")["traceEvents"] if event.get("cat") == "kernel"]
         self.assertGreater(len(kernels), 0)
         back = self.result("import", "import", "toy.rank0.json")
         self.assertEqual(len(back["devices"]), 2)  # its copies lead to the second

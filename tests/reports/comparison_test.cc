@@ -330,6 +330,17 @@ TEST(RenderCompared, FitsItsWidthWithAndWithoutColour) {
   }
 }
 
+TEST(RenderCompared, RatiosHaveFourDigits) {
+  Comparison comparison = wide_comparison();
+  for (const auto& [ratio, text] :
+       std::vector<std::pair<double, std::string>>{{177.52, "177.5"}, {21.0871, "21.09"}, {1.00042, "1.000"}, {0.04743, "0.0474"}}) {
+    comparison.ratio = ratio;
+    EXPECT_NE(render_compared(comparison, {.width = 80, .unicode = false, .color = false}).find(" takes " + text + " times"),
+              std::string::npos)
+        << text;
+  }
+}
+
 TEST(RenderCompared, NamesEveryDeviceOrSaysHowManyAreLeft) {
   const std::string text = render_compared(wide_comparison(), {.width = 80, .unicode = false, .color = false});
   EXPECT_NE(text.find("3 more devices changed less"), std::string::npos) << text;

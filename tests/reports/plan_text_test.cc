@@ -126,6 +126,14 @@ TEST(PlanText, AProofIsSaidAsOne) {
   EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("(gap 0 %), but for those that are no part of the proof;"));
 }
 
+TEST(PlanText, NothingToSayBelowTheStagesIsNoGap) {
+  PlanReport report = sample_plan();
+  report.limit = "";
+  report.stages[0].recomputed = {};
+  const std::string text = render_plan(report, {.width = 80});
+  EXPECT_THAT(text, HasSubstr("layer8 .. layer10\n\nOne step, predicted"));
+}
+
 TEST(PlanText, RecomputedLayersAreListed) {
   PlanReport report = sample_plan();
   EXPECT_THAT(render_plan(report, {.width = 80}), HasSubstr("stage 0 recomputes layers 1-2\n"));

@@ -347,6 +347,8 @@ TEST(Units, ThreeDigits) {
   EXPECT_EQ(format_bandwidth(12e9), "12.0 GB/s");
   EXPECT_EQ(format_percent(0.1824), "18.2 %");
   EXPECT_EQ(format_count(25557032), "25.6 M");
+  EXPECT_EQ(format_measured(0.412, {0.41, 0.414}, 44), "412 ms, 95 % [410, 414] ms, 44 samples");
+  EXPECT_EQ(format_measured(0.412, {0.412, 0.412}, 1, "step"), "412 ms, 1 step");
   EXPECT_EQ(format_count(9999), "9999");
   EXPECT_EQ(format_count(12345), "12.3 k");
   EXPECT_EQ(format_count(345'500'000'000'000), "3.5 x 10^14");

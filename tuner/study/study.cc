@@ -84,7 +84,7 @@ std::string model_name(const std::string& identity, const std::string& folder) {
 
 void check_is_study(const std::string& folder) {
   if (!Study::is_study(folder)) {
-    throw Error("this is no study", folder, "give the folder that tune wrote, or leave --resume out to begin a new one");
+    throw Error("this is no study", folder, "give a folder that mptune tune wrote");
   }
   if (const long long version = sqlite_header_number(database_path(folder), 60); version > kStudyVersion) {
     throw Error("the study was written by a newer mptune (version " + std::to_string(version) + ")", folder,

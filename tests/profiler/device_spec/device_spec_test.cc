@@ -177,7 +177,8 @@ TEST(Units, Link) {
   EXPECT_EQ(parse_link(""), LinkThrottle{});
   EXPECT_EQ(parse_link("12GB/s,10us"), (LinkThrottle{12e9, 10e-6}));
   EXPECT_EQ(parse_link("500MiB/s"), (LinkThrottle{500 * 0x1p20, 0}));
-  for (const char* text : {"12GB", "12", "/s", "12/s", "fast", "12GB/s,", "12GB/s,10us,3", "0GB/s", "-1GB/s", "12GB/s,2h", "1e300GB/s"}) {
+  for (const char* text :
+       {"12GB", "12", "/s", "12/s", "fast", "12GB/s,", "12GB/s,10us,3", "12GB/s,10", "0GB/s", "-1GB/s", "12GB/s,2h", "1e300GB/s"}) {
     EXPECT_THAT(refusal_of([&] { (void)parse_link(text); }), HasSubstr("--link: ")) << text;
   }
 }
