@@ -177,7 +177,8 @@ std::vector<std::string> advice_of(const Choice& choice, Verdict verdict, bool r
   const PlanKind kind = kind_of(choice.recommended.trial->plan);
   std::string head = lead(choice.recommended) + " is fastest here";
   if (kind == PlanKind::one_device) {
-    head = "no split beats the un-pipelined model here: " + choice.recommended.trial->name + " is fastest";
+    head = choice.pipeline ? "no split beats the un-pipelined model here: " + choice.recommended.trial->name + " is fastest"
+                           : choice.recommended.trial->name + " is fastest of what was measured; no pipeline was";
   } else if (kind == PlanKind::pipeline) {
     head += ": " + describe(choice.recommended.trial->plan);
   }

@@ -103,7 +103,7 @@ std::vector<int> devices_of_stages(const PlanOptions& options, int stages) {
   const int devices = static_cast<int>(options.devices.size());
   const int virtual_stages = virtual_stages_of(options);
   if (stages > devices * virtual_stages)
-    throw Error(std::to_string(stages) + " stages for " + std::to_string(devices) + " devices", "--stages",
+    throw Error(std::to_string(stages) + " stages for " + std::to_string(devices) + (devices == 1 ? " device" : " devices"), "--stages",
                 "use fewer stages, or several per device with --virtual");
   std::vector<int> of = stage_devices(options.schedule, (stages + virtual_stages - 1) / virtual_stages, virtual_stages);
   of.resize(static_cast<std::size_t>(stages));

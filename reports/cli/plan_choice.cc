@@ -40,7 +40,7 @@ std::string read_small_file(const std::string& path, const std::string& remedy) 
 std::vector<int> parse_replicas(const std::string& text) {
   std::vector<int> replicas;
   for (const std::string& part : text.empty() ? std::vector<std::string>{} : split(text, ',')) {
-    replicas.push_back(static_cast<int>(parse_whole(part.empty() ? "''" : part, "--replicas", 1, kMostStages, 0)));
+    replicas.push_back(static_cast<int>(parse_whole(part.empty() ? " " : part, "--replicas", 1, kMostStages, 0)));
   }
   return replicas;
 }
@@ -137,7 +137,7 @@ void restrict_stages(SearchSpace& space, const PlanChoice& choice, int layers) {
     }
     restrict_virtual_stages(space, virtual_stages, stages, layers);
   } else if (stages > most) {
-    throw Error(std::to_string(stages) + " stages for " + std::to_string(most) + " devices", "--stages",
+    throw Error(std::to_string(stages) + " stages for " + std::to_string(most) + (most == 1 ? " device" : " devices"), "--stages",
                 "use at most " + std::to_string(most) + ", name more devices, or put several on each with --virtual");
   }
   if (stages > 0) {
@@ -223,8 +223,7 @@ std::vector<int> parse_cuts(const std::string& text, const std::vector<ProfileLa
     // A number is a position even where a layer is named by a number.
     if (part.empty() || error != std::errc{} || end != part.data() + part.size()) {
       if (named == layers.end()) {
-        throw Error("'" + part + "' is no layer", "--cuts",
-                    "use numbers from 1 to " + std::to_string(last) + " or names that 'mptune models' lists");
+        throw Error("'" + part + "' is no layer", "--cuts", "use numbers from 1 to " + std::to_string(last) + " or names of layers");
       }
       cut = static_cast<int>(named - layers.begin());
     }

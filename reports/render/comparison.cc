@@ -46,7 +46,9 @@ std::string render_comparison(const std::vector<ComparisonRow>& rows, const Text
   std::vector<Texts> texts = {{"", "step", "95 %", "speed-up", "peak"}};
   double longest = 0;
   for (const ComparisonRow& row : rows) {
-    texts.push_back({row.name, format_seconds(row.step_s), format_interval_seconds(row.step_ci95_s), row.speedup, largest(row.peak_bytes)});
+    texts.push_back({row.name, format_seconds(row.step_s),
+                     row.step_ci95_s.low < row.step_ci95_s.high ? format_interval_seconds(row.step_ci95_s) : "-", row.speedup,
+                     largest(row.peak_bytes)});
     longest = std::max(longest, row.step_ci95_s.high);
   }
   const auto widest = [&](std::string Texts::*member) {

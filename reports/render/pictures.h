@@ -37,7 +37,7 @@ struct ComparisonRow {
   std::vector<std::int64_t> peak_bytes;
   bool reference = false;  ///< what the others are compared with
 };
-/// Bars from zero with error bars at their ends.
+/// Bars from zero with error bars at their ends; "-" for an interval without width, of one sample.
 ///
 ///     recommended          #########|     301 ms  [299, 303] ms
 ///     naive_model_paral..  ############|  455 ms  [450, 460] ms  1.51x [1.49, 1.53] FAST

@@ -22,7 +22,9 @@ std::string peaks_text(const Plan& plan, const std::vector<std::int64_t>& bytes)
 }
 
 std::string step_text(const RecommendedPlan& plan) {
-  std::string text = fmt::format("step {}, 95 % {}", format_seconds(plan.step_s), format_interval_seconds(plan.step_ci95_s));
+  const auto* measured = std::get_if<Measured>(&plan.trial.outcome);
+  const bool once = measured != nullptr && measured->step_s.size() == 1;
+  std::string text = "step " + format_seconds(plan.step_s) + (once ? ", 1 sample" : ", 95 % " + format_interval_seconds(plan.step_ci95_s));
   if (plan.predicted_step_s > 0) {
     const double error = plan.predicted_step_s / plan.step_s - 1;
     text += fmt::format("; predicted {} ({}{:.1f} %)", format_seconds(plan.predicted_step_s), error < 0 ? "-" : "+", std::abs(error) * 100);

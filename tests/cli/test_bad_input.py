@@ -50,7 +50,10 @@ class BadInput(CommandTest):
     def test_cuts_and_counts(self):
         self.fails(2, ["out of range"], "profile", "toy", *SLEEP, "--cuts", "17")
         self.fails(2, ["empty stage"], "profile", "toy", *SLEEP, "--cuts", "3,3")
-        self.fails(2, ["no layer"], "profile", "toy", *SLEEP, "--cuts", "block9")
+        self.fails(2, ["no layer", "names of layers"], "profile", "toy", *SLEEP, "--cuts", "block9")
+        self.fails(2, ["2 stages for 1 device:"], "profile", "toy", "--devices", "sleep:1", "--stages", "2")
+        self.fails(2, ["2 stages for 1 device:"], "plan", "profile.sqlite", "--devices", "sleep:0", "--stages", "2")
+        self.fails(2, ["' ' is no whole number"], "plan", "profile.sqlite", "--replicas", "1,")
         self.fails(2, ["7 stages", "6 layers"], "profile", "toy", "--devices", "sleep:7")
         self.fails(2, ["--stages"], "plan", "profile.sqlite", "--stages", "7")
         self.fails(2, ["8"], "profile", "toy", *SLEEP, "--microbatches", "9")

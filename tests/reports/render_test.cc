@@ -297,6 +297,18 @@ TEST(Pictures, NothingToDrawIsNoPicture) {
   EXPECT_EQ(render_comparison({}, {}), "");
 }
 
+TEST(Study, OneSampleHasNoInterval) {
+  StudyReport report = sample_study();
+  RecommendedPlan& best = report.recommendation.recommended;
+  Measured measured;
+  measured.step_s = samples_of({0.301});
+  best.trial.outcome = measured;
+  best.step_ci95_s = {0.301, 0.301};
+  const std::string text = render_study_report(report, {.width = 80, .unicode = false, .color = false});
+  EXPECT_THAT(text, ::testing::HasSubstr("step 301 ms, 1 sample; predicted"));
+  EXPECT_THAT(text, ::testing::Not(::testing::HasSubstr("[301, 301]")));
+}
+
 TEST(Pictures, ErrorBarsOfEqualValuesAreOnePoint) {
   const std::string text = render_comparison({{"a", 1, {1, 1}, "", {}, true}, {"b", 2, {1.5, 2}, "x", {}, false}},
                                              {.width = 80, .unicode = false, .color = false});

@@ -103,6 +103,16 @@ TEST(Recommend, UnPipelinedModelIsSaidToBeFastest) {
   EXPECT_EQ(result->best_half_memory->trial.plan, kPipeline.plan);
 }
 
+TEST(Recommend, NoSplitIsJudgedThatWasNotMeasured) {
+  Racer all = kSingle;
+  all.name = "all_cores";
+  all.step_s = 0.9;
+  const auto result = recommend(race({kSingle, all}, 20, 0.003), 200);
+  ASSERT_TRUE(result);
+  EXPECT_FALSE(any_contains(result->advice, "no split beats"));
+  EXPECT_TRUE(any_contains(result->advice, "all_cores is fastest of what was measured; no pipeline was"));
+}
+
 TEST(Recommend, TiesGoToLessMemoryThenFewerCopies) {
   Racer lean = kPipeline;
   lean.step_s = 1.003;
