@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <sstream>
 
 namespace mptune {
@@ -97,15 +98,18 @@ TEST(PlanText, ColourIsByStageAndMeansNothingAlone) {
   EXPECT_EQ(stripped, rendered(80, true));
 }
 
+/// Numbers of the stages, layers, times.
+std::array<std::string, 3> bar_rows(const std::vector<PlannedLayer>& layers, int width) {
+  std::istringstream lines(render_partition(layers, {.width = width, .unicode = false}));
+  std::array<std::string, 3> rows;
+  for (std::string& row : rows) {
+    std::getline(lines, row);
+  }
+  return rows;
+}
+
 TEST(PlanText, TheBarIsAsWideAsTheTimes) {
-  const std::string bar = render_partition({{"a", 0, 3}, {"b", 0, 1}, {"c", 1, 4}}, {.width = 60, .unicode = false});
-  std::istringstream lines(bar);
-  std::string numbers;
-  std::string blocks;
-  std::string times;
-  std::getline(lines, numbers);
-  std::getline(lines, blocks);
-  std::getline(lines, times);
+  const auto [numbers, blocks, times] = bar_rows({{"a", 0, 3}, {"b", 0, 1}, {"c", 1, 4}}, 60);
   EXPECT_EQ(blocks, "       " + std::string(20, '#') + std::string(6, '=') + "|" + std::string(25, '#'));
   EXPECT_EQ(numbers, "stage  0" + std::string(25, ' ') + "|1");
   EXPECT_EQ(times, "s      4.00" + std::string(22, ' ') + "|4.00");
@@ -148,13 +152,7 @@ TEST(PlanText, SixteenStagesAreLabelledAt80Columns) {
   for (int layer = 0; layer < 300; ++layer) {
     layers.push_back({"layer" + std::to_string(layer), layer * 16 / 300, 0.04 + 0.001 * (layer % 7)});
   }
-  std::istringstream lines(render_partition(layers, {.width = 80, .unicode = false}));
-  std::string numbers;
-  std::string blocks;
-  std::string times;
-  std::getline(lines, numbers);
-  std::getline(lines, blocks);
-  std::getline(lines, times);
+  const auto [numbers, blocks, times] = bar_rows(layers, 80);
   EXPECT_LE(blocks.size(), 80u);
   std::istringstream words(numbers.substr(7));
   int stage = 0;
