@@ -34,4 +34,18 @@ inline void expect_width(const std::string& text, int width) {
   }
 }
 
+/// The text without its escape sequences.
+inline std::string without_colour(const std::string& colored) {
+  std::string stripped;
+  bool escape = false;
+  for (const char c : colored) {
+    escape = escape || c == '\x1b';
+    if (!escape) {
+      stripped += c;
+    }
+    escape = escape && c != 'm';
+  }
+  return stripped;
+}
+
 }  // namespace mptune::testing

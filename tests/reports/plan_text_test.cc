@@ -82,15 +82,7 @@ TEST(PlanText, ColourIsByStageAndMeansNothingAlone) {
   const std::string colored = rendered(80, true, true);
   EXPECT_THAT(colored, HasSubstr("\x1b[36m█"));
   EXPECT_THAT(colored, HasSubstr("\x1b[35m"));
-  std::string stripped;
-  bool escape = false;
-  for (const char c : colored) {
-    escape = escape || c == '\x1b';
-    if (!escape) {
-      stripped += c;
-    }
-    escape = escape && c != 'm';
-  }
+  std::string stripped = testing::without_colour(colored);
   // Titles are bold to their columns' ends.
   while (stripped.find(" \n") != std::string::npos) {
     stripped.erase(stripped.find(" \n"), 1);

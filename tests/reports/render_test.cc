@@ -164,15 +164,7 @@ TEST(Golden, AsciiIsAscii) {
 TEST(Golden, ColourChangesNoWord) {
   const std::string plain = render_study_report(sample_study(), {.width = 100, .unicode = true, .color = false});
   const std::string colored = render_study_report(sample_study(), {.width = 100, .unicode = true, .color = true});
-  std::string stripped;
-  bool escape = false;
-  for (const char c : colored) {
-    escape = escape || c == '\x1b';
-    if (!escape) {
-      stripped += c;
-    }
-    escape = escape && c != 'm';
-  }
+  const std::string stripped = testing::without_colour(colored);
   EXPECT_NE(colored, plain);
   EXPECT_EQ(stripped, plain);
 }
