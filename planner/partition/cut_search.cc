@@ -11,7 +11,7 @@ namespace mptune {
 namespace {
 
 constexpr std::int64_t kFirstPause = 4096;  // nodes, doubled after every narrowing of the windows
-constexpr std::int64_t kDirectly = 8'000;   // nodes, before the proof goes in steps
+constexpr std::int64_t kDirectly = 24'000;  // nodes, before the proof goes in steps
 constexpr std::int64_t kProbeAfter = 16;
 constexpr int kWorthAgain = 10;  // windows are narrowed again while they lose a part of this many
 constexpr double kSteps[] = {0.02, 0.01, 0.003};
@@ -75,7 +75,7 @@ bool CutSearch::interrupted() {
 
 // Of a plan that is about to be timed: dear enough to ask each time.
 bool CutSearch::interrupted_before_plan() {
-  if (result_.nodes > problem_.most_nodes || (problem_.stop && problem_.stop())) ended_ = true;
+  ended_ = ended_ || result_.nodes > problem_.most_nodes || (problem_.stop && problem_.stop());
   return ended_;
 }
 

@@ -82,9 +82,13 @@ void Evaluator::worked(std::int64_t actions, std::int64_t simulated) {
   result_.simulated += simulated;
 }
 
-bool Evaluator::spent() {
-  stopped_ = stopped_ || actions_ > space_.most_actions || (space_.stop && space_.stop());
+bool Evaluator::stopped() {
+  stopped_ = stopped_ || (space_.stop && space_.stop());
   return stopped_;
+}
+
+bool Evaluator::spent() {
+  return actions_ > space_.most_actions || stopped();
 }
 
 }  // namespace mptune

@@ -29,6 +29,8 @@ class Evaluator {
   void note_excess(std::int64_t bytes, const std::string& device);
   /// Work done elsewhere, in units of a simulated action.
   void worked(std::int64_t actions, std::int64_t simulated);
+  /// True when the search was asked to stop; whoever said so is not asked again.
+  [[nodiscard]] bool stopped();
   /// True when the limit of the work is reached, or the search was asked to stop: for good.
   [[nodiscard]] bool spent();
   [[nodiscard]] std::int64_t work_left() const { return std::max<std::int64_t>(0, space_.most_actions - actions_); }

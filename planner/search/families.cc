@@ -205,33 +205,53 @@ bool Choices::wanted_virtual(int virtual_stages) const {
 }
 
 std::vector<PlanFamily> Choices::pipelines() {
-  std::vector<PlanFamily> families;
-  const int devices = static_cast<int>(space_.devices.size());
+  const auto devices = static_cast<int>(space_.devices.size());
   const auto ones = [](int stages) { return std::vector<int>(static_cast<std::size_t>(stages), 1); };
+  std::vector<Shape> straight;
+  std::vector<Shape> replicated;
   if (!space_.replicas.empty()) {
-    if (space_.replicas.size() > 1 && wanted_virtual(1)) add_shape(space_.replicas, 1, families);
+    if (space_.replicas.size() > 1 && wanted_virtual(1)) replicated.push_back({space_.replicas, 1});
   } else {
-    for (int stages = 2; stages <= devices && wanted_virtual(1); ++stages) add_shape(ones(stages), 1, families);
+    for (int stages = 2; stages <= devices && wanted_virtual(1); ++stages) straight.push_back({ones(stages), 1});
     std::vector<int> virtual_counts = space_.virtual_counts;
     for (int v = 2; space_.virtual_counts.empty() && v <= kMostVirtual; ++v) virtual_counts.push_back(v);
     for (const int v : virtual_counts) {
-      if (v > 1 && devices > 1) add_shape(ones(devices), v, families);
+      if (v > 1 && v <= cost_.layers() && devices > 1) straight.push_back({ones(devices), v});
     }
-    std::vector<std::vector<int>> shapes;
-    std::vector<int> chosen;
-    for (int stages = 2; stages < devices && wanted_virtual(1); ++stages) {
-      if (!wanted_stages(stages)) continue;
-      const std::size_t before = shapes.size();
-      share_out(devices, stages, chosen, shapes);
-      // There are as many shapes as sets of places where the devices of a stage end.
-      const std::int64_t left_out = sets_of_cuts(devices - 1, stages) - static_cast<std::int64_t>(shapes.size() - before);
-      if (left_out > 0) leave_out(left_out, stages);
-    }
-    for (const std::vector<int>& shape : shapes) add_shape(shape, 1, families);
+    replicated = replicated_shapes();
   }
+  std::vector<PlanFamily> families;
+  add_shapes(straight, replicated.empty() ? kMostFamilies : kMostFamilies / 2, families);
+  add_shapes(replicated, kMostFamilies, families);
   std::ranges::stable_sort(families, {}, &PlanFamily::bound_ns);
   if (unlisted_plans_ > 0) bound_unlisted();
   return families;
+}
+
+std::vector<Choices::Shape> Choices::replicated_shapes() {
+  const auto devices = static_cast<int>(space_.devices.size());
+  std::vector<std::vector<int>> found;
+  std::vector<int> chosen;
+  for (int stages = 2; stages < devices && wanted_virtual(1); ++stages) {
+    if (!wanted_stages(stages)) continue;
+    const std::size_t before = found.size();
+    share_out(devices, stages, chosen, found);
+    // There are as many shapes as sets of places where the devices of a stage end.
+    const std::int64_t left_out = sets_of_cuts(devices - 1, stages) - static_cast<std::int64_t>(found.size() - before);
+    if (left_out > 0) leave_out(left_out, stages);
+  }
+  std::vector<Shape> shapes;
+  for (std::vector<int>& replicas : found) shapes.push_back({std::move(replicas), 1});
+  return shapes;
+}
+
+// Each shape has its part of the room, what it does not need is for those behind it: devices that may all be placed in any order would
+// fill a list with the placements of few stages.
+void Choices::add_shapes(const std::vector<Shape>& shapes, std::size_t most, std::vector<PlanFamily>& families) {
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const std::size_t room = most - std::min(most, families.size());
+    add_shape(shapes[i], families.size() + room / (shapes.size() - i), families);
+  }
 }
 
 void Choices::leave_out(std::int64_t placements, int stages) {
@@ -250,17 +270,20 @@ void Choices::bound_unlisted() {
 
 // All placements that differ: of devices that may be swapped, only the first that is free. Whether a placement has families does not
 // depend on its devices: where the first has none, no other is looked at.
-void Choices::add_shape(const std::vector<int>& replicas, int virtual_stages, std::vector<PlanFamily>& families) {
+void Choices::add_shape(const Shape& shape, std::size_t most, std::vector<PlanFamily>& families) {
+  const auto& [replicas, virtual_stages] = shape;
   if (!wanted_stages(static_cast<int>(replicas.size()) * virtual_stages)) return;
   const auto seats = static_cast<std::size_t>(std::accumulate(replicas.begin(), replicas.end(), 0));
   std::vector<int> chosen;
   bool none = false;
+  bool full = false;  // and another placement is left
   const auto place = [&](const auto& again) -> void {
-    if (none || families.size() >= kMostFamilies) return;
+    if (none || full) return;
     if (chosen.size() == seats) {
       const std::size_t before = families.size();
-      add_placement(replicas, virtual_stages, chosen, families);
-      none = families.size() == before;
+      full = before >= most;
+      if (!full) add_placement(replicas, virtual_stages, chosen, families);
+      none = !full && families.size() == before;
       return;
     }
     std::set<int> seen;
@@ -272,7 +295,7 @@ void Choices::add_shape(const std::vector<int>& replicas, int virtual_stages, st
     }
   };
   place(place);
-  if (families.size() >= kMostFamilies) leave_out(1, static_cast<int>(replicas.size()) * virtual_stages);
+  if (full) leave_out(1, static_cast<int>(replicas.size()) * virtual_stages);
 }
 
 void Choices::add_placement(const std::vector<int>& replicas, int virtual_stages, const std::vector<int>& chosen,

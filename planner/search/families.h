@@ -67,7 +67,13 @@ class Choices {
     bool splits = false;  // backward
     std::string why_not;
   };
-  void add_shape(const std::vector<int>& replicas, int virtual_stages, std::vector<PlanFamily>& families);
+  struct Shape {
+    std::vector<int> replicas;  // of each stage
+    int virtual_stages = 1;
+  };
+  [[nodiscard]] std::vector<Shape> replicated_shapes();
+  void add_shapes(const std::vector<Shape>& shapes, std::size_t most, std::vector<PlanFamily>& families);
+  void add_shape(const Shape& shape, std::size_t most, std::vector<PlanFamily>& families);
   void add_placement(const std::vector<int>& replicas, int virtual_stages, const std::vector<int>& chosen,
                      std::vector<PlanFamily>& families);
   void leave_out(std::int64_t placements, int stages);

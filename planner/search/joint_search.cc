@@ -24,6 +24,7 @@ constexpr std::int64_t kMostNodes = std::int64_t{1} << 40;
 constexpr int kDeep = 4;
 constexpr std::int64_t kDeeper = 64;
 constexpr std::int64_t kNodesPerAction = 2;  // partial plans that cost as much as a simulated action
+constexpr std::int64_t kSetUps = 3;          // what a search of cuts costs before it looks at any, in simulated plans
 constexpr std::int64_t kAlternativeNodes = 20'000;
 constexpr std::int64_t kBeyondNodes = 4'000;
 constexpr int kMostLists = 6;             // list schedules that are made: each costs milliseconds
@@ -205,7 +206,7 @@ bool JointSearch::memory_chooses(const FamilyState& state) const {
   return space_.recompute.empty() && std::ranges::any_of(state.family.caps(caps_), [](std::int64_t cap) { return cap > 0; });
 }
 
-PartitionProblem JointSearch::problem_of(const FamilyState& state, std::int64_t most_nodes) const {
+PartitionProblem JointSearch::problem_of(const FamilyState& state, std::int64_t most_nodes) {
   const Plan plan = state.family.plan(space_, equal_cuts(cost_.layers(), state.family.stages()), cost_.layers());
   PartitionProblem problem;
   problem.devices = plan.devices;
@@ -217,14 +218,15 @@ PartitionProblem JointSearch::problem_of(const FamilyState& state, std::int64_t 
   problem.keep = alternatives_ ? keep_ : 1;
   problem.longest_ns = threshold_ns();
   problem.most_nodes = std::max<std::int64_t>(64, most_nodes / dearness(state.family.schedule));
-  problem.stop = space_.stop;
+  problem.stop = [this] { return evaluator_.stopped(); };
   return problem;
 }
 
 PartitionResult JointSearch::run(const FamilyState& state, const PartitionProblem& problem) {
   PartitionResult result = partition(problem, cost_);
   const std::int64_t actions = 2 * static_cast<std::int64_t>(problem.stages.size() * problem.microbatch_sizes.size());
-  evaluator_.worked(result.nodes / kNodesPerAction + result.simulated * actions * dearness(state.family.schedule), result.simulated);
+  evaluator_.worked(result.nodes / kNodesPerAction + (kSetUps + result.simulated) * actions * dearness(state.family.schedule),
+                    result.simulated);
   return result;
 }
 

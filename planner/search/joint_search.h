@@ -58,7 +58,7 @@ class JointSearch {
   [[nodiscard]] double threshold_s() const;
   [[nodiscard]] std::int64_t threshold_ns() const;
   [[nodiscard]] bool memory_chooses(const FamilyState& state) const;
-  [[nodiscard]] PartitionProblem problem_of(const FamilyState& state, std::int64_t most_nodes) const;
+  [[nodiscard]] PartitionProblem problem_of(const FamilyState& state, std::int64_t most_nodes);
   PartitionResult run(const FamilyState& state, const PartitionProblem& problem);
   void solve(FamilyState& state, std::int64_t most_nodes);
   void solve_with_memory(FamilyState& state, std::int64_t most_nodes);

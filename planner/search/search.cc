@@ -48,12 +48,13 @@ bool fits(const Candidate& candidate, std::int64_t bytes) {
   return std::all_of(peaks.begin(), peaks.end(), [&](std::int64_t peak) { return peak <= bytes; });
 }
 
-// The same space for a search that goes on where another one stands, in the plans' caps alone.
-SearchSpace rest_of(const SearchSpace& space, const Evaluator& evaluator) {
+// The same space for a search that goes on where another one stands, which must outlive it, in the plans' caps alone.
+SearchSpace rest_of(const SearchSpace& space, Evaluator& evaluator) {
   SearchSpace rest = space;
   rest.most_actions = evaluator.work_left();
   rest.keep = 1;
   rest.improved = nullptr;
+  rest.stop = [&evaluator] { return evaluator.stopped(); };
   return rest;
 }
 

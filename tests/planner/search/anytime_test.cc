@@ -64,6 +64,38 @@ TEST(Anytime, StopsAtOnce) {
   EXPECT_LT(result.lower_bound_s, result.ranked[0].prediction.step_s);
 }
 
+// 62 layers on 8 devices: over a thousand families. The un-pipelined plans come unasked, a pipeline with the next simulation, better ones
+// with every thousand questions; whoever says stop is not asked again, and has a bound that holds.
+TEST(Anytime, HasAPlanAtOnceAndBetterOnesTheLongerItRuns) {
+  std::mt19937 random(1);
+  test::ProfileShape shape = test::random_shape(random, 62, 8);
+  shape.reduce_s_per_byte = 1e-4;
+  const CostModel cost(make_profile(shape, test::random_factors(random, 62)));
+  double before_s = 1e9;
+  std::int64_t unpipelined = 0;
+  for (const int questions : {1, 2, 200, 4000, 12000}) {
+    SCOPED_TRACE(questions);
+    SearchSpace space = space_of(8, 32);
+    space.keep = 1;
+    int asked = 0;
+    space.stop = [&] { return ++asked >= questions; };
+    double told_s = 0;
+    space.improved = [&](const Candidate& candidate) { told_s = candidate.prediction.step_s; };
+    const SearchResult result = search_plans(space, cost);
+    EXPECT_EQ(asked, questions);
+    EXPECT_FALSE(result.complete);
+    EXPECT_EQ(result.ranked.at(0).prediction.step_s, told_s);
+    EXPECT_LT(result.lower_bound_s, told_s);
+    EXPECT_EQ(result.best_pipeline, questions == 1 ? -1 : 0);
+    if (questions == 1) unpipelined = result.simulated;
+    if (questions == 2) {
+      EXPECT_EQ(result.simulated, unpipelined + 1);
+    }
+    EXPECT_TRUE(questions == 200 ? told_s <= before_s : told_s < before_s);
+    before_s = told_s;
+  }
+}
+
 TEST(NotExecutable, IsListedWhereItIsFaster) {
   std::mt19937 random(53);
   int listed = 0;

@@ -65,6 +65,24 @@ TEST(Families, LooksAtNoFurtherPlacementWhereThereIsNoFamily) {
   EXPECT_EQ(choices.unlisted_plans(), 0);
 }
 
+// Links that all differ: 8! placements of eight stages, 336 of three. No number of stages takes the room of another.
+TEST(Families, ListsEveryNumberOfStagesOfUnequalDevices) {
+  Profile profile = make_profile({.layers = 24, .devices = 8});
+  for (LinkCost& link : profile.links) link.latency_s = 1e-6 * (link.source * 8 + link.destination + 1);
+  const CostModel cost(profile);
+  SearchSpace space;
+  space.devices = names(8);
+  space.batch = 32;
+  Choices choices(space, cost, std::vector<std::int64_t>(8, 0));
+  const std::vector<PlanFamily> families = choices.pipelines();
+  EXPECT_GT(choices.unlisted_plans(), 0);
+  for (int stages = 2; stages <= 8; ++stages) {
+    EXPECT_GT(std::ranges::count_if(families, [&](const PlanFamily& f) { return f.stages() == stages && !f.replicated(); }), 0) << stages;
+  }
+  EXPECT_GT(std::ranges::count_if(families, [](const PlanFamily& f) { return f.virtual_stages == 2; }), 0);
+  EXPECT_GT(std::ranges::count_if(families, &PlanFamily::replicated), 0);
+}
+
 TEST(FamilyBound, HoldsWherePartsOfABackwardTakeLessThanTheWhole) {
   Profile profile = make_profile({.layers = 6, .devices = 2});
   for (LayerCosts& layer : profile.classes[0].layers) {
