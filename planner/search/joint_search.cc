@@ -217,7 +217,11 @@ PartitionProblem JointSearch::problem_of(const FamilyState& state, std::int64_t 
   problem.recomputed = recomputed_stages(space_.recompute, state.family.stages());
   problem.keep = alternatives_ ? keep_ : 1;
   problem.longest_ns = threshold_ns();
-  problem.most_nodes = std::max<std::int64_t>(64, most_nodes / dearness(state.family.schedule));
+  // Each node of a family whose rows look at costs may be a simulation: no family takes all the work that is left.
+  const std::int64_t dear = dearness(state.family.schedule);
+  const std::int64_t actions = 2 * static_cast<std::int64_t>(problem.stages.size() * problem.microbatch_sizes.size());
+  if (dear > 1) most_nodes = std::min(most_nodes / dear, evaluator_.work_left() / 4 / (actions * dear));
+  problem.most_nodes = std::max<std::int64_t>(64, most_nodes);
   problem.stop = [this] { return evaluator_.stopped(); };
   return problem;
 }

@@ -35,7 +35,7 @@ struct SearchSpace {
   Capabilities capabilities;                       ///< plans beyond them are not proposed
   bool look_beyond = true;                         ///< they are listed, where they would be faster
   int keep = 32;                                   ///< plans to return
-  std::int64_t most_actions = 12'000'000;          ///< simulated before a search ends early and says in `rejected` what it did not reach
+  std::int64_t most_actions = 16'000'000;          ///< simulated before a search ends early and says in `rejected` what it did not reach
   std::function<bool()> stop;                      ///< asked between steps of some milliseconds; true ends the search with what it has
   std::function<void(const Candidate&)> improved;  ///< told of every executable plan that is faster than all before it
 };
