@@ -218,6 +218,11 @@ std::int64_t CostModel::kept_bytes(int device, int first_layer, int last_layer, 
   return whole_bytes(bytes);
 }
 
+bool CostModel::keeps_output(int device, int layer) const {
+  return std::ranges::any_of(profile_.classes[class_of(device)].layers[static_cast<std::size_t>(layer)].by_samples,
+                             &LayerCost::keeps_output);
+}
+
 std::int64_t CostModel::kept_under_recompute_bytes(int device, const Stage& stage, int samples) const {
   if (stage.recompute.mode == Recompute::Mode::all) return 0;
   std::int64_t bytes = 0;

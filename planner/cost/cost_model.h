@@ -23,9 +23,9 @@ struct LayerTimes {
 /// What a device holds in the moment of its peak, in bytes.
 struct PeakContents {
   std::int64_t parameters_bytes = 0;
-  std::int64_t gradients_bytes = 0;
+  std::int64_t gradients_bytes = 0;               ///< of the parameters; those that the running action makes are in its workspace
   std::int64_t optimizer_bytes = 0;
-  std::int64_t buffers_bytes = 0;                 ///< of the layers, and the step's samples on the first stage
+  std::int64_t buffers_bytes = 0;                 ///< of the layers, statistics of the micro-batches, the step's samples on the first stage
   std::map<int, std::int64_t> activations_bytes;  ///< kept for backward or weight gradients, by micro-batch
   std::int64_t slots_bytes = 0;                   ///< for inputs and gradients of other devices
   std::int64_t workspace_bytes = 0;               ///< of the action that runs, and what is on its way to other devices
@@ -85,6 +85,8 @@ class CostModel {
   [[nodiscard]] std::int64_t parameters_bytes(int first_layer, int last_layer) const;
   /// Bytes kept from forward to backward of one micro-batch by layers [first, last) on a device.
   [[nodiscard]] std::int64_t kept_bytes(int device, int first_layer, int last_layer, int samples) const;
+  /// Whether the layer's own backward needs its output, as far as was measured.
+  [[nodiscard]] bool keeps_output(int device, int layer) const;
   /// The same of a stage under its recomputation: what its kept layers keep, and the input of every piece, computed again or kept behind
   /// one that is; not the stage's own input.
   [[nodiscard]] std::int64_t kept_under_recompute_bytes(int device, const Stage& stage, int samples) const;
@@ -96,10 +98,12 @@ class CostModel {
   /// Bytes of one sample of the model's input, from the profile's shape; 0 where it does not say.
   [[nodiscard]] std::int64_t input_bytes_per_sample() const { return input_bytes_per_sample_; }
 
-  /// Peak bytes on each of the plan's devices: parameters, gradients, optimizer state, buffers, activations in flight by the schedule,
-  /// receive slots, gradient slots, workspace, the allocator's reserve. What is received is held to the end of the stage's backward,
-  /// tensors for later stages with it. Never meant to lie below what is measured. It cannot see: more than two gradients that wait for a
-  /// slow link, what input gradients free before the weight gradients run, storage that tensors share. Requires: a valid plan and schedule.
+  /// Peak bytes on each of the plan's devices in a step that begins without gradients: parameters, gradients from the first backward on,
+  /// optimizer state, buffers, activations in flight by the schedule and statistics of batch norms, receive slots, gradient slots,
+  /// workspace, the allocator's reserve. What is received is held to the end of the stage's backward, tensors for later stages with it; an
+  /// output that no backward needs, until it is sent. Within an action, layer by layer: the peak of a backward lies where little is freed
+  /// yet and much is made already. Never meant to lie below what is measured. It cannot see: more than two tensors that wait for a slow
+  /// link, what input gradients free before the weight gradients run, storage that tensors share. Requires: a valid plan and schedule.
   [[nodiscard]] std::vector<std::int64_t> peak_bytes(const Plan& plan) const;
   /// The same of one of the plan's devices: only the ranges of its own stages matter.
   [[nodiscard]] std::int64_t peak_bytes(const Plan& plan, int device) const;

@@ -10,18 +10,21 @@ namespace {
 // Bytes held over stretches of a device's row of actions.
 class Holding {
  public:
+  static constexpr int kWorkspace = -1;  // what an action needs while it runs
+  static constexpr int kGradients = -2;  // of parameters
+
   // Held during the actions [first, last].
   struct Stretch {
     int first = 0;
     int last = 0;
     std::int64_t bytes = 0;
-    int microbatch = -1;  // whose activations, -1: what an action needs while it runs
+    int microbatch = kWorkspace;  // whose activations, or one of the above
   };
 
   explicit Holding(std::size_t actions) : change_(actions + 1) {}
 
   void add(const Stretch& stretch) {
-    if (stretch.last < stretch.first) return;
+    if (stretch.last < stretch.first || stretch.bytes == 0) return;
     change_[static_cast<std::size_t>(stretch.first)] += stretch.bytes;
     change_[static_cast<std::size_t>(stretch.last) + 1] -= stretch.bytes;
     stretches_.push_back(stretch);
@@ -83,6 +86,7 @@ class DevicePeak {
       const auto found = std::find(devices.begin(), devices.end(), device_);
       if (found == devices.end()) continue;
       add_owned(s, found == devices.begin());
+      add_gradients(s);
       add_activations(s);
       if (s > 0) contents_.slots_bytes += receive_slots(s);
       if (s + 1 < plan_.num_stages()) contents_.slots_bytes += gradient_slots(s);
@@ -107,23 +111,47 @@ class DevicePeak {
     return cost_.boundary_bytes(layer, samples(microbatch), gradients);
   }
 
-  // Parameters with their gradients, the optimizer's state (on the first replica only) and buffers; the samples on the first stage.
+  // Of this device's part.
+  [[nodiscard]] std::int64_t microbatches(int s) const {
+    std::int64_t count = 0;
+    for (int i = 0; i < plan_.num_microbatches(); ++i) count += mine(s, i) ? 1 : 0;
+    return count;
+  }
+
+  // Parameters, the optimizer's state (on the first replica only) and buffers, with every micro-batch's statistics until the end of the
+  // step; the samples on the first stage.
   void add_owned(int s, bool first_replica) {
-    const std::int64_t parameters = cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer);
+    const std::int64_t parameters = parameters_bytes(s);
     contents_.parameters_bytes += parameters;
-    contents_.gradients_bytes += parameters;
     if (first_replica)
       contents_.optimizer_bytes += static_cast<std::int64_t>(cost_.profile().optimizer_state_factor * static_cast<double>(parameters));
-    for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer)
-      contents_.buffers_bytes += cost_.profile().layers[static_cast<std::size_t>(layer)].buffers_bytes;
+    for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) {
+      const ProfileLayer& described = cost_.profile().layers[static_cast<std::size_t>(layer)];
+      contents_.buffers_bytes += described.buffers_bytes * (described.batch_statistics ? 1 + microbatches(s) : 1);
+    }
     for (int i = 0; s == 0 && i < plan_.num_microbatches(); ++i) {
       if (mine(s, i)) contents_.buffers_bytes += samples(i) * cost_.input_bytes_per_sample();
     }
   }
 
+  [[nodiscard]] std::int64_t parameters_bytes(int s) const { return cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer); }
+
+  // A step begins without gradients. The first backward makes them, layer by layer, while it gives back what the forward kept: see `Need`.
+  void add_gradients(int s) {
+    const std::vector<Action>& actions = row(device_);
+    const auto makes = [&](const Action& action) { return action.stage == s && releases(action.kind); };
+    const auto first = std::ranges::find_if(actions, makes);
+    if (first == actions.end()) return;
+    const int at = static_cast<int>(first - actions.begin()) + (first->kind == ActionKind::backward ? 1 : 0);
+    held_.add({at, static_cast<int>(actions.size()) - 1, parameters_bytes(s), Holding::kGradients});
+  }
+
   void add_fullest() {
     for (const Holding::Stretch& stretch : held_.fullest()) {
-      (stretch.microbatch < 0 ? contents_.workspace_bytes : contents_.activations_bytes[stretch.microbatch]) += stretch.bytes;
+      if (stretch.microbatch == Holding::kGradients)
+        contents_.gradients_bytes += stretch.bytes;
+      else
+        (stretch.microbatch < 0 ? contents_.workspace_bytes : contents_.activations_bytes[stretch.microbatch]) += stretch.bytes;
     }
   }
 
@@ -135,24 +163,61 @@ class DevicePeak {
     return bytes;
   }
 
-  // What this device's part of a stage needs for one micro-batch size.
+  // What this device's part of a stage needs for one micro-batch size. Over the layers l of a stage, W their workspaces:
+  //
+  //     forward            kept(first .. l) + W(l)
+  //     backward           kept(first .. l) + W(l) + the gradient of l's output, less the output if l's backward does not need it
+  //     first backward     that, and the gradients of the parameters of l .. last
   struct Need {
     int stage = 0;
     int samples = 0;
     std::int64_t kept = 0;
     std::int64_t held = 0;
-    std::int64_t workspace = 0;
+    std::int64_t forward = 0;  // most above `kept`, like the others
+    std::int64_t backward = 0;
+    std::int64_t first_backward = 0;
+    std::int64_t half_backward = 0;  // gradients of inputs or of weights alone
   };
 
   const Need& need(int s, int microbatch) {
     for (const Need& known : needs_) {
       if (known.stage == s && known.samples == samples(microbatch)) return known;
     }
+    return needs_.emplace_back(new_need(s, microbatch));
+  }
+
+  Need new_need(int s, int microbatch) {
     const int first = stage(s).first_layer;
     const int last = stage(s).last_layer;
     const int size = samples(microbatch);
-    return needs_.emplace_back(Need{s, size, cost_.kept_bytes(index_, first, last, size), cost_.held_bytes(index_, first, last, size),
-                                    cost_.workspace_bytes(index_, first, last, size)});
+    Need need{s, size};
+    need.held = cost_.held_bytes(index_, first, last, size);
+    need.half_backward = cost_.workspace_bytes(index_, first, last, size);
+    std::int64_t kept = 0, gradients = parameters_bytes(s), forward = 0, backward = 0, first_backward = 0;
+    for (int layer = first; layer < last; ++layer) {
+      const std::int64_t workspace = cost_.workspace_bytes(index_, layer, layer + 1, size);
+      const std::int64_t incoming = layer + 1 < last ? boundary(layer + 1, microbatch, true) : 0;
+      kept += cost_.kept_bytes(index_, layer, layer + 1, size);
+      forward = std::max(forward, kept + workspace);
+      const std::int64_t now = kept - dropped_output(layer, microbatch) + workspace + incoming;
+      backward = std::max(backward, now);
+      first_backward = std::max(first_backward, now + gradients);
+      gradients -= cost_.parameters_bytes(layer, layer + 1);
+    }
+    need.kept = kept - dropped_output(last - 1, microbatch);
+    need.forward = forward - need.kept;
+    need.backward = backward - need.kept;
+    need.first_backward = first_backward - need.kept;
+    return need;
+  }
+
+  // A layer's output that its own backward does not need is free as soon as the layers behind it are done with it.
+  [[nodiscard]] std::int64_t dropped_output(int layer, int microbatch) const {
+    return layer + 1 == cost_.layers() || cost_.keeps_output(index_, layer) ? 0 : boundary(layer + 1, microbatch, false);
+  }
+  // Holds its output for nobody but the next stage.
+  [[nodiscard]] bool drops_output(int s, int microbatch) const {
+    return recomputes(stage(s).recompute, microbatch) || dropped_output(stage(s).last_layer - 1, microbatch) > 0;
   }
 
   void add_activations(int s) {
@@ -176,7 +241,7 @@ class DevicePeak {
       }
       // What the next stage on this device reads may outlive this stage's own need.
       if (s + 1 < plan_.num_stages() && mine(s + 1, i))
-        held_.add({again ? forward : release + 1, release_at_[slot(s + 1, i)], boundary(stage(s).last_layer, i, false), i});
+        held_.add({drops_output(s, i) ? forward : release + 1, release_at_[slot(s + 1, i)], boundary(stage(s).last_layer, i, false), i});
     }
   }
 
@@ -222,11 +287,26 @@ class DevicePeak {
   // one behind it.
   void add_running() {
     std::int64_t left = 0;
+    std::vector<bool> has_gradients(plan_.stages.size());
     for (std::size_t q = 0; q < row(device_).size(); ++q) {
       const Action& action = row(device_)[q];
       const std::int64_t sent = 2 * sends(action);
-      held_.add({static_cast<int>(q), static_cast<int>(q), need(action.stage, action.microbatch).workspace + std::max(sent, left)});
+      const std::int64_t running =
+          running_bytes(need(action.stage, action.microbatch), action.kind, has_gradients[static_cast<std::size_t>(action.stage)]);
+      held_.add({static_cast<int>(q), static_cast<int>(q), running + std::max(sent, left)});
       left = sent;
+      if (releases(action.kind)) has_gradients[static_cast<std::size_t>(action.stage)] = true;
+    }
+  }
+
+  [[nodiscard]] static std::int64_t running_bytes(const Need& need, ActionKind kind, bool has_gradients) {
+    switch (kind) {
+      case ActionKind::forward:
+        return need.forward;
+      case ActionKind::backward:
+        return has_gradients ? need.backward : need.first_backward;
+      default:
+        return need.half_backward;
     }
   }
 
@@ -236,7 +316,7 @@ class DevicePeak {
     const int i = action.microbatch;
     if (action.kind == ActionKind::forward) {
       const bool leaves = s + 1 < plan_.num_stages() && !mine(s + 1, i);
-      return leaves && recomputes(stage(s).recompute, i) ? boundary(stage(s).last_layer, i, false) : 0;
+      return leaves && drops_output(s, i) ? boundary(stage(s).last_layer, i, false) : 0;
     }
     const bool leaves = s > 0 && !mine(s - 1, i) && action.kind != ActionKind::backward_weight;
     return leaves ? boundary(stage(s).first_layer, i, true) : 0;

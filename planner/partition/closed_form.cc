@@ -5,6 +5,7 @@
 
 #include "mptune/planner/partition/chain_sweep.h"
 #include "mptune/planner/partition/family.h"
+#include "mptune/planner/partition/stage_memory.h"
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/simulate/operations.h"
 #include "mptune/profiler/trace/error.h"
@@ -23,8 +24,6 @@ class DeviceChain {
       sum.backward_s += busy ? times.backward_busy_s : times.backward_s;
       forward_ns_.push_back(to_ns(sum.forward_s));
       backward_ns_.push_back(to_ns(sum.backward_s));
-      kept_.push_back(kept_.back() + cost.kept_bytes(device, layer, layer + 1, samples));
-      workspace_.push_back(cost.workspace_bytes(device, layer, layer + 1, samples));
     }
   }
 
@@ -32,10 +31,6 @@ class DeviceChain {
   [[nodiscard]] std::int64_t turn_ns(int first, int last, bool recomputed) const {
     const std::int64_t forward = between(forward_ns_, first, last);
     return 2 * action_ns_ + forward + between(backward_ns_, first, last) + (recomputed ? forward : 0);
-  }
-  [[nodiscard]] std::int64_t kept_bytes(int first, int last) const { return between(kept_, first, last); }
-  [[nodiscard]] std::int64_t workspace_bytes(int first, int last) const {
-    return *std::max_element(workspace_.begin() + first, workspace_.begin() + last);
   }
 
  private:
@@ -46,8 +41,6 @@ class DeviceChain {
   std::int64_t action_ns_;
   std::vector<std::int64_t> forward_ns_ = {0};  // of the layers before each
   std::vector<std::int64_t> backward_ns_ = {0};
-  std::vector<std::int64_t> kept_ = {0};
-  std::vector<std::int64_t> workspace_;  // of each layer
 };
 
 // A straight pipeline of stages on devices of their own.
@@ -56,14 +49,7 @@ class Straight {
   Straight(const CostModel& cost, const std::vector<int>& devices, const std::vector<int>& sizes)
       : cost_(cost), devices_(devices), microbatches_(static_cast<int>(sizes.size())) {
     samples_ = *std::max_element(sizes.begin(), sizes.end());
-    for (const int size : sizes) batch_ += size;
     for (const int device : devices) chains_.emplace_back(cost, device, samples_, devices.size() > 1);
-    parameters_ = {0};
-    buffers_ = {0};
-    for (const ProfileLayer& layer : cost.profile().layers) {
-      parameters_.push_back(parameters_.back() + layer.parameters_bytes);
-      buffers_.push_back(buffers_.back() + layer.buffers_bytes);
-    }
     for (int layer = 0; layer <= cost.layers(); ++layer) {
       outputs_.push_back(cost.boundary_bytes(layer, samples_, false));
       gradients_.push_back(cost.boundary_bytes(layer, samples_, true));
@@ -82,23 +68,6 @@ class Straight {
             std::int64_t{microbatches_} * (at(outputs_, first) + at(gradients_, first))};
   }
 
-  // CostModel::peak_bytes of 1f1b on equal micro-batches, stage by stage. The most is held while a backward runs with the pipe full:
-  //
-  //     stage K-3:  F0 F1 F2 B0 F3 B1 F4 B2      min(M, K - s) micro-batches are held, a gradient may be there for each of them,
-  //     stage K-2:     F0 F1 B0 F2 B1 F3 B2      and the stage before may have sent one more input than is held.
-  //     stage K-1:        F0 B0 F1 B1 F2 B2
-  [[nodiscard]] std::int64_t peak_bytes(int stage, int first, int last, bool recomputed) const {
-    const int stages = static_cast<int>(devices_.size());
-    const std::int64_t held = std::min(microbatches_, stages - stage);
-    const std::int64_t kept = chain(stage).kept_bytes(first, last);
-    const std::int64_t input_gradients = stage > 0 ? 2 * at(gradients_, first) : 0;
-    const std::int64_t outputs = recomputed && stage + 1 < stages ? 2 * at(outputs_, last) : 0;
-    std::int64_t bytes = owned_bytes(stage, first, last) + chain(stage).workspace_bytes(first, last);
-    if (stage > 0) bytes += std::min(microbatches_, stages - stage + 1) * at(outputs_, first);
-    if (stage + 1 < stages) bytes += held * at(gradients_, last);
-    return bytes + (recomputed ? kept + std::max(input_gradients, outputs) : held * kept + input_gradients);
-  }
-
   [[nodiscard]] int microbatches() const { return microbatches_; }
 
  private:
@@ -108,24 +77,13 @@ class Straight {
   }
   [[nodiscard]] const DeviceChain& chain(int stage) const { return at(chains_, stage); }
 
-  // Parameters, their gradients, the optimizer's state and buffers; the samples on the first stage.
-  [[nodiscard]] std::int64_t owned_bytes(int stage, int first, int last) const {
-    const std::int64_t parameters = at(parameters_, last) - at(parameters_, first);
-    const auto state = static_cast<std::int64_t>(cost_.profile().optimizer_state_factor * static_cast<double>(parameters));
-    const std::int64_t samples = stage == 0 ? batch_ * cost_.input_bytes_per_sample() : 0;
-    return 2 * parameters + state + at(buffers_, last) - at(buffers_, first) + samples;
-  }
-
   const CostModel& cost_;
   std::vector<int> devices_;  // the profile's indices
   int microbatches_;
   int samples_ = 0;
-  std::int64_t batch_ = 0;
-  std::vector<DeviceChain> chains_;       // per stage
-  std::vector<std::int64_t> parameters_;  // of the layers before each
-  std::vector<std::int64_t> buffers_;     // likewise
-  std::vector<std::int64_t> outputs_;     // bytes that cross the cut before each layer
-  std::vector<std::int64_t> gradients_;   // bytes that come back
+  std::vector<DeviceChain> chains_;      // per stage
+  std::vector<std::int64_t> outputs_;    // bytes that cross the cut before each layer
+  std::vector<std::int64_t> gradients_;  // bytes that come back
 };
 
 void check_straight(const PartitionProblem& problem) {
@@ -149,7 +107,11 @@ std::vector<int> profile_devices(const PartitionProblem& problem, const CostMode
 class ClosedForm {
  public:
   ClosedForm(const PartitionProblem& problem, const CostModel& cost)
-      : problem_(problem), cost_(cost), family_(problem, cost), straight_(cost, profile_devices(problem, cost), problem.microbatch_sizes) {
+      : problem_(problem),
+        cost_(cost),
+        family_(problem, cost),
+        memory_(family_, cost),
+        straight_(cost, profile_devices(problem, cost), problem.microbatch_sizes) {
     chain_.layers = cost.layers();
     chain_.stages = static_cast<int>(problem.stages.size());
     chain_.repeats = straight_.microbatches() - 1;
@@ -197,10 +159,12 @@ class ClosedForm {
     return (static_cast<std::size_t>(stage) * n + static_cast<std::size_t>(first)) * n + static_cast<std::size_t>(last) - 1;
   }
 
-  [[nodiscard]] Fits fits(int stage, int first, int last) const {
-    const std::int64_t cap = family_.cap(problem_.stages[static_cast<std::size_t>(stage)].front());
-    if (cap <= 0 || straight_.peak_bytes(stage, first, last, false) <= cap) return Fits::yes;
-    return problem_.recompute_for_memory && straight_.peak_bytes(stage, first, last, true) <= cap ? Fits::recomputed : Fits::no;
+  [[nodiscard]] Fits fits(int stage, int first, int last) {
+    if (family_.cap(problem_.stages[static_cast<std::size_t>(stage)].front()) <= 0) return Fits::yes;
+    if (memory_.least_excess(stage, first, last) > 0) return Fits::no;
+    const StageNeed& need = memory_.need(stage, first, last);
+    if (need.excess_bytes > 0) return Fits::no;
+    return need.recomputed ? Fits::recomputed : Fits::yes;
   }
 
   // The same sweep, with bytes over the cap in the place of time: the least largest excess.
@@ -224,11 +188,8 @@ class ClosedForm {
     }
   }
 
-  [[nodiscard]] std::int64_t excess_bytes(int stage, int first, int last) const {
-    const std::int64_t cap = family_.cap(problem_.stages[static_cast<std::size_t>(stage)].front());
-    std::int64_t least = straight_.peak_bytes(stage, first, last, false);
-    if (problem_.recompute_for_memory) least = std::min(least, straight_.peak_bytes(stage, first, last, true));
-    return cap <= 0 ? 0 : std::max<std::int64_t>(0, least - cap);
+  [[nodiscard]] std::int64_t excess_bytes(int stage, int first, int last) {
+    return std::max<std::int64_t>(0, memory_.need(stage, first, last).excess_bytes);
   }
 
   [[nodiscard]] std::pair<int, int> range(const std::vector<int>& cuts, int stage) const {
@@ -260,6 +221,7 @@ class ClosedForm {
   const PartitionProblem& problem_;
   const CostModel& cost_;
   Family family_;
+  StageMemory memory_;
   Straight straight_;
   ChainProblem chain_;
   std::vector<Fits> fits_;  // per stage and range

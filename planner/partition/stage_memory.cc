@@ -6,6 +6,25 @@
 #include "mptune/planner/schedule/schedule.h"
 
 namespace mptune {
+namespace {
+
+// Micro-batches in flight on the stage's first device at most, behind its first backward.
+int most_in_flight_later(const Plan& plan, int stage) {
+  int in_flight = 0;
+  int most = 0;
+  bool later = false;
+  for (const Action& action : plan.actions[static_cast<std::size_t>(plan.stages[static_cast<std::size_t>(stage)].devices.front())]) {
+    if (action.stage != stage) continue;
+    if (action.kind == ActionKind::forward) ++in_flight;
+    if (later) most = std::max(most, in_flight);
+    if (action.kind != ActionKind::backward && action.kind != ActionKind::backward_weight) continue;
+    --in_flight;
+    later = true;
+  }
+  return most;
+}
+
+}  // namespace
 
 StageMemory::StageMemory(const Family& family, const CostModel& cost) : family_(family), cost_(cost), plan_(family.any_plan()) {
   for (int s = 0; s < family.stages(); ++s) sums_.push_back(sums(s));
@@ -16,13 +35,16 @@ StageMemory::Sums StageMemory::sums(int stage) const {
   const int device =
       cost_.device_index(plan_.devices[static_cast<std::size_t>(plan_.stages[static_cast<std::size_t>(stage)].devices.front())]);
   const int samples = *std::min_element(plan_.microbatch_sizes.begin(), plan_.microbatch_sizes.end());
-  Sums sums{{0}, {0}, most_in_flight(plan_, stage)};
+  Sums sums{{0}, {0}, {0}, {0}, most_in_flight(plan_, stage), most_in_flight_later(plan_, stage)};
   for (int layer = 0; layer < cost_.layers(); ++layer) {
     const std::int64_t parameters = cost_.parameters_bytes(layer, layer + 1);
     const auto state = static_cast<std::int64_t>(profile.optimizer_state_factor * static_cast<double>(parameters));
     const std::int64_t buffers = profile.layers[static_cast<std::size_t>(layer)].buffers_bytes;
-    sums.owned.push_back(sums.owned.back() + 2 * parameters + state + buffers);
+    sums.owned.push_back(sums.owned.back() + parameters + state + buffers);
+    sums.gradients.push_back(sums.gradients.back() + parameters);
     sums.kept.push_back(sums.kept.back() + cost_.kept_bytes(device, layer, layer + 1, samples));
+    const bool dropped = layer + 1 < cost_.layers() && !cost_.keeps_output(device, layer);
+    sums.dropped.push_back(dropped ? cost_.boundary_bytes(layer + 1, samples, false) : 0);
   }
   return sums;
 }
@@ -31,7 +53,10 @@ std::int64_t StageMemory::least_bytes(int stage, int first, int last, bool recom
   const Sums& sums = sums_[static_cast<std::size_t>(stage)];
   const auto a = static_cast<std::size_t>(first);
   const auto b = static_cast<std::size_t>(last);
-  return sums.owned[b] - sums.owned[a] + (recomputed ? 1 : sums.in_flight) * (sums.kept[b] - sums.kept[a]);
+  const auto flights = [&](std::int64_t most) { return recomputed ? std::min<std::int64_t>(1, most) : most; };
+  const std::int64_t kept = std::max<std::int64_t>(0, sums.kept[b] - sums.kept[a] - sums.dropped[b]);
+  return sums.owned[b] - sums.owned[a] +
+         std::max(flights(sums.in_flight) * kept, sums.gradients[b] - sums.gradients[a] + flights(sums.in_flight_later) * kept);
 }
 
 std::int64_t StageMemory::least_excess(int stage, int first, int last) const {

@@ -35,9 +35,12 @@ class StageMemory {
 
  private:
   struct Sums {
-    std::vector<std::int64_t> owned;  // before each layer
-    std::vector<std::int64_t> kept;   // of one micro-batch of the smallest size
+    std::vector<std::int64_t> owned;      // before each layer
+    std::vector<std::int64_t> gradients;  // likewise, of the parameters
+    std::vector<std::int64_t> kept;       // likewise, of one micro-batch of the smallest size
+    std::vector<std::int64_t> dropped;    // of that, the output of the layer before, if the layer's backward does not need it
     std::int64_t in_flight = 1;
+    std::int64_t in_flight_later = 1;  // once there are gradients
   };
   [[nodiscard]] Sums sums(int stage) const;
   [[nodiscard]] std::int64_t least_bytes(int stage, int first, int last, bool recomputed) const;

@@ -89,7 +89,8 @@ std::vector<std::int64_t> passing_bytes(const Plan& plan, const CostModel& cost,
   return workspace;
 }
 
-// Of a cap, what is there for micro-batches in flight; the allocator's reserve is a share of all.
+// Of a cap, what is there for micro-batches in flight, with the gradients of all parameters beside them; the allocator's reserve is a share
+// of all.
 void add_free_bytes(Plan plan, const CostModel& cost, const std::vector<std::int64_t>& memory_bytes, int samples, ScheduleCosts& costs) {
   make_schedule(plan, "gpipe");
   const std::vector<PeakContents> contents = cost.peak_contents(plan);
@@ -102,8 +103,8 @@ void add_free_bytes(Plan plan, const CostModel& cost, const std::vector<std::int
     const PeakContents& owned = contents[d];
     const double reserve = static_cast<double>(owned.reserve_bytes) / static_cast<double>(std::max<std::int64_t>(1, owned.total()));
     const auto usable = static_cast<std::int64_t>(static_cast<double>(memory_bytes[d]) * (1 - reserve));
-    costs.free_bytes.push_back(std::max<std::int64_t>(
-        0, usable - owned.parameters_bytes - owned.gradients_bytes - owned.optimizer_bytes - owned.buffers_bytes - passing[d]));
+    costs.free_bytes.push_back(
+        std::max<std::int64_t>(0, usable - 2 * owned.parameters_bytes - owned.optimizer_bytes - owned.buffers_bytes - passing[d]));
   }
 }
 

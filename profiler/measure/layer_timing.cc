@@ -32,25 +32,37 @@ std::int64_t total_bytes(const Tensors& tensors) {
   return bytes;
 }
 
+/// Whether somebody beside the tensors themselves holds memory of theirs: the graph, or what they are views of.
+bool held_elsewhere(const Tensors& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor& tensor) { return tensor.storage().use_count() > 1; });
+}
+
 struct Timed {
   std::unique_ptr<const Stamp> start, end;
   [[nodiscard]] double seconds() const { return end->seconds_since(*start); }
 };
 
+/// As the runtime keeps it: a graph by its roots, so that an output is held only by those that need it.
 struct Kept {
   Tensors inputs;
-  Tensors outputs;
+  torch::autograd::edge_list roots;
 };
+
+torch::autograd::edge_list roots_of(const Tensors& outputs) {
+  torch::autograd::edge_list roots;
+  for (const at::Tensor& output : outputs)
+    roots.push_back(output.requires_grad() ? torch::autograd::impl::gradient_edge(output) : torch::autograd::Edge());
+  return roots;
+}
 
 Tensors backward_of(Kept kept, Tensors gradients) {
   torch::autograd::edge_list roots;
   torch::autograd::variable_list root_gradients;
-  for (std::size_t i = 0; i < kept.outputs.size(); ++i) {
-    if (!kept.outputs[i].requires_grad() || !gradients[i].defined()) continue;
-    roots.push_back(torch::autograd::impl::gradient_edge(kept.outputs[i]));
-    root_gradients.push_back(gradients[i]);
+  for (std::size_t i = 0; i < kept.roots.size(); ++i) {
+    if (!kept.roots[i].is_valid() || !gradients[i].defined()) continue;
+    roots.push_back(std::move(kept.roots[i]));
+    root_gradients.push_back(std::move(gradients[i]));
   }
-  kept.outputs.clear();
   gradients.clear();
   if (!roots.empty()) torch::autograd::Engine::get_default_engine().execute(roots, root_gradients, false, false, true);
   for (at::Tensor& input : kept.inputs) gradients.push_back(input.requires_grad() ? std::exchange(input.mutable_grad(), {}) : at::Tensor());
@@ -81,8 +93,8 @@ void LayerChain::clear_gradients() {
 ChainTimes LayerChain::time_pass(const Batch& microbatch, bool accumulate) {
   if (!accumulate) clear_gradients();
   const std::size_t n = layers_.size();
-  ChainTimes times{std::vector<double>(n), std::vector<double>(n), std::vector<std::int64_t>(n), std::vector<std::int64_t>(n),
-                   std::vector<std::int64_t>(n)};
+  ChainTimes times{std::vector<double>(n),       std::vector<double>(n),       std::vector<std::int64_t>(n),
+                   std::vector<std::int64_t>(n), std::vector<std::int64_t>(n), std::vector<bool>(n)};
   // Read when all is done: a device that runs behind its thread is not waited for between the layers.
   std::vector<Timed> forward(n), backward(n);
   const RunContext context{0, 0, 0, 0, microbatch.input.size(0), false};
@@ -94,14 +106,16 @@ ChainTimes LayerChain::time_pass(const Batch& microbatch, bool accumulate) {
     const std::int64_t before = device_.current_bytes();
     device_.reset_peak();
     forward[i].start = device_.stamp();
-    kept[i].outputs = layers_[i]->forward(kept[i].inputs, context);
-    if (i + 1 == n) kept[i].outputs = {loss_(kept[i].outputs, target)};
+    Tensors outputs = layers_[i]->forward(kept[i].inputs, context);
+    if (i + 1 == n) outputs = {loss_(outputs, target)};
     forward[i].end = device_.stamp();
     (void)layers_[i]->take_statistics();
-    times.output_bytes[i] = total_bytes(kept[i].outputs);
+    times.output_bytes[i] = total_bytes(outputs);
+    times.keeps_output[i] = held_elsewhere(outputs);
     times.kept_bytes[i] = device_.current_bytes() - before;
     times.workspace_bytes[i] = device_.peak_bytes() - device_.current_bytes();
-    values = kept[i].outputs;
+    kept[i].roots = roots_of(outputs);
+    values = std::move(outputs);
   }
   Tensors gradients{at::ones_like(values[0])};
   values.clear();
@@ -126,7 +140,7 @@ double action_overhead_seconds() {
     const at::Tensor value = at::zeros({1});
     const auto start = SteadyClock::now();
     Kept kept{as_leaves({value}), {}};
-    kept.outputs = {kept.inputs[0].view({1, 1})};
+    kept.roots = roots_of({kept.inputs[0].view({1, 1})});
     (void)backward_of(std::move(kept), {value.view({1, 1})});
     seconds.push_back(seconds_between(start, SteadyClock::now()) / 2);
   }

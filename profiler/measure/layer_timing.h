@@ -17,6 +17,7 @@ struct ChainTimes {
   std::vector<std::int64_t> output_bytes;
   std::vector<std::int64_t> kept_bytes;
   std::vector<std::int64_t> workspace_bytes;
+  std::vector<bool> keeps_output;
 };
 
 /// A model's layers on one device. Make and use it on the device's compute thread.

@@ -77,6 +77,7 @@ class SizeCosts {
       cost.output_bytes = times.output_bytes[i];
       cost.kept_bytes = std::max(cost.kept_bytes, times.kept_bytes[i]);
       cost.workspace_bytes = std::max(cost.workspace_bytes, times.workspace_bytes[i]);
+      cost.keeps_output = times.keeps_output[i];
       total += times.forward_s[i] + times.backward_s[i];
     }
     (busy ? busy_totals_ : totals_).values.push_back({total, round, busy, 0});

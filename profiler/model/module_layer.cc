@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <functional>
 #include <mutex>
 #include <utility>
 
@@ -50,6 +52,12 @@ Tensors cloned(const Tensors& tensors) {
   return copies;
 }
 
+// Autograd refuses to write to leaves that need a gradient, and minds writes to what others computed. Only inputs without gradients could
+// be overwritten unseen: those are copied, which keeps a second one of each for the backward.
+bool autograd_guards(const Tensors& inputs) {
+  return at::GradMode::is_enabled() && std::ranges::all_of(inputs, [](const at::Tensor& input) { return input.requires_grad(); });
+}
+
 class ModuleLayer final : public Layer {
  public:
   struct Names {
@@ -61,8 +69,18 @@ class ModuleLayer final : public Layer {
       : kind_(std::move(kind)), module_(std::move(module)), names_(std::move(names)), forward_(std::move(forward)), norms_(*module_) {}
 
   Tensors forward(const Tensors& inputs, const RunContext& context) override {
-    const auto run = [this](const Tensors& given) { return without_writing(given); };
-    return context.recomputing ? norms_.skip(inputs, run) : norms_.record(inputs, run);
+    const auto run = [&](const std::function<Tensors(const Tensors&)>& on) {
+      return context.recomputing ? norms_.skip(inputs, on) : norms_.record(inputs, on);
+    };
+    if (writes_input_ == WritesInput::no) return run([this](const Tensors& given) { return forward_(*module_, given); });
+    if (writes_input_ == WritesInput::unknown && autograd_guards(inputs)) {
+      try {
+        return run([this](const Tensors& given) { return watched(given); });
+      } catch (const c10::Error&) {
+        writes_input_ = WritesInput::yes;
+      }
+    }
+    return run([this](const Tensors& given) { return watched(cloned(given)); });
   }
 
   std::vector<NamedTensor> parameters() const override {
@@ -111,17 +129,11 @@ class ModuleLayer final : public Layer {
  private:
   enum class WritesInput { unknown, no, yes };
 
-  // The first forward works on a copy and looks whether it was written to; only such modules go on paying for copies.
-  Tensors without_writing(const Tensors& inputs) {
-    if (writes_input_ == WritesInput::no) {
-      return forward_(*module_, inputs);
-    }
-    const auto copies = cloned(inputs);
-    const auto before = versions_of(copies);
-    auto outputs = forward_(*module_, copies);
-    if (writes_input_ == WritesInput::unknown) {
-      writes_input_ = versions_of(copies) == before ? WritesInput::no : WritesInput::yes;
-    }
+  // The first forward looks whether the input was written to; only such modules go on paying for copies.
+  Tensors watched(const Tensors& inputs) {
+    const auto before = versions_of(inputs);
+    auto outputs = forward_(*module_, inputs);
+    if (writes_input_ == WritesInput::unknown) writes_input_ = versions_of(inputs) == before ? WritesInput::no : WritesInput::yes;
     return outputs;
   }
 

@@ -95,12 +95,12 @@ void write_machine(SQLite::Database& database, const Profile& profile) {
 class CostWriter {
  public:
   explicit CostWriter(SQLite::Database& database)
-      : cost_(database, "INSERT INTO MPTUNE_LAYER_COST VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+      : cost_(database, "INSERT INTO MPTUNE_LAYER_COST VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
         sample_(database, "INSERT INTO MPTUNE_LAYER_SAMPLE VALUES (?, ?, ?, ?, ?, ?, ?)") {}
 
   void write(std::size_t device_class, std::size_t layer, const LayerCost& cost) {
     cost_(costs_, device_class, layer, cost.samples, median_or_null(cost.forward), median_or_null(cost.backward), cost.output_bytes,
-          cost.kept_bytes, cost.workspace_bytes);
+          cost.kept_bytes, cost.workspace_bytes, cost.keeps_output);
     for (std::size_t kind = 0; kind < kSampleKinds.size(); ++kind) {
       for (const Sample& s : (cost.*kSampleKinds[kind]).values) sample_(samples_++, costs_, kind, s.value, s.round, s.position, s.started);
     }
@@ -221,7 +221,9 @@ void read_costs(SQLite::Database& database, Profile& profile) {
     std::size_t index;
   };
   std::vector<Place> places;
-  Rows cost(database, "SELECT cost, class, layer, samples, output_bytes, kept_bytes, workspace_bytes FROM MPTUNE_LAYER_COST ORDER BY cost");
+  const std::string keeps_output = has_column(database, "MPTUNE_LAYER_COST", "keeps_output") ? "keeps_output" : "1";
+  Rows cost(database, "SELECT cost, class, layer, samples, output_bytes, kept_bytes, workspace_bytes, " + keeps_output +
+                          " FROM MPTUNE_LAYER_COST ORDER BY cost");
   while (cost.next()) {
     if (cost.integer(0) != static_cast<std::int64_t>(places.size())) throw BadContent("MPTUNE_LAYER_COST lacks a row");
     DeviceClass& device_class = at(profile.classes, cost.integer(1), "the class of a layer cost");
@@ -232,6 +234,7 @@ void read_costs(SQLite::Database& database, Profile& profile) {
     added.output_bytes = count(cost, 4, "the size of an output");
     added.kept_bytes = count(cost, 5, "the size of what a layer keeps");
     added.workspace_bytes = count(cost, 6, "the size of a workspace");
+    added.keeps_output = cost.integer(7) != 0;
   }
   Rows sample(database, "SELECT cost, kind, value, round, position, started FROM MPTUNE_LAYER_SAMPLE ORDER BY sample");
   while (sample.next()) {

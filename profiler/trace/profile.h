@@ -19,6 +19,7 @@ struct LayerCost {
   Samples backward_weight;           ///< of backward, the gradients of weights, with what backward_input left kept; likewise
   std::int64_t output_bytes = 0;     ///< what would cross a cut behind this layer
   std::int64_t kept_bytes = 0;       ///< held from the layer's forward to its backward, output included
+  bool keeps_output = true;          ///< its own backward needs the output; false: only a layer behind it may
   std::int64_t workspace_bytes = 0;  ///< peak above what is held, during forward or backward
   bool operator==(const LayerCost&) const = default;
 };

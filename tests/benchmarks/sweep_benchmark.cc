@@ -6,10 +6,15 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "mptune/planner/search/search.h"
 #include "mptune/planner/simulate/simulate.h"
@@ -112,6 +117,37 @@ double error_beyond_interval(const Swept& swept) {
   return std::max({0.0, ci.low - predicted, predicted - ci.high}) / median(swept.step_s);
 }
 
+struct Range {
+  double least = 1e9, most = -1e9, sum = 0;
+  void add(double value) {
+    least = std::min(least, value);
+    most = std::max(most, value);
+    sum += value;
+  }
+};
+
+void print_group(const std::vector<const Swept*>& group) {
+  Range errors;
+  std::array<Range, 2> peaks;
+  for (const Swept* swept : group) {
+    errors.add(100 * (swept->prediction.step_s / median(swept->step_s) - 1));
+    for (std::size_t d = 0; d < peaks.size(); ++d)
+      peaks[d].add(static_cast<double>(swept->prediction.peak_bytes[d]) / static_cast<double>(swept->peak_bytes[d]));
+  }
+  const Swept& best = **std::ranges::min_element(group, {}, [](const Swept* swept) { return median(swept->step_s); });
+  std::printf("%-8s %5d %12.1f %10.1f   %+6.1f %+6.1f %+6.1f   %.3f to %.3f, %.3f to %.3f\n", best.plan.schedule.c_str(),
+              best.plan.num_microbatches(), 1e3 * median(best.step_s), 1e3 * best.prediction.step_s, errors.least,
+              errors.sum / static_cast<double>(group.size()), errors.most, peaks[0].least, peaks[0].most, peaks[1].least, peaks[1].most);
+}
+
+void print_groups(const std::vector<Swept>& all) {
+  std::map<std::pair<std::string, int>, std::vector<const Swept*>> groups;
+  for (const Swept& swept : all) groups[{swept.plan.schedule, swept.plan.num_microbatches()}].push_back(&swept);
+  std::puts("over all cuts:           best cut, ms              error, %          predicted over measured peak");
+  std::puts("schedule     m     measured  predicted    least   mean   most   device 0        device 1");
+  for (const auto& [name, group] : groups) print_group(group);
+}
+
 void print_errors(const std::vector<Swept>& all) {
   double sum = 0, largest = 0, sum_beyond = 0, largest_beyond = 0, least_peak = 1e9, most_peak = 0;
   const Swept* worst = nullptr;
@@ -165,6 +201,7 @@ int run(int argc, char** argv) {
   const std::size_t best = fastest_of(all);
   print_plan("planner's choice", all[choice]);
   print_plan("best measured", all[best]);
+  print_groups(all);
   print_errors(all);
   if (choice == best) return std::puts("the choice is the best"), 0;
   const Speedup behind = paired_speedup(all[choice].step_s, all[best].step_s);

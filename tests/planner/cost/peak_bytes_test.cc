@@ -22,11 +22,13 @@ TEST(PeakBytes, OneDeviceByHand) {
   profile.layers[2].buffers_bytes = 77;
   const CostModel cost(profile);
   const Plan whole = scheduled(stages_of(4, {1}, {8}), "naive");
-  EXPECT_EQ(cost.peak_bytes(whole), (std::vector<std::int64_t>{4 * 4000 + 77 + 4 * 300 * 8 + 50 * 8}));
+  // The fullest: the last layer's backward makes its gradient, all is kept yet.
+  EXPECT_EQ(cost.peak_bytes(whole), (std::vector<std::int64_t>{3 * 4000 + 77 + 4 * 300 * 8 + 50 * 8 + 1000}));
   const Plan parts = scheduled(stages_of(4, {1}, {2, 2, 2, 2}), "1f1b");
   EXPECT_EQ(cost.peak_bytes(parts), (std::vector<std::int64_t>{4 * 4000 + 77 + 4 * 300 * 2 + 50 * 2}));
   const Plan gpipe = scheduled(stages_of(4, {1}, {2, 2, 2, 2}), "gpipe");
-  EXPECT_EQ(cost.peak_bytes(gpipe), (std::vector<std::int64_t>{4 * 4000 + 77 + 4 * 300 * 8 + 50 * 2}));
+  // The fullest: the first backward at the first layer, which has made more than it has freed, the gradient of its output in hand.
+  EXPECT_EQ(cost.peak_bytes(gpipe), (std::vector<std::int64_t>{4 * 4000 + 77 + 4 * 300 * 6 + 300 * 2 + 100 * 2 + 50 * 2}));
 }
 
 TEST(PeakBytes, TwoStagesByHand) {
@@ -48,11 +50,11 @@ TEST(PeakBytes, ContentsNameTheMicrobatchesInFlight) {
   ASSERT_EQ(contents.size(), 2u);
   PeakContents first;
   first.parameters_bytes = first.gradients_bytes = 2000;
-  first.activations_bytes = {{0, 600}, {1, 600}};
+  first.activations_bytes = {{1, 600}, {2, 600}};  // behind the first backward, with the gradients
   first.slots_bytes = 200;
   first.workspace_bytes = 50;
   EXPECT_EQ(contents[0], first);
-  EXPECT_EQ(contents[1].activations_bytes, (std::map<int, std::int64_t>{{0, 600}}));
+  EXPECT_EQ(contents[1].activations_bytes, (std::map<int, std::int64_t>{{1, 600}}));
   EXPECT_EQ(contents[1].workspace_bytes, 50 + 200);
 }
 
@@ -61,7 +63,8 @@ TEST(PeakBytes, ReplicasOwnAllParametersAndTheFirstTheOptimizerState) {
   profile.optimizer_state_factor = 1;
   const CostModel cost(profile);
   const Plan plan = scheduled(stages_of(2, {2}, {3, 2}), "1f1b");
-  EXPECT_EQ(cost.peak_bytes(plan), (std::vector<std::int64_t>{3 * 2000 + 2 * 300 * 3 + 150, 2 * 2000 + 2 * 300 * 2 + 100}));
+  EXPECT_EQ(cost.peak_bytes(plan), (std::vector<std::int64_t>{3 * 2000 + 300 * 3 + 300 + 150, 2 * 2000 + 300 * 2 + 200 + 100}))
+      << "the first layer's backward: all gradients, the first layer's activations, its output's gradient, workspace";
 }
 
 TEST(PeakBytes, CountsTheInputOfTheFirstStage) {
@@ -138,9 +141,32 @@ TEST(PeakBytes, StagesOfOneDeviceHandOverWithoutSlots) {
   Plan plan = stages_of(4, {1, 1}, {1}, 1);
   plan.actions = {actions_from_text("0F0 1F0 1B0 0B0", "")};
   // The gradient of the second stage's input is held until the first has used it.
-  EXPECT_EQ(cost.peak_bytes(plan)[0], 4 * 2000 + 4 * 300 + 100 + 50);
+  EXPECT_EQ(cost.peak_bytes(plan)[0], 4 * 2000 + 300 + 100 + 100 + 50) << "at the first layer, with its output's gradient";
   plan.actions = {actions_from_text("0F0 1F0 1I0 0I0 0W0 1W0", "")};
-  EXPECT_EQ(cost.peak_bytes(plan)[0], 4 * 2000 + 2 * 4 * 300 + 100 + 50);
+  EXPECT_EQ(cost.peak_bytes(plan)[0], 4 * 2000 + 2 * 2 * 300 + 100 + 100 + 50) << "at the last weight gradients, the stage's input kept";
+}
+
+// One layer a stage: kept 1200 of 4 samples, output 400 of it, workspace 200, gradients of parameters 1000. The fullest is the first
+// backward: all gradients may have come, the last two outputs may still be on their way.
+TEST(PeakBytes, OutputsThatNoBackwardNeedsLeaveWithTheirCopy) {
+  Profile profile = make_profile({.layers = 2});
+  const Plan plan = scheduled(stages_of(2, {1, 1}, {4, 4, 4, 4, 4}), "gpipe");
+  const auto all = CostModel(profile).peak_bytes(plan);
+  EXPECT_EQ(all[0], 1000 + 5 * 1200 + 5 * 400 + 200 + 1000);
+  for (LayerCosts& layer : profile.classes[0].layers)
+    for (LayerCost& cost : layer.by_samples) cost.keeps_output = false;
+  const auto sent = CostModel(profile).peak_bytes(plan);
+  EXPECT_EQ(sent[0], 1000 + 5 * (1200 - 400) + 2 * 400 + 5 * 400 + 200 + 1000);
+  EXPECT_EQ(sent[1], all[1]) << "the last stage's output is its loss";
+}
+
+TEST(PeakBytes, StatisticsOfEveryMicrobatchWaitForTheEndOfTheStep) {
+  Profile profile = make_profile({.layers = 2});
+  profile.layers[1].buffers_bytes = 70;
+  const Plan plan = scheduled(stages_of(2, {1}, {1, 1, 1, 1, 1}), "1f1b");
+  const std::int64_t without = CostModel(profile).peak_bytes(plan)[0];
+  profile.layers[1].batch_statistics = true;
+  EXPECT_EQ(CostModel(profile).peak_bytes(plan)[0], without + 5 * 70);
 }
 
 TEST(PeakBytes, AddsTheAllocatorsReserve) {

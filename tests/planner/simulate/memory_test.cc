@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <random>
 
@@ -31,6 +32,7 @@ class HeldOverTime {
     }
     for (int s = 0; s < plan.num_stages(); ++s) {
       for (int i = 0; i < plan.num_microbatches(); ++i) add(s, i);
+      for (const int device : stage(s).devices) add_gradients(s, device);
     }
   }
 
@@ -40,7 +42,7 @@ class HeldOverTime {
     for (const auto& [time, change] : changes_[device]) most = std::max(most, now += change);
     for (const Stage& stage : plan_.stages) {
       if (std::ranges::count(stage.devices, static_cast<int>(device)) == 0) continue;
-      most += 2 * cost_.parameters_bytes(stage.first_layer, stage.last_layer);
+      most += cost_.parameters_bytes(stage.first_layer, stage.last_layer);
     }
     return most;
   }
@@ -73,6 +75,7 @@ class HeldOverTime {
     bool again = false;
     std::int64_t kept = 0;   // by its layers, once they have run for backward
     std::int64_t input = 0;  // that no segment before it holds: the stage's own is in its slot
+    std::int64_t sent = 0;   // of what is kept, the stage's output, if it is gone once it is sent
   };
 
   std::vector<Segment> segments_of(int s, int i) const {
@@ -89,12 +92,13 @@ class HeldOverTime {
       segments.back().last = layer + 1;
       segments.back().kept += cost_.kept_bytes(device_of(stage(s), i), layer, layer + 1, samples);
     }
+    if (!segments.back().again) segments.back().sent = dropped(device_of(stage(s), i), stage(s).last_layer - 1, samples);
     return segments;
   }
 
   static std::int64_t bytes_between(const std::vector<Segment>& segments) {
     std::int64_t bytes = 0;
-    for (const Segment& segment : segments) bytes += segment.input + (segment.again ? 0 : segment.kept);
+    for (const Segment& segment : segments) bytes += segment.input + (segment.again ? 0 : segment.kept - segment.sent);
     return bytes;
   }
 
@@ -103,21 +107,58 @@ class HeldOverTime {
     std::int64_t now = 0;
     std::int64_t most = 0;
     for (const Segment& segment : segments) {
-      now += segment.input + (segment.again ? 0 : segment.kept);
-      most = std::max(most, now);
-      for (int layer = segment.first; segment.again && layer < segment.last; ++layer)
-        most = std::max(most, now + cost_.kept_bytes(device, std::max(segment.first, layer - 1), layer + 1, samples));
+      now += segment.input;
+      for (int layer = segment.first; layer < segment.last; ++layer) {
+        const std::int64_t held = segment.again ? cost_.kept_bytes(device, std::max(segment.first, layer - 1), layer + 1, samples)
+                                                : cost_.kept_bytes(device, segment.first, layer + 1, samples);
+        most = std::max(most, now + held + cost_.workspace_bytes(device, layer, layer + 1, samples));
+      }
+      now += segment.again ? 0 : segment.kept;
     }
     return most;
   }
 
-  // From the last segment to the first: each is run again when it comes to it, and gone when its gradients are there.
-  static std::int64_t bytes_in_backward(const std::vector<Segment>& segments) {
-    std::int64_t now = bytes_between(segments);
+  // What a layer's forward made and its backward does not read, if somebody behind it had it.
+  std::int64_t dropped(int device, int layer, int samples) const {
+    return layer + 1 == cost_.layers() || cost_.keeps_output(device, layer) ? 0 : cost_.boundary_bytes(layer + 1, samples, false);
+  }
+
+  // From the last segment to the first: each is run again when it comes to it. Layer by layer what was kept goes and, the first time, the
+  // gradients of the parameters come.
+  std::int64_t bytes_in_backward(int s, int i, const std::vector<Segment>& segments) const {
+    const int device = device_of(stage(s), i);
+    const int samples = plan_.microbatch_sizes[static_cast<std::size_t>(i)];
+    std::int64_t now = bytes_between(segments) + segments.back().sent;
     std::int64_t most = now;
-    for (std::size_t k = segments.size(); k-- > 0; now -= segments[k].input + (segments[k].again ? 0 : segments[k].kept))
-      most = std::max(most, now + (segments[k].again ? segments[k].kept : 0));
+    for (std::size_t k = segments.size(); k-- > 0;) {
+      if (segments[k].again) now += segments[k].kept;
+      for (int layer = segments[k].last; layer-- > segments[k].first;) {
+        now -= dropped(device, layer, samples);
+        if (is_first_backward(s, i)) now += cost_.parameters_bytes(layer, layer + 1);
+        const std::int64_t gradient = layer + 1 < stage(s).last_layer ? cost_.boundary_bytes(layer + 1, samples, true) : 0;
+        most = std::max(most, now + gradient + cost_.workspace_bytes(device, layer, layer + 1, samples));
+        now -= cost_.kept_bytes(device, layer, layer + 1, samples) - dropped(device, layer, samples);
+      }
+      now -= segments[k].input;
+    }
     return most;
+  }
+
+  bool is_first_backward(int s, int i) const {
+    for (int other = 0; other < plan_.num_microbatches(); ++other) {
+      if (device_of(stage(s), other) == device_of(stage(s), i) && gradient(s, other).end < gradient(s, i).end) return false;
+    }
+    return true;
+  }
+
+  // From the end of the first full backward, or the start of the first weight gradients, to the end of the step.
+  void add_gradients(int s, int device) {
+    std::int64_t from = kEnd;
+    for (int i = 0; i < plan_.num_microbatches(); ++i) {
+      if (device_of(stage(s), i) != device) continue;
+      from = std::min(from, did(s, i, What::backward) ? gradient(s, i).end : work(s, i, What::backward_weight).start);
+    }
+    hold(device, from, kEnd, cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer));
   }
 
   void add(int s, int i) {
@@ -130,11 +171,11 @@ class HeldOverTime {
     const std::int64_t back = again ? work(s, i, What::recompute).start : gradient(s, i).start;
     const std::int64_t between = bytes_between(segments);
     hold(device, forward.start, release(s, i), between);
-    hold(device, forward.start, forward.end, workspace + bytes_in_forward(device, segments, samples) - between);
-    hold(device, back, gradient(s, i).end, workspace);
+    hold(device, forward.start, forward.end, bytes_in_forward(device, segments, samples) - between);
     if (did(s, i, What::backward)) {
-      hold(device, back, release(s, i), bytes_in_backward(segments) - between);
+      hold(device, back, release(s, i), bytes_in_backward(s, i, segments) - between);
     } else {
+      hold(device, back, gradient(s, i).end, workspace);
       std::int64_t kept = 0;
       for (const Segment& segment : segments) kept += segment.kept;
       hold(device, back, release(s, i), kept - between);
@@ -150,7 +191,8 @@ class HeldOverTime {
     const int before = device_of(stage(s - 1), i);
     const std::int64_t output = cost_.boundary_bytes(stage(s).first_layer, samples, false);
     const std::int64_t gradients = cost_.boundary_bytes(stage(s).first_layer, samples, true);
-    const bool drops = segments_of(s - 1, i).back().again;
+    const Segment last = segments_of(s - 1, i).back();
+    const bool drops = last.again || last.sent > 0;
     if (device == before) {
       hold(device, drops ? work(s - 1, i, What::forward).end : release(s - 1, i), release(s, i), output);
       hold(device, gradient(s, i).end, release(s - 1, i), gradients);
@@ -164,12 +206,22 @@ class HeldOverTime {
     hold(device, gradient(s, i).end, back.end, gradients);
   }
 
+  static constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
+
   const Plan& plan_;
   const CostModel& cost_;
   std::vector<std::map<std::int64_t, std::int64_t>> changes_;  // per device, by time
   std::map<std::pair<int, int>, Span> outputs_, gradients_;    // copies, by the stage that sends
   std::map<std::tuple<int, int, What>, Span> works_;
 };
+
+void drop_outputs(std::mt19937& random, Profile& profile) {
+  for (DeviceClass& device_class : profile.classes)
+    for (LayerCosts& layer : device_class.layers) {
+      const bool keeps = std::bernoulli_distribution(0.5)(random);
+      for (LayerCost& cost : layer.by_samples) cost.keeps_output = keeps;
+    }
+}
 
 TEST(Memory, ThePeakIsNeverUnderWhatIsHeldAtAnyMoment) {
   std::mt19937 random(31);
@@ -181,6 +233,7 @@ TEST(Memory, ThePeakIsNeverUnderWhatIsHeldAtAnyMoment) {
     Profile profile = test::make_profile(shape, test::random_factors(random, 8));
     if (round % 2 == 0) profile.edges.push_back({1, 6, 130, 0, true});
     if (round % 4 == 0) profile.layers[3].parameters_bytes = 0;
+    if (round % 5 == 0) drop_outputs(random, profile);
     const CostModel cost(profile);
     const Plan plan = test::random_virtual_plan(random, 8, devices, round % 3);
     const HeldOverTime held(plan, cost);
@@ -195,8 +248,8 @@ TEST(Memory, KeptLayersBehindRecomputedOnesHoldTheirInputs) {
   Plan plan = test::stages_of(2, {1}, test::ones(5));
   plan.stages[0].recompute = {Recompute::Mode::some, {0}, {}};
   make_schedule(plan, "gpipe");
-  // Layer 1 with its input of every micro-batch, layer 0 of the one that runs.
-  const std::int64_t truth = 2 * 2000 + 5 * (300 + 100) + 300 + 50;
+  // Layer 1 with its input of every micro-batch, layer 0 of the one that runs; the first backward has come to layer 0 and its gradient.
+  const std::int64_t truth = 2 * 2000 + 5 * (300 + 100) + 100 + 50;
   EXPECT_EQ(cost.peak_bytes(plan)[0], truth);
   plan.stages[0].recompute.layers = {1};
   EXPECT_EQ(cost.peak_bytes(plan)[0], truth) << "here the recomputed layer's input";

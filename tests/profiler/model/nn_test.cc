@@ -267,6 +267,34 @@ TEST(InputsStayAsTheyAre, InPlaceFirstOperation) {
   EXPECT_TRUE(at::equal(input.detach(), before));
 }
 
+// A norm in front of the write is called by the attempt that autograd refuses too; its statistics count once.
+TEST(InputsStayAsTheyAre, WriteBehindANorm) {
+  struct Late : nn::Cloneable<Late> {
+    Late() { reset(); }
+    void reset() override { norm = register_module("norm", nn::BatchNorm1d(3)); }
+    at::Tensor forward(at::Tensor input) {
+      const at::Tensor normed = norm->forward(input);
+      return input.add_(normed);
+    }
+    nn::BatchNorm1d norm{nullptr};
+  };
+  auto model = from_sequential(nn::Sequential({{"late", Late()}}), Loss::mean_square());
+  const auto input = testing::fill({4, 3}, 1, 1.0).set_requires_grad(true);
+  const auto before = input.detach().clone();
+  Layer& layer = *model.layers()[0].layer;
+  const auto first = layer.forward({input}, {})[0];
+  EXPECT_EQ(layer.take_statistics()[0].count, 4);
+  EXPECT_TRUE(at::equal(input.detach(), before));
+  EXPECT_TRUE(at::equal(layer.forward({input}, {})[0], first));
+}
+
+TEST(InputsStayAsTheyAre, OnlyWritersPayForCopies) {
+  auto model = from_sequential(nn::Sequential({{"fc", nn::Linear(3, 2)}}), Loss::mean_square());
+  const auto input = testing::fill({2, 3}, 1, 1.0).set_requires_grad(true);
+  const auto output = model.layers()[0].layer->forward({input}, {})[0];
+  EXPECT_GT(input.storage().use_count(), 1U) << "the graph keeps the input itself, from the first forward on";
+}
+
 TEST(InputsStayAsTheyAre, BuiltInsTakeLeavesAtEveryCut) {
   for (const auto* text : {"mlp:layers=3", "resnet18", "transformer:d=16,layers=2,heads=2,seq=8,vocab=11"}) {
     auto model = load_model(text, std::string(text) == "resnet18" ? "3x64x64" : "", 0);
