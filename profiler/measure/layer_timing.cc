@@ -34,7 +34,15 @@ std::int64_t total_bytes(const Tensors& tensors) {
 
 /// Whether somebody beside the tensors themselves holds memory of theirs: the graph, or what they are views of.
 bool held_elsewhere(const Tensors& tensors) {
-  return std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor& tensor) { return tensor.storage().use_count() > 1; });
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const at::Tensor& tensor) { return tensor.use_count() > 1 || tensor.storage().use_count() > 1; });
+}
+
+/// Of all parameters of a layer.
+std::int64_t gradient_bytes(const Layer& layer) {
+  std::int64_t bytes = 0;
+  for (const NamedTensor& parameter : layer.parameters()) bytes += static_cast<std::int64_t>(parameter.tensor.nbytes());
+  return bytes;
 }
 
 struct Timed {
@@ -125,7 +133,8 @@ ChainTimes LayerChain::time_pass(const Batch& microbatch, bool accumulate) {
     backward[i].start = device_.stamp();
     gradients = backward_of(std::move(kept[i]), std::move(gradients));
     backward[i].end = device_.stamp();
-    times.workspace_bytes[i] = std::max(times.workspace_bytes[i], device_.peak_bytes() - before);
+    const std::int64_t made = accumulate ? 0 : gradient_bytes(*layers_[i]);
+    times.workspace_bytes[i] = std::max(times.workspace_bytes[i], device_.peak_bytes() - before - made);
   }
   for (std::size_t i = 0; i < n; ++i) {
     times.forward_s[i] = forward[i].seconds();

@@ -20,7 +20,7 @@ struct LayerCost {
   std::int64_t output_bytes = 0;     ///< what would cross a cut behind this layer
   std::int64_t kept_bytes = 0;       ///< held from the layer's forward to its backward, output included
   bool keeps_output = true;          ///< its own backward needs the output; false: only a layer behind it may
-  std::int64_t workspace_bytes = 0;  ///< peak above what is held, during forward or backward
+  std::int64_t workspace_bytes = 0;  ///< peak above what is held and the gradients of parameters, during forward or backward
   bool operator==(const LayerCost&) const = default;
 };
 

@@ -18,7 +18,7 @@
 #include "mptune/profiler/measure/measure.h"
 #include "mptune/profiler/measure/sleep_model.h"
 #include "mptune/profiler/trace/error.h"
-#include "mptune/tests/benchmarks/fixed_costs.h"
+#include "mptune/tests/benchmarks/sleeping_devices.h"
 #include "mptune/tuner/runtime/pipeline.h"
 
 using namespace mptune;

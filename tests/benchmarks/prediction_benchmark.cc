@@ -18,7 +18,7 @@
 #include "mptune/profiler/measure/sleep_model.h"
 #include "mptune/profiler/statistics/samples.h"
 #include "mptune/profiler/trace/error.h"
-#include "mptune/tests/benchmarks/fixed_costs.h"
+#include "mptune/tests/benchmarks/sleeping_devices.h"
 #include "mptune/tuner/runtime/pipeline.h"
 
 using namespace mptune;
@@ -75,32 +75,6 @@ struct Errors {
   [[nodiscard]] double largest() const { return *std::max_element(relative.begin(), relative.end()); }
 };
 
-/// Costs that grow with the micro-batch but not in proportion, as real ones do.
-Profile sleep_profile(std::mt19937& random, int layers, int batch) {
-  std::uniform_real_distribution<double> seconds(1e-3, 4e-3);
-  Profile profile;
-  profile.model = "sleep";
-  profile.batch = batch;
-  DeviceClass sleeping{"sleep", {}, 0, 0, 0, 0};
-  for (int i = 0; i < layers; ++i) {
-    profile.layers.push_back({"layer" + std::to_string(i), "Sleep", {}, 1, 4, 0, false});
-    const double unit = seconds(random);
-    LayerCosts costs;
-    for (int size : measured_sizes(batch)) {
-      LayerCost cost;
-      cost.samples = size;
-      cost.forward = exactly(unit * (0.5 + 0.5 * size));
-      cost.backward = exactly(2 * unit * (0.5 + 0.5 * size));
-      cost.output_bytes = 64 << 10;
-      costs.by_samples.push_back(cost);
-    }
-    sleeping.layers.push_back(std::move(costs));
-    if (i > 0) profile.edges.push_back({i - 1, i, 4096, 0, true});
-  }
-  profile.classes.push_back(std::move(sleeping));
-  return profile;
-}
-
 Plan random_plan(std::mt19937& random, const std::vector<std::string>& devices, int layers, int batch) {
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   PlanOptions options;
@@ -133,7 +107,7 @@ int sleep_devices() {
   for (int devices = 2; devices <= 8; ++devices)
     for (int repeat = 0; repeat < 4; ++repeat) {
       const int layers = devices + 4, batch = 16;
-      Profile profile = sleep_profile(random, layers, batch);
+      Profile profile = sleep_profile(random, layers, batch, 1e-3, 4e-3);
       measure_fixed(profile, devices);
       std::vector<std::string> names;
       for (const ProfileDevice& device : profile.devices) names.push_back(device.name);

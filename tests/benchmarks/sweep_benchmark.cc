@@ -11,111 +11,18 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/planner/simulate/simulate.h"
 #include "mptune/profiler/device/cpu_allocator.h"
-#include "mptune/profiler/measure/measure.h"
-#include "mptune/profiler/statistics/verdict.h"
-#include "mptune/profiler/trace/error.h"
-#include "mptune/tuner/runtime/pipeline.h"
+#include "mptune/tests/benchmarks/sweep.h"
 
 using namespace mptune;
 
 namespace {
 
-constexpr double kWithin = 1.15;  // of the best after the first round: the others can't be it
-constexpr int kSteps = 2;         // of a plan in a round, behind one of warm-up
 constexpr int kMostMicrobatches = 32;
-
-struct Swept {
-  Plan plan;
-  Prediction prediction;
-  Samples step_s;
-  std::vector<std::int64_t> peak_bytes;
-};
-
-SearchSpace space_of(const std::vector<DeviceSpec>& devices, int batch) {
-  SearchSpace space;
-  for (const DeviceSpec& device : devices) space.devices.push_back(device.name);
-  space.batch = batch;
-  space.stage_counts = {2};
-  space.schedules = {"gpipe", "1f1b"};
-  space.recompute = "none";
-  for (int m = 1; m <= std::min(batch, kMostMicrobatches); m *= 2) space.microbatch_counts.push_back(m);
-  return space;
-}
-
-std::vector<Swept> every_plan(const SearchSpace& space, const CostModel& cost) {
-  std::vector<Swept> all;
-  for (const int m : space.microbatch_counts)
-    for (int cut = 1; cut < cost.layers(); ++cut)
-      for (const std::string& schedule : space.schedules) {
-        if (m == 1 && schedule != space.schedules.front()) continue;  // one micro-batch has one order
-        PlanOptions options;
-        options.devices = space.devices;
-        options.batch = space.batch;
-        options.layers = cost.layers();
-        options.cuts = {cut};
-        options.microbatches = m;
-        options.schedule = schedule;
-        const Plan plan = make_plan(options);
-        all.push_back({plan, predict(plan, cost), {}, {}});
-      }
-  return all;
-}
-
-class Sweep {
- public:
-  Sweep(std::string model, std::string input, int batch)
-      : model_(std::move(model)), input_(std::move(input)), data_(synthetic_batch(load_model(model_, input_, 0).sample(), batch, 0)) {}
-
-  void measure(Swept& swept, int round, int position) const {
-    Pipeline pipeline(load_model(model_, input_, 0), swept.plan);
-    (void)pipeline.step(data_.input, data_.target);
-    for (int i = 0; i < kSteps; ++i) swept.step_s.values.push_back({pipeline.step(data_.input, data_.target).seconds, round, position, 0});
-    swept.peak_bytes = pipeline.peak_bytes();
-  }
-
- private:
-  std::string model_, input_;
-  Batch data_;
-};
-
-std::size_t fastest_of(const std::vector<Swept>& all) {
-  const auto found = std::min_element(all.begin(), all.end(), [](const Swept& a, const Swept& b) {
-    // Only those of the last round can be told apart.
-    const auto rounds = [](const Swept& s) { return s.step_s.values.size(); };
-    return rounds(a) != rounds(b) ? rounds(a) > rounds(b) : median(a.step_s) < median(b.step_s);
-  });
-  return static_cast<std::size_t>(found - all.begin());
-}
-
-void run_rounds(const Sweep& sweep, std::vector<Swept>& all, std::size_t choice, int rounds) {
-  std::vector<std::size_t> order(all.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::mt19937 random(5);
-  for (int round = 0; round < rounds; ++round) {
-    std::shuffle(order.begin(), order.end(), random);
-    for (std::size_t i = 0; i < order.size(); ++i) sweep.measure(all[order[i]], round, static_cast<int>(i));
-    if (round > 0) continue;
-    const double best = median(all[fastest_of(all)].step_s);
-    std::erase_if(order, [&](std::size_t i) { return i != choice && median(all[i].step_s) > kWithin * best; });
-    std::printf("%zu plans, %zu of them within %.0f %% of the best after one round\n", all.size(), order.size(), 100 * (kWithin - 1));
-    std::fflush(stdout);
-  }
-}
-
-/// Of the measured time, as far as it leaves the measurement's interval.
-double error_beyond_interval(const Swept& swept) {
-  const Interval ci = interval95(swept.step_s);
-  const double predicted = swept.prediction.step_s;
-  return std::max({0.0, ci.low - predicted, predicted - ci.high}) / median(swept.step_s);
-}
 
 struct Range {
   double least = 1e9, most = -1e9, sum = 0;
@@ -126,32 +33,32 @@ struct Range {
   }
 };
 
-void print_group(const std::vector<const Swept*>& group) {
+void print_group(const std::vector<const SweptPlan*>& group) {
   Range errors;
   std::array<Range, 2> peaks;
-  for (const Swept* swept : group) {
+  for (const SweptPlan* swept : group) {
     errors.add(100 * (swept->prediction.step_s / median(swept->step_s) - 1));
     for (std::size_t d = 0; d < peaks.size(); ++d)
       peaks[d].add(static_cast<double>(swept->prediction.peak_bytes[d]) / static_cast<double>(swept->peak_bytes[d]));
   }
-  const Swept& best = **std::ranges::min_element(group, {}, [](const Swept* swept) { return median(swept->step_s); });
+  const SweptPlan& best = **std::ranges::min_element(group, {}, [](const SweptPlan* swept) { return median(swept->step_s); });
   std::printf("%-8s %5d %12.1f %10.1f   %+6.1f %+6.1f %+6.1f   %.3f to %.3f, %.3f to %.3f\n", best.plan.schedule.c_str(),
               best.plan.num_microbatches(), 1e3 * median(best.step_s), 1e3 * best.prediction.step_s, errors.least,
               errors.sum / static_cast<double>(group.size()), errors.most, peaks[0].least, peaks[0].most, peaks[1].least, peaks[1].most);
 }
 
-void print_groups(const std::vector<Swept>& all) {
-  std::map<std::pair<std::string, int>, std::vector<const Swept*>> groups;
-  for (const Swept& swept : all) groups[{swept.plan.schedule, swept.plan.num_microbatches()}].push_back(&swept);
+void print_groups(const std::vector<SweptPlan>& all) {
+  std::map<std::pair<std::string, int>, std::vector<const SweptPlan*>> groups;
+  for (const SweptPlan& swept : all) groups[{swept.plan.schedule, swept.plan.num_microbatches()}].push_back(&swept);
   std::puts("over all cuts:           best cut, ms              error, %          predicted over measured peak");
   std::puts("schedule     m     measured  predicted    least   mean   most   device 0        device 1");
   for (const auto& [name, group] : groups) print_group(group);
 }
 
-void print_errors(const std::vector<Swept>& all) {
+void print_errors(const std::vector<SweptPlan>& all) {
   double sum = 0, largest = 0, sum_beyond = 0, largest_beyond = 0, least_peak = 1e9, most_peak = 0;
-  const Swept* worst = nullptr;
-  for (const Swept& swept : all) {
+  const SweptPlan* worst = nullptr;
+  for (const SweptPlan& swept : all) {
     const double error = std::abs(swept.prediction.step_s / median(swept.step_s) - 1), beyond = error_beyond_interval(swept);
     sum += error;
     sum_beyond += beyond;
@@ -172,7 +79,7 @@ void print_errors(const std::vector<Swept>& all) {
   std::printf("peak memory: predicted %.3f to %.3f times the measured\n", least_peak, most_peak);
 }
 
-void print_plan(const char* name, const Swept& swept) {
+void print_plan(const char* name, const SweptPlan& swept) {
   const Interval ci = interval95(swept.step_s);
   std::printf("%-16s %s, cut at %d: measured %.1f ms [%.1f, %.1f], predicted %.1f\n", name, describe(swept.plan).c_str(),
               swept.plan.stages[1].first_layer, 1e3 * median(swept.step_s), 1e3 * ci.low, 1e3 * ci.high, 1e3 * swept.prediction.step_s);
@@ -186,18 +93,22 @@ int run(int argc, char** argv) {
   MeasureOptions options;
   options.devices = parse_devices(argc > 4 ? argv[4] : "cpu:0,cpu:1");
   options.batch = batch;
+  if (options.devices.size() != 2) throw Error("the sweep is one of two devices", argv[4], "name two devices");
   Profile profile = measure_profile(model, synthetic_batch(model.sample(), batch, 0), options);
   for (DeviceClass& device_class : profile.classes) device_class.optimizer_seconds_per_byte = 0;  // the steps below run no optimizer
   const CostModel cost(profile);
-  const SearchSpace space = space_of(options.devices, batch);
-  const SearchResult found = search_plans(space, cost);
-  std::vector<Swept> all = every_plan(space, cost);
-  const auto chosen = std::find_if(all.begin(), all.end(), [&](const Swept& s) {
-    return s.plan.stages == found.ranked.front().plan.stages && s.plan.actions == found.ranked.front().plan.actions;
-  });
-  if (chosen == all.end()) throw Error("the planner chose a plan that is not in the sweep", argv[1], "this is a mistake in the benchmark");
-  const auto choice = static_cast<std::size_t>(chosen - all.begin());
-  run_rounds(Sweep(argv[1], input, batch), all, choice, rounds);
+  std::vector<int> counts;
+  for (int m = 1; m <= std::min(batch, kMostMicrobatches); m *= 2) counts.push_back(m);
+  const SearchSpace space = sweep_space(options.devices, batch, counts);
+  std::vector<SweptPlan> all = every_plan(space, cost);
+  const std::size_t choice = planners_choice(all, space, cost);
+  Sweep sweep{[&] { return load_model(argv[1], input, 0); }, synthetic_batch(model.sample(), batch, 0)};
+  sweep.rounds = rounds;
+  sweep.after_first = [&](std::size_t left) {
+    std::printf("%zu plans, %zu of them within %.0f %% of the best after one round\n", all.size(), left, 100 * (sweep.within - 1));
+    std::fflush(stdout);
+  };
+  sweep.run(all, choice);
   const std::size_t best = fastest_of(all);
   print_plan("planner's choice", all[choice]);
   print_plan("best measured", all[best]);
