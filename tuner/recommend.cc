@@ -199,7 +199,8 @@ std::vector<Finalist> undecided_rivals(const std::vector<Finalist>& finalists, c
   return those(finalists, [&](const Finalist& rival) {
     if (rival.trial->plan_key == recommended.trial->plan_key) return false;
     const Speedup ahead = speedup(rival, recommended);
-    if (ahead.verdict == Verdict::unknown) return ahead.pairs == 0 || ahead.ci95.low < 1;
+    constexpr int kPairsOfAnInterval = 2;
+    if (ahead.verdict == Verdict::unknown) return ahead.pairs < kPairsOfAnInterval || ahead.ci95.low < 1;
     return ahead.verdict == Verdict::ambiguous && ahead.ci95.low < 1 - kSame;
   });
 }

@@ -213,7 +213,8 @@ class DevicePeak {
 
   // A layer's output that its own backward does not need is free as soon as the layers behind it are done with it.
   [[nodiscard]] std::int64_t dropped_output(int layer, int microbatch) const {
-    return layer + 1 == cost_.layers() || cost_.keeps_output(index_, layer) ? 0 : boundary(layer + 1, microbatch, false);
+    if (layer + 1 == cost_.layers() || cost_.keeps_output(index_, layer)) return 0;
+    return std::min(boundary(layer + 1, microbatch, false), cost_.kept_bytes(index_, layer, layer + 1, samples(microbatch)));
   }
   // Holds its output for nobody but the next stage.
   [[nodiscard]] bool drops_output(int s, int microbatch) const {

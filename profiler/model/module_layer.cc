@@ -76,6 +76,8 @@ class ModuleLayer final : public Layer {
     if (writes_input_ == WritesInput::unknown && autograd_guards(inputs)) {
       try {
         return run([this](const Tensors& given) { return watched(given); });
+      } catch (const c10::OutOfMemoryError&) {
+        throw;
       } catch (const c10::Error&) {
         writes_input_ = WritesInput::yes;
       }

@@ -160,6 +160,18 @@ TEST(PeakBytes, OutputsThatNoBackwardNeedsLeaveWithTheirCopy) {
   EXPECT_EQ(sent[1], all[1]) << "the last stage's output is its loss";
 }
 
+// A profile that says so of a layer that keeps less than its output.
+TEST(PeakBytes, NoOutputTakesMoreWithItThanTheLayerKept) {
+  Profile profile = make_profile({.layers = 2});
+  for (LayerCosts& layer : profile.classes[0].layers)
+    for (LayerCost& cost : layer.by_samples) {
+      cost.keeps_output = false;
+      cost.kept_bytes = 0;
+    }
+  const Plan plan = scheduled(stages_of(2, {1, 1}, {4, 4, 4, 4, 4}), "gpipe");
+  EXPECT_EQ(CostModel(profile).peak_bytes(plan)[0], 1000 + 5 * 400 + 2 * 400 * 0 + 200 + 1000);
+}
+
 TEST(PeakBytes, StatisticsOfEveryMicrobatchWaitForTheEndOfTheStep) {
   Profile profile = make_profile({.layers = 2});
   profile.layers[1].buffers_bytes = 70;

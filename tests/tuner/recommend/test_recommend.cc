@@ -156,6 +156,8 @@ TEST(Recommend, NoiseLeavesItUndecidedAndSaysSo) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) undecided += recommend(race({kReplicas, rival}, 3, 0.02, seed), 0)->decided ? 0 : 1;
   EXPECT_GE(undecided, 20);
   EXPECT_TRUE(recommend(race({kReplicas, kSingle}, 3, 0.02), 0)->decided);
+  EXPECT_FALSE(recommend(race({kReplicas, kSingle}, 1, 0.02), 0)->decided) << "one pair has no interval";
+  EXPECT_TRUE(recommend(race({kReplicas}, 1, 0.02), 0)->decided) << "nobody to tell it from";
 }
 
 TEST(Recommend, WrongPredictionsAreWarnedOf) {
