@@ -52,11 +52,12 @@ struct SweepResult {
 
 SweepResult sweep_once(const Profile& profile, int devices, int batch) {
   const CostModel cost(profile);
-  const SearchSpace space = sweep_space(parse_devices("sleep:" + std::to_string(devices)), batch, {2, 4, 8});
+  const SearchSpace space = sweep_space(parse_devices("sleep:" + std::to_string(devices)), batch, {2, 8});
   std::vector<SweptPlan> all = every_plan(space, cost);
   const std::size_t choice = planners_choice(all, space, cost);
   Sweep sweep{[&] { return make_sleep_model(profile); }, synthetic_batch(make_sleep_model(profile).sample(), batch, 0)};
   sweep.rounds = 4;
+  sweep.within = 1.05;
   sweep.doubtful = [](const SweptPlan& swept) { return error_beyond_interval(swept) > 0.01; };
   sweep.run(all, choice);
   SweepResult result;
