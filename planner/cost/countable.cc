@@ -73,6 +73,7 @@ void CostModel::add_layer_loads() {
     per_sample_.bytes += slowest.bytes;
     fixed_.bytes += (2 + profile_.optimizer_state_factor) * static_cast<double>(owned.parameters_bytes);
     fixed_.bytes += static_cast<double>(owned.buffers_bytes);
+    if (owned.batch_statistics) per_sample_.bytes += static_cast<double>(owned.buffers_bytes);
   }
 }
 

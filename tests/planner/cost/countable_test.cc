@@ -73,6 +73,7 @@ TEST(Countable, EveryPartOfAStepIsSeen) {
       {"workspace", [&](Profile& p) { cost_of(p, 1).workspace_bytes = 8 * bytes; }},
       {"edge", [&](Profile& p) { p.edges[0].bytes_per_sample = bytes; }},
       {"fixed", [&](Profile& p) { p.edges[0].fixed_bytes = bytes; }},
+      {"statistics", [&](Profile& p) { (p.layers[1].buffers_bytes = bytes, p.layers[1].batch_statistics = true); }},
       {"parameters", [&](Profile& p) { (p.layers[0].parameters_bytes = 1000 * bytes, p.optimizer_state_factor = 1000); }},
       {"reserve", [&](Profile& p) { (p.classes[0].allocator_reserve = 100, cost_of(p, 0).kept_bytes = bytes / 100); }},
   };
