@@ -1,0 +1,514 @@
+"""Reads the plan files of mptune (*.plan.json, schema mptune.plan/1). One file, standard library only, Python 3.9 or newer.
+
+    import mptune_plan
+    plan = mptune_plan.load_plan("resnet50.plan.json")
+    plan.split_spec(SplitPoint.BEGINNING)    # for torch.distributed.pipelining: {"layer3.0": SplitPoint.BEGINNING}
+    plan.n_microbatches, plan.balance()      # 8, [9, 9]
+
+A file that is cut short, of another kind or version, or whose redundant parts disagree is refused with a PlanError of one line.
+"""
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Optional, Union
+
+__all__ = ["Action", "Exported", "Plan", "PlanError", "Stage", "load_plan", "parse_plan"]
+
+_SCHEMA = "mptune.plan/1"
+_FAMILY = "mptune.plan/"
+_LARGEST_FILE = 64 << 20
+_MOST_MICROBATCHES = 1 << 20
+_LARGEST_BATCH = 1 << 30
+_VERDICTS = ("FAST", "SLOW", "SAME", "AMBIGUOUS", "UNKNOWN")
+_CORRECT = "correct it, or use a file that mptune wrote"
+
+
+class PlanError(ValueError):
+    """What is wrong, where, and what to do about it: one clause each. str() is the line "what: where; remedy"."""
+
+    def __init__(self, what: str, where: str, remedy: str) -> None:
+        super().__init__(f"{what}: {where}; {remedy}")
+        self.what, self.where, self.remedy = what, where, remedy
+
+
+class Action(NamedTuple):
+    """One entry of a device's list; str() is "0F3": stage 0, forward, micro-batch 3."""
+
+    stage: int
+    kind: str  # "F" forward, "B" backward, "I" gradients of inputs, "W" of weights
+    microbatch: int
+
+    def __str__(self) -> str:
+        return f"{self.stage}{self.kind}{self.microbatch}"
+
+
+class Exported(NamedTuple):
+    """Settings for another framework, and in words what of the plan they could not express."""
+
+    settings: Any
+    lossy: list[str]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Layers [first_layer, last_layer) of the model. Several devices are replicas: micro-batch i goes to device i mod their number."""
+
+    index: int
+    devices: list[str]
+    first_layer: int
+    last_layer: int
+    modules: list[str]  # module paths in the user's model, in order; empty where the plan does not name them
+    recompute: Union[str, dict[str, list[int]]]  # "none", "all" or {"layers": [...], "microbatches": [...]} (empty: all of these)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What load_plan returns. Sizes in samples; `actions` holds a row per device, in the order of `devices`."""
+
+    where: str
+    devices: list[str]
+    microbatch_sizes: list[int]
+    stages: list[Stage]
+    schedule: str
+    actions: list[list[Action]]
+    fingerprint: dict[str, Any] = field(default_factory=dict)
+    predicted: Optional[dict[str, Any]] = None
+    measured: Optional[dict[str, Any]] = None
+    alternatives: list[tuple[str, "Plan"]] = field(default_factory=list)
+
+    @property
+    def global_batch_size(self) -> int:
+        return sum(self.microbatch_sizes)
+
+    @property
+    def micro_batch_size(self) -> int:
+        """The largest micro-batch."""
+        return max(self.microbatch_sizes)
+
+    @property
+    def n_microbatches(self) -> int:
+        """Micro-batches of the whole batch, those of all replicas."""
+        return len(self.microbatch_sizes)
+
+    @property
+    def data_parallel_size(self) -> int:
+        """Replicas of every stage; 1 where stages differ."""
+        counts = {len(stage.devices) for stage in self.stages}
+        return counts.pop() if len(counts) == 1 else 1
+
+    def split_spec(self, split_point: Any = "BEGINNING") -> dict[str, Any]:
+        """First module of every stage but the first -> `split_point`: torch.distributed.pipelining's SplitPoint.BEGINNING."""
+        self._need_modules("a split")
+        return {stage.modules[0]: split_point for stage in self.stages[1:]}
+
+    def balance(self) -> list[int]:
+        """Layers of each stage, the form of torchgpipe."""
+        return [stage.last_layer - stage.first_layer for stage in self.stages]
+
+    def schedule_csv(self) -> str:
+        """The actions as torch.distributed.pipelining reads them: a row per device, a cell per action."""
+        return "".join(",".join(map(str, row)) + "\n" for row in self.actions)
+
+    def to_torchtitan(self) -> Exported:
+        """TOML for torchtitan (module_fqns_per_model_part, pipeline_parallel_* of its job_config). PlanError for what it has no form for.
+        A schedule that it has no name for runs from schedule_csv(), written to pipeline.csv."""
+        self._need_modules("torchtitan")
+        self._need_equal_sizes("torchtitan")
+        names = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B", "looped-bfs": "LoopedBFS", "zbv": "ZBVZeroBubble",
+                 "dualpipe-v": "DualPipeV"}
+        ranks = self._ranks("torchtitan", in_a_v=self.schedule in ("zbv", "dualpipe-v", "v-half", "v-min"))
+        lossy = ["which device is which rank: start them in the order of plan.devices"]
+        lines = ["[training]", f"global_batch_size = {self.global_batch_size}",
+                 f"local_batch_size = {self.global_batch_size // self.data_parallel_size}", "", "[parallelism]",
+                 f"pipeline_parallel_degree = {ranks}", f"data_parallel_replicate_degree = {self.data_parallel_size}",
+                 "data_parallel_shard_degree = 1", f"pipeline_parallel_microbatch_size = {self.micro_batch_size}"]
+        if self.schedule in names:
+            lines.append(f'pipeline_parallel_schedule = "{names[self.schedule]}"')
+        elif self.data_parallel_size == 1:
+            lines += ['pipeline_parallel_schedule = "_PipelineScheduleRuntime"', 'pipeline_parallel_schedule_csv = "pipeline.csv"']
+        else:
+            raise PlanError(f"schedule {self.schedule} with replicas has no form in torchtitan", self.where,
+                            "plan with --schedule 1f1b, or without --replicas")
+        lines += [f"module_fqns_per_model_part = {json.dumps([stage.modules for stage in self.stages])}", "", "[activation_checkpoint]",
+                  f'mode = "{"full" if self._recomputes_all(lossy) else "none"}"']
+        return Exported("\n".join(lines) + "\n", lossy)
+
+    def to_megatron_args(self) -> Exported:
+        """Arguments for Megatron-LM, of a plan for a transformer: modules with numbers are its layers ("blocks.0"), what stands before them
+        is the embedding, what stands behind them the loss. PlanError for what Megatron has no form for."""
+        self._need_modules("Megatron-LM")
+        self._need_equal_sizes("Megatron-LM")
+        ranks = self._ranks("Megatron-LM", in_a_v=False)
+        lossy = ["which device is which rank: start them in the order of plan.devices"]
+        usual = "1f1b" if ranks == len(self.stages) else "interleaved"
+        if self.schedule != usual and ranks > 1:
+            lossy.append(f"schedule {self.schedule}: Megatron-LM runs {usual}")
+        arguments = ["--pipeline-model-parallel-size", str(ranks), "--pipeline-model-parallel-layout", self._megatron_layout(),
+                     "--micro-batch-size", str(self.micro_batch_size), "--global-batch-size", str(self.global_batch_size)]
+        if self._recomputes_all(lossy):
+            arguments += ["--recompute-granularity", "full", "--recompute-method", "uniform", "--recompute-num-layers", "1"]
+        return Exported(arguments, lossy)
+
+    def _need_modules(self, what: str) -> None:
+        if not all(stage.modules for stage in self.stages):
+            raise PlanError(f"the plan names no modules, which {what} needs", self.where, "use a plan that mptune wrote for a model")
+
+    def _need_equal_sizes(self, consumer: str) -> None:
+        counts = {len(stage.devices) for stage in self.stages}
+        if len(counts) > 1:
+            raise PlanError(f"stages of unequal replicas have no form in {consumer}", self.where, "plan with equal --replicas")
+        if len(set(self.microbatch_sizes)) > 1 or self.n_microbatches % counts.pop():
+            raise PlanError(f"micro-batches of different sizes have no form in {consumer}", self.where,
+                            "plan with a --split-size that divides the batch of a replica")
+
+    def _ranks(self, consumer: str, in_a_v: bool) -> int:
+        """Number of pipeline ranks; stage s must sit on rank s mod that, or in a V."""
+        places: list[list[str]] = []
+        for stage in self.stages:
+            if stage.devices not in places:
+                places.append(stage.devices)
+        ranks = len(places)
+        loop = [s % ranks for s in range(len(self.stages))]
+        v = [s if s < ranks else 2 * ranks - 1 - s for s in range(len(self.stages))]
+        if [places.index(stage.devices) for stage in self.stages] != (v if in_a_v else loop):
+            raise PlanError(f"the stages' devices have no form in {consumer}", self.where, "plan without --replicas, or with --virtual")
+        return ranks
+
+    def _recomputes_all(self, lossy: list[str]) -> bool:
+        modes = [stage.recompute for stage in self.stages]
+        if any(mode != modes[0] or isinstance(mode, dict) for mode in modes):
+            lossy.append("recomputation of single stages or layers: set to all, which takes the least memory")
+            return True
+        return modes[0] == "all"
+
+    def _megatron_layout(self) -> str:
+        marks = ["".join("t" if re.search(r"\.\d+$", name) else "o" for name in stage.modules) for stage in self.stages]
+        prefixes = {name.rpartition(".")[0] for stage in self.stages for name in stage.modules if re.search(r"\.\d+$", name)}
+        inner = [mark.count("o") for mark in marks[1:-1]]
+        ends = re.fullmatch("o*t*", marks[0]) and re.fullmatch("t*o*", marks[-1]) if len(marks) > 1 else re.fullmatch("o*t+o*", marks[0])
+        if len(prefixes) != 1 or any(inner) or not ends:
+            raise PlanError("the modules are not one row of transformer layers between embedding and loss", self.where,
+                            "export plans of transformers to Megatron-LM")
+        parts = ["t" * mark.count("t") for mark in marks]
+        parts[0] = "E" + parts[0]
+        parts[-1] += "L"
+        return "|".join(re.sub("tt+", lambda run: f"t*{len(run.group())}", part) for part in parts)
+
+
+def load_plan(path: Union[str, "os.PathLike[str]"]) -> Plan:
+    """Reads a plan file of at most 64 MiB. MPTUNE_PLAN (a path in the environment) takes the place of `path` where it is set and not empty,
+    as in C++. Raises PlanError."""
+    where = os.environ.get("MPTUNE_PLAN") or os.fspath(path)
+    try:
+        status = os.stat(where)
+        if not stat.S_ISREG(status.st_mode):
+            raise PlanError("not a regular file", where, "name a plan file")
+        if status.st_size > _LARGEST_FILE:
+            raise PlanError("larger than 64 MiB", where, "name a plan file")
+        with open(where, "rb") as file:
+            return parse_plan(file.read(), where)
+    except (OSError, ValueError) as problem:
+        if isinstance(problem, PlanError):
+            raise
+        reason = getattr(problem, "strerror", None) or problem
+        raise PlanError(f"can't open: {reason}", repr(where)[1:-1], "name an existing plan file") from None
+
+
+def parse_plan(text: Union[str, bytes], where: str) -> Plan:
+    """The same of a file's content; `where` names it in errors."""
+    try:
+        value = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as problem:
+        at = f" (character {problem.pos} of {len(text)})" if isinstance(problem, json.JSONDecodeError) else ""
+        remedy = "use a whole plan file; write it again with mptune tune or mptune plan"
+        raise PlanError(f"not JSON, or cut short{at}", where, remedy) from None
+    file = _Object(value, "", where)
+    schema = file.text("schema")
+    if schema != _SCHEMA and schema.startswith(_FAMILY):
+        raise PlanError(f"a plan of another version, '{schema[:40]}'", where, "upgrade mptune, or write the plan again with this version")
+    if schema != _SCHEMA:
+        raise PlanError(f"not a plan file: its schema is '{schema[:40]}'", where, "use a file that mptune tune or mptune plan wrote")
+    about = {"fingerprint": _fingerprint(file), "predicted": _predicted(file), "measured": _measured(file), "alternatives": []}
+    for entry in file.array("alternatives") if file.has("alternatives") else []:
+        other = _Object(entry, "alternatives[]", where)
+        about["alternatives"].append((other.text("reason") if other.has("reason") else "", _plan(other.member("plan"), {})))
+    return _plan(file.member("plan"), about)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+class _Object:
+    """A JSON object whose members are asked for by type; PlanError names the key as "plan.stages[0].layers". null is absent."""
+
+    def __init__(self, value: Any, path: str, where: str) -> None:
+        self.value, self.path, self.where = value, path, where
+        if not isinstance(value, dict):
+            raise PlanError(f"{path or 'the file'} is not a JSON object", where, "use a file that mptune wrote")
+
+    def refuse(self, key: str, problem: str) -> None:
+        raise PlanError(f"{self.name(key)} {problem}", self.where, _CORRECT)
+
+    def name(self, key: str) -> str:
+        return f"{self.path}.{key}" if self.path else key
+
+    def has(self, key: str) -> bool:
+        return self.value.get(key) is not None
+
+    def at(self, key: str) -> Any:
+        if not self.has(key):
+            self.refuse(key, "is missing")
+        return self.value[key]
+
+    def member(self, key: str) -> "_Object":
+        return _Object(self.at(key), self.name(key), self.where)
+
+    def array(self, key: str) -> list[Any]:
+        if not isinstance(self.at(key), list):
+            self.refuse(key, "must be a list")
+        return self.at(key)
+
+    def _integer(self, key: str, value: Any, least: int, most: int) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            self.refuse(key, "must hold whole numbers")
+        if not least <= value <= most:
+            self.refuse(key, "is out of range")
+        return value
+
+    def _number(self, key: str, value: Any) -> float:
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            self.refuse(key, "must hold numbers")
+        if abs(value) > 1.7976931348623157e308:
+            self.refuse(key, "is not finite")
+        return float(value)
+
+    def _text(self, key: str, value: Any) -> str:
+        if not isinstance(value, str):
+            self.refuse(key, "must hold text")
+        return value
+
+    def integer(self, key: str) -> int:
+        return self._integer(key, self.at(key), -(1 << 31), (1 << 31) - 1)
+
+    def number(self, key: str) -> float:
+        return self._number(key, self.at(key))
+
+    def text(self, key: str) -> str:
+        return self._text(key, self.at(key))
+
+    def integers(self, key: str) -> list[int]:
+        return [self._integer(key, value, -(1 << 31), (1 << 31) - 1) for value in self.array(key)]
+
+    def byte_counts(self, key: str) -> list[int]:
+        return [self._integer(key, value, 0, 1 << 60) for value in self.array(key)]
+
+    def texts(self, key: str) -> list[str]:
+        return [self._text(key, value) for value in self.array(key)]
+
+    def interval(self, key: str) -> list[float]:
+        ends = [self._number(key, value) for value in self.array(key)]
+        if len(ends) != 2 or ends[0] > ends[1]:
+            self.refuse(key, "must be [low, high]")
+        return ends
+
+
+def _fingerprint(file: _Object) -> dict[str, Any]:
+    if not file.has("fingerprint"):
+        return {}
+    read = file.member("fingerprint")
+    fingerprint: dict[str, Any] = {key: read.text(key) if read.has(key) else "" for key in ("model", "input", "libtorch", "cuda")}
+    fingerprint["devices"] = read.texts("devices") if read.has("devices") else []
+    return fingerprint
+
+
+def _predicted(file: _Object) -> Optional[dict[str, Any]]:
+    if not file.has("predicted"):
+        return None
+    read = file.member("predicted")
+    return {"step_s": read.number("step_s"), "lower_bound_s": read.number("lower_bound_s"), "peak_bytes": read.byte_counts("peak_bytes")}
+
+
+def _measured(file: _Object) -> Optional[dict[str, Any]]:
+    if not file.has("measured"):
+        return None
+    read = file.member("measured")
+    measured = {"step_s": read.number("step_s"), "step_ci95_s": read.interval("step_ci95_s"), "step_samples": read.integer("step_samples"),
+                "peak_bytes": read.byte_counts("peak_bytes"), "verdict": read.text("verdict")}
+    if measured["verdict"] not in _VERDICTS:
+        read.refuse("verdict", "is not a verdict, like FAST")
+    if read.has("speedup"):
+        speedup = read.member("speedup")
+        measured["speedup"] = {"over": speedup.text("over"), "estimate": speedup.number("estimate"), "ci95": speedup.interval("ci95")}
+    return measured
+
+
+def _plan(read: _Object, about: dict[str, Any]) -> Plan:
+    devices = read.texts("devices")
+    sizes = _sizes(read)
+    stages = [_stage(_Object(value, f"{read.path}.stages[{i}]", read.where), i, devices) for i, value in enumerate(read.array("stages"))]
+    if read.integer("num_stages") != len(stages):
+        read.refuse("num_stages", "disagrees with stages")
+    schedule = read.member("schedule")
+    rows = [_actions(row, read.where) for row in schedule.texts("actions")]
+    plan = Plan(read.where, devices, sizes, stages, schedule.text("name"), rows, **about)
+    _check_ranges(plan, len(sizes))
+    if read.integer("data_parallel_size") != plan.data_parallel_size:
+        read.refuse("data_parallel_size", "disagrees with the devices of the stages")
+    _check_schedule(plan)
+    return plan
+
+
+def _sizes(read: _Object) -> list[int]:
+    batch, size, count = read.integer("global_batch_size"), read.integer("micro_batch_size"), read.integer("num_microbatches")
+    if not 1 <= batch <= _LARGEST_BATCH:
+        read.refuse("global_batch_size", "must be positive, at most 2^30")
+    if not 1 <= size <= batch:
+        read.refuse("micro_batch_size", "must lie between 1 and the global batch")
+    if not 1 <= count <= min(batch, _MOST_MICROBATCHES):
+        read.refuse("num_microbatches", "must lie between 1 and the global batch")
+    if not read.has("microbatch_sizes"):
+        if (batch - 1) // size + 1 != count:
+            read.refuse("num_microbatches", "disagrees with global_batch_size and micro_batch_size")
+        return [size] * (batch // size) + ([batch % size] if batch % size else [])
+    sizes = read.integers("microbatch_sizes")
+    if len(sizes) != count:
+        read.refuse("microbatch_sizes", "disagrees with num_microbatches")
+    if max(sizes) != size:
+        read.refuse("microbatch_sizes", "disagrees with micro_batch_size, the largest of them")
+    if min(sizes) < 1 or sum(sizes) != batch:
+        read.refuse("microbatch_sizes", "does not add up to global_batch_size")
+    return sizes
+
+
+def _stage(read: _Object, index: int, devices: list[str]) -> Stage:
+    layers = read.integers("layers")
+    if len(layers) != 2:
+        read.refuse("layers", "must be [first, last)")
+    if read.has("index") and read.integer("index") != index:
+        read.refuse("index", "is out of order")
+    modules = read.texts("modules") if read.has("modules") else []
+    if read.has("modules") and (read.text("first_module") if read.has("first_module") else "") != (modules[0] if modules else ""):
+        read.refuse("first_module", "disagrees with modules")
+    names = read.texts("devices")
+    for name in names:
+        if name not in devices:
+            read.refuse("devices", f"names '{name[:40]}', which plan.devices does not list")
+    if not names or len(set(names)) != len(names):
+        read.refuse("devices", "must name at least one device, each once")
+    return Stage(index, names, layers[0], layers[1], modules, _recompute(read, layers))
+
+
+def _recompute(read: _Object, layers: list[int]) -> Union[str, dict[str, list[int]]]:
+    if not isinstance(read.at("recompute"), dict):
+        mode = read.text("recompute")
+        if mode not in ("none", "all"):
+            read.refuse("recompute", "is neither none, all nor an object")
+        return mode
+    parts = read.member("recompute")
+    again = {"layers": parts.integers("layers"), "microbatches": parts.integers("microbatches") if parts.has("microbatches") else []}
+    if not again["layers"] or any(a >= b for a, b in zip(again["layers"], again["layers"][1:])):
+        parts.refuse("layers", "must list layers, ascending")
+    if again["layers"][0] < layers[0] or again["layers"][-1] >= layers[1]:
+        parts.refuse("layers", "lists layers that the stage does not hold")
+    return again
+
+
+def _check_ranges(plan: Plan, microbatches: int) -> None:
+    if not plan.devices or "" in plan.devices or len(set(plan.devices)) != len(plan.devices):
+        raise PlanError("plan.devices must name every device once", plan.where, _CORRECT)
+    if not plan.stages:
+        raise PlanError("the plan has no stages", plan.where, "give at least one")
+    following = 0
+    for stage in plan.stages:
+        name = f"stage {stage.index} (layers {stage.first_layer} to {stage.last_layer})"
+        if stage.first_layer != following:
+            problem = "overlaps the stage before" if stage.first_layer < following else "leaves layers out"
+            raise PlanError(f"{name} {problem}", plan.where, f"start it at layer {following}")
+        if stage.last_layer <= stage.first_layer:
+            raise PlanError(f"{name} is empty", plan.where, "give every stage at least one layer")
+        if isinstance(stage.recompute, dict) and any(not 0 <= i < microbatches for i in stage.recompute["microbatches"]):
+            raise PlanError(f"{name} recomputes a micro-batch that does not exist", plan.where, "list micro-batches of the plan")
+        following = stage.last_layer
+
+
+def _actions(row: str, where: str) -> list[Action]:
+    actions = []
+    for word in row.split():
+        match = re.fullmatch(r"([0-9]{1,9})([FBIW])([0-9]{1,9})", word)
+        if not match:
+            raise PlanError(f"'{word[:40]}' is not an action", where, "write stage, F, B, I or W, and micro-batch, like 0F3")
+        actions.append(Action(int(match[1]), match[2], int(match[3])))
+    return actions
+
+
+def _check_schedule(plan: Plan) -> None:
+    """Every micro-batch of every stage once forward and once backward (or I and then W), on its own device, without deadlock."""
+    if len(plan.actions) != len(plan.devices):
+        raise PlanError(f"the schedule has {len(plan.actions)} rows for {len(plan.devices)} devices", plan.where,
+                        "write one row of actions per device")
+    done: dict[tuple[int, int], str] = {}
+    for device, row in zip(plan.devices, plan.actions):
+        for action in row:
+            _check_action(plan, device, action, done)
+    for stage in plan.stages:
+        for i in range(plan.n_microbatches):
+            made = done.get((stage.index, i), "")
+            if "W" not in made:
+                missing = "backward" if "F" in made else "forward"
+                raise PlanError(f"{missing} of micro-batch {i} of stage {stage.index} is missing", plan.where, _CORRECT)
+    _check_progress(plan)
+
+
+def _check_action(plan: Plan, device: str, action: Action, done: dict[tuple[int, int], str]) -> None:
+    problem = ""
+    made = done.get((action.stage, action.microbatch), "")
+    makes = {"F": "F", "B": "IW"}.get(action.kind, action.kind)
+    if action.stage >= len(plan.stages):
+        problem = "names a stage that does not exist"
+    elif action.microbatch >= plan.n_microbatches:
+        problem = "names a micro-batch that does not exist"
+    else:
+        homes = plan.stages[action.stage].devices
+        home = homes[action.microbatch % len(homes)]
+        if home != device:
+            problem = f"belongs to {home}"
+        elif set(makes) & set(made):
+            problem = "repeats work that is listed before"
+        elif action.kind != "F" and "F" not in made:
+            problem = "stands before its forward"
+        elif action.kind == "W" and "I" not in made:
+            problem = "stands before its input gradient"
+    if problem:
+        raise PlanError(f"action {action} {problem}", f"{plan.where}, row of {device}", _CORRECT)
+    done[action.stage, action.microbatch] = made + makes
+
+
+def _check_progress(plan: Plan) -> None:
+    """Runs the rows with no notion of time: an action is done as soon as the stage next to it has made what it reads."""
+    done: set[tuple[int, str, int]] = set()
+    following = [0] * len(plan.actions)
+    last = len(plan.stages) - 1
+
+    def ready(action: Action) -> bool:
+        if action.kind == "F":
+            return action.stage == 0 or (action.stage - 1, "F", action.microbatch) in done
+        return action.kind == "W" or action.stage == last or (action.stage + 1, "B", action.microbatch) in done
+
+    progress = True
+    while progress:
+        progress = False
+        for d, row in enumerate(plan.actions):
+            while following[d] < len(row) and ready(row[following[d]]):
+                action = row[following[d]]
+                done.add((action.stage, "F" if action.kind == "F" else "B" if action.kind in "BI" else "W", action.microbatch))
+                following[d] += 1
+                progress = True
+    for d, row in enumerate(plan.actions):
+        if following[d] < len(row):
+            raise PlanError(f"the schedule blocks itself: {plan.devices[d]} waits at {row[following[d]]}", plan.where,
+                            "reorder the actions so that every input is made before it is waited for")

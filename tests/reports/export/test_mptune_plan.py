@@ -1,0 +1,321 @@
+"""mptune_plan.py against plans that mptune wrote, and against mptune's own reader: what one refuses, the other refuses."""
+
+import json
+import os
+import sys
+import unittest
+from unittest import mock
+
+import mptune_plan
+from harness import CommandTest
+from mptune_plan import PlanError
+
+
+class PlanTest(CommandTest):
+    def setUp(self):
+        super().setUp()
+        os.environ.pop("MPTUNE_PLAN", None)
+
+    def planned(self, *options):
+        """The path of a plan that `mptune plan` makes of the fixture's profile: 6 layers, batch 8, sleep:0 and sleep:1."""
+        self.succeed("plan", "profile.sqlite", "--force", "-o", "made.plan.json", *options)
+        return os.path.join(self.folder, "made.plan.json")
+
+    def changed(self, path, change):
+        """The path of a copy with `change` done to its JSON."""
+        with open(path) as file:
+            value = json.load(file)
+        change(value)
+        other = os.path.join(self.folder, "changed.plan.json")
+        with open(other, "w") as file:
+            json.dump(value, file)
+        return other
+
+    def refused(self, path, *words):
+        with self.assertRaises(PlanError) as caught:
+            mptune_plan.load_plan(path)
+        line = str(caught.exception)
+        self.assertRegex(line, r"^[^\n]+: [^\n]+; [^\n]+$")
+        for word in words:
+            self.assertIn(word, line)
+
+
+class GoodPlans(PlanTest):
+    def test_what_a_plan_says(self):
+        path = self.planned("--stages", "2", "--cuts", "2", "--microbatches", "4", "--schedule", "1f1b", "--recompute", "none")
+        plan = mptune_plan.load_plan(path)
+        self.assertEqual((plan.n_microbatches, plan.microbatch_sizes, plan.global_batch_size), (4, [2, 2, 2, 2], 8))
+        self.assertEqual((plan.devices, plan.schedule, plan.balance()), (["sleep:0", "sleep:1"], "1f1b", [2, 4]))
+        self.assertEqual(plan.split_spec(), {"net.block2": "BEGINNING"})
+        self.assertEqual(plan.stages[1].modules, ["net.block2", "net.block3", "net.block4", "net.block5"])
+        self.assertEqual((plan.stages[0].devices, plan.stages[0].recompute), (["sleep:0"], "none"))
+        self.assertEqual(" ".join(map(str, plan.actions[1])), "1F0 1B0 1F1 1B1 1F2 1B2 1F3 1B3")
+        self.assertEqual(plan.schedule_csv().splitlines()[1], "1F0,1B0,1F1,1B1,1F2,1B2,1F3,1B3")
+        self.assertEqual(plan.fingerprint["model"], "sha256:toy")
+        self.assertGreaterEqual(plan.predicted["step_s"], plan.predicted["lower_bound_s"])
+
+    def test_every_schedule_and_form_that_mptune_writes_is_read(self):
+        for options in [
+            ["--stages", "2", "--schedule", "gpipe"],
+            ["--stages", "2", "--schedule", "zb1p"],
+            ["--stages", "4", "--schedule", "interleaved", "--virtual", "2"],
+            ["--stages", "4", "--schedule", "zbv", "--virtual", "2"],
+            ["--replicas", "2"],
+            ["--recompute", "0"],
+            ["--microbatches", "3"],
+            [],
+        ]:
+            with self.subTest(options=options):
+                plan = mptune_plan.load_plan(self.planned(*options))
+                with open(plan.where) as file:
+                    written = json.load(file)["plan"]
+                self.assertEqual(plan.n_microbatches, written["num_microbatches"])
+                self.assertEqual([" ".join(map(str, row)) for row in plan.actions], written["schedule"]["actions"])
+                self.assertEqual(plan.data_parallel_size, written["data_parallel_size"])
+                self.assertEqual([stage.recompute for stage in plan.stages], [stage["recompute"] for stage in written["stages"]])
+
+    def test_a_plan_without_module_names_has_no_split(self):
+        plan = mptune_plan.load_plan(os.path.join(self.folder, "plan.json"))
+        self.assertEqual(plan.balance(), [3, 3])
+        with self.assertRaisesRegex(PlanError, "names no modules"):
+            plan.split_spec()
+
+    def test_the_variable_takes_the_place_of_the_path(self):
+        with mock.patch.dict(os.environ, MPTUNE_PLAN=self.planned("--stages", "1")):
+            self.assertEqual(mptune_plan.load_plan("missing.plan.json").balance(), [6])
+
+    def test_unknown_keys_are_ignored(self):
+        path = self.changed(
+            self.planned(), lambda file: (file.update(later=1), file["plan"].update(later=[]), file["plan"]["stages"][0].update(later={}))
+        )
+        self.assertEqual(sum(mptune_plan.load_plan(path).balance()), 6)
+
+
+class BadFiles(PlanTest):
+    def test_files_that_are_no_plan(self):
+        path = self.planned()
+        with open(path) as file:
+            text = file.read()
+        for name, content, word in [
+            ("cut", text[: len(text) // 2], "cut short"),
+            ("empty", "", "cut short"),
+            ("list", "[]", "not a JSON object"),
+            ("other", '{"schema": "mptune.tune/1"}', "not a plan file"),
+            ("none", "{}", "schema is missing"),
+            ("newer", text.replace("mptune.plan/1", "mptune.plan/2"), "another version"),
+            ("nan", text.replace('"trial": -1', '"trial": NaN'), "not JSON"),
+            ("deep", "[" * 100000, "not JSON"),
+        ]:
+            with self.subTest(name=name):
+                other = os.path.join(self.folder, name)
+                with open(other, "w") as file:
+                    file.write(content)
+                self.refused(other, word, other)
+        with open(os.path.join(self.folder, "bytes"), "wb") as file:
+            file.write(b"\xff\xfe\x00{}")
+        self.refused(os.path.join(self.folder, "bytes"), "not JSON")
+        self.refused(os.path.join(self.folder, "missing"), "No such file", "name an existing plan file")
+        self.refused(self.folder, "not a regular file")
+        self.refused("a\0b", "can't open")
+
+    def test_both_readers_refuse_the_same(self):
+        two = self.planned("--stages", "2", "--microbatches", "4", "--schedule", "1f1b", "--recompute", "none")
+        stage = lambda file, i=0: file["plan"]["stages"][i]
+        rows = lambda file: file["plan"]["schedule"]["actions"]
+
+        def put(where, key, value):
+            return lambda file: where(file).__setitem__(key, value)
+
+        plan = lambda file: file["plan"]
+        top = lambda file: file
+        changes = [
+            put(plan, key, value)
+            for key in ("global_batch_size", "micro_batch_size", "num_microbatches", "num_stages", "data_parallel_size")
+            for value in (0, -1, 3, 1 << 40, 2.0, "2", True, None, [])
+        ]
+        changes += [
+            put(plan, "microbatch_sizes", value) for value in ([2, 2, 2, 2], [1, 3, 2, 2], [2, 2, 2], [2, 2, 2, 3], [4, 4, 0, 0], "2")
+        ]
+        changes += [
+            put(plan, "devices", value)
+            for value in ([], ["sleep:0"], ["sleep:0", "sleep:0"], ["sleep:1", "sleep:0"], ["", "x"], "x", [1, 2])
+        ]
+        changes += [
+            put(stage, key, value)
+            for key, value in [
+                ("layers", [0, 2]),
+                ("layers", [1, 3]),
+                ("layers", [0, 0]),
+                ("layers", [3, 0]),
+                ("layers", [0]),
+                ("layers", "03"),
+                ("layers", [0, 2.5]),
+                ("devices", []),
+                ("devices", ["sleep:1"]),
+                ("devices", ["sleep:0", "sleep:0"]),
+                ("devices", ["cuda:0"]),
+                ("index", 1),
+                ("index", "0"),
+                ("first_module", "net.block1"),
+                ("modules", []),
+                ("modules", None),
+                ("modules", [1]),
+                ("recompute", "some"),
+                ("recompute", None),
+                ("recompute", "all"),
+                ("recompute", {"layers": [0]}),
+                ("recompute", {"layers": []}),
+                ("recompute", {"layers": [1, 0]}),
+                ("recompute", {"layers": [5]}),
+                ("recompute", {"layers": [0], "microbatches": [3]}),
+                ("recompute", {"layers": [0], "microbatches": [4]}),
+                ("recompute", {"layers": [0], "microbatches": "0"}),
+            ]
+        ]
+        changes += [
+            put(rows, 0, value)
+            for value in (
+                "",
+                "0F0 0F1 0B0 0B1",
+                "0F0 0F1 0F2 0F3 0B0 0B1 0B2 0B3",
+                "0F0 0B0 0F1 0B1 0F2 0B2 0F3 0B3",
+                "0B0 0F0 0F1 0F2 0F3 0B1 0B2 0B3",
+                "0F0 0F0 0F1 0F2 0F3 0B0 0B1 0B2 0B3",
+                "1F0 0F1",
+                "0F0 0F1 0F2 0F3 0I0 0W0 0B1 0B2 0B3",
+                "0F0 0F1 0F2 0F3 0W0 0I0 0B1 0B2 0B3",
+                "0F0 0F1 0F2 0F3 0I0 0B1 0B2 0B3",
+                "0F4",
+                "7F0",
+                "0f0",
+                "-1F0",
+                "0F-1",
+                "F0",
+                "0F",
+                "0X0",
+                "99999999999F0",
+                5,
+                None,
+            )
+        ]
+        changes += [
+            lambda file: rows(file).append(""),
+            lambda file: rows(file).pop(),
+            lambda file: rows(file).reverse(),
+            lambda file: rows(file).__setitem__(1, "1F3 1B3 1F2 1B2 1F1 1B1 1F0 1B0"),
+            lambda file: plan(file)["stages"].pop(),
+            lambda file: plan(file)["stages"].reverse(),
+            lambda file: plan(file).pop("schedule"),
+            put(plan, "stages", {}),
+            put(plan, "schedule", []),
+            put(top, "plan", None),
+            put(top, "plan", []),
+            put(top, "schema", 1),
+            put(top, "fingerprint", 1),
+            put(top, "fingerprint", {"devices": [1]}),
+            put(top, "fingerprint", None),
+            put(top, "predicted", {}),
+            put(top, "predicted", {"step_s": 1, "lower_bound_s": 1, "peak_bytes": [-1]}),
+            put(top, "alternatives", {}),
+            put(top, "alternatives", [{"reason": "no plan"}]),
+            put(top, "alternatives", [1]),
+            put(top, "alternatives", [{"reason": 1, "plan": {}}]),
+        ]
+        good = {"step_s": 1, "step_ci95_s": [1, 2], "step_samples": 3, "peak_bytes": [1, 2], "verdict": "FAST"}
+        changes += [
+            put(top, "measured", good),
+            put(top, "measured", {**good, "step_ci95_s": [2, 1]}),
+            put(top, "measured", {**good, "verdict": "fast"}),
+            put(top, "measured", {**good, "speedup": {"over": "naive", "estimate": 1.5, "ci95": [1.4, 1.6]}}),
+            put(top, "measured", {**good, "speedup": {"over": "naive"}}),
+            put(top, "measured", {**good, "step_s": "1"}),
+        ]
+        verdicts = set()
+        for number, change in enumerate(changes):
+            with self.subTest(number=number):
+                path = self.changed(two, change)
+                done = self.mptune("simulate", "--plan", path, "--profile", "profile.sqlite")
+                self.assertIn(done.returncode, (0, 2), done.stderr)
+                verdicts.add(done.returncode)
+                if done.returncode == 0:
+                    mptune_plan.load_plan(path)
+                else:
+                    self.refused(path, path)
+        self.assertEqual(verdicts, {0, 2})
+
+
+class Exports(PlanTest):
+    def named(self, modules, *options):
+        """A plan whose layers are renamed: one module a layer."""
+
+        def rename(file):
+            for stage in file["plan"]["stages"]:
+                stage["modules"] = modules[slice(*stage["layers"])]
+                stage["first_module"] = stage["modules"][0]
+
+        return mptune_plan.load_plan(self.changed(self.planned(*options), rename))
+
+    TRANSFORMER = ["embedding", "blocks.0", "blocks.1", "blocks.2", "blocks.3", "head"]
+
+    def test_torchtitan(self):
+        plan = self.named(self.TRANSFORMER, "--stages", "2", "--cuts", "2", "--split-size", "2", "--schedule", "1f1b", "--recompute", "all")
+        toml = plan.to_torchtitan().settings
+        for line in [
+            "pipeline_parallel_degree = 2",
+            "pipeline_parallel_microbatch_size = 2",
+            'pipeline_parallel_schedule = "1F1B"',
+            "local_batch_size = 8",
+            'module_fqns_per_model_part = [["embedding", "blocks.0"], ["blocks.1", "blocks.2", "blocks.3", "head"]]',
+            'mode = "full"',
+        ]:
+            self.assertIn(line, toml.splitlines())
+        if sys.version_info >= (3, 11):
+            import tomllib
+
+            self.assertEqual(tomllib.loads(toml)["parallelism"]["data_parallel_replicate_degree"], 1)
+        runtime = self.named(self.TRANSFORMER, "--stages", "2", "--schedule", "zb1p", "--split-size", "2").to_torchtitan().settings
+        self.assertIn('pipeline_parallel_schedule_csv = "pipeline.csv"', runtime.splitlines())
+
+    def test_megatron(self):
+        plan = self.named(
+            self.TRANSFORMER, "--stages", "2", "--cuts", "4", "--split-size", "2", "--schedule", "gpipe", "--recompute", "none"
+        )
+        arguments, lossy = plan.to_megatron_args()
+        self.assertEqual(
+            arguments,
+            [
+                "--pipeline-model-parallel-size",
+                "2",
+                "--pipeline-model-parallel-layout",
+                "Et*3|tL",
+                "--micro-batch-size",
+                "2",
+                "--global-batch-size",
+                "8",
+            ],
+        )
+        self.assertIn("schedule gpipe: Megatron-LM runs 1f1b", lossy)
+        looped = self.named(
+            self.TRANSFORMER, "--schedule", "interleaved", "--virtual", "2", "--cuts", "1,3,5", "--split-size", "2", "--recompute", "1"
+        )
+        arguments, lossy = looped.to_megatron_args()
+        self.assertEqual(arguments[:4], ["--pipeline-model-parallel-size", "2", "--pipeline-model-parallel-layout", "E|t*2|t*2|L"])
+        self.assertIn("--recompute-granularity", arguments)
+        self.assertTrue(any("recomputation" in words for words in lossy))
+        alone = self.named(self.TRANSFORMER, "--replicas", "2", "--split-size", "2", "--recompute", "none").to_megatron_args().settings
+        self.assertEqual(alone[:4], ["--pipeline-model-parallel-size", "1", "--pipeline-model-parallel-layout", "Et*4L"])
+
+    def test_what_has_no_form(self):
+        options = ["--stages", "2", "--cuts", "4", "--schedule", "1f1b"]
+        with self.assertRaisesRegex(PlanError, "not one row of transformer layers"):
+            self.named(["stem", "layer1.0", "layer1.1", "layer2.0", "layer2.1", "head"], *options, "--split-size", "2").to_megatron_args()
+        uneven = self.named(self.TRANSFORMER, *options, "--split-size", "3")
+        for export in (uneven.to_megatron_args, uneven.to_torchtitan):
+            with self.assertRaisesRegex(PlanError, "micro-batches of different sizes"):
+                export()
+        with self.assertRaisesRegex(PlanError, "names no modules"):
+            mptune_plan.load_plan(os.path.join(self.folder, "plan.json")).to_torchtitan()
+
+
+if __name__ == "__main__":
+    unittest.main()
