@@ -1,0 +1,25 @@
+#!/bin/sh
+# python.sh BUILD: makes BUILD/python_consumer/python start a Python that has torch: the system's, or the torch that mptune was built
+# with and, from pip, what that needs. Exit 77 where neither can be had.
+set -eu
+build=$1
+here=$build/python_consumer
+mkdir -p "$here"
+works() { "$here/python" -c 'import torch' 2>"$here/why.txt"; }
+if [ -x "$here/python" ] && works; then exit 0; fi
+printf '#!/bin/sh\nexec python3 -W ignore "$@"\n' >"$here/python"
+chmod +x "$here/python"
+if works; then exit 0; fi
+
+root=$(sed -n 's/^MPTUNE_TORCH_ROOT:PATH=//p' "$build/CMakeCache.txt")
+[ -n "$root" ] || root=$(ls -d "$build"/../python/torch-*/torch | tail -1)
+venv=$here/venv
+python3 -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check --timeout 20 numpy typing-extensions sympy networkx \
+  jinja2 fsspec filelock nvidia-cusparselt-cu13==0.8.0 nvidia-nvshmem-cu13==3.4.5 'nvidia-cufile==1.15.*' || {
+  echo 'pip could not install what torch needs, so the split is not tried'; exit 77; }
+cat >"$here/python" <<END
+#!/bin/sh
+export PYTHONPATH='$(dirname "$root")' LD_LIBRARY_PATH='$(ls -d "$venv"/lib/python3*/site-packages/nvidia/*/lib | paste -sd:)'
+exec '$venv/bin/python' -W ignore "\$@"
+END
+works || { echo "torch can't be imported, so the split is not tried: $(tail -1 "$here/why.txt")"; exit 77; }
