@@ -1,0 +1,131 @@
+#include "mptune/planner/advise/fit.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "mptune/planner/advise/fit_variants.h"
+#include "mptune/planner/schedule/schedule.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+constexpr int kMostKinds = 3;     // at once
+constexpr int kMostDevices = 64;  // that are counted
+
+using Kinds = std::vector<FitKind>;
+
+/// Subsets of so many kinds, each in the order in which they are made.
+std::vector<Kinds> kinds_at_once(int count) {
+  std::vector<Kinds> sets;
+  for (unsigned set = 1; set < 1u << kFitKinds.size(); ++set) {
+    Kinds kinds;
+    for (std::size_t i = 0; i < kFitKinds.size(); ++i) {
+      if ((set >> i & 1u) != 0) kinds.push_back(kFitKinds[i]);
+    }
+    if (std::ssize(kinds) == count) sets.push_back(std::move(kinds));
+  }
+  return sets;
+}
+
+/// An option that a later change says again holds as that one says it.
+std::vector<std::string> with_options(std::vector<std::string> options, const std::vector<std::string>& more) {
+  for (const std::string& option : more) {
+    const std::string name = option.substr(0, option.find(' ') + 1);
+    std::erase_if(options, [&](const std::string& said) { return said.starts_with(name); });
+    options.push_back(option);
+  }
+  return options;
+}
+
+class Fitter {
+ public:
+  Fitter(const FitQuestion& question, const CostModel& cost) : question_(question), cost_(cost) {}
+
+  FitAnswer answer() {
+    answer_.excess = excess(question_.plan);
+    if (answer_.excess.bytes == 0) return std::move(answer_);
+    answer_.nearest = answer_.excess;
+    for (int count = 1; count <= kMostKinds && answer_.changes.empty() && answer_.complete; ++count) {
+      for (const Kinds& kinds : kinds_at_once(count)) {
+        if (auto change = smallest(question_.plan, kinds, 0, {})) answer_.changes.push_back(std::move(*change));
+      }
+    }
+    std::ranges::stable_sort(answer_.changes, {}, [](const FittingChange& c) { return std::pair(c.changes, c.prediction.step_s); });
+    if (answer_.changes.empty())
+      answer_.needed = devices_needed(question_.plan, answer_.excess.device, answer_.excess.cap_bytes, kMostDevices, cost_);
+    return std::move(answer_);
+  }
+
+ private:
+  [[nodiscard]] Excess excess(const Plan& plan) {
+    worked_ += std::int64_t{2} * plan.num_stages() * plan.num_microbatches();
+    return excess_of(plan, cost_.peak_bytes(plan), question_.devices, question_.memory_bytes);
+  }
+
+  /// The change that makes the plan fit with the least of kinds[at], then the least of the next, and is fastest of equal ones.
+  std::optional<FittingChange> smallest(const Plan& plan, const Kinds& kinds, std::size_t at, const std::vector<std::string>& options) {
+    if (at == kinds.size()) return fitting(plan, static_cast<int>(kinds.size()), options);
+    std::optional<FittingChange> best;
+    int amount = 0;
+    for (FitVariant& variant : fit_variants(kinds[at], plan, question_, cost_)) {
+      if (best && variant.amount > amount) break;
+      if (worked_ > question_.most_actions) {
+        answer_.complete = false;
+        break;
+      }
+      if (!made(variant.plan)) continue;
+      auto change = smallest(variant.plan, kinds, at + 1, with_options(options, variant.options));
+      if (!change || (best && best->prediction.step_s <= change->prediction.step_s)) continue;
+      best = std::move(change);
+      amount = variant.amount;
+    }
+    return best;
+  }
+
+  static bool made(Plan& plan) {
+    if (!plan.actions.empty()) return true;
+    try {
+      make_schedule(plan, plan.schedule);
+    } catch (const Error&) {
+      return false;
+    }
+    return true;
+  }
+
+  std::optional<FittingChange> fitting(const Plan& plan, int changes, const std::vector<std::string>& options) {
+    if (!executable(plan, question_.capabilities)) return std::nullopt;
+    const Excess over = excess(plan);
+    if (over.bytes == 0) return FittingChange{options, changes, plan, predict(plan, cost_)};
+    if (over.bytes < answer_.nearest.bytes) {
+      answer_.nearest = over;
+      answer_.nearest_options = options;
+    }
+    return std::nullopt;
+  }
+
+  const FitQuestion& question_;
+  const CostModel& cost_;
+  FitAnswer answer_;
+  std::int64_t worked_ = 0;  // actions
+};
+
+}  // namespace
+
+Excess excess_of(const Plan& plan, const std::vector<std::int64_t>& peak_bytes, const std::vector<std::string>& devices,
+                 const std::vector<std::int64_t>& memory_bytes) {
+  const std::vector<std::int64_t> caps = caps_of_plan(plan, devices, memory_bytes);
+  Excess most;
+  for (std::size_t d = 0; d < caps.size(); ++d) {
+    if (caps[d] > 0 && peak_bytes.at(d) - caps[d] > most.bytes) most = {peak_bytes[d] - caps[d], plan.devices[d], caps[d]};
+  }
+  return most;
+}
+
+FitAnswer smallest_changes_that_fit(const FitQuestion& question, const CostModel& cost) {
+  return Fitter(question, cost).answer();
+}
+
+}  // namespace mptune

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mptune/planner/cost/cost_model.h"
+#include "mptune/planner/executable.h"
+#include "mptune/planner/plan.h"
+#include "mptune/planner/simulate/simulate.h"
+
+namespace mptune {
+
+/// A plan, and what it must fit into.
+struct FitQuestion {
+  Plan plan;
+  std::vector<std::string> devices;        ///< that plans may use, in order; the plan's are among them
+  std::vector<std::int64_t> memory_bytes;  ///< cap of each; 0: none
+  Capabilities capabilities;               ///< plans beyond them are not proposed
+  std::int64_t most_actions = 4'000'000;   ///< whose memory is counted before the question ends with what was found
+};
+
+/// How far a plan is from fitting.
+struct Excess {
+  std::int64_t bytes = 0;      ///< the most over a cap, 0: it fits
+  std::string device;          ///< where; "" where it fits
+  std::int64_t cap_bytes = 0;  ///< there
+  bool operator==(const Excess&) const = default;
+};
+/// Requires: `peak_bytes` per device of the plan; `memory_bytes` as FitQuestion says it.
+[[nodiscard]] Excess excess_of(const Plan& plan, const std::vector<std::int64_t>& peak_bytes, const std::vector<std::string>& devices,
+                               const std::vector<std::int64_t>& memory_bytes);
+
+/// A plan that fits, and how to ask for it.
+struct FittingChange {
+  std::vector<std::string> options;  ///< as a user types them, in place of those that say otherwise: "--microbatches 8"
+  int changes = 1;                   ///< kinds of change it takes
+  Plan plan;
+  Prediction prediction;
+};
+
+/// Equal devices on which a 1f1b pipeline with a stage on each fits.
+struct DevicesNeeded {
+  int count = 0;                     ///< 0: none was found that would do
+  std::vector<std::string> options;  ///< beside `--stages`: what the plan needs changed besides, "--recompute all"
+};
+
+struct FitAnswer {
+  Excess excess;                       ///< of the plan; where it fits, nothing else is said
+  std::vector<FittingChange> changes;  ///< fewest kinds of change first, of as many the fastest; empty: nothing on these devices fits
+  Excess nearest;                      ///< where nothing fits: of the plan of all tried ones that comes nearest
+  std::vector<std::string> nearest_options;
+  DevicesNeeded needed;  ///< where nothing fits: of devices like the fullest
+  bool complete = true;  ///< all there is was tried; false: `most_actions` ended it
+};
+
+/// The smallest changes that make a plan fit. Tried one at a time; two or three together only where fewer do nothing. Of each kind the
+/// smallest amount that suffices, of equal amounts the fastest:
+///
+///     stages      on further devices: as few as suffice, cut evenly, or so that the fullest device has most room left
+///     schedule    another named one over the same stages
+///     cut         one cut moved by as few layers as suffice; else all of them
+///     split       fewest micro-batches more
+///     recompute   fewest stages more
+///
+/// Simulated, with whatever schedule the options would make (without costs, like make_plan). It cannot see: recomputation of single layers,
+/// which no option names (search_plans finds it). Requires: a valid plan and schedule.
+[[nodiscard]] FitAnswer smallest_changes_that_fit(const FitQuestion& question, const CostModel& cost);
+
+/// How many devices like `device` with this cap the plan's step needs as a 1f1b pipeline of one stage each; micro-batches and recomputation
+/// as the plan has them, else everything recomputed in micro-batches of one sample, 256 of them at most. Stops counting at `most`.
+[[nodiscard]] DevicesNeeded devices_needed(const Plan& plan, const std::string& device, std::int64_t cap_bytes, int most,
+                                           const CostModel& cost);
+
+}  // namespace mptune

@@ -1,0 +1,264 @@
+#include "mptune/planner/advise/fit_variants.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <set>
+
+#include "mptune/planner/schedule/schedule.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+constexpr int kMostSubsetsOf = 10;  // of stages: 1023 sets
+constexpr int kMostMicrobatches = 1024;
+constexpr int kEveryCountTo = 64;
+
+/// The plan with rows of a named schedule; nothing where it can't be made.
+std::optional<Plan> with_schedule(Plan plan, const std::string& name) {
+  try {
+    make_schedule(plan, name);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return plan;
+}
+
+/// Whether its rows are those that its schedule's name would make.
+bool is_named(const Plan& plan) {
+  const std::optional<Plan> again = with_schedule(plan, plan.schedule);
+  return again && again->actions == plan.actions;
+}
+
+/// A stage on each device, no replicas.
+bool is_simple_chain(const Plan& plan) {
+  std::set<int> used;
+  return std::ranges::all_of(plan.stages,
+                             [&](const Stage& stage) { return stage.devices.size() == 1 && used.insert(stage.devices[0]).second; });
+}
+
+bool has_replicas(const Plan& plan) {
+  return std::ranges::any_of(plan.stages, [](const Stage& stage) { return stage.devices.size() > 1; });
+}
+
+bool recomputes_any(const Plan& plan) {
+  return std::ranges::any_of(plan.stages, [](const Stage& stage) { return stage.recompute.mode != Recompute::Mode::none; });
+}
+
+/// Its range is new: layers that left are recomputed where they are now, if that stage recomputes all.
+void set_range(Stage& stage, int first, int last) {
+  stage.first_layer = first;
+  stage.last_layer = last;
+  if (stage.recompute.mode != Recompute::Mode::some) return;
+  std::erase_if(stage.recompute.layers, [&](int layer) { return layer < first || layer >= last; });
+  if (stage.recompute.layers.empty()) stage.recompute = {};
+}
+
+Plan with_cuts(Plan plan, const std::vector<int>& cuts) {
+  int first = 0;
+  const int layers = plan.stages.back().last_layer;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const int last = s < cuts.size() ? cuts[s] : layers;
+    set_range(plan.stages[s], first, last);
+    first = last;
+  }
+  return plan;
+}
+
+std::vector<int> cuts_of(const Plan& plan) {
+  std::vector<int> cuts;
+  for (std::size_t s = 1; s < plan.stages.size(); ++s) cuts.push_back(plan.stages[s].first_layer);
+  return cuts;
+}
+
+/// Pipelines of a stage (or `each`) on the first `devices` devices, without costs or cuts of their own.
+std::optional<Plan> spread(const Plan& plan, const FitQuestion& question, int devices, int each, const CostModel& cost) {
+  const int stages = devices * each;
+  const std::vector<int> cuts = equal_cuts(cost.layers(), stages);
+  if (!std::ranges::all_of(cuts, [&](int cut) { return cost.may_cut(cut); })) return std::nullopt;
+  Plan wider;
+  wider.devices.assign(question.devices.begin(), question.devices.begin() + devices);
+  wider.microbatch_sizes = plan.microbatch_sizes;
+  const Recompute recompute{recomputes_any(plan) ? Recompute::Mode::all : Recompute::Mode::none, {}, {}};
+  const std::vector<int> on = stage_devices(plan.schedule, devices, each);
+  for (int s = 0; s < stages; ++s) {
+    const auto i = static_cast<std::size_t>(s);
+    wider.stages.push_back({s == 0 ? 0 : cuts[i - 1], s + 1 == stages ? cost.layers() : cuts[i], {on[i]}, recompute});
+  }
+  return with_schedule(std::move(wider), plan.schedule);
+}
+
+/// Replicas become stages only where all devices have one then: options can say no other.
+std::string stages_option(const Plan& plan, int stages) {
+  if (!has_replicas(plan)) return "--stages " + std::to_string(stages);
+  std::string text = "--replicas 1";
+  for (int s = 1; s < stages; ++s) text += ",1";
+  return text;
+}
+
+std::vector<FitVariant> more_stages(const Plan& plan, const FitQuestion& question, const CostModel& cost) {
+  std::vector<FitVariant> variants;
+  const int used = static_cast<int>(plan.devices.size());
+  const int all = static_cast<int>(question.devices.size());
+  const int each = has_replicas(plan) ? 1 : plan.num_stages() / used;
+  if (!is_named(plan) || each < 1) return variants;
+  for (int devices = has_replicas(plan) ? all : used + 1; devices <= all && devices * each <= cost.layers(); ++devices) {
+    if (devices * each <= plan.num_stages()) continue;
+    const std::optional<Plan> wider = spread(plan, question, devices, each, cost);
+    if (!wider) continue;
+    const std::string option = stages_option(plan, devices * each);
+    variants.push_back({*wider, devices, {option}});
+    if (each > 1) continue;
+    const std::vector<int> cuts = roomiest_cuts(*wider, caps_of_plan(*wider, question.devices, question.memory_bytes), cost);
+    if (cuts.empty() || cuts == cuts_of(*wider)) continue;
+    FitVariant roomy{with_cuts(*wider, cuts), devices, {option}};
+    roomy.options.push_back("--cuts " + cuts_text(roomy.plan));
+    variants.push_back(std::move(roomy));
+  }
+  return variants;
+}
+
+std::vector<FitVariant> other_schedules(const Plan& plan, const FitQuestion& question) {
+  std::vector<FitVariant> variants;
+  for (const std::string& name : schedule_names()) {
+    if (name == plan.schedule || name == "naive") continue;
+    std::optional<Plan> other = with_schedule(plan, name);
+    if (other && executable(*other, question.capabilities)) variants.push_back({std::move(*other), 1, {"--schedule " + name}});
+  }
+  return variants;
+}
+
+std::vector<FitVariant> moved_cuts(const Plan& plan, const FitQuestion& question, const CostModel& cost) {
+  std::vector<FitVariant> variants;
+  const auto add = [&](Plan moved, int amount) {
+    std::string option = "--cuts " + cuts_text(moved);
+    variants.push_back({std::move(moved), amount, {std::move(option)}});
+  };
+  for (std::size_t s = 0; s + 1 < plan.stages.size(); ++s) {
+    for (int cut = plan.stages[s].first_layer + 1; cut < plan.stages[s + 1].last_layer; ++cut) {
+      if (cut == plan.stages[s].last_layer || !cost.may_cut(cut)) continue;
+      Plan moved = plan;
+      set_range(moved.stages[s], plan.stages[s].first_layer, cut);
+      set_range(moved.stages[s + 1], cut, plan.stages[s + 1].last_layer);
+      add(std::move(moved), std::abs(cut - plan.stages[s].last_layer));
+    }
+  }
+  std::ranges::stable_sort(variants, {}, &FitVariant::amount);
+  if (plan.num_stages() > 2 && is_simple_chain(plan)) {
+    const std::vector<int> cuts = roomiest_cuts(plan, caps_of_plan(plan, question.devices, question.memory_bytes), cost);
+    if (!cuts.empty()) add(with_cuts(plan, cuts), cost.layers());
+  }
+  return variants;
+}
+
+/// Every number of micro-batches; of many the least for every size of the largest one.
+bool is_tried(int count, int batch) {
+  return count <= kEveryCountTo || (batch + count - 1) / count < (batch + count - 2) / (count - 1);
+}
+
+/// Rows are left to whoever looks at one: there may be many, and long ones.
+std::vector<FitVariant> finer_splits(const Plan& plan) {
+  std::vector<FitVariant> variants;
+  if (!is_named(plan)) return variants;
+  const bool naive = plan.schedule == "naive";
+  const int batch = plan.global_batch_size();
+  const int replicas = static_cast<int>(std::ranges::max(plan.stages, {}, [](const Stage& s) { return s.devices.size(); }).devices.size());
+  const int step = plan.num_stages() == 1 ? replicas : 1;  // a single stage's replicas share evenly
+  for (int count = plan.num_microbatches() + 1; count <= std::min(batch, kMostMicrobatches); ++count) {
+    if (count < replicas || count % step != 0 || !is_tried(count, batch)) continue;
+    FitVariant finer{plan, count, {"--microbatches " + std::to_string(count)}};
+    finer.plan.microbatch_sizes = split_evenly(batch, count);
+    finer.plan.actions.clear();
+    if (naive) {
+      // One micro-batch of naive is one of 1f1b.
+      finer.plan.schedule = "1f1b";
+      finer.options.insert(finer.options.begin(), "--schedule 1f1b");
+    }
+    variants.push_back(std::move(finer));
+  }
+  return variants;
+}
+
+std::string recompute_option(const Plan& plan) {
+  std::string named;
+  int count = 0;
+  for (int s = 0; s < plan.num_stages(); ++s) {
+    if (plan.stages[static_cast<std::size_t>(s)].recompute.mode == Recompute::Mode::none) continue;
+    named += (count++ == 0 ? "" : ",") + std::to_string(s);
+  }
+  return "--recompute " + (count == plan.num_stages() ? "all" : named);
+}
+
+FitVariant recomputing(Plan plan, const std::vector<int>& stages) {
+  for (const int s : stages) plan.stages[static_cast<std::size_t>(s)].recompute = {Recompute::Mode::all, {}, {}};
+  std::string option = recompute_option(plan);
+  return {std::move(plan), static_cast<int>(stages.size()), {std::move(option)}};
+}
+
+/// Of the stages on devices that are over their caps: what the others recompute helps nobody.
+std::vector<FitVariant> more_recomputation(const Plan& plan, const FitQuestion& question, const CostModel& cost) {
+  const std::vector<std::int64_t> peaks = cost.peak_bytes(plan);
+  const std::vector<std::int64_t> caps = caps_of_plan(plan, question.devices, question.memory_bytes);
+  const auto over = [&](int device) {
+    const auto d = static_cast<std::size_t>(device);
+    return caps[d] > 0 && peaks[d] > caps[d];
+  };
+  std::vector<int> candidates;
+  for (int s = 0; s < plan.num_stages(); ++s) {
+    const Stage& stage = plan.stages[static_cast<std::size_t>(s)];
+    if (stage.recompute.mode != Recompute::Mode::all && std::ranges::any_of(stage.devices, over)) candidates.push_back(s);
+  }
+  std::vector<FitVariant> variants;
+  const int count = static_cast<int>(candidates.size());
+  if (count == 0) return variants;
+  if (is_simple_chain(plan) || count > kMostSubsetsOf) {
+    variants.push_back(recomputing(plan, candidates));
+    return variants;
+  }
+  for (unsigned set = 1; set < 1u << count; ++set) {
+    std::vector<int> chosen;
+    for (int i = 0; i < count; ++i) {
+      if ((set >> i & 1u) != 0) chosen.push_back(candidates[static_cast<std::size_t>(i)]);
+    }
+    variants.push_back(recomputing(plan, chosen));
+  }
+  std::ranges::stable_sort(variants, {}, &FitVariant::amount);
+  return variants;
+}
+
+}  // namespace
+
+std::vector<FitVariant> fit_variants(FitKind kind, const Plan& plan, const FitQuestion& question, const CostModel& cost) {
+  switch (kind) {
+    case FitKind::stages:
+      return more_stages(plan, question, cost);
+    case FitKind::schedule:
+      return other_schedules(plan, question);
+    case FitKind::cut:
+      return moved_cuts(plan, question, cost);
+    case FitKind::split:
+      return finer_splits(plan);
+    case FitKind::recompute:
+      return more_recomputation(plan, question, cost);
+  }
+  return {};
+}
+
+std::vector<std::int64_t> caps_of_plan(const Plan& plan, const std::vector<std::string>& devices,
+                                       const std::vector<std::int64_t>& memory_bytes) {
+  std::vector<std::int64_t> caps;
+  for (const std::string& device : plan.devices) {
+    const auto index = static_cast<std::size_t>(std::ranges::find(devices, device) - devices.begin());
+    caps.push_back(index < memory_bytes.size() ? memory_bytes[index] : 0);
+  }
+  return caps;
+}
+
+std::string cuts_text(const Plan& plan) {
+  std::string text;
+  for (const int cut : cuts_of(plan)) text += (text.empty() ? "" : ",") + std::to_string(cut);
+  return text;
+}
+
+}  // namespace mptune

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "mptune/planner/advise/fit.h"
+
+namespace mptune {
+
+/// In the order in which they are made: what comes later is made on top of what came before.
+enum class FitKind { stages, schedule, cut, split, recompute };
+inline constexpr std::array kFitKinds{FitKind::stages, FitKind::schedule, FitKind::cut, FitKind::split, FitKind::recompute};
+
+/// A plan with one change of a kind.
+struct FitVariant {
+  Plan plan;       ///< rows may be missing: then its schedule makes them
+  int amount = 0;  ///< of the change, within its kind
+  std::vector<std::string> options;
+};
+
+/// All changes of a kind, smallest first. Rows of a plan that no named schedule makes stay as they are.
+[[nodiscard]] std::vector<FitVariant> fit_variants(FitKind kind, const Plan& plan, const FitQuestion& question, const CostModel& cost);
+
+/// Cuts of a plan with a stage on each device, so that the most bytes over a cap are fewest, and of equal ones the longest stage shortest;
+/// rows stay. Empty where no cuts are allowed, or too many are possible to
+/// look at. `caps`: per device of the plan.
+[[nodiscard]] std::vector<int> roomiest_cuts(const Plan& plan, const std::vector<std::int64_t>& caps, const CostModel& cost);
+
+/// Cap of each of the plan's devices.
+[[nodiscard]] std::vector<std::int64_t> caps_of_plan(const Plan& plan, const std::vector<std::string>& devices,
+                                                     const std::vector<std::int64_t>& memory_bytes);
+/// "3,7": first layers of all stages but the first.
+[[nodiscard]] std::string cuts_text(const Plan& plan);
+
+}  // namespace mptune

@@ -1,0 +1,124 @@
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "mptune/planner/advise/fit_variants.h"
+#include "mptune/planner/schedule/schedule.h"
+
+namespace mptune {
+namespace {
+
+/// Bytes over the cap, then seconds: of a stage, or the largest of several.
+using Load = std::pair<std::int64_t, double>;
+constexpr int kFinestSplit = 256;                   // micro-batches
+constexpr std::int64_t kMostLookedAt = 16'000'000;  // that are looked at: seconds
+constexpr Load kNoLoad{std::numeric_limits<std::int64_t>::max(), 0};
+
+Load larger(const Load& a, const Load& b) {
+  return {std::max(a.first, b.first), std::max(a.second, b.second)};
+}
+
+double stage_seconds(int device, int first, int last, int samples, const CostModel& cost) {
+  double sum = 0;
+  for (int layer = first; layer < last; ++layer) {
+    const LayerTimes times = cost.layer(device, layer, samples);
+    sum += times.forward_s + times.backward_s;
+  }
+  return sum;
+}
+
+/// What a stage of a plan with one stage per device would be with other layers: only its own range matters to its device.
+Load load_of(Plan& plan, int s, int first, int last, std::int64_t cap, const CostModel& cost) {
+  Stage& stage = plan.stages[static_cast<std::size_t>(s)];
+  stage.first_layer = first;
+  stage.last_layer = last;
+  const int device = stage.devices.front();
+  const std::int64_t over = cap > 0 ? std::max<std::int64_t>(0, cost.peak_bytes(plan, device) - cap) : 0;
+  const int samples = *std::ranges::max_element(plan.microbatch_sizes);
+  return {over, stage_seconds(cost.device_index(plan.devices[static_cast<std::size_t>(device)]), first, last, samples, cost)};
+}
+
+/// A pipeline of K equal devices, everything but its cuts fixed.
+Plan equal_pipeline(const Plan& like, const std::string& device, int stages) {
+  Plan plan;
+  plan.microbatch_sizes = like.microbatch_sizes;
+  const bool again = std::ranges::any_of(like.stages, [](const Stage& s) { return s.recompute.mode != Recompute::Mode::none; });
+  for (int s = 0; s < stages; ++s) {
+    plan.devices.push_back(device);  // of one profile's device: its costs are what counts
+    plan.stages.push_back({s, s + 1, {s}, {again ? Recompute::Mode::all : Recompute::Mode::none, {}, {}}});
+  }
+  make_schedule(plan, "1f1b");
+  return plan;
+}
+
+/// Fewest equal devices whose pipeline fits, by what the last j of them can hold: in 1f1b the room that a stage needs depends on how many
+/// come after it, not on how many came before.
+int fewest_stages(const Plan& like, const std::string& device, std::int64_t cap, int most, const CostModel& cost) {
+  const int layers = cost.layers();
+  std::vector<bool> held(static_cast<std::size_t>(layers) + 1, false);  // layers [first, end) fit on the last j devices
+  held.back() = true;
+  std::int64_t worked = 0;
+  for (int j = 1; j <= std::min(most, layers) && worked < kMostLookedAt; ++j) {
+    std::vector<bool> now(held.size(), false);
+    Plan whole = equal_pipeline(like, device, j), behind = equal_pipeline(like, device, j + 1);
+    for (int first = layers - j; first >= 0; --first) {
+      if (!cost.may_cut(first)) continue;
+      for (int last = first + 1; last <= layers && !now[static_cast<std::size_t>(first)]; ++last) {
+        if (!held[static_cast<std::size_t>(last)]) continue;
+        worked += std::int64_t{2} * like.num_microbatches();
+        Plan& plan = first == 0 ? whole : behind;
+        now[static_cast<std::size_t>(first)] = load_of(plan, first == 0 ? 0 : 1, first, last, cap, cost).first == 0;
+      }
+    }
+    if (now.front()) return j;
+    if (std::ranges::find(now, true) == now.end()) return 0;
+    held = std::move(now);
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::vector<int> roomiest_cuts(const Plan& plan, const std::vector<std::int64_t>& caps, const CostModel& cost) {
+  const int layers = cost.layers();
+  const int stages = plan.num_stages();
+  if (std::int64_t{1} * stages * layers * layers * plan.num_microbatches() > kMostLookedAt) return {};
+  Plan scratch = plan;
+  const auto at = [&](int s, int end) { return static_cast<std::size_t>(s * (layers + 1) + end); };
+  std::vector<Load> best(static_cast<std::size_t>(stages * (layers + 1)), kNoLoad);
+  std::vector<int> begin(best.size(), 0);
+  for (int s = 0; s < stages; ++s) {
+    const std::int64_t cap = caps[static_cast<std::size_t>(plan.stages[static_cast<std::size_t>(s)].devices.front())];
+    for (int end = s + 1; end <= layers - (stages - s - 1); ++end) {
+      if (end < layers && !cost.may_cut(end)) continue;
+      if (s + 1 == stages && end < layers) continue;
+      for (int first = s; first < end; ++first) {
+        if ((s == 0) != (first == 0) || (s > 0 && best[at(s - 1, first)] == kNoLoad)) continue;
+        const Load own = load_of(scratch, s, first, end, cap, cost);
+        const Load load = s == 0 ? own : larger(own, best[at(s - 1, first)]);
+        if (load >= best[at(s, end)]) continue;
+        best[at(s, end)] = load;
+        begin[at(s, end)] = first;
+      }
+    }
+  }
+  if (best[at(stages - 1, layers)] == kNoLoad) return {};
+  std::vector<int> cuts;
+  for (int s = stages - 1, end = layers; s > 0; --s) cuts.insert(cuts.begin(), end = begin[at(s, end)]);
+  return cuts;
+}
+
+DevicesNeeded devices_needed(const Plan& plan, const std::string& device, std::int64_t cap_bytes, int most, const CostModel& cost) {
+  if (cap_bytes <= 0) return {};
+  if (const int count = fewest_stages(plan, device, cap_bytes, most, cost); count > 0) return {count, {}};
+  Plan least = plan;
+  for (Stage& stage : least.stages) stage.recompute = {Recompute::Mode::all, {}, {}};
+  const int finest = std::max(plan.num_microbatches(), std::min(plan.global_batch_size(), kFinestSplit));
+  least.microbatch_sizes = split_evenly(plan.global_batch_size(), finest);
+  if (const int count = fewest_stages(least, device, cap_bytes, most, cost); count > 0)
+    return {count, {"--microbatches " + std::to_string(finest), "--recompute all"}};
+  return {};
+}
+
+}  // namespace mptune
