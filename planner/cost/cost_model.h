@@ -23,7 +23,7 @@ struct LayerTimes {
 /// What a device holds in the moment of its peak, in bytes.
 struct PeakContents {
   std::int64_t parameters_bytes = 0;
-  std::int64_t gradients_bytes = 0;               ///< of the parameters; those that the running action makes are in its workspace
+  std::int64_t gradients_bytes = 0;  ///< of the parameters; those that the running action makes are in its workspace
   std::int64_t optimizer_bytes = 0;
   std::int64_t buffers_bytes = 0;                 ///< of the layers, statistics of the micro-batches, the step's samples on the first stage
   std::map<int, std::int64_t> activations_bytes;  ///< kept for backward or weight gradients, by micro-batch
@@ -32,6 +32,14 @@ struct PeakContents {
   std::int64_t reserve_bytes = 0;                 ///< what the allocator holds beyond all that
   [[nodiscard]] std::int64_t total() const;
   bool operator==(const PeakContents&) const = default;
+};
+
+/// What a device holds over a step, in bytes.
+struct MemoryLevels {
+  std::int64_t before_bytes = 0;           ///< before its first action
+  std::vector<std::int64_t> during_bytes;  ///< while each action of its row runs; the largest is the peak
+  std::vector<std::int64_t> after_bytes;   ///< between each action and the next; after the last, until the step ends
+  bool operator==(const MemoryLevels&) const = default;
 };
 
 /// Prices of layers, copies and memory, read out of a profile.
@@ -109,6 +117,8 @@ class CostModel {
   [[nodiscard]] std::int64_t peak_bytes(const Plan& plan, int device) const;
   /// The same by what it is made of: the totals are the peaks.
   [[nodiscard]] std::vector<PeakContents> peak_contents(const Plan& plan) const;
+  /// The same over the step: the largest level is the peak, but for a device without actions. Slots count as if all were full all the time.
+  [[nodiscard]] std::vector<MemoryLevels> memory_levels(const Plan& plan) const;
 
   [[nodiscard]] const Profile& profile() const { return profile_; }
 

@@ -1,57 +1,11 @@
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "mptune/planner/cost/cost_model.h"
+#include "mptune/planner/cost/holding.h"
 
 namespace mptune {
 namespace {
-
-// Bytes held over stretches of a device's row of actions.
-class Holding {
- public:
-  static constexpr int kWorkspace = -1;  // what an action needs while it runs
-  static constexpr int kGradients = -2;  // of parameters
-
-  // Held during the actions [first, last].
-  struct Stretch {
-    int first = 0;
-    int last = 0;
-    std::int64_t bytes = 0;
-    int microbatch = kWorkspace;  // whose activations, or one of the above
-  };
-
-  explicit Holding(std::size_t actions) : change_(actions + 1) {}
-
-  void add(const Stretch& stretch) {
-    if (stretch.last < stretch.first || stretch.bytes == 0) return;
-    change_[static_cast<std::size_t>(stretch.first)] += stretch.bytes;
-    change_[static_cast<std::size_t>(stretch.last) + 1] -= stretch.bytes;
-    stretches_.push_back(stretch);
-  }
-
-  [[nodiscard]] std::int64_t most() const {
-    std::int64_t now = 0;
-    std::int64_t most = 0;
-    for (const std::int64_t change : change_) most = std::max(most, now += change);
-    return most;
-  }
-
-  // What is held during the first action that holds most.
-  [[nodiscard]] std::vector<Stretch> fullest() const {
-    const std::int64_t most = this->most();
-    std::int64_t now = 0;
-    int action = 0;
-    while ((now += change_[static_cast<std::size_t>(action)]) < most) ++action;
-    std::vector<Stretch> held;
-    std::ranges::copy_if(stretches_, std::back_inserter(held), [=](const Stretch& s) { return s.first <= action && action <= s.last; });
-    return held;
-  }
-
- private:
-  std::vector<std::int64_t> change_;
-  std::vector<Stretch> stretches_;
-};
 
 bool releases(ActionKind kind) {
   return kind == ActionKind::backward || kind == ActionKind::backward_weight;
@@ -81,6 +35,25 @@ class DevicePeak {
   }
 
   PeakContents contents() {
+    collect();
+    add_fullest();
+    contents_.reserve_bytes = reserve_of(contents_.total());
+    return contents_;
+  }
+
+  MemoryLevels levels() {
+    collect();
+    const std::int64_t always = contents_.total();
+    const auto with_reserve = [&](std::int64_t held) { return always + held + reserve_of(always + held); };
+    MemoryLevels levels{with_reserve(0), held_.during(), held_.after()};
+    for (std::vector<std::int64_t>* all : {&levels.during_bytes, &levels.after_bytes})
+      std::ranges::transform(*all, all->begin(), with_reserve);
+    return levels;
+  }
+
+ private:
+  // What is held all the time goes into the contents.
+  void collect() {
     for (int s = 0; s < plan_.num_stages(); ++s) {
       const std::vector<int>& devices = stage(s).devices;
       const auto found = std::find(devices.begin(), devices.end(), device_);
@@ -92,13 +65,13 @@ class DevicePeak {
       if (s + 1 < plan_.num_stages()) contents_.slots_bytes += gradient_slots(s);
     }
     add_running();
-    add_fullest();
-    const double reserve = cost_.profile().classes[static_cast<std::size_t>(profile_device().device_class)].allocator_reserve;
-    contents_.reserve_bytes = static_cast<std::int64_t>(std::ceil(static_cast<double>(contents_.total()) * std::max(0.0, reserve)));
-    return contents_;
   }
 
- private:
+  [[nodiscard]] std::int64_t reserve_of(std::int64_t bytes) const {
+    const double reserve = cost_.profile().classes[static_cast<std::size_t>(profile_device().device_class)].allocator_reserve;
+    return static_cast<std::int64_t>(std::ceil(static_cast<double>(bytes) * std::max(0.0, reserve)));
+  }
+
   [[nodiscard]] const ProfileDevice& profile_device() const { return cost_.profile().devices[static_cast<std::size_t>(index_)]; }
   [[nodiscard]] const Stage& stage(int s) const { return plan_.stages[static_cast<std::size_t>(s)]; }
   [[nodiscard]] const std::vector<Action>& row(int device) const { return plan_.actions[static_cast<std::size_t>(device)]; }
@@ -142,8 +115,9 @@ class DevicePeak {
     const auto makes = [&](const Action& action) { return action.stage == s && releases(action.kind); };
     const auto first = std::ranges::find_if(actions, makes);
     if (first == actions.end()) return;
-    const int at = static_cast<int>(first - actions.begin()) + (first->kind == ActionKind::backward ? 1 : 0);
-    held_.add({at, static_cast<int>(actions.size()) - 1, parameters_bytes(s), Holding::kGradients});
+    const int made = static_cast<int>(first - actions.begin());
+    const int at = made + (first->kind == ActionKind::backward ? 1 : 0);
+    held_.add({at, static_cast<int>(actions.size()) - 1, parameters_bytes(s), Holding::kGradients, made});
   }
 
   void add_fullest() {
@@ -348,6 +322,13 @@ std::vector<PeakContents> CostModel::peak_contents(const Plan& plan) const {
   std::vector<PeakContents> contents;
   for (int d = 0; d < static_cast<int>(plan.devices.size()); ++d) contents.push_back(DevicePeak(plan, *this, d).contents());
   return contents;
+}
+
+std::vector<MemoryLevels> CostModel::memory_levels(const Plan& plan) const {
+  require_countable(plan.global_batch_size());
+  std::vector<MemoryLevels> levels;
+  for (int d = 0; d < static_cast<int>(plan.devices.size()); ++d) levels.push_back(DevicePeak(plan, *this, d).levels());
+  return levels;
 }
 
 std::int64_t CostModel::peak_bytes(const Plan& plan, int device) const {

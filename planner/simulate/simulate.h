@@ -22,7 +22,7 @@ struct Prediction {
 
 struct Simulation {
   Prediction prediction;
-  Trace trace;  ///< one step; names, tags, copies and edges as a measured trace has them
+  Trace trace;  ///< one step; names, tags, copies, edges and memory (as it changes with the actions) as a measured trace has them
 };
 
 /// Runs one step of a plan on paper: operations (a layer range's forward, backward, recomputation, copies, reduction, optimizer) and their

@@ -178,6 +178,9 @@ class TraceBuilder {
 
   void add_ranges() {
     std::vector<int> again(plan_.devices.size(), -1);  // the recomputation that the device's next action begins with
+    const std::vector<MemoryLevels> levels = cost_.memory_levels(plan_);
+    std::vector<std::size_t> action(levels.size(), 0);  // of the device's row
+    for (std::size_t d = 0; d < levels.size(); ++d) add_memory(static_cast<int>(d), Nanoseconds{0}, levels[d].before_bytes);
     for (std::size_t i = 0; i < operations_.list.size(); ++i) {
       const Operation& operation = operations_.list[i];
       if (operation.phase != Phase::actions || operation.what == What::copy) continue;
@@ -191,12 +194,20 @@ class TraceBuilder {
       const Event& last = trace_.events[static_cast<std::size_t>(spans_[i].last)];
       add_range(What::action, to_text(Action{operation.stage, kind_of(operation.what), operation.microbatch}), operation.device,
                 tag(operation, -1), first.start, last.end());
+      const MemoryLevels& level = levels[static_cast<std::size_t>(operation.device)];
+      const std::size_t q = action[static_cast<std::size_t>(operation.device)]++;
+      add_memory(operation.device, first.start, level.during_bytes.at(q));
+      add_memory(operation.device, last.end(), level.after_bytes.at(q));
     }
+    std::stable_sort(trace_.memory.begin(), trace_.memory.end(),
+                     [](const MemorySample& a, const MemorySample& b) { return a.time < b.time; });
     for (int device = 0; device < operations_.devices; ++device) {
       trace_.tags.push_back({0, -1, -1, -1, -1});
       add_range(What::step, "step 0", device, static_cast<int>(trace_.tags.size()) - 1, Nanoseconds{0}, step_end());
     }
   }
+
+  void add_memory(int device, Nanoseconds time, std::int64_t bytes) { trace_.memory.push_back({time, device, bytes}); }
 
   void add_range(What what, const std::string& text, int device, int tag_id, Nanoseconds start, Nanoseconds end) {
     Event range;

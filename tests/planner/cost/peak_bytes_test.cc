@@ -58,6 +58,42 @@ TEST(PeakBytes, ContentsNameTheMicrobatchesInFlight) {
   EXPECT_EQ(contents[1].workspace_bytes, 50 + 200);
 }
 
+// One stage of 4 layers, two micro-batches of one sample: F0 B0 F1 B1.
+TEST(MemoryLevels, OneDeviceByHand) {
+  const CostModel cost(make_profile({.layers = 4}));
+  const std::vector<MemoryLevels> levels = cost.memory_levels(scheduled(stages_of(4, {1}, {1, 1}), "1f1b"));
+  ASSERT_EQ(levels.size(), 1u);
+  const std::int64_t owned = 4000, kept = 1200, workspace = 50, gradients = 4000;
+  EXPECT_EQ(levels[0].before_bytes, owned);
+  EXPECT_EQ(levels[0].after_bytes,
+            (std::vector<std::int64_t>{owned + kept, owned + gradients, owned + gradients + kept, owned + gradients}));
+  // The first backward's fullest moment is at its first layer, which has made all gradients: 300 kept, 100 of its output's gradient.
+  EXPECT_EQ(levels[0].during_bytes,
+            (std::vector<std::int64_t>{owned + kept + workspace, owned + gradients + 300 + 100 + workspace,
+                                       owned + gradients + kept + workspace, owned + gradients + kept + workspace}));
+}
+
+TEST(MemoryLevels, TheLargestIsThePeakAndNothingIsLeftButGradients) {
+  std::mt19937 random(11);
+  for (int trial = 0; trial < 100; ++trial) {
+    const CostModel cost = test::random_cost(random, 6, 3);
+    const Plan plan = trial % 2 == 0 ? test::random_plan(random, 6, 3) : test::random_virtual_plan(random, 6, 3, trial % 3);
+    const std::vector<MemoryLevels> levels = cost.memory_levels(plan);
+    const std::vector<std::int64_t> peaks = cost.peak_bytes(plan);
+    const std::vector<PeakContents> contents = cost.peak_contents(plan);
+    for (std::size_t d = 0; d < levels.size(); ++d) {
+      const MemoryLevels& level = levels[d];
+      ASSERT_EQ(level.during_bytes.size(), plan.actions[d].size());
+      ASSERT_EQ(level.after_bytes.size(), plan.actions[d].size());
+      if (plan.actions[d].empty()) continue;
+      EXPECT_EQ(*std::ranges::max_element(level.during_bytes), peaks[d]);
+      for (std::size_t q = 0; q < level.during_bytes.size(); ++q)
+        EXPECT_LE(level.after_bytes[q], level.during_bytes[q]) << trial << " " << q;
+      EXPECT_EQ(level.after_bytes.back() - level.before_bytes, contents[d].parameters_bytes) << "gradients of all parameters";
+    }
+  }
+}
+
 TEST(PeakBytes, ReplicasOwnAllParametersAndTheFirstTheOptimizerState) {
   Profile profile = make_profile({.layers = 2});
   profile.optimizer_state_factor = 1;
