@@ -148,6 +148,7 @@ PlannedOther other_of(const Candidate& candidate, const std::string& what) {
 void add_timeline(const Candidate& best, const CostModel& cost, PlanReport& report) {
   const Simulation simulation = simulate(best.plan, cost);
   report.trace = build_trace_report(simulation.trace, simulation.prediction.peak_bytes, "Predicted: " + report.description);
+  add_contents(report.trace, best.plan, cost);
 }
 
 }  // namespace

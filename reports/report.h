@@ -66,6 +66,7 @@ struct MemoryRow {
   std::string device;
   std::vector<Sample> samples;           ///< as recorded, ordered by time
   std::int64_t peak_bytes = 0;           ///< the most that was in use, 0: not known
+  std::int64_t cap_bytes = 0;            ///< what the device has or may use, 0: not known
   std::optional<PeakContents> contents;  ///< by plan and profile, where the trace has them
 };
 
@@ -128,6 +129,8 @@ struct StudyReport {
 
 /// `peak_bytes` per device, or empty: then the largest memory samples of the trace.
 [[nodiscard]] TraceReport build_trace_report(const Trace& trace, const std::vector<std::int64_t>& peak_bytes, const std::string& title);
+/// Adds what each device holds at its peak, by plan and profile.
+void add_contents(TraceReport& report, const Plan& plan, const CostModel& cost);
 /// Adds what the trace's plan tells: the bubble on paper and, with the profile it was planned with, what the plan could be changed to.
 void add_plan(TraceReport& report, const Plan& plan, const Profile* profile);
 /// Step time over split size: of every split size the best measured trial, and the best prediction, among plans with more than one stage.

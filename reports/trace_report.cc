@@ -143,8 +143,12 @@ std::vector<std::int64_t> recorded_peaks(const Trace& trace) {
 std::vector<MemoryRow> memory_rows(const Trace& trace, const std::vector<DeviceRow>& devices) {
   const StepWindow window = typical_step(trace);
   std::vector<MemoryRow> rows;
-  for (const DeviceRow& device : devices) {
-    rows.push_back({.device = device.device, .samples = {}, .peak_bytes = device.peak_bytes, .contents = std::nullopt});
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    rows.push_back({.device = devices[i].device,
+                    .samples = {},
+                    .peak_bytes = devices[i].peak_bytes,
+                    .cap_bytes = trace.devices[i].memory_bytes,
+                    .contents = std::nullopt});
   }
   for (const MemorySample& sample : trace.memory) {
     if (sample.device < 0 || static_cast<std::size_t>(sample.device) >= rows.size()) continue;
@@ -220,17 +224,23 @@ TraceReport build_trace_report(const Trace& trace, const std::vector<std::int64_
   return report;
 }
 
+void add_contents(TraceReport& report, const Plan& plan, const CostModel& cost) {
+  const std::vector<PeakContents> contents = cost.peak_contents(plan);
+  for (MemoryRow& row : report.memory) {
+    const auto device = std::ranges::find(plan.devices, row.device);
+    if (device != plan.devices.end()) row.contents = contents[static_cast<std::size_t>(device - plan.devices.begin())];
+  }
+}
+
 void add_plan(TraceReport& report, const Plan& plan, const Profile* profile) {
   report.bubble_theory = theoretical_bubble(plan);
-  if (profile != nullptr) {
-    const std::vector<PeakContents> contents = CostModel(*profile).peak_contents(plan);
-    for (MemoryRow& row : report.memory) {
-      const auto device = std::ranges::find(plan.devices, row.device);
-      if (device != plan.devices.end()) row.contents = contents[static_cast<std::size_t>(device - plan.devices.begin())];
-    }
+  if (profile == nullptr) {
+    return;
   }
-  if (profile != nullptr && report.doubt.empty()) {
-    const std::vector<Advice> changes = advise(plan, CostModel(*profile));
+  const CostModel cost(*profile);
+  add_contents(report, plan, cost);
+  if (report.doubt.empty()) {
+    const std::vector<Advice> changes = advise(plan, cost);
     report.advice.insert(report.advice.end(), changes.begin(), changes.end());
     std::ranges::stable_sort(report.advice, std::ranges::greater{}, &Advice::saves_s);
   }

@@ -180,19 +180,9 @@ std::vector<FitVariant> finer_splits(const Plan& plan) {
   return variants;
 }
 
-std::string recompute_option(const Plan& plan) {
-  std::string named;
-  int count = 0;
-  for (int s = 0; s < plan.num_stages(); ++s) {
-    if (plan.stages[static_cast<std::size_t>(s)].recompute.mode == Recompute::Mode::none) continue;
-    named += (count++ == 0 ? "" : ",") + std::to_string(s);
-  }
-  return "--recompute " + (count == plan.num_stages() ? "all" : named);
-}
-
 FitVariant recomputing(Plan plan, const std::vector<int>& stages) {
   for (const int s : stages) plan.stages[static_cast<std::size_t>(s)].recompute = {Recompute::Mode::all, {}, {}};
-  std::string option = recompute_option(plan);
+  std::string option = recompute_text(plan);
   return {std::move(plan), static_cast<int>(stages.size()), {std::move(option)}};
 }
 
@@ -253,6 +243,16 @@ std::vector<std::int64_t> caps_of_plan(const Plan& plan, const std::vector<std::
     caps.push_back(index < memory_bytes.size() ? memory_bytes[index] : 0);
   }
   return caps;
+}
+
+std::string recompute_text(const Plan& plan) {
+  std::string named;
+  int count = 0;
+  for (int s = 0; s < plan.num_stages(); ++s) {
+    if (plan.stages[static_cast<std::size_t>(s)].recompute.mode == Recompute::Mode::none) continue;
+    named += (count++ == 0 ? "" : ",") + std::to_string(s);
+  }
+  return "--recompute " + (count == 0 ? "none" : count == plan.num_stages() ? "all" : named);
 }
 
 std::string cuts_text(const Plan& plan) {

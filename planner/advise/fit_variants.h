@@ -32,5 +32,7 @@ struct FitVariant {
                                                      const std::vector<std::int64_t>& memory_bytes);
 /// "3,7": first layers of all stages but the first.
 [[nodiscard]] std::string cuts_text(const Plan& plan);
+/// "--recompute 0,2": the stages that recompute anything.
+[[nodiscard]] std::string recompute_text(const Plan& plan);
 
 }  // namespace mptune

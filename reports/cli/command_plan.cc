@@ -10,6 +10,7 @@
 #include "mptune/profiler/trace/error.h"
 #include "mptune/profiler/trace/text.h"
 #include "mptune/reports/cli/commands.h"
+#include "mptune/reports/cli/fit_errors.h"
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/cli/plan_choice.h"
 #include "mptune/reports/cli/plan_input.h"
@@ -66,12 +67,6 @@ std::vector<std::int64_t> caps_of(const PlanCommand& command, const std::vector<
     }
   }
   return caps;
-}
-
-[[noreturn]] void refuse_infeasible(const SearchResult& result) {
-  throw Error("no plan fits: the nearest one needs " + format_bytes(result.smallest_excess_bytes) + " more",
-              result.smallest_excess_device.empty() ? "--memory" : result.smallest_excess_device,
-              "raise --memory, use smaller micro-batches or recomputation, or name more devices", ExitCode::infeasible);
 }
 
 PlanFile plan_file_of(const SearchResult& result, const Profile& profile) {
@@ -186,7 +181,7 @@ Found search(const PlanCommand& command, const std::string& objective, SearchSpa
     found.result = search_by_objective(*found.objective, cost);
   }
   if (found.result.ranked.empty()) {
-    refuse_infeasible(found.result);
+    throw nothing_fits(space, found.result, cost);
   }
   found.runs = set_apart_not_executable(found.result);
   if (!found.objective) {
@@ -230,8 +225,10 @@ std::string next_text(const Found& found, const std::string& model, const std::s
   return text + (recorded ? "mptune run " + shell_word(model) + " --plan " + shell_word(path) + "\n" : "");
 }
 
-Json plan_json(const Found& found, const std::string& objective, const PlanInput& input, const std::string& path) {
+Json plan_json(const Found& found, const PlanReport& report, const std::string& objective, const PlanInput& input,
+               const std::string& path) {
   Json json = searched_plan_json(found.result, found.front, input.profile, found.search_s, path);
+  json["memory"] = memory_json(report.trace.memory);
   json["assumed"] = input.assumed;
   if (found.objective) {
     json["gap"] = gap_json(found.objective->gap);
@@ -258,7 +255,7 @@ int run_search(const PlanCommand& command, const PlanInput& input, SearchSpace& 
     report.lower_bound_s = 0;
   }
   session.result(plan_text(found, report, objective, input, session.style) + next_text(found, profile.model, path, recorded),
-                 plan_json(found, objective, input, path));
+                 plan_json(found, report, objective, input, path));
   return 0;
 }
 
@@ -271,11 +268,12 @@ int run_plan(const PlanCommand& typed, const Session& session) {
     return run_placement(command, session);
   }
   const bool recorded = format == ProfileFormat::sqlite;
-  const PlanInput input = recorded ? recorded_input(command.profile, command.link)
-                                   : public_input(command.profile, format, command.link, command.batch, command.choice);
+  PlanInput input = recorded ? recorded_input(command.profile, command.link)
+                             : public_input(command.profile, format, command.link, command.batch, command.choice);
   const std::vector<DeviceSpec> devices = chosen_devices(command, input.devices);
   const int batch = static_cast<int>(parse_whole(command.batch, "--batch", 1, 1 << 20, input.profile.batch));
   SearchSpace space = search_space(command.choice, devices, caps_of(command, devices, input.profile), batch, input.profile.layers);
+  input.profile = with_caps(std::move(input.profile), space.devices, space.memory_bytes);
   if (!why_not_executable(space).empty()) {
     // Asked for by name, such a schedule is planned on paper.
     space.capabilities = {};

@@ -8,6 +8,7 @@
 #include "mptune/profiler/store/store.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/reports/cli/commands.h"
+#include "mptune/reports/cli/fit_errors.h"
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/cli/plan_choice.h"
 #include "mptune/reports/cli/plan_output.h"
@@ -61,6 +62,41 @@ Plan chosen_plan(const ProfileCommand& command, const Session& session, Training
   return file.plan;
 }
 
+std::string output_of(const ProfileCommand& command) {
+  return command.output.path.empty() ? model_stem(command.model.model) + ".sqlite" : command.output.path;
+}
+
+Profile capped(const Profile& profile, const TrainingSetup& setup) {
+  std::vector<std::int64_t> caps;
+  for (const std::string& device : setup.devices) {
+    const auto cap = setup.memory_bytes.find(device);
+    caps.push_back(cap == setup.memory_bytes.end() ? 0 : cap->second);
+  }
+  return with_caps(profile, setup.devices, caps);
+}
+
+/// What was measured is of use without a step of this plan.
+void keep_profile(const ProfileCommand& command, const Profile& profile, const Session& session) {
+  Recording recording;
+  recording.profile = profile;
+  const std::string path = output_of(command);
+  write_recording(recording, path, command.output.force);
+  session.say("what was measured is in " + path + " (mptune plan " + shell_word(path) + ")");
+}
+
+void refuse_plan_over_caps(const ProfileCommand& command, const TrainingSetup& setup, const Plan& plan, const std::string& measured,
+                           const Session& session) {
+  const auto profile = read_recording(measured).profile;
+  if (!profile) {
+    return;
+  }
+  const Profile with = capped(*profile, setup);
+  if (const FitAnswer fit = fit_of(plan, setup.devices, with); fit.excess.bytes > 0) {
+    keep_profile(command, with, session);
+    throw does_not_fit(fit);
+  }
+}
+
 Profiled profile_and_record(const ProfileCommand& command, const Session& session) {
   TrainingSetup setup = make_setup(command.model, command.devices, command.step);
   const int steps = static_cast<int>(parse_whole(command.steps, "--steps", 1, 10000, kRecordedSteps));
@@ -74,8 +110,18 @@ Profiled profile_and_record(const ProfileCommand& command, const Session& sessio
   ProgressLine progress(session);
   progress.update("measuring layers and links", 0);
   measure_profile(setup, folder.file("profile.sqlite"), kMeasureSeconds, progress);
+  refuse_plan_over_caps(command, setup, profiled.plan, folder.file("profile.sqlite"), session);
   progress.update("recording " + describe(profiled.plan), 0);
-  profiled.recorded = record_plan(setup, profiled.plan, steps, folder.file("trace.sqlite"), folder.file("profile.sqlite"), progress);
+  try {
+    profiled.recorded = record_plan(setup, profiled.plan, steps, folder.file("trace.sqlite"), folder.file("profile.sqlite"), progress);
+  } catch (const Error& error) {
+    const auto profile = read_recording(folder.file("profile.sqlite")).profile;
+    if (ran_out_of_memory(error) && profile) {
+      keep_profile(command, *profile, session);
+      throw ran_out_anyway(error, profiled.plan, setup.devices, capped(*profile, setup));
+    }
+    throw;
+  }
   profiled.recording = read_recording(folder.file("trace.sqlite"));
   if (!profiled.recording.trace || !profiled.recording.profile) {
     throw Error("mptune-worker recorded nothing", setup.model, "make sure that both programs are of the same build", ExitCode::internal);
@@ -155,7 +201,7 @@ std::string profile_text(const Profiled& profiled, const TraceReport& report, co
 }
 
 int run_profile(const ProfileCommand& command, const Session& session) {
-  const std::string path = command.output.path.empty() ? model_stem(command.model.model) + ".sqlite" : command.output.path;
+  const std::string path = output_of(command);
   session.say("profiling " + command.model.model);
   check_output(path, kSqliteMagic, command.output.force);
   const Profiled profiled = profile_and_record(command, session);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -10,10 +11,12 @@
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/reports/cli/commands.h"
+#include "mptune/reports/cli/fit_errors.h"
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/cli/plan_choice.h"
 #include "mptune/reports/cli/progress.h"
 #include "mptune/reports/cli/worker_calls.h"
+#include "mptune/reports/render/report_text.h"
 #include "mptune/reports/render/table.h"
 #include "mptune/reports/render/units.h"
 #include "mptune/tuner/live/worker_process.h"
@@ -84,6 +87,30 @@ TrainingFinished train(const TrainRequest& request, const Session& session) {
   return finished;
 }
 
+TrainingFinished train_within_memory(const RunCommand& command, const TrainRequest& request, const Session& session) {
+  try {
+    return train(request, session);
+  } catch (const Error& error) {
+    if (ran_out_of_memory(error)) {
+      throw ran_out_of_plan(error, request.plan, command.model.model, command.devices.memory);
+    }
+    throw;
+  }
+}
+
+/// What is known of the memory of a run: peaks and caps.
+std::vector<MemoryRow> memory_of(const TrainingFinished& finished, const TrainingSetup& setup, const Plan& plan) {
+  std::vector<MemoryRow> rows;
+  for (std::size_t i = 0; i < std::min(finished.peak_bytes.size(), plan.devices.size()); ++i) {
+    MemoryRow& row = rows.emplace_back();
+    row.device = plan.devices[i];
+    row.peak_bytes = finished.peak_bytes[i];
+    const auto cap = setup.memory_bytes.find(row.device);
+    row.cap_bytes = cap == setup.memory_bytes.end() ? 0 : cap->second;
+  }
+  return rows;
+}
+
 void check_result(const TrainingFinished& finished, const std::string& model) {
   if (finished.step_s.empty()) {
     throw Error("mptune-worker reported no step", model, "make sure that both programs are of the same build", ExitCode::internal);
@@ -112,7 +139,8 @@ int run_run(const RunCommand& command, const Session& session) {
   }
   const DescribedModel model = describe_model(setup);
   check_fingerprint(session, file, model, path, command.choice.strict);
-  const TrainingFinished finished = train({setup, file.plan, steps, command.load, command.save}, session);
+  refuse_by_plan_file(file, setup, command.devices.memory, path);
+  const TrainingFinished finished = train_within_memory(command, {setup, file.plan, steps, command.load, command.save}, session);
   check_result(finished, command.model.model);
 
   const double step_s = median(finished.step_s);
@@ -124,13 +152,16 @@ int run_run(const RunCommand& command, const Session& session) {
   json["samples_per_second"] = rate;
   json["loss"] = finished.loss;
   json["peak_bytes"] = finished.peak_bytes;
+  const std::vector<MemoryRow> memory = memory_of(finished, setup, file.plan);
+  json["memory"] = memory_json(memory);
   std::string text = fmt::format("{}\nstep {}; {:.1f} samples/s\n", describe(file.plan),
                                  format_measured(step_s, interval95(finished.step_s), finished.step_s.size(), "step"), rate);
   if (!finished.loss.empty()) {
     text += fmt::format("loss {:.6g} to {:.6g}\n", finished.loss.front(), finished.loss.back());
   }
-  for (std::size_t i = 0; i < std::min(finished.peak_bytes.size(), file.plan.devices.size()); ++i) {
-    text += fmt::format("peak memory {} {}\n", file.plan.devices[i], format_bytes(finished.peak_bytes[i]));
+  for (const MemoryRow& row : memory) {
+    const std::string cap = cap_text(row.peak_bytes, row.cap_bytes);
+    text += fmt::format("peak memory {} {}{}\n", row.device, format_bytes(row.peak_bytes), cap.empty() ? "" : ", " + cap);
   }
   session.result(text + (command.save.empty() ? "" : "saved   " + command.save + "\n"), json);
   return 0;

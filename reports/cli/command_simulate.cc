@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 #include "mptune/planner/plan_file.h"
@@ -8,7 +9,9 @@
 #include "mptune/profiler/store/store.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/reports/cli/commands.h"
+#include "mptune/reports/cli/fit_errors.h"
 #include "mptune/reports/cli/options.h"
+#include "mptune/reports/render/fit_text.h"
 #include "mptune/reports/render/report_text.h"
 #include "mptune/reports/render/units.h"
 
@@ -18,23 +21,38 @@ namespace {
 struct SimulateCommand {
   std::string plan;
   std::string profile;
+  std::string memory;
   OutputOptions output;
 };
+
+/// The plan's devices, then the others that were profiled: what a change of the plan may use.
+std::vector<std::string> devices_for(const Plan& plan, const Profile& profile) {
+  std::vector<std::string> devices = plan.devices;
+  for (const ProfileDevice& device : profile.devices) {
+    const bool whole_machine = device.name.find('-') != std::string::npos;  // not one beside its own cores
+    if (!whole_machine && std::ranges::find(devices, device.name) == devices.end()) {
+      devices.push_back(device.name);
+    }
+  }
+  return devices;
+}
 
 int run_simulate(const SimulateCommand& command, const Session& session) {
   session.say("simulating " + command.plan);
   const PlanFile file = load_plan_file(command.plan);
-  const auto profile = read_recording(command.profile).profile;
-  if (!profile) {
+  const auto recorded = read_recording(command.profile).profile;
+  if (!recorded) {
     throw Error("the file holds no profile", command.profile, "give a file that mptune profile wrote");
   }
-  validate(file.plan, static_cast<int>(profile->layers.size()), command.plan);
+  const Profile profile = with_caps(*recorded, file.plan.devices, parse_memory(command.memory, parse_device_names(file.plan.devices)));
+  validate(file.plan, static_cast<int>(profile.layers.size()), command.plan);
   if (!command.output.path.empty()) {
     check_output(command.output.path, kSqliteMagic, command.output.force);
   }
-  const Simulation simulation = simulate(file.plan, CostModel(*profile));
+  const Simulation simulation = simulate(file.plan, CostModel(profile));
   TraceReport report = build_trace_report(simulation.trace, simulation.prediction.peak_bytes, "Predicted: " + describe(file.plan));
-  add_plan(report, file.plan, &*profile);
+  add_plan(report, file.plan, &profile);
+  const FitAnswer fit = fit_of(file.plan, devices_for(file.plan, profile), profile);
   if (!command.output.path.empty()) {
     Recording recording;
     recording.trace = simulation.trace;
@@ -51,14 +69,19 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
   json["lower_bound_s"] = simulation.prediction.lower_bound_s;
   json["trace"] = command.output.path.empty() ? Json(nullptr) : Json(command.output.path);
   json["advice"] = advice_json(report.advice);
+  json["memory"] = memory_json(report.memory);
+  json["fit"] = fit_json(fit);
   std::string text = render_trace_report(report, session.style);
+  if (fit.excess.bytes > 0) {
+    text += "\n" + heading(session.style, "Does not fit") + render_fit(fit, simulation.prediction.step_s, session.style) + "\n";
+  }
   text += fmt::format("predicted step {}, lower bound of these stages {}\n", format_seconds(simulation.prediction.step_s),
                       format_seconds(simulation.prediction.lower_bound_s));
   if (simulation.prediction.extrapolated) {
     text += "some micro-batch sizes lie outside the profiled ones: profile again for a better prediction\n";
   }
   session.result(text + (command.output.path.empty() ? "" : "trace   " + command.output.path + "\n"), json);
-  return 0;
+  return static_cast<int>(fit.excess.bytes > 0 ? ExitCode::infeasible : ExitCode::done);
 }
 
 }  // namespace
@@ -68,6 +91,8 @@ void add_simulate_command(CLI::App& program, CommandBody& chosen) {
   CLI::App* app = program.add_subcommand("simulate", "Predicts one plan on paper");
   app->add_option("--plan", command->plan, "plan file")->type_name("FILE")->required();
   app->add_option("--profile", command->profile, "trace file made by mptune profile")->type_name("FILE")->required();
+  app->add_option("--memory", command->memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB; default: as in the profile")
+      ->type_name("SIZE");
   add_output_options(*app, command->output, "also write the predicted trace");
   app->footer("Example:\n  mptune simulate --plan resnet50.plan.json --profile resnet50.sqlite");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_simulate(*command, session); }; });

@@ -11,6 +11,7 @@
 #include "mptune/profiler/trace/error.h"
 #include "mptune/profiler/trace/sha256.h"
 #include "mptune/reports/cli/commands.h"
+#include "mptune/reports/cli/fit_errors.h"
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/cli/plan_choice.h"
 #include "mptune/reports/cli/plan_output.h"
@@ -169,6 +170,19 @@ PlanFile plan_file_of(const Recommendation& recommendation, const DescribedModel
   return file;
 }
 
+/// Throws what would fit, where nothing of the space does on paper.
+void explain_infeasible(const SearchSpace& space, const Study& study) {
+  const auto profile = read_recording(study.profile_path()).profile;
+  if (!profile) {
+    return;
+  }
+  const CostModel cost(*profile);
+  const SearchResult result = search_plans(space, cost);
+  if (result.ranked.empty()) {
+    throw nothing_fits(space, result, cost);
+  }
+}
+
 TuneResult run_trials(const TuneOptions& options, const TrainingSetup& setup, Study& study, const Session& session) {
   ProgressLine progress(session, options.budget_s);
   progress.update("opening " + study.folder(), 0);
@@ -198,7 +212,14 @@ TuneResult run_trials(const TuneOptions& options, const TrainingSetup& setup, St
   services.runner = &runner;
   services.clock = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
   services.progress = [&](const std::string& what, double fraction) { progress.update(what, fraction); };
-  return tune(options, study, services);
+  try {
+    return tune(options, study, services);
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::infeasible) {
+      explain_infeasible(options.space, study);
+    }
+    throw;
+  }
 }
 
 int run_tune(const TuneCommand& command, const Session& session) {

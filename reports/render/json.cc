@@ -172,8 +172,14 @@ Json steps_json(const Breakdown& breakdown) {
   return steps;
 }
 
+namespace {
+
 Json to_json_object(const MemoryRow& row) {
-  Json json = {{"device", row.device}, {"peak_bytes", row.peak_bytes}, {"samples", Json::array()}, {"contents", nullptr}};
+  Json json = {{"device", row.device},
+               {"peak_bytes", row.peak_bytes},
+               {"cap_bytes", row.cap_bytes > 0 ? Json(row.cap_bytes) : Json(nullptr)},
+               {"samples", Json::array()},
+               {"contents", nullptr}};
   for (const MemoryRow::Sample& sample : row.samples) {
     json["samples"].push_back({{"time_s", sample.time_s}, {"bytes", sample.bytes}});
   }
@@ -191,6 +197,16 @@ Json to_json_object(const MemoryRow& row) {
                         {"slots_bytes", all.slots_bytes},
                         {"workspace_bytes", all.workspace_bytes},
                         {"reserve_bytes", all.reserve_bytes}};
+  }
+  return json;
+}
+
+}  // namespace
+
+Json memory_json(const std::vector<MemoryRow>& memory) {
+  Json json = Json::array();
+  for (const MemoryRow& row : memory) {
+    json.push_back(to_json_object(row));
   }
   return json;
 }
@@ -231,10 +247,7 @@ void put_trace(Json& json, const TraceReport& report) {
                                 {"exposed_s", row.exposed_s},
                                 {"bytes_per_second", row.time_s > 0 ? static_cast<double>(row.bytes) / row.time_s : 0}});
   }
-  json["memory"] = Json::array();
-  for (const MemoryRow& row : report.memory) {
-    json["memory"].push_back(to_json_object(row));
-  }
+  json["memory"] = memory_json(report.memory);
   json["clock_error_s"] = report.clock_error_s;
 }
 
@@ -287,6 +300,7 @@ Json study_json(const StudyReport& report, const Modules& modules) {
   json["messages"] = all.advice;
   json["warnings"] = all.warnings;
   json["advice"] = report.trace ? advice_json(report.trace->advice) : Json::array();
+  json["memory"] = report.trace ? memory_json(report.trace->memory) : Json::array();
   json["decided"] = all.decided;
   json["stop_reason"] = report.stop_reason;
   json["lower_bound_s"] = report.lower_bound_s;

@@ -26,6 +26,8 @@ void put_step(Json& json, const Samples& step_s);
 [[nodiscard]] Json devices_json(const TraceReport& report);
 /// Exact nanoseconds of every step and device.
 [[nodiscard]] Json steps_json(const Breakdown& breakdown);
+/// Per device: peak, cap (null: not known), samples over the step, contents of the peak (null: not known).
+[[nodiscard]] Json memory_json(const std::vector<MemoryRow>& memory);
 [[nodiscard]] Json advice_json(const std::vector<Advice>& advice);
 /// Adds what every command says of a recording: devices, steps, bubbles, quality, advice, critical path, use of links, clock error.
 void put_trace(Json& json, const TraceReport& report);

@@ -8,6 +8,7 @@
 
 #include "mptune/reports/plan_changes.h"
 #include "mptune/reports/render/pictures.h"
+#include "mptune/reports/render/report_text.h"
 #include "mptune/reports/render/table.h"
 #include "mptune/reports/render/units.h"
 
@@ -206,6 +207,9 @@ std::string render_plan(const PlanReport& report, const TextStyle& style) {
   }
   if (const std::string timeline = render_timeline(report.trace, style); !timeline.empty()) {
     text += heading(style, "One step, predicted") + timeline + "\n";
+  }
+  if (const std::string memory = render_memory(report.trace, style); !memory.empty()) {
+    text += heading(style, "Memory, predicted") + memory + "\n";
   }
   if (!report.alternatives.empty()) {
     text += heading(style, "Next best") + others(report.alternatives, kShownAlternatives, report.step_s, "what differs", style) + "\n";

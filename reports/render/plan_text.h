@@ -14,8 +14,8 @@ namespace mptune {
 ///     ms     120                 |110              |60.1
 [[nodiscard]] std::string render_partition(const std::vector<PlannedLayer>& layers, const TextStyle& style);
 
-/// All of `plan`: the plan and its proof, partition, timeline, what limits, the next best, time against memory, what was rejected and
-/// what cannot be executed yet.
+/// All of `plan`: the plan and its proof, partition, timeline, memory, what limits, the next best, time against memory, what was rejected
+/// and what cannot be executed yet.
 [[nodiscard]] std::string render_plan(const PlanReport& report, const TextStyle& style);
 
 }  // namespace mptune

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,10 +22,16 @@ namespace mptune {
 /// A line per change that would help, largest first; else why there is none.
 [[nodiscard]] std::string render_advice(const TraceReport& report, const TextStyle& style);
 
-/// Memory in use over the step, and what its peak is made of; "" where nothing is known.
+/// "93.7 % of 300 MiB", "OVER its cap of 300 MiB by 112 MiB"; "" where either is not known.
+[[nodiscard]] std::string cap_text(std::int64_t peak_bytes, std::int64_t cap_bytes);
+
+/// Memory in use over the step with the cap's line (of more than eight devices a line each), the peak against the cap, and what the peak is
+/// made of; "" where nothing is known. A cap far above everything is not drawn.
 ///
-///     cpu:0  ▁▂▄▆███▇▅▃▂▁
-///            peak 381 MiB; by the profile 375 MiB: activations of micro-batches 0 to 3 190 MiB, parameters 90.1 MiB, ...
+///     cpu:0  ╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌ cap 400 MiB
+///               ▂▄▆▇███▇▆▄▂
+///            ▆██████████████▆▆
+///            peak 381 MiB, 95.2 % of 400 MiB; by the profile 385 MiB: activations of micro-batches 0 to 3 190 MiB, parameters ...
 [[nodiscard]] std::string render_memory(const TraceReport& report, const TextStyle& style);
 
 /// Shares of the critical path, what the links carried, how well the clocks agree.

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "mptune/reports/render/report_text.h"
 #include "mptune/reports/render/table.h"
@@ -64,77 +63,6 @@ std::string link_table(const std::vector<LinkRow>& links, const TextStyle& style
                       style);
 }
 
-std::int64_t most_of(const MemoryRow& row) {
-  std::int64_t most = std::max(row.peak_bytes, row.contents ? row.contents->total() : 0);
-  for (const MemoryRow::Sample& sample : row.samples) {
-    most = std::max(most, sample.bytes);
-  }
-  return most;
-}
-
-/// A column shows the most that was in use then; between samples what the one before said.
-std::string level_line(const MemoryRow& row, double step_s, std::int64_t most, int columns, const TextStyle& style) {
-  static constexpr std::array kBlocks = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-  static constexpr std::array kAscii = {" ", ".", ".", ":", "-", "=", "+", "*", "#"};
-  std::vector<std::int64_t> levels(static_cast<std::size_t>(std::max(1, columns)), 0);
-  std::size_t from = 0;
-  std::int64_t now = row.samples.front().bytes;
-  for (const MemoryRow::Sample& sample : row.samples) {
-    const double place = step_s > 0 ? sample.time_s / step_s * static_cast<double>(levels.size()) : 0;
-    const std::size_t at = std::min(static_cast<std::size_t>(place), levels.size() - 1);
-    for (; from < at; ++from) levels[from] = std::max(levels[from], now);
-    levels[at] = std::max(levels[at], sample.bytes);
-    now = sample.bytes;
-  }
-  for (; from < levels.size(); ++from) levels[from] = std::max(levels[from], now);
-  std::string text;
-  for (const std::int64_t level : levels) {
-    const auto height = static_cast<std::size_t>((level * 8 + most - 1) / most);
-    text += style.unicode ? kBlocks.at(height) : kAscii.at(height);
-  }
-  return text;
-}
-
-std::string microbatches_text(const std::map<int, std::int64_t>& activations) {
-  std::vector<std::string> names;
-  for (const auto& [microbatch, bytes] : activations) {
-    names.push_back(std::to_string(microbatch));
-  }
-  const bool in_a_row = !activations.empty() && activations.rbegin()->first - activations.begin()->first + 1 == std::ssize(names);
-  if (names.size() > 3) {
-    names = {names.front() + (in_a_row ? " to " : " .. ") + names.back()};
-  }
-  return (activations.size() == 1 ? "activations of micro-batch " : "activations of micro-batches ") + join(names, ", ");
-}
-
-std::string contents_text(const MemoryRow& row) {
-  std::string text = row.peak_bytes > 0 ? "peak " + format_bytes(row.peak_bytes) : "";
-  if (!row.contents) {
-    return text;
-  }
-  const PeakContents& all = *row.contents;
-  std::vector<std::pair<std::string, std::int64_t>> parts = {{"parameters", all.parameters_bytes},
-                                                             {"gradients", all.gradients_bytes},
-                                                             {"optimizer state", all.optimizer_bytes},
-                                                             {"buffers", all.buffers_bytes},
-                                                             {"slots for inputs and gradients", all.slots_bytes},
-                                                             {"workspace", all.workspace_bytes},
-                                                             {"allocator's reserve", all.reserve_bytes}};
-  std::int64_t kept = 0;
-  for (const auto& [microbatch, bytes] : all.activations_bytes) {
-    kept += bytes;
-  }
-  parts.emplace_back(microbatches_text(all.activations_bytes), kept);
-  std::ranges::stable_sort(parts, std::ranges::greater{}, &std::pair<std::string, std::int64_t>::second);
-  std::vector<std::string> texts;
-  for (const auto& [name, bytes] : parts) {
-    if (bytes > 0) {
-      texts.push_back(name + " " + format_bytes(bytes));
-    }
-  }
-  return text + (text.empty() ? "" : "; ") + "by the profile " + format_bytes(all.total()) + ": " + join(texts, ", ");
-}
-
 std::string quality_text(const TraceReport& report, const TextStyle& style) {
   const TraceQuality& quality = report.quality;
   std::vector<std::string> parts;
@@ -185,24 +113,6 @@ std::string render_advice(const TraceReport& report, const TextStyle& style) {
                  report.has_stages ? "nothing here is worth 0.5 % of the step"
                                    : "the recording does not say which stage its work belongs to: there is nothing to move",
                  style);
-}
-
-std::string render_memory(const TraceReport& report, const TextStyle& style) {
-  std::size_t label = 0;
-  for (const MemoryRow& row : report.memory) {
-    label = std::max(label, row.device.size());
-  }
-  std::string text;
-  for (const MemoryRow& row : report.memory) {
-    if (most_of(row) == 0) continue;
-    std::string name = pad_right(row.device, static_cast<int>(label)) + "  ";
-    if (!row.samples.empty()) {
-      text += name + level_line(row, report.timeline_s, most_of(row), style.width - display_width(name), style) + "\n";
-      name = repeat(" ", display_width(name));
-    }
-    text += hanging(name, contents_text(row), style);
-  }
-  return text;
 }
 
 std::string render_details(const TraceReport& report, const TextStyle& style) {

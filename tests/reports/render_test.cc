@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "mptune/reports/render/fit_text.h"
 #include "mptune/reports/render/pictures.h"
 #include "mptune/reports/render/report_text.h"
 #include "mptune/reports/render/table.h"
@@ -62,8 +63,9 @@ TraceReport sample_trace() {
   report.memory = {{.device = "cpu:0",
                     .samples = {{0.05, 280'000'000}, {0.1, 380'000'000}, {0.26, 280'000'000}, {0.38, 180'000'000}},
                     .peak_bytes = 430'000'000,
+                    .cap_bytes = 350'000'000,
                     .contents = contents},
-                   {.device = "cpu:1", .samples = {}, .peak_bytes = 2'000'000'000, .contents = std::nullopt}};
+                   {.device = "cpu:1", .samples = {}, .peak_bytes = 2'000'000'000, .cap_bytes = 2'100'000'000, .contents = std::nullopt}};
   const auto add = [&](int device, What what, int microbatch, double start, double end) {
     report.timeline.push_back({.device = device, .what = what, .stage = device, .microbatch = microbatch, .start_s = start, .end_s = end});
   };
@@ -358,6 +360,58 @@ TEST(Units, ThreeDigits) {
   EXPECT_EQ(format_count(345'500'000'000'000), "3.5 x 10^14");
   EXPECT_EQ(format_alike({0.412, 0.035}), std::pair(std::vector<std::string>({"412", "35.0"}), std::string("ms")));
   EXPECT_EQ(format_alike({}).second, "ns");
+}
+
+MemoryRow memory_row(std::int64_t peak, std::int64_t cap) {
+  return {.device = "cpu:0",
+          .samples = {{0.0, peak / 2}, {0.2, peak}, {0.3, peak / 4}},
+          .peak_bytes = peak,
+          .cap_bytes = cap,
+          .contents = std::nullopt};
+}
+
+std::string memory_text(const std::vector<MemoryRow>& rows, const TextStyle& style) {
+  TraceReport report;
+  report.memory = rows;
+  report.timeline_s = 0.4;
+  return render_memory(report, style);
+}
+
+TEST(Memory, CapsAreDrawnAndSaid) {
+  const TextStyle style{.width = 80, .unicode = false, .color = false};
+  const std::string under = memory_text({memory_row(96 << 20, 128 << 20)}, style);
+  EXPECT_NE(under.find(" cap 128 MiB\n"), std::string::npos) << under;
+  EXPECT_NE(under.find("peak 96.0 MiB, 75.0 % of 128 MiB"), std::string::npos) << under;
+  EXPECT_EQ(under.find('X'), std::string::npos);
+  const std::string over = memory_text({memory_row(129 << 20, 128 << 20)}, style);
+  EXPECT_NE(over.find("OVER its cap of 128 MiB by 1.00 MiB"), std::string::npos) << over;
+  EXPECT_NE(over.find('X'), std::string::npos) << over;
+  EXPECT_NE(memory_text({memory_row((128 << 20) + 1, 128 << 20)}, style).find("OVER its cap of 128 MiB by 1 B"), std::string::npos);
+  EXPECT_EQ(memory_text({memory_row(128 << 20, 128 << 20)}, style).find("OVER"), std::string::npos);
+  const std::string far = memory_text({memory_row(1 << 20, 128 << 20)}, style);
+  EXPECT_EQ(far.find(" cap "), std::string::npos) << far;
+  EXPECT_NE(far.find("0.8 % of 128 MiB"), std::string::npos) << far;
+  EXPECT_EQ(memory_text({memory_row(1 << 20, 0)}, style).find("of"), std::string::npos);
+  EXPECT_EQ(memory_text({}, style), "");
+}
+
+TEST(Memory, KeepsToTheWidthWhateverTheDevices) {
+  for (const int width : {80, 120}) {
+    for (const bool unicode : {false, true}) {
+      for (const std::size_t devices : {1U, 3U, 20U}) {
+        const std::vector<MemoryRow> rows(devices, memory_row(300 << 20, 256 << 20));
+        expect_width(memory_text(rows, {.width = width, .unicode = unicode, .color = false}), width);
+      }
+    }
+  }
+}
+
+TEST(Fit, SizesAreNeverLessThanAsked) {
+  EXPECT_EQ(size_option(1000), "1000B");
+  EXPECT_EQ(size_option(10 << 10), "10KiB");
+  EXPECT_EQ(size_option((10 << 10) + 1), "11KiB");
+  EXPECT_EQ(size_option(300 << 20), "300MiB");
+  EXPECT_EQ(size_option((300 << 20) + 1), "301MiB");
 }
 
 }  // namespace

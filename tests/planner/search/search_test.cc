@@ -182,6 +182,36 @@ TEST(SearchPlans, AlwaysReturnsTheBestOfEachKind) {
   }
 }
 
+// All cores as one device hold the whole model in one device's cap.
+TEST(SearchPlans, TheUnpipelinedModelOnAllCoresKeepsToItsCap) {
+  Profile profile = make_profile({.layers = 6, .devices = 2});
+  profile.classes.push_back(profile.classes[0]);
+  for (LayerCosts& layer : profile.classes[1].layers) {
+    for (LayerCost& cost : layer.by_samples) {
+      cost.forward = exactly(median(cost.forward) / 8);
+      cost.backward = exactly(median(cost.backward) / 8);
+    }
+  }
+  profile.devices.push_back({"cpu:0-1", 1, 0});
+  const CostModel cost(profile);
+  SearchSpace space;
+  space.devices = names(2);
+  space.whole_machine = {"cpu:0-1"};
+  space.batch = 8;
+  space.capabilities = kRuntime;
+  space.recompute = "none";
+  EXPECT_EQ(search_plans(space, cost).ranked.front().plan.devices, space.whole_machine) << "faster than any pipeline";
+  const std::int64_t cap = 2 * 6000 - 1;  // not even parameters and gradients of the whole model
+  space.memory_bytes = {cap, cap};
+  space.whole_machine_memory_bytes = cap;
+  const SearchResult capped = search_plans(space, cost);
+  ASSERT_FALSE(capped.ranked.empty());
+  for (const Candidate& candidate : capped.ranked) {
+    EXPECT_GT(candidate.plan.num_stages(), 1);
+    for (const std::int64_t peak : candidate.prediction.peak_bytes) EXPECT_LE(peak, cap);
+  }
+}
+
 TEST(SearchPlans, FindsTheBestPipelineInHalfTheMemory) {
   std::mt19937 random(22);
   int found = 0;

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "mptune/planner/simulate/operations.h"
+#include "mptune/planner/simulate/simulate.h"
 #include "mptune/tests/planner/profiles.h"
 #include "mptune/tests/planner/random_plans.h"
 
@@ -274,6 +275,25 @@ TEST(Memory, ThePeakOfTheUsualSchedulesIsNear) {
     }
   }
   EXPECT_LT(sum / count, 1.05);
+}
+
+TEST(Memory, OfASimulatedTraceHasThePeakAsItsLargestSampleWithinTheStep) {
+  std::mt19937 random(3);
+  for (int trial = 0; trial < 50; ++trial) {
+    const CostModel cost = test::random_cost(random, 6, 3);
+    const Plan plan = test::random_plan(random, 6, 3);
+    const Simulation simulation = simulate(plan, cost);
+    std::vector<std::int64_t> most(plan.devices.size(), 0);
+    Nanoseconds before{0};
+    for (const MemorySample& sample : simulation.trace.memory) {
+      EXPECT_GE(sample.time, before);
+      EXPECT_LE(sample.time, simulation.trace.steps.front().end);
+      before = sample.time;
+      std::int64_t& largest = most.at(static_cast<std::size_t>(sample.device));
+      largest = std::max(largest, sample.current_bytes);
+    }
+    EXPECT_EQ(most, simulation.prediction.peak_bytes) << trial;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,126 @@
+#include "mptune/planner/advise/fit_choices.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "mptune/planner/advise/fit_variants.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+constexpr std::int64_t kMostActionsOfOne = 1'000'000;
+constexpr int kMostCounted = 64;  // devices
+
+/// A part of the space that users restrict by options, and how they would ask for what a plan has of it.
+struct Restriction {
+  bool set = false;
+  std::function<void(SearchSpace&)> release;
+  std::function<std::string(const Plan&)> option;
+};
+
+std::string virtual_option(const Plan& plan) {
+  return "--virtual " + std::to_string(std::max<std::size_t>(1, plan.stages.size() / plan.devices.size()));
+}
+
+std::string searched_stages(const Plan& plan) {
+  const bool replicated = std::ranges::any_of(plan.stages, [](const Stage& stage) { return stage.devices.size() > 1; });
+  if (!replicated) {
+    const bool several = plan.stages.size() > plan.devices.size();
+    return "--stages " + std::to_string(plan.num_stages()) + (several ? " " + virtual_option(plan) : "");
+  }
+  std::string counts;
+  for (const Stage& stage : plan.stages) counts += (counts.empty() ? "" : ",") + std::to_string(stage.devices.size());
+  return "--replicas " + counts;
+}
+
+/// Layers have no option: the search picks them where nobody says what to recompute.
+std::string recompute_option(const Plan& plan) {
+  const bool layers = std::ranges::any_of(plan.stages, [](const Stage& s) { return s.recompute.mode == Recompute::Mode::some; });
+  return layers ? "no --recompute option" : recompute_text(plan);
+}
+
+std::vector<Restriction> restrictions_of(const SearchSpace& space) {
+  const bool staged = !space.stage_counts.empty() || !space.replicas.empty();
+  return {{staged,
+           [](SearchSpace& s) {
+             s.stage_counts.clear();
+             s.cuts.clear();
+             s.replicas.clear();
+           },
+           searched_stages},
+          {!space.cuts.empty(), [](SearchSpace& s) { s.cuts.clear(); }, [](const Plan& plan) { return "--cuts " + cuts_text(plan); }},
+          {!space.virtual_counts.empty(), [](SearchSpace& s) { s.virtual_counts.clear(); }, virtual_option},
+          {!space.microbatch_counts.empty(), [](SearchSpace& s) { s.microbatch_counts.clear(); },
+           [](const Plan& plan) { return "--microbatches " + std::to_string(plan.num_microbatches()); }},
+          {!space.schedules.empty(), [](SearchSpace& s) { s.schedules.clear(); },
+           [](const Plan& plan) { return "--schedule " + plan.schedule; }},
+          {!space.recompute.empty(), [](SearchSpace& s) { s.recompute.clear(); }, recompute_option}};
+}
+
+std::optional<Candidate> best_of(SearchSpace space, const CostModel& cost) {
+  space.keep = 1;
+  space.look_beyond = false;
+  space.most_actions = kMostActionsOfOne;
+  space.improved = {};
+  try {
+    SearchResult result = search_plans(space, cost);
+    if (result.ranked.empty()) return std::nullopt;
+    return std::move(result.ranked.front());
+  } catch (const Error&) {
+    return std::nullopt;  // the other restrictions contradict each other without this one
+  }
+}
+
+void add_change(const SearchSpace& space, const std::vector<const Restriction*>& released, const CostModel& cost, FitAnswer& answer) {
+  SearchSpace wider = space;
+  for (const Restriction* restriction : released) restriction->release(wider);
+  std::optional<Candidate> best = best_of(wider, cost);
+  if (!best) return;
+  std::vector<std::string> options;
+  for (const Restriction* restriction : released) {
+    // Stages left out take their cuts along.
+    if (std::string option = restriction->option(best->plan); released.size() == 1 || !option.starts_with("--cuts"))
+      options.push_back(std::move(option));
+  }
+  answer.changes.push_back({options, static_cast<int>(released.size()), std::move(best->plan), std::move(best->prediction)});
+}
+
+/// The un-pipelined step: what a question about devices begins with.
+Plan one_stage(const SearchSpace& space, const CostModel& cost) {
+  PlanOptions options;
+  options.devices = {space.devices.front()};
+  options.batch = space.batch;
+  options.layers = cost.layers();
+  options.stages = 1;
+  options.microbatches = space.microbatch_counts.empty() ? std::min(space.batch, 64) : space.microbatch_counts.back();
+  return make_plan(options);
+}
+
+std::int64_t cap_of(const SearchSpace& space, const std::string& device) {
+  const auto index = static_cast<std::size_t>(std::ranges::find(space.devices, device) - space.devices.begin());
+  return index < space.memory_bytes.size() ? space.memory_bytes[index] : space.whole_machine_memory_bytes;
+}
+
+}  // namespace
+
+FitAnswer choices_that_fit(const SearchSpace& space, const SearchResult& failed, const CostModel& cost) {
+  FitAnswer answer;
+  answer.excess = {failed.smallest_excess_bytes, failed.smallest_excess_device, cap_of(space, failed.smallest_excess_device)};
+  answer.nearest = answer.excess;
+  std::vector<Restriction> restrictions = restrictions_of(space);
+  std::erase_if(restrictions, [](const Restriction& restriction) { return !restriction.set; });
+  std::vector<const Restriction*> all;
+  for (const Restriction& restriction : restrictions) {
+    add_change(space, {&restriction}, cost, answer);
+    all.push_back(&restriction);
+  }
+  if (answer.changes.empty() && all.size() > 1) add_change(space, all, cost, answer);
+  std::ranges::stable_sort(answer.changes, {}, [](const FittingChange& change) { return change.prediction.step_s; });
+  if (answer.changes.empty() && answer.excess.bytes > 0)
+    answer.needed = devices_needed(one_stage(space, cost), answer.excess.device, answer.excess.cap_bytes, kMostCounted, cost);
+  return answer;
+}
+
+}  // namespace mptune

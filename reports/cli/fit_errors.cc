@@ -1,0 +1,140 @@
+#include "mptune/reports/cli/fit_errors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "mptune/planner/advise/fit_choices.h"
+#include "mptune/reports/cli/plan_output.h"
+#include "mptune/reports/render/fit_text.h"
+#include "mptune/reports/render/units.h"
+#include "mptune/tuner/runtime/capabilities.h"
+
+namespace mptune {
+namespace {
+
+/// A plan that ran out of memory although it fits on paper must need so much less than paper says.
+constexpr double kClearlyLess = 0.95;
+
+std::vector<std::int64_t> caps_of_profile(const std::vector<std::string>& devices, const Profile& profile) {
+  std::vector<std::int64_t> caps;
+  for (const std::string& device : devices) {
+    const auto known = std::ranges::find(profile.devices, device, &ProfileDevice::name);
+    caps.push_back(known == profile.devices.end() ? 0 : known->memory_bytes);
+  }
+  return caps;
+}
+
+std::string device_that_ran_out(const Error& error, const std::vector<std::string>& devices) {
+  const std::string what = error.what();
+  const auto named = std::ranges::find_if(devices, [&](const std::string& device) { return what.find("on " + device + ":") != what.npos; });
+  return named == devices.end() ? "" : *named;
+}
+
+Excess excess_by_file(const PlanFile& file, const TrainingSetup& setup) {
+  std::vector<std::int64_t> peaks;
+  if (file.measured) {
+    peaks = file.measured->peak_bytes;
+  } else if (file.predicted) {
+    peaks = file.predicted->peak_bytes;
+  }
+  if (peaks.size() != file.plan.devices.size()) {
+    return {};
+  }
+  std::vector<std::int64_t> caps;
+  for (const std::string& device : file.plan.devices) {
+    const auto cap = setup.memory_bytes.find(device);
+    caps.push_back(cap == setup.memory_bytes.end() ? 0 : cap->second);
+  }
+  return excess_of(file.plan, peaks, file.plan.devices, caps);
+}
+
+/// How to find what fits: nothing but the plan is known here.
+std::string search_remedy(const Plan& plan, const std::string& model, const std::string& memory) {
+  std::string less;
+  if (plan.num_microbatches() < plan.global_batch_size()) {
+    less = fmt::format("more than {} micro-batches", plan.num_microbatches());
+  }
+  const bool all = std::ranges::all_of(plan.stages, [](const Stage& stage) { return stage.recompute.mode == Recompute::Mode::all; });
+  if (!all) {
+    less += std::string(less.empty() ? "" : " or ") + "--recompute all";
+  }
+  std::string devices;
+  for (const std::string& device : plan.devices) {
+    devices += (devices.empty() ? "" : ",") + device;
+  }
+  const std::string options = (memory.empty() ? "" : " --memory " + memory) + " --devices " + devices;
+  return (less.empty() ? "" : less + " needs less: ") + "mptune plan PROFILE" + options + " finds a plan that fits on paper, mptune tune " +
+         shell_word(model) + options + " by measuring";
+}
+
+}  // namespace
+
+Profile with_caps(Profile profile, const std::vector<std::string>& devices, const std::vector<std::int64_t>& memory_bytes) {
+  for (std::size_t i = 0; i < std::min(devices.size(), memory_bytes.size()); ++i) {
+    const auto known = std::ranges::find(profile.devices, devices[i], &ProfileDevice::name);
+    if (known != profile.devices.end() && memory_bytes[i] > 0) {
+      known->memory_bytes = memory_bytes[i];
+    }
+  }
+  return profile;
+}
+
+FitAnswer fit_of(const Plan& plan, const std::vector<std::string>& devices, const Profile& profile) {
+  FitQuestion question{.plan = plan, .devices = devices, .memory_bytes = caps_of_profile(devices, profile), .capabilities = kRuntime};
+  if (!executable(plan, kRuntime)) {
+    question.capabilities = {};  // planned on paper, changed on paper
+  }
+  return smallest_changes_that_fit(question, CostModel(profile));
+}
+
+Error does_not_fit(const FitAnswer& answer) {
+  const Excess& excess = answer.excess;
+  return {fmt::format("the plan does not fit: it needs {}, {} more than the cap of {}", format_bytes(excess.cap_bytes + excess.bytes),
+                      format_bytes(excess.bytes), format_bytes(excess.cap_bytes)),
+          excess.device, fit_remedy(answer), ExitCode::infeasible};
+}
+
+Error nothing_fits(const SearchSpace& space, const SearchResult& failed, const CostModel& cost) {
+  const std::string where = failed.smallest_excess_device.empty() ? "--memory" : failed.smallest_excess_device;
+  if (failed.smallest_excess_bytes <= 0) {
+    return {"no plan fits", where, "raise --memory, or name more devices", ExitCode::infeasible};
+  }
+  return {"no plan fits: the nearest one needs " + format_bytes(failed.smallest_excess_bytes) + " more", where,
+          fit_remedy(choices_that_fit(space, failed, cost)), ExitCode::infeasible};
+}
+
+bool ran_out_of_memory(const Error& error) {
+  return error.code() == ExitCode::infeasible && std::string(error.what()).find("out of memory") != std::string::npos;
+}
+
+Error ran_out_anyway(const Error& error, const Plan& plan, const std::vector<std::string>& devices, Profile profile) {
+  const std::string device = device_that_ran_out(error, plan.devices);
+  const auto index = static_cast<std::size_t>(std::ranges::find(plan.devices, device) - plan.devices.begin());
+  if (device.empty()) {
+    return error;
+  }
+  const std::int64_t paper = CostModel(profile).peak_bytes(plan).at(index);
+  const auto known = std::ranges::find(profile.devices, device, &ProfileDevice::name);
+  const auto less = static_cast<std::int64_t>(kClearlyLess * static_cast<double>(paper));
+  known->memory_bytes = known->memory_bytes > 0 ? std::min(known->memory_bytes, less) : less;
+  return {fmt::format("{} (on paper the plan needs {} there)", error.what(), format_bytes(paper)), device,
+          fit_remedy(fit_of(plan, devices, profile)), ExitCode::infeasible};
+}
+
+void refuse_by_plan_file(const PlanFile& file, const TrainingSetup& setup, const std::string& memory, const std::string& path) {
+  const Excess excess = excess_by_file(file, setup);
+  if (excess.bytes > 0) {
+    throw Error(
+        fmt::format("the plan does not fit: it needs {} on {} ({}), {} more than the cap", format_bytes(excess.cap_bytes + excess.bytes),
+                    excess.device, file.measured ? "measured" : "predicted", format_bytes(excess.bytes)),
+        path, search_remedy(file.plan, setup.model, memory), ExitCode::infeasible);
+  }
+}
+
+Error ran_out_of_plan(const Error& error, const Plan& plan, const std::string& model, const std::string& memory) {
+  const std::string device = device_that_ran_out(error, plan.devices);
+  return {error.what(), device.empty() ? error.where() : device, search_remedy(plan, model, memory), ExitCode::infeasible};
+}
+
+}  // namespace mptune
