@@ -61,8 +61,15 @@ def series(request):
     for index, entry in enumerate(entries):
         values = [true_step(entry["plan"]) * (1 + 0.001 * (r % 3)) for r in range(request["series"]["rounds"])]
         peaks = [120000 // entry["plan"]["num_stages"]] * len(entry["plan"]["devices"])
+        if MODE == "oom-series":
+            say("entry_finished", entry=index, outcome={"type": "out_of_memory", "device": "sleep:0", "requested_bytes": 4096, "cap_bytes": 1024})
+            continue
         say("entry_finished", entry=index,
             outcome={"type": "measured", "step_s": samples(values, position=index), "peak_bytes": peaks, "loss": 1.0})
+
+
+def out_of_memory():
+    fail("out of memory on sleep:1: 4096 bytes asked, 1024 left of its cap", "worker", "use more devices", 3)
 
 
 if MODE == "cannot-load":
@@ -76,6 +83,8 @@ if MODE == "hang-" + kind:
     with open(os.environ["MPTUNE_FAKE_PID"], "w") as file:
         file.write(str(os.getpid()))
     time.sleep(600)
+if MODE == "oom-" + kind and kind != "series":
+    out_of_memory()
 if kind == "describe":
     say("described", models=[model(request["setup"])])
 elif kind == "measure":

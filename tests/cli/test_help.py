@@ -46,7 +46,7 @@ class Help(CommandTest):
             "tune": shared + step + ["--budget", "--trials", "--target", "--resume", "-o", "--force"],
             "plan": shared + ["--link", "--objective", "-o", "--force"],
             "run": step + ["--batch", "--memory", "--steps", "--load", "--save"],
-            "simulate": ["--plan", "--profile", "-o", "--force"],
+            "simulate": ["--plan", "--profile", "--memory", "-o", "--force"],
         }
         for command, options in wanted.items():
             text = self.succeed(command, "--help")
