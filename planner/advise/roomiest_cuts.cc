@@ -11,8 +11,8 @@ namespace {
 
 /// Bytes over the cap, then seconds: of a stage, or the largest of several.
 using Load = std::pair<std::int64_t, double>;
-constexpr int kFinestSplit = 256;                   // micro-batches
-constexpr std::int64_t kMostLookedAt = 16'000'000;  // that are looked at: seconds
+constexpr int kFinestSplit = 256;                  // micro-batches
+constexpr std::int64_t kMostLookedAt = 8'000'000;  // that are looked at: seconds
 constexpr Load kNoLoad{std::numeric_limits<std::int64_t>::max(), 0};
 
 Load larger(const Load& a, const Load& b) {
@@ -39,6 +39,15 @@ Load load_of(Plan& plan, int s, int first, int last, std::int64_t cap, const Cos
   return {over, stage_seconds(cost.device_index(plan.devices[static_cast<std::size_t>(device)]), first, last, samples, cost)};
 }
 
+/// Bytes that a stage never needs less than, and that only grow with its layers: what it owns, with gradients or what a forward keeps.
+std::int64_t least_bytes(const Plan& plan, int device, int first, int last, const CostModel& cost) {
+  const std::int64_t parameters = cost.parameters_bytes(first, last);
+  const bool again = plan.stages.front().recompute.mode != Recompute::Mode::none;
+  const std::int64_t kept = again ? 0 : cost.kept_bytes(device, first, last, plan.microbatch_sizes.back());
+  const auto state = static_cast<std::int64_t>(cost.profile().optimizer_state_factor * static_cast<double>(parameters));
+  return parameters + state + std::max(parameters, kept);
+}
+
 /// A pipeline of K equal devices, everything but its cuts fixed.
 Plan equal_pipeline(const Plan& like, const std::string& device, int stages) {
   Plan plan;
@@ -59,6 +68,7 @@ int fewest_stages(const Plan& like, const std::string& device, std::int64_t cap,
   std::vector<bool> held(static_cast<std::size_t>(layers) + 1, false);  // layers [first, end) fit on the last j devices
   held.back() = true;
   std::int64_t worked = 0;
+  const int index = cost.device_index(device);
   for (int j = 1; j <= std::min(most, layers) && worked < kMostLookedAt; ++j) {
     std::vector<bool> now(held.size(), false);
     Plan whole = equal_pipeline(like, device, j), behind = equal_pipeline(like, device, j + 1);
@@ -66,6 +76,7 @@ int fewest_stages(const Plan& like, const std::string& device, std::int64_t cap,
       if (!cost.may_cut(first)) continue;
       for (int last = first + 1; last <= layers && !now[static_cast<std::size_t>(first)]; ++last) {
         if (!held[static_cast<std::size_t>(last)]) continue;
+        if (least_bytes(whole, index, first, last, cost) > cap) break;
         worked += std::int64_t{2} * like.num_microbatches();
         Plan& plan = first == 0 ? whole : behind;
         now[static_cast<std::size_t>(first)] = load_of(plan, first == 0 ? 0 : 1, first, last, cap, cost).first == 0;
