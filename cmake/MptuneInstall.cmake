@@ -69,4 +69,4 @@ configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/mptuneConfig.cmake.in" 
                               INSTALL_DESTINATION "${MPTUNE_PACKAGE}" PATH_VARS CMAKE_INSTALL_INCLUDEDIR MPTUNE_ARCHIVE)
 write_basic_package_version_file("${CMAKE_BINARY_DIR}/mptuneConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${CMAKE_BINARY_DIR}/mptuneConfig.cmake" "${CMAKE_BINARY_DIR}/mptuneConfigVersion.cmake" DESTINATION "${MPTUNE_PACKAGE}")
-install(DIRECTORY "${CMAKE_SOURCE_DIR}/examples/train_with_plan" DESTINATION "${CMAKE_INSTALL_DATADIR}/mptune/examples")
+install(DIRECTORY "${CMAKE_SOURCE_DIR}/examples/training_loop" DESTINATION "${CMAKE_INSTALL_DATADIR}/mptune/examples")

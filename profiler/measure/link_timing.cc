@@ -56,10 +56,10 @@ double copy_once(CopyLane& lane, const at::Tensor& tensor) {
 }  // namespace
 
 std::vector<CopyTime> sweep_link(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination,
-                                 const LinkThrottle& throttle, int repeats) {
+                                 const LinkThrottle& throttle, int repeats, std::int64_t smallest_bytes, std::int64_t largest_bytes) {
   CopyLane lane(source, destination, throttle);
   std::vector<CopyTime> times;
-  for (std::int64_t bytes = 4 << 10; bytes <= 16 << 20; bytes *= 4) {
+  for (std::int64_t bytes = smallest_bytes; bytes <= largest_bytes; bytes *= 4) {
     const double asked_s = throttle.seconds_for(bytes);
     if (bytes > 1 << 20 && asked_s > kLongestCopySeconds) break;
     const int counted = repeats * asked_s > kLongestSizeSeconds ? std::max(1, static_cast<int>(kLongestSizeSeconds / asked_s)) : repeats;

@@ -44,10 +44,10 @@ if(strays)
   message(FATAL_ERROR "installed without need: ${strays}")
 endif()
 
-set(configure ${CMAKE_COMMAND} -G ${GENERATOR} -S "${prefix}/share/mptune/examples/train_with_plan"
+set(configure ${CMAKE_COMMAND} -G ${GENERATOR} -S "${prefix}/share/mptune/examples/training_loop"
               -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_CXX_COMPILER=${COMPILER})
 must_fail("version.py" ${configure} -B "${WORK}/refused" -DMPTUNE_TORCH_ROOT=${WORK})
 must_run("" ${configure} -B "${WORK}/build")
 must_run("" ${CMAKE_COMMAND} --build "${WORK}/build")
-must_run("the losses agree; the net has learned" "${WORK}/build/train_with_plan")
+must_run("the losses agree; the net has learned" "${WORK}/build/training_loop")
 file(REMOVE_RECURSE "${WORK}")

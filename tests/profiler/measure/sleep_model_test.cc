@@ -145,6 +145,14 @@ TEST(SweepLink, SlowLinkIsSweptUpToTheFirstMebibyteOnly) {
   EXPECT_TRUE(std::isfinite(fit_link(times).bytes_per_second));
 }
 
+TEST(SweepLink, SizesAreTheCallers) {
+  const auto device = make_device(parse_device("sleep:0"));
+  const auto other = make_device(parse_device("sleep:1"));
+  std::vector<std::int64_t> sizes;
+  for (const CopyTime& time : sweep_link(device, other, {}, 1, 1 << 10, 64 << 10)) sizes.push_back(time.bytes);
+  EXPECT_EQ(sizes, (std::vector<std::int64_t>{1 << 10, 4 << 10, 16 << 10, 64 << 10}));
+}
+
 TEST(Optimizer, RefusesNonsense) {
   const std::vector<at::Tensor> parameters{at::ones({2}).requires_grad_()};
   EXPECT_THROW((void)make_optimizer("sdg", 0, parameters), Error);

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mptune/profiler/statistics/samples.h"
+
+namespace mptune {
+
+/// One row of values of a chart, one per category; nothing is drawn where a value is missing.
+struct SvgSeries {
+  std::string name;
+  std::vector<std::optional<double>> values;
+  std::vector<Interval> ci95;  ///< empty: no error bars; else as `values`, one without width is not drawn
+};
+
+/// What a chart shows: values from zero on, in any unit, that `value_axis` names.
+struct SvgChart {
+  std::string title;
+  std::string value_axis;     ///< "step in seconds"
+  std::string category_axis;  ///< "samples per micro-batch"; bars do not show it
+  std::vector<std::string> categories;
+  std::vector<SvgSeries> series;
+};
+
+/// Horizontal bars, a group per category with a bar per series; error bars at their ends, values behind them. A whole SVG file without
+/// references to others: light, dark where the viewer prefers that. Requires: as many values as categories in each series, none negative.
+[[nodiscard]] std::string svg_bars(const SvgChart& chart);
+
+/// Points joined by a line per series over equally spaced categories, with error bars; likewise.
+[[nodiscard]] std::string svg_curve(const SvgChart& chart);
+
+}  // namespace mptune
