@@ -30,8 +30,7 @@ std::string why_not_executable(const Plan& plan, const Capabilities& capabilitie
   if (!capabilities.split_backward && splits_backward(plan)) return "the runtime has no backward in two parts yet";
   if (!capabilities.several_stages_per_device && has_several_stages_on_a_device(plan))
     return "the runtime has no several stages on one device yet";
-  if (!capabilities.replicas && std::ranges::any_of(plan.stages, [](const Stage& stage) { return stage.devices.size() > 1; }))
-    return "the runtime has no replicas yet";
+  if (!capabilities.replicas && has_replicas(plan)) return "the runtime has no replicas yet";
   if (!capabilities.recompute_stages && recomputes_as(plan, Recompute::Mode::all)) return "the runtime has no recomputation yet";
   if (!capabilities.recompute_layers && recomputes_as(plan, Recompute::Mode::some))
     return "the runtime has no recomputation of single layers yet";

@@ -103,6 +103,10 @@ int replica_of(const Stage& stage, int microbatch) {
   return microbatch % static_cast<int>(stage.devices.size());
 }
 
+bool has_replicas(const Plan& plan) {
+  return std::ranges::any_of(plan.stages, [](const Stage& stage) { return stage.devices.size() > 1; });
+}
+
 int device_of(const Stage& stage, int microbatch) {
   return stage.devices[static_cast<std::size_t>(replica_of(stage, microbatch))];
 }

@@ -57,6 +57,8 @@ struct Plan {
 
 /// Replica of `stage` that gets `microbatch`.
 [[nodiscard]] int replica_of(const Stage& stage, int microbatch);
+/// True if a stage has more than one device.
+[[nodiscard]] bool has_replicas(const Plan& plan);
 /// Device (index into Plan::devices) that runs `microbatch` of `stage`.
 [[nodiscard]] int device_of(const Stage& stage, int microbatch);
 /// True if `microbatch` of a stage runs any recomputation.

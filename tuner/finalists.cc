@@ -39,9 +39,8 @@ std::optional<double> measured_step(const Trial& trial) {
 }
 
 std::int64_t largest_peak(const Trial& trial) {
-  const auto* measured = std::get_if<Measured>(&trial.outcome);
-  if (measured == nullptr || measured->peak_bytes.empty()) return 0;
-  return *std::max_element(measured->peak_bytes.begin(), measured->peak_bytes.end());
+  const std::vector<std::int64_t> peaks = peak_bytes_of(trial);
+  return peaks.empty() ? 0 : *std::max_element(peaks.begin(), peaks.end());
 }
 
 std::vector<Series::Entry> choose_finalists(const std::vector<Trial>& trials, const std::vector<NamedPlan>& baselines,
@@ -64,15 +63,13 @@ std::vector<Series::Entry> choose_finalists(const std::vector<Trial>& trials, co
     if (found != by_time.end()) take(baseline.name, **found);
   }
   take_first([](const Trial*) { return true; });
-  const auto pipeline =
-      std::find_if(by_time.begin(), by_time.end(), [](const Trial* trial) { return kind_of(trial->plan) == PlanKind::pipeline; });
-  if (pipeline != by_time.end()) {
-    take(kCandidateName, **pipeline);
-    take_first([&](const Trial* trial) {
-      return kind_of(trial->plan) == PlanKind::pipeline && !contains(taken, trial->plan_key) &&
-             *measured_step(*trial) <= kSecondPipelineWithin * *measured_step(**pipeline);
-    });
-  }
+  for (const PlanKind kind : {PlanKind::pipeline, PlanKind::hybrid})
+    take_first([kind](const Trial* trial) { return kind_of(trial->plan) == kind; });
+  const auto several = std::find_if(by_time.begin(), by_time.end(), [](const Trial* trial) { return trial->plan.num_stages() > 1; });
+  take_first([&](const Trial* trial) {
+    return trial->plan.num_stages() > 1 && !contains(taken, trial->plan_key) &&
+           *measured_step(*trial) <= kSecondPipelineWithin * *measured_step(**several);
+  });
   take_first([&](const Trial* trial) { return 2 * largest_peak(*trial) <= single_device_peak_bytes; });
   take_first([&](const Trial* trial) {
     return !contains(taken, trial->plan_key) && *measured_step(*trial) <= kRunnerUpWithin * *measured_step(*by_time.front());

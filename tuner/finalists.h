@@ -14,12 +14,12 @@ inline constexpr const char* kCandidateName = "candidate";
 
 /// Median step, empty unless the trial was measured.
 [[nodiscard]] std::optional<double> measured_step(const Trial& trial);
-/// Largest measured peak of its devices, 0 unless measured.
+/// Largest peak of its devices by peak_bytes_of, 0 unless measured.
 [[nodiscard]] std::int64_t largest_peak(const Trial& trial);
 
-/// Plans of the last, interleaved series: every measured baseline, the fastest plan of any kind, the fastest pipeline, the fastest in half
-/// of `single_device_peak_bytes`, a runner-up that is close to the fastest, and the second
-/// best pipeline where it is close to the best. No plan twice.
+/// Plans of the last, interleaved series: every measured baseline, the fastest plan of any kind, the fastest pipeline, the fastest hybrid,
+/// the second best of these where it is close to the best, the fastest in half of `single_device_peak_bytes`, and a runner-up that is close
+/// to the fastest. No plan twice.
 [[nodiscard]] std::vector<Series::Entry> choose_finalists(const std::vector<Trial>& trials, const std::vector<NamedPlan>& baselines,
                                                           std::int64_t single_device_peak_bytes);
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include "mptune/planner/search/search.h"
 #include "mptune/tuner/finalists.h"
+#include "mptune/tuner/printed.h"
 #include "mptune/tuner/search/trial_search.h"
 
 namespace mptune {
@@ -26,18 +26,6 @@ struct Finalist {
   [[nodiscard]] bool is_baseline() const { return trial->name != kCandidateName; }
 };
 
-template <class... T>
-std::string text(const char* format, T... values) {
-  std::string result(static_cast<std::size_t>(std::snprintf(nullptr, 0, format, values...)) + 1, '\0');
-  std::snprintf(result.data(), result.size(), format, values...);
-  result.pop_back();
-  return result;
-}
-
-std::int64_t largest(const std::vector<std::int64_t>& bytes) {
-  return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
-}
-
 // Boundaries that a step's activations and gradients cross between devices, and gradients that replicas exchange.
 int count_copies(const Plan& plan) {
   int copies = 0;
@@ -56,7 +44,7 @@ std::vector<Finalist> finalists_of(const std::vector<Trial>& trials) {
   for (const Trial& trial : trials) {
     const auto* measured = std::get_if<Measured>(&trial.outcome);
     if (measured == nullptr || measured->step_s.empty()) continue;
-    finalists.push_back({&trial, measured, median(measured->step_s), largest(measured->peak_bytes), count_copies(trial.plan)});
+    finalists.push_back({&trial, measured, median(measured->step_s), largest_peak(trial), count_copies(trial.plan)});
   }
   std::stable_sort(finalists.begin(), finalists.end(), [](const Finalist& a, const Finalist& b) { return a.step_s < b.step_s; });
   return finalists;
@@ -118,18 +106,18 @@ RecommendedPlan filled(const Finalist& finalist, const std::vector<Finalist>& fi
   plan.description = describe(finalist.trial->plan);
   plan.step_s = finalist.step_s;
   plan.step_ci95_s = interval95(finalist.measured->step_s);
-  plan.peak_bytes = finalist.measured->peak_bytes;
+  plan.peak_bytes = peak_bytes_of(*finalist.trial);
   plan.reasons = std::move(reasons);
   if (const auto baseline = best_other_baseline(finalists, finalist)) {
     const Speedup over = speedup(*baseline, finalist);
     plan.verdict = over.verdict;
-    plan.reasons.push_back(text("%.2f times as fast as %s: %s", over.estimate, baseline->trial->name.c_str(), over.reason.c_str()));
+    plan.reasons.push_back(printed("%.2f times as fast as %s: %s", over.estimate, baseline->trial->name.c_str(), over.reason.c_str()));
   }
   if (const auto& prediction = finalist.trial->prediction) {
     plan.predicted_step_s = prediction->step_s;
-    plan.reasons.push_back(text("predicted %.4g s, measured %.4g s (%+.1f %%)", prediction->step_s, finalist.step_s,
-                                100 * (finalist.step_s / prediction->step_s - 1)));
-    if (finalist.trial->plan.num_stages() > 1) plan.reasons.push_back(text("stage %d computes longest", prediction->limiting_stage));
+    plan.reasons.push_back(printed("predicted %.4g s, measured %.4g s (%+.1f %%)", prediction->step_s, finalist.step_s,
+                                   100 * (finalist.step_s / prediction->step_s - 1)));
+    if (finalist.trial->plan.num_stages() > 1) plan.reasons.push_back(printed("stage %d computes longest", prediction->limiting_stage));
   }
   return plan;
 }
@@ -142,20 +130,22 @@ std::string lead(const Finalist& finalist) {
       return "data parallel";
     case PlanKind::pipeline:
       return "a pipeline";
+    case PlanKind::hybrid:
+      return "a hybrid of data parallel and pipeline";
   }
   return "this plan";
 }
 
 std::string time_clause(double ratio) {
-  if (ratio > 1.005) return text("is %.0f %% slower", 100 * (ratio - 1));
-  return ratio < 0.995 ? text("is %.0f %% faster", 100 * (1 - ratio)) : "is as fast";
+  if (ratio > 1.005) return printed("is %.0f %% slower", 100 * (ratio - 1));
+  return ratio < 0.995 ? printed("is %.0f %% faster", 100 * (1 - ratio)) : "is as fast";
 }
 
 std::string memory_clause(const Finalist& of, const Finalist& than) {
   if (than.peak_bytes <= 0 || of.peak_bytes <= 0) return "";
   const double ratio = static_cast<double>(of.peak_bytes) / static_cast<double>(than.peak_bytes);
-  if (ratio < 0.995) return text(" and needs %.0f %% less memory per device", 100 * (1 - ratio));
-  if (ratio > 1.005) return text(" and needs %.0f %% more memory per device", 100 * (ratio - 1));
+  if (ratio < 0.995) return printed(" and needs %.0f %% less memory per device", 100 * (1 - ratio));
+  if (ratio > 1.005) return printed(" and needs %.0f %% more memory per device", 100 * (ratio - 1));
   return " and needs as much memory per device";
 }
 
@@ -179,7 +169,7 @@ std::vector<std::string> advice_of(const Choice& choice, Verdict verdict, bool r
   if (kind == PlanKind::one_device) {
     head = choice.pipeline ? "no split beats the un-pipelined model here: " + choice.recommended.trial->name + " is fastest"
                            : choice.recommended.trial->name + " is fastest of what was measured; no pipeline was";
-  } else if (kind == PlanKind::pipeline) {
+  } else if (kind == PlanKind::pipeline || kind == PlanKind::hybrid) {
     head += ": " + describe(choice.recommended.trial->plan);
   }
   if (choice.pipeline && choice.pipeline->trial != choice.recommended.trial) {
@@ -212,13 +202,13 @@ std::vector<std::string> warnings_of(const std::vector<Finalist>& finalists, con
     if (!shown || !finalist.trial->prediction) continue;
     const double predicted = finalist.trial->prediction->step_s;
     if (std::abs(finalist.step_s - predicted) <= kPredictionOff * finalist.step_s) continue;
-    warnings.push_back(text("the prediction of %s is off by %.0f %% (%.4g s, measured %.4g s): plans that were not measured may be better",
-                            describe(finalist.trial->plan).c_str(), 100 * std::abs(finalist.step_s - predicted) / finalist.step_s,
-                            predicted, finalist.step_s));
+    warnings.push_back(printed(
+        "the prediction of %s is off by %.0f %% (%.4g s, measured %.4g s): plans that were not measured may be better",
+        describe(finalist.trial->plan).c_str(), 100 * std::abs(finalist.step_s - predicted) / finalist.step_s, predicted, finalist.step_s));
   }
   const auto rounds = static_cast<int>(choice.recommended.measured->step_s.size());
   if (rounds < kEnoughPairs) {
-    warnings.push_back(text("only %d interleaved rounds, %d are wanted: give a larger --budget", rounds, kEnoughPairs));
+    warnings.push_back(printed("only %d interleaved rounds, %d are wanted: give a larger --budget", rounds, kEnoughPairs));
   }
   if (!rivals.empty()) {
     warnings.push_back("undecided at the end of the budget: " + describe(rivals.front().trial->plan) +
@@ -233,7 +223,8 @@ std::vector<BaselineResult> baselines_of(const std::vector<Trial>& trials, const
   for (const Trial& trial : trials) {
     const auto found = std::find_if(finalists.begin(), finalists.end(), [&](const Finalist& f) { return f.trial == &trial; });
     if (found == finalists.end() || !found->is_baseline()) continue;
-    baselines.push_back({trial.name, trial, found->step_s, interval95(found->measured->step_s), speedup(*found, recommended)});
+    baselines.push_back(
+        {trial.name, trial, found->step_s, interval95(found->measured->step_s), peak_bytes_of(trial), speedup(*found, recommended)});
   }
   return baselines;
 }
@@ -246,12 +237,12 @@ std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, 
   if (finalists.empty()) return std::nullopt;
   Recommendation result;
   std::vector<std::string> reasons{finalists.size() == 1 ? "the only plan that was measured in the end"
-                                                         : text("fastest of %zu plans measured in turn", finalists.size())};
+                                                         : printed("fastest of %zu plans measured in turn", finalists.size())};
   Choice choice{choose(finalists, reasons), std::nullopt, std::nullopt};
   if (reasons.size() > 1) reasons.erase(reasons.begin());
   result.recommended = filled(choice.recommended, finalists, std::move(reasons));
 
-  const auto is_pipeline = [](const Finalist& f) { return kind_of(f.trial->plan) == PlanKind::pipeline; };
+  const auto is_pipeline = [](const Finalist& f) { return f.trial->plan.num_stages() > 1; };
   if (const auto pipelines = those(finalists, is_pipeline); !pipelines.empty()) {
     std::vector<std::string> why{"fastest pipeline"};
     const bool same = is_pipeline(choice.recommended);

@@ -26,7 +26,29 @@ struct BaselineResult {
   Trial trial;
   double step_s = 0;
   Interval step_ci95_s;
+  std::vector<std::int64_t> peak_bytes;
   Speedup speedup;  ///< of the recommendation over it
+};
+
+/// What one kind of parallelism came to.
+struct KindResult {
+  std::string kind;            ///< one_device, all_cores, data_parallel, pipeline, hybrid
+  std::optional<Trial> trial;  ///< its best measured plan; the rest says nothing without it
+  bool best = false;           ///< the recommended plan's kind
+  double step_s = 0;
+  Interval step_ci95_s;
+  std::vector<std::int64_t> peak_bytes;    ///< per device of its plan
+  std::optional<Speedup> over_one_device;  ///< of it over one device, where both were raced
+  std::optional<Speedup> over_best;        ///< of it over the recommended plan, likewise
+  std::string why_not;                     ///< why it was not measured, or not raced; "" where it was
+  std::string description;                 ///< of its plan, measured or on paper; "" without one
+  double predicted_step_s = 0;             ///< of that plan; 0: no plan
+};
+
+/// The answer to "which kind of parallelism?".
+struct KindComparison {
+  std::vector<KindResult> rows;     ///< a row per kind, always in the same order
+  std::vector<std::string> advice;  ///< sentences, the answer first
 };
 
 struct Recommendation {
@@ -34,6 +56,7 @@ struct Recommendation {
   std::optional<RecommendedPlan> best_pipeline;
   std::optional<RecommendedPlan> best_half_memory;  ///< fastest whose largest peak is at most half of the un-pipelined model's
   std::vector<BaselineResult> baselines;
+  KindComparison kinds;  ///< filled by compare_kinds
   std::vector<std::string>
       advice;  ///< sentences: "data parallel is fastest here; this pipeline is 8 % slower and needs 45 % less memory per device"
   std::vector<std::string> warnings;

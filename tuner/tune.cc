@@ -24,6 +24,7 @@ constexpr double kRecordMargin = 1.25;
 // Share of a worker's start that building the model of a plan takes; the rest is paid once, however many plans it runs.
 constexpr double kBuildShare = 0.5;
 constexpr int kLeastFinalRounds = 12;
+constexpr int kFewFinalRounds = 5;  // what a verdict needs: enough to leave for a trial of a kind that has none
 constexpr int kMostFinalRounds = 40;
 constexpr int kWarmUp = 1;
 constexpr double kTrialSeconds = 1;  // of timed steps, within the bounds of rounds
@@ -82,7 +83,7 @@ class Tuner {
     };
     double reserve = 0;
     for (const double cost : {cost_if([](const Series::Entry&) { return true; }),
-                              cost_if([](const Series::Entry& entry) { return kind_of(entry.plan) == PlanKind::pipeline; }),
+                              cost_if([](const Series::Entry& entry) { return entry.plan.num_stages() > 1; }),
                               cost_if([](const Series::Entry& entry) { return entry.name == kNaive; })}) {
       if (reserve + cost <= kRecordShare * options_.budget_s) reserve += cost;
     }
@@ -149,6 +150,12 @@ class Tuner {
     }
   }
 
+  /// A kind of which nothing was tried yet is worth more than a tight interval.
+  [[nodiscard]] int rounds_to_leave(const Plan& plan) const {
+    const bool known = std::ranges::any_of(trials_, [&](const Trial& trial) { return kind_of(trial.plan) == kind_of(plan); });
+    return known ? kLeastFinalRounds : kFewFinalRounds;
+  }
+
   void explore() {
     TrialSearch search(search_.ranked, {.most_trials = options_.most_trials, .target_gap = options_.target_percent / 100});
     for (const Trial& trial : trials_) search.observe(trial);
@@ -159,7 +166,7 @@ class Tuner {
         reason = search.stop_reason();
         break;
       }
-      const double free_s = left() - series_cost(final_entries(), kLeastFinalRounds) - record_reserve();
+      const double free_s = left() - series_cost(final_entries(), rounds_to_leave(candidate->plan)) - record_reserve();
       if (free_s < trial_cost(candidate->prediction.step_s)) break;
       search.observe(try_plan(kCandidateName, candidate->plan, candidate->prediction, free_s));
     }
@@ -224,10 +231,14 @@ class Tuner {
     const int number = std::stoi(final_series);
     std::vector<Trial> finals;
     std::copy_if(trials_.begin(), trials_.end(), std::back_inserter(finals), [&](const Trial& trial) { return trial.series == number; });
-    auto recommendation = recommend(with_every_name(std::move(finals), baselines_), single_device_peak(), study_.value(kNotRaced));
+    finals = with_every_name(std::move(finals), baselines_);
+    auto recommendation = recommend(finals, single_device_peak(), study_.value(kNotRaced));
     if (!recommendation) refuse_without_measurement();
     TuneResult result;
     result.recommendation = std::move(*recommendation);
+    result.kind_facts = kind_facts(options_.space, search_, *cost_);
+    result.kind_facts.other_devices = other_devices(options_.space, cost_->profile());
+    result.recommendation.kinds = compare_kinds(result.recommendation.recommended, finals, trials_, result.kind_facts);
     result.trials = trials_;
     result.search = search_;
     result.lower_bound_s = search_.lower_bound_s;
@@ -283,13 +294,27 @@ class Tuner {
     series.budget_s = std::max(0.0, budget_s);
     series.step_limit_s = step_limit(expected);
     const double before = elapsed();
-    Trial trial = std::move(services_.runner->run(series).front());
+    const auto excess = excess_asleep(plan, prediction);
+    Trial trial = excess ? Trial{.name = name, .plan_key = plan_key(plan), .plan = plan, .prediction = prediction, .outcome = *excess}
+                         : std::move(services_.runner->run(series).front());
     if (std::holds_alternative<Interrupted>(trial.outcome)) throw_interrupted();
     note_overhead(trial, elapsed() - before);
     trial.series = study_.next_series();
     study_.add(trial);
     trials_.push_back(std::move(trial));
     return trials_.back();
+  }
+
+  /// Sleeping devices hold no memory: by the profile alone is known what would not fit into their caps.
+  [[nodiscard]] std::optional<OutOfMemory> excess_asleep(const Plan& plan, const std::optional<Prediction>& prediction) const {
+    const SearchSpace& space = options_.space;
+    for (std::size_t d = 0; prediction && d < prediction->peak_bytes.size(); ++d) {
+      const auto at = std::ranges::find(space.devices, plan.devices[d]) - space.devices.begin();
+      if (at >= std::ssize(space.memory_bytes) || !plan.devices[d].starts_with("sleep:")) continue;
+      const std::int64_t cap = space.memory_bytes[static_cast<std::size_t>(at)];
+      if (cap > 0 && prediction->peak_bytes[d] > cap) return OutOfMemory{plan.devices[d], prediction->peak_bytes[d], cap};
+    }
+    return std::nullopt;
   }
 
   void note_overhead(const Trial& trial, double took_s) {

@@ -7,6 +7,7 @@
 
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/trace/profile.h"
+#include "mptune/tuner/kinds.h"
 #include "mptune/tuner/recommend.h"
 #include "mptune/tuner/study/study.h"
 #include "mptune/tuner/trial/trial.h"
@@ -34,6 +35,7 @@ struct TuneResult {
   Recommendation recommendation;
   std::vector<Trial> trials;  ///< all of the study
   SearchResult search;
+  KindFacts kind_facts;  ///< what the recommendation's table of kinds was made with
   double co_running_slowdown = 1;
   double elapsed_s = 0;
   double lower_bound_s = 0;

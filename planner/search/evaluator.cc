@@ -51,6 +51,7 @@ double Evaluator::evaluate(RankedAs kind, Plan plan, const std::vector<std::int6
     fastest_s_ = step_s;
     if (space_.improved) space_.improved(candidate);
   }
+  if (kind == RankedAs::pipeline && has_replicas(candidate.plan)) kind = RankedAs::hybrid;
   ranking_.add(kind, std::move(candidate));
   return step_s;
 }

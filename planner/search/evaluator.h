@@ -21,7 +21,8 @@ class Evaluator {
   Evaluator(const SearchSpace& space, const CostModel& cost, int keep);
 
   /// Seconds of the plan's step, or infinity where it does not fit. `caps` per device of the plan, 0: none.
-  /// Of devices that would not hold the plan otherwise, as little as possible is recomputed, where the space leaves that open.
+  /// A pipeline with replicas is ranked as a hybrid. Of devices that would not hold the plan otherwise, as little as possible is
+  /// recomputed, where the space leaves that open.
   double evaluate(RankedAs kind, Plan plan, const std::vector<std::int64_t>& caps);
 
   void reject(const char* reason, std::int64_t count, bool outside_proof = false);

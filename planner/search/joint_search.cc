@@ -106,6 +106,7 @@ void JointSearch::try_one_stage(RankedAs kind, const std::vector<std::string>& d
 void JointSearch::list_families() {
   if (!states_.empty()) return;
   for (PlanFamily& family : choices_.pipelines()) {
+    if (only_replicated_ && family.replicated() != *only_replicated_) continue;
     FamilyState state;
     state.lower_ns = family.bound_ns;
     state.best_s = kNever;
@@ -153,7 +154,9 @@ void JointSearch::try_seeds() {
 
 double JointSearch::threshold_s() const {
   const Ranking& ranking = evaluator_.ranking();
-  return alternatives_ ? ranking.threshold(RankedAs::pipeline) : ranking.best_s(RankedAs::pipeline);
+  if (alternatives_) return ranking.threshold();
+  const Candidate* fastest = ranking.fastest_of_several_stages();
+  return fastest == nullptr ? kNever : fastest->prediction.step_s;
 }
 
 std::int64_t JointSearch::threshold_ns() const {

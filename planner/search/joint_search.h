@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ class JointSearch {
  public:
   /// Both must outlive this. `caps` per device of the space, 0: none.
   JointSearch(const SearchSpace& space, const CostModel& cost, std::vector<std::int64_t> caps, int keep);
+
+  /// Of pipelines, those with replicas alone (true) or without (false). To be said before the first chapter.
+  void only_replicated(bool replicated) { only_replicated_ = replicated; }
 
   /// Plans of one stage, each simulated.
   void one_stage();
@@ -74,6 +78,7 @@ class JointSearch {
   std::vector<FamilyState> states_;
   int keep_;
   bool alternatives_ = false;  // what is looked for
+  std::optional<bool> only_replicated_;
 };
 
 }  // namespace mptune

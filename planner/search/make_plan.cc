@@ -77,7 +77,8 @@ std::vector<int> microbatch_sizes(const PlanOptions& options, int stages) {
       for (const Action& action : row) count = std::max(count, action.microbatch + 1);
     }
   }
-  if (count == 0) count = options.schedule == "naive" ? 1 : std::min(4 * stages, options.batch);
+  const int replicas = options.replicas.empty() ? 1 : *std::ranges::max_element(options.replicas);
+  if (count == 0) count = options.schedule == "naive" ? 1 : std::min(std::max(4 * stages, replicas), options.batch);
   if (count > options.batch)
     throw Error(std::to_string(count) + " micro-batches of a batch of " + std::to_string(options.batch), "--microbatches",
                 "use at most one micro-batch per sample");

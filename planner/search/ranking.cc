@@ -71,10 +71,16 @@ double Ranking::best_s(RankedAs kind) const {
   return best ? best->prediction.step_s : std::numeric_limits<double>::infinity();
 }
 
-double Ranking::threshold(RankedAs kind) const {
-  const std::optional<Candidate>& best = best_[static_cast<std::size_t>(kind)];
-  if (kept_.size() < keep_ || !best) return std::numeric_limits<double>::infinity();
-  return std::max(kept_.back().prediction.step_s, best->prediction.step_s);
+const Candidate* Ranking::fastest_of_several_stages() const {
+  const bool replicas = best_s(RankedAs::hybrid) < best_s(RankedAs::pipeline);
+  const std::optional<Candidate>& fastest = best(replicas ? RankedAs::hybrid : RankedAs::pipeline);
+  return fastest ? &*fastest : nullptr;
+}
+
+double Ranking::threshold() const {
+  const Candidate* fastest = fastest_of_several_stages();
+  if (kept_.size() < keep_ || fastest == nullptr) return std::numeric_limits<double>::infinity();
+  return std::max(kept_.back().prediction.step_s, fastest->prediction.step_s);
 }
 
 std::vector<Candidate> Ranking::ranked() const {

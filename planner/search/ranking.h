@@ -9,9 +9,9 @@
 
 namespace mptune {
 
-/// Kinds of plans of which a search always returns the best.
-enum class RankedAs : std::uint8_t { one_device, all_cores, data_parallel, pipeline, half_memory };
-inline constexpr int kPlanKinds = 5;
+/// Kinds of plans of which a search always returns the best. A hybrid is a pipeline with replicas of a stage.
+enum class RankedAs : std::uint8_t { one_device, all_cores, data_parallel, pipeline, hybrid, half_memory };
+inline constexpr int kRankedKinds = 6;
 
 /// Largest peak of a plan's devices.
 [[nodiscard]] std::int64_t most_bytes(const Candidate& candidate);
@@ -27,13 +27,15 @@ class Ranking {
   /// Makes it the best of its kind without a place among the fastest, where it may stand already.
   void set_best(RankedAs kind, Candidate candidate) { best_[static_cast<std::size_t>(kind)] = std::move(candidate); }
 
-  /// Seconds above which a plan of this kind can't enter any more; infinite while there is room.
-  [[nodiscard]] double threshold(RankedAs kind) const;
+  /// Seconds above which no plan of several stages can enter any more; infinite while there is room.
+  [[nodiscard]] double threshold() const;
   /// Seconds of the best plan of a kind, infinite without one.
   [[nodiscard]] double best_s(RankedAs kind) const;
   [[nodiscard]] const std::optional<Candidate>& best(RankedAs kind) const { return best_[static_cast<std::size_t>(kind)]; }
 
   [[nodiscard]] const Candidate* fastest() const { return kept_.empty() ? nullptr : &kept_.front(); }
+  /// Fastest plan of several stages, with replicas or without; null without one.
+  [[nodiscard]] const Candidate* fastest_of_several_stages() const;
 
   /// Kept plans and the best of each kind, fastest first, each once.
   [[nodiscard]] std::vector<Candidate> ranked() const;
@@ -45,7 +47,7 @@ class Ranking {
   std::size_t keep_;
   const CostModel& cost_;
   std::vector<Candidate> kept_;
-  std::optional<Candidate> best_[kPlanKinds];
+  std::optional<Candidate> best_[kRankedKinds];
 };
 
 }  // namespace mptune

@@ -9,6 +9,8 @@
 namespace mptune {
 namespace {
 
+constexpr std::int64_t kSlowerKindShare = 4;  // one part in so many of the work that is left
+
 std::vector<std::int64_t> caps_of(const SearchSpace& space) {
   std::vector<std::int64_t> caps = space.memory_bytes;
   caps.resize(space.devices.size(), 0);
@@ -65,14 +67,31 @@ std::vector<std::int64_t> capped(std::vector<std::int64_t> caps, std::int64_t ca
 
 // The fastest pipeline within half the memory, by a search of its own with halved caps unless the fastest of all is one already.
 void add_half_memory(const SearchSpace& space, const CostModel& cost, std::int64_t half, Evaluator& evaluator) {
-  const std::optional<Candidate>& pipeline = evaluator.ranking().best(RankedAs::pipeline);
-  if (half <= 0 || (pipeline && fits(*pipeline, half)) || evaluator.spent()) return;
+  const Candidate* pipeline = evaluator.ranking().fastest_of_several_stages();
+  if (half <= 0 || (pipeline != nullptr && fits(*pipeline, half)) || evaluator.spent()) return;
   const SearchSpace rest = rest_of(space, evaluator);
   JointSearch within(rest, cost, capped(caps_of(space), half), 1);
   within.pipelines();
   const std::int64_t simulated = within.evaluator().result().simulated;
   evaluator.worked(rest.most_actions - within.evaluator().work_left(), simulated);
-  if (const auto& best = within.evaluator().ranking().best(RankedAs::pipeline)) evaluator.ranking().set_best(RankedAs::half_memory, *best);
+  const Candidate* best = within.evaluator().ranking().fastest_of_several_stages();
+  if (best != nullptr) evaluator.ranking().set_best(RankedAs::half_memory, *best);
+}
+
+// Of pipelines and hybrids the search has found the faster kind's best; this looks for the other's, in a part of the work.
+void add_slower_kind(const SearchSpace& space, const CostModel& cost, Evaluator& evaluator) {
+  if (!space.replicas.empty() || !space.cuts.empty() || space.devices.size() < 3 || evaluator.spent()) return;
+  Ranking& ranking = evaluator.ranking();
+  const RankedAs slower = ranking.best_s(RankedAs::hybrid) < ranking.best_s(RankedAs::pipeline) ? RankedAs::pipeline : RankedAs::hybrid;
+  SearchSpace rest = rest_of(space, evaluator);
+  rest.most_actions /= kSlowerKindShare;
+  JointSearch within(rest, cost, caps_of(space), 1);
+  within.only_replicated(slower == RankedAs::hybrid);
+  within.pipelines();
+  const std::int64_t simulated = within.evaluator().result().simulated;
+  evaluator.worked(rest.most_actions - within.evaluator().work_left(), simulated);
+  const std::optional<Candidate>& best = within.evaluator().ranking().best(slower);
+  if (best && best->prediction.step_s < ranking.best_s(slower)) ranking.set_best(slower, *best);
 }
 
 void add_places(std::int64_t half, SearchResult& result) {
@@ -117,6 +136,7 @@ SearchResult search_plans(const SearchSpace& space, const CostModel& cost) {
   JointSearch search(space, cost, caps_of(space), space.keep);
   search.one_stage();
   search.pipelines();
+  add_slower_kind(space, cost, search.evaluator());
   add_half_memory(space, cost, half, search.evaluator());
   search.alternatives();
   search.beyond();

@@ -80,7 +80,8 @@ struct SearchResult {
 
 /// Families of plans (devices of each stage, micro-batches, schedule) in the order of their lower bounds, the cuts of each by `partition`,
 /// with the simulator as objective. Deterministic for given limits. First a plan, then better ones, then the proof; then alternatives.
-/// `ranked` always holds the best plan of each kind (one device, all cores, data parallel, pipeline, pipeline in half the memory), even
+/// `ranked` always holds the best plan of each kind (one device, all cores, data parallel, pipeline, hybrid, pipeline or hybrid in half the
+/// memory), even
 /// behind the `keep` fastest; of plans that differ in their placement alone it holds the fastest.
 /// Throws Error for choices out of range, and where no plan at all answers to them.
 [[nodiscard]] SearchResult search_plans(const SearchSpace& space, const CostModel& cost);
@@ -100,7 +101,7 @@ struct PlanOptions {
   int stages = 0;                 ///< 0: as many as replicas allow
   int virtual_stages = 0;         ///< per device; 0: as many as the schedule has where nobody says it, usual_virtual_stages
   std::vector<int> cuts;          ///< empty: equal layer counts
-  int microbatches = 0;           ///< 0: min(4 x stages, batch), 1 for naive
+  int microbatches = 0;           ///< 0: min(4 x stages, batch), with replicas at least one each; 1 for naive
   int split_size = 0;             ///< 0: not given; not together with microbatches
   std::string schedule = "1f1b";  ///< a name, or empty when `actions` are given
   std::vector<std::vector<Action>> actions;

@@ -8,6 +8,7 @@
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/cli/recordings.h"
 #include "mptune/reports/cli/study_report.h"
+#include "mptune/reports/render/markdown.h"
 #include "mptune/reports/render/report_text.h"
 
 namespace mptune {
@@ -16,36 +17,41 @@ namespace {
 struct ReportCommand {
   std::string source;
   bool text = false;
+  bool markdown = false;
   OutputOptions output;
 };
 
-std::string text_of_study(const std::string& folder, const TextStyle& style) {
+StudyReport study_in(const std::string& folder) {
   const Study study(folder, Study::Open::read);
   const StudySummary summary = load_summary(study);
   const Profile profile = profile_of(study);
-  const Recommendation recommendation = recommendation_of(study, summary, profile);
-  return render_study_report(report_of_study(study, summary, recommendation, profile), style);
+  return report_of_study(study, summary, recommendation_of(study, summary, profile), profile);
 }
 
-std::string text_of_trace(const TraceReport& report, const TextStyle& style) {
-  return render_trace_report(report, style) + "\n" + render_details(report, style);
+std::string document(const ReportCommand& command, const TextStyle& style) {
+  if (std::filesystem::is_directory(command.source)) {
+    const StudyReport report = study_in(command.source);
+    return command.markdown ? render_study_markdown(report) : render_study_report(report, style);
+  }
+  const std::string name = std::filesystem::path(command.source).filename().string();
+  const TraceReport report = report_of_recording(read_any_recording(command.source), name);
+  return command.markdown ? render_trace_markdown(report) : render_trace_report(report, style) + "\n" + render_details(report, style);
 }
 
 int run_report(const ReportCommand& command, const Session& session) {
+  if (command.text == command.markdown) {
+    throw Error(command.text ? "two forms of a report are asked for" : "the form of the report is not said", "report",
+                "give --text or --markdown");
+  }
   // A file has no width and no colours of its own.
   const TextStyle style =
       command.output.path.empty() ? session.style : TextStyle{.width = 120, .unicode = session.style.unicode, .color = false};
-  const bool study = std::filesystem::is_directory(command.source);
-  std::string text =
-      study
-          ? text_of_study(command.source, style)
-          : text_of_trace(
-                report_of_recording(read_any_recording(command.source), std::filesystem::path(command.source).filename().string()), style);
+  std::string text = document(command, style);
   Json json = result_of("report");
   json["files"] = Json::array();
   json["lossy"] = Json::array();
   if (command.output.path.empty()) {
-    json["text"] = text;
+    json[command.markdown ? "markdown" : "text"] = text;
   } else {
     write_text_file(command.output.path, text, command.output.force);
     json["files"].push_back(command.output.path);
@@ -61,7 +67,8 @@ void add_report_command(CLI::App& program, CommandBody& chosen) {
   auto command = std::make_shared<ReportCommand>();
   CLI::App* app = program.add_subcommand("report", "Shows a study or a trace again");
   app->add_option("STUDY_OR_TRACE", command->source, "folder made by tune, or trace file")->required();
-  app->add_flag("--text", command->text, "as text")->required();
+  app->add_flag("--text", command->text, "as text");
+  app->add_flag("--markdown", command->markdown, "as a Markdown document with GitHub's tables");
   add_output_options(*app, command->output, "write the report to this file instead of the terminal");
   app->footer("Example:\n  mptune report resnet50.study --text");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_report(*command, session); }; });

@@ -247,7 +247,8 @@ int run_tune(const TuneCommand& command, const Session& session) {
                              .gap = result.gap,
                              .elapsed_s = result.elapsed_s,
                              .stop_reason = result.stop_reason,
-                             .run_command = run_command_of(command, study.plan_path())};
+                             .run_command = run_command_of(command, study.plan_path()),
+                             .kinds = result.kind_facts};
   save_summary(study, summary);
   const StudyReport report = report_of_study(study, summary, result.recommendation, *profile);
   Json json = result_of("tune");

@@ -1,5 +1,7 @@
 #include "mptune/reports/cli/plan_choice.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
@@ -81,6 +83,14 @@ void restrict_recomputation(SearchSpace& space, const std::string& recompute, in
   space.recompute = recompute;
 }
 
+void refuse_idle_replicas(int microbatches, const std::vector<int>& replicas) {
+  const int most = replicas.empty() ? 1 : std::ranges::max(replicas);
+  if (microbatches < most) {
+    throw Error(fmt::format("{} {} for {} replicas of a stage", microbatches, microbatches == 1 ? "micro-batch" : "micro-batches", most),
+                "--replicas", "use at least one micro-batch per replica");
+  }
+}
+
 void restrict_replicas(SearchSpace& space, const std::string& text, int layers) {
   space.replicas = parse_replicas(text);
   check_replicas(space.replicas, static_cast<int>(space.devices.size()));
@@ -95,9 +105,8 @@ void restrict_replicas(SearchSpace& space, const std::string& text, int layers) 
   }
   space.stage_counts = {stages};
   const int most = std::ranges::max(space.replicas);
-  if (!space.microbatch_counts.empty() && space.microbatch_counts.front() < most) {
-    throw Error(std::to_string(space.microbatch_counts.front()) + " micro-batches for " + std::to_string(most) + " replicas of a stage",
-                "--replicas", "use at least one micro-batch per replica");
+  if (!space.microbatch_counts.empty()) {
+    refuse_idle_replicas(space.microbatch_counts.front(), space.replicas);
   }
   if (stages == 1 && !space.microbatch_counts.empty() && space.microbatch_counts.front() % most != 0) {
     throw Error(
@@ -253,7 +262,9 @@ Plan plan_from_options(const PlanChoice& choice, const std::vector<std::string>&
   options.replicas = parse_replicas(choice.replicas);
   options.recompute = choice.recompute.empty() ? "none" : choice.recompute;
   choose_schedule(options, choice.schedule);
-  return make_plan(options);
+  Plan plan = make_plan(options);
+  refuse_idle_replicas(plan.num_microbatches(), options.replicas);
+  return plan;
 }
 
 SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>& devices, const std::vector<std::int64_t>& memory,

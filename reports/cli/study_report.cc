@@ -24,6 +24,33 @@ double single_device_step(const Recommendation& recommendation) {
   return found == recommendation.baselines.end() ? 0 : found->step_s;
 }
 
+Json kind_facts_json(const KindFacts& facts) {
+  Json json = {{"on_paper", Json::object()}, {"no_plan", facts.no_plan}, {"other_devices", Json::array()}};
+  for (const auto& [kind, paper] : facts.on_paper) {
+    json["on_paper"][kind] = {{"description", paper.description}, {"step_s", paper.step_s}, {"peak_bytes", paper.peak_bytes}};
+  }
+  for (const OtherDevices& other : facts.other_devices) {
+    json["other_devices"].push_back({{"devices", other.devices}, {"kind", other.kind}, {"step_s", other.step_s}});
+  }
+  return json;
+}
+
+/// Studies of before have none.
+KindFacts kind_facts_from(const Json& json, const std::vector<std::string>& whole_machine) {
+  KindFacts facts;
+  facts.whole_machine = whole_machine;
+  facts.no_plan = json.value("no_plan", facts.no_plan);
+  const Json on_paper = json.value("on_paper", Json::object());
+  for (const auto& [kind, paper] : on_paper.items()) {
+    facts.on_paper[kind] = {paper.at("description").get<std::string>(), paper.at("step_s").get<double>(),
+                            paper.at("peak_bytes").get<std::vector<std::int64_t>>()};
+  }
+  for (const Json& other : json.value("other_devices", Json::array())) {
+    facts.other_devices.push_back({other.at("devices").get<int>(), other.at("kind").get<std::string>(), other.at("step_s").get<double>()});
+  }
+  return facts;
+}
+
 struct StoredTrace {
   std::optional<TraceReport> report;
   std::string file;
@@ -63,7 +90,8 @@ void save_summary(Study& study, const StudySummary& summary) {
                      {"gap", summary.gap},
                      {"elapsed_s", summary.elapsed_s},
                      {"stop_reason", summary.stop_reason},
-                     {"run_command", summary.run_command}};
+                     {"run_command", summary.run_command},
+                     {"kinds", kind_facts_json(summary.kinds)}};
   study.set_value(kSummary, json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
@@ -82,6 +110,7 @@ StudySummary load_summary(const Study& study) {
     json.at("elapsed_s").get_to(summary.elapsed_s);
     json.at("stop_reason").get_to(summary.stop_reason);
     json.at("run_command").get_to(summary.run_command);
+    summary.kinds = kind_facts_from(json.value("kinds", Json::object()), summary.whole_machine);
     return summary;
   } catch (const Json::exception&) {
     throw Error("the summary of this study is damaged", study.folder(), "run mptune tune --resume to write it again");
@@ -104,20 +133,21 @@ Recommendation recommendation_of(const Study& study, const StudySummary& summary
   std::vector<Trial> finals;
   std::int64_t single_device_peak = 0;
   const std::string series = study.value("final_series");
-  for (const Trial& trial : study.trials()) {
-    const auto* measured = std::get_if<Measured>(&trial.outcome);
+  const std::vector<Trial> trials = study.trials();
+  for (const Trial& trial : trials) {
     if (std::to_string(trial.series) == series) {
       finals.push_back(trial);
     }
-    if (trial.name == "single_device" && measured != nullptr && !measured->peak_bytes.empty() && single_device_peak == 0) {
-      single_device_peak = std::ranges::max(measured->peak_bytes);
+    if (trial.name == "single_device" && single_device_peak == 0) {
+      single_device_peak = largest_peak(trial);
     }
   }
-  auto found = recommend(with_every_name(std::move(finals), baseline_plans(space, static_cast<int>(profile.layers.size()))),
-                         single_device_peak, study.value("not_raced"));
+  finals = with_every_name(std::move(finals), baseline_plans(space, static_cast<int>(profile.layers.size())));
+  auto found = recommend(finals, single_device_peak, study.value("not_raced"));
   if (!found) {
     throw incomplete(study);
   }
+  found->kinds = compare_kinds(found->recommended, finals, trials, summary.kinds);
   return std::move(*found);
 }
 

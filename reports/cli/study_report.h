@@ -20,6 +20,7 @@ struct StudySummary {
   double elapsed_s = 0;
   std::string stop_reason;
   std::string run_command;
+  KindFacts kinds;
 };
 void save_summary(Study& study, const StudySummary& summary);
 /// Throws Error where the study has none: its tuning did not end yet.

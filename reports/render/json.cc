@@ -60,9 +60,25 @@ Json baseline_json(const BaselineResult& baseline) {
     json["step_s"] = baseline.step_s;
     json["step_ci95_s"] = interval_json(baseline.step_ci95_s);
     json["step_samples"] = measured->step_s.size();
-    json["peak_bytes"] = measured->peak_bytes;
+    json["peak_bytes"] = baseline.peak_bytes;
     json["speedup"] = to_json_object(baseline.speedup);
   }
+  return json;
+}
+
+Json kind_json(const KindResult& row, const Modules& modules) {
+  const auto speedup = [](const std::optional<Speedup>& value) { return value ? to_json_object(*value) : Json(nullptr); };
+  Json json = {{"kind", row.kind}, {"best", row.best}, {"description", row.description}};
+  json["why_not"] = row.why_not.empty() ? Json(nullptr) : Json(row.why_not);
+  json["plan"] = row.trial ? plan_object(row.trial->plan, stage_modules(row.trial->plan, modules)) : Json(nullptr);
+  json["plan_key"] = row.trial ? Json(row.trial->plan_key) : Json(nullptr);
+  json["step_s"] = row.trial ? Json(row.step_s) : Json(nullptr);
+  json["step_ci95_s"] = row.trial ? interval_json(row.step_ci95_s) : Json(nullptr);
+  json["step_samples"] = row.trial ? std::get<Measured>(row.trial->outcome).step_s.size() : 0;
+  json["predicted_step_s"] = row.predicted_step_s > 0 ? Json(row.predicted_step_s) : Json(nullptr);
+  json["peak_bytes"] = row.trial ? Json(row.peak_bytes) : Json::array();
+  json["over_one_device"] = speedup(row.over_one_device);
+  json["over_best"] = speedup(row.over_best);
   return json;
 }
 
@@ -288,6 +304,11 @@ Json study_json(const StudyReport& report, const Modules& modules) {
   for (const BaselineResult& baseline : all.baselines) {
     json["baselines"].push_back(baseline_json(baseline));
   }
+  json["kinds"] = Json::array();
+  for (const KindResult& row : all.kinds.rows) {
+    json["kinds"].push_back(kind_json(row, modules));
+  }
+  json["kinds_advice"] = all.kinds.advice;
   json["trials"] = Json::array();
   for (const Trial& trial : report.trials) {
     json["trials"].push_back(trial_json(trial));

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "mptune/planner/search/search.h"
+#include "mptune/reports/render/kinds.h"
 #include "mptune/reports/render/pictures.h"
 #include "mptune/reports/render/table.h"
 #include "mptune/reports/render/units.h"
@@ -78,7 +79,7 @@ std::string comparison(const Recommendation& all, const TextStyle& style) {
   for (const BaselineResult& baseline : all.baselines) {
     const auto* measured = std::get_if<Measured>(&baseline.trial.outcome);
     if (baseline.step_s > 0 && measured != nullptr) {
-      rows.push_back({baseline.name, baseline.step_s, baseline.step_ci95_s, format_speedup(baseline.speedup), measured->peak_bytes, false});
+      rows.push_back({baseline.name, baseline.step_s, baseline.step_ci95_s, format_speedup(baseline.speedup), baseline.peak_bytes, false});
     }
   }
   std::string text = render_comparison(rows, style);
@@ -90,7 +91,7 @@ std::string comparison(const Recommendation& all, const TextStyle& style) {
   return text;
 }
 
-std::string limit_text(const std::string& name, const LimitShare& share, const TextStyle& style) {
+std::string limit_sentence(const std::string& name, const LimitShare& share) {
   std::string line = fmt::format("{}: {} of the limit ({} = one-device step / devices; step {})", name,
                                  format_percent(share.limit_s / share.step_s), format_seconds(share.limit_s), format_seconds(share.step_s));
   if (!share.rest.empty()) {
@@ -99,23 +100,13 @@ std::string limit_text(const std::string& name, const LimitShare& share, const T
       line += fmt::format("{} {} {}", i == 0 ? "" : ",", share.rest[i].what, format_percent(share.rest[i].seconds / share.step_s));
     }
   }
-  return join(wrap(line, style.width), "\n") + "\n";
+  return line;
 }
 
 std::string limits(const StudyReport& report, const TextStyle& style) {
   std::string text;
-  if (report.limit) {
-    text += limit_text("recommended", *report.limit, style);
-  }
-  if (report.pipeline_limit) {
-    text += limit_text("best pipeline", *report.pipeline_limit, style);
-  }
-  if (report.co_running_slowdown > 1) {
-    text += fmt::format("devices that compute at the same time slow each other {:.2f}x here\n", report.co_running_slowdown);
-  }
-  if (report.lower_bound_s > 0) {
-    text += fmt::format("no plan is predicted under {}: the recommended step is {} {} that\n", format_seconds(report.lower_bound_s),
-                        format_percent(std::abs(report.gap)), report.gap < 0 ? "below" : "above");
+  for (const std::string& sentence : limit_sentences(report)) {
+    text += join(wrap(sentence, style.width), "\n") + "\n";
   }
   return text;
 }
@@ -137,8 +128,27 @@ std::string format_speedup(const Speedup& speedup) {
   return fmt::format("{:.2f}x [{:.2f}, {:.2f}] {}", speedup.estimate, speedup.ci95.low, speedup.ci95.high, to_string(speedup.verdict));
 }
 
-std::string render_stages(const Plan& plan, const std::vector<std::vector<std::string>>& modules, const TextStyle& style) {
-  std::vector<std::vector<Cell>> rows;
+std::vector<std::string> limit_sentences(const StudyReport& report) {
+  std::vector<std::string> sentences;
+  if (report.limit) {
+    sentences.push_back(limit_sentence("recommended", *report.limit));
+  }
+  if (report.pipeline_limit) {
+    sentences.push_back(limit_sentence("best pipeline", *report.pipeline_limit));
+  }
+  if (report.co_running_slowdown > 1) {
+    sentences.push_back(fmt::format("devices that compute at the same time slow each other {:.2f}x here", report.co_running_slowdown));
+  }
+  if (report.lower_bound_s > 0) {
+    sentences.push_back(fmt::format("no plan is predicted under {}: the recommended step is {} {} that",
+                                    format_seconds(report.lower_bound_s), format_percent(std::abs(report.gap)),
+                                    report.gap < 0 ? "below" : "above"));
+  }
+  return sentences;
+}
+
+std::vector<std::vector<std::string>> stage_cells(const Plan& plan, const std::vector<std::vector<std::string>>& modules) {
+  std::vector<std::vector<std::string>> rows;
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const Stage& stage = plan.stages[i];
     std::vector<std::string> devices;
@@ -154,6 +164,14 @@ std::string render_stages(const Plan& plan, const std::vector<std::vector<std::s
     }
     rows.push_back(
         {std::to_string(i), join(devices, " "), fmt::format("{} to {}", stage.first_layer, stage.last_layer - 1), recompute, names});
+  }
+  return rows;
+}
+
+std::string render_stages(const Plan& plan, const std::vector<std::vector<std::string>>& modules, const TextStyle& style) {
+  std::vector<std::vector<Cell>> rows;
+  for (const std::vector<std::string>& cells : stage_cells(plan, modules)) {
+    rows.emplace_back(cells.begin(), cells.end());
   }
   std::vector<Column> columns = {{"stage", true}, {"devices"}, {"layers"}, {"recompute"}, {"modules"}};
   if (modules.empty()) {
@@ -184,6 +202,9 @@ std::string render_trace_report(const TraceReport& report, const TextStyle& styl
 std::string render_study_report(const StudyReport& report, const TextStyle& style) {
   std::string text = card(report, style) + "\n";
   text += render_stages(report.recommendation.recommended.trial.plan, report.modules, style) + "\n";
+  if (const std::string kinds = render_kinds(report.recommendation.kinds, style); !kinds.empty()) {
+    text += heading(style, "Which kind of parallelism (speed-up over one device)") + kinds + "\n";
+  }
   text += heading(style, "Step time and speed-up of the recommendation") + comparison(report.recommendation, style) + "\n";
   const std::string share = limits(report, style);
   if (!share.empty()) {

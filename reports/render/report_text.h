@@ -40,6 +40,10 @@ namespace mptune {
 /// The whole of a study: card, comparison with error bars, distance to the limit, curve, breakdown, timeline, files, command to paste.
 [[nodiscard]] std::string render_study_report(const StudyReport& report, const TextStyle& style);
 
+/// How near the plans come to the limit, a sentence each.
+[[nodiscard]] std::vector<std::string> limit_sentences(const StudyReport& report);
+/// A row per stage: number, devices, layers, recomputation, modules.
+[[nodiscard]] std::vector<std::vector<std::string>> stage_cells(const Plan& plan, const std::vector<std::vector<std::string>>& modules);
 /// A line per stage: devices, layers, recomputation. `modules` may be empty; else one list per stage.
 [[nodiscard]] std::string render_stages(const Plan& plan, const std::vector<std::vector<std::string>>& modules, const TextStyle& style);
 

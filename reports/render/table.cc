@@ -61,7 +61,8 @@ std::string row_text(const std::vector<Cell>& row, const std::vector<Column>& co
       out += line == 0 ? cell_text(row[i], columns[i], widths[i], style) : repeat(" ", widths[i]);
       out += repeat(" ", kGap);
     }
-    out += cell_text({pieces[line], row[last].color}, columns[last], widths[last], style);
+    out += columns[last].right ? cell_text({pieces[line], row[last].color}, columns[last], widths[last], style)
+                               : paint(style, row[last].color, pieces[line]);
     trim_right(out);
     text += out + "\n";
   }

@@ -60,7 +60,7 @@ class BadInput(CommandTest):
         self.fails(2, ["both"], "profile", "toy", *SLEEP, "--microbatches", "2", "--split-size", "4")
         self.fails(2, ["both"], "profile", "toy", "--plan", "plan.json", "--stages", "2")
         self.fails(2, ["--replicas", "2 replica counts for 1 stages"], "plan", "profile.sqlite", "--replicas", "1,1", "--stages", "1")
-        self.fails(2, ["--replicas", "1 micro-batches for 2 replicas"], "tune", "toy", *SLEEP, "--replicas", "2", "--microbatches", "1")
+        self.fails(2, ["--replicas", "1 micro-batch for 2 replicas"], "tune", "toy", *SLEEP, "--replicas", "2", "--microbatches", "1")
         self.fails(2, ["--recompute", "names no stages"], "tune", "toy", *SLEEP, "--recompute", "1", "--stages", "1")
         self.fails(2, ["naive runs the batch as one"], "tune", "toy", *SLEEP, "--stages", "2", "--schedule", "naive", "--microbatches", "4")
         self.fails(2, ["3 micro-batches", "2 replicas"], "tune", "toy", *SLEEP, "--replicas", "2", "--microbatches", "3")
@@ -191,7 +191,10 @@ class BadInput(CommandTest):
             self.fails(2, [name], "plan", name)
             self.fails(2, [name], "simulate", "--plan", "plan.json", "--profile", name)
             self.fails(2, [name], "report", name, "--text")
+            self.fails(2, [name], "report", name, "--markdown")
         self.fails(2, ["holds no trace"], "report", "profile.sqlite", "--text")
+        self.fails(2, ["--text or --markdown"], "report", "trace.sqlite")
+        self.fails(2, ["--text or --markdown"], "report", "trace.sqlite", "--text", "--markdown")
 
     def test_outputs(self):
         self.write("mine.txt", "precious")

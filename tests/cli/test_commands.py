@@ -9,6 +9,11 @@ from harness import SCHEDULES, TWO_PARTS, CommandTest, schema
 TUNE = ["tune", "toy", "--devices", "sleep:2", "--budget", "20s", "--trials", "6"]
 
 
+def kinds_of(text):
+    """The table of kinds in a report."""
+    return text[text.index("Which kind of parallelism"):].split("Step time and")[0]
+
+
 class Commands(CommandTest):
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -323,6 +328,12 @@ class Commands(CommandTest):
         shares = value["limit"]
         self.assertAlmostEqual(sum(part["seconds_s"] for part in shares["rest"]), best - shares["limit_s"], places=9)
 
+        self.assertEqual([row["kind"] for row in value["kinds"]], ["one_device", "all_cores", "data_parallel", "pipeline", "hybrid"])
+        self.assertEqual([row["plan_key"] for row in value["kinds"] if row["best"]], [value["recommended"]["plan_key"]])
+        self.assertEqual(value["kinds"][1]["why_not"], "only several CPU cores can be one device")
+        self.assertEqual(value["kinds"][4]["why_not"], "needs 3 devices, here are 2")
+        self.assertIn("fastest here", value["kinds_advice"][0])
+
         again = self.result("tune", *TUNE, "--resume")
         self.assertEqual(again["recommended"]["plan_key"], value["recommended"]["plan_key"])
         self.assertEqual(len(again["trials"]), len(value["trials"]), "nothing is measured twice")
@@ -333,6 +344,17 @@ class Commands(CommandTest):
         self.assertEqual(shown.splitlines()[-1], reported.splitlines()[-1])
         self.result("run", *reported.splitlines()[-1].split()[1:], "--steps", "2")
         self.assertEqual(self.result("report", "report", "toy.study", "--text", "-o", "report.txt")["files"], ["report.txt"])
+        self.assertIn("Which kind of parallelism", shown)
+        self.assertEqual(kinds_of(shown), kinds_of(reported))
+        markdown = self.succeed("report", "toy.study", "--markdown", LC_ALL="C.UTF-8")
+        self.assertRegex(markdown, r"^# Recommendation for toy")
+        self.assertIn("| kind | step | 95 % |", markdown)
+        self.assertNotIn("\x1b", markdown)
+        self.assertEqual(self.result("report", "report", "toy.study", "--markdown")["markdown"], markdown)
+        self.result("report", "report", "toy.study", "--markdown", "-o", "report.md")
+        with open(os.path.join(self.folder, "report.md")) as file:
+            self.assertEqual(file.read(), markdown)
+        self.assertRegex(self.succeed("report", os.path.join("toy.study", "traces", "recommended.sqlite"), "--markdown"), r"^# recommended.sqlite")
 
     def test_tune_with_the_plan_of_today(self):
         value = self.result("tune", *TUNE, "--plan", "plan.json")

@@ -12,7 +12,7 @@
 namespace mptune {
 namespace {
 
-constexpr std::size_t kKinds = 3;
+constexpr std::size_t kKinds = 4;
 // Weight of the assumed model error, in trials.
 constexpr double kPriorTrials = 2;
 constexpr double kSigmasGranted = 2;
@@ -82,7 +82,7 @@ bool needs_at_least(const Plan& plan, const Plan& other) {
 }  // namespace
 
 PlanKind kind_of(const Plan& plan) {
-  if (plan.stages.size() > 1) return PlanKind::pipeline;
+  if (plan.stages.size() > 1) return has_replicas(plan) ? PlanKind::hybrid : PlanKind::pipeline;
   return !plan.stages.empty() && plan.stages.front().devices.size() > 1 ? PlanKind::data_parallel : PlanKind::one_device;
 }
 

@@ -10,7 +10,7 @@
 namespace mptune {
 
 /// What a plan is, as far as predictions of one kind err alike.
-enum class PlanKind { one_device, data_parallel, pipeline };
+enum class PlanKind { one_device, data_parallel, pipeline, hybrid };  // a hybrid is a pipeline with replicas of a stage
 [[nodiscard]] PlanKind kind_of(const Plan& plan);
 
 /// What to try next: best-first by corrected prediction. Pure; the same observations give the same proposals.
@@ -25,8 +25,8 @@ class TrialSearch {
   TrialSearch(std::vector<Candidate> ranked, Rules rules);
 
   /// The untried plan with the best prediction relative to the best measured of its kind, corrected by measured over predicted of the tried
-  /// ones of its kind (one device, data parallel, pipeline), if it can still win: two sigma of what predictions missed by so far are
-  /// granted to it. Plans that memory forbids, by an OutOfMemory seen at the same cuts with no more samples in flight, are skipped.
+  /// ones of its kind (one device, data parallel, pipeline, hybrid), if it can still win: two sigma of what predictions missed by so far
+  /// are granted to it. Plans that memory forbids, by an OutOfMemory seen at the same cuts with no more samples in flight, are skipped.
   /// Empty: nothing left that could win, `stop_reason` says why.
   [[nodiscard]] std::optional<Candidate> next();
   void observe(const Trial& trial);

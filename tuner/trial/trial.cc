@@ -12,27 +12,14 @@
 namespace mptune {
 namespace {
 
+const char* const kSleeping = "sleep:";
+
 template <class... Cases>
 struct Match : Cases... {
   using Cases::operator()...;
 };
 template <class... Cases>
 Match(Cases...) -> Match<Cases...>;
-
-std::string bytes_text(std::int64_t bytes) {
-  struct Unit {
-    const char* name;
-    double size;
-  };
-  constexpr std::array<Unit, 3> kUnits{{{"GiB", 1024.0 * 1024 * 1024}, {"MiB", 1024.0 * 1024}, {"KiB", 1024.0}}};
-  std::array<char, 48> text{};
-  for (const Unit& unit : kUnits) {
-    if (static_cast<double>(bytes) < unit.size) continue;
-    std::snprintf(text.data(), text.size(), "%.4g %s", static_cast<double>(bytes) / unit.size, unit.name);
-    return text.data();
-  }
-  return std::to_string(bytes) + " B";
-}
 
 std::string seconds_text(double seconds) {
   std::array<char, 48> text{};
@@ -81,6 +68,21 @@ std::optional<OutOfMemory> over_cap(const Plan& plan, const Prediction& predicti
 
 }  // namespace
 
+std::string bytes_text(std::int64_t bytes) {
+  struct Unit {
+    const char* name;
+    double size;
+  };
+  constexpr std::array<Unit, 3> kUnits{{{"GiB", 1024.0 * 1024 * 1024}, {"MiB", 1024.0 * 1024}, {"KiB", 1024.0}}};
+  std::array<char, 48> text{};
+  for (const Unit& unit : kUnits) {
+    if (static_cast<double>(bytes) < unit.size) continue;
+    std::snprintf(text.data(), text.size(), "%.4g %s", static_cast<double>(bytes) / unit.size, unit.name);
+    return text.data();
+  }
+  return std::to_string(bytes) + " B";
+}
+
 std::string outcome_class(const Outcome& outcome) {
   constexpr std::array kNames{"measured",   "out_of_memory", "timed_out",   "crashed",    "wrong_result",
                               "non_finite", "infeasible",    "interrupted", "environment"};
@@ -104,6 +106,17 @@ std::string outcome_text(const Outcome& outcome) {
                         [](const Environment& o) { return with_reason("the machine failed", o.reason); },
                     },
                     outcome);
+}
+
+std::vector<std::int64_t> peak_bytes_of(const Trial& trial) {
+  const auto* measured = std::get_if<Measured>(&trial.outcome);
+  if (measured == nullptr) return {};
+  std::vector<std::int64_t> peaks = measured->peak_bytes;
+  for (std::size_t d = 0; d < peaks.size() && d < trial.plan.devices.size(); ++d) {
+    if (!trial.plan.devices[d].starts_with(kSleeping) || !trial.prediction || d >= trial.prediction->peak_bytes.size()) continue;
+    peaks[d] = trial.prediction->peak_bytes[d];
+  }
+  return peaks;
 }
 
 bool round_fits(const Series& series, int round, double now_s, double longest_round_s) {

@@ -57,6 +57,8 @@ using Outcome = std::variant<Measured, OutOfMemory, TimedOut, Crashed, WrongResu
 
 /// "measured", "out_of_memory", "timed_out", "crashed", "wrong_result", "non_finite", "infeasible", "interrupted", "environment".
 [[nodiscard]] std::string outcome_class(const Outcome& outcome);
+/// "412 MiB", four digits.
+[[nodiscard]] std::string bytes_text(std::int64_t bytes);
 /// One clause for people: "out of memory on cpu:1: 120 MB asked with a cap of 1 GiB".
 [[nodiscard]] std::string outcome_text(const Outcome& outcome);
 
@@ -70,6 +72,9 @@ struct Trial {
   std::optional<Prediction> prediction;
   Outcome outcome = Interrupted{};
 };
+
+/// Peak bytes per device of a measured trial; of sleeping devices, whose layers hold nothing, the predicted ones. Empty unless measured.
+[[nodiscard]] std::vector<std::int64_t> peak_bytes_of(const Trial& trial);
 
 /// Plans that are tried together, their steps interleaved: round r runs all plans in order for even r, in reverse for odd r (ABBA).
 struct Series {

@@ -212,6 +212,44 @@ TEST(SearchPlans, TheUnpipelinedModelOnAllCoresKeepsToItsCap) {
   }
 }
 
+// Data parallel, pipelines and hybrids of three and four devices, against every plan of the space.
+TEST(SearchPlans, AlwaysReturnsTheBestPipelineAndTheBestHybrid) {
+  std::mt19937 random(23);
+  int hybrid_first = 0;
+  int pipeline_first = 0;
+  for (int round = 0; round < 24; ++round) {
+    const int devices = 3 + round % 2;
+    test::ProfileShape shape = draw_shape(random, 5, devices);
+    // Where sums over replicas are dear, pipelines without them are faster.
+    if (round % 3 == 0) shape.reduce_s_per_byte = 1e-4;
+    const CostModel cost(make_profile(shape, test::random_factors(random, 5)));
+    SearchSpace space;
+    space.devices = names(devices);
+    space.batch = 6;
+    space.schedules = {"naive", "gpipe", "1f1b", "interleaved"};
+    space.capabilities = kRuntime;
+    space.keep = 1;
+    const SearchResult few = search_plans(space, cost);
+    BruteForce brute{space, cost, counts_of(space.batch)};
+    brute.run();
+    for (const bool replicas : {false, true}) {
+      const auto of_kind = [&](const Candidate& candidate) {
+        return candidate.plan.num_stages() > 1 && has_replicas(candidate.plan) == replicas;
+      };
+      const auto found = std::ranges::find_if(few.ranked, of_kind);
+      const auto best = std::ranges::find_if(brute.all, of_kind);
+      ASSERT_NE(best, brute.all.end());
+      ASSERT_NE(found, few.ranked.end()) << round;
+      EXPECT_EQ(step(*found), step(*best)) << round << (replicas ? " hybrid" : " pipeline");
+    }
+    const auto several = std::ranges::find_if(few.ranked, [](const Candidate& candidate) { return candidate.plan.num_stages() > 1; });
+    ++(has_replicas(several->plan) ? hybrid_first : pipeline_first);
+    EXPECT_EQ(few.best_pipeline, several - few.ranked.begin());
+  }
+  EXPECT_GT(hybrid_first, 2);
+  EXPECT_GT(pipeline_first, 2);
+}
+
 TEST(SearchPlans, FindsTheBestPipelineInHalfTheMemory) {
   std::mt19937 random(22);
   int found = 0;

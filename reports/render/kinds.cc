@@ -1,0 +1,103 @@
+#include "mptune/reports/render/kinds.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "mptune/reports/render/table.h"
+#include "mptune/reports/render/units.h"
+
+namespace mptune {
+namespace {
+
+std::string cuts_text(const Plan& plan) {
+  std::vector<std::string> cuts;
+  for (std::size_t s = 1; s < plan.stages.size(); ++s) {
+    cuts.push_back(std::to_string(plan.stages[s].first_layer));
+  }
+  return cuts.empty() ? "" : "; cuts " + join(cuts, ",");
+}
+
+std::string each_peak(const KindResult& row) {
+  const auto [least, most] = std::ranges::minmax_element(row.peak_bytes);
+  if (row.peak_bytes.empty() || format_bytes(*least) == format_bytes(*most)) {
+    return "";
+  }
+  std::vector<std::string> parts;
+  for (std::size_t d = 0; d < row.peak_bytes.size() && d < row.trial->plan.devices.size(); ++d) {
+    parts.push_back(row.trial->plan.devices[d] + " " + format_bytes(row.peak_bytes[d]));
+  }
+  return "; peaks " + join(parts, ", ");
+}
+
+std::string detail_of(const KindResult& row) {
+  if (!row.trial) {
+    return row.why_not + (row.predicted_step_s > 0 ? "; predicted " + format_seconds(row.predicted_step_s) + ": " + row.description : "");
+  }
+  return (row.why_not.empty() ? "" : row.why_not + "; ") + row.description + cuts_text(row.trial->plan) + each_peak(row);
+}
+
+std::string verdict_of(const KindResult& row) {
+  if (row.best) {
+    return "best";
+  }
+  if (!row.over_best) {
+    return "-";
+  }
+  const double behind = (1 / row.over_best->estimate - 1) * 100;
+  return fmt::format("{} {}{:.0f} %", to_string(row.over_best->verdict), behind < 0 ? "-" : "+", std::abs(behind));
+}
+
+KindCells cells_of(const KindResult& row) {
+  KindCells cells{.kind = row.kind, .step = "-", .interval = "-", .speedup = "-", .peak = "-", .verdict = "-", .detail = "", .best = false};
+  std::ranges::replace(cells.kind, '_', ' ');
+  cells.detail = detail_of(row);
+  if (!row.trial) {
+    return cells;
+  }
+  cells.best = row.best;
+  cells.step = format_seconds(row.step_s);
+  cells.interval = row.step_ci95_s.low < row.step_ci95_s.high ? format_interval_seconds(row.step_ci95_s) : "-";
+  cells.speedup = row.over_one_device ? fmt::format("{:.2f}x", row.over_one_device->estimate) : "-";
+  cells.peak = row.peak_bytes.empty() ? "-" : format_bytes(std::ranges::max(row.peak_bytes));
+  cells.verdict = verdict_of(row);
+  return cells;
+}
+
+}  // namespace
+
+std::vector<KindCells> kind_cells(const KindComparison& kinds) {
+  std::vector<KindCells> all;
+  for (const KindResult& row : kinds.rows) {
+    all.push_back(cells_of(row));
+  }
+  return all;
+}
+
+std::string render_kinds(const KindComparison& kinds, const TextStyle& style) {
+  const std::vector<KindCells> all = kind_cells(kinds);
+  if (all.empty()) {
+    return "";
+  }
+  std::vector<std::vector<Cell>> rows;
+  for (const KindCells& row : all) {
+    rows.push_back({{row.kind, row.best ? Color::green : Color::none}, row.step, row.interval, row.speedup, row.peak, row.verdict});
+  }
+  std::istringstream table(
+      render_table({{"kind"}, {"step", true}, {"95 %", true}, {"speed-up", true}, {"peak", true}, {"verdict"}}, rows, style));
+  std::string text;
+  // Two lines of titles, then a line per row.
+  std::size_t line = 0;
+  for (std::string words; std::getline(table, words); ++line) {
+    text += words + "\n" + (line < 2 ? "" : hanging("  ", all[line - 2].detail, style));
+  }
+  text += kinds.advice.empty() ? "" : "\n";
+  for (const std::string& sentence : kinds.advice) {
+    text += join(wrap(sentence, style.width), "\n") + "\n";
+  }
+  return text;
+}
+
+}  // namespace mptune

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mptune/reports/render/style.h"
+#include "mptune/tuner/recommend.h"
+
+namespace mptune {
+
+/// A row of the table of kinds, in words.
+struct KindCells {
+  std::string kind, step, interval, speedup, peak, verdict;
+  std::string detail;  ///< what the plan is and each device's peak; or why there is none
+  bool best = false;
+};
+[[nodiscard]] std::vector<KindCells> kind_cells(const KindComparison& kinds);
+
+/// Which kind of parallelism is best: a row per kind, what it is under each, then the advice. "" without rows.
+///
+///     kind              step            95 %  speed-up      peak  verdict
+///     -------------  -------  --------------  --------  --------  -----------
+///     data parallel   384 ms  [351, 399] ms     2.28x   381 MiB  best
+///       data parallel over 4 devices
+[[nodiscard]] std::string render_kinds(const KindComparison& kinds, const TextStyle& style);
+
+}  // namespace mptune

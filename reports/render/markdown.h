@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "mptune/reports/report.h"
+
+namespace mptune {
+
+/// A study as one Markdown document: tables as GitHub writes them, timelines in code blocks.
+[[nodiscard]] std::string render_study_markdown(const StudyReport& report);
+/// The same of a trace.
+[[nodiscard]] std::string render_trace_markdown(const TraceReport& report);
+
+}  // namespace mptune

@@ -1,0 +1,200 @@
+#include "mptune/tuner/kinds.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "mptune/planner/plan_file.h"
+#include "mptune/tests/support/tuner_fakes.h"
+#include "mptune/tuner/finalists.h"
+
+namespace mptune {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+Plan plan_on(const std::vector<std::string>& devices, const std::vector<int>& replicas, int microbatches) {
+  PlanOptions options;
+  options.devices = devices;
+  options.batch = 16;
+  options.layers = 8;
+  options.replicas = replicas;
+  options.microbatches = microbatches;
+  return make_plan(options);
+}
+
+const std::vector<std::string> kFour = {"cpu:0", "cpu:1", "cpu:2", "cpu:3"};
+
+// Measured in `rounds` rounds with the same small disturbances for all.
+Trial trial_of(const std::string& name, const Plan& plan, double step_s, std::int64_t peak_bytes, int rounds = 12) {
+  Trial trial;
+  trial.name = name;
+  trial.plan = plan;
+  trial.plan_key = plan_key(plan);
+  Prediction prediction;
+  prediction.step_s = 0.9 * step_s;
+  prediction.peak_bytes.assign(plan.devices.size(), 3 * peak_bytes);
+  trial.prediction = prediction;
+  Measured measured;
+  measured.peak_bytes.assign(plan.devices.size(), peak_bytes);
+  for (int r = 0; r < rounds; ++r) measured.step_s.values.push_back({step_s * (1 + 0.001 * (r % 3)), r, 0, 0.0});
+  trial.outcome = measured;
+  return trial;
+}
+
+// Four devices; a hybrid is fastest, the pipeline smallest.
+std::vector<Trial> race() {
+  return {trial_of("single_device", plan_on({"cpu:0"}, {1}, 1), 1.0, 400), trial_of("all_cores", plan_on({"cpu:0-3"}, {1}, 1), 0.5, 400),
+          trial_of("data_parallel", plan_on(kFour, {4}, 4), 0.36, 200), trial_of("candidate", plan_on(kFour, {1, 1, 1, 1}, 8), 0.4, 100),
+          trial_of("candidate", plan_on(kFour, {2, 1, 1}, 8), 0.3, 150)};
+}
+
+KindFacts facts() {
+  KindFacts known;
+  known.whole_machine = {"cpu:0-3"};
+  return known;
+}
+
+KindComparison compared(const std::vector<Trial>& finals, const std::vector<Trial>& all, const KindFacts& known) {
+  const auto recommendation = recommend(finals, 400);
+  EXPECT_TRUE(recommendation);
+  return compare_kinds(recommendation->recommended, finals, all, known);
+}
+
+TEST(Kinds, EachPlanHasOne) {
+  const std::vector<std::string> whole = {"cpu:0-3"};
+  std::vector<std::string> names;
+  for (const Trial& trial : race()) names.push_back(kind_name(trial.plan, whole));
+  EXPECT_THAT(names, ElementsAre("one_device", "all_cores", "data_parallel", "pipeline", "hybrid"));
+  EXPECT_EQ(kind_name(plan_on({"cpu:0-3"}, {1}, 1), {}), "one_device") << "a device like others where it is not all of them";
+}
+
+TEST(Kinds, ARowPerKindInOrderWithWhatTheSamplesSay) {
+  const KindComparison kinds = compared(race(), race(), facts());
+  ASSERT_EQ(kinds.rows.size(), 5U);
+  const double ratios[] = {1, 2, 1 / 0.36, 2.5, 1 / 0.3};
+  for (std::size_t i = 0; i < 5; ++i) {
+    const KindResult& row = kinds.rows[i];
+    EXPECT_EQ(row.kind, kKindNames[i]);
+    EXPECT_EQ(row.why_not, "");
+    EXPECT_EQ(row.best, row.kind == "hybrid");
+    EXPECT_NEAR(row.over_one_device->estimate, ratios[i], 1e-9);
+    EXPECT_NEAR(row.over_best->estimate, 0.3 * ratios[i], 1e-9);
+    EXPECT_EQ(row.over_best->verdict, row.best ? Verdict::same : Verdict::slow);
+    EXPECT_EQ(row.peak_bytes.size(), i < 2 ? 1U : 4U);
+  }
+  EXPECT_THAT(kinds.advice,
+              ElementsAre("hybrid is fastest here, 3.33 times as fast as one device; next is data parallel, 20 % slower",
+                          "where memory is short: pipeline needs 33 % less of it (100 B on its fullest device) and takes 33 % "
+                          "longer"));
+}
+
+TEST(Kinds, WhatCannotBeToldApartIsSaid) {
+  std::vector<Trial> finals = race();
+  finals[2] = trial_of("data_parallel", plan_on(kFour, {4}, 4), 0.302, 150);
+  const KindComparison kinds = compared(finals, finals, facts());
+  EXPECT_THAT(kinds.advice.at(0), HasSubstr("; within what was measured as fast: "));
+  EXPECT_THAT(kinds.advice.at(0), HasSubstr("next is pipeline, 32 % slower"));
+}
+
+TEST(Kinds, TheRowOfTheRecommendedKindIsTheRecommendedPlan) {
+  std::vector<Trial> finals = race();
+  // As fast within the noise, in less memory: recommended, though another hybrid's median is less.
+  finals.push_back(trial_of("candidate", plan_on(kFour, {1, 2, 1}, 8), 0.3003, 100));
+  const KindComparison kinds = compared(finals, finals, facts());
+  EXPECT_EQ(kinds.rows.back().trial->plan_key, finals.back().plan_key);
+  EXPECT_TRUE(kinds.rows.back().best);
+}
+
+TEST(Kinds, RowsThatCouldNotBeSayWhy) {
+  const std::vector<Trial> all = race();
+  std::vector<Trial> trials = all;
+  trials[0].outcome = OutOfMemory{"cpu:0", 400, 300};
+  trials[3].outcome = Crashed{11, 0};
+  KindFacts known = facts();
+  known.on_paper["hybrid"] = {"a hybrid", 0.31, {1, 2}};
+  known.no_plan["all_cores"] = "only several CPU cores can be one device";
+  // Tried: three of four; raced: data parallel alone, and the hybrid not even tried.
+  trials.pop_back();
+  trials.erase(trials.begin() + 1);
+  const KindComparison kinds = compared({all[2]}, trials, known);
+  EXPECT_EQ(kinds.rows[0].why_not, "out of memory on cpu:0: 400 B asked with a cap of 300 B");
+  EXPECT_EQ(kinds.rows[1].why_not, "only several CPU cores can be one device");
+  EXPECT_EQ(kinds.rows[2].why_not, "");
+  EXPECT_FALSE(kinds.rows[2].over_one_device) << "one device has no samples";
+  EXPECT_EQ(kinds.rows[3].why_not, "crashed by signal 11");
+  EXPECT_EQ(kinds.rows[4].why_not, "not tried: no time in the budget");
+  EXPECT_EQ(kinds.rows[4].predicted_step_s, 0.31);
+  EXPECT_EQ(kinds.rows[4].description, "a hybrid");
+  EXPECT_THAT(kinds.advice, ElementsAre("data parallel is the only kind that was raced: what is fastest here is not known",
+                                        "no room here for: one device"));
+}
+
+TEST(Kinds, TriedButNotRacedIsNotCompared) {
+  const std::vector<Trial> all = race();
+  const KindComparison kinds = compared({all[0], all[4]}, all, facts());
+  EXPECT_THAT(kinds.rows[3].why_not, StartsWith("tried, but not raced"));
+  EXPECT_NEAR(kinds.rows[3].step_s, 0.4, 0.001);
+  EXPECT_FALSE(kinds.rows[3].over_best);
+}
+
+TEST(Kinds, MemoryOfSleepingDevicesIsThatOfTheProfile) {
+  Plan plan = plan_on({"sleep:0", "sleep:1", "cpu:0"}, {2, 1}, 4);
+  EXPECT_THAT(peak_bytes_of(trial_of("candidate", plan, 1, 100)), ElementsAre(300, 300, 100));
+}
+
+TEST(Kinds, TheSearchSaysWhatCannotBe) {
+  FakeMachine machine;
+  machine.devices = 2;
+  SearchSpace space = fake_space(machine);
+  const CostModel cost(fake_profile(machine));
+  KindFacts known = kind_facts(space, search_plans(space, cost), cost);
+  EXPECT_EQ(known.on_paper.size(), 4U);
+  EXPECT_EQ(known.no_plan.at("hybrid"), "needs 3 devices, here are 2");
+  space.whole_machine.clear();
+  // One device holds 64 MiB of parameters and gradients, whatever its micro-batches.
+  space.memory_bytes = {50 << 20, 50 << 20};
+  known = kind_facts(space, search_plans(space, cost), cost);
+  EXPECT_THAT(known.no_plan.at("one_device"), StartsWith("does not fit: needs "));
+  EXPECT_THAT(known.no_plan.at("one_device"), HasSubstr("on cpu:0, the cap is "));
+  EXPECT_EQ(known.no_plan.at("all_cores"), "only several CPU cores can be one device");
+}
+
+// The same search on a profile that has the devices.
+TEST(Kinds, OtherNumbersOfDevicesAreSearched) {
+  FakeMachine machine;
+  machine.devices = 3;
+  machine.batch = 12;
+  const auto best_s = [&](int devices) {
+    FakeMachine other = machine;
+    other.devices = devices;
+    SearchSpace space = fake_space(other);
+    space.whole_machine.clear();
+    return search_plans(space, CostModel(fake_profile(other))).ranked.front().prediction.step_s;
+  };
+  SearchSpace space = fake_space(machine);
+  const std::vector<OtherDevices> others = other_devices(space, fake_profile(machine));
+  ASSERT_EQ(others.size(), 2U);
+  EXPECT_EQ(others[0].devices, 1);
+  EXPECT_EQ(others[0].kind, "one_device");
+  EXPECT_NEAR(others[0].step_s, best_s(1), 1e-9);
+  EXPECT_EQ(others[1].devices, 6);
+  EXPECT_NEAR(others[1].step_s, best_s(6), 0.01 * best_s(6)) << "within the limit of its search";
+  space.stage_counts = {2};
+  EXPECT_TRUE(other_devices(space, fake_profile(machine)).empty());
+  machine.devices = 8;
+  EXPECT_EQ(other_devices(fake_space(machine), fake_profile(machine)).size(), 1U) << "no more than 8";
+  Profile unequal = fake_profile(machine);
+  machine.devices = 2;
+  unequal = fake_profile(machine);
+  unequal.classes.push_back(unequal.classes.front());
+  unequal.devices[1].device_class = 2;
+  const auto fewer = other_devices(fake_space(machine), unequal);
+  ASSERT_EQ(fewer.size(), 1U);
+  EXPECT_EQ(fewer[0].devices, 1);
+}
+
+}  // namespace
+}  // namespace mptune
