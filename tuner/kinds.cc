@@ -190,9 +190,8 @@ std::string memory_sentence(const std::vector<const KindResult*>& by_time, const
   }
   if (static_cast<double>(fullest(*least)) > kLessMemory * static_cast<double>(fullest(best))) return "";
   const double saved = 1 - static_cast<double>(fullest(*least)) / static_cast<double>(fullest(best));
-  return printed("where memory is short: %s needs %.0f %% less of it (%s on its fullest device) and takes %s",
-                 kind_in_words(least->kind).c_str(), 100 * saved, bytes_text(fullest(*least)).c_str(),
-                 longer(1 / least->over_best->estimate).c_str());
+  return printed("where memory is short: the fullest device of %s needs %.0f %% less, the step takes %s",
+                 kind_in_words(least->kind).c_str(), 100 * saved, longer(1 / least->over_best->estimate).c_str());
 }
 
 std::string too_large_sentence(const std::vector<KindResult>& rows) {

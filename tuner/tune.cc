@@ -150,9 +150,12 @@ class Tuner {
     }
   }
 
-  /// A kind of which nothing was tried yet is worth more than a tight interval.
+  /// The first pipeline and the first hybrid that the search proposes are worth more than tight intervals: what baselines there are of
+  /// them has no choice of cuts.
   [[nodiscard]] int rounds_to_leave(const Plan& plan) const {
-    const bool known = std::ranges::any_of(trials_, [&](const Trial& trial) { return kind_of(trial.plan) == kind_of(plan); });
+    const bool known = plan.num_stages() == 1 || std::ranges::any_of(trials_, [&](const Trial& trial) {
+                         return trial.name == kCandidateName && kind_of(trial.plan) == kind_of(plan);
+                       });
     return known ? kLeastFinalRounds : kFewFinalRounds;
   }
 

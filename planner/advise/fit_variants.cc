@@ -38,10 +38,6 @@ bool is_simple_chain(const Plan& plan) {
                              [&](const Stage& stage) { return stage.devices.size() == 1 && used.insert(stage.devices[0]).second; });
 }
 
-bool has_replicas(const Plan& plan) {
-  return std::ranges::any_of(plan.stages, [](const Stage& stage) { return stage.devices.size() > 1; });
-}
-
 bool recomputes_any(const Plan& plan) {
   return std::ranges::any_of(plan.stages, [](const Stage& stage) { return stage.recompute.mode != Recompute::Mode::none; });
 }

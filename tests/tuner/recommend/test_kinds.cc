@@ -87,8 +87,7 @@ TEST(Kinds, ARowPerKindInOrderWithWhatTheSamplesSay) {
   }
   EXPECT_THAT(kinds.advice,
               ElementsAre("hybrid is fastest here, 3.33 times as fast as one device; next is data parallel, 20 % slower",
-                          "where memory is short: pipeline needs 33 % less of it (100 B on its fullest device) and takes 33 % "
-                          "longer"));
+                          "where memory is short: the fullest device of pipeline needs 33 % less, the step takes 33 % longer"));
 }
 
 TEST(Kinds, WhatCannotBeToldApartIsSaid) {
