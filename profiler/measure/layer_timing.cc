@@ -1,12 +1,11 @@
 #include "mptune/profiler/measure/layer_timing.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 
 #include "mptune/profiler/device/precise_sleep.h"
+#include "mptune/profiler/model/graph_piece.h"
 #include "mptune/profiler/statistics/samples.h"
 
 namespace mptune {
@@ -17,18 +16,15 @@ double seconds_between(SteadyClock::time_point a, SteadyClock::time_point b) {
   return std::chrono::duration<double>(b - a).count();
 }
 
-Tensors as_leaves(const Tensors& tensors) {
-  Tensors leaves;
-  for (const at::Tensor& tensor : tensors) {
-    leaves.push_back(tensor.detach());
-    if (tensor.is_floating_point()) leaves.back().requires_grad_();
-  }
-  return leaves;
-}
-
 std::int64_t total_bytes(const Tensors& tensors) {
   std::int64_t bytes = 0;
   for (const at::Tensor& tensor : tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
+  return bytes;
+}
+
+std::int64_t differentiable_bytes(const Tensors& tensors) {
+  std::int64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) bytes += tensor.requires_grad() ? static_cast<std::int64_t>(tensor.nbytes()) : 0;
   return bytes;
 }
 
@@ -50,39 +46,12 @@ struct Timed {
   [[nodiscard]] double seconds() const { return end->seconds_since(*start); }
 };
 
-/// As the runtime keeps it: a graph by its roots, so that an output is held only by those that need it.
-struct Kept {
-  Tensors inputs;
-  torch::autograd::edge_list roots;
-};
-
-torch::autograd::edge_list roots_of(const Tensors& outputs) {
-  torch::autograd::edge_list roots;
-  for (const at::Tensor& output : outputs)
-    roots.push_back(output.requires_grad() ? torch::autograd::impl::gradient_edge(output) : torch::autograd::Edge());
-  return roots;
-}
-
-Tensors backward_of(Kept kept, Tensors gradients) {
-  torch::autograd::edge_list roots;
-  torch::autograd::variable_list root_gradients;
-  for (std::size_t i = 0; i < kept.roots.size(); ++i) {
-    if (!kept.roots[i].is_valid() || !gradients[i].defined()) continue;
-    roots.push_back(std::move(kept.roots[i]));
-    root_gradients.push_back(std::move(gradients[i]));
-  }
-  gradients.clear();
-  if (!roots.empty()) torch::autograd::Engine::get_default_engine().execute(roots, root_gradients, false, false, true);
-  for (at::Tensor& input : kept.inputs) gradients.push_back(input.requires_grad() ? std::exchange(input.mutable_grad(), {}) : at::Tensor());
-  return gradients;
-}
-
 }  // namespace
 
 LayerChain::LayerChain(const Model& model, Device& device) : device_(device), loss_(model.loss()) {
   for (const ModelLayer& layer : model.layers()) {
-    layers_.push_back(layer.layer->clone());
-    for (const auto& tensors : {layers_.back()->parameters(), layers_.back()->buffers()})
+    layers_.push_back({layer.name, layer.modules, layer.layer->clone()});
+    for (const auto& tensors : {layers_.back().layer->parameters(), layers_.back().layer->buffers()})
       for (const NamedTensor& named : tensors) device_.adopt(named.tensor);
   }
 }
@@ -90,7 +59,7 @@ LayerChain::LayerChain(const Model& model, Device& device) : device_(device), lo
 std::vector<at::Tensor> LayerChain::parameters() const {
   std::vector<at::Tensor> all;
   for (const auto& layer : layers_)
-    for (const NamedTensor& parameter : layer->parameters()) all.push_back(parameter.tensor);
+    for (const NamedTensor& parameter : layer.layer->parameters()) all.push_back(parameter.tensor);
   return all;
 }
 
@@ -101,28 +70,28 @@ void LayerChain::clear_gradients() {
 ChainTimes LayerChain::time_pass(const Batch& microbatch, bool accumulate) {
   if (!accumulate) clear_gradients();
   const std::size_t n = layers_.size();
-  ChainTimes times{std::vector<double>(n),       std::vector<double>(n),       std::vector<std::int64_t>(n),
-                   std::vector<std::int64_t>(n), std::vector<std::int64_t>(n), std::vector<bool>(n)};
+  ChainTimes times(n);
   // Read when all is done: a device that runs behind its thread is not waited for between the layers.
   std::vector<Timed> forward(n), backward(n);
   const RunContext context{0, 0, 0, 0, microbatch.input.size(0), false};
-  std::vector<Kept> kept(n);
+  std::vector<GraphPiece> kept(n);
   const at::Tensor target = microbatch.target.defined() ? device_.from_host(microbatch.target) : at::Tensor();
   Tensors values{device_.from_host(microbatch.input)};
   for (std::size_t i = 0; i < n; ++i) {
-    kept[i].inputs = i == 0 ? values : as_leaves(values);
+    kept[i].inputs = as_leaves(values);
     const std::int64_t before = device_.current_bytes();
     device_.reset_peak();
     forward[i].start = device_.stamp();
-    Tensors outputs = layers_[i]->forward(kept[i].inputs, context);
+    Tensors outputs = run_layer(layers_[i], static_cast<int>(i), kept[i].inputs, context);
     if (i + 1 == n) outputs = {loss_(outputs, target)};
     forward[i].end = device_.stamp();
-    (void)layers_[i]->take_statistics();
+    (void)layers_[i].layer->take_statistics();
     times.output_bytes[i] = total_bytes(outputs);
+    times.gradient_bytes[i] = differentiable_bytes(outputs);
     times.keeps_output[i] = held_elsewhere(outputs);
     times.kept_bytes[i] = device_.current_bytes() - before;
     times.workspace_bytes[i] = device_.peak_bytes() - device_.current_bytes();
-    kept[i].roots = roots_of(outputs);
+    set_roots(kept[i], outputs);
     values = std::move(outputs);
   }
   Tensors gradients{at::ones_like(values[0])};
@@ -131,9 +100,9 @@ ChainTimes LayerChain::time_pass(const Batch& microbatch, bool accumulate) {
     const std::int64_t before = device_.current_bytes();
     device_.reset_peak();
     backward[i].start = device_.stamp();
-    gradients = backward_of(std::move(kept[i]), std::move(gradients));
+    gradients = backward_through(std::move(kept[i]), std::move(gradients));
     backward[i].end = device_.stamp();
-    const std::int64_t made = accumulate ? 0 : gradient_bytes(*layers_[i]);
+    const std::int64_t made = accumulate ? 0 : gradient_bytes(*layers_[i].layer);
     times.workspace_bytes[i] = std::max(times.workspace_bytes[i], device_.peak_bytes() - before - made);
   }
   for (std::size_t i = 0; i < n; ++i) {
@@ -146,11 +115,12 @@ ChainTimes LayerChain::time_pass(const Batch& microbatch, bool accumulate) {
 double action_overhead_seconds() {
   std::vector<double> seconds;
   for (int i = 0; i < 200; ++i) {
-    const at::Tensor value = at::zeros({1});
+    const at::Tensor value = at::zeros({1}).requires_grad_();
+    const at::Tensor gradient = at::zeros({1, 1});
     const auto start = SteadyClock::now();
-    Kept kept{as_leaves({value}), {}};
-    kept.roots = roots_of({kept.inputs[0].view({1, 1})});
-    (void)backward_of(std::move(kept), {value.view({1, 1})});
+    GraphPiece piece{as_leaves({value}), {}, {}};
+    set_roots(piece, {piece.inputs[0].view({1, 1})});
+    (void)backward_through(std::move(piece), {gradient});
     seconds.push_back(seconds_between(start, SteadyClock::now()) / 2);
   }
   return median(std::move(seconds));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -12,9 +13,19 @@ namespace mptune {
 /// One pass over a chain of layers, forward and backward, each layer on its own detached input as behind a cut. Seconds and bytes per
 /// layer; the loss counts with the last layer.
 struct ChainTimes {
+  explicit ChainTimes(std::size_t layers = 0)
+      : forward_s(layers),
+        backward_s(layers),
+        output_bytes(layers),
+        gradient_bytes(layers),
+        kept_bytes(layers),
+        workspace_bytes(layers),
+        keeps_output(layers) {}
+
   std::vector<double> forward_s;
   std::vector<double> backward_s;
   std::vector<std::int64_t> output_bytes;
+  std::vector<std::int64_t> gradient_bytes;  ///< of the output's gradient: less than the output where some of it needs none
   std::vector<std::int64_t> kept_bytes;
   std::vector<std::int64_t> workspace_bytes;
   std::vector<bool> keeps_output;
@@ -33,7 +44,7 @@ class LayerChain {
 
  private:
   Device& device_;
-  std::vector<std::unique_ptr<Layer>> layers_;
+  std::vector<ModelLayer> layers_;
   Loss loss_;
 };
 

@@ -61,10 +61,20 @@ struct Bench {
   }
 };
 
+struct Crossing {
+  std::int64_t bytes = 0;
+  std::int64_t gradient_bytes = 0;
+};
+
+struct MeasuredLayers {
+  std::vector<LayerCosts> costs;
+  std::vector<Crossing> crossings;
+};
+
 /// Collects the passes of one micro-batch size.
 class SizeCosts {
  public:
-  SizeCosts(int samples, int layers) : samples_(samples), costs_(static_cast<std::size_t>(layers)) {
+  SizeCosts(int samples, int layers) : samples_(samples), costs_(static_cast<std::size_t>(layers)), gradient_bytes_(costs_.size()) {
     for (LayerCost& cost : costs_) cost.samples = samples;
   }
 
@@ -75,6 +85,7 @@ class SizeCosts {
       (busy ? cost.forward_busy : cost.forward).values.push_back({times.forward_s[i], round, busy, 0});
       (busy ? cost.backward_busy : cost.backward).values.push_back({times.backward_s[i], round, busy, 0});
       cost.output_bytes = times.output_bytes[i];
+      gradient_bytes_[i] = times.gradient_bytes[i];
       cost.kept_bytes = std::max(cost.kept_bytes, times.kept_bytes[i]);
       cost.workspace_bytes = std::max(cost.workspace_bytes, times.workspace_bytes[i]);
       cost.keeps_output = times.keeps_output[i];
@@ -86,6 +97,11 @@ class SizeCosts {
   [[nodiscard]] const Samples& totals() const { return totals_; }
   [[nodiscard]] const Samples& busy_totals() const { return busy_totals_; }
   [[nodiscard]] int samples() const { return samples_; }
+
+  /// Bytes of one sample that cross the cut behind a layer, and of the gradient that comes back.
+  [[nodiscard]] Crossing crossing(std::size_t layer) const {
+    return {costs_[layer].output_bytes / samples_, gradient_bytes_[layer] / samples_};
+  }
 
   /// The costs without the passes in which caches and allocator were still warming up.
   [[nodiscard]] std::vector<LayerCost> finished() && {
@@ -109,6 +125,7 @@ class SizeCosts {
 
   int samples_;
   std::vector<LayerCost> costs_;
+  std::vector<std::int64_t> gradient_bytes_;
   Samples totals_, busy_totals_;
 };
 
@@ -136,8 +153,8 @@ class BusyNeighbours {
 constexpr StoppingRule kEnough{4, 12, 0.02};
 
 /// Rounds over all sizes, alone and busy in turn, until every size is settled or the time is used up; the first pass of each warms up.
-std::vector<LayerCosts> measure_layers(std::vector<Bench>& benches, const Batch& batch, const std::vector<int>& sizes, int layers,
-                                       double budget_s, const std::function<void(double)>& progress) {
+MeasuredLayers measure_layers(std::vector<Bench>& benches, const Batch& batch, const std::vector<int>& sizes, int layers, double budget_s,
+                              const std::function<void(double)>& progress) {
   std::vector<SizeCosts> costs;
   std::string failure;
   const double start = now_s();
@@ -170,12 +187,13 @@ std::vector<LayerCosts> measure_layers(std::vector<Bench>& benches, const Batch&
     }
     if (settled) break;
   }
-  std::vector<LayerCosts> by_layer(static_cast<std::size_t>(layers));
+  MeasuredLayers measured{std::vector<LayerCosts>(static_cast<std::size_t>(layers)), {}};
+  for (std::size_t i = 0; i < measured.costs.size(); ++i) measured.crossings.push_back(costs.back().crossing(i));
   for (SizeCosts& cost : costs) {
     auto finished = std::move(cost).finished();
-    for (std::size_t i = 0; i < finished.size(); ++i) by_layer[i].by_samples.push_back(std::move(finished[i]));
+    for (std::size_t i = 0; i < finished.size(); ++i) measured.costs[i].by_samples.push_back(std::move(finished[i]));
   }
-  return by_layer;
+  return measured;
 }
 
 double median_of(int repeats, const std::function<double()>& once) {
@@ -284,11 +302,14 @@ std::vector<int> classes_of(const std::vector<DeviceSpec>& devices) {
   return classes;
 }
 
-std::vector<LayerEdge> chain_edges(const std::vector<LayerCosts>& costs) {
+/// What crosses every cut, in up to two parts: the one whose gradient comes back, and the one that needs none.
+std::vector<LayerEdge> chain_edges(const std::vector<Crossing>& crossings) {
   std::vector<LayerEdge> edges;
-  for (std::size_t i = 0; i + 1 < costs.size(); ++i) {
-    const LayerCost& largest = costs[i].by_samples.back();
-    edges.push_back({static_cast<int>(i), static_cast<int>(i) + 1, largest.output_bytes / largest.samples, 0, true});
+  for (std::size_t i = 0; i + 1 < crossings.size(); ++i) {
+    const auto [bytes, gradient_bytes] = crossings[i];
+    const int from = static_cast<int>(i);
+    if (gradient_bytes > 0) edges.push_back({from, from + 1, gradient_bytes, 0, true});
+    if (gradient_bytes < bytes) edges.push_back({from, from + 1, bytes - gradient_bytes, 0, false});
   }
   return edges;
 }
@@ -352,15 +373,16 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
     benches.emplace_back(measured[first], model);
     for (std::size_t i = 0; i < measured.size(); ++i)
       if (i != first) benches.emplace_back(measured[i], model);
-    cost_class.layers =
+    MeasuredLayers layers =
         measure_layers(benches, batch, measured_sizes(options.batch), model.size(), options.budget_s * layer_share / class_count,
                        [&](double fraction) { report("layer costs", (c + fraction) * layer_share / class_count); });
+    if (c == 0) profile.edges = chain_edges(layers.crossings);
+    cost_class.layers = std::move(layers.costs);
     measure_fixed_costs(benches, options, parameters_bytes, cost_class);
     cost_class.step_seconds = measure_step_seconds(options.devices);
     if (sleeping) cost_class.action_seconds = sleep_action_seconds();
     profile.classes.push_back(std::move(cost_class));
   }
-  profile.edges = chain_edges(profile.classes[0].layers);
   profile.co_running_slowdown = slowdown_of(profile.classes);
   for (std::size_t i = 0; i < options.devices.size(); ++i)
     profile.devices.push_back({options.devices[i].name, classes[i], memory_of(options, i)});
@@ -375,7 +397,7 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
     benches.emplace_back(parse_device(options.whole_machine), model);
     whole.name = device_class(benches[0].worker->device().spec());
     whole.layers =
-        measure_layers(benches, batch, {options.batch}, model.size(), options.budget_s * (1 - layer_share - 0.05), [](double) {});
+        measure_layers(benches, batch, {options.batch}, model.size(), options.budget_s * (1 - layer_share - 0.05), [](double) {}).costs;
     measure_fixed_costs(benches, options, parameters_bytes, whole);
     whole.step_seconds = measure_step_seconds({parse_device(options.whole_machine)});
     profile.devices.push_back({options.whole_machine, static_cast<int>(profile.classes.size()), 0});

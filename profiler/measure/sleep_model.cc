@@ -77,11 +77,13 @@ struct SleepFunction : torch::autograd::Function<SleepFunction> {
 
 class SleepLayer final : public Layer {
  public:
-  SleepLayer(std::string name, const LayerCosts& costs, std::int64_t width)
+  /// Outputs of `width` numbers per sample, and of `carried` more that need no gradient.
+  SleepLayer(std::string name, const LayerCosts& costs, std::int64_t width, std::int64_t carried)
       : name_(std::move(name)),
         forward_(costs, &LayerCost::forward),
         backward_(costs, &LayerCost::backward),
         width_(width),
+        carried_(carried),
         weight_(at::zeros({1}).requires_grad_()) {}
 
   Tensors forward(const Tensors& inputs, const RunContext&) override {
@@ -89,6 +91,7 @@ class SleepLayer final : public Layer {
     const auto deadline = SteadyClock::now() + forward_.at(samples);
     const std::int64_t backward_ns = std::chrono::nanoseconds(backward_.at(samples)).count();
     Tensors outputs{SleepFunction::apply(inputs[0], weight_, width_, backward_ns)};
+    if (carried_ > 0) outputs.push_back(at::zeros({samples, carried_}));
     sleep_until(deadline);
     return outputs;
   }
@@ -106,6 +109,7 @@ class SleepLayer final : public Layer {
   Curve forward_;
   Curve backward_;
   std::int64_t width_;
+  std::int64_t carried_;
   at::Tensor weight_;
 };
 
@@ -117,7 +121,7 @@ double measured_action_seconds() {
   cost.samples = 1;
   cost.forward = cost.backward = exactly(kSleep);
   costs.by_samples.push_back(cost);
-  SleepLayer layer("", costs, 1);
+  SleepLayer layer("", costs, 1, 0);
   std::vector<double> seconds;
   for (int repeat = 0; repeat < 15; ++repeat) {
     const at::Tensor input = at::zeros({1, 1}).requires_grad_();
@@ -146,11 +150,12 @@ Model make_sleep_model(const Profile& profile) {
   std::vector<ModelLayer> layers;
   const auto& costs = profile.classes.at(0).layers;
   for (std::size_t i = 0; i < profile.layers.size(); ++i) {
-    std::int64_t bytes = 4;
+    std::int64_t bytes = 0, carried_bytes = 0;
     for (const LayerEdge& edge : profile.edges)
-      if (edge.from == static_cast<int>(i)) bytes = std::max<std::int64_t>(4, edge.bytes_per_sample);
+      if (edge.from == static_cast<int>(i)) (edge.needs_gradient ? bytes : carried_bytes) += edge.bytes_per_sample;
     layers.push_back(
-        {profile.layers[i].name, profile.layers[i].modules, std::make_unique<SleepLayer>(profile.layers[i].name, costs[i], bytes / 4)});
+        {profile.layers[i].name, profile.layers[i].modules,
+         std::make_unique<SleepLayer>(profile.layers[i].name, costs[i], std::max<std::int64_t>(1, bytes / 4), carried_bytes / 4)});
   }
   SampleDescription sample;
   sample.input_shape = {1};

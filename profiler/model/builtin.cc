@@ -1,5 +1,6 @@
 #include "mptune/profiler/model/builtin.h"
 
+#include <algorithm>
 #include <set>
 
 #include "mptune/profiler/model/scalar_types.h"
@@ -44,7 +45,7 @@ void parse_parameter(const std::string& item, const std::string& where, const st
   values[key] = *value;
 }
 
-using Factory = Model (*)(const std::string& parameters, const std::string& input, std::uint64_t seed);
+using Factory = Model (*)(const std::string& parameters, const std::string& input, Seed seed);
 
 struct Builtin {
   BuiltinModel about;
@@ -58,6 +59,16 @@ const std::vector<Builtin>& table() {
       {{"resnet18", "", "torchvision's ResNet-18, a layer per block"}, make_resnet18},
       {{"resnet50", "", "torchvision's ResNet-50, a layer per block"}, make_resnet50},
       {{"transformer", "d=256,layers=8,heads=8,seq=64,vocab=1000", "GPT-style language model, a layer per block"}, make_transformer},
+      {{"vgg16", "width=64,hidden=4096,classes=1000,dropout=50", "torchvision's VGG-16 with dropout (percent), a layer per convolution"},
+       make_vgg16},
+      {{"bert", "d=768,layers=12,heads=12,seq=128,vocab=30522,classes=2,dropout=10",
+        "BERT encoder with a classifier; padding masks cross the cuts"},
+       make_bert},
+      {{"unet", "base=64,depth=4,classes=2", "U-Net for segmentation; its skips are carried along the chain"}, make_unet},
+      {{"late-fusion", "width=64,classes=1000", "two ResNet-18 branches, one image each, joined by a head"}, make_late_fusion},
+      {{"encoder-decoder-classifier", "width=32,hidden=128,classes=10",
+        "convolutional autoencoder whose code is classified too: three parts, two losses"},
+       make_encoder_decoder_classifier},
   };
   return all;
 }
@@ -109,6 +120,55 @@ at::ScalarType floating_type(const std::optional<InputText>& input, const std::s
   return type;
 }
 
+SampleDescription parse_images(const ImageInput& images, const std::string& input, std::int64_t classes) {
+  constexpr std::int64_t kMostSide = 4096;
+  const auto text = shape_text(images.leading) + "x";
+  const auto side = std::to_string(images.side);
+  const std::string multiples = images.multiple > 1 ? ", multiples of " + std::to_string(images.multiple) + "," : "";
+  const std::string expected = images.model + " takes " + text + "HEIGHTxWIDTH or " + text + "HEIGHTxWIDTH:float64 with sides" + multiples +
+                               " from " + std::to_string(images.least) + " to " + std::to_string(kMostSide) + ", e.g. " + text + side +
+                               "x" + side;
+  const auto given = parse_input(input, expected);
+  SampleDescription sample;
+  sample.input_type = floating_type(given, expected);
+  sample.target_classes = classes;
+  sample.input_shape = images.leading;
+  sample.input_shape.insert(sample.input_shape.end(), {images.side, images.side});
+  if (!given) {
+    return sample;
+  }
+  const auto fits = [&](std::int64_t size) { return size >= images.least && size <= kMostSide && size % images.multiple == 0; };
+  const auto channels = images.leading.size();
+  if (given->shape.size() != channels + 2 || !std::equal(images.leading.begin(), images.leading.end(), given->shape.begin()) ||
+      !fits(given->shape[channels]) || !fits(given->shape[channels + 1])) {
+    throw Error("shape '" + input + "' does not fit", "--input", expected);
+  }
+  sample.input_shape = given->shape;
+  return sample;
+}
+
+std::int64_t parse_tokens(const std::string& model, const std::string& parameters, const std::string& input, std::int64_t seq,
+                          std::int64_t most) {
+  const std::string expected = model + " takes SEQ or SEQ:int64, the number of tokens from 1 to " + std::to_string(most) + ", e.g. 64";
+  const auto given = parse_input(input, expected);
+  if (!given) {
+    return seq;
+  }
+  const bool fits = given->shape.size() == 1 && given->shape[0] <= most && given->type.value_or(at::kLong) == at::kLong;
+  const bool stated = ("," + parameters).find(",seq=") != std::string::npos;
+  if (!fits || (stated && given->shape[0] != seq)) {
+    throw Error("'" + input + "' does not fit" + (fits ? " seq=" + std::to_string(seq) : ""), "--input", expected);
+  }
+  return given->shape[0];
+}
+
+void check_heads(const std::string& where, std::int64_t d, std::int64_t heads) {
+  if (d % heads != 0) {
+    throw Error(std::to_string(heads) + " heads do not divide d=" + std::to_string(d), where,
+                "choose d as a multiple of heads, e.g. d=" + std::to_string(heads * std::max<std::int64_t>(1, d / heads)));
+  }
+}
+
 void check_size(const std::string& model, double parameters) {
   if (parameters > kMostParameters) {
     throw Error("the model would have " + std::to_string(static_cast<std::int64_t>(parameters / 1e9)) + " billion parameters", model,
@@ -127,7 +187,7 @@ const std::vector<BuiltinModel>& builtin_models() {
   return models;
 }
 
-Model load_model(const std::string& text, const std::string& input, std::uint64_t seed) {
+Model load_model(const std::string& text, const std::string& input, std::optional<std::uint64_t> seed) {
   const auto colon = text.find(':');
   const auto name = text.substr(0, colon);
   std::string known;

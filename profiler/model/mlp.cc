@@ -1,9 +1,7 @@
-#include <ATen/CPUGeneratorImpl.h>
-
 #include <torch/torch.h>
 
 #include "mptune/profiler/model/builtin.h"
-#include "mptune/profiler/model/module_layer.h"
+#include "mptune/profiler/model/builtin_chain.h"
 #include "mptune/profiler/model/primitives.h"
 #include "mptune/profiler/trace/error.h"
 
@@ -13,16 +11,13 @@ namespace {
 constexpr std::int64_t kOutputs = 5;
 constexpr int kBatch = 20;
 
-Tensors linear(torch::nn::Module& module, const Tensors& inputs) {
-  return {static_cast<Dense&>(module).forward(inputs.at(0))};
-}
 Tensors linear_relu(torch::nn::Module& module, const Tensors& inputs) {
   return {static_cast<Dense&>(module).forward(inputs.at(0)).relu_()};
 }
 
 }  // namespace
 
-Model make_mlp(const std::string& parameters, const std::string& input, std::uint64_t seed) {
+Model make_mlp(const std::string& parameters, const std::string& input, Seed seed) {
   const std::string expected = "mlp takes N or N:float64, N features from 1 to 65536, e.g. 10";
   const auto values = parse_parameters("mlp", parameters, {{"layers", 2, 1, 1000}, {"width", 10, 1, 65536}});
   const auto given = parse_input(input, expected);
@@ -36,15 +31,12 @@ Model make_mlp(const std::string& parameters, const std::string& input, std::uin
   check_size("mlp:" + parameters, static_cast<double>(layers) * static_cast<double>(width) * static_cast<double>(width + 1) +
                                       static_cast<double>(features) * static_cast<double>(width));
 
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  std::vector<ModelLayer> chain;
+  BuiltinChain chain(type, seed);
   for (std::int64_t i = 1; i <= layers; ++i) {
     const bool last = i == layers;
-    auto module = std::make_shared<Dense>(i == 1 ? features : width, last ? kOutputs : width);
-    module->initialise(generator);
-    convert(*module, type);
     const auto name = "net" + std::to_string(i);
-    chain.push_back({name, {name}, make_module_layer(last ? "Linear" : "LinearReLU", module, name, last ? linear : linear_relu)});
+    chain.add({name, {name}, last ? "Linear" : "LinearReLU", name},
+              std::make_shared<Dense>(i == 1 ? features : width, last ? kOutputs : width), last ? run_module<Dense> : linear_relu);
   }
   const SampleDescription sample{.input_shape = {features},
                                  .input_type = type,
@@ -52,7 +44,7 @@ Model make_mlp(const std::string& parameters, const std::string& input, std::uin
                                  .target_shape = {kOutputs},
                                  .target_type = type,
                                  .target_classes = 0};
-  return {"mlp", std::move(chain), Loss::mse(), sample, kBatch};
+  return {"mlp", chain.take(), Loss::mse(), sample, kBatch};
 }
 
 }  // namespace mptune

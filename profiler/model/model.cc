@@ -4,9 +4,11 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
+#include "mptune/profiler/model/randomness.h"
 #include "mptune/profiler/model/scalar_types.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/profiler/trace/sha256.h"
@@ -119,10 +121,17 @@ Batch synthetic_batch(const SampleDescription& sample, int batch, std::uint64_t 
   return result;
 }
 
+Tensors run_layer(const ModelLayer& layer, int index, const Tensors& inputs, const RunContext& context) {
+  const auto given = inputs.empty() || inputs[0].dim() == 0 ? 1 : inputs[0].size(0);
+  const auto samples = std::max<std::int64_t>(1, context.samples > 0 ? context.samples : given);
+  const DrawScope draws({context.seed, context.step, index, layer.name, context.first_sample, samples});
+  return layer.layer->forward(inputs, context);
+}
+
 Tensors forward_all(Model& model, const at::Tensor& input, const RunContext& context) {
   Tensors tensors{input};
-  for (auto& layer : model.layers()) {
-    tensors = layer.layer->forward(tensors, context);
+  for (int i = 0; i < model.size(); ++i) {
+    tensors = run_layer(model.layers()[static_cast<std::size_t>(i)], i, tensors, context);
   }
   return tensors;
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,13 +69,18 @@ class Model {
 /// Seeded random data of the model's description, the same for the same seed.
 [[nodiscard]] Batch synthetic_batch(const SampleDescription& sample, int batch, std::uint64_t seed);
 
+/// Runs one layer, the `index`th of its model. All layers are run through this function: what they draw at random then depends on the
+/// context, the index and the sample alone (randomness.h). Without context.samples the first input says how many there are.
+[[nodiscard]] Tensors run_layer(const ModelLayer& layer, int index, const Tensors& inputs, const RunContext& context);
+
 /// Output of all layers, un-pipelined, in the calling thread.
 [[nodiscard]] Tensors forward_all(Model& model, const at::Tensor& input, const RunContext& context);
 
-/// Built-in models: "mlp[:layers=2,...]", "resnet18", "resnet50", "transformer[:d=256,layers=8,heads=8,seq=64,vocab=1000]";
-/// `input` is `--input SHAPE[:DTYPE]` ("" is the model's own), `seed` fixes the initial weights.
-/// Throws Error (usage) for an unknown model (lists those there are), an unknown or nonsensical parameter, a shape that does not fit.
-[[nodiscard]] Model load_model(const std::string& text, const std::string& input, std::uint64_t seed);
+/// A built-in model (builtin_models() lists them): its name, or NAME:KEY=VALUE,... with parameters, e.g. "transformer:d=256,layers=8".
+/// `input` is `--input SHAPE[:DTYPE]` ("" is the model's own), `seed` fixes the initial weights; without one they stay uninitialised, for
+/// who asks for names, shapes and counts alone. Throws Error (usage) for an unknown model (lists those there are), an unknown or
+/// nonsensical parameter, a shape that does not fit.
+[[nodiscard]] Model load_model(const std::string& text, const std::string& input, std::optional<std::uint64_t> seed);
 
 struct BuiltinModel {
   std::string name;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "mptune/profiler/model/batch_norms.h"
+#include "mptune/profiler/model/randomness.h"
 #include "mptune/profiler/trace/error.h"
 
 namespace mptune {
@@ -53,7 +54,7 @@ Tensors cloned(const Tensors& tensors) {
 }
 
 // Autograd refuses to write to leaves that need a gradient, and minds writes to what others computed. Only inputs without gradients could
-// be overwritten unseen: those are copied, which keeps a second one of each for the backward.
+// be overwritten unseen.
 bool autograd_guards(const Tensors& inputs) {
   return at::GradMode::is_enabled() && std::ranges::all_of(inputs, [](const at::Tensor& input) { return input.requires_grad(); });
 }
@@ -69,20 +70,13 @@ class ModuleLayer final : public Layer {
       : kind_(std::move(kind)), module_(std::move(module)), names_(std::move(names)), forward_(std::move(forward)), norms_(*module_) {}
 
   Tensors forward(const Tensors& inputs, const RunContext& context) override {
-    const auto run = [&](const std::function<Tensors(const Tensors&)>& on) {
-      return context.recomputing ? norms_.skip(inputs, on) : norms_.record(inputs, on);
+    const auto run = [&](const Tensors& on) {
+      DrawScope::restart();
+      const auto call = [this](const Tensors& given) { return forward_(*module_, given); };
+      return context.recomputing ? norms_.skip(on, call) : norms_.record(on, call);
     };
-    if (writes_input_ == WritesInput::no) return run([this](const Tensors& given) { return forward_(*module_, given); });
-    if (writes_input_ == WritesInput::unknown && autograd_guards(inputs)) {
-      try {
-        return run([this](const Tensors& given) { return watched(given); });
-      } catch (const c10::OutOfMemoryError&) {
-        throw;
-      } catch (const c10::Error&) {
-        writes_input_ = WritesInput::yes;
-      }
-    }
-    return run([this](const Tensors& given) { return watched(cloned(given)); });
+    if (writes_input_ == WritesInput::no) return run(inputs);
+    return writes_input_ == WritesInput::yes ? run(cloned(inputs)) : watched(inputs, run);
   }
 
   std::vector<NamedTensor> parameters() const override {
@@ -131,11 +125,34 @@ class ModuleLayer final : public Layer {
  private:
   enum class WritesInput { unknown, no, yes };
 
-  // The first forward looks whether the input was written to; only such modules go on paying for copies.
-  Tensors watched(const Tensors& inputs) {
-    const auto before = versions_of(inputs);
-    auto outputs = forward_(*module_, inputs);
-    if (writes_input_ == WritesInput::unknown) writes_input_ = versions_of(inputs) == before ? WritesInput::no : WritesInput::yes;
+  // The first forward looks whether the input was written to; only such modules go on paying for copies. An input without a gradient is
+  // given under a version counter of its own and gets its values back if they were overwritten: nothing is kept twice for the backward.
+  Tensors watched(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& run) {
+    const bool guarded = autograd_guards(inputs);
+    Tensors given, spare;
+    for (const auto& input : inputs) {
+      const bool own_counter = !guarded && !input.requires_grad();
+      given.push_back(guarded ? input : own_counter ? input.variable_data() : input.clone());
+      spare.push_back(own_counter ? input.clone() : at::Tensor());
+    }
+    const auto before = versions_of(given);
+    try {
+      Tensors outputs = run(given);
+      const bool written = versions_of(given) != before;
+      if (guarded || !written) {
+        writes_input_ = written ? WritesInput::yes : WritesInput::no;
+        return outputs;
+      }
+    } catch (const c10::OutOfMemoryError&) {
+      throw;
+    } catch (const c10::Error&) {
+      // A write that autograd refused, or a mistake that copies do not heal either.
+    }
+    for (std::size_t i = 0; i < spare.size(); ++i) {
+      if (spare[i].defined()) given[i].copy_(spare[i]);
+    }
+    Tensors outputs = run(cloned(inputs));
+    writes_input_ = WritesInput::yes;
     return outputs;
   }
 

@@ -6,13 +6,16 @@
 
 namespace mptune {
 
-Convolution::Convolution(std::int64_t in, std::int64_t out, std::int64_t window, std::int64_t stride)
-    : in_(in), out_(out), window_(window), stride_(stride) {
+Convolution::Convolution(std::int64_t in, std::int64_t out, std::int64_t window, std::int64_t stride, bool with_bias)
+    : in_(in), out_(out), window_(window), stride_(stride), with_bias_(with_bias) {
   reset();
 }
 
 void Convolution::reset() {
   weight = register_parameter("weight", at::empty({out_, in_, window_, window_}));
+  if (with_bias_) {
+    bias = register_parameter("bias", at::empty({out_}));
+  }
 }
 
 at::Tensor Convolution::forward(const at::Tensor& input) const {
@@ -20,12 +23,35 @@ at::Tensor Convolution::forward(const at::Tensor& input) const {
   // Dilation changes nothing of a 1x1 window, but on one thread LibTorch hands an undilated one to oneDNN from 16 samples on only: below
   // that its own kernels take up to ten times as long, and small micro-batches would pay for it.
   const std::int64_t dilation = padding == 0 && stride_ == 1 ? 2 : 1;
-  return at::conv2d(input, weight, {}, {stride_, stride_}, {padding, padding}, {dilation, dilation});
+  return at::conv2d(input, weight, bias, {stride_, stride_}, {padding, padding}, {dilation, dilation});
 }
 
 void Convolution::initialise(at::Generator& generator) {
   const at::NoGradGuard no_gradients;
   weight.normal_(0, std::sqrt(2.0 / static_cast<double>(out_ * window_ * window_)), generator);
+  if (with_bias_) {
+    bias.zero_();
+  }
+}
+
+TransposedConvolution::TransposedConvolution(std::int64_t in, std::int64_t out) : in_(in), out_(out) {
+  reset();
+}
+
+void TransposedConvolution::reset() {
+  weight = register_parameter("weight", at::empty({in_, out_, 2, 2}));
+  bias = register_parameter("bias", at::empty({out_}));
+}
+
+at::Tensor TransposedConvolution::forward(const at::Tensor& input) const {
+  return at::conv_transpose2d(input, weight, bias, {2, 2});
+}
+
+void TransposedConvolution::initialise(at::Generator& generator) {
+  const at::NoGradGuard no_gradients;
+  const double bound = 1.0 / std::sqrt(static_cast<double>(out_ * 4));
+  weight.uniform_(-bound, bound, generator);
+  bias.uniform_(-bound, bound, generator);
 }
 
 Dense::Dense(std::int64_t in, std::int64_t out, bool with_bias) : in_(in), out_(out), with_bias_(with_bias) {
@@ -78,7 +104,7 @@ void convert(torch::nn::Module& module, at::ScalarType type) {
   const auto buffers = module.buffers();
   tensors.insert(tensors.end(), buffers.begin(), buffers.end());
   for (auto& tensor : tensors) {
-    if (at::isFloatingType(tensor.scalar_type())) {
+    if (at::isFloatingType(tensor.scalar_type()) && tensor.scalar_type() != type) {
       tensor.set_data(tensor.detach().to(type));
     }
   }

@@ -9,19 +9,37 @@
 /// model's own generator and a clone costs a copy and no more. Parameters carry torch::nn's names.
 namespace mptune {
 
-/// Convolution without bias over a square window.
+/// Convolution over a square window, padded by half of it.
 class Convolution final : public torch::nn::Cloneable<Convolution> {
  public:
-  Convolution(std::int64_t in, std::int64_t out, std::int64_t window, std::int64_t stride);
+  Convolution(std::int64_t in, std::int64_t out, std::int64_t window, std::int64_t stride, bool with_bias = false);
   void reset() override;
   at::Tensor forward(const at::Tensor& input) const;
-  /// torchvision's: normal with the variance 2 / fan_out.
+  /// torchvision's: normal with the variance 2 / fan_out, zero bias.
   void initialise(at::Generator& generator);
 
   at::Tensor weight;
+  at::Tensor bias;
 
  private:
   std::int64_t in_, out_, window_, stride_;
+  bool with_bias_;
+};
+
+/// Transposed convolution that doubles both sides: a 2x2 window with stride 2, with bias.
+class TransposedConvolution final : public torch::nn::Cloneable<TransposedConvolution> {
+ public:
+  TransposedConvolution(std::int64_t in, std::int64_t out);
+  void reset() override;
+  at::Tensor forward(const at::Tensor& input) const;
+  /// torch::nn::ConvTranspose2d's: uniform within 1 / sqrt(out x 4).
+  void initialise(at::Generator& generator);
+
+  at::Tensor weight;
+  at::Tensor bias;
+
+ private:
+  std::int64_t in_, out_;
 };
 
 class Dense final : public torch::nn::Cloneable<Dense> {

@@ -1,19 +1,17 @@
-#include <ATen/CPUGeneratorImpl.h>
-
 #include <torch/torch.h>
 
 #include <cmath>
 
 #include "mptune/profiler/model/builtin.h"
-#include "mptune/profiler/model/module_layer.h"
+#include "mptune/profiler/model/builtin_chain.h"
 #include "mptune/profiler/model/primitives.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {
 
 constexpr int kBatch = 32;
 constexpr double kDeviation = 0.02;
+constexpr std::int64_t kMostTokens = 65536;
 
 struct Sizes {
   std::int64_t d, layers, heads, seq, vocab;
@@ -98,9 +96,14 @@ class Head final : public torch::nn::Cloneable<Head> {
   Sizes sizes_;
 };
 
-template <class Module>
-Tensors run(torch::nn::Module& module, const Tensors& inputs) {
-  return {static_cast<Module&>(module).forward(inputs.at(0))};
+void initialise_pieces(torch::nn::Module& module, at::Generator& generator) {
+  if (auto* embedding = module.as<Embedding>()) {
+    embedding->initialise(generator);
+  } else if (auto* block = module.as<Block>()) {
+    block->initialise(generator);
+  } else if (auto* head = module.as<Head>()) {
+    head->initialise(generator);
+  }
 }
 
 double parameter_count(const Sizes& sizes) {
@@ -112,49 +115,33 @@ double parameter_count(const Sizes& sizes) {
 Sizes parse_sizes(const std::string& parameters, const std::string& input) {
   const auto values = parse_parameters(
       "transformer", parameters,
-      {{"d", 256, 1, 16384}, {"layers", 8, 1, 1000}, {"heads", 8, 1, 256}, {"seq", 64, 1, 65536}, {"vocab", 1000, 2, 1000000}});
+      {{"d", 256, 1, 16384}, {"layers", 8, 1, 1000}, {"heads", 8, 1, 256}, {"seq", 64, 1, kMostTokens}, {"vocab", 1000, 2, 1000000}});
   Sizes sizes{values.at("d"), values.at("layers"), values.at("heads"), values.at("seq"), values.at("vocab")};
   const auto where = "transformer:" + parameters;
-  if (sizes.d % sizes.heads != 0) {
-    throw Error(
-        std::to_string(sizes.heads) + " heads do not divide d=" + std::to_string(sizes.d), where,
-        "choose d as a multiple of heads, e.g. d=" + std::to_string(sizes.heads * std::max<std::int64_t>(1, sizes.d / sizes.heads)));
-  }
-  const std::string expected = "transformer takes SEQ or SEQ:int64, the number of tokens from 1 to 65536, e.g. 64";
-  if (const auto given = parse_input(input, expected)) {
-    const bool fits = given->shape.size() == 1 && given->shape[0] <= 65536 && given->type.value_or(at::kLong) == at::kLong;
-    const bool stated = ("," + parameters).find(",seq=") != std::string::npos;
-    if (!fits || (stated && given->shape[0] != sizes.seq)) {
-      throw Error("'" + input + "' does not fit" + (fits ? " seq=" + std::to_string(sizes.seq) : ""), "--input", expected);
-    }
-    sizes.seq = given->shape[0];
-  }
+  check_heads(where, sizes.d, sizes.heads);
+  sizes.seq = parse_tokens("transformer", parameters, input, sizes.seq, kMostTokens);
   check_size(where, parameter_count(sizes));
   return sizes;
 }
 
 }  // namespace
 
-Model make_transformer(const std::string& parameters, const std::string& input, std::uint64_t seed) {
+Model make_transformer(const std::string& parameters, const std::string& input, Seed seed) {
   const auto sizes = parse_sizes(parameters, input);
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  std::vector<ModelLayer> chain;
-  const auto add = [&](const std::string& name, const char* kind, auto module, ModuleForward forward) {
-    module->initialise(generator);
-    chain.push_back({name, {name}, make_module_layer(kind, module, name, std::move(forward))});
-  };
-  add("embedding", "Embedding", std::make_shared<Embedding>(sizes), run<Embedding>);
+  BuiltinChain chain(at::kFloat, seed, initialise_pieces);
+  chain.add({"embedding", {"embedding"}, "Embedding", "embedding"}, std::make_shared<Embedding>(sizes));
   for (std::int64_t i = 0; i < sizes.layers; ++i) {
-    add("blocks." + std::to_string(i), "TransformerBlock", std::make_shared<Block>(sizes), run<Block>);
+    const auto name = "blocks." + std::to_string(i);
+    chain.add({name, {name}, "TransformerBlock", name}, std::make_shared<Block>(sizes));
   }
-  add("head", "Head", std::make_shared<Head>(sizes), run<Head>);
+  chain.add({"head", {"head"}, "Head", "head"}, std::make_shared<Head>(sizes));
   const SampleDescription sample{.input_shape = {sizes.seq},
                                  .input_type = at::kLong,
                                  .input_classes = sizes.vocab,
                                  .target_shape = {sizes.seq},
                                  .target_type = at::kLong,
                                  .target_classes = sizes.vocab};
-  return {"transformer", std::move(chain), Loss::cross_entropy(), sample, kBatch};
+  return {"transformer", chain.take(), Loss::cross_entropy(), sample, kBatch};
 }
 
 }  // namespace mptune

@@ -22,7 +22,7 @@ class Small(CommandTest):
 
     def test_models_and_doctor(self):
         names = [model["name"] for model in self.result("models", "models")["models"]]
-        self.assertEqual(sorted(names), ["mlp", "resnet18", "resnet50", "transformer"])
+        self.assertEqual(sorted(names), ["bert", "encoder-decoder-classifier", "late-fusion", "mlp", "resnet18", "resnet50", "transformer", "unet", "vgg16"])
         self.result("doctor", "doctor", "--devices", DEVICES)
 
     def test_the_loop(self):

@@ -1,21 +1,55 @@
 #include "mptune/tuner/runtime/channel.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 namespace mptune {
+
+namespace {
+
+struct Place {
+  bool defined = false;
+  bool requires_grad = false;
+};
+
+std::vector<Place> places_of(const Tensors& tensors) {
+  std::vector<Place> places;
+  for (const at::Tensor& tensor : tensors) places.push_back({tensor.defined(), tensor.defined() && tensor.requires_grad()});
+  return places;
+}
+
+/// The copies of the defined ones, each where it was.
+Tensors placed(const std::vector<Place>& places, Tensors copies) {
+  Tensors tensors(places.size());
+  auto next = copies.begin();
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (!places[i].defined) continue;
+    tensors[i] = std::move(*next++);
+    tensors[i].set_requires_grad(places[i].requires_grad);
+  }
+  return tensors;
+}
+
+}  // namespace
 
 InProcessChannel::InProcessChannel(CopyLane* forward, CopyLane* backward, std::function<void(std::exception_ptr)> failed)
     : forward_(forward), backward_(backward), failed_(std::move(failed)) {}
 
 void InProcessChannel::send(MessageTag tag, Tensors tensors) {
   CopyLane* lane = tag.gradient ? backward_ : forward_;
-  if (lane == nullptr) return deliver(tag, {std::move(tensors), nullptr});
+  std::vector<Place> places = places_of(tensors);
+  const bool nothing = std::ranges::none_of(places, &Place::defined);
+  if (lane == nullptr || nothing) return deliver(tag, {std::move(tensors), nullptr});
+  std::erase_if(tensors, [](const at::Tensor& tensor) { return !tensor.defined(); });
   lane->copy(
       std::move(tensors),
-      [this, tag](CopyLane::Arrival arrival) {
+      [this, tag, places = std::move(places)](CopyLane::Arrival arrival) {
         std::int64_t bytes = 0;
         for (const at::Tensor& copy : arrival.tensors) bytes += static_cast<std::int64_t>(copy.nbytes());
         // Observed first: the receiver may end the step as soon as it has its input.
         if (observer_) observer_(tag, bytes, arrival.began, arrival.ended);
-        deliver(tag, {std::move(arrival.tensors), std::move(arrival.there)});
+        deliver(tag, {placed(places, std::move(arrival.tensors)), std::move(arrival.there)});
       },
       failed_);
 }

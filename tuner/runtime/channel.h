@@ -31,7 +31,8 @@ struct StepCancelled : std::exception {
   [[nodiscard]] const char* what() const noexcept override { return "the step was given up"; }
 };
 
-/// Carries tensors between two neighbouring (stage, replica) pairs, both directions. send() never blocks, receive() waits.
+/// Carries tensors between two neighbouring (stage, replica) pairs, both directions. send() never blocks, receive() waits. What arrives
+/// requires a gradient where what was sent did; an undefined tensor keeps its place and costs nothing.
 class Channel {
  public:
   virtual ~Channel() = default;

@@ -198,11 +198,7 @@ void Pipeline::Impl::backward(const BoundAction& bound) {
   Tensors gradients = bound.back != nullptr ? receive(*bound.back, {true, m}, bound) : Tensors{};
   if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
   gradients = bound.stage->backward(m, std::move(gradients));
-  if (bound.front == nullptr) return;
-  // An integer input has no gradient, but its place in the message stays.
-  for (at::Tensor& gradient : gradients)
-    if (!gradient.defined()) gradient = at::empty({0});
-  bound.front->send({true, m}, std::move(gradients));
+  if (bound.front != nullptr) bound.front->send({true, m}, std::move(gradients));
 }
 
 /// Sums the replicas' gradients into the first, in order of the replicas. Every replica's thread sums its share of the parameters, but a

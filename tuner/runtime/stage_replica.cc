@@ -1,49 +1,23 @@
 #include "mptune/tuner/runtime/stage_replica.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 
 namespace mptune {
 
-namespace {
-
-/// Leaves that cut the graph: what the stage before computed, as inputs of its own.
-Tensors detached(const Tensors& tensors) {
-  Tensors leaves;
-  for (const at::Tensor& tensor : tensors) {
-    at::Tensor leaf = tensor.detach();
-    if (leaf.is_floating_point() && at::GradMode::is_enabled()) leaf.requires_grad_();
-    leaves.push_back(std::move(leaf));
-  }
-  return leaves;
-}
-
-/// The graph is kept by its roots, not by the outputs: their memory is free as soon as they are sent.
-torch::autograd::edge_list graph_roots(const Tensors& outputs) {
-  torch::autograd::edge_list roots;
-  for (const at::Tensor& output : outputs)
-    roots.push_back(output.requires_grad() ? torch::autograd::impl::gradient_edge(output) : torch::autograd::Edge());
-  return roots;
-}
-
-}  // namespace
-
 StageReplica::StageReplica(const Model& model, Device& device, const Stage& stage, int index, int replica, std::optional<Loss> loss)
     : stage_(stage), index_(index), replica_(replica), loss_(std::move(loss)), on_gpu_(device.spec().kind == DeviceSpec::Kind::cuda) {
   for (int i = stage.first_layer; i < stage.last_layer; ++i) {
     const ModelLayer& source = model.layers()[static_cast<std::size_t>(i)];
-    names_.push_back(source.name);
-    layers_.push_back(source.layer->clone());
-    for (const NamedTensor& buffer : layers_.back()->buffers()) device.adopt(buffer.tensor);
-    for (const NamedTensor& parameter : layers_.back()->parameters()) {
+    layers_.push_back({source.name, source.modules, source.layer->clone()});
+    const Layer& layer = *layers_.back().layer;
+    for (const NamedTensor& buffer : layer.buffers()) device.adopt(buffer.tensor);
+    for (const NamedTensor& parameter : layer.parameters()) {
       device.adopt(parameter.tensor);
       parameters_.push_back(parameter.tensor);
     }
-    has_batch_statistics_ = has_batch_statistics_ || layers_.back()->has_batch_statistics();
+    has_batch_statistics_ = has_batch_statistics_ || layer.has_batch_statistics();
   }
   statistics_.resize(layers_.size());
 }
@@ -64,10 +38,11 @@ std::vector<StageReplica::Segment> StageReplica::segments_for(int microbatch) co
 
 Tensors StageReplica::run_layers(const Segment& segment, Tensors values, const RunContext& context, What what) {
   for (int i = segment.first; i < segment.last; ++i) {
-    values = layers_[static_cast<std::size_t>(i)]->forward(values, context);
+    const ModelLayer& running = layers_[static_cast<std::size_t>(i)];
+    const int layer = stage_.first_layer + i;
+    values = marked_outputs(*running.layer, values, run_layer(running, layer, values, context));
     if (!context.recomputing) collect_statistics(i, context.microbatch);
     if (!recorder_) continue;
-    const int layer = stage_.first_layer + i;
     recorder_->leaf(what, layer);
     // While recording, the gradient of a layer's output marks where the backward of the layer behind it ends.
     const bool last_output = i + 1 == segment.last && !ends_in_loss(segment);
@@ -85,38 +60,31 @@ at::Tensor StageReplica::loss_of(const Tensors& outputs, const at::Tensor& targe
 
 Tensors StageReplica::forward(const RunContext& context, Tensors inputs, const at::Tensor& target, double weight) {
   InFlight& flight = in_flight_[context.microbatch];
-  flight = {context, target, weight, {}, {}};
+  flight = {context, target, weight, {}};
   Tensors values = std::move(inputs);
   for (const Segment& segment : segments_for(context.microbatch)) {
     const at::AutoGradMode grad(!segment.recompute);
-    KeptSegment kept{segment, detached(values), {}};
-    values = run_layers(segment, kept.inputs, context, What::forward);
+    KeptSegment kept{segment, {as_leaves(values), {}, {}}};
+    values = run_layers(segment, kept.piece.inputs, context, What::forward);
     if (ends_in_loss(segment)) {
-      flight.loss = loss_of(values, target, What::forward);
+      values = {loss_of(values, target, What::forward)};
       // Read at the end of the step: a device that runs behind its thread is not waited for.
-      losses_[context.microbatch] = {flight.loss.detach(), weight};
-      if (segment.recompute) flight.loss.reset();
-    } else if (!segment.recompute) {
-      kept.roots = graph_roots(values);
+      losses_[context.microbatch] = {values[0].detach(), weight};
     }
+    if (!segment.recompute) set_roots(kept.piece, values);
     flight.segments.push_back(std::move(kept));
   }
-  if (loss_) return {};
-  for (at::Tensor& value : values) value = value.detach();
-  return values;
+  return loss_ ? Tensors{} : as_leaves(values);
 }
 
 void StageReplica::rerun(InFlight& flight, KeptSegment& kept) {
   const at::AutoGradMode grad(true);
   RunContext again = flight.context;
   again.recomputing = true;
-  kept.inputs = detached(kept.inputs);
-  Tensors outputs = run_layers(kept.segment, kept.inputs, again, What::recompute);
-  if (ends_in_loss(kept.segment)) {
-    flight.loss = loss_of(outputs, flight.target, What::recompute);
-  } else {
-    kept.roots = graph_roots(outputs);
-  }
+  kept.piece.inputs = as_leaves(kept.piece.inputs);
+  Tensors outputs = run_layers(kept.segment, kept.piece.inputs, again, What::recompute);
+  if (ends_in_loss(kept.segment)) outputs = {loss_of(outputs, flight.target, What::recompute)};
+  set_roots(kept.piece, outputs);
   kept.segment.recompute = false;
 }
 
@@ -131,28 +99,20 @@ Tensors StageReplica::backward(int microbatch, Tensors gradients) {
     KeptSegment kept = std::move(flight.segments.back());
     flight.segments.pop_back();
     if (kept.segment.recompute) rerun(flight, kept);
-    torch::autograd::edge_list roots;
-    torch::autograd::variable_list root_gradients;
-    if (ends_in_loss(kept.segment)) {
-      roots.push_back(torch::autograd::impl::gradient_edge(flight.loss));
-      root_gradients.push_back(at::full_like(flight.loss, flight.weight));
-      flight.loss.reset();
-    } else {
-      for (std::size_t i = 0; i < kept.roots.size(); ++i) {
-        if (!kept.roots[i].is_valid() || !gradients[i].defined()) continue;
-        roots.push_back(std::move(kept.roots[i]));
-        root_gradients.push_back(std::move(gradients[i]));
-      }
-    }
-    gradients.clear();
-    if (!roots.empty())
-      torch::autograd::Engine::get_default_engine().execute(roots, root_gradients, /*keep_graph=*/false, /*create_graph=*/false,
-                                                            /*accumulate_grad=*/true);
-    if (recorder_) recorder_->leaf(What::backward, stage_.first_layer + kept.segment.first);
-    for (at::Tensor& input : kept.inputs)
-      gradients.push_back(input.requires_grad() ? std::exchange(input.mutable_grad(), {}) : at::Tensor());
+    if (ends_in_loss(kept.segment)) gradients = {at::full_like(losses_.at(microbatch).loss, flight.weight)};
+    const int ends_at = recorder_ ? first_trained(kept) : 0;
+    gradients = backward_through(std::move(kept.piece), std::move(gradients));
+    if (recorder_) recorder_->leaf(What::backward, stage_.first_layer + ends_at);
   }
   return gradients;
+}
+
+int StageReplica::first_trained(const KeptSegment& kept) const {
+  const auto& inputs = kept.piece.inputs;
+  int layer = kept.segment.first;
+  if (std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& input) { return input.requires_grad(); })) return layer;
+  while (layer + 1 < kept.segment.last && layers_[static_cast<std::size_t>(layer)].layer->parameters().empty()) ++layer;
+  return layer;
 }
 
 double StageReplica::take_loss(int microbatch) {
@@ -170,28 +130,34 @@ void StageReplica::clear_gradients() {
   for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
 }
 
+std::vector<std::string> StageReplica::layer_names() const {
+  std::vector<std::string> names;
+  for (const ModelLayer& layer : layers_) names.push_back(layer.name);
+  return names;
+}
+
 std::vector<NamedTensor> StageReplica::named_parameters() const {
   std::vector<NamedTensor> all;
   for (const auto& layer : layers_)
-    for (NamedTensor& parameter : layer->parameters()) all.push_back(std::move(parameter));
+    for (NamedTensor& parameter : layer.layer->parameters()) all.push_back(std::move(parameter));
   return all;
 }
 
 std::vector<NamedTensor> StageReplica::named_buffers() const {
   std::vector<NamedTensor> all;
   for (const auto& layer : layers_)
-    for (NamedTensor& buffer : layer->buffers()) all.push_back(std::move(buffer));
+    for (NamedTensor& buffer : layer.layer->buffers()) all.push_back(std::move(buffer));
   return all;
 }
 
 void StageReplica::collect_statistics(int layer, int microbatch) {
-  Layer& source = *layers_[static_cast<std::size_t>(layer)];
+  Layer& source = *layers_[static_cast<std::size_t>(layer)].layer;
   if (source.has_batch_statistics()) statistics_[static_cast<std::size_t>(layer)][microbatch] = source.take_statistics();
 }
 
 void StageReplica::commit_statistics(const std::vector<StageReplica*>& replicas) {
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
-    if (!layers_[layer]->has_batch_statistics()) continue;
+    if (!layers_[layer].layer->has_batch_statistics()) continue;
     std::map<int, std::vector<BatchStatistics>> by_microbatch;
     for (StageReplica* replica : replicas) by_microbatch.merge(replica->statistics_[layer]);
     std::vector<std::vector<BatchStatistics>> by_norm;
@@ -199,7 +165,7 @@ void StageReplica::commit_statistics(const std::vector<StageReplica*>& replicas)
       by_norm.resize(norms.size());
       for (std::size_t norm = 0; norm < norms.size(); ++norm) by_norm[norm].push_back(std::move(norms[norm]));
     }
-    layers_[layer]->commit_statistics(by_norm);
+    layers_[layer].layer->commit_statistics(by_norm);
     for (StageReplica* replica : replicas) replica->statistics_[layer].clear();
   }
 }

@@ -6,10 +6,9 @@
 #include <string>
 #include <vector>
 
-#include <torch/csrc/autograd/edge.h>
-
 #include "mptune/planner/plan.h"
 #include "mptune/profiler/device/device.h"
+#include "mptune/profiler/model/graph_piece.h"
 #include "mptune/profiler/model/model.h"
 #include "mptune/tuner/runtime/leaf_recorder.h"
 
@@ -23,13 +22,13 @@ class StageReplica {
   /// Clones the stage's layers of the model in the calling thread, the device's compute thread. `loss` is set for the last stage.
   StageReplica(const Model& model, Device& device, const Stage& stage, int index, int replica, std::optional<Loss> loss);
 
-  /// Runs the layers on detached inputs; keeps what backward needs. The last stage adds the loss, weighted by `weight` in backward, and
-  /// returns nothing; the others return detached outputs.
+  /// Runs the layers on detached inputs, of which those that require a gradient get one; keeps what backward needs. The last stage adds the
+  /// loss, weighted by `weight` in backward, and returns nothing; the others return detached outputs that say likewise.
   [[nodiscard]] Tensors forward(const RunContext& context, Tensors inputs, const at::Tensor& target, double weight);
   /// Recomputes what can be before the output gradients are there.
   void prepare_backward(int microbatch);
-  /// Adds the micro-batch's weight gradients to the parameters' and returns the gradients of its inputs (undefined for integer inputs).
-  /// `gradients` of the outputs; empty for the last stage.
+  /// Adds the micro-batch's weight gradients to the parameters' and returns the gradients of its inputs (undefined for those that need
+  /// none). `gradients` of the outputs; empty for the last stage.
   [[nodiscard]] Tensors backward(int microbatch, Tensors gradients);
   /// Loss of a micro-batch, once after its forward. Requires: last stage, a device that is done with it.
   [[nodiscard]] double take_loss(int microbatch);
@@ -45,7 +44,7 @@ class StageReplica {
   [[nodiscard]] int replica() const { return replica_; }
   [[nodiscard]] bool on_gpu() const { return on_gpu_; }
   [[nodiscard]] int first_layer() const { return stage_.first_layer; }
-  [[nodiscard]] std::vector<std::string> layer_names() const { return names_; }
+  [[nodiscard]] std::vector<std::string> layer_names() const;
 
   [[nodiscard]] bool has_batch_statistics() const { return has_batch_statistics_; }
   /// Commits the statistics that all replicas of this stage saw in one step, in ascending order of micro-batches, to this one's buffers.
@@ -64,8 +63,7 @@ class StageReplica {
   };
   struct KeptSegment {
     Segment segment;
-    Tensors inputs;                            ///< leaves
-    std::vector<torch::autograd::Edge> roots;  ///< where the gradients of the outputs enter the graph; invalid for outputs without gradient
+    GraphPiece piece;
   };
   struct WeightedLoss {
     at::Tensor loss;
@@ -76,13 +74,14 @@ class StageReplica {
     at::Tensor target;
     double weight = 1;
     std::vector<KeptSegment> segments;
-    at::Tensor loss;
   };
 
   [[nodiscard]] std::vector<Segment> segments_for(int microbatch) const;
   [[nodiscard]] Tensors run_layers(const Segment& segment, Tensors values, const RunContext& context, What what);
   [[nodiscard]] bool ends_in_loss(const Segment& segment) const { return loss_ && segment.last == static_cast<int>(layers_.size()); }
   void rerun(InFlight& flight, KeptSegment& kept);
+  /// The layer where a segment's backward ends: those before it have none.
+  [[nodiscard]] int first_trained(const KeptSegment& kept) const;
   [[nodiscard]] at::Tensor loss_of(const Tensors& outputs, const at::Tensor& target, What what);
   void collect_statistics(int layer, int microbatch);
 
@@ -90,8 +89,7 @@ class StageReplica {
   int index_;
   int replica_;
   std::optional<Loss> loss_;
-  std::vector<std::string> names_;
-  std::vector<std::unique_ptr<Layer>> layers_;
+  std::vector<ModelLayer> layers_;
   std::vector<at::Tensor> parameters_;
   bool has_batch_statistics_ = false;
   bool on_gpu_ = false;

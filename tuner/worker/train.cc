@@ -1,6 +1,7 @@
 #include <torch/version.h>
 
 #include <cmath>
+#include <optional>
 
 #include "mptune/profiler/measure/measure.h"
 #include "mptune/profiler/statistics/stopping.h"
@@ -12,7 +13,7 @@ namespace mptune {
 namespace {
 
 DescribedModel described(const TrainingSetup& setup, const BuiltinModel& builtin) {
-  const Model model = load_model(setup.model, setup.input, setup.seed);
+  const Model model = load_model(setup.model, setup.input, std::nullopt);
   DescribedModel description{builtin.name,           builtin.parameters, builtin.description,         0,
                              describe_layers(model), model.input_text(), batch_size_of(setup, model), {}};
   for (const ProfileLayer& layer : description.layers) description.parameters += layer.parameters;

@@ -72,6 +72,18 @@ TEST(SleepModel, SleepsAsTheProfileSaysAndPassesItsBytes) {
   }
 }
 
+TEST(SleepModel, CarriesWhatNeedsNoGradient) {
+  Profile profile = two_layers();
+  profile.edges.push_back({0, 1, 80, 0, false});
+  Model model = make_sleep_model(profile);
+  const Tensors middle = model.layers()[0].layer->forward({at::zeros({3, 1})}, context_for(3));
+  ASSERT_EQ(middle.size(), 2U);
+  EXPECT_EQ(static_cast<std::int64_t>(middle[0].nbytes()), 3 * 400);
+  EXPECT_EQ(static_cast<std::int64_t>(middle[1].nbytes()), 3 * 80);
+  EXPECT_TRUE(middle[0].requires_grad());
+  EXPECT_FALSE(middle[1].requires_grad());
+}
+
 TEST(SleepModel, GradientsFlowThroughACut) {
   Model model = make_sleep_model(two_layers());
   const at::Tensor input = at::zeros({3, 100}).requires_grad_();

@@ -243,7 +243,7 @@ TEST(Builtin, InitialWeightsHaveTheUsualSpread) {
 }
 
 TEST(Builtin, Fingerprints) {
-  const auto of = [](const std::string& text, const std::string& input = "", std::uint64_t seed = 0) {
+  const auto of = [](const std::string& text, const std::string& input = "", std::optional<std::uint64_t> seed = {}) {
     return load_model(text, input, seed).fingerprint();
   };
   EXPECT_EQ(of("mlp").substr(0, 7), "sha256:");
@@ -258,7 +258,7 @@ TEST(Builtin, Fingerprints) {
 TEST(Builtin, ListIsComplete) {
   for (const auto& about : builtin_models()) {
     const auto text = about.parameters.empty() ? about.name : about.name + ":" + about.parameters;
-    EXPECT_EQ(load_model(text, "", 0).fingerprint(), load_model(about.name, "", 0).fingerprint());
+    EXPECT_EQ(load_model(text, "", std::nullopt).fingerprint(), load_model(about.name, "", std::nullopt).fingerprint());
   }
 }
 
@@ -279,20 +279,29 @@ TEST_P(BadModel, SaysWhatIsPossible) {
 
 INSTANTIATE_TEST_SUITE_P(
     Each, BadModel,
-    ::testing::Values(BadCase{"resnet51", "", "mlp, resnet18, resnet50, transformer"}, BadCase{"", "", "built-in models"},
-                      BadCase{"mlp:", "", "no parameter"}, BadCase{"mlp:depth=3", "", "layers (1 to 1000, default 2)"},
-                      BadCase{"mlp:layers", "", "key=value"}, BadCase{"mlp:layers=two", "", "not an integer"},
-                      BadCase{"mlp:layers=2.5", "", "not an integer"}, BadCase{"mlp:layers=0", "", "out of range"},
-                      BadCase{"mlp:layers=-1", "", "out of range"}, BadCase{"mlp:layers=99999999999999999999", "", "not an integer"},
-                      BadCase{"mlp:layers=2,layers=3", "", "twice"}, BadCase{"mlp:layers=1000,width=65536", "", "billion"},
-                      BadCase{"mlp", "3x4", "features"}, BadCase{"mlp", "10:int64", "float64"},
-                      BadCase{"mlp", "10:float31", "unknown element type"}, BadCase{"resnet50:layers=3", "", "takes no parameters"},
-                      BadCase{"resnet50", "1x28x28", "3xHEIGHTxWIDTH"}, BadCase{"resnet50", "224", "3xHEIGHTxWIDTH"},
-                      BadCase{"resnet50", "3x0x64", "not a shape"}, BadCase{"resnet50", "3x64x", "not a shape"},
-                      BadCase{"resnet50", "3x4x4", "8 to 4096"}, BadCase{"resnet50", "3x64x64:", "unknown element type"},
-                      BadCase{"transformer:heads=7", "", "heads do not divide"}, BadCase{"transformer:d=16384,layers=1000", "", "billion"},
-                      BadCase{"transformer:seq=32", "64", "seq=32"}, BadCase{"transformer", "64:float32", "int64"},
-                      BadCase{"transformer", "3x64x64", "SEQ"}, BadCase{"transformer:vocab=1", "", "out of range"}));
+    ::testing::Values(
+        BadCase{"resnet51", "", "mlp, resnet18, resnet50, transformer, vgg16"}, BadCase{"", "", "built-in models"},
+        BadCase{"mlp:", "", "no parameter"}, BadCase{"mlp:depth=3", "", "layers (1 to 1000, default 2)"},
+        BadCase{"mlp:layers", "", "key=value"}, BadCase{"mlp:layers=two", "", "not an integer"},
+        BadCase{"mlp:layers=2.5", "", "not an integer"}, BadCase{"mlp:layers=0", "", "out of range"},
+        BadCase{"mlp:layers=-1", "", "out of range"}, BadCase{"mlp:layers=99999999999999999999", "", "not an integer"},
+        BadCase{"mlp:layers=2,layers=3", "", "twice"}, BadCase{"mlp:layers=1000,width=65536", "", "billion"},
+        BadCase{"mlp", "3x4", "features"}, BadCase{"mlp", "10:int64", "float64"}, BadCase{"mlp", "10:float31", "unknown element type"},
+        BadCase{"resnet50:layers=3", "", "takes no parameters"}, BadCase{"resnet50", "1x28x28", "3xHEIGHTxWIDTH"},
+        BadCase{"resnet50", "224", "3xHEIGHTxWIDTH"}, BadCase{"resnet50", "3x0x64", "not a shape"},
+        BadCase{"resnet50", "3x64x", "not a shape"}, BadCase{"resnet50", "3x4x4", "8 to 4096"},
+        BadCase{"resnet50", "3x64x64:", "unknown element type"}, BadCase{"transformer:heads=7", "", "heads do not divide"},
+        BadCase{"transformer:d=16384,layers=1000", "", "billion"}, BadCase{"transformer:seq=32", "64", "seq=32"},
+        BadCase{"transformer", "64:float32", "int64"}, BadCase{"transformer", "3x64x64", "SEQ"},
+        BadCase{"transformer:vocab=1", "", "out of range"}, BadCase{"vgg16:dropout=100", "", "0 to 99"},
+        BadCase{"vgg16", "3x16x16", "32 to 4096"}, BadCase{"vgg16:width=1024,hidden=65536", "", "billion"},
+        BadCase{"bert:heads=7", "", "heads do not divide"}, BadCase{"bert:seq=513", "", "out of range"}, BadCase{"bert", "513", "1 to 512"},
+        BadCase{"bert:seq=64", "32", "seq=64"}, BadCase{"bert:d=16384,layers=1000,heads=2", "", "billion"},
+        BadCase{"unet", "3x100x100", "multiples of 16"}, BadCase{"unet", "1x64x64", "3xHEIGHTxWIDTH"},
+        BadCase{"unet:depth=9", "", "1 to 8"}, BadCase{"unet:base=1024,depth=8", "", "billion"},
+        BadCase{"late-fusion", "3x64x64", "2x3xHEIGHTxWIDTH"}, BadCase{"late-fusion:width=1024,classes=1000000", "", "billion"},
+        BadCase{"late-fusion:depth=3", "", "width (1 to 1024"}, BadCase{"encoder-decoder-classifier", "3x33x32", "multiples of 8"},
+        BadCase{"encoder-decoder-classifier:classes=1", "", "out of range"}));
 
 TEST(Synthetic, SameSeedSameBatch) {
   SampleDescription sample;

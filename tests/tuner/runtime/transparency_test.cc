@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <numeric>
 
 #include <torch/optim/optimizer.h>
 #include "mptune/planner/schedule/schedule.h"
@@ -25,6 +26,13 @@ const Subject kMlp{"mlp:layers=4,width=16", "", false};
 const Subject kTransformer{"transformer:d=32,layers=2,heads=2,seq=8,vocab=40", "", false};
 const Subject kResnet18{"resnet18", "3x64x64", true};
 const Subject kResnet50{"resnet50", "3x64x64", true};
+// With dropout: masks of a sample are those of the full batch, however it is split.
+const Subject kVgg16{"vgg16:width=2,hidden=16,classes=5", "3x32x32", false};
+const Subject kBert{"bert:d=16,layers=3,heads=2,seq=6,vocab=12,classes=3", "", false};
+// With tensors that are handed on over several cuts.
+const Subject kUnet{"unet:base=2,depth=2,classes=3", "3x16x16", true};
+const Subject kLateFusion{"late-fusion:width=4,classes=5", "2x3x64x64", true};
+const Subject kThreeParts{"encoder-decoder-classifier:width=4,hidden=8,classes=4", "3x16x16", false};
 
 struct Case {
   std::string schedule;
@@ -130,6 +138,70 @@ TEST(Transparency, Resnet50Covering) {
   Examined resnet(kResnet50);
   resnet.check_case({"1f1b", 3, 3, 1, true});
   resnet.check_case({"gpipe", 1, 3, 2, false});
+}
+
+/// Two stages per device.
+Plan virtual_plan(int layers, const std::string& schedule, int microbatches, const std::string& recompute) {
+  PlanOptions options;
+  options.devices = device_names(2);
+  options.batch = kBatch;
+  options.layers = layers;
+  options.stages = 4;
+  options.virtual_stages = 2;
+  options.microbatches = microbatches;
+  options.schedule = schedule;
+  options.recompute = recompute;
+  return make_plan(options);
+}
+
+/// Stages of unequal numbers of replicas.
+Plan hybrid_plan(int layers, const std::vector<int>& replicas, const std::string& schedule) {
+  PlanOptions options;
+  options.devices = device_names(std::accumulate(replicas.begin(), replicas.end(), 0));
+  options.batch = kBatch;
+  options.layers = layers;
+  options.stages = static_cast<int>(replicas.size());
+  options.microbatches = 4;
+  options.schedule = schedule;
+  options.replicas = replicas;
+  return make_plan(options);
+}
+
+/// Every kind of plan once or twice, with unequal micro-batches.
+void check_covering(const Subject& subject) {
+  Examined model(subject);
+  const int layers = model.layers();
+  model.check_case({"gpipe", 3, 3, 1, false});
+  model.check_case({"1f1b", 4, 3, 1, true});
+  model.check_case({"1f1b", 2, 4, 2, false});
+  model.check(virtual_plan(layers, "interleaved", 4, "none"), "interleaved");
+  model.check(virtual_plan(layers, "gpipe", 3, "all"), "two stages a device");
+  model.check(hybrid_plan(layers, {2, 1}, "1f1b"), "hybrid 2,1");
+  model.check(hybrid_plan(layers, {2, 1, 1}, "gpipe"), "hybrid 2,1,1");
+  Plan partial = plan_of({"1f1b", 2, 3, 1, false}, layers);
+  partial.stages[0].recompute = {Recompute::Mode::some, {1}, {0, 2}};
+  partial.stages[1].recompute = {Recompute::Mode::some, {layers - 2, layers - 1}, {}};
+  model.check(partial, "single layers again");
+}
+
+TEST(Transparency, Vgg16Covering) {
+  check_covering(kVgg16);
+}
+TEST(Transparency, BertCovering) {
+  check_covering(kBert);
+}
+TEST(Transparency, UnetCovering) {
+  check_covering(kUnet);
+}
+TEST(Transparency, LateFusionCovering) {
+  check_covering(kLateFusion);
+}
+TEST(Transparency, EncoderDecoderClassifierCovering) {
+  check_covering(kThreeParts);
+}
+
+TEST(SlowTransparency, NewerModelsUnderEverySchedule) {
+  for (const Subject& subject : {kVgg16, kBert, kUnet, kLateFusion, kThreeParts}) Examined(subject).check_all({1, 2, 3, 4}, 4);
 }
 
 TEST(SlowTransparency, Resnet18UnderEverySchedule) {

@@ -23,7 +23,8 @@ TEST_F(WorkerRequests, DescribeListsTheBuiltInModels) {
   ASSERT_EQ(described.size(), 1U);
   std::map<std::string, DescribedModel> models;
   for (const DescribedModel& model : described[0].models) models[model.name] = model;
-  ASSERT_EQ(models.size(), 4U);
+  ASSERT_EQ(models.size(), 9U);
+  EXPECT_EQ(models.at("vgg16").parameters, 138'357'544);
   EXPECT_EQ(models.at("resnet18").parameters, 11'689'512);
   EXPECT_EQ(models.at("resnet50").parameters, 25'557'032);
   EXPECT_EQ(models.at("mlp").parameters, 10 * 10 + 10 + 10 * 5 + 5);
