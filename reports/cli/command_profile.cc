@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 #include "mptune/planner/plan_file.h"
@@ -32,6 +33,7 @@ struct ProfileCommand {
   PlanChoice choice;
   StepOptions step;
   std::string steps;
+  std::string measured;
   OutputOptions output;
 };
 
@@ -97,6 +99,30 @@ void refuse_plan_over_caps(const ProfileCommand& command, const TrainingSetup& s
   }
 }
 
+/// Plans that are recorded with the same costs differ in nothing else.
+void obtain_profile(const ProfileCommand& command, const TrainingSetup& setup, const DescribedModel& model, const std::string& path,
+                    ProgressLine& progress) {
+  if (command.measured.empty()) {
+    progress.update("measuring layers and links", 0);
+    return measure_profile(setup, path, kMeasureSeconds, progress);
+  }
+  Recording recording;
+  recording.profile = read_recording(command.measured).profile;
+  if (!recording.profile) {
+    throw Error("the file holds no profile", command.measured, "give a trace file that mptune profile wrote");
+  }
+  const Fingerprint& known = recording.profile->fingerprint;
+  if (known.model != model.fingerprint.model || known.input != model.fingerprint.input) {
+    throw Error("the profile is of another model", command.measured, "leave --measured out");
+  }
+  for (const std::string& device : setup.devices) {
+    if (std::ranges::find(recording.profile->devices, device, &ProfileDevice::name) == recording.profile->devices.end()) {
+      throw Error("the profile does not know " + device, command.measured, "leave --measured out, or name the devices it was measured on");
+    }
+  }
+  write_recording(recording, path, false);
+}
+
 Profiled profile_and_record(const ProfileCommand& command, const Session& session) {
   TrainingSetup setup = make_setup(command.model, command.devices, command.step);
   const int steps = static_cast<int>(parse_whole(command.steps, "--steps", 1, 10000, kRecordedSteps));
@@ -108,8 +134,7 @@ Profiled profile_and_record(const ProfileCommand& command, const Session& sessio
   const TemporaryFolder folder;
   setup.sleep_profile = folder.file("profile.sqlite");
   ProgressLine progress(session);
-  progress.update("measuring layers and links", 0);
-  measure_profile(setup, folder.file("profile.sqlite"), kMeasureSeconds, progress);
+  obtain_profile(command, setup, model, folder.file("profile.sqlite"), progress);
   refuse_plan_over_caps(command, setup, profiled.plan, folder.file("profile.sqlite"), session);
   progress.update("recording " + describe(profiled.plan), 0);
   try {
@@ -226,6 +251,8 @@ void add_profile_command(CLI::App& program, CommandBody& chosen) {
   add_plan_file_options(*app, command->choice, "record this plan instead of one from options");
   add_step_options(*app, command->step);
   app->add_option("--steps", command->steps, "recorded steps; default: 10")->type_name("N");
+  app->add_option("--measured", command->measured, "take the costs of layers and links from this trace file instead of measuring them")
+      ->type_name("FILE");
   add_output_options(*app, command->output, "trace file; default: MODEL.sqlite in the current folder");
   app->footer(
       "Example:\n  mptune profile resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1\n\nmptune profile [-o FILE] [--force] -- "

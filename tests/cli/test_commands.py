@@ -310,6 +310,14 @@ class Commands(CommandTest):
         self.result("run", "run", "toy", "--plan", "missing.json", MPTUNE_PLAN="plan.json")
         self.result("run", "run", "toy", MPTUNE_PLAN="plan.json")
 
+    def test_profile_with_costs_measured_before(self):
+        value = self.result("profile", "profile", "toy", "--devices", "sleep:2", "--measured", "profile.sqlite", "-o", "second.sqlite",
+                            MPTUNE_FAKE="hang-measure")
+        self.assertEqual(len(value["layers"]), 6)
+        self.fails(2, ["sleep:2", "--measured"], "profile", "toy", "--devices", "sleep:3", "--measured", "profile.sqlite", "-o", "third.sqlite")
+        self.fails(2, ["another model"], "profile", "other", "--devices", "sleep:2", "--measured", "profile.sqlite", "-o", "third.sqlite")
+        self.fails(2, ["missing.sqlite"], "profile", "toy", "--devices", "sleep:2", "--measured", "missing.sqlite", "-o", "third.sqlite")
+
     def test_tune_resume_and_report(self):
         value = self.result("tune", *TUNE)
         names = [baseline["name"] for baseline in value["baselines"]]

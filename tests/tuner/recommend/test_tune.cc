@@ -137,6 +137,49 @@ TEST_F(Tune, BestOfEachKindIsInTheFinalOnce) {
   }
 }
 
+TEST_F(Tune, TheBestHybridIsRacedWhereDevicesAllowOne) {
+  FakeMachine machine = half_second_machine();
+  machine.devices = 4;
+  build(machine, {.seed = 4, .memory_bytes = {}});
+  const TuneResult result = run();
+  const auto hybrids = std::ranges::count_if(runner_->series_run.back().entries,
+                                             [](const Series::Entry& entry) { return kind_of(entry.plan) == PlanKind::hybrid; });
+  EXPECT_GE(hybrids, 1);
+  EXPECT_LE(hybrids, 2) << "the best, and one that may be as good";
+  const std::vector<KindResult>& rows = result.recommendation.kinds.rows;
+  ASSERT_EQ(rows.size(), 5U);
+  double least_s = rows[0].step_s;
+  for (const KindResult& row : rows) {
+    EXPECT_EQ(row.why_not, "") << row.kind;
+    ASSERT_TRUE(row.trial) << row.kind;
+    least_s = std::min(least_s, row.step_s);
+  }
+  const auto best = std::ranges::find(rows, true, &KindResult::best);
+  EXPECT_LE(best->step_s, 1.02 * least_s);
+  EXPECT_EQ(best->trial->plan_key, result.recommendation.recommended.trial.plan_key);
+  EXPECT_EQ(result.kind_facts.other_devices.size(), 2U);
+}
+
+TEST_F(Tune, SleepingDevicesHoldNothingSoCapsAreTheProfiles) {
+  build(half_second_machine(), {.seed = 5, .memory_bytes = {}});
+  for (ProfileDevice& device : profile_.devices) device.name.replace(0, 3, "sleep");
+  cost_ = std::make_unique<CostModel>(profile_);
+  inner_ = std::make_unique<SimulatedRunner>(*cost_, SimulatedRunner::Options{.seed = 5, .memory_bytes = {}});
+  runner_ = std::make_unique<ClockedRunner>(*inner_, now_, 1);
+  services_.runner = runner_.get();
+  options_.space.devices = {"sleep:0", "sleep:1"};
+  options_.space.whole_machine.clear();
+  // Parameters and gradients of the whole model take 64 MiB.
+  options_.space.memory_bytes = {50 << 20, 50 << 20};
+  const TuneResult result = run();
+  EXPECT_EQ(kind_of(result.recommendation.recommended.trial.plan), PlanKind::pipeline);
+  EXPECT_TRUE(result.recommendation.kinds.rows[0].why_not.starts_with("out of memory on sleep:0: "))
+      << result.recommendation.kinds.rows[0].why_not;
+  for (const Series& series : runner_->series_run) {
+    for (const Series::Entry& entry : series.entries) EXPECT_GT(entry.plan.num_stages(), 1) << "what would not fit was run";
+  }
+}
+
 TEST_F(Tune, BudgetIsKept) {
   for (const double start_s : {0.0, 1.0, 4.0}) {
     for (const double budget : {12.0, 30.0, 60.0, 150.0, 600.0}) {
