@@ -43,14 +43,14 @@ std::string recompute_option(const Plan& plan) {
 
 std::vector<Restriction> restrictions_of(const SearchSpace& space) {
   const bool staged = !space.stage_counts.empty() || !space.replicas.empty();
-  return {{staged,
+  return {{!space.cuts.empty(), [](SearchSpace& s) { s.cuts.clear(); }, [](const Plan& plan) { return "--cuts " + cuts_text(plan); }},
+          {staged,
            [](SearchSpace& s) {
              s.stage_counts.clear();
              s.cuts.clear();
              s.replicas.clear();
            },
            searched_stages},
-          {!space.cuts.empty(), [](SearchSpace& s) { s.cuts.clear(); }, [](const Plan& plan) { return "--cuts " + cuts_text(plan); }},
           {!space.virtual_counts.empty(), [](SearchSpace& s) { s.virtual_counts.clear(); }, virtual_option},
           {!space.microbatch_counts.empty(), [](SearchSpace& s) { s.microbatch_counts.clear(); },
            [](const Plan& plan) { return "--microbatches " + std::to_string(plan.num_microbatches()); }},
@@ -77,7 +77,8 @@ void add_change(const SearchSpace& space, const std::vector<const Restriction*>&
   SearchSpace wider = space;
   for (const Restriction* restriction : released) restriction->release(wider);
   std::optional<Candidate> best = best_of(wider, cost);
-  if (!best) return;
+  const auto same = [&](const FittingChange& change) { return change.plan == best->plan; };
+  if (!best || std::ranges::any_of(answer.changes, same)) return;  // it is enough to leave less out
   std::vector<std::string> options;
   for (const Restriction* restriction : released) {
     // Stages left out take their cuts along.

@@ -44,7 +44,8 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
   if (!recorded) {
     throw Error("the file holds no profile", command.profile, "give a file that mptune profile wrote");
   }
-  const Profile profile = with_caps(*recorded, file.plan.devices, parse_memory(command.memory, parse_device_names(file.plan.devices)));
+  const std::vector<std::string> devices = devices_for(file.plan, *recorded);
+  const Profile profile = with_caps(*recorded, devices, parse_memory(command.memory, parse_device_names(devices)));
   validate(file.plan, static_cast<int>(profile.layers.size()), command.plan);
   if (!command.output.path.empty()) {
     check_output(command.output.path, kSqliteMagic, command.output.force);
@@ -52,7 +53,7 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
   const Simulation simulation = simulate(file.plan, CostModel(profile));
   TraceReport report = build_trace_report(simulation.trace, simulation.prediction.peak_bytes, "Predicted: " + describe(file.plan));
   add_plan(report, file.plan, &profile);
-  const FitAnswer fit = fit_of(file.plan, devices_for(file.plan, profile), profile);
+  const FitAnswer fit = fit_of(file.plan, devices, profile);
   if (!command.output.path.empty()) {
     Recording recording;
     recording.trace = simulation.trace;

@@ -53,7 +53,7 @@ Excess excess_by_file(const PlanFile& file, const TrainingSetup& setup) {
 std::string search_remedy(const Plan& plan, const std::string& model, const std::string& memory) {
   std::string less;
   if (plan.num_microbatches() < plan.global_batch_size()) {
-    less = fmt::format("more than {} micro-batches", plan.num_microbatches());
+    less = fmt::format("more micro-batches than {}", plan.num_microbatches());
   }
   const bool all = std::ranges::all_of(plan.stages, [](const Stage& stage) { return stage.recompute.mode == Recompute::Mode::all; });
   if (!all) {
