@@ -113,6 +113,42 @@ TEST(CarriedTensors, OnlyGradientsThatAreNeededAreSent) {
   for (const Copy& copy : trace.copies) EXPECT_EQ(copy.bytes, 4 * kWidth * (copy.source == 0 ? 4 + 4 + 1 : 4));
 }
 
+/// y = 2 x, without anything to train.
+class DoublingLayer final : public Layer {
+ public:
+  Tensors forward(const Tensors& inputs, const RunContext&) override { return {inputs[0] * 2}; }
+  [[nodiscard]] std::vector<NamedTensor> parameters() const override { return {}; }
+  [[nodiscard]] std::vector<NamedTensor> buffers() const override { return {}; }
+  [[nodiscard]] std::unique_ptr<Layer> clone() const override { return std::make_unique<DoublingLayer>(); }
+  [[nodiscard]] std::string kind() const override { return "Doubling"; }
+};
+
+TEST(CarriedTensors, RecordedBackwardsAreThoseOfTrainedLayers) {
+  std::vector<ModelLayer> layers;
+  layers.push_back({"doubling", {}, std::make_unique<DoublingLayer>()});
+  layers.push_back({"layer0", {}, std::make_unique<CarryingLayer>(0, std::make_shared<Seen>())});
+  SampleDescription sample;
+  sample.input_shape = {kWidth};
+  PlanOptions options;
+  options.devices = device_names(1);
+  options.batch = kBatch;
+  options.layers = 2;
+  options.stages = 1;
+  options.microbatches = 2;
+  const Plan plan = make_plan(options);
+  Pipeline pipeline({"doubling", std::move(layers), Loss::mean_square(), sample, kBatch}, plan, {}, shared_core_devices(plan));
+  HostCollector collector(pipeline.trace_devices());
+  collector.start();
+  pipeline.record(&collector);
+  (void)pipeline.step(at::ones({kBatch, kWidth}), {});
+  pipeline.record(nullptr);
+  const Trace trace = collector.stop();
+  std::map<std::string, int> backwards;
+  for (const Event& event : trace.events)
+    if (event.what == What::backward) ++backwards[trace.names.at(static_cast<std::size_t>(event.name))];
+  EXPECT_EQ(backwards, (std::map<std::string, int>{{"backward layer0", 2}, {"backward loss", 2}}));
+}
+
 TEST(CarriedTensors, AreMeasuredAsEdgesWithoutGradient) {
   const Model model = carrying_model();
   MeasureOptions options;
