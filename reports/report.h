@@ -124,7 +124,7 @@ struct StudyReport {
   std::optional<TraceReport> pipeline_trace;      ///< of the best pipeline, where that is another plan
   std::vector<std::vector<std::string>> modules;  ///< module paths per stage of the recommended plan; may be empty
   std::vector<std::string> trace_files;
-  std::string run_command;  ///< trains with the plan; to be pasted
+  std::string run_command;  ///< trains with the plan, or records it where its devices sleep; to be pasted
 };
 
 /// `peak_bytes` per device, or empty: then the largest memory samples of the trace.

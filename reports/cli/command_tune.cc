@@ -106,9 +106,11 @@ Study open_study(const TuneCommand& command, const std::string& folder) {
   return {folder, Study::Open::create, command.output.force};
 }
 
-/// The command that trains with the plan found here, with all that the plan does not carry.
-std::string run_command_of(const TuneCommand& command, const std::string& plan_file) {
-  std::string text = "mptune run " + shell_word(command.model.model);
+/// The command that trains with the plan found here, with all that the plan does not carry; on sleeping devices, which train nothing, the
+/// one that records it.
+std::string run_command_of(const TuneCommand& command, const Plan& plan, const std::string& plan_file) {
+  const bool asleep = std::ranges::any_of(plan.devices, [](const std::string& device) { return device.starts_with("sleep:"); });
+  std::string text = (asleep ? "mptune profile " : "mptune run ") + shell_word(command.model.model);
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) {
       text += std::string(" ") + option + " " + shell_word(value);
@@ -247,7 +249,7 @@ int run_tune(const TuneCommand& command, const Session& session) {
                              .gap = result.gap,
                              .elapsed_s = result.elapsed_s,
                              .stop_reason = result.stop_reason,
-                             .run_command = run_command_of(command, study.plan_path()),
+                             .run_command = run_command_of(command, result.recommendation.recommended.trial.plan, study.plan_path()),
                              .kinds = result.kind_facts};
   save_summary(study, summary);
   const StudyReport report = report_of_study(study, summary, result.recommendation, *profile);

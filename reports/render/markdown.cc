@@ -187,7 +187,7 @@ std::string render_study_markdown(const StudyReport& report) {
     files += "trace   " + trace + "\n";
   }
   text += section("Files") + block(files + "study   " + report.study + "\n");
-  return trimmed(text + (report.run_command.empty() ? "" : "Train with it:\n\n" + block(report.run_command)));
+  return trimmed(text + (report.run_command.empty() ? "" : "Use it:\n\n" + block(report.run_command)));
 }
 
 std::string render_trace_markdown(const TraceReport& report) {
