@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -95,4 +96,7 @@ int main(int argc, char** argv) try {
 } catch (const mptune::Error& error) {
   std::fprintf(stderr, "%s: %s; %s\n", error.what(), error.where().c_str(), error.remedy().c_str());
   return static_cast<int>(error.code());
+} catch (const std::logic_error&) {  // what std::stoi throws
+  std::fprintf(stderr, "usage: late_fusion [MODEL [INPUT [BATCH [ROUNDS]]]], the last two being numbers\n");
+  return 2;
 }

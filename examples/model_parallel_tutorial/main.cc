@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -15,7 +15,6 @@
 #include "results.h"
 
 namespace {
-
 constexpr int kTutorialBatch = 120;
 constexpr int kTutorialSplits[] = {1, 3, 5, 8, 10, 12, 20, 40, 60};
 
@@ -92,14 +91,12 @@ void measure(std::vector<Contender>& contenders, const std::string& model, const
       if (round < 0) contender.pipeline = std::make_unique<mptune::Pipeline>(mptune::load_model(model, input, 0), contender.plan);
       if (round >= 3 && mptune::median(contender.step_s) > 2 * fastest) continue;
       const double seconds = step_seconds(*contender.pipeline, batch);
-      if (round < 0) continue;
-      contender.step_s.values.push_back({.value = seconds, .round = round});
-      fastest = std::min(fastest, seconds);
+      if (round >= 0) contender.step_s.values.push_back({.value = seconds, .round = round});
+      if (round >= 0) fastest = std::min(fastest, seconds);
     }
     std::fprintf(stderr, "round %d of %d\n", round + 1, rounds);
   }
 }
-
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -111,8 +108,12 @@ int main(int argc, char** argv) try {
   std::vector<Contender> contenders = contenders_of(model, batch, std::stoi(argument(2)), std::stod(argument(4)));
   measure(contenders, argument(0), argument(1), batch, std::stoi(argument(3)));
   show_results(contenders, model.name(), argument(5));
-  return 0;
 } catch (const mptune::Error& error) {
   std::fprintf(stderr, "%s: %s; %s\n", error.what(), error.where().c_str(), error.remedy().c_str());
   return static_cast<int>(error.code());
+} catch (const std::logic_error&) {  // what std::stoi throws
+  std::fprintf(
+      stderr,
+      "usage: model_parallel_tutorial [MODEL [INPUT [BATCH [ROUNDS [SECONDS [FOLDER]]]]]], the three in the middle being numbers\n");
+  return 2;
 }

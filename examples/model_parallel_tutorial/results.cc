@@ -18,7 +18,7 @@ void add_ratio(mptune::SvgSeries& series, const Contender& single, const Contend
 }
 
 void write(const std::string& path, const std::string& content) {
-  std::ofstream(path) << content;
+  if (!(std::ofstream(path) << content)) throw mptune::Error("can't be written", path, "name an existing, writable folder");
   std::printf("%s\n", path.c_str());
 }
 

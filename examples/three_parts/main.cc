@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,7 +16,6 @@
 #include "mptune/profiler/statistics/samples.h"
 
 namespace {
-
 constexpr int kMicrobatches = 8;
 
 // The first layer of each part but the first: where the model may be cut into its parts.
@@ -83,10 +82,8 @@ int run(const std::string& text, int samples, int steps, double budget_s) {
   const auto one = train(text, plan_on({"cpu:0"}, {}, model, samples), steps);
   const auto two = train(text, plan_on({"cpu:0", "cpu:1"}, {parts.at(0)}, model, samples), steps);
   std::printf("%6s  %12s  %12s\n", "step", "one device", "two devices");
-  for (int step = 0; step < steps; step += std::max(1, steps / 5)) {
-    const auto i = static_cast<std::size_t>(step);
-    std::printf("%6d  %12.6f  %12.6f\n", step, one[i], two[i]);
-  }
+  for (std::size_t i = 0; i < one.size(); i += std::max<std::size_t>(1, one.size() / 5))
+    std::printf("%6zu  %12.6f  %12.6f\n", i, one[i], two[i]);
   std::printf("after %d steps %.6f and %.6f: %s\n\n", steps, one.back(), two.back(),
               one == two ? "equal in every bit, at every step" : "they DIFFER");
 
@@ -106,7 +103,6 @@ int run(const std::string& text, int samples, int steps, double budget_s) {
   row("encoder | decoder | classifier", sleeping_step(profile, plan_on({"sleep:0", "sleep:1", "sleep:2"}, parts, model, samples), batch));
   return one == two ? 0 : 1;
 }
-
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -116,4 +112,7 @@ int main(int argc, char** argv) try {
 } catch (const mptune::Error& error) {
   std::fprintf(stderr, "%s: %s; %s\n", error.what(), error.where().c_str(), error.remedy().c_str());
   return static_cast<int>(error.code());
+} catch (const std::logic_error&) {  // what std::stoi throws
+  std::fprintf(stderr, "usage: three_parts [MODEL [BATCH [STEPS [SECONDS]]]], the last three being numbers\n");
+  return 2;
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -52,7 +53,8 @@ void sweep(const std::string& from, const std::string& to, const mptune::LinkThr
   chart.series = {measured, fitted};
   std::printf("time = %s + size / %s\n", mptune::format_seconds(line.latency_s).c_str(),
               mptune::format_bandwidth(line.bytes_per_second).c_str());
-  std::ofstream(folder + "/transfer_time.svg") << mptune::svg_curve(chart);
+  const std::string picture = folder + "/transfer_time.svg";
+  if (!(std::ofstream(picture) << mptune::svg_curve(chart))) throw mptune::Error("can't be written", picture, "name a writable folder");
 }
 
 // Records steps of two stages with 8 micro-batches, and gives what they copy to where it went.
@@ -108,4 +110,7 @@ int main(int argc, char** argv) try {
 } catch (const mptune::Error& error) {
   std::fprintf(stderr, "%s: %s; %s\n", error.what(), error.where().c_str(), error.remedy().c_str());
   return static_cast<int>(error.code());
+} catch (const std::logic_error&) {  // what std::stoi throws
+  std::fprintf(stderr, "usage: transfer_time [FROM TO [LINK [MODEL [ROUNDS [FOLDER]]]]], ROUNDS being a number\n");
+  return 2;
 }
