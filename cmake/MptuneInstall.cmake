@@ -31,6 +31,9 @@ add_library(mptune_public INTERFACE)
 add_library(mptune::mptune ALIAS mptune_public)
 target_include_directories(mptune_public INTERFACE "${MPTUNE_PUBLIC}")
 target_link_libraries(mptune_public INTERFACE mptune_runtime mptune_planner_search)
+# A plug-in meets another copy of mptune in the worker: it keeps its own to itself, and shares the C++ library.
+target_link_options(mptune_public INTERFACE $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY>:-Wl,--exclude-libs,ALL>)
+set_target_properties(mptune_public PROPERTIES COMPATIBLE_INTERFACE_BOOL MPTUNE_SHARED_RUNTIME INTERFACE_MPTUNE_SHARED_RUNTIME ON)
 
 # Rooms that `target` links, itself included.
 function(mptune_rooms_of target result)
@@ -69,4 +72,5 @@ configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/mptuneConfig.cmake.in" 
                               INSTALL_DESTINATION "${MPTUNE_PACKAGE}" PATH_VARS CMAKE_INSTALL_INCLUDEDIR MPTUNE_ARCHIVE)
 write_basic_package_version_file("${CMAKE_BINARY_DIR}/mptuneConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${CMAKE_BINARY_DIR}/mptuneConfig.cmake" "${CMAKE_BINARY_DIR}/mptuneConfigVersion.cmake" DESTINATION "${MPTUNE_PACKAGE}")
-install(DIRECTORY "${CMAKE_SOURCE_DIR}/examples/training_loop" DESTINATION "${CMAKE_INSTALL_DATADIR}/mptune/examples")
+install(DIRECTORY "${CMAKE_SOURCE_DIR}/examples/training_loop" "${CMAKE_SOURCE_DIR}/examples/own_cpp_model"
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/mptune/examples")

@@ -28,7 +28,8 @@ if(MPTUNE_SANITIZE)
   target_compile_options(mptune_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   target_link_options(mptune_options INTERFACE -fsanitize=address,undefined)
 else()
-  # But for a library that LibTorch and a program of ours share: it takes the C++ library that they have loaded.
+  # But for what shares a process with other code in C++ (a library of ours that is opened, users' programs and plug-ins): it takes the C++
+  # library that is loaded already.
   target_link_options(mptune_options INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:MPTUNE_SHARED_RUNTIME>>>:-static-libstdc++;-static-libgcc>)
 endif()
 

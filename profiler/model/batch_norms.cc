@@ -206,21 +206,22 @@ BatchStatistics combine(const std::vector<BatchStatistics>& parts) {
   return {whole_mean, squares / static_cast<double>(std::max<std::int64_t>(1, total - 1)), total};
 }
 
-void BatchNorms::commit_one(Norm& norm, const std::vector<BatchStatistics>& statistics) {
+void commit_batch(const RunningStatistics& running, const std::vector<BatchStatistics>& statistics) {
   const auto used = std::count_if(statistics.begin(), statistics.end(), [](const BatchStatistics& one) { return one.count > 0; });
   if (used == 0) {
     return;
   }
-  double factor = norm.momentum->value_or(0.0);
-  if (norm.tracked->defined()) {
-    norm.tracked->add_(1);
-    if (!norm.momentum->has_value()) {
-      factor = 1.0 / norm.tracked->item<double>();
+  const at::NoGradGuard no_gradients;
+  double factor = running.momentum.value_or(0.0);
+  if (running.tracked.defined()) {
+    running.tracked.add_(1);
+    if (!running.momentum.has_value()) {
+      factor = 1.0 / running.tracked.item<double>();
     }
   }
   const auto whole = combine(statistics);
-  norm.mean->mul_(1 - factor).add_(whole.mean.to(norm.mean->options()), factor);
-  norm.variance->mul_(1 - factor).add_(whole.variance.to(norm.variance->options()), factor);
+  running.mean.mul_(1 - factor).add_(whole.mean.to(running.mean.options()), factor);
+  running.variance.mul_(1 - factor).add_(whole.variance.to(running.variance.options()), factor);
 }
 
 void BatchNorms::commit(const std::vector<std::vector<BatchStatistics>>& by_norm) {
@@ -228,9 +229,9 @@ void BatchNorms::commit(const std::vector<std::vector<BatchStatistics>>& by_norm
     throw Error("statistics of " + std::to_string(by_norm.size()) + " batch norms for a layer with " + std::to_string(norms_.size()),
                 "commit_statistics", "pass what take_statistics gave, one entry per batch norm", ExitCode::internal);
   }
-  const at::NoGradGuard no_gradients;
   for (std::size_t i = 0; i < norms_.size(); ++i) {
-    commit_one(norms_[i], by_norm[i]);
+    const auto& norm = norms_[i];
+    commit_batch({*norm.mean, *norm.variance, *norm.tracked, *norm.momentum}, by_norm[i]);
   }
 }
 

@@ -187,20 +187,16 @@ const std::vector<BuiltinModel>& builtin_models() {
   return models;
 }
 
-Model load_model(const std::string& text, const std::string& input, std::optional<std::uint64_t> seed) {
-  const auto colon = text.find(':');
-  const auto name = text.substr(0, colon);
+Model load_builtin(const std::string& name, const std::string& parameters, const std::string& input, Seed seed) {
   std::string known;
   for (const auto& builtin : table()) {
     if (builtin.about.name == name) {
-      if (colon != std::string::npos && colon + 1 == text.size()) {
-        throw Error("no parameter after the colon", text, "write " + name + " alone, or " + name + ":key=value");
-      }
-      return builtin.make(colon == std::string::npos ? "" : text.substr(colon + 1), input, seed);
+      return builtin.make(parameters, input, seed);
     }
     known += (known.empty() ? "" : ", ") + builtin.about.name;
   }
-  throw Error("unknown model '" + text + "'", "MODEL", "built-in models are " + known);
+  throw Error("unknown model '" + name + "'", "MODEL",
+              "built-in models are " + known + "; your own is a plug-in (net.so) or a TorchScript file (net.pt)");
 }
 
 }  // namespace mptune

@@ -63,6 +63,9 @@ void check_size(const std::string& model, double parameters);
 /// Of the initial weights; none: they stay uninitialised.
 using Seed = std::optional<std::uint64_t>;
 
+/// One of builtin_models() by its name, with the text of its parameters ("" for none). Throws Error (usage) for an unknown one.
+[[nodiscard]] Model load_builtin(const std::string& name, const std::string& parameters, const std::string& input, Seed seed);
+
 [[nodiscard]] Model make_mlp(const std::string& parameters, const std::string& input, Seed seed);
 [[nodiscard]] Model make_resnet18(const std::string& parameters, const std::string& input, Seed seed);
 [[nodiscard]] Model make_resnet50(const std::string& parameters, const std::string& input, Seed seed);

@@ -102,6 +102,9 @@ std::string Model::fingerprint() const {
 }
 
 std::string Model::input_text() const {
+  if (sample_.input_shape.empty()) {
+    return "";
+  }
   return shape_text(sample_.input_shape) + ":" + scalar_type_name(sample_.input_type);
 }
 
@@ -110,7 +113,7 @@ Batch synthetic_batch(const SampleDescription& sample, int batch, std::uint64_t 
     throw Error("a batch of " + std::to_string(batch) + " samples", "--batch", "give at least 1");
   }
   if (sample.input_shape.empty() || (!at::isFloatingType(sample.input_type) && sample.input_classes < 1)) {
-    throw Error("the shape of the model's input is not known", "model", "pass a SampleDescription, or give a batch of your own");
+    throw Error("the shape of the model's input is not known", "model", "give --input SHAPE or --data FILE; in C++, pass a SampleDescription");
   }
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   Batch result;

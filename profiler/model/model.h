@@ -41,12 +41,14 @@ class Model {
   Model(std::string name, std::vector<ModelLayer> layers, Loss loss, SampleDescription sample, int default_batch);
 
   [[nodiscard]] const std::string& name() const { return name_; }
+  void set_name(std::string name) { name_ = std::move(name); }
   [[nodiscard]] const std::vector<ModelLayer>& layers() const { return layers_; }
   [[nodiscard]] std::vector<ModelLayer>& layers() { return layers_; }
   [[nodiscard]] int size() const { return static_cast<int>(layers_.size()); }
   [[nodiscard]] const Loss& loss() const { return loss_; }
   void set_loss(Loss loss) { loss_ = std::move(loss); }
   [[nodiscard]] const SampleDescription& sample() const { return sample_; }
+  void set_sample(SampleDescription sample) { sample_ = std::move(sample); }
   [[nodiscard]] int default_batch() const { return default_batch_; }
 
   /// All parameters, then nothing else: names are those of the user's model (torchvision's for the ResNets).
@@ -55,8 +57,12 @@ class Model {
 
   /// "sha256:..." of layer names, kinds, parameter and buffer shapes and dtypes and edges; never of weights or batch.
   [[nodiscard]] std::string fingerprint() const;
-  /// "3x64x64:float32".
+  /// "3x64x64:float32"; "" where the shape is not known.
   [[nodiscard]] std::string input_text() const;
+
+  /// What a user should know of the file that the model comes from, in one line; "" for nothing.
+  [[nodiscard]] const std::string& warning() const { return warning_; }
+  void set_warning(std::string warning) { warning_ = std::move(warning); }
 
  private:
   std::string name_;
@@ -64,6 +70,7 @@ class Model {
   Loss loss_;
   SampleDescription sample_;
   int default_batch_;
+  std::string warning_;
 };
 
 /// Seeded random data of the model's description, the same for the same seed.
@@ -76,11 +83,19 @@ class Model {
 /// Output of all layers, un-pipelined, in the calling thread.
 [[nodiscard]] Tensors forward_all(Model& model, const at::Tensor& input, const RunContext& context);
 
-/// A built-in model (builtin_models() lists them): its name, or NAME:KEY=VALUE,... with parameters, e.g. "transformer:d=256,layers=8".
-/// `input` is `--input SHAPE[:DTYPE]` ("" is the model's own), `seed` fixes the initial weights; without one they stay uninitialised, for
-/// who asks for names, shapes and counts alone. Throws Error (usage) for an unknown model (lists those there are), an unknown or
-/// nonsensical parameter, a shape that does not fit.
-[[nodiscard]] Model load_model(const std::string& text, const std::string& input, std::optional<std::uint64_t> seed);
+/// What else of the step decides what is loaded; "" where the user did not say.
+struct StepSource {
+  std::string loss = {};  ///< `--loss`; "" is the model's own
+  std::string data = {};  ///< `--data`, a file for load_batch; it gives a model from a file its shapes
+};
+
+/// MODEL: a built-in model (builtin_models() lists them), its name, or NAME:KEY=VALUE,... with parameters, e.g.
+/// "transformer:d=256,layers=8"; or a file (model_file.h). `input` is `--input SHAPE[:DTYPE]` ("" is the model's own), `seed` fixes the
+/// initial weights; without one those of built-in models stay uninitialised, for who asks for names, shapes and counts alone. Throws Error
+/// (usage) for an unknown model (lists those there are), an unknown or nonsensical parameter, a shape that does not fit, a file that is no
+/// model.
+[[nodiscard]] Model load_model(const std::string& text, const std::string& input, std::optional<std::uint64_t> seed,
+                               const StepSource& source = {});
 
 struct BuiltinModel {
   std::string name;

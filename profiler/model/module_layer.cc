@@ -2,13 +2,11 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
-#include <functional>
 #include <mutex>
 #include <utility>
 
 #include "mptune/profiler/model/batch_norms.h"
-#include "mptune/profiler/model/randomness.h"
+#include "mptune/profiler/model/input_guard.h"
 #include "mptune/profiler/trace/error.h"
 
 namespace mptune {
@@ -35,30 +33,6 @@ std::shared_ptr<torch::nn::Module> clone_quietly(const torch::nn::Module& module
   return copy;
 }
 
-std::vector<std::uint32_t> versions_of(const Tensors& tensors) {
-  std::vector<std::uint32_t> versions;
-  versions.reserve(tensors.size());
-  for (const auto& tensor : tensors) {
-    versions.push_back(tensor.is_inference() ? 0 : static_cast<std::uint32_t>(tensor._version()));
-  }
-  return versions;
-}
-
-Tensors cloned(const Tensors& tensors) {
-  Tensors copies;
-  copies.reserve(tensors.size());
-  for (const auto& tensor : tensors) {
-    copies.push_back(tensor.clone());
-  }
-  return copies;
-}
-
-// Autograd refuses to write to leaves that need a gradient, and minds writes to what others computed. Only inputs without gradients could
-// be overwritten unseen.
-bool autograd_guards(const Tensors& inputs) {
-  return at::GradMode::is_enabled() && std::ranges::all_of(inputs, [](const at::Tensor& input) { return input.requires_grad(); });
-}
-
 class ModuleLayer final : public Layer {
  public:
   struct Names {
@@ -70,13 +44,10 @@ class ModuleLayer final : public Layer {
       : kind_(std::move(kind)), module_(std::move(module)), names_(std::move(names)), forward_(std::move(forward)), norms_(*module_) {}
 
   Tensors forward(const Tensors& inputs, const RunContext& context) override {
-    const auto run = [&](const Tensors& on) {
-      DrawScope::restart();
-      const auto call = [this](const Tensors& given) { return forward_(*module_, given); };
-      return context.recomputing ? norms_.skip(on, call) : norms_.record(on, call);
-    };
-    if (writes_input_ == WritesInput::no) return run(inputs);
-    return writes_input_ == WritesInput::yes ? run(cloned(inputs)) : watched(inputs, run);
+    return guard_.run(inputs, [&](const Tensors& given) {
+      const auto call = [this](const Tensors& on) { return forward_(*module_, on); };
+      return context.recomputing ? norms_.skip(given, call) : norms_.record(given, call);
+    });
   }
 
   std::vector<NamedTensor> parameters() const override {
@@ -113,7 +84,7 @@ class ModuleLayer final : public Layer {
       to.at(i).set_requires_grad(from[i].requires_grad());
     }
     auto result = std::make_unique<ModuleLayer>(kind_, std::move(copy), names_, forward_);
-    result->writes_input_ = writes_input_;
+    result->guard_ = guard_;
     return result;
   }
 
@@ -123,45 +94,12 @@ class ModuleLayer final : public Layer {
   void commit_statistics(const std::vector<std::vector<BatchStatistics>>& by_norm) override { norms_.commit(by_norm); }
 
  private:
-  enum class WritesInput { unknown, no, yes };
-
-  // The first forward looks whether the input was written to; only such modules go on paying for copies. An input without a gradient is
-  // given under a version counter of its own and gets its values back if they were overwritten: nothing is kept twice for the backward.
-  Tensors watched(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& run) {
-    const bool guarded = autograd_guards(inputs);
-    Tensors given, spare;
-    for (const auto& input : inputs) {
-      const bool own_counter = !guarded && !input.requires_grad();
-      given.push_back(guarded ? input : own_counter ? input.variable_data() : input.clone());
-      spare.push_back(own_counter ? input.clone() : at::Tensor());
-    }
-    const auto before = versions_of(given);
-    try {
-      Tensors outputs = run(given);
-      const bool written = versions_of(given) != before;
-      if (guarded || !written) {
-        writes_input_ = written ? WritesInput::yes : WritesInput::no;
-        return outputs;
-      }
-    } catch (const c10::OutOfMemoryError&) {
-      throw;
-    } catch (const c10::Error&) {
-      // A write that autograd refused, or a mistake that copies do not heal either.
-    }
-    for (std::size_t i = 0; i < spare.size(); ++i) {
-      if (spare[i].defined()) given[i].copy_(spare[i]);
-    }
-    Tensors outputs = run(cloned(inputs));
-    writes_input_ = WritesInput::yes;
-    return outputs;
-  }
-
   std::string kind_;
   std::shared_ptr<torch::nn::Module> module_;
   std::shared_ptr<const Names> names_;
   ModuleForward forward_;
   BatchNorms norms_;
-  WritesInput writes_input_ = WritesInput::unknown;
+  InputGuard guard_;
 };
 
 }  // namespace

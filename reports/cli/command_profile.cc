@@ -46,7 +46,7 @@ struct Profiled {
 
 Plan chosen_plan(const ProfileCommand& command, const Session& session, TrainingSetup& setup, DescribedModel& model) {
   if (command.choice.plan.empty()) {
-    model = describe_model(setup);
+    model = describe_model(setup, session);
     Plan plan = plan_from_options(command.choice, setup.devices, setup.batch > 0 ? setup.batch : model.batch, model.layers);
     check_executable(plan, "--schedule");
     return plan;
@@ -59,7 +59,7 @@ Plan chosen_plan(const ProfileCommand& command, const Session& session, Training
   setup.devices = file.plan.devices;
   setup.batch = file.plan.global_batch_size();
   setup.whole_machine = whole_machine_device(parse_device_names(file.plan.devices));
-  model = describe_model(setup);
+  model = describe_model(setup, session);
   check_fingerprint(session, file, model, command.choice.plan, command.choice.strict);
   return file.plan;
 }

@@ -137,7 +137,7 @@ int run_run(const RunCommand& command, const Session& session) {
     // A state dict is a zip archive; training on from it and saving over it is usual.
     check_output(command.save, "PK", false);
   }
-  const DescribedModel model = describe_model(setup);
+  const DescribedModel model = describe_model(setup, session);
   check_fingerprint(session, file, model, path, command.choice.strict);
   refuse_by_plan_file(file, setup, command.devices.memory, path);
   const TrainingFinished finished = train_within_memory(command, {setup, file.plan, steps, command.load, command.save}, session);

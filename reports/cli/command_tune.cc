@@ -228,7 +228,7 @@ int run_tune(const TuneCommand& command, const Session& session) {
   session.say("tuning " + command.model.model + " for " + command.budget);
   const std::string folder = command.output.path.empty() ? model_stem(command.model.model) + ".study" : command.output.path;
   TrainingSetup setup = make_setup(command.model, command.devices, command.step);
-  const DescribedModel model = describe_model(setup);
+  const DescribedModel model = describe_model(setup, session);
   setup.batch = setup.batch > 0 ? setup.batch : model.batch;
   const TuneOptions options = tune_options(command, session, setup, model);
   const std::string identity = identity_of(setup, model);

@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/trace/model_text.h"
 
 namespace mptune {
 namespace {
@@ -104,8 +105,7 @@ void Session::say(const std::string& text) const {
 }
 
 std::string model_stem(const std::string& model) {
-  std::string stem = std::filesystem::path(model.substr(0, model.find(':'))).stem().string();
-  return stem.empty() ? "model" : stem;
+  return parse_model_text(model).stem;
 }
 
 bool is_foreign(const std::string& path, const std::string& magic) {

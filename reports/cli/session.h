@@ -39,7 +39,7 @@ struct Session {
   void say(const std::string& text) const;
 };
 
-/// "resnet50" of "resnet50", "transformer" of "transformer:d=256": the stem of files named after a model.
+/// "resnet50" of "resnet50", "transformer" of "transformer:d=256", "libnet" of "build/libnet.so": the stem of files named after a model.
 [[nodiscard]] std::string model_stem(const std::string& model);
 
 /// Refuses early what could not be written at the end: a missing or read-only folder (usage), a full disk (environment),

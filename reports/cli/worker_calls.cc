@@ -21,7 +21,7 @@ void write_all(int descriptor, const std::string& text) {
 
 }  // namespace
 
-DescribedModel describe_model(const TrainingSetup& setup) {
+DescribedModel describe_model(const TrainingSetup& setup, const Session& session) {
   DescribedModel model;
   bool found = false;
   call_worker(DescribeRequest{setup, false}, kSilence, [&](const Reply& reply) {
@@ -33,6 +33,9 @@ DescribedModel describe_model(const TrainingSetup& setup) {
   if (!found) {
     throw Error("mptune-worker did not describe the model", setup.model, "make sure that both programs are of the same build",
                 ExitCode::internal);
+  }
+  if (!model.warning.empty()) {
+    session.warn(model.warning);
   }
   return model;
 }

@@ -9,7 +9,7 @@
 namespace mptune {
 
 /// Layers, batch and fingerprint of the setup's model. Throws Error.
-[[nodiscard]] DescribedModel describe_model(const TrainingSetup& setup);
+[[nodiscard]] DescribedModel describe_model(const TrainingSetup& setup, const Session& session);
 
 /// Measures into `path`. Throws Error.
 void measure_profile(const TrainingSetup& setup, const std::string& path, double budget_s, ProgressLine& progress);

@@ -50,4 +50,10 @@ must_fail("version.py" ${configure} -B "${WORK}/refused" -DMPTUNE_TORCH_ROOT=${W
 must_run("" ${configure} -B "${WORK}/build")
 must_run("" ${CMAKE_COMMAND} --build "${WORK}/build")
 must_run("the losses agree; the net has learned" "${WORK}/build/training_loop")
+
+# A plug-in of the installed package, in the installed program.
+must_run("" ${CMAKE_COMMAND} -G ${GENERATOR} -S "${prefix}/share/mptune/examples/own_cpp_model" -B "${WORK}/own"
+            -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_BUILD_TYPE=Release)
+must_run("" ${CMAKE_COMMAND} --build "${WORK}/own" --target net)
+must_run("block5" "${prefix}/bin/mptune" models "${WORK}/own/libnet.so")
 file(REMOVE_RECURSE "${WORK}")

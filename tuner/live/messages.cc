@@ -67,7 +67,8 @@ MPTUNE_FIELDS(DoctorRequest, f("setup", v.setup);)
 MPTUNE_FIELDS(Hello, f("protocol", v.protocol); f("version", v.version); f("libtorch", v.libtorch); f("cuda", v.cuda);)
 MPTUNE_FIELDS(Progress, f("what", v.what); f("fraction", v.fraction);)
 MPTUNE_FIELDS(DescribedModel, f("name", v.name); f("parameters_text", v.parameters_text); f("description", v.description);
-              f("parameters", v.parameters); f("layers", v.layers); f("input", v.input); f("batch", v.batch); f("fingerprint", v.fingerprint);)
+              f("parameters", v.parameters); f("layers", v.layers); f("input", v.input); f("batch", v.batch); f("fingerprint", v.fingerprint);
+              f("warning", v.warning);)
 MPTUNE_FIELDS(Described, f("models", v.models);)
 MPTUNE_FIELDS(StepTimed, f("entry", v.entry); f("round", v.round); f("position", v.position); f("started_s", v.started_s);
               f("step_s", v.step_s);)

@@ -13,11 +13,11 @@
 namespace mptune {
 
 /// Version of the pipe between mptune and mptune-worker; both must be the same.
-inline constexpr int kProtocolVersion = 3;
+inline constexpr int kProtocolVersion = 4;
 
 // ---- from mptune to the worker: exactly one request, then the worker answers until Done or Failed and exits ----
 
-/// Lists the built-in models, or describes the one of `setup` where that names one.
+/// Lists the built-in models, or describes the one of `setup`.
 struct DescribeRequest {
   TrainingSetup setup;
   bool all_models = false;
@@ -81,6 +81,7 @@ struct DescribedModel {
   std::string input;
   int batch = 0;
   Fingerprint fingerprint;
+  std::string warning;  ///< what the user should know of the model's file, "" for nothing
 };
 struct Described {
   std::vector<DescribedModel> models;

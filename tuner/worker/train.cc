@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "mptune/profiler/measure/measure.h"
+#include "mptune/profiler/model/model_file.h"
 #include "mptune/profiler/statistics/stopping.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/tuner/worker/requests.h"
@@ -12,29 +13,36 @@ namespace mptune {
 
 namespace {
 
-DescribedModel described(const TrainingSetup& setup, const BuiltinModel& builtin) {
-  const Model model = load_model(setup.model, setup.input, std::nullopt);
-  DescribedModel description{builtin.name,           builtin.parameters, builtin.description,         0,
-                             describe_layers(model), model.input_text(), batch_size_of(setup, model), {}};
+DescribedModel described(const TrainingSetup& setup, const BuiltinModel& about) {
+  const Model model = load_model(setup.model, setup.input, std::nullopt, {.loss = setup.loss, .data = setup.data});
+  DescribedModel description{
+      about.name, about.parameters, about.description, 0, describe_layers(model), model.input_text(), batch_size_of(setup, model),
+      {},         model.warning()};
   for (const ProfileLayer& layer : description.layers) description.parameters += layer.parameters;
   description.fingerprint = {model.fingerprint(), model.input_text(), setup.devices, TORCH_VERSION, ""};
   return description;
+}
+
+BuiltinModel about(const std::string& text) {
+  const ModelText parsed = parse_model_text(text);
+  if (parsed.is_file) return describe_model_file(parsed);
+  for (const BuiltinModel& builtin : builtin_models())
+    if (builtin.name == parsed.name) return builtin;
+  return {parsed.name, "", ""};  // refused by the loader, which knows the names there are
 }
 
 }  // namespace
 
 void describe(const DescribeRequest& request, const Replies& reply) {
   Described all;
+  TrainingSetup setup = request.setup;
+  if (!request.all_models) all.models.push_back(described(setup, about(setup.model)));
+  setup.input.clear();
   for (const BuiltinModel& builtin : builtin_models()) {
-    TrainingSetup setup = request.setup;
-    if (request.all_models) {
-      setup.model = builtin.name;
-      setup.input.clear();
-    }
-    if (setup.model.substr(0, setup.model.find(':')) == builtin.name) all.models.push_back(described(setup, builtin));
+    if (!request.all_models) break;
+    setup.model = builtin.name;
+    all.models.push_back(described(setup, builtin));
   }
-  // An unknown name is refused by the loader, which knows the names there are.
-  if (all.models.empty()) (void)load_model(request.setup.model, request.setup.input, 0);
   reply(std::move(all));
 }
 

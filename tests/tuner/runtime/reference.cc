@@ -10,8 +10,11 @@
 namespace mptune::testing {
 
 ReferenceStep run_reference(const std::string& model_text, const std::string& input, const Batch& batch, const std::vector<int>& sizes) {
+  return run_reference(load_model(model_text, input, 0), batch, sizes);
+}
+
+ReferenceStep run_reference(Model model, const Batch& batch, const std::vector<int>& sizes) {
   at::set_num_threads(1);
-  Model model = load_model(model_text, input, 0);
   const auto parameters = model.parameters();
   const auto total = static_cast<double>(batch.input.size(0));
   std::vector<std::vector<std::vector<BatchStatistics>>> statistics(model.layers().size());  // [layer][norm][micro-batch]

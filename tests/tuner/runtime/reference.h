@@ -19,6 +19,7 @@ struct ReferenceStep {
 
 [[nodiscard]] ReferenceStep run_reference(const std::string& model, const std::string& input, const Batch& batch,
                                           const std::vector<int>& sizes);
+[[nodiscard]] ReferenceStep run_reference(Model model, const Batch& batch, const std::vector<int>& sizes);
 
 /// The micro-batches' gradients summed in the plan's own order: per stage and replica in the order of its backwards, then replicas by
 /// index.

@@ -1,0 +1,82 @@
+#include "mptune/profiler/model/input_guard.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "mptune/profiler/model/randomness.h"
+
+namespace mptune {
+namespace {
+
+std::vector<std::uint32_t> versions_of(const Tensors& tensors) {
+  std::vector<std::uint32_t> versions;
+  versions.reserve(tensors.size());
+  for (const auto& tensor : tensors) {
+    versions.push_back(tensor.is_inference() ? 0 : static_cast<std::uint32_t>(tensor._version()));
+  }
+  return versions;
+}
+
+Tensors cloned(const Tensors& tensors) {
+  Tensors copies;
+  copies.reserve(tensors.size());
+  for (const auto& tensor : tensors) {
+    copies.push_back(tensor.clone());
+  }
+  return copies;
+}
+
+// Autograd refuses to write to leaves that need a gradient, and minds writes to what others computed. Only inputs without gradients could
+// be overwritten unseen.
+bool autograd_guards(const Tensors& inputs) {
+  return at::GradMode::is_enabled() && std::ranges::all_of(inputs, [](const at::Tensor& input) { return input.requires_grad(); });
+}
+
+}  // namespace
+
+Tensors InputGuard::run(const Tensors& inputs, const Forward& forward) {
+  const Forward run = [&](const Tensors& given) {
+    DrawScope::restart();
+    return forward(given);
+  };
+  if (writes_ == Writes::no) {
+    return run(inputs);
+  }
+  return writes_ == Writes::yes ? run(cloned(inputs)) : watched(inputs, run);
+}
+
+// An input without a gradient is given under a version counter of its own and gets its values back if they were overwritten: nothing is
+// kept twice for the backward.
+Tensors InputGuard::watched(const Tensors& inputs, const Forward& forward) {
+  const bool guarded = autograd_guards(inputs);
+  Tensors given, spare;
+  for (const auto& input : inputs) {
+    const bool own_counter = !guarded && !input.requires_grad();
+    given.push_back(guarded ? input : own_counter ? input.variable_data() : input.clone());
+    spare.push_back(own_counter ? input.clone() : at::Tensor());
+  }
+  const auto before = versions_of(given);
+  try {
+    Tensors outputs = forward(given);
+    const bool written = versions_of(given) != before;
+    if (guarded || !written) {
+      writes_ = written ? Writes::yes : Writes::no;
+      return outputs;
+    }
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const c10::Error&) {
+    // A write that autograd refused, or a mistake that copies do not heal either.
+  }
+  for (std::size_t i = 0; i < spare.size(); ++i) {
+    if (spare[i].defined()) {
+      given[i].copy_(spare[i]);
+    }
+  }
+  Tensors outputs = forward(cloned(inputs));
+  writes_ = Writes::yes;
+  return outputs;
+}
+
+}  // namespace mptune

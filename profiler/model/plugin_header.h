@@ -1,0 +1,46 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include <torch/version.h>
+
+#include "mptune/profiler/model/model.h"
+
+/// What a plug-in says of itself: plain data that is read from its file before the plug-in is loaded. The name of the object is
+/// kPluginSymbol; MPTUNE_MODEL of nn.h makes it.
+namespace mptune {
+
+inline constexpr std::uint32_t kPluginAbi = 1;  ///< raised whenever a type that crosses changes while its size stays
+inline constexpr const char* kPluginSymbol = "mptune_plugin_header";
+
+template <std::size_t N>
+[[nodiscard]] constexpr std::array<char, N> plugin_text(std::string_view text) {
+  std::array<char, N> result{};
+  for (std::size_t i = 0; i < text.size() && i + 1 < N; ++i) {
+    result[i] = text[i];
+  }
+  return result;
+}
+
+/// The first four members stay as they are for ever, so that a plug-in of any version can be told apart.
+struct PluginHeader {
+  std::array<char, 16> magic = plugin_text<16>("mptune plug-in");
+  std::array<char, 16> version = plugin_text<16>(MPTUNE_VERSION);
+  std::uint32_t bytes = sizeof(PluginHeader);
+  std::uint32_t abi = kPluginAbi;
+  std::array<char, 32> torch = plugin_text<32>(TORCH_VERSION);
+#ifdef _GLIBCXX_USE_CXX11_ABI
+  std::uint32_t string_abi = _GLIBCXX_USE_CXX11_ABI;
+#else
+  std::uint32_t string_abi = 0;
+#endif
+  std::uint32_t compiler_abi = __GXX_ABI_VERSION;
+  std::array<std::uint32_t, 6> sizes = {sizeof(Model),      sizeof(ModelLayer), sizeof(SampleDescription),
+                                        sizeof(RunContext), sizeof(Loss),       sizeof(BatchStatistics)};
+  Model (*make)() = nullptr;
+};
+
+}  // namespace mptune

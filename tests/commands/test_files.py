@@ -1,0 +1,78 @@
+"""Models from files through the programs as users start them: what is refused, each with one line, and the loop on a plug-in."""
+import os
+import shutil
+import unittest
+import zipfile
+
+from harness import CommandTest
+from test_small import CORES, DEVICES
+
+PLUGINS = os.environ["MPTUNE_PLUGINS"]
+PLUGIN = os.path.join(PLUGINS, "libresnet_plugin.so")
+
+
+@unittest.skipIf(len(CORES) < 2, "needs two cores")
+class Files(CommandTest):
+    def environment(self, **more):
+        return super().environment(**{"MPTUNE_WORKER": os.environ["MPTUNE_REAL_WORKER"], **more})
+
+    def write(self, name, content=b""):
+        with open(os.path.join(self.folder, name), "wb") as file:
+            file.write(content)
+        return name
+
+    def archive(self, name, *records):
+        with zipfile.ZipFile(os.path.join(self.folder, name), "w") as file:
+            for record in records:
+                file.writestr(f"{name.split('.')[0]}/{record}", "{}")
+        return name
+
+    def refused(self, words, model, *options, **environment):
+        self.fails(2, words, "profile", model, "--devices", DEVICES, *options, **environment)
+
+    def test_what_is_no_model(self):
+        self.refused(["no such file", "absent.so"], "absent.so")
+        self.refused(["no such file"], "./absent")
+        self.refused(["folder"], "./")
+        self.refused(["empty"], self.write("empty.pt"))
+        self.refused(["neither"], self.write("words.so", b"no model"))
+        self.refused(["neither"], self.write("existing", b"no model"))
+        self.refused(["unknown model", "net.so", "net.pt"], "resnet19")
+
+    def test_plugins(self):
+        self.refused(["no plug-in"], os.path.join(PLUGINS, "libno_plugin.so"))
+        self.refused(["nothing defines model_of_a_library_that_is_not_linked()", "target_link_libraries"], os.path.join(PLUGINS, "libundefined_plugin.so"))
+        with open(PLUGIN, "rb") as file:
+            whole = file.read()
+        self.refused(["cut short"], self.write("short.so", whole[: len(whole) // 2]))
+        header = whole.index(b"mptune plug-in\0\0")
+        self.refused(["mptune 9.9"], self.write("old.so", whole[: header + 16] + b"9.9\0" + whole[header + 20 :]))
+        torch = header + 40
+        self.refused(["LibTorch 1.13"], self.write("torch.so", whole[:torch] + b"1.13\0" + whole[torch + 5 :]))
+        self.refused(["a program"], os.path.realpath(os.environ["MPTUNE_PROGRAM"]))
+        for mode, words in {"std": "no weights today", "c10": "sizes do not match", "other": "no std::exception", "mptune": "vocabulary"}.items():
+            self.refused([words], PLUGIN, MPTUNE_TEST_PLUGIN=mode)
+        self.refused(["input is not known", "--input", "--data"], PLUGIN, MPTUNE_TEST_PLUGIN="no sample")
+        self.refused(["integers", "--data"], PLUGIN, "--input", "16:int64", MPTUNE_TEST_PLUGIN="integers")
+        self.refused(["no options"], PLUGIN + ":container=a")
+
+    def test_archives(self):
+        self.refused(["exported program", "plug-ins and TorchScript", "torch.jit.script"], self.archive("net.pt2", "archive_format", "models/model.json"))
+        self.refused(["checkpoint"], self.archive("state.pt", "data.pkl", "version"))
+        self.refused(["no TorchScript"], self.archive("odd.pt", "picture"))
+        self.refused(["damaged"], self.write("short.pt", b"PK\x03\x04 and no more"))
+        self.refused(["no option"], self.archive("net.pt", "data.pkl") + ":layers=3")
+
+    def test_the_loop_on_a_plugin(self):
+        shutil.copy(PLUGIN, os.path.join(self.folder, "net.so"))
+        common = ["--devices", DEVICES, "--batch", "8"]
+        self.result("profile", "profile", "./net.so", *common, "--microbatches", "4", "--steps", "2")
+        self.result("plan", "plan", "net.sqlite", "--stages", "2", "-o", "net.plan.json")
+        self.result("profile", "profile", "./net.so", "--plan", "net.plan.json", "--steps", "2", "-o", "again.sqlite")
+        trained = self.result("run", "run", "./net.so", "--plan", "net.plan.json", "--strict", "--steps", "3", "--save", "state.pt")
+        self.assertLess(trained["loss"][-1], trained["loss"][0])
+        # The built-in model has the same layers by the same names.
+        self.result("run", "run", "resnet18", "--input", "3x32x32", "--plan", "net.plan.json", "--strict", "--steps", "1", "--load", "state.pt")
+        models = self.result("models", "models", "./net.so")["models"]
+        self.assertEqual([models[0]["name"], models[0]["layers"][1]["name"]], ["net", "layer1.0"])
+

@@ -1,0 +1,3 @@
+extern "C" int mptune_no_plugin() {
+  return 0;
+}

@@ -1,0 +1,6 @@
+// A plug-in that was linked without the library that holds its model.
+#include <mptune/nn.h>
+
+mptune::Model model_of_a_library_that_is_not_linked();
+
+MPTUNE_MODEL(model_of_a_library_that_is_not_linked);
