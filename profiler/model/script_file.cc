@@ -27,6 +27,11 @@ std::string first_words(const std::string& text) {
 
 [[noreturn]] void refuse(const std::string& path, const std::string& text) {
   const auto words = first_words(text);
+  // What torch.jit.ignore leaves in the code.
+  if (text.find("found '^'") != std::string::npos) {
+    throw Error("it needs Python: its code calls a Python function", path,
+                "write that function so that torch.jit.script can compile it, or make a plug-in");
+  }
   for (const char* sign : {"Unknown builtin op", "__torch__.torch.classes", "Unknown custom class", "torch.classes"}) {
     if (text.find(sign) != std::string::npos) {
       throw Error(
@@ -150,8 +155,8 @@ std::string warning_of(const torch::jit::Module& root, const Model& model, const
   for (const auto& parameter : root.parameters()) {
     outside += parameter.requires_grad() && kept.count(parameter.unsafeGetTensorImpl()) == 0 ? 1 : 0;
   }
-  const std::string left_out = std::to_string(outside) + (outside == 1 ? " parameter outside of '" : " parameters outside of '") + container +
-                               (outside == 1 ? "' is no part of the model; " : "' are no part of the model; ");
+  const std::string left_out = std::to_string(outside) + (outside == 1 ? " parameter outside of '" : " parameters outside of '") +
+                               container + (outside == 1 ? "' is no part of the model; " : "' are no part of the model; ");
   return (outside == 0 ? "" : left_out) + kDeprecated;
 }
 
