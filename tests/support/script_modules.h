@@ -76,23 +76,24 @@ inline torch::jit::Module script_basic_block(std::int64_t in, std::int64_t out, 
                            {"bn2", script_batch_norm(out)}};
   if (shrinks) {
     const auto both = NamedModules{{"conv", script_convolution(in, out, 1, stride)}, {"bn", script_batch_norm(out)}};
-    children.emplace_back("downsample",
-                          script_module("Downsample", {}, {}, both, "def forward(self, input):\n  return self.bn(self.conv(input))\n"));
+    children.emplace_back("downsample", script_module("Downsample", {}, {}, both,
+                                                      "def forward(self, input):\n  return self.bn.forward(self.conv.forward(input))\n"));
   }
   return script_module("torchvision.models.resnet.BasicBlock", {}, {}, children,
                        std::string("def forward(self, input):\n"
-                                   "  out = torch.relu_(self.bn1(self.conv1(input)))\n"
-                                   "  out = self.bn2(self.conv2(out))\n"
+                                   "  out = torch.relu_(self.bn1.forward(self.conv1.forward(input)))\n"
+                                   "  out = self.bn2.forward(self.conv2.forward(out))\n"
                                    "  out.add_(") +
-                           (shrinks ? "self.downsample(input)" : "input") + ")\n  return torch.relu_(out)\n");
+                           (shrinks ? "self.downsample.forward(input)" : "input") + ")\n  return torch.relu_(out)\n");
 }
 
 /// ResNet-18 as a Sequential of a stem, four Sequentials of blocks and a head; parameters and buffers in the built-in model's order.
 inline torch::jit::Module script_resnet18() {
   NamedModules pieces = {
-      {"stem", script_module("Stem", {}, {}, {{"conv1", script_convolution(3, 64, 7, 2)}, {"bn1", script_batch_norm(64)}},
-                             "def forward(self, input):\n"
-                             "  return torch.max_pool2d(torch.relu_(self.bn1(self.conv1(input))), [3, 3], [2, 2], [1, 1])\n")}};
+      {"stem",
+       script_module("Stem", {}, {}, {{"conv1", script_convolution(3, 64, 7, 2)}, {"bn1", script_batch_norm(64)}},
+                     "def forward(self, input):\n"
+                     "  return torch.max_pool2d(torch.relu_(self.bn1.forward(self.conv1.forward(input))), [3, 3], [2, 2], [1, 1])\n")}};
   std::int64_t in = 64;
   for (int group = 1; group <= 4; ++group) {
     const std::int64_t out = 32LL << group;
@@ -102,7 +103,7 @@ inline torch::jit::Module script_resnet18() {
   }
   pieces.emplace_back("head", script_module("Head", {}, {}, {{"fc", script_linear(512, 1000)}},
                                             "def forward(self, input):\n"
-                                            "  return self.fc(torch.flatten(torch.adaptive_avg_pool2d(input, [1, 1]), 1))\n"));
+                                            "  return self.fc.forward(torch.flatten(torch.adaptive_avg_pool2d(input, [1, 1]), 1))\n"));
   return script_sequential(pieces);
 }
 
