@@ -3,6 +3,7 @@
 #include <caffe2/serialize/inline_container.h>
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <string_view>
 #include <vector>
@@ -100,8 +101,10 @@ void check_script_archive(const std::string& path) {
     check_sizes(reader, names, path);
     check_kind(names, path);
     check_code(reader, names, path);
-  } catch (const c10::Error&) {
-    throw Error("the archive is damaged or cut short", path, kHowToSave);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception&) {
+    throw Error("the archive is damaged, cut short or none of PyTorch's", path, kHowToSave);
   }
 }
 

@@ -23,8 +23,8 @@ class Files(CommandTest):
 
     def archive(self, name, *records):
         with zipfile.ZipFile(os.path.join(self.folder, name), "w") as file:
-            for record in records:
-                file.writestr(f"{name.split('.')[0]}/{record}", "{}")
+            for record in ("version", *records):
+                file.writestr(f"{name.split('.')[0]}/{record}", "3\n")
         return name
 
     def refused(self, words, model, *options, **environment):
