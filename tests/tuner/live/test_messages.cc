@@ -109,10 +109,11 @@ TEST(Messages, RepliesKeepEveryField) {
   EXPECT_EQ(round_trip<Reply>(Progress{"layer costs", 0.3}, decode_reply).fraction, 0.3);
 
   ProfileLayer layer{"layer1.0", "Bottleneck", {"layer1.0", "relu"}, 1L << 40, 5, 6, true};
-  DescribedModel model{"resnet50", "k=1",       "words", 25557032,
-                       {layer},    "3x224x224", 32,      {"sha256:1", "3x4:float32", {"cpu:0"}, "2.11", "13"}};
+  DescribedModel model{
+      "resnet50", "k=1", "words", 25557032, {layer}, "3x224x224", 32, {"sha256:1", "3x4:float32", {"cpu:0"}, "2.11", "13"}, "deprecated"};
   const auto described = round_trip<Reply>(Described{{model}}, decode_reply);
   ASSERT_EQ(described.models.size(), 1u);
+  EXPECT_EQ(described.models[0].warning, "deprecated");
   EXPECT_EQ(described.models[0].layers, model.layers);
   EXPECT_EQ(described.models[0].fingerprint, model.fingerprint);
   EXPECT_EQ(described.models[0].parameters, 25557032);
