@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-/// Digits 0 to 9 of 5 x 7 points, each somewhere on 10 x 10 pixels and under noise a quarter as strong as the ink: samples x 1 x 10 x 10 and labels.
-/// Drawn anew at every call, from LibTorch's generator.
+/// Digits 0 to 9 of 5 x 7 points, each somewhere on 10 x 10 pixels and under noise a quarter as strong as the ink: samples x 1 x 10 x 10
+/// and labels. Drawn anew at every call, from LibTorch's generator.
 inline mptune::Batch draw_digits(int samples) {
   constexpr unsigned char kGlyphs[10][7] = {// a byte per row, five bits of ink, the left one highest
                                             {14, 17, 19, 21, 25, 17, 14}, {4, 12, 4, 4, 4, 4, 14},  {14, 17, 1, 2, 4, 8, 31},

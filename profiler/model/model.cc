@@ -113,7 +113,8 @@ Batch synthetic_batch(const SampleDescription& sample, int batch, std::uint64_t 
     throw Error("a batch of " + std::to_string(batch) + " samples", "--batch", "give at least 1");
   }
   if (sample.input_shape.empty() || (!at::isFloatingType(sample.input_type) && sample.input_classes < 1)) {
-    throw Error("the shape of the model's input is not known", "model", "give --input SHAPE or --data FILE; in C++, pass a SampleDescription");
+    throw Error("the shape of the model's input is not known", "model",
+                "give --input SHAPE or --data FILE; in C++, pass a SampleDescription");
   }
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   Batch result;

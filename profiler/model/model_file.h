@@ -14,6 +14,7 @@ namespace mptune {
 /// The model in a file, called by the file's stem. Samples are those of `source.data`, else of `input`, else the model's own; what is not
 /// known of the target is found by running two samples. Throws Error (usage) for what is no file, a file that is no model, and all that
 /// load_plugin and load_script refuse.
-[[nodiscard]] Model load_model_file(const ModelText& text, const std::string& input, std::optional<std::uint64_t> seed, const StepSource& source);
+[[nodiscard]] Model load_model_file(const ModelText& text, const std::string& input, std::optional<std::uint64_t> seed,
+                                    const StepSource& source);
 
 }  // namespace mptune

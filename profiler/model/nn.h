@@ -26,9 +26,9 @@ namespace mptune {
 /// for every model that is needed, each time after torch::manual_seed(--seed). Once per library, outside of all namespaces:
 ///   add_library(net MODULE net.cc)
 ///   target_link_libraries(net PRIVATE mptune::mptune)
-#define MPTUNE_MODEL(factory)                                                                       \
-  extern "C" {                                                                                      \
+#define MPTUNE_MODEL(factory)                                                                      \
+  extern "C" {                                                                                     \
   __attribute__((visibility("default"))) extern const ::mptune::PluginHeader mptune_plugin_header; \
   constinit const ::mptune::PluginHeader mptune_plugin_header{.make = factory};                    \
-  }                                                                                                 \
+  }                                                                                                \
   static_assert(true)

@@ -86,7 +86,8 @@ int run_models(const ModelsOptions& options, const Session& session) {
 void add_models_command(CLI::App& program, CommandBody& chosen) {
   auto options = std::make_shared<ModelsOptions>();
   CLI::App* command = program.add_subcommand("models", "Lists the built-in models, or the layers of one model");
-  command->add_option("MODEL", options->model, "only this one, built in or a file (.so, .pt), with its layers: names and numbers that --cuts takes");
+  command->add_option("MODEL", options->model,
+                      "only this one, built in or a file (.so, .pt), with its layers: names and numbers that --cuts takes");
   command->add_option("--input", options->input, "shape of one sample, such as 3x64x64")->type_name("SHAPE[:DTYPE]");
   command->footer(
       "Example:\n  mptune models transformer:d=256,layers=8\n\nA model of your own is a plug-in in C++ (MPTUNE_MODEL of mptune/nn.h, see "

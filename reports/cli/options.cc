@@ -35,11 +35,16 @@ void add_device_options(CLI::App& command, DeviceOptions& options) {
 }
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
-  command.add_option("MODEL", options.model, "a built-in model, such as resnet50 or transformer:d=256,layers=8, or a file: a plug-in (./libnet.so), or TorchScript "
-                     "whose nn.Sequential's children are the layers (net.pt, or net.pt:container=PATH of a Sequential or ModuleList inside)")
+  command
+      .add_option("MODEL", options.model,
+                  "a built-in model, such as resnet50 or transformer:d=256,layers=8, or a file: a plug-in (./libnet.so), or TorchScript "
+                  "whose nn.Sequential's children are the layers (net.pt, or net.pt:container=PATH of a Sequential or ModuleList inside)")
       ->required();
   command.add_option("--batch", options.batch, "samples per step (global batch); default: the model's")->type_name("N");
-  command.add_option("--input", options.input, "shape of one sample, such as 3x64x64; default: the model's; TorchScript has none, so give this or --data")->type_name("SHAPE[:DTYPE]");
+  command
+      .add_option("--input", options.input,
+                  "shape of one sample, such as 3x64x64; default: the model's; TorchScript has none, so give this or --data")
+      ->type_name("SHAPE[:DTYPE]");
 }
 
 void add_step_options(CLI::App& command, StepOptions& options) {
