@@ -30,12 +30,13 @@ std::vector<DescribedModel> described(const ModelsOptions& options) {
 
 std::string table_of_models(const std::vector<DescribedModel>& models, const TextStyle& style) {
   std::vector<std::vector<Cell>> rows;
+  std::vector<std::string> notes;
   for (const DescribedModel& model : models) {
-    const std::string what = model.description + (model.parameters_text.empty() ? "" : "; options: " + model.parameters_text);
     rows.push_back(
-        {model.name, std::to_string(model.layers.size()), format_count(model.parameters), model.input, std::to_string(model.batch), what});
+        {model.name, std::to_string(model.layers.size()), format_count(model.parameters), model.input, std::to_string(model.batch)});
+    notes.push_back(model.description + (model.parameters_text.empty() ? "" : "; options: " + model.parameters_text));
   }
-  return render_table({{"model"}, {"layers", true}, {"parameters", true}, {"input"}, {"batch", true}, {"what"}}, rows, style);
+  return render_table({{"model"}, {"layers", true}, {"parameters", true}, {"input"}, {"batch", true}}, rows, notes, style);
 }
 
 std::string table_of_layers(const DescribedModel& model, const TextStyle& style) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include "mptune/reports/render/table.h"
 #include "mptune/reports/render/units.h"
@@ -85,14 +84,12 @@ std::string render_kinds(const KindComparison& kinds, const TextStyle& style) {
   for (const KindCells& row : all) {
     rows.push_back({{row.kind, row.best ? Color::green : Color::none}, row.step, row.interval, row.speedup, row.peak, row.verdict});
   }
-  std::istringstream table(
-      render_table({{"kind"}, {"step", true}, {"95 %", true}, {"speed-up", true}, {"peak", true}, {"verdict"}}, rows, style));
-  std::string text;
-  // Two lines of titles, then a line per row.
-  std::size_t line = 0;
-  for (std::string words; std::getline(table, words); ++line) {
-    text += words + "\n" + (line < 2 ? "" : hanging("  ", all[line - 2].detail, style));
+  std::vector<std::string> notes;
+  for (const KindCells& row : all) {
+    notes.push_back(row.detail);
   }
+  std::string text =
+      render_table({{"kind"}, {"step", true}, {"95 %", true}, {"speed-up", true}, {"peak", true}, {"verdict"}}, rows, notes, style);
   text += kinds.advice.empty() ? "" : "\n";
   for (const std::string& sentence : kinds.advice) {
     text += join(wrap(sentence, style.width), "\n") + "\n";

@@ -72,6 +72,11 @@ std::string row_text(const std::vector<Cell>& row, const std::vector<Column>& co
 }  // namespace
 
 std::string render_table(const std::vector<Column>& columns, const std::vector<std::vector<Cell>>& rows, const TextStyle& style) {
+  return render_table(columns, rows, std::vector<std::string>(rows.size()), style);
+}
+
+std::string render_table(const std::vector<Column>& columns, const std::vector<std::vector<Cell>>& rows,
+                         const std::vector<std::string>& notes, const TextStyle& style) {
   const std::vector<int> widths = widths_of(columns, rows, style.width);
   std::vector<Cell> titles, rules;
   for (std::size_t i = 0; i < columns.size(); ++i) {
@@ -79,8 +84,8 @@ std::string render_table(const std::vector<Column>& columns, const std::vector<s
     rules.emplace_back(repeat(style.unicode ? "─" : "-", widths[i]), Color::dim);
   }
   std::string text = row_text(titles, columns, widths, style) + row_text(rules, columns, widths, style);
-  for (const auto& row : rows) {
-    text += row_text(row, columns, widths, style);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    text += row_text(rows[i], columns, widths, style) + (notes[i].empty() ? "" : hanging("  ", notes[i], style));
   }
   return text;
 }

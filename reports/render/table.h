@@ -28,4 +28,8 @@ struct Cell {
 [[nodiscard]] std::string render_table(const std::vector<Column>& columns, const std::vector<std::vector<Cell>>& rows,
                                        const TextStyle& style);
 
+/// The same with a note under each row, wrapped to the width behind two blanks; as many notes as rows, "" for none.
+[[nodiscard]] std::string render_table(const std::vector<Column>& columns, const std::vector<std::vector<Cell>>& rows,
+                                       const std::vector<std::string>& notes, const TextStyle& style);
+
 }  // namespace mptune
