@@ -169,8 +169,7 @@ std::string answer(const std::vector<const KindResult*>& by_time, const KindResu
   for (const KindResult* row : by_time) {
     if (row == &best) continue;
     const Verdict verdict = row->over_best->verdict;
-    const bool untold = verdict == Verdict::same || verdict == Verdict::ambiguous || verdict == Verdict::fast;
-    if (untold) {
+    if (verdict != Verdict::slow) {
       alike += (alike.empty() ? "; within what was measured as fast: " : ", ") + kind_in_words(row->kind);
     } else if (next.empty()) {
       next = "; next is " + kind_in_words(row->kind) + ", " + behind(*row);
@@ -188,7 +187,7 @@ std::string memory_sentence(const std::vector<const KindResult*>& by_time, const
   for (const KindResult* row : by_time) {
     if (fullest(*row) > 0 && fullest(*row) < fullest(*least)) least = row;
   }
-  if (static_cast<double>(fullest(*least)) > kLessMemory * static_cast<double>(fullest(best))) return "";
+  if (least == &best || static_cast<double>(fullest(*least)) > kLessMemory * static_cast<double>(fullest(best))) return "";
   const double saved = 1 - static_cast<double>(fullest(*least)) / static_cast<double>(fullest(best));
   return printed("where memory is short: the fullest device of %s needs %.0f %% less, the step takes %s",
                  kind_in_words(least->kind).c_str(), 100 * saved, longer(1 / least->over_best->estimate).c_str());

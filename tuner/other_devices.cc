@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "mptune/profiler/trace/error.h"
 #include "mptune/tuner/kinds.h"
 
 namespace mptune {
@@ -79,9 +80,13 @@ std::optional<OtherDevices> best_on(const SearchSpace& space, const Profile& pro
   other.look_beyond = false;
   other.improved = nullptr;
   other.most_actions = kOutlookActions;
-  const SearchResult result = search_plans(other, CostModel(*known));
-  if (result.ranked.empty()) return std::nullopt;
-  return OtherDevices{count, kind_name(result.ranked.front().plan, {}), result.ranked.front().prediction.step_s};
+  try {
+    const SearchResult result = search_plans(other, CostModel(*known));
+    if (result.ranked.empty()) return std::nullopt;
+    return OtherDevices{count, kind_name(result.ranked.front().plan, {}), result.ranked.front().prediction.step_s};
+  } catch (const Error&) {
+    return std::nullopt;  // the options make no plan of so many devices
+  }
 }
 
 }  // namespace

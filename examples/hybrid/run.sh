@@ -23,7 +23,7 @@ utilisation() {
   echo
 }
 
-echo "Before: a stage on each device, an equal number of layers in each"
+echo "Before: a stage on each device, layers spread evenly"
 profile "$@" --stages 4 -o before.sqlite
 utilisation before.sqlite
 
@@ -34,5 +34,5 @@ profile "$@" --plan hybrid.plan.json --measured before.sqlite -o after.sqlite
 utilisation after.sqlite
 
 # 4: the hybrid is slower; 5: the steps do not tell. Both are answers.
-COLUMNS=100 "$mptune" -q compare before.sqlite after.sqlite >compare.txt || [ $? -ge 4 ]
+COLUMNS=100 "$mptune" -q compare before.sqlite after.sqlite >compare.txt || case $? in 4 | 5) ;; *) exit 1 ;; esac
 sed -n '1,2p;/^Plans/,/^$/p' compare.txt

@@ -1,5 +1,4 @@
-// The experiment of PyTorch's tutorial "Single-Machine Model Parallel Best Practices" on this machine: one device, naive model parallel,
-// pipelines of nine split sizes, all measured in turn, and the split size that mptune's planner picks from a profile.
+// PyTorch's tutorial "Single-Machine Model Parallel Best Practices" here, beside the split size that the planner picks from a profile.
 #include <mptune/mptune.h>
 
 #include <algorithm>
@@ -111,9 +110,10 @@ int main(int argc, char** argv) try {
 } catch (const mptune::Error& error) {
   std::fprintf(stderr, "%s: %s; %s\n", error.what(), error.where().c_str(), error.remedy().c_str());
   return static_cast<int>(error.code());
-} catch (const std::logic_error&) {  // what std::stoi throws
-  std::fprintf(
-      stderr,
-      "usage: model_parallel_tutorial [MODEL [INPUT [BATCH [ROUNDS [SECONDS [FOLDER]]]]]], the three in the middle being numbers\n");
+} catch (const std::invalid_argument&) {  // what std::stoi throws
+  std::fprintf(stderr, "usage: model_parallel_tutorial [MODEL [INPUT [BATCH [ROUNDS [SECONDS [FOLDER]]]]]], numbers in the middle\n");
   return 2;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
 }

@@ -42,6 +42,7 @@ void show_results(const std::vector<Contender>& contenders, const std::string& n
   }
   line.series = {curve, naive};
   const auto best = static_cast<std::size_t>(std::min_element(curve.values.begin(), curve.values.end()) - curve.values.begin());
+  if (points.size() < 3) throw mptune::Error("too few split sizes to tell", "BATCH", "give a batch of 12 or more");
   const auto& twelfth = *points[points.size() - 3];  // split size 20 of 120
   mptune::SvgSeries here{"here", {}, {}};
   for (const Contender* bar : {&contenders[0], &contenders[1], &twelfth, points[best], &contenders.back()})

@@ -4,6 +4,7 @@
 set -eu
 source=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "${1:-$source/../../build/release}" && pwd)
+[ "$(nproc)" -ge 2 ] || { echo "two cores are needed"; exit 77; }
 cd "$build/bin"
 # 5: the time was too short to tell the best plans apart; there is one nevertheless.
 ./mptune tune ./libnet.so --batch 256 --devices cpu:0,cpu:1 --budget "${2:-20s}" --force || [ $? = 5 ]

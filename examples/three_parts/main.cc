@@ -1,5 +1,4 @@
-// three_parts [MODEL [BATCH [STEPS [SECONDS]]]]: encoder, decoder and classifier, each with an optimizer of its own, trained on one device
-// and on two with equal losses; then timed on one, two and three devices that sleep as long as one core of this machine would compute.
+// three_parts [MODEL [BATCH [STEPS [SECONDS]]]]: encoder, decoder and classifier with an optimizer each, on one device and on more.
 #include <mptune/mptune.h>
 #include <mptune/nn.h>
 
@@ -17,7 +16,6 @@
 
 namespace {
 constexpr int kMicrobatches = 8;
-
 // The first layer of each part but the first: where the model may be cut into its parts.
 std::vector<int> first_layers(const mptune::Model& model) {
   std::vector<int> first;
@@ -27,6 +25,7 @@ std::vector<int> first_layers(const mptune::Model& model) {
   };
   for (int i = 1; i < model.size(); ++i)
     if (part(i) != part(i - 1)) first.push_back(i);
+  if (first.size() != 2) throw mptune::Error("the model has no three parts", model.name(), "name encoder-decoder-classifier");
   return first;
 }
 
@@ -59,7 +58,7 @@ std::vector<double> train(const std::string& text, const mptune::Plan& plan, int
   torch::optim::AdamW classifier(parameters_of(pipeline, "classifier"), torch::optim::AdamWOptions(5e-3));
   std::vector<double> losses;
   for (int step = 0; step < steps; ++step) {
-    const mptune::Batch& batch = batches[static_cast<std::size_t>(step) % batches.size()];
+    const mptune::Batch& batch = batches[static_cast<std::size_t>(step % 4)];
     losses.push_back(pipeline.step(batch.input, batch.target).loss);
     encoder.step();
     decoder.step();
@@ -76,11 +75,12 @@ double sleeping_step(const mptune::Profile& profile, const mptune::Plan& plan, c
 }
 
 int run(const std::string& text, int samples, int steps, double budget_s) {
+  if (steps < 1) throw mptune::Error("no step to train", "STEPS", "give 1 or more");
   const mptune::Model model = mptune::load_model(text, "", 0);
   const mptune::Batch batch = mptune::synthetic_batch(model.sample(), samples, 0);
   const std::vector<int> parts = first_layers(model);
   const auto one = train(text, plan_on({"cpu:0"}, {}, model, samples), steps);
-  const auto two = train(text, plan_on({"cpu:0", "cpu:1"}, {parts.at(0)}, model, samples), steps);
+  const auto two = train(text, plan_on({"cpu:0", "cpu:1"}, {parts[0]}, model, samples), steps);
   std::printf("%6s  %12s  %12s\n", "step", "one device", "two devices");
   for (std::size_t i = 0; i < one.size(); i += std::max<std::size_t>(1, one.size() / 5))
     std::printf("%6zu  %12.6f  %12.6f\n", i, one[i], two[i]);
@@ -94,12 +94,10 @@ int run(const std::string& text, int samples, int steps, double budget_s) {
   const mptune::Profile profile = mptune::measure_profile(model, batch, how);
   const double alone = sleeping_step(profile, plan_on({"sleep:0"}, {}, model, samples), batch);
   std::printf("%-46s %10s %9s\n", "where the parts are, on sleeping devices", "step", "speed-up");
-  const auto row = [&](const char* places, double seconds) {
-    std::printf("%-46s %7.1f ms %8.2fx\n", places, 1e3 * seconds, alone / seconds);
-  };
+  const auto row = [&](const char* at, double s) { std::printf("%-46s %7.1f ms %8.2fx\n", at, 1e3 * s, alone / s); };
   row("encoder, decoder, classifier", alone);
   row("encoder | decoder, classifier", sleeping_step(profile, plan_on({"sleep:0", "sleep:1"}, {parts[0]}, model, samples), batch));
-  row("encoder, decoder | classifier", sleeping_step(profile, plan_on({"sleep:0", "sleep:1"}, {parts.at(1)}, model, samples), batch));
+  row("encoder, decoder | classifier", sleeping_step(profile, plan_on({"sleep:0", "sleep:1"}, {parts[1]}, model, samples), batch));
   row("encoder | decoder | classifier", sleeping_step(profile, plan_on({"sleep:0", "sleep:1", "sleep:2"}, parts, model, samples), batch));
   return one == two ? 0 : 1;
 }
@@ -112,7 +110,10 @@ int main(int argc, char** argv) try {
 } catch (const mptune::Error& error) {
   std::fprintf(stderr, "%s: %s; %s\n", error.what(), error.where().c_str(), error.remedy().c_str());
   return static_cast<int>(error.code());
-} catch (const std::logic_error&) {  // what std::stoi throws
+} catch (const std::invalid_argument&) {  // what std::stoi throws
   std::fprintf(stderr, "usage: three_parts [MODEL [BATCH [STEPS [SECONDS]]]], the last three being numbers\n");
   return 2;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
 }

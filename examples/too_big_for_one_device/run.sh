@@ -21,7 +21,7 @@ mptune=$build/bin/mptune
 folder=$build/too_big_for_one_device
 mkdir -p "$folder"
 cd "$folder"
-rm -f ./*.sqlite ./*.json
+rm -f ./*.sqlite ./*.json ./*.txt
 
 say() { printf '\n== %s\n' "$*"; }
 # Runs a command and shows those lines of its output that the story is about; fails unless it ends with the exit code wanted.
@@ -43,7 +43,8 @@ plan --devices cpu:0 --stages 1 --microbatches 1 --recompute none -o whole.plan.
 train --plan whole.plan.json
 
 say "In $cap it does not fit. What is the smallest change?"
-show 3 'does not fit' profile "${model[@]}" --devices cpu:0,cpu:1 --stages 1 --microbatches 1 --memory "$cap" --measured costs.sqlite -o refused.sqlite
+show 3 'does not fit' profile "${model[@]}" --devices cpu:0,cpu:1 --stages 1 --microbatches 1 --memory "$cap" --measured costs.sqlite \
+  -o refused.sqlite
 
 say "A pipeline over two devices with $split micro-batches: less, but not yet enough"
 plan "${pipeline[@]}" --recompute none -o pipeline.plan.json

@@ -110,7 +110,10 @@ int main(int argc, char** argv) try {
 } catch (const mptune::Error& error) {
   std::fprintf(stderr, "%s: %s; %s\n", error.what(), error.where().c_str(), error.remedy().c_str());
   return static_cast<int>(error.code());
-} catch (const std::logic_error&) {  // what std::stoi throws
+} catch (const std::invalid_argument&) {  // what std::stoi throws
   std::fprintf(stderr, "usage: transfer_time [FROM TO [LINK [MODEL [ROUNDS [FOLDER]]]]], ROUNDS being a number\n");
   return 2;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
 }

@@ -1,7 +1,6 @@
 #include "mptune/planner/advise/fit.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <utility>
 

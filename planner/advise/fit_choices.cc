@@ -25,8 +25,7 @@ std::string virtual_option(const Plan& plan) {
 }
 
 std::string searched_stages(const Plan& plan) {
-  const bool replicated = std::ranges::any_of(plan.stages, [](const Stage& stage) { return stage.devices.size() > 1; });
-  if (!replicated) {
+  if (!has_replicas(plan)) {
     const bool several = plan.stages.size() > plan.devices.size();
     return "--stages " + std::to_string(plan.num_stages()) + (several ? " " + virtual_option(plan) : "");
   }
@@ -119,6 +118,7 @@ FitAnswer choices_that_fit(const SearchSpace& space, const SearchResult& failed,
   }
   if (answer.changes.empty() && all.size() > 1) add_change(space, all, cost, answer);
   std::ranges::stable_sort(answer.changes, {}, [](const FittingChange& change) { return change.prediction.step_s; });
+  answer.complete = !answer.changes.empty() || restrictions.empty();  // searches are bounded, restrictions not left out by twos
   if (answer.changes.empty() && answer.excess.bytes > 0)
     answer.needed = devices_needed(one_stage(space, cost), answer.excess.device, answer.excess.cap_bytes, kMostCounted, cost);
   return answer;

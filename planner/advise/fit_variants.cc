@@ -103,12 +103,13 @@ std::vector<FitVariant> more_stages(const Plan& plan, const FitQuestion& questio
     if (devices * each <= plan.num_stages()) continue;
     const std::optional<Plan> wider = spread(plan, question, devices, each, cost);
     if (!wider) continue;
-    const std::string option = stages_option(plan, devices * each);
-    variants.push_back({*wider, devices, {option}});
+    std::vector<std::string> options{stages_option(plan, devices * each)};
+    if (recomputes_any(plan) && recompute_text(plan) != recompute_text(*wider)) options.push_back(recompute_text(*wider));
+    variants.push_back({*wider, devices, options});
     if (each > 1) continue;
     const std::vector<int> cuts = roomiest_cuts(*wider, caps_of_plan(*wider, question.devices, question.memory_bytes), cost);
     if (cuts.empty() || cuts == cuts_of(*wider)) continue;
-    FitVariant roomy{with_cuts(*wider, cuts), devices, {option}};
+    FitVariant roomy{with_cuts(*wider, cuts), devices, options};
     roomy.options.push_back("--cuts " + cuts_text(roomy.plan));
     variants.push_back(std::move(roomy));
   }

@@ -22,9 +22,8 @@ struct FitVariant {
 /// All changes of a kind, smallest first. Rows of a plan that no named schedule makes stay as they are.
 [[nodiscard]] std::vector<FitVariant> fit_variants(FitKind kind, const Plan& plan, const FitQuestion& question, const CostModel& cost);
 
-/// Cuts of a plan with a stage on each device, so that the most bytes over a cap are fewest, and of equal ones the longest stage shortest;
-/// rows stay. Empty where no cuts are allowed, or too many are possible to
-/// look at. `caps`: per device of the plan.
+/// Cuts of a plan with a stage on each device, so that the most bytes over a cap are fewest, and of equal ones the longest stage
+/// nearly the shortest; rows stay. Empty where no cuts are allowed, or too many are possible to look at. `caps`: per device of the plan.
 [[nodiscard]] std::vector<int> roomiest_cuts(const Plan& plan, const std::vector<std::int64_t>& caps, const CostModel& cost);
 
 /// Cap of each of the plan's devices.

@@ -12,7 +12,8 @@ namespace {
 /// Bytes over the cap, then seconds: of a stage, or the largest of several.
 using Load = std::pair<std::int64_t, double>;
 constexpr int kFinestSplit = 256;                  // micro-batches
-constexpr std::int64_t kMostLookedAt = 8'000'000;  // that are looked at: seconds
+constexpr std::int64_t kMostLookedAt = 8'000'000;  // numbers of stages, all together: seconds
+constexpr std::int64_t kMostCuts = 1'000'000;      // cuts of one plan, of which a question asks for many: some hundred milliseconds
 constexpr Load kNoLoad{std::numeric_limits<std::int64_t>::max(), 0};
 
 Load larger(const Load& a, const Load& b) {
@@ -94,7 +95,7 @@ int fewest_stages(const Plan& like, const std::string& device, std::int64_t cap,
 std::vector<int> roomiest_cuts(const Plan& plan, const std::vector<std::int64_t>& caps, const CostModel& cost) {
   const int layers = cost.layers();
   const int stages = plan.num_stages();
-  if (std::int64_t{1} * stages * layers * layers * plan.num_microbatches() > kMostLookedAt) return {};
+  if (std::int64_t{1} * stages * layers * layers * plan.num_microbatches() > kMostCuts) return {};
   Plan scratch = plan;
   const auto at = [&](int s, int end) { return static_cast<std::size_t>(s * (layers + 1) + end); };
   std::vector<Load> best(static_cast<std::size_t>(stages * (layers + 1)), kNoLoad);

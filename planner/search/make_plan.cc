@@ -271,19 +271,17 @@ std::string describe(const Plan& plan) {
   const int microbatches = plan.num_microbatches();
   if (plan.num_stages() > 1) {
     std::string replicas;
-    bool replicated = false;
     std::set<int> devices;
     for (const Stage& stage : plan.stages) {
       devices.insert(stage.devices.begin(), stage.devices.end());
       replicas += (replicas.empty() ? "" : ",");
       replicas += std::to_string(stage.devices.size());
-      replicated |= stage.devices.size() > 1;
     }
     std::string text = "pipeline of " + std::to_string(plan.num_stages()) + " stages";
     if (std::ssize(devices) < plan.num_stages())
       text += " on " + std::to_string(devices.size()) + (devices.size() == 1 ? " device" : " devices");
     text += ", " + plan.schedule + ", " + sizes_in_words(plan.microbatch_sizes);
-    return text + (replicated ? ", replicas " + replicas : "") + recompute_in_words(plan);
+    return text + (has_replicas(plan) ? ", replicas " + replicas : "") + recompute_in_words(plan);
   }
   const std::size_t replicas = plan.stages.empty() ? 0 : plan.stages.front().devices.size();
   std::string text = "one device";

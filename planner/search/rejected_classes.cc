@@ -50,12 +50,9 @@ std::vector<std::string> names_of(const PlanFamily& family) {
 std::vector<std::string> names_of(const Plan& plan) {
   if (plan.num_stages() < 2) return {};
   std::vector<int> stages_on(plan.devices.size(), 0);
-  bool replicated = false;
-  for (const Stage& stage : plan.stages) {
-    replicated |= stage.devices.size() > 1;
+  for (const Stage& stage : plan.stages)
     for (const int device : stage.devices) ++stages_on[static_cast<std::size_t>(device)];
-  }
-  return names_of(plan.schedule, plan.microbatch_sizes.size(), plan.num_stages(), std::ranges::max(stages_on), replicated);
+  return names_of(plan.schedule, plan.microbatch_sizes.size(), plan.num_stages(), std::ranges::max(stages_on), has_replicas(plan));
 }
 
 void add(Summary& summary, const FamilyState& state) {

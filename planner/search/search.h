@@ -81,8 +81,7 @@ struct SearchResult {
 /// Families of plans (devices of each stage, micro-batches, schedule) in the order of their lower bounds, the cuts of each by `partition`,
 /// with the simulator as objective. Deterministic for given limits. First a plan, then better ones, then the proof; then alternatives.
 /// `ranked` always holds the best plan of each kind (one device, all cores, data parallel, pipeline, hybrid, pipeline or hybrid in half the
-/// memory), even
-/// behind the `keep` fastest; of plans that differ in their placement alone it holds the fastest.
+/// memory), even behind the `keep` fastest; of plans that differ in their placement alone it holds the fastest.
 /// Throws Error for choices out of range, and where no plan at all answers to them.
 [[nodiscard]] SearchResult search_plans(const SearchSpace& space, const CostModel& cost);
 

@@ -157,7 +157,7 @@ void initialise(torch::nn::Module& root, at::Generator& generator) {
 
 double parameter_count(const Sizes& sizes) {
   const auto d = static_cast<double>(sizes.d);
-  return static_cast<double>(sizes.layers) * 12 * d * d + d * d + d * static_cast<double>(sizes.vocab + kPositions);
+  return static_cast<double>(sizes.layers) * 12 * d * d + d * d + d * static_cast<double>(sizes.vocab + kPositions + sizes.classes);
 }
 
 Sizes parse_sizes(const std::string& parameters, const std::string& input) {

@@ -83,6 +83,9 @@ Model make_encoder_decoder_classifier(const std::string& parameters, const std::
   const auto width = values.at("width");
   const auto hidden = values.at("hidden");
   const auto classes = values.at("classes");
+  const auto w = static_cast<double>(width), h = static_cast<double>(hidden);
+  // 3x3 convolutions down, 2x2 ones up; the head reads the widest features.
+  check_size(model + ":" + parameters, 150 * w * w + 4 * w * h + h * static_cast<double>(classes));
   const std::int64_t multiple = std::int64_t{1} << kSteps;
   const auto sample = parse_images({.model = model, .side = 32, .least = multiple, .multiple = multiple}, input, classes);
   BuiltinChain chain(sample.input_type, seed);

@@ -35,9 +35,11 @@ bool autograd_guards(const Tensors& inputs) {
 
 }  // namespace
 
-Tensors InputGuard::run(const Tensors& inputs, const Forward& forward) {
+Tensors InputGuard::run(const Tensors& inputs, const RunContext& context, const Forward& forward) {
   const Forward run = [&](const Tensors& given) {
-    DrawScope::restart();
+    if (context.draws != nullptr) {
+      context.draws->restart();
+    }
     return forward(given);
   };
   if (writes_ == Writes::no) {

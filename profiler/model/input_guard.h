@@ -12,8 +12,8 @@ class InputGuard {
  public:
   using Forward = std::function<Tensors(const Tensors&)>;
 
-  /// The result of `forward`, which may be run twice.
-  [[nodiscard]] Tensors run(const Tensors& inputs, const Forward& forward);
+  /// The result of `forward`, which may be run twice and draws the same each time.
+  [[nodiscard]] Tensors run(const Tensors& inputs, const RunContext& context, const Forward& forward);
 
  private:
   enum class Writes { unknown, no, yes };

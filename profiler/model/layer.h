@@ -17,6 +17,8 @@ struct NamedTensor {
   at::Tensor tensor;
 };
 
+class DrawScope;
+
 /// What a layer may know of the micro-batch that it runs. Anything random must depend on these alone, never on the partition.
 struct RunContext {
   std::uint64_t seed = 0;
@@ -24,7 +26,8 @@ struct RunContext {
   int microbatch = 0;
   std::int64_t first_sample = 0;  ///< index of the micro-batch's first sample in the global batch
   std::int64_t samples = 0;
-  bool recomputing = false;  ///< this forward was run before; statistics must not be recorded again
+  bool recomputing = false;    ///< this forward was run before; statistics must not be recorded again
+  DrawScope* draws = nullptr;  ///< what run_layer draws masks from (randomness.h)
 };
 
 /// Mean and unbiased variance per channel that one batch norm saw in one micro-batch.

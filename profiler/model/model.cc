@@ -128,8 +128,15 @@ Batch synthetic_batch(const SampleDescription& sample, int batch, std::uint64_t 
 Tensors run_layer(const ModelLayer& layer, int index, const Tensors& inputs, const RunContext& context) {
   const auto given = inputs.empty() || inputs[0].dim() == 0 ? 1 : inputs[0].size(0);
   const auto samples = std::max<std::int64_t>(1, context.samples > 0 ? context.samples : given);
-  const DrawScope draws({context.seed, context.step, index, layer.name, context.first_sample, samples});
-  return layer.layer->forward(inputs, context);
+  DrawScope draws({context.seed, context.step, index, layer.name, context.first_sample, samples});
+  RunContext drawing = context;
+  drawing.draws = &draws;
+  try {
+    return layer.layer->forward(inputs, drawing);
+  } catch (const std::exception&) {
+    draws.rethrow_refusal();
+    throw;
+  }
 }
 
 Tensors forward_all(Model& model, const at::Tensor& input, const RunContext& context) {

@@ -152,7 +152,8 @@ void describe_sample(Model& model, const std::string& input, const StepSource& s
   if (!source.data.empty()) {
     describe_data(sample, source.data, !input.empty());
   } else if (!sample.input_shape.empty() && !at::isFloatingType(sample.input_type) && sample.input_classes < 1) {
-    throw Error("what integers the model takes is not known", "--input " + input, "give a batch of your own with --data FILE");
+    throw Error("what integers the model takes is not known", input.empty() ? model.name() : "--input " + input,
+                "give a batch of your own with --data FILE, or set input_classes in the plug-in's SampleDescription");
   }
   model.set_sample(std::move(sample));
   if (source.data.empty()) {

@@ -44,7 +44,7 @@ class ModuleLayer final : public Layer {
       : kind_(std::move(kind)), module_(std::move(module)), names_(std::move(names)), forward_(std::move(forward)), norms_(*module_) {}
 
   Tensors forward(const Tensors& inputs, const RunContext& context) override {
-    return guard_.run(inputs, [&](const Tensors& given) {
+    return guard_.run(inputs, context, [&](const Tensors& given) {
       const auto call = [this](const Tensors& on) { return forward_(*module_, on); };
       return context.recomputing ? norms_.skip(given, call) : norms_.record(given, call);
     });

@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
+#include <limits>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -91,12 +93,17 @@ struct Draws {
     return key;
   }
 
+  [[noreturn]] static void refuse(const Error& error) {
+    scope->refusal_ = std::make_exception_ptr(error);
+    throw error;
+  }
+
   static void check(const at::Tensor& drawn) {
     const DrawScope::Place& place = scope->place_;
     if (drawn.dim() > 0 && drawn.size(0) % place.samples == 0) return;
-    throw Error("random numbers of shape " + shape_text(drawn.sizes()) + " for a micro-batch of " + std::to_string(place.samples) +
-                    " samples do not belong to samples",
-                "layer " + place.name, "keep the samples in the first dimension of what dropout is applied to, or set the dropout to 0");
+    refuse({"random numbers of shape " + shape_text(drawn.sizes()) + " for a micro-batch of " + std::to_string(place.samples) +
+                " samples do not belong to samples",
+            "layer " + place.name, "keep the samples in the first dimension of what dropout is applied to, or set the dropout to 0"});
   }
 
   static at::Tensor& draw(at::Tensor& self, double keep) {
@@ -139,7 +146,12 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
                      double dropout_p, bool is_causal, std::optional<double> scale, bool enable_gqa) {
   if (scope == nullptr || dropout_p <= 0)
     return at::native::scaled_dot_product_attention(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa);
-  return std::get<0>(at::_scaled_dot_product_attention_math(query, key, value, mask, dropout_p, is_causal, {}, scale, enable_gqa));
+  // That kernel adds its mask; a boolean one says what may be seen.
+  std::optional<at::Tensor> added = mask;
+  if (mask && mask->defined() && mask->scalar_type() == at::kBool)
+    added = at::zeros(mask->sizes(), query.options().requires_grad(false))
+                .masked_fill_(mask->logical_not(), -std::numeric_limits<double>::infinity());
+  return std::get<0>(at::_scaled_dot_product_attention_math(query, key, value, added, dropout_p, is_causal, {}, scale, enable_gqa));
 }
 
 // The dropout between the layers of an LSTM, GRU or RNN sees (time, samples, features), whatever its caller gave it.
@@ -149,8 +161,9 @@ void recurrent(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
     return torch::jit::peek(*stack, static_cast<std::size_t>(index.value()), op.schema().arguments().size());
   };
   if (scope != nullptr && argument("dropout").toDouble() > 0 && argument("train").toBool())
-    throw Error(op.schema().name() + " with dropout between its layers draws masks that depend on the partition",
-                "layer " + Draws::layer_name(), "set its dropout to 0 and put Dropout modules between recurrent layers of one layer each");
+    Draws::refuse({op.schema().name() + " with dropout between its layers draws masks that depend on the partition",
+                   "layer " + Draws::layer_name(),
+                   "set its dropout to 0 and put Dropout modules between recurrent layers of one layer each"});
   op.redispatchBoxed(without_overriding(keys), stack);
 }
 
@@ -177,10 +190,6 @@ DrawScope::DrawScope(Place place) : place_(std::move(place)), outer_(scope) {
 
 DrawScope::~DrawScope() {
   scope = outer_;
-}
-
-void DrawScope::restart() {
-  if (scope != nullptr) scope->calls_ = 0;
 }
 
 at::Tensor detail::hashed_mask_by_operations(std::uint64_t key, std::int64_t first_sample, std::int64_t samples, double keep,

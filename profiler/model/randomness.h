@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <string>
 
 #include <torch/types.h>
@@ -30,13 +31,19 @@ class DrawScope {
   DrawScope(const DrawScope&) = delete;
   DrawScope& operator=(const DrawScope&) = delete;
 
-  /// The layer's forward begins again in this thread: so do its draws. Nothing without a scope.
-  static void restart();
+  /// The layer's forward begins again: so do its draws. Inline, so that a plug-in's copy of this code reaches the scope of its host.
+  void restart() { calls_ = 0; }
+
+  /// Throws the Error that a draw ended in, if one did: what runs operators for others (TorchScript) makes another exception of it.
+  void rethrow_refusal() const {
+    if (refusal_) std::rethrow_exception(refusal_);
+  }
 
  private:
   friend struct Draws;
   Place place_;
   std::uint64_t calls_ = 0;
+  std::exception_ptr refusal_;
   DrawScope* outer_;
 };
 

@@ -75,7 +75,7 @@ class ScriptLayer final : public Layer {
   }
 
   Tensors forward(const Tensors& inputs, const RunContext& context) override {
-    return guard_.run(inputs, [&](const Tensors& given) {
+    return guard_.run(inputs, context, [&](const Tensors& given) {
       return norms_.run(
           given, [this](const Tensors& on) { return call(on); }, context.recomputing);
     });
@@ -132,8 +132,6 @@ class ScriptLayer final : public Layer {
     try {
       return unpacked(module_.forward(packed(inputs)));
     } catch (const c10::Error&) {
-      throw;
-    } catch (const Error&) {
       throw;
     } catch (const std::exception& failed) {
       rethrow(failed);

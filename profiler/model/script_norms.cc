@@ -50,16 +50,15 @@ at::Tensor batch_norm(const at::Tensor& input, const OptionalTensor& weight, con
 
 // On first use, not by linking: a plug-in holds a copy of this code, and an operator has one kernel in a process.
 void take_over_batch_norm() {
-  static const torch::Library cpu = [] {
-    torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradCPU, __FILE__, __LINE__);
-    library.impl("batch_norm", batch_norm);
-    return library;
+  static const bool taken = [] {
+    for (const auto key : {c10::DispatchKey::AutogradCPU, c10::DispatchKey::AutogradCUDA}) {
+      // Never destroyed: operators outlive every static object.
+      auto* library = new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
+      library->impl("batch_norm", batch_norm);
+    }
+    return true;
   }();
-  static const torch::Library cuda = [] {
-    torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradCUDA, __FILE__, __LINE__);
-    library.impl("batch_norm", batch_norm);
-    return library;
-  }();
+  (void)taken;
 }
 
 class OpenScope {

@@ -3,6 +3,8 @@
 #include <functional>
 #include <utility>
 
+#include <algorithm>
+
 #include "mptune/profiler/model/builtin.h"
 #include "mptune/profiler/model/builtin_chain.h"
 #include "mptune/profiler/model/primitives.h"
@@ -89,7 +91,8 @@ Model make_unet(const std::string& parameters, const std::string& input, Seed se
   const auto widest = static_cast<double>(base << depth);
   check_size("unet:" + parameters, 27 * widest * widest + static_cast<double>(base * classes));
   const std::int64_t multiple = std::int64_t{1} << depth;
-  auto sample = parse_images({.model = "unet", .side = 256, .least = 2 * multiple, .multiple = multiple}, input, classes);
+  auto sample = parse_images(
+      {.model = "unet", .side = std::max<std::int64_t>(256, 2 * multiple), .least = 2 * multiple, .multiple = multiple}, input, classes);
   sample.target_shape = {sample.input_shape[1], sample.input_shape[2]};
 
   BuiltinChain chain(sample.input_type, seed);

@@ -142,8 +142,9 @@ Profiled profile_and_record(const ProfileCommand& command, const Session& sessio
   } catch (const Error& error) {
     const auto profile = read_recording(folder.file("profile.sqlite")).profile;
     if (ran_out_of_memory(error) && profile) {
-      keep_profile(command, *profile, session);
-      throw ran_out_anyway(error, profiled.plan, setup.devices, capped(*profile, setup));
+      const Profile with = capped(*profile, setup);
+      keep_profile(command, with, session);
+      throw ran_out_anyway(error, profiled.plan, setup.devices, with);
     }
     throw;
   }

@@ -25,13 +25,20 @@ struct SimulateCommand {
   OutputOptions output;
 };
 
-/// The plan's devices, then the others that were profiled: what a change of the plan may use.
-std::vector<std::string> devices_for(const Plan& plan, const Profile& profile) {
-  std::vector<std::string> devices = plan.devices;
-  for (const ProfileDevice& device : profile.devices) {
-    const bool whole_machine = device.name.find('-') != std::string::npos;  // not one beside its own cores
-    if (!whole_machine && std::ranges::find(devices, device.name) == devices.end()) {
-      devices.push_back(device.name);
+/// The plan's devices, then the others that were profiled and share no core with those before: what a change of the plan may use. None of
+/// them need be of this machine.
+std::vector<DeviceSpec> devices_for(const Plan& plan, const Profile& profile) {
+  std::vector<DeviceSpec> devices;
+  for (const std::string& name : plan.devices) {
+    devices.push_back(parse_device(name));
+  }
+  for (const ProfileDevice& known : profile.devices) {
+    const DeviceSpec device = parse_device(known.name);
+    const bool taken = std::ranges::any_of(devices, [&](const DeviceSpec& other) {
+      return other.name == device.name || std::ranges::find_first_of(device.cores, other.cores) != device.cores.end();
+    });
+    if (!taken) {
+      devices.push_back(device);
     }
   }
   return devices;
@@ -44,8 +51,12 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
   if (!recorded) {
     throw Error("the file holds no profile", command.profile, "give a file that mptune profile wrote");
   }
-  const std::vector<std::string> devices = devices_for(file.plan, *recorded);
-  const Profile profile = with_caps(*recorded, devices, parse_memory(command.memory, parse_device_names(devices)));
+  const std::vector<DeviceSpec> specs = devices_for(file.plan, *recorded);
+  std::vector<std::string> devices;
+  for (const DeviceSpec& spec : specs) {
+    devices.push_back(spec.name);
+  }
+  const Profile profile = with_caps(*recorded, devices, parse_memory(command.memory, specs));
   validate(file.plan, static_cast<int>(profile.layers.size()), command.plan);
   if (!command.output.path.empty()) {
     check_output(command.output.path, kSqliteMagic, command.output.force);

@@ -31,9 +31,13 @@ std::string device_that_ran_out(const Error& error, const std::vector<std::strin
   return named == devices.end() ? "" : *named;
 }
 
+bool knows_measured_peaks(const PlanFile& file) {
+  return file.measured && !file.measured->peak_bytes.empty();
+}
+
 Excess excess_by_file(const PlanFile& file, const TrainingSetup& setup) {
   std::vector<std::int64_t> peaks;
-  if (file.measured) {
+  if (knows_measured_peaks(file)) {
     peaks = file.measured->peak_bytes;
   } else if (file.predicted) {
     peaks = file.predicted->peak_bytes;
@@ -118,8 +122,12 @@ Error ran_out_anyway(const Error& error, const Plan& plan, const std::vector<std
   const auto known = std::ranges::find(profile.devices, device, &ProfileDevice::name);
   const auto less = static_cast<std::int64_t>(kClearlyLess * static_cast<double>(paper));
   known->memory_bytes = known->memory_bytes > 0 ? std::min(known->memory_bytes, less) : less;
-  return {fmt::format("{} (on paper the plan needs {} there)", error.what(), format_bytes(paper)), device,
-          fit_remedy(fit_of(plan, devices, profile)), ExitCode::infeasible};
+  // The cap put in here is no cap of the user's: where nothing is found under it, it says nothing.
+  const FitAnswer fit = fit_of(plan, devices, profile);
+  const std::string remedy = fit.changes.empty()
+                                 ? "no change needs clearly less there on paper: raise --memory for " + device + ", or name more devices"
+                                 : fit_remedy(fit);
+  return {fmt::format("{} (on paper the plan needs {} there)", error.what(), format_bytes(paper)), device, remedy, ExitCode::infeasible};
 }
 
 void refuse_by_plan_file(const PlanFile& file, const TrainingSetup& setup, const std::string& memory, const std::string& path) {
@@ -127,7 +135,7 @@ void refuse_by_plan_file(const PlanFile& file, const TrainingSetup& setup, const
   if (excess.bytes > 0) {
     throw Error(
         fmt::format("the plan does not fit: it needs {} on {} ({}), {} more than the cap", format_bytes(excess.cap_bytes + excess.bytes),
-                    excess.device, file.measured ? "measured" : "predicted", format_bytes(excess.bytes)),
+                    excess.device, knows_measured_peaks(file) ? "measured" : "predicted", format_bytes(excess.bytes)),
         path, search_remedy(file.plan, setup.model, memory), ExitCode::infeasible);
   }
 }

@@ -221,7 +221,7 @@ def load_plan(path: Union[str, "os.PathLike[str]"]) -> Plan:
 def parse_plan(text: Union[str, bytes], where: str) -> Plan:
     """The same of a file's content; `where` names it in errors."""
     try:
-        value = json.loads(text, parse_constant=_no_constant)
+        value = json.loads(text.decode() if isinstance(text, bytes) else text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as problem:
         at = f" (character {problem.pos} of {len(text)})" if isinstance(problem, json.JSONDecodeError) else ""
         remedy = "use a whole plan file; write it again with mptune tune or mptune plan"

@@ -99,7 +99,10 @@ Json fit_json(const FitAnswer& answer) {
                {"device", fits ? Json(nullptr) : Json(answer.excess.device)},
                {"changes", Json::array()},
                {"nearest", nullptr},
-               {"devices_needed", answer.needed.count > 0 ? Json(answer.needed.count) : Json(nullptr)}};
+               {"devices_needed", nullptr}};
+  if (answer.needed.count > 0) {
+    json["devices_needed"] = {{"count", answer.needed.count}, {"options", strings_json(answer.needed.options)}};
+  }
   for (const FittingChange& change : answer.changes) {
     json["changes"].push_back({{"options", change.options},
                                {"changes", change.changes},

@@ -1,4 +1,5 @@
-// Writes profile.sqlite, trace.sqlite and plan.json of a small model on two sleeping devices into the folder given.
+// Writes profile.sqlite, trace.sqlite and plan.json of a small model on two sleeping devices, and other_machine.* on cores, into the folder
+// given.
 #include <string>
 
 #include "mptune/planner/plan_file.h"
@@ -42,6 +43,26 @@ Profile small_profile() {
   return profile;
 }
 
+/// As if measured on a larger machine: two of its cores, and both as one device. The plan is that of the latter.
+void write_other_machine(Profile profile, const std::string& folder) {
+  profile.classes.push_back(profile.classes.front());
+  profile.devices = {{.name = "cpu:1000"}, {.name = "cpu:1001"}, {.name = "cpu:1000-1001", .device_class = 1}};
+  profile.fingerprint.devices = {"cpu:1000", "cpu:1001"};
+  Recording recording;
+  recording.profile = profile;
+  write_recording(recording, folder + "/other_machine.sqlite", true);
+  PlanOptions options;
+  options.devices = {"cpu:1000-1001"};
+  options.batch = 8;
+  options.layers = 6;
+  options.microbatches = 1;
+  PlanFile file;
+  file.plan = make_plan(options);
+  file.fingerprint = profile.fingerprint;
+  file.created = "2026-11-21T12:00:00Z";
+  save_plan_file(file, folder + "/other_machine.plan.json", true);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -70,5 +91,6 @@ int main(int argc, char** argv) {
   file.fingerprint = profile.fingerprint;
   file.created = "2026-11-21T12:00:00Z";
   save_plan_file(file, folder + "/plan.json", true);
+  write_other_machine(profile, folder);
   return 0;
 }

@@ -38,6 +38,12 @@ class Memory(CommandTest):
         self.assertIn("cap 58.6 KiB", text)
         self.assertNotIn("Does not fit", text)
 
+    def test_simulate_takes_what_was_measured_on_another_machine(self):
+        options = ["simulate", "--plan", "other_machine.plan.json", "--profile", "other_machine.sqlite"]
+        self.assertEqual([row["device"] for row in self.result("simulate", *options)["memory"]], ["cpu:1000-1001"])
+        self.result("simulate", *options, "--memory", "cpu:1000-1001=1MB")
+        self.fails(2, ["cpu:1000"], *options, "--memory", "cpu:1000=1MB")  # its cores are the plan's device
+
     def test_a_cap_holds_for_devices_that_a_change_may_use(self):
         self.result("plan-result", "plan", "profile.sqlite", "--stages", "1", "--devices", "sleep:0", "--microbatches", "1", "--recompute", "none",
                     "-o", "one.json")

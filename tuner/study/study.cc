@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/trace/model_text.h"
 #include "mptune/tuner/study/study_files.h"
 #include "mptune/tuner/study/trial_rows.h"
 
@@ -68,7 +69,7 @@ std::string difference(const Json& a, const Json& b) {
   return names;
 }
 
-// "transformer:d=256" and "./nets/transformer.pt2" both give "transformer".
+// "transformer:d=256" and "./nets/transformer.pt" both give "transformer".
 std::string model_name(const std::string& identity, const std::string& folder) {
   const Json json = parsed(identity);
   std::string model;
@@ -77,7 +78,7 @@ std::string model_name(const std::string& identity, const std::string& folder) {
   }
   if (model.empty()) model = folder;
   while (model.size() > 1 && model.back() == '/') model.pop_back();
-  std::string name = std::filesystem::path(model.substr(0, model.find(':'))).stem().string();
+  std::string name = parse_model_text(model).stem;
   for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' ? c : '_';
   return name.empty() ? "model" : name;
 }

@@ -18,7 +18,7 @@ struct TrainingSetup {
   std::map<std::string, std::int64_t> memory_bytes;  ///< cap by device name; absent or 0: none
   std::string optimizer = "sgd";                     ///< sgd, adam, adamw
   double learning_rate = 0;                          ///< 0: the optimizer's default (sgd 0.01, adam and adamw 0.001)
-  std::string loss;                                  ///< cross_entropy, mse, mean_square; "" or "model" for the model's
+  std::string loss;                                  ///< cross_entropy, mse, mean_square; "" for the model's
   std::uint64_t seed = 0;
   std::string data;           ///< file with the user's own batch, "" for synthetic
   std::string sleep_profile;  ///< for sleep devices: trace file with the profile that their sleeps follow

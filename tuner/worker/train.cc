@@ -35,13 +35,15 @@ BuiltinModel about(const std::string& text) {
 
 void describe(const DescribeRequest& request, const Replies& reply) {
   Described all;
-  TrainingSetup setup = request.setup;
-  if (!request.all_models) all.models.push_back(described(setup, about(setup.model)));
-  setup.input.clear();
-  for (const BuiltinModel& builtin : builtin_models()) {
-    if (!request.all_models) break;
-    setup.model = builtin.name;
-    all.models.push_back(described(setup, builtin));
+  if (request.all_models) {
+    TrainingSetup setup = request.setup;
+    setup.input.clear();
+    for (const BuiltinModel& builtin : builtin_models()) {
+      setup.model = builtin.name;
+      all.models.push_back(described(setup, builtin));
+    }
+  } else {
+    all.models.push_back(described(request.setup, about(request.setup.model)));
   }
   reply(std::move(all));
 }

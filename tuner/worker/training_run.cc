@@ -27,7 +27,7 @@ Model model_of(const TrainingSetup& setup) {
     if (!recording.profile) throw Error("the file holds no profile", setup.sleep_profile, "make one with mptune profile");
     return make_sleep_model(*recording.profile);
   }
-  return load_model(setup.model, setup.input, setup.seed, {.loss = setup.loss == "model" ? "" : setup.loss, .data = setup.data});
+  return load_model(setup.model, setup.input, setup.seed, {.loss = setup.loss, .data = setup.data});
 }
 
 int batch_size_of(const TrainingSetup& setup, const Model& model) {

@@ -226,6 +226,22 @@ TEST(SmallestChanges, SpreadOverFurtherDevices) {
   EXPECT_EQ(change->options.size(), 1u);
 }
 
+// Of a plan that recomputes one stage the wider one recomputes all: the options say so, and make the plan that was priced.
+TEST(SmallestChanges, SpreadWithWhatTheyRecompute) {
+  const CostModel cost(make_profile({.layers = 6, .devices = 3}));
+  PlanOptions options = options_for(2, 1, 6);
+  options.recompute = "0";
+  const Plan plan = make_plan(options);
+  options = options_for(3, 1, 6);
+  options.recompute = "0,1,2";
+  const Plan three = make_plan(options);
+  const FitAnswer answer = smallest_changes_that_fit(question_of(plan, 3, largest(cost.peak_bytes(three))), cost);
+  const FittingChange* change = with_option(answer, "--stages 3");
+  ASSERT_NE(change, nullptr);
+  EXPECT_EQ(change->plan, three);
+  EXPECT_EQ(change->options, (std::vector<std::string>{"--stages 3", "--recompute all"}));
+}
+
 TEST(SmallestChanges, CutFurtherStagesWhereTheyHaveRoom) {
   // The first layer keeps as much as thirty others: cut evenly, its device would be over.
   const CostModel cost(make_profile({.layers = 6, .devices = 2}, {30, 1, 1, 1, 1, 1}));

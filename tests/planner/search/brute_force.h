@@ -16,6 +16,10 @@
 
 namespace mptune::test {
 
+inline double step(const Candidate& candidate) {
+  return candidate.prediction.step_s;
+}
+
 /// Every plan of a space of equal devices one after another, with no bound and no order.
 struct BruteForce {
   const SearchSpace& space;

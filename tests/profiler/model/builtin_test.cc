@@ -299,6 +299,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"bert:seq=64", "32", "seq=64"}, BadCase{"bert:d=16384,layers=1000,heads=2", "", "billion"},
         BadCase{"unet", "3x100x100", "multiples of 16"}, BadCase{"unet", "1x64x64", "3xHEIGHTxWIDTH"},
         BadCase{"unet:depth=9", "", "1 to 8"}, BadCase{"unet:base=1024,depth=8", "", "billion"},
+        BadCase{"bert:d=8192,layers=1,heads=8,classes=1000000", "", "billion"},
+        BadCase{"encoder-decoder-classifier:hidden=65536,classes=1000000", "", "billion"},
         BadCase{"late-fusion", "3x64x64", "2x3xHEIGHTxWIDTH"}, BadCase{"late-fusion:width=1024,classes=1000000", "", "billion"},
         BadCase{"late-fusion:depth=3", "", "width (1 to 1024"}, BadCase{"encoder-decoder-classifier", "3x33x32", "multiples of 8"},
         BadCase{"encoder-decoder-classifier:classes=1", "", "out of range"}));

@@ -70,6 +70,18 @@ TEST_F(Plugin, IsTheModelOfItsFactory) {
   EXPECT_FALSE(at::equal(model.parameters()[0].tensor, other.parameters()[0].tensor));
 }
 
+// The first forward of a layer that writes into its input is run twice: it must not draw on.
+TEST_F(Plugin, LayersDrawTheSameMasksFromTheirFirstForwardOn) {
+  const Mode mode("noisy");
+  const auto model = load_model(plugin("resnet_plugin"), "", 0);
+  const RunContext context{.seed = 3, .step = 1, .samples = 4};
+  const at::NoGradGuard no_gradients;
+  const auto drawn = [&] { return run_layer(model.layers()[0], 0, {at::ones({4, 50})}, context)[0]; };
+  const at::Tensor first = drawn();
+  EXPECT_TRUE(at::equal(first, drawn()));
+  EXPECT_GT(first.max().item<double>(), first.min().item<double>());
+}
+
 TEST_F(Plugin, LossAndTargetsFollowTheCommandLine) {
   const Mode mode("input only");
   EXPECT_EQ(load_model(plugin("resnet_plugin"), "", 0).sample().target_classes, 1000);  // by running it

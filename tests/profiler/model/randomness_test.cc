@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <limits>
+
 #include "mptune/profiler/model/model.h"
 #include "mptune/profiler/model/module_layer.h"
 #include "mptune/profiler/trace/error.h"
@@ -93,6 +95,22 @@ TEST(RunLayer, DropoutOfEveryKindIsIndependentOfTheSplit) {
   expect_independent_of_the_split({"net", {}, make_module_layer("Net", net, "", [](torch::nn::Module& module, const Tensors& inputs) {
                                      return Tensors{static_cast<torch::nn::SequentialImpl&>(module).forward(inputs.at(0))};
                                    })});
+}
+
+// What a boolean mask hides is hidden with dropout as without, and it means what the same mask in numbers means.
+TEST(RunLayer, AttentionWithDropoutKeepsToABooleanMask) {
+  const at::Tensor seen = at::ones({kSamples, 1, 4, 4}, at::kBool).tril();
+  const at::Tensor added = at::zeros(seen.sizes()).masked_fill_(seen.logical_not(), -std::numeric_limits<float>::infinity());
+  const auto attend = [](const at::Tensor& mask, double last) {
+    return layer_of([mask, last](const at::Tensor& x) {
+      at::Tensor y = x.unsqueeze(1).clone();
+      y.select(2, 3).fill_(last);  // only the last row may see itself
+      return at::scaled_dot_product_attention(y, y, y, mask, 0.4).narrow(2, 0, 3);
+    });
+  };
+  const at::Tensor masked = drawn(attend(seen, 1), 0, kSamples);
+  EXPECT_TRUE(at::equal(masked, drawn(attend(seen, 100), 0, kSamples)));
+  EXPECT_TRUE(at::allclose(masked, drawn(attend(added, 1), 0, kSamples)));
 }
 
 TEST(RunLayer, MasksAreThoseOfDropout) {

@@ -77,6 +77,12 @@ mptune::Model resnet18(const mptune::SampleDescription& sample) {
   return {"resnet", std::move(layers), mptune::Loss::cross_entropy(), sample, 32};
 }
 
+/// Writes into its input, and draws.
+struct Noisy final : nn::Cloneable<Noisy> {
+  void reset() override {}
+  at::Tensor forward(const at::Tensor& x) { return at::dropout(at::Tensor(x).relu_(), 0.5, true); }
+};
+
 mptune::Model factory() {
   const char* variable = std::getenv("MPTUNE_TEST_PLUGIN");
   const std::string mode = variable == nullptr ? "" : variable;
@@ -90,6 +96,12 @@ mptune::Model factory() {
     return mptune::from_sequential(net, mptune::Loss::cross_entropy());
   }
   mptune::SampleDescription sample;
+  if (mode == "noisy") {
+    std::vector<mptune::ModelLayer> layers;
+    layers.push_back({"noisy", {"noisy"}, mptune::layer("Noisy", std::make_shared<Noisy>(), "noisy", run<Noisy>)});
+    sample.input_shape = {50};
+    return {"noisy", std::move(layers), mptune::Loss::mean_square(), sample, 4};
+  }
   sample.input_shape = {3, 32, 32};
   sample.target_classes = mode == "input only" ? 0 : 1000;
   return resnet18(sample);

@@ -181,6 +181,11 @@ TEST(Kinds, OtherNumbersOfDevicesAreSearched) {
   EXPECT_NEAR(others[0].step_s, best_s(1), 1e-9);
   EXPECT_EQ(others[1].devices, 6);
   EXPECT_NEAR(others[1].step_s, best_s(6), 0.01 * best_s(6)) << "within the limit of its search";
+  space.recompute = "1";  // no plan of one device has a stage 1
+  const std::vector<OtherDevices> recomputing = other_devices(space, fake_profile(machine));
+  ASSERT_EQ(recomputing.size(), 1U);
+  EXPECT_EQ(recomputing[0].devices, 6);
+  space.recompute.clear();
   space.stage_counts = {2};
   EXPECT_TRUE(other_devices(space, fake_profile(machine)).empty());
   machine.devices = 8;

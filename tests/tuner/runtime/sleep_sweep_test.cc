@@ -52,7 +52,7 @@ struct SweepResult {
 
 SweepResult sweep_once(const Profile& profile, int devices, int batch) {
   const CostModel cost(profile);
-  const SearchSpace space = sweep_space(parse_devices("sleep:" + std::to_string(devices)), batch, {2, 8});
+  const SearchSpace space = sweep_space(parse_devices("sleep:" + std::to_string(devices)), batch, {2, 4, 8});
   std::vector<SweptPlan> all = every_plan(space, cost);
   const std::size_t choice = planners_choice(all, space, cost);
   Sweep sweep{[&] { return make_sleep_model(profile); }, synthetic_batch(make_sleep_model(profile).sample(), batch, 0)};
@@ -75,22 +75,25 @@ SweepResult sweep_once(const Profile& profile, int devices, int batch) {
 
 class SleepSweep : public testing::TestWithParam<int> {};
 
-// What else runs on the machine can only lengthen steps: the claim is one of a machine left alone, so a sweep that was disturbed is made
-// again. A wrong model fails every time.
+// What else runs on the machine can only lengthen steps: the claim is one of a machine left alone, so a sweep that fails is made again, and
+// where sleeps end late after every one of them the machine was never left alone. Even then predictions are near.
 TEST_P(SleepSweep, TheChoiceIsTheFastestAndPredictionsHold) {
   const int devices = GetParam();
   const int batch = 8;
+  constexpr int kAttempts = 3;
   SweepResult result;
-  for (int attempt = 0; attempt < 3; ++attempt) {
+  int disturbed = 0;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
     std::mt19937 random(static_cast<unsigned>(devices));
     Profile profile = sleep_profile(random, devices + 1, batch, 1e-3, 4e-3);
     measure_fixed(profile, devices);
     result = sweep_once(profile, devices, batch);
     if (result.holds()) break;
-    if (const double late = lateness_s(); late > 1e-4)
-      GTEST_SKIP() << "this machine is busy: sleeps end " << 1e6 * late << " us late; " << result.text();
+    if (lateness_s() > 1e-4) ++disturbed;
   }
   RecordProperty("sweep", result.text());
+  ASSERT_LT(result.mean_error, 0.10) << result.text();
+  if (!result.holds() && disturbed == kAttempts) GTEST_SKIP() << "this machine is busy: sleeps end late; " << result.text();
   EXPECT_TRUE(result.holds()) << result.text();
 }
 
