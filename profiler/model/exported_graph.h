@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "mptune/profiler/model/exported_arguments.h"
+#include "mptune/profiler/model/layer.h"
+
+namespace mptune {
+
+/// What a run of a graph needs besides its values.
+struct ProgramRun {
+  at::Device device = at::kCPU;
+  bool recomputing = false;
+  /// Called instead of what a batch norm would do to its running statistics: with the value that is the running mean and this forward's own
+  /// statistics. Never while recomputing.
+  std::function<void(int running_mean, BatchStatistics statistics)> batch_norm;
+};
+
+/// A graph of an exported program, ready to run: operators resolved through LibTorch's dispatcher, arguments bound. Immutable; several
+/// threads may run it, each with values of its own. Keeps the training form: batch norms and dropout as exported, in-place operators in
+/// place. Batch norms in training leave their running statistics alone and hand over their own (ProgramRun::batch_norm); counters of
+/// batches are not counted.
+class ExportedGraph {
+ public:
+  /// Refers to `graph`, which outlives it. `where` names the file in messages. Throws Error for operators that LibTorch does not have,
+  /// arguments that do not fit them, unknown higher-order operators; each names operator, module and Python line.
+  ExportedGraph(const ProgramGraph& graph, std::string where);
+
+  [[nodiscard]] int nodes() const { return static_cast<int>(nodes_.size()); }
+  [[nodiscard]] int values() const { return static_cast<int>(graph_.values.size()); }
+
+  /// Runs one node. Throws c10::Error as LibTorch does, Error where the program is at fault.
+  void run_node(int node, ProgramValues& values, const ProgramRun& run) const;
+  /// Runs all nodes with `inputs` for the graph's inputs; its outputs.
+  [[nodiscard]] std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs, const ProgramRun& run) const;
+
+  /// Values that a node reads and makes.
+  [[nodiscard]] const std::vector<int>& reads(int node) const { return nodes_[static_cast<std::size_t>(node)].reads; }
+  [[nodiscard]] const std::vector<int>& makes(int node) const { return nodes_[static_cast<std::size_t>(node)].makes; }
+  /// Values that it writes to in place.
+  [[nodiscard]] const std::vector<int>& writes(int node) const { return nodes_[static_cast<std::size_t>(node)].writes; }
+  /// Pairs (output, input) of values of a node that may share memory.
+  [[nodiscard]] const std::vector<std::pair<int, int>>& aliases(int node) const { return nodes_[static_cast<std::size_t>(node)].aliases; }
+  /// True if it draws random numbers.
+  [[nodiscard]] bool random(int node) const { return nodes_[static_cast<std::size_t>(node)].random; }
+  /// The value that is the running mean, where the node is a batch norm in training; -1 elsewhere.
+  [[nodiscard]] int running_mean(int node) const { return nodes_[static_cast<std::size_t>(node)].running_mean; }
+  /// Momentum of a batch norm in training.
+  [[nodiscard]] double momentum(int node) const { return nodes_[static_cast<std::size_t>(node)].momentum; }
+  /// The value that is a counter of batches where the node counts, else -1.
+  [[nodiscard]] int batch_counter(int node) const { return nodes_[static_cast<std::size_t>(node)].batch_counter; }
+  /// "aten.conv2d in layer1.0.conv1 (net.py:12, x = self.conv1(x))".
+  [[nodiscard]] std::string describe(int node) const;
+
+ private:
+  enum class Kind { operation, batch_norm, count_batch, symbolic, set_grad, autocast, conditional };
+  struct Node {
+    Kind kind = Kind::operation;
+    std::optional<c10::OperatorHandle> operation;
+    int symbolic = 0;
+    std::vector<BoundArgument> arguments;
+    std::vector<int> regions;
+    std::vector<int> reads, makes, writes;
+    std::vector<std::pair<int, int>> aliases;
+    bool random = false;
+    int running_mean = -1;
+    int batch_counter = -1;
+    double momentum = 0;
+  };
+
+  void bind(const ProgramNode& source, Node& node);
+  void bind_operation(const ProgramNode& source, Node& node);
+  void bind_training(const ProgramNode& source, Node& node);
+  void bind_region(const ProgramNode& source, Node& node);
+  void find_aliases(const ProgramNode& source, Node& node) const;
+  void run_operation(const Node& node, ProgramValues& values, const ProgramRun& run, std::vector<c10::IValue>& stack) const;
+  void run_batch_norm(const Node& node, ProgramValues& values, const ProgramRun& run, std::vector<c10::IValue>& stack) const;
+  [[nodiscard]] std::vector<c10::IValue> run_region(const Node& node, ProgramValues& values, const ProgramRun& run) const;
+  void store(const ProgramNode& source, std::vector<c10::IValue>& results, ProgramValues& values) const;
+
+  const ProgramGraph& graph_;
+  std::string where_;
+  std::vector<Node> nodes_;
+  std::vector<std::unique_ptr<ExportedGraph>> graphs_;
+};
+
+}  // namespace mptune

@@ -1,0 +1,282 @@
+#include "mptune/profiler/model/exported_layer.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "mptune/profiler/model/batch_norms.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace mptune {
+namespace {
+
+struct BoundTensor {
+  int value = -1;
+  std::string name;
+  at::Tensor tensor;
+  bool trained = false;
+  bool saved = false;  ///< part of the state dict
+};
+
+struct Norm {
+  int running_mean = -1;
+  at::Tensor mean, variance, counter;
+  double momentum = 0;
+};
+
+/// What a layer needs of the program, worked out once for all its clones.
+struct LayerShape {
+  std::shared_ptr<const BoundProgram> bound;
+  int first = 0, last = 0;
+  std::vector<int> nodes;
+  std::vector<std::vector<int>> released;  ///< after each node
+  std::vector<int> inputs, outputs;
+  std::vector<bool> cloned;  ///< inputs that an in-place operator of this layer writes to
+  std::vector<int> numbers;  ///< integers made elsewhere
+  std::string kind;
+
+  [[nodiscard]] const ProgramGraph& graph() const { return bound->program.graph; }
+  [[nodiscard]] const ValueDescription& value(int index) const { return graph().values[static_cast<std::size_t>(index)]; }
+};
+
+std::string kind_of(const LayerShape& shape) {
+  std::string kind;
+  for (int node = shape.first; node < shape.last; ++node) {
+    const ProgramNode& source = shape.graph().nodes[static_cast<std::size_t>(node)];
+    const std::string name = source.module_class.substr(source.module_class.rfind('.') + 1);
+    if (!name.empty() && shape.last - shape.first == 1) return name;
+    if (kind.empty()) kind = name;
+  }
+  return kind.empty() ? "Segment" : kind;
+}
+
+LayerShape shape_of(std::shared_ptr<const BoundProgram> bound, int first, int last) {
+  LayerShape shape;
+  shape.bound = std::move(bound);
+  shape.first = first;
+  shape.last = last;
+  const ExportedGraph& graph = shape.bound->graph;
+  const ProgramCuts& cuts = shape.bound->cuts;
+  shape.nodes = cuts.nodes_of(first, last);
+  shape.inputs = exported_layer_inputs(*shape.bound, first);
+  shape.outputs = exported_layer_outputs(*shape.bound, last);
+
+  std::set<int> made, written, kept(shape.outputs.begin(), shape.outputs.end());
+  std::map<int, std::size_t> last_read;  // value to place in `nodes`
+  for (std::size_t place = 0; place < shape.nodes.size(); ++place) {
+    const int node = shape.nodes[place];
+    for (const int read : graph.reads(node)) {
+      last_read[read] = place;
+      if (shape.value(read).kind != ValueDescription::Kind::tensor && made.count(read) == 0) shape.numbers.push_back(read);
+    }
+    for (const int value : graph.writes(node)) written.insert(cuts.memory_of(value));
+    for (const int value : graph.makes(node)) {
+      made.insert(value);
+      last_read.try_emplace(value, place);
+    }
+  }
+  std::sort(shape.numbers.begin(), shape.numbers.end());
+  shape.numbers.erase(std::unique(shape.numbers.begin(), shape.numbers.end()), shape.numbers.end());
+  shape.released.resize(shape.nodes.size());
+  for (const auto& [value, place] : last_read)
+    if (kept.count(value) == 0 && !cuts.is_state(value)) shape.released[place].push_back(value);
+  for (const int input : shape.inputs) shape.cloned.push_back(written.count(cuts.memory_of(input)) > 0);
+  shape.kind = kind_of(shape);
+  return shape;
+}
+
+class ExportedLayer final : public Layer {
+ public:
+  ExportedLayer(std::shared_ptr<const LayerShape> shape, std::vector<BoundTensor> tensors)
+      : shape_(std::move(shape)), tensors_(std::move(tensors)), values_(static_cast<std::size_t>(shape_->bound->graph.values())) {
+    find_norms();
+  }
+
+  Tensors forward(const Tensors& inputs, const RunContext& context) override {
+    if (inputs.size() != shape_->inputs.size())
+      throw Error("the layer takes " + std::to_string(shape_->inputs.size()) + " tensors, not " + std::to_string(inputs.size()), "model",
+                  "give the program the inputs that it was exported with");
+    const Clearing clearing{values_};
+    bind(inputs, context);
+    ProgramRun run{inputs.empty() ? at::Device(at::kCPU) : inputs[0].device(), context.recomputing, nullptr};
+    if (!context.recomputing && !norms_.empty()) {
+      taken_.assign(norms_.size(), {});
+      run.batch_norm = [this](int mean, BatchStatistics statistics) { record(mean, std::move(statistics)); };
+    }
+    const ExportedGraph& graph = shape_->bound->graph;
+    for (std::size_t place = 0; place < shape_->nodes.size(); ++place) {
+      const int node = shape_->nodes[place];
+      if (context.recomputing && !graph.writes(node).empty()) protect_state(node);
+      graph.run_node(node, values_, run);
+      for (const int value : shape_->released[place]) values_[static_cast<std::size_t>(value)] = c10::IValue();
+    }
+    Tensors outputs;
+    for (const int output : shape_->outputs) outputs.push_back(values_[static_cast<std::size_t>(output)].toTensor());
+    return outputs;
+  }
+
+  std::vector<NamedTensor> parameters() const override {
+    std::vector<NamedTensor> result;
+    for (const BoundTensor& tensor : tensors_)
+      if (tensor.trained) result.push_back({tensor.name, tensor.tensor});
+    return result;
+  }
+  std::vector<NamedTensor> buffers() const override {
+    std::vector<NamedTensor> result;
+    for (const BoundTensor& tensor : tensors_)
+      if (!tensor.trained && tensor.saved) result.push_back({tensor.name, tensor.tensor});
+    return result;
+  }
+
+  std::unique_ptr<Layer> clone() const override {
+    std::vector<BoundTensor> copies = tensors_;
+    for (BoundTensor& copy : copies) {
+      copy.tensor = copy.tensor.detach().clone();
+      if (copy.trained) copy.tensor.requires_grad_();
+    }
+    return std::make_unique<ExportedLayer>(shape_, std::move(copies));
+  }
+
+  std::string kind() const override { return shape_->kind; }
+  bool has_batch_statistics() const override { return !norms_.empty(); }
+  std::vector<BatchStatistics> take_statistics() override { return std::exchange(taken_, {}); }
+  void commit_statistics(const std::vector<std::vector<BatchStatistics>>& by_norm) override {
+    const at::NoGradGuard no_gradients;
+    for (std::size_t i = 0; i < norms_.size() && i < by_norm.size(); ++i)
+      commit_running(norms_[i].mean, norms_[i].variance, norms_[i].counter, norms_[i].momentum, by_norm[i]);
+  }
+
+ private:
+  /// Nothing of a run outlives it, whatever ends it.
+  struct Clearing {
+    ProgramValues& values;
+    ~Clearing() { std::fill(values.begin(), values.end(), c10::IValue()); }
+  };
+
+  void find_norms() {
+    const ExportedGraph& graph = shape_->bound->graph;
+    const auto tensor_of = [&](const std::string& name) -> at::Tensor {
+      for (const BoundTensor& tensor : tensors_)
+        if (tensor.name == name) return tensor.tensor;
+      return {};
+    };
+    for (const int node : shape_->nodes) {
+      const int mean = graph.running_mean(node);
+      if (mean < 0) continue;
+      const auto bound = std::find_if(tensors_.begin(), tensors_.end(), [&](const BoundTensor& tensor) { return tensor.value == mean; });
+      if (bound == tensors_.end()) continue;
+      const std::string prefix = bound->name.substr(0, bound->name.rfind('.') + 1);
+      norms_.push_back(
+          {mean, bound->tensor, tensor_of(prefix + "running_var"), tensor_of(prefix + "num_batches_tracked"), graph.momentum(node)});
+    }
+  }
+
+  void record(int mean, BatchStatistics statistics) {
+    for (std::size_t i = 0; i < norms_.size(); ++i) {
+      if (norms_[i].running_mean != mean) continue;
+      if (taken_[i].count > 0)
+        throw Error("the batch norm is called twice in one forward", shape_->value(mean).name,
+                    "give every call a batch norm of its own, so that its running statistics can be committed once per batch");
+      taken_[i] = std::move(statistics);
+      return;
+    }
+  }
+
+  void bind(const Tensors& inputs, const RunContext& context) {
+    for (const BoundTensor& tensor : tensors_) values_[static_cast<std::size_t>(tensor.value)] = tensor.tensor;
+    SymbolValues symbols;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      values_[static_cast<std::size_t>(shape_->inputs[i])] = shape_->cloned[i] ? inputs[i].clone() : inputs[i];
+      learn_symbols(shape_->value(shape_->inputs[i]), inputs[i], symbols);
+    }
+    if (!shape_->bound->cuts.batch_symbol().empty()) symbols.try_emplace(shape_->bound->cuts.batch_symbol(), context.samples);
+    for (const int number : shape_->numbers) {
+      const ValueDescription& about = shape_->value(number);
+      const std::optional<std::int64_t> value = about.size ? about.size->value(symbols) : std::nullopt;
+      if (!value) throw Error("the number '" + about.name + "' can't be known here", "model", "cut the model elsewhere");
+      values_[static_cast<std::size_t>(number)] = *value;
+    }
+  }
+
+  /// Sizes that are a multiple of one symbol tell its value.
+  void learn_symbols(const ValueDescription& about, const at::Tensor& tensor, SymbolValues& symbols) const {
+    if (!about.tensor || about.tensor->sizes.size() != static_cast<std::size_t>(tensor.dim())) return;
+    for (std::size_t d = 0; d < about.tensor->sizes.size(); ++d) {
+      if (about.tensor->sizes[d].is_number()) continue;
+      for (const auto& [symbol, range] : shape_->bound->program.symbols) {
+        const std::int64_t factor = about.tensor->sizes[d].multiple_of(symbol);
+        if (factor > 0) symbols.try_emplace(symbol, tensor.size(static_cast<std::int64_t>(d)) / factor);
+      }
+    }
+  }
+
+  /// Buffers were written when this micro-batch first came by; again, a copy is.
+  void protect_state(int node) {
+    const ProgramCuts& cuts = shape_->bound->cuts;
+    for (const int written : shape_->bound->graph.writes(node)) {
+      const auto state = static_cast<std::size_t>(cuts.memory_of(written));
+      if (cuts.is_state(static_cast<int>(state)) && static_cast<int>(state) == written)
+        values_[state] = values_[state].toTensor().detach().clone();
+    }
+  }
+
+  std::shared_ptr<const LayerShape> shape_;
+  std::vector<BoundTensor> tensors_;
+  std::vector<Norm> norms_;
+  std::vector<BatchStatistics> taken_;
+  ProgramValues values_;
+};
+
+}  // namespace
+
+std::vector<int> exported_layer_inputs(const BoundProgram& bound, int first) {
+  if (first > 0) return bound.cuts.at(first).carried;
+  std::vector<int> inputs;
+  for (std::size_t i = 0; i < bound.program.inputs.size(); ++i) {
+    const auto* value = std::get_if<ProgramValue>(&bound.program.graph.inputs[i]);
+    if (value != nullptr && bound.program.inputs[i].kind == ProgramInput::Kind::user) inputs.push_back(value->index);
+  }
+  return inputs;
+}
+
+std::vector<int> exported_layer_outputs(const BoundProgram& bound, int last) {
+  if (last < bound.graph.nodes()) return bound.cuts.at(last).carried;
+  std::vector<int> outputs;
+  for (std::size_t i = 0; i < bound.program.outputs.size(); ++i) {
+    const auto* value = std::get_if<ProgramValue>(&bound.program.graph.outputs[i]);
+    if (value == nullptr || bound.program.outputs[i].kind == ProgramOutput::Kind::buffer_mutation) continue;
+    if (bound.program.graph.values[static_cast<std::size_t>(value->index)].kind == ValueDescription::Kind::tensor)
+      outputs.push_back(value->index);
+  }
+  return outputs;
+}
+
+std::unique_ptr<Layer> make_exported_layer(std::shared_ptr<const BoundProgram> program, int first, int last,
+                                           const std::map<std::string, at::Tensor>& tensors) {
+  auto shape = std::make_shared<const LayerShape>(shape_of(std::move(program), first, last));
+  const ExportedGraph& graph = shape->bound->graph;
+  std::set<int> used;
+  for (const int node : shape->nodes) {
+    used.insert(graph.reads(node).begin(), graph.reads(node).end());
+    if (graph.batch_counter(node) >= 0) used.insert(graph.batch_counter(node));
+  }
+  std::vector<BoundTensor> bound;
+  const ExportedProgram& about = shape->bound->program;
+  for (std::size_t i = 0; i < about.inputs.size(); ++i) {
+    const auto* value = std::get_if<ProgramValue>(&about.graph.inputs[i]);
+    const ProgramInput& input = about.inputs[i];
+    if (value == nullptr || input.kind == ProgramInput::Kind::user || used.count(value->index) == 0) continue;
+    const bool trained = input.kind == ProgramInput::Kind::parameter && shape->value(value->index).tensor &&
+                         shape->value(value->index).tensor->requires_grad;
+    const bool saved = input.kind == ProgramInput::Kind::parameter || (input.kind == ProgramInput::Kind::buffer && input.persistent);
+    at::Tensor copy = tensors.at(input.name).detach().clone();
+    if (trained) copy.requires_grad_();
+    bound.push_back({value->index, input.name, std::move(copy), trained, saved});
+  }
+  return std::make_unique<ExportedLayer>(std::move(shape), std::move(bound));
+}
+
+}  // namespace mptune

@@ -1,0 +1,148 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "mptune/profiler/program/symbolic_size.h"
+
+/// A program that torch.export wrote (a `.pt2` archive's models/model.json, schema major 8), as plain values: names are resolved to
+/// indices, every one of them checked. Enumerations keep the file's numbering. Format: torch/_export/serde/schema.py of PyTorch 2.11.
+namespace mptune {
+
+/// Index into ProgramGraph::values.
+struct ProgramValue {
+  int index = -1;
+  bool operator==(const ProgramValue&) const = default;
+};
+
+struct ProgramNone {
+  bool operator==(const ProgramNone&) const = default;
+};
+/// A number that is known (value empty) or that an earlier node makes.
+template <class Number>
+struct ProgramNumber {
+  Number known{};
+  std::optional<ProgramValue> value;
+};
+/// An entry of a list of tensors; index -1 for None.
+using ProgramTensors = std::vector<ProgramValue>;
+using ProgramInts = std::vector<ProgramNumber<std::int64_t>>;
+using ProgramFloats = std::vector<ProgramNumber<double>>;
+using ProgramBools = std::vector<ProgramNumber<bool>>;
+struct ProgramScalarType {
+  int code = 0;  ///< 7: float32
+};
+struct ProgramLayout {
+  int code = 0;  ///< 7: strided
+};
+struct ProgramMemoryFormat {
+  int code = 0;  ///< 1: contiguous
+};
+struct ProgramDevice {
+  std::string type;  ///< "cpu", "cuda"
+};
+struct ProgramComplex {
+  double real = 0, imaginary = 0;
+};
+/// Index into ProgramGraph::graphs.
+struct ProgramRegion {
+  int index = -1;
+};
+
+using ProgramArgument =
+    std::variant<ProgramNone, ProgramValue, ProgramTensors, std::int64_t, ProgramInts, double, ProgramFloats, bool, ProgramBools,
+                 std::string, std::vector<std::string>, ProgramScalarType, ProgramLayout, ProgramMemoryFormat, ProgramDevice,
+                 ProgramComplex, ProgramRegion, std::vector<std::vector<std::int64_t>>>;
+
+struct NamedArgument {
+  std::string name;  ///< of the operator's schema; "" for higher-order operators
+  ProgramArgument argument;
+};
+
+/// One call of an operator.
+struct ProgramNode {
+  std::string target;  ///< "torch.ops.aten.conv2d.default", "_operator.mul"
+  std::vector<NamedArgument> inputs;
+  std::vector<ProgramArgument> outputs;  ///< values that this node makes: ProgramValue, ProgramTensors or ProgramNone
+  std::string module;                    ///< path of the module that made the call, "blocks.0.qkv"; "" for the model itself
+  std::string module_class;              ///< "torch.nn.modules.linear.Linear"
+  std::string source;                    ///< the user's Python line: "net.py:12, h = self.fc(x)"
+};
+
+struct TensorDescription {
+  int scalar_type = 0;  ///< as ProgramScalarType
+  std::vector<SymbolicSize> sizes;
+  std::vector<SymbolicSize> strides;
+  SymbolicSize storage_offset;
+  bool requires_grad = false;
+};
+
+struct ValueDescription {
+  enum class Kind { tensor, integer, boolean, number };
+  std::string name;
+  Kind kind = Kind::tensor;
+  std::optional<TensorDescription> tensor;
+  std::optional<SymbolicSize> size;  ///< of integers
+};
+
+struct ProgramGraph {
+  std::vector<ValueDescription> values;
+  std::vector<ProgramArgument> inputs;  ///< ProgramValue, or a constant
+  std::vector<ProgramNode> nodes;       ///< every value is made by an input or an earlier node
+  std::vector<ProgramArgument> outputs;
+  std::vector<ProgramGraph> graphs;  ///< of higher-order operators
+};
+
+/// What an input of the program is bound to, in the order of ProgramGraph::inputs.
+struct ProgramInput {
+  enum class Kind { user, parameter, buffer, constant_tensor, constant };
+  Kind kind = Kind::user;
+  std::string name;  ///< of parameter, buffer or constant: "blocks.0.qkv.weight"
+  bool persistent = true;
+};
+
+struct ProgramOutput {
+  enum class Kind { user, loss, buffer_mutation };
+  Kind kind = Kind::user;
+  std::string name;  ///< of the buffer
+};
+
+struct SymbolRange {
+  std::optional<std::int64_t> least, most;
+};
+
+/// Where a tensor's bytes lie in the archive.
+struct StoredTensor {
+  std::string record;  ///< "weight_0"; tensors of one record share their memory
+  bool parameter = false;
+  bool pickled = false;
+  TensorDescription description;
+};
+
+struct ExportedProgram {
+  ProgramGraph graph;
+  std::vector<ProgramInput> inputs;
+  std::vector<ProgramOutput> outputs;
+  std::map<std::string, SymbolRange> symbols;
+  std::vector<std::string> guards;       ///< Python conditions on the inputs' sizes
+  std::vector<std::string> input_names;  ///< of forward's arguments as far as the file names them
+  std::string torch_version;
+  int schema_minor = 0;
+  bool decomposed = false;  ///< after run_decompositions(): functional, no training form
+};
+
+/// Reads models/model.json. `where` names the file in messages. Throws Error: no JSON, another schema major, what is missing or of a wrong
+/// type, names that nothing makes or that are made twice, kinds of arguments that can't be run (custom objects, tokens); each names the
+/// node.
+[[nodiscard]] ExportedProgram read_program(const std::string& json, const std::string& where);
+
+/// Reads a model_weights_config.json or model_constants_config.json: stored tensors by full name. Throws Error likewise, and for records
+/// whose names leave their folder.
+[[nodiscard]] std::map<std::string, StoredTensor> read_stored_tensors(const std::string& json, const std::string& where);
+
+}  // namespace mptune

@@ -1,0 +1,240 @@
+#include "mptune/profiler/program/read_graph.h"
+
+#include <algorithm>
+#include <functional>
+#include <unordered_map>
+#include <utility>
+
+namespace mptune {
+namespace {
+
+constexpr int kDeepestRegion = 16;
+
+SymbolicSize size_of(const JsonField& field) {
+  const auto [kind, value] = field.only();
+  if (kind == "as_int") return SymbolicSize(value.whole());
+  if (kind == "as_expr") return SymbolicSize::parse(value.at("expr_str").text());
+  field.refuse("a size of kind '" + kind + "'");
+}
+
+template <class Item>
+std::vector<Item> list_of(const JsonField& field, const std::function<Item(const JsonField&)>& item) {
+  std::vector<Item> list;
+  field.each([&](const JsonField& entry) { list.push_back(item(entry)); });
+  return list;
+}
+
+/// The modules that a node lies in, from outside: "L__self__blocks_0,blocks.0,net.Block" and so on; the last one made the call.
+void read_module(const std::string& stack, ProgramNode& node) {
+  const std::string last = stack.substr(stack.rfind(';') + 1);
+  const std::size_t path = last.find(','), name = last.rfind(',');
+  if (path == std::string::npos || name == path) return;
+  node.module = last.substr(path + 1, name - path - 1);
+  node.module_class = last.substr(name + 1);
+}
+
+/// The user's own line is the first of the stack: `File "net.py", line 12, in forward` and the line below it.
+std::string source_of(const std::string& stack) {
+  const std::string file = "File \"", number = "\", line ";
+  const std::size_t start = stack.find(file), line = stack.find(number), end = stack.find('\n');
+  if (start == std::string::npos || line == std::string::npos || end == std::string::npos || line > end) return "";
+  const std::string path = stack.substr(start + file.size(), line - start - file.size());
+  const std::size_t comma = stack.find(',', line + number.size());
+  const std::size_t code = stack.find_first_not_of(" \n", end);
+  std::string text = path.substr(path.rfind('/') + 1) + ":" + stack.substr(line + number.size(), comma - line - number.size());
+  if (code != std::string::npos) text += ", " + stack.substr(code, stack.find('\n', code) - code);
+  return text;
+}
+
+class GraphReader {
+ public:
+  explicit GraphReader(int depth) : depth_(depth) {}
+
+  ProgramGraph read(const JsonField& field) {
+    describe(field);
+    field.at("inputs").each([&](const JsonField& input) { graph_.inputs.push_back(argument(input, /*made=*/true)); });
+    field.at("nodes").each([&](const JsonField& node) { read_node(node); });
+    field.at("outputs").each([&](const JsonField& output) { graph_.outputs.push_back(argument(output, /*made=*/false)); });
+    return std::move(graph_);
+  }
+
+ private:
+  void describe(const JsonField& field) {
+    field.at("tensor_values").each_member([&](const std::string& name, const JsonField& value) {
+      tensors_.emplace(name, read_tensor_description(value));
+    });
+    field.at("sym_int_values").each_member([&](const std::string& name, const JsonField& value) { sizes_.emplace(name, size_of(value)); });
+  }
+
+  void read_node(const JsonField& field) {
+    ProgramNode node;
+    node.target = field.at("target").text();
+    if (field.has("metadata")) {
+      const JsonField metadata = field.at("metadata");
+      if (metadata.has("nn_module_stack")) read_module(metadata.at("nn_module_stack").text(), node);
+      if (metadata.has("stack_trace")) node.source = source_of(metadata.at("stack_trace").text());
+    }
+    field.at("inputs").each([&](const JsonField& input) {
+      node.inputs.push_back({input.at("name").text(), argument(input.at("arg"), /*made=*/false)});
+    });
+    field.at("outputs").each([&](const JsonField& output) { node.outputs.push_back(argument(output, /*made=*/true)); });
+    graph_.nodes.push_back(std::move(node));
+  }
+
+  ProgramValue make(const JsonField& field, ValueDescription::Kind kind) {
+    ValueDescription value{field.text(), kind, {}, {}};
+    if (!by_name_.emplace(value.name, static_cast<int>(graph_.values.size())).second) field.refuse("'" + value.name + "' is made twice");
+    if (const auto found = tensors_.find(value.name); found != tensors_.end()) value.tensor = found->second;
+    if (const auto found = sizes_.find(value.name); found != sizes_.end()) value.size = found->second;
+    graph_.values.push_back(std::move(value));
+    return {static_cast<int>(graph_.values.size()) - 1};
+  }
+  ProgramValue use(const JsonField& field, ValueDescription::Kind kind) const {
+    const auto found = by_name_.find(field.text());
+    if (found == by_name_.end()) field.refuse("'" + field.text() + "' is used before anything makes it");
+    if (graph_.values[static_cast<std::size_t>(found->second)].kind != kind) field.refuse("'" + field.text() + "' is of another kind");
+    return {found->second};
+  }
+  ProgramValue value(const JsonField& field, ValueDescription::Kind kind, bool made) { return made ? make(field, kind) : use(field, kind); }
+  ProgramValue tensor(const JsonField& field, bool made) { return value(field.at("name"), ValueDescription::Kind::tensor, made); }
+  ProgramValue optional_tensor(const JsonField& field, bool made) {
+    const auto [kind, entry] = field.only();
+    if (kind == "as_none") return {};
+    if (kind == "as_tensor") return tensor(entry, made);
+    field.refuse("an entry of kind '" + kind + "'");
+  }
+
+  /// A number that is known, under `known`, or a value by its name.
+  template <class Number, class Known>
+  ProgramNumber<Number> number(const JsonField& field, const char* known, ValueDescription::Kind value_kind, bool made, Known read) {
+    const auto [kind, entry] = field.only();
+    if (kind == known) return {read(entry), {}};
+    if (kind == "as_name") return {Number{}, value(entry, value_kind, made)};
+    field.refuse("a number of kind '" + kind + "'");
+  }
+  ProgramNumber<std::int64_t> sym_int(const JsonField& field, bool made) {
+    return number<std::int64_t>(field, "as_int", ValueDescription::Kind::integer, made, [](const JsonField& f) { return f.whole(); });
+  }
+  ProgramNumber<double> sym_float(const JsonField& field, bool made) {
+    return number<double>(field, "as_float", ValueDescription::Kind::number, made, [](const JsonField& f) { return f.number(); });
+  }
+  ProgramNumber<bool> sym_bool(const JsonField& field, bool made) {
+    return number<bool>(field, "as_bool", ValueDescription::Kind::boolean, made, [](const JsonField& f) { return f.truth(); });
+  }
+  template <class Number>
+  static ProgramArgument one(const ProgramNumber<Number>& given) {
+    if (given.value) return *given.value;
+    return given.known;
+  }
+
+  ProgramRegion region(const JsonField& field) {
+    if (depth_ >= kDeepestRegion) field.refuse("regions nested more than " + std::to_string(kDeepestRegion) + " deep");
+    graph_.graphs.push_back(GraphReader(depth_ + 1).read(field.at("graph")));
+    return {static_cast<int>(graph_.graphs.size()) - 1};
+  }
+
+  /// `made`: the names in it are new values, not ones that exist.
+  ProgramArgument argument(const JsonField& field, bool made) {
+    using Maker = std::function<ProgramArgument(GraphReader&, const JsonField&, bool)>;
+    using Field = const JsonField&;
+    static const std::unordered_map<std::string, Maker> makers{
+        {"as_none", [](GraphReader&, Field, bool) { return ProgramArgument(ProgramNone{}); }},
+        {"as_tensor", [](GraphReader& r, Field f, bool m) { return ProgramArgument(r.tensor(f, m)); }},
+        {"as_tensors", [](GraphReader& r, Field f,
+                          bool m) { return ProgramArgument(list_of<ProgramValue>(f, [&](Field entry) { return r.tensor(entry, m); })); }},
+        {"as_optional_tensor",
+         [](GraphReader& r, Field f, bool m) {
+           const ProgramValue found = r.optional_tensor(f, m);
+           return found.index < 0 ? ProgramArgument(ProgramNone{}) : ProgramArgument(found);
+         }},
+        {"as_optional_tensors",
+         [](GraphReader& r, Field f, bool m) {
+           return ProgramArgument(list_of<ProgramValue>(f, [&](Field entry) { return r.optional_tensor(entry, m); }));
+         }},
+        {"as_int", [](GraphReader&, Field f, bool) { return ProgramArgument(f.whole()); }},
+        {"as_ints",
+         [](GraphReader&, Field f, bool) {
+           return ProgramArgument(list_of<ProgramNumber<std::int64_t>>(f, [](Field entry) {
+             return ProgramNumber<std::int64_t>{entry.whole(), {}};
+           }));
+         }},
+        {"as_sym_int", [](GraphReader& r, Field f, bool m) { return one(r.sym_int(f, m)); }},
+        {"as_sym_ints",
+         [](GraphReader& r, Field f, bool m) {
+           return ProgramArgument(list_of<ProgramNumber<std::int64_t>>(f, [&](Field entry) { return r.sym_int(entry, m); }));
+         }},
+        {"as_float", [](GraphReader&, Field f, bool) { return ProgramArgument(f.number()); }},
+        {"as_floats",
+         [](GraphReader&, Field f, bool) {
+           return ProgramArgument(list_of<ProgramNumber<double>>(f, [](Field entry) { return ProgramNumber<double>{entry.number(), {}}; }));
+         }},
+        {"as_sym_float", [](GraphReader& r, Field f, bool m) { return one(r.sym_float(f, m)); }},
+        {"as_sym_floats",
+         [](GraphReader& r, Field f, bool m) {
+           return ProgramArgument(list_of<ProgramNumber<double>>(f, [&](Field entry) { return r.sym_float(entry, m); }));
+         }},
+        {"as_bool", [](GraphReader&, Field f, bool) { return ProgramArgument(f.truth()); }},
+        {"as_bools",
+         [](GraphReader&, Field f, bool) {
+           return ProgramArgument(list_of<ProgramNumber<bool>>(f, [](Field entry) { return ProgramNumber<bool>{entry.truth(), {}}; }));
+         }},
+        {"as_sym_bool", [](GraphReader& r, Field f, bool m) { return one(r.sym_bool(f, m)); }},
+        {"as_sym_bools",
+         [](GraphReader& r, Field f, bool m) {
+           return ProgramArgument(list_of<ProgramNumber<bool>>(f, [&](Field entry) { return r.sym_bool(entry, m); }));
+         }},
+        {"as_string", [](GraphReader&, Field f, bool) { return ProgramArgument(f.text()); }},
+        {"as_strings",
+         [](GraphReader&, Field f, bool) { return ProgramArgument(list_of<std::string>(f, [](Field entry) { return entry.text(); })); }},
+        {"as_scalar_type", [](GraphReader&, Field f, bool) { return ProgramArgument(ProgramScalarType{code_of(f)}); }},
+        {"as_layout", [](GraphReader&, Field f, bool) { return ProgramArgument(ProgramLayout{code_of(f)}); }},
+        {"as_memory_format", [](GraphReader&, Field f, bool) { return ProgramArgument(ProgramMemoryFormat{code_of(f)}); }},
+        {"as_device", [](GraphReader&, Field f, bool) { return ProgramArgument(ProgramDevice{f.at("type").text()}); }},
+        {"as_complex",
+         [](GraphReader&, Field f, bool) {
+           return ProgramArgument(ProgramComplex{f.at("real").number(), f.at("imag").number()});
+         }},
+        {"as_graph", [](GraphReader& r, Field f, bool) { return ProgramArgument(r.region(f)); }},
+        {"as_int_lists",
+         [](GraphReader&, Field f, bool) {
+           return ProgramArgument(list_of<std::vector<std::int64_t>>(
+               f, [](Field row) { return list_of<std::int64_t>(row, [](Field entry) { return entry.whole(); }); }));
+         }},
+    };
+    const auto [kind, entry] = field.only();
+    const auto maker = makers.find(kind);
+    if (maker == makers.end()) field.refuse("arguments of kind '" + kind.substr(0, 40) + "' can't be run");
+    return maker->second(*this, entry, made);
+  }
+
+  static int code_of(const JsonField& field) {
+    const std::int64_t code = field.whole();
+    if (code < 0 || code > 1000) field.refuse("unknown code");
+    return static_cast<int>(code);
+  }
+
+  int depth_;
+  ProgramGraph graph_;
+  std::unordered_map<std::string, int> by_name_;
+  std::unordered_map<std::string, TensorDescription> tensors_;
+  std::unordered_map<std::string, SymbolicSize> sizes_;
+};
+
+}  // namespace
+
+TensorDescription read_tensor_description(const JsonField& field) {
+  TensorDescription tensor;
+  tensor.scalar_type = static_cast<int>(std::clamp<std::int64_t>(field.at("dtype").whole(), 0, 1000));
+  tensor.sizes = list_of<SymbolicSize>(field.at("sizes"), size_of);
+  tensor.strides = list_of<SymbolicSize>(field.at("strides"), size_of);
+  tensor.storage_offset = size_of(field.at("storage_offset"));
+  tensor.requires_grad = field.at("requires_grad").truth();
+  if (tensor.strides.size() != tensor.sizes.size()) field.refuse("sizes and strides differ in number");
+  return tensor;
+}
+
+ProgramGraph read_graph(const JsonField& field) {
+  return GraphReader(0).read(field);
+}
+
+}  // namespace mptune
