@@ -46,6 +46,31 @@ std::vector<std::string> profiles() {
           R"("edges":[{"sourceId":1,"destId":2,"cost":0.5,"size":4},{"sourceId":2,"destId":33,"cost":0.1,"size":4}]})"};
 }
 
+std::string tensor_meta(const std::string& first_size) {
+  return R"({"dtype":7,"sizes":[)" + first_size + R"({"as_int":8}],"strides":[)" + (first_size.empty() ? "" : R"({"as_int":8},)") +
+         R"({"as_int":1}],"requires_grad":true,"device":{"type":"cpu"},"storage_offset":{"as_int":0},"layout":7})";
+}
+
+std::string exported_program() {
+  const std::string batch = R"j({"as_expr":{"expr_str":"Mul(Integer(2), Symbol('s1', positive=True, integer=True))"}},)j";
+  const std::string graph =
+      R"({"inputs":[{"as_tensor":{"name":"w"}},{"as_tensor":{"name":"x"}}],"outputs":[{"as_tensor":{"name":"z"}}],"nodes":[)"
+      R"({"target":"torch.ops.aten.sym_size.int","inputs":[{"name":"self","arg":{"as_tensor":{"name":"x"}}},{"name":"dim","arg":{"as_int":0}}],)"
+      R"("outputs":[{"as_sym_int":{"as_name":"n"}}]},)"
+      R"({"target":"torch.ops.aten.linear.default","inputs":[{"name":"input","arg":{"as_tensor":{"name":"x"}}},)"
+      R"({"name":"weight","arg":{"as_tensor":{"name":"w"}}}],"outputs":[{"as_tensor":{"name":"y"}}],)"
+      R"("metadata":{"stack_trace":"File \"a.py\", line 3, in f\n  x","nn_module_stack":"L__self__fc,fc,torch.nn.Linear"}},)"
+      R"({"target":"torch.ops.aten.view.default","inputs":[{"name":"self","arg":{"as_tensor":{"name":"y"}}},)"
+      R"({"name":"size","arg":{"as_sym_ints":[{"as_name":"n"},{"as_int":8}]}}],"outputs":[{"as_tensor":{"name":"z"}}]}],)"
+      R"("tensor_values":{"x":)" +
+      tensor_meta(batch) + R"(,"w":)" + tensor_meta(R"({"as_int":8},)") + R"(},"sym_int_values":{"n":)" +
+      batch.substr(0, batch.size() - 1) + R"(},"sym_bool_values":{}})";
+  return R"({"graph_module":{"graph":)" + graph +
+         R"(,"signature":{"input_specs":[{"parameter":{"arg":{"name":"w"},"parameter_name":"fc.weight"}},{"user_input":{"arg":{"as_tensor":{"name":"x"}}}}],)"
+         R"("output_specs":[{"user_output":{"arg":{"as_tensor":{"name":"z"}}}}]},"module_call_graph":[]},)"
+         R"("range_constraints":{"s1":{"min_val":1}},"schema_version":{"major":8,"minor":17},"verifiers":["TRAINING"],"torch_version":"2.11.0","guards_code":[]})";
+}
+
 std::vector<std::string> corpus() {
   std::string timeline =
       "[" + thread(0, 0, "compute") + thread(0, 1, "pp-comm") + thread(1, 2, "compute") + thread(1, 3, "pp-comm") + thread(0, 4, "dp-comm");
@@ -68,8 +93,13 @@ std::vector<std::string> corpus() {
     events += row(fields, time += 4);
   events.back() = ']';
   std::vector<std::string> seeds = {
-      "", "[]", "{}",
-      R"({"deviceProperties":[{"id":0,"name":"GPU","totalGlobalMem":1}],"baseTimeNanoseconds":5,"traceEvents":[)" + events + "}", timeline};
+      "",
+      "[]",
+      "{}",
+      exported_program(),
+      R"({"config":{"w":{"path_name":"weight_0","is_param":true,"use_pickle":false,"tensor_meta":)" + tensor_meta("") + "}}}",
+      R"({"deviceProperties":[{"id":0,"name":"GPU","totalGlobalMem":1}],"baseTimeNanoseconds":5,"traceEvents":[)" + events + "}",
+      timeline};
   for (std::string& seed : profiles()) seeds.push_back(std::move(seed));
   return seeds;
 }

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mptune/profiler/model/exported_layer.h"
+#include "mptune/profiler/model/model.h"
+
+namespace mptune {
+
+/// The model in a file of torch.export.save (.pt2), cut into the finest useful layers, named after its modules. A program whose first output
+/// is a scalar brings its loss. Throws Error (usage) for what read_exported_archive and ExportedGraph refuse, a fixed batch, an evaluation
+/// form (no batch norm and no dropout trains).
+[[nodiscard]] Model load_exported(const std::string& path);
+
+/// Names of the layers between cuts, each unlike the others: the innermost module that all its work lies in, "layer1.0.conv1".
+[[nodiscard]] std::vector<std::string> exported_layer_names(const ExportedProgram& program, const std::vector<int>& cuts);
+
+}  // namespace mptune

@@ -1,0 +1,50 @@
+#include <cstdlib>
+#include <string>
+
+#include "mptune/profiler/program/exported_program.h"
+#include "mptune/profiler/trace/error.h"
+
+namespace {
+
+bool makes_sense(const mptune::ProgramGraph& graph) {
+  const auto sound = [&](const mptune::ProgramArgument& argument) {
+    const auto exists = [&](const mptune::ProgramValue& value) {
+      return value.index >= -1 && value.index < static_cast<int>(graph.values.size());
+    };
+    if (const auto* value = std::get_if<mptune::ProgramValue>(&argument)) return value->index >= 0 && exists(*value);
+    if (const auto* list = std::get_if<mptune::ProgramTensors>(&argument))
+      for (const mptune::ProgramValue& value : *list)
+        if (!exists(value)) return false;
+    if (const auto* region = std::get_if<mptune::ProgramRegion>(&argument))
+      return region->index >= 0 && region->index < static_cast<int>(graph.graphs.size());
+    return true;
+  };
+  for (const mptune::ProgramNode& node : graph.nodes) {
+    for (const mptune::NamedArgument& input : node.inputs)
+      if (!sound(input.argument)) return false;
+    for (const mptune::ProgramArgument& output : node.outputs)
+      if (!sound(output)) return false;
+  }
+  for (const mptune::ProgramGraph& inner : graph.graphs)
+    if (!makes_sense(inner)) return false;
+  return true;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  try {
+    const mptune::ExportedProgram program = mptune::read_program(text, "fuzz");
+    if (!makes_sense(program.graph) || program.inputs.size() != program.graph.inputs.size()) std::abort();
+    for (const mptune::ValueDescription& value : program.graph.values)
+      if (value.size) (void)value.size->value({{"s1", 3}});
+  } catch (const mptune::Error&) {
+    // A refusal is what broken input gets.
+  }
+  try {
+    (void)mptune::read_stored_tensors(text, "fuzz");
+  } catch (const mptune::Error&) {
+  }
+  return 0;
+}
