@@ -68,6 +68,18 @@ bool in_evaluation(const ExportedProgram& program) {
   return any;
 }
 
+/// Masks are drawn sample by sample, so samples must come first in what is masked.
+void check_random(const BoundProgram& bound, const std::string& path) {
+  for (int node = 0; node < bound.graph.nodes(); ++node) {
+    if (!bound.graph.random(node) || bound.graph.reads(node).empty()) continue;
+    const auto& about = bound.program.graph.values[static_cast<std::size_t>(bound.graph.reads(node).front())].tensor;
+    const bool samples_first = about && !about->sizes.empty() && about->sizes[0].multiple_of(bound.cuts.batch_symbol()) > 0;
+    if (!samples_first)
+      throw Error(bound.graph.describe(node) + " draws random numbers for a tensor whose first dimension is not the samples", path,
+                  "keep the samples first there (batch_first=True), or set its dropout to 0");
+  }
+}
+
 /// Integers that are looked up in a table have as many values as the table has rows.
 std::int64_t classes_of(const ExportedProgram& program, int value) {
   for (const ProgramNode& node : program.graph.nodes) {
@@ -138,9 +150,9 @@ Model load_exported(const std::string& path) {
   ExportedArchive archive = read_exported_archive(path);
   if (in_evaluation(archive.program)) throw Error("the program was exported in evaluation form", path, kExportAgain);
   if (archive.without_weights) initialise(archive.tensors);
-  const bool decomposed = archive.program.decomposed;
   const auto bound = std::make_shared<const BoundProgram>(std::move(archive.program), path, kBatch);
   check_batch(*bound, path);
+  check_random(*bound, path);
 
   std::vector<int> cuts{0};
   for (const int cut : bound->cuts.useful()) cuts.push_back(cut);
