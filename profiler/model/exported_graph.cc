@@ -215,6 +215,10 @@ void ExportedGraph::bind_region(const ProgramNode& source, Node& node) {
   for (const int region : node.regions) {
     const ExportedGraph& inner = *graphs_[static_cast<std::size_t>(region)];
     for (int i = 0; i < inner.nodes(); ++i) {
+      // What a region writes to may be anything it was given.
+      if (!inner.writes(i).empty() && node.writes.empty())
+        for (std::size_t given = arguments; given < node.arguments.size(); ++given)
+          node.writes.insert(node.writes.end(), node.arguments[given].reads().begin(), node.arguments[given].reads().end());
       node.random = node.random || inner.random(i);
       if (inner.running_mean(i) >= 0 || inner.batch_counter(i) >= 0)
         throw std::invalid_argument("a batch norm in a region of its own has no place for its statistics");

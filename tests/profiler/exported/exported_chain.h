@@ -1,0 +1,50 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mptune/profiler/model/exported_archive.h"
+#include "mptune/profiler/model/exported_layer.h"
+
+namespace mptune::testing {
+
+/// A step of eager PyTorch that tests/profiler/exported/make_files.py left.
+struct EagerStep {
+  Tensors inputs;
+  at::Tensor loss;
+  std::map<std::string, at::Tensor> gradients, buffers;
+};
+[[nodiscard]] EagerStep read_eager_step(const std::string& path);
+
+/// How two sets of tensors agree.
+struct Agreement {
+  int equal = 0, different = 0;
+  double worst = 0;  ///< largest difference over the largest value of its tensor
+  std::string worst_name;
+  void add(const std::string& name, const at::Tensor& ours, const at::Tensor& theirs);
+};
+
+/// An exported program as a chain of layers between cuts, each with detached boundaries as the stages of a pipeline have them.
+class ExportedChain {
+ public:
+  /// `cuts` ascending, without 0 and the end.
+  ExportedChain(std::shared_ptr<const BoundProgram> program, const std::map<std::string, at::Tensor>& tensors,
+                const std::vector<int>& cuts);
+
+  /// Forward and backward; the program's first output or the mean of its squares is the loss. Each layer is run again before its backward
+  /// where `recompute`.
+  void step(const Tensors& inputs, bool recompute = false);
+
+  /// Loss, gradients and buffers against eager PyTorch's.
+  [[nodiscard]] Agreement compare(const EagerStep& expected) const;
+  [[nodiscard]] std::size_t size() const { return layers_.size(); }
+
+ private:
+  std::vector<std::unique_ptr<Layer>> layers_;
+  std::map<std::string, std::string> stored_as_;  ///< tied parameters go by the name that the program uses
+  at::Tensor loss_;
+};
+
+}  // namespace mptune::testing
