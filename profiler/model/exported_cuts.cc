@@ -154,7 +154,7 @@ std::vector<int> ProgramCuts::useful() const {
     for (int position = worked + 1; worked >= 0 && position <= node; ++position) {
       const CutPosition& cut = at(position);
       if (!cut.forbidden.empty() || cut.carried.empty()) continue;
-      if (best < 0 || better(position, best)) best = position;
+      if (best < 0 || !better(best, position)) best = position;  // of equal ones the last: norms stay with what they follow
     }
     if (best >= 0) cuts.push_back(best);
     worked = node;

@@ -88,6 +88,27 @@ LayerShape shape_of(std::shared_ptr<const BoundProgram> bound, int first, int la
   return shape;
 }
 
+/// Parameters, buffers and constants that a layer holds. A batch norm's counter goes with its running mean, wherever the node that counts
+/// is.
+std::set<int> state_of(const LayerShape& shape) {
+  const ExportedGraph& graph = shape.bound->graph;
+  const ExportedProgram& program = shape.bound->program;
+  std::set<int> used;
+  std::set<std::string> norms;
+  std::map<int, std::string> names;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i)
+    if (const auto* value = std::get_if<ProgramValue>(&program.graph.inputs[i])) names[value->index] = program.inputs[i].name;
+  for (const int node : shape.nodes) {
+    if (graph.batch_counter(node) >= 0) continue;
+    used.insert(graph.reads(node).begin(), graph.reads(node).end());
+    const int mean = graph.running_mean(node);
+    if (mean >= 0) norms.insert(names[mean].substr(0, names[mean].rfind('.') + 1));
+  }
+  for (const auto& [value, name] : names)
+    if (name.ends_with("num_batches_tracked") && norms.count(name.substr(0, name.rfind('.') + 1)) > 0) used.insert(value);
+  return used;
+}
+
 class ExportedLayer final : public Layer {
  public:
   ExportedLayer(std::shared_ptr<const LayerShape> shape, std::vector<BoundTensor> tensors)
@@ -257,14 +278,9 @@ std::vector<int> exported_layer_outputs(const BoundProgram& bound, int last) {
 std::unique_ptr<Layer> make_exported_layer(std::shared_ptr<const BoundProgram> program, int first, int last,
                                            const std::map<std::string, at::Tensor>& tensors) {
   auto shape = std::make_shared<const LayerShape>(shape_of(std::move(program), first, last));
-  const ExportedGraph& graph = shape->bound->graph;
-  std::set<int> used;
-  for (const int node : shape->nodes) {
-    used.insert(graph.reads(node).begin(), graph.reads(node).end());
-    if (graph.batch_counter(node) >= 0) used.insert(graph.batch_counter(node));
-  }
-  std::vector<BoundTensor> bound;
   const ExportedProgram& about = shape->bound->program;
+  const std::set<int> used = state_of(*shape);
+  std::vector<BoundTensor> bound;
   for (std::size_t i = 0; i < about.inputs.size(); ++i) {
     const auto* value = std::get_if<ProgramValue>(&about.graph.inputs[i]);
     const ProgramInput& input = about.inputs[i];

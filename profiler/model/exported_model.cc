@@ -14,7 +14,8 @@ namespace mptune {
 namespace {
 
 constexpr int kBatch = 32;
-const char* const kExportAgain = "export it again with mptune_export.py, or with model.train() and dynamic_shapes={'x': {0: Dim('batch', min=1)}}";
+const char* const kExportAgain =
+    "export it again with mptune_export.py, or with model.train() and dynamic_shapes={'x': {0: Dim('batch', min=1)}}";
 
 /// The path that two module paths share: "layer1.0.conv1" and "layer1.0.bn1" share "layer1.0".
 std::string shared_path(const std::string& a, const std::string& b) {
@@ -51,7 +52,8 @@ void check_batch(const BoundProgram& bound, const std::string& path) {
   if (input == nullptr || input->sizes.empty()) throw Error("the program takes no tensor of samples", path, kExportAgain);
   if (!bound.cuts.batch_symbol().empty()) return;
   const std::int64_t samples = input->sizes[0].value({}).value_or(0);
-  throw Error("the program was exported for a fixed batch of " + std::to_string(samples) + " samples, which can't be split", path, kExportAgain);
+  throw Error("the program was exported for a fixed batch of " + std::to_string(samples) + " samples, which can't be split", path,
+              kExportAgain);
 }
 
 /// True if nothing that behaves otherwise in training does so here, though the program has such operators.
@@ -78,6 +80,21 @@ void check_random(const BoundProgram& bound, const std::string& path) {
       throw Error(bound.graph.describe(node) + " draws random numbers for a tensor whose first dimension is not the samples", path,
                   "keep the samples first there (batch_first=True), or set its dropout to 0");
   }
+}
+
+/// Without the cuts between two uses of one parameter: what shares it stays together.
+std::vector<int> without_shared(const BoundProgram& bound, std::vector<int> cuts) {
+  std::map<int, std::pair<int, int>> uses;  // first and last node
+  for (int node = 0; node < bound.graph.nodes(); ++node) {
+    for (const int read : bound.graph.reads(node)) {
+      if (!bound.cuts.is_state(read) || bound.graph.batch_counter(node) >= 0) continue;
+      uses.try_emplace(read, node, node).first->second.second = node;
+    }
+  }
+  std::erase_if(cuts, [&](int cut) {
+    return std::any_of(uses.begin(), uses.end(), [&](const auto& use) { return use.second.first < cut && cut <= use.second.second; });
+  });
+  return cuts;
 }
 
 /// Integers that are looked up in a table have as many values as the table has rows.
@@ -155,12 +172,13 @@ Model load_exported(const std::string& path) {
   check_random(*bound, path);
 
   std::vector<int> cuts{0};
-  for (const int cut : bound->cuts.useful()) cuts.push_back(cut);
+  for (const int cut : without_shared(*bound, bound->cuts.useful())) cuts.push_back(cut);
   cuts.push_back(bound->graph.nodes());
   const std::vector<std::string> names = exported_layer_names(bound->program, cuts);
   std::vector<ModelLayer> layers;
   for (std::size_t i = 0; i + 1 < cuts.size(); ++i)
-    layers.push_back({names[i], modules_of(bound->program, cuts[i], cuts[i + 1]), make_exported_layer(bound, cuts[i], cuts[i + 1], archive.tensors)});
+    layers.push_back(
+        {names[i], modules_of(bound->program, cuts[i], cuts[i + 1]), make_exported_layer(bound, cuts[i], cuts[i + 1], archive.tensors)});
 
   Loss loss = Loss::cross_entropy();
   if (brings_its_loss(*bound)) loss = Loss::custom("model", [](const Tensors& outputs, const at::Tensor&) { return outputs.at(0); });
