@@ -149,6 +149,15 @@ class ArchiveReader {
 
 }  // namespace
 
+bool is_exported_archive(const std::string& path) {
+  try {
+    caffe2::serialize::PyTorchStreamReader reader(path);
+    return reader.hasRecord("archive_format") || reader.hasRecord("serialized_exported_program.json");
+  } catch (const c10::Error&) {
+    return false;  // whoever reads it next says what it is
+  }
+}
+
 ExportedArchive read_exported_archive(const std::string& path) {
   std::error_code code;
   if (!std::filesystem::is_regular_file(path, code)) throw Error("there is no such file", path, "name an exported program (.pt2)");

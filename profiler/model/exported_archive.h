@@ -18,6 +18,9 @@ struct ExportedArchive {
   bool without_weights = false;               ///< made from a meta model: the tensors are uninitialised
 };
 
+/// True if the file is an archive that torch.export.save wrote, of any layout or age.
+[[nodiscard]] bool is_exported_archive(const std::string& path);
+
 /// Throws Error: missing, truncated, another kind of archive (TorchScript, torch.save, AOTInductor, an older layout), several models,
 /// records that are missing or shorter than their tensors; each says what to do.
 [[nodiscard]] ExportedArchive read_exported_archive(const std::string& path);

@@ -165,9 +165,8 @@ class ExportedLayer final : public Layer {
   bool has_batch_statistics() const override { return !norms_.empty(); }
   std::vector<BatchStatistics> take_statistics() override { return std::exchange(taken_, {}); }
   void commit_statistics(const std::vector<std::vector<BatchStatistics>>& by_norm) override {
-    const at::NoGradGuard no_gradients;
     for (std::size_t i = 0; i < norms_.size() && i < by_norm.size(); ++i)
-      commit_running(norms_[i].mean, norms_[i].variance, norms_[i].counter, norms_[i].momentum, by_norm[i]);
+      commit_batch({norms_[i].mean, norms_[i].variance, norms_[i].counter, norms_[i].momentum}, by_norm[i]);
   }
 
  private:

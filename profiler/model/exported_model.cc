@@ -168,6 +168,9 @@ Model load_exported(const std::string& path) {
   if (in_evaluation(archive.program)) throw Error("the program was exported in evaluation form", path, kExportAgain);
   if (archive.without_weights) initialise(archive.tensors);
   const auto bound = std::make_shared<const BoundProgram>(std::move(archive.program), path, kBatch);
+  if (const std::size_t inputs = exported_layer_inputs(*bound, 0).size(); inputs != 1)
+    throw Error("the program takes " + std::to_string(inputs) + " inputs", path,
+                "export a model of one input and leave the target to --loss and --data");
   check_batch(*bound, path);
   check_random(*bound, path);
 

@@ -9,6 +9,8 @@
 #include <string_view>
 
 #include "mptune/profiler/model/builtin.h"
+#include "mptune/profiler/model/exported_archive.h"
+#include "mptune/profiler/model/exported_model.h"
 #include "mptune/profiler/model/plugin.h"
 #include "mptune/profiler/model/script_file.h"
 #include "mptune/profiler/model/torch_file.h"
@@ -18,10 +20,10 @@ namespace mptune {
 namespace {
 
 constexpr const char* kKinds =
-    "a model is a plug-in (MPTUNE_MODEL, net.so), a TorchScript file (net.pt) or a built-in one: see mptune models";
+    "a model is a plug-in (MPTUNE_MODEL, net.so), an exported program (net.pt2), a TorchScript file (net.pt) or a built-in one";
 constexpr const char* kExpected = "give sizes and a type, such as 3x224x224, 128:float64 or 64:int64 (integers with --data only)";
 
-enum class FileKind { plugin, script };
+enum class FileKind { plugin, program, script };
 
 std::string first_bytes(const std::string& path) {
   std::array<char, 4> bytes{};
@@ -48,12 +50,16 @@ FileKind kind_of(const std::string& path) {
     return FileKind::plugin;
   }
   if (begin.starts_with("PK")) {
-    return FileKind::script;
+    return is_exported_archive(path) ? FileKind::program : FileKind::script;
   }
   if (begin.starts_with('\x80')) {
     throw Error("this is a pickle of Python, as torch.save wrote before PyTorch 1.6: tensors without a model", path, kKinds);
   }
-  throw Error(begin.empty() ? "the file is empty" : "the file is neither a plug-in nor TorchScript", path, kKinds);
+  throw Error(begin.empty() ? "the file is empty" : "the file is neither a plug-in, an exported program nor TorchScript", path, kKinds);
+}
+
+std::string name_of(FileKind kind) {
+  return kind == FileKind::plugin ? "plug-in" : kind == FileKind::program ? "exported program" : "TorchScript";
 }
 
 std::string container_of(const ModelText& text, FileKind kind) {
@@ -61,8 +67,8 @@ std::string container_of(const ModelText& text, FileKind kind) {
   if (!text.has_rest) {
     return "";
   }
-  if (kind == FileKind::plugin) {
-    throw Error("a plug-in takes no options, but '" + text.rest + "' is given", text.name, "leave it out");
+  if (kind != FileKind::script) {
+    throw Error("this kind of file (" + name_of(kind) + ") takes no options, but '" + text.rest + "' is given", text.name, "leave it out");
   }
   if (!text.rest.starts_with(key) || text.rest.size() == key.size()) {
     throw Error("'" + text.rest + "' is no option of a TorchScript file", text.name, "name a container: net.pt:container=backbone.blocks");
@@ -164,13 +170,15 @@ void describe_sample(Model& model, const std::string& input, const StepSource& s
 }  // namespace
 
 BuiltinModel describe_model_file(const ModelText& text) {
-  return {text.stem, "", kind_of(text.name) == FileKind::plugin ? "plug-in " + text.name : "TorchScript " + text.name};
+  return {text.stem, "", name_of(kind_of(text.name)) + " " + text.name};
 }
 
 Model load_model_file(const ModelText& text, const std::string& input, std::optional<std::uint64_t> seed, const StepSource& source) {
   const auto kind = kind_of(text.name);
   const auto container = container_of(text, kind);
-  Model model = kind == FileKind::plugin ? load_plugin(text.name, seed.value_or(0)) : load_script(text.name, container);
+  Model model = kind == FileKind::plugin    ? load_plugin(text.name, seed.value_or(0))
+                : kind == FileKind::program ? load_exported(text.name)
+                                            : load_script(text.name, container);
   model.set_name(text.stem);
   if (!source.loss.empty()) {
     model.set_loss(Loss::from_name(source.loss));

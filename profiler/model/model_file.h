@@ -5,7 +5,7 @@
 #include "mptune/profiler/model/model.h"
 #include "mptune/profiler/trace/model_text.h"
 
-/// Models in files, told apart by content: plug-ins (ELF) and TorchScript (zip).
+/// Models in files, told apart by content: plug-ins (ELF), exported programs and TorchScript (zip).
 namespace mptune {
 
 /// The row of a file in the table of models: its stem and what it is.
@@ -13,7 +13,7 @@ namespace mptune {
 
 /// The model in a file, called by the file's stem. Samples are those of `source.data`, else of `input`, else the model's own; what is not
 /// known of the target is found by running two samples. Throws Error (usage) for what is no file, a file that is no model, and all that
-/// load_plugin and load_script refuse.
+/// load_plugin, load_exported and load_script refuse.
 [[nodiscard]] Model load_model_file(const ModelText& text, const std::string& input, std::optional<std::uint64_t> seed,
                                     const StepSource& source);
 

@@ -79,9 +79,6 @@ void check_code(PyTorchStreamReader& reader, const std::vector<std::string>& nam
 
 void check_kind(const std::vector<std::string>& names, const std::string& path) {
   const auto has = [&](const char* name) { return std::ranges::find(names, name) != names.end(); };
-  if (has("archive_format") || has("models/model.json") || has("serialized_exported_program.json")) {
-    throw Error("this is an exported program (torch.export, .pt2); this version trains plug-ins and TorchScript", path, kHowToSave);
-  }
   const bool code = std::ranges::any_of(names, is_code);
   if (has("data.pkl") && !code) {
     throw Error("this is a checkpoint of torch.save: tensors without a model", path,
