@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "mptune/profiler/model/exported_arguments.h"
+#include "mptune/profiler/model/torch_file.h"
 #include "mptune/profiler/trace/error.h"
 
 namespace mptune {
@@ -30,6 +31,8 @@ class ArchiveReader {
     archive.program = read_program(text("models/" + model + ".json"), path_);
     read_tensors("data/weights/", model + "_weights_config.json", archive);
     read_tensors("data/constants/", model + "_constants_config.json", archive);
+    archive.sample_inputs = sample_inputs(model, archive.program);
+    if (has("extra/mptune.json")) archive.reference = text("extra/mptune.json");
     return archive;
   }
 
@@ -82,6 +85,33 @@ class ArchiveReader {
       archive.tensors[name] = tensor_of(folder + tensor.record, name, tensor, empty);
     }
     archive.without_weights = archive.without_weights || empty;
+  }
+
+  /// A convenience of the file: without them, or where they are Python objects that are not read, the program runs all the same.
+  std::vector<at::Tensor> sample_inputs(const std::string& model, const ExportedProgram& program) {
+    const std::string record = "data/sample_inputs/" + model + ".pt";
+    if (!has(record)) return {};
+    try {
+      std::vector<at::Tensor> samples = read_saved_tensors(text(record), path_);
+      return fit(samples, program) ? samples : std::vector<at::Tensor>();
+    } catch (const Error&) {
+      return {};
+    }
+  }
+
+  /// As many as the program has tensor inputs, each of its type and number of dimensions.
+  [[nodiscard]] bool fit(const std::vector<at::Tensor>& samples, const ExportedProgram& program) const {
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+      const auto* value = std::get_if<ProgramValue>(&program.graph.inputs[i]);
+      if (value == nullptr || program.inputs[i].kind != ProgramInput::Kind::user) continue;
+      const auto& about = program.graph.values[static_cast<std::size_t>(value->index)].tensor;
+      if (next >= samples.size() || !about || about->sizes.size() != static_cast<std::size_t>(samples[next].dim())) return false;
+      if (scalar_type(program.graph.values[static_cast<std::size_t>(value->index)].name, about->scalar_type) != samples[next].scalar_type())
+        return false;
+      ++next;
+    }
+    return next == samples.size();
   }
 
   /// Numbers alone: a stored tensor has no symbols.

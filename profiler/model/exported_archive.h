@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <torch/types.h>
 
@@ -16,6 +17,8 @@ struct ExportedArchive {
   ExportedProgram program;
   std::map<std::string, at::Tensor> tensors;  ///< parameters, buffers, constants
   bool without_weights = false;               ///< made from a meta model: the tensors are uninitialised
+  std::vector<at::Tensor> sample_inputs;      ///< the tensors that the model was exported with, in the order of its inputs; may be empty
+  std::string reference;                      ///< extra/mptune.json, which mptune_export.py leaves; "" without one
 };
 
 /// True if the file is an archive that torch.export.save wrote, of any layout or age.

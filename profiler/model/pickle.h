@@ -54,6 +54,10 @@ using StorageReader = std::function<at::Tensor(const PickleStorage&)>;
 /// has none, and no nesting, however deep, costs stack.
 [[nodiscard]] PicklePointer read_pickle(std::string_view bytes, const StorageReader& storage);
 
+/// The tensors of a pickle of nested tuples, lists and dicts, depth first in the order of their items; the same rules hold. Throws
+/// PickleError also for more than 10,000 items.
+[[nodiscard]] std::vector<at::Tensor> read_pickled_tensors(std::string_view bytes, const StorageReader& storage);
+
 /// The pickle of an OrderedDict of contiguous tensors; tensor i lives in storage "i". Strings must be shorter than 2^32 bytes.
 [[nodiscard]] std::string write_pickle(const std::vector<std::pair<std::string, at::Tensor>>& tensors);
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -8,6 +9,7 @@ namespace mptune {
 namespace {
 
 constexpr std::int64_t kMostDimensions = 64;
+constexpr int kMostItems = 10'000;
 
 template <class T>
 PicklePointer make(T value) {
@@ -64,6 +66,27 @@ class Machine {
   }
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
+
+  /// What is nested in the result, before it is emptied. Items shared by many containers are counted every time.
+  std::vector<at::Tensor> tensors() const {
+    std::vector<at::Tensor> found;
+    std::vector<PicklePointer> open{result_};
+    for (int items = 0; !open.empty(); ++items) {
+      if (items >= kMostItems) {
+        throw PickleError("it holds more than " + std::to_string(kMostItems) + " items");
+      }
+      const auto value = open.back();
+      open.pop_back();
+      if (const auto* tensor = std::get_if<at::Tensor>(&value->content)) {
+        found.push_back(*tensor);
+      } else if (const auto* sequence = std::get_if<PickleSequence>(&value->content)) {
+        open.insert(open.end(), sequence->items.rbegin(), sequence->items.rend());
+      } else if (const auto* dict = std::get_if<PickleDict>(&value->content)) {
+        std::for_each(dict->items.rbegin(), dict->items.rend(), [&](const auto& item) { open.push_back(item.second); });
+      }
+    }
+    return found;
+  }
 
   PicklePointer run() {
     for (;;) {
@@ -383,6 +406,12 @@ class Machine {
 
 PicklePointer read_pickle(std::string_view bytes, const StorageReader& storage) {
   return Machine(bytes, storage).run();
+}
+
+std::vector<at::Tensor> read_pickled_tensors(std::string_view bytes, const StorageReader& storage) {
+  Machine machine(bytes, storage);
+  (void)machine.run();
+  return machine.tensors();
 }
 
 }  // namespace mptune

@@ -1,9 +1,11 @@
 #include "mptune/profiler/model/torch_file.h"
 
 #include <caffe2/serialize/inline_container.h>
+#include <caffe2/serialize/read_adapter_interface.h>
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -79,8 +81,25 @@ TensorDict to_dict(const PicklePointer& root) {
   return result;
 }
 
-TensorDict read_archive(const std::string& path, std::int64_t file_bytes) {
-  PyTorchStreamReader reader(path);
+// Reads within the bytes alone, whatever offsets the archive names.
+class BytesAdapter final : public caffe2::serialize::ReadAdapterInterface {
+ public:
+  explicit BytesAdapter(std::string_view bytes) : bytes_(bytes) {}
+  std::size_t size() const override { return bytes_.size(); }
+  std::size_t read(std::uint64_t position, void* buffer, std::size_t count, const char* /*what*/) const override {
+    const std::size_t first = std::min<std::size_t>(position, bytes_.size());
+    const std::string_view part = bytes_.substr(first, count);
+    std::memcpy(buffer, part.data(), part.size());
+    return part.size();
+  }
+
+ private:
+  std::string_view bytes_;
+};
+
+// What `read` makes of the archive's pickle.
+template <class Read>
+auto read_archive(PyTorchStreamReader& reader, std::int64_t file_bytes, const Read& read) {
   Storages storages(reader, file_bytes);
   if (reader.hasRecord("byteorder")) {
     const auto [order, bytes] = storages.record("byteorder", 16);
@@ -90,7 +109,19 @@ TensorDict read_archive(const std::string& path, std::int64_t file_bytes) {
   }
   const auto [pickle, bytes] = storages.record("data.pkl", kMostPickleBytes);
   const std::string_view view(static_cast<const char*>(pickle->get()), static_cast<std::size_t>(bytes));
-  return to_dict(read_pickle(view, [&](const PickleStorage& storage) { return storages.flat(storage); }));
+  return read(view, [&](const PickleStorage& storage) { return storages.flat(storage); });
+}
+
+// Turns what goes wrong in `read` into errors that name the place.
+template <class Read>
+auto refusing(const std::string& where, const char* expected, const Read& read) {
+  try {
+    return read();
+  } catch (const PickleError& error) {
+    throw Error(std::string("not ") + expected + ": " + error.what(), where, kRemedy);
+  } catch (const c10::Error&) {
+    throw Error("not a file of torch.save (PyTorch 1.6 or newer), or cut short", where, kRemedy);
+  }
 }
 
 [[noreturn]] void fail_to_write(const std::string& path, int error) {
@@ -172,13 +203,18 @@ TensorDict read_torch_file(const std::string& path) {
   if (failed || !std::filesystem::is_regular_file(path, failed) || ::access(path.c_str(), R_OK) != 0) {
     throw Error("no such file, or it cannot be read", path, "name a file saved with torch.save");
   }
-  try {
-    return read_archive(path, static_cast<std::int64_t>(file_bytes));
-  } catch (const PickleError& error) {
-    throw Error(std::string("not a dict of tensors: ") + error.what(), path, kRemedy);
-  } catch (const c10::Error&) {
-    throw Error("not a file of torch.save (PyTorch 1.6 or newer), or cut short", path, kRemedy);
-  }
+  return refusing(path, "a dict of tensors", [&] {
+    PyTorchStreamReader reader(path);
+    return read_archive(reader, static_cast<std::int64_t>(file_bytes),
+                        [](std::string_view pickle, const StorageReader& storage) { return to_dict(read_pickle(pickle, storage)); });
+  });
+}
+
+std::vector<at::Tensor> read_saved_tensors(std::string_view bytes, const std::string& where) {
+  return refusing(where, "tensors in tuples, lists and dicts", [&] {
+    PyTorchStreamReader reader(std::make_shared<BytesAdapter>(bytes));
+    return read_archive(reader, static_cast<std::int64_t>(bytes.size()), read_pickled_tensors);
+  });
 }
 
 void write_torch_file(const std::string& path, const TensorDict& tensors) {

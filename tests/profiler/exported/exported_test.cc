@@ -113,6 +113,14 @@ TEST(ExportedModel, TiedWeightsStayInOneLayerAndWordsAreAsManyAsTheTableHasRows)
   EXPECT_EQ(model.sample().input_classes, 11);
 }
 
+TEST(ExportedArchive, SampleInputsAreThoseOfTheExport) {
+  const ExportedArchive archive = read_exported_archive(golden("regions.pt2"));
+  ASSERT_EQ(archive.sample_inputs.size(), 2U);
+  EXPECT_EQ(archive.sample_inputs[0].sizes(), (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(archive.sample_inputs[1].scalar_type(), at::kLong);
+  EXPECT_EQ(archive.reference, "");
+}
+
 std::string content_of(const std::string& path) {
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();

@@ -226,6 +226,31 @@ TEST(Pickle, RunsNothing) {
   EXPECT_THAT(refused(""), HasSubstr("too early"));
 }
 
+TEST(Pickle, NestedTensorsComeInTheOrderOfTheirItems) {
+  using namespace std::string_literals;
+  const auto read = [](const std::string& program) {
+    return read_pickled_tensors(program, [](const PickleStorage& wanted) { return at::full({wanted.numel}, wanted.numel, wanted.type); });
+  };
+  const auto tensor = [](char size) {
+    return "ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0"s + "0X\x03\0\0\0cpuK"s + size +
+           "tQK\0(K"s + size + "t(K\x01t\x89}tR"s;
+  };
+  // ((a, [b, a]), {"k": c}), where a is one object
+  const std::string program = "(("s + tensor(1) + "q\x07](" + tensor(2) + "h\x07" + "et}(X\x01\0\0\0k"s + tensor(3) + "ut.";
+  std::vector<std::int64_t> sizes;
+  for (const at::Tensor& found : read(program)) sizes.push_back(found.numel());
+  EXPECT_EQ(sizes, (std::vector<std::int64_t>{1, 2, 1, 3}));
+  EXPECT_TRUE(read("N.").empty());
+
+  // Each list holds the one before twice: 2^40 items of forty objects.
+  std::string doubled = "]q\x01";
+  for (int i = 0; i < 40; ++i)
+    doubled +=
+        "](h\x01h\x01"
+        "eq\x01";
+  EXPECT_THROW((void)read(doubled + "."), PickleError);
+}
+
 TEST(Pickle, TensorsStayInsideTheirStorage) {
   const auto tensor = [](std::int64_t offset, std::int64_t size, std::int64_t stride) {
     const auto number = [](std::int64_t value) {
