@@ -24,8 +24,10 @@ std::vector<Item> list_of(const JsonField& field, const std::function<Item(const
   return list;
 }
 
-/// The modules that a node lies in, from outside: "L__self__blocks_0,blocks.0,net.Block" and so on; the last one made the call.
+/// The modules that a node lies in, from outside: "L__self__blocks_0,blocks.0,net.Block" and so on; the last one made the call. What
+/// torch.export itself added (sizes of inputs) lies in none, and says so by a placeholder.
 void read_module(const std::string& stack, ProgramNode& node) {
+  if (stack.starts_with("_empty_nn_module_stack")) return;
   const std::string last = stack.substr(stack.rfind(';') + 1);
   const std::size_t path = last.find(','), name = last.rfind(',');
   if (path == std::string::npos || name == path) return;

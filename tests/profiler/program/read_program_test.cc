@@ -86,6 +86,13 @@ TEST(ReadProgram, KeepsWhatTheFileSays) {
   EXPECT_FALSE(program.decomposed);
 }
 
+TEST(ReadProgram, WhatTheExportAddedLiesInNoModule) {
+  json program = small_program();
+  const std::string placeholder = "_empty_nn_module_stack_from_metadata_hook";
+  program["graph_module"]["graph"]["nodes"][0]["metadata"]["nn_module_stack"] = placeholder + "," + placeholder + "," + placeholder;
+  EXPECT_EQ(read_program(program.dump(), "net.pt2").graph.nodes[0].module, "");
+}
+
 TEST(ReadProgram, NewerMinorVersionsAndUnknownKeysAreTaken) {
   json program = small_program();
   program["schema_version"]["minor"] = 99;
