@@ -4,9 +4,16 @@
 #include <ATen/Parallel.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "mptune/profiler/model/exported_layer.h"
 #include "mptune/profiler/statistics/samples.h"
@@ -17,6 +24,8 @@ namespace {
 constexpr int kPairs = 100;  // of linear and relu
 constexpr int kWidth = 16;
 constexpr int kRounds = 200;
+constexpr int kWarmUp = 10;
+constexpr int kPythonRounds = 10;
 
 /// x -> relu(linear(x, w, b)), kPairs times, with parameters of their own.
 ExportedProgram chain_program() {
@@ -55,59 +64,116 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-void report(const char* name, const std::vector<double>& seconds, const std::vector<double>& base) {
-  std::vector<double> added;
-  for (std::size_t i = 0; i < seconds.size(); ++i) added.push_back((seconds[i] - base[i]) / (2 * kPairs) * 1e6);
-  std::printf("  %-12s %8.3f us an operator, %+.3f us over torch::nn\n", name, median(seconds) / (2 * kPairs) * 1e6, median(added));
-}
-
-void compare(bool backward) {
-  std::printf("%s\n", backward ? "forward and backward" : "forward, gradients off");
-  const at::AutoGradMode mode(backward);
+/// The same chain as a program, through torch::nn and by plain calls.
+struct Chain {
   torch::nn::Sequential net;
-  std::map<std::string, at::Tensor> tensors;
   std::vector<std::pair<at::Tensor, at::Tensor>> plain;
-  for (int i = 0; i < kPairs; ++i) {
-    torch::nn::Linear linear(kWidth, kWidth);
-    tensors[std::to_string(2 * i)] = linear->weight;
-    tensors[std::to_string(2 * i + 1)] = linear->bias;
-    plain.emplace_back(linear->weight, linear->bias);
-    net->push_back(linear);
-    net->push_back(torch::nn::ReLU());
+  std::shared_ptr<const BoundProgram> bound = std::make_shared<const BoundProgram>(chain_program(), "benchmark", kWidth);
+  std::unique_ptr<Layer> layer;
+  at::Tensor input = at::randn({kWidth, kWidth});
+
+  Chain() {
+    std::map<std::string, at::Tensor> tensors;
+    for (int i = 0; i < kPairs; ++i) {
+      torch::nn::Linear linear(kWidth, kWidth);
+      tensors[std::to_string(2 * i)] = linear->weight;
+      tensors[std::to_string(2 * i + 1)] = linear->bias;
+      plain.emplace_back(linear->weight, linear->bias);
+      net->push_back(linear);
+      net->push_back(torch::nn::ReLU());
+    }
+    layer = make_exported_layer(bound, 0, bound->graph.nodes(), tensors);
   }
-  auto bound = std::make_shared<const BoundProgram>(chain_program(), "benchmark", kWidth);
-  const auto layer = make_exported_layer(bound, 0, bound->graph.nodes(), tensors);
-  const at::Tensor input = at::randn({kWidth, kWidth});
-  RunContext context;
-  context.samples = kWidth;
-  const auto finish = [&](const at::Tensor& output) {
-    if (backward) output.sum().backward();
-  };
-  const auto by_program = [&] { finish(layer->forward({input}, context)[0]); };
-  const auto by_modules = [&] { finish(net->forward(input)); };
-  const auto by_hand = [&] {
+  at::Tensor by_program() {
+    RunContext context;
+    context.samples = kWidth;
+    return layer->forward({input}, context)[0];
+  }
+  at::Tensor by_modules() { return net->forward(input); }
+  at::Tensor by_hand() {
     at::Tensor x = input;
     for (const auto& [weight, bias] : plain) x = at::relu(at::linear(x, weight, bias));
-    finish(x);
-  };
-  std::vector<double> program, modules, hand;
-  for (int round = 0; round < kRounds + 10; ++round) {
-    const double a = seconds_of(by_program), b = seconds_of(by_modules), c = seconds_of(by_hand);
-    if (round < 10) continue;
-    program.push_back(a);
-    modules.push_back(b);
-    hand.push_back(c);
+    return x;
   }
-  report("program", program, modules);
-  report("torch::nn", modules, modules);
-  report("plain calls", hand, modules);
+};
+
+/// Microseconds an operator, a round each in turn.
+struct Rounds {
+  std::vector<double> program, modules, hand;
+};
+
+Rounds measure(Chain& chain, bool backward) {
+  const at::AutoGradMode mode(backward);
+  const auto time = [&](auto run) {
+    return seconds_of([&] {
+             const at::Tensor output = run();
+             if (backward) output.sum().backward();
+           }) /
+           (2 * kPairs) * 1e6;
+  };
+  Rounds rounds;
+  for (int round = 0; round < kRounds + kWarmUp; ++round) {
+    const double a = time([&] { return chain.by_program(); });
+    const double b = time([&] { return chain.by_modules(); });
+    const double c = time([&] { return chain.by_hand(); });
+    if (round < kWarmUp) continue;
+    rounds.program.push_back(a);
+    rounds.modules.push_back(b);
+    rounds.hand.push_back(c);
+  }
+  return rounds;
+}
+
+void report(const char* name, const std::vector<double>& micros, const std::vector<double>& base) {
+  std::vector<double> added;
+  for (std::size_t i = 0; i < micros.size(); ++i) added.push_back(micros[i] - base[i]);
+  std::printf("  %-12s %8.3f us an operator, %+.3f us over torch::nn\n", name, median(micros), median(added));
+}
+
+void compare(Chain& chain, bool backward) {
+  std::printf("%s\n", backward ? "forward and backward" : "forward, gradients off");
+  const Rounds rounds = measure(chain, backward);
+  report("program", rounds.program, rounds.modules);
+  report("torch::nn", rounds.modules, rounds.modules);
+  report("plain calls", rounds.hand, rounds.modules);
+}
+
+/// Forward, and forward and backward, by eager PyTorch in Python.
+std::pair<double, double> eager_micros(const std::string& python) {
+  const std::string command = python + " " MPTUNE_SOURCE_DIR "/tests/benchmarks/eager_chain.py 1 " + std::to_string(kPairs) + " " +
+                              std::to_string(kWidth) + " 2>/dev/null";
+  std::FILE* pipe = ::popen(command.c_str(), "r");
+  double forward = 0, both = 0;
+  const bool read = pipe != nullptr && std::fscanf(pipe, "%lf %lf", &forward, &both) == 2;
+  if (pipe != nullptr) ::pclose(pipe);
+  if (!read) throw std::runtime_error(python + " cannot import torch");
+  return {forward, both};
+}
+
+/// In turn with Python, a process a round: how long it takes of a program's time.
+void compare_with_python(Chain& chain, const std::string& python) {
+  std::vector<double> forward, both;
+  for (int round = 0; round < kPythonRounds; ++round) {
+    const auto [eager_forward, eager_both] = eager_micros(python);
+    forward.push_back(eager_forward / median(measure(chain, false).program));
+    both.push_back(eager_both / median(measure(chain, true).program));
+  }
+  const auto print = [](const char* name, const std::vector<double>& ratios) {
+    const auto [least, most] = std::minmax_element(ratios.begin(), ratios.end());
+    std::printf("  eager Python takes %.2f times a program's time, %s [%.2f, %.2f]\n", median(ratios), name, *least, *most);
+  };
+  print("forward", forward);
+  print("forward and backward", both);
 }
 
 }  // namespace
 }  // namespace mptune
 
-int main() {
+// benchmark_exported [PYTHON]: with a Python that has torch, its eager mode too.
+int main(int argc, char** argv) {
   at::set_num_threads(1);
-  mptune::compare(false);
-  mptune::compare(true);
+  mptune::Chain chain;
+  mptune::compare(chain, false);
+  mptune::compare(chain, true);
+  if (argc > 1) mptune::compare_with_python(chain, argv[1]);
 }
