@@ -7,18 +7,9 @@
 #include <string_view>
 #include <utility>
 
+#include "mptune/profiler/program/sample_axes.h"
+
 namespace mptune {
-namespace {
-
-void each_value(const ProgramArgument& argument, const std::function<void(int)>& visit) {
-  if (const auto* one = std::get_if<ProgramValue>(&argument)) visit(one->index);
-  if (const auto* list = std::get_if<ProgramTensors>(&argument))
-    for (const ProgramValue& entry : *list)
-      if (entry.index >= 0) visit(entry.index);
-}
-
-}  // namespace
-
 ProgramCuts::ProgramCuts(const ExportedProgram& program, const ExportedGraph& graph, std::int64_t samples)
     : program_(program), graph_(graph), samples_(samples) {
   find_memory();
@@ -41,11 +32,8 @@ void ProgramCuts::find_roles() {
     const ValueDescription& about = program_.graph.values[index];
     if (program_.inputs[i].kind != ProgramInput::Kind::user) role_[index] = Role::state;
     needs_gradient_[index] = program_.inputs[i].kind == ProgramInput::Kind::parameter && about.tensor && about.tensor->requires_grad;
-    if (program_.inputs[i].kind == ProgramInput::Kind::user && batch_symbol_.empty() && about.tensor && !about.tensor->sizes.empty()) {
-      for (const auto& [symbol, range] : program_.symbols)
-        if (about.tensor->sizes[0].multiple_of(symbol) == 1) batch_symbol_ = symbol;
-    }
   }
+  batch_symbol_ = sample_symbols(program_).batch;
   for (const auto& [symbol, range] : program_.symbols) symbols_[symbol] = std::max<std::int64_t>(samples_, range.least.value_or(1));
   if (!batch_symbol_.empty()) symbols_[batch_symbol_] = samples_;
 

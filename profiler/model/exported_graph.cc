@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "mptune/profiler/model/randomness.h"
 #include "mptune/profiler/model/symbolic_operators.h"
 #include "mptune/profiler/trace/error.h"
 
@@ -39,41 +40,15 @@ bool returns_its_input(const std::string& name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
-bool draws(const c10::FunctionSchema& schema) {
-  static constexpr std::string_view names[] = {"aten::dropout",
-                                               "aten::dropout_",
-                                               "aten::feature_dropout",
-                                               "aten::feature_dropout_",
-                                               "aten::bernoulli",
-                                               "aten::bernoulli_",
-                                               "aten::rand",
-                                               "aten::randn",
-                                               "aten::randint",
-                                               "aten::rand_like",
-                                               "aten::randn_like",
-                                               "aten::randperm",
-                                               "aten::normal",
-                                               "aten::normal_",
-                                               "aten::uniform_",
-                                               "aten::rrelu",
-                                               "aten::multinomial",
-                                               "aten::native_dropout",
-                                               "aten::scaled_dot_product_attention",
-                                               "aten::randint_like"};
-  return std::find(std::begin(names), std::end(names), schema.name()) != std::end(names);
-}
-
-void each_value(const ProgramArgument& argument, const std::function<void(int)>& visit) {
-  if (const auto* one = std::get_if<ProgramValue>(&argument)) visit(one->index);
-  if (const auto* list = std::get_if<ProgramTensors>(&argument))
-    for (const ProgramValue& entry : *list)
-      if (entry.index >= 0) visit(entry.index);
-}
-
 bool is_number(const ProgramArgument& argument, double number) {
   if (const auto* whole = std::get_if<std::int64_t>(&argument)) return static_cast<double>(*whole) == number;
   if (const auto* real = std::get_if<double>(&argument)) return *real == number;
   return false;
+}
+
+std::string first_line(const c10::Error& error) {
+  const std::string message = error.what_without_backtrace();
+  return message.substr(0, message.find('\n'));
 }
 
 /// Autocast as the program's region wants it, and as before behind it.
@@ -106,16 +81,50 @@ class AutocastRegion {
 
 }  // namespace
 
-ExportedGraph::ExportedGraph(const ProgramGraph& graph, std::string where) : graph_(graph), where_(std::move(where)) {
-  for (const ProgramGraph& inner : graph.graphs) graphs_.push_back(std::make_unique<ExportedGraph>(inner, where_));
-  nodes_.resize(graph.nodes.size());
+ExportedGraph::ExportedGraph(const ExportedProgram& program, std::string where) : graph_(program.graph), where_(std::move(where)) {
+  Shared shared{sample_symbols(program), 0, program.torch_version};
+  bind_all({}, shared);
+}
+
+ExportedGraph::ExportedGraph(const ProgramGraph& graph, std::string where, const std::vector<SampleAxis>& given, Shared& shared)
+    : graph_(graph), where_(std::move(where)) {
+  bind_all(given, shared);
+}
+
+void ExportedGraph::bind_all(const std::vector<SampleAxis>& given, Shared& shared) {
+  axes_ = sample_axes(graph_, shared.symbols, given);
+  graphs_.resize(graph_.graphs.size());
+  nodes_.resize(graph_.nodes.size());
+  first_node_ = shared.nodes;
+  shared.nodes += nodes();
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     try {
-      bind(graph.nodes[i], nodes_[i]);
+      bind(graph_.nodes[i], nodes_[i], shared);
     } catch (const std::invalid_argument& misfit) {
-      throw Error(describe(static_cast<int>(i)) + " can't be run: " + misfit.what(), where_,
-                  "export the model again with the torch that mptune was built with (" TORCH_VERSION "), or write that line otherwise");
+      refuse(static_cast<int>(i), misfit.what(), shared);
+    } catch (const c10::Error& misfit) {
+      refuse(static_cast<int>(i), first_line(misfit), shared);
     }
+  }
+}
+
+void ExportedGraph::refuse(int node, const std::string& why, const Shared& shared) const {
+  throw Error(describe(node) + " can't be run: " + why + "; the file was made with torch " +
+                  (shared.made_with.empty() ? "of an unknown version" : shared.made_with) + ", this is " TORCH_VERSION,
+              where_,
+              "export the model again with torch " TORCH_VERSION
+              ", or write that line with LibTorch's own operators: libraries of others "
+              "are not loaded");
+}
+
+void ExportedGraph::check_draws() const {
+  for (int node = 0; node < nodes(); ++node) {
+    const Node& bound = nodes_[static_cast<std::size_t>(node)];
+    if (!bound.draws.refused.empty())
+      throw Error(describe(node) + ": " + bound.draws.refused, where_,
+                  "draw for each sample by itself (dropout, bernoulli, rand or randn of a tensor that has the samples in a dimension), or "
+                  "set its probability to 0");
+    for (const int region : bound.regions) graphs_[static_cast<std::size_t>(region)]->check_draws();
   }
 }
 
@@ -125,10 +134,10 @@ std::string ExportedGraph::describe(int node) const {
          (source.source.empty() ? "" : " (" + source.source + ")");
 }
 
-void ExportedGraph::bind(const ProgramNode& source, Node& node) {
+void ExportedGraph::bind(const ProgramNode& source, Node& node, Shared& shared) {
   for (const ProgramArgument& output : source.outputs) each_value(output, [&](int value) { node.makes.push_back(value); });
   if (source.target.starts_with(kHigherOrder)) {
-    bind_region(source, node);
+    bind_region(source, node, shared);
   } else if (source.target.starts_with(kOperators)) {
     bind_operation(source, node);
     bind_training(source, node);
@@ -160,7 +169,7 @@ void ExportedGraph::bind_operation(const ProgramNode& source, Node& node) {
     if (!arguments[i] && !parameter.default_value()) throw std::invalid_argument("argument '" + parameter.name() + "' is missing");
     node.arguments.push_back(arguments[i] ? std::move(*arguments[i]) : BoundArgument::constant(*parameter.default_value()));
   }
-  node.random = draws(schema);
+  node.draws = draws_of(*node.operation, source, axes_);
 }
 
 /// What training must do otherwise than the program says: batch norms and their counters, whose state is committed once per batch.
@@ -191,7 +200,7 @@ void ExportedGraph::bind_training(const ProgramNode& source, Node& node) {
   }
 }
 
-void ExportedGraph::bind_region(const ProgramNode& source, Node& node) {
+void ExportedGraph::bind_region(const ProgramNode& source, Node& node, Shared& shared) {
   const std::string name = source.target.substr(std::string_view(kHigherOrder).size());
   if (name == "wrap_with_set_grad_enabled") {
     node.kind = Kind::set_grad;
@@ -212,14 +221,20 @@ void ExportedGraph::bind_region(const ProgramNode& source, Node& node) {
   const std::size_t arguments = node.kind == Kind::set_grad ? 1 : node.kind == Kind::autocast ? 4 : 1;
   if (node.regions.size() != (node.kind == Kind::conditional ? 2U : 1U) || node.arguments.size() < arguments)
     throw std::invalid_argument("it has other arguments than expected");
+  std::vector<SampleAxis> axes;
+  for (const BoundArgument& argument : node.arguments)
+    for (const int read : argument.reads())
+      if (const auto& axis = axes_[static_cast<std::size_t>(read)]) axes.push_back(*axis);
   for (const int region : node.regions) {
-    const ExportedGraph& inner = *graphs_[static_cast<std::size_t>(region)];
+    auto& place = graphs_[static_cast<std::size_t>(region)];
+    place.reset(new ExportedGraph(graph_.graphs[static_cast<std::size_t>(region)], where_, axes, shared));
+    const ExportedGraph& inner = *place;
     for (int i = 0; i < inner.nodes(); ++i) {
       // What a region writes to may be anything it was given.
       if (!inner.writes(i).empty() && node.writes.empty())
         for (std::size_t given = arguments; given < node.arguments.size(); ++given)
           node.writes.insert(node.writes.end(), node.arguments[given].reads().begin(), node.arguments[given].reads().end());
-      node.random = node.random || inner.random(i);
+      node.draws.random = node.draws.random || inner.random(i);
       if (inner.running_mean(i) >= 0 || inner.batch_counter(i) >= 0)
         throw std::invalid_argument("a batch norm in a region of its own has no place for its statistics");
     }
@@ -245,6 +260,7 @@ void ExportedGraph::run_node(int index, ProgramValues& values, const ProgramRun&
   std::vector<c10::IValue> stack;
   switch (node.kind) {
     case Kind::operation:
+      if (run.draws != nullptr && node.draws.random) run.draws->at_node(first_node_ + index, node.draws.axis);
       run_operation(node, values, run, stack);
       break;
     case Kind::batch_norm:

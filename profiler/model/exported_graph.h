@@ -11,6 +11,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include "mptune/profiler/model/exported_arguments.h"
+#include "mptune/profiler/model/exported_draws.h"
 #include "mptune/profiler/model/layer.h"
 
 namespace mptune {
@@ -19,6 +20,7 @@ namespace mptune {
 struct ProgramRun {
   at::Device device = at::kCPU;
   bool recomputing = false;
+  DrawScope* draws = nullptr;  ///< told of every node that draws; nullptr: LibTorch draws as ever
   /// Called instead of what a batch norm would do to its running statistics: with the value that is the running mean and this forward's own
   /// statistics. Never while recomputing.
   std::function<void(int running_mean, BatchStatistics statistics)> batch_norm;
@@ -30,9 +32,9 @@ struct ProgramRun {
 /// batches are not counted.
 class ExportedGraph {
  public:
-  /// Refers to `graph`, which outlives it. `where` names the file in messages. Throws Error for operators that LibTorch does not have,
+  /// Refers to `program`, which outlives it. `where` names the file in messages. Throws Error for operators that LibTorch does not have,
   /// arguments that do not fit them, unknown higher-order operators; each names operator, module and Python line.
-  ExportedGraph(const ProgramGraph& graph, std::string where);
+  ExportedGraph(const ExportedProgram& program, std::string where);
 
   [[nodiscard]] int nodes() const { return static_cast<int>(nodes_.size()); }
   [[nodiscard]] int values() const { return static_cast<int>(graph_.values.size()); }
@@ -49,8 +51,10 @@ class ExportedGraph {
   [[nodiscard]] const std::vector<int>& writes(int node) const { return nodes_[static_cast<std::size_t>(node)].writes; }
   /// Pairs (output, input) of values of a node that may share memory.
   [[nodiscard]] const std::vector<std::pair<int, int>>& aliases(int node) const { return nodes_[static_cast<std::size_t>(node)].aliases; }
-  /// True if it draws random numbers.
-  [[nodiscard]] bool random(int node) const { return nodes_[static_cast<std::size_t>(node)].random; }
+  /// True if it draws random numbers, or a region of it does.
+  [[nodiscard]] bool random(int node) const { return nodes_[static_cast<std::size_t>(node)].draws.random; }
+  /// Throws Error for the first node, in regions too, whose random numbers would depend on the partition.
+  void check_draws() const;
   /// The value that is the running mean, where the node is a batch norm in training; -1 elsewhere.
   [[nodiscard]] int running_mean(int node) const { return nodes_[static_cast<std::size_t>(node)].running_mean; }
   /// Momentum of a batch norm in training.
@@ -61,6 +65,12 @@ class ExportedGraph {
   [[nodiscard]] std::string describe(int node) const;
 
  private:
+  /// What all graphs of a program share while they are bound: nodes are numbered through all of them.
+  struct Shared {
+    SampleSymbols symbols;
+    std::int64_t nodes = 0;
+    std::string made_with;  ///< "torch 2.11.0"
+  };
   enum class Kind { operation, batch_norm, count_batch, symbolic, set_grad, autocast, conditional };
   struct Node {
     Kind kind = Kind::operation;
@@ -70,16 +80,20 @@ class ExportedGraph {
     std::vector<int> regions;
     std::vector<int> reads, makes, writes;
     std::vector<std::pair<int, int>> aliases;
-    bool random = false;
+    NodeDraws draws;
     int running_mean = -1;
     int batch_counter = -1;
     double momentum = 0;
   };
 
-  void bind(const ProgramNode& source, Node& node);
+  ExportedGraph(const ProgramGraph& graph, std::string where, const std::vector<SampleAxis>& given, Shared& shared);
+
+  void bind_all(const std::vector<SampleAxis>& given, Shared& shared);
+  [[noreturn]] void refuse(int node, const std::string& why, const Shared& shared) const;
+  void bind(const ProgramNode& source, Node& node, Shared& shared);
   void bind_operation(const ProgramNode& source, Node& node);
   void bind_training(const ProgramNode& source, Node& node);
-  void bind_region(const ProgramNode& source, Node& node);
+  void bind_region(const ProgramNode& source, Node& node, Shared& shared);
   void find_aliases(const ProgramNode& source, Node& node) const;
   void run_operation(const Node& node, ProgramValues& values, const ProgramRun& run, std::vector<c10::IValue>& stack) const;
   void run_batch_norm(const Node& node, ProgramValues& values, const ProgramRun& run, std::vector<c10::IValue>& stack) const;
@@ -89,7 +103,9 @@ class ExportedGraph {
   const ProgramGraph& graph_;
   std::string where_;
   std::vector<Node> nodes_;
-  std::vector<std::unique_ptr<ExportedGraph>> graphs_;
+  std::vector<std::unique_ptr<ExportedGraph>> graphs_;  ///< by region; bound with the node that runs it
+  std::vector<std::optional<SampleAxis>> axes_;         ///< by value
+  std::int64_t first_node_ = 0;                         ///< number of the first node among those of the whole program
 };
 
 }  // namespace mptune

@@ -122,7 +122,7 @@ class ExportedLayer final : public Layer {
                   "give the program the inputs that it was exported with");
     const Clearing clearing{values_};
     bind(inputs, context);
-    ProgramRun run{inputs.empty() ? at::Device(at::kCPU) : inputs[0].device(), context.recomputing, nullptr};
+    ProgramRun run{inputs.empty() ? at::Device(at::kCPU) : inputs[0].device(), context.recomputing, context.draws, nullptr};
     if (!context.recomputing && !norms_.empty()) {
       taken_.assign(norms_.size(), {});
       run.batch_norm = [this](int mean, BatchStatistics statistics) { record(mean, std::move(statistics)); };

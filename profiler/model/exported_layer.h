@@ -14,7 +14,7 @@ namespace mptune {
 /// A program bound once and never changed: what all its layers and their clones refer to.
 struct BoundProgram {
   BoundProgram(ExportedProgram the_program, const std::string& where, std::int64_t samples)
-      : program(std::move(the_program)), graph(program.graph, where), cuts(program, graph, samples) {}
+      : program(std::move(the_program)), graph(program, where), cuts(program, graph, samples) {}
   BoundProgram(const BoundProgram&) = delete;
   BoundProgram& operator=(const BoundProgram&) = delete;
 

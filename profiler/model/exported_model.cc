@@ -70,18 +70,6 @@ bool in_evaluation(const ExportedProgram& program) {
   return any;
 }
 
-/// Masks are drawn sample by sample, so samples must come first in what is masked.
-void check_random(const BoundProgram& bound, const std::string& path) {
-  for (int node = 0; node < bound.graph.nodes(); ++node) {
-    if (!bound.graph.random(node) || bound.graph.reads(node).empty()) continue;
-    const auto& about = bound.program.graph.values[static_cast<std::size_t>(bound.graph.reads(node).front())].tensor;
-    const bool samples_first = about && !about->sizes.empty() && about->sizes[0].multiple_of(bound.cuts.batch_symbol()) > 0;
-    if (!samples_first)
-      throw Error(bound.graph.describe(node) + " draws random numbers for a tensor whose first dimension is not the samples", path,
-                  "keep the samples first there (batch_first=True), or set its dropout to 0");
-  }
-}
-
 /// Without the cuts between two uses of one parameter: what shares it stays together.
 std::vector<int> without_shared(const BoundProgram& bound, std::vector<int> cuts) {
   std::map<int, std::pair<int, int>> uses;  // first and last node
@@ -172,7 +160,7 @@ Model load_exported(const std::string& path) {
     throw Error("the program takes " + std::to_string(inputs) + " inputs", path,
                 "export a model of one input and leave the target to --loss and --data");
   check_batch(*bound, path);
-  check_random(*bound, path);
+  bound->graph.check_draws();
 
   std::vector<int> cuts{0};
   for (const int cut : without_shared(*bound, bound->cuts.useful())) cuts.push_back(cut);

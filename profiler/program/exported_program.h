@@ -136,6 +136,15 @@ struct ExportedProgram {
   bool decomposed = false;  ///< after run_decompositions(): functional, no training form
 };
 
+/// Calls `visit` with the index of every value that the argument is or lists (None has none).
+template <class Visit>
+void each_value(const ProgramArgument& argument, const Visit& visit) {
+  if (const auto* one = std::get_if<ProgramValue>(&argument)) visit(one->index);
+  if (const auto* list = std::get_if<ProgramTensors>(&argument))
+    for (const ProgramValue& entry : *list)
+      if (entry.index >= 0) visit(entry.index);
+}
+
 /// Reads models/model.json. `where` names the file in messages. Throws Error: no JSON, another schema major, what is missing or of a wrong
 /// type, names that nothing makes or that are made twice, kinds of arguments that can't be run (custom objects, tokens); each names the
 /// node.

@@ -57,7 +57,7 @@ class Files(CommandTest):
         self.refused(["no options"], PLUGIN + ":container=a")
 
     def test_archives(self):
-        self.refused(["exported program", "plug-ins and TorchScript", "torch.jit.script"], self.archive("net.pt2", "archive_format", "models/model.json"))
+        self.refused(["exported program", "damaged", "torch.export.save"], self.archive("net.pt2", "archive_format", "models/model.json"))
         self.refused(["checkpoint"], self.archive("state.pt", "data.pkl", "version"))
         self.refused(["no TorchScript"], self.archive("odd.pt", "picture"))
         self.refused(["damaged"], self.write("short.pt", b"PK\x03\x04 and no more"))

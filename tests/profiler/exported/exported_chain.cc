@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "mptune/profiler/model/randomness.h"
 #include "mptune/profiler/model/torch_file.h"
 
 namespace mptune::testing {
@@ -50,11 +51,25 @@ ExportedChain::ExportedChain(std::shared_ptr<const BoundProgram> program, const 
         if (tensor.is_alias_of(tensors.at(parameter.name))) stored_as_[name] = parameter.name;
 }
 
-void ExportedChain::step(const Tensors& inputs, bool recompute) {
+void ExportedChain::draw(std::uint64_t seed, std::int64_t step) {
+  draws_ = true;
+  drawing_.seed = seed;
+  drawing_.step = step;
+}
+
+Tensors ExportedChain::forward(Layer& layer, const Tensors& inputs, RunContext context) const {
+  if (!draws_) return layer.forward(inputs, context);
+  DrawScope draws({context.seed, context.step, 0, "layer", context.first_sample, context.samples});
+  context.draws = &draws;
+  return layer.forward(inputs, context);
+}
+
+void ExportedChain::step(const Tensors& inputs, bool recompute, std::int64_t first_sample, LossOf loss) {
   std::vector<Tensors> entered, left;
   Tensors values = inputs;
-  RunContext context;
+  RunContext context = drawing_;
   context.samples = inputs.at(0).size(0);
+  context.first_sample = first_sample;
   for (const auto& layer : layers_) {
     Tensors leaves;
     for (const at::Tensor& value : values) {
@@ -64,18 +79,19 @@ void ExportedChain::step(const Tensors& inputs, bool recompute) {
     entered.push_back(leaves);
     if (recompute) {
       const at::NoGradGuard no_gradients;
-      (void)layer->forward(leaves, context);
+      (void)forward(*layer, leaves, context);
     }
     std::vector<std::vector<BatchStatistics>> by_norm;
     context.recomputing = recompute;
-    if (!recompute) values = layer->forward(leaves, context);
+    if (!recompute) values = forward(*layer, leaves, context);
     for (BatchStatistics& norm : layer->take_statistics()) by_norm.push_back({std::move(norm)});
-    if (recompute) values = layer->forward(leaves, context);
+    if (recompute) values = forward(*layer, leaves, context);
     context.recomputing = false;
     layer->commit_statistics(by_norm);
     left.push_back(values);
   }
-  loss_ = values[0].dim() == 0 ? values[0] : values[0].square().mean();
+  loss_ = values[0];
+  if (loss_.dim() > 0) loss_ = loss == LossOf::mean_of_squares ? loss_.square().mean() : loss_.square().sum();
   loss_.backward();
   for (std::size_t i = layers_.size() - 1; i-- > 0;) {
     torch::autograd::variable_list roots, gradients;
@@ -88,22 +104,29 @@ void ExportedChain::step(const Tensors& inputs, bool recompute) {
   }
 }
 
-Agreement ExportedChain::compare(const EagerStep& expected) const {
-  std::map<std::string, at::Tensor> gradients, buffers;
+std::map<std::string, at::Tensor> ExportedChain::gradients() const {
+  std::map<std::string, at::Tensor> gradients;
   for (const auto& layer : layers_) {
     for (const NamedTensor& parameter : layer->parameters()) {
       if (!parameter.tensor.grad().defined()) continue;
       at::Tensor& sum = gradients[parameter.name];
       sum = sum.defined() ? sum + parameter.tensor.grad() : parameter.tensor.grad();
     }
-    for (const NamedTensor& buffer : layer->buffers()) buffers[buffer.name] = buffer.tensor;
   }
+  return gradients;
+}
+
+Agreement ExportedChain::compare(const EagerStep& expected) const {
+  const std::map<std::string, at::Tensor> gradients = this->gradients();
+  std::map<std::string, at::Tensor> buffers;
+  for (const auto& layer : layers_)
+    for (const NamedTensor& buffer : layer->buffers()) buffers[buffer.name] = buffer.tensor;
   Agreement agreement;
   agreement.add("loss", loss_.detach(), expected.loss);
   for (const auto& [name, gradient] : expected.gradients) {
     const auto stored = stored_as_.find(name);
     const std::string& here = stored == stored_as_.end() ? name : stored->second;
-    agreement.add("gradient of " + name, gradients.count(here) > 0 ? gradients[here] : at::zeros_like(gradient), gradient);
+    agreement.add("gradient of " + name, gradients.count(here) > 0 ? gradients.at(here) : at::zeros_like(gradient), gradient);
   }
   // Buffers that are not saved with the model are constants to it.
   for (const auto& [name, buffer] : expected.buffers)

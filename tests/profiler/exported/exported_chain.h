@@ -26,6 +26,9 @@ struct Agreement {
   void add(const std::string& name, const at::Tensor& ours, const at::Tensor& theirs);
 };
 
+/// What becomes the loss where the program brings none.
+enum class LossOf { mean_of_squares, sum_of_squares };
+
 /// An exported program as a chain of layers between cuts, each with detached boundaries as the stages of a pipeline have them.
 class ExportedChain {
  public:
@@ -33,18 +36,28 @@ class ExportedChain {
   ExportedChain(std::shared_ptr<const BoundProgram> program, const std::map<std::string, at::Tensor>& tensors,
                 const std::vector<int>& cuts);
 
-  /// Forward and backward; the program's first output or the mean of its squares is the loss. Each layer is run again before its backward
-  /// where `recompute`.
-  void step(const Tensors& inputs, bool recompute = false);
+  /// From here on layers draw as run_layer has them draw; before, as LibTorch does.
+  void draw(std::uint64_t seed, std::int64_t step);
+
+  /// Forward and backward, gradients added to those there are; the program's first output is the loss where it is a scalar. Each layer is
+  /// run again before its backward where `recompute`.
+  void step(const Tensors& inputs, bool recompute = false, std::int64_t first_sample = 0, LossOf loss = LossOf::mean_of_squares);
+
+  /// By the names that the program uses; tied ones summed.
+  [[nodiscard]] std::map<std::string, at::Tensor> gradients() const;
 
   /// Loss, gradients and buffers against eager PyTorch's.
   [[nodiscard]] Agreement compare(const EagerStep& expected) const;
   [[nodiscard]] std::size_t size() const { return layers_.size(); }
 
  private:
+  [[nodiscard]] Tensors forward(Layer& layer, const Tensors& inputs, RunContext context) const;
+
   std::vector<std::unique_ptr<Layer>> layers_;
   std::map<std::string, std::string> stored_as_;  ///< tied parameters go by the name that the program uses
   at::Tensor loss_;
+  bool draws_ = false;
+  RunContext drawing_;
 };
 
 }  // namespace mptune::testing

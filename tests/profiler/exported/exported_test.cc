@@ -41,7 +41,7 @@ struct Subject {
 };
 
 class Exported : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Models, Exported, ::testing::Values("residual", "language", "regions"));
+INSTANTIATE_TEST_SUITE_P(Models, Exported, ::testing::Values("residual", "language", "regions", "sequence"));
 
 TEST_P(Exported, OnePieceEqualsEagerPyTorchBitForBit) {
   const Agreement agreement = Subject(GetParam()).run({});
@@ -151,7 +151,7 @@ TEST(ExportedGraph, OperatorsThatCannotRunAreNamedWithModuleAndLine) {
   for (const char* target : {"torch.ops.mylib.fancy.default", "torch.ops.aten.add.NoSuch", "_operator.nothing",
                              "torch.ops.higher_order.while_loop", "nonsense"}) {
     const ExportedProgram program = with_target(target);
-    const std::string error = refusal_of([&] { const ExportedGraph graph(program.graph, "model.pt2"); });
+    const std::string error = refusal_of([&] { const ExportedGraph graph(program, "model.pt2"); });
     EXPECT_NE(error.find("make_files.py:"), std::string::npos) << error;
   }
 }
@@ -159,7 +159,7 @@ TEST(ExportedGraph, OperatorsThatCannotRunAreNamedWithModuleAndLine) {
 TEST(ExportedGraph, ArgumentsThatDoNotFitAreRefused) {
   ExportedProgram program = read_exported_archive(golden("residual.pt2")).program;
   program.graph.nodes[0].inputs[0].name = "surprise";
-  const std::string error = refusal_of([&] { const ExportedGraph graph(program.graph, "model.pt2"); });
+  const std::string error = refusal_of([&] { const ExportedGraph graph(program, "model.pt2"); });
   EXPECT_NE(error.find("no argument 'surprise'"), std::string::npos) << error;
 }
 

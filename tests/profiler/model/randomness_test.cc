@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
+#include <functional>
 #include <limits>
 
+#include "mptune/profiler/model/hashed_numbers.h"
 #include "mptune/profiler/model/model.h"
 #include "mptune/profiler/model/module_layer.h"
 #include "mptune/profiler/trace/error.h"
@@ -35,6 +38,26 @@ TEST(HashedMask, IsTheSameByTensorOperations) {
     EXPECT_TRUE(at::equal(detail::hashed_mask_by_operations(~std::uint64_t{5}, 1'000'000'007, 3, 0.25, {6, 1001}, at::TensorOptions(type)),
                           by_loop));
   }
+}
+
+TEST(HashedUniform, BelongsToSamplesAndIsTheSameByTensorOperations) {
+  for (const int digits : {8, 24, 53}) {
+    const auto numbers = [&](std::int64_t first, std::int64_t samples) {
+      return hashed_uniform(5, first, samples, digits, {samples, 300}, at::kFloat);
+    };
+    const at::Tensor whole = numbers(0, kSamples);
+    EXPECT_TRUE(at::equal(at::cat({numbers(0, 1), numbers(1, 3), numbers(4, 2)}), whole));
+    EXPECT_TRUE(at::equal(detail::hashed_uniform_by_operations(5, 0, kSamples, digits, {kSamples, 300}, at::kFloat), whole));
+    EXPECT_GE(whole.min().item<double>(), 0);
+    EXPECT_LE(whole.max().item<double>(), 1 - std::ldexp(1.0, -digits));
+  }
+}
+
+// The largest distance between the distribution functions stays below the Kolmogorov-Smirnov bound for one chance in 10,000.
+void expect_distribution(at::Tensor drawn, const std::function<at::Tensor(const at::Tensor&)>& distribution) {
+  const at::Tensor sorted = std::get<0>(drawn.flatten().to(at::kDouble).sort());
+  const at::Tensor steps = at::arange(1, sorted.numel() + 1, at::kDouble) / static_cast<double>(sorted.numel());
+  EXPECT_LT((distribution(sorted) - steps).abs().max().item<double>(), 2.23 / std::sqrt(static_cast<double>(sorted.numel())));
 }
 
 // Of n independent draws the mean deviates by less than 5 standard deviations; neighbours in every direction are not correlated.
@@ -95,6 +118,52 @@ TEST(RunLayer, DropoutOfEveryKindIsIndependentOfTheSplit) {
   expect_independent_of_the_split({"net", {}, make_module_layer("Net", net, "", [](torch::nn::Module& module, const Tensors& inputs) {
                                      return Tensors{static_cast<torch::nn::SequentialImpl&>(module).forward(inputs.at(0))};
                                    })});
+}
+
+TEST(RunLayer, NumbersOfEveryKindAreIndependentOfTheSplit) {
+  const auto noise = [](const std::function<at::Tensor(const at::Tensor&)>& draw) { expect_independent_of_the_split(layer_of(draw)); };
+  noise([](const at::Tensor& x) { return at::rand(x.sizes()); });
+  noise([](const at::Tensor& x) { return at::rand_like(x); });
+  noise([](const at::Tensor& x) { return at::randn(x.sizes()); });
+  noise([](const at::Tensor& x) { return at::randn_like(x, at::kDouble); });
+  noise([](const at::Tensor& x) { return at::empty_like(x).uniform_(-1, 3); });
+  noise([](const at::Tensor& x) { return at::empty_like(x).normal_(2, 0.5); });
+  noise([](const at::Tensor& x) { return at::empty_like(x).exponential_(2); });
+  noise([](const at::Tensor& x) { return at::bernoulli(x * 0.3); });
+  noise([](const at::Tensor& x) { return at::bernoulli(x, 0.3); });
+  noise([](const at::Tensor& x) { return at::empty_like(x).bernoulli_(x * 0.3); });
+  noise([](const at::Tensor& x) { return std::get<0>(at::native_dropout(x, 0.3, true)); });
+}
+
+TEST(RunLayer, NumbersHaveTheirDistribution) {
+  const auto draw = [](const std::function<at::Tensor(const at::Tensor&)>& forward) {
+    return run_layer(layer_of(forward), 0, {at::empty({100, 1000})}, {})[0];
+  };
+  expect_distribution(draw([](const at::Tensor& x) { return at::rand_like(x); }), [](const at::Tensor& x) { return x; });
+  expect_distribution(draw([](const at::Tensor& x) { return at::randn_like(x).mul_(2).add_(1); }),
+                      [](const at::Tensor& x) { return at::special_ndtr((x - 1) / 2); });
+  expect_distribution(draw([](const at::Tensor& x) { return at::empty_like(x).exponential_(3); }),
+                      [](const at::Tensor& x) { return 1 - (-3 * x).exp(); });
+  const at::Tensor half = draw([](const at::Tensor& x) { return at::empty_like(x, at::kHalf).uniform_(); });
+  EXPECT_LT(half.max().item<double>(), 1);
+}
+
+TEST(RunLayer, NodesOfAProgramDrawTheSameInEveryLayer) {
+  const auto at_node = [](std::int64_t node, const SampleAxis& axis, at::IntArrayRef sizes, std::int64_t first, std::int64_t samples,
+                          int layer) {
+    DrawScope scope({.seed = 1, .step = 0, .layer = layer, .name = "layer", .first_sample = first, .samples = samples});
+    (void)at::empty(at::IntArrayRef{samples}).bernoulli_(0.5);
+    scope.at_node(node, axis);
+    return at::empty(sizes).bernoulli_(0.5);
+  };
+  const at::Tensor whole = at_node(7, {1, 3, 2}, {5, 24, 2}, 0, 4, 0);
+  EXPECT_TRUE(at::equal(at_node(7, {1, 3, 2}, {5, 24, 2}, 0, 4, 1), whole));
+  EXPECT_FALSE(at::equal(at_node(8, {1, 3, 2}, {5, 24, 2}, 0, 4, 0), whole));
+  const at::Tensor last = at_node(7, {1, 3, 2}, {5, 6, 2}, 3, 1, 0);
+  EXPECT_TRUE(at::equal(whole.view({5, 3, 4, 2, 2}).select(2, 3).reshape({5, 6, 2}), last));
+  const at::Tensor shared = at_node(7, {-1, 1, 1}, {30}, 0, 4, 0);
+  EXPECT_TRUE(at::equal(at_node(7, {-1, 1, 1}, {30}, 2, 1, 0), shared));
+  EXPECT_THROW((void)at_node(7, {0, 1, 1}, {5, 4}, 0, 4, 0), Error);
 }
 
 // What a boolean mask hides is hidden with dropout as without, and it means what the same mask in numbers means.
