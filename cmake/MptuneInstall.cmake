@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS mptune RUNTIME)
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/reports/schemas" DESTINATION "${CMAKE_INSTALL_DATADIR}/mptune" FILES_MATCHING PATTERN "*.json")
-install(FILES "${CMAKE_SOURCE_DIR}/reports/export/mptune_plan.py" DESTINATION "${CMAKE_INSTALL_DATADIR}/mptune/python")
+install(FILES "${CMAKE_SOURCE_DIR}/reports/export/mptune_plan.py" "${CMAKE_SOURCE_DIR}/reports/export/mptune_export.py" DESTINATION "${CMAKE_INSTALL_DATADIR}/mptune/python")
 if(MPTUNE_HAVE_CUPTI)
   install(TARGETS mptune_injection LIBRARY DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/mptune")
 endif()

@@ -107,11 +107,11 @@ struct BuiltinModel {
 /// A dict with tensors `input` and `target`, saved by Python's torch.save. Throws Error: missing, not such a file, shapes that do not fit
 /// `sample`.
 [[nodiscard]] Batch load_batch(const std::string& path, const SampleDescription& sample);
-/// Copies a state dict saved by Python's torch.save into the model; every name and shape must agree. Throws Error that names the first that
-/// does not.
+/// Copies a state dict saved by Python's torch.save, or a safetensors file, into the model; every name and shape must agree. Throws Error
+/// that names the first that does not.
 void load_state(Model& model, const std::string& path);
-/// Writes parameters and buffers as a state dict that torch.load(path, weights_only=True) takes. Throws Error (environment) when it can't
-/// be written.
+/// Writes parameters and buffers as a state dict that torch.load(path, weights_only=True) takes; as a safetensors file where the name ends
+/// in .safetensors. Throws Error (environment) when it can't be written.
 void save_state(const Model& model, const std::string& path);
 
 }  // namespace mptune

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "mptune/profiler/model/safetensors.h"
 #include "mptune/profiler/model/scalar_types.h"
 #include "mptune/profiler/model/torch_file.h"
 #include "mptune/profiler/trace/error.h"
@@ -126,7 +127,7 @@ Batch load_batch(const std::string& path, const SampleDescription& sample) {
 
 void load_state(Model& model, const std::string& path) {
   std::map<std::string, at::Tensor> given;
-  for (const auto& [name, tensor] : read_torch_file(path)) {
+  for (const auto& [name, tensor] : is_safetensors(path) ? read_safetensors(path) : read_torch_file(path)) {
     given[name] = tensor;
   }
   const auto state = state_of(model);
@@ -144,7 +145,11 @@ void save_state(const Model& model, const std::string& path) {
   for (const auto& [name, tensor] : state_of(model)) {
     tensors.emplace_back(name, tensor);
   }
-  write_torch_file(path, tensors);
+  if (path.ends_with(".safetensors")) {
+    write_safetensors(path, tensors);
+  } else {
+    write_torch_file(path, tensors);
+  }
 }
 
 }  // namespace mptune

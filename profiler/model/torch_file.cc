@@ -2,16 +2,15 @@
 
 #include <caffe2/serialize/inline_container.h>
 #include <caffe2/serialize/read_adapter_interface.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
 
+#include "mptune/profiler/model/new_file.h"
 #include "mptune/profiler/model/pickle.h"
 #include "mptune/profiler/trace/error.h"
 
@@ -123,65 +122,6 @@ auto refusing(const std::string& where, const char* expected, const Read& read) 
     throw Error("not a file of torch.save (PyTorch 1.6 or newer), or cut short", where, kRemedy);
   }
 }
-
-[[noreturn]] void fail_to_write(const std::string& path, int error) {
-  throw Error(std::string("cannot write: ") + std::strerror(error), path, "choose a writable folder with free space",
-              ExitCode::environment);
-}
-
-// A file under a temporary name that disappears unless it is committed.
-class NewFile {
- public:
-  explicit NewFile(const std::string& path)
-      : path_(path),
-        temporary_(path + ".part" + std::to_string(::getpid())),
-        descriptor_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-    if (descriptor_ < 0) {
-      fail_to_write(path_, errno);
-    }
-  }
-  ~NewFile() {
-    if (descriptor_ >= 0) {
-      ::close(descriptor_);
-      ::unlink(temporary_.c_str());
-    }
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-
-  // Returns what was written; after a failure nothing more is, and the error is kept for commit().
-  std::size_t write(const void* data, std::size_t bytes) {
-    std::size_t done = 0;
-    while (error_ == 0 && done < bytes) {
-      const auto count = ::write(descriptor_, static_cast<const char*>(data) + done, bytes - done);
-      if (count < 0 && errno != EINTR) {
-        error_ = errno;
-      }
-      done += count > 0 ? static_cast<std::size_t>(count) : 0;
-    }
-    return done;
-  }
-
-  void check() const {
-    if (error_ != 0) {
-      fail_to_write(path_, error_);
-    }
-  }
-  void commit() {
-    check();
-    if (::fsync(descriptor_) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
-      fail_to_write(path_, errno);
-    }
-    ::close(descriptor_);
-    descriptor_ = -1;
-  }
-
- private:
-  std::string path_;
-  std::string temporary_;
-  int descriptor_;
-  int error_ = 0;
-};
 
 void write_archive(NewFile& file, const TensorDict& tensors) {
   PyTorchStreamWriter writer([&file](const void* data, std::size_t bytes) { return file.write(data, bytes); });

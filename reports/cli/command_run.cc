@@ -2,9 +2,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include "mptune/planner/plan_file.h"
@@ -122,6 +124,13 @@ void check_result(const TrainingFinished& finished, const std::string& model) {
   }
 }
 
+/// Eight bytes of a length, then a JSON object.
+bool is_safetensors_file(const std::string& path) {
+  std::array<char, 9> start{};
+  std::ifstream in(path, std::ios::binary);
+  return in.read(start.data(), start.size()) && start[8] == '{';
+}
+
 int run_run(const RunCommand& command, const Session& session) {
   const std::string path = plan_path(command);
   session.say("training " + command.model.model + " with " + path);
@@ -131,11 +140,11 @@ int run_run(const RunCommand& command, const Session& session) {
   const TrainingSetup setup = setup_for(command, file, path);
   std::error_code ignored;
   if (!command.load.empty() && !std::filesystem::is_regular_file(command.load, ignored)) {
-    throw Error("the file does not exist", command.load, "give --load a state dict saved by torch.save or --save");
+    throw Error("the file does not exist", command.load, "give --load a state dict saved by torch.save, safetensors or --save");
   }
   if (!command.save.empty()) {
-    // A state dict is a zip archive; training on from it and saving over it is usual.
-    check_output(command.save, "PK", false);
+    // A state dict is a zip archive or a safetensors file; training on from it and saving over it is usual.
+    check_output(command.save, "PK", is_safetensors_file(command.save));
   }
   const DescribedModel model = describe_model(setup, session);
   check_fingerprint(session, file, model, path, command.choice.strict);
@@ -178,8 +187,9 @@ void add_run_command(CLI::App& program, CommandBody& chosen) {
   app->add_option("--memory", command->devices.memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB")->type_name("SIZE");
   add_step_options(*app, command->step);
   app->add_option("--steps", command->steps, "steps; default: until the interval is tight, at most 50")->type_name("N");
-  app->add_option("--load", command->load, "state dict to begin with, as saved by torch.save")->type_name("FILE");
-  app->add_option("--save", command->save, "state dict to write, as torch.load reads it")->type_name("FILE");
+  app->add_option("--load", command->load, "state dict to begin with, as saved by torch.save or safetensors")->type_name("FILE");
+  app->add_option("--save", command->save, "state dict to write, as torch.load reads it; NAME.safetensors in that format")
+      ->type_name("FILE");
   app->footer("Example:\n  mptune run resnet50 --input 3x64x64 --plan resnet50.plan.json --steps 100");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_run(*command, session); }; });
 }

@@ -5,37 +5,61 @@
     mptune_export.export(model, (tokens, labels), "gpt.pt2", loss=lambda output, labels: cross_entropy(output, labels))
 
 The model is exported in its training form, for any number of samples in the first dimension of its inputs. What export gets wrong
-without a word (a custom autograd.Function, Python's random numbers) is found by comparing loss and gradients with the model itself; the
-file keeps that reference, which mptune check repeats in C++.
+without a word (a custom autograd.Function, random numbers of Python or numpy) is found by comparing loss, gradients and buffers with those
+of the model itself; the file keeps that reference, which mptune check repeats in C++.
+
+The reference is extra/mptune.json of the archive, schema mptune.export/1: one forward and backward of the archive's sample inputs, in
+training mode, with `threads` threads, after torch.manual_seed(`seed`).
+
+    torch, device       the version and the kind of device that it was made with
+    seed, threads       of the step
+    samples             in dimension 0 of the sample inputs
+    loss                its value
+    loss_in_program     true: the program's first output; false: the mean of the squares of that output, in float32 at least
+    gradient_norms      {parameter: 2-norm of its gradient}, without parameters that have none; tied ones under each of their names
+    buffer_norms        {buffer: 2-norm after the step}, tied ones likewise, those that state_dict() leaves out included
 """
 from __future__ import annotations
 
+import contextlib
 import copy
+import dataclasses
 import inspect
+import io
 import json
+import logging
+import math
 import os
 import random
+import sys
 import tempfile
-from typing import Any, Callable, Mapping, Optional, Sequence, Union
+import traceback
+import warnings
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
 import torch
 from torch.export import Dim
 from torch.utils import _pytree as pytree
+from torch.utils.checkpoint import CheckpointFunction
 
 __all__ = ["ExportError", "export"]
 
 _SCHEMA = "mptune.export/1"
 _SEED = 20_240_607
+_THREADS = 1
 _TOLERANCE = 1e-5
 
 # What torch.export says, and what that asks of the model.
+_BRANCH = "write the branch with torch.cond or torch.where: a program can't depend on the values of tensors"
 _HINTS = (
     ("specialized it to be a constant (1)", "give example inputs of two samples or more: one sample is taken for a constant"),
-    ("Constraints violated", "let the model work for any number of samples: nothing in it may depend on x.shape[0] but sizes"),
-    ("DynamicCache", "call the model with use_cache=False: a cache is no output that can be saved"),
-    ("data-dependent", "write the branch with torch.cond or torch.where: a program can't depend on the values of tensors"),
-    ("GuardOnDataDependentSymNode", "write the branch with torch.cond or torch.where: a program can't depend on the values of tensors"),
+    ("Constraints violated", "put the samples first in every input, and let nothing in the model depend on their number"),
+    ("Cache in output", "call the model with use_cache=False: a cache is no output that can be saved"),
+    ("data-dependent", _BRANCH),
+    ("GuardOnDataDependentSymNode", _BRANCH),
     ("namedtuple", "return a tuple or a dict instead of a namedtuple"),
+    ("flex_attention", "use scaled_dot_product_attention, or attn_implementation='eager' of Hugging Face models"),
+    ("vmap", "use scaled_dot_product_attention, or attn_implementation='eager' of Hugging Face models"),
 )
 
 
@@ -47,38 +71,78 @@ class ExportError(RuntimeError):
         self.what, self.where, self.remedy = what, where, remedy
 
 
+@dataclasses.dataclass
+class _Step:
+    """What one forward and backward leaves."""
+
+    loss: torch.Tensor
+    loss_in_program: bool
+    gradients: dict[str, torch.Tensor]
+    buffers: dict[str, torch.Tensor]
+    reentrant: bool = False  # recomputed by the form of torch.utils.checkpoint whose gradients a program does not have
+
+
 def export(
     model: torch.nn.Module,
     example_inputs: Sequence[Any],
-    path: Union[str, os.PathLike],
+    path: Union[str, os.PathLike[str]],
     loss: Optional[Callable[..., torch.Tensor]] = None,
     example_kwargs: Optional[Mapping[str, Any]] = None,
 ) -> torch.export.ExportedProgram:
-    """Exports `model` in training form to `path` and returns the program.
+    """Exports `model` in training form to `path` and returns the program. The model is left as it was.
 
     example_inputs: positional arguments of forward, two samples or more in dimension 0. With `loss`, the last of them is the target:
     forward gets the others, and the program's output is loss(output, target), a mean over the samples. Without, the program returns what
     forward returns, and the loss is chosen by mptune's --loss; a model that returns a scalar first has its loss in the program.
+    A model in evaluation mode is exported in training mode; one in training mode as it is, parts that you froze with eval() included.
     Raises ExportError, with nothing written.
     """
-    inputs, kwargs, path = tuple(example_inputs), dict(example_kwargs or {}), os.fspath(path)
-    if not path.endswith(".pt2"):
-        raise ExportError("the name does not end in .pt2", path, f"write {os.path.splitext(path)[0]}.pt2")
-    subject = _with_loss(model, loss, len(inputs)) if loss is not None else copy.copy(model)
+    inputs, kwargs, path = _detached((tuple(example_inputs), dict(example_kwargs or {}))) + (os.fspath(path),)
+    _check_path(path)
+    _check_model(model)
     samples = _samples_of((inputs, kwargs))
-    was_training = model.training
-    model.train()
-    try:
-        reference = _eager_step(copy.deepcopy(subject), inputs, kwargs)
+    with _training(model):
+        subject = _with_loss(model, loss, inputs, kwargs) if loss is not None else copy.copy(model)
+        reference = _eager_step(subject, inputs, kwargs)
         program = _export(subject, inputs, kwargs, samples)
-        _compare(reference, _step(copy.deepcopy(program.module()), inputs, kwargs))
-    finally:
-        model.train(was_training)
-    _save(program, path, {"mptune.json": json.dumps(_about(reference, samples))})
+        _check_program(program, reference, inputs, kwargs)
+    _save(program, path, {"mptune.json": json.dumps(_about(reference, samples, _tensors((inputs, kwargs))[0].device))})
     return program
 
 
-def _with_loss(model: torch.nn.Module, loss: Callable[..., torch.Tensor], given: int) -> torch.nn.Module:
+def _check_path(path: str) -> None:
+    if not path.endswith(".pt2"):
+        raise ExportError("the name does not end in .pt2", path, f"write {os.path.splitext(path)[0]}.pt2")
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+        raise ExportError("no folder that can be written to", folder, "make it, or name another")
+
+
+def _check_model(model: torch.nn.Module) -> None:
+    name = type(model).__name__
+    if isinstance(model, torch.jit.ScriptModule):
+        raise ExportError("a TorchScript model", name, "export the Python model that it was made from, or give mptune the .pt file")
+    if hasattr(model, "_orig_mod"):
+        raise ExportError("a compiled model", name, "export the model that torch.compile was given: model._orig_mod")
+    for parameter in (*model.parameters(), *model.buffers()):
+        if parameter.is_meta:
+            raise ExportError("a model without weights", name, "give it some: model.to_empty(device='cpu'), then initialise it")
+
+
+@contextlib.contextmanager
+def _training(model: torch.nn.Module) -> Iterator[None]:
+    """In training mode, and then each module as it was."""
+    modes = [(module, module.training) for module in model.modules()]
+    if not model.training:
+        model.train()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def _with_loss(model: torch.nn.Module, loss: Callable[..., torch.Tensor], inputs: tuple, kwargs: dict) -> torch.nn.Module:
     """The same model, with the same names of parameters, whose forward takes a target at the end and returns the loss."""
     kind = type(model)
 
@@ -87,17 +151,41 @@ def _with_loss(model: torch.nn.Module, loss: Callable[..., torch.Tensor], given:
             return loss(super().forward(*arguments[:-1], **keywords), arguments[-1])
 
     # Export names its inputs after the signature.
-    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    names = list(inspect.signature(kind.forward).parameters)[: given]
-    WithLoss.forward.__signature__ = inspect.Signature([inspect.Parameter(name, positional) for name in [*names, "target"]])
-    WithLoss.__name__, WithLoss.__qualname__ = kind.__name__, kind.__qualname__
+    names = _names_of(model, len(inputs) - 1)
+    target = "target" if "target" not in (*names, *kwargs) else "loss_target"
+    positional, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    parameters = [inspect.Parameter(name, positional) for name in ("self", *names, target)]
+    WithLoss.forward.__signature__ = inspect.Signature(parameters + [inspect.Parameter(name, keyword) for name in kwargs])  # type: ignore
+    WithLoss.__name__, WithLoss.__qualname__, WithLoss.__module__ = kind.__name__, kind.__qualname__, kind.__module__
     subject = copy.copy(model)
     subject.__class__ = WithLoss
     return subject
 
 
+def _names_of(model: torch.nn.Module, count: int) -> list[str]:
+    """Of the first `count` positional arguments of forward."""
+    plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [name for name, about in inspect.signature(model.forward).parameters.items() if about.kind in plain][:count]
+    return names + [f"input_{i}" for i in range(len(names), count)]
+
+
 def _tensors(tree: Any) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def _detached(tree: Any) -> Any:
+    """Copies, so that neither the model's in-place operators nor its gradients reach what the caller gave."""
+    return pytree.tree_map(lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf, tree)
+
+
+def _copy_of(model: torch.nn.Module) -> torch.nn.Module:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return copy.deepcopy(model)
+    except Exception as error:  # whatever the model holds
+        remedy = "make it one that copy.deepcopy takes: no results of earlier steps among its attributes"
+        raise ExportError("the model can't be copied", _where(error), remedy) from error
 
 
 def _samples_of(arguments: Any) -> int:
@@ -110,144 +198,235 @@ def _samples_of(arguments: Any) -> int:
     return samples
 
 
-def _dynamic(tree: Any, samples: int) -> Any:
-    batch = Dim("batch", min=1)
+def _eager_step(model: torch.nn.Module, inputs: tuple, kwargs: dict) -> _Step:
+    with _Spy() as spy:
+        step = _step(_copy_of(model), inputs, kwargs)
+    name = type(model).__name__
+    if spy.functions:
+        raise ExportError(
+            "the model uses an autograd.Function of its own",
+            ", ".join(sorted(spy.functions)),
+            "write it with PyTorch's own operators, or as torch.library.custom_op: its backward would be lost without a word",
+        )
+    for source in spy.drawn:
+        raise ExportError(f"the model draws from {source}", name, "draw with torch.rand instead: those numbers would be frozen in the program")
+    if not math.isfinite(float(step.loss)):
+        raise ExportError("the loss of the example inputs is not finite", name, "give example inputs that the model can learn from")
+    step.reentrant = spy.reentrant
+    return step
 
-    def shape_of(leaf: Any) -> Any:
-        has_samples = isinstance(leaf, torch.Tensor) and leaf.dim() > 0 and leaf.shape[0] == samples
-        return {0: batch} if has_samples else None
 
-    return pytree.tree_map(shape_of, tree)
+class _Spy:
+    """Notes what a program would lose without a word: backward functions of the user's own, and random numbers that are not torch's.
+
+    torch's own functions, those of torch.utils.checkpoint among them, are export's affair; so is a function that no gradient goes
+    through, as in a frozen part."""
+
+    def __enter__(self) -> _Spy:
+        self.functions: set[str] = set()
+        self.drawn: list[str] = []
+        self.reentrant = False
+        self._apply = torch.autograd.Function.__dict__["apply"]
+        self._random = random.getstate()
+        self._numpy = self._numpy_state()
+        original, functions = self._apply, self.functions
+
+        def apply(cls: type, *args: Any, **kwargs: Any) -> Any:
+            trained = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in _tensors((args, kwargs)))
+            self.reentrant |= cls is CheckpointFunction
+            if trained and cls.__module__.split(".")[0] != "torch":
+                functions.add(f"{cls.__module__}.{cls.__qualname__}")
+            return original.__get__(None, cls)(*args, **kwargs)
+
+        torch.autograd.Function.apply = classmethod(apply)  # type: ignore[assignment]
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        torch.autograd.Function.apply = self._apply  # type: ignore[method-assign]
+        if random.getstate() != self._random:
+            self.drawn.append("Python's random")
+            random.setstate(self._random)
+        if self._numpy is not None and self._numpy != self._numpy_state():
+            self.drawn.append("numpy.random")
+
+    @staticmethod
+    def _numpy_state() -> Optional[tuple]:
+        """None where nobody imported numpy: then nobody draws from it."""
+        numpy = sys.modules.get("numpy")
+        if numpy is None:
+            return None
+        kind, key, *rest = numpy.random.get_state()
+        return (kind, key.tobytes(), *rest)
+
+
+def _step(model: torch.nn.Module, inputs: tuple, kwargs: dict) -> _Step:
+    """One forward and backward with a fixed seed and number of threads."""
+    name = type(model).__name__
+    inputs, kwargs = _detached((inputs, kwargs))
+    threads, state = torch.get_num_threads(), torch.get_rng_state()
+    torch.set_num_threads(_THREADS)
+    torch.manual_seed(_SEED)
+    try:
+        outputs = model(*inputs, **kwargs)
+        _check_outputs(outputs)
+        tensors = _tensors(outputs)
+        if not tensors or not tensors[0].is_floating_point():
+            raise ExportError("the model's first output is no floating tensor", name, "return the loss or the prediction first")
+        first = tensors[0]
+        loss = first if first.dim() == 0 else first.to(torch.promote_types(first.dtype, torch.float32)).square().mean()
+        if not loss.requires_grad:
+            raise ExportError("no parameter has a part in the first output", name, "return what is computed from parameters, not detached")
+        loss.backward()
+    finally:
+        torch.set_rng_state(state)
+        torch.set_num_threads(threads)
+    named = model.named_parameters(remove_duplicate=False)
+    return _Step(
+        loss=loss.detach(),
+        loss_in_program=first.dim() == 0,
+        gradients={name: parameter.grad for name, parameter in named if parameter.grad is not None},
+        buffers={name: buffer.detach().clone() for name, buffer in model.named_buffers(remove_duplicate=False)},
+    )
+
+
+def _check_outputs(outputs: Any) -> None:
+    """Programs with namedtuples and dataclasses as outputs can be saved once their classes are registered."""
+    if isinstance(outputs, tuple) and hasattr(outputs, "_fields"):
+        with contextlib.suppress(ValueError):  # registered before
+            pytree._register_namedtuple(type(outputs), serialized_type_name=f"{type(outputs).__module__}.{type(outputs).__qualname__}")
+    if isinstance(outputs, Mapping):
+        outputs = tuple(outputs.values())
+    if isinstance(outputs, (tuple, list)):
+        for output in outputs:
+            _check_outputs(output)
+        return
+    known = (torch.Tensor, int, float, bool, str, type(None))
+    if isinstance(outputs, known) or pytree.tree_structure(outputs).num_nodes > 1:
+        return
+    if dataclasses.is_dataclass(outputs):
+        torch.export.register_dataclass(type(outputs), serialized_type_name=f"{type(outputs).__module__}.{type(outputs).__qualname__}")
+        _check_outputs([getattr(outputs, field.name) for field in dataclasses.fields(outputs)])
+        return
+    remedy = "return tensors, numbers, and tuples or dicts of them"
+    if "Cache" in type(outputs).__name__:
+        remedy = "call the model with use_cache=False: a cache is no output that can be saved"
+    raise ExportError("an output that can't be saved", type(outputs).__name__, remedy)
 
 
 def _export(model: torch.nn.Module, inputs: tuple, kwargs: dict, samples: int) -> torch.export.ExportedProgram:
-    shapes: Any = _dynamic(inputs, samples)
-    if kwargs:
-        names = list(inspect.signature(model.forward).parameters)
-        shapes = {**dict(zip(names, shapes)), **_dynamic(kwargs, samples)}
+    batch = Dim("batch", min=1)
+
+    def dimensions_of(leaf: Any) -> Optional[dict]:
+        has_samples = isinstance(leaf, torch.Tensor) and leaf.dim() > 0 and leaf.shape[0] == samples
+        return {0: batch} if has_samples else None
+
+    # Export takes the dimensions in the structure that the arguments have once they are bound to forward's names.
+    arguments = inspect.signature(model.forward).bind(*inputs, **kwargs).arguments
+    shapes = pytree.tree_map(dimensions_of, dict(arguments))
     try:
-        return torch.export.export(model, inputs, kwargs=kwargs or None, dynamic_shapes=shapes, strict=False)
+        with _quiet():
+            return torch.export.export(model, inputs, kwargs=kwargs or None, dynamic_shapes=shapes, strict=False)
     except Exception as error:  # whatever the model's own code raises under export
         raise _explained(error) from error
 
 
-def _explained(error: Exception) -> ExportError:
-    text = str(error).strip() or type(error).__name__
-    first = text.splitlines()[0][:300]
-    for sign, remedy in _HINTS:
-        if sign in text:
-            return ExportError("the model can't be exported", first, remedy)
-    return ExportError("the model can't be exported", first, "change that line of the model; torch.export.draft_export(...) shows all of them")
-
-
-class _Spy:
-    """Notes what a program would lose without a word: custom autograd functions and Python's own random numbers."""
-
-    def __enter__(self) -> "_Spy":
-        self.functions: list[str] = []
-        self._apply = torch.autograd.Function.__dict__["apply"]
-        original, functions = self._apply, self.functions
-
-        def apply(cls: type, *args: Any, **kwargs: Any) -> Any:
-            functions.append(f"{cls.__module__}.{cls.__qualname__}")
-            return original.__get__(None, cls)(*args, **kwargs)
-
-        torch.autograd.Function.apply = classmethod(apply)
-        self._random = random.getstate()
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        torch.autograd.Function.apply = self._apply
-        self.drew = random.getstate() != self._random
-
-
-def _eager_step(model: torch.nn.Module, inputs: tuple, kwargs: dict) -> dict:
-    with _Spy() as spy:
-        step = _step(model, inputs, kwargs)
-    _register_outputs(step["outputs"])
-    if spy.functions:
-        raise ExportError(
-            "the model uses an autograd.Function of its own",
-            ", ".join(sorted(set(spy.functions))),
-            "write it with PyTorch's own operators, or as torch.library.custom_op: its backward would be lost without a word",
-        )
-    if spy.drew:
-        raise ExportError(
-            "the model draws from Python's random",
-            type(model).__name__,
-            "draw with torch.rand instead: Python's numbers would be frozen in the program",
-        )
-    return step
-
-
-def _register_outputs(outputs: Any) -> None:
-    """Programs with namedtuples as outputs can be saved once their classes are registered."""
-    if isinstance(outputs, tuple) and hasattr(outputs, "_fields"):
-        try:
-            pytree._register_namedtuple(type(outputs), serialized_type_name=f"{type(outputs).__module__}.{type(outputs).__qualname__}")
-        except ValueError:
-            pass  # registered before
-
-
-def _step(model: torch.nn.Module, inputs: tuple, kwargs: dict) -> dict:
-    """One forward and backward with a fixed seed: loss, gradients, buffers."""
-    state = torch.get_rng_state()
-    torch.manual_seed(_SEED)
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without torch's warnings and dumps of graphs: what matters of them is in the ExportError."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     try:
-        outputs = model(*inputs, **kwargs)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with contextlib.redirect_stderr(io.StringIO()):
+                yield
     finally:
-        torch.set_rng_state(state)
-    tensors = _tensors(outputs)
-    if not tensors or not tensors[0].is_floating_point():
-        raise ExportError("the model's first output is no floating tensor", type(model).__name__, "return the loss or the prediction first")
-    loss = tensors[0] if tensors[0].dim() == 0 else tensors[0].float().square().mean()
-    loss.backward()
-    return {
-        "outputs": outputs,
-        "loss": loss.detach(),
-        "in_program": tensors[0].dim() == 0,
-        "gradients": {name: p.grad for name, p in model.named_parameters() if p.grad is not None},
-        "buffers": {name: buffer.detach().clone() for name, buffer in model.named_buffers()},
-    }
+        logging.disable(disabled)
 
 
-def _compare(eager: dict, program: dict) -> None:
-    def differs(a: torch.Tensor, b: torch.Tensor) -> bool:
-        scale = max(float(a.detach().abs().max()) if a.numel() else 0.0, 1e-12)
-        return a.shape != b.shape or not torch.allclose(a.float(), b.float(), rtol=0, atol=_TOLERANCE * scale, equal_nan=True)
+def _where(error: BaseException) -> str:
+    """What it says, in a line, and the user's line that it came from."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    details = [line[2:] for line in lines[1:] if line.startswith("- ")][:1]
+    place = ""
+    torch_folder = os.path.dirname(torch.__file__) + os.sep
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        name = frame.f_code.co_filename
+        if name != __file__ and not name.startswith(torch_folder) and os.path.exists(name):
+            place = f" ({os.path.basename(name)}:{line} in {frame.f_code.co_name})"
+    return ": ".join([lines[0].split(" For more information")[0], *details])[:400] + place
 
-    remedy = "look there for what torch.export does not see: Python state, in-place tricks, hooks"
-    if differs(eager["loss"], program["loss"]):
-        raise ExportError("the program's loss differs from the model's", f"{program['loss']:.8g} instead of {eager['loss']:.8g}", remedy)
-    for kind in ("gradients", "buffers"):
-        for name, expected in eager[kind].items():
-            found = program[kind].get(name)
-            if found is None and not expected.any():
-                continue
-            if found is None or differs(expected, found):
+
+def _explained(error: Exception) -> ExportError:
+    for sign, remedy in _HINTS:
+        if sign in str(error):
+            return ExportError("the model can't be exported", _where(error), remedy)
+    remedy = "change that line of the model; torch.export.draft_export(...) shows all of them"
+    return ExportError("the model can't be exported", _where(error), remedy)
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().to(torch.complex128 if tensor.is_complex() else torch.float64)
+
+
+def _differs(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if a.shape != b.shape:
+        return True
+    scale = max(float(_wide(a).abs().max()) if a.numel() else 0.0, 1e-12)
+    return not torch.allclose(_wide(a), _wide(b), rtol=0, atol=_TOLERANCE * scale, equal_nan=True)
+
+
+def _check_program(program: torch.export.ExportedProgram, reference: _Step, inputs: tuple, kwargs: dict) -> None:
+    try:
+        _compare(reference, _step(_copy_of(program.module()), inputs, kwargs))
+    except ExportError as error:
+        if not reference.reentrant:
+            raise
+        remedy = "call it with use_reentrant=False, or leave it out: mptune decides itself what to recompute"
+        raise ExportError("gradients of a reentrant torch.utils.checkpoint would be lost", error.what, remedy) from error
+
+
+def _compare(eager: _Step, program: _Step) -> None:
+    remedy = "look there for what torch.export does not see: Python state, in-place tricks, hooks, random numbers that are not torch's"
+    if _differs(eager.loss, program.loss):
+        where = f"{float(program.loss):.8g} instead of {float(eager.loss):.8g}"
+        raise ExportError("the program's loss differs from the model's", where, remedy)
+    for kind, ours, theirs in (("gradients", eager.gradients, program.gradients), ("buffers", eager.buffers, program.buffers)):
+        for name in {**ours, **theirs}:
+            here, there = ours.get(name), theirs.get(name)
+            if here is None or there is None:
+                only = there if here is None else here
+                if not only.any():  # type: ignore[union-attr]
+                    continue
+            if here is None or there is None or _differs(here, there):
                 raise ExportError(f"the program's {kind} differ from the model's", name, remedy)
 
 
-def _about(reference: dict, samples: int) -> dict:
-    norm = lambda tensor: float(tensor.double().norm())  # noqa: E731
+def _about(reference: _Step, samples: int, device: torch.device) -> dict[str, Any]:
+    def norms(tensors: dict[str, torch.Tensor]) -> dict[str, float]:
+        return {name: float(_wide(tensor).abs().norm()) for name, tensor in tensors.items()}
+
     return {
         "schema": _SCHEMA,
         "torch": torch.__version__,
+        "device": device.type,
         "seed": _SEED,
+        "threads": _THREADS,
         "samples": samples,
-        "loss": float(reference["loss"]),
-        "loss_in_program": reference["in_program"],
-        "gradient_norms": {name: norm(gradient) for name, gradient in reference["gradients"].items()},
-        "buffer_norms": {name: norm(buffer) for name, buffer in reference["buffers"].items()},
+        "loss": float(reference.loss),
+        "loss_in_program": reference.loss_in_program,
+        "gradient_norms": norms(reference.gradients),
+        "buffer_norms": norms(reference.buffers),
     }
 
 
-def _save(program: torch.export.ExportedProgram, path: str, extra: dict) -> None:
+def _save(program: torch.export.ExportedProgram, path: str, extra: dict[str, str]) -> None:
     """Complete or not at all; the archive's folder is named after the file."""
     with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path))) as folder:
         temporary = os.path.join(folder, os.path.basename(path))
         try:
-            torch.export.save(program, temporary, extra_files=extra)
+            with _quiet():
+                torch.export.save(program, temporary, extra_files=extra)
         except Exception as error:
             raise _explained(error) from error
         os.replace(temporary, path)

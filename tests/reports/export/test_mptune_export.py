@@ -1,0 +1,355 @@
+"""mptune_export.py: what it writes agrees with the model, and what export would get wrong or can't do is refused with a remedy.
+
+Run in a Python that has torch; exit 77 where there is none. With numpy its random numbers are tried too."""
+import collections
+import dataclasses
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+try:
+    import torch
+except ImportError as missing:
+    print(f"no PyTorch here: {missing}")
+    sys.exit(77)
+
+EXPORT = str(pathlib.Path(__file__).resolve().parents[3] / "reports/export")
+sys.path.insert(0, EXPORT)
+import mptune_export
+from mptune_export import ExportError
+from torch import nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+Pair = collections.namedtuple("Pair", "logits features")
+
+
+@dataclasses.dataclass
+class Answer:
+    logits: torch.Tensor
+    features: torch.Tensor
+
+
+class DynamicCache:
+    """As Hugging Face's: nothing that export knows."""
+
+
+class Doubled(torch.autograd.Function):
+    """A backward that is not that of the forward."""
+
+    @staticmethod
+    def forward(context, x):
+        return x * 2
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient * 3
+
+
+class Net(nn.Module):
+    """Two layers with a batch norm and dropout; `end` makes the output of the input and the prediction."""
+
+    def __init__(self, end=lambda self, x, y: y):
+        super().__init__()
+        self.first, self.norm, self.drop, self.last = nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Dropout(0.3), nn.Linear(6, 4)
+        self.end = end
+
+    def forward(self, x):
+        return self.end(self, x, self.last(self.drop(self.norm(self.first(x)).relu())))
+
+
+class Inputs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x, y=None, *, scale=None, offset=0.0):
+        x = self.a(x) if y is None else self.a(x) + self.b(y)
+        return (x if scale is None else x * scale) + offset
+
+
+class Variadic(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+
+    def forward(self, *inputs):
+        return self.a(sum(inputs))
+
+
+class ExportTest(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+        self.x, self.y = torch.randn(5, 4), torch.randn(5, 4)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.path = os.path.join(self.folder, "net.pt2")
+
+    def exported(self, model, *arguments, **options):
+        """The program and the reference in its file."""
+        program = mptune_export.export(model, arguments, self.path, **options)
+        self.assertEqual(os.listdir(self.folder), ["net.pt2"])
+        with zipfile.ZipFile(self.path) as archive:
+            reference = json.loads(archive.read("net/extra/mptune.json"))
+            self.assertIn("net/models/model.json", archive.namelist())
+        self.assertEqual(reference["schema"], "mptune.export/1")
+        return program, reference
+
+    def refused(self, words, model, *arguments, path=None, **options):
+        with self.assertRaises(ExportError) as caught:
+            mptune_export.export(model, arguments or (self.x,), path or self.path, **options)
+        line = str(caught.exception)
+        self.assertRegex(line, r"^[^\n]+: [^\n]+; [^\n]+$")
+        for word in words:
+            self.assertIn(word, line)
+        self.assertEqual(os.listdir(self.folder), [])
+
+
+class GoodExports(ExportTest):
+    def test_the_reference_is_a_step_of_the_model(self):
+        model = Net()
+        _, reference = self.exported(model, self.x)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(reference["threads"])
+        torch.manual_seed(reference["seed"])
+        loss = model(self.x).square().mean()
+        loss.backward()
+        torch.set_num_threads(threads)
+        self.assertEqual((reference["loss"], reference["loss_in_program"]), (loss.item(), False))
+        self.assertEqual((reference["samples"], reference["device"], reference["torch"]), (5, "cpu", torch.__version__))
+        gradients = {name: parameter.grad.double().norm().item() for name, parameter in model.named_parameters()}
+        buffers = {name: buffer.double().norm().item() for name, buffer in model.named_buffers()}
+        self.assertEqual(reference["gradient_norms"], gradients)
+        self.assertEqual(reference["buffer_norms"], buffers)
+        self.assertEqual(reference["buffer_norms"]["norm.num_batches_tracked"], 1)
+
+    def test_any_number_of_samples(self):
+        program, _ = self.exported(Net(), self.x)
+        self.assertEqual(program.module()(torch.randn(2, 4)).shape, (2, 4))
+        self.assertEqual(program.module()(torch.randn(9, 4)).shape, (9, 4))
+
+    def test_the_model_stays_as_it_was(self):
+        model = Net().eval()
+        model.norm.train()
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        generator, numbers = torch.get_rng_state(), random.getstate()
+        self.exported(model, self.x)
+        self.assertEqual([module.training for module in model.modules()], [False, False, True, False, False])
+        for name, value in model.state_dict().items():
+            self.assertTrue(torch.equal(value, before[name]), name)
+        self.assertTrue(all(parameter.grad is None for parameter in model.parameters()))
+        self.assertIs(type(model), Net)
+        self.assertTrue(torch.equal(generator, torch.get_rng_state()))
+        self.assertEqual(numbers, random.getstate())
+
+    def test_training_form(self):
+        program, _ = self.exported(Net().eval(), self.x)
+        self.assertRegex(program.graph_module.code, r"torch.ops.aten.dropout.default\(\w+, 0.3, True\)")
+        model = Net()
+        model.norm.eval()  # frozen by its user
+        _, reference = self.exported(model, self.x)
+        self.assertEqual(reference["buffer_norms"]["norm.num_batches_tracked"], 0)
+
+    def test_inputs(self):
+        program, _ = self.exported(Inputs(), self.x, self.y)
+        self.assertEqual(program.graph_signature.user_inputs, ("x", "y"))
+        program, _ = self.exported(Inputs(), self.x, example_kwargs={"scale": self.y})
+        self.assertEqual(program.graph_signature.user_inputs, ("x", "scale"))
+        program, _ = self.exported(Inputs(), example_kwargs={"x": self.x, "offset": 0.5})
+        self.assertEqual(program.graph_signature.user_inputs[0], "x")
+        self.exported(Inputs(), self.x, example_kwargs={"scale": torch.tensor(2.0)})
+        self.exported(Variadic(), self.x, self.y)
+
+    def test_inputs_are_not_written_to(self):
+        before = self.x.clone()
+        self.exported(nn.Sequential(nn.ReLU(inplace=True), nn.Linear(4, 4)), self.x)
+        self.assertTrue(torch.equal(self.x, before))
+        inputs = self.x.clone().requires_grad_()
+        self.exported(Net(), inputs)
+        self.assertIsNone(inputs.grad)
+
+    def test_loss(self):
+        classes = torch.randint(0, 4, (5,))
+        program, reference = self.exported(Net(), self.x, classes, loss=functional.cross_entropy)
+        self.assertEqual(program.graph_signature.user_inputs, ("x", "target"))
+        self.assertTrue(reference["loss_in_program"])
+        self.assertIn("first.weight", reference["gradient_norms"])
+        self.exported(Net(), self.x, classes, loss=nn.CrossEntropyLoss(label_smoothing=0.1))
+        program, _ = self.exported(Inputs(), self.x, self.y, loss=functional.mse_loss, example_kwargs={"scale": self.y})
+        self.assertEqual(program.graph_signature.user_inputs, ("x", "target", "scale"))
+        self.exported(Variadic(), self.x, self.y, self.y, loss=functional.mse_loss)
+        self.exported(nn.Sequential(nn.Linear(4, 4)), self.x, self.y, loss=lambda output, target: (output - target).abs().mean())
+
+    def test_loss_in_the_model(self):
+        _, reference = self.exported(Net(lambda self, x, y: (functional.mse_loss(y, x), y)), self.x)
+        self.assertTrue(reference["loss_in_program"])
+
+    def test_outputs(self):
+        for end in (
+            lambda self, x, y: {"logits": y, "number": 3},
+            lambda self, x, y: (y, None, [x]),
+            lambda self, x, y: Pair(y, x),
+            lambda self, x, y: {"pair": Pair(y, x)},
+            lambda self, x, y: Answer(y, x),
+            lambda self, x, y: y.half(),
+            lambda self, x, y: y.double(),
+        ):
+            self.exported(Net(end), self.x)
+            self.exported(Net(end), self.x)  # what is registered is registered once
+
+    def test_tied_weights(self):
+        model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
+        model[2].weight = model[0].weight
+        program, reference = self.exported(model, self.x)
+        self.assertEqual(reference["gradient_norms"]["0.weight"], reference["gradient_norms"]["2.weight"])
+        self.assertIn("2.weight", program.state_dict)
+
+    def test_frozen_and_unused_parameters(self):
+        model = Net()
+        model.first.requires_grad_(False)
+        model.unused = nn.Linear(2, 2)
+        _, reference = self.exported(model, self.x)
+        self.assertEqual(sorted(reference["gradient_norms"]), ["last.bias", "last.weight", "norm.bias", "norm.weight"])
+
+    def test_buffers_of_every_kind(self):
+        model = Net(lambda self, x, y: (y * self.turn.real * self.mask, self.steps.add_(1))[0])
+        model.register_buffer("turn", torch.polar(torch.ones(4), torch.arange(4.0)), persistent=False)
+        model.register_buffer("mask", torch.tensor([True, False, True, True]))
+        model.register_buffer("steps", torch.zeros((), dtype=torch.long))
+        _, reference = self.exported(model, self.x)
+        self.assertAlmostEqual(reference["buffer_norms"]["turn"], 2.0, places=6)
+        self.assertEqual(reference["buffer_norms"]["steps"], 1.0)
+
+    def test_what_looks_like_a_custom_function(self):
+        def recomputed(self, x, y):
+            return checkpoint(torch.tanh, y, use_reentrant=False)
+
+        self.exported(Net(recomputed), self.x)
+
+        def frozen(self, x, y):
+            with torch.no_grad():
+                scale = Doubled.apply(y)
+            return y * scale + Doubled.apply(x)  # no gradient goes through either
+
+        self.exported(Net(frozen), self.x)
+
+
+class Refusals(ExportTest):
+    def test_custom_functions(self):
+        self.refused(["autograd.Function", "Doubled", "custom_op"], Net(lambda self, x, y: Doubled.apply(y)))
+        inner = nn.Sequential(nn.Linear(4, 4), Net(lambda self, x, y: Doubled.apply(y)))
+        self.refused(["autograd.Function", "Doubled"], inner)
+        self.refused(["autograd.Function", "Doubled"], Net(lambda self, x, y: checkpoint(Doubled.apply, y, use_reentrant=True)))
+
+    def test_spies_leave(self):
+        before = torch.autograd.Function.__dict__["apply"]
+        self.refused(["autograd.Function"], Net(lambda self, x, y: Doubled.apply(y)))
+        self.assertIs(torch.autograd.Function.__dict__["apply"], before)
+
+    def test_reentrant_checkpoints(self):
+        self.refused(["reentrant", "use_reentrant=False"], Net(lambda self, x, y: checkpoint(self.last, y[:, :1].expand(-1, 6), use_reentrant=True)))
+
+    def test_random_numbers(self):
+        self.refused(["Python's random", "torch.rand"], Net(lambda self, x, y: y * random.random()))
+        try:
+            import numpy
+        except ImportError:
+            return
+        self.refused(["numpy.random", "torch.rand"], Net(lambda self, x, y: y * numpy.random.rand()))
+        own = numpy.random.default_rng()
+        self.refused(["loss differs", "random numbers"], Net(lambda self, x, y: y * own.random()))
+
+    def test_state_of_python(self):
+        calls = []
+
+        def counted(self, x, y):
+            calls.append(1)
+            return y * len(calls)
+
+        self.refused(["the program's loss differs", "Python state"], Net(counted))
+
+    def test_gradients_that_differ(self):
+        seen = []
+
+        def differs(self, x, y):  # the same value; its gradient is there the first time only
+            seen.append(1)
+            return torch.cat([y[:, :2], y[:, 2:] if len(seen) == 1 else y[:, 2:].detach()], 1)
+
+        self.refused(["gradients differ", "weight"], Net(differs))
+
+    def test_samples(self):
+        self.refused(["one sample", "two samples"], Net(), self.x[:1])
+        self.refused(["no example input", "samples first"], Inputs(), 3.0)
+        self.refused(["Constraints violated", "nothing in the model depend"], Net(lambda self, x, y: y if x.shape[0] > 3 else y + 1))
+        self.refused(["Constraints violated", "samples first"], Net(lambda self, x, y: y.view(5, 2, 2)))
+
+    def test_branches(self):
+        self.refused(["torch.cond", "test_mptune_export.py"], Net(lambda self, x, y: y if x.sum() > 0 else y + 1))
+        self.refused(["torch.cond"], Net(lambda self, x, y: y[: int(x.abs().sum().item())]))
+
+    def test_outputs(self):
+        self.refused(["no floating tensor"], Net(lambda self, x, y: y.argmax(1)))
+        self.refused(["no floating tensor"], Net(lambda self, x, y: None))
+        self.refused(["no parameter has a part"], Net(lambda self, x, y: y.detach()))
+        self.refused(["DynamicCache", "use_cache=False"], Net(lambda self, x, y: (y, DynamicCache())))
+        self.refused(["can't be saved", "object"], Net(lambda self, x, y: {"a": [y, object()]}))
+        self.refused(["not finite"], Net(lambda self, x, y: y / 0))
+
+    def test_paths(self):
+        self.refused(["does not end in .pt2", "net.pt2"], Net(), path=os.path.join(self.folder, "net.pt"))
+        self.refused(["no folder", "missing"], Net(), path=os.path.join(self.folder, "missing", "net.pt2"))
+
+    def test_models(self):
+        self.refused(["TorchScript"], torch.jit.script(nn.Linear(4, 4)))
+        self.refused(["without weights", "to_empty"], nn.Linear(4, 4, device="meta"))
+        compiled = torch.compile(nn.Linear(4, 4))
+        self.refused(["compiled", "_orig_mod"], compiled)
+        held = nn.Linear(4, 4)
+        held.last = held(self.x)
+        self.refused(["can't be copied", "deepcopy"], held)
+
+    def test_errors_of_the_model_itself(self):
+        class Broken(nn.Module):
+            def forward(self, x):
+                return x @ torch.ones(3, 3)
+
+        with self.assertRaises(RuntimeError):
+            mptune_export.export(Broken(), (self.x,), self.path)
+
+    def test_an_old_file_survives(self):
+        self.exported(Net(), self.x)
+        with self.assertRaises(ExportError):
+            mptune_export.export(Net(lambda self, x, y: y.detach()), (self.x,), self.path)
+        self.assertGreater(os.path.getsize(self.path), 1000)
+
+
+class Manners(unittest.TestCase):
+    def test_nothing_is_printed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = (
+                "import torch, mptune_export\n"
+                f"mptune_export.export(torch.nn.Linear(4, 4), (torch.randn(2, 4),), {folder + '/a.pt2'!r})\n"
+                "class Branch(torch.nn.Linear):\n"
+                "    def forward(self, x):\n"
+                "        return super().forward(x if x.sum() > 0 else -x)\n"
+                "try:\n"
+                f"    mptune_export.export(Branch(4, 4), (torch.randn(2, 4),), {folder + '/a.pt2'!r})\n"
+                "except mptune_export.ExportError as error:\n"
+                "    print(error.what)\n"
+            )
+            path = os.pathsep.join(filter(None, [EXPORT, os.environ.get("PYTHONPATH")]))
+            done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, "the model can't be exported\n")
+        self.assertNotIn("def forward", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
