@@ -60,7 +60,7 @@ bool same_gradients(const Contender& a, const Contender& b) {
 int run(const std::string& text, const std::string& input, int samples, int rounds) {
   mptune::Model model = mptune::load_model(text, input, 0);
   const mptune::Batch batch = mptune::synthetic_batch(model.sample(), samples, 0);
-  show_boundary(model, batch.input);
+  show_boundary(model, batch.inputs[0]);
 
   std::vector<Contender> contenders;
   contenders.push_back(contender("one device", model, samples, 1, 1));
@@ -71,7 +71,7 @@ int run(const std::string& text, const std::string& input, int samples, int roun
   for (int round = -1; round < rounds; ++round) {
     for (std::size_t i = 0; i < contenders.size(); ++i) {
       Contender& each = contenders[round % 2 == 0 ? i : contenders.size() - 1 - i];
-      const mptune::StepResult result = each.pipeline->step(batch.input, batch.target);
+      const mptune::StepResult result = each.pipeline->step(batch.inputs, batch.target);
       each.loss = result.loss;
       if (round >= 0) each.step_s.values.push_back({.value = result.seconds, .round = round});
     }

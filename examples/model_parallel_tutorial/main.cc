@@ -71,7 +71,7 @@ std::vector<Contender> contenders_of(const mptune::Model& model, const mptune::B
 // A training step as the tutorial times it: forward, backward, optimizer.
 double step_seconds(mptune::Pipeline& pipeline, const mptune::Batch& batch) {
   const auto began = std::chrono::steady_clock::now();
-  pipeline.step(batch.input, batch.target);
+  pipeline.step(batch.inputs, batch.target);
   pipeline.on_stages([&](int stage) {
     const at::NoGradGuard no_grad;
     for (at::Tensor parameter : pipeline.parameters(stage)) parameter.add_(parameter.grad(), -0.001);

@@ -16,7 +16,7 @@ mptune::Batch spiral(int samples) {
   const at::Tensor label = at::randint(kClasses, {samples}, at::kLong);
   const at::Tensor at = at::rand({samples});
   const at::Tensor angle = label * (2 * M_PI / kClasses) + at * 5 + 0.1 * at::randn({samples});
-  return {at::stack({at * angle.cos(), at * angle.sin()}, 1), label};
+  return {{at::stack({at * angle.cos(), at * angle.sin()}, 1)}, label};
 }
 
 int train(const std::string& plan_path) {
@@ -33,7 +33,7 @@ int train(const std::string& plan_path) {
   double first = 0, last = 0;
   for (int step = 0; step < kSteps; ++step) {
     const mptune::Batch batch = spiral(pipeline.plan().global_batch_size());
-    const auto result = pipeline.step(batch.input, batch.target);  // all micro-batches, forward and backward
+    const auto result = pipeline.step(batch.inputs, batch.target);  // all micro-batches, forward and backward
     pipeline.on_stages([&](int stage) { optimizers[static_cast<std::size_t>(stage)]->step(); });
     last = result.loss;
     if (step == 0) first = last;

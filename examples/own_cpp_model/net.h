@@ -35,7 +35,7 @@ inline torch::nn::Sequential make_net() {
 
 inline mptune::Model make_model() {
   mptune::SampleDescription sample;  // for the tuner's synthetic data
-  sample.input_shape = {2};
-  sample.target_classes = kClasses;
+  sample.inputs = {{.shape = {2}}};
+  sample.target.classes = kClasses;
   return mptune::from_sequential(make_net(), mptune::Loss::cross_entropy(), sample);
 }

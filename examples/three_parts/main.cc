@@ -59,7 +59,7 @@ std::vector<double> train(const std::string& text, const mptune::Plan& plan, int
   std::vector<double> losses;
   for (int step = 0; step < steps; ++step) {
     const mptune::Batch& batch = batches[static_cast<std::size_t>(step % 4)];
-    losses.push_back(pipeline.step(batch.input, batch.target).loss);
+    losses.push_back(pipeline.step(batch.inputs, batch.target).loss);
     encoder.step();
     decoder.step();
     classifier.step();
@@ -70,7 +70,7 @@ std::vector<double> train(const std::string& text, const mptune::Plan& plan, int
 double sleeping_step(const mptune::Profile& profile, const mptune::Plan& plan, const mptune::Batch& batch) {
   mptune::Pipeline pipeline(mptune::make_sleep_model(profile), plan);
   std::vector<double> seconds;
-  for (int i = 0; i < 25; ++i) seconds.push_back(pipeline.step(batch.input, batch.target).seconds);
+  for (int i = 0; i < 25; ++i) seconds.push_back(pipeline.step(batch.inputs, batch.target).seconds);
   return mptune::median(std::move(seconds));
 }
 

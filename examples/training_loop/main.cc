@@ -38,7 +38,7 @@ mptune::PlanFile make_plan_for(const mptune::Model& model) {
 
 double ordinary_step(torch::nn::Sequential& net, torch::optim::Optimizer& optimizer, const mptune::Batch& batch) {
   optimizer.zero_grad();
-  const at::Tensor loss = torch::nn::functional::cross_entropy(net->forward(batch.input), batch.target);
+  const at::Tensor loss = torch::nn::functional::cross_entropy(net->forward(batch.inputs[0]), batch.target);
   loss.backward();
   optimizer.step();
   return loss.item<double>();
@@ -55,7 +55,7 @@ bool train_both(torch::nn::Sequential& net, mptune::Pipeline& pipeline) {
   for (int step = 0; step < kSteps; ++step) {
     const mptune::Batch batch = draw_digits(pipeline.plan().global_batch_size());
     const double ordinary = ordinary_step(net, optimizer, batch);
-    last = pipeline.step(batch.input, batch.target).loss;
+    last = pipeline.step(batch.inputs, batch.target).loss;
     pipeline.on_stages([&](int stage) { optimizers[static_cast<std::size_t>(stage)]->step(); });
     if (step == 0) first = last;
     furthest = std::fmax(furthest, std::fabs(ordinary - last));
@@ -77,9 +77,9 @@ bool save_and_load(mptune::Pipeline& pipeline, const mptune::PlanFile& plan, con
   mptune::Model loaded = model_of(fresh);
   mptune::load_state(loaded, path);
   const mptune::Batch unseen = draw_digits(pipeline.plan().global_batch_size());
-  const double before = pipeline.step(unseen.input, unseen.target).loss;
-  const double after = mptune::Pipeline(std::move(loaded), plan).step(unseen.input, unseen.target).loss;
-  const double right = fresh->forward(unseen.input).argmax(1).eq(unseen.target).to(at::kDouble).mean().item<double>();
+  const double before = pipeline.step(unseen.inputs, unseen.target).loss;
+  const double after = mptune::Pipeline(std::move(loaded), plan).step(unseen.inputs, unseen.target).loss;
+  const double right = fresh->forward(unseen.inputs[0]).argmax(1).eq(unseen.target).to(at::kDouble).mean().item<double>();
   std::printf("%s holds the state: loss on unseen digits %.6f, loaded %.6f, %.0f %% right\n", path.c_str(), before, after, 100 * right);
   return before == after;
 }

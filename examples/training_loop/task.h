@@ -22,7 +22,7 @@ inline mptune::Batch draw_digits(int samples) {
     for (int row = 0; row < 7; ++row)
       for (int column = 0; column < 5; ++column)
         if ((kGlyphs[label[i]][row] >> (4 - column)) & 1) pixels[i][0][place[i][0] + row][place[i][1] + column + 1] += 1;
-  return {images, labels};
+  return {{images}, labels};
 }
 
 /// A small convolutional net for them, the same one at every call.

@@ -70,12 +70,12 @@ void exposed(const std::string& from, const std::string& to, const mptune::LinkT
   how.link = link;
   mptune::Pipeline pipeline(std::move(model), mptune::make_plan(options), how);
   mptune::HostCollector collector(pipeline.trace_devices());
-  for (int warm_up = 0; warm_up < 2; ++warm_up) pipeline.step(batch.input, batch.target);
+  for (int warm_up = 0; warm_up < 2; ++warm_up) pipeline.step(batch.inputs, batch.target);
   collector.start();
   pipeline.record(&collector);
   for (int step = 0; step < steps; ++step) {
     const auto began = std::chrono::steady_clock::now();
-    pipeline.step(batch.input, batch.target);
+    pipeline.step(batch.inputs, batch.target);
     collector.add_step(static_cast<int>(pipeline.steps()) - 1, began, std::chrono::steady_clock::now());
   }
   pipeline.record(nullptr);

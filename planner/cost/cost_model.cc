@@ -19,11 +19,12 @@ bool has_parameters(const ProfileLayer& layer) {
   return layer.parameters > 0 || layer.parameters_bytes > 0;
 }
 
-// "3x64x64:float32" -> 3 * 64 * 64 * 4.
-std::int64_t bytes_of_shape(const std::string& shape) {
+// "3x64x64:float32" -> 3 * 64 * 64 * 4; "scalar:int64" -> 8.
+std::int64_t bytes_of_tensor(const std::string& shape) {
   const std::size_t colon = std::min(shape.find(':'), shape.size());
   const std::string type = shape.substr(std::min(colon + 1, shape.size()));
   std::int64_t bytes = type == "int64" || type == "float64" ? 8 : 4;
+  if (shape.substr(0, colon) == "scalar") return bytes;
   const char* at = shape.data();
   const char* const end = shape.data() + colon;
   while (at < end) {
@@ -34,6 +35,18 @@ std::int64_t bytes_of_shape(const std::string& shape) {
     at = next + 1;
   }
   return shape.empty() ? 0 : bytes;
+}
+
+// "words=64:int64,mask=64:int64" -> the sum of both.
+std::int64_t bytes_of_shape(const std::string& input) {
+  std::int64_t bytes = 0;
+  for (std::size_t start = 0; start < input.size();) {
+    const std::size_t end = std::min(input.find(',', start), input.size());
+    const std::string tensor = input.substr(start, end - start);
+    bytes += bytes_of_tensor(tensor.substr(tensor.find('=') + 1));
+    start = end + 1;
+  }
+  return bytes;
 }
 
 double at_share(double low, double high, double share) {

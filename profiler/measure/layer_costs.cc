@@ -16,10 +16,6 @@ namespace mptune {
 
 namespace {
 
-Batch first_samples(const Batch& batch, int samples) {
-  return {batch.input.narrow(0, 0, samples), batch.target.defined() ? batch.target.narrow(0, 0, samples) : at::Tensor()};
-}
-
 /// Collects the passes of one micro-batch size.
 class SizeCosts {
  public:
@@ -110,7 +106,7 @@ MeasuredLayers measure_layers(std::vector<Bench>& benches, const Batch& batch, c
   const auto start = SteadyClock::now();
   for (int size : sizes) {
     try {
-      const Batch microbatch = first_samples(batch, size);
+      const Batch microbatch = samples_of(batch, 0, size);
       (void)benches[0].pass(microbatch, true);
       costs.emplace_back(size, layers);
     } catch (const c10::Error& error) {
@@ -125,7 +121,7 @@ MeasuredLayers measure_layers(std::vector<Bench>& benches, const Batch& batch, c
     for (SizeCosts& cost : costs) {
       if (should_stop(cost.totals(), kEnough) || (round > 0 && used() > budget_s)) continue;
       settled = false;
-      const Batch microbatch = first_samples(batch, cost.samples());
+      const Batch microbatch = samples_of(batch, 0, cost.samples());
       const bool accumulate = cost.samples() != full;
       cost.add(benches[0].pass(microbatch, accumulate), false, round);
       if (benches.size() > 1 && (round % 2 == 0 || cost.busy_totals().size() < 2) && used() < budget_s) {

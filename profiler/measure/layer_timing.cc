@@ -34,10 +34,11 @@ bool held_elsewhere(const Tensors& tensors) {
                      [](const at::Tensor& tensor) { return tensor.use_count() > 1 || tensor.storage().use_count() > 1; });
 }
 
-/// Of all parameters of a layer.
-std::int64_t gradient_bytes(const Layer& layer) {
+/// Of the parameters of a layer that have none yet.
+std::int64_t missing_gradient_bytes(const Layer& layer) {
   std::int64_t bytes = 0;
-  for (const NamedTensor& parameter : layer.parameters()) bytes += static_cast<std::int64_t>(parameter.tensor.nbytes());
+  for (const NamedTensor& parameter : layer.parameters())
+    if (!parameter.tensor.grad().defined()) bytes += static_cast<std::int64_t>(parameter.tensor.nbytes());
   return bytes;
 }
 
@@ -49,17 +50,15 @@ struct Timed {
 }  // namespace
 
 LayerChain::LayerChain(const Model& model, Device& device) : device_(device), loss_(model.loss()) {
-  for (const ModelLayer& layer : model.layers()) {
-    layers_.push_back({layer.name, layer.modules, layer.layer->clone()});
-    for (const auto& tensors : {layers_.back().layer->parameters(), layers_.back().layer->buffers()})
-      for (const NamedTensor& named : tensors) device_.adopt(named.tensor);
-  }
+  for (const ModelLayer& layer : model.layers()) layers_.push_back({layer.name, layer.modules, layer.layer->clone()});
+  tie_layers(layers_);
+  for (const auto& tensors : {parameters_of(layers_), buffers_of(layers_)})
+    for (const NamedTensor& named : tensors) device_.adopt(named.tensor);
 }
 
 std::vector<at::Tensor> LayerChain::parameters() const {
   std::vector<at::Tensor> all;
-  for (const auto& layer : layers_)
-    for (const NamedTensor& parameter : layer.layer->parameters()) all.push_back(parameter.tensor);
+  for (const NamedTensor& parameter : parameters_of(layers_)) all.push_back(parameter.tensor);
   return all;
 }
 
@@ -73,10 +72,11 @@ ChainTimes LayerChain::time_pass(const Batch& microbatch, bool accumulate) {
   ChainTimes times(n);
   // Read when all is done: a device that runs behind its thread is not waited for between the layers.
   std::vector<Timed> forward(n), backward(n);
-  const RunContext context{0, 0, 0, 0, microbatch.input.size(0), false};
+  const RunContext context{0, 0, 0, 0, microbatch.inputs.at(0).size(0), false};
   std::vector<GraphPiece> kept(n);
   const at::Tensor target = microbatch.target.defined() ? device_.from_host(microbatch.target) : at::Tensor();
-  Tensors values{device_.from_host(microbatch.input)};
+  Tensors values;
+  for (const at::Tensor& input : microbatch.inputs) values.push_back(device_.from_host(input));
   for (std::size_t i = 0; i < n; ++i) {
     kept[i].inputs = as_leaves(values);
     const std::int64_t before = device_.current_bytes();
@@ -98,11 +98,11 @@ ChainTimes LayerChain::time_pass(const Batch& microbatch, bool accumulate) {
   values.clear();
   for (std::size_t i = n; i-- > 0;) {
     const std::int64_t before = device_.current_bytes();
+    const std::int64_t made = missing_gradient_bytes(*layers_[i].layer);
     device_.reset_peak();
     backward[i].start = device_.stamp();
     gradients = backward_through(std::move(kept[i]), std::move(gradients));
     backward[i].end = device_.stamp();
-    const std::int64_t made = accumulate ? 0 : gradient_bytes(*layers_[i].layer);
     times.workspace_bytes[i] = std::max(times.workspace_bytes[i], device_.peak_bytes() - before - made);
   }
   for (std::size_t i = 0; i < n; ++i) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <set>
 
 #include "mptune/profiler/device/device_worker.h"
 #include "mptune/profiler/device/precise_sleep.h"
@@ -44,8 +45,7 @@ double median_of(int repeats, const std::function<double()>& once) {
 }
 
 /// What does not depend on the micro-batch: per action, per step, per byte of parameters.
-void measure_fixed_costs(std::vector<Bench>& benches, const MeasureOptions& options, std::int64_t parameters_bytes,
-                         DeviceClass& device_class) {
+void measure_fixed_costs(std::vector<Bench>& benches, const MeasureOptions& options, DeviceClass& device_class) {
   Bench& bench = benches[0];
   bench.worker->run([&] {
     Device& device = bench.worker->device();
@@ -53,8 +53,9 @@ void measure_fixed_costs(std::vector<Bench>& benches, const MeasureOptions& opti
     std::vector<at::Tensor> parameters = bench.chain->parameters();
     for (at::Tensor& parameter : parameters)
       if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
-    if (parameters_bytes == 0) return;
-    const auto bytes = static_cast<double>(parameters_bytes);
+    double bytes = 0;
+    for (const at::Tensor& parameter : parameters) bytes += static_cast<double>(parameter.nbytes());
+    if (bytes == 0) return;
     auto optimizer = make_optimizer(options.optimizer, 1e-12, parameters);
     optimizer->step();
     device_class.optimizer_seconds_per_byte = median_of(3, [&] { return timed_on(device, [&] { optimizer->step(); }); }) / bytes;
@@ -180,10 +181,12 @@ std::vector<int> measured_sizes(int batch) {
 
 std::vector<ProfileLayer> describe_layers(const Model& model) {
   std::vector<ProfileLayer> layers;
+  std::set<std::string> shared;
   for (const ModelLayer& source : model.layers()) {
     ProfileLayer layer{source.name, source.layer->kind(), source.modules, 0, 0, 0, source.layer->has_batch_statistics()};
     for (const NamedTensor& parameter : source.layer->parameters()) {
-      layer.parameters += parameter.tensor.numel();
+      // Every holder of tied weights needs their memory, since it may be a stage of its own; they are one number of parameters.
+      if (!source.layer->shares_by_name() || shared.insert(parameter.name).second) layer.parameters += parameter.tensor.numel();
       layer.parameters_bytes += static_cast<std::int64_t>(parameter.tensor.nbytes());
     }
     for (const NamedTensor& buffer : source.layer->buffers()) layer.buffers_bytes += static_cast<std::int64_t>(buffer.tensor.nbytes());
@@ -194,8 +197,6 @@ std::vector<ProfileLayer> describe_layers(const Model& model) {
 
 Profile measure_profile(const Model& model, const Batch& batch, const MeasureOptions& options) {
   Profile profile = describe_profile(model, options);
-  std::int64_t parameters_bytes = 0;
-  for (const ProfileLayer& layer : profile.layers) parameters_bytes += layer.parameters_bytes;
   const auto report = [&](const std::string& what, double fraction) {
     if (options.progress) options.progress(what, fraction);
   };
@@ -219,7 +220,7 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
                        [&](double fraction) { report("layer costs", (c + fraction) * layer_share / class_count); });
     if (c == 0) profile.edges = chain_edges(layers.crossings);
     cost_class.layers = std::move(layers.costs);
-    measure_fixed_costs(benches, options, parameters_bytes, cost_class);
+    measure_fixed_costs(benches, options, cost_class);
     cost_class.step_seconds = measure_step_seconds(options.devices);
     if (sleeping) cost_class.action_seconds = sleep_action_seconds();
     profile.classes.push_back(std::move(cost_class));
@@ -239,7 +240,7 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
     whole.name = device_class(benches[0].worker->device().spec());
     whole.layers =
         measure_layers(benches, batch, {options.batch}, model.size(), options.budget_s * (1 - layer_share - 0.05), [](double) {}).costs;
-    measure_fixed_costs(benches, options, parameters_bytes, whole);
+    measure_fixed_costs(benches, options, whole);
     whole.step_seconds = measure_step_seconds({parse_device(options.whole_machine)});
     profile.devices.push_back({options.whole_machine, static_cast<int>(profile.classes.size()), 0});
     profile.classes.push_back(std::move(whole));

@@ -157,10 +157,7 @@ Model make_sleep_model(const Profile& profile) {
         {profile.layers[i].name, profile.layers[i].modules,
          std::make_unique<SleepLayer>(profile.layers[i].name, costs[i], std::max<std::int64_t>(1, bytes / 4), carried_bytes / 4)});
   }
-  SampleDescription sample;
-  sample.input_shape = {1};
-  sample.target_shape = {1};
-  sample.target_type = at::kFloat;
+  const SampleDescription sample{.inputs = {{.shape = {1}}}, .target = {.shape = {1}}};
   // The loss belongs to the last layer's cost and takes no time of its own.
   Loss loss = Loss::custom("none", [](const Tensors& outputs, const at::Tensor&) { return outputs[0].narrow(1, 0, 1).sum().mul(0); });
   return {profile.model, std::move(layers), std::move(loss), sample, profile.batch};

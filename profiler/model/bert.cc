@@ -205,12 +205,8 @@ Model make_bert(const std::string& parameters, const std::string& input, Seed se
             [dropout = sizes.dropout](torch::nn::Module& module, const Tensors& inputs) {
               return Tensors{static_cast<Dense&>(module).forward(at::dropout(inputs.at(0), dropout, true))};
             });
-  const SampleDescription sample{.input_shape = {sizes.seq},
-                                 .input_type = at::kLong,
-                                 .input_classes = sizes.vocab,
-                                 .target_shape = {},
-                                 .target_type = at::kLong,
-                                 .target_classes = sizes.classes};
+  const SampleDescription sample{.inputs = {{.shape = {sizes.seq}, .type = at::kLong, .classes = sizes.vocab}},
+                                 .target = {.type = at::kLong, .classes = sizes.classes}};
   return {"bert", chain.take(), Loss::cross_entropy(), sample, kBatch};
 }
 

@@ -129,13 +129,11 @@ SampleDescription parse_images(const ImageInput& images, const std::string& inpu
                                " from " + std::to_string(images.least) + " to " + std::to_string(kMostSide) + ", e.g. " + text + side +
                                "x" + side;
   const auto given = parse_input(input, expected);
-  SampleDescription sample;
-  sample.input_type = floating_type(given, expected);
-  sample.target_classes = classes;
-  sample.input_shape = images.leading;
-  sample.input_shape.insert(sample.input_shape.end(), {images.side, images.side});
+  SampleTensor input_tensor{.shape = images.leading, .type = floating_type(given, expected)};
+  input_tensor.shape.insert(input_tensor.shape.end(), {images.side, images.side});
+  const SampleTensor target{.type = at::kLong, .classes = classes};
   if (!given) {
-    return sample;
+    return {{input_tensor}, target};
   }
   const auto fits = [&](std::int64_t size) { return size >= images.least && size <= kMostSide && size % images.multiple == 0; };
   const auto channels = images.leading.size();
@@ -143,8 +141,8 @@ SampleDescription parse_images(const ImageInput& images, const std::string& inpu
       !fits(given->shape[channels]) || !fits(given->shape[channels + 1])) {
     throw Error("shape '" + input + "' does not fit", "--input", expected);
   }
-  sample.input_shape = given->shape;
-  return sample;
+  input_tensor.shape = given->shape;
+  return {{input_tensor}, target};
 }
 
 std::int64_t parse_tokens(const std::string& model, const std::string& parameters, const std::string& input, std::int64_t seq,

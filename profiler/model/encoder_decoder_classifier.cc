@@ -88,7 +88,7 @@ Model make_encoder_decoder_classifier(const std::string& parameters, const std::
   check_size(model + ":" + parameters, 150 * w * w + 4 * w * h + h * static_cast<double>(classes));
   const std::int64_t multiple = std::int64_t{1} << kSteps;
   const auto sample = parse_images({.model = model, .side = 32, .least = multiple, .multiple = multiple}, input, classes);
-  BuiltinChain chain(sample.input_type, seed);
+  BuiltinChain chain(sample.inputs.front().type, seed);
   add_autoencoder(chain, width);
   chain.add({"classifier.0", {"classifier.0"}, "PoolLinear", "classifier.0"}, std::make_shared<Dense>(width << (kSteps - 1), hidden),
             first_classify);

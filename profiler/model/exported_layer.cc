@@ -5,16 +5,18 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "mptune/profiler/model/batch_norms.h"
+#include "mptune/profiler/model/scalar_types.h"
 #include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {
 
 struct BoundTensor {
-  int value = -1;
+  std::vector<int> values;  ///< several for a parameter that the program takes under two names
   std::string name;
   at::Tensor tensor;
   bool trained = false;
@@ -109,6 +111,22 @@ std::set<int> state_of(const LayerShape& shape) {
   return used;
 }
 
+/// The name that a tensor goes by: where the program reads a parameter under several, the first of them.
+const std::string& first_name(const LayerShape& shape, const std::map<std::string, at::Tensor>& tensors, const std::string& name) {
+  const ExportedProgram& program = shape.bound->program;
+  const at::Tensor& tensor = tensors.at(name);
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    const auto* value = std::get_if<ProgramValue>(&program.graph.inputs[i]);
+    const ProgramInput& input = program.inputs[i];
+    if (value == nullptr || input.kind != ProgramInput::Kind::parameter || shape.bound->cuts.last_use(value->index) < 0) continue;
+    const at::Tensor& other = tensors.at(input.name);
+    const bool same = other.numel() > 0 && other.data_ptr() == tensor.data_ptr() && other.sizes() == tensor.sizes() &&
+                      other.strides() == tensor.strides() && other.scalar_type() == tensor.scalar_type();
+    if (same) return input.name;
+  }
+  return name;
+}
+
 class ExportedLayer final : public Layer {
  public:
   ExportedLayer(std::shared_ptr<const LayerShape> shape, std::vector<BoundTensor> tensors)
@@ -152,6 +170,12 @@ class ExportedLayer final : public Layer {
     return result;
   }
 
+  bool shares_by_name() const override { return true; }
+  void share(const std::string& name, const at::Tensor& tensor) override {
+    for (BoundTensor& bound : tensors_)
+      if (bound.name == name) bound.tensor = tensor;
+  }
+
   std::unique_ptr<Layer> clone() const override {
     std::vector<BoundTensor> copies = tensors_;
     for (BoundTensor& copy : copies) {
@@ -186,7 +210,8 @@ class ExportedLayer final : public Layer {
     for (const int node : shape_->nodes) {
       const int mean = graph.running_mean(node);
       if (mean < 0) continue;
-      const auto bound = std::find_if(tensors_.begin(), tensors_.end(), [&](const BoundTensor& tensor) { return tensor.value == mean; });
+      const auto bound =
+          std::find_if(tensors_.begin(), tensors_.end(), [&](const BoundTensor& tensor) { return tensor.values.front() == mean; });
       if (bound == tensors_.end()) continue;
       const std::string prefix = bound->name.substr(0, bound->name.rfind('.') + 1);
       norms_.push_back(
@@ -206,9 +231,11 @@ class ExportedLayer final : public Layer {
   }
 
   void bind(const Tensors& inputs, const RunContext& context) {
-    for (const BoundTensor& tensor : tensors_) values_[static_cast<std::size_t>(tensor.value)] = tensor.tensor;
+    for (const BoundTensor& tensor : tensors_)
+      for (const int value : tensor.values) values_[static_cast<std::size_t>(value)] = tensor.tensor;
     SymbolValues symbols;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (shape_->first == 0) check_input(shape_->value(shape_->inputs[i]), inputs[i]);
       values_[static_cast<std::size_t>(shape_->inputs[i])] = shape_->cloned[i] ? inputs[i].clone() : inputs[i];
       learn_symbols(shape_->value(shape_->inputs[i]), inputs[i], symbols);
     }
@@ -219,6 +246,24 @@ class ExportedLayer final : public Layer {
       if (!value) throw Error("the number '" + about.name + "' can't be known here", "model", "cut the model elsewhere");
       values_[static_cast<std::size_t>(number)] = *value;
     }
+  }
+
+  /// What the user gives must be what the program was exported for.
+  static void check_input(const ValueDescription& about, const at::Tensor& given) {
+    if (!about.tensor) return;
+    const auto& sizes = about.tensor->sizes;
+    bool fits = given.scalar_type() == scalar_type_of(about.tensor->scalar_type) && sizes.size() == static_cast<std::size_t>(given.dim());
+    std::ostringstream expected;
+    for (std::size_t d = 0; d < sizes.size(); ++d) {
+      const std::optional<std::int64_t> fixed = sizes[d].value({});
+      fits = fits && (!fixed || *fixed == given.size(static_cast<std::int64_t>(d)));
+      if (d > 0) expected << 'x';
+      fixed ? expected << *fixed : expected << (d == 0 ? "SAMPLES" : "ANY");
+    }
+    if (!fits)
+      throw Error("the input '" + about.name + "' is " + shape_text(given.sizes()) + ":" + scalar_type_name(given.scalar_type()) +
+                      ", the program takes " + expected.str() + ":" + scalar_type_name(scalar_type_of(about.tensor->scalar_type)),
+                  "model", "give what it was exported with, or export it for other sizes");
   }
 
   /// Sizes that are a multiple of one symbol tell its value.
@@ -284,12 +329,18 @@ std::unique_ptr<Layer> make_exported_layer(std::shared_ptr<const BoundProgram> p
     const auto* value = std::get_if<ProgramValue>(&about.graph.inputs[i]);
     const ProgramInput& input = about.inputs[i];
     if (value == nullptr || input.kind == ProgramInput::Kind::user || used.count(value->index) == 0) continue;
+    const std::string& name = first_name(*shape, tensors, input.name);
+    const auto found = std::find_if(bound.begin(), bound.end(), [&](const BoundTensor& other) { return other.name == name; });
+    if (found != bound.end()) {
+      found->values.push_back(value->index);
+      continue;
+    }
     const bool trained = input.kind == ProgramInput::Kind::parameter && shape->value(value->index).tensor &&
                          shape->value(value->index).tensor->requires_grad;
     const bool saved = input.kind == ProgramInput::Kind::parameter || (input.kind == ProgramInput::Kind::buffer && input.persistent);
     at::Tensor copy = tensors.at(input.name).detach().clone();
     if (trained) copy.requires_grad_();
-    bound.push_back({value->index, input.name, std::move(copy), trained, saved});
+    bound.push_back({{value->index}, name, std::move(copy), trained, saved});
   }
   return std::make_unique<ExportedLayer>(std::move(shape), std::move(bound));
 }

@@ -1,6 +1,7 @@
 #include "mptune/profiler/model/exported_model.h"
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
 #include <map>
@@ -16,6 +17,8 @@ namespace {
 constexpr int kBatch = 32;
 const char* const kExportAgain =
     "export it again with mptune_export.py, or with model.train() and dynamic_shapes={'x': {0: Dim('batch', min=1)}}";
+const char* const kSamplesFirst =
+    "give every input the samples as its first dimension, and the same Dim in dynamic_shapes; make what all samples share a buffer";
 
 /// The path that two module paths share: "layer1.0.conv1" and "layer1.0.bn1" share "layer1.0".
 std::string shared_path(const std::string& a, const std::string& b) {
@@ -37,23 +40,22 @@ std::vector<std::string> modules_of(const ExportedProgram& program, int first, i
   return modules;
 }
 
-const TensorDescription* first_user_tensor(const ExportedProgram& program) {
-  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
-    const auto* value = std::get_if<ProgramValue>(&program.graph.inputs[i]);
-    if (value == nullptr || program.inputs[i].kind != ProgramInput::Kind::user) continue;
-    const auto& about = program.graph.values[static_cast<std::size_t>(value->index)].tensor;
-    return about ? &*about : nullptr;
+void check_inputs(const BoundProgram& bound, const std::string& path) {
+  const std::vector<int> inputs = exported_layer_inputs(bound, 0);
+  if (inputs.empty()) throw Error("the program takes no tensor of samples", path, kExportAgain);
+  for (const int input : inputs) {
+    const ValueDescription& about = bound.program.graph.values[static_cast<std::size_t>(input)];
+    const std::string what = "the program's input '" + about.name + "' ";
+    if (!about.tensor) throw Error(what + "is a number", path, "export the program with a fixed number");
+    const auto& sizes = about.tensor->sizes;
+    if (sizes.empty()) throw Error(what + "has no samples", path, kSamplesFirst);
+    if (bound.cuts.batch_symbol().empty())
+      throw Error("the program was exported for a fixed batch of " + std::to_string(sizes[0].value({}).value_or(0)) +
+                      " samples, which can't be split",
+                  path, kExportAgain);
+    if (sizes[0].multiple_of(bound.cuts.batch_symbol()) != 1)
+      throw Error(what + "has something else than the samples as its first dimension", path, kSamplesFirst);
   }
-  return nullptr;
-}
-
-void check_batch(const BoundProgram& bound, const std::string& path) {
-  const TensorDescription* input = first_user_tensor(bound.program);
-  if (input == nullptr || input->sizes.empty()) throw Error("the program takes no tensor of samples", path, kExportAgain);
-  if (!bound.cuts.batch_symbol().empty()) return;
-  const std::int64_t samples = input->sizes[0].value({}).value_or(0);
-  throw Error("the program was exported for a fixed batch of " + std::to_string(samples) + " samples, which can't be split", path,
-              kExportAgain);
 }
 
 /// True if nothing that behaves otherwise in training does so here, though the program has such operators.
@@ -70,13 +72,27 @@ bool in_evaluation(const ExportedProgram& program) {
   return any;
 }
 
-/// Without the cuts between two uses of one parameter: what shares it stays together.
-std::vector<int> without_shared(const BoundProgram& bound, std::vector<int> cuts) {
+/// State that the program writes to: running statistics of batch norms, averages. Counters of batches go with their norms.
+std::set<int> written_state(const BoundProgram& bound) {
+  std::set<int> written;
+  for (int node = 0; node < bound.graph.nodes(); ++node) {
+    if (bound.graph.batch_counter(node) >= 0) continue;
+    if (bound.graph.running_mean(node) >= 0) written.insert(bound.graph.running_mean(node));
+    for (const int value : bound.graph.writes(node))
+      if (bound.cuts.is_state(bound.cuts.memory_of(value))) written.insert(bound.cuts.memory_of(value));
+  }
+  return written;
+}
+
+/// Without the cuts between two uses of state that is written, which so has one holder.
+std::vector<int> without_written(const BoundProgram& bound, std::vector<int> cuts) {
+  const std::set<int> written = written_state(bound);
   std::map<int, std::pair<int, int>> uses;  // first and last node
   for (int node = 0; node < bound.graph.nodes(); ++node) {
+    if (bound.graph.batch_counter(node) >= 0) continue;
     for (const int read : bound.graph.reads(node)) {
-      if (!bound.cuts.is_state(read) || bound.graph.batch_counter(node) >= 0) continue;
-      uses.try_emplace(read, node, node).first->second.second = node;
+      const int state = bound.cuts.memory_of(read);
+      if (written.count(state) > 0) uses.try_emplace(state, node, node).first->second.second = node;
     }
   }
   std::erase_if(cuts, [&](int cut) {
@@ -98,18 +114,27 @@ std::int64_t classes_of(const ExportedProgram& program, int value) {
   return 0;
 }
 
-SampleDescription sample_of(const BoundProgram& bound) {
-  const ExportedProgram& program = bound.program;
-  const std::vector<int> inputs = exported_layer_inputs(bound, 0);
-  const auto& about = program.graph.values[static_cast<std::size_t>(inputs.at(0))].tensor;
-  SampleDescription sample;
-  sample.target_shape = {};
+/// An input of one sample: sizes that are not fixed are those of the example in the file.
+SampleTensor describe_input(const BoundProgram& bound, int value, const at::Tensor& example) {
+  const ValueDescription& about = bound.program.graph.values[static_cast<std::size_t>(value)];
+  const auto& sizes = about.tensor->sizes;
+  const bool known = example.defined() && static_cast<std::size_t>(example.dim()) == sizes.size();
   SymbolValues symbols;
-  for (const auto& [symbol, range] : program.symbols) symbols[symbol] = std::max<std::int64_t>(1, range.least.value_or(1));
-  for (std::size_t d = 1; d < about->sizes.size(); ++d) sample.input_shape.push_back(about->sizes[d].value(symbols).value_or(1));
-  if (sample.input_shape.empty()) sample.input_shape = {1};
-  sample.input_type = scalar_type_of(about->scalar_type);
-  if (!at::isFloatingType(sample.input_type)) sample.input_classes = classes_of(program, inputs[0]);
+  for (const auto& [symbol, range] : bound.program.symbols) symbols[symbol] = std::max<std::int64_t>(1, range.least.value_or(1));
+  SampleTensor input{.name = about.name, .type = scalar_type_of(about.tensor->scalar_type)};
+  for (std::size_t d = 1; d < sizes.size(); ++d)
+    input.shape.push_back(known ? example.size(static_cast<std::int64_t>(d)) : sizes[d].value(symbols).value_or(1));
+  if (at::isFloatingType(input.type)) return input;
+  input.classes = input.type == at::kBool ? 2 : classes_of(bound.program, value);
+  if (input.classes == 0 && known && example.numel() > 0) input.classes = std::max<std::int64_t>(0, example.max().item<std::int64_t>()) + 1;
+  return input;
+}
+
+SampleDescription describe_sample(const BoundProgram& bound, const Tensors& examples) {
+  const std::vector<int> inputs = exported_layer_inputs(bound, 0);
+  SampleDescription sample;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    sample.inputs.push_back(describe_input(bound, inputs[i], i < examples.size() ? examples[i] : at::Tensor()));
   return sample;
 }
 
@@ -120,13 +145,14 @@ bool brings_its_loss(const BoundProgram& bound) {
   return about && about->sizes.empty();
 }
 
-/// A file made without weights trains all the same: small random numbers, the same for all of one shape's seed.
+/// A file made without weights trains all the same: small random numbers, the same at every load.
 void initialise(std::map<std::string, at::Tensor>& tensors) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(0);
   for (auto& [name, tensor] : tensors) {
     if (!tensor.is_floating_point()) {
       tensor.zero_();
     } else if (tensor.dim() >= 2) {
-      tensor.normal_(0, 0.02);
+      tensor.normal_(0, 0.02, generator);
     } else {
       tensor.fill_(name.ends_with("weight") || name.ends_with("running_var") ? 1 : 0);
     }
@@ -156,14 +182,11 @@ Model load_exported(const std::string& path) {
   if (in_evaluation(archive.program)) throw Error("the program was exported in evaluation form", path, kExportAgain);
   if (archive.without_weights) initialise(archive.tensors);
   const auto bound = std::make_shared<const BoundProgram>(std::move(archive.program), path, kBatch);
-  if (const std::size_t inputs = exported_layer_inputs(*bound, 0).size(); inputs != 1)
-    throw Error("the program takes " + std::to_string(inputs) + " inputs", path,
-                "export a model of one input and leave the target to --loss and --data");
-  check_batch(*bound, path);
+  check_inputs(*bound, path);
   bound->graph.check_draws();
 
   std::vector<int> cuts{0};
-  for (const int cut : without_shared(*bound, bound->cuts.useful())) cuts.push_back(cut);
+  for (const int cut : without_written(*bound, bound->cuts.useful())) cuts.push_back(cut);
   cuts.push_back(bound->graph.nodes());
   const std::vector<std::string> names = exported_layer_names(bound->program, cuts);
   std::vector<ModelLayer> layers;
@@ -173,8 +196,7 @@ Model load_exported(const std::string& path) {
 
   Loss loss = Loss::cross_entropy();
   if (brings_its_loss(*bound)) loss = Loss::custom("model", [](const Tensors& outputs, const at::Tensor&) { return outputs.at(0); });
-  Model model("exported", std::move(layers), std::move(loss), sample_of(*bound), kBatch);
-  return model;
+  return {"exported", std::move(layers), std::move(loss), describe_sample(*bound, archive.sample_inputs), kBatch};
 }
 
 }  // namespace mptune

@@ -9,9 +9,9 @@
 namespace mptune {
 
 /// The model in a file of torch.export.save (.pt2), cut into the finest useful layers, named after its modules; layers
-/// that share a parameter (tied weights) stay one. A program whose first output
-/// is a scalar brings its loss. Throws Error (usage) for what read_exported_archive and ExportedGraph refuse, several inputs, a fixed
-/// batch, an evaluation form (no batch norm and no dropout trains).
+/// that use a buffer which the program writes to stay one; tied weights are shared by name. A program whose
+/// first output is a scalar brings its loss, called "model". Throws Error (usage) for what read_exported_archive and ExportedGraph refuse,
+/// inputs without samples, a fixed batch, an evaluation form (no batch norm and no dropout trains).
 [[nodiscard]] Model load_exported(const std::string& path);
 
 /// Names of the layers between cuts, each unlike the others: the innermost module that all its work lies in, "layer1.0.conv1".

@@ -82,7 +82,7 @@ Model make_late_fusion(const std::string& parameters, const std::string& input, 
   const auto w = static_cast<double>(width);
   check_size("late-fusion:" + parameters, 2 * 2730 * w * w + 16 * w * static_cast<double>(classes));
   const auto sample = parse_images({.model = "late-fusion", .leading = {2, 3}}, input, classes);
-  BuiltinChain chain(sample.input_type, seed);
+  BuiltinChain chain(sample.inputs.front().type, seed);
   add_branch(chain, "first", width, first_stem);
   add_branch(chain, "second", width, second_stem);
   chain.add({"head", {"head"}, "Head", "head"}, std::make_shared<Dense>(2 * (width << (kGroups - 1)), classes), head);

@@ -51,6 +51,11 @@ class Layer {
   /// State that is saved but not trained (running statistics), in a fixed order.
   [[nodiscard]] virtual std::vector<NamedTensor> buffers() const = 0;
 
+  /// True if its names are the whole model's: a tensor of the same name in another such layer means the same one (tied weights).
+  [[nodiscard]] virtual bool shares_by_name() const { return false; }
+  /// Uses `tensor` from now on for its parameter or buffer `name`. Called only where shares_by_name().
+  virtual void share(const std::string& /*name*/, const at::Tensor& /*tensor*/) {}
+
   /// An independent copy with equal values whose tensors are allocated by the calling thread (and charged to its device).
   [[nodiscard]] virtual std::unique_ptr<Layer> clone() const = 0;
 

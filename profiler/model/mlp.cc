@@ -38,12 +38,7 @@ Model make_mlp(const std::string& parameters, const std::string& input, Seed see
     chain.add({name, {name}, last ? "Linear" : "LinearReLU", name},
               std::make_shared<Dense>(i == 1 ? features : width, last ? kOutputs : width), last ? run_module<Dense> : linear_relu);
   }
-  const SampleDescription sample{.input_shape = {features},
-                                 .input_type = type,
-                                 .input_classes = 0,
-                                 .target_shape = {kOutputs},
-                                 .target_type = type,
-                                 .target_classes = 0};
+  const SampleDescription sample{.inputs = {{.shape = {features}, .type = type}}, .target = {.shape = {kOutputs}, .type = type}};
   return {"mlp", chain.take(), Loss::mse(), sample, kBatch};
 }
 

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -36,51 +37,98 @@ void check_unique(const std::vector<NamedTensor>& tensors) {
   }
 }
 
-at::Tensor random_tensor(const std::vector<std::int64_t>& shape, int batch, at::ScalarType type, std::int64_t classes,
-                         at::Generator& generator) {
+at::Tensor random_tensor(const SampleTensor& about, int batch, at::Generator& generator) {
   std::vector<std::int64_t> sizes{batch};
-  sizes.insert(sizes.end(), shape.begin(), shape.end());
-  if (at::isFloatingType(type)) {
-    return at::empty(sizes, type).normal_(0, 1, generator);
+  sizes.insert(sizes.end(), about.shape.begin(), about.shape.end());
+  if (at::isFloatingType(about.type)) {
+    return at::empty(sizes, about.type).normal_(0, 1, generator);
   }
-  return at::empty(sizes, type).random_(0, classes, generator);
+  return at::empty(sizes, about.type).random_(0, about.classes, generator);
+}
+
+SampleTensor as_meant(SampleTensor tensor) {
+  if (tensor.classes > 0 && at::isFloatingType(tensor.type)) {
+    tensor.type = at::kLong;
+  }
+  return tensor;
+}
+
+SampleDescription as_meant(SampleDescription sample) {
+  for (auto& input : sample.inputs) {
+    input = as_meant(std::move(input));
+  }
+  sample.target = as_meant(std::move(sample.target));
+  return sample;
+}
+
+std::string text_of(const SampleTensor& tensor) {
+  return (tensor.shape.empty() ? "scalar" : shape_text(tensor.shape)) + ":" + scalar_type_name(tensor.type);
+}
+
+using Held = std::vector<NamedTensor> (Layer::*)() const;
+
+std::vector<NamedTensor> held_by(const std::vector<ModelLayer>& layers, Held held) {
+  std::vector<NamedTensor> result;
+  std::set<std::string> shared;
+  for (const auto& layer : layers) {
+    for (auto& named : (layer.layer.get()->*held)()) {
+      if (!layer.layer->shares_by_name() || shared.insert(named.name).second) {
+        result.push_back(std::move(named));
+      }
+    }
+  }
+  return result;
 }
 
 }  // namespace
+
+std::vector<NamedTensor> parameters_of(const std::vector<ModelLayer>& layers) {
+  return held_by(layers, &Layer::parameters);
+}
+
+std::vector<NamedTensor> buffers_of(const std::vector<ModelLayer>& layers) {
+  return held_by(layers, &Layer::buffers);
+}
+
+void tie_layers(const std::vector<ModelLayer>& layers) {
+  std::map<std::string, at::Tensor> first;
+  for (const auto& layer : layers) {
+    for (const auto& tensors : {layer.layer->parameters(), layer.layer->buffers()}) {
+      for (const auto& named : tensors) {
+        if (layer.layer->shares_by_name() && !first.emplace(named.name, named.tensor).second) {
+          layer.layer->share(named.name, first.at(named.name));
+        }
+      }
+    }
+  }
+}
 
 Model::Model(std::string name, std::vector<ModelLayer> layers, Loss loss, SampleDescription sample, int default_batch)
     : name_(std::move(name)),
       layers_(std::move(layers)),
       loss_(std::move(loss)),
-      sample_(std::move(sample)),
+      sample_(as_meant(std::move(sample))),
       default_batch_(default_batch) {
   if (layers_.empty()) {
     throw Error("the model has no layers", name_, "give it at least one");
   }
+  tie_layers(layers_);
   auto all = parameters();
   const auto rest = buffers();
   all.insert(all.end(), rest.begin(), rest.end());
   check_unique(all);
 }
 
+void Model::set_sample(SampleDescription sample) {
+  sample_ = as_meant(std::move(sample));
+}
+
 std::vector<NamedTensor> Model::parameters() const {
-  std::vector<NamedTensor> result;
-  for (const auto& layer : layers_) {
-    for (auto& named : layer.layer->parameters()) {
-      result.push_back(std::move(named));
-    }
-  }
-  return result;
+  return parameters_of(layers_);
 }
 
 std::vector<NamedTensor> Model::buffers() const {
-  std::vector<NamedTensor> result;
-  for (const auto& layer : layers_) {
-    for (auto& named : layer.layer->buffers()) {
-      result.push_back(std::move(named));
-    }
-  }
-  return result;
+  return buffers_of(layers_);
 }
 
 std::string Model::fingerprint() const {
@@ -102,27 +150,47 @@ std::string Model::fingerprint() const {
 }
 
 std::string Model::input_text() const {
-  if (sample_.input_shape.empty()) {
-    return "";
+  if (sample_.inputs.size() == 1) {
+    return text_of(sample_.inputs.front());
   }
-  return shape_text(sample_.input_shape) + ":" + scalar_type_name(sample_.input_type);
+  std::string text;
+  for (const auto& input : sample_.inputs) {
+    text += (text.empty() ? "" : ",") + input.name + "=" + text_of(input);
+  }
+  return text;
 }
 
-Batch synthetic_batch(const SampleDescription& sample, int batch, std::uint64_t seed) {
+Batch synthetic_batch(const SampleDescription& description, int batch, std::uint64_t seed) {
+  const auto sample = as_meant(description);
   if (batch < 1) {
     throw Error("a batch of " + std::to_string(batch) + " samples", "--batch", "give at least 1");
   }
-  if (sample.input_shape.empty() || (!at::isFloatingType(sample.input_type) && sample.input_classes < 1)) {
+  const auto unknown = [](const SampleTensor& input) { return !at::isFloatingType(input.type) && input.classes < 1; };
+  if (sample.inputs.empty() || std::any_of(sample.inputs.begin(), sample.inputs.end(), unknown)) {
     throw Error("the shape of the model's input is not known", "model",
                 "give --input SHAPE or --data FILE; in C++, pass a SampleDescription");
   }
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   Batch result;
-  result.input = random_tensor(sample.input_shape, batch, sample.input_type, sample.input_classes, generator);
-  if (at::isFloatingType(sample.target_type) || sample.target_classes > 0) {
-    result.target = random_tensor(sample.target_shape, batch, sample.target_type, sample.target_classes, generator);
+  for (const auto& input : sample.inputs) {
+    result.inputs.push_back(random_tensor(input, batch, generator));
+  }
+  if (at::isFloatingType(sample.target.type) || sample.target.classes > 0) {
+    result.target = random_tensor(sample.target, batch, generator);
   }
   return result;
+}
+
+Tensors samples_of(const Tensors& tensors, std::int64_t first, std::int64_t count) {
+  Tensors result;
+  for (const auto& tensor : tensors) {
+    result.push_back(tensor.narrow(0, first, count));
+  }
+  return result;
+}
+
+Batch samples_of(const Batch& batch, std::int64_t first, std::int64_t count) {
+  return {samples_of(batch.inputs, first, count), batch.target.defined() ? batch.target.narrow(0, first, count) : at::Tensor()};
 }
 
 Tensors run_layer(const ModelLayer& layer, int index, const Tensors& inputs, const RunContext& context) {
@@ -139,8 +207,8 @@ Tensors run_layer(const ModelLayer& layer, int index, const Tensors& inputs, con
   }
 }
 
-Tensors forward_all(Model& model, const at::Tensor& input, const RunContext& context) {
-  Tensors tensors{input};
+Tensors forward_all(Model& model, const Tensors& inputs, const RunContext& context) {
+  Tensors tensors = inputs;
   for (int i = 0; i < model.size(); ++i) {
     tensors = run_layer(model.layers()[static_cast<std::size_t>(i)], i, tensors, context);
   }

@@ -13,21 +13,30 @@
 
 namespace mptune {
 
-/// Shape and type of one sample's input and target, without the sample dimension.
-struct SampleDescription {
-  std::vector<std::int64_t> input_shape;
-  at::ScalarType input_type = at::kFloat;
-  std::int64_t input_classes = 0;  ///< integer inputs: values are 0 .. classes-1
-  std::vector<std::int64_t> target_shape;
-  at::ScalarType target_type = at::kLong;
-  std::int64_t target_classes = 0;  ///< integer targets: values are 0 .. classes-1
+/// One tensor of a sample, without the sample dimension.
+struct SampleTensor {
+  std::string name = {};                 ///< of forward's argument; "" where nobody says
+  std::vector<std::int64_t> shape = {};  ///< empty: a number per sample
+  at::ScalarType type = at::kFloat;      ///< int64 is meant where this is a floating type and there are classes
+  std::int64_t classes = 0;              ///< integers: values are 0 .. classes-1; 0: not known
+  bool operator==(const SampleTensor&) const = default;
 };
 
-/// One global batch: `target` may be undefined where the loss needs none.
+/// What one sample is. Without inputs it is not known; a target of integers without classes is none.
+struct SampleDescription {
+  std::vector<SampleTensor> inputs = {};
+  SampleTensor target = {.type = at::kLong};
+};
+
+/// One global batch, samples first: what the first layer takes, and a target that may be undefined where the loss needs none.
 struct Batch {
-  at::Tensor input;
+  Tensors inputs;
   at::Tensor target;
 };
+
+/// `count` samples from `first` on, in the batch's memory.
+[[nodiscard]] Tensors samples_of(const Tensors& tensors, std::int64_t first, std::int64_t count);
+[[nodiscard]] Batch samples_of(const Batch& batch, std::int64_t first, std::int64_t count);
 
 struct ModelLayer {
   std::string name;                  ///< "layer1.0"
@@ -35,7 +44,14 @@ struct ModelLayer {
   std::unique_ptr<Layer> layer;
 };
 
-/// A chain of layers with a loss. Movable, not copyable; clone the layers to have them twice.
+/// Lets layers that hold the same tensor (Layer::shares_by_name) use the first holder's own, so that gradients add up there.
+void tie_layers(const std::vector<ModelLayer>& layers);
+/// Parameters, or buffers, of layers in their order; what several share where it is held first.
+[[nodiscard]] std::vector<NamedTensor> parameters_of(const std::vector<ModelLayer>& layers);
+[[nodiscard]] std::vector<NamedTensor> buffers_of(const std::vector<ModelLayer>& layers);
+
+/// A chain of layers with a loss. Ties them; two names for one parameter are an error otherwise. Movable, not copyable; clone the layers to
+/// have them twice.
 class Model {
  public:
   Model(std::string name, std::vector<ModelLayer> layers, Loss loss, SampleDescription sample, int default_batch);
@@ -48,16 +64,16 @@ class Model {
   [[nodiscard]] const Loss& loss() const { return loss_; }
   void set_loss(Loss loss) { loss_ = std::move(loss); }
   [[nodiscard]] const SampleDescription& sample() const { return sample_; }
-  void set_sample(SampleDescription sample) { sample_ = std::move(sample); }
+  void set_sample(SampleDescription sample);
   [[nodiscard]] int default_batch() const { return default_batch_; }
 
-  /// All parameters, then nothing else: names are those of the user's model (torchvision's for the ResNets).
+  /// All parameters, each once, then nothing else: names are those of the user's model (torchvision's for the ResNets).
   [[nodiscard]] std::vector<NamedTensor> parameters() const;
   [[nodiscard]] std::vector<NamedTensor> buffers() const;
 
   /// "sha256:..." of layer names, kinds, parameter and buffer shapes and dtypes and edges; never of weights or batch.
   [[nodiscard]] std::string fingerprint() const;
-  /// "3x64x64:float32"; "" where the shape is not known.
+  /// "3x64x64:float32", "words=64:int64,mask=64:int64" for several inputs; "" where the shape is not known.
   [[nodiscard]] std::string input_text() const;
 
   /// What a user should know of the file that the model comes from, in one line; "" for nothing.
@@ -80,8 +96,8 @@ class Model {
 /// context, the index and the sample alone (randomness.h). Without context.samples the first input says how many there are.
 [[nodiscard]] Tensors run_layer(const ModelLayer& layer, int index, const Tensors& inputs, const RunContext& context);
 
-/// Output of all layers, un-pipelined, in the calling thread.
-[[nodiscard]] Tensors forward_all(Model& model, const at::Tensor& input, const RunContext& context);
+/// Output of all layers, un-pipelined, in the calling thread; the first takes `inputs`.
+[[nodiscard]] Tensors forward_all(Model& model, const Tensors& inputs, const RunContext& context);
 
 /// What else of the step decides what is loaded; "" where the user did not say.
 struct StepSource {
@@ -104,8 +120,8 @@ struct BuiltinModel {
 };
 [[nodiscard]] const std::vector<BuiltinModel>& builtin_models();
 
-/// A dict with tensors `input` and `target`, saved by Python's torch.save. Throws Error: missing, not such a file, shapes that do not fit
-/// `sample`.
+/// A dict of tensors saved by Python's torch.save: `target`, and each input by its name; the only one of a model may be called `input`.
+/// Throws Error: missing, not such a file, tensors that are missing (lists those expected) or do not fit `sample`.
 [[nodiscard]] Batch load_batch(const std::string& path, const SampleDescription& sample);
 /// Copies a state dict saved by Python's torch.save, or a safetensors file, into the model; every name and shape must agree. Throws Error
 /// that names the first that does not.

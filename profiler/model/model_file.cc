@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -76,11 +77,23 @@ std::string container_of(const ModelText& text, FileKind kind) {
   return text.rest.substr(key.size());
 }
 
+bool is_known(const SampleTensor& input) {
+  return at::isFloatingType(input.type) || input.classes > 0;
+}
+
 void set_input(SampleDescription& sample, const std::string& input) {
-  if (const auto given = parse_input(input, kExpected)) {
-    sample.input_shape = given->shape;
-    sample.input_type = given->type.value_or(sample.input_type);
+  const auto given = parse_input(input, kExpected);
+  if (!given) {
+    return;
   }
+  if (sample.inputs.size() > 1) {
+    throw Error("the model takes several inputs, whose shapes it knows", "--input " + input, "leave it out, or give --data FILE");
+  }
+  sample.inputs.resize(1);
+  auto& only = sample.inputs.front();
+  only.shape = given->shape;
+  only.type = given->type.value_or(only.type);
+  only.classes = at::isFloatingType(only.type) ? 0 : only.classes;
 }
 
 std::vector<std::int64_t> without_first(at::IntArrayRef sizes) {
@@ -89,15 +102,21 @@ std::vector<std::int64_t> without_first(at::IntArrayRef sizes) {
 
 // A batch of the user's says all. What it lacks is said when it is used.
 void describe_data(SampleDescription& sample, const std::string& path, bool input_is_given) {
-  sample.target_classes = 0;
+  const auto describe = [](SampleTensor& about, const at::Tensor& tensor) {
+    about = {about.name, without_first(tensor.sizes()), tensor.scalar_type(), 0};
+  };
+  sample.inputs.resize(std::max<std::size_t>(1, sample.inputs.size()));
+  sample.target.classes = 0;
   for (const auto& [name, tensor] : read_torch_file(path)) {
-    if (name == "input" && !input_is_given) {
-      sample.input_shape = without_first(tensor.sizes());
-      sample.input_type = tensor.scalar_type();
-      sample.input_classes = 0;
-    } else if (name == "target") {
-      sample.target_shape = without_first(tensor.sizes());
-      sample.target_type = tensor.scalar_type();
+    for (auto& input : sample.inputs) {
+      const bool meant = name == input.name || (name == "input" && sample.inputs.size() == 1);
+      if (meant && !input_is_given) {
+        describe(input, tensor);
+      }
+    }
+    if (name == "target" &&
+        std::none_of(sample.inputs.begin(), sample.inputs.end(), [](const auto& input) { return input.name == "target"; })) {
+      describe(sample.target, tensor);
     }
   }
 }
@@ -106,9 +125,8 @@ at::Tensor output_of(Model& model) {
   constexpr int kSamples = 2;  // batch norms need more than one value
   const at::NoGradGuard no_gradients;
   SampleDescription input_only = model.sample();
-  input_only.target_type = at::kLong;
-  input_only.target_classes = 0;
-  auto outputs = forward_all(model, synthetic_batch(input_only, kSamples, 0).input, {.samples = kSamples});
+  input_only.target = {.type = at::kLong};
+  auto outputs = forward_all(model, synthetic_batch(input_only, kSamples, 0).inputs, {.samples = kSamples});
   for (auto& layer : model.layers()) {
     (void)layer.layer->take_statistics();
   }
@@ -125,27 +143,25 @@ void describe_classes(SampleDescription& sample, const at::Tensor& output) {
     throw Error("the model gives one number per sample, which is no choice of classes", "--loss cross_entropy",
                 "use --loss mse, or mean_square");
   }
-  const bool classes_last = sizes.size() == 2 && !at::isFloatingType(sample.input_type);
-  const auto classes = classes_last ? sizes.end() - 1 : sizes.begin();
-  sample.target_classes = *classes;
+  const bool of_integers =
+      std::any_of(sample.inputs.begin(), sample.inputs.end(), [](const auto& input) { return !at::isFloatingType(input.type); });
+  const auto classes = sizes.size() == 2 && of_integers ? sizes.end() - 1 : sizes.begin();
+  sample.target = {.type = at::kLong, .classes = *classes};
   sizes.erase(classes);
-  sample.target_shape = std::move(sizes);
-  sample.target_type = at::kLong;
+  sample.target.shape = std::move(sizes);
 }
 
 void describe_target(Model& model) {
   auto sample = model.sample();
   const auto& loss = model.loss().name();
-  const bool known = sample.target_classes > 0 || at::isFloatingType(sample.target_type);
-  const bool input_known = !sample.input_shape.empty() && (at::isFloatingType(sample.input_type) || sample.input_classes > 0);
+  const bool known = sample.target.classes > 0 || at::isFloatingType(sample.target.type);
+  const bool input_known = !sample.inputs.empty() && std::all_of(sample.inputs.begin(), sample.inputs.end(), is_known);
   if (!input_known || (loss == "cross_entropy" && known) || (loss != "cross_entropy" && loss != "mse")) {
     return;
   }
   const auto output = output_of(model);
   if (loss == "mse") {
-    sample.target_shape = without_first(output.sizes());
-    sample.target_type = output.scalar_type();
-    sample.target_classes = 0;
+    sample.target = {.shape = without_first(output.sizes()), .type = output.scalar_type()};
   } else {
     describe_classes(sample, output);
   }
@@ -157,9 +173,9 @@ void describe_sample(Model& model, const std::string& input, const StepSource& s
   set_input(sample, input);
   if (!source.data.empty()) {
     describe_data(sample, source.data, !input.empty());
-  } else if (!sample.input_shape.empty() && !at::isFloatingType(sample.input_type) && sample.input_classes < 1) {
+  } else if (!std::all_of(sample.inputs.begin(), sample.inputs.end(), is_known)) {
     throw Error("what integers the model takes is not known", input.empty() ? model.name() : "--input " + input,
-                "give a batch of your own with --data FILE, or set input_classes in the plug-in's SampleDescription");
+                "give a batch of your own with --data FILE, or set the input's classes in the plug-in's SampleDescription");
   }
   model.set_sample(std::move(sample));
   if (source.data.empty()) {
@@ -181,6 +197,9 @@ Model load_model_file(const ModelText& text, const std::string& input, std::opti
                                             : load_script(text.name, container);
   model.set_name(text.stem);
   if (!source.loss.empty()) {
+    if (kind == FileKind::program && model.loss().name() == "model") {
+      throw Error("the program computes its loss itself", "--loss " + source.loss, "leave it out, or export the model without the loss");
+    }
     model.set_loss(Loss::from_name(source.loss));
   }
   describe_sample(model, input, source);

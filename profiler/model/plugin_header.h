@@ -13,7 +13,7 @@
 /// kPluginSymbol; MPTUNE_MODEL of nn.h makes it.
 namespace mptune {
 
-inline constexpr std::uint32_t kPluginAbi = 1;  ///< raised whenever a type that crosses changes while its size stays
+inline constexpr std::uint32_t kPluginAbi = 2;  ///< raised whenever a type that crosses changes while its size stays
 inline constexpr const char* kPluginSymbol = "mptune_plugin_header";
 
 template <std::size_t N>

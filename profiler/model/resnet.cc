@@ -30,7 +30,7 @@ Model make_resnet(const std::string& model, const std::array<int, 4>& blocks, co
                   Seed seed) {
   (void)parse_parameters(model, parameters, {});
   const auto sample = parse_images({.model = model}, input, kClasses);
-  BuiltinChain chain(sample.input_type, seed);
+  BuiltinChain chain(sample.inputs.front().type, seed);
   constexpr std::int64_t kWidth = 64;
   chain.add({"stem", {"conv1", "bn1", "relu", "maxpool"}, "Stem", ""}, std::make_shared<ResNetStem>(kWidth));
   std::int64_t in = kWidth;

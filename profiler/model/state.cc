@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -60,37 +61,60 @@ void check_state(const std::vector<NamedTensor>& state, const std::map<std::stri
   }
 }
 
-at::Tensor checked(const TensorDict& dict, const std::string& name, const std::vector<std::int64_t>& shape, at::ScalarType type,
-                   std::int64_t classes, const std::string& path) {
+// "'words', 'mask' and 'target'": what a file for load_batch holds.
+std::string expected_names(const SampleDescription& sample, bool with_target) {
+  std::vector<std::string> names;
+  for (const auto& input : sample.inputs) {
+    names.push_back(sample.inputs.size() == 1 || input.name.empty() ? "input" : input.name);
+  }
+  if (with_target) {
+    names.emplace_back("target");
+  }
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 < names.size() ? ", " : " and ") + ("'" + names[i] + "'");
+  }
+  return text;
+}
+
+// One tensor of the file, which must fit `about`; `remedy` says what the file must hold.
+at::Tensor checked(const TensorDict& dict, const std::string& name, const SampleTensor& about, const std::string& path,
+                   const std::string& remedy) {
   const auto* tensor = find(dict, name);
-  const std::string remedy = "save a dict with the tensors 'input' and 'target', samples first, each of the model's shape and type";
   if (tensor == nullptr) {
     throw Error("there is no '" + name + "'", path, remedy);
   }
   std::vector<std::int64_t> sizes{tensor->dim() > 0 ? tensor->size(0) : 0};
-  sizes.insert(sizes.end(), shape.begin(), shape.end());
-  if (tensor->dim() == 0 || tensor->size(0) == 0 || tensor->sizes() != at::IntArrayRef(sizes) || tensor->scalar_type() != type) {
-    throw Error("'" + name + "' is " + text_of(*tensor) + ", each sample of it must be " + text_of(shape, type), path, remedy);
+  sizes.insert(sizes.end(), about.shape.begin(), about.shape.end());
+  if (tensor->dim() == 0 || tensor->size(0) == 0 || tensor->sizes() != at::IntArrayRef(sizes) || tensor->scalar_type() != about.type) {
+    throw Error("'" + name + "' is " + text_of(*tensor) + ", each sample of it must be " + text_of(about.shape, about.type), path, remedy);
   }
-  if (!at::isFloatingType(type) && classes > 0) {
+  if (at::isIntegralType(about.type, /*includeBool=*/false) && about.classes > 0) {
     const auto least = tensor->min().item<std::int64_t>();
     const auto most = tensor->max().item<std::int64_t>();
-    if (least < 0 || most >= classes) {
+    if (least < 0 || most >= about.classes) {
       throw Error("'" + name + "' has the value " + std::to_string(least < 0 ? least : most), path,
-                  "use values from 0 to " + std::to_string(classes - 1));
+                  "use values from 0 to " + std::to_string(about.classes - 1));
     }
   }
   // Data of its own: the file's tensors are views of what was read.
   return tensor->clone(at::MemoryFormat::Contiguous);
 }
 
+// Without what layers before hold as well.
+std::vector<NamedTensor> held_first(const Layer& layer, std::vector<NamedTensor> tensors, std::set<std::string>& shared) {
+  std::erase_if(tensors, [&](const NamedTensor& named) { return layer.shares_by_name() && !shared.insert(named.name).second; });
+  return tensors;
+}
+
 }  // namespace
 
 std::vector<NamedTensor> state_of(const Model& model) {
   std::vector<NamedTensor> result;
+  std::set<std::string> shared;
   for (const auto& layer : model.layers()) {
-    const auto parameters = layer.layer->parameters();
-    const auto buffers = layer.layer->buffers();
+    const auto parameters = held_first(*layer.layer, layer.layer->parameters(), shared);
+    const auto buffers = held_first(*layer.layer, layer.layer->buffers(), shared);
     std::set<std::string> with_parameters;
     for (const auto& named : parameters) {
       with_parameters.insert(module_of(named.name));
@@ -112,15 +136,31 @@ std::vector<NamedTensor> state_of(const Model& model) {
 
 Batch load_batch(const std::string& path, const SampleDescription& sample) {
   const auto dict = read_torch_file(path);
-  Batch batch;
-  batch.input = checked(dict, "input", sample.input_shape, sample.input_type, sample.input_classes, path);
-  const bool wanted = at::isFloatingType(sample.target_type) || sample.target_classes > 0;
-  if (wanted || find(dict, "target") != nullptr) {
-    batch.target = checked(dict, "target", sample.target_shape, sample.target_type, sample.target_classes, path);
-    if (batch.target.size(0) != batch.input.size(0)) {
-      throw Error("'input' has " + std::to_string(batch.input.size(0)) + " samples, 'target' " + std::to_string(batch.target.size(0)), path,
-                  "save as many targets as inputs");
+  const bool wanted = at::isFloatingType(sample.target.type) || sample.target.classes > 0;
+  const std::string remedy =
+      "save a dict with the tensors " + expected_names(sample, wanted) + ", samples first, each of the model's shape and type";
+  const auto check_samples = [&](const at::Tensor& first, const std::string& first_name, const at::Tensor& tensor,
+                                 const std::string& name) {
+    if (tensor.size(0) != first.size(0)) {
+      throw Error(
+          "'" + first_name + "' has " + std::to_string(first.size(0)) + " samples, '" + name + "' " + std::to_string(tensor.size(0)), path,
+          "save as many of each");
     }
+  };
+  Batch batch;
+  std::string first_name;
+  for (const auto& input : sample.inputs) {
+    const bool only =
+        sample.inputs.size() == 1 && (input.name.empty() || find(dict, "input") != nullptr || find(dict, input.name) == nullptr);
+    const std::string name = only ? "input" : input.name;
+    first_name = first_name.empty() ? name : first_name;
+    batch.inputs.push_back(checked(dict, name, input, path, remedy));
+    check_samples(batch.inputs.front(), first_name, batch.inputs.back(), name);
+  }
+  const bool is_input = std::any_of(sample.inputs.begin(), sample.inputs.end(), [](const auto& input) { return input.name == "target"; });
+  if (wanted || (!is_input && find(dict, "target") != nullptr)) {
+    batch.target = checked(dict, "target", sample.target, path, remedy);
+    check_samples(batch.inputs.front(), first_name, batch.target, "target");
   }
   return batch;
 }

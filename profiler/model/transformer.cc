@@ -135,12 +135,8 @@ Model make_transformer(const std::string& parameters, const std::string& input, 
     chain.add({name, {name}, "TransformerBlock", name}, std::make_shared<Block>(sizes));
   }
   chain.add({"head", {"head"}, "Head", "head"}, std::make_shared<Head>(sizes));
-  const SampleDescription sample{.input_shape = {sizes.seq},
-                                 .input_type = at::kLong,
-                                 .input_classes = sizes.vocab,
-                                 .target_shape = {sizes.seq},
-                                 .target_type = at::kLong,
-                                 .target_classes = sizes.vocab};
+  const SampleDescription sample{.inputs = {{.shape = {sizes.seq}, .type = at::kLong, .classes = sizes.vocab}},
+                                 .target = {.shape = {sizes.seq}, .type = at::kLong, .classes = sizes.vocab}};
   return {"transformer", chain.take(), Loss::cross_entropy(), sample, kBatch};
 }
 

@@ -93,9 +93,10 @@ Model make_unet(const std::string& parameters, const std::string& input, Seed se
   const std::int64_t multiple = std::int64_t{1} << depth;
   auto sample = parse_images(
       {.model = "unet", .side = std::max<std::int64_t>(256, 2 * multiple), .least = 2 * multiple, .multiple = multiple}, input, classes);
-  sample.target_shape = {sample.input_shape[1], sample.input_shape[2]};
+  const auto& images = sample.inputs.front();
+  sample.target.shape = {images.shape[1], images.shape[2]};
 
-  BuiltinChain chain(sample.input_type, seed);
+  BuiltinChain chain(images.type, seed);
   chain.add({"inc", {"inc"}, "DoubleConv", "inc"}, std::make_shared<DoubleConv>(3, base));
   for (std::int64_t i = 1; i <= depth; ++i) {
     const auto name = "down" + std::to_string(i);

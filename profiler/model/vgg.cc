@@ -76,7 +76,7 @@ Model make_vgg16(const std::string& parameters, const std::string& input, Seed s
   check_size("vgg16:" + parameters, parameter_count(values.at("width"), hidden, classes));
   const auto sample = parse_images({.model = "vgg16", .least = 32}, input, classes);
 
-  BuiltinChain chain(sample.input_type, seed, initialise);
+  BuiltinChain chain(sample.inputs.front().type, seed, initialise);
   const auto channels = add_features(chain, values.at("width"));
   const auto hidden_forward = [dropout = static_cast<double>(values.at("dropout")) / 100](torch::nn::Module& module,
                                                                                           const Tensors& inputs) {

@@ -51,11 +51,11 @@ struct ProfileDevice {
 };
 
 struct ProfileLayer {
-  std::string name;                  ///< "layer1.0"
-  std::string kind;                  ///< "Bottleneck"
-  std::vector<std::string> modules;  ///< module paths in the user's model that this layer covers
-  std::int64_t parameters = 0;       ///< number of scalars
-  std::int64_t parameters_bytes = 0;
+  std::string name;                   ///< "layer1.0"
+  std::string kind;                   ///< "Bottleneck"
+  std::vector<std::string> modules;   ///< module paths in the user's model that this layer covers
+  std::int64_t parameters = 0;        ///< number of scalars; of tied weights where they are first
+  std::int64_t parameters_bytes = 0;  ///< of all that it uses, tied weights too
   std::int64_t buffers_bytes = 0;
   bool batch_statistics = false;  ///< couples the samples of a micro-batch (batch norm)
   bool operator==(const ProfileLayer&) const = default;

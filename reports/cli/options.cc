@@ -52,7 +52,9 @@ void add_step_options(CLI::App& command, StepOptions& options) {
   command.add_option("--lr", options.learning_rate, "learning rate; default: the model's")->type_name("X");
   command.add_option("--loss", options.loss, "cross_entropy, mse, mean_square or model; default: the model's")->type_name("NAME");
   command.add_option("--seed", options.seed, "fixes weights and data; default: 0")->type_name("N");
-  command.add_option("--data", options.data, "a batch saved by torch.save: a dict with input and target")->type_name("FILE");
+  command
+      .add_option("--data", options.data, "a batch saved by torch.save: a dict with input and target, or a key for each input by its name")
+      ->type_name("FILE");
 }
 
 void add_output_options(CLI::App& command, OutputOptions& options, const std::string& help) {

@@ -96,14 +96,14 @@ Trace recorded(const Plan& plan, const Plant& plant, const Profile& layers) {
   PipelineOptions options;
   options.link = plant.link;
   Pipeline pipeline(std::move(model), plan, options);
-  for (int i = 0; i < 2; ++i) (void)pipeline.step(batch.input, batch.target);
+  for (int i = 0; i < 2; ++i) (void)pipeline.step(batch.inputs, batch.target);
   HostCollector collector(pipeline.trace_devices());
   collector.start();
   pipeline.record(&collector);
   for (int i = 0; i < kSteps; ++i) {
     const auto start = SteadyClock::now();
     if (plant.late_host_s > 0) sleep_until(start + std::chrono::nanoseconds(static_cast<std::int64_t>(plant.late_host_s * 1e9)));
-    (void)pipeline.step(batch.input, batch.target);
+    (void)pipeline.step(batch.inputs, batch.target);
     collector.add_step(static_cast<int>(pipeline.steps()) - 1, start, SteadyClock::now());
   }
   pipeline.record(nullptr);

@@ -95,9 +95,9 @@ Plan random_plan(std::mt19937& random, const std::vector<std::string>& devices, 
 }
 
 double measured_step(Pipeline& pipeline, const Batch& batch, int steps) {
-  for (int i = 0; i < 2; ++i) (void)pipeline.step(batch.input, batch.target);
+  for (int i = 0; i < 2; ++i) (void)pipeline.step(batch.inputs, batch.target);
   std::vector<double> seconds;
-  for (int i = 0; i < steps; ++i) seconds.push_back(pipeline.step(batch.input, batch.target).seconds);
+  for (int i = 0; i < steps; ++i) seconds.push_back(pipeline.step(batch.inputs, batch.target).seconds);
   return median(std::move(seconds));
 }
 

@@ -36,7 +36,7 @@ void plain_loop(benchmark::State& state) {
       RunContext context;
       context.samples = size;
       const at::Tensor loss =
-          model.loss()(forward_all(model, batch.input.narrow(0, m * size, size), context), batch.target.narrow(0, m * size, size));
+          model.loss()(forward_all(model, samples_of(batch.inputs, m * size, size), context), batch.target.narrow(0, m * size, size));
       loss.backward(at::full_like(loss, 1.0 / static_cast<double>(microbatches)));
     }
   }
@@ -52,12 +52,12 @@ void runtime(benchmark::State& state) {
   options.microbatches = static_cast<int>(state.range(0));
   const Batch batch = synthetic_batch(model.sample(), kBatch, 0);
   Pipeline pipeline(std::move(model), make_plan(options));
-  for (auto _ : state) benchmark::DoNotOptimize(pipeline.step(batch.input, batch.target));
+  for (auto _ : state) benchmark::DoNotOptimize(pipeline.step(batch.inputs, batch.target));
 }
 
 double seconds_of_step(Pipeline& pipeline, const Batch& batch) {
   const auto start = std::chrono::steady_clock::now();
-  benchmark::DoNotOptimize(pipeline.step(batch.input, batch.target));
+  benchmark::DoNotOptimize(pipeline.step(batch.inputs, batch.target));
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 

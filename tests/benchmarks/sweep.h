@@ -114,8 +114,8 @@ struct Sweep {
  private:
   void measure(SweptPlan& swept, int round, int position) const {
     Pipeline pipeline(model(), swept.plan);
-    (void)pipeline.step(data.input, data.target);
-    for (int i = 0; i < steps; ++i) swept.step_s.values.push_back({pipeline.step(data.input, data.target).seconds, round, position, 0});
+    (void)pipeline.step(data.inputs, data.target);
+    for (int i = 0; i < steps; ++i) swept.step_s.values.push_back({pipeline.step(data.inputs, data.target).seconds, round, position, 0});
     swept.peak_bytes = pipeline.peak_bytes();
   }
 };

@@ -24,6 +24,18 @@ const Plan& checked(const Model& model, const PlanFile& file, bool strict) {
   return file.plan;
 }
 
+void check_batch(const Tensors& inputs, const at::Tensor& target, int batch) {
+  const auto samples = [](const at::Tensor& tensor) { return tensor.dim() == 0 ? 0 : tensor.size(0); };
+  if (inputs.empty()) throw Error("the batch has no inputs", "plan for " + std::to_string(batch), "pass what the first layer takes");
+  for (const at::Tensor& tensor : inputs)
+    if (samples(tensor) != batch)
+      throw Error("the batch has " + std::to_string(samples(tensor)) + " samples", "plan for " + std::to_string(batch),
+                  "pass as many samples as the plan's global batch");
+  if (target.defined() && samples(target) != batch)
+    throw Error("the target has " + std::to_string(samples(target)) + " samples", "plan for " + std::to_string(batch),
+                "pass as many samples as the plan's global batch");
+}
+
 }  // namespace
 
 Pipeline::Pipeline(Model model, const Plan& plan, const PipelineOptions& options)
@@ -40,14 +52,16 @@ Pipeline::Pipeline(Pipeline&&) noexcept = default;
 Pipeline& Pipeline::operator=(Pipeline&&) noexcept = default;
 
 StepResult Pipeline::step(const at::Tensor& data, const at::Tensor& target, Accumulate accumulate) {
+  return step(Tensors{data}, target, accumulate);
+}
+
+StepResult Pipeline::step(const Tensors& inputs, const at::Tensor& target, Accumulate accumulate) {
   Impl& impl = *impl_;
-  const int batch = impl.plan.global_batch_size();
-  if (data.dim() == 0 || data.size(0) != batch || (target.defined() && (target.dim() == 0 || target.size(0) != batch)))
-    throw Error("the batch has " + std::to_string(data.dim() == 0 ? 0 : data.size(0)) + " samples", "plan for " + std::to_string(batch),
-                "pass as many samples as the plan's global batch");
+  check_batch(inputs, target, impl.plan.global_batch_size());
   const NvtxRange range("step", impl.steps);
   const auto start = SteadyClock::now();
-  impl.data = data.cpu();
+  impl.inputs.clear();
+  for (const at::Tensor& input : inputs) impl.inputs.push_back(input.cpu());
   impl.target = target.defined() ? target.cpu() : target;
   impl.for_devices([&](int device) { impl.run_row(device, accumulate); });
   auto error = impl.first_error.take();
@@ -57,7 +71,11 @@ StepResult Pipeline::step(const at::Tensor& data, const at::Tensor& target, Accu
     if (impl.has_replicas() || statistics) impl.for_devices([&](int device) { impl.finish_stages(device); });
     error = impl.first_error.take();
   }
-  impl.data.reset();
+  if (!error && !impl.tied.empty()) {
+    impl.for_devices([&](int device) { impl.sum_tied(device); });
+    error = impl.first_error.take();
+  }
+  impl.inputs.clear();
   impl.target.reset();
   if (error) {
     impl.recover();
@@ -66,27 +84,30 @@ StepResult Pipeline::step(const at::Tensor& data, const at::Tensor& target, Accu
   StepResult result;
   for (int m = 0; m < impl.plan.num_microbatches(); ++m)
     result.loss += impl.stages.back()[static_cast<std::size_t>(replica_of(impl.plan.stages.back(), m))]->take_loss(m);
-  impl.refresh_replicas = impl.has_replicas();
+  impl.refresh_copies = impl.has_replicas() || !impl.tied.empty();
   result.seconds = std::chrono::duration<double>(SteadyClock::now() - start).count();
   ++impl.steps;
   return result;
 }
 
 std::vector<at::Tensor> Pipeline::parameters(int stage) const {
-  return impl_->stages.at(static_cast<std::size_t>(stage))[0]->parameters();
+  std::vector<at::Tensor> tensors;
+  for (const NamedTensor& parameter : impl_->stages.at(static_cast<std::size_t>(stage))[0]->named_parameters())
+    tensors.push_back(parameter.tensor);
+  return tensors;
 }
 
 std::vector<NamedTensor> Pipeline::named_parameters() const {
   std::vector<NamedTensor> all;
   for (const auto& replicas : impl_->stages)
-    for (NamedTensor& parameter : replicas[0]->named_parameters()) all.push_back(std::move(parameter));
+    for (const NamedTensor& parameter : replicas[0]->named_parameters()) all.push_back(parameter);
   return all;
 }
 
 std::vector<NamedTensor> Pipeline::named_buffers() const {
   std::vector<NamedTensor> all;
   for (const auto& replicas : impl_->stages)
-    for (NamedTensor& buffer : replicas[0]->named_buffers()) all.push_back(std::move(buffer));
+    for (const NamedTensor& buffer : replicas[0]->named_buffers()) all.push_back(buffer);
   return all;
 }
 

@@ -45,12 +45,16 @@ class Pipeline {
   Pipeline(Pipeline&&) noexcept;
   Pipeline& operator=(Pipeline&&) noexcept;
 
-  /// Forward and backward of the whole batch (sample dimension first, plan.global_batch_size() samples; best in host memory). Gradients are
-  /// those of the mean loss; they replace the ones before, or add to them. An exception of a stage (c10::OutOfMemoryError for a cap) is
-  /// thrown once, after all devices have stopped; gradients are then undefined, and the next step works.
+  /// Forward and backward of the whole batch (what the first layer takes, sample dimension first, plan.global_batch_size() samples; best in
+  /// host memory). Gradients are those of the mean loss; they replace the ones before, or add to them. An exception of a stage
+  /// (c10::OutOfMemoryError for a cap) is thrown once, after all devices have stopped; gradients are then undefined, and the next step
+  /// works.
+  StepResult step(const Tensors& inputs, const at::Tensor& target, Accumulate accumulate = Accumulate::no);
+  /// Likewise of a model with one input.
   StepResult step(const at::Tensor& data, const at::Tensor& target, Accumulate accumulate = Accumulate::no);
 
-  /// Parameters of a stage, the first replica's; the others take their values at the next step.
+  /// Parameters of a stage, the first replica's; the others take their values at the next step. Tied weights are the first stage's that
+  /// uses them, with the gradients of all stages; the others take their values at the next step likewise.
   [[nodiscard]] std::vector<at::Tensor> parameters(int stage) const;
   /// All parameters with their names, in the model's order; gradients are theirs after a step.
   [[nodiscard]] std::vector<NamedTensor> named_parameters() const;

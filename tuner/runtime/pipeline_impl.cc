@@ -24,6 +24,16 @@ bool is_cancelled(const std::exception_ptr& error) {
   }
 }
 
+void add_gradient(at::Tensor parameter, const at::Tensor& gradient) {
+  if (!gradient.defined()) return;
+  at::Tensor& sum = parameter.mutable_grad();
+  if (sum.defined()) {
+    sum.add_(gradient.to(parameter.device()));
+  } else {
+    sum = gradient.to(parameter.device(), gradient.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+  }
+}
+
 }  // namespace
 
 Pipeline::Impl::Impl(Model model, const Plan& the_plan, const PipelineOptions& the_options,
@@ -53,6 +63,7 @@ Pipeline::Impl::Impl(Model model, const Plan& the_plan, const PipelineOptions& t
                                                            last ? std::optional<Loss>(model.loss()) : std::nullopt));
       });
   }
+  find_tied();
   make_channels();
   bind_rows();
 }
@@ -61,6 +72,17 @@ Pipeline::Impl::~Impl() {
   for (auto& [ends, lane] : lanes) lane->drain();
   // A stage's tensors go back to the account of the device while its thread still lives.
   for (auto& replicas : stages) replicas.clear();
+}
+
+void Pipeline::Impl::find_tied() {
+  std::map<std::string, Tied> held;
+  for (const auto& replicas : stages) {
+    for (const NamedTensor& parameter : replicas[0]->named_parameters())
+      held[parameter.name] = {replicas[0]->stage(), parameter.tensor, {}};
+    for (const NamedTensor& copy : replicas[0]->copies()) held.at(copy.name).copies.push_back(copy.tensor);
+  }
+  for (auto& [name, parameter] : held)
+    if (!parameter.copies.empty()) tied.emplace(name, std::move(parameter));
 }
 
 CopyLane* Pipeline::Impl::lane(int source, int destination) {
@@ -134,18 +156,35 @@ void Pipeline::Impl::prepare_stages(int device, Accumulate accumulate) {
   for (auto& replicas : stages) {
     for (auto& replica : replicas) {
       if (device_of_replica(*replica) != device) continue;
+      replica->clear_gradients_of_copies();
       if (accumulate == Accumulate::no || replica->replica() > 0) replica->clear_gradients();
-      if (replica->replica() == 0 || !refresh_replicas) continue;
-      const auto start = SteadyClock::now();
-      const Tag tag{static_cast<int>(steps), replica->stage(), -1, -1, replica->replica()};
-      const TagScope scope(gpus, tag, What::reduce);
-      // The first replica's parameters may still be in an optimizer's hands.
-      devices[static_cast<std::size_t>(device)]->after(callers[static_cast<std::size_t>(device_of_replica(*replicas[0]))]);
-      for (std::size_t p = 0; p < replica->parameters().size(); ++p)
-        at::Tensor(replica->parameters()[p]).copy_(replicas[0]->parameters()[p]);
-      if (auto* recorder = replica->recorder()) recorder->leaf(What::reduce, "refresh parameters", tag, start);
+      if (refresh_copies) refresh(*replica, device);
     }
   }
+}
+
+/// Gives a replica the values of the stage's first, and tied copies those of their first holder.
+void Pipeline::Impl::refresh(StageReplica& replica, int device) {
+  if (replica.replica() == 0 && replica.copies().empty()) return;
+  const auto start = SteadyClock::now();
+  const Tag tag{static_cast<int>(steps), replica.stage(), -1, -1, replica.replica()};
+  const TagScope scope(gpus, tag, What::reduce);
+  // What the first holds may still be in an optimizer's hands.
+  const auto after_first_of = [&](int stage) {
+    const StageReplica& first = *stages[static_cast<std::size_t>(stage)][0];
+    devices[static_cast<std::size_t>(device)]->after(callers[static_cast<std::size_t>(device_of_replica(first))]);
+  };
+  if (replica.replica() > 0) {
+    after_first_of(replica.stage());
+    const auto& from = stages[static_cast<std::size_t>(replica.stage())][0]->named_parameters();
+    for (std::size_t p = 0; p < from.size(); ++p) at::Tensor(replica.named_parameters()[p].tensor).copy_(from[p].tensor);
+  }
+  for (const NamedTensor& copy : replica.copies()) {
+    const Tied& first = tied.at(copy.name);
+    after_first_of(first.stage);
+    at::Tensor(copy.tensor).copy_(first.first);
+  }
+  if (auto* recorder = replica.recorder()) recorder->leaf(What::reduce, "refresh parameters", tag, start);
 }
 
 void Pipeline::Impl::run_row(int device, Accumulate accumulate) {
@@ -180,13 +219,17 @@ void Pipeline::Impl::forward(const BoundAction& bound) {
   const auto i = static_cast<std::size_t>(m);
   const std::int64_t samples = plan.microbatch_sizes[i];
   Device& device = *devices[static_cast<std::size_t>(device_of(plan.stages[static_cast<std::size_t>(bound.action.stage)], m))];
-  Tensors inputs = bound.front != nullptr ? receive(*bound.front, {false, m}, bound)
-                                          : Tensors{device.from_host(data.narrow(0, first_samples[i], samples))};
+  Tensors given;
+  if (bound.front != nullptr) {
+    given = receive(*bound.front, {false, m}, bound);
+  } else {
+    for (const at::Tensor& input : inputs) given.push_back(device.from_host(input.narrow(0, first_samples[i], samples)));
+  }
   if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
   const RunContext context{options.seed, steps, m, first_samples[i], samples, false};
   const at::Tensor slice =
       target.defined() && bound.back == nullptr ? device.from_host(target.narrow(0, first_samples[i], samples)) : at::Tensor();
-  Tensors outputs = bound.stage->forward(context, std::move(inputs), slice, static_cast<double>(samples) / plan.global_batch_size());
+  Tensors outputs = bound.stage->forward(context, std::move(given), slice, static_cast<double>(samples) / plan.global_batch_size());
   if (bound.back != nullptr) bound.back->send({false, m}, std::move(outputs));
 }
 
@@ -213,20 +256,9 @@ void Pipeline::Impl::finish_stages(int device) {
       const TagScope scope(gpus, tag, What::reduce);
       const std::size_t sharers = replicas[0]->on_gpu() ? 1 : replicas.size();
       if (r >= sharers) continue;
-      for (std::size_t p = r; replicas.size() > 1 && p < replicas[0]->parameters().size(); p += sharers) {
-        const at::Tensor& parameter = replicas[0]->parameters()[p];
-        at::Tensor sum = parameter.grad();
-        for (std::size_t other = 1; other < replicas.size(); ++other) {
-          const at::Tensor& gradient = replicas[other]->parameters()[p].grad();
-          if (!gradient.defined()) continue;
-          if (sum.defined()) {
-            sum.add_(gradient.to(parameter.device()));
-          } else {
-            sum = gradient.to(parameter.device(), gradient.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
-          }
-        }
-        at::Tensor(parameter).mutable_grad() = sum;
-      }
+      for (std::size_t p = r; replicas.size() > 1 && p < replicas[0]->trained().size(); p += sharers)
+        for (std::size_t other = 1; other < replicas.size(); ++other)
+          add_gradient(replicas[0]->trained()[p], replicas[other]->trained()[p].grad());
       if (auto* recorder = replicas[r]->recorder(); recorder != nullptr && replicas.size() > 1)
         recorder->leaf(What::reduce, "sum gradients", tag, start);
     }
@@ -235,6 +267,20 @@ void Pipeline::Impl::finish_stages(int device) {
     std::vector<StageReplica*> all;
     for (auto& replica : replicas) all.push_back(replica.get());
     replicas[0]->commit_statistics(all);
+  }
+}
+
+/// Adds the gradients of tied copies to their first holder's, in order of the stages.
+void Pipeline::Impl::sum_tied(int device) {
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, parameter] : tied) {
+    StageReplica& holder = *stages[static_cast<std::size_t>(parameter.stage)][0];
+    if (device_of_replica(holder) != device) continue;
+    const auto start = SteadyClock::now();
+    const Tag tag{static_cast<int>(steps), parameter.stage, -1, -1, 0};
+    const TagScope scope(gpus, tag, What::reduce);
+    for (const at::Tensor& copy : parameter.copies) add_gradient(parameter.first, copy.grad());
+    if (auto* recorder = holder.recorder()) recorder->leaf(What::reduce, "sum tied gradients", tag, start);
   }
 }
 

@@ -64,16 +64,26 @@ struct Pipeline::Impl {
   HostCollector* collector = nullptr;
   TagSink* gpus = nullptr;
   std::int64_t steps = 0;
-  bool refresh_replicas = false;
+  bool refresh_copies = false;  ///< replicas and tied copies have older values than the first
+
+  /// A parameter that several stages use: the first holder is the one to train.
+  struct Tied {
+    int stage = 0;
+    at::Tensor first;                ///< of the stage's first replica
+    std::vector<at::Tensor> copies;  ///< of the first replicas of later stages, in their order
+  };
+  std::map<std::string, Tied> tied;
 
   std::vector<MomentPtr> callers;  ///< per device: the end of what the calling thread gave it before the workers began
 
   // of the current step
-  at::Tensor data, target;
+  Tensors inputs;
+  at::Tensor target;
 
   Impl(Model model, const Plan& the_plan, const PipelineOptions& the_options, std::vector<std::shared_ptr<Device>> the_devices);
   ~Impl();
 
+  void find_tied();
   void make_channels();
   CopyLane* lane(int source, int destination);
   void bind_rows();
@@ -84,7 +94,9 @@ struct Pipeline::Impl {
   void forward(const BoundAction& bound);
   void backward(const BoundAction& bound);
   Tensors receive(Channel& channel, MessageTag tag, const BoundAction& bound);
+  void refresh(StageReplica& replica, int device);
   void finish_stages(int device);
+  void sum_tied(int device);
   void recover();
   [[nodiscard]] Tag tag_of(const BoundAction& bound) const {
     return {static_cast<int>(steps), bound.action.stage, bound.action.microbatch, -1, bound.stage->replica()};

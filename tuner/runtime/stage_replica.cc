@@ -3,23 +3,46 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <set>
 
 namespace mptune {
+
+namespace {
+
+/// Names of the shared tensors that layers before `layer` hold.
+std::set<std::string> shared_before(const Model& model, int layer) {
+  std::set<std::string> names;
+  for (int i = 0; i < layer; ++i) {
+    const Layer& earlier = *model.layers()[static_cast<std::size_t>(i)].layer;
+    if (!earlier.shares_by_name()) continue;
+    for (const auto& tensors : {earlier.parameters(), earlier.buffers()})
+      for (const NamedTensor& named : tensors) names.insert(named.name);
+  }
+  return names;
+}
+
+}  // namespace
 
 StageReplica::StageReplica(const Model& model, Device& device, const Stage& stage, int index, int replica, std::optional<Loss> loss)
     : stage_(stage), index_(index), replica_(replica), loss_(std::move(loss)), on_gpu_(device.spec().kind == DeviceSpec::Kind::cuda) {
   for (int i = stage.first_layer; i < stage.last_layer; ++i) {
     const ModelLayer& source = model.layers()[static_cast<std::size_t>(i)];
     layers_.push_back({source.name, source.modules, source.layer->clone()});
-    const Layer& layer = *layers_.back().layer;
-    for (const NamedTensor& buffer : layer.buffers()) device.adopt(buffer.tensor);
-    for (const NamedTensor& parameter : layer.parameters()) {
-      device.adopt(parameter.tensor);
-      parameters_.push_back(parameter.tensor);
-    }
-    has_batch_statistics_ = has_batch_statistics_ || layer.has_batch_statistics();
+    has_batch_statistics_ = has_batch_statistics_ || source.layer->has_batch_statistics();
   }
   statistics_.resize(layers_.size());
+  tie_layers(layers_);
+  const std::set<std::string> before = shared_before(model, stage.first_layer);
+  for (NamedTensor& buffer : buffers_of(layers_)) {
+    device.adopt(buffer.tensor);
+    if (before.count(buffer.name) == 0) buffers_.push_back(std::move(buffer));
+  }
+  for (NamedTensor& parameter : parameters_of(layers_)) {
+    device.adopt(parameter.tensor);
+    (before.count(parameter.name) == 0 ? parameters_ : copies_).push_back(std::move(parameter));
+  }
+  for (const auto& tensors : {parameters_, copies_})
+    for (const NamedTensor& named : tensors) trained_.push_back(named.tensor);
 }
 
 std::vector<StageReplica::Segment> StageReplica::segments_for(int microbatch) const {
@@ -127,27 +150,17 @@ void StageReplica::abandon() {
 }
 
 void StageReplica::clear_gradients() {
-  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+  for (at::Tensor& tensor : trained_) tensor.mutable_grad().reset();
+}
+
+void StageReplica::clear_gradients_of_copies() {
+  for (NamedTensor& copy : copies_) copy.tensor.mutable_grad().reset();
 }
 
 std::vector<std::string> StageReplica::layer_names() const {
   std::vector<std::string> names;
   for (const ModelLayer& layer : layers_) names.push_back(layer.name);
   return names;
-}
-
-std::vector<NamedTensor> StageReplica::named_parameters() const {
-  std::vector<NamedTensor> all;
-  for (const auto& layer : layers_)
-    for (NamedTensor& parameter : layer.layer->parameters()) all.push_back(std::move(parameter));
-  return all;
-}
-
-std::vector<NamedTensor> StageReplica::named_buffers() const {
-  std::vector<NamedTensor> all;
-  for (const auto& layer : layers_)
-    for (NamedTensor& buffer : layer.layer->buffers()) all.push_back(std::move(buffer));
-  return all;
 }
 
 void StageReplica::collect_statistics(int layer, int microbatch) {

@@ -16,7 +16,7 @@ namespace mptune {
 
 /// One replica of a stage: its layers, and the micro-batches between their forward and backward.
 /// Boundaries are detached leaves; gradients cross explicitly; no autograd graph leaves this object.
-/// Used by its device's compute thread only, but for parameters() and layers() between steps.
+/// Used by its device's compute thread only, but for what names its tensors between steps.
 class StageReplica {
  public:
   /// Clones the stage's layers of the model in the calling thread, the device's compute thread. `loss` is set for the last stage.
@@ -36,10 +36,15 @@ class StageReplica {
   /// Gives up all micro-batches.
   void abandon();
   void clear_gradients();
+  void clear_gradients_of_copies();
 
-  [[nodiscard]] std::vector<NamedTensor> named_parameters() const;
-  [[nodiscard]] std::vector<NamedTensor> named_buffers() const;
-  [[nodiscard]] const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  /// Without what stages before hold as well (tied weights).
+  [[nodiscard]] const std::vector<NamedTensor>& named_parameters() const { return parameters_; }
+  [[nodiscard]] const std::vector<NamedTensor>& named_buffers() const { return buffers_; }
+  /// Copies of parameters that an earlier stage holds first.
+  [[nodiscard]] const std::vector<NamedTensor>& copies() const { return copies_; }
+  /// All that get gradients: the parameters, then the copies.
+  [[nodiscard]] const std::vector<at::Tensor>& trained() const { return trained_; }
   [[nodiscard]] int stage() const { return index_; }
   [[nodiscard]] int replica() const { return replica_; }
   [[nodiscard]] bool on_gpu() const { return on_gpu_; }
@@ -90,7 +95,8 @@ class StageReplica {
   int replica_;
   std::optional<Loss> loss_;
   std::vector<ModelLayer> layers_;
-  std::vector<at::Tensor> parameters_;
+  std::vector<NamedTensor> parameters_, copies_, buffers_;
+  std::vector<at::Tensor> trained_;
   bool has_batch_statistics_ = false;
   bool on_gpu_ = false;
   std::map<int, InFlight> in_flight_;

@@ -38,9 +38,9 @@ Batch batch_of(const TrainingSetup& setup, const Model& model) {
   const int samples = batch_size_of(setup, model);
   if (setup.data.empty() || sleeps(setup)) return synthetic_batch(model.sample(), samples, setup.seed);
   Batch batch = load_batch(setup.data, model.sample());
-  if (batch.input.size(0) != samples)
-    throw Error("the file holds " + std::to_string(batch.input.size(0)) + " samples", setup.data,
-                "give --batch " + std::to_string(batch.input.size(0)));
+  if (batch.inputs.at(0).size(0) != samples)
+    throw Error("the file holds " + std::to_string(batch.inputs.at(0).size(0)) + " samples", setup.data,
+                "give --batch " + std::to_string(batch.inputs.at(0).size(0)));
   return batch;
 }
 
@@ -65,7 +65,7 @@ TrainingRun::~TrainingRun() = default;
 
 StepResult TrainingRun::step() {
   const auto start = SteadyClock::now();
-  StepResult result = pipeline_.step(batch_.input, batch_.target);
+  StepResult result = pipeline_.step(batch_.inputs, batch_.target);
   pipeline_.on_stages([&](int stage) { optimizers_[static_cast<std::size_t>(stage)]->step(); });
   result.seconds = std::chrono::duration<double>(SteadyClock::now() - start).count();
   return result;

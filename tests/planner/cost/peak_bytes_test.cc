@@ -113,6 +113,8 @@ TEST(PeakBytes, CountsTheInputOfTheFirstStage) {
   EXPECT_EQ(with[1], without[1]);
   profile.fingerprint.input = "64:int64";
   EXPECT_EQ(CostModel(profile).input_bytes_per_sample(), 512);
+  profile.fingerprint.input = "words=64:int64,image=3x5:float32,label=scalar:int64";
+  EXPECT_EQ(CostModel(profile).input_bytes_per_sample(), 512 + 60 + 8);
   profile.fingerprint.input = "99999999x99999999x99999999";
   EXPECT_EQ(CostModel(profile).input_bytes_per_sample(), 0);
 }

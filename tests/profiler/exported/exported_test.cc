@@ -9,6 +9,7 @@
 
 #include "exported_chain.h"
 #include "mptune/profiler/model/exported_model.h"
+#include "mptune/profiler/model/torch_file.h"
 #include "mptune/tests/support/error_of.h"
 #include "mptune/tests/support/files.h"
 
@@ -41,7 +42,7 @@ struct Subject {
 };
 
 class Exported : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Models, Exported, ::testing::Values("residual", "language", "regions", "sequence"));
+INSTANTIATE_TEST_SUITE_P(Models, Exported, ::testing::Values("residual", "language", "regions", "sequence", "tied"));
 
 TEST_P(Exported, OnePieceEqualsEagerPyTorchBitForBit) {
   const Agreement agreement = Subject(GetParam()).run({});
@@ -104,13 +105,17 @@ TEST(ExportedModel, LayersAreNamedAfterTheirModules) {
   for (const ModelLayer& layer : model.layers()) names.push_back(layer.name);
   EXPECT_EQ(names.front(), "stem");
   EXPECT_NE(std::find(names.begin(), names.end(), "conv2"), names.end()) << ::testing::PrintToString(names);
-  EXPECT_EQ(model.sample().input_shape, (std::vector<std::int64_t>{3, 6, 6}));
+  EXPECT_EQ(model.sample().inputs.at(0).shape, (std::vector<std::int64_t>{3, 6, 6}));
 }
 
-TEST(ExportedModel, TiedWeightsStayInOneLayerAndWordsAreAsManyAsTheTableHasRows) {
+TEST(ExportedModel, TiedWeightsAreSharedByLayersAndWordsAreAsManyAsTheTableHasRows) {
   const Model model = load_exported(golden("language.pt2"));
-  EXPECT_EQ(model.size(), 1);
-  EXPECT_EQ(model.sample().input_classes, 11);
+  EXPECT_GE(model.size(), 4);
+  const auto front = model.layers().front().layer->parameters(), back = model.layers().back().layer->parameters();
+  ASSERT_EQ(back.size(), 1U);
+  EXPECT_EQ(front.front().name, back.front().name);
+  EXPECT_TRUE(front.front().tensor.is_same(back.front().tensor));
+  EXPECT_EQ(model.sample().inputs.at(0).classes, 11);
 }
 
 TEST(ExportedArchive, SampleInputsAreThoseOfTheExport) {
@@ -119,6 +124,75 @@ TEST(ExportedArchive, SampleInputsAreThoseOfTheExport) {
   EXPECT_EQ(archive.sample_inputs[0].sizes(), (std::vector<std::int64_t>{3, 4}));
   EXPECT_EQ(archive.sample_inputs[1].scalar_type(), at::kLong);
   EXPECT_EQ(archive.reference, "");
+}
+
+TEST(ExportedModel, InputsAreNamedAndDescribed) {
+  const Model model = load_exported(golden("regions.pt2"));
+  EXPECT_EQ(model.loss().name(), "model");
+  EXPECT_EQ(model.input_text(), "x=4:float32,target=scalar:int64");
+  ASSERT_EQ(model.sample().inputs.size(), 2U);
+  EXPECT_GE(model.sample().inputs[1].classes, 1) << "the largest label of the example, and one";
+  EXPECT_LE(model.sample().inputs[1].classes, 3);
+}
+
+TEST(ExportedModel, OneStepOfAModelWithTwoInputsAndItsLossEqualsEagerPyTorch) {
+  Model model = load_exported(golden("tied.pt2"));
+  const EagerStep expected = read_eager_step(golden("tied.pt"));
+  at::set_num_threads(1);
+  const at::Tensor loss = model.loss()(forward_all(model, expected.inputs, {}), {});
+  loss.backward();
+  EXPECT_TRUE(at::equal(loss.detach(), expected.loss));
+  int compared = 0;
+  for (const NamedTensor& parameter : model.parameters()) {
+    const auto found = expected.gradients.find(parameter.name == "head.weight" ? "word.weight" : parameter.name);
+    ASSERT_NE(found, expected.gradients.end()) << parameter.name;
+    EXPECT_LT((parameter.tensor.grad() - found->second).abs().max().item<double>(), 1e-6) << parameter.name;
+    ++compared;
+  }
+  EXPECT_EQ(compared, static_cast<int>(expected.gradients.size()));
+}
+
+TEST(ExportedModel, InputsThatDoNotFitAreRefusedByName) {
+  Model model = load_exported(golden("tied.pt2"));
+  const at::Tensor words = at::zeros({2, 6}, at::kLong);
+  const auto refusal = [&](const Tensors& inputs) { return refusal_of([&] { (void)forward_all(model, inputs, {}); }); };
+  EXPECT_NO_THROW((void)forward_all(model, {words, words}, {}));
+  EXPECT_NE(refusal({words}).find("takes 2 tensors, not 1"), std::string::npos);
+  EXPECT_NE(refusal({words, at::zeros({2, 7}, at::kLong)}).find("'labels' is 2x7:int64, the program takes SAMPLESx6:int64"),
+            std::string::npos);
+  EXPECT_NE(refusal({words.to(at::kFloat), words}).find("'words' is 2x6:float32"), std::string::npos);
+}
+
+TEST(ExportedModel, ABatchOfSeveralInputsHasAKeyForEach) {
+  const TestFolder folder("inputs");
+  const std::string path = folder.path("batch.pt"), model = golden("tied.pt2");
+  const at::Tensor words = at::zeros({3, 6}, at::kLong);
+  const auto load = [&](const TensorDict& tensors) {
+    write_torch_file(path, tensors);
+    return load_batch(path, load_model(model, "", 0, {.loss = "", .data = path}).sample());
+  };
+  const Batch batch = load({{"labels", words + 20}, {"words", words}});
+  ASSERT_EQ(batch.inputs.size(), 2U);
+  EXPECT_TRUE(at::equal(batch.inputs[1], words + 20)) << "labels are as large as the user says";
+  EXPECT_FALSE(batch.target.defined());
+  const Error missing = error_of([&] { (void)load({{"words", words}}); });
+  EXPECT_STREQ(missing.what(), "there is no 'labels'");
+  EXPECT_NE(missing.remedy().find("'words' and 'labels'"), std::string::npos) << missing.remedy();
+  EXPECT_NE(refusal_of([&] {
+              (void)load({{"words", words}, {"labels", words.narrow(0, 0, 2)}});
+            }).find("'words' has 3 samples, 'labels' 2"),
+            std::string::npos);
+}
+
+TEST(ExportedModel, OptionsOfTheStepThatDoNotFitTheProgramAreRefused) {
+  const auto refusal = [&](const std::string& input, const std::string& loss) {
+    return refusal_of([&] { (void)load_model(golden("tied.pt2"), input, 0, {.loss = loss, .data = ""}); });
+  };
+  EXPECT_NE(refusal("6:int64", "").find("several inputs"), std::string::npos);
+  EXPECT_NE(refusal("", "cross_entropy").find("computes its loss itself"), std::string::npos);
+  const std::string wrong = refusal_of([&] { (void)load_model(golden("language.pt2"), "7:int64", 0); });
+  EXPECT_NE(wrong.find("'words' is 2x7:int64"), std::string::npos) << wrong;
+  EXPECT_EQ(load_model(golden("language.pt2"), "6:int64", 0).sample().target.classes, 11);
 }
 
 std::string content_of(const std::string& path) {

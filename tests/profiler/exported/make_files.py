@@ -105,6 +105,22 @@ class Sequence(nn.Module):
         return self.head(z + torch.empty(width).uniform_(-0.1, 0.1))  # the last noise is the same for all samples
 
 
+class Tied(nn.Module):
+    """Two inputs; one table for both and for the head, which three stages may use; the loss in the program."""
+
+    def __init__(self, words=11, width=6):
+        super().__init__()
+        self.word = nn.Embedding(words, width)
+        self.first, self.second = nn.Linear(width, width), nn.Linear(width, width)
+        self.head = nn.Linear(width, words)
+        self.head.weight = self.word.weight
+
+    def forward(self, words, labels):
+        x = self.first(self.word(words)).tanh()
+        x = self.second(x + self.word(labels.roll(1, 1))).tanh()
+        return functional.cross_entropy(self.head(x).flatten(0, 1), labels.flatten())
+
+
 def forget_folders(path):
     """Stack traces name files of this machine: their names are enough, and the user's own line."""
     with zipfile.ZipFile(path) as archive:
@@ -145,3 +161,4 @@ make("residual", Residual(), (torch.randn(3, 3, 6, 6),), (torch.randn(4, 3, 6, 6
 make("language", Language(), (words(3),), (words(4),))
 make("sequence", Sequence(), (torch.randn(3, 5, 4),), (torch.randn(4, 5, 4),))
 make("regions", Regions(), (torch.randn(3, 4), torch.randint(0, 3, (3,))), (torch.randn(4, 4), torch.randint(0, 3, (4,))))
+make("tied", Tied(), (words(3), words(3)), (words(4), words(4)))

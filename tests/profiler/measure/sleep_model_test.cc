@@ -59,7 +59,7 @@ TEST(SleepModel, SleepsAsTheProfileSaysAndPassesItsBytes) {
     const Batch batch = synthetic_batch(model.sample(), samples, 0);
     Tensors middle, last;
     const double forward = seconds_of([&] {
-      middle = model.layers()[0].layer->forward({batch.input}, context_for(samples));
+      middle = model.layers()[0].layer->forward({batch.inputs[0]}, context_for(samples));
       last = model.layers()[1].layer->forward(middle, context_for(samples));
     });
     EXPECT_GE(forward, forward_s) << samples;
@@ -98,7 +98,7 @@ TEST(SleepModel, SleepsWithoutGradientsToo) {
   Model model = make_sleep_model(two_layers());
   const at::NoGradGuard no_grad;
   Tensors output;
-  EXPECT_GE(seconds_of([&] { output = forward_all(model, at::zeros({4, 1}), context_for(4)); }), 6e-3);
+  EXPECT_GE(seconds_of([&] { output = forward_all(model, {at::zeros({4, 1})}, context_for(4)); }), 6e-3);
   EXPECT_FALSE(output[0].requires_grad());
 }
 

@@ -84,7 +84,7 @@ TEST_P(ResNet, OneStepIsTorchvisions) {
 
   const auto images = testing::fill({4, 3, 64, 64}, 1000, 1.0).to(at::kDouble);
   const auto labels = at::tensor(std::vector<std::int64_t>{1, 77, 500, 999});
-  const auto output = forward_all(model, images, {.samples = 4});
+  const auto output = forward_all(model, {images}, {.samples = 4});
   const auto loss = model.loss()(output, labels);
   loss.backward();
   testing::commit_single(model);
@@ -140,9 +140,9 @@ TEST(Mlp, IsTheTutorialsToy) {
   const auto batch = synthetic_batch(model.sample(), 20, 7);
   EXPECT_EQ(batch.target.sizes(), (std::vector<std::int64_t>{20, 5}));
   const auto state_now = state_of(model);
-  const auto hidden = at::relu(at::matmul(batch.input, state_now[0].tensor.t()) + state_now[1].tensor);
+  const auto hidden = at::relu(at::matmul(batch.inputs[0], state_now[0].tensor.t()) + state_now[1].tensor);
   const auto expected = at::matmul(hidden, state_now[2].tensor.t()) + state_now[3].tensor;
-  EXPECT_TRUE(at::allclose(forward_all(model, batch.input, {})[0], expected, 1e-6, 1e-6));
+  EXPECT_TRUE(at::allclose(forward_all(model, batch.inputs, {})[0], expected, 1e-6, 1e-6));
 }
 
 TEST(Mlp, SizesAsAsked) {
@@ -163,8 +163,8 @@ TEST(Transformer, ShapesAndCount) {
   EXPECT_EQ(model.layers()[4].name, "head");
   EXPECT_EQ(parameter_count(model), 3 * (12 * 32 * 32 + 13 * 32) + 32 * (50 + 16) + 2 * 32 + 32 * 50);
   const auto batch = synthetic_batch(model.sample(), 3, 5);
-  EXPECT_EQ(batch.input.scalar_type(), at::kLong);
-  const auto output = forward_all(model, batch.input, {});
+  EXPECT_EQ(batch.inputs[0].scalar_type(), at::kLong);
+  const auto output = forward_all(model, batch.inputs, {});
   EXPECT_EQ(output[0].sizes(), (std::vector<std::int64_t>{3, 16, 50}));
   const auto loss = model.loss()(output, batch.target);
   EXPECT_NEAR(loss.item<double>(), std::log(50.0), 0.2);
@@ -173,11 +173,11 @@ TEST(Transformer, ShapesAndCount) {
 
 TEST(Transformer, SeesOnlyThePast) {
   auto model = load_model("transformer:d=32,layers=2,heads=4,seq=12,vocab=20", "", 3);
-  const auto input = synthetic_batch(model.sample(), 2, 5).input;
+  const auto input = synthetic_batch(model.sample(), 2, 5).inputs[0];
   auto changed = input.clone();
   changed.select(1, 7).copy_((changed.select(1, 7) + 1).remainder(20));
-  const auto before = forward_all(model, input, {})[0].detach();
-  const auto after = forward_all(model, changed, {})[0].detach();
+  const auto before = forward_all(model, {input}, {})[0].detach();
+  const auto after = forward_all(model, {changed}, {})[0].detach();
   EXPECT_TRUE(at::equal(before.narrow(1, 0, 7), after.narrow(1, 0, 7)));
   const auto difference = (before - after).abs().amax({0, 2});
   for (std::int64_t position = 7; position < 12; ++position) {
@@ -307,17 +307,17 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Synthetic, SameSeedSameBatch) {
   SampleDescription sample;
-  sample.input_shape = {3, 5};
-  sample.target_classes = 7;
+  sample.inputs = {{.shape = {3, 5}}};
+  sample.target.classes = 7;
   const auto first = synthetic_batch(sample, 6, 1);
   const auto again = synthetic_batch(sample, 6, 1);
   const auto other = synthetic_batch(sample, 6, 2);
-  EXPECT_TRUE(at::equal(first.input, again.input));
+  EXPECT_TRUE(at::equal(first.inputs[0], again.inputs[0]));
   EXPECT_TRUE(at::equal(first.target, again.target));
-  EXPECT_FALSE(at::equal(first.input, other.input));
+  EXPECT_FALSE(at::equal(first.inputs[0], other.inputs[0]));
   EXPECT_EQ(first.target.sizes(), (std::vector<std::int64_t>{6}));
   EXPECT_LT(first.target.max().item<std::int64_t>(), 7);
-  sample.target_classes = 0;
+  sample.target.classes = 0;
   EXPECT_FALSE(synthetic_batch(sample, 4, 0).target.defined());
   EXPECT_THROW((void)synthetic_batch({}, 4, 0), Error);
   EXPECT_THROW((void)synthetic_batch(sample, 0, 0), Error);

@@ -94,7 +94,7 @@ TEST(FromSequential, OneMicroBatchLeavesWhatTorchLeaves) {
     auto model = from_sequential(net, Loss::cross_entropy());
     for (std::int64_t step = 0; step < 3; ++step) {
       const auto input = testing::fill({6, 3, 9, 9}, step, 1.0 + static_cast<double>(step), 0.3);
-      const auto output = forward_all(model, input, {})[0];
+      const auto output = forward_all(model, {input}, {})[0];
       testing::commit_single(model);
       EXPECT_TRUE(at::equal(output, reference->forward(input)));
     }
@@ -161,7 +161,7 @@ TEST(DeferredStatistics, FrozenAndUntrackedNorms) {
       nn::Sequential({{"frozen", frozen}, {"untracked", nn::BatchNorm2d(nn::BatchNorm2dOptions(3).track_running_stats(false))}}),
       Loss::mean_square());
   const auto input = testing::fill({4, 3, 5, 5}, 1, 1.0);
-  (void)forward_all(model, input, {});
+  (void)forward_all(model, {input}, {});
   EXPECT_TRUE(model.layers()[1].layer->has_batch_statistics());
   testing::commit_single(model);
   EXPECT_TRUE(at::equal(model.buffers()[0].tensor, at::zeros({3})));
@@ -219,7 +219,7 @@ TEST(Clone, EqualIndependentAndQuiet) {
   const auto input = testing::fill({4, 3, 9, 9}, 1, 1.0);
   const auto labels = at::tensor(std::vector<std::int64_t>{0, 1, 2, 3});
   for (Model* each : {&model, &copy}) {
-    each->loss()(forward_all(*each, input, {}), labels).backward();
+    each->loss()(forward_all(*each, {input}, {}), labels).backward();
     testing::commit_single(*each);
   }
   for (std::size_t i = 0; i < copy.parameters().size(); ++i) {
@@ -303,7 +303,7 @@ TEST(InputsStayAsTheyAre, OnlyWritersPayForCopies) {
 TEST(InputsStayAsTheyAre, BuiltInsTakeLeavesAtEveryCut) {
   for (const auto* text : {"mlp:layers=3", "resnet18", "transformer:d=16,layers=2,heads=2,seq=8,vocab=11"}) {
     auto model = load_model(text, std::string(text) == "resnet18" ? "3x64x64" : "", 0);
-    Tensors tensors{synthetic_batch(model.sample(), 2, 1).input};
+    Tensors tensors{synthetic_batch(model.sample(), 2, 1).inputs[0]};
     for (auto& each : model.layers()) {
       Tensors leaves;
       for (const auto& tensor : tensors) {

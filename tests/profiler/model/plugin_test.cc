@@ -62,7 +62,7 @@ TEST_F(Plugin, IsTheModelOfItsFactory) {
   EXPECT_EQ(model.name(), "libresnet_plugin");
   EXPECT_EQ(model.input_text(), "3x32x32:float32");
   EXPECT_EQ(model.fingerprint(), builtin.fingerprint());
-  EXPECT_EQ(model.sample().target_classes, 1000);
+  EXPECT_EQ(model.sample().target.classes, 1000);
   EXPECT_EQ(model.warning(), "");
   const auto again = load_model(plugin("resnet_plugin"), "3x48x40", 3), other = load_model(plugin("resnet_plugin"), "", 4);
   EXPECT_EQ(again.input_text(), "3x48x40:float32");
@@ -84,11 +84,11 @@ TEST_F(Plugin, LayersDrawTheSameMasksFromTheirFirstForwardOn) {
 
 TEST_F(Plugin, LossAndTargetsFollowTheCommandLine) {
   const Mode mode("input only");
-  EXPECT_EQ(load_model(plugin("resnet_plugin"), "", 0).sample().target_classes, 1000);  // by running it
+  EXPECT_EQ(load_model(plugin("resnet_plugin"), "", 0).sample().target.classes, 1000);  // by running it
   const auto regression = load_model(plugin("resnet_plugin"), "", 0, {.loss = "mse", .data = ""});
   EXPECT_EQ(regression.loss().name(), "mse");
-  EXPECT_EQ(regression.sample().target_shape, std::vector<std::int64_t>{1000});
-  EXPECT_EQ(regression.sample().target_type, at::kFloat);
+  EXPECT_EQ(regression.sample().target.shape, std::vector<std::int64_t>{1000});
+  EXPECT_EQ(regression.sample().target.type, at::kFloat);
   const auto buffers = load_model(plugin("resnet_plugin"), "", 0).buffers();
   EXPECT_EQ(buffers[2].tensor.item<std::int64_t>(), 0) << "the trial run counts for nothing";
 }
@@ -101,7 +101,7 @@ TEST_F(Plugin, WithoutASampleOrWithIntegersNeedsTheUsersWord) {
     const auto error = error_of([&] { (void)synthetic_batch(model.sample(), 4, 0); });
     EXPECT_EQ(error.code(), ExitCode::usage);
     EXPECT_NE(error.remedy().find("--input"), std::string::npos);
-    EXPECT_EQ(load_model(plugin("resnet_plugin"), "3x32x32", 0).sample().target_classes, 1000);
+    EXPECT_EQ(load_model(plugin("resnet_plugin"), "3x32x32", 0).sample().target.classes, 1000);
   }
   const Mode mode("integers");
   EXPECT_NE(refusal_of([] { (void)load_model(plugin("resnet_plugin"), "16:int64", 0); }).find("integers"), std::string::npos);

@@ -70,8 +70,8 @@ TEST_F(Script, ChildrenOfASequentialAreLayers) {
   EXPECT_TRUE(model.layers()[1].layer->has_batch_statistics());
   EXPECT_FALSE(model.layers()[0].layer->has_batch_statistics());
   EXPECT_NE(model.warning().find("deprecated"), std::string::npos);
-  EXPECT_EQ(model.sample().target_classes, 5);
-  EXPECT_EQ(load_model(save(small_net()), "3x8x8", 0, {.loss = "mse", .data = ""}).sample().target_shape, std::vector<std::int64_t>{5});
+  EXPECT_EQ(model.sample().target.classes, 5);
+  EXPECT_EQ(load_model(save(small_net()), "3x8x8", 0, {.loss = "mse", .data = ""}).sample().target.shape, std::vector<std::int64_t>{5});
   EXPECT_EQ(load_model(save(small_net()), "", 0).input_text(), "");
 }
 
@@ -160,8 +160,8 @@ TEST_F(Script, SeveralTensorsCrossFromChildToChild) {
   auto packed = load_model(save(script_sequential({{"a", fork}, {"b", pair}, {"c", join}})), "4", 0);
   auto one_by_one = load_model(save(script_sequential({{"a", fork}, {"b", add}}), "two.pt"), "4", 0);
   const auto x = at::randn({3, 4});
-  EXPECT_TRUE(at::allclose(forward_all(packed, x, {})[0], 2 * (x + x + 1)));
-  EXPECT_TRUE(at::allclose(forward_all(one_by_one, x, {})[0], x + x + 1));
+  EXPECT_TRUE(at::allclose(forward_all(packed, {x}, {})[0], 2 * (x + x + 1)));
+  EXPECT_TRUE(at::allclose(forward_all(one_by_one, {x}, {})[0], x + x + 1));
 }
 
 TEST_F(Script, ChildrenThatDoNotFollowOnOneAnotherAreRefused) {
@@ -208,7 +208,7 @@ TEST_F(Script, DataGivesShapesAndIntegersNeedIt) {
 TEST_F(Script, ThreadsRunClonesAtTheSameTime) {
   auto model = load_model(save(small_net()), "3x8x8", 0);
   const auto input = at::randn({4, 3, 8, 8});
-  const auto expected = forward_all(model, input, {})[0];
+  const auto expected = forward_all(model, {input}, {})[0];
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([&] {

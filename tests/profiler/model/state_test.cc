@@ -67,7 +67,7 @@ TEST_F(TorchFile, RoundTripOfEveryType) {
 
 TEST_F(TorchFile, StateRoundTrip) {
   auto model = load_model("resnet18", "3x64x64", 1);
-  (void)forward_all(model, synthetic_batch(model.sample(), 2, 1).input, {});
+  (void)forward_all(model, synthetic_batch(model.sample(), 2, 1).inputs, {});
   testing::commit_single(model);
   save_state(model, path("state.pt"));
   auto other = load_model("resnet18", "3x64x64", 2);
@@ -110,8 +110,8 @@ TEST_F(TorchFile, StatesThatDoNotFit) {
 
 TEST_F(TorchFile, Batches) {
   SampleDescription sample;
-  sample.input_shape = {2, 3};
-  sample.target_classes = 4;
+  sample.inputs = {{.shape = {2, 3}}};
+  sample.target.classes = 4;
   const auto load = [&](const TensorDict& dict) {
     write_torch_file(path("batch.pt"), dict);
     return load_batch(path("batch.pt"), sample);
@@ -119,7 +119,7 @@ TEST_F(TorchFile, Batches) {
   const auto input = testing::fill({5, 2, 3}, 1, 1.0);
   const auto target = at::tensor(std::vector<std::int64_t>{0, 1, 2, 3, 0});
   const auto batch = load({{"input", input}, {"target", target}});
-  EXPECT_TRUE(at::equal(batch.input, input));
+  EXPECT_TRUE(at::equal(batch.inputs[0], input));
   EXPECT_TRUE(at::equal(batch.target, target));
   const auto message = [&](const TensorDict& dict) { return std::string(error_of([&] { (void)load(dict); }).what()); };
   EXPECT_EQ(message({{"input", input}}), "there is no 'target'");
@@ -387,7 +387,7 @@ except ImportError:
   EXPECT_EQ(views.at(1).second.const_data_ptr(), views.at(2).second.const_data_ptr());
   EXPECT_TRUE(at::equal(views.at(3).second, whole.to(at::kHalf)));
   EXPECT_TRUE(at::equal(views.at(4).second, whole > 3));
-  EXPECT_EQ(load_batch(path("batch.pt"), model.sample()).input[1][9].item<float>(), 19.0F);
+  EXPECT_EQ(load_batch(path("batch.pt"), model.sample()).inputs[0][1][9].item<float>(), 19.0F);
 
   for (const auto& [file, hint] : std::vector<std::pair<std::string, std::string>>{{"module.pt", "Python objects"},
                                                                                    {"list.pt", "holds no dict"},

@@ -95,15 +95,15 @@ TEST(Vgg16, ComputesConvolutionsPoolsAndAClassifier) {
   x = at::adaptive_avg_pool2d(x, {7, 7}).flatten(1);
   x = named.linear(x, "classifier.0").relu();
   x = named.linear(x, "classifier.3").relu();
-  expect_close(forward_all(model, images, {})[0], named.linear(x, "classifier.6"));
+  expect_close(forward_all(model, {images}, {})[0], named.linear(x, "classifier.6"));
 }
 
 TEST(Vgg16, ClassifierDropsOut) {
   Model model = load_model("vgg16:width=2,hidden=64,classes=3", "3x32x32", 0);
   const at::Tensor images = testing::fill({2, 3, 32, 32}, 7, 1.0);
-  const at::Tensor first = forward_all(model, images, {})[0];
-  EXPECT_TRUE(at::equal(forward_all(model, images, {})[0], first));
-  EXPECT_FALSE(at::equal(forward_all(model, images, {.step = 1})[0], first));
+  const at::Tensor first = forward_all(model, {images}, {})[0];
+  EXPECT_TRUE(at::equal(forward_all(model, {images}, {})[0], first));
+  EXPECT_FALSE(at::equal(forward_all(model, {images}, {.step = 1})[0], first));
 }
 
 TEST(Bert, CountIsHuggingFaces) {
@@ -150,12 +150,12 @@ TEST(Bert, ComputesPostNormBlocksOverTheTokensThatCount) {
     }
     logits.push_back(named.linear(named.linear(x[0], "bert.pooler.dense").tanh(), "classifier"));
   }
-  expect_close(forward_all(model, tokens, {})[0], at::stack(logits));
+  expect_close(forward_all(model, {tokens}, {})[0], at::stack(logits));
 }
 
 TEST(Bert, MaskIsCarriedWithoutGradient) {
   Model model = load_model("bert:d=8,layers=2,heads=2,seq=5,vocab=9", "", 0);
-  const auto input = synthetic_batch(model.sample(), 3, 1).input;
+  const auto input = synthetic_batch(model.sample(), 3, 1).inputs[0];
   const Tensors outputs = run_layer(model.layers()[1], 1, run_layer(model.layers()[0], 0, {input}, {}), {});
   ASSERT_EQ(outputs.size(), 2U);
   EXPECT_EQ(outputs[1].scalar_type(), at::kBool);
@@ -191,7 +191,7 @@ TEST(Unet, SkipsReachTheirLevels) {
   const auto half = pair(at::max_pool2d(full, 2), "down1.maxpool_conv.1");
   const auto quarter = pair(at::max_pool2d(half, 2), "down2.maxpool_conv.1");
   const auto expected = named.convolution(up(up(quarter, half, "up1"), full, "up2"), "outc.conv");
-  const auto output = forward_all(model, images, {})[0];
+  const auto output = forward_all(model, {images}, {})[0];
   expect_close(output, expected);
   const auto batch = synthetic_batch(model.sample(), 2, 0);
   EXPECT_EQ(batch.target.sizes(), (std::vector<std::int64_t>{2, 8, 16}));
@@ -226,7 +226,7 @@ TEST(LateFusion, EveryBranchSeesItsImage) {
     for (int i = 0; i + 1 < branch.size(); ++i) values = run_layer(branch.layers()[static_cast<std::size_t>(i)], i, values, {});
     features.push_back(values[0].mean({2, 3}));
   }
-  expect_close(forward_all(model, images, {})[0], named.linear(at::cat(features, 1), "head"));
+  expect_close(forward_all(model, {images}, {})[0], named.linear(at::cat(features, 1), "head"));
 }
 
 TEST(EncoderDecoderClassifier, ThreePartsAndTwoLosses) {
@@ -240,7 +240,7 @@ TEST(EncoderDecoderClassifier, ThreePartsAndTwoLosses) {
   EXPECT_EQ(count_of(model, "classifier."), (16 * 6 + 6) + (6 * 3 + 3));
   const Named named(model);
   const auto batch = synthetic_batch(model.sample(), 5, 2);
-  at::Tensor code = batch.input;
+  at::Tensor code = batch.inputs[0];
   for (const char* layer : {"encoder.0", "encoder.1", "encoder.2"}) code = named.convolution(code, layer, 2).relu();
   at::Tensor image = code;
   for (const std::string layer : {"decoder.0", "decoder.1", "decoder.2"}) {
@@ -248,13 +248,13 @@ TEST(EncoderDecoderClassifier, ThreePartsAndTwoLosses) {
     if (layer != "decoder.2") image = image.relu();
   }
   const auto classes = named.linear(named.linear(code.mean({2, 3}), "classifier.0").relu(), "classifier.1");
-  const auto outputs = forward_all(model, batch.input, {});
+  const auto outputs = forward_all(model, batch.inputs, {});
   ASSERT_EQ(outputs.size(), 3U);
   expect_close(outputs[0], classes);
   expect_close(outputs[1], image);
-  EXPECT_EQ(outputs[2].data_ptr(), batch.input.data_ptr()) << "the image is handed on as it is";
+  EXPECT_EQ(outputs[2].data_ptr(), batch.inputs[0].data_ptr()) << "the image is handed on as it is";
   const double expected =
-      at::cross_entropy_loss(classes, batch.target).item<double>() + (image - batch.input).square().mean().item<double>();
+      at::cross_entropy_loss(classes, batch.target).item<double>() + (image - batch.inputs[0]).square().mean().item<double>();
   EXPECT_NEAR(model.loss()(outputs, batch.target).item<double>(), expected, 1e-4);
 }
 

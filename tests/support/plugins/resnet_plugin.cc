@@ -99,11 +99,11 @@ mptune::Model factory() {
   if (mode == "noisy") {
     std::vector<mptune::ModelLayer> layers;
     layers.push_back({"noisy", {"noisy"}, mptune::layer("Noisy", std::make_shared<Noisy>(), "noisy", run<Noisy>)});
-    sample.input_shape = {50};
+    sample.inputs = {{.shape = {50}}};
     return {"noisy", std::move(layers), mptune::Loss::mean_square(), sample, 4};
   }
-  sample.input_shape = {3, 32, 32};
-  sample.target_classes = mode == "input only" ? 0 : 1000;
+  sample.inputs = {{.shape = {3, 32, 32}}};
+  sample.target.classes = mode == "input only" ? 0 : 1000;
   return resnet18(sample);
 }
 

@@ -57,7 +57,7 @@ Model carrying_model(const std::shared_ptr<Seen>& seen = std::make_shared<Seen>(
   std::vector<ModelLayer> layers;
   for (int i = 0; i < kLayers; ++i) layers.push_back({"layer" + std::to_string(i), {}, std::make_unique<CarryingLayer>(i, seen)});
   SampleDescription sample;
-  sample.input_shape = {kWidth};
+  sample.inputs = {{.shape = {kWidth}}};
   return {"carrying", std::move(layers), Loss::mean_square(), sample, kBatch};
 }
 
@@ -75,10 +75,10 @@ Plan carrying_plan(int stages, int virtual_stages, const std::string& recompute)
 }
 
 TEST(CarriedTensors, GetNoGradientInAnyStage) {
-  const at::Tensor data = synthetic_batch(carrying_model().sample(), kBatch, 1).input;
+  const at::Tensor data = synthetic_batch(carrying_model().sample(), kBatch, 1).inputs[0];
   Model whole = carrying_model();
   for (std::int64_t m = 0; m < 2; ++m) {
-    const at::Tensor loss = whole.loss()(forward_all(whole, data.narrow(0, m * 4, 4), {}), {});
+    const at::Tensor loss = whole.loss()(forward_all(whole, {data.narrow(0, m * 4, 4)}, {}), {});
     loss.backward(at::full_like(loss, 0.5));
   }
   struct Shape {
@@ -128,7 +128,7 @@ TEST(CarriedTensors, RecordedBackwardsAreThoseOfTrainedLayers) {
   layers.push_back({"doubling", {}, std::make_unique<DoublingLayer>()});
   layers.push_back({"layer0", {}, std::make_unique<CarryingLayer>(0, std::make_shared<Seen>())});
   SampleDescription sample;
-  sample.input_shape = {kWidth};
+  sample.inputs = {{.shape = {kWidth}}};
   PlanOptions options;
   options.devices = device_names(1);
   options.batch = kBatch;

@@ -68,7 +68,7 @@ TEST_P(FileModels, PipelinedIsBitEqualToTheBuiltIn) {
     const Plan plan = plan_of(model.size(), recompute);
     const auto sums = sum_in_plan_order(expected, plan, model);
     Pipeline pipeline(load(), plan, {}, shared_core_devices(plan));
-    EXPECT_EQ(pipeline.step(batch_.input, batch_.target).loss, expected.loss);
+    EXPECT_EQ(pipeline.step(batch_.inputs, batch_.target).loss, expected.loss);
     const auto parameters = pipeline.named_parameters();
     ASSERT_EQ(parameters.size(), sums.size());
     for (std::size_t i = 0; i < sums.size(); ++i) EXPECT_TRUE(at::equal(parameters[i].tensor.grad(), sums[i])) << parameters[i].name;

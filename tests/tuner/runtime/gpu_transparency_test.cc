@@ -70,7 +70,7 @@ class GpuTransparency : public ::testing::Test {
     options.link = choice.link;
     Pipeline pipeline(load_model(subject.model, subject.input, 0), plan, options);
     for (int step = 0; step < 2; ++step) {
-      const StepResult result = pipeline.step(batch.input, batch.target);
+      const StepResult result = pipeline.step(batch.inputs, batch.target);
       EXPECT_NEAR(result.loss, expected.loss, kTolerance * std::max(1.0, std::abs(expected.loss)));
       std::vector<at::Tensor> gradients;
       for (const NamedTensor& parameter : pipeline.named_parameters()) {
@@ -134,13 +134,13 @@ TEST_F(GpuTransparency, OutOfMemoryIsThrownOnceAndTheNextStepWorks) {
   std::vector<std::shared_ptr<Device>> devices;
   for (const std::string& name : halves) devices.push_back(make_device(parse_device(name)));
   Pipeline pipeline(load_model(kMlp.model, "", 0), plan_of({halves, "1f1b", 4, 1, false, {}}, model.size()), {}, devices);
-  const double loss = pipeline.step(batch.input, batch.target).loss;
+  const double loss = pipeline.step(batch.inputs, batch.target).loss;
   devices[1]->set_memory_cap(1);
-  EXPECT_THROW((void)pipeline.step(batch.input, batch.target), c10::OutOfMemoryError);
+  EXPECT_THROW((void)pipeline.step(batch.inputs, batch.target), c10::OutOfMemoryError);
   EXPECT_EQ(pipeline.out_of_memory_device(), halves[1]);
   EXPECT_GT(pipeline.refused_bytes(), 0);
   devices[1]->set_memory_cap(0);
-  EXPECT_NEAR(pipeline.step(batch.input, batch.target).loss, loss, kTolerance);
+  EXPECT_NEAR(pipeline.step(batch.inputs, batch.target).loss, loss, kTolerance);
 }
 
 TEST_F(GpuTransparency, OptimizersOfTheCallersThreadAreWaitedFor) {
@@ -152,7 +152,7 @@ TEST_F(GpuTransparency, OptimizersOfTheCallersThreadAreWaitedFor) {
     for (int stage = 0; stage < 2; ++stage) optimizers.push_back(make_optimizer("sgd", 0.1, pipeline.parameters(stage)));
     std::vector<double> losses;
     for (int i = 0; i < 5; ++i) {
-      losses.push_back(pipeline.step(batch.input, batch.target).loss);
+      losses.push_back(pipeline.step(batch.inputs, batch.target).loss);
       const auto step = [&](int stage) { optimizers[static_cast<std::size_t>(stage)]->step(); };
       if (on_stages) pipeline.on_stages(step);
       for (int stage = 0; !on_stages && stage < 2; ++stage) step(stage);
@@ -170,11 +170,11 @@ TEST_F(GpuTransparency, TrainingLowersTheLossAndStateComesBack) {
   std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers(2);
   pipeline.on_stages(
       [&](int stage) { optimizers[static_cast<std::size_t>(stage)] = make_optimizer("adam", 1e-3, pipeline.parameters(stage)); });
-  const double first = pipeline.step(batch.input, batch.target).loss;
+  const double first = pipeline.step(batch.inputs, batch.target).loss;
   double last = first;
   for (int i = 0; i < 10; ++i) {
     pipeline.on_stages([&](int stage) { optimizers[static_cast<std::size_t>(stage)]->step(); });
-    last = pipeline.step(batch.input, batch.target).loss;
+    last = pipeline.step(batch.inputs, batch.target).loss;
   }
   EXPECT_LT(last, first);
   pipeline.copy_state_to(model);

@@ -55,7 +55,7 @@ Model fragile_model(int layers, const std::shared_ptr<FragileLayer::Switches>& s
         {name, {}, std::make_unique<FragileLayer>(name, i + 1 == layers ? switches : std::make_shared<FragileLayer::Switches>())});
   }
   SampleDescription sample;
-  sample.input_shape = {FragileLayer::kWidth};
+  sample.inputs = {{.shape = {FragileLayer::kWidth}}};
   return {"fragile", std::move(all), Loss::mean_square(), sample, 8};
 }
 
@@ -238,9 +238,9 @@ TEST(Pipeline, RecomputationLowersThePeak) {
   for (const char* recompute : {"none", "all"}) {
     const Plan plan = plan_for(8, 2, 16, 4, "gpipe", recompute);
     Pipeline pipeline(load_model(model, "", 0), plan, {}, shared_core_devices(plan));
-    (void)pipeline.step(batch.input, batch.target);
+    (void)pipeline.step(batch.inputs, batch.target);
     pipeline.reset_peak_bytes();
-    (void)pipeline.step(batch.input, batch.target);
+    (void)pipeline.step(batch.inputs, batch.target);
     peak[recompute] = pipeline.peak_bytes()[0];
   }
   EXPECT_LT(peak["all"], peak["none"] * 8 / 10);

@@ -45,12 +45,12 @@ void expect_enough_predicted(const std::string& text, const std::string& input, 
         options.recompute = recompute;
         const Plan plan = make_plan(options);
         Pipeline pipeline(load(), plan, {}, shared_core_devices(plan));
-        for (int step = 0; step < 2; ++step) (void)pipeline.step(batch.input, batch.target);
+        for (int step = 0; step < 2; ++step) (void)pipeline.step(batch.inputs, batch.target);
         const auto predicted = cost.peak_bytes(plan), measured = pipeline.peak_bytes();
         for (std::size_t d = 0; d < 2; ++d) {
           EXPECT_GE(predicted[d], measured[d]) << text << " " << schedule << " " << recompute << " cut " << cut << " device " << d;
           // On CPU the first stage reads the batch where it lies.
-          EXPECT_LE(predicted[d], 2 * measured[d] + static_cast<std::int64_t>(batch.input.nbytes()))
+          EXPECT_LE(predicted[d], 2 * measured[d] + static_cast<std::int64_t>(batch.inputs[0].nbytes()))
               << text << " " << schedule << " " << recompute << " cut " << cut << " device " << d;
         }
       }

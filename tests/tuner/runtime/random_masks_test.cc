@@ -67,7 +67,7 @@ Model masked_model(const std::shared_ptr<Digests>& digests) {
   std::vector<ModelLayer> layers;
   for (int i = 0; i < kLayers; ++i) layers.push_back({"layer" + std::to_string(i), {}, std::make_unique<MaskedLayer>(i, digests)});
   SampleDescription sample;
-  sample.input_shape = {kWidth};
+  sample.inputs = {{.shape = {kWidth}}};
   return {"masked", std::move(layers), Loss::mean_square(), sample, kBatch};
 }
 
@@ -177,7 +177,7 @@ TEST(RandomMasks, OfAUsersSequentialAreThoseOfTheWholeBatch) {
 
 TEST(RandomMasks, AnErrorOfALayerNamesIt) {
   SampleDescription sample;
-  sample.input_shape = {kWidth};
+  sample.inputs = {{.shape = {kWidth}}};
   auto net =
       torch::nn::Sequential(torch::nn::Linear(kWidth, 3),
                             torch::nn::Functional([](const at::Tensor& x) { return at::dropout(x.t().contiguous(), 0.5, true).t(); }));

@@ -16,7 +16,7 @@ ReferenceStep run_reference(const std::string& model_text, const std::string& in
 ReferenceStep run_reference(Model model, const Batch& batch, const std::vector<int>& sizes) {
   at::set_num_threads(1);
   const auto parameters = model.parameters();
-  const auto total = static_cast<double>(batch.input.size(0));
+  const auto total = static_cast<double>(batch.inputs[0].size(0));
   std::vector<std::vector<std::vector<BatchStatistics>>> statistics(model.layers().size());  // [layer][norm][micro-batch]
   ReferenceStep step;
   std::int64_t first = 0;
@@ -25,8 +25,8 @@ ReferenceStep run_reference(Model model, const Batch& batch, const std::vector<i
     context.microbatch = static_cast<int>(m);
     context.first_sample = first;
     context.samples = sizes[m];
-    const at::Tensor target = batch.target.defined() ? batch.target.narrow(0, first, sizes[m]) : at::Tensor();
-    const at::Tensor loss = model.loss()(forward_all(model, batch.input.narrow(0, first, sizes[m]), context), target);
+    const Batch part = samples_of(batch, first, sizes[m]);
+    const at::Tensor loss = model.loss()(forward_all(model, part.inputs, context), part.target);
     const double weight = sizes[m] / total;
     loss.backward(at::full_like(loss, weight));
     step.loss += loss.item<double>() * weight;

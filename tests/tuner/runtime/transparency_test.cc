@@ -80,7 +80,7 @@ class Examined {
     SCOPED_TRACE(subject_.model + " " + what);
     const ReferenceStep& expected = reference(plan.microbatch_sizes);
     Pipeline pipeline(load(), plan, {}, shared_core_devices(plan));
-    const StepResult result = pipeline.step(batch_.input, batch_.target);
+    const StepResult result = pipeline.step(batch_.inputs, batch_.target);
     EXPECT_NEAR(result.loss, expected.loss, 1e-12 * std::max(1.0, std::abs(expected.loss)));
     const Model model = load();
     const auto sums = sum_in_plan_order(expected, plan, model);
@@ -248,10 +248,10 @@ TEST(Transparency, GradientsAddUpOnRequest) {
   const Examined mlp(kMlp);
   const Plan plan = plan_of({"1f1b", 2, 5, 2, false}, mlp.layers());
   Pipeline pipeline(mlp.load(), plan, {}, shared_core_devices(plan));
-  (void)pipeline.step(mlp.batch().input, mlp.batch().target);
+  (void)pipeline.step(mlp.batch().inputs, mlp.batch().target);
   std::vector<at::Tensor> once;
   for (const NamedTensor& parameter : pipeline.named_parameters()) once.push_back(parameter.tensor.grad().clone());
-  (void)pipeline.step(mlp.batch().input, mlp.batch().target, Accumulate::yes);
+  (void)pipeline.step(mlp.batch().inputs, mlp.batch().target, Accumulate::yes);
   auto parameters = pipeline.named_parameters();
   std::vector<at::Tensor> twice, doubled;
   for (std::size_t i = 0; i < once.size(); ++i) {
@@ -259,7 +259,7 @@ TEST(Transparency, GradientsAddUpOnRequest) {
     doubled.push_back(once[i] * 2);
   }
   EXPECT_LT(relative_difference(twice, doubled), 1e-6);
-  (void)pipeline.step(mlp.batch().input, mlp.batch().target);
+  (void)pipeline.step(mlp.batch().inputs, mlp.batch().target);
   for (std::size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(at::equal(parameters[i].tensor.grad(), once[i]));
 }
 
@@ -269,7 +269,7 @@ std::vector<double> loss_curve(const Examined& examined, const Plan& plan, int s
   for (int stage = 0; stage < plan.num_stages(); ++stage) optimizers.push_back(make_optimizer(optimizer, 0, pipeline.parameters(stage)));
   std::vector<double> losses;
   for (int i = 0; i < steps; ++i) {
-    losses.push_back(pipeline.step(examined.batch().input, examined.batch().target).loss);
+    losses.push_back(pipeline.step(examined.batch().inputs, examined.batch().target).loss);
     pipeline.on_stages([&](int stage) { optimizers[static_cast<std::size_t>(stage)]->step(); });
   }
   return losses;
