@@ -231,8 +231,12 @@ class ExportedLayer final : public Layer {
   }
 
   void bind(const Tensors& inputs, const RunContext& context) {
-    for (const BoundTensor& tensor : tensors_)
+    for (BoundTensor& tensor : tensors_) {
+      // Parameters and saved buffers were moved by whoever runs the layer, who does not know of constants.
+      if (!tensor.saved && !inputs.empty() && tensor.tensor.device() != inputs[0].device())
+        tensor.tensor = tensor.tensor.to(inputs[0].device());
       for (const int value : tensor.values) values_[static_cast<std::size_t>(value)] = tensor.tensor;
+    }
     SymbolValues symbols;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (shape_->first == 0) check_input(shape_->value(shape_->inputs[i]), inputs[i]);

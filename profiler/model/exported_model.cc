@@ -126,7 +126,8 @@ SampleTensor describe_input(const BoundProgram& bound, int value, const at::Tens
     input.shape.push_back(known ? example.size(static_cast<std::int64_t>(d)) : sizes[d].value(symbols).value_or(1));
   if (at::isFloatingType(input.type)) return input;
   input.classes = input.type == at::kBool ? 2 : classes_of(bound.program, value);
-  if (input.classes == 0 && known && example.numel() > 0) input.classes = std::max<std::int64_t>(0, example.max().item<std::int64_t>()) + 1;
+  if (input.classes == 0 && known && example.numel() > 0 && at::isIntegralType(example.scalar_type(), /*includeBool=*/false))
+    input.classes = std::max<std::int64_t>(0, example.to(at::kLong).max().item<std::int64_t>()) + 1;
   return input;
 }
 
