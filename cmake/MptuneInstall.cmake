@@ -72,5 +72,5 @@ configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/mptuneConfig.cmake.in" 
                               INSTALL_DESTINATION "${MPTUNE_PACKAGE}" PATH_VARS CMAKE_INSTALL_INCLUDEDIR MPTUNE_ARCHIVE)
 write_basic_package_version_file("${CMAKE_BINARY_DIR}/mptuneConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${CMAKE_BINARY_DIR}/mptuneConfig.cmake" "${CMAKE_BINARY_DIR}/mptuneConfigVersion.cmake" DESTINATION "${MPTUNE_PACKAGE}")
-install(DIRECTORY "${CMAKE_SOURCE_DIR}/examples/training_loop" "${CMAKE_SOURCE_DIR}/examples/own_cpp_model"
-        DESTINATION "${CMAKE_INSTALL_DATADIR}/mptune/examples" PATTERN run.sh EXCLUDE)  # it is for the build tree
+install(DIRECTORY "${CMAKE_SOURCE_DIR}/examples/training_loop" "${CMAKE_SOURCE_DIR}/examples/own_cpp_model" "${CMAKE_SOURCE_DIR}/examples/own_python_model"
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/mptune/examples" PATTERN run.sh EXCLUDE PATTERN __pycache__ EXCLUDE)  # run.sh is for the build tree

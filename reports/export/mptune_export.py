@@ -44,6 +44,9 @@ from torch.utils.checkpoint import CheckpointFunction
 
 __all__ = ["ExportError", "export"]
 
+_Positional = tuple[Any, ...]
+_Keywords = dict[str, Any]
+
 _SCHEMA = "mptune.export/1"
 _SEED = 20_240_607
 _THREADS = 1
@@ -97,8 +100,9 @@ def export(
     A model in evaluation mode is exported in training mode; one in training mode as it is, parts that you froze with eval() included.
     Raises ExportError, with nothing written.
     """
-    inputs, kwargs, path = _detached((tuple(example_inputs), dict(example_kwargs or {}))) + (os.fspath(path),)
-    _check_path(path)
+    file = os.fspath(path)
+    inputs, kwargs = _detached((tuple(example_inputs), dict(example_kwargs or {})))
+    _check_path(file)
     _check_model(model)
     samples = _samples_of((inputs, kwargs))
     with _training(model):
@@ -106,7 +110,7 @@ def export(
         reference = _eager_step(subject, inputs, kwargs)
         program = _export(subject, inputs, kwargs, samples)
         _check_program(program, reference, inputs, kwargs)
-    _save(program, path, {"mptune.json": json.dumps(_about(reference, samples, _tensors((inputs, kwargs))[0].device))})
+    _save(program, file, {"mptune.json": json.dumps(_about(reference, samples, _tensors((inputs, kwargs))[0].device))})
     return program
 
 
@@ -142,7 +146,7 @@ def _training(model: torch.nn.Module) -> Iterator[None]:
             module.training = training
 
 
-def _with_loss(model: torch.nn.Module, loss: Callable[..., torch.Tensor], inputs: tuple, kwargs: dict) -> torch.nn.Module:
+def _with_loss(model: torch.nn.Module, loss: Callable[..., torch.Tensor], inputs: _Positional, kwargs: _Keywords) -> torch.nn.Module:
     """The same model, with the same names of parameters, whose forward takes a target at the end and returns the loss."""
     kind = type(model)
 
@@ -198,7 +202,7 @@ def _samples_of(arguments: Any) -> int:
     return samples
 
 
-def _eager_step(model: torch.nn.Module, inputs: tuple, kwargs: dict) -> _Step:
+def _eager_step(model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords) -> _Step:
     with _Spy() as spy:
         step = _step(_copy_of(model), inputs, kwargs)
     name = type(model).__name__
@@ -209,7 +213,8 @@ def _eager_step(model: torch.nn.Module, inputs: tuple, kwargs: dict) -> _Step:
             "write it with PyTorch's own operators, or as torch.library.custom_op: its backward would be lost without a word",
         )
     for source in spy.drawn:
-        raise ExportError(f"the model draws from {source}", name, "draw with torch.rand instead: those numbers would be frozen in the program")
+        remedy = "draw with torch.rand instead: those numbers would be frozen in the program"
+        raise ExportError(f"the model draws from {source}", name, remedy)
     if not math.isfinite(float(step.loss)):
         raise ExportError("the loss of the example inputs is not finite", name, "give example inputs that the model can learn from")
     step.reentrant = spy.reentrant
@@ -250,7 +255,7 @@ class _Spy:
             self.drawn.append("numpy.random")
 
     @staticmethod
-    def _numpy_state() -> Optional[tuple]:
+    def _numpy_state() -> Optional[tuple[Any, ...]]:
         """None where nobody imported numpy: then nobody draws from it."""
         numpy = sys.modules.get("numpy")
         if numpy is None:
@@ -259,7 +264,7 @@ class _Spy:
         return (kind, key.tobytes(), *rest)
 
 
-def _step(model: torch.nn.Module, inputs: tuple, kwargs: dict) -> _Step:
+def _step(model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords) -> _Step:
     """One forward and backward with a fixed seed and number of threads."""
     name = type(model).__name__
     inputs, kwargs = _detached((inputs, kwargs))
@@ -276,15 +281,18 @@ def _step(model: torch.nn.Module, inputs: tuple, kwargs: dict) -> _Step:
         loss = first if first.dim() == 0 else first.to(torch.promote_types(first.dtype, torch.float32)).square().mean()
         if not loss.requires_grad:
             raise ExportError("no parameter has a part in the first output", name, "return what is computed from parameters, not detached")
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
     finally:
         torch.set_rng_state(state)
         torch.set_num_threads(threads)
-    named = model.named_parameters(remove_duplicate=False)
+    gradients = {name: parameter.grad for name, parameter in model.named_parameters(remove_duplicate=False) if parameter.grad is not None}
+    for name, gradient in gradients.items():
+        if gradient.layout != torch.strided:
+            raise ExportError("a parameter with sparse gradients", name, "make it with sparse=False: mptune sums dense gradients")
     return _Step(
         loss=loss.detach(),
         loss_in_program=first.dim() == 0,
-        gradients={name: parameter.grad for name, parameter in named if parameter.grad is not None},
+        gradients=gradients,
         buffers={name: buffer.detach().clone() for name, buffer in model.named_buffers(remove_duplicate=False)},
     )
 
@@ -313,10 +321,10 @@ def _check_outputs(outputs: Any) -> None:
     raise ExportError("an output that can't be saved", type(outputs).__name__, remedy)
 
 
-def _export(model: torch.nn.Module, inputs: tuple, kwargs: dict, samples: int) -> torch.export.ExportedProgram:
+def _export(model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords, samples: int) -> torch.export.ExportedProgram:
     batch = Dim("batch", min=1)
 
-    def dimensions_of(leaf: Any) -> Optional[dict]:
+    def dimensions_of(leaf: Any) -> Optional[dict[int, Any]]:
         has_samples = isinstance(leaf, torch.Tensor) and leaf.dim() > 0 and leaf.shape[0] == samples
         return {0: batch} if has_samples else None
 
@@ -376,7 +384,7 @@ def _differs(a: torch.Tensor, b: torch.Tensor) -> bool:
     return not torch.allclose(_wide(a), _wide(b), rtol=0, atol=_TOLERANCE * scale, equal_nan=True)
 
 
-def _check_program(program: torch.export.ExportedProgram, reference: _Step, inputs: tuple, kwargs: dict) -> None:
+def _check_program(program: torch.export.ExportedProgram, reference: _Step, inputs: _Positional, kwargs: _Keywords) -> None:
     try:
         _compare(reference, _step(_copy_of(program.module()), inputs, kwargs))
     except ExportError as error:

@@ -29,7 +29,7 @@ void Agreement::add(const std::string& name, const at::Tensor& ours, const at::T
     return;
   }
   ++different;
-  const double scale = std::max(1e-6, theirs.to(at::kDouble).abs().max().item<double>());
+  const double scale = std::max(least, theirs.to(at::kDouble).abs().max().item<double>());
   const double error = comparable ? (ours.to(at::kDouble) - theirs.to(at::kDouble)).abs().max().item<double>() / scale : INFINITY;
   if (error <= worst) return;
   worst = error;

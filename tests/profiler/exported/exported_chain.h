@@ -21,7 +21,8 @@ struct EagerStep {
 /// How two sets of tensors agree.
 struct Agreement {
   int equal = 0, different = 0;
-  double worst = 0;  ///< largest difference over the largest value of its tensor
+  double worst = 0;  ///< largest difference over the largest value of its tensor, or over `least` if that is more
+  double least = 1e-6;
   std::string worst_name;
   void add(const std::string& name, const at::Tensor& ours, const at::Tensor& theirs);
 };

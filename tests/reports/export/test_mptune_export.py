@@ -311,6 +311,7 @@ class Refusals(ExportTest):
         self.refused(["without weights", "to_empty"], nn.Linear(4, 4, device="meta"))
         compiled = torch.compile(nn.Linear(4, 4))
         self.refused(["compiled", "_orig_mod"], compiled)
+        self.refused(["sparse gradients", "0.weight", "sparse=False"], nn.Sequential(nn.Embedding(3, 4, sparse=True)), torch.tensor([0, 2]))
         held = nn.Linear(4, 4)
         held.last = held(self.x)
         self.refused(["can't be copied", "deepcopy"], held)
