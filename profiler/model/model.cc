@@ -54,8 +54,12 @@ SampleTensor as_meant(SampleTensor tensor) {
 }
 
 SampleDescription as_meant(SampleDescription sample) {
-  for (auto& input : sample.inputs) {
+  for (std::size_t i = 0; i < sample.inputs.size(); ++i) {
+    auto& input = sample.inputs[i];
     input = as_meant(std::move(input));
+    if (sample.inputs.size() > 1 && input.name.empty()) {
+      input.name = "input" + std::to_string(i);
+    }
   }
   sample.target = as_meant(std::move(sample.target));
   return sample;

@@ -15,7 +15,7 @@ namespace mptune {
 
 /// One tensor of a sample, without the sample dimension.
 struct SampleTensor {
-  std::string name = {};                 ///< of forward's argument; "" where nobody says
+  std::string name = {};                 ///< of forward's argument; "" is "input", or of several "input0", "input1", ...
   std::vector<std::int64_t> shape = {};  ///< empty: a number per sample
   at::ScalarType type = at::kFloat;      ///< int64 is meant where this is a floating type and there are classes
   std::int64_t classes = 0;              ///< integers: values are 0 .. classes-1; 0: not known
