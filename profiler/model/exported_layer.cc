@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "mptune/profiler/model/batch_norms.h"
+#include "mptune/profiler/model/exported_names.h"
 #include "mptune/profiler/model/scalar_types.h"
 #include "mptune/profiler/trace/error.h"
 
@@ -44,17 +45,6 @@ struct LayerShape {
   [[nodiscard]] const ValueDescription& value(int index) const { return graph().values[static_cast<std::size_t>(index)]; }
 };
 
-std::string kind_of(const LayerShape& shape) {
-  std::string kind;
-  for (int node = shape.first; node < shape.last; ++node) {
-    const ProgramNode& source = shape.graph().nodes[static_cast<std::size_t>(node)];
-    const std::string name = source.module_class.substr(source.module_class.rfind('.') + 1);
-    if (!name.empty() && shape.last - shape.first == 1) return name;
-    if (kind.empty()) kind = name;
-  }
-  return kind.empty() ? "Segment" : kind;
-}
-
 LayerShape shape_of(std::shared_ptr<const BoundProgram> bound, int first, int last) {
   LayerShape shape;
   shape.bound = std::move(bound);
@@ -86,7 +76,7 @@ LayerShape shape_of(std::shared_ptr<const BoundProgram> bound, int first, int la
   for (const auto& [value, place] : last_read)
     if (kept.count(value) == 0 && !cuts.is_state(value)) shape.released[place].push_back(value);
   for (const int input : shape.inputs) shape.cloned.push_back(written.count(cuts.memory_of(input)) > 0);
-  shape.kind = kind_of(shape);
+  shape.kind = exported_layer_kind(shape.bound->program, first, last);
   return shape;
 }
 

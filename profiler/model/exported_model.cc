@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "mptune/profiler/model/exported_archive.h"
+#include "mptune/profiler/model/exported_names.h"
 #include "mptune/profiler/trace/error.h"
 
 namespace mptune {
@@ -19,26 +20,6 @@ const char* const kExportAgain =
     "export it again with mptune_export.py, or with model.train() and dynamic_shapes={'x': {0: Dim('batch', min=1)}}";
 const char* const kSamplesFirst =
     "give every input the samples as its first dimension, and the same Dim in dynamic_shapes; make what all samples share a buffer";
-
-/// The path that two module paths share: "layer1.0.conv1" and "layer1.0.bn1" share "layer1.0".
-std::string shared_path(const std::string& a, const std::string& b) {
-  std::size_t end = 0;
-  for (std::size_t i = 0; i <= a.size() && i <= b.size(); ++i) {
-    const bool a_ends = i == a.size() || a[i] == '.', b_ends = i == b.size() || b[i] == '.';
-    if (a_ends && b_ends) end = i;
-    if (i == a.size() || i == b.size() || a[i] != b[i]) break;
-  }
-  return a.substr(0, end);
-}
-
-std::vector<std::string> modules_of(const ExportedProgram& program, int first, int last) {
-  std::vector<std::string> modules;
-  for (int node = first; node < last; ++node) {
-    const std::string& module = program.graph.nodes[static_cast<std::size_t>(node)].module;
-    if (!module.empty() && std::find(modules.begin(), modules.end(), module) == modules.end()) modules.push_back(module);
-  }
-  return modules;
-}
 
 void check_inputs(const BoundProgram& bound, const std::string& path) {
   const std::vector<int> inputs = exported_layer_inputs(bound, 0);
@@ -162,22 +143,6 @@ void initialise(std::map<std::string, at::Tensor>& tensors) {
 
 }  // namespace
 
-std::vector<std::string> exported_layer_names(const ExportedProgram& program, const std::vector<int>& cuts) {
-  std::vector<std::string> names;
-  std::map<std::string, int> used;
-  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-    const std::vector<std::string> modules = modules_of(program, cuts[i], cuts[i + 1]);
-    std::string name = modules.empty() ? "" : modules[0];
-    for (const std::string& module : modules) name = shared_path(name, module);
-    // Of several modules with nothing in common the first says where the layer begins.
-    if (name.empty() && !modules.empty()) name = modules[0];
-    if (name.empty()) name = "node" + std::to_string(cuts[i]);
-    const int times = ++used[name];
-    names.push_back(times == 1 ? name : name + "#" + std::to_string(times));
-  }
-  return names;
-}
-
 Model load_exported(const std::string& path) {
   ExportedArchive archive = read_exported_archive(path);
   if (in_evaluation(archive.program)) throw Error("the program was exported in evaluation form", path, kExportAgain);
@@ -192,8 +157,8 @@ Model load_exported(const std::string& path) {
   const std::vector<std::string> names = exported_layer_names(bound->program, cuts);
   std::vector<ModelLayer> layers;
   for (std::size_t i = 0; i + 1 < cuts.size(); ++i)
-    layers.push_back(
-        {names[i], modules_of(bound->program, cuts[i], cuts[i + 1]), make_exported_layer(bound, cuts[i], cuts[i + 1], archive.tensors)});
+    layers.push_back({names[i], exported_modules(bound->program, cuts[i], cuts[i + 1]),
+                      make_exported_layer(bound, cuts[i], cuts[i + 1], archive.tensors)});
 
   Loss loss = Loss::cross_entropy();
   if (brings_its_loss(*bound)) loss = Loss::custom("model", [](const Tensors& outputs, const at::Tensor&) { return outputs.at(0); });

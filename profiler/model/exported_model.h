@@ -14,7 +14,4 @@ namespace mptune {
 /// inputs without samples, a fixed batch, an evaluation form (no batch norm and no dropout trains).
 [[nodiscard]] Model load_exported(const std::string& path);
 
-/// Names of the layers between cuts, each unlike the others: the innermost module that all its work lies in, "layer1.0.conv1".
-[[nodiscard]] std::vector<std::string> exported_layer_names(const ExportedProgram& program, const std::vector<int>& cuts);
-
 }  // namespace mptune
