@@ -206,6 +206,23 @@ TEST_P(TiedWeights, GradientsAreThoseOfTheUnpipelinedModel) {
   EXPECT_LT(relative_difference(ours, expected), 1e-5);
 }
 
+TEST_P(TiedWeights, SingleLayersAgainInOneStageSumInAnotherOrderAlone) {
+  const int layers = tied_model(GetParam()).size();
+  const Model model = tied_model(GetParam());
+  const Batch batch = batch_for(model);
+  Plan plan = plan_of(layers, "1f1b", {1}, 3, "none");
+  plan.stages[0].recompute = {Recompute::Mode::some, {0, layers - 1}, {0, 2}};
+  Pipeline pipeline(tied_model(GetParam()), plan, {}, shared_core_devices(plan));
+  (void)pipeline.step(batch.inputs, batch.target);
+  const Gradients expected = SplitLoop(model, plan).step(batch, 0);
+  std::vector<at::Tensor> ours, theirs;
+  for (const NamedTensor& parameter : pipeline.named_parameters()) {
+    ours.push_back(parameter.tensor.grad());
+    theirs.push_back(expected.at(parameter.name));
+  }
+  EXPECT_LT(relative_difference(ours, theirs), 1e-6);
+}
+
 TEST_P(TiedWeights, EveryParameterIsListedCountedAndSavedOnce) {
   const Model model = tied_model(GetParam());
   std::map<std::string, int> names;
