@@ -34,6 +34,8 @@ class ProgramCuts {
 
   /// The nodes that layer [first, last) runs: those in it, and before them the ones that make what it recomputes.
   [[nodiscard]] std::vector<int> nodes_of(int first, int last) const;
+  /// Values of the program's symbols that sizes were evaluated with.
+  [[nodiscard]] const SymbolValues& symbols() const { return symbols_; }
   /// The symbol of the batch's samples, "" where the program has a fixed batch.
   [[nodiscard]] const std::string& batch_symbol() const { return batch_symbol_; }
   /// The node after which a value is no longer used; nodes() for outputs of the program.

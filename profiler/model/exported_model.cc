@@ -10,12 +10,14 @@
 
 #include "mptune/profiler/model/exported_archive.h"
 #include "mptune/profiler/model/exported_names.h"
+#include "mptune/profiler/program/grain.h"
 #include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {
 
 constexpr int kBatch = 32;
+constexpr int kMostLayers = 80;
 const char* const kExportAgain =
     "export it again with mptune_export.py, or with model.train() and dynamic_shapes={'x': {0: Dim('batch', min=1)}}";
 const char* const kSamplesFirst =
@@ -141,6 +143,16 @@ void initialise(std::map<std::string, at::Tensor>& tensors) {
   }
 }
 
+/// 0, the cuts between layers, the number of nodes. A search over hundreds of layers takes minutes and finds what one over these does.
+std::vector<int> layer_ends(const BoundProgram& bound) {
+  std::vector<PricedCut> cuts;
+  for (const int cut : without_written(bound, bound.cuts.useful())) cuts.push_back({cut, bound.cuts.at(cut).bytes});
+  std::vector<int> ends = coarser_cuts(cuts, node_work(bound.program.graph, bound.cuts.symbols()), kMostLayers);
+  ends.insert(ends.begin(), 0);
+  ends.push_back(bound.graph.nodes());
+  return ends;
+}
+
 }  // namespace
 
 Model load_exported(const std::string& path) {
@@ -151,9 +163,7 @@ Model load_exported(const std::string& path) {
   check_inputs(*bound, path);
   bound->graph.check_draws();
 
-  std::vector<int> cuts{0};
-  for (const int cut : without_written(*bound, bound->cuts.useful())) cuts.push_back(cut);
-  cuts.push_back(bound->graph.nodes());
+  const std::vector<int> cuts = layer_ends(*bound);
   const std::vector<std::string> names = exported_layer_names(bound->program, cuts);
   std::vector<ModelLayer> layers;
   for (std::size_t i = 0; i + 1 < cuts.size(); ++i)
