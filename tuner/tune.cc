@@ -17,6 +17,7 @@
 namespace mptune {
 namespace {
 
+constexpr double kCheckShare = 0.1;
 constexpr double kProfileShare = 0.25;
 constexpr double kRecordShare = 0.15;  // of the budget, at most
 constexpr int kRecordSteps = 12;       // warm-up, unrecorded and recorded
@@ -30,6 +31,7 @@ constexpr int kWarmUp = 1;
 constexpr double kTrialSeconds = 1;  // of timed steps, within the bounds of rounds
 constexpr int kLeastRounds = 2;
 constexpr int kMostRounds = 10;
+const char* const kChecked = "checked";
 const char* const kFinalSeries = "final_series";
 const char* const kNotRaced = "not_raced";
 const char* const kStopReason = "stop_reason";
@@ -41,6 +43,7 @@ class Tuner {
       : options_(options), study_(study), services_(services), started_(services.clock()) {}
 
   TuneResult run() {
+    check();
     const Profile profile = obtain_profile();
     cost_.emplace(profile);
     search_ = search_plans(options_.space, *cost_);
@@ -129,6 +132,13 @@ class Tuner {
   }
 
   // ---- the chapters ----
+  void check() {
+    if (!services_.check || !study_.value(kChecked).empty()) return;
+    tell("check");
+    services_.check(kCheckShare * options_.budget_s);
+    study_.set_value(kChecked, "yes");
+  }
+
   Profile obtain_profile() {
     if (std::filesystem::exists(study_.profile_path())) {
       if (auto profile = read_recording(study_.profile_path()).profile) return std::move(*profile);

@@ -24,6 +24,8 @@ struct TuneOptions {
 
 /// What a tuning run needs from outside; each has a fake in the tests.
 struct TuneServices {
+  /// Compares the model's pieces with the whole model; throws Error where they differ. Called once per study; may be empty.
+  std::function<void(double budget_s)> check;
   std::function<Profile(double budget_s)> measure;                        ///< profile of the model; not called when the study holds one
   std::function<void(const Plan& plan, const std::string& name)> record;  ///< trace of a plan into the study
   TrialRunner* runner = nullptr;
@@ -43,7 +45,7 @@ struct TuneResult {
   std::string stop_reason;
 };
 
-/// The story of `tune`: measure, search on paper, try baselines and best-first candidates, re-measure the finalists with the baselines
+/// The story of `tune`: check, measure, search on paper, try baselines and best-first candidates, re-measure the finalists with the baselines
 /// interleaved (about half of the budget, at least 10 rounds where it allows), recommend, record traces.
 /// Every trial is in the study before the next starts; with a resumed study finished trials are not run again.
 /// Throws Error: infeasible (nothing fits; the smallest excess), no_result (budget spent before a first measurement), interrupted.

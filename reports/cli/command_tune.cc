@@ -185,6 +185,16 @@ void explain_infeasible(const SearchSpace& space, const Study& study) {
   }
 }
 
+/// What is tuned must train as the whole model does: a plan changes speed, never the result.
+void refuse_unless_agrees(TrainingSetup setup, double budget_s, ProgressLine& progress) {
+  setup.batch = 0;
+  const CheckResult result = check_model(setup, std::nullopt, budget_s, progress);
+  if (const CheckPart* failed = first_failure(result)) {
+    throw Error("the model's pieces do not train as the whole model does", difference_text(*failed),
+                "see mptune check " + shell_word(setup.model) + "; " + failed->remedy);
+  }
+}
+
 TuneResult run_trials(const TuneOptions& options, const TrainingSetup& setup, Study& study, const Session& session) {
   ProgressLine progress(session, options.budget_s);
   progress.update("opening " + study.folder(), 0);
@@ -196,6 +206,7 @@ TuneResult run_trials(const TuneOptions& options, const TrainingSetup& setup, St
     }
   });
   TuneServices services;
+  services.check = [&](double budget_s) { refuse_unless_agrees(setup, budget_s, progress); };
   services.measure = [&](double budget_s) {
     measure_profile(setup, study.profile_path(), budget_s, progress);
     auto profile = read_recording(study.profile_path()).profile;

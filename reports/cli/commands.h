@@ -22,6 +22,7 @@ void add_profile_program_command(CLI::App& program, CommandBody& chosen, const s
 void add_plan_command(CLI::App& program, CommandBody& chosen);
 void add_tune_command(CLI::App& program, CommandBody& chosen);
 void add_run_command(CLI::App& program, CommandBody& chosen);
+void add_check_command(CLI::App& program, CommandBody& chosen);
 void add_simulate_command(CLI::App& program, CommandBody& chosen);
 void add_compare_command(CLI::App& program, CommandBody& chosen);
 void add_report_command(CLI::App& program, CommandBody& chosen);

@@ -159,7 +159,7 @@ CommandLine parse_command_line(int argc, char** argv) {
   } else {
     add_profile_command(program, line.body);
   }
-  for (const auto add : {add_plan_command, add_tune_command, add_run_command, add_simulate_command, add_compare_command, add_report_command,
+  for (const auto add : {add_plan_command, add_tune_command, add_run_command, add_check_command, add_simulate_command, add_compare_command, add_report_command,
                          add_import_command, add_export_command, add_models_command, add_doctor_command}) {
     add(program, line.body);
   }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "mptune/profiler/trace/error.h"
@@ -59,6 +60,23 @@ Recorded record_plan(const TrainingSetup& setup, const Plan& plan, int steps, co
     }
   });
   return recorded;
+}
+
+CheckResult check_model(const TrainingSetup& setup, const std::optional<Plan>& plan, double budget_s, ProgressLine& progress) {
+  std::optional<CheckResult> result;
+  progress.update("checking the model's pieces", 0);
+  call_worker(CheckRequest{setup, plan, budget_s}, kSilence, [&](const Reply& reply) {
+    if (const auto* news = std::get_if<Progress>(&reply)) {
+      progress.update("checking " + news->what, news->fraction);
+    } else if (const auto* done = std::get_if<Checked>(&reply)) {
+      result = done->result;
+    }
+  });
+  if (!result) {
+    throw Error("mptune-worker did not check the model", setup.model, "make sure that both programs are of the same build",
+                ExitCode::internal);
+  }
+  return *result;
 }
 
 void check_fingerprint(const Session& session, const PlanFile& file, const DescribedModel& model, const std::string& path, bool strict) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "mptune/planner/plan_file.h"
@@ -17,6 +18,9 @@ void measure_profile(const TrainingSetup& setup, const std::string& path, double
 /// Records steps of a plan into `path`. Throws Error.
 [[nodiscard]] Recorded record_plan(const TrainingSetup& setup, const Plan& plan, int steps, const std::string& path,
                                    const std::string& profile_path, ProgressLine& progress);
+
+/// Compares the model's pieces with the whole model, and the plan where there is one. 0: no limit. Throws Error.
+[[nodiscard]] CheckResult check_model(const TrainingSetup& setup, const std::optional<Plan>& plan, double budget_s, ProgressLine& progress);
 
 /// Warns about every part of the fingerprint that differs; under `strict` throws Error instead. Only what both sides state is compared.
 /// A model of another layer count is refused in any case, since the plan can't run.

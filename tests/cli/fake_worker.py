@@ -69,6 +69,24 @@ def series(request):
             outcome={"type": "measured", "step_s": samples(values, position=index), "peak_bytes": peaks, "loss": 1.0})
 
 
+def part(name, **more):
+    return {"name": name, "compared": "one with the other", "left_out": "", "tensors": 12, "bit_equal": 12, "largest": 0.0, "largest_at": "",
+            "tolerance": 1e-5, "difference": None, "remedy": "", **more}
+
+
+def checked(request):
+    where = {"what": "output", "layer": 3, "layer_name": "block3", "operation": "aten.rand_like in block3 (toy.py:7, x)", "relative": 0.25}
+    parts = [part("reference", left_out="no exported program", tensors=0, bit_equal=0), part("again"),
+             part("pieces", bit_equal=10, largest=3e-7, largest_at="gradient of block1.weight")]
+    if MODE.startswith("check-"):
+        relative = "inf" if MODE == "check-shape" else 0.25
+        parts[1] = part("again", bit_equal=9, largest=relative, largest_at="output", difference={**where, "relative": relative},
+                        remedy="draw with dropout")
+    if request["plan"] is not None:
+        parts.append(part("plan", tensors=13))
+    return {"samples": request["setup"]["batch"] or 4, "microbatch_sizes": [2, 2], "parts": parts}
+
+
 def out_of_memory():
     fail("out of memory on sleep:1: 4096 bytes asked, 1024 left of its cap", "worker", "use more devices", 3)
 
@@ -76,7 +94,7 @@ def out_of_memory():
 if MODE == "cannot-load":
     sys.stderr.write("mptune-worker: error while loading shared libraries: libtorch.so: cannot open shared object file\n")
     sys.exit(127)
-say("hello", protocol=4, version="0.1.0", libtorch="fake", cuda="")
+say("hello", protocol=5, version="0.1.0", libtorch="fake", cuda="")
 with os.fdopen(request_fd) as stream:
     request = json.loads(stream.readline())
 kind = request["type"]
@@ -104,6 +122,9 @@ elif kind == "train":
     say("training_finished", step_s=samples([0.05] * len(losses)), loss=losses, peak_bytes=[1000, 2000])
 elif kind == "series":
     series(request)
+elif kind == "check":
+    say("progress", what="every layer as a piece", fraction=0.5)
+    say("checked", result=checked(request))
 elif kind == "doctor":
     say("findings", findings=[{"name": "LibTorch", "status": "ok", "value": "fake", "remedy": ""}])
 say("done")

@@ -120,6 +120,41 @@ class Commands(CommandTest):
             file.write(self.succeed("--json", "plan", "profile.sqlite"))
         self.result("simulate", "simulate", "--plan", "from.json", "--profile", "profile.sqlite")
 
+    def test_check_of_a_model_that_agrees(self):
+        value = self.result("check", "check", "toy", "--devices", "sleep:2")
+        self.assertTrue(value["agrees"])
+        self.assertIsNone(value["first_difference"])
+        self.assertEqual([part["name"] for part in value["parts"]], ["reference", "again", "pieces"])
+        self.assertEqual([part["agrees"] for part in value["parts"]], [None, True, True])
+        text = self.succeed("check", "toy")
+        self.assertIn("toy agrees", text)
+        self.assertIn("3.0e-07 at gradient of block1.weight", " ".join(text.split()))
+        self.assertEqual(self.mptune("-q", "check", "toy").stderr, "")
+
+    def test_check_of_a_plan(self):
+        for options in (["--plan", "plan.json"], ["--devices", "sleep:2", "--cuts", "2"]):
+            value = self.result("check", "check", "toy", *options)
+            self.assertEqual([part["name"] for part in value["parts"]][-1], "plan", options)
+            self.assertEqual(value["samples"], 8)
+
+    def test_check_of_a_model_that_differs(self):
+        for mode, relative in {"check-differs": 0.25, "check-shape": None}.items():
+            done = self.mptune("--json", "check", "toy", MPTUNE_FAKE=mode)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            value = json.loads(done.stdout)
+            jsonschema.validate(value, schema("check"))
+            self.assertFalse(value["agrees"])
+            self.assertEqual((value["first_difference"]["layer_name"], value["first_difference"]["relative"]), ("block3", relative))
+        done = self.mptune("check", "toy", MPTUNE_FAKE="check-differs")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        for words in ("the output of layer block3 differs by 0.25", "aten.rand_like in block3 (toy.py:7, x)", "draw with dropout"):
+            self.assertIn(words, " ".join(done.stdout.split()))
+
+    def test_tune_refuses_a_model_whose_pieces_differ(self):
+        error = self.fails(2, ["block3", "mptune check toy"], *TUNE, "-o", "refused.study", "--force", MPTUNE_FAKE="check-differs")["error"]
+        self.assertIn("aten.rand_like in block3 (toy.py:7, x)", error["where"])
+        self.assertFalse(os.path.exists(self.path("refused.study/traces/profile.sqlite")))
+
     def test_simulate(self):
         value = self.result("simulate", "simulate", "--plan", "plan.json", "--profile", "profile.sqlite", "-o", "predicted.sqlite")
         for device in value["devices"]:

@@ -46,6 +46,8 @@ class Help(CommandTest):
             "tune": shared + step + ["--budget", "--trials", "--target", "--resume", "-o", "--force"],
             "plan": shared + ["--link", "--objective", "-o", "--force"],
             "run": step + ["--batch", "--memory", "--steps", "--load", "--save"],
+            "check": ["--devices", "--stages", "--cuts", "--microbatches", "--split-size", "--schedule", "--recompute", "--replicas", "--batch",
+                      "--virtual", "--input", "--plan", "--strict", "--loss", "--seed", "--data"],
             "simulate": ["--plan", "--profile", "--memory", "-o", "--force"],
         }
         for command, options in wanted.items():

@@ -63,6 +63,7 @@ MPTUNE_FIELDS(RecordRequest, f("setup", v.setup); f("plan", v.plan); f("steps", 
               f("profile_path", v.profile_path);)
 MPTUNE_FIELDS(TrainRequest, f("setup", v.setup); f("plan", v.plan); f("steps", v.steps); f("load", v.load); f("save", v.save);)
 MPTUNE_FIELDS(DoctorRequest, f("setup", v.setup);)
+MPTUNE_FIELDS(CheckRequest, f("setup", v.setup); f("plan", v.plan); f("budget_s", v.budget_s);)
 
 MPTUNE_FIELDS(Hello, f("protocol", v.protocol); f("version", v.version); f("libtorch", v.libtorch); f("cuda", v.cuda);)
 MPTUNE_FIELDS(Progress, f("what", v.what); f("fraction", v.fraction);)
@@ -79,6 +80,13 @@ MPTUNE_FIELDS(Trained, f("step", v.step); f("loss", v.loss); f("step_s", v.step_
 MPTUNE_FIELDS(TrainingFinished, f("step_s", v.step_s); f("loss", v.loss); f("peak_bytes", v.peak_bytes);)
 MPTUNE_FIELDS(Finding, f("name", v.name); f("status", v.status); f("value", v.value); f("remedy", v.remedy);)
 MPTUNE_FIELDS(Findings, f("findings", v.findings);)
+MPTUNE_FIELDS(CheckDifference, f("what", v.what); f("layer", v.layer); f("layer_name", v.layer_name); f("operation", v.operation);
+              f("relative", v.relative);)
+MPTUNE_FIELDS(CheckPart, f("name", v.name); f("compared", v.compared); f("left_out", v.left_out); f("tensors", v.tensors);
+              f("bit_equal", v.bit_equal); f("largest", v.largest); f("largest_at", v.largest_at); f("tolerance", v.tolerance);
+              f("difference", v.difference); f("remedy", v.remedy);)
+MPTUNE_FIELDS(CheckResult, f("samples", v.samples); f("microbatch_sizes", v.microbatch_sizes); f("parts", v.parts);)
+MPTUNE_FIELDS(Checked, f("result", v.result);)
 MPTUNE_FIELDS(Done, (void)f; (void)v;)
 MPTUNE_FIELDS(Failed, f("what", v.what); f("where", v.where); f("remedy", v.remedy); f("exit_code", v.exit_code);)
 #undef MPTUNE_FIELDS
@@ -88,12 +96,12 @@ template <class T>
 struct Names;
 template <>
 struct Names<Request> {
-  static constexpr const char* kAll[] = {"describe", "measure", "series", "record", "train", "doctor"};
+  static constexpr const char* kAll[] = {"describe", "measure", "series", "record", "train", "doctor", "check"};
 };
 template <>
 struct Names<Reply> {
   static constexpr const char* kAll[] = {"hello",   "progress",          "described", "step_timed", "entry_finished", "recorded",
-                                         "trained", "training_finished", "findings",  "done",       "failed"};
+                                         "trained", "training_finished", "findings",  "checked",    "done",       "failed"};
 };
 template <>
 struct Names<Outcome> {

@@ -1,19 +1,21 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "mptune/planner/plan.h"
 #include "mptune/profiler/trace/profile.h"
+#include "mptune/tuner/trial/check.h"
 #include "mptune/tuner/trial/setup.h"
 #include "mptune/tuner/trial/trial.h"
 
 namespace mptune {
 
 /// Version of the pipe between mptune and mptune-worker; both must be the same.
-inline constexpr int kProtocolVersion = 4;
+inline constexpr int kProtocolVersion = 5;
 
 // ---- from mptune to the worker: exactly one request, then the worker answers until Done or Failed and exits ----
 
@@ -57,7 +59,13 @@ struct TrainRequest {
 struct DoctorRequest {
   TrainingSetup setup;  ///< devices and link only
 };
-using Request = std::variant<DescribeRequest, MeasureRequest, SeriesRequest, RecordRequest, TrainRequest, DoctorRequest>;
+/// Compares the model's pieces with the whole model, on the machine's cores whatever the setup's devices are.
+struct CheckRequest {
+  TrainingSetup setup;
+  std::optional<Plan> plan;  ///< checked as well, and its micro-batches are those that are compared
+  double budget_s = 0;       ///< comparisons that have not begun by then are left out; 0: no limit
+};
+using Request = std::variant<DescribeRequest, MeasureRequest, SeriesRequest, RecordRequest, TrainRequest, DoctorRequest, CheckRequest>;
 
 // ---- from the worker ----
 
@@ -126,6 +134,9 @@ struct Finding {
 struct Findings {
   std::vector<Finding> findings;
 };
+struct Checked {
+  CheckResult result;
+};
 /// The request is done; the worker exits 0.
 struct Done {};
 /// The request failed with an Error; the worker exits with its code. A plan that fails within a series is an EntryFinished instead.
@@ -136,7 +147,7 @@ struct Failed {
   int exit_code = 1;
 };
 using Reply =
-    std::variant<Hello, Progress, Described, StepTimed, EntryFinished, Recorded, Trained, TrainingFinished, Findings, Done, Failed>;
+    std::variant<Hello, Progress, Described, StepTimed, EntryFinished, Recorded, Trained, TrainingFinished, Findings, Checked, Done, Failed>;
 
 /// One line of JSON without the line break; `"type"` names the alternative. Doubles survive exactly.
 [[nodiscard]] std::string encode(const Request& request);

@@ -100,6 +100,11 @@ TEST(Messages, RequestsKeepEveryField) {
   EXPECT_EQ(train.load, "in.pt");
   EXPECT_EQ(train.save, "out.pt");
   EXPECT_EQ(round_trip<Request>(DoctorRequest{some_setup()}, decode_request).setup, some_setup());
+  const auto check = round_trip<Request>(CheckRequest{some_setup(), some_plan(), 2.5}, decode_request);
+  EXPECT_EQ(check.setup, some_setup());
+  EXPECT_EQ(check.plan, some_plan());
+  EXPECT_EQ(check.budget_s, 2.5);
+  EXPECT_EQ(round_trip<Request>(CheckRequest{some_setup(), std::nullopt, 0}, decode_request).plan, std::nullopt);
 }
 
 TEST(Messages, RepliesKeepEveryField) {
@@ -136,6 +141,9 @@ TEST(Messages, RepliesKeepEveryField) {
   ASSERT_EQ(findings.findings.size(), 1u);
   EXPECT_EQ(findings.findings[0].name + findings.findings[0].status + findings.findings[0].value + findings.findings[0].remedy,
             "libtorchok2.11none");
+  const CheckDifference difference{"output", 3, "drop", "aten.rand_like", std::numeric_limits<double>::infinity()};
+  const CheckResult result{4, {3, 1}, {{"again", "a with b", "no time", 5, 4, 0.25, "loss", 1e-5, difference, "draw less"}, {}}};
+  EXPECT_EQ(round_trip<Reply>(Checked{result}, decode_reply).result, result);
   round_trip<Reply>(Done{}, decode_reply);
   const auto failed = round_trip<Reply>(Failed{"a", "b", "c", 7}, decode_reply);
   EXPECT_EQ(failed.what + failed.where + failed.remedy, "abc");

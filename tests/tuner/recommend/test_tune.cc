@@ -242,6 +242,25 @@ TEST_F(Tune, ProfileOfTheStudyIsUsed) {
   EXPECT_EQ(measured_, 1);
 }
 
+TEST_F(Tune, TheModelIsCheckedOncePerStudyAndOneThatDiffersIsNotTuned) {
+  build(half_second_machine(), {.seed = 4, .memory_bytes = {}});
+  int checked = 0;
+  bool differs = true;
+  services_.check = [&](double budget_s) {
+    EXPECT_GT(budget_s, 0);
+    EXPECT_LT(budget_s, options_.budget_s / 4);
+    ++checked;
+    now_ += budget_s;
+    if (differs) throw Error("the pieces differ", "layer drop", "see mptune check");
+  };
+  EXPECT_EQ(error_of_run().code(), ExitCode::usage);
+  EXPECT_EQ(measured_, 0);
+  differs = false;
+  EXPECT_LE(run(Study::Open::resume).elapsed_s, options_.budget_s);
+  static_cast<void>(run(Study::Open::resume));
+  EXPECT_EQ(checked, 2);
+}
+
 TEST_F(Tune, InterruptionLosesNothingThatFinished) {
   for (int stop_at = 0; stop_at < 12; ++stop_at) {
     build(half_second_machine(), {.seed = 5, .memory_bytes = {}});

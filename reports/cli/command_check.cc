@@ -1,0 +1,77 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "mptune/planner/plan_file.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/reports/cli/commands.h"
+#include "mptune/reports/cli/options.h"
+#include "mptune/reports/cli/plan_choice.h"
+#include "mptune/reports/cli/progress.h"
+#include "mptune/reports/cli/worker_calls.h"
+#include "mptune/reports/render/check_text.h"
+
+namespace mptune {
+namespace {
+
+struct CheckCommand {
+  ModelOptions model;
+  DeviceOptions devices;
+  PlanChoice choice;
+  StepOptions step;
+};
+
+/// The plan whose cuts are checked too, where one is given or described; the batch is then the plan's, or the model's.
+std::optional<Plan> plan_to_check(const CheckCommand& command, const Session& session, TrainingSetup& setup) {
+  if (!command.choice.plan.empty()) {
+    if (command.choice.any()) {
+      throw Error("a plan file and options of a plan are both given", "--plan", "leave one of them out");
+    }
+    const PlanFile file = load_plan_file(command.choice.plan);
+    check_executable(file.plan, command.choice.plan);
+    setup.devices = file.plan.devices;
+    setup.batch = file.plan.global_batch_size();
+    check_fingerprint(session, file, describe_model(setup, session), command.choice.plan, command.choice.strict);
+    return file.plan;
+  }
+  if (!command.choice.any()) {
+    return std::nullopt;
+  }
+  const DescribedModel model = describe_model(setup, session);
+  setup.batch = setup.batch > 0 ? setup.batch : model.batch;
+  Plan plan = plan_from_options(command.choice, setup.devices, setup.batch, model.layers);
+  check_executable(plan, "--schedule");
+  return plan;
+}
+
+int run_check(const CheckCommand& command, const Session& session) {
+  session.say("checking " + command.model.model);
+  TrainingSetup setup = make_setup(command.model, command.devices, command.step);
+  const std::optional<Plan> plan = plan_to_check(command, session, setup);
+  ProgressLine progress(session);
+  const CheckResult result = check_model(setup, plan, 0, progress);
+  Json json = result_of("check");
+  json["model"] = command.model.model;
+  json.update(check_json(result));
+  session.result(render_check(result, command.model.model, session.style), json);
+  return static_cast<int>(first_failure(result) == nullptr ? ExitCode::done : ExitCode::usage);
+}
+
+}  // namespace
+
+void add_check_command(CLI::App& program, CommandBody& chosen) {
+  auto command = std::make_shared<CheckCommand>();
+  CLI::App* app = program.add_subcommand(
+      "check", "Compares the gradients of a model's pieces with the whole model's: agreement (exit 0), or the first difference (exit 2)");
+  add_model_options(*app, command->model);
+  app->add_option("--devices", command->devices.devices, "devices of a plan given by options; computed with on this machine's cores")
+      ->type_name("LIST");
+  add_plan_options(*app, command->choice, false);
+  add_plan_file_options(*app, command->choice, "check this plan's cuts and micro-batches as well");
+  add_step_options(*app, command->step);
+  app->footer("Example:\n  mptune check resnet50.pt2 --stages 2 --batch 8 --microbatches 4");
+  app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_check(*command, session); }; });
+}
+
+}  // namespace mptune
