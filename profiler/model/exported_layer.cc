@@ -139,7 +139,9 @@ class ExportedLayer final : public Layer {
     for (std::size_t place = 0; place < shape_->nodes.size(); ++place) {
       const int node = shape_->nodes[place];
       if (context.recomputing && !graph.writes(node).empty()) protect_state(node);
+      if (observer_.before) observer_.before(node);
       graph.run_node(node, values_, run);
+      if (observer_.after) observer_.after(node, values_);
       for (const int value : shape_->released[place]) values_[static_cast<std::size_t>(value)] = c10::IValue();
     }
     Tensors outputs;
@@ -173,6 +175,19 @@ class ExportedLayer final : public Layer {
       if (copy.trained) copy.tensor.requires_grad_();
     }
     return std::make_unique<ExportedLayer>(shape_, std::move(copies));
+  }
+
+  [[nodiscard]] ExportedRange range() const { return {shape_->bound, shape_->first, shape_->last}; }
+  void observe(NodeObserver observer) { observer_ = std::move(observer); }
+  /// Adds what this layer holds, by all names that the program has for it.
+  void add_tensors(std::map<std::string, at::Tensor>& tensors) const {
+    const ExportedProgram& program = shape_->bound->program;
+    for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+      const auto* value = std::get_if<ProgramValue>(&program.graph.inputs[i]);
+      for (const BoundTensor& bound : tensors_)
+        if (value != nullptr && std::find(bound.values.begin(), bound.values.end(), value->index) != bound.values.end())
+          tensors[program.inputs[i].name] = bound.tensor;
+    }
   }
 
   std::string kind() const override { return shape_->kind; }
@@ -287,6 +302,7 @@ class ExportedLayer final : public Layer {
   std::vector<Norm> norms_;
   std::vector<BatchStatistics> taken_;
   ProgramValues values_;
+  NodeObserver observer_;
 };
 
 }  // namespace
@@ -337,6 +353,26 @@ std::unique_ptr<Layer> make_exported_layer(std::shared_ptr<const BoundProgram> p
     bound.push_back({{value->index}, name, std::move(copy), trained, saved});
   }
   return std::make_unique<ExportedLayer>(std::move(shape), std::move(bound));
+}
+
+std::optional<ExportedRange> exported_range(const Layer& layer) {
+  const auto* exported = dynamic_cast<const ExportedLayer*>(&layer);
+  return exported == nullptr ? std::nullopt : std::optional(exported->range());
+}
+
+std::unique_ptr<Layer> whole_exported_layer(const std::vector<const Layer*>& layers) {
+  std::map<std::string, at::Tensor> tensors;
+  for (const Layer* layer : layers) {
+    const auto* exported = dynamic_cast<const ExportedLayer*>(layer);
+    if (exported == nullptr) return nullptr;
+    exported->add_tensors(tensors);
+  }
+  const std::shared_ptr<const BoundProgram> program = exported_range(*layers.at(0))->program;
+  return make_exported_layer(program, 0, program->graph.nodes(), tensors);
+}
+
+void observe_nodes(Layer& layer, NodeObserver observer) {
+  dynamic_cast<ExportedLayer&>(layer).observe(std::move(observer));
 }
 
 }  // namespace mptune

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,25 @@ struct BoundProgram {
 /// `tensors`: parameters, buffers and constants of the program by full name; the layer copies those that it uses.
 [[nodiscard]] std::unique_ptr<Layer> make_exported_layer(std::shared_ptr<const BoundProgram> program, int first, int last,
                                                          const std::map<std::string, at::Tensor>& tensors);
+
+/// What an exported layer runs of which program.
+struct ExportedRange {
+  std::shared_ptr<const BoundProgram> program;
+  int first = 0, last = 0;
+};
+/// Nothing for layers of other kinds.
+[[nodiscard]] std::optional<ExportedRange> exported_range(const Layer& layer);
+
+/// The whole program whose layers these are, all of them in order, as one layer with copies of their tensors; null for other kinds.
+[[nodiscard]] std::unique_ptr<Layer> whole_exported_layer(const std::vector<const Layer*>& layers);
+
+/// Sees each node of an exported layer just before it runs, and just after, with the values that the layer holds then.
+struct NodeObserver {
+  std::function<void(int node)> before;
+  std::function<void(int node, const ProgramValues& values)> after;
+};
+/// From now on; empty functions see nothing. Requires: an exported layer.
+void observe_nodes(Layer& layer, NodeObserver observer);
 
 /// Values that go in and come out, as above.
 [[nodiscard]] std::vector<int> exported_layer_inputs(const BoundProgram& program, int first);

@@ -101,7 +101,7 @@ struct Names<Request> {
 template <>
 struct Names<Reply> {
   static constexpr const char* kAll[] = {"hello",   "progress",          "described", "step_timed", "entry_finished", "recorded",
-                                         "trained", "training_finished", "findings",  "checked",    "done",       "failed"};
+                                         "trained", "training_finished", "findings",  "checked",    "done",           "failed"};
 };
 template <>
 struct Names<Outcome> {

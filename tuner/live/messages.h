@@ -146,8 +146,8 @@ struct Failed {
   std::string remedy;
   int exit_code = 1;
 };
-using Reply =
-    std::variant<Hello, Progress, Described, StepTimed, EntryFinished, Recorded, Trained, TrainingFinished, Findings, Checked, Done, Failed>;
+using Reply = std::variant<Hello, Progress, Described, StepTimed, EntryFinished, Recorded, Trained, TrainingFinished, Findings, Checked,
+                           Done, Failed>;
 
 /// One line of JSON without the line break; `"type"` names the alternative. Doubles survive exactly.
 [[nodiscard]] std::string encode(const Request& request);

@@ -9,26 +9,26 @@ namespace mptune {
 /// Where two steps of a model first differ: outputs in the order of layers, then the loss, then gradients from the last layer back, then
 /// buffers.
 struct CheckDifference {
-  std::string what;        ///< "output", "loss", "gradient of fc.weight", "buffer bn1.running_mean"
-  int layer = -1;          ///< -1: no single one
-  std::string layer_name;  ///< "" for none
-  std::string operation;   ///< of an exported program: "aten.rand_like in drop (net.py:7, x + torch.rand_like(x))"; "" where not known
-  double relative = 0;     ///< largest difference over the tensor's largest value; infinite where shapes differ or one is not finite
+  std::string what = {};        ///< "output", "loss", "gradient of fc.weight", "buffer bn1.running_mean"
+  int layer = -1;               ///< -1: no single one
+  std::string layer_name = {};  ///< "" for none
+  std::string operation = {};   ///< of an exported program: "aten.rand_like in drop (net.py:7, x + torch.rand_like(x))"; "" where not known
+  double relative = 0;          ///< largest difference over the tensor's largest value; infinite where shapes differ or one is not finite
   bool operator==(const CheckDifference&) const = default;
 };
 
 /// One comparison of a check.
 struct CheckPart {
-  std::string name;      ///< "reference", "again", "pieces", "microbatches", "plan"
-  std::string compared;  ///< for people: what with what
-  std::string left_out;  ///< why it was not made, "" where it was
+  std::string name = {};      ///< "reference", "again", "pieces", "microbatches", "plan"
+  std::string compared = {};  ///< for people: what with what
+  std::string left_out = {};  ///< why it was not made, "" where it was
   int tensors = 0;
-  int bit_equal = 0;       ///< of them
-  double largest = 0;      ///< relative difference
-  std::string largest_at;  ///< its tensor, "" where all are equal
+  int bit_equal = 0;            ///< of them
+  double largest = 0;           ///< relative difference
+  std::string largest_at = {};  ///< its tensor, "" where all are equal
   double tolerance = 0;
-  std::optional<CheckDifference> difference;  ///< nothing where the part agrees
-  std::string remedy;                         ///< what to do about a difference
+  std::optional<CheckDifference> difference = {};  ///< nothing where the part agrees
+  std::string remedy = {};                         ///< what to do about a difference
   bool operator==(const CheckPart&) const = default;
 };
 

@@ -45,6 +45,7 @@ struct Dispatch {
   void operator()(const RecordRequest& request) const { record(request, reply); }
   void operator()(const TrainRequest& request) const { train(request, reply); }
   void operator()(const DoctorRequest& request) const { diagnose(request, reply); }
+  void operator()(const CheckRequest& request) const { check(request, reply); }
 };
 
 /// Before the request touches LibTorch. What is missing is said by whoever makes the device.

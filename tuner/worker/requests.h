@@ -52,6 +52,7 @@ void measure(const MeasureRequest& request, const Replies& reply);
 void run_series(const SeriesRequest& request, const Replies& reply);
 void record(const RecordRequest& request, const Replies& reply);
 void train(const TrainRequest& request, const Replies& reply);
+void check(const CheckRequest& request, const Replies& reply);
 void diagnose(const DoctorRequest& request, const Replies& reply);
 
 }  // namespace mptune

@@ -12,6 +12,9 @@ from torch import nn
 from torch.export import Dim
 from torch.nn import functional
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "reports/export"))
+import mptune_export  # noqa: E402
+
 folder = pathlib.Path(sys.argv[1])
 torch.set_num_threads(1)
 SEED = 7  # compare_exported and the unit tests draw with it
@@ -134,12 +137,15 @@ def forget_folders(path):
             archive.writestr(record, content)
 
 
-def make(name, model, example, step):
+def make(name, model, example, step, with_reference=False):
     model.train()
     reference = copy.deepcopy(model)
-    shapes = tuple({0: Dim("batch", min=1)} for _ in example)
     path = folder / f"{name}.pt2"
-    torch.export.save(torch.export.export(model, example, dynamic_shapes=shapes, strict=False), path)
+    if with_reference:
+        mptune_export.export(model, example, path)
+    else:
+        shapes = tuple({0: Dim("batch", min=1)} for _ in example)
+        torch.export.save(torch.export.export(model, example, dynamic_shapes=shapes, strict=False), path)
     forget_folders(path)
     torch.manual_seed(SEED)
     output = reference(*step)
@@ -157,8 +163,8 @@ def words(samples):
 
 
 torch.manual_seed(0)
-make("residual", Residual(), (torch.randn(3, 3, 6, 6),), (torch.randn(4, 3, 6, 6),))
-make("language", Language(), (words(3),), (words(4),))
+make("residual", Residual(), (torch.randn(3, 3, 6, 6),), (torch.randn(4, 3, 6, 6),), with_reference=True)
+make("language", Language(), (words(3),), (words(4),), with_reference=True)
 make("sequence", Sequence(), (torch.randn(3, 5, 4),), (torch.randn(4, 5, 4),))
 make("regions", Regions(), (torch.randn(3, 4), torch.randint(0, 3, (3,))), (torch.randn(4, 4), torch.randint(0, 3, (4,))))
 make("tied", Tied(), (words(3), words(3)), (words(4), words(4)))

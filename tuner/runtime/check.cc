@@ -1,0 +1,287 @@
+#include "mptune/tuner/runtime/check.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/model/exported_arguments.h"
+#include "mptune/tuner/runtime/check_operation.h"
+#include "mptune/tuner/runtime/compared_tensors.h"
+#include "mptune/tuner/runtime/pipeline.h"
+
+namespace mptune {
+namespace {
+
+constexpr double kTolerance = 1e-5;
+// A gradient that is nothing but rounding (of a bias before a softmax) is held to what it is beside the others.
+constexpr double kLeastShare = 1e-2;
+
+std::string sizes_text(const std::vector<int>& sizes) {
+  const bool equal = std::adjacent_find(sizes.begin(), sizes.end(), std::not_equal_to<>()) == sizes.end();
+  std::string text = std::to_string(sizes.size()) + (sizes.size() == 1 ? " micro-batch of " : " micro-batches of ");
+  if (equal) return text + std::to_string(sizes.front());
+  for (std::size_t i = 0; i < sizes.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(sizes[i]);
+  return text;
+}
+
+double least_scale_of(const std::vector<NamedTensor>& gradients) {
+  double largest = 0;
+  for (const NamedTensor& gradient : gradients)
+    if (gradient.tensor.defined() && gradient.tensor.numel() > 0) largest = std::max(largest, gradient.tensor.abs().max().item<double>());
+  return kLeastShare * largest;
+}
+
+at::Tensor find(const std::vector<NamedTensor>& tensors, const std::string& name) {
+  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const NamedTensor& named) { return named.name == name; });
+  return found == tensors.end() ? at::Tensor() : found->tensor;
+}
+
+/// Where each parameter is used last, from the last layer back: the order in which backward meets them.
+void add_gradients(ComparedTensors& compared, const Model& model, const std::vector<NamedTensor>& ours,
+                   const std::vector<NamedTensor>& theirs) {
+  const double least_scale = least_scale_of(theirs);
+  std::set<std::string> seen;
+  for (int i = model.size() - 1; i >= 0; --i) {
+    const ModelLayer& layer = model.layers()[static_cast<std::size_t>(i)];
+    for (const NamedTensor& parameter : layer.layer->parameters()) {
+      if (!seen.insert(parameter.name).second) continue;
+      const std::optional<ExportedRange> range = exported_range(*layer.layer);
+      const CheckDifference where{"gradient of " + parameter.name, i, layer.name, range ? reader_of(*range, parameter.name) : "", 0};
+      compared.add(where, find(ours, parameter.name), find(theirs, parameter.name), least_scale);
+    }
+  }
+}
+
+void add_buffers(ComparedTensors& compared, const Model& model, const std::vector<NamedTensor>& ours,
+                 const std::vector<NamedTensor>& theirs) {
+  for (int i = 0; i < model.size(); ++i) {
+    const ModelLayer& layer = model.layers()[static_cast<std::size_t>(i)];
+    for (const NamedTensor& buffer : layer.layer->buffers())
+      compared.add({"buffer " + buffer.name, i, layer.name, "", 0}, find(ours, buffer.name), find(theirs, buffer.name));
+  }
+}
+
+void add_outputs(ComparedTensors& compared, const Model& model, const std::vector<Tensors>& ours, const std::vector<Tensors>& theirs) {
+  for (std::size_t i = 0; i < ours.size() && i < theirs.size(); ++i)
+    for (std::size_t k = 0; k < ours[i].size() && k < theirs[i].size(); ++k)
+      compared.add({"output", static_cast<int>(i), model.layers()[i].name, "", 0}, ours[i][k], theirs[i][k]);
+}
+
+double epsilon_of(at::ScalarType type) {
+  return type == at::kBFloat16 ? 7.8e-3 : type == at::kHalf ? 9.8e-4 : 0;
+}
+
+double epsilon_of(const ProgramGraph& graph) {
+  double epsilon = 0;
+  for (const ValueDescription& value : graph.values)
+    if (value.tensor) epsilon = std::max(epsilon, epsilon_of(scalar_type_of(value.tensor->scalar_type)));
+  for (const ProgramGraph& region : graph.graphs) epsilon = std::max(epsilon, epsilon_of(region));
+  return epsilon;
+}
+
+/// What other sums of the same numbers may differ by: more where some of the model computes with half the bits.
+double tolerance_of(const Model& model, const std::vector<Tensors>& outputs) {
+  double epsilon = 0;
+  for (const NamedTensor& parameter : model.parameters()) epsilon = std::max(epsilon, epsilon_of(parameter.tensor.scalar_type()));
+  for (const Tensors& tensors : outputs)
+    for (const at::Tensor& tensor : tensors) epsilon = std::max(epsilon, epsilon_of(tensor.scalar_type()));
+  if (const auto range = exported_range(*model.layers().front().layer))
+    epsilon = std::max(epsilon, epsilon_of(range->program->program.graph));
+  return std::max(kTolerance, 8 * epsilon);
+}
+
+/// What a tensor of the whole batch has of some of its samples; the tensor itself where its first dimension is something else.
+at::Tensor share_of(const at::Tensor& tensor, std::int64_t total, std::int64_t first, std::int64_t count) {
+  if (tensor.dim() == 0 || tensor.size(0) % total != 0) return tensor;
+  const std::int64_t each = tensor.size(0) / total;
+  return tensor.narrow(0, first * each, count * each);
+}
+
+/// Devices by the plan's names, one core each: numbers need no devices of their own.
+std::vector<std::shared_ptr<Device>> core_devices(const Plan& plan) {
+  const std::vector<int> cores = available_cores();
+  std::vector<std::shared_ptr<Device>> devices;
+  for (std::size_t i = 0; i < plan.devices.size(); ++i) {
+    DeviceSpec spec;
+    spec.name = plan.devices[i];
+    spec.cores = {cores[i % cores.size()]};
+    devices.push_back(make_device(spec));
+  }
+  return devices;
+}
+
+/// As many threads as a device of one core has: other counts sum in another order.
+class OneThread {
+ public:
+  OneThread() : before_(at::get_num_threads()) { at::set_num_threads(1); }
+  ~OneThread() { at::set_num_threads(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
+CheckPart again_part() {
+  return {.name = "again",
+          .compared = "every layer's output with that of a second run on the same input",
+          .tolerance = kTolerance,
+          .remedy =
+              "let a layer compute from its inputs and parameters alone: without state of its own, without random numbers other than "
+              "dropout's; otherwise nothing can be recomputed or split"};
+}
+
+CheckPart pieces_part() {
+  return {.name = "pieces",
+          .compared = "every layer as a piece of its own with the whole model: outputs, loss, gradients, buffers",
+          .tolerance = kTolerance,
+          .remedy = "let layers share nothing but the tensors that they hand on and their parameters; if they do not, report this model"};
+}
+
+}  // namespace
+
+ModelCheck::ModelCheck(const Model& model, Batch batch, std::uint64_t seed) : model_(model), batch_(std::move(batch)), seed_(seed) {}
+
+const StepRecord& ModelCheck::whole() {
+  if (!whole_) whole_ = whole_step(model_, batch_, {static_cast<int>(batch_.inputs.at(0).size(0))}, seed_);
+  return *whole_;
+}
+
+RunContext ModelCheck::context() const {
+  RunContext context;
+  context.seed = seed_;
+  context.samples = batch_.inputs.at(0).size(0);
+  return context;
+}
+
+std::optional<ExportedRange> ModelCheck::range_of(int layer) const {
+  return layer < 0 ? std::nullopt : exported_range(*model_.layers()[static_cast<std::size_t>(layer)].layer);
+}
+
+void ModelCheck::name_operation_of_again(CheckDifference& difference, const Tensors& inputs) const {
+  const auto range = range_of(difference.layer);
+  if (!range) return;
+  const at::NoGradGuard no_gradients;
+  const std::vector<ModelLayer> layers = cloned_layers(model_);
+  const ModelLayer& layer = layers[static_cast<std::size_t>(difference.layer)];
+  WatchedNodes first(*range), second(*range);
+  RunContext running = context();
+  observe_nodes(*layer.layer, first.observer());
+  (void)run_layer(layer, difference.layer, inputs, running);
+  running.recomputing = true;
+  observe_nodes(*layer.layer, second.observer());
+  (void)run_layer(layer, difference.layer, inputs, running);
+  difference.operation = first.first_difference(second, kTolerance);
+}
+
+void ModelCheck::name_operation_of_piece(CheckDifference& difference, const Tensors& inputs) const {
+  const auto range = range_of(difference.layer);
+  if (!range || difference.what != "output") return;
+  const at::NoGradGuard no_gradients;
+  WatchedNodes in_whole(*range), in_piece(*range);
+  (void)WholeModel(model_).forward(batch_.inputs, context(), nullptr, in_whole.observer());
+  const std::vector<ModelLayer> layers = cloned_layers(model_);
+  const ModelLayer& layer = layers[static_cast<std::size_t>(difference.layer)];
+  observe_nodes(*layer.layer, in_piece.observer());
+  (void)run_layer(layer, difference.layer, inputs, context());
+  difference.operation = in_piece.first_difference(in_whole, kTolerance);
+}
+
+std::vector<CheckPart> ModelCheck::pieces() {
+  const PiecewiseStep step = piecewise_step(model_, batch_, seed_);
+  ComparedTensors again(again_part());
+  add_outputs(again, model_, step.again, step.record.outputs);
+  if (auto& difference = again.part().difference)
+    name_operation_of_again(*difference, step.inputs[static_cast<std::size_t>(difference->layer)]);
+
+  ComparedTensors pieces(pieces_part());
+  add_outputs(pieces, model_, step.record.outputs, whole().outputs);
+  pieces.add({"loss", -1, "", "", 0}, step.record.loss, whole().loss);
+  add_gradients(pieces, model_, step.record.gradients, whole().gradients);
+  add_buffers(pieces, model_, step.record.buffers, whole().buffers);
+  if (auto& difference = pieces.part().difference; difference && difference->layer >= 0)
+    name_operation_of_piece(*difference, step.inputs[static_cast<std::size_t>(difference->layer)]);
+  return {again.part(), pieces.part()};
+}
+
+std::optional<CheckDifference> ModelCheck::first_layer_that_couples(const std::vector<int>& sizes, double tolerance) {
+  const at::NoGradGuard no_gradients;
+  RunContext running = context();
+  const std::int64_t total = running.samples;
+  for (const int size : sizes) {
+    running.samples = size;
+    const auto part_of = [&](const at::Tensor& tensor) { return share_of(tensor, total, running.first_sample, size); };
+    const Tensors inputs = samples_of(batch_.inputs, running.first_sample, size);
+    std::vector<Tensors> outputs;
+    (void)WholeModel(model_).forward(inputs, running, &outputs);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      for (std::size_t k = 0; k < outputs[i].size(); ++k) {
+        const at::Tensor expected = part_of(whole().outputs[i][k]);
+        if (expected.sizes() != outputs[i][k].sizes()) continue;
+        CheckDifference found{"output", static_cast<int>(i), model_.layers()[i].name, "", relative_difference(outputs[i][k], expected)};
+        if (found.relative <= tolerance) continue;
+        if (const auto range = range_of(found.layer)) {
+          WatchedNodes of_batch(*range), of_part(*range);
+          (void)WholeModel(model_).forward(batch_.inputs, context(), nullptr, of_batch.observer());
+          (void)WholeModel(model_).forward(inputs, running, nullptr, of_part.observer());
+          found.operation = of_batch.first_difference(of_part, tolerance, part_of);
+        }
+        return found;
+      }
+    }
+    ++running.microbatch;
+    running.first_sample += size;
+  }
+  return std::nullopt;
+}
+
+CheckPart ModelCheck::microbatches(const std::vector<int>& sizes) {
+  CheckPart about{.name = "microbatches", .compared = sizes_text(sizes) + " with the whole batch: loss, gradients"};
+  about.remedy = "let each sample be computed by itself, and the loss be a mean over the samples";
+  if (sizes.size() == 1) {
+    about.left_out = "there is one micro-batch; give --batch and --microbatches";
+    return about;
+  }
+  for (const ModelLayer& layer : model_.layers()) {
+    if (!layer.layer->has_batch_statistics()) continue;
+    about.left_out = "batch norms couple the samples of a micro-batch (" + layer.name + ")";
+    return about;
+  }
+  about.tolerance = tolerance_of(model_, whole().outputs);
+  const StepRecord sum = whole_step(model_, batch_, sizes, seed_);
+  ComparedTensors compared(about);
+  compared.add({"loss", -1, "", "", 0}, sum.loss, whole().loss);
+  add_gradients(compared, model_, sum.gradients, whole().gradients);
+  if (compared.differs())
+    if (const auto layer = first_layer_that_couples(sizes, about.tolerance)) compared.part().difference = *layer;
+  return compared.part();
+}
+
+CheckPart ModelCheck::plan(const Plan& plan) const {
+  CheckPart about{.name = "plan",
+                  .compared = "the plan's pipeline of " + std::to_string(plan.num_stages()) + " stages with the whole model, " +
+                              sizes_text(plan.microbatch_sizes) + ": loss, gradients, buffers"};
+  about.tolerance = tolerance_of(model_, {});
+  about.remedy = "report this model and plan";
+  const OneThread one_thread;
+  const StepRecord expected = whole_step(model_, batch_, plan.microbatch_sizes, seed_);
+  PipelineOptions options;
+  options.seed = seed_;
+  Pipeline pipeline({model_.name(), cloned_layers(model_), model_.loss(), model_.sample(), model_.default_batch()}, plan, options,
+                    core_devices(plan));
+  const StepResult result = pipeline.step(batch_.inputs, batch_.target);
+  std::vector<NamedTensor> gradients;
+  for (const NamedTensor& parameter : pipeline.named_parameters()) gradients.push_back({parameter.name, parameter.tensor.grad()});
+  ComparedTensors compared(about);
+  compared.add({"loss", -1, "", "", 0}, at::scalar_tensor(result.loss, at::kDouble), expected.loss);
+  add_gradients(compared, model_, gradients, expected.gradients);
+  add_buffers(compared, model_, pipeline.named_buffers(), expected.buffers);
+  return compared.part();
+}
+
+}  // namespace mptune

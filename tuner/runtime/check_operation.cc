@@ -1,0 +1,52 @@
+#include "mptune/tuner/runtime/check_operation.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <variant>
+
+#include "mptune/tuner/runtime/compared_tensors.h"
+
+namespace mptune {
+
+NodeObserver WatchedNodes::observer() {
+  NodeObserver observer;
+  observer.after = [this](int node, const ProgramValues& values) {
+    if (node < range_.first || node >= range_.last) return;
+    Tensors& made = made_[node];
+    for (const int value : range_.program->graph.makes(node)) {
+      const c10::IValue& result = values[static_cast<std::size_t>(value)];
+      made.push_back(result.isTensor() && result.toTensor().defined() ? result.toTensor().detach().clone() : at::Tensor());
+    }
+  };
+  return observer;
+}
+
+std::string WatchedNodes::first_difference(const WatchedNodes& other, double tolerance,
+                                           const std::function<at::Tensor(const at::Tensor&)>& part_of) const {
+  for (const auto& [node, tensors] : made_) {
+    const auto theirs = other.made_.find(node);
+    if (theirs == other.made_.end()) continue;
+    for (std::size_t i = 0; i < std::min(tensors.size(), theirs->second.size()); ++i) {
+      const at::Tensor ours = part_of && tensors[i].defined() ? part_of(tensors[i]) : tensors[i];
+      const bool comparable = ours.defined() && theirs->second[i].defined() && (!part_of || ours.sizes() == theirs->second[i].sizes());
+      if (comparable && relative_difference(ours, theirs->second[i]) > tolerance) return range_.program->graph.describe(node);
+    }
+  }
+  return "";
+}
+
+std::string reader_of(const ExportedRange& range, const std::string& parameter) {
+  const ExportedProgram& program = range.program->program;
+  int value = -1;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i)
+    if (const auto* input = std::get_if<ProgramValue>(&program.graph.inputs[i]); input != nullptr && program.inputs[i].name == parameter)
+      value = input->index;
+  for (int node = range.last - 1; node >= range.first; --node) {
+    const std::vector<int>& reads = range.program->graph.reads(node);
+    if (std::find(reads.begin(), reads.end(), value) != reads.end()) return range.program->graph.describe(node);
+  }
+  return "";
+}
+
+}  // namespace mptune

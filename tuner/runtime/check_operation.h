@@ -1,0 +1,32 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "mptune/profiler/model/exported_layer.h"
+
+namespace mptune {
+
+/// What each node of a stretch of an exported program makes in one run.
+class WatchedNodes {
+ public:
+  explicit WatchedNodes(ExportedRange range) : range_(std::move(range)) {}
+
+  /// Give it to a run; this object outlives it.
+  [[nodiscard]] NodeObserver observer();
+
+  /// The first node whose tensors differ from another run's by more than `tolerance`, described with module and Python line; "" for none.
+  /// `part_of` takes from one of our tensors what the other run has of it.
+  [[nodiscard]] std::string first_difference(const WatchedNodes& other, double tolerance,
+                                             const std::function<at::Tensor(const at::Tensor&)>& part_of = nullptr) const;
+
+ private:
+  ExportedRange range_;
+  std::map<int, Tensors> made_;
+};
+
+/// The last operator of the range that reads a parameter, described likewise; "" for none.
+[[nodiscard]] std::string reader_of(const ExportedRange& range, const std::string& parameter);
+
+}  // namespace mptune

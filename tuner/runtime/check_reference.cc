@@ -1,0 +1,161 @@
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "mptune/profiler/model/exported_archive.h"
+#include "mptune/profiler/program/exported_reference.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tuner/runtime/check.h"
+#include "mptune/tuner/runtime/check_operation.h"
+#include "mptune/tuner/runtime/compared_tensors.h"
+
+namespace mptune {
+namespace {
+
+constexpr double kTolerance = 1e-5;
+constexpr double kLeastShare = 1e-2;  // of the largest norm: smaller ones are held to what they are beside it
+
+/// LibTorch's own generator, seeded; afterwards it goes on where it was.
+class SeededGenerator {
+ public:
+  explicit SeededGenerator(std::int64_t seed) : generator_(at::detail::getDefaultCPUGenerator()) {
+    const std::lock_guard lock(generator_.mutex());
+    state_ = generator_.get_state();
+    generator_.set_current_seed(static_cast<std::uint64_t>(seed));
+  }
+  ~SeededGenerator() {
+    const std::lock_guard lock(generator_.mutex());
+    generator_.set_state(state_);
+  }
+  SeededGenerator(const SeededGenerator&) = delete;
+  SeededGenerator& operator=(const SeededGenerator&) = delete;
+
+ private:
+  at::Generator generator_;
+  at::Tensor state_;
+};
+
+/// The program in one piece, one step on.
+struct ProgramStep {
+  std::shared_ptr<const BoundProgram> program;
+  std::unique_ptr<Layer> layer;
+  at::Tensor loss;
+};
+
+ProgramStep step_of(const ExportedArchive& archive, const ExportedReference& reference, const std::string& path) {
+  ProgramStep step;
+  const std::int64_t samples = archive.sample_inputs[0].dim() > 0 ? archive.sample_inputs[0].size(0) : 1;
+  step.program = std::make_shared<const BoundProgram>(archive.program, path, std::max<std::int64_t>(1, samples));
+  step.layer = make_exported_layer(step.program, 0, step.program->graph.nodes(), archive.tensors);
+  RunContext context;
+  context.samples = samples;
+  const SeededGenerator seeded(reference.seed);
+  const Tensors outputs = step.layer->forward(archive.sample_inputs, context);
+  if (outputs.empty()) throw Error("the program returns no tensor", path, "return the loss or the prediction first");
+  step.loss = reference.loss_in_program ? outputs[0] : outputs[0].to(at::kFloat).square().mean();
+  if (step.loss.dim() != 0)
+    throw Error("the reference says that the program returns its loss, and it returns a tensor", path, "export the model again");
+  if (step.loss.requires_grad()) step.loss.backward();
+  std::vector<std::vector<BatchStatistics>> by_norm;
+  for (BatchStatistics& norm : step.layer->take_statistics()) by_norm.push_back({std::move(norm)});
+  step.layer->commit_statistics(by_norm);
+  return step;
+}
+
+at::Tensor norm_of(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.detach().to(at::kDouble).norm() : at::scalar_tensor(0, at::kDouble);
+}
+
+at::Tensor number(double value) {
+  return at::scalar_tensor(value, at::kDouble);
+}
+
+/// The parameters of the step by every name that the file has for them: Python may know a tied one by another name than the program.
+std::map<std::string, NamedTensor> by_every_name(const ExportedArchive& archive, const ProgramStep& step) {
+  std::map<std::string, NamedTensor> named;
+  for (const NamedTensor& parameter : step.layer->parameters()) {
+    const auto stored = archive.tensors.find(parameter.name);
+    for (const auto& [name, tensor] : archive.tensors)
+      if (stored != archive.tensors.end() && tensor.is_alias_of(stored->second) && tensor.sizes() == stored->second.sizes())
+        named.insert_or_assign(name, parameter);
+    named.insert_or_assign(parameter.name, parameter);
+  }
+  return named;
+}
+
+double least_scale_of(const std::map<std::string, double>& norms) {
+  double largest = 0;
+  for (const auto& [name, norm] : norms) largest = std::max(largest, std::abs(norm));
+  return kLeastShare * largest;
+}
+
+/// The last operator that reads a parameter, by number: backward meets the later ones first.
+int last_reader(const ProgramStep& step, const std::string& name) {
+  const ExportedProgram& program = step.program->program;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i)
+    if (const auto* value = std::get_if<ProgramValue>(&program.graph.inputs[i]); value != nullptr && program.inputs[i].name == name)
+      return step.program->cuts.last_use(value->index);
+  return -1;
+}
+
+void add_gradient_norms(ComparedTensors& compared, const ExportedArchive& archive, const ExportedReference& reference,
+                        const ProgramStep& step) {
+  const double least_scale = least_scale_of(reference.gradient_norms);
+  const std::map<std::string, NamedTensor> parameters = by_every_name(archive, step);
+  std::vector<std::string> names;
+  for (const auto& [name, norm] : reference.gradient_norms) names.push_back(name);
+  const auto reader = [&](const std::string& name) {
+    const auto found = parameters.find(name);
+    return found == parameters.end() ? step.program->graph.nodes() : last_reader(step, found->second.name);
+  };
+  std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) { return reader(a) > reader(b); });
+  for (const std::string& name : names) {
+    const auto found = parameters.find(name);
+    CheckDifference where{"norm of the gradient of " + name, -1, "", "", 0};
+    if (found != parameters.end()) where.operation = reader_of({step.program, 0, step.program->graph.nodes()}, found->second.name);
+    const at::Tensor ours = found == parameters.end() ? number(0) : norm_of(found->second.tensor.grad());
+    compared.add(where, ours, number(reference.gradient_norms.at(name)), least_scale);
+  }
+}
+
+CheckPart about_reference(const ExportedReference& reference) {
+  CheckPart about{.name = "reference",
+                  .compared = "the program in one piece with PyTorch" + (reference.torch.empty() ? "" : " " + reference.torch) +
+                              " at export: loss, norms of gradients and buffers",
+                  .tolerance = kTolerance,
+                  .remedy = "export the model again with mptune_export.py, which finds what export loses"};
+  if (!reference.torch.empty() && !reference.torch.starts_with(TORCH_VERSION))
+    about.remedy += "; the file is of torch " + reference.torch + ", this is LibTorch " + TORCH_VERSION;
+  return about;
+}
+
+}  // namespace
+
+CheckPart check_reference(const std::string& path) {
+  const ExportedArchive archive = read_exported_archive(path);
+  CheckPart left_out{.name = "reference", .compared = "the program in one piece with PyTorch at export"};
+  if (archive.reference.empty()) left_out.left_out = "the file has no reference: export it with mptune_export.py";
+  if (!archive.reference.empty() && archive.sample_inputs.empty()) left_out.left_out = "the file has no sample inputs";
+  if (archive.without_weights) left_out.left_out = "the file has no weights";
+  if (!left_out.left_out.empty()) return left_out;
+
+  const ExportedReference reference = read_reference(archive.reference, path);
+  const ProgramStep step = step_of(archive, reference, path);
+  ComparedTensors compared(about_reference(reference));
+  compared.add({"loss", -1, "", "", 0}, step.loss.detach().to(at::kDouble), number(reference.loss));
+  add_gradient_norms(compared, archive, reference, step);
+  // Buffers that are not saved with the model are constants to it.
+  const double least_scale = least_scale_of(reference.buffer_norms);
+  for (const NamedTensor& buffer : step.layer->buffers())
+    if (const auto norm = reference.buffer_norms.find(buffer.name); norm != reference.buffer_norms.end())
+      compared.add({"norm of buffer " + buffer.name, -1, "", "", 0}, norm_of(buffer.tensor), number(norm->second), least_scale);
+  return compared.part();
+}
+
+}  // namespace mptune

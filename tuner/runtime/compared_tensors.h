@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+
+#include <torch/types.h>
+
+#include "mptune/tuner/trial/check.h"
+
+namespace mptune {
+
+/// Largest difference of two tensors over the largest value of `theirs`, or over `least_scale` where that is more. 0 for equal bits (two
+/// NaN are equal); an undefined tensor is all zeros; infinite where shapes differ or only one of two numbers is finite.
+[[nodiscard]] double relative_difference(const at::Tensor& ours, const at::Tensor& theirs, double least_scale = 0);
+
+/// Gathers the comparisons of one part of a check; tensors are added in the order in which the first difference is looked for.
+class ComparedTensors {
+ public:
+  /// `part` says what is compared and what is allowed.
+  explicit ComparedTensors(CheckPart part) : part_(std::move(part)) {}
+
+  /// `where` but its number. `least_scale` as above.
+  void add(const CheckDifference& where, const at::Tensor& ours, const at::Tensor& theirs, double least_scale = 0);
+
+  [[nodiscard]] bool differs() const { return part_.difference.has_value(); }
+  [[nodiscard]] CheckPart& part() { return part_; }
+
+ private:
+  CheckPart part_;
+};
+
+}  // namespace mptune

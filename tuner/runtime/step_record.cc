@@ -1,0 +1,161 @@
+#include "mptune/tuner/runtime/step_record.h"
+
+#include <ATen/ATen.h>
+
+#include <optional>
+#include <utility>
+
+#include "mptune/profiler/model/graph_piece.h"
+#include "mptune/profiler/model/randomness.h"
+
+namespace mptune {
+namespace {
+
+// Later operators may write to what they are given.
+Tensors copies_of(const Tensors& tensors) {
+  Tensors copies;
+  for (const at::Tensor& tensor : tensors) copies.push_back(tensor.detach().clone());
+  return copies;
+}
+
+}  // namespace
+
+std::vector<ModelLayer> cloned_layers(const Model& model) {
+  std::vector<ModelLayer> layers;
+  for (const ModelLayer& layer : model.layers()) layers.push_back({layer.name, layer.modules, layer.layer->clone()});
+  tie_layers(layers);
+  return layers;
+}
+
+void StepStatistics::take(const std::vector<ModelLayer>& layers) {
+  by_layer_.resize(layers.size());
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (!layers[i].layer->has_batch_statistics()) continue;
+    std::vector<BatchStatistics> norms = layers[i].layer->take_statistics();
+    by_layer_[i].resize(norms.size());
+    for (std::size_t norm = 0; norm < norms.size(); ++norm) by_layer_[i][norm].push_back(std::move(norms[norm]));
+  }
+}
+
+void StepStatistics::commit(const std::vector<ModelLayer>& layers) const {
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    if (layers[i].layer->has_batch_statistics()) layers[i].layer->commit_statistics(by_layer_[i]);
+}
+
+void record_state(const std::vector<ModelLayer>& layers, StepRecord& record) {
+  for (const NamedTensor& parameter : parameters_of(layers)) record.gradients.push_back({parameter.name, parameter.tensor.grad()});
+  for (const NamedTensor& buffer : buffers_of(layers)) record.buffers.push_back({buffer.name, buffer.tensor});
+}
+
+WholeModel::WholeModel(const Model& model) : layers_(cloned_layers(model)) {
+  std::vector<const Layer*> all;
+  for (const ModelLayer& layer : layers_) all.push_back(layer.layer.get());
+  if (auto whole = whole_exported_layer(all)) whole_.push_back({model.name(), {}, std::move(whole)});
+}
+
+Tensors WholeModel::forward(const Tensors& inputs, const RunContext& context, std::vector<Tensors>* outputs, const NodeObserver& watch) {
+  if (!whole_.empty()) return forward_program(inputs, context, outputs, watch);
+  Tensors values = inputs;
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    values = run_layer(layers_[i], static_cast<int>(i), values, context);
+    if (outputs != nullptr) outputs->push_back(copies_of(values));
+  }
+  return values;
+}
+
+Tensors WholeModel::forward_program(const Tensors& inputs, const RunContext& context, std::vector<Tensors>* outputs,
+                                    const NodeObserver& watch) {
+  std::optional<DrawScope> draws;
+  std::size_t next = 0;
+  NodeObserver observer;
+  observer.before = [&](int node) {
+    if (next >= layers_.size() || node < exported_range(*layers_[next].layer)->first) return;
+    draws.reset();
+    draws.emplace(
+        DrawScope::Place{context.seed, context.step, static_cast<int>(next), layers_[next].name, context.first_sample, context.samples});
+    ++next;
+  };
+  observer.after = [&](int node, const ProgramValues& values) {
+    if (watch.after) watch.after(node, values);
+    const ExportedRange range = *exported_range(*layers_[next - 1].layer);
+    if (outputs == nullptr || node + 1 != range.last) return;
+    Tensors crossing;
+    for (const int value : exported_layer_outputs(*range.program, range.last))
+      crossing.push_back(values[static_cast<std::size_t>(value)].toTensor());
+    outputs->push_back(copies_of(crossing));
+  };
+  Layer& program = *whole_.front().layer;
+  observe_nodes(program, observer);
+  try {
+    Tensors result = program.forward(inputs, context);
+    observe_nodes(program, {});
+    return result;
+  } catch (const std::exception&) {
+    observe_nodes(program, {});
+    if (draws) draws->rethrow_refusal();
+    throw;
+  }
+}
+
+StepRecord whole_step(const Model& model, const Batch& batch, const std::vector<int>& sizes, std::uint64_t seed) {
+  WholeModel whole(model);
+  StepStatistics statistics;
+  StepRecord record;
+  const auto total = static_cast<double>(batch.inputs.at(0).size(0));
+  RunContext context;
+  context.seed = seed;
+  for (const int size : sizes) {
+    context.samples = size;
+    const Batch part = samples_of(batch, context.first_sample, size);
+    const Tensors outputs = whole.forward(part.inputs, context, sizes.size() == 1 ? &record.outputs : nullptr);
+    const at::Tensor loss = model.loss()(outputs, part.target);
+    const double weight = size / total;
+    if (loss.requires_grad()) loss.backward(at::full_like(loss, weight));
+    const at::Tensor share = loss.detach().to(at::kDouble) * weight;
+    record.loss = record.loss.defined() ? record.loss + share : share;
+    statistics.take(whole.holders());
+    ++context.microbatch;
+    context.first_sample += size;
+  }
+  statistics.commit(whole.holders());
+  record_state(whole.holders(), record);
+  return record;
+}
+
+PiecewiseStep piecewise_step(const Model& model, const Batch& batch, std::uint64_t seed) {
+  const std::vector<ModelLayer> layers = cloned_layers(model);
+  StepStatistics statistics;
+  PiecewiseStep step;
+  RunContext context;
+  context.seed = seed;
+  context.samples = batch.inputs.at(0).size(0);
+  std::vector<GraphPiece> pieces;
+  Tensors values = batch.inputs;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const Tensors leaves = as_leaves(values);
+    pieces.push_back({leaves, {}, {}});
+    step.inputs.push_back(leaves);
+    context.recomputing = false;
+    values = run_layer(layers[i], static_cast<int>(i), leaves, context);
+    step.record.outputs.push_back(copies_of(values));
+    if (i + 1 < layers.size()) set_roots(pieces.back(), values);
+  }
+  const at::Tensor loss = model.loss()(values, batch.target);
+  set_roots(pieces.back(), {loss});
+  step.record.loss = loss.detach().to(at::kDouble);
+  statistics.take(layers);
+
+  context.recomputing = true;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const at::NoGradGuard no_gradients;
+    step.again.push_back(copies_of(run_layer(layers[i], static_cast<int>(i), step.inputs[i], context)));
+  }
+
+  Tensors gradients{at::ones_like(loss)};
+  for (; !pieces.empty(); pieces.pop_back()) gradients = backward_through(std::move(pieces.back()), std::move(gradients));
+  statistics.commit(layers);
+  record_state(layers, step.record);
+  return step;
+}
+
+}  // namespace mptune

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "mptune/profiler/model/exported_layer.h"
+#include "mptune/profiler/model/model.h"
+
+namespace mptune {
+
+/// What a step leaves behind, kept for comparison with another way to take it.
+struct StepRecord {
+  std::vector<Tensors> outputs;        ///< [layer]: copies of what it hands on; of a batch that is one micro-batch
+  at::Tensor loss;                     ///< mean over the samples
+  std::vector<NamedTensor> gradients;  ///< of all parameters, undefined where there is none
+  std::vector<NamedTensor> buffers;    ///< after statistics were committed
+};
+
+/// A model's layers once more, tied as they are: what a step changes stays in the copy.
+[[nodiscard]] std::vector<ModelLayer> cloned_layers(const Model& model);
+
+/// Statistics of the batch norms of some layers over the micro-batches of a step.
+class StepStatistics {
+ public:
+  /// After a micro-batch's forward.
+  void take(const std::vector<ModelLayer>& layers);
+  /// After the last one.
+  void commit(const std::vector<ModelLayer>& layers) const;
+
+ private:
+  std::vector<std::vector<std::vector<BatchStatistics>>> by_layer_;  ///< [layer][norm][micro-batch]
+};
+
+/// Gradients and buffers of layers as they are now.
+void record_state(const std::vector<ModelLayer>& layers, StepRecord& record);
+
+/// A copy of a model that runs forward in one graph, layer after layer; an exported program as one piece, without the cuts between its
+/// layers, that draws the masks its layers draw.
+class WholeModel {
+ public:
+  explicit WholeModel(const Model& model);
+
+  /// `outputs`, if not null, gets copies of what each layer hands on; `watch` sees the nodes of an exported program.
+  [[nodiscard]] Tensors forward(const Tensors& inputs, const RunContext& context, std::vector<Tensors>* outputs,
+                                const NodeObserver& watch = {});
+
+  /// What holds parameters, buffers and statistics: the layers, or the program as a whole.
+  [[nodiscard]] const std::vector<ModelLayer>& holders() const { return whole_.empty() ? layers_ : whole_; }
+
+ private:
+  [[nodiscard]] Tensors forward_program(const Tensors& inputs, const RunContext& context, std::vector<Tensors>* outputs,
+                                        const NodeObserver& watch);
+
+  std::vector<ModelLayer> layers_;
+  std::vector<ModelLayer> whole_;  ///< an exported program as one layer
+};
+
+/// One un-cut step in the calling thread, micro-batch after micro-batch, gradients summed in their order.
+[[nodiscard]] StepRecord whole_step(const Model& model, const Batch& batch, const std::vector<int>& sizes, std::uint64_t seed);
+
+/// Every layer a piece of its own: detached boundaries, gradients handed back from piece to piece. One micro-batch.
+struct PiecewiseStep {
+  StepRecord record;
+  std::vector<Tensors> inputs;  ///< [layer]
+  std::vector<Tensors> again;   ///< [layer]: outputs of a second run on the same inputs, as recomputation makes
+};
+[[nodiscard]] PiecewiseStep piecewise_step(const Model& model, const Batch& batch, std::uint64_t seed);
+
+}  // namespace mptune

@@ -1,0 +1,99 @@
+#include "mptune/tuner/runtime/check.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+
+#include "mptune/profiler/model/exported_archive.h"
+#include "mptune/profiler/model/model_file.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/tuner/worker/requests.h"
+
+namespace mptune {
+namespace {
+
+constexpr int kSamples = 4;  // enough for two micro-batches in which batch norms see two samples each
+
+int samples_to_check(const CheckRequest& request, const Model& model) {
+  if (request.plan) return request.plan->global_batch_size();
+  return request.setup.batch > 0 ? request.setup.batch : std::min(kSamples, model.default_batch());
+}
+
+Batch batch_to_check(const CheckRequest& request, const Model& model) {
+  const int samples = samples_to_check(request, model);
+  if (request.setup.data.empty()) return synthetic_batch(model.sample(), samples, request.setup.seed);
+  const Batch given = load_batch(request.setup.data, model.sample());
+  const bool asked = request.plan || request.setup.batch > 0;
+  const std::int64_t held = given.inputs.at(0).size(0);
+  if (asked && held < samples)
+    throw Error("the file holds " + std::to_string(held) + " samples, " + std::to_string(samples) + " are asked for", request.setup.data,
+                "give --batch " + std::to_string(held));
+  return samples_of(given, 0, std::min<std::int64_t>(held, samples));
+}
+
+std::vector<int> sizes_to_check(const CheckRequest& request, int samples) {
+  if (request.plan) return request.plan->microbatch_sizes;
+  if (samples < 2) return {samples};
+  return {samples - samples / 2, samples / 2};
+}
+
+bool is_program(const std::string& model) {
+  const ModelText text = parse_model_text(model);
+  return text.is_file && is_exported_archive(text.name);
+}
+
+/// The parts of a check in their order, within its time.
+class Parts {
+ public:
+  Parts(const CheckRequest& request, const Replies& reply, int count) : budget_s_(request.budget_s), reply_(reply), count_(count) {}
+
+  /// Left out where the time is spent; `names` are those of the parts that `make` gives.
+  void add(const std::vector<std::string>& names, const std::string& what, const std::function<std::vector<CheckPart>()>& make) {
+    reply_(Progress{what, static_cast<double>(done_++) / count_});
+    const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+    if (budget_s_ <= 0 || spent < budget_s_) {
+      for (CheckPart& part : make()) result.parts.push_back(std::move(part));
+      return;
+    }
+    for (const std::string& name : names) {
+      CheckPart& part = result.parts.emplace_back();
+      part.name = name;
+      part.compared = what;
+      part.left_out = "the time for it was spent";
+    }
+  }
+
+  CheckResult result;
+
+ private:
+  double budget_s_;
+  const Replies& reply_;
+  int count_;
+  int done_ = 0;
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+void check(const CheckRequest& request, const Replies& reply) {
+  constexpr int kParts = 4;
+  const TrainingSetup& setup = request.setup;
+  // Sleeping devices time a model that this one stands for.
+  const Model model = load_model(setup.model, setup.input, setup.seed, {.loss = setup.loss, .data = setup.data});
+  const Batch batch = batch_to_check(request, model);
+  const auto samples = static_cast<int>(batch.inputs.at(0).size(0));
+  const std::vector<int> sizes = sizes_to_check(request, samples);
+  ModelCheck checked(model, batch, setup.seed);
+  Parts parts(request, reply, kParts);
+  parts.result.samples = samples;
+  parts.result.microbatch_sizes = sizes;
+  if (is_program(setup.model))
+    parts.add({"reference"}, "the reference of the export",
+              [&] { return std::vector{check_reference(parse_model_text(setup.model).name)}; });
+  parts.add({"again", "pieces"}, "every layer as a piece", [&] { return checked.pieces(); });
+  parts.add({"microbatches"}, "micro-batches", [&] { return std::vector{checked.microbatches(sizes)}; });
+  if (request.plan) parts.add({"plan"}, "the plan", [&] { return std::vector{checked.plan(*request.plan)}; });
+  reply(Checked{parts.result});
+}
+
+}  // namespace mptune
