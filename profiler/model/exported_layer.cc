@@ -139,9 +139,8 @@ class ExportedLayer final : public Layer {
     for (std::size_t place = 0; place < shape_->nodes.size(); ++place) {
       const int node = shape_->nodes[place];
       if (context.recomputing && !graph.writes(node).empty()) protect_state(node);
-      if (observer_.before) observer_.before(node);
       graph.run_node(node, values_, run);
-      if (observer_.after) observer_.after(node, values_);
+      if (observer_) observer_(node, values_);
       for (const int value : shape_->released[place]) values_[static_cast<std::size_t>(value)] = c10::IValue();
     }
     Tensors outputs;

@@ -42,12 +42,9 @@ struct ExportedRange {
 /// The whole program whose layers these are, all of them in order, as one layer with copies of their tensors; null for other kinds.
 [[nodiscard]] std::unique_ptr<Layer> whole_exported_layer(const std::vector<const Layer*>& layers);
 
-/// Sees each node of an exported layer just before it runs, and just after, with the values that the layer holds then.
-struct NodeObserver {
-  std::function<void(int node)> before;
-  std::function<void(int node, const ProgramValues& values)> after;
-};
-/// From now on; empty functions see nothing. Requires: an exported layer.
+/// Sees each node of an exported layer just after it ran, with the values that the layer holds then.
+using NodeObserver = std::function<void(int node, const ProgramValues& values)>;
+/// From now on; null: nobody looks. Requires: an exported layer.
 void observe_nodes(Layer& layer, NodeObserver observer);
 
 /// Values that go in and come out, as above.

@@ -10,8 +10,7 @@
 namespace mptune {
 
 NodeObserver WatchedNodes::observer() {
-  NodeObserver observer;
-  observer.after = [this](int node, const ProgramValues& values) {
+  return [this](int node, const ProgramValues& values) {
     if (node < range_.first || node >= range_.last) return;
     Tensors& made = made_[node];
     for (const int value : range_.program->graph.makes(node)) {
@@ -19,7 +18,6 @@ NodeObserver WatchedNodes::observer() {
       made.push_back(result.isTensor() && result.toTensor().defined() ? result.toTensor().detach().clone() : at::Tensor());
     }
   };
-  return observer;
 }
 
 std::string WatchedNodes::first_difference(const WatchedNodes& other, double tolerance,

@@ -2,11 +2,9 @@
 
 #include <ATen/ATen.h>
 
-#include <optional>
 #include <utility>
 
 #include "mptune/profiler/model/graph_piece.h"
-#include "mptune/profiler/model/randomness.h"
 
 namespace mptune {
 namespace {
@@ -65,36 +63,22 @@ Tensors WholeModel::forward(const Tensors& inputs, const RunContext& context, st
 
 Tensors WholeModel::forward_program(const Tensors& inputs, const RunContext& context, std::vector<Tensors>* outputs,
                                     const NodeObserver& watch) {
-  std::optional<DrawScope> draws;
   std::size_t next = 0;
-  NodeObserver observer;
-  observer.before = [&](int node) {
-    if (next >= layers_.size() || node < exported_range(*layers_[next].layer)->first) return;
-    draws.reset();
-    draws.emplace(
-        DrawScope::Place{context.seed, context.step, static_cast<int>(next), layers_[next].name, context.first_sample, context.samples});
+  Layer& program = *whole_.front().layer;
+  observe_nodes(program, [&](int node, const ProgramValues& values) {
+    if (watch) watch(node, values);
+    const ExportedRange range = *exported_range(*layers_.at(next).layer);
+    if (node + 1 != range.last) return;
     ++next;
-  };
-  observer.after = [&](int node, const ProgramValues& values) {
-    if (watch.after) watch.after(node, values);
-    const ExportedRange range = *exported_range(*layers_[next - 1].layer);
-    if (outputs == nullptr || node + 1 != range.last) return;
+    if (outputs == nullptr) return;
     Tensors crossing;
     for (const int value : exported_layer_outputs(*range.program, range.last))
       crossing.push_back(values[static_cast<std::size_t>(value)].toTensor());
     outputs->push_back(copies_of(crossing));
-  };
-  Layer& program = *whole_.front().layer;
-  observe_nodes(program, observer);
-  try {
-    Tensors result = program.forward(inputs, context);
-    observe_nodes(program, {});
-    return result;
-  } catch (const std::exception&) {
-    observe_nodes(program, {});
-    if (draws) draws->rethrow_refusal();
-    throw;
-  }
+  });
+  Tensors result = run_layer(whole_.front(), 0, inputs, context);
+  observe_nodes(program, nullptr);
+  return result;
 }
 
 StepRecord whole_step(const Model& model, const Batch& batch, const std::vector<int>& sizes, std::uint64_t seed) {

@@ -36,7 +36,7 @@ class StepStatistics {
 void record_state(const std::vector<ModelLayer>& layers, StepRecord& record);
 
 /// A copy of a model that runs forward in one graph, layer after layer; an exported program as one piece, without the cuts between its
-/// layers, that draws the masks its layers draw.
+/// layers.
 class WholeModel {
  public:
   explicit WholeModel(const Model& model);
