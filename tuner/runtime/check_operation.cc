@@ -3,11 +3,20 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <string>
 #include <variant>
 
 #include "mptune/tuner/runtime/compared_tensors.h"
 
 namespace mptune {
+namespace {
+
+/// What it makes holds anything until it is written to.
+bool makes_nothing(const ProgramNode& node) {
+  return node.target.find(".empty") != std::string::npos || node.target.find(".new_empty") != std::string::npos;
+}
+
+}  // namespace
 
 NodeObserver WatchedNodes::observer() {
   return [this](int node, const ProgramValues& values) {
@@ -24,7 +33,7 @@ std::string WatchedNodes::first_difference(const WatchedNodes& other, double tol
                                            const std::function<at::Tensor(const at::Tensor&)>& part_of) const {
   for (const auto& [node, tensors] : made_) {
     const auto theirs = other.made_.find(node);
-    if (theirs == other.made_.end()) continue;
+    if (theirs == other.made_.end() || makes_nothing(range_.program->program.graph.nodes[static_cast<std::size_t>(node)])) continue;
     for (std::size_t i = 0; i < std::min(tensors.size(), theirs->second.size()); ++i) {
       const at::Tensor ours = part_of && tensors[i].defined() ? part_of(tensors[i]) : tensors[i];
       const bool comparable = ours.defined() && theirs->second[i].defined() && (!part_of || ours.sizes() == theirs->second[i].sizes());
