@@ -1,6 +1,7 @@
 #include "mptune/profiler/program/exported_reference.h"
 
 #include <cmath>
+#include <cstdint>
 
 #include "mptune/profiler/program/json_fields.h"
 #include "mptune/profiler/trace/error.h"
@@ -20,6 +21,13 @@ std::map<std::string, double> norms_of(const JsonField& field) {
   return norms;
 }
 
+int threads_of(const JsonField& field) {
+  constexpr int kMost = 4096;
+  const std::int64_t threads = field.whole();
+  if (threads < 1 || threads > kMost) field.refuse("no number of threads");
+  return static_cast<int>(threads);
+}
+
 }  // namespace
 
 ExportedReference read_reference(const std::string& json, const std::string& where) {
@@ -31,6 +39,8 @@ ExportedReference read_reference(const std::string& json, const std::string& whe
                 "export the model again with the mptune_export.py of this mptune");
   ExportedReference reference;
   if (root.has("torch")) reference.torch = root.at("torch").text();
+  if (root.has("device")) reference.device = root.at("device").text();
+  if (root.has("threads")) reference.threads = threads_of(root.at("threads"));
   reference.seed = root.at("seed").whole();
   reference.loss = finite_number(root.at("loss"));
   reference.loss_in_program = root.at("loss_in_program").truth();

@@ -9,7 +9,9 @@ namespace mptune {
 /// What one seeded step of the model itself gave in Python when it was exported: extra/mptune.json, schema mptune.export/1, which
 /// mptune_export.py writes.
 struct ExportedReference {
-  std::string torch;  ///< version that took the step
+  std::string torch;           ///< version that took the step
+  std::string device = "cpu";  ///< kind of device that it was taken on
+  int threads = 0;             ///< intra-op threads of it; 0: not known
   std::int64_t seed = 0;
   double loss = 0;
   bool loss_in_program = false;                  ///< else the loss is the mean square of the first output

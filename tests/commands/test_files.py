@@ -1,4 +1,5 @@
 """Models from files through the programs as users start them: what is refused, each with one line, and the loop on a plug-in."""
+import json
 import os
 import shutil
 import unittest
@@ -8,6 +9,7 @@ from harness import CommandTest
 from test_small import CORES, DEVICES
 
 PLUGINS = os.environ["MPTUNE_PLUGINS"]
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden/exported")
 PLUGIN = os.path.join(PLUGINS, "libresnet_plugin.so")
 
 
@@ -76,3 +78,21 @@ class Files(CommandTest):
         models = self.result("models", "models", "./net.so")["models"]
         self.assertEqual([models[0]["name"], models[0]["layers"][1]["name"]], ["net", "layer1.0"])
 
+    def test_a_plugin_with_hidden_state_is_not_tuned(self):
+        shutil.copy(PLUGIN, os.path.join(self.folder, "net.so"))
+        done = self.mptune("--json", "check", "./net.so", MPTUNE_TEST_PLUGIN="counting")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        difference = json.loads(done.stdout)["first_difference"]
+        self.assertEqual((difference["part"], difference["what"], difference["layer_name"]), ("again", "output", "counting"))
+        self.fails(2, ["the output of layer counting differs", "mptune check ./net.so"], "tune", "./net.so", "--devices", DEVICES, "--budget", "20s",
+                   "--force", MPTUNE_TEST_PLUGIN="counting")
+
+    def test_models_that_agree(self):
+        plan = self.result("check", "check", "resnet18", "--input", "3x32x32", "--devices", DEVICES, "--batch", "8", "--microbatches", "4",
+                           "--recompute", "all")
+        self.assertTrue(plan["agrees"], plan)
+        self.assertEqual([part["name"] for part in plan["parts"]], ["again", "pieces", "microbatches", "plan"])
+        self.assertEqual(plan["parts"][3]["bit_equal"], plan["parts"][3]["tensors"])
+        program = self.result("check", "check", os.path.join(GOLDEN, "language.pt2"))
+        self.assertTrue(program["agrees"], program)
+        self.assertEqual([part["agrees"] for part in program["parts"]], [True, True, True, True])

@@ -1,7 +1,6 @@
 #include "mptune/tuner/runtime/check.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <limits>
@@ -114,18 +113,6 @@ std::vector<std::shared_ptr<Device>> core_devices(const Plan& plan) {
   }
   return devices;
 }
-
-/// As many threads as a device of one core has: other counts sum in another order.
-class OneThread {
- public:
-  OneThread() : before_(at::get_num_threads()) { at::set_num_threads(1); }
-  ~OneThread() { at::set_num_threads(before_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int before_;
-};
 
 CheckPart again_part() {
   return {.name = "again",
@@ -268,7 +255,7 @@ CheckPart ModelCheck::plan(const Plan& plan) const {
                               sizes_text(plan.microbatch_sizes) + ": loss, gradients, buffers"};
   about.tolerance = tolerance_of(model_, {});
   about.remedy = "report this model and plan";
-  const OneThread one_thread;
+  const ThreadCount as_many_as_a_device(1);
   const StepRecord expected = whole_step(model_, batch_, plan.microbatch_sizes, seed_);
   PipelineOptions options;
   options.seed = seed_;

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
 #include <torch/version.h>
 
 #include <algorithm>
@@ -56,6 +57,7 @@ ProgramStep step_of(const ExportedArchive& archive, const ExportedReference& ref
   RunContext context;
   context.samples = samples;
   const SeededGenerator seeded(reference.seed);
+  const ThreadCount as_many_as_python(reference.threads > 0 ? reference.threads : at::get_num_threads());
   const Tensors outputs = step.layer->forward(archive.sample_inputs, context);
   if (outputs.empty()) throw Error("the program returns no tensor", path, "return the loss or the prediction first");
   step.loss = reference.loss_in_program ? outputs[0] : outputs[0].to(at::kFloat).square().mean();
@@ -69,7 +71,7 @@ ProgramStep step_of(const ExportedArchive& archive, const ExportedReference& ref
 }
 
 at::Tensor norm_of(const at::Tensor& tensor) {
-  return tensor.defined() ? tensor.detach().to(at::kDouble).norm() : at::scalar_tensor(0, at::kDouble);
+  return tensor.defined() ? tensor.detach().abs().to(at::kDouble).norm() : at::scalar_tensor(0, at::kDouble);
 }
 
 at::Tensor number(double value) {
@@ -146,6 +148,10 @@ CheckPart check_reference(const std::string& path) {
   if (!left_out.left_out.empty()) return left_out;
 
   const ExportedReference reference = read_reference(archive.reference, path);
+  if (reference.device != "cpu") {
+    left_out.left_out = "the reference was taken on a device of kind " + reference.device + ", which draws and rounds otherwise";
+    return left_out;
+  }
   const ProgramStep step = step_of(archive, reference, path);
   ComparedTensors compared(about_reference(reference));
   compared.add({"loss", -1, "", "", 0}, step.loss.detach().to(at::kDouble), number(reference.loss));

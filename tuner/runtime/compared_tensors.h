@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include <torch/types.h>
 
@@ -11,6 +12,18 @@ namespace mptune {
 /// Largest difference of two tensors over the largest value of `theirs`, or over `least_scale` where that is more. 0 for equal bits (two
 /// NaN are equal); an undefined tensor is all zeros; infinite where shapes differ or only one of two numbers is finite.
 [[nodiscard]] double relative_difference(const at::Tensor& ours, const at::Tensor& theirs, double least_scale = 0);
+
+/// As many intra-op threads in this thread while it lives: other counts sum in another order.
+class ThreadCount {
+ public:
+  explicit ThreadCount(int threads);
+  ~ThreadCount();
+  ThreadCount(const ThreadCount&) = delete;
+  ThreadCount& operator=(const ThreadCount&) = delete;
+
+ private:
+  int before_;
+};
 
 /// Gathers the comparisons of one part of a check; tensors are added in the order in which the first difference is looked for.
 class ComparedTensors {

@@ -83,6 +83,15 @@ struct Noisy final : nn::Cloneable<Noisy> {
   at::Tensor forward(const at::Tensor& x) { return at::dropout(at::Tensor(x).relu_(), 0.5, true); }
 };
 
+/// Keeps a count of its calls, and lets it matter.
+struct Counting final : nn::Cloneable<Counting> {
+  Counting() { reset(); }
+  void reset() override { fc = register_module("fc", nn::Linear(50, 50)); }
+  at::Tensor forward(const at::Tensor& x) { return fc(x) * (1 + 0.1 * calls++); }
+  nn::Linear fc{nullptr};
+  int calls = 0;
+};
+
 mptune::Model factory() {
   const char* variable = std::getenv("MPTUNE_TEST_PLUGIN");
   const std::string mode = variable == nullptr ? "" : variable;
@@ -101,6 +110,12 @@ mptune::Model factory() {
     layers.push_back({"noisy", {"noisy"}, mptune::layer("Noisy", std::make_shared<Noisy>(), "noisy", run<Noisy>)});
     sample.inputs = {{.shape = {50}}};
     return {"noisy", std::move(layers), mptune::Loss::mean_square(), sample, 4};
+  }
+  if (mode == "counting") {
+    std::vector<mptune::ModelLayer> layers;
+    layers.push_back({"counting", {"fc"}, mptune::layer("Counting", std::make_shared<Counting>(), "", run<Counting>)});
+    sample.inputs = {{.shape = {50}}};
+    return {"counting", std::move(layers), mptune::Loss::mean_square(), sample, 4};
   }
   sample.inputs = {{.shape = {3, 32, 32}}};
   sample.target.classes = mode == "input only" ? 0 : 1000;

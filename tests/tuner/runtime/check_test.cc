@@ -307,6 +307,7 @@ TEST(CheckedReferences, WhatIsNoReferenceEndsInOneLine) {
   for (const Edit& edit :
        {Edit([](const std::string&) { return "no JSON"; }), Edit([](const std::string&) { return "[1, 2]"; }),
         Edit([](const std::string&) { return std::string(100000, '['); }), replaced("mptune.export/1", "mptune.export/2"),
+        replaced("\"threads\": 1", "\"threads\": 0"), replaced("\"device\": \"cpu\"", "\"device\": 7"),
         replaced("\"seed\": 2", "\"seed\": -1.5e3"), replaced("\"loss\": 0.2", "\"loss\": 1e999"), replaced("\"loss\"", "\"lost\""),
         replaced("\"loss_in_program\": false", "\"loss_in_program\": 1"),
         replaced("\"loss_in_program\": false", "\"loss_in_program\": true"), replaced("\"stem.bias\": 0", "\"stem.bias\": \"a\", \"x\": 0"),
@@ -321,6 +322,8 @@ TEST(CheckedReferences, FilesWithoutOneAreSaidToBe) {
   const TestFolder folder("references");
   EXPECT_NE(check_reference(golden("regions.pt2")).left_out.find("no reference"), std::string::npos);
   EXPECT_NE(check_reference(with_reference(folder, "residual.pt2", [](const std::string&) { return ""; })).left_out, "");
+  const Edit on_gpu = replaced("\"device\": \"cpu\"", "\"device\": \"cuda\"");
+  EXPECT_NE(check_reference(with_reference(folder, "residual.pt2", on_gpu)).left_out.find("cuda"), std::string::npos);
 }
 
 }  // namespace

@@ -73,6 +73,33 @@ TEST_F(WorkerRequests, MeasureWritesAProfileThatReadsBack) {
   EXPECT_EQ(progress.back().fraction, 1);
 }
 
+TEST_F(WorkerRequests, CheckComparesEveryPartAndThePlan) {
+  CheckRequest request{setup_for("mlp:layers=3", 8), std::nullopt, 0};
+  request.plan = plan_for(request.setup, 3, 2);
+  check(request, replies());
+  const CheckResult result = all<Checked>().at(0).result;
+  EXPECT_EQ(result.samples, 8);
+  EXPECT_EQ(result.microbatch_sizes, (std::vector<int>{2, 2, 2, 2}));
+  std::vector<std::string> names;
+  for (const CheckPart& part : result.parts) {
+    names.push_back(part.name);
+    EXPECT_EQ(part.left_out, "");
+    EXPECT_FALSE(part.difference) << difference_text(part);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"again", "pieces", "microbatches", "plan"}));
+  EXPECT_GE(all<Progress>().size(), 3U);
+}
+
+TEST_F(WorkerRequests, CheckTakesFewSamplesUnlessAskedAndLeavesOutWhatTimeDoesNotAllow) {
+  CheckRequest request{setup_for("mlp:layers=3", 0), std::nullopt, 1e-9};
+  check(request, replies());
+  const CheckResult result = all<Checked>().at(0).result;
+  EXPECT_EQ(result.samples, 4);
+  EXPECT_EQ(result.microbatch_sizes, (std::vector<int>{2, 2}));
+  ASSERT_EQ(result.parts.size(), 3U);
+  for (const CheckPart& part : result.parts) EXPECT_NE(part.left_out.find("time"), std::string::npos);
+}
+
 TEST_F(WorkerRequests, RecordWritesATraceThatAddsUp) {
   constexpr int kSteps = 3, kLayers = 4, kMicrobatches = 4;
   RecordRequest request;
