@@ -5,6 +5,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <stdexcept>
 #include <string_view>
 
@@ -33,10 +35,14 @@ std::string short_name(const std::string& target) {
   return target.starts_with(kOperators) ? target.substr(std::string_view(kOperators).size()) : target;
 }
 
-// Views that their schemas don't call so.
-bool returns_its_input(const std::string& name) {
-  static constexpr std::string_view names[] = {"aten::reshape", "aten::contiguous", "aten::dropout",   "aten::feature_dropout",
-                                               "aten::flatten", "aten::to",         "aten::reshape_as"};
+// Views that their schemas don't call so, where the layout, the type or an argument makes them so.
+bool may_return_its_input(const std::string& name) {
+  static constexpr std::string_view names[] = {
+      "aten::reshape",       "aten::reshape_as",  "aten::contiguous",    "aten::flatten",         "aten::to",
+      "aten::type_as",       "aten::dropout",     "aten::alpha_dropout", "aten::feature_dropout", "aten::feature_alpha_dropout",
+      "aten::atleast_1d",    "aten::atleast_2d",  "aten::atleast_3d",    "aten::meshgrid",        "aten::broadcast_tensors",
+      "aten::einsum",        "aten::sum_to_size", "aten::unsafe_chunk",  "aten::unsafe_split",    "aten::unsafe_split_with_sizes",
+      "aten::cartesian_prod"};
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
@@ -106,6 +112,7 @@ void ExportedGraph::bind_all(const std::vector<SampleAxis>& given, Shared& share
       refuse(static_cast<int>(i), first_line(misfit), shared);
     }
   }
+  find_memory();
 }
 
 void ExportedGraph::refuse(int node, const std::string& why, const Shared& shared) const {
@@ -229,11 +236,8 @@ void ExportedGraph::bind_region(const ProgramNode& source, Node& node, Shared& s
     auto& place = graphs_[static_cast<std::size_t>(region)];
     place.reset(new ExportedGraph(graph_.graphs[static_cast<std::size_t>(region)], where_, axes, shared));
     const ExportedGraph& inner = *place;
+    find_region_aliases(source, arguments, inner, node);
     for (int i = 0; i < inner.nodes(); ++i) {
-      // What a region writes to may be anything it was given.
-      if (!inner.writes(i).empty() && node.writes.empty())
-        for (std::size_t given = arguments; given < node.arguments.size(); ++given)
-          node.writes.insert(node.writes.end(), node.arguments[given].reads().begin(), node.arguments[given].reads().end());
       node.draws.random = node.draws.random || inner.random(i);
       if (inner.running_mean(i) >= 0 || inner.batch_counter(i) >= 0)
         throw std::invalid_argument("a batch norm in a region of its own has no place for its statistics");
@@ -243,16 +247,58 @@ void ExportedGraph::bind_region(const ProgramNode& source, Node& node, Shared& s
 
 void ExportedGraph::find_aliases(const ProgramNode& source, Node& node) const {
   const c10::FunctionSchema& schema = node.operation->schema();
-  const bool unannotated = returns_its_input(schema.name());
+  const bool uncertain = may_return_its_input(schema.name());
   for (std::size_t i = 0; i < node.arguments.size(); ++i) {
     const c10::AliasInfo* alias = schema.arguments()[i].alias_info();
-    const bool may_alias = alias != nullptr || (unannotated && i == 0);
-    if (!may_alias) continue;
+    if (alias == nullptr && !uncertain) continue;
     for (const int read : node.arguments[i].reads()) {
+      if (!is_tensor(read)) continue;
       if (alias != nullptr && alias->isWrite() && node.kind == Kind::operation) node.writes.push_back(read);
-      for (const ProgramArgument& output : source.outputs) each_value(output, [&](int made) { node.aliases.emplace_back(made, read); });
+      for (const ProgramArgument& output : source.outputs)
+        each_value(output, [&](int made) { node.aliases.push_back({made, read, !uncertain}); });
     }
   }
+}
+
+/// A region writes to what its graph writes to of what it was given, and gives back views of that or of one another.
+void ExportedGraph::find_region_aliases(const ProgramNode& source, std::size_t first, const ExportedGraph& inner, Node& node) const {
+  std::vector<int> operands, made;
+  for (std::size_t i = first; i < node.arguments.size(); ++i)
+    operands.insert(operands.end(), node.arguments[i].reads().begin(), node.arguments[i].reads().end());
+  for (const ProgramArgument& output : source.outputs) each_value(output, [&](int value) { made.push_back(value); });
+  std::map<int, int> given;  // by memory within the region
+  const auto& inputs = inner.graph_.inputs;
+  for (std::size_t i = 0; i < std::min(operands.size(), inputs.size()); ++i)
+    each_value(inputs[i], [&](int value) { given.emplace(inner.memory_of(value), operands[i]); });
+  for (int i = 0; i < inner.nodes(); ++i)
+    for (const int value : inner.writes(i))
+      if (const auto found = given.find(inner.memory_of(value)); found != given.end()) node.writes.push_back(found->second);
+  std::size_t place = 0;
+  for (const ProgramArgument& output : inner.graph_.outputs)
+    each_value(output, [&](int value) {
+      if (place >= made.size()) return;
+      const auto [found, fresh] = given.emplace(inner.memory_of(value), made[place]);
+      if (!fresh) node.aliases.push_back({made[place], found->second, /*certain=*/false});
+      ++place;
+    });
+}
+
+/// Values that may share memory are one set, called by its first.
+void ExportedGraph::find_memory() {
+  memory_.resize(graph_.values.size());
+  std::iota(memory_.begin(), memory_.end(), 0);
+  const auto root = [&](int value) {
+    const auto parent = [&](int of) -> int& { return memory_[static_cast<std::size_t>(of)]; };
+    while (parent(value) != value) value = parent(value) = parent(parent(value));
+    return value;
+  };
+  for (const Node& node : nodes_) {
+    for (const ValueAlias& alias : node.aliases) {
+      const int made = root(alias.made), read = root(alias.read);
+      memory_[static_cast<std::size_t>(std::max(made, read))] = std::min(made, read);
+    }
+  }
+  for (int value = 0; value < values(); ++value) memory_[static_cast<std::size_t>(value)] = root(value);
 }
 
 void ExportedGraph::run_node(int index, ProgramValues& values, const ProgramRun& run) const {

@@ -26,6 +26,12 @@ struct ProgramRun {
   std::function<void(int running_mean, BatchStatistics statistics)> batch_norm;
 };
 
+/// Two values of which one may be a view of the other.
+struct ValueAlias {
+  int made = -1, read = -1;
+  bool certain = true;  ///< false where the layout of what is read decides (reshape, contiguous)
+};
+
 /// A graph of an exported program, ready to run: operators resolved through LibTorch's dispatcher, arguments bound. Immutable; several
 /// threads may run it, each with values of its own. Keeps the training form: batch norms and dropout as exported, in-place operators in
 /// place. Batch norms in training leave their running statistics alone and hand over their own (ProgramRun::batch_norm); counters of
@@ -49,8 +55,10 @@ class ExportedGraph {
   [[nodiscard]] const std::vector<int>& makes(int node) const { return nodes_[static_cast<std::size_t>(node)].makes; }
   /// Values that it writes to in place.
   [[nodiscard]] const std::vector<int>& writes(int node) const { return nodes_[static_cast<std::size_t>(node)].writes; }
-  /// Pairs (output, input) of values of a node that may share memory.
-  [[nodiscard]] const std::vector<std::pair<int, int>>& aliases(int node) const { return nodes_[static_cast<std::size_t>(node)].aliases; }
+  /// Values that it makes and that may share memory with what it reads; those of regions too.
+  [[nodiscard]] const std::vector<ValueAlias>& aliases(int node) const { return nodes_[static_cast<std::size_t>(node)].aliases; }
+  /// The first of the values that may share this one's memory, itself for none.
+  [[nodiscard]] int memory_of(int value) const { return memory_[static_cast<std::size_t>(value)]; }
   /// True if it draws random numbers, or a region of it does.
   [[nodiscard]] bool random(int node) const { return nodes_[static_cast<std::size_t>(node)].draws.random; }
   /// Throws Error for the first node, in regions too, whose random numbers would depend on the partition.
@@ -79,7 +87,7 @@ class ExportedGraph {
     std::vector<BoundArgument> arguments;
     std::vector<int> regions;
     std::vector<int> reads, makes, writes;
-    std::vector<std::pair<int, int>> aliases;
+    std::vector<ValueAlias> aliases;
     NodeDraws draws;
     int running_mean = -1;
     int batch_counter = -1;
@@ -95,6 +103,11 @@ class ExportedGraph {
   void bind_training(const ProgramNode& source, Node& node);
   void bind_region(const ProgramNode& source, Node& node, Shared& shared);
   void find_aliases(const ProgramNode& source, Node& node) const;
+  void find_region_aliases(const ProgramNode& source, std::size_t first, const ExportedGraph& inner, Node& node) const;
+  void find_memory();
+  [[nodiscard]] bool is_tensor(int value) const {
+    return graph_.values[static_cast<std::size_t>(value)].kind == ValueDescription::Kind::tensor;
+  }
   void run_operation(const Node& node, ProgramValues& values, const ProgramRun& run, std::vector<c10::IValue>& stack) const;
   void run_batch_norm(const Node& node, ProgramValues& values, const ProgramRun& run, std::vector<c10::IValue>& stack) const;
   [[nodiscard]] std::vector<c10::IValue> run_region(const Node& node, ProgramValues& values, const ProgramRun& run) const;
@@ -105,6 +118,7 @@ class ExportedGraph {
   std::vector<Node> nodes_;
   std::vector<std::unique_ptr<ExportedGraph>> graphs_;  ///< by region; bound with the node that runs it
   std::vector<std::optional<SampleAxis>> axes_;         ///< by value
+  std::vector<int> memory_;                             ///< by value
   std::int64_t first_node_ = 0;                         ///< number of the first node among those of the whole program
 };
 

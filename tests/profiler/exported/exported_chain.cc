@@ -73,7 +73,7 @@ void ExportedChain::step(const Tensors& inputs, bool recompute, std::int64_t fir
   for (const auto& layer : layers_) {
     Tensors leaves;
     for (const at::Tensor& value : values) {
-      leaves.push_back(value.detach());
+      leaves.push_back(boundary_ == Boundary::shared ? value.detach() : value.detach().clone(at::MemoryFormat::Contiguous));
       if (value.requires_grad()) leaves.back().requires_grad_();
     }
     entered.push_back(leaves);
@@ -116,11 +116,15 @@ std::map<std::string, at::Tensor> ExportedChain::gradients() const {
   return gradients;
 }
 
-Agreement ExportedChain::compare(const EagerStep& expected) const {
-  const std::map<std::string, at::Tensor> gradients = this->gradients();
+std::map<std::string, at::Tensor> ExportedChain::buffers() const {
   std::map<std::string, at::Tensor> buffers;
   for (const auto& layer : layers_)
     for (const NamedTensor& buffer : layer->buffers()) buffers[buffer.name] = buffer.tensor;
+  return buffers;
+}
+
+Agreement ExportedChain::compare(const EagerStep& expected) const {
+  const std::map<std::string, at::Tensor> gradients = this->gradients(), buffers = this->buffers();
   Agreement agreement;
   agreement.add("loss", loss_.detach(), expected.loss);
   for (const auto& [name, gradient] : expected.gradients) {
@@ -130,7 +134,7 @@ Agreement ExportedChain::compare(const EagerStep& expected) const {
   }
   // Buffers that are not saved with the model are constants to it.
   for (const auto& [name, buffer] : expected.buffers)
-    if (buffers.count(name) > 0) agreement.add("buffer " + name, buffers[name], buffer);
+    if (buffers.count(name) > 0) agreement.add("buffer " + name, buffers.at(name), buffer);
   return agreement;
 }
 

@@ -27,6 +27,9 @@ struct Agreement {
   void add(const std::string& name, const at::Tensor& ours, const at::Tensor& theirs);
 };
 
+/// How tensors cross a cut: as they are, or as dense copies.
+enum class Boundary { shared, copied };
+
 /// What becomes the loss where the program brings none.
 enum class LossOf { mean_of_squares, sum_of_squares };
 
@@ -44,8 +47,12 @@ class ExportedChain {
   /// run again before its backward where `recompute`.
   void step(const Tensors& inputs, bool recompute = false, std::int64_t first_sample = 0, LossOf loss = LossOf::mean_of_squares);
 
+  void set_boundary(Boundary boundary) { boundary_ = boundary; }
+
   /// By the names that the program uses; tied ones summed.
   [[nodiscard]] std::map<std::string, at::Tensor> gradients() const;
+  [[nodiscard]] std::map<std::string, at::Tensor> buffers() const;
+  [[nodiscard]] at::Tensor loss() const { return loss_.detach(); }
 
   /// Loss, gradients and buffers against eager PyTorch's.
   [[nodiscard]] Agreement compare(const EagerStep& expected) const;
@@ -58,6 +65,7 @@ class ExportedChain {
   std::map<std::string, std::string> stored_as_;  ///< tied parameters go by the name that the program uses
   at::Tensor loss_;
   bool draws_ = false;
+  Boundary boundary_ = Boundary::shared;
   RunContext drawing_;
 };
 
