@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <caffe2/serialize/inline_container.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -31,6 +32,7 @@ class ArchiveReader {
     archive.program = read_program(text("models/" + model + ".json"), path_);
     read_tensors("data/weights/", model + "_weights_config.json", archive);
     read_tensors("data/constants/", model + "_constants_config.json", archive);
+    check_complete(archive);
     archive.sample_inputs = sample_inputs(model, archive.program);
     if (has("extra/mptune.json")) archive.reference = text("extra/mptune.json");
     return archive;
@@ -75,15 +77,29 @@ class ArchiveReader {
     return content;
   }
 
+  void check_complete(const ExportedArchive& archive) const {
+    for (const ProgramInput& input : archive.program.inputs) {
+      const bool stored = input.kind != ProgramInput::Kind::user && input.kind != ProgramInput::Kind::constant;
+      if (stored && archive.tensors.count(input.name) == 0)
+        refuse("'" + input.name + "' has no weights in it", "the file is damaged: " + std::string(kAgain));
+    }
+    for (const ProgramOutput& output : archive.program.outputs)
+      if (output.kind == ProgramOutput::Kind::buffer_mutation)
+        refuse("the program was decomposed, and hands out what '" + output.name + "' becomes instead of writing it",
+               "save what torch.export.export returns, without run_decompositions()");
+  }
+
   void read_tensors(const std::string& folder, const std::string& config, ExportedArchive& archive) {
     if (!has(folder + config)) return;
     const auto stored = read_stored_tensors(text(folder + config), path_);
     bool empty = false;
+    stored_ = false;
     for (const auto& [name, tensor] : stored) {
       if (tensor.pickled)
         refuse("'" + name + "' is pickled (a tensor subclass or a custom object)", "make it a plain tensor before the export");
       archive.tensors[name] = tensor_of(folder + tensor.record, name, tensor, empty);
     }
+    if (empty && stored_) refuse("some of its weights are empty", "the file is damaged: " + std::string(kAgain));
     archive.without_weights = archive.without_weights || empty;
   }
 
@@ -143,9 +159,14 @@ class ArchiveReader {
     if (elements > 0 && bytes == 0) {
       // Made from a model without storage: every parameter is the same empty record, and none is tied to another.
       empty = true;
-      if (elements > file_bytes_ * 1'000'000) refuse("the shape of '" + name + "' is no shape", kAgain);
+      without_storage_ += static_cast<double>(elements) * static_cast<double>(element);
+      const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));
+      if (without_storage_ > memory)
+        refuse("it holds no weights, and those that it describes are larger than this machine's memory",
+               "export a model with weights, or a smaller one");
       return at::empty(sizes, type);
     }
+    stored_ = stored_ || elements > 0;
     if (elements > 0 && (needed + offset + 1) * element > bytes)
       refuse("'" + name + "' is larger than its record of " + std::to_string(bytes) + " bytes",
              "the file is damaged: " + std::string(kAgain));
@@ -175,6 +196,8 @@ class ArchiveReader {
   std::set<std::string> records_;
   std::int64_t file_bytes_ = 0;
   std::map<std::string, at::Tensor> storages_;
+  double without_storage_ = 0;  ///< bytes that tensors without a record would take
+  bool stored_ = false;         ///< a tensor of the folder has its record
 };
 
 }  // namespace

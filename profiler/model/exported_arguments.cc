@@ -122,7 +122,14 @@ class ArgumentBinder {
   [[nodiscard]] bool takes(c10::TypeKind kind) const { return type_ && type_->kind() == kind; }
   void constant(c10::IValue value) { bound_.constant_ = std::move(value); }
 
+  /// Element types and the like are numbers to LibTorch, which looks them up unchecked.
+  void check_no_code() const {
+    for (const c10::TypeKind kind : {c10::TypeKind::ScalarTypeType, c10::TypeKind::LayoutType, c10::TypeKind::MemoryFormatType})
+      if (takes(kind)) throw std::invalid_argument("a number where an element type, layout or memory format belongs");
+  }
+
   void bind_value(const ProgramValue& value) {
+    check_no_code();
     bound_.form_ = BoundArgument::Form::value;
     bound_.reads_ = {value.index};
     if (takes(c10::TypeKind::TensorType)) bound_.convert_ = BoundArgument::Convert::to_tensor;
@@ -130,6 +137,7 @@ class ArgumentBinder {
   }
 
   void bind_number(const c10::IValue& number) {
+    check_no_code();
     if (takes(c10::TypeKind::TensorType)) return constant(wrapped_number(number));
     if (takes(c10::TypeKind::FloatType) && number.isInt()) return constant(static_cast<double>(number.toInt()));
     if (takes(c10::TypeKind::FloatType) && number.isBool()) return constant(number.toBool() ? 1.0 : 0.0);

@@ -1,7 +1,6 @@
 #include "mptune/profiler/model/exported_graph.h"
 
 #include <ATen/ATen.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
@@ -10,7 +9,6 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "mptune/profiler/model/randomness.h"
 #include "mptune/profiler/model/symbolic_operators.h"
 #include "mptune/profiler/trace/error.h"
 
@@ -19,8 +17,6 @@ namespace {
 
 constexpr const char* kOperators = "torch.ops.";
 constexpr const char* kHigherOrder = "torch.ops.higher_order.";
-// The positions of batch_norm's parameters.
-constexpr std::size_t kInput = 0, kRunningMean = 3, kRunningVariance = 4, kTraining = 5, kMomentum = 6;
 
 /// "torch.ops.aten.add.Tensor" is "aten::add" and "Tensor"; "default" stands for no overload.
 c10::OperatorName operator_name(const std::string& target) {
@@ -52,39 +48,6 @@ bool is_number(const ProgramArgument& argument, double number) {
   return false;
 }
 
-std::string first_line(const c10::Error& error) {
-  const std::string message = error.what_without_backtrace();
-  return message.substr(0, message.find('\n'));
-}
-
-/// Autocast as the program's region wants it, and as before behind it.
-class AutocastRegion {
- public:
-  AutocastRegion(at::DeviceType type, at::ScalarType scalar, bool enabled, bool cached)
-      : type_(type),
-        enabled_(at::autocast::is_autocast_enabled(type)),
-        cached_(at::autocast::is_autocast_cache_enabled()),
-        scalar_(at::autocast::get_autocast_dtype(type)) {
-    at::autocast::set_autocast_enabled(type, enabled);
-    at::autocast::set_autocast_dtype(type, scalar);
-    at::autocast::set_autocast_cache_enabled(cached);
-    at::autocast::increment_nesting();
-  }
-  ~AutocastRegion() {
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(type_, enabled_);
-    at::autocast::set_autocast_dtype(type_, scalar_);
-    at::autocast::set_autocast_cache_enabled(cached_);
-  }
-  AutocastRegion(const AutocastRegion&) = delete;
-  AutocastRegion& operator=(const AutocastRegion&) = delete;
-
- private:
-  at::DeviceType type_;
-  bool enabled_, cached_;
-  at::ScalarType scalar_;
-};
-
 }  // namespace
 
 ExportedGraph::ExportedGraph(const ExportedProgram& program, std::string where) : graph_(program.graph), where_(std::move(where)) {
@@ -98,6 +61,7 @@ ExportedGraph::ExportedGraph(const ProgramGraph& graph, std::string where, const
 }
 
 void ExportedGraph::bind_all(const std::vector<SampleAxis>& given, Shared& shared) {
+  check_types();
   axes_ = sample_axes(graph_, shared.symbols, given);
   graphs_.resize(graph_.graphs.size());
   nodes_.resize(graph_.nodes.size());
@@ -122,6 +86,35 @@ void ExportedGraph::refuse(int node, const std::string& why, const Shared& share
               "export the model again with torch " TORCH_VERSION
               ", or write that line with LibTorch's own operators: libraries of others "
               "are not loaded");
+}
+
+std::string ExportedGraph::first_line(const std::exception& error) {
+  const auto* libtorch = dynamic_cast<const c10::Error*>(&error);
+  const std::string message = libtorch != nullptr ? libtorch->what_without_backtrace() : error.what();
+  return message.substr(0, message.find('\n'));
+}
+
+void ExportedGraph::check_types() const {
+  for (const ValueDescription& value : graph_.values) {
+    try {
+      if (value.tensor) (void)scalar_type_of(value.tensor->scalar_type);
+    } catch (const std::invalid_argument& unknown) {
+      throw Error("'" + value.name + "' has an " + unknown.what(), where_, "export the model again with torch " TORCH_VERSION);
+    }
+  }
+}
+
+/// What a node makes must be what its operator returns.
+void ExportedGraph::check_outputs(const ProgramNode& source, const Node& node) const {
+  const auto& returns = node.operation->schema().returns();
+  bool fits = source.outputs.size() <= returns.size();
+  for (std::size_t i = 0; fits && i < source.outputs.size(); ++i) {
+    const c10::TypeKind kind = returns[i].type()->kind();
+    if (std::holds_alternative<ProgramTensors>(source.outputs[i])) fits = kind == c10::TypeKind::ListType;
+    if (const auto* value = std::get_if<ProgramValue>(&source.outputs[i]))
+      fits = is_tensor(value->index) == (kind == c10::TypeKind::TensorType || kind == c10::TypeKind::OptionalType);
+  }
+  if (!fits) throw std::invalid_argument("it does not return what the file says that it makes");
 }
 
 void ExportedGraph::check_draws() const {
@@ -176,6 +169,7 @@ void ExportedGraph::bind_operation(const ProgramNode& source, Node& node) {
     if (!arguments[i] && !parameter.default_value()) throw std::invalid_argument("argument '" + parameter.name() + "' is missing");
     node.arguments.push_back(arguments[i] ? std::move(*arguments[i]) : BoundArgument::constant(*parameter.default_value()));
   }
+  check_outputs(source, node);
   node.draws = draws_of(*node.operation, source, axes_);
 }
 
@@ -299,122 +293,6 @@ void ExportedGraph::find_memory() {
     }
   }
   for (int value = 0; value < values(); ++value) memory_[static_cast<std::size_t>(value)] = root(value);
-}
-
-void ExportedGraph::run_node(int index, ProgramValues& values, const ProgramRun& run) const {
-  const Node& node = nodes_[static_cast<std::size_t>(index)];
-  std::vector<c10::IValue> stack;
-  switch (node.kind) {
-    case Kind::operation:
-      if (run.draws != nullptr && node.draws.random) run.draws->at_node(first_node_ + index, node.draws.axis);
-      run_operation(node, values, run, stack);
-      break;
-    case Kind::batch_norm:
-      run_batch_norm(node, values, run, stack);
-      break;
-    case Kind::count_batch:
-      stack.push_back(values[static_cast<std::size_t>(node.batch_counter)]);
-      break;
-    case Kind::symbolic:
-      for (const BoundArgument& argument : node.arguments) stack.push_back(argument.value(values, run.device));
-      try {
-        stack = {run_symbolic(node.symbolic, stack)};
-      } catch (const std::invalid_argument& misfit) {
-        throw Error(describe(index) + " failed: " + misfit.what(), where_, "give an --input and --batch that the model takes");
-      }
-      break;
-    case Kind::set_grad:
-    case Kind::autocast:
-    case Kind::conditional:
-      stack = run_region(node, values, run);
-      break;
-  }
-  store(graph_.nodes[static_cast<std::size_t>(index)], stack, values);
-}
-
-void ExportedGraph::run_operation(const Node& node, ProgramValues& values, const ProgramRun& run, std::vector<c10::IValue>& stack) const {
-  stack.reserve(node.arguments.size() + 2);
-  for (const BoundArgument& argument : node.arguments) stack.push_back(argument.value(values, run.device));
-  node.operation->callBoxed(&stack);
-}
-
-void ExportedGraph::run_batch_norm(const Node& node, ProgramValues& values, const ProgramRun& run, std::vector<c10::IValue>& stack) const {
-  for (const BoundArgument& argument : node.arguments) stack.push_back(argument.value(values, run.device));
-  const at::Tensor input = stack[kInput].toTensor();
-  const bool records = !run.recomputing && run.batch_norm != nullptr;
-  const auto fresh = [&](std::size_t place) { return records ? at::zeros_like(stack[place].toTensor()) : at::Tensor(); };
-  const at::Tensor mean = fresh(kRunningMean), variance = fresh(kRunningVariance);
-  stack[kRunningMean] = mean;
-  stack[kRunningVariance] = variance;
-  stack[kMomentum] = 1.0;
-  node.operation->callBoxed(&stack);
-  if (records) run.batch_norm(node.running_mean, {mean, variance, input.numel() / std::max<std::int64_t>(1, input.size(1))});
-}
-
-std::vector<c10::IValue> ExportedGraph::run_region(const Node& node, ProgramValues& values, const ProgramRun& run) const {
-  std::vector<c10::IValue> arguments;
-  for (const BoundArgument& argument : node.arguments) arguments.push_back(argument.value(values, run.device));
-  const auto rest = [&](std::ptrdiff_t first) { return std::vector<c10::IValue>(arguments.begin() + first, arguments.end()); };
-  const auto graph = [&](std::size_t region) -> const ExportedGraph& { return *graphs_[static_cast<std::size_t>(node.regions[region])]; };
-  if (node.kind == Kind::set_grad) {
-    // Where gradients are off already, as before a recomputation, they stay off.
-    const at::AutoGradMode mode(arguments[0].toBool() && at::GradMode::is_enabled());
-    return graph(0).run(rest(1), run);
-  }
-  if (node.kind == Kind::autocast) {
-    const auto scalar =
-        arguments[1].isNone() ? at::autocast::get_autocast_dtype(run.device.type()) : static_cast<at::ScalarType>(arguments[1].toInt());
-    const AutocastRegion region(run.device.type(), scalar, arguments[2].toBool(), arguments[3].isNone() || arguments[3].toBool());
-    return graph(0).run(rest(4), run);
-  }
-  const bool first = arguments[0].isTensor() ? arguments[0].toTensor().item<bool>() : arguments[0].toBool();
-  std::vector<c10::IValue> operands;
-  for (c10::IValue& operand : arguments) {
-    if (&operand == arguments.data()) continue;
-    if (operand.isTensorList()) {
-      for (const at::Tensor& tensor : operand.toTensorVector()) operands.emplace_back(tensor);
-    } else {
-      operands.push_back(operand);
-    }
-  }
-  return graph(first ? 0 : 1).run(operands, run);
-}
-
-/// Results into the values that the node makes: one each, or a list's entries. A higher-order operator may give a list as many values.
-void ExportedGraph::store(const ProgramNode& source, std::vector<c10::IValue>& results, ProgramValues& values) const {
-  const auto put = [&](const ProgramValue& value, c10::IValue result) {
-    if (value.index >= 0) values[static_cast<std::size_t>(value.index)] = std::move(result);
-  };
-  const std::size_t count = std::min(source.outputs.size(), results.size());
-  const auto* list = source.outputs.size() == 1 ? std::get_if<ProgramTensors>(source.outputs.data()) : nullptr;
-  if (list != nullptr && (results.size() != 1 || results[0].isTensor())) {
-    for (std::size_t i = 0; i < list->size() && i < results.size(); ++i) put((*list)[i], std::move(results[i]));
-    return;
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    if (const auto* one = std::get_if<ProgramValue>(&source.outputs[i])) put(*one, std::move(results[i]));
-    if (const auto* entries = std::get_if<ProgramTensors>(&source.outputs[i])) {
-      const std::vector<at::Tensor> tensors = results[i].toTensorVector();
-      if (tensors.size() < entries->size())
-        throw Error(
-            short_name(source.target) + " made " + std::to_string(tensors.size()) + " tensors of " + std::to_string(entries->size()),
-            where_, "export the model with a dynamic batch: mptune_export.py does");
-      for (std::size_t k = 0; k < entries->size(); ++k) put((*entries)[k], tensors[k]);
-    }
-  }
-}
-
-std::vector<c10::IValue> ExportedGraph::run(const std::vector<c10::IValue>& inputs, const ProgramRun& run) const {
-  if (inputs.size() != graph_.inputs.size())
-    throw Error("a region takes " + std::to_string(graph_.inputs.size()) + " values, not " + std::to_string(inputs.size()), where_,
-                "the file is damaged: export the model again");
-  ProgramValues values(graph_.values.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (const auto* value = std::get_if<ProgramValue>(&graph_.inputs[i])) values[static_cast<std::size_t>(value->index)] = inputs[i];
-  for (int node = 0; node < nodes(); ++node) run_node(node, values, run);
-  std::vector<c10::IValue> outputs;
-  for (const ProgramArgument& output : graph_.outputs) outputs.push_back(BoundArgument::bind(output).value(values, run.device));
-  return outputs;
 }
 
 }  // namespace mptune

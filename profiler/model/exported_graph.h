@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -45,7 +46,8 @@ class ExportedGraph {
   [[nodiscard]] int nodes() const { return static_cast<int>(nodes_.size()); }
   [[nodiscard]] int values() const { return static_cast<int>(graph_.values.size()); }
 
-  /// Runs one node. Throws c10::Error as LibTorch does, Error where the program is at fault.
+  /// Runs one node. Throws Error that names operator, module and Python line for whatever fails in it, but for want of memory:
+  /// c10::OutOfMemoryError and std::bad_alloc.
   void run_node(int node, ProgramValues& values, const ProgramRun& run) const;
   /// Runs all nodes with `inputs` for the graph's inputs; its outputs.
   [[nodiscard]] std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs, const ProgramRun& run) const;
@@ -108,6 +110,10 @@ class ExportedGraph {
   [[nodiscard]] bool is_tensor(int value) const {
     return graph_.values[static_cast<std::size_t>(value)].kind == ValueDescription::Kind::tensor;
   }
+  void check_types() const;
+  void check_outputs(const ProgramNode& source, const Node& node) const;
+  void dispatch(int node, ProgramValues& values, const ProgramRun& run) const;
+  static std::string first_line(const std::exception& error);
   void run_operation(const Node& node, ProgramValues& values, const ProgramRun& run, std::vector<c10::IValue>& stack) const;
   void run_batch_norm(const Node& node, ProgramValues& values, const ProgramRun& run, std::vector<c10::IValue>& stack) const;
   [[nodiscard]] std::vector<c10::IValue> run_region(const Node& node, ProgramValues& values, const ProgramRun& run) const;

@@ -39,6 +39,7 @@ struct LayerShape {
   std::vector<int> inputs, outputs;
   std::vector<bool> cloned;  ///< inputs that an in-place operator of this layer writes to
   std::vector<int> numbers;  ///< integers made elsewhere
+  std::vector<int> written;  ///< state that an in-place operator writes to
   std::string kind;
 
   [[nodiscard]] const ProgramGraph& graph() const { return bound->program.graph; }
@@ -75,6 +76,8 @@ LayerShape shape_of(std::shared_ptr<const BoundProgram> bound, int first, int la
   shape.released.resize(shape.nodes.size());
   for (const auto& [value, place] : last_read)
     if (kept.count(value) == 0 && !cuts.is_state(value)) shape.released[place].push_back(value);
+  for (const int memory : written)
+    if (cuts.is_state(memory)) shape.written.push_back(memory);
   for (const int input : shape.inputs) shape.cloned.push_back(written.count(cuts.memory_of(input)) > 0);
   shape.kind = exported_layer_kind(shape.bound->program, first, last);
   return shape;
@@ -128,8 +131,10 @@ class ExportedLayer final : public Layer {
     if (inputs.size() != shape_->inputs.size())
       throw Error("the layer takes " + std::to_string(shape_->inputs.size()) + " tensors, not " + std::to_string(inputs.size()), "model",
                   "give the program the inputs that it was exported with");
+    if (shape_->first == 0) check_sizes(inputs);
     const Clearing clearing{values_};
     bind(inputs, context);
+    protect_written(context);
     ProgramRun run{inputs.empty() ? at::Device(at::kCPU) : inputs[0].device(), context.recomputing, context.draws, nullptr};
     if (!context.recomputing && !norms_.empty()) {
       taken_.assign(norms_.size(), {});
@@ -138,13 +143,17 @@ class ExportedLayer final : public Layer {
     const ExportedGraph& graph = shape_->bound->graph;
     for (std::size_t place = 0; place < shape_->nodes.size(); ++place) {
       const int node = shape_->nodes[place];
-      if (context.recomputing && !graph.writes(node).empty()) protect_state(node);
       graph.run_node(node, values_, run);
       if (observer_) observer_(node, values_);
       for (const int value : shape_->released[place]) values_[static_cast<std::size_t>(value)] = c10::IValue();
     }
     Tensors outputs;
-    for (const int output : shape_->outputs) outputs.push_back(values_[static_cast<std::size_t>(output)].toTensor());
+    for (const int output : shape_->outputs) {
+      const c10::IValue& value = values_[static_cast<std::size_t>(output)];
+      if (!value.isTensor())
+        throw Error("'" + shape_->value(output).name + "' is no tensor", "model", "the file is damaged: export the model again");
+      outputs.push_back(value.toTensor());
+    }
     return outputs;
   }
 
@@ -286,14 +295,28 @@ class ExportedLayer final : public Layer {
     }
   }
 
-  /// Buffers were written when this micro-batch first came by; again, a copy is.
-  void protect_state(int node) {
-    const ProgramCuts& cuts = shape_->bound->cuts;
-    for (const int written : shape_->bound->graph.writes(node)) {
-      const auto state = static_cast<std::size_t>(cuts.memory_of(written));
-      if (cuts.is_state(static_cast<int>(state)) && static_cast<int>(state) == written)
-        values_[state] = values_[state].toTensor().detach().clone();
+  /// A micro-batch that is run again starts from the state that it found, and leaves alone the state that there is.
+  void protect_written(const RunContext& context) {
+    if (shape_->written.empty()) return;
+    Tensors& found = found_[context.microbatch];
+    if (!context.recomputing) found.clear();
+    for (std::size_t i = 0; i < shape_->written.size(); ++i) {
+      c10::IValue& state = values_[static_cast<std::size_t>(shape_->written[i])];
+      if (!context.recomputing) {
+        found.push_back(state.toTensor().detach().clone());
+      } else {
+        state = i < found.size() ? found[i].clone() : state.toTensor().detach().clone();
+      }
     }
+  }
+
+  /// Once for each shape that comes by.
+  void check_sizes(const Tensors& inputs) {
+    std::vector<std::vector<std::int64_t>> sizes;
+    for (const at::Tensor& input : inputs) sizes.push_back(input.sizes().vec());
+    if (checked_.count(sizes) > 0) return;
+    shape_->bound->demands.check(sizes);
+    checked_.insert(std::move(sizes));
   }
 
   std::shared_ptr<const LayerShape> shape_;
@@ -302,6 +325,8 @@ class ExportedLayer final : public Layer {
   std::vector<BatchStatistics> taken_;
   ProgramValues values_;
   NodeObserver observer_;
+  std::map<int, Tensors> found_;  ///< state that is written, by micro-batch, as it was before
+  std::set<std::vector<std::vector<std::int64_t>>> checked_;
 };
 
 }  // namespace
@@ -330,6 +355,10 @@ std::vector<int> exported_layer_outputs(const BoundProgram& bound, int last) {
 
 std::unique_ptr<Layer> make_exported_layer(std::shared_ptr<const BoundProgram> program, int first, int last,
                                            const std::map<std::string, at::Tensor>& tensors) {
+  for (const int cut : {first, last}) {
+    const std::string why = cut > 0 && cut < program->graph.nodes() ? program->cuts.at(cut).forbidden : "";
+    if (!why.empty()) throw Error(program->graph.describe(cut) + ": no cut may be before it: " + why, "model", "cut the model elsewhere");
+  }
   auto shape = std::make_shared<const LayerShape>(shape_of(std::move(program), first, last));
   const ExportedProgram& about = shape->bound->program;
   const std::set<int> used = state_of(*shape);

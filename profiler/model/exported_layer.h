@@ -10,19 +10,21 @@
 #include "mptune/profiler/model/exported_cuts.h"
 #include "mptune/profiler/model/exported_graph.h"
 #include "mptune/profiler/model/layer.h"
+#include "mptune/profiler/program/size_guards.h"
 
 namespace mptune {
 
 /// A program bound once and never changed: what all its layers and their clones refer to.
 struct BoundProgram {
   BoundProgram(ExportedProgram the_program, const std::string& where, std::int64_t samples)
-      : program(std::move(the_program)), graph(program, where), cuts(program, graph, samples) {}
+      : program(std::move(the_program)), graph(program, where), cuts(program, graph, samples), demands(program) {}
   BoundProgram(const BoundProgram&) = delete;
   BoundProgram& operator=(const BoundProgram&) = delete;
 
   ExportedProgram program;
   ExportedGraph graph;
   ProgramCuts cuts;
+  SizeDemands demands;
 };
 
 /// Nodes [first, last) of a program as a layer. Its inputs are what the cut before `first` carries, in the order of values (for the first

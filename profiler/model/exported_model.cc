@@ -153,6 +153,19 @@ std::vector<int> layer_ends(const BoundProgram& bound) {
   return ends;
 }
 
+/// What a user should know of the file, in one line.
+std::string warning_of(const BoundProgram& bound, bool without_weights) {
+  std::string warning;
+  const auto add = [&](const std::string& more) {
+    if (!warning.empty()) warning += "; ";
+    warning += more;
+  };
+  if (without_weights) add("the file holds no weights: random initialisation");
+  if (bound.program.decomposed) add("the program was decomposed, which is slower: export it without run_decompositions()");
+  for (const std::string& guard : bound.demands.unchecked()) add("a condition on its inputs is not checked: " + guard.substr(0, 200));
+  return warning;
+}
+
 }  // namespace
 
 Model load_exported(const std::string& path) {
@@ -172,7 +185,9 @@ Model load_exported(const std::string& path) {
 
   Loss loss = Loss::cross_entropy();
   if (brings_its_loss(*bound)) loss = Loss::custom("model", [](const Tensors& outputs, const at::Tensor&) { return outputs.at(0); });
-  return {"exported", std::move(layers), std::move(loss), describe_sample(*bound, archive.sample_inputs), kBatch};
+  Model model("exported", std::move(layers), std::move(loss), describe_sample(*bound, archive.sample_inputs), kBatch);
+  model.set_warning(warning_of(*bound, archive.without_weights));
+  return model;
 }
 
 }  // namespace mptune

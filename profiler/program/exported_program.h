@@ -146,8 +146,8 @@ void each_value(const ProgramArgument& argument, const Visit& visit) {
 }
 
 /// Reads models/model.json. `where` names the file in messages. Throws Error: no JSON, another schema major, what is missing or of a wrong
-/// type, names that nothing makes or that are made twice, kinds of arguments that can't be run (custom objects, tokens); each names the
-/// node.
+/// type, names that nothing makes or that are made twice, kinds of arguments that can't be run (custom objects, tokens), graphs of more
+/// than 100,000 nodes or 200,000 values; each names the node.
 [[nodiscard]] ExportedProgram read_program(const std::string& json, const std::string& where);
 
 /// Reads a model_weights_config.json or model_constants_config.json: stored tensors by full name. Throws Error likewise, and for records

@@ -9,6 +9,8 @@ namespace mptune {
 namespace {
 
 constexpr int kDeepestRegion = 16;
+constexpr std::size_t kMostNodes = 100'000;
+constexpr std::size_t kMostValues = 200'000;
 
 SymbolicSize size_of(const JsonField& field) {
   const auto [kind, value] = field.only();
@@ -69,6 +71,7 @@ class GraphReader {
   }
 
   void read_node(const JsonField& field) {
+    if (graph_.nodes.size() >= kMostNodes) field.refuse("more than " + std::to_string(kMostNodes) + " nodes");
     ProgramNode node;
     node.target = field.at("target").text();
     if (field.has("metadata")) {
@@ -84,6 +87,7 @@ class GraphReader {
   }
 
   ProgramValue make(const JsonField& field, ValueDescription::Kind kind) {
+    if (graph_.values.size() >= kMostValues) field.refuse("more than " + std::to_string(kMostValues) + " values");
     ValueDescription value{field.text(), kind, {}, {}};
     if (!by_name_.emplace(value.name, static_cast<int>(graph_.values.size())).second) field.refuse("'" + value.name + "' is made twice");
     if (const auto found = tensors_.find(value.name); found != tensors_.end()) value.tensor = found->second;

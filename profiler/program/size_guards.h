@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mptune/profiler/program/exported_program.h"
+
+namespace mptune {
+
+/// Sizes of tensors by the names of a program's inputs: "x", "a_1" for the second of *a.
+using SizesByName = std::map<std::string, std::vector<std::int64_t>>;
+
+/// A condition on input sizes as torch.export writes it in Python: "L['x'].size()[0] == 2*L['y'].size()[0]".
+class SizeGuard {
+ public:
+  /// Knows comparisons (==, !=, <=, <, >=, >, chained too) joined by `and`, of integers, sizes, sums, differences, products, // and %,
+  /// Mod, Min and Max, nested at most 64 deep. Empty for anything else. Throws nothing.
+  [[nodiscard]] static std::optional<SizeGuard> parse(const std::string& text);
+  /// Empty where an input or a dimension is not there, or a result beyond 2^62.
+  [[nodiscard]] std::optional<bool> holds(const SizesByName& sizes) const;
+
+ private:
+  struct Expression;
+  class Parser;
+  std::shared_ptr<const Expression> condition_;
+};
+
+/// What a program demands of the sizes of its inputs: its guards and the ranges of its symbols.
+class SizeDemands {
+ public:
+  explicit SizeDemands(const ExportedProgram& program);
+
+  /// Throws Error with the guard or the range that the sizes break. `sizes`: of the user's tensors in their order.
+  void check(const std::vector<std::vector<std::int64_t>>& sizes) const;
+  /// Guards on sizes that are not understood, and so never checked.
+  [[nodiscard]] const std::vector<std::string>& unchecked() const { return unchecked_; }
+
+ private:
+  struct Guard {
+    std::string text;
+    SizeGuard guard;
+  };
+  struct Input {
+    std::string name;
+    std::vector<SymbolicSize> sizes;
+  };
+  void check_ranges(const Input& input, const std::vector<std::int64_t>& sizes, SymbolValues& symbols) const;
+
+  std::vector<Input> inputs_;
+  std::map<std::string, SymbolRange> symbols_;
+  std::vector<Guard> guards_;
+  std::vector<std::string> unchecked_;
+};
+
+}  // namespace mptune
