@@ -129,9 +129,9 @@ bool brings_its_loss(const BoundProgram& bound) {
   return about && about->sizes.empty();
 }
 
-/// A file made without weights trains all the same: small random numbers, the same at every load.
-void initialise(std::map<std::string, at::Tensor>& tensors) {
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(0);
+/// A file made without weights trains all the same: small random numbers, the same for the same seed.
+void initialise(std::map<std::string, at::Tensor>& tensors, std::uint64_t seed) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   for (auto& [name, tensor] : tensors) {
     if (!tensor.is_floating_point()) {
       tensor.zero_();
@@ -168,10 +168,10 @@ std::string warning_of(const BoundProgram& bound, bool without_weights) {
 
 }  // namespace
 
-Model load_exported(const std::string& path) {
+Model load_exported(const std::string& path, std::uint64_t seed) {
   ExportedArchive archive = read_exported_archive(path);
   if (in_evaluation(archive.program)) throw Error("the program was exported in evaluation form", path, kExportAgain);
-  if (archive.without_weights) initialise(archive.tensors);
+  if (archive.without_weights) initialise(archive.tensors, seed);
   const auto bound = std::make_shared<const BoundProgram>(std::move(archive.program), path, kBatch);
   check_inputs(*bound, path);
   bound->graph.check_draws();

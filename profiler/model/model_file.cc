@@ -193,7 +193,7 @@ Model load_model_file(const ModelText& text, const std::string& input, std::opti
   const auto kind = kind_of(text.name);
   const auto container = container_of(text, kind);
   Model model = kind == FileKind::plugin    ? load_plugin(text.name, seed.value_or(0))
-                : kind == FileKind::program ? load_exported(text.name)
+                : kind == FileKind::program ? load_exported(text.name, seed.value_or(0))
                                             : load_script(text.name, container);
   model.set_name(text.stem);
   if (!source.loss.empty()) {

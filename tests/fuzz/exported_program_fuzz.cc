@@ -1,7 +1,10 @@
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "mptune/profiler/program/exported_program.h"
+#include "mptune/profiler/program/sample_axes.h"
+#include "mptune/profiler/program/size_guards.h"
 #include "mptune/profiler/trace/error.h"
 
 namespace {
@@ -39,6 +42,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!makes_sense(program.graph) || program.inputs.size() != program.graph.inputs.size()) std::abort();
     for (const mptune::ValueDescription& value : program.graph.values)
       if (value.size) (void)value.size->value({{"s1", 3}});
+    const auto axes = mptune::sample_axes(program.graph, mptune::sample_symbols(program), {});
+    if (axes.size() != program.graph.values.size()) std::abort();
+    const mptune::SizeDemands demands(program);
+    demands.check(std::vector<std::vector<std::int64_t>>(program.inputs.size(), {3, 8}));
   } catch (const mptune::Error&) {
     // A refusal is what broken input gets.
   }

@@ -68,7 +68,8 @@ std::string exported_program() {
   return R"({"graph_module":{"graph":)" + graph +
          R"(,"signature":{"input_specs":[{"parameter":{"arg":{"name":"w"},"parameter_name":"fc.weight"}},{"user_input":{"arg":{"as_tensor":{"name":"x"}}}}],)"
          R"("output_specs":[{"user_output":{"arg":{"as_tensor":{"name":"z"}}}}]},"module_call_graph":[]},)"
-         R"("range_constraints":{"s1":{"min_val":1}},"schema_version":{"major":8,"minor":17},"verifiers":["TRAINING"],"torch_version":"2.11.0","guards_code":[]})";
+         R"("range_constraints":{"s1":{"min_val":1}},"schema_version":{"major":8,"minor":17},"verifiers":["TRAINING"],"torch_version":"2.11.0",)"
+         R"j("guards_code":["2*L['x'].size()[0] >= (7 - L['x'].size()[1]) % 3 and 1 <= Max(L['x'].size()[1], 4) // 2 < 9"]})j";
 }
 
 std::vector<std::string> corpus() {
