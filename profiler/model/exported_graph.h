@@ -46,8 +46,8 @@ class ExportedGraph {
   [[nodiscard]] int nodes() const { return static_cast<int>(nodes_.size()); }
   [[nodiscard]] int values() const { return static_cast<int>(graph_.values.size()); }
 
-  /// Runs one node. Throws Error that names operator, module and Python line for whatever fails in it, but for want of memory:
-  /// c10::OutOfMemoryError and std::bad_alloc.
+  /// Runs one node. Throws c10::Error that names operator, module and Python line in one line for whatever fails in it, but for want of
+  /// memory and for devices that fail, which stay what they are; Error for random numbers that would depend on the partition.
   void run_node(int node, ProgramValues& values, const ProgramRun& run) const;
   /// Runs all nodes with `inputs` for the graph's inputs; its outputs.
   [[nodiscard]] std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs, const ProgramRun& run) const;

@@ -315,7 +315,12 @@ class ExportedLayer final : public Layer {
     std::vector<std::vector<std::int64_t>> sizes;
     for (const at::Tensor& input : inputs) sizes.push_back(input.sizes().vec());
     if (checked_.count(sizes) > 0) return;
-    shape_->bound->demands.check(sizes);
+    try {
+      shape_->bound->demands.check(sizes);
+    } catch (const Error& error) {
+      // Of several micro-batches that are tried those that can't run are left out, whatever the reason.
+      C10_THROW_ERROR(Error, std::string(error.what()) + "; " + error.remedy());
+    }
     checked_.insert(std::move(sizes));
   }
 

@@ -48,20 +48,18 @@ class AutocastRegion {
 }  // namespace
 
 void ExportedGraph::run_node(int node, ProgramValues& values, const ProgramRun& run) const {
-  const auto failed = [&](const std::exception& error) {
-    return Error(describe(node) + " failed: " + first_line(error), where_,
-                 "give an --input and --batch that the model takes; if it takes them in Python, export it again");
-  };
   try {
     dispatch(node, values, run);
   } catch (const Error&) {
     throw;
   } catch (const c10::OutOfMemoryError&) {
     throw;
+  } catch (const c10::AcceleratorError&) {
+    throw;
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
-    throw failed(error);
+    C10_THROW_ERROR(Error, describe(node) + " failed: " + first_line(error));
   }
 }
 

@@ -168,6 +168,26 @@ TEST(ReadProgram, RegionsNestAtMostSixteenDeep) {
   EXPECT_NE(refusal(program).find("nested more than 16 deep"), std::string::npos) << refusal(program);
 }
 
+TEST(ReadProgram, HugeCountsAreRefused) {
+  const auto with_nodes = [](int count, const std::string& node) {
+    json program = small_program();
+    program["graph_module"]["graph"]["nodes"] = json::array();
+    std::string text = program.dump();
+    std::string nodes;
+    for (int i = 0; i < count; ++i) nodes += (i > 0 ? "," : "") + node;
+    return text.replace(text.find("\"nodes\":[]"), 10, "\"nodes\":[" + nodes + "]");
+  };
+  const auto refused = [](const std::string& text) { return testing::refusal_of([&] { (void)read_program(text, "net.pt2"); }); };
+  const std::string idle = R"({"target":"t","inputs":[],"outputs":[]})";
+  EXPECT_NE(refused(with_nodes(100'001, idle)).find("more than 100000 nodes"), std::string::npos);
+  std::string many;
+  for (int i = 0; i < 200'001; ++i) many += (i > 0 ? "," : "") + std::string(R"({"name":"v)") + std::to_string(i) + "\"}";
+  const std::string splits = R"({"target":"t","inputs":[],"outputs":[{"as_tensors":[)" + many + "]}]}";
+  EXPECT_NE(refused(with_nodes(1, splits)).find("more than 200000 values"), std::string::npos);
+  EXPECT_NE(refused(std::string(1'000'000, '[')), "");
+  EXPECT_NE(refused(std::string(500'000, '[') + std::string(500'000, ']')), "");
+}
+
 TEST(ReadStoredTensors, RecordsStayInTheirFolder) {
   const auto stored = [](const std::string& record) {
     return json({{"config",
