@@ -88,10 +88,11 @@ void add_models_command(CLI::App& program, CommandBody& chosen) {
   auto options = std::make_shared<ModelsOptions>();
   CLI::App* command = program.add_subcommand("models", "Lists the built-in models, or the layers of one model");
   command->add_option("MODEL", options->model,
-                      "only this one, built in or a file (.so, .pt), with its layers: names and numbers that --cuts takes");
+                      "only this one, built in or a file (.pt2, .so, .pt), with its layers: names and numbers that --cuts takes");
   command->add_option("--input", options->input, "shape of one sample, such as 3x64x64")->type_name("SHAPE[:DTYPE]");
   command->footer(
-      "Example:\n  mptune models transformer:d=256,layers=8\n\nA model of your own is a plug-in in C++ (MPTUNE_MODEL of mptune/nn.h, see "
+      "Example:\n  mptune models transformer:d=256,layers=8\n\nA model of your own is a PyTorch program, written by mptune_export.py (see "
+      "examples/own_python_model):\n  mptune models net.pt2\na plug-in in C++ (MPTUNE_MODEL of mptune/nn.h, see "
       "examples/own_cpp_model):\n  mptune models ./libnet.so\nor a TorchScript file of an nn.Sequential, "
       "torch.jit.script(net).save(\"net.pt\"), or of a model that holds one:\n  mptune models net.pt:container=backbone.blocks");
   command->callback([options, &chosen] { chosen = [options](const Session& session) { return run_models(*options, session); }; });

@@ -37,8 +37,9 @@ void add_device_options(CLI::App& command, DeviceOptions& options) {
 void add_model_options(CLI::App& command, ModelOptions& options) {
   command
       .add_option("MODEL", options.model,
-                  "a built-in model, such as resnet50 or transformer:d=256,layers=8, or a file: a plug-in (./libnet.so), or TorchScript "
-                  "whose nn.Sequential's children are the layers (net.pt, or net.pt:container=PATH of a Sequential or ModuleList inside)")
+                  "a built-in model, such as resnet50 or transformer:d=256,layers=8, or a file: a program of torch.export (net.pt2, "
+                  "mptune_export.py), a plug-in (./libnet.so), or TorchScript whose nn.Sequential's children are the layers (net.pt, or "
+                  "net.pt:container=PATH of a Sequential or ModuleList inside)")
       ->required();
   command.add_option("--batch", options.batch, "samples per step (global batch); default: the model's")->type_name("N");
   command
