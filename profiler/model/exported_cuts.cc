@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "mptune/profiler/program/grain.h"
 #include "mptune/profiler/program/sample_axes.h"
 
 namespace mptune {
@@ -202,21 +203,11 @@ void ProgramCuts::forbid_shared(int position, CutPosition& cut) const {
   }
 }
 
-bool ProgramCuts::works(int node) const {
-  for (const int read : graph_.reads(node)) {
-    const ValueDescription& about = program_.graph.values[at_index(read)];
-    if (is_state(memory_of(read)) && needs_gradient_[at_index(read)] && about.tensor && about.tensor->sizes.size() >= 2) return true;
-  }
-  const std::string& target = program_.graph.nodes[at_index(node)].target;
-  return target.find(".matmul.") != std::string::npos || target.find(".bmm.") != std::string::npos ||
-         target.find("attention") != std::string::npos;
-}
-
 std::vector<int> ProgramCuts::useful() const {
   std::vector<int> cuts;
   int worked = -1;  // the last node that does real work
   for (int node = 0; node < graph_.nodes(); ++node) {
-    if (!works(node)) continue;
+    if (!works_hard(program_.graph, program_.graph.nodes[at_index(node)])) continue;
     int best = -1;
     std::pair<bool, std::int64_t> least;
     for (int position = worked + 1; worked >= 0 && position <= node; ++position) {

@@ -75,7 +75,6 @@ class ProgramCuts {
   void forbid_shared(int position, CutPosition& cut) const;
   [[nodiscard]] std::int64_t bytes_of(int value) const;
   [[nodiscard]] bool written(int value) const { return last_write_[static_cast<std::size_t>(memory_of(value))] >= 0; }
-  [[nodiscard]] bool works(int node) const;
 
   const ExportedProgram& program_;
   const ExportedGraph& graph_;

@@ -7,14 +7,23 @@
 namespace mptune {
 namespace {
 
+template <class Visit>
+void each_region(const ProgramGraph& graph, const ProgramNode& node, const Visit& visit) {
+  for (const NamedArgument& input : node.inputs)
+    if (const auto* region = std::get_if<ProgramRegion>(&input.argument)) visit(graph.graphs[static_cast<std::size_t>(region->index)]);
+}
+
 class WorkEstimate {
  public:
   WorkEstimate(const ProgramGraph& graph, const SymbolValues& symbols) : graph_(graph), symbols_(symbols) {}
 
   double of(const ProgramNode& node) const {
-    double results = 0;
+    double results = 0, inside = 0;
+    each_region(graph_, node, [&](const ProgramGraph& region) {
+      for (const double work : node_work(region, symbols_)) inside += work;
+    });
     for (const ProgramArgument& output : node.outputs) each_value(output, [&](int value) { results += elements(value); });
-    return std::max(1.0, results * summed(node));
+    return std::max(1.0, inside > 0 ? inside : results * summed(node));
   }
 
  private:
@@ -64,6 +73,18 @@ class WorkEstimate {
 };
 
 }  // namespace
+
+bool works_hard(const ProgramGraph& graph, const ProgramNode& node) {
+  static constexpr std::string_view names[] = {".conv", ".linear.",  ".addmm.",  ".baddbmm.",  ".matmul.",    ".mm.",
+                                               ".bmm.", ".einsum.",  ".lstm.",   ".bilinear.", ".tensordot.", ".gru.",
+                                               ".rnn_", "attention", ".addbmm.", ".mv.",       ".embedding.", ".embedding_bag."};
+  const auto named = [&](std::string_view name) { return node.target.find(name) != std::string::npos; };
+  bool inside = false;
+  each_region(graph, node, [&](const ProgramGraph& region) {
+    for (const ProgramNode& inner : region.nodes) inside = inside || works_hard(region, inner);
+  });
+  return inside || std::any_of(std::begin(names), std::end(names), named);
+}
 
 std::vector<double> node_work(const ProgramGraph& graph, const SymbolValues& symbols) {
   const WorkEstimate estimate(graph, symbols);

@@ -36,6 +36,30 @@ TEST(NodeWork, IsTheMultiplicationsOfProductsAndTheElementsOfTheRest) {
   EXPECT_EQ(node_work(g.graph, {{"b", 10}}), (std::vector<double>{10 * 5 * 6, 10 * 5, 10 * 4 * 8 * 8 * 27, 10 * 2 * 7 * 4 * 2 * 9, 1}));
 }
 
+TEST(WorksHard, IsTrueOfProductsAlone) {
+  Graph g;
+  const auto y = g.tensor({});
+  for (const char* target : {"linear.default", "conv2d.default", "convolution.default", "scaled_dot_product_attention.default",
+                             "bmm.default", "embedding.default", "lstm.input", "einsum.default"})
+    g.node(target, {}, y);
+  for (const ProgramNode& node : g.graph.nodes) EXPECT_TRUE(works_hard(g.graph, node)) << node.target;
+  g.graph.nodes.clear();
+  for (const char* target : {"mul.Tensor", "relu_.default", "batch_norm.default", "slice.Tensor", "sym_size.int", "add.Tensor"})
+    g.node(target, {}, y);
+  for (const ProgramNode& node : g.graph.nodes) EXPECT_FALSE(works_hard(g.graph, node)) << node.target;
+}
+
+TEST(Regions, WorkAsTheirNodesDo) {
+  Graph inner;
+  const auto x = inner.tensor({size(2), size(6)}), weight = inner.tensor({size(5), size(6)});
+  inner.node("linear.default", {{"input", x}, {"weight", weight}}, inner.tensor({size(2), size(5)}));
+  Graph g;
+  g.graph.graphs.push_back(inner.graph);
+  g.node("wrap", {{"", ProgramRegion{0}}}, g.tensor({size(2), size(5)}));
+  EXPECT_TRUE(works_hard(g.graph, g.graph.nodes[0]));
+  EXPECT_EQ(node_work(g.graph, {}), std::vector<double>{60});
+}
+
 TEST(CoarserCuts, KeepWhereLittleCrossesAndGrowSmallPieces) {
   const std::vector<double> work{4, 4, 4, 4, 4, 4};
   const std::vector<PricedCut> cuts{{1, 8}, {2, 1}, {3, 8}, {4, 1}, {5, 8}};
