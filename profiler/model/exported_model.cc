@@ -166,6 +166,34 @@ std::string warning_of(const BoundProgram& bound, bool without_weights) {
   return warning;
 }
 
+bool same_tensor(const at::Tensor& a, const at::Tensor& b) {
+  return a.numel() > 0 && a.data_ptr() == b.data_ptr() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
+         a.scalar_type() == b.scalar_type();
+}
+
+/// Parameters and saved buffers of the program that the layers do not have by these names.
+StateExtras extras_of(const ExportedProgram& program, const std::map<std::string, at::Tensor>& tensors,
+                      const std::vector<ModelLayer>& layers) {
+  std::vector<NamedTensor> held = parameters_of(layers);
+  for (NamedTensor& buffer : buffers_of(layers)) held.push_back(std::move(buffer));
+  StateExtras extras;
+  for (const ProgramInput& input : program.inputs) {
+    const bool saved = input.kind == ProgramInput::Kind::parameter || (input.kind == ProgramInput::Kind::buffer && input.persistent);
+    const auto has_name = [&](const NamedTensor& named) { return named.name == input.name; };
+    if (!saved || std::any_of(held.begin(), held.end(), has_name)) continue;
+    const at::Tensor& tensor = tensors.at(input.name);
+    const auto tied =
+        std::find_if(held.begin(), held.end(), [&](const NamedTensor& named) { return same_tensor(tensors.at(named.name), tensor); });
+    if (tied != held.end()) {
+      extras.tied[input.name] = tied->name;
+      continue;
+    }
+    extras.unused.push_back({input.name, tensor.detach().clone()});
+    held.push_back(extras.unused.back());
+  }
+  return extras;
+}
+
 }  // namespace
 
 Model load_exported(const std::string& path, std::uint64_t seed) {
@@ -185,7 +213,9 @@ Model load_exported(const std::string& path, std::uint64_t seed) {
 
   Loss loss = Loss::cross_entropy();
   if (brings_its_loss(*bound)) loss = Loss::custom("model", [](const Tensors& outputs, const at::Tensor&) { return outputs.at(0); });
+  StateExtras extras = extras_of(bound->program, archive.tensors, layers);
   Model model("exported", std::move(layers), std::move(loss), describe_sample(*bound, archive.sample_inputs), kBatch);
+  model.set_state_extras(std::move(extras));
   model.set_warning(warning_of(*bound, archive.without_weights));
   return model;
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,6 +45,12 @@ struct ModelLayer {
   std::unique_ptr<Layer> layer;
 };
 
+/// What a model's state dict has besides the tensors of its layers.
+struct StateExtras {
+  std::map<std::string, std::string> tied = {};  ///< a further name of a tensor -> the name that layers, or `unused`, have it by
+  std::vector<NamedTensor> unused = {};          ///< tensors that no layer uses
+};
+
 /// Lets layers that hold the same tensor (Layer::shares_by_name) use the first holder's own, so that gradients add up there.
 void tie_layers(const std::vector<ModelLayer>& layers);
 /// Parameters, or buffers, of layers in their order; what several share where it is held first.
@@ -76,6 +83,10 @@ class Model {
   /// "3x64x64:float32", "words=64:int64,mask=64:int64" for several inputs; "" where the shape is not known.
   [[nodiscard]] std::string input_text() const;
 
+  /// Of a model from a file that has them, so that what is saved is complete to whoever loads it strictly.
+  [[nodiscard]] const StateExtras& state_extras() const { return state_extras_; }
+  void set_state_extras(StateExtras extras) { state_extras_ = std::move(extras); }
+
   /// What a user should know of the file that the model comes from, in one line; "" for nothing.
   [[nodiscard]] const std::string& warning() const { return warning_; }
   void set_warning(std::string warning) { warning_ = std::move(warning); }
@@ -87,6 +98,7 @@ class Model {
   SampleDescription sample_;
   int default_batch_;
   std::string warning_;
+  StateExtras state_extras_;
 };
 
 /// Seeded random data of the model's description, the same for the same seed.
@@ -123,11 +135,12 @@ struct BuiltinModel {
 /// A dict of tensors saved by Python's torch.save: `target`, and each input by its name; the only one of a model may be called `input`.
 /// Throws Error: missing, not such a file, tensors that are missing (lists those expected) or do not fit `sample`.
 [[nodiscard]] Batch load_batch(const std::string& path, const SampleDescription& sample);
-/// Copies a state dict saved by Python's torch.save, or a safetensors file, into the model; every name and shape must agree. Throws Error
-/// that names the first that does not.
+/// Copies a state dict saved by Python's torch.save, or a safetensors file, into the model; every name and shape must agree, tied tensors
+/// may go by any or all of their names. Throws Error that names the first that does not; nothing is copied then.
 void load_state(Model& model, const std::string& path);
-/// Writes parameters and buffers as a state dict that torch.load(path, weights_only=True) takes; as a safetensors file where the name ends
-/// in .safetensors. Throws Error (environment) when it can't be written.
+/// Writes parameters and buffers as a state dict that torch.load(path, weights_only=True) and load_state_dict(strict=True) take. Where the
+/// name ends in .safetensors, as a file for safetensors.torch.load_model: tied tensors once, their other names in the metadata. Throws
+/// Error (environment) when it can't be written.
 void save_state(const Model& model, const std::string& path);
 
 }  // namespace mptune

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -58,7 +59,10 @@ using StorageReader = std::function<at::Tensor(const PickleStorage&)>;
 /// PickleError also for more than 10,000 items.
 [[nodiscard]] std::vector<at::Tensor> read_pickled_tensors(std::string_view bytes, const StorageReader& storage);
 
-/// The pickle of an OrderedDict of contiguous tensors; tensor i lives in storage "i". Strings must be shorter than 2^32 bytes.
+/// The storage of each of several contiguous tensors: tensors of one memory share the first one's.
+[[nodiscard]] std::vector<std::size_t> storages_of(const std::vector<std::pair<std::string, at::Tensor>>& tensors);
+/// The pickle of an OrderedDict of contiguous tensors; tensor i lives in the storage that storages_of names. Strings must be shorter than
+/// 2^32 bytes.
 [[nodiscard]] std::string write_pickle(const std::vector<std::pair<std::string, at::Tensor>>& tensors);
 
 }  // namespace mptune

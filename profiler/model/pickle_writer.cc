@@ -1,4 +1,8 @@
 #include "mptune/profiler/model/pickle.h"
+
+#include <map>
+#include <utility>
+
 #include "mptune/profiler/model/scalar_types.h"
 
 namespace mptune {
@@ -57,12 +61,24 @@ void put_tensor(std::string& out, const at::Tensor& tensor, std::size_t index) {
 
 }  // namespace
 
+std::vector<std::size_t> storages_of(const std::vector<std::pair<std::string, at::Tensor>>& tensors) {
+  std::vector<std::size_t> storages;
+  std::map<std::pair<const void*, std::size_t>, std::size_t> first;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor& tensor = tensors[i].second;
+    const std::size_t bytes = tensor.nbytes();
+    storages.push_back(bytes == 0 ? i : first.try_emplace({tensor.const_data_ptr(), bytes}, i).first->second);
+  }
+  return storages;
+}
+
 std::string write_pickle(const std::vector<std::pair<std::string, at::Tensor>>& tensors) {
   std::string out{static_cast<char>(0x80), 2};
   out += "ccollections\nOrderedDict\n)R(";
+  const std::vector<std::size_t> storages = storages_of(tensors);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     put_string(out, tensors[i].first);
-    put_tensor(out, tensors[i].second, i);
+    put_tensor(out, tensors[i].second, storages[i]);
   }
   return out + "u.";
 }

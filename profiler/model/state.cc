@@ -39,6 +39,30 @@ bool may_be_missing(const std::string& name) {
   return name.ends_with("num_batches_tracked");
 }
 
+// The model's tensors: those of its layers, and those that no layer uses.
+std::vector<NamedTensor> whole_state_of(const Model& model) {
+  auto state = state_of(model);
+  const auto& unused = model.state_extras().unused;
+  state.insert(state.end(), unused.begin(), unused.end());
+  return state;
+}
+
+// What the file has under a further name of a tied tensor goes to the name that the model knows.
+void join_tied(std::map<std::string, at::Tensor>& given, const StateExtras& extras, const std::string& path) {
+  for (const auto& [name, held] : extras.tied) {
+    const auto found = given.find(name);
+    if (found == given.end()) {
+      continue;
+    }
+    const auto [same, added] = given.emplace(held, found->second);
+    if (!added && !at::equal(same->second, found->second)) {
+      throw Error("'" + name + "' and '" + held + "' are one tensor in the model and two in the file", path,
+                  "tie them before they are saved, or export a model without that tie");
+    }
+    given.erase(name);
+  }
+}
+
 void check_state(const std::vector<NamedTensor>& state, const std::map<std::string, at::Tensor>& given, const std::string& path) {
   std::set<std::string> known;
   for (const auto& [name, tensor] : state) {
@@ -170,7 +194,8 @@ void load_state(Model& model, const std::string& path) {
   for (const auto& [name, tensor] : is_safetensors(path) ? read_safetensors(path) : read_torch_file(path)) {
     given[name] = tensor;
   }
-  const auto state = state_of(model);
+  join_tied(given, model.state_extras(), path);
+  const auto state = whole_state_of(model);
   check_state(state, given, path);
   const at::NoGradGuard no_gradients;
   for (const auto& [name, tensor] : state) {
@@ -182,14 +207,20 @@ void load_state(Model& model, const std::string& path) {
 
 void save_state(const Model& model, const std::string& path) {
   TensorDict tensors;
-  for (const auto& [name, tensor] : state_of(model)) {
+  std::map<std::string, at::Tensor> by_name;
+  for (const auto& [name, tensor] : whole_state_of(model)) {
     tensors.emplace_back(name, tensor);
+    by_name[name] = tensor;
   }
+  const auto& tied = model.state_extras().tied;
   if (path.ends_with(".safetensors")) {
-    write_safetensors(path, tensors);
-  } else {
-    write_torch_file(path, tensors);
+    write_safetensors(path, tensors, tied);
+    return;
   }
+  for (const auto& [name, held] : tied) {
+    tensors.emplace_back(name, by_name.at(held));
+  }
+  write_torch_file(path, tensors);
 }
 
 }  // namespace mptune

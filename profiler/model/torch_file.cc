@@ -129,7 +129,9 @@ void write_archive(NewFile& file, const TensorDict& tensors) {
   writer.writeRecord("data.pkl", pickle.data(), pickle.size());
   const std::string order = "little";
   writer.writeRecord("byteorder", order.data(), order.size());
+  const std::vector<std::size_t> storages = storages_of(tensors);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (storages[i] != i) continue;
     writer.writeRecord("data/" + std::to_string(i), tensors[i].second.const_data_ptr(), tensors[i].second.nbytes());
   }
   writer.writeEndOfFile();

@@ -69,6 +69,7 @@ void train(const TrainRequest& request, const Replies& reply) {
   finished.peak_bytes = run.pipeline().peak_bytes();
   if (!request.save.empty()) {
     Model trained = model_of(request.setup);
+    if (!request.load.empty()) load_state(trained, request.load);  // what no layer uses is saved as it was loaded
     run.pipeline().copy_state_to(trained);
     save_state(trained, request.save);
   }

@@ -131,6 +131,59 @@ TEST_F(Safetensors, StatesThatDoNotFit) {
                "'net1.weight' is 10x10:float64, the model's is 10x10:float32");
 }
 
+// What a model has besides its layers: a further name of net2.weight, and a tensor that no layer uses.
+Model with_extras() {
+  auto model = load_model("mlp", "", 0);
+  model.set_state_extras({.tied = {{"head.weight", "net2.weight"}}, .unused = {{"unused", at::full({2}, 7)}}});
+  return model;
+}
+
+std::map<std::string, at::Tensor> by_name(const TensorDict& dict) {
+  return {dict.begin(), dict.end()};
+}
+
+TEST_F(Safetensors, TiedAndUnusedTensorsAreSaved) {
+  save_state(with_extras(), path("state.pt"));
+  auto dict = by_name(read_torch_file(path("state.pt")));
+  EXPECT_EQ(dict.size(), 6U);
+  EXPECT_TRUE(at::equal(dict["head.weight"], dict["net2.weight"]));
+  EXPECT_EQ(dict["head.weight"].const_data_ptr(), dict["net2.weight"].const_data_ptr()) << "stored once, as torch.save does";
+  EXPECT_TRUE(at::equal(dict["unused"], at::full({2}, 7)));
+
+  save_state(with_extras(), path("state.safetensors"));
+  const auto once = by_name(read_safetensors(path("state.safetensors")));
+  EXPECT_EQ(once.size(), 5U);
+  EXPECT_EQ(once.count("head.weight"), 0U);
+  EXPECT_THAT(read("state.safetensors"), HasSubstr(R"("__metadata__":{"format":"pt","head.weight":"net2.weight"})"));
+}
+
+TEST_F(Safetensors, TiedTensorsAreLoadedByAnyOfTheirNames) {
+  const auto before = with_extras();
+  save_state(before, path("state.pt"));
+  const auto all = read_torch_file(path("state.pt"));
+  const auto load_without = [&](const std::string& left_out) {
+    TensorDict dict;
+    for (const auto& [name, tensor] : all)
+      if (name != left_out) dict.emplace_back(name, tensor + 1);
+    write_torch_file(path("some.pt"), dict);
+    auto model = with_extras();
+    load_state(model, path("some.pt"));
+    return model;
+  };
+  for (const char* left_out : {"", "head.weight", "net2.weight"}) {
+    const auto model = load_without(left_out);
+    EXPECT_TRUE(at::equal(model.parameters()[2].tensor, before.parameters()[2].tensor + 1)) << left_out;
+    EXPECT_TRUE(at::equal(model.state_extras().unused[0].tensor, at::full({2}, 8)));
+  }
+  EXPECT_STREQ(error_of([&] { (void)load_without("unused"); }).what(), "'unused' is missing");
+  auto torn = by_name(all);
+  torn["head.weight"] = torn["head.weight"] + 1;
+  write_torch_file(path("torn.pt"), {torn.begin(), torn.end()});
+  auto model = with_extras();
+  EXPECT_STREQ(error_of([&] { load_state(model, path("torn.pt")); }).what(),
+               "'head.weight' and 'net2.weight' are one tensor in the model and two in the file");
+}
+
 TEST_F(Safetensors, HeadersThatLie) {
   const auto entry = [](const std::string& about) { return "{\"a\":{" + about + "}}"; };
   EXPECT_THAT(refused("", 0), HasSubstr("no JSON object"));

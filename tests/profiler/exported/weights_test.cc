@@ -1,0 +1,65 @@
+// Weights of exported programs out to files and back: every name that the Python model's state_dict() has, no other.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "mptune/profiler/model/exported_model.h"
+#include "mptune/profiler/model/safetensors.h"
+#include "mptune/profiler/model/torch_file.h"
+#include "mptune/tests/support/files.h"
+
+namespace mptune::testing {
+namespace {
+
+Model golden_model(const std::string& name) {
+  return load_exported(std::string(MPTUNE_SOURCE_DIR "/tests/golden/exported/") + name + ".pt2");
+}
+
+std::map<std::string, at::Tensor> saved(const Model& model, const std::string& path) {
+  save_state(model, path);
+  const TensorDict dict = is_safetensors(path) ? read_safetensors(path) : read_torch_file(path);
+  return {dict.begin(), dict.end()};
+}
+
+TEST(ExportedWeights, TiedWeightsHaveAllTheirNames) {
+  const TestFolder folder("exported-weights");
+  const Model model = golden_model("language");
+  auto state = saved(model, folder.path("state.pt"));
+  EXPECT_EQ(state.size(), 9U);
+  EXPECT_EQ(state["head.weight"].const_data_ptr(), state["word.weight"].const_data_ptr()) << "stored once";
+  EXPECT_TRUE(at::equal(state["head.weight"], state["word.weight"]));
+  EXPECT_EQ(saved(model, folder.path("state.safetensors")).size(), 8U);
+}
+
+TEST(ExportedWeights, BuffersAreThoseThatPythonSaves) {
+  const TestFolder folder("exported-weights");
+  const auto state = saved(golden_model("regions"), folder.path("state.pt"));
+  EXPECT_EQ(state.count("average"), 1U);
+  EXPECT_EQ(state.count("offset"), 0U) << "made with persistent=False";
+  EXPECT_EQ(state.count("weights"), 0U) << "a constant";
+  EXPECT_EQ(saved(golden_model("residual"), folder.path("norms.pt")).count("norm1.num_batches_tracked"), 1U);
+}
+
+TEST(ExportedWeights, GoOutAndComeBack) {
+  const TestFolder folder("exported-weights");
+  for (const std::string name : {"residual", "language", "regions", "sequence"}) {
+    Model changed = golden_model(name);
+    {
+      const at::NoGradGuard no_gradients;
+      for (const NamedTensor& parameter : changed.parameters()) at::Tensor(parameter.tensor).add_(1);
+    }
+    for (const char* file : {"state.pt", "state.safetensors"}) {
+      save_state(changed, folder.path(file));
+      Model other = golden_model(name);
+      load_state(other, folder.path(file));
+      const auto expected = changed.parameters(), found = other.parameters();
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        EXPECT_TRUE(at::equal(found[i].tensor, expected[i].tensor)) << name << " " << expected[i].name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mptune::testing
