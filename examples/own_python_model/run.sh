@@ -11,6 +11,7 @@ cd "$build/own_python_model"
 python=$build/python_consumer/python
 mptune=$build/bin/mptune
 "$python" "$source/main.py" export
+"$mptune" check net.pt2
 # 5: the time was too short to tell the best plans apart; there is one nevertheless.
 "$mptune" tune net.pt2 --data batch.pt --batch 256 --devices cpu:0,cpu:1 --budget "${2:-20s}" --force || [ $? = 5 ]
 "$mptune" run net.pt2 --plan net.study/net.plan.json --data batch.pt --steps 150 --optimizer adam --lr 1e-3 --save trained.pt
