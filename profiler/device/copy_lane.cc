@@ -3,8 +3,47 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace mptune {
+
+namespace {
+
+/// The dimensions from the outermost in memory to the innermost.
+std::vector<std::int64_t> memory_order(const at::Tensor& tensor) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(tensor.dim()));
+  std::iota(order.begin(), order.end(), 0);
+  if (!tensor.is_contiguous())
+    std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return tensor.stride(a) > tensor.stride(b); });
+  return order;
+}
+
+/// Turns what arrived with its dimensions in `order` back into a tensor like the one that was sent, in place: no view of another.
+void restore(at::Tensor& arrived, const std::vector<std::int64_t>& order) {
+  std::vector<std::int64_t> sizes(order.size()), strides(order.size());
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    const auto dimension = static_cast<std::size_t>(order[place]);
+    sizes[dimension] = arrived.size(static_cast<std::int64_t>(place));
+    strides[dimension] = arrived.stride(static_cast<std::int64_t>(place));
+  }
+  arrived.as_strided_(sizes, strides);
+}
+
+/// What copies a tensor's values one after the other forgets how they lay; a reader may depend on that (`view`, the choice of a kernel).
+Copied copy_as_they_lie(Copier& copier, const std::vector<at::Tensor>& tensors, const MomentPtr& ready) {
+  std::vector<std::vector<std::int64_t>> orders;
+  std::vector<at::Tensor> lying;
+  for (const at::Tensor& tensor : tensors) {
+    orders.push_back(memory_order(tensor));
+    lying.push_back(tensor.permute(orders.back()));
+  }
+  Copied copied = copier.copy(lying, ready);
+  for (std::size_t i = 0; i < orders.size(); ++i)
+    if (!std::is_sorted(orders[i].begin(), orders[i].end())) restore(copied.tensors[i], orders[i]);
+  return copied;
+}
+
+}  // namespace
 
 CopyLane::CopyLane(std::shared_ptr<Device> source, std::shared_ptr<Device> destination, LinkThrottle throttle)
     : source_(std::move(source)), destination_(std::move(destination)), throttle_(throttle), thread_([this] { loop(); }) {}
@@ -70,7 +109,7 @@ void CopyLane::run(Job& job) {
       job.enqueued = SteadyClock::now();
     }
     const auto began = SteadyClock::now();
-    Copied copied = copier_->copy(job.tensors, job.ready);
+    Copied copied = copy_as_they_lie(*copier_, job.tensors, job.ready);
     job.tensors.clear();
     if (throttled) {
       std::int64_t bytes = 0;

@@ -37,7 +37,7 @@ class CopyLane {
 
   /// Copies what the source's compute lane has been told to make by now into receive slots (see Copier). Ends in one call of `arrived`, or
   /// of `failed` with what went wrong (no memory, a device that can't be had, an exception of `arrived`). The copy carries the caller's
-  /// tag.
+  /// tag. What arrives has its dimensions in the same order in memory, without gaps.
   void copy(std::vector<at::Tensor> tensors, Arrived arrived, Failed failed);
   /// Until the queue is empty and the lane idle. Not from `arrived` or `failed`, which run on the lane's thread.
   void drain();

@@ -146,6 +146,25 @@ TEST(CopyLane, CopiesContentsInOrder) {
   }
 }
 
+TEST(CopyLane, KeepsTheOrderOfDimensionsInMemory) {
+  LaneBench bench;
+  const at::Tensor whole = at::arange(2 * 3 * 4 * 5, at::kFloat).view({2, 3, 4, 5});
+  const std::vector<at::Tensor> sent{whole.permute({2, 0, 3, 1}), whole.contiguous(at::MemoryFormat::ChannelsLast),
+                                     whole.transpose(0, 1).narrow(3, 1, 2), whole.narrow(0, 1, 1).expand({6, 3, 4, 5}).transpose(1, 2)};
+  for (const at::Tensor& tensor : sent) {
+    const at::Tensor copy = bench.copy_one(tensor);
+    ASSERT_TRUE(copy.defined());
+    EXPECT_TRUE(at::equal(copy, tensor));
+    EXPECT_TRUE(copy.is_non_overlapping_and_dense());
+    EXPECT_FALSE(copy.is_view());
+    if (tensor.is_non_overlapping_and_dense()) {
+      EXPECT_EQ(copy.strides(), tensor.strides());
+    }
+  }
+  // What can be viewed before can be viewed after.
+  const at::Tensor rows = whole.permute({2, 0, 1, 3});
+  EXPECT_TRUE(at::equal(bench.copy_one(rows).transpose(0, 1).transpose(1, 2).view({6, 20}), whole.view({6, 20})));
+}
 TEST(CopyLane, ReusesASlotAsSoonAsNobodyHoldsIt) {
   LaneBench bench;
   const at::Tensor value = at::ones({100});
