@@ -167,7 +167,8 @@ class ArchiveReader {
       return at::empty(sizes, type);
     }
     stored_ = stored_ || elements > 0;
-    if (elements > 0 && (needed + offset + 1) * element > bytes)
+    // Strides of 0 would let a small record stand for any number of elements.
+    if (elements > 0 && ((needed + offset + 1) * element > bytes || elements > bytes / element))
       refuse("'" + name + "' is larger than its record of " + std::to_string(bytes) + " bytes",
              "the file is damaged: " + std::string(kAgain));
     return storage_of(record, bytes, type).as_strided(sizes, strides, offset);
@@ -184,6 +185,8 @@ class ArchiveReader {
   at::Tensor storage_of(const std::string& record, std::int64_t bytes, at::ScalarType type) {
     const auto found = storages_.find(record);
     if (found != storages_.end()) return found->second.view(type);
+    stored_bytes_ += bytes;
+    if (stored_bytes_ > file_bytes_) refuse("its records claim more bytes than the file has", kAgain);
     at::Tensor storage = at::empty({bytes}, at::kByte);
     reader_.getRecord(record, storage.data_ptr(), static_cast<std::size_t>(bytes));
     const auto element = static_cast<std::int64_t>(c10::elementSize(type));
@@ -194,7 +197,7 @@ class ArchiveReader {
   std::string path_;
   caffe2::serialize::PyTorchStreamReader reader_;
   std::set<std::string> records_;
-  std::int64_t file_bytes_ = 0;
+  std::int64_t file_bytes_ = 0, stored_bytes_ = 0;
   std::map<std::string, at::Tensor> storages_;
   double without_storage_ = 0;  ///< bytes that tensors without a record would take
   bool stored_ = false;         ///< a tensor of the folder has its record

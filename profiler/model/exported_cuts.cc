@@ -169,8 +169,6 @@ CutPosition ProgramCuts::at(int position) const {
     if (last_need_[index] < position || maker_[index] >= position || role_[index] == Role::state) continue;
     if (role_[index] == Role::number) {
       cut.numbers.push_back(value);
-      const auto& size = program_.graph.values[index].size;
-      if (!size || !size->value(symbols_)) cut.forbidden = "the number '" + program_.graph.values[index].name + "' is known before it only";
     } else if (role_[index] == Role::recomputed) {
       cut.recomputed.push_back(value);
     } else {
@@ -179,8 +177,28 @@ CutPosition ProgramCuts::at(int position) const {
       cut.with_gradient += needs_gradient_[index] ? 1 : 0;
     }
   }
+  forbid_unknown(cut);
   forbid_shared(position, cut);
   return cut;
+}
+
+/// Numbers that can't be known from the samples and the sizes of what is carried.
+void ProgramCuts::forbid_unknown(CutPosition& cut) const {
+  if (cut.numbers.empty()) return;
+  SymbolValues known;
+  if (!batch_symbol_.empty()) known[batch_symbol_] = symbols_.at(batch_symbol_);
+  for (const int value : cut.carried) {
+    const auto& about = program_.graph.values[at_index(value)].tensor;
+    if (!about) continue;
+    for (const SymbolicSize& size : about->sizes)
+      for (const auto& [symbol, number] : symbols_)
+        if (!size.is_number() && size.multiple_of(symbol) > 0) known.emplace(symbol, number);
+  }
+  for (const int value : cut.numbers) {
+    const auto& size = program_.graph.values[at_index(value)].size;
+    if (!size || !size->value(known))
+      cut.forbidden = "the number '" + program_.graph.values[at_index(value)].name + "' is known before it only";
+  }
 }
 
 /// Memory that is written behind the cut.

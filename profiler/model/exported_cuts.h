@@ -72,6 +72,7 @@ class ProgramCuts {
   [[nodiscard]] bool can_recompute(int node) const;
   [[nodiscard]] Slice slice_of(int node) const;
   [[nodiscard]] std::int64_t cost_of(int node) const;
+  void forbid_unknown(CutPosition& cut) const;
   void forbid_shared(int position, CutPosition& cut) const;
   [[nodiscard]] std::int64_t bytes_of(int value) const;
   [[nodiscard]] bool written(int value) const { return last_write_[static_cast<std::size_t>(memory_of(value))] >= 0; }

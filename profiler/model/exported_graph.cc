@@ -31,6 +31,12 @@ std::string short_name(const std::string& target) {
   return target.starts_with(kOperators) ? target.substr(std::string_view(kOperators).size()) : target;
 }
 
+bool is_computation(const std::string& name) {
+  const bool unchecked = name.starts_with("aten::_") && name.ends_with("_unsafe");
+  return name.starts_with("aten::") && !unchecked && !name.starts_with("aten::from_file") && !name.starts_with("aten::_nested") &&
+         name != "aten::set_" && name != "aten::set";
+}
+
 // Views that their schemas don't call so, where the layout, the type or an argument makes them so.
 bool may_return_its_input(const std::string& name) {
   static constexpr std::string_view names[] = {
@@ -153,7 +159,10 @@ void ExportedGraph::bind(const ProgramNode& source, Node& node, Shared& shared) 
 }
 
 void ExportedGraph::bind_operation(const ProgramNode& source, Node& node) {
-  node.operation = c10::Dispatcher::singleton().findSchema(operator_name(source.target));
+  const c10::OperatorName name = operator_name(source.target);
+  // A program computes: what opens files, looks at memory unchecked or belongs to other libraries has no place in one.
+  if (!is_computation(name.name)) throw std::invalid_argument("it is no operator of LibTorch's that a program may call");
+  node.operation = c10::Dispatcher::singleton().findSchema(name);
   if (!node.operation) throw std::invalid_argument("LibTorch has no such operator");
   const c10::FunctionSchema& schema = node.operation->schema();
   std::vector<std::optional<BoundArgument>> arguments(schema.arguments().size());
@@ -188,8 +197,16 @@ void ExportedGraph::bind_training(const ProgramNode& source, Node& node) {
     if (!trains || mean == nullptr || !std::holds_alternative<ProgramValue>(*mean)) return;
     node.kind = Kind::batch_norm;
     node.running_mean = std::get<ProgramValue>(*mean).index;
+    if (const ProgramArgument* variance = argument("running_var"); variance != nullptr && std::holds_alternative<ProgramValue>(*variance))
+      node.running_variance = std::get<ProgramValue>(*variance).index;
+    if (node.running_variance < 0) throw std::invalid_argument("it has a running mean and no running variance");
     if (momentum == nullptr || !std::holds_alternative<double>(*momentum)) throw std::invalid_argument("its momentum is no number");
     node.momentum = std::get<double>(*momentum);
+  }
+  if (source.target == "torch.ops.aten.instance_norm.default") {
+    const ProgramArgument* mean = argument("running_mean");
+    if (mean != nullptr && std::holds_alternative<ProgramValue>(*mean))
+      throw std::invalid_argument("running statistics of an instance norm have no place: use track_running_stats=False");
   }
   if (source.target == "torch.ops.aten.add_.Tensor" && argument("self") != nullptr && argument("other") != nullptr) {
     const auto* counter = std::get_if<ProgramValue>(argument("self"));
@@ -245,6 +262,9 @@ void ExportedGraph::find_aliases(const ProgramNode& source, Node& node) const {
   for (std::size_t i = 0; i < node.arguments.size(); ++i) {
     const c10::AliasInfo* alias = schema.arguments()[i].alias_info();
     if (alias == nullptr && !uncertain) continue;
+    // Only what comes first is given back; of several factors a product is made.
+    const bool factors = schema.name() == "aten::einsum" && node.arguments[i].reads().size() > 1;
+    if (uncertain && alias == nullptr && (factors || (i > 0 && schema.name() != "aten::einsum"))) continue;
     for (const int read : node.arguments[i].reads()) {
       if (!is_tensor(read)) continue;
       if (alias != nullptr && alias->isWrite() && node.kind == Kind::operation) node.writes.push_back(read);

@@ -67,6 +67,7 @@ class ExportedGraph {
   void check_draws() const;
   /// The value that is the running mean, where the node is a batch norm in training; -1 elsewhere.
   [[nodiscard]] int running_mean(int node) const { return nodes_[static_cast<std::size_t>(node)].running_mean; }
+  [[nodiscard]] int running_variance(int node) const { return nodes_[static_cast<std::size_t>(node)].running_variance; }
   /// Momentum of a batch norm in training.
   [[nodiscard]] double momentum(int node) const { return nodes_[static_cast<std::size_t>(node)].momentum; }
   /// The value that is a counter of batches where the node counts, else -1.
@@ -92,6 +93,7 @@ class ExportedGraph {
     std::vector<ValueAlias> aliases;
     NodeDraws draws;
     int running_mean = -1;
+    int running_variance = -1;
     int batch_counter = -1;
     double momentum = 0;
   };

@@ -71,8 +71,11 @@ class ExportedLayer final : public Layer {
     for (std::size_t place = 0; place < shape_->nodes.size(); ++place) {
       const int node = shape_->nodes[place];
       graph.run_node(node, values_, run);
-      if (observer_) observer_(node, values_);
-      for (const int value : shape_->released[place]) values_[static_cast<std::size_t>(value)] = c10::IValue();
+      if (observer_) {
+        observer_(node, values_);  // who watches may look at what cuts carry for others, long behind its last use here
+      } else {
+        for (const int value : shape_->released[place]) values_[static_cast<std::size_t>(value)] = c10::IValue();
+      }
     }
     Tensors outputs;
     for (const int output : shape_->outputs) {
@@ -150,12 +153,13 @@ class ExportedLayer final : public Layer {
     for (const int node : shape_->nodes) {
       const int mean = graph.running_mean(node);
       if (mean < 0) continue;
-      const auto bound =
-          std::find_if(tensors_.begin(), tensors_.end(), [&](const BoundTensor& tensor) { return tensor.values.front() == mean; });
-      if (bound == tensors_.end()) continue;
+      const auto bound_to = [&](int value) {
+        return std::find_if(tensors_.begin(), tensors_.end(), [&](const BoundTensor& tensor) { return tensor.values.front() == value; });
+      };
+      const auto bound = bound_to(mean), variance = bound_to(graph.running_variance(node));
+      if (bound == tensors_.end() || variance == tensors_.end()) continue;
       const std::string prefix = bound->name.substr(0, bound->name.rfind('.') + 1);
-      norms_.push_back(
-          {mean, bound->tensor, tensor_of(prefix + "running_var"), tensor_of(prefix + "num_batches_tracked"), graph.momentum(node)});
+      norms_.push_back({mean, bound->tensor, variance->tensor, tensor_of(prefix + "num_batches_tracked"), graph.momentum(node)});
     }
   }
 

@@ -39,8 +39,15 @@ LayerShape shape_of(std::shared_ptr<const BoundProgram> bound, int first, int la
   shape.released.resize(shape.nodes.size());
   for (const auto& [value, place] : last_read)
     if (kept.count(value) == 0 && !cuts.is_state(value)) shape.released[place].push_back(value);
-  for (const int memory : written)
-    if (cuts.is_state(memory)) shape.written.push_back(memory);
+  // All that may share the memory; gradients of what is trained go to the parameter itself.
+  std::set<int> state;
+  const auto trained = [&](int value) { return shape.value(value).tensor && shape.value(value).tensor->requires_grad; };
+  for (const int node : shape.nodes) {
+    if (graph.batch_counter(node) >= 0) continue;
+    for (const int read : graph.reads(node))
+      if (cuts.is_state(read) && written.count(cuts.memory_of(read)) > 0 && !trained(read)) state.insert(read);
+  }
+  shape.written.assign(state.begin(), state.end());
   for (const int input : shape.inputs) shape.cloned.push_back(written.count(cuts.memory_of(input)) > 0);
   shape.kind = exported_layer_kind(shape.bound->program, first, last);
   return shape;
@@ -60,6 +67,8 @@ std::set<int> state_of(const LayerShape& shape) {
     const int mean = graph.running_mean(node);
     if (mean >= 0) norms.insert(names[mean].substr(0, names[mean].rfind('.') + 1));
   }
+  for (const int output : shape.outputs)
+    if (names.count(output) > 0) used.insert(output);
   for (const auto& [value, name] : names)
     if (name.ends_with("num_batches_tracked") && norms.count(name.substr(0, name.rfind('.') + 1)) > 0) used.insert(value);
   return used;

@@ -9,7 +9,7 @@ namespace mptune {
 namespace {
 
 constexpr std::int64_t kMostDimensions = 64;
-constexpr int kMostItems = 10'000;
+constexpr std::size_t kMostItems = 10'000;
 
 template <class T>
 PicklePointer make(T value) {
@@ -71,17 +71,23 @@ class Machine {
   std::vector<at::Tensor> tensors() const {
     std::vector<at::Tensor> found;
     std::vector<PicklePointer> open{result_};
-    for (int items = 0; !open.empty(); ++items) {
-      if (items >= kMostItems) {
+    std::size_t items = 0;
+    const auto count = [&](std::size_t more) {
+      items += more;
+      if (items > kMostItems) {
         throw PickleError("it holds more than " + std::to_string(kMostItems) + " items");
       }
+    };
+    while (!open.empty()) {
       const auto value = open.back();
       open.pop_back();
       if (const auto* tensor = std::get_if<at::Tensor>(&value->content)) {
         found.push_back(*tensor);
       } else if (const auto* sequence = std::get_if<PickleSequence>(&value->content)) {
+        count(sequence->items.size());
         open.insert(open.end(), sequence->items.rbegin(), sequence->items.rend());
       } else if (const auto* dict = std::get_if<PickleDict>(&value->content)) {
+        count(dict->items.size());
         std::for_each(dict->items.rbegin(), dict->items.rend(), [&](const auto& item) { open.push_back(item.second); });
       }
     }

@@ -153,6 +153,7 @@ class SizeGuard::Parser {
       result = any ? join(Kind::both, std::move(result), std::move(compared)) : std::move(compared);
       left = std::move(right);
       any = true;
+      if (++joined_ > kDeepest) return fail();
     }
     return any ? result : fail();
   }

@@ -63,10 +63,10 @@ std::optional<std::int64_t> SymbolicSize::Expression::value(const SymbolValues& 
         result = std::max(*result, *next);
         break;
       case Kind::divide:
-        result = *next == 0 ? std::nullopt : std::optional(floor_divide(*result, *next));
+        result = *next == 0 || *result < -kLargest ? std::nullopt : std::optional(floor_divide(*result, *next));
         break;
       case Kind::remainder:
-        result = *next == 0 ? std::nullopt : std::optional(*result - floor_divide(*result, *next) * *next);
+        result = *next == 0 || *result < -kLargest ? std::nullopt : std::optional(*result - floor_divide(*result, *next) * *next);
         break;
       case Kind::integer:
       case Kind::symbol:

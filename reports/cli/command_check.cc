@@ -49,8 +49,10 @@ int run_check(const CheckCommand& command, const Session& session) {
   session.say("checking " + command.model.model);
   TrainingSetup setup = make_setup(command.model, command.devices, command.step);
   const std::optional<Plan> plan = plan_to_check(command, session, setup);
-  ProgressLine progress(session);
-  const CheckResult result = check_model(setup, plan, 0, progress);
+  const CheckResult result = [&] {
+    ProgressLine progress(session);
+    return check_model(setup, plan, 0, progress);
+  }();
   Json json = result_of("check");
   json["model"] = command.model.model;
   json.update(check_json(result));

@@ -18,6 +18,8 @@ training mode, with `threads` threads, after torch.manual_seed(`seed`).
     loss_in_program     true: the program's first output; false: the mean of the squares of that output, in float32 at least
     gradient_norms      {parameter: 2-norm of its gradient}, without parameters that have none; tied ones under each of their names
     buffer_norms        {buffer: 2-norm after the step}, tied ones likewise, those that state_dict() leaves out included
+
+Norms that are not finite, such as that of a mask of -inf, are left out.
 """
 from __future__ import annotations
 
@@ -110,7 +112,7 @@ def export(
         reference = _eager_step(subject, inputs, kwargs)
         program = _export(subject, inputs, kwargs, samples)
         _check_program(program, reference, inputs, kwargs)
-    _save(program, file, {"mptune.json": json.dumps(_about(reference, samples, _tensors((inputs, kwargs))[0].device))})
+    _save(program, file, {"mptune.json": json.dumps(_about(reference, samples, _tensors((inputs, kwargs))[0].device), allow_nan=False)})
     return program
 
 
@@ -412,7 +414,8 @@ def _compare(eager: _Step, program: _Step) -> None:
 
 def _about(reference: _Step, samples: int, device: torch.device) -> dict[str, Any]:
     def norms(tensors: dict[str, torch.Tensor]) -> dict[str, float]:
-        return {name: float(_wide(tensor).abs().norm()) for name, tensor in tensors.items()}
+        values = {name: float(_wide(tensor).abs().norm()) for name, tensor in tensors.items()}
+        return {name: value for name, value in values.items() if math.isfinite(value)}
 
     return {
         "schema": _SCHEMA,

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 #include <utility>
@@ -31,7 +32,8 @@ std::string sizes_text(const std::vector<int>& sizes) {
 double least_scale_of(const std::vector<NamedTensor>& gradients) {
   double largest = 0;
   for (const NamedTensor& gradient : gradients)
-    if (gradient.tensor.defined() && gradient.tensor.numel() > 0) largest = std::max(largest, gradient.tensor.abs().max().item<double>());
+    if (gradient.tensor.defined() && gradient.tensor.numel() > 0)
+      if (const double most = gradient.tensor.abs().max().item<double>(); std::isfinite(most)) largest = std::max(largest, most);
   return kLeastShare * largest;
 }
 
@@ -69,18 +71,6 @@ void add_outputs(ComparedTensors& compared, const Model& model, const std::vecto
   for (std::size_t i = 0; i < ours.size() && i < theirs.size(); ++i)
     for (std::size_t k = 0; k < ours[i].size() && k < theirs[i].size(); ++k)
       compared.add({"output", static_cast<int>(i), model.layers()[i].name, "", 0}, ours[i][k], theirs[i][k]);
-}
-
-double epsilon_of(at::ScalarType type) {
-  return type == at::kBFloat16 ? 7.8e-3 : type == at::kHalf ? 9.8e-4 : 0;
-}
-
-double epsilon_of(const ProgramGraph& graph) {
-  double epsilon = 0;
-  for (const ValueDescription& value : graph.values)
-    if (value.tensor) epsilon = std::max(epsilon, epsilon_of(scalar_type_of(value.tensor->scalar_type)));
-  for (const ProgramGraph& region : graph.graphs) epsilon = std::max(epsilon, epsilon_of(region));
-  return epsilon;
 }
 
 /// What other sums of the same numbers may differ by: more where some of the model computes with half the bits.

@@ -18,6 +18,18 @@ bool makes_nothing(const ProgramNode& node) {
 
 }  // namespace
 
+double epsilon_of(at::ScalarType type) {
+  return type == at::kBFloat16 ? 7.8e-3 : type == at::kHalf ? 9.8e-4 : 0;
+}
+
+double epsilon_of(const ProgramGraph& graph) {
+  double epsilon = 0;
+  for (const ValueDescription& value : graph.values)
+    if (value.tensor) epsilon = std::max(epsilon, epsilon_of(scalar_type_of(value.tensor->scalar_type)));
+  for (const ProgramGraph& region : graph.graphs) epsilon = std::max(epsilon, epsilon_of(region));
+  return epsilon;
+}
+
 NodeObserver WatchedNodes::observer() {
   return [this](int node, const ProgramValues& values) {
     if (node < range_.first || node >= range_.last) return;

@@ -26,6 +26,10 @@ class WatchedNodes {
   std::map<int, Tensors> made_;
 };
 
+/// The rounding of the least exact type of half precision that a graph computes with; 0 without any.
+[[nodiscard]] double epsilon_of(at::ScalarType type);
+[[nodiscard]] double epsilon_of(const ProgramGraph& graph);
+
 /// The last operator of the range that reads a parameter, described likewise; "" for none.
 [[nodiscard]] std::string reader_of(const ExportedRange& range, const std::string& parameter);
 

@@ -64,6 +64,7 @@ Pipeline::Impl::Impl(Model model, const Plan& the_plan, const PipelineOptions& t
       });
   }
   find_tied();
+  refresh_copies = has_replicas() || !tied.empty();  // the caller may set the first ones before the first step
   make_channels();
   bind_rows();
 }

@@ -122,6 +122,21 @@ TEST_F(Cuts, TransposesByEinsumAreViews) {
   EXPECT_EQ(forbidden_while_others_agree(), (Forbidden{1, 2}));
 }
 
+TEST_F(Cuts, ProductsByEinsumAreTensorsOfTheirOwn) {
+  const int matrix = small.parameter("matrix", at::randn({4, 4}));
+  const int product =
+      small.call("aten.einsum.default", {{"equation", std::string("ij,jk->ik")}, {"tensors", ProgramTensors{{a}, {matrix}}}}, {-1, 4});
+  result = small.two("aten.add_.Tensor", product, w, {-1, 4});
+  EXPECT_EQ(forbidden_while_others_agree(), Forbidden{});
+}
+
+TEST_F(Cuts, WeightsThatAreWrittenKeepTheirGradientWhenRunAgain) {
+  const int detached = small.one("aten.detach.default", w, {4});
+  (void)small.number("aten.mul_.Tensor", detached, 1, {4});
+  result = small.two("aten.mul.Tensor", a, w, {-1, 4});
+  (void)forbidden_while_others_agree();
+}
+
 TEST_F(Cuts, TensorsThatShareMemoryMayCrossWhereNothingIsWritten) {
   const int view = small.call("aten.view.default", {{"self", ProgramValue{a}}, {"size", ProgramInts{{-1, {}}, {4, {}}}}}, {-1, 4});
   const int y = small.one("aten.cos.default", a, {-1, 4});

@@ -121,6 +121,11 @@ TEST_F(Refusals, ShapesThatLie) {
   EXPECT_THAT(refused([&](json& meta) { meta["strides"][0] = huge; }), HasSubstr("'head.weight' is larger than its record"));
   EXPECT_THAT(refused([&](json& meta) { meta["storage_offset"] = huge; }), HasSubstr("'head.weight' is larger than its record"));
   EXPECT_THAT(refused([&](json& meta) {
+                meta["sizes"][0] = huge;
+                meta["strides"][0] = json{{"as_int", 0}};
+              }),
+              HasSubstr("'head.weight' is larger than its record"));
+  EXPECT_THAT(refused([&](json& meta) {
                 meta["storage_offset"] = json{{"as_int", 1}};
               }),
               HasSubstr("'head.weight' is larger than its record"));

@@ -43,13 +43,15 @@ TEST(SizeGuard, WhatItDoesNotKnowIsEmpty) {
     EXPECT_FALSE(SizeGuard::parse(text)) << text;
   EXPECT_FALSE(SizeGuard::parse(std::string(100000, '(') + "1 == 1"));
   EXPECT_FALSE(SizeGuard::parse(std::string(100000, '-') + "1 == 1"));
-  std::string sum = "1", both = "1 == 1";
+  std::string sum = "1", both = "1 == 1", chain = "1";
   for (int i = 0; i < 100000; ++i) {
     sum += "+1";
     both += " and 1 == 1";
+    chain += "<1";
   }
   EXPECT_FALSE(SizeGuard::parse(sum + " == 1"));
   EXPECT_FALSE(SizeGuard::parse(both));
+  EXPECT_FALSE(SizeGuard::parse(chain));
 }
 
 ExportedProgram two_inputs() {

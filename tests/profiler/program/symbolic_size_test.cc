@@ -36,6 +36,11 @@ TEST(SymbolicSize, WhatIsNotUnderstoodIsNeverKnown) {
     EXPECT_EQ(SymbolicSize::parse(text).value({{"s1", 1}}), std::nullopt) << text;
 }
 
+TEST(SymbolicSize, TheLeastIntegerIsDividedByNothing) {
+  for (const char* kind : {"FloorDiv", "Mod", "CleanDiv"})
+    EXPECT_FALSE(SymbolicSize::parse(std::string(kind) + "(Integer(-9223372036854775808), Integer(-1))").value({})) << kind;
+}
+
 TEST(SymbolicSize, DeepNestingEndsWithoutHarm) {
   std::string open;
   for (int i = 0; i < 100'000; ++i) open += "Add(";
