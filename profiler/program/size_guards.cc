@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "mptune/profiler/program/whole_numbers.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/profiler/trace/text.h"
 
@@ -39,22 +40,6 @@ struct SizeGuard::Expression {
   [[nodiscard]] std::optional<std::int64_t> value(const SizesByName& sizes) const;
 };
 
-namespace {
-
-constexpr int kDeepest = 64;
-constexpr std::int64_t kLargest = std::int64_t{1} << 62;
-
-std::optional<std::int64_t> within(std::int64_t result) {
-  return result > kLargest || result < -kLargest ? std::nullopt : std::optional(result);
-}
-
-// Python's: rounds down. Requires: within 2^62.
-std::int64_t floor_quotient(std::int64_t a, std::int64_t b) {
-  return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
-}
-
-}  // namespace
-
 std::optional<std::int64_t> SizeGuard::Expression::value(const SizesByName& sizes) const {
   if (kind == Kind::integer) return number;
   if (kind == Kind::size) {
@@ -68,11 +53,11 @@ std::optional<std::int64_t> SizeGuard::Expression::value(const SizesByName& size
   std::int64_t result = 0;
   switch (kind) {
     case Kind::add:
-      return __builtin_add_overflow(a, b, &result) ? std::nullopt : within(result);
+      return __builtin_add_overflow(a, b, &result) ? std::nullopt : within_sizes(result);
     case Kind::subtract:
-      return __builtin_sub_overflow(a, b, &result) ? std::nullopt : within(result);
+      return __builtin_sub_overflow(a, b, &result) ? std::nullopt : within_sizes(result);
     case Kind::multiply:
-      return __builtin_mul_overflow(a, b, &result) ? std::nullopt : within(result);
+      return __builtin_mul_overflow(a, b, &result) ? std::nullopt : within_sizes(result);
     case Kind::divide:
       return b == 0 ? std::nullopt : std::optional(floor_quotient(a, b));
     case Kind::remainder:
@@ -131,7 +116,7 @@ class SizeGuard::Parser {
     Expression result = comparison();
     while (!failed_ && take("and")) {
       result = join(Kind::both, std::move(result), comparison());
-      if (++joined_ > kDeepest) return fail();
+      if (++joined_ > kDeepestExpression) return fail();
     }
     return result;
   }
@@ -153,7 +138,7 @@ class SizeGuard::Parser {
       result = any ? join(Kind::both, std::move(result), std::move(compared)) : std::move(compared);
       left = std::move(right);
       any = true;
-      if (++joined_ > kDeepest) return fail();
+      if (++joined_ > kDeepestExpression) return fail();
     }
     return any ? result : fail();
   }
@@ -168,7 +153,7 @@ class SizeGuard::Parser {
       } else {
         break;
       }
-      if (++joined_ > kDeepest) return fail();
+      if (++joined_ > kDeepestExpression) return fail();
     }
     return result;
   }
@@ -185,13 +170,13 @@ class SizeGuard::Parser {
       } else {
         break;
       }
-      if (++joined_ > kDeepest) return fail();
+      if (++joined_ > kDeepestExpression) return fail();
     }
     return result;
   }
 
   Expression factor(int depth) {
-    if (failed_ || depth > kDeepest) return fail();
+    if (failed_ || depth > kDeepestExpression) return fail();
     if (take("-")) return join(Kind::subtract, Expression{}, factor(depth + 1));
     if (take("(")) {
       Expression inner = sum(depth + 1);

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <utility>
 
+#include "mptune/profiler/program/whole_numbers.h"
 #include "mptune/profiler/trace/text.h"
 
 namespace mptune {
@@ -18,23 +19,6 @@ struct SymbolicSize::Expression {
 
   [[nodiscard]] std::optional<std::int64_t> value(const SymbolValues& symbols) const;
 };
-
-namespace {
-
-constexpr int kDeepest = 64;
-constexpr std::int64_t kLargest = std::int64_t{1} << 62;
-
-std::optional<std::int64_t> within(bool overflow, std::int64_t result) {
-  if (overflow || result > kLargest || result < -kLargest) return std::nullopt;
-  return result;
-}
-
-// Python's: rounds down, the remainder has the divisor's sign.
-std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
-  return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
-}
-
-}  // namespace
 
 std::optional<std::int64_t> SymbolicSize::Expression::value(const SymbolValues& symbols) const {
   if (kind == Kind::integer) return number;
@@ -51,10 +35,10 @@ std::optional<std::int64_t> SymbolicSize::Expression::value(const SymbolValues& 
     const bool no_sum = __builtin_add_overflow(*result, *next, &sum), no_product = __builtin_mul_overflow(*result, *next, &product);
     switch (kind) {
       case Kind::add:
-        result = within(no_sum, sum);
+        result = no_sum ? std::nullopt : within_sizes(sum);
         break;
       case Kind::multiply:
-        result = within(no_product, product);
+        result = no_product ? std::nullopt : within_sizes(product);
         break;
       case Kind::least:
         result = std::min(*result, *next);
@@ -63,10 +47,10 @@ std::optional<std::int64_t> SymbolicSize::Expression::value(const SymbolValues& 
         result = std::max(*result, *next);
         break;
       case Kind::divide:
-        result = *next == 0 || *result < -kLargest ? std::nullopt : std::optional(floor_divide(*result, *next));
+        result = *next == 0 || *result < -kLargestSize ? std::nullopt : std::optional(floor_quotient(*result, *next));
         break;
       case Kind::remainder:
-        result = *next == 0 || *result < -kLargest ? std::nullopt : std::optional(*result - floor_divide(*result, *next) * *next);
+        result = *next == 0 || *result < -kLargestSize ? std::nullopt : std::optional(*result - floor_quotient(*result, *next) * *next);
         break;
       case Kind::integer:
       case Kind::symbol:
@@ -89,7 +73,7 @@ class SymbolicSize::Parser {
  private:
   Expression expression(int depth) {
     const std::string name = word();
-    if (name.empty() || depth > kDeepest || !take('(')) return fail();
+    if (name.empty() || depth > kDeepestExpression || !take('(')) return fail();
     if (name == "Integer") return integer_of();
     if (name == "Symbol") return symbol_of();
     Expression result;
@@ -178,7 +162,7 @@ std::int64_t SymbolicSize::multiple_of(const std::string& symbol) const {
   std::int64_t factor = 1;
   int symbols = 0;
   for (const Expression& operand : expression_->operands) {
-    if (operand.kind == Expression::Kind::integer && operand.number >= 1 && operand.number <= kLargest / factor) {
+    if (operand.kind == Expression::Kind::integer && operand.number >= 1 && operand.number <= kLargestSize / factor) {
       factor *= operand.number;
     } else if (operand.kind == Expression::Kind::symbol && operand.symbol == symbol) {
       ++symbols;
