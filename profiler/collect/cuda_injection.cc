@@ -105,7 +105,7 @@ void finish() {
 void begin() {
   if (std::getenv(kPathVariable) == nullptr)
     throw Error("no place for the recording", kPathVariable, "start the program with mptune profile -- COMMAND", ExitCode::usage);
-  auto starting = std::make_unique<CuptiCollector>(std::vector<TraceDevice>{});
+  auto starting = std::make_unique<CuptiCollector>(std::vector<TraceDevice>{}, nullptr, CuptiCollector::Attach::before_cuda);
   starting->start();
   collector = starting.release();
   recorded_process = getpid();

@@ -14,7 +14,7 @@ namespace mptune {
   X(cuptiSetThreadIdType)                   \
   X(cuptiSubscribe_v2)                      \
   X(cuptiUnsubscribe)                       \
-  X(cuptiActivityRegisterTimestampCallback) \
+  X(cuptiGetTimestamp)                      \
   X(cuptiActivityRegisterCallbacks)         \
   X(cuptiActivitySetAttribute)              \
   X(cuptiActivityEnable)                    \

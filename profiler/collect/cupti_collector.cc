@@ -32,12 +32,38 @@ constexpr std::array kQuietRuntimeCalls{CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v
 constexpr std::array kQuietDriverCalls{CUPTI_DRIVER_TRACE_CBID_cuKernelGetAttribute, CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxGetState,
                                        CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent};
 
-// CUPTI keeps the callbacks and some buffers until the process ends, and its times go wrong when the clock is registered twice.
+// CUPTI keeps some buffers until the process ends.
 CuptiBuffers* process_buffers = nullptr;
-const CuptiApi* registered = nullptr;
+const CuptiApi* set_up = nullptr;
 
-std::uint64_t now() {
-  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+// Slewing moves CUPTI's clock and the host's alike: only a step moves one against the other.
+constexpr Nanoseconds kMostMoved = std::chrono::microseconds(100);
+
+// Both clocks at one moment.
+struct Clocks {
+  Nanoseconds cupti{0};  // 0: could not be read
+  Nanoseconds host{0};
+};
+
+Nanoseconds host_time() {
+  return std::chrono::steady_clock::now().time_since_epoch();
+}
+
+// CUPTI is not given the host's clock as its own: with cuptiActivityRegisterTimestampCallback 12.6 to 13.0 may stamp kernels with 0.
+Clocks read_clocks(const CuptiApi& cupti) {
+  constexpr int kTries = 10;  // the one that was interrupted least counts
+  Clocks best;
+  Nanoseconds shortest = Nanoseconds::max();
+  for (int i = 0; i < kTries; ++i) {
+    std::uint64_t time = 0;
+    const Nanoseconds before = host_time();
+    if (cupti.cuptiGetTimestamp(&time) != CUPTI_SUCCESS) return {};
+    const Nanoseconds took = host_time() - before;
+    if (took >= shortest) continue;
+    shortest = took;
+    best = {Nanoseconds{static_cast<std::int64_t>(time)}, before + took / 2};
+  }
+  return best;
 }
 
 void request_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* max_records) {
@@ -77,12 +103,12 @@ CUpti_SubscriberHandle subscribe(const CuptiApi& cupti) {
 
 }  // namespace
 
-CuptiCollector::CuptiCollector(std::vector<TraceDevice> devices, const CuptiApi* api) : given_api_(api) {
+CuptiCollector::CuptiCollector(std::vector<TraceDevice> devices, const CuptiApi* api, Attach attach) : given_api_(api), attach_(attach) {
   context_.devices = std::move(devices);
 }
 
 CuptiCollector::~CuptiCollector() {
-  if (!recording_) return;
+  if (!recording_.exchange(false)) return;
   disable();
   process_buffers->drain([](std::span<std::byte>) {});
 }
@@ -99,15 +125,23 @@ void CuptiCollector::start() {
   api_ = given_api_ != nullptr ? given_api_ : &cupti_api_with_driver();
   subscriber_ = subscribe(*api_);
   try {
+    set_origin();
     enable();
   } catch (...) {
     disable();
     throw;
   }
-  context_.origin = Nanoseconds{static_cast<std::int64_t>(now())};
-  context_.started_utc_ns = std::chrono::duration_cast<Nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-  context_.dropped = 0;
   recording_.store(true, std::memory_order_release);
+}
+
+// Before the kinds are enabled, which may take seconds: other threads' work is recorded meanwhile.
+void CuptiCollector::set_origin() {
+  std::uint64_t time = 0;
+  check(api_->cuptiGetTimestamp(&time), "the clock could not be read");
+  const Clocks clocks = read_clocks(*api_);
+  context_.origin = clocks.cupti;
+  started_ = clocks.host;
+  context_.started_utc_ns = std::chrono::duration_cast<Nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 void CuptiCollector::enable() {
@@ -117,43 +151,49 @@ void CuptiCollector::enable() {
   std::uint8_t yes = 1, no = 0;
   std::size_t size = 1;
   check(api_->cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &size, &yes), "buffers were refused");
-  if (registered != api_) {
+  if (set_up != api_) {
     // Buffers for all threads in common: LibTorch has many threads, and each would hold one.
     check(api_->cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER, &size, &no), "buffers were refused");
     check(api_->cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM), "thread numbers were refused");
-    check(api_->cuptiActivityRegisterTimestampCallback(now), "the clock was refused");
-    check(api_->cuptiActivityRegisterCallbacks(request_buffer, complete_buffer), "buffers were refused");
-    registered = api_;
+    set_up = api_;
   }
+  // Each time: whether they outlast the end of a subscription is not documented.
+  check(api_->cuptiActivityRegisterCallbacks(request_buffer, complete_buffer), "buffers were refused");
   for (const CUpti_ActivityKind kind : kKinds)
     check(api_->cuptiActivityEnable(kind), "records of kind " + std::to_string(kind) + " were refused");
   check(api_->cuptiActivityEnableAllSyncRecords(0), "records of waits were refused");
   // What follows only saves time and adds names: a driver that does not know a call, or a device that is not listed, is no loss.
   for (const auto call : kQuietRuntimeCalls) api_->cuptiActivityEnableRuntimeApi(call, 0);
   for (const auto call : kQuietDriverCalls) api_->cuptiActivityEnableDriverApi(call, 0);
-  api_->cuptiActivityEnableAndDump(CUPTI_ACTIVITY_KIND_DEVICE);
+  (attach_ == Attach::late ? api_->cuptiActivityEnableAndDump : api_->cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_DEVICE);
 }
 
-// Leaves nothing on; every call may fail where starting failed before it.
+// Leaves nothing on; every call may fail where starting failed before it. The forced flush comes when nothing is recorded any more: what
+// other threads do after it would lie in the next recording.
 void CuptiCollector::disable() {
-  if (recording_.exchange(false)) {
-    api_->cuptiActivityFlushAll(0);
-    api_->cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-    std::size_t dropped = 0;
-    if (api_->cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped) == CUPTI_SUCCESS)
-      context_.dropped = static_cast<std::int64_t>(dropped);
-  }
+  api_->cuptiActivityFlushAll(0);
   for (const CUpti_ActivityKind kind : kKinds) api_->cuptiActivityDisable(kind);
   api_->cuptiActivityDisable(CUPTI_ACTIVITY_KIND_DEVICE);
+  api_->cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  std::size_t dropped = 0;
+  const bool counted = api_->cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped) == CUPTI_SUCCESS;
+  context_.dropped = counted ? static_cast<std::int64_t>(dropped) : 0;
   api_->cuptiUnsubscribe(static_cast<CUpti_SubscriberHandle>(subscriber_));
 }
 
 Trace CuptiCollector::stop() {
+  recording_ = false;
   disable();
+  const Clocks clocks = read_clocks(*api_);
+  context_.ended = clocks.cupti;
   CuptiRecords records;
   process_buffers->drain([&](std::span<std::byte> buffer) { decode_buffer(buffer, records); });
   const std::lock_guard lock(tags_mutex_);
-  return make_trace(records, context_);
+  Trace trace = make_trace(std::move(records), context_);
+  // Some times were taken before the step and some after it, and nothing tells them apart.
+  if (std::chrono::abs((clocks.cupti - clocks.host) - (context_.origin - started_)) > kMostMoved)
+    trace.quality.dropped += static_cast<std::int64_t>(trace.events.size());
+  return trace;
 }
 
 std::uint64_t CuptiCollector::tag(const Tag& tag, What what) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
@@ -203,13 +204,17 @@ std::size_t add_record(CUpti_Activity* record, CuptiRecords& records) {
   }
 }
 
-// The library leaves out a record that is cut off at the end of the buffer without a word. A later version may have longer records than
-// those known here: then what follows the last one says nothing.
-bool is_cut(const CuptiApi& cupti, std::span<const std::byte> buffer, const void* last, std::size_t last_size) {
+// Whether the sizes of all records are those known here: a later version may have longer ones.
+bool knows_sizes(const CuptiApi& cupti) {
   std::uint32_t version = 0;
-  if (last == nullptr) return true;
-  if (last_size == 0 || cupti.cuptiGetVersion(&version) != CUPTI_SUCCESS || version != CUPTI_API_VERSION) return false;
-  return static_cast<const std::byte*>(last) + last_size < buffer.data() + buffer.size();
+  return cupti.cuptiGetVersion(&version) == CUPTI_SUCCESS && version == CUPTI_API_VERSION;
+}
+
+// About as many records as the bytes hold that could not be read: most are those of launches.
+std::int64_t lost_in(std::size_t unread_bytes) {
+  constexpr std::size_t kLaunch = sizeof(CUpti_ActivityKernel10) + sizeof(CUpti_ActivityAPI) + sizeof(CUpti_ActivityExternalCorrelation);
+  static_assert(kLaunch == 280);
+  return static_cast<std::int64_t>(unread_bytes / kLaunch) + 1;
 }
 
 }  // namespace
@@ -219,14 +224,16 @@ void decode_buffer(std::span<std::byte> buffer, CuptiRecords& records) {
   const CuptiApi& cupti = cupti_api();
   auto* bytes = reinterpret_cast<std::uint8_t*>(buffer.data());
   CUpti_Activity* record = nullptr;
-  const void* last = nullptr;
-  std::size_t size = 0;
+  std::size_t read = 0, last_size = 1;
   CUptiResult result;
   while ((result = cupti.cuptiActivityGetNextRecord(bytes, buffer.size(), &record)) == CUPTI_SUCCESS) {
-    last = record;
-    size = add_record(record, records);
+    last_size = add_record(record, records);
+    read = static_cast<std::size_t>(reinterpret_cast<std::uint8_t*>(record) - bytes) + last_size;
   }
-  if (result != CUPTI_ERROR_MAX_LIMIT_REACHED || is_cut(cupti, buffer, last, size)) ++records.broken;
+  const std::size_t unread = buffer.size() - std::min(read, buffer.size());
+  // The library leaves out a record that is cut off at the end of the buffer without a word.
+  const bool is_cut = unread > 0 && last_size > 0 && (read == 0 || knows_sizes(cupti));
+  if (result != CUPTI_ERROR_MAX_LIMIT_REACHED || is_cut) records.lost += lost_in(unread);
 }
 
 }  // namespace mptune

@@ -110,7 +110,7 @@ struct CuptiRecords {
   std::vector<CuptiPayload> payloads;
   std::vector<CuptiDevice> devices;
   std::int64_t skipped = 0;  ///< records of kinds that mean nothing here
-  std::int64_t broken = 0;   ///< buffers that ended within a record or held one of no known kind: the rest of each is lost
+  std::int64_t lost = 0;     ///< estimate of the records behind one that is cut off or of no known kind, itself included
 };
 
 /// Appends the records of one buffer that CUPTI filled and frees what they own. Requires an address aligned to 8 bytes. Throws Error where
@@ -126,11 +126,12 @@ struct CuptiTag {
   What what = What::kernel;  ///< of the kernels launched under it
 };
 
-/// What the records do not say themselves. Times are those of the recorder's clock.
+/// What the records do not say themselves. Times are those of the recorder's clock, which is CUPTI's.
 struct CuptiContext {
   std::vector<TraceDevice> devices{};                  ///< what has no name "cuda:<number>" here is appended under that name
   std::unordered_map<std::uint64_t, CuptiTag> tags{};  ///< by external id
-  Nanoseconds origin{0};                               ///< becomes time 0
+  Nanoseconds origin{0};                               ///< start of the recording, becomes time 0
+  Nanoseconds ended{0};                                ///< end of the recording, 0: not known
   std::int64_t dropped = 0;
   std::int64_t started_utc_ns = 0;
 };
@@ -138,7 +139,8 @@ struct CuptiContext {
 /// Sorts the records into a trace: work of a device on one lane per stream (the busiest stream of kernels is the compute lane, others lie
 /// from kStreamLane on), each call that started work and each that started none, edges of stream order and of recorded event waits,
 /// markers as ranges (What::action) named "domain:name [payload]". A call that started several events (a graph) names the first. Loss is
-/// counted in Trace::quality. Throws Error where CUPTI is missing.
-[[nodiscard]] Trace make_trace(const CuptiRecords& records, const CuptiContext& context);
+/// counted in Trace::quality: what lies more than a second outside of the recording has times of another clock and counts as dropped, work
+/// that lies clearly before the call that started it as unmatched, though it stays that call's. Throws Error where CUPTI is missing.
+[[nodiscard]] Trace make_trace(CuptiRecords records, const CuptiContext& context);
 
 }  // namespace mptune

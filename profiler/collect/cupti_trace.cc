@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -59,6 +60,59 @@ struct Leaf {
   bool placed_by_stream = true;
 };
 
+// GPU times, which CUPTI converts to the host's clock, were seen up to about 10 us before the launch.
+constexpr std::int64_t kMostEarly = 50'000;
+
+// Leaves out what has no times, or those of another clock.
+class Sieve {
+ public:
+  Sieve(const CuptiContext& context, TraceQuality& quality)
+      : earliest_((context.origin - kSlack).count()),
+        latest_(context.ended == Nanoseconds{0} ? std::numeric_limits<std::int64_t>::max() : (context.ended + kSlack).count()),
+        quality_(quality) {}
+
+  void sift(CuptiRecords& records) {
+    std::erase_if(records.kernels, [this](const CuptiKernel& kernel) { return !keeps(kernel.work); });
+    std::erase_if(records.copies, [this](const CuptiCopy& copy) { return !keeps(copy.work); });
+    std::erase_if(records.memsets, [this](const CuptiWork& work) { return !keeps(work); });
+    std::erase_if(records.calls, [this](const CuptiCall& call) { return !keeps(call); });
+    std::erase_if(records.overheads, [this](const CuptiOverhead& overhead) { return !keeps(overhead); });
+    std::erase_if(records.markers, [this](const CuptiMarker& marker) { return !is_within(marker.time, marker.time); });
+  }
+
+ private:
+  // Far above any error of conversion, far below the distance to another clock.
+  static constexpr Nanoseconds kSlack = std::chrono::seconds(1);
+
+  bool is_within(std::int64_t start, std::int64_t end) {
+    const bool within = earliest_ <= start && start <= end && end <= latest_;
+    if (!within) ++quality_.dropped;
+    return within;
+  }
+
+  bool keeps(const CuptiWork& work) {
+    if (work.start != 0 && work.end != 0) return is_within(work.start, work.end);
+    ++quality_.zero_stamped;
+    return false;
+  }
+
+  bool keeps(const CuptiCall& call) {
+    if (call.correlation == 0) return false;
+    // One that had not returned when the recording ended.
+    if (call.start != 0 && call.end >= call.start) return is_within(call.start, call.end);
+    ++quality_.zero_stamped;
+    return false;
+  }
+
+  bool keeps(const CuptiOverhead& overhead) {
+    return overhead.start != 0 && overhead.end >= overhead.start && is_within(overhead.start, overhead.end);
+  }
+
+  std::int64_t earliest_;
+  std::int64_t latest_;
+  TraceQuality& quality_;
+};
+
 class TraceMaker {
  public:
   TraceMaker(const CuptiRecords& records, const CuptiContext& context)
@@ -66,7 +120,6 @@ class TraceMaker {
 
   Trace make() {
     trace_.started_utc_ns = context_.started_utc_ns;
-    trace_.quality.dropped = context_.dropped + records_.broken;
     index_calls();
     id_of_.reserve(records_.tags.size());
     for (const CuptiTagged& tagged : records_.tags) id_of_[tagged.correlation] = tagged.id;
@@ -120,12 +173,6 @@ class TraceMaker {
   void index_calls() {
     call_of_.reserve(records_.calls.size());
     for (const CuptiCall& call : records_.calls) {
-      if (call.correlation == 0) continue;
-      // One that had not returned when the recording ended.
-      if (call.start == 0 || call.end < call.start) {
-        ++trace_.quality.zero_stamped;
-        continue;
-      }
       const CuptiCall*& known = call_of_[call.correlation];
       if (known == nullptr || std::pair(call.start, -call.end) < std::pair(known->start, -known->end)) known = &call;
     }
@@ -150,17 +197,6 @@ class TraceMaker {
     return place->second;
   }
 
-  bool has_times(const CuptiWork& work) {
-    if (work.start == 0 || work.end == 0) {
-      ++trace_.quality.zero_stamped;
-    } else if (work.end < work.start) {
-      ++trace_.quality.dropped;
-    } else {
-      return true;
-    }
-    return false;
-  }
-
   void add_leaf(const CuptiWork& work, What what, int name_index, int detail) {
     Event event{at(work.start), Nanoseconds{work.end - work.start}, name_index};
     const CuptiTag* tag = tag_of(work);
@@ -172,7 +208,6 @@ class TraceMaker {
 
   void add_kernels() {
     for (const CuptiKernel& kernel : records_.kernels) {
-      if (!has_times(kernel.work)) continue;
       const int named = kernel_name(kernel.name);
       const bool collective = trace_.names[static_cast<std::size_t>(named)].starts_with("nccl");
       add_leaf(kernel.work, collective ? What::collective : What::kernel, named, static_cast<int>(trace_.kernels.size()));
@@ -187,7 +222,6 @@ class TraceMaker {
       if (copy.both_ends) peers.emplace(copy.work.correlation, copy.graph_node);
     for (const CuptiCopy& copy : records_.copies) {
       if (!copy.both_ends && peers.contains({copy.work.correlation, copy.graph_node})) continue;
-      if (!has_times(copy.work)) continue;
       add_leaf(copy.work, What::copy, name(copy_name(copy.ends)), static_cast<int>(trace_.copies.size()));
       trace_.copies.push_back(ends_of(copy));
     }
@@ -204,8 +238,7 @@ class TraceMaker {
   }
 
   void add_memsets() {
-    for (const CuptiWork& work : records_.memsets)
-      if (has_times(work)) add_leaf(work, What::memset, name("memset"), -1);
+    for (const CuptiWork& work : records_.memsets) add_leaf(work, What::memset, name("memset"), -1);
   }
 
   void sort_leaves() {
@@ -229,7 +262,7 @@ class TraceMaker {
   void add_overheads() {
     for (const CuptiOverhead& overhead : records_.overheads) {
       const std::int16_t device = device_of_thread(overhead.thread);
-      if (!overhead.recorder || device < 0 || overhead.start == 0 || overhead.end < overhead.start) continue;
+      if (!overhead.recorder || device < 0) continue;
       Event event{at(overhead.start), Nanoseconds{overhead.end - overhead.start}, name(overhead.name)};
       event.device = device;
       event.what = What::profiler;
@@ -257,12 +290,10 @@ class TraceMaker {
 
   void match(const Leaf& leaf) {
     const CuptiCall* call = call_of(leaf.work.correlation);
-    if (call == nullptr || leaf.work.start < call->start) {
-      ++trace_.quality.unmatched;
-    } else {
-      int& first = started_by(*call);
-      if (first < 0) first = static_cast<int>(trace_.events.size());
-    }
+    if (call == nullptr || leaf.work.start < call->start - kMostEarly) ++trace_.quality.unmatched;
+    if (call == nullptr) return;
+    int& first = started_by(*call);
+    if (first < 0) first = static_cast<int>(trace_.events.size());
   }
 
   // First event of a call, -1: none.
@@ -282,7 +313,7 @@ class TraceMaker {
       last = std::max<std::int64_t>(last, call.correlation);
     }
     for (const CuptiOverhead& overhead : records_.overheads) {
-      if (overhead.recorder || overhead.thread == 0 || overhead.end < overhead.start) continue;
+      if (overhead.recorder || overhead.thread == 0) continue;
       trace_.launches.push_back({-1, thread(overhead.thread), name(overhead.name), at(overhead.start), at(overhead.end), ++last});
     }
     std::sort(trace_.launches.begin(), trace_.launches.end(),
@@ -348,8 +379,13 @@ class TraceMaker {
 
 }  // namespace
 
-Trace make_trace(const CuptiRecords& records, const CuptiContext& context) {
-  return TraceMaker(records, context).make();
+Trace make_trace(CuptiRecords records, const CuptiContext& context) {
+  TraceQuality lost{.dropped = context.dropped + records.lost};
+  Sieve(context, lost).sift(records);
+  Trace trace = TraceMaker(records, context).make();
+  trace.quality.dropped += lost.dropped;
+  trace.quality.zero_stamped += lost.zero_stamped;
+  return trace;
 }
 
 }  // namespace mptune

@@ -36,6 +36,12 @@ bool HostView::lies_on(int device, int gpu) const {
   return name.substr(0, name.find('/')) == gpus_.devices.at(static_cast<std::size_t>(gpu)).name;
 }
 
+int HostView::first_device_on(int gpu) const {
+  for (int device = 0; device < static_cast<int>(host_.devices.size()); ++device)
+    if (lies_on(device, gpu)) return device;
+  return kNone;
+}
+
 int HostView::device_of_stage(const Tag& tag, int gpu) const {
   const auto device = device_of_stage_.find({tag.stage, tag.replica});
   return device != device_of_stage_.end() && lies_on(device->second, gpu) ? device->second : kNone;

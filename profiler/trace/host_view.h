@@ -26,6 +26,8 @@ class HostView {
   [[nodiscard]] bool is_gpu_work(const Event& host_event) const;
   /// Whether a device of the host's is this GPU of the GPUs' trace, or like "cuda:0/1of2" a part of it.
   [[nodiscard]] bool lies_on(int device, int gpu) const;
+  /// The first device of the host's that is this GPU or a part of it, kNone for none.
+  [[nodiscard]] int first_device_on(int gpu) const;
   /// The device of the host's on this GPU that runs the tag's stage, kNone for none.
   [[nodiscard]] int device_of_stage(const Tag& tag, int gpu) const;
 

@@ -109,7 +109,8 @@ class Merger {
     for (std::size_t i = 0; i < gpus_.events.size(); ++i) {
       seen_.push_back(view_.of(static_cast<int>(i)));
       const Event& event = gpus_.events[i];
-      if (event.what != What::copy && at(known_, event.device) < 0) compute_lane_.try_emplace(device_of(event, seen_[i]), event.lane);
+      const bool computes = event.what != What::copy && event.what != What::profiler;
+      if (computes && at(known_, event.device) < 0) compute_lane_.try_emplace(device_of(event, seen_[i]), event.lane);
     }
   }
 
@@ -142,7 +143,8 @@ class Merger {
     return device;
   }
 
-  /// Which part of a GPU did this is known by when the host launched it, else by its stage.
+  /// Which part of a GPU did this is known by when the host launched it, else by its stage. The recorder's own work belongs to none:
+  /// it goes to the first.
   int device_of(const Event& event, int seen) {
     const int gpu = event.device;
     if (at(known_, gpu) >= 0) return at(known_, gpu);
@@ -150,7 +152,12 @@ class Merger {
       const Event& launching = at(host_.events, seen);
       return view_.lies_on(launching.device, gpu) ? launching.device : at(host_.copies, launching.detail).destination;
     }
-    const int part = event.tag < 0 ? kNone : view_.device_of_stage(at(gpus_.tags, event.tag), gpu);
+    int part = kNone;
+    if (event.what == What::profiler) {
+      part = view_.first_device_on(gpu);
+    } else if (event.tag >= 0) {
+      part = view_.device_of_stage(at(gpus_.tags, event.tag), gpu);
+    }
     return part >= 0 ? part : appended(gpu);
   }
 

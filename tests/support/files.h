@@ -26,6 +26,11 @@ class TestFolder {
   std::filesystem::path folder_;
 };
 
+/// A file beside the running test program, where libraries lie that are opened at run time.
+inline std::filesystem::path beside_program(const std::string& name) {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
+}
+
 /// A file of the published data, in MPTUNE_DATA_DIR or beside the project; "" where it is absent: the test is skipped then.
 inline std::string shared_data(const std::string& name) {
   const char* given = std::getenv("MPTUNE_DATA_DIR");

@@ -7,6 +7,7 @@
 
 #include "mptune/profiler/device/gpu_driver.h"
 #include "mptune/profiler/trace/error.h"
+#include "mptune/tests/support/files.h"
 
 namespace mptune::testing {
 namespace {
@@ -38,7 +39,7 @@ TEST(LibraryOfGpus, MissingLibrariesAreNamedInTheRemedy) {
 
 // The library is there, whatever the machine: all that it and LibTorch's own libraries need is found, or the first that is not is named.
 TEST(LibraryOfGpus, LoadsOrSaysWhatIsMissing) {
-  const auto file = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libmptune_cuda.so";
+  const auto file = beside_program("libmptune_cuda.so");
   if (!std::filesystem::exists(file)) GTEST_SKIP() << "built without devices of GPUs";
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

@@ -186,6 +186,24 @@ TEST(MergeTraces, PartsOfAGpuAreToldApartByTheHost) {
   EXPECT_EQ(merged.quality.untagged, 0);
 }
 
+// It belongs to no action: any part will do, but no device more.
+TEST(MergeTraces, TheRecordersWorkOnAGpuInPartsLiesOnTheFirst) {
+  Trace host, gpu;
+  host.devices = {{"cpu:0", "CPU", 1, 0}, {"cuda:0/1of2", "", 66, 0}, {"cuda:0/2of2", "", 66, 0}};
+  gpu.devices = {{"cuda:0/1of2", "", 66, 0}, {"cuda:0/2of2", "", 66, 0}, {"cuda:0", "", 132, 0}};
+  add(host, "forward a", What::forward, 1, 0, 1000, 1040, {0, 0, 0, 0, 0});
+  add(gpu, "recorder: buffer flush", What::profiler, 2, 255, 5, 90);
+  launched(gpu, add(gpu, "gemm", What::forward, 2, 128, 100, 200, {0, 0, 0, -1, 0}), 10);
+  const Trace merged = merge_traces(host, gpu, kStart);
+  EXPECT_EQ(merged.devices, host.devices);
+  EXPECT_THAT(names_of(merged, 1), ElementsAre("recorder: buffer flush", "gemm"));
+  EXPECT_NE(first_named(merged, "recorder: buffer flush").lane, kComputeLane);
+  EXPECT_EQ(first_named(merged, "gemm").lane, kComputeLane);
+  host.devices.resize(1);
+  host.events.clear();
+  EXPECT_EQ(merge_traces(host, gpu, kStart).devices.size(), 2U) << "a GPU that the host does not know";
+}
+
 TEST(MergeTraces, WorkOfNoPartKeepsItsGpu) {
   Trace host, gpu;
   host.devices = {{"cuda:0/1of2", "", 66, 0}};

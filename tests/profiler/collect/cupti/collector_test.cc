@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "mptune/profiler/collect/cupti_api.h"
 #include "mptune/profiler/collect/cupti_buffers.h"
@@ -17,6 +19,7 @@
 namespace mptune::testing {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 /// What a driver would do, and what it was asked for.
@@ -24,19 +27,30 @@ struct FakeDriver {
   std::string other_tool;
   int refused_kind = -1;
   std::size_t dropped = 0;
-  HandBuffer work;  // delivered at the next flush
+  HandBuffer work;                                                  // delivered at the next flush
+  HandBuffer late;                                                  // what other threads do between that flush and the end of the recording
+  std::chrono::nanoseconds clock_ahead{1'700'000'000'000'000'000};  // of the host's
+  bool has_clock = true;
 
   bool subscribed = false;
   std::vector<int> enabled;
+  std::vector<int> dumped;
+  std::vector<std::string> ending;  // calls since the first flush
   std::vector<std::uint64_t> pushed;
 };
 FakeDriver* driver = nullptr;
 
-/// What the process registered with CUPTI, for good.
+Nanoseconds host_time() {
+  return std::chrono::steady_clock::now().time_since_epoch();
+}
+
+std::uint64_t driver_time() {
+  return static_cast<std::uint64_t>((host_time() + driver->clock_ahead).count());
+}
+
+/// What the process registered with CUPTI.
 struct Registered {
-  int clocks = 0;
   int callbacks = 0;
-  std::uint64_t (*clock)() = nullptr;
   CUpti_BuffersCallbackRequestFunc request = nullptr;
   CUpti_BuffersCallbackCompleteFunc complete = nullptr;
 };
@@ -59,12 +73,24 @@ CUptiResult enable(CUpti_ActivityKind kind) {
   return CUPTI_SUCCESS;
 }
 
+CUptiResult enable_and_dump(CUpti_ActivityKind kind) {
+  driver->dumped.push_back(kind);
+  return enable(kind);
+}
+
+void note(const std::string& call) {
+  if (driver->ending.empty() || driver->ending.back() != call) driver->ending.push_back(call);
+}
+
 CUptiResult disable(CUpti_ActivityKind kind) {
+  note("disable");
   std::erase(driver->enabled, kind);
+  if (driver->enabled.empty()) driver->work = std::exchange(driver->late, {});
   return CUPTI_SUCCESS;
 }
 
-CUptiResult flush(std::uint32_t) {
+CUptiResult flush(std::uint32_t flag) {
+  note(flag == CUPTI_ACTIVITY_FLAG_FLUSH_FORCED ? "flush all" : "flush");
   const std::span<std::byte> bytes = driver->work.bytes();
   if (bytes.empty()) return CUPTI_SUCCESS;
   std::uint8_t* buffer = nullptr;
@@ -84,15 +110,15 @@ CuptiApi fake_api() {
   CuptiApi api = cupti_api();
   api.cuptiSubscribe_v2 = subscribe;
   api.cuptiUnsubscribe = [](CUpti_SubscriberHandle) {
+    note("unsubscribe");
     driver->subscribed = false;
     return CUPTI_SUCCESS;
   };
   api.cuptiSetThreadIdType = [](CUpti_ActivityThreadIdType) { return CUPTI_SUCCESS; };
   api.cuptiActivitySetAttribute = [](CUpti_ActivityAttribute, std::size_t*, void*) { return CUPTI_SUCCESS; };
-  api.cuptiActivityRegisterTimestampCallback = [](CUpti_TimestampCallbackFunc clock) {
-    registered.clock = clock;
-    ++registered.clocks;
-    return CUPTI_SUCCESS;
+  api.cuptiGetTimestamp = [](std::uint64_t* time) {
+    *time = driver_time();
+    return driver->has_clock ? CUPTI_SUCCESS : CUPTI_ERROR_UNKNOWN;
   };
   api.cuptiActivityRegisterCallbacks = [](CUpti_BuffersCallbackRequestFunc request, CUpti_BuffersCallbackCompleteFunc complete) {
     registered.request = request;
@@ -101,13 +127,14 @@ CuptiApi fake_api() {
     return CUPTI_SUCCESS;
   };
   api.cuptiActivityEnable = enable;
-  api.cuptiActivityEnableAndDump = enable;
+  api.cuptiActivityEnableAndDump = enable_and_dump;
   api.cuptiActivityDisable = disable;
   api.cuptiActivityEnableAllSyncRecords = [](std::uint8_t) { return CUPTI_SUCCESS; };
   api.cuptiActivityEnableRuntimeApi = [](CUpti_CallbackId, std::uint8_t) { return CUPTI_SUCCESS; };
   api.cuptiActivityEnableDriverApi = [](CUpti_CallbackId, std::uint8_t) { return CUPTI_SUCCESS; };
   api.cuptiActivityFlushAll = flush;
   api.cuptiActivityGetNumDroppedRecords = [](CUcontext, std::uint32_t, std::size_t* dropped) {
+    note("count");
     *dropped = driver->dropped;
     return CUPTI_SUCCESS;
   };
@@ -128,8 +155,7 @@ class CuptiCollectorTest : public ::testing::Test {
   CuptiCollectorTest() { driver = &fake_; }
   ~CuptiCollectorTest() override { driver = nullptr; }
 
-  static std::uint64_t now() { return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()); }
-
+  static constexpr Nanoseconds kSlack = std::chrono::microseconds(50);  // of reading two clocks at one moment
   FakeDriver fake_;
   inline static const CuptiApi api_ = fake_api();
 };
@@ -141,7 +167,7 @@ TEST_F(CuptiCollectorTest, RecordsFromStartToStop) {
   const std::uint64_t id = collector.tag({0, 1, 2, 3, 0}, What::forward);
   EXPECT_EQ(collector.tag({0, 1, 2, 3, 0}, What::forward), id);
   EXPECT_NE(collector.tag({0, 1, 2, 3, 0}, What::backward), id);
-  const std::uint64_t time = now();
+  const std::uint64_t time = driver_time();
   fake_.work.add(launch(time, 1)).add(external(1, id)).add(kernel({time + 10, time + 30, 1}, "k"));
   fake_.dropped = 3;
   const Trace trace = collector.stop();
@@ -155,19 +181,91 @@ TEST_F(CuptiCollectorTest, RecordsFromStartToStop) {
   EXPECT_FALSE(fake_.subscribed);
 }
 
-TEST_F(CuptiCollectorTest, RegistersClockAndBuffersOnceForAllRecordings) {
+TEST_F(CuptiCollectorTest, TimesAreOnTheHostsClock) {
   CuptiCollector collector({}, &api_);
+  collector.start();
+  const Nanoseconds before = host_time();
+  const std::uint64_t time = driver_time();
+  const Nanoseconds after = host_time();
+  fake_.work.add(kernel({time, time + 30, 1}, "k"));
+  const Trace trace = collector.stop();
+  ASSERT_EQ(trace.events.size(), 1U);
+  EXPECT_GE(collector.started() + trace.events[0].start, before - kSlack);
+  EXPECT_LE(collector.started() + trace.events[0].start, after + kSlack);
+}
+
+TEST_F(CuptiCollectorTest, AStepOfTheClockPutsAllTimesInDoubt) {
+  for (const auto& [step, doubtful] : {std::pair{std::chrono::microseconds(10), 0}, {std::chrono::microseconds(-300), 2}}) {
+    CuptiCollector collector({}, &api_);
+    collector.start();
+    const std::uint64_t time = driver_time();
+    fake_.work.add(kernel({time, time + 30, 1}, "k")).add(kernel({time + 40, time + 70, 2}, "k"));
+    fake_.clock_ahead += step;
+    const Trace trace = collector.stop();
+    EXPECT_EQ(trace.events.size(), 2U);
+    EXPECT_EQ(trace.quality.dropped, doubtful);
+  }
+}
+
+TEST_F(CuptiCollectorTest, WithoutAClockThereIsNoRecording) {
+  fake_.has_clock = false;
+  CuptiCollector collector({}, &api_);
+  EXPECT_THAT(error_of([&] { collector.start(); }).what(), HasSubstr("clock"));
+  EXPECT_FALSE(fake_.subscribed);
+  fake_.has_clock = true;
+  collector.start();
+  const std::uint64_t time = driver_time();
+  fake_.work.add(kernel({time, time + 30, 1}, "k"));
+  fake_.has_clock = false;
+  EXPECT_EQ(collector.stop().quality.dropped, 1) << "whether it moved is not known";
+}
+
+TEST_F(CuptiCollectorTest, TimesOfAnotherClockAreLost) {
+  CuptiCollector collector({}, &api_);
+  collector.start();
+  const std::uint64_t time = driver_time();
+  fake_.work.add(kernel({time, time + 30, 1}, "k"));
+  for (const std::uint64_t other : {static_cast<std::uint64_t>(host_time().count()), time + 100'000'000'000})
+    fake_.work.add(kernel({other, other + 30, 2}, "k"));
+  const Trace trace = collector.stop();
+  EXPECT_EQ(trace.events.size(), 1U);
+  EXPECT_EQ(trace.quality.dropped, 2);
+}
+
+TEST_F(CuptiCollectorTest, WhatOtherThreadsDoAtTheEndIsNotInTheNextRecording) {
+  CuptiCollector collector({}, &api_);
+  collector.start();
+  const std::uint64_t time = driver_time();
+  fake_.work.add(kernel({time, time + 30, 1}, "k"));
+  fake_.late.add(kernel({time + 40, time + 50, 2}, "late"));
+  EXPECT_EQ(collector.stop().events.size(), 2U);
+  EXPECT_THAT(fake_.ending, ElementsAre("flush", "disable", "flush all", "count", "unsubscribe"));
+  collector.start();
+  EXPECT_TRUE(collector.stop().events.empty());
+}
+
+TEST_F(CuptiCollectorTest, DevicesAreAskedForOnlyWhereCudaRuns) {
+  for (const auto& [attach, dumped] : {std::pair{CuptiCollector::Attach::late, 1U}, {CuptiCollector::Attach::before_cuda, 0U}}) {
+    fake_.dumped.clear();
+    CuptiCollector collector({}, &api_, attach);
+    collector.start();
+    EXPECT_EQ(std::ranges::count(fake_.enabled, CUPTI_ACTIVITY_KIND_DEVICE), 1);
+    EXPECT_EQ(fake_.dumped.size(), dumped);
+    (void)collector.stop();
+    EXPECT_TRUE(fake_.enabled.empty());
+  }
+}
+
+TEST_F(CuptiCollectorTest, RegistersItsBuffersForEachRecording) {
+  CuptiCollector collector({}, &api_);
+  const int before = registered.callbacks;
   for (int i = 0; i < 3; ++i) {
     collector.start();
-    const std::uint64_t time = now();
+    const std::uint64_t time = driver_time();
     for (int k = 0; k <= i; ++k) fake_.work.add(kernel({time, time + 5, 1}, "k"));
     EXPECT_EQ(collector.stop().events.size(), static_cast<std::size_t>(i) + 1) << "nothing of the recording before";
   }
-  EXPECT_EQ(registered.clocks, 1);
-  EXPECT_EQ(registered.callbacks, 1);
-  const std::uint64_t before = now(), read = registered.clock(), after = now();
-  EXPECT_LE(before, read);
-  EXPECT_LE(read, after);
+  EXPECT_EQ(registered.callbacks, before + 3);
 }
 
 TEST_F(CuptiCollectorTest, NamesTheToolThatWasThereFirst) {
@@ -216,7 +314,7 @@ TEST_F(CuptiCollectorTest, TagsReachCuptiOnlyWhileRecording) {
   EXPECT_LE(collector.started(), std::chrono::steady_clock::now().time_since_epoch());
   EXPECT_TRUE(collector.push(41));
   EXPECT_TRUE(collector.push(42));
-  EXPECT_THAT(fake_.pushed, ::testing::ElementsAre(41, 42));
+  EXPECT_THAT(fake_.pushed, ElementsAre(41, 42));
   collector.pop();
   const Trace trace = collector.stop();
   collector.pop();
@@ -227,7 +325,7 @@ TEST_F(CuptiCollectorTest, TagsReachCuptiOnlyWhileRecording) {
 TEST_F(CuptiCollectorTest, TheDevicesThatAreNamedComeFirst) {
   CuptiCollector collector({{"cuda:0/1of2", "half a GPU", 66, 0}, {"cuda:1", "a GPU", 132, 0}}, &api_);
   collector.start();
-  const std::uint64_t time = now();
+  const std::uint64_t time = driver_time();
   fake_.work.add(copy({time, time + 5, 1, 0, 5, 9}, CUPTI_ACTIVITY_MEMCPY_KIND_DTOD, 8)).add(kernel({time, time + 5, 2, 1}, "k"));
   const Trace trace = collector.stop();
   ASSERT_EQ(trace.devices.size(), 3U);

@@ -97,7 +97,7 @@ TEST(CuptiDecode, EveryOtherKindFindsItsPlace) {
   ASSERT_EQ(records.devices.size(), 1U);
   EXPECT_EQ(records.devices[0].name, "NVIDIA H200");
   EXPECT_EQ(records.skipped, 0);
-  EXPECT_EQ(records.broken, 0);
+  EXPECT_EQ(records.lost, 0);
 }
 
 TEST(CuptiDecode, SkipsWhatMeansNothingHere) {
@@ -112,7 +112,7 @@ TEST(CuptiDecode, SkipsWhatMeansNothingHere) {
   EXPECT_EQ(records.skipped, 3);
   EXPECT_EQ(records.calls.size(), 1U);
   EXPECT_TRUE(records.tags.empty() && records.stream_waits.empty());
-  EXPECT_EQ(records.broken, 0);
+  EXPECT_EQ(records.lost, 0);
 }
 
 TEST(CuptiDecode, CountsABufferThatEndsWithinARecord) {
@@ -123,14 +123,14 @@ TEST(CuptiDecode, CountsABufferThatEndsWithinARecord) {
     decode_buffer(buffer.bytes().first(buffer.bytes().size() - missing), records);
     EXPECT_EQ(records.calls.size(), 1U);
     EXPECT_TRUE(records.kernels.empty());
-    EXPECT_EQ(records.broken, 1);
+    EXPECT_EQ(records.lost, 1);
   }
   CuptiRecords first_cut;
   decode_buffer(buffer.bytes().first(20), first_cut);
-  EXPECT_EQ(first_cut.broken, 1);
+  EXPECT_EQ(first_cut.lost, 1);
   CuptiRecords empty;
   decode_buffer({}, empty);
-  EXPECT_EQ(empty.broken, 0);
+  EXPECT_EQ(empty.lost, 0);
 }
 
 TEST(CuptiDecode, StopsAtARecordOfNoKnownKind) {
@@ -138,7 +138,19 @@ TEST(CuptiDecode, StopsAtARecordOfNoKnownKind) {
   strange.kind = static_cast<CUpti_ActivityKind>(9999);
   const CuptiRecords records = HandBuffer().add(launch(1, 1)).add(strange).add(launch(3, 3)).decode();
   EXPECT_EQ(records.calls.size(), 1U);
-  EXPECT_EQ(records.broken, 1);
+  EXPECT_EQ(records.lost, 1);
+}
+
+TEST(CuptiDecode, EstimatesWhatLiesBehindARecordItCannotRead) {
+  CUpti_ActivityAPI strange = launch(2, 2);
+  strange.kind = static_cast<CUpti_ActivityKind>(9999);
+  HandBuffer buffer;
+  buffer.add(launch(1, 1)).add(strange);
+  for (std::uint32_t i = 3; i < 103; ++i) buffer.add(launch(i, i)).add(external(i, 5)).add(kernel({i, i + 1, i}, "k"));
+  EXPECT_EQ(buffer.decode().lost, 101) << "100 launches, and what was strange";
+  HandBuffer strange_first;
+  strange_first.add(strange).add(launch(1, 1));
+  EXPECT_EQ(strange_first.decode().lost, 1);
 }
 
 TEST(CuptiDecode, FreesWhatARecordOwnsOnce) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include "mptune/tests/support/files.h"
+
 namespace mptune::testing {
 namespace {
 
@@ -13,7 +15,7 @@ class Injection : public ::testing::Test {
  protected:
   void SetUp() override {
     if (dlopen("libcuda.so.1", RTLD_LAZY) != nullptr) GTEST_SKIP() << "this machine has a CUDA driver";
-    library_ = dlopen(MPTUNE_INJECTION, RTLD_NOW | RTLD_LOCAL);
+    library_ = dlopen(beside_program("libmptune_injection.so").c_str(), RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library_, nullptr) << dlerror();
   }
   ~Injection() override { unsetenv("MPTUNE_RECORD_PATH"); }

@@ -141,16 +141,58 @@ TEST(CuptiTrace, CountsLossOfEveryKind) {
   HandBuffer buffer;
   buffer.add(kernel({0, 0, 1}, "no times")).add(launch(5, 1));
   buffer.add(kernel({100, 110, 2}, "no launch"));
-  buffer.add(kernel({200, 210, 3}, "before its launch")).add(launch(205, 3));
+  buffer.add(kernel({200, 210, 3}, "before its launch")).add(launch(50'201, 3));
   buffer.add(kernel({300, 310, 4}, "good")).add(launch(250, 4));
   buffer.add(kernel({420, 410, 5}, "backwards")).add(launch(320, 5));
   CuptiRecords records = buffer.decode();
-  records.broken = 1;
+  records.lost = 1;
   const Trace trace = make_trace(records, {.dropped = 40});
   expect_sound(trace);
   EXPECT_EQ(trace.quality, (TraceQuality{.dropped = 42, .untagged = 3, .zero_stamped = 1, .unmatched = 2}));
   EXPECT_THAT(names_of(trace, trace.events), ElementsAre("no launch", "before its launch", "good"));
   EXPECT_TRUE(trace.steps.empty()) << "only the host knows them";
+}
+
+// GPU times that are converted to the host's clock may be some microseconds early.
+TEST(CuptiTrace, AKernelALittleBeforeItsLaunchIsStillLaunchedByIt) {
+  HandBuffer buffer;
+  buffer.add(kernel({100'000, 110'000, 1}, "k")).add(launch(109'000, 1)).add(kernel({200'000, 210'000, 2}, "far")).add(launch(260'000, 2));
+  const Trace trace = trace_of(buffer);
+  ASSERT_EQ(trace.launches.size(), 2U);
+  EXPECT_EQ(trace.launches[0].event, 0);
+  EXPECT_EQ(trace.launches[1].event, 1) << "doubtful, but no call that started nothing";
+  EXPECT_EQ(trace.quality, (TraceQuality{.untagged = 2, .unmatched = 1}));
+}
+
+TEST(CuptiTrace, TimesOfAnotherClockAreLeftOutAndCounted) {
+  const CuptiContext context{.origin = std::chrono::seconds(1000), .ended = std::chrono::seconds(1010)};
+  const std::uint64_t second = 1'000'000'000, in = 1005 * second;
+  HandBuffer buffer;
+  buffer.add(kernel({in, in + 30, 1, 0, 1, 7}, "in")).add(launch(in - 10, 1)).add(marker(in, 1, "in", CUPTI_ACTIVITY_FLAG_MARKER_START));
+  buffer.add(overhead(in, in + 9, CUPTI_ACTIVITY_OVERHEAD_LAZY_FUNCTION_LOADING));
+  buffer.add(copy({999 * second, in, 2}, CUPTI_ACTIVITY_MEMCPY_KIND_HTOD, 1)).add(memset_record({in, 1011 * second, 3}));
+  EXPECT_EQ(trace_of(buffer, context).events.size(), 3U) << "both ends have a second to spare";
+  std::uint32_t number = 10;
+  for (const std::uint64_t out : {second, 998 * second, 1012 * second, std::uint64_t{1} << 63}) {
+    ++number;
+    buffer.add(kernel({out, out + second, number, 0, 1, 9}, "out")).add(copy({out, out + 1, number}, CUPTI_ACTIVITY_MEMCPY_KIND_DTOD, 1));
+    buffer.add(memset_record({out, out + 1, number})).add(launch(out, number));
+    buffer.add(overhead(out, out + 1, CUPTI_ACTIVITY_OVERHEAD_LAZY_FUNCTION_LOADING));
+    buffer.add(overhead(out, out + 1, CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH));
+    buffer.add(marker(out, number, "out", CUPTI_ACTIVITY_FLAG_MARKER_INSTANTANEOUS));
+  }
+  const Trace trace = trace_of(buffer, context);
+  EXPECT_EQ(trace.events.size(), 3U);
+  EXPECT_EQ(trace.launches.size(), 2U);
+  EXPECT_THAT(names_of(trace, trace.ranges), ElementsAre("in"));
+  EXPECT_EQ(event_named(trace, "in").lane, kComputeLane) << "times that count for nothing make no stream the busiest";
+  EXPECT_EQ(trace.quality.dropped, 4 * 7);
+}
+
+TEST(CuptiTrace, WithoutAnEndNothingIsTooLate) {
+  HandBuffer buffer;
+  buffer.add(kernel({5'000'000'000'000, 5'000'000'000'001, 1}, "k"));
+  EXPECT_EQ(trace_of(buffer, {.origin = std::chrono::seconds(1)}).quality.dropped, 0);
 }
 
 TEST(CuptiTrace, CallsThatStartNothingAreKept) {
