@@ -99,11 +99,12 @@ GreenContext make_context(const Driver& driver, CUdevice gpu, CUdevResource& res
   return made;
 }
 
-/// Every GPU is divided once in the process: parts of two divisions would overlap.
+/// One thread at a time may use the handle of a green context.
+std::mutex green_contexts;
+
+/// Every GPU is divided once in the process: parts of two divisions would overlap. Requires: `green_contexts` is held.
 GreenContext context_of(const Driver& driver, const DeviceSpec& spec) {
-  static std::mutex mutex;
   static std::map<int, std::vector<GreenContext>> divided;
-  const std::lock_guard lock(mutex);
   auto& contexts = divided[spec.index];
   if (!contexts.empty() && static_cast<int>(contexts.size()) != spec.parts)
     throw Error("the GPU is already divided into " + std::to_string(contexts.size()) + " parts", spec.name,
@@ -130,6 +131,7 @@ GpuPart whole_gpu(int gpu) {
 GpuPart make_gpu_part(const DeviceSpec& spec) {
   if (spec.parts == 1) return whole_gpu(spec.index);
   const Driver driver(spec.name);
+  const std::lock_guard lock(green_contexts);
   const GreenContext green = context_of(driver, spec);
   GpuPart part;
   part.sms = green.sms;

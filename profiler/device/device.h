@@ -67,7 +67,8 @@ class Device {
   /// 0: none. Exceeding it throws c10::OutOfMemoryError in the thread that allocates.
   virtual void set_memory_cap(std::int64_t bytes) = 0;
   [[nodiscard]] virtual std::int64_t memory_cap() const = 0;
-  /// Size of the last allocation that was refused, by the cap or because the device has no memory left; 0: none.
+  /// Size of the last allocation that was refused, by the cap or because the device has no memory left (of a GPU then as its allocator
+  /// rounds it up, to 2 MiB and more); 0: none.
   [[nodiscard]] virtual std::int64_t refused_bytes() const = 0;
 };
 

@@ -22,6 +22,13 @@ constexpr auto kIdle = std::chrono::milliseconds(3);
 constexpr double kLongestCopySeconds = 0.1;
 constexpr double kLongestSizeSeconds = 0.2;
 
+constexpr std::int64_t kLargest = 16 << 20;
+constexpr std::int64_t kLargestBetweenGpus = 256 << 20;
+
+bool is_gpu(const Device& device) {
+  return device.spec().kind == DeviceSpec::Kind::cuda;
+}
+
 /// From handing a copy to an idle lane until a receiver that waits for it goes on.
 double copy_once(CopyLane& lane, const at::Tensor& tensor) {
   std::mutex mutex;
@@ -57,6 +64,7 @@ double copy_once(CopyLane& lane, const at::Tensor& tensor) {
 
 std::vector<CopyTime> sweep_link(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination,
                                  const LinkThrottle& throttle, int repeats, std::int64_t smallest_bytes, std::int64_t largest_bytes) {
+  if (largest_bytes == 0) largest_bytes = is_gpu(*source) && is_gpu(*destination) ? kLargestBetweenGpus : kLargest;
   CopyLane lane(source, destination, throttle);
   std::vector<CopyTime> times;
   for (std::int64_t bytes = smallest_bytes; bytes <= largest_bytes; bytes *= 4) {

@@ -82,8 +82,11 @@ StepResult Pipeline::step(const Tensors& inputs, const at::Tensor& target, Accum
     std::rethrow_exception(error);
   }
   StepResult result;
-  for (int m = 0; m < impl.plan.num_microbatches(); ++m)
-    result.loss += impl.stages.back()[static_cast<std::size_t>(replica_of(impl.plan.stages.back(), m))]->take_loss(m);
+  for (int m = 0; m < impl.plan.num_microbatches(); ++m) {
+    StageReplica& last = *impl.stages.back()[static_cast<std::size_t>(replica_of(impl.plan.stages.back(), m))];
+    const TagScope scope(impl.gpus, {static_cast<int>(impl.steps), last.stage(), m, -1, last.replica()}, What::forward);  // a GPU copies it
+    result.loss += last.take_loss(m);
+  }
   impl.refresh_copies = impl.has_replicas() || !impl.tied.empty();
   result.seconds = std::chrono::duration<double>(SteadyClock::now() - start).count();
   ++impl.steps;

@@ -35,7 +35,10 @@ class GpuRecord : public WorkerTest {
 void expect_sound(const Trace& trace, const std::vector<std::string>& devices) {
   ASSERT_EQ(trace.devices.size(), devices.size()) << "no work lies beside the plan's devices";
   EXPECT_EQ(trace.steps.size(), 5U);
-  EXPECT_EQ(trace.quality.dropped + trace.quality.zero_stamped + trace.quality.unmatched, 0);
+  EXPECT_EQ(trace.quality.dropped, 0);
+  EXPECT_EQ(trace.quality.zero_stamped, 0);
+  EXPECT_EQ(trace.quality.unmatched, 0);
+  EXPECT_EQ(trace.quality.out_of_window, 0) << "times of GPUs are not on the host's clock";
   EXPECT_LE(trace.quality.untagged * 1000, static_cast<std::int64_t>(trace.events.size()));
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const auto count = [&](What what) {
@@ -56,6 +59,14 @@ void expect_sound(const Trace& trace, const std::vector<std::string>& devices) {
     }
 }
 
+/// Whether work of one device waited for a recorded event of another.
+bool waits_across_devices(const Trace& trace) {
+  return std::any_of(trace.edges.begin(), trace.edges.end(), [&](const Edge& edge) {
+    return edge.kind == EdgeKind::event_wait && trace.events.at(static_cast<std::size_t>(edge.producer)).device !=
+                                                    trace.events.at(static_cast<std::size_t>(edge.consumer)).device;
+  });
+}
+
 TEST_F(GpuRecord, OfOneGpuTagsEveryKernel) {
   const std::vector<std::string> devices{"cuda:0"};
   expect_sound(recorded(devices), devices);
@@ -63,7 +74,9 @@ TEST_F(GpuRecord, OfOneGpuTagsEveryKernel) {
 
 TEST_F(GpuRecord, TellsPartsOfAGpuApart) {
   const std::vector<std::string> devices{"cuda:0/1of2", "cuda:0/2of2"};
-  expect_sound(recorded(devices), devices);
+  const Trace trace = recorded(devices);
+  expect_sound(trace, devices);
+  EXPECT_TRUE(waits_across_devices(trace)) << "the contexts of CUPTI's records of waits are not those of the streams";
 }
 
 TEST_F(GpuRecord, OfACpuAndAGpuIsOneTrace) {
