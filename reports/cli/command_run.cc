@@ -37,16 +37,20 @@ struct RunCommand {
   std::string steps, load, save;
 };
 
-/// `MPTUNE_PLAN` replaces the plan of the command line without an edit.
+/// What is trained.
+struct Chosen {
+  TrainingSetup setup;
+  PlanFile file;  ///< only plan and modules where options name the plan
+};
+
+/// `MPTUNE_PLAN` replaces the plan file of the command line without an edit; "" where there is none.
 std::string plan_path(const RunCommand& command) {
   const char* path = std::getenv("MPTUNE_PLAN");
-  if (path != nullptr && *path != 0) {
-    return path;
-  }
-  if (command.choice.plan.empty()) {
-    throw Error("no plan is given", "--plan", "give a plan file: mptune tune makes one");
-  }
-  return command.choice.plan;
+  return path != nullptr && *path != 0 ? path : command.choice.plan;
+}
+
+bool names_a_plan(const RunCommand& command) {
+  return command.choice.any() || command.devices.devices != DeviceOptions().devices;
 }
 
 TrainingSetup setup_for(const RunCommand& command, const PlanFile& file, const std::string& path) {
@@ -71,6 +75,35 @@ TrainingSetup setup_for(const RunCommand& command, const PlanFile& file, const s
   }
   setup.batch = batch;
   return setup;
+}
+
+Chosen plan_of_file(const RunCommand& command, const std::string& path, const Session& session) {
+  if (names_a_plan(command)) {
+    throw Error("a plan file and options of a plan are both given", path, "leave one of them out");
+  }
+  Chosen chosen;
+  chosen.file = load_plan_file(path);
+  check_executable(chosen.file.plan, path);
+  chosen.setup = setup_for(command, chosen.file, path);
+  check_fingerprint(session, chosen.file, describe_model(chosen.setup, session), path, command.choice.strict);
+  refuse_by_plan_file(chosen.file, chosen.setup, command.devices.memory, path);
+  return chosen;
+}
+
+Chosen plan_of_options(const RunCommand& command, const Session& session) {
+  if (!names_a_plan(command)) {
+    throw Error("no plan is given", "--plan", "give a plan file (mptune tune makes one), or name a plan: --devices, --stages, --schedule");
+  }
+  Chosen chosen;
+  chosen.setup = make_setup(command.model, command.devices, command.step);
+  const DescribedModel model = describe_model(chosen.setup, session);
+  const int batch = chosen.setup.batch > 0 ? chosen.setup.batch : model.batch;
+  Plan& plan = chosen.file.plan;
+  plan = plan_from_options(command.choice, chosen.setup.devices, batch, model.layers);
+  check_executable(plan, "--schedule");
+  chosen.setup.batch = plan.global_batch_size();
+  chosen.file.modules = stage_modules(plan, layer_modules(model.layers));
+  return chosen;
 }
 
 TrainingFinished train(const TrainRequest& request, const Session& session) {
@@ -131,13 +164,7 @@ bool is_safetensors_file(const std::string& path) {
   return in.read(start.data(), start.size()) && start[8] == '{';
 }
 
-int run_run(const RunCommand& command, const Session& session) {
-  const std::string path = plan_path(command);
-  session.say("training " + command.model.model + " with " + path);
-  const PlanFile file = load_plan_file(path);
-  check_executable(file.plan, path);
-  const int steps = static_cast<int>(parse_whole(command.steps, "--steps", 1, 100000000, 0));
-  const TrainingSetup setup = setup_for(command, file, path);
+void check_state_files(const RunCommand& command) {
   std::error_code ignored;
   if (!command.load.empty() && !std::filesystem::is_regular_file(command.load, ignored)) {
     throw Error("the file does not exist", command.load, "give --load a state dict saved by torch.save, safetensors or --save");
@@ -146,12 +173,10 @@ int run_run(const RunCommand& command, const Session& session) {
     // A state dict is a zip archive or a safetensors file; training on from it and saving over it is usual.
     check_output(command.save, "PK", is_safetensors_file(command.save));
   }
-  const DescribedModel model = describe_model(setup, session);
-  check_fingerprint(session, file, model, path, command.choice.strict);
-  refuse_by_plan_file(file, setup, command.devices.memory, path);
-  const TrainingFinished finished = train_within_memory(command, {setup, file.plan, steps, command.load, command.save}, session);
-  check_result(finished, command.model.model);
+}
 
+void show(const RunCommand& command, const Chosen& chosen, const TrainingFinished& finished, const Session& session) {
+  const PlanFile& file = chosen.file;
   const double step_s = median(finished.step_s);
   const double rate = file.plan.global_batch_size() / step_s;
   Json json = result_of("run");
@@ -161,7 +186,7 @@ int run_run(const RunCommand& command, const Session& session) {
   json["samples_per_second"] = rate;
   json["loss"] = finished.loss;
   json["peak_bytes"] = finished.peak_bytes;
-  const std::vector<MemoryRow> memory = memory_of(finished, setup, file.plan);
+  const std::vector<MemoryRow> memory = memory_of(finished, chosen.setup, file.plan);
   json["memory"] = memory_json(memory);
   std::string text = fmt::format("{}\nstep {}; {:.1f} samples/s\n", describe(file.plan),
                                  format_measured(step_s, interval95(finished.step_s), finished.step_s.size(), "step"), rate);
@@ -173,6 +198,18 @@ int run_run(const RunCommand& command, const Session& session) {
     text += fmt::format("peak memory {} {}{}\n", row.device, format_bytes(row.peak_bytes), cap.empty() ? "" : ", " + cap);
   }
   session.result(text + (command.save.empty() ? "" : "saved   " + command.save + "\n"), json);
+}
+
+int run_run(const RunCommand& command, const Session& session) {
+  const std::string path = plan_path(command);
+  session.say("training " + command.model.model + (path.empty() ? "" : " with " + path));
+  const int steps = static_cast<int>(parse_whole(command.steps, "--steps", 1, 100000000, 0));
+  check_state_files(command);
+  const Chosen chosen = path.empty() ? plan_of_options(command, session) : plan_of_file(command, path, session);
+  const TrainRequest request{chosen.setup, chosen.file.plan, steps, command.load, command.save};
+  const TrainingFinished finished = train_within_memory(command, request, session);
+  check_result(finished, command.model.model);
+  show(command, chosen, finished, session);
   return 0;
 }
 
@@ -182,15 +219,17 @@ void add_run_command(CLI::App& program, CommandBody& chosen) {
   auto command = std::make_shared<RunCommand>();
   CLI::App* app = program.add_subcommand("run", "Trains with a plan; MPTUNE_PLAN in the environment takes the place of --plan");
   add_model_options(*app, command->model);
-  add_plan_file_options(*app, command->choice, "plan file");
-  app->add_option("--link", command->devices.link, "throttle copies between CPU devices: 12GB/s,10us")->type_name("BW[,LATENCY]");
-  app->add_option("--memory", command->devices.memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB")->type_name("SIZE");
+  add_plan_file_options(*app, command->choice, "train with this plan instead of one from options");
+  add_device_options(*app, command->devices);
+  add_plan_options(*app, command->choice, false);
   add_step_options(*app, command->step);
   app->add_option("--steps", command->steps, "steps; default: until the interval is tight, at most 50")->type_name("N");
   app->add_option("--load", command->load, "state dict to begin with, as saved by torch.save or safetensors")->type_name("FILE");
   app->add_option("--save", command->save, "state dict to write, as torch.load reads it; NAME.safetensors in that format")
       ->type_name("FILE");
-  app->footer("Example:\n  mptune run resnet50 --input 3x64x64 --plan resnet50.plan.json --steps 100");
+  app->footer(
+      "Example:\n  mptune run resnet50 --input 3x64x64 --plan resnet50.plan.json --steps 100\n  mptune run resnet50 --input 3x64x64 "
+      "--devices cpu:0,cpu:1 --schedule naive");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_run(*command, session); }; });
 }
 

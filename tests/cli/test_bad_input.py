@@ -100,7 +100,11 @@ class BadInput(CommandTest):
         self.write("unequal.json", json.dumps(unequal))
         self.fails(2, ["unequal.json"], "run", "toy", "--plan", "unequal.json")
         self.fails(2, ["missing.json"], "run", "toy", "--plan", "missing.json")
-        self.fails(2, ["--plan"], "run", "toy")
+        self.fails(2, ["--plan", "--devices"], "run", "toy")
+        for options in (["--stages", "2"], ["--devices", "sleep:2"]):
+            self.fails(2, ["both given", "plan.json"], "run", "toy", "--plan", "plan.json", *options)
+            self.fails(2, ["both given"], "run", "toy", *options, MPTUNE_PLAN="plan.json")
+        self.fails(2, ["zbv"], "run", "toy", "--devices", "sleep:2", "--schedule", "zbv")
         self.fails(2, ["batch of 8, not 16"], "run", "toy", "--plan", "plan.json", "--batch", "16")
 
     def test_a_plan_of_another_model(self):

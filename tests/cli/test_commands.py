@@ -341,6 +341,14 @@ class Commands(CommandTest):
         self.assertEqual(len(value["loss"]), 4)
         self.assertAlmostEqual(value["samples_per_second"], 8 / 0.05)
 
+    def test_run_of_a_plan_from_options(self):
+        value = self.result("run", "run", "toy", "--devices", "sleep:2", "--schedule", "gpipe", "--microbatches", "4", "--batch", "8", "--steps", "2")
+        self.assertEqual(value["plan"]["schedule"]["name"], "gpipe")
+        self.assertEqual(value["plan"]["devices"], ["sleep:0", "sleep:1"])
+        self.assertEqual((value["plan"]["num_microbatches"], value["plan"]["global_batch_size"]), (4, 8))
+        self.assertEqual(value["plan"]["stages"][0]["modules"], ["net.block0", "net.block1", "net.block2"])
+        self.assertEqual(self.result("run", "run", "toy", "--devices", "sleep:2", "--memory", "sleep:1=1MB")["memory"][1]["cap_bytes"], 1_000_000)
+
     def test_mptune_plan_overrides(self):
         self.result("run", "run", "toy", "--plan", "missing.json", MPTUNE_PLAN="plan.json")
         self.result("run", "run", "toy", MPTUNE_PLAN="plan.json")

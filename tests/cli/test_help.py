@@ -45,7 +45,7 @@ class Help(CommandTest):
             "profile": shared + step + ["--steps", "-o", "--force"],
             "tune": shared + step + ["--budget", "--trials", "--target", "--resume", "-o", "--force"],
             "plan": shared + ["--link", "--objective", "-o", "--force"],
-            "run": step + ["--batch", "--memory", "--steps", "--load", "--save"],
+            "run": shared + step + ["--steps", "--load", "--save"],
             "check": ["--devices", "--stages", "--cuts", "--microbatches", "--split-size", "--schedule", "--recompute", "--replicas", "--batch",
                       "--virtual", "--input", "--plan", "--strict", "--loss", "--seed", "--data"],
             "simulate": ["--plan", "--profile", "--memory", "-o", "--force"],
@@ -57,7 +57,7 @@ class Help(CommandTest):
 
     def test_every_schedule_is_named(self):
         refused = self.fails(2, ["zigzag", "--schedule"], "plan", "profile.sqlite", "--schedule", "zigzag")["error"]["remedy"]
-        for text in (refused, *(self.succeed(command, "--help") for command in ("profile", "plan", "tune"))):
+        for text in (refused, *(self.succeed(command, "--help") for command in ("profile", "plan", "tune", "run"))):
             for schedule in SCHEDULES:
                 self.assertIn(schedule, text)
 
