@@ -1,0 +1,379 @@
+// What recording costs and whether it sees everything: the same training step without a recorder, with mptune's, and with Kineto, the
+// engine of torch.profiler. Each runs in a process of its own, since CUPTI serves one recorder a process and stays with it; the processes
+// take turns.
+//   benchmark_recording MODEL [INPUT [BATCH [DEVICES [ROUNDS]]]]      32 samples, cuda:0 and 20 rounds unless given
+//
+// What it prints, with figures that are made up:
+//   recorder             step     cost           95 %   kernels/step  busy/step
+//   none              61.20 ms
+//   mptune            61.90 ms  +1.1 %    [0.9, 1.3] %          2210   58.31 ms
+//   Kineto            63.05 ms  +3.0 %    [2.7, 3.4] %          2210   58.30 ms
+//   Kineto, GPU only  62.10 ms  +1.5 %    [1.2, 1.7] %          2210   58.30 ms
+//
+// Exit 1 where GPUs are recorded and a limit is broken: see check_limits.
+#include <kineto/ActivityType.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "mptune/planner/search/search.h"
+#include "mptune/profiler/device/cpu_allocator.h"
+#include "mptune/profiler/device/gpu_library.h"
+#include "mptune/profiler/device/precise_sleep.h"
+#include "mptune/profiler/statistics/samples.h"
+#include "mptune/profiler/statistics/verdict.h"
+#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/trace/intervals.h"
+#include "mptune/tuner/worker/requests.h"
+#include "mptune/tuner/worker/step_recorder.h"
+
+using namespace mptune;
+
+namespace {
+
+namespace kineto = torch::autograd::profiler;
+namespace kineto_config = torch::profiler::impl;
+
+constexpr int kUntimedSteps = 1;  // of every turn: another process had the device before
+constexpr int kTimedSteps = 3;
+constexpr double kMostCost = 0.02;
+constexpr double kLeastTagged = 0.999;
+constexpr double kMostBusyDifference = 0.001;
+
+struct Task {
+  TrainingSetup setup;
+  int rounds = 20;
+};
+
+/// What a recorder saw of GPUs, over all recorded steps.
+struct Seen {
+  std::int64_t kernels = 0;
+  std::int64_t untagged = 0;  ///< kernels and copies; of mptune's recorder alone
+  std::int64_t events = 0;    ///< kernels, copies, memsets
+  std::int64_t dropped = 0;   ///< records that are missing or have no times; of mptune's recorder alone
+  double busy_s = 0;          ///< in which at least one of the events ran
+  std::array<char, 512> refusal{};
+};
+
+/// One way to record steps, on the thread that runs them.
+class Recorder {
+ public:
+  virtual ~Recorder() = default;
+  virtual void start() {}
+  [[nodiscard]] virtual double step(TrainingRun& run) { return run.step().seconds; }
+  [[nodiscard]] virtual Seen stop() { return {}; }
+};
+
+double busy_seconds(std::vector<TimeInterval> events) {
+  return static_cast<double>(total(merge(std::move(events))).count()) * 1e-9;
+}
+
+/// As `mptune profile` records.
+class OurRecorder final : public Recorder {
+ public:
+  explicit OurRecorder(const Pipeline& pipeline) : recorder_(pipeline.trace_devices()) {}
+
+  void start() override { recorder_.start(); }
+
+  double step(TrainingRun& run) override {
+    run.pipeline().record(&recorder_.host(), recorder_.gpus());
+    const auto start = SteadyClock::now();
+    const double seconds = run.step().seconds;
+    recorder_.host().add_step(static_cast<int>(run.pipeline().steps()) - 1, start, SteadyClock::now());
+    run.pipeline().record(nullptr);
+    return seconds;
+  }
+
+  Seen stop() override {
+    const Trace trace = recorder_.stop();
+    Seen seen;
+    std::vector<TimeInterval> busy;
+    for (const Event& event : trace.events) {
+      const bool on_gpu = trace.devices[static_cast<std::size_t>(event.device)].name.starts_with("cuda:");
+      if (!on_gpu || !(is_compute(event.what) || event.what == What::copy)) continue;
+      ++seen.events;
+      seen.kernels += event.what == What::copy || event.what == What::memset ? 0 : 1;
+      busy.push_back({event.start, event.end()});
+    }
+    seen.untagged = trace.quality.untagged;
+    seen.dropped = trace.quality.dropped + trace.quality.zero_stamped;
+    seen.busy_s = busy_seconds(std::move(busy));
+    std::strncpy(seen.refusal.data(), recorder_.refusal().c_str(), seen.refusal.size() - 1);
+    return seen;
+  }
+
+ private:
+  StepRecorder recorder_;
+};
+
+/// As torch.profiler records a training loop: what PyTorch calls on every thread, or, GPU only, what CUDA does.
+class KinetoRecorder final : public Recorder {
+ public:
+  explicit KinetoRecorder(bool gpu_only) {
+    activities_.insert(kineto_config::ActivityType::CUDA);
+    if (!gpu_only) activities_.insert(kineto_config::ActivityType::CPU);
+  }
+
+  void start() override {
+    kineto_config::ExperimentalConfig more;
+    more.profile_all_threads = true;  // the runtime's threads are as the main thread of a Python loop
+    const kineto_config::ProfilerConfig config(kineto_config::ProfilerState::KINETO, false, false, false, false, false, more);
+    kineto::prepareProfiler(config, activities_);
+    kineto::enableProfiler(config, activities_);
+  }
+
+  Seen stop() override {
+    const auto result = kineto::disableProfiler();
+    Seen seen;
+    std::vector<TimeInterval> busy;
+    for (const kineto::KinetoEvent& event : result->events()) {
+      const auto kind = static_cast<libkineto::ActivityType>(event.activityType());
+      const bool kernel = kind == libkineto::ActivityType::CONCURRENT_KERNEL;
+      if (!kernel && kind != libkineto::ActivityType::GPU_MEMCPY && kind != libkineto::ActivityType::GPU_MEMSET) continue;
+      ++seen.events;
+      seen.kernels += kernel ? 1 : 0;
+      const auto start = Nanoseconds{static_cast<std::int64_t>(event.startNs())};
+      busy.push_back({start, start + Nanoseconds{static_cast<std::int64_t>(event.durationNs())}});
+    }
+    seen.busy_s = busy_seconds(std::move(busy));
+    return seen;
+  }
+
+ private:
+  std::set<kineto_config::ActivityType> activities_;
+};
+
+struct Way {
+  const char* name;
+  std::unique_ptr<Recorder> (*make)(const Pipeline& pipeline);
+};
+enum { kNone, kOurs, kKineto, kKinetoGpuOnly, kWays };
+const std::array<Way, kWays> kAllWays{{
+    {"none", [](const Pipeline&) -> std::unique_ptr<Recorder> { return std::make_unique<Recorder>(); }},
+    {"mptune", [](const Pipeline& pipeline) -> std::unique_ptr<Recorder> { return std::make_unique<OurRecorder>(pipeline); }},
+    {"Kineto", [](const Pipeline&) -> std::unique_ptr<Recorder> { return std::make_unique<KinetoRecorder>(false); }},
+    {"Kineto, GPU only", [](const Pipeline&) -> std::unique_ptr<Recorder> { return std::make_unique<KinetoRecorder>(true); }},
+}};
+
+template <typename Value>
+void send(int fd, const Value& value) {
+  if (write(fd, &value, sizeof value) != static_cast<ssize_t>(sizeof value)) std::_Exit(1);  // the other process is gone
+}
+
+template <typename Value>
+bool receive(int fd, Value& value) {
+  return recv(fd, &value, sizeof value, MSG_WAITALL) == static_cast<ssize_t>(sizeof value);
+}
+
+enum class Order : char { turn, end };
+
+Plan plan_of(const Task& task, int layers) {
+  PlanOptions options;
+  options.devices = task.setup.devices;
+  options.batch = task.setup.batch;
+  options.layers = layers;
+  options.stages = static_cast<int>(options.devices.size());
+  options.microbatches = std::min(4 * options.stages, options.batch);
+  return make_plan(options);
+}
+
+/// One process: runs steps when it is asked to, until it is asked for what its recorder saw.
+void serve(const Task& task, const Way& way, int fd) {
+  prepare_gpus();
+  Model model = model_of(task.setup);
+  Batch batch = batch_of(task.setup, model);
+  const Plan plan = plan_of(task, model.size());
+  TrainingRun run(task.setup, std::move(model), plan, std::move(batch));
+  for (int i = 0; i < 3; ++i) (void)run.step();
+  const auto recorder = way.make(run.pipeline());
+  recorder->start();
+  (void)recorder->step(run);
+  send(fd, Order::turn);  // ready
+  for (Order order{}; receive(fd, order) && order == Order::turn;) {
+    for (int i = 0; i < kUntimedSteps; ++i) (void)recorder->step(run);
+    std::vector<double> seconds;
+    for (int i = 0; i < kTimedSteps; ++i) seconds.push_back(recorder->step(run));
+    send(fd, median(std::move(seconds)));
+  }
+  send(fd, recorder->stop());
+}
+
+void print_error(const Error& error) {
+  std::fprintf(stderr, "%s: %s; %s\n", error.what(), error.where().c_str(), error.remedy().c_str());
+}
+
+/// A way in a process that ends with this object.
+class Server {
+ public:
+  Server(const Task& task, const Way& way) {
+    std::array<int, 2> ends{};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+      throw Error("no connection to a process of its own", way.name, "allow this process more files (ulimit -n)", ExitCode::environment);
+    pid_ = fork();
+    fd_ = ends[0];
+    if (pid_ != 0) {
+      close(ends[1]);
+      return;
+    }
+    close(ends[0]);
+    try {
+      serve(task, way, ends[1]);
+    } catch (const Error& error) {
+      print_error(error);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s: %s\n", way.name, error.what());
+    }
+    std::fflush(stderr);
+    std::_Exit(0);  // the destructors of libraries that recorders have hooked are not what is measured
+  }
+  ~Server() {
+    close(fd_);
+    (void)waitpid(pid_, nullptr, 0);
+  }
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  template <typename Value>
+  Value next() {
+    Value value{};
+    if (!receive(fd_, value))
+      throw Error("a process ended before its time", "benchmark_recording", "see its message", ExitCode::environment);
+    return value;
+  }
+  double turn() {
+    send(fd_, Order::turn);
+    return next<double>();
+  }
+  Seen end() {
+    send(fd_, Order::end);
+    return next<Seen>();
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int fd_ = -1;
+};
+
+struct Measured {
+  Samples steps;
+  Seen seen;
+};
+using Results = std::array<Measured, kWays>;
+
+Results measure(const Task& task) {
+  std::array<std::unique_ptr<Server>, kWays> servers;
+  // One after another: they would slow each other down while they start.
+  for (std::size_t way = 0; way < kWays; ++way) {
+    servers[way] = std::make_unique<Server>(task, kAllWays[way]);
+    (void)servers[way]->next<Order>();
+  }
+  Results results;
+  for (int round = 0; round < task.rounds; ++round)
+    for (std::size_t position = 0; position < kWays; ++position) {
+      const std::size_t way = (position + static_cast<std::size_t>(round)) % kWays;
+      results[way].steps.values.push_back({servers[way]->turn(), round, static_cast<int>(position), 0});
+    }
+  for (std::size_t way = 0; way < kWays; ++way) results[way].seen = servers[way]->end();
+  return results;
+}
+
+/// Time of a step with this recorder over the time without, as a share above 1.
+Speedup cost_of(const Results& results, std::size_t way) {
+  return paired_speedup(results[way].steps, results[kNone].steps);
+}
+
+int recorded_steps(const Task& task) {
+  return 1 + task.rounds * (kUntimedSteps + kTimedSteps);
+}
+
+void print_table(const Task& task, const Results& results) {
+  std::printf("%-18s %11s %8s %16s %14s %11s\n", "recorder", "step", "cost", "95 %", "kernels/step", "busy/step");
+  for (std::size_t way = 0; way < kWays; ++way) {
+    std::printf("%-18s %8.2f ms", kAllWays[way].name, 1e3 * median(results[way].steps));
+    if (way != kNone) {
+      const Speedup cost = cost_of(results, way);
+      std::printf(" %+6.2f %% [%5.2f, %5.2f] %%", 100 * (cost.estimate - 1), 100 * (cost.ci95.low - 1), 100 * (cost.ci95.high - 1));
+    }
+    if (const Seen& seen = results[way].seen; seen.events > 0)
+      std::printf(" %14.1f %8.3f ms", static_cast<double>(seen.kernels) / recorded_steps(task), 1e3 * seen.busy_s / recorded_steps(task));
+    std::printf("\n");
+  }
+}
+
+/// Prints what each limit is and what was found, in one line; true where all are kept.
+bool check_limits(const Results& results) {
+  const Seen &ours = results[kOurs].seen, &theirs = results[kKineto].seen;
+  bool kept = true;
+  const auto limit = [&](bool good, const char* format, auto... values) {
+    std::printf(format, values...);
+    std::printf("%s; ", good ? "" : " (broken)");
+    kept = kept && good;
+  };
+  const double cost = cost_of(results, kOurs).estimate - 1, others = cost_of(results, kKineto).estimate - 1;
+  const double tagged = 1 - static_cast<double>(ours.untagged) / static_cast<double>(std::max<std::int64_t>(ours.events, 1));
+  const double difference = theirs.busy_s > 0 ? ours.busy_s / theirs.busy_s - 1 : 1;
+  limit(cost <= kMostCost, "cost %+.2f %% (at most 2 %%)", 100 * cost);
+  limit(cost <= others, "Kineto's %+.2f %% (at least as much)", 100 * others);
+  limit(ours.events > 0 && tagged >= kLeastTagged, "tagged %.3f %% (at least 99.9 %%)", 100 * tagged);
+  limit(ours.kernels == theirs.kernels, "%+lld kernels against Kineto (none)", static_cast<long long>(ours.kernels - theirs.kernels));
+  limit(std::abs(difference) <= kMostBusyDifference, "busy %+.3f %% against Kineto (0.1 %%)", 100 * difference);
+  limit(ours.dropped == 0, "dropped %lld (none)", static_cast<long long>(ours.dropped));
+  std::printf("%s\n", kept ? "all limits kept" : "not all limits kept");
+  return kept;
+}
+
+bool gpus_among(const std::vector<std::string>& devices) {
+  return std::any_of(devices.begin(), devices.end(), [](const std::string& device) { return device.starts_with("cuda:"); });
+}
+
+Task task_of(int argc, char** argv) {
+  const auto argument = [&](int index, const char* otherwise) { return argc > index ? argv[index] : otherwise; };
+  Task task;
+  task.setup.model = argv[1];
+  task.setup.input = argument(2, "");
+  task.setup.batch = std::max(1, std::atoi(argument(3, "32")));
+  // Only split here: whoever asks for GPUs starts CUDA, and a process that has can't fork.
+  std::istringstream devices(argument(4, "cuda:0"));
+  for (std::string device; std::getline(devices, device, ',');) task.setup.devices.push_back(device);
+  task.rounds = std::max(1, std::atoi(argument(5, "20")));
+  return task;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  install_cpu_accounting();
+  if (argc < 2 || argv[1][0] == '-') {
+    std::puts("usage: benchmark_recording MODEL [INPUT [BATCH [DEVICES [ROUNDS]]]]");
+    return argc < 2 ? 2 : 0;
+  }
+  const Task task = task_of(argc, argv);
+  const Results results = measure(task);
+  std::printf("%s, batch %d, %zu devices: %d rounds of %d steps, recorders in turn\n", task.setup.model.c_str(), task.setup.batch,
+              task.setup.devices.size(), task.rounds, kTimedSteps);
+  print_table(task, results);
+  if (const char* refusal = results[kOurs].seen.refusal.data(); *refusal != '\0') {
+    std::printf("GPUs were not recorded: %s\n", refusal);
+    return 1;
+  }
+  if (gpus_among(task.setup.devices)) return check_limits(results) ? 0 : 1;
+  std::printf("cost %+.2f %%, Kineto's %+.2f %%; limits are those of GPUs\n", 100 * (cost_of(results, kOurs).estimate - 1),
+              100 * (cost_of(results, kKineto).estimate - 1));
+  return 0;
+} catch (const Error& error) {
+  print_error(error);
+  return static_cast<int>(error.code());
+}
