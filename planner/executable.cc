@@ -27,7 +27,7 @@ bool recomputes_as(const Plan& plan, Recompute::Mode mode) {
 }  // namespace
 
 std::string why_not_executable(const Plan& plan, const Capabilities& capabilities) {
-  if (!capabilities.split_backward && splits_backward(plan)) return "the runtime has no backward in two parts yet";
+  if (!capabilities.split_backward && splits_backward(plan)) return "the runtime has no split backward (zero bubble) yet";
   if (!capabilities.several_stages_per_device && has_several_stages_on_a_device(plan))
     return "the runtime has no several stages on one device yet";
   if (!capabilities.replicas && has_replicas(plan)) return "the runtime has no replicas yet";

@@ -17,8 +17,8 @@ struct Capabilities {
   bool operator==(const Capabilities&) const = default;
 };
 
-/// "" if a runtime with these capabilities executes the plan, else the first reason why not, as a clause: "the runtime has no backward in
-/// two parts yet". Requires: a valid plan; rows may be missing.
+/// "" if a runtime with these capabilities executes the plan, else the first reason why not, as a clause: "the runtime has no split
+/// backward (zero bubble) yet". Requires: a valid plan; rows may be missing.
 [[nodiscard]] std::string why_not_executable(const Plan& plan, const Capabilities& capabilities);
 
 [[nodiscard]] inline bool executable(const Plan& plan, const Capabilities& capabilities) {

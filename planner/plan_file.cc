@@ -244,7 +244,7 @@ void save_plan_file(const PlanFile& file, const std::string& path, bool force) {
   if (::stat(path.c_str(), &status) == 0) {
     if (!S_ISREG(status.st_mode)) throw Error("not a regular file", path, "choose another name with -o");
     if (!force && !is_plan_file(path))
-      throw Error("a file that mptune did not write is in the way", path, "choose another name with -o, or add --force");
+      throw Error("the file exists and was not written by mptune", path, "choose another name with -o, or add --force");
   }
   TemporaryFile temporary(path);
   temporary.write(to_json(file));

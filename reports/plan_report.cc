@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <numeric>
 
+#include "mptune/profiler/trace/text.h"
 #include "mptune/reports/plan_changes.h"
 
 namespace mptune {
@@ -155,8 +156,7 @@ void add_timeline(const Candidate& best, const CostModel& cost, PlanReport& repo
 
 std::string compared_with(const Candidate& best, const Candidate& other) {
   const double share = other.prediction.step_s / best.prediction.step_s - 1;
-  return (std::abs(share) < kSameShare ? "as fast: " : percent(share) + (share < 0 ? " faster: " : " slower: ")) +
-         what_differs(best.plan, other.plan);
+  return (std::abs(share) < kSameShare ? "as fast" : compared_time(1 + share, 1)) + ": " + what_differs(best.plan, other.plan);
 }
 
 PlanReport build_plan_report(const SearchResult& result, const std::vector<Candidate>& front, const CostModel& cost,

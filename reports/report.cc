@@ -108,11 +108,11 @@ LimitShare limit_share(double step_s, double single_device_step_s, int devices, 
     }
   };
   part("idle", idle * scale);
-  part("copies not hidden", copy * scale);
+  part("exposed communication", copy * scale);
   part("recomputation", trace->recompute_s * static_cast<double>(trace->devices.size()) * scale);
   part("sum over replicas", trace->reduce_s * static_cast<double>(trace->devices.size()) * scale);
   part("cores slowing each other", slowed);
-  part(trace->devices.size() > 1 ? "dearer micro-batches" : "work not spread over all devices", work - slowed - share.limit_s);
+  part(trace->devices.size() > 1 ? "micro-batch overhead" : "work not spread over all devices", work - slowed - share.limit_s);
   return share;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "mptune/profiler/trace/text.h"
 #include "mptune/tuner/finalists.h"
 #include "mptune/tuner/printed.h"
 #include "mptune/tuner/search/trial_search.h"
@@ -43,7 +44,7 @@ std::string why_impossible(const std::string& kind, const SearchSpace& space, in
   const std::size_t needed = kind == "hybrid" ? 3 : kind == "data_parallel" || kind == "pipeline" ? 2 : 1;
   const std::size_t devices = space.devices.size();
   if (kind == "all_cores" && space.whole_machine.empty()) return "only several CPU cores can be one device";
-  if (devices < needed) return printed("needs %zu devices, here %s %zu", needed, devices == 1 ? "is" : "are", devices);
+  if (devices < needed) return printed("needs at least %zu devices; %zu available", needed, devices);
   if ((kind == "pipeline" || kind == "hybrid") && layers < 2) return "the model has one layer";
   if (kind == "data_parallel" && space.batch < static_cast<int>(devices)) return "the batch has fewer samples than there are devices";
   return "";
@@ -117,7 +118,7 @@ KindResult row_of(const std::string& kind, const RecommendedPlan& recommended, c
     fill(row, *raced);
   } else if (const Trial* tried = all.fastest(kind)) {
     fill(row, *tried);
-    row.why_not = "tried, but not raced: no time in the budget";
+    row.why_not = "tried, but not in the final comparison: no time in the budget";
   } else {
     explain(row, all);
   }
@@ -149,18 +150,19 @@ std::vector<const KindResult*> raced_by_time(const std::vector<KindResult>& rows
 
 std::string longer(double ratio) {
   if (std::abs(ratio - 1) <= kAsLong) return "as long";
+  if (ratio >= 2) return printed("%.1fx the time", ratio);
   return ratio > 1 ? printed("%.0f %% longer", 100 * (ratio - 1)) : printed("%.0f %% less time", 100 * (1 - ratio));
 }
 
 std::string behind(const KindResult& row) {
   const double ratio = 1 / row.over_best->estimate;
-  return ratio > 1.005 ? printed("%.0f %% slower", 100 * (ratio - 1)) : "no slower";
+  return ratio > 1.005 ? compared_time(ratio, 0) : "no slower";
 }
 
 // The fastest, those that cannot be told from it, and the next.
 std::string answer(const std::vector<const KindResult*>& by_time, const KindResult& best) {
   std::string text = kind_in_words(best.kind);
-  if (by_time.size() < 2) return text + " is the only kind that was raced: what is fastest here is not known";
+  if (by_time.size() < 2) return text + " is the only kind that was measured: which kind is fastest here is not known";
   text += " is fastest here";
   if (best.over_one_device && best.kind != "one_device")
     text += printed(", %.2f times as fast as one device", best.over_one_device->estimate);
@@ -205,7 +207,7 @@ std::string too_large_sentence(const std::vector<KindResult>& rows) {
 std::string outlook(const KindFacts& facts) {
   if (facts.other_devices.empty() || facts.on_paper.empty()) return "";
   const double now = std::ranges::min_element(facts.on_paper, {}, [](const auto& paper) { return paper.second.step_s; })->second.step_s;
-  std::string text = "on paper";
+  std::string text = "predicted:";
   for (const OtherDevices& other : facts.other_devices) {
     text += printed("%s %d such device%s would take %s (%s)", &other == &facts.other_devices.front() ? "" : ",", other.devices,
                     other.devices == 1 ? "" : "s", longer(other.step_s / now).c_str(), kind_in_words(other.kind).c_str());

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "mptune/planner/search/search.h"
+#include "mptune/profiler/trace/text.h"
 #include "mptune/tuner/finalists.h"
 #include "mptune/tuner/printed.h"
 #include "mptune/tuner/search/trial_search.h"
@@ -137,8 +138,8 @@ std::string lead(const Finalist& finalist) {
 }
 
 std::string time_clause(double ratio) {
-  if (ratio > 1.005) return printed("is %.0f %% slower", 100 * (ratio - 1));
-  return ratio < 0.995 ? printed("is %.0f %% faster", 100 * (1 - ratio)) : "is as fast";
+  if (std::abs(ratio - 1) <= 0.005) return "is as fast";
+  return (ratio >= 2 ? "takes " : "is ") + compared_time(ratio, 0);
 }
 
 std::string memory_clause(const Finalist& of, const Finalist& than) {
@@ -163,7 +164,7 @@ struct Choice {
 
 std::vector<std::string> advice_of(const Choice& choice, Verdict verdict, bool raced) {
   std::vector<std::string> advice;
-  if (!raced) return {lead(choice.recommended) + " is the only plan that was measured in the end: what is fastest here is not known"};
+  if (!raced) return {lead(choice.recommended) + " is the only plan that was measured: which plan is fastest here is not known"};
   const PlanKind kind = kind_of(choice.recommended.trial->plan);
   std::string head = lead(choice.recommended) + " is fastest here";
   if (kind == PlanKind::one_device) {
@@ -236,8 +237,8 @@ std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, 
   const std::vector<Finalist> finalists = finalists_of(final_series);
   if (finalists.empty()) return std::nullopt;
   Recommendation result;
-  std::vector<std::string> reasons{finalists.size() == 1 ? "the only plan that was measured in the end"
-                                                         : printed("fastest of %zu plans measured in turn", finalists.size())};
+  std::vector<std::string> reasons{finalists.size() == 1 ? "the only plan in the final comparison"
+                                                         : printed("fastest of %zu plans benchmarked interleaved", finalists.size())};
   Choice choice{choose(finalists, reasons), std::nullopt, std::nullopt};
   if (reasons.size() > 1) reasons.erase(reasons.begin());
   result.recommended = filled(choice.recommended, finalists, std::move(reasons));
@@ -262,7 +263,8 @@ std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, 
   result.advice = advice_of(choice, result.recommended.verdict, finalists.size() > 1 || not_raced.empty());
   result.warnings = warnings_of(finalists, choice, rivals);
   if (!not_raced.empty()) {
-    result.warnings.push_back("no time to race " + not_raced + "; mptune tune --resume with a larger --budget does");
+    result.warnings.push_back("no time to measure " + not_raced +
+                              " interleaved with the others; mptune tune --resume with a larger --budget does");
   }
   return result;
 }

@@ -74,7 +74,7 @@ CostModel::CostModel(const Profile& profile) : profile_(profile) {
                       std::to_string(profile_.layers.size()) + " layers",
                   "device class " + device_class.name, kRemedy);
     if (!(device_class.allocator_reserve >= 0 && device_class.allocator_reserve <= 100))
-      throw Error("the allocator's reserve is no share of the bytes in use", "device class " + device_class.name, kRemedy);
+      throw Error("the allocator's reserve is not a fraction of the bytes in use", "device class " + device_class.name, kRemedy);
     int busy = 0;
     for (int layer = 0; layer < layers(); ++layer) add_curve(device_class, layer);
     for (const LayerCosts& costs : device_class.layers) {

@@ -35,7 +35,7 @@ SlowestLink slowest_link(const Profile& profile) {
   return slowest;
 }
 
-// Forward twice (recomputation) and backward once, whole or in two parts, which may be slowed each like the whole.
+// Forward twice (recomputation) and backward once, whole or split, whose halves may be slowed each like the whole.
 double most_seconds(const LayerTimes& times) {
   return 2 * times.forward_busy_s + 3 * times.backward_busy_s + times.backward_input_s + times.backward_weight_s;
 }

@@ -38,7 +38,8 @@ void check_tables(const AcesoProblem& problem) {
                       std::to_string(table.samples) + " list different operators",
                   kWhere, "give tables of one model");
     if (table.samples < 1 || !sizes.insert(table.samples).second)
-      throw Error("micro-batch size " + std::to_string(table.samples) + " is no size or has two tables", kWhere, "give one table per size");
+      throw Error("micro-batch size " + std::to_string(table.samples) + " is not positive or has two tables", kWhere,
+                  "give one table per size");
   }
   if (problem.devices > static_cast<int>(first.size()))
     throw Error(std::to_string(problem.devices) + " devices for " + std::to_string(first.size()) + " operators", "aceso objective",

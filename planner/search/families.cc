@@ -323,7 +323,7 @@ void Choices::add_placement(const std::vector<int>& replicas, int virtual_stages
 }
 
 // Bounds and executability depend on less than the family: what was found is kept. The rows of a list schedule depend on its costs, cuts
-// and all: each plan may have a backward in two parts or not.
+// and all: each plan may split its backward or not.
 bool Choices::finish(PlanFamily& family) {
   const Kind kind{family.schedule, family.virtual_stages, family.replicated()};
   auto known = kinds_.find(kind);

@@ -12,9 +12,9 @@
 
 namespace mptune {
 
-/// Why plans of the list schedule are no part of a proof on a runtime without a backward in two parts: some run, some do not.
+/// Why a proof does not cover plans of the list schedule on a runtime without split backward: some run, some do not.
 inline constexpr const char* kRowsDecide =
-    "no part of the proof: a list schedule runs where its rows have no backward in two parts, which shows only once they are made";
+    "not covered by the proof: whether a list schedule splits its backward, and so runs, is known only once its rows are made";
 
 /// Pipelines that differ in their cuts alone.
 struct PlanFamily {

@@ -36,7 +36,7 @@ bool probe(const std::vector<ProbeStage>& stages, const std::vector<double>& bef
   return false;
 }
 
-// Measured apart, the two parts may take less than the whole.
+// Measured apart, the two halves of a split backward may take less than the whole.
 double least_backward_s(const LayerTimes& times, bool splits) {
   return splits ? std::min(times.backward_s, times.backward_input_s + times.backward_weight_s) : times.backward_s;
 }

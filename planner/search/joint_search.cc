@@ -33,9 +33,9 @@ constexpr int kMostListed = 4096;
 // A recomputed forward is at most about this share of the step without.
 constexpr double kRecomputedShare = 1.5;
 
-constexpr const char* kTooSlow = "slower than the plans that are kept, by bounds or simulated";
+constexpr const char* kTooSlow = "slower than the listed plans, by their lower bounds or simulated";
 constexpr const char* kUnproved =
-    "looked at, but no part of the proof: what caps make of their rows, or of copies that queue, has no bound";
+    "looked at, but not covered by the proof: there is no bound for rows that depend on memory caps or for copies that queue";
 constexpr const char* kNotSearched = "not reached within the limit of the search: a faster one may be among them";
 
 std::int64_t whole_ns(double seconds) {

@@ -9,6 +9,8 @@
 #include <limits>
 #include <tuple>
 
+#include "mptune/profiler/trace/text.h"
+
 namespace mptune {
 namespace {
 
@@ -80,21 +82,21 @@ std::tuple<std::string, int, std::string> by_number(const std::string& name) {
 
 std::string slower_or_faster(double share) {
   if (std::abs(share) < kSameShare) return "as fast";
-  return fmt::format("{:.1f} % {}", std::abs(share) * 100, share < 0 ? "faster" : "slower");
+  return compared_time(1 + share, 1);
 }
 
 std::string reason_of(const Summary& summary, double best_s, const std::map<std::string, NotExecutable>& beyond) {
   if (!summary.executable) {
     const auto found = summary.name.starts_with(kSchedule) ? beyond.find(summary.name.substr(kSchedule.size())) : beyond.end();
     if (found == beyond.end()) return summary.why_not;
-    return summary.why_not + ", " + slower_or_faster(found->second.candidate.prediction.step_s / best_s - 1) + " at its best seen";
+    return summary.why_not + ", " + slower_or_faster(found->second.candidate.prediction.step_s / best_s - 1) + " at its best";
   }
   if (!summary.fits) return kTooLarge;
   const double bound = static_cast<double>(summary.lower_ns) * 1e-9 / best_s - 1;
-  if (bound > 0 && bound < kSameShare) return "slower by its bound";
-  if (bound > 0) return fmt::format("at least {:.1f} % slower by its bound", bound * 100);
+  if (bound > 0 && bound < kSameShare) return "slower: its lower bound lies above the best plan";
+  if (bound > 0) return "at least " + compared_time(1 + bound, 1) + " by its lower bound";
   if (summary.best_s < std::numeric_limits<double>::infinity())
-    return slower_or_faster(summary.best_s / best_s - 1) + " at its best seen" + (summary.solved ? "; none is faster" : "");
+    return slower_or_faster(summary.best_s / best_s - 1) + " at its best" + (summary.solved ? "; none is faster" : "");
   return summary.solved ? "none is faster" : "not reached within the limit of the search";
 }
 

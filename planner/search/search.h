@@ -109,7 +109,7 @@ struct PlanOptions {
 };
 [[nodiscard]] Plan make_plan(const PlanOptions& options);
 
-/// "" if plans of this schedule are executable, else why not: "the runtime has no backward in two parts yet". `virtual_stages` as
+/// "" if plans of this schedule are executable, else why not: "the runtime has no split backward (zero bubble) yet". `virtual_stages` as
 /// PlanOptions says it. Throws Error for an unknown name and for stages per device that the schedule does not have.
 [[nodiscard]] std::string why_schedule_not_executable(const std::string& schedule, int virtual_stages, const Capabilities& capabilities);
 

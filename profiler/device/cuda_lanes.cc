@@ -40,7 +40,7 @@ void give_back(CudaLanes* lanes) {
 
 CudaLanes* make_lanes(const DeviceSpec& spec) {
   if (!at::detail::getCUDAHooks().hasCUDART())
-    throw Error("LibTorch was used before and has settled that there is no CUDA", spec.name,
+    throw Error("LibTorch was used before mptune prepared CUDA, and found none then", spec.name,
                 "call mptune::prepare_gpus() first thing in main", ExitCode::environment);
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   const auto gpu = static_cast<c10::DeviceIndex>(spec.index);

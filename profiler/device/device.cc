@@ -23,7 +23,8 @@ void pin(const std::vector<int>& cores, const std::string& device) {
   cpu_set_t got;
   if (pthread_setaffinity_np(pthread_self(), sizeof set, &set) != 0 || pthread_getaffinity_np(pthread_self(), sizeof got, &got) != 0 ||
       !CPU_EQUAL(&set, &got))
-    throw Error("the cores can't be had", device, "name cores that this process may use (see mptune doctor)", ExitCode::environment);
+    throw Error("this process may not run on these cores", device, "name cores that this process may use (see mptune doctor)",
+                ExitCode::environment);
 }
 
 class AccountBinding final : public ThreadBinding {

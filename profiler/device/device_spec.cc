@@ -30,7 +30,7 @@ std::string range_text(int first, int last) {
 }
 
 [[noreturn]] void reject_device(const std::string& name) {
-  throw Error("'" + name + "' is no device", "--devices", "use cpu:0, cpu:0-3, cuda:1, cuda:0/1of2 or sleep:4, separated by commas");
+  throw Error("invalid device '" + name + "'", "--devices", "use cpu:0, cpu:0-3, cuda:1, cuda:0/1of2 or sleep:4, separated by commas");
 }
 
 DeviceSpec cpu_device(const std::string& name, const std::string& numbers) {
@@ -229,7 +229,7 @@ std::vector<DeviceSpec> parse_devices(const std::string& list) {
       continue;
     }
     if (device.index < 1 || device.index > kMostDevices) {
-      throw Error("'" + name + "' is no number of sleeping devices", "--devices",
+      throw Error("invalid number of sleeping devices '" + name + "'", "--devices",
                   "use sleep:K with K from 1 to " + std::to_string(kMostDevices));
     }
     for (int i = 0; i < device.index; ++i) {
@@ -293,7 +293,7 @@ LinkThrottle parse_link(const std::string& text) {
     factor = unit.empty() ? std::nullopt : byte_unit(unit);
   }
   if (!factor || parts.size() > 2) {
-    throw Error("'" + text + "' is no link", "--link", remedy);
+    throw Error("invalid link '" + text + "'", "--link", remedy);
   }
   LinkThrottle link{.bytes_per_second = bandwidth->value * *factor, .latency_s = 0};
   if (link.bytes_per_second < 1 || link.bytes_per_second > 1e15) {
@@ -315,7 +315,7 @@ std::int64_t parse_bytes(const std::string& text, const std::string& option) {
   const auto quantity = parse_quantity(text);
   const auto factor = quantity ? byte_unit(quantity->unit) : std::nullopt;
   if (!factor) {
-    throw Error("'" + text + "' is no size", option, "use a number with B, kB, MB, GB, KiB, MiB or GiB, such as 2GiB");
+    throw Error("invalid size '" + text + "'", option, "use a number with B, kB, MB, GB, KiB, MiB or GiB, such as 2GiB");
   }
   const double bytes = quantity->value * *factor;
   if (bytes < 1 || bytes > 0x1p60) {
@@ -328,7 +328,7 @@ double parse_seconds(const std::string& text, const std::string& option) {
   const auto quantity = parse_quantity(text);
   const auto seconds = quantity ? in_seconds(*quantity) : std::nullopt;
   if (!seconds || *seconds > 1e9) {
-    throw Error("'" + text + "' is no time", option, "use a number with ns, us, ms, s, min or h, such as 150s");
+    throw Error("invalid duration '" + text + "'", option, "use a number with ns, us, ms, s, min or h, such as 150s");
   }
   return *seconds;
 }

@@ -35,7 +35,7 @@ ProfileFormat profile_format(const std::string& path) {
   if (words.starts_with("op_name,"))
     throw Error("it is one of several operator tables", path, "give their common prefix, up to _mbs: all micro-batch sizes are read");
   if (words.find(" -- ") != std::string::npos) return ProfileFormat::layer_graph;
-  throw Error("it is no profile of a known format", path,
+  throw Error("the file is not a profile of a known format", path,
               "give a file that mptune profile wrote, a graph.txt of PipeDream, the prefix of Aceso's tables or a dnn-partitioning JSON");
 }
 

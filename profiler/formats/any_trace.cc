@@ -40,7 +40,7 @@ TraceFormat trace_format(const std::string& path) {
   if (is_sqlite(path)) return TraceFormat::sqlite;
   if (!starts_as_json(input))
     throw Error(
-        "it is no trace of a known format", path,
+        "the file is not a trace of a known format", path,
         "give an SQLite recording, Kineto JSON (.json, .json.gz) or a pipeline timeline; of an .nsys-rep, the result of nsys export "
         "--type sqlite");
   bool pipeline = false;

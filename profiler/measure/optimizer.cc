@@ -13,12 +13,12 @@ namespace mptune {
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const std::string& name, double learning_rate,
                                                         const std::vector<at::Tensor>& parameters) {
   if (!std::isfinite(learning_rate) || learning_rate < 0)
-    throw Error("the learning rate is no positive number", "--lr", "give a number such as 0.01");
+    throw Error("the learning rate must be positive", "--lr", "give a number such as 0.01");
   const double rate = learning_rate > 0 ? learning_rate : name == "sgd" ? 0.01 : 0.001;
   if (name == "sgd") return std::make_unique<torch::optim::SGD>(parameters, torch::optim::SGDOptions(rate));
   if (name == "adam") return std::make_unique<torch::optim::Adam>(parameters, torch::optim::AdamOptions(rate));
   if (name == "adamw") return std::make_unique<torch::optim::AdamW>(parameters, torch::optim::AdamWOptions(rate));
-  throw Error("there is no optimizer '" + name + "'", "--optimizer", "use sgd, adam or adamw");
+  throw Error("unknown optimizer '" + name + "'", "--optimizer", "use sgd, adam or adamw");
 }
 
 double optimizer_state_factor(const std::string& name) {

@@ -57,7 +57,7 @@ Elf64_Ehdr header_of(const std::string& path, File& file) {
     throw Error("the shared library is for another kind of machine", path, kRemedy);
   }
   if (header.e_type != ET_DYN) {
-    throw Error(header.e_type == ET_EXEC ? "this is a program, not a shared library" : "this is no shared library", path, kRemedy);
+    throw Error(header.e_type == ET_EXEC ? "this is a program, not a shared library" : "this is not a shared library", path, kRemedy);
   }
   return header;
 }

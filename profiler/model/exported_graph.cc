@@ -200,7 +200,7 @@ void ExportedGraph::bind_training(const ProgramNode& source, Node& node) {
     if (const ProgramArgument* variance = argument("running_var"); variance != nullptr && std::holds_alternative<ProgramValue>(*variance))
       node.running_variance = std::get<ProgramValue>(*variance).index;
     if (node.running_variance < 0) throw std::invalid_argument("it has a running mean and no running variance");
-    if (momentum == nullptr || !std::holds_alternative<double>(*momentum)) throw std::invalid_argument("its momentum is no number");
+    if (momentum == nullptr || !std::holds_alternative<double>(*momentum)) throw std::invalid_argument("its momentum is not a number");
     node.momentum = std::get<double>(*momentum);
   }
   if (source.target == "torch.ops.aten.instance_norm.default") {

@@ -40,7 +40,7 @@ FileKind kind_of(const std::string& path) {
     throw Error("there is no such file", path, kKinds);
   }
   if (!std::filesystem::is_regular_file(status)) {
-    throw Error(std::filesystem::is_directory(status) ? "this is a folder, not a model" : "this is no file", path, kKinds);
+    throw Error(std::filesystem::is_directory(status) ? "this is a folder, not a model" : "this is not a regular file", path, kKinds);
   }
   if (::access(path.c_str(), R_OK) != 0) {
     throw Error("the file cannot be read", path, "change its permissions");
@@ -87,7 +87,7 @@ void set_input(SampleDescription& sample, const std::string& input) {
     return;
   }
   if (sample.inputs.size() > 1) {
-    throw Error("the model takes several inputs, whose shapes it knows", "--input " + input, "leave it out, or give --data FILE");
+    throw Error("the model has several inputs and states their shapes itself", "--input " + input, "leave it out, or give --data FILE");
   }
   sample.inputs.resize(1);
   auto& only = sample.inputs.front();
@@ -140,7 +140,7 @@ at::Tensor output_of(Model& model) {
 void describe_classes(SampleDescription& sample, const at::Tensor& output) {
   auto sizes = without_first(output.sizes());
   if (sizes.empty()) {
-    throw Error("the model gives one number per sample, which is no choice of classes", "--loss cross_entropy",
+    throw Error("the model gives one number per sample, and cross_entropy needs one per class", "--loss cross_entropy",
                 "use --loss mse, or mean_square");
   }
   const bool of_integers =

@@ -39,7 +39,8 @@ void check_header(const std::string& path) {
   const PluginHeader ours;
   PluginHeader theirs;
   if (!bytes || bytes->size() < offsetof(PluginHeader, torch)) {
-    throw Error("the shared library is no plug-in of mptune", path, "write MPTUNE_MODEL(factory) of <mptune/nn.h> in one of its sources");
+    throw Error("the shared library is not a plug-in of mptune", path,
+                "write MPTUNE_MODEL(factory) of <mptune/nn.h> in one of its sources");
   }
   std::memcpy(static_cast<void*>(&theirs), bytes->data(), std::min(bytes->size(), sizeof theirs));
   if (theirs.magic != ours.magic) {
@@ -114,7 +115,7 @@ Model load_plugin(const std::string& path, std::uint64_t seed) {
   } catch (const std::exception& error) {
     throw Error(failed + first_line(error.what()), path, remedy);
   } catch (...) {
-    throw Error(failed + "it threw what is no std::exception", path, remedy);
+    throw Error(failed + "it threw something other than a std::exception", path, remedy);
   }
 }
 

@@ -101,7 +101,7 @@ class SafetensorsReader {
     // A header is an object of objects of lists: what is deeper is cut off instead of built.
     json header = json::parse(
         text, [](int depth, json::parse_event_t, json&) { return depth <= 3; }, /*allow_exceptions=*/false);
-    if (!header.is_object()) refuse("its header is no JSON object");
+    if (!header.is_object()) refuse("its header is not a JSON object");
     return header;
   }
 

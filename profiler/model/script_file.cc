@@ -106,7 +106,7 @@ torch::jit::Module find_container(const torch::jit::Module& root, const std::str
   }
   if (!is_container(found)) {
     const auto subject = container.empty() ? "the model" : "'" + container + "'";
-    throw Error(subject + " is no container but a " + script_kind(found), path, remedy_naming_containers(path, root));
+    throw Error(subject + " is not a container but a " + script_kind(found), path, remedy_naming_containers(path, root));
   }
   if (found.named_children().size() == 0) {
     throw Error("the " + script_kind(found) + " has no children, so that there are no layers", path, remedy_naming_containers(path, root));
@@ -168,7 +168,7 @@ Model load_script(const std::string& path, const std::string& container) {
   std::vector<Piece> pieces;
   flatten(find_container(root, path, container), container, pieces);
   if (pieces.empty()) {
-    throw Error("the Sequential has no children but empty ones, so that there are no layers", path, remedy_naming_containers(path, root));
+    throw Error("all children of the Sequential are empty, so that there are no layers", path, remedy_naming_containers(path, root));
   }
   check_chain(pieces, path);
   std::vector<ModelLayer> layers;

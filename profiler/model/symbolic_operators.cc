@@ -29,7 +29,7 @@ bool truth_of(const c10::IValue& value) {
 const c10::IValue& operand(const Operands& operands, std::size_t index) {
   if (index >= operands.size()) throw std::invalid_argument("it has too few operands");
   const c10::IValue& found = operands[index];
-  if (!whole(found) && !found.isDouble()) throw std::invalid_argument("an operand is no number");
+  if (!whole(found) && !found.isDouble()) throw std::invalid_argument("an operand is not a number");
   return found;
 }
 

@@ -25,7 +25,7 @@ double JsonField::number() const {
 
 nlohmann::json parse_program_json(const std::string& text, const std::string& file) {
   nlohmann::json document = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (document.is_discarded()) throw Error("the exported program is no JSON", file, kExportAgain);
+  if (document.is_discarded()) throw Error("the exported program is not JSON", file, kExportAgain);
   return document;
 }
 

@@ -69,9 +69,9 @@ void require_replaceable(const fs::path& path, bool force) {
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
   if (!fs::exists(status)) return;
-  if (fs::is_directory(status)) throw Error("a folder is in the way", path.string(), "name a file with -o");
+  if (fs::is_directory(status)) throw Error("the path is a folder", path.string(), "name a file with -o");
   if (!force && !is_ours(path))
-    throw Error("a file that mptune did not write is in the way", path.string(), "name another file with -o or replace it with --force");
+    throw Error("the file exists and was not written by mptune", path.string(), "name another file with -o or replace it with --force");
 }
 
 void write_database(const Recording& recording, const fs::path& path) {

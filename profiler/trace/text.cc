@@ -2,6 +2,8 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
+#include <cstdio>
 #include <ctime>
 
 namespace mptune {
@@ -22,6 +24,16 @@ std::optional<std::int64_t> integer(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+std::string compared_time(double ratio, int decimals) {
+  std::array<char, 64> text{};
+  if (ratio >= 2) {
+    std::snprintf(text.data(), text.size(), "%.1fx the step time", ratio);
+  } else {
+    std::snprintf(text.data(), text.size(), "%.*f %% %s", decimals, 100 * std::abs(ratio - 1), ratio < 1 ? "faster" : "slower");
+  }
+  return text.data();
 }
 
 std::string utc_text(std::chrono::system_clock::time_point time) {

@@ -110,7 +110,7 @@ const std::vector<Format>& formats() {
 const Format& format_named(const std::string& name) {
   const auto found = std::ranges::find_if(formats(), [&](const Format& format) { return name == format.name; });
   if (found == formats().end()) {
-    throw Error("'" + name + "' is no format of traces", "--to", "use kineto, perfetto, nvtxt or csv");
+    throw Error("unknown trace format '" + name + "'", "--to", "use kineto, perfetto, nvtxt or csv");
   }
   return *found;
 }
@@ -147,7 +147,8 @@ int run_export(const ExportCommand& command, const Session& session) {
   const Format& format = format_named(command.format);
   session.say("reading " + command.source);
   if (is_plan_file(command.source)) {
-    throw Error("a plan is no trace", command.source, "give a trace: kineto, perfetto, nvtxt and csv are formats of traces");
+    throw Error("the file is a plan, not a trace", command.source,
+                "give a trace file: only traces are exported, to kineto, perfetto, nvtxt or csv");
   }
   const Recording recording = read_any_recording(command.source);
   const std::string path = command.output.path.empty() ? stem_of(command.source) + format.extension : command.output.path;

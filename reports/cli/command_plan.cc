@@ -118,7 +118,7 @@ int run_placement(const PlanCommand& command, const Session& session) {
   PlanChoice without_stages = command.choice;
   without_stages.stages.clear();
   if (without_stages.any() || !command.devices.empty() || !command.batch.empty() || !command.link.empty() || !command.output.path.empty()) {
-    throw Error("a placement graph knows only --stages, --memory and --objective", command.profile, "leave the other options out");
+    throw Error("a placement graph takes only --stages, --memory and --objective", command.profile, "leave the other options out");
   }
   return plan_placement(command.profile, command.choice.stages, command.memory, session);
 }
@@ -128,7 +128,7 @@ int run_least_load(const PlanCommand& command, const PlanInput& input, const Sea
   const PlanChoice& choice = command.choice;
   for (const std::string* option : {&choice.virtual_stages, &choice.cuts, &choice.schedule, &choice.recompute, &choice.replicas}) {
     if (!option->empty()) {
-      throw Error("the largest load knows neither cuts nor a schedule", "--objective",
+      throw Error("the objective max-load takes neither cuts nor a schedule", "--objective",
                   "leave --virtual, --cuts, --schedule, --recompute and --replicas out, or use simulate");
     }
   }
@@ -286,7 +286,7 @@ int run_plan(const PlanCommand& typed, const Session& session) {
 
 void add_plan_command(CLI::App& program, CommandBody& chosen) {
   auto command = std::make_shared<PlanCommand>();
-  CLI::App* app = program.add_subcommand("plan", "Searches plans on paper, from a profile; needs no model and no device");
+  CLI::App* app = program.add_subcommand("plan", "Searches plans by simulation, from a profile; needs no model and no device");
   app->add_option("PROFILE", command->profile, "file of mptune profile or a public profile; told apart by content")->required();
   app->add_option("--devices", command->devices, "some of the profile's devices, comma-separated; default: all")->type_name("LIST");
   app->add_option("--memory", command->memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB")->type_name("SIZE");

@@ -100,7 +100,7 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
 
 void add_simulate_command(CLI::App& program, CommandBody& chosen) {
   auto command = std::make_shared<SimulateCommand>();
-  CLI::App* app = program.add_subcommand("simulate", "Predicts one plan on paper");
+  CLI::App* app = program.add_subcommand("simulate", "Predicts one plan: step time, memory, timeline");
   app->add_option("--plan", command->plan, "plan file")->type_name("FILE")->required();
   app->add_option("--profile", command->profile, "trace file made by mptune profile")->type_name("FILE")->required();
   app->add_option("--memory", command->memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB; default: as in the profile")

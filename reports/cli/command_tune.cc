@@ -10,6 +10,7 @@
 #include "mptune/profiler/store/store.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/profiler/trace/sha256.h"
+#include "mptune/profiler/trace/text.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/fit_errors.h"
 #include "mptune/reports/cli/options.h"
@@ -74,7 +75,7 @@ TuneOptions tune_options(const TuneCommand& command, const Session& session, con
   TuneOptions options;
   options.budget_s = parse_seconds(command.budget, "--budget");
   if (options.budget_s <= 0) {
-    throw Error("the budget is no time at all", "--budget", "give a time such as 150s");
+    throw Error("the budget must be longer than 0", "--budget", "give a time such as 150s");
   }
   options.most_trials = static_cast<int>(parse_whole(command.trials, "--trials", 1, 1000000, options.most_trials));
   options.target_percent = parse_number(command.target, "--target", 0, 100, options.target_percent);
@@ -134,7 +135,7 @@ void add_alternative(PlanFile& file, const RecommendedPlan& best, const std::opt
   const auto peak = [](const RecommendedPlan& plan) { return plan.peak_bytes.empty() ? 0 : std::ranges::max(plan.peak_bytes); };
   const std::int64_t saved = peak(best) - peak(*other);
   std::string reason = saved > 0 ? format_bytes(saved) + " less memory per device, " : "";
-  reason += fmt::format("{:.1f} % slower: {}", (other->step_s / best.step_s - 1) * 100, other->description);
+  reason += compared_time(other->step_s / best.step_s, 1) + ": " + other->description;
   const bool known = std::ranges::any_of(file.alternatives, [&](const AlternativePlan& plan) { return plan.plan == other->trial.plan; });
   if (!known) {
     file.alternatives.push_back({reason, other->trial.plan});

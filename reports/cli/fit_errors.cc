@@ -13,7 +13,7 @@
 namespace mptune {
 namespace {
 
-/// A plan that ran out of memory although it fits on paper must need so much less than paper says.
+/// A plan that ran out of memory although it was predicted to fit must need so much less than predicted.
 constexpr double kClearlyLess = 0.95;
 
 std::vector<std::int64_t> caps_of_profile(const std::vector<std::string>& devices, const Profile& profile) {
@@ -68,8 +68,8 @@ std::string search_remedy(const Plan& plan, const std::string& model, const std:
     devices += (devices.empty() ? "" : ",") + device;
   }
   const std::string options = (memory.empty() ? "" : " --memory " + memory) + " --devices " + devices;
-  return (less.empty() ? "" : less + " needs less: ") + "mptune plan PROFILE" + options + " finds a plan that fits on paper, mptune tune " +
-         shell_word(model) + options + " by measuring";
+  return (less.empty() ? "" : less + " needs less: ") + "mptune plan PROFILE" + options +
+         " finds a plan that is predicted to fit, mptune tune " + shell_word(model) + options + " by measuring";
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ Profile with_caps(Profile profile, const std::vector<std::string>& devices, cons
 FitAnswer fit_of(const Plan& plan, const std::vector<std::string>& devices, const Profile& profile) {
   FitQuestion question{.plan = plan, .devices = devices, .memory_bytes = caps_of_profile(devices, profile), .capabilities = kRuntime};
   if (!executable(plan, kRuntime)) {
-    question.capabilities = {};  // planned on paper, changed on paper
+    question.capabilities = {};  // a plan that only is simulated may be changed into one that only is simulated
   }
   return smallest_changes_that_fit(question, CostModel(profile));
 }
@@ -124,10 +124,10 @@ Error ran_out_anyway(const Error& error, const Plan& plan, const std::vector<std
   known->memory_bytes = known->memory_bytes > 0 ? std::min(known->memory_bytes, less) : less;
   // The cap put in here is no cap of the user's: where nothing is found under it, it says nothing.
   const FitAnswer fit = fit_of(plan, devices, profile);
-  const std::string remedy = fit.changes.empty()
-                                 ? "no change needs clearly less there on paper: raise --memory for " + device + ", or name more devices"
-                                 : fit_remedy(fit);
-  return {fmt::format("{} (on paper the plan needs {} there)", error.what(), format_bytes(paper)), device, remedy, ExitCode::infeasible};
+  const std::string remedy =
+      fit.changes.empty() ? "no change is predicted to need clearly less there: raise --memory for " + device + ", or name more devices"
+                          : fit_remedy(fit);
+  return {fmt::format("{} (predicted were {} there)", error.what(), format_bytes(paper)), device, remedy, ExitCode::infeasible};
 }
 
 void refuse_by_plan_file(const PlanFile& file, const TrainingSetup& setup, const std::string& memory, const std::string& path) {

@@ -29,7 +29,8 @@ std::int64_t whole_machine_cap(const std::vector<std::int64_t>& caps) {
 }
 
 void add_device_options(CLI::App& command, DeviceOptions& options) {
-  command.add_option("--devices", options.devices, "cpu:0, cpu:0-3, sleep:4; a comma-separated list, or auto")->type_name("LIST");
+  command.add_option("--devices", options.devices, "cpu:0, cpu:0-3, cuda:0, cuda:0/1of2, sleep:4; a comma-separated list, or auto")
+      ->type_name("LIST");
   command.add_option("--link", options.link, "throttle copies between CPU devices: 12GB/s,10us")->type_name("BW[,LATENCY]");
   command.add_option("--memory", options.memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB")->type_name("SIZE");
 }
@@ -69,7 +70,7 @@ std::int64_t parse_whole(const std::string& text, const std::string& option, std
   }
   const std::optional<std::int64_t> value = integer(text);
   if (!value || *value < least || *value > most) {
-    throw Error("'" + text + "' is no whole number in range", option, "use " + std::to_string(least) + " to " + std::to_string(most));
+    throw Error("'" + text + "' is not a whole number in range", option, "use " + std::to_string(least) + " to " + std::to_string(most));
   }
   return *value;
 }
@@ -85,7 +86,7 @@ double parse_number(const std::string& text, const std::string& option, double l
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value) || value < least || value > most) {
-    throw Error("'" + text + "' is no number in range", option, range_text(least, most));
+    throw Error("'" + text + "' is not a number in range", option, range_text(least, most));
   }
   return value;
 }
@@ -110,11 +111,11 @@ TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& devices
     setup.memory_bytes[setup.whole_machine] = cap;
   }
   if (step.optimizer != "sgd" && step.optimizer != "adam" && step.optimizer != "adamw") {
-    throw Error("'" + step.optimizer + "' is no optimizer", "--optimizer", "use sgd, adam or adamw");
+    throw Error("unknown optimizer '" + step.optimizer + "'", "--optimizer", "use sgd, adam or adamw");
   }
   static const std::vector<std::string> kLosses = {"", "model", "cross_entropy", "mse", "mean_square"};
   if (std::ranges::find(kLosses, step.loss) == kLosses.end()) {
-    throw Error("'" + step.loss + "' is no loss", "--loss", "use cross_entropy, mse, mean_square or model");
+    throw Error("unknown loss '" + step.loss + "'", "--loss", "use cross_entropy, mse, mean_square or model");
   }
   setup.optimizer = step.optimizer;
   setup.loss = step.loss == "model" ? "" : step.loss;

@@ -182,7 +182,7 @@ std::string why_not_executable(const SearchSpace& space) {
 void check_schedule_executable(const SearchSpace& space) {
   if (const std::string why = why_not_executable(space); !why.empty()) {
     throw Error(space.schedules.front() + " can't be run: " + why, "--schedule",
-                "use a schedule with whole backwards, such as 1f1b or interleaved, or plan on paper with mptune plan");
+                "use a schedule with whole backwards, such as 1f1b or interleaved, or only plan it, with mptune plan");
   }
 }
 
@@ -206,7 +206,7 @@ void add_plan_options(CLI::App& command, PlanChoice& options, bool searched) {
   add("--stages", options.stages, "K", "number of stages", "one per device, or --virtual per device");
   add("--virtual", options.virtual_stages, "V", "stages per device", "2 for interleaved, looped-bfs and the V-schedules, else 1");
   add("--cuts", options.cuts, "LIST", "first layer of each later stage, by number or name: 4,9", "equal layer counts");
-  add("--microbatches", options.microbatches, "M", "micro-batches of the whole batch", "4 x stages, 1 for naive");
+  add("--microbatches", options.microbatches, "M", "micro-batches of the whole batch", "4 x stages, at most the batch; 1 for naive");
   add("--split-size", options.split_size, "S", "samples in each micro-batch, instead of --microbatches", "");
   add("--schedule", options.schedule, searched ? "NAME" : "NAME|FILE",
       join(schedule_names(), ", ") + (searched ? "" : "; or a CSV file of actions"), "1f1b");
@@ -232,7 +232,7 @@ std::vector<int> parse_cuts(const std::string& text, const std::vector<ProfileLa
     // A number is a position even where a layer is named by a number.
     if (part.empty() || error != std::errc{} || end != part.data() + part.size()) {
       if (named == layers.end()) {
-        throw Error("'" + part + "' is no layer", "--cuts", "use numbers from 1 to " + std::to_string(last) + " or names of layers");
+        throw Error("unknown layer '" + part + "'", "--cuts", "use numbers from 1 to " + std::to_string(last) + " or names of layers");
       }
       cut = static_cast<int>(named - layers.begin());
     }

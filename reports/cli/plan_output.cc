@@ -80,7 +80,7 @@ void check_plan_output(const std::string& path, bool force) {
   check_output(path, kJsonMagic, force);
   std::error_code ignored;
   if (!force && std::filesystem::exists(path, ignored) && !is_plan_file(path)) {
-    throw Error("a file that mptune did not write is in the way", path, "name another with -o, or add --force");
+    throw Error("the file exists and was not written by mptune", path, "name another with -o, or add --force");
   }
 }
 

@@ -113,7 +113,7 @@ void add_global_options(CLI::App& program, GlobalOptions& options) {
 
 void check_global_options(const GlobalOptions& options) {
   if (options.color != "auto" && options.color != "always" && options.color != "never") {
-    throw Error("'" + options.color + "' is no choice of colours", "--color", "use auto, always or never");
+    throw Error("invalid colour setting '" + options.color + "'", "--color", "use auto, always or never");
   }
   if (options.quiet && options.verbose) {
     throw Error("quiet and verbose exclude each other", "-v", "leave -q or -v out");
@@ -159,8 +159,8 @@ CommandLine parse_command_line(int argc, char** argv) {
   } else {
     add_profile_command(program, line.body);
   }
-  for (const auto add : {add_plan_command, add_tune_command, add_run_command, add_check_command, add_simulate_command, add_compare_command, add_report_command,
-                         add_import_command, add_export_command, add_models_command, add_doctor_command}) {
+  for (const auto add : {add_plan_command, add_tune_command, add_run_command, add_check_command, add_simulate_command, add_compare_command,
+                         add_report_command, add_import_command, add_export_command, add_models_command, add_doctor_command}) {
     add(program, line.body);
   }
   try {

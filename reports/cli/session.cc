@@ -126,7 +126,7 @@ void check_output(const std::string& path, const std::string& magic, bool force)
     throw Error("this is a folder", path, "name a file with -o");
   }
   if (!force && is_foreign(path, magic)) {
-    throw Error("a file that mptune did not write is in the way", path, "name another with -o, or add --force");
+    throw Error("the file exists and was not written by mptune", path, "name another with -o, or add --force");
   }
   const std::string probe = path + ".probe-" + std::to_string(getpid());
   const int descriptor = open(probe.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);

@@ -54,11 +54,6 @@ std::string share_text(double share) {
   return (share > 0 ? "+" : "") + format_percent(share);
 }
 
-std::string cause_words(std::string cause) {
-  std::ranges::replace(cause, '_', ' ');
-  return cause;
-}
-
 bool is_busy(const std::string& part) {
   return part == "compute" || part == "copy" || part == "overlap";
 }
@@ -85,7 +80,7 @@ void add_rows(std::vector<std::vector<Cell>>& rows, const DeviceChange& device, 
   const double window = std::max(device.parts.front().a_s, device.parts.front().b_s);
   for (const PartChange& part : parts) {
     if (std::max(part.a_s, part.b_s) < kLeastShown * window) continue;
-    rows.push_back({indent + cause_words(part.part), format_seconds(part.a_s), format_seconds(part.b_s), with_sign(part.difference_s()),
+    rows.push_back({indent + cause_in_words(part.part), format_seconds(part.a_s), format_seconds(part.b_s), with_sign(part.difference_s()),
                     share_text(device.share(part)), part.ci95_s ? format_interval_seconds(*part.ci95_s) : "-"});
   }
 }
@@ -135,7 +130,7 @@ std::string devices_text(const std::vector<DeviceChange>& devices, const TextSty
 }  // namespace
 
 std::string sentence(const LargestChange& change) {
-  return change.device + ": " + cause_words(change.part.part) + (is_busy(change.part.part) ? " " : " idle ") +
+  return change.device + ": " + cause_in_words(change.part.part) + (is_busy(change.part.part) ? " " : " idle ") +
          with_sign(change.part.difference_s()) + ", " + share_text(change.share) + " of the step";
 }
 

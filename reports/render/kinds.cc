@@ -45,7 +45,11 @@ std::string verdict_of(const KindResult& row) {
   if (!row.over_best) {
     return "-";
   }
-  const double behind = (1 / row.over_best->estimate - 1) * 100;
+  const double ratio = 1 / row.over_best->estimate;
+  if (ratio >= 2) {
+    return fmt::format("{} {:.1f}x", to_string(row.over_best->verdict), ratio);
+  }
+  const double behind = (ratio - 1) * 100;
   return fmt::format("{} {}{:.0f} %", to_string(row.over_best->verdict), behind < 0 ? "-" : "+", std::abs(behind));
 }
 

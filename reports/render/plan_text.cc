@@ -142,10 +142,12 @@ std::string paragraph(const std::string& text, const TextStyle& style) {
 std::string proof(const PlanReport& report) {
   std::string text = fmt::format("predicted step {}", format_seconds(report.step_s));
   if (report.complete) {
-    text += report.runs ? "; proved: no plan that can be executed is faster by this model (gap 0 %)"
-                        : "; proved: no plan of these choices is faster by this model (gap 0 %)";
-    const bool outside = std::ranges::any_of(report.rejected, &Rejection::outside_proof);
-    text += outside ? ", but for those that are no part of the proof" : "";
+    std::int64_t outside = 0;
+    for (const Rejection& rejection : report.rejected) {
+      outside += rejection.outside_proof ? rejection.count : 0;
+    }
+    text += fmt::format("; optimal under the cost model among {}", report.runs ? "runnable plans" : "plans of these choices");
+    text += outside > 0 ? fmt::format(" ({} not covered)", outside) : "";
   } else if (report.lower_bound_s > 0) {
     text += fmt::format("; no plan is under {} (gap {})", format_seconds(report.lower_bound_s),
                         format_percent(report.step_s / report.lower_bound_s - 1));

@@ -25,7 +25,8 @@ std::string peaks_text(const Plan& plan, const std::vector<std::int64_t>& bytes)
 std::string step_text(const RecommendedPlan& plan) {
   const auto* measured = std::get_if<Measured>(&plan.trial.outcome);
   const bool once = measured != nullptr && measured->step_s.size() == 1;
-  std::string text = "step " + format_seconds(plan.step_s) + (once ? ", 1 sample" : ", 95 % " + format_interval_seconds(plan.step_ci95_s));
+  std::string text =
+      "step " + format_seconds(plan.step_s) + (once ? ", 1 measurement" : ", 95 % " + format_interval_seconds(plan.step_ci95_s));
   if (plan.predicted_step_s > 0) {
     const double error = plan.predicted_step_s / plan.step_s - 1;
     text += fmt::format("; predicted {} ({}{:.1f} %)", format_seconds(plan.predicted_step_s), error < 0 ? "-" : "+", std::abs(error) * 100);
@@ -92,7 +93,7 @@ std::string comparison(const Recommendation& all, const TextStyle& style) {
 }
 
 std::string limit_sentence(const std::string& name, const LimitShare& share) {
-  std::string line = fmt::format("{}: {} of the limit ({} = one-device step / devices; step {})", name,
+  std::string line = fmt::format("{}: scaling efficiency {} (one-device step / devices = {}; step {})", name,
                                  format_percent(share.limit_s / share.step_s), format_seconds(share.limit_s), format_seconds(share.step_s));
   if (!share.rest.empty()) {
     line += "; the rest goes to";

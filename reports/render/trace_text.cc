@@ -17,18 +17,13 @@ double share_of(const DeviceRow& row, const NamedCause& cause) {
   return row.window_s > 0 ? std::chrono::duration<double>(row.idle.*cause.time).count() / row.window_s : 0;
 }
 
-std::string in_words(std::string name) {
-  std::ranges::replace(name, '_', ' ');
-  return name;
-}
-
 std::string causes_text(const DeviceRow& row) {
   std::vector<NamedCause> causes(kIdleCauses.begin(), kIdleCauses.end());
   std::ranges::stable_sort(causes, std::ranges::greater{}, [&](const NamedCause& cause) { return row.idle.*cause.time; });
   std::vector<std::string> parts;
   for (const NamedCause& cause : causes) {
     if (const double share = share_of(row, cause); share >= kLeastShare) {
-      parts.push_back(in_words(cause.name) + " " + format_percent(share));
+      parts.push_back(cause_in_words(cause.name) + " " + format_percent(share));
     }
   }
   return join(parts, ", ");
@@ -59,8 +54,8 @@ std::string link_table(const std::vector<LinkRow>& links, const TextStyle& style
                     format_seconds(link.time_s), sized ? format_bandwidth(static_cast<double>(link.bytes) / link.time_s) : "-",
                     format_percent(link.time_s > 0 ? link.exposed_s / link.time_s : 0)});
   }
-  return render_table({{"from"}, {"to"}, {"copies", true}, {"bytes", true}, {"busy", true}, {"achieved", true}, {"exposed", true}}, rows,
-                      style);
+  return render_table({{"from"}, {"to"}, {"copies", true}, {"bytes", true}, {"busy", true}, {"achieved", true}, {"exposed time", true}},
+                      rows, style);
 }
 
 std::string quality_text(const TraceReport& report, const TextStyle& style) {
@@ -94,7 +89,7 @@ std::string render_idle(const TraceReport& report, const TextStyle& style) {
     text += hanging(begin(row.device, row.window_s > 0 ? row.idle_s / row.window_s : 0) + "  ", causes_text(row), style);
   }
   const std::string paper =
-      report.bubble_theory ? fmt::format("on paper {} (equal stages, free copies)", format_percent(*report.bubble_theory)) : "";
+      report.bubble_theory ? fmt::format("in theory {} (equal stages, free copies)", format_percent(*report.bubble_theory)) : "";
   return text + hanging(begin("all", report.bubble) + "  ", paper, style);
 }
 

@@ -82,6 +82,13 @@ std::string format_interval_seconds(const Interval& interval) {
   return fmt::format("[{}, {}] {}", digits(interval.low / unit.factor), digits(interval.high / unit.factor), unit.name);
 }
 
+std::string cause_in_words(std::string name) {
+  if (name == "structural") return "pipeline bubble";
+  if (name == "copy_wait") return "exposed communication";
+  std::ranges::replace(name, '_', ' ');
+  return name;
+}
+
 std::string format_measured(double median_s, const Interval& ci95_s, std::size_t count, const std::string& noun) {
   const std::string interval = count > 1 ? ", 95 % " + format_interval_seconds(ci95_s) : "";
   return fmt::format("{}{}, {} {}{}", format_seconds(median_s), interval, count, noun, count == 1 ? "" : "s");

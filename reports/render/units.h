@@ -14,8 +14,11 @@ namespace mptune {
 [[nodiscard]] std::string format_seconds(double seconds);
 /// Times in the unit of the largest, and the unit: {"412", "35.0"}, "ms".
 [[nodiscard]] std::pair<std::vector<std::string>, std::string> format_alike(const std::vector<double>& seconds);
-/// What was measured of several samples or steps: "412 ms, 95 % [410, 414] ms, 44 samples"; one has no interval: "412 ms, 1 sample".
-[[nodiscard]] std::string format_measured(double median_s, const Interval& ci95_s, std::size_t count, const std::string& noun = "sample");
+/// A median of several measurements or steps: "412 ms, 95 % [410, 414] ms, 44 measurements"; one has no interval: "412 ms, 1 measurement".
+[[nodiscard]] std::string format_measured(double median_s, const Interval& ci95_s, std::size_t count,
+                                          const std::string& noun = "measurement");
+/// A cause of idle or a part of a step by the field's name: "copy_wait" is "exposed communication", "structural" is "pipeline bubble".
+[[nodiscard]] std::string cause_in_words(std::string name);
 /// "410 ms to 414 ms" in one unit: "[410, 414] ms".
 [[nodiscard]] std::string format_interval_seconds(const Interval& interval);
 /// Binary units: "410 MiB", "1.25 GiB", "0 B".

@@ -50,10 +50,10 @@ class BadInput(CommandTest):
     def test_cuts_and_counts(self):
         self.fails(2, ["out of range"], "profile", "toy", *SLEEP, "--cuts", "17")
         self.fails(2, ["empty stage"], "profile", "toy", *SLEEP, "--cuts", "3,3")
-        self.fails(2, ["no layer", "names of layers"], "profile", "toy", *SLEEP, "--cuts", "block9")
+        self.fails(2, ["unknown layer", "names of layers"], "profile", "toy", *SLEEP, "--cuts", "block9")
         self.fails(2, ["2 stages for 1 device:"], "profile", "toy", "--devices", "sleep:1", "--stages", "2")
         self.fails(2, ["2 stages for 1 device:"], "plan", "profile.sqlite", "--devices", "sleep:0", "--stages", "2")
-        self.fails(2, ["' ' is no whole number"], "plan", "profile.sqlite", "--replicas", "1,")
+        self.fails(2, ["' ' is not a whole number"], "plan", "profile.sqlite", "--replicas", "1,")
         self.fails(2, ["7 stages", "6 layers"], "profile", "toy", "--devices", "sleep:7")
         self.fails(2, ["--stages"], "plan", "profile.sqlite", "--stages", "7")
         self.fails(2, ["8"], "profile", "toy", *SLEEP, "--microbatches", "9")
@@ -76,14 +76,14 @@ class BadInput(CommandTest):
 
     def test_plan_leaves_json_of_others_alone(self):
         self.write("package.json", '{"name": "mine"}')
-        self.fails(2, ["package.json", "in the way"], "plan", "profile.sqlite", "-o", "package.json")
+        self.fails(2, ["package.json", "not written by mptune"], "plan", "profile.sqlite", "-o", "package.json")
         done = self.mptune("plan", "profile.sqlite", "-o", "package.json")
         self.assertNotIn("searching", done.stderr, "refused before the search")
         self.succeed("plan", "profile.sqlite", "-o", "package.json", "--force")
         self.succeed("plan", "profile.sqlite", "-o", "package.json")
         with sqlite3.connect(os.path.join(self.folder, "mine.sqlite")) as database:
             database.execute("CREATE TABLE mine (a)")
-        self.fails(2, ["mine.sqlite", "in the way"], "simulate", "--plan", "plan.json", "--profile", "profile.sqlite", "-o", "mine.sqlite")
+        self.fails(2, ["mine.sqlite", "not written by mptune"], "simulate", "--plan", "plan.json", "--profile", "profile.sqlite", "-o", "mine.sqlite")
 
     def test_plan_files(self):
         text = json.dumps(self.plan())
@@ -127,7 +127,7 @@ class BadInput(CommandTest):
             self.fails(2, [name], "import", name)
             self.fails(2, [name], "export", name, "--to", "csv")
         self.fails(2, ["FILE"], "import")
-        self.fails(2, ["a plan is no trace"], "export", "plan.json", "--to", "csv")
+        self.fails(2, ["the file is a plan, not a trace"], "export", "plan.json", "--to", "csv")
         self.fails(2, ["--to", "kineto"], "export", "profile.sqlite", "--to", "pdf")
         self.fails(2, ["--to"], "export", "profile.sqlite")
         self.assertEqual(self.mptune("profile", "toy", *SLEEP, "-o", "toy.sqlite").returncode, 0)
@@ -157,20 +157,20 @@ class BadInput(CommandTest):
 
     def test_schedules_that_do_not_run_yet(self):
         for schedule in TWO_PARTS:
-            words = [schedule, "two parts yet", "--schedule", "1f1b"]
+            words = [schedule, "split backward (zero bubble) yet", "--schedule", "1f1b"]
             self.fails(2, words, "profile", "toy", *SLEEP, "--schedule", schedule)
             self.fails(2, words, "tune", "toy", *SLEEP, "--schedule", schedule)
         self.succeed("plan", "profile.sqlite", "--stages", "4", "--schedule", "zbv", "-o", "v.json")
         for command in (["run", "toy"], ["profile", "toy"], ["tune", "toy", *SLEEP]):
-            self.fails(2, ["zbv", "two parts yet", "v.json"], *command, "--plan", "v.json")
+            self.fails(2, ["zbv", "split backward (zero bubble) yet", "v.json"], *command, "--plan", "v.json")
 
     def test_compare(self):
         self.fails(2, ["A is required"], "compare")
         self.fails(2, ["B is required"], "compare", "plan.json")
         self.fails(2, ["a plan can't be compared with a trace"], "compare", "plan.json", "trace.sqlite")
         self.fails(2, ["a trace can't be compared with a study"], "compare", "trace.sqlite", ".")
-        self.fails(2, ["this is no study"], "compare", ".", ".")
-        self.assertNotIn("--resume", self.fails(2, ["no study"], "report", ".", "--text")["error"]["remedy"], "an option of tune")
+        self.fails(2, ["this is not a study"], "compare", ".", ".")
+        self.assertNotIn("--resume", self.fails(2, ["not a study"], "report", ".", "--text")["error"]["remedy"], "an option of tune")
         self.fails(2, ["holds no trace"], "compare", "trace.sqlite", "profile.sqlite")
         for other in ("trace.sqlite", "plan.json"):
             self.fails(2, ["missing"], "compare", other, "missing")

@@ -245,10 +245,10 @@ class Commands(CommandTest):
         self.timeline("one.json", 1, steps=1)
         self.timeline("many.json", 1)
         text = self.succeed("import", "one.json")
-        self.assertRegex(text, r"(?m)^step \d+ ms, 1 sample$")
+        self.assertRegex(text, r"(?m)^step \d+ ms, 1 measurement$")
         self.assertIn("\n\ncritical path", text)
         self.assertNotIn("\n\n\ncritical path", text)
-        self.assertRegex(self.succeed("import", "many.json"), r"(?m)^step \d+ ms, 95 % \[.*\] ms, 8 samples$")
+        self.assertRegex(self.succeed("import", "many.json"), r"(?m)^step \d+ ms, 95 % \[.*\] ms, 8 measurements$")
 
     def test_compare_traces(self):
         self.timeline("before.json", 1)
@@ -382,7 +382,7 @@ class Commands(CommandTest):
         self.assertEqual([row["kind"] for row in value["kinds"]], ["one_device", "all_cores", "data_parallel", "pipeline", "hybrid"])
         self.assertEqual([row["plan_key"] for row in value["kinds"] if row["best"]], [value["recommended"]["plan_key"]])
         self.assertEqual(value["kinds"][1]["why_not"], "only several CPU cores can be one device")
-        self.assertEqual(value["kinds"][4]["why_not"], "needs 3 devices, here are 2")
+        self.assertEqual(value["kinds"][4]["why_not"], "needs at least 3 devices; 2 available")
         self.assertIn("fastest here", value["kinds_advice"][0])
 
         again = self.result("tune", *TUNE, "--resume")

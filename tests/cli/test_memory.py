@@ -92,7 +92,7 @@ class Memory(CommandTest):
         self.fails(3, ["--memory ", "nothing on these devices fits"], "profile", "toy", *SLEEP, "--memory", "2kB")
 
     def test_profile_that_runs_out_of_memory(self):
-        self.fails(3, ["out of memory on sleep:1", "on paper the plan needs 33.7 KiB there", "it fits with"], "profile", "toy", *SLEEP,
+        self.fails(3, ["out of memory on sleep:1", "predicted were 33.7 KiB there", "it fits with"], "profile", "toy", *SLEEP,
                    "--microbatches", "4", "--memory", "60kB", MPTUNE_FAKE="oom-record")
 
     def test_plan_names_the_option_in_the_way(self):

@@ -50,7 +50,7 @@ class RecordedProgram(CommandTest):
             file.write("this is text")
         self.fails(2, ["not executable", "./text"], "profile", "--", "./text")
         os.chmod(self.path("text"), stat.S_IRWXU)
-        self.fails(2, ["no program", "./text"], "profile", "--", "./text")
+        self.fails(2, ["not a program", "./text"], "profile", "--", "./text")
         self.fails(2, ["not executable"], "profile", "--", self.folder)
         self.fails(2, ["'toy' is one argument too many"], "profile", "toy", "--", "true")
         self.fails(2, ["there is no option '--batch'"], "profile", "--batch", "3", "--", "true")

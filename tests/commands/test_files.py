@@ -42,7 +42,7 @@ class Files(CommandTest):
         self.refused(["unknown model", "net.so", "net.pt"], "resnet19")
 
     def test_plugins(self):
-        self.refused(["no plug-in"], os.path.join(PLUGINS, "libno_plugin.so"))
+        self.refused(["not a plug-in"], os.path.join(PLUGINS, "libno_plugin.so"))
         self.refused(["nothing defines model_of_a_library_that_is_not_linked()", "target_link_libraries"], os.path.join(PLUGINS, "libundefined_plugin.so"))
         with open(PLUGIN, "rb") as file:
             whole = file.read()

@@ -211,17 +211,17 @@ def tune(workload, division, context):
             f"on average, {max(errors):.1%} at most" + (f"; also {', '.join(outcomes)}" if outcomes else ""))
 
 
-def race(workload, division, context):
+def compare_plans(workload, division, context):
     """The recommendation against naive model parallelism and one whole GPU, in turn, as long as the stage's time allows."""
     plan = context.found.get(f"plan of {workload.name} on {division}")
     if plan is None:
         raise Skipped("tune left no plan")
-    ways = {"recommended": ["--plan", plan], "naive": ["--devices", context.devices(division), "--schedule", "naive"],
-            "whole": ["--devices", context.devices("whole"), "--stages", 1, "--microbatches", 1, "--schedule", "gpipe"]}
-    steps, longest = {name: [] for name in ways}, 0.0
+    plans = {"recommended": ["--plan", plan], "naive": ["--devices", context.devices(division), "--schedule", "naive"],
+             "whole": ["--devices", context.devices("whole"), "--stages", 1, "--microbatches", 1, "--schedule", "gpipe"]}
+    steps, longest = {name: [] for name in plans}, 0.0
     while len(steps["whole"]) < 5 and (not steps["whole"] or context.commands.left() > 1.5 * longest):
         before = context.commands.left()
-        for name, words in ways.items():
+        for name, words in plans.items():
             steps[name].append(context.mptune("run", *workload.arguments(), *words, "--steps", 20)["step_s"])
         longest = max(longest, before - context.commands.left())
     return (f"recommended {milliseconds(statistics.median(steps['recommended']))}, {ratio(steps, 'naive')} naive model parallel, "
@@ -229,7 +229,7 @@ def race(workload, division, context):
 
 
 def ratio(steps, name):
-    """How many times as fast as this way the recommendation is, over the rounds: median [least, largest]."""
+    """How many times as fast as this plan the recommendation is, over the rounds: median [least, largest]."""
     ratios = sorted(other / own for own, other in zip(steps["recommended"], steps[name]))
     return f"{statistics.median(ratios):.2f}x [{ratios[0]:.2f}, {ratios[-1]:.2f}]"
 
@@ -326,5 +326,5 @@ def all_stages(machine, test_programs):
             if division == "quarters":
                 stages.append(Stage(f"profile {workload.name} on quarters", 100, functools.partial(profile, workload, division)))
             stages.append(Stage(f"tune {workload.name} on {division}", 120, functools.partial(tune, workload, division)))
-            stages.append(Stage(f"run {workload.name} on {division}", 60, functools.partial(race, workload, division)))
+            stages.append(Stage(f"run {workload.name} on {division}", 60, functools.partial(compare_plans, workload, division)))
     return stages

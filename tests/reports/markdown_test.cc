@@ -46,7 +46,7 @@ TEST(Markdown, StudyIsOneDocument) {
   expect_golden("study_markdown", text);
   expect_sound_markdown(text);
   EXPECT_THAT(text, HasSubstr("\n## Which kind of parallelism\n"));
-  EXPECT_THAT(text, HasSubstr("| hybrid | - | - | - | - | - | needs 3 devices, here are 2 |"));
+  EXPECT_THAT(text, HasSubstr("| hybrid | - | - | - | - | - | needs at least 3 devices; 2 available |"));
 }
 
 TEST(Markdown, TraceIsOneDocument) {

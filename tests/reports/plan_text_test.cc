@@ -56,10 +56,10 @@ PlanReport sample_plan() {
                   {0.44, 1'100'000'000, "micro-batches: 4 of 8 -> 8 of 4"},
                   {0.6, 600'000'000, "pipeline of 2 stages, 1f1b, 16 micro-batches of 2, recomputing, cuts 5"}};
   report.rejected = {{"slower than the plans that are kept, by bounds or simulated", 123'456}, {"needs more memory than a device has", 1}};
-  report.classes = {{"m = 32", "at least 4.1 % slower by its bound", 36},
-                    {"schedule gpipe", "3.2 % slower at its best seen; none is faster", 72}};
+  report.classes = {{"m = 32", "at least 4.1 % slower by its lower bound", 36},
+                    {"schedule gpipe", "3.2 % slower at its best; none is faster", 72}};
   report.not_executable = {
-      {0.405, 1'700'000'000, "pipeline of 3 stages, zb1p, 4 micro-batches of 8: the runtime has no backward in two parts yet"}};
+      {0.405, 1'700'000'000, "pipeline of 3 stages, zb1p, 4 micro-batches of 8: the runtime has no split backward (zero bubble) yet"}};
   return report;
 }
 
@@ -117,9 +117,9 @@ TEST(PlanText, AProofIsSaidAsOne) {
   PlanReport report = sample_plan();
   EXPECT_THAT(render_plan(report, {.width = 120}), HasSubstr("no plan is under 402 ms (gap 2.5 %)"));
   report.complete = true;
-  EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("proved: no plan that can be executed is faster by this model (gap 0 %);"));
-  report.rejected.push_back({"no part of the proof: some reason", 3, true});
-  EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("(gap 0 %), but for those that are no part of the proof;"));
+  EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("optimal under the cost model among runnable plans;"));
+  report.rejected.push_back({"not covered by the proof: some reason", 3, true});
+  EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("optimal under the cost model among runnable plans (3 not covered);"));
 }
 
 TEST(PlanText, NothingToSayBelowTheStagesIsNoGap) {

@@ -171,7 +171,7 @@ TEST(Study, OneSampleHasNoInterval) {
   best.trial.outcome = measured;
   best.step_ci95_s = {0.301, 0.301};
   const std::string text = render_study_report(report, {.width = 80, .unicode = false, .color = false});
-  EXPECT_THAT(text, ::testing::HasSubstr("step 301 ms, 1 sample; predicted"));
+  EXPECT_THAT(text, ::testing::HasSubstr("step 301 ms, 1 measurement; predicted"));
   EXPECT_THAT(text, ::testing::Not(::testing::HasSubstr("[301, 301]")));
 }
 
@@ -225,7 +225,7 @@ TEST(Units, ThreeDigits) {
   EXPECT_EQ(format_bandwidth(12e9), "12.0 GB/s");
   EXPECT_EQ(format_percent(0.1824), "18.2 %");
   EXPECT_EQ(format_count(25557032), "25.6 M");
-  EXPECT_EQ(format_measured(0.412, {0.41, 0.414}, 44), "412 ms, 95 % [410, 414] ms, 44 samples");
+  EXPECT_EQ(format_measured(0.412, {0.41, 0.414}, 44), "412 ms, 95 % [410, 414] ms, 44 measurements");
   EXPECT_EQ(format_measured(0.412, {0.412, 0.412}, 1, "step"), "412 ms, 1 step");
   EXPECT_EQ(format_count(9999), "9999");
   EXPECT_EQ(format_count(12345), "12.3 k");

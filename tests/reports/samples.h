@@ -96,7 +96,7 @@ inline Trial measured_trial(const std::string& name, const Plan& plan, double st
   return trial;
 }
 
-/// A table of kinds with a row of each sort: best, slower, not raced, never tried, impossible.
+/// A table of kinds with a row of each sort: best, slower, not in the final comparison, never tried, impossible.
 inline KindComparison sample_kinds(const Plan& pipeline) {
   KindComparison kinds;
   const auto add = [&](const std::string& kind, const Plan& plan, double step_s, double over_one, Verdict verdict) {
@@ -119,7 +119,7 @@ inline KindComparison sample_kinds(const Plan& pipeline) {
   add("one_device", one, 0.52, 1, Verdict::slow);
   one.devices = {"cpu:0-1"};
   add("all_cores", one, 0.36, 1.44, Verdict::slow);
-  kinds.rows.back().why_not = "tried, but not raced: no time in the budget";
+  kinds.rows.back().why_not = "tried, but not in the final comparison: no time in the budget";
   kinds.rows.back().over_one_device = kinds.rows.back().over_best = std::nullopt;
   KindResult& never = kinds.rows.emplace_back();
   never.kind = "data_parallel";
@@ -131,9 +131,9 @@ inline KindComparison sample_kinds(const Plan& pipeline) {
   kinds.rows.back().peak_bytes = {400'000'000, 380'000'000};
   KindResult& impossible = kinds.rows.emplace_back();
   impossible.kind = "hybrid";
-  impossible.why_not = "needs 3 devices, here are 2";
+  impossible.why_not = "needs at least 3 devices; 2 available";
   kinds.advice = {"pipeline is fastest here, 1.73 times as fast as one device; next is one device, 73 % slower",
-                  "on paper 1 such device would take 73 % longer (one device), 4 such devices would take 44 % less time (hybrid)"};
+                  "predicted: 1 such device would take 73 % longer (one device), 4 such devices would take 44 % less time (hybrid)"};
   return kinds;
 }
 

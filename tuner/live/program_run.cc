@@ -48,7 +48,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 [[noreturn]] void refuse(const std::string& program, int reason) {
   if (reason == ENOENT) throw Error("the command was not found", program, "check its name and PATH");
   if (reason == EACCES) throw Error("the command is not executable", program, "name a program, or start it through its interpreter");
-  if (reason == ENOEXEC) throw Error("the command is no program", program, "start it through its interpreter");
+  if (reason == ENOEXEC) throw Error("the command is not a program", program, "start it through its interpreter");
   throw Error(std::string("the command could not start (") + std::strerror(reason) + ")", program, "free memory and processes",
               ExitCode::environment);
 }

@@ -85,7 +85,7 @@ std::string model_name(const std::string& identity, const std::string& folder) {
 
 void check_is_study(const std::string& folder) {
   if (!Study::is_study(folder)) {
-    throw Error("this is no study", folder, "give a folder that mptune tune wrote");
+    throw Error("this is not a study", folder, "give a folder that mptune tune wrote");
   }
   if (const long long version = sqlite_header_number(database_path(folder), 60); version > kStudyVersion) {
     throw Error("the study was written by a newer mptune (version " + std::to_string(version) + ")", folder,
@@ -96,9 +96,9 @@ void check_is_study(const std::string& folder) {
 void check_free(const std::string& folder, bool force) {
   std::error_code failed;
   if (!std::filesystem::exists(folder, failed)) return;
-  if (!std::filesystem::is_directory(folder, failed)) throw Error("a file is in the way of the study", folder, "give another -o");
+  if (!std::filesystem::is_directory(folder, failed)) throw Error("the study's path is a file", folder, "give another -o");
   if (is_empty_study_folder(folder)) return;
-  if (!Study::is_study(folder)) throw Error("the folder exists and is no study of mptune", folder, "give another -o");
+  if (!Study::is_study(folder)) throw Error("the folder exists and is not a study of mptune", folder, "give another -o");
   if (!force) throw Error("the study exists", folder, "go on with --resume, replace it with --force, or give another -o");
 }
 

@@ -51,7 +51,7 @@ TEST(Executable, NamesTheFirstThingMissing) {
   };
   Capabilities enough = kLeast;
   enough.split_backward = true;
-  expect(with_split_backward(), enough, "backward in two parts");
+  expect(with_split_backward(), enough, "split backward");
   enough = kLeast;
   enough.several_stages_per_device = true;
   expect(test::scheduled(test::stages_of(6, {1, 1, 1, 1}, test::ones(4), 2), "gpipe"), enough, "several stages");
@@ -70,7 +70,7 @@ TEST(Executable, NamesTheFirstThingMissing) {
 }
 
 TEST(Executable, TheRuntimeHasAllButSplitBackward) {
-  EXPECT_THAT(why_not_executable(with_split_backward(), kRuntime), HasSubstr("backward in two parts"));
+  EXPECT_THAT(why_not_executable(with_split_backward(), kRuntime), HasSubstr("split backward"));
   EXPECT_TRUE(executable(test::scheduled(test::stages_of(8, {1, 1, 1, 1}, test::ones(4), 2), "gpipe"), kRuntime));
   Plan hybrid = test::scheduled(test::stages_of(6, {2, 1}, test::ones(4)), "1f1b");
   hybrid.stages[0].recompute = {Recompute::Mode::some, {1}, {0}};

@@ -47,7 +47,7 @@ TEST(DeviceSpec, PartsOfAGpu) {
   EXPECT_EQ(parse_device("cuda:00/01of02").name, "cuda:0/1of2") << "one spelling for one device";
   for (const char* name : {"cuda:0/0of2", "cuda:0/3of2", "cuda:0/1of1", "cuda:0/1of17", "cuda:0/1", "cuda:0/of2", "cuda:0/1of",
                            "cuda:0/-1of2", "cuda:0/1of2/1of2", "cuda:/1of2", "cuda:0/1 of2", "cuda:256", "sleep:0/1of2", "cpu:0/1of2"}) {
-    EXPECT_THAT(refusal_of([&] { (void)parse_device(name); }), HasSubstr(std::string("'") + name + "' is no device")) << name;
+    EXPECT_THAT(refusal_of([&] { (void)parse_device(name); }), HasSubstr(std::string("invalid device '") + name + "'")) << name;
   }
 }
 
@@ -55,7 +55,7 @@ TEST(DeviceSpec, RefusesWhatIsNoDevice) {
   for (const char* name :
        {"",      "cpu",     "cpu:",    "cpu:a",  "cpu:-1",  "cpu:3-1", "cpu:0-", "cpu:0-99999999", "cpu:0x", "gpu:0",
         "cuda:", "cuda:-1", "cuda:0/", "sleep:", "sleep:x", "CPU:0",   "cpu:0 ", " cpu:0",         "cpu:+1", "cpu:99999999999999999999"}) {
-    EXPECT_THAT(refusal_of([&] { (void)parse_device(name); }), HasSubstr(std::string("'") + name + "' is no device")) << name;
+    EXPECT_THAT(refusal_of([&] { (void)parse_device(name); }), HasSubstr(std::string("invalid device '") + name + "'")) << name;
   }
 }
 
@@ -68,8 +68,8 @@ TEST(DeviceSpec, ListsOfDevices) {
 
 TEST(DeviceSpec, RefusesListsThatCantBe) {
   const std::string core = "cpu:" + std::to_string(available_cores().front());
-  EXPECT_THAT(refusal_of([&] { (void)parse_devices(""); }), HasSubstr("is no device"));
-  EXPECT_THAT(refusal_of([&] { (void)parse_devices(core + ","); }), HasSubstr("is no device"));
+  EXPECT_THAT(refusal_of([&] { (void)parse_devices(""); }), HasSubstr("invalid device"));
+  EXPECT_THAT(refusal_of([&] { (void)parse_devices(core + ","); }), HasSubstr("invalid device"));
   EXPECT_THAT(refusal_of([&] { (void)parse_devices(core + "," + core); }), HasSubstr("named twice"));
   EXPECT_THAT(refusal_of([&] { (void)parse_devices("cpu:4000"); }), HasSubstr("core 4000 is not available"));
   EXPECT_THAT(refusal_of([&] { (void)parse_devices(core + ",sleep:2"); }), HasSubstr("mixed"));

@@ -225,7 +225,7 @@ TEST_F(Refusals, OperatorsAndArgumentsThatThisTorchDoesNotHave) {
   EXPECT_THAT(refused([](json& program) {
                 argument(node(program, "aten.batch_norm.default"), "momentum") = {{"as_string", "much"}};
               }),
-              HasSubstr("its momentum is no number"));
+              HasSubstr("its momentum is not a number"));
   EXPECT_THAT(refused([](json& program) {
                 json& outputs = node(program, "aten.conv2d.default")["outputs"];
                 outputs = json::array({{{"as_tensors", {outputs[0]["as_tensor"]}}}});

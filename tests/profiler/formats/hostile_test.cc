@@ -171,8 +171,8 @@ class HostileFiles : public testing::Files {
 TEST_F(HostileFiles, FilesThatAreNone) {
   EXPECT_NE(refusal_of(path("absent")).find("can't be opened"), std::string::npos);
   EXPECT_NE(refusal_of(std::filesystem::path(path("x")).parent_path().string()).find("folder"), std::string::npos);
-  EXPECT_NE(refusal_of(put("empty", "")).find("no trace"), std::string::npos);
-  EXPECT_NE(refusal_of(put("binary", std::string("\0\1\2\3", 4))).find("no trace"), std::string::npos);
+  EXPECT_NE(refusal_of(put("empty", "")).find("not a trace"), std::string::npos);
+  EXPECT_NE(refusal_of(put("binary", std::string("\0\1\2\3", 4))).find("not a trace"), std::string::npos);
 }
 
 TEST_F(HostileFiles, BrokenCompression) {

@@ -111,7 +111,7 @@ TEST_F(Plugin, WhatTheFactoryThrowsIsSaidInOneLine) {
   const std::vector<std::pair<const char*, std::string>> cases = {
       {"std", "the plug-in's factory failed: no weights today"},
       {"c10", "the plug-in's factory failed: sizes do not match"},
-      {"other", "the plug-in's factory failed: it threw what is no std::exception"},
+      {"other", "the plug-in's factory failed: it threw something other than a std::exception"},
       {"mptune", "vocab.txt: the vocabulary is missing"}};
   for (const auto& [mode, words] : cases) {
     const Mode set(mode);
@@ -135,7 +135,7 @@ TEST_F(Plugin, OfAnotherBuildIsRefusedBeforeItIsLoaded) {
 }
 
 TEST_F(Plugin, WhatIsNoneIsRefused) {
-  EXPECT_NE(refusal(plugin("no_plugin")).find("is no plug-in of mptune"), std::string::npos);
+  EXPECT_NE(refusal(plugin("no_plugin")).find("is not a plug-in of mptune"), std::string::npos);
   EXPECT_NE(refusal(plugin("undefined_plugin")).find("nothing defines model_of_a_library_that_is_not_linked()"), std::string::npos)
       << refusal(plugin("undefined_plugin"));
   EXPECT_NE(refusal("/proc/self/exe").find("a program"), std::string::npos) << refusal("/proc/self/exe");

@@ -186,9 +186,9 @@ TEST_F(Safetensors, TiedTensorsAreLoadedByAnyOfTheirNames) {
 
 TEST_F(Safetensors, HeadersThatLie) {
   const auto entry = [](const std::string& about) { return "{\"a\":{" + about + "}}"; };
-  EXPECT_THAT(refused("", 0), HasSubstr("no JSON object"));
-  EXPECT_THAT(refused("[1]", 0), HasSubstr("no JSON object"));
-  EXPECT_THAT(refused("{\"a\":", 4), HasSubstr("no JSON object"));
+  EXPECT_THAT(refused("", 0), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refused("[1]", 0), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refused("{\"a\":", 4), HasSubstr("not a JSON object"));
   EXPECT_THAT(refused("{\"a\":3}", 0), HasSubstr("'a' has no dtype"));
   EXPECT_THAT(refused(entry(R"("shape":[1],"data_offsets":[0,4])"), 4), HasSubstr("'a' has no dtype"));
   EXPECT_THAT(refused(entry(R"("dtype":"F4","shape":[1],"data_offsets":[0,4])"), 4),
@@ -249,7 +249,7 @@ TEST_F(Safetensors, HugeAndDeepHeaders) {
   EXPECT_THAT(refused("most.safetensors"), HasSubstr("claims 18446744073709551615 bytes"));
   std::string deep = "{\"a\":";
   for (int i = 0; i < 200'000; ++i) deep += "[";
-  EXPECT_THAT(refused(deep, 0), HasSubstr("no JSON object"));
+  EXPECT_THAT(refused(deep, 0), HasSubstr("not a JSON object"));
   for (int i = 0; i < 200'000; ++i) deep += "]";
   EXPECT_THAT(refused(deep + "}", 0), HasSubstr("'a' has no dtype"));
 }

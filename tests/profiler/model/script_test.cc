@@ -84,10 +84,10 @@ TEST_F(Script, AContainerInsideTheFileIsNamedByItsPath) {
   EXPECT_EQ(model.parameters()[0].name, "backbone.blocks.0.weight");
   EXPECT_NE(model.warning().find("1 parameter outside of 'backbone.blocks'"), std::string::npos) << model.warning();
   const auto error = error_of([&] { (void)load_model(path, "4", 0); });
-  EXPECT_EQ(std::string(error.what()), "the model is no container but a Net");
+  EXPECT_EQ(std::string(error.what()), "the model is not a container but a Net");
   EXPECT_NE(error.remedy().find("container=backbone.blocks; there are backbone.blocks (ModuleList)"), std::string::npos) << error.remedy();
   EXPECT_NE(refusal(path + ":container=neck").find("no container 'neck'"), std::string::npos);
-  EXPECT_NE(refusal(path + ":container=backbone").find("is no container but a Backbone"), std::string::npos);
+  EXPECT_NE(refusal(path + ":container=backbone").find("is not a container but a Backbone"), std::string::npos);
   EXPECT_NE(refusal(path + ":layers=3").find("no option"), std::string::npos);
 }
 

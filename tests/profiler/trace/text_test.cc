@@ -5,6 +5,15 @@
 namespace mptune::testing {
 namespace {
 
+TEST(ComparedTime, IsAPercentageBelowTwiceAndAFactorFromThereOn) {
+  EXPECT_EQ(compared_time(1.06, 0), "6 % slower");
+  EXPECT_EQ(compared_time(0.94, 0), "6 % faster");
+  EXPECT_EQ(compared_time(1.013, 1), "1.3 % slower");
+  EXPECT_EQ(compared_time(1.994, 0), "99 % slower");
+  EXPECT_EQ(compared_time(2, 0), "2.0x the step time");
+  EXPECT_EQ(compared_time(3.36, 1), "3.4x the step time");
+}
+
 using Parts = std::vector<std::string>;
 
 TEST(Split, KeepsEmptyParts) {

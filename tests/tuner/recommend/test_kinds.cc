@@ -115,7 +115,7 @@ TEST(Kinds, RowsThatCouldNotBeSayWhy) {
   KindFacts known = facts();
   known.on_paper["hybrid"] = {"a hybrid", 0.31, {1, 2}};
   known.no_plan["all_cores"] = "only several CPU cores can be one device";
-  // Tried: three of four; raced: data parallel alone, and the hybrid not even tried.
+  // Tried: three of four; measured interleaved: data parallel alone, and the hybrid not even tried.
   trials.pop_back();
   trials.erase(trials.begin() + 1);
   const KindComparison kinds = compared({all[2]}, trials, known);
@@ -127,14 +127,14 @@ TEST(Kinds, RowsThatCouldNotBeSayWhy) {
   EXPECT_EQ(kinds.rows[4].why_not, "not tried: no time in the budget");
   EXPECT_EQ(kinds.rows[4].predicted_step_s, 0.31);
   EXPECT_EQ(kinds.rows[4].description, "a hybrid");
-  EXPECT_THAT(kinds.advice, ElementsAre("data parallel is the only kind that was raced: what is fastest here is not known",
+  EXPECT_THAT(kinds.advice, ElementsAre("data parallel is the only kind that was measured: which kind is fastest here is not known",
                                         "no room here for: one device"));
 }
 
 TEST(Kinds, TriedButNotRacedIsNotCompared) {
   const std::vector<Trial> all = race();
   const KindComparison kinds = compared({all[0], all[4]}, all, facts());
-  EXPECT_THAT(kinds.rows[3].why_not, StartsWith("tried, but not raced"));
+  EXPECT_THAT(kinds.rows[3].why_not, StartsWith("tried, but not in the final comparison"));
   EXPECT_NEAR(kinds.rows[3].step_s, 0.4, 0.001);
   EXPECT_FALSE(kinds.rows[3].over_best);
 }
@@ -151,7 +151,7 @@ TEST(Kinds, TheSearchSaysWhatCannotBe) {
   const CostModel cost(fake_profile(machine));
   KindFacts known = kind_facts(space, search_plans(space, cost), cost);
   EXPECT_EQ(known.on_paper.size(), 4U);
-  EXPECT_EQ(known.no_plan.at("hybrid"), "needs 3 devices, here are 2");
+  EXPECT_EQ(known.no_plan.at("hybrid"), "needs at least 3 devices; 2 available");
   space.whole_machine.clear();
   // One device holds 64 MiB of parameters and gradients, whatever its micro-batches.
   space.memory_bytes = {50 << 20, 50 << 20};

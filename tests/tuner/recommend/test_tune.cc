@@ -66,7 +66,7 @@ class Tune : public ::testing::Test {
     return Error("", "", "", ExitCode::done);
   }
 
-  // The fastest plan that the runner holds for true, among those on paper and the baselines.
+  // The fastest plan that the runner holds for true, among the simulated ones and the baselines.
   double true_best() const {
     double best = std::numeric_limits<double>::infinity();
     for (const Candidate& candidate : search_plans(options_.space, *cost_).ranked) best = std::min(best, inner_->truth(candidate.plan));
@@ -368,7 +368,7 @@ TEST_F(Tune, AFinalWithoutTimeForAllDecidesNothingAndIsRacedByResume) {
   const TuneResult second = run(Study::Open::resume);
   EXPECT_GT(runner_->series_run.back().entries.size(), 3U);
   EXPECT_EQ(std::count_if(second.recommendation.warnings.begin(), second.recommendation.warnings.end(),
-                          [](const std::string& text) { return text.find("no time to race") != std::string::npos; }),
+                          [](const std::string& text) { return text.find("no time to measure") != std::string::npos; }),
             0);
 }
 
