@@ -1,8 +1,14 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds everything and runs all tests, sanitizers included: the command of the README and of CI.
+# Installs what is missing, builds everything and runs the unit tests; --all adds the slow tests, the sanitizers and the fuzzing of readers,
+# as CI does.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-cmake/install_packages.sh clang libclang-rt-dev
+case "${1:-} $#" in
+  " 0") all=no packages=() ;;
+  "--all 1") all=yes packages=(clang libclang-rt-dev) ;;
+  *) echo "usage: tests/run.sh [--all]" >&2; exit 2 ;;
+esac
+cmake/install_packages.sh "${packages[@]}"
 
 step() { echo; echo "== $* ($(date +%T))"; }
 step "build, release"
@@ -10,6 +16,7 @@ cmake --preset release
 cmake --build --preset release
 step "unit tests"
 ctest --preset release -L unit -j "$(nproc)" --timeout 300
+[[ $all == yes ]] || exit 0
 step "slow tests"
 ctest --preset release -L slow --timeout 1500
 step "build, address and undefined-behaviour sanitizers"
