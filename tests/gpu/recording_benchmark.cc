@@ -68,7 +68,7 @@ struct Seen {
   std::array<char, 512> refusal{};
 };
 
-/// One way to record steps, on the thread that runs them.
+/// Records steps on the thread that runs them; this one records nothing.
 class Recorder {
  public:
   virtual ~Recorder() = default;
@@ -156,12 +156,12 @@ class KinetoRecorder final : public Recorder {
   std::set<kineto_config::ActivityType> activities_;
 };
 
-struct Way {
+struct RecorderChoice {
   const char* name;
   std::unique_ptr<Recorder> (*make)(const Pipeline& pipeline);
 };
-enum { kNone, kOurs, kKineto, kKinetoGpuOnly, kWays };
-const std::array<Way, kWays> kAllWays{{
+enum { kNone, kOurs, kKineto, kKinetoGpuOnly, kChoices };
+const std::array<RecorderChoice, kChoices> kAllChoices{{
     {"none", [](const Pipeline&) -> std::unique_ptr<Recorder> { return std::make_unique<Recorder>(); }},
     {"mptune", [](const Pipeline& pipeline) -> std::unique_ptr<Recorder> { return std::make_unique<OurRecorder>(pipeline); }},
     {"Kineto", [](const Pipeline&) -> std::unique_ptr<Recorder> { return std::make_unique<KinetoRecorder>(false); }},
@@ -191,14 +191,14 @@ Plan plan_of(const Task& task, int layers) {
 }
 
 /// One process: runs steps when it is asked to, until it is asked for what its recorder saw.
-void serve(const Task& task, const Way& way, int fd) {
+void serve(const Task& task, const RecorderChoice& choice, int fd) {
   prepare_gpus();
   Model model = model_of(task.setup);
   Batch batch = batch_of(task.setup, model);
   const Plan plan = plan_of(task, model.size());
   TrainingRun run(task.setup, std::move(model), plan, std::move(batch));
   for (int i = 0; i < 3; ++i) (void)run.step();
-  const auto recorder = way.make(run.pipeline());
+  const auto recorder = choice.make(run.pipeline());
   recorder->start();
   (void)recorder->step(run);
   send(fd, Order::turn);  // ready
@@ -215,13 +215,13 @@ void print_error(const Error& error) {
   std::fprintf(stderr, "%s: %s; %s\n", error.what(), error.where().c_str(), error.remedy().c_str());
 }
 
-/// A way in a process that ends with this object.
+/// Steps with one recorder, in a process that ends with this object.
 class Server {
  public:
-  Server(const Task& task, const Way& way) {
+  Server(const Task& task, const RecorderChoice& choice) {
     std::array<int, 2> ends{};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
-      throw Error("no connection to a process of its own", way.name, "allow this process more files (ulimit -n)", ExitCode::environment);
+      throw Error("no connection to a process of its own", choice.name, "allow this process more files (ulimit -n)", ExitCode::environment);
     pid_ = fork();
     fd_ = ends[0];
     if (pid_ != 0) {
@@ -230,11 +230,11 @@ class Server {
     }
     close(ends[0]);
     try {
-      serve(task, way, ends[1]);
+      serve(task, choice, ends[1]);
     } catch (const Error& error) {
       print_error(error);
     } catch (const std::exception& error) {
-      std::fprintf(stderr, "%s: %s\n", way.name, error.what());
+      std::fprintf(stderr, "%s: %s\n", choice.name, error.what());
     }
     std::fflush(stderr);
     std::_Exit(0);  // the destructors of libraries that recorders have hooked are not what is measured
@@ -271,28 +271,28 @@ struct Measured {
   Samples steps;
   Seen seen;
 };
-using Results = std::array<Measured, kWays>;
+using Results = std::array<Measured, kChoices>;
 
 Results measure(const Task& task) {
-  std::array<std::unique_ptr<Server>, kWays> servers;
+  std::array<std::unique_ptr<Server>, kChoices> servers;
   // One after another: they would slow each other down while they start.
-  for (std::size_t way = 0; way < kWays; ++way) {
-    servers[way] = std::make_unique<Server>(task, kAllWays[way]);
-    (void)servers[way]->next<Order>();
+  for (std::size_t choice = 0; choice < kChoices; ++choice) {
+    servers[choice] = std::make_unique<Server>(task, kAllChoices[choice]);
+    (void)servers[choice]->next<Order>();
   }
   Results results;
   for (int round = 0; round < task.rounds; ++round)
-    for (std::size_t position = 0; position < kWays; ++position) {
-      const std::size_t way = (position + static_cast<std::size_t>(round)) % kWays;
-      results[way].steps.values.push_back({servers[way]->turn(), round, static_cast<int>(position), 0});
+    for (std::size_t position = 0; position < kChoices; ++position) {
+      const std::size_t choice = (position + static_cast<std::size_t>(round)) % kChoices;
+      results[choice].steps.values.push_back({servers[choice]->turn(), round, static_cast<int>(position), 0});
     }
-  for (std::size_t way = 0; way < kWays; ++way) results[way].seen = servers[way]->end();
+  for (std::size_t choice = 0; choice < kChoices; ++choice) results[choice].seen = servers[choice]->end();
   return results;
 }
 
 /// Time of a step with this recorder over the time without, as a share above 1.
-Speedup cost_of(const Results& results, std::size_t way) {
-  return paired_speedup(results[way].steps, results[kNone].steps);
+Speedup cost_of(const Results& results, std::size_t choice) {
+  return paired_speedup(results[choice].steps, results[kNone].steps);
 }
 
 int recorded_steps(const Task& task) {
@@ -301,13 +301,13 @@ int recorded_steps(const Task& task) {
 
 void print_table(const Task& task, const Results& results) {
   std::printf("%-18s %11s %8s %16s %14s %11s\n", "recorder", "step", "cost", "95 %", "kernels/step", "busy/step");
-  for (std::size_t way = 0; way < kWays; ++way) {
-    std::printf("%-18s %8.2f ms", kAllWays[way].name, 1e3 * median(results[way].steps));
-    if (way != kNone) {
-      const Speedup cost = cost_of(results, way);
+  for (std::size_t choice = 0; choice < kChoices; ++choice) {
+    std::printf("%-18s %8.2f ms", kAllChoices[choice].name, 1e3 * median(results[choice].steps));
+    if (choice != kNone) {
+      const Speedup cost = cost_of(results, choice);
       std::printf(" %+6.2f %% [%5.2f, %5.2f] %%", 100 * (cost.estimate - 1), 100 * (cost.ci95.low - 1), 100 * (cost.ci95.high - 1));
     }
-    if (const Seen& seen = results[way].seen; seen.events > 0)
+    if (const Seen& seen = results[choice].seen; seen.events > 0)
       std::printf(" %14.1f %8.3f ms", static_cast<double>(seen.kernels) / recorded_steps(task), 1e3 * seen.busy_s / recorded_steps(task));
     std::printf("\n");
   }
