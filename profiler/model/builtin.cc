@@ -193,8 +193,9 @@ Model load_builtin(const std::string& name, const std::string& parameters, const
     }
     known += (known.empty() ? "" : ", ") + builtin.about.name;
   }
-  throw Error("unknown model '" + name + "'", "MODEL",
-              "built-in models are " + known + "; your own is a plug-in (net.so) or a TorchScript file (net.pt)");
+  throw Error(
+      "unknown model '" + name + "'", "MODEL",
+      "built-in models are " + known + "; your own is an exported program (net.pt2), a plug-in (net.so) or a TorchScript file (net.pt)");
 }
 
 }  // namespace mptune

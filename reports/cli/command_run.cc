@@ -34,6 +34,7 @@ struct RunCommand {
   DeviceOptions devices;
   PlanChoice choice;
   StepOptions step;
+  bool names_devices = false;
   std::string steps, load, save;
 };
 
@@ -50,7 +51,7 @@ std::string plan_path(const RunCommand& command) {
 }
 
 bool names_a_plan(const RunCommand& command) {
-  return command.choice.any() || command.devices.devices != DeviceOptions().devices;
+  return command.choice.any() || command.names_devices;
 }
 
 TrainingSetup setup_for(const RunCommand& command, const PlanFile& file, const std::string& path) {
@@ -230,7 +231,10 @@ void add_run_command(CLI::App& program, CommandBody& chosen) {
   app->footer(
       "Example:\n  mptune run resnet50 --input 3x64x64 --plan resnet50.plan.json --steps 100\n  mptune run resnet50 --input 3x64x64 "
       "--devices cpu:0,cpu:1 --schedule naive");
-  app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_run(*command, session); }; });
+  app->callback([command, app, &chosen] {
+    command->names_devices = app->count("--devices") > 0;
+    chosen = [command](const Session& session) { return run_run(*command, session); };
+  });
 }
 
 }  // namespace mptune

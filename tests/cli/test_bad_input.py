@@ -101,7 +101,7 @@ class BadInput(CommandTest):
         self.fails(2, ["unequal.json"], "run", "toy", "--plan", "unequal.json")
         self.fails(2, ["missing.json"], "run", "toy", "--plan", "missing.json")
         self.fails(2, ["--plan", "--devices"], "run", "toy")
-        for options in (["--stages", "2"], ["--devices", "sleep:2"]):
+        for options in (["--stages", "2"], ["--devices", "sleep:2"], ["--devices", "auto"]):
             self.fails(2, ["both given", "plan.json"], "run", "toy", "--plan", "plan.json", *options)
             self.fails(2, ["both given"], "run", "toy", *options, MPTUNE_PLAN="plan.json")
         self.fails(2, ["zbv"], "run", "toy", "--devices", "sleep:2", "--schedule", "zbv")

@@ -52,7 +52,7 @@ class Files(CommandTest):
         torch = header + 40
         self.refused(["LibTorch 1.13"], self.write("torch.so", whole[:torch] + b"1.13\0" + whole[torch + 5 :]))
         self.refused(["a program"], os.path.realpath(os.environ["MPTUNE_PROGRAM"]))
-        for mode, words in {"std": "no weights today", "c10": "sizes do not match", "other": "no std::exception", "mptune": "vocabulary"}.items():
+        for mode, words in {"std": "no weights today", "c10": "sizes do not match", "other": "other than a std::exception", "mptune": "vocabulary"}.items():
             self.refused([words], PLUGIN, MPTUNE_TEST_PLUGIN=mode)
         self.refused(["input is not known", "--input", "--data"], PLUGIN, MPTUNE_TEST_PLUGIN="no sample")
         self.refused(["integers", "--data"], PLUGIN, "--input", "16:int64", MPTUNE_TEST_PLUGIN="integers")

@@ -1,4 +1,5 @@
 """Runs the programs of a stage within its time and keeps a log of what they print."""
+import contextlib
 import json
 import os
 import shlex
@@ -7,11 +8,16 @@ import subprocess
 import tempfile
 import time
 
+KILLED_S = 10  # in which a killed program is gone, unless it hangs in the driver: the next stage begins all the same
 MOST_LOGGED = 60_000  # bytes of one command's output: the first and the last half
 
 
 class Failed(Exception):
     """The stage has found a fault; the text goes into the summary."""
+
+
+class OutOfTime(Failed):
+    """The stage's time is over."""
 
 
 class Skipped(Exception):
@@ -51,11 +57,12 @@ class Commands:
         return max(0.0, self.until - time.monotonic())
 
     def run(self, words, limit=None):
-        """Runs to the end, or to the limit or the stage's, whichever is first: then Failed, and nothing of it is left running."""
+        """Runs to the end, or to the limit (then Failed) or the end of the stage's time (then OutOfTime), and leaves nothing running."""
         words = [str(word) for word in words]
-        limit = min(self.left(), limit or self.left())
+        too_late = Failed if limit is not None and limit < self.left() else OutOfTime
+        limit = min(self.left(), self.left() if limit is None else limit)
         if limit <= 0:
-            raise Failed(f"the stage's time was over before {os.path.basename(words[0])}")
+            raise OutOfTime(f"the stage's time was over before {os.path.basename(words[0])}")
         started = time.monotonic()
         # Files, not pipes: whatever a killed program has started may hold a pipe open.
         with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as errors:
@@ -67,7 +74,8 @@ class Commands:
                 code = None
             finally:
                 kill_group(process.pid)
-                process.wait()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=KILLED_S)
             texts = []
             for file in (out, errors):
                 file.seek(0)
@@ -75,7 +83,7 @@ class Commands:
         done = Done(words, code, *texts, time.monotonic() - started)
         self.note(done)
         if code is None:
-            raise Failed(f"no end after {limit:.0f} s: {shlex.join(words)[-120:]}")
+            raise too_late(f"no end after {limit:.0f} s: {shlex.join(words)[-120:]}")
         return done
 
     def note(self, done):
@@ -93,17 +101,20 @@ class Commands:
             raise Failed(f"no JSON from {shlex.join(done.words)[-120:]}: {error}") from error
 
 
-def error_of(done):
-    """mptune's own error where there is one."""
+def error_parts(done):
+    """mptune's own error: what, where and the remedy; None where it printed none."""
     try:
         error = json.loads(done.out)["error"]
-        return f"{error['what']}: {error['where']}; {error['remedy']}"
+        return error["what"], error["where"], error["remedy"]
     except (ValueError, KeyError, TypeError):
-        return done.how_it_ended()
+        return None
+
+
+def error_of(done):
+    parts = error_parts(done)
+    return "{}: {}; {}".format(*parts) if parts else done.how_it_ended()
 
 
 def kill_group(group):
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
-    except ProcessLookupError:
-        pass

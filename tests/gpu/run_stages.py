@@ -18,7 +18,7 @@ import time
 import check_programs
 import machine
 import stages
-from commands import Commands, Failed, Skipped
+from commands import Commands, Failed, OutOfTime, Skipped
 
 class Usage(Exception):
     """The call can't be carried out as it is."""
@@ -36,11 +36,12 @@ class Log:
         open(path, "w").close()
 
     def write(self, text):
-        with open(self.path, "a") as file:
-            file.write(text[:self.left])
-            if len(text) >= self.left > 0:
-                file.write("\n... the log ends here: it is full\n")
-        self.left = max(0, self.left - len(text))
+        data = text.encode("utf-8", "replace")
+        with open(self.path, "ab") as file:
+            file.write(data[:self.left])
+            if len(data) >= self.left > 0:
+                file.write(b"\n... the log ends here: it is full\n")
+        self.left = max(0, self.left - len(data))
 
 
 class Summary:
@@ -98,6 +99,9 @@ def run_stage(stage, number, options, found, until, summary, here):
             status, text = "PASS", stage.body(context)
         except Skipped as reason:
             status, text = "SKIP", reason
+        except OutOfTime as reason:
+            cut_off = until < started + stage.limit_s
+            status, text = ("SKIP", f"no time left of {options.minutes:g} minutes: {reason}") if cut_off else ("FAIL", reason)
         except Failed as reason:
             status, text = "FAIL", reason
         except Exception as error:  # what a program printed was not what the stage reads: the next stage is worth running all the same

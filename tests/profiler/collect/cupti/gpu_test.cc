@@ -140,9 +140,9 @@ TEST(GpuInjection, WritesTheRecordingOfAProgramThatKnowsNothingOfIt) {
   if (!Gpu().found) GTEST_SKIP() << "no CUDA device";
   const TestFolder folder("injection");
   const std::string injection = beside_program("libmptune_injection.so");
-  const std::string command = "CUDA_INJECTION64_PATH=" + injection + " NVTX_INJECTION64_PATH=" + injection +
-                              " MPTUNE_RECORD_PATH=" + folder.path("trace") + " " +
-                              std::filesystem::read_symlink("/proc/self/exe").string() + " --gtest_filter=GpuInjection.*";
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  const std::string command = "CUDA_INJECTION64_PATH='" + injection + "' NVTX_INJECTION64_PATH='" + injection + "' MPTUNE_RECORD_PATH='" +
+                              folder.path("trace") + "' '" + program + "' --gtest_filter=GpuInjection.*";
   EXPECT_EQ(std::system(command.c_str()), 0);
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path())) files.push_back(entry.path());
