@@ -12,8 +12,9 @@ endif()
 
 find_program(MPTUNE_CCACHE ccache)
 if(MPTUNE_CCACHE)
-  # The slackened checks let ccache serve sources that use a precompiled header.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${MPTUNE_CCACHE})
+  # The slackened checks let ccache serve sources that use a precompiled header; relative paths let a second checkout use what the first compiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+                                  CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${MPTUNE_CCACHE})
 endif()
 
 find_package(Threads REQUIRED)

@@ -11,7 +11,7 @@
 namespace mptune {
 namespace {
 
-constexpr int kBatch = 32;
+constexpr int kBertBatch = 32;
 constexpr double kDeviation = 0.02;
 constexpr double kEpsilon = 1e-12;
 constexpr std::int64_t kPositions = 512;
@@ -207,7 +207,7 @@ Model make_bert(const std::string& parameters, const std::string& input, Seed se
             });
   const SampleDescription sample{.inputs = {{.shape = {sizes.seq}, .type = at::kLong, .classes = sizes.vocab}},
                                  .target = {.type = at::kLong, .classes = sizes.classes}};
-  return {"bert", chain.take(), Loss::cross_entropy(), sample, kBatch};
+  return {"bert", chain.take(), Loss::cross_entropy(), sample, kBertBatch};
 }
 
 }  // namespace mptune

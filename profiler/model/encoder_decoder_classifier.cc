@@ -16,7 +16,7 @@
 namespace mptune {
 namespace {
 
-constexpr int kBatch = 64;
+constexpr int kEncoderDecoderClassifierBatch = 64;
 constexpr std::int64_t kSteps = 3;  // halvings of both sides, and doublings
 
 Tensors and_the_rest(at::Tensor computed, const Tensors& inputs, std::ptrdiff_t used) {
@@ -93,7 +93,7 @@ Model make_encoder_decoder_classifier(const std::string& parameters, const std::
   chain.add({"classifier.0", {"classifier.0"}, "PoolLinear", "classifier.0"}, std::make_shared<Dense>(width << (kSteps - 1), hidden),
             first_classify);
   chain.add({"classifier.1", {"classifier.1"}, "Linear", "classifier.1"}, std::make_shared<Dense>(hidden, classes), classify);
-  return {model, chain.take(), both_losses(), sample, kBatch};
+  return {model, chain.take(), both_losses(), sample, kEncoderDecoderClassifierBatch};
 }
 
 }  // namespace mptune

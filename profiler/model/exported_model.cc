@@ -16,7 +16,7 @@
 namespace mptune {
 namespace {
 
-constexpr int kBatch = 32;
+constexpr int kExportedBatch = 32;
 constexpr int kMostLayers = 80;
 const char* const kExportAgain =
     "export it again with mptune_export.py, or with model.train() and dynamic_shapes={'x': {0: Dim('batch', min=1)}}";
@@ -200,7 +200,7 @@ Model load_exported(const std::string& path, std::uint64_t seed) {
   ExportedArchive archive = read_exported_archive(path);
   if (in_evaluation(archive.program)) throw Error("the program was exported in evaluation form", path, kExportAgain);
   if (archive.without_weights) initialise(archive.tensors, seed);
-  const auto bound = std::make_shared<const BoundProgram>(std::move(archive.program), path, kBatch);
+  const auto bound = std::make_shared<const BoundProgram>(std::move(archive.program), path, kExportedBatch);
   check_inputs(*bound, path);
   bound->graph.check_draws();
 
@@ -214,7 +214,7 @@ Model load_exported(const std::string& path, std::uint64_t seed) {
   Loss loss = Loss::cross_entropy();
   if (brings_its_loss(*bound)) loss = Loss::custom("model", [](const Tensors& outputs, const at::Tensor&) { return outputs.at(0); });
   StateExtras extras = extras_of(bound->program, archive.tensors, layers);
-  Model model("exported", std::move(layers), std::move(loss), describe_sample(*bound, archive.sample_inputs), kBatch);
+  Model model("exported", std::move(layers), std::move(loss), describe_sample(*bound, archive.sample_inputs), kExportedBatch);
   model.set_state_extras(std::move(extras));
   model.set_warning(warning_of(*bound, archive.without_weights));
   return model;

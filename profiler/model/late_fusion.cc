@@ -15,7 +15,7 @@
 namespace mptune {
 namespace {
 
-constexpr int kBatch = 32;
+constexpr int kLateFusionBatch = 32;
 constexpr int kGroups = 4;
 constexpr int kBlocks = 2;
 
@@ -86,7 +86,7 @@ Model make_late_fusion(const std::string& parameters, const std::string& input, 
   add_branch(chain, "first", width, first_stem);
   add_branch(chain, "second", width, second_stem);
   chain.add({"head", {"head"}, "Head", "head"}, std::make_shared<Dense>(2 * (width << (kGroups - 1)), classes), head);
-  return {"late-fusion", chain.take(), Loss::cross_entropy(), sample, kBatch};
+  return {"late-fusion", chain.take(), Loss::cross_entropy(), sample, kLateFusionBatch};
 }
 
 }  // namespace mptune

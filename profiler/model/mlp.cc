@@ -9,7 +9,7 @@ namespace mptune {
 namespace {
 
 constexpr std::int64_t kOutputs = 5;
-constexpr int kBatch = 20;
+constexpr int kMlpBatch = 20;
 
 Tensors linear_relu(torch::nn::Module& module, const Tensors& inputs) {
   return {static_cast<Dense&>(module).forward(inputs.at(0)).relu_()};
@@ -39,7 +39,7 @@ Model make_mlp(const std::string& parameters, const std::string& input, Seed see
               std::make_shared<Dense>(i == 1 ? features : width, last ? kOutputs : width), last ? run_module<Dense> : linear_relu);
   }
   const SampleDescription sample{.inputs = {{.shape = {features}, .type = type}}, .target = {.shape = {kOutputs}, .type = type}};
-  return {"mlp", chain.take(), Loss::mse(), sample, kBatch};
+  return {"mlp", chain.take(), Loss::mse(), sample, kMlpBatch};
 }
 
 }  // namespace mptune

@@ -11,7 +11,7 @@ namespace mptune {
 namespace {
 
 constexpr std::int64_t kClasses = 1000;
-constexpr int kBatch = 32;
+constexpr int kResnetBatch = 32;
 
 class Head final : public torch::nn::Cloneable<Head> {
  public:
@@ -43,7 +43,7 @@ Model make_resnet(const std::string& model, const std::array<int, 4>& blocks, co
     }
   }
   chain.add({"head", {"avgpool", "fc"}, "Head", ""}, std::make_shared<Head>(in));
-  return {model, chain.take(), Loss::cross_entropy(), sample, kBatch};
+  return {model, chain.take(), Loss::cross_entropy(), sample, kResnetBatch};
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace mptune {
 namespace {
 
-constexpr int kBatch = 32;
+constexpr int kTransformerBatch = 32;
 constexpr double kDeviation = 0.02;
 constexpr std::int64_t kMostTokens = 65536;
 
@@ -137,7 +137,7 @@ Model make_transformer(const std::string& parameters, const std::string& input, 
   chain.add({"head", {"head"}, "Head", "head"}, std::make_shared<Head>(sizes));
   const SampleDescription sample{.inputs = {{.shape = {sizes.seq}, .type = at::kLong, .classes = sizes.vocab}},
                                  .target = {.shape = {sizes.seq}, .type = at::kLong, .classes = sizes.vocab}};
-  return {"transformer", chain.take(), Loss::cross_entropy(), sample, kBatch};
+  return {"transformer", chain.take(), Loss::cross_entropy(), sample, kTransformerBatch};
 }
 
 }  // namespace mptune

@@ -14,7 +14,7 @@
 namespace mptune {
 namespace {
 
-constexpr int kBatch = 16;
+constexpr int kUnetBatch = 16;
 
 class ConvolutionPair final : public torch::nn::Cloneable<ConvolutionPair> {
  public:
@@ -107,7 +107,7 @@ Model make_unet(const std::string& parameters, const std::string& input, Seed se
     chain.add({name, {name}, "Up", name}, std::make_shared<Up>(base << (depth + 1 - i)), up);
   }
   chain.add({"outc", {"outc"}, "OutConv", "outc.conv"}, std::make_shared<Convolution>(base, classes, 1, 1, /*with_bias=*/true));
-  return {"unet", chain.take(), Loss::cross_entropy(), sample, kBatch};
+  return {"unet", chain.take(), Loss::cross_entropy(), sample, kUnetBatch};
 }
 
 }  // namespace mptune

@@ -10,7 +10,7 @@
 namespace mptune {
 namespace {
 
-constexpr int kBatch = 32;
+constexpr int kVggBatch = 32;
 constexpr std::int64_t kPooledSide = 7;
 
 // Convolutions of 1, 2, 4, 8, 8 times the width, each group ends in a pool.
@@ -90,7 +90,7 @@ Model make_vgg16(const std::string& parameters, const std::string& input, Seed s
   chain.add({"classifier.3", {"classifier.3", "classifier.4", "classifier.5"}, "LinearReLU", "classifier.3"},
             std::make_shared<Dense>(hidden, hidden), hidden_forward);
   chain.add({"classifier.6", {"classifier.6"}, "Linear", "classifier.6"}, std::make_shared<Dense>(hidden, classes));
-  return {"vgg16", chain.take(), Loss::cross_entropy(), sample, kBatch};
+  return {"vgg16", chain.take(), Loss::cross_entropy(), sample, kVggBatch};
 }
 
 }  // namespace mptune

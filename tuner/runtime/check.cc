@@ -10,16 +10,13 @@
 
 #include "mptune/profiler/device/device_spec.h"
 #include "mptune/profiler/model/exported_arguments.h"
+#include "mptune/tuner/runtime/check_limits.h"
 #include "mptune/tuner/runtime/check_operation.h"
 #include "mptune/tuner/runtime/compared_tensors.h"
 #include "mptune/tuner/runtime/pipeline.h"
 
 namespace mptune {
 namespace {
-
-constexpr double kTolerance = 1e-5;
-// A gradient that is nothing but rounding (of a bias before a softmax) is held to what it is beside the others.
-constexpr double kLeastShare = 1e-2;
 
 std::string sizes_text(const std::vector<int>& sizes) {
   const bool equal = std::adjacent_find(sizes.begin(), sizes.end(), std::not_equal_to<>()) == sizes.end();
@@ -34,7 +31,7 @@ double least_scale_of(const std::vector<NamedTensor>& gradients) {
   for (const NamedTensor& gradient : gradients)
     if (gradient.tensor.defined() && gradient.tensor.numel() > 0)
       if (const double most = gradient.tensor.abs().max().item<double>(); std::isfinite(most)) largest = std::max(largest, most);
-  return kLeastShare * largest;
+  return kLeastGradientScale * largest;
 }
 
 at::Tensor find(const std::vector<NamedTensor>& tensors, const std::string& name) {
@@ -81,7 +78,7 @@ double tolerance_of(const Model& model, const std::vector<Tensors>& outputs) {
     for (const at::Tensor& tensor : tensors) epsilon = std::max(epsilon, epsilon_of(tensor.scalar_type()));
   if (const auto range = exported_range(*model.layers().front().layer))
     epsilon = std::max(epsilon, epsilon_of(range->program->program.graph));
-  return std::max(kTolerance, 8 * epsilon);
+  return std::max(kCheckTolerance, 8 * epsilon);
 }
 
 /// What a tensor of the whole batch has of some of its samples; the tensor itself where its first dimension is something else.
@@ -107,7 +104,7 @@ std::vector<std::shared_ptr<Device>> core_devices(const Plan& plan) {
 CheckPart again_part() {
   return {.name = "again",
           .compared = "every layer's output with that of a second run on the same input",
-          .tolerance = kTolerance,
+          .tolerance = kCheckTolerance,
           .remedy =
               "let a layer compute from its inputs and parameters alone: without state of its own, without random numbers other than "
               "dropout's; otherwise nothing can be recomputed or split"};
@@ -116,7 +113,7 @@ CheckPart again_part() {
 CheckPart pieces_part() {
   return {.name = "pieces",
           .compared = "every layer as a piece of its own with the whole model: outputs, loss, gradients, buffers",
-          .tolerance = kTolerance,
+          .tolerance = kCheckTolerance,
           .remedy = "let layers share nothing but the tensors that they hand on and their parameters; if they do not, report this model"};
 }
 
@@ -153,7 +150,7 @@ void ModelCheck::name_operation_of_again(CheckDifference& difference, const Tens
   running.recomputing = true;
   observe_nodes(*layer.layer, second.observer());
   (void)run_layer(layer, difference.layer, inputs, running);
-  difference.operation = first.first_difference(second, kTolerance);
+  difference.operation = first.first_difference(second, kCheckTolerance);
 }
 
 void ModelCheck::name_operation_of_piece(CheckDifference& difference, const Tensors& inputs) const {
@@ -166,7 +163,7 @@ void ModelCheck::name_operation_of_piece(CheckDifference& difference, const Tens
   const ModelLayer& layer = layers[static_cast<std::size_t>(difference.layer)];
   observe_nodes(*layer.layer, in_piece.observer());
   (void)run_layer(layer, difference.layer, inputs, context());
-  difference.operation = in_piece.first_difference(in_whole, kTolerance);
+  difference.operation = in_piece.first_difference(in_whole, kCheckTolerance);
 }
 
 std::vector<CheckPart> ModelCheck::pieces() {

@@ -13,14 +13,12 @@
 #include "mptune/profiler/program/exported_reference.h"
 #include "mptune/profiler/trace/error.h"
 #include "mptune/tuner/runtime/check.h"
+#include "mptune/tuner/runtime/check_limits.h"
 #include "mptune/tuner/runtime/check_operation.h"
 #include "mptune/tuner/runtime/compared_tensors.h"
 
 namespace mptune {
 namespace {
-
-constexpr double kTolerance = 1e-5;
-constexpr double kLeastShare = 1e-2;  // of the largest norm: smaller ones are held to what they are beside it
 
 /// LibTorch's own generator, seeded; afterwards it goes on where it was.
 class SeededGenerator {
@@ -94,7 +92,7 @@ std::map<std::string, NamedTensor> by_every_name(const ExportedArchive& archive,
 double least_scale_of(const std::map<std::string, double>& norms) {
   double largest = 0;
   for (const auto& [name, norm] : norms) largest = std::max(largest, std::abs(norm));
-  return kLeastShare * largest;
+  return kLeastGradientScale * largest;
 }
 
 /// The last operator that reads a parameter, by number: backward meets the later ones first.
@@ -130,7 +128,7 @@ CheckPart about_reference(const ExportedReference& reference) {
   CheckPart about{.name = "reference",
                   .compared = "the program in one piece with PyTorch" + (reference.torch.empty() ? "" : " " + reference.torch) +
                               " at export: loss, norms of gradients and buffers",
-                  .tolerance = kTolerance,
+                  .tolerance = kCheckTolerance,
                   .remedy = "export the model again with mptune_export.py, which finds what export loses"};
   if (!reference.torch.empty() && !reference.torch.starts_with(TORCH_VERSION))
     about.remedy += "; the file is of torch " + reference.torch + ", this is LibTorch " + TORCH_VERSION;
@@ -154,7 +152,7 @@ CheckPart check_reference(const std::string& path) {
   }
   const ProgramStep step = step_of(archive, reference, path);
   CheckPart about = about_reference(reference);
-  about.tolerance = std::max(kTolerance, 8 * epsilon_of(step.program->program.graph));
+  about.tolerance = std::max(kCheckTolerance, 8 * epsilon_of(step.program->program.graph));
   ComparedTensors compared(std::move(about));
   compared.add({"loss", -1, "", "", 0}, step.loss.detach().to(at::kDouble), number(reference.loss));
   add_gradient_norms(compared, archive, reference, step);
