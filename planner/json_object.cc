@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "mptune/planner/plan_json.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "mptune/planner/plan_json.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

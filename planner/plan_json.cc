@@ -5,8 +5,8 @@
 
 #include "mptune/planner/plan_file.h"
 #include "mptune/planner/schedule/schedule.h"
-#include "mptune/profiler/trace/error.h"
-#include "mptune/profiler/trace/sha256.h"
+#include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/sha256.h"
 
 namespace mptune {
 namespace {

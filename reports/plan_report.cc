@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <numeric>
 
-#include "mptune/profiler/trace/text.h"
+#include "mptune/profiler/base/text.h"
 #include "mptune/reports/plan_changes.h"
 
 namespace mptune {

@@ -5,8 +5,8 @@
 
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/simulate/schedule_costs.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/statistics/samples.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

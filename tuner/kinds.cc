@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "mptune/profiler/trace/text.h"
+#include "mptune/profiler/base/text.h"
 #include "mptune/tuner/finalists.h"
 #include "mptune/tuner/printed.h"
 #include "mptune/tuner/search/trial_search.h"

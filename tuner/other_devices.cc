@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tuner/kinds.h"
 
 namespace mptune {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "mptune/planner/search/search.h"
-#include "mptune/profiler/trace/text.h"
+#include "mptune/profiler/base/text.h"
 #include "mptune/tuner/finalists.h"
 #include "mptune/tuner/printed.h"
 #include "mptune/tuner/search/trial_search.h"

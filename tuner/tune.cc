@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "mptune/planner/plan_file.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/store/store.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tuner/finalists.h"
 #include "mptune/tuner/live/worker_process.h"
 #include "mptune/tuner/search/trial_search.h"

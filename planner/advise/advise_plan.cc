@@ -6,7 +6,7 @@
 #include "mptune/planner/advise/worth.h"
 #include "mptune/planner/simulate/schedule_costs.h"
 #include "mptune/planner/simulate/simulate.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

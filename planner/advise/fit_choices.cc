@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "mptune/planner/advise/fit_variants.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "mptune/planner/schedule/schedule.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

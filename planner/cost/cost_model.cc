@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

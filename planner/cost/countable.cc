@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "mptune/planner/cost/cost_model.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

@@ -3,7 +3,7 @@
 #include <tuple>
 
 #include "mptune/planner/cost/cost_model.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

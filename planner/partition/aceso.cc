@@ -11,7 +11,7 @@
 #include "mptune/planner/partition/chain_sweep.h"
 #include "mptune/planner/partition/gap.h"
 #include "mptune/planner/simulate/operations.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

@@ -8,7 +8,7 @@
 #include "mptune/planner/partition/stage_memory.h"
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/simulate/operations.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

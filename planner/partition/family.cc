@@ -7,7 +7,7 @@
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/simulate/operations.h"
 #include "mptune/planner/simulate/schedule_costs.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "mptune/planner/partition/gap.h"
 #include "mptune/planner/partition/load_search.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

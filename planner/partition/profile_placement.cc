@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "mptune/planner/simulate/operations.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

@@ -1,7 +1,7 @@
 #include "mptune/planner/schedule/list_schedule.h"
 #include "mptune/planner/schedule/named.h"
 #include "mptune/planner/schedule/schedule.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 

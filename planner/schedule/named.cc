@@ -7,7 +7,7 @@
 #include "mptune/planner/schedule/patterns.h"
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/schedule/timing.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "mptune/planner/schedule/layout.h"
 #include "mptune/planner/schedule/schedule.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/search/search.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

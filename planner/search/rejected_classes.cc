@@ -9,7 +9,7 @@
 #include <limits>
 #include <tuple>
 
-#include "mptune/profiler/trace/text.h"
+#include "mptune/profiler/base/text.h"
 
 namespace mptune {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "mptune/planner/search/joint_search.h"
 #include "mptune/planner/search/rejected_classes.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

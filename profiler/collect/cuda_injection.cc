@@ -11,10 +11,10 @@
 #include <string>
 #include <thread>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/collect/cupti_api.h"
 #include "mptune/profiler/collect/cupti_collector.h"
 #include "mptune/profiler/store/store.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

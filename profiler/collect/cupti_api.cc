@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

@@ -5,9 +5,9 @@
 #include <chrono>
 #include <cstring>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/collect/cupti_api.h"
 #include "mptune/profiler/collect/cupti_buffers.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

@@ -1,5 +1,5 @@
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/collect/gpu_collector.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 

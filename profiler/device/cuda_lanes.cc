@@ -10,8 +10,8 @@
 #include <memory>
 #include <mutex>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/cuda_partition.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/gpu_plans.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 

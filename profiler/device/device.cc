@@ -7,9 +7,9 @@
 
 #include <algorithm>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/gpu_library.h"
 #include "mptune/profiler/device/precise_sleep.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 

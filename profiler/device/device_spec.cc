@@ -9,9 +9,9 @@
 #include <set>
 #include <thread>
 
+#include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/text.h"
 #include "mptune/profiler/device/gpu_driver.h"
-#include "mptune/profiler/trace/error.h"
-#include "mptune/profiler/trace/text.h"
 
 namespace mptune {
 namespace {

@@ -9,8 +9,8 @@
 #include <mutex>
 #include <optional>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/gpu_driver.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 

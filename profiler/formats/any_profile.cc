@@ -2,9 +2,9 @@
 
 #include <filesystem>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/formats/any_trace.h"
 #include "mptune/profiler/formats/operator_tables.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

@@ -5,10 +5,10 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/formats/chrome_events.h"
 #include "mptune/profiler/formats/kineto.h"
 #include "mptune/profiler/formats/pipeline_timeline.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "mptune/profiler/base/text.h"
 #include "mptune/profiler/formats/text_lines.h"
-#include "mptune/profiler/trace/text.h"
 
 namespace mptune {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/formats/graph_nodes.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

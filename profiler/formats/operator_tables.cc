@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <set>
 
+#include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/text.h"
 #include "mptune/profiler/formats/text_lines.h"
 #include "mptune/profiler/statistics/lawful_times.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/profiler/trace/profile_limits.h"
-#include "mptune/profiler/trace/text.h"
 
 namespace mptune {
 namespace {

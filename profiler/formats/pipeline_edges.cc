@@ -5,7 +5,7 @@
 #include <map>
 #include <tuple>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

@@ -7,9 +7,9 @@
 #include <set>
 #include <unordered_map>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/formats/builder.h"
 #include "mptune/profiler/formats/chrome_events.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

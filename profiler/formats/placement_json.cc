@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/trace/profile_limits.h"
 
 namespace mptune {

@@ -4,12 +4,12 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/text.h"
 #include "mptune/profiler/formats/builder.h"
 #include "mptune/profiler/formats/chrome_events.h"
 #include "mptune/profiler/formats/kineto.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/profiler/trace/stream_lanes.h"
-#include "mptune/profiler/trace/text.h"
 
 namespace mptune {
 namespace {

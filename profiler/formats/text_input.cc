@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/precise_sleep.h"
 #include "mptune/profiler/statistics/stopping.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 

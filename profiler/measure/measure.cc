@@ -9,13 +9,13 @@
 #include <memory>
 #include <set>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/device_worker.h"
 #include "mptune/profiler/device/precise_sleep.h"
 #include "mptune/profiler/measure/layer_costs.h"
 #include "mptune/profiler/measure/link_timing.h"
 #include "mptune/profiler/measure/optimizer.h"
 #include "mptune/profiler/measure/sleep_model.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/text.h"
 #include "mptune/profiler/model/scalar_types.h"
-#include "mptune/profiler/trace/error.h"
-#include "mptune/profiler/trace/text.h"
 
 namespace mptune {
 namespace {

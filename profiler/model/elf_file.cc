@@ -8,7 +8,7 @@
 #include <fstream>
 #include <vector>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

@@ -9,9 +9,9 @@
 #include <set>
 #include <utility>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/exported_arguments.h"
 #include "mptune/profiler/model/torch_file.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

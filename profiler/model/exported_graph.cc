@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/symbolic_operators.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

@@ -8,11 +8,11 @@
 #include <sstream>
 #include <utility>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/batch_norms.h"
 #include "mptune/profiler/model/exported_layer_shape.h"
 #include "mptune/profiler/model/exported_names.h"
 #include "mptune/profiler/model/scalar_types.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

@@ -8,10 +8,10 @@
 #include <set>
 #include <utility>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/exported_archive.h"
 #include "mptune/profiler/model/exported_names.h"
 #include "mptune/profiler/program/grain.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

@@ -6,10 +6,10 @@
 #include <new>
 #include <stdexcept>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/exported_graph.h"
 #include "mptune/profiler/model/randomness.h"
 #include "mptune/profiler/model/symbolic_operators.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <torch/torch.h>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/scalar_types.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

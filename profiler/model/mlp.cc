@@ -1,9 +1,9 @@
 #include <torch/torch.h>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/builtin.h"
 #include "mptune/profiler/model/builtin_chain.h"
 #include "mptune/profiler/model/primitives.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

@@ -9,10 +9,10 @@
 #include <set>
 #include <utility>
 
+#include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/sha256.h"
 #include "mptune/profiler/model/randomness.h"
 #include "mptune/profiler/model/scalar_types.h"
-#include "mptune/profiler/trace/error.h"
-#include "mptune/profiler/trace/sha256.h"
 
 namespace mptune {
 namespace {

@@ -9,13 +9,13 @@
 #include <fstream>
 #include <string_view>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/builtin.h"
 #include "mptune/profiler/model/exported_archive.h"
 #include "mptune/profiler/model/exported_model.h"
 #include "mptune/profiler/model/plugin.h"
 #include "mptune/profiler/model/script_file.h"
 #include "mptune/profiler/model/torch_file.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

@@ -5,9 +5,9 @@
 #include <mutex>
 #include <utility>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/batch_norms.h"
 #include "mptune/profiler/model/input_guard.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

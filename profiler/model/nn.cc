@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/module_layer.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

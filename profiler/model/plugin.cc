@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <memory>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/elf_file.h"
 #include "mptune/profiler/model/plugin_header.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

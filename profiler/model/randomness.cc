@@ -16,9 +16,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/hashed_numbers.h"
 #include "mptune/profiler/model/scalar_types.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 

@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/new_file.h"
 #include "mptune/profiler/model/scalar_types.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

@@ -7,10 +7,10 @@
 #include <set>
 #include <utility>
 
+#include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/text.h"
 #include "mptune/profiler/model/script_archive.h"
 #include "mptune/profiler/model/script_layer.h"
-#include "mptune/profiler/trace/error.h"
-#include "mptune/profiler/trace/text.h"
 
 namespace mptune {
 namespace {

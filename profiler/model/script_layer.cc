@@ -7,9 +7,9 @@
 #include <exception>
 #include <utility>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/input_guard.h"
 #include "mptune/profiler/model/script_norms.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

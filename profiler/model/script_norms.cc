@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

@@ -6,10 +6,10 @@
 #include <map>
 #include <set>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/safetensors.h"
 #include "mptune/profiler/model/scalar_types.h"
 #include "mptune/profiler/model/torch_file.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

@@ -10,9 +10,9 @@
 #include <map>
 #include <memory>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/new_file.h"
 #include "mptune/profiler/model/pickle.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/program/json_fields.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

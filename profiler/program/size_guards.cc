@@ -7,9 +7,9 @@
 #include <string_view>
 #include <utility>
 
+#include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/text.h"
 #include "mptune/profiler/program/whole_numbers.h"
-#include "mptune/profiler/trace/error.h"
-#include "mptune/profiler/trace/text.h"
 
 namespace mptune {
 

@@ -5,8 +5,8 @@
 #include <cctype>
 #include <utility>
 
+#include "mptune/profiler/base/text.h"
 #include "mptune/profiler/program/whole_numbers.h"
-#include "mptune/profiler/trace/text.h"
 
 namespace mptune {
 

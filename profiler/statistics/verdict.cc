@@ -7,7 +7,7 @@
 #include <map>
 #include <stdexcept>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

@@ -6,11 +6,11 @@
 #include <fstream>
 #include <string_view>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/store/rows.h"
 #include "mptune/profiler/store/schema.h"
 #include "mptune/profiler/store/store.h"
 #include "mptune/profiler/store/tables.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

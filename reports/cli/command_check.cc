@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "mptune/planner/plan_file.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/cli/plan_choice.h"

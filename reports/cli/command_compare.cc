@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/recordings.h"
 #include "mptune/reports/cli/study_report.h"

@@ -5,11 +5,11 @@
 #include <array>
 #include <filesystem>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/formats/csv.h"
 #include "mptune/profiler/formats/kineto.h"
 #include "mptune/profiler/formats/nvtxt.h"
 #include "mptune/profiler/formats/perfetto.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/cli/recordings.h"

@@ -12,8 +12,8 @@
 #include <memory>
 #include <set>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/store/store.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/cli/recordings.h"

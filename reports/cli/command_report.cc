@@ -2,8 +2,8 @@
 #include <filesystem>
 #include <memory>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/store/store.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/cli/recordings.h"

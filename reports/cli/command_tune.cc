@@ -7,10 +7,10 @@
 #include <memory>
 
 #include "mptune/planner/plan_file.h"
+#include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/sha256.h"
+#include "mptune/profiler/base/text.h"
 #include "mptune/profiler/store/store.h"
-#include "mptune/profiler/trace/error.h"
-#include "mptune/profiler/trace/sha256.h"
-#include "mptune/profiler/trace/text.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/fit_errors.h"
 #include "mptune/reports/cli/options.h"

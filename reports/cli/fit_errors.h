@@ -6,7 +6,7 @@
 #include "mptune/planner/advise/fit.h"
 #include "mptune/planner/plan_file.h"
 #include "mptune/planner/search/search.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/trace/profile.h"
 #include "mptune/tuner/trial/setup.h"
 

@@ -1,7 +1,7 @@
 #include <exception>
 #include <new>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/reports/cli/program.h"
 #include "mptune/reports/cli/worker_calls.h"
 #include "mptune/tuner/live/worker_process.h"

@@ -9,8 +9,8 @@
 #include <optional>
 #include <sstream>
 
-#include "mptune/profiler/trace/error.h"
-#include "mptune/profiler/trace/text.h"
+#include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/text.h"
 
 namespace mptune {
 namespace {

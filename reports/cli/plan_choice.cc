@@ -10,8 +10,8 @@
 #include <sstream>
 
 #include "mptune/planner/schedule/schedule.h"
-#include "mptune/profiler/trace/error.h"
-#include "mptune/profiler/trace/text.h"
+#include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/text.h"
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/render/style.h"
 #include "mptune/tuner/runtime/capabilities.h"

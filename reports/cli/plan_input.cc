@@ -5,12 +5,12 @@
 #include <iterator>
 #include <numeric>
 
+#include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/text.h"
 #include "mptune/profiler/formats/bandwidth_table.h"
 #include "mptune/profiler/formats/layer_graph.h"
 #include "mptune/profiler/formats/operator_tables.h"
 #include "mptune/profiler/store/store.h"
-#include "mptune/profiler/trace/error.h"
-#include "mptune/profiler/trace/text.h"
 #include "mptune/reports/cli/options.h"
 
 namespace mptune {

@@ -6,8 +6,8 @@
 #include "mptune/planner/partition/closed_form.h"
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/search/families.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/formats/operator_tables.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/reports/render/units.h"
 
 namespace mptune {

@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "mptune/planner/partition/gap.h"
-#include "mptune/profiler/trace/error.h"
-#include "mptune/profiler/trace/text.h"
+#include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/text.h"
 #include "mptune/reports/cli/recordings.h"
 #include "mptune/reports/cli/session.h"
 #include "mptune/reports/plan_report.h"

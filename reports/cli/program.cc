@@ -7,7 +7,7 @@
 #include <numeric>
 #include <string_view>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/reports/cli/help_text.h"
 
 namespace mptune {

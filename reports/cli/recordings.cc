@@ -5,8 +5,8 @@
 #include <fstream>
 
 #include "mptune/planner/search/search.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/formats/any_trace.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/reports/render/report_text.h"
 #include "mptune/reports/render/units.h"
 

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/trace/model_text.h"
 
 namespace mptune {

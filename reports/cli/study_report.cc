@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/store/store.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/reports/render/json.h"
 #include "mptune/tuner/finalists.h"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <thread>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tuner/live/worker_process.h"
 
 namespace mptune {

@@ -12,12 +12,12 @@
 #include "mptune/planner/simulate/simulate.h"
 #include "mptune/profiler/analyze/breakdown.h"
 #include "mptune/profiler/analyze/replay.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/collect/host_collector.h"
 #include "mptune/profiler/device/cpu_allocator.h"
 #include "mptune/profiler/device/precise_sleep.h"
 #include "mptune/profiler/measure/measure.h"
 #include "mptune/profiler/measure/sleep_model.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tests/benchmarks/sleeping_devices.h"
 #include "mptune/tuner/runtime/pipeline.h"
 

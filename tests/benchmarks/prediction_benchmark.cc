@@ -13,11 +13,11 @@
 
 #include "mptune/planner/search/search.h"
 #include "mptune/planner/simulate/simulate.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/cpu_allocator.h"
 #include "mptune/profiler/measure/measure.h"
 #include "mptune/profiler/measure/sleep_model.h"
 #include "mptune/profiler/statistics/samples.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tests/benchmarks/sleeping_devices.h"
 #include "mptune/tuner/runtime/pipeline.h"
 

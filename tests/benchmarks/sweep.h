@@ -10,9 +10,9 @@
 
 #include "mptune/planner/search/search.h"
 #include "mptune/planner/simulate/simulate.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/measure/measure.h"
 #include "mptune/profiler/statistics/verdict.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tuner/runtime/pipeline.h"
 
 // Every plan of a space measured in turn, against what was predicted of each and what the planner chose.

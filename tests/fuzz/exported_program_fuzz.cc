@@ -2,10 +2,10 @@
 #include <string>
 #include <vector>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/program/exported_program.h"
 #include "mptune/profiler/program/sample_axes.h"
 #include "mptune/profiler/program/size_guards.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace {
 

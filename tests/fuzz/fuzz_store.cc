@@ -10,8 +10,8 @@
 #include <iterator>
 #include <string>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/store/store.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tests/support/hand_profile.h"
 #include "mptune/tests/support/hand_trace.h"
 

@@ -1,7 +1,7 @@
 #include <cstdlib>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/formats/kineto.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tests/fuzz/sound.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,8 +1,8 @@
 #include "mptune/profiler/formats/layer_graph.h"
 
-#include "mptune/tests/support/layer_chain.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/fuzz/sound_profile.h"
+#include "mptune/tests/support/layer_chain.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   mptune::TextInput input = mptune::text_in_memory(reinterpret_cast<const char*>(data), size);

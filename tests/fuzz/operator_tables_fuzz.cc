@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/formats/bandwidth_table.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tests/fuzz/sound_profile.h"
 
 namespace {

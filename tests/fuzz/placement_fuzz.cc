@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/formats/placement_json.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace {
 

@@ -31,12 +31,12 @@
 #include <vector>
 
 #include "mptune/planner/search/search.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/cpu_allocator.h"
 #include "mptune/profiler/device/gpu_library.h"
 #include "mptune/profiler/device/precise_sleep.h"
 #include "mptune/profiler/statistics/samples.h"
 #include "mptune/profiler/statistics/verdict.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/profiler/trace/intervals.h"
 #include "mptune/tuner/worker/requests.h"
 #include "mptune/tuner/worker/step_recorder.h"

@@ -4,7 +4,7 @@
 
 #include "mptune/planner/plan_json.h"
 #include "mptune/planner/schedule/schedule.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/planner/profiles.h"
 #include "mptune/tests/support/hand_trace.h"
 

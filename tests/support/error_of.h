@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune::testing {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "mptune/planner/plan_file.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

@@ -15,7 +15,7 @@
 #include <map>
 #include <thread>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 extern char** environ;
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 extern char** environ;
 

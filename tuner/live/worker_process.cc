@@ -15,7 +15,7 @@
 #include <thread>
 #include <utility>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tuner/live/spawn.h"
 
 namespace mptune {

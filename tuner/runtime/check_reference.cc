@@ -9,9 +9,9 @@
 #include <mutex>
 #include <utility>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/exported_archive.h"
 #include "mptune/profiler/program/exported_reference.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tuner/runtime/check.h"
 #include "mptune/tuner/runtime/check_limits.h"
 #include "mptune/tuner/runtime/check_operation.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/collect/nvtx_range.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tuner/runtime/pipeline_impl.h"
 
 namespace mptune {

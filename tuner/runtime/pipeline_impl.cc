@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/collect/nvtx_range.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tuner/runtime/capabilities.h"
 
 namespace mptune {

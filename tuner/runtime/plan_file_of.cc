@@ -2,7 +2,7 @@
 
 #include <torch/version.h>
 
-#include "mptune/profiler/trace/text.h"
+#include "mptune/profiler/base/text.h"
 
 namespace mptune {
 

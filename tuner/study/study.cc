@@ -12,7 +12,7 @@
 #include <optional>
 #include <utility>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/trace/model_text.h"
 #include "mptune/tuner/study/study_files.h"
 #include "mptune/tuner/study/trial_rows.h"

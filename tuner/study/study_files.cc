@@ -13,7 +13,7 @@
 #include <fstream>
 #include <string_view>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

@@ -4,9 +4,9 @@
 #include <chrono>
 #include <functional>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/exported_archive.h"
 #include "mptune/profiler/model/model_file.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tuner/worker/requests.h"
 
 namespace mptune {

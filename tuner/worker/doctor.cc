@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <iterator>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/collect/gpu_collector.h"
 #include "mptune/profiler/device/device_worker.h"
 #include "mptune/profiler/device/gpu_driver.h"
@@ -13,7 +14,6 @@
 #include "mptune/profiler/device/precise_sleep.h"
 #include "mptune/profiler/measure/link_timing.h"
 #include "mptune/profiler/statistics/samples.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tuner/worker/requests.h"
 
 namespace mptune {

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <string>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/cpu_allocator.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tuner/worker/requests.h"
 
 namespace {

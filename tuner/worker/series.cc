@@ -3,7 +3,7 @@
 #include <memory>
 #include <optional>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tuner/worker/requests.h"
 
 namespace mptune {

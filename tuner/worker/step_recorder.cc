@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/trace/merge.h"
 
 namespace mptune {

@@ -3,10 +3,10 @@
 #include <cmath>
 #include <optional>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/measure/measure.h"
 #include "mptune/profiler/model/model_file.h"
 #include "mptune/profiler/statistics/stopping.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tuner/worker/requests.h"
 
 namespace mptune {

@@ -1,10 +1,10 @@
 #include <torch/optim/optimizer.h>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/precise_sleep.h"
 #include "mptune/profiler/measure/optimizer.h"
 #include "mptune/profiler/measure/sleep_model.h"
 #include "mptune/profiler/store/store.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tuner/worker/requests.h"
 
 namespace mptune {

@@ -14,7 +14,7 @@
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/search/search.h"
 #include "mptune/planner/simulate/simulate.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/planner/random_plans.h"
 
 namespace mptune {

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <random>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/planner/profiles.h"
 
 namespace mptune {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "mptune/planner/cost/cost_model.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/trace/profile_limits.h"
 #include "mptune/tests/planner/profiles.h"
 

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "mptune/planner/cost/cost_model.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/planner/profiles.h"
 #include "mptune/tests/planner/random_plans.h"
 

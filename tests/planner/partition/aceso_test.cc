@@ -6,7 +6,7 @@
 #include <random>
 
 #include "mptune/planner/plan.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/support/aceso_tables.h"
 
 namespace mptune {

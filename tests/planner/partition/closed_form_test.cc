@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/planner/partition/problems.h"
 
 namespace mptune {

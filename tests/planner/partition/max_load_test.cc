@@ -9,8 +9,8 @@
 #include <random>
 #include <set>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/formats/placement_json.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tests/support/files.h"
 
 namespace mptune {

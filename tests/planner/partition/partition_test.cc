@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/benchmarks/public_chains.h"
 #include "mptune/tests/planner/partition/problems.h"
 

@@ -13,8 +13,8 @@
 #include <random>
 
 #include "mptune/planner/schedule/schedule.h"
-#include "mptune/profiler/trace/error.h"
-#include "mptune/profiler/trace/sha256.h"
+#include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/sha256.h"
 #include "mptune/tests/planner/profiles.h"
 
 namespace mptune {

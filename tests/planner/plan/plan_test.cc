@@ -5,7 +5,7 @@
 #include <functional>
 #include <numeric>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/planner/profiles.h"
 
 namespace mptune {

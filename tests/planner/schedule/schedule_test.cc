@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/planner/profiles.h"
 #include "mptune/tests/planner/schedule/mapped.h"
 

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "mptune/planner/schedule/schedule.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/planner/profiles.h"
 #include "mptune/tests/planner/schedule/mapped.h"
 

@@ -10,7 +10,7 @@
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/search/ranking.h"
 #include "mptune/planner/simulate/schedule_costs.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/planner/search/spaces.h"
 #include "mptune/tuner/runtime/capabilities.h"
 

@@ -6,7 +6,7 @@
 #include "mptune/planner/partition/partition.h"
 #include "mptune/planner/partition/profile_placement.h"
 #include "mptune/planner/search/search.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/planner/profiles.h"
 
 namespace mptune {

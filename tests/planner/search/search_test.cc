@@ -7,7 +7,7 @@
 #include <set>
 
 #include "mptune/planner/plan_file.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/planner/search/brute_force.h"
 
 namespace mptune {

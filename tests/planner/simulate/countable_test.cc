@@ -5,7 +5,7 @@
 #include <random>
 
 #include "mptune/planner/simulate/simulate.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/planner/profiles.h"
 #include "mptune/tests/planner/random_plans.h"
 

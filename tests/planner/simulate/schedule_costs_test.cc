@@ -8,7 +8,7 @@
 #include "mptune/planner/schedule/timing.h"
 #include "mptune/planner/simulate/operations.h"
 #include "mptune/planner/simulate/simulate.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/planner/profiles.h"
 
 namespace mptune {

@@ -10,7 +10,7 @@
 
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/profiler/analyze/breakdown.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/planner/profiles.h"
 #include "mptune/tests/planner/random_plans.h"
 #include "mptune/tests/planner/simulate/laws.h"

@@ -7,9 +7,9 @@
 
 #include <cstdio>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/copy_lane.h"
 #include "mptune/profiler/device/device_worker.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune::testing {
 namespace {

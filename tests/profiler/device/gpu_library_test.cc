@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/gpu_driver.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tests/support/files.h"
 
 namespace mptune::testing {

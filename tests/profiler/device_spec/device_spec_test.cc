@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <sched.h>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/gpu_driver.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tests/support/error_of.h"
 
 namespace mptune {

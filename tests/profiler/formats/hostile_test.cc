@@ -5,11 +5,11 @@
 #include <map>
 #include <random>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/formats/any_trace.h"
 #include "mptune/profiler/formats/kineto.h"
 #include "mptune/profiler/formats/pipeline_timeline.h"
 #include "mptune/profiler/store/tables.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tests/profiler/formats/files.h"
 #include "mptune/tests/profiler/formats/refusals.h"
 

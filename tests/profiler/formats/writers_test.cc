@@ -5,12 +5,12 @@
 #include <sstream>
 #include <string_view>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/formats/csv.h"
 #include "mptune/profiler/formats/kineto.h"
 #include "mptune/profiler/formats/nvtxt.h"
 #include "mptune/profiler/formats/output_file.h"
 #include "mptune/profiler/formats/perfetto.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tests/profiler/formats/files.h"
 #include "mptune/tests/support/hand_trace.h"
 

@@ -7,9 +7,9 @@
 #include <set>
 #include <utility>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/gpu_driver.h"
 #include "mptune/profiler/statistics/samples.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune::testing {
 namespace {

@@ -8,11 +8,11 @@
 #include <functional>
 #include <limits>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/precise_sleep.h"
 #include "mptune/profiler/measure/link_timing.h"
 #include "mptune/profiler/measure/optimizer.h"
 #include "mptune/profiler/statistics/samples.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune::testing {
 namespace {

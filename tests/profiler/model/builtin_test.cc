@@ -7,10 +7,10 @@
 #include <set>
 #include <sstream>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/model.h"
 #include "mptune/profiler/model/scalar_types.h"
 #include "mptune/profiler/model/state.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tests/support/model_formula.h"
 
 namespace mptune {

@@ -4,8 +4,8 @@
 
 #include <thread>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/batch_norms.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tests/support/model_formula.h"
 
 namespace mptune {

@@ -5,10 +5,10 @@
 #include <fstream>
 #include <iterator>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/elf_file.h"
 #include "mptune/profiler/model/model.h"
 #include "mptune/profiler/model/plugin_header.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tests/support/error_of.h"
 #include "mptune/tests/support/files.h"
 

@@ -8,10 +8,10 @@
 #include <functional>
 #include <limits>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/hashed_numbers.h"
 #include "mptune/profiler/model/model.h"
 #include "mptune/profiler/model/module_layer.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune {
 namespace {

@@ -11,9 +11,9 @@
 #include <fstream>
 #include <random>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/model.h"
 #include "mptune/profiler/model/state.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tests/support/error_of.h"
 
 namespace mptune {

@@ -4,11 +4,11 @@
 #include <iterator>
 #include <thread>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/model.h"
 #include "mptune/profiler/model/nn.h"
 #include "mptune/profiler/model/script_layer.h"
 #include "mptune/profiler/model/torch_file.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tests/support/error_of.h"
 #include "mptune/tests/support/files.h"
 #include "mptune/tests/support/script_modules.h"

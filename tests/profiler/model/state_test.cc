@@ -10,9 +10,9 @@
 #include <fstream>
 #include <random>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/pickle.h"
 #include "mptune/profiler/model/torch_file.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tests/support/error_of.h"
 #include "mptune/tests/support/model_formula.h"
 

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/program/exported_program.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tests/support/error_of.h"
 
 namespace mptune {

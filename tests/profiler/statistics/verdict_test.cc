@@ -6,7 +6,7 @@
 #include <functional>
 #include <random>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

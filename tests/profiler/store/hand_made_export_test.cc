@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "mptune/profiler/analyze/breakdown.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/profiler/store/device_numbers.h"
 #include "mptune/tests/profiler/store/scratch.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/profiler/store/scratch.h"
 #include "mptune/tests/support/error_of.h"
 

@@ -9,7 +9,7 @@
 #include <random>
 #include <stdexcept>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/profiler/store/scratch.h"
 
 namespace mptune {

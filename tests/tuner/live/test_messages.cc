@@ -6,7 +6,7 @@
 #include <random>
 
 #include "mptune/planner/search/search.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tuner/live/messages.h"
 
 namespace mptune {

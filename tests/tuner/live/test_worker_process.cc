@@ -9,7 +9,7 @@
 #include <fstream>
 #include <thread>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/support/error_of.h"
 #include "mptune/tests/support/tuner_fakes.h"
 #include "mptune/tuner/live/live_runner.h"

@@ -9,8 +9,8 @@
 #include <set>
 
 #include "mptune/planner/plan_file.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/store/store.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tests/support/tuner_fakes.h"
 #include "mptune/tuner/live/worker_process.h"
 #include "mptune/tuner/search/trial_search.h"

@@ -13,7 +13,7 @@
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/analyze/breakdown.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tuner/runtime/plan_file_of.h"
 #include "reference.h"
 #include "wrapped_device.h"

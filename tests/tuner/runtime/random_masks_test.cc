@@ -10,8 +10,8 @@
 
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/search/search.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/model/nn.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tuner/runtime/pipeline.h"
 #include "reference.h"
 

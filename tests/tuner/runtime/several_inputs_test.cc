@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "mptune/planner/search/search.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/measure/measure.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tuner/runtime/pipeline.h"
 #include "reference.h"
 

@@ -13,7 +13,7 @@
 #include <limits>
 
 #include "mptune/planner/plan_file.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/support/error_of.h"
 #include "mptune/tests/support/tuner_fakes.h"
 #include "mptune/tuner/study/study_files.h"

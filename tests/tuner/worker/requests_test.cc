@@ -7,8 +7,8 @@
 
 #include "fixture.h"
 #include "mptune/profiler/analyze/breakdown.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/store/store.h"
-#include "mptune/profiler/trace/error.h"
 
 namespace mptune::testing {
 namespace {

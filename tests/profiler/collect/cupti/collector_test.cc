@@ -10,9 +10,9 @@
 #include <thread>
 #include <utility>
 
+#include "mptune/profiler/base/error.h"
 #include "mptune/profiler/collect/cupti_api.h"
 #include "mptune/profiler/collect/cupti_buffers.h"
-#include "mptune/profiler/trace/error.h"
 #include "mptune/tests/profiler/collect/cupti/trace_checks.h"
 #include "mptune/tests/support/error_of.h"
 

@@ -1,4 +1,4 @@
-#include "mptune/profiler/trace/text.h"
+#include "mptune/profiler/base/text.h"
 
 #include <gtest/gtest.h>
 
