@@ -1,22 +1,29 @@
 # What users get: the programs, and for C++ the target mptune::mptune, here and by find_package(mptune).
 include(CMakePackageConfigHelpers)
 
-install(TARGETS mptune RUNTIME)
+# Builds all that an installation needs, without tests, benchmarks and examples.
+add_custom_target(all_installed)
+function(mptune_install)
+  install(TARGETS ${ARGV})
+  add_dependencies(all_installed ${ARGV0})
+endfunction()
+
+mptune_install(mptune RUNTIME)
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/reports/schemas" DESTINATION "${CMAKE_INSTALL_DATADIR}/mptune" FILES_MATCHING PATTERN "*.json")
 install(FILES "${CMAKE_SOURCE_DIR}/reports/export/mptune_plan.py" "${CMAKE_SOURCE_DIR}/reports/export/mptune_export.py" DESTINATION "${CMAKE_INSTALL_DATADIR}/mptune/python")
 if(MPTUNE_HAVE_CUPTI)
-  install(TARGETS mptune_injection LIBRARY DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/mptune")
+  mptune_install(mptune_injection LIBRARY DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/mptune")
 endif()
 if(MPTUNE_CORE_ONLY)
   return()
 endif()
 
 if(MPTUNE_HAVE_CUDA)
-  install(TARGETS mptune_cuda LIBRARY DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/mptune")
+  mptune_install(mptune_cuda LIBRARY DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/mptune")
 endif()
 
 # The program looks for its worker in ../libexec/mptune. The way to LibTorch is in its link options, which an installation keeps.
-install(TARGETS mptune-worker RUNTIME DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/mptune")
+mptune_install(mptune-worker RUNTIME DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/mptune")
 
 # <mptune/mptune.h> and <mptune/nn.h> lead to the headers in their rooms.
 set(MPTUNE_PUBLIC "${CMAKE_BINARY_DIR}/public")
@@ -58,7 +65,7 @@ mptune_rooms_of(mptune_public rooms)
 list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
 add_library(mptune_archive STATIC ${rooms})
 set_target_properties(mptune_archive PROPERTIES OUTPUT_NAME mptune LINKER_LANGUAGE CXX)
-install(TARGETS mptune_archive ARCHIVE)
+mptune_install(mptune_archive ARCHIVE)
 
 # At installation, not at configuration, so that a new #include needs no new configuration.
 install(CODE "set(MPTUNE_SOURCE \"${CMAKE_SOURCE_DIR}\")

@@ -1,9 +1,14 @@
-"""Every header compiles alone: headers_alone.py COMPILER ROOT pure|torch|cuda|cupti FLAG..."""
+"""Every header compiles alone: headers_alone.py COMPILER ROOT pure|torch|cuda|cupti FLAG...
+
+Headers that see LibTorch are compiled behind its types, precompiled once: LibTorch's own headers take most of the time otherwise. One that
+includes them itself and then forgets a header of the standard library which they happen to include is not found.
+"""
 import concurrent.futures
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 compiler, root, kind, *flags = sys.argv[1:]
 root = pathlib.Path(root)
@@ -31,8 +36,19 @@ def kind_of(path):
     return next((k for k, prefixes in OUTSIDE.items() if any(n.startswith(prefixes) for n in names)), "pure")
 
 
-def compile_alone(path):
-    command = [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wno-pragma-once-outside-header", "-x", "c++", "-", *flags]
+LANGUAGE = [compiler, "-std=c++20", "-Wall", "-Wextra", *flags]
+
+
+def precompile_torch(folder):
+    """The flags that put LibTorch's types first."""
+    header = pathlib.Path(folder) / "torch_types.h"
+    header.write_text("#include <torch/types.h>\n")
+    subprocess.run([*LANGUAGE, "-x", "c++-header", str(header), "-o", f"{header}.gch"], check=True)
+    return ["-include", str(header)]
+
+
+def compile_alone(path, first):
+    command = [*LANGUAGE, "-fsyntax-only", "-Wno-pragma-once-outside-header", *first, "-x", "c++", "-"]
     source = f'#include "mptune/{path.relative_to(root)}"\n'
     result = subprocess.run(command, input=source, capture_output=True, text=True)
     return path, result.returncode, result.stderr
@@ -41,8 +57,9 @@ def compile_alone(path):
 folders = ["profiler", "planner", "tuner", "reports"]
 headers = [p for f in folders for p in sorted((root / f).rglob("*.h")) if kind_of(p) == kind]
 assert headers, f"no {kind} headers below {root}"
-with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-    failed = [(path, text) for path, code, text in pool.map(compile_alone, headers) if code]
+with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    first = precompile_torch(folder) if kind in ("torch", "cuda") else []
+    failed = [(path, text) for path, code, text in pool.map(compile_alone, headers, [first] * len(headers)) if code]
 for path, text in failed:
     print(f"{path} does not compile alone:\n{text}")
 print(f"{len(headers) - len(failed)} of {len(headers)} {kind} headers compile alone")

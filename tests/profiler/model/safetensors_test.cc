@@ -15,11 +15,13 @@
 #include "mptune/profiler/model/model.h"
 #include "mptune/profiler/model/state.h"
 #include "mptune/tests/support/error_of.h"
+#include "mptune/tests/support/every_type.h"
 
 namespace mptune {
 namespace {
 
 using testing::error_of;
+using testing::every_type;
 using ::testing::HasSubstr;
 
 class Safetensors : public ::testing::Test {
@@ -57,17 +59,6 @@ class Safetensors : public ::testing::Test {
 
   std::filesystem::path folder_;
 };
-
-TensorDict every_type() {
-  TensorDict dict;
-  for (const auto type :
-       {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort, at::kChar, at::kByte, at::kBool})
-    dict.emplace_back(c10::toString(type), at::arange(6).view({2, 3}).to(type));
-  dict.emplace_back("scalar", at::scalar_tensor(5, at::kLong));
-  dict.emplace_back("empty", at::empty({0, 3}));
-  dict.emplace_back("strided", at::arange(12.0).view({3, 4}).t());
-  return dict;
-}
 
 TEST_F(Safetensors, RoundTripOfEveryType) {
   const auto before = every_type();

@@ -14,12 +14,14 @@
 #include "mptune/profiler/model/pickle.h"
 #include "mptune/profiler/model/torch_file.h"
 #include "mptune/tests/support/error_of.h"
+#include "mptune/tests/support/every_type.h"
 #include "mptune/tests/support/model_formula.h"
 
 namespace mptune {
 namespace {
 
 using testing::error_of;
+using testing::every_type;
 using ::testing::HasSubstr;
 
 class TorchFile : public ::testing::Test {
@@ -39,18 +41,6 @@ class TorchFile : public ::testing::Test {
 
   std::filesystem::path folder_;
 };
-
-TensorDict every_type() {
-  TensorDict dict;
-  for (const auto type :
-       {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort, at::kChar, at::kByte, at::kBool}) {
-    dict.emplace_back(c10::toString(type), at::arange(6).view({2, 3}).to(type));
-  }
-  dict.emplace_back("scalar", at::scalar_tensor(5, at::kLong));
-  dict.emplace_back("empty", at::empty({0, 3}));
-  dict.emplace_back("strided", at::arange(12.0).view({3, 4}).t());
-  return dict;
-}
 
 TEST_F(TorchFile, RoundTripOfEveryType) {
   const auto before = every_type();
