@@ -11,7 +11,7 @@ enum class ExitCode : int {
   internal = 1,
   usage = 2,
   infeasible = 3,
-  slower = 4,
+  differs = 4,  ///< compare: B is slower; check: the pieces differ from the whole
   inconclusive = 5,
   no_result = 6,
   environment = 7,

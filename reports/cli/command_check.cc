@@ -57,7 +57,7 @@ int run_check(const CheckCommand& command, const Session& session) {
   json["model"] = command.model.model;
   json.update(check_json(result));
   session.result(render_check(result, command.model.model, session.style), json);
-  return static_cast<int>(first_failure(result) == nullptr ? ExitCode::done : ExitCode::usage);
+  return static_cast<int>(first_failure(result) == nullptr ? ExitCode::done : ExitCode::differs);
 }
 
 }  // namespace

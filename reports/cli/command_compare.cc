@@ -71,7 +71,7 @@ int exit_code_of(Verdict verdict) {
     case Verdict::same:
       return static_cast<int>(ExitCode::done);
     case Verdict::slow:
-      return static_cast<int>(ExitCode::slower);
+      return static_cast<int>(ExitCode::differs);
     default:
       return static_cast<int>(ExitCode::inconclusive);
   }

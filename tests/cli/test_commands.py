@@ -140,13 +140,13 @@ class Commands(CommandTest):
     def test_check_of_a_model_that_differs(self):
         for mode, relative in {"check-differs": 0.25, "check-shape": None}.items():
             done = self.mptune("--json", "check", "toy", MPTUNE_FAKE=mode)
-            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertEqual(done.returncode, 4, done.stderr)
             value = json.loads(done.stdout)
             jsonschema.validate(value, schema("check"))
             self.assertFalse(value["agrees"])
             self.assertEqual((value["first_difference"]["layer_name"], value["first_difference"]["relative"]), ("block3", relative))
         done = self.mptune("check", "toy", MPTUNE_FAKE="check-differs")
-        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(done.returncode, 4, done.stderr)
         for words in ("the output of layer block3 differs by 0.25", "aten.rand_like in block3 (toy.py:7, x)", "draw with dropout"):
             self.assertIn(words, " ".join(done.stdout.split()))
 
