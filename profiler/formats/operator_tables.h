@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "mptune/profiler/formats/operator_row.h"
 #include "mptune/profiler/formats/text_input.h"
-#include "mptune/profiler/trace/operator_row.h"
 #include "mptune/profiler/trace/profile.h"
 
 namespace mptune {

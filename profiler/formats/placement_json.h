@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "mptune/profiler/formats/placement_graph.h"
 #include "mptune/profiler/formats/text_input.h"
-#include "mptune/profiler/trace/placement_graph.h"
 
 namespace mptune {
 

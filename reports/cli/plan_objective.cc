@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "mptune/planner/partition/aceso.h"
-#include "mptune/planner/partition/closed_form.h"
+#include "mptune/planner/published/aceso.h"
+#include "mptune/planner/published/closed_form.h"
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/search/families.h"
 #include "mptune/profiler/base/error.h"

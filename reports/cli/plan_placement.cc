@@ -4,8 +4,8 @@
 
 #include <chrono>
 
-#include "mptune/planner/partition/max_load.h"
-#include "mptune/planner/partition/profile_placement.h"
+#include "mptune/planner/published/max_load.h"
+#include "mptune/planner/published/profile_placement.h"
 #include "mptune/profiler/device/device_spec.h"
 #include "mptune/profiler/formats/placement_json.h"
 #include "mptune/reports/cli/options.h"

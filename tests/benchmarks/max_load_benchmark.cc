@@ -2,7 +2,7 @@
 #include <ctime>
 #include <string>
 
-#include "mptune/planner/partition/max_load.h"
+#include "mptune/planner/published/max_load.h"
 #include "mptune/profiler/formats/placement_json.h"
 #include "mptune/tests/support/files.h"
 

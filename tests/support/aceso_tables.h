@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/partition/aceso.h"
+#include "mptune/planner/published/aceso.h"
 #include "mptune/profiler/formats/bandwidth_table.h"
 #include "mptune/profiler/formats/operator_tables.h"
 #include "mptune/tests/support/files.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "mptune/planner/partition/aceso.h"
+#include "mptune/planner/published/aceso.h"
 
 namespace mptune {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "mptune/planner/partition/load_problem.h"
+#include "mptune/planner/published/load_problem.h"
 
 namespace mptune {
 

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "mptune/planner/partition/closed_form.h"
 #include "mptune/planner/partition/partition.h"
-#include "mptune/planner/partition/profile_placement.h"
+#include "mptune/planner/published/closed_form.h"
+#include "mptune/planner/published/profile_placement.h"
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/base/error.h"
 #include "mptune/tests/planner/profiles.h"

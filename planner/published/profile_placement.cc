@@ -1,4 +1,4 @@
-#include "mptune/planner/partition/profile_placement.h"
+#include "mptune/planner/published/profile_placement.h"
 
 #include <algorithm>
 #include <cmath>

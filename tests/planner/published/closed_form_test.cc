@@ -1,4 +1,4 @@
-#include "mptune/planner/partition/closed_form.h"
+#include "mptune/planner/published/closed_form.h"
 
 #include <gtest/gtest.h>
 

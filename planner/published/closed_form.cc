@@ -1,11 +1,11 @@
-#include "mptune/planner/partition/closed_form.h"
+#include "mptune/planner/published/closed_form.h"
 
 #include <algorithm>
 #include <set>
 
-#include "mptune/planner/partition/chain_sweep.h"
 #include "mptune/planner/partition/family.h"
 #include "mptune/planner/partition/stage_memory.h"
+#include "mptune/planner/published/chain_sweep.h"
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/simulate/operations.h"
 #include "mptune/profiler/base/error.h"

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "mptune/profiler/trace/placement_graph.h"
+#include "mptune/profiler/formats/placement_graph.h"
 
 namespace mptune {
 

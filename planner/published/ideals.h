@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "mptune/planner/partition/load_problem.h"
+#include "mptune/planner/published/load_problem.h"
 
 namespace mptune {
 

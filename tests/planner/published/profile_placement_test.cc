@@ -1,4 +1,4 @@
-#include "mptune/planner/partition/profile_placement.h"
+#include "mptune/planner/published/profile_placement.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "mptune/planner/partition/max_load.h"
+#include "mptune/planner/published/max_load.h"
 #include "mptune/planner/simulate/operations.h"
 #include "mptune/profiler/base/error.h"
 #include "mptune/tests/planner/profiles.h"

@@ -1,4 +1,4 @@
-#include "mptune/planner/partition/load_problem.h"
+#include "mptune/planner/published/load_problem.h"
 
 #include <algorithm>
 #include <limits>

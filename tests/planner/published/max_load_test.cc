@@ -1,4 +1,4 @@
-#include "mptune/planner/partition/max_load.h"
+#include "mptune/planner/published/max_load.h"
 
 #include <gmock/gmock.h>
 

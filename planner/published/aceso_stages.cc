@@ -1,4 +1,4 @@
-#include "mptune/planner/partition/aceso_stages.h"
+#include "mptune/planner/published/aceso_stages.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "mptune/planner/partition/max_load.h"
+#include "mptune/planner/published/max_load.h"
 
 #include <algorithm>
 #include <iterator>
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "mptune/planner/partition/gap.h"
-#include "mptune/planner/partition/load_search.h"
+#include "mptune/planner/published/load_search.h"
 #include "mptune/profiler/base/error.h"
 
 namespace mptune {

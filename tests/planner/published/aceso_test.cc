@@ -1,4 +1,4 @@
-#include "mptune/planner/partition/aceso.h"
+#include "mptune/planner/published/aceso.h"
 
 #include <gtest/gtest.h>
 

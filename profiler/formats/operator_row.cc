@@ -1,4 +1,4 @@
-#include "mptune/profiler/trace/operator_row.h"
+#include "mptune/profiler/formats/operator_row.h"
 
 namespace mptune {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "mptune/planner/cost/cost_model.h"
-#include "mptune/profiler/trace/placement_graph.h"
+#include "mptune/profiler/formats/placement_graph.h"
 
 namespace mptune {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/trace/operator_row.h"
+#include "mptune/profiler/formats/operator_row.h"
 #include "mptune/profiler/trace/profile.h"
 
 namespace mptune {

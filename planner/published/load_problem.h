@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "mptune/profiler/trace/placement_graph.h"
+#include "mptune/profiler/formats/placement_graph.h"
 
 namespace mptune {
 

@@ -1,4 +1,4 @@
-#include "mptune/planner/partition/aceso.h"
+#include "mptune/planner/published/aceso.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,9 +7,9 @@
 #include <set>
 #include <tuple>
 
-#include "mptune/planner/partition/aceso_stages.h"
-#include "mptune/planner/partition/chain_sweep.h"
 #include "mptune/planner/partition/gap.h"
+#include "mptune/planner/published/aceso_stages.h"
+#include "mptune/planner/published/chain_sweep.h"
 #include "mptune/planner/simulate/operations.h"
 #include "mptune/profiler/base/error.h"
 

@@ -1,4 +1,4 @@
-#include "mptune/planner/partition/load_bounds.h"
+#include "mptune/planner/published/load_bounds.h"
 
 #include <algorithm>
 #include <cmath>

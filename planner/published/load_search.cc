@@ -1,4 +1,4 @@
-#include "mptune/planner/partition/load_search.h"
+#include "mptune/planner/published/load_search.h"
 
 #include <algorithm>
 

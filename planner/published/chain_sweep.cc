@@ -1,4 +1,4 @@
-#include "mptune/planner/partition/chain_sweep.h"
+#include "mptune/planner/published/chain_sweep.h"
 
 #include <algorithm>
 #include <string>

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "mptune/planner/partition/ideals.h"
-#include "mptune/planner/partition/load_bounds.h"
+#include "mptune/planner/published/ideals.h"
+#include "mptune/planner/published/load_bounds.h"
 
 namespace mptune {
 

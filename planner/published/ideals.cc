@@ -1,4 +1,4 @@
-#include "mptune/planner/partition/ideals.h"
+#include "mptune/planner/published/ideals.h"
 
 #include <algorithm>
 #include <bit>

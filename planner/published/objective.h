@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "mptune/planner/plan.h"
+#include "mptune/planner/published/max_load.h"
+
+namespace mptune {
+
+/// The best that was found by an objective.
+struct ObjectiveResult {
+  std::variant<Plan, LoadPartition> best;  ///< a split where the objective knows no schedule
+  double value_s = 0;                      ///< what is least: the step, or the largest load of a device
+  double lower_bound_s = 0;                ///< nothing has a smaller value
+  double gap = 0;                          ///< value / lower bound - 1; 0 proves the best
+  std::vector<std::int64_t> peak_bytes;    ///< per device, by the objective's own rule
+};
+
+/// A published rule for what makes a plan good, to compare with the simulated step: Aceso's formula, the closed form of synchronous
+/// pipelines, the largest load of a device. An instance holds the problem it was made for.
+class Objective {
+ public:
+  virtual ~Objective() = default;
+  /// As on the command line: "closed-form".
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  /// Deterministic. Throws Error: infeasible where nothing fits; choices that the objective does not know.
+  [[nodiscard]] virtual ObjectiveResult minimize() const = 0;
+};
+
+}  // namespace mptune
