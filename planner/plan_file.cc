@@ -19,13 +19,18 @@ constexpr const char* kSchema = "mptune.plan/1";
 constexpr const char* kFamily = "mptune.plan/";
 constexpr std::int64_t kLargestFile = std::int64_t{64} << 20;
 
-Fingerprint fingerprint_from(const JsonObject& object) {
+std::string text_or_empty(const JsonField& object, const char* key) {
+  const auto found = object.find(key);
+  return found ? found->text() : "";
+}
+
+Fingerprint fingerprint_from(const JsonField& object) {
   Fingerprint fingerprint;
-  fingerprint.model = object.text_or("model", "");
-  fingerprint.input = object.text_or("input", "");
-  if (object.find("devices") != nullptr) fingerprint.devices = object.texts("devices");
-  fingerprint.libtorch = object.text_or("libtorch", "");
-  fingerprint.cuda = object.text_or("cuda", "");
+  fingerprint.model = text_or_empty(object, "model");
+  fingerprint.input = text_or_empty(object, "input");
+  if (const auto devices = object.find("devices")) fingerprint.devices = devices->texts();
+  fingerprint.libtorch = text_or_empty(object, "libtorch");
+  fingerprint.cuda = text_or_empty(object, "cuda");
   return fingerprint;
 }
 
@@ -37,11 +42,15 @@ Json predicted_object(const PredictedStep& predicted) {
   return object;
 }
 
-PredictedStep predicted_from(const JsonObject& object) {
+std::vector<std::int64_t> byte_counts(const JsonField& field) {
+  return field.list([](const JsonField& count) { return count.whole(0, std::int64_t{1} << 60); });
+}
+
+PredictedStep predicted_from(const JsonField& object) {
   PredictedStep predicted;
-  predicted.step_s = object.number("step_s");
-  predicted.lower_bound_s = object.number("lower_bound_s");
-  predicted.peak_bytes = object.byte_counts("peak_bytes");
+  predicted.step_s = object.at("step_s").number();
+  predicted.lower_bound_s = object.at("lower_bound_s").number();
+  predicted.peak_bytes = byte_counts(object.at("peak_bytes"));
   return predicted;
 }
 
@@ -60,44 +69,44 @@ Json measured_object(const MeasuredStep& measured) {
   return object;
 }
 
-Interval interval_from(const JsonObject& object, const char* key) {
-  const std::vector<double> ends = object.numbers(key);
-  if (ends.size() != 2 || ends[0] > ends[1]) object.refuse(key, "must be [low, high]");
+Interval interval_from(const JsonField& field) {
+  const std::vector<double> ends = field.numbers();
+  if (ends.size() != 2 || ends[0] > ends[1]) field.refuse("must be [low, high]");
   return {ends[0], ends[1]};
 }
 
-Verdict verdict_of(const JsonObject& object) {
+Verdict verdict_of(const JsonField& field) {
   try {
-    return verdict_from(object.text("verdict"));
+    return verdict_from(field.text());
   } catch (const Error&) {
-    object.refuse("verdict", "is not a verdict, like FAST");
+    field.refuse("is not a verdict, like FAST");
   }
 }
 
-MeasuredStep measured_from(const JsonObject& object) {
+MeasuredStep measured_from(const JsonField& object) {
   MeasuredStep measured;
-  measured.step_s = object.number("step_s");
-  measured.step_ci95_s = interval_from(object, "step_ci95_s");
-  measured.step_samples = object.integer("step_samples");
-  measured.peak_bytes = object.byte_counts("peak_bytes");
-  measured.verdict = verdict_of(object);
-  if (object.find("speedup") != nullptr) {
-    const JsonObject speedup = object.object("speedup");
-    measured.speedup_over = speedup.text("over");
-    measured.speedup.estimate = speedup.number("estimate");
-    measured.speedup.ci95 = interval_from(speedup, "ci95");
+  measured.step_s = object.at("step_s").number();
+  measured.step_ci95_s = interval_from(object.at("step_ci95_s"));
+  measured.step_samples = object.at("step_samples").whole<int>();
+  measured.peak_bytes = byte_counts(object.at("peak_bytes"));
+  measured.verdict = verdict_of(object.at("verdict"));
+  if (const auto speedup = object.find("speedup")) {
+    measured.speedup_over = speedup->at("over").text();
+    measured.speedup.estimate = speedup->at("estimate").number();
+    measured.speedup.ci95 = interval_from(speedup->at("ci95"));
     measured.speedup.verdict = measured.verdict;
   }
   return measured;
 }
 
-void check_schema(const JsonObject& file) {
-  const std::string schema = file.text("schema");
+void check_schema(const JsonField& file) {
+  const std::string& schema = file.at("schema").text();
   if (schema == kSchema) return;
   const std::string shown = schema.substr(0, 40);
+  const std::string& where = file.source().file;
   if (schema.starts_with(kFamily))
-    throw Error("a plan of another version, '" + shown + "'", file.where(), "upgrade mptune, or write the plan again with this version");
-  throw Error("not a plan file: its schema is '" + shown + "'", file.where(), "use a file that mptune tune or mptune plan wrote");
+    throw Error("a plan of another version, '" + shown + "'", where, "upgrade mptune, or write the plan again with this version");
+  throw Error("not a plan file: its schema is '" + shown + "'", where, "use a file that mptune tune or mptune plan wrote");
 }
 
 std::string read_file(const std::string& path) {
@@ -115,8 +124,9 @@ std::string read_file(const std::string& path) {
 
 bool is_plan_file(const std::string& path) {
   try {
-    const Json file = parse_json(read_file(path), path);
-    return JsonObject(file, "", path).text_or("schema", "").starts_with(kFamily);
+    const JsonSource source = plan_source(path);
+    const nlohmann::json json = parse_plan_json(read_file(path), source);
+    return text_or_empty(JsonField(json, source), "schema").starts_with(kFamily);
   } catch (const Error&) {
     return false;
   }
@@ -209,24 +219,25 @@ std::string to_json(const PlanFile& file) {
 }
 
 PlanFile parse_plan_file(const std::string& text, const std::string& where) {
-  const Json json = parse_json(text, where);
-  const JsonObject object(json, "", where);
+  const JsonSource source = plan_source(where);
+  const nlohmann::json json = parse_plan_json(text, source);
+  const JsonField object(json, source);
   check_schema(object);
   PlanFile file;
-  PlanWithModules read = plan_from_object(object.at("plan"), where);
+  PlanWithModules read = plan_from_object(object.at("plan"));
   file.plan = std::move(read.plan);
   file.modules = std::move(read.modules);
-  file.created = object.text_or("created", "");
-  file.study = object.text_or("study", "");
-  if (object.find("trial") != nullptr) file.trial = object.integer("trial");
-  if (object.find("fingerprint") != nullptr) file.fingerprint = fingerprint_from(object.object("fingerprint"));
-  if (object.find("predicted") != nullptr) file.predicted = predicted_from(object.object("predicted"));
-  if (object.find("measured") != nullptr) file.measured = measured_from(object.object("measured"));
-  if (object.find("alternatives") == nullptr) return file;
-  for (const Json& value : object.array("alternatives")) {
-    const JsonObject entry(value, "alternatives[]", where);
-    file.alternatives.push_back({entry.text_or("reason", ""), plan_from_object(entry.at("plan"), where).plan});
-  }
+  file.created = text_or_empty(object, "created");
+  file.study = text_or_empty(object, "study");
+  if (const auto trial = object.find("trial")) file.trial = trial->whole<int>();
+  if (const auto fingerprint = object.find("fingerprint")) file.fingerprint = fingerprint_from(*fingerprint);
+  if (const auto predicted = object.find("predicted")) file.predicted = predicted_from(*predicted);
+  if (const auto measured = object.find("measured")) file.measured = measured_from(*measured);
+  const auto alternatives = object.find("alternatives");
+  if (!alternatives) return file;
+  alternatives->each([&](const JsonField& entry) {
+    file.alternatives.push_back({text_or_empty(entry, "reason"), plan_from_object(entry.at("plan")).plan});
+  });
   return file;
 }
 

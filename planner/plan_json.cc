@@ -53,81 +53,80 @@ Json stage_object(const Plan& plan, std::size_t index, const std::vector<std::ve
   return object;
 }
 
-Recompute recompute_from(const JsonObject& stage) {
+Recompute recompute_from(const JsonField& field) {
   Recompute recompute;
-  const Json& value = stage.at("recompute");
-  if (value.is_object()) {
-    const JsonObject parts = stage.object("recompute");
+  if (field.is_object()) {
     recompute.mode = Recompute::Mode::some;
-    recompute.layers = parts.integers("layers");
-    if (parts.find("microbatches") != nullptr) recompute.microbatches = parts.integers("microbatches");
+    recompute.layers = field.at("layers").integers();
+    if (const auto microbatches = field.find("microbatches")) recompute.microbatches = microbatches->integers();
     return recompute;
   }
-  const std::string mode = stage.text("recompute");
-  if (mode != "none" && mode != "all") stage.refuse("recompute", "is neither none, all nor an object");
+  const std::string mode = field.text();
+  if (mode != "none" && mode != "all") field.refuse("is neither none, all nor an object");
   if (mode == "all") recompute.mode = Recompute::Mode::all;
   return recompute;
 }
 
-Stage stage_from(const JsonObject& object, const std::vector<std::string>& devices) {
+Stage stage_from(const JsonField& object, const std::vector<std::string>& devices) {
   Stage stage;
-  const std::vector<int> layers = object.integers("layers");
-  if (layers.size() != 2) object.refuse("layers", "must be [first, last)");
+  const std::vector<int> layers = object.at("layers").integers();
+  if (layers.size() != 2) object.at("layers").refuse("must be [first, last)");
   stage.first_layer = layers[0];
   stage.last_layer = layers[1];
-  for (const std::string& name : object.texts("devices")) {
+  for (const std::string& name : object.at("devices").texts()) {
     const auto found = std::find(devices.begin(), devices.end(), name);
-    if (found == devices.end()) object.refuse("devices", "names '" + name.substr(0, 40) + "', which plan.devices does not list");
+    if (found == devices.end()) object.at("devices").refuse("names '" + name.substr(0, 40) + "', which plan.devices does not list");
     stage.devices.push_back(static_cast<int>(found - devices.begin()));
   }
-  stage.recompute = recompute_from(object);
+  stage.recompute = recompute_from(object.at("recompute"));
   return stage;
 }
 
-std::vector<int> microbatch_sizes_from(const JsonObject& object) {
-  const int batch = object.integer("global_batch_size");
-  const int size = object.integer("micro_batch_size");
-  const int count = object.integer("num_microbatches");
-  if (batch < 1) object.refuse("global_batch_size", "must be positive");
-  if (size < 1 || size > batch) object.refuse("micro_batch_size", "must lie between 1 and the global batch");
-  if (count < 1 || count > batch || count > kMostMicrobatches) object.refuse("num_microbatches", "must lie between 1 and the global batch");
-  if (object.find("microbatch_sizes") == nullptr) {
-    if ((batch - 1) / size + 1 != count) object.refuse("num_microbatches", "disagrees with global_batch_size and micro_batch_size");
+std::vector<int> microbatch_sizes_from(const JsonField& object) {
+  const int batch = object.at("global_batch_size").whole<int>();
+  const int size = object.at("micro_batch_size").whole<int>();
+  const int count = object.at("num_microbatches").whole<int>();
+  if (batch < 1) object.at("global_batch_size").refuse("must be positive");
+  if (size < 1 || size > batch) object.at("micro_batch_size").refuse("must lie between 1 and the global batch");
+  if (count < 1 || count > batch || count > kMostMicrobatches)
+    object.at("num_microbatches").refuse("must lie between 1 and the global batch");
+  const auto listed = object.find("microbatch_sizes");
+  if (!listed) {
+    if ((batch - 1) / size + 1 != count) object.at("num_microbatches").refuse("disagrees with global_batch_size and micro_batch_size");
     return split_by_size(batch, size);
   }
-  std::vector<int> sizes = object.integers("microbatch_sizes");
-  if (sizes.size() != static_cast<std::size_t>(count)) object.refuse("microbatch_sizes", "disagrees with num_microbatches");
-  if (largest(sizes) != size) object.refuse("microbatch_sizes", "disagrees with micro_batch_size, the largest of them");
-  if (std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) != batch)
-    object.refuse("microbatch_sizes", "does not add up to global_batch_size");
+  std::vector<int> sizes = listed->integers();
+  if (sizes.size() != static_cast<std::size_t>(count)) listed->refuse("disagrees with num_microbatches");
+  if (largest(sizes) != size) listed->refuse("disagrees with micro_batch_size, the largest of them");
+  if (std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) != batch) listed->refuse("does not add up to global_batch_size");
   return sizes;
 }
 
-std::vector<std::string> modules_from(const JsonObject& stage) {
-  if (stage.find("modules") == nullptr) return {};
-  std::vector<std::string> modules = stage.texts("modules");
-  if (stage.text_or("first_module", "") != (modules.empty() ? "" : modules.front())) stage.refuse("first_module", "disagrees with modules");
+std::vector<std::string> modules_from(const JsonField& stage) {
+  const auto listed = stage.find("modules");
+  if (!listed) return {};
+  std::vector<std::string> modules = listed->texts();
+  const auto first = stage.find("first_module");
+  if ((first ? first->text() : "") != (modules.empty() ? "" : modules.front())) stage.at("first_module").refuse("disagrees with modules");
   return modules;
 }
 
-void read_stages(const JsonObject& object, PlanWithModules& read) {
-  const Json& stages = object.array("stages");
+void read_stages(const JsonField& object, PlanWithModules& read) {
   bool named = false;
-  for (std::size_t i = 0; i < stages.size(); ++i) {
-    const JsonObject stage(stages[i], object.path_of("stages") + "[" + std::to_string(i) + "]", object.where());
-    if (stage.find("index") != nullptr && stage.integer("index") != static_cast<int>(i)) stage.refuse("index", "is out of order");
+  object.at("stages").each([&](const JsonField& stage) {
+    const auto index = stage.find("index");
+    if (index && index->whole<int>() != read.plan.num_stages()) index->refuse("is out of order");
     read.plan.stages.push_back(stage_from(stage, read.plan.devices));
     read.modules.push_back(modules_from(stage));
-    named |= stage.find("modules") != nullptr;
-  }
+    named |= stage.has("modules");
+  });
   if (!named) read.modules.clear();
-  if (object.integer("num_stages") != read.plan.num_stages()) object.refuse("num_stages", "disagrees with stages");
+  if (object.at("num_stages").whole<int>() != read.plan.num_stages()) object.at("num_stages").refuse("disagrees with stages");
 }
 
-void read_schedule(const JsonObject& object, Plan& plan) {
-  const JsonObject schedule = object.object("schedule");
-  plan.schedule = schedule.text("name");
-  for (const std::string& row : schedule.texts("actions")) plan.actions.push_back(actions_from_text(row, object.where()));
+void read_schedule(const JsonField& schedule, Plan& plan) {
+  plan.schedule = schedule.at("name").text();
+  for (const std::string& row : schedule.at("actions").texts()) plan.actions.push_back(actions_from_text(row, schedule.source().file));
 }
 
 }  // namespace
@@ -159,16 +158,24 @@ Json fingerprint_object(const Fingerprint& fingerprint) {
   return object;
 }
 
-PlanWithModules plan_from_object(const Json& value, const std::string& where) {
-  const JsonObject object(value, "plan", where);
+JsonSource plan_source(const std::string& file) {
+  return {file, "", "correct it, or write it again with mptune tune or mptune plan"};
+}
+
+nlohmann::json parse_plan_json(const std::string& text, const JsonSource& source) {
+  return parse_json(text, source, JsonLimits{.depth = 64, .values = 4'000'000});
+}
+
+PlanWithModules plan_from_object(const JsonField& object) {
+  const std::string& where = object.source().file;
   PlanWithModules read;
-  read.plan.devices = object.texts("devices");
+  read.plan.devices = object.at("devices").texts();
   read.plan.microbatch_sizes = microbatch_sizes_from(object);
   read_stages(object, read);
-  read_schedule(object, read.plan);
+  read_schedule(object.at("schedule"), read.plan);
   validate(read.plan, -1, where);
-  if (object.integer("data_parallel_size") != common_replicas(read.plan))
-    object.refuse("data_parallel_size", "disagrees with the devices of the stages");
+  const JsonField replicas = object.at("data_parallel_size");
+  if (replicas.whole<int>() != common_replicas(read.plan)) replicas.refuse("disagrees with the devices of the stages");
   validate_schedule(read.plan, where);
   return read;
 }
@@ -178,7 +185,9 @@ std::string plan_to_json(const Plan& plan, const std::vector<std::vector<std::st
 }
 
 Plan plan_from_json(const std::string& text, const std::string& where) {
-  return plan_from_object(parse_json(text, where), where).plan;
+  const JsonSource source = plan_source(where);
+  const nlohmann::json json = parse_plan_json(text, source);
+  return plan_from_object(JsonField(json, source, "plan")).plan;
 }
 
 std::string plan_key(const Plan& plan) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <unordered_map>
 #include <utility>
 
@@ -16,14 +17,16 @@ SymbolicSize size_of(const JsonField& field) {
   const auto [kind, value] = field.only();
   if (kind == "as_int") return SymbolicSize(value.whole());
   if (kind == "as_expr") return SymbolicSize::parse(value.at("expr_str").text());
-  field.refuse("a size of kind '" + kind + "'");
+  field.fail("a size of kind '" + kind + "'");
 }
 
-template <class Item>
-std::vector<Item> list_of(const JsonField& field, const std::function<Item(const JsonField&)>& item) {
-  std::vector<Item> list;
-  field.each([&](const JsonField& entry) { list.push_back(item(entry)); });
-  return list;
+/// Numbers beyond JSON's are written as strings.
+double number_of(const JsonField& field) {
+  if (!field.is_text()) return field.number();
+  if (field.text() == "Infinity") return std::numeric_limits<double>::infinity();
+  if (field.text() == "-Infinity") return -std::numeric_limits<double>::infinity();
+  if (field.text() != "NaN") field.refuse("must be a number");
+  return std::numeric_limits<double>::quiet_NaN();
 }
 
 /// The modules that a node lies in, from outside: "L__self__blocks_0,blocks.0,net.Block" and so on; the last one made the call. What
@@ -71,7 +74,7 @@ class GraphReader {
   }
 
   void read_node(const JsonField& field) {
-    if (graph_.nodes.size() >= kMostNodes) field.refuse("more than " + std::to_string(kMostNodes) + " nodes");
+    if (graph_.nodes.size() >= kMostNodes) field.fail("more than " + std::to_string(kMostNodes) + " nodes");
     ProgramNode node;
     node.target = field.at("target").text();
     if (field.has("metadata")) {
@@ -87,9 +90,9 @@ class GraphReader {
   }
 
   ProgramValue make(const JsonField& field, ValueDescription::Kind kind) {
-    if (graph_.values.size() >= kMostValues) field.refuse("more than " + std::to_string(kMostValues) + " values");
+    if (graph_.values.size() >= kMostValues) field.fail("more than " + std::to_string(kMostValues) + " values");
     ValueDescription value{field.text(), kind, {}, {}};
-    if (!by_name_.emplace(value.name, static_cast<int>(graph_.values.size())).second) field.refuse("'" + value.name + "' is made twice");
+    if (!by_name_.emplace(value.name, static_cast<int>(graph_.values.size())).second) field.fail("'" + value.name + "' is made twice");
     if (const auto found = tensors_.find(value.name); found != tensors_.end()) value.tensor = found->second;
     if (const auto found = sizes_.find(value.name); found != sizes_.end()) value.size = found->second;
     graph_.values.push_back(std::move(value));
@@ -97,8 +100,8 @@ class GraphReader {
   }
   ProgramValue use(const JsonField& field, ValueDescription::Kind kind) const {
     const auto found = by_name_.find(field.text());
-    if (found == by_name_.end()) field.refuse("'" + field.text() + "' is used before anything makes it");
-    if (graph_.values[static_cast<std::size_t>(found->second)].kind != kind) field.refuse("'" + field.text() + "' is of another kind");
+    if (found == by_name_.end()) field.fail("'" + field.text() + "' is used before anything makes it");
+    if (graph_.values[static_cast<std::size_t>(found->second)].kind != kind) field.fail("'" + field.text() + "' is of another kind");
     return {found->second};
   }
   ProgramValue value(const JsonField& field, ValueDescription::Kind kind, bool made) { return made ? make(field, kind) : use(field, kind); }
@@ -107,7 +110,7 @@ class GraphReader {
     const auto [kind, entry] = field.only();
     if (kind == "as_none") return {};
     if (kind == "as_tensor") return tensor(entry, made);
-    field.refuse("an entry of kind '" + kind + "'");
+    field.fail("an entry of kind '" + kind + "'");
   }
 
   /// A number that is known, under `known`, or a value by its name.
@@ -116,13 +119,13 @@ class GraphReader {
     const auto [kind, entry] = field.only();
     if (kind == known) return {read(entry), {}};
     if (kind == "as_name") return {Number{}, value(entry, value_kind, made)};
-    field.refuse("a number of kind '" + kind + "'");
+    field.fail("a number of kind '" + kind + "'");
   }
   ProgramNumber<std::int64_t> sym_int(const JsonField& field, bool made) {
     return number<std::int64_t>(field, "as_int", ValueDescription::Kind::integer, made, [](const JsonField& f) { return f.whole(); });
   }
   ProgramNumber<double> sym_float(const JsonField& field, bool made) {
-    return number<double>(field, "as_float", ValueDescription::Kind::number, made, [](const JsonField& f) { return f.number(); });
+    return number<double>(field, "as_float", ValueDescription::Kind::number, made, [](const JsonField& f) { return number_of(f); });
   }
   ProgramNumber<bool> sym_bool(const JsonField& field, bool made) {
     return number<bool>(field, "as_bool", ValueDescription::Kind::boolean, made, [](const JsonField& f) { return f.truth(); });
@@ -134,7 +137,7 @@ class GraphReader {
   }
 
   ProgramRegion region(const JsonField& field) {
-    if (depth_ >= kDeepestRegion) field.refuse("regions nested more than " + std::to_string(kDeepestRegion) + " deep");
+    if (depth_ >= kDeepestRegion) field.fail("regions nested more than " + std::to_string(kDeepestRegion) + " deep");
     graph_.graphs.push_back(GraphReader(depth_ + 1).read(field.at("graph")));
     return {static_cast<int>(graph_.graphs.size()) - 1};
   }
@@ -146,76 +149,64 @@ class GraphReader {
     static const std::unordered_map<std::string, Maker> makers{
         {"as_none", [](GraphReader&, Field, bool) { return ProgramArgument(ProgramNone{}); }},
         {"as_tensor", [](GraphReader& r, Field f, bool m) { return ProgramArgument(r.tensor(f, m)); }},
-        {"as_tensors", [](GraphReader& r, Field f,
-                          bool m) { return ProgramArgument(list_of<ProgramValue>(f, [&](Field entry) { return r.tensor(entry, m); })); }},
+        {"as_tensors",
+         [](GraphReader& r, Field f, bool m) { return ProgramArgument(f.list([&](Field entry) { return r.tensor(entry, m); })); }},
         {"as_optional_tensor",
          [](GraphReader& r, Field f, bool m) {
            const ProgramValue found = r.optional_tensor(f, m);
            return found.index < 0 ? ProgramArgument(ProgramNone{}) : ProgramArgument(found);
          }},
         {"as_optional_tensors",
-         [](GraphReader& r, Field f, bool m) {
-           return ProgramArgument(list_of<ProgramValue>(f, [&](Field entry) { return r.optional_tensor(entry, m); }));
-         }},
+         [](GraphReader& r, Field f, bool m) { return ProgramArgument(f.list([&](Field entry) { return r.optional_tensor(entry, m); })); }},
         {"as_int", [](GraphReader&, Field f, bool) { return ProgramArgument(f.whole()); }},
         {"as_ints",
          [](GraphReader&, Field f, bool) {
-           return ProgramArgument(list_of<ProgramNumber<std::int64_t>>(f, [](Field entry) {
-             return ProgramNumber<std::int64_t>{entry.whole(), {}};
-           }));
+           return ProgramArgument(f.list([](Field entry) { return ProgramNumber<std::int64_t>{entry.whole(), {}}; }));
          }},
         {"as_sym_int", [](GraphReader& r, Field f, bool m) { return one(r.sym_int(f, m)); }},
         {"as_sym_ints",
-         [](GraphReader& r, Field f, bool m) {
-           return ProgramArgument(list_of<ProgramNumber<std::int64_t>>(f, [&](Field entry) { return r.sym_int(entry, m); }));
-         }},
-        {"as_float", [](GraphReader&, Field f, bool) { return ProgramArgument(f.number()); }},
+         [](GraphReader& r, Field f, bool m) { return ProgramArgument(f.list([&](Field entry) { return r.sym_int(entry, m); })); }},
+        {"as_float", [](GraphReader&, Field f, bool) { return ProgramArgument(number_of(f)); }},
         {"as_floats",
          [](GraphReader&, Field f, bool) {
-           return ProgramArgument(list_of<ProgramNumber<double>>(f, [](Field entry) { return ProgramNumber<double>{entry.number(), {}}; }));
+           return ProgramArgument(f.list([](Field entry) { return ProgramNumber<double>{number_of(entry), {}}; }));
          }},
         {"as_sym_float", [](GraphReader& r, Field f, bool m) { return one(r.sym_float(f, m)); }},
         {"as_sym_floats",
-         [](GraphReader& r, Field f, bool m) {
-           return ProgramArgument(list_of<ProgramNumber<double>>(f, [&](Field entry) { return r.sym_float(entry, m); }));
-         }},
+         [](GraphReader& r, Field f, bool m) { return ProgramArgument(f.list([&](Field entry) { return r.sym_float(entry, m); })); }},
         {"as_bool", [](GraphReader&, Field f, bool) { return ProgramArgument(f.truth()); }},
         {"as_bools",
          [](GraphReader&, Field f, bool) {
-           return ProgramArgument(list_of<ProgramNumber<bool>>(f, [](Field entry) { return ProgramNumber<bool>{entry.truth(), {}}; }));
+           return ProgramArgument(f.list([](Field entry) { return ProgramNumber<bool>{entry.truth(), {}}; }));
          }},
         {"as_sym_bool", [](GraphReader& r, Field f, bool m) { return one(r.sym_bool(f, m)); }},
         {"as_sym_bools",
-         [](GraphReader& r, Field f, bool m) {
-           return ProgramArgument(list_of<ProgramNumber<bool>>(f, [&](Field entry) { return r.sym_bool(entry, m); }));
-         }},
+         [](GraphReader& r, Field f, bool m) { return ProgramArgument(f.list([&](Field entry) { return r.sym_bool(entry, m); })); }},
         {"as_string", [](GraphReader&, Field f, bool) { return ProgramArgument(f.text()); }},
-        {"as_strings",
-         [](GraphReader&, Field f, bool) { return ProgramArgument(list_of<std::string>(f, [](Field entry) { return entry.text(); })); }},
+        {"as_strings", [](GraphReader&, Field f, bool) { return ProgramArgument(f.list([](Field entry) { return entry.text(); })); }},
         {"as_scalar_type", [](GraphReader&, Field f, bool) { return ProgramArgument(ProgramScalarType{code_of(f)}); }},
         {"as_layout", [](GraphReader&, Field f, bool) { return ProgramArgument(ProgramLayout{code_of(f)}); }},
         {"as_memory_format", [](GraphReader&, Field f, bool) { return ProgramArgument(ProgramMemoryFormat{code_of(f)}); }},
         {"as_device", [](GraphReader&, Field f, bool) { return ProgramArgument(ProgramDevice{f.at("type").text()}); }},
         {"as_complex",
          [](GraphReader&, Field f, bool) {
-           return ProgramArgument(ProgramComplex{f.at("real").number(), f.at("imag").number()});
+           return ProgramArgument(ProgramComplex{number_of(f.at("real")), number_of(f.at("imag"))});
          }},
         {"as_graph", [](GraphReader& r, Field f, bool) { return ProgramArgument(r.region(f)); }},
         {"as_int_lists",
          [](GraphReader&, Field f, bool) {
-           return ProgramArgument(list_of<std::vector<std::int64_t>>(
-               f, [](Field row) { return list_of<std::int64_t>(row, [](Field entry) { return entry.whole(); }); }));
+           return ProgramArgument(f.list([](Field row) { return row.list([](Field entry) { return entry.whole(); }); }));
          }},
     };
     const auto [kind, entry] = field.only();
     const auto maker = makers.find(kind);
-    if (maker == makers.end()) field.refuse("arguments of kind '" + kind.substr(0, 40) + "' can't be run");
+    if (maker == makers.end()) field.fail("arguments of kind '" + kind.substr(0, 40) + "' can't be run");
     return maker->second(*this, entry, made);
   }
 
   static int code_of(const JsonField& field) {
     const std::int64_t code = field.whole();
-    if (code < 0 || code > 1000) field.refuse("unknown code");
+    if (code < 0 || code > 1000) field.fail("unknown code");
     return static_cast<int>(code);
   }
 
@@ -231,11 +222,11 @@ class GraphReader {
 TensorDescription read_tensor_description(const JsonField& field) {
   TensorDescription tensor;
   tensor.scalar_type = static_cast<int>(std::clamp<std::int64_t>(field.at("dtype").whole(), 0, 1000));
-  tensor.sizes = list_of<SymbolicSize>(field.at("sizes"), size_of);
-  tensor.strides = list_of<SymbolicSize>(field.at("strides"), size_of);
+  tensor.sizes = field.at("sizes").list(size_of);
+  tensor.strides = field.at("strides").list(size_of);
   tensor.storage_offset = size_of(field.at("storage_offset"));
   tensor.requires_grad = field.at("requires_grad").truth();
-  if (tensor.strides.size() != tensor.sizes.size()) field.refuse("sizes and strides differ in number");
+  if (tensor.strides.size() != tensor.sizes.size()) field.fail("sizes and strides differ in number");
   return tensor;
 }
 

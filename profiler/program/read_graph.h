@@ -1,9 +1,12 @@
 #pragma once
 
+#include "mptune/profiler/base/json_field.h"
 #include "mptune/profiler/program/exported_program.h"
-#include "mptune/profiler/program/json_fields.h"
 
 namespace mptune {
+
+/// Of the JSON texts in an archive of torch.export.
+[[nodiscard]] JsonSource exported_program_source(const std::string& file);
 
 /// Reads a Graph of the schema and those within it. Throws Error as read_program.
 [[nodiscard]] ProgramGraph read_graph(const JsonField& field);

@@ -1,5 +1,6 @@
+#include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/json_field.h"
 #include "mptune/profiler/program/exported_program.h"
-#include "mptune/profiler/program/json_fields.h"
 #include "mptune/profiler/program/read_graph.h"
 
 namespace mptune {
@@ -7,11 +8,11 @@ namespace {
 
 constexpr std::int64_t kSchemaMajor = 8;
 
-void check_schema(const JsonField& root, const std::string& where, ExportedProgram& program) {
+void check_schema(const JsonField& root, ExportedProgram& program) {
   const std::int64_t major = root.at("schema_version").at("major").whole();
   program.torch_version = root.has("torch_version") ? root.at("torch_version").text() : "";
   if (major != kSchemaMajor)
-    throw Error("the exported program has schema " + std::to_string(major) + ", made by torch " + program.torch_version, where,
+    throw Error("the exported program has schema " + std::to_string(major) + ", made by torch " + program.torch_version, root.source().file,
                 "export it again with torch 2.8 or later (schema " + std::to_string(kSchemaMajor) + ")");
   program.schema_minor = static_cast<int>(root.at("schema_version").at("minor").whole());
 }
@@ -24,7 +25,7 @@ ProgramInput read_input(const JsonField& field) {
     return {ProgramInput::Kind::buffer, spec.at("buffer_name").text(), !spec.has("persistent") || spec.at("persistent").truth()};
   if (kind == "tensor_constant") return {ProgramInput::Kind::constant_tensor, spec.at("tensor_constant_name").text(), false};
   if (kind == "constant_input") return {ProgramInput::Kind::constant, spec.at("name").text(), false};
-  field.refuse("inputs of kind '" + kind.substr(0, 40) + "' can't be run");
+  field.fail("inputs of kind '" + kind.substr(0, 40) + "' can't be run");
 }
 
 ProgramOutput read_output(const JsonField& field) {
@@ -32,18 +33,18 @@ ProgramOutput read_output(const JsonField& field) {
   if (kind == "user_output") return {ProgramOutput::Kind::user, ""};
   if (kind == "loss_output") return {ProgramOutput::Kind::loss, ""};
   if (kind == "buffer_mutation") return {ProgramOutput::Kind::buffer_mutation, spec.at("buffer_name").text()};
-  field.refuse("outputs of kind '" + kind.substr(0, 40) + "' can't be run");
+  field.fail("outputs of kind '" + kind.substr(0, 40) + "' can't be run");
 }
 
 void read_signature(const JsonField& field, ExportedProgram& program) {
   field.at("input_specs").each([&](const JsonField& input) { program.inputs.push_back(read_input(input)); });
   field.at("output_specs").each([&](const JsonField& output) { program.outputs.push_back(read_output(output)); });
-  if (program.inputs.size() != program.graph.inputs.size()) field.refuse("the graph has another number of inputs");
-  if (program.outputs.size() != program.graph.outputs.size()) field.refuse("the graph has another number of outputs");
+  if (program.inputs.size() != program.graph.inputs.size()) field.fail("the graph has another number of inputs");
+  if (program.outputs.size() != program.graph.outputs.size()) field.fail("the graph has another number of outputs");
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     const bool value = std::holds_alternative<ProgramValue>(program.graph.inputs[i]);
     const ProgramInput::Kind kind = program.inputs[i].kind;
-    if (!value && kind != ProgramInput::Kind::constant && kind != ProgramInput::Kind::user) field.refuse("a parameter that is no tensor");
+    if (!value && kind != ProgramInput::Kind::constant && kind != ProgramInput::Kind::user) field.fail("a parameter that is no tensor");
   }
 }
 
@@ -72,11 +73,16 @@ bool leaves_its_folder(const std::string& record) {
 
 }  // namespace
 
+JsonSource exported_program_source(const std::string& file) {
+  return {file, "the exported program is damaged: ", "the file is damaged or of another version: export it again with torch.export.save"};
+}
+
 ExportedProgram read_program(const std::string& json, const std::string& where) {
-  const nlohmann::json document = parse_program_json(json, where);
-  const JsonField root(document, where, "");
+  const JsonSource source = exported_program_source(where);
+  const nlohmann::json document = parse_json(json, source);
+  const JsonField root(document, source);
   ExportedProgram program;
-  check_schema(root, where, program);
+  check_schema(root, program);
   const JsonField module = root.at("graph_module");
   program.graph = read_graph(module.at("graph"));
   read_signature(module.at("signature"), program);
@@ -89,12 +95,13 @@ ExportedProgram read_program(const std::string& json, const std::string& where) 
 }
 
 std::map<std::string, StoredTensor> read_stored_tensors(const std::string& json, const std::string& where) {
-  const nlohmann::json document = parse_program_json(json, where);
+  const JsonSource source = exported_program_source(where);
+  const nlohmann::json document = parse_json(json, source);
   std::map<std::string, StoredTensor> tensors;
-  JsonField(document, where, "").at("config").each_member([&](const std::string& name, const JsonField& field) {
+  JsonField(document, source).at("config").each_member([&](const std::string& name, const JsonField& field) {
     StoredTensor tensor;
     tensor.record = field.at("path_name").text();
-    if (leaves_its_folder(tensor.record)) field.refuse("'" + tensor.record.substr(0, 40) + "' is no record's name");
+    if (leaves_its_folder(tensor.record)) field.fail("'" + tensor.record.substr(0, 40) + "' is no record's name");
     tensor.parameter = field.at("is_param").truth();
     tensor.pickled = field.at("use_pickle").truth();
     if (field.has("tensor_meta")) tensor.description = read_tensor_description(field.at("tensor_meta"));

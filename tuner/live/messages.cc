@@ -10,7 +10,9 @@
 #include <utility>
 
 #include "mptune/planner/plan_file.h"
+#include "mptune/planner/plan_json.h"
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/json_field.h"
 
 namespace mptune {
 namespace {
@@ -23,7 +25,7 @@ struct Writer {
   void operator()(const char* key, const T& value);
 };
 struct Reader {
-  const Json& object;
+  const JsonField& object;
   template <class T>
   void operator()(const char* key, T& value);
 };
@@ -109,11 +111,6 @@ struct Names<Outcome> {
                                          "non_finite", "infeasible",    "interrupted", "environment"};
 };
 
-[[noreturn]] void refuse(const std::string& what) {
-  throw Error("a message between mptune and mptune-worker is broken", what,
-              "make sure that both programs are of the same build; report this if they are", ExitCode::internal);
-}
-
 // ---- values to JSON ----
 
 Json write(bool value) {
@@ -172,56 +169,40 @@ Json write(const T& value) {
 
 // ---- JSON to values ----
 
-void read(const Json& json, bool& value) {
-  if (!json.is_boolean()) refuse("true or false expected");
-  value = json.get<bool>();
+void read(const JsonField& json, bool& value) {
+  value = json.truth();
 }
-template <class T>
-void read_integer(const Json& json, T& value) {
-  if (!json.is_number_integer()) refuse("an integer was expected");
-  const bool in_range =
-      json.is_number_unsigned() ? std::in_range<T>(json.get<std::uint64_t>()) : std::in_range<T>(json.get<std::int64_t>());
-  if (!in_range) refuse("an integer is out of range");
-  value = json.get<T>();
+template <std::integral T>
+void read(const JsonField& json, T& value) {
+  value = json.whole<T>();
 }
-void read(const Json& json, int& value) {
-  read_integer(json, value);
-}
-void read(const Json& json, std::int64_t& value) {
-  read_integer(json, value);
-}
-void read(const Json& json, std::uint64_t& value) {
-  read_integer(json, value);
-}
-void read(const Json& json, double& value) {
-  if (json == "nan") {
+void read(const JsonField& json, double& value) {
+  if (!json.is_text()) {
+    value = json.number();
+  } else if (json.text() == "nan") {
     value = std::numeric_limits<double>::quiet_NaN();
-  } else if (json == "inf" || json == "-inf") {
-    value = json == "inf" ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
-  } else if (json.is_number()) {
-    value = json.get<double>();
+  } else if (json.text() == "inf" || json.text() == "-inf") {
+    value = json.text() == "inf" ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
   } else {
-    refuse("a number was expected");
+    json.refuse("must be a number");
   }
 }
-void read(const Json& json, std::string& value) {
-  if (!json.is_string()) refuse("a text was expected");
-  value = json.get<std::string>();
+void read(const JsonField& json, std::string& value) {
+  value = json.text();
 }
-void read(const Json& json, Plan& value) {
-  value = plan_from_json(json.dump(), "message");
+void read(const JsonField& json, Plan& value) {
+  value = plan_from_object(json).plan;
 }
-void read(const Json& json, std::map<std::string, std::int64_t>& value) {
-  if (!json.is_object()) refuse("an object was expected");
-  for (const auto& [key, item] : json.items()) read(item, value[key]);
+void read(const JsonField& json, std::map<std::string, std::int64_t>& value) {
+  json.each_member([&](const std::string& key, const JsonField& item) { value[key] = item.whole(); });
 }
 template <class T>
-void read(const Json& json, T& value);
+void read(const JsonField& json, T& value);
 
 template <class T, std::size_t I = 0>
-void read_alternative(const Json& json, const std::string& type, T& value) {
+void read_alternative(const JsonField& json, const std::string& type, T& value) {
   if constexpr (I == std::variant_size_v<T>) {
-    refuse("unknown type '" + type.substr(0, 40) + "'");
+    json.at("type").refuse("is unknown: '" + type.substr(0, 40) + "'");
   } else if (type == Names<T>::kAll[I]) {
     read(json, value.template emplace<I>());
   } else {
@@ -229,26 +210,21 @@ void read_alternative(const Json& json, const std::string& type, T& value) {
   }
 }
 template <class... T>
-void read(const Json& json, std::variant<T...>& value) {
-  if (!json.is_object() || !json.contains("type")) refuse("an object with a type was expected");
-  std::string type;
-  read(json["type"], type);
-  read_alternative(json, type, value);
+void read(const JsonField& json, std::variant<T...>& value) {
+  read_alternative(json, json.at("type").text(), value);
 }
 template <class T>
-void read(const Json& json, std::vector<T>& value) {
-  if (!json.is_array()) refuse("an array was expected");
+void read(const JsonField& json, std::vector<T>& value) {
   value.clear();
-  for (const Json& item : json) read(item, value.emplace_back());
+  json.each([&](const JsonField& item) { read(item, value.emplace_back()); });
 }
 template <class T>
-void read(const Json& json, std::optional<T>& value) {
+void read(const JsonField& json, std::optional<T>& value) {
   value.reset();
   if (!json.is_null()) read(json, value.emplace());
 }
 template <class T>
-void read(const Json& json, T& value) {
-  if (!json.is_object()) refuse("an object was expected");
+void read(const JsonField& json, T& value) {
   Reader reader{json};
   fields(reader, value);
 }
@@ -259,22 +235,20 @@ void Writer::operator()(const char* key, const T& value) {
 }
 template <class T>
 void Reader::operator()(const char* key, T& value) {
-  const auto found = object.find(key);
-  if (found == object.end()) refuse(std::string("'") + key + "' is missing");
-  read(*found, value);
+  read(object.at(key), value);
 }
 
 template <class T>
 T decode(const std::string& line) {
-  const std::string begin = std::string("'").append(line, 0, 80).append("'");
   try {
+    const JsonSource source{"message", "", "send a message of this protocol"};
+    const Json json = parse_json(line, source);
     T value;
-    read(Json::parse(line), value);
+    read(JsonField(json, source), value);
     return value;
   } catch (const Error& error) {
-    refuse(std::string(error.what()) + (error.where().empty() ? "" : ": " + error.where()) + ", in " + begin);
-  } catch (const Json::exception&) {
-    refuse("no JSON: " + begin);
+    throw Error("a message between mptune and mptune-worker is broken", std::string(error.what()) + ", in '" + line.substr(0, 80) + "'",
+                "make sure that both programs are of the same build; report this if they are", ExitCode::internal);
   }
 }
 
