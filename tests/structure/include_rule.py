@@ -1,4 +1,5 @@
-"""The include rule: profiler <- planner <- tuner <- reports; pure rooms see no LibTorch, CUDA, CUPTI or SQLite.
+"""The include rule: profiler <- planner <- tuner <- reports; profiler/base includes no other module; no two modules, and no two libraries,
+need each other; pure rooms see no LibTorch, CUDA, CUPTI or SQLite.
 
 Usage: include_rule.py ROOT     checks a tree, one line per violation, exit 1 if there is one
        include_rule.py --self   checks the checker
@@ -10,12 +11,14 @@ import tempfile
 
 ORDER = ["profiler", "planner", "tuner", "reports"]
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
+LIBRARY = re.compile(r"^\s*mptune_\w+\((mptune_\w+)\b([^)]*)\)", re.M)
 TORCH = re.compile(r"^(torch|ATen|c10)/")
 SQLITE = re.compile(r"^(sqlite3|SQLiteCpp)")
 CUPTI = re.compile(r"^(cupti|cuda|nvml|c10/cuda|ATen/cuda)")
 ZLIB = re.compile(r"^zlib")
 PUBLISHED = ("mptune/planner/published/", "mptune/profiler/formats/")
 JSON = re.compile(r"^nlohmann/")
+BASE = "profiler/base"
 TORCH_ROOMS = {"profiler/device", "profiler/model", "profiler/measure", "tuner/runtime", "tuner/worker"}
 SQLITE_ROOMS = {"profiler/store", "tuner/study"}
 CUPTI_ROOMS = {"profiler/collect"}
@@ -28,12 +31,55 @@ def room_of(path):
     return "/".join(parts[:2]) if len(parts) > 2 else parts[0]
 
 
+def ours(name):
+    """The path of an included header of ours, else None."""
+    path = pathlib.PurePosixPath(name.removeprefix("mptune/"))
+    return path if len(path.parts) > 1 and path.parts[0] in ORDER else None
+
+
+def module_of(path):
+    """A folder; of files beside folders, such as planner/plan.cc, their header."""
+    return "/".join(path.parts[:2]) if len(path.parts) > 2 else path.with_suffix(".h").as_posix()
+
+
+def cycles_of(needs):
+    """The sets of names in `needs` (name -> names) that reach each other."""
+    def reached_from(start):
+        seen, todo = set(), [start]
+        while todo:
+            todo += (new := needs.get(todo.pop(), set()) - seen)
+            seen |= new
+        return seen
+
+    reached = {name: reached_from(name) for name in needs}
+    return {frozenset(other for other in reached[name] if name in reached.get(other, ())) for name in needs if name in reached[name]}
+
+
+def cycles_in(root, paths):
+    includes, libraries = {}, {}
+    for path in paths:
+        text = (root / path).read_text()
+        if path.name == "CMakeLists.txt":
+            libraries |= {name: set(re.findall(r"\bmptune_\w+", needs)) - {name} for name, needs in LIBRARY.findall(text)}
+        else:
+            targets = {module_of(target) for name in INCLUDE.findall(text) if (target := ours(name))}
+            includes.setdefault(module_of(path), set()).update(targets - {module_of(path)})
+    for cycle in cycles_of(includes):
+        folders = {name.split("/")[0] if name.endswith(".h") else name for name in cycle}
+        if len(folders) > 1:  # files beside each other are one module
+            yield f"{', '.join(sorted(cycle))}: include each other"
+    for cycle in cycles_of(libraries):
+        yield f"{', '.join(sorted(cycle))}: link each other"
+
+
 def violations_of(path, text):
     room, folder = room_of(path), path.parts[0]
     for name in INCLUDE.findall(text):
-        target = name.removeprefix("mptune/").split("/")[0] if name.startswith("mptune/") else None
-        if target in ORDER and ORDER.index(target) > ORDER.index(folder):
+        target = ours(name)
+        if target and ORDER.index(target.parts[0]) > ORDER.index(folder):
             yield f"{path}: includes {name}, which lies to the right of {folder}"
+        if target and room == BASE and module_of(target) != BASE:
+            yield f"{path}: {BASE} stands below all other modules, but it includes {name}"
         if TORCH.match(name) and room not in TORCH_ROOMS and path.as_posix() not in TORCH_FILES:
             yield f"{path}: a room without LibTorch includes {name}"
         if TORCH.match(name) and room == "profiler/device" and path.stem in ("device_spec", "gpu_driver", "gpu_plans"):
@@ -55,17 +101,28 @@ def violations_of(path, text):
 
 
 def check(root):
-    found = []
+    found, paths = [], []
     for folder in ORDER:
-        for path in sorted((root / folder).rglob("*")):
-            if path.suffix in (".h", ".cc"):
-                found += violations_of(path.relative_to(root), path.read_text())
-    return found
+        paths += [p.relative_to(root) for p in sorted((root / folder).rglob("*")) if p.suffix in (".h", ".cc") or p.name == "CMakeLists.txt"]
+    for path in paths:
+        if path.name != "CMakeLists.txt":
+            found += violations_of(path, (root / path).read_text())
+    return found + list(cycles_in(root, paths))
+
+
+def found_in(files):
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        for name, text in files.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+        return check(root)
 
 
 def self_check():
     bad = {
         "profiler/trace/a.h": "mptune/planner/plan.h",
+        "profiler/base/n.h": "mptune/profiler/trace/trace.h",
         "planner/b.cc": "mptune/tuner/tune.h",
         "tuner/study/c.h": "mptune/reports/report.h",
         "planner/cost/d.cc": "torch/types.h",
@@ -83,20 +140,32 @@ def self_check():
         "tuner/worker/i.cc": "mptune/profiler/model/nn.h",
     }
     good = {"profiler/device/cuda_lanes.h": "c10/cuda/CUDAStream.h", "profiler/collect/tag_scope.cc": "ATen/record_function.h", "reports/j.cc": "mptune/profiler/trace/trace.h", "profiler/store/l.cc": "SQLiteCpp/SQLiteCpp.h", "tuner/runtime/l.h": "torch/types.h", "planner/published/p.cc": "mptune/profiler/formats/operator_row.h"}
-    with tempfile.TemporaryDirectory() as folder:
-        root = pathlib.Path(folder)
-        for name, include in {**bad, **good}.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(f"#include <{include}>\n")
-        found = check(root)
+    found = found_in({name: f"#include <{include}>\n" for name, include in {**bad, **good}.items()})
     missed = [name for name in bad if not any(line.startswith(name + ":") for line in found)]
     wrong = [line for line in found if line.split(":")[0] in good]
     assert not missed and not wrong, (missed, wrong)
 
 
+def self_check_of_cycles():
+    def include(path):
+        return f'#include "mptune/{path}"\n'
+
+    apart = {"planner/plan.h": include("profiler/trace/a.h"), "planner/plan.cc": include("planner/plan.h"), "planner/file.cc": include("planner/s/s.h"),
+             "planner/file.h": include("planner/plan.h"), "planner/s/s.h": include("planner/plan.h"), "planner/plan_b.h": include("planner/file.h")}
+    assert not found_in(apart), found_in(apart)
+    beside = {"planner/a.h": include("planner/b.h"), "planner/b.cc": include("planner/a.h")}
+    assert not found_in(beside), found_in(beside)
+    around = {"planner/s/s.h": include("planner/t/t.h"), "planner/t/t.cc": include("planner/plan.h"), "planner/plan.cc": include("planner/s/u.h")}
+    assert found_in(around) == ["planner/plan.h, planner/s, planner/t: include each other"], found_in(around)
+    libraries = {"planner/CMakeLists.txt": "mptune_room(mptune_a SOURCES a.cc\n  DEPENDS mptune_b)\nmptune_room(mptune_b DEPENDS mptune_c)\n",
+                 "planner/s/CMakeLists.txt": "mptune_room(mptune_c DEPENDS mptune_d mptune_a)\nmptune_room(mptune_d)\n"}
+    assert found_in(libraries) == ["mptune_a, mptune_b, mptune_c: link each other"], found_in(libraries)
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "--self":
         self_check()
+        self_check_of_cycles()
         sys.exit(0)
     lines = check(pathlib.Path(sys.argv[1]))
     print("\n".join(lines) or "the include rule holds")
