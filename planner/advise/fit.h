@@ -57,7 +57,7 @@ struct FitAnswer {
 /// The smallest changes that make a plan fit. Tried one at a time; two or three together only where fewer do nothing. Of each kind the
 /// smallest amount that suffices, of equal amounts the fastest:
 ///
-///     stages      on further devices: as few as suffice, cut evenly, or so that the fullest device has most room left
+///     stages      on further devices: as few as suffice, cut evenly, or with the least excess over a cap
 ///     schedule    another named one over the same stages
 ///     cut         one cut moved by as few layers as suffice; else all of them
 ///     split       fewest micro-batches more

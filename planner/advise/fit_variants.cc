@@ -107,11 +107,11 @@ std::vector<FitVariant> more_stages(const Plan& plan, const FitQuestion& questio
     if (recomputes_any(plan) && recompute_text(plan) != recompute_text(*wider)) options.push_back(recompute_text(*wider));
     variants.push_back({*wider, devices, options});
     if (each > 1) continue;
-    const std::vector<int> cuts = roomiest_cuts(*wider, caps_of_plan(*wider, question.devices, question.memory_bytes), cost);
+    const std::vector<int> cuts = least_excess_cuts(*wider, caps_of_plan(*wider, question.devices, question.memory_bytes), cost);
     if (cuts.empty() || cuts == cuts_of(*wider)) continue;
-    FitVariant roomy{with_cuts(*wider, cuts), devices, options};
-    roomy.options.push_back("--cuts " + cuts_text(roomy.plan));
-    variants.push_back(std::move(roomy));
+    FitVariant recut{with_cuts(*wider, cuts), devices, options};
+    recut.options.push_back("--cuts " + cuts_text(recut.plan));
+    variants.push_back(std::move(recut));
   }
   return variants;
 }
@@ -143,7 +143,7 @@ std::vector<FitVariant> moved_cuts(const Plan& plan, const FitQuestion& question
   }
   std::ranges::stable_sort(variants, {}, &FitVariant::amount);
   if (plan.num_stages() > 2 && is_simple_chain(plan)) {
-    const std::vector<int> cuts = roomiest_cuts(plan, caps_of_plan(plan, question.devices, question.memory_bytes), cost);
+    const std::vector<int> cuts = least_excess_cuts(plan, caps_of_plan(plan, question.devices, question.memory_bytes), cost);
     if (!cuts.empty()) add(with_cuts(plan, cuts), cost.layers());
   }
   return variants;

@@ -8,7 +8,7 @@
 
 namespace mptune {
 
-/// In the order in which they are made: what comes later is made on top of what came before.
+/// In the order in which they are applied: a later kind changes the plan that an earlier one made.
 enum class FitKind { stages, schedule, cut, split, recompute };
 inline constexpr std::array kFitKinds{FitKind::stages, FitKind::schedule, FitKind::cut, FitKind::split, FitKind::recompute};
 
@@ -22,9 +22,9 @@ struct FitVariant {
 /// All changes of a kind, smallest first. Rows of a plan that no named schedule makes stay as they are.
 [[nodiscard]] std::vector<FitVariant> fit_variants(FitKind kind, const Plan& plan, const FitQuestion& question, const CostModel& cost);
 
-/// Cuts of a plan with a stage on each device, so that the most bytes over a cap are fewest, and of equal ones the longest stage
-/// nearly the shortest; rows stay. Empty where no cuts are allowed, or too many are possible to look at. `caps`: per device of the plan.
-[[nodiscard]] std::vector<int> roomiest_cuts(const Plan& plan, const std::vector<std::int64_t>& caps, const CostModel& cost);
+/// Cuts that minimize the largest excess over a cap, then (nearly) the longest stage. Rows stay as they are.
+/// Requires one stage per device; `caps`: per device of the plan. Empty where no cuts are allowed, or there are too many to try.
+[[nodiscard]] std::vector<int> least_excess_cuts(const Plan& plan, const std::vector<std::int64_t>& caps, const CostModel& cost);
 
 /// Cap of each of the plan's devices.
 [[nodiscard]] std::vector<std::int64_t> caps_of_plan(const Plan& plan, const std::vector<std::string>& devices,

@@ -13,9 +13,9 @@ class BestCuts {
   /// Plans that take longer than `longest_ns` do not count.
   BestCuts(int keep, std::int64_t longest_ns) : keep_(keep < 1 ? 1 : static_cast<std::size_t>(keep)), longest_ns_(longest_ns) {}
 
-  /// Step that a plan may have at most to enter by its step alone.
+  /// The longest step with which a plan enters whatever its other figures.
   [[nodiscard]] std::int64_t enters_ns() const { return full() ? kept_.back().step_ns - 1 : longest_ns_; }
-  /// True if the plan entered. A plan that is kept already does not.
+  /// True if the plan entered. One that is listed already does not.
   bool add(RatedCuts rated);
 
   [[nodiscard]] bool empty() const { return kept_.empty(); }

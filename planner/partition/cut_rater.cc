@@ -10,13 +10,13 @@ CutRater::CutRater(const PartitionProblem& problem, const CostModel& cost, const
       prices_(problem, cost),
       times_(list_operations(family.any_plan(), cost), prices_),
       learns_(family.rows_are_fixed()),
-      rows_(learns_ ? times_.row_ways() : times_.row_ways_of_any_order(problem.schedule == "list")),
+      rows_(learns_ ? times_.row_paths() : times_.row_paths_of_any_order(problem.schedule == "list")),
       exact_(learns_ && times_.exact() && family.one_stage_per_device()),
       layers_(cost.layers()),
-      ways_(prices_, family.stages()),
+      paths_(prices_, family.stages()),
       best_(problem.keep, problem.longest_ns) {
   if (learns_ && family.one_stage_per_device()) memory_.emplace(family, cost);
-  for (const Way& row : rows_) ways_.add(row);
+  for (const Path& row : rows_) paths_.add(row);
 }
 
 int CutRater::last_of(const std::vector<int>& cuts, int stage) const {
@@ -39,17 +39,17 @@ bool CutRater::settle(const std::vector<int>& cuts) {
 }
 
 std::int64_t CutRater::consider(const std::vector<int>& cuts, std::int64_t within_ns) {
-  if (!settle(cuts)) return WayBounds::kFar;
-  std::int64_t alone_ns = ways_.longest(cuts) + times_.step_cost_ns();
+  if (!settle(cuts)) return PathBounds::kFar;
+  std::int64_t alone_ns = paths_.longest(cuts) + times_.step_cost_ns();
   if (alone_ns > within_ns) return alone_ns;
   ++simulated_;
   if (learns_) {
     alone_ns = times_.step_ns(cuts);
-    ways_.add(times_.longest_way());
+    paths_.add(times_.longest_path());
     if (alone_ns > within_ns) return alone_ns;
   }
   std::optional<RatedCuts> plan = rated(cuts, alone_ns);
-  if (!plan) return WayBounds::kFar;
+  if (!plan) return PathBounds::kFar;
   any_fits_ = true;
   const std::int64_t step_ns = plan->step_ns;
   best_.add(std::move(*plan));
@@ -81,14 +81,14 @@ CutRater::Excess CutRater::smallest_excess(const Windows& allowed) {
   return any_fits_ ? Excess{} : least_seen_;
 }
 
-// The stages' least excess over all cuts is a min-max shortest path. What a stage surely exceeds grows with its layers, so most ranges
+// The least excess over all cuts is a min-max shortest path. The lower bound of a stage's excess grows with its layers, so most ranges
 // need not be measured.
 CutRater::Excess CutRater::smallest_of_all(const Windows& allowed) {
   using Found = std::pair<std::int64_t, int>;
-  std::vector<Found> rest(static_cast<std::size_t>(layers_) + 1, {WayBounds::kFar, -1});
-  rest.back() = {-WayBounds::kFar, -1};
+  std::vector<Found> rest(static_cast<std::size_t>(layers_) + 1, {PathBounds::kFar, -1});
+  rest.back() = {-PathBounds::kFar, -1};
   for (int s = family_.stages(); s-- > 0;) {
-    std::vector<Found> now(rest.size(), {WayBounds::kFar, -1});
+    std::vector<Found> now(rest.size(), {PathBounds::kFar, -1});
     for (const int first : allowed.begins[static_cast<std::size_t>(s)]) {
       Found& least = now[static_cast<std::size_t>(first)];
       for (const int last : allowed.begins[static_cast<std::size_t>(s) + 1]) {
@@ -101,7 +101,7 @@ CutRater::Excess CutRater::smallest_of_all(const Windows& allowed) {
     rest = std::move(now);
   }
   any_fits_ = rest.front().first <= 0;
-  const bool exceeds = rest.front().first > 0 && rest.front().first < WayBounds::kFar;
+  const bool exceeds = rest.front().first > 0 && rest.front().first < PathBounds::kFar;
   return exceeds ? Excess{rest.front().first, rest.front().second} : Excess{};
 }
 

@@ -6,41 +6,42 @@
 
 #include "mptune/planner/partition/best_cuts.h"
 #include "mptune/planner/partition/family.h"
+#include "mptune/planner/partition/path_bounds.h"
 #include "mptune/planner/partition/prices.h"
 #include "mptune/planner/partition/stage_memory.h"
 #include "mptune/planner/partition/step_times.h"
-#include "mptune/planner/partition/way_bounds.h"
 
 namespace mptune {
 
-/// Rates plans of a family, keeps the best, and learns from each what rules out plans like it.
+/// Rates plans of a family and collects the best. Every plan that is timed adds its longest path to the bounds.
 class CutRater {
  public:
   /// All must outlive this. Requires: at least as many layers as stages.
   CutRater(const PartitionProblem& problem, const CostModel& cost, const Family& family);
 
-  /// Nanoseconds of a plan, exact if at most `within_ns`, else a lower bound of them; WayBounds::kFar where it does not fit.
+  /// Nanoseconds of a plan: exact if at most `within_ns`, else a lower bound. PathBounds::kFar where the plan does not fit.
   std::int64_t consider(const std::vector<int>& cuts, std::int64_t within_ns);
 
   [[nodiscard]] const Prices& prices() const { return prices_; }
   [[nodiscard]] std::int64_t step_cost_ns() const { return times_.step_cost_ns(); }
-  /// For every stage a way along a device of it.
-  [[nodiscard]] const std::vector<Way>& rows() const { return rows_; }
-  /// All ways that are known; more with every plan that is timed.
-  [[nodiscard]] WayBounds& ways() { return ways_; }
+  /// For every stage a path along a device of it.
+  [[nodiscard]] const std::vector<Path>& rows() const { return rows_; }
+  /// All paths known so far. Every plan that is timed may add one.
+  [[nodiscard]] PathBounds& paths() { return paths_; }
   [[nodiscard]] const BestCuts& best() const { return best_; }
   [[nodiscard]] std::int64_t simulated() const { return simulated_; }
 
-  /// Whether a plan that is timed adds a way.
+  /// Whether a plan that is timed adds a path.
   [[nodiscard]] bool learns() const { return learns_; }
-  /// Whether a stage's memory depends on nothing but its layers; only then may it be asked for.
+  /// Whether a stage's memory depends on its layers alone. need(), furthest() and settle() require it.
   [[nodiscard]] bool knows_memory() const { return memory_.has_value(); }
   [[nodiscard]] const StageNeed& need(int stage, int first, int last) { return memory_->need(stage, first, last); }
   [[nodiscard]] std::vector<int> furthest(int stage) const { return memory_->furthest(stage); }
-  /// Says whether the stage is recomputed; false if it does not fit.
+  /// Fixes the prices of the stage, recomputed where memory asks for it; false if it does not fit.
   [[nodiscard]] bool settle(int stage, int first, int last);
 
-  /// The least excess over a cap: of all plans where knows_memory(), else of those considered. Nothing where a plan fits, or none exists.
+  /// The least excess over a cap: of all plans where knows_memory(), else of those considered.
+  /// 0 bytes where a plan fits, or where the windows allow none.
   struct Excess {
     std::int64_t bytes = 0;
     int device = -1;
@@ -58,12 +59,12 @@ class CutRater {
   const Family& family_;
   Prices prices_;
   StepTimes times_;
-  bool learns_;  // plans share their rows: a longest way of one is a way of all
-  std::vector<Way> rows_;
+  bool learns_;  // plans share their rows, so the longest path of one exists in all
+  std::vector<Path> rows_;
   std::optional<StageMemory> memory_;
-  bool exact_;  // times_ is the simulator's answer
+  bool exact_;  // times_ agrees with the simulator
   int layers_;
-  WayBounds ways_;
+  PathBounds paths_;
   BestCuts best_;
   std::int64_t simulated_ = 0;
   bool any_fits_ = false;

@@ -5,19 +5,19 @@
 #include <limits>
 
 #include "mptune/planner/partition/first_plans.h"
-#include "mptune/planner/partition/way_mix.h"
+#include "mptune/planner/partition/path_mixture.h"
 
 namespace mptune {
 namespace {
 
 constexpr std::int64_t kFirstPause = 4096;  // nodes, doubled after every narrowing of the windows
-constexpr std::int64_t kDirectly = 24'000;  // nodes, before the proof goes in steps
+constexpr std::int64_t kDirectly = 24'000;  // nodes, before the bound is raised in steps
 constexpr std::int64_t kProbeAfter = 16;
-constexpr int kWorthAgain = 10;  // windows are narrowed again while they lose a part of this many
+constexpr int kWorthAgain = 10;  // windows are narrowed again while they lose at least one in so many layers
 constexpr double kSteps[] = {0.02, 0.01, 0.003};
 constexpr std::int64_t kNodesPerQuestion = 64;
-constexpr int kMixes = 3;            // that are tried on one limit
-constexpr int kMixRounds = 24;       // of each
+constexpr int kMixtures = 3;         // path mixtures tried per limit
+constexpr int kMixtureRounds = 24;   // of reweighing, per mixture
 constexpr int kRangesPerNode = 128;  // of a shortest path
 constexpr int kFinest = 256;         // a bound is raised in steps of one part of this many
 
@@ -32,7 +32,7 @@ CutSearch::CutSearch(const PartitionProblem& problem, const CostModel& cost, con
       cost_(cost),
       family_(family),
       rater_(problem, cost, family),
-      ways_(rater_.ways()),
+      paths_(rater_.paths()),
       balance_(rater_.prices(), rater_.rows()),
       stages_(family.stages()),
       layers_(cost.layers()) {
@@ -60,11 +60,11 @@ void CutSearch::open_windows() {
 }
 
 void CutSearch::bound_all() {
-  ways_.refresh(allowed_);
+  paths_.refresh(allowed_);
   balance_.refresh(allowed_);
   std::int64_t least = balance_.rest(0, 0);
-  for (int way = 0; way < ways_.ways(); ++way) least = std::max(least, ways_.rest(way, 0, 0));
-  result_.lower_bound_ns = least < WayBounds::kFar ? least + rater_.step_cost_ns() : PartitionResult::kNoPlan;
+  for (int path = 0; path < paths_.paths(); ++path) least = std::max(least, paths_.rest(path, 0, 0));
+  result_.lower_bound_ns = least < PathBounds::kFar ? least + rater_.step_cost_ns() : PartitionResult::kNoPlan;
 }
 
 bool CutSearch::interrupted() {
@@ -73,7 +73,7 @@ bool CutSearch::interrupted() {
   return ended_;
 }
 
-// Of a plan that is about to be timed: dear enough to ask each time.
+// Before a plan is timed. Timing takes long enough to ask every time.
 bool CutSearch::interrupted_before_plan() {
   ended_ = ended_ || result_.nodes > problem_.most_nodes || (problem_.stop && problem_.stop());
   return ended_;
@@ -88,7 +88,7 @@ void CutSearch::set_limit() {
   const BestCuts& best = rater_.best();
   std::int64_t limit = goal_ == Goal::tied ? best.kept().back().step_ns : best.enters_ns();
   if (gap_ > 0 && !best.empty()) limit = std::min(limit, shortened(best.kept().front().step_ns, gap_));
-  limit_ns_ = std::min(limit - rater_.step_cost_ns(), WayBounds::kFar - 1);
+  limit_ns_ = std::min(limit - rater_.step_cost_ns(), PathBounds::kFar - 1);
 }
 
 // False if no plan is left within the limit.
@@ -96,49 +96,49 @@ bool CutSearch::narrow(Windows& windows) {
   for (int dropped = 1; dropped > 0;) {
     int left = 0;
     for (const std::vector<int>& begins : windows.begins) left += static_cast<int>(begins.size());
-    dropped = ways_.narrow(limit_ns_, windows);
+    dropped = paths_.narrow(limit_ns_, windows);
     if (windows.empty()) return false;
     if (dropped * kWorthAgain < left) break;
   }
   return true;
 }
 
-// True if it is shown without a walk that no plan keeps to the limit: mixed and single ways narrow the windows in turn, and the cuts of the
-// least mean, which are good plans more often than not, teach further ways.
+// True if bounds alone prove that no plan keeps to the limit. Path mixtures and single paths narrow the windows in turn. The cuts on which
+// a mixture is shortest are often good plans; timing them adds further paths.
 bool CutSearch::refute(Windows& windows) {
-  WayMix mix(rater_.prices(), stages_);
-  for (const Way& row : rater_.rows()) mix.add(row);
+  PathMixture mixture(rater_.prices(), stages_);
+  for (const Path& row : rater_.rows()) mixture.add(row);
   int learned = static_cast<int>(rater_.rows().size());
-  for (int attempt = 0; attempt < kMixes; ++attempt) {
+  for (int attempt = 0; attempt < kMixtures; ++attempt) {
     if (!narrow(windows)) return true;
-    for (int round = 0; round < kMixRounds; ++round) {
-      for (; learned < ways_.ways(); ++learned) {
-        if (ways_.way(learned).of == 1) mix.add(ways_.way(learned));
+    for (int round = 0; round < kMixtureRounds; ++round) {
+      for (; learned < paths_.paths(); ++learned) {
+        if (paths_.path(learned).of == 1) mixture.add(paths_.path(learned));
       }
-      const std::optional<WayMix::Least> least = mix.least(windows);
+      const std::optional<PathMixture::Least> least = mixture.least(windows);
       if (!least || least->ns * (1 - 1e-9) > static_cast<double>(limit_ns_)) return true;
       result_.nodes += 1 + std::int64_t{stages_} * layers_ * layers_ / 2 / kRangesPerNode;
       if (interrupted_before_plan()) return false;
       static_cast<void>(rater_.consider(least->cuts, rater_.best().enters_ns()));
-      mix.reweigh(*least, static_cast<double>(limit_ns_));
+      mixture.reweigh(*least, static_cast<double>(limit_ns_));
     }
-    ways_.add(mix.best());
+    paths_.add(mixture.best());
   }
   return !narrow(windows);
 }
 
-// Where every plan costs a simulation and teaches nothing, bounds come first.
-bool CutSearch::refuted_dearly() {
+// Where every plan costs a simulation and adds no path, bounds come first.
+bool CutSearch::refuted_by_bounds() {
   if (rater_.learns()) return false;
   Windows windows = entering_;
-  return limit_ns_ < WayBounds::kMostMixed && refute(windows);
+  return limit_ns_ < PathBounds::kMostMixed && refute(windows);
 }
 
 // Halves what lies between the bound and the best plan, by limits that are refuted or not.
 void CutSearch::raise_bound() {
   const auto reached = [this] { return rater_.best().empty() ? problem_.longest_ns : rater_.best().kept().front().step_ns; };
   std::int64_t high = reached();
-  if (high >= WayBounds::kMostMixed) return;
+  if (high >= PathBounds::kMostMixed) return;
   while (!ended_ && high - result_.lower_bound_ns > high / kFinest) {
     const std::int64_t middle = result_.lower_bound_ns + (high - result_.lower_bound_ns) / 2;
     limit_ns_ = middle - rater_.step_cost_ns();
@@ -153,9 +153,9 @@ void CutSearch::raise_bound() {
 
 void CutSearch::start_walk() {
   balance_.refresh(windows_);
-  lengths_.assign(static_cast<std::size_t>(stages_) + 1, std::vector<std::int64_t>(static_cast<std::size_t>(ways_.ways()), 0));
-  order_.resize(static_cast<std::size_t>(ways_.ways()));
-  for (std::size_t way = 0; way < order_.size(); ++way) order_[way] = static_cast<int>(way);
+  lengths_.assign(static_cast<std::size_t>(stages_) + 1, std::vector<std::int64_t>(static_cast<std::size_t>(paths_.paths()), 0));
+  order_.resize(static_cast<std::size_t>(paths_.paths()));
+  for (std::size_t path = 0; path < order_.size(); ++path) order_[path] = static_cast<int>(path);
   passed_.assign(static_cast<std::size_t>(stages_) + 1, 0);
   copied_ = peaks_ = passed_;
   if (goal_ == Goal::tied) find_copied_rest();
@@ -166,8 +166,8 @@ void CutSearch::start_walk() {
 
 bool CutSearch::exhaust(Goal goal, double gap, std::int64_t most_nodes) {
   goal_ = goal;
-  const std::int64_t last_node = most_nodes < WayBounds::kFar ? result_.nodes + most_nodes : WayBounds::kFar;
-  // What is too slow even to tie stays out of every later search.
+  const std::int64_t last_node = most_nodes < PathBounds::kFar ? result_.nodes + most_nodes : PathBounds::kFar;
+  // Plans too slow even to tie stay out of every later search.
   if (rater_.best().full()) {
     limit_ns_ = rater_.best().kept().back().step_ns - rater_.step_cost_ns();
     if (!narrow(entering_)) return true;
@@ -195,14 +195,14 @@ void CutSearch::visit(int stage) {
     paused_ = paused_ || result_.nodes > pause_at_;
     if (paused_) return;
     const bool good =
-        within_ways(stage, first, last) && fits(stage, first, last) && (goal_ == Goal::faster || may_rank(stage, first, last));
+        within_paths(stage, first, last) && fits(stage, first, last) && (goal_ == Goal::faster || may_rank(stage, first, last));
     if (!good) continue;
     if (stage + 2 < stages_ && ++since_probe_ >= probe_after_) probe(stage, last);
     descend(stage, first, last);
   }
 }
 
-// What rules out the likeliest plan behind these cuts may rule out all of them at once.
+// The longest path of the likeliest plan behind these cuts may rule out all plans behind them.
 void CutSearch::probe(int stage, int last) {
   since_probe_ = 0;
   std::vector<int> cuts = cuts_;
@@ -212,9 +212,9 @@ void CutSearch::probe(int stage, int last) {
     if (next < 0) return;
     cuts.push_back(next);
   }
-  const int known = ways_.ways();
+  const int known = paths_.paths();
   consider(cuts);
-  probe_after_ = ways_.ways() > known ? kProbeAfter : probe_after_ * 2;
+  probe_after_ = paths_.paths() > known ? kProbeAfter : probe_after_ * 2;
 }
 
 void CutSearch::descend(int stage, int first, int last) {
@@ -234,22 +234,22 @@ void CutSearch::consider(const std::vector<int>& cuts) {
   const BestCuts& best = rater_.best();
   static_cast<void>(rater_.consider(cuts, goal_ == Goal::tied ? best.kept().back().step_ns : best.enters_ns()));
   set_limit();
-  adopt_ways();
+  adopt_paths();
 }
 
-// The ways that were learned last, or ruled out something, come first.
-bool CutSearch::within_ways(int stage, int first, int last) {
+// Paths that were added last, or ruled out a plan, come first.
+bool CutSearch::within_paths(int stage, int first, int last) {
   const auto at = static_cast<std::size_t>(stage);
   const std::int64_t passed = passed_[at] + (stage + 1 < stages_ ? balance_.passing(stage, first, last) : 0);
   if (passed + balance_.rest(stage + 1, last) > limit_ns_) return false;
   for (std::size_t place = 0; place < order_.size(); ++place) {
-    const int way = order_[place];
-    const std::int64_t length = ways_.through(way, stage, first, last, lengths_[at][static_cast<std::size_t>(way)]);
-    if (length + ways_.rest(way, stage + 1, last) > ways_.scaled(way, limit_ns_)) {
+    const int path = order_[place];
+    const std::int64_t length = paths_.through(path, stage, first, last, lengths_[at][static_cast<std::size_t>(path)]);
+    if (length + paths_.rest(path, stage + 1, last) > paths_.scaled(path, limit_ns_)) {
       std::swap(order_[place], order_[place / 2]);
       return false;
     }
-    lengths_[at + 1][static_cast<std::size_t>(way)] = length;
+    lengths_[at + 1][static_cast<std::size_t>(path)] = length;
   }
   return true;
 }
@@ -257,10 +257,10 @@ bool CutSearch::within_ways(int stage, int first, int last) {
 bool CutSearch::fits(int stage, int first, int last) {
   if (!rater_.knows_memory() || !family_.has_caps()) return true;
   if (!rater_.settle(stage, first, last)) return false;
-  return !family_.recomputes_for_memory() || within_ways(stage, first, last);
+  return !family_.recomputes_for_memory() || within_paths(stage, first, last);
 }
 
-// Of plans as fast as the last that is kept, only those that rank before it are of interest.
+// Of plans as fast as the last one listed, only those that rank before it matter.
 bool CutSearch::may_rank(int stage, int first, int last) {
   const auto next = static_cast<std::size_t>(stage) + 1;
   const RatedCuts& worst = rater_.best().kept().back();
@@ -282,7 +282,7 @@ void CutSearch::find_copied_rest() {
   for (int s = stages_ - 1; s-- > 0;) {
     const auto at = static_cast<std::size_t>(s);
     for (const int first : windows_.begins[at]) {
-      std::int64_t least = WayBounds::kFar;
+      std::int64_t least = PathBounds::kFar;
       for (const int last : windows_.begins[at + 1]) {
         if (!windows_.allows(s, first, last)) continue;
         least = std::min(least, family_.copied_bytes(s + 1, last) + copied_rest_[at + 1][static_cast<std::size_t>(last)]);
@@ -292,36 +292,36 @@ void CutSearch::find_copied_rest() {
   }
 }
 
-// Ways that were learned on the way down get the lengths up to here.
-void CutSearch::adopt_ways() {
+// Lengths up to the present stage, of paths that were added during the descent.
+void CutSearch::adopt_paths() {
   const int known = static_cast<int>(order_.size());
-  if (ways_.ways() == known) return;
-  ways_.refresh(windows_, known);
-  for (std::vector<std::int64_t>& lengths : lengths_) lengths.resize(static_cast<std::size_t>(ways_.ways()), 0);
-  for (int way = known; way < ways_.ways(); ++way) {
-    const auto index = static_cast<std::size_t>(way);
+  if (paths_.paths() == known) return;
+  paths_.refresh(windows_, known);
+  for (std::vector<std::int64_t>& lengths : lengths_) lengths.resize(static_cast<std::size_t>(paths_.paths()), 0);
+  for (int path = known; path < paths_.paths(); ++path) {
+    const auto index = static_cast<std::size_t>(path);
     int first = 0;
     for (std::size_t s = 0; s < cuts_.size(); ++s) {
-      lengths_[s + 1][index] = ways_.through(way, static_cast<int>(s), first, cuts_[s], lengths_[s][index]);
+      lengths_[s + 1][index] = paths_.through(path, static_cast<int>(s), first, cuts_[s], lengths_[s][index]);
       first = cuts_[s];
     }
-    order_.insert(order_.begin(), way);
+    order_.insert(order_.begin(), path);
   }
 }
 
-// Most families are proved at once. For the others the bound rises in steps, so that whoever ends the search has the last one.
+// Most families are proved at once. For the others the bound rises in steps, so that a search that is stopped still has the last bound.
 void CutSearch::prove() {
   if (exhaust(Goal::faster, 0, kDirectly)) {
     result_.complete = true;
   } else {
     raise_bound();
     for (const double gap : kSteps) {
-      if (ended_ || rater_.best().empty() || !exhaust(Goal::faster, gap, WayBounds::kFar)) break;
+      if (ended_ || rater_.best().empty() || !exhaust(Goal::faster, gap, PathBounds::kFar)) break;
       result_.lower_bound_ns = std::max(result_.lower_bound_ns, shortened(rater_.best().kept().front().step_ns, gap) + 1);
     }
   }
-  if (!result_.complete && !ended_) result_.complete = exhaust(Goal::faster, 0, WayBounds::kFar);
-  if (result_.complete && rater_.best().full()) result_.complete = exhaust(Goal::tied, 0, WayBounds::kFar);
+  if (!result_.complete && !ended_) result_.complete = exhaust(Goal::faster, 0, PathBounds::kFar);
+  if (result_.complete && rater_.best().full()) result_.complete = exhaust(Goal::tied, 0, PathBounds::kFar);
 }
 
 PartitionResult CutSearch::run() {
@@ -333,7 +333,7 @@ PartitionResult CutSearch::run() {
   bound_all();
   entering_ = allowed_;
   set_limit();
-  if (!narrow(entering_) || refuted_dearly()) {
+  if (!narrow(entering_) || refuted_by_bounds()) {
     result_.complete = true;
     return finish();
   }

@@ -23,7 +23,7 @@ struct RatedCuts {
 /// Faster first, then fewer bytes copied, then less memory, then the order of the cuts.
 [[nodiscard]] bool ranks_before(const RatedCuts& a, const RatedCuts& b);
 
-/// The plans of a family one by one, by the simulator itself: right for every schedule, some hundred microseconds each.
+/// Makes and rates the plans of a family with the simulator. Right for every schedule; some hundred microseconds per plan.
 class Family {
  public:
   /// Both must outlive this. Throws as partition() does.
@@ -44,7 +44,7 @@ class Family {
   /// One of them; every stage recomputed that may be. Requires: as many layers as stages.
   [[nodiscard]] Plan any_plan() const;
   [[nodiscard]] RatedCuts rate(const std::vector<int>& cuts) const;
-  /// Bytes copied over a cut before stage `stage`, both ways, by all micro-batches.
+  /// Bytes copied over a cut before stage `stage`, in both directions, by all micro-batches.
   [[nodiscard]] std::int64_t copied_bytes(int stage, int cut) const;
 
  private:

@@ -92,7 +92,7 @@ void consider_first_plans(CutRater& rater, const BalanceBound& balance, const Wi
                           const std::function<bool()>& may_rate) {
   Climber climber(rater, allowed, may_rate);
   climber.climb(balanced(balance, allowed));
-  std::vector<Way> rows = rater.rows();
+  std::vector<Path> rows = rater.rows();
   const Prices& prices = rater.prices();
   // 1F1B waits for a copy there and back with every other micro-batch.
   for (int slot = 0; slot < prices.slots(); ++slot) {

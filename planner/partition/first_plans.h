@@ -3,12 +3,12 @@
 #include <functional>
 
 #include "mptune/planner/partition/cut_rater.h"
-#include "mptune/planner/partition/way_bounds.h"
+#include "mptune/planner/partition/path_bounds.h"
 
 namespace mptune {
 
-/// Considers plans that are likely good: the cuts of the balance bound, also with copies counted as their senders' work, and better
-/// neighbours of theirs by hill climbing. Good plans early leave the proof little to do.
+/// Considers plans that are likely good: the cuts of the balance bound, the same with copies counted as their senders' work, and better
+/// neighbours of both by hill climbing. Good plans early shorten the proof.
 /// `balance`: up to date with `allowed`. `may_rate` is asked before each plan; false ends it, after the balanced plans.
 void consider_first_plans(CutRater& rater, const BalanceBound& balance, const Windows& allowed, int microbatches,
                           const std::function<bool()>& may_rate);

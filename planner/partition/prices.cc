@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "mptune/planner/partition/table_room.h"
+#include "mptune/planner/partition/table_memory.h"
 
 namespace mptune {
 
@@ -78,7 +78,7 @@ const RangeTable* Prices::open_table(const Slot& slot, std::int64_t overhead_ns)
     if (known.stage == slot.stage && known.what == slot.what && known.overhead_ns == overhead_ns && known.base == slot.by_range)
       return known.table.get();
   }
-  check_room_for_another();
+  check_memory_for_another();
   auto table = slot.what == What::recompute ? std::make_unique<RangeTable>(cost_.layers()) : std::make_unique<RangeTable>(*slot.by_range);
   open_.push_back({slot.stage, slot.what, overhead_ns, slot.by_range, std::move(table)});
   return open_.back().table.get();
@@ -96,10 +96,10 @@ void Prices::settle(int stage, int first, int last, bool recomputed) {
   }
 }
 
-void Prices::check_room_for_another() const {
+void Prices::check_memory_for_another() const {
   const auto tables = static_cast<double>(tables_.size() + open_.size() + 1);
-  check_table_room(tables * RangeTable::bytes(cost_.layers()), std::to_string(cost_.layers()) + " layers", "partition",
-                   "merge layers that follow each other");
+  check_table_memory(tables * RangeTable::bytes(cost_.layers()), std::to_string(cost_.layers()) + " layers", "partition",
+                     "merge layers that follow each other");
 }
 
 const RangeTable* Prices::table(Kind kind, int device, int number) {
@@ -107,7 +107,7 @@ const RangeTable* Prices::table(Kind kind, int device, int number) {
   for (const Table& known : tables_) {
     if (known.kind == kind && known.device_class == device_class && known.number == number) return known.table.get();
   }
-  check_room_for_another();
+  check_memory_for_another();
   const bool end_phase = kind == Kind::optimizer || kind == Kind::reduce || kind == Kind::reduce_alone;
   auto made = std::make_unique<RangeTable>(end_phase ? end(kind, device, number) : work(kind, device, number));
   tables_.push_back({kind, device_class, number, std::move(made)});

@@ -26,12 +26,12 @@ class RangeTable {
   std::vector<std::int64_t> ns_;
 };
 
-/// What the operations of a family cost whatever the cuts, other devices idle: one slot for all operations that take equally long in
-/// every plan. Exactly the simulator's prices.
-/// Where memory decides which stages are recomputed, their slots hold the least price of either case until settle() says which it is.
+/// Prices of a family's operations for all cuts, with the other devices idle; exactly the simulator's. A slot is one price that all
+/// operations share which take equally long in every plan. Where memory decides which stages are recomputed, a slot holds the smaller of
+/// both prices until settle() says which it is.
 class Prices {
  public:
-  /// Both must outlive this. slot_of() throws Error where the tables of all slots take more than kMostTableBytes.
+  /// Both must outlive this. slot_of() throws Error where the tables of all slots take more than kTableMemoryLimit.
   Prices(const PartitionProblem& problem, const CostModel& cost);
 
   /// Index of the slot that prices an operation of the list, made where it is new.
@@ -48,11 +48,11 @@ class Prices {
     return s.by_cut.empty() ? s.fixed_ns + s.by_range->at(first, last) : s.by_cut[static_cast<std::size_t>(last)];
   }
 
-  /// What ns() is made of: by range (none for copies), beside a constant; by cut for copies.
+  /// The parts of ns() of a slot that is no copy: a table by range and a constant.
   [[nodiscard]] const RangeTable* by_range(int slot) const { return slots_[static_cast<std::size_t>(slot)].by_range; }
   [[nodiscard]] std::int64_t fixed_ns(int slot) const { return slots_[static_cast<std::size_t>(slot)].fixed_ns; }
 
-  /// The stage with the layers [first, last) is recomputed, or not.
+  /// Fixes whether the stage with the layers [first, last) is recomputed.
   void settle(int stage, int first, int last, bool recomputed);
 
  private:
@@ -84,7 +84,7 @@ class Prices {
   [[nodiscard]] bool open(int stage) const;
   [[nodiscard]] const RangeTable* open_table(const Slot& slot, std::int64_t overhead_ns);
   [[nodiscard]] const RangeTable* table(Kind kind, int device, int number);
-  void check_room_for_another() const;
+  void check_memory_for_another() const;
   [[nodiscard]] RangeTable work(Kind kind, int device, int samples) const;
   [[nodiscard]] RangeTable end(Kind kind, int device, int replicas) const;
 

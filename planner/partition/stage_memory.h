@@ -8,14 +8,14 @@
 
 #include "mptune/planner/cost/cost_model.h"
 #include "mptune/planner/partition/family.h"
-#include "mptune/planner/partition/way_bounds.h"
+#include "mptune/planner/partition/path_bounds.h"
 
 namespace mptune {
 
-/// What a stage needs of its devices, whatever the other stages.
+/// The memory that a stage needs of its devices; other stages do not change it.
 struct StageNeed {
   std::int64_t peak_bytes = 0;    ///< of the device that needs most
-  std::int64_t excess_bytes = 0;  ///< most bytes over a cap, below 0: left under it
+  std::int64_t excess_bytes = 0;  ///< most bytes over a cap; below 0: bytes left under it
   int excess_device = -1;         ///< index into the family's devices
   bool recomputed = false;
 };
@@ -28,9 +28,9 @@ class StageMemory {
 
   /// Exact, by the cost model; found once for every range.
   [[nodiscard]] const StageNeed& need(int stage, int first, int last);
-  /// Per first layer: the last layer behind which the stage surely exceeds the cap of its first device.
+  /// Per first layer: the last layer at which the stage may end; beyond it, it surely exceeds the cap of its first device.
   [[nodiscard]] std::vector<int> furthest(int stage) const;
-  /// Bytes over the cap of the stage's first device that the stage needs at least; far below 0 without a cap.
+  /// Lower bound of the bytes over the cap of the stage's first device; far below 0 without a cap.
   [[nodiscard]] std::int64_t least_excess(int stage, int first, int last) const;
 
  private:

@@ -91,33 +91,33 @@ std::int64_t StepTimes::time_end_phase() {
   return end_ns;
 }
 
-Way StepTimes::longest_way() const {
-  Way way;
-  way.count.assign(slot_ns_.size(), 0);
+Path StepTimes::longest_path() const {
+  Path path;
+  path.count.assign(slot_ns_.size(), 0);
   for (int i = final_; i >= 0; i = end_items_[static_cast<std::size_t>(i)].reason) {
-    ++way.count[static_cast<std::size_t>(end_items_[static_cast<std::size_t>(i)].slot)];
+    ++path.count[static_cast<std::size_t>(end_items_[static_cast<std::size_t>(i)].slot)];
   }
   auto at = static_cast<std::size_t>(std::find(end_ns_.begin() + 1, end_ns_.end(), actions_end_ns_) - end_ns_.begin());
   while (at > 0) {
     const Item& item = items_[at - 1];
-    ++way.count[static_cast<std::size_t>(item.slot)];
+    ++path.count[static_cast<std::size_t>(item.slot)];
     at = static_cast<std::size_t>(
         end_ns_[static_cast<std::size_t>(item.input)] > end_ns_[static_cast<std::size_t>(item.before)] ? item.input : item.before);
   }
-  return way;
+  return path;
 }
 
-std::vector<Way> StepTimes::row_ways() {
-  std::vector<Way> ways;
+std::vector<Path> StepTimes::row_paths() {
+  std::vector<Path> paths;
   for (int stage = 0; stage < stages_; ++stage) {
     for (int slot = 0; slot < prices_.slots(); ++slot) {
       const std::int64_t work_ns = prices_.stage(slot) == stage ? 1'000'000 : 1'000;
       slot_ns_[static_cast<std::size_t>(slot)] = prices_.what(slot) == What::copy ? 1 : work_ns;
     }
     static_cast<void>(time());
-    ways.push_back(longest_way());
+    paths.push_back(longest_path());
   }
-  return ways;
+  return paths;
 }
 
 // Slots of the copies over each cut, of outputs or of gradients, each once.
@@ -142,41 +142,41 @@ std::vector<std::vector<int>> StepTimes::actions(What what) const {
 }
 
 // A reduction and the updates behind it, on one lane.
-void StepTimes::add_end_phase(int stage, Way& way) const {
+void StepTimes::add_end_phase(int stage, Path& path) const {
   int at = static_cast<int>(end_items_.size()) - 1;
   while (at >= 0 && prices_.stage(end_items_[static_cast<std::size_t>(at)].slot) != stage) --at;
   while (at >= 0) {
     const EndItem& item = end_items_[static_cast<std::size_t>(at)];
-    ++way.count[static_cast<std::size_t>(item.slot)];
+    ++path.count[static_cast<std::size_t>(item.slot)];
     at = item.first < item.last ? item.first : item.before;
   }
 }
 
-// A device runs all of its work. It begins when a micro-batch has come through the stages before, and a whole backward, which is what it
-// ends with, is followed by those of the stages before. By which of their replicas, an order may choose, and whether a backward is whole.
-std::vector<Way> StepTimes::row_ways_of_any_order(bool splits) const {
-  std::vector<Way> ways(static_cast<std::size_t>(stages_), Way{std::vector<int>(slot_ns_.size(), 0)});
-  std::vector<int> lane(ways.size(), -1);
+// A device runs all of its work, begins after a micro-batch has passed the stages before it, and ends with a whole backward, which those of
+// the stages before follow. An order may choose the replicas that do this, and which backwards are split: such work is not counted.
+std::vector<Path> StepTimes::row_paths_of_any_order(bool splits) const {
+  std::vector<Path> paths(static_cast<std::size_t>(stages_), Path{std::vector<int>(slot_ns_.size(), 0)});
+  std::vector<int> lane(paths.size(), -1);
   for (const Item& item : items_) {
     const auto stage = static_cast<std::size_t>(prices_.stage(item.slot));
     if (prices_.what(item.slot) == What::copy) continue;
     if (lane[stage] < 0) lane[stage] = item.lane;
     const bool counts = !splits || prices_.what(item.slot) == What::forward;
-    if (lane[stage] == item.lane && counts) ++ways[stage].count[static_cast<std::size_t>(item.slot)];
+    if (lane[stage] == item.lane && counts) ++paths[stage].count[static_cast<std::size_t>(item.slot)];
   }
   std::vector<std::vector<std::vector<int>>> passed = {actions(What::forward), copies(false)};
   const std::vector<std::vector<int>> backwards = actions(What::backward);
   const bool whole = !splits && std::none_of(backwards.begin(), backwards.end(), [](const auto& slots) { return slots.empty(); });
   if (whole) passed.insert(passed.end(), {backwards, copies(true)});
-  for (std::size_t stage = 0; stage < ways.size(); ++stage) {
+  for (std::size_t stage = 0; stage < paths.size(); ++stage) {
     for (const std::vector<std::vector<int>>& slots : passed) {
       for (std::size_t before = 0; before < stage; ++before) {
-        if (slots[before].size() == 1) ++ways[stage].count[static_cast<std::size_t>(slots[before].front())];
+        if (slots[before].size() == 1) ++paths[stage].count[static_cast<std::size_t>(slots[before].front())];
       }
     }
-    add_end_phase(static_cast<int>(stage), ways[stage]);
+    add_end_phase(static_cast<int>(stage), paths[stage]);
   }
-  return ways;
+  return paths;
 }
 
 }  // namespace mptune

@@ -9,33 +9,33 @@
 
 namespace mptune {
 
-/// How often each slot's price lies on one way through a step: its length is a lower bound of the step of every plan of the family.
-struct Way {
+/// How often each slot (prices.h) lies on one path through a step. Its length is a lower bound of the step of every plan of the family.
+struct Path {
   std::vector<int> count;  ///< per slot
-  int of = 1;              ///< of a mean of ways: the count is the sum of so many
-  bool operator==(const Way&) const = default;
+  int of = 1;              ///< of a path mixture: counts are sums over so many paths
+  bool operator==(const Path&) const = default;
 };
 
-/// Steps of a family whose rows are the same for all cuts: the operations are listed once, a plan only changes their prices.
+/// Times plans of a family whose rows are the same for all cuts: operations are listed once, a plan changes only their prices.
 class StepTimes {
  public:
-  /// `operations` of any plan of the family; they lend `prices` their slots.
+  /// `operations` of any plan of the family; adds their slots to `prices`.
   StepTimes(const Operations& operations, Prices& prices);
 
   /// Nanoseconds of the step of the plan with these cuts; some microseconds.
   std::int64_t step_ns(const std::vector<int>& cuts);
-  /// False if devices slow each other or links share a medium: then steps take at least as long as this says.
+  /// False if devices slow each other or links share a medium: then step_ns() is a lower bound.
   [[nodiscard]] bool exact() const { return exact_; }
-  /// Part of every step that no way through it shows.
+  /// The part of every step that is on no path.
   [[nodiscard]] std::int64_t step_cost_ns() const { return step_cost_ns_; }
-  /// A longest way through the step that was timed last.
-  [[nodiscard]] Way longest_way() const;
+  /// A longest path through the step that was timed last.
+  [[nodiscard]] Path longest_path() const;
 
-  /// For every stage, a way along a device of it that is longest where that stage is much slower than all others.
-  std::vector<Way> row_ways();
-  /// For every stage, a way along one of its devices that a step contains whatever the order of its rows, micro-batches of one size.
-  /// `splits`: orders may differ in which backwards they split, so those are left out.
-  [[nodiscard]] std::vector<Way> row_ways_of_any_order(bool splits) const;
+  /// For every stage, a path along a device of it that is longest where that stage is much slower than all others.
+  std::vector<Path> row_paths();
+  /// For every stage, a path along one of its devices that exists in a step whatever the order of its rows. Requires micro-batches of one
+  /// size. `splits`: orders may split different backwards, so backwards are left out.
+  [[nodiscard]] std::vector<Path> row_paths_of_any_order(bool splits) const;
 
  private:
   struct Item {
@@ -58,7 +58,7 @@ class StepTimes {
   std::int64_t time_end_phase();
   [[nodiscard]] std::vector<std::vector<int>> copies(bool gradients) const;
   [[nodiscard]] std::vector<std::vector<int>> actions(What what) const;
-  void add_end_phase(int stage, Way& way) const;
+  void add_end_phase(int stage, Path& path) const;
 
   const Prices& prices_;
   int stages_ = 0;

@@ -44,7 +44,7 @@ void check_tables(const AcesoProblem& problem) {
   if (problem.devices > static_cast<int>(first.size()))
     throw Error(std::to_string(problem.devices) + " devices for " + std::to_string(first.size()) + " operators", "aceso objective",
                 "use fewer devices");
-  check_chain_room(static_cast<int>(first.size()), problem.devices);
+  check_chain_memory(static_cast<int>(first.size()), problem.devices);
 }
 
 bool is_recomputable(const AcesoTable& table, int i) {

@@ -9,7 +9,7 @@
 
 namespace mptune {
 
-/// Ways to compute operators again. Of one piece, or of several one after another.
+/// A choice of operators to recompute, in one piece or in several that follow each other.
 struct AcesoChoice {
   std::int64_t time_ns = 0;
   std::int64_t saved_bytes = 0;  ///< per micro-batch in flight

@@ -4,7 +4,7 @@
 #include <string>
 #include <tuple>
 
-#include "mptune/planner/partition/table_room.h"
+#include "mptune/planner/partition/table_memory.h"
 
 namespace mptune {
 namespace {
@@ -17,7 +17,7 @@ struct KnownTurn {
   bool exact = false;
 };
 
-// The least sum on the way from one cut to the end of the chain, and the cut it takes.
+// The least sum from one cut to the end of the chain, and the next cut.
 struct RestOfChain {
   std::int64_t sum_ns = kUnreachable;
   std::int64_t copied_bytes = 0;
@@ -100,7 +100,7 @@ class Sweeper {
     return &entry.cost;
   }
 
-  // Cuts from which the end can be reached within the limit, judged by what is known so far: only for these is a dear cost asked for.
+  // Cuts from which the end can be reached within the limit, judged by what is known so far: only for these the exact cost is asked for.
   void reach_forward(std::int64_t limit) {
     const auto n = static_cast<std::size_t>(problem_.layers) + 1;
     reached_.assign((static_cast<std::size_t>(problem_.stages) + 1) * n, false);
@@ -117,30 +117,30 @@ class Sweeper {
   std::optional<LimitedCuts> least_sum(std::int64_t limit, bool exact) {
     reach_forward(limit);
     const auto n = static_cast<std::size_t>(problem_.layers) + 1;
-    std::vector<RestOfChain> ways((static_cast<std::size_t>(problem_.stages) + 1) * n);
-    ways.back().sum_ns = 0;
+    std::vector<RestOfChain> rests((static_cast<std::size_t>(problem_.stages) + 1) * n);
+    rests.back().sum_ns = 0;
     for (int k = problem_.stages - 1; k >= 0; --k) {
       for_each_range(k, [&](int first, int last) {
         const std::size_t from = static_cast<std::size_t>(k) * n + static_cast<std::size_t>(first);
-        const RestOfChain& rest = ways[(static_cast<std::size_t>(k) + 1) * n + static_cast<std::size_t>(last)];
+        const RestOfChain& rest = rests[(static_cast<std::size_t>(k) + 1) * n + static_cast<std::size_t>(last)];
         if (!reached_[from] || rest.sum_ns == kUnreachable) return;
         const TurnCost* cost = within(k, first, last, limit, exact);
         if (cost == nullptr) return;
-        const RestOfChain way{rest.sum_ns + cost->sum_ns, rest.copied_bytes + cost->copied_bytes, last};
-        if (way.better_than(ways[from])) ways[from] = way;
+        const RestOfChain found{rest.sum_ns + cost->sum_ns, rest.copied_bytes + cost->copied_bytes, last};
+        if (found.better_than(rests[from])) rests[from] = found;
       });
     }
     result_.sweeps += exact ? 1 : 0;
-    if (ways.front().sum_ns == kUnreachable) return std::nullopt;
-    return follow(ways);
+    if (rests.front().sum_ns == kUnreachable) return std::nullopt;
+    return follow(rests);
   }
 
-  LimitedCuts follow(const std::vector<RestOfChain>& ways) {
+  LimitedCuts follow(const std::vector<RestOfChain>& rests) {
     const auto n = static_cast<std::size_t>(problem_.layers) + 1;
-    LimitedCuts found{{}, ways.front().sum_ns, 0, ways.front().copied_bytes};
+    LimitedCuts found{{}, rests.front().sum_ns, 0, rests.front().copied_bytes};
     int first = 0;
     for (int k = 0; k < problem_.stages; ++k) {
-      const int last = ways[static_cast<std::size_t>(k) * n + static_cast<std::size_t>(first)].next;
+      const int last = rests[static_cast<std::size_t>(k) * n + static_cast<std::size_t>(first)].next;
       found.largest_ns = std::max(found.largest_ns, known(k, first, last).cost.largest_ns);
       if (k > 0) found.cuts.push_back(first);
       first = last;
@@ -173,7 +173,7 @@ class Sweeper {
     return best_ns() < least_sum_ns_ ? -1 : (best_ns() - least_sum_ns_) / problem_.repeats;
   }
 
-  // Dear costs are asked for in growing windows above the least largest stage, until some cuts are found: these bound the sweep.
+  // Exact costs are asked for in growing windows above the least largest stage, until some cuts are found: these bound the sweep.
   std::int64_t first_limit() {
     std::int64_t window = std::max<std::int64_t>(1, least_largest_ns_ / 256);
     while (problem_.repeats > 0) {
@@ -221,14 +221,14 @@ class Sweeper {
 
 }  // namespace
 
-void check_chain_room(int layers, int stages) {
-  check_table_room(static_cast<double>(sizeof(KnownTurn)) * stages * layers * layers,
-                   std::to_string(stages) + " stages of " + std::to_string(layers) + " layers", "chain of layers",
-                   "use fewer stages, or merge layers that follow each other");
+void check_chain_memory(int layers, int stages) {
+  check_table_memory(static_cast<double>(sizeof(KnownTurn)) * stages * layers * layers,
+                     std::to_string(stages) + " stages of " + std::to_string(layers) + " layers", "chain of layers",
+                     "use fewer stages, or merge layers that follow each other");
 }
 
 ChainCuts best_chain_cuts(const ChainProblem& problem) {
-  check_chain_room(problem.layers, problem.stages);
+  check_chain_memory(problem.layers, problem.stages);
   return Sweeper(problem).run();
 }
 

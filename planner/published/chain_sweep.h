@@ -16,23 +16,22 @@ struct TurnCost {
   bool operator==(const TurnCost&) const = default;
 };
 
-/// A closed form to be minimised over the cuts of a chain. Both functions are called with 0 <= stage < stages, 0 <= first < last <= layers.
+/// A closed form to be minimized over the cuts of a chain. Both functions are called with 0 <= stage < stages, 0 <= first < last <= layers.
 struct ChainProblem {
   int layers = 0;
   int stages = 0;
   std::int64_t repeats = 0;  ///< one less than the micro-batches
-  /// Cheap: neither number lies above that of `exact`; empty: the range can't be that stage.
+  /// Fast lower bounds of the numbers of `exact`. Empty: the range can't be that stage.
   std::function<std::optional<TurnCost>(int stage, int first, int last)> bound;
-  /// As dear as it must be; called at most a few times per range. Empty: the range can't be that stage, or only with largest_ns above
-  /// `longest_ns`.
+  /// May be slow; called at most a few times per range. Empty: the range can't be that stage, or only with largest_ns above `longest_ns`.
   std::function<std::optional<TurnCost>(int stage, int first, int last, std::int64_t longest_ns)> exact;
   /// Only cuts that take less are of interest.
   std::int64_t below_ns = std::numeric_limits<std::int64_t>::max();
   std::function<bool()> stop;  ///< asked before every sweep; true ends the search with what it has proved
 };
 
-/// Throws Error where the table of all ranges as stages would take more than kMostTableBytes.
-void check_chain_room(int layers, int stages);
+/// Throws Error where the table of all ranges as stages would take more than kTableMemoryLimit.
+void check_chain_memory(int layers, int stages);
 
 struct ChainCuts {
   static constexpr std::int64_t kNoCuts = std::numeric_limits<std::int64_t>::max();
@@ -46,11 +45,11 @@ struct ChainCuts {
   int sweeps = 0;
 };
 
-/// The best cuts, with a proof. For a given limit of the largest stage the least sum is a shortest path, O(stages x layers^2); the limit
-/// descends from the largest that can pay off to the least that is possible, from one plan's largest stage to the next smaller one, so only
-/// points of the Pareto front of (sum, largest) are visited (the sweep over distinct stage costs of Alpa's inter-operator planner, Zheng
-/// et al., OSDI 2022, without its tolerance). Equal ones: fewer bytes copied, then the lexicographically smallest cuts of those met first.
-/// Throws as check_chain_room() does. Requires: 1 <= stages <= layers, non-negative costs whose sums fit into 62 bits.
+/// The best cuts, with a proof. For a given limit of the largest stage the least sum is a shortest path, O(stages x layers^2). The limit
+/// descends from the largest that can pay off to the least possible one, each time below the largest stage of the last plan. So only points
+/// of the Pareto front of (sum, largest) are visited: the sweep over distinct stage costs of Alpa's inter-operator planner (Zheng et al.,
+/// OSDI 2022), without its tolerance. Ties: fewer bytes copied, then the lexicographically smallest cuts of those found first.
+/// Throws as check_chain_memory() does. Requires: 1 <= stages <= layers, non-negative costs whose sums fit into 62 bits.
 [[nodiscard]] ChainCuts best_chain_cuts(const ChainProblem& problem);
 
 }  // namespace mptune

@@ -120,7 +120,7 @@ class ClosedForm {
     if (chain_.stages > chain_.layers)
       throw Error(std::to_string(chain_.stages) + " stages, but the model has " + std::to_string(chain_.layers) + " layers", "closed form",
                   "use at most as many stages as layers");
-    check_chain_room(chain_.layers, chain_.stages);
+    check_chain_memory(chain_.layers, chain_.stages);
   }
 
   PartitionResult run() {

@@ -14,9 +14,9 @@ namespace mptune {
 ///     sum of (F_s + B_s) + sum of (C_c + G_c) + (M - 1) x max(F_s + B_s, C_c, G_c)
 ///
 /// over stages s (forward, backward, their fixed costs, recomputation) and cuts c (copy of the output, copy of the gradient, each on a lane
-/// of its own): the first micro-batch's way, then one micro-batch per turn of what takes longest (as DAPPLE, Fan et al., PPoPP 2021, has it
-/// with copies as stages of their own). Times are those with the other devices busy where they were measured. Optimizer, reductions, the
-/// order of actions and waiting for them are not seen: compare with predict(). Sizes that differ are priced as the largest.
+/// of its own): the path of the first micro-batch, then one turn of the slowest stage or copy per further micro-batch (as DAPPLE, Fan et
+/// al., PPoPP 2021, with copies as stages of their own). Times are those with the other devices busy where they were measured. Optimizer,
+/// reductions, the order of actions and waiting for them are not seen: compare with predict(). Sizes that differ are priced as the largest.
 /// Requires: stages of one device each.
 [[nodiscard]] std::int64_t closed_form_ns(const Plan& plan, const CostModel& cost);
 

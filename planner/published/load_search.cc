@@ -39,8 +39,8 @@ std::optional<LoadSplit> LoadSearch::run() {
 }
 
 // Leaves out states that use more and are no better.
-std::vector<LoadSearch::Way> LoadSearch::ways(int ideal) const {
-  std::vector<Way> ways;
+std::vector<LoadSearch::Transition> LoadSearch::transitions(int ideal) const {
+  std::vector<Transition> transitions;
   for (int devices = 0; devices <= problem_.devices; ++devices) {
     for (int hosts = 0; hosts <= problem_.hosts; ++hosts) {
       const std::int64_t now = value(ideal, state(devices, hosts));
@@ -49,21 +49,21 @@ std::vector<LoadSearch::Way> LoadSearch::ways(int ideal) const {
         for (int h = hosts; h >= 0 && !better; --h) better = (d < devices || h < hosts) && value(ideal, state(d, h)) <= now;
       }
       if (now == kNone || better) continue;
-      if (devices < problem_.devices) ways.push_back({now, state(devices + 1, hosts), false});
-      if (hosts < problem_.hosts) ways.push_back({now, state(devices, hosts + 1), true});
+      if (devices < problem_.devices) transitions.push_back({now, state(devices + 1, hosts), false});
+      if (hosts < problem_.hosts) transitions.push_back({now, state(devices, hosts + 1), true});
     }
   }
-  return ways;
+  return transitions;
 }
 
 // Prices the parts that may begin where `ideal` ends: neither too long for any device or host, nor too short for the others.
 void LoadSearch::extend(int ideal) {
-  const std::vector<Way> onward = ways(ideal);
+  const std::vector<Transition> onward = transitions(ideal);
   std::int64_t from = kNone;
   std::int64_t longest = 0;
-  for (const Way& way : onward) {
-    from = std::min(from, at_least_[way.to]);
-    longest = std::max(longest, way.on_host ? bounds_.hosted_ns(1, most_ns_) : most_ns_);
+  for (const Transition& transition : onward) {
+    from = std::min(from, at_least_[transition.to]);
+    longest = std::max(longest, transition.on_host ? bounds_.hosted_ns(1, most_ns_) : most_ns_);
   }
   if (onward.empty()) return;
   const std::int64_t before = ideals_.sums(ideal).device_ns;
@@ -78,17 +78,17 @@ void LoadSearch::extend(int ideal) {
   for (; next < ideals_.size() && ideals_.sums(next).device_ns - before <= longest; ++next) {
     if (!may_improve(onward, ideal, next) || !ideals_.subset(ideal, next)) continue;
     const Part priced = part(ideal, next);
-    for (const Way& way : onward) {
-      if (!(way.on_host ? priced.on_host : priced.on_device) || ideals_.sums(next).device_ns < at_least_[way.to]) continue;
-      std::int64_t& best = value(next, way.to);
-      best = std::min(best, joined(way.value, priced, way.on_host));
+    for (const Transition& transition : onward) {
+      if (!(transition.on_host ? priced.on_host : priced.on_device) || ideals_.sums(next).device_ns < at_least_[transition.to]) continue;
+      std::int64_t& best = value(next, transition.to);
+      best = std::min(best, joined(transition.value, priced, transition.on_host));
     }
   }
   work_.pairs += next - first;
 }
 
 // Without looking at the groups: a part computes what the ideals differ in, and copies what the cuts differ in, at least.
-bool LoadSearch::may_improve(const std::vector<Way>& ways, int ideal, int next) const {
+bool LoadSearch::may_improve(const std::vector<Transition>& transitions, int ideal, int next) const {
   const IdealSums& before = ideals_.sums(ideal);
   const IdealSums& after = ideals_.sums(next);
   Part least;
@@ -96,8 +96,9 @@ bool LoadSearch::may_improve(const std::vector<Way>& ways, int ideal, int next) 
   least.compute_ns = after.device_ns - before.device_ns;
   least.copy_ns = std::max(after.cut_ns - before.cut_ns, before.cut_ns - after.cut_ns);
   const bool fits = least.compute_ns + least.copy_ns <= most_ns_;
-  return std::ranges::any_of(
-      ways, [&](const Way& way) { return (way.on_host || fits) && joined(way.value, least, way.on_host) < value(next, way.to); });
+  return std::ranges::any_of(transitions, [&](const Transition& transition) {
+    return (transition.on_host || fits) && joined(transition.value, least, transition.on_host) < value(next, transition.to);
+  });
 }
 
 LoadSearch::Part LoadSearch::part(int ideal, int next) const {

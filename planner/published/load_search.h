@@ -26,7 +26,7 @@ struct LoadWork {
   bool ended = false;          ///< `stop` said so, or there were `most_pairs`
 };
 
-/// The best splits whose cuts are ideals of one family.
+/// The best splits whose cuts are ideals (sets closed under predecessors) of one family.
 class LoadSearch {
  public:
   /// `ideals` are sorted, and hold the empty and the full one. Keeps references.
@@ -46,17 +46,17 @@ class LoadSearch {
     std::int64_t copy_ns = 0;     ///< likewise
     std::int64_t host_ns = 0;
   };
-  // A state of an ideal with one more device or host used.
-  struct Way {
+  // From a state of an ideal to one with one more device or host used.
+  struct Transition {
     std::int64_t value = 0;  ///< of the state it comes from
     std::size_t to = 0;
     bool on_host = false;
   };
 
   [[nodiscard]] std::optional<LoadSplit> run();
-  [[nodiscard]] std::vector<Way> ways(int ideal) const;
+  [[nodiscard]] std::vector<Transition> transitions(int ideal) const;
   void extend(int ideal);
-  [[nodiscard]] bool may_improve(const std::vector<Way>& ways, int ideal, int next) const;
+  [[nodiscard]] bool may_improve(const std::vector<Transition>& transitions, int ideal, int next) const;
   [[nodiscard]] Part part(int ideal, int next) const;
   [[nodiscard]] std::int64_t joined(std::int64_t value, const Part& part, bool on_host) const;
   [[nodiscard]] LoadSplit traced() const;

@@ -36,7 +36,7 @@ std::int64_t most_ideals(const LoadProblem& problem) {
   return (std::int64_t{1} << 26) / states;
 }
 
-void check_room(const PlacementGraph& graph, const LoadProblem& problem, const Ideals& ideals) {
+void check_memory(const PlacementGraph& graph, const LoadProblem& problem, const Ideals& ideals) {
   if (ideals.size() <= most_ideals(problem)) return;
   std::string what = std::to_string(problem.size());
   what +=
@@ -80,8 +80,8 @@ void keep_split(LoadProgress& progress, const Ideals& ideals, const LoadSplit& s
 void search_family(LoadProgress& progress, const Ideals& ideals, bool all) {
   LoadSearch family(progress.problem, progress.bounds, ideals, progress.work);
   const std::int64_t from = progress.lower_ns;
-  for (std::int64_t room = from / 128 + 1; progress.lower_ns < progress.above_ns(); room *= 2) {
-    const std::int64_t most = from + std::min(room, progress.above_ns() - 1 - from);
+  for (std::int64_t width = from / 128 + 1; progress.lower_ns < progress.above_ns(); width *= 2) {
+    const std::int64_t most = from + std::min(width, progress.above_ns() - 1 - from);
     const auto split = family.least_load(most);
     if (progress.work.ended) return;
     if (split) keep_split(progress, ideals, *split);
@@ -125,8 +125,8 @@ Ideals ideals_of_orders(const LoadProblem& problem) {
   return ideals;
 }
 
-// Adds what differs from one of `cuts` by `flips` groups at most: some taken away, last first, then others added, first first, so that each
-// comes about in one way. False where they are more than `most`.
+// Adds what differs from one of `cuts` by `flips` groups at most: some removed, last first, then others added, first first, so that each
+// is made only once. False where they are more than `most`.
 bool add_neighbours(Ideals& ideals, const std::vector<int>& cuts, int flips, std::int64_t most) {
   struct Step {
     int ideal = 0;
@@ -160,18 +160,18 @@ void search_nearby(LoadProgress& progress, Ideals& ideals, std::int64_t most_ide
     for (bool better = true; better;) {
       const auto split = LoadSearch(progress.problem, progress.bounds, ideals, progress.work).least_load(progress.best->load_ns);
       if (!split) return;
-      const bool room = add_neighbours(ideals, split->ideals, flips, most_ideals);
+      const bool all_added = add_neighbours(ideals, split->ideals, flips, most_ideals);
       ideals.sort();
       LoadSearch wider(progress.problem, progress.bounds, ideals, progress.work);
-      const auto moved = room ? wider.least_load(progress.best->load_ns - 1) : std::nullopt;
+      const auto moved = all_added ? wider.least_load(progress.best->load_ns - 1) : std::nullopt;
       better = moved.has_value();
       if (better) keep_split(progress, ideals, *moved);
-      if (!room || progress.work.ended) return;
+      if (!all_added || progress.work.ended) return;
     }
   }
 }
 
-// The best split once more, with fewer copies between as many parts where it can do without some.
+// The best split again, with as few copies as possible between as many parts.
 void tidy(LoadProgress& progress, const Ideals& ideals) {
   if (progress.work.ended) return;
   LoadProblem problem = progress.problem;
@@ -191,7 +191,7 @@ LoadPartition least_max_load(const PlacementGraph& graph, const LoadLimits& limi
   LoadProgress progress(graph);
   progress.work.most_pairs = std::numeric_limits<std::int64_t>::max();
   Ideals some = ideals_of_orders(progress.problem);
-  check_room(graph, progress.problem, some);
+  check_memory(graph, progress.problem, some);
   search_family(progress, some, false);
   progress.work = {limits.pairs, 0, limits.stop, false};
 

@@ -103,8 +103,8 @@ class ListScheduler {
     consider(greedy_rows(layout_, reserved_, policy));
   }
 
-  // Moves actions of the longest way through the step before their neighbours, as long as that helps. Devices that end earlier count where
-  // the step does not get shorter, so that ways of equal length are shortened one after another.
+  // Moves actions of the longest path through the step before their neighbours, as long as that helps. Where the step does not get
+  // shorter, devices that end earlier count, so that paths of equal length are shortened one after another.
   void improve() {
     std::int64_t actions = 1;
     for (const std::vector<Action>& row : best_.rows) actions += static_cast<std::int64_t>(row.size());
@@ -148,7 +148,7 @@ class ListScheduler {
     return whole && a.kind != ActionKind::forward && b.kind != ActionKind::forward;
   }
 
-  // Places of actions that start when the one before them ends, on the longest way through the step, from its end.
+  // Places of actions that start when the one before them ends, on the longest path through the step, from its end.
   std::vector<Place> critical_places() {
     replay_.run(best_.rows);
     const std::vector<std::vector<std::int64_t>>& starts = replay_.timing().start_ns;

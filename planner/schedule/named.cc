@@ -111,11 +111,11 @@ std::vector<int> eager_warm_ups(const Layout& layout, const ScheduleCosts& costs
     }
     if (s > 0) room[s] = std::min(room[s], room[s - 1] * replicas[s - 1] / replicas[s]);
   }
-  std::int64_t way = 0;
+  std::int64_t round_trip_ns = 0;
   for (std::size_t s = held.size(); s-- > 0;) {
-    if (s + 1 < held.size()) way += costs.stages[s].send_output_ns + costs.stages[s + 1].send_gradient_ns;
-    way += costs.stages[s].forward_ns + costs.stages[s].backward_ns;
-    const std::int64_t needed = (way + cycle * replicas[s] - 1) / (cycle * replicas[s]);
+    if (s + 1 < held.size()) round_trip_ns += costs.stages[s].send_output_ns + costs.stages[s + 1].send_gradient_ns;
+    round_trip_ns += costs.stages[s].forward_ns + costs.stages[s].backward_ns;
+    const std::int64_t needed = (round_trip_ns + cycle * replicas[s] - 1) / (cycle * replicas[s]);
     const int deeper = static_cast<int>(std::min(needed, room[s]));
     const int fed = s + 1 < held.size() ? (held[s + 1] * replicas[s + 1] + replicas[s] - 1) / replicas[s] : 1;
     held[s] = std::max({held[s], deeper, fed});
@@ -293,13 +293,14 @@ std::string missing_for(const std::string& name, const Layout& layout) {
 std::vector<int> time_warm_ups(const Layout& layout, const ScheduleCosts& costs, int most, bool over) {
   const std::vector<int> replicas = replicas_of(layout);
   std::vector<int> held(replicas.size(), 1);
-  std::int64_t way = 0;
+  std::int64_t round_trip_ns = 0;
   for (std::size_t s = held.size(); s-- > 0;) {
     const StageCosts& stage = costs.stages[s];
-    if (s + 1 < held.size()) way += stage.send_output_ns + costs.stages[s + 1].send_gradient_ns + costs.stages[s + 1].backward_input_ns;
-    way += stage.forward_ns;
+    if (s + 1 < held.size())
+      round_trip_ns += stage.send_output_ns + costs.stages[s + 1].send_gradient_ns + costs.stages[s + 1].backward_input_ns;
+    round_trip_ns += stage.forward_ns;
     const std::int64_t each = std::max<std::int64_t>(1, stage.forward_ns);
-    held[s] = static_cast<int>(std::clamp<std::int64_t>((way + (over ? each - 1 : 0)) / each, 1, most));
+    held[s] = static_cast<int>(std::clamp<std::int64_t>((round_trip_ns + (over ? each - 1 : 0)) / each, 1, most));
     if (s + 1 < held.size()) held[s] = std::max(held[s], std::min(most, (held[s + 1] * replicas[s + 1] + replicas[s] - 1) / replicas[s]));
   }
   return held;

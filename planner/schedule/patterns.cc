@@ -130,7 +130,7 @@ class VRounds {
     if (k == microbatches_) return false;
     const bool down = part == kForwardDown || part == kBackwardDown;
     if (down ? d > 0 : d + 1 < devices_) return done(down ? d - 1 : d + 1, part) > k;
-    return part == kForwardDown || done(d, static_cast<Part>(part - 1)) > k;  // at a turn of the way, what comes before is on this device
+    return part == kForwardDown || done(d, static_cast<Part>(part - 1)) > k;  // at the turn of the V, the part before is on this device
   }
 
   bool emit(int d, Part part) {

@@ -42,7 +42,7 @@ std::int64_t whole_ns(double seconds) {
   return std::isfinite(seconds) ? std::llround(seconds * 1e9) : kUnlimited;
 }
 
-// The most that fixed costs of backwards add up to on one way through a step. A backward that follows a recomputation has none: that one
+// The largest sum of fixed costs of backwards on one path through a step. A backward that follows a recomputation has none: that one
 // takes it on itself, maybe while it waits for the gradient.
 std::int64_t hidden_overhead_ns(const Operations& operations) {
   std::vector<std::int64_t> on_lane(static_cast<std::size_t>(operations.lanes), 0);

@@ -7,7 +7,7 @@
 namespace mptune {
 namespace {
 
-// What one micro-batch takes on one stage, and the longest ways through its own data before and behind. A copy belongs to the stage that
+// What one micro-batch takes on one stage, and the longest paths through its own data before and behind. A copy belongs to the stage that
 // sends it. `backward` is what the stage before waits for: a full backward, or its input gradients with `weight` still to come.
 struct Visit {
   std::int64_t forward = 0;
@@ -160,8 +160,8 @@ void add_forwards(const Plan& plan, const Visits& visits, std::size_t s, Jobs& j
   }
 }
 
-// An early recomputation may run while the gradient is on its way, but nothing comes between the two: one job that begins as late as the gradient
-// allows.
+// An early recomputation may run while the gradient is on its way, but nothing comes between the two: one job that begins as late as the
+// gradient allows.
 void add_backwards(const Plan& plan, const Visits& visits, std::size_t s, Jobs& jobs) {
   for (std::size_t i = 0; i < plan.microbatch_sizes.size(); ++i) {
     const Visit& visit = visits.at(s, i);

@@ -114,13 +114,14 @@ ScheduleCosts unequal_costs(std::mt19937& random, const Unequal& shape) {
 std::int64_t least_ns(const Layout& layout, const ScheduleCosts& costs) {
   std::vector<std::int64_t> work(static_cast<std::size_t>(layout.devices()), 0);
   std::vector<std::int64_t> head(work.size(), std::numeric_limits<std::int64_t>::max());
-  std::int64_t way = 0;
+  std::int64_t arrival_ns = 0;
   for (int s = 0; s < layout.stages(); ++s) {
     const StageCosts& stage = costs.stages[static_cast<std::size_t>(s)];
     const auto d = static_cast<std::size_t>(layout.device_of(s, 0));
-    head[d] = std::min(head[d], way);
+    head[d] = std::min(head[d], arrival_ns);
     work[d] += layout.microbatches() * (stage.forward_ns + stage.backward_input_ns + stage.backward_weight_ns);
-    way += stage.forward_ns + (s + 1 < layout.stages() && layout.device_of(s + 1, 0) != layout.device_of(s, 0) ? stage.send_output_ns : 0);
+    arrival_ns +=
+        stage.forward_ns + (s + 1 < layout.stages() && layout.device_of(s + 1, 0) != layout.device_of(s, 0) ? stage.send_output_ns : 0);
   }
   std::int64_t least = 0;
   for (std::size_t d = 0; d < work.size(); ++d) least = std::max(least, head[d] + work[d]);

@@ -10,7 +10,7 @@ namespace mptune {
 struct ChainCosts {
   std::vector<std::int64_t> time_ns;           ///< of each layer, forward and backward
   std::vector<std::int64_t> parameters_bytes;  ///< likewise
-  std::vector<std::int64_t> copy_ns;           ///< of what crosses the cut before each layer, one way; 0 for the first
+  std::vector<std::int64_t> copy_ns;           ///< of what crosses the cut before each layer, in one direction; 0 for the first
 
   [[nodiscard]] int layers() const { return static_cast<int>(time_ns.size()); }
 };

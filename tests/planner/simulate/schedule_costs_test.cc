@@ -31,7 +31,7 @@ CostModel random_model(std::mt19937& random, int devices) {
   return CostModel(test::make_profile(shape, test::random_factors(random, 8)));
 }
 
-// Both replay integers by the same rules: copies in the order of sending, one way of a pair of devices at a time.
+// Both replay integers by the same rules: copies in the order of sending, one direction of a pair of devices at a time.
 TEST(ScheduleCosts, ReplayOfSchedulesIsTheSimulators) {
   std::mt19937 random(3);
   for (int round = 0; round < 60; ++round) {

@@ -258,7 +258,7 @@ TEST_F(HandMadeExport, TheBusiestStreamIsTheComputeLane) {
   }
 }
 
-// Kernels, calls, copies' ends and the recorder's own work survive the way through the layout alone.
+// Kernels, calls, copies' ends and the recorder's own work survive the layout alone, without our own tables.
 TEST_F(HandMadeExport, OfOurGpuRecordingKeepsItsDetails) {
   std::filesystem::remove(path());
   const Trace written = testing::gpu_trace();

@@ -12,7 +12,7 @@ namespace {
 /// Bytes over the cap, then seconds: of a stage, or the largest of several.
 using Load = std::pair<std::int64_t, double>;
 constexpr int kFinestSplit = 256;                  // micro-batches
-constexpr std::int64_t kMostLookedAt = 8'000'000;  // numbers of stages, all together: seconds
+constexpr std::int64_t kMostLookedAt = 8'000'000;  // actions, over all numbers of stages: seconds
 constexpr std::int64_t kMostCuts = 1'000'000;      // cuts of one plan, of which a question asks for many: some hundred milliseconds
 constexpr Load kNoLoad{std::numeric_limits<std::int64_t>::max(), 0};
 
@@ -29,7 +29,7 @@ double stage_seconds(int device, int first, int last, int samples, const CostMod
   return sum;
 }
 
-/// What a stage of a plan with one stage per device would be with other layers: only its own range matters to its device.
+/// The load of stage `s` with the layers [first, last). With one stage per device, only its own range matters to its device.
 Load load_of(Plan& plan, int s, int first, int last, std::int64_t cap, const CostModel& cost) {
   Stage& stage = plan.stages[static_cast<std::size_t>(s)];
   stage.first_layer = first;
@@ -40,7 +40,7 @@ Load load_of(Plan& plan, int s, int first, int last, std::int64_t cap, const Cos
   return {over, stage_seconds(cost.device_index(plan.devices[static_cast<std::size_t>(device)]), first, last, samples, cost)};
 }
 
-/// Bytes that a stage never needs less than, and that only grow with its layers: what it owns, with gradients or what a forward keeps.
+/// A lower bound of a stage's bytes that only grows with its layers: parameters and optimizer state, with gradients or saved activations.
 std::int64_t least_bytes(const Plan& plan, int device, int first, int last, const CostModel& cost) {
   const std::int64_t parameters = cost.parameters_bytes(first, last);
   const bool again = plan.stages.front().recompute.mode != Recompute::Mode::none;
@@ -62,8 +62,8 @@ Plan equal_pipeline(const Plan& like, const std::string& device, int stages) {
   return plan;
 }
 
-/// Fewest equal devices whose pipeline fits, by what the last j of them can hold: in 1f1b the room that a stage needs depends on how many
-/// come after it, not on how many came before.
+/// Fewest equal devices whose 1f1b pipeline fits. Found from its end, by the layers that the last j devices can hold: the memory of a stage
+/// depends on how many stages come after it, not on how many came before.
 int fewest_stages(const Plan& like, const std::string& device, std::int64_t cap, int most, const CostModel& cost) {
   const int layers = cost.layers();
   std::vector<bool> held(static_cast<std::size_t>(layers) + 1, false);  // layers [first, end) fit on the last j devices
@@ -92,7 +92,7 @@ int fewest_stages(const Plan& like, const std::string& device, std::int64_t cap,
 
 }  // namespace
 
-std::vector<int> roomiest_cuts(const Plan& plan, const std::vector<std::int64_t>& caps, const CostModel& cost) {
+std::vector<int> least_excess_cuts(const Plan& plan, const std::vector<std::int64_t>& caps, const CostModel& cost) {
   const int layers = cost.layers();
   const int stages = plan.num_stages();
   if (std::int64_t{1} * stages * layers * layers * plan.num_microbatches() > kMostCuts) return {};

@@ -1,4 +1,4 @@
-#include "mptune/planner/partition/way_mix.h"
+#include "mptune/planner/partition/path_mixture.h"
 
 #include <gtest/gtest.h>
 
@@ -39,14 +39,14 @@ bool allow(const Windows& windows, const std::vector<int>& cuts, int layers) {
   return true;
 }
 
-std::int64_t least_of_single_ways(WayBounds& ways, const Windows& windows) {
-  ways.refresh(windows);
+std::int64_t least_of_single_paths(PathBounds& paths, const Windows& windows) {
+  paths.refresh(windows);
   std::int64_t least = 0;
-  for (int way = 0; way < ways.ways(); ++way) least = std::max(least, ways.rest(way, 0, 0));
+  for (int path = 0; path < paths.paths(); ++path) least = std::max(least, paths.rest(path, 0, 0));
   return least;
 }
 
-TEST(WayMix, BoundsEveryPlanBetterThanItsWays) {
+TEST(PathMixture, BoundsEveryPlanBetterThanItsPaths) {
   std::mt19937 random(1);
   int better = 0;
   for (int round = 0; round < 200; ++round) {
@@ -60,53 +60,53 @@ TEST(WayMix, BoundsEveryPlanBetterThanItsWays) {
     CutRater rater(problem, cost, family);
     const std::int64_t limit_ns = best.step_ns - rater.step_cost_ns();
     const Windows all = open_windows(stages, layers);
-    WayMix mix(rater.prices(), stages);
-    for (const Way& row : rater.rows()) mix.add(row);
+    PathMixture mixture(rater.prices(), stages);
+    for (const Path& row : rater.rows()) mixture.add(row);
     for (int i = 0; i < 30; ++i) {
-      const auto least = mix.least(all);
+      const auto least = mixture.least(all);
       ASSERT_TRUE(least.has_value());
       EXPECT_LE(least->ns * (1 - 1e-9), static_cast<double>(limit_ns));
-      static_cast<void>(rater.consider(least->cuts, WayBounds::kFar));
-      for (int way = mix.ways(); way < rater.ways().ways(); ++way) mix.add(rater.ways().way(way));
-      mix.reweigh(*least, static_cast<double>(limit_ns));
+      static_cast<void>(rater.consider(least->cuts, PathBounds::kFar));
+      for (int path = mixture.paths(); path < rater.paths().paths(); ++path) mixture.add(rater.paths().path(path));
+      mixture.reweigh(*least, static_cast<double>(limit_ns));
     }
-    WayBounds& ways = rater.ways();
-    const std::int64_t single_ns = least_of_single_ways(ways, all);
-    const Way mean = mix.best();
-    const int index = ways.ways();
-    ways.add(mean);
-    if (ways.ways() == index) continue;  // a way that is known
-    ways.refresh(all, index);
-    const std::int64_t mean_ns = ways.rest(index, 0, 0) / mean.of;
+    PathBounds& paths = rater.paths();
+    const std::int64_t single_ns = least_of_single_paths(paths, all);
+    const Path mean = mixture.best();
+    const int index = paths.paths();
+    paths.add(mean);
+    if (paths.paths() == index) continue;  // the path is known
+    paths.refresh(all, index);
+    const std::int64_t mean_ns = paths.rest(index, 0, 0) / mean.of;
     EXPECT_LE(mean_ns, limit_ns);
     better += mean_ns > single_ns ? 1 : 0;
     Windows windows = all;
-    ways.narrow(limit_ns, windows);
+    paths.narrow(limit_ns, windows);
     EXPECT_TRUE(allow(windows, best.cuts, layers)) << "the best plan keeps to its own step";
     windows = all;
-    ways.narrow(mean_ns - 1, windows);
+    paths.narrow(mean_ns - 1, windows);
     EXPECT_TRUE(windows.empty()) << "nothing is shorter than the least mean";
   }
   EXPECT_GT(better, 50);
 }
 
-// Steps of weeks would not fit into whole numbers, times their weights.
-TEST(WayMix, LeavesLongStepsAlone) {
+// Steps of weeks, times their weights, would not fit into 64 bits.
+TEST(PathMixture, LeavesLongStepsAlone) {
   const CostModel cost(test::make_profile({.layers = 4, .devices = 2, .forward_s = 1e6, .backward_s = 2e6}));
   const PartitionProblem problem = straight(2, test::ones(4));
   const Family family(problem, cost);
   CutRater rater(problem, cost, family);
-  Way mean = rater.rows().front();
+  Path mean = rater.rows().front();
   mean.of = 1000;
-  const int index = rater.ways().ways();
-  rater.ways().add(mean);
-  EXPECT_EQ(rater.ways().scaled(index, WayBounds::kMostMixed), WayBounds::kFar - 1);
-  EXPECT_EQ(rater.ways().scaled(index, 7), 7000);
-  EXPECT_EQ(rater.ways().scaled(0, WayBounds::kMostMixed), WayBounds::kMostMixed);
+  const int index = rater.paths().paths();
+  rater.paths().add(mean);
+  EXPECT_EQ(rater.paths().scaled(index, PathBounds::kMostMixed), PathBounds::kFar - 1);
+  EXPECT_EQ(rater.paths().scaled(index, 7), 7000);
+  EXPECT_EQ(rater.paths().scaled(0, PathBounds::kMostMixed), PathBounds::kMostMixed);
 }
 
-// Two stages on each of six devices: single ways of a device leave seven times as many partial plans.
-TEST(WayMix, ProvesWhereDevicesHaveSeveralStages) {
+// Two stages on each of six devices: single paths of a device leave seven times as many partial plans.
+TEST(PathMixture, ProvesWhereDevicesHaveSeveralStages) {
   std::mt19937 random(1);
   test::ProfileShape shape = test::random_shape(random, 30, 6);
   const CostModel cost(test::make_profile(shape, test::random_factors(random, 30)));

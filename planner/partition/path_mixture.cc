@@ -1,4 +1,4 @@
-#include "mptune/planner/partition/way_mix.h"
+#include "mptune/planner/partition/path_mixture.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,22 +12,22 @@ constexpr int kPatience = 4;      // rounds without a better mean, before weight
 
 }  // namespace
 
-void WayMix::add(const Way& way) {
-  // The first ways begin with equal weights.
+void PathMixture::add(const Path& path) {
+  // The first paths begin with equal weights.
   if (best_ns_ < 0) {
-    weights_.assign(ways_.size() + 1, 1.0 / static_cast<double>(ways_.size() + 1));
+    weights_.assign(paths_.size() + 1, 1.0 / static_cast<double>(paths_.size() + 1));
   } else {
     weights_.push_back(0);
   }
-  ways_.push_back(way);
+  paths_.push_back(path);
 }
 
-std::vector<WayMix::Part> WayMix::parts() const {
+std::vector<PathMixture::Part> PathMixture::parts() const {
   std::vector<Part> parts(static_cast<std::size_t>(stages_));
   for (int slot = 0; slot < prices_.slots(); ++slot) {
     double weight = 0;
-    for (std::size_t way = 0; way < ways_.size(); ++way) {
-      if (weights_[way] > 0) weight += weights_[way] * ways_[way].count[static_cast<std::size_t>(slot)];
+    for (std::size_t path = 0; path < paths_.size(); ++path) {
+      if (weights_[path] > 0) weight += weights_[path] * paths_[path].count[static_cast<std::size_t>(slot)];
     }
     if (weight <= 0) continue;
     Part& part = parts[static_cast<std::size_t>(prices_.stage(slot))];
@@ -48,7 +48,7 @@ std::vector<WayMix::Part> WayMix::parts() const {
   return parts;
 }
 
-std::optional<WayMix::Least> WayMix::least(const Windows& windows) const {
+std::optional<PathMixture::Least> PathMixture::least(const Windows& windows) const {
   constexpr double kFar = std::numeric_limits<double>::infinity();
   const std::vector<Part> all = parts();
   const auto width = static_cast<std::size_t>(prices_.layers()) + 1;
@@ -82,19 +82,19 @@ std::optional<WayMix::Least> WayMix::least(const Windows& windows) const {
   return found;
 }
 
-std::vector<double> WayMix::lengths(const std::vector<int>& cuts) const {
-  std::vector<double> lengths(ways_.size(), 0);
+std::vector<double> PathMixture::lengths(const std::vector<int>& cuts) const {
+  std::vector<double> lengths(paths_.size(), 0);
   for (int slot = 0; slot < prices_.slots(); ++slot) {
     const auto stage = static_cast<std::size_t>(prices_.stage(slot));
     const int first = stage == 0 ? 0 : cuts[stage - 1];
     const int last = stage == cuts.size() ? prices_.layers() : cuts[stage];
     const auto ns = static_cast<double>(prices_.ns(slot, first, last));
-    for (std::size_t way = 0; way < ways_.size(); ++way) lengths[way] += ns * ways_[way].count[static_cast<std::size_t>(slot)];
+    for (std::size_t path = 0; path < paths_.size(); ++path) lengths[path] += ns * paths_[path].count[static_cast<std::size_t>(slot)];
   }
   return lengths;
 }
 
-void WayMix::reweigh(const Least& least, double target_ns) {
+void PathMixture::reweigh(const Least& least, double target_ns) {
   if (least.ns > best_ns_) {
     best_ns_ = least.ns;
     best_weights_ = weights_;
@@ -103,7 +103,7 @@ void WayMix::reweigh(const Least& least, double target_ns) {
     since_best_ = 0;
     pace_ /= 2;
     weights_ = best_weights_;
-    weights_.resize(ways_.size(), 0);
+    weights_.resize(paths_.size(), 0);
   }
   std::vector<double> longer = lengths(least.cuts);
   double square = 0;
@@ -113,21 +113,21 @@ void WayMix::reweigh(const Least& least, double target_ns) {
   }
   if (square <= 0 || target_ns <= least.ns) return;
   double sum = 0;
-  for (std::size_t way = 0; way < ways_.size(); ++way) {
-    weights_[way] = std::max(0.0, weights_[way] + pace_ * (target_ns - least.ns) / square * longer[way]);
-    sum += weights_[way];
+  for (std::size_t path = 0; path < paths_.size(); ++path) {
+    weights_[path] = std::max(0.0, weights_[path] + pace_ * (target_ns - least.ns) / square * longer[path]);
+    sum += weights_[path];
   }
   for (double& weight : weights_) weight /= sum;
 }
 
-Way WayMix::best() const {
-  Way mean;
+Path PathMixture::best() const {
+  Path mean;
   mean.count.assign(static_cast<std::size_t>(prices_.slots()), 0);
   mean.of = 0;
-  for (std::size_t way = 0; way < best_weights_.size(); ++way) {
-    const int share = static_cast<int>(std::lround(best_weights_[way] * kShares));
+  for (std::size_t path = 0; path < best_weights_.size(); ++path) {
+    const int share = static_cast<int>(std::lround(best_weights_[path] * kShares));
     mean.of += share;
-    for (std::size_t slot = 0; slot < mean.count.size(); ++slot) mean.count[slot] += share * ways_[way].count[slot];
+    for (std::size_t slot = 0; slot < mean.count.size(); ++slot) mean.count[slot] += share * paths_[path].count[slot];
   }
   return mean;
 }

@@ -1,4 +1,4 @@
-#include "mptune/planner/partition/way_bounds.h"
+#include "mptune/planner/partition/path_bounds.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@ namespace {
 
 std::vector<std::vector<std::int64_t>> far_from_end(int stages, int layers) {
   const auto width = static_cast<std::size_t>(layers) + 1;
-  std::vector<std::vector<std::int64_t>> rest(static_cast<std::size_t>(stages) + 1, std::vector<std::int64_t>(width, WayBounds::kFar));
+  std::vector<std::vector<std::int64_t>> rest(static_cast<std::size_t>(stages) + 1, std::vector<std::int64_t>(width, PathBounds::kFar));
   rest.back().back() = 0;
   return rest;
 }
@@ -18,19 +18,19 @@ bool Windows::empty() const {
   return std::any_of(begins.begin(), begins.end(), [](const std::vector<int>& layers) { return layers.empty(); });
 }
 
-void WayBounds::add(const Way& way) {
-  if (std::any_of(ways_.begin(), ways_.end(), [&](const Bounded& known) { return known.way == way; })) return;
+void PathBounds::add(const Path& path) {
+  if (std::any_of(paths_.begin(), paths_.end(), [&](const Bounded& known) { return known.path == path; })) return;
   Bounded bounded;
-  bounded.way = way;
+  bounded.path = path;
   bounded.parts.resize(static_cast<std::size_t>(stages_));
-  for (int slot = 0; slot < static_cast<int>(way.count.size()); ++slot) {
-    const int count = way.count[static_cast<std::size_t>(slot)];
+  for (int slot = 0; slot < static_cast<int>(path.count.size()); ++slot) {
+    const int count = path.count[static_cast<std::size_t>(slot)];
     if (count > 0) add_slot(slot, count, bounded.parts[static_cast<std::size_t>(prices_.stage(slot))]);
   }
-  ways_.push_back(std::move(bounded));
+  paths_.push_back(std::move(bounded));
 }
 
-void WayBounds::add_slot(int slot, std::int64_t count, Part& part) const {
+void PathBounds::add_slot(int slot, std::int64_t count, Part& part) const {
   if (prices_.what(slot) != What::copy) {
     part.fixed_ns += count * prices_.fixed_ns(slot);
     const auto same =
@@ -46,52 +46,52 @@ void WayBounds::add_slot(int slot, std::int64_t count, Part& part) const {
   for (int cut = 1; cut < prices_.layers(); ++cut) part.by_cut[static_cast<std::size_t>(cut)] += count * prices_.ns(slot, 0, cut);
 }
 
-void WayBounds::find_rest(const Windows& windows, Bounded& way) const {
-  way.rest = far_from_end(stages_, prices_.layers());
+void PathBounds::find_rest(const Windows& windows, Bounded& path) const {
+  path.rest = far_from_end(stages_, prices_.layers());
   for (int s = stages_; s-- > 0;) {
     const auto at = static_cast<std::size_t>(s);
     for (const int first : windows.begins[at]) {
       std::int64_t least = kFar;
       for (const int last : windows.begins[at + 1]) {
-        const std::int64_t behind = way.rest[at + 1][static_cast<std::size_t>(last)];
-        if (behind < least && windows.allows(s, first, last)) least = std::min(least, behind + length(way.parts[at], first, last));
+        const std::int64_t behind = path.rest[at + 1][static_cast<std::size_t>(last)];
+        if (behind < least && windows.allows(s, first, last)) least = std::min(least, behind + length(path.parts[at], first, last));
       }
-      way.rest[at][static_cast<std::size_t>(first)] = least;
+      path.rest[at][static_cast<std::size_t>(first)] = least;
     }
   }
 }
 
-void WayBounds::refresh(const Windows& windows, int first_way) {
-  for (auto way = static_cast<std::size_t>(first_way); way < ways_.size(); ++way) find_rest(windows, ways_[way]);
+void PathBounds::refresh(const Windows& windows, int first_path) {
+  for (auto path = static_cast<std::size_t>(first_path); path < paths_.size(); ++path) find_rest(windows, paths_[path]);
 }
 
-std::int64_t WayBounds::longest(const std::vector<int>& cuts) const {
+std::int64_t PathBounds::longest(const std::vector<int>& cuts) const {
   std::int64_t longest = 0;
-  for (const Bounded& way : ways_) {
+  for (const Bounded& path : paths_) {
     std::int64_t ns = 0;
     int first = 0;
     for (std::size_t s = 0; s <= cuts.size(); ++s) {
       const int last = s < cuts.size() ? cuts[s] : prices_.layers();
-      ns += length(way.parts[s], first, last);
+      ns += length(path.parts[s], first, last);
       first = last;
     }
-    longest = std::max(longest, ns / way.way.of);
+    longest = std::max(longest, ns / path.path.of);
   }
   return longest;
 }
 
-int WayBounds::narrow(std::int64_t limit_ns, Windows& windows) {
+int PathBounds::narrow(std::int64_t limit_ns, Windows& windows) {
   int dropped = 0;
-  for (int way = 0; way < ways() && !windows.empty(); ++way) {
-    find_rest(windows, ways_[static_cast<std::size_t>(way)]);
-    dropped += narrow_by(way, limit_ns, windows);
+  for (int path = 0; path < paths() && !windows.empty(); ++path) {
+    find_rest(windows, paths_[static_cast<std::size_t>(path)]);
+    dropped += narrow_by(path, limit_ns, windows);
   }
   return dropped;
 }
 
-int WayBounds::narrow_by(int way, std::int64_t limit_ns, Windows& windows) const {
+int PathBounds::narrow_by(int path, std::int64_t limit_ns, Windows& windows) const {
   int dropped = 0;
-  const std::int64_t limit = scaled(way, limit_ns);
+  const std::int64_t limit = scaled(path, limit_ns);
   std::vector<std::int64_t> before(static_cast<std::size_t>(prices_.layers()) + 1, kFar);
   before[0] = 0;
   for (int s = 0; s + 1 < stages_; ++s) {
@@ -104,8 +104,8 @@ int WayBounds::narrow_by(int way, std::int64_t limit_ns, Windows& windows) const
       int furthest = first;
       for (const int last : ends) {
         if (!windows.allows(s, first, last)) continue;
-        const std::int64_t there = through(way, s, first, last, before[at]);
-        if (there + rest(way, s + 1, last) > limit) continue;
+        const std::int64_t there = through(path, s, first, last, before[at]);
+        if (there + rest(path, s + 1, last) > limit) continue;
         std::int64_t& least = reached[static_cast<std::size_t>(last)];
         least = std::min(least, there);
         nearest = std::min(nearest, last);
@@ -114,14 +114,14 @@ int WayBounds::narrow_by(int way, std::int64_t limit_ns, Windows& windows) const
       windows.nearest[next - 1][at] = nearest;
       windows.furthest[next - 1][at] = furthest;
     }
-    const auto useless = [&](int layer) { return reached[static_cast<std::size_t>(layer)] + rest(way, s + 1, layer) > limit; };
+    const auto useless = [&](int layer) { return reached[static_cast<std::size_t>(layer)] + rest(path, s + 1, layer) > limit; };
     dropped += static_cast<int>(std::erase_if(windows.begins[next], useless));
     before = std::move(reached);
   }
   return dropped;
 }
 
-BalanceBound::BalanceBound(const Prices& prices, std::vector<Way> rows)
+BalanceBound::BalanceBound(const Prices& prices, std::vector<Path> rows)
     : prices_(prices), rows_(std::move(rows)), own_(rows_.size()), passing_(rows_.size()) {
   for (int slot = 0; slot < prices.slots(); ++slot) {
     const auto stage = static_cast<std::size_t>(prices.stage(slot));
@@ -142,7 +142,7 @@ std::int64_t BalanceBound::sum(const Terms& terms, int stage, int first, int las
 std::int64_t BalanceBound::longest(int stage, int first, int last) const {
   const auto at = static_cast<std::size_t>(stage);
   const std::int64_t behind = rest_[at + 1][static_cast<std::size_t>(last)];
-  if (behind >= WayBounds::kFar) return WayBounds::kFar;
+  if (behind >= PathBounds::kFar) return PathBounds::kFar;
   const std::int64_t own = sum(own_, stage, first, last);
   return at + 1 == own_.size() ? own : std::max(own, passing(stage, first, last) + behind);
 }
@@ -152,7 +152,7 @@ void BalanceBound::refresh(const Windows& windows) {
   for (int s = windows.stages(); s-- > 0;) {
     const auto at = static_cast<std::size_t>(s);
     for (const int first : windows.begins[at]) {
-      std::int64_t least = WayBounds::kFar;
+      std::int64_t least = PathBounds::kFar;
       for (const int last : windows.begins[at + 1]) {
         if (windows.allows(s, first, last)) least = std::min(least, longest(s, first, last));
       }
@@ -163,7 +163,7 @@ void BalanceBound::refresh(const Windows& windows) {
 
 int BalanceBound::best_last(const Windows& windows, int stage, int first) const {
   int best = -1;
-  std::int64_t least = WayBounds::kFar;
+  std::int64_t least = PathBounds::kFar;
   for (const int last : windows.begins[static_cast<std::size_t>(stage) + 1]) {
     if (!windows.allows(stage, first, last) || longest(stage, first, last) >= least) continue;
     least = longest(stage, first, last);

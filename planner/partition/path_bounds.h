@@ -25,53 +25,55 @@ struct Windows {
   [[nodiscard]] bool empty() const;
 };
 
-/// Lower bounds from ways through the step. The length of a way is a sum over stages and cuts, so the least that it can be before and
-/// behind any cut are shortest paths over the cuts; and whatever the ways, no plan is faster than one of its ways is long.
-class WayBounds {
+/// Lower bounds from paths through the step: no plan is faster than any of its paths is long.
+/// The length of a path is a sum over stages and cuts, so its least length before and behind a cut is a shortest-path problem over the
+/// cuts.
+class PathBounds {
  public:
   static constexpr std::int64_t kFar = std::int64_t{1} << 60;
-  /// Means of ways are for steps below it: three days.
+  /// Path mixtures are only used for shorter steps: three days.
   static constexpr std::int64_t kMostMixed = std::int64_t{1} << 48;
 
   /// `prices` must outlive this.
-  WayBounds(const Prices& prices, int stages) : prices_(prices), stages_(stages) {}
+  PathBounds(const Prices& prices, int stages) : prices_(prices), stages_(stages) {}
 
-  [[nodiscard]] int ways() const { return static_cast<int>(ways_.size()); }
-  /// Adds a way, unless it is known; rest() of it is to be had after refresh().
-  void add(const Way& way);
-  /// Finds the least behind every cut; of the ways from `first_way` on.
-  void refresh(const Windows& windows, int first_way = 0);
+  [[nodiscard]] int paths() const { return static_cast<int>(paths_.size()); }
+  /// Adds a path, unless it is known. Its rest() is valid after refresh().
+  void add(const Path& path);
+  /// Finds rest() of the paths from `first_path` on.
+  void refresh(const Windows& windows, int first_path = 0);
 
-  /// What length() and rest() are compared with to keep a way within `limit_ns`: they are sums over the ways of a mean (Way::of).
-  [[nodiscard]] std::int64_t scaled(int way, std::int64_t limit_ns) const {
-    const int of = ways_[static_cast<std::size_t>(way)].way.of;
+  /// The limit that through() and rest() of a path are compared with; a mixture counts `Path::of` times.
+  [[nodiscard]] std::int64_t scaled(int path, std::int64_t limit_ns) const {
+    const int of = paths_[static_cast<std::size_t>(path)].path.of;
     if (of == 1) return limit_ns;
     return limit_ns < kMostMixed ? limit_ns * of : kFar - 1;
   }
-  /// Length of a way up to `last`, copies over that cut included, if it is `before` at `first` and stage `stage` is [first, last).
-  [[nodiscard]] std::int64_t through(int way, int stage, int first, int last, std::int64_t before) const {
-    return before + length(ways_[static_cast<std::size_t>(way)].parts[static_cast<std::size_t>(stage)], first, last);
+  /// Length of a path up to `last`, copies over that cut included, where stage `stage` is [first, last).
+  /// `before`: its length up to `first`.
+  [[nodiscard]] std::int64_t through(int path, int stage, int first, int last, std::int64_t before) const {
+    return before + length(paths_[static_cast<std::size_t>(path)].parts[static_cast<std::size_t>(stage)], first, last);
   }
-  /// Least length of a way from `first`, where `stage` begins, to the end; kFar where no end can be reached.
-  [[nodiscard]] std::int64_t rest(int way, int stage, int first) const {
-    return ways_[static_cast<std::size_t>(way)].rest[static_cast<std::size_t>(stage)][static_cast<std::size_t>(first)];
+  /// Least length of a path from `first`, where `stage` begins, to the end; kFar where no end can be reached.
+  [[nodiscard]] std::int64_t rest(int path, int stage, int first) const {
+    return paths_[static_cast<std::size_t>(path)].rest[static_cast<std::size_t>(stage)][static_cast<std::size_t>(first)];
   }
-  [[nodiscard]] const Way& way(int way) const { return ways_[static_cast<std::size_t>(way)].way; }
-  /// The longest of the ways on these cuts.
+  [[nodiscard]] const Path& path(int path) const { return paths_[static_cast<std::size_t>(path)].path; }
+  /// The longest of the paths on these cuts.
   [[nodiscard]] std::int64_t longest(const std::vector<int>& cuts) const;
-  /// Drops from the windows what no plan uses that has all its ways within `limit_ns`, one way after the other; how many layers. rest()
-  /// is to be had of all ways afterwards, unless the windows are empty.
+  /// Drops from the windows what no plan uses whose paths all keep to `limit_ns`; returns how many layers it dropped.
+  /// rest() of all paths is valid afterwards, unless the windows are empty.
   int narrow(std::int64_t limit_ns, Windows& windows);
 
  private:
-  // A way within a stage, and over the cut behind it.
+  // A path within a stage, and over the cut behind it.
   struct Part {
     std::int64_t fixed_ns = 0;
     std::vector<std::pair<const RangeTable*, std::int64_t>> ranges;  // with their counts
     std::vector<std::int64_t> by_cut;
   };
   struct Bounded {
-    Way way;
+    Path path;
     std::vector<Part> parts;                      // per stage
     std::vector<std::vector<std::int64_t>> rest;  // [stage][first]
   };
@@ -81,28 +83,28 @@ class WayBounds {
     return ns;
   }
   void add_slot(int slot, std::int64_t count, Part& part) const;
-  void find_rest(const Windows& windows, Bounded& way) const;
-  int narrow_by(int way, std::int64_t limit_ns, Windows& windows) const;
+  void find_rest(const Windows& windows, Bounded& path) const;
+  int narrow_by(int path, std::int64_t limit_ns, Windows& windows) const;
 
   const Prices& prices_;
   int stages_;
-  std::vector<Bounded> ways_;
+  std::vector<Bounded> paths_;
 };
 
-/// Lower bound of the slowest device: with every stage goes a way along its device, and the parts of those ways before and behind the
-/// device's own work are shared. The least, over all cuts, of the longest of these ways is a min-max shortest path.
+/// Lower bound of the slowest device. Each stage has a path along its device; before and behind the device's own work these paths share
+/// their parts. The least length of the longest one over all cuts is a min-max shortest path.
 class BalanceBound {
  public:
-  /// `rows`: a way of each stage along its device. `prices` must outlive this.
-  BalanceBound(const Prices& prices, std::vector<Way> rows);
+  /// `rows`: a path of each stage along its device. `prices` must outlive this.
+  BalanceBound(const Prices& prices, std::vector<Path> rows);
 
   void refresh(const Windows& windows);
-  [[nodiscard]] const std::vector<Way>& rows() const { return rows_; }
-  /// Least length of the longest row way of the stages from `stage` on, which begins at `first`; the parts of stages before not counted.
+  [[nodiscard]] const std::vector<Path>& rows() const { return rows_; }
+  /// Least length of the longest device path of the stages from `stage` on, which begins at `first`, without the parts of earlier stages.
   [[nodiscard]] std::int64_t rest(int stage, int first) const {
     return rest_[static_cast<std::size_t>(stage)][static_cast<std::size_t>(first)];
   }
-  /// What the stage with these layers, and the copies behind it, add to the ways of all later stages.
+  /// What the stage with these layers, and the copies behind it, add to the paths of all later stages.
   [[nodiscard]] std::int64_t passing(int stage, int first, int last) const { return sum(passing_, stage, first, last); }
   /// The cut behind the stage that reaches rest(), -1 if none does.
   [[nodiscard]] int best_last(const Windows& windows, int stage, int first) const;
@@ -113,7 +115,7 @@ class BalanceBound {
   [[nodiscard]] std::int64_t longest(int stage, int first, int last) const;
 
   const Prices& prices_;
-  std::vector<Way> rows_;
+  std::vector<Path> rows_;
   Terms own_;
   Terms passing_;
   std::vector<std::vector<std::int64_t>> rest_;

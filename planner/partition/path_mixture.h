@@ -5,23 +5,24 @@
 #include <utility>
 #include <vector>
 
+#include "mptune/planner/partition/path_bounds.h"
 #include "mptune/planner/partition/prices.h"
 #include "mptune/planner/partition/step_times.h"
-#include "mptune/planner/partition/way_bounds.h"
 
 namespace mptune {
 
-/// Weighted means of ways. A mean is no longer than the longest of its ways, so its least length over all cuts (a shortest path) bounds
-/// every plan: by far better than single ways where many devices share a step. The weights climb by subgradients (Held, Wolfe & Crowder,
-/// Mathematical Programming 6, 1974): ways that are long on the cuts of the least mean weigh more from then on.
-class WayMix {
+/// A weighted mean of paths. It is no longer than its longest path, so its least length over all cuts (a shortest path) is a lower bound of
+/// every plan. With several stages per device it bounds far better than single paths.
+/// Weights improve by subgradients (Held, Wolfe & Crowder, Mathematical Programming 6, 1974): paths that are long on the cuts where the
+/// mean is shortest gain weight.
+class PathMixture {
  public:
   /// `prices` must outlive this.
-  WayMix(const Prices& prices, int stages) : prices_(prices), stages_(stages) {}
+  PathMixture(const Prices& prices, int stages) : prices_(prices), stages_(stages) {}
 
-  /// Takes part from now on.
-  void add(const Way& way);
-  [[nodiscard]] int ways() const { return static_cast<int>(ways_.size()); }
+  /// The path takes part from now on.
+  void add(const Path& path);
+  [[nodiscard]] int paths() const { return static_cast<int>(paths_.size()); }
 
   /// Cuts on which the mean of the present weights is shortest, and its length there.
   struct Least {
@@ -30,10 +31,10 @@ class WayMix {
   };
   /// Nothing if the windows allow no plan.
   [[nodiscard]] std::optional<Least> least(const Windows& windows) const;
-  /// Weighs anew after `least`; `target_ns` is what the mean's length may reach at most.
+  /// Changes the weights after `least`. `target_ns`: the length that the mean should reach.
   void reweigh(const Least& least, double target_ns);
-  /// The best mean so far, its weights as whole numbers (Way::of).
-  [[nodiscard]] Way best() const;
+  /// The best mean so far, its weights as whole numbers (Path::of).
+  [[nodiscard]] Path best() const;
 
  private:
   // What a stage, and the copies behind it, add to the mean.
@@ -47,7 +48,7 @@ class WayMix {
 
   const Prices& prices_;
   int stages_;
-  std::vector<Way> ways_;
+  std::vector<Path> paths_;
   std::vector<double> weights_;  // add up to 1
   std::vector<double> best_weights_;
   double best_ns_ = -1;
