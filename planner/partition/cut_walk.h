@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "mptune/planner/partition/cut_rater.h"
+#include "mptune/planner/partition/family.h"
+#include "mptune/planner/partition/partition.h"
+#include "mptune/planner/partition/path_bounds.h"
+
+namespace mptune {
+
+/// Counts the nodes of a search and says when it has to end.
+class SearchEffort {
+ public:
+  /// `problem` must outlive this.
+  explicit SearchEffort(const PartitionProblem& problem) : problem_(problem) {}
+
+  void add(std::int64_t nodes) { nodes_ += nodes; }
+  [[nodiscard]] std::int64_t nodes() const { return nodes_; }
+  /// True from the first interruption on.
+  [[nodiscard]] bool ended() const { return ended_; }
+  /// To be asked at every node: PartitionProblem::stop is asked at some of them.
+  bool interrupted();
+  /// To be asked before a plan is timed, which takes long enough to ask PartitionProblem::stop every time.
+  bool interrupted_before_plan();
+
+ private:
+  const PartitionProblem& problem_;
+  std::int64_t nodes_ = 0;
+  bool ended_ = false;
+};
+
+/// What a walk looks for.
+struct WalkAim {
+  enum class Goal : std::uint8_t {
+    faster,  ///< plans faster than those listed
+    tied     ///< plans as fast as the last one listed that rank before it
+  };
+  Goal goal = Goal::faster;
+  double gap = 0;  ///< faster than the best plan by this share of its step
+};
+
+/// The longest whole number of nanoseconds that is less than `ns` by a share `gap` of it.
+[[nodiscard]] std::int64_t shortened_ns(std::int64_t ns, double gap);
+
+/// Nanoseconds that all paths of a plan may take where the plan is to reach the aim.
+[[nodiscard]] std::int64_t path_limit_ns(const WalkAim& aim, const CutRater& rater);
+
+/// One walk over the cuts within given windows, depth first. Plans that it reaches are rated, and the paths they add prune the rest.
+/// All state of the walk is here; rater and effort go on counting over several walks.
+class CutWalk {
+ public:
+  enum class End : std::uint8_t { complete, paused, interrupted };
+
+  /// All references must outlive this. Requires: rater.paths().rest() is valid for `windows`.
+  CutWalk(const Family& family, CutRater& rater, SearchEffort& effort, const BalanceBound& balance, const WalkAim& aim,
+          const Windows& windows);
+
+  /// Visits every plan that could reach the aim, unless it is interrupted or pauses after node `pause_at`.
+  End run(std::int64_t pause_at);
+
+ private:
+  void visit(int stage);
+  void descend(int stage, int first, int last);
+  void probe(int stage, int last);
+  void consider(const std::vector<int>& cuts);
+  [[nodiscard]] bool within_paths(int stage, int first, int last);
+  [[nodiscard]] bool fits(int stage, int first, int last);
+  [[nodiscard]] bool may_rank(int stage, int first, int last);
+  void adopt_paths();
+  void find_copied_rest();
+
+  const Family& family_;
+  CutRater& rater_;
+  PathBounds& paths_;
+  SearchEffort& effort_;
+  const WalkAim aim_;
+  const Windows& windows_;
+  BalanceBound balance_;
+  int stages_;
+  int layers_;
+  std::int64_t limit_ns_;
+  std::int64_t pause_at_ = 0;  // nodes
+  bool paused_ = false;
+  std::int64_t since_probe_ = 0;                        // nodes
+  std::int64_t probe_after_;                            // nodes
+  std::vector<int> cuts_;                               // before the stage that is visited
+  std::vector<std::vector<std::int64_t>> lengths_;      // [stage][path]: up to where the stage begins
+  std::vector<int> order_;                              // of the paths: those that rule out most come first
+  std::vector<std::int64_t> passed_;                    // [stage]: length that the stages before add to the device paths of all later ones
+  std::vector<std::int64_t> copied_;                    // [stage]: bytes copied over the cuts before
+  std::vector<std::int64_t> peaks_;                     // [stage]: bytes that a device needs at least for the stages before
+  std::vector<std::vector<std::int64_t>> copied_rest_;  // [stage][first]: least bytes copied over the cuts behind
+};
+
+}  // namespace mptune
