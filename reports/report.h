@@ -86,7 +86,7 @@ struct TraceReport {
   std::vector<LinkRow> links;
   std::vector<MemoryRow> memory;  ///< a row per device, empty where nothing is known of it
   double clock_error_s = 0;       ///< the most by which work began before what it waited for
-  std::string doubt;              ///< why nothing can be concluded, "" where it can
+  std::string quality_objection;  ///< why nothing can be concluded, "" where it can
   std::vector<TimelineBox> timeline;
   double timeline_s = 0;   ///< length of the drawn step
   double recompute_s = 0;  ///< mean per device and step, part of compute
@@ -131,7 +131,7 @@ struct StudyReport {
 [[nodiscard]] TraceReport build_trace_report(const Trace& trace, const std::vector<std::int64_t>& peak_bytes, const std::string& title);
 /// Adds what each device holds at its peak, by plan and profile.
 void add_contents(TraceReport& report, const Plan& plan, const CostModel& cost);
-/// Adds what the trace's plan tells: the bubble on paper and, with the profile it was planned with, what the plan could be changed to.
+/// Adds what the trace's plan tells: the theoretical bubble and, with the profile it was planned with, what the plan could be changed to.
 void add_plan(TraceReport& report, const Plan& plan, const Profile* profile);
 /// Step time over split size: of every split size the best measured trial, and the best prediction, among plans with more than one stage.
 [[nodiscard]] std::vector<CurvePoint> split_size_curve(const std::vector<Trial>& trials, const std::vector<Candidate>& ranked);

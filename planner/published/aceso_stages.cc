@@ -20,7 +20,7 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-// Least time that saves so much at this rate; a hair less, so that rounding never makes a bound of it that is none.
+// Least time that saves so much at this rate, a little less, so that it stays a lower bound after rounding.
 std::int64_t time_at_rate(std::int64_t bytes, double rate) {
   if (bytes <= 0) return 0;
   if (rate <= 0) return std::numeric_limits<std::int64_t>::max();
@@ -37,7 +37,7 @@ bool beats(const AcesoChoice& a, const AcesoChoice& b) {
   return a.time_ns <= b.time_ns && a.saved_bytes >= b.saved_bytes && a.again_bytes <= b.again_bytes;
 }
 
-// Only choices that no other beats in all three; the order is by time.
+// Keeps the choices that no other beats in time, savings and bytes held again; sorted by time.
 void keep_unbeaten(std::vector<AcesoChoice>& choices) {
   std::sort(choices.begin(), choices.end(), [](const AcesoChoice& a, const AcesoChoice& b) {
     return std::tie(a.time_ns, b.saved_bytes, a.again_bytes, a.recomputed) <

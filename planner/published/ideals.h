@@ -18,7 +18,7 @@ struct IdealSums {
   int host_only = 0;  ///< groups that no device can run
 };
 
-/// Sets of groups that hold all predecessors of each: what can lie before a cut. Each as bits, with what its price needs.
+/// Ideals: sets of groups that contain all predecessors of their members; what can lie before a cut. Stored as bits, with sums.
 class Ideals {
  public:
   /// The empty ideal. Keeps a reference to `problem`.
@@ -37,9 +37,10 @@ class Ideals {
 
   /// Appends `ideal` with `group` added or taken away, one of open(ideal) and last(ideal); returns its index.
   int flip(int ideal, int group);
-  /// Appends all there are to the empty ideal alone. False where they are more than `most` or `stop` said so: the family is of no use then.
+  /// Appends all ideals. Requires: only the empty one is there. False where there are more than `most`, or `stop` ended it: then do not use
+  /// them.
   [[nodiscard]] bool add_all(std::int64_t most, const std::function<bool()>& stop);
-  /// Each once, by work on a device, subsets first.
+  /// Sorts by work on a device, subsets first, and removes duplicates.
   void sort();
 
  private:

@@ -10,7 +10,7 @@ namespace mptune {
 /// `count` loads of `load_ns`, or the largest number where they are more. Requires: neither is negative.
 [[nodiscard]] std::int64_t saturated_product(int count, std::int64_t load_ns);
 
-/// What a number of devices and hosts can carry at most where none has a load above a limit: copies are free here, and groups divisible.
+/// How much work devices and hosts can do where none has a load above a limit, with free copies and divisible groups.
 class LoadBounds {
  public:
   explicit LoadBounds(const LoadProblem& problem);

@@ -16,14 +16,14 @@ struct LoadGroup {
   bool device_can = true;
 };
 
-/// Groups that exchange a tensor: a device with some of them, but not all, pays for a copy, once whatever their number.
+/// Groups that exchange a tensor. A device with some of them, but not all, pays for one copy.
 struct LoadNet {
   std::vector<int> groups;  ///< ascending, two at least
   std::int64_t copy_ns = 0;
 };
 
-/// A PlacementGraph with its colocated nodes, and those on a cycle of groups, as one. Forward and backward of a layer being one group,
-/// what is left is: consecutive sets of groups, and nets that they cut.
+/// A PlacementGraph whose colocated nodes, and those on a cycle of groups, are merged. As forward and backward of a layer are one group, a
+/// split is consecutive sets of groups, and its copies are the nets that these cut.
 struct LoadProblem {
   std::vector<LoadGroup> groups;          ///< in a topological order
   std::vector<std::vector<int>> before;   ///< per group: groups that sit on the same or an earlier part
@@ -38,7 +38,7 @@ struct LoadProblem {
   [[nodiscard]] std::int64_t device_ns() const;  ///< all groups on one device
 };
 
-/// Throws Error for a graph that is none: an index out of range, a negative cost or count, a cycle, a tensor from backward to forward.
+/// Throws Error for an invalid graph: an index out of range, a negative cost or count, a cycle, a tensor from backward to forward.
 [[nodiscard]] LoadProblem load_problem(const PlacementGraph& graph);
 
 }  // namespace mptune

@@ -27,8 +27,7 @@ struct LoadPartition {
   std::int64_t ideals = 0;          ///< sets of nodes closed under predecessors that were looked at
   std::int64_t pairs = 0;           ///< parts that were priced
   [[nodiscard]] bool exact() const { return load_ns == lower_bound_ns; }
-  /// How much larger the load may be than the least, as a share of it (gap.h): 0 where it is the least, infinite where nothing is
-  /// proved.
+  /// load / lower bound - 1 (gap.h): 0 where the load is proved least, infinite where nothing is proved.
   [[nodiscard]] double gap() const;
   bool operator==(const LoadPartition&) const = default;
 };
@@ -44,10 +43,10 @@ struct LoadLimits {
 ///
 /// A device's load is the time of its nodes and of every tensor of which it has some nodes (producer or consumers), but not all.
 /// Consecutive: no forward tensor goes to an earlier part; other nodes sit with the forward node they are colocated with. Backward nodes
-/// without such a one take part in the order mirrored.
+/// without one keep the mirrored order.
 /// Exact by dynamic programming over sets closed under predecessors (ideals) whose work fits into the window that an upper bound leaves;
-/// where there are too many of them, over those of good orders and their neighbourhood, with the gap to a proven bound.
-/// Throws Error(infeasible) where nothing fits under the cap, Error for a graph that is none (cycle, index, negative cost), and
+/// where there are too many, over those of good orders and their neighbours, with the gap to a proven bound.
+/// Throws Error(infeasible) where nothing fits under the cap, Error for an invalid graph (cycle, index, negative cost), and
 /// where the values of a search (nodes x devices x hosts) would take more than 512 MiB.
 [[nodiscard]] LoadPartition least_max_load(const PlacementGraph& graph, const LoadLimits& limits = {});
 

@@ -8,8 +8,8 @@
 
 namespace mptune {
 
-/// When actions may start as far as their inputs go: what the same device made is there at once, all else when its copy ends. Copies of one
-/// way between two devices run one after another in the order of sending.
+/// When the inputs of actions arrive: from the same device at once, from another one when the copy ends. Copies in one direction between
+/// two devices run one after another in the order of sending.
 class Arrivals {
  public:
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
@@ -18,7 +18,7 @@ class Arrivals {
   Arrivals(const Layout& layout, const ScheduleCosts& costs);
   void clear();
 
-  /// kNever: what another stage makes for it is not made yet; 0 where it reads nothing of another stage. Early by what it recomputes first.
+  /// When the action's input arrives: kNever while it is not made, 0 without one. Earlier by what the action recomputes before it reads.
   [[nodiscard]] std::int64_t at(const Action& action) const {
     const std::size_t slot = layout_.slot(action.stage, action.microbatch);
     if (action.kind == ActionKind::forward) return action.stage == 0 ? 0 : output_at_[slot];
@@ -26,7 +26,7 @@ class Arrivals {
     return gradient_at_[slot];
   }
 
-  /// An action ends. Requires: those of one device in the order of their ends. Returns the stage that reads what it made; -1: none.
+  /// An action ends. Requires: calls for one device in the order of their ends. Returns the stage that reads the result; -1: none.
   int send(const Action& action, std::int64_t end_ns);
 
  private:

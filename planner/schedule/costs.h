@@ -6,8 +6,8 @@
 
 namespace mptune {
 
-/// What one micro-batch costs on a stage, in whole nanoseconds and bytes. The defaults are the textbook's: every part takes one unit,
-/// copies take none, a micro-batch weighs one byte.
+/// Costs of one micro-batch on a stage, in whole nanoseconds and bytes. The defaults are the textbook's: forward and each half of the
+/// backward take one unit, copies take none, a micro-batch saves one byte.
 struct StageCosts {
   std::int64_t forward_ns = 1;
   std::int64_t backward_ns = 2;        ///< of both gradients at once
@@ -22,11 +22,11 @@ struct StageCosts {
   bool operator==(const StageCosts&) const = default;
 };
 
-/// What schedules are made from, where they look at costs.
+/// The costs that generators of schedules see.
 struct ScheduleCosts {
   static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
   std::vector<StageCosts> stages;
-  std::vector<std::int64_t> free_bytes;  ///< per device of the plan: for what is kept; empty: no limit on any device
+  std::vector<std::int64_t> free_bytes;  ///< per device of the plan: for saved activations; empty: no limit on any device
   bool operator==(const ScheduleCosts&) const = default;
 };
 

@@ -7,12 +7,12 @@
 
 namespace mptune {
 
-/// Where gradients of weights go between forwards and input gradients whose order is given.
+/// Where to put weight gradients between forwards and input gradients, whose order is given.
 struct FillPolicy {
-  int forward_patience_percent = 0;   ///< of a weight gradient's time: a device idles that long rather than let a forward wait that comes
-  int backward_patience_percent = 0;  ///< likewise an input gradient
-  bool idle_as_others = false;        ///< or as long as that leaves it less idle than the idlest device
-  std::vector<std::int64_t> idle_ns;  ///< or no more than this in all, per device; only with idle_as_others
+  int forward_patience_percent = 0;   ///< of a weight gradient's time: a device idles up to that long for a forward that is about to arrive
+  int backward_patience_percent = 0;  ///< likewise for an input gradient
+  bool idle_as_others = false;        ///< or longer, while it stays less idle than the idlest device
+  std::vector<std::int64_t> idle_ns;  ///< limit of that idling in all, per device; only with idle_as_others
   std::vector<std::int64_t> limit;    ///< per device: bytes it may keep
 };
 
@@ -23,9 +23,9 @@ struct Filled {
   std::int64_t span_ns = 0;  ///< as ScheduleTiming's
 };
 
-/// Takes forwards and input gradients in the order of `order`, the rows of a valid schedule; what it says of weights is not looked at.
-/// A weight gradient goes where it fits before the next action's input is there, else where the policy would not wait for that, where
-/// bytes are short, and at the end. Requires: limits that the order keeps to with every weight gradient done at once.
+/// Keeps forwards and input gradients in the order of `order`, the rows of a valid schedule; its weight gradients are ignored.
+/// A weight gradient runs where it ends before the next action's input arrives; else where the policy would not wait for that input, where
+/// memory is short, and at the end. Requires: `order` keeps to the limits if every weight gradient runs at once.
 [[nodiscard]] Filled fill_weights(const Layout& layout, const ScheduleCosts& costs, const Rows& order, const FillPolicy& policy);
 
 }  // namespace mptune

@@ -85,7 +85,7 @@ class Greedy {
   [[nodiscard]] static bool runs(const Unit& unit, int microbatch) { return microbatch % unit.stride == unit.first; }
   [[nodiscard]] int next_forward(int u) { return unit(u).microbatch(progress(u).forwards); }
 
-  // Bytes of a micro-batch on a device: those it keeps there, and those it still has to take.
+  // Bytes of a micro-batch on a device: those it holds, and those it still needs.
   std::pair<std::int64_t, std::int64_t> bytes_of(int d, int microbatch) {
     std::int64_t kept = 0;
     std::int64_t needed = 0;
@@ -99,7 +99,7 @@ class Greedy {
     return {kept, needed};
   }
 
-  // The banker's rule: after this forward the micro-batches of the device can still get what they need one after another, the oldest first.
+  // The banker's algorithm: after this forward, the micro-batches of the device can still finish one after another, the oldest first.
   bool has_room(int u) {
     const int d = unit(u).device;
     if (!policy_.in_flight.empty() &&
@@ -219,7 +219,7 @@ class Greedy {
     }
   }
 
-  // The reader's device may decide anew when what was made is there.
+  // The reader's device decides again when its input has arrived.
   void send(const Action& action, std::int64_t end_ns) {
     const int to = arrivals_.send(action, end_ns);
     if (to < 0) return;
@@ -232,7 +232,7 @@ class Greedy {
   const ScheduleCosts& costs_;
   const GreedyPolicy& policy_;
   std::vector<Device> devices_;
-  std::vector<std::int64_t> decides_ns_;  // when each device is free and something may be there for it
+  std::vector<std::int64_t> decides_ns_;  // when each device is free and an input may have arrived
   std::vector<Progress> progress_;
   Arrivals arrivals_;
   Rows rows_;

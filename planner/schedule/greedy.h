@@ -7,22 +7,22 @@
 
 namespace mptune {
 
-/// How a device that is free chooses among what it could run now.
+/// How a free device chooses among the actions that are ready.
 struct GreedyPolicy {
   enum class First { backward, forward, alternate };
-  First first = First::backward;      ///< of an input gradient and a forward that could both run
-  bool split = true;                  ///< gradients of inputs and weights apart: weights fill what would be idle
+  First first = First::backward;      ///< of an input gradient and a forward that are both ready
+  bool split = true;                  ///< split backward: weight gradients fill idle time
   bool late_stages_forward = true;    ///< of several stages on a device, the last first in forward
   bool late_stages_backward = false;  ///< and in backward
-  int patience_percent = 0;           ///< of a weight gradient's time: a device idles that long rather than let what comes wait
-  bool idle_as_others = false;        ///< or as long as that leaves it less idle than the idlest device
-  std::vector<int> in_flight;         ///< per stage: micro-batches that a replica has forward and not yet input gradients of; empty: any
-  std::vector<std::int64_t> limit;    ///< per device: bytes it may keep
+  int patience_percent = 0;         ///< of a weight gradient's time: a device idles up to that long for an action that is about to be ready
+  bool idle_as_others = false;      ///< or longer, while it stays less idle than the idlest device
+  std::vector<int> in_flight;       ///< per stage: most micro-batches of a replica between forward and input gradient; empty: any number
+  std::vector<std::int64_t> limit;  ///< per device: bytes it may keep
 };
 
-/// Rows of a list schedule: all devices advance in time, each decides when it is free. Micro-batches of a stage stay in order. Forwards
-/// that would leave an older micro-batch without room on their device wait, so that it never blocks itself. Returns no rows where one
-/// micro-batch alone exceeds a limit.
+/// Rows of a list schedule: all devices advance in time, each decides when it is free. Micro-batches of a stage stay in order. A forward
+/// waits if it would leave an older micro-batch too little memory on its device, so the schedule never deadlocks. Returns no rows where
+/// one micro-batch alone exceeds a limit.
 [[nodiscard]] Rows greedy_rows(const Layout& layout, const ScheduleCosts& costs, const GreedyPolicy& policy);
 
 }  // namespace mptune

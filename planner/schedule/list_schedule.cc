@@ -51,7 +51,7 @@ class ListScheduler {
     return most;
   }
 
-  // False where the rows block themselves.
+  // False where the rows deadlock.
   bool time(Candidate& candidate) {
     candidate.end_ns = replay_.run(candidate.rows);
     if (candidate.end_ns < 0) return false;
@@ -70,7 +70,7 @@ class ListScheduler {
     return true;
   }
 
-  // Rows as they are, and their order with gradients of weights put where they fit best.
+  // The rows as they are, and their order with weight gradients moved to where they fit best.
   void consider_order(Rows rows) {
     if (!rows.empty() && excess(rows, at_once_) == 0) {
       for (const int patience : {0, 60}) consider(filled(rows, patience));
@@ -140,7 +140,7 @@ class ListScheduler {
     return false;
   }
 
-  // Of two actions of a device: the order of micro-batches, or of the parts of one, does not let them change places.
+  // True where the order of micro-batches, or of the parts of one, does not let two actions of a device change places.
   static bool bound(const Action& a, const Action& b) {
     if (a.stage != b.stage) return false;
     if (a.kind == b.kind || a.microbatch == b.microbatch) return true;
@@ -201,8 +201,8 @@ class ListScheduler {
   const ScheduleCosts& costs_;
   ScheduleReplay replay_;
   std::vector<std::int64_t> limit_;
-  ScheduleCosts at_once_;   // gradients of weights done with those of inputs
-  ScheduleCosts reserved_;  // a forward has room for all that comes of it
+  ScheduleCosts at_once_;   // weight gradients run with the input gradients
+  ScheduleCosts reserved_;  // a forward reserves memory for its backward, too
   Candidate best_;
 };
 

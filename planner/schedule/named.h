@@ -9,12 +9,12 @@ namespace mptune {
 
 /// Throws Error unless `name` is a schedule's.
 void check_schedule_name(const std::string& name);
-/// What a schedule asks of the plan that this one does not have: a device map, a number of micro-batches; empty: nothing.
+/// What the schedule requires and the plan lacks: a device map, a number of micro-batches; empty: nothing.
 [[nodiscard]] std::string missing_for(const std::string& name, const Layout& layout);
 /// Rows of a schedule other than `list`. Requires: nothing missing; costs of every stage.
 [[nodiscard]] Rows named_rows(const std::string& name, const Layout& layout, const ScheduleCosts& costs);
 
-/// Forwards that fit on each stage before its first input gradient can arrive, at most `most`; `over`: one more where that leaves a rest.
+/// Forwards that each stage can run before its first input gradient can arrive, at most `most`; `over`: rounded up.
 [[nodiscard]] std::vector<int> time_warm_ups(const Layout& layout, const ScheduleCosts& costs, int most, bool over);
 
 }  // namespace mptune

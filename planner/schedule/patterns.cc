@@ -120,7 +120,7 @@ class VRounds {
 
   [[nodiscard]] int done(int d, Part part) const { return done_[static_cast<std::size_t>(d)][part]; }
 
-  // Those that fit before the first micro-batch can be back.
+  // The forwards before the first micro-batch can return.
   void warm_up_down(int d) {
     for (int k = 0; k < 2 * (devices_ - d) - 1; ++k) emit(d, kForwardDown);
   }
@@ -144,7 +144,7 @@ class VRounds {
     return true;
   }
 
-  // A backward each, on its way up where one was there when the round began; then a forward each, on its way up where one is there.
+  // One backward per device, upwards where one was ready when the round began; then one forward per device, upwards where one is ready.
   void round() {
     std::vector<int> down;
     std::vector<int> up;
@@ -168,7 +168,7 @@ class VRounds {
   std::size_t emitted_ = 0;
 };
 
-// One device of DualPipeV: its four counters and the weight gradients it has put off.
+// One device of DualPipeV: its four counters and its postponed weight gradients.
 class DualPipeVRow {
  public:
   DualPipeVRow(int device, int devices) : stages_{device, 2 * devices - 1 - device} {}
@@ -226,7 +226,7 @@ std::vector<Action> dual_pipe_v_row(int device, int devices, int microbatches) {
     row.forward(1);
     row.backward(0);
   }
-  // From the middle of the last backwards on, weights are put off.
+  // From the middle of the last backwards on, weight gradients are postponed.
   for (int i = 0; i <= device; ++i) {
     const int half = (device + 1) / 2;
     row.backward(1, i > half || (i == half && device % 2 == 1));

@@ -45,10 +45,10 @@ void make_schedule(Plan& plan, const std::string& name, const ScheduleCosts* cos
 [[nodiscard]] std::vector<std::vector<Action>> schedule_from_csv(const std::string& text, const std::string& where);
 [[nodiscard]] std::string schedule_to_csv(const std::vector<std::vector<Action>>& actions);
 
-/// What a schedule must keep to beyond order.
+/// Limits of a schedule besides the order of its actions.
 struct ScheduleLimits {
-  int receive_slots = 0;                 ///< of copies from one device to another that are there and not yet read; 0: any number
-  const ScheduleCosts* costs = nullptr;  ///< whose free bytes the kept ones fit into; null: not looked at
+  int receive_slots = 0;                 ///< copies from one device to another that have arrived and are not read yet; 0: any number
+  const ScheduleCosts* costs = nullptr;  ///< saved activations have to fit into its free_bytes; null: not checked
 };
 
 /// Proves the plan's action lists complete (every micro-batch of every stage once forward and once backward, whole or I and then W, on its

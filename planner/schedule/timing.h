@@ -12,24 +12,23 @@ namespace mptune {
 struct ScheduleTiming {
   std::vector<std::vector<std::int64_t>> start_ns;  ///< per row and action
   std::int64_t end_ns = 0;                          ///< of the last action: the step
-  std::int64_t span_ns = 0;  ///< longest over the devices, from the start of its first action to the end of its last: what the step takes
+  std::int64_t span_ns = 0;  ///< longest time of a device from the start of its first action to the end of its last: the step time
                              ///< where no device waits for the others between two steps (zero bubble, arXiv 2401.10241)
 };
 
-/// Runs rows on paper: an action starts when its device is free and what it reads has arrived; a copy, when what it carries exists and the
-/// copies before it on its way (source to destination device, one direction) have ended. The same rules as planner/simulate. One that
-/// replays again and again keeps its memory. It cannot see: devices that slow each other, links that share a medium, micro-batches and
-/// replicas that differ.
+/// Simulates rows: an action starts when its device is free and its input has arrived; a copy starts when its tensors exist and the earlier
+/// copies in the same direction between the two devices have ended. The same rules as planner/simulate. Replaying with one object reuses
+/// its memory. It cannot see: devices that slow each other, links that share a medium, micro-batches and replicas that differ.
 class ScheduleReplay {
  public:
   /// Both must outlive this. Requires: costs of every stage.
   ScheduleReplay(const Layout& layout, const ScheduleCosts& costs);
 
-  /// End of the step; -1 where the rows block each other. Requires: rows of actions of the layout, each on its own device.
+  /// End of the step; -1 where the rows deadlock. Requires: rows of actions of the layout, each on its own device.
   std::int64_t run(const Rows& rows);
   /// Of the latest run.
   [[nodiscard]] const ScheduleTiming& timing() const { return timing_; }
-  /// Of the latest run: the ends of all devices' last actions, added up.
+  /// Of the latest run: the sum of the ends of all devices' last actions.
   [[nodiscard]] std::int64_t ends_ns() const;
 
  private:
@@ -46,7 +45,7 @@ class ScheduleReplay {
 /// The same once. Requires: a valid plan and schedule, costs of every stage.
 [[nodiscard]] ScheduleTiming time_schedule(const Plan& plan, const ScheduleCosts& costs);
 
-/// Most bytes that each device keeps for backwards at a time. Requires: likewise.
+/// Most bytes of saved activations on each device at a time. Requires: likewise.
 [[nodiscard]] std::vector<std::int64_t> kept_bytes(const Plan& plan, const ScheduleCosts& costs);
 [[nodiscard]] std::vector<std::int64_t> kept_bytes(const Rows& rows, const ScheduleCosts& costs);
 

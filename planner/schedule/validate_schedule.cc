@@ -27,7 +27,7 @@ std::uint8_t makes(ActionKind kind) {
   return 0;
 }
 
-// Runs the rows with no notion of time: an action is done as soon as what it reads exists.
+// Runs the rows without times: an action ends as soon as its input exists.
 class AbstractRun {
  public:
   AbstractRun(const Plan& plan, const std::string& where, int receive_slots)
@@ -207,7 +207,7 @@ void validate_schedule(const Plan& plan, const std::string& where, const Schedul
                 where, "write one row of actions per device");
   std::size_t listed = 0;
   for (const std::vector<Action>& row : plan.actions) listed += row.size();
-  // Bounds the memory that a hostile file can ask for by its own length.
+  // The length of a hostile file bounds the memory that it can make us use.
   if (listed / 2 < plan.stages.size() || listed / 2 / plan.stages.size() < plan.microbatch_sizes.size())
     throw Error("the schedule lists " + std::to_string(listed) + " actions, too few for " + std::to_string(plan.num_stages()) +
                     " stages and " + std::to_string(plan.num_microbatches()) + " micro-batches",

@@ -10,7 +10,7 @@
 
 namespace mptune {
 
-/// The least that a step of a family of pipelines takes, whatever its cuts; found in microseconds: what puts families in order.
+/// A lower bound of a family's step over all cuts, found in microseconds. It decides the order in which families are searched.
 class FamilyBound {
  public:
   /// `cost` must outlive this.
@@ -18,7 +18,7 @@ class FamilyBound {
 
   struct Bound {
     std::int64_t step_ns = 0;
-    std::vector<int> cuts;  ///< that come near it before copies are counted; strictly ascending, where the profile allows a cut
+    std::vector<int> cuts;  ///< whose step without copies is near the bound; strictly ascending, where the profile allows a cut
   };
   /// `stages`: the devices of each, indices into the profile's; several: replicas. `splits`: weight gradients may wait for the end.
   ///

@@ -8,9 +8,9 @@
 
 namespace mptune {
 
-/// The plan with as little computed again as its devices' caps (per device of the plan, 0: none) ask for: on every device that would
-/// exceed its cap, of all sets of layers that make it fit, the one whose forwards take least, exact for a stage of micro-batches of equal
-/// size. Whole stages where that is not enough: then the plan may still exceed its caps.
+/// The plan with the least recomputation that fits the caps (per device of the plan, 0: none). On every device over its cap it chooses the
+/// layers that make it fit and whose forwards take least; exact for a stage with micro-batches of equal size. Where that is not enough,
+/// whole stages are recomputed; then the plan may still exceed its caps.
 /// Rows stay as they are. Requires: a valid plan with rows and no recomputation.
 [[nodiscard]] Plan with_least_recompute(Plan plan, const std::vector<std::int64_t>& caps, const CostModel& cost);
 

@@ -9,7 +9,7 @@
 
 namespace mptune {
 
-/// The stage that a pipeline waits for most, and what its neighbours could take from it.
+/// The limiting stage of a pipeline, and the layers that its neighbours could take from it.
 struct StageLimit {
   /// One layer to a neighbouring stage.
   struct Move {
@@ -20,8 +20,8 @@ struct StageLimit {
   };
   int stage = 0;
   int device = 0;      ///< index into Plan::devices: the one that computes longest
-  double busy_s = 0;   ///< it computes so long in a step
-  int layer = 0;       ///< the stage's dearest layer
+  double busy_s = 0;   ///< its computing time in a step
+  int layer = 0;       ///< the stage's slowest layer
   double layer_s = 0;  ///< its time in a step, on the device
   std::vector<Move> moves;
 };

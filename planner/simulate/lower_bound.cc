@@ -102,7 +102,7 @@ struct Job {
   std::int64_t tail = 0;
 };
 
-// The jobs of every lane; those of equal head and tail are one, which changes no bound.
+// The jobs of every lane. Jobs of equal head and tail are merged, which changes no bound.
 class Jobs {
  public:
   explicit Jobs(int lanes) : lanes_(static_cast<std::size_t>(lanes)) {}
@@ -160,8 +160,8 @@ void add_forwards(const Plan& plan, const Visits& visits, std::size_t s, Jobs& j
   }
 }
 
-// An early recomputation may run while the gradient is on its way, but nothing comes between the two: one job that begins as late as the
-// gradient allows.
+// Early recomputation may run while the gradient is being copied, and no other action comes between them: both are one job that begins as
+// late as the gradient allows.
 void add_backwards(const Plan& plan, const Visits& visits, std::size_t s, Jobs& jobs) {
   for (std::size_t i = 0; i < plan.microbatch_sizes.size(); ++i) {
     const Visit& visit = visits.at(s, i);

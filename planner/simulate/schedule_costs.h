@@ -10,16 +10,16 @@
 
 namespace mptune {
 
-/// What schedules of the plan's stages, devices and micro-batches are made from, whatever its actions: the simulator's own prices with the
-/// other devices idle (the cost of an action and what is computed again included) of the largest micro-batch on the slowest replica. Kept
-/// bytes hold what the stage received. `memory_bytes`: a cap per device of the plan, 0 or an empty list: none; of a cap, what parameters,
-/// gradients, optimizer, buffers, workspace, reserve and four gradients on their way do not take is free, at least 0: an estimate of what
-/// peak_bytes says of a schedule. Requires: a valid plan. Throws Error for an unknown device or link.
+/// Costs from which schedules for the plan's stages, devices and micro-batches are made; its actions do not matter. Times are the
+/// simulator's with the other devices idle, for the largest micro-batch on the slowest replica; fixed costs and recomputation are included.
+/// Saved activations include what the stage received. `memory_bytes`: a cap per device of the plan; 0 or an empty list: none. free_bytes is
+/// the cap without parameters, gradients, optimizer, buffers, workspace, reserve and four gradients being copied, at least 0: an estimate
+/// of what peak_bytes counts. Requires: a valid plan. Throws Error for an unknown device or link.
 [[nodiscard]] ScheduleCosts schedule_costs(const Plan& plan, const CostModel& cost, const std::vector<std::int64_t>& memory_bytes = {});
 
-/// Fills the plan's rows with the schedule `name`, made from these prices within the same caps. `list` is no slower in the simulator than
-/// any named schedule that the plan's stages allow and that keeps as few bytes too many: where the prices leave out what the simulator
-/// knows (links that share a medium, devices that slow each other, unequal micro-batches, replicas), it may have the rows of one.
+/// Fills the plan's rows with the schedule `name`, made from these costs within the same caps. `list` is no slower in the simulator than
+/// any named schedule that the plan's stages allow with no more excess memory. Where the costs leave out what the simulator knows (links
+/// that share a medium, devices that slow each other, unequal micro-batches, replicas), `list` may have the rows of a named schedule.
 /// Requires and throws what schedule_costs and make_schedule do.
 void schedule_plan(Plan& plan, const std::string& name, const CostModel& cost, const std::vector<std::int64_t>& memory_bytes = {});
 

@@ -9,7 +9,7 @@
 
 namespace mptune {
 
-/// What a plan is expected to do.
+/// The predicted step of a plan.
 struct Prediction {
   double step_s = 0;
   double lower_bound_s = 0;              ///< no order of the plan's actions takes less
@@ -25,7 +25,7 @@ struct Simulation {
   Trace trace;  ///< one step; names, tags, copies, edges and memory (as it changes with the actions) as a measured trace has them
 };
 
-/// Runs one step of a plan on paper: operations (a layer range's forward, backward, recomputation, copies, reduction, optimizer) and their
+/// Simulates one step of a plan: operations (a layer range's forward, backward, recomputation, copies, reduction, optimizer) and their
 /// edges, timed by the replay of profiler/analyze. Copies of one direction between two devices run one after another in the order of the
 /// sender's row, beside all else; links that share a medium queue there in the order of arrival. A faster link is never slower, except for
 /// the order in such a queue. Devices that compute at the same time slow each other as the profile measured.
@@ -39,8 +39,8 @@ struct Simulation {
 [[nodiscard]] Prediction predict(const Plan& plan, const CostModel& cost);
 
 /// Seconds below which no step lies that runs the plan's actions (whole or split backwards, as its rows have them) on the same devices,
-/// in whatever order. Of every device and link: the least time of one machine whose jobs begin no sooner than their data can exist and
-/// are followed by what their micro-batch still needs. Memory is not seen.
+/// in any order. Each device and link counts as one machine: no job begins before its data can exist, and after it comes the rest of its
+/// micro-batch (heads and tails). Memory is ignored.
 [[nodiscard]] double lower_bound_seconds(const Plan& plan, const CostModel& cost);
 
 }  // namespace mptune

@@ -139,7 +139,7 @@ struct StepWindow {
   bool operator==(const StepWindow&) const = default;
 };
 
-/// Loss travels with the data: counts of what is missing or doubtful.
+/// Loss travels with the data: counts of what is missing or unreliable.
 struct TraceQuality {
   std::int64_t dropped = 0;
   std::int64_t untagged = 0;

@@ -63,10 +63,10 @@ void put_foreign_trace(Json& json, const TraceReport& report) {
 }
 
 int verdict_code(const Session& session, const TraceReport& report) {
-  if (report.doubt.empty()) {
+  if (report.quality_objection.empty()) {
     return static_cast<int>(ExitCode::done);
   }
-  session.warn("no verdict rests on this trace: " + report.doubt + "; record again, fewer steps at a time");
+  session.warn("no verdict rests on this trace: " + report.quality_objection + "; record again, fewer steps at a time");
   return static_cast<int>(ExitCode::inconclusive);
 }
 

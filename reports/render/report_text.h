@@ -13,10 +13,11 @@ namespace mptune {
 /// Breakdown, causes of idle, advice and timeline of one trace.
 [[nodiscard]] std::string render_trace_report(const TraceReport& report, const TextStyle& style);
 
-/// A line per device with its causes of idle, largest first, in shares of the step; then all devices' idle beside that on paper.
+/// A line per device with its causes of idle, largest first, in shares of the step; then all devices' idle time beside the theoretical
+/// bubble.
 ///
 ///     cpu:0    14.9 % idle  structural 9.1 %, imbalance 4.0 %, jitter 1.8 %
-///     all      28.6 % idle  on paper 20.0 % (equal stages, free copies)
+///     all      28.6 % idle  in theory 20.0 % (equal stages, free copies)
 [[nodiscard]] std::string render_idle(const TraceReport& report, const TextStyle& style);
 
 /// A line per change that would help, largest first; else why there is none.

@@ -88,14 +88,14 @@ std::string render_idle(const TraceReport& report, const TextStyle& style) {
   for (const DeviceRow& row : report.devices) {
     text += hanging(begin(row.device, row.window_s > 0 ? row.idle_s / row.window_s : 0) + "  ", causes_text(row), style);
   }
-  const std::string paper =
+  const std::string theory =
       report.bubble_theory ? fmt::format("in theory {} (equal stages, free copies)", format_percent(*report.bubble_theory)) : "";
-  return text + hanging(begin("all", report.bubble) + "  ", paper, style);
+  return text + hanging(begin("all", report.bubble) + "  ", theory, style);
 }
 
 std::string render_advice(const TraceReport& report, const TextStyle& style) {
-  if (!report.doubt.empty()) {
-    return hanging("", "no verdict: " + report.doubt, style);
+  if (!report.quality_objection.empty()) {
+    return hanging("", "no verdict: " + report.quality_objection, style);
   }
   std::string text;
   for (const Advice& advice : report.advice) {

@@ -1,5 +1,5 @@
 // Plants one trouble at a time on sleeping devices, records real steps and asks for the causes of idle.
-//   benchmark_causes      exit 1 unless the planted cause is the largest that was not there before, within 5 % of what it costs on paper
+//   benchmark_causes      exit 1 unless the planted cause is the largest that was not there before, within 5 % of its predicted cost
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -132,7 +132,7 @@ std::map<IdleCause, double> causes_of(const Trace& trace) {
   return sum;
 }
 
-// What one held forward costs: the others wait until the step's end comes, which is as much later as a replay on paper says.
+// What one held forward costs: the others wait until the step's end comes, which is as much later as a simulated replay says.
 double held_on_paper(const Plan& plan, const Profile& profile, int stage, int microbatch) {
   const Trace step = simulate(plan, CostModel(profile)).trace;
   std::vector<Nanoseconds> durations;

@@ -1,4 +1,4 @@
-// Schedules on paper: what the generators take, the bubble of the zero-bubble schedules on four published cost tuples, and what the list
+// Simulated schedules: what the generators take, the bubble of the zero-bubble schedules on four published cost tuples, and what the list
 // schedule gains where stages and links are unequal.
 #include <time.h>
 

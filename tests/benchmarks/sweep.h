@@ -87,14 +87,14 @@ inline std::size_t fastest_of(const std::vector<SweptPlan>& all) {
 }
 
 /// Measures plans in rounds, in a new order each. After the first round go on: the choice, those within `within` of the best, and the
-/// doubtful. A round's steps of a plan follow each other, so that one stall of the machine may be in all of them.
+/// unreliable. A round's steps of a plan follow each other, so that one stall of the machine may be in all of them.
 struct Sweep {
   std::function<Model()> model;
   Batch data;
   int rounds = 8;
   double within = 1.15;
   int steps = 2;  ///< of a plan in a round, behind one of warm-up
-  std::function<bool(const SweptPlan&)> doubtful = [](const SweptPlan&) { return false; };
+  std::function<bool(const SweptPlan&)> unreliable = [](const SweptPlan&) { return false; };
   std::function<void(std::size_t left)> after_first = [](std::size_t) {};
 
   void run(std::vector<SweptPlan>& all, std::size_t choice) const {
@@ -106,7 +106,7 @@ struct Sweep {
       for (std::size_t i = 0; i < order.size(); ++i) measure(all[order[i]], round, static_cast<int>(i));
       if (round > 0) continue;
       const double best = median(all[fastest_of(all)].step_s);
-      std::erase_if(order, [&](std::size_t i) { return i != choice && median(all[i].step_s) > within * best && !doubtful(all[i]); });
+      std::erase_if(order, [&](std::size_t i) { return i != choice && median(all[i].step_s) > within * best && !unreliable(all[i]); });
       after_first(order.size());
     }
   }

@@ -24,7 +24,7 @@ using namespace mptune;
 namespace {
 
 constexpr int kMostMicrobatches = 32;
-constexpr double kDoubtful = 0.05;  // off by more after one round: the prediction or the measurement
+constexpr double kUnreliable = 0.05;  // off by more after one round: the prediction or the measurement
 
 struct Range {
   double least = 1e9, most = -1e9, sum = 0;
@@ -106,10 +106,10 @@ int run(int argc, char** argv) {
   const std::size_t choice = planners_choice(all, space, cost);
   Sweep sweep{[&] { return load_model(argv[1], input, 0); }, synthetic_batch(model.sample(), batch, 0)};
   sweep.rounds = rounds;
-  sweep.doubtful = [](const SweptPlan& swept) { return error_beyond_interval(swept) > kDoubtful; };
+  sweep.unreliable = [](const SweptPlan& swept) { return error_beyond_interval(swept) > kUnreliable; };
   sweep.after_first = [&](std::size_t left) {
     std::printf("%zu plans; after one round %zu go on: within %.0f %% of the best, or off by over %.0f %%\n", all.size(), left,
-                100 * (sweep.within - 1), 100 * kDoubtful);
+                100 * (sweep.within - 1), 100 * kUnreliable);
     std::fflush(stdout);
   };
   sweep.run(all, choice);

@@ -126,13 +126,13 @@ TEST(CompareTraces, DevicesMatchByNameElseByOrderWhereTheyAreAsMany) {
   EXPECT_THAT(names({"y"}, {"x", "y", "z"}), ElementsAre("y|y", "|x", "|z"));
 }
 
-TEST(CompareTraces, NoVerdictOfDoubtfulOrShortTraces) {
+TEST(CompareTraces, NoVerdictOfIncompleteOrShortTraces) {
   const TraceReport a = steady({"cpu:0"}, {{80, 10, 10, 0}});
-  TraceReport doubtful = a;
-  doubtful.doubt = "half of it was dropped";
-  EXPECT_EQ(compare_traces(a, doubtful).verdict, Verdict::unknown);
-  EXPECT_EQ(compare_traces(a, doubtful).reason, "B: half of it was dropped");
-  EXPECT_EQ(compare_traces(doubtful, doubtful).reason, "A: half of it was dropped");
+  TraceReport incomplete = a;
+  incomplete.quality_objection = "half of it was dropped";
+  EXPECT_EQ(compare_traces(a, incomplete).verdict, Verdict::unknown);
+  EXPECT_EQ(compare_traces(a, incomplete).reason, "B: half of it was dropped");
+  EXPECT_EQ(compare_traces(incomplete, incomplete).reason, "A: half of it was dropped");
   const Comparison few = compare_traces(a, steady({"cpu:0"}, {{800, 10, 10, 0}}, 4));
   EXPECT_EQ(few.verdict, Verdict::unknown);
   EXPECT_TRUE(few.ratio_ci95);
@@ -297,7 +297,7 @@ TEST(CompareStudies, ByTheSamplesOfTheirRecommendations) {
   other.model = "resnet18";
   EXPECT_EQ(compare_studies(a, other).verdict, Verdict::unknown);
   EXPECT_THAT(*compare_studies(a, other).plan_changes, ::testing::Contains("model:  -> resnet18"));
-  b.trace->doubt = "half of it was dropped";
+  b.trace->quality_objection = "half of it was dropped";
   EXPECT_THAT(compare_studies(a, b).devices, ::testing::IsEmpty());
   EXPECT_EQ(compare_studies(a, b).verdict, Verdict::fast) << "its samples were not taken from the trace";
 }

@@ -144,7 +144,7 @@ TEST(Pictures, TheLegendNamesOnlyWhatIsDrawn) {
 TEST(Details, NameWhatTheRecordingLost) {
   TraceReport report = sample_trace();
   report.quality = {.dropped = 3, .untagged = 2};
-  report.doubt = "30.0 % of all events were dropped";
+  report.quality_objection = "30.0 % of all events were dropped";
   report.clock_error_s = 5e-6;
   const TextStyle style{.width = 80, .unicode = false, .color = false};
   const std::string details = render_details(report, style);

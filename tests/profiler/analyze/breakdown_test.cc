@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "mptune/profiler/analyze/doubt.h"
+#include "mptune/profiler/analyze/quality_objection.h"
 #include "mptune/tests/support/hand_trace.h"
 
 namespace mptune {
@@ -105,12 +105,12 @@ TEST(Breakdown, WithoutCallsRecordedHostWorkIsStillTheHosts) {
   EXPECT_EQ(causes.total().count(), 60);
 }
 
-TEST(Doubt, SaysWhatIsMissingAndHowMuch) {
+TEST(QualityObjection, SaysWhatIsMissingAndHowMuch) {
   Trace trace = testing::hand_trace();
   trace.quality = {};
-  EXPECT_EQ(doubt(trace), "");
+  EXPECT_EQ(quality_objection(trace), "");
   trace.quality.unmatched = 7;
-  EXPECT_EQ(doubt(trace), "50.0 % of all events have no counterpart: a launch, a send or a receive");
+  EXPECT_EQ(quality_objection(trace), "50.0 % of all events have no counterpart: a launch, a send or a receive");
 }
 
 TEST(MeanOverSteps, AddsUpInIntegers) {

@@ -58,7 +58,7 @@ SweepResult sweep_once(const Profile& profile, int devices, int batch) {
   Sweep sweep{[&] { return make_sleep_model(profile); }, synthetic_batch(make_sleep_model(profile).sample(), batch, 0)};
   sweep.rounds = 4;
   sweep.within = 1.05;
-  sweep.doubtful = [](const SweptPlan& swept) { return error_beyond_interval(swept) > 0.01; };
+  sweep.unreliable = [](const SweptPlan& swept) { return error_beyond_interval(swept) > 0.01; };
   sweep.run(all, choice);
   SweepResult result;
   for (const SweptPlan& swept : all) {

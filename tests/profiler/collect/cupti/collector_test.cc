@@ -194,8 +194,8 @@ TEST_F(CuptiCollectorTest, TimesAreOnTheHostsClock) {
   EXPECT_LE(collector.started() + trace.events[0].start, after + kSlack);
 }
 
-TEST_F(CuptiCollectorTest, AStepOfTheClockPutsAllTimesInDoubt) {
-  for (const auto& [step, doubtful] : {std::pair{std::chrono::microseconds(10), 0}, {std::chrono::microseconds(-300), 2}}) {
+TEST_F(CuptiCollectorTest, AStepOfTheClockMakesAllTimesUnreliable) {
+  for (const auto& [step, unreliable] : {std::pair{std::chrono::microseconds(10), 0}, {std::chrono::microseconds(-300), 2}}) {
     CuptiCollector collector({}, &api_);
     collector.start();
     const std::uint64_t time = driver_time();
@@ -203,7 +203,7 @@ TEST_F(CuptiCollectorTest, AStepOfTheClockPutsAllTimesInDoubt) {
     fake_.clock_ahead += step;
     const Trace trace = collector.stop();
     EXPECT_EQ(trace.events.size(), 2U);
-    EXPECT_EQ(trace.quality.dropped, doubtful);
+    EXPECT_EQ(trace.quality.dropped, unreliable);
   }
 }
 

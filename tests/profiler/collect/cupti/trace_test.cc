@@ -160,7 +160,7 @@ TEST(CuptiTrace, AKernelALittleBeforeItsLaunchIsStillLaunchedByIt) {
   const Trace trace = trace_of(buffer);
   ASSERT_EQ(trace.launches.size(), 2U);
   EXPECT_EQ(trace.launches[0].event, 0);
-  EXPECT_EQ(trace.launches[1].event, 1) << "doubtful, but no call that started nothing";
+  EXPECT_EQ(trace.launches[1].event, 1) << "unreliable, but no call that started nothing";
   EXPECT_EQ(trace.quality, (TraceQuality{.untagged = 2, .unmatched = 1}));
 }
 

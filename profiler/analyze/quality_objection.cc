@@ -1,11 +1,11 @@
-#include "mptune/profiler/analyze/doubt.h"
+#include "mptune/profiler/analyze/quality_objection.h"
 
 #include <array>
 #include <cstdio>
 
 namespace mptune {
 
-std::string doubt(const Trace& trace) {
+std::string quality_objection(const Trace& trace) {
   const TraceQuality& quality = trace.quality;
   struct Loss {
     std::int64_t count;
