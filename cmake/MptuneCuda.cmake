@@ -1,8 +1,8 @@
-# libmptune_cuda.so, the devices of GPUs: needs the headers of the CUDA that LibTorch was built with, and LibTorch's CUDA libraries to link
-# with. It is opened at run time where a driver is; no program links it, CUDA or the driver. Without it everything else is built.
+# Builds libmptune_cuda.so, which runs stages on GPUs. Needs the headers of the CUDA version of LibTorch, and LibTorch's CUDA libraries.
+# Programs open the library at run time if there is a driver; they link neither it nor CUDA. Everything else builds without it.
 set(MPTUNE_HAVE_CUDA OFF)
 if(NOT MPTUNE_CUDA)
-  message(STATUS "MPTUNE_CUDA is OFF: built without devices of GPUs")
+  message(STATUS "MPTUNE_CUDA is OFF: built without GPU devices")
   return()
 endif()
 mptune_torch_states(cuda "${MPTUNE_TORCH_ROOT}" torch_cuda)
@@ -15,7 +15,7 @@ if(MPTUNE_CUDA_INCLUDE AND EXISTS "${MPTUNE_CUDA_INCLUDE}/cuda_runtime_api.h")
   file(STRINGS "${MPTUNE_CUDA_INCLUDE}/cuda_runtime_api.h" cudart_line REGEX "#define CUDART_VERSION")
   string(REGEX MATCH "[0-9]+$" cudart_version "${cudart_line}")
 endif()
-# LibTorch's allocator is subclassed: its interface is that of one version.
+# The library subclasses LibTorch's allocator, whose interface differs between versions.
 if(NOT MPTUNE_TORCH_VERSION VERSION_EQUAL MPTUNE_TORCH_PIN)
   set(missing "LibTorch ${MPTUNE_TORCH_PIN} (this is ${MPTUNE_TORCH_VERSION})")
 elseif(NOT EXISTS "${MPTUNE_TORCH_ROOT}/lib/libtorch_cuda.so")
@@ -26,11 +26,11 @@ else()
   set(MPTUNE_HAVE_CUDA ON)
 endif()
 if(NOT MPTUNE_HAVE_CUDA)
-  message(STATUS "No ${missing}: built without devices of GPUs")
+  message(STATUS "No ${missing}: built without GPU devices")
   return()
 endif()
 
-# Since CUDA 13 the packages keep a part of the runtime's headers apart.
+# Since CUDA 13 some headers of the runtime are in a package of their own.
 find_path(MPTUNE_CUDA_CRT_INCLUDE crt/host_defines.h PATHS ${cuda_places} PATH_SUFFIXES include NO_DEFAULT_PATH)
 if(NOT MPTUNE_CUDA_CRT_INCLUDE)
   mptune_pip_install("${MPTUNE_WHEELS}/cuda-crt-${torch_cuda}" nvidia-cuda-crt==${torch_cuda}.*)
@@ -41,6 +41,6 @@ endif()
 message(STATUS "CUDA ${cudart_version} in ${MPTUNE_CUDA_INCLUDE}")
 add_library(mptune_torch_cuda INTERFACE)
 target_include_directories(mptune_torch_cuda SYSTEM INTERFACE "${MPTUNE_CUDA_INCLUDE}" "${MPTUNE_CUDA_CRT_INCLUDE}")
-# What libtorch_cuda itself needs (cuDNN, cuBLAS, ...) may be missing where mptune is built.
+# Libraries that libtorch_cuda needs (cuDNN, cuBLAS, ...) may be missing on the build machine.
 target_link_options(mptune_torch_cuda INTERFACE -Wl,--no-as-needed -Wl,--allow-shlib-undefined)
 target_link_libraries(mptune_torch_cuda INTERFACE "${MPTUNE_TORCH_ROOT}/lib/libtorch_cuda.so" "${MPTUNE_TORCH_ROOT}/lib/libc10_cuda.so" "${MPTUNE_CUDART}")

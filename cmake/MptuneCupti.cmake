@@ -1,9 +1,9 @@
-# CUPTI 13, which records GPUs: its headers to compile with; the library is opened at run time. From a toolkit, else from the packages that
-# LibTorch's build has installed. Without it everything else is built.
-option(MPTUNE_CUDA "Build what needs CUDA's headers: devices of GPUs and their recorder" ON)
+# Finds the headers of CUPTI 13, which records GPUs, in a toolkit or in the packages that LibTorch's build has installed.
+# The library is opened at run time. Everything else builds without it.
+option(MPTUNE_CUDA "Build what needs CUDA's headers: GPU devices and the GPU recorder" ON)
 set(MPTUNE_HAVE_CUPTI OFF)
 if(NOT MPTUNE_CUDA)
-  message(STATUS "MPTUNE_CUDA is OFF: built without the recorder of GPUs")
+  message(STATUS "MPTUNE_CUDA is OFF: built without the GPU recorder")
   return()
 endif()
 
@@ -20,7 +20,7 @@ if(MPTUNE_CUPTI_INCLUDE AND EXISTS "${MPTUNE_CUPTI_INCLUDE}/cupti_version.h")
   string(REGEX MATCH "[0-9]+$" cupti_version "${cupti_line}")
 endif()
 if(NOT MPTUNE_CUPTI MATCHES "libcupti\\.so\\.13" OR NOT cupti_version MATCHES "^13[0-9][0-9][0-9][0-9]$" OR cupti_version LESS 130001)
-  message(STATUS "No CUPTI 13 (nvidia-cuda-cupti and nvidia-cuda-runtime 13.0, or a CUDA 13 toolkit): built without the recorder of GPUs")
+  message(STATUS "No CUPTI 13 (nvidia-cuda-cupti and nvidia-cuda-runtime 13.0, or a CUDA 13 toolkit): built without the GPU recorder")
   return()
 endif()
 

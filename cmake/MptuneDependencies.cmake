@@ -1,11 +1,11 @@
-# Distribution packages, listed in packages.txt. What is absent ends the configuration.
+# Finds the distribution packages of packages.txt. A missing package ends the configuration.
 function(mptune_need found what)
   if(NOT ${found})
     message(FATAL_ERROR "${what} was not found. cmake/install_packages.sh installs the packages mptune needs, or names the command.")
   endif()
 endfunction()
 
-# Static archives, so that the programs run on machines that have none of these packages.
+# Links static archives, so that the programs run on machines without these packages.
 function(mptune_static_library target header archives)
   find_path(${target}_INCLUDE ${header})
   mptune_need(${target}_INCLUDE ${header})
@@ -32,6 +32,6 @@ if(MPTUNE_TESTS)
   mptune_need(GTest_FOUND GoogleTest)
   find_package(benchmark QUIET)
   mptune_need(benchmark_FOUND "Google Benchmark")
-  # The distribution's own comes first: its jsonschema is one of the packages.
+  # Prefers the distribution's Python: its jsonschema is one of the packages.
   find_program(MPTUNE_PYTHON NAMES python3 HINTS /usr/bin REQUIRED)
 endif()

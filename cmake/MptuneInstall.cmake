@@ -1,7 +1,7 @@
-# What users get: the programs, and for C++ the target mptune::mptune, here and by find_package(mptune).
+# Installs the programs and the C++ target mptune::mptune, which find_package(mptune) provides.
 include(CMakePackageConfigHelpers)
 
-# Builds all that an installation needs, without tests, benchmarks and examples.
+# Builds everything that an installation needs, without tests, benchmarks and examples.
 add_custom_target(all_installed)
 function(mptune_install)
   install(TARGETS ${ARGV})
@@ -22,10 +22,10 @@ if(MPTUNE_HAVE_CUDA)
   mptune_install(mptune_cuda LIBRARY DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/mptune")
 endif()
 
-# The program looks for its worker in ../libexec/mptune. The way to LibTorch is in its link options, which an installation keeps.
+# The program looks for its worker in ../libexec/mptune. Its run-time path to LibTorch is in its link options and survives installation.
 mptune_install(mptune-worker RUNTIME DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/mptune")
 
-# <mptune/mptune.h> and <mptune/nn.h> lead to the headers in their rooms.
+# <mptune/mptune.h> and <mptune/nn.h> include the headers in their modules.
 set(MPTUNE_PUBLIC "${CMAKE_BINARY_DIR}/public")
 set(MPTUNE_PUBLIC_HEADERS mptune/tuner/runtime/mptune.h mptune/profiler/model/nn.h)
 foreach(header IN LISTS MPTUNE_PUBLIC_HEADERS)
@@ -38,11 +38,11 @@ add_library(mptune_public INTERFACE)
 add_library(mptune::mptune ALIAS mptune_public)
 target_include_directories(mptune_public INTERFACE "${MPTUNE_PUBLIC}")
 target_link_libraries(mptune_public INTERFACE mptune_runtime mptune_planner_search)
-# A plug-in meets another copy of mptune in the worker: it keeps its own to itself, and shares the C++ library.
+# A plug-in is loaded into the worker, which has its own copy of mptune. So the plug-in hides its copy, and shares the C++ library.
 target_link_options(mptune_public INTERFACE $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY>:-Wl,--exclude-libs,ALL>)
 set_target_properties(mptune_public PROPERTIES COMPATIBLE_INTERFACE_BOOL MPTUNE_SHARED_RUNTIME INTERFACE_MPTUNE_SHARED_RUNTIME ON)
 
-# Rooms that `target` links, itself included.
+# Modules that `target` links, itself included.
 function(mptune_rooms_of target result)
   set(rooms "")
   get_target_property(type ${target} TYPE)
@@ -60,14 +60,14 @@ function(mptune_rooms_of target result)
   set(${result} "${rooms}" PARENT_SCOPE)
 endfunction()
 
-# One archive instead of one per room: users need not know the rooms.
+# One archive instead of one per module, so that users link one library.
 mptune_rooms_of(mptune_public rooms)
 list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
 add_library(mptune_archive STATIC ${rooms})
 set_target_properties(mptune_archive PROPERTIES OUTPUT_NAME mptune LINKER_LANGUAGE CXX)
 mptune_install(mptune_archive ARCHIVE)
 
-# At installation, not at configuration, so that a new #include needs no new configuration.
+# Runs at installation, not at configuration, so that a new #include needs no reconfiguration.
 install(CODE "set(MPTUNE_SOURCE \"${CMAKE_SOURCE_DIR}\")
 set(MPTUNE_INCLUDE \"${CMAKE_INSTALL_INCLUDEDIR}\")
 set(MPTUNE_PUBLIC_HEADERS \"${MPTUNE_PUBLIC_HEADERS}\")")

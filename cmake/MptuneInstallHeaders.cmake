@@ -1,4 +1,4 @@
-# Installs the public headers and all headers of ours that they include, in their folders.
+# Installs the public headers and all mptune headers that they include, in their folders.
 cmake_minimum_required(VERSION 3.25)
 set(todo ${MPTUNE_PUBLIC_HEADERS})
 set(done "")

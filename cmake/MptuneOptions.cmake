@@ -1,6 +1,6 @@
 include(GNUInstallDirs)
 
-# Language, warnings, sanitizers: one INTERFACE target that every target of ours links.
+# Language, warnings, sanitizers: one INTERFACE target that every mptune target links.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -12,7 +12,7 @@ endif()
 
 find_program(MPTUNE_CCACHE ccache)
 if(MPTUNE_CCACHE)
-  # The slackened checks let ccache serve sources that use a precompiled header; relative paths let a second checkout use what the first compiled.
+  # ccache: relaxed checks serve sources that use a precompiled header; relative paths share results between checkouts.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
                                   CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${MPTUNE_CCACHE})
 endif()
@@ -29,8 +29,8 @@ if(MPTUNE_SANITIZE)
   target_compile_options(mptune_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   target_link_options(mptune_options INTERFACE -fsanitize=address,undefined)
 else()
-  # But for what shares a process with other code in C++ (a library of ours that is opened, users' programs and plug-ins): it takes the C++
-  # library that is loaded already.
+  # Except for code that shares a process with other C++ code (libraries opened at run time, users' programs and plug-ins): it uses the C++
+  # library that is already loaded.
   target_link_options(mptune_options INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:MPTUNE_SHARED_RUNTIME>>>:-static-libstdc++;-static-libgcc>)
 endif()
 

@@ -1,5 +1,5 @@
 # mptune_room(NAME [TORCH] [DEPENDS targets...] [EXCLUDE files...] [SOURCES files...])
-# A room is a static library of all .cc files in its folder (or of SOURCES). TORCH rooms see LibTorch and share one precompiled header.
+# Adds a module: a static library of all .cc files in the folder (or of SOURCES). TORCH modules see LibTorch and share one precompiled header.
 function(mptune_room name)
   cmake_parse_arguments(ROOM "TORCH" "" "DEPENDS;EXCLUDE;SOURCES" ${ARGN})
   if(NOT ROOM_SOURCES)
@@ -13,9 +13,9 @@ function(mptune_room name)
   endif()
 endfunction()
 
-# mptune_test(NAME [TORCH] [DEVICES] [DEPENDS targets...]): one GoogleTest program of all .cc files in the current folder. DEVICES: its main
-# accounts memory and prepares GPUs.
-# Tests whose suite begins with Slow carry the label slow; those that need a GPU begin with Gpu and carry the label gpu.
+# mptune_test(NAME [TORCH] [DEVICES] [DEPENDS targets...])
+# Adds a GoogleTest program of all .cc files in the current folder. DEVICES: its main() installs memory accounting and prepares GPUs.
+# Suites whose names begin with Slow get the label slow; suites that need a GPU begin with Gpu and get the label gpu.
 function(mptune_test name)
   cmake_parse_arguments(TEST "TORCH;DEVICES" "" "DEPENDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
@@ -31,7 +31,7 @@ function(mptune_test name)
   endif()
   include(GoogleTest)
   if(TEST_TORCH)
-    # LibTorch takes a quarter of a second to load: once per program, not once per test.
+    # Runs all tests of a program in one process: loading LibTorch takes a quarter of a second.
     add_test(NAME ${name} COMMAND ${name} "--gtest_filter=-Slow*:Gpu*")
     set_tests_properties(${name} PROPERTIES LABELS unit)
   else()

@@ -1,12 +1,12 @@
-# LibTorch out of the torch wheel: MPTUNE_TORCH_ROOT, else an installed package that fits, else a pinned one installed below the build folder.
-# No find_package(Torch): it wants nvcc and a matching toolkit, and runs a probe (pytorch#73427).
+# Finds LibTorch in a torch wheel: MPTUNE_TORCH_ROOT, else an installed package of a suitable version, else a pinned one that is installed
+# below the build folder. Not by find_package(Torch), which needs nvcc and a matching toolkit, and runs a probe (pytorch#73427).
 set(MPTUNE_TORCH_PIN 2.11.0)
 set(MPTUNE_TORCH_LEAST 2.6)
 set(MPTUNE_NVTX_PIN 13.0)
-# Shared by all build folders of this checkout, so that debug and release do not fetch it twice.
+# Shared by all build folders of this checkout, so that debug and release download it once.
 set(MPTUNE_WHEELS "${CMAKE_SOURCE_DIR}/build/python")
 
-# What version.py of the package states, e.g. __version__ or cuda, as digits and dots.
+# Reads a value of the package's version.py, such as __version__ or cuda, as digits and dots.
 function(mptune_torch_states name root result)
   set(digits "")
   if(EXISTS "${root}/version.py")
@@ -51,7 +51,7 @@ if(NOT MPTUNE_TORCH_VERSION OR MPTUNE_TORCH_VERSION VERSION_LESS MPTUNE_TORCH_LE
 endif()
 file(STRINGS "${torch_config}" old_abi REGEX "_GLIBCXX_USE_CXX11_ABI=0")
 if(old_abi)
-  message(FATAL_ERROR "The torch ${MPTUNE_TORCH_VERSION} in MPTUNE_TORCH_ROOT=${MPTUNE_TORCH_ROOT} was built with the C++ ABI of before C++11, which the system's C++ libraries cannot be linked with. Name a torch 2.7 or newer, or a 2.6 for CUDA 12.6 (2.6.0+cu126).")
+  message(FATAL_ERROR "The torch ${MPTUNE_TORCH_VERSION} in MPTUNE_TORCH_ROOT=${MPTUNE_TORCH_ROOT} was built with the C++ ABI from before C++11, which cannot be linked with the system's C++ libraries. Name a torch 2.7 or newer, or a 2.6 for CUDA 12.6 (2.6.0+cu126).")
 endif()
 message(STATUS "LibTorch ${MPTUNE_TORCH_VERSION} in ${MPTUNE_TORCH_ROOT}")
 
@@ -108,7 +108,7 @@ target_include_directories(mptune_torch SYSTEM INTERFACE "${MPTUNE_TORCH_ROOT}/i
 target_link_libraries(mptune_torch INTERFACE "${MPTUNE_TORCH_ROOT}/lib/libtorch_cpu.so" "${MPTUNE_TORCH_ROOT}/lib/libc10.so")
 # DT_RPATH, not DT_RUNPATH: it also serves the libraries that libtorch_cpu itself needs.
 target_link_options(mptune_torch INTERFACE -Wl,--disable-new-dtags)
-# A debug build of ours still meets the release wheel: its RecordFunction asserts on a flag the wheel never sets unless NDEBUG is given.
+# LibTorch is always a release build. Without NDEBUG its headers would assert on a flag of RecordFunction that only debug builds set.
 target_compile_definitions(mptune_torch INTERFACE NDEBUG)
 foreach(folder IN LISTS MPTUNE_CUDA_LIBRARY_DIRS ITEMS "${MPTUNE_TORCH_ROOT}/lib")
   target_link_options(mptune_torch INTERFACE "-Wl,-rpath,${folder}")

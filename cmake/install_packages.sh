@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the distribution packages of packages.txt, and those named, that are missing; without root it names the command instead.
+# Installs missing distribution packages of packages.txt and of the arguments. Without root it prints the command instead.
 set -euo pipefail
 missing=()
 mapfile -t wanted < "$(dirname "${BASH_SOURCE[0]}")/packages.txt"

@@ -1,5 +1,6 @@
-// late_fusion [MODEL [INPUT [BATCH [ROUNDS]]]]: two branches, each over an image of its own, on different devices; a head joins them. Shows
-// what crosses the cut between the branches, and that results do not change while steps get shorter.
+// late_fusion [MODEL [INPUT [BATCH [ROUNDS]]]]
+// Runs a model of two branches, each with its own input image, on two devices; a head joins them. Shows which tensors cross the cut
+// between the branches, and that steps get shorter while gradients stay the same.
 #include <mptune/mptune.h>
 
 #include <algorithm>
@@ -29,7 +30,7 @@ int first_of_second_branch(const mptune::Model& model) {
   return static_cast<int>(found - model.layers().begin());
 }
 
-// What the second branch's device is sent for one sample.
+// Prints the tensors that are sent to the second branch's device for one sample.
 void show_boundary(mptune::Model& model, const at::Tensor& input) {
   mptune::Tensors tensors{input.narrow(0, 0, 1)};
   for (int i = 0; i < first_of_second_branch(model); ++i)

@@ -1,4 +1,4 @@
-// PyTorch's tutorial "Single-Machine Model Parallel Best Practices" here, beside the split size that the planner picks from a profile.
+// Repeats PyTorch's tutorial "Single-Machine Model Parallel Best Practices", and adds the plan that the planner picks from a profile.
 #include <mptune/mptune.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ mptune::PlanOptions stages_of(int stages, const mptune::Model& model, int batch)
   return options;
 }
 
-// What mptune tune would measure first, were it held to the tutorial's two stages.
+// The plan that mptune tune would measure first, restricted to the tutorial's two stages.
 mptune::Plan planned(const mptune::Model& model, const mptune::Batch& batch, const mptune::PlanOptions& stages, double budget_s) {
   mptune::MeasureOptions how;
   how.devices = mptune::parse_devices("cpu:0,cpu:1");
@@ -79,8 +79,8 @@ double step_seconds(mptune::Pipeline& pipeline, const mptune::Batch& batch) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 
-// Rounds in turn, every second one backwards, so that drift of the machine hits all alike. The first counts for nothing. What is more than
-// twice as slow as the fastest after three rounds rests from then on: it decides nothing, and takes most of the time.
+// Measures all plans in each round, every second round in reverse order, so that drift affects all alike. The first round is warm-up.
+// After three rounds, plans that take more than twice the time of the fastest are left out: they would take most of the time.
 void measure(std::vector<Contender>& contenders, const std::string& model, const std::string& input, const mptune::Batch& batch,
              int rounds) {
   double fastest = 1e9;

@@ -10,7 +10,7 @@
 
 namespace {
 
-// Time of a step over the single device's.
+// Step time relative to the single device's.
 void add_ratio(mptune::SvgSeries& series, const Contender& single, const Contender& contender) {
   const mptune::Speedup speedup = mptune::paired_speedup(single.step_s, contender.step_s);
   series.values.push_back(1 / speedup.estimate);

@@ -8,7 +8,7 @@
 
 #include "mptune/profiler/statistics/samples.h"
 
-/// A plan that is measured in turn with the others.
+/// A plan that is benchmarked interleaved with the others.
 struct Contender {
   std::string name;
   int split_size;  // 0: not pipelined
@@ -17,6 +17,6 @@ struct Contender {
   mptune::Samples step_s;
 };
 
-/// Prints every contender's step, the curve's minimum and how the last contender, the tuner's choice, compares with it, and writes
-/// FOLDER/NAME-bars.svg and FOLDER/NAME-curve.svg. The first contender is the single device, the second naive model parallel.
+/// Prints every contender's step time, the curve's minimum, and how the tuner's choice compares with it. Writes FOLDER/NAME-bars.svg and
+/// FOLDER/NAME-curve.svg. Order of the contenders: single device, naive model parallel, split sizes, the tuner's choice.
 void show_results(const std::vector<Contender>& contenders, const std::string& name, const std::string& folder);

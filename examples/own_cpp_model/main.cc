@@ -1,4 +1,4 @@
-// Trains the network of net.h with a plan that `mptune tune ./libnet.so` found, to tell the arms of a spiral apart.
+// Trains the network of net.h with a plan of `mptune tune ./libnet.so`. The task: which arm of a spiral is a point on?
 #include "net.h"
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kSteps = 150;
 
-// Three arms of a spiral: `at` runs along an arm.
+// Points on three arms of a spiral; `at` is the position along an arm.
 mptune::Batch spiral(int samples) {
   const at::Tensor label = at::randint(kClasses, {samples}, at::kLong);
   const at::Tensor at = at::rand({samples});
@@ -20,7 +20,7 @@ mptune::Batch spiral(int samples) {
 }
 
 int train(const std::string& plan_path) {
-  mptune::prepare_gpus();  // before all else of LibTorch's; nothing where there is none
+  mptune::prepare_gpus();  // before LibTorch is used; does nothing without a GPU
   torch::manual_seed(1);
   const mptune::PlanFile plan = mptune::load_plan(plan_path);
   mptune::Pipeline pipeline(make_model(), plan);  // checks that the plan is for this network, copies the stages to their devices

@@ -1,4 +1,4 @@
-// A user's own network, ordinary torch::nn, and the same as a model for mptune: each child of the Sequential may become a piece.
+// A user's own network in ordinary torch::nn, and the same as a model for mptune: a stage may begin at every child of the Sequential.
 #pragma once
 
 #include <mptune/mptune.h>

@@ -1,9 +1,9 @@
 """main.py export: writes the network of net.py as net.pt2, and a batch for mptune.
-main.py load: loads the weights that mptune trained into the network again, and says what it has learned."""
+main.py load: loads the weights that mptune trained back into the network, and prints its accuracy."""
 import pathlib
 import sys
 
-for folder in ("reports/export", "python"):  # of the repository, of an installation
+for folder in ("reports/export", "python"):  # in the repository, in an installation
     sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / folder))
 try:
     import mptune_export

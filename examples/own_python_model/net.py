@@ -1,4 +1,4 @@
-"""A user's own network, ordinary PyTorch: it tells the arms of a spiral apart."""
+"""A user's own network in ordinary PyTorch. It classifies points by the arm of a spiral that they are on."""
 import math
 
 import torch
@@ -33,7 +33,7 @@ class Net(nn.Module):
 
 
 def spiral(samples):
-    """Points and the number of the arm that each lies on."""
+    """Points, and for each the number of its arm."""
     arm, along = torch.randint(CLASSES, (samples,)), torch.rand(samples)
     angle = arm * (2 * math.pi / CLASSES) + along * 5 + 0.1 * torch.randn(samples)
     return torch.stack([along * angle.cos(), along * angle.sin()], 1), arm

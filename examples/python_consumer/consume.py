@@ -1,12 +1,12 @@
-"""consume.py PLAN [MPTUNE MODEL]: reads a plan, splits the same model in PyTorch with it, runs the plan's micro-batches through the stages
-in the plan's order, and compares loss and gradients with the whole model; with MPTUNE also the loss there, of the same weights and data."""
+"""consume.py PLAN [MPTUNE MODEL]: reads a plan, splits the same model in PyTorch by it, and runs the plan's micro-batches through the stages
+in the plan's order. Compares loss and gradients with the whole model, and with MPTUNE the loss of `mptune run` on the same weights and data."""
 import json
 import logging
 import pathlib
 import subprocess
 import sys
 
-for folder in ("reports/export", "python"):  # of the repository, of an installation
+for folder in ("reports/export", "python"):  # in the repository, in an installation
     sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / folder))
 import mptune_plan
 
@@ -23,7 +23,7 @@ def show(plan):
 
 
 def stages_of(model, plan, tokens):
-    """The model cut by torch's own splitter: it traces the whole and begins a new stage at every split point."""
+    """The model, split by torch.distributed.pipelining: it traces the model and begins a stage at every split point."""
     from torch.distributed.pipelining import SplitPoint, pipeline
 
     pipe = pipeline(model, mb_args=(tokens,), split_spec=plan.split_spec(SplitPoint.BEGINNING))
@@ -31,7 +31,7 @@ def stages_of(model, plan, tokens):
 
 
 def step(stages, plan, tokens, targets):
-    """One step in the order of plan.actions, one device after the other instead of side by side. Returns the loss."""
+    """Runs one step in the order of plan.actions, on one device instead of several. Returns the loss."""
     from torch.nn import functional
 
     inputs, targets = tokens.split(plan.microbatch_sizes), targets.split(plan.microbatch_sizes)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# python.sh BUILD: makes BUILD/python_consumer/python start a Python that has torch: the system's, or the torch that mptune was built
-# with and, from pip, what that needs. Exit 77 where neither can be had.
+# python.sh BUILD: writes BUILD/python_consumer/python, which starts a Python with torch: the system's Python, or one with the torch that
+# mptune was built with and its dependencies from pip. Exits with 77 if neither is available.
 set -eu
 build=$1
 here=$build/python_consumer

@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh [BUILD]: profiles a small transformer over two cores, plans two stages for it, and hands the plan to consume.py.
+# run.sh [BUILD]: profiles a small transformer on two cores, plans two stages for it, and passes the plan to consume.py.
 # BUILD is build/release unless given.
 set -eu
 source=$(cd "$(dirname "$0")" && pwd)

@@ -1,4 +1,4 @@
-"""mptune's built-in transformer in PyTorch, with the same module names: what a plan was made for there is split here."""
+"""mptune's built-in transformer in PyTorch, with the same module names, so that a plan for one splits the other."""
 from torch import nn
 from torch.nn import functional
 

@@ -1,4 +1,5 @@
-// three_parts [MODEL [BATCH [STEPS [SECONDS]]]]: encoder, decoder and classifier with an optimizer each, on one device and on more.
+// three_parts [MODEL [BATCH [STEPS [SECONDS]]]]
+// Trains encoder, decoder and classifier, each with its own optimizer, on one device and on two.
 #include <mptune/mptune.h>
 #include <mptune/nn.h>
 
@@ -16,7 +17,7 @@
 
 namespace {
 constexpr int kMicrobatches = 8;
-// The first layer of each part but the first: where the model may be cut into its parts.
+// Cuts between the parts: the first layer of each part but the first.
 std::vector<int> first_layers(const mptune::Model& model) {
   std::vector<int> first;
   const auto part = [&](int i) {
@@ -47,7 +48,7 @@ std::vector<at::Tensor> parameters_of(const mptune::Pipeline& pipeline, const st
   return parameters;
 }
 
-// Four batches over and over, an optimizer per part wherever the part lies. Returns the losses.
+// Trains on four batches in turn, with an optimizer per part, on whatever devices the part is. Returns the losses.
 std::vector<double> train(const std::string& text, const mptune::Plan& plan, int steps) {
   mptune::Model model = mptune::load_model(text, "", 0);
   std::vector<mptune::Batch> batches;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run.sh [--full] [BUILD]: a model that does not fit one device's cap, and what makes it fit: a pipeline, recomputation, a smaller split.
-# BUILD is build/release unless given; --full takes ResNet-50 and some minutes, else a small transformer and half a minute.
+# run.sh [--full] [BUILD]: a model that exceeds one device's memory cap, and three remedies: a pipeline, recomputation, a smaller split size.
+# Uses a small transformer (half a minute), with --full ResNet-50 (some minutes). BUILD is build/release unless given.
 set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 model=(transformer:d=64,layers=6,heads=4,seq=64,vocab=200 --batch 32)
@@ -24,7 +24,7 @@ cd "$folder"
 rm -f ./*.sqlite ./*.json ./*.txt
 
 say() { printf '\n== %s\n' "$*"; }
-# Runs a command and shows those lines of its output that the story is about; fails unless it ends with the exit code wanted.
+# Runs a command and prints the lines of its output that matter here. Fails unless it ends with the expected exit code.
 show() {
   local wanted=$1 lines=$2 status=0
   shift 2

@@ -1,5 +1,5 @@
-// Trains a net to read digits twice, by an ordinary loop and by a pipeline with a plan, on the same data in the same order: both learn the
-// same. Then saves the trained state and goes on with it in a new pipeline.
+// Trains a network on digits twice, in an ordinary loop and in a pipeline with a plan, on the same data in the same order. Both reach the
+// same losses. Then saves the trained state and continues with it in a new pipeline.
 #include <mptune/mptune.h>
 #include <mptune/nn.h>
 
@@ -18,14 +18,14 @@ namespace {
 
 constexpr int kBatch = 64;
 constexpr int kSteps = 300;
-// Sums of micro-batches round differently from one sum over the batch, and training makes differences larger.
+// Gradients summed over micro-batches round differently from those of the whole batch, and training amplifies the difference.
 constexpr double kAgreement = 1e-3;
 
 mptune::Model model_of(const torch::nn::Sequential& net) {
   return mptune::from_sequential(net, mptune::Loss::cross_entropy());
 }
 
-// Two stages on two devices of this machine, or one where there is no second.
+// Two stages on two devices of this machine; one stage if it has one device.
 mptune::PlanFile make_plan_for(const mptune::Model& model) {
   mptune::PlanOptions options;
   for (const auto& device : mptune::parse_devices("auto"))
@@ -67,7 +67,7 @@ bool train_both(torch::nn::Sequential& net, mptune::Pipeline& pipeline) {
   return agree && learned;
 }
 
-// The state on disk is a state dict that Python's torch.load reads too; a pipeline that begins with it goes on where the other stood.
+// The file holds a state dict, which Python's torch.load reads too. A pipeline that loads it continues where the first one ended.
 bool save_and_load(mptune::Pipeline& pipeline, const mptune::PlanFile& plan, const std::string& path) {
   torch::nn::Sequential net = make_net();
   mptune::Model model = model_of(net);  // shares its tensors with the net
@@ -85,7 +85,7 @@ bool save_and_load(mptune::Pipeline& pipeline, const mptune::PlanFile& plan, con
 }
 
 int run(const std::string& plan_path, const std::string& write_path) {
-  mptune::prepare_gpus();  // before all else of LibTorch's; nothing where there is none
+  mptune::prepare_gpus();  // before LibTorch is used; does nothing without a GPU
   torch::nn::Sequential net = make_net();
   mptune::Model model = model_of(net);
   const char* instead = std::getenv("MPTUNE_PLAN");  // load_plan takes it before the path

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-/// Digits 0 to 9 of 5 x 7 points, each somewhere on 10 x 10 pixels and under noise a quarter as strong as the ink: samples x 1 x 10 x 10
-/// and labels. Drawn anew at every call, from LibTorch's generator.
+/// Images of digits, samples x 1 x 10 x 10, and their labels. A digit has 5 x 7 points at a random position, under noise a quarter as
+/// strong as the ink. Random at every call, from LibTorch's generator.
 inline mptune::Batch draw_digits(int samples) {
   constexpr unsigned char kGlyphs[10][7] = {// a byte per row, five bits of ink, the left one highest
                                             {14, 17, 19, 21, 25, 17, 14}, {4, 12, 4, 4, 4, 4, 14},  {14, 17, 1, 2, 4, 8, 31},
@@ -25,7 +25,7 @@ inline mptune::Batch draw_digits(int samples) {
   return {{images}, labels};
 }
 
-/// A small convolutional net for them, the same one at every call.
+/// A small convolutional network for the digits, with the same initial weights at every call.
 inline torch::nn::Sequential make_net() {
   using torch::nn::Conv2d, torch::nn::Conv2dOptions, torch::nn::Flatten, torch::nn::Linear, torch::nn::Tanh;
   torch::manual_seed(1);

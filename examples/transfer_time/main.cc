@@ -1,5 +1,5 @@
-// transfer_time [FROM TO [LINK [MODEL [ROUNDS [FOLDER]]]]]: how long a copy from device FROM to device TO takes by its size, and how much
-// of the copies of a pipelined training step of MODEL is left when what computing hides is taken away.
+// transfer_time [FROM TO [LINK [MODEL [ROUNDS [FOLDER]]]]]
+// Measures copies from device FROM to device TO by size, and how much communication is exposed in a pipelined training step of MODEL.
 #include <mptune/mptune.h>
 
 #include <chrono>
@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kSmallest = 1 << 10;
 constexpr std::int64_t kLargest = 64 << 20;
 
-// A sweep over all sizes per round, so that a disturbance does not hit one size alone.
+// Each round measures all sizes, so that a disturbance does not affect only one size.
 void sweep(const std::string& from, const std::string& to, const mptune::LinkThrottle& link, int rounds, const std::string& folder) {
   const auto source = mptune::make_device(mptune::parse_device(from)), destination = mptune::make_device(mptune::parse_device(to));
   std::vector<mptune::Samples> seconds;
@@ -57,7 +57,7 @@ void sweep(const std::string& from, const std::string& to, const mptune::LinkThr
   if (!(std::ofstream(picture) << mptune::svg_curve(chart))) throw mptune::Error("can't be written", picture, "name a writable folder");
 }
 
-// Records steps of two stages with 8 micro-batches, and gives what they copy to where it went.
+// Records steps of two stages with 8 micro-batches, and prints how much of their copies is hidden and exposed.
 void exposed(const std::string& from, const std::string& to, const mptune::LinkThrottle& link, const std::string& text, int steps) {
   mptune::Model model = mptune::load_model(text, "", 0);
   mptune::PlanOptions options;
@@ -86,7 +86,7 @@ void exposed(const std::string& from, const std::string& to, const mptune::LinkT
   for (std::size_t d = 0; d < options.devices.size(); ++d) {
     const mptune::DeviceBreakdown mean = mptune::mean_over_steps(breakdown, static_cast<int>(d));
     const auto seconds = [](mptune::Nanoseconds time) { return std::chrono::duration<double>(time).count(); };
-    // Beside computing a copy costs nothing; alone on the device, it is what the device waits for, or happens while that waits for more.
+    // A copy is hidden while the device computes, and exposed otherwise.
     std::printf("%10s %12s %12s %12s %12s %14s\n", options.devices[d].c_str(), mptune::format_seconds(seconds(mean.window)).c_str(),
                 mptune::format_seconds(seconds(mean.copy + mean.overlap)).c_str(), mptune::format_seconds(seconds(mean.overlap)).c_str(),
                 mptune::format_seconds(seconds(mean.copy)).c_str(),

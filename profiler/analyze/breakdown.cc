@@ -79,13 +79,13 @@ DeviceBreakdown mean_over_steps(const Breakdown& breakdown, int device) {
   mean.overlap /= steps;
   for (const NamedCause& cause : kIdleCauses) mean.causes.*cause.time /= steps;
   mean.idle = mean.window - mean.compute - mean.copy - mean.overlap;
-  // Every mean was rounded down, so what is missing is not negative.
+  // Every mean was rounded down, so the remainder is not negative.
   mean.causes.unexplained += mean.idle - mean.causes.total();
   return mean;
 }
 
 double bubble(const Breakdown& breakdown) {
-  // Long windows of thousands of devices add up to more than 64 bits hold.
+  // Sums over long windows of thousands of devices can exceed 64 bits.
   double idle = 0;
   double window = 0;
   for (const StepBreakdown& step : breakdown.steps) {

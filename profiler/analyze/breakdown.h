@@ -7,7 +7,7 @@
 
 namespace mptune {
 
-/// Why a device idles. The parts sum to the idle time of their device exactly.
+/// Idle time of a device by cause (docs/idle_causes.md). The parts sum to the device's idle time exactly.
 struct IdleCauses {
   Nanoseconds host{0};
   Nanoseconds copy_wait{0};
@@ -61,16 +61,16 @@ struct Breakdown {
   bool operator==(const Breakdown&) const = default;
 };
 
-/// Sweeps every device over every step's window. A trace without steps is one step from the first start to the last end.
+/// Breaks down every step of every device. A trace without steps counts as one step, from the first start to the last end.
 /// Requires: events ordered by start, steps ordered and disjoint; device and detail of every event in range (throws std::out_of_range),
 /// edges without a cycle (throws std::invalid_argument). O(n log n) in the events.
-/// The causes are those of idle.h (what each idle interval waited for) and idle_split.h (waits for other devices, by replays).
+/// Causes come from idle.h (what each idle interval waited for) and idle_split.h (replays split waits for other devices).
 [[nodiscard]] Breakdown break_down(const Trace& trace);
 
-/// Device `d` averaged over the steps; integer means whose parts still add up (the remainder goes to idle).
+/// Mean of one device over the steps, in whole nanoseconds. The parts still add up: the remainder counts as idle.
 [[nodiscard]] DeviceBreakdown mean_over_steps(const Breakdown& breakdown, int device);
 
-/// Share of all devices' windows that is idle, 0 to 1; 0 for an empty breakdown.
+/// Idle share of the steps' windows, over all devices: 0 to 1; 0 for an empty breakdown.
 [[nodiscard]] double bubble(const Breakdown& breakdown);
 
 }  // namespace mptune

@@ -5,7 +5,7 @@
 namespace mptune {
 namespace {
 
-// Events come in order of start, so most intervals can be joined at once: little is left to merge.
+// Events come in order of start, so most intervals join the last one here and merge() has little to do.
 void append(std::vector<TimeInterval>& intervals, const Event& event) {
   if (event.duration.count() <= 0) return;
   if (!intervals.empty() && intervals.back().start <= event.start && event.start <= intervals.back().end) {

@@ -27,7 +27,7 @@ std::vector<CriticalPart> critical_path(const StepWork& step) {
   if (step.works.empty()) return {};
   const std::vector<int> producer = last_producers(step);
   std::vector<CriticalPart> path;
-  Nanoseconds until = step.window.end;  // what is left lies before it
+  Nanoseconds until = step.window.end;  // start of the path found so far
   const auto take = [&](CriticalPart::Kind kind, int work, Nanoseconds from) {
     const Nanoseconds start = std::clamp(from, step.window.start, until);
     if (start < until) path.push_back({kind, work, until - start});

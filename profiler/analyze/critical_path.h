@@ -7,18 +7,18 @@
 
 namespace mptune {
 
-/// One stretch of a step's critical path: no part of the step could have ended earlier without it being shorter.
+/// One part of a step's critical path. The step can end earlier only if parts of the path become shorter.
 struct CriticalPart {
   enum class Kind : std::uint8_t { work, copy, gap };
   Kind kind = Kind::work;
-  int work = -1;  ///< index into StepWork::works; of a gap, the work behind it, -1 for the gap that ends the step
+  int work = -1;  ///< index into StepWork::works; of a gap: the work that follows it, -1 at the end of the step
   Nanoseconds time{0};
   bool operator==(const CriticalPart&) const = default;
 };
 
-/// From the start of the step to its end, found backwards: from the work that ends last to the producer that ended last, and so on.
-/// Gaps are where the next work could have run, or was not bound to run earlier by anything the trace holds. The parts sum to the window
-/// exactly; empty for a step without work.
+/// Critical path from the start of the step to its end; the parts sum to the window exactly. Empty for a step without work.
+/// It is found backwards: from the work that ends last to its producer that ended last, and so on.
+/// A gap is time in which the next work could already have run, as far as the trace's edges tell.
 [[nodiscard]] std::vector<CriticalPart> critical_path(const StepWork& step);
 
 }  // namespace mptune

@@ -9,10 +9,10 @@ namespace {
 
 constexpr Nanoseconds kLongAgo = Nanoseconds::min();
 
-// When what an event waited for was there, and since when it was on its way.
+// When an event's input was produced, and when it had arrived.
 struct Input {
-  Nanoseconds made = kLongAgo;   // the producing work had ended
-  Nanoseconds there = kLongAgo;  // it had arrived: later than made where a copy carried it
+  Nanoseconds made = kLongAgo;   // end of the producing work
+  Nanoseconds there = kLongAgo;  // arrival: later than made if a copy carried it
 
   void take_later(const Input& other) {
     if (other.there > there) *this = other;
@@ -47,7 +47,7 @@ class Producers {
     return std::lower_bound(pairs_.begin(), pairs_.end(), std::pair(event, -1));
   }
 
-  // What a copy carries was made when its producers ended; a copy without any is taken to have begun at once.
+  // When the data of a copy was made: at the end of its producers; without producers, at the start of the copy.
   [[nodiscard]] Nanoseconds made_for(int copy) const {
     Nanoseconds made = kLongAgo;
     for (auto pair = first(copy); pair != pairs_.end() && pair->first == copy; ++pair) {
@@ -60,7 +60,7 @@ class Producers {
   Pairs pairs_;
 };
 
-// Takes what of `left` lies in `part`, which is merged, out of it: its length.
+// Removes from `left` what `part` covers, and returns the removed length. Requires: `part` merged.
 Nanoseconds take(std::vector<TimeInterval>& left, const std::vector<TimeInterval>& part) {
   std::vector<TimeInterval> rest;
   Nanoseconds taken{0};
@@ -79,7 +79,7 @@ Nanoseconds take(std::vector<TimeInterval>& left, const std::vector<TimeInterval
   return taken;
 }
 
-// What host threads did beside starting the events: calls that held them, the recorder, and work of their own.
+// What host threads did besides launching events: calls that blocked them, the recorder's work and work of their own.
 class Host {
  public:
   explicit Host(const Trace& trace) : work_(trace.devices.size()) {
@@ -115,8 +115,8 @@ class Host {
 
   [[nodiscard]] bool knows_launches() const { return !by_event_.empty(); }
 
-  // Adds [late] to what kept `device` and the thread that works for it: the recorder, a call, work of the host, or nothing we know, which
-  // is the host, too, where its calls were recorded.
+  // Adds the time `late` to its causes, in this order: the recorder, a call that blocked `thread`, work of the host. The rest counts as
+  // host if the trace holds the host's calls, else as unexplained.
   void add(TimeInterval late, int device, int thread, IdleCauses& causes) const {
     std::vector<TimeInterval> left{late};
     causes.profiler += take(left, recorder_);
@@ -130,10 +130,10 @@ class Host {
   std::map<int, std::vector<TimeInterval>> blocked_;
   std::vector<TimeInterval> recorder_;
   std::vector<std::vector<TimeInterval>> work_;  // by device
-  bool unseen_ = false;                          // the trace says nothing about the host's calls: they are not blamed
+  bool unseen_ = false;                          // the trace holds no calls of the host
 };
 
-// Every device's compute events in order of start, and what those that waited for another lane waited for.
+// Every device's compute events in order of start, and the inputs of those that waited for another lane.
 struct Compute {
   std::vector<std::vector<int>> events;       // by device
   std::vector<std::pair<int, Input>> inputs;  // by event
@@ -155,7 +155,7 @@ std::vector<std::size_t> compute_counts(const Trace& trace) {
 Compute compute_of(const Trace& trace, const Producers& producers) {
   Compute result;
   for (const std::size_t count : compute_counts(trace)) result.events.emplace_back().reserve(count);
-  std::map<std::pair<int, int>, Input> before;  // by lane: of waits and hand-overs since its last compute event
+  std::map<std::pair<int, int>, Input> before;  // by lane: latest input of its waits and hand-overs since the last compute event
   for (int i = 0; i < static_cast<int>(trace.events.size()); ++i) {
     const Event& event = trace.events[static_cast<std::size_t>(i)];
     if (event.what == What::copy || event.what == What::profiler) continue;
@@ -173,7 +173,7 @@ class Attribution {
   Attribution(const Trace& trace, const Compute& compute, const Host& host)
       : trace_(trace), compute_(compute), host_(host), silent_(trace.edges.empty() && !host.knows_launches()) {}
 
-  // `next` is the next compute event of `device` in the step, -1 where none follows; `last_end` is when the last device ended its work.
+  // `next` is the next compute event of `device` in the step, -1 if none follows. `last_end` is when the last device ended its work.
   void add(TimeInterval idle, int device, int next, Nanoseconds last_end, DirectCauses& to) const {
     if (silent_) {
       to.causes.unexplained += idle.end - idle.start;
@@ -212,7 +212,7 @@ class Attribution {
   const Trace& trace_;
   const Compute& compute_;
   const Host& host_;
-  bool silent_;  // the trace says nothing about waits
+  bool silent_;  // the trace holds neither edges nor launches
 };
 
 Nanoseconds last_end_within(const std::vector<Busy>& busy, TimeInterval window) {

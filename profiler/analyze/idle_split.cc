@@ -15,7 +15,7 @@ constexpr std::array kSplit{&IdleCauses::structural, &IdleCauses::copy_wait, &Id
 
 using Parts = std::array<Nanoseconds, kSplit.size()>;
 
-// Increments of the idle time from level to level, without what was seen directly.
+// Increments of the idle time from level to level, less the directly known causes.
 Parts increments(const std::array<Nanoseconds, kLevels.size()>& idle, Nanoseconds recorded, const IdleCauses& direct) {
   Parts parts{};
   parts[0] = idle[0];
@@ -26,7 +26,7 @@ Parts increments(const std::array<Nanoseconds, kLevels.size()>& idle, Nanosecond
   return parts;
 }
 
-// `whole` in the proportion of the parts, to the nanosecond; false where there is no proportion.
+// Scales the parts to the sum `whole`, to the nanosecond; false if all parts are 0.
 bool scale(Parts& parts, Nanoseconds whole) {
   Nanoseconds sum{0};
   for (const Nanoseconds part : parts) sum += part;

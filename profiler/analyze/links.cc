@@ -42,7 +42,7 @@ Nanoseconds worst_violation(const Trace& trace) {
     if (edge.kind == EdgeKind::order) continue;
     const Event& producer = trace.events.at(static_cast<std::size_t>(edge.producer));
     const Event& consumer = trace.events.at(static_cast<std::size_t>(edge.consumer));
-    // A wait begins before what it waits for.
+    // A wait may begin before its producer ends.
     if (consumer.what != What::sync) worst = std::max(worst, producer.end() - consumer.start);
   }
   return worst;

@@ -41,7 +41,8 @@ Trace without_times(const Trace& trace) {
 }  // namespace
 
 std::size_t checked_event(int event, std::size_t count) {
-  if (event < 0 || static_cast<std::size_t>(event) >= count) throw std::invalid_argument("an edge of the trace names no event");
+  if (event < 0 || static_cast<std::size_t>(event) >= count)
+    throw std::invalid_argument("an edge of the trace refers to an event that does not exist");
   return static_cast<std::size_t>(event);
 }
 

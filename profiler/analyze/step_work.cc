@@ -11,13 +11,13 @@ namespace {
 
 constexpr int kNone = -1;
 
-// Edges between lanes, which part pieces of work: flags per event.
+// Events where a piece of work starts or ends because an edge from or to another lane does: flags per event.
 struct Ends {
   std::vector<bool> sends;
   std::vector<bool> receives;
 };
 
-// The order of a lane is known from its events.
+// Edges within a lane are left out: its events are ordered by start.
 bool between_lanes(const Trace& trace, const Edge& edge) {
   const Event& producer = trace.events[static_cast<std::size_t>(edge.producer)];
   const Event& consumer = trace.events[static_cast<std::size_t>(edge.consumer)];
@@ -50,7 +50,7 @@ class Gatherer {
     const Event& event = trace_.events[index];
     Lane& lane = lanes_[{event.device, event.lane}];
     if (event.what != What::copy && !is_compute(event.what)) {
-      // A wait or a hand-over is no work: what it waited for, the next work waits for; who waited for it, waited for the work before.
+      // A wait or a hand-over is not work: the next work inherits its producers, and its consumers wait for the work before it.
       lane.before_next.push_back(index);
       lane.last_sends = lane.last_sends || ends_.receives[index] || ends_.sends[index];
       before_.emplace_back(index, lane.work);
@@ -68,7 +68,7 @@ class Gatherer {
 
   StepWork take() { return std::move(step_); }
 
-  // Indices into the works of the event's step, -1 for none.
+  // Index into the works of the event's step, -1: none.
   [[nodiscard]] int work_that_waits(std::size_t index) const { return work_of_[index]; }
   [[nodiscard]] int work_waited_for(std::size_t index) const {
     const auto found = std::lower_bound(before_.begin(), before_.end(), std::pair(index, kNone));
@@ -110,12 +110,12 @@ class Gatherer {
   const Trace& trace_;
   const Ends& ends_;
   std::vector<int> work_of_;
-  std::vector<std::pair<std::size_t, int>> before_;  // of what is no work, the work before it; ordered
+  std::vector<std::pair<std::size_t, int>> before_;  // (event that is not work, the work before it), ordered
   std::map<std::pair<int, int>, Lane> lanes_;
   StepWork step_;
 };
 
-// Index of the window that a time lies in, kNone if in none. Windows are ordered and disjoint.
+// Index of the window that contains a time, kNone if none does. Windows are ordered and disjoint.
 int window_at(const std::vector<StepWindow>& windows, Nanoseconds time) {
   const auto after = std::partition_point(windows.begin(), windows.end(), [&](const StepWindow& w) { return w.start <= time; });
   if (after == windows.begin() || time >= std::prev(after)->end) return kNone;

@@ -26,7 +26,8 @@ bool has_stage(const Work& work) {
   return work.tag.stage >= 0;
 }
 
-// Micro-batch i of R replicas is replica i mod R's micro-batch i / R; other programs number each replica's from 0. Ranks serve both.
+// With R replicas, micro-batch i runs on replica i mod R as its number i / R. Other programs number from 0 in each replica. The rank among
+// a replica's micro-batches is the same for both.
 std::map<std::tuple<int, int, int>, int> places_of(const std::vector<StepWork>& steps) {
   std::map<std::pair<int, int>, std::set<int>> microbatches;
   for (const StepWork& step : steps) {
@@ -97,12 +98,12 @@ std::vector<Nanoseconds> TypicalTimes::durations(const StepWork& step, Typical l
 
 Nanoseconds ideal_step(const std::vector<StepWork>& steps) {
   std::map<std::pair<What, int>, std::vector<Nanoseconds>> kinds;
-  // Layers of different stages have different names, collectives of different purposes too.
+  // Names of compute differ between stages, so they are ignored. Names of communication tell its purposes apart.
   const auto kind_of = [](const Work& work) { return std::pair(work.what, work.what <= What::optimizer ? -1 : work.name); };
   for (const StepWork& step : steps) {
     for (const Work& work : step.works) kinds[kind_of(work)].push_back(work.busy);
   }
-  // Communication has outliers that no machine would have; the study takes its median.
+  // Communication has extreme outliers, so the paper takes its median.
   std::map<std::pair<What, int>, Nanoseconds> ideal;
   for (auto& [kind, values] : kinds) {
     const bool communicates = kind.first == What::copy || kind.first == What::collective;

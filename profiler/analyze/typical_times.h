@@ -9,7 +9,7 @@
 
 namespace mptune {
 
-/// How long work lasts in a replay. Each level adds one trouble to the one before; the first has none.
+/// How long work lasts in a replay. Each level adds one source of delay to the one before.
 enum class Typical {
   balanced,    ///< every stage takes the mean over the stages, copies take no time
   copied,      ///< the same, copies take their median
@@ -18,8 +18,9 @@ enum class Typical {
   actual,      ///< as recorded
 };
 
-/// Durations of a recording's work at each level; medians need all its steps. Work is compared by what it is, its stage and the place
-/// of its micro-batch among those of its replica. What belongs to no stage lasts as recorded at every level.
+/// Durations of a recording's work at each level, from all of its steps.
+/// Medians are taken over work of the same event kind, stage and rank of its micro-batch among those of its replica.
+/// Work without a stage keeps its recorded duration at every level.
 class TypicalTimes {
  public:
   explicit TypicalTimes(const std::vector<StepWork>& steps);
@@ -27,7 +28,7 @@ class TypicalTimes {
   [[nodiscard]] std::vector<Nanoseconds> durations(const StepWork& step, Typical level) const;
 
  private:
-  /// What is alike; -1 where it makes no difference.
+  /// Work with equal fields is alike; -1: the field does not matter at this level.
   struct Kind {
     What what = What::forward;
     int name = -1;  ///< of copies: activations and gradients differ
@@ -43,9 +44,8 @@ class TypicalTimes {
   std::map<Kind, Nanoseconds> typical_;
 };
 
-/// Mean step if every operation took what is usual for its kind over all stages, micro-batches, replicas and steps: the mean for
-/// computation, the median for communication. It is what the schedule would give on even stages and machines (the ideal of straggler
-/// analysis, arXiv 2505.05713). 0 without steps.
+/// Mean step time if all stages and devices were equal (the ideal of the straggler analysis in arXiv 2505.05713); 0 without steps.
+/// Computation takes the mean and communication the median of its kind, over all stages, micro-batches, replicas and steps.
 [[nodiscard]] Nanoseconds ideal_step(const std::vector<StepWork>& steps);
 
 }  // namespace mptune

@@ -5,7 +5,7 @@
 
 namespace mptune {
 
-/// Exit codes of the programs; the table of the interface.
+/// Exit codes of the programs (docs/commands.md).
 enum class ExitCode : int {
   done = 0,
   internal = 1,
@@ -19,8 +19,8 @@ enum class ExitCode : int {
   terminated = 143,
 };
 
-/// What ends a command: a user's mistake, or a machine or file that is broken.
-/// A candidate that fails is not an Error but an Outcome.
+/// An error that ends a command: a user's mistake, or a broken machine or file.
+/// A plan that fails while it is tried is an Outcome instead.
 /// Printed once, by main, as one line "what: where; remedy".
 class Error : public std::runtime_error {
  public:

@@ -6,7 +6,7 @@
 
 namespace mptune {
 
-/// `value` as an index or a size. Requires: not negative.
+/// Converts `value` to an index or a size. Requires: not negative.
 [[nodiscard]] constexpr std::size_t as_index(std::integral auto value) {
   assert(value >= 0);
   return static_cast<std::size_t>(value);

@@ -11,24 +11,24 @@
 
 namespace mptune {
 
-/// The file that a JSON text is from, as errors name it.
+/// Where a JSON text comes from, and the words of errors about it.
 struct JsonSource {
   std::string file;    ///< where
-  std::string fault;   ///< begins every message, as "the exported program is damaged: "; may be empty
-  std::string remedy;  ///< of every error
+  std::string fault;   ///< start of every message, such as "the exported program is damaged: "; may be empty
+  std::string remedy;  ///< remedy of every error
 };
 
-/// How much JSON of unknown origin may ask for.
+/// Limits on untrusted JSON.
 struct JsonLimits {
   int depth = 0;
   std::int64_t values = 0;
 };
 
-/// Throws Error where `text` is not JSON or exceeds `limits`.
+/// Throws Error if `text` is not JSON or exceeds `limits`.
 [[nodiscard]] nlohmann::json parse_json(const std::string& text, const JsonSource& source, std::optional<JsonLimits> limits = {});
 
-/// A value in a JSON document, with its path: "plan.stages[0].layers". Each member throws Error with that path where the value is not what
-/// it asks for. Refers to the document and the source; copy freely while both live.
+/// A value in a JSON document, with its path: "plan.stages[0].layers". Each member throws Error with that path if the value has another
+/// type. Refers to the document and the source, which must outlive it; copies are cheap.
 class JsonField {
  public:
   JsonField(const nlohmann::json& document, const JsonSource& source, std::string path = "")
@@ -36,10 +36,10 @@ class JsonField {
 
   /// A member of an object; it may be null.
   [[nodiscard]] JsonField at(const std::string& key) const;
-  /// Nothing where the member is absent or null.
+  /// nullopt if the member is absent or null.
   [[nodiscard]] std::optional<JsonField> find(const std::string& key) const;
   [[nodiscard]] bool has(const std::string& key) const { return find(key).has_value(); }
-  /// The one member of an object that stands for one of several kinds, by name.
+  /// Name and value of the only member of an object (a union tagged by name).
   [[nodiscard]] std::pair<std::string, JsonField> only() const;
 
   [[nodiscard]] bool is_null() const { return value_->is_null(); }
@@ -47,9 +47,9 @@ class JsonField {
   [[nodiscard]] bool is_text() const { return value_->is_string(); }
   [[nodiscard]] const std::string& text() const;
   [[nodiscard]] bool truth() const;
-  /// Finite.
+  /// A finite number.
   [[nodiscard]] double number() const;
-  /// An integer that `T` holds.
+  /// An integer that fits into `T`.
   template <std::integral T = std::int64_t>
   [[nodiscard]] T whole() const;
   [[nodiscard]] std::int64_t whole(std::int64_t least, std::int64_t most) const;
@@ -66,7 +66,7 @@ class JsonField {
     require_object();
     for (const auto& [key, value] : value_->items()) visit(key, JsonField(value, *source_, path_of(key)));
   }
-  /// What `read(element)` returns for each element of a list.
+  /// The results of `read(element)` for each element of a list.
   template <class Read>
   [[nodiscard]] auto list(Read read) const {
     std::vector<std::remove_cvref_t<std::invoke_result_t<Read, const JsonField&>>> values;

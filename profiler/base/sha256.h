@@ -4,7 +4,7 @@
 
 namespace mptune {
 
-/// "sha256:" and the 64 hex digits of `text`.
+/// SHA-256 of `text`: "sha256:" and 64 hex digits.
 [[nodiscard]] std::string sha256(const std::string& text);
 
 }  // namespace mptune

@@ -9,14 +9,14 @@
 
 namespace mptune {
 
-/// The parts of `text` between separators, empty ones included; one part where there is no separator.
+/// Parts of `text` between separators, empty ones included. Without a separator, all of `text` is the one part.
 [[nodiscard]] std::vector<std::string> split(std::string_view text, char separator);
 
-/// The whole of `text` as a decimal integer, a minus sign allowed; nothing for anything else or more than 64 bits hold.
+/// Reads all of `text` as a decimal integer; a minus sign is allowed. nullopt for any other text and for numbers beyond 64 bits.
 [[nodiscard]] std::optional<std::int64_t> integer(std::string_view text);
 
-/// A step time beside another, by their ratio: "6 % slower", "6 % faster"; from twice the time on "3.4x the step time". `decimals` are
-/// those of the percentage.
+/// Words for a ratio of two step times: "6 % slower", "6 % faster", and from a ratio of 2 on "3.4x the step time".
+/// `decimals` are digits after the point of the percentage.
 [[nodiscard]] std::string compared_time(double ratio, int decimals);
 
 /// "2026-11-21T12:00:00Z".

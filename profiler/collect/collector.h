@@ -11,7 +11,7 @@ class Collector {
   virtual ~Collector() = default;
   /// Throws Error if the device refuses to be traced.
   virtual void start() = 0;
-  /// Events are on one clock, ordered by start. What was lost is counted in Trace::quality, never hidden.
+  /// Events are on one clock, ordered by start. Lost events are counted in Trace::quality.
   virtual Trace stop() = 0;
 };
 

@@ -26,8 +26,8 @@ std::string path_of(const std::string& ending) {
   return path == nullptr ? "" : std::string(path) + "." + std::to_string(getpid()) + ending;
 }
 
-// For mptune, which says it once for all processes; where it can't be reached on standard error, in one write, so that the lines of
-// several processes do not mix.
+// Writes the error for mptune, which prints it once for all processes. If that fails, writes it to standard error, in one write() so that
+// lines of several processes do not mix.
 void say(const Error& error) {
   std::ofstream note(path_of(".error"));
   note << error.what() << '\n' << error.where() << '\n' << error.remedy() << '\n' << static_cast<int>(error.code()) << std::endl;
@@ -36,7 +36,7 @@ void say(const Error& error) {
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;
 }
 
-// The program being recorded goes on whatever happens here.
+// Catches everything: the recorded program must not fail because of its recorder.
 template <typename Work>
 void guarded(Work work) noexcept {
   try {
@@ -45,23 +45,23 @@ void guarded(Work work) noexcept {
     } catch (const Error& error) {
       say(error);
     } catch (const std::exception& error) {
-      say(Error(error.what(), "libmptune_injection.so", "this is a mistake in mptune: report it", ExitCode::internal));
+      say(Error(error.what(), "libmptune_injection.so", "this is a bug in mptune: report it", ExitCode::internal));
     }
   } catch (...) {
-    // Not even the line could be made.
+    // No memory for the message.
     return;
   }
 }
 
-CuptiCollector* collector = nullptr;  // lives until the process ends: threads may still call CUPTI while it does
+CuptiCollector* collector = nullptr;  // never deleted: threads may call CUPTI until the process ends
 pid_t recorded_process = 0;
-std::string recording_path;  // the program may change its environment
+std::string recording_path;  // copied: the program may change its environment
 
-// cuda.h renames its functions to their newest versions: the name to look up is what it makes of one.
+// cuda.h defines function names as macros for their newest versions. This gives the name after expansion.
 #define MPTUNE_TEXT_OF(name) #name
 #define MPTUNE_DRIVER(name) reinterpret_cast<decltype(&name)>(dlsym(driver, MPTUNE_TEXT_OF(name)))
 
-// A program may end while its GPUs still work: what is not finished would come without times.
+// A program may end while its GPUs still work; unfinished work would have no times.
 void wait_for_gpus() {
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (driver == nullptr) return;
@@ -81,7 +81,7 @@ void wait_for_gpus() {
   }
 }
 
-// A program that ends because another one has died may leave work that never does.
+// If another process died, the GPU may wait for it forever.
 void wait_for_gpus_at_most(std::chrono::seconds limit) {
   std::promise<void> done;
   const auto ended = done.get_future();
@@ -104,7 +104,7 @@ void finish() {
 
 void begin() {
   if (std::getenv(kPathVariable) == nullptr)
-    throw Error("no place for the recording", kPathVariable, "start the program with mptune profile -- COMMAND", ExitCode::usage);
+    throw Error("no path for the recording", kPathVariable, "start the program with mptune profile -- COMMAND", ExitCode::usage);
   auto starting = std::make_unique<CuptiCollector>(std::vector<TraceDevice>{}, nullptr, CuptiCollector::Attach::before_cuda);
   starting->start();
   collector = starting.release();
@@ -113,7 +113,7 @@ void begin() {
   std::atexit(finish);
 }
 
-// What CUPTI's function of this name says; 0 where there is no CUPTI.
+// Calls CUPTI's function of this name and returns its result; 0 without CUPTI.
 template <typename Argument>
 int forward_to_cupti(const char* name, Argument argument) noexcept {
   int result = 0;
@@ -128,25 +128,25 @@ int forward_to_cupti(const char* name, Argument argument) noexcept {
 
 extern "C" {
 
-/// Called by the CUDA driver as it starts, where CUDA_INJECTION64_PATH names this library. Always 1: a refusal would fail the program.
+/// Called by the CUDA driver when it starts, if CUDA_INJECTION64_PATH names this library. Always returns 1: 0 would make the program fail.
 int InitializeInjection() {
   static std::atomic_flag called;
   if (!called.test_and_set()) mptune::guarded(mptune::begin);
   return 1;
 }
 
-/// Called by each module's NVTX at its first call, where NVTX_INJECTION64_PATH names this library. Returns 0 where its calls cannot be
-/// recorded: NVTX then turns them off.
+/// Called by each module's NVTX at its first call, if NVTX_INJECTION64_PATH names this library. Returns 0 if its calls cannot be recorded;
+/// NVTX then turns them off.
 int InitializeInjectionNvtx2(const void* (*get_export_table)(std::uint32_t)) {
   return mptune::forward_to_cupti("InitializeInjectionNvtx2", get_export_table);
 }
 
-/// The same of NVTX 2, which older programs link.
+/// The same for NVTX 2, which older programs use.
 int InitializeInjectionNvtx(const void* (*get_export_table)(std::uint32_t)) {
   return mptune::forward_to_cupti("InitializeInjectionNvtx", get_export_table);
 }
 
-/// The same for NVTX's extensions: payloads that have a schema.
+/// The same for NVTX's extension: payloads with a schema.
 int InitializeInjectionNvtxExtension(void* extension) {
   return mptune::forward_to_cupti("InitializeInjectionNvtxExtension", extension);
 }

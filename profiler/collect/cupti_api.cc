@@ -16,7 +16,7 @@ struct Library {
   CuptiApi api;
 };
 
-// A second copy beside the one a program has already would see nothing of what the program does.
+// Uses the copy that the program has loaded: a second copy would not see the program's calls.
 void* open_library() {
   if (void* loaded = dlopen(kLibrary, RTLD_NOW | RTLD_NOLOAD)) return loaded;
   if (void* found = dlopen(kLibrary, RTLD_NOW)) return found;
@@ -29,13 +29,13 @@ void find(void* library, const char* name, Function& function) {
   if (function == nullptr) throw Error(std::string("CUPTI is too old: it has no ") + name, kLibrary, kInstall, ExitCode::environment);
 }
 
-// Records of another major version may be laid out differently; those of later minor versions only grow at their ends.
+// Another major version may change the layout of records. Later minor versions only append fields.
 void check_version(const CuptiApi& api) {
   std::uint32_t version = 0;
   api.cuptiGetVersion(&version);
   if (version >= CUPTI_API_VERSION && version / kMajor == CUPTI_API_VERSION / kMajor) return;
-  throw Error("CUPTI has version " + std::to_string(version) + ", needed is " + std::to_string(CUPTI_API_VERSION) +
-                  " or a later one of the same major version",
+  throw Error("CUPTI has version " + std::to_string(version) + ", but mptune needs " + std::to_string(CUPTI_API_VERSION) +
+                  " or a later version with the same major number",
               kLibrary, kInstall, ExitCode::environment);
 }
 
@@ -62,7 +62,7 @@ const CuptiApi& cupti_api() {
 }
 
 const CuptiApi& cupti_api_with_driver() {
-  // CUPTI itself only says "unknown error" where the driver is missing.
+  // Without a driver, CUPTI reports only "unknown error".
   if (dlopen("libcuda.so.1", RTLD_LAZY) == nullptr)
     throw Error("there is no CUDA driver on this machine", "libcuda.so.1", "record on a machine with an NVIDIA GPU and its driver",
                 ExitCode::environment);

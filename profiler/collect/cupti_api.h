@@ -29,25 +29,24 @@ namespace mptune {
   X(cuptiActivityPushExternalCorrelationId) \
   X(cuptiActivityPopExternalCorrelationId)
 
-/// libcupti as found at run time, member by member under the names of its functions: a program starts without the library and shares the
-/// copy that LibTorch loaded. Tests put their own functions in.
+/// Functions of libcupti, loaded at run time: a program starts without the library, and shares LibTorch's copy. Tests use fakes.
 struct CuptiApi {
 #define MPTUNE_CUPTI_MEMBER(name) decltype(&::name) name = nullptr;
   MPTUNE_CUPTI_FUNCTIONS(MPTUNE_CUPTI_MEMBER)
 #undef MPTUNE_CUPTI_MEMBER
 };
 
-/// The library: the copy the process has loaded already, else the one the loader finds, else the one of the build. Loaded once per process.
-/// Throws Error (environment): none, or one whose records differ from those known here. Any thread.
+/// libcupti: the copy that the process has loaded, else the one that the loader finds, else that of the build. Loaded once per process.
+/// Throws Error (environment): not found, or a version with other records. Thread-safe.
 [[nodiscard]] const CuptiApi& cupti_api();
 
-/// The same for recording: also throws Error (environment) where there is no CUDA driver.
+/// The same for recording: also throws Error (environment) if there is no CUDA driver.
 [[nodiscard]] const CuptiApi& cupti_api_with_driver();
 
-/// Address of another symbol of the loaded library, null where it has none. Throws as cupti_api() does.
+/// Address of another symbol of the library, null if it does not exist. Throws like cupti_api().
 [[nodiscard]] void* cupti_symbol(const char* name);
 
-/// What the library calls `result`: "CUPTI_ERROR_UNKNOWN".
+/// Name of a result code: "CUPTI_ERROR_UNKNOWN".
 [[nodiscard]] std::string cupti_text(const CuptiApi& cupti, CUptiResult result);
 
 }  // namespace mptune

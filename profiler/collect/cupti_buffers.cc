@@ -16,7 +16,7 @@ constexpr std::size_t kPage = 4096;
 CuptiBuffers::CuptiBuffers() {
   void* memory = mmap(nullptr, kBytes * kCount, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED)
-    throw Error("no address space for the buffers of a recording", "2 GiB", "raise the limit on virtual memory (ulimit -v)",
+    throw Error("not enough address space for the buffers of a recording", "2 GiB", "raise the limit on virtual memory (ulimit -v)",
                 ExitCode::environment);
   memory_ = static_cast<std::byte*>(memory);
 }
@@ -54,7 +54,7 @@ void CuptiBuffers::give(std::byte* given, std::size_t valid) {
   states_[i].store(State::full, std::memory_order_release);
 }
 
-// The kernel hands out zeroed pages again when they are next written to.
+// Returns the pages to the kernel, which zeroes them at the next write.
 void CuptiBuffers::clear(std::size_t index) {
   madvise(buffer(index), kBytes, MADV_DONTNEED);
   states_[index].store(State::free, std::memory_order_release);

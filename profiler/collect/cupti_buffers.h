@@ -8,28 +8,26 @@
 
 namespace mptune {
 
-/// Buffers that CUPTI fills, all zero when handed out. take() and give() hold no lock and allocate nothing: they run on the threads of the
-/// program being recorded.
+/// Buffers for CUPTI, zeroed before each use. take() and give() run on threads of the recorded program, so they neither lock nor allocate.
 class CuptiBuffers {
  public:
   static constexpr std::size_t kBytes = std::size_t{4} << 20;
   static constexpr std::size_t kCount = 512;  ///< 2 GiB, 7 million launches; memory is used as it is written to
 
-  /// Throws Error (environment) where the address space is limited to less.
+  /// Throws Error (environment) if the address space is limited to less.
   CuptiBuffers();
   ~CuptiBuffers();
   CuptiBuffers(const CuptiBuffers&) = delete;
   CuptiBuffers& operator=(const CuptiBuffers&) = delete;
 
-  /// Touches the pages of the first buffers, so that the program does not have to wait for the kernel to map them.
+  /// Maps the pages of the first buffers, so that the recorded program does not wait for that.
   void prepare();
   /// A buffer of kBytes; null while all are in use.
   [[nodiscard]] std::byte* take();
-  /// Takes back a buffer of take(), of which the first `valid` bytes were written.
+  /// Takes back a buffer of take(), with `valid` bytes written at its start.
   void give(std::byte* buffer, std::size_t valid);
 
-  /// Calls `use(std::span<std::byte>)` for every buffer that came back since the last time and makes it free again.
-  /// One thread; what is still out stays out.
+  /// Calls `use(std::span<std::byte>)` for every buffer that give() returned since the last call, and frees it. Call from one thread.
   template <typename Use>
   void drain(Use use) {
     for (std::size_t i = 0; i < kCount; ++i) {
@@ -48,7 +46,7 @@ class CuptiBuffers {
   std::byte* memory_ = nullptr;
   std::array<std::atomic<State>, kCount> states_{};
   std::array<std::size_t, kCount> valid_{};
-  std::atomic<std::size_t> next_{0};  // where a free one is likely
+  std::atomic<std::size_t> next_{0};  // where to start looking for a free buffer
 };
 
 }  // namespace mptune

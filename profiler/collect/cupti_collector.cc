@@ -25,18 +25,18 @@ constexpr std::array kKinds{CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
                             CUPTI_ACTIVITY_KIND_MARKER,
                             CUPTI_ACTIVITY_KIND_MARKER_DATA};
 
-// Calls that LibTorch makes around every operation and that neither start nor wait for anything.
+// Calls that LibTorch makes around every operation, and that neither launch nor wait.
 constexpr std::array kQuietRuntimeCalls{CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020, CUPTI_RUNTIME_TRACE_CBID_cudaSetDevice_v3020,
                                         CUPTI_RUNTIME_TRACE_CBID_cudaGetLastError_v3020, CUPTI_RUNTIME_TRACE_CBID_cudaPeekAtLastError_v3020,
                                         CUPTI_RUNTIME_TRACE_CBID_cudaStreamIsCapturing_v10000};
 constexpr std::array kQuietDriverCalls{CUPTI_DRIVER_TRACE_CBID_cuKernelGetAttribute, CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxGetState,
                                        CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent};
 
-// CUPTI keeps some buffers until the process ends.
+// Never deleted: CUPTI holds some buffers until the process ends.
 CuptiBuffers* process_buffers = nullptr;
 const CuptiApi* set_up = nullptr;
 
-// Slewing moves CUPTI's clock and the host's alike: only a step moves one against the other.
+// Slewing (NTP) affects CUPTI's and the host's clock alike. Only setting the time moves them relative to each other.
 constexpr Nanoseconds kMostMoved = std::chrono::microseconds(100);
 
 // Both clocks at one moment.
@@ -49,9 +49,9 @@ Nanoseconds host_time() {
   return std::chrono::steady_clock::now().time_since_epoch();
 }
 
-// CUPTI is not given the host's clock as its own: with cuptiActivityRegisterTimestampCallback 12.6 to 13.0 may stamp kernels with 0.
+// cuptiActivityRegisterTimestampCallback is not used: with it, CUPTI 12.6 to 13.0 may give kernels the time 0.
 Clocks read_clocks(const CuptiApi& cupti) {
-  constexpr int kTries = 10;  // the one that was interrupted least counts
+  constexpr int kTries = 10;  // the fastest one counts: it was interrupted least
   Clocks best;
   Nanoseconds shortest = Nanoseconds::max();
   for (int i = 0; i < kTries; ++i) {
@@ -94,8 +94,8 @@ CUpti_SubscriberHandle subscribe(const CuptiApi& cupti) {
   if (result == CUPTI_SUCCESS) return subscriber;
   if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
     const std::string name = without_nul(other.data(), other.size());
-    throw Error("another tool records this process already", name.empty() ? "an unnamed CUPTI client" : name,
-                "end it (Nsight, torch.profiler and debuggers count), or go without a recording", ExitCode::environment);
+    throw Error("another tool is recording this process", name.empty() ? "an unnamed CUPTI client" : name,
+                "end it (Nsight, torch.profiler or a debugger), or run without a recording", ExitCode::environment);
   }
   throw Error("CUPTI could not be started (" + cupti_text(cupti, result) + ")", "CUDA driver",
               "check that nvidia-smi lists a GPU and that the driver is new enough for CUDA 13.0", ExitCode::environment);
@@ -115,10 +115,9 @@ CuptiCollector::~CuptiCollector() {
 
 void CuptiCollector::check(int result, const std::string& what) const {
   if (result == CUPTI_SUCCESS) return;
-  throw Error(
-      what + " (" + cupti_text(*api_, static_cast<CUptiResult>(result)) + ")", "CUPTI",
-      "check the driver and the rights to profile (on a partitioned or virtual GPU they may be withheld), or go without a recording",
-      ExitCode::environment);
+  throw Error(what + " (" + cupti_text(*api_, static_cast<CUptiResult>(result)) + ")", "CUPTI",
+              "check the driver and the permission to profile (a partitioned or virtual GPU may deny it), or run without a recording",
+              ExitCode::environment);
 }
 
 void CuptiCollector::start() {
@@ -134,7 +133,7 @@ void CuptiCollector::start() {
   recording_.store(true, std::memory_order_release);
 }
 
-// Before the kinds are enabled, which may take seconds: other threads' work is recorded meanwhile.
+// Called before the kinds are enabled: that may take seconds, in which other threads' work is already recorded.
 void CuptiCollector::set_origin() {
   std::uint64_t time = 0;
   check(api_->cuptiGetTimestamp(&time), "the clock could not be read");
@@ -146,30 +145,30 @@ void CuptiCollector::set_origin() {
 
 void CuptiCollector::enable() {
   if (process_buffers == nullptr) process_buffers = new CuptiBuffers;
-  process_buffers->drain([](std::span<std::byte>) {});  // what came after the last recording had ended
+  process_buffers->drain([](std::span<std::byte>) {});  // discards what arrived after the last recording
   process_buffers->prepare();
   std::uint8_t yes = 1, no = 0;
   std::size_t size = 1;
   check(api_->cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &size, &yes), "buffers were refused");
   if (set_up != api_) {
-    // Buffers for all threads in common: LibTorch has many threads, and each would hold one.
+    // Threads share buffers: LibTorch has many threads, and each would hold a buffer.
     check(api_->cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER, &size, &no), "buffers were refused");
     check(api_->cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM), "thread numbers were refused");
     set_up = api_;
   }
-  // Each time: whether they outlast the end of a subscription is not documented.
+  // Registered each time: the documentation does not say whether callbacks outlast a subscription.
   check(api_->cuptiActivityRegisterCallbacks(request_buffer, complete_buffer), "buffers were refused");
   for (const CUpti_ActivityKind kind : kKinds)
     check(api_->cuptiActivityEnable(kind), "records of kind " + std::to_string(kind) + " were refused");
   check(api_->cuptiActivityEnableAllSyncRecords(0), "records of waits were refused");
-  // What follows only saves time and adds names: a driver that does not know a call, or a device that is not listed, is no loss.
+  // The rest only saves time and adds names, so errors are ignored (an unknown call, a device that is not listed).
   for (const auto call : kQuietRuntimeCalls) api_->cuptiActivityEnableRuntimeApi(call, 0);
   for (const auto call : kQuietDriverCalls) api_->cuptiActivityEnableDriverApi(call, 0);
   (attach_ == Attach::late ? api_->cuptiActivityEnableAndDump : api_->cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_DEVICE);
 }
 
-// Leaves nothing on; every call may fail where starting failed before it. The forced flush comes when nothing is recorded any more: what
-// other threads do after it would lie in the next recording.
+// Switches everything off. Calls may fail if start() failed halfway, which is ignored. The forced flush comes last: later records of
+// other threads would end up in the next recording.
 void CuptiCollector::disable() {
   api_->cuptiActivityFlushAll(0);
   for (const CUpti_ActivityKind kind : kKinds) api_->cuptiActivityDisable(kind);
@@ -190,7 +189,7 @@ Trace CuptiCollector::stop() {
   process_buffers->drain([&](std::span<std::byte> buffer) { decode_buffer(buffer, records); });
   const std::lock_guard lock(tags_mutex_);
   Trace trace = make_trace(std::move(records), context_);
-  // Some times were taken before the step and some after it, and nothing tells them apart.
+  // A clock was set meanwhile, and no record tells whether its times are from before or after.
   if (std::chrono::abs((clocks.cupti - clocks.host) - (context_.origin - started_)) > kMostMoved)
     trace.quality.dropped += static_cast<std::int64_t>(trace.events.size());
   return trace;

@@ -15,24 +15,25 @@ namespace mptune {
 
 struct CuptiApi;
 
-/// Records what the GPUs of this process do, through CUPTI. Times come from CUPTI's clock, which is read together with
-/// std::chrono::steady_clock when a recording starts and when it ends: where one of the two was set meanwhile, all events count as dropped.
-/// CUPTI stays attached to the process after stop(): measure time before, or in another process.
+/// Records the GPUs of this process through CUPTI. Times come from CUPTI's clock.
+/// That clock and std::chrono::steady_clock are read together at start and stop. If one was set meanwhile, all events count as dropped.
+/// CUPTI stays attached to the process after stop(), which slows it down: measure times before, or in another process.
 class CuptiCollector final : public GpuCollector {
  public:
-  /// Whether CUDA is initialised when a recording starts. Before that CUPTI cannot be asked for the devices; it names them by itself.
+  /// Whether start() is called after CUDA was initialised or before. Before that, CUPTI cannot list devices; records name them later.
   enum class Attach { late, before_cuda };
 
-  /// `devices` become the first devices of the trace; "cuda:N" gets all streams of GPU N. `api` replaces the library in tests.
+  /// `devices` become the first devices of the trace; "cuda:N" gets all streams of GPU N. Tests pass `api`, a fake.
   explicit CuptiCollector(std::vector<TraceDevice> devices, const CuptiApi* api = nullptr, Attach attach = Attach::late);
-  /// Ends a recording that is still on and forgets it.
+  /// Ends a recording that was not stopped, and discards it.
   ~CuptiCollector() override;
   CuptiCollector(const CuptiCollector&) = delete;
   CuptiCollector& operator=(const CuptiCollector&) = delete;
 
-  /// Throws Error (environment): no driver, no CUPTI or one too old, another tool records this process, a refused kind of record.
+  /// Throws Error (environment): no driver, no CUPTI or too old a version, another tool is recording this process, a refused kind of
+  /// record.
   void start() override;
-  /// Requires start(), and that the devices have finished: what is not finished may be lost. What was lost is counted.
+  /// Requires: start() was called. Wait for the devices first: unfinished work may be lost. Lost records are counted.
   Trace stop() override;
   [[nodiscard]] Nanoseconds started() const override { return started_; }
 

@@ -88,7 +88,7 @@ void add(const CUpti_ActivityExternalCorrelation& record, CuptiRecords& records)
 }
 
 void add(const CUpti_ActivitySynchronization2& record, CuptiRecords& records) {
-  // The host's own waits are calls already.
+  // The host's waits are recorded as calls.
   if (record.type == CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT) {
     records.stream_waits.push_back({record.cudaEventSyncId, record.contextId, record.streamId, record.correlationId});
   } else {
@@ -150,7 +150,7 @@ void add(const CUpti_ActivityMarkerData2& record, CuptiRecords& records) {
     case CUPTI_METRIC_VALUE_KIND_UINT64:
       return void(records.payloads.push_back({record.id, record.payload.metricValueUint64}));
     case CUPTI_METRIC_VALUE_KIND_DOUBLE:
-      // A record of a colour alone looks like this.
+      // A marker that has only a colour looks like this.
       if (record.payload.metricValueUint64 == 0) return;
       return void(records.payloads.push_back({record.id, record.payload.metricValueDouble}));
     default:
@@ -163,7 +163,7 @@ void add(const CUpti_ActivityDevice5& record, CuptiRecords& records) {
                              static_cast<std::int64_t>(record.globalMemorySize)});
 }
 
-// Returns the size of the record, 0 where it is of a kind that means nothing here.
+// Returns the size of the record, 0 if its kind is not used here.
 template <typename Record>
 std::size_t add_as(CUpti_Activity* record, CuptiRecords& records) {
   add(*reinterpret_cast<Record*>(record), records);
@@ -204,13 +204,13 @@ std::size_t add_record(CUpti_Activity* record, CuptiRecords& records) {
   }
 }
 
-// Whether the sizes of all records are those known here: a later version may have longer ones.
+// True if the loaded CUPTI has the record sizes of this build; later versions may have longer records.
 bool knows_sizes(const CuptiApi& cupti) {
   std::uint32_t version = 0;
   return cupti.cuptiGetVersion(&version) == CUPTI_SUCCESS && version == CUPTI_API_VERSION;
 }
 
-// About as many records as the bytes hold that could not be read: most are those of launches.
+// Estimates the number of records in bytes that could not be read. Most records are launches.
 std::int64_t lost_in(std::size_t unread_bytes) {
   constexpr std::size_t kLaunch = sizeof(CUpti_ActivityKernel10) + sizeof(CUpti_ActivityAPI) + sizeof(CUpti_ActivityExternalCorrelation);
   static_assert(kLaunch == 280);
@@ -231,7 +231,7 @@ void decode_buffer(std::span<std::byte> buffer, CuptiRecords& records) {
     read = static_cast<std::size_t>(reinterpret_cast<std::uint8_t*>(record) - bytes) + last_size;
   }
   const std::size_t unread = buffer.size() - std::min(read, buffer.size());
-  // The library leaves out a record that is cut off at the end of the buffer without a word.
+  // CUPTI silently skips a truncated record at the end of a buffer.
   const bool is_cut = unread > 0 && last_size > 0 && (read == 0 || knows_sizes(cupti));
   if (result != CUPTI_ERROR_MAX_LIMIT_REACHED || is_cut) records.lost += lost_in(unread);
 }

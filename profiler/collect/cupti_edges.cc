@@ -9,12 +9,12 @@ namespace {
 
 using Stream = std::pair<std::uint32_t, std::uint32_t>;
 
-// The latest work of each stream: what came before it on that stream is waited for as well.
+// Latest work of each stream; waiting for it includes all earlier work of the stream.
 using Latest = std::map<Stream, int>;
 
 struct StreamState {
-  int last = -1;   // work
-  Latest waiting;  // what the next work on this stream waits for
+  int last = -1;   // last work
+  Latest waiting;  // work that the next work on this stream waits for
 };
 
 struct Use {
@@ -31,7 +31,7 @@ std::vector<Use> uses_of(const CuptiRecords& records) {
   return uses;
 }
 
-// Goes through all calls in their order and keeps what each stream has behind it.
+// Visits all calls in order and tracks the last work of each stream.
 class Walk {
  public:
   explicit Walk(Trace& trace) : trace_(trace) {}
@@ -39,7 +39,7 @@ class Walk {
   void work(const CuptiSubmission& submission) {
     StreamState& stream = streams_[submission.stream];
     const Event& event = event_at(submission.event);
-    // Nodes of a graph lie on one stream and may run side by side.
+    // Nodes of a CUDA graph are on one stream but may run concurrently.
     if (stream.last >= 0 && event_at(stream.last).end() <= event.start)
       trace_.edges.push_back({stream.last, submission.event, EdgeKind::order});
     for (const auto& [elsewhere, producer] : stream.waiting) {

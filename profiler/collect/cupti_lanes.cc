@@ -9,7 +9,7 @@ CuptiLanes::CuptiLanes(const CuptiRecords& records, const std::vector<TraceDevic
     : records_(records), trace_(trace), state_(devices.size()) {
   trace.devices = devices;
   for (std::size_t i = 0; i < devices.size(); ++i) devices_by_name_[devices[i].name] = static_cast<int>(i);
-  seat_busiest_streams();
+  assign_busiest_streams();
 }
 
 int CuptiLanes::device(std::uint32_t device) {
@@ -28,8 +28,8 @@ int CuptiLanes::device(std::uint32_t device) {
   return found->second;
 }
 
-// CUPTI does not say which stream computes: it is the one whose kernels take longest.
-void CuptiLanes::seat_busiest_streams() {
+// CUPTI does not tell which stream is the compute stream. It is taken to be the one whose kernels take longest.
+void CuptiLanes::assign_busiest_streams() {
   std::map<Stream, std::int64_t> time_of;
   for (const CuptiKernel& kernel : records_.kernels)
     time_of[{kernel.work.device, kernel.work.context, kernel.work.stream}] += kernel.work.end - kernel.work.start;
@@ -41,18 +41,18 @@ void CuptiLanes::seat_busiest_streams() {
     Device& state = state_.at(static_cast<std::size_t>(on));
     if (state.has_compute) continue;
     state.has_compute = true;
-    seats_[stream] = {on, kComputeLane};
+    assigned_[stream] = {on, kComputeLane};
   }
 }
 
-CuptiLanes::Seat CuptiLanes::seat(const CuptiWork& work) {
+CuptiLanes::Assignment CuptiLanes::assigned(const CuptiWork& work) {
   const Stream stream{work.device, work.context, work.stream};
-  if (const auto found = seats_.find(stream); found != seats_.end()) return found->second;
+  if (const auto found = assigned_.find(stream); found != assigned_.end()) return found->second;
   const int on = device(work.device);
   int& next = state_.at(static_cast<std::size_t>(on)).next_stream;
   const int lane = next;
   next = std::min(next + 1, kLanes - 1);
-  return seats_[stream] = {on, lane};
+  return assigned_[stream] = {on, lane};
 }
 
 int CuptiLanes::take(int device, int wanted, Nanoseconds start, Nanoseconds end) {

@@ -11,29 +11,29 @@
 
 namespace mptune {
 
-/// Gives every stream of the records its device and lane in the trace.
+/// Assigns a device and a lane of the trace to every stream.
 class CuptiLanes {
  public:
-  struct Seat {
+  struct Assignment {
     int device = 0;
     int lane = 0;
   };
 
-  /// Sets trace.devices: `devices`, then those of other names as they are met.
+  /// Sets trace.devices: `devices`, then others in order of first occurrence.
   CuptiLanes(const CuptiRecords& records, const std::vector<TraceDevice>& devices, Trace& trace);
 
-  /// Where the stream of `work` belongs.
-  [[nodiscard]] Seat seat(const CuptiWork& work);
-  /// Index of the trace's device that CUPTI's `device` is.
+  /// Device and lane of the stream of `work`.
+  [[nodiscard]] Assignment assigned(const CuptiWork& work);
+  /// Index in trace.devices of CUPTI's `device`.
   [[nodiscard]] int device(std::uint32_t device);
-  /// Lane for an event that would like `wanted` (-1: none): that one, or where it is still busy a lane that no stream has; -1 where all
-  /// are. Events must come in order of their starts.
+  /// Lane for an event: `wanted`, or if that is -1 or busy, a free lane without a stream; -1 if there is none.
+  /// Requires: calls in the order of the events' starts.
   [[nodiscard]] int take(int device, int wanted, Nanoseconds start, Nanoseconds end);
 
  private:
   using Stream = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;  // device, context, stream
 
-  void seat_busiest_streams();
+  void assign_busiest_streams();
 
   static constexpr int kLanes = 256;
   struct Device {
@@ -46,8 +46,8 @@ class CuptiLanes {
   const CuptiRecords& records_;
   Trace& trace_;
   std::map<std::string, int> devices_by_name_;
-  std::map<Stream, Seat> seats_;
-  std::vector<Device> state_;  // as trace.devices
+  std::map<Stream, Assignment> assigned_;
+  std::vector<Device> state_;  // by index in trace.devices
 };
 
 }  // namespace mptune

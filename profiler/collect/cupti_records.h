@@ -12,8 +12,8 @@
 
 namespace mptune {
 
-/// What a device did, as CUPTI numbers things: a stream's number is unique within its context, a correlation within the process.
-/// Times are nanoseconds of the recorder's clock; 0 where CUPTI had none.
+/// Work of a device with CUPTI's numbers: streams are unique within a context, correlations within the process.
+/// Times are nanoseconds of CUPTI's clock; 0: CUPTI recorded none.
 struct CuptiWork {
   std::int64_t start = 0;
   std::int64_t end = 0;
@@ -25,7 +25,7 @@ struct CuptiWork {
 
 struct CuptiKernel {
   CuptiWork work;
-  const char* name = nullptr;  ///< mangled; CUPTI's own, shared by all launches of the kernel
+  const char* name = nullptr;  ///< mangled; owned by CUPTI, one pointer for all launches of the kernel
   Kernel kernel;
 };
 
@@ -34,13 +34,13 @@ struct CuptiCopy {
   CuptiWork work;
   std::int64_t bytes = 0;
   std::uint64_t graph_node = 0;
-  std::uint32_t source = 0;       ///< CUPTI device, where both_ends
+  std::uint32_t source = 0;       ///< CUPTI device, valid if both_ends
   std::uint32_t destination = 0;  ///< likewise
   Ends ends = Ends::unknown;
-  bool both_ends = false;  ///< the record names the devices of both ends
+  bool both_ends = false;  ///< the record names source and destination
 };
 
-/// A call of the runtime or the driver interface.
+/// A call of the runtime API or the driver API.
 struct CuptiCall {
   std::int64_t start = 0;
   std::int64_t end = 0;
@@ -50,13 +50,13 @@ struct CuptiCall {
   bool driver = false;
 };
 
-/// The external id that was on top of the calling thread's stack during a call.
+/// External id at the top of the calling thread's stack during a call.
 struct CuptiTagged {
   std::uint64_t id = 0;
   std::uint32_t correlation = 0;
 };
 
-/// An event recorded on a stream, or a stream's wait for one; `sync_id` joins the two.
+/// The record of a CUDA event on a stream, or a stream's wait for it; both have the same `sync_id`.
 struct CuptiEventUse {
   std::uint64_t sync_id = 0;
   std::uint32_t context = 0;
@@ -64,12 +64,12 @@ struct CuptiEventUse {
   std::uint32_t correlation = 0;
 };
 
-/// What the recorder or the driver did beside the program's own work.
+/// Extra work of the recorder or the driver.
 struct CuptiOverhead {
   std::int64_t start = 0;
   std::int64_t end = 0;
   const char* name = nullptr;
-  std::uint32_t thread = 0;  ///< 0: of no single thread
+  std::uint32_t thread = 0;  ///< 0: not of one thread
   bool recorder = false;     ///< the recorder's own work
 };
 
@@ -77,15 +77,15 @@ struct CuptiMarker {
   enum class Place : std::uint8_t { start, end, instant };
   std::int64_t time = 0;
   const char* name = nullptr;    ///< null at the end of a range
-  const char* domain = nullptr;  ///< null: the default one
+  const char* domain = nullptr;  ///< null: the default domain
   std::uint32_t id = 0;
   std::uint32_t thread = 0;
   Place place = Place::instant;
 };
 
-/// The number that the program gave a marker.
+/// The payload that the program gave a marker.
 struct CuptiPayload {
-  std::uint32_t id = 0;  ///< the marker's
+  std::uint32_t id = 0;  ///< of the marker
   std::variant<double, std::int64_t, std::uint64_t> value{};
 };
 
@@ -96,7 +96,7 @@ struct CuptiDevice {
   std::int64_t memory_bytes = 0;
 };
 
-/// What the buffers held, in no order.
+/// Contents of the buffers, unordered.
 struct CuptiRecords {
   std::vector<CuptiKernel> kernels;
   std::vector<CuptiCopy> copies;
@@ -109,38 +109,39 @@ struct CuptiRecords {
   std::vector<CuptiMarker> markers;
   std::vector<CuptiPayload> payloads;
   std::vector<CuptiDevice> devices;
-  std::int64_t skipped = 0;  ///< records of kinds that mean nothing here
-  std::int64_t lost = 0;     ///< estimate of the records behind one that is cut off or of no known kind, itself included
+  std::int64_t skipped = 0;  ///< number of records of unused kinds
+  std::int64_t lost = 0;     ///< estimated number of records from the first truncated or unknown one on
 };
 
-/// Appends the records of one buffer that CUPTI filled and frees what they own. Requires an address aligned to 8 bytes. Throws Error where
-/// CUPTI is missing.
+/// Appends the records of one buffer of CUPTI and frees what they own. Requires: aligned to 8 bytes. Throws Error if CUPTI is missing.
 void decode_buffer(std::span<std::byte> buffer, CuptiRecords& records);
 
-/// From this lane on, lanes carry further streams of a device; below it lie the compute lane and the copies to other devices.
+/// First lane of a device's further streams. Below it are the compute lane and the lanes of copies to other devices.
 inline constexpr int kStreamLane = 128;
 
-/// What an external id stands for.
+/// Meaning of an external id.
 struct CuptiTag {
   Tag tag;
-  What what = What::kernel;  ///< of the kernels launched under it
+  What what = What::kernel;  ///< kind of the kernels launched under it
 };
 
-/// What the records do not say themselves. Times are those of the recorder's clock, which is CUPTI's.
+/// Facts about a recording that its records do not contain. Times are those of CUPTI's clock.
 struct CuptiContext {
-  std::vector<TraceDevice> devices{};                  ///< what has no name "cuda:<number>" here is appended under that name
+  std::vector<TraceDevice> devices{};                  ///< GPUs without an entry "cuda:<number>" are appended
   std::unordered_map<std::uint64_t, CuptiTag> tags{};  ///< by external id
-  Nanoseconds origin{0};                               ///< start of the recording, becomes time 0
-  Nanoseconds ended{0};                                ///< end of the recording, 0: not known
+  Nanoseconds origin{0};                               ///< start of the recording: time 0 of the trace
+  Nanoseconds ended{0};                                ///< end of the recording; 0: unknown
   std::int64_t dropped = 0;
   std::int64_t started_utc_ns = 0;
 };
 
-/// Sorts the records into a trace: work of a device on one lane per stream (the busiest stream of kernels is the compute lane, others lie
-/// from kStreamLane on), each call that started work and each that started none, edges of stream order and of recorded event waits,
-/// markers as ranges (What::action) named "domain:name [payload]". A call that started several events (a graph) names the first. Loss is
-/// counted in Trace::quality: what lies more than a second outside of the recording has times of another clock and counts as dropped, work
-/// that lies clearly before the call that started it as unmatched, though it stays that call's. Throws Error where CUPTI is missing.
+/// Makes a trace of the records. Throws Error if CUPTI is missing.
+/// - Each stream gets a lane: the stream with the longest kernel time the compute lane, others lanes from kStreamLane on.
+/// - Calls become launches, with or without an event. A call that launched several events (a CUDA graph) names the first.
+/// - Edges are the order of streams and recorded waits for events.
+/// - Markers become ranges (What::action) named "domain:name [payload]".
+/// - Work more than a second outside of the recording has times of another clock and counts as dropped.
+/// - Work that starts clearly before its launch counts as unmatched; it keeps its launch.
 [[nodiscard]] Trace make_trace(CuptiRecords records, const CuptiContext& context);
 
 }  // namespace mptune

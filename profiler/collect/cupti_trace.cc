@@ -21,7 +21,7 @@ namespace {
 
 std::string demangled(const char* name) {
   if (name == nullptr) return "kernel";
-  // To the demangler "f" is a mangled type.
+  // The demangler would read a plain name like "f" as a mangled type.
   if (!std::string_view(name).starts_with("_Z")) return name;
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status), &std::free);
@@ -60,18 +60,18 @@ struct Leaf {
   bool placed_by_stream = true;
 };
 
-// GPU times, which CUPTI converts to the host's clock, were seen up to about 10 us before the launch.
+// CUPTI converts GPU times to the host's clock with some error: work was seen up to 10 us before its launch.
 constexpr std::int64_t kMostEarly = 50'000;
 
-// Leaves out what has no times, or those of another clock.
-class Sieve {
+// Rejects records without times or with times of another clock.
+class RecordFilter {
  public:
-  Sieve(const CuptiContext& context, TraceQuality& quality)
+  RecordFilter(const CuptiContext& context, TraceQuality& quality)
       : earliest_((context.origin - kSlack).count()),
         latest_(context.ended == Nanoseconds{0} ? std::numeric_limits<std::int64_t>::max() : (context.ended + kSlack).count()),
         quality_(quality) {}
 
-  void sift(CuptiRecords& records) {
+  void apply(CuptiRecords& records) {
     std::erase_if(records.kernels, [this](const CuptiKernel& kernel) { return !keeps(kernel.work); });
     std::erase_if(records.copies, [this](const CuptiCopy& copy) { return !keeps(copy.work); });
     std::erase_if(records.memsets, [this](const CuptiWork& work) { return !keeps(work); });
@@ -81,7 +81,7 @@ class Sieve {
   }
 
  private:
-  // Far above any error of conversion, far below the distance to another clock.
+  // Far above any conversion error, and far below the distance to another clock.
   static constexpr Nanoseconds kSlack = std::chrono::seconds(1);
 
   bool is_within(std::int64_t start, std::int64_t end) {
@@ -98,7 +98,7 @@ class Sieve {
 
   bool keeps(const CuptiCall& call) {
     if (call.correlation == 0) return false;
-    // One that had not returned when the recording ended.
+    // A call that had not returned when the recording ended has no end.
     if (call.start != 0 && call.end >= call.start) return is_within(call.start, call.end);
     ++quality_.zero_stamped;
     return false;
@@ -146,7 +146,7 @@ class TraceMaker {
     return place->second;
   }
 
-  // CUPTI gives all launches of a kernel the same pointer: each name is demangled once.
+  // All launches of a kernel have the same name pointer, so each name is demangled once.
   int kernel_name(const char* mangled) {
     const auto [place, added] = kernel_names_.try_emplace(mangled, -1);
     if (added) place->second = name(demangled(mangled));
@@ -169,7 +169,7 @@ class TraceMaker {
     return place->second;
   }
 
-  // A call of the runtime and those of the driver within it share a correlation: the outermost stands for all.
+  // A runtime call and the driver calls within it share a correlation; only the outermost is used.
   void index_calls() {
     call_of_.reserve(records_.calls.size());
     for (const CuptiCall& call : records_.calls) {
@@ -215,7 +215,7 @@ class TraceMaker {
     }
   }
 
-  // A peer copy may come as a copy and as a peer copy: the second knows both ends.
+  // A peer copy may be recorded twice, as a copy and as a peer copy. The second record has source and destination.
   void add_copies() {
     std::set<std::pair<std::uint32_t, std::uint64_t>> peers;
     for (const CuptiCopy& copy : records_.copies)
@@ -245,10 +245,10 @@ class TraceMaker {
     std::stable_sort(leaves_.begin(), leaves_.end(), [](const Leaf& a, const Leaf& b) { return a.event.start < b.event.start; });
   }
 
-  // A thread belongs to the device that it first gave work to.
+  // A thread belongs to the device that it first launches work on.
   void find_thread_devices() {
     for (Leaf& leaf : leaves_) {
-      leaf.event.device = static_cast<std::int16_t>(lanes_.seat(leaf.work).device);
+      leaf.event.device = static_cast<std::int16_t>(lanes_.assigned(leaf.work).device);
       if (const CuptiCall* call = call_of(leaf.work.correlation)) device_of_thread_.try_emplace(call->thread, leaf.event.device);
     }
   }
@@ -258,7 +258,7 @@ class TraceMaker {
     return found == device_of_thread_.end() ? std::int16_t{-1} : found->second;
   }
 
-  // The recorder's work on a thread that feeds no device keeps none from its work.
+  // The recorder's work on a thread without a device delays no device, so it is left out.
   void add_overheads() {
     for (const CuptiOverhead& overhead : records_.overheads) {
       const std::int16_t device = device_of_thread(overhead.thread);
@@ -272,7 +272,7 @@ class TraceMaker {
 
   void place_leaves() {
     for (Leaf& leaf : leaves_) {
-      const int wanted = leaf.placed_by_stream ? lanes_.seat(leaf.work).lane : -1;
+      const int wanted = leaf.placed_by_stream ? lanes_.assigned(leaf.work).lane : -1;
       const int lane = lanes_.take(leaf.event.device, wanted, leaf.event.start, leaf.event.end());
       if (lane < 0) {
         ++trace_.quality.dropped;
@@ -296,7 +296,7 @@ class TraceMaker {
     if (first < 0) first = static_cast<int>(trace_.events.size());
   }
 
-  // First event of a call, -1: none.
+  // First event that a call launched, -1: none.
   int& started_by(const CuptiCall& call) { return started_by_[static_cast<std::size_t>(&call - records_.calls.data())]; }
 
   void add_launches() {
@@ -333,7 +333,7 @@ class TraceMaker {
     trace_.ranges.push_back(range);
   }
 
-  // Of the last marker or event.
+  // Time of the last marker or event.
   std::int64_t last_time() const {
     std::int64_t last = 0;
     for (const Event& event : trace_.events) last = std::max(last, (event.end() + context_.origin).count());
@@ -352,7 +352,7 @@ class TraceMaker {
       if (marker.place == CuptiMarker::Place::end) continue;
       const auto end = end_of.find(marker.id);
       const auto payload = payload_of.find(marker.id);
-      // A range that is still open ends with the recording.
+      // An open range ends with the recording.
       const std::int64_t open_end = end == end_of.end() ? last : end->second;
       add_range(marker, payload == payload_of.end() ? nullptr : payload->second,
                 marker.place == CuptiMarker::Place::instant ? marker.time : open_end);
@@ -368,7 +368,7 @@ class TraceMaker {
   std::vector<CuptiSubmission> submissions_;
   std::unordered_map<std::uint32_t, const CuptiCall*> call_of_;  // by correlation
   std::unordered_map<std::uint32_t, std::uint64_t> id_of_;       // external id by correlation
-  std::vector<int> started_by_;                                  // as records_.calls
+  std::vector<int> started_by_;                                  // by index in records_.calls
   std::unordered_map<std::uint32_t, std::int16_t> device_of_thread_;
   std::unordered_map<std::string, int> names_;
   std::unordered_map<const char*, int> kernel_names_;
@@ -381,7 +381,7 @@ class TraceMaker {
 
 Trace make_trace(CuptiRecords records, const CuptiContext& context) {
   TraceQuality lost{.dropped = context.dropped + records.lost};
-  Sieve(context, lost).sift(records);
+  RecordFilter(context, lost).apply(records);
   Trace trace = TraceMaker(records, context).make();
   trace.quality.dropped += lost.dropped;
   trace.quality.zero_stamped += lost.zero_stamped;

@@ -8,17 +8,17 @@
 
 namespace mptune {
 
-/// Records GPUs by their own clock, with the tags of the threads that gave them work.
+/// Records GPUs by their own clock, with the tags of the threads that launch the work.
 class GpuCollector : public Collector, public TagSink {
  public:
-  /// When the last recording started, in std::chrono::steady_clock since its epoch: time 0 of its trace.
+  /// Start of the last recording, as time since the epoch of std::chrono::steady_clock: time 0 of its trace.
   [[nodiscard]] virtual Nanoseconds started() const = 0;
 };
 
-/// Throws Error (environment) where no recorder of GPUs can be had: built without, or no CUPTI of the version it needs.
+/// Throws Error (environment) if GPUs cannot be recorded: a build without CUPTI, or no library of the version it needs.
 void require_gpu_collector();
 
-/// The recorder of this build. `devices` become the first devices of the trace. Throws Error (environment) where it was built without.
+/// Makes a recorder. `devices` become the first devices of the trace. Throws Error (environment) in a build without CUPTI.
 [[nodiscard]] std::unique_ptr<GpuCollector> make_gpu_collector(std::vector<TraceDevice> devices);
 
 }  // namespace mptune

@@ -4,7 +4,7 @@
 namespace mptune {
 
 void require_gpu_collector() {
-  throw Error("this build has no recorder of GPUs", "CUPTI", "build with the headers of CUPTI 13 (a CUDA 13 toolkit; MPTUNE_CUDA=ON)",
+  throw Error("this build cannot record GPUs", "CUPTI", "build with the headers of CUPTI 13 (a CUDA 13 toolkit; MPTUNE_CUDA=ON)",
               ExitCode::environment);
 }
 

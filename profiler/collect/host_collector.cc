@@ -34,14 +34,14 @@ struct Placed {
   int thread = 0;
 };
 
-/// What a piece of work of one micro-batch hands on: (step, stage, micro-batch, backward?).
+/// Identifies the output of an action: (step, stage, micro-batch, is backward).
 using Hand = std::tuple<int, int, int, bool>;
 
 bool is_backward(What what) {
   return what == What::backward || what == What::backward_input || what == What::recompute;
 }
 
-/// Reductions and updates begin when all devices have ended their actions. Requires: ordered by start.
+/// Adds edges from each device's last action to reductions and updates, which start when all devices are done. Requires: ordered by start.
 void add_barriers(Trace& trace, const std::vector<Placed>& placed) {
   std::map<int, std::map<int, int>> last_action;  // by step and device
   for (int i = 0; i < static_cast<int>(placed.size()); ++i) {
@@ -49,14 +49,14 @@ void add_barriers(Trace& trace, const std::vector<Placed>& placed) {
     std::map<int, int>& devices = last_action[tag.step];
     if (event.what == What::forward || is_backward(event.what)) devices[event.device] = i;
     if (event.what != What::optimizer && event.what != What::reduce) continue;
-    if (!devices.contains(event.device)) continue;  // replicas take their parameters before their first action
+    if (!devices.contains(event.device)) continue;  // replicas receive their parameters before their first action
     for (const auto& [device, action] : devices) {
       if (device != event.device) trace.edges.push_back({action, i, EdgeKind::data});
     }
   }
 }
 
-/// Order on each lane, and data from a stage to the copy behind it and from the copy to the next stage.
+/// Adds edges for the order of each lane, and for data: from a stage to its copy, and from the copy to the next stage.
 void add_edges(Trace& trace, const std::vector<Placed>& placed) {
   std::map<std::pair<int, int>, int> last_on_lane;
   std::map<Hand, int> last_of;
@@ -70,7 +70,7 @@ void add_edges(Trace& trace, const std::vector<Placed>& placed) {
     }
     if (tag.stage < 0) continue;
     if (event.what == What::copy) {
-      // A copy is tagged with the stage that receives it: forward from the stage before, backward from the one behind.
+      // A copy has the tag of the receiving stage: forward copies come from the stage before it, backward copies from the stage after it.
       const bool backward = trace.names[static_cast<std::size_t>(event.name)].starts_with("copy gradient");
       const auto producer = last_of.find({tag.step, tag.stage + (backward ? 1 : -1), tag.microbatch, backward});
       if (producer != last_of.end()) trace.edges.push_back({producer->second, i, EdgeKind::data});
@@ -170,7 +170,7 @@ Trace HostCollector::stop() {
                                     [&](const StepWindow& w) { return leaf.event.start >= w.start && leaf.event.end() <= w.end; });
     if (!inside) ++trace.quality.out_of_window;
     trace.events.push_back(leaf.event);
-    // On a CPU device the thread that starts the work is the one that does it: the call spans the work.
+    // On a CPU device the same thread launches and runs the work, so the call has the times of the work.
     trace.launches.push_back({index, leaf.thread, leaf.event.name, leaf.event.start, leaf.event.end(), index + 1});
   }
   add_edges(trace, leaves);

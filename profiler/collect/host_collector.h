@@ -12,7 +12,7 @@
 
 namespace mptune {
 
-/// What one thread records on one lane of one device. Appending takes no lock; one thread at a time.
+/// Events that one thread records on one lane of a device. Appending takes no lock: use from one thread at a time.
 class LaneLog {
  public:
   struct Entry {
@@ -46,22 +46,22 @@ class LaneLog {
   std::vector<Entry> entries_;
 };
 
-/// Records by the host's monotonic clock: the runtime's threads write into lane logs, stop() puts them together.
-/// lane() and name() may be called by any thread at any time; a log by one thread at a time, and only between start() and stop().
+/// Records by the host's monotonic clock. The runtime's threads write into lane logs, which stop() merges.
+/// lane() and name() are thread-safe. A log is used by one thread at a time, and only between start() and stop().
 class HostCollector final : public Collector {
  public:
   explicit HostCollector(std::vector<TraceDevice> devices);
 
   void start() override;
   Trace stop() override;
-  /// When the last recording started, in std::chrono::steady_clock since its epoch: time 0 of its trace.
+  /// Start of the last recording, as time since the epoch of std::chrono::steady_clock: time 0 of its trace.
   [[nodiscard]] Nanoseconds started() const { return started_.time_since_epoch(); }
 
-  /// The log of a lane, made on first use; valid as long as this object. `thread` names the host thread that writes it.
+  /// The log of a lane, created at first use; valid as long as this object. `thread` names the host thread that writes it.
   [[nodiscard]] LaneLog& lane(int device, int lane, const std::string& thread);
-  /// Index of a name, made on first use.
+  /// Index of a name, created at first use.
   [[nodiscard]] int name(const std::string& text);
-  /// One step's window, common to all devices. Called by the thread that drives the steps.
+  /// Adds a step, common to all devices. Called by the thread that runs the steps.
   void add_step(int step, std::chrono::steady_clock::time_point start, std::chrono::steady_clock::time_point end);
   void add_memory(int device, std::int64_t current_bytes);
 

@@ -4,7 +4,7 @@
 
 namespace mptune {
 
-/// An NVTX push/pop range in the domain "mptune" around a scope: always emitted, free of cost where no tool listens.
+/// An NVTX push/pop range in the domain "mptune" around a scope. Always emitted; costs nothing if no tool is attached.
 /// `name` must outlive the range; `payload` carries (step, stage, micro-batch).
 class NvtxRange {
  public:

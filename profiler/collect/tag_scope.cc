@@ -10,19 +10,19 @@
 namespace mptune {
 namespace {
 
-// LibTorch has no kind for others; of those it has, this is one that nothing of its own reads.
+// LibTorch has no DebugInfoKind for other programs. It never reads this one itself.
 constexpr auto kKind = c10::DebugInfoKind::TEST_INFO_2;
 
 struct Info final : c10::DebugInfoBase {
   CarriedTag tag;
-  std::thread::id thread;  // pushed there for the whole scope
+  std::thread::id thread;  // the thread that pushed the tag for the whole scope
 };
 
 const Info* current_info() {
   return static_cast<const Info*>(c10::ThreadLocalDebugInfo::get(kKind));
 }
 
-// What an operator on a thread of autograd's has pushed there, the operators within it need not push again.
+// Tag that an operator has pushed on this thread of autograd; nested operators need not push it again.
 thread_local const Info* pushed_for_operator = nullptr;
 
 struct Pushed final : at::ObserverContext {
@@ -59,7 +59,7 @@ std::shared_ptr<Info> info_of(const CarriedTag& carried) {
 struct TagScope::State {
   explicit State(const CarriedTag& carried)
       : sink(carried.sink), is_outermost(current_info() == nullptr), guard(kKind, info_of(carried)), is_pushed(sink->push(carried.id)) {
-    // Operators tell of themselves through a thread's own callbacks, which travel as the tag does.
+    // Operators on autograd's threads are observed by thread-local callbacks, which travel with the tag.
     if (is_outermost && c10::AutogradState::get_tls_state().get_multithreading_enabled())
       callback = at::addThreadLocalCallback(at::RecordFunctionCallback(before_operator, after_operator)
                                                 .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));

@@ -7,13 +7,13 @@
 
 namespace mptune {
 
-/// Tensors on their way to a device.
+/// Result of a copy to a device.
 struct Copied {
   std::vector<at::Tensor> tensors;  ///< of the destination
-  MomentPtr there;                  ///< the destination reads them after this moment
+  MomentPtr there;                  ///< the destination may read them after this moment
 };
 
-/// Copies from one device to another. Made and used by one thread, which Device::bind_copy has bound.
+/// Copies from one device to another. Created and used by one thread, which Device::bind_copy has bound.
 class Copier {
  public:
   virtual ~Copier() = default;
@@ -22,7 +22,7 @@ class Copier {
   [[nodiscard]] virtual Copied copy(const std::vector<at::Tensor>& tensors, const MomentPtr& ready) = 0;
 };
 
-/// `staged`: between GPUs through pinned host memory, as where they can't reach each other; no difference to others.
+/// `staged`: copies between GPUs through pinned host memory, even if they can access each other's memory; ignored for other devices.
 [[nodiscard]] std::unique_ptr<Copier> make_copier(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination,
                                                   bool staged);
 

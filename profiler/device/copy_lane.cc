@@ -9,7 +9,7 @@ namespace mptune {
 
 namespace {
 
-/// The dimensions from the outermost in memory to the innermost.
+/// Dimensions ordered by stride, largest first.
 std::vector<std::int64_t> memory_order(const at::Tensor& tensor) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(tensor.dim()));
   std::iota(order.begin(), order.end(), 0);
@@ -18,7 +18,7 @@ std::vector<std::int64_t> memory_order(const at::Tensor& tensor) {
   return order;
 }
 
-/// Turns what arrived with its dimensions in `order` back into a tensor like the one that was sent, in place: no view of another.
+/// Restores the dimensions of a tensor that arrived permuted by `order`, in place: the result is not a view of another tensor.
 void restore(at::Tensor& arrived, const std::vector<std::int64_t>& order) {
   std::vector<std::int64_t> sizes(order.size()), strides(order.size());
   for (std::size_t place = 0; place < order.size(); ++place) {
@@ -29,7 +29,7 @@ void restore(at::Tensor& arrived, const std::vector<std::int64_t>& order) {
   arrived.as_strided_(sizes, strides);
 }
 
-/// What copies a tensor's values one after the other forgets how they lay; a reader may depend on that (`view`, the choice of a kernel).
+/// Copies tensors and preserves their order of dimensions in memory. A reader may depend on it (`view`, the choice of a kernel).
 Copied copy_as_they_lie(Copier& copier, const std::vector<at::Tensor>& tensors, const MomentPtr& ready) {
   std::vector<std::vector<std::int64_t>> orders;
   std::vector<at::Tensor> lying;
@@ -103,7 +103,7 @@ void CopyLane::run(Job& job) {
     if (bind_error_) std::rethrow_exception(bind_error_);
     const TagScope scope(job.tag);
     const bool throttled = throttle_ != LinkThrottle();
-    // What was asked for while the source still computes begins when that is done.
+    // A throttled copy starts when the source has computed the tensors.
     if (throttled && !reached(job.ready)) {
       job.ready->wait();
       job.enqueued = SteadyClock::now();

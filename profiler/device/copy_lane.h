@@ -14,23 +14,23 @@
 
 namespace mptune {
 
-/// Copies from one device to another, one after the other, on a thread of its own. Thread-safe; enqueueing never blocks.
-/// Throttled, a copy of n bytes occupies the lane for latency + n / bytes_per_second; back-to-back copies are timed from each other's
-/// deadline, so that lateness does not add up. Copies between GPUs are then staged through host memory.
+/// Copies from one device to another, one copy at a time, on its own thread. Thread-safe; enqueueing never blocks.
+/// On a throttled link, a copy of n bytes takes at least latency + n / bytes_per_second. Back-to-back copies are timed from the previous
+/// deadline, so that delays do not add up. Throttled copies between GPUs are staged through host memory.
 class CopyLane {
  public:
   struct Arrival {
-    std::vector<at::Tensor> tensors;  ///< in the order they were given in
-    MomentPtr there;                  ///< from when on the destination may read them
+    std::vector<at::Tensor> tensors;  ///< ordered as passed to copy()
+    MomentPtr there;                  ///< the destination may read them after this moment
     SteadyClock::time_point began;
-    SteadyClock::time_point ended;  ///< of a GPU's copy: when it was handed to the GPU, or where it is throttled, when it was done
+    SteadyClock::time_point ended;  ///< for a GPU: when the copy was enqueued, or (if throttled) when it was done
   };
   /// Called on the lane's thread.
   using Arrived = std::function<void(Arrival arrival)>;
   using Failed = std::function<void(std::exception_ptr)>;
 
   CopyLane(std::shared_ptr<Device> source, std::shared_ptr<Device> destination, LinkThrottle throttle);
-  /// Finishes what is queued.
+  /// Finishes all queued copies.
   ~CopyLane();
   CopyLane(const CopyLane&) = delete;
   CopyLane& operator=(const CopyLane&) = delete;
@@ -39,7 +39,7 @@ class CopyLane {
   /// of `failed` with what went wrong (no memory, a device that can't be had, an exception of `arrived`). The copy carries the caller's
   /// tag. What arrives has its dimensions in the same order in memory, without gaps.
   void copy(std::vector<at::Tensor> tensors, Arrived arrived, Failed failed);
-  /// Until the queue is empty and the lane idle. Not from `arrived` or `failed`, which run on the lane's thread.
+  /// Blocks until all copies are done. Must not be called from `arrived` or `failed`, which run on the lane's thread.
   void drain();
 
  private:
@@ -58,7 +58,7 @@ class CopyLane {
   std::shared_ptr<Device> source_;
   std::shared_ptr<Device> destination_;
   LinkThrottle throttle_;
-  std::unique_ptr<Copier> copier_;  ///< lane's thread only, as what follows
+  std::unique_ptr<Copier> copier_;  ///< used by the lane's thread only, like free_at_
   SteadyClock::time_point free_at_{};
   std::mutex mutex_;
   std::condition_variable changed_;

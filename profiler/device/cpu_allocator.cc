@@ -19,9 +19,9 @@ namespace {
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kKeepFrom = std::size_t{128} << 10;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr const char* kNoMore = "the machine has no more";
+constexpr const char* kNoMore = "the machine has no memory left";
 
-/// Lies in the 64 bytes before the data, so that whoever frees a block finds its account.
+/// Stored in the 64 bytes before the data, so that the thread that frees a block finds its account.
 struct Header {
   MemoryAccount* account;
   std::size_t bytes;
@@ -36,8 +36,8 @@ MemoryAccount& host_account() {
   return account;
 }
 
-/// Blocks that hold a huge page lie on its boundary and ask for it: weights and activations are streamed, and on 4 KiB pages of a virtual
-/// machine the address translation costs as much as the data. Null if there is no memory.
+/// Allocates a block, null if there is no memory. Large blocks are aligned to huge pages and request them: with 4 KiB pages, address
+/// translation on a virtual machine takes as long as reading the data.
 void* new_block(std::size_t block_bytes) {
   const bool huge = block_bytes >= kHugePage;
   void* base = nullptr;
@@ -46,7 +46,7 @@ void* new_block(std::size_t block_bytes) {
   return base;
 }
 
-/// Eight sizes per power of two: at most an eighth of a block is waste, and blocks of nearly equal size serve each other.
+/// Rounds up to one of eight sizes per power of two. At most an eighth is wasted, and blocks of similar size can be reused for each other.
 std::size_t rounded(std::size_t bytes) {
   if (bytes < kKeepFrom) return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   const std::size_t step = std::bit_floor(bytes) / 8;
@@ -57,11 +57,11 @@ std::size_t rounded(std::size_t bytes) {
 
 void MemoryAccount::refuse(std::int64_t bytes, const std::string& reason) {
   refused_ = bytes;
-  C10_THROW_ERROR(OutOfMemoryError, c10::str("out of memory on ", name_, ": ", bytes, " bytes asked, ", reason));
+  C10_THROW_ERROR(OutOfMemoryError, c10::str("out of memory on ", name_, ": ", bytes, " bytes requested, ", reason));
 }
 
 void MemoryAccount::charge(std::int64_t bytes) {
-  // Asked before it is charged: a refusal of one thread must not make another's small allocation look too large.
+  // Checked before charging: a refused large allocation must not make another thread's small one fail.
   const std::int64_t cap = cap_;
   const std::int64_t most = cap > 0 ? cap : std::numeric_limits<std::int64_t>::max();
   std::int64_t before = current_;
@@ -147,7 +147,7 @@ bool cpu_accounting_installed() {
 }
 
 MemoryAccount& new_memory_account(const std::string& name) {
-  // Leaked on purpose: tensors may outlive every owner of an account, static ones included.
+  // Never freed: tensors may outlive every owner of an account, even static ones.
   static std::mutex& mutex = *new std::mutex;
   static std::deque<MemoryAccount>& accounts = *new std::deque<MemoryAccount>;
   const std::lock_guard lock(mutex);

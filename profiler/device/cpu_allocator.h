@@ -10,7 +10,7 @@
 
 namespace mptune {
 
-/// Bytes of tensors that belong to one device, whoever frees them. Thread-safe; lives until the process ends.
+/// Counts bytes of one device's tensors, whichever thread frees them. Thread-safe; lives until the process ends.
 class MemoryAccount {
  public:
   explicit MemoryAccount(std::string name) : name_(std::move(name)) {}
@@ -22,14 +22,14 @@ class MemoryAccount {
   [[nodiscard]] std::int64_t peak_bytes() const { return peak_; }
   void reset_peak() { peak_ = current_.load(); }
 
-  /// 0: no cap. An allocation that would exceed it throws c10::OutOfMemoryError, as a GPU's allocator does.
+  /// 0: no cap. An allocation beyond the cap throws c10::OutOfMemoryError, as a GPU's allocator does.
   void set_cap_bytes(std::int64_t bytes) { cap_ = bytes; }
   [[nodiscard]] std::int64_t cap_bytes() const { return cap_; }
-  /// Size of the last allocation that was refused, by the cap or because the machine has no memory left; 0: none.
+  /// Size of the last allocation that failed, because of the cap or because the machine has no memory left; 0: none.
   [[nodiscard]] std::int64_t refused_bytes() const { return refused_; }
 
-  /// The account's owner is gone: blocks kept for reuse are freed, and blocks that come back later are not kept any more. Freed is as by
-  /// free(): blocks of 32 MiB and more go back to the system, smaller ones serve later allocations of the process. Counting goes on.
+  /// Call when the account's owner is gone. Cached free blocks are freed, later ones are no longer cached; counting continues.
+  /// Like free(), this returns blocks of 32 MiB and more to the system; smaller ones serve later allocations of the process.
   void retire();
 
  private:
@@ -49,16 +49,16 @@ class MemoryAccount {
   bool retired_ = false;
 };
 
-/// Replaces LibTorch's CPU allocator by one that charges every tensor to the account of the allocating thread, and keeps large blocks for
-/// reuse by the same account instead of returning them to the kernel (page faults cost a fifth of a step otherwise). Also sets mallopt for
-/// the small ones. Process-wide: call it once, first thing in main, before any tensor exists. Does nothing when called again.
+/// Replaces LibTorch's CPU allocator by one that charges every tensor to the account of the allocating thread.
+/// Large free blocks are cached per account instead of returned to the kernel: page faults would cost a fifth of a step. Sets mallopt, too.
+/// Process-wide: call it first thing in main, before any tensor exists. Further calls do nothing.
 void install_cpu_accounting();
 [[nodiscard]] bool cpu_accounting_installed();
 
-/// A new account; valid until the process ends, also after retire(). Thread-safe.
+/// Makes an account, valid until the process ends (even after retire()). Thread-safe.
 [[nodiscard]] MemoryAccount& new_memory_account(const std::string& name);
 
-/// While it lives, allocations of this thread are charged to `account`.
+/// During its lifetime, allocations of this thread are charged to `account`.
 class AccountScope {
  public:
   explicit AccountScope(MemoryAccount& account);

@@ -15,7 +15,7 @@ namespace {
 
 namespace caching = c10::cuda::CUDACachingAllocator;
 
-/// Asks the account first; all else is LibTorch's own allocator, whose blocks these are: their deleters and statistics stay its own.
+/// Checks the account's cap, then calls LibTorch's allocator, which owns the blocks, their deleters and the statistics.
 class CappedAllocator final : public caching::CUDAAllocator {
  public:
   explicit CappedAllocator(caching::CUDAAllocator& inner) : inner_(inner) {}
@@ -104,11 +104,11 @@ class CappedAllocator final : public caching::CUDAAllocator {
  private:
   void require(std::size_t bytes) { require(current_account(c10::cuda::current_device()), bytes); }
 
-  // Blocks that other streams read are given back late, as the allocator looks again: it does before it gives up, and so does a cap.
+  // Blocks that other streams read are freed late. LibTorch's allocator polls them before it fails, so the cap does the same.
   void require(CudaAccount* account, std::size_t bytes) {
     if (account == nullptr) return;
     const auto asked = static_cast<std::int64_t>(bytes);
-    if (!account->has_room(asked)) inner_.emptyCache({0, 0});
+    if (!account->is_within_cap(asked)) inner_.emptyCache({0, 0});
     account->require(asked);
   }
 

@@ -6,13 +6,12 @@
 
 namespace mptune {
 
-/// Whose memory a stream's is; null: nobody's.
+/// The account that a stream's memory is charged to; null: none.
 [[nodiscard]] CudaAccount* account_of(c10::DeviceIndex gpu, cudaStream_t stream);
 /// The account of the calling thread's stream of a GPU.
 [[nodiscard]] CudaAccount* current_account(c10::DeviceIndex gpu);
 
-/// From now on an allocation that would exceed its account's cap is refused before LibTorch's allocator is asked. Process-wide; LibTorch's
-/// allocator stays in charge of everything else. Does nothing when called again.
+/// From now on, allocations beyond their account's cap fail before LibTorch's allocator is called. Process-wide; further calls do nothing.
 void enforce_caps();
 
 }  // namespace mptune

@@ -31,12 +31,12 @@ void transfer(void* to, const void* from, std::int64_t bytes, const CUDAStream& 
   C10_CUDA_CHECK(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream));
 }
 
-/// What a GPU's copy-out stream reads, kept until it has been read.
+/// Tensors that a GPU's copy-out stream reads; they live until they have been read.
 class Sources {
  public:
   explicit Sources(const CUDAStream& stream) : stream_(stream) {}
 
-  /// The tensor's values one after the other, as the stream reads them.
+  /// The tensor, contiguous, for the stream to read.
   at::Tensor packed(const at::Tensor& tensor) {
     if (!tensor.is_cuda()) return tensor.contiguous();
     const c10::cuda::CUDAStreamGuard guard(stream_);
@@ -46,7 +46,7 @@ class Sources {
     return tensor.contiguous();
   }
 
-  /// All that packed() gave so far was handed to the stream.
+  /// Call after all tensors of packed() were passed to the stream.
   void handed_over() {
     std::erase_if(kept_, [](const Kept& kept) { return reached(kept.read); });
     if (!reading_.empty()) kept_.push_back({std::exchange(reading_, {}), now_on(stream_)});
@@ -66,11 +66,11 @@ void wait_at_end(const CUDAStream& stream) noexcept {
   try {
     wait_for(now_on(stream));
   } catch (...) {
-    // A GPU that has failed writes to nobody's memory any more.
+    // Errors are ignored: a failed GPU no longer writes to any memory.
   }
 }
 
-/// Between parts of one GPU, and between GPUs that reach each other: one copy on the source's copy-out stream.
+/// Copies between parts of one GPU and between GPUs with peer access: one copy on the source's copy-out stream.
 class PeerCopier final : public Copier {
  public:
   PeerCopier(const std::shared_ptr<CudaLanes>& source, const std::shared_ptr<Device>& destination)
@@ -109,10 +109,10 @@ class PeerCopier final : public Copier {
   ReceiveSlots slots_;
 };
 
-/// Through pinned host memory, in pieces: while one is read from a buffer the next is written to another. Between two GPUs no thread waits.
+/// Copies through pinned host memory in pieces: one buffer is read while the next is written. Between two GPUs no thread waits.
 class StagedCopier final : public Copier {
  public:
-  /// Null for the host's end.
+  /// A null end is the host.
   StagedCopier(std::shared_ptr<CudaLanes> source, std::shared_ptr<CudaLanes> destination, const std::shared_ptr<Device>& receiver)
       : source_(std::move(source)), destination_(std::move(destination)), slots_(receiver) {
     if (source_ != nullptr) sources_.emplace(source_->copy_out);

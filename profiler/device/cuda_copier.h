@@ -6,10 +6,10 @@
 
 namespace mptune {
 
-/// Whether `gpu` reads and writes the memory of `other` itself; then it is enabled to.
+/// True if `gpu` can access the memory of `other` (peer access), which is then enabled.
 [[nodiscard]] bool gpus_reach(int gpu, int other);
 
-/// make_copier where the source, the destination or both are GPUs or parts of them.
+/// make_copier for copies from, to or between GPUs and parts of GPUs.
 [[nodiscard]] std::unique_ptr<Copier> make_cuda_copier(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination,
                                                        bool staged);
 

@@ -12,8 +12,8 @@ namespace mptune {
 
 namespace {
 
-/// The thread's work goes to the compute stream, its backward too: LibTorch would run that on one thread per GPU, and parts of one GPU
-/// would wait for each other there.
+/// Directs the thread's work to the compute stream. Backward runs on the same thread: LibTorch would use one backward thread per GPU, on
+/// which parts of one GPU would wait for each other.
 class ComputeBinding final : public ThreadBinding {
  public:
   explicit ComputeBinding(const c10::cuda::CUDAStream& stream) : guard_(stream) {

@@ -7,10 +7,10 @@
 
 namespace mptune {
 
-/// A GPU or a part of one. Throws Error (environment) if it can't be had.
+/// Makes a GPU or a part of one. Throws Error (environment) if it is not available.
 [[nodiscard]] std::shared_ptr<Device> make_cuda_device(const DeviceSpec& spec);
 
-/// The lanes of a device that make_cuda_device made; null for another.
+/// The lanes of a device of make_cuda_device; null for other devices.
 [[nodiscard]] std::shared_ptr<CudaLanes> cuda_lanes_of(const Device& device);
 
 }  // namespace mptune

@@ -17,7 +17,7 @@ namespace mptune {
 
 namespace {
 
-/// Never freed: tensors, and the allocator's blocks of these streams, may outlive every device.
+/// Lanes of devices that are gone. Never freed: tensors and the allocator's blocks of these streams may outlive every device.
 struct Idle {
   std::mutex mutex;
   std::multimap<std::string, CudaLanes*> by_name;
@@ -40,12 +40,12 @@ void give_back(CudaLanes* lanes) {
 
 CudaLanes* make_lanes(const DeviceSpec& spec) {
   if (!at::detail::getCUDAHooks().hasCUDART())
-    throw Error("LibTorch was used before mptune prepared CUDA, and found none then", spec.name,
+    throw Error("LibTorch was used before mptune prepared CUDA, and found no CUDA then", spec.name,
                 "call mptune::prepare_gpus() first thing in main", ExitCode::environment);
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   const auto gpu = static_cast<c10::DeviceIndex>(spec.index);
   const c10::cuda::CUDAGuard guard(gpu);
-  C10_CUDA_CHECK(cudaFree(nullptr));  // the primary context is there from here on
+  C10_CUDA_CHECK(cudaFree(nullptr));  // creates the primary context
   cudaDeviceProp properties{};
   C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, spec.index));
   const GpuPart part = make_gpu_part(spec);

@@ -11,10 +11,10 @@
 
 namespace mptune {
 
-/// Streams and memory of one Device: several of one name have the same multiprocessors, and else nothing in common.
+/// Streams and memory of one Device. Devices with the same name share multiprocessors, nothing else.
 struct CudaLanes {
   DeviceSpec spec;
-  std::string gpu;  ///< its model, and of a part the multiprocessors
+  std::string gpu;  ///< model and multiprocessors: "NVIDIA H200, 66 SMs of 132"
   int sms = 0;
   std::int64_t memory_bytes = 0;  ///< of the whole GPU
   c10::cuda::CUDAStream compute;
@@ -25,8 +25,8 @@ struct CudaLanes {
   [[nodiscard]] c10::Device device() const { return {c10::DeviceType::CUDA, compute.device_index()}; }
 };
 
-/// Lanes that nobody else has: those of an earlier device of the name that is gone, with the memory that LibTorch's allocator keeps for
-/// their streams, else new ones. They live until the process ends. Thread-safe. Throws Error (environment) if the device can't be had.
+/// Lanes for one device: those of an earlier device of this name that is gone (with the memory that LibTorch caches for their streams),
+/// else new ones. They live until the process ends. Thread-safe. Throws Error (environment) if the device is not available.
 [[nodiscard]] std::shared_ptr<CudaLanes> take_cuda_lanes(const DeviceSpec& spec);
 
 }  // namespace mptune

@@ -22,7 +22,7 @@ Accounts& accounts() {
   return all;
 }
 
-/// Called under the allocator's lock: takes no other one than that of the accounts.
+/// Called under the allocator's lock, so it takes no lock but that of the accounts.
 void observe(const TraceEntry& entry) {
   const bool taken = entry.action_ == TraceEntry::ALLOC;
   if (!taken && entry.action_ != TraceEntry::FREE_COMPLETED) return;
@@ -45,16 +45,16 @@ void CudaAccount::charge(std::int64_t bytes) {
   }
 }
 
-bool CudaAccount::has_room(std::int64_t bytes) const {
+bool CudaAccount::is_within_cap(std::int64_t bytes) const {
   const std::int64_t cap = cap_;
   return cap <= 0 || bytes <= cap - current_;
 }
 
 void CudaAccount::require(std::int64_t bytes) {
-  if (has_room(bytes)) return;
+  if (is_within_cap(bytes)) return;
   refused_ = bytes;
   C10_THROW_ERROR(OutOfMemoryError,
-                  c10::str("out of memory on ", name_, ": ", bytes, " bytes asked, ", current_.load(), " in use, cap ", cap_.load()));
+                  c10::str("out of memory on ", name_, ": ", bytes, " bytes requested, ", current_.load(), " in use, cap ", cap_.load()));
 }
 
 void CudaAccount::set_cap_bytes(std::int64_t bytes) {

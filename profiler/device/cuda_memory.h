@@ -8,7 +8,7 @@
 
 namespace mptune {
 
-/// Bytes of tensors that were allocated on the streams of one device, as asked for, until LibTorch's allocator may use them again.
+/// Counts bytes of tensors on the streams of one device, as requested, until LibTorch's allocator may reuse them.
 /// Thread-safe; lives until the process ends.
 class CudaAccount {
  public:
@@ -22,14 +22,14 @@ class CudaAccount {
   [[nodiscard]] std::int64_t refused_bytes() const { return refused_; }
   void reset_peak() { peak_ = current_.load(); }
   void set_cap_bytes(std::int64_t bytes);
-  /// As new, but for what is allocated.
+  /// Resets everything but the current bytes.
   void begin_anew();
 
   void charge(std::int64_t bytes);
   void release(std::int64_t bytes) { current_ -= bytes; }
   void refused(std::int64_t bytes) { refused_ = bytes; }
-  /// True if `bytes` more keep to the cap.
-  [[nodiscard]] bool has_room(std::int64_t bytes) const;
+  /// True if `bytes` more stay within the cap.
+  [[nodiscard]] bool is_within_cap(std::int64_t bytes) const;
   /// Throws c10::OutOfMemoryError if `bytes` more would exceed the cap.
   void require(std::int64_t bytes);
 
@@ -41,7 +41,7 @@ class CudaAccount {
   std::atomic<std::int64_t> refused_{0};
 };
 
-/// Charges what is allocated on `stream` from now on to `account`, which lives until the process ends. Requires: LibTorch's CUDA is
+/// Charges allocations on `stream` to `account` from now on. `account` must live until the process ends. Requires: LibTorch's CUDA is
 /// initialised.
 void charge_stream(const c10::cuda::CUDAStream& stream, CudaAccount& account);
 

@@ -6,14 +6,14 @@
 
 namespace mptune {
 
-/// What a stream was given until this object was made.
+/// The end of all work that a stream was given before this object was made.
 class CudaMoment final : public Moment {
  public:
   explicit CudaMoment(const c10::cuda::CUDAStream& stream) { event_.record(stream); }
 
   [[nodiscard]] bool reached() const override { return event_.query(); }
   void wait() const override { event_.synchronize(); }
-  /// What `stream` is given from here on begins after this moment.
+  /// Later work of `stream` starts after this moment.
   void hold(const c10::cuda::CUDAStream& stream) const { event_.block(stream); }
 
  private:
@@ -24,7 +24,7 @@ class CudaMoment final : public Moment {
   return std::make_shared<CudaMoment>(stream);
 }
 
-/// What `stream` is given from here on begins after `moment`; the calling thread waits only for moments that are no GPU's.
+/// Later work of `stream` starts after `moment`. The calling thread waits only if the moment is not a GPU's.
 inline void hold(const c10::cuda::CUDAStream& stream, const MomentPtr& moment) {
   if (const auto* on_gpu = dynamic_cast<const CudaMoment*>(moment.get())) {
     on_gpu->hold(stream);

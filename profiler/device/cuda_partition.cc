@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kUseWhole = "use whole GPUs (cuda:N), or a driver of CUDA 13 on a GPU of compute capability 7.5 or newer";
 
-/// A function of the driver, by the version of the headers: its library is never linked, a program that were would not start without it.
+/// A function of the driver, in the version of the headers. The driver is not linked: a linked program would not start without it.
 template <typename Function>
 Function* driver_function(Function*, const char* name, const std::string& device) {
   void* found = nullptr;
@@ -31,7 +31,7 @@ Function* driver_function(Function*, const char* name, const std::string& device
 }
 #define MPTUNE_DRIVER(name) driver_function(static_cast<decltype(&name)>(nullptr), #name, device)
 
-/// The driver's interface of green contexts.
+/// The driver's functions for green contexts.
 struct Driver {
   explicit Driver(const std::string& device)
       : name(device),
@@ -70,7 +70,7 @@ std::vector<CUdevResource> divide(const Driver& driver, CUdevice gpu, int parts)
                        static_cast<int>(all.sm.smCoscheduledAlignment)};
   const int each = sms_per_part(sms, parts);
   if (each == 0)
-    throw Error("the GPU has " + std::to_string(sms.count) + " multiprocessors and no part may have less than " +
+    throw Error("the GPU has " + std::to_string(sms.count) + " multiprocessors, and a part needs at least " +
                     std::to_string(std::max(sms.least, sms.multiple)),
                 driver.name, "divide it into fewer parts", ExitCode::environment);
   std::vector<CUdevResource> groups(static_cast<std::size_t>(parts));
@@ -99,10 +99,10 @@ GreenContext make_context(const Driver& driver, CUdevice gpu, CUdevResource& res
   return made;
 }
 
-/// One thread at a time may use the handle of a green context.
+/// Only one thread at a time may use the handle of a green context.
 std::mutex green_contexts;
 
-/// Every GPU is divided once in the process: parts of two divisions would overlap. Requires: `green_contexts` is held.
+/// A process divides each GPU only once: parts of two divisions would overlap. Requires: `green_contexts` is held.
 GreenContext context_of(const Driver& driver, const DeviceSpec& spec) {
   static std::map<int, std::vector<GreenContext>> divided;
   auto& contexts = divided[spec.index];

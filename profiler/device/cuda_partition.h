@@ -8,15 +8,15 @@
 
 namespace mptune {
 
-/// A whole GPU or a part of its multiprocessors, and streams whose kernels run on these alone.
+/// A whole GPU or a part of its multiprocessors, with streams whose kernels run only there.
 struct GpuPart {
-  int sms = 0;  ///< as the driver gave them
+  int sms = 0;  ///< number of multiprocessors, as the driver reports it
   std::array<cudaStream_t, 3> streams{};
 };
 
-/// Makes non-blocking streams on the GPU of `spec`, in a green context of the driver for a part. They live until the process ends, as do
-/// the division of the GPU and its green contexts. The calling thread's GPU must be that of `spec`, with its primary context; that stays
-/// current. Thread-safe. Throws Error (environment): a driver without green contexts, a GPU with too few multiprocessors.
+/// Makes non-blocking streams on the GPU of `spec`, for a part in a green context. Streams, contexts and the division of the GPU live until
+/// the process ends. Requires: the calling thread's current context is the primary context of that GPU; it stays current.
+/// Thread-safe. Throws Error (environment): a driver without green contexts, a GPU with too few multiprocessors.
 [[nodiscard]] GpuPart make_gpu_part(const DeviceSpec& spec);
 
 }  // namespace mptune

@@ -19,7 +19,7 @@ void pin(const std::vector<int>& cores, const std::string& device) {
   cpu_set_t set;
   CPU_ZERO(&set);
   for (int core : cores) CPU_SET(static_cast<unsigned>(core), &set);
-  // The kernel drops cores that are not there and complains only when none is left.
+  // The kernel ignores cores that do not exist and fails only if none is left, so the result is checked.
   cpu_set_t got;
   if (pthread_setaffinity_np(pthread_self(), sizeof set, &set) != 0 || pthread_getaffinity_np(pthread_self(), sizeof got, &got) != 0 ||
       !CPU_EQUAL(&set, &got))
@@ -45,7 +45,7 @@ class HostStamp final : public Stamp {
   SteadyClock::time_point time_ = SteadyClock::now();
 };
 
-/// What CPU and sleeping devices share: host memory with an account.
+/// Base of CPU and sleeping devices: host memory with an account.
 class HostMemoryDevice : public Device {
  public:
   explicit HostMemoryDevice(DeviceSpec spec) : spec_(std::move(spec)), account_(new_memory_account(spec_.name)) {}

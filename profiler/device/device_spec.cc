@@ -48,7 +48,7 @@ DeviceSpec cpu_device(const std::string& name, const std::string& numbers) {
   return device;
 }
 
-/// "1" or "0/1of2", what stands behind "cuda:".
+/// `rest` is the part behind "cuda:": "1" or "0/1of2".
 DeviceSpec cuda_device(const std::string& name, const std::string& rest) {
   const auto slash = rest.find('/');
   const auto index = integer(rest.substr(0, slash));
@@ -78,7 +78,7 @@ struct Quantity {
   std::string unit;
 };
 
-/// A non-negative decimal number and what follows it; nothing where there is no such number.
+/// A non-negative decimal number and the text that follows it; nullopt if the text does not start with one.
 std::optional<Quantity> parse_quantity(const std::string& text) {
   Quantity quantity;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), quantity.value);
@@ -104,7 +104,7 @@ std::optional<double> byte_unit(const std::string& unit) {
   return std::nullopt;
 }
 
-/// Units below a second as divisors, so that "10us" is exactly the double 10e-6.
+/// Units below a second are divisors: "10us" gives exactly the double 10e-6.
 std::optional<double> in_seconds(const Quantity& quantity) {
   static constexpr std::pair<const char*, double> kMultiples[] = {{"", 1}, {"s", 1}, {"min", 60}, {"h", 3600}};
   static constexpr std::pair<const char*, double> kFractions[] = {{"ms", 1e3}, {"us", 1e6}, {"ns", 1e9}};
@@ -146,7 +146,7 @@ std::string core_ranges(const std::vector<int>& cores) {
   return text;
 }
 
-/// Checks a whole list: no core twice, every core there, sleep devices among themselves.
+/// Checks a whole list: no duplicates, all cores available, sleeping devices not mixed with others.
 void check_list(const std::vector<DeviceSpec>& devices) {
   const std::vector<int> available = available_cores();
   std::set<std::string> names;
@@ -163,7 +163,7 @@ void check_list(const std::vector<DeviceSpec>& devices) {
       require_gpu(device);
       if (parts.try_emplace(device.index, device.parts).first->second != device.parts) {
         throw Error("cuda:" + std::to_string(device.index) + " is divided in two ways", "--devices",
-                    "use the whole of a GPU, or parts of one size: cuda:0/1of2,cuda:0/2of2");
+                    "use a whole GPU, or parts of equal size: cuda:0/1of2,cuda:0/2of2");
       }
     }
     for (const int core : device.cores) {
@@ -347,7 +347,7 @@ std::vector<std::int64_t> parse_memory(const std::string& text, const std::vecto
     const std::string name = part.substr(0, equals);
     const auto device = std::ranges::find(devices, name, &DeviceSpec::name);
     if (equals == std::string::npos || device == devices.end()) {
-      throw Error("'" + part + "' names no device of this run", "--memory", "use one size, or DEVICE=SIZE for devices of --devices");
+      throw Error("'" + part + "' is not a device of this run", "--memory", "use one size, or DEVICE=SIZE for devices of --devices");
     }
     auto& cap = caps[static_cast<std::size_t>(device - devices.begin())];
     if (cap != 0) {
@@ -369,7 +369,7 @@ std::vector<int> available_cores() {
       }
     }
   } else {
-    // More cores than the mask holds: the numbers alone.
+    // The machine has more cores than the mask holds: assume that all may be used.
     for (unsigned core = 0; core < std::max(1U, std::thread::hardware_concurrency()); ++core) {
       cores.push_back(static_cast<int>(core));
     }

@@ -7,39 +7,40 @@
 
 namespace mptune {
 
-/// A device as the user names it.
+/// A device as named on the command line.
 struct DeviceSpec {
   enum class Kind { cpu, cuda, sleep };
   Kind kind = Kind::cpu;
   std::string name;        ///< "cpu:0-3", "cuda:1", "cuda:0/1of2", "sleep:0"
   std::vector<int> cores;  ///< cpu: ascending core numbers
   int index = 0;           ///< cuda ordinal, sleep number
-  int part = 0;            ///< cuda: which of the parts, from 0
+  int part = 0;            ///< cuda: index of the part, from 0
   int parts = 1;           ///< cuda: equal parts that the GPU's multiprocessors are divided into; 1: the whole GPU
   bool operator==(const DeviceSpec&) const = default;
 };
 
-/// Parses one name: `cpu:0`, `cpu:0-3`, `cuda:1`, `cuda:0/1of2`, `sleep:0`. Throws Error for anything else. Does not ask the machine.
+/// Parses one name: `cpu:0`, `cpu:0-3`, `cuda:1`, `cuda:0/1of2`, `sleep:0`. Throws Error for anything else. Does not query the machine.
 [[nodiscard]] DeviceSpec parse_device(const std::string& name);
 
 /// Parses `--devices`: a comma-separated list of names; `sleep:K` (K >= 1) stands for the K devices sleep:0 .. sleep:K-1;
-/// `auto` is all GPUs, else one device per core this process may use, at most 8. Throws Error for an empty list, a core twice or not on
-/// this machine, a GPU that is not there or is divided in two ways, a mixture with sleep devices, a CUDA device where no driver is.
+/// `auto` stands for all GPUs, or without GPUs for one device per core that this process may use, at most 8.
+/// Throws Error: an empty list, a duplicate or unavailable core, a missing GPU or driver, a GPU divided in two different ways, sleeping
+/// devices mixed with others.
 [[nodiscard]] std::vector<DeviceSpec> parse_devices(const std::string& list);
-/// The same for names that come from a plan file ("sleep:3" is one device).
+/// The same for names from a plan file, where "sleep:3" is one device.
 [[nodiscard]] std::vector<DeviceSpec> parse_device_names(const std::vector<std::string>& names);
 
-/// The device of all cores of CPU devices: "cpu:0-1"; "" where they are one device, not contiguous, or not all CPU devices.
+/// The device with all cores of several CPU devices: "cpu:0-1". "" for one device, other devices, or cores that are not contiguous.
 [[nodiscard]] std::string whole_machine_device(const std::vector<DeviceSpec>& devices);
 
-/// Name of the class of devices that share layer costs: "cpu/1", "cpu/4", "cuda", "cuda/2" (half a GPU), "sleep".
+/// Class of devices that share layer costs: "cpu/1", "cpu/4", "cuda", "cuda/2" (half a GPU), "sleep".
 [[nodiscard]] std::string device_class(const DeviceSpec& device);
 
-/// How copies between devices are slowed down; bytes_per_second 0: not throttled.
+/// Throttle of copies between devices; bytes_per_second 0: not throttled.
 struct LinkThrottle {
   double bytes_per_second = 0;
   double latency_s = 0;
-  /// Seconds that a copy of `bytes` takes at least; 0 where nothing is throttled.
+  /// Minimum time of a copy of `bytes` [s]; 0 if not throttled.
   [[nodiscard]] double seconds_for(std::int64_t bytes) const {
     return latency_s + (bytes_per_second > 0 ? static_cast<double>(bytes) / bytes_per_second : 0);
   }
@@ -48,15 +49,15 @@ struct LinkThrottle {
 /// Parses `12GB/s,10us`, `500MiB/s`; "" is not throttled. Throws Error.
 [[nodiscard]] LinkThrottle parse_link(const std::string& text);
 
-/// Parses `2GiB`, `512MB`, `1000` (bytes). Throws Error for nonsense, zero, negative or more than 2^60; `option` names what the user typed
-/// it for.
+/// Parses `2GiB`, `512MB`, `1000` (bytes). Throws Error for invalid text, zero, negative numbers and more than 2^60.
+/// `option` is named in the Error.
 [[nodiscard]] std::int64_t parse_bytes(const std::string& text, const std::string& option);
 /// Parses `150s`, `5min`, `1.5h`, `200ms`; a bare number is seconds. Throws Error.
 [[nodiscard]] double parse_seconds(const std::string& text, const std::string& option);
 /// Parses `--memory`: one size for all devices or `DEV=SIZE,...`; one cap per device in their order, 0: none. Throws Error.
 [[nodiscard]] std::vector<std::int64_t> parse_memory(const std::string& text, const std::vector<DeviceSpec>& devices);
 
-/// Cores this process may run on (its affinity mask), ascending.
+/// Cores that this process may run on (its affinity mask), ascending.
 [[nodiscard]] std::vector<int> available_cores();
 
 }  // namespace mptune

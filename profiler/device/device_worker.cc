@@ -69,7 +69,7 @@ void DeviceWorker::loop() {
     } catch (...) {
       error = std::current_exception();
     }
-    job = nullptr;  // what it captured is freed on this thread, before the owner goes on
+    job = nullptr;  // frees captured values on this thread, before wait() returns
     lock.lock();
   }
 }

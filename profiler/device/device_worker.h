@@ -10,7 +10,7 @@
 
 namespace mptune {
 
-/// The compute thread of a device. Runs one job at a time; owned and joined by this object.
+/// The compute thread of a device, owned and joined by this object. Runs one job at a time.
 /// post() and wait() are called by one owner thread.
 class DeviceWorker {
  public:
@@ -24,9 +24,9 @@ class DeviceWorker {
 
   /// Requires: no job is running.
   void post(std::function<void()> job);
-  /// Until the posted job is done; returns the exception it ended with, or null.
+  /// Blocks until the posted job is done. Returns its exception, or null.
   [[nodiscard]] std::exception_ptr wait();
-  /// post, wait, rethrow.
+  /// Posts the job, waits for it and rethrows its exception.
   void run(std::function<void()> job);
 
  private:

@@ -9,11 +9,11 @@ namespace {
 GpuDriver ask_driver() {
   void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) return {0, "no NVIDIA driver is loaded"};
-  // The driver's C interface, without CUDA's headers: this room is built where there are none.
+  // Declared here because this module is built without CUDA's headers.
   const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(library, "cuInit"));
   const auto count = reinterpret_cast<int (*)(int*)>(dlsym(library, "cuDeviceGetCount"));
   const auto name_of = reinterpret_cast<int (*)(int, const char**)>(dlsym(library, "cuGetErrorName"));
-  if (init == nullptr || count == nullptr) return {0, "libcuda.so.1 is no NVIDIA driver"};
+  if (init == nullptr || count == nullptr) return {0, "libcuda.so.1 is not an NVIDIA driver"};
   GpuDriver driver;
   int status = init(0);
   if (status == 0) status = count(&driver.gpus);

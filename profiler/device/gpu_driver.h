@@ -4,14 +4,14 @@
 
 namespace mptune {
 
-/// What the NVIDIA driver says of this machine.
+/// What the NVIDIA driver reports about this machine.
 struct GpuDriver {
-  int gpus = 0;         ///< that this process may use (CUDA_VISIBLE_DEVICES counts)
-  std::string problem;  ///< why there is none, a clause; "" where there is one
+  int gpus = 0;         ///< number of GPUs that this process may use (see CUDA_VISIBLE_DEVICES)
+  std::string problem;  ///< why there is no GPU, one clause; "" if there is one
 };
 
-/// Asks the driver (libcuda.so.1, opened at run time) the first time, which takes it up to some tenths of a second where there is one; then
-/// what it said. Thread-safe; never throws for a machine without driver or GPU.
+/// Queries the driver (libcuda.so.1, opened at run time) at the first call, which takes up to some tenths of a second; then cached.
+/// Thread-safe; does not throw on a machine without driver or GPU.
 [[nodiscard]] const GpuDriver& gpu_driver();
 
 }  // namespace mptune

@@ -29,7 +29,7 @@ std::filesystem::path find_library(const std::string& device) {
               ExitCode::environment);
 }
 
-/// Read by the driver as it starts: with the 8 channels it makes by itself, streams of one GPU wait for each other.
+/// The driver reads this when it starts. By default it makes 8 channels, and streams of one GPU wait for each other.
 void ask_for_channels() {
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
 }

@@ -5,17 +5,17 @@
 
 namespace mptune {
 
-/// What a driver says of the multiprocessors of a GPU that can be divided.
+/// Multiprocessors of a GPU and how the driver can divide them.
 struct SmResource {
   int count = 0;
-  int least = 1;     ///< in one part
-  int multiple = 1;  ///< a part has a multiple of so many
+  int least = 1;     ///< smallest part
+  int multiple = 1;  ///< the size of a part is a multiple of this
 };
 
-/// Multiprocessors in each of `parts` equal parts: as many as fit, the rest is left over. 0: the GPU can't be divided so.
+/// Multiprocessors in each of `parts` equal parts, as many as possible; some may be left over. 0: the GPU can't be divided into so many.
 [[nodiscard]] int sms_per_part(const SmResource& all, int parts);
 
-/// A piece of a copy through host memory, and which of the lane's buffers it passes through.
+/// A piece of a copy through host memory, with the index of the buffer that it uses.
 struct StagingPiece {
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
@@ -23,8 +23,8 @@ struct StagingPiece {
   bool operator==(const StagingPiece&) const = default;
 };
 
-/// The pieces of a copy in their order, none larger than a buffer, the buffers in turn: while one is filled the one before is emptied.
-/// Equal pieces but for the last. Requires: buffer_bytes and buffers positive.
+/// Divides a copy into pieces that use the buffers in turn, so that one buffer is filled while the one before is emptied.
+/// All pieces but the last have the same size. Requires: buffer_bytes and buffers positive.
 [[nodiscard]] std::vector<StagingPiece> staging_pieces(std::int64_t bytes, std::int64_t buffer_bytes, int buffers);
 
 }  // namespace mptune

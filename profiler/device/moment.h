@@ -4,7 +4,7 @@
 
 namespace mptune {
 
-/// A point in the work that was given to a device. It is reached when all work before it is done. Thread-safe.
+/// A point in a device's queue of work, like a CUDA event. It is reached when all work before it is done. Thread-safe.
 class Moment {
  public:
   virtual ~Moment() = default;
@@ -13,7 +13,7 @@ class Moment {
   virtual void wait() const = 0;
 };
 
-/// Null stands for a moment that was reached before anyone could ask: work on CPU is done when its call returns.
+/// Null: a moment that has been reached. Work on CPU is done when its call returns.
 using MomentPtr = std::shared_ptr<const Moment>;
 
 [[nodiscard]] inline bool reached(const MomentPtr& moment) {

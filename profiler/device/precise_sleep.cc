@@ -8,7 +8,7 @@ namespace mptune {
 
 namespace {
 
-// A processor that slept long wakes up late, by up to half a millisecond on a virtual machine; one that napped a moment ago by a few
+// After a long sleep a processor wakes up late, on a virtual machine by up to half a millisecond. After a short nap it is a few
 // microseconds.
 constexpr auto kLongSleepLateness = std::chrono::microseconds(500);
 constexpr auto kNap = std::chrono::microseconds(20);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kLookedAt = 4096;
 
-// From the first character that is no blank to the end of its line.
+// The first line that is not blank, without leading blanks.
 std::string first_words(const std::string& path) {
   TextInput input = open_text(path);
   std::string text;
@@ -33,7 +33,7 @@ ProfileFormat profile_format(const std::string& path) {
   if (is_sqlite(path)) return ProfileFormat::sqlite;
   if (words.starts_with('{') || words.starts_with('[')) return ProfileFormat::placement;
   if (words.starts_with("op_name,"))
-    throw Error("it is one of several operator tables", path, "give their common prefix, up to _mbs: all micro-batch sizes are read");
+    throw Error("the file is one of several operator tables", path, "give their common prefix, up to _mbs: all micro-batch sizes are read");
   if (words.find(" -- ") != std::string::npos) return ProfileFormat::layer_graph;
   throw Error("the file is not a profile of a known format", path,
               "give a file that mptune profile wrote, a graph.txt of PipeDream, the prefix of Aceso's tables or a dnn-partitioning JSON");

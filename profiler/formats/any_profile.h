@@ -4,15 +4,15 @@
 
 namespace mptune {
 
-/// Files that hold what a model's layers cost, told apart by what is in them, not by their names.
+/// Formats of files with layer costs. They are detected by content, not by file name.
 enum class ProfileFormat {
-  sqlite,           ///< a recording of ours: profiler/store reads it
+  sqlite,           ///< a file of mptune; profiler/store reads it
   layer_graph,      ///< graph.txt of PipeDream and DAPPLE, gzip or not
-  operator_tables,  ///< no file, but the common prefix of Aceso's tables
+  operator_tables,  ///< common prefix of Aceso's tables, not a file
   placement,        ///< JSON of dnn-partitioning, gzip or not
 };
 
-/// Looks at the beginning of the file, or for files with this prefix. Throws Error: unreadable, none of these formats.
+/// Detects the format from the beginning of the file, or from files with this prefix. Throws Error: unreadable, unknown format.
 [[nodiscard]] ProfileFormat profile_format(const std::string& path);
 
 }  // namespace mptune

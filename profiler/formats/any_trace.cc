@@ -55,7 +55,7 @@ TraceFormat trace_format(const std::string& path) {
 Trace read_any_trace(const std::string& path) {
   switch (trace_format(path)) {
     case TraceFormat::sqlite:
-      throw std::invalid_argument("read_any_trace was given an SQLite file");
+      throw std::invalid_argument("read_any_trace does not read SQLite files");
     case TraceFormat::kineto:
       return read_kineto(path);
     case TraceFormat::pipeline_timeline:

@@ -6,17 +6,17 @@
 
 namespace mptune {
 
-/// Files that hold a trace, told apart by what is in them, not by their names.
+/// Formats of files with a trace. They are detected by content, not by file name.
 enum class TraceFormat {
-  sqlite,             ///< a recording of ours or an Nsight Systems export: profiler/store reads it
+  sqlite,             ///< a file of mptune or an Nsight Systems export; profiler/store reads it
   kineto,             ///< Chrome JSON of PyTorch's profiler, gzip or not
   pipeline_timeline,  ///< Chrome JSON of pipelined training, gzip or not
 };
 
-/// Looks at the beginning of the file. Throws Error: unreadable, none of these formats.
+/// Detects the format from the beginning of the file. Throws Error: unreadable, unknown format.
 [[nodiscard]] TraceFormat trace_format(const std::string& path);
 
-/// Whether a file begins as SQLite files do; false where it can't be read.
+/// True if the file begins like an SQLite file; false if it can't be read.
 [[nodiscard]] bool is_sqlite(const std::string& path);
 
 /// Reads a trace of either JSON format. Throws Error as their readers do; std::invalid_argument for SQLite.

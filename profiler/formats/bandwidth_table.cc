@@ -28,7 +28,7 @@ std::vector<LinkPoint> read_bandwidth_table(TextInput& input) {
   std::vector<LinkPoint> times;
   for (const double size : table_line(lines, "the message size", kLargestMessage)) {
     const std::int64_t bytes = std::llround(size * 1024 * 1024);
-    if (bytes <= (times.empty() ? 0 : times.back().bytes)) lines.refuse("the message sizes do not ascend");
+    if (bytes <= (times.empty() ? 0 : times.back().bytes)) lines.refuse("the message sizes are not ascending");
     times.push_back({bytes, 0});
   }
   const std::vector<double> bandwidths = table_line(lines, "the bandwidth", kFastestLink);
@@ -36,7 +36,7 @@ std::vector<LinkPoint> read_bandwidth_table(TextInput& input) {
     lines.refuse(std::to_string(bandwidths.size()) + " bandwidths for " + std::to_string(times.size()) + " message sizes");
   for (std::size_t i = 0; i < times.size(); ++i)
     times[i].seconds = static_cast<double>(times[i].bytes) / (bandwidths[i] * 1024 * 1024 * 1024);
-  if (lines.next()) lines.refuse("there is a third line");
+  if (lines.next()) lines.refuse("the table has more than two lines");
   return times;
 }
 

@@ -7,9 +7,9 @@
 
 namespace mptune {
 
-/// Reads a bandwidth table as Aceso's profiler writes it (p2p_intra_node.csv): a line of message sizes ("MB" of 2^20 bytes, ascending),
-/// then a line of as many bandwidths ("GB/s" of 2^30 bytes). Throws Error with the line: not two lines of as many numbers, sizes not
-/// ascending, a number that is not positive and finite.
+/// Reads a bandwidth table of Aceso's profiler (p2p_intra_node.csv). The first line holds message sizes ("MB" of 2^20 bytes, ascending),
+/// the second one bandwidth per size ("GB/s" of 2^30 bytes).
+/// Throws Error with the line: not two lines of equally many numbers, sizes not ascending, a number that is not positive and finite.
 [[nodiscard]] std::vector<LinkPoint> read_bandwidth_table(TextInput& input);
 
 }  // namespace mptune

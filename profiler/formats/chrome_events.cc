@@ -20,14 +20,14 @@ constexpr std::array<std::string_view, kChromeArgs> kArgNames = {
     "stream",        "correlation", "device",   "context", "bytes",       "registers per thread",
     "shared memory", "fromDevice",  "toDevice", "step",    "model_chunk", "mb_id"};
 
-// A number as the file has it: floats keep their digits.
+// A number of the file; floats keep their decimal digits.
 struct Number {
   std::optional<std::int64_t> integer{};
   double value = 0;
   const std::string* text = nullptr;
 };
 
-// Digits of microseconds without exponent to nanoseconds, rounded; nothing where there are too many.
+// Decimal microseconds without exponent, as nanoseconds, rounded; nullopt if there are too many digits.
 std::optional<std::int64_t> nanoseconds_of_digits(std::string_view text) {
   const bool negative = text.starts_with('-');
   if (negative) text.remove_prefix(1);
@@ -73,7 +73,7 @@ int clamped(std::int64_t value) {
   return static_cast<int>(std::clamp<std::int64_t>(value, 0, std::numeric_limits<int>::max()));
 }
 
-// The parser's events, told apart by where in the document they are.
+// Handles the parser's events by their place in the document.
 class Handler : public nlohmann::json_sax<Json> {
  public:
   Handler(TextInput& input, const ChromeVisitor& visit) : input_(input), visit_(visit) {}
@@ -116,7 +116,7 @@ class Handler : public nlohmann::json_sax<Json> {
   bool string(string_t& text) override;
   bool binary(binary_t&) override { return true; }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& failure) override {
-    // An id of 406 is a number that no double holds.
+    // 406: the number exceeds a double.
     refuse(std::string(failure.id == 406 ? "a number is out of range" : "it is not valid JSON") + " at byte " + std::to_string(position));
   }
 

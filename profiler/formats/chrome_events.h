@@ -12,10 +12,10 @@
 
 namespace mptune {
 
-/// More devices than this no file names in earnest.
+/// Readers refuse files with more devices.
 inline constexpr std::size_t kMostDevices = 4096;
 
-/// Integers among the `args` of an event that a reader of ours has a use for.
+/// Integers in the `args` of an event that one of the readers uses.
 enum class ChromeArg {
   stream,
   correlation,
@@ -32,14 +32,14 @@ enum class ChromeArg {
 };
 inline constexpr int kChromeArgs = static_cast<int>(ChromeArg::microbatch) + 1;
 
-/// One entry of a Chrome trace. What the file leaves out is empty.
+/// One entry of a Chrome trace. Fields that the file leaves out are empty.
 struct ChromeEvent {
   std::string phase;     ///< "X": complete, with a duration; "M": metadata
   std::string category;  ///< as written
   std::string name;
   std::string process;    ///< `pid`, a number or a word
   std::string thread;     ///< `tid`, likewise
-  std::string args_name;  ///< `args.name`: of metadata, the name of the process or thread
+  std::string args_name;  ///< `args.name`; for metadata the name of the process or thread
   std::optional<Nanoseconds> time;
   std::optional<Nanoseconds> duration;
   std::array<std::optional<std::int64_t>, kChromeArgs> args;
@@ -56,18 +56,19 @@ struct ChromeDevice {
   std::int64_t memory_bytes = 0;
 };
 
-/// What a Chrome trace holds beside its events.
+/// What a Chrome trace holds besides its events.
 struct ChromeHeader {
   std::vector<ChromeDevice> devices;
-  std::int64_t base_time_ns = 0;  ///< Unix time that `ts` counts from, 0: not given
+  std::int64_t base_time_ns = 0;  ///< Unix time that `ts` counts from; 0: not given
 };
 
-/// Receives one event; false ends the reading. The event may be moved from.
+/// Receives one event and may move from it. Returns false to stop reading.
 using ChromeVisitor = std::function<bool(ChromeEvent&)>;
 
-/// Hands every event of a Chrome trace, a list or an object with `traceEvents`, to `visit`, keeping none: memory does not grow with the
-/// file. Microseconds become nanoseconds from their decimal digits, without loss. Throws Error: broken input, not JSON, neither form, an
-/// event that is no object, a `ts` or `dur` that is no number or beyond 2^61 ns, nesting deeper than 64.
+/// Passes every event of a Chrome trace to `visit`. The trace is a list, or an object with `traceEvents`.
+/// Events are not stored, so memory does not grow with the file. Decimal microseconds become nanoseconds without loss.
+/// Throws Error: broken input, not JSON, neither form, an event that is not an object, a `ts` or `dur` that is not a number or beyond
+/// 2^61 ns, nesting deeper than 64.
 ChromeHeader read_chrome_events(TextInput& input, const ChromeVisitor& visit);
 
 }  // namespace mptune

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kArrow = " -- ";
 
-// "node12": 12; a name without a number at its end comes behind those with one.
+// "node12": 12. Names that do not end in a number come last.
 std::int64_t trailing_number(const std::string& name) {
   const std::size_t digits = name.find_last_not_of("0123456789") + 1;
   std::int64_t number = 0;
@@ -35,7 +35,7 @@ class GraphReader {
       else
         read_node();
     }
-    if (nodes_.empty()) lines_.refuse("it holds no node");
+    if (nodes_.empty()) lines_.refuse("the file holds no nodes");
     connect();
     return in_order();
   }
@@ -51,8 +51,8 @@ class GraphReader {
     const std::string_view text = trimmed(lines_.line());
     const std::size_t arrow = text.find(kArrow);
     if (arrow == std::string_view::npos || text.find(kArrow, arrow + 1) != std::string_view::npos)
-      lines_.refuse("the edge does not read FROM -- TO");
-    if (edges_.size() >= kMostProfileEdges) lines_.refuse("it has more than 100,000 edges");
+      lines_.refuse("the edge is not of the form FROM -- TO");
+    if (edges_.size() >= kMostProfileEdges) lines_.refuse("the graph has more than 100,000 edges");
     edges_.push_back(
         {std::string(trimmed(text.substr(0, arrow))), std::string(trimmed(text.substr(arrow + kArrow.size()))), lines_.number()});
   }
@@ -61,14 +61,15 @@ class GraphReader {
     const std::string_view text = lines_.line();
     const std::size_t first = text.find(kArrow);
     const std::size_t last = text.rfind(kArrow);
-    if (first == std::string_view::npos || last == first) lines_.refuse("it is no node: NAME -- DESCRIPTION -- times and sizes");
+    if (first == std::string_view::npos || last == first)
+      lines_.refuse("the node is not of the form NAME -- DESCRIPTION -- times and sizes");
     GraphNode node;
     node.name = trimmed(text.substr(0, first));
     node.description = trimmed(text.substr(first + kArrow.size(), last - first - kArrow.size()));
     read_fields(text.substr(last + kArrow.size()), node);
-    if (nodes_.size() >= kMostProfileLayers) lines_.refuse("it has more than 10,000 nodes");
+    if (nodes_.size() >= kMostProfileLayers) lines_.refuse("the graph has more than 10,000 nodes");
     const auto [known, is_new] = index_.try_emplace(node.name, static_cast<int>(nodes_.size()));
-    if (!is_new) lines_.refuse(node.name + " is there twice");
+    if (!is_new) lines_.refuse("duplicate node " + node.name);
     nodes_.push_back(std::move(node));
   }
 
@@ -83,8 +84,8 @@ class GraphReader {
       lines_.refuse("the node needs forward_compute_time, backward_compute_time, activation_size and parameter_size");
     seconds_ += forward_ + backward_;
     bytes_ += activation_ + parameters_;
-    if (seconds_ > kMostProfileSeconds) lines_.refuse("its layers take more than an hour");
-    if (bytes_ > kMostProfileBytes) lines_.refuse("its layers have more than 4 TiB");
+    if (seconds_ > kMostProfileSeconds) lines_.refuse("the layers take more than an hour");
+    if (bytes_ > kMostProfileBytes) lines_.refuse("the layers have more than 4 TiB");
     node.forward_s = forward_;
     node.backward_s = backward_;
     node.activation_bytes = std::llround(activation_);
@@ -93,7 +94,7 @@ class GraphReader {
 
   void read_field(std::string_view field) {
     const std::size_t sign = field.find('=');
-    if (sign == std::string_view::npos) lines_.refuse("the node's values do not read NAME=NUMBER");
+    if (sign == std::string_view::npos) lines_.refuse("the node's values are not of the form NAME=NUMBER");
     const std::string_view name = field.substr(0, sign);
     const std::string_view value = field.substr(sign + 1);
     if (name == "forward_compute_time") {
@@ -108,7 +109,7 @@ class GraphReader {
   }
 
   void set(double& target, std::string_view name, double value) const {
-    if (target >= 0) lines_.refuse(std::string(name) + " is there twice");
+    if (target >= 0) lines_.refuse("duplicate " + std::string(name));
     target = value;
   }
 
@@ -129,7 +130,7 @@ class GraphReader {
 
   [[nodiscard]] int known(const std::string& name, std::int64_t line) const {
     const auto found = index_.find(name);
-    if (found == index_.end()) lines_.refuse("the edge names a node that is not there", line);
+    if (found == index_.end()) lines_.refuse("the edge names an unknown node", line);
     return found->second;
   }
 
@@ -138,7 +139,7 @@ class GraphReader {
     for (const NamedEdge& edge : edges_) {
       const int from = known(edge.from, edge.line);
       const int to = known(edge.to, edge.line);
-      if (from == to) lines_.refuse("the edge leads back to its node", edge.line);
+      if (from == to) lines_.refuse("the edge leads from a node to itself", edge.line);
       std::vector<int>& producers = nodes_[static_cast<std::size_t>(to)].from;
       if (std::find(producers.begin(), producers.end(), from) != producers.end()) continue;
       producers.push_back(from);
@@ -146,7 +147,7 @@ class GraphReader {
     }
   }
 
-  // Kahn's algorithm; of the nodes that may come next, the one with the smallest number.
+  // Kahn's algorithm; among nodes without open producers, the one with the smallest number comes next.
   std::vector<GraphNode> in_order() {
     std::vector<std::size_t> missing(nodes_.size());
     for (std::size_t n = 0; n < nodes_.size(); ++n) missing[n] = nodes_[n].from.size();
@@ -173,7 +174,7 @@ class GraphReader {
     return ordered;
   }
 
-  // Every node without a place has a producer without one: going back from one ends in the cycle.
+  // Every node that was not ordered has a producer that was not. So following such producers ends in a cycle.
   [[noreturn]] void refuse_cycle(const std::vector<int>& place) const {
     const auto open = [&](int n) { return place[static_cast<std::size_t>(n)] < 0; };
     auto at = static_cast<int>(std::find(place.begin(), place.end(), -1) - place.begin());
@@ -184,7 +185,7 @@ class GraphReader {
     const std::string& name = nodes_[static_cast<std::size_t>(at)].name;
     const auto edge =
         std::find_if(edges_.begin(), edges_.end(), [&](const NamedEdge& e) { return e.to == name && open(index_.at(e.from)); });
-    lines_.refuse("the edges make a cycle through " + name, edge->line);
+    lines_.refuse("the edges form a cycle through " + name, edge->line);
   }
 
   TextLines lines_;

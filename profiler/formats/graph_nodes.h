@@ -8,7 +8,7 @@
 
 namespace mptune {
 
-/// A node as the file has it, in the units of this project.
+/// A node of the file, in seconds and bytes.
 struct GraphNode {
   std::string name;
   std::string description;
@@ -16,10 +16,10 @@ struct GraphNode {
   double backward_s = 0;
   std::int64_t activation_bytes = 0;
   std::int64_t parameters_bytes = 0;
-  std::vector<int> from;  ///< indices into GraphNodes, ascending, each once
+  std::vector<int> from;  ///< producers: indices of nodes, ascending, without duplicates
 };
 
-/// Nodes of a graph.txt in a topological order, ties by the numbers in their names. Throws Error as read_layer_graph.
+/// Nodes of a graph.txt in topological order, ties by the numbers in their names. Throws Error like read_layer_graph.
 [[nodiscard]] std::vector<GraphNode> read_graph_nodes(TextInput& input);
 
 }  // namespace mptune

@@ -8,26 +8,28 @@
 
 namespace mptune {
 
-/// Reads a trace of PyTorch's profiler (Kineto, Chrome JSON), gzip or not, in its present form or that of 2021.
-/// Kernels (What::kernel, NCCL's What::collective), copies, memsets and synchronisation become events without tags; streams become lanes,
-/// that which computes longest kComputeLane, and what overlaps on a stream takes a lane beside it (StreamLanes), as synchronisation does;
-/// `cuda_runtime` and `cuda_driver` rows become launches, with event -1 where they started nothing; `ProfilerStep#N` become steps, which
-/// last until the device work they launched has ended or the next begins; other user annotations become ranges (What::action) on the device
-/// their thread launches on, -1 where there is none. Operators are left out. What the file leaves out is tolerated: rows without time or of
-/// negative duration are counted in `quality`. Throws Error: what read_chrome_events throws, no device work, more than 4096 devices, longer
-/// than 14 months, copies of 2^60 bytes.
+/// Reads a trace of PyTorch's profiler (Kineto, Chrome JSON), gzip or not, in today's form or that of 2021:
+/// - Kernels (What::kernel, NCCL's What::collective), copies, memsets and synchronisation become events without tags.
+/// - Streams become lanes (StreamLanes). Synchronisation gets a lane of its own.
+/// - `cuda_runtime` and `cuda_driver` rows become launches; event is -1 for calls that launched nothing.
+/// - `ProfilerStep#N` becomes a step. It lasts until the device work that it launched has ended, at most until the next step.
+/// - Other user annotations become ranges (What::action) on the device that their thread launches on, -1 if it launches nothing.
+/// - Operators are left out. Rows without time or with a negative duration are counted in `quality`.
+/// Throws Error: what read_chrome_events throws, no device work, more than 4096 devices, longer than 14 months, copies of 2^60 bytes.
 [[nodiscard]] Trace read_kineto(const std::string& path);
 
-/// The same of text already at hand.
+/// The same for text that is already open.
 [[nodiscard]] Trace read_kineto(TextInput& input);
 
-/// Writes one Kineto JSON file per device, which is how its readers take GPUs to be ranks, and returns their names: of "run.json" and two
-/// devices "run.rank0.json" and "run.rank1.json". The work of lane l is on stream 7 + l, launches are `cuda_runtime` rows, steps
-/// `ProfilerStep#N`, ranges user annotations on the thread that launches most of the device's computing. Waits are left out, since readers
-/// count them as work, and what the host or the recorder did, since it occupies no device. Copies are in the file of the device that made
-/// them. Edges, tags and memory samples have no place in the format. Throws Error where a file can't be written.
+/// Writes one Kineto JSON file per device, since readers of the format expect one per rank, and returns the names of the files:
+/// "run.rank0.json" and "run.rank1.json" for "run.json" and two devices.
+/// - Lane l becomes stream 7 + l, launches become `cuda_runtime` rows, steps become `ProfilerStep#N`.
+/// - Ranges become user annotations on the thread that launches most of the device's compute.
+/// - A copy is in the file of the device that sends it.
+/// - Left out: waits (readers count them as work), work of the host and the recorder, edges, tags and memory samples.
+/// Throws Error if a file can't be written.
 std::vector<std::string> write_kineto(const Trace& trace, const std::string& path);
-/// The names of these files.
+/// Names of the files that write_kineto writes.
 [[nodiscard]] std::vector<std::string> kineto_names(const std::string& path, std::size_t devices);
 
 }  // namespace mptune

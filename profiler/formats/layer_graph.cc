@@ -19,7 +19,7 @@ bool in_place(const GraphNode& node) {
   return node.description.find("inplace") != std::string::npos && node.description.find("inplace=False") == std::string::npos;
 }
 
-// What a node in place overwrites is the newest of its inputs: `out += shortcut`. Requires: it has inputs.
+// Index of the input that an in-place node overwrites: its newest one, as in `out += shortcut`. Requires: it has inputs.
 std::size_t overwritten(const GraphNode& node) {
   return static_cast<std::size_t>(node.from.back());
 }
@@ -82,7 +82,7 @@ void add_edges(const std::vector<GraphNode>& nodes, Profile& profile) {
   }
 }
 
-// Cut between characters of UTF-8, whose bytes but the first are 10xxxxxx.
+// Truncates between UTF-8 characters: all bytes of a character but the first are 10xxxxxx.
 std::string short_name(const GraphNode& node) {
   if (node.name.size() <= kMostNameShown) return node.name;
   std::size_t size = kMostNameShown;
@@ -90,7 +90,7 @@ std::string short_name(const GraphNode& node) {
   return node.name.substr(0, size) + "...";
 }
 
-// One entry a cut, of the first node that forbids it: nodes may forbid as many cuts each as there are nodes.
+// One entry per cut, naming the first node that forbids it. One entry per pair could be quadratic in the nodes.
 void forbid_cuts(const std::vector<GraphNode>& nodes, Profile& profile) {
   std::vector<const GraphNode*> forbids(nodes.size(), nullptr);  // by cut
   for (std::size_t n = 0; n < nodes.size(); ++n) {
@@ -111,7 +111,7 @@ void forbid_cuts(const std::vector<GraphNode>& nodes, Profile& profile) {
 
 Profile read_layer_graph(TextInput& input) {
   const std::vector<GraphNode> nodes = without_inputs(read_graph_nodes(input));
-  if (nodes.empty()) throw Error("it has inputs, but no layer", input.where(), "give a graph.txt with the model's layers");
+  if (nodes.empty()) throw Error("the graph has inputs but no layers", input.where(), "give a graph.txt with the model's layers");
   Profile profile;
   profile.classes.emplace_back().name = "device";
   for (const GraphNode& node : nodes) {

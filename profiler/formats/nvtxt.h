@@ -6,9 +6,10 @@
 
 namespace mptune {
 
-/// Writes NVTXT, the text that Nsight Systems' ImportNvtxt makes a report of: every event and range is a range of a thread of its device
-/// and lane ("1000 * (device + 1) + lane"; steps and actions on lanes 998 and 999), steps are markers as well. No kernel details, copies
-/// without bytes: the format has no place for them. Times are relative, in nanoseconds. Throws Error where the file can't be written.
+/// Writes NVTXT, a text format that Nsight Systems' ImportNvtxt turns into a report. Throws Error if the file can't be written.
+/// Every event and range becomes a range on a thread of its device and lane, numbered 1000 * (device + 1) + lane.
+/// Steps are on lane 998, and markers as well; actions are on lane 999. Times are relative, in nanoseconds.
+/// The format cannot hold details of kernels or sizes of copies.
 void write_nvtxt(const Trace& trace, const std::string& path);
 
 }  // namespace mptune

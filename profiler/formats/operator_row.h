@@ -19,19 +19,19 @@ struct OperatorRow {
   double backward_reserved_bytes = 0;
 };
 
-/// Encoder layers of the published GPT-350M and GPT-1.3B; the tables do not say.
+/// Encoder layers of the published GPT-350M and GPT-1.3B; the tables do not state the number.
 inline constexpr int kOperatorTableLayers = 24;
 
-/// True for "enc-...": such rows stand for one encoder layer.
+/// True for rows "enc-...", which describe one encoder layer.
 [[nodiscard]] bool is_of_encoder(const OperatorRow& row);
 
-/// One operator of a model, in the order they run.
+/// One operator of a model.
 struct PlacedOperator {
   std::size_t row = 0;
-  std::string name;  ///< "3.enc-MLP-gelu": the layer, for rows of the encoder
+  std::string name;  ///< of encoder rows with the layer: "3.enc-MLP-gelu"
 };
 
-/// The model's operators: rows of the encoder are neighbours and repeat together, kOperatorTableLayers times; the others are there once.
+/// The model's operators. Adjacent rows of the encoder are repeated together, kOperatorTableLayers times; other rows occur once.
 [[nodiscard]] std::vector<PlacedOperator> operators_in_order(const std::vector<OperatorRow>& rows);
 
 }  // namespace mptune

@@ -71,7 +71,7 @@ LayerCost operator_cost(const OperatorRow& row, int samples) {
   return cost;
 }
 
-// A table holds one timing of each: what breaks the laws of timings is lowered.
+// A table holds one timing per operator, so disturbed timings are corrected (lawful_times.h).
 void keep_laws(LayerCosts& curve) {
   std::vector<int> sizes;
   std::vector<double> forward;
@@ -89,7 +89,7 @@ void keep_laws(LayerCosts& curve) {
   }
 }
 
-// The line through the smallest and the largest micro-batch.
+// Size of the edge as a line through the smallest and the largest micro-batch.
 LayerEdge operator_edge(int from, const LayerCosts& costs) {
   const LayerCost& small = costs.by_samples.front();
   const LayerCost& large = costs.by_samples.back();
@@ -124,21 +124,21 @@ std::vector<OperatorRow> read_operator_table(TextInput& input) {
   while (lines.next()) {
     rows.push_back(operator_row(lines));
     const OperatorRow& row = rows.back();
-    if (!names.insert(row.name).second) lines.refuse("the operator is there twice");
+    if (!names.insert(row.name).second) lines.refuse("duplicate operator");
     const int repeats = is_of_encoder(row) ? kOperatorTableLayers : 1;
     seconds += repeats * (row.forward_s + row.backward_s);
     bytes +=
         repeats * (row.output_bytes + row.weights_bytes + row.activations_bytes + row.forward_reserved_bytes + row.backward_reserved_bytes);
-    if (rows.size() > kMostProfileLayers / kOperatorTableLayers) lines.refuse("it has more than 416 operators");
-    if (seconds > kMostProfileSeconds) lines.refuse("its operators take more than an hour");
-    if (bytes > kMostProfileBytes) lines.refuse("its operators have more than 4 TiB");
+    if (rows.size() > kMostProfileLayers / kOperatorTableLayers) lines.refuse("the table has more than 416 operators");
+    if (seconds > kMostProfileSeconds) lines.refuse("the operators take more than an hour");
+    if (bytes > kMostProfileBytes) lines.refuse("the operators have more than 4 TiB");
   }
-  if (rows.empty()) lines.refuse("the table holds no operator");
+  if (rows.empty()) lines.refuse("the table has no operators");
   return rows;
 }
 
 Profile profile_of_operators(const std::map<int, std::vector<OperatorRow>>& tables, const std::string& where) {
-  if (tables.empty()) throw Error("it holds no operator table", where, kTableRemedy);
+  if (tables.empty()) throw Error("no operator tables found", where, kTableRemedy);
   require_same_operators(tables, where);
   Profile profile;
   profile.optimizer_state_factor = kMixedPrecisionAdam;

@@ -10,28 +10,28 @@
 
 namespace mptune {
 
-/// Reads what Aceso's profiler writes for one micro-batch size: a header, then a row per operator with the columns op_name,
-/// forward-compute, backward-compute (microseconds), input_size, output_size, weights, activations, fwd_reserved, bwd_reserved ("MB" of
-/// 2^20 bytes: GPT-1.3B's 3 x 2048 x 2048 half-precision weights are 24.000).
-/// Throws Error with the line: no such header, a cell missing or too much, negative, not finite or not a number, an operator twice, more
-/// than 416 operators, an hour or 4 TiB, no operator.
+/// Reads a table that Aceso's profiler wrote for one micro-batch size: a header, then a row per operator.
+/// Columns: op_name; forward-compute and backward-compute in microseconds; input_size, output_size, weights, activations, fwd_reserved and
+/// bwd_reserved in "MB" of 2^20 bytes (GPT-1.3B's 3 x 2048 x 2048 half-precision weights are 24.000).
+/// Throws Error with the line: another header; a cell missing, surplus, negative, not finite or not a number; a duplicate operator; more
+/// than 416 operators, an hour or 4 TiB; no operators.
 [[nodiscard]] std::vector<OperatorRow> read_operator_table(TextInput& input);
 
-/// The operators of a model, from its tables by micro-batch size. Rows "enc-..." stand for one encoder layer and are repeated
-/// kOperatorTableLayers times, named "0.enc-1st-layernorm" and so on; the others are there once.
-/// A chain: the size of an operator's output is that of all tensors live behind it (the residual along with the normalized values), kept
-/// bytes are its activations, workspace the larger of what forward and backward reserve. Weights are half precision under mixed-precision
-/// Adam: another copy and two moments in single precision are 6 bytes of optimizer state per byte.
-/// Times are not always the published ones: they are lowered where they break the laws of lawful_times.h, for a table holds one timing of
-/// each, and some hold disturbed ones (one backward of GPT-350M's gelu at size 2 is 2.8 times dearer than at size 4).
-/// One device class without devices and links. Throws Error (`where`): tables with different operators, none.
+/// Makes a profile from a model's operator tables, given by micro-batch size. Every operator is a layer; the layers form a chain.
+/// - Rows "enc-..." describe one encoder layer. They are repeated kOperatorTableLayers times, named "0.enc-1st-layernorm" and so on.
+/// - Output bytes are those of all tensors that are live after the operator (the residual and the normalized values).
+/// - Saved bytes are the operator's activations; workspace is the larger of what forward and backward reserve.
+/// - Weights have half precision. Mixed-precision Adam keeps a copy and two moments in single precision: 6 bytes per byte of weights.
+/// - Times are corrected by lawful_times.h: tables hold single timings, and some are disturbed. One backward of GPT-350M's gelu takes
+///   2.8 times as long for 2 samples as for 4.
+/// - There is one device class, without devices and links.
+/// Throws Error (`where`): tables with different operators, no table.
 [[nodiscard]] Profile profile_of_operators(const std::map<int, std::vector<OperatorRow>>& tables, const std::string& where);
 
-/// Files `PREFIX_mbs{samples}_tp1_algo0.csv` by samples, ascending; empty where there are none.
+/// Files `PREFIX_mbs{samples}_tp1_algo0.csv` by samples, ascending; empty if there are none.
 [[nodiscard]] std::map<int, std::string> operator_table_files(const std::string& prefix);
 
-/// The same of all tables with this prefix ("aceso/gpt_1_3B"), by micro-batch size; the model is named like the prefix. Throws Error as
-/// above, and where there is no table.
+/// The same for all tables with this prefix ("aceso/gpt_1_3B"); the model gets the prefix' file name. Throws Error likewise.
 [[nodiscard]] Profile read_operator_tables(const std::string& prefix);
 
 }  // namespace mptune

@@ -23,7 +23,7 @@ OutputFile::OutputFile(std::string path) : path_(std::move(path)) {
   static std::atomic<int> count{0};
   temporary_ = path_ + ".tmp-" + std::to_string(getpid()) + "-" + std::to_string(count++);
   descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail("the file can't be made");
+  if (descriptor_ < 0) fail("the file can't be created");
 }
 
 OutputFile::~OutputFile() {
@@ -51,7 +51,7 @@ void OutputFile::flush() {
 void OutputFile::commit() {
   flush();
   if (fsync(descriptor_) != 0) fail("the file can't be written");
-  if (rename(temporary_.c_str(), path_.c_str()) != 0) fail("the file can't be put in place");
+  if (rename(temporary_.c_str(), path_.c_str()) != 0) fail("the file can't be renamed");
   close(descriptor_);
   descriptor_ = -1;
 }

@@ -5,18 +5,18 @@
 
 namespace mptune {
 
-/// A file that appears complete or not at all: it is written under a temporary name beside its own and renamed by commit().
-/// Everything throws Error where the file can't be written (usage: no such folder, no permission; environment: disk full).
+/// Writes a file atomically: to a temporary file in the same folder, which commit() renames.
+/// Every member throws Error if the file can't be written (usage: no such folder, no permission; environment: disk full).
 class OutputFile {
  public:
   explicit OutputFile(std::string path);
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
-  /// Removes what was not committed.
+  /// Deletes the temporary file if commit() was not called.
   ~OutputFile();
 
   OutputFile& operator<<(std::string_view text);
-  /// Syncs the file and gives it its name, replacing what has it.
+  /// Syncs the file and renames it to its path; an existing file is replaced.
   void commit();
 
  private:
@@ -29,10 +29,10 @@ class OutputFile {
   int descriptor_ = -1;
 };
 
-/// "12.345": nanoseconds as microseconds, exact.
+/// Nanoseconds as microseconds, exact: "12.345".
 [[nodiscard]] std::string microseconds_text(long long nanoseconds);
 
-/// A JSON string with its quotes; bytes that are no UTF-8 become U+FFFD.
+/// A JSON string with its quotes; invalid UTF-8 becomes U+FFFD.
 [[nodiscard]] std::string json_text(const std::string& text);
 
 }  // namespace mptune

@@ -12,10 +12,10 @@ namespace {
 
 using Indices = std::vector<int>;
 
-// What ends this much after another starts may still have been waited for: stamps of different lanes are that far off.
+// Time stamps of different lanes are off by up to this much, so a producer may seem to end that much after its consumer starts.
 constexpr Nanoseconds kClockError = std::chrono::milliseconds{1};
 
-// A group of n has up to 2 n^2 edges and n more: this many are 200 MB.
+// A group of n members has up to 2 n^2 + n edges; this many take 200 MB.
 constexpr std::size_t kMostGroupEdges = std::size_t{1} << 24;
 
 class EdgeBuilder {
@@ -73,10 +73,10 @@ class EdgeBuilder {
     std::size_t most = 0;
     for (const auto& [group, members] : groups_) most += members.size() * (2 * members.size() + 1);
     if (most > kMostGroupEdges)
-      throw Error("its collectives make more than 16 million dependencies", where_, "give a part of the timeline, fewer steps at a time");
+      throw Error("the collectives have more than 16 million dependencies", where_, "give a part of the timeline, fewer steps at a time");
   }
 
-  // The computations whose result leaves the worker, or whose input comes from another: not those at the model's ends.
+  // Computations whose result goes to another worker (`leaves`), or whose input comes from one. The model's first and last do not.
   Indices crossing(const Key& key, bool leaves) const {
     const auto found = computes_.find(key);
     if (found == computes_.end()) return {};
@@ -115,12 +115,12 @@ class EdgeBuilder {
     for (std::size_t k = 0; k < std::min(copies.size(), computes.size()); ++k) {
       add(copies[k], computes[k], EdgeKind::data);
       const auto at = std::lower_bound(found->second.begin(), found->second.end(), computes[k]);
-      // A receive is posted when the computation before the one that needs it is done.
+      // A receive starts when the computation before the one that needs it has ended.
       if (at != found->second.begin()) add(*std::prev(at), copies[k], EdgeKind::order);
     }
   }
 
-  // The last on the compute lane that had ended when `collective` started; for parameters, of an earlier step.
+  // Last computation that had ended when `collective` started; for parameters, one of an earlier step.
   int producer_of(const PipelineItem& collective) const {
     const auto found = lanes_.find({collective.event.device, kComputeLane});
     if (found == lanes_.end()) return -1;
@@ -131,14 +131,14 @@ class EdgeBuilder {
       const auto first = first_of_step_.find({collective.operation.step, collective.event.device});
       if (first != first_of_step_.end()) at = std::min(at, std::lower_bound(lane.begin(), lane.end(), first->second));
     }
-    // Computations do not overlap by more than the clock's error: the one before the one that still runs has ended.
+    // Computations overlap by at most the clock's error, so one of the last few before the start has ended.
     for (int tries = 0; at != lane.begin() && tries < 3; ++tries) {
       if (item(*--at).event.end() <= limit) return *at;
     }
     return -1;
   }
 
-  // Who waits for `collective`: parameters are for the first forward of their chunk, gradients for the optimizer.
+  // What waits for the collective: for parameters the first forward of their chunk, for gradients the optimizer.
   int consumer_of(int index) const {
     const PipelineItem& collective = item(index);
     const int chunk = collective.is_gather ? collective.operation.chunk : -1;
@@ -148,7 +148,7 @@ class EdgeBuilder {
     return at == found->second.end() ? -1 : *at;
   }
 
-  // A collective starts when all who take part have come, so each waits for what any of them waits for.
+  // A collective starts when all members have arrived, so each waits for the producers of all.
   void connect_group(const Indices& members) {
     Indices producers;
     for (const int member : members) {
@@ -165,7 +165,7 @@ class EdgeBuilder {
     }
   }
 
-  // Last, since the receivers are matched by what the file says.
+  // Called last: until then receivers are matched by the micro-batches that the file states.
   void name_copies() {
     for (const auto& [copy, microbatch] : sender_microbatch_) items_[static_cast<std::size_t>(copy)].operation.microbatch = microbatch;
   }

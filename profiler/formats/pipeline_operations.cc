@@ -103,7 +103,7 @@ class OperationReader {
     found_.push_back(found);
   }
 
-  // The threads' names may follow their events.
+  // Called at the end: the names of threads may follow their events.
   void place_operations() {
     std::vector<ThreadPlace> places(threads_.size());
     int first_rank = kMostWorkers;
@@ -111,7 +111,7 @@ class OperationReader {
       const std::string& name = thread_names_[threads_[t]];
       places[t] = {number_after(name, "PP rank ").value_or(-1), number_after(name, "TP rank ").value_or(0)};
       if (places[t].stage >= 0) first_rank = std::min(first_rank, places[t].tensor_rank);
-      if (places[t].stage >= kMostStages) refuse("it has more than 253 stages");
+      if (places[t].stage >= kMostStages) refuse("more than 253 stages");
     }
     for (Found& found : found_) {
       const auto thread = static_cast<std::size_t>(found.thread);
@@ -126,7 +126,7 @@ class OperationReader {
     found_.clear();
   }
 
-  // Replicas in the order of their ranks, not of their first operations.
+  // Numbers replicas by rank, not by their first operation.
   void number_replicas() {
     std::set<std::pair<std::size_t, std::string>> ordered;
     for (const PipelineOperation& operation : result_.operations) {
@@ -144,9 +144,8 @@ class OperationReader {
     const auto computes = [](const PipelineOperation& operation) {
       return operation.kind == OperationKind::forward || operation.kind == OperationKind::backward;
     };
-    if (std::none_of(result_.operations.begin(), result_.operations.end(), computes))
-      refuse("it holds no computation of a pipeline's stage");
-    if (result_.replicas > kMostWorkers || result_.devices() > kMostWorkers) refuse("it has more than 253 workers");
+    if (std::none_of(result_.operations.begin(), result_.operations.end(), computes)) refuse("it holds no computation of a pipeline stage");
+    if (result_.replicas > kMostWorkers || result_.devices() > kMostWorkers) refuse("more than 253 workers");
   }
 
   void order() {
@@ -157,7 +156,7 @@ class OperationReader {
     for (PipelineOperation& operation : operations) {
       operation.start -= first;
       operation.end -= first;
-      if (operation.end > kLongestRecording) refuse("it spans more than 14 months");
+      if (operation.end > kLongestRecording) refuse("the timeline spans more than 14 months");
     }
   }
 

@@ -8,7 +8,7 @@
 
 namespace mptune {
 
-/// What a worker of a pipeline did, as the file has it.
+/// Kinds of operations that a worker of a pipeline runs.
 enum class OperationKind { forward, backward, forward_send, forward_recv, backward_send, backward_recv, collective, optimizer, host };
 
 struct PipelineOperation {
@@ -17,7 +17,7 @@ struct PipelineOperation {
   int replica = -1;
   int stage = -1;  ///< of the worker
   int step = -1;
-  int chunk = 0;        ///< of the model, on this worker
+  int chunk = 0;        ///< model chunk (virtual stage) on this worker
   int microbatch = -1;  ///< -1: the file does not say
   Nanoseconds start{0};
   Nanoseconds end{0};
@@ -30,13 +30,13 @@ struct PipelineOperations {
   int stages = 0;
   int replicas = 0;
   int chunks = 1;
-  std::int64_t dropped = 0;  ///< operations without stage, step or time
+  std::int64_t dropped = 0;  ///< number of operations without stage, step or time
 
   [[nodiscard]] int devices() const { return stages * replicas; }
   [[nodiscard]] int device(const PipelineOperation& operation) const { return operation.replica * stages + operation.stage; }
 };
 
-/// Reads the operations of a timeline; errors as read_pipeline_timeline.
+/// Reads the operations of a timeline. Throws Error like read_pipeline_timeline.
 [[nodiscard]] PipelineOperations read_pipeline_operations(TextInput& input);
 
 }  // namespace mptune

@@ -79,7 +79,7 @@ class TimelineBuilder {
 
   int neighbour(int stage, bool forwards) const { return (stage + (forwards ? 1 : input_.stages - 1)) % input_.stages; }
 
-  // A micro-batch states who belongs together where both sides know it; else the order does.
+  // Pairs sends and receives by micro-batch if both sides state it, else by order.
   void order_by_microbatch(Indices& sends, Indices& receives) const {
     const auto known = [&](std::size_t i) { return input_.operations[i].microbatch >= 0; };
     if (!std::all_of(sends.begin(), sends.end(), known) || !std::all_of(receives.begin(), receives.end(), known)) return;
@@ -130,7 +130,7 @@ class TimelineBuilder {
     }
   }
 
-  // Of every collective its group and when the last of it arrived: before that it waits.
+  // By collective: its group, and when the group's last member arrived. Before that the others wait.
   std::vector<std::pair<int, Nanoseconds>> last_arrivals() const {
     std::map<std::tuple<int, int, int>, int> occurrences;  // by step, device, name
     std::map<std::tuple<int, int, int, int>, int> groups;  // by step, name, occurrence, members

@@ -11,18 +11,18 @@ struct PlacementNode {
   std::string name;
   std::int64_t device_ns = 0;  ///< on a device
   std::int64_t host_ns = 0;    ///< on a host processor
-  std::int64_t bytes = 0;      ///< of device memory, as long as the step lasts
+  std::int64_t bytes = 0;      ///< of device memory, held for the whole step
   bool backward = false;
-  bool device_can = true;  ///< false: only a host processor can run it
-  int colocated = -1;      ///< nodes with the same number share a device; -1: free
+  bool device_can = true;  ///< false: runs on a host processor only
+  int colocated = -1;      ///< nodes with the same number share a device; -1: any device
   bool operator==(const PlacementNode&) const = default;
 };
 
-/// What a node makes and others take: one copy, however many of them sit on the same device.
+/// Output of a node and its consumers. A device with several consumers receives one copy.
 struct PlacementTensor {
   int producer = 0;            ///< index into PlacementGraph::nodes
   std::vector<int> consumers;  ///< likewise
-  std::int64_t copy_ns = 0;    ///< between a device and another one or the host: the sender pays it once, every receiving device once
+  std::int64_t copy_ns = 0;    ///< time of a copy to another device or the host: once for the sender, once for every receiving device
   bool operator==(const PlacementTensor&) const = default;
 };
 
@@ -34,7 +34,7 @@ struct PlacementGraph {
   std::vector<PlacementNode> nodes;
   std::vector<PlacementTensor> tensors;
   int devices = 1;
-  int hosts = 0;                  ///< host processors: pay for no copy and have no cap
+  int hosts = 0;                  ///< host processors: copies cost them no time and their memory is unlimited
   std::int64_t memory_bytes = 0;  ///< cap of each device; 0: none
   bool operator==(const PlacementGraph&) const = default;
 };

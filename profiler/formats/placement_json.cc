@@ -24,16 +24,16 @@ class PlacementReader {
   explicit PlacementReader(TextInput& input) : where_(input.where()), root_(parse(input)) {}
 
   PlacementGraph read() {
-    if (!root_.is_object()) refuse("it is JSON, but no placement graph", "");
+    if (!root_.is_object()) refuse("the JSON is not a placement graph", "");
     const PlacementValue& nodes = list("nodes", kMostProfileLayers);
     for (std::size_t n = 0; n < nodes.size(); ++n) read_node(nodes[n], "/nodes/" + std::to_string(n));
-    if (graph_.nodes.empty()) refuse("it holds no node", "/nodes");
+    if (graph_.nodes.empty()) refuse("the graph has no nodes", "/nodes");
     const PlacementValue& edges = list("edges", kMostProfileEdges);
     for (std::size_t e = 0; e < edges.size(); ++e) read_edge(edges[e], "/edges/" + std::to_string(e));
     graph_.devices = static_cast<int>(whole(root_, "maxFPGAs", "", kMostPlacementDevices));
     graph_.hosts = static_cast<int>(whole(root_, "maxCPUs", "", kMostPlacementDevices));
     graph_.memory_bytes = std::llround(number(root_, "maxSizePerFPGA", "", kMostProfileBytes));
-    if (graph_.devices + graph_.hosts == 0) refuse("it has no device", "/maxFPGAs");
+    if (graph_.devices + graph_.hosts == 0) refuse("the graph has no device", "/maxFPGAs");
     refuse_cycles();
     return std::move(graph_);
   }
@@ -46,11 +46,11 @@ class PlacementReader {
 
   PlacementValue parse(TextInput& input) const {
     const auto depth = [&](int level, PlacementValue::parse_event_t, PlacementValue&) {
-      if (level > kDeepestPlacement) refuse("it nests deeper than 8 levels", "byte " + std::to_string(input.position()));
+      if (level > kDeepestPlacement) refuse("nested deeper than 8 levels", "byte " + std::to_string(input.position()));
       return true;
     };
     std::istream stream(&input);
-    stream.exceptions(std::ios::badbit);  // lets errors of the input pass
+    stream.exceptions(std::ios::badbit);  // rethrows errors of the input
     try {
       return PlacementValue::parse(stream, depth);
     } catch (const PlacementValue::parse_error& fault) {
@@ -63,8 +63,8 @@ class PlacementReader {
   const PlacementValue& list(const char* name, std::size_t most) const {
     const auto found = root_.find(name);
     const std::string pointer = std::string("/") + name;
-    if (found == root_.end() || !found->is_array()) refuse("it is JSON, but no placement graph: the list is missing", pointer);
-    if (found->size() > most) refuse("it has more than " + std::to_string(most) + " entries", pointer);
+    if (found == root_.end() || !found->is_array()) refuse("the JSON is not a placement graph: the list is missing", pointer);
+    if (found->size() > most) refuse("the list has more than " + std::to_string(most) + " entries", pointer);
     return *found;
   }
 
@@ -84,7 +84,7 @@ class PlacementReader {
     return value;
   }
 
-  // 0 and 1 or false and true; the files have both.
+  // Accepts 0 and 1 as well as false and true: published files have both.
   bool flag(const PlacementValue& owner, const char* name, const std::string& pointer, bool absent) const {
     const auto found = owner.find(name);
     if (found == owner.end()) return absent;
@@ -97,10 +97,10 @@ class PlacementReader {
   }
 
   void read_node(const PlacementValue& value, const std::string& pointer) {
-    if (!value.is_object()) refuse("the node is no object", pointer);
+    if (!value.is_object()) refuse("the node is not an object", pointer);
     PlacementNode node;
     const auto id = static_cast<std::int64_t>(whole(value, "id", pointer, 1e15));
-    if (!index_.try_emplace(id, static_cast<int>(graph_.nodes.size())).second) refuse("the node's id is there twice", pointer + "/id");
+    if (!index_.try_emplace(id, static_cast<int>(graph_.nodes.size())).second) refuse("duplicate node id", pointer + "/id");
     const auto name = value.find("name");
     node.name = name != value.end() && name->is_string() ? name->get<std::string>() : "node" + std::to_string(id);
     node.device_ns = time_of(value, "fpgaLatency", pointer);
@@ -111,19 +111,19 @@ class PlacementReader {
     if (value.contains("colorClass")) node.colocated = static_cast<int>(whole(value, "colorClass", pointer, 1e9));
     total_ns_ += node.device_ns + node.host_ns;
     bytes_ += node.bytes;
-    if (static_cast<double>(total_ns_) > kMostProfileSeconds * 1e9) refuse("its nodes take more than an hour", pointer);
-    if (static_cast<double>(bytes_) > kMostProfileBytes) refuse("its nodes have more than 4 TiB", pointer);
+    if (static_cast<double>(total_ns_) > kMostProfileSeconds * 1e9) refuse("the nodes take more than an hour", pointer);
+    if (static_cast<double>(bytes_) > kMostProfileBytes) refuse("the nodes have more than 4 TiB", pointer);
     graph_.nodes.push_back(std::move(node));
   }
 
   int node_at(const PlacementValue& edge, const char* name, const std::string& pointer) const {
     const auto found = index_.find(static_cast<std::int64_t>(whole(edge, name, pointer, 1e15)));
-    if (found == index_.end()) refuse("the edge names a node that is not there", pointer + "/" + name);
+    if (found == index_.end()) refuse("the edge names an unknown node", pointer + "/" + name);
     return found->second;
   }
 
   void read_edge(const PlacementValue& value, const std::string& pointer) {
-    if (!value.is_object()) refuse("the edge is no object", pointer);
+    if (!value.is_object()) refuse("the edge is not an object", pointer);
     const int from = node_at(value, "sourceId", pointer);
     const int to = node_at(value, "destId", pointer);
     const std::int64_t copy_ns = time_of(value, "cost", pointer);
@@ -134,10 +134,10 @@ class PlacementReader {
     std::vector<int>& consumers = graph_.tensors[tensor->second].consumers;
     if (std::find(consumers.begin(), consumers.end(), to) == consumers.end()) consumers.push_back(to);
     if (is_new) total_ns_ += copy_ns;
-    if (static_cast<double>(total_ns_) > kMostProfileSeconds * 1e9) refuse("its nodes and copies take more than an hour", pointer);
+    if (static_cast<double>(total_ns_) > kMostProfileSeconds * 1e9) refuse("nodes and copies take more than an hour", pointer);
   }
 
-  // Takes nodes without a producer away, one after another: what stays has a cycle among it.
+  // Removes nodes without producers, one after another. If nodes remain, they contain a cycle.
   void refuse_cycles() const {
     std::vector<int> producers(graph_.nodes.size(), 0);
     std::vector<std::vector<int>> consumers(graph_.nodes.size());
@@ -156,7 +156,7 @@ class PlacementReader {
         if (--producers[static_cast<std::size_t>(consumer)] == 0) ready.push_back(static_cast<std::size_t>(consumer));
       }
     }
-    if (ready.size() < graph_.nodes.size()) refuse("the edges make a cycle", "/edges");
+    if (ready.size() < graph_.nodes.size()) refuse("the edges form a cycle", "/edges");
   }
 
   std::string where_;

@@ -6,7 +6,7 @@
 
 namespace mptune {
 
-/// A protobuf message under construction: fields are appended in the order of the calls, `bytes` is its encoding.
+/// Encodes a protobuf message: each call appends a field, bytes() returns the encoding.
 class ProtoMessage {
  public:
   void integer(int field, std::uint64_t value) {

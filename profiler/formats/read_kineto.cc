@@ -16,15 +16,15 @@ namespace {
 
 constexpr std::uint8_t kLastLane = 255;
 constexpr std::int64_t kSyncStream = -1;
-// What overlaps by no more than this does so by rounding: the files of 2021 have whole microseconds.
+// Overlaps up to this long are rounding errors: files of 2021 have whole microseconds.
 constexpr Nanoseconds kRounding{1'000};
 constexpr std::string_view kStepName = "ProfilerStep#";
-// Unix time in 2001: files without base time count from there or from nowhere.
+// Unix time in 2001 [ns]. In files without a base time, larger times are Unix times, smaller ones count from an unknown start.
 constexpr std::int64_t kUnixTimes = 1'000'000'000'000'000'000;
 
 enum class Kind { kernel, copy, memset, sync, launch, annotation, ignored };
 
-// The names of 2021 had capitals and no prefix.
+// Files of 2021 capitalise category names and leave out the prefix.
 Kind kind_of(const ChromeEvent& event) {
   static const std::unordered_map<std::string_view, Kind> rows = {{"kernel", Kind::kernel},
                                                                   {"Kernel", Kind::kernel},
@@ -43,7 +43,7 @@ Kind kind_of(const ChromeEvent& event) {
   return event.category == "Operator" && event.name.starts_with(kStepName) ? Kind::annotation : Kind::ignored;
 }
 
-// -1: the host.
+// Source and destination of a copy; -1: the host.
 std::pair<std::int64_t, std::int64_t> ends_of(const ChromeEvent& event, std::int64_t device) {
   if (event[ChromeArg::from_device] && event[ChromeArg::to_device]) return {*event[ChromeArg::from_device], *event[ChromeArg::to_device]};
   const bool from_host = event.name.find("HtoD") != std::string::npos;
@@ -64,7 +64,7 @@ class KinetoReader {
     number_devices(header);
     rebase(header);
     order();
-    seat();
+    assign_lanes();
     add_launches();
     add_steps();
     place_ranges();
@@ -126,7 +126,7 @@ class KinetoReader {
     const auto [source, destination] = ends_of(event, device);
     const std::int64_t bytes = std::max<std::int64_t>(event[ChromeArg::bytes].value_or(0), 0);
     if (bytes > kMostCopiedBytes - copied_bytes_)
-      throw Error("its copies have more bytes than any machine moves", input_.where(), "give a trace as its profiler wrote it");
+      throw Error("the copies add up to too many bytes", input_.where(), "give a trace as its profiler wrote it");
     copied_bytes_ += bytes;
     work.what = What::copy;
     work.detail = static_cast<std::int32_t>(trace_.copies.size());
@@ -164,11 +164,11 @@ class KinetoReader {
     return place->second;
   }
 
-  // Indices in the order met; number_devices puts them in the order of the ids.
+  // Index of a device, in order of first occurrence; number_devices reorders them by id.
   std::int16_t device_of(std::int64_t id) {
     const auto [place, is_new] = devices_.try_emplace(id, static_cast<std::int16_t>(devices_.size()));
     if (devices_.size() > kMostDevices)
-      throw Error("it has more than 4096 devices", input_.where(), "give a trace of one program, as its profiler wrote it");
+      throw Error("the trace has more than 4096 devices", input_.where(), "give a trace of one program, as its profiler wrote it");
     return place->second;
   }
 
@@ -207,7 +207,7 @@ class KinetoReader {
       last = std::max(last, end);
     });
     if (last - first > kLongestRecording)
-      throw Error("it spans more than 14 months", input_.where(), "give a trace of one run, as its profiler wrote it");
+      throw Error("the trace spans more than 14 months", input_.where(), "give a trace of one run, as its profiler wrote it");
     for (Event& event : trace_.events) event.start -= first;
     for (Event& event : trace_.ranges) event.start -= first;
     for (Launch& launch : calls_) {
@@ -221,8 +221,8 @@ class KinetoReader {
     if (header.base_time_ns > 0 || first.count() > kUnixTimes) trace_.started_utc_ns = header.base_time_ns + first.count();
   }
 
-  // Where no lane is left, the last one has several streams: settle_lanes cuts what overlaps there.
-  void seat() {
+  // When no lane is free, streams share the last one and settle_lanes shortens events that overlap there.
+  void assign_lanes() {
     using Lanes = StreamLanes<std::int64_t>;
     std::map<Lanes::OfDevice, double> compute;
     for (std::size_t i = 0; i < trace_.events.size(); ++i) {
@@ -257,7 +257,7 @@ class KinetoReader {
     std::stable_sort(calls_.begin(), calls_.end(), [](const Launch& a, const Launch& b) { return a.start < b.start; });
   }
 
-  // A call may start several (a graph); of several calls with one correlation the first did.
+  // A call may launch several events (a CUDA graph). If calls share a correlation, the first one is taken as the launch.
   void add_launches() {
     for (Launch call : calls_) {
       const auto found = work_of_.find(call.correlation);
@@ -273,11 +273,11 @@ class KinetoReader {
         device_of_thread_.try_emplace(call.thread, work.device);
       }
     }
-    if (calls_.empty()) return;  // launches were not recorded: none is missing
+    if (calls_.empty()) return;  // launches were not recorded, so none is missing
     for (const auto& [correlation, events] : work_of_) trace_.quality.unmatched += static_cast<std::int64_t>(events.size());
   }
 
-  // A step lasts until what it launched has ended, at most to the next.
+  // A step lasts until the work that it launched has ended, at most until the next step.
   void add_steps() {
     settle_steps(trace_);
     const std::vector<StepWindow> marks = trace_.steps;
@@ -303,8 +303,8 @@ class KinetoReader {
   Trace trace_;
   TraceBuilder builder_;
   std::vector<Launch> calls_;               // with the file's correlations
-  std::vector<std::int64_t> correlations_;  // of the events as met
-  std::vector<std::int64_t> streams_;       // of the events
+  std::vector<std::int64_t> correlations_;  // by event, in the file's order
+  std::vector<std::int64_t> streams_;       // by event
   std::vector<int> range_threads_;
   std::int64_t copied_bytes_ = 0;
   std::map<std::int64_t, std::int16_t> devices_;

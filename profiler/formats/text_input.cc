@@ -35,9 +35,8 @@ TextInput::TextInput(std::string where, Read read) : where_(std::move(where)), r
 TextInput::int_type TextInput::underflow() {
   before_ = position();
   setg(block_.data(), block_.data(), block_.data());
-  if (before_ - token_ > kMostBetweenTokens)
-    throw Error("a value in it is longer than 16 MiB", where_, "give a trace that a profiler wrote");
-  if (before_ > kMostBytes) throw Error("it holds more than 4 GiB of text", where_, "record or keep fewer steps");
+  if (before_ - token_ > kMostBetweenTokens) throw Error("a value is longer than 16 MiB", where_, "give a trace that a profiler wrote");
+  if (before_ > kMostBytes) throw Error("the file holds more than 4 GiB of text", where_, "record or keep fewer steps");
   const std::size_t count = read_(block_.data(), block_.size());
   setg(block_.data(), block_.data(), block_.data() + count);
   return count == 0 ? traits_type::eof() : traits_type::to_int_type(block_.front());
@@ -45,7 +44,7 @@ TextInput::int_type TextInput::underflow() {
 
 TextInput open_text(const std::string& path) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) throw Error("it is a folder", path, "name a file");
+  if (std::filesystem::is_directory(path, ignored)) throw Error("the path is a folder", path, "name a file");
   std::shared_ptr<gzFile_s> file(gzopen(path.c_str(), "rbe"), [](gzFile opened) {
     if (opened != nullptr) gzclose_r(opened);
   });
@@ -55,8 +54,8 @@ TextInput open_text(const std::string& path) {
 }
 
 TextInput text_in_memory(const char* data, std::size_t size) {
-  return {"memory", [data, size](char* target, std::size_t room) mutable {
-            const std::size_t count = std::min(room, size);
+  return {"memory", [data, size](char* target, std::size_t most) mutable {
+            const std::size_t count = std::min(most, size);
             std::copy_n(data, count, target);
             data += count;
             size -= count;

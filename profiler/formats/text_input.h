@@ -8,17 +8,17 @@
 
 namespace mptune {
 
-/// Text that is read once from front to back and that nobody vouches for: it ends in an Error beyond 4 GiB, and where 16 MiB go by
-/// without a token (one string, one stretch of blanks), so that a small compressed file can't fill the memory.
+/// Untrusted text, read once from front to back. Limits keep a small compressed file from filling the memory:
+/// Error beyond 4 GiB of text and beyond 16 MiB without a token (one string, one stretch of blanks).
 class TextInput : public std::streambuf {
  public:
-  /// Fills at most `size` bytes and returns how many; 0 at the end. Throws Error where the source is broken.
+  /// Reads at most `size` bytes and returns how many; 0 at the end. Throws Error if the source is broken.
   using Read = std::function<std::size_t(char* data, std::size_t size)>;
 
   /// `where` names the source in messages.
   TextInput(std::string where, Read read);
 
-  /// Says that what was read so far has been understood.
+  /// Marks the end of a token at the current position.
   void token() { token_ = position(); }
 
   [[nodiscard]] const std::string& where() const { return where_; }
@@ -36,10 +36,10 @@ class TextInput : public std::streambuf {
   std::int64_t token_ = 0;
 };
 
-/// Opens a file of text, compressed with gzip or not. Throws Error: missing, not a file, no permission.
+/// Opens a text file, gzip or not. Throws Error: missing, not a file, no permission.
 [[nodiscard]] TextInput open_text(const std::string& path);
 
-/// Text in memory, which has to outlive the result.
+/// Reads text in memory, which must outlive the result.
 [[nodiscard]] TextInput text_in_memory(const char* data, std::size_t size);
 
 }  // namespace mptune

@@ -28,7 +28,7 @@ bool TextLines::next() {
     }
     input_.token();
     if (line_.ends_with('\r')) line_.pop_back();
-    if (std::any_of(line_.begin(), line_.end(), is_control)) refuse("the line is no text");
+    if (std::any_of(line_.begin(), line_.end(), is_control)) refuse("the line holds a control character");
     if (trimmed(line_).empty()) line_.clear();
     if (line_.empty() && c == '\n') c = input_.sbumpc();
   }

@@ -9,9 +9,9 @@
 namespace mptune {
 namespace {
 
-// Readers inherit the step only on streams above 0; 7 is the default stream in real traces.
+// Readers assign steps only to streams above 0; Kineto's own traces use 7 for the default stream.
 constexpr int kFirstStream = 7;
-// The program's rows need a process of their own: a device's rows have its number.
+// Process id of the program's rows; a device's rows use the device number as process id.
 constexpr int kProgram = 1'000'000;
 
 std::string copy_name(const Copy& copy) {
@@ -20,7 +20,7 @@ std::string copy_name(const Copy& copy) {
   return copy.source == copy.destination ? "Memcpy DtoD (Device -> Device)" : "Memcpy PtoP (Device -> Device)";
 }
 
-// A row "X" of the trace; its arguments are a JSON object without braces.
+// A complete event ("X"); `args` is a JSON object without braces.
 struct Row {
   const char* category;
   std::string name;
@@ -39,7 +39,7 @@ class DeviceFile {
     write_head();
     write_work();
     write_launches();
-    // Simulated work has no thread, its steps need one.
+    // Steps need a thread; simulated work has none.
     if (threads_.empty()) threads_.insert(-1);
     for (const int thread : threads_) write_steps(thread);
     write_ranges(busiest_thread());
@@ -51,7 +51,7 @@ class DeviceFile {
   void write_head() {
     const std::string id = std::to_string(device_);
     const TraceDevice& device = trace_.devices[static_cast<std::size_t>(device_)];
-    // The blank behind "rank": is what readers find the rank by.
+    // Readers search for "rank": followed by a blank.
     file_ << "{\n\"schemaVersion\": 1,\n\"deviceProperties\": [{\"id\": " << id << ", \"name\": " << json_text(device.name)
           << ", \"totalGlobalMem\": " << std::to_string(device.memory_bytes)
           << ", \"computeMajor\": 0, \"computeMinor\": 0, \"numSms\": " << std::to_string(device.cores)
@@ -139,7 +139,7 @@ class DeviceFile {
            ", \"grid\": " + list(kernel.grid) + ", \"block\": " + list(kernel.block);
   }
 
-  // What a thread does that launches on several devices is told in each one's file.
+  // A thread that launches on several devices is in each device's file.
   void write_launches() {
     for (const Launch& launch : trace_.launches) {
       if (launch.event >= 0 && event_of(launch).device == device_) threads_.insert(launch.thread);
@@ -188,7 +188,7 @@ class DeviceFile {
   const Trace& trace_;
   int device_;
   OutputFile file_;
-  std::set<int> threads_;  // that launch the device's work
+  std::set<int> threads_;  // threads that launch the device's work
   bool first_ = true;
 };
 

@@ -13,7 +13,7 @@ int thread_of(int device, int lane) {
   return 1000 * (device + 1) + lane;
 }
 
-// The format knows no escapes.
+// The format has no escape sequences.
 std::string quoted(std::string text) {
   for (char& c : text) {
     if (c == '"') c = '\'';

@@ -9,7 +9,7 @@
 namespace mptune {
 namespace {
 
-// Field numbers of perfetto's published messages.
+// Field numbers of Perfetto's protobuf messages.
 constexpr int kPacket = 1;
 namespace packet {
 constexpr int kTimestamp = 8, kSequence = 10, kTrackEvent = 11, kInternedData = 12, kSequenceFlags = 13, kTrackDescriptor = 60;
@@ -30,14 +30,14 @@ constexpr std::uint64_t kOurSequence = 1;
 constexpr std::uint64_t kStateCleared = 1;
 constexpr std::uint64_t kNeedsState = 2;
 
-// Tracks: 1 + place * kTracksEach + what is in it; places are the devices and, last, the host.
+// Track ids: 1 + process * kTracksEach + track. Processes are the devices, then the host.
 constexpr std::uint64_t kTracksEach = std::uint64_t{1} << 33;
 constexpr std::uint64_t kStepsTrack = std::uint64_t{1} << 32;
 constexpr std::uint64_t kActionsTrack = kStepsTrack + 1;
 constexpr std::uint64_t kMemoryTrack = kStepsTrack + 2;
 constexpr std::uint64_t kFirstLane = 1;
 
-// The first packet of our files, alike in all of them: it clears what the sequence may refer to, and names a category of ours.
+// First packet, the same in every file: it resets the sequence's state and defines mptune's category.
 ProtoMessage first_packet() {
   ProtoMessage category;
   category.integer(interned::kId, kWhatCount + 1);
@@ -50,7 +50,7 @@ ProtoMessage first_packet() {
   return one;
 }
 
-// As it stands in a file.
+// Encodes a packet as a field of the trace.
 std::string in_trace(ProtoMessage one) {
   one.integer(packet::kSequence, kOurSequence);
   ProtoMessage outer;
@@ -63,7 +63,7 @@ struct Slice {
   Nanoseconds end;
   int name;
   What what;
-  const Event* event = nullptr;  // none: a launch
+  const Event* event = nullptr;  // null for a launch
   int index = -1;                // of an event, in Trace::events
 };
 
@@ -102,7 +102,7 @@ class PerfettoWriter {
 
   void put(ProtoMessage& one) { file_ << in_trace(one); }
 
-  // Names are sent once; events refer to them. Index + 1, one more for launches without a name, and more for steps without ranges.
+  // Names are written once and referred to by id: index + 1 for the trace's names, then one for launches without a name, then one per step.
   void write_names() {
     ProtoMessage data;
     const auto add = [&](int field, std::uint64_t id, const std::string& text) {
@@ -195,7 +195,7 @@ class PerfettoWriter {
     return lane == kComputeLane && computes ? "compute" : "lane " + std::to_string(lane);
   }
 
-  // The device a copy goes to, -1: none, or no copy.
+  // Destination of a copy; -1 for other events and for unknown destinations.
   int destination_of(const Event& one) const {
     return one.what == What::copy && one.detail >= 0 ? trace_.copies[static_cast<std::size_t>(one.detail)].destination : -1;
   }
@@ -211,7 +211,7 @@ class PerfettoWriter {
     }
   }
 
-  // Ends go by the stack, so slices of one track have to nest.
+  // An end closes the last open slice of its track, so slices of a track must nest.
   void write_slices(std::uint64_t uuid, std::vector<Slice>& slices) {
     std::stable_sort(slices.begin(), slices.end(),
                      [](const Slice& a, const Slice& b) { return a.start != b.start ? a.start < b.start : a.end > b.end; });

@@ -16,7 +16,7 @@ namespace mptune {
 
 namespace {
 
-/// Collects the passes of one micro-batch size.
+/// Collects the measured passes of one micro-batch size.
 class SizeCosts {
  public:
   SizeCosts(int samples, int layers) : samples_(samples), costs_(static_cast<std::size_t>(layers)), gradient_bytes_(costs_.size()) {
@@ -43,12 +43,12 @@ class SizeCosts {
   [[nodiscard]] const Samples& busy_totals() const { return busy_totals_; }
   [[nodiscard]] int samples() const { return samples_; }
 
-  /// Bytes of one sample that cross the cut behind a layer, and of the gradient that comes back.
+  /// Bytes per sample that cross the cut behind a layer, forward and backward.
   [[nodiscard]] Crossing crossing(std::size_t layer) const {
     return {costs_[layer].output_bytes / samples_, gradient_bytes_[layer] / samples_};
   }
 
-  /// The costs without the passes in which caches and allocator were still warming up.
+  /// The costs without warm-up passes.
   [[nodiscard]] std::vector<LayerCost> finished() && {
     const auto drop = [](Samples& samples, int count) { samples.values.erase(samples.values.begin(), samples.values.begin() + count); };
     const int alone = warm_up(totals_), busy = warm_up(busy_totals_);
@@ -74,7 +74,7 @@ class SizeCosts {
   Samples totals_, busy_totals_;
 };
 
-/// Keeps the other benches computing for as long as it lives.
+/// Keeps the other devices computing during its lifetime.
 class BusyNeighbours {
  public:
   BusyNeighbours(std::vector<Bench>& benches, const Batch& microbatch) : benches_(benches) {

@@ -11,7 +11,7 @@
 
 namespace mptune {
 
-/// A device with its thread and its copy of the model. Throws Error where the device can't be had.
+/// A device with its thread and its copy of the model. Throws Error if the device is not available.
 struct Bench {
   explicit Bench(const DeviceSpec& spec, const Model& model) : worker(std::make_unique<DeviceWorker>(make_device(spec))) {
     worker->run([&] { chain = std::make_unique<LayerChain>(model, worker->device()); });
@@ -22,7 +22,7 @@ struct Bench {
   std::unique_ptr<DeviceWorker> worker;
   std::unique_ptr<LayerChain> chain;
 
-  /// LayerChain::time_pass on the device's thread. Blocks.
+  /// Runs LayerChain::time_pass on the device's thread. Blocks.
   [[nodiscard]] ChainTimes pass(const Batch& microbatch, bool accumulate) {
     ChainTimes times;
     worker->run([&] { times = chain->time_pass(microbatch, accumulate); });
@@ -30,7 +30,7 @@ struct Bench {
   }
 };
 
-/// What crosses the cut behind a layer for one sample, and of it the bytes whose gradient comes back.
+/// Bytes per sample that cross the cut behind a layer. Gradients come back for `gradient_bytes` of them.
 struct Crossing {
   std::int64_t bytes = 0;
   std::int64_t gradient_bytes = 0;
@@ -41,9 +41,10 @@ struct MeasuredLayers {
   std::vector<Crossing> crossings;  ///< behind each layer
 };
 
-/// Costs of the first bench's layers at micro-batches of `sizes` samples (ascending, the last is the batch), alone and with the other
-/// benches busy in turn, until every size is settled or `budget_s` seconds are used up; the first pass of each warms up, and one more is
-/// always counted. Sizes at which the model can't run are left out; throws Error where none is left. Blocks.
+/// Measures the first bench's layers at micro-batches of `sizes` samples (ascending, the last is the batch). Blocks.
+/// Passes alternate: alone, and with the other benches busy. They repeat until every size is precise enough or `budget_s` seconds are used.
+/// The first pass of each size is warm-up, and at least one more counts.
+/// Sizes at which the model can't run are left out; throws Error if none is left.
 [[nodiscard]] MeasuredLayers measure_layers(std::vector<Bench>& benches, const Batch& batch, const std::vector<int>& sizes, int layers,
                                             double budget_s, const std::function<void(double)>& progress);
 

@@ -28,13 +28,13 @@ std::int64_t differentiable_bytes(const Tensors& tensors) {
   return bytes;
 }
 
-/// Whether somebody beside the tensors themselves holds memory of theirs: the graph, or what they are views of.
+/// True if the tensors' memory is also held by the autograd graph or by a tensor that they are views of.
 bool held_elsewhere(const Tensors& tensors) {
   return std::any_of(tensors.begin(), tensors.end(),
                      [](const at::Tensor& tensor) { return tensor.use_count() > 1 || tensor.storage().use_count() > 1; });
 }
 
-/// Of the parameters of a layer that have none yet.
+/// Bytes of gradients that a layer's parameters do not have yet.
 std::int64_t missing_gradient_bytes(const Layer& layer) {
   std::int64_t bytes = 0;
   for (const NamedTensor& parameter : layer.parameters())
@@ -70,7 +70,7 @@ ChainTimes LayerChain::time_pass(const Batch& microbatch, bool accumulate) {
   if (!accumulate) clear_gradients();
   const std::size_t n = layers_.size();
   ChainTimes times(n);
-  // Read when all is done: a device that runs behind its thread is not waited for between the layers.
+  // Stamps are read at the end, so that the thread never waits for an asynchronous device between layers.
   std::vector<Timed> forward(n), backward(n);
   const RunContext context{0, 0, 0, 0, microbatch.inputs.at(0).size(0), false};
   std::vector<GraphPiece> kept(n);

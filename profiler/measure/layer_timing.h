@@ -10,8 +10,8 @@
 
 namespace mptune {
 
-/// One pass over a chain of layers, forward and backward, each layer on its own detached input as behind a cut. Seconds and bytes per
-/// layer; the loss counts with the last layer.
+/// Costs of one forward and backward over a chain of layers, in seconds and bytes per layer. Each layer gets a detached input, as behind a
+/// cut. The loss counts with the last layer.
 struct ChainTimes {
   explicit ChainTimes(std::size_t layers = 0)
       : forward_s(layers),
@@ -25,19 +25,19 @@ struct ChainTimes {
   std::vector<double> forward_s;
   std::vector<double> backward_s;
   std::vector<std::int64_t> output_bytes;
-  std::vector<std::int64_t> gradient_bytes;  ///< of the output's gradient: less than the output where some of it needs none
+  std::vector<std::int64_t> gradient_bytes;  ///< of the output's gradient; less than the output if parts of it need none
   std::vector<std::int64_t> kept_bytes;
   std::vector<std::int64_t> workspace_bytes;
   std::vector<bool> keeps_output;
 };
 
-/// A model's layers on one device. Make and use it on the device's compute thread.
+/// A model's layers on one device. Create and use it on the device's compute thread.
 class LayerChain {
  public:
   LayerChain(const Model& model, Device& device);
 
-  /// One pass over a micro-batch in host memory. With `accumulate` gradients are added to those of the pass before, as for all but the
-  /// first micro-batch of a step.
+  /// Times one pass over a micro-batch in host memory. `accumulate`: adds gradients to those of the pass before, as all micro-batches of a
+  /// step but the first do.
   [[nodiscard]] ChainTimes time_pass(const Batch& microbatch, bool accumulate);
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
   void clear_gradients();
@@ -48,7 +48,7 @@ class LayerChain {
   Loss loss_;
 };
 
-/// Seconds that one action costs besides its layers: detaching a boundary, entering and leaving the autograd engine.
+/// Time of one action without its layers [s]: detaching inputs, entering and leaving the autograd engine.
 [[nodiscard]] double action_overhead_seconds();
 
 }  // namespace mptune

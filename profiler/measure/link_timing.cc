@@ -15,10 +15,10 @@ namespace mptune {
 
 namespace {
 
-// Long enough for the lane's and the receiver's cores to fall asleep, as they do while a stage waits.
+// Long enough for the cores of lane and receiver to enter idle states, as they do while a stage waits.
 constexpr auto kIdle = std::chrono::milliseconds(3);
 
-// Of throttled copies, each at least as long as it is told to be: the longest above 1 MiB, and all of one size.
+// Limits for throttled copies: time of one copy above 1 MiB, and of all copies of one size.
 constexpr double kLongestCopySeconds = 0.1;
 constexpr double kLongestSizeSeconds = 0.2;
 
@@ -29,7 +29,7 @@ bool is_gpu(const Device& device) {
   return device.spec().kind == DeviceSpec::Kind::cuda;
 }
 
-/// From handing a copy to an idle lane until a receiver that waits for it goes on.
+/// Time from enqueueing a copy on an idle lane until the waiting receiver continues [s].
 double copy_once(CopyLane& lane, const at::Tensor& tensor) {
   std::mutex mutex;
   std::condition_variable changed;
@@ -72,7 +72,7 @@ std::vector<CopyTime> sweep_link(const std::shared_ptr<Device>& source, const st
     if (bytes > 1 << 20 && asked_s > kLongestCopySeconds) break;
     const int counted = repeats * asked_s > kLongestSizeSeconds ? std::max(1, static_cast<int>(kLongestSizeSeconds / asked_s)) : repeats;
     at::Tensor tensor = source->empty_like(at::empty({bytes / 4}, at::kMeta));
-    // Pages of the host are there from the first write on.
+    // The first write maps pages of the host, so that copies do not.
     if (tensor.is_cpu()) tensor.zero_();
     std::vector<double> seconds;
     (void)copy_once(lane, tensor);

@@ -9,22 +9,22 @@
 
 namespace mptune {
 
-/// Time of one copy, from handing it over until the receiver could use it.
+/// Time of one copy, from enqueueing it until the receiver could use it.
 struct CopyTime {
   std::int64_t bytes = 0;
   double seconds = 0;
 };
 
-/// Copies of `smallest_bytes`, of four times as many and so on up to `largest_bytes` over a lane, `repeats` of each; medians. Unless it is
-/// given `largest_bytes` is 16 MiB, and 256 MiB between GPUs: 16 MiB take them less time than waking a thread. On a link throttled so far
-/// that this would take long there are fewer repeats, and no copy above 1 MiB that takes longer than 0.1 s. Throws what copying throws
-/// (see CopyLane).
+/// Median times of copies of `smallest_bytes`, four times as many, and so on up to `largest_bytes`, `repeats` of each size.
+/// `largest_bytes` 0 means 16 MiB, and between GPUs 256 MiB: they copy 16 MiB faster than a thread wakes up.
+/// On slow throttled links there are fewer repeats, and no copies above 1 MiB that take longer than 0.1 s.
+/// Throws what copying throws (see CopyLane).
 [[nodiscard]] std::vector<CopyTime> sweep_link(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination,
                                                const LinkThrottle& throttle, int repeats, std::int64_t smallest_bytes = 4 << 10,
                                                std::int64_t largest_bytes = 0);
 
-/// Latency and bandwidth: the line through the medians whose slope is the median of all pairs' slopes weighted to the large sizes
-/// (Theil-Sen over sizes from 256 KiB), its start the median of what is left at the small ones. Requires: the times of a sweep.
+/// Fits latency and bandwidth. The slope is the median slope of all pairs of sizes from 256 KiB on, weighted to large sizes (Theil-Sen).
+/// The latency is the median remainder at the smaller sizes. Requires: the times of a sweep.
 [[nodiscard]] LinkCost fit_link(const std::vector<CopyTime>& times);
 
 }  // namespace mptune

@@ -31,7 +31,7 @@ double timed(const std::function<void()>& work) {
   return now_s() - start;
 }
 
-/// On the device's compute thread, by its clock.
+/// Time of `work` on the device's compute thread, by the device's clock [s].
 double timed_on(Device& device, const std::function<void()>& work) {
   const auto start = device.stamp();
   work();
@@ -44,7 +44,7 @@ double median_of(int repeats, const std::function<double()>& once) {
   return median(std::move(values));
 }
 
-/// What does not depend on the micro-batch: per action, per step, per byte of parameters.
+/// Measures costs that do not depend on the micro-batch: per action, per step, per byte of parameters.
 void measure_fixed_costs(std::vector<Bench>& benches, const MeasureOptions& options, DeviceClass& device_class) {
   Bench& bench = benches[0];
   bench.worker->run([&] {
@@ -75,7 +75,7 @@ void measure_fixed_costs(std::vector<Bench>& benches, const MeasureOptions& opti
   });
 }
 
-/// Starting and joining the compute threads of all devices, as every step does.
+/// Time to start and join the compute threads of all devices, as every step does [s].
 double measure_step_seconds(const std::vector<DeviceSpec>& devices) {
   std::vector<std::unique_ptr<DeviceWorker>> workers;
   for (const DeviceSpec& spec : devices) workers.push_back(std::make_unique<DeviceWorker>(make_device(spec)));
@@ -87,7 +87,7 @@ double measure_step_seconds(const std::vector<DeviceSpec>& devices) {
   });
 }
 
-/// Sleeping devices have no place on the machine: one link of theirs is like another, and there may be thousands.
+/// Measures links. All links between sleeping devices are alike, and there may be thousands, so one of them is measured.
 void measure_links(const std::vector<DeviceSpec>& devices, const LinkThrottle& throttle, Profile& profile) {
   const bool alike = devices[0].kind == DeviceSpec::Kind::sleep;
   const int repeats = devices.size() > 4 && !alike ? 3 : 9;
@@ -119,14 +119,14 @@ double slowdown_of(const std::vector<DeviceClass>& classes) {
   return count > 0 ? std::exp(sum / count) : 1;
 }
 
-/// The device's cap, else what a GPU has, divided among its parts; 0: not known.
+/// The device's cap, else the GPU's memory divided by its parts; 0: unknown.
 std::int64_t memory_of(const MeasureOptions& options, std::size_t device) {
   if (device < options.memory_bytes.size() && options.memory_bytes[device] > 0) return options.memory_bytes[device];
   const DeviceSpec& spec = options.devices[device];
   return spec.kind == DeviceSpec::Kind::cuda ? make_device(spec)->description().memory_bytes / spec.parts : 0;
 }
 
-/// What devices share that share a class: GPUs of two models cost different times.
+/// Key of a device's class: GPUs of different models are different classes.
 std::string kind_of_device(const DeviceSpec& device) {
   return device_class(device) + (device.kind == DeviceSpec::Kind::cuda ? make_device(device)->description().description : "");
 }
@@ -144,7 +144,7 @@ std::vector<int> classes_of(const std::vector<DeviceSpec>& devices) {
   return classes;
 }
 
-/// What crosses every cut, in up to two parts: the one whose gradient comes back, and the one that needs none.
+/// Up to two edges per cut: data whose gradient comes back, and data that needs no gradient.
 std::vector<LayerEdge> chain_edges(const std::vector<Crossing>& crossings) {
   std::vector<LayerEdge> edges;
   for (std::size_t i = 0; i + 1 < crossings.size(); ++i) {
@@ -185,7 +185,7 @@ std::vector<ProfileLayer> describe_layers(const Model& model) {
   for (const ModelLayer& source : model.layers()) {
     ProfileLayer layer{source.name, source.layer->kind(), source.modules, 0, 0, 0, source.layer->has_batch_statistics()};
     for (const NamedTensor& parameter : source.layer->parameters()) {
-      // Every holder of tied weights needs their memory, since it may be a stage of its own; they are one number of parameters.
+      // Tied weights count once as parameters, but every layer that uses them needs their memory: it may be a stage of its own.
       if (!source.layer->shares_by_name() || shared.insert(parameter.name).second) layer.parameters += parameter.tensor.numel();
       layer.parameters_bytes += static_cast<std::int64_t>(parameter.tensor.nbytes());
     }

@@ -17,7 +17,7 @@ namespace mptune {
 
 namespace {
 
-/// Seconds by micro-batch size, between the sizes of the profile interpolated linearly and beyond them proportionally.
+/// Seconds by micro-batch size: linear between the sizes of the profile, proportional beyond them.
 class Curve {
  public:
   Curve(const LayerCosts& costs, Samples LayerCost::*what) {
@@ -42,8 +42,8 @@ class Curve {
   std::vector<std::pair<double, double>> points_;
 };
 
-/// Within one backward pass each layer's deadline counts from that of the layer before, so that what the engine does between two layers is
-/// part of their sleeps: the pass ends at the sum, never before it.
+/// Within a backward pass each layer's deadline counts from the deadline before it. So time that the engine spends between two layers is
+/// part of their sleeps, and the pass takes the sum of its layers.
 SteadyClock::time_point backward_deadline(SteadyClock::duration duration) {
   struct Last {
     int pass = -1;
@@ -77,7 +77,7 @@ struct SleepFunction : torch::autograd::Function<SleepFunction> {
 
 class SleepLayer final : public Layer {
  public:
-  /// Outputs of `width` numbers per sample, and of `carried` more that need no gradient.
+  /// The output has `width` numbers per sample, and `carried` more that need no gradient.
   SleepLayer(std::string name, const LayerCosts& costs, std::int64_t width, std::int64_t carried)
       : name_(std::move(name)),
         forward_(costs, &LayerCost::forward),
@@ -113,7 +113,7 @@ class SleepLayer final : public Layer {
   at::Tensor weight_;
 };
 
-/// Median of what a forward and a backward of one layer take beyond its sleeps. The processor has slept before each, as a stage's has.
+/// Median time of a forward and a backward of one layer beyond its sleeps [s]. The processor sleeps before each, as a waiting stage's does.
 double measured_action_seconds() {
   constexpr double kSleep = 2e-3;
   LayerCosts costs;
@@ -158,7 +158,7 @@ Model make_sleep_model(const Profile& profile) {
          std::make_unique<SleepLayer>(profile.layers[i].name, costs[i], std::max<std::int64_t>(1, bytes / 4), carried_bytes / 4)});
   }
   const SampleDescription sample{.inputs = {{.shape = {1}}}, .target = {.shape = {1}}};
-  // The loss belongs to the last layer's cost and takes no time of its own.
+  // The last layer's cost includes the loss, so the loss itself takes no time.
   Loss loss = Loss::custom("none", [](const Tensors& outputs, const at::Tensor&) { return outputs[0].narrow(1, 0, 1).sum().mul(0); });
   return {profile.model, std::move(layers), std::move(loss), sample, profile.batch};
 }

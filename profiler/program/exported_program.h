@@ -10,8 +10,8 @@
 
 #include "mptune/profiler/program/symbolic_size.h"
 
-/// A program that torch.export wrote (a `.pt2` archive's models/model.json, schema major 8), as plain values: names are resolved to
-/// indices, every one of them checked. Enumerations keep the file's numbering. Format: torch/_export/serde/schema.py of PyTorch 2.11.
+/// A program that torch.export wrote (models/model.json of a `.pt2` archive, schema major 8), as plain values.
+/// Names are resolved to checked indices. Enumerations keep the file's numbers, see torch/_export/serde/schema.py of PyTorch 2.11.
 namespace mptune {
 
 /// Index into ProgramGraph::values.
@@ -23,7 +23,7 @@ struct ProgramValue {
 struct ProgramNone {
   bool operator==(const ProgramNone&) const = default;
 };
-/// A number that is known (value empty) or that an earlier node makes.
+/// A known number, or (if `value` is set) one that an earlier node computes.
 template <class Number>
 struct ProgramNumber {
   Number known{};
@@ -60,7 +60,7 @@ using ProgramArgument =
                  ProgramComplex, ProgramRegion, std::vector<std::vector<std::int64_t>>>;
 
 struct NamedArgument {
-  std::string name;  ///< of the operator's schema; "" for higher-order operators
+  std::string name;  ///< name in the operator's schema; "" for higher-order operators
   ProgramArgument argument;
 };
 
@@ -68,7 +68,7 @@ struct NamedArgument {
 struct ProgramNode {
   std::string target;  ///< "torch.ops.aten.conv2d.default", "_operator.mul"
   std::vector<NamedArgument> inputs;
-  std::vector<ProgramArgument> outputs;  ///< values that this node makes: ProgramValue, ProgramTensors or ProgramNone
+  std::vector<ProgramArgument> outputs;  ///< values that this node computes: ProgramValue, ProgramTensors or ProgramNone
   std::string module;                    ///< path of the module that made the call, "blocks.0.qkv"; "" for the model itself
   std::string module_class;              ///< "torch.nn.modules.linear.Linear"
   std::string source;                    ///< the user's Python line: "net.py:12, h = self.fc(x)"
@@ -93,12 +93,12 @@ struct ValueDescription {
 struct ProgramGraph {
   std::vector<ValueDescription> values;
   std::vector<ProgramArgument> inputs;  ///< ProgramValue, or a constant
-  std::vector<ProgramNode> nodes;       ///< every value is made by an input or an earlier node
+  std::vector<ProgramNode> nodes;       ///< ordered: a node reads only inputs and values of earlier nodes
   std::vector<ProgramArgument> outputs;
   std::vector<ProgramGraph> graphs;  ///< of higher-order operators
 };
 
-/// What an input of the program is bound to, in the order of ProgramGraph::inputs.
+/// What an input of the program is: ordered as ProgramGraph::inputs.
 struct ProgramInput {
   enum class Kind { user, parameter, buffer, constant_tensor, constant };
   Kind kind = Kind::user;
@@ -116,7 +116,7 @@ struct SymbolRange {
   std::optional<std::int64_t> least, most;
 };
 
-/// Where a tensor's bytes lie in the archive.
+/// A tensor stored in the archive.
 struct StoredTensor {
   std::string record;  ///< "weight_0"; tensors of one record share their memory
   bool parameter = false;
@@ -130,13 +130,13 @@ struct ExportedProgram {
   std::vector<ProgramOutput> outputs;
   std::map<std::string, SymbolRange> symbols;
   std::vector<std::string> guards;       ///< Python conditions on the inputs' sizes
-  std::vector<std::string> input_names;  ///< of forward's arguments as far as the file names them
+  std::vector<std::string> input_names;  ///< names of forward's arguments, as far as the file holds them
   std::string torch_version;
   int schema_minor = 0;
-  bool decomposed = false;  ///< after run_decompositions(): functional, no training form
+  bool decomposed = false;  ///< exported after run_decompositions(): functional form, not trainable
 };
 
-/// Calls `visit` with the index of every value that the argument is or lists (None has none).
+/// Calls `visit` with the index of every value in the argument; None has no index.
 template <class Visit>
 void each_value(const ProgramArgument& argument, const Visit& visit) {
   if (const auto* one = std::get_if<ProgramValue>(&argument)) visit(one->index);
@@ -145,13 +145,13 @@ void each_value(const ProgramArgument& argument, const Visit& visit) {
       if (entry.index >= 0) visit(entry.index);
 }
 
-/// Reads models/model.json. `where` names the file in messages. Throws Error: no JSON, another schema major, what is missing or of a wrong
-/// type, names that nothing makes or that are made twice, kinds of arguments that can't be run (custom objects, tokens), graphs of more
-/// than 100,000 nodes or 200,000 values; each names the node.
+/// Reads models/model.json. `where` names the file in messages.
+/// Throws Error that names the node: not JSON; another schema major; a field missing or of the wrong type; an undefined or duplicate name;
+/// arguments that can't be run (custom objects, tokens); more than 100,000 nodes or 200,000 values.
 [[nodiscard]] ExportedProgram read_program(const std::string& json, const std::string& where);
 
-/// Reads a model_weights_config.json or model_constants_config.json: stored tensors by full name. Throws Error likewise, and for records
-/// whose names leave their folder.
+/// Reads a model_weights_config.json or model_constants_config.json: stored tensors by full name.
+/// Throws Error likewise, and for record names that point outside of the archive's folder.
 [[nodiscard]] std::map<std::string, StoredTensor> read_stored_tensors(const std::string& json, const std::string& where);
 
 }  // namespace mptune

@@ -25,7 +25,7 @@ ExportedReference read_reference(const std::string& json, const std::string& whe
   const nlohmann::json document = parse_json(json, source);
   const JsonField root(document, source);
   if (const std::string& schema = root.at("schema").text(); schema != "mptune.export/1")
-    throw Error("a reference of schema '" + schema.substr(0, 40) + "', which this mptune does not know", file,
+    throw Error("unknown reference schema '" + schema.substr(0, 40) + "'", file,
                 "export the model again with the mptune_export.py of this mptune");
   ExportedReference reference;
   if (root.has("torch")) reference.torch = root.at("torch").text();

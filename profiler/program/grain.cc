@@ -27,7 +27,7 @@ class WorkEstimate {
   }
 
  private:
-  /// How many products each element of the result is the sum of.
+  /// Number of products that are summed for each element of the result.
   double summed(const ProgramNode& node) const {
     const std::string_view target = node.target;
     const auto is = [&](std::string_view name) { return target.find(name) != std::string_view::npos; };
@@ -36,7 +36,7 @@ class WorkEstimate {
     if (is(".addmm.")) return last_size(tensor(node, "mat1"));
     if (is(".baddbmm.")) return last_size(tensor(node, "batch1"));
     if (is(".matmul.") || is(".mm.") || is(".bmm.")) return last_size(tensor(node, "self"));
-    // Each result is a sum over all keys, and each of their weights over all features.
+    // Two products of the same cost: queries by keys, and attention weights by values.
     if (is("scaled_dot_product_attention")) return 2 * size(tensor(node, "key"), 2);
     return 1;
   }

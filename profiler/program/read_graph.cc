@@ -29,8 +29,8 @@ double number_of(const JsonField& field) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-/// The modules that a node lies in, from outside: "L__self__blocks_0,blocks.0,net.Block" and so on; the last one made the call. What
-/// torch.export itself added (sizes of inputs) lies in none, and says so by a placeholder.
+/// Takes path and class of the module that made the call from the module stack, whose last entry "L__self__blocks_0,blocks.0,net.Block" is.
+/// Nodes that torch.export added itself (sizes of inputs) have a placeholder instead of a stack.
 void read_module(const std::string& stack, ProgramNode& node) {
   if (stack.starts_with("_empty_nn_module_stack")) return;
   const std::string last = stack.substr(stack.rfind(';') + 1);
@@ -40,7 +40,7 @@ void read_module(const std::string& stack, ProgramNode& node) {
   node.module_class = last.substr(name + 1);
 }
 
-/// The user's own line is the first of the stack: `File "net.py", line 12, in forward` and the line below it.
+/// The user's line of Python: the stack's first entry, `File "net.py", line 12, in forward`, and the code in the line below it.
 std::string source_of(const std::string& stack) {
   const std::string file = "File \"", number = "\", line ";
   const std::size_t start = stack.find(file), line = stack.find(number), end = stack.find('\n');
@@ -113,7 +113,7 @@ class GraphReader {
     field.fail("an entry of kind '" + kind + "'");
   }
 
-  /// A number that is known, under `known`, or a value by its name.
+  /// Reads a number: a known one in the field `known`, or the name of a value.
   template <class Number, class Known>
   ProgramNumber<Number> number(const JsonField& field, const char* known, ValueDescription::Kind value_kind, bool made, Known read) {
     const auto [kind, entry] = field.only();
@@ -142,7 +142,7 @@ class GraphReader {
     return {static_cast<int>(graph_.graphs.size()) - 1};
   }
 
-  /// `made`: the names in it are new values, not ones that exist.
+  /// `made`: its names define new values; otherwise they refer to existing ones.
   ProgramArgument argument(const JsonField& field, bool made) {
     using Maker = std::function<ProgramArgument(GraphReader&, const JsonField&, bool)>;
     using Field = const JsonField&;

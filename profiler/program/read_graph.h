@@ -8,7 +8,7 @@ namespace mptune {
 /// Of the JSON texts in an archive of torch.export.
 [[nodiscard]] JsonSource exported_program_source(const std::string& file);
 
-/// Reads a Graph of the schema and those within it. Throws Error as read_program.
+/// Reads a Graph of the schema with its subgraphs. Throws Error like read_program.
 [[nodiscard]] ProgramGraph read_graph(const JsonField& field);
 [[nodiscard]] TensorDescription read_tensor_description(const JsonField& field);
 

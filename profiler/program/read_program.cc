@@ -57,7 +57,7 @@ void read_symbols(const JsonField& field, ExportedProgram& program) {
   });
 }
 
-/// The names of forward's arguments; the first entry of the call graph is the model itself.
+/// Reads the names of forward's arguments from the first entry of the call graph, which is the model itself.
 void read_input_names(const JsonField& calls, ExportedProgram& program) {
   calls.each([&](const JsonField& call) {
     if (!call.at("fqn").text().empty() || !call.has("signature")) return;

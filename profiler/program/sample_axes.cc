@@ -48,7 +48,7 @@ class AxisFinder {
     return about ? &*about : nullptr;
   }
 
-  /// From its sizes, and where they leave the order open from what it was made of.
+  /// Finds a value's sample axis from its sizes; if those are ambiguous, from the axes of the values that it was computed from (`read`).
   [[nodiscard]] Axis of(int value, const std::vector<SampleAxis>& read) const {
     const TensorDescription* about = tensor(value);
     if (about == nullptr) return {};
@@ -91,7 +91,7 @@ class AxisFinder {
     return sizes;
   }
 
-  // Neighbouring samples lie as many elements apart in the new shape as in the old one.
+  // A reshape keeps the distance between adjacent samples, in elements.
   [[nodiscard]] Axis through_reshape(const SampleAxis& from, const std::vector<std::int64_t>& before,
                                      const std::vector<std::int64_t>& after) const {
     if (from.dimension < 0) return {};

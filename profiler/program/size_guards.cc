@@ -208,7 +208,7 @@ class SizeGuard::Parser {
     return result;
   }
 
-  /// ['a'][1].size()[0], the input a_1.
+  /// Parses a size: ['a'][1].size()[0] is the first size of input a_1.
   Expression size() {
     Expression result;
     result.kind = Kind::size;

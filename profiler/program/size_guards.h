@@ -17,10 +17,10 @@ using SizesByName = std::map<std::string, std::vector<std::int64_t>>;
 /// A condition on input sizes as torch.export writes it in Python: "L['x'].size()[0] == 2*L['y'].size()[0]".
 class SizeGuard {
  public:
-  /// Knows comparisons (==, !=, <=, <, >=, >, chained too) joined by `and`, of integers, sizes, sums, differences, products, // and %,
-  /// Mod, Min and Max, nested at most 64 deep. Empty for anything else. Throws nothing.
+  /// Understands comparisons (==, !=, <=, <, >=, >, also chained) joined by `and`. Operands are integers, sizes, +, -, *, //, %, Mod, Min
+  /// and Max, nested at most 64 deep. Returns nullopt for anything else; never throws.
   [[nodiscard]] static std::optional<SizeGuard> parse(const std::string& text);
-  /// Empty where an input or a dimension is not there, or a result beyond 2^62.
+  /// nullopt if an input or a dimension is missing, or a result exceeds 2^62.
   [[nodiscard]] std::optional<bool> holds(const SizesByName& sizes) const;
 
  private:
@@ -29,14 +29,14 @@ class SizeGuard {
   std::shared_ptr<const Expression> condition_;
 };
 
-/// What a program demands of the sizes of its inputs: its guards and the ranges of its symbols.
+/// A program's requirements on the sizes of its inputs: its guards and the ranges of its symbols.
 class SizeDemands {
  public:
   explicit SizeDemands(const ExportedProgram& program);
 
-  /// Throws Error with the guard or the range that the sizes break. `sizes`: of the user's tensors in their order.
+  /// Throws Error with the guard or range that the sizes violate. `sizes`: one list per tensor of the user, in order.
   void check(const std::vector<std::vector<std::int64_t>>& sizes) const;
-  /// Guards on sizes that are not understood, and so never checked.
+  /// Guards that parse() does not understand; they are never checked.
   [[nodiscard]] const std::vector<std::string>& unchecked() const { return unchecked_; }
 
  private:

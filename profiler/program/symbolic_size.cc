@@ -98,7 +98,7 @@ class SymbolicSize::Parser {
     const std::size_t end = text_.find('\'', position_);
     if (end == std::string::npos) return fail();
     Expression result{Expression::Kind::symbol, 0, text_.substr(position_, end - position_), {}};
-    position_ = text_.find(')', end);  // what is assumed of the symbol
+    position_ = text_.find(')', end);  // skips the symbol's assumptions
     if (position_ == std::string::npos) position_ = text_.size();
     return take(')') ? result : fail();
   }

@@ -12,19 +12,20 @@ namespace mptune {
 /// Values of a program's symbols by name ("s95"), such as the number of samples.
 using SymbolValues = std::map<std::string, std::int64_t>;
 
-/// A size as torch.export writes it: a number, or an expression of symbols. A value; copies share what never changes.
+/// A size as torch.export writes it: a number or an expression of symbols. Copies are cheap: they share the immutable expression.
 class SymbolicSize {
  public:
   SymbolicSize() = default;
   explicit SymbolicSize(std::int64_t number) : number_(number) {}
-  /// Reads sympy's srepr: "Symbol('s95', positive=True, integer=True)", "Mul(Integer(2), Symbol('s95', ...))". Knows Integer, Symbol, Add,
-  /// Mul, Min, Max, FloorDiv, CleanDiv and Mod, nested at most 64 deep; anything else makes a size that is never known. Throws nothing.
+  /// Reads sympy's srepr: "Symbol('s95', positive=True, integer=True)", "Mul(Integer(2), Symbol('s95', ...))".
+  /// Understands Integer, Symbol, Add, Mul, Min, Max, FloorDiv, CleanDiv and Mod, nested at most 64 deep. Anything else gives a size whose
+  /// value() is always nullopt; never throws.
   [[nodiscard]] static SymbolicSize parse(const std::string& srepr);
 
-  /// Empty where a symbol has no value, the expression was not understood, or the result is beyond 2^62.
+  /// nullopt if a symbol has no value, the expression was not understood, or the result exceeds 2^62.
   [[nodiscard]] std::optional<std::int64_t> value(const SymbolValues& symbols) const;
   [[nodiscard]] bool is_number() const { return !expression_; }
-  /// k where the size is k times `symbol`, k >= 1; 0 where it is anything else.
+  /// k if the size is k * `symbol` with k >= 1; otherwise 0.
   [[nodiscard]] std::int64_t multiple_of(const std::string& symbol) const;
 
  private:

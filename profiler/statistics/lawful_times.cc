@@ -6,7 +6,7 @@ namespace mptune {
 
 std::vector<double> lawful_times(const std::vector<int>& sizes, std::vector<double> times) {
   for (std::size_t i = times.size(); i > 1; --i) times[i - 2] = std::min(times[i - 2], times[i - 1]);
-  // A time lowered here stays above those of smaller sizes: no fewer of the same parts cover it.
+  // Times stay ascending: a smaller size is covered by at most as many copies of the same part.
   for (std::size_t i = 1; i < times.size(); ++i) {
     for (std::size_t part = 0; part < i; ++part) {
       const int parts = (sizes[i] - 1) / sizes[part] + 1;

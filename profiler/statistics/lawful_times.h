@@ -4,12 +4,12 @@
 
 namespace mptune {
 
-/// Times of one operation at several sizes, one timing each, lowered to the largest values that keep two laws:
+/// Corrects `times` of one operation, one per size, to the largest values that obey two laws:
 ///
-///     a smaller size takes no longer than a larger one,
-///     a size takes no longer than as many of one smaller size as cover it, one after another.
+///     1. a smaller size takes no longer than a larger one,
+///     2. a size takes no longer than several operations of a smaller size that together cover it.
 ///
-/// What disturbs a timing adds to it, so of times that break a law the longer one is wrong. Returns as many times as `sizes`.
+/// Disturbances only add time, so of two times that contradict each other the longer is lowered. Returns one time per size.
 /// Requires: sizes positive and strictly ascending, as many times, none negative.
 [[nodiscard]] std::vector<double> lawful_times(const std::vector<int>& sizes, std::vector<double> times);
 

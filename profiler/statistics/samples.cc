@@ -16,7 +16,7 @@ std::vector<double> values_of(const Samples& samples) {
 }
 
 void require_not_empty(const std::vector<double>& values) {
-  if (values.empty()) throw std::invalid_argument("a statistic of no samples was asked for");
+  if (values.empty()) throw std::invalid_argument("statistics need at least one sample");
 }
 
 double quantile(const std::vector<double>& sorted, double share) {
@@ -27,7 +27,7 @@ double quantile(const std::vector<double>& sorted, double share) {
 }
 
 // Largest k >= 1 with 2 P(Binomial(n, 1/2) < k) <= 0.05: [k-th smallest, k-th largest] then covers the median in 95 % of cases.
-// 0 where even the extremes do not reach it.
+// 0 if not even minimum and maximum reach 95 %.
 std::size_t order_statistic95(std::size_t n) {
   const auto size = static_cast<double>(n);
   double below = 0;

@@ -6,7 +6,7 @@
 
 namespace mptune {
 
-/// One measured value. `round` and `position` say where in an interleaved series it was taken, so that pairs stay pairs.
+/// One measured value. `round` and `position` say when in an interleaved series it was taken; pairs are formed by round.
 struct Sample {
   double value = 0;    ///< seconds, unless its owner says otherwise
   int round = 0;       ///< round of the series
@@ -15,7 +15,7 @@ struct Sample {
   bool operator==(const Sample&) const = default;
 };
 
-/// Every sample that was taken, in order; never only a mean.
+/// All samples of a measurement, in the order they were taken.
 struct Samples {
   std::vector<Sample> values;
   [[nodiscard]] bool empty() const { return values.empty(); }

@@ -17,7 +17,7 @@ int warm_up_length(std::span<const double> values) {
   const auto later_span = values.subspan(half);
   const Samples later = samples_of({later_span.begin(), later_span.end()});
   const double centre = median(later);
-  // The least tolerance keeps rounding errors of equal values from looking like warm-up.
+  // The minimum of 1e-9 keeps rounding errors of equal values from looking like warm-up.
   const double highest = centre + std::max(spread(later), 1e-9) * std::abs(centre);
   for (std::size_t w = 0; w < half; ++w) {
     const auto window = values.subspan(w, std::min(kWindow, half - w));

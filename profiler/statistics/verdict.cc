@@ -21,7 +21,7 @@ struct Round {
   std::vector<double> candidate;
 };
 
-// A round that holds a side twice (ABBA) is one pair of medians: what drifts evenly through the round cancels.
+// A round that holds a side twice (ABBA) gives one pair of medians: linear drift within the round cancels.
 std::vector<double> paired_ratios(const Samples& baseline, const Samples& candidate) {
   std::map<int, Round> rounds;
   for (const Sample& sample : baseline.values) rounds[sample.round].baseline.push_back(sample.value);
@@ -37,14 +37,14 @@ std::vector<double> paired_ratios(const Samples& baseline, const Samples& candid
 
 enum class Place { below, above, within, across };
 
-/// Where an interval lies about 1.
+/// Where an interval lies relative to 1.
 Place place_of(const Interval& ci95) {
   if (ci95.low >= 1 - kSameBand && ci95.high <= 1 + kSameBand) return Place::within;
   if (ci95.low > 1) return Place::above;
   return ci95.high < 1 ? Place::below : Place::across;
 }
 
-/// `above`: what is claimed of an interval above 1, `below`: of one below.
+/// `above` is the verdict for an interval above 1, `below` for one below.
 Verdict judge(Place place, Verdict above, Verdict below) {
   switch (place) {
     case Place::above:
@@ -60,7 +60,7 @@ Verdict judge(Place place, Verdict above, Verdict below) {
 }
 
 std::string explain(const Interval& ci95, const std::string& samples) {
-  static constexpr std::array kMeanings{"lies below 1", "lies above 1", "lies within 2 % of 1", "holds 1 and is wider than 2 %"};
+  static constexpr std::array kMeanings{"lies below 1", "lies above 1", "lies within 2 % of 1", "contains 1 but reaches beyond 2 % of it"};
   std::array<char, 160> text{};
   std::snprintf(text.data(), text.size(), "the 95 %% interval %.3f to %.3f of %s %s", ci95.low, ci95.high, samples.c_str(),
                 kMeanings.at(static_cast<std::size_t>(place_of(ci95))));
@@ -74,7 +74,7 @@ struct Mean {
 };
 
 Mean mean_of(const std::vector<double>& values) {
-  if (values.size() < 2) throw std::invalid_argument("the interval of a mean needs two values");
+  if (values.size() < 2) throw std::invalid_argument("the interval of a mean needs at least two values");
   const auto count = static_cast<double>(values.size());
   Mean mean;
   mean.freedom = count - 1;
@@ -83,7 +83,8 @@ Mean mean_of(const std::vector<double>& values) {
   return mean;
 }
 
-// 97.5 % quantile of Student's t: exact for one and two degrees of freedom, above by the expansion about the normal quantile, within 1 %.
+// 97.5 % quantile of Student's t: exact for one and two degrees of freedom, else the expansion around the normal quantile (error below 1
+// %).
 double student975(double freedom) {
   if (freedom < 3) {
     return freedom < 2 ? 12.706 : 4.303;
@@ -128,7 +129,7 @@ Speedup paired_speedup(const Samples& baseline, const Samples& candidate) {
     speedup.ci95 = interval95(ratios);
   }
   if (speedup.pairs < kLeastSamples) {
-    speedup.reason = "only " + std::to_string(speedup.pairs) + " pairs, " + std::to_string(kLeastSamples) + " are needed";
+    speedup.reason = "only " + std::to_string(speedup.pairs) + " pairs; at least " + std::to_string(kLeastSamples) + " are needed";
     return speedup;
   }
   speedup.verdict = judge(place_of(speedup.ci95), Verdict::fast, Verdict::slow);

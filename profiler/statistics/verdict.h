@@ -6,13 +6,13 @@
 
 namespace mptune {
 
-/// What a comparison may claim.
+/// Result of comparing two plans.
 enum class Verdict {
-  fast,       ///< faster: interval wholly above 1, not wholly within 2 % of it
-  slow,       ///< slower, likewise
-  same,       ///< interval within +-2 % of 1, whichever side
-  ambiguous,  ///< the interval holds 1 and leaves the band of +-2 %
-  unknown,    ///< too few pairs to say
+  fast,       ///< faster: the interval lies above 1, and not entirely within 2 % of it
+  slow,       ///< slower: the interval lies below 1, and not entirely within 2 % of it
+  same,       ///< the interval lies entirely within 2 % of 1
+  ambiguous,  ///< the interval contains 1 but reaches beyond 2 % of it
+  unknown,    ///< too few pairs
 };
 
 /// "FAST", "SLOW", "SAME", "AMBIGUOUS", "UNKNOWN".
@@ -30,12 +30,11 @@ struct Speedup {
   bool operator==(const Speedup&) const = default;
 };
 
-/// Compares samples taken in the same rounds of one interleaved series; samples without a partner in their round are left out,
-/// several of one side in a round (ABBA) count as their median.
-/// Fewer than 5 pairs: unknown.
+/// Compares samples of the same rounds of one interleaved series. Fewer than 5 pairs: unknown.
+/// Samples without a partner in their round are left out; several of one side in a round (ABBA) count as their median.
 [[nodiscard]] Speedup paired_speedup(const Samples& baseline, const Samples& candidate);
 
-/// A median as it is known after its measurement.
+/// Median of a measurement, with its confidence interval.
 struct MedianEstimate {
   double median = 0;
   Interval ci95;
@@ -45,7 +44,7 @@ struct MedianEstimate {
 /// Requires: not empty (throws std::invalid_argument).
 [[nodiscard]] MedianEstimate estimate(const Samples& samples);
 
-/// Time of B over time of A: above 1 B is slower. The verdict is on B.
+/// Time of B over time of A: above 1, B is slower. The verdict is about B.
 struct TimeRatio {
   double estimate = 1;  ///< ratio of the medians
   Interval ci95{1, 1};
@@ -54,8 +53,8 @@ struct TimeRatio {
   bool operator==(const TimeRatio&) const = default;
 };
 
-/// Compares medians of two measurements that were not interleaved; what drifted between them is not seen. The interval joins those of the
-/// medians: their distances on the logarithmic scale add up in squares (Zou and Donner's MOVER), which covers at least 95 % as they do.
+/// Compares medians of two measurements that were not interleaved; drift between them remains in the result.
+/// The interval combines those of the medians by the sum of squared log distances (MOVER by Zou and Donner): it covers at least 95 %.
 /// Fewer than 5 samples on a side: unknown. Requires: positive medians and intervals (throws std::invalid_argument).
 [[nodiscard]] TimeRatio unpaired_ratio(const MedianEstimate& a, const MedianEstimate& b);
 

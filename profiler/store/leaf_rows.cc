@@ -8,10 +8,10 @@
 namespace mptune {
 namespace {
 
-// Columns that are always the same stand in the statement: binding them would cost half of the insert rate.
+// Constant columns are literals in the statement: binding them would halve the insert rate.
 const std::string kPid = std::to_string(kGlobalPid);
 
-// What an event without its Kernel shows: a launch of one thread.
+// Placeholder for events without a recorded Kernel: a launch of one thread.
 const Kernel kNoKernel{.grid = {1, 1, 1}, .block = {1, 1, 1}};
 
 int kind_of(const Copy& copy) {
@@ -88,7 +88,7 @@ void LeafRows::copy(std::int64_t start, std::int64_t end, std::size_t index, con
   const Place place = placement_(event);
   const Copy copy = event.detail < 0 ? Copy{} : trace_.copies[static_cast<std::size_t>(event.detail)];
   const int kind = kind_of(copy);
-  // Only peer copies name their ends: real exports leave them NULL otherwise.
+  // Only peer copies name source and destination; Nsight's exports leave them NULL for other copies.
   const auto end_of = [&](std::int64_t value) { return kind == kCopyPeer ? std::optional<std::int64_t>(value) : std::nullopt; };
   memcpy_(index + 1, start, end, place.device, place.context, place.stream, correlation, copy.bytes, kind, memory_kind(copy.source),
           memory_kind(copy.destination), end_of(copy.source), end_of(placement_.context(copy.source)), end_of(copy.destination),

@@ -8,16 +8,16 @@
 
 namespace mptune {
 
-/// The rows of events in the layout's tables of device work. Their rowid is the event's index + 1.
+/// Writes events into the Nsight tables of device work. rowid is the event's index + 1.
 class LeafRows {
  public:
-  /// All of them outlive it.
+  /// All arguments must outlive it.
   LeafRows(SQLite::Database& database, const Trace& trace, const Placement& placement);
 
-  /// Of an event that is no host work. `global_tid`: the thread of the recorder's own work, used for nothing else.
+  /// Adds an event that is not host work. `global_tid`: the thread, used for the recorder's own work only.
   void operator()(std::int64_t start, std::int64_t end, std::size_t index, const std::optional<std::int64_t>& correlation,
                   std::int64_t global_tid);
-  /// To be called after the last event.
+  /// Call after the last event.
   void flush();
 
  private:

@@ -13,7 +13,7 @@ constexpr const char* kCopies = "CUPTI_ACTIVITY_KIND_MEMCPY";
 constexpr const char* kMemsets = "CUPTI_ACTIVITY_KIND_MEMSET";
 constexpr const char* kLeafTables[] = {kKernels, kCopies, kMemsets, kWaits};
 
-// Columns of a leaf table behind the common ones.
+// Columns of a table of device work: the common ones, then its own.
 std::vector<std::string> columns_for(const std::string& table) {
   std::vector<std::string> columns{"start", "end", "deviceId", "contextId", "streamId", "globalPid", "correlationId"};
   if (table == kKernels)
@@ -88,7 +88,7 @@ void NsightLeaves::read() {
     if (std::find(devices.begin(), devices.end(), leaf.event.device) == devices.end()) devices.push_back(leaf.event.device);
   }
   read_overhead("PROFILER_OVERHEAD", "1");
-  // The other types are the driver's: the call they lengthen shows them.
+  // Other types are work of the driver inside an API call, which the call's duration contains.
   read_overhead("CUPTI_ACTIVITY_KIND_OVERHEAD", "overheadType IN (3, 4, 5)");
   sort_leaves();
   place_leaves();
@@ -101,7 +101,7 @@ void NsightLeaves::read_devices() {
     Rows rows(database_, std::string("SELECT DISTINCT deviceId FROM ") + table);
     while (rows.next()) ids.insert(rows.integer(0));
   }
-  if (ids.size() > 4096) throw BadContent("it has more than 4096 devices");
+  if (ids.size() > 4096) throw BadContent("more than 4096 devices");
   for (const std::int64_t id : ids) {
     devices_[id] = static_cast<std::int16_t>(trace_.devices.size());
     trace_.devices.push_back({.name = "cuda:" + std::to_string(id), .description = "CUDA device"});
@@ -135,7 +135,7 @@ void NsightLeaves::read_table(const std::string& table) {
   }
 }
 
-// It counts on every device of its process: which of them it kept waiting is not recorded.
+// Profiler overhead counts on every device of its process: the export does not say which device it delayed.
 void NsightLeaves::read_overhead(const std::string& table, const std::string& condition) {
   if (!has_table(database_, table)) return;
   Rows rows(database_, "SELECT " + selection(database_, table, {"start", "end", "globalTid", "nameId", "overheadType"}) + " FROM " + table +
@@ -172,7 +172,7 @@ void NsightLeaves::place_leaves() {
   Lanes lanes(compute);
   for (Leaf& leaf : leaves_) {
     const auto lane = lanes.take(leaf.lanes(), leaf.event.start, leaf.event.end());
-    if (!lane) throw BadContent("a device does more than 256 things at once");
+    if (!lane) throw BadContent("a device runs more than 256 events at once");
     leaf.event.lane = *lane;
     const StartedBy started{leaf.call, static_cast<int>(trace_.events.size())};
     trace_.events.push_back(leaf.event);
@@ -196,7 +196,7 @@ std::int32_t NsightLeaves::add_copy(Rows& rows, int device) {
   if (kind == kCopyHostToDevice) copy.source = -1;
   if (kind == kCopyDeviceToHost) copy.destination = -1;
   if (kind == kCopyPeer) copy = {copy.bytes, device_or_none(rows, 9), device_or_none(rows, 10)};
-  if (copy.bytes < 0) throw BadContent("a copy of fewer than no bytes");
+  if (copy.bytes < 0) throw BadContent("a copy has a negative size");
   trace_.copies.push_back(copy);
   return static_cast<std::int32_t>(trace_.copies.size()) - 1;
 }

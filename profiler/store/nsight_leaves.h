@@ -18,7 +18,7 @@
 
 namespace mptune {
 
-/// The table of streams' and host threads' waits.
+/// Table of waits of streams and host threads.
 inline constexpr const char* kWaits = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
 
 /// The process part of a globalTid or globalPid.
@@ -30,19 +30,19 @@ using Correlation = std::pair<std::int64_t, std::int64_t>;
 /// Process, context and stream.
 using StreamKey = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
 
-/// Names of the columns of a table, none where there is no such table.
+/// Names of the columns of a table; empty if there is no such table.
 [[nodiscard]] std::set<std::string> columns_of(SQLite::Database& database, const std::string& table);
 
-/// "a, b, NULL AS c" for the wanted columns, NULL where the table, written by an older version, has none of that name.
+/// "a, b, NULL AS c": the wanted columns, NULL for those that the table lacks because an older version wrote it.
 [[nodiscard]] std::string selection(SQLite::Database& database, const std::string& table, const std::vector<std::string>& wanted);
 
-/// Strings of an export and the trace's names made of them.
+/// Adds strings of an export to the trace's names.
 class NsightNames {
  public:
   NsightNames(SQLite::Database& database, Trace& trace);
 
   [[nodiscard]] int of(const std::string& text);
-  /// Of StringIds.id; a placeholder that shows the number where there is none.
+  /// Name for a StringIds.id; "string 17" if the table has no row with id 17.
   [[nodiscard]] int of_string(std::int64_t id);
 
  private:
@@ -51,17 +51,18 @@ class NsightNames {
   std::unordered_map<std::string, int> names_;
 };
 
-/// Times of a row; false, and counted, where they are no interval. Throws BadContent where they are out of range.
+/// Reads start and end of a row. Returns false and counts the row in `quality` if they are missing or the end is before the start.
+/// Throws BadContent if they are out of range.
 [[nodiscard]] bool read_times(Rows& rows, Event& event, TraceQuality& quality);
 
-/// An event that a call started.
+/// An event and the call that launched it.
 struct StartedBy {
   Correlation call;
   int event = -1;
   auto operator<=>(const StartedBy&) const = default;
 };
 
-/// The device work and waits of an export. Database, names and trace outlive it.
+/// Reads device work and waits of an export into a trace. Database, names and trace must outlive it.
 class NsightLeaves {
  public:
   NsightLeaves(SQLite::Database& database, NsightNames& names, Trace& trace) : database_(database), names_(names), trace_(trace) {}
@@ -69,15 +70,15 @@ class NsightLeaves {
   /// Reads devices, kernels, copies, memsets, waits and the profiler's own work into events sorted by start.
   void read();
 
-  /// What this call started, by index.
+  /// Events that this call launched, ordered by index.
   [[nodiscard]] std::span<const StartedBy> started_by(const Correlation& call) const;
-  /// Device work of a stream, in the order of the calls that started it.
+  /// Device work of a stream, in the order of the calls that launched it.
   [[nodiscard]] std::span<const StartedBy> of_stream(const StreamKey& stream) const;
-  /// Device of the process' first work, -1: it has none.
+  /// Device of the process' first work; -1 if it has no work.
   [[nodiscard]] std::int16_t device_of_process(std::int64_t process) const;
 
  private:
-  // Waits and what else is timed on the host may overlap the stream's work: they are as a stream of their own.
+  // Waits and overhead are timed on the host and may overlap the stream's work, so they count as a stream of their own.
   using Lanes = StreamLanes<std::pair<StreamKey, bool>>;
   struct Leaf {
     Event event;
@@ -106,11 +107,11 @@ class NsightLeaves {
   std::map<std::int64_t, std::int16_t> devices_;
   std::vector<StartedBy> started_;  // sorted
   std::map<StreamKey, std::vector<StartedBy>> streams_;
-  std::map<std::int64_t, std::vector<std::int16_t>> devices_of_;  // of the processes, in the order of their first work
+  std::map<std::int64_t, std::vector<std::int16_t>> devices_of_;  // by process, in the order of their first work
 };
 
 /// Adds an event_wait edge for every stream's wait on an event: from the last work before the event's record to the next work after the
-/// wait. What names no work, or work that started in the other order, adds none.
+/// wait. No edge is added if one of them does not exist or the consumer started first.
 void add_event_waits(SQLite::Database& database, const NsightLeaves& leaves, Trace& trace);
 
 }  // namespace mptune

@@ -32,7 +32,7 @@ EventRecords read_records(SQLite::Database& database) {
   return records;
 }
 
-// A stream runs its work in the order of the calls, and a process numbers its calls: no clock is needed.
+// Correlation ids number the calls of a process, and a stream runs its work in the order of the calls. So no times are compared.
 int last_before(std::span<const StartedBy> work, const Correlation& call) {
   const auto after = std::lower_bound(work.begin(), work.end(), StartedBy{.call = call});
   return after == work.begin() ? -1 : std::prev(after)->event;
@@ -61,7 +61,7 @@ void add_event_waits(SQLite::Database& database, const NsightLeaves& leaves, Tra
     if (record_process != process || sync_id != rows.integer(4)) continue;
     const int producer = last_before(leaves.of_stream(recorded_on), {process, record});
     const int consumer = first_after(leaves.of_stream(stream_of(rows)), {process, wait});
-    // Events lie in the order they started; an edge against it is a damaged file's, and could close a cycle.
+    // Events are ordered by start. Only damaged files have edges against that order, and those could form a cycle.
     if (producer >= 0 && producer < consumer) trace.edges.push_back({producer, consumer, EdgeKind::event_wait});
   }
 }

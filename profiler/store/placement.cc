@@ -5,7 +5,7 @@
 namespace mptune {
 
 Placement::Placement(const Trace& trace) : trace_(trace), contexts_(trace.devices.size(), -1) {
-  // 7 is the default stream of a first context in real exports.
+  // In Nsight's exports 7 is the default stream of the first context.
   constexpr std::int64_t kDefaultStream = 7;
   std::int64_t free_context = 1;
   first_stream_ = kDefaultStream;
@@ -28,7 +28,7 @@ std::int64_t Placement::context(int device) const {
   return device < 0 ? 0 : contexts_[static_cast<std::size_t>(device)];
 }
 
-// Lanes fit a byte, so no two share a stream.
+// Lanes are below 256, so no two lanes share a stream.
 Place Placement::unrecorded(int device, int lane) const {
   return {device, context(device), first_stream_ + 256 * static_cast<std::int64_t>(device) + lane};
 }

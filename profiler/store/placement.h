@@ -9,7 +9,7 @@
 
 namespace mptune {
 
-/// Where an event stands in the layout.
+/// Device, context and stream of an event in the Nsight layout.
 struct Place {
   int device = 0;
   std::int64_t context = 0;
@@ -17,16 +17,16 @@ struct Place {
   auto operator<=>(const Place&) const = default;
 };
 
-/// Contexts and streams of a trace's events: as recorded where the event has its Kernel, else one context per device and one stream per
-/// lane with numbers that no Kernel has. Requires: a consistent trace that outlives it.
+/// Contexts and streams of a trace's events. Events with a recorded Kernel keep theirs. All others get one context per device and one
+/// stream per lane, with numbers that no Kernel uses. Requires: a consistent trace that outlives it.
 class Placement {
  public:
   explicit Placement(const Trace& trace);
 
-  /// Context of a device's work that names none; 0 for device -1.
+  /// Context of a device's work without a recorded one; 0 for device -1.
   [[nodiscard]] std::int64_t context(int device) const;
   [[nodiscard]] Place operator()(const Event& event) const;
-  /// Every place of the trace's events and of every device's compute lane.
+  /// Places of all events and of every device's compute lane.
   [[nodiscard]] std::set<Place> all() const;
 
  private:
@@ -37,7 +37,7 @@ class Placement {
   std::int64_t first_stream_ = 0;
 };
 
-/// The Kernel of an event, nullptr where it has none.
+/// The recorded Kernel of an event, nullptr if it has none.
 [[nodiscard]] const Kernel* kernel_of(const Trace& trace, const Event& event);
 
 /// True for events with a row in CUPTI_ACTIVITY_KIND_KERNEL.

@@ -30,18 +30,18 @@ constexpr double kLatestStartSeconds = 1e9;
 
 std::int64_t count(Rows& rows, int column, const char* what, std::int64_t most = kMostSizeBytes) {
   const std::int64_t value = rows.integer(column);
-  if (value < 0 || value > most) throw BadContent(std::string(what) + " is negative or beyond reason");
+  if (value < 0 || value > most) throw BadContent(std::string(what) + " is negative or too large");
   return value;
 }
 
 double quantity(Rows& rows, int column, const char* what, double most = kMostProfileSeconds) {
   const double value = rows.real(column);
-  if (!(value >= 0 && value <= most)) throw BadContent(std::string(what) + " is negative or beyond reason");
+  if (!(value >= 0 && value <= most)) throw BadContent(std::string(what) + " is negative or too large");
   return value;
 }
 
 template <class Value>
-void require_room(const std::vector<Value>& values, std::size_t most, const char* what) {
+void require_below_limit(const std::vector<Value>& values, std::size_t most, const char* what) {
   if (values.size() >= most) throw BadContent("the profile has more than " + std::to_string(most) + " " + what);
 }
 
@@ -138,7 +138,7 @@ auto& at(Container& container, std::int64_t index, const char* what) {
 void read_layers(SQLite::Database& database, Profile& profile) {
   Rows layer(database, "SELECT name, kind, parameters, parameters_bytes, buffers_bytes, batch_statistics FROM MPTUNE_LAYER ORDER BY layer");
   while (layer.next()) {
-    require_room(profile.layers, kMostProfileLayers, "layers");
+    require_below_limit(profile.layers, kMostProfileLayers, "layers");
     profile.layers.push_back({.name = layer.text(0),
                               .kind = layer.text(1),
                               .modules = {},
@@ -151,7 +151,7 @@ void read_layers(SQLite::Database& database, Profile& profile) {
   while (module.next()) at(profile.layers, module.integer(0), "the layer of a module").modules.push_back(module.text(1));
   Rows edge(database, "SELECT from_layer, to_layer, bytes_per_sample, fixed_bytes, needs_gradient FROM MPTUNE_LAYER_EDGE ORDER BY edge");
   while (edge.next()) {
-    require_room(profile.edges, kMostProfileEdges, "edges");
+    require_below_limit(profile.edges, kMostProfileEdges, "edges");
     (void)at(profile.layers, edge.integer(0), "the layer of an edge");
     (void)at(profile.layers, edge.integer(1), "the layer of an edge");
     profile.edges.push_back({edge.as<int>(0), edge.as<int>(1), count(edge, 2, "the size of an edge"), count(edge, 3, "the size of an edge"),
@@ -171,7 +171,7 @@ void read_classes(SQLite::Database& database, Profile& profile) {
                           " FROM MPTUNE_DEVICE_CLASS ORDER BY class");
   std::size_t in_all = 0;
   while (rows.next()) {
-    require_room(profile.classes, kMostDevices, "device classes");
+    require_below_limit(profile.classes, kMostDevices, "device classes");
     DeviceClass& c = profile.classes.emplace_back();
     c.name = rows.text(0);
     const std::int64_t layers = rows.integer(1);
@@ -191,7 +191,7 @@ void read_classes(SQLite::Database& database, Profile& profile) {
 void read_machine(SQLite::Database& database, Profile& profile) {
   Rows device(database, "SELECT name, class, memory_bytes FROM MPTUNE_PROFILE_DEVICE ORDER BY device");
   while (device.next()) {
-    require_room(profile.devices, kMostDevices, "devices");
+    require_below_limit(profile.devices, kMostDevices, "devices");
     (void)at(profile.classes, device.integer(1), "the class of a device");
     profile.devices.push_back({device.text(0), device.as<int>(1), count(device, 2, "the memory of a device", kMostMemoryBytes)});
   }

@@ -20,12 +20,12 @@ namespace fs = std::filesystem;
 constexpr double kLongestStepSeconds = 1e9;
 constexpr const char* kRemedy = "name a trace made by 'mptune profile' or an Nsight Systems SQLite export";
 
-// The first 100 bytes of an SQLite file say its size; SQLite itself fills what is cut from the last page with zeros.
+// Checks the size in the header. SQLite itself would fill a truncated last page with zeros.
 void require_whole_file(const fs::path& path) {
   std::array<char, 100> header{};
   std::ifstream file(path, std::ios::binary);
   file.read(header.data(), header.size());
-  if (!file.is_open() || file.bad()) return;  // SQLite says why
+  if (!file.is_open() || file.bad()) return;  // SQLite reports why
   const auto number = [&](std::size_t at, int bytes) {
     std::uint64_t value = 0;
     for (int i = 0; i < bytes; ++i) value = value << 8 | static_cast<unsigned char>(header[at + static_cast<std::size_t>(i)]);
@@ -42,7 +42,7 @@ void require_whole_file(const fs::path& path) {
     throw Error("the file is truncated", path.string(), "record or copy it again");
 }
 
-// A view or a virtual table may hide a query that never ends or rows that are not in the file. SQLite knows its tables by any case.
+// A view or a virtual table can run a query that never ends, or return rows that are not in the file. SQLite ignores case in table names.
 void refuse_views(SQLite::Database& database) {
   SQLite::Statement query(
       database,
@@ -53,13 +53,13 @@ void refuse_views(SQLite::Database& database) {
   if (query.executeStep()) throw BadContent("the table " + query.getColumn(0).getString() + " is a view");
 }
 
-// Stops queries that do more than the rows of a file of this size can ask for: pages that name one another as their children stand for any
-// number of rows.
+// Stops queries that take more operations than a file of this size can need. In a damaged file pages may refer to each other, which
+// makes the number of rows unlimited.
 class WorkLimit {
  public:
   WorkLimit(SQLite::Database& database, std::uintmax_t file_bytes) : database_(database), left_(1000 + file_bytes / 50) {
     sqlite3_progress_handler(database_.getHandle(), kOperationsPerCall, &WorkLimit::stop, this);
-    // Longer texts are no names of kernels; a row of a few bytes can ask for a gigabyte.
+    // No kernel's name is longer; a damaged row of a few bytes can claim a gigabyte.
     sqlite3_limit(database_.getHandle(), SQLITE_LIMIT_LENGTH, 100'000'000);
   }
   WorkLimit(const WorkLimit&) = delete;
@@ -67,7 +67,7 @@ class WorkLimit {
   ~WorkLimit() { sqlite3_progress_handler(database_.getHandle(), 0, nullptr, nullptr); }
 
  private:
-  // 20 operations a byte: a row of ours has 18 bytes or more and is read with 20 operations.
+  // 20 operations per byte are plenty: a row of mptune has at least 18 bytes and takes 20 operations.
   static constexpr int kOperationsPerCall = 1000;
 
   static int stop(void* self) { return static_cast<WorkLimit*>(self)->left_-- == 0 ? 1 : 0; }
@@ -92,7 +92,7 @@ Recording read_own(SQLite::Database& database, const std::string& path) {
   recording.step_off_s = overhead.real(0);
   recording.step_on_s = overhead.real(1);
   for (const double step_s : {recording.step_off_s, recording.step_on_s}) {
-    if (!(step_s >= 0 && step_s <= kLongestStepSeconds)) throw BadContent("the time of a step is negative or beyond reason");
+    if (!(step_s >= 0 && step_s <= kLongestStepSeconds)) throw BadContent("the time of a step is negative or too large");
   }
   if (read_meta_integer(database, "has_trace") != 0) recording.trace = read_trace(database);
   if (read_meta_integer(database, "has_profile") != 0) recording.profile = read_profile(database);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kCalls = "CUPTI_ACTIVITY_KIND_RUNTIME";
 
-// The meta table was renamed in schema 3. A file that names no version is read by what it holds.
+// Schema 3 renamed the meta table. A file without a version is accepted; missing tables and columns are tolerated.
 void require_known_version(SQLite::Database& database) {
   constexpr int kNewestMajor = 3;
   for (const char* table : {"META_DATA_EXPORT", "EXPORT_META_DATA"}) {
@@ -20,7 +20,7 @@ void require_known_version(SQLite::Database& database) {
     const std::string version = rows.text(0);
     int major = 0;
     std::from_chars(version.data(), version.data() + version.size(), major);
-    if (major > kNewestMajor) throw BadContent("its layout has the version " + version + ", this mptune reads up to 3");
+    if (major > kNewestMajor) throw BadContent("its Nsight schema is version " + version + "; this mptune reads up to version 3");
   }
 }
 
@@ -55,7 +55,7 @@ class NsightReader {
         if (!rows.null(2)) read_call(rows, has_launch);
       }
     }
-    if (trace_.launches.empty()) return;  // launches were not recorded: none is missing
+    if (trace_.launches.empty()) return;  // launches were not recorded, so none is missing
     for (std::size_t i = 0; i < has_launch.size(); ++i) {
       const What what = trace_.events[i].what;
       const bool launched = is_compute(what) || what == What::copy;
@@ -84,14 +84,14 @@ class NsightReader {
     trace_.launches.push_back(launch);
   }
 
-  // A range belongs to a thread; its device is the one that thread launches on, else the one its process does, else none.
+  // Device of a thread's ranges: the one it launches on, else the one its process launches on, else -1.
   std::int16_t device_of(std::int64_t tid) const {
     const auto found = device_of_thread_.find(tid);
     return found == device_of_thread_.end() ? leaves_.device_of_process(tid & kProcessBits) : found->second;
   }
 
   void read_ranges() {
-    // Push/pop and start/end ranges, as recorded and as imported from NVTXT.
+    // 59 and 60 are push/pop and start/end ranges as recorded, 70 and 71 the same as imported from NVTXT.
     Rows rows(database_, "SELECT " + selection(database_, "NVTX_EVENTS", {"start", "end", "globalTid", "text", "textId"}) +
                              " FROM NVTX_EVENTS WHERE eventType IN (59, 60, 70, 71) AND end IS NOT NULL ORDER BY start, end DESC");
     while (rows.next()) {

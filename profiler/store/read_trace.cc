@@ -9,7 +9,7 @@
 namespace mptune {
 namespace {
 
-// These numbers are in files.
+// Files hold these numbers.
 static_assert(static_cast<int>(What::forward) == 0 && static_cast<int>(What::copy) == 7 && static_cast<int>(What::step) == 13 &&
               static_cast<int>(What::kernel) == 14 && static_cast<int>(What::profiler) == 15);
 
@@ -18,7 +18,7 @@ Nanoseconds time_of(std::int64_t stored, std::int64_t shift) {
   return Nanoseconds{stored - shift};
 }
 
-// Rows whose first column numbers them from 0.
+// Rows whose first column counts from 0 without gaps.
 class Numbered : public Rows {
  public:
   using Rows::Rows;
@@ -50,7 +50,7 @@ class Times {
     event.duration = end - event.start;
   }
 
-  /// The row taken last; columns asked for as `more` begin at 2.
+  /// The current row; the columns of `more` begin at 2.
   [[nodiscard]] Rows& row() { return rows_; }
 
   void require_end() {
@@ -63,7 +63,7 @@ class Times {
   std::int64_t shift_;
 };
 
-// Kernels arrive in the order of their events, which need not be their own.
+// Puts kernels into the order of their own index; rows arrive in the order of the events.
 class KernelCollector {
  public:
   explicit KernelCollector(std::vector<Kernel>& kernels) : kernels_(kernels) {}
@@ -102,12 +102,12 @@ class KernelCollector {
 };
 
 What what_of(std::int64_t number) {
-  if (number < 0 || number >= kWhatCount) throw BadContent("an event of the unknown kind " + std::to_string(number));
+  if (number < 0 || number >= kWhatCount) throw BadContent("an event has the unknown kind " + std::to_string(number));
   return static_cast<What>(number);
 }
 
 EdgeKind edge_kind_of(std::int64_t number) {
-  if (number < 0 || number > static_cast<int>(EdgeKind::event_wait)) throw BadContent("an edge of an unknown kind");
+  if (number < 0 || number > static_cast<int>(EdgeKind::event_wait)) throw BadContent("an edge has an unknown kind");
   return static_cast<EdgeKind>(number);
 }
 
@@ -153,7 +153,7 @@ constexpr const char* kKernelColumns =
     ", contextId, streamId, gridX, gridY, gridZ, blockX, blockY, blockZ, registersPerThread, staticSharedMemory, dynamicSharedMemory, "
     "gridId";
 
-// Files of minor version 0 hold neither kernels as recorded nor the recorder's own work.
+// Files of minor version 0 hold neither recorded kernels nor the recorder's own work.
 void read_events(SQLite::Database& database, int minor, std::int64_t shift, Trace& trace) {
   Times nvtx(database, "NVTX_EVENTS", shift);
   Numbered range(database, "SELECT range, what, device, lane, name, tag, detail FROM MPTUNE_RANGE ORDER BY 1");
@@ -194,7 +194,7 @@ void read_launches(SQLite::Database& database, std::int64_t shift, Trace& trace)
     Launch& launch = trace.launches.emplace_back(Launch{.event = rows.as<int>(1), .thread = rows.as<int>(2)});
     times.take(launch.start, launch.end);
     launch.correlation = times.row().integer(2);
-    // Strings behind the trace's names stand for a call whose name is not known.
+    // Ids above the trace's names belong to placeholders for calls without a name.
     const std::int64_t name = times.row().integer(3);
     launch.name = name >= 1 && name <= names ? static_cast<int>(name - 1) : -1;
   }
@@ -229,7 +229,7 @@ Trace read_trace(SQLite::Database& database) {
   read_small_tables(database, shift, trace);
   if (const std::string fault = inconsistency(trace); !fault.empty()) throw BadContent(fault);
   const auto meets = [](const StepWindow& a, const StepWindow& b) { return b.start < a.end; };
-  if (std::ranges::adjacent_find(trace.steps, meets) != trace.steps.end()) throw BadContent("steps that overlap or are out of order");
+  if (std::ranges::adjacent_find(trace.steps, meets) != trace.steps.end()) throw BadContent("steps overlap or are out of order");
   return trace;
 }
 

@@ -11,7 +11,7 @@
 
 namespace mptune {
 
-/// One prepared INSERT, run with a value for every `?`. Strings are not copied: they live until the call returns.
+/// One prepared INSERT. Each call runs it with a value for every `?`; strings are not copied and must live until the call returns.
 class Insert {
  public:
   Insert(SQLite::Database& database, const std::string& sql) : statement_(database, sql) {}
@@ -42,10 +42,10 @@ class Insert {
   SQLite::Statement statement_;
 };
 
-/// INSERT of many rows of integers and NULLs, several to a statement: a statement per row costs as much as the row itself.
+/// INSERT of many rows of integers and NULLs, 50 per statement: a statement per row would cost as much as the row itself.
 class BulkInsert {
  public:
-  /// `head` up to VALUES; `row` is "(?, ?, 0, ...)". Every call gives a value for every `?` of one row.
+  /// `head` is the statement up to VALUES, `row` is "(?, ?, 0, ...)". Each call adds one row, with a value for every `?`.
   BulkInsert(SQLite::Database& database, const std::string& head, const std::string& row);
   BulkInsert(const BulkInsert&) = delete;
   BulkInsert& operator=(const BulkInsert&) = delete;
@@ -56,7 +56,7 @@ class BulkInsert {
     if (++rows_ == kRowsPerStatement) flush();
   }
 
-  /// Writes the rows still held back. To be called after the last row.
+  /// Writes buffered rows. Call after the last row.
   void flush();
 
  private:
@@ -79,7 +79,7 @@ class BulkInsert {
   int rows_ = 0;
 };
 
-/// Rows of a query on a file that may hold anything: every value is asked for with its type, another type throws BadContent.
+/// Rows of a query on an untrusted file. Every value is read with its expected type; any other type throws BadContent.
 /// `while (rows.next()) use(rows.integer(0), rows.text(1));`
 class Rows {
  public:
@@ -92,7 +92,7 @@ class Rows {
   [[nodiscard]] double real(int column);
   [[nodiscard]] std::string text(int column);
 
-  /// An integer that the narrower type can hold.
+  /// An integer as a narrower type; throws BadContent if it does not fit.
   template <class Integer>
   [[nodiscard]] Integer as(int column) {
     const std::int64_t value = integer(column);

@@ -9,17 +9,17 @@ namespace mptune {
 /// The statements of schema.sql.
 extern const char* const kSchemaSql;
 
-/// Version of the MPTUNE_ tables. A reader refuses a newer major; a newer minor only added tables or columns.
+/// Version of the MPTUNE_ tables. Readers refuse a newer major version. A newer minor version only adds tables or columns.
 inline constexpr int kSchemaMajor = 1;
 inline constexpr int kSchemaMinor = 2;
 
-/// Ids of the Nsight layout, `<hardware:8><VM:8><process:24><thread:24>`: one process with the number 1 on VM 1, so that nothing names the
+/// Ids of the Nsight layout, `<hardware:8><VM:8><process:24><thread:24>`. Always process 1 on VM 1, so that files do not identify the
 /// machine.
 inline constexpr std::int64_t kGlobalVid = std::int64_t{1} << 48;
 inline constexpr std::int64_t kProcess = 1;
 inline constexpr std::int64_t kGlobalPid = kGlobalVid | (kProcess << 24);
 
-/// Of the layout's enums.
+/// Values of the Nsight layout's enums.
 inline constexpr int kCopyUnknown = 0;
 inline constexpr int kCopyHostToDevice = 1;
 inline constexpr int kCopyDeviceToHost = 2;

@@ -238,13 +238,18 @@ INSERT INTO ENUM_NSYS_EVENT_TYPE VALUES
 CREATE TABLE MPTUNE_META (name TEXT NOT NULL PRIMARY KEY, value TEXT);
 CREATE TABLE MPTUNE_OVERHEAD (step_off_s REAL NOT NULL, step_on_s REAL NOT NULL);
 
--- The recording. Rows of one kind lie in the same order here and in their table of the layout:
--- compute in CUPTI_ACTIVITY_KIND_KERNEL, copies in _MEMCPY, memsets in _MEMSET, waits in _SYNCHRONIZATION, the recorder's own work in
--- PROFILER_OVERHEAD (in these five rowid is MPTUNE_EVENT.event + 1), ranges and then host work in NVTX_EVENTS, launches in _RUNTIME.
--- name is StringIds.id - 1; device, thread and tag number the rows of their tables. detail of a copy is MPTUNE_COPY.copy; of compute it is
--- -1 or numbers the kernels as recorded: such a row of CUPTI_ACTIVITY_KIND_KERNEL shows the recorded context, stream, grid, block,
--- registers, shared memory and gridId, else they are placeholders and gridId is MPTUNE_EVENT.event. Recorded kernels without such a row
--- lie in MPTUNE_GRID. MPTUNE_LAUNCH.event is -1 for calls that started nothing.
+-- The recording. Rows of one kind have the same order here and in their table of the Nsight layout:
+--   compute                   CUPTI_ACTIVITY_KIND_KERNEL           rowid is MPTUNE_EVENT.event + 1
+--   copies                    CUPTI_ACTIVITY_KIND_MEMCPY           likewise
+--   memsets                   CUPTI_ACTIVITY_KIND_MEMSET           likewise
+--   waits                     CUPTI_ACTIVITY_KIND_SYNCHRONIZATION  likewise
+--   the recorder's own work   PROFILER_OVERHEAD                    likewise
+--   ranges, then host work    NVTX_EVENTS
+--   launches                  CUPTI_ACTIVITY_KIND_RUNTIME
+-- name is StringIds.id - 1; device, thread and tag are row numbers of their tables. detail of a copy is MPTUNE_COPY.copy.
+-- detail of compute is the number of a recorded kernel, else -1. With a recorded kernel, the row of CUPTI_ACTIVITY_KIND_KERNEL holds its
+-- context, stream, grid, block, registers, shared memory and gridId. Otherwise these are placeholders, and gridId is MPTUNE_EVENT.event.
+-- Recorded kernels without such a row are in MPTUNE_GRID. MPTUNE_LAUNCH.event is -1 for calls that launched nothing.
 CREATE TABLE MPTUNE_WHAT (what INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, compute INTEGER NOT NULL);
 CREATE TABLE MPTUNE_DEVICE (device INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, description TEXT NOT NULL, cores INTEGER NOT NULL,
   memory_bytes INTEGER NOT NULL);
@@ -266,7 +271,7 @@ CREATE TABLE MPTUNE_STEP (position INTEGER NOT NULL PRIMARY KEY, step INTEGER NO
 CREATE TABLE MPTUNE_QUALITY (dropped INTEGER NOT NULL, untagged INTEGER NOT NULL, out_of_window INTEGER NOT NULL,
   zero_stamped INTEGER NOT NULL, unmatched INTEGER NOT NULL);
 
--- The profile: what layers and links cost. forward_s and backward_s are medians of MPTUNE_LAYER_SAMPLE, NULL where none was taken;
+-- The profile: costs of layers and links. forward_s and backward_s are medians of MPTUNE_LAYER_SAMPLE, NULL without samples.
 -- kind of a sample: 0 forward, 1 backward, 2 forward and 3 backward with the other devices busy, 4 gradients of inputs and 5 of weights.
 CREATE TABLE MPTUNE_PROFILE (model TEXT NOT NULL, input TEXT NOT NULL, batch INTEGER NOT NULL, optimizer_state_factor REAL NOT NULL,
   co_running_slowdown REAL NOT NULL, fingerprint_model TEXT NOT NULL, fingerprint_input TEXT NOT NULL, fingerprint_libtorch TEXT NOT NULL,

@@ -8,32 +8,34 @@
 
 namespace mptune {
 
-/// What one trace file holds: a recording, the profile it was planned with, the plan that ran.
+/// Contents of one trace file: a recording, the profile that the plan was made from, and the plan that ran.
 struct Recording {
   std::optional<Trace> trace{};
   std::optional<Profile> profile{};
-  std::string plan_json{};    ///< the object `plan` of a plan file, "" where the recording is not of a plan
-  std::string environment{};  ///< JSON object of what the machine is; no user, host or path
+  std::string plan_json{};    ///< the object `plan` of a plan file; "" if no plan was recorded
+  std::string environment{};  ///< JSON object that describes the machine; without user, host name or paths
   double step_off_s = 0;      ///< median step without recording, 0: not measured
-  double step_on_s = 0;       ///< with recording
+  double step_on_s = 0;       ///< median step with recording, 0: not measured
 };
 
-/// Writes `recording` to a temporary file beside `path` and renames it, in the layout of an Nsight Systems SQLite export
-/// (schema 3.25, CUDA + NVTX subset); our own data in tables named MPTUNE_*. Beside the trace it uses memory for an index per event only.
-/// An existing file is replaced only if it is one of ours, or with `force`. Throws Error: a full disk (environment); a read-only folder, a
-/// foreign file in the way (usage).
+/// Writes `recording` to a temporary file beside `path` and renames it. Needs memory for one index per event.
+/// The layout is that of an Nsight Systems SQLite export (schema 3.25, CUDA + NVTX subset), with mptune's own tables MPTUNE_*.
+/// Replaces an existing file only if mptune wrote it, or with `force`.
+/// Throws Error: a full disk (environment); a read-only folder or an existing file of another program (usage).
 void write_recording(const Recording& recording, const std::string& path, bool force);
 
-/// Reads a file written by write_recording. Of an Nsight Systems export made by others (schema 2.9 to 3.30, any table may be absent) it
-/// reads what our tables have no word for: kernels (What::kernel, NCCL's What::collective) with their details, copies, memsets,
-/// synchronisation and the profiler's own work (on every device of its process) become events without tags sorted by start; streams become
-/// lanes, that which computes longest kComputeLane, and what overlaps on a stream (its waits are timed on the host) takes a lane beside it
-/// (StreamLanes). API calls become launches, those that
-/// started nothing with event -1. A stream's wait for an event becomes an event_wait edge from the last work before the event's record to
-/// the next work after the wait. NVTX ranges become ranges (What::action) on the device their thread launches on, -1 where there is none;
-/// the profile stays empty. `quality` counts rows without times, rows that end before they start (dropped) and device work without its
-/// launch or before it (unmatched). Throws Error: missing, not SQLite, truncated, neither layout, a newer major schema version, wrong
-/// types, sizes and counts beyond reason, edges that form a cycle, steps that overlap.
+/// Reads a file written by write_recording, or an Nsight Systems export (schema 2.9 to 3.30; any table may be absent).
+/// An Nsight Systems export becomes a trace without tags and without a profile:
+/// - Kernels, copies, memsets, synchronisation and the profiler's own work become events sorted by start, kernels with their details.
+///   Kernels are What::kernel, NCCL's What::collective. The profiler's own work counts on every device of its process.
+/// - Streams become lanes (StreamLanes). Waits are timed on the host and get lanes of their own where they overlap the stream's work.
+/// - API calls become launches; event is -1 for calls that launched nothing.
+/// - A stream's wait for an event becomes an event_wait edge from the last work before the event's record to the next after the wait.
+/// - NVTX ranges become ranges (What::action) on the device that their thread launches on, -1 if it launches nothing.
+/// - `quality` counts rows without times (zero_stamped), rows that end before they start (dropped), and device work without a launch or
+///   earlier than it (unmatched).
+/// Throws Error: missing, not SQLite, truncated, neither layout, a newer major schema version, wrong types, sizes or counts out of range,
+/// edges that form a cycle, steps that overlap.
 [[nodiscard]] Recording read_recording(const std::string& path);
 
 }  // namespace mptune

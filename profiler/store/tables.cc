@@ -9,12 +9,12 @@
 namespace mptune {
 namespace {
 
-// More than any device has: sums of such numbers stay in range.
+// More than any device has; sums of such numbers still fit into 64 bits.
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
 constexpr std::int64_t kMostCopiedBytes = std::int64_t{1} << 60;  // in all
 constexpr std::int64_t kMostLosses = std::int64_t{1} << 50;
 
-// -1 stands for "none" where `least` is -1.
+// True if `index` is at least `least` and below the size of `container`. With `least` = -1, -1 stands for "none".
 template <class Container>
 bool within(std::int64_t index, const Container& container, std::int64_t least = 0) {
   return index >= least && index < static_cast<std::int64_t>(container.size());
@@ -31,16 +31,16 @@ std::string fault_of(const Trace& trace, const Event& event, int least_device) {
 }
 
 std::string fault_of(const Trace& trace, const Launch& launch) {
-  if (!within(launch.event, trace.events, -1)) return "a launch of an event that does not exist";
-  if (!within(launch.thread, trace.threads)) return "a launch on a thread that does not exist";
+  if (!within(launch.event, trace.events, -1)) return "a launch has an event that does not exist";
+  if (!within(launch.thread, trace.threads)) return "a launch is on a thread that does not exist";
   if (!within(launch.name, trace.names, -1)) return "a launch has a name that does not exist";
   if (launch.end < launch.start) return "a launch ends before it starts";
-  return launch.correlation > 0 ? std::string{} : "a launch without a correlation";
+  return launch.correlation > 0 ? std::string{} : "a launch has no correlation";
 }
 
 std::string fault_of_events(const Trace& trace) {
   for (const Event& event : trace.events) {
-    if (event.what == What::action || event.what == What::step) return "a range among the events";
+    if (event.what == What::action || event.what == What::step) return "an event is a range";
     if (std::string fault = fault_of(trace, event, 0); !fault.empty()) return fault;
   }
   for (const Event& range : trace.ranges) {
@@ -49,7 +49,7 @@ std::string fault_of_events(const Trace& trace) {
   return {};
 }
 
-// Recorders number calls in ascending order, which needs no memory to check.
+// Recorders number calls in ascending order; checking that needs no memory.
 bool share_a_correlation(const std::vector<Launch>& launches) {
   const auto not_ascending = [](const Launch& a, const Launch& b) { return a.correlation >= b.correlation; };
   if (std::adjacent_find(launches.begin(), launches.end(), not_ascending) == launches.end()) return false;
@@ -62,9 +62,9 @@ bool share_a_correlation(const std::vector<Launch>& launches) {
 
 // Requires: edges of events that exist.
 bool form_a_cycle(const std::vector<Edge>& edges, std::size_t events) {
-  // Events in the order they started, as most recorders and readers leave them, need no search.
+  // Edges that all lead forward cannot form a cycle. Most recorders and readers order events by start, so this is the usual case.
   if (std::all_of(edges.begin(), edges.end(), [](const Edge& edge) { return edge.producer < edge.consumer; })) return false;
-  std::vector<int> next(edges.size(), -1);  // edge of the same producer
+  std::vector<int> next(edges.size(), -1);  // next edge of the same producer
   std::vector<int> first(events, -1);
   std::vector<int> missing(events, 0);
   for (std::size_t i = 0; i < edges.size(); ++i) {
@@ -90,7 +90,7 @@ std::string fault_of_links(const Trace& trace) {
   }
   if (share_a_correlation(trace.launches)) return "two launches share a correlation";
   for (const Edge& edge : trace.edges) {
-    if (!within(edge.producer, trace.events) || !within(edge.consumer, trace.events)) return "an edge of an event that does not exist";
+    if (!within(edge.producer, trace.events) || !within(edge.consumer, trace.events)) return "an edge has an event that does not exist";
   }
   return form_a_cycle(trace.edges, trace.events.size()) ? "the edges form a cycle" : std::string{};
 }
@@ -98,22 +98,22 @@ std::string fault_of_links(const Trace& trace) {
 std::string fault_of_sizes(const Trace& trace) {
   std::int64_t copied = 0;
   for (const Copy& copy : trace.copies) {
-    if (copy.bytes < 0) return "a copy of fewer than no bytes";
-    if (copy.bytes > kMostBytes || (copied += copy.bytes) > kMostCopiedBytes) return "copies of bytes beyond reason";
+    if (copy.bytes < 0) return "a copy has a negative size";
+    if (copy.bytes > kMostBytes || (copied += copy.bytes) > kMostCopiedBytes) return "a copy is too large, or all copies together are";
     if (!within(copy.source, trace.devices, -1) || !within(copy.destination, trace.devices, -1))
-      return "a copy from or to a device that does not exist";
+      return "a copy has a device that does not exist";
   }
   for (const MemorySample& sample : trace.memory) {
-    if (!within(sample.device, trace.devices)) return "a memory sample of a device that does not exist";
-    if (sample.current_bytes < 0 || sample.current_bytes > kMostBytes) return "a memory sample beyond reason";
+    if (!within(sample.device, trace.devices)) return "a memory sample has a device that does not exist";
+    if (sample.current_bytes < 0 || sample.current_bytes > kMostBytes) return "a memory sample is negative or too large";
   }
   for (const TraceDevice& device : trace.devices) {
     if (device.cores < 0 || device.memory_bytes < 0 || device.memory_bytes > kMostBytes)
-      return "a device with cores or memory beyond reason";
+      return "a device's cores or memory are negative or too large";
   }
   const TraceQuality& lost = trace.quality;
   for (const std::int64_t count : {lost.dropped, lost.untagged, lost.out_of_window, lost.zero_stamped, lost.unmatched}) {
-    if (count < 0 || count > kMostLosses) return "a count of losses beyond reason";
+    if (count < 0 || count > kMostLosses) return "a count of losses is negative or too large";
   }
   return {};
 }

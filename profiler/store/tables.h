@@ -10,16 +10,16 @@
 
 namespace mptune {
 
-/// A file whose tables do not hold what they should. read_recording adds which file it is.
+/// Invalid contents of a file's tables. read_recording turns it into an Error that names the file.
 class BadContent : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// What is wrong with a trace: an index or a size out of range, a negative duration, a correlation twice, a cycle; "" where nothing is.
+/// The first inconsistency of a trace: an index or size out of range, a negative duration, a duplicate correlation, a cycle. "" if none.
 [[nodiscard]] std::string inconsistency(const Trace& trace);
 
-/// Further from 0 no time of a recording lies, in nanoseconds; sums of two stay in range.
+/// Largest absolute time of a recording [ns]; the sum of two still fits into 64 bits.
 inline constexpr std::int64_t kFurthest = std::int64_t{1} << 61;
 
 [[nodiscard]] bool has_table(SQLite::Database& database, const std::string& table);
@@ -27,16 +27,16 @@ inline constexpr std::int64_t kFurthest = std::int64_t{1} << 61;
 
 /// One row of MPTUNE_META.
 void write_meta(SQLite::Database& database, const std::string& name, const std::string& value);
-/// "" where there is no such row.
+/// "" if there is no such row.
 [[nodiscard]] std::string read_meta(SQLite::Database& database, const std::string& name);
-/// Throws BadContent where there is no such row or it holds no integer.
+/// Throws BadContent if there is no such row or it is not an integer.
 [[nodiscard]] std::int64_t read_meta_integer(SQLite::Database& database, const std::string& name);
 
-/// Fills the layout's tables and ours. Requires: a schema without rows, a consistent trace.
+/// Fills the Nsight tables and the MPTUNE_ tables. Requires: empty tables of schema.sql, a consistent trace.
 void write_trace(SQLite::Database& database, const Trace& trace);
 /// Inverse of write_trace.
 [[nodiscard]] Trace read_trace(SQLite::Database& database);
-/// Reads the layout's tables alone, of which any may be absent.
+/// Reads the Nsight tables only; any of them may be absent.
 [[nodiscard]] Trace read_nsight(SQLite::Database& database);
 
 void write_profile(SQLite::Database& database, const Profile& profile);

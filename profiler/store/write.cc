@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file of ours beside the target that vanishes unless it was moved there.
+// A temporary file beside the target; deleted unless it was renamed to the target.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const fs::path& target) : path_(target) {
@@ -43,7 +43,7 @@ class TemporaryFile {
     fs::remove(path_, ignored);
   }
 
-  // A folder that cannot be synced (some file systems refuse) loses at most the new name in a power cut.
+  // Some file systems cannot sync a folder. Then a power failure can lose the new name, nothing else.
   static void sync(const fs::path& path) {
     const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (file < 0) return;
@@ -76,8 +76,8 @@ void require_replaceable(const fs::path& path, bool force) {
 
 void write_database(const Recording& recording, const fs::path& path) {
   SQLite::Database database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX);
-  // Nobody else sees this file, it is synced once before it is moved and removed if anything fails: a journal would protect nothing.
-  // Rows are appended, so a small cache serves, and memory does not grow with the trace.
+  // The temporary file needs no journal: it is deleted on any failure and synced before it is renamed.
+  // Rows are appended, so a small cache is enough and memory does not grow with the trace.
   database.exec(
       "PRAGMA page_size = 4096; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = "
       "-4096;");
@@ -101,7 +101,7 @@ void write_database(const Recording& recording, const fs::path& path) {
                                     {"EXPORT_PLATFORM", "linux-desktop"},
                                     {"EXPORT_PARAM_EXPORT_TYPE", "SQLite"}})
     about(std::string(name), std::string(value));
-  // Some readers want a host name; who recorded this is nobody's business.
+  // Some readers need a host name; the real one is private.
   Insert(database, "INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES (?, 'System', 'Hostname', 0, 'not recorded')")(kGlobalVid);
   if (recording.trace) write_trace(database, *recording.trace);
   if (recording.profile) write_profile(database, *recording.profile);
@@ -120,7 +120,7 @@ void write_database(const Recording& recording, const fs::path& path) {
       throw Error("writing failed (" + std::string(failure.what()) + ")", path.string(),
                   "check the disk's space and quota or name a file elsewhere with -o", ExitCode::environment);
     default:
-      throw Error("the recording cannot be stored (" + std::string(failure.what()) + ")", path.string(), "report this as a defect",
+      throw Error("the recording cannot be stored (" + std::string(failure.what()) + ")", path.string(), "report this as a bug",
                   ExitCode::internal);
   }
 }

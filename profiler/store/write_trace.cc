@@ -13,14 +13,14 @@
 namespace mptune {
 namespace {
 
-// Readers of the layout drop rows that start at 0 or earlier.
+// Readers of the Nsight layout drop rows that start at 0 or earlier.
 constexpr std::int64_t kFirstStart = 1;
 
 std::int64_t global_tid(int thread) {
   return kGlobalPid | (thread + 1);
 }
 
-std::string honest_name(const TraceDevice& device) {
+std::string display_name(const TraceDevice& device) {
   if (device.name.starts_with("cpu:")) return "CPU core set " + device.name;
   if (device.name.starts_with("sleep:")) return "sleeping device " + device.name;
   return device.description.empty() ? device.name : device.description + " " + device.name;
@@ -35,13 +35,13 @@ std::optional<std::string> utc_text(std::int64_t nanoseconds) {
   return text.data();
 }
 
-// "cuLaunchKernel" is the driver's, "cudaLaunchKernel" the runtime's.
+// "cuLaunchKernel" is a call of the driver API, "cudaLaunchKernel" of the runtime API.
 int call_class(const std::string& name) {
   const bool driver = name.size() > 2 && name.starts_with("cu") && name[2] >= 'A' && name[2] <= 'Z';
   return driver ? kDriverCall : kRuntimeCall;
 }
 
-// StringIds: the trace's names keep their places (id = index + 1), other strings follow.
+// Rows of StringIds: first the trace's names (id = index + 1), then other strings.
 class Strings {
  public:
   Strings(SQLite::Database& database, const std::vector<std::string>& names) : insert_(database, "INSERT INTO StringIds VALUES (?, ?)") {
@@ -117,7 +117,7 @@ class TraceWriter {
                                                                            quality.zero_stamped, quality.unmatched);
   }
 
-  // Of every device the thread that launches its work; -1 where the trace names none.
+  // By device: the thread that launches its work, -1 if unknown.
   std::vector<int> launching_threads() const {
     std::vector<int> threads(trace_.devices.size(), -1);
     for (const Launch& launch : trace_.launches) {
@@ -158,7 +158,7 @@ class TraceWriter {
     for (int d = 0; d < static_cast<int>(trace_.devices.size()); ++d) {
       const TraceDevice& device = trace_.devices[static_cast<std::size_t>(d)];
       own(d, device.name, device.description, device.cores, device.memory_bytes);
-      gpu(kGlobalVid, d, honest_name(device), device.name.starts_with("cuda:"), device.memory_bytes, device.cores, d);
+      gpu(kGlobalVid, d, display_name(device), device.name.starts_with("cuda:"), device.memory_bytes, device.cores, d);
       cuda(d, d, kProcess, device.cores);
     }
     write_streams();
@@ -172,7 +172,7 @@ class TraceWriter {
     std::set<std::pair<std::int64_t, std::int64_t>> contexts;
     std::set<std::pair<std::int64_t, std::int64_t>> streams;
     for (const Place& place : placement_.all()) {
-      // The first of a context is its smallest stream: CUDA makes the default stream with the context.
+      // The smallest stream of a context comes first and is its default stream: CUDA creates both together.
       const bool first = contexts.emplace(place.device, place.context).second;
       if (first) context(place.stream, kProcess, place.device, place.context);
       if (streams.emplace(place.context, place.stream).second)
@@ -202,7 +202,7 @@ class TraceWriter {
     for (const StepWindow& s : trace_.steps) step(row++, s.step, at(s.start), at(s.end));
   }
 
-  // Kernels that no row of the layout shows.
+  // Recorded kernels without a row in CUPTI_ACTIVITY_KIND_KERNEL.
   void write_kernels() {
     std::vector<bool> shown(trace_.kernels.size(), false);
     for (const Event& event : trace_.events) {
@@ -239,7 +239,7 @@ class TraceWriter {
 
   void write_events();
 
-  // Readers look for the step on the thread that launches a device's work, so every such thread gets it.
+  // Readers look for steps on the thread that launches a device's work, so every such thread gets a range per step.
   void write_step_ranges() {
     std::set<std::int64_t> have_steps;
     for (const Event& range : trace_.ranges) {
@@ -285,7 +285,7 @@ class TraceWriter {
   Strings strings_;
   std::int64_t shift_;
   std::int64_t last_ = 0;
-  std::vector<std::int32_t> launch_of_;  // of the events the first launch, -1: none
+  std::vector<std::int32_t> launch_of_;  // by event: its first launch, -1: none
   std::vector<std::int64_t> device_tids_;
 };
 
@@ -296,7 +296,7 @@ void TraceWriter::write_events() {
   for (std::size_t i = 0; i < trace_.events.size(); ++i) {
     const Event& event = trace_.events[i];
     own(i, static_cast<int>(event.what), event.device, event.lane, event.name, event.tag, event.detail);
-    // Host work does not occupy the device: as compute it would make every reader call the device busy.
+    // Host work is a range: as a kernel it would make the device look busy.
     if (event.what == What::host) {
       nvtx(at(event.start), at(event.end()), name_of(event), tid_of(event.device), event.name + 1);
     } else {

@@ -47,8 +47,8 @@ int HostView::device_of_stage(const Tag& tag, int gpu) const {
   return device != device_of_stage_.end() && lies_on(device->second, gpu) ? device->second : kNone;
 }
 
-// The event of this lane that lasted at `time`.
-int HostView::lasting(const std::vector<int>& lane, Nanoseconds time) const {
+// The event of this lane that ran at `time`.
+int HostView::event_at(const std::vector<int>& lane, Nanoseconds time) const {
   const auto event = [&](int index) -> const Event& { return host_.events[static_cast<std::size_t>(index)]; };
   const auto after = std::upper_bound(lane.begin(), lane.end(), time, [&](Nanoseconds t, int index) { return t < event(index).start; });
   return after == lane.begin() || event(*std::prev(after)).end() < time ? kNone : *std::prev(after);
@@ -60,7 +60,7 @@ int HostView::of(int gpu_event) const {
   const Nanoseconds time = launch(gpu_event)->start + shift_;
   int only = kNone;
   for (const auto& [lane, events] : lanes_) {
-    const int found = lasting(events, time);
+    const int found = event_at(events, time);
     if (found < 0 || !(event.what == What::copy ? is_copy_of(found, event) : is_work_of(found, event))) continue;
     if (only >= 0) return kNone;
     only = found;
@@ -75,7 +75,7 @@ bool HostView::is_work_of(int host_event, const Event& gpu_event) const {
   return std::tie(a.step, a.stage, a.microbatch, a.replica) == std::tie(b.step, b.stage, b.microbatch, b.replica);
 }
 
-// The sender's thread hands a copy to another one: what is tagged at all has the sender's stage, the host's view the receiver's.
+// Stages are not compared: the GPU's record of a copy has the sender's stage, the host's record has the receiver's.
 bool HostView::is_copy_of(int host_event, const Event& gpu_event) const {
   const Event& seen = host_.events[static_cast<std::size_t>(host_event)];
   if (seen.what != What::copy || seen.detail < 0) return false;

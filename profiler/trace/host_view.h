@@ -8,31 +8,32 @@
 
 namespace mptune {
 
-/// What a host saw itself doing while it gave GPUs their work: a part of merge_traces(). Both traces outlive it.
+/// Finds, for events that GPUs recorded, the events that the host recorded while it launched them. A part of merge_traces().
+/// Both traces must outlive it.
 class HostView {
  public:
-  /// `gpus_started` is time 0 of `gpus` in `host`. Requires: events of `host` ordered by start.
+  /// `gpus_started` is time 0 of `gpus` on the clock of `host`. Requires: events of `host` ordered by start.
   HostView(const Trace& host, const Trace& gpus, Nanoseconds gpus_started);
 
   static constexpr int kNone = -1;
 
-  /// The host's event during which it launched this event of a GPU for the same action, kNone where none or more than one fits.
+  /// The host's event during which this GPU event was launched, for the same action. kNone if no event or more than one fits.
   [[nodiscard]] int of(int gpu_event) const;
-  /// The call that launched an event of a GPU, null where it is not known; times are those of the GPUs' trace.
+  /// The call that launched a GPU event, on the clock of `gpus`; null if unknown.
   [[nodiscard]] const Launch* launch(int gpu_event) const { return launch_of_.at(static_cast<std::size_t>(gpu_event)); }
-  /// Whether a device of the host's is a GPU or a part of one.
+  /// True if a device of the host's trace is a GPU or a part of one.
   [[nodiscard]] bool on_gpu(int device) const;
-  /// What only a GPU's recorder knows the times of: its work, and copies from and to it.
+  /// True for work of a GPU and for copies from and to one: only a GPU's recorder knows their times.
   [[nodiscard]] bool is_gpu_work(const Event& host_event) const;
-  /// Whether a device of the host's is this GPU of the GPUs' trace, or like "cuda:0/1of2" a part of it.
+  /// True if a device of the host's trace is this GPU of the GPUs' trace, or a part of it like "cuda:0/1of2".
   [[nodiscard]] bool lies_on(int device, int gpu) const;
-  /// The first device of the host's that is this GPU or a part of it, kNone for none.
+  /// First device of the host's trace that is this GPU or a part of it; kNone if there is none.
   [[nodiscard]] int first_device_on(int gpu) const;
-  /// The device of the host's on this GPU that runs the tag's stage, kNone for none.
+  /// Device of the host's trace that lies on this GPU and runs the tag's stage; kNone if there is none.
   [[nodiscard]] int device_of_stage(const Tag& tag, int gpu) const;
 
  private:
-  [[nodiscard]] int lasting(const std::vector<int>& lane, Nanoseconds time) const;
+  [[nodiscard]] int event_at(const std::vector<int>& lane, Nanoseconds time) const;
   [[nodiscard]] bool is_work_of(int host_event, const Event& gpu_event) const;
   [[nodiscard]] bool is_copy_of(int host_event, const Event& gpu_event) const;
 

@@ -13,10 +13,10 @@ struct TimeInterval {
   bool operator==(const TimeInterval&) const = default;
 };
 
-/// Disjoint, ordered intervals with the same cover; empty ones dropped. O(n log n).
+/// Disjoint, ordered intervals that cover the same times; empty ones are dropped. O(n log n).
 [[nodiscard]] std::vector<TimeInterval> merge(std::vector<TimeInterval> intervals);
 
-/// Part of `interval` inside `window`; start == end where they do not meet.
+/// Part of `interval` inside `window`; start == end if they do not overlap.
 [[nodiscard]] TimeInterval clip(TimeInterval interval, TimeInterval window);
 
 /// Sum of lengths. Requires: disjoint.

@@ -24,7 +24,7 @@ int mapped(const Indices& indices, int index) {
   return index < 0 ? index : at(indices, index);
 }
 
-/// Index in `all` of each of `added`, appended where it is not there yet.
+/// Index in `all` of each of `added`; those missing are appended.
 template <typename Value, typename Key>
 Indices unite(std::vector<Value>& all, const std::vector<Value>& added, Key key) {
   std::map<decltype(key(all.front())), int> known;
@@ -43,7 +43,7 @@ ActionKey action_of(const Tag& tag) {
   return {tag.step, tag.stage, tag.microbatch, tag.replica};
 }
 
-/// A part of the training, of which the host knows more than the tag says: what is recomputed, for one.
+/// Phases of the training. The host knows more of them than a tag says: that a forward is a recomputation, for example.
 bool is_phase(What what) {
   return what <= What::reduce;
 }
@@ -70,7 +70,7 @@ class Merger {
  private:
   static constexpr int kNone = HostView::kNone;
 
-  /// Where an event of either trace came to lie.
+  /// An event of the result, with its index in the trace that it comes from.
   struct Added {
     Event event;
     int host = kNone;
@@ -104,7 +104,7 @@ class Merger {
     return place->second;
   }
 
-  /// What the host saw of each event of a GPU, then what that tells of the lanes of parts of GPUs.
+  /// Finds the host's event of each GPU event, and from those the compute lanes of parts of GPUs.
   void look() {
     for (std::size_t i = 0; i < gpus_.events.size(); ++i) {
       seen_.push_back(view_.of(static_cast<int>(i)));
@@ -133,7 +133,7 @@ class Merger {
     added_.push_back({event, kNone, index});
   }
 
-  /// A GPU that is none of the host's devices.
+  /// Index of a GPU that the host's trace does not name; appends it the first time.
   int appended(int gpu) {
     int& device = at(device_, gpu);
     if (device < 0) {
@@ -143,8 +143,8 @@ class Merger {
     return device;
   }
 
-  /// Which part of a GPU did this is known by when the host launched it, else by its stage. The recorder's own work belongs to none:
-  /// it goes to the first.
+  /// The part of a GPU that did this: the one the host launched it for, else the one that runs its stage. The recorder's own work goes to
+  /// the first part.
   int device_of(const Event& event, int seen) {
     const int gpu = event.device;
     if (at(known_, gpu) >= 0) return at(known_, gpu);
@@ -161,14 +161,14 @@ class Merger {
     return part >= 0 ? part : appended(gpu);
   }
 
-  /// Streams are numbered by GPU: the stream of a part's first work is its compute lane, and trades numbers with what is there.
+  /// Streams are numbered per GPU, lanes per part. The stream of a part's first work swaps its number with kComputeLane.
   std::uint8_t lane_of(const Event& event, int gpu) const {
     const auto compute = compute_lane_.find(event.device);
     if (at(known_, gpu) >= 0 || compute == compute_lane_.end()) return event.lane;
     return event.lane == compute->second ? std::uint8_t{kComputeLane} : event.lane == kComputeLane ? compute->second : event.lane;
   }
 
-  /// With the ends that the GPU does not know, where the host does.
+  /// Takes a source or destination that the GPU does not know from the host's copy.
   int add_copy(const Event& event, int seen) {
     if (event.detail < 0) return event.detail;
     Copy copy = at(gpus_.copies, event.detail);
@@ -192,7 +192,7 @@ class Merger {
     return static_cast<int>(trace_.kernels.size()) - 1;
   }
 
-  /// A GPU's work is the GPU's to tell; a copy between it and another device only where the GPU did.
+  /// The host's record of GPU work is always replaced; its record of a copy from or to a GPU only if the GPU recorded the copy, too.
   void decide_replaced() {
     for (std::size_t i = 0; i < host_.events.size(); ++i) {
       const Event& event = host_.events[i];
@@ -216,7 +216,7 @@ class Merger {
     added_.push_back({event, index, kNone});
   }
 
-  /// Orders what was added; from here on work_of_ names events of the result, gpu_event_ likewise.
+  /// Orders the added events by start. From here on work_of_ and gpu_event_ hold indices into the result's events.
   void sort_events() {
     Indices order(added_.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
@@ -264,12 +264,12 @@ class Merger {
     for (const Edge& edge : gpus_.edges) trace_.edges.push_back({at(gpu_event_, edge.producer), at(gpu_event_, edge.consumer), edge.kind});
     for (const Edge& edge : host_.edges) {
       const bool from_gpu = is_replaced(edge.producer), to_gpu = is_replaced(edge.consumer);
-      // Order on a GPU's lane, and between GPUs, is what their own recorder saw.
+      // The GPUs' own recorder knows the order on a GPU's lane and between GPUs.
       if ((from_gpu && to_gpu) || (edge.kind == EdgeKind::order && (from_gpu || to_gpu))) continue;
       const Indices &producers = at(work_of_, edge.producer), &consumers = at(work_of_, edge.consumer);
       if (producers.empty() || consumers.empty()) continue;
       const Edge joined{last_to_end(producers), consumers.front(), edge.kind};
-      // Backwards it could close a cycle.
+      // An edge that runs backwards in time could close a cycle.
       if (joined.producer < joined.consumer) trace_.edges.push_back(joined);
     }
   }
@@ -332,9 +332,9 @@ class Merger {
   const Nanoseconds shift_;
   const HostView view_;
   Trace trace_;
-  Indices known_;                             // the host's device, by index in gpus_; kNone: none, or its parts
-  Indices device_;                            // of the result, likewise
-  Indices seen_;                              // by event of gpus_
+  Indices known_;                             // by device of gpus_: index in host_; kNone: the host names none, or parts
+  Indices device_;                            // by device of gpus_: index in the result
+  Indices seen_;                              // by event of gpus_: the host's event that launched it
   Indices name_, thread_;                     // likewise
   std::map<int, std::uint8_t> compute_lane_;  // of a part, as its GPU numbers lanes
   std::map<TagKey, int> tag_index_;

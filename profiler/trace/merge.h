@@ -4,16 +4,18 @@
 
 namespace mptune {
 
-/// One recording out of two of the same steps: by the host's clock `host`, which saw GPUs only being given work, and by the GPUs' own
-/// recorder `gpus`, whose time 0 is `gpus_started` in `host`.
+/// Merges two recordings of the same steps: `host`, made on the host's clock, and `gpus`, made by the GPUs' own recorder.
+/// `gpus_started` is time 0 of `gpus` on the clock of `host`. Requires: events of both ordered by start; those of the result are, too.
 ///
-/// Of the devices named "cuda:..." the work comes from `gpus`, of all others from `host`; devices, names, threads and tags that both have
-/// become one. Where the host names parts of a GPU ("cuda:0/1of2") and `gpus` the GPU, a part's work is known by when the host launched it,
-/// else by the stage in its tag; the recorder's own work goes to the first part. What the host saw of a GPU it lends to the GPU's work that
-/// it launched meanwhile under the same step, stage, micro-batch and replica: layer and phase, the host's edges from and to other devices,
-/// the extent of an action. A host's copy from or to a GPU lends the GPU's copy that was launched meanwhile its tag and the end that the
-/// GPU does not know, and counts once, as the GPU's. Edges between two GPUs are the GPUs' own. Losses add up; `untagged` and
-/// `out_of_window` count what is kept. Steps and memory are the host's. Requires: both ordered by start. The result is, too.
+/// - Work of devices named "cuda:..." comes from `gpus`, work of all other devices from `host`.
+/// - Devices, names, threads and tags of both become one list each.
+/// - `host` may name parts of a GPU ("cuda:0/1of2") where `gpus` names the whole GPU. Work goes to the part that the host launched it for;
+///   if that is unknown, to the part that runs the stage in its tag. The recorder's own work goes to the first part.
+/// - Work of a GPU takes layer and phase from the host's event during which it was launched, if step, stage, micro-batch and replica agree.
+///   It also takes that event's edges from and to other devices. An action on a GPU lasts from its first to its last work.
+/// - A copy that both recorded counts once, with the GPU's times. It takes its tag, and an unknown source or destination, from `host`.
+/// - Edges between two GPUs come from `gpus`; steps and memory samples from `host`.
+/// - Losses are summed. `untagged` and `out_of_window` count events of the result.
 [[nodiscard]] Trace merge_traces(const Trace& host, const Trace& gpus, Nanoseconds gpus_started);
 
 }  // namespace mptune

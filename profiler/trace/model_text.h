@@ -4,13 +4,13 @@
 
 namespace mptune {
 
-/// MODEL of the command line, taken apart.
+/// Parts of the command line's MODEL argument.
 struct ModelText {
-  bool is_file = false;  ///< it has a '/', ends in .so, .pt or .pt2, or there is such a file
-  std::string name;      ///< of a built-in model, or the path of a file
+  bool is_file = false;  ///< MODEL holds a '/', ends in .so, .pt or .pt2, or names an existing file
+  std::string name;      ///< name of a built-in model, or path of a file
   bool has_rest = false;
   std::string rest;  ///< behind the colon: parameters of a built-in model, "container=backbone.blocks" of a file
-  std::string stem;  ///< what files about this model are called: "transformer", "libnet" of "build/libnet.so"
+  std::string stem;  ///< base of file names about this model: "transformer", or "libnet" for "build/libnet.so"
 };
 [[nodiscard]] ModelText parse_model_text(const std::string& text);
 

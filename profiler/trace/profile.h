@@ -11,13 +11,13 @@ namespace mptune {
 /// What one layer costs at one micro-batch size on one class of device. Times in seconds.
 struct LayerCost {
   int samples = 0;                   ///< micro-batch size
-  Samples forward;                   ///< all other devices idle
-  Samples backward;                  ///< gradients of inputs and weights, likewise
-  Samples forward_busy;              ///< with the other devices of the profile busy; empty: not measured
+  Samples forward;                   ///< measured while all other devices are idle
+  Samples backward;                  ///< gradients of inputs and weights; other devices idle
+  Samples forward_busy;              ///< measured while all other devices of the profile compute; empty: not measured
   Samples backward_busy;             ///< likewise
-  Samples backward_input;            ///< of backward, the gradients of inputs; empty: only the whole was measured
-  Samples backward_weight;           ///< of backward, the gradients of weights, with what backward_input left kept; likewise
-  std::int64_t output_bytes = 0;     ///< what would cross a cut behind this layer
+  Samples backward_input;            ///< split backward: gradients of inputs; empty: not measured
+  Samples backward_weight;           ///< split backward: gradients of weights, after backward_input; empty: not measured
+  std::int64_t output_bytes = 0;     ///< size of the output: what a cut behind this layer sends
   std::int64_t kept_bytes = 0;       ///< held from the layer's forward to its backward, output included
   bool keeps_output = true;          ///< its own backward needs the output; false: only a layer behind it may
   std::int64_t workspace_bytes = 0;  ///< peak above what is held and the gradients of parameters, during forward or backward
@@ -30,23 +30,22 @@ struct LayerCosts {
   bool operator==(const LayerCosts&) const = default;
 };
 
-/// A kind of device that all its members share the layer costs of.
+/// Devices that share layer costs.
 struct DeviceClass {
   std::string name;                       ///< "cpu/1": core sets of one core
   std::vector<LayerCosts> layers;         ///< as many as Profile::layers; measured sizes may differ between classes
-  double action_seconds = 0;              ///< fixed cost of one action (hand-over, bookkeeping)
+  double action_seconds = 0;              ///< fixed cost of one action (hand-over between threads, bookkeeping)
   double step_seconds = 0;                ///< fixed cost of one step (start and end of all workers)
   double optimizer_seconds_per_byte = 0;  ///< per byte of parameters
-  double reduce_seconds_per_byte =
-      0;                         ///< sum of one replica's gradients into another's and refresh of its parameters, per byte of parameters
-  double allocator_reserve = 0;  ///< bytes the allocator holds beyond those in use, per byte in use; 0: none, or not known
+  double reduce_seconds_per_byte = 0;     ///< adding a replica's gradients to another's and updating its parameters, per byte of parameters
+  double allocator_reserve = 0;           ///< bytes that the allocator holds but nothing uses, per byte in use; 0: none, or unknown
   bool operator==(const DeviceClass&) const = default;
 };
 
 struct ProfileDevice {
   std::string name;               ///< "cpu:0"
   int device_class = 0;           ///< index into Profile::classes
-  std::int64_t memory_bytes = 0;  ///< cap or size; 0: not known
+  std::int64_t memory_bytes = 0;  ///< cap, else size; 0: unknown
   bool operator==(const ProfileDevice&) const = default;
 };
 
@@ -54,10 +53,10 @@ struct ProfileLayer {
   std::string name;                   ///< "layer1.0"
   std::string kind;                   ///< "Bottleneck"
   std::vector<std::string> modules;   ///< module paths in the user's model that this layer covers
-  std::int64_t parameters = 0;        ///< number of scalars; of tied weights where they are first
-  std::int64_t parameters_bytes = 0;  ///< of all that it uses, tied weights too
+  std::int64_t parameters = 0;        ///< number of scalars; tied weights count in their first layer only
+  std::int64_t parameters_bytes = 0;  ///< of all parameters that it uses, tied weights included
   std::int64_t buffers_bytes = 0;
-  bool batch_statistics = false;  ///< couples the samples of a micro-batch (batch norm)
+  bool batch_statistics = false;  ///< its output depends on all samples of a micro-batch (batch norm)
   bool operator==(const ProfileLayer&) const = default;
 };
 
@@ -85,18 +84,18 @@ struct LinkPoint {
   bool operator==(const LinkPoint&) const = default;
 };
 
-/// One direction between two devices: time of a copy = latency + bytes / bytes_per_second, or what the curve says where there is one.
+/// One direction between two devices. A copy takes latency + bytes / bytes_per_second; a curve, where there is one, replaces this.
 struct LinkCost {
   int source = 0;       ///< index into Profile::devices
   int destination = 0;  ///< likewise
   double latency_s = 0;
   double bytes_per_second = 0;
-  std::vector<LinkPoint> curve = {};  ///< ascending in bytes; lines between the points, latency_s at 0 bytes
-  int medium = -1;  ///< links of the same number share one medium, on which copies of any direction queue; -1: nobody else's, full duplex
+  std::vector<LinkPoint> curve = {};  ///< ascending in bytes, interpolated linearly, latency_s at 0 bytes; empty: no curve
+  int medium = -1;  ///< links with the same number share a medium: their copies queue, whatever their direction; -1: full duplex, unshared
   bool operator==(const LinkCost&) const = default;
 };
 
-/// Who was measured: covers layer names, kinds, parameter and buffer shapes and dtypes and edges; never weights or batch.
+/// Identifies what was measured: layer names and kinds, shapes and dtypes of parameters and buffers, edges. Never weights or the batch.
 struct Fingerprint {
   std::string model;  ///< "sha256:..."
   std::string input;  ///< "3x64x64:float32"
@@ -108,11 +107,11 @@ struct Fingerprint {
 
 /// Everything the planner knows about a model and a machine.
 struct Profile {
-  std::string model;  ///< as the user named it: "resnet50", "transformer:d=256"
+  std::string model;  ///< as given by the user: "resnet50", "transformer:d=256"
   std::string input;  ///< shape of one sample: "3x64x64"
-  int batch = 0;      ///< global batch that was profiled for
+  int batch = 0;      ///< global batch that the profile was made for
   std::vector<ProfileLayer> layers;
-  std::vector<LayerEdge> edges;  ///< forward in the order of layers; chains: i -> i + 1
+  std::vector<LayerEdge> edges;  ///< from < to; a chain has the edges i -> i + 1
   std::vector<ForbiddenCut> forbidden_cuts;
   std::vector<DeviceClass> classes;
   std::vector<ProfileDevice> devices;

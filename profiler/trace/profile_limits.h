@@ -4,8 +4,8 @@
 
 namespace mptune {
 
-/// What a profile may hold: more than any machine has shown, and so little that sums over its layers, edges and classes stay far below
-/// 2^63, in bytes and in nanoseconds. What a whole batch takes is bounded where the batch is known: CostModel::require_countable.
+/// Upper limits of a profile's contents. They exceed every known machine and keep sums over layers, edges and classes far below 2^63,
+/// in bytes and in nanoseconds. CostModel::require_countable checks sums over a batch.
 inline constexpr std::size_t kMostProfileLayers = 10'000;
 inline constexpr std::size_t kMostProfileEdges = 100'000;
 inline constexpr double kMostProfileSeconds = 3600;                           ///< of one micro-batch, all layers together

@@ -11,21 +11,21 @@
 
 namespace mptune {
 
-/// Lanes for the streams of a recording that numbers them otherwise. The stream of a device that computes longest gets kComputeLane, which
-/// no stream that does not compute gets; the others get lanes in the order they are met.
+/// Assigns lanes to the streams of a recording. On each device the stream that computes longest gets kComputeLane; if none computes, no
+/// stream gets it. The other streams get lanes in the order in which they first occur.
 ///
-/// Leaves of one lane never overlap: what starts during its stream's earlier work takes a further lane of the stream,
+/// Events of one lane never overlap. An event that starts during earlier work of its stream gets another lane, which the stream keeps:
 ///
 ///     stream 7   lane 0  [ kernel   ]      [ kernel ]
 ///                lane 2       [ launched to it ]
 ///
-/// and when a byte can number no more, any that is free.
+/// A device has at most 256 lanes. When all are assigned, an event gets any lane that is free at its start.
 template <typename Stream>
 class StreamLanes {
  public:
   using OfDevice = std::pair<int, Stream>;
 
-  /// `compute` is how long each stream computes, in any unit; without those that never do.
+  /// `compute`: how long each stream computes, in any unit; without streams that never compute.
   explicit StreamLanes(const std::map<OfDevice, double>& compute) {
     std::map<int, std::pair<double, Stream>> longest;
     for (const auto& [stream, time] : compute) {
@@ -35,7 +35,7 @@ class StreamLanes {
     for (const auto& [device, stream] : longest) lanes_[{device, stream.second}] = {kComputeLane};
   }
 
-  /// Lane of a leaf that takes [start, end) of it; nothing where all of the device's are taken. Requires: leaves in the order of start.
+  /// Lane of an event that lasts over [start, end); nullopt if all lanes of the device are taken. Requires: calls in the order of start.
   [[nodiscard]] std::optional<std::uint8_t> take(const OfDevice& stream, Nanoseconds start, Nanoseconds end) {
     std::vector<std::uint8_t>& lanes = lanes_[stream];
     std::vector<Nanoseconds>& until = until_.try_emplace(stream.first, std::size_t{1}, Nanoseconds::min()).first->second;
@@ -55,7 +55,7 @@ class StreamLanes {
   static constexpr std::size_t kLanes = 256;
 
   std::map<OfDevice, std::vector<std::uint8_t>> lanes_;
-  std::map<int, std::vector<Nanoseconds>> until_;  // by device and lane: taken until then
+  std::map<int, std::vector<Nanoseconds>> until_;  // by device and lane: end of its last event
 };
 
 }  // namespace mptune

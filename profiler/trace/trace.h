@@ -18,16 +18,16 @@ enum class What : std::uint8_t {
   backward_weight,  ///< gradients of weights only
   recompute,        ///< a forward run again, inside backward
   optimizer,
-  reduce,  ///< sum of the gradients of a stage's replicas, refresh of their parameters
+  reduce,  ///< sum of the gradients of a stage's replicas, update of their parameters
   copy,    ///< a peer copy; `detail` is an index into Trace::copies
   collective,
   memset,
-  sync,      ///< the device's worker waits for an input that is not there yet
-  host,      ///< host work that belongs to no layer
+  sync,      ///< the device's thread waits for an input
+  host,      ///< work of the host outside of all layers
   action,    ///< range: one action of the schedule
   step,      ///< range: one training step
-  kernel,    ///< compute whose part in the training is not known (recordings made by other programs)
-  profiler,  ///< the recorder's own work, which keeps the device or its host from theirs
+  kernel,    ///< compute of an unknown phase (recordings made by other programs)
+  profiler,  ///< the recorder's own work: it delays the device or the host
 };
 
 /// Number of values of What, which are 0 .. kWhatCount - 1.
@@ -35,7 +35,7 @@ inline constexpr int kWhatCount = static_cast<int>(What::profiler) + 1;
 
 [[nodiscard]] const char* to_string(What what);
 
-/// True for what occupies a device's compute lane with useful work (forward .. reduce, collective, memset, kernel).
+/// True for useful work on a device's compute lane: forward .. reduce, collective, memset, kernel.
 [[nodiscard]] bool is_compute(What what);
 
 /// Lane of a device: 0 is compute; 1 + d carries the copies this device sends to device d.
@@ -50,7 +50,7 @@ struct Event {
   Nanoseconds duration{0};
   std::int32_t name = 0;     ///< index into Trace::names
   std::int32_t tag = -1;     ///< index into Trace::tags, -1: untagged
-  std::int32_t detail = -1;  ///< of a copy, index into Trace::copies; of compute, into Trace::kernels; -1: none
+  std::int32_t detail = -1;  ///< of a copy: index into Trace::copies; of compute: index into Trace::kernels; -1: none
   std::int16_t device = 0;   ///< index into Trace::devices
   std::uint8_t lane = 0;
   What what = What::host;
@@ -60,7 +60,7 @@ struct Event {
 };
 static_assert(sizeof(Event) <= 48);
 
-/// To which part of the training an event belongs; -1 where a field does not apply.
+/// The part of the training that an event belongs to; -1 where a field does not apply.
 struct Tag {
   int step = -1;
   int stage = -1;
@@ -90,12 +90,11 @@ struct Kernel {
   bool operator==(const Kernel&) const = default;
 };
 
-/// A call on a host thread: the one that started an event, or one that started nothing but kept the thread (a synchronisation, an
-/// allocation).
+/// A call on a host thread that launched an event, or that blocked the thread without launching one (a synchronisation, an allocation).
 struct Launch {
-  int event = -1;   ///< index into Trace::events, -1: started nothing
+  int event = -1;   ///< index into Trace::events, -1: launched nothing
   int thread = -1;  ///< index into Trace::threads
-  int name = -1;    ///< index into Trace::names: "cudaLaunchKernel"; -1: not known
+  int name = -1;    ///< index into Trace::names: "cudaLaunchKernel"; -1: unknown
   Nanoseconds start{0};
   Nanoseconds end{0};
   std::int64_t correlation = 0;  ///< unique within the trace, > 0
@@ -105,7 +104,7 @@ struct Launch {
 /// Why an event could not start before another had ended.
 enum class EdgeKind : std::uint8_t {
   order,       ///< same lane, the schedule's order
-  data,        ///< the consumer reads what the producer made
+  data,        ///< the consumer reads the producer's output
   event_wait,  ///< a recorded wait on an event
 };
 
@@ -124,14 +123,14 @@ struct MemorySample {
 };
 
 struct TraceDevice {
-  std::string name;         ///< as the user names it: "cpu:0", "cuda:1", "sleep:0"
+  std::string name;         ///< as in --devices: "cpu:0", "cuda:1", "sleep:0"
   std::string description;  ///< "CPU core set, 1 core"
   int cores = 0;
-  std::int64_t memory_bytes = 0;  ///< what the device has or may use; 0: not known
+  std::int64_t memory_bytes = 0;  ///< size or cap; 0: unknown
   bool operator==(const TraceDevice&) const = default;
 };
 
-/// One window per step, common to all devices.
+/// Start and end of one step, common to all devices.
 struct StepWindow {
   int step = -1;
   Nanoseconds start{0};
@@ -139,18 +138,18 @@ struct StepWindow {
   bool operator==(const StepWindow&) const = default;
 };
 
-/// Loss travels with the data: counts of what is missing or unreliable.
+/// Counts of events that a recording lost or knows too little about.
 struct TraceQuality {
   std::int64_t dropped = 0;
   std::int64_t untagged = 0;
   std::int64_t out_of_window = 0;
   std::int64_t zero_stamped = 0;  ///< records without times
-  std::int64_t unmatched = 0;     ///< no counterpart: device work without its launch or before it, a send or a receive alone
+  std::int64_t unmatched = 0;     ///< device work without a launch or earlier than it, sends without a receive and the reverse
   bool operator==(const TraceQuality&) const = default;
 };
 
-/// What host and devices did, measured or simulated alike.
-/// `events` are leaves: on one lane of one device they never overlap. `ranges` (actions, steps) lie around them and may nest.
+/// What host and devices did, measured or simulated.
+/// `events` never overlap on one lane of one device. `ranges` (actions, steps) enclose them and may nest.
 struct Trace {
   std::vector<TraceDevice> devices;
   std::vector<std::string> names;
@@ -166,7 +165,7 @@ struct Trace {
   std::vector<StepWindow> steps;
   TraceQuality quality;
   bool simulated = false;
-  std::int64_t started_utc_ns = 0;  ///< Unix time of the recording's start, 0: not known
+  std::int64_t started_utc_ns = 0;  ///< Unix time of the recording's start; 0: unknown
 
   bool operator==(const Trace&) const = default;
 };

@@ -27,7 +27,7 @@ def has_driver():
 
 
 @unittest.skipIf(has_driver(), "this machine has a CUDA driver")
-@unittest.skipUnless(CUDA_PROGRAM, "built without the recorder of GPUs")
+@unittest.skipUnless(CUDA_PROGRAM, "built without the GPU recorder")
 class RecordedProgram(CommandTest):
     def path(self, name):
         return os.path.join(self.folder, name)

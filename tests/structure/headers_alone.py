@@ -1,7 +1,7 @@
 """Every header compiles alone: headers_alone.py COMPILER ROOT pure|torch|cuda|cupti FLAG...
 
-Headers that see LibTorch are compiled behind its types, precompiled once: LibTorch's own headers take most of the time otherwise. One that
-includes them itself and then forgets a header of the standard library which they happen to include is not found.
+Headers that see LibTorch are compiled after LibTorch's types, which are precompiled once: otherwise LibTorch's headers take most of the time.
+So a header that relies on LibTorch for a standard header is not found.
 """
 import concurrent.futures
 import os
@@ -18,7 +18,7 @@ OUTSIDE = {"cupti": ("cupti",), "cuda": ("c10/cuda/", "cuda"), "torch": ("torch/
 
 
 def included(path, seen):
-    """All names that a header includes, following the project's own: torch headers of a room without LibTorch would be found here as well."""
+    """All names that a header includes, directly or through headers of the project."""
     if path in seen or not path.exists():
         return
     seen.add(path)
@@ -40,7 +40,7 @@ LANGUAGE = [compiler, "-std=c++20", "-Wall", "-Wextra", *flags]
 
 
 def precompile_torch(folder):
-    """The flags that put LibTorch's types first."""
+    """Flags that include LibTorch's types first."""
     header = pathlib.Path(folder) / "torch_types.h"
     header.write_text("#include <torch/types.h>\n")
     subprocess.run([*LANGUAGE, "-x", "c++-header", str(header), "-o", f"{header}.gch"], check=True)

@@ -22,7 +22,7 @@ BASE = "profiler/base"
 TORCH_ROOMS = {"profiler/device", "profiler/model", "profiler/measure", "tuner/runtime", "tuner/worker"}
 SQLITE_ROOMS = {"profiler/store", "tuner/study"}
 CUPTI_ROOMS = {"profiler/collect"}
-# The library that other programs load holds the rest of its room, and no LibTorch.
+# The library that other programs load contains its module without the LibTorch part.
 TORCH_FILES = {"profiler/collect/tag_scope.cc"}
 
 
@@ -32,18 +32,18 @@ def room_of(path):
 
 
 def ours(name):
-    """The path of an included header of ours, else None."""
+    """Path of an included header of the project, else None."""
     path = pathlib.PurePosixPath(name.removeprefix("mptune/"))
     return path if len(path.parts) > 1 and path.parts[0] in ORDER else None
 
 
 def module_of(path):
-    """A folder; of files beside folders, such as planner/plan.cc, their header."""
+    """Module of a file: its folder, or for files beside folders, such as planner/plan.cc, their header."""
     return "/".join(path.parts[:2]) if len(path.parts) > 2 else path.with_suffix(".h").as_posix()
 
 
 def cycles_of(needs):
-    """The sets of names in `needs` (name -> names) that reach each other."""
+    """Cycles: sets of names in `needs` (name -> names) that reach each other."""
     def reached_from(start):
         seen, todo = set(), [start]
         while todo:

@@ -16,8 +16,8 @@ inline std::vector<LinkPoint> published_links() {
   return read_bandwidth_table(input);
 }
 
-/// The published GPT models, "gpt_1_3B" or "gpt_350M", on `devices` devices with 28,000 MB and batches of 1024 as Aceso planned them; no
-/// tables where the data is absent.
+/// The published GPT models, "gpt_1_3B" or "gpt_350M", on `devices` devices with 28,000 MB and batches of 1024, as in Aceso's evaluation.
+/// No tables if the data is absent.
 inline AcesoProblem published_problem(const std::string& model, int devices) {
   AcesoProblem problem;
   const std::string folder = shared_data("aceso");
@@ -33,7 +33,7 @@ inline AcesoProblem published_problem(const std::string& model, int devices) {
   return problem;
 }
 
-/// The same as a profile of devices "device:0" and on, linked all to all. Requires: the data is there.
+/// The same as a profile with devices "device:0", "device:1", ..., linked all to all. Requires: the data exists.
 inline Profile published_profile(const std::string& model, int devices) {
   Profile profile = read_operator_tables(shared_data("aceso") + "/" + model);
   const std::vector<LinkPoint> links = published_links();
@@ -47,7 +47,7 @@ inline Profile published_profile(const std::string& model, int devices) {
   return profile;
 }
 
-/// Forward and backward of one micro-batch through all layers on the profile's first device.
+/// Time of forward and backward of one micro-batch through all layers, on the profile's first device [s].
 inline double turn_seconds(const CostModel& cost, int samples) {
   double seconds = 0;
   for (int layer = 0; layer < cost.layers(); ++layer) {

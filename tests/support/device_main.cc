@@ -4,7 +4,7 @@
 
 #include "mptune/profiler/device/device.h"
 
-// Of test programs that use devices: memory is accounted from the first allocation on, GPUs are used where there are any.
+// main() of test programs that use devices: installs memory accounting before the first allocation, and prepares GPUs.
 int main(int argc, char** argv) {
   mptune::install_cpu_accounting();
   try {

@@ -9,7 +9,7 @@
 
 namespace mptune::testing {
 
-/// The Error that `action` ends in: one line that says what, where and the remedy. An action that ends well fails the test.
+/// The Error that `action` throws. Checks that it is one line with what, where and remedy; fails the test if `action` does not throw.
 inline Error error_of(const std::function<void()>& action) {
   try {
     action();
@@ -23,7 +23,7 @@ inline Error error_of(const std::function<void()>& action) {
   return {"", "", "", ExitCode::done};
 }
 
-/// "where: what" of a user's mistake that `action` ends in.
+/// "where: what" of the usage Error that `action` throws.
 inline std::string refusal_of(const std::function<void()>& action) {
   const Error error = error_of(action);
   EXPECT_EQ(error.code(), ExitCode::usage) << error.what();

@@ -6,7 +6,7 @@
 
 namespace mptune::testing {
 
-/// A tensor of each element type, and a scalar, an empty and a transposed one: what a reader and writer of state dicts must keep.
+/// A tensor of each element type, and a scalar, an empty and a transposed tensor: state dicts must preserve them all.
 inline TensorDict every_type() {
   TensorDict dict;
   for (const auto type :

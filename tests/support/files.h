@@ -8,7 +8,7 @@
 
 namespace mptune {
 
-/// A folder of a test's own that vanishes with it. `purpose` tells those of one process apart.
+/// A temporary folder, deleted with this object. `purpose` distinguishes folders of one process.
 class TestFolder {
  public:
   explicit TestFolder(const std::string& purpose)
@@ -26,12 +26,12 @@ class TestFolder {
   std::filesystem::path folder_;
 };
 
-/// A file beside the running test program, where libraries lie that are opened at run time.
+/// A file beside the running test program, such as a library that is opened at run time.
 inline std::filesystem::path beside_program(const std::string& name) {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
 }
 
-/// A file of the published data, in MPTUNE_DATA_DIR or beside the project; "" where it is absent: the test is skipped then.
+/// A file of the published data, in MPTUNE_DATA_DIR or beside the project; "" if it is absent, in which case tests are skipped.
 inline std::string shared_data(const std::string& name) {
   const char* given = std::getenv("MPTUNE_DATA_DIR");
   const std::filesystem::path root =

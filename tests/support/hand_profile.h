@@ -4,7 +4,8 @@
 
 namespace mptune::testing {
 
-/// Two layers, two classes of device that measured different sizes, three devices, links, awkward doubles: something in every field.
+/// A profile with something in every field: two layers, two device classes with different measured sizes, three devices, links, awkward
+/// doubles.
 [[nodiscard]] Profile hand_profile();
 
 }  // namespace mptune::testing

@@ -6,7 +6,7 @@
 namespace mptune {
 namespace {
 
-// Layers that begin a layer of the chain, ascending, and the number of layers at the end.
+// First layers of the chain's layers, ascending, and at the end the number of layers.
 std::vector<std::size_t> chain_starts(const Profile& graph) {
   const std::size_t layers = graph.layers.size();
   std::vector<std::size_t> needed_until(layers, 0);
@@ -14,7 +14,7 @@ std::vector<std::size_t> chain_starts(const Profile& graph) {
     std::size_t& until = needed_until[static_cast<std::size_t>(edge.from)];
     until = std::max(until, static_cast<std::size_t>(edge.to));
   }
-  std::vector<int> live(layers + 1, 0);  // as differences
+  std::vector<int> live(layers + 1, 0);  // number of live tensors, as differences
   for (std::size_t layer = 0; layer < layers; ++layer) {
     if (needed_until[layer] <= layer) continue;
     ++live[layer + 1];
@@ -45,7 +45,7 @@ ProfileLayer merged_layer(const Profile& graph, std::size_t first, std::size_t l
   return merged;
 }
 
-// Adds where both are known: a part that was not measured everywhere is not known of the whole.
+// Adds samples if both were measured; otherwise the sum is unknown.
 void add_times(Samples& sum, const Samples& other) {
   sum = sum.empty() || other.empty() ? Samples{} : exactly(median(sum) + median(other));
 }

@@ -4,15 +4,15 @@
 
 namespace mptune {
 
-/// The chain of a layer graph: layers between which at most one tensor is live at a time (articulation points of the graph), what lies
-/// between two of them merged into one layer. A chain comes back as it is.
+/// Merges the layers of a graph into a chain: one layer between each two places where at most one tensor is live (articulation points).
+/// A chain is returned unchanged.
 ///
 ///     conv1 -> bn1 -> add -> relu        conv1 -> bn1-add -> relu
 ///       '--------------^            =>
 ///
-/// Merged layers add up times (medians), kept bytes and parameters; their workspace is the largest, their name "first-last". Forbidden cuts
-/// stay forbidden where they lie between two layers of the chain.
-/// Requires: edges forward in the order of layers, those of one layer of one size (one tensor each, as graph.txt has them).
+/// A merged layer has the sum of times (medians), saved bytes and parameters, the largest workspace, and the name "first-last".
+/// Forbidden cuts between two layers of the chain stay forbidden.
+/// Requires: edges lead forward in the order of layers; all edges from one layer have the same size (one tensor, as in graph.txt).
 [[nodiscard]] Profile layer_chain(const Profile& graph);
 
 }  // namespace mptune

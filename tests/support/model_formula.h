@@ -9,7 +9,7 @@
 
 #include "mptune/profiler/model/model.h"
 
-/// Weights and data by formula, the same here and in tests/golden/model_resnet.py.
+/// Weights and data from a formula, the same as in tests/golden/model_resnet.py.
 namespace mptune::testing {
 
 inline at::Tensor fill(at::IntArrayRef shape, std::int64_t index, double scale, double offset = 0.0) {
@@ -43,7 +43,7 @@ inline void fill_state(const std::vector<NamedTensor>& state) {
   }
 }
 
-/// Commits what one forward over one micro-batch left, for every layer.
+/// Commits, for every layer, what the forward of one micro-batch left.
 inline void commit_single(Model& model) {
   for (auto& each : model.layers()) {
     std::vector<std::vector<BatchStatistics>> by_norm;

@@ -59,7 +59,7 @@ bool finds_none(SQLite::Database& database, const std::string& sql) {
   return !query.executeStep();
 }
 
-// Correlations are looked up in sorted lists that SQLite makes of these subqueries, once per query.
+// SQLite evaluates each subquery once and looks correlations up in its sorted result.
 void add_rules_of_work(Rules& rules, const std::string& table) {
   const std::string from = "SELECT 1 FROM CUPTI_ACTIVITY_KIND_" + table + " WHERE ";
   rules.push_back(from + "globalPid IS NULL OR globalPid & 0xFFFFFF <> 0 OR globalPid >> 48 & 0xFF <> 1 OR globalPid >> 56 <> 0");
@@ -109,7 +109,7 @@ void add_rules_of_copies(Rules& rules) {
   rules.push_back("SELECT 1 FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE bytes < 0");
 }
 
-// Both forms of an NVTX name are filled: some readers know only one of them.
+// Both columns of an NVTX name must be set: some readers know only one of them.
 void add_rules_of_ranges(Rules& rules) {
   rules.push_back("SELECT 1 FROM NVTX_EVENTS WHERE eventType IN (59, 60) AND (end IS NULL OR (text IS NULL AND textId IS NULL))");
   rules.push_back("SELECT 1 FROM NVTX_EVENTS n LEFT JOIN StringIds s ON s.id = n.textId WHERE s.value IS NOT n.text");
@@ -118,7 +118,7 @@ void add_rules_of_ranges(Rules& rules) {
   rules.push_back("SELECT 1 FROM NVTX_EVENTS WHERE globalTid NOT IN (SELECT globalTid FROM ThreadNames)");
 }
 
-// Integers only in integer columns: one other value makes typed readers refuse the file.
+// Integer columns must hold integers only: typed readers refuse the file otherwise.
 void add_rules_of_types(Rules& rules, SQLite::Database& database) {
   for (const std::string& table : rows(database, "SELECT name FROM sqlite_master WHERE type = 'table'")) {
     for (const std::string& column : rows(database, "SELECT name FROM pragma_table_info('" + table + "') WHERE type = 'INTEGER'"))

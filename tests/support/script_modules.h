@@ -7,13 +7,13 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/api/module.h>
 
-/// TorchScript modules made without Python, as torch.jit.script would have made them.
+/// TorchScript modules, made without Python, like those of torch.jit.script.
 namespace mptune::testing {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 using NamedModules = std::vector<std::pair<std::string, torch::jit::Module>>;
 
-/// `type` is the class behind "__torch__."; `code` its methods, "" for none.
+/// `type` is the class name after "__torch__."; `code` holds its methods, "" for none.
 inline torch::jit::Module script_module(const std::string& type, const NamedTensors& parameters, const NamedTensors& buffers,
                                         const NamedModules& children, const std::string& code) {
   torch::jit::Module module("__torch__." + type);
@@ -33,7 +33,7 @@ inline torch::jit::Module script_module(const std::string& type, const NamedTens
   return module;
 }
 
-/// Without a forward of its own: that is never called.
+/// Has no forward(), which is never called.
 inline torch::jit::Module script_sequential(const NamedModules& children, const std::string& type = "Sequential") {
   return script_module("torch.nn.modules.container." + type, {}, {}, children, "");
 }
@@ -55,7 +55,7 @@ inline torch::jit::Module script_convolution(std::int64_t in, std::int64_t out, 
       "def forward(self, input):\n  return torch.conv2d(input, self.weight, None, [" + s + ", " + s + "], [" + p + ", " + p + "])\n");
 }
 
-/// `factor` is the momentum as code, "0.1".
+/// `factor` is the momentum, as code: "0.1".
 inline torch::jit::Module script_batch_norm(std::int64_t channels, const std::string& factor = "0.1") {
   return script_module(
       "torch.nn.modules.batchnorm.BatchNorm2d", {{"weight", at::ones({channels})}, {"bias", at::zeros({channels})}},

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A worker that behaves as MPTUNE_FAKE says. Series entries behave as their names say: ok, oom, segv@R, exit@R, hang@R (R: round, w: warm-up)."""
+"""A fake worker. MPTUNE_FAKE selects its behaviour; names of series entries select theirs: ok, oom, segv@R, exit@R, hang@R (R: round, w: warm-up)."""
 import json
 import os
 import signal

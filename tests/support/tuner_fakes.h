@@ -17,7 +17,7 @@
 
 namespace mptune {
 
-/// A folder of its own, gone with this object.
+/// A temporary folder, deleted with this object.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -37,14 +37,13 @@ class TemporaryFolder {
   std::string path_;
 };
 
-/// What a fake machine is like: a chain of `layers` layers, layer i taking base_s * (1 + 0.5 sin i) a sample forward and twice that
-/// backward.
+/// A fake machine with a chain of `layers` layers. Layer i takes base_s * (1 + 0.5 sin i) per sample forward, and twice that backward.
 struct FakeMachine {
   int layers = 8;
   int devices = 2;
   int batch = 16;
   double base_s = 0.001;
-  double fixed_s = 0.0005;          ///< per layer and call, whatever the size
+  double fixed_s = 0.0005;          ///< per layer and call, for any size
   double whole_machine_gain = 1.3;  ///< speed of all cores over one
   std::int64_t kept_bytes_per_sample = 1 << 20;
   std::int64_t parameters_bytes = 4 << 20;
@@ -124,7 +123,7 @@ inline Plan fake_plan(int cut, int microbatches, const std::string& schedule = "
   return make_plan(options);
 }
 
-/// Runs a simulated runner and lets a clock go on by what its series would have taken.
+/// Runs a simulated runner, and advances a clock by the time that its series would have taken.
 class ClockedRunner : public TrialRunner {
  public:
   ClockedRunner(TrialRunner& inner, double& now, double start_s) : inner_(inner), now_(now), start_s_(start_s) {}

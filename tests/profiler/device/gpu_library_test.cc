@@ -40,7 +40,7 @@ TEST(LibraryOfGpus, MissingLibrariesAreNamedInTheRemedy) {
 // The library is there, whatever the machine: all that it and LibTorch's own libraries need is found, or the first that is not is named.
 TEST(LibraryOfGpus, LoadsOrSaysWhatIsMissing) {
   const auto file = beside_program("libmptune_cuda.so");
-  if (!std::filesystem::exists(file)) GTEST_SKIP() << "built without devices of GPUs";
+  if (!std::filesystem::exists(file)) GTEST_SKIP() << "built without GPU devices";
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const std::string message = dlerror();

@@ -118,9 +118,9 @@ void expect_graph_refusal(const std::string& text, int line, const std::string& 
 TEST(HostileGraph, NotThisFormat) {
   expect_graph_refusal("", 1, "no node");
   expect_graph_refusal("\n\n", 2, "no node");
-  expect_graph_refusal("hello\n", 1, "it is no node");
-  expect_graph_refusal("{\"nodes\": []}", 1, "it is no node");
-  expect_graph_refusal(std::string("\0\1\2\xff\xfe", 5), 1, "no text");
+  expect_graph_refusal("hello\n", 1, "the node is not of the form");
+  expect_graph_refusal("{\"nodes\": []}", 1, "the node is not of the form");
+  expect_graph_refusal(std::string("\0\1\2\xff\xfe", 5), 1, "control character");
   expect_graph_refusal(std::string(100000, 'a'), 1, "64 KiB");
   expect_graph_refusal("\tnode1 -- node2\n", 1, "no node");
   EXPECT_NE(graph_refusal(node_line("node1", "Input")).find("no layer"), std::string::npos);
@@ -128,10 +128,10 @@ TEST(HostileGraph, NotThisFormat) {
 
 TEST(HostileGraph, BrokenNodes) {
   const std::string good = node_line("node1", "a");
-  expect_graph_refusal(good + node_line("node1", "b"), 2, "node1 is there twice");
+  expect_graph_refusal(good + node_line("node1", "b"), 2, "duplicate node node1");
   expect_graph_refusal(good + "node2 -- b -- forward_compute_time=1", 2, "the node needs");
   expect_graph_refusal(good + "\nnode2 -- b -- forward_compute", 3, "NAME=NUMBER");
-  expect_graph_refusal(good + "node2 -- b -- forward_compute_time=1, forward_compute_time=1", 2, "forward_compute_time is there twice");
+  expect_graph_refusal(good + "node2 -- b -- forward_compute_time=1, forward_compute_time=1", 2, "duplicate forward_compute_time");
   for (const char* value : {"", "x", "1x", "0x10", "--1", "[1]"})
     expect_graph_refusal(good + "node2 -- b -- forward_compute_time=" + value + ", backward_compute_time=1", 2,
                          "forward_compute_time is not a number");
@@ -145,11 +145,11 @@ TEST(HostileGraph, BrokenNodes) {
 
 TEST(HostileGraph, BrokenEdges) {
   const std::string nodes = node_line("node1", "a") + node_line("node2", "b") + node_line("node3", "c");
-  expect_graph_refusal(nodes + "\tnode1 -- node4\n", 4, "not there");
-  expect_graph_refusal("\tnode4 -- node1\n" + nodes, 1, "not there");
+  expect_graph_refusal(nodes + "\tnode1 -- node4\n", 4, "unknown node");
+  expect_graph_refusal("\tnode4 -- node1\n" + nodes, 1, "unknown node");
   expect_graph_refusal(nodes + "\tnode1\n", 4, "FROM -- TO");
   expect_graph_refusal(nodes + "\tnode1 -- node2 -- node3\n", 4, "FROM -- TO");
-  expect_graph_refusal(nodes + "\tnode1 -- node1\n", 4, "back to its node");
+  expect_graph_refusal(nodes + "\tnode1 -- node1\n", 4, "from a node to itself");
   expect_graph_refusal(nodes + "\tnode1 -- node2\n\tnode2 -- node1\n\tnode2 -- node3\n", 4, "cycle through node2");
   expect_graph_refusal(nodes + "\tnode2 -- node3\n\tnode1 -- node2\n\tnode3 -- node2\n", 4, "cycle through node3");
 }

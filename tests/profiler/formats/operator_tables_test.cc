@@ -64,23 +64,23 @@ std::string table_refusal(const std::string& text) {
 TEST(HostileTables, BrokenTables) {
   const std::string good = kOperatorHeader + "a,1,2,3,4,5,6,7,8\n";
   EXPECT_EQ(table_refusal(""), "memory:1: the operator table is empty");
-  EXPECT_EQ(table_refusal(kOperatorHeader), "memory:1: the table holds no operator");
-  EXPECT_EQ(table_refusal(std::string("\0\1\2", 3)), "memory:1: the line is no text");
+  EXPECT_EQ(table_refusal(kOperatorHeader), "memory:1: the table has no operators");
+  EXPECT_EQ(table_refusal(std::string("\0\1\2", 3)), "memory:1: the line holds a control character");
   for (const char* header : {"hello\n", "op_name,forward-compute\n", "{}", "a,1,2,3,4,5,6,7,8\n"})
     EXPECT_TRUE(table_refusal(header).starts_with("memory:1: the columns are not")) << header;
   EXPECT_EQ(table_refusal(good + "b,1,2,3,4,5,6,7\n"), "memory:3: the row has 8 cells instead of 9");
   EXPECT_EQ(table_refusal(good + "b,1,2,3,4,5,6,7,8,9\n"), "memory:3: the row has 10 cells instead of 9");
   EXPECT_EQ(table_refusal(good + ",1,2,3,4,5,6,7,8\n"), "memory:3: the operator has no name");
-  EXPECT_EQ(table_refusal(good + "a,1,2,3,4,5,6,7,8\n"), "memory:3: the operator is there twice");
+  EXPECT_EQ(table_refusal(good + "a,1,2,3,4,5,6,7,8\n"), "memory:3: duplicate operator");
   for (const char* value : {"x", "", "1 2", "0x1"})
     EXPECT_EQ(table_refusal(good + "b," + value + ",2,3,4,5,6,7,8\n"), "memory:3: forward-compute is not a number") << value;
   for (const char* value : {"nan", "inf", "-1", "1e99", "1e400"})
     EXPECT_EQ(table_refusal(good + "b,1,2,3," + value + ",5,6,7,8\n"), "memory:3: output_size is out of range") << value;
-  EXPECT_EQ(table_refusal(good + "enc-b,1,2,3,4,5,4000000,7,8\n"), "memory:3: its operators have more than 4 TiB") << "24 times";
-  EXPECT_EQ(table_refusal(good + "enc-b,3e9,2,3,4,5,4,7,8\n"), "memory:3: its operators take more than an hour") << "24 times";
+  EXPECT_EQ(table_refusal(good + "enc-b,1,2,3,4,5,4000000,7,8\n"), "memory:3: the operators have more than 4 TiB") << "24 times";
+  EXPECT_EQ(table_refusal(good + "enc-b,3e9,2,3,4,5,4,7,8\n"), "memory:3: the operators take more than an hour") << "24 times";
   std::string many = kOperatorHeader;
   for (int i = 0; i < 417; ++i) many += std::to_string(i) + ",1,2,3,4,5,6,7,8\n";
-  EXPECT_EQ(table_refusal(many), "memory:418: it has more than 416 operators");
+  EXPECT_EQ(table_refusal(many), "memory:418: the table has more than 416 operators");
 }
 
 using TableFiles = testing::Files;
@@ -131,8 +131,8 @@ TEST(HostileTables, BrokenBandwidths) {
   EXPECT_EQ(bandwidth_refusal(""), "memory:1: the line of the message size is missing");
   EXPECT_EQ(bandwidth_refusal("1,2\n"), "memory:1: the line of the bandwidth is missing");
   EXPECT_EQ(bandwidth_refusal("1,2\n1\n"), "memory:2: 1 bandwidths for 2 message sizes");
-  EXPECT_EQ(bandwidth_refusal("1\n1\n1\n"), "memory:3: there is a third line");
-  EXPECT_EQ(bandwidth_refusal("1,1\n1,1\n"), "memory:1: the message sizes do not ascend");
+  EXPECT_EQ(bandwidth_refusal("1\n1\n1\n"), "memory:3: the table has more than two lines");
+  EXPECT_EQ(bandwidth_refusal("1,1\n1,1\n"), "memory:1: the message sizes are not ascending");
   for (const char* value : {"0", "-1", "nan", "inf", "1e99"}) {
     EXPECT_EQ(bandwidth_refusal(std::string(value) + "\n1\n"), "memory:1: the message size is out of range") << value;
     EXPECT_EQ(bandwidth_refusal(std::string("1\n") + value + "\n"), "memory:2: the bandwidth is out of range") << value;

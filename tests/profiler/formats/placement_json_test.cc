@@ -55,19 +55,19 @@ TEST(HostilePlacement, NotJson) {
 }
 
 TEST(HostilePlacement, NotAPlacement) {
-  EXPECT_EQ(placement_refusal("[]"), "memory: it is JSON, but no placement graph");
-  EXPECT_EQ(placement_refusal("{}"), "memory:/nodes: it is JSON, but no placement graph: the list is missing");
-  EXPECT_EQ(placement_refusal(R"({"nodes":5})"), "memory:/nodes: it is JSON, but no placement graph: the list is missing");
-  EXPECT_EQ(placement_refusal(placement("", "")), "memory:/nodes: it holds no node");
-  EXPECT_EQ(placement_refusal(placement("1", "")), "memory:/nodes/0: the node is no object");
+  EXPECT_EQ(placement_refusal("[]"), "memory: the JSON is not a placement graph");
+  EXPECT_EQ(placement_refusal("{}"), "memory:/nodes: the JSON is not a placement graph: the list is missing");
+  EXPECT_EQ(placement_refusal(R"({"nodes":5})"), "memory:/nodes: the JSON is not a placement graph: the list is missing");
+  EXPECT_EQ(placement_refusal(placement("", "")), "memory:/nodes: the graph has no nodes");
+  EXPECT_EQ(placement_refusal(placement("1", "")), "memory:/nodes/0: the node is not an object");
   EXPECT_EQ(placement_refusal(placement("{}", "")), "memory:/nodes/0/id: the value is missing");
-  EXPECT_EQ(placement_refusal(placement(placement_node("1"), "[]")), "memory:/edges/0: the edge is no object");
+  EXPECT_EQ(placement_refusal(placement(placement_node("1"), "[]")), "memory:/edges/0: the edge is not an object");
   EXPECT_EQ(placement_refusal(placement(placement_node("1"), "", R"("maxCPUs":0)")), "memory:/maxFPGAs: the value is missing");
   EXPECT_EQ(placement_refusal(placement(placement_node("1"), "", R"("maxFPGAs":0,"maxCPUs":0,"maxSizePerFPGA":1)")),
-            "memory:/maxFPGAs: it has no device");
+            "memory:/maxFPGAs: the graph has no device");
   std::string many = placement_node("0");
   for (int i = 1; i <= 10000; ++i) many += "," + placement_node(std::to_string(i));
-  EXPECT_EQ(placement_refusal(placement(many, "")), "memory:/nodes: it has more than 10000 entries");
+  EXPECT_EQ(placement_refusal(placement(many, "")), "memory:/nodes: the list has more than 10000 entries");
 }
 
 TEST(HostilePlacement, BrokenValues) {
@@ -86,22 +86,21 @@ TEST(HostilePlacement, BrokenValues) {
   EXPECT_EQ(with("colorClass", "-3"), "memory:/nodes/0/colorClass: the value is out of range");
   std::string large = placement_node("0");
   for (int i = 1; i < 5000; ++i) large += R"(,{"id":)" + std::to_string(i) + R"(,"fpgaLatency":1,"cpuLatency":1,"size":1e9})";
-  EXPECT_EQ(placement_refusal(placement(large, "")), "memory:/nodes/4399: its nodes have more than 4 TiB");
-  EXPECT_EQ(with("fpgaLatency", "3.6e6"), "memory:/nodes/0: its nodes take more than an hour");
+  EXPECT_EQ(placement_refusal(placement(large, "")), "memory:/nodes/4399: the nodes have more than 4 TiB");
+  EXPECT_EQ(with("fpgaLatency", "3.6e6"), "memory:/nodes/0: the nodes take more than an hour");
 }
 
 TEST(HostilePlacement, BrokenEdges) {
   const std::string nodes = placement_node("1") + "," + placement_node("2") + "," + placement_node("3", R"(,"isBackwardNode":1)");
   const auto with = [&](const std::string& edges) { return placement_refusal(placement(nodes, edges)); };
-  EXPECT_EQ(placement_refusal(placement(placement_node("1") + "," + placement_node("1"), "")),
-            "memory:/nodes/1/id: the node's id is there twice");
-  EXPECT_EQ(with(placement_edge("1", "9")), "memory:/edges/0/destId: the edge names a node that is not there");
+  EXPECT_EQ(placement_refusal(placement(placement_node("1") + "," + placement_node("1"), "")), "memory:/nodes/1/id: duplicate node id");
+  EXPECT_EQ(with(placement_edge("1", "9")), "memory:/edges/0/destId: the edge names an unknown node");
   EXPECT_EQ(with(placement_edge("\"1\"", "2")), "memory:/edges/0/sourceId: the value is not a number");
   EXPECT_EQ(with(placement_edge("1", "2", "-1")), "memory:/edges/0/cost: the value is out of range");
   EXPECT_EQ(with(placement_edge("1", "2") + "," + placement_edge("3", "2")),
             "memory:/edges/1: the edge leads from a backward node to a forward one");
-  EXPECT_EQ(with(placement_edge("1", "2") + "," + placement_edge("2", "1")), "memory:/edges: the edges make a cycle");
-  EXPECT_EQ(with(placement_edge("1", "1")), "memory:/edges: the edges make a cycle");
+  EXPECT_EQ(with(placement_edge("1", "2") + "," + placement_edge("2", "1")), "memory:/edges: the edges form a cycle");
+  EXPECT_EQ(with(placement_edge("1", "1")), "memory:/edges: the edges form a cycle");
 }
 
 TEST(PublishedPlacements, AreRead) {

@@ -1,5 +1,5 @@
-// A plug-in for tests: ResNet-18 of torch::nn's own modules, by the names of the built-in one. MPTUNE_TEST_PLUGIN in the environment makes
-// its factory fail, or give another model.
+// A plug-in for tests: ResNet-18 of torch::nn modules, with the names of the built-in one. The environment variable MPTUNE_TEST_PLUGIN
+// makes its factory fail or return another model.
 #include <mptune/nn.h>
 
 #include <cstdlib>
@@ -77,13 +77,13 @@ mptune::Model resnet18(const mptune::SampleDescription& sample) {
   return {"resnet", std::move(layers), mptune::Loss::cross_entropy(), sample, 32};
 }
 
-/// Writes into its input, and draws.
+/// Writes into its input and draws random numbers.
 struct Noisy final : nn::Cloneable<Noisy> {
   void reset() override {}
   at::Tensor forward(const at::Tensor& x) { return at::dropout(at::Tensor(x).relu_(), 0.5, true); }
 };
 
-/// Keeps a count of its calls, and lets it matter.
+/// Counts its calls; the output depends on the count.
 struct Counting final : nn::Cloneable<Counting> {
   Counting() { reset(); }
   void reset() override { fc = register_module("fc", nn::Linear(50, 50)); }

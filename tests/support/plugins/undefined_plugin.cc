@@ -1,4 +1,4 @@
-// A plug-in that was linked without the library that holds its model.
+// A plug-in that was linked without the library of its model.
 #include <mptune/nn.h>
 
 mptune::Model model_of_a_library_that_is_not_linked();
