@@ -1,44 +1,18 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/trace/profile.h"
 #include "mptune/tuner/recommend.h"
+#include "mptune/tuner/study/summary.h"
 
 namespace mptune {
 
 /// Kinds of parallelism, in the order of the table. A hybrid is a pipeline of which some stage has replicas.
 inline constexpr std::array kKindNames = {"one_device", "all_cores", "data_parallel", "pipeline", "hybrid"};
-
-/// The fastest plan of a kind that the search knows.
-struct KindOnPaper {
-  std::string description;
-  double step_s = 0;
-  std::vector<std::int64_t> peak_bytes;
-  bool operator==(const KindOnPaper&) const = default;
-};
-
-/// The fastest plan on paper of another number of devices like these.
-struct OtherDevices {
-  int devices = 0;
-  std::string kind;
-  double step_s = 0;
-  bool operator==(const OtherDevices&) const = default;
-};
-
-/// What the table of kinds needs beside trials; a study keeps it.
-struct KindFacts {
-  std::vector<std::string> whole_machine;       ///< devices of all cores
-  std::map<std::string, KindOnPaper> on_paper;  ///< by kind
-  std::map<std::string, std::string> no_plan;   ///< by kind: why the search has none
-  std::vector<OtherDevices> other_devices;      ///< ascending
-  bool operator==(const KindFacts&) const = default;
-};
 
 /// One of kKindNames.
 [[nodiscard]] std::string kind_name(const Plan& plan, const std::vector<std::string>& whole_machine);

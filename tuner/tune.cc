@@ -31,11 +31,6 @@ constexpr int kWarmUp = 1;
 constexpr double kTrialSeconds = 1;  // of timed steps, within the bounds of rounds
 constexpr int kLeastRounds = 2;
 constexpr int kMostRounds = 10;
-const char* const kChecked = "checked";
-const char* const kFinalSeries = "final_series";
-const char* const kNotRaced = "not_raced";
-const char* const kStopReason = "stop_reason";
-const char* const kNaive = "naive_model_parallel";
 
 class Tuner {
  public:
@@ -48,9 +43,9 @@ class Tuner {
     cost_.emplace(profile);
     search_ = search_plans(options_.space, *cost_);
     baselines_ = baseline_plans(options_.space, cost_->layers());
-    if (options_.current) baselines_.insert(baselines_.begin(), {"current", *options_.current});
+    if (options_.current) baselines_.insert(baselines_.begin(), {kCurrentBaseline, *options_.current});
     trials_ = study_.trials();
-    if (study_.value(kFinalSeries).empty() || !study_.value(kNotRaced).empty()) {
+    if (!study_.final_series() || !study_.not_raced().empty()) {
       try_baselines();
       explore();
       run_final();
@@ -87,7 +82,7 @@ class Tuner {
     double reserve = 0;
     for (const double cost : {cost_if([](const Series::Entry&) { return true; }),
                               cost_if([](const Series::Entry& entry) { return entry.plan.num_stages() > 1; }),
-                              cost_if([](const Series::Entry& entry) { return entry.name == kNaive; })}) {
+                              cost_if([](const Series::Entry& entry) { return entry.name == kNaiveBaseline; })}) {
       if (reserve + cost <= kRecordShare * options_.budget_s) reserve += cost;
     }
     return reserve;
@@ -122,7 +117,7 @@ class Tuner {
   }
   [[nodiscard]] std::int64_t single_device_peak() const {
     for (const NamedPlan& baseline : baselines_) {
-      if (baseline.name != "single_device") continue;
+      if (baseline.name != kSingleDeviceBaseline) continue;
       if (const Trial* trial = find(plan_key(baseline.plan)); trial != nullptr && measured_step(*trial)) return largest_peak(*trial);
       const auto prediction = prediction_of(baseline.plan);
       if (!prediction || prediction->peak_bytes.empty()) return 0;
@@ -133,10 +128,10 @@ class Tuner {
 
   // ---- the chapters ----
   void check() {
-    if (!services_.check || !study_.value(kChecked).empty()) return;
+    if (!services_.check || study_.checked()) return;
     tell("check");
     services_.check(kCheckShare * options_.budget_s);
-    study_.set_value(kChecked, "yes");
+    study_.set_checked();
   }
 
   Profile obtain_profile() {
@@ -183,16 +178,16 @@ class Tuner {
       if (free_s < trial_cost(candidate->prediction.step_s)) break;
       search.observe(try_plan(kCandidateName, candidate->plan, candidate->prediction, free_s));
     }
-    study_.set_value(kStopReason, reason);
+    study_.set_stop_reason(reason);
   }
 
   void run_final() {
     std::vector<Series::Entry> entries = final_entries();
     if (entries.empty()) refuse_without_measurement();
-    study_.set_value(kNotRaced, drop_slowest_that_do_not_fit(entries));
+    study_.set_not_raced(drop_slowest_that_do_not_fit(entries));
     if (entries.size() == 1 && series_cost(entries, 1) > left()) {
       // Nobody to race, and no time to try it again: its trial stands.
-      return study_.set_value(kFinalSeries, std::to_string(find(plan_key(entries.front().plan))->series));
+      return study_.set_final_series(find(plan_key(entries.front().plan))->series);
     }
     Series series;
     series.entries = entries;
@@ -235,17 +230,16 @@ class Tuner {
       measured = measured || measured_step(trial);
     }
     // One in which every plan failed is tried again by --resume.
-    if (measured) study_.set_value(kFinalSeries, std::to_string(number));
+    if (measured) study_.set_final_series(number);
   }
 
   TuneResult conclude() {
-    const std::string final_series = study_.value(kFinalSeries);
-    if (final_series.empty()) refuse_without_measurement();
-    const int number = std::stoi(final_series);
+    const std::optional<int> number = study_.final_series();
+    if (!number) refuse_without_measurement();
     std::vector<Trial> finals;
     std::copy_if(trials_.begin(), trials_.end(), std::back_inserter(finals), [&](const Trial& trial) { return trial.series == number; });
     finals = with_every_name(std::move(finals), baselines_);
-    auto recommendation = recommend(finals, single_device_peak(), study_.value(kNotRaced));
+    auto recommendation = recommend(finals, single_device_peak(), study_.not_raced());
     if (!recommendation) refuse_without_measurement();
     TuneResult result;
     result.recommendation = std::move(*recommendation);
@@ -256,19 +250,19 @@ class Tuner {
     result.search = search_;
     result.lower_bound_s = search_.lower_bound_s;
     if (result.lower_bound_s > 0) result.gap = result.recommendation.recommended.step_s / result.lower_bound_s - 1;
-    result.stop_reason = study_.value(kStopReason);
+    result.stop_reason = study_.stop_reason();
     return result;
   }
 
   void record_traces(Recommendation& recommendation) {
     if (!services_.record) return;
-    record(recommendation.recommended.trial.plan, "recommended", recommendation);
+    record(recommendation.recommended.trial.plan, kRecommendedTrace, recommendation);
     const std::string& key = recommendation.recommended.trial.plan_key;
     if (recommendation.best_pipeline && recommendation.best_pipeline->trial.plan_key != key) {
-      record(recommendation.best_pipeline->trial.plan, "best_pipeline", recommendation);
+      record(recommendation.best_pipeline->trial.plan, kBestPipelineTrace, recommendation);
     }
     for (const BaselineResult& baseline : recommendation.baselines) {
-      if (baseline.name == kNaive) record(baseline.trial.plan, kNaive, recommendation);
+      if (baseline.name == kNaiveBaseline) record(baseline.trial.plan, kNaiveBaseline, recommendation);
     }
   }
 

@@ -244,25 +244,25 @@ std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers) {
   PlanOptions one = options_of(space, layers);
   one.schedule = "naive";
   one.stages = 1;
-  plans.push_back({"single_device", make_plan(one)});
+  plans.push_back({kSingleDeviceBaseline, make_plan(one)});
   if (!space.whole_machine.empty()) {
     one.devices = {space.whole_machine.front()};
-    plans.push_back({"all_cores", make_plan(one)});
+    plans.push_back({kAllCoresBaseline, make_plan(one)});
   }
   if (devices < 2) return plans;
   if (devices <= layers) {
     PlanOptions pipeline = options_of(space, layers);
-    plans.push_back({"naive_model_parallel", {}});
+    plans.push_back({kNaiveBaseline, {}});
     pipeline.schedule = "naive";
     plans.back().plan = make_plan(pipeline);
     pipeline.schedule = "1f1b";
-    plans.push_back({"default_pipeline", make_plan(pipeline)});
+    plans.push_back({kPipelineBaseline, make_plan(pipeline)});
   }
   if (devices <= space.batch) {
     PlanOptions parallel = options_of(space, layers);
     parallel.replicas = {devices};
     parallel.microbatches = devices;
-    plans.push_back({"data_parallel", make_plan(parallel)});
+    plans.push_back({kDataParallelBaseline, make_plan(parallel)});
   }
   return plans;
 }

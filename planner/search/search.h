@@ -118,12 +118,20 @@ struct PlanOptions {
 /// Throws Error unless the counts are positive and add up to `devices`.
 void check_replicas(const std::vector<int>& replicas, int devices);
 
-/// The plans every tuning run measures, by name: single_device, all_cores (where the space has one), naive_model_parallel,
-/// default_pipeline, data_parallel. Those that can't exist (more stages than layers, batch smaller than replicas) are left out.
+/// Names of baselines, as studies and JSON have them. `current` is the user's own plan.
+inline constexpr const char* kSingleDeviceBaseline = "single_device";
+inline constexpr const char* kAllCoresBaseline = "all_cores";
+inline constexpr const char* kNaiveBaseline = "naive_model_parallel";
+inline constexpr const char* kPipelineBaseline = "default_pipeline";
+inline constexpr const char* kDataParallelBaseline = "data_parallel";
+inline constexpr const char* kCurrentBaseline = "current";
+
 struct NamedPlan {
   std::string name;
   Plan plan;
 };
+/// The plans that every tuning run measures: all of these names but `current`; all_cores where the space has such a device. Those that
+/// can't exist (more stages than layers, batch smaller than replicas) are left out.
 [[nodiscard]] std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers);
 
 /// What kind of plan this is, in words of the report: "one device", "data parallel over 2 devices", "pipeline of 2 stages, 1f1b, 8

@@ -23,7 +23,7 @@ struct ReportCommand {
 
 StudyReport study_in(const std::string& folder) {
   const Study study(folder, Study::Open::read);
-  const StudySummary summary = load_summary(study);
+  const StudySummary summary = summary_of(study);
   const Profile profile = profile_of(study);
   return report_of_study(study, summary, recommendation_of(study, summary, profile), profile);
 }

@@ -162,7 +162,7 @@ PlanFile plan_file_of(const Recommendation& recommendation, const DescribedModel
     measured.step_samples = static_cast<int>(outcome->step_s.size());
   }
   for (const BaselineResult& baseline : recommendation.baselines) {
-    if (baseline.name == "naive_model_parallel" && baseline.speedup.pairs > 0) {
+    if (baseline.name == kNaiveBaseline && baseline.speedup.pairs > 0) {
       measured.speedup_over = baseline.name;
       measured.speedup = baseline.speedup;
     }
@@ -263,7 +263,7 @@ int run_tune(const TuneCommand& command, const Session& session) {
                              .stop_reason = result.stop_reason,
                              .run_command = run_command_of(command, result.recommendation.recommended.trial.plan, study.plan_path()),
                              .kinds = result.kind_facts};
-  save_summary(study, summary);
+  study.set_summary(summary);
   const StudyReport report = report_of_study(study, summary, result.recommendation, *profile);
   Json json = result_of("tune");
   json.update(study_json(report, layer_modules(model.layers)));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/store/store.h"
@@ -12,43 +11,14 @@
 namespace mptune {
 namespace {
 
-constexpr const char* kSummary = "summary";
-
 Error incomplete(const Study& study) {
   return {"this study has no result yet", study.folder(), "go on with mptune tune --resume", ExitCode::no_result};
 }
 
 /// Single-device step of the same series as the recommendation, 0: not measured.
 double single_device_step(const Recommendation& recommendation) {
-  const auto found = std::ranges::find(recommendation.baselines, "single_device", &BaselineResult::name);
+  const auto found = std::ranges::find(recommendation.baselines, kSingleDeviceBaseline, &BaselineResult::name);
   return found == recommendation.baselines.end() ? 0 : found->step_s;
-}
-
-Json kind_facts_json(const KindFacts& facts) {
-  Json json = {{"on_paper", Json::object()}, {"no_plan", facts.no_plan}, {"other_devices", Json::array()}};
-  for (const auto& [kind, paper] : facts.on_paper) {
-    json["on_paper"][kind] = {{"description", paper.description}, {"step_s", paper.step_s}, {"peak_bytes", paper.peak_bytes}};
-  }
-  for (const OtherDevices& other : facts.other_devices) {
-    json["other_devices"].push_back({{"devices", other.devices}, {"kind", other.kind}, {"step_s", other.step_s}});
-  }
-  return json;
-}
-
-/// Studies of before have none.
-KindFacts kind_facts_from(const Json& json, const std::vector<std::string>& whole_machine) {
-  KindFacts facts;
-  facts.whole_machine = whole_machine;
-  facts.no_plan = json.value("no_plan", facts.no_plan);
-  const Json on_paper = json.value("on_paper", Json::object());
-  for (const auto& [kind, paper] : on_paper.items()) {
-    facts.on_paper[kind] = {paper.at("description").get<std::string>(), paper.at("step_s").get<double>(),
-                            paper.at("peak_bytes").get<std::vector<std::int64_t>>()};
-  }
-  for (const Json& other : json.value("other_devices", Json::array())) {
-    facts.other_devices.push_back({other.at("devices").get<int>(), other.at("kind").get<std::string>(), other.at("step_s").get<double>()});
-  }
-  return facts;
 }
 
 struct StoredTrace {
@@ -82,39 +52,12 @@ std::optional<LimitShare> share_of(const RecommendedPlan& plan, const Recommenda
 
 }  // namespace
 
-void save_summary(Study& study, const StudySummary& summary) {
-  const Json json = {{"devices", summary.devices},
-                     {"whole_machine", summary.whole_machine},
-                     {"batch", summary.batch},
-                     {"lower_bound_s", summary.lower_bound_s},
-                     {"gap", summary.gap},
-                     {"elapsed_s", summary.elapsed_s},
-                     {"stop_reason", summary.stop_reason},
-                     {"run_command", summary.run_command},
-                     {"kinds", kind_facts_json(summary.kinds)}};
-  study.set_value(kSummary, json.dump(-1, ' ', false, Json::error_handler_t::replace));
-}
-
-StudySummary load_summary(const Study& study) {
-  const Json json = Json::parse(study.value(kSummary), nullptr, false);
-  if (!json.is_object()) {
+StudySummary summary_of(const Study& study) {
+  auto summary = study.summary();
+  if (!summary) {
     throw incomplete(study);
   }
-  try {
-    StudySummary summary;
-    json.at("devices").get_to(summary.devices);
-    json.at("whole_machine").get_to(summary.whole_machine);
-    json.at("batch").get_to(summary.batch);
-    json.at("lower_bound_s").get_to(summary.lower_bound_s);
-    json.at("gap").get_to(summary.gap);
-    json.at("elapsed_s").get_to(summary.elapsed_s);
-    json.at("stop_reason").get_to(summary.stop_reason);
-    json.at("run_command").get_to(summary.run_command);
-    summary.kinds = kind_facts_from(json.value("kinds", Json::object()), summary.whole_machine);
-    return summary;
-  } catch (const Json::exception&) {
-    throw Error("the summary of this study is damaged", study.folder(), "run mptune tune --resume to write it again");
-  }
+  return std::move(*summary);
 }
 
 Profile profile_of(const Study& study) {
@@ -132,18 +75,18 @@ Recommendation recommendation_of(const Study& study, const StudySummary& summary
   space.batch = summary.batch;
   std::vector<Trial> finals;
   std::int64_t single_device_peak = 0;
-  const std::string series = study.value("final_series");
+  const std::optional<int> series = study.final_series();
   const std::vector<Trial> trials = study.trials();
   for (const Trial& trial : trials) {
-    if (std::to_string(trial.series) == series) {
+    if (trial.series == series) {
       finals.push_back(trial);
     }
-    if (trial.name == "single_device" && single_device_peak == 0) {
+    if (trial.name == kSingleDeviceBaseline && single_device_peak == 0) {
       single_device_peak = largest_peak(trial);
     }
   }
   finals = with_every_name(std::move(finals), baseline_plans(space, static_cast<int>(profile.layers.size())));
-  auto found = recommend(finals, single_device_peak, study.value("not_raced"));
+  auto found = recommend(finals, single_device_peak, study.not_raced());
   if (!found) {
     throw incomplete(study);
   }
@@ -162,21 +105,21 @@ StudyReport report_of_study(const Study& study, const StudySummary& summary, con
   report.stop_reason = summary.stop_reason;
   report.run_command = summary.run_command;
   const RecommendedPlan& best = recommendation.recommended;
-  StoredTrace trace = stored_trace(study, "recommended", best, profile, "Recommended plan");
+  StoredTrace trace = stored_trace(study, kRecommendedTrace, best, profile, "Recommended plan");
   report.trace = std::move(trace.report);
   report.limit = share_of(best, recommendation, summary.devices.size(), profile, report.trace);
   if (!trace.file.empty()) {
     report.trace_files.push_back(trace.file);
   }
   if (recommendation.best_pipeline && recommendation.best_pipeline->trial.plan_key != best.trial.plan_key) {
-    StoredTrace pipeline = stored_trace(study, "best_pipeline", *recommendation.best_pipeline, profile, "Best pipeline");
+    StoredTrace pipeline = stored_trace(study, kBestPipelineTrace, *recommendation.best_pipeline, profile, "Best pipeline");
     report.pipeline_trace = std::move(pipeline.report);
     report.pipeline_limit = share_of(*recommendation.best_pipeline, recommendation, summary.devices.size(), profile, report.pipeline_trace);
     if (!pipeline.file.empty()) {
       report.trace_files.push_back(pipeline.file);
     }
   }
-  if (const std::string naive = study.trace_path("naive_model_parallel"); std::filesystem::exists(naive)) {
+  if (const std::string naive = study.trace_path(kNaiveBaseline); std::filesystem::exists(naive)) {
     report.trace_files.push_back(naive);
   }
   return report;

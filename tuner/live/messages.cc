@@ -107,8 +107,7 @@ struct Names<Reply> {
 };
 template <>
 struct Names<Outcome> {
-  static constexpr const char* kAll[] = {"measured",   "out_of_memory", "timed_out",   "crashed",    "wrong_result",
-                                         "non_finite", "infeasible",    "interrupted", "environment"};
+  static constexpr auto& kAll = kOutcomeNames;
 };
 
 // ---- values to JSON ----

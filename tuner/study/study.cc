@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -23,6 +24,14 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kBusyMs = 2000;
+
+// Names in the table `value`.
+constexpr const char* kIdentity = "identity";
+constexpr const char* kChecked = "checked";
+constexpr const char* kFinalSeries = "final_series";
+constexpr const char* kNotRaced = "not_raced";
+constexpr const char* kStopReason = "stop_reason";
+constexpr const char* kSummary = "summary";
 
 std::string database_path(const std::string& folder) {
   return folder + "/study.sqlite";
@@ -179,7 +188,7 @@ Study& Study::operator=(Study&&) noexcept = default;
 
 void Study::set_identity(const std::string& identity_json) {
   const std::string before = identity();
-  if (before.empty()) return set_value("identity", identity_json);
+  if (before.empty()) return set_value(kIdentity, identity_json);
   const Json was = parsed(before);
   const Json is = parsed(identity_json);
   if (was == is) return;
@@ -188,10 +197,57 @@ void Study::set_identity(const std::string& identity_json) {
 }
 
 std::string Study::identity() const {
-  return value("identity");
+  return value(kIdentity);
 }
 
-void Study::set_value(const std::string& name, const std::string& value) {
+bool Study::checked() const {
+  return !value(kChecked).empty();
+}
+
+void Study::set_checked() {
+  set_value(kChecked, "yes");
+}
+
+std::optional<int> Study::final_series() const {
+  const std::string text = value(kFinalSeries);
+  if (text.empty()) return std::nullopt;
+  int series = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), series);
+  if (failed == std::errc{} && end == text.data() + text.size()) return series;
+  throw Error("the study is damaged: the number of its final series is '" + text + "'", impl_->folder, "start a new one with another -o");
+}
+
+void Study::set_final_series(int series) {
+  set_value(kFinalSeries, std::to_string(series));
+}
+
+std::string Study::not_raced() const {
+  return value(kNotRaced);
+}
+
+void Study::set_not_raced(const std::string& descriptions) {
+  set_value(kNotRaced, descriptions);
+}
+
+std::string Study::stop_reason() const {
+  return value(kStopReason);
+}
+
+void Study::set_stop_reason(const std::string& reason) {
+  set_value(kStopReason, reason);
+}
+
+std::optional<StudySummary> Study::summary() const {
+  const std::string json = value(kSummary);
+  if (json.empty()) return std::nullopt;
+  return summary_from_json(json, impl_->folder);
+}
+
+void Study::set_summary(const StudySummary& summary) {
+  set_value(kSummary, summary_to_json(summary));
+}
+
+void Study::set_value(const char* name, const std::string& value) {
   impl_->use([&](SQLite::Database& database) {
     SQLite::Statement insert(database, "INSERT INTO value VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value");
     SQLite::bind(insert, name, value);
@@ -199,7 +255,7 @@ void Study::set_value(const std::string& name, const std::string& value) {
   });
 }
 
-std::string Study::value(const std::string& name) const {
+std::string Study::value(const char* name) const {
   return impl_->use([&](SQLite::Database& database) {
     SQLite::Statement row(database, "SELECT value FROM value WHERE name = ?");
     row.bind(1, name);

@@ -1,13 +1,19 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "mptune/tuner/study/summary.h"
 #include "mptune/tuner/trial/setup.h"
 #include "mptune/tuner/trial/trial.h"
 
 namespace mptune {
+
+/// Names of stored traces beside those of baselines.
+inline constexpr const char* kRecommendedTrace = "recommended";
+inline constexpr const char* kBestPipelineTrace = "best_pipeline";
 
 /// The folder of one tuning run: study.sqlite (trials, samples, predictions, environment), NAME.plan.json, traces/.
 /// One commit per finished trial: a killed tuner loses none. Locked while open (flock: a killed owner's lock is gone with it).
@@ -26,9 +32,24 @@ class Study {
   /// What the study is about; written once at creation, compared on resume: setup and fingerprint as JSON text.
   void set_identity(const std::string& identity_json);
   [[nodiscard]] std::string identity() const;
-  /// Free text values by name (environment, recommendation as JSON ...); replaced when set again.
-  void set_value(const std::string& name, const std::string& value);
-  [[nodiscard]] std::string value(const std::string& name) const;  ///< "" when absent
+
+  // ---- how far the tuning is; each is replaced when set again ----
+
+  /// True once the model's pieces were found to train as the whole model does.
+  [[nodiscard]] bool checked() const;
+  void set_checked();
+  /// Number of the final, interleaved series; empty until it was measured. Throws Error (usage) where the study is damaged.
+  [[nodiscard]] std::optional<int> final_series() const;
+  void set_final_series(int series);
+  /// Descriptions of finalists that the final series had no time for, for people; "" for none.
+  [[nodiscard]] std::string not_raced() const;
+  void set_not_raced(const std::string& descriptions);
+  /// Why no further candidate was tried, for people.
+  [[nodiscard]] std::string stop_reason() const;
+  void set_stop_reason(const std::string& reason);
+  /// Empty until the tuning ended. Throws Error (usage) where it is damaged.
+  [[nodiscard]] std::optional<StudySummary> summary() const;
+  void set_summary(const StudySummary& summary);
 
   /// Stores a finished trial with all its samples, gives it its id, and is on disk when this returns.
   int add(Trial& trial);
@@ -43,6 +64,9 @@ class Study {
   [[nodiscard]] static bool is_study(const std::string& path);
 
  private:
+  void set_value(const char* name, const std::string& value);
+  [[nodiscard]] std::string value(const char* name) const;  ///< "" when absent
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -100,19 +100,20 @@ OutcomeRow row_of(const Outcome& outcome) {
   return row;
 }
 
-Outcome outcome_of(const std::string& name, OutcomeRow row) {
-  const std::string reason = row.reason.value_or("");
+Outcome outcome_of(const std::string& name, const OutcomeRow& row) {
+  std::optional<Outcome> outcome = outcome_named(name);
+  if (!outcome)
+    throw Error("unknown outcome '" + name + "' in a study", "table trial", "start a new study, or read it with the mptune that wrote it");
   // SQLite has no NaN: it stores NULL.
-  if (name == "measured") return Measured{{}, {}, row.loss.value_or(std::numeric_limits<double>::quiet_NaN())};
-  if (name == "out_of_memory") return OutOfMemory{row.device.value_or(""), row.requested_bytes.value_or(0), row.cap_bytes.value_or(0)};
-  if (name == "timed_out") return TimedOut{row.limit_s.value_or(0)};
-  if (name == "crashed") return Crashed{row.signal.value_or(0), row.exit_code.value_or(0)};
-  if (name == "wrong_result") return WrongResult{reason};
-  if (name == "non_finite") return NonFinite{};
-  if (name == "infeasible") return Infeasible{reason};
-  if (name == "interrupted") return Interrupted{};
-  if (name == "environment") return Environment{reason};
-  throw Error("unknown outcome '" + name + "' in a study", "table trial", "start a new study, or read it with the mptune that wrote it");
+  if (auto* o = std::get_if<Measured>(&*outcome)) o->loss = row.loss.value_or(std::numeric_limits<double>::quiet_NaN());
+  if (auto* o = std::get_if<OutOfMemory>(&*outcome))
+    *o = {row.device.value_or(""), row.requested_bytes.value_or(0), row.cap_bytes.value_or(0)};
+  if (auto* o = std::get_if<TimedOut>(&*outcome)) o->limit_s = row.limit_s.value_or(0);
+  if (auto* o = std::get_if<Crashed>(&*outcome)) *o = {row.signal.value_or(0), row.exit_code.value_or(0)};
+  if (auto* o = std::get_if<WrongResult>(&*outcome)) o->reason = row.reason.value_or("");
+  if (auto* o = std::get_if<Infeasible>(&*outcome)) o->reason = row.reason.value_or("");
+  if (auto* o = std::get_if<Environment>(&*outcome)) o->reason = row.reason.value_or("");
+  return *outcome;
 }
 
 template <class T>
@@ -214,7 +215,7 @@ Trial trial_of(SQLite::Statement& row, const std::map<std::string, Plan>& plans)
   details.exit_code = optional_of<int>(row.getColumn(10));
   details.reason = optional_of<std::string>(row.getColumn(11));
   details.loss = optional_of<double>(row.getColumn(12));
-  trial.outcome = outcome_of(row.getColumn(4), std::move(details));
+  trial.outcome = outcome_of(row.getColumn(4), details);
   return trial;
 }
 

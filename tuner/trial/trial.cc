@@ -44,6 +44,13 @@ std::string with_reason(const std::string& text, const std::string& reason) {
   return reason.empty() ? text : text + ": " + reason;
 }
 
+template <std::size_t... I>
+std::optional<Outcome> outcome_at(const std::string& name, std::index_sequence<I...> /*all*/) {
+  std::optional<Outcome> found;
+  ((name == kOutcomeNames[I] ? void(found.emplace(std::in_place_index<I>)) : void()), ...);
+  return found;
+}
+
 std::uint64_t mix(std::uint64_t seed, const std::string& text) {
   std::uint64_t hash = 14695981039346656037ull ^ (seed * 0x9E3779B97F4A7C15ull);
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
@@ -84,10 +91,11 @@ std::string bytes_text(std::int64_t bytes) {
 }
 
 std::string outcome_class(const Outcome& outcome) {
-  constexpr std::array kNames{"measured",   "out_of_memory", "timed_out",   "crashed",    "wrong_result",
-                              "non_finite", "infeasible",    "interrupted", "environment"};
-  static_assert(kNames.size() == std::variant_size_v<Outcome>);
-  return kNames[outcome.index()];
+  return kOutcomeNames[outcome.index()];
+}
+
+std::optional<Outcome> outcome_named(const std::string& name) {
+  return outcome_at(name, std::make_index_sequence<kOutcomeNames.size()>());
 }
 
 std::string outcome_text(const Outcome& outcome) {
@@ -117,6 +125,10 @@ std::vector<std::int64_t> peak_bytes_of(const Trial& trial) {
     peaks[d] = trial.prediction->peak_bytes[d];
   }
   return peaks;
+}
+
+int entry_at(int round, int position, int count) {
+  return round % 2 == 0 ? position : count - 1 - position;
 }
 
 bool round_fits(const Series& series, int round, double now_s, double longest_round_s) {
@@ -156,7 +168,7 @@ std::vector<Trial> SimulatedRunner::run(const Series& series) {
   for (int round = 0; round_fits(series, round, now, longest); ++round) {
     const double began = now;
     for (int position = 0; position < count; ++position) {
-      const auto entry = static_cast<std::size_t>(round % 2 == 0 ? position : count - 1 - position);
+      const auto entry = static_cast<std::size_t>(entry_at(round, position, count));
       auto* measured = std::get_if<Measured>(&trials[entry].outcome);
       if (measured == nullptr) continue;
       const double noise = std::exp(options_.noise * gaussian(mix(options_.seed + 1, std::to_string(steps_))));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -55,8 +56,15 @@ struct Environment {
 /// How a trial ended. A failing candidate is a value with a class and a reason.
 using Outcome = std::variant<Measured, OutOfMemory, TimedOut, Crashed, WrongResult, NonFinite, Infeasible, Interrupted, Environment>;
 
-/// "measured", "out_of_memory", "timed_out", "crashed", "wrong_result", "non_finite", "infeasible", "interrupted", "environment".
+/// Names of its alternatives in their order, as studies, messages and JSON have them.
+inline constexpr std::array kOutcomeNames = {"measured",   "out_of_memory", "timed_out",   "crashed",    "wrong_result",
+                                             "non_finite", "infeasible",    "interrupted", "environment"};
+static_assert(kOutcomeNames.size() == std::variant_size_v<Outcome>);
+
+/// One of kOutcomeNames.
 [[nodiscard]] std::string outcome_class(const Outcome& outcome);
+/// The alternative of this name with its defaults; empty where there is none.
+[[nodiscard]] std::optional<Outcome> outcome_named(const std::string& name);
 /// "412 MiB", four digits.
 [[nodiscard]] std::string bytes_text(std::int64_t bytes);
 /// One clause for people: "out of memory on cpu:1: 120 MB asked with a cap of 1 GiB".
@@ -76,7 +84,7 @@ struct Trial {
 /// Peak bytes per device of a measured trial; of sleeping devices, whose layers hold nothing, the predicted ones. Empty unless measured.
 [[nodiscard]] std::vector<std::int64_t> peak_bytes_of(const Trial& trial);
 
-/// Plans that are tried together, their steps interleaved: round r runs all plans in order for even r, in reverse for odd r (ABBA).
+/// Plans that are tried together, their steps interleaved by entry_at.
 struct Series {
   struct Entry {
     std::string name;
@@ -89,6 +97,9 @@ struct Series {
   double budget_s = 60;      ///< of all: start-up, warm-up and rounds; see round_fits
   double step_limit_s = 60;  ///< a step that takes longer ends its plan as TimedOut
 };
+
+/// Which of `count` entries runs at a position of a round: even rounds run all in order, odd ones in reverse (ABBA).
+[[nodiscard]] int entry_at(int round, int position, int count);
 
 /// Whether a round may begin `now_s` seconds after the start of its series: the first always, so that every plan has a sample; a later one
 /// if it ends within the budget even where it takes as long as the longest so far.

@@ -126,7 +126,7 @@ void run_series(const SeriesRequest& request, const Replies& reply) {
   for (int round = 0; round_fits(series, round, elapsed(), longest); ++round) {
     const double began = elapsed();
     for (int position = 0; position < count; ++position) {
-      const int i = round % 2 == 0 ? position : count - 1 - position;
+      const int i = entry_at(round, position, count);
       Contender& contender = contenders[static_cast<std::size_t>(i)];
       if (!contender.alive()) continue;
       const double started = elapsed();

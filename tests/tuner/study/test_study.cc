@@ -1,5 +1,6 @@
 #include "mptune/tuner/study/study.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -113,13 +114,52 @@ TEST(Study, NonFiniteNumbersDoNotLoseATrial) {
   EXPECT_TRUE(std::isnan(std::get<Measured>(study.trials().at(0).outcome).loss));
 }
 
+TEST(Study, StateOfATuningIsKept) {
+  const TemporaryFolder folder;
+  StudySummary summary{.devices = {"cpu:0", "cpu:1"},
+                       .whole_machine = {"cpu:0-1"},
+                       .batch = 32,
+                       .lower_bound_s = 1.0 / 3,
+                       .gap = 0.25,
+                       .elapsed_s = 1e-300,
+                       .stop_reason = "the \"budget\" is spent",
+                       .run_command = "mptune run toy",
+                       .kinds = {.whole_machine = {"cpu:0-1"},
+                                 .on_paper = {{"pipeline", {"of 2 stages", 0.1, {1L << 40, 2}}}},
+                                 .no_plan = {{"hybrid", "needs at least 3 devices; 2 available"}},
+                                 .other_devices = {{4, "pipeline", 0.05}}}};
+  {
+    Study study(folder / "s", Open::create);
+    EXPECT_FALSE(study.checked());
+    EXPECT_EQ(study.final_series(), std::nullopt);
+    EXPECT_EQ(study.not_raced(), "");
+    EXPECT_EQ(study.summary(), std::nullopt);
+    study.set_checked();
+    study.set_final_series(0);
+    study.set_final_series(12);
+    study.set_not_raced("one device");
+    study.set_summary(summary);
+  }
+  const Study study(folder / "s", Open::read);
+  EXPECT_TRUE(study.checked());
+  EXPECT_EQ(study.final_series(), 12);
+  EXPECT_EQ(study.not_raced(), "one device");
+  EXPECT_EQ(study.summary(), summary);
+}
+
+TEST(Study, DamagedSummaryIsRefused) {
+  for (const char* text : {"", "{", "[]", "{}", R"({"devices": 3})"}) {
+    EXPECT_THAT(error_of([&] { (void)summary_from_json(text, "s.study"); }).what(), ::testing::HasSubstr("damaged")) << text;
+  }
+}
+
 TEST(Study, ValuesAndNames) {
   const TemporaryFolder folder;
   Study study((folder / "s") + "/", Open::create);
-  EXPECT_EQ(study.value("x"), "");
-  study.set_value("x", "1");
-  study.set_value("x", "2");
-  EXPECT_EQ(study.value("x"), "2");
+  EXPECT_EQ(study.stop_reason(), "");
+  study.set_stop_reason("1");
+  study.set_stop_reason("2");
+  EXPECT_EQ(study.stop_reason(), "2");
   EXPECT_EQ(study.folder(), folder / "s");
   EXPECT_EQ(study.profile_path(), (folder / "s") + "/traces/profile.sqlite");
   EXPECT_EQ(study.trace_path("recommended"), (folder / "s") + "/traces/recommended.sqlite");

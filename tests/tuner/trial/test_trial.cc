@@ -45,6 +45,17 @@ TEST(Outcome, ClassesAreDistinctAndTextsTell) {
   EXPECT_EQ(outcome_class(Environment{}), "environment");
 }
 
+TEST(Outcome, NamesNameTheirAlternatives) {
+  for (std::size_t i = 0; i < kOutcomeNames.size(); ++i) {
+    const auto outcome = outcome_named(kOutcomeNames[i]);
+    ASSERT_TRUE(outcome) << kOutcomeNames[i];
+    EXPECT_EQ(outcome->index(), i);
+    EXPECT_EQ(outcome_class(*outcome), kOutcomeNames[i]);
+  }
+  EXPECT_FALSE(outcome_named("Measured"));
+  EXPECT_FALSE(outcome_named(""));
+}
+
 TEST(SimulatedRunner, SameSeedSameSamples) {
   auto a = runner_with({.seed = 5, .memory_bytes = {}});
   auto b = runner_with({.seed = 5, .memory_bytes = {}});

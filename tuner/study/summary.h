@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace mptune {
+
+/// The fastest plan of a kind of parallelism that the search knows.
+struct KindOnPaper {
+  std::string description;
+  double step_s = 0;
+  std::vector<std::int64_t> peak_bytes;
+  bool operator==(const KindOnPaper&) const = default;
+};
+
+/// The fastest predicted plan of another number of devices like these.
+struct OtherDevices {
+  int devices = 0;
+  std::string kind;
+  double step_s = 0;
+  bool operator==(const OtherDevices&) const = default;
+};
+
+/// What the table of kinds needs beside trials.
+struct KindFacts {
+  std::vector<std::string> whole_machine;       ///< devices of all cores
+  std::map<std::string, KindOnPaper> on_paper;  ///< by kind
+  std::map<std::string, std::string> no_plan;   ///< by kind: why the search has none
+  std::vector<OtherDevices> other_devices;      ///< ascending
+  bool operator==(const KindFacts&) const = default;
+};
+
+/// What of a tuning run is not in its trials; a study stores it so that `report` shows what `tune` showed.
+struct StudySummary {
+  std::vector<std::string> devices;
+  std::vector<std::string> whole_machine;
+  int batch = 0;
+  double lower_bound_s = 0;
+  double gap = 0;
+  double elapsed_s = 0;
+  std::string stop_reason;
+  std::string run_command;
+  KindFacts kinds;
+  bool operator==(const StudySummary&) const = default;
+};
+
+/// The form in which a study stores it.
+[[nodiscard]] std::string summary_to_json(const StudySummary& summary);
+/// Throws Error (usage) where `json` is no summary; `folder` is the study's.
+[[nodiscard]] StudySummary summary_from_json(const std::string& json, const std::string& folder);
+
+}  // namespace mptune
