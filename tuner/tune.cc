@@ -354,8 +354,10 @@ class Tuner {
       throw Error("the budget was spent before a first trial", "--budget", "give a larger --budget; --resume keeps the profile",
                   ExitCode::no_result);
     }
+    const bool diverges = std::holds_alternative<NonFinite>(trials_.back().outcome);
     throw Error("no plan could be measured: " + outcome_text(trials_.back().outcome), describe(trials_.back().plan),
-                "give a larger --budget, or find out with `mptune run --plan` what fails", ExitCode::no_result);
+                diverges ? "lower --lr or check the data" : "give a larger --budget, or find out with `mptune run --plan` what fails",
+                ExitCode::no_result);
   }
 
   const TuneOptions& options_;

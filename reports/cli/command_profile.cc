@@ -20,6 +20,7 @@
 #include "mptune/reports/render/table.h"
 #include "mptune/reports/render/units.h"
 #include "mptune/tuner/live/worker_process.h"
+#include "mptune/tuner/trial/plan_failed.h"
 
 namespace mptune {
 namespace {
@@ -139,12 +140,13 @@ Profiled profile_and_record(const ProfileCommand& command, const Session& sessio
   progress.update("recording " + describe(profiled.plan), 0);
   try {
     profiled.recorded = record_plan(setup, profiled.plan, steps, folder.file("trace.sqlite"), folder.file("profile.sqlite"), progress);
-  } catch (const Error& error) {
+  } catch (const PlanFailed& failed) {
+    const auto* memory = std::get_if<OutOfMemory>(&failed.outcome());
     const auto profile = read_recording(folder.file("profile.sqlite")).profile;
-    if (ran_out_of_memory(error) && profile) {
+    if (memory != nullptr && profile) {
       const Profile with = capped(*profile, setup);
       keep_profile(command, with, session);
-      throw ran_out_anyway(error, profiled.plan, setup.devices, with);
+      throw ran_out_anyway(failed, *memory, profiled.plan, setup.devices, with);
     }
     throw;
   }

@@ -22,6 +22,7 @@
 #include "mptune/reports/render/table.h"
 #include "mptune/reports/render/units.h"
 #include "mptune/tuner/live/worker_process.h"
+#include "mptune/tuner/trial/plan_failed.h"
 
 namespace mptune {
 namespace {
@@ -126,9 +127,9 @@ TrainingFinished train(const TrainRequest& request, const Session& session) {
 TrainingFinished train_within_memory(const RunCommand& command, const TrainRequest& request, const Session& session) {
   try {
     return train(request, session);
-  } catch (const Error& error) {
-    if (ran_out_of_memory(error)) {
-      throw ran_out_of_plan(error, request.plan, command.model.model, command.devices.memory);
+  } catch (const PlanFailed& failed) {
+    if (const auto* memory = std::get_if<OutOfMemory>(&failed.outcome())) {
+      throw ran_out_of_plan(failed, *memory, request.plan, command.model.model, command.devices.memory);
     }
     throw;
   }

@@ -25,12 +25,6 @@ std::vector<std::int64_t> caps_of_profile(const std::vector<std::string>& device
   return caps;
 }
 
-std::string device_that_ran_out(const Error& error, const std::vector<std::string>& devices) {
-  const std::string what = error.what();
-  const auto named = std::ranges::find_if(devices, [&](const std::string& device) { return what.find("on " + device + ":") != what.npos; });
-  return named == devices.end() ? "" : *named;
-}
-
 bool knows_measured_peaks(const PlanFile& file) {
   return file.measured && !file.measured->peak_bytes.empty();
 }
@@ -108,14 +102,11 @@ Error nothing_fits(const SearchSpace& space, const SearchResult& failed, const C
           fit_remedy(choices_that_fit(space, failed, cost)), ExitCode::infeasible};
 }
 
-bool ran_out_of_memory(const Error& error) {
-  return error.code() == ExitCode::infeasible && std::string(error.what()).find("out of memory") != std::string::npos;
-}
-
-Error ran_out_anyway(const Error& error, const Plan& plan, const std::vector<std::string>& devices, Profile profile) {
-  const std::string device = device_that_ran_out(error, plan.devices);
+Error ran_out_anyway(const Error& error, const OutOfMemory& memory, const Plan& plan, const std::vector<std::string>& devices,
+                     Profile profile) {
+  const std::string& device = memory.device;
   const auto index = static_cast<std::size_t>(std::ranges::find(plan.devices, device) - plan.devices.begin());
-  if (device.empty()) {
+  if (index == plan.devices.size()) {
     return error;
   }
   const std::int64_t paper = CostModel(profile).peak_bytes(plan).at(index);
@@ -140,9 +131,8 @@ void refuse_by_plan_file(const PlanFile& file, const TrainingSetup& setup, const
   }
 }
 
-Error ran_out_of_plan(const Error& error, const Plan& plan, const std::string& model, const std::string& memory) {
-  const std::string device = device_that_ran_out(error, plan.devices);
-  return {error.what(), device.empty() ? error.where() : device, search_remedy(plan, model, memory), ExitCode::infeasible};
+Error ran_out_of_plan(const Error& error, const OutOfMemory& memory, const Plan& plan, const std::string& model, const std::string& caps) {
+  return {error.what(), memory.device.empty() ? error.where() : memory.device, search_remedy(plan, model, caps), ExitCode::infeasible};
 }
 
 }  // namespace mptune

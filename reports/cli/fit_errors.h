@@ -9,6 +9,7 @@
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/trace/profile.h"
 #include "mptune/tuner/trial/setup.h"
+#include "mptune/tuner/trial/trial.h"
 
 namespace mptune {
 
@@ -23,15 +24,15 @@ namespace mptune {
 /// The same of a search that found nothing.
 [[nodiscard]] Error nothing_fits(const SearchSpace& space, const SearchResult& failed, const CostModel& cost);
 
-/// True for what a worker throws when a device has no memory left.
-[[nodiscard]] bool ran_out_of_memory(const Error& error);
-/// What to do when a plan that fits on paper ran out of memory: the smallest changes that need clearly less where it did.
-[[nodiscard]] Error ran_out_anyway(const Error& error, const Plan& plan, const std::vector<std::string>& devices, Profile profile);
+/// What to do when a plan that was predicted to fit ran out of memory: the smallest changes that need clearly less where it did.
+[[nodiscard]] Error ran_out_anyway(const Error& error, const OutOfMemory& memory, const Plan& plan, const std::vector<std::string>& devices,
+                                   Profile profile);
 
 /// Refuses a plan whose own file says that it needs more than the setup's caps (measured peaks, else predicted ones); `memory` is what was
 /// typed for them.
 void refuse_by_plan_file(const PlanFile& file, const TrainingSetup& setup, const std::string& memory, const std::string& path);
-/// What to do where only the plan is known.
-[[nodiscard]] Error ran_out_of_plan(const Error& error, const Plan& plan, const std::string& model, const std::string& memory);
+/// What to do where only the plan is known; `caps` is what was typed for --memory.
+[[nodiscard]] Error ran_out_of_plan(const Error& error, const OutOfMemory& memory, const Plan& plan, const std::string& model,
+                                    const std::string& caps);
 
 }  // namespace mptune

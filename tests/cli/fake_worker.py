@@ -16,8 +16,8 @@ def say(kind, **fields):
     os.write(reply_fd, (json.dumps({"type": kind, **fields}) + "\n").encode())
 
 
-def fail(what, where, remedy, exit_code):
-    say("failed", what=what, where=where, remedy=remedy, exit_code=exit_code)
+def fail(what, where, remedy, exit_code, outcome=None):
+    say("failed", what=what, where=where, remedy=remedy, exit_code=exit_code, outcome=outcome)
     sys.exit(exit_code)
 
 
@@ -58,6 +58,7 @@ def series(request):
     for round_ in range(request["series"]["rounds"]):
         for index, entry in enumerate(entries):
             step = true_step(entry["plan"]) * (1 + 0.001 * (round_ % 3))
+            say("step_started", entry=index, round=round_)
             say("step_timed", entry=index, round=round_, position=index, started_s=0.1 * round_, step_s=step)
     for index, entry in enumerate(entries):
         values = [true_step(entry["plan"]) * (1 + 0.001 * (r % 3)) for r in range(request["series"]["rounds"])]
@@ -88,13 +89,14 @@ def checked(request):
 
 
 def out_of_memory():
-    fail("out of memory on sleep:1: 4096 bytes asked, 1024 left of its cap", "worker", "use more devices", 3)
+    fail("out of memory on sleep:1: 4 KiB asked with a cap of 1 KiB", "sleep:1", "use more devices", 3,
+         {"type": "out_of_memory", "device": "sleep:1", "requested_bytes": 4096, "cap_bytes": 1024})
 
 
 if MODE == "cannot-load":
     sys.stderr.write("mptune-worker: error while loading shared libraries: libtorch.so: cannot open shared object file\n")
     sys.exit(127)
-say("hello", protocol=5, version="0.1.0", libtorch="fake", cuda="")
+say("hello", protocol=6, version="0.1.0", libtorch="fake", cuda="")
 with os.fdopen(request_fd) as stream:
     request = json.loads(stream.readline())
 kind = request["type"]

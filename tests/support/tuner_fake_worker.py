@@ -29,7 +29,7 @@ if mode == "loader":
     sys.exit(127)
 if mode == "crash-at-once":
     die("segv")
-say("hello", protocol=99 if mode == "protocol" else 5, version="0.1.0", libtorch="fake", cuda="")
+say("hello", protocol=99 if mode == "protocol" else 6, version="0.1.0", libtorch="fake", cuda="")
 if mode == "deaf":
     say("done")
     sys.exit(0)
@@ -59,30 +59,30 @@ elif mode == "child":
     say("progress", what="pid %d" % child, fraction=0.5)
     die("hang")
 elif mode == "failed":
-    say("failed", what="no such model", where="nonsense", remedy="see mptune models", exit_code=2)
+    say("failed", what="no such model", where="nonsense", remedy="see mptune models", exit_code=2, outcome=None)
     sys.exit(2)
 elif mode == "progress":
     for i in range(5):
         say("progress", what="layer costs", fraction=i / 4)
 elif request["type"] == "series":
-    warm_ups = os.environ.get("MPTUNE_FAKE_WARM_UPS") == "1"
     series = request["series"]
     entries = [e["name"] for e in series["entries"]]
     active = []
     for i, name in enumerate(entries):
+        say("step_started", entry=i, round=-1)
         if name == "oom":
             say("entry_finished", entry=i, outcome={"type": "out_of_memory", "device": "cpu:1", "requested_bytes": 5, "cap_bytes": 4})
             continue
         for w in range(series["warm_up"]):
+            say("step_started", entry=i, round=-1)
             if name.endswith("@w"):
                 die(name.split("@")[0])
-            if warm_ups:
-                say("step_timed", entry=i, round=-1, position=i, started_s=0.0, step_s=0.5)
         active.append(i)
     samples = {i: [] for i in active}
     for r in range(series["rounds"]):
         order = active if r % 2 == 0 else active[::-1]
         for position, i in enumerate(order):
+            say("step_started", entry=i, round=r)
             if entries[i].endswith("@%d" % r):
                 die(entries[i].split("@")[0])
             now = time.monotonic() - request["started_s"]

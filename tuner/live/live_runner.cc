@@ -11,7 +11,7 @@ namespace {
 
 // Loading LibTorch, building the model and its data come before the first step.
 constexpr double kStartSeconds = 60;
-// Between two steps the worker only bookkeeps; what it needs beyond its own limit of a step.
+// What the worker needs between two steps, beyond the limit of a step.
 constexpr double kGraceSeconds = 5;
 
 /// One series across all the workers it takes.
@@ -45,34 +45,27 @@ class SeriesRun {
   /// One worker takes what is unfinished, and is watched until it ends.
   void run_worker() {
     const std::vector<int> entries = active();
-    first_round_ = rounds_done_;
+    first_round_ = round_;
     Series rest = series_;
     rest.entries.clear();
     for (const int entry : entries) rest.entries.push_back(series_.entries[static_cast<std::size_t>(entry)]);
-    rest.rounds = std::max(1, series_.rounds - rounds_done_);
-    running_ = 0;
-    warming_ = 0;
+    rest.rounds = std::max(1, series_.rounds - round_);
+    running_.reset();
     timing_ = false;
     WorkerProcess worker(find_worker(), SeriesRequest{setup_, rest, started_s_});
     while (true) {
-      const auto next = worker.next(patience(entries), interrupt_flag());
+      const auto next = worker.next(patience(), interrupt_flag());
       if (const auto* end = std::get_if<WorkerEnd>(&next)) return blame(*end, entries);
       const Reply& reply = std::get<Reply>(next);
       if (std::holds_alternative<Done>(reply)) return give_up(entries);
-      if (const auto* failed = std::get_if<Failed>(&reply)) {
-        throw Error(failed->what, failed->where, failed->remedy, static_cast<ExitCode>(failed->exit_code));
-      }
+      if (const auto* failed = std::get_if<Failed>(&reply)) throw_failed(*failed);
+      if (const auto* begun = std::get_if<StepStarted>(&reply)) take(*begun, entries);
       if (const auto* step = std::get_if<StepTimed>(&reply)) take(*step, entries);
       if (const auto* done = std::get_if<EntryFinished>(&reply)) take(*done, entries);
     }
   }
 
-  /// A worker that reports its warm-up steps is watched step by step from the first on; of others all warm-up is waited for at once.
-  [[nodiscard]] double patience(const std::vector<int>& entries) const {
-    if (timing_) return series_.step_limit_s + kGraceSeconds;
-    const double warm_ups = static_cast<double>(entries.size()) * std::max(1, series_.warm_up);
-    return kStartSeconds + series_.step_limit_s * warm_ups;
-  }
+  [[nodiscard]] double patience() const { return series_.step_limit_s + (timing_ ? kGraceSeconds : kStartSeconds); }
 
   [[nodiscard]] static int original(const std::vector<int>& entries, int entry) {
     if (entry < 0 || entry >= static_cast<int>(entries.size())) {
@@ -82,42 +75,19 @@ class SeriesRun {
     return entries[static_cast<std::size_t>(entry)];
   }
 
+  void take(const StepStarted& begun, const std::vector<int>& entries) {
+    running_ = original(entries, begun.entry);
+    timing_ = begun.round >= 0;
+    if (timing_) round_ = first_round_ + begun.round;
+  }
+
   void take(const StepTimed& step, const std::vector<int>& entries) {
-    const auto entry = static_cast<std::size_t>(original(entries, step.entry));
-    timing_ = true;
-    if (step.round < 0) return warm(step, entries);
     StepTimed shifted = step;
-    shifted.entry = static_cast<int>(entry);
+    shifted.entry = original(entries, step.entry);
     shifted.round += first_round_;
-    samples_[entry].values.push_back({shifted.step_s, shifted.round, shifted.position, shifted.started_s});
-    rounds_done_ = std::max(rounds_done_, shifted.round);
-    running_ = after(step.entry, step.round, entries);
+    samples_[static_cast<std::size_t>(shifted.entry)].values.push_back(
+        {shifted.step_s, shifted.round, shifted.position, shifted.started_s});
     if (on_step_) on_step_(series_, shifted);
-  }
-
-  void warm(const StepTimed& step, const std::vector<int>& entries) {
-    warming_ = step.entry == running_ ? warming_ + 1 : 1;
-    running_ = step.entry;
-    if (warming_ < series_.warm_up) return;
-    const int count = static_cast<int>(entries.size());
-    running_ = next_unfinished(step.entry, 1, entries).value_or(next_unfinished(-1, 1, entries).value_or(count - 1));
-    warming_ = 0;
-  }
-
-  [[nodiscard]] std::optional<int> next_unfinished(int from, int direction, const std::vector<int>& entries) const {
-    const int count = static_cast<int>(entries.size());
-    for (int i = from + direction; i >= 0 && i < count; i += direction) {
-      if (!finished_[static_cast<std::size_t>(entries[static_cast<std::size_t>(i)])]) return i;
-    }
-    return std::nullopt;
-  }
-
-  /// ABBA: even rounds go up, odd ones down, so the turn runs the same plan twice.
-  [[nodiscard]] int after(int entry, int round, const std::vector<int>& entries) const {
-    const int direction = round % 2 == 0 ? 1 : -1;
-    if (const auto next = next_unfinished(entry, direction, entries)) return *next;
-    const int behind = direction > 0 ? static_cast<int>(entries.size()) : -1;
-    return next_unfinished(behind, -direction, entries).value_or(entry);
   }
 
   void take(const EntryFinished& done, const std::vector<int>& entries) {
@@ -128,7 +98,6 @@ class SeriesRun {
       // What was seen step by step includes the rounds of workers before this one.
       if (!samples_[entry].empty()) measured->step_s = samples_[entry];
     }
-    if (done.entry == running_) running_ = next_unfinished(done.entry, 1, entries).value_or(next_unfinished(-1, 1, entries).value_or(0));
   }
 
   void blame(const WorkerEnd& end, const std::vector<int>& entries) {
@@ -136,11 +105,12 @@ class SeriesRun {
       stopped_ = true;
       return;
     }
-    int culprit = running_;
-    if (finished_[static_cast<std::size_t>(original(entries, culprit))]) culprit = next_unfinished(-1, 1, entries).value_or(culprit);
-    const auto entry = static_cast<std::size_t>(original(entries, culprit));
+    const std::vector<int> unfinished = active();
     // All plans may be done while the worker fails to end: then there is nobody to blame.
-    if (finished_[entry]) return;
+    if (unfinished.empty()) return;
+    // A worker that ends between two steps, or before the first, must not be started with the same plans for ever.
+    const bool known = running_ && !finished_[static_cast<std::size_t>(*running_)];
+    const auto entry = static_cast<std::size_t>(known ? *running_ : unfinished.front());
     finished_[entry] = true;
     if (end.timed_out) {
       trials_[entry].outcome = TimedOut{series_.step_limit_s};
@@ -152,7 +122,7 @@ class SeriesRun {
   }
 
   void drop_round(Samples& samples) const {
-    std::erase_if(samples.values, [&](const Sample& sample) { return sample.round >= rounds_done_; });
+    std::erase_if(samples.values, [&](const Sample& sample) { return sample.round >= round_; });
   }
 
   /// The worker says it is done but has left plans without an outcome.
@@ -171,11 +141,10 @@ class SeriesRun {
   std::vector<Trial> trials_;
   std::vector<bool> finished_;
   std::vector<Samples> samples_;
-  int rounds_done_ = 0;  // number of the round that is running, over all workers
-  int first_round_ = 0;  // of the running worker
-  int running_ = 0;      // entry of the running worker that is on its next step
-  int warming_ = 0;
-  bool timing_ = false;
+  int round_ = 0;               // the running one, over all workers
+  int first_round_ = 0;         // of the running worker
+  std::optional<int> running_;  // entry whose step was announced last
+  bool timing_ = false;         // that step is a timed one
   bool stopped_ = false;
 };
 

@@ -73,6 +73,7 @@ MPTUNE_FIELDS(DescribedModel, f("name", v.name); f("parameters_text", v.paramete
               f("parameters", v.parameters); f("layers", v.layers); f("input", v.input); f("batch", v.batch); f("fingerprint", v.fingerprint);
               f("warning", v.warning);)
 MPTUNE_FIELDS(Described, f("models", v.models);)
+MPTUNE_FIELDS(StepStarted, f("entry", v.entry); f("round", v.round);)
 MPTUNE_FIELDS(StepTimed, f("entry", v.entry); f("round", v.round); f("position", v.position); f("started_s", v.started_s);
               f("step_s", v.step_s);)
 MPTUNE_FIELDS(EntryFinished, f("entry", v.entry); f("outcome", v.outcome);)
@@ -90,7 +91,8 @@ MPTUNE_FIELDS(CheckPart, f("name", v.name); f("compared", v.compared); f("left_o
 MPTUNE_FIELDS(CheckResult, f("samples", v.samples); f("microbatch_sizes", v.microbatch_sizes); f("parts", v.parts);)
 MPTUNE_FIELDS(Checked, f("result", v.result);)
 MPTUNE_FIELDS(Done, (void)f; (void)v;)
-MPTUNE_FIELDS(Failed, f("what", v.what); f("where", v.where); f("remedy", v.remedy); f("exit_code", v.exit_code);)
+MPTUNE_FIELDS(Failed, f("what", v.what); f("where", v.where); f("remedy", v.remedy); f("exit_code", v.exit_code);
+              f("outcome", v.outcome);)
 #undef MPTUNE_FIELDS
 // clang-format on
 
@@ -102,8 +104,9 @@ struct Names<Request> {
 };
 template <>
 struct Names<Reply> {
-  static constexpr const char* kAll[] = {"hello",   "progress",          "described", "step_timed", "entry_finished", "recorded",
-                                         "trained", "training_finished", "findings",  "checked",    "done",           "failed"};
+  static constexpr const char* kAll[] = {"hello",          "progress", "described", "step_started",      "step_timed",
+                                         "entry_finished", "recorded", "trained",   "training_finished", "findings",
+                                         "checked",        "done",     "failed"};
 };
 template <>
 struct Names<Outcome> {

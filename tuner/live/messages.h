@@ -15,7 +15,7 @@
 namespace mptune {
 
 /// Version of the pipe between mptune and mptune-worker; both must be the same.
-inline constexpr int kProtocolVersion = 5;
+inline constexpr int kProtocolVersion = 6;
 
 // ---- from mptune to the worker: exactly one request, then the worker answers until Done or Failed and exits ----
 
@@ -94,13 +94,18 @@ struct DescribedModel {
 struct Described {
   std::vector<DescribedModel> models;
 };
-/// One timed step. A worker reports warm-up steps too, so that the plan that ends or hangs it then is known.
+/// A step begins. What ends the worker from here to the next such message is this entry's doing.
+struct StepStarted {
+  int entry = 0;  ///< index into Series::entries
+  int round = 0;  ///< -1: the plan is built, or runs a warm-up step
+};
+/// One timed step is done.
 struct StepTimed {
   int entry = 0;  ///< index into Series::entries
-  int round = 0;  ///< -1: a warm-up step, which does not count
+  int round = 0;
   int position = 0;
   double started_s = 0;  ///< since the start of the series
-  double step_s = 0;     ///< 0 for a warm-up step
+  double step_s = 0;
 };
 /// An entry is finished: all its samples (Measured) or why not.
 struct EntryFinished {
@@ -145,9 +150,10 @@ struct Failed {
   std::string where;
   std::string remedy;
   int exit_code = 1;
+  std::optional<Outcome> outcome = {};  ///< of the request's plan, where its failure is the reason
 };
-using Reply = std::variant<Hello, Progress, Described, StepTimed, EntryFinished, Recorded, Trained, TrainingFinished, Findings, Checked,
-                           Done, Failed>;
+using Reply = std::variant<Hello, Progress, Described, StepStarted, StepTimed, EntryFinished, Recorded, Trained, TrainingFinished, Findings,
+                           Checked, Done, Failed>;
 
 /// One line of JSON without the line break; `"type"` names the alternative. Doubles survive exactly.
 [[nodiscard]] std::string encode(const Request& request);

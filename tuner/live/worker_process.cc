@@ -17,6 +17,7 @@
 
 #include "mptune/profiler/base/error.h"
 #include "mptune/tuner/live/spawn.h"
+#include "mptune/tuner/trial/plan_failed.h"
 
 namespace mptune {
 namespace {
@@ -314,6 +315,12 @@ namespace {
 
 }  // namespace
 
+void throw_failed(const Failed& failed) {
+  const Error error(failed.what, failed.where, failed.remedy, static_cast<ExitCode>(failed.exit_code));
+  if (failed.outcome) throw PlanFailed(error, *failed.outcome);
+  throw error;
+}
+
 void call_worker(const Request& request, double timeout_s, const std::function<void(const Reply&)>& on_reply) {
   WorkerProcess worker(find_worker(), request);
   while (true) {
@@ -321,9 +328,7 @@ void call_worker(const Request& request, double timeout_s, const std::function<v
     if (const auto* end = std::get_if<WorkerEnd>(&next)) throw_end(*end, timeout_s);
     const Reply& reply = std::get<Reply>(next);
     if (std::holds_alternative<Done>(reply)) return;
-    if (const auto* failed = std::get_if<Failed>(&reply)) {
-      throw Error(failed->what, failed->where, failed->remedy, static_cast<ExitCode>(failed->exit_code));
-    }
+    if (const auto* failed = std::get_if<Failed>(&reply)) throw_failed(*failed);
     if (!std::holds_alternative<Hello>(reply)) on_reply(reply);
   }
 }

@@ -58,8 +58,12 @@ class WorkerProcess {
 [[nodiscard]] std::atomic<int>& interrupt_flag();
 void install_interrupt_handlers();
 
-/// Runs one request to its end: `on_reply` sees every reply but Hello, Done and Failed. Failed becomes an Error; an interrupt an Error with
-/// ExitCode::interrupted or terminated; a crash an Error (internal) with the worker's last words; a time-out an Error (environment).
+/// Throws what the worker says: PlanFailed where a plan's failure is the reason, else Error.
+[[noreturn]] void throw_failed(const Failed& failed);
+
+/// Runs one request to its end: `on_reply` sees every reply but Hello, Done and Failed. Failed becomes what throw_failed throws; an
+/// interrupt an Error with ExitCode::interrupted or terminated; a crash an Error (internal) with the worker's last words; a time-out an
+/// Error (environment).
 void call_worker(const Request& request, double timeout_s, const std::function<void(const Reply&)>& on_reply);
 
 }  // namespace mptune

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

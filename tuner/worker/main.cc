@@ -9,6 +9,7 @@
 
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/cpu_allocator.h"
+#include "mptune/tuner/trial/plan_failed.h"
 #include "mptune/tuner/worker/requests.h"
 
 namespace {
@@ -69,11 +70,13 @@ Reply answer(const std::string& line, const Replies& reply) {
     std::visit([](const auto& any) { prepare(any.setup); }, request);
     std::visit(Dispatch{reply}, request);
     return Done{};
+  } catch (const PlanFailed& error) {
+    return Failed{error.what(), error.where(), error.remedy(), static_cast<int>(error.code()), error.outcome()};
   } catch (const Error& error) {
     return Failed{error.what(), error.where(), error.remedy(), static_cast<int>(error.code())};
   } catch (const c10::OutOfMemoryError& error) {
-    return Failed{first_line(error.what_without_backtrace()), "worker", "use more devices or stages, --recompute all, or a smaller split",
-                  static_cast<int>(ExitCode::infeasible)};
+    return Failed{first_line(error.what_without_backtrace()), "worker", kNeedLessMemory, static_cast<int>(ExitCode::infeasible),
+                  OutOfMemory{}};
   } catch (const c10::Error& error) {
     return Failed{first_line(error.what_without_backtrace()), "worker", "check --input, --batch and --data against the model",
                   static_cast<int>(ExitCode::usage)};

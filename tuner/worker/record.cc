@@ -42,17 +42,19 @@ void measure(const MeasureRequest& request, const Replies& reply) {
   write_recording(recording, request.path, /*force=*/true);
 }
 
-void record(const RecordRequest& request, const Replies& reply) {
+namespace {
+
+Recorded record_on(const Devices& devices, const RecordRequest& request, const Replies& reply) {
   Recording recording;
   if (!request.profile_path.empty()) recording = read_recording(request.profile_path);
   Model model = model_of(request.setup);
   const Batch batch = batch_of(request.setup, model);
-  TrainingRun run(request.setup, std::move(model), request.plan, batch);
+  TrainingRun run(request.setup, std::move(model), request.plan, batch, devices);
   for (int i = 0; i < 2; ++i) (void)run.step();
 
-  std::vector<TraceDevice> devices;
-  for (TraceDevice& device : run.pipeline().trace_devices()) devices.push_back(capped(std::move(device), request.setup));
-  StepRecorder recorder(devices);
+  std::vector<TraceDevice> described;
+  for (TraceDevice& device : run.pipeline().trace_devices()) described.push_back(capped(std::move(device), request.setup));
+  StepRecorder recorder(described);
   Samples off, on;
   const auto plain_step = [&](int i) { off.values.push_back({run.step().seconds, i, 0, 0}); };
   const auto recorded_step = [&](int i) {
@@ -84,7 +86,14 @@ void record(const RecordRequest& request, const Replies& reply) {
   recording.step_off_s = median(off);
   recording.step_on_s = median(on);
   write_recording(recording, request.path, /*force=*/true);
-  reply(Recorded{recording.step_off_s, recording.step_on_s, run.pipeline().peak_bytes(), off, warning_of(recorder)});
+  return {recording.step_off_s, recording.step_on_s, run.pipeline().peak_bytes(), off, warning_of(recorder)};
+}
+
+}  // namespace
+
+void record(const RecordRequest& request, const Replies& reply) {
+  const Devices devices = devices_of(request.plan);
+  run_plan(devices, request.setup, [&] { reply(record_on(devices, request, reply)); });
 }
 
 }  // namespace mptune

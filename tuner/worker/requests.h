@@ -24,15 +24,25 @@ using Replies = std::function<void(const Reply&)>;
 [[nodiscard]] Batch batch_of(const TrainingSetup& setup, const Model& model);
 [[nodiscard]] int batch_size_of(const TrainingSetup& setup, const Model& model);
 
+using Devices = std::vector<std::shared_ptr<Device>>;
+
 /// The devices that a plan names, in its order. Throws Error for one that can't be had.
-[[nodiscard]] std::vector<std::shared_ptr<Device>> devices_of(const Plan& plan);
+[[nodiscard]] Devices devices_of(const Plan& plan);
+
+/// What one of these devices refused, its name, and its cap. Without a name where none of them refused anything.
+[[nodiscard]] OutOfMemory out_of_memory_on(const Devices& devices, const TrainingSetup& setup);
+
+inline constexpr const char* kNeedLessMemory = "use more devices or stages, --recompute all, or a smaller split";
+
+/// Runs `work` on the devices of one plan. LibTorch's out-of-memory error becomes PlanFailed where one of them refused memory.
+void run_plan(const Devices& devices, const TrainingSetup& setup, const std::function<void()>& work);
 
 /// A pipeline with its batch and one optimizer per stage: what a timed step is.
 class TrainingRun {
  public:
   TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch);
   /// On devices of the caller's, as many and in the order of plan.devices.
-  TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch, std::vector<std::shared_ptr<Device>> devices);
+  TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch, Devices devices);
   ~TrainingRun();
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;

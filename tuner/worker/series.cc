@@ -61,15 +61,7 @@ class Contender {
     try {
       work();
     } catch (const c10::OutOfMemoryError&) {
-      OutOfMemory memory;
-      for (const auto& device : devices_) {
-        if (device->refused_bytes() == 0) continue;
-        memory.device = device->name();
-        memory.requested_bytes = device->refused_bytes();
-        break;
-      }
-      if (const auto cap = setup_.memory_bytes.find(memory.device); cap != setup_.memory_bytes.end()) memory.cap_bytes = cap->second;
-      outcome_ = memory;
+      outcome_ = out_of_memory_on(devices_, setup_);
       drop();
     } catch (const c10::Error& error) {
       const std::string text = error.what_without_backtrace();
@@ -110,11 +102,11 @@ void run_series(const SeriesRequest& request, const Replies& reply) {
   std::optional<double> first_loss;
   for (int i = 0; i < count; ++i) {
     Contender& contender = contenders[static_cast<std::size_t>(i)];
+    reply(StepStarted{i, -1});
     contender.build(batch);
     for (int w = 0; w < std::max(1, series.warm_up) && contender.alive(); ++w) {
-      if (!contender.step()) continue;
-      reply(StepTimed{i, -1, i, 0, 0});
-      if (w > 0) continue;
+      reply(StepStarted{i, -1});
+      if (!contender.step() || w > 0) continue;
       if (first_loss) contender.check_against(*first_loss);
       if (contender.alive() && !first_loss) first_loss = contender.loss();
     }
@@ -129,6 +121,7 @@ void run_series(const SeriesRequest& request, const Replies& reply) {
       const int i = entry_at(round, position, count);
       Contender& contender = contenders[static_cast<std::size_t>(i)];
       if (!contender.alive()) continue;
+      reply(StepStarted{i, round});
       const double started = elapsed();
       const auto result = contender.step();
       if (!result) {

@@ -7,6 +7,7 @@
 #include "mptune/profiler/measure/measure.h"
 #include "mptune/profiler/model/model_file.h"
 #include "mptune/profiler/statistics/stopping.h"
+#include "mptune/tuner/trial/plan_failed.h"
 #include "mptune/tuner/worker/requests.h"
 
 namespace mptune {
@@ -48,20 +49,21 @@ void describe(const DescribeRequest& request, const Replies& reply) {
   reply(std::move(all));
 }
 
-void train(const TrainRequest& request, const Replies& reply) {
-  if (request.plan.devices.front().starts_with("sleep:"))
-    throw Error("sleeping devices compute nothing, so that nothing can be trained on them", request.plan.devices.front(),
-                "use them with profile, tune and simulate");
+namespace {
+
+TrainingFinished train_on(const Devices& devices, const TrainRequest& request, const Replies& reply) {
   Model model = model_of(request.setup);
   if (!request.load.empty()) load_state(model, request.load);
   const Batch batch = batch_of(request.setup, model);
-  TrainingRun run(request.setup, std::move(model), request.plan, batch);
+  TrainingRun run(request.setup, std::move(model), request.plan, batch, devices);
   const StoppingRule tight{10, 50, 0.01};
   TrainingFinished finished;
   for (int step = 0; request.steps > 0 ? step < request.steps : !should_stop(finished.step_s, tight); ++step) {
     const StepResult result = run.step();
     if (!std::isfinite(result.loss))
-      throw Error("the loss is not finite", "step " + std::to_string(step), "lower --lr or check the data", ExitCode::infeasible);
+      throw PlanFailed(
+          Error("the loss is not finite", "step " + std::to_string(step), "lower --lr or check the data", ExitCode::infeasible),
+          NonFinite{});
     finished.loss.push_back(result.loss);
     finished.step_s.values.push_back({result.seconds, step, 0, 0});
     reply(Trained{step, result.loss, result.seconds});
@@ -73,7 +75,17 @@ void train(const TrainRequest& request, const Replies& reply) {
     run.pipeline().copy_state_to(trained);
     save_state(trained, request.save);
   }
-  reply(std::move(finished));
+  return finished;
+}
+
+}  // namespace
+
+void train(const TrainRequest& request, const Replies& reply) {
+  if (request.plan.devices.front().starts_with("sleep:"))
+    throw Error("sleeping devices compute nothing, so that nothing can be trained on them", request.plan.devices.front(),
+                "use them with profile, tune and simulate");
+  const Devices devices = devices_of(request.plan);
+  run_plan(devices, request.setup, [&] { reply(train_on(devices, request, reply)); });
 }
 
 }  // namespace mptune

@@ -1,10 +1,13 @@
 #include <torch/optim/optimizer.h>
 
+#include <algorithm>
+
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/precise_sleep.h"
 #include "mptune/profiler/measure/optimizer.h"
 #include "mptune/profiler/measure/sleep_model.h"
 #include "mptune/profiler/store/store.h"
+#include "mptune/tuner/trial/plan_failed.h"
 #include "mptune/tuner/worker/requests.h"
 
 namespace mptune {
@@ -44,17 +47,37 @@ Batch batch_of(const TrainingSetup& setup, const Model& model) {
   return batch;
 }
 
-std::vector<std::shared_ptr<Device>> devices_of(const Plan& plan) {
-  std::vector<std::shared_ptr<Device>> devices;
+Devices devices_of(const Plan& plan) {
+  Devices devices;
   for (const DeviceSpec& spec : parse_device_names(plan.devices)) devices.push_back(make_device(spec));
   return devices;
+}
+
+OutOfMemory out_of_memory_on(const Devices& devices, const TrainingSetup& setup) {
+  OutOfMemory memory;
+  const auto refuses = [](const std::shared_ptr<Device>& device) { return device->refused_bytes() > 0; };
+  const auto device = std::find_if(devices.begin(), devices.end(), refuses);
+  if (device == devices.end()) return memory;
+  memory.device = (*device)->name();
+  memory.requested_bytes = (*device)->refused_bytes();
+  if (const auto cap = setup.memory_bytes.find(memory.device); cap != setup.memory_bytes.end()) memory.cap_bytes = cap->second;
+  return memory;
+}
+
+void run_plan(const Devices& devices, const TrainingSetup& setup, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const c10::OutOfMemoryError&) {
+    const OutOfMemory memory = out_of_memory_on(devices, setup);
+    if (memory.device.empty()) throw;
+    throw PlanFailed(Error(outcome_text(memory), memory.device, kNeedLessMemory, ExitCode::infeasible), memory);
+  }
 }
 
 TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch)
     : TrainingRun(setup, std::move(model), plan, std::move(batch), devices_of(plan)) {}
 
-TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch,
-                         std::vector<std::shared_ptr<Device>> devices)
+TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch, Devices devices)
     : pipeline_(std::move(model), plan, options_of(setup), std::move(devices)), batch_(std::move(batch)), optimizers_(plan.stages.size()) {
   pipeline_.on_stages([&](int stage) {
     optimizers_[static_cast<std::size_t>(stage)] = make_optimizer(setup.optimizer, setup.learning_rate, pipeline_.parameters(stage));

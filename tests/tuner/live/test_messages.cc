@@ -125,6 +125,8 @@ TEST(Messages, RepliesKeepEveryField) {
   EXPECT_EQ(described.models[0].parameters_text + described.models[0].description + described.models[0].input, "k=1words3x224x224");
   EXPECT_EQ(described.models[0].batch, 32);
 
+  const auto started = round_trip<Reply>(StepStarted{3, -1}, decode_reply);
+  EXPECT_EQ(started.entry * 10 + started.round, 29);
   const auto timed = round_trip<Reply>(StepTimed{1, 2, 3, 4.5, 6.7}, decode_reply);
   EXPECT_EQ(timed.entry * 100 + timed.round * 10 + timed.position, 123);
   EXPECT_EQ(timed.started_s + timed.step_s, 4.5 + 6.7);
@@ -145,7 +147,9 @@ TEST(Messages, RepliesKeepEveryField) {
   const CheckResult result{4, {3, 1}, {{"again", "a with b", "no time", 5, 4, 0.25, "loss", 1e-5, difference, "draw less"}, {}}};
   EXPECT_EQ(round_trip<Reply>(Checked{result}, decode_reply).result, result);
   round_trip<Reply>(Done{}, decode_reply);
-  const auto failed = round_trip<Reply>(Failed{"a", "b", "c", 7}, decode_reply);
+  const auto failed = round_trip<Reply>(Failed{"a", "b", "c", 7, OutOfMemory{"cpu:1", 5, 4}}, decode_reply);
+  EXPECT_EQ(failed.outcome, Outcome(OutOfMemory{"cpu:1", 5, 4}));
+  EXPECT_EQ(round_trip<Reply>(Failed{"a", "b", "c", 7, std::nullopt}, decode_reply).outcome, std::nullopt);
   EXPECT_EQ(failed.what + failed.where + failed.remedy, "abc");
   EXPECT_EQ(failed.exit_code, 7);
 }

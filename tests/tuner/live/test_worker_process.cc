@@ -14,6 +14,7 @@
 #include "mptune/tests/support/tuner_fakes.h"
 #include "mptune/tuner/live/live_runner.h"
 #include "mptune/tuner/live/worker_process.h"
+#include "mptune/tuner/trial/plan_failed.h"
 
 namespace mptune {
 namespace {
@@ -307,33 +308,28 @@ TEST_F(Worker, SeriesBringsATrialPerEntry) {
 }
 
 TEST_F(Worker, CrashedEntryIsBlamedAndTheOthersGoOn) {
-  for (const char* warm_ups : {"0", "1"}) {
-    ::setenv("MPTUNE_FAKE_WARM_UPS", warm_ups, 1);
-    const bool reported = *warm_ups == '1';
-    for (const std::string& name : reported ? std::vector<std::string>{"segv@0"} : std::vector<std::string>{"segv@0", "exit@1", "segv@2"}) {
-      for (std::size_t place = 0; place < 3; ++place) {
-        std::vector<std::string> names{"a", "b"};
-        names.insert(names.begin() + static_cast<std::ptrdiff_t>(place), name);
-        LiveRunner runner({}, {});
-        const auto trials = runner.run(series_of(names, 6));
-        for (std::size_t i = 0; i < 3; ++i) {
-          if (i == place) {
-            ASSERT_EQ(outcome_class(trials[i].outcome), "crashed") << name << " at " << place;
-            continue;
-          }
-          ASSERT_EQ(outcome_class(trials[i].outcome), "measured") << name << " at " << place;
-          const Samples& samples = std::get<Measured>(trials[i].outcome).step_s;
-          ASSERT_EQ(samples.size(), 6u) << name << " at " << place;
-          for (int r = 0; r < 6; ++r) EXPECT_EQ(samples.values[static_cast<std::size_t>(r)].round, r);
-          for (std::size_t r = 1; r < 6; ++r) EXPECT_GT(samples.values[r].started, samples.values[r - 1].started);
+  for (const std::string name : {"segv@0", "exit@1", "segv@2", "exit@5"}) {
+    for (std::size_t place = 0; place < 3; ++place) {
+      std::vector<std::string> names{"a", "b"};
+      names.insert(names.begin() + static_cast<std::ptrdiff_t>(place), name);
+      LiveRunner runner({}, {});
+      const auto trials = runner.run(series_of(names, 6));
+      for (std::size_t i = 0; i < 3; ++i) {
+        if (i == place) {
+          ASSERT_EQ(outcome_class(trials[i].outcome), "crashed") << name << " at " << place;
+          continue;
         }
+        ASSERT_EQ(outcome_class(trials[i].outcome), "measured") << name << " at " << place;
+        const Samples& samples = std::get<Measured>(trials[i].outcome).step_s;
+        ASSERT_EQ(samples.size(), 6u) << name << " at " << place;
+        for (int r = 0; r < 6; ++r) EXPECT_EQ(samples.values[static_cast<std::size_t>(r)].round, r);
+        for (std::size_t r = 1; r < 6; ++r) EXPECT_GT(samples.values[r].started, samples.values[r - 1].started);
       }
     }
   }
 }
 
-TEST_F(Worker, WarmUpReportsNameTheCulpritBeforeTheFirstRound) {
-  ::setenv("MPTUNE_FAKE_WARM_UPS", "1", 1);
+TEST_F(Worker, CulpritOfAWarmUpStepIsKnown) {
   for (std::size_t place = 0; place < 3; ++place) {
     std::vector<std::string> names{"a", "b"};
     names.insert(names.begin() + static_cast<std::ptrdiff_t>(place), "exit@w");
@@ -351,6 +347,26 @@ TEST_F(Worker, HangingEntryTimesOutAndTheOthersGoOn) {
   const auto trials = runner.run(series);
   EXPECT_EQ(trials[1].outcome, Outcome(TimedOut{0.2}));
   EXPECT_EQ(count_samples(trials[0]), 3);
+}
+
+TEST_F(Worker, WorkerThatDiesBeforeTheFirstStepEndsTheSeries) {
+  behave("segv");
+  LiveRunner runner({}, {});
+  for (const Trial& trial : runner.run(series_of({"a", "b"}, 3))) EXPECT_EQ(trial.outcome, Outcome(Crashed{SIGSEGV, 0}));
+}
+
+TEST_F(Worker, FailureOfThePlanArrivesTyped) {
+  const Error error("out of memory", "cpu:1", "use less", ExitCode::infeasible);
+  const OutOfMemory memory{"cpu:1", 5, 4};
+  try {
+    throw_failed({error.what(), error.where(), error.remedy(), static_cast<int>(error.code()), memory});
+    ADD_FAILURE();
+  } catch (const PlanFailed& failed) {
+    EXPECT_EQ(failed.outcome(), Outcome(memory));
+    EXPECT_EQ(failed.where() + failed.remedy(), "cpu:1use less");
+    EXPECT_EQ(failed.code(), ExitCode::infeasible);
+  }
+  EXPECT_EQ(error_of([] { throw_failed({"no such model", "nonsense", "see mptune models", 2, std::nullopt}); }).code(), ExitCode::usage);
 }
 
 TEST_F(Worker, InterruptedSeriesReturnsWhatItHas) {
