@@ -330,17 +330,19 @@ bool Choices::finish(PlanFamily& family) {
   if (known == kinds_.end()) {
     Plan plan = family.plan(space_, equal_cuts(cost_.layers(), family.stages()), cost_.layers());
     const bool fits = missing_for(family.schedule, Layout(plan)).empty();
-    const bool rows_decide = family.schedule == "list";
-    if (fits && !rows_decide) make_schedule(plan, family.schedule);
-    const bool splits = rows_decide || std::ranges::any_of(plan.actions, [](const std::vector<Action>& row) {
+    const bool listed = family.schedule == "list";
+    if (fits && !listed) make_schedule(plan, family.schedule);
+    const bool splits = listed || std::ranges::any_of(plan.actions, [](const std::vector<Action>& row) {
                           return std::ranges::any_of(row, [](const Action& action) { return action.kind == ActionKind::backward_weight; });
                         });
     std::string why_not = why_not_executable(plan, space_.capabilities);
-    if (why_not.empty() && rows_decide && !space_.capabilities.split_backward) why_not = kRowsDecide;
-    known = kinds_.emplace(kind, KindFacts{fits, splits, std::move(why_not)}).first;
+    const bool rows_decide = why_not.empty() && listed && !space_.capabilities.split_backward;
+    if (rows_decide) why_not = kRowsDecide;
+    known = kinds_.emplace(kind, KindFacts{fits, splits, std::move(why_not), rows_decide}).first;
   }
   if (!known->second.exists) return false;
   family.why_not = known->second.why_not;
+  family.rows_decide = known->second.rows_decide;
   const auto key = std::tuple(family.devices, static_cast<int>(family.sizes.size()), known->second.splits);
   if (last_bound_key_ != key) {
     std::vector<std::vector<int>> indices = family.devices;

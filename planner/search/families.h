@@ -26,6 +26,7 @@ struct PlanFamily {
   std::vector<int> seed;      ///< cuts that come near it
   std::int64_t plans = 0;     ///< sets of cuts
   std::string why_not;        ///< "" where the plans are executable
+  bool rows_decide = false;   ///< each plan's own rows decide whether it is executable; why_not says so
 
   /// The plan with these cuts, without rows; its devices in the order of the stages, and their caps (`caps` as the space's devices).
   [[nodiscard]] Plan plan(const SearchSpace& space, const std::vector<int>& cuts, int layers) const;
@@ -66,6 +67,7 @@ class Choices {
     bool exists = false;  // the schedule goes with such stages
     bool splits = false;  // backward
     std::string why_not;
+    bool rows_decide = false;
   };
   struct Shape {
     std::vector<int> replicas;  // of each stage

@@ -357,7 +357,7 @@ double JointSearch::lower_bound_s() const {
 
 void JointSearch::count_rejected() {
   for (const FamilyState& state : states_) {
-    if (state.family.why_not == kRowsDecide && state.family.bound_ns <= threshold_ns())
+    if (state.family.rows_decide && state.family.bound_ns <= threshold_ns())
       evaluator_.reject(kRowsDecide, std::max<std::int64_t>(0, state.family.plans - state.seen), true);
     if (!state.family.why_not.empty()) continue;
     const bool reached = state.solved || state.family.bound_ns > threshold_ns();

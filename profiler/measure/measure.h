@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/measure/training_kinds.h"
 #include "mptune/profiler/model/model.h"
 #include "mptune/profiler/trace/profile.h"
 
@@ -16,7 +17,7 @@ struct MeasureOptions {
   LinkThrottle link;
   std::vector<std::int64_t> memory_bytes;  ///< caps by device, copied to the profile; measuring itself is not capped
   int batch = 0;
-  std::string optimizer = "sgd";
+  OptimizerKind optimizer = OptimizerKind::sgd;
   double budget_s = 60;
   std::function<void(const std::string& what, double fraction)> progress;  ///< may be empty
 };

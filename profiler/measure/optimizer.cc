@@ -10,19 +10,24 @@
 
 namespace mptune {
 
-std::unique_ptr<torch::optim::Optimizer> make_optimizer(const std::string& name, double learning_rate,
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(OptimizerKind kind, double learning_rate,
                                                         const std::vector<at::Tensor>& parameters) {
   if (!std::isfinite(learning_rate) || learning_rate < 0)
     throw Error("the learning rate must be positive", "--lr", "give a number such as 0.01");
-  const double rate = learning_rate > 0 ? learning_rate : name == "sgd" ? 0.01 : 0.001;
-  if (name == "sgd") return std::make_unique<torch::optim::SGD>(parameters, torch::optim::SGDOptions(rate));
-  if (name == "adam") return std::make_unique<torch::optim::Adam>(parameters, torch::optim::AdamOptions(rate));
-  if (name == "adamw") return std::make_unique<torch::optim::AdamW>(parameters, torch::optim::AdamWOptions(rate));
-  throw Error("unknown optimizer '" + name + "'", "--optimizer", "use sgd, adam or adamw");
+  const double rate = learning_rate > 0 ? learning_rate : kind == OptimizerKind::sgd ? 0.01 : 0.001;
+  switch (kind) {
+    case OptimizerKind::sgd:
+      return std::make_unique<torch::optim::SGD>(parameters, torch::optim::SGDOptions(rate));
+    case OptimizerKind::adam:
+      return std::make_unique<torch::optim::Adam>(parameters, torch::optim::AdamOptions(rate));
+    case OptimizerKind::adamw:
+      break;
+  }
+  return std::make_unique<torch::optim::AdamW>(parameters, torch::optim::AdamWOptions(rate));
 }
 
-double optimizer_state_factor(const std::string& name) {
-  return name == "sgd" ? 0 : 2;
+double optimizer_state_factor(OptimizerKind kind) {
+  return kind == OptimizerKind::sgd ? 0 : 2;
 }
 
 }  // namespace mptune

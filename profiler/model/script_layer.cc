@@ -1,10 +1,12 @@
 #include "mptune/profiler/model/script_layer.h"
 
 #include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/csrc/jit/runtime/interpreter.h>
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <exception>
+#include <mutex>
 #include <utility>
 
 #include "mptune/profiler/base/error.h"
@@ -41,22 +43,26 @@ std::vector<c10::Argument> required_arguments(const torch::jit::Module& module) 
   return result;
 }
 
-// The interpreter turns every exception into a text: "... Traceback ... RuntimeError: what it was".
-[[noreturn]] void rethrow(const std::exception& failed) {
-  std::string text = failed.what();
-  text.erase(text.find_last_not_of(" \n") + 1);
-  const std::string mark = "RuntimeError: ";
-  if (const auto found = text.rfind("\n" + mark); found != std::string::npos) {
-    text = text.substr(found + 1 + mark.size());
+// LibTorch's interpreter turns every exception into a text, unless it is told to let them pass: told while a layer runs, so that out of
+// memory keeps its type. The switch is the process's, so the last layer sets it back.
+class ExceptionsPass {
+ public:
+  ExceptionsPass() {
+    const std::lock_guard lock(mutex_);
+    if (running_++ == 0) before_ = std::exchange(FLAGS_torch_jit_enable_rethrow_caught_exception, true);
   }
-  text = text.substr(0, text.find('\n'));
-  const bool memory = text.find("out of memory on ") != std::string::npos || text.find("CUDA out of memory") != std::string::npos ||
-                      text.find("can't allocate memory") != std::string::npos;
-  if (memory) {
-    C10_THROW_ERROR(OutOfMemoryError, text);
+  ~ExceptionsPass() {
+    const std::lock_guard lock(mutex_);
+    if (--running_ == 0) FLAGS_torch_jit_enable_rethrow_caught_exception = before_;
   }
-  C10_THROW_ERROR(Error, text);
-}
+  ExceptionsPass(const ExceptionsPass&) = delete;
+  ExceptionsPass& operator=(const ExceptionsPass&) = delete;
+
+ private:
+  static inline std::mutex mutex_;
+  static inline int running_ = 0;
+  static inline bool before_ = false;
+};
 
 class ScriptLayer final : public Layer {
  public:
@@ -129,12 +135,14 @@ class ScriptLayer final : public Layer {
 
   Tensors call(const Tensors& inputs) {
     const torch::jit::GraphOptimizerEnabledGuard optimiser_off(false);
+    const ExceptionsPass exceptions_pass;
     try {
       return unpacked(module_.forward(packed(inputs)));
     } catch (const c10::Error&) {
       throw;
-    } catch (const std::exception& failed) {
-      rethrow(failed);
+    } catch (const std::exception& raised) {  // by the script itself
+      const std::string text = raised.what();
+      C10_THROW_ERROR(Error, text.substr(0, text.find('\n')));
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <memory>
 
@@ -18,9 +19,9 @@ namespace {
 Finding temporary_folder() {
   try {
     const TemporaryFolder folder;
-    return {"temporary folder", "ok", "can be written", ""};
+    return {"temporary folder", FindingStatus::ok, "can be written", ""};
   } catch (const Error& error) {
-    return {"temporary folder", "error", error.what(), error.remedy()};
+    return {"temporary folder", FindingStatus::error, error.what(), error.remedy()};
   }
 }
 
@@ -28,19 +29,19 @@ Finding driver() {
   std::ifstream file("/proc/driver/nvidia/version");
   std::string line;
   if (std::getline(file, line)) {
-    return {"NVIDIA driver", "ok", line, ""};
+    return {"NVIDIA driver", FindingStatus::ok, line, ""};
   }
-  return {"NVIDIA driver", "ok", "none: CPU devices only", ""};
+  return {"NVIDIA driver", FindingStatus::ok, "none: CPU devices only", ""};
 }
 
 /// What can be said without LibTorch.
 std::vector<Finding> local_findings() {
-  std::vector<Finding> findings = {{"mptune", "ok", MPTUNE_VERSION, ""}};
+  std::vector<Finding> findings = {{"mptune", FindingStatus::ok, MPTUNE_VERSION, ""}};
   const std::size_t cores = available_cores().size();
-  findings.push_back({"cores", cores > 1 ? "ok" : "warning", std::to_string(cores),
+  findings.push_back({"cores", cores > 1 ? FindingStatus::ok : FindingStatus::warning, std::to_string(cores),
                       cores > 1 ? "" : "allow this process more cores: one core is one device, which nothing can be split over"});
   const std::int64_t memory = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
-  findings.push_back({"memory", "ok", format_bytes(memory), ""});
+  findings.push_back({"memory", FindingStatus::ok, format_bytes(memory), ""});
   findings.push_back(driver());
   findings.push_back(temporary_folder());
   return findings;
@@ -59,12 +60,17 @@ void add_worker_findings(const DeviceOptions& options, std::vector<Finding>& fin
     if (error.code() == ExitCode::interrupted || error.code() == ExitCode::terminated) {
       throw;
     }
-    findings.push_back({"mptune-worker", "error", std::string(error.what()) + " (" + error.where() + ")", error.remedy()});
+    findings.push_back({"mptune-worker", FindingStatus::error, std::string(error.what()) + " (" + error.where() + ")", error.remedy()});
   }
 }
 
-Color color_of(const std::string& status) {
-  return status == "ok" ? Color::green : status == "warning" ? Color::yellow : Color::red;
+std::string name_of(FindingStatus status) {
+  return kFindingStatusNames[static_cast<std::size_t>(status)];
+}
+
+Color color_of(FindingStatus status) {
+  constexpr std::array kColors = {Color::green, Color::yellow, Color::red};
+  return kColors[static_cast<std::size_t>(status)];
 }
 
 int run_doctor(const DeviceOptions& options, const Session& session) {
@@ -75,12 +81,13 @@ int run_doctor(const DeviceOptions& options, const Session& session) {
   json["findings"] = Json::array();
   std::vector<std::vector<Cell>> rows;
   for (const Finding& finding : findings) {
-    json["findings"].push_back({{"name", finding.name}, {"status", finding.status}, {"value", finding.value}, {"remedy", finding.remedy}});
+    json["findings"].push_back(
+        {{"name", finding.name}, {"status", name_of(finding.status)}, {"value", finding.value}, {"remedy", finding.remedy}});
     const std::string remedy = finding.remedy.empty() ? "" : (finding.value.empty() ? "" : "; ") + finding.remedy;
-    rows.push_back({finding.name, {finding.status, color_of(finding.status)}, finding.value + remedy});
+    rows.push_back({finding.name, {name_of(finding.status), color_of(finding.status)}, finding.value + remedy});
   }
   session.result(render_table({{"what"}, {"status"}, {"found; remedy"}}, rows, session.style), json);
-  const bool broken = std::ranges::any_of(findings, [](const Finding& finding) { return finding.status == "error"; });
+  const bool broken = std::ranges::any_of(findings, [](const Finding& finding) { return finding.status == FindingStatus::error; });
   return static_cast<int>(broken ? ExitCode::environment : ExitCode::done);
 }
 

@@ -40,18 +40,18 @@ struct TuneCommand {
   OutputOptions output;
 };
 
-/// What must be the same for trials to be comparable; a resumed study is held to it.
-std::string identity_of(const TrainingSetup& setup, const DescribedModel& model) {
+/// What must be the same for trials to be comparable; a resumed study is held to it. `link` as it was typed.
+std::string identity_of(const TrainingSetup& setup, const std::string& link, const DescribedModel& model) {
   const Json memory(setup.memory_bytes);
   const Json json = {{"model", setup.model},
                      {"input", model.fingerprint.input},
                      {"batch", setup.batch},
                      {"devices", setup.devices},
-                     {"link", setup.link},
+                     {"link", link},
                      {"memory", memory},
-                     {"optimizer", setup.optimizer},
+                     {"optimizer", name_of(setup.optimizer)},
                      {"lr", setup.learning_rate},
-                     {"loss", setup.loss},
+                     {"loss", setup.loss ? name_of(*setup.loss) : ""},
                      {"seed", setup.seed},
                      {"data", setup.data},
                      {"fingerprint", model.fingerprint.model},
@@ -243,7 +243,7 @@ int run_tune(const TuneCommand& command, const Session& session) {
   const DescribedModel model = describe_model(setup, session);
   setup.batch = setup.batch > 0 ? setup.batch : model.batch;
   const TuneOptions options = tune_options(command, session, setup, model);
-  const std::string identity = identity_of(setup, model);
+  const std::string identity = identity_of(setup, command.devices.link, model);
   Study study = open_study(command, folder);
   setup.sleep_profile = study.profile_path();
   study.set_identity(identity);

@@ -94,12 +94,11 @@ double parse_number(const std::string& text, const std::string& option, double l
 TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& devices, const StepOptions& step) {
   const std::vector<DeviceSpec> specs = parse_devices(devices.devices);
   const std::vector<std::int64_t> caps = parse_memory(devices.memory, specs);
-  (void)parse_link(devices.link);
   TrainingSetup setup;
   setup.model = model.model;
   setup.input = model.input;
   setup.batch = parse_count(model.batch, "--batch", kMostBatch);
-  setup.link = devices.link;
+  setup.link = parse_link(devices.link);
   setup.whole_machine = whole_machine_device(specs);
   for (std::size_t i = 0; i < specs.size(); ++i) {
     setup.devices.push_back(specs[i].name);
@@ -110,15 +109,10 @@ TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& devices
   if (const std::int64_t cap = whole_machine_cap(caps); !setup.whole_machine.empty() && cap > 0) {
     setup.memory_bytes[setup.whole_machine] = cap;
   }
-  if (step.optimizer != "sgd" && step.optimizer != "adam" && step.optimizer != "adamw") {
-    throw Error("unknown optimizer '" + step.optimizer + "'", "--optimizer", "use sgd, adam or adamw");
+  setup.optimizer = parse_optimizer(step.optimizer);
+  if (!step.loss.empty() && step.loss != "model") {
+    setup.loss = parse_loss(step.loss);
   }
-  static const std::vector<std::string> kLosses = {"", "model", "cross_entropy", "mse", "mean_square"};
-  if (std::ranges::find(kLosses, step.loss) == kLosses.end()) {
-    throw Error("unknown loss '" + step.loss + "'", "--loss", "use cross_entropy, mse, mean_square or model");
-  }
-  setup.optimizer = step.optimizer;
-  setup.loss = step.loss == "model" ? "" : step.loss;
   setup.learning_rate = parse_number(step.learning_rate, "--lr", 1e-12, 1e6, 0);
   setup.seed = static_cast<std::uint64_t>(parse_whole(step.seed, "--seed", 0, std::numeric_limits<std::int64_t>::max(), 0));
   setup.data = step.data;

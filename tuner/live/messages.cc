@@ -1,5 +1,6 @@
 #include "mptune/tuner/live/messages.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -34,6 +35,7 @@ struct Reader {
 // clang-format off
 #define MPTUNE_FIELDS(Type, ...) template <class F> void fields(F& f, Type& v) { __VA_ARGS__ } \
                                  template <class F> void fields(F& f, const Type& v) { __VA_ARGS__ }
+MPTUNE_FIELDS(LinkThrottle, f("bytes_per_second", v.bytes_per_second); f("latency_s", v.latency_s);)
 MPTUNE_FIELDS(TrainingSetup, f("model", v.model); f("input", v.input); f("batch", v.batch); f("devices", v.devices);
               f("whole_machine", v.whole_machine); f("link", v.link); f("memory_bytes", v.memory_bytes); f("optimizer", v.optimizer);
               f("learning_rate", v.learning_rate); f("loss", v.loss); f("seed", v.seed); f("data", v.data);
@@ -84,7 +86,7 @@ MPTUNE_FIELDS(TrainingFinished, f("step_s", v.step_s); f("loss", v.loss); f("pea
 MPTUNE_FIELDS(Finding, f("name", v.name); f("status", v.status); f("value", v.value); f("remedy", v.remedy);)
 MPTUNE_FIELDS(Findings, f("findings", v.findings);)
 MPTUNE_FIELDS(CheckDifference, f("what", v.what); f("layer", v.layer); f("layer_name", v.layer_name); f("operation", v.operation);
-              f("relative", v.relative);)
+              f("relative", v.relative); f("is_output", v.is_output);)
 MPTUNE_FIELDS(CheckPart, f("name", v.name); f("compared", v.compared); f("left_out", v.left_out); f("tensors", v.tensors);
               f("bit_equal", v.bit_equal); f("largest", v.largest); f("largest_at", v.largest_at); f("tolerance", v.tolerance);
               f("difference", v.difference); f("remedy", v.remedy);)
@@ -111,6 +113,19 @@ struct Names<Reply> {
 template <>
 struct Names<Outcome> {
   static constexpr auto& kAll = kOutcomeNames;
+};
+
+template <>
+struct Names<OptimizerKind> {
+  static constexpr auto& kAll = kOptimizerNames;
+};
+template <>
+struct Names<LossKind> {
+  static constexpr auto& kAll = kLossNames;
+};
+template <>
+struct Names<FindingStatus> {
+  static constexpr auto& kAll = kFindingStatusNames;
 };
 
 // ---- values to JSON ----
@@ -141,6 +156,10 @@ Json write(const Plan& value) {
 }
 Json write(const std::map<std::string, std::int64_t>& value) {
   return value;
+}
+template <class T>
+requires std::is_enum_v<T> Json write(const T& value) {
+  return Names<T>::kAll[static_cast<std::size_t>(value)];
 }
 template <class T>
 Json write(const T& value);
@@ -197,6 +216,14 @@ void read(const JsonField& json, Plan& value) {
 }
 void read(const JsonField& json, std::map<std::string, std::int64_t>& value) {
   json.each_member([&](const std::string& key, const JsonField& item) { value[key] = item.whole(); });
+}
+template <class T>
+requires std::is_enum_v<T>
+void read(const JsonField& json, T& value) {
+  const std::string name = json.text();
+  const auto found = std::ranges::find(Names<T>::kAll, name);
+  if (found == Names<T>::kAll.end()) json.refuse("is unknown: '" + name.substr(0, 40) + "'");
+  value = static_cast<T>(found - Names<T>::kAll.begin());
 }
 template <class T>
 void read(const JsonField& json, T& value);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -130,9 +131,12 @@ struct TrainingFinished {
   std::vector<double> loss;
   std::vector<std::int64_t> peak_bytes;
 };
+enum class FindingStatus { ok, warning, error };
+/// As messages and JSON have them.
+inline constexpr std::array kFindingStatusNames = {"ok", "warning", "error"};
 struct Finding {
   std::string name;
-  std::string status;  ///< ok, warning, error
+  FindingStatus status = FindingStatus::ok;
   std::string value;
   std::string remedy;
 };

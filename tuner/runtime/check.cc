@@ -67,7 +67,7 @@ void add_buffers(ComparedTensors& compared, const Model& model, const std::vecto
 void add_outputs(ComparedTensors& compared, const Model& model, const std::vector<Tensors>& ours, const std::vector<Tensors>& theirs) {
   for (std::size_t i = 0; i < ours.size() && i < theirs.size(); ++i)
     for (std::size_t k = 0; k < ours[i].size() && k < theirs[i].size(); ++k)
-      compared.add({"output", static_cast<int>(i), model.layers()[i].name, "", 0}, ours[i][k], theirs[i][k]);
+      compared.add({"output", static_cast<int>(i), model.layers()[i].name, "", 0, true}, ours[i][k], theirs[i][k]);
 }
 
 /// What other sums of the same numbers may differ by: more where some of the model computes with half the bits.
@@ -155,7 +155,7 @@ void ModelCheck::name_operation_of_again(CheckDifference& difference, const Tens
 
 void ModelCheck::name_operation_of_piece(CheckDifference& difference, const Tensors& inputs) const {
   const auto range = range_of(difference.layer);
-  if (!range || difference.what != "output") return;
+  if (!range || !difference.is_output) return;
   const at::NoGradGuard no_gradients;
   WatchedNodes in_whole(*range), in_piece(*range);
   (void)WholeModel(model_).forward(batch_.inputs, context(), nullptr, in_whole.observer());
@@ -197,7 +197,8 @@ std::optional<CheckDifference> ModelCheck::first_layer_that_couples(const std::v
       for (std::size_t k = 0; k < outputs[i].size(); ++k) {
         const at::Tensor expected = part_of(whole().outputs[i][k]);
         if (expected.sizes() != outputs[i][k].sizes()) continue;
-        CheckDifference found{"output", static_cast<int>(i), model_.layers()[i].name, "", relative_difference(outputs[i][k], expected)};
+        CheckDifference found{"output", static_cast<int>(i), model_.layers()[i].name, "", relative_difference(outputs[i][k], expected),
+                              true};
         if (found.relative <= tolerance) continue;
         if (const auto range = range_of(found.layer)) {
           WatchedNodes of_batch(*range), of_part(*range);

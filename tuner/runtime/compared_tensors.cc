@@ -45,7 +45,7 @@ void ComparedTensors::add(const CheckDifference& where, const at::Tensor& ours, 
   if (relative == 0) ++part_.bit_equal;
   if (relative > part_.largest) {
     part_.largest = relative;
-    part_.largest_at = where.what + (where.layer_name.empty() || where.what != "output" ? "" : " of " + where.layer_name);
+    part_.largest_at = where.what + (where.layer_name.empty() || !where.is_output ? "" : " of " + where.layer_name);
   }
   if (relative > part_.tolerance && !part_.difference) {
     part_.difference = where;

@@ -15,7 +15,7 @@ const CheckPart* first_failure(const CheckResult& result) {
 std::string difference_text(const CheckPart& part) {
   const CheckDifference& difference = *part.difference;
   std::string text = "the " + difference.what;
-  if (!difference.layer_name.empty()) text += (difference.what == "output" ? " of layer " : " in layer ") + difference.layer_name;
+  if (!difference.layer_name.empty()) text += (difference.is_output ? " of layer " : " in layer ") + difference.layer_name;
   if (std::isfinite(difference.relative)) {
     char number[32];
     std::snprintf(number, sizeof number, "%.2g", difference.relative);

@@ -9,11 +9,12 @@ namespace mptune {
 /// Where two steps of a model first differ: outputs in the order of layers, then the loss, then gradients from the last layer back, then
 /// buffers.
 struct CheckDifference {
-  std::string what = {};        ///< "output", "loss", "gradient of fc.weight", "buffer bn1.running_mean"
+  std::string what = {};        ///< for people: "output", "loss", "gradient of fc.weight", "buffer bn1.running_mean"
   int layer = -1;               ///< -1: no single one
   std::string layer_name = {};  ///< "" for none
   std::string operation = {};   ///< of an exported program: "aten.rand_like in drop (net.py:7, x + torch.rand_like(x))"; "" where not known
   double relative = 0;          ///< largest difference over the tensor's largest value; infinite where shapes differ or one is not finite
+  bool is_output = false;       ///< a layer's output, not the loss, a gradient or a buffer
   bool operator==(const CheckDifference&) const = default;
 };
 

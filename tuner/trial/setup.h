@@ -2,8 +2,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/measure/training_kinds.h"
 
 namespace mptune {
 
@@ -14,11 +18,11 @@ struct TrainingSetup {
   int batch = 0;                                     ///< global batch; 0: the model's own
   std::vector<std::string> devices;                  ///< names, sleep:K expanded
   std::string whole_machine;                         ///< "cpu:0-1", "" where there is none
-  std::string link;                                  ///< `--link`, "" for not throttled
+  LinkThrottle link;                                 ///< of copies between CPU devices
   std::map<std::string, std::int64_t> memory_bytes;  ///< cap by device name; absent or 0: none
-  std::string optimizer = "sgd";                     ///< sgd, adam, adamw
-  double learning_rate = 0;                          ///< 0: the optimizer's default (sgd 0.01, adam and adamw 0.001)
-  std::string loss;                                  ///< cross_entropy, mse, mean_square; "" for the model's
+  OptimizerKind optimizer = OptimizerKind::sgd;
+  double learning_rate = 0;      ///< 0: the optimizer's default (sgd 0.01, adam and adamw 0.001)
+  std::optional<LossKind> loss;  ///< empty: the model's own
   std::uint64_t seed = 0;
   std::string data;           ///< file with the user's own batch, "" for synthetic
   std::string sleep_profile;  ///< for sleep devices: trace file with the profile that their sleeps follow

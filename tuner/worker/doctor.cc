@@ -31,16 +31,16 @@ std::string text(const char* format, Values... values) {
 Finding recorder() {
   try {
     require_gpu_collector();
-    return {"CUPTI", "ok", "13", ""};
+    return {"CUPTI", FindingStatus::ok, "13", ""};
   } catch (const Error& error) {
-    return {"CUPTI", "warning", error.what(), std::string("needed for GPUs only; ") + error.remedy()};
+    return {"CUPTI", FindingStatus::warning, error.what(), std::string("needed for GPUs only; ") + error.remedy()};
   }
 }
 
 Finding gpus() {
   const GpuDriver& driver = gpu_driver();
-  if (driver.gpus > 0) return {"CUDA driver", "ok", std::to_string(driver.gpus) + (driver.gpus == 1 ? " GPU" : " GPUs"), ""};
-  return {"CUDA driver", "warning", driver.problem, "CPU devices need none; install the NVIDIA driver to use GPUs"};
+  if (driver.gpus > 0) return {"CUDA driver", FindingStatus::ok, std::to_string(driver.gpus) + (driver.gpus == 1 ? " GPU" : " GPUs"), ""};
+  return {"CUDA driver", FindingStatus::warning, driver.problem, "CPU devices need none; install the NVIDIA driver to use GPUs"};
 }
 
 /// A device that can't be had is a finding, and the others are looked at.
@@ -48,9 +48,9 @@ Finding device_finding(const DeviceSpec& spec) {
   try {
     const auto device = make_device(spec);
     const DeviceWorker worker(device);
-    return {"device " + spec.name, "ok", device->description().description, ""};
+    return {"device " + spec.name, FindingStatus::ok, device->description().description, ""};
   } catch (const Error& error) {
-    return {"device " + spec.name, "error", error.what(), error.remedy()};
+    return {"device " + spec.name, FindingStatus::error, error.what(), error.remedy()};
   }
 }
 
@@ -60,7 +60,7 @@ void add_peers(const std::vector<DeviceSpec>& devices, Findings& findings) {
     const DeviceSpec &a = devices[i], &b = devices[i + 1];
     if (a.kind != DeviceSpec::Kind::cuda || b.kind != DeviceSpec::Kind::cuda || a.index == b.index) continue;
     const bool reach = gpu_library(a.name).reaches(a.index, b.index);
-    findings.findings.push_back({"peers " + a.name + " and " + b.name, reach ? "ok" : "warning",
+    findings.findings.push_back({"peers " + a.name + " and " + b.name, reach ? FindingStatus::ok : FindingStatus::warning,
                                  reach ? "reach each other's memory" : "copies go through host memory",
                                  reach ? "" : "use GPUs that are joined by NVLink or one PCIe switch (nvidia-smi topo -m)"});
   }
@@ -68,7 +68,8 @@ void add_peers(const std::vector<DeviceSpec>& devices, Findings& findings) {
 
 Finding link_speed(const DeviceSpec& a, const DeviceSpec& b, const LinkThrottle& throttle) {
   const LinkCost cost = fit_link(sweep_link(make_device(a), make_device(b), throttle, 9));
-  return {"link " + a.name + " to " + b.name, "ok", text("%.1f GB/s, %.0f us", cost.bytes_per_second / 1e9, cost.latency_s * 1e6), ""};
+  return {"link " + a.name + " to " + b.name, FindingStatus::ok,
+          text("%.1f GB/s, %.0f us", cost.bytes_per_second / 1e9, cost.latency_s * 1e6), ""};
 }
 
 double product_seconds(const at::Tensor& matrix) {
@@ -95,7 +96,7 @@ Finding co_running(const std::vector<DeviceSpec>& devices) {
   }
   const double factor = median(busy) / median(alone);
   const bool slow = factor > 1.2;
-  return {"co-running slow-down", slow ? "warning" : "ok", text("%.2fx", factor),
+  return {"co-running slow-down", slow ? FindingStatus::warning : FindingStatus::ok, text("%.2fx", factor),
           slow ? "the devices share a core or its memory: use fewer of them, or cores of different chips" : ""};
 }
 
@@ -106,25 +107,25 @@ Finding clock() {
     sleep_until(deadline);
     late.push_back(std::chrono::duration<double>(SteadyClock::now() - deadline).count());
   }
-  return {"clock", "ok", text("monotonic, timers %.1f us late", median(late) * 1e6), ""};
+  return {"clock", FindingStatus::ok, text("monotonic, timers %.1f us late", median(late) * 1e6), ""};
 }
 
 }  // namespace
 
 void diagnose(const DoctorRequest& request, const Replies& reply) {
   Findings findings;
-  findings.findings.push_back({"LibTorch", "ok", TORCH_VERSION, ""});
+  findings.findings.push_back({"LibTorch", FindingStatus::ok, TORCH_VERSION, ""});
   findings.findings.push_back(gpus());
   findings.findings.push_back(recorder());
   const auto devices = parse_device_names(request.setup.devices);
   bool usable = true;
   for (const DeviceSpec& device : devices) {
     findings.findings.push_back(device_finding(device));
-    usable = usable && findings.findings.back().status == "ok";
+    usable = usable && findings.findings.back().status == FindingStatus::ok;
   }
   if (usable) add_peers(devices, findings);
   if (usable && devices.size() > 1) {
-    findings.findings.push_back(link_speed(devices[0], devices[1], parse_link(request.setup.link)));
+    findings.findings.push_back(link_speed(devices[0], devices[1], request.setup.link));
     std::vector<DeviceSpec> cpus;
     std::copy_if(devices.begin(), devices.end(), std::back_inserter(cpus),
                  [](const DeviceSpec& device) { return device.kind == DeviceSpec::Kind::cpu; });

@@ -28,7 +28,7 @@ void measure(const MeasureRequest& request, const Replies& reply) {
   MeasureOptions options;
   options.devices = parse_device_names(real.devices);
   options.whole_machine = real.whole_machine;
-  options.link = parse_link(real.link);
+  options.link = real.link;
   for (const std::string& device : real.devices) {
     const auto cap = real.memory_bytes.find(device);
     options.memory_bytes.push_back(cap == real.memory_bytes.end() ? 0 : cap->second);

@@ -20,6 +20,8 @@ using Replies = std::function<void(const Reply&)>;
 
 /// The model of a setup: built in, or for sleeping devices one that sleeps as the setup's profile says.
 [[nodiscard]] Model model_of(const TrainingSetup& setup);
+/// Loss and data that the setup names.
+[[nodiscard]] StepSource source_of(const TrainingSetup& setup);
 /// The user's batch or a synthetic one, as many samples as the setup asks for.
 [[nodiscard]] Batch batch_of(const TrainingSetup& setup, const Model& model);
 [[nodiscard]] int batch_size_of(const TrainingSetup& setup, const Model& model);

@@ -15,7 +15,7 @@ namespace mptune {
 namespace {
 
 DescribedModel described(const TrainingSetup& setup, const BuiltinModel& about) {
-  const Model model = load_model(setup.model, setup.input, std::nullopt, {.loss = setup.loss, .data = setup.data});
+  const Model model = load_model(setup.model, setup.input, std::nullopt, source_of(setup));
   DescribedModel description{
       about.name, about.parameters, about.description, 0, describe_layers(model), model.input_text(), batch_size_of(setup, model),
       {},         model.warning()};

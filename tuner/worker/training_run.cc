@@ -19,7 +19,7 @@ bool sleeps(const TrainingSetup& setup) {
 }
 
 PipelineOptions options_of(const TrainingSetup& setup) {
-  return {.link = parse_link(setup.link), .memory_bytes = setup.memory_bytes, .seed = setup.seed, .strict = false};
+  return {.link = setup.link, .memory_bytes = setup.memory_bytes, .seed = setup.seed, .strict = false};
 }
 
 }  // namespace
@@ -30,7 +30,11 @@ Model model_of(const TrainingSetup& setup) {
     if (!recording.profile) throw Error("the file holds no profile", setup.sleep_profile, "make one with mptune profile");
     return make_sleep_model(*recording.profile);
   }
-  return load_model(setup.model, setup.input, setup.seed, {.loss = setup.loss, .data = setup.data});
+  return load_model(setup.model, setup.input, setup.seed, source_of(setup));
+}
+
+StepSource source_of(const TrainingSetup& setup) {
+  return {.loss = setup.loss ? name_of(*setup.loss) : "", .data = setup.data};
 }
 
 int batch_size_of(const TrainingSetup& setup, const Model& model) {

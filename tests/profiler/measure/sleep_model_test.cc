@@ -167,18 +167,19 @@ TEST(SweepLink, SizesAreTheCallers) {
 
 TEST(Optimizer, RefusesNonsense) {
   const std::vector<at::Tensor> parameters{at::ones({2}).requires_grad_()};
-  EXPECT_THROW((void)make_optimizer("sdg", 0, parameters), Error);
-  EXPECT_THROW((void)make_optimizer("", 0, parameters), Error);
-  EXPECT_THROW((void)make_optimizer("sgd", -0.1, parameters), Error);
-  EXPECT_THROW((void)make_optimizer("adam", std::nan(""), parameters), Error);
-  EXPECT_THROW((void)make_optimizer("adamw", std::numeric_limits<double>::infinity(), parameters), Error);
+  EXPECT_THROW((void)parse_optimizer("sdg"), Error);
+  EXPECT_THROW((void)parse_optimizer(""), Error);
+  EXPECT_THROW((void)parse_loss("model"), Error);
+  EXPECT_THROW((void)make_optimizer(OptimizerKind::sgd, -0.1, parameters), Error);
+  EXPECT_THROW((void)make_optimizer(OptimizerKind::adam, std::nan(""), parameters), Error);
+  EXPECT_THROW((void)make_optimizer(OptimizerKind::adamw, std::numeric_limits<double>::infinity(), parameters), Error);
 }
 
 TEST(Optimizer, FirstStepIsTheClosedForm) {
   const auto step = [](const char* name, double rate) {
     at::Tensor parameter = at::ones({1}).requires_grad_();
     parameter.mutable_grad() = at::full({1}, 4.0);
-    make_optimizer(name, rate, {parameter})->step();
+    make_optimizer(parse_optimizer(name), rate, {parameter})->step();
     return parameter.item<double>();
   };
   EXPECT_FLOAT_EQ(static_cast<float>(step("sgd", 0)), 1 - 0.01F * 4);
@@ -186,9 +187,9 @@ TEST(Optimizer, FirstStepIsTheClosedForm) {
   // The first step of Adam has the length of the learning rate, whatever the gradient.
   EXPECT_NEAR(step("adam", 0), 1 - 0.001, 1e-6);
   EXPECT_NEAR(step("adamw", 0), 1 - 0.001 - 0.001 * 0.01, 1e-6);
-  EXPECT_EQ(optimizer_state_factor("sgd"), 0);
-  EXPECT_EQ(optimizer_state_factor("adam"), 2);
-  EXPECT_EQ(optimizer_state_factor("adamw"), 2);
+  EXPECT_EQ(optimizer_state_factor(OptimizerKind::sgd), 0);
+  EXPECT_EQ(optimizer_state_factor(OptimizerKind::adam), 2);
+  EXPECT_EQ(optimizer_state_factor(OptimizerKind::adamw), 2);
 }
 
 }  // namespace

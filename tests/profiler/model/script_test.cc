@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/device/cpu_allocator.h"
 #include "mptune/profiler/model/model.h"
 #include "mptune/profiler/model/nn.h"
 #include "mptune/profiler/model/script_layer.h"
@@ -189,6 +190,17 @@ TEST_F(Script, WhatFailsInsideIsAnErrorOfLibTorch) {
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;
     EXPECT_NE(text.find("to have 3 channels"), std::string::npos) << text;
   }
+}
+
+TEST_F(Script, OutOfMemoryInsideKeepsItsType) {
+  install_cpu_accounting();
+  auto model = load_model(save(small_net()), "", 0);
+  MemoryAccount& account = new_memory_account("script");
+  account.set_cap_bytes(1000);
+  const at::Tensor input = at::ones({2, 3, 16, 16});
+  const AccountScope scope(account);
+  EXPECT_THROW((void)model.layers()[0].layer->forward({input}, {}), c10::OutOfMemoryError);
+  EXPECT_GT(account.refused_bytes(), 1000);
 }
 
 TEST_F(Script, DataGivesShapesAndIntegersNeedIt) {

@@ -30,11 +30,11 @@ TrainingSetup some_setup() {
   setup.batch = 32;
   setup.devices = {"cpu:0", "cpu:1"};
   setup.whole_machine = "cpu:0-1";
-  setup.link = "12GB/s,10us";
+  setup.link = {12e9, 10e-6};
   setup.memory_bytes = {{"cpu:0", 1L << 40}, {"cpu:1", 5}};
-  setup.optimizer = "adamw";
+  setup.optimizer = OptimizerKind::adamw;
   setup.learning_rate = 0.1 + 0.2;
-  setup.loss = "mse";
+  setup.loss = LossKind::mse;
   setup.seed = std::numeric_limits<std::uint64_t>::max();
   setup.data = "a \"quoted\"\npath\\ \xC3\xA4";
   setup.sleep_profile = "p.sqlite";
@@ -139,11 +139,11 @@ TEST(Messages, RepliesKeepEveryField) {
   EXPECT_EQ(round_trip<Reply>(Trained{3, 0.25, 0.5}, decode_reply).step, 3);
   const auto finished = round_trip<Reply>(TrainingFinished{some_samples(), {1.5, 0.1}, {9}}, decode_reply);
   EXPECT_EQ(finished.loss, (std::vector<double>{1.5, 0.1}));
-  const auto findings = round_trip<Reply>(Findings{{{"libtorch", "ok", "2.11", "none"}}}, decode_reply);
+  const auto findings = round_trip<Reply>(Findings{{{"libtorch", FindingStatus::warning, "2.11", "none"}}}, decode_reply);
   ASSERT_EQ(findings.findings.size(), 1u);
-  EXPECT_EQ(findings.findings[0].name + findings.findings[0].status + findings.findings[0].value + findings.findings[0].remedy,
-            "libtorchok2.11none");
-  const CheckDifference difference{"output", 3, "drop", "aten.rand_like", std::numeric_limits<double>::infinity()};
+  EXPECT_EQ(findings.findings[0].name + findings.findings[0].value + findings.findings[0].remedy, "libtorch2.11none");
+  EXPECT_EQ(findings.findings[0].status, FindingStatus::warning);
+  const CheckDifference difference{"output", 3, "drop", "aten.rand_like", std::numeric_limits<double>::infinity(), true};
   const CheckResult result{4, {3, 1}, {{"again", "a with b", "no time", 5, 4, 0.25, "loss", 1e-5, difference, "draw less"}, {}}};
   EXPECT_EQ(round_trip<Reply>(Checked{result}, decode_reply).result, result);
   round_trip<Reply>(Done{}, decode_reply);

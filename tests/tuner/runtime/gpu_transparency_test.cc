@@ -196,7 +196,7 @@ TEST_F(GpuTransparency, OptimizersOfTheCallersThreadAreWaitedFor) {
   const auto losses_of = [&](bool on_stages) {
     Pipeline pipeline(load_model(kTransformer.model, "", 0), plan_of({halves, "1f1b", 4, 1, false, {}}, model.size()));
     std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers;
-    for (int stage = 0; stage < 2; ++stage) optimizers.push_back(make_optimizer("sgd", 0.1, pipeline.parameters(stage)));
+    for (int stage = 0; stage < 2; ++stage) optimizers.push_back(make_optimizer(OptimizerKind::sgd, 0.1, pipeline.parameters(stage)));
     std::vector<double> losses;
     for (int i = 0; i < 5; ++i) {
       losses.push_back(pipeline.step(batch.inputs, batch.target).loss);
@@ -215,8 +215,9 @@ TEST_F(GpuTransparency, TrainingLowersTheLossAndStateComesBack) {
   const Batch batch = synthetic_batch(model.sample(), kBatch, 3);
   Pipeline pipeline(load_model(kMlp.model, "", 0), plan_of({halves, "1f1b", 4, 1, false, {}}, model.size()));
   std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers(2);
-  pipeline.on_stages(
-      [&](int stage) { optimizers[static_cast<std::size_t>(stage)] = make_optimizer("adam", 1e-3, pipeline.parameters(stage)); });
+  pipeline.on_stages([&](int stage) {
+    optimizers[static_cast<std::size_t>(stage)] = make_optimizer(OptimizerKind::adam, 1e-3, pipeline.parameters(stage));
+  });
   const double first = pipeline.step(batch.inputs, batch.target).loss;
   double last = first;
   for (int i = 0; i < 10; ++i) {

@@ -129,7 +129,8 @@ void check(const std::string& name, const Plan& plan) {
   const Batch batch = batch_for(model);
   Pipeline pipeline(tied_model(name), plan, {}, shared_core_devices(plan));
   std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers;
-  for (int stage = 0; stage < plan.num_stages(); ++stage) optimizers.push_back(make_optimizer("adam", 0.1, pipeline.parameters(stage)));
+  for (int stage = 0; stage < plan.num_stages(); ++stage)
+    optimizers.push_back(make_optimizer(OptimizerKind::adam, 0.1, pipeline.parameters(stage)));
   for (int step = 0; step < 2; ++step) {
     SplitLoop loop(model, plan);
     const Gradients expected = loop.step(batch, step);

@@ -211,13 +211,13 @@ TEST_F(WorkerRequests, DoctorLooksAtEveryDevice) {
   const Findings found = all<Findings>().at(0);
   std::map<std::string, Finding> findings;
   for (const Finding& finding : found.findings) findings[finding.name] = finding;
-  EXPECT_EQ(findings.at("LibTorch").status, "ok");
-  for (const std::string& device : request.setup.devices) EXPECT_EQ(findings.at("device " + device).status, "ok");
+  EXPECT_EQ(findings.at("LibTorch").status, FindingStatus::ok);
+  for (const std::string& device : request.setup.devices) EXPECT_EQ(findings.at("device " + device).status, FindingStatus::ok);
   EXPECT_EQ(findings.contains("co-running slow-down"), request.setup.devices.size() > 1);
   EXPECT_TRUE(findings.contains("clock"));
   for (const auto& [name, finding] : findings) {
     EXPECT_FALSE(finding.value.empty()) << name;
-    if (finding.status != "ok") {
+    if (finding.status != FindingStatus::ok) {
       EXPECT_FALSE(finding.remedy.empty()) << name;
     }
   }
