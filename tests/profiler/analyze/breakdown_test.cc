@@ -16,7 +16,7 @@ bool touches(const Trace& trace, const Event& event, int device) {
   return event.device == device || copy.source == device || copy.destination == device;
 }
 
-// The slow truth: asks every nanosecond of the window what the device does.
+// Slow reference: looks at every nanosecond of the window.
 DeviceBreakdown sweep(const Trace& trace, const StepWindow& window, int device) {
   DeviceBreakdown result;
   for (Nanoseconds t = window.start; t < window.end; ++t) {
@@ -76,7 +76,7 @@ TEST(Breakdown, WithoutStepsSpansAllEvents) {
   EXPECT_EQ(bubble(Breakdown{}), 0);
 }
 
-// Two devices, waits recorded and calls not: what the host did is known where the recorder or the host's own work is recorded.
+// Two devices, with waits but without calls recorded. Only the recorder's work and host work tell what the host did.
 //   device 0  K[0,10)  recorder [20,25)  host work [30,40)  K[50,60)  recorder [70,75)
 //   device 1  K[0,5)
 TEST(Breakdown, WithoutCallsRecordedHostWorkIsStillTheHosts) {

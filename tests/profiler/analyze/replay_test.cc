@@ -11,7 +11,7 @@
 namespace mptune {
 namespace {
 
-// A random order of the events decides which way edges point, so that indices do not.
+// Edges follow a random order of the events, so that indices do not decide their direction.
 Trace random_graph(std::mt19937& random, std::vector<Nanoseconds>& durations) {
   Trace trace = testing::random_trace(random, 2, 1 + static_cast<int>(random() % 40));
   const int count = static_cast<int>(trace.events.size());
@@ -29,7 +29,7 @@ Trace random_graph(std::mt19937& random, std::vector<Nanoseconds>& durations) {
   return trace;
 }
 
-// The slow truth: pushes starts along the edges until nothing moves.
+// Slow reference: moves starts along the edges until nothing changes.
 std::vector<Nanoseconds> fixed_point(const Trace& trace, const std::vector<Nanoseconds>& durations) {
   std::vector<Nanoseconds> starts(trace.events.size(), Nanoseconds{0});
   for (bool moved = true; moved;) {
@@ -73,7 +73,7 @@ TEST(Replay, KeepsWhatStaysTrue) {
   EXPECT_TRUE(replayed.ranges.empty() && replayed.launches.empty() && replayed.memory.empty() && replayed.steps.empty());
 }
 
-TEST(Replay, RefusesWhatHasNoAnswer) {
+TEST(Replay, RefusesInvalidEdgesAndDurations) {
   Trace trace = testing::hand_trace();
   std::vector<Nanoseconds> durations(trace.events.size(), Nanoseconds{1});
   trace.edges = {{0, 1, EdgeKind::data}, {1, 2, EdgeKind::data}, {2, 0, EdgeKind::data}};

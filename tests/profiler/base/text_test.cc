@@ -32,7 +32,7 @@ TEST(Integer, IsTheWholeText) {
     EXPECT_FALSE(integer(text)) << text;
 }
 
-TEST(UtcText, IsTheTimeOfTheZeroMeridian) {
+TEST(UtcText, IsUtc) {
   using Clock = std::chrono::system_clock;
   EXPECT_EQ(utc_text(Clock::from_time_t(0)), "1970-01-01T00:00:00Z");
   EXPECT_EQ(utc_text(Clock::from_time_t(1'795'262'399)), "2026-11-21T11:59:59Z");

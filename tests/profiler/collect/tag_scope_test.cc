@@ -20,7 +20,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-/// Remembers every thread's tags as CUPTI does.
+/// Stores every thread's tags, like CUPTI.
 class FakeSink final : public TagSink {
  public:
   std::uint64_t tag(const Tag& tag, What what) override {

@@ -137,7 +137,7 @@ TEST(CpuAllocator, LargeBlocksAreReusedByTheirAccountUntilItRetires) {
   EXPECT_EQ(account.current_bytes(), 0);
 }
 
-TEST(CpuAllocator, MemoryThatOutlivesItsDeviceIsNotKept) {
+TEST(CpuAllocator, MemoryThatOutlivesItsDeviceIsNotCached) {
   const at::Tensor like = at::empty({64 << 20}, at::kByte);
   at::Tensor late = make_device(parse_device("sleep:0"))->empty_like(like);
   const void* address = late.data_ptr();
@@ -146,7 +146,7 @@ TEST(CpuAllocator, MemoryThatOutlivesItsDeviceIsNotKept) {
   EXPECT_FALSE(mapped(address));
 }
 
-TEST(CpuAllocator, MachineWithoutMemoryIsARefusalByName) {
+TEST(CpuAllocator, OutOfMachineMemoryNamesTheDevice) {
   MemoryAccount& account = new_memory_account("endless");
   constexpr std::int64_t kMore = std::int64_t{1} << 60;
   const at::Tensor little = bytes_on(account, 100);
@@ -162,7 +162,7 @@ TEST(CpuAllocator, MachineWithoutMemoryIsARefusalByName) {
   }
 }
 
-TEST(CpuAllocator, AlignsAndTakesNoBytes) {
+TEST(CpuAllocator, AlignsAndAllowsEmptyAllocations) {
   MemoryAccount& account = new_memory_account("alignment");
   for (const std::int64_t bytes : {1, 63, 64, 65, 4097, 131'008, 131'071, 131'072, 1'000'003, 9'999'999}) {
     const at::Tensor tensor = bytes_on(account, bytes);

@@ -63,7 +63,7 @@ TEST(DeviceWorker, ChargesItsDevice) {
   EXPECT_EQ(device->description().memory_bytes, 1500);
 }
 
-TEST(DeviceWorker, PassesAnExceptionOnOnceAndWorksOn) {
+TEST(DeviceWorker, RethrowsAnExceptionOnceAndContinues) {
   DeviceWorker worker(cpu({available_cores()[0]}));
   for (int repeat = 0; repeat < 3; ++repeat) {
     worker.post([] { throw std::runtime_error("on purpose"); });
@@ -77,7 +77,7 @@ TEST(DeviceWorker, PassesAnExceptionOnOnceAndWorksOn) {
   }
 }
 
-TEST(DeviceWorker, CoresThatAreNotThereAreAnEnvironmentError) {
+TEST(DeviceWorker, UnavailableCoresAreAnEnvironmentError) {
   for (const std::vector<int>& cores : {std::vector<int>{missing_core()}, std::vector<int>{available_cores()[0], missing_core()}}) {
     try {
       const DeviceWorker worker(cpu(cores, "cpu:missing"));
@@ -198,7 +198,7 @@ TEST(CopyLane, FailureIsHandedOverAndTheNextCopyWorks) {
   EXPECT_TRUE(at::equal(bench.copy_one(at::ones({100})), at::ones({100})));
 }
 
-TEST(CopyLane, DeviceThatCannotBeHadFailsEveryCopy) {
+TEST(CopyLane, AnUnavailableDeviceFailsEveryCopy) {
   CopyLane lane(cpu({missing_core()}, "cpu:missing"), cpu({missing_core()}, "cpu:missing"), {});
   int failures = 0;
   for (int i = 0; i < 2; ++i)

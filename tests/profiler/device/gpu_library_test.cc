@@ -37,7 +37,7 @@ TEST(LibraryOfGpus, MissingLibrariesAreNamedInTheRemedy) {
   EXPECT_EQ(missing_library_remedy("invalid mode for dlopen()"), "install mptune again");
 }
 
-// The library is there, whatever the machine: all that it and LibTorch's own libraries need is found, or the first that is not is named.
+// The library exists on every machine. It loads, or the error names the first library that is missing.
 TEST(LibraryOfGpus, LoadsOrSaysWhatIsMissing) {
   const auto file = beside_program("libmptune_cuda.so");
   if (!std::filesystem::exists(file)) GTEST_SKIP() << "built without GPU devices";

@@ -150,7 +150,7 @@ struct LaneOfMoments {
   }
 };
 
-TEST(CopyLane, ReadsNothingBeforeTheSourceHasMadeIt) {
+TEST(CopyLane, WaitsUntilTheSourceHasComputed) {
   for (const LinkThrottle& throttle : {LinkThrottle{}, LinkThrottle{1e9, 0}}) {
     LaneOfMoments bench(throttle);
     const auto making = bench.source->current = std::make_shared<HeldMoment>();

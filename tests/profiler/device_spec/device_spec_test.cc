@@ -51,7 +51,7 @@ TEST(DeviceSpec, PartsOfAGpu) {
   }
 }
 
-TEST(DeviceSpec, RefusesWhatIsNoDevice) {
+TEST(DeviceSpec, RefusesInvalidNames) {
   for (const char* name :
        {"",      "cpu",     "cpu:",    "cpu:a",  "cpu:-1",  "cpu:3-1", "cpu:0-", "cpu:0-99999999", "cpu:0x", "gpu:0",
         "cuda:", "cuda:-1", "cuda:0/", "sleep:", "sleep:x", "CPU:0",   "cpu:0 ", " cpu:0",         "cpu:+1", "cpu:99999999999999999999"}) {
@@ -66,7 +66,7 @@ TEST(DeviceSpec, ListsOfDevices) {
   EXPECT_EQ(names_of(parse_device_names({"sleep:3"})), std::vector<std::string>{"sleep:3"});
 }
 
-TEST(DeviceSpec, RefusesListsThatCantBe) {
+TEST(DeviceSpec, RefusesInvalidLists) {
   const std::string core = "cpu:" + std::to_string(available_cores().front());
   EXPECT_THAT(refusal_of([&] { (void)parse_devices(""); }), HasSubstr("invalid device"));
   EXPECT_THAT(refusal_of([&] { (void)parse_devices(core + ","); }), HasSubstr("invalid device"));

@@ -63,7 +63,7 @@ class Cuts : public ::testing::Test {
 
 using Forbidden = std::vector<int>;
 
-TEST_F(Cuts, ViewsOfViewsAreOneMemory) {
+TEST_F(Cuts, ViewsOfViewsShareMemory) {
   const int flat = small.call("aten.view.default", {{"self", ProgramValue{a}}, {"size", ProgramInts{{-1, {}}}}}, {-1});
   const int back = small.call("aten.view.default", {{"self", ProgramValue{flat}}, {"size", ProgramInts{{-1, {}}, {4, {}}}}}, {-1, 4});
   const int part =
@@ -73,7 +73,7 @@ TEST_F(Cuts, ViewsOfViewsAreOneMemory) {
   EXPECT_EQ(forbidden_while_others_agree(), (Forbidden{2, 3, 4}));
 }
 
-TEST_F(Cuts, WhatIsWrittenThroughAnAliasBehindTheCutIsCloned) {
+TEST_F(Cuts, ValuesWrittenThroughAnAliasAreCloned) {
   const int view = small.call("aten.view.default", {{"self", ProgramValue{a}}, {"size", ProgramInts{{-1, {}}, {4, {}}}}}, {-1, 4});
   (void)small.number("aten.add_.Tensor", view, 1, {-1, 4});
   result = small.two("aten.mul.Tensor", a, a, {-1, 4});
@@ -159,7 +159,7 @@ TEST_F(Cuts, ARegionsResultMayBeWhatItWasGiven) {
 }
 
 // A mask of times x times for each sample, made of one number a sample.
-TEST_F(Cuts, WhatNeedsNoGradientIsMadeAgainWhereThatCostsLess) {
+TEST_F(Cuts, ValuesWithoutGradientAreRecomputedIfThatIsCheaper) {
   const int seen = small.call("aten.select.int", {{"self", ProgramValue{x}}, {"dim", std::int64_t{1}}, {"index", std::int64_t{0}}}, {-1});
   const int positive = small.number("aten.gt.Scalar", seen, 0, {-1});
   const int wide = small.call("aten.view.default", {{"self", ProgramValue{positive}}, {"size", ProgramInts{{-1, {}}, {1, {}}}}}, {-1, 1});
@@ -172,7 +172,7 @@ TEST_F(Cuts, WhatNeedsNoGradientIsMadeAgainWhereThatCostsLess) {
   EXPECT_EQ(forbidden_while_others_agree(100'000), Forbidden{});
 }
 
-TEST_F(Cuts, WhatIsRandomOrWrittenIsNeverMadeAgain) {
+TEST_F(Cuts, RandomOrWrittenValuesAreNeverRecomputed) {
   const int noise = small.one("aten.rand_like.default", x, {-1, 4});
   const int doubled = small.number("aten.mul.Tensor", noise, 2, {-1, 4});
   const int copy = small.one("aten.clone.default", x, {-1, 4});

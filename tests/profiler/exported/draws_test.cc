@@ -69,7 +69,7 @@ TEST_F(ExportedDraws, DependOnNoCutAndNoRecomputation) {
   expect_equal(gradients(allowed, {3, 1}), whole, "all cuts at once");
 }
 
-TEST_F(ExportedDraws, SamplesThatLieNowhereKnownAreRefusedWithModuleAndLine) {
+TEST_F(ExportedDraws, UnknownSampleAxesAreRefusedWithModuleAndLine) {
   const auto refused = [&](const std::function<void(ProgramGraph&)>& change) {
     ExportedProgram program = archive_.program;
     change(program.graph);
@@ -103,7 +103,7 @@ TEST_F(ExportedDraws, SamplesThatLieNowhereKnownAreRefusedWithModuleAndLine) {
   EXPECT_NE(inner.find("aten.rrelu.default"), std::string::npos) << inner;
 }
 
-TEST_F(ExportedDraws, WhatIsSwitchedOffDrawsNothing) {
+TEST_F(ExportedDraws, DisabledDropoutDrawsNothing) {
   ExportedProgram program = archive_.program;
   for (ProgramNode& node : program.graph.nodes)
     for (NamedArgument& input : node.inputs) {

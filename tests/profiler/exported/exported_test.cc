@@ -88,7 +88,7 @@ TEST(ExportedCuts, TensorsThatAnInPlaceOperatorWritesToAreClonedOnEntry) {
   EXPECT_GT(written, 0);
 }
 
-TEST(ExportedCuts, WhatDependsOnNothingIsMadeAgainInsteadOfSent) {
+TEST(ExportedCuts, ConstantsAreRecomputedInsteadOfSent) {
   const Subject subject("language");
   bool recomputed = false;
   for (int position = 1; position < subject.program->graph.nodes(); ++position) {

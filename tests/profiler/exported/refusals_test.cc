@@ -88,7 +88,7 @@ TEST_F(Refusals, OfAnotherSchemaAreThoseOfAnotherMajorVersion) {
   EXPECT_THAT(refused, HasSubstr("schema 7, made by torch 2.11"));
 }
 
-TEST_F(Refusals, WeightsThatAreNotThere) {
+TEST_F(Refusals, MissingWeights) {
   EditedArchive archive("residual");
   archive.records.erase("data/weights/weight_0");
   EXPECT_THAT(archive_refusal(archive), HasSubstr("record 'data/weights/weight_0' is missing"));
@@ -107,7 +107,7 @@ TEST_F(Refusals, WeightsThatAreNotThere) {
   EXPECT_THAT(archive_refusal(archive), HasSubstr("some of its weights are empty"));
 }
 
-TEST_F(Refusals, ShapesThatLie) {
+TEST_F(Refusals, InvalidShapes) {
   const json huge = {{"as_int", std::int64_t{1} << 40}}, negative = {{"as_int", -4}},
              symbol = {{"as_expr", {{"expr_str", "Symbol('s1')"}}}};
   const auto refused = [&](const std::function<void(json&)>& change) {
@@ -277,7 +277,7 @@ TEST_F(Refusals, OfOperatorsThatFailNameThemWithModuleAndLine) {
   EXPECT_THAT(failure, HasSubstr("aten.mul.Tensor in block (net.py:1, a line) failed: The size of tensor a (4)"));
 }
 
-TEST_F(Refusals, CutsWhereNoneMayBe) {
+TEST_F(Refusals, ForbiddenCuts) {
   SmallProgram small;
   const int x = small.input("x", {-1, 4});
   const int w = small.parameter("w", at::ones({4}));

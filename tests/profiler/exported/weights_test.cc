@@ -42,7 +42,7 @@ TEST(ExportedWeights, BuffersAreThoseThatPythonSaves) {
   EXPECT_EQ(saved(golden_model("residual"), folder.path("norms.pt")).count("norm1.num_batches_tracked"), 1U);
 }
 
-TEST(ExportedWeights, GoOutAndComeBack) {
+TEST(ExportedWeights, RoundTrip) {
   const TestFolder folder("exported-weights");
   for (const std::string name : {"residual", "language", "regions", "sequence"}) {
     Model changed = golden_model(name);

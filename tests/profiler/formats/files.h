@@ -11,7 +11,7 @@
 
 namespace mptune::testing {
 
-/// A folder of the test's own that vanishes with it.
+/// A temporary folder, deleted with the test.
 class Files : public ::testing::Test {
  protected:
   [[nodiscard]] std::string path(const std::string& name) const { return folder_.path(name); }

@@ -88,7 +88,7 @@ TEST(HostileJson, WrongTypes) {
   EXPECT_EQ(inconsistency(trace), "");
 }
 
-TEST(HostileJson, NumbersBeyondReason) {
+TEST(HostileJson, NumbersOutOfRange) {
   for (const char* value : {"99999999999999999999", "-99999999999999999999", "9223372036854775807", "1e300", "-1e18", "3000000000000000.5",
                             "123456789012345678901234567890.123"})
     expect_refusal(kernel(std::string("\"ts\":") + value), "ts is out of range");
@@ -133,7 +133,7 @@ TEST(HostileJson, OverlappingNonsense) {
   for (std::size_t i = 1; i < trace.steps.size(); ++i) EXPECT_LE(trace.steps[i - 1].end, trace.steps[i].start);
 }
 
-TEST(HostileTimeline, WhatMakesNoPipeline) {
+TEST(HostileTimeline, OtherTimelines) {
   const std::string compute =
       R"(,{"ph":"X","name":"forward-compute","pid":0,"tid":0,"ts":1,"dur":1,"args":{"step":0,"mb_id":0,"model_chunk":99999999}}])";
   const auto named = [&](const std::string& name) {
@@ -168,7 +168,7 @@ class HostileFiles : public testing::Files {
   }
 };
 
-TEST_F(HostileFiles, FilesThatAreNone) {
+TEST_F(HostileFiles, OtherFiles) {
   EXPECT_NE(refusal_of(path("absent")).find("can't be opened"), std::string::npos);
   EXPECT_NE(refusal_of(std::filesystem::path(path("x")).parent_path().string()).find("folder"), std::string::npos);
   EXPECT_NE(refusal_of(put("empty", "")).find("not a trace"), std::string::npos);

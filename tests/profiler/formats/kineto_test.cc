@@ -157,7 +157,7 @@ TEST(Kineto, TheBusiestStreamIsTheComputeLane) {
 }
 
 // Threads wait at once, and kernels may be launched to overlap: neither loses time.
-TEST(Kineto, WhatOverlapsOnAStreamTakesALaneBesideIt) {
+TEST(Kineto, OverlappingEventsOfAStreamGetAnotherLane) {
   std::string text = "[" + row("cuda_sync", 7, 0, 100) + row("kernel", 7, 5, 20) + row("kernel", 7, 15, 20) + row("cuda_sync", 7, 20, 50) +
                      row("kernel", 7, 30, 5) + row("kernel", 7, 40, 5);
   text.back() = ']';

@@ -68,7 +68,7 @@ TEST(LayerGraph, SeveralTensorsAreLiveTogether) {
   EXPECT_EQ(profile.edges, (std::vector<LayerEdge>{{0, 1, 123, 0, true}, {0, 2, 123, 0, true}, {1, 2, 100, 0, true}}));
 }
 
-TEST(LayerGraph, InputsAreTheLoaders) {
+TEST(LayerGraph, InputNodesAreLeftOut) {
   const Profile profile = graph_of(node_line("node1", "Input") + node_line("node2", "mask", "6", "0") + node_line("node3", "Conv2d") +
                                    node_line("node4", "Add") + "\tnode1 -- node2\n\tnode1 -- node3\n\tnode2 -- node4\n\tnode3 -- node4\n");
   EXPECT_EQ(names_of(profile), (std::vector<std::string>{"node2", "node3", "node4"}));
@@ -154,7 +154,7 @@ TEST(HostileGraph, BrokenEdges) {
   expect_graph_refusal(nodes + "\tnode2 -- node3\n\tnode1 -- node2\n\tnode3 -- node2\n", 4, "cycle through node3");
 }
 
-TEST(HostileGraph, MoreThanReason) {
+TEST(HostileGraph, TooLarge) {
   std::string large;
   for (int i = 0; i < 5000; ++i) large += node_line("node" + std::to_string(i), "a", "1e9");
   expect_graph_refusal(large, 4399, "4 TiB");

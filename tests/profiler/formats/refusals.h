@@ -8,7 +8,7 @@
 
 namespace mptune::testing {
 
-/// Where and what `read` refuses in a text: "memory:3: the message"; a text that is read after all fails the test.
+/// Place and message of the Error that `read` throws for a text: "memory:3: the message". Fails the test if there is none.
 inline std::string refusal_of_text(const std::function<void(TextInput&)>& read, const std::string& text) {
   const ::testing::ScopedTrace trace(__FILE__, __LINE__, text.substr(0, 200));
   return refusal_of([&] {

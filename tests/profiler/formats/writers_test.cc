@@ -238,7 +238,7 @@ TEST_F(Writers, CsvHasARowPerEvent) {
   }
 }
 
-TEST_F(Writers, LeaveNothingHalfDone) {
+TEST_F(Writers, LeaveNoPartialFiles) {
   const Trace trace = testing::hand_trace();
   for (const auto write : {write_perfetto, write_nvtxt, write_csv}) {
     EXPECT_THROW(write(trace, path("absent/t")), Error);
@@ -253,7 +253,7 @@ TEST_F(Writers, LeaveNothingHalfDone) {
   EXPECT_EQ(count_files(), 1);
 }
 
-TEST_F(Writers, AnEmptyTraceIsATrace) {
+TEST_F(Writers, WriteAnEmptyTrace) {
   for (const auto write : {write_perfetto, write_nvtxt, write_csv}) EXPECT_NO_THROW(write({}, path("t")));
   EXPECT_TRUE(write_kineto({}, path("t.json")).empty());
 }

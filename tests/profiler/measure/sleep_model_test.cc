@@ -137,7 +137,7 @@ TEST(FitLink, OneOutlierChangesLittleAndNothingIsNegative) {
   EXPECT_TRUE(std::isfinite(flat.bytes_per_second) && flat.bytes_per_second > 0);
 }
 
-TEST(SweepLink, ThrottledLinkIsSeenAsAsked) {
+TEST(SweepLink, MeasuresTheThrottle) {
   const auto device = make_device(parse_device("cpu:" + std::to_string(available_cores()[0])));
   const auto other = make_device(parse_device("cpu:" + std::to_string(available_cores().back())));
   const auto times = sweep_link(device, other, {2e9, 300e-6}, 1);
@@ -157,7 +157,7 @@ TEST(SweepLink, SlowLinkIsSweptUpToTheFirstMebibyteOnly) {
   EXPECT_TRUE(std::isfinite(fit_link(times).bytes_per_second));
 }
 
-TEST(SweepLink, SizesAreTheCallers) {
+TEST(SweepLink, TakesTheCallersSizes) {
   const auto device = make_device(parse_device("sleep:0"));
   const auto other = make_device(parse_device("sleep:1"));
   std::vector<std::int64_t> sizes;
@@ -165,7 +165,7 @@ TEST(SweepLink, SizesAreTheCallers) {
   EXPECT_EQ(sizes, (std::vector<std::int64_t>{1 << 10, 4 << 10, 16 << 10, 64 << 10}));
 }
 
-TEST(Optimizer, RefusesNonsense) {
+TEST(Optimizer, RefusesInvalidRatesAndNames) {
   const std::vector<at::Tensor> parameters{at::ones({2}).requires_grad_()};
   EXPECT_THROW((void)parse_optimizer("sdg"), Error);
   EXPECT_THROW((void)parse_optimizer(""), Error);

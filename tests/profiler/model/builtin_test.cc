@@ -216,7 +216,7 @@ TEST(Transformer, BlockEqualsPlainAttention) {
   EXPECT_TRUE(at::allclose(block.forward({x}, {})[0][0], expected, 1e-5, 1e-5));
 }
 
-TEST(Builtin, WeightsDependOnTheSeedAlone) {
+TEST(Builtin, WeightsDependOnlyOnTheSeed) {
   at::manual_seed(11);
   const auto first = load_model("mlp", "", 4);
   const auto drawn = at::rand({4});

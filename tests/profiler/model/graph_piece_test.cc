@@ -60,7 +60,7 @@ TEST(MarkedOutputs, AreThoseThatAutogradWouldFindWithGradientsOn) {
   EXPECT_EQ(flags_of(marked_outputs(Described(true), {raw}, {raw * 2})), (std::vector<bool>{false})) << "gradients are on";
 }
 
-TEST(GraphPiece, HandsOnWithoutACopyWhatNothingReads) {
+TEST(GraphPiece, PassesOnUnreadInputsWithoutACopy) {
   GraphPiece piece{as_leaves({numbers(true), numbers(true), numbers()}), {}, {}};
   const at::Tensor gradient = at::ones({2, 3}), other = at::full({2, 3}, 5.0);
   set_roots(piece, {piece.inputs[1], piece.inputs[0] * 3, piece.inputs[2]});
@@ -80,7 +80,7 @@ TEST(GraphPiece, AddsUpWhatIsReadAndHandedOn) {
   EXPECT_TRUE(at::equal(backward_through(twice, {at::full({2, 3}, 5.0), at::ones({2, 3})})[0], at::full({2, 3}, 6.0)));
 }
 
-TEST(GraphPiece, NothingToLearnIsNoError) {
+TEST(GraphPiece, WithoutParametersBackwardDoesNothing) {
   GraphPiece piece{as_leaves({numbers()}), {}, {}};
   set_roots(piece, {piece.inputs[0] * 2});
   EXPECT_FALSE(backward_through(piece, {at::ones({2, 3})})[0].defined());

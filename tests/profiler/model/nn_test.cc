@@ -196,7 +196,7 @@ TEST(DeferredStatistics, CombineEqualsTheWhole) {
   EXPECT_TRUE(at::allclose(whole.variance, values.var(0, true), 1e-12, 1e-12));
 }
 
-TEST(Clone, EqualIndependentAndQuiet) {
+TEST(Clone, IsEqualAndIndependentAndDrawsNoNumbers) {
   auto net = convolutional_net();
   net->named_parameters()["first.bias"].set_requires_grad(false);
   auto model = from_sequential(net, Loss::cross_entropy());

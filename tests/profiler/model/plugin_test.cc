@@ -107,7 +107,7 @@ TEST_F(Plugin, WithoutASampleOrWithIntegersNeedsTheUsersWord) {
   EXPECT_NE(refusal_of([] { (void)load_model(plugin("resnet_plugin"), "16:int64", 0); }).find("integers"), std::string::npos);
 }
 
-TEST_F(Plugin, WhatTheFactoryThrowsIsSaidInOneLine) {
+TEST_F(Plugin, ExceptionsOfTheFactoryAreOneLine) {
   const std::vector<std::pair<const char*, std::string>> cases = {
       {"std", "the plug-in's factory failed: no weights today"},
       {"c10", "the plug-in's factory failed: sizes do not match"},
@@ -134,7 +134,7 @@ TEST_F(Plugin, OfAnotherBuildIsRefusedBeforeItIsLoaded) {
   }
 }
 
-TEST_F(Plugin, WhatIsNoneIsRefused) {
+TEST_F(Plugin, OtherFilesAreRefused) {
   EXPECT_NE(refusal(plugin("no_plugin")).find("is not a plug-in of mptune"), std::string::npos);
   EXPECT_NE(refusal(plugin("undefined_plugin")).find("nothing defines model_of_a_library_that_is_not_linked()"), std::string::npos)
       << refusal(plugin("undefined_plugin"));
@@ -161,7 +161,7 @@ TEST_F(Plugin, CutShortAnywhereOrOfAnotherMachineIsRefused) {
   EXPECT_NE(refusal(write("wild.so", wild)).find("cut short"), std::string::npos);
 }
 
-TEST(ElfFile, GivesTheBytesOfExportedObjectsAlone) {
+TEST(ElfFile, ReadsOnlyExportedObjects) {
   const auto bytes = read_exported_object(plugin("resnet_plugin"), kPluginSymbol);
   ASSERT_TRUE(bytes);
   EXPECT_EQ(bytes->size(), sizeof(PluginHeader));

@@ -175,7 +175,7 @@ TEST_F(Safetensors, TiedTensorsAreLoadedByAnyOfTheirNames) {
                "'head.weight' and 'net2.weight' are one tensor in the model and two in the file");
 }
 
-TEST_F(Safetensors, HeadersThatLie) {
+TEST_F(Safetensors, InvalidHeaders) {
   const auto entry = [](const std::string& about) { return "{\"a\":{" + about + "}}"; };
   EXPECT_THAT(refused("", 0), HasSubstr("not a JSON object"));
   EXPECT_THAT(refused("[1]", 0), HasSubstr("not a JSON object"));
@@ -245,7 +245,7 @@ TEST_F(Safetensors, HugeAndDeepHeaders) {
   EXPECT_THAT(refused(deep + "}", 0), HasSubstr("'a' has no dtype"));
 }
 
-TEST_F(Safetensors, FilesThatAreNone) {
+TEST_F(Safetensors, OtherFiles) {
   EXPECT_EQ(refused("absent.safetensors"), "no such file, or it cannot be read");
   std::filesystem::create_directories(path("folder.safetensors"));
   EXPECT_EQ(refused("folder.safetensors"), "no such file, or it cannot be read");

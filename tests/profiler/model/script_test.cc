@@ -165,7 +165,7 @@ TEST_F(Script, SeveralTensorsCrossFromChildToChild) {
   EXPECT_TRUE(at::allclose(forward_all(one_by_one, {x}, {})[0], x + x + 1));
 }
 
-TEST_F(Script, ChildrenThatDoNotFollowOnOneAnotherAreRefused) {
+TEST_F(Script, ChildrenThatDoNotFitTogetherAreRefused) {
   const auto add = script_module("Add", {}, {}, {}, "def forward(self, a, b):\n  return a + b\n");
   const auto number = script_module("Number", {}, {}, {}, "def forward(self, x: int) -> Tensor:\n  return torch.ones([x])\n");
   const auto dict = script_module("Names", {}, {}, {}, "def forward(self, x) -> Dict[str, Tensor]:\n  return {\"x\": x}\n");
@@ -243,7 +243,7 @@ TEST_F(Script, OtherArchivesAreCalledByTheirNames) {
   EXPECT_NE(refusal(write("zip.pt", "PK\x03\x04 and nothing")).find("damaged"), std::string::npos);
 }
 
-TEST_F(Script, DamagedAndHostileFilesAreOneLine) {
+TEST_F(Script, DamagedAndHostileFilesAreRefusedInOneLine) {
   const auto path = save(small_net());
   std::ifstream file(path, std::ios::binary);
   const std::string whole{std::istreambuf_iterator<char>(file), {}};
@@ -259,7 +259,7 @@ TEST_F(Script, DamagedAndHostileFilesAreOneLine) {
 }
 
 // A saved Linear whose code is replaced: what torch.jit.save would write for operators that are not there, and for Python.
-TEST_F(Script, OperatorsThatAreNotThereAndPythonAreRefused) {
+TEST_F(Script, UnknownOperatorsAndPythonAreRefused) {
   const auto path = save(script_sequential({{"a", script_linear(4, 4)}}));
   const auto with = [&](const std::string& call) {
     caffe2::serialize::PyTorchStreamReader reader(path);

@@ -124,7 +124,7 @@ TEST_F(TorchFile, Batches) {
             "'input' is 0x2x3:float32, each sample of it must be 2x3:float32");
 }
 
-TEST_F(TorchFile, FilesThatAreNone) {
+TEST_F(TorchFile, OtherFiles) {
   const auto message = [&](const std::string& file) {
     const auto error = error_of([&] { (void)read_torch_file(file); });
     EXPECT_EQ(error.code(), ExitCode::usage);

@@ -60,7 +60,7 @@ TEST(Regions, WorkAsTheirNodesDo) {
   EXPECT_EQ(node_work(g.graph, {}), std::vector<double>{60});
 }
 
-TEST(CoarserCuts, KeepWhereLittleCrossesAndGrowSmallPieces) {
+TEST(CoarserCuts, KeepCheapCutsAndMergeSmallPieces) {
   const std::vector<double> work{4, 4, 4, 4, 4, 4};
   const std::vector<PricedCut> cuts{{1, 8}, {2, 1}, {3, 8}, {4, 1}, {5, 8}};
   EXPECT_EQ(coarser_cuts(cuts, work, 6), (std::vector<int>{1, 2, 3, 4, 5}));

@@ -88,7 +88,7 @@ TEST(SampleAxes, AreFollowedThroughReshapes) {
   }
 }
 
-TEST(SampleAxes, ThatNobodyKnowsAreEmpty) {
+TEST(SampleAxes, AreEmptyIfUnknown) {
   const Sizes rows{times(6), fixed(2)};
   EXPECT_FALSE(axes_of(chain({{"", {times(1)}}, {"repeat.default", rows}, {"relu.default", rows}}))[2]);
   EXPECT_FALSE(axes_of(chain({{"", {times(1)}}, {"mm.default", {times(1), times(1)}}}))[1]);

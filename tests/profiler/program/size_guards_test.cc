@@ -13,7 +13,7 @@ std::optional<bool> holds(const std::string& text, const SizesByName& sizes) {
   return guard ? guard->holds(sizes) : std::nullopt;
 }
 
-TEST(SizeGuard, MeansWhatItMeansInPython) {
+TEST(SizeGuard, FollowsPython) {
   const SizesByName sizes{{"x", {6, 8}}, {"y", {3}}, {"a_1", {6}}, {"d_key", {2}}};
   const std::vector<std::pair<std::string, bool>> cases{
       {"L['x'].size()[0] == L['a'][1].size()[0]", true},
@@ -36,7 +36,7 @@ TEST(SizeGuard, MeansWhatItMeansInPython) {
   EXPECT_FALSE(holds("4611686018427387904 * L['y'].size()[0] == 1", sizes));
 }
 
-TEST(SizeGuard, WhatItDoesNotKnowIsEmpty) {
+TEST(SizeGuard, UnknownSyntaxIsEmpty) {
   for (const char* text :
        {"", "L", "L['x'].size()[0]", "L['x'].stride()[0] == 1", "L['x'].size()[0] == ", "x == 1", "1 == 1)", "L['x.size()[0] == 1",
         "L['x'].size()[99999999999999999999] == 1", "not L['x'].size()[0] == 1", "L['x'].size()[0] is 1"})

@@ -29,14 +29,14 @@ TEST(SymbolicSize, MultipliesOfTheBatchAreToldFromOtherExpressions) {
   EXPECT_EQ(SymbolicSize(64).multiple_of("s77"), 0);
 }
 
-TEST(SymbolicSize, WhatIsNotUnderstoodIsNeverKnown) {
+TEST(SymbolicSize, UnknownExpressionsHaveNoValue) {
   for (const char* text :
        {"", "Integer(", "Integer(x)", "Sin(Integer(3))", "Add()", "Add(Integer(1)", "Symbol('s1'", "Integer(1) x",
         "Mod(Integer(3), Integer(0))", "FloorDiv(Integer(3), Integer(0))", "Mul(Integer(4611686018427387904), Integer(2))"})
     EXPECT_EQ(SymbolicSize::parse(text).value({{"s1", 1}}), std::nullopt) << text;
 }
 
-TEST(SymbolicSize, TheLeastIntegerIsDividedByNothing) {
+TEST(SymbolicSize, TheSmallestIntegerIsNotDivided) {
   for (const char* kind : {"FloorDiv", "Mod", "CleanDiv"})
     EXPECT_FALSE(SymbolicSize::parse(std::string(kind) + "(Integer(-9223372036854775808), Integer(-1))").value({})) << kind;
 }

@@ -29,7 +29,7 @@ Series alternate(int rounds, const std::function<double(int, int)>& time) {
   return series;
 }
 
-TEST(PairedSpeedup, NamesThePlainCases) {
+TEST(PairedSpeedup, GivesEveryVerdict) {
   std::mt19937 random(1);
   std::normal_distribution<double> noise(0, 0.003);
   const auto judged = [&](double candidate) {
@@ -100,7 +100,7 @@ TEST(PairedSpeedup, FindsFewFalseWinnersBetweenEquals) {
 }
 
 TEST(PairedSpeedup, SurvivesADriftOfTheClock) {
-  // 3 % over 60 steps, 1 % noise, 30 steps each: separate blocks call equals different every time.
+  // 3 % drift over 60 steps, 1 % noise, 30 steps each: measured in separate blocks, equal plans would always look different.
   EXPECT_LE(false_winners(30, 0.01, 0.03, 6), 2000 * 0.05);
 }
 

@@ -195,7 +195,7 @@ TEST_F(HandMadeExport, WithoutWorkIsItsCallsAndRanges) {
   EXPECT_EQ(trace.quality.zero_stamped, 1);
 }
 
-// What others would read of our own file is what we wrote.
+// Reading the Nsight tables of an mptune file gives what was written.
 TEST_F(HandMadeExport, OfOursWithoutOurTablesBreaksDownAlike) {
   std::filesystem::remove(path());
   Trace written = write_hand_made().trace.value();

@@ -47,7 +47,7 @@ class Hostile : public testing::Scratch {
   }
 };
 
-TEST_F(Hostile, FilesThatAreNone) {
+TEST_F(Hostile, OtherFiles) {
   EXPECT_THROW((void)read_recording(path("absent")), Error);
   EXPECT_THROW((void)read_recording(""), Error);
   EXPECT_THROW((void)read_recording(":memory:"), Error);
@@ -96,7 +96,7 @@ TEST_F(Hostile, WrongTypes) {
   expect_refusal("UPDATE NVTX_EVENTS SET end = NULL", "end");
 }
 
-TEST_F(Hostile, IndicesThatLeadNowhere) {
+TEST_F(Hostile, InvalidIndices) {
   expect_refusal("UPDATE MPTUNE_EVENT SET what = 200", "kind");
   expect_refusal("UPDATE MPTUNE_EVENT SET what = -1", "kind");
   expect_refusal("UPDATE MPTUNE_EVENT SET name = 1000000", "name");
@@ -117,7 +117,7 @@ TEST_F(Hostile, IndicesThatLeadNowhere) {
   expect_refusal("UPDATE MPTUNE_LINK_POINT SET link = 2", "link");
 }
 
-TEST_F(Hostile, CountsAndTimesBeyondReason) {
+TEST_F(Hostile, CountsAndTimesOutOfRange) {
   expect_refusal("UPDATE MPTUNE_META SET value = '9223372036854775807' WHERE name = 'names'", "names");
   expect_refusal("UPDATE MPTUNE_META SET value = '-1' WHERE name = 'names'", "names");
   expect_refusal("UPDATE MPTUNE_META SET value = '9223372036854775807' WHERE name = 'time_shift_ns'", "shift");
@@ -145,7 +145,7 @@ TEST_F(Hostile, StepsThatOverlap) {
   expect_refusal("DELETE FROM MPTUNE_STEP; INSERT INTO MPTUNE_STEP VALUES (0, 0, 10, 20), (1, 1, 0, 5)", "order");
 }
 
-TEST_F(Hostile, ValuesOfProfilesBeyondReason) {
+TEST_F(Hostile, ValuesOfProfilesOutOfRange) {
   const std::pair<const char*, const char*> refused[] = {
       {"PROFILE SET batch = -1", "batch"},
       {"PROFILE SET optimizer_state_factor = -1", "optimizer"},
@@ -180,7 +180,7 @@ TEST_F(Hostile, ValuesOfProfilesBeyondReason) {
   for (const auto& [update, part] : refused) expect_refusal(std::string("UPDATE MPTUNE_").append(update), part);
 }
 
-TEST_F(Hostile, ClassesTimesLayersBeyondReason) {
+TEST_F(Hostile, ClassesTimesLayersOutOfRange) {
   const auto numbers = [](const char* most) {
     return std::string("WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ").append(most).append(") INSERT INTO ");
   };
@@ -270,7 +270,7 @@ TEST_F(Hostile, TextThatLooksLikeSqlIsText) {
 }
 
 // The reader may look for the next of 10^9 rows only where the file is large enough to hold them.
-TEST_F(Hostile, PagesThatNameThemselvesAsChildren) {
+TEST_F(Hostile, PagesThatReferToThemselves) {
   Trace trace;
   trace.names.assign(20000, "a name of some length");
   write({.trace = trace});

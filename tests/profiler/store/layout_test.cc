@@ -46,7 +46,7 @@ TEST_F(Layout, FileHasTheExportsSettings) {
   EXPECT_EQ(rows("PRAGMA integrity_check"), Texts{"ok"});
 }
 
-// What others would misread is found: each of these breaks one rule.
+// Each of these changes breaks one rule, and the rules find it.
 TEST_F(Layout, RulesFindWhatReadersWouldMisread) {
   for (const char* fault : {"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = start - 1",
                             "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET start = 0",
@@ -142,7 +142,7 @@ TEST_F(Layout, TheRecordersOwnWorkIsOverhead) {
             (Texts{"430|450|Buffer flush (Profiler)|Buffer flush (Profiler)|worker cuda:0", "430|440|stop|Unknown|worker cuda:1"}));
 }
 
-TEST_F(Layout, NamesNobody) {
+TEST_F(Layout, HoldsNoUserOrHostName) {
   std::ifstream file(path(), std::ios::binary);
   const std::string bytes(std::istreambuf_iterator<char>(file), {});
   for (const char* variable : {"USER", "HOME", "HOSTNAME", "PWD"}) {

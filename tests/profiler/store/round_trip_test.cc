@@ -150,7 +150,7 @@ TEST_F(RoundTrip, SameInputSameBytes) {
   EXPECT_EQ(bytes(path()), bytes(path("other.sqlite")));
 }
 
-TEST_F(RoundTrip, RefusesATraceWhoseIndicesLeadNowhere) {
+TEST_F(RoundTrip, RefusesInvalidIndices) {
   const auto refuses = [&](auto&& spoil) {
     Trace trace = testing::hand_trace();
     spoil(trace);

@@ -13,12 +13,12 @@
 
 namespace mptune::testing {
 
-/// A folder of the test's own that vanishes with it.
+/// A temporary folder, deleted with the test.
 class Scratch : public ::testing::Test {
  protected:
   [[nodiscard]] std::string path(const std::string& name = "t.sqlite") const { return folder_.path(name); }
 
-  /// Writes to path() a file that has to mean what readers of the layout expect.
+  /// Writes a file to path() that must be valid for readers of the Nsight layout.
   void write(const Recording& recording) const {
     write_recording(recording, path(), true);
     const std::vector<std::string> broken = broken_rules(path());

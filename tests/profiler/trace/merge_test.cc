@@ -45,7 +45,7 @@ void launched(Trace& trace, int event, int start, const std::string& thread = "t
                             Nanoseconds{start + 2}, event + 1});
 }
 
-/// Stage 0 on a CPU, stage 1 on a GPU: one micro-batch forth and back.
+/// Stage 0 on a CPU, stage 1 on a GPU: forward and backward of one micro-batch.
 Trace host_of_mixed_step() {
   Trace host;
   host.devices = {{"cpu:0", "CPU", 1, 0}, {"cuda:0", "a GPU", 132, 80}};
@@ -76,7 +76,7 @@ Trace host_of_mixed_step() {
   return host;
 }
 
-/// The same step as the GPU saw it: time 0 is 1000 of the host's.
+/// The same step as recorded by the GPU, whose time 0 is 1000 on the host's clock.
 Trace gpu_of_mixed_step() {
   Trace gpu;
   gpu.devices = {{"cuda:0", "a GPU", 132, 80}};
@@ -121,7 +121,7 @@ int layer_of(const Trace& trace, const Event& event) {
   return trace.tags.at(static_cast<std::size_t>(event.tag)).layer;
 }
 
-TEST(MergeTraces, EachDevicesWorkComesFromWhoTimedIt) {
+TEST(MergeTraces, WorkComesFromTheRecorderOfItsDevice) {
   const Trace merged = merge_traces(host_of_mixed_step(), gpu_of_mixed_step(), kStart);
   EXPECT_EQ(merged.devices.size(), 2U);
   EXPECT_THAT(names_of(merged, 0), ElementsAre("forward a", "backward a"));
@@ -160,8 +160,8 @@ TEST(MergeTraces, CopiesAreTaggedByTheHost) {
   EXPECT_EQ(merged.quality.untagged, 1) << "the stray kernel";
 }
 
-/// Stage 0 and stage 1 on two parts of one GPU, which its recorder takes for one device with a stream each and one for copies.
-TEST(MergeTraces, PartsOfAGpuAreToldApartByTheHost) {
+/// Stages 0 and 1 on two parts of one GPU. Its recorder sees one device with a stream per part and one for copies.
+TEST(MergeTraces, TheHostTellsPartsOfAGpuApart) {
   Trace host, gpu;
   host.devices = {{"cuda:0/1of2", "", 66, 0}, {"cuda:0/2of2", "", 66, 0}};
   host.steps = {{0, Nanoseconds{1000}, Nanoseconds{2000}}};
@@ -186,8 +186,8 @@ TEST(MergeTraces, PartsOfAGpuAreToldApartByTheHost) {
   EXPECT_EQ(merged.quality.untagged, 0);
 }
 
-// It belongs to no action: any part will do, but no device more.
-TEST(MergeTraces, TheRecordersWorkOnAGpuInPartsLiesOnTheFirst) {
+// The recorder's work belongs to no action: it may go to any part, but must not add a device.
+TEST(MergeTraces, RecordersWorkIsOnTheFirstPart) {
   Trace host, gpu;
   host.devices = {{"cpu:0", "CPU", 1, 0}, {"cuda:0/1of2", "", 66, 0}, {"cuda:0/2of2", "", 66, 0}};
   gpu.devices = {{"cuda:0/1of2", "", 66, 0}, {"cuda:0/2of2", "", 66, 0}, {"cuda:0", "", 132, 0}};
@@ -218,7 +218,7 @@ TEST(MergeTraces, WorkOfNoPartKeepsItsGpu) {
   EXPECT_EQ(first_named(merged, "gemm").device, 0);
 }
 
-TEST(MergeTraces, ACopyThatCouldBeEitherOfTwoIsNeither) {
+TEST(MergeTraces, AnAmbiguousCopyIsNotMatched) {
   Trace host = host_of_mixed_step(), gpu = gpu_of_mixed_step();
   host.devices.push_back({"cpu:1", "CPU", 1, 0});
   host.edges.clear();
@@ -297,8 +297,8 @@ TEST(MergeTraces, ACopyThatTheGpuDidNotSeeStaysTheHosts) {
   EXPECT_EQ(name_of(merged, merged.events.at(static_cast<std::size_t>(send->event))), "copy activation");
 }
 
-// An activation comes in while a gradient goes out, untagged both.
-TEST(MergeTraces, CopiesThatCrossAreToldApartByTheirDirection) {
+// An activation arrives while a gradient is sent; both are untagged.
+TEST(MergeTraces, ConcurrentCopiesAreToldApartByDirection) {
   Trace host, gpu;
   host.devices = {{"cpu:0", "CPU", 1, 0}, {"cuda:0", "a GPU", 132, 80}};
   gpu.devices = {{"cuda:0", "a GPU", 132, 80}};
@@ -311,7 +311,7 @@ TEST(MergeTraces, CopiesThatCrossAreToldApartByTheirDirection) {
   EXPECT_EQ(merged.quality.untagged, 0);
 }
 
-TEST(MergeTraces, AnUploadDuringACopyOutIsNoneOfIt) {
+TEST(MergeTraces, AnUploadIsNotMatchedToACopyOut) {
   Trace host = host_of_mixed_step(), gpu = gpu_of_mixed_step();
   launched(gpu, add_copy(gpu, "batch", {8, -1, 0}, 0, 128, 1300, 1305, {}), 220);
   const Trace merged = merge_traces(host, gpu, kStart);
@@ -338,7 +338,7 @@ TEST(MergeTraces, WithoutAHostTheGpusWorkStays) {
   EXPECT_EQ(merged.edges, gpu.edges);
 }
 
-TEST(MergeTraces, AnyTwoMakeASoundTrace) {
+TEST(MergeTraces, RandomTracesMergeToAConsistentTrace) {
   std::mt19937 random(7);
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   for (int round = 0; round < 200; ++round) {

@@ -22,7 +22,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// What a driver would do, and what it was asked for.
+/// A fake driver that records its calls.
 struct FakeDriver {
   std::string other_tool;
   int refused_kind = -1;
@@ -194,7 +194,7 @@ TEST_F(CuptiCollectorTest, TimesAreOnTheHostsClock) {
   EXPECT_LE(collector.started() + trace.events[0].start, after + kSlack);
 }
 
-TEST_F(CuptiCollectorTest, AStepOfTheClockMakesAllTimesUnreliable) {
+TEST_F(CuptiCollectorTest, SettingAClockDropsAllEvents) {
   for (const auto& [step, unreliable] : {std::pair{std::chrono::microseconds(10), 0}, {std::chrono::microseconds(-300), 2}}) {
     CuptiCollector collector({}, &api_);
     collector.start();
@@ -232,7 +232,7 @@ TEST_F(CuptiCollectorTest, TimesOfAnotherClockAreLost) {
   EXPECT_EQ(trace.quality.dropped, 2);
 }
 
-TEST_F(CuptiCollectorTest, WhatOtherThreadsDoAtTheEndIsNotInTheNextRecording) {
+TEST_F(CuptiCollectorTest, LateRecordsOfOtherThreadsAreNotInTheNextRecording) {
   CuptiCollector collector({}, &api_);
   collector.start();
   const std::uint64_t time = driver_time();
@@ -268,7 +268,7 @@ TEST_F(CuptiCollectorTest, RegistersItsBuffersForEachRecording) {
   EXPECT_EQ(registered.callbacks, before + 3);
 }
 
-TEST_F(CuptiCollectorTest, NamesTheToolThatWasThereFirst) {
+TEST_F(CuptiCollectorTest, NamesTheToolThatAlreadyRecords) {
   fake_.other_tool = "CUPTI for Nsight Systems";
   const int callbacks = registered.callbacks;
   CuptiCollector collector({}, &api_);
@@ -281,7 +281,7 @@ TEST_F(CuptiCollectorTest, NamesTheToolThatWasThereFirst) {
   EXPECT_EQ(registered.callbacks, callbacks) << "its buffers would be stolen";
 }
 
-TEST_F(CuptiCollectorTest, LeavesNothingOnWhereAKindIsRefused) {
+TEST_F(CuptiCollectorTest, DisablesEverythingIfAKindIsRefused) {
   fake_.refused_kind = CUPTI_ACTIVITY_KIND_MARKER;
   CuptiCollector collector({}, &api_);
   EXPECT_THAT(error_of([&] { collector.start(); }).what(), HasSubstr("INSUFFICIENT_PRIVILEGES"));
@@ -293,7 +293,7 @@ TEST_F(CuptiCollectorTest, LeavesNothingOnWhereAKindIsRefused) {
   EXPECT_TRUE(collector.stop().events.empty());
 }
 
-TEST_F(CuptiCollectorTest, ACollectorThatGoesAwayEndsItsRecording) {
+TEST_F(CuptiCollectorTest, TheDestructorEndsTheRecording) {
   {
     CuptiCollector collector({}, &api_);
     collector.start();
@@ -335,7 +335,7 @@ TEST_F(CuptiCollectorTest, TheDevicesThatAreNamedComeFirst) {
   EXPECT_EQ(event_named(trace, "copy within device").device, 2);
 }
 
-TEST(CuptiWithoutDriver, SaysSo) {
+TEST(CuptiWithoutDriver, IsAnErrorThatNamesTheDriver) {
   if (dlopen("libcuda.so.1", RTLD_LAZY) != nullptr) GTEST_SKIP() << "this machine has a CUDA driver";
   CuptiCollector collector({});
   const Error error = error_of([&] { collector.start(); });
@@ -367,7 +367,7 @@ TEST(CuptiBuffers, HandsOutZeroedBuffersAndTakesThemBack) {
   }
 }
 
-TEST(CuptiBuffers, RefusesWhenAllAreOut) {
+TEST(CuptiBuffers, ReturnsNullWhenAllAreInUse) {
   CuptiBuffers buffers;
   std::vector<std::byte*> taken;
   for (std::size_t i = 0; i < CuptiBuffers::kCount; ++i) taken.push_back(buffers.take());

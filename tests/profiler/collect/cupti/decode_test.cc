@@ -59,7 +59,7 @@ TEST(CuptiDecode, CopiesOfBothKindsKnowTheirEnds) {
   EXPECT_EQ(records.copies[5].bytes, 60);
 }
 
-TEST(CuptiDecode, EveryOtherKindFindsItsPlace) {
+TEST(CuptiDecode, ReadsEveryOtherKind) {
   CUpti_ActivityDevice5 device{};
   device.kind = CUPTI_ACTIVITY_KIND_DEVICE;
   device.id = 3;
@@ -100,7 +100,7 @@ TEST(CuptiDecode, EveryOtherKindFindsItsPlace) {
   EXPECT_EQ(records.lost, 0);
 }
 
-TEST(CuptiDecode, SkipsWhatMeansNothingHere) {
+TEST(CuptiDecode, SkipsUnusedKinds) {
   CUpti_ActivityPcie pcie{};
   pcie.kind = CUPTI_ACTIVITY_KIND_PCIE;
   const CuptiRecords records = HandBuffer()
@@ -133,7 +133,7 @@ TEST(CuptiDecode, CountsABufferThatEndsWithinARecord) {
   EXPECT_EQ(empty.lost, 0);
 }
 
-TEST(CuptiDecode, StopsAtARecordOfNoKnownKind) {
+TEST(CuptiDecode, StopsAtAnUnknownKind) {
   CUpti_ActivityAPI strange = launch(2, 2);
   strange.kind = static_cast<CUpti_ActivityKind>(9999);
   const CuptiRecords records = HandBuffer().add(launch(1, 1)).add(strange).add(launch(3, 3)).decode();
@@ -141,7 +141,7 @@ TEST(CuptiDecode, StopsAtARecordOfNoKnownKind) {
   EXPECT_EQ(records.lost, 1);
 }
 
-TEST(CuptiDecode, EstimatesWhatLiesBehindARecordItCannotRead) {
+TEST(CuptiDecode, EstimatesTheRecordsAfterOneThatItCannotRead) {
   CUpti_ActivityAPI strange = launch(2, 2);
   strange.kind = static_cast<CUpti_ActivityKind>(9999);
   HandBuffer buffer;

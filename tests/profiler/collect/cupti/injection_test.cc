@@ -35,17 +35,17 @@ class Injection : public ::testing::Test {
   void* library_ = nullptr;
 };
 
-TEST_F(Injection, WithoutADriverItSaysOneLineAndTheProgramGoesOn) {
+TEST_F(Injection, WithoutADriverItPrintsOneLineAndTheProgramContinues) {
   setenv("MPTUNE_RECORD_PATH", "/nowhere/trace", 1);
   EXPECT_EXIT(first_call(), ::testing::ExitedWithCode(0), "^mptune: not recorded: there is no CUDA driver[^\n]*\n$");
 }
 
-TEST_F(Injection, WithoutAPathItSaysHowToStartTheProgram) {
+TEST_F(Injection, WithoutAPathItPrintsHowToStartTheProgram) {
   unsetenv("MPTUNE_RECORD_PATH");
   EXPECT_EXIT(first_call(), ::testing::ExitedWithCode(0), "^mptune: not recorded: no place[^\n]*mptune profile -- COMMAND\n$");
 }
 
-TEST_F(Injection, HandsNvtxOnToCupti) {
+TEST_F(Injection, ForwardsNvtxToCupti) {
   for (const char* entry : {"InitializeInjectionNvtx2", "InitializeInjectionNvtx"}) {
     const auto initialize = symbol<int (*)(const void* (*)(std::uint32_t))>(entry);
     ASSERT_NE(initialize, nullptr) << entry;
@@ -55,7 +55,7 @@ TEST_F(Injection, HandsNvtxOnToCupti) {
   EXPECT_NE(symbol<void*>("InitializeInjectionNvtxExtension"), nullptr);
 }
 
-TEST_F(Injection, ExportsItsEntriesAlone) {
+TEST_F(Injection, ExportsOnlyItsEntryPoints) {
   EXPECT_NE(symbol<void*>("InitializeInjection"), nullptr);
   EXPECT_EQ(symbol<void*>("sqlite3_open"), nullptr);
   EXPECT_EQ(symbol<void*>("_ZN6mptune13decode_bufferESt4spanISt4byteLm18446744073709551615EERNS_12CuptiRecordsE"), nullptr);

@@ -81,7 +81,7 @@ HandBuffer random_buffer(std::mt19937& random, int count) {
   return buffer;
 }
 
-TEST(CuptiTrace, AnyRecordsMakeASoundTraceThatTheStoreGivesBack) {
+TEST(CuptiTrace, RandomRecordsMakeAConsistentTraceThatRoundTrips) {
   std::mt19937 random(20);
   const TestFolder folder("cupti");
   const std::string path = folder.path("t.sqlite");

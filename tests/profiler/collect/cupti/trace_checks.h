@@ -50,7 +50,7 @@ inline std::set<std::pair<std::string, std::string>> edges_of(const Trace& trace
   return edges;
 }
 
-/// What every reader of a trace relies on.
+/// Properties that every reader of a trace relies on.
 inline void expect_sound(const Trace& trace) {
   std::map<std::pair<int, int>, Nanoseconds> busy_until;
   for (std::size_t i = 0; i < trace.events.size(); ++i) {

@@ -55,7 +55,7 @@ TEST(CuptiTrace, KernelsThatOverlapOnOneStreamLieOnTwoLanes) {
   EXPECT_EQ(trace.quality.dropped, 0);
 }
 
-TEST(CuptiTrace, CountsWhatFindsNoLaneAtAll) {
+TEST(CuptiTrace, CountsEventsWithoutAFreeLane) {
   HandBuffer buffer;
   for (std::uint32_t i = 0; i < 200; ++i) buffer.add(kernel({100 + i, 1000, i + 1}, "node"));
   const Trace trace = trace_of(buffer);
@@ -91,7 +91,7 @@ TEST(CuptiTrace, PeerCopiesCountOnceAndNameBothEnds) {
   EXPECT_EQ(trace.events.size(), 5U);
 }
 
-TEST(CuptiTrace, CopiesOfAGraphAreNotTakenForOneAnother) {
+TEST(CuptiTrace, CopiesOfAGraphAreDistinguished) {
   CUpti_ActivityMemcpy6 upload = copy({10, 20, 3}, CUPTI_ACTIVITY_MEMCPY_KIND_HTOD, 64);
   upload.graphNodeId = 1;
   CUpti_ActivityMemcpyPtoP4 peer = peer_copy({20, 30, 3}, 0, 1, 64);
@@ -249,7 +249,7 @@ TEST(CuptiTrace, WaitsPassThroughStreamsWithoutWork) {
   EXPECT_THAT(edges_of(trace_of(buffer), EdgeKind::event_wait), UnorderedElementsAre(std::pair("a", "c")));
 }
 
-TEST(CuptiTrace, AnEventRecordedAgainIsAnother) {
+TEST(CuptiTrace, RecordingAnEventAgainReplacesIt) {
   HandBuffer buffer;
   buffer.add(kernel({10, 20, 1, 0, 1, 7}, "a1")).add(event_record(2, 50, 1, 7)).add(kernel({20, 30, 3, 0, 1, 7}, "a2"));
   buffer.add(event_record(4, 51, 1, 7)).add(stream_wait(5, 51, 1, 8)).add(kernel({40, 50, 6, 0, 1, 8}, "b"));
@@ -265,7 +265,7 @@ TEST(CuptiTrace, AWaitOnTheSameStreamIsOrderAlone) {
   EXPECT_THAT(edges_of(trace, EdgeKind::order), UnorderedElementsAre(std::pair("a", "b")));
 }
 
-TEST(CuptiTrace, RecordersWorkLiesBesideTheDeviceItKeepsWaiting) {
+TEST(CuptiTrace, RecordersWorkIsOnTheDeviceThatItDelays) {
   HandBuffer buffer;
   buffer.add(kernel({10, 20, 1, 0}, "k")).add(launch(5, 1, 11)).add(kernel({10, 20, 2, 1, 2}, "other")).add(launch(5, 2, 12));
   buffer.add(overhead(15, 25, CUPTI_ACTIVITY_OVERHEAD_CUPTI_INSTRUMENTATION, 12));
