@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds everything and runs the unit tests; --all adds the slow tests, the sanitizers and the fuzzing of readers,
-# as CI does.
+# Installs missing packages, builds everything and runs the unit tests. --all adds slow tests, sanitizers and fuzzing of readers, as in CI.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case "${1:-} $#" in

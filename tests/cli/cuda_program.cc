@@ -1,4 +1,5 @@
-// A program as mptune records it: starts CUDA in as many processes as its argument says, as the driver would, then exits with the next.
+// A program to be recorded. Loads the injection library like the CUDA driver, in as many processes as its first argument says, then exits
+// with the second argument.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A worker without tensors: answers every request from the files of the fixtures. MPTUNE_FAKE chooses how it misbehaves."""
+"""A fake worker without LibTorch: answers every request from the fixtures' files. MPTUNE_FAKE selects how it fails."""
 import json
 import os
 import shutil

@@ -1,5 +1,5 @@
-// Writes profile.sqlite, trace.sqlite and plan.json of a small model on two sleeping devices, and other_machine.* on cores, into the folder
-// given.
+// fixtures FOLDER: writes profile.sqlite, trace.sqlite and plan.json of a small model on two sleeping devices, and other_machine.* on CPU
+// cores.
 #include <string>
 
 #include "mptune/planner/plan_file.h"
@@ -43,7 +43,7 @@ Profile small_profile() {
   return profile;
 }
 
-/// As if measured on a larger machine: two of its cores, and both as one device. The plan is that of the latter.
+/// As if measured on a larger machine: two of its cores, and both as one device, which the plan uses.
 void write_other_machine(Profile profile, const std::string& folder) {
   profile.classes.push_back(profile.classes.front());
   profile.devices = {{.name = "cpu:1000"}, {.name = "cpu:1001"}, {.name = "cpu:1000-1001", .device_class = 1}};

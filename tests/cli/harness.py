@@ -1,4 +1,4 @@
-"""Runs mptune with the fake worker in a folder of its own, and checks its JSON against the schemas."""
+"""Runs mptune with the fake worker in a temporary folder, and checks its JSON against the schemas."""
 import json
 import os
 import shutil
@@ -52,7 +52,7 @@ class CommandTest(unittest.TestCase):
         return value
 
     def fails(self, code, words, *arguments, **environment):
-        """One line with the words on stderr, the same as an object under --json, no stack trace, the exit code."""
+        """Checks a failure: the exit code, one line with the words on stderr, the same as an object with --json, no stack trace."""
         done = self.mptune(*arguments, **environment)
         self.assertEqual(done.returncode, code, f"{arguments}\n{done.stdout}\n{done.stderr}")
         self.assertEqual(done.stdout, "", arguments)

@@ -216,7 +216,7 @@ class Commands(CommandTest):
         self.assertIn("no verdict", done.stderr)
 
     def compared(self, code, a, b):
-        """The object of compare, and its text, which fits its width."""
+        """Object and text of compare; checks that the text fits its width."""
         done = self.mptune("--json", "compare", a, b)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         value = json.loads(done.stdout, parse_constant=lambda word: self.fail(f"{word} is no JSON"))
@@ -229,7 +229,7 @@ class Commands(CommandTest):
         return value, done.stdout
 
     def timeline(self, name, factor, steps=8):
-        """A pipeline timeline of two stages, the second of which computes longer by the factor."""
+        """A pipeline timeline of two stages; the second stage takes `factor` times as long."""
         events = [{"ph": "M", "name": "thread_name", "pid": stage, "tid": stage, "args": {"name": f"PP rank {stage}, TP rank 0, compute"}} for stage in (0, 1)]
         now = 0
         for step in range(steps):

@@ -24,7 +24,7 @@ class Help(CommandTest):
     def test_no_line_is_wider_than_the_terminal(self):
         for command in [[]] + [[command] for command in COMMANDS]:
             narrow = self.succeed(*command, "--help", COLUMNS="80")
-            # Examples stay whole, to be pasted.
+            # Examples are not wrapped, so that they can be pasted.
             self.assertLessEqual(max(len(line) for line in narrow.splitlines() if not line.startswith("  mptune ")), 80, command)
             wide = self.succeed(*command, "--help", COLUMNS="200")
             self.assertLessEqual(max(len(line) for line in wide.splitlines()), 120, command)
@@ -65,7 +65,7 @@ class Help(CommandTest):
     def test_help_takes_less_than_50_ms(self):
         for command in [None] + COMMANDS:
             arguments = [PROGRAM] + ([command] if command else []) + ["--help"]
-            # The least of several: what the program takes, not what the machine does besides.
+            # The fastest of several runs: least disturbed by other programs.
             least = min(self.seconds(arguments) for _ in range(10))
             self.assertLess(least, 0.05, command)
 

@@ -14,7 +14,7 @@ import jsonschema
 from harness import PROGRAM, CommandTest, schema
 
 CUDA_PROGRAM = os.environ.get("MPTUNE_CUDA_PROGRAM", "")
-# What a recorded process leaves behind.
+# A file as a recorded process writes it.
 LEAVE = 'cp trace.sqlite "$MPTUNE_RECORD_PATH.$$.sqlite"'
 
 
@@ -33,7 +33,7 @@ class RecordedProgram(CommandTest):
         return os.path.join(self.folder, name)
 
     def record(self, script, *options):
-        """What profile says of a shell script."""
+        """Output of profile for a shell script."""
         done = self.mptune("--json", "profile", *options, "--", "sh", "-c", script)
         value = json.loads(done.stdout)
         jsonschema.validate(value, schema("profile" if done.returncode in (0, 5) else "error"))
@@ -108,7 +108,7 @@ class RecordedProgram(CommandTest):
         self.assertIn("mine.sqlite", text)
         self.assertIn("sleep:0", text)
         self.succeed("report", "mine.sqlite", "--text")
-        # Ours is replaced.
+        # A file of mptune is replaced.
         self.succeed("profile", "-o", "mine.sqlite", "--", "sh", "-c", LEAVE)
 
     def test_children_have_files_of_their_own(self):

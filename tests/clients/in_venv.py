@@ -1,4 +1,4 @@
-"""in_venv.py VENV SCRIPT ARGUMENT...: runs a script with the clients' Python; exit 77, skipped, where they are not installed."""
+"""in_venv.py VENV SCRIPT ARGUMENT...: runs a script with the clients' Python; exits with 77 (skipped) if they are not installed."""
 import os
 import pathlib
 import sys

@@ -1,4 +1,4 @@
-"""install.py VENV: makes a virtual environment with the clients, once. Where that can't be done it says so, and the tests skip."""
+"""install.py VENV: makes a virtual environment with the clients, once. If that fails, it prints why and the tests are skipped."""
 import pathlib
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""read_hta.py CLIENT_FILES FOLDER: HTA's compute and idle time per device equal ours within 2 us an interval."""
+"""read_hta.py CLIENT_FILES FOLDER: HTA's compute and idle times per device equal mptune's within 2 us per interval."""
 import json
 import os
 import pathlib

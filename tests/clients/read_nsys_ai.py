@@ -1,4 +1,4 @@
-"""read_nsys_ai.py CLIENT_FILES FOLDER: nsys-ai finds no column missing, and every device as busy as we do (to its 0.01 ms)."""
+"""read_nsys_ai.py CLIENT_FILES FOLDER: nsys-ai finds all columns, and the same busy time per device as mptune (to its 0.01 ms)."""
 import json
 import pathlib
 import subprocess

@@ -1,4 +1,4 @@
-"""read_nsys_stats.py CLIENT_FILES FOLDER: nsys stats sums up the kernels of our file as SQL does; exit 77, skipped, without nsys."""
+"""read_nsys_stats.py CLIENT_FILES FOLDER: nsys stats and SQL give the same sums of kernels; exits with 77 (skipped) without nsys."""
 import csv
 import io
 import pathlib

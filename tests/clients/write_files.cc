@@ -1,4 +1,4 @@
-// Writes the golden trace in the formats other programs read, and what they have to find in it:
+// Writes the golden trace in the formats that other programs read, and the numbers that they should find:
 //
 //     write_files FOLDER     -> FOLDER/golden.sqlite, FOLDER/kineto/golden.rankN.json, FOLDER/expected.json
 
@@ -15,7 +15,7 @@
 namespace mptune {
 namespace {
 
-// The hand-made trace lasts 100 ns: too little for clients that count microseconds.
+// The hand-made trace lasts 100 ns, too short for clients that count microseconds.
 constexpr int kStretch = 1'000'003;
 
 void stretch(Trace& trace) {

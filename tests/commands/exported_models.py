@@ -1,5 +1,5 @@
-"""exported_models.py MPTUNE FOLDER PACKAGES: models exported by mptune_export.py train in mptune as they train in Python: the same losses;
-what is saved goes into the Python model by load_state_dict(strict=True), as safetensors too where PACKAGES has that; and comes back."""
+"""exported_models.py MPTUNE FOLDER PACKAGES: models exported by mptune_export.py have the same losses in mptune and in Python. Saved weights
+load into the Python model by load_state_dict(strict=True), also as safetensors if PACKAGES has it, and back into mptune."""
 import json
 import os
 import pathlib
@@ -138,7 +138,7 @@ def check(name, model, inputs, target, loss_inside):
     model.load_state_dict(state, strict=True)
     check_state(name, model, wanted)
 
-    # On from there, from either format, as whoever wrote it left it.
+    # Continues from the saved weights, in either format.
     next_loss = train(model, inputs, target, 1)
     run("run", *step, "--steps", "1", "--load", f"{name}.state.pt", "--save", f"{name}.safetensors")
     formats = ["state.pt"]

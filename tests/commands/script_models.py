@@ -1,5 +1,5 @@
-"""script_models.py MPTUNE FOLDER: models scripted and traced by Python's torch train in mptune as they train in Python: the same losses, and
-the same state dict after some steps, running statistics included."""
+"""script_models.py MPTUNE FOLDER: scripted and traced models have the same losses in mptune and in Python, and after some steps the same
+state dict, running statistics included."""
 import json
 import os
 import subprocess

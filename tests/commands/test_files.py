@@ -1,4 +1,4 @@
-"""Models from files through the programs as users start them: what is refused, each with one line, and the loop on a plug-in."""
+"""Models from files: files that are refused with one line, and all commands on a plug-in."""
 import json
 import os
 import shutil

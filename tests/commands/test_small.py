@@ -1,4 +1,4 @@
-"""The loop on small models with the real worker, on two cores."""
+"""All commands on small models with the real worker, on two cores."""
 import json
 import os
 import signal

@@ -23,7 +23,7 @@ const std::string& scratch() {
   return path;
 }
 
-// A recording of ours, or one as others export it, in small pages so that most bytes matter.
+// A recording of mptune or an export of Nsight Systems, in small pages so that most bytes matter.
 std::string trace_file(bool ours) {
   mptune::write_recording({.trace = mptune::testing::gpu_trace(), .profile = mptune::testing::hand_profile()}, scratch(), true);
   {
@@ -38,7 +38,7 @@ std::string trace_file(bool ours) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The first byte chooses: the rest as a file, or as changes {place, place, place, value} of a trace file.
+// The first byte selects how to use the rest: as a file, or as changes {place, place, place, value} of a trace file.
 std::string file_of(const std::uint8_t* data, std::size_t size) {
   static const std::array<std::string, 2> files{trace_file(true), trace_file(false)};
   if (size == 0) return {};

@@ -15,7 +15,7 @@ void read_bandwidths(const char* data, std::size_t size) {
   }
 }
 
-// An empty line, which no table needs, parts the tables of two micro-batch sizes.
+// An empty line separates the tables of two micro-batch sizes.
 void read_tables(const std::string& text) {
   const std::size_t middle = std::min(text.find("\n\n"), text.size());
   std::map<int, std::vector<mptune::OperatorRow>> tables;
@@ -28,7 +28,7 @@ void read_tables(const std::string& text) {
 
 }  // namespace
 
-// The first character tells a table of operators from one of bandwidths.
+// The first character selects a table of operators or of bandwidths.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   try {

@@ -1,5 +1,5 @@
-// Runs a fuzz target without a fuzzer: on the files it is given, or on inputs it makes itself from a small hand-made corpus by the
-// mutations a fuzzer would use. The same seed, the same inputs.
+// Runs a fuzz target without a fuzzer: on given files, or on inputs that it derives from a small hand-made corpus by a fuzzer's mutations.
+// The same seed gives the same inputs.
 //
 //     replay_kineto_fuzz [FILE...]
 //     replay_kineto_fuzz --write FOLDER     the corpus, for a fuzzer to start from
@@ -109,7 +109,7 @@ void run(const std::string& input) {
   LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
 }
 
-// One change of the kind that breaks parsers: bytes, numbers and structure, pieces moved or cut.
+// Applies one mutation that tends to break parsers: changed bytes, numbers or structure, pieces moved or removed.
 void mutate(std::string& text, std::mt19937& random) {
   static const std::vector<std::string> pieces = {"9223372036854775807",
                                                   "-1",

@@ -8,8 +8,8 @@
 
 namespace mptune::testing {
 
-/// Whether a reader kept what Trace promises: indices in range, no negative time, leaves of a lane and steps apart from each other,
-/// edges without a cycle (those of the readers lead forward).
+/// True if a trace is consistent: indices in range, no negative times, no overlap of events on a lane or of steps, edges without a cycle
+/// (readers' edges lead forward).
 inline bool is_sound(const Trace& trace) {
   const auto within = [](std::int64_t index, std::size_t size) { return index >= -1 && index < static_cast<std::int64_t>(size); };
   std::map<std::pair<int, int>, Nanoseconds> free;

@@ -7,7 +7,7 @@
 
 namespace mptune::testing {
 
-/// Whether a reader kept what Profile promises: a cost of every layer, edges forward, no negative time or size, and sums far from overflow.
+/// True if a profile is consistent: a cost of every layer, edges forward, no negative times or sizes, and sums far from overflow.
 inline bool is_sound(const Profile& profile) {
   const auto layers = static_cast<int>(profile.layers.size());
   std::int64_t bytes = 0;

@@ -12,7 +12,7 @@ FOLDER = pathlib.Path(__file__).parent
 
 
 def fill(shape, index, scale, offset=0.0):
-    """Values from integers alone, the same in every language: no rounding before the division."""
+    """Values computed from integers, the same in every language: nothing is rounded before the division."""
     count = 1
     for size in shape:
         count *= size

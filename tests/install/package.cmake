@@ -1,5 +1,5 @@
 # cmake -DBINARY=... -DWORK=... -DGENERATOR=... -DCOMPILER=... -P package.cmake
-# The prefix is moved after the installation: nothing may remember where it was.
+# Moves the prefix after the installation, to check that nothing depends on its path.
 cmake_minimum_required(VERSION 3.25)
 
 function(must_run words)
