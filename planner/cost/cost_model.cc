@@ -53,8 +53,8 @@ double at_share(double low, double high, double share) {
   return low + (high - low) * share;
 }
 
-// A continued line may reach zero: below the smallest measured size a value in proportion to the samples is the least that is plausible,
-// above the largest the value there.
+// An extrapolated line may reach zero. The least plausible value below the smallest measured size is in proportion to the samples; above
+// the largest size it is the value there.
 double between(double low, double high, double share, double proportional) {
   const double value = at_share(low, high, share);
   return share < 0 ? std::max(value, proportional) : share > 1 ? std::max(value, high) : value;
@@ -175,7 +175,7 @@ LayerTimes CostModel::layer(int device, int layer, int samples) const {
                       between(low.backward_busy_s, high.backward_busy_s, at.share, low.backward_busy_s * part),
                       between(low.backward_input_s, high.backward_input_s, at.share, low.backward_input_s * part),
                       between(low.backward_weight_s, high.backward_weight_s, at.share, low.backward_weight_s * part)};
-  // Continued lines of different slopes may cross.
+  // Extrapolated lines of different slopes may cross.
   times.forward_busy_s = std::max(times.forward_busy_s, times.forward_s);
   times.backward_busy_s = std::max(times.backward_busy_s, times.backward_s);
   return times;

@@ -27,9 +27,9 @@ class Holding {
   [[nodiscard]] std::int64_t most() const;
   /// While each action runs.
   [[nodiscard]] std::vector<std::int64_t> during() const;
-  /// Between each action and the next, what both hold; behind the last, until the step ends.
+  /// What is held between each action and the next; after the last, until the step ends.
   [[nodiscard]] std::vector<std::int64_t> after() const;
-  /// What is held during the first action that holds most.
+  /// What is held at the peak: during the first action that holds most.
   [[nodiscard]] std::vector<Stretch> fullest() const;
 
  private:

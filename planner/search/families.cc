@@ -14,7 +14,7 @@
 namespace mptune {
 namespace {
 
-// What a search lists; what lies beyond is counted, and has a bound.
+// Families that a search lists. Further ones are counted and bounded.
 constexpr std::size_t kMostFamilies = 20'000;
 constexpr int kMostShapes = 4'096;
 constexpr int kMostVirtual = 2;  // stages per device that are tried where the space does not say
@@ -156,7 +156,7 @@ Choices::Choices(const SearchSpace& space, const CostModel& cost, const std::vec
   std::erase_if(counts_, [&](int m) { return m < 1 || m > space.batch; });
   schedules_ = space.schedules.empty() ? schedule_names() : space.schedules;
   for (const std::string& schedule : schedules_) {
-    // Throws for a name that is none, before anything is searched.
+    // Throws for an unknown name before anything is searched.
     (void)stage_devices(schedule, 1, goes_with(schedule, 1) ? 1 : 2);
   }
   for (int layer = 1; layer < cost.layers(); ++layer) {
@@ -245,8 +245,8 @@ std::vector<Choices::Shape> Choices::replicated_shapes() {
   return shapes;
 }
 
-// Each shape has its part of the room, what it does not need is for those behind it: devices that may all be placed in any order would
-// fill a list with the placements of few stages.
+// Each shape gets its share of the list, and what earlier shapes left over. Else the many placements of few stages would fill the list
+// where all devices differ.
 void Choices::add_shapes(const std::vector<Shape>& shapes, std::size_t most, std::vector<PlanFamily>& families) {
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     const std::size_t room = most - std::min(most, families.size());
@@ -268,8 +268,8 @@ void Choices::bound_unlisted() {
     unlisted_bound_ns_ = std::min(unlisted_bound_ns_, bounds_.of({indices_}, split_evenly(space_.batch, m), true).step_ns);
 }
 
-// All placements that differ: of devices that may be swapped, only the first that is free. Whether a placement has families does not
-// depend on its devices: where the first has none, no other is looked at.
+// All different placements: of devices that may be swapped, the first free one. Whether a placement has families does not depend on its
+// devices: where the first has none, no other is tried.
 void Choices::add_shape(const Shape& shape, std::size_t most, std::vector<PlanFamily>& families) {
   const auto& [replicas, virtual_stages] = shape;
   if (!wanted_stages(static_cast<int>(replicas.size()) * virtual_stages)) return;

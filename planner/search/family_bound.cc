@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kHalvings = 40;
 
-// A stage of the probe: the sums of its devices, and what each action costs besides.
+// A stage of the bound: sums over its devices, and the fixed costs of its actions.
 struct ProbeStage {
   const std::vector<double>* all = nullptr;
   double replicas = 1;
@@ -94,7 +94,7 @@ const std::vector<std::int64_t>& FamilyBound::boundaries(const std::vector<int>&
   return bytes;
 }
 
-// A measured link may take less for more bytes: every number of them is looked at.
+// A measured link may take less time for more bytes, so every size is tried.
 double FamilyBound::least_copy_s(int from, int to, const std::vector<int>& sizes, bool gradients) {
   const auto [entry, is_new] = least_copies_.try_emplace({from, to, sizes.front(), sizes.back(), gradients}, 0.0);
   if (!is_new) return entry->second;

@@ -8,7 +8,7 @@
 namespace mptune {
 namespace {
 
-// Sets of layers that are kept in mind; of more, every second one is forgotten.
+// Most sets of layers that are stored; of more, every second one is dropped.
 constexpr std::size_t kMostSets = 1024;
 
 struct Item {
@@ -32,7 +32,7 @@ bool takes_less(const Set& a, const Set& b) {
   return a.seconds != b.seconds ? a.seconds < b.seconds : a.saved > b.saved;
 }
 
-// Sets of layers of one device in the order of their times, none of which saves less in more time than another.
+// The Pareto front of sets of layers of one device, by time and bytes saved.
 class Sets {
  public:
   explicit Sets(const std::vector<Item>& items) : items_(items) {
@@ -55,7 +55,7 @@ class Sets {
 
   [[nodiscard]] int size() const { return static_cast<int>(sets_.size()); }
 
-  // The plan with the layers of a set computed again, and none else of the stages of this device.
+  // The plan that recomputes the layers of a set and no others of this device.
   [[nodiscard]] Plan apply(Plan plan, int set) const {
     for (const Item& item : items_) plan.stages[static_cast<std::size_t>(item.stage)].recompute = {};
     for (int at = sets_[static_cast<std::size_t>(set)]; all_[static_cast<std::size_t>(at)].item >= 0;
@@ -84,7 +84,7 @@ class Sets {
     return add({others.seconds + item.seconds, others.saved + item.saved - input, set, i});
   }
 
-  // The same set, with these bytes kept besides.
+  // The same set, with these bytes saved in addition.
   int keeping(int set, double bytes) {
     Set same = all_[static_cast<std::size_t>(set)];
     same.saved -= bytes;
@@ -128,7 +128,7 @@ std::vector<Item> items_of(const Plan& plan, int device, const CostModel& cost) 
   return items;
 }
 
-// What is saved grows with the time it takes, so the first set that fits is found by halving.
+// Bytes saved grow with time, so the first set that fits is found by bisection.
 Plan fitted(const Plan& plan, int device, std::int64_t cap, const CostModel& cost) {
   const std::vector<Item> items = items_of(plan, device, cost);
   const Sets sets(items);

@@ -50,7 +50,7 @@ bool fits(const Candidate& candidate, std::int64_t bytes) {
   return std::all_of(peaks.begin(), peaks.end(), [&](std::int64_t peak) { return peak <= bytes; });
 }
 
-// The same space for a search that goes on where another one stands, which must outlive it, in the plans' caps alone.
+// The same space for a search that continues with the rest of the work of another one, which must outlive it.
 SearchSpace rest_of(const SearchSpace& space, Evaluator& evaluator) {
   SearchSpace rest = space;
   rest.most_actions = evaluator.work_left();
@@ -65,7 +65,7 @@ std::vector<std::int64_t> capped(std::vector<std::int64_t> caps, std::int64_t ca
   return caps;
 }
 
-// The fastest pipeline within half the memory, by a search of its own with halved caps unless the fastest of all is one already.
+// The fastest pipeline within half the memory. Needs a search with halved caps, unless the fastest pipeline fits already.
 void add_half_memory(const SearchSpace& space, const CostModel& cost, std::int64_t half, Evaluator& evaluator) {
   const Candidate* pipeline = evaluator.ranking().fastest_of_several_stages();
   if (half <= 0 || (pipeline != nullptr && fits(*pipeline, half)) || evaluator.spent()) return;
@@ -78,7 +78,8 @@ void add_half_memory(const SearchSpace& space, const CostModel& cost, std::int64
   if (best != nullptr) evaluator.ranking().set_best(RankedAs::half_memory, *best);
 }
 
-// Of pipelines and hybrids the search has found the faster kind's best; this looks for the other's, in a part of the work.
+// The search has found the best plan of the faster of both kinds, pipelines and hybrids. This searches the other kind, with a part of the
+// work.
 void add_slower_kind(const SearchSpace& space, const CostModel& cost, Evaluator& evaluator) {
   if (!space.replicas.empty() || !space.cuts.empty() || space.devices.size() < 3 || evaluator.spent()) return;
   Ranking& ranking = evaluator.ranking();
@@ -160,7 +161,7 @@ std::vector<Candidate> memory_front(const SearchSpace& space, const CostModel& c
     search.pipelines();
     const Candidate* fastest = search.evaluator().ranking().fastest();
     if (fastest == nullptr) return front;
-    // As fast in less memory, or faster where caps decide about rows: those before are none of the front.
+    // As fast in less memory (or faster, where rows depend on caps): earlier plans are not on the front.
     while (!front.empty() && front.back().prediction.step_s >= fastest->prediction.step_s) front.pop_back();
     front.push_back(*fastest);
     if (search.evaluator().spent()) return front;

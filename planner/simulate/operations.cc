@@ -7,7 +7,7 @@
 namespace mptune {
 namespace {
 
-// Work in nanoseconds, and what it takes longer with all neighbours busy.
+// Work in nanoseconds alone, and what is added with all neighbours busy.
 struct Price {
   std::int64_t alone = 0;
   std::int64_t extra = 0;
@@ -18,11 +18,11 @@ struct StagePrices {
   Price backward;
   Price input;   // gradients of inputs
   Price weight;  // gradients of weights
-  Price early;   // what is computed again before the gradient is there
-  Price inside;  // and while it goes through the stage
+  Price early;   // recomputation before the gradient has arrived
+  Price inside;  // recomputation while it passes through the stage
 };
 
-// What a part of a work takes longer, if all of it is slowed alike; not more than the whole, than which it may have been measured longer.
+// The slow-down of a part of some work, in proportion; at most that of the whole, as the part may have been measured longer than the whole.
 Price part_of(const Price& whole, std::int64_t alone) {
   const double share = whole.alone > 0 ? static_cast<double>(alone) / static_cast<double>(whole.alone) : 0;
   return {alone, std::llround(static_cast<double>(whole.extra) * std::min(1.0, share))};
@@ -84,7 +84,7 @@ class Lister {
   }
   [[nodiscard]] std::int64_t parameters(int s) const { return cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer); }
 
-  // Devices take turns, each as far as its inputs exist: any such order gives the same times.
+  // Devices take turns, each until an input is missing. Every such order gives the same times.
   void list_actions() {
     std::vector<std::size_t> next(plan_.devices.size());
     for (bool progress = true; progress;) {
@@ -114,7 +114,8 @@ class Lister {
     return true;
   }
 
-  // A full backward or its input gradients: what the stage before waits for. Layers 0 to 4, of which 1, 3 and 4 are computed again:
+  // A full backward, or the input gradients of a split one, for which the stage before waits. Layers 0 to 4, of which 1, 3 and 4 are
+  // computed again:
   //     early 3 4 | gradient is there | backward 4 3 2, again 1, backward 1 0
   bool add_backward(int device, const Action& action) {
     const int s = action.stage;
@@ -133,7 +134,7 @@ class Lister {
     return true;
   }
 
-  // Reads what the same device's input gradients left, which stand before it in the row.
+  // Reads what the input gradients left on the same device; they come earlier in the row.
   bool add_weight_gradient(int device, const Action& action) {
     if (gradient_of_[slot(action.stage, action.microbatch)] == kMissing) return false;
     add_work(What::backward_weight, device, action, kNothing, priced(action.stage, action.microbatch).weight, true);

@@ -7,7 +7,7 @@
 namespace mptune {
 namespace {
 
-// Runs the actions in the order of time: every lane takes the operations of its row one after another, a medium those that are ready.
+// Runs the actions in the order of time. A lane runs the operations of its row in order; a medium runs them as they become ready.
 class Queues {
  public:
   explicit Queues(const Operations& operations)

@@ -13,8 +13,8 @@
 namespace mptune {
 namespace {
 
-// The plan with its largest micro-batch alone, once for every pair of replicas that meet, under a schedule of any map; backwards whole or
-// split.
+// The plan with one micro-batch of the largest size for every pair of replicas that exchange data, under a schedule that fits any map of
+// stages to devices; backwards whole or split.
 Plan priced_plan(const Plan& plan, bool split) {
   Plan one = plan;
   std::size_t replicas = 1;
@@ -32,7 +32,7 @@ Plan priced_plan(const Plan& plan, bool split) {
   return one;
 }
 
-// Longest over the replicas. What is computed again early comes before whole backwards and input gradients alike.
+// Longest over the replicas. Early recomputation precedes whole backwards and input gradients alike.
 void add_times(const Plan& plan, const CostModel& cost, bool split, ScheduleCosts& costs) {
   const Operations operations = list_operations(plan, cost);
   std::vector<std::int64_t> again(plan.stages.size(), 0);
@@ -56,7 +56,7 @@ void add_times(const Plan& plan, const CostModel& cost, bool split, ScheduleCost
   }
 }
 
-// Bytes of one micro-batch on the replica that keeps most.
+// Bytes of one micro-batch on the replica that saves most.
 void add_bytes(const Plan& plan, const CostModel& cost, int s, int samples, StageCosts& costs) {
   const Stage& stage = plan.stages[static_cast<std::size_t>(s)];
   const std::int64_t received = s > 0 ? cost.boundary_bytes(stage.first_layer, samples, false) : 0;
@@ -71,7 +71,7 @@ void add_bytes(const Plan& plan, const CostModel& cost, int s, int samples, Stag
   }
 }
 
-// What the stages of a device need besides: workspace, two gradients that wait for the device and two that leave it.
+// What the stages of a device need besides: workspace, two gradients that wait for the device, and two that are being sent.
 std::vector<std::int64_t> passing_bytes(const Plan& plan, const CostModel& cost, int samples) {
   std::vector<std::int64_t> workspace(plan.devices.size(), 0);
   std::vector<std::int64_t> gradients(plan.devices.size(), 0);
@@ -89,8 +89,8 @@ std::vector<std::int64_t> passing_bytes(const Plan& plan, const CostModel& cost,
   return workspace;
 }
 
-// Of a cap, what is there for micro-batches in flight, with the gradients of all parameters beside them; the allocator's reserve is a share
-// of all.
+// The part of a cap that is left for micro-batches in flight while the gradients of all parameters are held. The allocator's reserve is a
+// share of everything.
 void add_free_bytes(Plan plan, const CostModel& cost, const std::vector<std::int64_t>& memory_bytes, int samples, ScheduleCosts& costs) {
   make_schedule(plan, "gpipe");
   const std::vector<PeakContents> contents = cost.peak_contents(plan);

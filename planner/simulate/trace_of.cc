@@ -135,7 +135,7 @@ class TraceBuilder {
     for (int layer = first; layer < last; ++layer) layers.push_back({what, layer});
   }
 
-  // Piece by piece from the last; one that is computed again, but for the early one, goes forward before it goes back.
+  // Piece by piece from the last. A recomputed piece, unless it was recomputed early, runs its forward before its backward.
   static void append_backward(const Operation& operation, const Stage& stage, std::vector<LayerWork>& layers) {
     const bool again = operation.what != What::backward_weight && recomputes(stage.recompute, operation.microbatch);
     for (int last = stage.last_layer; last > stage.first_layer;) {

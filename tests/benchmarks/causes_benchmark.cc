@@ -133,7 +133,7 @@ std::map<IdleCause, double> causes_of(const Trace& trace) {
 }
 
 // What one held forward costs: the others wait until the step's end comes, which is as much later as a simulated replay says.
-double held_on_paper(const Plan& plan, const Profile& profile, int stage, int microbatch) {
+double predicted_hold_s(const Plan& plan, const Profile& profile, int stage, int microbatch) {
   const Trace step = simulate(plan, CostModel(profile)).trace;
   std::vector<Nanoseconds> durations;
   Nanoseconds before{0};
@@ -153,22 +153,22 @@ double held_on_paper(const Plan& plan, const Profile& profile, int stage, int mi
 
 class Trials {
  public:
-  // `on_paper` < 0: what the simulation of the planted profile says.
-  void add(const char* what, const Plan& plan, const Profile& healthy, const Plant& plant, double on_paper = -1) {
+  // `predicted_s` < 0: taken from the simulation of the planted profile.
+  void add(const char* what, const Plan& plan, const Profile& healthy, const Plant& plant, double predicted_s = -1) {
     std::map<IdleCause, double> added = causes_of(recorded(plan, plant, plant.profile.layers.empty() ? healthy : plant.profile));
     for (const auto& [cause, seconds] : causes_of(recorded(plan, {}, healthy))) added[cause] -= seconds;
-    if (on_paper < 0) {
-      on_paper = causes_of(simulate(plan, CostModel(plant.profile)).trace)[plant.cause] -
-                 causes_of(simulate(plan, CostModel(healthy)).trace)[plant.cause];
+    if (predicted_s < 0) {
+      predicted_s = causes_of(simulate(plan, CostModel(plant.profile)).trace)[plant.cause] -
+                    causes_of(simulate(plan, CostModel(healthy)).trace)[plant.cause];
     }
     IdleCause largest = plant.cause;
     for (const auto& [cause, seconds] : added) {
       if (seconds > added[largest]) largest = cause;
     }
-    const double error = added[plant.cause] / on_paper - 1;
+    const double error = added[plant.cause] / predicted_s - 1;
     const bool good = largest == plant.cause && std::abs(error) <= 0.05;
     std::printf("%-28s %-6s planted %-9s %8.2f ms  found %8.2f ms  %+5.1f %%  largest %s%s\n", what, plan.schedule.c_str(),
-                to_string(plant.cause), 1e3 * on_paper, 1e3 * added[plant.cause], 100 * error, to_string(largest),
+                to_string(plant.cause), 1e3 * predicted_s, 1e3 * added[plant.cause], 100 * error, to_string(largest),
                 good ? "" : "  <-- wrong");
     std::fflush(stdout);
     wrong_ += good ? 0 : 1;
@@ -217,7 +217,7 @@ void plant_in_pipelines(Trials& trials, const char* schedule) {
     return layer_index == 1 && context.step == 2 + kHeldStep && context.microbatch == held ? kHeld : 0.0;
   };
   trials.add("one held action", plan, healthy, {.cause = IdleCause::jitter, .profile = {}, .link = {}, .extra = hold},
-             held_on_paper(plan, healthy, 1, held));
+             predicted_hold_s(plan, healthy, 1, held));
 }
 
 void plant_in_replicas(Trials& trials, const char* schedule) {
@@ -232,8 +232,8 @@ void plant_in_replicas(Trials& trials, const char* schedule) {
     for (LayerCost& cost : costs.by_samples) cost.forward = exactly(2 * kForward);
   }
   for (const std::size_t device : {1, 4}) slow.devices[device].device_class = 1;
-  const double on_paper = causes_of(simulate(plan, CostModel(slow)).trace)[IdleCause::straggler];
-  trials.add("slow replicas", plan, healthy, straggler, on_paper);
+  const double predicted_s = causes_of(simulate(plan, CostModel(slow)).trace)[IdleCause::straggler];
+  trials.add("slow replicas", plan, healthy, straggler, predicted_s);
 }
 
 }  // namespace

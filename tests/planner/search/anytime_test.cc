@@ -13,7 +13,7 @@ using test::make_profile;
 using test::names;
 using ::testing::HasSubstr;
 
-// Copies are cheap, sums over replicas dear: pipelines win.
+// Copies are cheap, sums over replicas expensive: pipelines win.
 CostModel for_pipelines(std::mt19937& random, int layers, int devices) {
   test::ProfileShape shape{.layers = layers, .devices = devices, .latency_s = 1e-5, .bytes_per_second = 1e8, .reduce_s_per_byte = 1e-4};
   return CostModel(make_profile(shape, test::random_factors(random, layers)));
@@ -171,7 +171,7 @@ TEST(Ranking, BreaksTiesAsThePartitionDoes) {
   EXPECT_EQ(many.ranked.at(1).prediction.step_s, many.ranked.at(0).prediction.step_s);
 }
 
-// Every plan that no other beats in both, by the slow way.
+// Every plan that no other beats in both, by brute force.
 std::vector<std::pair<double, std::int64_t>> pareto(const std::vector<Candidate>& all) {
   std::vector<std::pair<double, std::int64_t>> points;
   for (const Candidate& candidate : all) points.emplace_back(candidate.prediction.step_s, most_bytes(candidate));

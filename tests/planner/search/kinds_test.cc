@@ -90,7 +90,7 @@ TEST(SearchPlans, AlwaysReturnsTheBestPipelineAndTheBestHybrid) {
   for (int round = 0; round < 24; ++round) {
     const int devices = 3 + round % 2;
     test::ProfileShape shape = draw_shape(random, 5, devices);
-    // Where sums over replicas are dear, pipelines without them are faster.
+    // Where sums over replicas are expensive, pipelines without them are faster.
     if (round % 3 == 0) shape.reduce_s_per_byte = 1e-4;
     const CostModel cost(make_profile(shape, test::random_factors(random, 5)));
     SearchSpace space;
