@@ -41,7 +41,7 @@ struct KindResult {
   std::optional<Speedup> over_one_device;  ///< of it over one device, where both were raced
   std::optional<Speedup> over_best;        ///< of it over the recommended plan, likewise
   std::string why_not;                     ///< why it was not measured, or not raced; "" where it was
-  std::string description;                 ///< of its plan, measured or on paper; "" without one
+  std::string description;                 ///< of its plan, measured or predicted; "" without one
   double predicted_step_s = 0;             ///< of that plan; 0: no plan
 };
 

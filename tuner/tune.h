@@ -45,7 +45,7 @@ struct TuneResult {
   std::string stop_reason;
 };
 
-/// The story of `tune`: check, measure, search on paper, try baselines and best-first candidates, re-measure the finalists with the
+/// The story of `tune`: check, measure, search by simulation, try baselines and best-first candidates, re-measure the finalists with the
 /// baselines interleaved (about half of the budget, at least 10 rounds where it allows), recommend, record traces. Every trial is in the
 /// study before the next starts; with a resumed study finished trials are not run again. Throws Error: infeasible (nothing fits; the
 /// smallest excess), no_result (budget spent before a first measurement), interrupted.

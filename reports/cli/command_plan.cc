@@ -43,7 +43,7 @@ std::vector<DeviceSpec> chosen_devices(const PlanCommand& command, const std::ve
   if (command.devices.empty()) {
     return profiled;
   }
-  // A plan on paper needs none of its devices here: only the profile must know them.
+  // A simulated plan needs none of its devices here: only the profile must know them.
   std::vector<DeviceSpec> devices;
   for (const std::string& name : split(command.devices, ',')) {
     const auto found = std::ranges::find(profiled, name, &DeviceSpec::name);
@@ -275,7 +275,7 @@ int run_plan(const PlanCommand& typed, const Session& session) {
   SearchSpace space = search_space(command.choice, devices, caps_of(command, devices, input.profile), batch, input.profile.layers);
   input.profile = with_caps(std::move(input.profile), space.devices, space.memory_bytes);
   if (!why_not_executable(space).empty()) {
-    // Asked for by name, such a schedule is planned on paper.
+    // Asked for by name, such a schedule is planned and simulated.
     space.capabilities = {};
   }
   return objective == "max-load" ? run_least_load(command, input, space, session)

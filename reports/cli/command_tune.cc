@@ -173,7 +173,7 @@ PlanFile plan_file_of(const Recommendation& recommendation, const DescribedModel
   return file;
 }
 
-/// Throws what would fit, where nothing of the space does on paper.
+/// Throws what would fit, where no plan of the space is predicted to fit.
 void explain_infeasible(const SearchSpace& space, const Study& study) {
   const auto profile = read_recording(study.profile_path()).profile;
   if (!profile) {

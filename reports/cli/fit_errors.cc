@@ -109,16 +109,16 @@ Error ran_out_anyway(const Error& error, const OutOfMemory& memory, const Plan& 
   if (index == plan.devices.size()) {
     return error;
   }
-  const std::int64_t paper = CostModel(profile).peak_bytes(plan).at(index);
+  const std::int64_t predicted = CostModel(profile).peak_bytes(plan).at(index);
   const auto known = std::ranges::find(profile.devices, device, &ProfileDevice::name);
-  const auto less = static_cast<std::int64_t>(kClearlyLess * static_cast<double>(paper));
+  const auto less = static_cast<std::int64_t>(kClearlyLess * static_cast<double>(predicted));
   known->memory_bytes = known->memory_bytes > 0 ? std::min(known->memory_bytes, less) : less;
   // The cap put in here is no cap of the user's: where nothing is found under it, it says nothing.
   const FitAnswer fit = fit_of(plan, devices, profile);
   const std::string remedy =
       fit.changes.empty() ? "no change is predicted to need clearly less there: raise --memory for " + device + ", or name more devices"
                           : fit_remedy(fit);
-  return {fmt::format("{} (predicted were {} there)", error.what(), format_bytes(paper)), device, remedy, ExitCode::infeasible};
+  return {fmt::format("{} (predicted were {} there)", error.what(), format_bytes(predicted)), device, remedy, ExitCode::infeasible};
 }
 
 void refuse_by_plan_file(const PlanFile& file, const TrainingSetup& setup, const std::string& memory, const std::string& path) {

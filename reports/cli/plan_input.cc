@@ -16,8 +16,8 @@
 namespace mptune {
 namespace {
 
-constexpr std::int64_t kMostPaperDevices = 128;
-constexpr std::int64_t kMostPaperBatch = 1 << 20;
+constexpr std::int64_t kMostDevicesAsked = 128;
+constexpr std::int64_t kMostBatch = 1 << 20;
 constexpr int kMicrobatchesPerDevice = 4;
 
 /// The profile's devices but the one of all cores, which the others make up.
@@ -71,7 +71,7 @@ LinkCost link_of_table(const std::string& path) {
   return cost;
 }
 
-/// A device on paper, for a file that has none.
+/// Simulated devices, for a file that names none.
 void add_devices(PlanInput& input, int count) {
   for (int d = 0; d < count; ++d) {
     const std::string name = "device:" + std::to_string(d);
@@ -84,11 +84,11 @@ int device_count(const PlanChoice& choice, const std::string& path) {
   if (!choice.replicas.empty()) {
     std::int64_t sum = 0;
     for (const std::string& part : split(choice.replicas, ',')) {
-      sum += parse_whole(part.empty() ? " " : part, "--replicas", 1, kMostPaperDevices, 0);
+      sum += parse_whole(part.empty() ? " " : part, "--replicas", 1, kMostDevicesAsked, 0);
     }
-    return static_cast<int>(parse_whole(std::to_string(sum), "--replicas", 1, kMostPaperDevices, 0));
+    return static_cast<int>(parse_whole(std::to_string(sum), "--replicas", 1, kMostDevicesAsked, 0));
   }
-  const auto stages = static_cast<int>(parse_whole(choice.stages, "--stages", 1, kMostPaperDevices, 0));
+  const auto stages = static_cast<int>(parse_whole(choice.stages, "--stages", 1, kMostDevicesAsked, 0));
   if (stages == 0) {
     throw Error("the file names no devices", path, "give --stages K for K equal devices");
   }
@@ -142,10 +142,10 @@ void add_batch(PlanInput& input, const std::string& batch, PlanChoice& choice) {
   if (!batch.empty()) {
     return;
   }
-  const std::int64_t count = parse_whole(choice.microbatches, "--microbatches", 1, kMostPaperBatch,
+  const std::int64_t count = parse_whole(choice.microbatches, "--microbatches", 1, kMostBatch,
                                          kMicrobatchesPerDevice * static_cast<std::int64_t>(input.devices.size()));
-  const std::int64_t size = parse_whole(choice.split_size, "--split-size", 1, kMostPaperBatch, sizes.back().samples);
-  if (count * size > kMostPaperBatch) {
+  const std::int64_t size = parse_whole(choice.split_size, "--split-size", 1, kMostBatch, sizes.back().samples);
+  if (count * size > kMostBatch) {
     throw Error("a batch of " + std::to_string(count * size) + " samples is out of range", "--microbatches", "use fewer or smaller ones");
   }
   input.profile.batch = static_cast<int>(count * size);
