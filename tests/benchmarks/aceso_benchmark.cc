@@ -30,7 +30,7 @@ void show(const AcesoPlan& plan) {
   }
 }
 
-// The best of five, so that other programs on the machine count little.
+// The fastest of five runs: least disturbed by other programs.
 void head_to_head(const std::string& model, int devices) {
   const AcesoProblem problem = test::published_problem(model, devices);
   AcesoResult result;

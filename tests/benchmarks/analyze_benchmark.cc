@@ -6,7 +6,8 @@
 namespace mptune {
 namespace {
 
-// A pipeline of `devices` stages: in every step each device runs kernels of every micro-batch, sends the result on and waits for the next.
+// A trace of a pipeline of `devices` stages. In every step each device runs kernels of every micro-batch, sends the result and waits for
+// the next micro-batch.
 Trace kernel_trace(int devices, int events) {
   constexpr int kMicrobatches = 16;
   constexpr int kKernels = 400;

@@ -1,5 +1,5 @@
-// Plants one trouble at a time on sleeping devices, records real steps and asks for the causes of idle.
-//   benchmark_causes      exit 1 unless the planted cause is the largest that was not there before, within 5 % of its predicted cost
+// Adds one source of delay at a time on sleeping devices, records real steps and analyses the causes of idle time.
+//   benchmark_causes      exits with 1 unless the added cause is the largest new one, within 5 % of its predicted cost
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -31,7 +31,7 @@ constexpr double kForward = 4e-3;
 constexpr double kLate = 20e-3;
 constexpr double kHeld = 100e-3;  // of one action in one step: much more than sleeps differ by themselves
 
-// A layer that is slow where it is told to be.
+// A layer that is slow on chosen devices or micro-batches.
 class HeldLayer final : public Layer {
  public:
   using Extra = std::function<double(int layer, const RunContext&)>;
@@ -54,7 +54,7 @@ class HeldLayer final : public Layer {
   Extra extra_;
 };
 
-// Layers of 4 ms forward and 8 ms backward whatever the micro-batch, times their factor.
+// Layers of 4 ms forward and 8 ms backward for any micro-batch size, times a factor per layer.
 Profile even_profile(const std::vector<double>& factors, int batch) {
   Profile profile;
   profile.model = "sleep";
@@ -117,7 +117,7 @@ constexpr std::array<std::pair<IdleCause, Nanoseconds IdleCauses::*>, 6> kNamed{
                                                                                  {IdleCause::jitter, &IdleCauses::jitter},
                                                                                  {IdleCause::unexplained, &IdleCauses::unexplained}}};
 
-// Seconds of every cause in the mean step, summed over the devices; a copy that is waited for counts as such on the devices it occupies.
+// Seconds of every cause in the mean step, summed over the devices. A copy that devices wait for counts on the devices that it occupies.
 std::map<IdleCause, double> causes_of(const Trace& trace) {
   const Breakdown breakdown = break_down(trace);
   std::map<IdleCause, double> sum;
@@ -211,7 +211,7 @@ void plant_in_pipelines(Trials& trials, const char* schedule) {
   const Plant host{.cause = IdleCause::host, .profile = {}, .link = {}, .extra = {}, .late_host_s = kLate};
   trials.add("late host", plan, healthy, host, 4 * kLate);
 
-  // Two steps warm up before the first recorded one.
+  // Two warm-up steps come before the first recorded one.
   const int held = plan.num_microbatches() > 1 ? 2 : 0;
   const auto hold = [held](int layer_index, const RunContext& context) {
     return layer_index == 1 && context.step == 2 + kHeldStep && context.microbatch == held ? kHeld : 0.0;

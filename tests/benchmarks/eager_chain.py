@@ -1,5 +1,5 @@
-"""eager_chain.py THREADS PAIRS WIDTH: microseconds an operator of eager PyTorch on the chain of benchmark_exported: forward with gradients
-off, then forward and backward; medians of 200 rounds each, on one line. Needs torch."""
+"""eager_chain.py THREADS PAIRS WIDTH: prints microseconds per operator of eager PyTorch on the chain of benchmark_exported: forward with
+gradients off, then forward and backward; medians of 200 rounds each, on one line. Needs torch."""
 import statistics
 import sys
 import time

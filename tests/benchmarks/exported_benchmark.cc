@@ -1,5 +1,5 @@
-// What the interpreter of exported programs adds to an operator: a chain of small operators as a program, through torch::nn, and plain. The
-// three take turns; ratios of the medians of paired rounds are what counts.
+// Overhead of the interpreter of exported programs per operator: a chain of small operators as a program, through torch::nn, and by plain
+// calls. The three are benchmarked interleaved and compared by paired rounds.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <torch/torch.h>
@@ -27,7 +27,7 @@ constexpr int kRounds = 200;
 constexpr int kWarmUp = 10;
 constexpr int kPythonRounds = 10;
 
-/// x -> relu(linear(x, w, b)), kPairs times, with parameters of their own.
+/// x -> relu(linear(x, w, b)), kPairs times, each with its own parameters.
 ExportedProgram chain_program() {
   ExportedProgram program;
   const auto add_value = [&](const std::vector<SymbolicSize>& sizes, bool gradient) {
@@ -97,7 +97,7 @@ struct Chain {
   }
 };
 
-/// Microseconds an operator, a round each in turn.
+/// Microseconds per operator, measured in interleaved rounds.
 struct Rounds {
   std::vector<double> program, modules, hand;
 };
@@ -150,7 +150,7 @@ std::pair<double, double> eager_micros(const std::string& python) {
   return {forward, both};
 }
 
-/// In turn with Python, a process a round: how long it takes of a program's time.
+/// Interleaved with Python, one process per round: Python's time relative to the program's.
 void compare_with_python(Chain& chain, const std::string& python) {
   std::vector<double> forward, both;
   for (int round = 0; round < kPythonRounds; ++round) {
@@ -169,7 +169,7 @@ void compare_with_python(Chain& chain, const std::string& python) {
 }  // namespace
 }  // namespace mptune
 
-// benchmark_exported [PYTHON]: with a Python that has torch, its eager mode too.
+// benchmark_exported [PYTHON]: with a Python that has torch, also measures PyTorch's eager mode.
 int main(int argc, char** argv) {
   at::set_num_threads(1);
   mptune::Chain chain;

@@ -19,7 +19,7 @@ std::string cuts_text(const Plan& plan) {
   return text;
 }
 
-// Best of several; one where it takes long.
+// Fastest of several runs; one run if it takes long.
 void print_row(const PublicChain& chain, int stages, int microbatches, double bytes_per_second) {
   constexpr int kRounds = 3;
   const CostModel cost(on_devices(chain.profile, stages, bytes_per_second));

@@ -25,7 +25,7 @@ struct Setting {
 };
 const std::vector<Setting> kSettings = {{8, 12}, {32, 12}, {8, 300}, {32, 300}};
 
-// Losses of one rule over all chains, as fractions of the optimum.
+// Losses of one baseline over all chains, as fractions of the optimum.
 using Losses = std::vector<double>;
 
 struct Cell {
@@ -168,8 +168,8 @@ int run(bool markdown, bool every_cut) {
 }  // namespace
 }  // namespace mptune
 
-// What other rules for cutting a chain lose against the exact optimum, on every public chain. `--markdown`: the tables alone, for a README;
-// `--every-cut`: also those before a layer that works in place, as if others' planners could have their way.
+// Compares baselines for cutting a chain with the exact optimum, on every public chain. `--markdown`: prints only tables, for a README;
+// `--every-cut`: also allows cuts before layers that work in place, as other planners do.
 int main(int argc, char** argv) {
   bool markdown = false;
   bool every_cut = false;

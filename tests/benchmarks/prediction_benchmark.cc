@@ -40,7 +40,7 @@ struct Errors {
                 1e3 * prediction.step_s, 1e3 * measured, 100 * error, 100 * busiest / prediction.step_s);
     std::fflush(stdout);
   }
-  /// Mean error of the plans whose micro-batch sizes were measured, and of those that were interpolated; the worst plan.
+  /// Mean error of plans with measured and with interpolated micro-batch sizes; the worst plan.
   void print_what_dominates(const std::vector<Plan>& plans, const std::vector<int>& measured_at) const {
     double sum[2] = {0, 0};
     int count[2] = {0, 0};

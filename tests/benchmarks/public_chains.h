@@ -5,22 +5,22 @@
 #include <vector>
 
 #include "mptune/planner/partition/partition.h"
-#include "mptune/tests/support/layer_chain.h"
 #include "mptune/profiler/formats/layer_graph.h"
 #include "mptune/profiler/formats/operator_tables.h"
 #include "mptune/tests/support/files.h"
+#include "mptune/tests/support/layer_chain.h"
 
 namespace mptune {
 
-/// A chain that others published.
+/// A published chain.
 struct PublicChain {
   std::string name;
   Profile profile;  ///< without devices
   int samples = 1;  ///< of the micro-batch that was profiled
 };
 
-/// Those of PipeDream and DAPPLE reduced to articulation points, and Aceso's GPT-1.3B and GPT-350M at micro-batches of 2; those that are
-/// not there are left out.
+/// Chains of PipeDream and DAPPLE, reduced to articulation points, and Aceso's GPT-1.3B and GPT-350M with 2 samples per micro-batch.
+/// Chains whose data is absent are left out.
 inline std::vector<PublicChain> public_chains() {
   std::vector<PublicChain> chains;
   for (const char* name : {"pipedream/alexnet.graph.txt", "pipedream/vgg16.graph.txt", "pipedream/resnet18.graph.txt",
@@ -37,7 +37,7 @@ inline std::vector<PublicChain> public_chains() {
   return chains;
 }
 
-/// The chain's profile with this many devices of its one class, each linked to each, no latency.
+/// The chain's profile with `devices` devices of its only class, linked all to all without latency.
 inline Profile on_devices(Profile profile, int devices, double bytes_per_second) {
   for (int d = 0; d < devices; ++d) {
     ProfileDevice device;
@@ -55,7 +55,7 @@ inline Profile on_devices(Profile profile, int devices, double bytes_per_second)
   return profile;
 }
 
-/// One stage on each of the devices, `microbatches` of the profiled size, 1F1B.
+/// One stage per device, `microbatches` of the profiled size, 1F1B.
 inline PartitionProblem chain_problem(const PublicChain& chain, int stages, int microbatches) {
   PartitionProblem problem;
   for (int s = 0; s < stages; ++s) {

@@ -1,4 +1,4 @@
-// Step time of the runtime against the plain loop, cost of recording, and bandwidth of a copy lane.
+// Step time of the runtime compared with a plain training loop, overhead of recording, and bandwidth of a copy lane.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <benchmark/benchmark.h>

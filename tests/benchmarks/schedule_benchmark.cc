@@ -1,5 +1,5 @@
-// Simulated schedules: what the generators take, the bubble of the zero-bubble schedules on four published cost tuples, and what the list
-// schedule gains where stages and links are unequal.
+// Simulated schedules: time of the generators, bubble of the zero-bubble schedules on four published cost tuples, and gain of the list
+// schedule on unequal stages and links.
 #include <time.h>
 
 #include <algorithm>
@@ -110,7 +110,7 @@ ScheduleCosts unequal_costs(std::mt19937& random, const Unequal& shape) {
   return costs;
 }
 
-// No schedule ends before its busiest device has had its first input and done all its work.
+// Lower bound: the busiest device waits for its first input and then does all its work.
 std::int64_t least_ns(const Layout& layout, const ScheduleCosts& costs) {
   std::vector<std::int64_t> work(static_cast<std::size_t>(layout.devices()), 0);
   std::vector<std::int64_t> head(work.size(), std::numeric_limits<std::int64_t>::max());

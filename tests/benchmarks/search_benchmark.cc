@@ -23,7 +23,7 @@ CostModel unequal_profile(int layers, int devices) {
   return CostModel(test::make_profile(shape, test::random_factors(random, layers)));
 }
 
-// CPU time until the first plan, until the best plan is known, and of the whole answer: proof, alternatives and what is not executable.
+// CPU time until the first plan, until the best plan, and of the whole search with proof, alternatives and plans that are not runnable.
 void search_time(benchmark::State& state) {
   const int devices = static_cast<int>(state.range(1));
   const CostModel cost = unequal_profile(static_cast<int>(state.range(0)), devices);

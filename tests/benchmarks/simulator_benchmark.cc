@@ -47,7 +47,7 @@ void predict_split(benchmark::State& state) {
 }
 BENCHMARK(predict_split)->Arg(8)->Arg(32)->Unit(benchmark::kMicrosecond);
 
-// Without the memory and the bound: actions listed, priced and timed.
+// Simulation without memory and lower bound: lists actions, assigns costs and times.
 void time_actions(benchmark::State& state) {
   const int stages = static_cast<int>(state.range(0));
   const int m = static_cast<int>(state.range(1));

@@ -34,7 +34,7 @@ inline Profile sleep_profile(std::mt19937& random, int layers, int batch, double
   return profile;
 }
 
-/// Puts into a profile of sleeping layers what links, actions and steps cost on this machine; the layers stay what they are told to be.
+/// Sets costs of links, actions and steps in a profile of sleeping layers as measured on this machine; layer costs stay unchanged.
 inline void measure_fixed(Profile& profile, int devices) {
   MeasureOptions options;
   options.devices = parse_devices("sleep:" + std::to_string(devices));

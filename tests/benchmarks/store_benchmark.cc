@@ -24,8 +24,7 @@ Kernel kernel(int i) {
           .grid_id = i};
 }
 
-// Kernels of training steps on two GPUs, one after another, as a recording has them: every one with its details, 300 names, a tag for 50
-// kernels; with the call that started each where asked for.
+// Kernels of training steps on two GPUs as in a recording: with details, 300 names, a tag per 50 kernels, and optionally launches.
 Trace kernel_trace(int count, bool launches) {
   Trace trace;
   trace.devices = {{"cuda:0", "a GPU", 132, 0}, {"cuda:1", "a GPU", 132, 0}};
@@ -52,7 +51,7 @@ std::string scratch_file() {
   return (std::filesystem::temp_directory_path() / ("mptune-benchmark-" + std::to_string(getpid()) + ".sqlite")).string();
 }
 
-// Bytes a row of the tables of device work and of our own, pages and all.
+// Bytes per row of the tables of device work and of the MPTUNE_ tables, including page overhead.
 void report_bytes(benchmark::State& state, const std::string& path) {
   const SQLite::Database database(path, SQLite::OPEN_READONLY);
   for (const auto& [counter, table] : {std::pair{"kernel_row_bytes", "CUPTI_ACTIVITY_KIND_KERNEL"},
@@ -65,7 +64,7 @@ void report_bytes(benchmark::State& state, const std::string& path) {
   }
 }
 
-// items: kernels, or pairs of a kernel and its call; by the processor time of the one thread that writes.
+// Items are kernels, or pairs of a kernel and its launch. Uses the CPU time of the writing thread.
 void store_insert(benchmark::State& state) {
   const Recording recording{.trace = kernel_trace(static_cast<int>(state.range(0)), state.range(1) != 0)};
   const std::string path = scratch_file();

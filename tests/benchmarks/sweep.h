@@ -15,7 +15,7 @@
 #include "mptune/profiler/statistics/verdict.h"
 #include "mptune/tuner/runtime/pipeline.h"
 
-// Every plan of a space measured in turn, against what was predicted of each and what the planner chose.
+// Measures every plan of a space, and compares with the predictions and the planner's choice.
 namespace mptune {
 
 struct SweptPlan {
@@ -25,7 +25,7 @@ struct SweptPlan {
   std::vector<std::int64_t> peak_bytes;  ///< measured
 };
 
-/// Every cut into as many stages as devices, gpipe and 1f1b, at these numbers of micro-batches.
+/// All plans with one stage per device: every cut, gpipe and 1f1b, these numbers of micro-batches.
 inline SearchSpace sweep_space(const std::vector<DeviceSpec>& devices, int batch, std::vector<int> microbatch_counts) {
   SearchSpace space;
   for (const DeviceSpec& device : devices) space.devices.push_back(device.name);
@@ -78,7 +78,7 @@ inline std::size_t planners_choice(const std::vector<SweptPlan>& all, const Sear
   return static_cast<std::size_t>(chosen - all.begin());
 }
 
-/// Of those measured in most rounds: the others can't be told apart from them.
+/// The plans that were measured in most rounds.
 inline std::size_t fastest_of(const std::vector<SweptPlan>& all) {
   const auto found = std::ranges::min_element(all, {}, [](const SweptPlan& swept) {
     return std::pair(-static_cast<std::int64_t>(swept.step_s.values.size()), median(swept.step_s));
@@ -120,7 +120,7 @@ struct Sweep {
   }
 };
 
-/// Of the measured time, as far as the prediction leaves the measurement's interval.
+/// Error relative to the measured time; 0 within the measurement's interval.
 inline double error_beyond_interval(const SweptPlan& swept) {
   const Interval ci = interval95(swept.step_s);
   const double predicted = swept.prediction.step_s;

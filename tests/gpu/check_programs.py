@@ -1,4 +1,4 @@
-"""Whether every program of the kit starts and every library of it finds what it needs. Needs torch, but no GPU."""
+"""Checks that every program of the kit starts and every library finds its dependencies. Needs torch, but no GPU."""
 import os
 import subprocess
 import sys
@@ -10,7 +10,7 @@ NEEDED = {"mptune", "mptune-worker", "libmptune_cuda.so", "libmptune_injection.s
 
 
 def ldd(path, environment):
-    """Libraries that are not found, and symbols of the file itself that no library has."""
+    """Missing libraries, and undefined symbols of the file."""
     done = subprocess.run(["ldd", "-r", path], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     missing = [line.split()[0] for line in done.stdout.splitlines() if "not found" in line and DRIVER not in line]
     own = os.path.realpath(path)
@@ -20,7 +20,7 @@ def ldd(path, environment):
 
 
 def start(path, environment):
-    """How the program ends when it is only asked what it is; "" where it does so well."""
+    """Starts the program with harmless arguments. Returns the failure, "" if it succeeds."""
     folder, name = os.path.split(path)
     if name == "mptune-worker":
         words = [os.path.join(folder, "mptune"), "-q", "doctor", "--devices", "cpu:0"]  # which starts it
@@ -47,7 +47,7 @@ def faults_of(path, environment):
 
 
 def check(kit, problem):
-    """Prints a line a file; exit code 0 where all is well, 1 where something is missing, 7 where torch does not fit."""
+    """Prints a line per file. Exit code: 0 all well, 1 something is missing, 7 unsuitable torch."""
     if problem:
         print(f"run.sh: {problem}", file=sys.stderr)
         return 7

@@ -13,11 +13,11 @@ MOST_LOGGED = 60_000  # bytes of one command's output: the first and the last ha
 
 
 class Failed(Exception):
-    """The stage has found a fault; the text goes into the summary."""
+    """The stage failed; the text goes into the summary."""
 
 
 class OutOfTime(Failed):
-    """The stage's time is over."""
+    """The stage exceeded its time."""
 
 
 class Skipped(Exception):

@@ -10,7 +10,7 @@
 
 namespace mptune {
 
-/// Stages that a chain needs at least if none may take longer than `most`, which no layer alone does.
+/// Smallest number of stages of a chain if no stage may take longer than `most`. Requires: no layer takes longer.
 [[nodiscard]] inline int stages_within(const std::vector<std::int64_t>& times, std::int64_t most) {
   int stages = 1;
   std::int64_t open = 0;
@@ -24,7 +24,7 @@ namespace mptune {
   return stages;
 }
 
-/// Times of all ranges of layers, none shorter than the longest layer; ascending, each once.
+/// Distinct times of all ranges of layers that are at least as long as the longest layer, ascending.
 [[nodiscard]] inline std::vector<std::int64_t> distinct_stage_times(const std::vector<std::int64_t>& times) {
   const std::vector<std::int64_t> sums = sums_before(times);
   const std::int64_t longest = *std::max_element(times.begin(), times.end());
@@ -39,10 +39,10 @@ namespace mptune {
   return distinct;
 }
 
-/// Cuts by Alpa's inter-operator pass (Zheng et al., OSDI 2022) for one device a stage: the least sum of stage times + (micro-batches - 1)
-/// x the longest, by a dynamic program for the sum under every longest time there can be. Copies between stages are not counted. Times of a
-/// chain's layers add up, so the sum is that of all layers whatever the cuts: the first longest time that any cuts keep to is the best, for
-/// every number of micro-batches. Of equal cuts its program takes the last ones.
+/// Cuts by Alpa's inter-operator pass (Zheng et al., OSDI 2022) with one device per stage. It minimises the sum of stage times plus
+/// (micro-batches - 1) x the longest stage, by a dynamic program for every possible longest time. Copies are not counted.
+/// In a chain the sum does not depend on the cuts, so the smallest feasible longest time is optimal for every number of micro-batches.
+/// Among equal cuts it takes the last.
 [[nodiscard]] inline std::vector<int> alpa_cuts(const ChainCosts& costs, int stages) {
   constexpr std::int64_t kTooLong = std::numeric_limits<std::int64_t>::max();
   const std::vector<std::int64_t> sums = sums_before(costs.time_ns);

@@ -117,7 +117,7 @@ TEST(Baselines, EqualNumberOfLayersSpreadsTheRest) {
   EXPECT_THAT(equal_cuts(38, 8), ElementsAre(5, 10, 15, 20, 25, 30, 34));
 }
 
-// What DeepSpeed's tests ask for.
+// Expected values of DeepSpeed's tests.
 TEST(Baselines, LeastSpreadGivesDeepSpeedsPublishedDifferences) {
   const auto difference = [](const std::vector<std::int64_t>& weights) { return spread(weights, least_spread(weights, 4)); };
   EXPECT_EQ(difference({1, 1, 1, 1}), 0);
@@ -173,7 +173,7 @@ TEST(Baselines, BlockPartitionGivesTorchgpipesPublishedBadCases) {
   EXPECT_THAT(equal(15, 8), ElementsAre(1, 2, 3, 4, 5, 6, 7));  // 1 seven times, 8
 }
 
-// The theorem of the rule: blocks differ by no more than one element can.
+// The theorem of block partition: blocks differ by at most the largest element.
 TEST(Baselines, BlocksDifferByAtMostTheRangeOfTimes) {
   std::mt19937 random(5);
   for (int round = 0; round < 1000; ++round) {
@@ -216,7 +216,7 @@ Mean block_partition_loss(const PublishedLoss& published, std::mt19937& random) 
   return {mean, std::sqrt((squares / kPublishedChains - mean * mean) / kPublishedChains)};
 }
 
-// torchgpipe's own program on 300 random chains of each kind, others than here: both means are off by a standard error.
+// Means of torchgpipe's own program on 300 other random chains of each kind, with a standard error.
 TEST(Baselines, BlockPartitionLosesAsMuchAsTorchgpipeOnRandomChains) {
   const auto alike = [](std::mt19937& random) { return std::uniform_real_distribution(0.98, 1.02)(random); };
   const auto uniform = [](std::mt19937& random) { return std::uniform_real_distribution(0.2, 1.0)(random); };

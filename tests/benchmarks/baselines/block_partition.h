@@ -11,7 +11,7 @@
 
 namespace mptune {
 
-/// The blocks of a sequence while the rule below moves elements between neighbours.
+/// Blocks of a sequence, between which the algorithm below moves elements.
 class Blocks {
  public:
   Blocks(const std::vector<std::int64_t>& sizes, int blocks) : sums_(sums_before(sizes)) {
@@ -40,7 +40,7 @@ class Blocks {
     }
     return found;
   }
-  /// Gives `block` one element of its neighbour on the side of `from`, which is returned.
+  /// Moves one element to `block` from its neighbour on the side of `from`, and returns that neighbour.
   int move_towards(int block, int from) {
     if (from < block) {
       --starts_[static_cast<std::size_t>(block)];
@@ -55,10 +55,10 @@ class Blocks {
   std::vector<std::size_t> starts_;  // of every block, and the end
 };
 
-/// Cuts by torchgpipe's balance_by_time: block partition (Barany and Grinberg, arXiv 1308.2452) of the times less the shortest one, begun
-/// with floor(layers / stages) layers a stage and the rest on the last. The smallest block takes elements from the side of the largest one
-/// until they differ by at most the range of the times. Subtracting the shortest time makes many short layers weigh nothing; with equal
-/// times nothing moves at all. An empty stage, which torchgpipe's users have to mend, gets one layer.
+/// Cuts by torchgpipe's balance_by_time: block partition (Barany and Grinberg, arXiv 1308.2452) of the times minus the shortest one. It
+/// starts with floor(layers / stages) layers per stage and the rest on the last. The smallest block takes elements from the side of the
+/// largest one until they differ by at most the range of the times. Because the shortest time is subtracted, many short layers weigh
+/// nothing, and with equal times nothing moves. An empty stage, which torchgpipe leaves to the user, gets one layer.
 [[nodiscard]] inline std::vector<int> block_partition(std::vector<std::int64_t> times, int stages) {
   const auto [shortest, longest] = std::minmax_element(times.begin(), times.end());
   const std::int64_t least = *shortest;

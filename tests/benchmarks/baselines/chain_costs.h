@@ -6,7 +6,7 @@
 
 namespace mptune {
 
-/// What the rules look at: a chain of layers at one micro-batch size, on equal devices in a row.
+/// Input of the baselines: a chain of layers at one micro-batch size, on a row of equal devices.
 struct ChainCosts {
   std::vector<std::int64_t> time_ns;           ///< of each layer, forward and backward
   std::vector<std::int64_t> parameters_bytes;  ///< likewise
@@ -15,7 +15,7 @@ struct ChainCosts {
   [[nodiscard]] int layers() const { return static_cast<int>(time_ns.size()); }
 };
 
-/// Sums of ranges in constant time: of [first, last) it is at(last) - at(first).
+/// Prefix sums: the sum of [first, last) is at(last) - at(first).
 [[nodiscard]] inline std::vector<std::int64_t> sums_before(const std::vector<std::int64_t>& values) {
   std::vector<std::int64_t> sums(values.size() + 1, 0);
   for (std::size_t i = 0; i < values.size(); ++i) sums[i + 1] = sums[i] + values[i];

@@ -10,9 +10,9 @@
 
 namespace mptune {
 
-/// Cuts by DeepSpeed's balanced partitioning (PipelineModule, partition_method "parameters") since its pull request 4312: the largest stage
-/// less the smallest one is kept small by dynamic programming, the last of equal cuts taken. A small difference of the beginning need not
-/// lead to a small one of the whole, so the difference is not the least for more than two stages.
+/// Cuts by DeepSpeed's balanced partitioning (PipelineModule, partition_method "parameters") since its pull request 4312. A dynamic program
+/// reduces the difference of the largest and the smallest stage; among equal cuts it takes the last.
+/// The best prefix need not lead to the best whole, so for more than two stages the difference is not minimal.
 [[nodiscard]] inline std::vector<int> least_spread(const std::vector<std::int64_t>& weights, int stages) {
   struct Spread {
     std::int64_t largest = 0;

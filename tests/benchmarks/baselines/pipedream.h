@@ -9,9 +9,9 @@
 
 namespace mptune {
 
-/// Cuts by PipeDream's optimizer (Narayanan et al., SOSP 2019) without replication: the least time of the slowest stage or cut, where a cut
-/// takes an activation and its gradient one after the other. Steps of asynchronous training are meant: fill and drain are not seen. Among
-/// equal ones the paper has no preference: the first is taken, so cuts are early.
+/// Cuts by PipeDream's optimizer (Narayanan et al., SOSP 2019) without replication. It minimises the slowest stage or cut; the time of a
+/// cut is that of an activation and its gradient. It models asynchronous training, without fill and drain. The paper has no rule for equal
+/// cuts; the first is taken.
 [[nodiscard]] inline std::vector<int> pipedream_cuts(const ChainCosts& costs, int stages) {
   const std::vector<std::int64_t> sums = sums_before(costs.time_ns);
   const auto extend = [&](std::int64_t slowest, int first, int last) {

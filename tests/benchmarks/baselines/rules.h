@@ -15,7 +15,7 @@
 
 namespace mptune {
 
-/// How others cut a chain.
+/// Baselines for cutting a chain.
 struct CutRule {
   std::string name;
   std::function<std::vector<int>(const ChainCosts& costs, int stages)> cuts;  ///< first layers of all stages but the first
@@ -32,13 +32,13 @@ struct CutRule {
   };
 }
 
-/// A chain as the rules see it: layers that may not be cut apart are one.
+/// A chain for the baselines: layers that may not be separated are merged.
 struct UncutChain {
   ChainCosts costs;
   std::vector<int> first_layers;  ///< of each of its layers, in the profile
 };
 
-/// Prices of the first device, copies from the first to the second. Requires: two devices.
+/// Costs on the first device, and of copies from the first to the second. Requires: two devices.
 [[nodiscard]] inline UncutChain uncut_chain(const CostModel& cost, int samples) {
   UncutChain chain;
   ChainCosts& costs = chain.costs;

@@ -6,10 +6,10 @@
 
 namespace mptune {
 
-/// Cuts (first layers of all stages but the first) by dynamic programming over the number of stages and the layer where they end. Of the
-/// ways to put a last stage behind fewer stages, one is kept: `extend(value, first, last)` is the value of stages with [first, last) as one
-/// more, and in ascending order of `first` a value replaces the kept one if `replaces(value, kept)`. It finds the best cuts only where a
-/// better beginning never makes the whole worse. Requires: 1 <= stages <= layers.
+/// Cuts (first layers of all stages but the first) by dynamic programming over the number of stages and the layer where they end.
+/// `extend(value, first, last)` is the value of earlier stages plus a stage [first, last). Candidates are tried in ascending order of
+/// `first`; one replaces the best so far if `replaces(value, best)`.
+/// The cuts are optimal only if a better prefix never makes the whole worse. Requires: 1 <= stages <= layers.
 template <typename Value, typename Extend, typename Replaces>
 [[nodiscard]] std::vector<int> stage_program(int layers, int stages, const Value& none, Extend extend, Replaces replaces) {
   struct Entry {
