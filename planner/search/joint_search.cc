@@ -42,6 +42,10 @@ std::int64_t whole_ns(double seconds) {
   return std::isfinite(seconds) ? std::llround(seconds * 1e9) : kUnlimited;
 }
 
+std::int64_t lower_ns_of(const FamilyState& state) {
+  return state.proof.lower_ns;
+}
+
 // The largest sum of fixed costs of backwards on one path through a step. A backward that follows a recomputation has none: that one
 // takes it on itself, maybe while it waits for the gradient.
 std::int64_t hidden_overhead_ns(const Operations& operations) {
@@ -108,7 +112,7 @@ void JointSearch::list_families() {
   for (PlanFamily& family : choices_.pipelines()) {
     if (only_replicated_ && family.replicated() != *only_replicated_) continue;
     FamilyState state;
-    state.lower_ns = family.bound_ns;
+    state.proof.lower_ns = family.bound_ns;
     state.best_s = kNever;
     state.family = std::move(family);
     states_.push_back(std::move(state));
@@ -138,7 +142,7 @@ void JointSearch::try_given_cuts() {
       if (!evaluator_.spent()) try_cuts(state, cuts);
     }
   }
-  for (FamilyState& state : states_) state.solved = state.seen == state.family.plans;
+  for (FamilyState& state : states_) state.proof.solved = state.seen == state.family.plans;
 }
 
 // Good plans early let the bounds leave out most of the space.
@@ -146,21 +150,21 @@ void JointSearch::try_seeds() {
   int tried = 0;
   for (FamilyState& state : states_) {
     if (tried == kSeeds || evaluator_.spent()) return;
-    if (!state.family.why_not.empty() || state.family.seed.empty() || state.lower_ns > threshold_ns()) continue;
+    if (!state.family.why_not.empty() || state.family.seed.empty() || state.proof.lower_ns > threshold_ns(Goal::best)) continue;
     try_cuts(state, state.family.seed);
     ++tried;
   }
 }
 
-double JointSearch::threshold_s() const {
+double JointSearch::threshold_s(Goal goal) const {
   const Ranking& ranking = evaluator_.ranking();
-  if (alternatives_) return ranking.threshold();
+  if (goal == Goal::alternatives) return ranking.threshold();
   const Candidate* fastest = ranking.fastest_of_several_stages();
   return fastest == nullptr ? kNever : fastest->prediction.step_s;
 }
 
-std::int64_t JointSearch::threshold_ns() const {
-  return whole_ns(threshold_s());
+std::int64_t JointSearch::threshold_ns(Goal goal) const {
+  return whole_ns(threshold_s(goal));
 }
 
 void JointSearch::pipelines() {
@@ -171,45 +175,43 @@ void JointSearch::pipelines() {
   for (std::int64_t nodes = kFirstNodes; left && !evaluator_.spent(); nodes = std::min(nodes * kGrowth, kMostNodes)) {
     left = false;
     int deep = kDeep;
-    std::ranges::stable_sort(states_, {}, &FamilyState::lower_ns);
+    std::ranges::stable_sort(states_, {}, lower_ns_of);
     for (FamilyState& state : states_) {
-      if (state.solved || state.exhausted || !state.family.why_not.empty()) continue;
-      if (state.lower_ns > threshold_ns()) {
-        state.solved = true;
+      if (state.proof.solved || state.proof.exhausted || !state.family.why_not.empty()) continue;
+      if (state.proof.lower_ns > threshold_ns(Goal::best)) {
+        state.proof.solved = true;
         continue;
       }
       if (evaluator_.spent()) return;
-      solve(state, deep-- > 0 ? nodes * kDeeper : nodes);
-      left |= !state.solved && !state.exhausted;
+      Attempt attempt{Goal::best, deep-- > 0 ? nodes * kDeeper : nodes, state.proof};
+      solve(state, attempt);
+      state.proof = attempt.proof;
+      left |= !state.proof.solved && !state.proof.exhausted;
     }
   }
 }
 
 void JointSearch::alternatives() {
   if (!space_.cuts.empty() || keep_ < 2) return;
-  alternatives_ = true;
-  std::ranges::stable_sort(states_, {}, &FamilyState::lower_ns);
+  std::ranges::stable_sort(states_, {}, lower_ns_of);
   for (FamilyState& state : states_) {
-    if (evaluator_.spent()) break;
-    if (!(state.solved || state.exhausted) || !state.fits || state.family.bound_ns > threshold_ns()) continue;
-    const std::int64_t lower_ns = state.lower_ns;
-    const bool solved = state.solved;
+    if (evaluator_.spent()) return;
+    const bool searched = state.proof.solved || state.proof.exhausted;
+    if (!searched || !state.fits || state.family.bound_ns > threshold_ns(Goal::alternatives)) continue;
+    Attempt attempt{Goal::alternatives, kAlternativeNodes, state.proof};
     do {
-      state.solved = state.exhausted = false;
-      solve(state, kAlternativeNodes);
-    } while (!state.solved && !state.exhausted && memory_chooses(state) && state.listed < kMostListed && !evaluator_.spent());
-    state.lower_ns = lower_ns;
-    state.solved = solved;
-    state.exhausted = !solved;
+      attempt.proof.solved = attempt.proof.exhausted = false;
+      solve(state, attempt);
+    } while (!attempt.proof.solved && !attempt.proof.exhausted && memory_chooses(state) && state.listed < kMostListed &&
+             !evaluator_.spent());
   }
-  alternatives_ = false;
 }
 
 bool JointSearch::memory_chooses(const FamilyState& state) const {
   return space_.recompute.empty() && std::ranges::any_of(state.family.caps(caps_), [](std::int64_t cap) { return cap > 0; });
 }
 
-PartitionProblem JointSearch::problem_of(const FamilyState& state, std::int64_t most_nodes) {
+PartitionProblem JointSearch::problem_of(const FamilyState& state, Goal goal, std::int64_t most_nodes) {
   const Plan plan = state.family.plan(space_, equal_cuts(cost_.layers(), state.family.stages()), cost_.layers());
   PartitionProblem problem;
   problem.devices = plan.devices;
@@ -218,8 +220,8 @@ PartitionProblem JointSearch::problem_of(const FamilyState& state, std::int64_t 
   problem.microbatch_sizes = state.family.sizes;
   problem.schedule = state.family.schedule;
   problem.recomputed = recomputed_stages(space_.recompute, state.family.stages());
-  problem.keep = alternatives_ ? keep_ : 1;
-  problem.longest_ns = threshold_ns();
+  problem.keep = goal == Goal::alternatives ? keep_ : 1;
+  problem.longest_ns = threshold_ns(goal);
   // Each node of a family whose rows look at costs may be a simulation: no family takes all the work that is left.
   const std::int64_t dear = dearness(state.family.schedule);
   const std::int64_t actions = 2 * static_cast<std::int64_t>(problem.stages.size() * problem.microbatch_sizes.size());
@@ -237,32 +239,34 @@ PartitionResult JointSearch::run(const FamilyState& state, const PartitionProble
   return result;
 }
 
-void JointSearch::solve(FamilyState& state, std::int64_t most_nodes) {
-  if (memory_chooses(state)) return solve_with_memory(state, most_nodes);
-  PartitionResult result = run(state, problem_of(state, most_nodes));
+void JointSearch::solve(FamilyState& state, Attempt& attempt) {
+  if (memory_chooses(state)) return solve_with_memory(state, attempt);
+  PartitionResult result = run(state, problem_of(state, attempt.goal, attempt.most_nodes));
   for (PartitionedPlan& found : result.best)
     note(state, evaluator_.evaluate(RankedAs::pipeline, std::move(found.plan), state.family.caps(caps_)));
-  state.lower_ns = std::max(state.lower_ns, result.lower_bound_ns);
-  state.solved = result.complete;
+  attempt.proof.lower_ns = std::max(attempt.proof.lower_ns, result.lower_bound_ns);
+  attempt.proof.solved = result.complete;
   if (result.lower_bound_ns != PartitionResult::kNoPlan) return;
   state.fits = false;
   if (result.smallest_excess_bytes > 0)
     evaluator_.note_excess(result.smallest_excess_bytes,
-                           problem_of(state, 0).devices[static_cast<std::size_t>(result.smallest_excess_device)]);
+                           problem_of(state, attempt.goal, 0).devices[static_cast<std::size_t>(result.smallest_excess_device)]);
 }
 
-// A plan that has to recompute is no faster than without its caps, but for what its backwards no longer wait to begin. So plans are listed
-// in the order of their times without, and what memory makes of each is looked at, until that time alone is above the best one's. Where
-// rows depend on the caps, those with and without are looked at, which proves nothing; and where copies queue, a longer backward may bring
-// them into a better order.
-void JointSearch::solve_with_memory(FamilyState& state, std::int64_t most_nodes) {
-  PartitionProblem problem = problem_of(state, most_nodes);
+// A plan that has to recompute is at most `hidden_ns` faster than the same plan without caps. So plans are listed by their time without
+// caps and evaluated within them, until that time alone exceeds the best plan's. That proves nothing where rows depend on caps (rows with
+// and without caps are evaluated), nor where copies queue (a longer backward may bring them into a better order).
+void JointSearch::solve_with_memory(FamilyState& state, Attempt& attempt) {
+  PartitionProblem problem = problem_of(state, attempt.goal, attempt.most_nodes);
   problem.memory_bytes.clear();
   problem.keep = std::max(problem.keep, state.listed);
   const Family family(problem, cost_);
   const Operations operations = list_operations(family.any_plan(), cost_);
   const std::int64_t hidden_ns = hidden_overhead_ns(operations);
-  const auto longest_ns = [&] { return threshold_ns() < kUnlimited ? threshold_ns() + hidden_ns : kUnlimited; };
+  const auto longest_ns = [&] {
+    const std::int64_t threshold = threshold_ns(attempt.goal);
+    return threshold < kUnlimited ? threshold + hidden_ns : kUnlimited;
+  };
   problem.longest_ns = longest_ns();
   PartitionResult result = run(state, problem);
   bool all = result.complete && static_cast<int>(result.best.size()) < problem.keep;
@@ -275,10 +279,11 @@ void JointSearch::solve_with_memory(FamilyState& state, std::int64_t most_nodes)
     try_found(state, std::move(found.plan), family.rows_are_fixed());
   }
   const bool proves = family.rows_are_fixed() && !operations.queues;
-  if (proves) state.lower_ns = std::max({state.lower_ns, reached_ns - hidden_ns, all ? threshold_ns() : 0});
-  (proves ? state.solved : state.exhausted) = all;
+  FamilyProof& proof = attempt.proof;
+  if (proves) proof.lower_ns = std::max({proof.lower_ns, reached_ns - hidden_ns, all ? threshold_ns(attempt.goal) : 0});
+  (proves ? proof.solved : proof.exhausted) = all;
   state.listed = std::min(kMostListed, state.listed * 8);
-  if (!all && !state.asked_recomputed) ask_recomputed(state, most_nodes, family.rows_are_fixed());
+  if (!all && !state.asked_recomputed) ask_recomputed(state, attempt, family.rows_are_fixed());
 }
 
 void JointSearch::try_found(FamilyState& state, Plan plan, bool rows_are_fixed) {
@@ -293,12 +298,12 @@ void JointSearch::try_found(FamilyState& state, Plan plan, bool rows_are_fixed) 
   note(state, std::min(step_s, evaluator_.evaluate(RankedAs::pipeline, std::move(plan), caps)));
 }
 
-// Where the fastest cuts do not fit, those that are fastest with whole stages recomputed are good ones, or prove that none fits.
-void JointSearch::ask_recomputed(FamilyState& state, std::int64_t most_nodes, bool rows_are_fixed) {
+// Where the fastest cuts do not fit, those that are fastest with whole stages recomputed are often good, or prove that none fits.
+void JointSearch::ask_recomputed(FamilyState& state, Attempt& attempt, bool rows_are_fixed) {
   state.asked_recomputed = true;
-  PartitionProblem problem = problem_of(state, most_nodes);
+  PartitionProblem problem = problem_of(state, attempt.goal, attempt.most_nodes);
   problem.recompute_for_memory = true;
-  problem.longest_ns = whole_ns(threshold_s() * kRecomputedShare);
+  problem.longest_ns = whole_ns(threshold_s(attempt.goal) * kRecomputedShare);
   PartitionResult result = run(state, problem);
   for (PartitionedPlan& found : result.best) {
     for (Stage& stage : found.plan.stages) stage.recompute = {};
@@ -306,7 +311,7 @@ void JointSearch::ask_recomputed(FamilyState& state, std::int64_t most_nodes, bo
   }
   if (result.lower_bound_ns != PartitionResult::kNoPlan) return;
   state.fits = !rows_are_fixed;
-  (rows_are_fixed ? state.solved : state.exhausted) = true;
+  (rows_are_fixed ? attempt.proof.solved : attempt.proof.exhausted) = true;
   if (result.smallest_excess_bytes > 0)
     evaluator_.note_excess(result.smallest_excess_bytes, problem.devices[static_cast<std::size_t>(result.smallest_excess_device)]);
 }
@@ -324,14 +329,14 @@ void JointSearch::beyond() {
     const auto known = evaluator_.beyond().find(state.family.schedule);
     const double known_s = known == evaluator_.beyond().end() ? kNever : known->second.candidate.prediction.step_s;
     const double longest_s = std::min(fastest_s, known_s) - 1e-9;
-    if (state.lower_ns <= whole_ns(longest_s)) solve_beyond(state, longest_s);
+    if (state.proof.lower_ns <= whole_ns(longest_s)) solve_beyond(state, longest_s);
   }
 }
 
 void JointSearch::solve_beyond(FamilyState& state, double longest_s) {
   try_cuts(state, state.family.seed);
   if (state.family.schedule == "list") return;
-  PartitionProblem problem = problem_of(state, kBeyondNodes);
+  PartitionProblem problem = problem_of(state, Goal::best, kBeyondNodes);
   problem.recompute_for_memory = space_.recompute.empty();
   problem.longest_ns = whole_ns(std::min(longest_s, state.best_s));
   PartitionResult result = run(state, problem);
@@ -341,7 +346,7 @@ void JointSearch::solve_beyond(FamilyState& state, double longest_s) {
     }
     note(state, evaluator_.evaluate(RankedAs::pipeline, std::move(found.plan), state.family.caps(caps_)));
   }
-  state.lower_ns = std::max(state.lower_ns, result.lower_bound_ns);
+  state.proof.lower_ns = std::max(state.proof.lower_ns, result.lower_bound_ns);
   state.fits = result.lower_bound_ns != PartitionResult::kNoPlan;
 }
 
@@ -349,7 +354,7 @@ double JointSearch::lower_bound_s() const {
   double least = kNever;
   if (const Candidate* fastest = evaluator_.ranking().fastest()) least = fastest->prediction.step_s;
   for (const FamilyState& state : states_) {
-    if (state.family.why_not.empty() && !state.solved) least = std::min(least, static_cast<double>(state.lower_ns) * 1e-9);
+    if (state.family.why_not.empty() && !state.proof.solved) least = std::min(least, static_cast<double>(state.proof.lower_ns) * 1e-9);
   }
   if (choices_.unlisted_plans() > 0) least = std::min(least, static_cast<double>(choices_.unlisted_bound_ns()) * 1e-9);
   return least;
@@ -357,14 +362,14 @@ double JointSearch::lower_bound_s() const {
 
 void JointSearch::count_rejected() {
   for (const FamilyState& state : states_) {
-    if (state.family.rows_decide && state.family.bound_ns <= threshold_ns())
+    if (state.family.rows_decide && state.family.bound_ns <= threshold_ns(Goal::best))
       evaluator_.reject(kRowsDecide, std::max<std::int64_t>(0, state.family.plans - state.seen), true);
     if (!state.family.why_not.empty()) continue;
-    const bool reached = state.solved || state.family.bound_ns > threshold_ns();
-    evaluator_.reject(!state.fits       ? kTooLarge
-                      : reached         ? kTooSlow
-                      : state.exhausted ? kUnproved
-                                        : kNotSearched,
+    const bool reached = state.proof.solved || state.family.bound_ns > threshold_ns(Goal::best);
+    evaluator_.reject(!state.fits             ? kTooLarge
+                      : reached               ? kTooSlow
+                      : state.proof.exhausted ? kUnproved
+                                              : kNotSearched,
                       std::max<std::int64_t>(0, state.family.plans - state.seen));
   }
   evaluator_.reject(kNotSearched, choices_.unlisted_plans());

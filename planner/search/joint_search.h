@@ -12,33 +12,39 @@
 
 namespace mptune {
 
+/// What a search has proved of a family.
+struct FamilyProof {
+  std::int64_t lower_ns = 0;  ///< no plan of it takes less
+  bool solved = false;        ///< it holds no better plan of its kind than the best one known
+  bool exhausted = false;     ///< searched to its end without a proof: there is no bound for what memory makes of its plans
+  bool operator==(const FamilyProof&) const = default;
+};
+
 /// What is known of a family so far.
 struct FamilyState {
   PlanFamily family;
-  std::int64_t lower_ns = 0;  ///< proved
-  double best_s = 0;          ///< of the plans seen, infinite: none that fits
-  std::int64_t seen = 0;      ///< plans simulated by name
-  bool solved = false;        ///< it holds no better plan of its kind than the best one known
-  bool exhausted = false;     ///< looked at to the end, without a proof: what memory makes of its plans has no bound
-  bool fits = true;           ///< false: proved that no plan does
-  int listed = 8;             ///< plans asked for where memory decides which of them counts
+  FamilyProof proof;      ///< by pipelines() and beyond()
+  double best_s = 0;      ///< of the plans seen, infinite: none that fits
+  std::int64_t seen = 0;  ///< plans simulated by name
+  bool fits = true;       ///< false: proved that no plan does
+  int listed = 8;         ///< plans asked for where memory decides which of them counts
   bool asked_recomputed = false;
 };
 
-/// One search within given caps, chapter by chapter; each may end early when the evaluator's work is spent.
+/// One search within given caps, in parts that are called one after another. Each may end early when the evaluator's work is spent.
 class JointSearch {
  public:
   /// Both must outlive this. `caps` per device of the space, 0: none.
   JointSearch(const SearchSpace& space, const CostModel& cost, std::vector<std::int64_t> caps, int keep);
 
-  /// Of pipelines, those with replicas alone (true) or without (false). To be said before the first chapter.
+  /// Of pipelines, those with replicas alone (true) or without (false). To be called first.
   void only_replicated(bool replicated) { only_replicated_ = replicated; }
 
   /// Plans of one stage, each simulated.
   void one_stage();
-  /// The best pipeline: one plan of each promising family first, then families in the order of their bounds, with more and more effort.
+  /// The best pipeline: first one plan of each promising family, then families in the order of their bounds, with more and more effort.
   void pipelines();
-  /// The next best ones.
+  /// The next best pipelines. Leaves the proofs of families as they are.
   void alternatives();
   /// Plans that can't be executed and are faster than all that can.
   void beyond();
@@ -59,15 +65,23 @@ class JointSearch {
   void try_cuts(FamilyState& state, const std::vector<int>& cuts);
   void note(FamilyState& state, double step_s);
 
-  [[nodiscard]] double threshold_s() const;
-  [[nodiscard]] std::int64_t threshold_ns() const;
+  // What a family is searched for: the best pipeline, or those behind it.
+  enum class Goal : std::uint8_t { best, alternatives };
+  // One search of a family.
+  struct Attempt {
+    Goal goal = Goal::best;
+    std::int64_t most_nodes = 0;
+    FamilyProof proof;  // what was proved before, and by this attempt
+  };
+  [[nodiscard]] double threshold_s(Goal goal) const;
+  [[nodiscard]] std::int64_t threshold_ns(Goal goal) const;
   [[nodiscard]] bool memory_chooses(const FamilyState& state) const;
-  [[nodiscard]] PartitionProblem problem_of(const FamilyState& state, std::int64_t most_nodes);
+  [[nodiscard]] PartitionProblem problem_of(const FamilyState& state, Goal goal, std::int64_t most_nodes);
   PartitionResult run(const FamilyState& state, const PartitionProblem& problem);
-  void solve(FamilyState& state, std::int64_t most_nodes);
-  void solve_with_memory(FamilyState& state, std::int64_t most_nodes);
+  void solve(FamilyState& state, Attempt& attempt);
+  void solve_with_memory(FamilyState& state, Attempt& attempt);
   void try_found(FamilyState& state, Plan plan, bool rows_are_fixed);
-  void ask_recomputed(FamilyState& state, std::int64_t most_nodes, bool rows_are_fixed);
+  void ask_recomputed(FamilyState& state, Attempt& attempt, bool rows_are_fixed);
   void solve_beyond(FamilyState& state, double longest_s);
 
   const SearchSpace& space_;
@@ -77,7 +91,6 @@ class JointSearch {
   Evaluator evaluator_;
   std::vector<FamilyState> states_;
   int keep_;
-  bool alternatives_ = false;  // what is looked for
   std::optional<bool> only_replicated_;
 };
 

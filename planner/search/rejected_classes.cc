@@ -70,7 +70,7 @@ void add(Summary& summary, const FamilyState& state) {
   summary.best_s = std::min(summary.best_s, state.best_s);
   summary.lower_ns = std::min(summary.lower_ns, state.family.bound_ns);
   summary.fits |= state.fits;
-  summary.solved &= state.solved;
+  summary.solved &= state.proof.solved;
 }
 
 // "m = 2" before "m = 16": the words, the number behind them, the rest.
