@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -28,6 +29,17 @@ class Objective {
   [[nodiscard]] virtual std::string_view name() const = 0;
   /// Deterministic. Throws Error: infeasible where nothing fits; choices that the objective does not know.
   [[nodiscard]] virtual ObjectiveResult minimize() const = 0;
+};
+
+/// The largest load of a device (max_load.h), over the splits of this graph.
+class MaxLoadObjective : public Objective {
+ public:
+  explicit MaxLoadObjective(PlacementGraph graph) : graph_(std::move(graph)) {}
+  [[nodiscard]] std::string_view name() const override { return "max-load"; }
+  [[nodiscard]] ObjectiveResult minimize() const override;
+
+ private:
+  PlacementGraph graph_;
 };
 
 }  // namespace mptune

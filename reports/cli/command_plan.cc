@@ -99,16 +99,17 @@ std::string objective_of(const PlanCommand& command, ProfileFormat format) {
 /// What a plan was searched for by, and what was found.
 struct Found {
   SearchResult result;
-  std::vector<Candidate> front;            ///< time against memory; empty by other objectives
-  std::optional<ObjectivePlan> objective;  ///< by another one than the simulated step: its best plan alone
+  std::vector<Candidate> front;              ///< time against memory; empty by other objectives
+  std::optional<ObjectiveResult> objective;  ///< by another one than the simulated step: its best plan alone
   bool runs = true;
   double search_s = 0;
 };
 
 /// By another objective than the simulated step: its best plan alone, with what the simulator says of it.
-SearchResult search_by_objective(const ObjectivePlan& found, const CostModel& cost) {
+SearchResult search_by_objective(const ObjectiveResult& found, const CostModel& cost) {
   SearchResult result;
-  result.ranked.push_back({found.plan, predict(found.plan, cost)});
+  const Plan& plan = std::get<Plan>(found.best);
+  result.ranked.push_back({plan, predict(plan, cost)});
   result.lower_bound_s = found.lower_bound_s;
   result.simulated = 1;
   return result;
@@ -177,7 +178,7 @@ Found search(const PlanCommand& command, const std::string& objective, SearchSpa
   if (objective == "simulate") {
     found.result = search_plans(space, cost);
   } else {
-    found.objective = objective == "aceso" ? plan_by_aceso(space, command.profile, cost.profile()) : plan_by_closed_form(space, cost);
+    found.objective = pipeline_objective(objective, space, command.profile, cost)->minimize();
     found.result = search_by_objective(*found.objective, cost);
   }
   if (found.result.ranked.empty()) {
@@ -192,14 +193,14 @@ Found search(const PlanCommand& command, const std::string& objective, SearchSpa
   return found;
 }
 
-std::string objective_text(const std::string& name, const ObjectivePlan& found) {
+std::string objective_text(const std::string& name, const ObjectiveResult& found) {
   std::vector<std::string> peaks;
   for (const std::int64_t bytes : found.peak_bytes) {
     peaks.push_back(format_bytes(bytes));
   }
   return fmt::format(
       "by {} the step takes {:.4g} s, no pipeline less than {:.4g} s (gap {}), and its peaks are {}; all else here is the simulator's",
-      name, found.step_s, found.lower_bound_s, format_percent(found.gap), join(peaks, ", "));
+      name, found.value_s, found.lower_bound_s, format_percent(found.gap), join(peaks, ", "));
 }
 
 std::string plan_text(const Found& found, const PlanReport& report, const std::string& objective, const PlanInput& input,
@@ -233,7 +234,7 @@ Json plan_json(const Found& found, const PlanReport& report, const std::string& 
   if (found.objective) {
     json["gap"] = gap_json(found.objective->gap);
     json["objective"] = {{"name", objective},
-                         {"step_s", found.objective->step_s},
+                         {"step_s", found.objective->value_s},
                          {"lower_bound_s", found.objective->lower_bound_s},
                          {"gap", gap_json(found.objective->gap)},
                          {"peak_bytes", found.objective->peak_bytes}};

@@ -1,6 +1,7 @@
 #include "mptune/reports/cli/plan_objective.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "mptune/planner/published/aceso.h"
 #include "mptune/planner/published/closed_form.h"
@@ -111,54 +112,83 @@ Plan plan_of(const AcesoPlan& found, const SearchSpace& space) {
   return plan;
 }
 
-}  // namespace
+class ClosedFormObjective : public Objective {
+ public:
+  ClosedFormObjective(const SearchSpace& space, const CostModel& cost) : space_(space), cost_(cost) {}
 
-ObjectivePlan plan_by_closed_form(const SearchSpace& space, const CostModel& cost) {
-  check_choices(space);
-  std::vector<std::int64_t> caps = space.memory_bytes;
-  caps.resize(space.devices.size());
-  const Choices choices(space, cost, caps);
-  std::int64_t best = PartitionResult::kNoPlan;
-  std::int64_t excess = PartitionResult::kNoPlan;
-  ObjectivePlan found;
-  for (const int stages : stage_counts(space, cost)) {
-    for (const int microbatches : choices.counts()) {
-      PartitionProblem problem = straight_pipeline(space, stages, microbatches);
-      problem.longest_ns = best == PartitionResult::kNoPlan ? best : best - 1;
-      const PartitionResult result = closed_form_partition(problem, cost);
-      if (result.smallest_excess_bytes > 0) {
-        excess = std::min(excess, result.smallest_excess_bytes);
-      }
-      if (!result.best.empty()) {
-        best = result.best.front().step_ns;
-        found.plan = result.best.front().plan;
+  [[nodiscard]] std::string_view name() const override { return "closed-form"; }
+
+  [[nodiscard]] ObjectiveResult minimize() const override {
+    std::vector<std::int64_t> caps = space_.memory_bytes;
+    caps.resize(space_.devices.size());
+    const Choices choices(space_, cost_, caps);
+    std::int64_t best = PartitionResult::kNoPlan;
+    std::int64_t excess = PartitionResult::kNoPlan;
+    Plan plan;
+    for (const int stages : stage_counts(space_, cost_)) {
+      for (const int microbatches : choices.counts()) {
+        PartitionProblem problem = straight_pipeline(space_, stages, microbatches);
+        problem.longest_ns = best == PartitionResult::kNoPlan ? best : best - 1;
+        const PartitionResult result = closed_form_partition(problem, cost_);
+        if (result.smallest_excess_bytes > 0) {
+          excess = std::min(excess, result.smallest_excess_bytes);
+        }
+        if (!result.best.empty()) {
+          best = result.best.front().step_ns;
+          plan = result.best.front().plan;
+        }
       }
     }
+    if (best == PartitionResult::kNoPlan) {
+      refuse_misfit(excess == PartitionResult::kNoPlan ? 0 : excess);
+    }
+    const double step_s = static_cast<double>(best) / 1e9;
+    return {plan, step_s, step_s, 0, cost_.peak_bytes(plan)};
   }
-  if (best == PartitionResult::kNoPlan) {
-    refuse_misfit(excess == PartitionResult::kNoPlan ? 0 : excess);
-  }
-  found.step_s = found.lower_bound_s = static_cast<double>(best) / 1e9;
-  found.peak_bytes = cost.peak_bytes(found.plan);
-  return found;
-}
 
-ObjectivePlan plan_by_aceso(const SearchSpace& space, const std::string& prefix, const Profile& profile) {
+ private:
+  const SearchSpace& space_;
+  const CostModel& cost_;
+};
+
+class AcesoObjective : public Objective {
+ public:
+  AcesoObjective(const SearchSpace& space, const std::string& prefix, const Profile& profile)
+      : space_(space), problem_(aceso_problem(space, prefix, profile)) {}
+
+  [[nodiscard]] std::string_view name() const override { return "aceso"; }
+
+  [[nodiscard]] ObjectiveResult minimize() const override {
+    const AcesoResult result = plan_aceso(problem_);
+    if (result.best.empty()) {
+      refuse_misfit(0);
+    }
+    const AcesoPlan& best = result.best.front();
+    std::vector<std::int64_t> peaks;
+    for (const AcesoStage& stage : best.stages) {
+      peaks.push_back(stage.peak_bytes());
+    }
+    return {plan_of(best, space_), static_cast<double>(best.step_ns) / 1e9, static_cast<double>(result.lower_bound_ns) / 1e9, result.gap(),
+            std::move(peaks)};
+  }
+
+ private:
+  const SearchSpace& space_;
+  AcesoProblem problem_;
+};
+
+}  // namespace
+
+std::unique_ptr<Objective> pipeline_objective(const std::string& name, const SearchSpace& space, const std::string& prefix,
+                                              const CostModel& cost) {
   check_choices(space);
-  const AcesoResult result = plan_aceso(aceso_problem(space, prefix, profile));
-  if (result.best.empty()) {
-    refuse_misfit(0);
+  if (name == "closed-form") {
+    return std::make_unique<ClosedFormObjective>(space, cost);
   }
-  const AcesoPlan& best = result.best.front();
-  ObjectivePlan found;
-  found.plan = plan_of(best, space);
-  found.step_s = static_cast<double>(best.step_ns) / 1e9;
-  found.lower_bound_s = static_cast<double>(result.lower_bound_ns) / 1e9;
-  found.gap = result.gap();
-  for (const AcesoStage& stage : best.stages) {
-    found.peak_bytes.push_back(stage.peak_bytes());
+  if (name == "aceso") {
+    return std::make_unique<AcesoObjective>(space, prefix, cost.profile());
   }
-  return found;
+  throw Error("objective " + name + " searches no pipelines", "--objective", "use closed-form or aceso");
 }
 
 }  // namespace mptune

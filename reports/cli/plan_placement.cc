@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "mptune/planner/published/max_load.h"
+#include "mptune/planner/published/objective.h"
 #include "mptune/planner/published/profile_placement.h"
 #include "mptune/profiler/device/device_spec.h"
 #include "mptune/profiler/formats/placement_json.h"
@@ -87,7 +87,8 @@ Json placement_json(const NamedGraph& named, const LoadPartition& split, double 
 int show_placement(const NamedGraph& named, const Session& session) {
   const PlacementGraph& graph = named.graph;
   const auto started = std::chrono::steady_clock::now();
-  const LoadPartition split = least_max_load(graph);
+  const ObjectiveResult found = MaxLoadObjective(graph).minimize();
+  const LoadPartition& split = std::get<LoadPartition>(found.best);
   const double search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   const std::string what = named.samples > 0 ? fmt::format("{}, micro-batch of {},", graph.name, named.samples) : graph.name;
   const std::string hosts = graph.hosts > 0 ? fmt::format(" and {} host{}", graph.hosts, graph.hosts > 1 ? "s" : "") : "";
