@@ -70,7 +70,7 @@ struct MemoryRow {
   std::optional<PeakContents> contents;  ///< by plan and profile, where the trace has them
 };
 
-/// Everything a report of a trace shows; plain values, computed by the rooms to the left.
+/// Everything a report of a trace shows; plain values, computed by the modules to the left.
 struct TraceReport {
   std::string title;
   std::vector<DeviceRow> devices;

@@ -1,5 +1,5 @@
 """The include rule: profiler <- planner <- tuner <- reports; profiler/base includes no other module; no two modules, and no two libraries,
-need each other; pure rooms see no LibTorch, CUDA, CUPTI or SQLite.
+need each other; pure modules see no LibTorch, CUDA, CUPTI or SQLite.
 
 Usage: include_rule.py ROOT     checks a tree, one line per violation, exit 1 if there is one
        include_rule.py --self   checks the checker
@@ -19,14 +19,14 @@ ZLIB = re.compile(r"^zlib")
 PUBLISHED = ("mptune/planner/published/", "mptune/profiler/formats/")
 JSON = re.compile(r"^nlohmann/")
 BASE = "profiler/base"
-TORCH_ROOMS = {"profiler/device", "profiler/model", "profiler/measure", "tuner/runtime", "tuner/worker"}
-SQLITE_ROOMS = {"profiler/store", "tuner/study"}
-CUPTI_ROOMS = {"profiler/collect"}
+TORCH_MODULES = {"profiler/device", "profiler/model", "profiler/measure", "tuner/runtime", "tuner/worker"}
+SQLITE_MODULES = {"profiler/store", "tuner/study"}
+CUPTI_MODULES = {"profiler/collect"}
 # The library that other programs load contains its module without the LibTorch part.
 TORCH_FILES = {"profiler/collect/tag_scope.cc"}
 
 
-def room_of(path):
+def module_of(path):
     parts = path.parts
     return "/".join(parts[:2]) if len(parts) > 2 else parts[0]
 
@@ -73,28 +73,28 @@ def cycles_in(root, paths):
 
 
 def violations_of(path, text):
-    room, folder = room_of(path), path.parts[0]
+    module, folder = module_of(path), path.parts[0]
     for name in INCLUDE.findall(text):
         target = ours(name)
         if target and ORDER.index(target.parts[0]) > ORDER.index(folder):
             yield f"{path}: includes {name}, which lies to the right of {folder}"
-        if target and room == BASE and module_of(target) != BASE:
+        if target and module == BASE and module_of(target) != BASE:
             yield f"{path}: {BASE} stands below all other modules, but it includes {name}"
-        if TORCH.match(name) and room not in TORCH_ROOMS and path.as_posix() not in TORCH_FILES:
-            yield f"{path}: a room without LibTorch includes {name}"
-        if TORCH.match(name) and room == "profiler/device" and path.stem in ("device_spec", "gpu_driver", "gpu_plans"):
+        if TORCH.match(name) and module not in TORCH_MODULES and path.as_posix() not in TORCH_FILES:
+            yield f"{path}: a module without LibTorch includes {name}"
+        if TORCH.match(name) and module == "profiler/device" and path.stem in ("device_spec", "gpu_driver", "gpu_plans"):
             yield f"{path}: device names must not need LibTorch, but it includes {name}"
         if name == "torch/torch.h" and path.suffix == ".h" and path.name != "nn.h":
             yield f"{path}: only mptune/nn.h includes torch/torch.h"
-        if SQLITE.match(name) and room not in SQLITE_ROOMS:
-            yield f"{path}: only {' and '.join(sorted(SQLITE_ROOMS))} see SQLite, but it includes {name}"
-        if CUPTI.match(name) and room not in CUPTI_ROOMS and not path.name.startswith("cuda_"):
-            yield f"{path}: only {' and '.join(sorted(CUPTI_ROOMS))} and cuda_* see CUPTI and CUDA, but it includes {name}"
-        if ZLIB.match(name) and room != "profiler/formats":
+        if SQLITE.match(name) and module not in SQLITE_MODULES:
+            yield f"{path}: only {' and '.join(sorted(SQLITE_MODULES))} see SQLite, but it includes {name}"
+        if CUPTI.match(name) and module not in CUPTI_MODULES and not path.name.startswith("cuda_"):
+            yield f"{path}: only {' and '.join(sorted(CUPTI_MODULES))} and cuda_* see CUPTI and CUDA, but it includes {name}"
+        if ZLIB.match(name) and module != "profiler/formats":
             yield f"{path}: only profiler/formats sees zlib, but it includes {name}"
         if folder == "planner" and JSON.match(name) and "json" not in path.name and path.name != "plan_file.cc":
             yield f"{path}: the planner is std only but for the plan file, and includes {name}"
-        if folder == "planner" and room != "planner/published" and name.startswith(PUBLISHED):
+        if folder == "planner" and module != "planner/published" and name.startswith(PUBLISHED):
             yield f"{path}: only planner/published knows published objectives and tables, but it includes {name}"
         if name.endswith("profiler/model/nn.h") and path.name not in ("nn.cc", "nn.h"):
             yield f"{path}: {name} is for users"
