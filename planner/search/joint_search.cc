@@ -16,15 +16,15 @@ namespace {
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kSeeds = 48;
-// Partial plans that a family may look at in the first round, and how many times as many in each further one; the families with the least
-// bounds are looked at more closely from the beginning: they hold back the proof, and often the best plan.
+// Nodes that a family may visit in the first round, and the growth per round. Families with the smallest bounds get more from the start:
+// the proof waits for them, and they often hold the best plan.
 constexpr std::int64_t kFirstNodes = 250;
 constexpr std::int64_t kGrowth = 16;
 constexpr std::int64_t kMostNodes = std::int64_t{1} << 40;
 constexpr int kDeep = 4;
 constexpr std::int64_t kDeeper = 64;
 constexpr std::int64_t kNodesPerAction = 2;  // partial plans that cost as much as a simulated action
-constexpr std::int64_t kSetUps = 3;          // what a search of cuts costs before it looks at any, in simulated plans
+constexpr std::int64_t kSetUps = 3;          // set-up cost of a search of cuts, in simulated plans
 constexpr std::int64_t kAlternativeNodes = 20'000;
 constexpr std::int64_t kBeyondNodes = 4'000;
 constexpr int kMostLists = 6;             // list schedules that are made: each costs milliseconds
@@ -46,8 +46,8 @@ std::int64_t lower_ns_of(const FamilyState& state) {
   return state.proof.lower_ns;
 }
 
-// The largest sum of fixed costs of backwards on one path through a step. A backward that follows a recomputation has none: that one
-// takes it on itself, maybe while it waits for the gradient.
+// The largest sum of fixed costs of backwards on one path through a step. A backward that follows recomputation has none: the
+// recomputation has paid it, perhaps while the gradient was being copied.
 std::int64_t hidden_overhead_ns(const Operations& operations) {
   std::vector<std::int64_t> on_lane(static_cast<std::size_t>(operations.lanes), 0);
   std::vector<std::int64_t> until;
@@ -145,7 +145,7 @@ void JointSearch::try_given_cuts() {
   for (FamilyState& state : states_) state.proof.solved = state.seen == state.family.plans;
 }
 
-// Good plans early let the bounds leave out most of the space.
+// With good plans early, bounds exclude most of the space.
 void JointSearch::try_seeds() {
   int tried = 0;
   for (FamilyState& state : states_) {
