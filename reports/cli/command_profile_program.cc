@@ -14,11 +14,11 @@
 
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/base/new_file.h"
+#include "mptune/profiler/base/units.h"
 #include "mptune/profiler/store/store.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/cli/recordings.h"
-#include "mptune/reports/render/units.h"
 #include "mptune/tuner/live/program_run.h"
 #include "mptune/tuner/live/worker_process.h"
 
