@@ -8,9 +8,9 @@
 
 namespace mptune {
 
-// ---- parsing; `option` names what the user typed the text for ----
+// ---- parsing; `option` is named in the Error ----
 
-/// Parses `2GiB`, `512MB`, `1000` (bytes). Throws Error for nonsense, zero, negative or more than 2^60.
+/// Parses `2GiB`, `512MB`, `1000` (bytes). Throws Error for invalid text, zero, negative numbers and more than 2^60.
 [[nodiscard]] std::int64_t parse_bytes(const std::string& text, const std::string& option);
 /// Parses `150s`, `5min`, `1.5h`, `200ms`; a bare number is seconds. Throws Error.
 [[nodiscard]] double parse_seconds(const std::string& text, const std::string& option);
@@ -19,9 +19,9 @@ struct Quantity {
   double value = 0;
   std::string unit;
 };
-/// A decimal number that is not negative, and what follows it; nothing where there is no such number.
+/// A non-negative decimal number and the text that follows it; nullopt if the text does not start with one.
 [[nodiscard]] std::optional<Quantity> parse_quantity(const std::string& text);
-/// Bytes of one "", "B", "kB", ... "TB", "KiB", ... "TiB"; nothing for another unit.
+/// Bytes of one "", "B", "kB", ... "TB", "KiB", ... "TiB"; nullopt for another unit.
 [[nodiscard]] std::optional<double> byte_unit(const std::string& unit);
 
 // ---- printing: three significant digits with a fitting unit ----
