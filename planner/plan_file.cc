@@ -1,8 +1,6 @@
 #include "mptune/planner/plan_file.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -11,6 +9,7 @@
 
 #include "mptune/planner/plan_json.h"
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/new_file.h"
 
 namespace mptune {
 namespace {
@@ -132,68 +131,6 @@ bool is_plan_file(const std::string& path) {
   }
 }
 
-// A file under a temporary name; removed again unless it was renamed to its place.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& target) : target_(target) {
-    for (int attempt = 0; descriptor_ < 0 && attempt < 100; ++attempt) {
-      name_ = target + ".tmp" + std::to_string(::getpid()) + "." + std::to_string(attempt);
-      descriptor_ = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      if (descriptor_ < 0 && errno != EEXIST) break;
-    }
-    if (descriptor_ < 0) fail("can't write here");
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-    if (!renamed_) ::unlink(name_.c_str());
-  }
-
-  void write(const std::string& text) {
-    for (std::size_t done = 0; done < text.size();) {
-      const ssize_t count = ::write(descriptor_, text.data() + done, text.size() - done);
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) fail("can't be written");
-      done += static_cast<std::size_t>(count);
-    }
-  }
-
-  void rename() {
-    if (::fsync(descriptor_) != 0) fail("can't be written");
-    const int closed = ::close(descriptor_);
-    descriptor_ = -1;
-    if (closed != 0) fail("can't be written");
-    if (::rename(name_.c_str(), target_.c_str()) != 0) fail("can't be replaced");
-    renamed_ = true;
-    sync_folder();
-  }
-
- private:
-  [[noreturn]] void fail(const char* what) const {
-    const int code = errno;
-    const bool users =
-        code == ENOENT || code == ENOTDIR || code == EISDIR || code == ENAMETOOLONG || code == EROFS || code == EACCES || code == EPERM;
-    throw Error(std::string(what) + ": " + std::strerror(code), target_, "choose an existing, writable folder with space left with -o",
-                users ? ExitCode::usage : ExitCode::environment);
-  }
-
-  // Not every file system can sync a folder; the file itself is safe by now.
-  void sync_folder() const {
-    const std::size_t slash = target_.rfind('/');
-    const std::string folder = slash == std::string::npos ? "." : target_.substr(0, slash + 1);
-    const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) return;
-    ::fsync(descriptor);
-    ::close(descriptor);
-  }
-
-  std::string target_;
-  std::string name_;
-  int descriptor_ = -1;
-  bool renamed_ = false;
-};
-
 }  // namespace
 
 std::string to_json(const PlanFile& file) {
@@ -257,9 +194,9 @@ void save_plan_file(const PlanFile& file, const std::string& path, bool force) {
     if (!force && !is_plan_file(path))
       throw Error("the file exists and was not written by mptune", path, "choose another name with -o, or add --force");
   }
-  TemporaryFile temporary(path);
-  temporary.write(to_json(file));
-  temporary.rename();
+  NewFile output(path);
+  output << to_json(file);
+  output.commit();
 }
 
 }  // namespace mptune

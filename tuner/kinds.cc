@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "mptune/profiler/base/text.h"
+#include "mptune/profiler/base/units.h"
 #include "mptune/tuner/finalists.h"
 #include "mptune/tuner/printed.h"
 #include "mptune/tuner/search/trial_search.h"
@@ -27,7 +28,7 @@ std::string first_excess(const Plan& plan, const std::vector<std::int64_t>& peak
     const bool listed = at < std::ssize(space.memory_bytes);
     const std::int64_t cap = listed ? space.memory_bytes[static_cast<std::size_t>(at)] : space.whole_machine_memory_bytes;
     if (cap > 0 && peaks[d] > cap)
-      return "does not fit: needs " + bytes_text(peaks[d]) + " on " + plan.devices[d] + ", the cap is " + bytes_text(cap);
+      return "does not fit: needs " + format_bytes(peaks[d]) + " on " + plan.devices[d] + ", the cap is " + format_bytes(cap);
   }
   return "";
 }

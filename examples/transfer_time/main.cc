@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mptune/profiler/analyze/breakdown.h"
+#include "mptune/profiler/base/units.h"
 #include "mptune/profiler/device/cpu_allocator.h"
 #include "mptune/profiler/measure/link_timing.h"
 #include "mptune/profiler/statistics/samples.h"

@@ -11,6 +11,7 @@
 
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/base/text.h"
+#include "mptune/profiler/base/units.h"
 #include "mptune/profiler/device/gpu_driver.h"
 
 namespace mptune {
@@ -71,54 +72,6 @@ DeviceSpec cuda_device(const std::string& name, const std::string& rest) {
   device.parts = static_cast<int>(*parts);
   device.name.append("/").append(std::to_string(*part)).append("of").append(std::to_string(*parts));
   return device;
-}
-
-struct Quantity {
-  double value = 0;
-  std::string unit;
-};
-
-/// A non-negative decimal number and the text that follows it; nullopt if the text does not start with one.
-std::optional<Quantity> parse_quantity(const std::string& text) {
-  Quantity quantity;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), quantity.value);
-  if (error != std::errc{} || !std::isfinite(quantity.value) || quantity.value < 0 || text.front() == '-') {
-    return std::nullopt;
-  }
-  quantity.unit.assign(end, text.data() + text.size());
-  if (!quantity.unit.empty() && quantity.unit.front() == ' ') {
-    quantity.unit.erase(0, 1);
-  }
-  return quantity;
-}
-
-std::optional<double> byte_unit(const std::string& unit) {
-  static constexpr std::pair<const char*, double> kUnits[] = {{"", 1},         {"B", 1},       {"kB", 1e3},     {"MB", 1e6},
-                                                              {"GB", 1e9},     {"TB", 1e12},   {"KiB", 0x1p10}, {"MiB", 0x1p20},
-                                                              {"GiB", 0x1p30}, {"TiB", 0x1p40}};
-  for (const auto& [name, factor] : kUnits) {
-    if (unit == name) {
-      return factor;
-    }
-  }
-  return std::nullopt;
-}
-
-/// Units below a second are divisors: "10us" gives exactly the double 10e-6.
-std::optional<double> in_seconds(const Quantity& quantity) {
-  static constexpr std::pair<const char*, double> kMultiples[] = {{"", 1}, {"s", 1}, {"min", 60}, {"h", 3600}};
-  static constexpr std::pair<const char*, double> kFractions[] = {{"ms", 1e3}, {"us", 1e6}, {"ns", 1e9}};
-  for (const auto& [name, factor] : kMultiples) {
-    if (quantity.unit == name) {
-      return quantity.value * factor;
-    }
-  }
-  for (const auto& [name, divisor] : kFractions) {
-    if (quantity.unit == name) {
-      return quantity.value / divisor;
-    }
-  }
-  return std::nullopt;
 }
 
 void require_gpu(const DeviceSpec& device) {
@@ -309,28 +262,6 @@ LinkThrottle parse_link(const std::string& text) {
     }
   }
   return link;
-}
-
-std::int64_t parse_bytes(const std::string& text, const std::string& option) {
-  const auto quantity = parse_quantity(text);
-  const auto factor = quantity ? byte_unit(quantity->unit) : std::nullopt;
-  if (!factor) {
-    throw Error("invalid size '" + text + "'", option, "use a number with B, kB, MB, GB, KiB, MiB or GiB, such as 2GiB");
-  }
-  const double bytes = quantity->value * *factor;
-  if (bytes < 1 || bytes > 0x1p60) {
-    throw Error("size '" + text + "' is out of range", option, "use 1 B to 1 EiB");
-  }
-  return std::llround(bytes);
-}
-
-double parse_seconds(const std::string& text, const std::string& option) {
-  const auto quantity = parse_quantity(text);
-  const auto seconds = quantity ? in_seconds(*quantity) : std::nullopt;
-  if (!seconds || *seconds > 1e9) {
-    throw Error("invalid duration '" + text + "'", option, "use a number with ns, us, ms, s, min or h, such as 150s");
-  }
-  return *seconds;
 }
 
 std::vector<std::int64_t> parse_memory(const std::string& text, const std::vector<DeviceSpec>& devices) {

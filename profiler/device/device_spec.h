@@ -49,11 +49,6 @@ struct LinkThrottle {
 /// Parses `12GB/s,10us`, `500MiB/s`; "" is not throttled. Throws Error.
 [[nodiscard]] LinkThrottle parse_link(const std::string& text);
 
-/// Parses `2GiB`, `512MB`, `1000` (bytes). Throws Error for invalid text, zero, negative numbers and more than 2^60.
-/// `option` is named in the Error.
-[[nodiscard]] std::int64_t parse_bytes(const std::string& text, const std::string& option);
-/// Parses `150s`, `5min`, `1.5h`, `200ms`; a bare number is seconds. Throws Error.
-[[nodiscard]] double parse_seconds(const std::string& text, const std::string& option);
 /// Parses `--memory`: one size for all devices or `DEV=SIZE,...`; one cap per device in their order, 0: none. Throws Error.
 [[nodiscard]] std::vector<std::int64_t> parse_memory(const std::string& text, const std::vector<DeviceSpec>& devices);
 

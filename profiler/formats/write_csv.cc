@@ -1,5 +1,5 @@
+#include "mptune/profiler/base/new_file.h"
 #include "mptune/profiler/formats/csv.h"
-#include "mptune/profiler/formats/output_file.h"
 
 namespace mptune {
 namespace {
@@ -35,7 +35,7 @@ std::string row_of(const Trace& trace, const Event& event) {
 }  // namespace
 
 void write_csv(const Trace& trace, const std::string& path) {
-  OutputFile file(path);
+  NewFile file(path);
   file << "start_ns,duration_ns,device,lane,what,name,step,stage,microbatch,layer,replica,bytes,source,destination\n";
   for (const Event& event : trace.events) file << row_of(trace, event);
   file.commit();

@@ -1,10 +1,13 @@
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
+#include "mptune/profiler/base/new_file.h"
 #include "mptune/profiler/formats/kineto.h"
-#include "mptune/profiler/formats/output_file.h"
 
 namespace mptune {
 namespace {
@@ -13,6 +16,20 @@ namespace {
 constexpr int kFirstStream = 7;
 // Process id of the program's rows; a device's rows use the device number as process id.
 constexpr int kProgram = 1'000'000;
+
+// "12.345": nanoseconds as microseconds, exact.
+std::string microseconds_text(long long nanoseconds) {
+  std::array<char, 40> text{};
+  const bool negative = nanoseconds < 0;
+  const long long size = negative ? -nanoseconds : nanoseconds;
+  const int length = std::snprintf(text.data(), text.size(), "%s%lld.%03lld", negative ? "-" : "", size / 1000, size % 1000);
+  return {text.data(), static_cast<std::size_t>(length)};
+}
+
+// With its quotes; bytes that are no UTF-8 become U+FFFD.
+std::string json_text(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 
 std::string copy_name(const Copy& copy) {
   if (copy.source < 0) return "Memcpy HtoD (Pinned -> Device)";
@@ -187,7 +204,7 @@ class DeviceFile {
 
   const Trace& trace_;
   int device_;
-  OutputFile file_;
+  NewFile file_;
   std::set<int> threads_;  // threads that launch the device's work
   bool first_ = true;
 };

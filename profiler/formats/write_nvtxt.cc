@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "mptune/profiler/base/new_file.h"
 #include "mptune/profiler/formats/nvtxt.h"
-#include "mptune/profiler/formats/output_file.h"
 
 namespace mptune {
 namespace {
@@ -53,7 +53,7 @@ class NvtxtWriter {
   }
 
   const Trace& trace_;
-  OutputFile file_;
+  NewFile file_;
   Nanoseconds shift_{0};
 };
 

@@ -2,7 +2,7 @@
 #include <map>
 #include <unordered_map>
 
-#include "mptune/profiler/formats/output_file.h"
+#include "mptune/profiler/base/new_file.h"
 #include "mptune/profiler/formats/perfetto.h"
 #include "mptune/profiler/formats/protobuf.h"
 
@@ -288,7 +288,7 @@ class PerfettoWriter {
   }
 
   const Trace& trace_;
-  OutputFile file_;
+  NewFile file_;
   Nanoseconds shift_;
   std::map<std::uint64_t, std::vector<Slice>> tracks_;
   std::unordered_map<int, std::vector<std::pair<int, std::uint64_t>>> flows_;

@@ -11,11 +11,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "mptune/profiler/base/error.h"
-#include "mptune/profiler/model/new_file.h"
+#include "mptune/profiler/base/new_file.h"
 #include "mptune/profiler/model/scalar_types.h"
 
 namespace mptune {
@@ -208,10 +209,9 @@ void write_safetensors(const std::string& path, const TensorDict& tensors, const
                    [](const auto& a, const auto& b) { return a.second.element_size() > b.second.element_size(); });
   const std::string header = header_of(flat, metadata, path);
   const std::uint64_t bytes = header.size();
-  NewFile file(path);
-  file.write(&bytes, sizeof bytes);
-  file.write(header.data(), header.size());
-  for (const auto& [name, tensor] : flat) file.write(tensor.const_data_ptr(), tensor.nbytes());
+  NewFile file(path, ExitCode::environment);
+  file << std::string_view(reinterpret_cast<const char*>(&bytes), sizeof bytes) << header;
+  for (const auto& [name, tensor] : flat) file << std::string_view(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes());
   file.commit();
 }
 

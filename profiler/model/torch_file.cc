@@ -6,12 +6,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <memory>
 
 #include "mptune/profiler/base/error.h"
-#include "mptune/profiler/model/new_file.h"
+#include "mptune/profiler/base/new_file.h"
 #include "mptune/profiler/model/pickle.h"
 
 namespace mptune {
@@ -123,8 +124,18 @@ auto refusing(const std::string& where, const char* expected, const Read& read) 
   }
 }
 
-void write_archive(NewFile& file, const TensorDict& tensors) {
-  PyTorchStreamWriter writer([&file](const void* data, std::size_t bytes) { return file.write(data, bytes); });
+void write_archive(NewFile& file, const TensorDict& tensors, std::exception_ptr& failure) {
+  // Called from C: what it throws is thrown again behind it.
+  PyTorchStreamWriter writer([&](const void* data, std::size_t bytes) -> std::size_t {
+    if (failure) return 0;
+    try {
+      file << std::string_view(static_cast<const char*>(data), bytes);
+      return bytes;
+    } catch (const Error&) {
+      failure = std::current_exception();
+      return 0;
+    }
+  });
   const auto pickle = write_pickle(tensors);
   writer.writeRecord("data.pkl", pickle.data(), pickle.size());
   const std::string order = "little";
@@ -164,13 +175,14 @@ void write_torch_file(const std::string& path, const TensorDict& tensors) {
   for (const auto& [name, tensor] : tensors) {
     flat.emplace_back(name, tensor.detach().to(at::kCPU).contiguous());
   }
-  NewFile file(path);
+  NewFile file(path, ExitCode::environment);
+  std::exception_ptr failure;
   try {
-    write_archive(file, flat);
+    write_archive(file, flat, failure);
   } catch (const PickleError& error) {
     throw Error(error.what(), path, "convert the model's tensors to a common type");
   } catch (const c10::Error& error) {
-    file.check();
+    if (failure) std::rethrow_exception(failure);
     throw Error(std::string("cannot write: ") + error.what_without_backtrace(), path, "choose a writable folder with free space",
                 ExitCode::environment);
   }

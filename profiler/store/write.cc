@@ -1,12 +1,11 @@
-#include <fcntl.h>
 #include <sqlite3.h>
-#include <unistd.h>
 
-#include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <stdexcept>
 
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/new_file.h"
 #include "mptune/profiler/store/rows.h"
 #include "mptune/profiler/store/schema.h"
 #include "mptune/profiler/store/store.h"
@@ -16,44 +15,6 @@ namespace mptune {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A temporary file beside the target; deleted unless it was renamed to the target.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const fs::path& target) : path_(target) {
-    static std::atomic<int> count{0};
-    path_ += ".tmp-" + std::to_string(getpid()) + "-" + std::to_string(count++);
-    remove();
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() { remove(); }
-
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
-  void move_to(const fs::path& target) {
-    sync(path_);
-    fs::rename(path_, target);
-    sync(target.has_parent_path() ? target.parent_path() : fs::path("."));
-  }
-
- private:
-  void remove() noexcept {
-    std::error_code ignored;
-    fs::remove(path_, ignored);
-  }
-
-  // Some file systems cannot sync a folder. Then a power failure can lose the new name, nothing else.
-  static void sync(const fs::path& path) {
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0) return;
-    const bool failed = fsync(file) != 0 && (errno == EIO || errno == ENOSPC || errno == EDQUOT);
-    close(file);
-    if (failed) throw fs::filesystem_error("sync", path, std::make_error_code(std::errc::io_error));
-  }
-
-  fs::path path_;
-};
 
 bool is_ours(const fs::path& path) {
   try {
@@ -108,19 +69,19 @@ void write_database(const Recording& recording, const fs::path& path) {
   transaction.commit();
 }
 
-[[noreturn]] void refuse(const SQLite::Exception& failure, const fs::path& path) {
+[[noreturn]] void refuse(const SQLite::Exception& failure, const std::string& path) {
   switch (failure.getErrorCode()) {
     case SQLITE_FULL:
-      throw Error("the disk is full", path.string(), "free space or name a file elsewhere with -o", ExitCode::environment);
+      throw write_error(path, ENOSPC);
     case SQLITE_CANTOPEN:
     case SQLITE_READONLY:
     case SQLITE_PERM:
-      throw Error("the folder does not exist or cannot be written", path.string(), "name a file in a writable folder with -o");
+      throw write_error(path, EACCES);
     case SQLITE_IOERR:
-      throw Error("writing failed (" + std::string(failure.what()) + ")", path.string(),
-                  "check the disk's space and quota or name a file elsewhere with -o", ExitCode::environment);
+      throw Error("writing failed (" + std::string(failure.what()) + ")", path, "check the disk's space and quota, or write elsewhere",
+                  ExitCode::environment);
     default:
-      throw Error("the recording cannot be stored (" + std::string(failure.what()) + ")", path.string(), "report this as a bug",
+      throw Error("the recording cannot be stored (" + std::string(failure.what()) + ")", path, "report this as a bug",
                   ExitCode::internal);
   }
 }
@@ -132,17 +93,14 @@ void write_recording(const Recording& recording, const std::string& path, bool f
     const std::string fault = inconsistency(*recording.trace);
     if (!fault.empty()) throw std::invalid_argument("the trace is not consistent: " + fault);
   }
-  const fs::path target(path);
-  require_replaceable(target, force);
-  TemporaryFile temporary(target);
+  require_replaceable(path, force);
+  NewFile file(path);
   try {
-    write_database(recording, temporary.path());
-    temporary.move_to(target);
+    write_database(recording, file.temporary());
   } catch (const SQLite::Exception& failure) {
-    refuse(failure, target);
-  } catch (const fs::filesystem_error& failure) {
-    throw Error("the file cannot be put in place (" + failure.code().message() + ")", path, "name a file in a writable folder with -o");
+    refuse(failure, path);
   }
+  file.commit();
 }
 
 }  // namespace mptune

@@ -7,10 +7,10 @@
 #include <memory>
 
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/units.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/render/table.h"
-#include "mptune/reports/render/units.h"
 #include "mptune/tuner/live/worker_process.h"
 
 namespace mptune {

@@ -1,9 +1,9 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "mptune/profiler/base/units.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/render/table.h"
-#include "mptune/reports/render/units.h"
 #include "mptune/tuner/live/worker_process.h"
 
 namespace mptune {

@@ -9,6 +9,7 @@
 #include "mptune/planner/plan_file.h"
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/base/text.h"
+#include "mptune/profiler/base/units.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/fit_errors.h"
 #include "mptune/reports/cli/options.h"
@@ -19,7 +20,6 @@
 #include "mptune/reports/cli/plan_placement.h"
 #include "mptune/reports/cli/progress.h"
 #include "mptune/reports/render/plan_text.h"
-#include "mptune/reports/render/units.h"
 #include "mptune/tuner/runtime/capabilities.h"
 
 namespace mptune {

@@ -13,11 +13,12 @@
 #include <set>
 
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/new_file.h"
+#include "mptune/profiler/base/units.h"
 #include "mptune/profiler/store/store.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/cli/recordings.h"
-#include "mptune/reports/render/units.h"
 #include "mptune/tuner/live/program_run.h"
 #include "mptune/tuner/live/worker_process.h"
 
@@ -128,11 +129,7 @@ void keep(std::vector<Process>& processes, const std::string& path, bool force) 
   for (Process& process : processes) {
     while (number > 0 && !force && is_foreign(numbered(path, number), kSqliteMagic)) ++number;
     const std::string place = numbered(path, number++);
-    std::error_code failed;
-    fs::rename(process.file, place, failed);
-    if (failed) {
-      throw Error("the recording could not be kept (" + failed.message() + ")", place, "write elsewhere with -o", ExitCode::environment);
-    }
+    move_file(process.file, place, ExitCode::environment);
     process.file = place;
   }
 }

@@ -7,13 +7,13 @@
 #include "mptune/planner/plan_file.h"
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/units.h"
 #include "mptune/profiler/store/store.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/fit_errors.h"
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/render/fit_text.h"
 #include "mptune/reports/render/report_text.h"
-#include "mptune/reports/render/units.h"
 
 namespace mptune {
 namespace {

@@ -10,6 +10,7 @@
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/base/sha256.h"
 #include "mptune/profiler/base/text.h"
+#include "mptune/profiler/base/units.h"
 #include "mptune/profiler/store/store.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/fit_errors.h"
@@ -20,7 +21,6 @@
 #include "mptune/reports/cli/study_report.h"
 #include "mptune/reports/cli/worker_calls.h"
 #include "mptune/reports/render/report_text.h"
-#include "mptune/reports/render/units.h"
 #include "mptune/tuner/live/live_runner.h"
 #include "mptune/tuner/tune.h"
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "mptune/planner/advise/fit_choices.h"
+#include "mptune/profiler/base/units.h"
 #include "mptune/reports/cli/plan_output.h"
 #include "mptune/reports/render/fit_text.h"
-#include "mptune/reports/render/units.h"
 #include "mptune/tuner/runtime/capabilities.h"
 
 namespace mptune {

@@ -8,8 +8,8 @@
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/search/families.h"
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/units.h"
 #include "mptune/profiler/formats/operator_tables.h"
-#include "mptune/reports/render/units.h"
 
 namespace mptune {
 namespace {

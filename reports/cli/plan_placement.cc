@@ -6,13 +6,13 @@
 
 #include "mptune/planner/published/objective.h"
 #include "mptune/planner/published/profile_placement.h"
+#include "mptune/profiler/base/units.h"
 #include "mptune/profiler/device/device_spec.h"
 #include "mptune/profiler/formats/placement_json.h"
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/cli/plan_output.h"
 #include "mptune/reports/render/report_text.h"
 #include "mptune/reports/render/table.h"
-#include "mptune/reports/render/units.h"
 
 namespace mptune {
 namespace {

@@ -8,8 +8,6 @@
 #include <cstdio>
 #include <limits>
 
-#include "mptune/reports/render/units.h"
-
 namespace mptune {
 namespace {
 

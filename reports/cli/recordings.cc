@@ -6,6 +6,7 @@
 
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/units.h"
 #include "mptune/profiler/formats/any_trace.h"
 #include "mptune/reports/render/report_text.h"
 #include "mptune/reports/render/units.h"

@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/new_file.h"
 #include "mptune/profiler/trace/model_text.h"
 
 namespace mptune {
@@ -46,16 +47,6 @@ bool wants_color(const GlobalOptions& options, const TerminalEnvironment& enviro
     return true;
   }
   return environment.output_is_terminal && !environment.term.empty() && environment.term != "dumb";
-}
-
-[[noreturn]] void refuse_path(const std::string& path, int number) {
-  if (number == ENOSPC || number == EDQUOT) {
-    throw Error("the disk is full", path, "free some space, or write elsewhere with -o", ExitCode::environment);
-  }
-  if (number == EROFS || number == EACCES || number == EPERM) {
-    throw Error("the folder is read-only", path, "write elsewhere with -o");
-  }
-  throw Error(std::string("can't write here (") + std::strerror(number) + ")", path, "name an existing folder with -o");
 }
 
 }  // namespace
@@ -131,7 +122,7 @@ void check_output(const std::string& path, const std::string& magic, bool force)
   const std::string probe = path + ".probe-" + std::to_string(getpid());
   const int descriptor = open(probe.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
   if (descriptor < 0) {
-    refuse_path(path, errno);
+    throw write_error(path, errno);
   }
   // A full disk takes names but no bytes.
   const bool written = write(descriptor, "x", 1) == 1;
@@ -139,7 +130,7 @@ void check_output(const std::string& path, const std::string& magic, bool force)
   close(descriptor);
   unlink(probe.c_str());
   if (!written) {
-    refuse_path(path, number);
+    throw write_error(path, number);
   }
 }
 
@@ -148,22 +139,9 @@ void write_text_file(const std::string& path, const std::string& text, bool forc
   if (std::filesystem::exists(path, failed) && !force) {
     throw Error("the file exists", path, "name another with -o, or add --force");
   }
-  const std::string temporary = path + ".tmp-" + std::to_string(getpid());
-  {
-    errno = 0;
-    std::ofstream file(temporary, std::ios::binary);
-    file << text << std::flush;
-    if (!file) {
-      const int number = errno == 0 ? EIO : errno;
-      unlink(temporary.c_str());
-      refuse_path(path, number);
-    }
-  }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int number = errno;
-    unlink(temporary.c_str());
-    refuse_path(path, number);
-  }
+  NewFile file(path);
+  file << text;
+  file.commit();
 }
 
 TemporaryFolder::TemporaryFolder() : TemporaryFolder(variable("TMPDIR").empty() ? "/tmp" : variable("TMPDIR")) {}

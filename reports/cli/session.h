@@ -51,7 +51,7 @@ void check_output(const std::string& path, const std::string& magic, bool force)
 inline constexpr const char* kSqliteMagic = "SQLite format 3";
 inline constexpr const char* kJsonMagic = "{";
 
-/// Writes a text file under a temporary name and renames it. Throws Error.
+/// Writes a text file, complete or not at all. Throws Error.
 void write_text_file(const std::string& path, const std::string& text, bool force);
 
 /// A folder of this process that is gone when the command ends.

@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "mptune/profiler/base/units.h"
 #include "mptune/reports/render/pictures.h"
-#include "mptune/reports/render/units.h"
 
 namespace mptune {
 namespace {

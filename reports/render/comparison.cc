@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "mptune/profiler/base/units.h"
 #include "mptune/reports/render/pictures.h"
 #include "mptune/reports/render/units.h"
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "mptune/profiler/base/units.h"
 #include "mptune/reports/render/table.h"
-#include "mptune/reports/render/units.h"
 
 namespace mptune {
 namespace {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "mptune/profiler/base/units.h"
 #include "mptune/reports/render/table.h"
 #include "mptune/reports/render/units.h"
 

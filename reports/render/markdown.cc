@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "mptune/profiler/base/units.h"
 #include "mptune/reports/render/kinds.h"
 #include "mptune/reports/render/pictures.h"
 #include "mptune/reports/render/report_text.h"

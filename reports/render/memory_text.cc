@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "mptune/profiler/base/units.h"
 #include "mptune/reports/render/report_text.h"
-#include "mptune/reports/render/units.h"
 
 namespace mptune {
 namespace {

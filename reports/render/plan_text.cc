@@ -6,11 +6,11 @@
 #include <array>
 #include <cmath>
 
+#include "mptune/profiler/base/units.h"
 #include "mptune/reports/plan_changes.h"
 #include "mptune/reports/render/pictures.h"
 #include "mptune/reports/render/report_text.h"
 #include "mptune/reports/render/table.h"
-#include "mptune/reports/render/units.h"
 
 namespace mptune {
 namespace {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "mptune/planner/search/search.h"
+#include "mptune/profiler/base/units.h"
 #include "mptune/reports/render/kinds.h"
 #include "mptune/reports/render/pictures.h"
 #include "mptune/reports/render/table.h"

@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
+#include "mptune/profiler/base/units.h"
 #include "mptune/reports/render/pictures.h"
-#include "mptune/reports/render/units.h"
 
 namespace mptune {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "mptune/profiler/base/units.h"
 #include "mptune/reports/render/report_text.h"
 #include "mptune/reports/render/table.h"
 #include "mptune/reports/render/units.h"

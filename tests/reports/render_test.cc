@@ -210,28 +210,10 @@ TEST(Text, TablesAreNeverWiderThanTheTerminal) {
   EXPECT_THAT(text, ::testing::HasSubstr("encoder-embedding"));
 }
 
-TEST(Units, ThreeDigits) {
-  EXPECT_EQ(format_seconds(0), "0 s");
-  EXPECT_EQ(format_seconds(0.4123), "412 ms");
-  EXPECT_EQ(format_seconds(1.254), "1.25 s");
-  EXPECT_EQ(format_seconds(0.99996), "1.00 s") << "rounding reaches the next unit";
-  EXPECT_EQ(format_seconds(90), "90.0 s");
-  EXPECT_EQ(format_seconds(300), "5.00 min");
-  EXPECT_EQ(format_seconds(3.5e-5), "35.0 us");
+TEST(Units, Measurements) {
   EXPECT_EQ(format_interval_seconds({0.0995, 0.4}), "[99.5, 400] ms");
-  EXPECT_EQ(format_bytes(0), "0 B");
-  EXPECT_EQ(format_bytes(1536), "1.50 KiB");
-  EXPECT_EQ(format_bytes(2147483648), "2.00 GiB");
-  EXPECT_EQ(format_bandwidth(12e9), "12.0 GB/s");
-  EXPECT_EQ(format_percent(0.1824), "18.2 %");
-  EXPECT_EQ(format_count(25557032), "25.6 M");
   EXPECT_EQ(format_measured(0.412, {0.41, 0.414}, 44), "412 ms, 95 % [410, 414] ms, 44 measurements");
   EXPECT_EQ(format_measured(0.412, {0.412, 0.412}, 1, "step"), "412 ms, 1 step");
-  EXPECT_EQ(format_count(9999), "9999");
-  EXPECT_EQ(format_count(12345), "12.3 k");
-  EXPECT_EQ(format_count(345'500'000'000'000), "3.5 x 10^14");
-  EXPECT_EQ(format_alike({0.412, 0.035}), std::pair(std::vector<std::string>({"412", "35.0"}), std::string("ms")));
-  EXPECT_EQ(format_alike({}).second, "ns");
 }
 
 MemoryRow memory_row(std::int64_t peak, std::int64_t cap) {

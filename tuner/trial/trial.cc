@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <random>
 #include <utility>
 
 #include "mptune/planner/plan_file.h"
+#include "mptune/profiler/base/units.h"
 
 namespace mptune {
 namespace {
@@ -21,23 +21,17 @@ struct Match : Cases... {
 template <class... Cases>
 Match(Cases...) -> Match<Cases...>;
 
-std::string seconds_text(double seconds) {
-  std::array<char, 48> text{};
-  std::snprintf(text.data(), text.size(), "%.4g s", seconds);
-  return text.data();
-}
-
 std::string out_of_memory_text(const OutOfMemory& outcome) {
   std::string text = "out of memory";
   if (!outcome.device.empty()) text += " on " + outcome.device;
-  if (outcome.requested_bytes > 0) text += ": " + bytes_text(outcome.requested_bytes) + " asked";
-  if (outcome.requested_bytes > 0 && outcome.cap_bytes > 0) text += " with a cap of " + bytes_text(outcome.cap_bytes);
+  if (outcome.requested_bytes > 0) text += ": " + format_bytes(outcome.requested_bytes) + " asked";
+  if (outcome.requested_bytes > 0 && outcome.cap_bytes > 0) text += " with a cap of " + format_bytes(outcome.cap_bytes);
   return text;
 }
 
 std::string measured_text(const Measured& outcome) {
   if (outcome.step_s.empty()) return "measured without a sample";
-  return "measured: " + seconds_text(median(outcome.step_s)) + " a step, " + std::to_string(outcome.step_s.size()) + " samples";
+  return "measured: " + format_seconds(median(outcome.step_s)) + " a step, " + std::to_string(outcome.step_s.size()) + " samples";
 }
 
 std::string with_reason(const std::string& text, const std::string& reason) {
@@ -75,21 +69,6 @@ std::optional<OutOfMemory> over_cap(const Plan& plan, const Prediction& predicti
 
 }  // namespace
 
-std::string bytes_text(std::int64_t bytes) {
-  struct Unit {
-    const char* name;
-    double size;
-  };
-  constexpr std::array<Unit, 3> kUnits{{{"GiB", 1024.0 * 1024 * 1024}, {"MiB", 1024.0 * 1024}, {"KiB", 1024.0}}};
-  std::array<char, 48> text{};
-  for (const Unit& unit : kUnits) {
-    if (static_cast<double>(bytes) < unit.size) continue;
-    std::snprintf(text.data(), text.size(), "%.4g %s", static_cast<double>(bytes) / unit.size, unit.name);
-    return text.data();
-  }
-  return std::to_string(bytes) + " B";
-}
-
 std::string outcome_class(const Outcome& outcome) {
   return kOutcomeNames[outcome.index()];
 }
@@ -102,7 +81,7 @@ std::string outcome_text(const Outcome& outcome) {
   return std::visit(Match{
                         [](const Measured& o) { return measured_text(o); },
                         [](const OutOfMemory& o) { return out_of_memory_text(o); },
-                        [](const TimedOut& o) { return "timed out: a step took more than " + seconds_text(o.limit_s); },
+                        [](const TimedOut& o) { return "timed out: a step took more than " + format_seconds(o.limit_s); },
                         [](const Crashed& o) {
                           return o.signal != 0 ? "crashed by signal " + std::to_string(o.signal)
                                                : "crashed with exit code " + std::to_string(o.exit_code);

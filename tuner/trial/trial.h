@@ -65,9 +65,7 @@ static_assert(kOutcomeNames.size() == std::variant_size_v<Outcome>);
 [[nodiscard]] std::string outcome_class(const Outcome& outcome);
 /// The alternative of this name with its defaults; empty where there is none.
 [[nodiscard]] std::optional<Outcome> outcome_named(const std::string& name);
-/// "412 MiB", four digits.
-[[nodiscard]] std::string bytes_text(std::int64_t bytes);
-/// One clause for people: "out of memory on cpu:1: 120 MB asked with a cap of 1 GiB".
+/// One clause for people: "out of memory on cpu:1: 120 MiB asked with a cap of 1.00 GiB".
 [[nodiscard]] std::string outcome_text(const Outcome& outcome);
 
 /// One plan, tried once within one series.

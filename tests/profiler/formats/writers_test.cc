@@ -6,10 +6,10 @@
 #include <string_view>
 
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/new_file.h"
 #include "mptune/profiler/formats/csv.h"
 #include "mptune/profiler/formats/kineto.h"
 #include "mptune/profiler/formats/nvtxt.h"
-#include "mptune/profiler/formats/output_file.h"
 #include "mptune/profiler/formats/perfetto.h"
 #include "mptune/tests/profiler/formats/files.h"
 #include "mptune/tests/support/hand_trace.h"
@@ -245,7 +245,7 @@ TEST_F(Writers, LeaveNoPartialFiles) {
     EXPECT_THROW(write(trace, std::filesystem::path(path("t")).parent_path().string()), Error);
   }
   EXPECT_THROW((void)write_kineto(trace, path("absent/t.json")), Error);
-  { OutputFile(path("unfinished")) << "x"; }
+  { NewFile(path("unfinished")) << "x"; }
   EXPECT_EQ(count_files(), 0);
   (void)put("t.csv", "old");
   write_csv(trace, path("t.csv"));

@@ -39,7 +39,7 @@ TEST(Outcome, ClassesAreDistinctAndTextsTell) {
   }
   EXPECT_EQ(classes.size(), std::variant_size_v<Outcome>);
   EXPECT_EQ(texts.size(), std::variant_size_v<Outcome>);
-  EXPECT_EQ(outcome_text(outcomes[1]), "out of memory on cpu:1: 120 MiB asked with a cap of 1 GiB");
+  EXPECT_EQ(outcome_text(outcomes[1]), "out of memory on cpu:1: 120 MiB asked with a cap of 1.00 GiB");
   EXPECT_EQ(outcome_text(Crashed{0, 3}), "crashed with exit code 3");
   EXPECT_EQ(outcome_text(Crashed{11, 0}), "crashed by signal 11");
   EXPECT_EQ(outcome_class(Environment{}), "environment");

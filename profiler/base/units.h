@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mptune {
+
+// ---- parsing; `option` is named in the Error ----
+
+/// Parses `2GiB`, `512MB`, `1000` (bytes). Throws Error for invalid text, zero, negative numbers and more than 2^60.
+[[nodiscard]] std::int64_t parse_bytes(const std::string& text, const std::string& option);
+/// Parses `150s`, `5min`, `1.5h`, `200ms`; a bare number is seconds. Throws Error.
+[[nodiscard]] double parse_seconds(const std::string& text, const std::string& option);
+
+struct Quantity {
+  double value = 0;
+  std::string unit;
+};
+/// A non-negative decimal number and the text that follows it; nullopt if the text does not start with one.
+[[nodiscard]] std::optional<Quantity> parse_quantity(const std::string& text);
+/// Bytes of one "", "B", "kB", ... "TB", "KiB", ... "TiB"; nullopt for another unit.
+[[nodiscard]] std::optional<double> byte_unit(const std::string& unit);
+
+// ---- printing: three significant digits with a fitting unit ----
+
+/// "412 ms", "1.25 s", "35.0 us", "12.5 min".
+[[nodiscard]] std::string format_seconds(double seconds);
+/// Times in the unit of the largest, and the unit: {"412", "35.0"}, "ms".
+[[nodiscard]] std::pair<std::vector<std::string>, std::string> format_alike(const std::vector<double>& seconds);
+/// Binary units: "410 MiB", "1.25 GiB", "0 B".
+[[nodiscard]] std::string format_bytes(std::int64_t bytes);
+/// Decimal units: "12.0 GB/s".
+[[nodiscard]] std::string format_bandwidth(double bytes_per_second);
+/// "18.2 %" of a fraction.
+[[nodiscard]] std::string format_percent(double fraction);
+/// "25.6 M", "12.3 k"; below 10,000 in full: "1234"; from 10^12 on "3.5 x 10^14".
+[[nodiscard]] std::string format_count(std::int64_t count);
+
+}  // namespace mptune
