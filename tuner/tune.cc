@@ -269,7 +269,7 @@ class Tuner {
   void record(const Plan& plan, const std::string& name, Recommendation& recommendation) const {
     if (std::filesystem::exists(study_.trace_path(name))) return;
     if (left() < record_cost(plan)) {
-      recommendation.warnings.push_back("no trace of " + name + ": the budget is spent; go on with --resume to record it");
+      recommendation.warnings.push_back(NoTraceOf{.name = name, .failed = {}});
       return;
     }
     tell("trace of " + name);
@@ -278,7 +278,7 @@ class Tuner {
     } catch (const Error& error) {
       // The answer stands without its picture.
       if (error.code() == ExitCode::interrupted || error.code() == ExitCode::terminated) throw;
-      recommendation.warnings.push_back("no trace of " + name + ": " + error.what());
+      recommendation.warnings.push_back(NoTraceOf{.name = name, .failed = error.what()});
     }
   }
 

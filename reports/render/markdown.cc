@@ -6,6 +6,7 @@
 
 #include "mptune/reports/render/kinds.h"
 #include "mptune/reports/render/pictures.h"
+#include "mptune/reports/render/recommendation_text.h"
 #include "mptune/reports/render/report_text.h"
 #include "mptune/reports/render/style.h"
 #include "mptune/reports/render/units.h"
@@ -86,7 +87,7 @@ std::string kinds_of(const KindComparison& kinds) {
   if (rows.empty()) {
     return "";
   }
-  return section("Which kind of parallelism") + list_of(kinds.advice) +
+  return section("Which kind of parallelism") + list_of(texts_of(kinds.advice)) +
          table_of({"kind", ">step", ">95 %", ">over one device", ">peak", "verdict", "plan"}, rows);
 }
 
@@ -151,8 +152,8 @@ std::string answer_of(const StudyReport& report) {
     text += ", 95 % " + format_interval_seconds(best.step_ci95_s);
   }
   text += best.predicted_step_s > 0 ? "; predicted " + format_seconds(best.predicted_step_s) : "";
-  std::vector<std::string> lines = report.recommendation.advice;
-  for (const std::string& reason : best.reasons) {
+  std::vector<std::string> lines = texts_of(report.recommendation.advice);
+  for (const std::string& reason : texts_of(best.reasons)) {
     lines.push_back("why: " + reason);
   }
   return text + "\n\n" + list_of(lines);
@@ -180,7 +181,7 @@ std::string render_study_markdown(const StudyReport& report) {
     text += *trace ? trace_sections(**trace) : "";
   }
   if (!all.warnings.empty()) {
-    text += section("Warnings") + list_of(all.warnings);
+    text += section("Warnings") + list_of(texts_of(all.warnings));
   }
   std::string files = "plan    " + report.plan_file + "\n";
   for (const std::string& trace : report.trace_files) {

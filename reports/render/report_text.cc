@@ -8,6 +8,7 @@
 #include "mptune/planner/search/search.h"
 #include "mptune/reports/render/kinds.h"
 #include "mptune/reports/render/pictures.h"
+#include "mptune/reports/render/recommendation_text.h"
 #include "mptune/reports/render/table.h"
 #include "mptune/reports/render/units.h"
 
@@ -50,7 +51,7 @@ std::string card(const StudyReport& report, const TextStyle& style) {
       lines.push_back("this is the plan of " + baseline.name);
     }
   }
-  for (const std::string& reason : best.reasons) {
+  for (const std::string& reason : texts_of(best.reasons)) {
     lines.push_back("why: " + reason);
   }
   if (all.best_pipeline && all.best_pipeline->trial.plan_key != best.trial.plan_key) {
@@ -63,7 +64,7 @@ std::string card(const StudyReport& report, const TextStyle& style) {
       add_plan(lines, "best in half the memory", *all.best_half_memory);
     }
   }
-  for (const std::string& advice : all.advice) {
+  for (const std::string& advice : texts_of(all.advice)) {
     lines.push_back(advice);
   }
   return render_card("Recommendation for " + report.model, lines, style);
@@ -221,7 +222,7 @@ std::string render_study_report(const StudyReport& report, const TextStyle& styl
   if (report.pipeline_trace) {
     text += render_trace_report(*report.pipeline_trace, style) + "\n";
   }
-  for (const std::string& warning : report.recommendation.warnings) {
+  for (const std::string& warning : texts_of(report.recommendation.warnings)) {
     const std::string lines = join(wrap("warning: " + warning, style.width), "\n");
     const std::size_t word = lines.find(':') + 1;
     text += paint(style, Color::yellow, lines.substr(0, word)) + lines.substr(word) + "\n";
