@@ -155,7 +155,7 @@ bool set_apart_not_executable(SearchResult& result) {
     return true;
   }
   const bool best_runs = other != result.ranked.begin();
-  result.not_executable.push_back({*other, why_not_executable(other->plan, kRuntime)});
+  result.not_executable.push_back({*other, *missing_capability(other->plan, kRuntime)});
   if (best_runs) {
     std::erase_if(result.ranked, [&](const Candidate& candidate) { return !runs(candidate); });
   }
@@ -220,7 +220,7 @@ std::string plan_text(const Found& found, const PlanReport& report, const std::s
 std::string next_text(const Found& found, const std::string& model, const std::string& path, bool recorded) {
   const std::string text = "plan    " + path + "\n";
   if (!found.runs) {
-    return text + "mptune run refuses it: " + found.result.not_executable.front().reason + "\n";
+    return text + "mptune run refuses it: " + text_of(found.result.not_executable.front().missing) + "\n";
   }
   return text + (recorded ? "mptune run " + shell_word(model) + " --plan " + shell_word(path) + "\n" : "");
 }

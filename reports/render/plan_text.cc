@@ -9,6 +9,7 @@
 #include "mptune/reports/plan_changes.h"
 #include "mptune/reports/render/pictures.h"
 #include "mptune/reports/render/report_text.h"
+#include "mptune/reports/render/search_text.h"
 #include "mptune/reports/render/table.h"
 #include "mptune/reports/render/units.h"
 
@@ -144,7 +145,7 @@ std::string proof(const PlanReport& report) {
   if (report.complete) {
     std::int64_t outside = 0;
     for (const Rejection& rejection : report.rejected) {
-      outside += rejection.outside_proof ? rejection.count : 0;
+      outside += rejection.reason == RejectedAs::rows_decide ? rejection.count : 0;
     }
     text += fmt::format("; optimal under the cost model among {}", report.runs ? "runnable plans" : "plans of these choices");
     text += outside > 0 ? fmt::format(" ({} not covered)", outside) : "";
@@ -175,11 +176,11 @@ std::string others(const std::vector<PlannedOther>& plans, std::size_t most, dou
 std::string rejected(const PlanReport& report, const TextStyle& style) {
   std::string text;
   for (const Rejection& rejection : report.rejected) {
-    text += hanging(format_count(rejection.count) + (rejection.count == 1 ? " plan  " : " plans  "), rejection.reason, style);
+    text += hanging(format_count(rejection.count) + (rejection.count == 1 ? " plan  " : " plans  "), text_of(rejection.reason), style);
   }
   std::vector<std::vector<Cell>> rows;
   for (const RejectedClass& rejected_class : report.classes) {
-    rows.push_back({rejected_class.name, rejected_class.reason});
+    rows.push_back({text_of(rejected_class.choice), text_of(rejected_class)});
   }
   return text + (rows.empty() ? "" : "\n" + render_table({{"pipelines with"}, {"why not"}}, rows, style));
 }
