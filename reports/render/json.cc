@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "mptune/reports/render/advice_text.h"
 #include "mptune/reports/render/recommendation_text.h"
 
 namespace mptune {
@@ -237,7 +238,7 @@ Json advice_json(const std::vector<Advice>& advice) {
                     {"stage", one.stage},
                     {"saves_s", one.saves_s},
                     {"saves_percent", one.saves_percent},
-                    {"text", one.text}});
+                    {"text", text_of(one)}});
   }
   return list;
 }

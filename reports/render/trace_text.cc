@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "mptune/reports/quality_text.h"
+#include "mptune/reports/render/advice_text.h"
 #include "mptune/reports/render/report_text.h"
 #include "mptune/reports/render/table.h"
 #include "mptune/reports/render/units.h"
@@ -94,12 +96,12 @@ std::string render_idle(const TraceReport& report, const TextStyle& style) {
 }
 
 std::string render_advice(const TraceReport& report, const TextStyle& style) {
-  if (!report.quality_objection.empty()) {
-    return hanging("", "no verdict: " + report.quality_objection, style);
+  if (report.objection) {
+    return hanging("", "no verdict: " + text_of(*report.objection), style);
   }
   std::string text;
   for (const Advice& advice : report.advice) {
-    text += hanging(pad_left(format_seconds(advice.saves_s), 8) + "  ", advice.text, style);
+    text += hanging(pad_left(format_seconds(advice.saves_s), 8) + "  ", text_of(advice), style);
   }
   if (!text.empty()) {
     return text;

@@ -41,13 +41,13 @@ inline TraceReport sample_trace() {
   more.cause = IdleCause::structural;
   more.saves_s = 0.04;
   more.saves_percent = 10;
-  more.text = "m = 8: -10.0 % (simulated)";
+  more.remedy = OtherMicrobatches{8, 4};
   Advice move = more;
   move.cause = IdleCause::imbalance;
   move.stage = 0;
   move.saves_s = 0.012;
   move.saves_percent = 3;
-  move.text = "moving layer 9 (layer3.2, layer3.3, layer3.4) to stage 1: -3.0 % (simulated)";
+  move.remedy = MoveLayer{"9 (layer3.2, layer3.3, layer3.4)", 1};
   report.advice = {more, move};
   report.critical_path = {{"stage 1", 0.24, 0.6}, {"copies cpu:0 to cpu:1", 0.1, 0.25}, {"gaps", 0.06, 0.15}};
   report.links = {{.source = "cpu:0", .destination = "cpu:1", .copies = 8, .bytes = 12'000'000, .time_s = 0.01, .exposed_s = 0.004}};
