@@ -258,8 +258,9 @@ void add_profile_command(CLI::App& program, CommandBody& chosen) {
       ->type_name("FILE");
   add_output_options(*app, command->output, "trace file; default: MODEL.sqlite in the current folder");
   app->footer(
-      "Example:\n  mptune profile resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1\n\nmptune profile [-o FILE] [--force] -- "
-      "COMMAND ... records a CUDA program of any kind:\n  mptune profile -- python train.py --epochs 1");
+      "Example:\n  mptune profile resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1\n  mptune profile -- python train.py --epochs "
+      "1\n\n" +
+      program_recording_help());
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_profile(*command, session); }; });
 }
 
