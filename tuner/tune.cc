@@ -199,7 +199,7 @@ class Tuner {
           std::max(series.step_limit_s, step_limit(std::max(step_of(entry.plan), entry.prediction ? entry.prediction->step_s : 0)));
     }
     series.budget_s = std::max(0.0, left() - record_reserve());
-    tell("final: " + std::to_string(entries.size()) + " plans in turn");
+    tell("final: " + std::to_string(entries.size()) + " plans benchmarked interleaved");
     store_final(services_.runner->run(series));
   }
 

@@ -203,7 +203,7 @@ std::string layer_table(const Profiled& profiled, const TextStyle& style) {
                        {"forward", true},
                        {"backward", true},
                        {"output", true},
-                       {"kept", true},
+                       {"saved", true},
                        {"parameters", true}},
                       rows, style);
 }
@@ -222,7 +222,7 @@ std::string profile_text(const Profiled& profiled, const TraceReport& report, co
   text += render_trace_report(report, style) + "\n" + render_details(report, style);
   if (!profiled.recorded.step_s.empty()) {
     const Samples& step_s = profiled.recorded.step_s;
-    text += fmt::format("unrecorded step {}; recording costs {:.1f} %\n",
+    text += fmt::format("step without recording {}; recording adds {:.1f} %\n",
                         format_measured(median(step_s), interval95(step_s), step_s.size()), overhead_percent(profiled.recorded));
   }
   return text + "trace   " + path + "\nmptune plan " + shell_word(path) + " -o " + shell_word(model_stem(model) + ".plan.json") + "\n";

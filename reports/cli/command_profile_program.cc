@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kForeign = "a program of others can't be re-partitioned: mptune tune needs the model itself";
+constexpr const char* kForeign = "mptune can't split another program over devices: mptune tune needs the model itself";
 
 struct ProgramCommand {
   std::vector<std::string> words;
@@ -65,7 +65,7 @@ ProgramEnd record_program(const ProgramCommand& command, const std::string& libr
   options.output_to_errors = session.options.json;
   for (const auto& [name, value] : options.variables) {
     if (const char* other = std::getenv(name.c_str()); other != nullptr && *other != '\0') {
-      session.warn(name + " is set already, and gives way to this recording");
+      session.warn(name + " is set already; this recording overrides it");
     }
   }
   return run_program(command.words, options, interrupt_flag());

@@ -67,7 +67,7 @@ int verdict_code(const Session& session, const TraceReport& report) {
   if (!report.objection) {
     return static_cast<int>(ExitCode::done);
   }
-  session.warn("no verdict rests on this trace: " + text_of(*report.objection) + "; record again, fewer steps at a time");
+  session.warn("this trace is too incomplete for a verdict: " + text_of(*report.objection) + "; record again, fewer steps at a time");
   return static_cast<int>(ExitCode::inconclusive);
 }
 

@@ -174,7 +174,7 @@ std::string render_study_markdown(const StudyReport& report) {
   text += table_of({">stage", "devices", "layers", "recompute", "modules"}, stage_cells(all.recommended.trial.plan, report.modules));
   text += kinds_of(all.kinds) + comparison_of(all);
   if (const std::vector<std::string> limits = limit_sentences(report); !limits.empty()) {
-    text += section("Distance to the limit") + list_of(limits);
+    text += section("Scaling efficiency") + list_of(limits);
   }
   text += curve_of(report.curve);
   for (const std::optional<TraceReport>* trace : {&report.trace, &report.pipeline_trace}) {

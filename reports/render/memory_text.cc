@@ -101,12 +101,9 @@ std::string microbatches_text(const std::map<int, std::int64_t>& activations) {
 }
 
 std::string parts_text(const PeakContents& all) {
-  std::vector<std::pair<std::string, std::int64_t>> parts = {{"parameters", all.parameters_bytes},
-                                                             {"gradients", all.gradients_bytes},
-                                                             {"optimizer state", all.optimizer_bytes},
-                                                             {"buffers", all.buffers_bytes},
-                                                             {"slots for inputs and gradients", all.slots_bytes},
-                                                             {"workspace", all.workspace_bytes},
+  std::vector<std::pair<std::string, std::int64_t>> parts = {{"parameters", all.parameters_bytes},       {"gradients", all.gradients_bytes},
+                                                             {"optimizer state", all.optimizer_bytes},   {"buffers", all.buffers_bytes},
+                                                             {"communication buffers", all.slots_bytes}, {"workspace", all.workspace_bytes},
                                                              {"allocator's reserve", all.reserve_bytes}};
   std::int64_t kept = 0;
   for (const auto& [microbatch, bytes] : all.activations_bytes) {
@@ -134,7 +131,7 @@ std::string contents_text(const MemoryRow& row) {
   if (row.contents->total() == row.peak_bytes) {
     return text + ": " + parts_text(*row.contents);
   }
-  return text + (text.empty() ? "" : "; ") + "by the profile " + format_bytes(row.contents->total()) + ": " + parts_text(*row.contents);
+  return text + (text.empty() ? "" : "; ") + "predicted " + format_bytes(row.contents->total()) + ": " + parts_text(*row.contents);
 }
 
 /// The picture under the name of its device, with the cap at its right.

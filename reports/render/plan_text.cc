@@ -147,13 +147,13 @@ std::string proof(const PlanReport& report) {
     for (const Rejection& rejection : report.rejected) {
       outside += rejection.reason == RejectedAs::rows_decide ? rejection.count : 0;
     }
-    text += fmt::format("; optimal under the cost model among {}", report.runs ? "runnable plans" : "plans of these choices");
+    text += fmt::format("; optimal under the cost model among {}", report.runs ? "runnable plans" : "plans with these options");
     text += outside > 0 ? fmt::format(" ({} not covered)", outside) : "";
   } else if (report.lower_bound_s > 0) {
-    text += fmt::format("; no plan is under {} (gap {})", format_seconds(report.lower_bound_s),
+    text += fmt::format("; lower bound of all plans {} (gap {})", format_seconds(report.lower_bound_s),
                         format_percent(report.step_s / report.lower_bound_s - 1));
   }
-  text += fmt::format("; no schedule of these stages is under {}", format_seconds(report.schedule_bound_s));
+  text += fmt::format("; lower bound of these stages {}", format_seconds(report.schedule_bound_s));
   if (report.excess_bytes > 0) {
     text += fmt::format("; does not fit: {} needs {} more than it may have", report.excess_device, format_bytes(report.excess_bytes));
   }

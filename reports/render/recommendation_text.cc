@@ -7,6 +7,7 @@
 
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/base/text.h"
+#include "mptune/reports/render/units.h"
 #include "mptune/tuner/search/trial_search.h"
 
 namespace mptune {
@@ -68,10 +69,10 @@ struct ReasonWords {
   std::string operator()(const OnlyFinalist&) const { return "the only plan in the final comparison"; }
   std::string operator()(const FastestOf& fact) const { return fmt::format("fastest of {} plans benchmarked interleaved", fact.plans); }
   std::string operator()(const AsFastAs& fact) const {
-    const char* with = fact.by == TieBreak::less_memory    ? "less memory"
-                       : fact.by == TieBreak::fewer_copies ? "fewer copies"
-                                                           : "nothing new to set up";
-    return "as fast as " + describe(fact.fastest) + " within what was measured, with " + with;
+    const char* what = fact.by == TieBreak::less_memory    ? "needs less memory"
+                       : fact.by == TieBreak::fewer_copies ? "needs fewer copies"
+                                                           : "is a baseline";
+    return "not measurably slower than " + describe(fact.fastest) + ", and " + what;
   }
   std::string operator()(const FastestPipeline&) const { return "fastest pipeline"; }
   std::string operator()(const FastestInHalfMemory&) const { return "fastest in at most half the memory of the un-pipelined model"; }
@@ -79,7 +80,7 @@ struct ReasonWords {
     return fmt::format("{:.2f} times as fast as {}: {}", fact.speedup.estimate, fact.baseline, fact.speedup.reason);
   }
   std::string operator()(const PredictedAndMeasured& fact) const {
-    return fmt::format("predicted {:.4g} s, measured {:.4g} s ({:+.1f} %)", fact.predicted_s, fact.measured_s,
+    return fmt::format("predicted {}, measured {} ({:+.1f} %)", format_seconds(fact.predicted_s), format_seconds(fact.measured_s),
                        100 * (fact.measured_s / fact.predicted_s - 1));
   }
   std::string operator()(const LongestStage& fact) const { return fmt::format("stage {} computes longest", fact.stage); }
@@ -102,7 +103,7 @@ struct AdviceWords {
     const PlanKind kind = kind_of(fact.plan);
     if (kind == PlanKind::one_device) {
       return fact.any_pipeline ? "no split beats the un-pipelined model here: " + fact.name + " is fastest"
-                               : fact.name + " is fastest of what was measured; no pipeline was";
+                               : fact.name + " is the fastest plan that was measured; no pipeline was measured";
     }
     return lead(fact.plan) + " is fastest here" + (kind == PlanKind::data_parallel ? "" : ": " + describe(fact.plan));
   }
@@ -110,9 +111,9 @@ struct AdviceWords {
 
 struct WarningWords {
   std::string operator()(const PredictionOff& fact) const {
-    return fmt::format("the prediction of {} is off by {:.0f} % ({:.4g} s, measured {:.4g} s): plans that were not measured may be better",
-                       describe(fact.plan), 100 * std::abs(fact.measured_s - fact.predicted_s) / fact.measured_s, fact.predicted_s,
-                       fact.measured_s);
+    return fmt::format("the prediction of {} is off by {:.0f} % ({}, measured {}): plans that were not measured may be better",
+                       describe(fact.plan), 100 * std::abs(fact.measured_s - fact.predicted_s) / fact.measured_s,
+                       format_seconds(fact.predicted_s), format_seconds(fact.measured_s));
   }
   std::string operator()(const FewRounds& fact) const {
     return fmt::format("only {} interleaved rounds, {} are wanted: give a larger --budget", fact.rounds, fact.wanted);
@@ -121,7 +122,7 @@ struct WarningWords {
     return "undecided at the end of the budget: " + describe(fact.rival) + " may be faster; give a larger --budget and a quieter machine";
   }
   std::string operator()(const NoTimeToMeasure& fact) const {
-    return "no time to measure " + fact.plans + " interleaved with the others; mptune tune --resume with a larger --budget does";
+    return "no time to benchmark " + fact.plans + " interleaved with the others; go on with mptune tune --resume and a larger --budget";
   }
   std::string operator()(const NoTraceOf& fact) const {
     return "no trace of " + fact.name + ": " +
@@ -143,21 +144,21 @@ struct KindWords {
     if (fact.alone) return text + " is the only kind that was measured: which kind is fastest here is not known";
     text += " is fastest here";
     if (fact.over_one_device > 0) text += fmt::format(", {:.2f} times as fast as one device", fact.over_one_device);
-    if (!fact.alike.empty()) text += "; within what was measured as fast: " + kinds_in_words(fact.alike);
+    if (!fact.alike.empty()) text += "; no measurable difference to " + kinds_in_words(fact.alike);
     if (fact.next.empty()) return text;
     const bool slower = fact.next_time_ratio > 1 + kEqual;
     return text + "; next is " + kind_in_words(fact.next) + ", " + (slower ? compared_time(fact.next_time_ratio, 0) : "no slower");
   }
   std::string operator()(const LeanestKind& fact) const {
-    return fmt::format("where memory is short: the fullest device of {} needs {:.0f} % less, the step takes {}", kind_in_words(fact.kind),
+    return fmt::format("to save memory: {} needs {:.0f} % less on its fullest device; its step takes {}", kind_in_words(fact.kind),
                        100 * fact.saved, longer(fact.time_ratio));
   }
-  std::string operator()(const KindsTooLarge& fact) const { return "no room here for: " + kinds_in_words(fact.kinds); }
+  std::string operator()(const KindsTooLarge& fact) const { return "does not fit into memory here: " + kinds_in_words(fact.kinds); }
   std::string operator()(const Outlook& fact) const {
     std::string text;
     for (const Outlook::Row& row : fact.rows) {
-      text += fmt::format("{}{} such device{} would take {} ({})", text.empty() ? " " : ", ", row.devices, row.devices == 1 ? "" : "s",
-                          longer(row.time_ratio), kind_in_words(row.kind));
+      text += fmt::format("{}{} device{} like these would take {} ({})", text.empty() ? " " : ", ", row.devices,
+                          row.devices == 1 ? "" : "s", longer(row.time_ratio), kind_in_words(row.kind));
     }
     return "predicted:" + text;
   }

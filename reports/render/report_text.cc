@@ -48,7 +48,7 @@ std::string card(const StudyReport& report, const TextStyle& style) {
     if (baseline.trial.plan_key != best.trial.plan_key) {
       lines.push_back(fmt::format("{} over {}", format_speedup(baseline.speedup), baseline.name));
     } else {
-      lines.push_back("this is the plan of " + baseline.name);
+      lines.push_back("same plan as " + baseline.name);
     }
   }
   for (const std::string& reason : texts_of(best.reasons)) {
@@ -59,7 +59,7 @@ std::string card(const StudyReport& report, const TextStyle& style) {
   }
   if (all.best_half_memory && all.best_half_memory->trial.plan_key != best.trial.plan_key) {
     if (all.best_pipeline && all.best_half_memory->trial.plan_key == all.best_pipeline->trial.plan_key) {
-      lines.emplace_back("best in half the memory: this pipeline, too");
+      lines.emplace_back("best in half the memory: the same pipeline");
     } else {
       add_plan(lines, "best in half the memory", *all.best_half_memory);
     }
@@ -210,7 +210,7 @@ std::string render_study_report(const StudyReport& report, const TextStyle& styl
   text += heading(style, "Step time and speed-up of the recommendation") + comparison(report.recommendation, style) + "\n";
   const std::string share = limits(report, style);
   if (!share.empty()) {
-    text += heading(style, "Distance to the limit") + share + "\n";
+    text += heading(style, "Scaling efficiency") + share + "\n";
   }
   const std::string curve = render_curve(report.curve, style);
   if (!curve.empty()) {

@@ -30,13 +30,13 @@ std::string text_of(RejectedAs reason) {
     case RejectedAs::too_slow:
       return "slower than the listed plans, by their lower bounds or simulated";
     case RejectedAs::unproved:
-      return "looked at, but not covered by the proof: there is no bound for rows that depend on memory caps or for copies that queue";
+      return "not covered by the proof: no lower bound is known where memory caps change the schedule, or where copies queue";
     case RejectedAs::not_reached:
       return "not reached within the limit of the search: a faster one may be among them";
     case RejectedAs::rows_decide:
       break;
   }
-  return "not covered by the proof: whether a list schedule splits its backward, and so runs, is known only once its rows are made";
+  return "not covered by the proof: a list schedule may use split backward, which can't run yet; only generating it tells";
 }
 
 std::string text_of(const PipelineChoice& choice) {

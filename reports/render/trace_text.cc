@@ -106,10 +106,9 @@ std::string render_advice(const TraceReport& report, const TextStyle& style) {
   if (!text.empty()) {
     return text;
   }
-  return hanging("",
-                 report.has_stages ? "nothing here is worth 0.5 % of the step"
-                                   : "the recording does not say which stage its work belongs to: there is nothing to move",
-                 style);
+  return hanging(
+      "", report.has_stages ? "no single change would make the step 0.5 % shorter" : "the recording names no stages, so there is no advice",
+      style);
 }
 
 std::string render_details(const TraceReport& report, const TextStyle& style) {
@@ -118,7 +117,8 @@ std::string render_details(const TraceReport& report, const TextStyle& style) {
   text +=
       report.clock_error_s > 0
           ? hanging("clocks: ",
-                    "off by at least " + format_seconds(report.clock_error_s) + ": so much earlier than its input some work began", style)
+                    "off by at least " + format_seconds(report.clock_error_s) + ": some work began that long before its input was there",
+                    style)
           : "clocks: no work began before its input was there\n";
   return text + quality_text(report, style);
 }

@@ -159,15 +159,18 @@ TEST(Details, NameWhatTheRecordingLost) {
 
 TEST(Advice, EachRemedyIsWorded) {
   const auto text = [](const Remedy& remedy) { return text_of(Advice{.saves_percent = 15.24, .remedy = remedy}); };
-  EXPECT_EQ(text(EvenStage{3}), "stage 3 is long: if it took as long as the mean of the stages, -15.2 %");
-  EXPECT_EQ(text(EvenDevice{"cpu:1"}), "cpu:1 is slow: if it were as fast as the other devices of its stage, -15.2 %");
-  EXPECT_EQ(text(InstantCopies{"cpu:0", "cpu:1"}), "copies from cpu:0 to cpu:1 are waited for: if they took no time, -15.2 %");
-  EXPECT_EQ(text(EvenSteps{}), "steps differ: if each were like the median one, -15.2 %");
-  EXPECT_EQ(text(PromptHosts{}), "hosts are late: if no device waited for its host, -15.2 %");
-  EXPECT_EQ(text(MoveLayer{"layer3", 1}), "moving layer layer3 to stage 1 (simulated), -15.2 %");
-  EXPECT_EQ(text(OtherMicrobatches{8, 4}), "m = 8 micro-batches instead of 4 (simulated), -15.2 %");
-  EXPECT_EQ(text(SaveActivations{}), "keeping activations instead of recomputing them, which memory allows (simulated), -15.2 %");
-  EXPECT_EQ(text(FasterLinks{}), "links of twice the bandwidth (simulated), -15.2 %");
+  EXPECT_EQ(text(EvenStage{3}), "stage 3 is long: if it took the mean of the stages, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(EvenDevice{"cpu:1"}),
+            "cpu:1 is slow: if it were as fast as the other devices of its stage, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(InstantCopies{"cpu:0", "cpu:1"}),
+            "copies from cpu:0 to cpu:1 are waited for: if they took no time, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(EvenSteps{}), "steps differ: if each took as long as the median one, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(PromptHosts{}), "devices wait for their hosts: if none did, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(MoveLayer{"layer3", 1}), "simulated: if layer layer3 were on stage 1, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(OtherMicrobatches{8, 4}), "simulated: with 8 micro-batches instead of 4, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(SaveActivations{}),
+            "simulated: if activations were saved instead of recomputed, which fits into memory, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(FasterLinks{}), "simulated: with links of twice the bandwidth, the step would be 15.2 % shorter");
 }
 
 TEST(Pictures, NothingToDrawIsNoPicture) {

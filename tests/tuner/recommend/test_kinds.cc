@@ -88,14 +88,14 @@ TEST(Kinds, ARowPerKindInOrderWithWhatTheSamplesSay) {
   }
   EXPECT_THAT(texts_of(kinds.advice),
               ElementsAre("hybrid is fastest here, 3.33 times as fast as one device; next is data parallel, 20 % slower",
-                          "where memory is short: the fullest device of pipeline needs 33 % less, the step takes 33 % longer"));
+                          "to save memory: pipeline needs 33 % less on its fullest device; its step takes 33 % longer"));
 }
 
 TEST(Kinds, WhatCannotBeToldApartIsSaid) {
   std::vector<Trial> finals = race();
   finals[2] = trial_of("data_parallel", plan_on(kFour, {4}, 4), 0.302, 150);
   const KindComparison kinds = compared(finals, finals, facts());
-  EXPECT_THAT(text_of(kinds.advice.at(0)), HasSubstr("; within what was measured as fast: "));
+  EXPECT_THAT(text_of(kinds.advice.at(0)), HasSubstr("; no measurable difference to "));
   EXPECT_THAT(text_of(kinds.advice.at(0)), HasSubstr("next is pipeline, 32 % slower"));
 }
 
@@ -130,7 +130,7 @@ TEST(Kinds, RowsThatCouldNotBeSayWhy) {
   EXPECT_EQ(kinds.rows[4].description, "a hybrid");
   EXPECT_THAT(texts_of(kinds.advice),
               ElementsAre("data parallel is the only kind that was measured: which kind is fastest here is not known",
-                          "no room here for: one device"));
+                          "does not fit into memory here: one device"));
 }
 
 TEST(Kinds, TriedButNotRacedIsNotCompared) {
