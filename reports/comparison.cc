@@ -149,7 +149,7 @@ void withdraw_verdict(Comparison& comparison, const std::string& reason) {
   comparison.reason = reason;
 }
 
-/// Of the very same data there is nothing to estimate.
+/// Both sides are the same data: the ratio is exactly 1.
 void call_same(Comparison& comparison, const std::string& reason) {
   if (comparison.ratio) comparison.ratio_ci95 = Interval{1, 1};
   comparison.verdict = Verdict::same;

@@ -32,7 +32,7 @@ struct DeviceChange {
   [[nodiscard]] double share(const PartChange& part) const;
 };
 
-/// What one device spent more or less on.
+/// A part of a device's step that changed.
 struct LargestChange {
   std::string device;
   PartChange part;   ///< compute, copy, overlap or a cause of idle

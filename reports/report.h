@@ -71,7 +71,7 @@ struct MemoryRow {
   std::optional<PeakContents> contents;  ///< by plan and profile, where the trace has them
 };
 
-/// Everything a report of a trace shows; plain values, computed by the folders to the left.
+/// Everything a report of a trace shows; plain values.
 struct TraceReport {
   std::string title;
   std::vector<DeviceRow> devices;

@@ -9,7 +9,7 @@
 namespace mptune {
 namespace {
 
-// Less memory than this share of the recommended plan's is worth a sentence.
+// A kind whose fullest device needs at most this share of the recommended plan's memory is mentioned.
 constexpr double kLessMemory = 0.9;
 
 std::optional<NoPlan> first_excess(const Plan& plan, const std::vector<std::int64_t>& peaks, const SearchSpace& space) {

@@ -25,7 +25,7 @@ struct Finalist {
   [[nodiscard]] bool is_baseline() const { return trial->name != kCandidateName; }
 };
 
-// Boundaries that a step's activations and gradients cross between devices, and gradients that replicas exchange.
+// Copies between devices in a step: activations, gradients, and sums over replicas.
 int count_copies(const Plan& plan) {
   int copies = 0;
   for (const Stage& stage : plan.stages) copies += 2 * (static_cast<int>(stage.devices.size()) - 1);
@@ -53,14 +53,14 @@ Speedup speedup(const Finalist& baseline, const Finalist& candidate) {
   return paired_speedup(baseline.measured->step_s, candidate.measured->step_s);
 }
 
-// As fast as the fastest as far as the samples can tell, and no more than the width of "same" behind it.
+// Not measurably slower than the fastest, and at most 2 % slower by the estimate.
 bool ties(const Finalist& fastest, const Finalist& other) {
   const Speedup behind = speedup(other, fastest);
   if (behind.verdict == Verdict::same) return true;
   return behind.verdict == Verdict::ambiguous && behind.estimate <= 1 + kSame;
 }
 
-// Less memory, then fewer copies, then what users know already.
+// Prefers less memory, then fewer copies, then a baseline.
 bool preferred(const Finalist& a, const Finalist& b) {
   const double larger = static_cast<double>(std::max(a.peak_bytes, b.peak_bytes));
   if (std::abs(static_cast<double>(a.peak_bytes - b.peak_bytes)) > kSame * larger) return a.peak_bytes < b.peak_bytes;
@@ -148,7 +148,7 @@ std::vector<PlanAdvice> advice_of(const Choice& choice, Verdict verdict, bool co
   return advice;
 }
 
-/// Plans that may still be faster than the recommended one by more than the width of "same".
+/// Plans that may still be more than 2 % faster than the recommended one.
 std::vector<Finalist> undecided_rivals(const std::vector<Finalist>& finalists, const Finalist& recommended) {
   return those(finalists, [&](const Finalist& rival) {
     if (rival.trial->plan_key == recommended.trial->plan_key) return false;

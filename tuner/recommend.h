@@ -39,7 +39,7 @@ struct KindResult {
   double step_s = 0;
   Interval step_ci95_s;
   std::vector<std::int64_t> peak_bytes;    ///< per device of its plan
-  std::optional<Speedup> over_one_device;  ///< of it over one device, where both were raced
+  std::optional<Speedup> over_one_device;  ///< of it over one device, where the last series has both
   std::optional<Speedup> over_best;        ///< of it over the recommended plan, likewise
   WhyNot why_not;                          ///< why it is not in the last series
   std::string description;                 ///< of its plan, measured or predicted; "" without one

@@ -19,7 +19,7 @@ constexpr TextStyle kBlock{.width = 100, .unicode = true, .color = false};
 
 using Row = std::vector<std::string>;
 
-/// What Markdown would read as more than letters is written so that it does not.
+/// Escapes the characters that have a meaning in Markdown.
 std::string escaped(const std::string& text) {
   std::string safe;
   for (const char c : text) {

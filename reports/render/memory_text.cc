@@ -10,9 +10,9 @@ namespace mptune {
 namespace {
 
 constexpr int kDrawnRows = 3;
-/// More devices are a line each.
+/// With more devices, each is one line.
 constexpr std::size_t kMostTall = 8;
-/// A cap that is further above everything would leave no room for what is drawn.
+/// A cap further above the peak than this is not drawn: the picture would be flat.
 constexpr double kFarAbove = 2.5;
 
 std::int64_t most_of(const MemoryRow& row) {
@@ -27,7 +27,7 @@ bool is_over(const MemoryRow& row) {
   return row.cap_bytes > 0 && row.peak_bytes > row.cap_bytes;
 }
 
-/// A column shows the most that was in use then; between samples what the one before said.
+/// A column shows the most memory in use in its time; between samples the last sample holds.
 std::vector<std::int64_t> levels_of(const MemoryRow& row, double step_s, int columns) {
   std::vector<std::int64_t> levels(static_cast<std::size_t>(std::max(1, columns)), 0);
   std::size_t from = 0;
