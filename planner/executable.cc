@@ -26,15 +26,35 @@ bool recomputes_as(const Plan& plan, Recompute::Mode mode) {
 
 }  // namespace
 
-std::string why_not_executable(const Plan& plan, const Capabilities& capabilities) {
-  if (!capabilities.split_backward && splits_backward(plan)) return "the runtime has no split backward (zero bubble) yet";
-  if (!capabilities.several_stages_per_device && has_several_stages_on_a_device(plan))
-    return "the runtime has no several stages on one device yet";
-  if (!capabilities.replicas && has_replicas(plan)) return "the runtime has no replicas yet";
-  if (!capabilities.recompute_stages && recomputes_as(plan, Recompute::Mode::all)) return "the runtime has no recomputation yet";
-  if (!capabilities.recompute_layers && recomputes_as(plan, Recompute::Mode::some))
-    return "the runtime has no recomputation of single layers yet";
+const char* text_of(MissingCapability missing) {
+  switch (missing) {
+    case MissingCapability::split_backward:
+      return "the runtime has no split backward (zero bubble) yet";
+    case MissingCapability::several_stages_per_device:
+      return "the runtime has no several stages on one device yet";
+    case MissingCapability::replicas:
+      return "the runtime has no replicas yet";
+    case MissingCapability::recompute_stages:
+      return "the runtime has no recomputation yet";
+    case MissingCapability::recompute_layers:
+      return "the runtime has no recomputation of single layers yet";
+  }
   return "";
+}
+
+std::optional<MissingCapability> missing_capability(const Plan& plan, const Capabilities& capabilities) {
+  using enum MissingCapability;
+  if (!capabilities.split_backward && splits_backward(plan)) return split_backward;
+  if (!capabilities.several_stages_per_device && has_several_stages_on_a_device(plan)) return several_stages_per_device;
+  if (!capabilities.replicas && has_replicas(plan)) return replicas;
+  if (!capabilities.recompute_stages && recomputes_as(plan, Recompute::Mode::all)) return recompute_stages;
+  if (!capabilities.recompute_layers && recomputes_as(plan, Recompute::Mode::some)) return recompute_layers;
+  return std::nullopt;
+}
+
+std::string why_not_executable(const Plan& plan, const Capabilities& capabilities) {
+  const auto missing = missing_capability(plan, capabilities);
+  return missing ? text_of(*missing) : "";
 }
 
 }  // namespace mptune

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "mptune/planner/plan.h"
@@ -17,12 +18,20 @@ struct Capabilities {
   bool operator==(const Capabilities&) const = default;
 };
 
-/// "" if a runtime with these capabilities executes the plan, else the first reason why not, as a clause: "the runtime has no split
-/// backward (zero bubble) yet". Requires: a valid plan; rows may be missing.
+/// What a plan needs and a runtime lacks.
+enum class MissingCapability { split_backward, several_stages_per_device, replicas, recompute_stages, recompute_layers };
+
+/// "the runtime has no split backward (zero bubble) yet". Worded here: planner, runtime and reports refuse plans with this clause.
+[[nodiscard]] const char* text_of(MissingCapability missing);
+
+/// The first capability that the plan needs and the runtime lacks. Requires: a valid plan; rows may be missing.
+[[nodiscard]] std::optional<MissingCapability> missing_capability(const Plan& plan, const Capabilities& capabilities);
+
+/// text_of missing_capability, "" if nothing is missing.
 [[nodiscard]] std::string why_not_executable(const Plan& plan, const Capabilities& capabilities);
 
 [[nodiscard]] inline bool executable(const Plan& plan, const Capabilities& capabilities) {
-  return why_not_executable(plan, capabilities).empty();
+  return !missing_capability(plan, capabilities);
 }
 
 }  // namespace mptune

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "mptune/reports/plan_changes.h"
+#include "mptune/reports/quality_text.h"
 
 namespace mptune {
 namespace {
@@ -148,7 +149,7 @@ void withdraw_verdict(Comparison& comparison, const std::string& reason) {
   comparison.reason = reason;
 }
 
-/// Of the very same data there is nothing to estimate.
+/// Both sides are the same data: the ratio is exactly 1.
 void call_same(Comparison& comparison, const std::string& reason) {
   if (comparison.ratio) comparison.ratio_ci95 = Interval{1, 1};
   comparison.verdict = Verdict::same;
@@ -224,8 +225,8 @@ Comparison compare_traces(const TraceReport& a, const TraceReport& b) {
   comparison.b.step_s = estimate_of(b.steps_s);
   add_traces(comparison, a, b);
   judge_steps(comparison);
-  if (!a.quality_objection.empty() || !b.quality_objection.empty()) {
-    withdraw_verdict(comparison, a.quality_objection.empty() ? "B: " + b.quality_objection : "A: " + a.quality_objection);
+  if (a.objection || b.objection) {
+    withdraw_verdict(comparison, a.objection ? "A: " + text_of(*a.objection) : "B: " + text_of(*b.objection));
   } else if (same_recording(a, b) && !a.steps_s.empty()) {
     call_same(comparison, "both are the same recording");
   }
@@ -259,8 +260,7 @@ Comparison compare_studies(const StudyReport& a, const StudyReport& b) {
   comparison.b.step_s = estimate_of(steps_b);
   judge_steps(comparison);
   if (steps_a == steps_b && in_a.plan == in_b.plan) call_same(comparison, "both recommend the same plan by the same samples");
-  if (a.trace && b.trace && a.trace->quality_objection.empty() && b.trace->quality_objection.empty())
-    add_traces(comparison, *a.trace, *b.trace);
+  if (a.trace && b.trace && !a.trace->objection && !b.trace->objection) add_traces(comparison, *a.trace, *b.trace);
   add_plan_changes(comparison, in_a.plan, in_b.plan);
   if (a.model != b.model) {
     comparison.plan_changes->push_back("model: " + a.model + " -> " + b.model);

@@ -32,7 +32,7 @@ struct DeviceChange {
   [[nodiscard]] double share(const PartChange& part) const;
 };
 
-/// What one device spent more or less on.
+/// A part of a device's step that changed.
 struct LargestChange {
   std::string device;
   PartChange part;   ///< compute, copy, overlap or a cause of idle
@@ -59,7 +59,7 @@ struct Comparison {
   std::optional<std::vector<std::string>> plan_changes;  ///< in words, see plan_changes.h; absent where the plans are not known
 };
 
-/// Traces: their steps are the samples. A trace with a quality objection leaves the verdict unknown. A trace and its copy are SAME.
+/// Traces: their steps are the samples. The verdict is unknown where a trace lost too much. A trace and its copy are the same.
 [[nodiscard]] Comparison compare_traces(const TraceReport& a, const TraceReport& b);
 /// Plan files: by what was measured of them; where one was not, by predictions, and the verdict is unknown. Equal files are the same.
 [[nodiscard]] Comparison compare_plan_files(const PlanFile& a, const PlanFile& b);

@@ -185,7 +185,7 @@ PlanReport build_plan_report(const SearchResult& result, const std::vector<Candi
   report.classes = result.classes;
   for (const NotExecutable& plan : result.not_executable) {
     if (plan.candidate.plan == best.plan) continue;  // asked for
-    report.not_executable.push_back(other_of(plan.candidate, describe(plan.candidate.plan) + ": " + plan.reason));
+    report.not_executable.push_back(other_of(plan.candidate, describe(plan.candidate.plan) + ": " + text_of(plan.missing)));
   }
   return report;
 }

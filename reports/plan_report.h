@@ -40,7 +40,7 @@ struct PlanReport {
   std::string description;  ///< of the best plan
   double step_s = 0;
   double lower_bound_s = 0;       ///< of the space; 0: not known
-  bool complete = false;          ///< proved the best of those that the proof speaks of
+  bool complete = false;          ///< proved the fastest of the plans that the proof covers
   bool runs = true;               ///< the runtime executes it
   double schedule_bound_s = 0;    ///< of the best plan's stages, any schedule
   std::int64_t excess_bytes = 0;  ///< over the cap of a device, by the simulator's count: plans of other objectives may

@@ -66,7 +66,7 @@ std::vector<Candidate> sweep_split_sizes(const Plan& plan, const CostModel& cost
       sizes.push_back(size);
     }
   }
-  // Large micro-batches tell least: a pipeline of one or two of them is hardly one.
+  // The largest sizes are left out first: with one or two micro-batches a pipeline hardly overlaps.
   sizes.resize(std::min<std::size_t>(sizes.size(), kMostSweptSizes));
   std::vector<Candidate> swept;
   for (const int size : sizes) {
@@ -97,7 +97,7 @@ LimitShare limit_share(double step_s, double single_device_step_s, int devices, 
     idle += row.idle_s;
     window += row.window_s;
   }
-  // The recorded step is not the timed one: its shares are what counts.
+  // The recorded step is another than the timed one, so its shares are used, not its times.
   const double scale = step_s / window;
   const double extra = (trace->recompute_s + trace->reduce_s) * static_cast<double>(trace->devices.size());
   const double work = (compute - extra) * scale;

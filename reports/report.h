@@ -8,6 +8,7 @@
 #include "mptune/planner/search/search.h"
 #include "mptune/planner/simulate/simulate.h"
 #include "mptune/profiler/analyze/breakdown.h"
+#include "mptune/profiler/analyze/quality_objection.h"
 #include "mptune/profiler/store/store.h"
 #include "mptune/tuner/recommend.h"
 #include "mptune/tuner/trial/trial.h"
@@ -70,7 +71,7 @@ struct MemoryRow {
   std::optional<PeakContents> contents;  ///< by plan and profile, where the trace has them
 };
 
-/// Everything a report of a trace shows; plain values, computed by the modules to the left.
+/// Everything a report of a trace shows; plain values.
 struct TraceReport {
   std::string title;
   std::vector<DeviceRow> devices;
@@ -84,9 +85,9 @@ struct TraceReport {
   std::vector<Advice> advice;           ///< largest first
   std::vector<PathRow> critical_path;   ///< largest first
   std::vector<LinkRow> links;
-  std::vector<MemoryRow> memory;  ///< a row per device, empty where nothing is known of it
-  double clock_error_s = 0;       ///< the most by which work began before what it waited for
-  std::string quality_objection;  ///< why nothing can be concluded, "" where it can
+  std::vector<MemoryRow> memory;              ///< a row per device, empty where nothing is known of it
+  double clock_error_s = 0;                   ///< the most by which work began before what it waited for
+  std::optional<QualityObjection> objection;  ///< why nothing can be concluded
   std::vector<TimelineBox> timeline;
   double timeline_s = 0;   ///< length of the drawn step
   double recompute_s = 0;  ///< mean per device and step, part of compute

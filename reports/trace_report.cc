@@ -174,7 +174,7 @@ void add_steps(TraceReport& report, const Trace& trace) {
     return;
   }
   report.ideal_step_s = seconds(ideal_step(steps));
-  if (report.quality_objection.empty()) {
+  if (!report.objection) {
     report.advice = advise(trace);
   }
 }
@@ -191,7 +191,7 @@ TraceReport build_trace_report(const Trace& trace, const std::vector<std::int64_
   TraceReport report;
   report.title = title;
   report.quality = trace.quality;
-  report.quality_objection = quality_objection(trace);
+  report.objection = quality_objection(trace);
   report.breakdown = break_down(trace);
   std::vector<double> lengths;
   for (const StepBreakdown& step : report.breakdown.steps) {
@@ -239,7 +239,7 @@ void add_plan(TraceReport& report, const Plan& plan, const Profile* profile) {
   }
   const CostModel cost(*profile);
   add_contents(report, plan, cost);
-  if (report.quality_objection.empty()) {
+  if (!report.objection) {
     const std::vector<Advice> changes = advise(plan, cost);
     report.advice.insert(report.advice.end(), changes.begin(), changes.end());
     std::ranges::stable_sort(report.advice, std::ranges::greater{}, &Advice::saves_s);

@@ -9,9 +9,9 @@
 namespace mptune {
 namespace {
 
-// A plan further behind after a short trial is not worth the time of every round.
+// A plan that is slower by more than this in its trial is no finalist: it would cost time in every round.
 constexpr double kRunnerUpWithin = 1.05;
-// Two or three steps tell pipelines this close from each other badly: the final decides between them.
+// Pipelines this close after the two or three steps of a trial are both finalists: the last series decides.
 constexpr double kSecondPipelineWithin = 1.10;
 
 using Keys = std::vector<std::string>;

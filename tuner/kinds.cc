@@ -1,36 +1,28 @@
 #include "mptune/tuner/kinds.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "mptune/profiler/base/text.h"
 #include "mptune/profiler/base/units.h"
 #include "mptune/tuner/finalists.h"
-#include "mptune/tuner/printed.h"
 #include "mptune/tuner/search/trial_search.h"
 
 namespace mptune {
 namespace {
 
-// Less memory than this share of the recommended plan's is worth a sentence.
+// A kind whose fullest device needs at most this share of the recommended plan's memory is mentioned.
 constexpr double kLessMemory = 0.9;
-constexpr double kAsLong = 0.02;
 
-std::string kind_in_words(std::string kind) {
-  std::ranges::replace(kind, '_', ' ');
-  return kind;
-}
-
-std::string first_excess(const Plan& plan, const std::vector<std::int64_t>& peaks, const SearchSpace& space) {
+std::optional<NoPlan> first_excess(const Plan& plan, const std::vector<std::int64_t>& peaks, const SearchSpace& space) {
   for (std::size_t d = 0; d < plan.devices.size() && d < peaks.size(); ++d) {
     const auto at = std::ranges::find(space.devices, plan.devices[d]) - space.devices.begin();
     const bool listed = at < std::ssize(space.memory_bytes);
     const std::int64_t cap = listed ? space.memory_bytes[static_cast<std::size_t>(at)] : space.whole_machine_memory_bytes;
     if (cap > 0 && peaks[d] > cap)
-      return "does not fit: needs " + format_bytes(peaks[d]) + " on " + plan.devices[d] + ", the cap is " + format_bytes(cap);
+      return NoPlan{.why = NoPlan::Why::over_cap, .device = plan.devices[d], .needed_bytes = peaks[d], .cap_bytes = cap};
   }
-  return "";
+  return std::nullopt;
 }
 
 bool options_restrict(const SearchSpace& space) {
@@ -41,25 +33,26 @@ bool has_caps(const SearchSpace& space) {
   return std::ranges::any_of(space.memory_bytes, [](std::int64_t cap) { return cap > 0; });
 }
 
-std::string why_impossible(const std::string& kind, const SearchSpace& space, int layers) {
-  const std::size_t needed = kind == "hybrid" ? 3 : kind == "data_parallel" || kind == "pipeline" ? 2 : 1;
-  const std::size_t devices = space.devices.size();
-  if (kind == "all_cores" && space.whole_machine.empty()) return "only several CPU cores can be one device";
-  if (devices < needed) return printed("needs at least %zu devices; %zu available", needed, devices);
-  if ((kind == "pipeline" || kind == "hybrid") && layers < 2) return "the model has one layer";
-  if (kind == "data_parallel" && space.batch < static_cast<int>(devices)) return "the batch has fewer samples than there are devices";
-  return "";
+std::optional<NoPlan> why_impossible(const std::string& kind, const SearchSpace& space, int layers) {
+  using enum NoPlan::Why;
+  const int needed = kind == "hybrid" ? 3 : kind == "data_parallel" || kind == "pipeline" ? 2 : 1;
+  const int devices = static_cast<int>(space.devices.size());
+  if (kind == "all_cores" && space.whole_machine.empty()) return NoPlan{.why = needs_several_cores};
+  if (devices < needed) return NoPlan{.why = needs_devices, .needed = needed, .available = devices};
+  if ((kind == "pipeline" || kind == "hybrid") && layers < 2) return NoPlan{.why = one_layer};
+  if (kind == "data_parallel" && space.batch < devices) return NoPlan{.why = few_samples};
+  return std::nullopt;
 }
 
-std::string why_no_plan(const std::string& kind, const SearchSpace& space, const CostModel& cost) {
-  if (std::string why = why_impossible(kind, space, cost.layers()); !why.empty()) return why;
+NoPlan why_no_plan(const std::string& kind, const SearchSpace& space, const CostModel& cost) {
+  if (const auto impossible = why_impossible(kind, space, cost.layers())) return *impossible;
   for (const NamedPlan& baseline : baseline_plans(space, cost.layers())) {
     const bool least = baseline.plan.num_stages() == 1 && kind_name(baseline.plan, space.whole_machine) == kind;
     if (!least) continue;
-    if (std::string excess = first_excess(baseline.plan, cost.peak_bytes(baseline.plan), space); !excess.empty()) return excess;
+    if (const auto excess = first_excess(baseline.plan, cost.peak_bytes(baseline.plan), space)) return *excess;
   }
-  if (options_restrict(space)) return "the options ask for other plans";
-  return has_caps(space) ? "does not fit: no plan of this kind was found within the caps" : "no plan of this kind was found";
+  if (options_restrict(space)) return {.why = NoPlan::Why::other_plans_asked};
+  return {.why = has_caps(space) ? NoPlan::Why::none_within_caps : NoPlan::Why::none_found};
 }
 
 struct Rows {
@@ -100,12 +93,12 @@ void explain(KindResult& row, const Rows& all) {
   }
   const auto none = all.facts.no_plan.find(row.kind);
   if (const Trial* failed = all.failed(row.kind)) {
-    row.why_not = outcome_text(failed->outcome);
+    row.why_not = TrialFailed{failed->outcome};
     row.description = describe(failed->plan);
     row.predicted_step_s = failed->prediction ? failed->prediction->step_s : 0;
     row.peak_bytes.clear();
   } else {
-    row.why_not = none != all.facts.no_plan.end() ? none->second : "not tried: no time in the budget";
+    row.why_not = none != all.facts.no_plan.end() ? WhyNot(none->second) : NotTried{};
   }
 }
 
@@ -119,7 +112,7 @@ KindResult row_of(const std::string& kind, const RecommendedPlan& recommended, c
     fill(row, *raced);
   } else if (const Trial* tried = all.fastest(kind)) {
     fill(row, *tried);
-    row.why_not = "tried, but not in the final comparison: no time in the budget";
+    row.why_not = NotInFinal{};
   } else {
     explain(row, all);
   }
@@ -127,7 +120,7 @@ KindResult row_of(const std::string& kind, const RecommendedPlan& recommended, c
 }
 
 bool raced(const KindResult& row) {
-  return row.trial && row.why_not.empty();
+  return row.trial && std::holds_alternative<std::monostate>(row.why_not);
 }
 
 void compare(std::vector<KindResult>& rows, const RecommendedPlan& recommended) {
@@ -149,71 +142,60 @@ std::vector<const KindResult*> raced_by_time(const std::vector<KindResult>& rows
   return found;
 }
 
-std::string longer(double ratio) {
-  if (std::abs(ratio - 1) <= kAsLong) return "as long";
-  if (ratio >= 2) return printed("%.1fx the time", ratio);
-  return ratio > 1 ? printed("%.0f %% longer", 100 * (ratio - 1)) : printed("%.0f %% less time", 100 * (1 - ratio));
+double time_ratio(const KindResult& row) {
+  return 1 / row.over_best->estimate;
 }
 
-std::string behind(const KindResult& row) {
-  const double ratio = 1 / row.over_best->estimate;
-  return ratio > 1.005 ? compared_time(ratio, 0) : "no slower";
-}
-
-// The fastest, those that cannot be told from it, and the next.
-std::string answer(const std::vector<const KindResult*>& by_time, const KindResult& best) {
-  std::string text = kind_in_words(best.kind);
-  if (by_time.size() < 2) return text + " is the only kind that was measured: which kind is fastest here is not known";
-  text += " is fastest here";
-  if (best.over_one_device && best.kind != "one_device")
-    text += printed(", %.2f times as fast as one device", best.over_one_device->estimate);
-  std::string alike;
-  std::string next;
+FastestKind fastest_kind(const std::vector<const KindResult*>& by_time, const KindResult& best) {
+  FastestKind answer{.kind = best.kind, .alone = by_time.size() < 2};
+  if (best.over_one_device && best.kind != "one_device") answer.over_one_device = best.over_one_device->estimate;
   for (const KindResult* row : by_time) {
     if (row == &best) continue;
-    const Verdict verdict = row->over_best->verdict;
-    if (verdict != Verdict::slow) {
-      alike += (alike.empty() ? "; within what was measured as fast: " : ", ") + kind_in_words(row->kind);
-    } else if (next.empty()) {
-      next = "; next is " + kind_in_words(row->kind) + ", " + behind(*row);
+    if (row->over_best->verdict != Verdict::slow) {
+      answer.alike.push_back(row->kind);
+    } else if (answer.next.empty()) {
+      answer.next = row->kind;
+      answer.next_time_ratio = time_ratio(*row);
     }
   }
-  return text + alike + next;
+  return answer;
 }
 
 std::int64_t fullest(const KindResult& row) {
   return row.peak_bytes.empty() ? 0 : std::ranges::max(row.peak_bytes);
 }
 
-std::string memory_sentence(const std::vector<const KindResult*>& by_time, const KindResult& best) {
+std::optional<LeanestKind> leanest_kind(const std::vector<const KindResult*>& by_time, const KindResult& best) {
   const KindResult* least = &best;
   for (const KindResult* row : by_time) {
     if (fullest(*row) > 0 && fullest(*row) < fullest(*least)) least = row;
   }
-  if (least == &best || static_cast<double>(fullest(*least)) > kLessMemory * static_cast<double>(fullest(best))) return "";
-  const double saved = 1 - static_cast<double>(fullest(*least)) / static_cast<double>(fullest(best));
-  return printed("where memory is short: the fullest device of %s needs %.0f %% less, the step takes %s",
-                 kind_in_words(least->kind).c_str(), 100 * saved, longer(1 / least->over_best->estimate).c_str());
+  const double share = static_cast<double>(fullest(*least)) / static_cast<double>(fullest(best));
+  if (least == &best || share > kLessMemory) return std::nullopt;
+  return LeanestKind{.kind = least->kind, .saved = 1 - share, .time_ratio = time_ratio(*least)};
 }
 
-std::string too_large_sentence(const std::vector<KindResult>& rows) {
-  std::string kinds;
+bool lacks_memory(const KindResult& row) {
+  if (row.trial) return false;
+  if (const auto* failed = std::get_if<TrialFailed>(&row.why_not)) return std::holds_alternative<OutOfMemory>(failed->outcome);
+  const auto* none = std::get_if<NoPlan>(&row.why_not);
+  return none != nullptr && too_large(*none);
+}
+
+KindsTooLarge kinds_too_large(const std::vector<KindResult>& rows) {
+  KindsTooLarge found;
   for (const KindResult& row : rows) {
-    if (row.trial || !(row.why_not.starts_with("does not fit") || row.why_not.starts_with("out of memory"))) continue;
-    kinds += (kinds.empty() ? "" : ", ") + kind_in_words(row.kind);
+    if (lacks_memory(row)) found.kinds.push_back(row.kind);
   }
-  return kinds.empty() ? "" : "no room here for: " + kinds;
+  return found;
 }
 
-std::string outlook(const KindFacts& facts) {
-  if (facts.other_devices.empty() || facts.on_paper.empty()) return "";
+Outlook outlook(const KindFacts& facts) {
+  Outlook found;
+  if (facts.on_paper.empty()) return found;
   const double now = std::ranges::min_element(facts.on_paper, {}, [](const auto& paper) { return paper.second.step_s; })->second.step_s;
-  std::string text = "predicted:";
-  for (const OtherDevices& other : facts.other_devices) {
-    text += printed("%s %d such device%s would take %s (%s)", &other == &facts.other_devices.front() ? "" : ",", other.devices,
-                    other.devices == 1 ? "" : "s", longer(other.step_s / now).c_str(), kind_in_words(other.kind).c_str());
-  }
-  return text;
+  for (const OtherDevices& other : facts.other_devices) found.rows.push_back({other.devices, other.kind, other.step_s / now});
+  return found;
 }
 
 }  // namespace
@@ -252,10 +234,10 @@ KindComparison compare_kinds(const RecommendedPlan& recommended, const std::vect
   compare(comparison.rows, recommended);
   const std::vector<const KindResult*> by_time = raced_by_time(comparison.rows);
   const KindResult& best = *std::ranges::find(comparison.rows, true, &KindResult::best);
-  for (const std::string& sentence :
-       {answer(by_time, best), memory_sentence(by_time, best), too_large_sentence(comparison.rows), outlook(facts)}) {
-    if (!sentence.empty()) comparison.advice.push_back(sentence);
-  }
+  comparison.advice.push_back(fastest_kind(by_time, best));
+  if (const auto leanest = leanest_kind(by_time, best)) comparison.advice.push_back(*leanest);
+  if (KindsTooLarge large = kinds_too_large(comparison.rows); !large.kinds.empty()) comparison.advice.push_back(std::move(large));
+  if (Outlook others = outlook(facts); !others.rows.empty()) comparison.advice.push_back(std::move(others));
   return comparison;
 }
 

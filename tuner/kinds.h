@@ -17,11 +17,11 @@ inline constexpr std::array kKindNames = {"one_device", "all_cores", "data_paral
 /// One of kKindNames.
 [[nodiscard]] std::string kind_name(const Plan& plan, const std::vector<std::string>& whole_machine);
 
-/// What the search says of each kind.
+/// The fastest plan of each kind by the search, or why there is none.
 [[nodiscard]] KindFacts kind_facts(const SearchSpace& space, const SearchResult& search, const CostModel& cost);
 
-/// What half as many and twice as many devices (of at most 8) like these would take on paper: bounded searches. Empty where the options
-/// restrict the plans; nothing of more devices where these are not all alike.
+/// Predicted steps for half and twice (at most 8) as many devices like these, by bounded searches. Empty where options restrict the plans.
+/// More devices are left out where these are not all alike.
 [[nodiscard]] std::vector<OtherDevices> other_devices(const SearchSpace& space, const Profile& profile);
 
 /// Which kind of parallelism is best here: a row for each of kKindNames out of the trials of the final series, else of those before it,

@@ -11,7 +11,7 @@ constexpr int kMostOtherDevices = 8;
 // Simulated actions that a search for other devices may take: some ten milliseconds.
 constexpr std::int64_t kOutlookActions = 400'000;
 
-// Between every two of the devices, in both directions, the same link of its own.
+// Links between all pairs of devices, in both directions, with the costs of one measured link.
 std::optional<LinkCost> common_link(const Profile& profile, const std::vector<int>& devices) {
   std::optional<LinkCost> common;
   for (const int source : devices) {
@@ -23,14 +23,14 @@ std::optional<LinkCost> common_link(const Profile& profile, const std::vector<in
       LinkCost link = *found;
       link.source = link.destination = 0;
       if (!common) common = link;
-      // Each link is measured by itself: what differs by measurement is one kind of link.
+      // Links are measured one by one. Differences within measurement noise make no other kind of link.
       if (common->curve.empty() != link.curve.empty()) return std::nullopt;
     }
   }
   return common;
 }
 
-// The profile with copies of the first device and its first link behind the others; nothing where devices are not alike.
+// The profile with copies of the first device and its first link appended; nothing where devices are not alike.
 std::optional<Profile> with_more_devices(const Profile& profile, const SearchSpace& space, int count) {
   std::vector<int> listed;
   for (const std::string& name : space.devices) {

@@ -5,9 +5,7 @@
 #include <utility>
 
 #include "mptune/planner/search/search.h"
-#include "mptune/profiler/base/text.h"
 #include "mptune/tuner/finalists.h"
-#include "mptune/tuner/printed.h"
 #include "mptune/tuner/search/trial_search.h"
 
 namespace mptune {
@@ -27,7 +25,7 @@ struct Finalist {
   [[nodiscard]] bool is_baseline() const { return trial->name != kCandidateName; }
 };
 
-// Boundaries that a step's activations and gradients cross between devices, and gradients that replicas exchange.
+// Copies between devices in a step: activations, gradients, and sums over replicas.
 int count_copies(const Plan& plan) {
   int copies = 0;
   for (const Stage& stage : plan.stages) copies += 2 * (static_cast<int>(stage.devices.size()) - 1);
@@ -55,14 +53,14 @@ Speedup speedup(const Finalist& baseline, const Finalist& candidate) {
   return paired_speedup(baseline.measured->step_s, candidate.measured->step_s);
 }
 
-// As fast as the fastest as far as the samples can tell, and no more than the width of "same" behind it.
+// Not measurably slower than the fastest, and at most 2 % slower by the estimate.
 bool ties(const Finalist& fastest, const Finalist& other) {
   const Speedup behind = speedup(other, fastest);
   if (behind.verdict == Verdict::same) return true;
   return behind.verdict == Verdict::ambiguous && behind.estimate <= 1 + kSame;
 }
 
-// Less memory, then fewer copies, then what users know already.
+// Prefers less memory, then fewer copies, then a baseline.
 bool preferred(const Finalist& a, const Finalist& b) {
   const double larger = static_cast<double>(std::max(a.peak_bytes, b.peak_bytes));
   if (std::abs(static_cast<double>(a.peak_bytes - b.peak_bytes)) > kSame * larger) return a.peak_bytes < b.peak_bytes;
@@ -71,7 +69,7 @@ bool preferred(const Finalist& a, const Finalist& b) {
 }
 
 /// `among` is ordered by time and not empty. Appends why the choice is not simply the fastest.
-Finalist choose(const std::vector<Finalist>& among, std::vector<std::string>& reasons) {
+Finalist choose(const std::vector<Finalist>& among, std::vector<Reason>& reasons) {
   const Finalist& fastest = among.front();
   Finalist chosen = fastest;
   for (const Finalist& other : among) {
@@ -80,10 +78,10 @@ Finalist choose(const std::vector<Finalist>& among, std::vector<std::string>& re
   if (chosen.trial == fastest.trial) return chosen;
   const bool memory =
       std::abs(static_cast<double>(chosen.peak_bytes - fastest.peak_bytes)) > kSame * static_cast<double>(fastest.peak_bytes);
-  reasons.push_back("as fast as " + describe(fastest.trial->plan) + " within what was measured, with " +
-                    (memory                           ? "less memory"
-                     : chosen.copies < fastest.copies ? "fewer copies"
-                                                      : "nothing new to set up"));
+  reasons.push_back(AsFastAs{.fastest = fastest.trial->plan,
+                             .by = memory                           ? TieBreak::less_memory
+                                   : chosen.copies < fastest.copies ? TieBreak::fewer_copies
+                                                                    : TieBreak::familiar});
   return chosen;
 }
 
@@ -101,7 +99,7 @@ std::optional<Finalist> best_other_baseline(const std::vector<Finalist>& finalis
   return std::nullopt;
 }
 
-RecommendedPlan filled(const Finalist& finalist, const std::vector<Finalist>& finalists, std::vector<std::string> reasons) {
+RecommendedPlan filled(const Finalist& finalist, const std::vector<Finalist>& finalists, std::vector<Reason> reasons) {
   RecommendedPlan plan;
   plan.trial = *finalist.trial;
   plan.description = describe(finalist.trial->plan);
@@ -112,48 +110,21 @@ RecommendedPlan filled(const Finalist& finalist, const std::vector<Finalist>& fi
   if (const auto baseline = best_other_baseline(finalists, finalist)) {
     const Speedup over = speedup(*baseline, finalist);
     plan.verdict = over.verdict;
-    plan.reasons.push_back(printed("%.2f times as fast as %s: %s", over.estimate, baseline->trial->name.c_str(), over.reason.c_str()));
+    plan.reasons.push_back(OverBaseline{baseline->trial->name, over});
   }
   if (const auto& prediction = finalist.trial->prediction) {
     plan.predicted_step_s = prediction->step_s;
-    plan.reasons.push_back(printed("predicted %.4g s, measured %.4g s (%+.1f %%)", prediction->step_s, finalist.step_s,
-                                   100 * (finalist.step_s / prediction->step_s - 1)));
-    if (finalist.trial->plan.num_stages() > 1) plan.reasons.push_back(printed("stage %d computes longest", prediction->limiting_stage));
+    plan.reasons.push_back(PredictedAndMeasured{prediction->step_s, finalist.step_s});
+    if (finalist.trial->plan.num_stages() > 1) plan.reasons.push_back(LongestStage{prediction->limiting_stage});
   }
   return plan;
 }
 
-std::string lead(const Finalist& finalist) {
-  switch (kind_of(finalist.trial->plan)) {
-    case PlanKind::one_device:
-      return "the un-pipelined model";
-    case PlanKind::data_parallel:
-      return "data parallel";
-    case PlanKind::pipeline:
-      return "a pipeline";
-    case PlanKind::hybrid:
-      return "a hybrid of data parallel and pipeline";
-  }
-  return "this plan";
-}
-
-std::string time_clause(double ratio) {
-  if (std::abs(ratio - 1) <= 0.005) return "is as fast";
-  return (ratio >= 2 ? "takes " : "is ") + compared_time(ratio, 0);
-}
-
-std::string memory_clause(const Finalist& of, const Finalist& than) {
-  if (than.peak_bytes <= 0 || of.peak_bytes <= 0) return "";
-  const double ratio = static_cast<double>(of.peak_bytes) / static_cast<double>(than.peak_bytes);
-  if (ratio < 0.995) return printed(" and needs %.0f %% less memory per device", 100 * (1 - ratio));
-  if (ratio > 1.005) return printed(" and needs %.0f %% more memory per device", 100 * (ratio - 1));
-  return " and needs as much memory per device";
-}
-
-std::string beside(const char* which, const Finalist& other, const Finalist& recommended) {
-  const double ratio = speedup(other, recommended).estimate;
-  return std::string("the best ") + which + " (" + describe(other.trial->plan) + ") " + time_clause(ratio) +
-         memory_clause(other, recommended);
+PlanBeside beside(const Finalist& other, const Finalist& recommended) {
+  PlanBeside beside{.plan = other.trial->plan, .time_ratio = speedup(other, recommended).estimate};
+  if (recommended.peak_bytes > 0 && other.peak_bytes > 0)
+    beside.memory_ratio = static_cast<double>(other.peak_bytes) / static_cast<double>(recommended.peak_bytes);
+  return beside;
 }
 
 struct Choice {
@@ -162,30 +133,22 @@ struct Choice {
   std::optional<Finalist> half_memory;
 };
 
-std::vector<std::string> advice_of(const Choice& choice, Verdict verdict, bool raced) {
-  std::vector<std::string> advice;
-  if (!raced) return {lead(choice.recommended) + " is the only plan that was measured: which plan is fastest here is not known"};
-  const PlanKind kind = kind_of(choice.recommended.trial->plan);
-  std::string head = lead(choice.recommended) + " is fastest here";
-  if (kind == PlanKind::one_device) {
-    head = choice.pipeline ? "no split beats the un-pipelined model here: " + choice.recommended.trial->name + " is fastest"
-                           : choice.recommended.trial->name + " is fastest of what was measured; no pipeline was";
-  } else if (kind == PlanKind::pipeline || kind == PlanKind::hybrid) {
-    head += ": " + describe(choice.recommended.trial->plan);
-  }
-  if (choice.pipeline && choice.pipeline->trial != choice.recommended.trial) {
-    head += "; " + beside("pipeline", *choice.pipeline, choice.recommended);
-  }
-  advice.push_back(head);
+std::vector<PlanAdvice> advice_of(const Choice& choice, Verdict verdict, bool compared) {
+  const Trial& best = *choice.recommended.trial;
+  if (!compared) return {OnlyPlanMeasured{best.plan}};
+  const bool other_pipeline = choice.pipeline && choice.pipeline->trial != &best;
+  FastestHere fastest{.name = best.name, .plan = best.plan, .any_pipeline = choice.pipeline.has_value()};
+  if (other_pipeline) fastest.pipeline = beside(*choice.pipeline, choice.recommended);
+  std::vector<PlanAdvice> advice;
+  advice.emplace_back(std::move(fastest));
   const bool told = choice.half_memory && choice.pipeline && choice.half_memory->trial == choice.pipeline->trial;
-  if (choice.half_memory && !told && choice.half_memory->trial != choice.recommended.trial) {
-    advice.push_back(beside("plan in half the memory of the un-pipelined model", *choice.half_memory, choice.recommended));
-  }
-  if (verdict == Verdict::same || verdict == Verdict::ambiguous) advice.emplace_back("nothing is measurably faster than the best baseline");
+  if (choice.half_memory && !told && choice.half_memory->trial != &best)
+    advice.emplace_back(BestInHalfMemory{beside(*choice.half_memory, choice.recommended)});
+  if (verdict == Verdict::same || verdict == Verdict::ambiguous) advice.emplace_back(NothingBeatsBaselines{});
   return advice;
 }
 
-/// Plans that may still be faster than the recommended one by more than the width of "same".
+/// Plans that may still be more than 2 % faster than the recommended one.
 std::vector<Finalist> undecided_rivals(const std::vector<Finalist>& finalists, const Finalist& recommended) {
   return those(finalists, [&](const Finalist& rival) {
     if (rival.trial->plan_key == recommended.trial->plan_key) return false;
@@ -196,25 +159,18 @@ std::vector<Finalist> undecided_rivals(const std::vector<Finalist>& finalists, c
   });
 }
 
-std::vector<std::string> warnings_of(const std::vector<Finalist>& finalists, const Choice& choice, const std::vector<Finalist>& rivals) {
-  std::vector<std::string> warnings;
+std::vector<Warning> warnings_of(const std::vector<Finalist>& finalists, const Choice& choice, const std::vector<Finalist>& rivals) {
+  std::vector<Warning> warnings;
   for (const Finalist& finalist : finalists) {
     const bool shown = finalist.trial == choice.recommended.trial || (choice.pipeline && finalist.trial == choice.pipeline->trial);
     if (!shown || !finalist.trial->prediction) continue;
     const double predicted = finalist.trial->prediction->step_s;
     if (std::abs(finalist.step_s - predicted) <= kPredictionOff * finalist.step_s) continue;
-    warnings.push_back(printed(
-        "the prediction of %s is off by %.0f %% (%.4g s, measured %.4g s): plans that were not measured may be better",
-        describe(finalist.trial->plan).c_str(), 100 * std::abs(finalist.step_s - predicted) / finalist.step_s, predicted, finalist.step_s));
+    warnings.push_back(PredictionOff{finalist.trial->plan, predicted, finalist.step_s});
   }
   const auto rounds = static_cast<int>(choice.recommended.measured->step_s.size());
-  if (rounds < kEnoughPairs) {
-    warnings.push_back(printed("only %d interleaved rounds, %d are wanted: give a larger --budget", rounds, kEnoughPairs));
-  }
-  if (!rivals.empty()) {
-    warnings.push_back("undecided at the end of the budget: " + describe(rivals.front().trial->plan) +
-                       " may be faster; give a larger --budget and a quieter machine");
-  }
+  if (rounds < kEnoughPairs) warnings.push_back(FewRounds{rounds, kEnoughPairs});
+  if (!rivals.empty()) warnings.push_back(Undecided{rivals.front().trial->plan});
   return warnings;
 }
 
@@ -237,22 +193,21 @@ std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, 
   const std::vector<Finalist> finalists = finalists_of(final_series);
   if (finalists.empty()) return std::nullopt;
   Recommendation result;
-  std::vector<std::string> reasons{finalists.size() == 1 ? "the only plan in the final comparison"
-                                                         : printed("fastest of %zu plans benchmarked interleaved", finalists.size())};
+  std::vector<Reason> reasons;
   Choice choice{choose(finalists, reasons), std::nullopt, std::nullopt};
-  if (reasons.size() > 1) reasons.erase(reasons.begin());
+  if (reasons.empty()) reasons.push_back(finalists.size() == 1 ? Reason(OnlyFinalist{}) : FastestOf{static_cast<int>(finalists.size())});
   result.recommended = filled(choice.recommended, finalists, std::move(reasons));
 
   const auto is_pipeline = [](const Finalist& f) { return f.trial->plan.num_stages() > 1; };
   if (const auto pipelines = those(finalists, is_pipeline); !pipelines.empty()) {
-    std::vector<std::string> why{"fastest pipeline"};
+    std::vector<Reason> why{FastestPipeline{}};
     const bool same = is_pipeline(choice.recommended);
     choice.pipeline = same ? choice.recommended : choose(pipelines, why);
     result.best_pipeline = filled(*choice.pipeline, finalists, std::move(why));
   }
   const auto in_half = [&](const Finalist& f) { return f.peak_bytes > 0 && 2 * f.peak_bytes <= single_device_peak_bytes; };
   if (const auto small = those(finalists, in_half); !small.empty()) {
-    std::vector<std::string> why{"fastest in at most half the memory of the un-pipelined model"};
+    std::vector<Reason> why{FastestInHalfMemory{}};
     choice.half_memory = in_half(choice.recommended) ? choice.recommended : choose(small, why);
     result.best_half_memory = filled(*choice.half_memory, finalists, std::move(why));
   }
@@ -262,10 +217,7 @@ std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, 
   result.baselines = baselines_of(final_series, finalists, choice.recommended);
   result.advice = advice_of(choice, result.recommended.verdict, finalists.size() > 1 || not_raced.empty());
   result.warnings = warnings_of(finalists, choice, rivals);
-  if (!not_raced.empty()) {
-    result.warnings.push_back("no time to measure " + not_raced +
-                              " interleaved with the others; mptune tune --resume with a larger --budget does");
-  }
+  if (!not_raced.empty()) result.warnings.push_back(NoTimeToMeasure{not_raced});
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "mptune/profiler/statistics/verdict.h"
+#include "mptune/tuner/reasons.h"
 #include "mptune/tuner/trial/trial.h"
 
 namespace mptune {
@@ -18,7 +19,7 @@ struct RecommendedPlan {
   double predicted_step_s = 0;
   std::vector<std::int64_t> peak_bytes;
   Verdict verdict = Verdict::unknown;  ///< against the best baseline of another plan
-  std::vector<std::string> reasons;    ///< recorded where they were decided
+  std::vector<Reason> reasons;
 };
 
 struct BaselineResult {
@@ -38,17 +39,17 @@ struct KindResult {
   double step_s = 0;
   Interval step_ci95_s;
   std::vector<std::int64_t> peak_bytes;    ///< per device of its plan
-  std::optional<Speedup> over_one_device;  ///< of it over one device, where both were raced
+  std::optional<Speedup> over_one_device;  ///< of it over one device, where the last series has both
   std::optional<Speedup> over_best;        ///< of it over the recommended plan, likewise
-  std::string why_not;                     ///< why it was not measured, or not raced; "" where it was
+  WhyNot why_not;                          ///< why it is not in the last series
   std::string description;                 ///< of its plan, measured or predicted; "" without one
   double predicted_step_s = 0;             ///< of that plan; 0: no plan
 };
 
 /// The answer to "which kind of parallelism?".
 struct KindComparison {
-  std::vector<KindResult> rows;     ///< a row per kind, always in the same order
-  std::vector<std::string> advice;  ///< sentences, the answer first
+  std::vector<KindResult> rows;    ///< a row per kind, always in the same order
+  std::vector<KindAdvice> advice;  ///< the answer first
 };
 
 struct Recommendation {
@@ -57,9 +58,8 @@ struct Recommendation {
   std::optional<RecommendedPlan> best_half_memory;  ///< fastest whose largest peak is at most half of the un-pipelined model's
   std::vector<BaselineResult> baselines;
   KindComparison kinds;  ///< filled by compare_kinds
-  std::vector<std::string>
-      advice;  ///< sentences: "data parallel is fastest here; this pipeline is 8 % slower and needs 45 % less memory per device"
-  std::vector<std::string> warnings;
+  std::vector<PlanAdvice> advice;
+  std::vector<Warning> warnings;
   bool decided = true;  ///< false: finalists undecided at the end of the budget
 };
 

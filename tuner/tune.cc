@@ -64,11 +64,12 @@ class Tuner {
   void tell(const std::string& what) const {
     if (services_.progress) services_.progress(what, std::clamp(elapsed() / std::max(options_.budget_s, 1e-9), 0.0, 1.0));
   }
-  /// What a worker of one plan costs besides its steps, from what this run has seen.
+  /// Mean time of a worker in this run that is not spent in steps [s]: start-up above all.
   [[nodiscard]] double overhead() const { return measured_ == 0 ? 0 : overhead_s_ / measured_; }
   [[nodiscard]] double record_cost(const Plan& plan) const { return overhead() + kRecordSteps * step_of(plan); }
 
-  /// For the traces that fit as a whole into their share: of the fastest plan so far, the fastest pipeline and the naive plan.
+  /// Time to leave for traces of the fastest plan so far, the fastest pipeline and the naive plan. A trace that would exceed the share left
+  /// for traces is not counted.
   [[nodiscard]] double record_reserve() const {
     if (!services_.record) return 0;
     const std::vector<Series::Entry> entries = final_entries();
@@ -88,7 +89,7 @@ class Tuner {
     return reserve;
   }
 
-  /// What a series of so many rounds of `entries` takes, start-up and warm-up included.
+  /// Expected time of a series with so many rounds of `entries`, start-up and warm-up included [s].
   [[nodiscard]] double series_cost(const std::vector<Series::Entry>& entries, int rounds) const {
     double round = 0;
     for (const Series::Entry& entry : entries) round += step_of(entry.plan);
@@ -126,7 +127,7 @@ class Tuner {
     return 0;
   }
 
-  // ---- the chapters ----
+  // ---- the phases ----
   void check() {
     if (!services_.check || study_.checked()) return;
     tell("check");
@@ -148,15 +149,15 @@ class Tuner {
       const auto prediction = prediction_of(baseline.plan);
       const double expected = prediction ? prediction->step_s : 0;
       if (left() <= 0) break;
-      // The plan takes part in the final too.
+      // Time for its part in the last series.
       const double final_s = series_cost(final_entries(), 1) + expected * (kWarmUp + 1);
       if (measured_ > 0 && left() < trial_cost(expected) + final_s) continue;
       try_plan(baseline.name, baseline.plan, prediction, left() - final_s);
     }
   }
 
-  /// The first pipeline and the first hybrid that the search proposes are worth more than tight intervals: what baselines there are of
-  /// them has no choice of cuts.
+  /// Rounds to leave for the last series. Fewer where the plan would be the first pipeline or hybrid tried: the baselines of that kind have
+  /// equal cuts, so trying one chosen cut is worth more than narrow intervals.
   [[nodiscard]] int rounds_to_leave(const Plan& plan) const {
     const bool known = plan.num_stages() == 1 || std::ranges::any_of(trials_, [&](const Trial& trial) {
                          return trial.name == kCandidateName && kind_of(trial.plan) == kind_of(plan);
@@ -186,7 +187,7 @@ class Tuner {
     if (entries.empty()) refuse_without_measurement();
     study_.set_not_raced(drop_slowest_that_do_not_fit(entries));
     if (entries.size() == 1 && series_cost(entries, 1) > left()) {
-      // Nobody to race, and no time to try it again: its trial stands.
+      // Nothing to compare it with, and no time for another measurement: its trial is the result.
       return study_.set_final_series(find(plan_key(entries.front().plan))->series);
     }
     Series series;
@@ -199,12 +200,11 @@ class Tuner {
           std::max(series.step_limit_s, step_limit(std::max(step_of(entry.plan), entry.prediction ? entry.prediction->step_s : 0)));
     }
     series.budget_s = std::max(0.0, left() - record_reserve());
-    tell("final: " + std::to_string(entries.size()) + " plans in turn");
+    tell("final: " + std::to_string(entries.size()) + " plans benchmarked interleaved");
     store_final(services_.runner->run(series));
   }
 
-  /// A final of which no round would end in time is of use to nobody; the slowest plan costs most and says least.
-  /// Returns what they are, for a person.
+  /// Drops the slowest finalists until one round fits the remaining budget. Returns their descriptions.
   [[nodiscard]] std::string drop_slowest_that_do_not_fit(std::vector<Series::Entry>& entries) const {
     std::string dropped;
     while (entries.size() > 1 && series_cost(entries, 1) > left()) {
@@ -229,7 +229,7 @@ class Tuner {
       trials_.push_back(trial);
       measured = measured || measured_step(trial);
     }
-    // One in which every plan failed is tried again by --resume.
+    // If every plan failed, --resume runs the series again.
     if (measured) study_.set_final_series(number);
   }
 
@@ -269,16 +269,16 @@ class Tuner {
   void record(const Plan& plan, const std::string& name, Recommendation& recommendation) const {
     if (std::filesystem::exists(study_.trace_path(name))) return;
     if (left() < record_cost(plan)) {
-      recommendation.warnings.push_back("no trace of " + name + ": the budget is spent; go on with --resume to record it");
+      recommendation.warnings.push_back(NoTraceOf{.name = name, .failed = {}});
       return;
     }
     tell("trace of " + name);
     try {
       services_.record(plan, name);
     } catch (const Error& error) {
-      // The answer stands without its picture.
+      // A recommendation without a trace is still one.
       if (error.code() == ExitCode::interrupted || error.code() == ExitCode::terminated) throw;
-      recommendation.warnings.push_back("no trace of " + name + ": " + error.what());
+      recommendation.warnings.push_back(NoTraceOf{.name = name, .failed = error.what()});
     }
   }
 
@@ -312,7 +312,7 @@ class Tuner {
     return trials_.back();
   }
 
-  /// Sleeping devices hold no memory: by the profile alone is known what would not fit into their caps.
+  /// Sleeping devices allocate nothing, so whether a plan exceeds their caps is decided by its predicted peaks.
   [[nodiscard]] std::optional<OutOfMemory> excess_asleep(const Plan& plan, const std::optional<Prediction>& prediction) const {
     const SearchSpace& space = options_.space;
     for (std::size_t d = 0; prediction && d < prediction->peak_bytes.size(); ++d) {
@@ -326,13 +326,13 @@ class Tuner {
 
   void note_overhead(const Trial& trial, double took_s) {
     const auto step = measured_step(trial);
-    if (!step) return;  // one that crashed or hung says nothing of how long a start takes
+    if (!step) return;  // a plan that crashed or hung says nothing about start-up time
     const double steps = *step * (kWarmUp + static_cast<double>(std::get<Measured>(trial.outcome).step_s.size()));
     overhead_s_ += std::max(0.0, took_s - steps);
     ++measured_;
   }
 
-  // ---- bad ends ----
+  // ---- failures ----
   [[noreturn]] void throw_interrupted() const {
     const bool terminated = interrupt_flag().load() == SIGTERM;
     throw Error(terminated ? "terminated" : "interrupted", study_.folder(), "every finished trial is kept: go on with --resume",

@@ -17,8 +17,8 @@ namespace mptune {
 struct TuneOptions {
   double budget_s = 300;
   int most_trials = 1000;
-  double target_percent = 1;    ///< stop exploring when nothing left can win by more
-  std::optional<Plan> current;  ///< the user's plan, raced as baseline `current`
+  double target_percent = 1;    ///< stop exploring when no untried plan can be faster by more
+  std::optional<Plan> current;  ///< the user's plan, measured as baseline `current`
   SearchSpace space;            ///< devices, caps, batch, what may vary
 };
 
@@ -45,10 +45,10 @@ struct TuneResult {
   std::string stop_reason;
 };
 
-/// The story of `tune`: check, measure, search by simulation, try baselines and best-first candidates, re-measure the finalists with the
-/// baselines interleaved (about half of the budget, at least 10 rounds where it allows), recommend, record traces. Every trial is in the
-/// study before the next starts; with a resumed study finished trials are not run again. Throws Error: infeasible (nothing fits; the
-/// smallest excess), no_result (budget spent before a first measurement), interrupted.
+/// The phases of `tune`: check the model, measure the profile, search by simulation, try baselines and the best candidates, benchmark the
+/// finalists and baselines interleaved (about half of the budget, at least 10 rounds where it allows), recommend, record traces.
+/// Every trial is in the study before the next one starts; a resumed study runs finished trials no more.
+/// Throws Error: infeasible (nothing fits; the smallest excess), no_result (budget spent before a first measurement), interrupted.
 [[nodiscard]] TuneResult tune(const TuneOptions& options, Study& study, const TuneServices& services);
 
 }  // namespace mptune

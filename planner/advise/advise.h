@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "mptune/planner/cost/cost_model.h"
@@ -14,14 +15,54 @@ enum class IdleCause { host, copy_wait, sync, structural, imbalance, straggler, 
 
 [[nodiscard]] const char* to_string(IdleCause cause);
 
-/// What would make a step shorter, with its worth.
+// What would make a step shorter. Of a recording, replayed:
+struct EvenStage {
+  int stage = 0;  ///< as long as the mean of the stages
+  bool operator==(const EvenStage&) const = default;
+};
+struct EvenDevice {
+  std::string device;  ///< as fast as the others of its stage
+  bool operator==(const EvenDevice&) const = default;
+};
+struct InstantCopies {
+  std::string source;
+  std::string destination;
+  bool operator==(const InstantCopies&) const = default;
+};
+struct EvenSteps {  ///< each like the median one
+  bool operator==(const EvenSteps&) const = default;
+};
+struct PromptHosts {  ///< no device waits for its host
+  bool operator==(const PromptHosts&) const = default;
+};
+// Of a plan, simulated:
+struct MoveLayer {
+  std::string layer;
+  int to_stage = 0;
+  bool operator==(const MoveLayer&) const = default;
+};
+struct OtherMicrobatches {
+  int count = 0;
+  int now = 0;
+  bool operator==(const OtherMicrobatches&) const = default;
+};
+struct SaveActivations {  ///< instead of recomputing; memory allows it
+  bool operator==(const SaveActivations&) const = default;
+};
+struct FasterLinks {  ///< of twice the bandwidth
+  bool operator==(const FasterLinks&) const = default;
+};
+using Remedy =
+    std::variant<EvenStage, EvenDevice, InstantCopies, EvenSteps, PromptHosts, MoveLayer, OtherMicrobatches, SaveActivations, FasterLinks>;
+
+/// A remedy with its worth. reports/render/advice_text.h words it.
 struct Advice {
   IdleCause cause = IdleCause::unexplained;  ///< what it cures
-  std::string device;                        ///< on which device; "" where it is no single one
+  std::string device{};                      ///< on which device; "" where it is no single one
   int stage = -1;                            ///< of which stage; -1 where it is no single one
   double saves_s = 0;                        ///< of the mean step, > 0
   double saves_percent = 0;
-  std::string text;  ///< "stage 3 is long: as long as the mean of the stages, it would save 15.2 %"
+  Remedy remedy{};
   bool operator==(const Advice&) const = default;
 };
 

@@ -14,7 +14,7 @@ namespace {
 struct Change {
   double step_s = 0;
   int stage = -1;
-  std::string text;
+  Remedy remedy;
 };
 
 class Changes {
@@ -33,7 +33,7 @@ class Changes {
 
  private:
   void add(IdleCause cause, const std::optional<Change>& change) {
-    if (change) list_.add({cause, "", change->stage, step_s_ - change->step_s, 0, change->text}, step_s_);
+    if (change) list_.add({cause, "", change->stage, step_s_ - change->step_s, 0, change->remedy}, step_s_);
   }
 
   // The same plan with its schedule made anew; nothing where the schedule has no generator or can't be made.
@@ -46,11 +46,11 @@ class Changes {
     return plan;
   }
 
-  void consider(std::optional<Change>& best, const Plan& changed, int stage, const std::string& text) const {
+  void consider(std::optional<Change>& best, const Plan& changed, int stage, const Remedy& remedy) const {
     const std::optional<Plan> plan = remade(changed);
     if (!plan || !fits(*plan)) return;
     const double step_s = predict(*plan, cost_).step_s;
-    if (!best || step_s < best->step_s) best = Change{step_s, stage, text};
+    if (!best || step_s < best->step_s) best = Change{step_s, stage, remedy};
   }
 
   [[nodiscard]] bool fits(const Plan& plan) const {
@@ -75,10 +75,8 @@ class Changes {
         plan.stages[front + 1].first_layer = to;
         return plan;
       };
-      if (cut - plan_.stages[front].first_layer > 1)
-        consider(best, moved(cut - 1), s, "moving layer " + layer_name(cut - 1) + " to stage " + std::to_string(s + 1) + " (simulated)");
-      if (plan_.stages[front + 1].last_layer - cut > 1)
-        consider(best, moved(cut + 1), s + 1, "moving layer " + layer_name(cut) + " to stage " + std::to_string(s) + " (simulated)");
+      if (cut - plan_.stages[front].first_layer > 1) consider(best, moved(cut - 1), s, MoveLayer{layer_name(cut - 1), s + 1});
+      if (plan_.stages[front + 1].last_layer - cut > 1) consider(best, moved(cut + 1), s + 1, MoveLayer{layer_name(cut), s});
     }
     return best;
   }
@@ -90,7 +88,7 @@ class Changes {
       if (other < 1 || other == m || other > plan_.global_batch_size()) continue;
       Plan plan = plan_;
       plan.microbatch_sizes = split_evenly(plan_.global_batch_size(), other);
-      consider(best, plan, -1, "m = " + std::to_string(other) + " micro-batches instead of " + std::to_string(m) + " (simulated)");
+      consider(best, plan, -1, OtherMicrobatches{other, m});
     }
     return best;
   }
@@ -103,7 +101,7 @@ class Changes {
       stage.recompute = {};
     }
     if (!recomputed || !fits(plan)) return std::nullopt;
-    return Change{predict(plan, cost_).step_s, -1, "keeping activations instead of recomputing them, which memory allows (simulated)"};
+    return Change{predict(plan, cost_).step_s, -1, SaveActivations{}};
   }
 
   [[nodiscard]] std::optional<Change> faster_links() const {
@@ -112,7 +110,7 @@ class Changes {
       link.bytes_per_second *= 2;
       for (LinkPoint& point : link.curve) point.seconds = std::min(point.seconds, (link.latency_s + point.seconds) / 2);
     }
-    return Change{predict(plan_, CostModel(profile)).step_s, -1, "links of twice the bandwidth (simulated)"};
+    return Change{predict(plan_, CostModel(profile)).step_s, -1, FasterLinks{}};
   }
 
   const Plan& plan_;

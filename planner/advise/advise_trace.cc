@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <functional>
 #include <map>
 #include <set>
@@ -90,9 +89,8 @@ class Advisor {
     for (const int stage : parties_.stages) add_stage(stage);
     for (const int device : parties_.devices) add_device(device);
     for (const auto& [source, destination] : parties_.links) add_link(source, destination);
-    add(IdleCause::jitter, "", -1, replays_.mean_end(Typical::actual) - replays_.mean_end(Typical::per_device),
-        "steps differ: if each were like the median one");
-    add(IdleCause::host, "", -1, step_s_ - replays_.mean_end(Typical::actual), "hosts are late: if no device waited for its host");
+    add(IdleCause::jitter, "", -1, replays_.mean_end(Typical::actual) - replays_.mean_end(Typical::per_device), EvenSteps{});
+    add(IdleCause::host, "", -1, step_s_ - replays_.mean_end(Typical::actual), PromptHosts{});
     return std::move(list_).take();
   }
 
@@ -102,24 +100,22 @@ class Advisor {
                                                                                    : "the host";
   }
 
-  void add(IdleCause cause, const std::string& device, int stage, double saves_s, const std::string& text) {
-    list_.add({cause, device, stage, saves_s, 0, text}, step_s_);
+  void add(IdleCause cause, const std::string& device, int stage, double saves_s, const Remedy& remedy) {
+    list_.add({cause, device, stage, saves_s, 0, remedy}, step_s_);
   }
 
   void add_stage(int stage) {
     const double as_it_is = replays_.mean_end(Typical::uneven);
     const double as_the_mean = replays_.mean_end(
         [stage](const Work& work) { return work.tag.stage == stage && work.what != What::copy ? Typical::copied : Typical::uneven; });
-    add(IdleCause::imbalance, "", stage, as_it_is - as_the_mean,
-        "stage " + std::to_string(stage) + " is long: if it took as long as the mean of the stages");
+    add(IdleCause::imbalance, "", stage, as_it_is - as_the_mean, EvenStage{stage});
   }
 
   void add_device(int device) {
     const double as_it_is = replays_.mean_end(Typical::per_device);
     const double as_others =
         replays_.mean_end([device](const Work& work) { return work.device == device ? Typical::uneven : Typical::per_device; });
-    add(IdleCause::straggler, name_of(device), -1, as_it_is - as_others,
-        name_of(device) + " is slow: if it were as fast as the other devices of its stage");
+    add(IdleCause::straggler, name_of(device), -1, as_it_is - as_others, EvenDevice{name_of(device)});
   }
 
   void add_link(int source, int destination) {
@@ -129,8 +125,7 @@ class Advisor {
       const Copy& copy = trace_.copies[static_cast<std::size_t>(work.copy)];
       return copy.source == source && copy.destination == destination ? Typical::balanced : Typical::uneven;
     });
-    add(IdleCause::copy_wait, name_of(destination), -1, as_it_is - free,
-        "copies from " + name_of(source) + " to " + name_of(destination) + " are waited for: if they took no time");
+    add(IdleCause::copy_wait, name_of(destination), -1, as_it_is - free, InstantCopies{name_of(source), name_of(destination)});
   }
 
   const Trace& trace_;

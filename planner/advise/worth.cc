@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <utility>
 
 namespace mptune {
@@ -16,9 +15,6 @@ void Worth::add(Advice advice, double step_s) {
   if (step_s <= 0) return;
   advice.saves_percent = 100 * advice.saves_s / step_s;
   if (advice.saves_percent < kLeastPercent) return;
-  std::array<char, 32> percent{};
-  std::snprintf(percent.data(), percent.size(), ", -%.1f %%", advice.saves_percent);
-  advice.text += percent.data();
   list_.push_back(std::move(advice));
 }
 

@@ -9,7 +9,7 @@ namespace mptune {
 /// Collects advice that is worth something.
 class Worth {
  public:
-  /// Keeps it where it saves at least 0.5 % of `step_s`, with the saving said in its text.
+  /// Keeps it where it saves at least 0.5 % of `step_s`.
   void add(Advice advice, double step_s);
   /// Largest first; of equal worth in the order added.
   [[nodiscard]] std::vector<Advice> take() &&;

@@ -36,15 +36,15 @@ double Evaluator::evaluate(RankedAs kind, Plan plan, const std::vector<std::int6
   const auto [over, device] = excess(peaks, caps);
   if (over > 0) {
     note_excess(over, plan.devices[device]);
-    reject(kTooLarge, 1);
+    reject(RejectedAs::too_large, 1);
     return std::numeric_limits<double>::infinity();
   }
   Candidate candidate{std::move(plan), {}};
   candidate.prediction = predict(candidate.plan, cost_);
   worked(actions, 1);
   const double step_s = candidate.prediction.step_s;
-  if (std::string reason = why_not_executable(candidate.plan, space_.capabilities); !reason.empty()) {
-    add_beyond(std::move(candidate), std::move(reason));
+  if (const auto missing = missing_capability(candidate.plan, space_.capabilities)) {
+    add_beyond(std::move(candidate), *missing);
     return step_s;
   }
   if (step_s < fastest_s_) {
@@ -56,20 +56,21 @@ double Evaluator::evaluate(RankedAs kind, Plan plan, const std::vector<std::int6
   return step_s;
 }
 
-void Evaluator::add_beyond(Candidate candidate, std::string reason) {
-  NotExecutable& best = beyond_[candidate.plan.schedule];
-  if (best.reason.empty() || candidate.prediction.step_s < best.candidate.prediction.step_s)
-    best = {std::move(candidate), std::move(reason)};
+void Evaluator::add_beyond(Candidate candidate, MissingCapability missing) {
+  const auto known = beyond_.find(candidate.plan.schedule);
+  if (known != beyond_.end() && known->second.candidate.prediction.step_s <= candidate.prediction.step_s) return;
+  const std::string schedule = candidate.plan.schedule;
+  beyond_.insert_or_assign(schedule, NotExecutable{std::move(candidate), missing});
 }
 
-void Evaluator::reject(const char* reason, std::int64_t count, bool outside_proof) {
+void Evaluator::reject(RejectedAs reason, std::int64_t count) {
   if (count == 0) return;
-  for (Rejection& known : result_.rejected) {
-    if (known.reason != reason) continue;
-    known.count += count;
-    return;
+  const auto known = std::ranges::find(result_.rejected, reason, &Rejection::reason);
+  if (known != result_.rejected.end()) {
+    known->count += count;
+  } else {
+    result_.rejected.push_back({reason, count});
   }
-  result_.rejected.push_back({reason, count, outside_proof});
 }
 
 void Evaluator::note_excess(std::int64_t bytes, const std::string& device) {

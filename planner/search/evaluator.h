@@ -12,8 +12,6 @@
 
 namespace mptune {
 
-inline constexpr const char* kTooLarge = "needs more memory than a device has";
-
 /// Simulates plans within caps, ranks those that fit and can be executed, and counts the others.
 class Evaluator {
  public:
@@ -25,7 +23,7 @@ class Evaluator {
   /// recomputed, where the space leaves that open.
   double evaluate(RankedAs kind, Plan plan, const std::vector<std::int64_t>& caps);
 
-  void reject(const char* reason, std::int64_t count, bool outside_proof = false);
+  void reject(RejectedAs reason, std::int64_t count);
   /// Notes what the nearest of some plans that do not fit lacks.
   void note_excess(std::int64_t bytes, const std::string& device);
   /// Work done elsewhere, in units of a simulated action.
@@ -43,7 +41,7 @@ class Evaluator {
   [[nodiscard]] const std::map<std::string, NotExecutable>& beyond() const { return beyond_; }
 
  private:
-  void add_beyond(Candidate candidate, std::string reason);
+  void add_beyond(Candidate candidate, MissingCapability missing);
 
   const SearchSpace& space_;
   const CostModel& cost_;

@@ -311,7 +311,7 @@ void Choices::add_placement(const std::vector<int>& replicas, int virtual_stages
     // No replica goes without a micro-batch.
     if (m < most_replicas) continue;
     for (const std::string& schedule : schedules_for(m, virtual_stages)) {
-      PlanFamily family{stages, split_evenly(space_.batch, m), schedule, virtual_stages, 0, {}, 0, ""};
+      PlanFamily family{stages, split_evenly(space_.batch, m), schedule, virtual_stages, 0, {}, 0, {}};
       if (virtual_stages > 1) {
         family.devices.clear();
         for (const int d : stage_devices(schedule, static_cast<int>(chosen.size()), virtual_stages))
@@ -330,18 +330,17 @@ bool Choices::finish(PlanFamily& family) {
   if (known == kinds_.end()) {
     Plan plan = family.plan(space_, equal_cuts(cost_.layers(), family.stages()), cost_.layers());
     const bool fits = missing_for(family.schedule, Layout(plan)).empty();
-    const bool listed = family.schedule == "list";
-    if (fits && !listed) make_schedule(plan, family.schedule);
-    const bool splits = listed || std::ranges::any_of(plan.actions, [](const std::vector<Action>& row) {
+    const bool is_list = family.schedule == "list";
+    if (fits && !is_list) make_schedule(plan, family.schedule);
+    const bool splits = is_list || std::ranges::any_of(plan.actions, [](const std::vector<Action>& row) {
                           return std::ranges::any_of(row, [](const Action& action) { return action.kind == ActionKind::backward_weight; });
                         });
-    std::string why_not = why_not_executable(plan, space_.capabilities);
-    const bool rows_decide = why_not.empty() && listed && !space_.capabilities.split_backward;
-    if (rows_decide) why_not = kRowsDecide;
-    known = kinds_.emplace(kind, KindFacts{fits, splits, std::move(why_not), rows_decide}).first;
+    const auto missing = missing_capability(plan, space_.capabilities);
+    const bool rows_decide = !missing && is_list && !space_.capabilities.split_backward;
+    known = kinds_.emplace(kind, KindFacts{fits, splits, missing, rows_decide}).first;
   }
   if (!known->second.exists) return false;
-  family.why_not = known->second.why_not;
+  family.missing = known->second.missing;
   family.rows_decide = known->second.rows_decide;
   const auto key = std::tuple(family.devices, static_cast<int>(family.sizes.size()), known->second.splits);
   if (last_bound_key_ != key) {

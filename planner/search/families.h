@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -12,21 +13,19 @@
 
 namespace mptune {
 
-/// Why a proof does not cover plans of the list schedule on a runtime without split backward: some run, some do not.
-inline constexpr const char* kRowsDecide =
-    "not covered by the proof: whether a list schedule splits its backward, and so runs, is known only once its rows are made";
-
 /// Pipelines that differ in their cuts alone.
 struct PlanFamily {
   std::vector<std::vector<int>> devices;  ///< of each stage, indices into the space's
   std::vector<int> sizes;                 ///< of the micro-batches
   std::string schedule;
   int virtual_stages = 1;
-  std::int64_t bound_ns = 0;  ///< no plan takes less
-  std::vector<int> seed;      ///< cuts that come near it
-  std::int64_t plans = 0;     ///< sets of cuts
-  std::string why_not;        ///< "" where the plans are executable
-  bool rows_decide = false;   ///< each plan's own rows decide whether it is executable; why_not says so
+  std::int64_t bound_ns = 0;                 ///< no plan takes less
+  std::vector<int> seed;                     ///< cuts that come near it
+  std::int64_t plans = 0;                    ///< sets of cuts
+  std::optional<MissingCapability> missing;  ///< what the runtime lacks for them
+  bool rows_decide = false;                  ///< list schedules on a runtime without split backward: some run, some do not
+
+  [[nodiscard]] bool executable() const { return !missing && !rows_decide; }
 
   /// The plan with these cuts, without rows; its devices in the order of the stages, and their caps (`caps` as the space's devices).
   [[nodiscard]] Plan plan(const SearchSpace& space, const std::vector<int>& cuts, int layers) const;
@@ -66,8 +65,8 @@ class Choices {
   struct KindFacts {
     bool exists = false;  // the schedule goes with such stages
     bool splits = false;  // backward
-    std::string why_not;
-    bool rows_decide = false;
+    std::optional<MissingCapability> missing;
+    bool rows_decide = false;  // whether the plans run
   };
   struct Shape {
     std::vector<int> replicas;  // of each stage

@@ -33,11 +33,6 @@ constexpr int kMostListed = 4096;
 // A recomputed forward is at most about this share of the step without.
 constexpr double kRecomputedShare = 1.5;
 
-constexpr const char* kTooSlow = "slower than the listed plans, by their lower bounds or simulated";
-constexpr const char* kUnproved =
-    "looked at, but not covered by the proof: there is no bound for rows that depend on memory caps or for copies that queue";
-constexpr const char* kNotSearched = "not reached within the limit of the search: a faster one may be among them";
-
 std::int64_t whole_ns(double seconds) {
   return std::isfinite(seconds) ? std::llround(seconds * 1e9) : kUnlimited;
 }
@@ -150,7 +145,7 @@ void JointSearch::try_seeds() {
   int tried = 0;
   for (FamilyState& state : states_) {
     if (tried == kSeeds || evaluator_.spent()) return;
-    if (!state.family.why_not.empty() || state.family.seed.empty() || state.proof.lower_ns > threshold_ns(Goal::best)) continue;
+    if (!state.family.executable() || state.family.seed.empty() || state.proof.lower_ns > threshold_ns(Goal::best)) continue;
     try_cuts(state, state.family.seed);
     ++tried;
   }
@@ -177,7 +172,7 @@ void JointSearch::pipelines() {
     int deep = kDeep;
     std::ranges::stable_sort(states_, {}, lower_ns_of);
     for (FamilyState& state : states_) {
-      if (state.proof.solved || state.proof.exhausted || !state.family.why_not.empty()) continue;
+      if (state.proof.solved || state.proof.exhausted || !state.family.executable()) continue;
       if (state.proof.lower_ns > threshold_ns(Goal::best)) {
         state.proof.solved = true;
         continue;
@@ -324,7 +319,7 @@ void JointSearch::beyond() {
   const std::int64_t least_left = evaluator_.work_left() - evaluator_.work_left() / kBeyondShare;
   for (FamilyState& state : states_) {
     if (evaluator_.spent() || evaluator_.work_left() < least_left) return;
-    if (state.family.why_not.empty() || state.family.seed.empty()) continue;
+    if (state.family.executable() || state.family.seed.empty()) continue;
     if (state.family.schedule == "list" && ++lists > kMostLists) continue;
     const auto known = evaluator_.beyond().find(state.family.schedule);
     const double known_s = known == evaluator_.beyond().end() ? kNever : known->second.candidate.prediction.step_s;
@@ -354,7 +349,7 @@ double JointSearch::lower_bound_s() const {
   double least = kNever;
   if (const Candidate* fastest = evaluator_.ranking().fastest()) least = fastest->prediction.step_s;
   for (const FamilyState& state : states_) {
-    if (state.family.why_not.empty() && !state.proof.solved) least = std::min(least, static_cast<double>(state.proof.lower_ns) * 1e-9);
+    if (state.family.executable() && !state.proof.solved) least = std::min(least, static_cast<double>(state.proof.lower_ns) * 1e-9);
   }
   if (choices_.unlisted_plans() > 0) least = std::min(least, static_cast<double>(choices_.unlisted_bound_ns()) * 1e-9);
   return least;
@@ -363,16 +358,16 @@ double JointSearch::lower_bound_s() const {
 void JointSearch::count_rejected() {
   for (const FamilyState& state : states_) {
     if (state.family.rows_decide && state.family.bound_ns <= threshold_ns(Goal::best))
-      evaluator_.reject(kRowsDecide, std::max<std::int64_t>(0, state.family.plans - state.seen), true);
-    if (!state.family.why_not.empty()) continue;
+      evaluator_.reject(RejectedAs::rows_decide, std::max<std::int64_t>(0, state.family.plans - state.seen));
+    if (!state.family.executable()) continue;
     const bool reached = state.proof.solved || state.family.bound_ns > threshold_ns(Goal::best);
-    evaluator_.reject(!state.fits             ? kTooLarge
-                      : reached               ? kTooSlow
-                      : state.proof.exhausted ? kUnproved
-                                              : kNotSearched,
+    evaluator_.reject(!state.fits             ? RejectedAs::too_large
+                      : reached               ? RejectedAs::too_slow
+                      : state.proof.exhausted ? RejectedAs::unproved
+                                              : RejectedAs::not_reached,
                       std::max<std::int64_t>(0, state.family.plans - state.seen));
   }
-  evaluator_.reject(kNotSearched, choices_.unlisted_plans());
+  evaluator_.reject(RejectedAs::not_reached, choices_.unlisted_plans());
 }
 
 }  // namespace mptune

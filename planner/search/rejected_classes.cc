@@ -1,103 +1,85 @@
 #include "mptune/planner/search/rejected_classes.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cctype>
-#include <cmath>
-#include <cstdlib>
 #include <limits>
+#include <optional>
 #include <tuple>
-
-#include "mptune/profiler/base/text.h"
 
 namespace mptune {
 namespace {
 
-const std::string kSchedule = "schedule ";
-
-// Less than this would be printed as 0.0 %.
-constexpr double kSameShare = 0.0005;
-
 // What is known of a class: of its executable families, else of the others.
 struct Summary {
-  std::string name;
+  PipelineChoice choice;
   bool executable = false;
   bool fits = false;
-  std::string why_not;
+  std::optional<MissingCapability> missing{};
   double best_s = std::numeric_limits<double>::infinity();
   std::int64_t lower_ns = std::numeric_limits<std::int64_t>::max();
   bool solved = true;
   std::int64_t count = 0;
 };
 
-std::vector<std::string> names_of(const std::string& schedule, std::size_t microbatches, int stages, int stages_per_device,
-                                  bool replicated) {
-  std::vector<std::string> names = {kSchedule + schedule, fmt::format("m = {}", microbatches)};
-  if (stages_per_device > 1) {
-    names.push_back(fmt::format("{} stages on each device", stages_per_device));
-  } else if (replicated) {
-    names.emplace_back("stages with replicas");
-  } else {
-    names.push_back(fmt::format("{} stages, one device each", stages));
-  }
-  return names;
+std::vector<PipelineChoice> choices_of(const std::string& schedule, std::size_t microbatches, int stages, int stages_per_device,
+                                       bool replicated) {
+  using Kind = PipelineChoice::Kind;
+  const PipelineChoice placed = stages_per_device > 1 ? PipelineChoice{Kind::stages_per_device, stages_per_device, ""}
+                                : replicated          ? PipelineChoice{Kind::replicas, 0, ""}
+                                                      : PipelineChoice{Kind::stages, stages, ""};
+  return {{Kind::schedule, 0, schedule}, {Kind::microbatches, static_cast<int>(microbatches), ""}, placed};
 }
 
-std::vector<std::string> names_of(const PlanFamily& family) {
-  return names_of(family.schedule, family.sizes.size(), family.stages(), family.virtual_stages, family.replicated());
+std::vector<PipelineChoice> choices_of(const PlanFamily& family) {
+  return choices_of(family.schedule, family.sizes.size(), family.stages(), family.virtual_stages, family.replicated());
 }
 
 // None where the plan is no pipeline.
-std::vector<std::string> names_of(const Plan& plan) {
+std::vector<PipelineChoice> choices_of(const Plan& plan) {
   if (plan.num_stages() < 2) return {};
   std::vector<int> stages_on(plan.devices.size(), 0);
   for (const Stage& stage : plan.stages)
     for (const int device : stage.devices) ++stages_on[static_cast<std::size_t>(device)];
-  return names_of(plan.schedule, plan.microbatch_sizes.size(), plan.num_stages(), std::ranges::max(stages_on), has_replicas(plan));
+  return choices_of(plan.schedule, plan.microbatch_sizes.size(), plan.num_stages(), std::ranges::max(stages_on), has_replicas(plan));
 }
 
 void add(Summary& summary, const FamilyState& state) {
-  const bool executable = state.family.why_not.empty();
+  const bool executable = state.family.executable();
   summary.count += state.family.plans;
   if (summary.executable && !executable) return;
   if (executable && !summary.executable) {
-    const std::int64_t count = summary.count;
-    summary = {summary.name, true, false, "", std::numeric_limits<double>::infinity(), std::numeric_limits<std::int64_t>::max(),
-               true,         count};
+    summary = Summary{.choice = summary.choice, .executable = true, .count = summary.count};
   }
-  if (!executable) summary.why_not = state.family.why_not;
+  if (!executable) summary.missing = state.family.missing;
   summary.best_s = std::min(summary.best_s, state.best_s);
   summary.lower_ns = std::min(summary.lower_ns, state.family.bound_ns);
   summary.fits |= state.fits;
   summary.solved &= state.proof.solved;
 }
 
-// "m = 2" before "m = 16": the words, the number behind them, the rest.
-std::tuple<std::string, int, std::string> by_number(const std::string& name) {
-  const auto digit = std::ranges::find_if(name, [](unsigned char letter) { return std::isdigit(letter) != 0; });
-  const auto word = static_cast<std::size_t>(digit - name.begin());
-  return {name.substr(0, word), std::atoi(name.c_str() + word), name};
+// Numbers of stages first, whether they are of a device or of all.
+std::tuple<bool, PipelineChoice::Kind, int, PipelineChoice::Kind, std::string> order_of(const PipelineChoice& choice) {
+  using Kind = PipelineChoice::Kind;
+  const bool stages = choice.kind == Kind::stages_per_device || choice.kind == Kind::stages;
+  return {!stages, stages ? Kind::stages : choice.kind, choice.number, choice.kind, choice.schedule};
 }
 
-std::string slower_or_faster(double share) {
-  if (std::abs(share) < kSameShare) return "as fast";
-  return compared_time(1 + share, 1);
-}
-
-std::string reason_of(const Summary& summary, double best_s, const std::map<std::string, NotExecutable>& beyond) {
+RejectedClass class_of(const Summary& summary, double best_s, const std::map<std::string, NotExecutable>& beyond) {
+  using Why = RejectedClass::Why;
+  const auto as = [&](Why why, double time_ratio = 0) {
+    return RejectedClass{summary.choice, why, summary.missing, time_ratio, summary.count};
+  };
   if (!summary.executable) {
-    const auto found = summary.name.starts_with(kSchedule) ? beyond.find(summary.name.substr(kSchedule.size())) : beyond.end();
-    if (found == beyond.end()) return summary.why_not;
-    return summary.why_not + ", " + slower_or_faster(found->second.candidate.prediction.step_s / best_s - 1) + " at its best";
+    const bool of_schedule = summary.choice.kind == PipelineChoice::Kind::schedule;
+    const auto seen = of_schedule ? beyond.find(summary.choice.schedule) : beyond.end();
+    return as(summary.missing ? Why::not_executable : Why::rows_decide,
+              seen == beyond.end() ? 0 : seen->second.candidate.prediction.step_s / best_s);
   }
-  if (!summary.fits) return kTooLarge;
-  const double bound = static_cast<double>(summary.lower_ns) * 1e-9 / best_s - 1;
-  if (bound > 0 && bound < kSameShare) return "slower: its lower bound lies above the best plan";
-  if (bound > 0) return "at least " + compared_time(1 + bound, 1) + " by its lower bound";
+  if (!summary.fits) return as(Why::too_large);
+  const double bound = static_cast<double>(summary.lower_ns) * 1e-9 / best_s;
+  if (bound > 1) return as(Why::slower_by_bound, bound);
   if (summary.best_s < std::numeric_limits<double>::infinity())
-    return slower_or_faster(summary.best_s / best_s - 1) + " at its best" + (summary.solved ? "; none is faster" : "");
-  return summary.solved ? "none is faster" : "not reached within the limit of the search";
+    return as(summary.solved ? Why::seen_and_proved : Why::seen, summary.best_s / best_s);
+  return as(summary.solved ? Why::none_faster : Why::not_reached);
 }
 
 }  // namespace
@@ -106,20 +88,19 @@ std::vector<RejectedClass> rejected_classes(const std::vector<FamilyState>& fami
                                             const std::map<std::string, NotExecutable>& beyond) {
   std::vector<Summary> summaries;
   // They hold the best plan.
-  const std::vector<std::string> chosen = names_of(best.plan);
+  const std::vector<PipelineChoice> chosen = choices_of(best.plan);
   for (const FamilyState& state : families) {
-    for (const std::string& name : names_of(state.family)) {
-      auto known = std::ranges::find(summaries, name, &Summary::name);
-      if (known == summaries.end()) known = summaries.insert(summaries.end(), Summary{.name = name, .why_not = ""});
+    for (const PipelineChoice& choice : choices_of(state.family)) {
+      auto known = std::ranges::find(summaries, choice, &Summary::choice);
+      if (known == summaries.end()) known = summaries.insert(summaries.end(), Summary{.choice = choice});
       add(*known, state);
     }
   }
   std::vector<RejectedClass> classes;
   for (const Summary& summary : summaries) {
-    if (std::ranges::find(chosen, summary.name) != chosen.end()) continue;
-    classes.push_back({summary.name, reason_of(summary, best.prediction.step_s, beyond), summary.count});
+    if (std::ranges::find(chosen, summary.choice) == chosen.end()) classes.push_back(class_of(summary, best.prediction.step_s, beyond));
   }
-  std::ranges::sort(classes, {}, [](const RejectedClass& one) { return by_number(one.name); });
+  std::ranges::sort(classes, {}, [](const RejectedClass& one) { return order_of(one.choice); });
   return classes;
 }
 

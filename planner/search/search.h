@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,24 +41,53 @@ struct SearchSpace {
   std::function<void(const Candidate&)> improved;  ///< told of every executable plan that is faster than all before it
 };
 
-/// A number of plans that share the reason why they are not among the best.
-struct Rejection {
-  std::string reason;
-  std::int64_t count = 0;
-  bool outside_proof = false;  ///< no bound and no proof speaks of them
+/// Why plans are not among the best.
+enum class RejectedAs {
+  too_large,    ///< need more memory than a device has
+  too_slow,     ///< slower than the listed plans, by their lower bounds or simulated
+  unproved,     ///< looked at; no bound covers rows that depend on memory caps, or copies that queue
+  not_reached,  ///< within the limit of the search: a faster one may be among them
+  rows_decide,  ///< outside the proof: whether a list schedule splits its backward, and so runs, is known only from its rows
 };
 
-/// Pipelines that agree in one choice in which the best one differs: "schedule gpipe", "m = 32", "3 stages".
+/// A number of plans that share the reason why they are not among the best.
+struct Rejection {
+  RejectedAs reason = RejectedAs::too_slow;
+  std::int64_t count = 0;
+};
+
+/// A choice in which pipelines agree.
+struct PipelineChoice {
+  enum class Kind { stages_per_device, stages, microbatches, schedule, replicas };
+  Kind kind = Kind::stages;
+  int number = 0;        ///< of stages_per_device, stages (each on a device of its own) and microbatches
+  std::string schedule;  ///< of schedule
+  bool operator==(const PipelineChoice&) const = default;
+};
+
+/// Pipelines that agree in one choice in which the best plan differs.
 struct RejectedClass {
-  std::string name;
-  std::string reason;      ///< "at least 4.1 % slower by its bound", "1.2 % slower at its best seen"
+  enum class Why {
+    not_executable,   ///< what is `missing`; `time_ratio` of the fastest one seen, 0: none
+    rows_decide,      ///< as RejectedAs has it
+    too_large,        ///< no plan fits
+    slower_by_bound,  ///< at least `time_ratio` times the best step
+    seen,             ///< `time_ratio` of the fastest one seen
+    seen_and_proved,  ///< likewise, and none is faster
+    none_faster,
+    not_reached,
+  };
+  PipelineChoice choice;
+  Why why = Why::not_reached;
+  std::optional<MissingCapability> missing;
+  double time_ratio = 0;   ///< over the best plan's step
   std::int64_t count = 0;  ///< sets of cuts, over all families of the class
 };
 
 /// A plan that the runtime cannot execute.
 struct NotExecutable {
   Candidate candidate;
-  std::string reason;  ///< as why_not_executable says it
+  MissingCapability missing{};
 };
 
 struct SearchResult {
@@ -66,8 +96,8 @@ struct SearchResult {
   std::vector<Rejection> rejected;
   std::vector<RejectedClass> classes;
   std::vector<NotExecutable> not_executable;  ///< of each schedule the fastest one seen, where it is faster than ranked[0]; fastest first
-  double lower_bound_s = 0;                   ///< of the executable plans of the space, but for those that `rejected` marks as outside
-                                              ///< of the proof: none is faster by this model
+  double lower_bound_s = 0;                   ///< of the executable plans of the space, but for RejectedAs::rows_decide: none is
+                                              ///< faster by this model
   bool complete = false;                      ///< ranked[0] is proved the best, and its step equal to the lower bound
   std::int64_t simulated = 0;
   /// Where nothing fits: the smallest bytes over a cap among all plans, and on which device.

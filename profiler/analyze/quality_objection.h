@@ -1,17 +1,27 @@
 #pragma once
 
-#include <string>
+#include <optional>
 
 #include "mptune/profiler/trace/trace.h"
 
 namespace mptune {
 
-/// The largest share of a recording that may be lost: times are wrong by about as much.
+/// What a recording lost may be at most this share of what it holds: times are wrong by about as much.
 inline constexpr double kMostLost = 0.01;
 
-/// Why a recording is too incomplete for a verdict: one clause for people, "" where it is not. Each of these may be at most kMostLost of
-/// the events, losses included: dropped or without times (their work looks like idle time), without counterpart (the cause of a wait is
-/// unknown), outside of the steps.
-[[nodiscard]] std::string quality_objection(const Trace& trace);
+/// Why nothing can be concluded from a recording. reports/quality_text.h words it.
+struct QualityObjection {
+  enum class Loss {
+    dropped,        ///< or without times: what they did looks like idling
+    unmatched,      ///< without counterpart: what they waited for has no name
+    out_of_window,  ///< outside of the steps: no step holds their time
+  };
+  Loss loss = Loss::dropped;
+  double share = 0;  ///< of all events, losses included
+  bool operator==(const QualityObjection&) const = default;
+};
+
+/// The first loss that is more than kMostLost of the events; nothing where losses do not matter.
+[[nodiscard]] std::optional<QualityObjection> quality_objection(const Trace& trace);
 
 }  // namespace mptune

@@ -65,9 +65,10 @@ int run_check(const CheckCommand& command, const Session& session) {
 void add_check_command(CLI::App& program, CommandBody& chosen) {
   auto command = std::make_shared<CheckCommand>();
   CLI::App* app = program.add_subcommand(
-      "check", "Compares the gradients of a model's pieces with the whole model's: agreement (exit 0), or the first difference (exit 2)");
+      "check", "Compares the gradients of a model's pieces with the whole model's: agreement (exit 0), or the first difference (exit 4)");
   add_model_options(*app, command->model);
-  app->add_option("--devices", command->devices.devices, "devices of a plan given by options; computed with on this machine's cores")
+  app->add_option("--devices", command->devices.devices,
+                  "devices of a plan given by options; the check itself computes on this machine's cores")
       ->type_name("LIST");
   add_plan_options(*app, command->choice, false);
   add_plan_file_options(*app, command->choice, "check this plan's cuts and micro-batches as well");

@@ -39,7 +39,7 @@ std::vector<Finding> local_findings() {
   std::vector<Finding> findings = {{"mptune", FindingStatus::ok, MPTUNE_VERSION, ""}};
   const std::size_t cores = available_cores().size();
   findings.push_back({"cores", cores > 1 ? FindingStatus::ok : FindingStatus::warning, std::to_string(cores),
-                      cores > 1 ? "" : "allow this process more cores: one core is one device, which nothing can be split over"});
+                      cores > 1 ? "" : "allow this process more cores: one core is one device, and a plan needs several"});
   const std::int64_t memory = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
   findings.push_back({"memory", FindingStatus::ok, format_bytes(memory), ""});
   findings.push_back(driver());

@@ -180,7 +180,8 @@ void add_export_command(CLI::App& program, CommandBody& chosen) {
                   "kineto (HTA, TensorBoard, chrome://tracing; a file per device), perfetto (ui.perfetto.dev), nvtxt (Nsight Systems), csv")
       ->type_name("FORMAT")
       ->required();
-  add_output_options(*app, command->output, "default: the trace's name with .json, .pftrace, .nvtxt or .csv in the current folder");
+  add_output_options(*app, command->output,
+                     "output file; default: the trace's name with .json, .pftrace, .nvtxt or .csv in the current folder");
   app->footer("Example:\n  mptune export resnet50.sqlite --to perfetto\n  mptune export report.sqlite --to kineto -o run.json");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_export(*command, session); }; });
 }

@@ -88,7 +88,7 @@ void add_models_command(CLI::App& program, CommandBody& chosen) {
   auto options = std::make_shared<ModelsOptions>();
   CLI::App* command = program.add_subcommand("models", "Lists the built-in models, or the layers of one model");
   command->add_option("MODEL", options->model,
-                      "only this one, built in or a file (.pt2, .so, .pt), with its layers: names and numbers that --cuts takes");
+                      "list the layers of this model, built in or a file (.pt2, .so, .pt): names and numbers for --cuts");
   command->add_option("--input", options->input, "shape of one sample, such as 3x64x64")->type_name("SHAPE[:DTYPE]");
   command->footer(
       "Example:\n  mptune models transformer:d=256,layers=8\n\nA model of your own is a PyTorch program, written by mptune_export.py (see "

@@ -156,7 +156,7 @@ bool set_apart_not_executable(SearchResult& result) {
     return true;
   }
   const bool best_runs = other != result.ranked.begin();
-  result.not_executable.push_back({*other, why_not_executable(other->plan, kRuntime)});
+  result.not_executable.push_back({*other, *missing_capability(other->plan, kRuntime)});
   if (best_runs) {
     std::erase_if(result.ranked, [&](const Candidate& candidate) { return !runs(candidate); });
   }
@@ -221,7 +221,7 @@ std::string plan_text(const Found& found, const PlanReport& report, const std::s
 std::string next_text(const Found& found, const std::string& model, const std::string& path, bool recorded) {
   const std::string text = "plan    " + path + "\n";
   if (!found.runs) {
-    return text + "mptune run refuses it: " + found.result.not_executable.front().reason + "\n";
+    return text + "mptune run refuses it: " + text_of(found.result.not_executable.front().missing) + "\n";
   }
   return text + (recorded ? "mptune run " + shell_word(model) + " --plan " + shell_word(path) + "\n" : "");
 }
@@ -288,20 +288,22 @@ int run_plan(const PlanCommand& typed, const Session& session) {
 void add_plan_command(CLI::App& program, CommandBody& chosen) {
   auto command = std::make_shared<PlanCommand>();
   CLI::App* app = program.add_subcommand("plan", "Searches plans by simulation, from a profile; needs no model and no device");
-  app->add_option("PROFILE", command->profile, "file of mptune profile or a public profile; told apart by content")->required();
+  app->add_option("PROFILE", command->profile, "trace file of mptune profile, or a public profile")->required();
   app->add_option("--devices", command->devices, "some of the profile's devices, comma-separated; default: all")->type_name("LIST");
   app->add_option("--memory", command->memory, "cap per device: 2GiB, or cpu:0=1GiB,cpu:1=2GiB")->type_name("SIZE");
   app->add_option("--link", command->link, "copies between devices: 12GB/s,10us; default: as in the profile")->type_name("BW[,LATENCY]");
   app->add_option("--objective", command->objective,
-                  "simulate: the step; closed-form; aceso (operator tables); max-load: the largest load of a device; default: by format")
+                  "what to minimise: simulate (the simulated step), closed-form or aceso (the step by a formula), max-load (the largest "
+                  "load of a device); default: by file format")
       ->type_name("NAME");
   app->add_option("--batch", command->batch, "samples per step (global batch); default: the profile's")->type_name("N");
   add_plan_options(*app, command->choice, true);
   add_output_options(*app, command->output, "plan file; default: MODEL.plan.json in the current folder");
   app->footer(
       "Public profiles: graph.txt of PipeDream and DAPPLE, the common prefix of Aceso's operator tables, JSON of dnn-partitioning.\n"
-      "What they lack: --stages K gives K equal devices device:0 .. device:K-1 (K / V with --virtual V), --link their links, --batch or "
-      "--microbatches the step.\n\n"
+      "Options give what they lack: --stages K makes K equal devices device:0 .. device:K-1 (K / V with --virtual V), --link sets their "
+      "links, --batch or "
+      "--microbatches the samples of a step.\n\n"
       "Example:\n  mptune plan resnet50.sqlite --memory 2GiB -o resnet50.plan.json\n"
       "  mptune plan vgg16.graph.txt --stages 4 --link 12GB/s,10us --microbatches 8");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_plan(*command, session); }; });

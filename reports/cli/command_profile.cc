@@ -204,7 +204,7 @@ std::string layer_table(const Profiled& profiled, const TextStyle& style) {
                        {"forward", true},
                        {"backward", true},
                        {"output", true},
-                       {"kept", true},
+                       {"saved", true},
                        {"parameters", true}},
                       rows, style);
 }
@@ -223,7 +223,7 @@ std::string profile_text(const Profiled& profiled, const TraceReport& report, co
   text += render_trace_report(report, style) + "\n" + render_details(report, style);
   if (!profiled.recorded.step_s.empty()) {
     const Samples& step_s = profiled.recorded.step_s;
-    text += fmt::format("unrecorded step {}; recording costs {:.1f} %\n",
+    text += fmt::format("step without recording {}; recording adds {:.1f} %\n",
                         format_measured(median(step_s), interval95(step_s), step_s.size()), overhead_percent(profiled.recorded));
   }
   return text + "trace   " + path + "\nmptune plan " + shell_word(path) + " -o " + shell_word(model_stem(model) + ".plan.json") + "\n";
@@ -259,8 +259,9 @@ void add_profile_command(CLI::App& program, CommandBody& chosen) {
       ->type_name("FILE");
   add_output_options(*app, command->output, "trace file; default: MODEL.sqlite in the current folder");
   app->footer(
-      "Example:\n  mptune profile resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1\n\nmptune profile [-o FILE] [--force] -- "
-      "COMMAND ... records a CUDA program of any kind:\n  mptune profile -- python train.py --epochs 1");
+      "Example:\n  mptune profile resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1\n  mptune profile -- python train.py --epochs "
+      "1\n\n" +
+      program_recording_help());
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_profile(*command, session); }; });
 }
 

@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kForeign = "a program of others can't be re-partitioned: mptune tune needs the model itself";
+constexpr const char* kForeign = "mptune can't split another program over devices: mptune tune needs the model itself";
 
 struct ProgramCommand {
   std::vector<std::string> words;
@@ -66,7 +66,7 @@ ProgramEnd record_program(const ProgramCommand& command, const std::string& libr
   options.output_to_errors = session.options.json;
   for (const auto& [name, value] : options.variables) {
     if (const char* other = std::getenv(name.c_str()); other != nullptr && *other != '\0') {
-      session.warn(name + " is set already, and gives way to this recording");
+      session.warn(name + " is set already; this recording overrides it");
     }
   }
   return run_program(command.words, options, interrupt_flag());
@@ -225,16 +225,20 @@ int run_profile_program(const ProgramCommand& command, const Session& session) {
 
 }  // namespace
 
+std::string program_recording_help() {
+  return "Recording another CUDA program: mptune profile [-o FILE] [--force] -- COMMAND ...\n"
+         "The trace file is COMMAND.sqlite in the current folder unless -o names another.\n"
+         "The command keeps its input and its output; with --json its output goes to standard error.\n"
+         "Every process that uses a GPU is recorded, children included, if it ends by itself before the command does.\n"
+         "Exit code 5 where the command failed; its own exit status is `exit_status` in the JSON object.";
+}
+
 void add_profile_program_command(CLI::App& program, CommandBody& chosen, const std::vector<std::string>& words) {
   auto command = std::make_shared<ProgramCommand>();
   command->words = words;
-  CLI::App* app = program.add_subcommand("profile", "Records a CUDA program of any kind: mptune profile [OPTIONS] -- COMMAND ...");
+  CLI::App* app = program.add_subcommand("profile", "Records another CUDA program");
   add_output_options(*app, command->output, "trace file; default: COMMAND.sqlite in the current folder");
-  app->footer(
-      "Example:\n  mptune profile -- python train.py --epochs 1\n\nThe command keeps its input and its output (under --json that goes to "
-      "standard error).\nEvery process that uses a GPU is recorded, children included, if it ends by itself before the command does.\nExit "
-      "code 5 where "
-      "the command failed; its own status is `exit_status` under --json.");
+  app->footer("Example:\n  mptune profile -- python train.py --epochs 1\n\n" + program_recording_help());
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_profile_program(*command, session); }; });
 }
 

@@ -40,7 +40,7 @@ std::string document(const ReportCommand& command, const TextStyle& style) {
 
 int run_report(const ReportCommand& command, const Session& session) {
   if (command.text == command.markdown) {
-    throw Error(command.text ? "two forms of a report are asked for" : "the form of the report is not said", "report",
+    throw Error(command.text ? "two formats of a report are given" : "no format of the report is given", "report",
                 "give --text or --markdown");
   }
   // A file has no width and no colours of its own.

@@ -226,7 +226,8 @@ void add_run_command(CLI::App& program, CommandBody& chosen) {
   add_device_options(*app, command->devices);
   add_plan_options(*app, command->choice, false);
   add_step_options(*app, command->step);
-  app->add_option("--steps", command->steps, "steps; default: until the interval is tight, at most 50")->type_name("N");
+  app->add_option("--steps", command->steps, "training steps; default: until the 95 % interval of the step time is narrow, at most 50")
+      ->type_name("N");
   app->add_option("--load", command->load, "state dict to begin with, as saved by torch.save or safetensors")->type_name("FILE");
   app->add_option("--save", command->save, "state dict to write, as torch.load reads it; NAME.safetensors in that format")
       ->type_name("FILE");

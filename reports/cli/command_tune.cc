@@ -282,9 +282,10 @@ void add_tune_command(CLI::App& program, CommandBody& chosen) {
   add_plan_file_options(*app, command->choice, "your present plan: measured as the baseline 'current'");
   add_step_options(*app, command->step);
   app->add_option("--budget", command->budget, "time for everything: 150s, 5min, 1h; default: 5min")->type_name("TIME");
-  app->add_option("--trials", command->trials, "at most so many trials")->type_name("N");
-  app->add_option("--target", command->target, "stop when nothing left can win by more percent than this; default: 1")->type_name("PCT");
-  app->add_flag("--resume", command->resume, "go on with the study in the folder");
+  app->add_option("--trials", command->trials, "largest number of trials")->type_name("N");
+  app->add_option("--target", command->target, "stop when no untried plan can be faster by more than this percentage; default: 1")
+      ->type_name("PCT");
+  app->add_flag("--resume", command->resume, "continue the study in this folder");
   add_output_options(*app, command->output, "study folder; default: MODEL.study in the current folder");
   app->footer("Example:\n  mptune tune resnet50 --input 3x64x64 --batch 32 --devices cpu:0,cpu:1 --budget 150s");
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_tune(*command, session); }; });

@@ -113,7 +113,7 @@ Error ran_out_anyway(const Error& error, const OutOfMemory& memory, const Plan& 
   const auto known = std::ranges::find(profile.devices, device, &ProfileDevice::name);
   const auto less = static_cast<std::int64_t>(kClearlyLess * static_cast<double>(predicted));
   known->memory_bytes = known->memory_bytes > 0 ? std::min(known->memory_bytes, less) : less;
-  // The cap put in here is no cap of the user's: where nothing is found under it, it says nothing.
+  // This cap is ours, not the user's: that nothing fits under it is not reported.
   const FitAnswer fit = fit_of(plan, devices, profile);
   const std::string remedy =
       fit.changes.empty() ? "no change is predicted to need clearly less there: raise --memory for " + device + ", or name more devices"

@@ -34,7 +34,7 @@ void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::st
 void check_executable(const Plan& plan, const std::string& where);
 /// "" or why the runtime here can't execute plans of the one schedule that the space is restricted to.
 [[nodiscard]] std::string why_not_executable(const SearchSpace& space);
-/// Throws Error where there is a reason.
+/// Throws Error for a space whose schedule can't be executed.
 void check_schedule_executable(const SearchSpace& space);
 
 /// Layer numbers of `--cuts`: numbers or layer names. Throws Error.

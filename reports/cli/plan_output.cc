@@ -12,6 +12,7 @@
 #include "mptune/reports/cli/session.h"
 #include "mptune/reports/plan_report.h"
 #include "mptune/reports/render/json.h"
+#include "mptune/reports/render/search_text.h"
 
 namespace mptune {
 namespace {
@@ -31,10 +32,10 @@ Json with_reason(const std::string& reason, const Candidate& candidate, const st
 Json rejected_json(const SearchResult& result) {
   Json rejected = Json::array();
   for (const Rejection& rejection : result.rejected) {
-    rejected.push_back({{"reason", rejection.reason}, {"count", rejection.count}});
+    rejected.push_back({{"reason", text_of(rejection.reason)}, {"count", rejection.count}});
   }
   for (const RejectedClass& rejected_class : result.classes) {
-    rejected.push_back({{"class", rejected_class.name}, {"reason", rejected_class.reason}, {"count", rejected_class.count}});
+    rejected.push_back({{"class", text_of(rejected_class.choice)}, {"reason", text_of(rejected_class)}, {"count", rejected_class.count}});
   }
   return rejected;
 }
@@ -71,7 +72,7 @@ Json searched_plan_json(const SearchResult& result, const std::vector<Candidate>
   json["rejected"] = rejected_json(result);
   json["not_executable_yet"] = Json::array();
   for (const NotExecutable& plan : result.not_executable) {
-    json["not_executable_yet"].push_back(with_reason(plan.reason, plan.candidate, modules));
+    json["not_executable_yet"].push_back(with_reason(text_of(plan.missing), plan.candidate, modules));
   }
   return json;
 }

@@ -10,7 +10,7 @@
 
 namespace mptune {
 
-/// As check_output, and refuses JSON of others unless `force`: before a search what save_plan_file would refuse after it.
+/// As check_output; also refuses JSON that is no plan file, unless `force`. Called before a search, so that saving can't fail for it later.
 void check_plan_output(const std::string& path, bool force);
 
 /// A plan file of now, with the module names of its stages.
@@ -20,8 +20,8 @@ void check_plan_output(const std::string& path, bool force);
 /// Null where it is infinite: nothing is proved.
 [[nodiscard]] Json gap_json(double gap);
 
-/// All of `plan` but what a caller knows besides: a plan file's keys and those of a search, so that whoever reads plan files reads this
-/// object, too. `front` as memory_front made it. Requires: a ranked plan.
+/// The JSON of `plan`: the keys of a plan file and those of a search, so that a reader of plan files reads this object, too. `front` as
+/// memory_front made it. Requires: a ranked plan.
 [[nodiscard]] Json searched_plan_json(const SearchResult& result, const std::vector<Candidate>& front, const Profile& profile,
                                       double search_s, const std::string& file);
 

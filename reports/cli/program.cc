@@ -106,9 +106,9 @@ class HelpFormatter : public CLI::Formatter {
 
 void add_global_options(CLI::App& program, GlobalOptions& options) {
   program.add_flag("--json", options.json, "print exactly one JSON object on stdout");
-  program.add_flag("-q,--quiet", options.quiet, "no progress");
-  program.add_flag("-v,--verbose", options.verbose, "a line for everything that is begun");
-  program.add_option("--color", options.color, "auto, always or never")->type_name("WHEN");
+  program.add_flag("-q,--quiet", options.quiet, "print no progress");
+  program.add_flag("-v,--verbose", options.verbose, "print a line for each part of the work as it begins");
+  program.add_option("--color", options.color, "colours: auto, always or never")->type_name("WHEN");
 }
 
 void check_global_options(const GlobalOptions& options) {

@@ -8,6 +8,7 @@
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/base/units.h"
 #include "mptune/profiler/formats/any_trace.h"
+#include "mptune/reports/quality_text.h"
 #include "mptune/reports/render/report_text.h"
 #include "mptune/reports/render/units.h"
 
@@ -64,10 +65,10 @@ void put_foreign_trace(Json& json, const TraceReport& report) {
 }
 
 int verdict_code(const Session& session, const TraceReport& report) {
-  if (report.quality_objection.empty()) {
+  if (!report.objection) {
     return static_cast<int>(ExitCode::done);
   }
-  session.warn("no verdict rests on this trace: " + report.quality_objection + "; record again, fewer steps at a time");
+  session.warn("this trace is too incomplete for a verdict: " + text_of(*report.objection) + "; record again, fewer steps at a time");
   return static_cast<int>(ExitCode::inconclusive);
 }
 

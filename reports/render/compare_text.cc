@@ -20,7 +20,7 @@ Color color_of(Verdict verdict) {
   return verdict == Verdict::slow ? Color::red : verdict == Verdict::fast ? Color::green : Color::bold;
 }
 
-/// "1.343", "0.0474", "177.5": what counts is the distance from 1.
+/// "1.343", "0.0474", "177.5": enough digits for the distance from 1.
 std::string times(double ratio) {
   return ratio < 0.1 ? fmt::format("{:.3g}", ratio) : fmt::format("{:.{}f}", ratio, ratio < 10 ? 3 : ratio < 100 ? 2 : 1);
 }

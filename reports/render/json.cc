@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "mptune/reports/render/advice_text.h"
+#include "mptune/reports/render/recommendation_text.h"
+
 namespace mptune {
 namespace {
 
@@ -50,7 +53,7 @@ Json plan_json(const RecommendedPlan& plan, const Modules& modules) {
   json["peak_bytes"] = plan.peak_bytes;
   json["predicted_peak_bytes"] = plan.trial.prediction ? Json(plan.trial.prediction->peak_bytes) : Json::array();
   json["verdict"] = to_string(plan.verdict);
-  json["reasons"] = plan.reasons;
+  json["reasons"] = texts_of(plan.reasons);
   return json;
 }
 
@@ -69,7 +72,7 @@ Json baseline_json(const BaselineResult& baseline) {
 Json kind_json(const KindResult& row, const Modules& modules) {
   const auto speedup = [](const std::optional<Speedup>& value) { return value ? to_json_object(*value) : Json(nullptr); };
   Json json = {{"kind", row.kind}, {"best", row.best}, {"description", row.description}};
-  json["why_not"] = row.why_not.empty() ? Json(nullptr) : Json(row.why_not);
+  json["why_not"] = std::holds_alternative<std::monostate>(row.why_not) ? Json(nullptr) : Json(text_of(row.why_not));
   json["plan"] = row.trial ? plan_object(row.trial->plan, stage_modules(row.trial->plan, modules)) : Json(nullptr);
   json["plan_key"] = row.trial ? Json(row.trial->plan_key) : Json(nullptr);
   json["step_s"] = row.trial ? Json(row.step_s) : Json(nullptr);
@@ -235,7 +238,7 @@ Json advice_json(const std::vector<Advice>& advice) {
                     {"stage", one.stage},
                     {"saves_s", one.saves_s},
                     {"saves_percent", one.saves_percent},
-                    {"text", one.text}});
+                    {"text", text_of(one)}});
   }
   return list;
 }
@@ -308,7 +311,7 @@ Json study_json(const StudyReport& report, const Modules& modules) {
   for (const KindResult& row : all.kinds.rows) {
     json["kinds"].push_back(kind_json(row, modules));
   }
-  json["kinds_advice"] = all.kinds.advice;
+  json["kinds_advice"] = texts_of(all.kinds.advice);
   json["trials"] = Json::array();
   for (const Trial& trial : report.trials) {
     json["trials"].push_back(trial_json(trial));
@@ -318,8 +321,8 @@ Json study_json(const StudyReport& report, const Modules& modules) {
   json["pipeline_limit"] = limit_json(report.pipeline_limit);
   json["co_running_slowdown"] = report.co_running_slowdown;
   json["traces"] = report.trace_files;
-  json["messages"] = all.advice;
-  json["warnings"] = all.warnings;
+  json["messages"] = texts_of(all.advice);
+  json["warnings"] = texts_of(all.warnings);
   json["advice"] = report.trace ? advice_json(report.trace->advice) : Json::array();
   json["memory"] = report.trace ? memory_json(report.trace->memory) : Json::array();
   json["decided"] = all.decided;

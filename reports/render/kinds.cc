@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "mptune/profiler/base/units.h"
+#include "mptune/reports/render/recommendation_text.h"
 #include "mptune/reports/render/table.h"
 #include "mptune/reports/render/units.h"
 
@@ -33,10 +34,11 @@ std::string each_peak(const KindResult& row) {
 }
 
 std::string detail_of(const KindResult& row) {
+  const std::string why_not = text_of(row.why_not);
   if (!row.trial) {
-    return row.why_not + (row.predicted_step_s > 0 ? "; predicted " + format_seconds(row.predicted_step_s) + ": " + row.description : "");
+    return why_not + (row.predicted_step_s > 0 ? "; predicted " + format_seconds(row.predicted_step_s) + ": " + row.description : "");
   }
-  return (row.why_not.empty() ? "" : row.why_not + "; ") + row.description + cuts_text(row.trial->plan) + each_peak(row);
+  return (why_not.empty() ? "" : why_not + "; ") + row.description + cuts_text(row.trial->plan) + each_peak(row);
 }
 
 std::string verdict_of(const KindResult& row) {
@@ -96,7 +98,7 @@ std::string render_kinds(const KindComparison& kinds, const TextStyle& style) {
   std::string text =
       render_table({{"kind"}, {"step", true}, {"95 %", true}, {"speed-up", true}, {"peak", true}, {"verdict"}}, rows, notes, style);
   text += kinds.advice.empty() ? "" : "\n";
-  for (const std::string& sentence : kinds.advice) {
+  for (const std::string& sentence : texts_of(kinds.advice)) {
     text += join(wrap(sentence, style.width), "\n") + "\n";
   }
   return text;

@@ -7,6 +7,7 @@
 #include "mptune/profiler/base/units.h"
 #include "mptune/reports/render/kinds.h"
 #include "mptune/reports/render/pictures.h"
+#include "mptune/reports/render/recommendation_text.h"
 #include "mptune/reports/render/report_text.h"
 #include "mptune/reports/render/style.h"
 #include "mptune/reports/render/units.h"
@@ -19,7 +20,7 @@ constexpr TextStyle kBlock{.width = 100, .unicode = true, .color = false};
 
 using Row = std::vector<std::string>;
 
-/// What Markdown would read as more than letters is written so that it does not.
+/// Escapes the characters that have a meaning in Markdown.
 std::string escaped(const std::string& text) {
   std::string safe;
   for (const char c : text) {
@@ -87,7 +88,7 @@ std::string kinds_of(const KindComparison& kinds) {
   if (rows.empty()) {
     return "";
   }
-  return section("Which kind of parallelism") + list_of(kinds.advice) +
+  return section("Which kind of parallelism") + list_of(texts_of(kinds.advice)) +
          table_of({"kind", ">step", ">95 %", ">over one device", ">peak", "verdict", "plan"}, rows);
 }
 
@@ -152,8 +153,8 @@ std::string answer_of(const StudyReport& report) {
     text += ", 95 % " + format_interval_seconds(best.step_ci95_s);
   }
   text += best.predicted_step_s > 0 ? "; predicted " + format_seconds(best.predicted_step_s) : "";
-  std::vector<std::string> lines = report.recommendation.advice;
-  for (const std::string& reason : best.reasons) {
+  std::vector<std::string> lines = texts_of(report.recommendation.advice);
+  for (const std::string& reason : texts_of(best.reasons)) {
     lines.push_back("why: " + reason);
   }
   return text + "\n\n" + list_of(lines);
@@ -174,14 +175,14 @@ std::string render_study_markdown(const StudyReport& report) {
   text += table_of({">stage", "devices", "layers", "recompute", "modules"}, stage_cells(all.recommended.trial.plan, report.modules));
   text += kinds_of(all.kinds) + comparison_of(all);
   if (const std::vector<std::string> limits = limit_sentences(report); !limits.empty()) {
-    text += section("Distance to the limit") + list_of(limits);
+    text += section("Scaling efficiency") + list_of(limits);
   }
   text += curve_of(report.curve);
   for (const std::optional<TraceReport>* trace : {&report.trace, &report.pipeline_trace}) {
     text += *trace ? trace_sections(**trace) : "";
   }
   if (!all.warnings.empty()) {
-    text += section("Warnings") + list_of(all.warnings);
+    text += section("Warnings") + list_of(texts_of(all.warnings));
   }
   std::string files = "plan    " + report.plan_file + "\n";
   for (const std::string& trace : report.trace_files) {

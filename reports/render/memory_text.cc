@@ -10,9 +10,9 @@ namespace mptune {
 namespace {
 
 constexpr int kDrawnRows = 3;
-/// More devices are a line each.
+/// With more devices, each is one line.
 constexpr std::size_t kMostTall = 8;
-/// A cap that is further above everything would leave no room for what is drawn.
+/// A cap further above the peak than this is not drawn: the picture would be flat.
 constexpr double kFarAbove = 2.5;
 
 std::int64_t most_of(const MemoryRow& row) {
@@ -27,7 +27,7 @@ bool is_over(const MemoryRow& row) {
   return row.cap_bytes > 0 && row.peak_bytes > row.cap_bytes;
 }
 
-/// A column shows the most that was in use then; between samples what the one before said.
+/// A column shows the most memory in use in its time; between samples the last sample holds.
 std::vector<std::int64_t> levels_of(const MemoryRow& row, double step_s, int columns) {
   std::vector<std::int64_t> levels(static_cast<std::size_t>(std::max(1, columns)), 0);
   std::size_t from = 0;
@@ -101,12 +101,9 @@ std::string microbatches_text(const std::map<int, std::int64_t>& activations) {
 }
 
 std::string parts_text(const PeakContents& all) {
-  std::vector<std::pair<std::string, std::int64_t>> parts = {{"parameters", all.parameters_bytes},
-                                                             {"gradients", all.gradients_bytes},
-                                                             {"optimizer state", all.optimizer_bytes},
-                                                             {"buffers", all.buffers_bytes},
-                                                             {"slots for inputs and gradients", all.slots_bytes},
-                                                             {"workspace", all.workspace_bytes},
+  std::vector<std::pair<std::string, std::int64_t>> parts = {{"parameters", all.parameters_bytes},       {"gradients", all.gradients_bytes},
+                                                             {"optimizer state", all.optimizer_bytes},   {"buffers", all.buffers_bytes},
+                                                             {"communication buffers", all.slots_bytes}, {"workspace", all.workspace_bytes},
                                                              {"allocator's reserve", all.reserve_bytes}};
   std::int64_t kept = 0;
   for (const auto& [microbatch, bytes] : all.activations_bytes) {
@@ -134,7 +131,7 @@ std::string contents_text(const MemoryRow& row) {
   if (row.contents->total() == row.peak_bytes) {
     return text + ": " + parts_text(*row.contents);
   }
-  return text + (text.empty() ? "" : "; ") + "by the profile " + format_bytes(row.contents->total()) + ": " + parts_text(*row.contents);
+  return text + (text.empty() ? "" : "; ") + "predicted " + format_bytes(row.contents->total()) + ": " + parts_text(*row.contents);
 }
 
 /// The picture under the name of its device, with the cap at its right.

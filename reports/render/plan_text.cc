@@ -10,6 +10,7 @@
 #include "mptune/reports/plan_changes.h"
 #include "mptune/reports/render/pictures.h"
 #include "mptune/reports/render/report_text.h"
+#include "mptune/reports/render/search_text.h"
 #include "mptune/reports/render/table.h"
 
 namespace mptune {
@@ -144,15 +145,15 @@ std::string proof(const PlanReport& report) {
   if (report.complete) {
     std::int64_t outside = 0;
     for (const Rejection& rejection : report.rejected) {
-      outside += rejection.outside_proof ? rejection.count : 0;
+      outside += rejection.reason == RejectedAs::rows_decide ? rejection.count : 0;
     }
-    text += fmt::format("; optimal under the cost model among {}", report.runs ? "runnable plans" : "plans of these choices");
+    text += fmt::format("; optimal under the cost model among {}", report.runs ? "runnable plans" : "plans with these options");
     text += outside > 0 ? fmt::format(" ({} not covered)", outside) : "";
   } else if (report.lower_bound_s > 0) {
-    text += fmt::format("; no plan is under {} (gap {})", format_seconds(report.lower_bound_s),
+    text += fmt::format("; lower bound of all plans {} (gap {})", format_seconds(report.lower_bound_s),
                         format_percent(report.step_s / report.lower_bound_s - 1));
   }
-  text += fmt::format("; no schedule of these stages is under {}", format_seconds(report.schedule_bound_s));
+  text += fmt::format("; lower bound of these stages {}", format_seconds(report.schedule_bound_s));
   if (report.excess_bytes > 0) {
     text += fmt::format("; does not fit: {} needs {} more than it may have", report.excess_device, format_bytes(report.excess_bytes));
   }
@@ -175,11 +176,11 @@ std::string others(const std::vector<PlannedOther>& plans, std::size_t most, dou
 std::string rejected(const PlanReport& report, const TextStyle& style) {
   std::string text;
   for (const Rejection& rejection : report.rejected) {
-    text += hanging(format_count(rejection.count) + (rejection.count == 1 ? " plan  " : " plans  "), rejection.reason, style);
+    text += hanging(format_count(rejection.count) + (rejection.count == 1 ? " plan  " : " plans  "), text_of(rejection.reason), style);
   }
   std::vector<std::vector<Cell>> rows;
   for (const RejectedClass& rejected_class : report.classes) {
-    rows.push_back({rejected_class.name, rejected_class.reason});
+    rows.push_back({text_of(rejected_class.choice), text_of(rejected_class)});
   }
   return text + (rows.empty() ? "" : "\n" + render_table({{"pipelines with"}, {"why not"}}, rows, style));
 }

@@ -9,6 +9,7 @@
 #include "mptune/profiler/base/units.h"
 #include "mptune/reports/render/kinds.h"
 #include "mptune/reports/render/pictures.h"
+#include "mptune/reports/render/recommendation_text.h"
 #include "mptune/reports/render/table.h"
 #include "mptune/reports/render/units.h"
 
@@ -48,10 +49,10 @@ std::string card(const StudyReport& report, const TextStyle& style) {
     if (baseline.trial.plan_key != best.trial.plan_key) {
       lines.push_back(fmt::format("{} over {}", format_speedup(baseline.speedup), baseline.name));
     } else {
-      lines.push_back("this is the plan of " + baseline.name);
+      lines.push_back("same plan as " + baseline.name);
     }
   }
-  for (const std::string& reason : best.reasons) {
+  for (const std::string& reason : texts_of(best.reasons)) {
     lines.push_back("why: " + reason);
   }
   if (all.best_pipeline && all.best_pipeline->trial.plan_key != best.trial.plan_key) {
@@ -59,12 +60,12 @@ std::string card(const StudyReport& report, const TextStyle& style) {
   }
   if (all.best_half_memory && all.best_half_memory->trial.plan_key != best.trial.plan_key) {
     if (all.best_pipeline && all.best_half_memory->trial.plan_key == all.best_pipeline->trial.plan_key) {
-      lines.emplace_back("best in half the memory: this pipeline, too");
+      lines.emplace_back("best in half the memory: the same pipeline");
     } else {
       add_plan(lines, "best in half the memory", *all.best_half_memory);
     }
   }
-  for (const std::string& advice : all.advice) {
+  for (const std::string& advice : texts_of(all.advice)) {
     lines.push_back(advice);
   }
   return render_card("Recommendation for " + report.model, lines, style);
@@ -210,7 +211,7 @@ std::string render_study_report(const StudyReport& report, const TextStyle& styl
   text += heading(style, "Step time and speed-up of the recommendation") + comparison(report.recommendation, style) + "\n";
   const std::string share = limits(report, style);
   if (!share.empty()) {
-    text += heading(style, "Distance to the limit") + share + "\n";
+    text += heading(style, "Scaling efficiency") + share + "\n";
   }
   const std::string curve = render_curve(report.curve, style);
   if (!curve.empty()) {
@@ -222,7 +223,7 @@ std::string render_study_report(const StudyReport& report, const TextStyle& styl
   if (report.pipeline_trace) {
     text += render_trace_report(*report.pipeline_trace, style) + "\n";
   }
-  for (const std::string& warning : report.recommendation.warnings) {
+  for (const std::string& warning : texts_of(report.recommendation.warnings)) {
     const std::string lines = join(wrap("warning: " + warning, style.width), "\n");
     const std::size_t word = lines.find(':') + 1;
     text += paint(style, Color::yellow, lines.substr(0, word)) + lines.substr(word) + "\n";

@@ -16,7 +16,7 @@ namespace mptune {
 /// A line per device with its causes of idle, largest first, in shares of the step; then all devices' idle time beside the theoretical
 /// bubble.
 ///
-///     cpu:0    14.9 % idle  structural 9.1 %, imbalance 4.0 %, jitter 1.8 %
+///     cpu:0    14.9 % idle  pipeline bubble 9.1 %, imbalance 4.0 %, jitter 1.8 %
 ///     all      28.6 % idle  in theory 20.0 % (equal stages, free copies)
 [[nodiscard]] std::string render_idle(const TraceReport& report, const TextStyle& style);
 
@@ -32,16 +32,16 @@ namespace mptune {
 ///     cpu:0  ╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌ cap 400 MiB
 ///               ▂▄▆▇███▇▆▄▂
 ///            ▆██████████████▆▆
-///            peak 381 MiB, 95.2 % of 400 MiB; by the profile 385 MiB: activations of micro-batches 0 to 3 190 MiB, parameters ...
+///            peak 381 MiB, 95.2 % of 400 MiB; predicted 385 MiB: activations of micro-batches 0 to 3 190 MiB, parameters ...
 [[nodiscard]] std::string render_memory(const TraceReport& report, const TextStyle& style);
 
 /// Shares of the critical path, what the links carried, how well the clocks agree.
 [[nodiscard]] std::string render_details(const TraceReport& report, const TextStyle& style);
 
-/// The whole of a study: card, comparison with error bars, distance to the limit, curve, breakdown, timeline, files, command to paste.
+/// The whole of a study: card, comparison with error bars, scaling efficiency, curve, breakdown, timeline, files, command to paste.
 [[nodiscard]] std::string render_study_report(const StudyReport& report, const TextStyle& style);
 
-/// How near the plans come to the limit, a sentence each.
+/// Scaling efficiency of the plans, a sentence each.
 [[nodiscard]] std::vector<std::string> limit_sentences(const StudyReport& report);
 /// A row per stage: number, devices, layers, recomputation, modules.
 [[nodiscard]] std::vector<std::vector<std::string>> stage_cells(const Plan& plan, const std::vector<std::vector<std::string>>& modules);

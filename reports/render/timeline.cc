@@ -43,7 +43,7 @@ const BoxGlyphs& glyphs_for(What what, const TextStyle& style) {
   return style.unicode ? kLight : kLightAscii;
 }
 
-/// Of a device that is one line: neighbouring micro-batches by turns.
+/// A device that is drawn as one line: shades alternate between neighbouring micro-batches.
 const char* block_for(What what, bool odd, const TextStyle& style) {
   const auto pick = [&](const char* even_block, const char* odd_block, const char* even_letter, const char* odd_letter) {
     return style.unicode ? (odd ? odd_block : even_block) : odd ? odd_letter : even_letter;
@@ -192,7 +192,7 @@ std::string in_lines(const std::vector<std::string>& parts, int columns) {
   return text + "\n";
 }
 
-/// Of what is drawn, nothing else.
+/// Names only what is drawn.
 std::string legend(const TraceReport& report, const TextStyle& style) {
   const auto has = [&](What what) {
     return std::ranges::any_of(report.timeline, [&](const TimelineBox& box) { return box.what == what; });

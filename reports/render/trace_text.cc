@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "mptune/profiler/base/units.h"
+#include "mptune/reports/quality_text.h"
+#include "mptune/reports/render/advice_text.h"
 #include "mptune/reports/render/report_text.h"
 #include "mptune/reports/render/table.h"
 #include "mptune/reports/render/units.h"
@@ -95,20 +97,19 @@ std::string render_idle(const TraceReport& report, const TextStyle& style) {
 }
 
 std::string render_advice(const TraceReport& report, const TextStyle& style) {
-  if (!report.quality_objection.empty()) {
-    return hanging("", "no verdict: " + report.quality_objection, style);
+  if (report.objection) {
+    return hanging("", "no verdict: " + text_of(*report.objection), style);
   }
   std::string text;
   for (const Advice& advice : report.advice) {
-    text += hanging(pad_left(format_seconds(advice.saves_s), 8) + "  ", advice.text, style);
+    text += hanging(pad_left(format_seconds(advice.saves_s), 8) + "  ", text_of(advice), style);
   }
   if (!text.empty()) {
     return text;
   }
-  return hanging("",
-                 report.has_stages ? "nothing here is worth 0.5 % of the step"
-                                   : "the recording does not say which stage its work belongs to: there is nothing to move",
-                 style);
+  return hanging(
+      "", report.has_stages ? "no single change would make the step 0.5 % shorter" : "the recording names no stages, so there is no advice",
+      style);
 }
 
 std::string render_details(const TraceReport& report, const TextStyle& style) {
@@ -117,7 +118,8 @@ std::string render_details(const TraceReport& report, const TextStyle& style) {
   text +=
       report.clock_error_s > 0
           ? hanging("clocks: ",
-                    "off by at least " + format_seconds(report.clock_error_s) + ": so much earlier than its input some work began", style)
+                    "off by at least " + format_seconds(report.clock_error_s) + ": some work began that long before its input was there",
+                    style)
           : "clocks: no work began before its input was there\n";
   return text + quality_text(report, style);
 }

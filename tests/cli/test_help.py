@@ -55,6 +55,14 @@ class Help(CommandTest):
             for option in options:
                 self.assertIn(option, text, command)
 
+    def test_help_of_profile_tells_how_other_programs_are_recorded(self):
+        for arguments in (["profile", "--help"], ["profile", "--help", "--", "python"]):
+            text = " ".join(self.succeed(*arguments).split())
+            self.assertIn("mptune profile -- python train.py", text)
+            self.assertIn("Recording another CUDA program: mptune profile [-o FILE] [--force] -- COMMAND ...", text)
+            self.assertIn("Every process that uses a GPU is recorded", text)
+            self.assertIn("Exit code 5 where the command failed", text)
+
     def test_every_schedule_is_named(self):
         refused = self.fails(2, ["zigzag", "--schedule"], "plan", "profile.sqlite", "--schedule", "zigzag")["error"]["remedy"]
         for text in (refused, *(self.succeed(command, "--help") for command in ("profile", "plan", "tune", "run"))):

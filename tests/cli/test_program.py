@@ -104,7 +104,7 @@ class RecordedProgram(CommandTest):
     def test_text(self):
         text = self.succeed("profile", "-o", "mine.sqlite", "--", "sh", "-c", f"echo of the program; {LEAVE}")
         self.assertTrue(text.startswith("of the program\n"), text)
-        self.assertIn("a program of others can't be re-partitioned", text)
+        self.assertIn("mptune can't split another program over devices", text)
         self.assertIn("mine.sqlite", text)
         self.assertIn("sleep:0", text)
         self.succeed("report", "mine.sqlite", "--text")

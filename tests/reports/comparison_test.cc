@@ -129,10 +129,11 @@ TEST(CompareTraces, DevicesMatchByNameElseByOrderWhereTheyAreAsMany) {
 TEST(CompareTraces, NoVerdictOfIncompleteOrShortTraces) {
   const TraceReport a = steady({"cpu:0"}, {{80, 10, 10, 0}});
   TraceReport incomplete = a;
-  incomplete.quality_objection = "half of it was dropped";
+  incomplete.objection = QualityObjection{QualityObjection::Loss::unmatched, 0.5};
+  const std::string why = "50.0 % of all events have no counterpart: a launch, a send or a receive";
   EXPECT_EQ(compare_traces(a, incomplete).verdict, Verdict::unknown);
-  EXPECT_EQ(compare_traces(a, incomplete).reason, "B: half of it was dropped");
-  EXPECT_EQ(compare_traces(incomplete, incomplete).reason, "A: half of it was dropped");
+  EXPECT_EQ(compare_traces(a, incomplete).reason, "B: " + why);
+  EXPECT_EQ(compare_traces(incomplete, incomplete).reason, "A: " + why);
   const Comparison few = compare_traces(a, steady({"cpu:0"}, {{800, 10, 10, 0}}, 4));
   EXPECT_EQ(few.verdict, Verdict::unknown);
   EXPECT_TRUE(few.ratio_ci95);
@@ -297,7 +298,7 @@ TEST(CompareStudies, ByTheSamplesOfTheirRecommendations) {
   other.model = "resnet18";
   EXPECT_EQ(compare_studies(a, other).verdict, Verdict::unknown);
   EXPECT_THAT(*compare_studies(a, other).plan_changes, ::testing::Contains("model:  -> resnet18"));
-  b.trace->quality_objection = "half of it was dropped";
+  b.trace->objection = QualityObjection{QualityObjection::Loss::dropped, 0.5};
   EXPECT_THAT(compare_studies(a, b).devices, ::testing::IsEmpty());
   EXPECT_EQ(compare_studies(a, b).verdict, Verdict::fast) << "its samples were not taken from the trace";
 }

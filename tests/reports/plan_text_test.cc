@@ -1,4 +1,5 @@
 #include "mptune/reports/render/plan_text.h"
+#include "mptune/reports/render/search_text.h"
 #include "mptune/tests/reports/golden.h"
 
 #include <gmock/gmock.h>
@@ -55,9 +56,11 @@ PlanReport sample_plan() {
   report.front = {{0.412, 1'600'000'000, "the plan above"},
                   {0.44, 1'100'000'000, "micro-batches: 4 of 8 -> 8 of 4"},
                   {0.6, 600'000'000, "pipeline of 2 stages, 1f1b, 16 micro-batches of 2, recomputing, cuts 5"}};
-  report.rejected = {{"slower than the plans that are kept, by bounds or simulated", 123'456}, {"needs more memory than a device has", 1}};
-  report.classes = {{"m = 32", "at least 4.1 % slower by its lower bound", 36},
-                    {"schedule gpipe", "3.2 % slower at its best; none is faster", 72}};
+  report.rejected = {{RejectedAs::too_slow, 123'456}, {RejectedAs::too_large, 1}};
+  using Kind = PipelineChoice::Kind;
+  using Why = RejectedClass::Why;
+  report.classes = {{{Kind::microbatches, 32, ""}, Why::slower_by_bound, {}, 1.041, 36},
+                    {{Kind::schedule, 0, "gpipe"}, Why::seen_and_proved, {}, 1.032, 72}};
   report.not_executable = {
       {0.405, 1'700'000'000, "pipeline of 3 stages, zb1p, 4 micro-batches of 8: the runtime has no split backward (zero bubble) yet"}};
   return report;
@@ -113,12 +116,36 @@ TEST(PlanText, StagesWithoutTimeStillShow) {
   EXPECT_EQ(render_partition({}, {.width = 60}), "");
 }
 
+TEST(PlanText, EachRejectedClassSaysWhy) {
+  using Kind = PipelineChoice::Kind;
+  using Why = RejectedClass::Why;
+  const auto text = [](Why why, double time_ratio, std::optional<MissingCapability> missing = {}) {
+    return text_of(RejectedClass{{Kind::schedule, 0, "zb1p"}, why, missing, time_ratio, 1});
+  };
+  EXPECT_EQ(text(Why::not_executable, 0, MissingCapability::split_backward), "the runtime has no split backward (zero bubble) yet");
+  EXPECT_EQ(text(Why::not_executable, 0.9, MissingCapability::replicas), "the runtime has no replicas yet, 10.0 % faster at its best");
+  EXPECT_THAT(text(Why::rows_decide, 1), HasSubstr("not covered by the proof: a list schedule may use split backward"));
+  EXPECT_THAT(text(Why::rows_decide, 1), HasSubstr("only generating it tells, as fast at its best"));
+  EXPECT_EQ(text(Why::too_large, 0), "needs more memory than a device has");
+  EXPECT_EQ(text(Why::slower_by_bound, 1.0001), "slower: its lower bound lies above the best plan");
+  EXPECT_EQ(text(Why::slower_by_bound, 1.041), "at least 4.1 % slower by its lower bound");
+  EXPECT_EQ(text(Why::seen, 1.2), "20.0 % slower at its best");
+  EXPECT_EQ(text(Why::seen_and_proved, 1), "as fast at its best; none is faster");
+  EXPECT_EQ(text(Why::none_faster, 0), "none is faster");
+  EXPECT_EQ(text(Why::not_reached, 0), "not reached within the limit of the search");
+  EXPECT_EQ(text_of(PipelineChoice{Kind::schedule, 0, "zb1p"}), "schedule zb1p");
+  EXPECT_EQ(text_of(PipelineChoice{Kind::microbatches, 32, ""}), "m = 32");
+  EXPECT_EQ(text_of(PipelineChoice{Kind::stages, 3, ""}), "3 stages, one device each");
+  EXPECT_EQ(text_of(PipelineChoice{Kind::stages_per_device, 2, ""}), "2 stages on each device");
+  EXPECT_EQ(text_of(PipelineChoice{Kind::replicas, 0, ""}), "stages with replicas");
+}
+
 TEST(PlanText, AProofIsSaidAsOne) {
   PlanReport report = sample_plan();
-  EXPECT_THAT(render_plan(report, {.width = 120}), HasSubstr("no plan is under 402 ms (gap 2.5 %)"));
+  EXPECT_THAT(render_plan(report, {.width = 120}), HasSubstr("lower bound of all plans 402 ms (gap 2.5 %)"));
   report.complete = true;
   EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("optimal under the cost model among runnable plans;"));
-  report.rejected.push_back({"not covered by the proof: some reason", 3, true});
+  report.rejected.push_back({RejectedAs::rows_decide, 3});
   EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("optimal under the cost model among runnable plans (3 not covered);"));
 }
 

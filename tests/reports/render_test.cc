@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "mptune/reports/render/advice_text.h"
 #include "mptune/reports/render/fit_text.h"
 #include "mptune/reports/render/pictures.h"
 #include "mptune/reports/render/report_text.h"
@@ -144,7 +145,7 @@ TEST(Pictures, TheLegendNamesOnlyWhatIsDrawn) {
 TEST(Details, NameWhatTheRecordingLost) {
   TraceReport report = sample_trace();
   report.quality = {.dropped = 3, .untagged = 2};
-  report.quality_objection = "30.0 % of all events were dropped";
+  report.objection = QualityObjection{QualityObjection::Loss::dropped, 0.3};
   report.clock_error_s = 5e-6;
   const TextStyle style{.width = 80, .unicode = false, .color = false};
   const std::string details = render_details(report, style);
@@ -154,6 +155,22 @@ TEST(Details, NameWhatTheRecordingLost) {
   EXPECT_THAT(details, ::testing::HasSubstr("cpu:0  cpu:1"));
   expect_width(details, 80);
   EXPECT_THAT(render_advice(report, style), ::testing::StartsWith("no verdict: 30.0 %"));
+}
+
+TEST(Advice, EachRemedyIsWorded) {
+  const auto text = [](const Remedy& remedy) { return text_of(Advice{.saves_percent = 15.24, .remedy = remedy}); };
+  EXPECT_EQ(text(EvenStage{3}), "stage 3 is long: if it took the mean of the stages, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(EvenDevice{"cpu:1"}),
+            "cpu:1 is slow: if it were as fast as the other devices of its stage, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(InstantCopies{"cpu:0", "cpu:1"}),
+            "copies from cpu:0 to cpu:1 are waited for: if they took no time, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(EvenSteps{}), "steps differ: if each took as long as the median one, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(PromptHosts{}), "devices wait for their hosts: if none did, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(MoveLayer{"layer3", 1}), "simulated: if layer layer3 were on stage 1, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(OtherMicrobatches{8, 4}), "simulated: with 8 micro-batches instead of 4, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(SaveActivations{}),
+            "simulated: if activations were saved instead of recomputed, which fits into memory, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(FasterLinks{}), "simulated: with links of twice the bandwidth, the step would be 15.2 % shorter");
 }
 
 TEST(Pictures, NothingToDrawIsNoPicture) {

@@ -41,13 +41,13 @@ inline TraceReport sample_trace() {
   more.cause = IdleCause::structural;
   more.saves_s = 0.04;
   more.saves_percent = 10;
-  more.text = "m = 8: -10.0 % (simulated)";
+  more.remedy = OtherMicrobatches{8, 4};
   Advice move = more;
   move.cause = IdleCause::imbalance;
   move.stage = 0;
   move.saves_s = 0.012;
   move.saves_percent = 3;
-  move.text = "moving layer 9 (layer3.2, layer3.3, layer3.4) to stage 1: -3.0 % (simulated)";
+  move.remedy = MoveLayer{"9 (layer3.2, layer3.3, layer3.4)", 1};
   report.advice = {more, move};
   report.critical_path = {{"stage 1", 0.24, 0.6}, {"copies cpu:0 to cpu:1", 0.1, 0.25}, {"gaps", 0.06, 0.15}};
   report.links = {{.source = "cpu:0", .destination = "cpu:1", .copies = 8, .bytes = 12'000'000, .time_s = 0.01, .exposed_s = 0.004}};
@@ -119,11 +119,11 @@ inline KindComparison sample_kinds(const Plan& pipeline) {
   add("one_device", one, 0.52, 1, Verdict::slow);
   one.devices = {"cpu:0-1"};
   add("all_cores", one, 0.36, 1.44, Verdict::slow);
-  kinds.rows.back().why_not = "tried, but not in the final comparison: no time in the budget";
+  kinds.rows.back().why_not = NotInFinal{};
   kinds.rows.back().over_one_device = kinds.rows.back().over_best = std::nullopt;
   KindResult& never = kinds.rows.emplace_back();
   never.kind = "data_parallel";
-  never.why_not = "not tried: no time in the budget";
+  never.why_not = NotTried{};
   never.description = "data parallel over 2 devices";
   never.predicted_step_s = 0.32;
   add("pipeline", pipeline, 0.301, 1.73, Verdict::same);
@@ -131,9 +131,9 @@ inline KindComparison sample_kinds(const Plan& pipeline) {
   kinds.rows.back().peak_bytes = {400'000'000, 380'000'000};
   KindResult& impossible = kinds.rows.emplace_back();
   impossible.kind = "hybrid";
-  impossible.why_not = "needs at least 3 devices; 2 available";
-  kinds.advice = {"pipeline is fastest here, 1.73 times as fast as one device; next is one device, 73 % slower",
-                  "predicted: 1 such device would take 73 % longer (one device), 4 such devices would take 44 % less time (hybrid)"};
+  impossible.why_not = NoPlan{.why = NoPlan::Why::needs_devices, .needed = 3, .available = 2};
+  kinds.advice = {FastestKind{.kind = "pipeline", .over_one_device = 1.73, .next = "one_device", .next_time_ratio = 1.73},
+                  Outlook{{{1, "one_device", 1.73}, {4, "hybrid", 0.56}}}};
   return kinds;
 }
 
@@ -166,11 +166,11 @@ inline StudyReport sample_study() {
   best.predicted_step_s = 0.295;
   best.peak_bytes = {400'000'000, 380'000'000};
   best.verdict = Verdict::fast;
-  best.reasons = {"fastest of 9 measured plans", "its stages are equally long within 3 %"};
+  best.reasons = {FastestOf{9}, LongestStage{1}};
   report.recommendation.best_pipeline = best;
   report.recommendation.kinds = sample_kinds(plan);
-  report.recommendation.advice = {"data parallel is 6 % slower here and needs 45 % more memory per device"};
-  report.recommendation.warnings = {"the machine was busy during round 4"};
+  report.recommendation.advice = {BestInHalfMemory{{.plan = plan, .time_ratio = 1.06, .memory_ratio = 0.45}}};
+  report.recommendation.warnings = {FewRounds{8, 10}};
   for (const auto& [name, step_s] :
        std::vector<std::pair<std::string, double>>{{"single_device", 0.52}, {"naive_model_parallel", 0.55}, {"data_parallel", 0.32}}) {
     report.recommendation.baselines.push_back(

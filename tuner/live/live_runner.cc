@@ -42,7 +42,7 @@ class SeriesRun {
     return entries;
   }
 
-  /// One worker takes what is unfinished, and is watched until it ends.
+  /// Runs one worker for the unfinished entries until it ends.
   void run_worker() {
     const std::vector<int> entries = active();
     first_round_ = round_;
@@ -106,7 +106,7 @@ class SeriesRun {
       return;
     }
     const std::vector<int> unfinished = active();
-    // All plans may be done while the worker fails to end: then there is nobody to blame.
+    // All plans may be done although the worker failed to end; then no plan failed.
     if (unfinished.empty()) return;
     // A worker that ends between two steps, or before the first, must not be started with the same plans for ever.
     const bool known = running_ && !finished_[static_cast<std::size_t>(*running_)];
@@ -117,7 +117,7 @@ class SeriesRun {
     } else {
       trials_[entry].outcome = Crashed{end.signal, end.exit_code};
     }
-    // The round that was cut short is taken again by those that are left.
+    // The remaining plans repeat the round that was cut short.
     for (const int other : entries) drop_round(samples_[static_cast<std::size_t>(other)]);
   }
 

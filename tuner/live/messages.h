@@ -52,11 +52,11 @@ struct RecordRequest {
 struct TrainRequest {
   TrainingSetup setup;
   Plan plan;
-  int steps = 0;  ///< 0: until the interval of the step time is tight, at most 50
+  int steps = 0;  ///< 0: until the 95 % interval of the step time is narrow, at most 50
   std::string load;
   std::string save;
 };
-/// What is there: LibTorch, devices, copies, clock.
+/// Reports what this machine has: LibTorch, devices, copies, clock.
 struct DoctorRequest {
   TrainingSetup setup;  ///< devices and link only
 };

@@ -19,7 +19,7 @@ extern char** environ;
 namespace mptune {
 namespace {
 
-// With these set, OpenMP moves a device's threads away from the cores the worker pins them to, or takes another number of them.
+// With these variables set, OpenMP would move threads off the cores that the worker pins them to, or start another number of them.
 constexpr std::array<std::string_view, 10> kUnset{"OMP_PROC_BIND",        "OMP_PLACES",  "GOMP_CPU_AFFINITY", "KMP_AFFINITY",
                                                   "OMP_NUM_THREADS",      "OMP_DYNAMIC", "OMP_THREAD_LIMIT",  "MKL_NUM_THREADS",
                                                   "OPENBLAS_NUM_THREADS", "MKL_DYNAMIC"};

@@ -15,7 +15,7 @@ struct Spawned {
 };
 
 /// Runs `program --request-fd N --reply-fd M` in a process group of its own that dies with the calling thread. The environment is ours
-/// without what would pin or count its OpenMP threads behind its back.
+/// without the variables that pin OpenMP threads or set their number.
 /// Throws Error (environment) if it can't be started.
 [[nodiscard]] Spawned spawn_worker(const std::string& program);
 

@@ -29,7 +29,7 @@ constexpr std::size_t kLongestLine = std::size_t{256} << 20;
 constexpr std::size_t kLastWords = 4096;
 constexpr auto kGraceToExit = std::chrono::seconds(2);
 
-// A worker that is gone must not end us: the write then fails with EPIPE.
+// Ignores SIGPIPE: a write to a worker that has ended fails with EPIPE instead of ending this process.
 ssize_t write_without_signal(int fd, const char* data, std::size_t size) {
   sigset_t pipe_signal, before, pending;
   sigemptyset(&pipe_signal);
@@ -204,7 +204,7 @@ bool WorkerProcess::Impl::reap(bool wait) {
 }
 
 void WorkerProcess::Impl::kill_group() {
-  // Once only: later the number may belong to someone else.
+  // Once only: later the process id may belong to another process.
   if (!std::exchange(killed, true)) ::kill(-process.pid, SIGKILL);
   reap(true);
 }
@@ -241,7 +241,7 @@ WorkerProcess::WorkerProcess(const std::string& program, const Request& request)
 }
 
 WorkerProcess::~WorkerProcess() {
-  // One that is done may still write what its libraries write at their end.
+  // A finished worker may still write output of its libraries.
   const auto limit = Clock::now() + kGraceToExit;
   while (impl_->finished && !impl_->reap(false) && Clock::now() < limit) {
     impl_->read_words();
@@ -283,7 +283,7 @@ std::atomic<int>& interrupt_flag() {
 }
 
 void install_interrupt_handlers() {
-  // Made now: a handler must not be the first to ask for it.
+  // Constructed here: a signal handler must not construct it.
   interrupt_flag().store(0);
   struct sigaction action {};
   action.sa_handler = [](int signal) {

@@ -47,7 +47,7 @@ void InProcessChannel::send(MessageTag tag, Tensors tensors) {
       [this, tag, places = std::move(places)](CopyLane::Arrival arrival) {
         std::int64_t bytes = 0;
         for (const at::Tensor& copy : arrival.tensors) bytes += static_cast<std::int64_t>(copy.nbytes());
-        // Observed first: the receiver may end the step as soon as it has its input.
+        // The observer is called before delivery: the receiver may end the step as soon as it has its input.
         if (observer_) observer_(tag, bytes, arrival.began, arrival.ended);
         deliver(tag, {placed(places, std::move(arrival.tensors)), std::move(arrival.there)});
       },

@@ -20,13 +20,13 @@ struct MessageTag {
   auto operator<=>(const MessageTag&) const = default;
 };
 
-/// What has arrived.
+/// Received tensors.
 struct Message {
   Tensors tensors;
   MomentPtr there;  ///< the receiver reads them after this moment
 };
 
-/// Thrown by receive() when the step was given up elsewhere.
+/// Thrown by receive() when the step was cancelled by another thread.
 struct StepCancelled : std::exception {
   [[nodiscard]] const char* what() const noexcept override { return "the step was given up"; }
 };
@@ -58,7 +58,7 @@ class InProcessChannel final : public Channel {
   void cancel() override;
   void reset() override;
 
-  /// What is called with every copy, from the lane's thread; null: nothing. Change it between steps only.
+  /// Called with every copy, from the lane's thread; null: nothing is called. Set between steps only.
   using Observer = std::function<void(MessageTag, std::int64_t bytes, SteadyClock::time_point began, SteadyClock::time_point ended)>;
   void set_observer(Observer observer) { observer_ = std::move(observer); }
 

@@ -70,7 +70,7 @@ void add_outputs(ComparedTensors& compared, const Model& model, const std::vecto
       compared.add({"output", static_cast<int>(i), model.layers()[i].name, "", 0, true}, ours[i][k], theirs[i][k]);
 }
 
-/// What other sums of the same numbers may differ by: more where some of the model computes with half the bits.
+/// Allowed difference between sums in another order: larger where parts of the model use half precision.
 double tolerance_of(const Model& model, const std::vector<Tensors>& outputs) {
   double epsilon = 0;
   for (const NamedTensor& parameter : model.parameters()) epsilon = std::max(epsilon, epsilon_of(parameter.tensor.scalar_type()));
@@ -81,14 +81,14 @@ double tolerance_of(const Model& model, const std::vector<Tensors>& outputs) {
   return std::max(kCheckTolerance, 8 * epsilon);
 }
 
-/// What a tensor of the whole batch has of some of its samples; the tensor itself where its first dimension is something else.
+/// The rows of a whole-batch tensor that belong to some samples; the tensor itself where its first dimension is no sample dimension.
 at::Tensor share_of(const at::Tensor& tensor, std::int64_t total, std::int64_t first, std::int64_t count) {
   if (tensor.dim() == 0 || tensor.size(0) % total != 0) return tensor;
   const std::int64_t each = tensor.size(0) / total;
   return tensor.narrow(0, first * each, count * each);
 }
 
-/// Devices by the plan's names, one core each: numbers need no devices of their own.
+/// CPU devices under the plan's names, one core each: comparing numbers does not need the plan's devices.
 std::vector<std::shared_ptr<Device>> core_devices(const Plan& plan) {
   const std::vector<int> cores = available_cores();
   std::vector<std::shared_ptr<Device>> devices;

@@ -11,7 +11,7 @@
 namespace mptune {
 namespace {
 
-/// What it makes holds anything until it is written to.
+/// Its result is uninitialised memory until written.
 bool makes_nothing(const ProgramNode& node) {
   return node.target.find(".empty") != std::string::npos || node.target.find(".new_empty") != std::string::npos;
 }

@@ -20,7 +20,7 @@
 namespace mptune {
 namespace {
 
-/// LibTorch's own generator, seeded; afterwards it goes on where it was.
+/// Seeds LibTorch's generator; its state is restored afterwards.
 class SeededGenerator {
  public:
   explicit SeededGenerator(std::int64_t seed) : generator_(at::detail::getDefaultCPUGenerator()) {
@@ -40,7 +40,7 @@ class SeededGenerator {
   at::Tensor state_;
 };
 
-/// The program in one piece, one step on.
+/// One training step of the program in one piece.
 struct ProgramStep {
   std::shared_ptr<const BoundProgram> program;
   std::unique_ptr<Layer> layer;

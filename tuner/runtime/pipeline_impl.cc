@@ -71,7 +71,7 @@ Pipeline::Impl::Impl(Model model, const Plan& the_plan, const PipelineOptions& t
 
 Pipeline::Impl::~Impl() {
   for (auto& [ends, lane] : lanes) lane->drain();
-  // A stage's tensors go back to the account of the device while its thread still lives.
+  // Stages are freed while the device's thread lives: their tensors return to its memory accounting.
   for (auto& replicas : stages) replicas.clear();
 }
 
@@ -170,7 +170,7 @@ void Pipeline::Impl::refresh(StageReplica& replica, int device) {
   const auto start = SteadyClock::now();
   const Tag tag{static_cast<int>(steps), replica.stage(), -1, -1, replica.replica()};
   const TagScope scope(gpus, tag, What::reduce);
-  // What the first holds may still be in an optimizer's hands.
+  // An optimizer may still be writing the first holder's values.
   const auto after_first_of = [&](int stage) {
     const StageReplica& first = *stages[static_cast<std::size_t>(stage)][0];
     devices[static_cast<std::size_t>(device)]->after(callers[static_cast<std::size_t>(device_of_replica(first))]);
@@ -237,7 +237,7 @@ void Pipeline::Impl::forward(const BoundAction& bound) {
 void Pipeline::Impl::backward(const BoundAction& bound) {
   const int m = bound.action.microbatch;
   if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
-  // What is recomputed does not need the gradient: it fills the time until that arrives.
+  // Recomputation does not need the gradient, so it runs while the gradient is on its way.
   bound.stage->prepare_backward(m);
   Tensors gradients = bound.back != nullptr ? receive(*bound.back, {true, m}, bound) : Tensors{};
   if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
@@ -245,8 +245,8 @@ void Pipeline::Impl::backward(const BoundAction& bound) {
   if (bound.front != nullptr) bound.front->send({true, m}, std::move(gradients));
 }
 
-/// Sums the replicas' gradients into the first, in order of the replicas. Every replica's thread sums its share of the parameters, but a
-/// GPU's all of its own: another thread's work on its memory would be in nobody's lane.
+/// Sums the replicas' gradients into the first, in order of the replicas. Every replica's thread sums its share of the parameters.
+/// On GPUs each sums all of its own: work of another thread would appear on no lane.
 void Pipeline::Impl::finish_stages(int device) {
   const at::NoGradGuard no_grad;
   for (auto& replicas : stages) {
@@ -295,7 +295,7 @@ void Pipeline::Impl::recover() {
       for (auto& replica : replicas)
         if (device_of_replica(*replica) == device) replica->abandon();
   });
-  // The error that ended the step is the one to tell, not those of its clearing up.
+  // Reports the error that ended the step, not errors of the clean-up.
   (void)first_error.take();
 }
 

@@ -39,7 +39,7 @@ class FirstError {
   std::exception_ptr error_;
 };
 
-/// A cell of a device's list, ready to run: what a name and an NVTX range need is made once.
+/// An action of a device's row, ready to run, with its name and NVTX range.
 struct BoundAction {
   Action action;
   std::string text;

@@ -91,7 +91,7 @@ Tensors StageReplica::forward(const RunContext& context, Tensors inputs, const a
     values = run_layers(segment, kept.piece.inputs, context, What::forward);
     if (ends_in_loss(segment)) {
       values = {loss_of(values, target, What::forward)};
-      // Read at the end of the step: a device that runs behind its thread is not waited for.
+      // Read at the end of the step: reading now would wait for the device.
       losses_[context.microbatch] = {values[0].detach(), weight};
     }
     if (!segment.recompute) set_roots(kept.piece, values);

@@ -16,7 +16,7 @@ namespace mptune {
 
 /// One replica of a stage: its layers, and the micro-batches between their forward and backward.
 /// Boundaries are detached leaves; gradients cross explicitly; no autograd graph leaves this object.
-/// Used by its device's compute thread only, but for what names its tensors between steps.
+/// Used by its device's compute thread only, except for the parameter accessors between steps.
 class StageReplica {
  public:
   /// Clones the stage's layers of the model in the calling thread, the device's compute thread. `loss` is set for the last stage.
@@ -25,7 +25,7 @@ class StageReplica {
   /// Runs the layers on detached inputs, of which those that require a gradient get one; keeps what backward needs. The last stage adds the
   /// loss, weighted by `weight` in backward, and returns nothing; the others return detached outputs that say likewise.
   [[nodiscard]] Tensors forward(const RunContext& context, Tensors inputs, const at::Tensor& target, double weight);
-  /// Recomputes what can be before the output gradients are there.
+  /// Recomputes what needs no output gradients.
   void prepare_backward(int microbatch);
   /// Adds the micro-batch's weight gradients to the parameters' and returns the gradients of its inputs (undefined for those that need
   /// none). `gradients` of the outputs; empty for the last stage.
@@ -33,7 +33,7 @@ class StageReplica {
   /// Loss of a micro-batch, once after its forward. Requires: last stage, a device that is done with it.
   [[nodiscard]] double take_loss(int microbatch);
 
-  /// Gives up all micro-batches.
+  /// Drops the saved tensors of all micro-batches.
   void abandon();
   void clear_gradients();
   void clear_gradients_of_copies();

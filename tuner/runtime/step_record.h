@@ -9,7 +9,7 @@
 
 namespace mptune {
 
-/// What a step leaves behind, kept for comparison with another way to take it.
+/// Results of a step, for comparison with the same step computed otherwise.
 struct StepRecord {
   std::vector<Tensors> outputs;        ///< [layer]: copies of what it hands on; of a batch that is one micro-batch
   at::Tensor loss;                     ///< mean over the samples
@@ -17,7 +17,7 @@ struct StepRecord {
   std::vector<NamedTensor> buffers;    ///< after statistics were committed
 };
 
-/// A model's layers once more, tied as they are: what a step changes stays in the copy.
+/// Copies of a model's layers with the same tied weights: a step changes only the copy.
 [[nodiscard]] std::vector<ModelLayer> cloned_layers(const Model& model);
 
 /// Statistics of the batch norms of some layers over the micro-batches of a step.

@@ -17,7 +17,7 @@ constexpr std::size_t kKinds = 4;
 constexpr double kPriorTrials = 2;
 constexpr double kSigmasGranted = 2;
 
-/// What the trials of one kind say.
+/// Prediction errors and results of the trials of one kind.
 struct KindState {
   std::vector<double> errors;  // logarithms of measured over predicted
   double best_s = std::numeric_limits<double>::infinity();

@@ -9,7 +9,7 @@
 
 namespace mptune {
 
-/// What a plan is, as far as predictions of one kind err alike.
+/// Kinds of plans whose predictions err alike.
 enum class PlanKind { one_device, data_parallel, pipeline, hybrid };  // a hybrid is a pipeline with replicas of a stage
 [[nodiscard]] PlanKind kind_of(const Plan& plan);
 
@@ -19,15 +19,15 @@ class TrialSearch {
   struct Rules {
     int most_trials = 1000;
     double target_gap = 0.01;   ///< a plan is worth a trial if it may beat the best measured of its kind by this share
-    int patience = 8;           ///< a kind is given up after so many trials in a row that did not improve its best
+    int patience = 8;           ///< trials in a row without improvement after which a kind is given up
     double model_error = 0.05;  ///< sigma of the logarithm of measured over predicted that is assumed before there are trials
   };
   TrialSearch(std::vector<Candidate> ranked, Rules rules);
 
   /// The untried plan with the best prediction relative to the best measured of its kind, corrected by measured over predicted of the tried
-  /// ones of its kind (one device, data parallel, pipeline, hybrid), if it can still win: two sigma of what predictions missed by so far
-  /// are granted to it. Plans that memory forbids, by an OutOfMemory seen at the same cuts with no more samples in flight, are skipped.
-  /// Empty: nothing left that could win, `stop_reason` says why.
+  /// ones of its kind (one device, data parallel, pipeline, hybrid), if it can still win: its corrected prediction minus two sigma of the
+  /// prediction errors so far counts. Plans that memory forbids, by an OutOfMemory seen at the same cuts with no more samples in flight,
+  /// are skipped. Empty: nothing left that could win, `stop_reason` says why.
   [[nodiscard]] std::optional<Candidate> next();
   void observe(const Trial& trial);
   [[nodiscard]] const std::string& stop_reason() const { return stop_reason_; }

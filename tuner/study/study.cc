@@ -111,7 +111,7 @@ void check_free(const std::string& folder, bool force) {
   if (!force) throw Error("the study exists", folder, "go on with --resume, replace it with --force, or give another -o");
 }
 
-// Without write access the log's shared memory can't be made; the file alone is then all there is.
+// Without write access SQLite can't make the log's shared memory: opened as immutable, without the log.
 std::unique_ptr<SQLite::Database> open_to_read(const std::string& folder) {
   const std::string path = std::filesystem::absolute(database_path(folder)).string();
   std::string uri = "file:";

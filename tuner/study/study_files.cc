@@ -72,7 +72,7 @@ bool is_empty_study_folder(const std::string& folder) {
     const std::string name = entry.path().filename().string();
     if (name == "traces" && fs::is_empty(entry.path(), failed)) continue;
     if (name == "study.lock") continue;
-    // What was cut off has no header yet, or one without our mark beside its journal.
+    // An interrupted creation leaves no header, or one without our application id beside its journal.
     if (name == "study.sqlite" && (entry.file_size(failed) == 0 || fs::exists(folder + "/study.sqlite-journal"))) continue;
     if (name == "study.sqlite-journal") continue;
     return false;

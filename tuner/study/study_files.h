@@ -23,7 +23,7 @@ class FolderLock {
   int fd_ = -1;
 };
 
-/// Nothing in it but what a creation that was cut off leaves, or nothing at all.
+/// True for an empty folder, or one with only the remains of an interrupted creation.
 [[nodiscard]] bool is_empty_study_folder(const std::string& folder);
 /// Makes the folder and its parents. Throws Error (environment).
 void make_study_folder(const std::string& folder);

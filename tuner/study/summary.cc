@@ -9,8 +9,32 @@ namespace {
 
 using Json = nlohmann::json;
 
+Json no_plan_json(const NoPlan& none) {
+  return {{"why", to_string(none.why)},        {"needed", none.needed},      {"available", none.available}, {"device", none.device},
+          {"needed_bytes", none.needed_bytes}, {"cap_bytes", none.cap_bytes}};
+}
+
+NoPlan no_plan_from(const Json& json) {
+  return {.why = why_from(json.at("why").get<std::string>()),
+          .needed = json.at("needed").get<int>(),
+          .available = json.at("available").get<int>(),
+          .device = json.at("device").get<std::string>(),
+          .needed_bytes = json.at("needed_bytes").get<std::int64_t>(),
+          .cap_bytes = json.at("cap_bytes").get<std::int64_t>()};
+}
+
+/// Studies of earlier versions hold the sentence alone. Its first words say whether memory is why.
+NoPlan no_plan_in_words(const std::string& words) {
+  return {.why = words.starts_with("does not fit") ? NoPlan::Why::none_within_caps : NoPlan::Why::none_found, .words = words};
+}
+
 Json kind_facts_json(const KindFacts& facts) {
-  Json json = {{"on_paper", Json::object()}, {"no_plan", facts.no_plan}, {"other_devices", Json::array()}};
+  Json json = {
+      {"on_paper", Json::object()}, {"no_plan", Json::object()}, {"why_no_plan", Json::object()}, {"other_devices", Json::array()}};
+  for (const auto& [kind, none] : facts.no_plan) {
+    json["no_plan"][kind] = text_of(none);
+    json["why_no_plan"][kind] = no_plan_json(none);
+  }
   for (const auto& [kind, paper] : facts.on_paper) {
     json["on_paper"][kind] = {{"description", paper.description}, {"step_s", paper.step_s}, {"peak_bytes", paper.peak_bytes}};
   }
@@ -24,7 +48,10 @@ Json kind_facts_json(const KindFacts& facts) {
 KindFacts kind_facts_from(const Json& json, const std::vector<std::string>& whole_machine) {
   KindFacts facts;
   facts.whole_machine = whole_machine;
-  facts.no_plan = json.value("no_plan", facts.no_plan);
+  const Json values = json.value("why_no_plan", Json::object()), words = json.value("no_plan", Json::object());
+  for (const auto& [kind, text] : words.items()) {
+    facts.no_plan[kind] = values.contains(kind) ? no_plan_from(values.at(kind)) : no_plan_in_words(text.get<std::string>());
+  }
   const Json on_paper = json.value("on_paper", Json::object());
   for (const auto& [kind, paper] : on_paper.items()) {
     facts.on_paper[kind] = {paper.at("description").get<std::string>(), paper.at("step_s").get<double>(),

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "mptune/tuner/study/no_plan.h"
+
 namespace mptune {
 
 /// The fastest plan of a kind of parallelism that the search knows.
@@ -27,7 +29,7 @@ struct OtherDevices {
 struct KindFacts {
   std::vector<std::string> whole_machine;       ///< devices of all cores
   std::map<std::string, KindOnPaper> on_paper;  ///< by kind
-  std::map<std::string, std::string> no_plan;   ///< by kind: why the search has none
+  std::map<std::string, NoPlan> no_plan;        ///< by kind: why the search has none
   std::vector<OtherDevices> other_devices;      ///< ascending
   bool operator==(const KindFacts&) const = default;
 };

@@ -53,7 +53,7 @@ struct Environment {
   bool operator==(const Environment&) const = default;
 };
 
-/// How a trial ended. A failing candidate is a value with a class and a reason.
+/// How a trial ended. A candidate that fails is a value, never an exception.
 using Outcome = std::variant<Measured, OutOfMemory, TimedOut, Crashed, WrongResult, NonFinite, Infeasible, Interrupted, Environment>;
 
 /// Names of its alternatives in their order, as studies, messages and JSON have them.
@@ -124,7 +124,7 @@ class SimulatedRunner : public TrialRunner {
   };
   SimulatedRunner(CostModel cost, Options options);
   [[nodiscard]] std::vector<Trial> run(const Series& series) override;
-  /// The time this runner holds for true.
+  /// The true step time of this runner's model.
   [[nodiscard]] double truth(const Plan& plan) const;
 
  private:

@@ -43,7 +43,7 @@ Finding gpus() {
   return {"CUDA driver", FindingStatus::warning, driver.problem, "CPU devices need none; install the NVIDIA driver to use GPUs"};
 }
 
-/// A device that can't be had is a finding, and the others are looked at.
+/// A device that can't be used is a finding; the others are still examined.
 Finding device_finding(const DeviceSpec& spec) {
   try {
     const auto device = make_device(spec);

@@ -33,7 +33,7 @@ void write_all(int fd, std::string line) {
   line += '\n';
   for (std::size_t done = 0; done < line.size();) {
     const ssize_t n = write(fd, line.data() + done, line.size() - done);
-    if (n <= 0) _exit(static_cast<int>(ExitCode::terminated));  // nobody listens any more
+    if (n <= 0) _exit(static_cast<int>(ExitCode::terminated));  // mptune has ended
     done += static_cast<std::size_t>(n);
   }
 }
@@ -49,7 +49,7 @@ struct Dispatch {
   void operator()(const CheckRequest& request) const { check(request, reply); }
 };
 
-/// Before the request touches LibTorch. What is missing is said by whoever makes the device.
+/// Runs before the request uses LibTorch. Missing devices are reported when the device is made.
 void prepare(const TrainingSetup& setup) {
   const bool gpus = std::any_of(setup.devices.begin(), setup.devices.end(), [](const auto& name) { return name.starts_with("cuda:"); });
   if (!gpus) return;
@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
   const Reply last = answer(read_line(request_fd), reply);
   reply(last);
   const auto* failed = std::get_if<Failed>(&last);
-  // Nothing is left to save: the worker leaves without tearing LibTorch down, which takes a while.
+  // Exits without LibTorch's slow tear-down: nothing is left to save.
   std::fflush(nullptr);
   _exit(failed != nullptr ? failed->exit_code : 0);
 }

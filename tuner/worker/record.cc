@@ -66,7 +66,7 @@ Recorded record_on(const Devices& devices, const RecordRequest& request, const R
     reply(Progress{"recording", static_cast<double>(i + 1) / request.steps});
   };
   if (recorder.gpus() != nullptr) {
-    // GPUs are slower for good once their recorder has been there, and much slower in the first step with it.
+    // A GPU stays slower once its recorder has run, and is much slower in the first step with it.
     for (int i = 0; i < request.steps; ++i) plain_step(i);
     recorder.start();
     (void)run.step();
@@ -75,7 +75,7 @@ Recorded record_on(const Devices& devices, const RecordRequest& request, const R
     for (int i = 0; i < request.steps; ++i) recorded_step(i);
   } else {
     recorder.start();
-    // With and without in turn: drift of the machine is not mistaken for the cost of recording.
+    // Steps with and without recording take turns, so that drift of the machine is not taken for the cost of recording.
     for (int i = 0; i < request.steps; ++i) {
       plain_step(i);
       recorded_step(i);

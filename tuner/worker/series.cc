@@ -56,7 +56,7 @@ class Contender {
   }
 
  private:
-  /// The one place where what a plan throws becomes an outcome. A machine's or user's Error goes on.
+  /// The one place where an exception of a plan becomes an outcome. An Error of the machine or the user is passed on.
   void attempt(const std::function<void()>& work) {
     try {
       work();

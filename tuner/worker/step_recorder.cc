@@ -35,7 +35,7 @@ void StepRecorder::start() {
 
 Trace StepRecorder::stop() {
   Trace seen = host_.stop();
-  // What the host saw of a GPU is when it was given work.
+  // The host's events of a GPU are the launches of its work.
   if (!refusal_.empty())
     seen.quality.dropped += std::count_if(seen.events.begin(), seen.events.end(), [&](const Event& event) {
       return is_gpu(seen.devices.at(static_cast<std::size_t>(event.device)));

@@ -17,14 +17,14 @@ class StepRecorder {
 
   explicit StepRecorder(std::vector<TraceDevice> devices, const MakeGpuCollector& make_gpus = make_gpu_collector);
 
-  /// Begins, and forgets what was recorded before. GPUs that refuse to be recorded keep no step from running: see refusal().
+  /// Begins anew; earlier records are dropped. If GPUs refuse to be recorded, steps still run: see refusal().
   void start();
   [[nodiscard]] HostCollector& host() { return host_; }
   /// Takes the tags of what GPUs are given; null where none is recorded.
   [[nodiscard]] GpuCollector* gpus() const { return gpus_.get(); }
   /// Both recordings as one, on the host's clock. Requires: the devices are done with what they were given.
   [[nodiscard]] Trace stop();
-  /// Why GPUs are seen through the host's eyes only, "" where they are not.
+  /// Why GPU work is known from the host's launches only; "" if GPUs are recorded.
   [[nodiscard]] const std::string& refusal() const { return refusal_; }
 
  private:

@@ -71,7 +71,7 @@ TrainingFinished train_on(const Devices& devices, const TrainRequest& request, c
   finished.peak_bytes = run.pipeline().peak_bytes();
   if (!request.save.empty()) {
     Model trained = model_of(request.setup);
-    if (!request.load.empty()) load_state(trained, request.load);  // what no layer uses is saved as it was loaded
+    if (!request.load.empty()) load_state(trained, request.load);  // entries that no layer uses are saved unchanged
     run.pipeline().copy_state_to(trained);
     save_state(trained, request.save);
   }

@@ -125,7 +125,7 @@ TEST(SearchPlans, GivenCutsThatItDidNotTryAreNotProved) {
   space.schedules = {"naive", "gpipe", "1f1b"};
   const auto unreached = [](const SearchResult& result) {
     std::int64_t count = 0;
-    for (const Rejection& rejection : result.rejected) count += rejection.reason.starts_with("not reached") ? rejection.count : 0;
+    for (const Rejection& rejection : result.rejected) count += rejection.reason == RejectedAs::not_reached ? rejection.count : 0;
     return count;
   };
   const SearchResult whole = search_plans(space, cost);
@@ -246,7 +246,9 @@ TEST(SearchPlans, ListSchedulesAreNoPartOfAProofWhereTheirRowsDecide) {
   space.batch = 8;
   space.capabilities.split_backward = false;
   space.schedules = {"1f1b", "list"};
-  const auto unproved = [](const SearchResult& result) { return std::ranges::any_of(result.rejected, &Rejection::outside_proof); };
+  const auto unproved = [](const SearchResult& result) {
+    return std::ranges::find(result.rejected, RejectedAs::rows_decide, &Rejection::reason) != result.rejected.end();
+  };
   EXPECT_TRUE(unproved(search_plans(space, cost)));
   space.schedules = {"1f1b"};
   EXPECT_FALSE(unproved(search_plans(space, cost)));

@@ -281,7 +281,7 @@ TEST(SearchPlans, SaysWhatItDidNotReachAndBoundsItToo) {
   const SearchResult part = search_plans(space, cost);
   const auto unreached = [](const SearchResult& result) {
     return std::count_if(result.rejected.begin(), result.rejected.end(),
-                         [](const Rejection& rejection) { return rejection.reason.starts_with("not reached") && rejection.count > 0; });
+                         [](const Rejection& rejection) { return rejection.reason == RejectedAs::not_reached && rejection.count > 0; });
   };
   EXPECT_EQ(unreached(whole), 0);
   EXPECT_EQ(unreached(part), 1);

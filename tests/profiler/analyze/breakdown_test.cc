@@ -108,9 +108,9 @@ TEST(Breakdown, WithoutCallsRecordedHostWorkIsStillTheHosts) {
 TEST(QualityObjection, SaysWhatIsMissingAndHowMuch) {
   Trace trace = testing::hand_trace();
   trace.quality = {};
-  EXPECT_EQ(quality_objection(trace), "");
+  EXPECT_EQ(quality_objection(trace), std::nullopt);
   trace.quality.unmatched = 7;
-  EXPECT_EQ(quality_objection(trace), "50.0 % of all events have no counterpart: a launch, a send or a receive");
+  EXPECT_EQ(quality_objection(trace), (QualityObjection{QualityObjection::Loss::unmatched, 0.5}));
 }
 
 TEST(MeanOverSteps, AddsUpInIntegers) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "mptune/planner/plan_file.h"
+#include "mptune/reports/render/recommendation_text.h"
 #include "mptune/tests/support/tuner_fakes.h"
 #include "mptune/tuner/finalists.h"
 
@@ -78,24 +79,24 @@ TEST(Kinds, ARowPerKindInOrderWithWhatTheSamplesSay) {
   for (std::size_t i = 0; i < 5; ++i) {
     const KindResult& row = kinds.rows[i];
     EXPECT_EQ(row.kind, kKindNames[i]);
-    EXPECT_EQ(row.why_not, "");
+    EXPECT_EQ(text_of(row.why_not), "");
     EXPECT_EQ(row.best, row.kind == "hybrid");
     EXPECT_NEAR(row.over_one_device->estimate, ratios[i], 1e-9);
     EXPECT_NEAR(row.over_best->estimate, 0.3 * ratios[i], 1e-9);
     EXPECT_EQ(row.over_best->verdict, row.best ? Verdict::same : Verdict::slow);
     EXPECT_EQ(row.peak_bytes.size(), i < 2 ? 1U : 4U);
   }
-  EXPECT_THAT(kinds.advice,
+  EXPECT_THAT(texts_of(kinds.advice),
               ElementsAre("hybrid is fastest here, 3.33 times as fast as one device; next is data parallel, 20 % slower",
-                          "where memory is short: the fullest device of pipeline needs 33 % less, the step takes 33 % longer"));
+                          "to save memory: pipeline needs 33 % less on its fullest device; its step takes 33 % longer"));
 }
 
 TEST(Kinds, WhatCannotBeToldApartIsSaid) {
   std::vector<Trial> finals = race();
   finals[2] = trial_of("data_parallel", plan_on(kFour, {4}, 4), 0.302, 150);
   const KindComparison kinds = compared(finals, finals, facts());
-  EXPECT_THAT(kinds.advice.at(0), HasSubstr("; within what was measured as fast: "));
-  EXPECT_THAT(kinds.advice.at(0), HasSubstr("next is pipeline, 32 % slower"));
+  EXPECT_THAT(text_of(kinds.advice.at(0)), HasSubstr("; no measurable difference to "));
+  EXPECT_THAT(text_of(kinds.advice.at(0)), HasSubstr("next is pipeline, 32 % slower"));
 }
 
 TEST(Kinds, TheRowOfTheRecommendedKindIsTheRecommendedPlan) {
@@ -114,27 +115,28 @@ TEST(Kinds, RowsThatCouldNotBeSayWhy) {
   trials[3].outcome = Crashed{11, 0};
   KindFacts known = facts();
   known.on_paper["hybrid"] = {"a hybrid", 0.31, {1, 2}};
-  known.no_plan["all_cores"] = "only several CPU cores can be one device";
+  known.no_plan["all_cores"] = {.why = NoPlan::Why::needs_several_cores};
   // Tried: three of four; measured interleaved: data parallel alone, and the hybrid not even tried.
   trials.pop_back();
   trials.erase(trials.begin() + 1);
   const KindComparison kinds = compared({all[2]}, trials, known);
-  EXPECT_EQ(kinds.rows[0].why_not, "out of memory on cpu:0: 400 B asked with a cap of 300 B");
-  EXPECT_EQ(kinds.rows[1].why_not, "only several CPU cores can be one device");
-  EXPECT_EQ(kinds.rows[2].why_not, "");
+  EXPECT_EQ(text_of(kinds.rows[0].why_not), "out of memory on cpu:0: 400 B asked with a cap of 300 B");
+  EXPECT_EQ(text_of(kinds.rows[1].why_not), "only several CPU cores can be one device");
+  EXPECT_EQ(text_of(kinds.rows[2].why_not), "");
   EXPECT_FALSE(kinds.rows[2].over_one_device) << "one device has no samples";
-  EXPECT_EQ(kinds.rows[3].why_not, "crashed by signal 11");
-  EXPECT_EQ(kinds.rows[4].why_not, "not tried: no time in the budget");
+  EXPECT_EQ(text_of(kinds.rows[3].why_not), "crashed by signal 11");
+  EXPECT_EQ(text_of(kinds.rows[4].why_not), "not tried: no time in the budget");
   EXPECT_EQ(kinds.rows[4].predicted_step_s, 0.31);
   EXPECT_EQ(kinds.rows[4].description, "a hybrid");
-  EXPECT_THAT(kinds.advice, ElementsAre("data parallel is the only kind that was measured: which kind is fastest here is not known",
-                                        "no room here for: one device"));
+  EXPECT_THAT(texts_of(kinds.advice),
+              ElementsAre("data parallel is the only kind that was measured: which kind is fastest here is not known",
+                          "does not fit into memory here: one device"));
 }
 
 TEST(Kinds, TriedButNotRacedIsNotCompared) {
   const std::vector<Trial> all = race();
   const KindComparison kinds = compared({all[0], all[4]}, all, facts());
-  EXPECT_THAT(kinds.rows[3].why_not, StartsWith("tried, but not in the final comparison"));
+  EXPECT_THAT(text_of(kinds.rows[3].why_not), StartsWith("tried, but not in the final comparison"));
   EXPECT_NEAR(kinds.rows[3].step_s, 0.4, 0.001);
   EXPECT_FALSE(kinds.rows[3].over_best);
 }
@@ -151,14 +153,14 @@ TEST(Kinds, TheSearchSaysWhatCannotBe) {
   const CostModel cost(fake_profile(machine));
   KindFacts known = kind_facts(space, search_plans(space, cost), cost);
   EXPECT_EQ(known.on_paper.size(), 4U);
-  EXPECT_EQ(known.no_plan.at("hybrid"), "needs at least 3 devices; 2 available");
+  EXPECT_EQ(text_of(known.no_plan.at("hybrid")), "needs at least 3 devices; 2 available");
   space.whole_machine.clear();
   // One device holds 64 MiB of parameters and gradients, whatever its micro-batches.
   space.memory_bytes = {50 << 20, 50 << 20};
   known = kind_facts(space, search_plans(space, cost), cost);
-  EXPECT_THAT(known.no_plan.at("one_device"), StartsWith("does not fit: needs "));
-  EXPECT_THAT(known.no_plan.at("one_device"), HasSubstr("on cpu:0, the cap is "));
-  EXPECT_EQ(known.no_plan.at("all_cores"), "only several CPU cores can be one device");
+  EXPECT_THAT(text_of(known.no_plan.at("one_device")), StartsWith("does not fit: needs "));
+  EXPECT_THAT(text_of(known.no_plan.at("one_device")), HasSubstr("on cpu:0, the cap is "));
+  EXPECT_EQ(text_of(known.no_plan.at("all_cores")), "only several CPU cores can be one device");
 }
 
 // The same search on a profile that has the devices.

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "mptune/planner/plan_file.h"
+#include "mptune/reports/render/recommendation_text.h"
 #include "mptune/tests/support/tuner_fakes.h"
 
 namespace mptune {
@@ -58,8 +59,9 @@ const Racer kNaive{"naive_model_parallel", fake_plan(4, 1), 2.1, 150, 0};
 const Racer kPipeline{"candidate", fake_plan(4, 8), 1.08, 55, 0};
 const Racer kReplicas{"data_parallel", data_parallel_plan(), 1.0, 100, 0};
 
-bool any_contains(const std::vector<std::string>& texts, const std::string& part) {
-  return std::any_of(texts.begin(), texts.end(), [&](const std::string& text) { return text.find(part) != std::string::npos; });
+template <class Fact>
+bool any_contains(const std::vector<Fact>& facts, const std::string& part) {
+  return std::ranges::any_of(texts_of(facts), [&](const std::string& text) { return text.find(part) != std::string::npos; });
 }
 
 TEST(Recommend, NothingMeasuredIsNoRecommendation) {
@@ -78,8 +80,8 @@ TEST(Recommend, FastestWhateverItsKindAndThePipelineBesideIt) {
   EXPECT_EQ(result->best_pipeline->trial.plan, kPipeline.plan);
   ASSERT_TRUE(result->best_half_memory);
   EXPECT_EQ(result->best_half_memory->trial.plan, kReplicas.plan);
-  EXPECT_TRUE(any_contains(result->advice, "data parallel is fastest here; the best pipeline (")) << result->advice.at(0);
-  EXPECT_TRUE(any_contains(result->advice, "is 8 % slower and needs 45 % less memory per device")) << result->advice.at(0);
+  EXPECT_TRUE(any_contains(result->advice, "data parallel is fastest here; the best pipeline (")) << text_of(result->advice.at(0));
+  EXPECT_TRUE(any_contains(result->advice, "is 8 % slower and needs 45 % less memory per device")) << text_of(result->advice.at(0));
   ASSERT_EQ(result->baselines.size(), 3u);
   EXPECT_EQ(result->baselines[1].name, "naive_model_parallel");
   EXPECT_NEAR(result->baselines[1].speedup.estimate, 2.1, 0.01);
@@ -88,7 +90,7 @@ TEST(Recommend, FastestWhateverItsKindAndThePipelineBesideIt) {
   EXPECT_EQ(result->recommended.verdict, Verdict::fast);
   EXPECT_LE(result->recommended.step_ci95_s.low, result->recommended.step_s);
   EXPECT_GE(result->recommended.step_ci95_s.high, result->recommended.step_s);
-  EXPECT_TRUE(result->warnings.empty()) << result->warnings.at(0);
+  EXPECT_TRUE(result->warnings.empty()) << text_of(result->warnings.at(0));
 }
 
 TEST(Recommend, UnPipelinedModelIsSaidToBeFastest) {
@@ -110,7 +112,7 @@ TEST(Recommend, NoSplitIsJudgedThatWasNotMeasured) {
   const auto result = recommend(race({kSingle, all}, 20, 0.003), 200);
   ASSERT_TRUE(result);
   EXPECT_FALSE(any_contains(result->advice, "no split beats"));
-  EXPECT_TRUE(any_contains(result->advice, "all_cores is fastest of what was measured; no pipeline was"));
+  EXPECT_TRUE(any_contains(result->advice, "all_cores is the fastest plan that was measured; no pipeline was measured"));
 }
 
 TEST(Recommend, TiesGoToLessMemoryThenFewerCopies) {

@@ -1,0 +1,83 @@
+#include "mptune/reports/render/search_text.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "mptune/profiler/base/text.h"
+
+namespace mptune {
+namespace {
+
+// Less than this would be printed as 0.0 %.
+constexpr double kSameShare = 0.0005;
+
+std::string slower_or_faster(double time_ratio) {
+  return std::abs(time_ratio - 1) < kSameShare ? "as fast" : compared_time(time_ratio, 1);
+}
+
+std::string slower_by_bound(double time_ratio) {
+  if (time_ratio - 1 < kSameShare) return "slower: its lower bound lies above the best plan";
+  return "at least " + compared_time(time_ratio, 1) + " by its lower bound";
+}
+
+}  // namespace
+
+std::string text_of(RejectedAs reason) {
+  switch (reason) {
+    case RejectedAs::too_large:
+      return "needs more memory than a device has";
+    case RejectedAs::too_slow:
+      return "slower than the listed plans, by their lower bounds or simulated";
+    case RejectedAs::unproved:
+      return "not covered by the proof: no lower bound is known where memory caps change the schedule, or where copies queue";
+    case RejectedAs::not_reached:
+      return "not reached within the limit of the search: a faster one may be among them";
+    case RejectedAs::rows_decide:
+      break;
+  }
+  return "not covered by the proof: a list schedule may use split backward, which can't run yet; only generating it tells";
+}
+
+std::string text_of(const PipelineChoice& choice) {
+  switch (choice.kind) {
+    case PipelineChoice::Kind::stages_per_device:
+      return fmt::format("{} stages on each device", choice.number);
+    case PipelineChoice::Kind::stages:
+      return fmt::format("{} stages, one device each", choice.number);
+    case PipelineChoice::Kind::microbatches:
+      return fmt::format("m = {}", choice.number);
+    case PipelineChoice::Kind::schedule:
+      return "schedule " + choice.schedule;
+    case PipelineChoice::Kind::replicas:
+      break;
+  }
+  return "stages with replicas";
+}
+
+std::string text_of(const RejectedClass& rejected) {
+  using Why = RejectedClass::Why;
+  const auto at_its_best = [&] { return slower_or_faster(rejected.time_ratio) + " at its best"; };
+  switch (rejected.why) {
+    case Why::not_executable:
+    case Why::rows_decide: {
+      const std::string why = rejected.missing ? text_of(*rejected.missing) : text_of(RejectedAs::rows_decide);
+      return why + (rejected.time_ratio > 0 ? ", " + at_its_best() : "");
+    }
+    case Why::too_large:
+      return text_of(RejectedAs::too_large);
+    case Why::slower_by_bound:
+      return slower_by_bound(rejected.time_ratio);
+    case Why::seen:
+      return at_its_best();
+    case Why::seen_and_proved:
+      return at_its_best() + "; none is faster";
+    case Why::none_faster:
+      return "none is faster";
+    case Why::not_reached:
+      break;
+  }
+  return "not reached within the limit of the search";
+}
+
+}  // namespace mptune

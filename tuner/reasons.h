@@ -1,0 +1,125 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "mptune/planner/plan.h"
+#include "mptune/profiler/statistics/verdict.h"
+#include "mptune/tuner/study/no_plan.h"
+#include "mptune/tuner/trial/trial.h"
+
+/// What a recommendation says, as facts with numbers. Made where they are decided, worded by reports/render/recommendation_text.h.
+namespace mptune {
+
+// ---- why a plan is recommended ----
+struct OnlyFinalist {};
+struct FastestOf {
+  int plans = 0;  ///< benchmarked interleaved
+};
+enum class TieBreak { less_memory, fewer_copies, familiar };
+/// As fast as the fastest plan within what was measured; chosen for something else.
+struct AsFastAs {
+  Plan fastest;
+  TieBreak by = TieBreak::less_memory;
+};
+struct FastestPipeline {};
+struct FastestInHalfMemory {};
+struct OverBaseline {
+  std::string baseline;
+  Speedup speedup;  ///< of the plan over it
+};
+struct PredictedAndMeasured {
+  double predicted_s = 0;
+  double measured_s = 0;
+};
+struct LongestStage {
+  int stage = 0;
+};
+using Reason =
+    std::variant<OnlyFinalist, FastestOf, AsFastAs, FastestPipeline, FastestInHalfMemory, OverBaseline, PredictedAndMeasured, LongestStage>;
+
+// ---- what follows from the measurements ----
+/// A plan beside the recommended one.
+struct PlanBeside {
+  Plan plan;
+  double time_ratio = 1;    ///< its step over the recommended one
+  double memory_ratio = 0;  ///< its largest peak likewise; 0: not known
+};
+struct OnlyPlanMeasured {
+  Plan plan;
+};
+struct FastestHere {
+  std::string name;  ///< of the baseline, or "candidate"
+  Plan plan;
+  bool any_pipeline = false;             ///< one was measured
+  std::optional<PlanBeside> pipeline{};  ///< the best, where that is another plan
+};
+struct BestInHalfMemory {
+  PlanBeside plan;
+};
+struct NothingBeatsBaselines {};
+using PlanAdvice = std::variant<OnlyPlanMeasured, FastestHere, BestInHalfMemory, NothingBeatsBaselines>;
+
+// ---- what may be wrong with the recommendation ----
+struct PredictionOff {
+  Plan plan;
+  double predicted_s = 0;
+  double measured_s = 0;
+};
+struct FewRounds {
+  int rounds = 0;
+  int wanted = 0;
+};
+struct Undecided {
+  Plan rival;
+};
+struct NoTimeToMeasure {
+  std::string plans;  ///< descriptions
+};
+struct NoTraceOf {
+  std::string name;    ///< of the plan
+  std::string failed;  ///< what went wrong; empty: the budget is spent
+};
+using Warning = std::variant<PredictionOff, FewRounds, Undecided, NoTimeToMeasure, NoTraceOf>;
+
+// ---- kinds of parallelism ----
+struct TrialFailed {
+  Outcome outcome;
+};
+struct NotTried {};
+struct NotInFinal {};
+/// Why a kind has no measurement in the last series; monostate: it has one.
+using WhyNot = std::variant<std::monostate, NoPlan, TrialFailed, NotTried, NotInFinal>;
+
+/// Which kind is fastest, which cannot be told from it, and which is next.
+struct FastestKind {
+  std::string kind;
+  bool alone = false;          ///< nothing else was measured
+  double over_one_device = 0;  ///< speed-up; 0: not measured, or one device itself
+  std::vector<std::string> alike{};
+  std::string next{};          ///< empty: none
+  double next_time_ratio = 1;  ///< its step over the fastest one's
+};
+/// The kind whose fullest device needs least memory.
+struct LeanestKind {
+  std::string kind;
+  double saved = 0;       ///< share of the fastest kind's
+  double time_ratio = 1;  ///< its step over the fastest one's
+};
+struct KindsTooLarge {
+  std::vector<std::string> kinds;
+};
+/// Predicted steps on other numbers of devices.
+struct Outlook {
+  struct Row {
+    int devices = 0;
+    std::string kind;
+    double time_ratio = 1;  ///< over the fastest predicted one here
+  };
+  std::vector<Row> rows;
+};
+using KindAdvice = std::variant<FastestKind, LeanestKind, KindsTooLarge, Outlook>;
+
+}  // namespace mptune
