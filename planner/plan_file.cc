@@ -133,6 +133,28 @@ bool is_plan_file(const std::string& path) {
 
 }  // namespace
 
+std::vector<std::vector<std::string>> stage_modules(const Plan& plan, const std::vector<ProfileLayer>& layers) {
+  std::vector<std::vector<std::string>> stages;
+  for (const Stage& stage : plan.stages) {
+    std::vector<std::string>& names = stages.emplace_back();
+    for (int layer = stage.first_layer; layer < stage.last_layer && layer < static_cast<int>(layers.size()); ++layer) {
+      const std::vector<std::string>& modules = layers[static_cast<std::size_t>(layer)].modules;
+      names.insert(names.end(), modules.begin(), modules.end());
+    }
+  }
+  return stages;
+}
+
+PlanFile new_plan_file(const Plan& plan, const std::vector<ProfileLayer>& layers, const Fingerprint& fingerprint,
+                       const std::string& created) {
+  PlanFile file;
+  file.plan = plan;
+  file.modules = stage_modules(plan, layers);
+  file.fingerprint = fingerprint;
+  file.created = created;
+  return file;
+}
+
 std::string to_json(const PlanFile& file) {
   Json object;
   object["schema"] = kSchema;

@@ -45,6 +45,13 @@ struct PlanFile {
   std::vector<AlternativePlan> alternatives;
 };
 
+/// Module paths of each stage of a plan; empty lists where `layers` are not known.
+[[nodiscard]] std::vector<std::vector<std::string>> stage_modules(const Plan& plan, const std::vector<ProfileLayer>& layers);
+
+/// A file of this plan, with module names; `created` as PlanFile has it.
+[[nodiscard]] PlanFile new_plan_file(const Plan& plan, const std::vector<ProfileLayer>& layers, const Fingerprint& fingerprint,
+                                     const std::string& created);
+
 /// First 12 hex digits of the SHA-256 of the plan's canonical JSON (the object `plan` of a file without module names).
 [[nodiscard]] std::string plan_key(const Plan& plan);
 

@@ -5,9 +5,9 @@
 #include "mptune/profiler/base/error.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/recordings.h"
-#include "mptune/reports/cli/study_report.h"
 #include "mptune/reports/comparison.h"
 #include "mptune/reports/render/compare_text.h"
+#include "mptune/reports/study_report.h"
 
 namespace mptune {
 namespace {
@@ -26,13 +26,6 @@ Compared kind_of(const std::string& path) {
 
 const char* name_of(Compared kind) {
   return kind == Compared::study ? "a study" : kind == Compared::plan ? "a plan" : "a trace";
-}
-
-StudyReport read_study(const std::string& folder) {
-  const Study study(folder, Study::Open::read);
-  const StudySummary summary = summary_of(study);
-  const Profile profile = profile_of(study);
-  return report_of_study(study, summary, recommendation_of(study, summary, profile), profile);
 }
 
 TraceReport trace_report(const Recording& recording, const std::string& path) {
@@ -56,7 +49,7 @@ Comparison compared(const std::string& a, const std::string& b) {
   }
   switch (kind) {
     case Compared::study:
-      return compare_studies(read_study(a), read_study(b));
+      return compare_studies(read_study_report(a), read_study_report(b));
     case Compared::plan:
       return compare_plan_files(load_plan_file(a), load_plan_file(b));
     case Compared::trace:

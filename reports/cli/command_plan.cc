@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "mptune/planner/plan_file.h"
+#include "mptune/planner/search/found_plan_file.h"
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/base/text.h"
 #include "mptune/profiler/base/units.h"
@@ -19,6 +19,7 @@
 #include "mptune/reports/cli/plan_output.h"
 #include "mptune/reports/cli/plan_placement.h"
 #include "mptune/reports/cli/progress.h"
+#include "mptune/reports/plan_report.h"
 #include "mptune/reports/render/plan_text.h"
 #include "mptune/tuner/runtime/capabilities.h"
 
@@ -28,7 +29,6 @@ namespace {
 /// Each point of the front needs at most this share of the memory of the one before.
 constexpr double kFrontShare = 0.85;
 constexpr std::int64_t kFrontActions = 3'000'000;
-constexpr std::size_t kAlternatives = 5;
 
 struct PlanCommand {
   std::string profile;
@@ -67,17 +67,6 @@ std::vector<std::int64_t> caps_of(const PlanCommand& command, const std::vector<
     }
   }
   return caps;
-}
-
-PlanFile plan_file_of(const SearchResult& result, const Profile& profile) {
-  const Candidate& best = result.ranked.front();
-  PlanFile file = new_plan_file(best.plan, profile.layers, profile.fingerprint);
-  file.predicted = predicted_step(best.prediction);
-  for (std::size_t i = 1; i < std::min(kAlternatives + 1, result.ranked.size()); ++i) {
-    const Candidate& other = result.ranked[i];
-    file.alternatives.push_back({compared_with(best, other), other.plan});
-  }
-  return file;
 }
 
 /// Placement graphs are split by their largest load, what has a schedule by its simulated step or a closed form.
@@ -249,7 +238,8 @@ int run_search(const PlanCommand& command, const PlanInput& input, SearchSpace& 
   check_plan_output(path, command.output.force);
   const CostModel cost(profile);
   const Found found = search(command, objective, space, cost, session);
-  save_plan_file(plan_file_of(found.result, profile), path, command.output.force);
+  const std::string now = utc_text(std::chrono::system_clock::now());
+  save_plan_file(found_plan_file(found.result, profile, now, compared_with), path, command.output.force);
   PlanReport report = build_plan_report(found.result, found.front, cost, space);
   report.runs = found.runs;
   if (found.objective) {

@@ -132,7 +132,7 @@ Profiled profile_and_record(const ProfileCommand& command, const Session& sessio
   Profiled profiled;
   profiled.plan = chosen_plan(command, session, setup, model);
   setup.batch = profiled.plan.global_batch_size();
-  profiled.modules = stage_modules(profiled.plan, layer_modules(model.layers));
+  profiled.modules = stage_modules(profiled.plan, model.layers);
   const TemporaryFolder folder;
   setup.sleep_profile = folder.file("profile.sqlite");
   ProgressLine progress(session);

@@ -7,9 +7,9 @@
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/cli/recordings.h"
-#include "mptune/reports/cli/study_report.h"
 #include "mptune/reports/render/markdown.h"
 #include "mptune/reports/render/report_text.h"
+#include "mptune/reports/study_report.h"
 
 namespace mptune {
 namespace {
@@ -21,16 +21,9 @@ struct ReportCommand {
   OutputOptions output;
 };
 
-StudyReport study_in(const std::string& folder) {
-  const Study study(folder, Study::Open::read);
-  const StudySummary summary = summary_of(study);
-  const Profile profile = profile_of(study);
-  return report_of_study(study, summary, recommendation_of(study, summary, profile), profile);
-}
-
 std::string document(const ReportCommand& command, const TextStyle& style) {
   if (std::filesystem::is_directory(command.source)) {
-    const StudyReport report = study_in(command.source);
+    const StudyReport report = read_study_report(command.source);
     return command.markdown ? render_study_markdown(report) : render_study_report(report, style);
   }
   const std::string name = std::filesystem::path(command.source).filename().string();

@@ -105,7 +105,7 @@ Chosen plan_of_options(const RunCommand& command, const Session& session) {
   plan = plan_from_options(command.choice, chosen.setup.devices, batch, model.layers);
   check_executable(plan, "--schedule");
   chosen.setup.batch = plan.global_batch_size();
-  chosen.file.modules = stage_modules(plan, layer_modules(model.layers));
+  chosen.file.modules = stage_modules(plan, model.layers);
   return chosen;
 }
 

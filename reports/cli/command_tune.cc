@@ -8,7 +8,6 @@
 
 #include "mptune/planner/plan_file.h"
 #include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/sha256.h"
 #include "mptune/profiler/base/text.h"
 #include "mptune/profiler/base/units.h"
 #include "mptune/profiler/store/store.h"
@@ -18,10 +17,13 @@
 #include "mptune/reports/cli/plan_choice.h"
 #include "mptune/reports/cli/plan_output.h"
 #include "mptune/reports/cli/progress.h"
-#include "mptune/reports/cli/study_report.h"
 #include "mptune/reports/cli/worker_calls.h"
 #include "mptune/reports/render/report_text.h"
+#include "mptune/reports/render/units.h"
+#include "mptune/reports/study_report.h"
+#include "mptune/tuner/identity.h"
 #include "mptune/tuner/live/live_runner.h"
+#include "mptune/tuner/recommended_plan_file.h"
 #include "mptune/tuner/tune.h"
 
 namespace mptune {
@@ -39,25 +41,6 @@ struct TuneCommand {
   bool resume = false;
   OutputOptions output;
 };
-
-/// What must be the same for trials to be comparable; a resumed study is held to it. `link` as it was typed.
-std::string identity_of(const TrainingSetup& setup, const std::string& link, const DescribedModel& model) {
-  const Json memory(setup.memory_bytes);
-  const Json json = {{"model", setup.model},
-                     {"input", model.fingerprint.input},
-                     {"batch", setup.batch},
-                     {"devices", setup.devices},
-                     {"link", link},
-                     {"memory", memory},
-                     {"optimizer", name_of(setup.optimizer)},
-                     {"lr", setup.learning_rate},
-                     {"loss", setup.loss ? name_of(*setup.loss) : ""},
-                     {"seed", setup.seed},
-                     {"data", setup.data},
-                     {"fingerprint", model.fingerprint.model},
-                     {"libtorch", model.fingerprint.libtorch}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 /// The profile has no costs of other devices, so nothing could be said of the plan but its time.
 void refuse_unlisted_devices(const Plan& plan, const SearchSpace& space, const std::string& file) {
@@ -128,49 +111,11 @@ std::string run_command_of(const TuneCommand& command, const Plan& plan, const s
   return text;
 }
 
-void add_alternative(PlanFile& file, const RecommendedPlan& best, const std::optional<RecommendedPlan>& other) {
-  if (!other || other->trial.plan_key == best.trial.plan_key) {
-    return;
-  }
+std::string compared_plans(const RecommendedPlan& best, const RecommendedPlan& other) {
   const auto peak = [](const RecommendedPlan& plan) { return plan.peak_bytes.empty() ? 0 : std::ranges::max(plan.peak_bytes); };
-  const std::int64_t saved = peak(best) - peak(*other);
-  std::string reason = saved > 0 ? format_bytes(saved) + " less memory per device, " : "";
-  reason += compared_time(other->step_s / best.step_s, 1) + ": " + other->description;
-  const bool known = std::ranges::any_of(file.alternatives, [&](const AlternativePlan& plan) { return plan.plan == other->trial.plan; });
-  if (!known) {
-    file.alternatives.push_back({reason, other->trial.plan});
-  }
-}
-
-PlanFile plan_file_of(const Recommendation& recommendation, const DescribedModel& model, const Fingerprint& fingerprint,
-                      const std::string& identity) {
-  const RecommendedPlan& best = recommendation.recommended;
-  PlanFile file = new_plan_file(best.trial.plan, model.layers, fingerprint);
-  file.study = sha256(identity);
-  file.trial = best.trial.id;
-  if (best.trial.prediction) {
-    file.predicted = predicted_step(*best.trial.prediction);
-  }
-  MeasuredStep measured{.step_s = best.step_s,
-                        .step_ci95_s = best.step_ci95_s,
-                        .step_samples = 0,
-                        .peak_bytes = best.peak_bytes,
-                        .verdict = best.verdict,
-                        .speedup_over = "",
-                        .speedup = {}};
-  if (const auto* outcome = std::get_if<Measured>(&best.trial.outcome)) {
-    measured.step_samples = static_cast<int>(outcome->step_s.size());
-  }
-  for (const BaselineResult& baseline : recommendation.baselines) {
-    if (baseline.name == kNaiveBaseline && baseline.speedup.pairs > 0) {
-      measured.speedup_over = baseline.name;
-      measured.speedup = baseline.speedup;
-    }
-  }
-  file.measured = measured;
-  add_alternative(file, best, recommendation.best_pipeline);
-  add_alternative(file, best, recommendation.best_half_memory);
-  return file;
+  const std::int64_t saved = peak(best) - peak(other);
+  return (saved > 0 ? format_bytes(saved) + " less memory per device, " : "") + compared_time(other.step_s / best.step_s, 1) + ": " +
+         other.description;
 }
 
 /// Throws what would fit, where no plan of the space is predicted to fit.
@@ -243,7 +188,7 @@ int run_tune(const TuneCommand& command, const Session& session) {
   const DescribedModel model = describe_model(setup, session);
   setup.batch = setup.batch > 0 ? setup.batch : model.batch;
   const TuneOptions options = tune_options(command, session, setup, model);
-  const std::string identity = identity_of(setup, command.devices.link, model);
+  const std::string identity = study_identity(setup, command.devices.link, model.fingerprint);
   Study study = open_study(command, folder);
   setup.sleep_profile = study.profile_path();
   study.set_identity(identity);
@@ -253,7 +198,9 @@ int run_tune(const TuneCommand& command, const Session& session) {
   if (!profile) {
     throw Error("the study lost its profile", study.profile_path(), "start a new study", ExitCode::internal);
   }
-  save_plan_file(plan_file_of(result.recommendation, model, profile->fingerprint, identity), study.plan_path(), true);
+  const PlanFile file = recommended_plan_file(result.recommendation, model.layers, profile->fingerprint, identity,
+                                              utc_text(std::chrono::system_clock::now()), compared_plans);
+  save_plan_file(file, study.plan_path(), true);
   const StudySummary summary{.devices = options.space.devices,
                              .whole_machine = options.space.whole_machine,
                              .batch = setup.batch,
@@ -266,7 +213,7 @@ int run_tune(const TuneCommand& command, const Session& session) {
   study.set_summary(summary);
   const StudyReport report = report_of_study(study, summary, result.recommendation, *profile);
   Json json = result_of("tune");
-  json.update(study_json(report, layer_modules(model.layers)));
+  json.update(study_json(report, model.layers));
   session.result(render_study_report(report, session.style), json);
   return static_cast<int>(result.recommendation.decided ? ExitCode::done : ExitCode::inconclusive);
 }

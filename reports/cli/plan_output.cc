@@ -1,7 +1,6 @@
 #include "mptune/reports/cli/plan_output.h"
 
 #include <cctype>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 
@@ -17,14 +16,14 @@
 namespace mptune {
 namespace {
 
-Json described(const Candidate& candidate, const std::vector<std::vector<std::string>>& modules) {
+Json described(const Candidate& candidate, const std::vector<ProfileLayer>& layers) {
   return {{"description", describe(candidate.plan)},
-          {"plan", plan_object(candidate.plan, stage_modules(candidate.plan, modules))},
+          {"plan", plan_object(candidate.plan, stage_modules(candidate.plan, layers))},
           {"predicted", to_json_object(candidate.prediction)}};
 }
 
-Json with_reason(const std::string& reason, const Candidate& candidate, const std::vector<std::vector<std::string>>& modules) {
-  Json json = described(candidate, modules);
+Json with_reason(const std::string& reason, const Candidate& candidate, const std::vector<ProfileLayer>& layers) {
+  Json json = described(candidate, layers);
   json["reason"] = reason;
   return json;
 }
@@ -49,11 +48,11 @@ Json gap_json(double gap) {
 Json searched_plan_json(const SearchResult& result, const std::vector<Candidate>& front, const Profile& profile, double search_s,
                         const std::string& file) {
   const Candidate& best = result.ranked.front();
-  const auto modules = layer_modules(profile.layers);
+  const std::vector<ProfileLayer>& layers = profile.layers;
   Json json = result_of("plan");
   json["plan_file"] = file;
   json["fingerprint"] = fingerprint_object(profile.fingerprint);
-  json["plan"] = plan_object(best.plan, stage_modules(best.plan, modules));
+  json["plan"] = plan_object(best.plan, stage_modules(best.plan, layers));
   json["plan_key"] = plan_key(best.plan);
   json["predicted"] = to_json_object(best.prediction);
   json["lower_bound_s"] = result.lower_bound_s;
@@ -63,16 +62,16 @@ Json searched_plan_json(const SearchResult& result, const std::vector<Candidate>
   json["simulated"] = result.simulated;
   json["alternatives"] = Json::array();
   for (std::size_t i = 1; i < result.ranked.size(); ++i) {
-    json["alternatives"].push_back(with_reason(compared_with(best, result.ranked[i]), result.ranked[i], modules));
+    json["alternatives"].push_back(with_reason(compared_with(best, result.ranked[i]), result.ranked[i], layers));
   }
   json["pareto"] = Json::array();
   for (const Candidate& candidate : front) {
-    json["pareto"].push_back(described(candidate, modules));
+    json["pareto"].push_back(described(candidate, layers));
   }
   json["rejected"] = rejected_json(result);
   json["not_executable_yet"] = Json::array();
   for (const NotExecutable& plan : result.not_executable) {
-    json["not_executable_yet"].push_back(with_reason(text_of(plan.missing), plan.candidate, modules));
+    json["not_executable_yet"].push_back(with_reason(text_of(plan.missing), plan.candidate, layers));
   }
   return json;
 }
@@ -83,19 +82,6 @@ void check_plan_output(const std::string& path, bool force) {
   if (!force && std::filesystem::exists(path, ignored) && !is_plan_file(path)) {
     throw Error("the file exists and was not written by mptune", path, "name another with -o, or add --force");
   }
-}
-
-PlanFile new_plan_file(const Plan& plan, const std::vector<ProfileLayer>& layers, const Fingerprint& fingerprint) {
-  PlanFile file;
-  file.plan = plan;
-  file.modules = stage_modules(plan, layer_modules(layers));
-  file.fingerprint = fingerprint;
-  file.created = utc_text(std::chrono::system_clock::now());
-  return file;
-}
-
-PredictedStep predicted_step(const Prediction& prediction) {
-  return {.step_s = prediction.step_s, .lower_bound_s = prediction.lower_bound_s, .peak_bytes = prediction.peak_bytes};
 }
 
 std::string shell_word(const std::string& text) {

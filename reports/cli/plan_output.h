@@ -13,10 +13,6 @@ namespace mptune {
 /// As check_output; also refuses JSON that is no plan file, unless `force`. Called before a search, so that saving can't fail for it later.
 void check_plan_output(const std::string& path, bool force);
 
-/// A plan file of now, with the module names of its stages.
-[[nodiscard]] PlanFile new_plan_file(const Plan& plan, const std::vector<ProfileLayer>& layers, const Fingerprint& fingerprint);
-[[nodiscard]] PredictedStep predicted_step(const Prediction& prediction);
-
 /// Null where it is infinite: nothing is proved.
 [[nodiscard]] Json gap_json(double gap);
 

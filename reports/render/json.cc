@@ -39,10 +39,10 @@ Json cost_json(const LayerCost& cost, const std::string& device_class) {
   return json;
 }
 
-using Modules = std::vector<std::vector<std::string>>;
+using Layers = std::vector<ProfileLayer>;
 
-Json plan_json(const RecommendedPlan& plan, const Modules& modules) {
-  Json json = {{"plan", plan_object(plan.trial.plan, stage_modules(plan.trial.plan, modules))},
+Json plan_json(const RecommendedPlan& plan, const Layers& layers) {
+  Json json = {{"plan", plan_object(plan.trial.plan, stage_modules(plan.trial.plan, layers))},
                {"plan_key", plan.trial.plan_key},
                {"description", plan.description},
                {"step_s", plan.step_s},
@@ -69,11 +69,11 @@ Json baseline_json(const BaselineResult& baseline) {
   return json;
 }
 
-Json kind_json(const KindResult& row, const Modules& modules) {
+Json kind_json(const KindResult& row, const Layers& layers) {
   const auto speedup = [](const std::optional<Speedup>& value) { return value ? to_json_object(*value) : Json(nullptr); };
   Json json = {{"kind", row.kind}, {"best", row.best}, {"description", row.description}};
   json["why_not"] = std::holds_alternative<std::monostate>(row.why_not) ? Json(nullptr) : Json(text_of(row.why_not));
-  json["plan"] = row.trial ? plan_object(row.trial->plan, stage_modules(row.trial->plan, modules)) : Json(nullptr);
+  json["plan"] = row.trial ? plan_object(row.trial->plan, stage_modules(row.trial->plan, layers)) : Json(nullptr);
   json["plan_key"] = row.trial ? Json(row.trial->plan_key) : Json(nullptr);
   json["step_s"] = row.trial ? Json(row.step_s) : Json(nullptr);
   json["step_ci95_s"] = row.trial ? interval_json(row.step_ci95_s) : Json(nullptr);
@@ -298,18 +298,18 @@ Json links_json(const Profile& profile) {
   return links;
 }
 
-Json study_json(const StudyReport& report, const Modules& modules) {
+Json study_json(const StudyReport& report, const Layers& layers) {
   const Recommendation& all = report.recommendation;
-  Json json = {{"study", report.study}, {"plan_file", report.plan_file}, {"recommended", plan_json(all.recommended, modules)}};
-  json["best_pipeline"] = all.best_pipeline ? plan_json(*all.best_pipeline, modules) : Json(nullptr);
-  json["best_half_memory"] = all.best_half_memory ? plan_json(*all.best_half_memory, modules) : Json(nullptr);
+  Json json = {{"study", report.study}, {"plan_file", report.plan_file}, {"recommended", plan_json(all.recommended, layers)}};
+  json["best_pipeline"] = all.best_pipeline ? plan_json(*all.best_pipeline, layers) : Json(nullptr);
+  json["best_half_memory"] = all.best_half_memory ? plan_json(*all.best_half_memory, layers) : Json(nullptr);
   json["baselines"] = Json::array();
   for (const BaselineResult& baseline : all.baselines) {
     json["baselines"].push_back(baseline_json(baseline));
   }
   json["kinds"] = Json::array();
   for (const KindResult& row : all.kinds.rows) {
-    json["kinds"].push_back(kind_json(row, modules));
+    json["kinds"].push_back(kind_json(row, layers));
   }
   json["kinds_advice"] = texts_of(all.kinds.advice);
   json["trials"] = Json::array();
@@ -331,27 +331,6 @@ Json study_json(const StudyReport& report, const Modules& modules) {
   json["gap"] = report.lower_bound_s > 0 ? Json(report.gap) : Json(nullptr);
   json["elapsed_s"] = report.elapsed_s;
   return json;
-}
-
-Modules layer_modules(const std::vector<ProfileLayer>& layers) {
-  Modules modules;
-  for (const ProfileLayer& layer : layers) {
-    modules.push_back(layer.modules);
-  }
-  return modules;
-}
-
-Modules stage_modules(const Plan& plan, const Modules& modules) {
-  Modules stages;
-  for (const Stage& stage : plan.stages) {
-    std::vector<std::string> names;
-    for (int layer = stage.first_layer; layer < stage.last_layer && layer < static_cast<int>(modules.size()); ++layer) {
-      const auto& of_layer = modules[static_cast<std::size_t>(layer)];
-      names.insert(names.end(), of_layer.begin(), of_layer.end());
-    }
-    stages.push_back(std::move(names));
-  }
-  return stages;
 }
 
 }  // namespace mptune

@@ -33,12 +33,7 @@ void put_step(Json& json, const Samples& step_s);
 void put_trace(Json& json, const TraceReport& report);
 [[nodiscard]] Json layers_json(const Profile& profile);
 [[nodiscard]] Json links_json(const Profile& profile);
-/// Everything of `tune` but its schema.
-[[nodiscard]] Json study_json(const StudyReport& report, const std::vector<std::vector<std::string>>& layer_modules);
-
-/// Module paths per stage of a plan, from the paths per layer; empty lists where the layers are not known.
-[[nodiscard]] std::vector<std::vector<std::string>> stage_modules(const Plan& plan,
-                                                                  const std::vector<std::vector<std::string>>& layer_modules);
-[[nodiscard]] std::vector<std::vector<std::string>> layer_modules(const std::vector<ProfileLayer>& layers);
+/// Everything of `tune` but its schema. `layers` name the modules of plans.
+[[nodiscard]] Json study_json(const StudyReport& report, const std::vector<ProfileLayer>& layers);
 
 }  // namespace mptune

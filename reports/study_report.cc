@@ -1,19 +1,13 @@
-#include "mptune/reports/cli/study_report.h"
+#include "mptune/reports/study_report.h"
 
 #include <algorithm>
 #include <filesystem>
 
-#include "mptune/profiler/base/error.h"
+#include "mptune/planner/plan_file.h"
 #include "mptune/profiler/store/store.h"
-#include "mptune/reports/render/json.h"
-#include "mptune/tuner/finalists.h"
 
 namespace mptune {
 namespace {
-
-Error incomplete(const Study& study) {
-  return {"this study has no result yet", study.folder(), "go on with mptune tune --resume", ExitCode::no_result};
-}
 
 /// Single-device step of the same series as the recommendation, 0: not measured.
 double single_device_step(const Recommendation& recommendation) {
@@ -52,52 +46,10 @@ std::optional<LimitShare> share_of(const RecommendedPlan& plan, const Recommenda
 
 }  // namespace
 
-StudySummary summary_of(const Study& study) {
-  auto summary = study.summary();
-  if (!summary) {
-    throw incomplete(study);
-  }
-  return std::move(*summary);
-}
-
-Profile profile_of(const Study& study) {
-  auto profile = read_recording(study.profile_path()).profile;
-  if (!profile) {
-    throw Error("the study has no profile", study.profile_path(), "go on with mptune tune --resume");
-  }
-  return std::move(*profile);
-}
-
-Recommendation recommendation_of(const Study& study, const StudySummary& summary, const Profile& profile) {
-  SearchSpace space;
-  space.devices = summary.devices;
-  space.whole_machine = summary.whole_machine;
-  space.batch = summary.batch;
-  std::vector<Trial> finals;
-  std::int64_t single_device_peak = 0;
-  const std::optional<int> series = study.final_series();
-  const std::vector<Trial> trials = study.trials();
-  for (const Trial& trial : trials) {
-    if (trial.series == series) {
-      finals.push_back(trial);
-    }
-    if (trial.name == kSingleDeviceBaseline && single_device_peak == 0) {
-      single_device_peak = largest_peak(trial);
-    }
-  }
-  finals = with_every_name(std::move(finals), baseline_plans(space, static_cast<int>(profile.layers.size())));
-  auto found = recommend(finals, single_device_peak, study.not_raced());
-  if (!found) {
-    throw incomplete(study);
-  }
-  found->kinds = compare_kinds(found->recommended, finals, trials, summary.kinds);
-  return std::move(*found);
-}
-
 StudyReport report_of_study(const Study& study, const StudySummary& summary, const Recommendation& recommendation, const Profile& profile) {
   StudyReport report = build_study_report(recommendation, study.trials(), profile);
   report.study = study.folder();
-  report.modules = stage_modules(recommendation.recommended.trial.plan, layer_modules(profile.layers));
+  report.modules = stage_modules(recommendation.recommended.trial.plan, profile.layers);
   report.plan_file = study.plan_path();
   report.lower_bound_s = summary.lower_bound_s;
   report.gap = summary.gap;
@@ -123,6 +75,13 @@ StudyReport report_of_study(const Study& study, const StudySummary& summary, con
     report.trace_files.push_back(naive);
   }
   return report;
+}
+
+StudyReport read_study_report(const std::string& folder) {
+  const Study study(folder, Study::Open::read);
+  const StudySummary summary = summary_of(study);
+  const Profile profile = profile_of(study);
+  return report_of_study(study, summary, recommendation_of(study, summary, profile), profile);
 }
 
 }  // namespace mptune

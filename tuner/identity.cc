@@ -1,0 +1,25 @@
+#include "mptune/tuner/identity.h"
+
+#include <nlohmann/json.hpp>
+
+namespace mptune {
+
+std::string study_identity(const TrainingSetup& setup, const std::string& link, const Fingerprint& fingerprint) {
+  using Json = nlohmann::json;
+  const Json json = {{"model", setup.model},
+                     {"input", fingerprint.input},
+                     {"batch", setup.batch},
+                     {"devices", setup.devices},
+                     {"link", link},
+                     {"memory", Json(setup.memory_bytes)},
+                     {"optimizer", name_of(setup.optimizer)},
+                     {"lr", setup.learning_rate},
+                     {"loss", setup.loss ? name_of(*setup.loss) : ""},
+                     {"seed", setup.seed},
+                     {"data", setup.data},
+                     {"fingerprint", fingerprint.model},
+                     {"libtorch", fingerprint.libtorch}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace mptune

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "mptune/planner/plan_file.h"
+#include "mptune/tuner/recommend.h"
+
+namespace mptune {
+
+/// Words the reason why a plan file lists `other` beside its plan.
+using RecommendedComparison = std::function<std::string(const RecommendedPlan& best, const RecommendedPlan& other)>;
+
+/// The plan file of a tuning run: the recommended plan as measured and predicted; the best pipeline and the best plan in half the memory
+/// as alternatives, where they differ. `identity` is the study's.
+[[nodiscard]] PlanFile recommended_plan_file(const Recommendation& recommendation, const std::vector<ProfileLayer>& layers,
+                                             const Fingerprint& fingerprint, const std::string& identity, const std::string& created,
+                                             const RecommendedComparison& compared);
+
+}  // namespace mptune
