@@ -10,7 +10,6 @@
 
 #include "mptune/profiler/model/layer.h"
 #include "mptune/profiler/model/loss.h"
-#include "mptune/profiler/trace/profile.h"
 
 namespace mptune {
 
@@ -110,37 +109,5 @@ class Model {
 
 /// Output of all layers, un-pipelined, in the calling thread; the first takes `inputs`.
 [[nodiscard]] Tensors forward_all(Model& model, const Tensors& inputs, const RunContext& context);
-
-/// What else of the step decides what is loaded; "" where the user did not say.
-struct StepSource {
-  std::string loss = {};  ///< `--loss`; "" is the model's own
-  std::string data = {};  ///< `--data`, a file for load_batch; it gives a model from a file its shapes
-};
-
-/// MODEL: a built-in model (builtin_models() lists them), its name, or NAME:KEY=VALUE,... with parameters, e.g.
-/// "transformer:d=256,layers=8"; or a file (model_file.h). `input` is `--input SHAPE[:DTYPE]` ("" is the model's own), `seed` fixes the
-/// initial weights; without one those of built-in models stay uninitialised, for who asks for names, shapes and counts alone. Throws Error
-/// (usage) for an unknown model (lists those there are), an unknown or nonsensical parameter, a shape that does not fit, a file that is no
-/// model.
-[[nodiscard]] Model load_model(const std::string& text, const std::string& input, std::optional<std::uint64_t> seed,
-                               const StepSource& source = {});
-
-struct BuiltinModel {
-  std::string name;
-  std::string parameters;  ///< what may follow the colon, "" for none
-  std::string description;
-};
-[[nodiscard]] const std::vector<BuiltinModel>& builtin_models();
-
-/// A dict of tensors saved by Python's torch.save: `target`, and each input by its name; the only one of a model may be called `input`.
-/// Throws Error: missing, not such a file, tensors that are missing (lists those expected) or do not fit `sample`.
-[[nodiscard]] Batch load_batch(const std::string& path, const SampleDescription& sample);
-/// Copies a state dict saved by Python's torch.save, or a safetensors file, into the model; every name and shape must agree, tied tensors
-/// may go by any or all of their names. Throws Error that names the first that does not; nothing is copied then.
-void load_state(Model& model, const std::string& path);
-/// Writes parameters and buffers as a state dict that torch.load(path, weights_only=True) and load_state_dict(strict=True) take. Where the
-/// name ends in .safetensors, as a file for safetensors.torch.load_model: tied tensors once, their other names in the metadata. Throws
-/// Error (environment) when it can't be written.
-void save_state(const Model& model, const std::string& path);
 
 }  // namespace mptune

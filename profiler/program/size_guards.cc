@@ -262,15 +262,6 @@ std::optional<bool> SizeGuard::holds(const SizesByName& sizes) const {
 
 namespace {
 
-std::string text_of(const std::vector<std::int64_t>& sizes) {
-  std::string text;
-  for (const std::int64_t size : sizes) {
-    if (!text.empty()) text += 'x';
-    text += std::to_string(size);
-  }
-  return text;
-}
-
 std::string text_of(const SymbolRange& range) {
   const std::string least = std::to_string(range.least.value_or(0));
   return range.most ? least + " to " + std::to_string(*range.most) : "at least " + least;
@@ -325,7 +316,7 @@ void SizeDemands::check(const std::vector<std::vector<std::int64_t>>& sizes) con
   for (std::size_t i = 0; i < std::min(sizes.size(), inputs_.size()); ++i) {
     by_name[inputs_[i].name] = sizes[i];
     if (i > 0) all += ", ";
-    all += inputs_[i].name + " is " + text_of(sizes[i]);
+    all += inputs_[i].name + " is " + shape_text(sizes[i]);
     check_ranges(inputs_[i], sizes[i], symbols);
   }
   for (const Guard& guard : guards_)

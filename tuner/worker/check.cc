@@ -5,8 +5,9 @@
 #include <functional>
 
 #include "mptune/profiler/base/error.h"
-#include "mptune/profiler/model/exported_archive.h"
-#include "mptune/profiler/model/model_file.h"
+#include "mptune/profiler/exported/archive.h"
+#include "mptune/profiler/loading/load_model.h"
+#include "mptune/profiler/state/batch_file.h"
 #include "mptune/tuner/worker/requests.h"
 
 namespace mptune {

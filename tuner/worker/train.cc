@@ -4,8 +4,10 @@
 #include <optional>
 
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/measure/measure.h"
-#include "mptune/profiler/model/model_file.h"
+#include "mptune/profiler/models/builtin_models.h"
+#include "mptune/profiler/state/state.h"
 #include "mptune/profiler/statistics/stopping.h"
 #include "mptune/tuner/trial/plan_failed.h"
 #include "mptune/tuner/worker/requests.h"

@@ -4,8 +4,10 @@
 
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/precise_sleep.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/measure/optimizer.h"
 #include "mptune/profiler/measure/sleep_model.h"
+#include "mptune/profiler/state/batch_file.h"
 #include "mptune/profiler/store/store.h"
 #include "mptune/tuner/trial/plan_failed.h"
 #include "mptune/tuner/worker/requests.h"

@@ -8,8 +8,10 @@
 #include <sstream>
 
 #include "exported_chain.h"
-#include "mptune/profiler/model/exported_model.h"
-#include "mptune/profiler/model/torch_file.h"
+#include "mptune/profiler/exported/load_exported.h"
+#include "mptune/profiler/loading/load_model.h"
+#include "mptune/profiler/state/batch_file.h"
+#include "mptune/profiler/state/torch_file.h"
 #include "mptune/tests/support/error_of.h"
 #include "mptune/tests/support/files.h"
 

@@ -7,7 +7,7 @@
 
 #include "edited_archive.h"
 #include "exported_chain.h"
-#include "mptune/profiler/model/exported_model.h"
+#include "mptune/profiler/exported/load_exported.h"
 #include "mptune/tests/support/error_of.h"
 #include "mptune/tests/support/files.h"
 #include "small_program.h"

@@ -5,9 +5,10 @@
 #include <map>
 #include <string>
 
-#include "mptune/profiler/model/exported_model.h"
-#include "mptune/profiler/model/safetensors.h"
-#include "mptune/profiler/model/torch_file.h"
+#include "mptune/profiler/exported/load_exported.h"
+#include "mptune/profiler/state/safetensors.h"
+#include "mptune/profiler/state/state.h"
+#include "mptune/profiler/state/torch_file.h"
 #include "mptune/tests/support/files.h"
 
 namespace mptune::testing {

@@ -9,6 +9,7 @@
 
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/gpu_driver.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/statistics/samples.h"
 
 namespace mptune::testing {

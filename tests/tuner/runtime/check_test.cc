@@ -13,7 +13,8 @@
 #include <utility>
 
 #include "mptune/planner/search/search.h"
-#include "mptune/profiler/model/exported_model.h"
+#include "mptune/profiler/exported/load_exported.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/tests/support/error_of.h"
 #include "mptune/tests/support/files.h"
 #include "mptune/tuner/runtime/check_operation.h"

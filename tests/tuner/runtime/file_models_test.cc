@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "mptune/planner/search/search.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/tests/support/files.h"
 #include "mptune/tests/support/script_modules.h"
 #include "mptune/tuner/runtime/pipeline.h"

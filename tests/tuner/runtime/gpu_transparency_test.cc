@@ -8,6 +8,7 @@
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/device/gpu_driver.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/measure/optimizer.h"
 #include "mptune/tuner/runtime/capabilities.h"
 #include "mptune/tuner/runtime/pipeline.h"

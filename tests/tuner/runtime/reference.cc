@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/loading/load_model.h"
 
 namespace mptune::testing {
 

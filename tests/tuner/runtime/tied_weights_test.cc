@@ -10,10 +10,10 @@
 
 #include <torch/optim/optimizer.h>
 #include "mptune/planner/search/search.h"
+#include "mptune/profiler/exported/load_exported.h"
 #include "mptune/profiler/measure/measure.h"
 #include "mptune/profiler/measure/optimizer.h"
-#include "mptune/profiler/model/exported_model.h"
-#include "mptune/profiler/model/state.h"
+#include "mptune/profiler/state/state.h"
 #include "mptune/tests/support/files.h"
 #include "mptune/tuner/runtime/pipeline.h"
 #include "reference.h"

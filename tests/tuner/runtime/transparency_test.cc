@@ -8,6 +8,7 @@
 #include <torch/optim/optimizer.h>
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/search/search.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/measure/optimizer.h"
 #include "mptune/tuner/runtime/pipeline.h"
 #include "reference.h"

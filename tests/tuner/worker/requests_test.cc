@@ -8,6 +8,7 @@
 #include "fixture.h"
 #include "mptune/profiler/analyze/breakdown.h"
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/state/state.h"
 #include "mptune/profiler/store/store.h"
 
 namespace mptune::testing {

@@ -13,6 +13,7 @@
 #include "mptune/profiler/base/text.h"
 #include "mptune/profiler/device/device.h"
 #include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/model/model.h"
 #include "mptune/tuner/runtime/pipeline.h"
 
