@@ -154,16 +154,14 @@ std::vector<int> layer_ends(const BoundProgram& bound) {
 }
 
 /// What a user should know of the file, in one line.
-std::string warning_of(const BoundProgram& bound, bool without_weights) {
-  std::string warning;
-  const auto add = [&](const std::string& more) {
-    if (!warning.empty()) warning += "; ";
-    warning += more;
-  };
-  if (without_weights) add("the file holds no weights: random initialisation");
-  if (bound.program.decomposed) add("the program was decomposed, which is slower: export it without run_decompositions()");
-  for (const std::string& guard : bound.demands.unchecked()) add("a condition on its inputs is not checked: " + guard.substr(0, 200));
-  return warning;
+std::vector<std::string> warnings_of(const BoundProgram& bound, bool without_weights) {
+  std::vector<std::string> warnings;
+  if (without_weights) warnings.emplace_back("the file holds no weights: random initialisation");
+  if (bound.program.decomposed)
+    warnings.emplace_back("the program was decomposed, which is slower: export it without run_decompositions()");
+  for (const std::string& guard : bound.demands.unchecked())
+    warnings.push_back("a condition on its inputs is not checked: " + guard.substr(0, 200));
+  return warnings;
 }
 
 bool same_tensor(const at::Tensor& a, const at::Tensor& b) {
@@ -196,7 +194,7 @@ StateExtras extras_of(const ExportedProgram& program, const std::map<std::string
 
 }  // namespace
 
-Model load_exported(const std::string& path, std::uint64_t seed) {
+LoadedModel load_exported(const std::string& path, std::uint64_t seed) {
   ExportedArchive archive = read_exported_archive(path);
   if (in_evaluation(archive.program)) throw Error("the program was exported in evaluation form", path, kExportAgain);
   if (archive.without_weights) initialise(archive.tensors, seed);
@@ -214,10 +212,8 @@ Model load_exported(const std::string& path, std::uint64_t seed) {
   Loss loss = Loss::cross_entropy();
   if (brings_its_loss(*bound)) loss = Loss::custom("model", [](const Tensors& outputs, const at::Tensor&) { return outputs.at(0); });
   StateExtras extras = extras_of(bound->program, archive.tensors, layers);
-  Model model("exported", std::move(layers), std::move(loss), describe_sample(*bound, archive.sample_inputs), kExportedBatch);
-  model.set_state_extras(std::move(extras));
-  model.set_warning(warning_of(*bound, archive.without_weights));
-  return model;
+  return {Model("exported", std::move(layers), std::move(loss), describe_sample(*bound, archive.sample_inputs), kExportedBatch),
+          warnings_of(*bound, archive.without_weights), std::move(extras)};
 }
 
 }  // namespace mptune

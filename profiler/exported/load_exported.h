@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "mptune/profiler/exported/layer.h"
-#include "mptune/profiler/model/model.h"
+#include "mptune/profiler/model/loaded_model.h"
 
 namespace mptune {
 
@@ -13,8 +13,8 @@ namespace mptune {
 /// that use a buffer which the program writes to stay one; tied weights are shared by name. A program whose
 /// first output is a scalar brings its loss, called "model". Throws Error (usage) for what read_exported_archive and ExportedGraph refuse,
 /// random numbers that would depend on the partition, inputs without samples, a fixed batch, an evaluation form (no batch norm and no
-/// dropout trains). The model's warning() says what a user should know: decomposed, without weights (`seed` draws them), conditions that
+/// dropout trains). Warnings: decomposed, without weights (`seed` draws them), conditions that
 /// are not checked.
-[[nodiscard]] Model load_exported(const std::string& path, std::uint64_t seed = 0);
+[[nodiscard]] LoadedModel load_exported(const std::string& path, std::uint64_t seed = 0);
 
 }  // namespace mptune

@@ -151,13 +151,19 @@ void describe_classes(SampleDescription& sample, const at::Tensor& output) {
   sample.target.shape = std::move(sizes);
 }
 
-void describe_target(Model& model) {
+// The same layers by another name, with another loss and sample.
+Model described(Model&& model, std::string name, Loss loss, SampleDescription sample) {
+  return {std::move(name), std::move(model.layers()), std::move(loss), std::move(sample), model.default_batch()};
+}
+
+// What the loss needs and the model does not say follows from what the model gives.
+SampleDescription with_target(Model& model) {
   auto sample = model.sample();
   const auto& loss = model.loss().name();
   const bool known = sample.target.classes > 0 || at::isFloatingType(sample.target.type);
   const bool input_known = !sample.inputs.empty() && std::all_of(sample.inputs.begin(), sample.inputs.end(), is_known);
   if (!input_known || (loss == "cross_entropy" && known) || (loss != "cross_entropy" && loss != "mse")) {
-    return;
+    return sample;
   }
   const auto output = output_of(model);
   if (loss == "mse") {
@@ -165,39 +171,43 @@ void describe_target(Model& model) {
   } else {
     describe_classes(sample, output);
   }
-  model.set_sample(std::move(sample));
+  return sample;
 }
 
-void describe_sample(Model& model, const std::string& input, const StepSource& source) {
-  auto sample = model.sample();
+// By `--input` and `--data`.
+SampleDescription given_sample(SampleDescription sample, const std::string& model, const std::string& input, const StepSource& source) {
   set_input(sample, input);
   if (!source.data.empty()) {
     describe_data(sample, source.data, !input.empty());
   } else if (!std::all_of(sample.inputs.begin(), sample.inputs.end(), is_known)) {
-    throw Error("what integers the model takes is not known", input.empty() ? model.name() : "--input " + input,
+    throw Error("what integers the model takes is not known", input.empty() ? model : "--input " + input,
                 "give a batch of your own with --data FILE, or set the input's classes in the plug-in's SampleDescription");
   }
-  model.set_sample(std::move(sample));
-  if (source.data.empty()) {
-    describe_target(model);
-  }
+  return sample;
 }
 
-Model load_model_file(const ModelText& text, const std::string& input, std::optional<std::uint64_t> seed, const StepSource& source) {
-  const auto kind = kind_of(text.name);
-  const auto container = container_of(text, kind);
-  Model model = kind == FileKind::plugin    ? load_plugin(text.name, seed.value_or(0))
-                : kind == FileKind::program ? load_exported(text.name, seed.value_or(0))
-                                            : load_script(text.name, container);
-  model.set_name(text.stem);
-  if (!source.loss.empty()) {
-    if (kind == FileKind::program && model.loss().name() == "model") {
-      throw Error("the program computes its loss itself", "--loss " + source.loss, "leave it out, or export the model without the loss");
-    }
-    model.set_loss(Loss::from_name(source.loss));
+LoadedModel read_model(FileKind kind, const std::string& path, const std::string& container, std::uint64_t seed) {
+  if (kind == FileKind::plugin) {
+    return {load_plugin(path, seed)};
   }
-  describe_sample(model, input, source);
-  return model;
+  return kind == FileKind::program ? load_exported(path, seed) : load_script(path, container);
+}
+
+// Called by the file's stem. Samples are those of `source.data`, else of `input`, else the model's own; what is not known of the target is
+// found by running two samples.
+LoadedModel load_model_file(const ModelText& text, const std::string& input, std::optional<std::uint64_t> seed, const StepSource& source) {
+  const auto kind = kind_of(text.name);
+  auto loaded = read_model(kind, text.name, container_of(text, kind), seed.value_or(0));
+  auto& model = loaded.model;
+  if (!source.loss.empty() && kind == FileKind::program && model.loss().name() == "model") {
+    throw Error("the program computes its loss itself", "--loss " + source.loss, "leave it out, or export the model without the loss");
+  }
+  const Loss loss = source.loss.empty() ? model.loss() : Loss::from_name(source.loss);
+  model = described(std::move(model), text.stem, loss, given_sample(model.sample(), text.stem, input, source));
+  if (source.data.empty()) {
+    model = described(std::move(model), text.stem, loss, with_target(model));
+  }
+  return loaded;
 }
 
 }  // namespace
@@ -206,7 +216,7 @@ BuiltinModel describe_model_file(const ModelText& text) {
   return {text.stem, "", name_of(kind_of(text.name)) + " " + text.name};
 }
 
-Model load_model(const std::string& text, const std::string& input, std::optional<std::uint64_t> seed, const StepSource& source) {
+LoadedModel load_model(const std::string& text, const std::string& input, std::optional<std::uint64_t> seed, const StepSource& source) {
   const auto parsed = parse_model_text(text);
   if (parsed.is_file) {
     return load_model_file(parsed, input, seed, source);
@@ -215,10 +225,10 @@ Model load_model(const std::string& text, const std::string& input, std::optiona
     throw Error("no parameter after the colon", text, "write " + parsed.name + " alone, or " + parsed.name + ":key=value");
   }
   Model model = load_builtin(parsed.name, parsed.rest, input, seed);
-  if (!source.loss.empty()) {
-    model.set_loss(Loss::from_name(source.loss));
+  if (source.loss.empty()) {
+    return {std::move(model)};
   }
-  return model;
+  return {described(std::move(model), model.name(), Loss::from_name(source.loss), model.sample())};
 }
 
 }  // namespace mptune

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "mptune/profiler/model/model.h"
+#include "mptune/profiler/model/loaded_model.h"
 #include "mptune/profiler/models/builtin_models.h"
 #include "mptune/profiler/trace/model_text.h"
 
@@ -25,7 +25,7 @@ struct StepSource {
 /// SHAPE[:DTYPE]` ("" is the model's own), `seed` fixes the initial weights; without one those of built-in models stay uninitialised, for
 /// who asks for names, shapes and counts alone. Throws Error (usage) for an unknown model (lists those there are), an unknown or
 /// nonsensical parameter, a shape that does not fit, a file that is no model.
-[[nodiscard]] Model load_model(const std::string& text, const std::string& input, std::optional<std::uint64_t> seed,
-                               const StepSource& source = {});
+[[nodiscard]] LoadedModel load_model(const std::string& text, const std::string& input, std::optional<std::uint64_t> seed,
+                                     const StepSource& source = {});
 
 }  // namespace mptune

@@ -124,10 +124,6 @@ Model::Model(std::string name, std::vector<ModelLayer> layers, Loss loss, Sample
   check_unique(all);
 }
 
-void Model::set_sample(SampleDescription sample) {
-  sample_ = as_meant(std::move(sample));
-}
-
 std::vector<NamedTensor> Model::parameters() const {
   return parameters_of(layers_);
 }

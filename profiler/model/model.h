@@ -44,12 +44,6 @@ struct ModelLayer {
   std::unique_ptr<Layer> layer;
 };
 
-/// What a model's state dict has besides the tensors of its layers.
-struct StateExtras {
-  std::map<std::string, std::string> tied = {};  ///< a further name of a tensor -> the name that layers, or `unused`, have it by
-  std::vector<NamedTensor> unused = {};          ///< tensors that no layer uses
-};
-
 /// Lets layers that hold the same tensor (Layer::shares_by_name) use the first holder's own, so that gradients add up there.
 void tie_layers(const std::vector<ModelLayer>& layers);
 /// Parameters, or buffers, of layers in their order; what several share where it is held first.
@@ -63,14 +57,11 @@ class Model {
   Model(std::string name, std::vector<ModelLayer> layers, Loss loss, SampleDescription sample, int default_batch);
 
   [[nodiscard]] const std::string& name() const { return name_; }
-  void set_name(std::string name) { name_ = std::move(name); }
   [[nodiscard]] const std::vector<ModelLayer>& layers() const { return layers_; }
   [[nodiscard]] std::vector<ModelLayer>& layers() { return layers_; }
   [[nodiscard]] int size() const { return static_cast<int>(layers_.size()); }
   [[nodiscard]] const Loss& loss() const { return loss_; }
-  void set_loss(Loss loss) { loss_ = std::move(loss); }
   [[nodiscard]] const SampleDescription& sample() const { return sample_; }
-  void set_sample(SampleDescription sample);
   [[nodiscard]] int default_batch() const { return default_batch_; }
 
   /// All parameters, each once, then nothing else: names are those of the user's model (torchvision's for the ResNets).
@@ -82,22 +73,12 @@ class Model {
   /// "3x64x64:float32", "words=64:int64,mask=64:int64" for several inputs; "" where the shape is not known.
   [[nodiscard]] std::string input_text() const;
 
-  /// Of a model from a file that has them, so that what is saved is complete to whoever loads it strictly.
-  [[nodiscard]] const StateExtras& state_extras() const { return state_extras_; }
-  void set_state_extras(StateExtras extras) { state_extras_ = std::move(extras); }
-
-  /// What a user should know of the file that the model comes from, in one line; "" for nothing.
-  [[nodiscard]] const std::string& warning() const { return warning_; }
-  void set_warning(std::string warning) { warning_ = std::move(warning); }
-
  private:
   std::string name_;
   std::vector<ModelLayer> layers_;
   Loss loss_;
   SampleDescription sample_;
   int default_batch_;
-  std::string warning_;
-  StateExtras state_extras_;
 };
 
 /// Seeded random data of the model's description, the same for the same seed.

@@ -146,7 +146,7 @@ void check_chain(const std::vector<Piece>& pieces, const std::string& path) {
 }
 
 // Only the container is trained: what the rest of the file would have done is worth a word.
-std::string warning_of(const torch::jit::Module& root, const Model& model, const std::string& container) {
+std::vector<std::string> warnings_of(const torch::jit::Module& root, const Model& model, const std::string& container) {
   std::set<const at::TensorImpl*> kept;
   for (const auto& named : model.parameters()) {
     kept.insert(named.tensor.unsafeGetTensorImpl());
@@ -155,14 +155,18 @@ std::string warning_of(const torch::jit::Module& root, const Model& model, const
   for (const auto& parameter : root.parameters()) {
     outside += parameter.requires_grad() && kept.count(parameter.unsafeGetTensorImpl()) == 0 ? 1 : 0;
   }
-  const std::string left_out = std::to_string(outside) + (outside == 1 ? " parameter outside of '" : " parameters outside of '") +
-                               container + (outside == 1 ? "' is no part of the model; " : "' are no part of the model; ");
-  return (outside == 0 ? "" : left_out) + kDeprecated;
+  std::vector<std::string> warnings;
+  if (outside > 0) {
+    warnings.push_back(std::to_string(outside) + (outside == 1 ? " parameter outside of '" : " parameters outside of '") + container +
+                       (outside == 1 ? "' is no part of the model" : "' are no part of the model"));
+  }
+  warnings.emplace_back(kDeprecated);
+  return warnings;
 }
 
 }  // namespace
 
-Model load_script(const std::string& path, const std::string& container) {
+LoadedModel load_script(const std::string& path, const std::string& container) {
   check_script_archive(path);
   const auto root = load_module(path);
   std::vector<Piece> pieces;
@@ -179,8 +183,8 @@ Model load_script(const std::string& path, const std::string& container) {
   if (model.parameters().empty()) {
     throw Error("there are no parameters to train", path, "save the model before torch.jit.freeze, with parameters that require gradients");
   }
-  model.set_warning(warning_of(root, model, container));
-  return model;
+  auto warnings = warnings_of(root, model, container);
+  return {std::move(model), std::move(warnings)};
 }
 
 }  // namespace mptune

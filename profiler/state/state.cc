@@ -25,10 +25,9 @@ bool may_be_missing(const std::string& name) {
 }
 
 // The model's tensors: those of its layers, and those that no layer uses.
-std::vector<NamedTensor> whole_state_of(const Model& model) {
+std::vector<NamedTensor> whole_state_of(const Model& model, const StateExtras& extras) {
   auto state = state_of(model);
-  const auto& unused = model.state_extras().unused;
-  state.insert(state.end(), unused.begin(), unused.end());
+  state.insert(state.end(), extras.unused.begin(), extras.unused.end());
   return state;
 }
 
@@ -104,13 +103,13 @@ std::vector<NamedTensor> state_of(const Model& model) {
   return result;
 }
 
-void load_state(Model& model, const std::string& path) {
+void load_state(Model& model, const std::string& path, const StateExtras& extras) {
   std::map<std::string, at::Tensor> given;
   for (const auto& [name, tensor] : is_safetensors(path) ? read_safetensors(path) : read_torch_file(path)) {
     given[name] = tensor;
   }
-  join_tied(given, model.state_extras(), path);
-  const auto state = whole_state_of(model);
+  join_tied(given, extras, path);
+  const auto state = whole_state_of(model, extras);
   check_state(state, given, path);
   const at::NoGradGuard no_gradients;
   for (const auto& [name, tensor] : state) {
@@ -120,19 +119,18 @@ void load_state(Model& model, const std::string& path) {
   }
 }
 
-void save_state(const Model& model, const std::string& path) {
+void save_state(const Model& model, const std::string& path, const StateExtras& extras) {
   TensorDict tensors;
   std::map<std::string, at::Tensor> by_name;
-  for (const auto& [name, tensor] : whole_state_of(model)) {
+  for (const auto& [name, tensor] : whole_state_of(model, extras)) {
     tensors.emplace_back(name, tensor);
     by_name[name] = tensor;
   }
-  const auto& tied = model.state_extras().tied;
   if (path.ends_with(".safetensors")) {
-    write_safetensors(path, tensors, tied);
+    write_safetensors(path, tensors, extras.tied);
     return;
   }
-  for (const auto& [name, held] : tied) {
+  for (const auto& [name, held] : extras.tied) {
     tensors.emplace_back(name, by_name.at(held));
   }
   write_torch_file(path, tensors);

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/model/model.h"
+#include "mptune/profiler/model/loaded_model.h"
 
 namespace mptune {
 
@@ -11,11 +11,12 @@ namespace mptune {
 [[nodiscard]] std::vector<NamedTensor> state_of(const Model& model);
 
 /// Copies a state dict saved by Python's torch.save, or a safetensors file, into the model; every name and shape must agree, tied tensors
-/// may go by any or all of their names. Throws Error that names the first that does not; nothing is copied then.
-void load_state(Model& model, const std::string& path);
-/// Writes parameters and buffers as a state dict that torch.load(path, weights_only=True) and load_state_dict(strict=True) take. Where the
-/// name ends in .safetensors, as a file for safetensors.torch.load_model: tied tensors once, their other names in the metadata. Throws
-/// Error (environment) when it can't be written.
-void save_state(const Model& model, const std::string& path);
+/// may go by any or all of their names. `extras` are those of load_model; tensors that no layer uses are overwritten there. Throws Error
+/// that names the first that does not; nothing is copied then.
+void load_state(Model& model, const std::string& path, const StateExtras& extras = {});
+/// Writes parameters, buffers and `extras` as a state dict that torch.load(path, weights_only=True) and load_state_dict(strict=True) take.
+/// Where the name ends in .safetensors, as a file for safetensors.torch.load_model: tied tensors once, their other names in the metadata.
+/// Throws Error (environment) when it can't be written.
+void save_state(const Model& model, const std::string& path, const StateExtras& extras = {});
 
 }  // namespace mptune

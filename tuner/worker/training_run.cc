@@ -26,11 +26,11 @@ PipelineOptions options_of(const TrainingSetup& setup) {
 
 }  // namespace
 
-Model model_of(const TrainingSetup& setup) {
+LoadedModel model_of(const TrainingSetup& setup) {
   if (sleeps(setup)) {
     const Recording recording = read_recording(setup.sleep_profile);
     if (!recording.profile) throw Error("the file holds no profile", setup.sleep_profile, "make one with mptune profile");
-    return make_sleep_model(*recording.profile);
+    return {make_sleep_model(*recording.profile)};
   }
   return load_model(setup.model, setup.input, setup.seed, source_of(setup));
 }

@@ -66,7 +66,7 @@ void expect_near_all(const at::Tensor& values, const std::vector<double>& expect
 class ResNet : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ResNet, StateDictIsTorchvisions) {
-  const auto model = load_model(GetParam(), "", 0);
+  const auto model = load_model(GetParam(), "", 0).model;
   EXPECT_EQ(parameter_count(model), GetParam() == "resnet18" ? 11689512 : 25557032);
   std::ifstream in(golden("model_" + GetParam() + "_state.txt"));
   const auto state = state_of(model);
@@ -80,7 +80,7 @@ TEST_P(ResNet, StateDictIsTorchvisions) {
 }
 
 TEST_P(ResNet, OneStepIsTorchvisions) {
-  auto model = load_model(GetParam(), "3x64x64:float64", 0);
+  auto model = load_model(GetParam(), "3x64x64:float64", 0).model;
   testing::fill_state(state_of(model));
   const auto expected = golden_numbers("model_" + GetParam() + "_golden.txt");
   ASSERT_FALSE(expected.empty());
@@ -114,7 +114,7 @@ TEST_P(ResNet, OneStepIsTorchvisions) {
 INSTANTIATE_TEST_SUITE_P(Both, ResNet, ::testing::Values("resnet18", "resnet50"));
 
 TEST(ResNetLayers, OnePerBlock) {
-  const auto model = load_model("resnet50", "3x64x64", 0);
+  const auto model = load_model("resnet50", "3x64x64", 0).model;
   ASSERT_EQ(model.size(), 18);
   EXPECT_EQ(model.layers()[0].name, "stem");
   EXPECT_EQ(model.layers()[0].modules.front(), "conv1");
@@ -125,12 +125,12 @@ TEST(ResNetLayers, OnePerBlock) {
   EXPECT_TRUE(model.layers()[1].layer->has_batch_statistics());
   EXPECT_FALSE(model.layers()[17].layer->has_batch_statistics());
   EXPECT_EQ(model.input_text(), "3x64x64:float32");
-  EXPECT_EQ(load_model("resnet18", "", 0).size(), 10);
-  EXPECT_EQ(load_model("resnet18", "", 0).input_text(), "3x224x224:float32");
+  EXPECT_EQ(load_model("resnet18", "", 0).model.size(), 10);
+  EXPECT_EQ(load_model("resnet18", "", 0).model.input_text(), "3x224x224:float32");
 }
 
 TEST(Mlp, IsTheTutorialsToy) {
-  auto model = load_model("mlp", "", 1);
+  auto model = load_model("mlp", "", 1).model;
   ASSERT_EQ(model.size(), 2);
   std::vector<std::string> state;
   for (const auto& named : state_of(model)) {
@@ -149,17 +149,17 @@ TEST(Mlp, IsTheTutorialsToy) {
 }
 
 TEST(Mlp, SizesAsAsked) {
-  const auto model = load_model("mlp:layers=4,width=64", "12:float64", 0);
+  const auto model = load_model("mlp:layers=4,width=64", "12:float64", 0).model;
   ASSERT_EQ(model.size(), 4);
   const auto parameters = model.parameters();
   EXPECT_EQ(state_line(parameters[0]), "net1.weight float64 64x12");
   EXPECT_EQ(state_line(parameters[2]), "net2.weight float64 64x64");
   EXPECT_EQ(state_line(parameters[6]), "net4.weight float64 5x64");
-  EXPECT_EQ(load_model("mlp:layers=1", "", 0).size(), 1);
+  EXPECT_EQ(load_model("mlp:layers=1", "", 0).model.size(), 1);
 }
 
 TEST(Transformer, ShapesAndCount) {
-  auto model = load_model("transformer:d=32,layers=3,heads=4,seq=16,vocab=50", "", 0);
+  auto model = load_model("transformer:d=32,layers=3,heads=4,seq=16,vocab=50", "", 0).model;
   ASSERT_EQ(model.size(), 5);
   EXPECT_EQ(model.layers()[0].name, "embedding");
   EXPECT_EQ(model.layers()[3].name, "blocks.2");
@@ -175,7 +175,7 @@ TEST(Transformer, ShapesAndCount) {
 }
 
 TEST(Transformer, SeesOnlyThePast) {
-  auto model = load_model("transformer:d=32,layers=2,heads=4,seq=12,vocab=20", "", 3);
+  auto model = load_model("transformer:d=32,layers=2,heads=4,seq=12,vocab=20", "", 3).model;
   const auto input = synthetic_batch(model.sample(), 2, 5).inputs[0];
   auto changed = input.clone();
   changed.select(1, 7).copy_((changed.select(1, 7) + 1).remainder(20));
@@ -190,7 +190,7 @@ TEST(Transformer, SeesOnlyThePast) {
 
 // The same block in the most literal form: one head and one position at a time.
 TEST(Transformer, BlockEqualsPlainAttention) {
-  auto model = load_model("transformer:d=8,layers=1,heads=2,seq=5,vocab=9", "", 3);
+  auto model = load_model("transformer:d=8,layers=1,heads=2,seq=5,vocab=9", "", 3).model;
   auto& block = *model.layers()[1].layer;
   std::map<std::string, at::Tensor> p;
   for (const auto& named : block.parameters()) {
@@ -221,19 +221,19 @@ TEST(Transformer, BlockEqualsPlainAttention) {
 
 TEST(Builtin, WeightsDependOnlyOnTheSeed) {
   at::manual_seed(11);
-  const auto first = load_model("mlp", "", 4);
+  const auto first = load_model("mlp", "", 4).model;
   const auto drawn = at::rand({4});
   at::manual_seed(11);
   const auto undisturbed = at::rand({4});
-  const auto again = load_model("mlp", "", 4);
-  const auto other = load_model("mlp", "", 5);
+  const auto again = load_model("mlp", "", 4).model;
+  const auto other = load_model("mlp", "", 5).model;
   EXPECT_TRUE(at::equal(drawn, undisturbed));
   EXPECT_TRUE(at::equal(first.parameters()[0].tensor, again.parameters()[0].tensor));
   EXPECT_FALSE(at::equal(first.parameters()[0].tensor, other.parameters()[0].tensor));
 }
 
 TEST(Builtin, InitialWeightsHaveTheUsualSpread) {
-  const auto model = load_model("resnet18", "", 0);
+  const auto model = load_model("resnet18", "", 0).model;
   for (const auto& [name, tensor] : model.parameters()) {
     if (name == "layer2.0.conv1.weight") {
       EXPECT_NEAR(tensor.std().item<double>(), std::sqrt(2.0 / (128 * 9)), 0.001);
@@ -247,7 +247,7 @@ TEST(Builtin, InitialWeightsHaveTheUsualSpread) {
 
 TEST(Builtin, Fingerprints) {
   const auto of = [](const std::string& text, const std::string& input = "", std::optional<std::uint64_t> seed = {}) {
-    return load_model(text, input, seed).fingerprint();
+    return load_model(text, input, seed).model.fingerprint();
   };
   EXPECT_EQ(of("mlp").substr(0, 7), "sha256:");
   EXPECT_EQ(of("mlp").size(), 71U);
@@ -261,7 +261,7 @@ TEST(Builtin, Fingerprints) {
 TEST(Builtin, ListIsComplete) {
   for (const auto& about : builtin_models()) {
     const auto text = about.parameters.empty() ? about.name : about.name + ":" + about.parameters;
-    EXPECT_EQ(load_model(text, "", std::nullopt).fingerprint(), load_model(about.name, "", std::nullopt).fingerprint());
+    EXPECT_EQ(load_model(text, "", std::nullopt).model.fingerprint(), load_model(about.name, "", std::nullopt).model.fingerprint());
   }
 }
 

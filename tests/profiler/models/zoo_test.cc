@@ -15,7 +15,7 @@ namespace mptune {
 namespace {
 
 Model described(const std::string& text) {
-  return load_model(text, "", std::nullopt);
+  return load_model(text, "", std::nullopt).model;
 }
 
 std::int64_t count_of(const Model& model, const std::string& prefix = "") {
@@ -83,7 +83,7 @@ TEST(Vgg16, NamesAndCountAreTorchvisions) {
 }
 
 TEST(Vgg16, ComputesConvolutionsPoolsAndAClassifier) {
-  Model model = load_model("vgg16:width=2,hidden=6,classes=3,dropout=0", "3x32x64", 0);
+  Model model = load_model("vgg16:width=2,hidden=6,classes=3,dropout=0", "3x32x64", 0).model;
   const Named named(model);
   const at::Tensor images = testing::fill({2, 3, 32, 64}, 7, 1.0);
   at::Tensor x = images;
@@ -100,7 +100,7 @@ TEST(Vgg16, ComputesConvolutionsPoolsAndAClassifier) {
 }
 
 TEST(Vgg16, ClassifierDropsOut) {
-  Model model = load_model("vgg16:width=2,hidden=64,classes=3", "3x32x32", 0);
+  Model model = load_model("vgg16:width=2,hidden=64,classes=3", "3x32x32", 0).model;
   const at::Tensor images = testing::fill({2, 3, 32, 32}, 7, 1.0);
   const at::Tensor first = forward_all(model, {images}, {})[0];
   EXPECT_TRUE(at::equal(forward_all(model, {images}, {})[0], first));
@@ -118,7 +118,7 @@ TEST(Bert, CountIsHuggingFaces) {
 }
 
 TEST(Bert, ComputesPostNormBlocksOverTheTokensThatCount) {
-  Model model = load_model("bert:d=8,layers=2,heads=2,seq=5,vocab=9,classes=3,dropout=0", "", 0);
+  Model model = load_model("bert:d=8,layers=2,heads=2,seq=5,vocab=9,classes=3,dropout=0", "", 0).model;
   const Named named(model);
   const at::Tensor tokens = at::tensor(std::vector<std::int64_t>{1, 4, 8, 0, 0, 0, 3, 0, 7, 2}).view({2, 5});
   std::vector<at::Tensor> logits;
@@ -155,7 +155,7 @@ TEST(Bert, ComputesPostNormBlocksOverTheTokensThatCount) {
 }
 
 TEST(Bert, MaskIsCarriedWithoutGradient) {
-  Model model = load_model("bert:d=8,layers=2,heads=2,seq=5,vocab=9", "", 0);
+  Model model = load_model("bert:d=8,layers=2,heads=2,seq=5,vocab=9", "", 0).model;
   const auto input = synthetic_batch(model.sample(), 3, 1).inputs[0];
   const Tensors outputs = run_layer(model.layers()[1], 1, run_layer(model.layers()[0], 0, {input}, {}), {});
   ASSERT_EQ(outputs.size(), 2U);
@@ -175,7 +175,7 @@ TEST(Unet, CountsAreThePublishedOnes) {
 }
 
 TEST(Unet, SkipsReachTheirLevels) {
-  Model model = load_model("unet:base=2,depth=2,classes=3", "3x8x16", 0);
+  Model model = load_model("unet:base=2,depth=2,classes=3", "3x8x16", 0).model;
   const Named named(model);
   const at::Tensor images = testing::fill({2, 3, 8, 16}, 5, 1.0);
   const auto pair = [&](const at::Tensor& input, const std::string& name) {
@@ -213,8 +213,8 @@ TEST(LateFusion, IsTwoResNetsAndAHead) {
 }
 
 TEST(LateFusion, EveryBranchSeesItsImage) {
-  Model model = load_model("late-fusion:classes=5", "2x3x32x32", std::nullopt);
-  Model branch = load_model("resnet18", "3x32x32", std::nullopt);
+  Model model = load_model("late-fusion:classes=5", "2x3x32x32", std::nullopt).model;
+  Model branch = load_model("resnet18", "3x32x32", std::nullopt).model;
   const Named named(model);
   const at::Tensor images = testing::fill({2, 2, 3, 32, 32}, 5, 1.0);
   std::vector<at::Tensor> features;
@@ -231,7 +231,7 @@ TEST(LateFusion, EveryBranchSeesItsImage) {
 }
 
 TEST(EncoderDecoderClassifier, ThreePartsAndTwoLosses) {
-  Model model = load_model("encoder-decoder-classifier:width=4,hidden=6,classes=3", "3x16x8", 0);
+  Model model = load_model("encoder-decoder-classifier:width=4,hidden=6,classes=3", "3x16x8", 0).model;
   std::vector<std::string> names;
   for (const auto& layer : model.layers()) names.push_back(layer.name);
   EXPECT_EQ(names, (std::vector<std::string>{"encoder.0", "encoder.1", "encoder.2", "decoder.0", "decoder.1", "decoder.2", "classifier.0",
@@ -275,7 +275,7 @@ TEST(Zoo, FingerprintsSeeEveryParameterThatChangesShapes) {
   std::set<std::string> fingerprints;
   for (const auto& text : all) {
     fingerprints.insert(described(text).fingerprint());
-    EXPECT_EQ(described(text).fingerprint(), load_model(text, "", 3).fingerprint());
+    EXPECT_EQ(described(text).fingerprint(), load_model(text, "", 3).model.fingerprint());
   }
   EXPECT_EQ(fingerprints.size(), all.size());
 }

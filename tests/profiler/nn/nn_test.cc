@@ -233,7 +233,7 @@ TEST(Clone, IsEqualAndIndependentAndDrawsNoNumbers) {
 }
 
 TEST(Clone, ThreadsAtOnce) {
-  const auto model = load_model("resnet18", "3x64x64", 0);
+  const auto model = load_model("resnet18", "3x64x64", 0).model;
   const auto input = testing::fill({2, 3, 64, 64}, 1, 1.0);
   std::vector<at::Tensor> outputs(2);
   std::vector<std::vector<BatchStatistics>> statistics(2);
@@ -304,7 +304,7 @@ TEST(InputsStayAsTheyAre, OnlyWritersPayForCopies) {
 
 TEST(InputsStayAsTheyAre, BuiltInsTakeLeavesAtEveryCut) {
   for (const auto* text : {"mlp:layers=3", "resnet18", "transformer:d=16,layers=2,heads=2,seq=8,vocab=11"}) {
-    auto model = load_model(text, std::string(text) == "resnet18" ? "3x64x64" : "", 0);
+    auto model = load_model(text, std::string(text) == "resnet18" ? "3x64x64" : "", 0).model;
     Tensors tensors{synthetic_batch(model.sample(), 2, 1).inputs[0]};
     for (auto& each : model.layers()) {
       Tensors leaves;

@@ -58,14 +58,15 @@ class Plugin : public ::testing::Test {
 };
 
 TEST_F(Plugin, IsTheModelOfItsFactory) {
-  const auto model = load_model(plugin("resnet_plugin"), "", 3);
-  const auto builtin = load_model("resnet18", "3x32x32", 0);
+  const auto loaded = load_model(plugin("resnet_plugin"), "", 3);
+  const auto& model = loaded.model;
+  const auto builtin = load_model("resnet18", "3x32x32", 0).model;
   EXPECT_EQ(model.name(), "libresnet_plugin");
   EXPECT_EQ(model.input_text(), "3x32x32:float32");
   EXPECT_EQ(model.fingerprint(), builtin.fingerprint());
   EXPECT_EQ(model.sample().target.classes, 1000);
-  EXPECT_EQ(model.warning(), "");
-  const auto again = load_model(plugin("resnet_plugin"), "3x48x40", 3), other = load_model(plugin("resnet_plugin"), "", 4);
+  EXPECT_TRUE(loaded.warnings.empty());
+  const auto again = load_model(plugin("resnet_plugin"), "3x48x40", 3).model, other = load_model(plugin("resnet_plugin"), "", 4).model;
   EXPECT_EQ(again.input_text(), "3x48x40:float32");
   EXPECT_TRUE(at::equal(model.parameters()[0].tensor, again.parameters()[0].tensor));
   EXPECT_FALSE(at::equal(model.parameters()[0].tensor, other.parameters()[0].tensor));
@@ -74,7 +75,7 @@ TEST_F(Plugin, IsTheModelOfItsFactory) {
 // The first forward of a layer that writes into its input is run twice: it must not draw on.
 TEST_F(Plugin, LayersDrawTheSameMasksFromTheirFirstForwardOn) {
   const Mode mode("noisy");
-  const auto model = load_model(plugin("resnet_plugin"), "", 0);
+  const auto model = load_model(plugin("resnet_plugin"), "", 0).model;
   const RunContext context{.seed = 3, .step = 1, .samples = 4};
   const at::NoGradGuard no_gradients;
   const auto drawn = [&] { return run_layer(model.layers()[0], 0, {at::ones({4, 50})}, context)[0]; };
@@ -85,24 +86,24 @@ TEST_F(Plugin, LayersDrawTheSameMasksFromTheirFirstForwardOn) {
 
 TEST_F(Plugin, LossAndTargetsFollowTheCommandLine) {
   const Mode mode("input only");
-  EXPECT_EQ(load_model(plugin("resnet_plugin"), "", 0).sample().target.classes, 1000);  // by running it
-  const auto regression = load_model(plugin("resnet_plugin"), "", 0, {.loss = "mse", .data = ""});
+  EXPECT_EQ(load_model(plugin("resnet_plugin"), "", 0).model.sample().target.classes, 1000);  // by running it
+  const auto regression = load_model(plugin("resnet_plugin"), "", 0, {.loss = "mse", .data = ""}).model;
   EXPECT_EQ(regression.loss().name(), "mse");
   EXPECT_EQ(regression.sample().target.shape, std::vector<std::int64_t>{1000});
   EXPECT_EQ(regression.sample().target.type, at::kFloat);
-  const auto buffers = load_model(plugin("resnet_plugin"), "", 0).buffers();
+  const auto buffers = load_model(plugin("resnet_plugin"), "", 0).model.buffers();
   EXPECT_EQ(buffers[2].tensor.item<std::int64_t>(), 0) << "the trial run counts for nothing";
 }
 
 TEST_F(Plugin, WithoutASampleOrWithIntegersNeedsTheUsersWord) {
   {
     const Mode mode("no sample");
-    const auto model = load_model(plugin("resnet_plugin"), "", 0);
+    const auto model = load_model(plugin("resnet_plugin"), "", 0).model;
     EXPECT_EQ(model.input_text(), "");
     const auto error = error_of([&] { (void)synthetic_batch(model.sample(), 4, 0); });
     EXPECT_EQ(error.code(), ExitCode::usage);
     EXPECT_NE(error.remedy().find("--input"), std::string::npos);
-    EXPECT_EQ(load_model(plugin("resnet_plugin"), "3x32x32", 0).sample().target.classes, 1000);
+    EXPECT_EQ(load_model(plugin("resnet_plugin"), "3x32x32", 0).model.sample().target.classes, 1000);
   }
   const Mode mode("integers");
   EXPECT_NE(refusal_of([] { (void)load_model(plugin("resnet_plugin"), "16:int64", 0); }).find("integers"), std::string::npos);

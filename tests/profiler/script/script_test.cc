@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -58,7 +59,8 @@ class Script : public ::testing::Test {
 };
 
 TEST_F(Script, ChildrenOfASequentialAreLayers) {
-  const auto model = load_model(save(small_net()), "3x8x8", 0);
+  const auto loaded = load_model(save(small_net()), "3x8x8", 0);
+  const auto& model = loaded.model;
   ASSERT_EQ(model.size(), 5);
   std::vector<std::string> names, kinds;
   for (const auto& layer : model.layers()) {
@@ -72,20 +74,22 @@ TEST_F(Script, ChildrenOfASequentialAreLayers) {
   EXPECT_EQ(model.buffers()[0].name, "1.running_mean");
   EXPECT_TRUE(model.layers()[1].layer->has_batch_statistics());
   EXPECT_FALSE(model.layers()[0].layer->has_batch_statistics());
-  EXPECT_NE(model.warning().find("deprecated"), std::string::npos);
+  EXPECT_THAT(loaded.warnings, ::testing::ElementsAre(::testing::HasSubstr("deprecated")));
   EXPECT_EQ(model.sample().target.classes, 5);
-  EXPECT_EQ(load_model(save(small_net()), "3x8x8", 0, {.loss = "mse", .data = ""}).sample().target.shape, std::vector<std::int64_t>{5});
-  EXPECT_EQ(load_model(save(small_net()), "", 0).input_text(), "");
+  EXPECT_EQ(load_model(save(small_net()), "3x8x8", 0, {.loss = "mse", .data = ""}).model.sample().target.shape,
+            std::vector<std::int64_t>{5});
+  EXPECT_EQ(load_model(save(small_net()), "", 0).model.input_text(), "");
 }
 
 TEST_F(Script, AContainerInsideTheFileIsNamedByItsPath) {
   const auto blocks = script_sequential({{"0", script_linear(4, 4)}, {"1", script_linear(4, 3)}}, "ModuleList");
   const auto backbone = script_module("Backbone", {}, {}, {{"blocks", blocks}}, "");
   const auto path = save(script_module("Net", {{"scale", at::ones({1})}}, {}, {{"backbone", backbone}}, ""));
-  const auto model = load_model(path + ":container=backbone.blocks", "4", 0);
+  const auto loaded = load_model(path + ":container=backbone.blocks", "4", 0);
+  const auto& model = loaded.model;
   EXPECT_EQ(model.size(), 2);
   EXPECT_EQ(model.parameters()[0].name, "backbone.blocks.0.weight");
-  EXPECT_NE(model.warning().find("1 parameter outside of 'backbone.blocks'"), std::string::npos) << model.warning();
+  EXPECT_THAT(loaded.warnings, ::testing::Contains(::testing::HasSubstr("1 parameter outside of 'backbone.blocks'")));
   const auto error = error_of([&] { (void)load_model(path, "4", 0); });
   EXPECT_EQ(std::string(error.what()), "the model is not a container but a Net");
   EXPECT_NE(error.remedy().find("container=backbone.blocks; there are backbone.blocks (ModuleList)"), std::string::npos) << error.remedy();
@@ -95,7 +99,7 @@ TEST_F(Script, AContainerInsideTheFileIsNamedByItsPath) {
 }
 
 TEST_F(Script, ClonesShareNothingAndInputsStayAsTheyWere) {
-  auto model = load_model(save(small_net()), "3x8x8", 0);
+  auto model = load_model(save(small_net()), "3x8x8", 0).model;
   auto& norm = *model.layers()[1].layer;
   const auto copy = norm.clone();
   for (std::size_t i = 0; i < 2; ++i) {
@@ -116,7 +120,7 @@ TEST_F(Script, ClonesShareNothingAndInputsStayAsTheyWere) {
 // One forward over the whole batch leaves what the micro-batches leave together; recomputing leaves nothing.
 TEST_F(Script, BatchNormsAreCommittedOncePerBatch) {
   for (const char* factor : {"0.1", "0.25"}) {
-    auto model = load_model(save(script_sequential({{"norm", script_batch_norm(4, factor)}})), "4x3x3", 0);
+    auto model = load_model(save(script_sequential({{"norm", script_batch_norm(4, factor)}})), "4x3x3", 0).model;
     auto& layer = *model.layers()[0].layer;
     torch::nn::BatchNorm2d whole(torch::nn::BatchNorm2dOptions(4).momentum(std::stod(factor)));
     for (int batch = 0; batch < 2; ++batch) {
@@ -143,7 +147,7 @@ TEST_F(Script, BatchNormsAreCommittedOncePerBatch) {
 }
 
 TEST_F(Script, OtherBatchNormsGoOnAsBefore) {
-  auto model = load_model(save(script_sequential({{"norm", script_batch_norm(4)}})), "4x3x3", 0);
+  auto model = load_model(save(script_sequential({{"norm", script_batch_norm(4)}})), "4x3x3", 0).model;
   (void)model.layers()[0].layer->forward({at::randn({2, 4, 3, 3})}, {});
   torch::nn::BatchNorm2d plain(4);
   const auto before = plain->running_mean.clone();
@@ -160,8 +164,8 @@ TEST_F(Script, SeveralTensorsCrossFromChildToChild) {
   const auto join =
       script_module("Join", {}, {}, {}, "def forward(self, all: List[Tensor]) -> Tensor:\n  return torch.stack(all, 1).sum(1)\n");
   const auto add = script_module("Add", {}, {}, {}, "def forward(self, a, b):\n  return a + b\n");
-  auto packed = load_model(save(script_sequential({{"a", fork}, {"b", pair}, {"c", join}})), "4", 0);
-  auto one_by_one = load_model(save(script_sequential({{"a", fork}, {"b", add}}), "two.pt"), "4", 0);
+  auto packed = load_model(save(script_sequential({{"a", fork}, {"b", pair}, {"c", join}})), "4", 0).model;
+  auto one_by_one = load_model(save(script_sequential({{"a", fork}, {"b", add}}), "two.pt"), "4", 0).model;
   const auto x = at::randn({3, 4});
   EXPECT_TRUE(at::allclose(forward_all(packed, {x}, {})[0], 2 * (x + x + 1)));
   EXPECT_TRUE(at::allclose(forward_all(one_by_one, {x}, {})[0], x + x + 1));
@@ -183,7 +187,7 @@ TEST_F(Script, ChildrenThatDoNotFitTogetherAreRefused) {
 }
 
 TEST_F(Script, WhatFailsInsideIsAnErrorOfLibTorch) {
-  auto model = load_model(save(small_net()), "", 0);
+  auto model = load_model(save(small_net()), "", 0).model;
   try {
     (void)model.layers()[0].layer->forward({at::ones({2, 5, 4, 4})}, {});
     FAIL() << "no error";
@@ -213,14 +217,14 @@ TEST_F(Script, DataGivesShapesAndIntegersNeedIt) {
   EXPECT_NE(refusal(path, "16:int7").find("int7"), std::string::npos);
   const auto data = folder_.path("data.pt");
   write_torch_file(data, {{"input", at::randint(20, {6, 16}, at::kLong)}, {"target", at::randint(20, {6, 16}, at::kLong)}});
-  const auto model = load_model(path, "", 0, {.loss = "", .data = data});
+  const auto model = load_model(path, "", 0, {.loss = "", .data = data}).model;
   EXPECT_EQ(model.input_text(), "16:int64");
   const auto batch = load_batch(data, model.sample());
   EXPECT_EQ(batch.target.sizes(), (std::vector<std::int64_t>{6, 16}));
 }
 
 TEST_F(Script, ThreadsRunClonesAtTheSameTime) {
-  auto model = load_model(save(small_net()), "3x8x8", 0);
+  auto model = load_model(save(small_net()), "3x8x8", 0).model;
   const auto input = at::randn({4, 3, 8, 8});
   const auto expected = forward_all(model, {input}, {})[0];
   std::vector<std::thread> threads;

@@ -98,23 +98,23 @@ TEST_F(Safetensors, AlignedData) {
 }
 
 TEST_F(Safetensors, StateRoundTripByEitherFormat) {
-  const auto model = load_model("resnet18", "3x64x64", 1);
+  const auto model = load_model("resnet18", "3x64x64", 1).model;
   for (const char* name : {"state.safetensors", "state.pt"}) {
     save_state(model, path(name));
     EXPECT_EQ(is_safetensors(path(name)), std::string(name) == "state.safetensors");
-    auto other = load_model("resnet18", "3x64x64", 2);
+    auto other = load_model("resnet18", "3x64x64", 2).model;
     load_state(other, path(name));
     const auto expected = state_of(model), loaded = state_of(other);
     for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(at::equal(loaded[i].tensor, expected[i].tensor)) << expected[i].name;
   }
   // Told apart by content: the name does not matter to who loads.
   std::filesystem::rename(path("state.safetensors"), path("renamed.bin"));
-  auto other = load_model("resnet18", "3x64x64", 2);
+  auto other = load_model("resnet18", "3x64x64", 2).model;
   load_state(other, path("renamed.bin"));
 }
 
 TEST_F(Safetensors, StatesThatDoNotFit) {
-  auto model = load_model("mlp", "", 0);
+  auto model = load_model("mlp", "", 0).model;
   write_safetensors(path("bad.safetensors"), {{"net1.weight", at::zeros({10, 10})}});
   const auto error = error_of([&] { load_state(model, path("bad.safetensors")); });
   EXPECT_STREQ(error.what(), "'net1.bias' is missing");
@@ -124,10 +124,10 @@ TEST_F(Safetensors, StatesThatDoNotFit) {
 }
 
 // What a model has besides its layers: a further name of net2.weight, and a tensor that no layer uses.
-Model with_extras() {
-  auto model = load_model("mlp", "", 0);
-  model.set_state_extras({.tied = {{"head.weight", "net2.weight"}}, .unused = {{"unused", at::full({2}, 7)}}});
-  return model;
+LoadedModel with_extras() {
+  auto loaded = load_model("mlp", "", 0);
+  loaded.extras = {.tied = {{"head.weight", "net2.weight"}}, .unused = {{"unused", at::full({2}, 7)}}};
+  return loaded;
 }
 
 std::map<std::string, at::Tensor> by_name(const TensorDict& dict) {
@@ -135,14 +135,15 @@ std::map<std::string, at::Tensor> by_name(const TensorDict& dict) {
 }
 
 TEST_F(Safetensors, TiedAndUnusedTensorsAreSaved) {
-  save_state(with_extras(), path("state.pt"));
+  const auto loaded = with_extras();
+  save_state(loaded.model, path("state.pt"), loaded.extras);
   auto dict = by_name(read_torch_file(path("state.pt")));
   EXPECT_EQ(dict.size(), 6U);
   EXPECT_TRUE(at::equal(dict["head.weight"], dict["net2.weight"]));
   EXPECT_EQ(dict["head.weight"].const_data_ptr(), dict["net2.weight"].const_data_ptr()) << "stored once, as torch.save does";
   EXPECT_TRUE(at::equal(dict["unused"], at::full({2}, 7)));
 
-  save_state(with_extras(), path("state.safetensors"));
+  save_state(loaded.model, path("state.safetensors"), loaded.extras);
   const auto once = by_name(read_safetensors(path("state.safetensors")));
   EXPECT_EQ(once.size(), 5U);
   EXPECT_EQ(once.count("head.weight"), 0U);
@@ -151,28 +152,28 @@ TEST_F(Safetensors, TiedAndUnusedTensorsAreSaved) {
 
 TEST_F(Safetensors, TiedTensorsAreLoadedByAnyOfTheirNames) {
   const auto before = with_extras();
-  save_state(before, path("state.pt"));
+  save_state(before.model, path("state.pt"), before.extras);
   const auto all = read_torch_file(path("state.pt"));
   const auto load_without = [&](const std::string& left_out) {
     TensorDict dict;
     for (const auto& [name, tensor] : all)
       if (name != left_out) dict.emplace_back(name, tensor + 1);
     write_torch_file(path("some.pt"), dict);
-    auto model = with_extras();
-    load_state(model, path("some.pt"));
-    return model;
+    auto loaded = with_extras();
+    load_state(loaded.model, path("some.pt"), loaded.extras);
+    return loaded;
   };
   for (const char* left_out : {"", "head.weight", "net2.weight"}) {
-    const auto model = load_without(left_out);
-    EXPECT_TRUE(at::equal(model.parameters()[2].tensor, before.parameters()[2].tensor + 1)) << left_out;
-    EXPECT_TRUE(at::equal(model.state_extras().unused[0].tensor, at::full({2}, 8)));
+    const auto loaded = load_without(left_out);
+    EXPECT_TRUE(at::equal(loaded.model.parameters()[2].tensor, before.model.parameters()[2].tensor + 1)) << left_out;
+    EXPECT_TRUE(at::equal(loaded.extras.unused[0].tensor, at::full({2}, 8)));
   }
   EXPECT_STREQ(error_of([&] { (void)load_without("unused"); }).what(), "'unused' is missing");
   auto torn = by_name(all);
   torn["head.weight"] = torn["head.weight"] + 1;
   write_torch_file(path("torn.pt"), {torn.begin(), torn.end()});
-  auto model = with_extras();
-  EXPECT_STREQ(error_of([&] { load_state(model, path("torn.pt")); }).what(),
+  auto torn_apart = with_extras();
+  EXPECT_STREQ(error_of([&] { load_state(torn_apart.model, path("torn.pt"), torn_apart.extras); }).what(),
                "'head.weight' and 'net2.weight' are one tensor in the model and two in the file");
 }
 

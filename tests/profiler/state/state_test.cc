@@ -58,11 +58,11 @@ TEST_F(TorchFile, RoundTripOfEveryType) {
 }
 
 TEST_F(TorchFile, StateRoundTrip) {
-  auto model = load_model("resnet18", "3x64x64", 1);
+  auto model = load_model("resnet18", "3x64x64", 1).model;
   (void)forward_all(model, synthetic_batch(model.sample(), 2, 1).inputs, {});
   testing::commit_single(model);
   save_state(model, path("state.pt"));
-  auto other = load_model("resnet18", "3x64x64", 2);
+  auto other = load_model("resnet18", "3x64x64", 2).model;
   load_state(other, path("state.pt"));
   const auto expected = state_of(model);
   const auto loaded = state_of(other);
@@ -73,7 +73,7 @@ TEST_F(TorchFile, StateRoundTrip) {
 }
 
 TEST_F(TorchFile, StatesThatDoNotFit) {
-  auto model = load_model("mlp", "", 0);
+  auto model = load_model("mlp", "", 0).model;
   const auto refuse = [&](const TensorDict& dict) {
     write_torch_file(path("bad.pt"), dict);
     const auto error = error_of([&] { load_state(model, path("bad.pt")); });
@@ -96,7 +96,7 @@ TEST_F(TorchFile, StatesThatDoNotFit) {
   EXPECT_EQ(refuse(dict), "'net2.weight' is 10x5:float32, the model's is 5x10:float32");
   dict[2].second = at::zeros({5, 10}, at::kDouble);
   EXPECT_EQ(refuse(dict), "'net2.weight' is 5x10:float64, the model's is 5x10:float32");
-  const auto fresh = load_model("mlp", "", 0);
+  const auto fresh = load_model("mlp", "", 0).model;
   EXPECT_TRUE(at::equal(model.parameters()[0].tensor, fresh.parameters()[0].tensor)) << "a refused file changes nothing";
 }
 
@@ -307,7 +307,7 @@ class Python : public TorchFile {
 
 TEST_F(Python, LoadsWhatWeSave) {
   write_torch_file(path("types.pt"), every_type());
-  auto model = load_model("resnet18", "", 4);
+  auto model = load_model("resnet18", "", 4).model;
   save_state(model, path("state.pt"));
   const int failed = run(R"(
 import sys, torch
@@ -367,7 +367,7 @@ except ImportError:
     pass
 )");
   ASSERT_EQ(failed, 0) << log();
-  auto model = load_model("mlp", "", 0);
+  auto model = load_model("mlp", "", 0).model;
   load_state(model, path("state.pt"));
   EXPECT_TRUE(at::equal(model.parameters()[0].tensor, at::arange(100.0).view({10, 10})));
   load_state(model, path("parameters.pt"));
@@ -389,7 +389,7 @@ except ImportError:
     EXPECT_THAT(std::string(error_of([&] { (void)read_torch_file(path(file)); }).what()), HasSubstr(hint)) << file;
   }
   if (std::filesystem::exists(path("resnet18.pt"))) {
-    auto resnet = load_model("resnet18", "3x64x64", 0);
+    auto resnet = load_model("resnet18", "3x64x64", 0).model;
     load_state(resnet, path("resnet18.pt"));
     EXPECT_EQ(resnet.buffers()[2].name, "bn1.num_batches_tracked");
     EXPECT_EQ(resnet.buffers()[2].tensor.item<std::int64_t>(), 7);

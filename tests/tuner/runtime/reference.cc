@@ -11,7 +11,7 @@
 namespace mptune::testing {
 
 ReferenceStep run_reference(const std::string& model_text, const std::string& input, const Batch& batch, const std::vector<int>& sizes) {
-  return run_reference(load_model(model_text, input, 0), batch, sizes);
+  return run_reference(load_model(model_text, input, 0).model, batch, sizes);
 }
 
 ReferenceStep run_reference(Model model, const Batch& batch, const std::vector<int>& sizes) {

@@ -47,9 +47,9 @@ bool compare_chain(const std::string& model, const EagerStep& expected, const st
 }
 
 Model model_of(const std::string& path) {
-  Model model = load_model(path, "", 0);
-  if (model.loss().name() != "model") model.set_loss(Loss::mean_square());
-  return model;
+  Model model = load_model(path, "", 0).model;
+  const Loss loss = model.loss().name() == "model" ? model.loss() : Loss::mean_square();
+  return {model.name(), std::move(model.layers()), loss, model.sample(), model.default_batch()};
 }
 
 bool couples_samples(const Model& model) {
