@@ -200,7 +200,7 @@ TEST_F(Script, WhatFailsInsideIsAnErrorOfLibTorch) {
 
 TEST_F(Script, OutOfMemoryInsideKeepsItsType) {
   install_cpu_accounting();
-  auto model = load_model(save(small_net()), "", 0);
+  auto model = load_model(save(small_net()), "", 0).model;
   MemoryAccount& account = new_memory_account("script");
   account.set_cap_bytes(1000);
   const at::Tensor input = at::ones({2, 3, 16, 16});
