@@ -27,7 +27,7 @@ mptune_install(mptune-worker RUNTIME DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/mp
 
 # <mptune/mptune.h> and <mptune/nn.h> include the headers in their modules.
 set(MPTUNE_PUBLIC "${CMAKE_BINARY_DIR}/public")
-set(MPTUNE_PUBLIC_HEADERS mptune/tuner/runtime/mptune.h mptune/profiler/model/nn.h)
+set(MPTUNE_PUBLIC_HEADERS mptune/tuner/runtime/mptune.h mptune/profiler/nn/nn.h)
 foreach(header IN LISTS MPTUNE_PUBLIC_HEADERS)
   get_filename_component(name "${header}" NAME)
   file(CONFIGURE OUTPUT "${MPTUNE_PUBLIC}/mptune/${name}" CONTENT "#pragma once\n#include \"${header}\"\n")
@@ -37,7 +37,7 @@ install(DIRECTORY "${MPTUNE_PUBLIC}/mptune" DESTINATION "${CMAKE_INSTALL_INCLUDE
 add_library(mptune_public INTERFACE)
 add_library(mptune::mptune ALIAS mptune_public)
 target_include_directories(mptune_public INTERFACE "${MPTUNE_PUBLIC}")
-target_link_libraries(mptune_public INTERFACE mptune_runtime mptune_planner_search)
+target_link_libraries(mptune_public INTERFACE mptune_runtime mptune_loading mptune_planner_search)
 # A plug-in is loaded into the worker, which has its own copy of mptune. So the plug-in hides its copy, and shares the C++ library.
 target_link_options(mptune_public INTERFACE $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY>:-Wl,--exclude-libs,ALL>)
 set_target_properties(mptune_public PROPERTIES COMPATIBLE_INTERFACE_BOOL MPTUNE_SHARED_RUNTIME INTERFACE_MPTUNE_SHARED_RUNTIME ON)

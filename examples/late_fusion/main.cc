@@ -59,7 +59,7 @@ bool same_gradients(const Contender& a, const Contender& b) {
 }
 
 int run(const std::string& text, const std::string& input, int samples, int rounds) {
-  mptune::Model model = mptune::load_model(text, input, 0);
+  mptune::Model model = mptune::load_model(text, input, 0).model;
   const mptune::Batch batch = mptune::synthetic_batch(model.sample(), samples, 0);
   show_boundary(model, batch.inputs[0]);
 
@@ -68,7 +68,8 @@ int run(const std::string& text, const std::string& input, int samples, int roun
   contenders.push_back(contender("a branch on each, in turn", model, samples, 2, 1));
   contenders.push_back(contender("one device", model, samples, 1, kMicrobatches));
   contenders.push_back(contender("a branch on each, at once", model, samples, 2, kMicrobatches));
-  for (Contender& each : contenders) each.pipeline = std::make_unique<mptune::Pipeline>(mptune::load_model(text, input, 0), each.plan);
+  for (Contender& each : contenders)
+    each.pipeline = std::make_unique<mptune::Pipeline>(mptune::load_model(text, input, 0).model, each.plan);
   for (int round = -1; round < rounds; ++round) {
     for (std::size_t i = 0; i < contenders.size(); ++i) {
       Contender& each = contenders[round % 2 == 0 ? i : contenders.size() - 1 - i];

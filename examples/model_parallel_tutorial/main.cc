@@ -87,7 +87,7 @@ void measure(std::vector<Contender>& contenders, const std::string& model, const
   for (int round = -1; round < rounds; ++round) {
     for (std::size_t position = 0; position < contenders.size(); ++position) {
       Contender& contender = contenders[round % 2 == 0 ? position : contenders.size() - 1 - position];
-      if (round < 0) contender.pipeline = std::make_unique<mptune::Pipeline>(mptune::load_model(model, input, 0), contender.plan);
+      if (round < 0) contender.pipeline = std::make_unique<mptune::Pipeline>(mptune::load_model(model, input, 0).model, contender.plan);
       if (round >= 3 && mptune::median(contender.step_s) > 2 * fastest) continue;
       const double seconds = step_seconds(*contender.pipeline, batch);
       if (round >= 0) contender.step_s.values.push_back({.value = seconds, .round = round});
@@ -102,7 +102,7 @@ int main(int argc, char** argv) try {
   const std::vector<std::string> given(argv + 1, argv + argc), usual = {"resnet50", "3x64x64", "96", "10", "50", "."};
   const auto argument = [&](std::size_t i) { return i < given.size() ? given[i] : usual[i]; };
   mptune::install_cpu_accounting();
-  const mptune::Model model = mptune::load_model(argument(0), argument(1), 0);
+  const mptune::Model model = mptune::load_model(argument(0), argument(1), 0).model;
   const mptune::Batch batch = mptune::synthetic_batch(model.sample(), std::stoi(argument(2)), 0);
   std::vector<Contender> contenders = contenders_of(model, batch, std::stoi(argument(2)), std::stod(argument(4)));
   measure(contenders, argument(0), argument(1), batch, std::stoi(argument(3)));

@@ -50,7 +50,7 @@ std::vector<at::Tensor> parameters_of(const mptune::Pipeline& pipeline, const st
 
 // Trains on four batches in turn, with an optimizer per part, on whatever devices the part is. Returns the losses.
 std::vector<double> train(const std::string& text, const mptune::Plan& plan, int steps) {
-  mptune::Model model = mptune::load_model(text, "", 0);
+  mptune::Model model = mptune::load_model(text, "", 0).model;
   std::vector<mptune::Batch> batches;
   for (std::uint64_t seed = 0; seed < 4; ++seed) batches.push_back(mptune::synthetic_batch(model.sample(), plan.global_batch_size(), seed));
   mptune::Pipeline pipeline(std::move(model), plan);
@@ -77,7 +77,7 @@ double sleeping_step(const mptune::Profile& profile, const mptune::Plan& plan, c
 
 int run(const std::string& text, int samples, int steps, double budget_s) {
   if (steps < 1) throw mptune::Error("no step to train", "STEPS", "give 1 or more");
-  const mptune::Model model = mptune::load_model(text, "", 0);
+  const mptune::Model model = mptune::load_model(text, "", 0).model;
   const mptune::Batch batch = mptune::synthetic_batch(model.sample(), samples, 0);
   const std::vector<int> parts = first_layers(model);
   const auto one = train(text, plan_on({"cpu:0"}, {}, model, samples), steps);

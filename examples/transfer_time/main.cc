@@ -60,7 +60,7 @@ void sweep(const std::string& from, const std::string& to, const mptune::LinkThr
 
 // Records steps of two stages with 8 micro-batches, and prints how much of their copies is hidden and exposed.
 void exposed(const std::string& from, const std::string& to, const mptune::LinkThrottle& link, const std::string& text, int steps) {
-  mptune::Model model = mptune::load_model(text, "", 0);
+  mptune::Model model = mptune::load_model(text, "", 0).model;
   mptune::PlanOptions options;
   options.devices = {from, to};
   options.batch = 32;

@@ -26,6 +26,15 @@ std::optional<std::int64_t> integer(std::string_view text) {
   return value;
 }
 
+std::string shape_text(std::span<const std::int64_t> sizes) {
+  std::string text;
+  for (const std::int64_t size : sizes) {
+    if (!text.empty()) text += 'x';
+    text += std::to_string(size);
+  }
+  return text;
+}
+
 std::string compared_time(double ratio, int decimals) {
   std::array<char, 64> text{};
   if (ratio >= 2) {

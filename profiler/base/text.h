@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,9 @@ namespace mptune {
 
 /// Reads all of `text` as a decimal integer; a minus sign is allowed. nullopt for any other text and for numbers beyond 64 bits.
 [[nodiscard]] std::optional<std::int64_t> integer(std::string_view text);
+
+/// "3x224x224"; "" without sizes.
+[[nodiscard]] std::string shape_text(std::span<const std::int64_t> sizes);
 
 /// Words for a ratio of two step times: "6 % slower", "6 % faster", and from a ratio of 2 on "3.4x the step time".
 /// `decimals` are digits after the point of the percentage.

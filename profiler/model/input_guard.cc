@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "mptune/profiler/model/randomness.h"
+#include "mptune/profiler/randomness/randomness.h"
 
 namespace mptune {
 namespace {

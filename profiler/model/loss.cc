@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/text.h"
 #include "mptune/profiler/model/scalar_types.h"
 
 namespace mptune {

@@ -11,8 +11,9 @@
 
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/base/sha256.h"
-#include "mptune/profiler/model/randomness.h"
+#include "mptune/profiler/base/text.h"
 #include "mptune/profiler/model/scalar_types.h"
+#include "mptune/profiler/randomness/randomness.h"
 
 namespace mptune {
 namespace {
@@ -66,7 +67,7 @@ SampleDescription as_meant(SampleDescription sample) {
 }
 
 std::string text_of(const SampleTensor& tensor) {
-  return (tensor.shape.empty() ? "scalar" : shape_text(tensor.shape)) + ":" + scalar_type_name(tensor.type);
+  return tensor_text(tensor.shape, tensor.type);
 }
 
 using Held = std::vector<NamedTensor> (Layer::*)() const;
@@ -121,10 +122,6 @@ Model::Model(std::string name, std::vector<ModelLayer> layers, Loss loss, Sample
   const auto rest = buffers();
   all.insert(all.end(), rest.begin(), rest.end());
   check_unique(all);
-}
-
-void Model::set_sample(SampleDescription sample) {
-  sample_ = as_meant(std::move(sample));
 }
 
 std::vector<NamedTensor> Model::parameters() const {

@@ -10,7 +10,6 @@
 
 #include "mptune/profiler/model/layer.h"
 #include "mptune/profiler/model/loss.h"
-#include "mptune/profiler/trace/profile.h"
 
 namespace mptune {
 
@@ -45,12 +44,6 @@ struct ModelLayer {
   std::unique_ptr<Layer> layer;
 };
 
-/// What a model's state dict has besides the tensors of its layers.
-struct StateExtras {
-  std::map<std::string, std::string> tied = {};  ///< a further name of a tensor -> the name that layers, or `unused`, have it by
-  std::vector<NamedTensor> unused = {};          ///< tensors that no layer uses
-};
-
 /// Lets layers that hold the same tensor (Layer::shares_by_name) use the first holder's own, so that gradients add up there.
 void tie_layers(const std::vector<ModelLayer>& layers);
 /// Parameters, or buffers, of layers in their order; what several share where it is held first.
@@ -64,14 +57,11 @@ class Model {
   Model(std::string name, std::vector<ModelLayer> layers, Loss loss, SampleDescription sample, int default_batch);
 
   [[nodiscard]] const std::string& name() const { return name_; }
-  void set_name(std::string name) { name_ = std::move(name); }
   [[nodiscard]] const std::vector<ModelLayer>& layers() const { return layers_; }
   [[nodiscard]] std::vector<ModelLayer>& layers() { return layers_; }
   [[nodiscard]] int size() const { return static_cast<int>(layers_.size()); }
   [[nodiscard]] const Loss& loss() const { return loss_; }
-  void set_loss(Loss loss) { loss_ = std::move(loss); }
   [[nodiscard]] const SampleDescription& sample() const { return sample_; }
-  void set_sample(SampleDescription sample);
   [[nodiscard]] int default_batch() const { return default_batch_; }
 
   /// All parameters, each once, then nothing else: names are those of the user's model (torchvision's for the ResNets).
@@ -83,22 +73,12 @@ class Model {
   /// "3x64x64:float32", "words=64:int64,mask=64:int64" for several inputs; "" where the shape is not known.
   [[nodiscard]] std::string input_text() const;
 
-  /// Of a model from a file that has them, so that what is saved is complete to whoever loads it strictly.
-  [[nodiscard]] const StateExtras& state_extras() const { return state_extras_; }
-  void set_state_extras(StateExtras extras) { state_extras_ = std::move(extras); }
-
-  /// What a user should know of the file that the model comes from, in one line; "" for nothing.
-  [[nodiscard]] const std::string& warning() const { return warning_; }
-  void set_warning(std::string warning) { warning_ = std::move(warning); }
-
  private:
   std::string name_;
   std::vector<ModelLayer> layers_;
   Loss loss_;
   SampleDescription sample_;
   int default_batch_;
-  std::string warning_;
-  StateExtras state_extras_;
 };
 
 /// Seeded random data of the model's description, the same for the same seed.
@@ -110,37 +90,5 @@ class Model {
 
 /// Output of all layers, un-pipelined, in the calling thread; the first takes `inputs`.
 [[nodiscard]] Tensors forward_all(Model& model, const Tensors& inputs, const RunContext& context);
-
-/// What else of the step decides what is loaded; "" where the user did not say.
-struct StepSource {
-  std::string loss = {};  ///< `--loss`; "" is the model's own
-  std::string data = {};  ///< `--data`, a file for load_batch; it gives a model from a file its shapes
-};
-
-/// MODEL: a built-in model (builtin_models() lists them), its name, or NAME:KEY=VALUE,... with parameters, e.g.
-/// "transformer:d=256,layers=8"; or a file (model_file.h). `input` is `--input SHAPE[:DTYPE]` ("" is the model's own), `seed` fixes the
-/// initial weights; without one those of built-in models stay uninitialised, for who asks for names, shapes and counts alone. Throws Error
-/// (usage) for an unknown model (lists those there are), an unknown or nonsensical parameter, a shape that does not fit, a file that is no
-/// model.
-[[nodiscard]] Model load_model(const std::string& text, const std::string& input, std::optional<std::uint64_t> seed,
-                               const StepSource& source = {});
-
-struct BuiltinModel {
-  std::string name;
-  std::string parameters;  ///< what may follow the colon, "" for none
-  std::string description;
-};
-[[nodiscard]] const std::vector<BuiltinModel>& builtin_models();
-
-/// A dict of tensors saved by Python's torch.save: `target`, and each input by its name; the only one of a model may be called `input`.
-/// Throws Error: missing, not such a file, tensors that are missing (lists those expected) or do not fit `sample`.
-[[nodiscard]] Batch load_batch(const std::string& path, const SampleDescription& sample);
-/// Copies a state dict saved by Python's torch.save, or a safetensors file, into the model; every name and shape must agree, tied tensors
-/// may go by any or all of their names. Throws Error that names the first that does not; nothing is copied then.
-void load_state(Model& model, const std::string& path);
-/// Writes parameters and buffers as a state dict that torch.load(path, weights_only=True) and load_state_dict(strict=True) take. Where the
-/// name ends in .safetensors, as a file for safetensors.torch.load_model: tied tensors once, their other names in the metadata. Throws
-/// Error (environment) when it can't be written.
-void save_state(const Model& model, const std::string& path);
 
 }  // namespace mptune

@@ -1,5 +1,7 @@
 #include "mptune/profiler/model/scalar_types.h"
 
+#include "mptune/profiler/base/text.h"
+
 namespace mptune {
 
 const std::vector<ScalarTypeNames>& scalar_types() {
@@ -31,15 +33,8 @@ std::optional<at::ScalarType> scalar_type_by_name(const std::string& name) {
   return std::nullopt;
 }
 
-std::string shape_text(at::IntArrayRef sizes) {
-  std::string text;
-  for (const auto size : sizes) {
-    if (!text.empty()) {
-      text += 'x';
-    }
-    text += std::to_string(size);
-  }
-  return text;
+std::string tensor_text(at::IntArrayRef sizes, at::ScalarType type) {
+  return (sizes.empty() ? "scalar" : shape_text(sizes)) + ":" + scalar_type_name(type);
 }
 
 }  // namespace mptune

@@ -20,7 +20,7 @@ struct ScalarTypeNames {
 [[nodiscard]] std::string scalar_type_name(at::ScalarType type);
 [[nodiscard]] std::optional<at::ScalarType> scalar_type_by_name(const std::string& name);
 
-/// "3x224x224"; "" for a scalar.
-[[nodiscard]] std::string shape_text(at::IntArrayRef sizes);
+/// "3x224x224:float32", "scalar:int64".
+[[nodiscard]] std::string tensor_text(at::IntArrayRef sizes, at::ScalarType type);
 
 }  // namespace mptune

@@ -9,83 +9,9 @@
 
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/base/text.h"
-#include "mptune/profiler/program/whole_numbers.h"
+#include "mptune/profiler/program/size_expression.h"
 
 namespace mptune {
-
-struct SizeGuard::Expression {
-  enum class Kind {
-    integer,
-    size,
-    add,
-    subtract,
-    multiply,
-    divide,
-    remainder,
-    least,
-    most,
-    equal,
-    unequal,
-    at_most,
-    below,
-    at_least,
-    above,
-    both
-  };
-  Kind kind = Kind::integer;
-  std::int64_t number = 0;  ///< the integer, or the dimension of a size
-  std::string input;
-  std::vector<Expression> operands;
-
-  [[nodiscard]] std::optional<std::int64_t> value(const SizesByName& sizes) const;
-};
-
-std::optional<std::int64_t> SizeGuard::Expression::value(const SizesByName& sizes) const {
-  if (kind == Kind::integer) return number;
-  if (kind == Kind::size) {
-    const auto found = sizes.find(input);
-    if (found == sizes.end() || number < 0 || number >= static_cast<std::int64_t>(found->second.size())) return std::nullopt;
-    return found->second[static_cast<std::size_t>(number)];
-  }
-  const auto left = operands[0].value(sizes), right = operands[1].value(sizes);
-  if (!left || !right) return std::nullopt;
-  const std::int64_t a = *left, b = *right;
-  std::int64_t result = 0;
-  switch (kind) {
-    case Kind::add:
-      return __builtin_add_overflow(a, b, &result) ? std::nullopt : within_sizes(result);
-    case Kind::subtract:
-      return __builtin_sub_overflow(a, b, &result) ? std::nullopt : within_sizes(result);
-    case Kind::multiply:
-      return __builtin_mul_overflow(a, b, &result) ? std::nullopt : within_sizes(result);
-    case Kind::divide:
-      return b == 0 ? std::nullopt : std::optional(floor_quotient(a, b));
-    case Kind::remainder:
-      return b == 0 ? std::nullopt : std::optional(a - floor_quotient(a, b) * b);
-    case Kind::least:
-      return std::min(a, b);
-    case Kind::most:
-      return std::max(a, b);
-    case Kind::equal:
-      return a == b ? 1 : 0;
-    case Kind::unequal:
-      return a != b ? 1 : 0;
-    case Kind::at_most:
-      return a <= b ? 1 : 0;
-    case Kind::below:
-      return a < b ? 1 : 0;
-    case Kind::at_least:
-      return a >= b ? 1 : 0;
-    case Kind::above:
-      return a > b ? 1 : 0;
-    case Kind::both:
-      return a != 0 && b != 0 ? 1 : 0;
-    case Kind::integer:
-    case Kind::size:
-      break;
-  }
-  return std::nullopt;
-}
 
 /// condition = comparison {"and" comparison}; comparison = sum {operator sum}; sum = product {("+" | "-") product};
 /// product = factor {("*" | "//" | "%") factor}; factor = ["-"] (integer | size | "(" sum ")" | name "(" sum "," sum ")").
@@ -93,27 +19,26 @@ class SizeGuard::Parser {
  public:
   explicit Parser(const std::string& text) : text_(text) {}
 
-  std::optional<Expression> parse() {
-    Expression result = condition();
+  std::optional<SizeExpression> parse() {
+    SizeExpression result = condition();
     skip_blanks();
     if (failed_ || position_ != text_.size()) return std::nullopt;
     return result;
   }
 
  private:
-  using Kind = Expression::Kind;
+  using Kind = SizeExpression::Kind;
   using Operator = std::pair<std::string_view, Kind>;
 
-  static Expression join(Kind kind, Expression left, Expression right) {
-    Expression result;
-    result.kind = kind;
+  static SizeExpression join(Kind kind, SizeExpression left, SizeExpression right) {
+    SizeExpression result{.kind = kind};
     result.operands.push_back(std::move(left));
     result.operands.push_back(std::move(right));
     return result;
   }
 
-  Expression condition() {
-    Expression result = comparison();
+  SizeExpression condition() {
+    SizeExpression result = comparison();
     while (!failed_ && take("and")) {
       result = join(Kind::both, std::move(result), comparison());
       if (++joined_ > kDeepestExpression) return fail();
@@ -121,20 +46,20 @@ class SizeGuard::Parser {
     return result;
   }
 
-  Expression comparison() {
+  SizeExpression comparison() {
     static constexpr std::array<Operator, 6> operators{{{"==", Kind::equal},
                                                         {"!=", Kind::unequal},
                                                         {"<=", Kind::at_most},
                                                         {">=", Kind::at_least},
                                                         {"<", Kind::below},
                                                         {">", Kind::above}}};
-    Expression left = sum(0), result;
+    SizeExpression left = sum(0), result;
     bool any = false;
     while (!failed_) {
       const auto found = std::find_if(operators.begin(), operators.end(), [&](const Operator& one) { return take(one.first); });
       if (found == operators.end()) break;
-      Expression right = sum(0);
-      Expression compared = join(found->second, std::move(left), right);
+      SizeExpression right = sum(0);
+      SizeExpression compared = join(found->second, std::move(left), right);
       result = any ? join(Kind::both, std::move(result), std::move(compared)) : std::move(compared);
       left = std::move(right);
       any = true;
@@ -143,8 +68,8 @@ class SizeGuard::Parser {
     return any ? result : fail();
   }
 
-  Expression sum(int depth) {
-    Expression result = product(depth);
+  SizeExpression sum(int depth) {
+    SizeExpression result = product(depth);
     while (!failed_) {
       if (take("+")) {
         result = join(Kind::add, std::move(result), product(depth));
@@ -158,8 +83,8 @@ class SizeGuard::Parser {
     return result;
   }
 
-  Expression product(int depth) {
-    Expression result = factor(depth);
+  SizeExpression product(int depth) {
+    SizeExpression result = factor(depth);
     while (!failed_) {
       if (take("//")) {
         result = join(Kind::divide, std::move(result), factor(depth));
@@ -175,11 +100,11 @@ class SizeGuard::Parser {
     return result;
   }
 
-  Expression factor(int depth) {
+  SizeExpression factor(int depth) {
     if (failed_ || depth > kDeepestExpression) return fail();
-    if (take("-")) return join(Kind::subtract, Expression{}, factor(depth + 1));
+    if (take("-")) return join(Kind::subtract, {.kind = Kind::integer}, factor(depth + 1));
     if (take("(")) {
-      Expression inner = sum(depth + 1);
+      SizeExpression inner = sum(depth + 1);
       return take(")") ? inner : fail();
     }
     static constexpr std::array<Operator, 5> functions{{{"Mod(", Kind::remainder},
@@ -189,40 +114,37 @@ class SizeGuard::Parser {
                                                         {"FloorDiv(", Kind::divide}}};
     for (const auto& [name, kind] : functions) {
       if (!take(name)) continue;
-      Expression first = sum(depth + 1);
+      SizeExpression first = sum(depth + 1);
       if (!take(",")) return fail();
-      Expression result = join(kind, std::move(first), sum(depth + 1));
+      SizeExpression result = join(kind, std::move(first), sum(depth + 1));
       return take(")") ? result : fail();
     }
     return take("L") ? size() : number();
   }
 
-  Expression number() {
+  SizeExpression number() {
     skip_blanks();
     const std::size_t start = position_;
     while (position_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[position_])) != 0) ++position_;
     const auto found = integer(text_.substr(start, position_ - start));
     if (!found) return fail();
-    Expression result;
-    result.number = *found;
-    return result;
+    return {.kind = Kind::integer, .number = *found};
   }
 
   /// Parses a size: ['a'][1].size()[0] is the first size of input a_1.
-  Expression size() {
-    Expression result;
-    result.kind = Kind::size;
+  SizeExpression size() {
+    SizeExpression result{.kind = Kind::variable};
     while (take("[")) {
       const std::size_t end = text_.find(']', position_);
       if (end == std::string::npos) return fail();
       std::string key = text_.substr(position_, end - position_);
       key.erase(std::remove_if(key.begin(), key.end(), [](char c) { return c == '\'' || c == '"'; }), key.end());
-      if (!result.input.empty()) result.input += '_';
-      result.input += key;
+      if (!result.name.empty()) result.name += '_';
+      result.name += key;
       position_ = end + 1;
     }
     if (!take(".size()[")) return fail();
-    const Expression dimension = number();
+    const SizeExpression dimension = number();
     result.number = dimension.number;
     return take("]") ? result : fail();
   }
@@ -236,7 +158,7 @@ class SizeGuard::Parser {
   void skip_blanks() {
     while (position_ < text_.size() && text_[position_] == ' ') ++position_;
   }
-  Expression fail() {
+  SizeExpression fail() {
     failed_ = true;
     return {};
   }
@@ -251,25 +173,20 @@ std::optional<SizeGuard> SizeGuard::parse(const std::string& text) {
   auto condition = Parser(text).parse();
   if (!condition) return std::nullopt;
   SizeGuard guard;
-  guard.condition_ = std::make_shared<const Expression>(std::move(*condition));
+  guard.condition_ = std::make_shared<const SizeExpression>(std::move(*condition));
   return guard;
 }
 
 std::optional<bool> SizeGuard::holds(const SizesByName& sizes) const {
-  const auto value = condition_->value(sizes);
+  const auto value = value_of(*condition_, [&sizes](const SizeExpression& size) -> std::optional<std::int64_t> {
+    const auto input = sizes.find(size.name);
+    if (input == sizes.end() || size.number < 0 || size.number >= static_cast<std::int64_t>(input->second.size())) return std::nullopt;
+    return input->second[static_cast<std::size_t>(size.number)];
+  });
   return value ? std::optional(*value != 0) : std::nullopt;
 }
 
 namespace {
-
-std::string text_of(const std::vector<std::int64_t>& sizes) {
-  std::string text;
-  for (const std::int64_t size : sizes) {
-    if (!text.empty()) text += 'x';
-    text += std::to_string(size);
-  }
-  return text;
-}
 
 std::string text_of(const SymbolRange& range) {
   const std::string least = std::to_string(range.least.value_or(0));
@@ -325,7 +242,7 @@ void SizeDemands::check(const std::vector<std::vector<std::int64_t>>& sizes) con
   for (std::size_t i = 0; i < std::min(sizes.size(), inputs_.size()); ++i) {
     by_name[inputs_[i].name] = sizes[i];
     if (i > 0) all += ", ";
-    all += inputs_[i].name + " is " + text_of(sizes[i]);
+    all += inputs_[i].name + " is " + shape_text(sizes[i]);
     check_ranges(inputs_[i], sizes[i], symbols);
   }
   for (const Guard& guard : guards_)

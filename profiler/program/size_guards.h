@@ -24,9 +24,8 @@ class SizeGuard {
   [[nodiscard]] std::optional<bool> holds(const SizesByName& sizes) const;
 
  private:
-  struct Expression;
   class Parser;
-  std::shared_ptr<const Expression> condition_;
+  std::shared_ptr<const SizeExpression> condition_;
 };
 
 /// A program's requirements on the sizes of its inputs: its guards and the ranges of its symbols.

@@ -6,105 +6,54 @@
 #include <utility>
 
 #include "mptune/profiler/base/text.h"
-#include "mptune/profiler/program/whole_numbers.h"
+#include "mptune/profiler/program/size_expression.h"
 
 namespace mptune {
-
-struct SymbolicSize::Expression {
-  enum class Kind { integer, symbol, add, multiply, least, most, divide, remainder, unknown };
-  Kind kind = Kind::unknown;
-  std::int64_t number = 0;
-  std::string symbol;
-  std::vector<Expression> operands;
-
-  [[nodiscard]] std::optional<std::int64_t> value(const SymbolValues& symbols) const;
-};
-
-std::optional<std::int64_t> SymbolicSize::Expression::value(const SymbolValues& symbols) const {
-  if (kind == Kind::integer) return number;
-  if (kind == Kind::symbol) {
-    const auto found = symbols.find(symbol);
-    return found == symbols.end() ? std::nullopt : std::optional(found->second);
-  }
-  if (kind == Kind::unknown || operands.empty()) return std::nullopt;
-  std::optional<std::int64_t> result = operands[0].value(symbols);
-  for (std::size_t i = 1; i < operands.size() && result; ++i) {
-    const std::optional<std::int64_t> next = operands[i].value(symbols);
-    if (!next) return std::nullopt;
-    std::int64_t sum = 0, product = 0;
-    const bool no_sum = __builtin_add_overflow(*result, *next, &sum), no_product = __builtin_mul_overflow(*result, *next, &product);
-    switch (kind) {
-      case Kind::add:
-        result = no_sum ? std::nullopt : within_sizes(sum);
-        break;
-      case Kind::multiply:
-        result = no_product ? std::nullopt : within_sizes(product);
-        break;
-      case Kind::least:
-        result = std::min(*result, *next);
-        break;
-      case Kind::most:
-        result = std::max(*result, *next);
-        break;
-      case Kind::divide:
-        result = *next == 0 || *result < -kLargestSize ? std::nullopt : std::optional(floor_quotient(*result, *next));
-        break;
-      case Kind::remainder:
-        result = *next == 0 || *result < -kLargestSize ? std::nullopt : std::optional(*result - floor_quotient(*result, *next) * *next);
-        break;
-      case Kind::integer:
-      case Kind::symbol:
-      case Kind::unknown:
-        return std::nullopt;
-    }
-  }
-  return result;
-}
 
 class SymbolicSize::Parser {
  public:
   explicit Parser(const std::string& text) : text_(text) {}
 
-  Expression parse() {
-    Expression result = expression(0);
-    return position_ == text_.size() && !failed_ ? result : Expression{};
+  SizeExpression parse() {
+    SizeExpression result = expression(0);
+    return position_ == text_.size() && !failed_ ? result : SizeExpression{};
   }
 
  private:
-  Expression expression(int depth) {
+  SizeExpression expression(int depth) {
     const std::string name = word();
     if (name.empty() || depth > kDeepestExpression || !take('(')) return fail();
     if (name == "Integer") return integer_of();
     if (name == "Symbol") return symbol_of();
-    Expression result;
+    SizeExpression result;
     result.kind = kind_of(name);
-    if (result.kind == Expression::Kind::unknown) return fail();
+    if (result.kind == SizeExpression::Kind::unknown) return fail();
     do {
       result.operands.push_back(expression(depth + 1));
     } while (!failed_ && take(','));
     return take(')') ? result : fail();
   }
 
-  Expression integer_of() {
+  SizeExpression integer_of() {
     const std::size_t start = position_;
     while (position_ < text_.size() && text_[position_] != ')') ++position_;
     const auto number = integer(text_.substr(start, position_ - start));
     if (!number || !take(')')) return fail();
-    return {Expression::Kind::integer, *number, {}, {}};
+    return {SizeExpression::Kind::integer, *number, {}, {}};
   }
 
-  Expression symbol_of() {
+  SizeExpression symbol_of() {
     if (!take('\'')) return fail();
     const std::size_t end = text_.find('\'', position_);
     if (end == std::string::npos) return fail();
-    Expression result{Expression::Kind::symbol, 0, text_.substr(position_, end - position_), {}};
+    SizeExpression result{SizeExpression::Kind::variable, 0, text_.substr(position_, end - position_), {}};
     position_ = text_.find(')', end);  // skips the symbol's assumptions
     if (position_ == std::string::npos) position_ = text_.size();
     return take(')') ? result : fail();
   }
 
-  static Expression::Kind kind_of(const std::string& name) {
-    using Kind = Expression::Kind;
+  static SizeExpression::Kind kind_of(const std::string& name) {
+    using Kind = SizeExpression::Kind;
     static const std::array<std::pair<const char*, Kind>, 8> kinds{{{"Add", Kind::add},
                                                                     {"Mul", Kind::multiply},
                                                                     {"Min", Kind::least},
@@ -133,7 +82,7 @@ class SymbolicSize::Parser {
   void skip_blanks() {
     while (position_ < text_.size() && text_[position_] == ' ') ++position_;
   }
-  Expression fail() {
+  SizeExpression fail() {
     failed_ = true;
     return {};
   }
@@ -144,27 +93,31 @@ class SymbolicSize::Parser {
 };
 
 SymbolicSize SymbolicSize::parse(const std::string& srepr) {
-  Expression expression = Parser(srepr).parse();
-  if (expression.kind == Expression::Kind::integer) return SymbolicSize(expression.number);
+  SizeExpression expression = Parser(srepr).parse();
+  if (expression.kind == SizeExpression::Kind::integer) return SymbolicSize(expression.number);
   SymbolicSize size;
-  size.expression_ = std::make_shared<const Expression>(std::move(expression));
+  size.expression_ = std::make_shared<const SizeExpression>(std::move(expression));
   return size;
 }
 
 std::optional<std::int64_t> SymbolicSize::value(const SymbolValues& symbols) const {
-  return expression_ ? expression_->value(symbols) : std::optional(number_);
+  if (!expression_) return number_;
+  return value_of(*expression_, [&symbols](const SizeExpression& symbol) {
+    const auto found = symbols.find(symbol.name);
+    return found == symbols.end() ? std::nullopt : std::optional(found->second);
+  });
 }
 
 std::int64_t SymbolicSize::multiple_of(const std::string& symbol) const {
   if (!expression_) return 0;
-  if (expression_->kind == Expression::Kind::symbol) return expression_->symbol == symbol ? 1 : 0;
-  if (expression_->kind != Expression::Kind::multiply) return 0;
+  if (expression_->kind == SizeExpression::Kind::variable) return expression_->name == symbol ? 1 : 0;
+  if (expression_->kind != SizeExpression::Kind::multiply) return 0;
   std::int64_t factor = 1;
   int symbols = 0;
-  for (const Expression& operand : expression_->operands) {
-    if (operand.kind == Expression::Kind::integer && operand.number >= 1 && operand.number <= kLargestSize / factor) {
+  for (const SizeExpression& operand : expression_->operands) {
+    if (operand.kind == SizeExpression::Kind::integer && operand.number >= 1 && operand.number <= kLargestSize / factor) {
       factor *= operand.number;
-    } else if (operand.kind == Expression::Kind::symbol && operand.symbol == symbol) {
+    } else if (operand.kind == SizeExpression::Kind::variable && operand.name == symbol) {
       ++symbols;
     } else {
       return 0;

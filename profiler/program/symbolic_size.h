@@ -9,6 +9,8 @@
 
 namespace mptune {
 
+struct SizeExpression;
+
 /// Values of a program's symbols by name ("s95"), such as the number of samples.
 using SymbolValues = std::map<std::string, std::int64_t>;
 
@@ -29,10 +31,9 @@ class SymbolicSize {
   [[nodiscard]] std::int64_t multiple_of(const std::string& symbol) const;
 
  private:
-  struct Expression;
   class Parser;
   std::int64_t number_ = 0;
-  std::shared_ptr<const Expression> expression_;
+  std::shared_ptr<const SizeExpression> expression_;
 };
 
 }  // namespace mptune

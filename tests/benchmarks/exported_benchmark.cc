@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/profiler/model/exported_layer.h"
+#include "mptune/profiler/exported/layer.h"
 #include "mptune/profiler/statistics/samples.h"
 
 namespace mptune {

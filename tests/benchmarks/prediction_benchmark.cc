@@ -15,6 +15,7 @@
 #include "mptune/planner/simulate/simulate.h"
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/cpu_allocator.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/measure/measure.h"
 #include "mptune/profiler/measure/sleep_model.h"
 #include "mptune/profiler/statistics/samples.h"
@@ -123,7 +124,7 @@ int sleep_devices() {
 
 int real_kernels(int argc, char** argv) {
   const std::string input = argc > 2 ? argv[2] : "";
-  const Model model = load_model(argv[1], input, 0);
+  const Model model = load_model(argv[1], input, 0).model;
   const int batch = argc > 3 ? std::atoi(argv[3]) : model.default_batch();
   MeasureOptions options;
   options.devices = parse_devices(argc > 4 ? argv[4] : "auto");
@@ -140,7 +141,7 @@ int real_kernels(int argc, char** argv) {
   std::vector<Plan> plans;
   for (int i = 0; i < 20; ++i) {
     const Plan plan = random_plan(random, names, model.size(), batch);
-    Pipeline pipeline(load_model(argv[1], input, 0), plan);
+    Pipeline pipeline(load_model(argv[1], input, 0).model, plan);
     const Prediction prediction = predict(plan, cost);
     errors.add(plan, prediction, measured_step(pipeline, data, 3));
     errors.add_peaks(plan, prediction, pipeline.peak_bytes());

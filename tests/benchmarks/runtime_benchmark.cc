@@ -8,6 +8,7 @@
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/device/copy_lane.h"
 #include "mptune/profiler/device/cpu_allocator.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/statistics/verdict.h"
 #include "mptune/tuner/runtime/pipeline.h"
 
@@ -25,7 +26,7 @@ std::string first_core() {
 void plain_loop(benchmark::State& state) {
   const auto device = make_device(parse_device(first_core()));
   const auto binding = device->bind_compute();
-  Model model = load_model(kModel, "", 0);
+  Model model = load_model(kModel, "", 0).model;
   const Batch batch = synthetic_batch(model.sample(), kBatch, 0);
   const auto parameters = model.parameters();
   const auto microbatches = state.range(0);
@@ -46,7 +47,7 @@ void runtime(benchmark::State& state) {
   PlanOptions options;
   options.devices = {first_core()};
   options.batch = kBatch;
-  Model model = load_model(kModel, "", 0);
+  Model model = load_model(kModel, "", 0).model;
   options.layers = model.size();
   options.stages = 1;
   options.microbatches = static_cast<int>(state.range(0));
@@ -67,7 +68,7 @@ void recording_cost(benchmark::State& state) {
   for (const int core : available_cores()) options.devices.push_back("cpu:" + std::to_string(core));
   options.devices.resize(std::min<std::size_t>(2, options.devices.size()));
   options.batch = kBatch;
-  Model model = load_model(kModel, "", 0);
+  Model model = load_model(kModel, "", 0).model;
   options.layers = model.size();
   options.stages = static_cast<int>(options.devices.size());
   options.microbatches = 4;

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/measure/measure.h"
 
 namespace mptune {
@@ -40,7 +41,7 @@ inline void measure_fixed(Profile& profile, int devices) {
   options.devices = parse_devices("sleep:" + std::to_string(devices));
   options.batch = 1;
   options.budget_s = 1;
-  const Model model = load_model("mlp", "", 0);
+  const Model model = load_model("mlp", "", 0).model;
   const Profile measured = measure_profile(model, synthetic_batch(model.sample(), 1, 0), options);
   profile.devices = measured.devices;
   profile.links = measured.links;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "mptune/profiler/device/cpu_allocator.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/tests/benchmarks/sweep.h"
 
 using namespace mptune;
@@ -89,7 +90,7 @@ void print_plan(const char* name, const SweptPlan& swept) {
 
 int run(int argc, char** argv) {
   const std::string input = argc > 2 ? argv[2] : "";
-  const Model model = load_model(argv[1], input, 0);
+  const Model model = load_model(argv[1], input, 0).model;
   const int batch = argc > 3 ? std::atoi(argv[3]) : model.default_batch();
   const int rounds = argc > 5 ? std::atoi(argv[5]) : 8;
   MeasureOptions options;
@@ -104,7 +105,7 @@ int run(int argc, char** argv) {
   const SearchSpace space = sweep_space(options.devices, batch, counts);
   std::vector<SweptPlan> all = every_plan(space, cost);
   const std::size_t choice = planners_choice(all, space, cost);
-  Sweep sweep{[&] { return load_model(argv[1], input, 0); }, synthetic_batch(model.sample(), batch, 0)};
+  Sweep sweep{[&] { return load_model(argv[1], input, 0).model; }, synthetic_batch(model.sample(), batch, 0)};
   sweep.rounds = rounds;
   sweep.unreliable = [](const SweptPlan& swept) { return error_beyond_interval(swept) > kUnreliable; };
   sweep.after_first = [&](std::size_t left) {

@@ -199,7 +199,7 @@ Plan plan_of(const Task& task, int layers) {
 /// One process: runs steps when it is asked to, until it is asked for what its recorder saw.
 void serve(const Task& task, const RecorderChoice& choice, int fd) {
   prepare_gpus();
-  Model model = model_of(task.setup);
+  Model model = model_of(task.setup).model;
   Batch batch = batch_of(task.setup, model);
   const Plan plan = plan_of(task, model.size());
   TrainingRun run(task.setup, std::move(model), plan, std::move(batch));

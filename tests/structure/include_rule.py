@@ -19,7 +19,19 @@ ZLIB = re.compile(r"^zlib")
 PUBLISHED = ("mptune/planner/published/", "mptune/profiler/formats/")
 JSON = re.compile(r"^nlohmann/")
 BASE = "profiler/base"
-TORCH_MODULES = {"profiler/device", "profiler/model", "profiler/measure", "tuner/runtime", "tuner/worker"}
+# Each sees the ones before it, as its CMakeLists.txt says.
+MODEL_MODULES = {
+    "profiler/randomness": set(),
+    "profiler/model": {"profiler/randomness"},
+    "profiler/plugin": {"profiler/model"},
+    "profiler/nn": {"profiler/model", "profiler/plugin"},
+    "profiler/models": {"profiler/model", "profiler/nn"},
+    "profiler/state": {"profiler/model"},
+    "profiler/exported": {"profiler/model", "profiler/state", "profiler/randomness"},
+    "profiler/script": {"profiler/model"},
+    "profiler/loading": {"profiler/model", "profiler/models", "profiler/state", "profiler/exported", "profiler/script", "profiler/plugin"},
+}
+TORCH_MODULES = {"profiler/device", "profiler/measure", "tuner/runtime", "tuner/worker", *MODEL_MODULES}
 SQLITE_MODULES = {"profiler/store", "tuner/study"}
 CUPTI_MODULES = {"profiler/collect"}
 # The library that other programs load contains its module without the LibTorch part.
@@ -96,7 +108,10 @@ def violations_of(path, text):
             yield f"{path}: the planner is std only but for the plan file, and includes {name}"
         if folder == "planner" and module != "planner/published" and name.startswith(PUBLISHED):
             yield f"{path}: only planner/published knows published objectives and tables, but it includes {name}"
-        if name.endswith("profiler/model/nn.h") and path.name not in ("nn.cc", "nn.h"):
+        included = module_of(target) if target else None
+        if module in MODEL_MODULES and included in MODEL_MODULES and included not in {module, *MODEL_MODULES[module]}:
+            yield f"{path}: {module} does not see {included}, but it includes {name}"
+        if name.endswith("profiler/nn/nn.h") and path.name not in ("nn.cc", "nn.h"):
             yield f"{path}: {name} is for users"
 
 
@@ -137,7 +152,8 @@ def self_check():
         "planner/search/h.cc": "nlohmann/json.hpp",
         "planner/partition/n.cc": "mptune/planner/published/aceso.h",
         "planner/search/o.h": "mptune/profiler/formats/operator_row.h",
-        "tuner/worker/i.cc": "mptune/profiler/model/nn.h",
+        "tuner/worker/i.cc": "mptune/profiler/nn/nn.h",
+        "profiler/exported/n.cc": "mptune/profiler/loading/load_model.h",
     }
     good = {"profiler/device/cuda_lanes.h": "c10/cuda/CUDAStream.h", "profiler/collect/tag_scope.cc": "ATen/record_function.h", "reports/j.cc": "mptune/profiler/trace/trace.h", "profiler/store/l.cc": "SQLiteCpp/SQLiteCpp.h", "tuner/runtime/l.h": "torch/types.h", "planner/published/p.cc": "mptune/profiler/formats/operator_row.h"}
     found = found_in({name: f"#include <{include}>\n" for name, include in {**bad, **good}.items()})

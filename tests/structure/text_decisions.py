@@ -13,16 +13,16 @@ import tempfile
 
 FOLDERS = ["profiler", "planner", "tuner", "reports"]
 
-# Files that print what an exception says or hand it on, and what for.
+# Files that print what an exception says or hand it on, and what for; with its folder where a name alone says too little.
 HANDS_ON = {
     "command_doctor.cc": "a finding for people",
     "command_profile_program.cc": "a warning of what was not recorded",
     "cuda_lanes.cc": "adds the GPU that cannot be used",
     "cuda_injection.cc": "the injected library's only output",
     "doctor.cc": "a finding for people",
-    "exported_archive.cc": "says what is wrong with a file",
-    "exported_graph.cc": "adds the node that failed",
-    "exported_layer.cc": "adds the layer that failed",
+    "exported/archive.cc": "says what is wrong with a file",
+    "exported/graph.cc": "adds the node that failed",
+    "exported/layer.cc": "adds the layer that failed",
     "fit_errors.cc": "adds what would fit",
     "layer_costs.cc": "the reason why a model cannot run",
     "main.cc": "prints the error, or sends it to mptune",
@@ -30,8 +30,8 @@ HANDS_ON = {
     "plugin.cc": "adds the plug-in that failed",
     "program.cc": "prints what is wrong with an option",
     "read.cc": "adds the file that cannot be read",
-    "script_file.cc": "adds the file that cannot be loaded",
-    "script_layer.cc": "hands on what a script raises",
+    "load_script.cc": "adds the file that cannot be loaded",
+    "script/layer.cc": "hands on what a script raises",
     "series.cc": "the reason of an infeasible plan, for people",
     "step_recorder.cc": "a warning of what was not recorded",
     "study.cc": "adds the study that cannot be used",
@@ -44,8 +44,8 @@ HANDS_ON = {
 NO_VALUE = [
     ("plugin.cc", "reason.", "dlerror() is all that the loader says"),
     ("gpu_library.cc", "message.", "dlerror() is all that the loader says"),
-    ("script_file.cc", "found '^'", "LibTorch's parser throws one type for everything"),
-    ("script_file.cc", "text.find(sign)", "LibTorch's parser throws one type for everything"),
+    ("load_script.cc", "found '^'", "LibTorch's parser throws one type for everything"),
+    ("load_script.cc", "text.find(sign)", "LibTorch's parser throws one type for everything"),
     ("host_collector.cc", "copy gradient", "a copy does not say yet whether it holds a gradient"),
     ("summary.cc", "does not fit", "studies of earlier versions hold the sentence alone"),
     ("any_trace.cc", "PP rank ", "the name that Megatron-LM gives its events in a file"),
@@ -85,16 +85,18 @@ def searches(variable):
 
 def offences_of(path, text, used):
     lines = [code_of(line) for line in text.splitlines()]
+    with_folder = "/".join(path.parts[-2:])
+    name = with_folder if with_folder in HANDS_ON else path.name
     held = []
     for number, line in enumerate(lines, 1):
         def offence(what, number=number):
             return f"{path}:{number}: {what}: {line.strip()}"
 
-        allowed = [entry for entry in NO_VALUE if entry[0] == path.name and entry[1] in line]
+        allowed = [entry for entry in NO_VALUE if entry[0] == name and entry[1] in line]
         used.update(allowed)
         if WHAT.search(line):
-            used.add(path.name)
-            if path.name not in HANDS_ON:
+            used.add(name)
+            if name not in HANDS_ON:
                 yield offence("what an exception says is read here, and the file is none that prints it or hands it on")
             held += [(found.group(1), number) for found in HELD.finditer(line) if found.group(1) not in ("Error", "string", "if", "return")]
         if AT_ONCE.search(line) or STRCMP.search(line) or REGEX.search(line):

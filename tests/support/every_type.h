@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "mptune/profiler/model/torch_file.h"
+#include "mptune/profiler/state/torch_file.h"
 
 namespace mptune::testing {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "mptune/profiler/device/device_spec.h"
-#include "mptune/profiler/model/exported_arguments.h"
+#include "mptune/profiler/exported/arguments.h"
 #include "mptune/tuner/runtime/check_limits.h"
 #include "mptune/tuner/runtime/check_operation.h"
 #include "mptune/tuner/runtime/compared_tensors.h"

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "mptune/profiler/model/exported_layer.h"
+#include "mptune/profiler/exported/layer.h"
 
 namespace mptune {
 

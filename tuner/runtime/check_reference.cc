@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "mptune/profiler/base/error.h"
-#include "mptune/profiler/model/exported_archive.h"
+#include "mptune/profiler/exported/archive.h"
 #include "mptune/profiler/program/exported_reference.h"
 #include "mptune/tuner/runtime/check.h"
 #include "mptune/tuner/runtime/check_limits.h"

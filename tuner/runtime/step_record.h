@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "mptune/profiler/model/exported_layer.h"
+#include "mptune/profiler/exported/layer.h"
 #include "mptune/profiler/model/model.h"
 
 namespace mptune {

@@ -5,8 +5,9 @@
 #include <functional>
 
 #include "mptune/profiler/base/error.h"
-#include "mptune/profiler/model/exported_archive.h"
-#include "mptune/profiler/model/model_file.h"
+#include "mptune/profiler/exported/archive.h"
+#include "mptune/profiler/loading/load_model.h"
+#include "mptune/profiler/state/batch_file.h"
 #include "mptune/tuner/worker/requests.h"
 
 namespace mptune {
@@ -79,7 +80,7 @@ void check(const CheckRequest& request, const Replies& reply) {
   constexpr int kParts = 4;
   const TrainingSetup& setup = request.setup;
   // Sleeping devices time a model that this one stands for.
-  const Model model = load_model(setup.model, setup.input, setup.seed, source_of(setup));
+  const Model model = load_model(setup.model, setup.input, setup.seed, source_of(setup)).model;
   const Batch batch = batch_to_check(request, model);
   const auto samples = static_cast<int>(batch.inputs.at(0).size(0));
   const std::vector<int> sizes = sizes_to_check(request, samples);

@@ -24,7 +24,7 @@ std::string warning_of(const StepRecorder& recorder) {
 void measure(const MeasureRequest& request, const Replies& reply) {
   TrainingSetup real = request.setup;
   real.sleep_profile.clear();  // a sleeping device's costs are those of the real model on a core
-  const Model model = model_of(real);
+  const Model model = model_of(real).model;
   MeasureOptions options;
   options.devices = parse_device_names(real.devices);
   options.whole_machine = real.whole_machine;
@@ -47,7 +47,7 @@ namespace {
 Recorded record_on(const Devices& devices, const RecordRequest& request, const Replies& reply) {
   Recording recording;
   if (!request.profile_path.empty()) recording = read_recording(request.profile_path);
-  Model model = model_of(request.setup);
+  Model model = model_of(request.setup).model;
   const Batch batch = batch_of(request.setup, model);
   TrainingRun run(request.setup, std::move(model), request.plan, batch, devices);
   for (int i = 0; i < 2; ++i) (void)run.step();

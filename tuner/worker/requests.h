@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "mptune/profiler/device/device.h"
-#include "mptune/profiler/model/model.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/tuner/live/messages.h"
 #include "mptune/tuner/runtime/pipeline.h"
 
@@ -19,7 +19,7 @@ namespace mptune {
 using Replies = std::function<void(const Reply&)>;
 
 /// The model of a setup: built in, or for sleeping devices one that sleeps as the setup's profile says.
-[[nodiscard]] Model model_of(const TrainingSetup& setup);
+[[nodiscard]] LoadedModel model_of(const TrainingSetup& setup);
 /// Loss and data that the setup names.
 [[nodiscard]] StepSource source_of(const TrainingSetup& setup);
 /// The user's batch or a synthetic one, as many samples as the setup asks for.

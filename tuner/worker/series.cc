@@ -30,7 +30,7 @@ class Contender {
 
   void build(const Batch& batch) {
     attempt([&] {
-      Model model = model_of(setup_);
+      Model model = model_of(setup_).model;
       has_batch_statistics_ = false;
       for (const ModelLayer& layer : model.layers()) has_batch_statistics_ = has_batch_statistics_ || layer.layer->has_batch_statistics();
       devices_ = devices_of(plan_);
@@ -94,7 +94,7 @@ class Contender {
 
 void run_series(const SeriesRequest& request, const Replies& reply) {
   const Series& series = request.series;
-  const Batch batch = batch_of(request.setup, model_of(request.setup));
+  const Batch batch = batch_of(request.setup, model_of(request.setup).model);
   std::vector<Contender> contenders;
   for (const Series::Entry& entry : series.entries) contenders.emplace_back(request.setup, entry.plan);
   const int count = static_cast<int>(contenders.size());

@@ -4,8 +4,10 @@
 #include <optional>
 
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/measure/measure.h"
-#include "mptune/profiler/model/model_file.h"
+#include "mptune/profiler/models/builtin_models.h"
+#include "mptune/profiler/state/state.h"
 #include "mptune/profiler/statistics/stopping.h"
 #include "mptune/tuner/trial/plan_failed.h"
 #include "mptune/tuner/worker/requests.h"
@@ -14,11 +16,18 @@ namespace mptune {
 
 namespace {
 
+std::string joined(const std::vector<std::string>& clauses) {
+  std::string text;
+  for (const std::string& clause : clauses) text += (text.empty() ? "" : "; ") + clause;
+  return text;
+}
+
 DescribedModel described(const TrainingSetup& setup, const BuiltinModel& about) {
-  const Model model = load_model(setup.model, setup.input, std::nullopt, source_of(setup));
+  const LoadedModel loaded = load_model(setup.model, setup.input, std::nullopt, source_of(setup));
+  const Model& model = loaded.model;
   DescribedModel description{
-      about.name, about.parameters, about.description, 0, describe_layers(model), model.input_text(), batch_size_of(setup, model),
-      {},         model.warning()};
+      about.name, about.parameters,       about.description, 0, describe_layers(model), model.input_text(), batch_size_of(setup, model),
+      {},         joined(loaded.warnings)};
   for (const ProfileLayer& layer : description.layers) description.parameters += layer.parameters;
   description.fingerprint = {model.fingerprint(), model.input_text(), setup.devices, TORCH_VERSION, ""};
   return description;
@@ -52,10 +61,10 @@ void describe(const DescribeRequest& request, const Replies& reply) {
 namespace {
 
 TrainingFinished train_on(const Devices& devices, const TrainRequest& request, const Replies& reply) {
-  Model model = model_of(request.setup);
-  if (!request.load.empty()) load_state(model, request.load);
-  const Batch batch = batch_of(request.setup, model);
-  TrainingRun run(request.setup, std::move(model), request.plan, batch, devices);
+  LoadedModel loaded = model_of(request.setup);
+  if (!request.load.empty()) load_state(loaded.model, request.load, loaded.extras);
+  const Batch batch = batch_of(request.setup, loaded.model);
+  TrainingRun run(request.setup, std::move(loaded.model), request.plan, batch, devices);
   const StoppingRule tight{10, 50, 0.01};
   TrainingFinished finished;
   for (int step = 0; request.steps > 0 ? step < request.steps : !should_stop(finished.step_s, tight); ++step) {
@@ -70,10 +79,10 @@ TrainingFinished train_on(const Devices& devices, const TrainRequest& request, c
   }
   finished.peak_bytes = run.pipeline().peak_bytes();
   if (!request.save.empty()) {
-    Model trained = model_of(request.setup);
-    if (!request.load.empty()) load_state(trained, request.load);  // entries that no layer uses are saved unchanged
-    run.pipeline().copy_state_to(trained);
-    save_state(trained, request.save);
+    LoadedModel trained = model_of(request.setup);
+    if (!request.load.empty()) load_state(trained.model, request.load, trained.extras);  // entries that no layer uses are saved unchanged
+    run.pipeline().copy_state_to(trained.model);
+    save_state(trained.model, request.save, trained.extras);
   }
   return finished;
 }

@@ -4,8 +4,10 @@
 
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/precise_sleep.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/measure/optimizer.h"
 #include "mptune/profiler/measure/sleep_model.h"
+#include "mptune/profiler/state/batch_file.h"
 #include "mptune/profiler/store/store.h"
 #include "mptune/tuner/trial/plan_failed.h"
 #include "mptune/tuner/worker/requests.h"
@@ -24,11 +26,11 @@ PipelineOptions options_of(const TrainingSetup& setup) {
 
 }  // namespace
 
-Model model_of(const TrainingSetup& setup) {
+LoadedModel model_of(const TrainingSetup& setup) {
   if (sleeps(setup)) {
     const Recording recording = read_recording(setup.sleep_profile);
     if (!recording.profile) throw Error("the file holds no profile", setup.sleep_profile, "make one with mptune profile");
-    return make_sleep_model(*recording.profile);
+    return {make_sleep_model(*recording.profile)};
   }
   return load_model(setup.model, setup.input, setup.seed, source_of(setup));
 }

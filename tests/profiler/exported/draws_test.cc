@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "exported_chain.h"
-#include "mptune/profiler/model/exported_model.h"
-#include "mptune/profiler/model/randomness.h"
+#include "mptune/profiler/exported/load_exported.h"
+#include "mptune/profiler/randomness/randomness.h"
 #include "mptune/tests/support/error_of.h"
 
 namespace mptune::testing {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "mptune/profiler/model/randomness.h"
-#include "mptune/profiler/model/torch_file.h"
+#include "mptune/profiler/randomness/randomness.h"
+#include "mptune/profiler/state/torch_file.h"
 
 namespace mptune::testing {
 

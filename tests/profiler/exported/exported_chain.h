@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/model/exported_archive.h"
-#include "mptune/profiler/model/exported_layer.h"
+#include "mptune/profiler/exported/archive.h"
+#include "mptune/profiler/exported/layer.h"
 
 namespace mptune::testing {
 

@@ -8,8 +8,10 @@
 #include <sstream>
 
 #include "exported_chain.h"
-#include "mptune/profiler/model/exported_model.h"
-#include "mptune/profiler/model/torch_file.h"
+#include "mptune/profiler/exported/load_exported.h"
+#include "mptune/profiler/loading/load_model.h"
+#include "mptune/profiler/state/batch_file.h"
+#include "mptune/profiler/state/torch_file.h"
 #include "mptune/tests/support/error_of.h"
 #include "mptune/tests/support/files.h"
 
@@ -100,7 +102,7 @@ TEST(ExportedCuts, ConstantsAreRecomputedInsteadOfSent) {
 }
 
 TEST(ExportedModel, LayersAreNamedAfterTheirModules) {
-  const Model model = load_exported(golden("residual.pt2"));
+  const Model model = load_exported(golden("residual.pt2")).model;
   std::vector<std::string> names;
   for (const ModelLayer& layer : model.layers()) names.push_back(layer.name);
   EXPECT_EQ(names.front(), "stem");
@@ -109,7 +111,7 @@ TEST(ExportedModel, LayersAreNamedAfterTheirModules) {
 }
 
 TEST(ExportedModel, TiedWeightsAreSharedByLayersAndWordsAreAsManyAsTheTableHasRows) {
-  const Model model = load_exported(golden("language.pt2"));
+  const Model model = load_exported(golden("language.pt2")).model;
   EXPECT_GE(model.size(), 4);
   const auto front = model.layers().front().layer->parameters(), back = model.layers().back().layer->parameters();
   ASSERT_EQ(back.size(), 1U);
@@ -127,7 +129,7 @@ TEST(ExportedArchive, SampleInputsAreThoseOfTheExport) {
 }
 
 TEST(ExportedModel, InputsAreNamedAndDescribed) {
-  const Model model = load_exported(golden("regions.pt2"));
+  const Model model = load_exported(golden("regions.pt2")).model;
   EXPECT_EQ(model.loss().name(), "model");
   EXPECT_EQ(model.input_text(), "x=4:float32,target=scalar:int64");
   ASSERT_EQ(model.sample().inputs.size(), 2U);
@@ -136,7 +138,7 @@ TEST(ExportedModel, InputsAreNamedAndDescribed) {
 }
 
 TEST(ExportedModel, OneStepOfAModelWithTwoInputsAndItsLossEqualsEagerPyTorch) {
-  Model model = load_exported(golden("tied.pt2"));
+  Model model = load_exported(golden("tied.pt2")).model;
   const EagerStep expected = read_eager_step(golden("tied.pt"));
   at::set_num_threads(1);
   const at::Tensor loss = model.loss()(forward_all(model, expected.inputs, {}), {});
@@ -153,7 +155,7 @@ TEST(ExportedModel, OneStepOfAModelWithTwoInputsAndItsLossEqualsEagerPyTorch) {
 }
 
 TEST(ExportedModel, InputsThatDoNotFitAreRefusedByName) {
-  Model model = load_exported(golden("tied.pt2"));
+  Model model = load_exported(golden("tied.pt2")).model;
   const at::Tensor words = at::zeros({2, 6}, at::kLong);
   const auto refusal = [&](const Tensors& inputs) { return refusal_of([&] { (void)forward_all(model, inputs, {}); }); };
   EXPECT_NO_THROW((void)forward_all(model, {words, words}, {}));
@@ -169,7 +171,7 @@ TEST(ExportedModel, ABatchOfSeveralInputsHasAKeyForEach) {
   const at::Tensor words = at::zeros({3, 6}, at::kLong);
   const auto load = [&](const TensorDict& tensors) {
     write_torch_file(path, tensors);
-    return load_batch(path, load_model(model, "", 0, {.loss = "", .data = path}).sample());
+    return load_batch(path, load_model(model, "", 0, {.loss = "", .data = path}).model.sample());
   };
   const Batch batch = load({{"labels", words + 20}, {"words", words}});
   ASSERT_EQ(batch.inputs.size(), 2U);
@@ -192,7 +194,7 @@ TEST(ExportedModel, OptionsOfTheStepThatDoNotFitTheProgramAreRefused) {
   EXPECT_NE(refusal("", "cross_entropy").find("computes its loss itself"), std::string::npos);
   const std::string wrong = refusal_of([&] { (void)load_model(golden("language.pt2"), "7:int64", 0); });
   EXPECT_NE(wrong.find("'words' is 2x7:int64"), std::string::npos) << wrong;
-  EXPECT_EQ(load_model(golden("language.pt2"), "6:int64", 0).sample().target.classes, 11);
+  EXPECT_EQ(load_model(golden("language.pt2"), "6:int64", 0).model.sample().target.classes, 11);
 }
 
 std::string content_of(const std::string& path) {

@@ -7,7 +7,7 @@
 
 #include "edited_archive.h"
 #include "exported_chain.h"
-#include "mptune/profiler/model/exported_model.h"
+#include "mptune/profiler/exported/load_exported.h"
 #include "mptune/tests/support/error_of.h"
 #include "mptune/tests/support/files.h"
 #include "small_program.h"
@@ -16,7 +16,9 @@ namespace mptune::testing {
 namespace {
 
 using nlohmann::json;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class Refusals : public ::testing::Test {
  protected:
@@ -28,7 +30,7 @@ class Refusals : public ::testing::Test {
     const std::string path = archive.write(folder.path("model.pt2"));
     return refusal_of([&] { (void)load_exported(path); });
   }
-  Model load(const EditedArchive& archive) const { return load_exported(archive.write(folder.path("model.pt2"))); }
+  LoadedModel load(const EditedArchive& archive) const { return load_exported(archive.write(folder.path("model.pt2"))); }
 
   /// What a layer's forward says; whoever tries several sizes leaves out those that fail so.
   static std::string failure_of(const std::function<void()>& action) {
@@ -153,8 +155,8 @@ EditedArchive without_weights() {
 
 TEST_F(Refusals, NoneOfMetaModelsThatFitIntoMemory) {
   EditedArchive archive = without_weights();
-  EXPECT_THAT(load(archive).warning(), HasSubstr("random initialisation"));
-  const auto first = [&](std::uint64_t seed) { return load_exported(folder.path("model.pt2"), seed).parameters().front().tensor; };
+  EXPECT_THAT(load(archive).warnings, ElementsAre(HasSubstr("random initialisation")));
+  const auto first = [&](std::uint64_t seed) { return load_exported(folder.path("model.pt2"), seed).model.parameters().front().tensor; };
   EXPECT_TRUE(at::equal(first(1), first(1)));
   EXPECT_FALSE(at::equal(first(1), first(2)));
   json weights = archive.weights();
@@ -175,8 +177,8 @@ TEST_F(Refusals, EvaluationForm) {
 
 TEST_F(Refusals, DecomposedProgramsAreTakenUnlessTheyHandOutBuffers) {
   const auto decomposed = [](json& program) { program["verifiers"] = {"ATEN"}; };
-  EXPECT_EQ(load(EditedArchive("residual")).warning(), "");
-  EXPECT_THAT(load(changed("residual", decomposed)).warning(), HasSubstr("decomposed"));
+  EXPECT_THAT(load(EditedArchive("residual")).warnings, IsEmpty());
+  EXPECT_THAT(load(changed("residual", decomposed)).warnings, ElementsAre(HasSubstr("decomposed")));
   const std::string refused = archive_refusal(changed("residual", [](json& program) {
     json& outputs = program["graph_module"]["signature"]["output_specs"];
     const json user = outputs[0]["user_output"];
@@ -198,17 +200,17 @@ TEST_F(Refusals, SizesOutsideRangesAndGuards) {
   const auto run = [&](const Model& model, std::int64_t samples) {
     (void)run_layer(model.layers()[0], 0, {at::ones({samples, 3, 6, 6})}, {});
   };
-  const Model narrow = load(changed("residual", [](json& program) {
+  const LoadedModel narrow = load(changed("residual", [](json& program) {
     for (auto& [symbol, range] : program["range_constraints"].items()) range = {{"min_val", 2}, {"max_val", 4}};
     program["guards_code"] = {"L['image'].size()[0] != 3", "type(L['image']) is Tensor"};
   }));
-  for (const std::int64_t samples : {2, 4, 2}) run(narrow, samples);
-  EXPECT_THAT(failure_of([&] { run(narrow, 5); }), HasSubstr("'image' is 5, the program was exported for 2 to 4"));
-  EXPECT_THAT(failure_of([&] { run(narrow, 1); }), HasSubstr("2 to 4"));
-  EXPECT_THAT(failure_of([&] { run(narrow, 3); }), HasSubstr("L['image'].size()[0] != 3, but image is 3x3x6x6"));
-  EXPECT_EQ(narrow.warning(), "");
-  const Model odd = load(changed("residual", [](json& program) { program["guards_code"] = {"f(L['image'].size()[0]) == 3"}; }));
-  EXPECT_THAT(odd.warning(), HasSubstr("f(L['image'].size()[0]) == 3"));
+  for (const std::int64_t samples : {2, 4, 2}) run(narrow.model, samples);
+  EXPECT_THAT(failure_of([&] { run(narrow.model, 5); }), HasSubstr("'image' is 5, the program was exported for 2 to 4"));
+  EXPECT_THAT(failure_of([&] { run(narrow.model, 1); }), HasSubstr("2 to 4"));
+  EXPECT_THAT(failure_of([&] { run(narrow.model, 3); }), HasSubstr("L['image'].size()[0] != 3, but image is 3x3x6x6"));
+  EXPECT_THAT(narrow.warnings, IsEmpty());
+  const LoadedModel odd = load(changed("residual", [](json& program) { program["guards_code"] = {"f(L['image'].size()[0]) == 3"}; }));
+  EXPECT_THAT(odd.warnings, ElementsAre(HasSubstr("f(L['image'].size()[0]) == 3")));
 }
 
 TEST_F(Refusals, OperatorsAndArgumentsThatThisTorchDoesNotHave) {

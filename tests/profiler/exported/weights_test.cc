@@ -5,27 +5,28 @@
 #include <map>
 #include <string>
 
-#include "mptune/profiler/model/exported_model.h"
-#include "mptune/profiler/model/safetensors.h"
-#include "mptune/profiler/model/torch_file.h"
+#include "mptune/profiler/exported/load_exported.h"
+#include "mptune/profiler/state/safetensors.h"
+#include "mptune/profiler/state/state.h"
+#include "mptune/profiler/state/torch_file.h"
 #include "mptune/tests/support/files.h"
 
 namespace mptune::testing {
 namespace {
 
-Model golden_model(const std::string& name) {
+LoadedModel golden_model(const std::string& name) {
   return load_exported(std::string(MPTUNE_SOURCE_DIR "/tests/golden/exported/") + name + ".pt2");
 }
 
-std::map<std::string, at::Tensor> saved(const Model& model, const std::string& path) {
-  save_state(model, path);
+std::map<std::string, at::Tensor> saved(const LoadedModel& loaded, const std::string& path) {
+  save_state(loaded.model, path, loaded.extras);
   const TensorDict dict = is_safetensors(path) ? read_safetensors(path) : read_torch_file(path);
   return {dict.begin(), dict.end()};
 }
 
 TEST(ExportedWeights, TiedWeightsHaveAllTheirNames) {
   const TestFolder folder("exported-weights");
-  const Model model = golden_model("language");
+  const LoadedModel model = golden_model("language");
   auto state = saved(model, folder.path("state.pt"));
   EXPECT_EQ(state.size(), 9U);
   EXPECT_EQ(state["head.weight"].const_data_ptr(), state["word.weight"].const_data_ptr()) << "stored once";
@@ -45,16 +46,16 @@ TEST(ExportedWeights, BuffersAreThoseThatPythonSaves) {
 TEST(ExportedWeights, RoundTrip) {
   const TestFolder folder("exported-weights");
   for (const std::string name : {"residual", "language", "regions", "sequence"}) {
-    Model changed = golden_model(name);
+    LoadedModel changed = golden_model(name);
     {
       const at::NoGradGuard no_gradients;
-      for (const NamedTensor& parameter : changed.parameters()) at::Tensor(parameter.tensor).add_(1);
+      for (const NamedTensor& parameter : changed.model.parameters()) at::Tensor(parameter.tensor).add_(1);
     }
     for (const char* file : {"state.pt", "state.safetensors"}) {
-      save_state(changed, folder.path(file));
-      Model other = golden_model(name);
-      load_state(other, folder.path(file));
-      const auto expected = changed.parameters(), found = other.parameters();
+      save_state(changed.model, folder.path(file), changed.extras);
+      LoadedModel other = golden_model(name);
+      load_state(other.model, folder.path(file), other.extras);
+      const auto expected = changed.model.parameters(), found = other.model.parameters();
       for (std::size_t i = 0; i < expected.size(); ++i)
         EXPECT_TRUE(at::equal(found[i].tensor, expected[i].tensor)) << name << " " << expected[i].name;
     }

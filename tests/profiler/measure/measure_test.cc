@@ -9,6 +9,7 @@
 
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/gpu_driver.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/statistics/samples.h"
 
 namespace mptune::testing {
@@ -31,7 +32,7 @@ std::string cpu_list() {
 }
 
 Profile measure_tiny(const MeasureOptions& options) {
-  const Model model = load_model(kTiny, "", 0);
+  const Model model = load_model(kTiny, "", 0).model;
   return measure_profile(model, synthetic_batch(model.sample(), options.batch, 0), options);
 }
 
@@ -80,7 +81,7 @@ TEST(MeasureProfile, TransformerAtEverySizeAloneAndBusy) {
     fractions.push_back(fraction);
   };
   const Profile profile = measure_tiny(options);
-  const Model model = load_model(kTiny, "", 0);
+  const Model model = load_model(kTiny, "", 0).model;
   const auto layers = static_cast<std::size_t>(model.size());
 
   EXPECT_EQ(profile.model, "transformer");
@@ -133,7 +134,7 @@ TEST(MeasureProfile, TransformerAtEverySizeAloneAndBusy) {
 }
 
 TEST(MeasureProfile, BatchNormOverOneValueIsLeftOut) {
-  const Model model = load_model("resnet18", "3x32x32", 0);
+  const Model model = load_model("resnet18", "3x32x32", 0).model;
   MeasureOptions options = options_for("cpu:" + std::to_string(available_cores()[0]), 2);
   options.budget_s = 0.1;
   const Profile profile = measure_profile(model, synthetic_batch(model.sample(), 2, 0), options);

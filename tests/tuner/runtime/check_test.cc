@@ -13,7 +13,8 @@
 #include <utility>
 
 #include "mptune/planner/search/search.h"
-#include "mptune/profiler/model/exported_model.h"
+#include "mptune/profiler/exported/load_exported.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/tests/support/error_of.h"
 #include "mptune/tests/support/files.h"
 #include "mptune/tuner/runtime/check_operation.h"
@@ -55,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(Tiny, BuiltInModels,
                                            std::pair("resnet18", "3x32x32")));
 
 TEST_P(BuiltInModels, AgreeInEveryBit) {
-  const Model model = load_model(GetParam().first, GetParam().second, 1);
+  const Model model = load_model(GetParam().first, GetParam().second, 1).model;
   const std::vector<CheckPart> parts = check_all(model);
   ASSERT_EQ(parts.size(), 4U);
   for (const CheckPart& part : parts) EXPECT_FALSE(part.difference) << named(part);
@@ -70,7 +71,7 @@ TEST_P(BuiltInModels, AgreeInEveryBit) {
 }
 
 TEST(CheckedPlans, RecomputationAgrees) {
-  const Model model = load_model("transformer:d=16,layers=2,heads=2,vocab=31", "8", 1);
+  const Model model = load_model("transformer:d=16,layers=2,heads=2,vocab=31", "8", 1).model;
   const ModelCheck check(model, synthetic_batch(model.sample(), 8, 0), 0);
   const CheckPart part = check.plan(plan_of(8, model.size(), "all"));
   EXPECT_FALSE(part.difference) << named(part);
@@ -221,7 +222,7 @@ TEST(CheckedPrograms, AgreeWithTheirPiecesAndTheirReference) {
     EXPECT_FALSE(reference.difference) << named(reference);
     EXPECT_EQ(reference.left_out, "");
     EXPECT_GT(reference.tensors, 8);
-    for (const CheckPart& part : check_all(load_model(golden(std::string(name) + ".pt2"), "", 0))) {
+    for (const CheckPart& part : check_all(load_model(golden(std::string(name) + ".pt2"), "", 0).model)) {
       EXPECT_FALSE(part.difference) << name << " " << named(part);
     }
   }
@@ -229,7 +230,7 @@ TEST(CheckedPrograms, AgreeWithTheirPiecesAndTheirReference) {
 
 TEST(CheckedPrograms, TheOperatorWhereSamplesCoupleIsNamed) {
   // A branch of it depends on the sum over the batch.
-  const auto parts = check_all(load_model(golden("regions.pt2"), "", 0));
+  const auto parts = check_all(load_model(golden("regions.pt2"), "", 0).model);
   EXPECT_FALSE(parts[0].difference) << named(parts[0]);
   EXPECT_FALSE(parts[1].difference) << named(parts[1]);
   ASSERT_TRUE(parts[2].difference);
@@ -237,7 +238,7 @@ TEST(CheckedPrograms, TheOperatorWhereSamplesCoupleIsNamed) {
 }
 
 TEST(CheckedPrograms, OperatorsAreNamedWithModuleAndLine) {
-  const Model model = load_model(golden("residual.pt2"), "", 0);
+  const Model model = load_model(golden("residual.pt2"), "", 0).model;
   const ModelLayer& layer = model.layers().front();
   const ExportedRange range = exported_range(*layer.layer).value();
   WatchedNodes one(range), other(range), same(range);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "mptune/planner/search/search.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/tests/support/files.h"
 #include "mptune/tests/support/script_modules.h"
 #include "mptune/tuner/runtime/pipeline.h"
@@ -35,8 +36,8 @@ class FileModels : public ::testing::TestWithParam<const char*> {
   [[nodiscard]] Model load() const {
     const bool script = std::string(GetParam()) == "script";
     Model model =
-        load_model(script ? folder_.path("resnet.pt") : std::string(MPTUNE_BINARY_DIR) + "/plugins/libresnet_plugin.so", kInput, 9);
-    const Model builtin = load_model("resnet18", kInput, 0);
+        load_model(script ? folder_.path("resnet.pt") : std::string(MPTUNE_BINARY_DIR) + "/plugins/libresnet_plugin.so", kInput, 9).model;
+    const Model builtin = load_model("resnet18", kInput, 0).model;
     const auto copy = [](const std::vector<NamedTensor>& from, const std::vector<NamedTensor>& to) {
       const at::NoGradGuard no_gradients;
       ASSERT_EQ(from.size(), to.size());
@@ -48,7 +49,7 @@ class FileModels : public ::testing::TestWithParam<const char*> {
   }
 
   TestFolder folder_{"file-models"};
-  Batch batch_ = synthetic_batch(load_model("resnet18", kInput, 0).sample(), kBatch, 3);
+  Batch batch_ = synthetic_batch(load_model("resnet18", kInput, 0).model.sample(), kBatch, 3);
 };
 
 TEST_P(FileModels, UnpipelinedIsBitEqualToTheBuiltIn) {

@@ -8,6 +8,7 @@
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/device/gpu_driver.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/measure/optimizer.h"
 #include "mptune/tuner/runtime/capabilities.h"
 #include "mptune/tuner/runtime/pipeline.h"
@@ -64,7 +65,7 @@ class GpuTransparency : public ::testing::Test {
 
   /// What PyTorch's plain loop computes on the CPU, or with `on_gpu` on the first GPU.
   static ReferenceStep plain_loop(const Subject& subject, Batch batch, const std::vector<int>& sizes, bool on_gpu) {
-    Model model = load_model(subject.model, subject.input, 0);
+    Model model = load_model(subject.model, subject.input, 0).model;
     if (on_gpu) {
       const at::NoGradGuard no_grad;
       for (const auto& tensors : {model.parameters(), model.buffers()})
@@ -86,7 +87,7 @@ class GpuTransparency : public ::testing::Test {
     for (const std::string& name : choice.devices) devices += " " + name;
     SCOPED_TRACE(subject.model + " " + choice.schedule + devices +
                  (on_gpu ? " against the loop on the GPU" : " against the loop on the CPU"));
-    const Model model = load_model(subject.model, subject.input, 0);
+    const Model model = load_model(subject.model, subject.input, 0).model;
     const Plan plan = plan_of(choice, model.size());
     const Batch batch = synthetic_batch(model.sample(), kBatch, 3);
     const ReferenceStep expected = plain_loop(subject, batch, plan.microbatch_sizes, on_gpu);
@@ -95,7 +96,7 @@ class GpuTransparency : public ::testing::Test {
     PipelineOptions options;
     options.link = choice.link;
     const double tolerance = subject.has_batch_norms && !on_gpu ? kToleranceOfBatchNorms : kTolerance;
-    Pipeline pipeline(load_model(subject.model, subject.input, 0), plan, options);
+    Pipeline pipeline(load_model(subject.model, subject.input, 0).model, plan, options);
     for (int step = 0; step < 2; ++step) {
       const StepResult result = pipeline.step(batch.inputs, batch.target);
       EXPECT_NEAR(result.loss, expected.loss, tolerance * std::max(1.0, std::abs(expected.loss)));
@@ -161,11 +162,11 @@ TEST_F(GpuTransparency, BatchNormsCommitOnce) {
 }
 
 TEST_F(GpuTransparency, OutOfMemoryIsThrownOnceAndTheNextStepWorks) {
-  const Model model = load_model(kMlp.model, "", 0);
+  const Model model = load_model(kMlp.model, "", 0).model;
   const Batch batch = synthetic_batch(model.sample(), kBatch, 3);
   std::vector<std::shared_ptr<Device>> devices;
   for (const std::string& name : halves) devices.push_back(make_device(parse_device(name)));
-  Pipeline pipeline(load_model(kMlp.model, "", 0), plan_of({halves, "1f1b", 4, 1, false, {}}, model.size()), {}, devices);
+  Pipeline pipeline(load_model(kMlp.model, "", 0).model, plan_of({halves, "1f1b", 4, 1, false, {}}, model.size()), {}, devices);
   const double loss = pipeline.step(batch.inputs, batch.target).loss;
   devices[1]->set_memory_cap(1);
   EXPECT_THROW((void)pipeline.step(batch.inputs, batch.target), c10::OutOfMemoryError);
@@ -191,10 +192,10 @@ TEST_F(GpuTransparency, ExceptionOfAStageIsThrownOnceAndTheNextStepWorks) {
 }
 
 TEST_F(GpuTransparency, OptimizersOfTheCallersThreadAreWaitedFor) {
-  const Model model = load_model(kTransformer.model, "", 0);
+  const Model model = load_model(kTransformer.model, "", 0).model;
   const Batch batch = synthetic_batch(model.sample(), kBatch, 3);
   const auto losses_of = [&](bool on_stages) {
-    Pipeline pipeline(load_model(kTransformer.model, "", 0), plan_of({halves, "1f1b", 4, 1, false, {}}, model.size()));
+    Pipeline pipeline(load_model(kTransformer.model, "", 0).model, plan_of({halves, "1f1b", 4, 1, false, {}}, model.size()));
     std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers;
     for (int stage = 0; stage < 2; ++stage) optimizers.push_back(make_optimizer(OptimizerKind::sgd, 0.1, pipeline.parameters(stage)));
     std::vector<double> losses;
@@ -211,9 +212,9 @@ TEST_F(GpuTransparency, OptimizersOfTheCallersThreadAreWaitedFor) {
 }
 
 TEST_F(GpuTransparency, TrainingLowersTheLossAndStateComesBack) {
-  Model model = load_model(kMlp.model, "", 0);
+  Model model = load_model(kMlp.model, "", 0).model;
   const Batch batch = synthetic_batch(model.sample(), kBatch, 3);
-  Pipeline pipeline(load_model(kMlp.model, "", 0), plan_of({halves, "1f1b", 4, 1, false, {}}, model.size()));
+  Pipeline pipeline(load_model(kMlp.model, "", 0).model, plan_of({halves, "1f1b", 4, 1, false, {}}, model.size()));
   std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers(2);
   pipeline.on_stages([&](int stage) {
     optimizers[static_cast<std::size_t>(stage)] = make_optimizer(OptimizerKind::adam, 1e-3, pipeline.parameters(stage));

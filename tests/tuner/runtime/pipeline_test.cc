@@ -14,6 +14,7 @@
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/analyze/breakdown.h"
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/tuner/runtime/plan_file_of.h"
 #include "reference.h"
 #include "wrapped_device.h"
@@ -195,11 +196,11 @@ TEST(Pipeline, MemoryIsChargedToItsDeviceAndAllComesBack) {
 
 TEST(Pipeline, RecomputationLowersThePeak) {
   const std::string model = "transformer:d=64,layers=6,heads=2,seq=32,vocab=64";
-  const Batch batch = synthetic_batch(load_model(model, "", 0).sample(), 16, 0);
+  const Batch batch = synthetic_batch(load_model(model, "", 0).model.sample(), 16, 0);
   std::map<std::string, std::int64_t> peak;
   for (const char* recompute : {"none", "all"}) {
     const Plan plan = plan_for(8, 2, 16, 4, "gpipe", recompute);
-    Pipeline pipeline(load_model(model, "", 0), plan, {}, shared_core_devices(plan));
+    Pipeline pipeline(load_model(model, "", 0).model, plan, {}, shared_core_devices(plan));
     (void)pipeline.step(batch.inputs, batch.target);
     pipeline.reset_peak_bytes();
     (void)pipeline.step(batch.inputs, batch.target);
@@ -219,7 +220,7 @@ TEST(Pipeline, RefusesWhatDoesNotFit) {
 }
 
 TEST(PlanFileOf, SaysWhatItIsForAndWhenItWasMade) {
-  const Model model = load_model("mlp:layers=4", "", 0);
+  const Model model = load_model("mlp:layers=4", "", 0).model;
   const Plan plan = plan_for(model.size(), 2, 8, 4, "1f1b");
   const PlanFile file = plan_file_of(model, plan, std::chrono::system_clock::from_time_t(1795262400));
   EXPECT_EQ(file.created, "2026-11-21T12:00:00Z");

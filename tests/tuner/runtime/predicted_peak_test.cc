@@ -5,6 +5,7 @@
 
 #include "mptune/planner/cost/cost_model.h"
 #include "mptune/planner/search/search.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/measure/measure.h"
 #include "mptune/tuner/runtime/pipeline.h"
 #include "reference.h"
@@ -42,7 +43,7 @@ std::vector<std::int64_t> measured_peaks(Pipeline& pipeline, const Batch& batch)
 }
 
 void expect_enough_predicted(const std::string& text, const std::string& input, const std::vector<int>& cuts) {
-  const auto load = [&] { return load_model(text, input, 0); };
+  const auto load = [&] { return load_model(text, input, 0).model; };
   const Batch batch = synthetic_batch(load().sample(), kBatch, 0);
   const CostModel cost = cost_of(load(), batch);
   const int layers = load().size();

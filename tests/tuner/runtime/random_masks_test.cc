@@ -11,7 +11,7 @@
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/base/error.h"
-#include "mptune/profiler/model/nn.h"
+#include "mptune/profiler/nn/nn.h"
 #include "mptune/tuner/runtime/pipeline.h"
 #include "reference.h"
 

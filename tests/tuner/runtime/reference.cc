@@ -6,11 +6,12 @@
 #include <algorithm>
 
 #include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/loading/load_model.h"
 
 namespace mptune::testing {
 
 ReferenceStep run_reference(const std::string& model_text, const std::string& input, const Batch& batch, const std::vector<int>& sizes) {
-  return run_reference(load_model(model_text, input, 0), batch, sizes);
+  return run_reference(load_model(model_text, input, 0).model, batch, sizes);
 }
 
 ReferenceStep run_reference(Model model, const Batch& batch, const std::vector<int>& sizes) {

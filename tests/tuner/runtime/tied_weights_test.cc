@@ -10,10 +10,10 @@
 
 #include <torch/optim/optimizer.h>
 #include "mptune/planner/search/search.h"
+#include "mptune/profiler/exported/load_exported.h"
 #include "mptune/profiler/measure/measure.h"
 #include "mptune/profiler/measure/optimizer.h"
-#include "mptune/profiler/model/exported_model.h"
-#include "mptune/profiler/model/state.h"
+#include "mptune/profiler/state/state.h"
 #include "mptune/tests/support/files.h"
 #include "mptune/tuner/runtime/pipeline.h"
 #include "reference.h"
@@ -23,8 +23,12 @@ namespace {
 
 constexpr int kBatch = 10;
 
+std::string tied_file(const std::string& name) {
+  return std::string(MPTUNE_SOURCE_DIR "/tests/golden/exported/") + name + ".pt2";
+}
+
 Model tied_model(const std::string& name) {
-  return load_exported(std::string(MPTUNE_SOURCE_DIR "/tests/golden/exported/") + name + ".pt2");
+  return load_exported(tied_file(name)).model;
 }
 
 /// The batch of a step; a target where the loss needs one.
@@ -245,14 +249,14 @@ TEST_P(TiedWeights, EveryParameterIsListedCountedAndSavedOnce) {
 
 TEST(TiedState, WhatIsLoadedIsEveryHoldersAndComesBack) {
   const TestFolder folder("tied");
-  Model trained = tied_model("tied");
+  LoadedModel trained = load_exported(tied_file("tied"));
   const at::NoGradGuard no_gradients;
-  for (const NamedTensor& parameter : trained.parameters()) at::Tensor(parameter.tensor).add_(0.5);
-  save_state(trained, folder.path("state.pt"));
-  Model loaded = tied_model("tied");
-  load_state(loaded, folder.path("state.pt"));
-  const Batch batch = batch_for(loaded);
-  EXPECT_TRUE(at::equal(forward_all(loaded, batch.inputs, {})[0], forward_all(trained, batch.inputs, {})[0]));
+  for (const NamedTensor& parameter : trained.model.parameters()) at::Tensor(parameter.tensor).add_(0.5);
+  save_state(trained.model, folder.path("state.pt"), trained.extras);
+  LoadedModel loaded = load_exported(tied_file("tied"));
+  load_state(loaded.model, folder.path("state.pt"), loaded.extras);
+  const Batch batch = batch_for(loaded.model);
+  EXPECT_TRUE(at::equal(forward_all(loaded.model, batch.inputs, {})[0], forward_all(trained.model, batch.inputs, {})[0]));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <torch/optim/optimizer.h>
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/search/search.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/measure/optimizer.h"
 #include "mptune/tuner/runtime/pipeline.h"
 #include "reference.h"
@@ -66,7 +67,7 @@ class Examined {
   explicit Examined(const Subject& subject)
       : subject_(subject), batch_(synthetic_batch(load().sample(), kBatch, 3)), layers_(load().size()) {}
 
-  [[nodiscard]] Model load() const { return load_model(subject_.model, subject_.input, 0); }
+  [[nodiscard]] Model load() const { return load_model(subject_.model, subject_.input, 0).model; }
   [[nodiscard]] int layers() const { return layers_; }
   [[nodiscard]] const Batch& batch() const { return batch_; }
 

@@ -8,6 +8,7 @@
 #include "fixture.h"
 #include "mptune/profiler/analyze/breakdown.h"
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/state/state.h"
 #include "mptune/profiler/store/store.h"
 
 namespace mptune::testing {
@@ -178,8 +179,8 @@ TEST_F(WorkerRequests, BatchNormStatisticsSurviveTheFile) {
   request.steps = 1;
   request.save = path("resnet.pt");
   train(request, replies());
-  const Model fresh = model_of(request.setup);
-  Model trained = model_of(request.setup);
+  const Model fresh = model_of(request.setup).model;
+  Model trained = model_of(request.setup).model;
   load_state(trained, request.save);
   const auto before = fresh.buffers(), after = trained.buffers();
   for (std::size_t i = 0; i < before.size(); ++i)

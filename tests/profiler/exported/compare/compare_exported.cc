@@ -13,6 +13,7 @@
 #include "mptune/profiler/base/text.h"
 #include "mptune/profiler/device/device.h"
 #include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/model/model.h"
 #include "mptune/tuner/runtime/pipeline.h"
 
@@ -46,9 +47,9 @@ bool compare_chain(const std::string& model, const EagerStep& expected, const st
 }
 
 Model model_of(const std::string& path) {
-  Model model = load_model(path, "", 0);
-  if (model.loss().name() != "model") model.set_loss(Loss::mean_square());
-  return model;
+  Model model = load_model(path, "", 0).model;
+  const Loss loss = model.loss().name() == "model" ? model.loss() : Loss::mean_square();
+  return {model.name(), std::move(model.layers()), loss, model.sample(), model.default_batch()};
 }
 
 bool couples_samples(const Model& model) {

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "mptune/profiler/exported/arguments.h"
+#include "mptune/profiler/exported/draws.h"
+#include "mptune/profiler/model/layer.h"
+
+namespace mptune {
+
+/// What a run of a graph needs besides its values.
+struct ProgramRun {
+  at::Device device = at::kCPU;
+  bool recomputing = false;
+  DrawScope* draws = nullptr;  ///< told of every node that draws; nullptr: LibTorch draws as ever
+  /// Called instead of what a batch norm would do to its running statistics: with the value that is the running mean and this forward's own
+  /// statistics. Never while recomputing.
+  std::function<void(int running_mean, BatchStatistics statistics)> batch_norm;
+};
+
+/// Two values of which one may be a view of the other.
+struct ValueAlias {
+  int made = -1, read = -1;
+  bool certain = true;  ///< false where the layout of what is read decides (reshape, contiguous)
+};
+
+/// A graph of an exported program, ready to run: operators resolved through LibTorch's dispatcher, arguments bound. Immutable; several
+/// threads may run it, each with values of its own. Keeps the training form: batch norms and dropout as exported, in-place operators in
+/// place. Batch norms in training leave their running statistics alone and hand over their own (ProgramRun::batch_norm); counters of
+/// batches are not counted.
+class ExportedGraph {
+ public:
+  /// Refers to `program`, which outlives it. `where` names the file in messages. Throws Error for operators that LibTorch does not have,
+  /// arguments that do not fit them, unknown higher-order operators; each names operator, module and Python line.
+  ExportedGraph(const ExportedProgram& program, std::string where);
+
+  [[nodiscard]] int nodes() const { return static_cast<int>(nodes_.size()); }
+  [[nodiscard]] int values() const { return static_cast<int>(graph_.values.size()); }
+
+  /// Runs one node. Throws c10::Error that names operator, module and Python line in one line for whatever fails in it, but for want of
+  /// memory and for devices that fail, which stay what they are; Error for random numbers that would depend on the partition.
+  void run_node(int node, ProgramValues& values, const ProgramRun& run) const;
+  /// Runs all nodes with `inputs` for the graph's inputs; its outputs.
+  [[nodiscard]] std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs, const ProgramRun& run) const;
+
+  /// Values that a node reads and makes.
+  [[nodiscard]] const std::vector<int>& reads(int node) const { return nodes_[static_cast<std::size_t>(node)].reads; }
+  [[nodiscard]] const std::vector<int>& makes(int node) const { return nodes_[static_cast<std::size_t>(node)].makes; }
+  /// Values that it writes to in place.
+  [[nodiscard]] const std::vector<int>& writes(int node) const { return nodes_[static_cast<std::size_t>(node)].writes; }
+  /// Values that it makes and that may share memory with what it reads; those of regions too.
+  [[nodiscard]] const std::vector<ValueAlias>& aliases(int node) const { return nodes_[static_cast<std::size_t>(node)].aliases; }
+  /// The first of the values that may share this one's memory, itself for none.
+  [[nodiscard]] int memory_of(int value) const { return memory_[static_cast<std::size_t>(value)]; }
+  /// True if it draws random numbers, or a region of it does.
+  [[nodiscard]] bool random(int node) const { return nodes_[static_cast<std::size_t>(node)].draws.random; }
+  /// Throws Error for the first node, in regions too, whose random numbers would depend on the partition.
+  void check_draws() const;
+  /// The value that is the running mean, where the node is a batch norm in training; -1 elsewhere.
+  [[nodiscard]] int running_mean(int node) const { return nodes_[static_cast<std::size_t>(node)].running_mean; }
+  [[nodiscard]] int running_variance(int node) const { return nodes_[static_cast<std::size_t>(node)].running_variance; }
+  /// Momentum of a batch norm in training.
+  [[nodiscard]] double momentum(int node) const { return nodes_[static_cast<std::size_t>(node)].momentum; }
+  /// The value that is a counter of batches where the node counts, else -1.
+  [[nodiscard]] int batch_counter(int node) const { return nodes_[static_cast<std::size_t>(node)].batch_counter; }
+  /// "aten.conv2d in layer1.0.conv1 (net.py:12, x = self.conv1(x))".
+  [[nodiscard]] std::string describe(int node) const;
+
+ private:
+  /// What all graphs of a program share while they are bound: nodes are numbered through all of them.
+  struct Shared {
+    SampleSymbols symbols;
+    std::int64_t nodes = 0;
+    std::string made_with;  ///< "torch 2.11.0"
+  };
+  enum class Kind { operation, batch_norm, count_batch, symbolic, set_grad, autocast, conditional };
+  struct Node {
+    Kind kind = Kind::operation;
+    std::optional<c10::OperatorHandle> operation;
+    int symbolic = 0;
+    std::vector<BoundArgument> arguments;
+    std::vector<int> regions;
+    std::vector<int> reads, makes, writes;
+    std::vector<ValueAlias> aliases;
+    NodeDraws draws;
+    int running_mean = -1;
+    int running_variance = -1;
+    int batch_counter = -1;
+    double momentum = 0;
+  };
+
+  ExportedGraph(const ProgramGraph& graph, std::string where, const std::vector<SampleAxis>& given, Shared& shared);
+
+  void bind_all(const std::vector<SampleAxis>& given, Shared& shared);
+  [[noreturn]] void refuse(int node, const std::string& why, const Shared& shared) const;
+  void bind(const ProgramNode& source, Node& node, Shared& shared);
+  void bind_operation(const ProgramNode& source, Node& node);
+  void bind_training(const ProgramNode& source, Node& node);
+  void bind_region(const ProgramNode& source, Node& node, Shared& shared);
+  void find_aliases(const ProgramNode& source, Node& node) const;
+  void find_region_aliases(const ProgramNode& source, std::size_t first, const ExportedGraph& inner, Node& node) const;
+  void find_memory();
+  [[nodiscard]] bool is_tensor(int value) const {
+    return graph_.values[static_cast<std::size_t>(value)].kind == ValueDescription::Kind::tensor;
+  }
+  void check_types() const;
+  void check_outputs(const ProgramNode& source, const Node& node) const;
+  void dispatch(int node, ProgramValues& values, const ProgramRun& run) const;
+  static std::string first_line(const std::exception& error);
+  void run_operation(const Node& node, ProgramValues& values, const ProgramRun& run, std::vector<c10::IValue>& stack) const;
+  void run_batch_norm(const Node& node, ProgramValues& values, const ProgramRun& run, std::vector<c10::IValue>& stack) const;
+  [[nodiscard]] std::vector<c10::IValue> run_region(const Node& node, ProgramValues& values, const ProgramRun& run) const;
+  void store(const ProgramNode& source, std::vector<c10::IValue>& results, ProgramValues& values) const;
+
+  const ProgramGraph& graph_;
+  std::string where_;
+  std::vector<Node> nodes_;
+  std::vector<std::unique_ptr<ExportedGraph>> graphs_;  ///< by region; bound with the node that runs it
+  std::vector<std::optional<SampleAxis>> axes_;         ///< by value
+  std::vector<int> memory_;                             ///< by value
+  std::int64_t first_node_ = 0;                         ///< number of the first node among those of the whole program
+};
+
+}  // namespace mptune

@@ -1,0 +1,77 @@
+#include "mptune/profiler/exported/layer_shape.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "mptune/profiler/exported/names.h"
+
+namespace mptune {
+
+LayerShape shape_of(std::shared_ptr<const BoundProgram> bound, int first, int last) {
+  LayerShape shape;
+  shape.bound = std::move(bound);
+  shape.first = first;
+  shape.last = last;
+  const ExportedGraph& graph = shape.bound->graph;
+  const ProgramCuts& cuts = shape.bound->cuts;
+  shape.nodes = cuts.nodes_of(first, last);
+  shape.inputs = exported_layer_inputs(*shape.bound, first);
+  shape.outputs = exported_layer_outputs(*shape.bound, last);
+
+  std::set<int> made, written, kept(shape.outputs.begin(), shape.outputs.end());
+  std::map<int, std::size_t> last_read;  // value to place in `nodes`
+  for (std::size_t place = 0; place < shape.nodes.size(); ++place) {
+    const int node = shape.nodes[place];
+    for (const int read : graph.reads(node)) {
+      last_read[read] = place;
+      if (shape.value(read).kind != ValueDescription::Kind::tensor && made.count(read) == 0) shape.numbers.push_back(read);
+    }
+    for (const int value : graph.writes(node)) written.insert(cuts.memory_of(value));
+    for (const int value : graph.makes(node)) {
+      made.insert(value);
+      last_read.try_emplace(value, place);
+    }
+  }
+  std::sort(shape.numbers.begin(), shape.numbers.end());
+  shape.numbers.erase(std::unique(shape.numbers.begin(), shape.numbers.end()), shape.numbers.end());
+  shape.released.resize(shape.nodes.size());
+  for (const auto& [value, place] : last_read)
+    if (kept.count(value) == 0 && !cuts.is_state(value)) shape.released[place].push_back(value);
+  // All that may share the memory; gradients of what is trained go to the parameter itself.
+  std::set<int> state;
+  const auto trained = [&](int value) { return shape.value(value).tensor && shape.value(value).tensor->requires_grad; };
+  for (const int node : shape.nodes) {
+    if (graph.batch_counter(node) >= 0) continue;
+    for (const int read : graph.reads(node))
+      if (cuts.is_state(read) && written.count(cuts.memory_of(read)) > 0 && !trained(read)) state.insert(read);
+  }
+  shape.written.assign(state.begin(), state.end());
+  for (const int input : shape.inputs) shape.cloned.push_back(written.count(cuts.memory_of(input)) > 0);
+  shape.kind = exported_layer_kind(shape.bound->program, first, last);
+  return shape;
+}
+
+std::set<int> state_of(const LayerShape& shape) {
+  const ExportedGraph& graph = shape.bound->graph;
+  const ExportedProgram& program = shape.bound->program;
+  std::set<int> used;
+  std::set<std::string> norms;
+  std::map<int, std::string> names;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i)
+    if (const auto* value = std::get_if<ProgramValue>(&program.graph.inputs[i])) names[value->index] = program.inputs[i].name;
+  for (const int node : shape.nodes) {
+    if (graph.batch_counter(node) >= 0) continue;
+    used.insert(graph.reads(node).begin(), graph.reads(node).end());
+    const int mean = graph.running_mean(node);
+    if (mean >= 0) norms.insert(names[mean].substr(0, names[mean].rfind('.') + 1));
+  }
+  for (const int output : shape.outputs)
+    if (names.count(output) > 0) used.insert(output);
+  for (const auto& [value, name] : names)
+    if (name.ends_with("num_batches_tracked") && norms.count(name.substr(0, name.rfind('.') + 1)) > 0) used.insert(value);
+  return used;
+}
+
+}  // namespace mptune

@@ -1,0 +1,122 @@
+#include "mptune/profiler/nn/module_layer.h"
+
+#include <torch/torch.h>
+
+#include <mutex>
+#include <utility>
+
+#include "mptune/profiler/base/error.h"
+#include "mptune/profiler/model/input_guard.h"
+#include "mptune/profiler/nn/batch_norms.h"
+
+namespace mptune {
+namespace {
+
+std::string joined(const std::string& prefix, const std::string& path) {
+  return prefix.empty() || path.empty() ? prefix + path : prefix + "." + path;
+}
+
+// torch::nn modules draw initial weights while they are cloned, only to overwrite them; the program's random numbers go on as if they had
+// not.
+std::shared_ptr<torch::nn::Module> clone_quietly(const torch::nn::Module& module) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  auto generator = at::detail::getDefaultCPUGenerator();
+  at::Tensor state;
+  {
+    const std::lock_guard generator_lock(generator.mutex());
+    state = generator.get_state();
+  }
+  auto copy = module.clone();
+  const std::lock_guard generator_lock(generator.mutex());
+  generator.set_state(state);
+  return copy;
+}
+
+class ModuleLayer final : public Layer {
+ public:
+  struct Names {
+    std::vector<std::string> parameters;
+    std::vector<std::string> buffers;
+  };
+
+  ModuleLayer(std::string kind, std::shared_ptr<torch::nn::Module> module, std::shared_ptr<const Names> names, ModuleForward forward)
+      : kind_(std::move(kind)), module_(std::move(module)), names_(std::move(names)), forward_(std::move(forward)), norms_(*module_) {}
+
+  Tensors forward(const Tensors& inputs, const RunContext& context) override {
+    return guard_.run(inputs, context, [&](const Tensors& given) {
+      const auto call = [this](const Tensors& on) { return forward_(*module_, on); };
+      return context.recomputing ? norms_.skip(given, call) : norms_.record(given, call);
+    });
+  }
+
+  std::vector<NamedTensor> parameters() const override {
+    std::vector<NamedTensor> result;
+    const auto tensors = module_->parameters();
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i].requires_grad()) {
+        result.push_back({names_->parameters.at(i), tensors[i]});
+      }
+    }
+    return result;
+  }
+
+  std::vector<NamedTensor> buffers() const override {
+    std::vector<NamedTensor> result;
+    const auto parameters = module_->parameters();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (!parameters[i].requires_grad()) {
+        result.push_back({names_->parameters.at(i), parameters[i]});
+      }
+    }
+    const auto tensors = module_->buffers();
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      result.push_back({names_->buffers.at(i), tensors[i]});
+    }
+    return result;
+  }
+
+  std::unique_ptr<Layer> clone() const override {
+    auto copy = clone_quietly(*module_);
+    const auto from = module_->parameters();
+    auto to = copy->parameters();
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      to.at(i).set_requires_grad(from[i].requires_grad());
+    }
+    auto result = std::make_unique<ModuleLayer>(kind_, std::move(copy), names_, forward_);
+    result->guard_ = guard_;
+    return result;
+  }
+
+  std::string kind() const override { return kind_; }
+  bool has_batch_statistics() const override { return norms_.any(); }
+  std::vector<BatchStatistics> take_statistics() override { return norms_.take(); }
+  void commit_statistics(const std::vector<std::vector<BatchStatistics>>& by_norm) override { norms_.commit(by_norm); }
+
+ private:
+  std::string kind_;
+  std::shared_ptr<torch::nn::Module> module_;
+  std::shared_ptr<const Names> names_;
+  ModuleForward forward_;
+  BatchNorms norms_;
+  InputGuard guard_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_module_layer(std::string kind, std::shared_ptr<torch::nn::Module> module, const std::string& prefix,
+                                         ModuleForward forward) {
+  if (module == nullptr || forward == nullptr) {
+    throw Error("a layer needs a module and a forward", prefix.empty() ? kind : prefix, "pass both to mptune::layer");
+  }
+  auto names = std::make_shared<ModuleLayer::Names>();
+  for (const auto& item : module->named_parameters()) {
+    names->parameters.push_back(joined(prefix, item.key()));
+  }
+  for (const auto& item : module->named_buffers()) {
+    names->buffers.push_back(joined(prefix, item.key()));
+  }
+  return std::make_unique<ModuleLayer>(std::move(kind), std::move(module), std::move(names), std::move(forward));
+}
+
+}  // namespace mptune

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "mptune/profiler/model/model.h"
+#include "mptune/profiler/plugin/plugin_header.h"
+
+/// Adapters from torch::nn for users; reached as <mptune/nn.h>. The one header that includes torch/torch.h.
+namespace mptune {
+
+/// A layer made of a module and its forward. The module is cloned for every device, so it must be torch::nn::Cloneable.
+/// Batch norms inside it are found and their running statistics committed once per batch.
+[[nodiscard]] std::unique_ptr<Layer> layer(std::string kind, std::shared_ptr<torch::nn::Module> module, std::string prefix,
+                                           std::function<Tensors(torch::nn::Module&, const Tensors&)> forward);
+
+/// Every child of a Sequential becomes a layer named by its key. The sample's shape is needed for synthetic data and tuning only.
+[[nodiscard]] Model from_sequential(const torch::nn::Sequential& net, Loss loss, SampleDescription sample = {});
+
+}  // namespace mptune
+
+/// Makes a shared library a plug-in, a MODEL for every command of mptune: `factory` is a function `mptune::Model factory()`, called once
+/// for every model that is needed, each time after torch::manual_seed(--seed). Once per library, outside of all namespaces:
+///   add_library(net MODULE net.cc)
+///   target_link_libraries(net PRIVATE mptune::mptune)
+#define MPTUNE_MODEL(factory)                                                                      \
+  extern "C" {                                                                                     \
+  __attribute__((visibility("default"))) extern const ::mptune::PluginHeader mptune_plugin_header; \
+  constinit const ::mptune::PluginHeader mptune_plugin_header{.make = factory};                    \
+  }                                                                                                \
+  static_assert(true)

@@ -1,0 +1,273 @@
+#include "mptune/profiler/randomness/randomness.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Operators.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/_scaled_dot_product_attention_math.h>
+#include <ATen/ops/dropout_native.h>
+#include <ATen/ops/scaled_dot_product_attention_native.h>
+#include <torch/library.h>
+
+#include <cmath>
+#include <exception>
+#include <limits>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "mptune/profiler/base/error.h"
+#include "mptune/profiler/base/text.h"
+#include "mptune/profiler/randomness/hashed_numbers.h"
+
+namespace mptune {
+
+namespace {
+thread_local DrawScope* scope = nullptr;
+}
+
+/// What the overriding kernels see of the scope.
+struct Draws {
+  static std::uint64_t next_key() {
+    const DrawScope::Place& place = scope->place_;
+    const std::int64_t layer = scope->node_ >= 0 ? scope->node_ : place.layer;
+    std::uint64_t key = hashed_key(0, place.seed);
+    for (const std::uint64_t part : {static_cast<std::uint64_t>(place.step), static_cast<std::uint64_t>(layer), scope->calls_++})
+      key = hashed_key(key, part);
+    return key;
+  }
+
+  [[noreturn]] static void refuse(const Error& error) {
+    scope->refusal_ = std::make_exception_ptr(error);
+    throw error;
+  }
+
+  static SampleAxis axis_of(at::IntArrayRef sizes) {
+    const DrawScope::Place& place = scope->place_;
+    const SampleAxis& axis = scope->axis_;
+    const bool fits = scope->node_ < 0 ? !sizes.empty() && sizes[0] % place.samples == 0
+                                       : axis.dimension < 0 ||
+                                             (static_cast<std::size_t>(axis.dimension) < sizes.size() &&
+                                              sizes[static_cast<std::size_t>(axis.dimension)] == axis.outer * place.samples * axis.inner);
+    if (fits) return scope->node_ < 0 ? SampleAxis{0, 1, sizes[0] / place.samples} : axis;
+    refuse({"random numbers of shape " + shape_text(sizes) + " for a micro-batch of " + std::to_string(place.samples) +
+                " samples do not belong to samples",
+            "layer " + place.name, "keep the samples in the first dimension of what dropout is applied to, or set the dropout to 0"});
+  }
+
+  /// numbers(key, first sample, samples, sizes) draws with the samples first; here they lie along the axis.
+  template <class Numbers>
+  static at::Tensor arranged(at::IntArrayRef sizes, const Numbers& numbers) {
+    const SampleAxis axis = axis_of(sizes);
+    const DrawScope::Place& place = scope->place_;
+    const std::uint64_t key = next_key();
+    if (axis.dimension < 0) return numbers(key, 0, 1, sizes);
+    if (axis.dimension == 0 && axis.outer == 1) return numbers(key, place.first_sample, place.samples, sizes);
+    const auto dimension = static_cast<std::size_t>(axis.dimension);
+    const std::int64_t before = c10::multiply_integers(sizes.slice(0, dimension));
+    const std::int64_t behind = c10::multiply_integers(sizes.slice(dimension + 1));
+    return numbers(key, place.first_sample, place.samples, at::IntArrayRef{place.samples, before, axis.outer, axis.inner, behind})
+        .permute({1, 2, 0, 3, 4})
+        .reshape(sizes);
+  }
+
+  static at::Tensor mask(at::IntArrayRef sizes, double keep, const at::TensorOptions& options) {
+    return arranged(sizes, [&](std::uint64_t key, std::int64_t first, std::int64_t samples, at::IntArrayRef shape) {
+      return hashed_mask(key, first, samples, keep, shape, options);
+    });
+  }
+  static at::Tensor uniform(at::IntArrayRef sizes, int digits, const at::TensorOptions& options) {
+    return arranged(sizes, [&](std::uint64_t key, std::int64_t first, std::int64_t samples, at::IntArrayRef shape) {
+      return hashed_uniform(key, first, samples, digits, shape, options);
+    });
+  }
+
+  static at::Tensor& draw(at::Tensor& self, double keep) {
+    const SampleAxis axis = axis_of(self.sizes());
+    const bool in_order = axis.dimension <= 0 && axis.outer == 1;
+    const bool in_place =
+        in_order && self.is_cpu() && self.is_contiguous() && !self.requires_grad() && at::isFloatingType(self.scalar_type());
+    if (!in_place) return self.copy_(mask(self.sizes(), keep, plain(self)));
+    const DrawScope::Place& place = scope->place_;
+    const bool shared = axis.dimension < 0;
+    fill_hashed_mask(self, next_key(), shared ? 0 : place.first_sample, shared ? 1 : place.samples, keep);
+    self.unsafeGetTensorImpl()->bump_version();
+    return self;
+  }
+
+  static at::TensorOptions plain(const at::Tensor& like) { return like.options().requires_grad(false); }
+  static const std::string& layer_name() { return scope->place_.name; }
+};
+
+namespace {
+
+using Generator = std::optional<at::Generator>;
+using c10::DispatchKeySet;
+
+// The kernels that LibTorch registered for all kinds of Autograd alike are still those of its key for other devices.
+DispatchKeySet without_overriding(DispatchKeySet keys) {
+  return (keys & c10::after_autograd_keyset).add(c10::DispatchKey::AutogradOther);
+}
+
+bool drawn_here(const at::Tensor& self, const Generator& generator) {
+  return scope != nullptr && !generator.has_value() && self.numel() > 0;
+}
+
+// As many digits as the type holds: rounding must not reach the upper end.
+int digits_of(at::ScalarType type) {
+  switch (type) {
+    case at::kDouble:
+      return 53;
+    case at::kHalf:
+      return 11;
+    case at::kBFloat16:
+      return 8;
+    default:
+      return 24;
+  }
+}
+
+// Never 0, whose logarithm is none.
+at::Tensor positive_uniform(at::IntArrayRef sizes, const at::TensorOptions& options) {
+  return Draws::uniform(sizes, 53, options).clamp_min_(std::ldexp(1.0, -54));
+}
+
+at::Tensor& bernoulli_(DispatchKeySet keys, at::Tensor& self, double p, Generator generator) {
+  if (drawn_here(self, generator) && p >= 0 && p <= 1) return Draws::draw(self, p);
+  return at::_ops::bernoulli__float::redispatch(without_overriding(keys), self, p, std::move(generator));
+}
+
+at::Tensor compared(const at::Tensor& like, const at::Tensor& p) {
+  return Draws::uniform(like.sizes(), 53, Draws::plain(like)).lt(p.detach()).to(like.scalar_type());
+}
+
+at::Tensor& bernoulli_tensor_(DispatchKeySet keys, at::Tensor& self, const at::Tensor& p, Generator generator) {
+  if (drawn_here(self, generator)) return self.copy_(compared(self, p));
+  return at::_ops::bernoulli__Tensor::redispatch(without_overriding(keys), self, p, std::move(generator));
+}
+
+at::Tensor bernoulli(DispatchKeySet keys, const at::Tensor& self, Generator generator) {
+  if (drawn_here(self, generator)) return compared(self, self);
+  return at::_ops::bernoulli::redispatch(without_overriding(keys), self, std::move(generator));
+}
+
+at::Tensor bernoulli_p(DispatchKeySet keys, const at::Tensor& self, double p, Generator generator) {
+  if (drawn_here(self, generator) && p >= 0 && p <= 1) return Draws::mask(self.sizes(), p, Draws::plain(self));
+  return at::_ops::bernoulli_p::redispatch(without_overriding(keys), self, p, std::move(generator));
+}
+
+at::Tensor& uniform_(DispatchKeySet keys, at::Tensor& self, double from, double to, Generator generator) {
+  if (drawn_here(self, generator) && at::isFloatingType(self.scalar_type()))
+    return self.copy_(Draws::uniform(self.sizes(), digits_of(self.scalar_type()), Draws::plain(self)).mul_(to - from).add_(from));
+  return at::_ops::uniform_::redispatch(without_overriding(keys), self, from, to, std::move(generator));
+}
+
+// By the inverse of the distribution function: one hash a number.
+at::Tensor& normal_(DispatchKeySet keys, at::Tensor& self, double mean, double deviation, Generator generator) {
+  if (drawn_here(self, generator) && at::isFloatingType(self.scalar_type()) && deviation >= 0)
+    return self.copy_(
+        positive_uniform(self.sizes(), Draws::plain(self)).mul_(2).sub_(1).erfinv_().mul_(std::sqrt(2.0) * deviation).add_(mean));
+  return at::_ops::normal_::redispatch(without_overriding(keys), self, mean, deviation, std::move(generator));
+}
+
+at::Tensor& exponential_(DispatchKeySet keys, at::Tensor& self, double rate, Generator generator) {
+  if (drawn_here(self, generator) && at::isFloatingType(self.scalar_type()) && rate > 0)
+    return self.copy_(positive_uniform(self.sizes(), Draws::plain(self)).neg_().log1p_().div_(-rate));
+  return at::_ops::exponential_::redispatch(without_overriding(keys), self, rate, std::move(generator));
+}
+
+// Their kernels fill below our keys.
+template <class Native>
+at::Tensor filled_like(DispatchKeySet keys, const at::Tensor& self, std::optional<at::ScalarType> type, std::optional<at::Layout> layout,
+                       std::optional<at::Device> device, std::optional<bool> pinned, std::optional<at::MemoryFormat> format) {
+  if (scope == nullptr) return Native::redispatch(without_overriding(keys), self, type, layout, device, pinned, format);
+  at::Tensor made = at::empty_like(self,
+                                   at::TensorOptions(self.options())
+                                       .requires_grad(false)
+                                       .dtype(type.value_or(self.scalar_type()))
+                                       .device(device.value_or(self.device())),
+                                   format);
+  return std::is_same_v<Native, at::_ops::randn_like> ? made.normal_() : made.uniform_();
+}
+
+// GPUs have a kernel of their own for this, which draws inside.
+at::Tensor dropout(const at::Tensor& input, double p, bool train) {
+  if (scope == nullptr || !train || !(p > 0 && p < 1) || input.numel() == 0) return at::native::dropout(input, p, train);
+  return input * at::empty_like(input, at::TensorOptions().requires_grad(false)).bernoulli_(1 - p).div_(1 - p);
+}
+
+// What decompositions make of dropout.
+std::tuple<at::Tensor, at::Tensor> native_dropout(DispatchKeySet keys, const at::Tensor& input, double p, std::optional<bool> train) {
+  if (scope == nullptr || !train.value_or(true) || !(p > 0 && p < 1) || input.numel() == 0)
+    return at::_ops::native_dropout::redispatch(without_overriding(keys), input, p, train);
+  const at::Tensor mask = Draws::mask(input.sizes(), 1 - p, Draws::plain(input).dtype(at::kBool));
+  return {input * mask * (1 / (1 - p)), mask};
+}
+
+// So have their fused attentions.
+at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& mask,
+                     double dropout_p, bool is_causal, std::optional<double> scale, bool enable_gqa) {
+  if (scope == nullptr || dropout_p <= 0)
+    return at::native::scaled_dot_product_attention(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa);
+  // That kernel adds its mask; a boolean one says what may be seen.
+  std::optional<at::Tensor> added = mask;
+  if (mask && mask->defined() && mask->scalar_type() == at::kBool)
+    added = at::zeros(mask->sizes(), query.options().requires_grad(false))
+                .masked_fill_(mask->logical_not(), -std::numeric_limits<double>::infinity());
+  return std::get<0>(at::_scaled_dot_product_attention_math(query, key, value, added, dropout_p, is_causal, {}, scale, enable_gqa));
+}
+
+// The dropout between the layers of an LSTM, GRU or RNN sees (time, samples, features), whatever its caller gave it.
+void recurrent(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::Stack* stack) {
+  const auto argument = [&](const char* name) -> const c10::IValue& {
+    const auto index = op.schema().argumentIndexWithName(name);
+    return torch::jit::peek(*stack, static_cast<std::size_t>(index.value()), op.schema().arguments().size());
+  };
+  if (scope != nullptr && argument("dropout").toDouble() > 0 && argument("train").toBool())
+    Draws::refuse({op.schema().name() + " with dropout between its layers draws masks that depend on the partition",
+                   "layer " + Draws::layer_name(),
+                   "set its dropout to 0 and put Dropout modules between recurrent layers of one layer each"});
+  op.redispatchBoxed(without_overriding(keys), stack);
+}
+
+void override_operators() {
+  for (const c10::DispatchKey key : {c10::DispatchKey::AutogradCPU, c10::DispatchKey::AutogradCUDA}) {
+    // Never destroyed: operators outlive every static object.
+    auto* library = new torch::Library(torch::Library::IMPL, "aten", key, "mptune", 0);
+    library->impl("bernoulli_.float", TORCH_FN(bernoulli_));
+    library->impl("bernoulli_.Tensor", TORCH_FN(bernoulli_tensor_));
+    library->impl("bernoulli", TORCH_FN(bernoulli));
+    library->impl("bernoulli.p", TORCH_FN(bernoulli_p));
+    library->impl("uniform_", TORCH_FN(uniform_));
+    library->impl("normal_", TORCH_FN(normal_));
+    library->impl("exponential_", TORCH_FN(exponential_));
+    library->impl("rand_like", TORCH_FN(filled_like<at::_ops::rand_like>));
+    library->impl("randn_like", TORCH_FN(filled_like<at::_ops::randn_like>));
+    library->impl("dropout", TORCH_FN(dropout));
+    library->impl("native_dropout", TORCH_FN(native_dropout));
+    library->impl("scaled_dot_product_attention", TORCH_FN(attention));
+    for (const char* name : {"lstm", "gru", "rnn_tanh", "rnn_relu"})
+      for (const char* overload : {".input", ".data"})
+        library->impl((std::string(name) + overload).c_str(), torch::CppFunction::makeFromBoxedFunction<&recurrent>());
+  }
+}
+
+}  // namespace
+
+DrawScope::DrawScope(Place place) : place_(std::move(place)), outer_(scope) {
+  static const bool overridden = (override_operators(), true);
+  (void)overridden;
+  scope = this;
+}
+
+DrawScope::~DrawScope() {
+  scope = outer_;
+}
+
+void DrawScope::at_node(std::int64_t node, const SampleAxis& axis) {
+  node_ = node;
+  axis_ = axis;
+  calls_ = 0;
+}
+
+}  // namespace mptune

@@ -1,0 +1,97 @@
+#include "mptune/profiler/state/batch_file.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "mptune/profiler/base/error.h"
+#include "mptune/profiler/model/scalar_types.h"
+#include "mptune/profiler/state/torch_file.h"
+
+namespace mptune {
+namespace {
+
+const at::Tensor* find(const TensorDict& dict, const std::string& name) {
+  const at::Tensor* found = nullptr;
+  for (const auto& [key, tensor] : dict) {
+    found = key == name ? &tensor : found;
+  }
+  return found;
+}
+
+// "'words', 'mask' and 'target'": what a file for load_batch holds.
+std::string expected_names(const SampleDescription& sample, bool with_target) {
+  std::vector<std::string> names;
+  for (const auto& input : sample.inputs) {
+    names.push_back(sample.inputs.size() == 1 || input.name.empty() ? "input" : input.name);
+  }
+  if (with_target) {
+    names.emplace_back("target");
+  }
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 < names.size() ? ", " : " and ") + ("'" + names[i] + "'");
+  }
+  return text;
+}
+
+// One tensor of the file, which must fit `about`; `remedy` says what the file must hold.
+at::Tensor checked(const TensorDict& dict, const std::string& name, const SampleTensor& about, const std::string& path,
+                   const std::string& remedy) {
+  const auto* tensor = find(dict, name);
+  if (tensor == nullptr) {
+    throw Error("there is no '" + name + "'", path, remedy);
+  }
+  std::vector<std::int64_t> sizes{tensor->dim() > 0 ? tensor->size(0) : 0};
+  sizes.insert(sizes.end(), about.shape.begin(), about.shape.end());
+  if (tensor->dim() == 0 || tensor->size(0) == 0 || tensor->sizes() != at::IntArrayRef(sizes) || tensor->scalar_type() != about.type) {
+    throw Error("'" + name + "' is " + tensor_text(tensor->sizes(), tensor->scalar_type()) + ", each sample of it must be " +
+                    tensor_text(about.shape, about.type),
+                path, remedy);
+  }
+  if (at::isIntegralType(about.type, /*includeBool=*/false) && about.classes > 0) {
+    const auto least = tensor->min().item<std::int64_t>();
+    const auto most = tensor->max().item<std::int64_t>();
+    if (least < 0 || most >= about.classes) {
+      throw Error("'" + name + "' has the value " + std::to_string(least < 0 ? least : most), path,
+                  "use values from 0 to " + std::to_string(about.classes - 1));
+    }
+  }
+  // Data of its own: the file's tensors are views of what was read.
+  return tensor->clone(at::MemoryFormat::Contiguous);
+}
+
+}  // namespace
+
+Batch load_batch(const std::string& path, const SampleDescription& sample) {
+  const auto dict = read_torch_file(path);
+  const bool wanted = at::isFloatingType(sample.target.type) || sample.target.classes > 0;
+  const std::string remedy =
+      "save a dict with the tensors " + expected_names(sample, wanted) + ", samples first, each of the model's shape and type";
+  const auto check_samples = [&](const at::Tensor& first, const std::string& first_name, const at::Tensor& tensor,
+                                 const std::string& name) {
+    if (tensor.size(0) != first.size(0)) {
+      throw Error(
+          "'" + first_name + "' has " + std::to_string(first.size(0)) + " samples, '" + name + "' " + std::to_string(tensor.size(0)), path,
+          "save as many of each");
+    }
+  };
+  Batch batch;
+  std::string first_name;
+  for (const auto& input : sample.inputs) {
+    const bool only =
+        sample.inputs.size() == 1 && (input.name.empty() || find(dict, "input") != nullptr || find(dict, input.name) == nullptr);
+    const std::string name = only ? "input" : input.name;
+    first_name = first_name.empty() ? name : first_name;
+    batch.inputs.push_back(checked(dict, name, input, path, remedy));
+    check_samples(batch.inputs.front(), first_name, batch.inputs.back(), name);
+  }
+  const bool is_input = std::any_of(sample.inputs.begin(), sample.inputs.end(), [](const auto& input) { return input.name == "target"; });
+  if (wanted || (!is_input && find(dict, "target") != nullptr)) {
+    batch.target = checked(dict, "target", sample.target, path, remedy);
+    check_samples(batch.inputs.front(), first_name, batch.target, "target");
+  }
+  return batch;
+}
+
+}  // namespace mptune

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+#include "mptune/profiler/model/model.h"
+
+namespace mptune {
+
+/// A dict of tensors saved by Python's torch.save: `target`, and each input by its name; the only one of a model may be called `input`.
+/// Throws Error: missing, not such a file, tensors that are missing (lists those expected) or do not fit `sample`.
+[[nodiscard]] Batch load_batch(const std::string& path, const SampleDescription& sample);
+
+}  // namespace mptune

@@ -1,0 +1,48 @@
+#include "mptune/profiler/model/model.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "mptune/profiler/base/error.h"
+#include "mptune/tests/support/model_formula.h"
+
+namespace mptune {
+namespace {
+
+TEST(Synthetic, SameSeedSameBatch) {
+  SampleDescription sample;
+  sample.inputs = {{.shape = {3, 5}}};
+  sample.target.classes = 7;
+  const auto first = synthetic_batch(sample, 6, 1);
+  const auto again = synthetic_batch(sample, 6, 1);
+  const auto other = synthetic_batch(sample, 6, 2);
+  EXPECT_TRUE(at::equal(first.inputs[0], again.inputs[0]));
+  EXPECT_TRUE(at::equal(first.target, again.target));
+  EXPECT_FALSE(at::equal(first.inputs[0], other.inputs[0]));
+  EXPECT_EQ(first.target.sizes(), (std::vector<std::int64_t>{6}));
+  EXPECT_LT(first.target.max().item<std::int64_t>(), 7);
+  sample.target.classes = 0;
+  EXPECT_FALSE(synthetic_batch(sample, 4, 0).target.defined());
+  EXPECT_THROW((void)synthetic_batch({}, 4, 0), Error);
+  EXPECT_THROW((void)synthetic_batch(sample, 0, 0), Error);
+}
+
+TEST(Losses, AreMeansOverSamples) {
+  const auto output = testing::fill({4, 3}, 0, 1.0);
+  const auto labels = at::tensor(std::vector<std::int64_t>{0, 2, 1, 1});
+  double sum = 0;
+  for (std::int64_t i = 0; i < 4; ++i) {
+    sum -= at::log_softmax(output[i], 0)[labels[i].item<std::int64_t>()].item<double>();
+  }
+  EXPECT_NEAR(Loss::from_name("cross_entropy")({output}, labels).item<double>(), sum / 4, 1e-6);
+  EXPECT_NEAR(Loss::from_name("cross_entropy")({output}, labels.to(at::kInt)).item<double>(), sum / 4, 1e-6);
+  EXPECT_NEAR(Loss::from_name("mean_square")({output}, {}).item<double>(), output.square().mean().item<double>(), 1e-7);
+  EXPECT_NEAR(Loss::from_name("mse")({output}, output + 2).item<double>(), 4.0, 1e-6);
+  EXPECT_THROW((void)Loss::from_name("hinge"), Error);
+  EXPECT_THROW((void)Loss::mse()({output}, labels), Error);
+  EXPECT_THROW((void)Loss::cross_entropy()({output}, {}), Error);
+  EXPECT_THROW((void)Loss::cross_entropy()({output}, output), Error);
+}
+
+}  // namespace
+}  // namespace mptune
