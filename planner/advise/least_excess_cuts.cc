@@ -5,6 +5,7 @@
 
 #include "mptune/planner/advise/fit_variants.h"
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 
 namespace mptune {
 namespace {
@@ -58,7 +59,7 @@ Plan equal_pipeline(const Plan& like, const std::string& device, int stages) {
     plan.devices.push_back(device);  // of one profile's device: its costs are what counts
     plan.stages.push_back({s, s + 1, {s}, {again ? Recompute::Mode::all : Recompute::Mode::none, {}, {}}});
   }
-  make_schedule(plan, "1f1b");
+  make_schedule(plan, kDefaultSchedule);
   return plan;
 }
 

@@ -7,6 +7,7 @@
 #include "mptune/planner/schedule/greedy.h"
 #include "mptune/planner/schedule/named.h"
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/planner/schedule/timing.h"
 
 namespace mptune {
@@ -24,8 +25,8 @@ class ListScheduler {
   }
 
   Rows run() {
-    for (const std::string& name : schedule_names()) {
-      if (name != "list" && missing_for(name, layout_).empty()) consider_order(named_rows(name, layout_, costs_));
+    for (const ScheduleInfo& schedule : schedules()) {
+      if (schedule.rows_from != RowsFrom::search && missing_for(schedule, layout_).empty()) consider_order(schedule.rows(layout_, costs_));
     }
     consider_greedy();
     improve();

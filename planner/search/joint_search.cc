@@ -7,6 +7,7 @@
 
 #include "mptune/planner/partition/family.h"
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/planner/simulate/operations.h"
 #include "mptune/planner/simulate/schedule_costs.h"
 
@@ -56,11 +57,9 @@ std::int64_t hidden_overhead_ns(const Operations& operations) {
   return until.empty() ? 0 : *std::ranges::max_element(until);
 }
 
-// What making the rows of a plan costs, in times of what simulating it costs.
-std::int64_t dearness(const std::string& schedule) {
-  if (schedule == "list") return 100;
-  if (schedule == "eager-1f1b") return 4;
-  return schedule.starts_with("zb") || schedule.starts_with("v-") ? 16 : 1;
+// Each plan of the family may split its backward or not: its rows depend on its costs.
+bool decided_by_rows(const PlanFamily& family) {
+  return schedule_info(family.schedule).rows_from == RowsFrom::search;
 }
 
 }  // namespace
@@ -99,7 +98,7 @@ void JointSearch::try_one_stage(RankedAs kind, const std::vector<std::string>& d
   for (std::size_t d = 0; d < devices.size(); ++d) stage.devices.push_back(static_cast<int>(d));
   plan.stages.push_back(stage);
   choices_.set_recompute(plan);
-  make_schedule(plan, m == 1 ? "naive" : "1f1b");
+  make_schedule(plan, m == 1 ? "naive" : kDefaultSchedule);
   evaluator_.evaluate(kind, std::move(plan), caps);
 }
 
@@ -125,7 +124,7 @@ void JointSearch::try_cuts(FamilyState& state, const std::vector<int>& cuts) {
   choices_.set_recompute(plan);
   const std::vector<std::int64_t> caps = state.family.caps(caps_);
   schedule_plan(plan, state.family.schedule, cost_, caps);
-  evaluator_.worked((dearness(state.family.schedule) - 1) * 2 * plan.num_stages() * plan.num_microbatches(), 0);
+  evaluator_.worked((schedule_info(state.family.schedule).relative_cost - 1) * 2 * plan.num_stages() * plan.num_microbatches(), 0);
   note(state, evaluator_.evaluate(RankedAs::pipeline, std::move(plan), caps));
 }
 
@@ -221,7 +220,7 @@ PartitionProblem JointSearch::problem_of(const FamilyState& state, std::int64_t 
   problem.keep = alternatives_ ? keep_ : 1;
   problem.longest_ns = threshold_ns();
   // Each node of a family whose rows look at costs may be a simulation: no family takes all the work that is left.
-  const std::int64_t dear = dearness(state.family.schedule);
+  const std::int64_t dear = schedule_info(state.family.schedule).relative_cost;
   const std::int64_t actions = 2 * static_cast<std::int64_t>(problem.stages.size() * problem.microbatch_sizes.size());
   if (dear > 1) most_nodes = std::min(most_nodes / dear, evaluator_.work_left() / 4 / (actions * dear));
   problem.most_nodes = std::max<std::int64_t>(64, most_nodes);
@@ -232,8 +231,9 @@ PartitionProblem JointSearch::problem_of(const FamilyState& state, std::int64_t 
 PartitionResult JointSearch::run(const FamilyState& state, const PartitionProblem& problem) {
   PartitionResult result = partition(problem, cost_);
   const std::int64_t actions = 2 * static_cast<std::int64_t>(problem.stages.size() * problem.microbatch_sizes.size());
-  evaluator_.worked(result.nodes / kNodesPerAction + (kSetUps + result.simulated) * actions * dearness(state.family.schedule),
-                    result.simulated);
+  evaluator_.worked(
+      result.nodes / kNodesPerAction + (kSetUps + result.simulated) * actions * schedule_info(state.family.schedule).relative_cost,
+      result.simulated);
   return result;
 }
 
@@ -287,7 +287,7 @@ void JointSearch::try_found(FamilyState& state, Plan plan, bool rows_are_fixed) 
   if (!rows_are_fixed) {
     Plan remade = plan;
     schedule_plan(remade, state.family.schedule, cost_, caps);
-    evaluator_.worked((dearness(state.family.schedule) - 1) * 2 * plan.num_stages() * plan.num_microbatches(), 0);
+    evaluator_.worked((schedule_info(state.family.schedule).relative_cost - 1) * 2 * plan.num_stages() * plan.num_microbatches(), 0);
     if (remade.actions != plan.actions) step_s = evaluator_.evaluate(RankedAs::pipeline, std::move(remade), caps);
   }
   note(state, std::min(step_s, evaluator_.evaluate(RankedAs::pipeline, std::move(plan), caps)));
@@ -320,7 +320,7 @@ void JointSearch::beyond() {
   for (FamilyState& state : states_) {
     if (evaluator_.spent() || evaluator_.work_left() < least_left) return;
     if (state.family.why_not.empty() || state.family.seed.empty()) continue;
-    if (state.family.schedule == "list" && ++lists > kMostLists) continue;
+    if (decided_by_rows(state.family) && ++lists > kMostLists) continue;
     const auto known = evaluator_.beyond().find(state.family.schedule);
     const double known_s = known == evaluator_.beyond().end() ? kNever : known->second.candidate.prediction.step_s;
     const double longest_s = std::min(fastest_s, known_s) - 1e-9;
@@ -330,7 +330,7 @@ void JointSearch::beyond() {
 
 void JointSearch::solve_beyond(FamilyState& state, double longest_s) {
   try_cuts(state, state.family.seed);
-  if (state.family.schedule == "list") return;
+  if (decided_by_rows(state.family)) return;
   PartitionProblem problem = problem_of(state, kBeyondNodes);
   problem.recompute_for_memory = space_.recompute.empty();
   problem.longest_ns = whole_ns(std::min(longest_s, state.best_s));

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <utility>
 
-#include "mptune/planner/schedule/named.h"
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/planner/schedule/timing.h"
 #include "mptune/planner/simulate/operations.h"
 
@@ -139,13 +139,13 @@ ScheduleCosts schedule_costs(const Plan& plan, const CostModel& cost, const std:
 void schedule_plan(Plan& plan, const std::string& name, const CostModel& cost, const std::vector<std::int64_t>& memory_bytes) {
   const ScheduleCosts costs = schedule_costs(plan, cost, memory_bytes);
   make_schedule(plan, name, &costs);
-  if (name != "list" || prices_say_all(plan, list_operations(plan, cost))) return;
+  if (schedule_info(name).rows_from != RowsFrom::search || prices_say_all(plan, list_operations(plan, cost))) return;
   auto best = value_of(plan, cost, costs);
   const Layout layout(plan);
-  for (const std::string& other : schedule_names()) {
-    if (other == name || !missing_for(other, layout).empty()) continue;
+  for (const ScheduleInfo& other : schedules()) {
+    if (other.name == name || !missing_for(other, layout).empty()) continue;
     Plan named = plan;
-    named.actions = named_rows(other, layout, costs);
+    named.actions = other.rows(layout, costs);
     const auto value = value_of(named, cost, costs);
     if (value >= best) continue;
     best = value;

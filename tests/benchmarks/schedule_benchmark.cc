@@ -8,8 +8,8 @@
 #include <limits>
 #include <random>
 
-#include "mptune/planner/schedule/named.h"
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/planner/schedule/timing.h"
 #include "mptune/tests/planner/schedule/mapped.h"
 
@@ -153,7 +153,7 @@ void print_unequal() {
       const Layout layout(plan);
       auto named = std::numeric_limits<std::int64_t>::max();
       for (const std::string& name : schedule_names()) {
-        if (name == "list" || !missing_for(name, layout).empty()) continue;
+        if (name == "list" || !missing_for(schedule_info(name), layout).empty()) continue;
         make_schedule(plan, name, &costs);
         const std::vector<std::int64_t> kept = kept_bytes(plan, costs);
         if (!costs.free_bytes.empty() && std::ranges::max(kept) > costs.free_bytes.front()) continue;

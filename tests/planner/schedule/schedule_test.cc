@@ -1,4 +1,5 @@
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 
 #include <gmock/gmock.h>
 

@@ -7,8 +7,8 @@
 #include <limits>
 #include <random>
 
-#include "mptune/planner/schedule/named.h"
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/tests/planner/profiles.h"
 #include "mptune/tests/planner/schedule/mapped.h"
 
@@ -287,7 +287,7 @@ TEST(List, IsNeverWorseThanANamedOneThatFits) {
     std::int64_t named = std::numeric_limits<std::int64_t>::max();
     for (const std::string& name : schedule_names()) {
       Plan other = plan;
-      if (name == "list" || !missing_for(name, Layout(plan)).empty()) continue;
+      if (name == "list" || !missing_for(schedule_info(name), Layout(plan)).empty()) continue;
       make_schedule(other, name, &costs);
       if (!fits(other, costs)) continue;
       any = true;

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "mptune/planner/schedule/named.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/planner/schedule/timing.h"
 #include "mptune/planner/simulate/operations.h"
 #include "mptune/planner/simulate/simulate.h"
@@ -82,7 +82,7 @@ TEST(ScheduleCosts, ListIsNoWorseInTheSimulator) {
     make_schedule(plan, "list", &costs);
     prices_misled += predict(plan, cost).step_s > listed ? 1 : 0;
     for (const std::string& name : schedule_names()) {
-      if (!missing_for(name, Layout(plan)).empty()) continue;
+      if (!missing_for(schedule_info(name), Layout(plan)).empty()) continue;
       make_schedule(plan, name, &costs);
       EXPECT_LE(listed, predict(plan, cost).step_s) << name << " " << round;
     }
