@@ -16,11 +16,6 @@ namespace {
 constexpr double kLessMemory = 0.9;
 constexpr double kAsLong = 0.02;
 
-std::string kind_in_words(std::string kind) {
-  std::ranges::replace(kind, '_', ' ');
-  return kind;
-}
-
 std::string first_excess(const Plan& plan, const std::vector<std::int64_t>& peaks, const SearchSpace& space) {
   for (std::size_t d = 0; d < plan.devices.size() && d < peaks.size(); ++d) {
     const auto at = std::ranges::find(space.devices, plan.devices[d]) - space.devices.begin();
@@ -40,20 +35,21 @@ bool has_caps(const SearchSpace& space) {
   return std::ranges::any_of(space.memory_bytes, [](std::int64_t cap) { return cap > 0; });
 }
 
-std::string why_impossible(const std::string& kind, const SearchSpace& space, int layers) {
-  const std::size_t needed = kind == "hybrid" ? 3 : kind == "data_parallel" || kind == "pipeline" ? 2 : 1;
+std::string why_impossible(Parallelism kind, const SearchSpace& space, int layers) {
+  const std::size_t needed = kind == Parallelism::hybrid ? 3 : kind == Parallelism::data_parallel || kind == Parallelism::pipeline ? 2 : 1;
   const std::size_t devices = space.devices.size();
-  if (kind == "all_cores" && space.whole_machine.empty()) return "only several CPU cores can be one device";
+  if (kind == Parallelism::all_cores && space.whole_machine.empty()) return "only several CPU cores can be one device";
   if (devices < needed) return printed("needs at least %zu devices; %zu available", needed, devices);
-  if ((kind == "pipeline" || kind == "hybrid") && layers < 2) return "the model has one layer";
-  if (kind == "data_parallel" && space.batch < static_cast<int>(devices)) return "the batch has fewer samples than there are devices";
+  if ((kind == Parallelism::pipeline || kind == Parallelism::hybrid) && layers < 2) return "the model has one layer";
+  if (kind == Parallelism::data_parallel && space.batch < static_cast<int>(devices))
+    return "the batch has fewer samples than there are devices";
   return "";
 }
 
-std::string why_no_plan(const std::string& kind, const SearchSpace& space, const CostModel& cost) {
+std::string why_no_plan(Parallelism kind, const SearchSpace& space, const CostModel& cost) {
   if (std::string why = why_impossible(kind, space, cost.layers()); !why.empty()) return why;
   for (const NamedPlan& baseline : baseline_plans(space, cost.layers())) {
-    const bool least = baseline.plan.num_stages() == 1 && kind_name(baseline.plan, space.whole_machine) == kind;
+    const bool least = baseline.plan.num_stages() == 1 && parallelism_of(baseline.plan, space.whole_machine) == kind;
     if (!least) continue;
     if (std::string excess = first_excess(baseline.plan, cost.peak_bytes(baseline.plan), space); !excess.empty()) return excess;
   }
@@ -65,15 +61,15 @@ struct Rows {
   const std::vector<Trial>& trials;
   const KindFacts& facts;
 
-  [[nodiscard]] bool is(const Trial& trial, const std::string& kind) const { return kind_name(trial.plan, facts.whole_machine) == kind; }
-  [[nodiscard]] const Trial* fastest(const std::string& kind) const {
+  [[nodiscard]] bool is(const Trial& trial, Parallelism kind) const { return parallelism_of(trial.plan, facts.whole_machine) == kind; }
+  [[nodiscard]] const Trial* fastest(Parallelism kind) const {
     const Trial* best = nullptr;
     for (const Trial& trial : trials) {
       if (measured_step(trial) && is(trial, kind) && (best == nullptr || *measured_step(trial) < *measured_step(*best))) best = &trial;
     }
     return best;
   }
-  [[nodiscard]] const Trial* failed(const std::string& kind) const {
+  [[nodiscard]] const Trial* failed(Parallelism kind) const {
     const auto found = std::ranges::find_if(trials, [&](const Trial& trial) {
       return is(trial, kind) && !measured_step(trial) && !std::holds_alternative<Interrupted>(trial.outcome);
     });
@@ -108,7 +104,7 @@ void explain(KindResult& row, const Rows& all) {
   }
 }
 
-KindResult row_of(const std::string& kind, const RecommendedPlan& recommended, const Rows& finals, const Rows& all) {
+KindResult row_of(Parallelism kind, const RecommendedPlan& recommended, const Rows& finals, const Rows& all) {
   KindResult row;
   row.kind = kind;
   row.best = finals.is(recommended.trial, kind);
@@ -161,10 +157,10 @@ std::string behind(const KindResult& row) {
 
 // The fastest, those that cannot be told from it, and the next.
 std::string answer(const std::vector<const KindResult*>& by_time, const KindResult& best) {
-  std::string text = kind_in_words(best.kind);
+  std::string text = in_words(best.kind);
   if (by_time.size() < 2) return text + " is the only kind that was measured: which kind is fastest here is not known";
   text += " is fastest here";
-  if (best.over_one_device && best.kind != "one_device")
+  if (best.over_one_device && best.kind != Parallelism::one_device)
     text += printed(", %.2f times as fast as one device", best.over_one_device->estimate);
   std::string alike;
   std::string next;
@@ -172,9 +168,9 @@ std::string answer(const std::vector<const KindResult*>& by_time, const KindResu
     if (row == &best) continue;
     const Verdict verdict = row->over_best->verdict;
     if (verdict != Verdict::slow) {
-      alike += (alike.empty() ? "; within what was measured as fast: " : ", ") + kind_in_words(row->kind);
+      alike += (alike.empty() ? "; within what was measured as fast: " : ", ") + in_words(row->kind);
     } else if (next.empty()) {
-      next = "; next is " + kind_in_words(row->kind) + ", " + behind(*row);
+      next = "; next is " + in_words(row->kind) + ", " + behind(*row);
     }
   }
   return text + alike + next;
@@ -191,15 +187,15 @@ std::string memory_sentence(const std::vector<const KindResult*>& by_time, const
   }
   if (least == &best || static_cast<double>(fullest(*least)) > kLessMemory * static_cast<double>(fullest(best))) return "";
   const double saved = 1 - static_cast<double>(fullest(*least)) / static_cast<double>(fullest(best));
-  return printed("where memory is short: the fullest device of %s needs %.0f %% less, the step takes %s",
-                 kind_in_words(least->kind).c_str(), 100 * saved, longer(1 / least->over_best->estimate).c_str());
+  return printed("where memory is short: the fullest device of %s needs %.0f %% less, the step takes %s", in_words(least->kind).c_str(),
+                 100 * saved, longer(1 / least->over_best->estimate).c_str());
 }
 
 std::string too_large_sentence(const std::vector<KindResult>& rows) {
   std::string kinds;
   for (const KindResult& row : rows) {
     if (row.trial || !(row.why_not.starts_with("does not fit") || row.why_not.starts_with("out of memory"))) continue;
-    kinds += (kinds.empty() ? "" : ", ") + kind_in_words(row.kind);
+    kinds += (kinds.empty() ? "" : ", ") + in_words(row.kind);
   }
   return kinds.empty() ? "" : "no room here for: " + kinds;
 }
@@ -210,35 +206,21 @@ std::string outlook(const KindFacts& facts) {
   std::string text = "predicted:";
   for (const OtherDevices& other : facts.other_devices) {
     text += printed("%s %d such device%s would take %s (%s)", &other == &facts.other_devices.front() ? "" : ",", other.devices,
-                    other.devices == 1 ? "" : "s", longer(other.step_s / now).c_str(), kind_in_words(other.kind).c_str());
+                    other.devices == 1 ? "" : "s", longer(other.step_s / now).c_str(), in_words(other.kind).c_str());
   }
   return text;
 }
 
 }  // namespace
 
-std::string kind_name(const Plan& plan, const std::vector<std::string>& whole_machine) {
-  switch (kind_of(plan)) {
-    case PlanKind::data_parallel:
-      return "data_parallel";
-    case PlanKind::pipeline:
-      return "pipeline";
-    case PlanKind::hybrid:
-      return "hybrid";
-    case PlanKind::one_device:
-      break;
-  }
-  return std::ranges::find(whole_machine, plan.devices.front()) == whole_machine.end() ? "one_device" : "all_cores";
-}
-
 KindFacts kind_facts(const SearchSpace& space, const SearchResult& search, const CostModel& cost) {
   KindFacts facts;
   facts.whole_machine = space.whole_machine;
   for (const Candidate& candidate : search.ranked) {
-    facts.on_paper.try_emplace(kind_name(candidate.plan, space.whole_machine),
+    facts.on_paper.try_emplace(parallelism_of(candidate.plan, space.whole_machine),
                                KindOnPaper{describe(candidate.plan), candidate.prediction.step_s, candidate.prediction.peak_bytes});
   }
-  for (const char* kind : kKindNames) {
+  for (const Parallelism kind : kParallelisms) {
     if (!facts.on_paper.contains(kind)) facts.no_plan[kind] = why_no_plan(kind, space, cost);
   }
   return facts;
@@ -247,7 +229,7 @@ KindFacts kind_facts(const SearchSpace& space, const SearchResult& search, const
 KindComparison compare_kinds(const RecommendedPlan& recommended, const std::vector<Trial>& final_series, const std::vector<Trial>& all,
                              const KindFacts& facts) {
   KindComparison comparison;
-  for (const char* kind : kKindNames) comparison.rows.push_back(row_of(kind, recommended, {final_series, facts}, {all, facts}));
+  for (const Parallelism kind : kParallelisms) comparison.rows.push_back(row_of(kind, recommended, {final_series, facts}, {all, facts}));
   compare(comparison.rows, recommended);
   const std::vector<const KindResult*> by_time = raced_by_time(comparison.rows);
   const KindResult& best = *std::ranges::find(comparison.rows, true, &KindResult::best);

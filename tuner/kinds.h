@@ -1,19 +1,16 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "mptune/planner/parallelism.h"
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/trace/profile.h"
 #include "mptune/tuner/recommend.h"
 
 namespace mptune {
-
-/// Kinds of parallelism, in the order of the table. A hybrid is a pipeline of which some stage has replicas.
-inline constexpr std::array kKindNames = {"one_device", "all_cores", "data_parallel", "pipeline", "hybrid"};
 
 /// The fastest plan of a kind that the search knows.
 struct KindOnPaper {
@@ -26,7 +23,7 @@ struct KindOnPaper {
 /// The fastest plan on paper of another number of devices like these.
 struct OtherDevices {
   int devices = 0;
-  std::string kind;
+  Parallelism kind = Parallelism::one_device;
   double step_s = 0;
   bool operator==(const OtherDevices&) const = default;
 };
@@ -34,14 +31,11 @@ struct OtherDevices {
 /// What the table of kinds needs beside trials; a study keeps it.
 struct KindFacts {
   std::vector<std::string> whole_machine;       ///< devices of all cores
-  std::map<std::string, KindOnPaper> on_paper;  ///< by kind
-  std::map<std::string, std::string> no_plan;   ///< by kind: why the search has none
+  std::map<Parallelism, KindOnPaper> on_paper;  ///< by kind
+  std::map<Parallelism, std::string> no_plan;   ///< by kind: why the search has none
   std::vector<OtherDevices> other_devices;      ///< ascending
   bool operator==(const KindFacts&) const = default;
 };
-
-/// One of kKindNames.
-[[nodiscard]] std::string kind_name(const Plan& plan, const std::vector<std::string>& whole_machine);
 
 /// What the search says of each kind.
 [[nodiscard]] KindFacts kind_facts(const SearchSpace& space, const SearchResult& search, const CostModel& cost);
@@ -50,7 +44,7 @@ struct KindFacts {
 /// restrict the plans; nothing of more devices where these are not all alike.
 [[nodiscard]] std::vector<OtherDevices> other_devices(const SearchSpace& space, const Profile& profile);
 
-/// Which kind of parallelism is best here: a row for each of kKindNames out of the trials of the final series, else of those before it,
+/// Which kind of parallelism is best here: a row for each of kParallelisms out of the trials of the final series, else of those before it,
 /// else why there is none; and what follows, a sentence each, the answer first. The row of the recommended plan's kind is that plan.
 [[nodiscard]] KindComparison compare_kinds(const RecommendedPlan& recommended, const std::vector<Trial>& final_series,
                                            const std::vector<Trial>& all, const KindFacts& facts);

@@ -124,14 +124,15 @@ RecommendedPlan filled(const Finalist& finalist, const std::vector<Finalist>& fi
 }
 
 std::string lead(const Finalist& finalist) {
-  switch (kind_of(finalist.trial->plan)) {
-    case PlanKind::one_device:
+  switch (parallelism_of(finalist.trial->plan)) {
+    case Parallelism::one_device:
+    case Parallelism::all_cores:
       return "the un-pipelined model";
-    case PlanKind::data_parallel:
+    case Parallelism::data_parallel:
       return "data parallel";
-    case PlanKind::pipeline:
+    case Parallelism::pipeline:
       return "a pipeline";
-    case PlanKind::hybrid:
+    case Parallelism::hybrid:
       return "a hybrid of data parallel and pipeline";
   }
   return "this plan";
@@ -165,12 +166,12 @@ struct Choice {
 std::vector<std::string> advice_of(const Choice& choice, Verdict verdict, bool raced) {
   std::vector<std::string> advice;
   if (!raced) return {lead(choice.recommended) + " is the only plan that was measured: which plan is fastest here is not known"};
-  const PlanKind kind = kind_of(choice.recommended.trial->plan);
+  const Parallelism kind = parallelism_of(choice.recommended.trial->plan);
   std::string head = lead(choice.recommended) + " is fastest here";
-  if (kind == PlanKind::one_device) {
+  if (kind == Parallelism::one_device) {
     head = choice.pipeline ? "no split beats the un-pipelined model here: " + choice.recommended.trial->name + " is fastest"
                            : choice.recommended.trial->name + " is fastest of what was measured; no pipeline was";
-  } else if (kind == PlanKind::pipeline || kind == PlanKind::hybrid) {
+  } else if (kind == Parallelism::pipeline || kind == Parallelism::hybrid) {
     head += ": " + describe(choice.recommended.trial->plan);
   }
   if (choice.pipeline && choice.pipeline->trial != choice.recommended.trial) {

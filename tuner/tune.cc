@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "mptune/planner/parallelism.h"
 #include "mptune/planner/plan_file.h"
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/store/store.h"
@@ -164,7 +165,7 @@ class Tuner {
   /// them has no choice of cuts.
   [[nodiscard]] int rounds_to_leave(const Plan& plan) const {
     const bool known = plan.num_stages() == 1 || std::ranges::any_of(trials_, [&](const Trial& trial) {
-                         return trial.name == kCandidateName && kind_of(trial.plan) == kind_of(plan);
+                         return trial.name == kCandidateName && parallelism_of(trial.plan) == parallelism_of(plan);
                        });
     return known ? kLeastFinalRounds : kFewFinalRounds;
   }

@@ -76,21 +76,21 @@ void JointSearch::one_stage() {
     // Counts that the user gave are counts of the whole batch; ours are counts per replica.
     const std::int64_t whole = space_.microbatch_counts.empty() ? std::int64_t{m} * replicas : m;
     if (whole <= space_.batch && whole % replicas == 0)
-      try_one_stage(RankedAs::data_parallel, space_.devices, static_cast<int>(whole), caps_);
+      try_one_stage(Parallelism::data_parallel, space_.devices, static_cast<int>(whole), caps_);
   }
 }
 
 void JointSearch::one_device() {
   for (const int d : choices_.distinct_devices()) {
     const auto at = static_cast<std::size_t>(d);
-    for (const int m : choices_.counts()) try_one_stage(RankedAs::one_device, {space_.devices[at]}, m, {caps_[at]});
+    for (const int m : choices_.counts()) try_one_stage(Parallelism::one_device, {space_.devices[at]}, m, {caps_[at]});
   }
   for (const std::string& machine : space_.whole_machine) {
-    for (const int m : choices_.counts()) try_one_stage(RankedAs::all_cores, {machine}, m, {space_.whole_machine_memory_bytes});
+    for (const int m : choices_.counts()) try_one_stage(Parallelism::all_cores, {machine}, m, {space_.whole_machine_memory_bytes});
   }
 }
 
-void JointSearch::try_one_stage(RankedAs kind, const std::vector<std::string>& devices, int m, const std::vector<std::int64_t>& caps) {
+void JointSearch::try_one_stage(Parallelism kind, const std::vector<std::string>& devices, int m, const std::vector<std::int64_t>& caps) {
   Plan plan;
   plan.devices = devices;
   plan.microbatch_sizes = split_evenly(space_.batch, m);
@@ -125,7 +125,7 @@ void JointSearch::try_cuts(FamilyState& state, const std::vector<int>& cuts) {
   const std::vector<std::int64_t> caps = state.family.caps(caps_);
   schedule_plan(plan, state.family.schedule, cost_, caps);
   evaluator_.worked((schedule_info(state.family.schedule).relative_cost - 1) * 2 * plan.num_stages() * plan.num_microbatches(), 0);
-  note(state, evaluator_.evaluate(RankedAs::pipeline, std::move(plan), caps));
+  note(state, evaluator_.evaluate(Parallelism::pipeline, std::move(plan), caps));
 }
 
 void JointSearch::try_given_cuts() {
@@ -241,7 +241,7 @@ void JointSearch::solve(FamilyState& state, std::int64_t most_nodes) {
   if (memory_chooses(state)) return solve_with_memory(state, most_nodes);
   PartitionResult result = run(state, problem_of(state, most_nodes));
   for (PartitionedPlan& found : result.best)
-    note(state, evaluator_.evaluate(RankedAs::pipeline, std::move(found.plan), state.family.caps(caps_)));
+    note(state, evaluator_.evaluate(Parallelism::pipeline, std::move(found.plan), state.family.caps(caps_)));
   state.lower_ns = std::max(state.lower_ns, result.lower_bound_ns);
   state.solved = result.complete;
   if (result.lower_bound_ns != PartitionResult::kNoPlan) return;
@@ -288,9 +288,9 @@ void JointSearch::try_found(FamilyState& state, Plan plan, bool rows_are_fixed) 
     Plan remade = plan;
     schedule_plan(remade, state.family.schedule, cost_, caps);
     evaluator_.worked((schedule_info(state.family.schedule).relative_cost - 1) * 2 * plan.num_stages() * plan.num_microbatches(), 0);
-    if (remade.actions != plan.actions) step_s = evaluator_.evaluate(RankedAs::pipeline, std::move(remade), caps);
+    if (remade.actions != plan.actions) step_s = evaluator_.evaluate(Parallelism::pipeline, std::move(remade), caps);
   }
-  note(state, std::min(step_s, evaluator_.evaluate(RankedAs::pipeline, std::move(plan), caps)));
+  note(state, std::min(step_s, evaluator_.evaluate(Parallelism::pipeline, std::move(plan), caps)));
 }
 
 // Where the fastest cuts do not fit, those that are fastest with whole stages recomputed are good ones, or prove that none fits.
@@ -339,7 +339,7 @@ void JointSearch::solve_beyond(FamilyState& state, double longest_s) {
     if (problem.recompute_for_memory) {
       for (Stage& stage : found.plan.stages) stage.recompute = {};
     }
-    note(state, evaluator_.evaluate(RankedAs::pipeline, std::move(found.plan), state.family.caps(caps_)));
+    note(state, evaluator_.evaluate(Parallelism::pipeline, std::move(found.plan), state.family.caps(caps_)));
   }
   state.lower_ns = std::max(state.lower_ns, result.lower_bound_ns);
   state.fits = result.lower_bound_ns != PartitionResult::kNoPlan;

@@ -25,28 +25,42 @@ double single_device_step(const Recommendation& recommendation) {
 }
 
 Json kind_facts_json(const KindFacts& facts) {
-  Json json = {{"on_paper", Json::object()}, {"no_plan", facts.no_plan}, {"other_devices", Json::array()}};
+  Json json = {{"on_paper", Json::object()}, {"no_plan", Json::object()}, {"other_devices", Json::array()}};
+  for (const auto& [kind, why] : facts.no_plan) {
+    json["no_plan"][to_string(kind)] = why;
+  }
   for (const auto& [kind, paper] : facts.on_paper) {
-    json["on_paper"][kind] = {{"description", paper.description}, {"step_s", paper.step_s}, {"peak_bytes", paper.peak_bytes}};
+    json["on_paper"][to_string(kind)] = {{"description", paper.description}, {"step_s", paper.step_s}, {"peak_bytes", paper.peak_bytes}};
   }
   for (const OtherDevices& other : facts.other_devices) {
-    json["other_devices"].push_back({{"devices", other.devices}, {"kind", other.kind}, {"step_s", other.step_s}});
+    json["other_devices"].push_back({{"devices", other.devices}, {"kind", to_string(other.kind)}, {"step_s", other.step_s}});
   }
   return json;
+}
+
+Parallelism kind_from(const std::string& name) {
+  if (const auto kind = parallelism_named(name)) {
+    return *kind;
+  }
+  throw Error("'" + name + "' is no kind of parallelism", "the study", "tune again with --fresh");
 }
 
 /// Studies of before have none.
 KindFacts kind_facts_from(const Json& json, const std::vector<std::string>& whole_machine) {
   KindFacts facts;
   facts.whole_machine = whole_machine;
-  facts.no_plan = json.value("no_plan", facts.no_plan);
+  const Json no_plan = json.value("no_plan", Json::object());
+  for (const auto& [kind, why] : no_plan.items()) {
+    facts.no_plan[kind_from(kind)] = why.get<std::string>();
+  }
   const Json on_paper = json.value("on_paper", Json::object());
   for (const auto& [kind, paper] : on_paper.items()) {
-    facts.on_paper[kind] = {paper.at("description").get<std::string>(), paper.at("step_s").get<double>(),
-                            paper.at("peak_bytes").get<std::vector<std::int64_t>>()};
+    facts.on_paper[kind_from(kind)] = {paper.at("description").get<std::string>(), paper.at("step_s").get<double>(),
+                                       paper.at("peak_bytes").get<std::vector<std::int64_t>>()};
   }
   for (const Json& other : json.value("other_devices", Json::array())) {
-    facts.other_devices.push_back({other.at("devices").get<int>(), other.at("kind").get<std::string>(), other.at("step_s").get<double>()});
+    facts.other_devices.push_back(
+        {other.at("devices").get<int>(), kind_from(other.at("kind").get<std::string>()), other.at("step_s").get<double>()});
   }
   return facts;
 }

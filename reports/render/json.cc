@@ -68,7 +68,7 @@ Json baseline_json(const BaselineResult& baseline) {
 
 Json kind_json(const KindResult& row, const Modules& modules) {
   const auto speedup = [](const std::optional<Speedup>& value) { return value ? to_json_object(*value) : Json(nullptr); };
-  Json json = {{"kind", row.kind}, {"best", row.best}, {"description", row.description}};
+  Json json = {{"kind", to_string(row.kind)}, {"best", row.best}, {"description", row.description}};
   json["why_not"] = row.why_not.empty() ? Json(nullptr) : Json(row.why_not);
   json["plan"] = row.trial ? plan_object(row.trial->plan, stage_modules(row.trial->plan, modules)) : Json(nullptr);
   json["plan_key"] = row.trial ? Json(row.trial->plan_key) : Json(nullptr);

@@ -99,10 +99,10 @@ inline Trial measured_trial(const std::string& name, const Plan& plan, double st
 /// A table of kinds with a row of each sort: best, slower, not in the final comparison, never tried, impossible.
 inline KindComparison sample_kinds(const Plan& pipeline) {
   KindComparison kinds;
-  const auto add = [&](const std::string& kind, const Plan& plan, double step_s, double over_one, Verdict verdict) {
+  const auto add = [&](Parallelism kind, const Plan& plan, double step_s, double over_one, Verdict verdict) {
     KindResult row;
     row.kind = kind;
-    row.trial = measured_trial(kind, plan, step_s);
+    row.trial = measured_trial(to_string(kind), plan, step_s);
     row.step_s = step_s;
     row.step_ci95_s = {0.98 * step_s, 1.03 * step_s};
     row.peak_bytes.assign(plan.devices.size(), 400'000'000);
@@ -116,21 +116,21 @@ inline KindComparison sample_kinds(const Plan& pipeline) {
   one.devices = {"cpu:0"};
   one.microbatch_sizes = {16};
   one.stages = {{.first_layer = 0, .last_layer = 18, .devices = {0}, .recompute = {}}};
-  add("one_device", one, 0.52, 1, Verdict::slow);
+  add(Parallelism::one_device, one, 0.52, 1, Verdict::slow);
   one.devices = {"cpu:0-1"};
-  add("all_cores", one, 0.36, 1.44, Verdict::slow);
+  add(Parallelism::all_cores, one, 0.36, 1.44, Verdict::slow);
   kinds.rows.back().why_not = "tried, but not in the final comparison: no time in the budget";
   kinds.rows.back().over_one_device = kinds.rows.back().over_best = std::nullopt;
   KindResult& never = kinds.rows.emplace_back();
-  never.kind = "data_parallel";
+  never.kind = Parallelism::data_parallel;
   never.why_not = "not tried: no time in the budget";
   never.description = "data parallel over 2 devices";
   never.predicted_step_s = 0.32;
-  add("pipeline", pipeline, 0.301, 1.73, Verdict::same);
+  add(Parallelism::pipeline, pipeline, 0.301, 1.73, Verdict::same);
   kinds.rows.back().best = true;
   kinds.rows.back().peak_bytes = {400'000'000, 380'000'000};
   KindResult& impossible = kinds.rows.emplace_back();
-  impossible.kind = "hybrid";
+  impossible.kind = Parallelism::hybrid;
   impossible.why_not = "needs at least 3 devices; 2 available";
   kinds.advice = {"pipeline is fastest here, 1.73 times as fast as one device; next is one device, 73 % slower",
                   "predicted: 1 such device would take 73 % longer (one device), 4 such devices would take 44 % less time (hybrid)"};
