@@ -7,7 +7,6 @@
 #include "mptune/planner/schedule/patterns.h"
 #include "mptune/planner/schedule/timing.h"
 
-
 namespace mptune {
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include "mptune/planner/schedule/list_schedule.h"
 #include "mptune/planner/schedule/named.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {

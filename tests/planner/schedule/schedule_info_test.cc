@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "mptune/planner/schedule/schedule.h"
-#include "mptune/profiler/trace/error.h"
+#include "mptune/profiler/base/error.h"
 #include "mptune/tests/planner/schedule/mapped.h"
 
 namespace mptune {
