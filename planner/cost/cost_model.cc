@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/base/error.h"
 
 namespace mptune {
@@ -206,7 +207,7 @@ double CostModel::optimizer_seconds(int device, std::int64_t parameters_bytes) c
 }
 
 int CostModel::summing_replicas(int first_device, int replicas) const {
-  return profile_.classes[class_of(first_device)].name.starts_with("cuda") ? 1 : replicas;
+  return class_kind(profile_.classes[class_of(first_device)].name) == DeviceSpec::Kind::cuda ? 1 : replicas;
 }
 
 double CostModel::reduce_seconds(int device, std::int64_t parameters_bytes, int replicas, int summing) const {

@@ -7,6 +7,7 @@
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/planner/search/search.h"
+#include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/base/error.h"
 
 namespace mptune {
@@ -148,11 +149,9 @@ std::string sizes_in_words(const std::vector<int>& sizes) {
   return text + std::to_string(*most);
 }
 
-// "cpu:4-7" is a device of 4 cores.
 int cores_of(const std::string& device) {
-  const std::size_t dash = device.find('-');
-  if (!device.starts_with("cpu:") || dash == std::string::npos) return 1;
-  return std::atoi(device.c_str() + dash + 1) - std::atoi(device.c_str() + 4) + 1;
+  const auto spec = find_device(device);
+  return spec && spec->kind == DeviceSpec::Kind::cpu ? static_cast<int>(spec->cores.size()) : 1;
 }
 
 std::string recompute_in_words(const Plan& plan) {

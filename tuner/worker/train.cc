@@ -3,6 +3,7 @@
 #include <cmath>
 #include <optional>
 
+#include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/measure/measure.h"
 #include "mptune/profiler/model/model_file.h"
@@ -49,7 +50,7 @@ void describe(const DescribeRequest& request, const Replies& reply) {
 }
 
 void train(const TrainRequest& request, const Replies& reply) {
-  if (request.plan.devices.front().starts_with("sleep:"))
+  if (device_kind(request.plan.devices.front()) == DeviceSpec::Kind::sleep)
     throw Error("sleeping devices compute nothing, so that nothing can be trained on them", request.plan.devices.front(),
                 "use them with profile, tune and simulate");
   Model model = model_of(request.setup);

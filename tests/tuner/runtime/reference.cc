@@ -5,7 +5,8 @@
 
 #include <algorithm>
 
-#include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/base/device_spec.h"
+#include "mptune/profiler/device/device_list.h"
 
 namespace mptune::testing {
 
