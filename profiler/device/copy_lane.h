@@ -10,6 +10,7 @@
 
 #include "mptune/profiler/collect/tag_scope.h"
 #include "mptune/profiler/device/copier.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/device/precise_sleep.h"
 
 namespace mptune {

@@ -11,6 +11,7 @@
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/base/sha256.h"
 #include "mptune/profiler/base/text.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/store/store.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/fit_errors.h"

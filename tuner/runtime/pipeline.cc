@@ -5,6 +5,7 @@
 
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/collect/nvtx_range.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/tuner/runtime/pipeline_impl.h"
 
 namespace mptune {

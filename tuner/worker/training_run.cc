@@ -2,6 +2,7 @@
 
 #include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/device/precise_sleep.h"
 #include "mptune/profiler/measure/optimizer.h"
 #include "mptune/profiler/measure/sleep_model.h"

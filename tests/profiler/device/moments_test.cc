@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "mptune/profiler/device/copy_lane.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/device/receive_slots.h"
 
 namespace mptune::testing {

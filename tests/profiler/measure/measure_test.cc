@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/device/gpu_driver.h"
 #include "mptune/profiler/statistics/samples.h"
 

@@ -7,6 +7,7 @@
 #include "fragile_layer.h"
 #include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/planner/search/search.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/device/gpu_driver.h"
 #include "mptune/profiler/measure/optimizer.h"
 #include "mptune/tuner/runtime/capabilities.h"

@@ -14,6 +14,7 @@
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/analyze/breakdown.h"
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/tuner/runtime/plan_file_of.h"
 #include "reference.h"
 #include "wrapped_device.h"
