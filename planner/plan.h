@@ -22,7 +22,7 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 
-/// Which activations of a stage are computed again in backward instead of kept.
+/// Which activations of a stage are computed again in backward instead of saved.
 struct Recompute {
   enum class Mode { none, all, some };
   Mode mode = Mode::none;

@@ -58,8 +58,8 @@ std::vector<int> eager_warm_ups(const Layout& layout, const ScheduleCosts& costs
   std::vector<std::int64_t> room(held.size(), layout.microbatches());
   for (std::size_t s = 0; s < held.size(); ++s) {
     for (const Unit& unit : layout.units()) {
-      if (unit.stage != static_cast<int>(s) || costs.free_bytes.empty() || costs.stages[s].kept_bytes <= 0) continue;
-      room[s] = std::min(room[s], costs.free_bytes[static_cast<std::size_t>(unit.device)] / costs.stages[s].kept_bytes);
+      if (unit.stage != static_cast<int>(s) || costs.free_bytes.empty() || costs.stages[s].saved_activation_bytes <= 0) continue;
+      room[s] = std::min(room[s], costs.free_bytes[static_cast<std::size_t>(unit.device)] / costs.stages[s].saved_activation_bytes);
     }
     if (s > 0) room[s] = std::min(room[s], room[s - 1] * replicas[s - 1] / replicas[s]);
   }
@@ -100,8 +100,8 @@ constexpr std::int64_t kShare = 1000;  // of a micro-batch on a stage, whatever 
 // The same times; every micro-batch of every stage weighs the same, and keeps its share of it (at most all) between its gradients.
 ScheduleCosts counted(ScheduleCosts costs) {
   for (StageCosts& stage : costs.stages) {
-    stage.held_bytes = stage.kept_bytes > stage.held_bytes ? kShare * stage.held_bytes / stage.kept_bytes : kShare;
-    stage.kept_bytes = kShare;
+    stage.held_bytes = stage.saved_activation_bytes > stage.held_bytes ? kShare * stage.held_bytes / stage.saved_activation_bytes : kShare;
+    stage.saved_activation_bytes = kShare;
   }
   return costs;
 }
@@ -181,7 +181,7 @@ Rows zero_bubble_rows(const Layout& layout, const ScheduleCosts& costs, int time
   return best.take();
 }
 
-// A pattern says the order of forwards and input gradients and what is kept, the costs where gradients of weights go.
+// A pattern says the order of forwards and input gradients and what is saved, the costs where gradients of weights go.
 Rows filled_rows(const Layout& layout, const ScheduleCosts& costs, const Rows& order, std::int64_t limit) {
   const ScheduleCosts weighed = counted(costs);
   BestSpan best(layout, weighed);
@@ -192,8 +192,9 @@ Rows filled_rows(const Layout& layout, const ScheduleCosts& costs, const Rows& o
 // What the pattern itself keeps.
 Rows filled_v_rows(const Layout& layout, const ScheduleCosts& costs, const VPattern& pattern) {
   const Rows order = v_rows(layout.devices(), layout.microbatches(), pattern);
-  const ScheduleCosts whole{std::vector<StageCosts>(costs.stages.size(), StageCosts{.kept_bytes = kShare, .held_bytes = kShare}), {}};
-  return filled_rows(layout, costs, order, std::ranges::max(kept_bytes(order, whole)));
+  const ScheduleCosts whole{
+      std::vector<StageCosts>(costs.stages.size(), StageCosts{.saved_activation_bytes = kShare, .held_bytes = kShare}), {}};
+  return filled_rows(layout, costs, order, std::ranges::max(most_saved_bytes(order, whole)));
 }
 
 }  // namespace

@@ -35,12 +35,12 @@ void make_schedule(Plan& plan, const std::string& name, const ScheduleCosts* cos
 
 /// Limits of a schedule besides the order of its actions.
 struct ScheduleLimits {
-  int receive_slots = 0;                 ///< copies from one device to another that have arrived and are not read yet; 0: any number
+  int communication_buffers = 0;         ///< per link: copies from one device to another that have arrived and are not read yet; 0: any number
   const ScheduleCosts* costs = nullptr;  ///< saved activations have to fit into its free_bytes; null: not checked
 };
 
 /// Proves the plan's action lists complete (every micro-batch of every stage once forward and once backward, whole or I and then W, on its
-/// own device), ordered (forward before backward), free of deadlock (a copy never blocks the device that sends it; with bounded slots it
+/// own device), ordered (forward before backward), free of deadlock (a copy never blocks the device that sends it; with bounded buffers it
 /// waits for one, in the order of sending) and within the bytes. Throws Error that names the first wrong action.
 void validate_schedule(const Plan& plan, const std::string& where, const ScheduleLimits& limits = {});
 

@@ -64,9 +64,9 @@ void add_bytes(const Plan& plan, const CostModel& cost, int s, int samples, Stag
   for (int i = 0; i < plan.num_microbatches(); ++i) always = always && recomputes(stage.recompute, i);
   for (const int replica : stage.devices) {
     const int device = cost.device_index(plan.devices[static_cast<std::size_t>(replica)]);
-    std::int64_t kept = cost.kept_under_recompute_bytes(device, stage, samples);
-    if (!always) kept = std::max(kept, cost.kept_bytes(device, stage.first_layer, stage.last_layer, samples));
-    costs.kept_bytes = std::max(costs.kept_bytes, received + kept);
+    std::int64_t saved = cost.saved_activation_bytes(device, stage, samples);
+    if (!always) saved = std::max(saved, cost.saved_activation_bytes(device, stage.first_layer, stage.last_layer, samples));
+    costs.saved_activation_bytes = std::max(costs.saved_activation_bytes, received + saved);
     costs.held_bytes = std::max(costs.held_bytes, received + cost.held_bytes(device, stage.first_layer, stage.last_layer, samples));
   }
 }
@@ -115,11 +115,11 @@ bool prices_say_all(const Plan& plan, const Operations& operations) {
          std::ranges::all_of(plan.stages, [](const Stage& stage) { return stage.devices.size() == 1; });
 }
 
-// Most bytes kept beyond what is free on a device, and the simulated step.
+// Most bytes saved beyond what is free on a device, and the simulated step.
 std::pair<std::int64_t, std::int64_t> value_of(const Plan& plan, const CostModel& cost, const ScheduleCosts& costs) {
   std::int64_t excess = 0;
-  const std::vector<std::int64_t> kept = kept_bytes(plan, costs);
-  for (std::size_t d = 0; d < costs.free_bytes.size(); ++d) excess = std::max(excess, kept[d] - costs.free_bytes[d]);
+  const std::vector<std::int64_t> saved = most_saved_bytes(plan, costs);
+  for (std::size_t d = 0; d < costs.free_bytes.size(); ++d) excess = std::max(excess, saved[d] - costs.free_bytes[d]);
   return {excess, time_operations(list_operations(plan, cost)).end_ns};
 }
 

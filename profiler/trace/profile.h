@@ -10,17 +10,17 @@ namespace mptune {
 
 /// What one layer costs at one micro-batch size on one class of device. Times in seconds.
 struct LayerCost {
-  int samples = 0;                   ///< micro-batch size
-  Samples forward;                   ///< all other devices idle
-  Samples backward;                  ///< gradients of inputs and weights, likewise
-  Samples forward_busy;              ///< with the other devices of the profile busy; empty: not measured
-  Samples backward_busy;             ///< likewise
-  Samples backward_input;            ///< of backward, the gradients of inputs; empty: only the whole was measured
-  Samples backward_weight;           ///< of backward, the gradients of weights, with what backward_input left kept; likewise
-  std::int64_t output_bytes = 0;     ///< what would cross a cut behind this layer
-  std::int64_t kept_bytes = 0;       ///< held from the layer's forward to its backward, output included
-  bool keeps_output = true;          ///< its own backward needs the output; false: only a layer behind it may
-  std::int64_t workspace_bytes = 0;  ///< peak above what is held and the gradients of parameters, during forward or backward
+  int samples = 0;                          ///< micro-batch size
+  Samples forward;                          ///< all other devices idle
+  Samples backward;                         ///< gradients of inputs and weights, likewise
+  Samples forward_busy;                     ///< with the other devices of the profile busy; empty: not measured
+  Samples backward_busy;                    ///< likewise
+  Samples backward_input;                   ///< of backward, the gradients of inputs; empty: only the whole was measured
+  Samples backward_weight;                  ///< of backward, the gradients of weights, with what backward_input left saved; likewise
+  std::int64_t output_bytes = 0;            ///< what would cross a cut behind this layer
+  std::int64_t saved_activation_bytes = 0;  ///< held from the layer's forward to its backward, output included
+  bool keeps_output = true;                 ///< its own backward needs the output; false: only a layer behind it may
+  std::int64_t workspace_bytes = 0;         ///< peak above what is held and the gradients of parameters, during forward or backward
   bool operator==(const LayerCost&) const = default;
 };
 

@@ -192,8 +192,8 @@ std::string layer_table(const Profiled& profiled, const TextStyle& style) {
     }
     if (nearest != nullptr) {
       rows.push_back({std::to_string(i), profile.layers[i].name, std::to_string(nearest->samples), format_seconds(median(nearest->forward)),
-                      format_seconds(median(nearest->backward)), format_bytes(nearest->output_bytes), format_bytes(nearest->kept_bytes),
-                      format_bytes(profile.layers[i].parameters_bytes)});
+                      format_seconds(median(nearest->backward)), format_bytes(nearest->output_bytes),
+                      format_bytes(nearest->saved_activation_bytes), format_bytes(profile.layers[i].parameters_bytes)});
     }
   }
   return render_table({{"layer", true},
@@ -202,7 +202,7 @@ std::string layer_table(const Profiled& profiled, const TextStyle& style) {
                        {"forward", true},
                        {"backward", true},
                        {"output", true},
-                       {"kept", true},
+                       {"saved", true},
                        {"parameters", true}},
                       rows, style);
 }

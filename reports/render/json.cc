@@ -32,7 +32,7 @@ Json cost_json(const LayerCost& cost, const std::string& device_class) {
     json["backward_busy_s"] = median(cost.backward_busy);
   }
   json["output_bytes"] = cost.output_bytes;
-  json["kept_bytes"] = cost.kept_bytes;
+  json["kept_bytes"] = cost.saved_activation_bytes;
   return json;
 }
 
@@ -210,7 +210,7 @@ Json to_json_object(const MemoryRow& row) {
                         {"optimizer_bytes", all.optimizer_bytes},
                         {"buffers_bytes", all.buffers_bytes},
                         {"activations", activations},
-                        {"slots_bytes", all.slots_bytes},
+                        {"slots_bytes", all.communication_buffer_bytes},
                         {"workspace_bytes", all.workspace_bytes},
                         {"reserve_bytes", all.reserve_bytes}};
   }

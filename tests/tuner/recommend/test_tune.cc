@@ -314,7 +314,7 @@ TEST_F(Tune, InterruptedOutcomeAndFlagEndIt) {
 TEST_F(Tune, MemoryCapLeadsToAPipeline) {
   FakeMachine machine = half_second_machine();
   machine.parameters_bytes = 64 << 20;
-  machine.kept_bytes_per_sample = 1 << 16;
+  machine.saved_bytes_per_sample = 1 << 16;
   CostModel cost(fake_profile(machine));
   const std::int64_t whole = predict(fake_plan(0, 1), cost).peak_bytes.at(0);
   const std::int64_t cap = whole * 7 / 10;

@@ -120,7 +120,7 @@ TEST(Pipeline, CopiesThatFailWhileAFailedStepDrainsDoNotFailTheNext) {
   options.link.latency_s = 0.01;
   Pipeline pipeline(fragile_model(2, switches), plan, options, devices);
   const at::Tensor data = at::ones({8, FragileLayer::kWidth});
-  // Without a step before there are no receive slots yet: every copy has to ask for one.
+  // Without a step before there are no communication buffers yet: every copy has to ask for one.
   switches->fail_at = 1;
   EXPECT_THROW((void)pipeline.step(data, {}), std::runtime_error);
   switches->fail_at = -1;
