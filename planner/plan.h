@@ -41,6 +41,9 @@ struct Stage {
   bool operator==(const Stage&) const = default;
 };
 
+/// The schedule of plans for which nobody names one.
+inline constexpr const char* kDefaultSchedule = "1f1b";
+
 /// All the runtime needs to execute a step, and nothing else.
 struct Plan {
   std::vector<std::string> devices;          ///< names as the user writes them

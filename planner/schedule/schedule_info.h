@@ -49,8 +49,6 @@ struct ScheduleInfo {
 
 /// naive, gpipe, 1f1b, eager-1f1b, interleaved, looped-bfs, zb1p, zb2p, zbv, v-half, v-min, dualpipe-v, list.
 [[nodiscard]] const std::vector<std::string>& schedule_names();
-/// What plans have where nobody names a schedule.
-inline constexpr const char* kDefaultSchedule = "1f1b";
 
 /// The device of every stage of a schedule on D devices with V stages on each: stage s on device s mod D, or in a V.
 /// Throws Error for an unknown name and for a V that the map forbids: 1 for StageMap::one_each, 2 for StageMap::v.

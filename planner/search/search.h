@@ -8,7 +8,6 @@
 #include "mptune/planner/cost/cost_model.h"
 #include "mptune/planner/executable.h"
 #include "mptune/planner/plan.h"
-#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/planner/simulate/simulate.h"
 
 namespace mptune {
