@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <string>
@@ -35,7 +36,7 @@ struct ScheduleInfo {
   bool one_microbatch;       ///< runs the batch whole
   bool splits_backward;      ///< into gradients of inputs and of weights; with RowsFrom::search it may
   RowsFrom rows_from;
-  int relative_cost;  ///< of making the rows of a plan, in simulations of it
+  std::int64_t relative_cost;  ///< of making the rows of a plan, in simulations of it
   /// Requires: nothing missing (`missing_for`); costs of every stage.
   Rows (*rows)(const Layout&, const ScheduleCosts&);
 };

@@ -220,9 +220,9 @@ PartitionProblem JointSearch::problem_of(const FamilyState& state, std::int64_t 
   problem.keep = alternatives_ ? keep_ : 1;
   problem.longest_ns = threshold_ns();
   // Each node of a family whose rows look at costs may be a simulation: no family takes all the work that is left.
-  const std::int64_t dear = schedule_info(state.family.schedule).relative_cost;
+  const std::int64_t relative_cost = schedule_info(state.family.schedule).relative_cost;
   const std::int64_t actions = 2 * static_cast<std::int64_t>(problem.stages.size() * problem.microbatch_sizes.size());
-  if (dear > 1) most_nodes = std::min(most_nodes / dear, evaluator_.work_left() / 4 / (actions * dear));
+  if (relative_cost > 1) most_nodes = std::min(most_nodes / relative_cost, evaluator_.work_left() / 4 / (actions * relative_cost));
   problem.most_nodes = std::max<std::int64_t>(64, most_nodes);
   problem.stop = [this] { return evaluator_.stopped(); };
   return problem;
