@@ -74,14 +74,14 @@ void wait_at_end(const CUDAStream& stream) noexcept {
 class PeerCopier final : public Copier {
  public:
   PeerCopier(const std::shared_ptr<CudaLanes>& source, const std::shared_ptr<Device>& destination)
-      : source_(source), out_(source->copy_out), gpu_(destination->spec().index), buffers_(destination) {}
+      : source_(source), out_(source->copy_out), gpu_(destination->spec().index), destinations_(destination) {}
   ~PeerCopier() override { wait_at_end(out_); }
 
   [[nodiscard]] Copied copy(const std::vector<at::Tensor>& tensors, const MomentPtr& ready) override {
     hold(out_, ready);
     Copied copied;
     for (const at::Tensor& tensor : tensors) {
-      CommunicationBuffers::Buffer buffer = buffers_.take(tensor);
+      CommunicationBuffers::Buffer buffer = destinations_.take(tensor);
       if (tensor.numel() > 0) {
         hold(out_, buffer.free);
         send(buffer.tensor, sources_.packed(tensor));
@@ -106,7 +106,7 @@ class PeerCopier final : public Copier {
   CUDAStream out_;
   Sources sources_{out_};
   int gpu_;
-  CommunicationBuffers buffers_;
+  CommunicationBuffers destinations_;
 };
 
 /// Through pinned host memory, in pieces: while one is read from a buffer the next is written to another. Between two GPUs no thread waits.
@@ -114,7 +114,7 @@ class StagedCopier final : public Copier {
  public:
   /// Null for the host's end.
   StagedCopier(std::shared_ptr<CudaLanes> source, std::shared_ptr<CudaLanes> destination, const std::shared_ptr<Device>& receiver)
-      : source_(std::move(source)), destination_(std::move(destination)), buffers_(receiver) {
+      : source_(std::move(source)), destination_(std::move(destination)), destinations_(receiver) {
     if (source_ != nullptr) sources_.emplace(source_->copy_out);
     for (Buffer& buffer : buffers_) buffer.memory = at::empty({kBufferBytes}, at::TensorOptions(at::kByte).pinned_memory(true));
   }
@@ -127,7 +127,7 @@ class StagedCopier final : public Copier {
     source_ != nullptr ? hold(source_->copy_out, ready) : wait_for(ready);
     Copied copied;
     for (const at::Tensor& tensor : tensors) {
-      CommunicationBuffers::Buffer buffer = buffers_.take(tensor);
+      CommunicationBuffers::Buffer buffer = destinations_.take(tensor);
       destination_ != nullptr ? hold(destination_->copy_in, buffer.free) : wait_for(buffer.free);
       if (tensor.numel() > 0) copy_one(buffer.tensor, tensor);
       copied.tensors.push_back(std::move(buffer.tensor));
@@ -180,7 +180,7 @@ class StagedCopier final : public Copier {
   std::shared_ptr<CudaLanes> source_;
   std::shared_ptr<CudaLanes> destination_;
   std::optional<Sources> sources_;
-  CommunicationBuffers buffers_;
+  CommunicationBuffers destinations_;
   std::array<Buffer, kBuffers> buffers_;
 };
 
