@@ -35,7 +35,7 @@ void make_schedule(Plan& plan, const std::string& name, const ScheduleCosts* cos
 
 /// Limits of a schedule besides the order of its actions.
 struct ScheduleLimits {
-  int communication_buffers = 0;         ///< per link: copies from one device to another that have arrived and are not read yet; 0: any number
+  int communication_buffers = 0;  ///< per link: copies from one device to another that have arrived and are not read yet; 0: any number
   const ScheduleCosts* costs = nullptr;  ///< saved activations have to fit into its free_bytes; null: not checked
 };
 

@@ -19,7 +19,8 @@ void check_choices(const SearchSpace& space) {
   const auto refuse = [](const std::string& what, const std::string& option) {
     throw Error("a closed form knows straight 1f1b pipelines only, not " + what, option, "leave it out, or use --objective simulate");
   };
-  if (!space.schedules.empty() && space.schedules != std::vector<std::string>{kDefaultSchedule}) refuse(space.schedules.front(), "--schedule");
+  if (!space.schedules.empty() && space.schedules != std::vector<std::string>{kDefaultSchedule})
+    refuse(space.schedules.front(), "--schedule");
   if (!space.replicas.empty()) refuse("replicas", "--replicas");
   if (!space.virtual_counts.empty() && space.virtual_counts != std::vector<int>{1}) refuse("several stages per device", "--virtual");
   if (!space.cuts.empty()) refuse("given cuts", "--cuts");
