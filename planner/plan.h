@@ -22,7 +22,7 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 
-/// Which activations of a stage are computed again in backward instead of kept.
+/// Which activations of a stage are computed again in backward instead of saved.
 struct Recompute {
   enum class Mode { none, all, some };
   Mode mode = Mode::none;
@@ -40,6 +40,9 @@ struct Stage {
   Recompute recompute;
   bool operator==(const Stage&) const = default;
 };
+
+/// The schedule of plans for which nobody names one.
+inline constexpr const char* kDefaultSchedule = "1f1b";
 
 /// All the runtime needs to execute a step, and nothing else.
 struct Plan {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/planner/simulate/schedule_costs.h"
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/statistics/samples.h"
@@ -59,7 +59,7 @@ std::vector<CurvePoint> split_size_curve(const std::vector<Trial>& trials, const
 
 std::vector<Candidate> sweep_split_sizes(const Plan& plan, const CostModel& cost) {
   const int batch = plan.global_batch_size();
-  const auto& names = schedule_names();
+  const ScheduleInfo* schedule = find_schedule(plan.schedule);
   std::vector<int> sizes;
   for (int size = 1; size <= batch; ++size) {
     if (batch % size == 0) {
@@ -73,8 +73,7 @@ std::vector<Candidate> sweep_split_sizes(const Plan& plan, const CostModel& cost
     Candidate candidate{.plan = plan, .prediction = {}};
     candidate.plan.microbatch_sizes = split_by_size(batch, size);
     const std::size_t most_replicas = std::ranges::max(plan.stages, {}, [](const Stage& s) { return s.devices.size(); }).devices.size();
-    const bool known = std::ranges::find(names, plan.schedule) != names.end();
-    if (!known || candidate.plan.microbatch_sizes.size() < most_replicas || (plan.schedule == "naive" && size != batch)) {
+    if (schedule == nullptr || candidate.plan.microbatch_sizes.size() < most_replicas || (schedule->one_microbatch && size != batch)) {
       continue;
     }
     schedule_plan(candidate.plan, plan.schedule, cost);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "mptune/planner/parallelism.h"
 #include "mptune/planner/plan_file.h"
 #include "mptune/tuner/search/trial_search.h"
 
@@ -63,8 +64,8 @@ std::vector<Series::Entry> choose_finalists(const std::vector<Trial>& trials, co
     if (found != by_time.end()) take(baseline.name, **found);
   }
   take_first([](const Trial*) { return true; });
-  for (const PlanKind kind : {PlanKind::pipeline, PlanKind::hybrid})
-    take_first([kind](const Trial* trial) { return kind_of(trial->plan) == kind; });
+  for (const Parallelism kind : {Parallelism::pipeline, Parallelism::hybrid})
+    take_first([kind](const Trial* trial) { return parallelism_of(trial->plan) == kind; });
   const auto several = std::find_if(by_time.begin(), by_time.end(), [](const Trial* trial) { return trial->plan.num_stages() > 1; });
   take_first([&](const Trial* trial) {
     return trial->plan.num_stages() > 1 && !contains(taken, trial->plan_key) &&

@@ -33,21 +33,21 @@ bool has_caps(const SearchSpace& space) {
   return std::ranges::any_of(space.memory_bytes, [](std::int64_t cap) { return cap > 0; });
 }
 
-std::optional<NoPlan> why_impossible(const std::string& kind, const SearchSpace& space, int layers) {
+std::optional<NoPlan> why_impossible(Parallelism kind, const SearchSpace& space, int layers) {
   using enum NoPlan::Why;
-  const int needed = kind == "hybrid" ? 3 : kind == "data_parallel" || kind == "pipeline" ? 2 : 1;
+  const int needed = kind == Parallelism::hybrid ? 3 : kind == Parallelism::data_parallel || kind == Parallelism::pipeline ? 2 : 1;
   const int devices = static_cast<int>(space.devices.size());
-  if (kind == "all_cores" && space.whole_machine.empty()) return NoPlan{.why = needs_several_cores};
+  if (kind == Parallelism::all_cores && space.whole_machine.empty()) return NoPlan{.why = needs_several_cores};
   if (devices < needed) return NoPlan{.why = needs_devices, .needed = needed, .available = devices};
-  if ((kind == "pipeline" || kind == "hybrid") && layers < 2) return NoPlan{.why = one_layer};
-  if (kind == "data_parallel" && space.batch < devices) return NoPlan{.why = few_samples};
+  if ((kind == Parallelism::pipeline || kind == Parallelism::hybrid) && layers < 2) return NoPlan{.why = one_layer};
+  if (kind == Parallelism::data_parallel && space.batch < devices) return NoPlan{.why = few_samples};
   return std::nullopt;
 }
 
-NoPlan why_no_plan(const std::string& kind, const SearchSpace& space, const CostModel& cost) {
+NoPlan why_no_plan(Parallelism kind, const SearchSpace& space, const CostModel& cost) {
   if (const auto impossible = why_impossible(kind, space, cost.layers())) return *impossible;
   for (const NamedPlan& baseline : baseline_plans(space, cost.layers())) {
-    const bool least = baseline.plan.num_stages() == 1 && kind_name(baseline.plan, space.whole_machine) == kind;
+    const bool least = baseline.plan.num_stages() == 1 && parallelism_of(baseline.plan, space.whole_machine) == kind;
     if (!least) continue;
     if (const auto excess = first_excess(baseline.plan, cost.peak_bytes(baseline.plan), space)) return *excess;
   }
@@ -59,15 +59,15 @@ struct Rows {
   const std::vector<Trial>& trials;
   const KindFacts& facts;
 
-  [[nodiscard]] bool is(const Trial& trial, const std::string& kind) const { return kind_name(trial.plan, facts.whole_machine) == kind; }
-  [[nodiscard]] const Trial* fastest(const std::string& kind) const {
+  [[nodiscard]] bool is(const Trial& trial, Parallelism kind) const { return parallelism_of(trial.plan, facts.whole_machine) == kind; }
+  [[nodiscard]] const Trial* fastest(Parallelism kind) const {
     const Trial* best = nullptr;
     for (const Trial& trial : trials) {
       if (measured_step(trial) && is(trial, kind) && (best == nullptr || *measured_step(trial) < *measured_step(*best))) best = &trial;
     }
     return best;
   }
-  [[nodiscard]] const Trial* failed(const std::string& kind) const {
+  [[nodiscard]] const Trial* failed(Parallelism kind) const {
     const auto found = std::ranges::find_if(trials, [&](const Trial& trial) {
       return is(trial, kind) && !measured_step(trial) && !std::holds_alternative<Interrupted>(trial.outcome);
     });
@@ -102,7 +102,7 @@ void explain(KindResult& row, const Rows& all) {
   }
 }
 
-KindResult row_of(const std::string& kind, const RecommendedPlan& recommended, const Rows& finals, const Rows& all) {
+KindResult row_of(Parallelism kind, const RecommendedPlan& recommended, const Rows& finals, const Rows& all) {
   KindResult row;
   row.kind = kind;
   row.best = finals.is(recommended.trial, kind);
@@ -148,12 +148,12 @@ double time_ratio(const KindResult& row) {
 
 FastestKind fastest_kind(const std::vector<const KindResult*>& by_time, const KindResult& best) {
   FastestKind answer{.kind = best.kind, .alone = by_time.size() < 2};
-  if (best.over_one_device && best.kind != "one_device") answer.over_one_device = best.over_one_device->estimate;
+  if (best.over_one_device && best.kind != Parallelism::one_device) answer.over_one_device = best.over_one_device->estimate;
   for (const KindResult* row : by_time) {
     if (row == &best) continue;
     if (row->over_best->verdict != Verdict::slow) {
       answer.alike.push_back(row->kind);
-    } else if (answer.next.empty()) {
+    } else if (!answer.next) {
       answer.next = row->kind;
       answer.next_time_ratio = time_ratio(*row);
     }
@@ -200,28 +200,14 @@ Outlook outlook(const KindFacts& facts) {
 
 }  // namespace
 
-std::string kind_name(const Plan& plan, const std::vector<std::string>& whole_machine) {
-  switch (kind_of(plan)) {
-    case PlanKind::data_parallel:
-      return "data_parallel";
-    case PlanKind::pipeline:
-      return "pipeline";
-    case PlanKind::hybrid:
-      return "hybrid";
-    case PlanKind::one_device:
-      break;
-  }
-  return std::ranges::find(whole_machine, plan.devices.front()) == whole_machine.end() ? "one_device" : "all_cores";
-}
-
 KindFacts kind_facts(const SearchSpace& space, const SearchResult& search, const CostModel& cost) {
   KindFacts facts;
   facts.whole_machine = space.whole_machine;
   for (const Candidate& candidate : search.ranked) {
-    facts.on_paper.try_emplace(kind_name(candidate.plan, space.whole_machine),
+    facts.on_paper.try_emplace(parallelism_of(candidate.plan, space.whole_machine),
                                KindOnPaper{describe(candidate.plan), candidate.prediction.step_s, candidate.prediction.peak_bytes});
   }
-  for (const char* kind : kKindNames) {
+  for (const Parallelism kind : kParallelisms) {
     if (!facts.on_paper.contains(kind)) facts.no_plan[kind] = why_no_plan(kind, space, cost);
   }
   return facts;
@@ -230,7 +216,7 @@ KindFacts kind_facts(const SearchSpace& space, const SearchResult& search, const
 KindComparison compare_kinds(const RecommendedPlan& recommended, const std::vector<Trial>& final_series, const std::vector<Trial>& all,
                              const KindFacts& facts) {
   KindComparison comparison;
-  for (const char* kind : kKindNames) comparison.rows.push_back(row_of(kind, recommended, {final_series, facts}, {all, facts}));
+  for (const Parallelism kind : kParallelisms) comparison.rows.push_back(row_of(kind, recommended, {final_series, facts}, {all, facts}));
   compare(comparison.rows, recommended);
   const std::vector<const KindResult*> by_time = raced_by_time(comparison.rows);
   const KindResult& best = *std::ranges::find(comparison.rows, true, &KindResult::best);

@@ -1,21 +1,18 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "mptune/planner/parallelism.h"
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/trace/profile.h"
 #include "mptune/tuner/recommend.h"
 #include "mptune/tuner/study/summary.h"
 
 namespace mptune {
-
-/// Kinds of parallelism, in the order of the table. A hybrid is a pipeline of which some stage has replicas.
-inline constexpr std::array kKindNames = {"one_device", "all_cores", "data_parallel", "pipeline", "hybrid"};
-
-/// One of kKindNames.
-[[nodiscard]] std::string kind_name(const Plan& plan, const std::vector<std::string>& whole_machine);
 
 /// The fastest plan of each kind by the search, or why there is none.
 [[nodiscard]] KindFacts kind_facts(const SearchSpace& space, const SearchResult& search, const CostModel& cost);
@@ -24,7 +21,7 @@ inline constexpr std::array kKindNames = {"one_device", "all_cores", "data_paral
 /// More devices are left out where these are not all alike.
 [[nodiscard]] std::vector<OtherDevices> other_devices(const SearchSpace& space, const Profile& profile);
 
-/// Which kind of parallelism is best here: a row for each of kKindNames out of the trials of the final series, else of those before it,
+/// Which kind of parallelism is best here: a row for each of kParallelisms out of the trials of the final series, else of those before it,
 /// else why there is none; and what follows, a sentence each, the answer first. The row of the recommended plan's kind is that plan.
 [[nodiscard]] KindComparison compare_kinds(const RecommendedPlan& recommended, const std::vector<Trial>& final_series,
                                            const std::vector<Trial>& all, const KindFacts& facts);

@@ -83,7 +83,7 @@ std::optional<OtherDevices> best_on(const SearchSpace& space, const Profile& pro
   try {
     const SearchResult result = search_plans(other, CostModel(*known));
     if (result.ranked.empty()) return std::nullopt;
-    return OtherDevices{count, kind_name(result.ranked.front().plan, {}), result.ranked.front().prediction.step_s};
+    return OtherDevices{count, parallelism_of(result.ranked.front().plan), result.ranked.front().prediction.step_s};
   } catch (const Error&) {
     return std::nullopt;  // the options make no plan of so many devices
   }

@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "mptune/planner/parallelism.h"
 #include "mptune/planner/plan.h"
 #include "mptune/profiler/statistics/verdict.h"
 #include "mptune/tuner/study/no_plan.h"
@@ -95,27 +96,27 @@ using WhyNot = std::variant<std::monostate, NoPlan, TrialFailed, NotTried, NotIn
 
 /// Which kind is fastest, which cannot be told from it, and which is next.
 struct FastestKind {
-  std::string kind;
+  Parallelism kind = Parallelism::one_device;
   bool alone = false;          ///< nothing else was measured
   double over_one_device = 0;  ///< speed-up; 0: not measured, or one device itself
-  std::vector<std::string> alike{};
-  std::string next{};          ///< empty: none
+  std::vector<Parallelism> alike{};
+  std::optional<Parallelism> next{};
   double next_time_ratio = 1;  ///< its step over the fastest one's
 };
 /// The kind whose fullest device needs least memory.
 struct LeanestKind {
-  std::string kind;
+  Parallelism kind = Parallelism::one_device;
   double saved = 0;       ///< share of the fastest kind's
   double time_ratio = 1;  ///< its step over the fastest one's
 };
 struct KindsTooLarge {
-  std::vector<std::string> kinds;
+  std::vector<Parallelism> kinds;
 };
 /// Predicted steps on other numbers of devices.
 struct Outlook {
   struct Row {
     int devices = 0;
-    std::string kind;
+    Parallelism kind = Parallelism::one_device;
     double time_ratio = 1;  ///< over the fastest predicted one here
   };
   std::vector<Row> rows;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "mptune/planner/parallelism.h"
 #include "mptune/profiler/statistics/verdict.h"
 #include "mptune/tuner/reasons.h"
 #include "mptune/tuner/trial/trial.h"
@@ -33,7 +34,7 @@ struct BaselineResult {
 
 /// What one kind of parallelism came to.
 struct KindResult {
-  std::string kind;            ///< one_device, all_cores, data_parallel, pipeline, hybrid
+  Parallelism kind = Parallelism::one_device;
   std::optional<Trial> trial;  ///< its best measured plan; the rest says nothing without it
   bool best = false;           ///< the recommended plan's kind
   double step_s = 0;

@@ -7,7 +7,9 @@
 #include <limits>
 #include <utility>
 
+#include "mptune/planner/parallelism.h"
 #include "mptune/planner/plan_file.h"
+#include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/store/store.h"
 #include "mptune/tuner/finalists.h"
@@ -160,7 +162,7 @@ class Tuner {
   /// equal cuts, so trying one chosen cut is worth more than narrow intervals.
   [[nodiscard]] int rounds_to_leave(const Plan& plan) const {
     const bool known = plan.num_stages() == 1 || std::ranges::any_of(trials_, [&](const Trial& trial) {
-                         return trial.name == kCandidateName && kind_of(trial.plan) == kind_of(plan);
+                         return trial.name == kCandidateName && parallelism_of(trial.plan) == parallelism_of(plan);
                        });
     return known ? kLeastFinalRounds : kFewFinalRounds;
   }
@@ -317,7 +319,7 @@ class Tuner {
     const SearchSpace& space = options_.space;
     for (std::size_t d = 0; prediction && d < prediction->peak_bytes.size(); ++d) {
       const auto at = std::ranges::find(space.devices, plan.devices[d]) - space.devices.begin();
-      if (at >= std::ssize(space.memory_bytes) || !plan.devices[d].starts_with("sleep:")) continue;
+      if (at >= std::ssize(space.memory_bytes) || device_kind(plan.devices[d]) != DeviceSpec::Kind::sleep) continue;
       const std::int64_t cap = space.memory_bytes[static_cast<std::size_t>(at)];
       if (cap > 0 && prediction->peak_bytes[d] > cap) return OutOfMemory{plan.devices[d], prediction->peak_bytes[d], cap};
     }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/profiler/base/error.h"
 
 namespace mptune {
@@ -118,8 +119,9 @@ std::vector<FitVariant> more_stages(const Plan& plan, const FitQuestion& questio
 
 std::vector<FitVariant> other_schedules(const Plan& plan, const FitQuestion& question) {
   std::vector<FitVariant> variants;
-  for (const std::string& name : schedule_names()) {
-    if (name == plan.schedule || name == "naive") continue;
+  for (const ScheduleInfo& schedule : schedules()) {
+    const std::string name = schedule.name;
+    if (name == plan.schedule || schedule.one_microbatch) continue;
     std::optional<Plan> other = with_schedule(plan, name);
     if (other && executable(*other, question.capabilities)) variants.push_back({std::move(*other), 1, {"--schedule " + name}});
   }
@@ -158,7 +160,6 @@ bool is_tried(int count, int batch) {
 std::vector<FitVariant> finer_splits(const Plan& plan) {
   std::vector<FitVariant> variants;
   if (!is_named(plan)) return variants;
-  const bool naive = plan.schedule == "naive";
   const int batch = plan.global_batch_size();
   const int replicas = static_cast<int>(std::ranges::max(plan.stages, {}, [](const Stage& s) { return s.devices.size(); }).devices.size());
   const int step = plan.num_stages() == 1 ? replicas : 1;  // a single stage's replicas share evenly
@@ -167,10 +168,9 @@ std::vector<FitVariant> finer_splits(const Plan& plan) {
     FitVariant finer{plan, count, {"--microbatches " + std::to_string(count)}};
     finer.plan.microbatch_sizes = split_evenly(batch, count);
     finer.plan.actions.clear();
-    if (naive) {
-      // One micro-batch of naive is one of 1f1b.
-      finer.plan.schedule = "1f1b";
-      finer.options.insert(finer.options.begin(), "--schedule 1f1b");
+    if (schedule_info(plan.schedule).one_microbatch) {
+      finer.plan.schedule = kDefaultSchedule;
+      finer.options.insert(finer.options.begin(), std::string("--schedule ") + kDefaultSchedule);
     }
     variants.push_back(std::move(finer));
   }

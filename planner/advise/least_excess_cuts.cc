@@ -5,6 +5,7 @@
 
 #include "mptune/planner/advise/fit_variants.h"
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 
 namespace mptune {
 namespace {
@@ -44,9 +45,9 @@ Load load_of(Plan& plan, int s, int first, int last, std::int64_t cap, const Cos
 std::int64_t least_bytes(const Plan& plan, int device, int first, int last, const CostModel& cost) {
   const std::int64_t parameters = cost.parameters_bytes(first, last);
   const bool again = plan.stages.front().recompute.mode != Recompute::Mode::none;
-  const std::int64_t kept = again ? 0 : cost.kept_bytes(device, first, last, plan.microbatch_sizes.back());
+  const std::int64_t saved = again ? 0 : cost.saved_activation_bytes(device, first, last, plan.microbatch_sizes.back());
   const auto state = static_cast<std::int64_t>(cost.profile().optimizer_state_factor * static_cast<double>(parameters));
-  return parameters + state + std::max(parameters, kept);
+  return parameters + state + std::max(parameters, saved);
 }
 
 /// A pipeline of K equal devices, everything but its cuts fixed.
@@ -58,7 +59,7 @@ Plan equal_pipeline(const Plan& like, const std::string& device, int stages) {
     plan.devices.push_back(device);  // of one profile's device: its costs are what counts
     plan.stages.push_back({s, s + 1, {s}, {again ? Recompute::Mode::all : Recompute::Mode::none, {}, {}}});
   }
-  make_schedule(plan, "1f1b");
+  make_schedule(plan, kDefaultSchedule);
   return plan;
 }
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/base/error.h"
 
 namespace mptune {
@@ -121,7 +122,7 @@ void CostModel::add_curve(const DeviceClass& device_class, int layer) {
     const double weight_share = has_parameters(profile_.layers[static_cast<std::size_t>(layer)]) ? 0.5 : 0;
     point.times.backward_weight_s = whole ? point.times.backward_s * weight_share : median_or(cost.backward_weight, 0);
     point.times.backward_input_s = whole ? point.times.backward_s * (1 - weight_share) : median_or(cost.backward_input, 0);
-    point.kept_bytes = std::max(last.kept_bytes, static_cast<double>(cost.kept_bytes));
+    point.saved_activation_bytes = std::max(last.saved_activation_bytes, static_cast<double>(cost.saved_activation_bytes));
     point.workspace_bytes = std::max(last.workspace_bytes, static_cast<double>(cost.workspace_bytes));
     points_.push_back(point);
     last = point;
@@ -206,7 +207,7 @@ double CostModel::optimizer_seconds(int device, std::int64_t parameters_bytes) c
 }
 
 int CostModel::summing_replicas(int first_device, int replicas) const {
-  return profile_.classes[class_of(first_device)].name.starts_with("cuda") ? 1 : replicas;
+  return class_kind(profile_.classes[class_of(first_device)].name) == DeviceSpec::Kind::cuda ? 1 : replicas;
 }
 
 double CostModel::reduce_seconds(int device, std::int64_t parameters_bytes, int replicas, int summing) const {
@@ -225,9 +226,10 @@ double CostModel::bytes_at(int device, int layer, int samples, double Point::*by
   return between(low, at.high->*bytes, at.share, at.low == nullptr ? 0 : low * samples / at.low->samples);
 }
 
-std::int64_t CostModel::kept_bytes(int device, int first_layer, int last_layer, int samples) const {
+std::int64_t CostModel::saved_activation_bytes(int device, int first_layer, int last_layer, int samples) const {
   double bytes = 0;
-  for (int layer = first_layer; layer < last_layer; ++layer) bytes += std::ceil(bytes_at(device, layer, samples, &Point::kept_bytes));
+  for (int layer = first_layer; layer < last_layer; ++layer)
+    bytes += std::ceil(bytes_at(device, layer, samples, &Point::saved_activation_bytes));
   return whole_bytes(bytes);
 }
 
@@ -236,13 +238,13 @@ bool CostModel::keeps_output(int device, int layer) const {
                              &LayerCost::keeps_output);
 }
 
-std::int64_t CostModel::kept_under_recompute_bytes(int device, const Stage& stage, int samples) const {
+std::int64_t CostModel::saved_activation_bytes(int device, const Stage& stage, int samples) const {
   if (stage.recompute.mode == Recompute::Mode::all) return 0;
   std::int64_t bytes = 0;
   bool before = false;
   for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) {
     const bool again = recomputes_layer(stage.recompute, layer);
-    if (!again) bytes += kept_bytes(device, layer, layer + 1, samples);
+    if (!again) bytes += saved_activation_bytes(device, layer, layer + 1, samples);
     if (again != before && layer > stage.first_layer) bytes += boundary_bytes(layer, samples, false);
     before = again;
   }
@@ -253,7 +255,7 @@ std::int64_t CostModel::held_bytes(int device, int first_layer, int last_layer, 
   std::int64_t bytes = 0;
   for (int layer = first_layer; layer < last_layer; ++layer) {
     const int copies = has_parameters(profile_.layers[static_cast<std::size_t>(layer)]) ? 2 : 1;
-    bytes += copies * kept_bytes(device, layer, layer + 1, samples);
+    bytes += copies * saved_activation_bytes(device, layer, layer + 1, samples);
   }
   return bytes;
 }

@@ -17,7 +17,7 @@ struct LayerTimes {
   double forward_busy_s = 0;     ///< with the other devices busy; equal to forward_s where that was not measured
   double backward_busy_s = 0;    ///< likewise
   double backward_input_s = 0;   ///< gradients of inputs alone; busy devices slow both parts as they slow the whole
-  double backward_weight_s = 0;  ///< gradients of weights, with what the former left kept
+  double backward_weight_s = 0;  ///< gradients of weights, with what the former left saved
 };
 
 /// What a device holds in the moment of its peak, in bytes.
@@ -26,8 +26,8 @@ struct PeakContents {
   std::int64_t gradients_bytes = 0;  ///< of the parameters; those that the running action makes are in its workspace
   std::int64_t optimizer_bytes = 0;
   std::int64_t buffers_bytes = 0;                 ///< of the layers, statistics of the micro-batches, the step's samples on the first stage
-  std::map<int, std::int64_t> activations_bytes;  ///< kept for backward or weight gradients, by micro-batch
-  std::int64_t slots_bytes = 0;                   ///< for inputs and gradients of other devices
+  std::map<int, std::int64_t> activations_bytes;  ///< saved for backward or weight gradients, by micro-batch
+  std::int64_t communication_buffer_bytes = 0;    ///< for inputs and gradients of other devices
   std::int64_t workspace_bytes = 0;               ///< of the action that runs, and what is on its way to other devices
   std::int64_t reserve_bytes = 0;                 ///< what the allocator holds beyond all that
   [[nodiscard]] std::int64_t total() const;
@@ -92,12 +92,12 @@ class CostModel {
 
   [[nodiscard]] std::int64_t parameters_bytes(int first_layer, int last_layer) const;
   /// Bytes kept from forward to backward of one micro-batch by layers [first, last) on a device.
-  [[nodiscard]] std::int64_t kept_bytes(int device, int first_layer, int last_layer, int samples) const;
+  [[nodiscard]] std::int64_t saved_activation_bytes(int device, int first_layer, int last_layer, int samples) const;
   /// Whether the layer's own backward needs its output, as far as was measured.
   [[nodiscard]] bool keeps_output(int device, int layer) const;
   /// The same of a stage under its recomputation: what its kept layers keep, and the input of every piece, computed again or kept behind
   /// one that is; not the stage's own input.
-  [[nodiscard]] std::int64_t kept_under_recompute_bytes(int device, const Stage& stage, int samples) const;
+  [[nodiscard]] std::int64_t saved_activation_bytes(int device, const Stage& stage, int samples) const;
   /// Bytes held between the input gradients and the weight gradients of one micro-batch: all that was kept (which of it the input gradients
   /// alone need is not measured) and, for layers with parameters, the gradients of what was kept.
   [[nodiscard]] std::int64_t held_bytes(int device, int first_layer, int last_layer, int samples) const;
@@ -107,11 +107,12 @@ class CostModel {
   [[nodiscard]] std::int64_t input_bytes_per_sample() const { return input_bytes_per_sample_; }
 
   /// Peak bytes on each of the plan's devices in a step that begins without gradients: parameters, gradients from the first backward on,
-  /// optimizer state, buffers, activations in flight by the schedule and statistics of batch norms, receive slots, gradient slots,
-  /// workspace, the allocator's reserve. What is received is held to the end of the stage's backward, tensors for later stages with it; an
-  /// output that no backward needs, until it is sent. Within an action, layer by layer: the peak of a backward lies where little is freed
-  /// yet and much is made already. Never meant to lie below what is measured. It cannot see: more than two tensors that wait for a slow
-  /// link, what input gradients free before the weight gradients run, storage that tensors share. Requires: a valid plan and schedule.
+  /// optimizer state, buffers, activations in flight by the schedule and statistics of batch norms, communication buffers of inputs and of
+  /// gradients, workspace, the allocator's reserve. What is received is held to the end of the stage's backward, tensors for later stages
+  /// with it; an output that no backward needs, until it is sent. Within an action, layer by layer: the peak of a backward lies where
+  /// little is freed yet and much is made already. Never meant to lie below what is measured. It cannot see: more than two tensors that
+  /// wait for a slow link, what input gradients free before the weight gradients run, storage that tensors share. Requires: a valid plan
+  /// and schedule.
   [[nodiscard]] std::vector<std::int64_t> peak_bytes(const Plan& plan) const;
   /// The same of one of the plan's devices: only the ranges of its own stages matter.
   [[nodiscard]] std::int64_t peak_bytes(const Plan& plan, int device) const;
@@ -126,7 +127,7 @@ class CostModel {
   struct Point {
     double samples = 0;
     LayerTimes times;
-    double kept_bytes = 0;
+    double saved_activation_bytes = 0;
     double workspace_bytes = 0;
   };
   struct Boundary {

@@ -51,9 +51,9 @@ CostModel::Load CostModel::most_per_sample(int device, int layer) const {
   for (const int size : sizes) {
     most.seconds = std::max(most.seconds, most_seconds(this->layer(device, layer, size)) / size);
     // Kept, held for the weight gradients, and kept again by the two actions of a recomputation.
-    most.bytes =
-        std::max(most.bytes,
-                 (4 * bytes_at(device, layer, size, &Point::kept_bytes) + bytes_at(device, layer, size, &Point::workspace_bytes)) / size);
+    most.bytes = std::max(most.bytes, (4 * bytes_at(device, layer, size, &Point::saved_activation_bytes) +
+                                       bytes_at(device, layer, size, &Point::workspace_bytes)) /
+                                          size);
   }
   return most;
 }

@@ -61,8 +61,8 @@ class DevicePeak {
       add_owned(s, found == devices.begin());
       add_gradients(s);
       add_activations(s);
-      if (s > 0) contents_.slots_bytes += receive_slots(s);
-      if (s + 1 < plan_.num_stages()) contents_.slots_bytes += gradient_slots(s);
+      if (s > 0) contents_.communication_buffer_bytes += input_buffers(s);
+      if (s + 1 < plan_.num_stages()) contents_.communication_buffer_bytes += gradient_buffers(s);
     }
     add_running();
   }
@@ -131,23 +131,23 @@ class DevicePeak {
 
   // What the layers that are computed again would keep.
   std::int64_t dropped_bytes(int s, int microbatch) {
-    if (stage(s).recompute.mode == Recompute::Mode::all) return need(s, microbatch).kept;
+    if (stage(s).recompute.mode == Recompute::Mode::all) return need(s, microbatch).saved;
     std::int64_t bytes = 0;
-    for (const int layer : stage(s).recompute.layers) bytes += cost_.kept_bytes(index_, layer, layer + 1, samples(microbatch));
+    for (const int layer : stage(s).recompute.layers) bytes += cost_.saved_activation_bytes(index_, layer, layer + 1, samples(microbatch));
     return bytes;
   }
 
   // What this device's part of a stage needs for one micro-batch size. Over the layers l of a stage, W their workspaces:
   //
-  //     forward            kept(first .. l) + W(l)
-  //     backward           kept(first .. l) + W(l) + the gradient of l's output, less the output if l's backward does not need it
+  //     forward            saved(first .. l) + W(l)
+  //     backward           saved(first .. l) + W(l) + the gradient of l's output, less the output if l's backward does not need it
   //     first backward     that, and the gradients of the parameters of l .. last
   struct Need {
     int stage = 0;
     int samples = 0;
-    std::int64_t kept = 0;
+    std::int64_t saved = 0;
     std::int64_t held = 0;
-    std::int64_t forward = 0;  // most above `kept`, like the others
+    std::int64_t forward = 0;  // most above `saved`, like the others
     std::int64_t backward = 0;
     std::int64_t first_backward = 0;
     std::int64_t half_backward = 0;  // gradients of inputs or of weights alone
@@ -167,28 +167,28 @@ class DevicePeak {
     Need need{s, size};
     need.held = cost_.held_bytes(index_, first, last, size);
     need.half_backward = cost_.workspace_bytes(index_, first, last, size);
-    std::int64_t kept = 0, gradients = parameters_bytes(s), forward = 0, backward = 0, first_backward = 0;
+    std::int64_t saved = 0, gradients = parameters_bytes(s), forward = 0, backward = 0, first_backward = 0;
     for (int layer = first; layer < last; ++layer) {
       const std::int64_t workspace = cost_.workspace_bytes(index_, layer, layer + 1, size);
       const std::int64_t incoming = layer + 1 < last ? boundary(layer + 1, microbatch, true) : 0;
-      kept += cost_.kept_bytes(index_, layer, layer + 1, size);
-      forward = std::max(forward, kept + workspace);
-      const std::int64_t now = kept - dropped_output(layer, microbatch) + workspace + incoming;
+      saved += cost_.saved_activation_bytes(index_, layer, layer + 1, size);
+      forward = std::max(forward, saved + workspace);
+      const std::int64_t now = saved - dropped_output(layer, microbatch) + workspace + incoming;
       backward = std::max(backward, now);
       first_backward = std::max(first_backward, now + gradients);
       gradients -= cost_.parameters_bytes(layer, layer + 1);
     }
-    need.kept = kept - dropped_output(last - 1, microbatch);
-    need.forward = forward - need.kept;
-    need.backward = backward - need.kept;
-    need.first_backward = first_backward - need.kept;
+    need.saved = saved - dropped_output(last - 1, microbatch);
+    need.forward = forward - need.saved;
+    need.backward = backward - need.saved;
+    need.first_backward = first_backward - need.saved;
     return need;
   }
 
   // A layer's output that its own backward does not need is free as soon as the layers behind it are done with it.
   [[nodiscard]] std::int64_t dropped_output(int layer, int microbatch) const {
     if (layer + 1 == cost_.layers() || cost_.keeps_output(index_, layer)) return 0;
-    return std::min(boundary(layer + 1, microbatch, false), cost_.kept_bytes(index_, layer, layer + 1, samples(microbatch)));
+    return std::min(boundary(layer + 1, microbatch, false), cost_.saved_activation_bytes(index_, layer, layer + 1, samples(microbatch)));
   }
   // Holds its output for nobody but the next stage.
   [[nodiscard]] bool drops_output(int s, int microbatch) const {
@@ -202,12 +202,12 @@ class DevicePeak {
       const int gradient = gradient_at_[slot(s, i)];
       const int release = release_at_[slot(s, i)];
       const bool again = recomputes(stage(s).recompute, i);
-      const std::int64_t kept = need(s, i).kept;
+      const std::int64_t saved = need(s, i).saved;
       const std::int64_t held = need(s, i).held;
-      const std::int64_t meanwhile = again ? cost_.kept_under_recompute_bytes(index_, stage(s), samples(i)) : kept;
+      const std::int64_t meanwhile = again ? cost_.saved_activation_bytes(index_, stage(s), samples(i)) : saved;
       held_.add({forward, release, meanwhile, i});
       // In a split backward the gradients of what is kept wait for the weight gradients.
-      if (gradient < release) held_.add({gradient, release, held - kept, i});
+      if (gradient < release) held_.add({gradient, release, held - saved, i});
       // The forward itself, and the backward that runs it again, hold what is dropped in between.
       if (again) {
         const std::int64_t dropped = dropped_bytes(s, i);
@@ -221,8 +221,8 @@ class DevicePeak {
   }
 
   // An input may arrive as soon as the producer's row allows: after the backwards that stand before its forward there, hence after ours.
-  std::int64_t receive_slots(int s) {
-    Holding slots(row(device_).size());
+  std::int64_t input_buffers(int s) {
+    Holding buffers(row(device_).size());
     for (const int producer : stage(s - 1).devices) {
       if (producer == device_) continue;
       int reached = -1;
@@ -230,17 +230,17 @@ class DevicePeak {
         if (action.stage != s - 1 || !mine(s, action.microbatch)) continue;
         const std::size_t at = slot(s, action.microbatch);
         if (action.kind == ActionKind::forward)
-          slots.add({reached + 1, release_at_[at], boundary(stage(s).first_layer, action.microbatch, false)});
+          buffers.add({reached + 1, release_at_[at], boundary(stage(s).first_layer, action.microbatch, false)});
         else
           reached = std::max(reached, gradient_at_[at]);
       }
     }
-    return slots.most();
+    return buffers.most();
   }
 
   // Likewise a gradient: after the forwards that stand before its backward on the device that makes it.
-  std::int64_t gradient_slots(int s) {
-    Holding slots(row(device_).size());
+  std::int64_t gradient_buffers(int s) {
+    Holding buffers(row(device_).size());
     for (const int producer : stage(s + 1).devices) {
       int reached = -1;
       for (std::size_t q = 0; q < row(producer).size(); ++q) {
@@ -251,11 +251,11 @@ class DevicePeak {
           reached = std::max(reached, forward_at_[at]);
         } else if (action.kind != ActionKind::backward_weight) {
           const int from = producer == device_ ? static_cast<int>(q) : reached + 1;
-          slots.add({from, release_at_[at], boundary(stage(s).last_layer, action.microbatch, true)});
+          buffers.add({from, release_at_[at], boundary(stage(s).last_layer, action.microbatch, true)});
         }
       }
     }
-    return slots.most();
+    return buffers.most();
   }
 
   // What an action needs while it runs, and what it or the one before it made that is still on its way to another device: one on the lane,
@@ -312,7 +312,8 @@ class DevicePeak {
 }  // namespace
 
 std::int64_t PeakContents::total() const {
-  std::int64_t sum = parameters_bytes + gradients_bytes + optimizer_bytes + buffers_bytes + slots_bytes + workspace_bytes + reserve_bytes;
+  std::int64_t sum =
+      parameters_bytes + gradients_bytes + optimizer_bytes + buffers_bytes + communication_buffer_bytes + workspace_bytes + reserve_bytes;
   for (const auto& [microbatch, bytes] : activations_bytes) sum += bytes;
   return sum;
 }

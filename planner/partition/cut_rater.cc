@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "mptune/planner/schedule/schedule_info.h"
+
 namespace mptune {
 
 CutRater::CutRater(const PartitionProblem& problem, const CostModel& cost, const Family& family)
@@ -10,7 +12,7 @@ CutRater::CutRater(const PartitionProblem& problem, const CostModel& cost, const
       prices_(problem, cost),
       times_(list_operations(family.any_plan(), cost), prices_),
       learns_(family.rows_are_fixed()),
-      rows_(learns_ ? times_.row_paths() : times_.row_paths_of_any_order(problem.schedule == "list")),
+      rows_(learns_ ? times_.row_paths() : times_.row_paths_of_any_order(schedule_info(problem.schedule).rows_from == RowsFrom::search)),
       exact_(learns_ && times_.exact() && family.one_stage_per_device()),
       layers_(cost.layers()),
       paths_(prices_, family.stages()),

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/planner/simulate/operations.h"
 #include "mptune/planner/simulate/schedule_costs.h"
 #include "mptune/profiler/base/error.h"
@@ -61,8 +62,7 @@ bool Family::always_recomputed(int stage) const {
 }
 
 bool Family::rows_are_fixed() const {
-  static constexpr const char* kFixed[] = {"naive", "gpipe", "1f1b", "interleaved", "looped-bfs", "dualpipe-v"};
-  return std::find(std::begin(kFixed), std::end(kFixed), problem_.schedule) != std::end(kFixed);
+  return schedule_info(problem_.schedule).rows_from == RowsFrom::pattern;
 }
 
 bool Family::one_stage_per_device() const {

@@ -42,7 +42,7 @@ StageMemory::Sums StageMemory::sums(int stage) const {
     const std::int64_t buffers = profile.layers[static_cast<std::size_t>(layer)].buffers_bytes;
     sums.owned.push_back(sums.owned.back() + parameters + state + buffers);
     sums.gradients.push_back(sums.gradients.back() + parameters);
-    sums.kept.push_back(sums.kept.back() + cost_.kept_bytes(device, layer, layer + 1, samples));
+    sums.saved.push_back(sums.saved.back() + cost_.saved_activation_bytes(device, layer, layer + 1, samples));
     const bool dropped = layer + 1 < cost_.layers() && !cost_.keeps_output(device, layer);
     sums.dropped.push_back(dropped ? cost_.boundary_bytes(layer + 1, samples, false) : 0);
   }
@@ -54,9 +54,9 @@ std::int64_t StageMemory::least_bytes(int stage, int first, int last, bool recom
   const auto a = static_cast<std::size_t>(first);
   const auto b = static_cast<std::size_t>(last);
   const auto flights = [&](std::int64_t most) { return recomputed ? std::min<std::int64_t>(1, most) : most; };
-  const std::int64_t kept = std::max<std::int64_t>(0, sums.kept[b] - sums.kept[a] - sums.dropped[b]);
+  const std::int64_t saved = std::max<std::int64_t>(0, sums.saved[b] - sums.saved[a] - sums.dropped[b]);
   return sums.owned[b] - sums.owned[a] +
-         std::max(flights(sums.in_flight) * kept, sums.gradients[b] - sums.gradients[a] + flights(sums.in_flight_later) * kept);
+         std::max(flights(sums.in_flight) * saved, sums.gradients[b] - sums.gradients[a] + flights(sums.in_flight_later) * saved);
 }
 
 std::int64_t StageMemory::least_excess(int stage, int first, int last) const {

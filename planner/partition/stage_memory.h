@@ -37,7 +37,7 @@ class StageMemory {
   struct Sums {
     std::vector<std::int64_t> owned;      // before each layer
     std::vector<std::int64_t> gradients;  // likewise, of the parameters
-    std::vector<std::int64_t> kept;       // likewise, of one micro-batch of the smallest size
+    std::vector<std::int64_t> saved;      // likewise, of one micro-batch of the smallest size
     std::vector<std::int64_t> dropped;    // of that, the output of the layer before, if the layer's backward does not need it
     std::int64_t in_flight = 1;
     std::int64_t in_flight_later = 1;  // once there are gradients

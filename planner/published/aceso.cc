@@ -164,9 +164,9 @@ AcesoOperator operator_of(const OperatorRow& row) {
   made.input_bytes = std::llround(row.input_bytes);
   made.output_bytes = std::llround(row.output_bytes);
   made.weights_bytes = std::llround(row.weights_bytes);
-  made.kept_bytes = std::llround(row.activations_bytes);
-  if (row.name == "enc-attention-softmax") made.kept_bytes = 0;
-  if (row.name == "enc-attention-dropout") made.kept_bytes = made.kept_bytes * 3 / 2;
+  made.saved_activation_bytes = std::llround(row.activations_bytes);
+  if (row.name == "enc-attention-softmax") made.saved_activation_bytes = 0;
+  if (row.name == "enc-attention-dropout") made.saved_activation_bytes = made.saved_activation_bytes * 3 / 2;
   made.forward_reserved_bytes = std::llround(row.forward_reserved_bytes);
   made.backward_reserved_bytes = std::llround(row.backward_reserved_bytes);
   made.recomputable = row.name != "encoder-embedding" && row.name != "gpt-post-process";

@@ -19,7 +19,7 @@ struct AcesoOperator {
   std::int64_t input_bytes = 0;  ///< all that is received where a stage begins here, skips included
   std::int64_t output_bytes = 0;
   std::int64_t weights_bytes = 0;
-  std::int64_t kept_bytes = 0;              ///< activations held for backward, counted once where operators share them
+  std::int64_t saved_activation_bytes = 0;  ///< activations held for backward, counted once where operators share them
   std::int64_t forward_reserved_bytes = 0;  ///< what the allocator takes above what is held
   std::int64_t backward_reserved_bytes = 0;
   bool recomputable = true;

@@ -130,9 +130,9 @@ AcesoStages::AcesoStages(const AcesoProblem& problem, const AcesoTable& table) :
   for (int i = 0; i < operators(); ++i) {
     compute_ns_.push_back(compute_ns_.back() + op(i).forward_ns + op(i).backward_ns);
     weights_.push_back(weights_.back() + op(i).weights_bytes);
-    kept_.push_back(kept_.back() + op(i).kept_bytes);
+    kept_.push_back(kept_.back() + op(i).saved_activation_bytes);
     const bool with_next = i + 1 < operators() && op(i).recomputable && op(i + 1).recomputable && !op(i + 1).begins_piece;
-    saveable_.push_back(saveable_.back() + (with_next ? op(i).kept_bytes : 0));
+    saveable_.push_back(saveable_.back() + (with_next ? op(i).saved_activation_bytes : 0));
     same_as_.push_back(static_cast<int>(std::find(table.operators.begin(), table.operators.end(), op(i)) - table.operators.begin()));
   }
   find_reserves();
@@ -159,7 +159,7 @@ void AcesoStages::find_best_rate() {
     for (int last = first; last < operators() && op(last).recomputable && (last == first || !op(last).begins_piece); ++last) {
       run.time_ns += op(last).forward_ns;
       best_rate_ = std::max(best_rate_, rate_of(run));
-      run.saved_bytes += op(last).kept_bytes;
+      run.saved_bytes += op(last).saved_activation_bytes;
     }
   }
 }
@@ -207,10 +207,10 @@ AcesoChoice AcesoStages::effect(const std::vector<int>& recomputed, int stage_la
     const bool goes_on = i + 1 < recomputed.size() && recomputed[i + 1] == at + 1 && !ends_piece(at);
     effect.time_ns += op(at).forward_ns;
     if (goes_on) {
-      effect.saved_bytes += op(at).kept_bytes;
-      run += op(at).kept_bytes;
+      effect.saved_bytes += op(at).saved_activation_bytes;
+      run += op(at).saved_activation_bytes;
     } else {
-      if (ends_piece(at) && at + 1 < stage_last) run += op(at).kept_bytes;
+      if (ends_piece(at) && at + 1 < stage_last) run += op(at).saved_activation_bytes;
       effect.again_bytes = std::max(effect.again_bytes, run);
       run = 0;
     }
@@ -241,12 +241,12 @@ const std::vector<AcesoChoice>& AcesoStages::piece(int first, int last, bool end
       for (int end = at; end < length && op(first + end).recomputable; ++end) {
         with.time_ns += op(first + end).forward_ns;
         with.recomputed.push_back(end);
-        const std::int64_t output = end + 1 == length && !ends_stage ? op(first + end).kept_bytes : 0;
+        const std::int64_t output = end + 1 == length && !ends_stage ? op(first + end).saved_activation_bytes : 0;
         AcesoChoice choice = with;
         choice.saved_bytes += saved;
         choice.again_bytes = std::max(choice.again_bytes, saved + output);
         if (saved > 0) up_to[static_cast<std::size_t>(std::min(end + 2, length))].push_back(std::move(choice));
-        saved += op(first + end).kept_bytes;
+        saved += op(first + end).saved_activation_bytes;
       }
     }
   }

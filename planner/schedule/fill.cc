@@ -37,7 +37,7 @@ class WeightFiller {
     std::int64_t free_ns = 0;
     std::int64_t first_ns = 0;
     std::int64_t idle_ns = 0;
-    std::int64_t kept_bytes = 0;
+    std::int64_t saved_activation_bytes = 0;
     bool started = false;
     std::vector<Action> gradients;  // of weights, in the order of their input gradients
     std::size_t weighted = 0;       // of them done
@@ -67,7 +67,8 @@ class WeightFiller {
 
   void make_room(std::size_t d, const Action& action) {
     Device& at = devices_[d];
-    while (at.weighted < at.gradients.size() && at.kept_bytes + bytes_left(costs(action), action.kind) > policy_.limit[d]) add_weight(d);
+    while (at.weighted < at.gradients.size() && at.saved_activation_bytes + bytes_left(costs(action), action.kind) > policy_.limit[d])
+      add_weight(d);
   }
 
   [[nodiscard]] bool waits(std::size_t d, ActionKind kind, std::int64_t wait_ns, std::int64_t weight_ns) const {
@@ -85,7 +86,7 @@ class WeightFiller {
     if (at.started) most_idle_ns_ = std::max(most_idle_ns_, at.idle_ns += start - at.free_ns);
     at.started = true;
     at.free_ns = start + duration_ns(costs(action), action.kind);
-    at.kept_bytes += bytes_left(costs(action), action.kind);
+    at.saved_activation_bytes += bytes_left(costs(action), action.kind);
     filled_.rows[d].push_back(action);
     if (action.kind == ActionKind::backward_weight) return;
     if (action.kind == ActionKind::backward_input) at.gradients.push_back({action.stage, ActionKind::backward_weight, action.microbatch});

@@ -37,7 +37,7 @@ class Greedy {
  private:
   struct Device {
     std::int64_t free_ns = 0;
-    std::int64_t kept_bytes = 0;
+    std::int64_t saved_activation_bytes = 0;
     std::int64_t idle_ns = 0;  // since its first action
     std::vector<int> weights;  // units with a weight gradient to do, in the order of their input gradients
     std::size_t weights_done = 0;
@@ -87,16 +87,16 @@ class Greedy {
 
   // Bytes of a micro-batch on a device: those it holds, and those it still needs.
   std::pair<std::int64_t, std::int64_t> bytes_of(int d, int microbatch) {
-    std::int64_t kept = 0;
+    std::int64_t saved = 0;
     std::int64_t needed = 0;
     for (const int u : layout_.on(d)) {
       if (!runs(unit(u), microbatch) || microbatch < unit(u).microbatch(progress(u).released)) continue;
       if (microbatch >= next_forward(u))
-        needed += costs(u).kept_bytes;
+        needed += costs(u).saved_activation_bytes;
       else
-        kept += microbatch < unit(u).microbatch(progress(u).inputs) ? costs(u).held_bytes : costs(u).kept_bytes;
+        saved += microbatch < unit(u).microbatch(progress(u).inputs) ? costs(u).held_bytes : costs(u).saved_activation_bytes;
     }
-    return {kept, needed};
+    return {saved, needed};
   }
 
   // The banker's algorithm: after this forward, the micro-batches of the device can still finish one after another, the oldest first.
@@ -107,7 +107,7 @@ class Greedy {
       return false;
     const std::int64_t limit = policy_.limit[static_cast<std::size_t>(d)];
     if (limit == ScheduleCosts::kNoLimit) return true;
-    std::int64_t free = limit - device(d).kept_bytes - costs(u).kept_bytes;
+    std::int64_t free = limit - device(d).saved_activation_bytes - costs(u).saved_activation_bytes;
     if (free < 0 || layout_.on(d).size() == 1) return free >= 0;
     ++progress(u).forwards;
     const bool safe = all_can_finish(d, free);
@@ -123,9 +123,9 @@ class Greedy {
       newest = std::max(newest, next_forward(u));
     }
     for (int i = oldest; i < newest; ++i) {
-      const auto [kept, needed] = bytes_of(d, i);
-      if (kept > 0 && needed > free) return false;
-      free += kept;
+      const auto [saved, needed] = bytes_of(d, i);
+      if (saved > 0 && needed > free) return false;
+      free += saved;
     }
     return true;
   }
@@ -211,7 +211,7 @@ class Greedy {
     std::int64_t& decides = decides_ns_[static_cast<std::size_t>(d)];
     if (rows_[static_cast<std::size_t>(d)].size() > 1) most_idle_ns_ = std::max(most_idle_ns_, at.idle_ns += decides - at.free_ns);
     at.free_ns = decides + duration_ns(costs(u), kind);
-    at.kept_bytes += bytes_left(costs(u), kind);
+    at.saved_activation_bytes += bytes_left(costs(u), kind);
     decides = at.free_ns;
     if (kind != ActionKind::backward_weight) {
       at.backward_last = kind != ActionKind::forward;

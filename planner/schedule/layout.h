@@ -72,11 +72,11 @@ using Rows = std::vector<std::vector<Action>>;
 [[nodiscard]] inline std::int64_t bytes_left(const StageCosts& costs, ActionKind kind) {
   switch (kind) {
     case ActionKind::forward:
-      return costs.kept_bytes;
+      return costs.saved_activation_bytes;
     case ActionKind::backward:
-      return -costs.kept_bytes;
+      return -costs.saved_activation_bytes;
     case ActionKind::backward_input:
-      return costs.held_bytes - costs.kept_bytes;
+      return costs.held_bytes - costs.saved_activation_bytes;
     case ActionKind::backward_weight:
       return -costs.held_bytes;
   }

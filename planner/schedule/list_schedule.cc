@@ -7,6 +7,7 @@
 #include "mptune/planner/schedule/greedy.h"
 #include "mptune/planner/schedule/named.h"
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/planner/schedule/timing.h"
 
 namespace mptune {
@@ -20,12 +21,12 @@ class ListScheduler {
       : layout_(layout), costs_(costs), replay_(layout, costs), limit_(costs.free_bytes), at_once_(costs), reserved_(costs) {
     limit_.resize(static_cast<std::size_t>(layout.devices()), ScheduleCosts::kNoLimit);
     for (StageCosts& stage : at_once_.stages) stage.held_bytes = 0;
-    for (StageCosts& stage : reserved_.stages) stage.kept_bytes = std::max(stage.kept_bytes, stage.held_bytes);
+    for (StageCosts& stage : reserved_.stages) stage.saved_activation_bytes = std::max(stage.saved_activation_bytes, stage.held_bytes);
   }
 
   Rows run() {
-    for (const std::string& name : schedule_names()) {
-      if (name != "list" && missing_for(name, layout_).empty()) consider_order(named_rows(name, layout_, costs_));
+    for (const ScheduleInfo& schedule : schedules()) {
+      if (schedule.rows_from != RowsFrom::search && missing_for(schedule, layout_).empty()) consider_order(schedule.rows(layout_, costs_));
     }
     consider_greedy();
     improve();
@@ -43,10 +44,10 @@ class ListScheduler {
 
   [[nodiscard]] std::int64_t excess(const Rows& rows, const ScheduleCosts& costs) const {
     if (costs_.free_bytes.empty()) return 0;
-    const std::vector<std::int64_t> kept = kept_bytes(rows, costs);
+    const std::vector<std::int64_t> saved = most_saved_bytes(rows, costs);
     std::int64_t most = 0;
-    for (std::size_t d = 0; d < kept.size(); ++d) {
-      if (limit_[d] != ScheduleCosts::kNoLimit) most = std::max(most, kept[d] - limit_[d]);
+    for (std::size_t d = 0; d < saved.size(); ++d) {
+      if (limit_[d] != ScheduleCosts::kNoLimit) most = std::max(most, saved[d] - limit_[d]);
     }
     return most;
   }

@@ -1,14 +1,13 @@
-#include "mptune/planner/schedule/list_schedule.h"
-#include "mptune/planner/schedule/named.h"
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/profiler/base/error.h"
 
 namespace mptune {
 
 void make_schedule(Plan& plan, const std::string& name, const ScheduleCosts* costs) {
-  check_schedule_name(name);
+  const ScheduleInfo& schedule = schedule_info(name);
   const Layout layout(plan);
-  const std::string missing = missing_for(name, layout);
+  const std::string missing = missing_for(schedule, layout);
   if (!missing.empty())
     throw Error("schedule " + name + " " + missing, name, "use gpipe or list, which take any map, or the stages and devices it asks for");
   const ScheduleCosts textbook{std::vector<StageCosts>(plan.stages.size()), {}};
@@ -17,7 +16,7 @@ void make_schedule(Plan& plan, const std::string& name, const ScheduleCosts* cos
     throw Error("costs of " + std::to_string(used.stages.size()) + " stages and " + std::to_string(used.free_bytes.size()) +
                     " devices for a plan of " + std::to_string(plan.stages.size()) + " on " + std::to_string(plan.devices.size()),
                 name, "make the costs from the plan", ExitCode::internal);
-  plan.actions = name == "list" ? list_rows(layout, used) : named_rows(name, layout, used);
+  plan.actions = schedule.rows(layout, used);
   plan.schedule = name;
 }
 

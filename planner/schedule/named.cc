@@ -5,58 +5,10 @@
 #include "mptune/planner/schedule/fill.h"
 #include "mptune/planner/schedule/greedy.h"
 #include "mptune/planner/schedule/patterns.h"
-#include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/schedule/timing.h"
-#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {
-
-enum class DeviceMap { any, one_each, looped, v };
-
-struct NamedMap {
-  const char* name;
-  DeviceMap map;
-};
-
-constexpr NamedMap kNamed[] = {{"naive", DeviceMap::any},
-                               {"gpipe", DeviceMap::any},
-                               {"1f1b", DeviceMap::one_each},
-                               {"eager-1f1b", DeviceMap::one_each},
-                               {"interleaved", DeviceMap::looped},
-                               {"looped-bfs", DeviceMap::looped},
-                               {"zb1p", DeviceMap::one_each},
-                               {"zb2p", DeviceMap::one_each},
-                               {"zbv", DeviceMap::v},
-                               {"v-half", DeviceMap::v},
-                               {"v-min", DeviceMap::v},
-                               {"dualpipe-v", DeviceMap::v},
-                               {"list", DeviceMap::any}};
-
-DeviceMap map_of(const std::string& name) {
-  check_schedule_name(name);
-  return std::ranges::find(kNamed, name, &NamedMap::name)->map;
-}
-
-std::vector<int> devices_of(DeviceMap map, int devices, int virtual_stages) {
-  std::vector<int> of;
-  for (int s = 0; s < devices * virtual_stages; ++s)
-    of.push_back(map == DeviceMap::v && s / devices % 2 == 1 ? devices - 1 - s % devices : s % devices);
-  return of;
-}
-
-bool one_stage_each(const Layout& layout) {
-  for (int d = 0; d < layout.devices(); ++d) {
-    if (layout.on(d).size() > 1) return false;
-  }
-  return true;
-}
-
-bool mapped(const Layout& layout, DeviceMap map) {
-  if (!layout.single() || layout.stages() % layout.devices() != 0) return false;
-  const std::vector<int> wanted = devices_of(map, layout.devices(), layout.stages() / layout.devices());
-  return std::ranges::equal(layout.units(), wanted, {}, &Unit::device);
-}
 
 // Ordering all actions by (stage, micro-batch) forward and (last stage first, micro-batch) backward respects every dependency, so rows
 // that are parts of that order cannot block each other. With several stages on a device this is looped breadth-first.
@@ -106,8 +58,8 @@ std::vector<int> eager_warm_ups(const Layout& layout, const ScheduleCosts& costs
   std::vector<std::int64_t> room(held.size(), layout.microbatches());
   for (std::size_t s = 0; s < held.size(); ++s) {
     for (const Unit& unit : layout.units()) {
-      if (unit.stage != static_cast<int>(s) || costs.free_bytes.empty() || costs.stages[s].kept_bytes <= 0) continue;
-      room[s] = std::min(room[s], costs.free_bytes[static_cast<std::size_t>(unit.device)] / costs.stages[s].kept_bytes);
+      if (unit.stage != static_cast<int>(s) || costs.free_bytes.empty() || costs.stages[s].saved_activation_bytes <= 0) continue;
+      room[s] = std::min(room[s], costs.free_bytes[static_cast<std::size_t>(unit.device)] / costs.stages[s].saved_activation_bytes);
     }
     if (s > 0) room[s] = std::min(room[s], room[s - 1] * replicas[s - 1] / replicas[s]);
   }
@@ -148,8 +100,8 @@ constexpr std::int64_t kShare = 1000;  // of a micro-batch on a stage, whatever 
 // The same times; every micro-batch of every stage weighs the same, and keeps its share of it (at most all) between its gradients.
 ScheduleCosts counted(ScheduleCosts costs) {
   for (StageCosts& stage : costs.stages) {
-    stage.held_bytes = stage.kept_bytes > stage.held_bytes ? kShare * stage.held_bytes / stage.kept_bytes : kShare;
-    stage.kept_bytes = kShare;
+    stage.held_bytes = stage.saved_activation_bytes > stage.held_bytes ? kShare * stage.held_bytes / stage.saved_activation_bytes : kShare;
+    stage.saved_activation_bytes = kShare;
   }
   return costs;
 }
@@ -229,7 +181,7 @@ Rows zero_bubble_rows(const Layout& layout, const ScheduleCosts& costs, int time
   return best.take();
 }
 
-// A pattern says the order of forwards and input gradients and what is kept, the costs where gradients of weights go.
+// A pattern says the order of forwards and input gradients and what is saved, the costs where gradients of weights go.
 Rows filled_rows(const Layout& layout, const ScheduleCosts& costs, const Rows& order, std::int64_t limit) {
   const ScheduleCosts weighed = counted(costs);
   BestSpan best(layout, weighed);
@@ -240,55 +192,12 @@ Rows filled_rows(const Layout& layout, const ScheduleCosts& costs, const Rows& o
 // What the pattern itself keeps.
 Rows filled_v_rows(const Layout& layout, const ScheduleCosts& costs, const VPattern& pattern) {
   const Rows order = v_rows(layout.devices(), layout.microbatches(), pattern);
-  const ScheduleCosts whole{std::vector<StageCosts>(costs.stages.size(), StageCosts{.kept_bytes = kShare, .held_bytes = kShare}), {}};
-  return filled_rows(layout, costs, order, std::ranges::max(kept_bytes(order, whole)));
+  const ScheduleCosts whole{
+      std::vector<StageCosts>(costs.stages.size(), StageCosts{.saved_activation_bytes = kShare, .held_bytes = kShare}), {}};
+  return filled_rows(layout, costs, order, std::ranges::max(most_saved_bytes(order, whole)));
 }
 
 }  // namespace
-
-const std::vector<std::string>& schedule_names() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (const NamedMap& named : kNamed) all.emplace_back(named.name);
-    return all;
-  }();
-  return names;
-}
-
-void check_schedule_name(const std::string& name) {
-  if (std::ranges::find(schedule_names(), name) != schedule_names().end()) return;
-  std::string known;
-  for (const std::string& each : schedule_names()) known += each + ", ";
-  throw Error("unknown schedule '" + name.substr(0, 40) + "'", "schedule", "use " + known + "or a file of actions");
-}
-
-std::vector<int> stage_devices(const std::string& name, int devices, int virtual_stages) {
-  const DeviceMap map = map_of(name);
-  if (devices < 1 || virtual_stages < 1) throw Error("no devices, or no stages on them", name, "use at least one of both");
-  if (map == DeviceMap::one_each && virtual_stages != 1)
-    throw Error("schedule " + name + " puts one stage on a device, not " + std::to_string(virtual_stages), name,
-                "use one stage per device, or gpipe, interleaved or list");
-  if (map == DeviceMap::v && virtual_stages != 2)
-    throw Error("schedule " + name + " puts two stages on a device, not " + std::to_string(virtual_stages), name,
-                "use two stages per device");
-  return devices_of(map, devices, virtual_stages);
-}
-
-int usual_virtual_stages(const std::string& name) {
-  const DeviceMap map = map_of(name);
-  return map == DeviceMap::looped || map == DeviceMap::v ? 2 : 1;
-}
-
-std::string missing_for(const std::string& name, const Layout& layout) {
-  if (name == "naive" && layout.microbatches() != 1)
-    return "runs the batch as one micro-batch, not " + std::to_string(layout.microbatches());
-  const DeviceMap map = map_of(name);
-  if (map == DeviceMap::one_each && !one_stage_each(layout)) return "puts one stage on a device";
-  if (map == DeviceMap::looped && !mapped(layout, map)) return "puts stage s on device s mod D, and none on several";
-  if (map == DeviceMap::v && (layout.stages() != 2 * layout.devices() || !mapped(layout, map)))
-    return "puts stages s and 2 D - 1 - s on device s, and none on several";
-  return "";
-}
 
 std::vector<int> time_warm_ups(const Layout& layout, const ScheduleCosts& costs, int most, bool over) {
   const std::vector<int> replicas = replicas_of(layout);
@@ -306,18 +215,44 @@ std::vector<int> time_warm_ups(const Layout& layout, const ScheduleCosts& costs,
   return held;
 }
 
-Rows named_rows(const std::string& name, const Layout& layout, const ScheduleCosts& costs) {
-  const int m = layout.microbatches();
-  if (name == "1f1b") return one_forward_one_backward(layout, warm_ups(layout));
-  if (name == "eager-1f1b") return one_forward_one_backward(layout, eager_warm_ups(layout, costs));
-  if (name == "interleaved") return interleaved_rows(layout.devices(), layout.stages(), m);
-  if (name == "zb1p") return zero_bubble_rows(layout, costs, 1);
-  if (name == "zb2p") return zero_bubble_rows(layout, costs, 2);
-  if (name == "zbv") return filled_rows(layout, costs, zero_bubble_v_order(layout.devices(), m), kShare * 2 * layout.devices());
-  if (name == "v-half") return filled_v_rows(layout, costs, {2, 1});
-  if (name == "v-min") return filled_v_rows(layout, costs, {1, 1});
-  if (name == "dualpipe-v") return dual_pipe_v_rows(layout.devices(), m);
+Rows gpipe_rows(const Layout& layout, const ScheduleCosts&) {
   return all_forward_then_all_backward(layout);
+}
+
+Rows one_forward_one_backward_rows(const Layout& layout, const ScheduleCosts&) {
+  return one_forward_one_backward(layout, warm_ups(layout));
+}
+
+Rows eager_rows(const Layout& layout, const ScheduleCosts& costs) {
+  return one_forward_one_backward(layout, eager_warm_ups(layout, costs));
+}
+
+Rows interleaved_1f1b_rows(const Layout& layout, const ScheduleCosts&) {
+  return interleaved_rows(layout.devices(), layout.stages(), layout.microbatches());
+}
+
+Rows zb1p_rows(const Layout& layout, const ScheduleCosts& costs) {
+  return zero_bubble_rows(layout, costs, 1);
+}
+
+Rows zb2p_rows(const Layout& layout, const ScheduleCosts& costs) {
+  return zero_bubble_rows(layout, costs, 2);
+}
+
+Rows zbv_rows(const Layout& layout, const ScheduleCosts& costs) {
+  return filled_rows(layout, costs, zero_bubble_v_order(layout.devices(), layout.microbatches()), kShare * 2 * layout.devices());
+}
+
+Rows v_half_rows(const Layout& layout, const ScheduleCosts& costs) {
+  return filled_v_rows(layout, costs, {2, 1});
+}
+
+Rows v_min_rows(const Layout& layout, const ScheduleCosts& costs) {
+  return filled_v_rows(layout, costs, {1, 1});
+}
+
+Rows dualpipe_v_rows(const Layout& layout, const ScheduleCosts&) {
+  return dual_pipe_v_rows(layout.devices(), layout.microbatches());
 }
 
 }  // namespace mptune

@@ -1,18 +1,24 @@
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "mptune/planner/schedule/layout.h"
 
 namespace mptune {
 
-/// Throws Error unless `name` is a schedule's.
-void check_schedule_name(const std::string& name);
-/// What the schedule requires and the plan lacks: a device map, a number of micro-batches; empty: nothing.
-[[nodiscard]] std::string missing_for(const std::string& name, const Layout& layout);
-/// Rows of a schedule other than `list`. Requires: nothing missing; costs of every stage.
-[[nodiscard]] Rows named_rows(const std::string& name, const Layout& layout, const ScheduleCosts& costs);
+/// Rows of the named schedules; which is whose is in schedule_info.cc. Requires: the schedule's device map; costs of every stage.
+
+/// All forwards, then all backwards: naive, gpipe and, with several stages on a device, looped-bfs.
+[[nodiscard]] Rows gpipe_rows(const Layout& layout, const ScheduleCosts& costs);
+[[nodiscard]] Rows one_forward_one_backward_rows(const Layout& layout, const ScheduleCosts& costs);
+[[nodiscard]] Rows eager_rows(const Layout& layout, const ScheduleCosts& costs);
+[[nodiscard]] Rows interleaved_1f1b_rows(const Layout& layout, const ScheduleCosts& costs);
+[[nodiscard]] Rows zb1p_rows(const Layout& layout, const ScheduleCosts& costs);
+[[nodiscard]] Rows zb2p_rows(const Layout& layout, const ScheduleCosts& costs);
+[[nodiscard]] Rows zbv_rows(const Layout& layout, const ScheduleCosts& costs);
+[[nodiscard]] Rows v_half_rows(const Layout& layout, const ScheduleCosts& costs);
+[[nodiscard]] Rows v_min_rows(const Layout& layout, const ScheduleCosts& costs);
+[[nodiscard]] Rows dualpipe_v_rows(const Layout& layout, const ScheduleCosts& costs);
 
 /// Forwards that each stage can run before its first input gradient can arrive, at most `most`; `over`: rounded up.
 [[nodiscard]] std::vector<int> time_warm_ups(const Layout& layout, const ScheduleCosts& costs, int most, bool over);

@@ -8,18 +8,6 @@
 
 namespace mptune {
 
-/// naive, gpipe, 1f1b, eager-1f1b, interleaved, looped-bfs, zb1p, zb2p, zbv, v-half, v-min, dualpipe-v, list.
-[[nodiscard]] const std::vector<std::string>& schedule_names();
-
-/// The device of every stage of a schedule on D devices with V stages on each: stage s on device s mod D, but for zbv, v-half, v-min and
-/// dualpipe-v (V = 2) on device s, then 2 D - 1 - s. Throws Error for an unknown name and for a V that the schedule does not have: 1 for
-/// 1f1b, eager-1f1b, zb1p and zb2p, 2 for those in a V.
-[[nodiscard]] std::vector<int> stage_devices(const std::string& name, int devices, int virtual_stages);
-
-/// Stages per device that a schedule has where nobody says it: 2 for interleaved, looped-bfs and those in a V, else 1. Throws Error for an
-/// unknown name.
-[[nodiscard]] int usual_virtual_stages(const std::string& name);
-
 /// Fills `plan.actions` (a row per device) and `plan.schedule` from the plan's stages, devices and micro-batches, of which there may be
 /// any number. Forwards, input gradients and weight gradients of a stage come in ascending order of micro-batches. With replicas each
 /// device runs the micro-batches of its replica.
@@ -47,12 +35,12 @@ void make_schedule(Plan& plan, const std::string& name, const ScheduleCosts* cos
 
 /// Limits of a schedule besides the order of its actions.
 struct ScheduleLimits {
-  int receive_slots = 0;                 ///< copies from one device to another that have arrived and are not read yet; 0: any number
+  int communication_buffers = 0;  ///< per link: copies from one device to another that have arrived and are not read yet; 0: any number
   const ScheduleCosts* costs = nullptr;  ///< saved activations have to fit into its free_bytes; null: not checked
 };
 
 /// Proves the plan's action lists complete (every micro-batch of every stage once forward and once backward, whole or I and then W, on its
-/// own device), ordered (forward before backward), free of deadlock (a copy never blocks the device that sends it; with bounded slots it
+/// own device), ordered (forward before backward), free of deadlock (a copy never blocks the device that sends it; with bounded buffers it
 /// waits for one, in the order of sending) and within the bytes. Throws Error that names the first wrong action.
 void validate_schedule(const Plan& plan, const std::string& where, const ScheduleLimits& limits = {});
 

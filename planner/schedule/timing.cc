@@ -55,11 +55,11 @@ ScheduleTiming time_schedule(const Plan& plan, const ScheduleCosts& costs) {
   return replay.timing();
 }
 
-std::vector<std::int64_t> kept_bytes(const Plan& plan, const ScheduleCosts& costs) {
-  return kept_bytes(plan.actions, costs);
+std::vector<std::int64_t> most_saved_bytes(const Plan& plan, const ScheduleCosts& costs) {
+  return most_saved_bytes(plan.actions, costs);
 }
 
-std::vector<std::int64_t> kept_bytes(const Rows& rows, const ScheduleCosts& costs) {
+std::vector<std::int64_t> most_saved_bytes(const Rows& rows, const ScheduleCosts& costs) {
   std::vector<std::int64_t> most;
   for (const std::vector<Action>& row : rows) {
     std::int64_t now = 0;

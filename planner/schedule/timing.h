@@ -46,7 +46,7 @@ class ScheduleReplay {
 [[nodiscard]] ScheduleTiming time_schedule(const Plan& plan, const ScheduleCosts& costs);
 
 /// Most bytes of saved activations on each device at a time. Requires: likewise.
-[[nodiscard]] std::vector<std::int64_t> kept_bytes(const Plan& plan, const ScheduleCosts& costs);
-[[nodiscard]] std::vector<std::int64_t> kept_bytes(const Rows& rows, const ScheduleCosts& costs);
+[[nodiscard]] std::vector<std::int64_t> most_saved_bytes(const Plan& plan, const ScheduleCosts& costs);
+[[nodiscard]] std::vector<std::int64_t> most_saved_bytes(const Rows& rows, const ScheduleCosts& costs);
 
 }  // namespace mptune

@@ -30,10 +30,10 @@ std::uint8_t makes(ActionKind kind) {
 // Runs the rows without times: an action ends as soon as its input exists.
 class AbstractRun {
  public:
-  AbstractRun(const Plan& plan, const std::string& where, int receive_slots)
+  AbstractRun(const Plan& plan, const std::string& where, int communication_buffers)
       : plan_(plan),
         where_(where),
-        receive_slots_(receive_slots),
+        communication_buffers_(communication_buffers),
         done_(plan.stages.size() * plan.microbatch_sizes.size()),
         there_(done_.size()),
         next_(plan.actions.size()) {}
@@ -105,7 +105,7 @@ class AbstractRun {
     return (there(action.stage, action.microbatch) & read) == read;
   }
 
-  // Copies between two devices, one direction: those that wait for a slot, and the slots that are taken.
+  // Copies between two devices, one direction: those that wait for a communication buffer, and the buffers that are taken.
   struct Link {
     std::vector<std::pair<Action, std::uint8_t>> sent;  // the consumer's stage and micro-batch, and what it reads
     std::size_t arrived = 0;
@@ -120,7 +120,7 @@ class AbstractRun {
   }
 
   void deliver(Link& link) {
-    while (link.arrived < link.sent.size() && (receive_slots_ <= 0 || link.taken < receive_slots_)) {
+    while (link.arrived < link.sent.size() && (communication_buffers_ <= 0 || link.taken < communication_buffers_)) {
       const auto& [consumer, what] = link.sent[link.arrived++];
       std::uint8_t& state = there(consumer.stage, consumer.microbatch);
       state = static_cast<std::uint8_t>(state | what);
@@ -172,14 +172,15 @@ class AbstractRun {
       if (++shown > 8) break;
       standing += (standing.empty() ? "" : ", ") + plan_.devices[d] + " waits at " + to_text(plan_.actions[d][next_[d]]);
     }
-    const std::string slots = receive_slots_ <= 0 ? "" : " with " + std::to_string(receive_slots_) + " receive slots per link";
-    throw Error("the schedule blocks itself" + slots + ": " + standing, where_,
+    const std::string buffers =
+        communication_buffers_ <= 0 ? "" : " with " + std::to_string(communication_buffers_) + " communication buffers per link";
+    throw Error("the schedule blocks itself" + buffers + ": " + standing, where_,
                 "reorder the actions so that every input is made before it is waited for");
   }
 
   const Plan& plan_;
   const std::string& where_;
-  int receive_slots_;
+  int communication_buffers_;
   std::vector<std::uint8_t> done_;             // per stage and micro-batch: what is listed
   std::vector<std::uint8_t> there_;            // what can be read: kForward its input, kInput the gradient of its output
   std::map<std::pair<int, int>, Link> links_;  // by source and destination
@@ -188,12 +189,12 @@ class AbstractRun {
 
 void check_bytes(const Plan& plan, const std::string& where, const ScheduleCosts& costs) {
   for (std::size_t d = 0; d < costs.free_bytes.size(); ++d) {
-    std::int64_t kept = 0;
+    std::int64_t saved = 0;
     for (const Action& action : plan.actions[d]) {
-      kept += bytes_left(costs.stages[static_cast<std::size_t>(action.stage)], action.kind);
-      if (kept <= costs.free_bytes[d]) continue;
-      throw Error("action " + to_text(action) + " leaves " + std::to_string(kept) + " bytes kept, " + std::to_string(costs.free_bytes[d]) +
-                      " are free",
+      saved += bytes_left(costs.stages[static_cast<std::size_t>(action.stage)], action.kind);
+      if (saved <= costs.free_bytes[d]) continue;
+      throw Error("action " + to_text(action) + " leaves " + std::to_string(saved) + " bytes of activations saved, " +
+                      std::to_string(costs.free_bytes[d]) + " are free",
                   where + ", row of " + plan.devices[d], "use a schedule with fewer micro-batches in flight", ExitCode::infeasible);
     }
   }
@@ -212,7 +213,7 @@ void validate_schedule(const Plan& plan, const std::string& where, const Schedul
     throw Error("the schedule lists " + std::to_string(listed) + " actions, too few for " + std::to_string(plan.num_stages()) +
                     " stages and " + std::to_string(plan.num_microbatches()) + " micro-batches",
                 where, "list forward and backward of every micro-batch of every stage");
-  AbstractRun run(plan, where, limits.receive_slots);
+  AbstractRun run(plan, where, limits.communication_buffers);
   run.check_complete();
   run.run();
   if (limits.costs != nullptr) check_bytes(plan, where, *limits.costs);

@@ -25,7 +25,7 @@ std::pair<std::int64_t, std::size_t> excess(const std::vector<std::int64_t>& pea
 Evaluator::Evaluator(const SearchSpace& space, const CostModel& cost, int keep)
     : space_(space), cost_(cost), ranking_(keep, cost), fastest_s_(std::numeric_limits<double>::infinity()) {}
 
-double Evaluator::evaluate(RankedAs kind, Plan plan, const std::vector<std::int64_t>& caps) {
+double Evaluator::evaluate(Parallelism kind, Plan plan, const std::vector<std::int64_t>& caps) {
   const std::int64_t actions = std::int64_t{2} * plan.num_stages() * plan.num_microbatches();
   std::vector<std::int64_t> peaks = cost_.peak_bytes(plan);
   if (space_.recompute.empty() && excess(peaks, caps).first > 0) {
@@ -51,7 +51,7 @@ double Evaluator::evaluate(RankedAs kind, Plan plan, const std::vector<std::int6
     fastest_s_ = step_s;
     if (space_.improved) space_.improved(candidate);
   }
-  if (kind == RankedAs::pipeline && has_replicas(candidate.plan)) kind = RankedAs::hybrid;
+  if (kind == Parallelism::pipeline && has_replicas(candidate.plan)) kind = Parallelism::hybrid;
   ranking_.add(kind, std::move(candidate));
   return step_s;
 }

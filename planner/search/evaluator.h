@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mptune/planner/cost/cost_model.h"
+#include "mptune/planner/parallelism.h"
 #include "mptune/planner/search/ranking.h"
 #include "mptune/planner/search/search.h"
 
@@ -21,7 +22,7 @@ class Evaluator {
   /// Seconds of the plan's step, or infinity where it does not fit. `caps` per device of the plan, 0: none.
   /// A pipeline with replicas is ranked as a hybrid. Of devices that would not hold the plan otherwise, as little as possible is
   /// recomputed, where the space leaves that open.
-  double evaluate(RankedAs kind, Plan plan, const std::vector<std::int64_t>& caps);
+  double evaluate(Parallelism kind, Plan plan, const std::vector<std::int64_t>& caps);
 
   void reject(RejectedAs reason, std::int64_t count);
   /// Notes what the nearest of some plans that do not fit lacks.

@@ -8,8 +8,8 @@
 #include <tuple>
 
 #include "mptune/planner/executable.h"
-#include "mptune/planner/schedule/named.h"
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 
 namespace mptune {
 namespace {
@@ -33,14 +33,10 @@ bool contains(const std::vector<int>& list, int value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-// True where a schedule is made for so many stages on each device.
+// True where a search tries the schedule with so many stages on each device.
 bool goes_with(const std::string& schedule, int virtual_stages) {
-  static const std::set<std::string> one_only = {"naive", "gpipe", "1f1b", "eager-1f1b", "zb1p", "zb2p"};
-  static const std::set<std::string> two_only = {"zbv", "v-half", "v-min", "dualpipe-v"};
-  static const std::set<std::string> several = {"interleaved", "looped-bfs"};
-  if (one_only.contains(schedule)) return virtual_stages == 1;
-  if (two_only.contains(schedule)) return virtual_stages == 2;
-  return !several.contains(schedule) || virtual_stages > 1;
+  const ScheduleInfo& info = schedule_info(schedule);
+  return info.least_virtual_stages <= virtual_stages && virtual_stages <= info.most_virtual_stages;
 }
 
 // All ways to share `left` devices among the stages from here on, each at least one, as long as there is room.
@@ -181,9 +177,9 @@ std::vector<std::string> Choices::schedules_for(int m, int virtual_stages) const
   const auto wanted = [&](const std::string& name) { return chosen || goes_with(name, virtual_stages); };
   std::vector<std::string> names;
   for (const std::string& name : schedules_) {
-    if ((name == "naive") == (m == 1) && wanted(name)) names.push_back(name);
+    if (schedule_info(name).one_microbatch == (m == 1) && wanted(name)) names.push_back(name);
   }
-  if (m == 1 && names.empty() && !schedules_.empty() && schedules_.front() != "naive" && wanted(schedules_.front()))
+  if (m == 1 && names.empty() && !schedules_.empty() && !schedule_info(schedules_.front()).one_microbatch && wanted(schedules_.front()))
     names.push_back(schedules_.front());
   return names;
 }
@@ -329,15 +325,13 @@ bool Choices::finish(PlanFamily& family) {
   auto known = kinds_.find(kind);
   if (known == kinds_.end()) {
     Plan plan = family.plan(space_, equal_cuts(cost_.layers(), family.stages()), cost_.layers());
-    const bool fits = missing_for(family.schedule, Layout(plan)).empty();
-    const bool is_list = family.schedule == "list";
-    if (fits && !is_list) make_schedule(plan, family.schedule);
-    const bool splits = is_list || std::ranges::any_of(plan.actions, [](const std::vector<Action>& row) {
-                          return std::ranges::any_of(row, [](const Action& action) { return action.kind == ActionKind::backward_weight; });
-                        });
+    const ScheduleInfo& schedule = schedule_info(family.schedule);
+    const bool fits = missing_for(schedule, Layout(plan)).empty();
+    const bool searched_rows = schedule.rows_from == RowsFrom::search;
+    if (fits && !searched_rows) make_schedule(plan, family.schedule);
     const auto missing = missing_capability(plan, space_.capabilities);
-    const bool rows_decide = !missing && is_list && !space_.capabilities.split_backward;
-    known = kinds_.emplace(kind, KindFacts{fits, splits, missing, rows_decide}).first;
+    const bool rows_decide = !missing && searched_rows && !space_.capabilities.split_backward;
+    known = kinds_.emplace(kind, KindFacts{fits, schedule.splits_backward, missing, rows_decide}).first;
   }
   if (!known->second.exists) return false;
   family.missing = known->second.missing;

@@ -7,6 +7,7 @@
 
 #include "mptune/planner/partition/family.h"
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/planner/simulate/operations.h"
 #include "mptune/planner/simulate/schedule_costs.h"
 
@@ -55,11 +56,9 @@ std::int64_t hidden_overhead_ns(const Operations& operations) {
   return until.empty() ? 0 : *std::ranges::max_element(until);
 }
 
-// What making the rows of a plan costs, in times of what simulating it costs.
-std::int64_t dearness(const std::string& schedule) {
-  if (schedule == "list") return 100;
-  if (schedule == "eager-1f1b") return 4;
-  return schedule.starts_with("zb") || schedule.starts_with("v-") ? 16 : 1;
+// Each plan of the family may split its backward or not: its rows depend on its costs.
+bool decided_by_rows(const PlanFamily& family) {
+  return schedule_info(family.schedule).rows_from == RowsFrom::search;
 }
 
 }  // namespace
@@ -76,21 +75,21 @@ void JointSearch::one_stage() {
     // Counts that the user gave are counts of the whole batch; ours are counts per replica.
     const std::int64_t whole = space_.microbatch_counts.empty() ? std::int64_t{m} * replicas : m;
     if (whole <= space_.batch && whole % replicas == 0)
-      try_one_stage(RankedAs::data_parallel, space_.devices, static_cast<int>(whole), caps_);
+      try_one_stage(Parallelism::data_parallel, space_.devices, static_cast<int>(whole), caps_);
   }
 }
 
 void JointSearch::one_device() {
   for (const int d : choices_.distinct_devices()) {
     const auto at = static_cast<std::size_t>(d);
-    for (const int m : choices_.counts()) try_one_stage(RankedAs::one_device, {space_.devices[at]}, m, {caps_[at]});
+    for (const int m : choices_.counts()) try_one_stage(Parallelism::one_device, {space_.devices[at]}, m, {caps_[at]});
   }
   for (const std::string& machine : space_.whole_machine) {
-    for (const int m : choices_.counts()) try_one_stage(RankedAs::all_cores, {machine}, m, {space_.whole_machine_memory_bytes});
+    for (const int m : choices_.counts()) try_one_stage(Parallelism::all_cores, {machine}, m, {space_.whole_machine_memory_bytes});
   }
 }
 
-void JointSearch::try_one_stage(RankedAs kind, const std::vector<std::string>& devices, int m, const std::vector<std::int64_t>& caps) {
+void JointSearch::try_one_stage(Parallelism kind, const std::vector<std::string>& devices, int m, const std::vector<std::int64_t>& caps) {
   Plan plan;
   plan.devices = devices;
   plan.microbatch_sizes = split_evenly(space_.batch, m);
@@ -98,7 +97,7 @@ void JointSearch::try_one_stage(RankedAs kind, const std::vector<std::string>& d
   for (std::size_t d = 0; d < devices.size(); ++d) stage.devices.push_back(static_cast<int>(d));
   plan.stages.push_back(stage);
   choices_.set_recompute(plan);
-  make_schedule(plan, m == 1 ? "naive" : "1f1b");
+  make_schedule(plan, m == 1 ? "naive" : kDefaultSchedule);
   evaluator_.evaluate(kind, std::move(plan), caps);
 }
 
@@ -124,8 +123,8 @@ void JointSearch::try_cuts(FamilyState& state, const std::vector<int>& cuts) {
   choices_.set_recompute(plan);
   const std::vector<std::int64_t> caps = state.family.caps(caps_);
   schedule_plan(plan, state.family.schedule, cost_, caps);
-  evaluator_.worked((dearness(state.family.schedule) - 1) * 2 * plan.num_stages() * plan.num_microbatches(), 0);
-  note(state, evaluator_.evaluate(RankedAs::pipeline, std::move(plan), caps));
+  evaluator_.worked((schedule_info(state.family.schedule).relative_cost - 1) * 2 * plan.num_stages() * plan.num_microbatches(), 0);
+  note(state, evaluator_.evaluate(Parallelism::pipeline, std::move(plan), caps));
 }
 
 void JointSearch::try_given_cuts() {
@@ -218,9 +217,9 @@ PartitionProblem JointSearch::problem_of(const FamilyState& state, Goal goal, st
   problem.keep = goal == Goal::alternatives ? keep_ : 1;
   problem.longest_ns = threshold_ns(goal);
   // Each node of a family whose rows look at costs may be a simulation: no family takes all the work that is left.
-  const std::int64_t dear = dearness(state.family.schedule);
+  const std::int64_t relative_cost = schedule_info(state.family.schedule).relative_cost;
   const std::int64_t actions = 2 * static_cast<std::int64_t>(problem.stages.size() * problem.microbatch_sizes.size());
-  if (dear > 1) most_nodes = std::min(most_nodes / dear, evaluator_.work_left() / 4 / (actions * dear));
+  if (relative_cost > 1) most_nodes = std::min(most_nodes / relative_cost, evaluator_.work_left() / 4 / (actions * relative_cost));
   problem.most_nodes = std::max<std::int64_t>(64, most_nodes);
   problem.stop = [this] { return evaluator_.stopped(); };
   return problem;
@@ -229,8 +228,9 @@ PartitionProblem JointSearch::problem_of(const FamilyState& state, Goal goal, st
 PartitionResult JointSearch::run(const FamilyState& state, const PartitionProblem& problem) {
   PartitionResult result = partition(problem, cost_);
   const std::int64_t actions = 2 * static_cast<std::int64_t>(problem.stages.size() * problem.microbatch_sizes.size());
-  evaluator_.worked(result.nodes / kNodesPerAction + (kSetUps + result.simulated) * actions * dearness(state.family.schedule),
-                    result.simulated);
+  evaluator_.worked(
+      result.nodes / kNodesPerAction + (kSetUps + result.simulated) * actions * schedule_info(state.family.schedule).relative_cost,
+      result.simulated);
   return result;
 }
 
@@ -238,7 +238,7 @@ void JointSearch::solve(FamilyState& state, Attempt& attempt) {
   if (memory_chooses(state)) return solve_with_memory(state, attempt);
   PartitionResult result = run(state, problem_of(state, attempt.goal, attempt.most_nodes));
   for (PartitionedPlan& found : result.best)
-    note(state, evaluator_.evaluate(RankedAs::pipeline, std::move(found.plan), state.family.caps(caps_)));
+    note(state, evaluator_.evaluate(Parallelism::pipeline, std::move(found.plan), state.family.caps(caps_)));
   attempt.proof.lower_ns = std::max(attempt.proof.lower_ns, result.lower_bound_ns);
   attempt.proof.solved = result.complete;
   if (result.lower_bound_ns != PartitionResult::kNoPlan) return;
@@ -287,10 +287,10 @@ void JointSearch::try_found(FamilyState& state, Plan plan, bool rows_are_fixed) 
   if (!rows_are_fixed) {
     Plan remade = plan;
     schedule_plan(remade, state.family.schedule, cost_, caps);
-    evaluator_.worked((dearness(state.family.schedule) - 1) * 2 * plan.num_stages() * plan.num_microbatches(), 0);
-    if (remade.actions != plan.actions) step_s = evaluator_.evaluate(RankedAs::pipeline, std::move(remade), caps);
+    evaluator_.worked((schedule_info(state.family.schedule).relative_cost - 1) * 2 * plan.num_stages() * plan.num_microbatches(), 0);
+    if (remade.actions != plan.actions) step_s = evaluator_.evaluate(Parallelism::pipeline, std::move(remade), caps);
   }
-  note(state, std::min(step_s, evaluator_.evaluate(RankedAs::pipeline, std::move(plan), caps)));
+  note(state, std::min(step_s, evaluator_.evaluate(Parallelism::pipeline, std::move(plan), caps)));
 }
 
 // Where the fastest cuts do not fit, those that are fastest with whole stages recomputed are often good, or prove that none fits.
@@ -320,7 +320,7 @@ void JointSearch::beyond() {
   for (FamilyState& state : states_) {
     if (evaluator_.spent() || evaluator_.work_left() < least_left) return;
     if (state.family.executable() || state.family.seed.empty()) continue;
-    if (state.family.schedule == "list" && ++lists > kMostLists) continue;
+    if (decided_by_rows(state.family) && ++lists > kMostLists) continue;
     const auto known = evaluator_.beyond().find(state.family.schedule);
     const double known_s = known == evaluator_.beyond().end() ? kNever : known->second.candidate.prediction.step_s;
     const double longest_s = std::min(fastest_s, known_s) - 1e-9;
@@ -330,7 +330,7 @@ void JointSearch::beyond() {
 
 void JointSearch::solve_beyond(FamilyState& state, double longest_s) {
   try_cuts(state, state.family.seed);
-  if (state.family.schedule == "list") return;
+  if (decided_by_rows(state.family)) return;
   PartitionProblem problem = problem_of(state, Goal::best, kBeyondNodes);
   problem.recompute_for_memory = space_.recompute.empty();
   problem.longest_ns = whole_ns(std::min(longest_s, state.best_s));
@@ -339,7 +339,7 @@ void JointSearch::solve_beyond(FamilyState& state, double longest_s) {
     if (problem.recompute_for_memory) {
       for (Stage& stage : found.plan.stages) stage.recompute = {};
     }
-    note(state, evaluator_.evaluate(RankedAs::pipeline, std::move(found.plan), state.family.caps(caps_)));
+    note(state, evaluator_.evaluate(Parallelism::pipeline, std::move(found.plan), state.family.caps(caps_)));
   }
   state.proof.lower_ns = std::max(state.proof.lower_ns, result.lower_bound_ns);
   state.fits = result.lower_bound_ns != PartitionResult::kNoPlan;

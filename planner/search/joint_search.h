@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mptune/planner/cost/cost_model.h"
+#include "mptune/planner/parallelism.h"
 #include "mptune/planner/partition/partition.h"
 #include "mptune/planner/search/evaluator.h"
 #include "mptune/planner/search/families.h"
@@ -58,7 +59,7 @@ class JointSearch {
 
  private:
   void one_device();
-  void try_one_stage(RankedAs kind, const std::vector<std::string>& devices, int m, const std::vector<std::int64_t>& caps);
+  void try_one_stage(Parallelism kind, const std::vector<std::string>& devices, int m, const std::vector<std::int64_t>& caps);
   void list_families();
   void try_given_cuts();
   void try_seeds();

@@ -15,21 +15,21 @@ struct Item {
   int stage = 0;
   int layer = 0;
   double seconds = 0;  // of its forward
-  double saved = 0;    // bytes that need not be kept
-  double input = 0;    // bytes that are kept besides where a piece begins with it: computed again, or kept behind one that is
+  double freed = 0;    // bytes that need not be saved
+  double input = 0;    // bytes that are saved besides where a piece begins with it: computed again, or saved behind one that is
   bool first = false;  // of its stage
 };
 
 // A set of layers, as the last of them and the set of the others.
 struct Set {
   double seconds = 0;
-  double saved = 0;
+  double freed = 0;
   int others = -1;  // index among all sets, -1: none
   int item = -1;
 };
 
 bool takes_less(const Set& a, const Set& b) {
-  return a.seconds != b.seconds ? a.seconds < b.seconds : a.saved > b.saved;
+  return a.seconds != b.seconds ? a.seconds < b.seconds : a.freed > b.freed;
 }
 
 // The Pareto front of sets of layers of one device, by time and bytes saved.
@@ -81,13 +81,13 @@ class Sets {
   int extended(int set, int i, double input) {
     const Item& item = items_[static_cast<std::size_t>(i)];
     const Set& others = all_[static_cast<std::size_t>(set)];
-    return add({others.seconds + item.seconds, others.saved + item.saved - input, set, i});
+    return add({others.seconds + item.seconds, others.freed + item.freed - input, set, i});
   }
 
-  // The same set, with these bytes saved in addition.
+  // The same set, with these bytes saved as well.
   int keeping(int set, double bytes) {
     Set same = all_[static_cast<std::size_t>(set)];
-    same.saved -= bytes;
+    same.freed -= bytes;
     return add(same);
   }
 
@@ -97,7 +97,7 @@ class Sets {
     std::stable_sort(some.begin(), some.end(), [&](int a, int b) { return takes_less(at(a), at(b)); });
     std::vector<int> left;
     for (const int set : some) {
-      if (left.empty() || at(set).saved > at(left.back()).saved) left.push_back(set);
+      if (left.empty() || at(set).freed > at(left.back()).freed) left.push_back(set);
     }
     while (left.size() > kMostSets) {
       std::vector<int> half;
@@ -122,13 +122,13 @@ std::vector<Item> items_of(const Plan& plan, int device, const CostModel& cost) 
     const double flights = most_in_flight(plan, s);
     for (int layer = stage.first_layer; layer < stage.last_layer; ++layer)
       items.push_back({s, layer, cost.layer(index, layer, samples).forward_s,
-                       flights * static_cast<double>(cost.kept_bytes(index, layer, layer + 1, samples)),
+                       flights * static_cast<double>(cost.saved_activation_bytes(index, layer, layer + 1, samples)),
                        flights * static_cast<double>(cost.boundary_bytes(layer, samples, false)), layer == stage.first_layer});
   }
   return items;
 }
 
-// Bytes saved grow with time, so the first set that fits is found by bisection.
+// The bytes freed grow with the time, so the first set that fits is found by bisection.
 Plan fitted(const Plan& plan, int device, std::int64_t cap, const CostModel& cost) {
   const std::vector<Item> items = items_of(plan, device, cost);
   const Sets sets(items);

@@ -5,7 +5,9 @@
 #include <set>
 
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/planner/search/search.h"
+#include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/base/error.h"
 
 namespace mptune {
@@ -21,7 +23,7 @@ int stages_of_actions(const PlanOptions& options) {
 
 int virtual_stages_of(const PlanOptions& options) {
   if (options.virtual_stages > 0) return options.virtual_stages;
-  return options.replicas.empty() && options.actions.empty() ? usual_virtual_stages(options.schedule) : 1;
+  return options.replicas.empty() && options.actions.empty() ? schedule_info(options.schedule).least_virtual_stages : 1;
 }
 
 int number_of_stages(const PlanOptions& options) {
@@ -78,7 +80,9 @@ std::vector<int> microbatch_sizes(const PlanOptions& options, int stages) {
     }
   }
   const int replicas = options.replicas.empty() ? 1 : *std::ranges::max_element(options.replicas);
-  if (count == 0) count = options.schedule == "naive" ? 1 : std::min(std::max(4 * stages, replicas), options.batch);
+  const ScheduleInfo* schedule = find_schedule(options.schedule);
+  const bool whole = schedule != nullptr && schedule->one_microbatch;
+  if (count == 0) count = whole ? 1 : std::min(std::max(4 * stages, replicas), options.batch);
   if (count > options.batch)
     throw Error(std::to_string(count) + " micro-batches of a batch of " + std::to_string(options.batch), "--microbatches",
                 "use at most one micro-batch per sample");
@@ -145,11 +149,9 @@ std::string sizes_in_words(const std::vector<int>& sizes) {
   return text + std::to_string(*most);
 }
 
-// "cpu:4-7" is a device of 4 cores.
 int cores_of(const std::string& device) {
-  const std::size_t dash = device.find('-');
-  if (!device.starts_with("cpu:") || dash == std::string::npos) return 1;
-  return std::atoi(device.c_str() + dash + 1) - std::atoi(device.c_str() + 4) + 1;
+  const auto spec = find_device(device);
+  return spec && spec->kind == DeviceSpec::Kind::cpu ? static_cast<int>(spec->cores.size()) : 1;
 }
 
 std::string recompute_in_words(const Plan& plan) {
@@ -255,7 +257,7 @@ std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers) {
     plans.push_back({kNaiveBaseline, {}});
     pipeline.schedule = "naive";
     plans.back().plan = make_plan(pipeline);
-    pipeline.schedule = "1f1b";
+    pipeline.schedule = kDefaultSchedule;
     plans.push_back({kPipelineBaseline, make_plan(pipeline)});
   }
   if (devices <= space.batch) {

@@ -52,7 +52,7 @@ bool Ranking::better(const Candidate& a, const Candidate& b) const {
   return a.plan != b.plan && plan_key(a.plan) < plan_key(b.plan);
 }
 
-void Ranking::add(RankedAs kind, Candidate candidate) {
+void Ranking::add(Parallelism kind, Candidate candidate) {
   std::optional<Candidate>& best = best_[static_cast<std::size_t>(kind)];
   if (!best || better(candidate, *best)) best = candidate;
   if (kept_.size() >= keep_ && !better(candidate, kept_.back())) return;
@@ -66,14 +66,14 @@ void Ranking::add(RankedAs kind, Candidate candidate) {
   if (kept_.size() > keep_) kept_.pop_back();
 }
 
-double Ranking::best_s(RankedAs kind) const {
+double Ranking::best_s(Parallelism kind) const {
   const std::optional<Candidate>& best = best_[static_cast<std::size_t>(kind)];
   return best ? best->prediction.step_s : std::numeric_limits<double>::infinity();
 }
 
 const Candidate* Ranking::fastest_of_several_stages() const {
-  const bool replicas = best_s(RankedAs::hybrid) < best_s(RankedAs::pipeline);
-  const std::optional<Candidate>& fastest = best(replicas ? RankedAs::hybrid : RankedAs::pipeline);
+  const bool replicas = best_s(Parallelism::hybrid) < best_s(Parallelism::pipeline);
+  const std::optional<Candidate>& fastest = best(replicas ? Parallelism::hybrid : Parallelism::pipeline);
   return fastest ? &*fastest : nullptr;
 }
 
@@ -85,10 +85,12 @@ double Ranking::threshold() const {
 
 std::vector<Candidate> Ranking::ranked() const {
   std::vector<Candidate> all = kept_;
-  for (const std::optional<Candidate>& best : best_) {
+  const auto add_best = [&](const std::optional<Candidate>& best) {
     if (best && std::ranges::none_of(kept_, [&](const Candidate& kept) { return same_but_placed(kept.plan, best->plan); }))
       all.push_back(*best);
-  }
+  };
+  std::ranges::for_each(best_, add_best);
+  add_best(best_in_half_memory_);
   std::ranges::sort(all, [this](const auto& a, const auto& b) { return better(a, b); });
   const auto same = [](const Candidate& a, const Candidate& b) { return a.plan == b.plan; };
   all.erase(std::unique(all.begin(), all.end(), same), all.end());

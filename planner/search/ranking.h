@@ -1,17 +1,15 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "mptune/planner/cost/cost_model.h"
+#include "mptune/planner/parallelism.h"
 #include "mptune/planner/search/search.h"
 
 namespace mptune {
-
-/// Kinds of plans of which a search always returns the best. A hybrid is a pipeline with replicas of a stage.
-enum class RankedAs : std::uint8_t { one_device, all_cores, data_parallel, pipeline, hybrid, half_memory };
-inline constexpr int kRankedKinds = 6;
 
 /// Largest peak of a plan's devices.
 [[nodiscard]] std::int64_t most_bytes(const Candidate& candidate);
@@ -23,15 +21,17 @@ class Ranking {
   /// `cost`, which must outlive this, knows the bytes that plans copy.
   Ranking(int keep, const CostModel& cost) : keep_(keep < 1 ? 1 : static_cast<std::size_t>(keep)), cost_(cost) {}
 
-  void add(RankedAs kind, Candidate candidate);
+  void add(Parallelism kind, Candidate candidate);
   /// Makes it the best of its kind without a place among the fastest, where it may stand already.
-  void set_best(RankedAs kind, Candidate candidate) { best_[static_cast<std::size_t>(kind)] = std::move(candidate); }
+  void set_best(Parallelism kind, Candidate candidate) { best_[static_cast<std::size_t>(kind)] = std::move(candidate); }
+  /// The same for the fastest plan in half the memory of the un-pipelined model.
+  void set_best_in_half_memory(Candidate candidate) { best_in_half_memory_ = std::move(candidate); }
 
   /// Seconds above which no plan of several stages can enter any more; infinite while there is room.
   [[nodiscard]] double threshold() const;
   /// Seconds of the best plan of a kind, infinite without one.
-  [[nodiscard]] double best_s(RankedAs kind) const;
-  [[nodiscard]] const std::optional<Candidate>& best(RankedAs kind) const { return best_[static_cast<std::size_t>(kind)]; }
+  [[nodiscard]] double best_s(Parallelism kind) const;
+  [[nodiscard]] const std::optional<Candidate>& best(Parallelism kind) const { return best_[static_cast<std::size_t>(kind)]; }
 
   [[nodiscard]] const Candidate* fastest() const { return kept_.empty() ? nullptr : &kept_.front(); }
   /// Fastest plan of several stages, with replicas or without; null without one.
@@ -47,7 +47,8 @@ class Ranking {
   std::size_t keep_;
   const CostModel& cost_;
   std::vector<Candidate> kept_;
-  std::optional<Candidate> best_[kRankedKinds];
+  std::array<std::optional<Candidate>, kParallelisms.size()> best_;
+  std::optional<Candidate> best_in_half_memory_;
 };
 
 }  // namespace mptune

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "mptune/planner/parallelism.h"
 #include "mptune/planner/search/joint_search.h"
 #include "mptune/planner/search/rejected_classes.h"
 #include "mptune/profiler/base/error.h"
@@ -75,7 +76,7 @@ void add_half_memory(const SearchSpace& space, const CostModel& cost, std::int64
   const std::int64_t simulated = within.evaluator().result().simulated;
   evaluator.worked(rest.most_actions - within.evaluator().work_left(), simulated);
   const Candidate* best = within.evaluator().ranking().fastest_of_several_stages();
-  if (best != nullptr) evaluator.ranking().set_best(RankedAs::half_memory, *best);
+  if (best != nullptr) evaluator.ranking().set_best_in_half_memory(*best);
 }
 
 // The search has found the best plan of the faster of both kinds, pipelines and hybrids. This searches the other kind, with a part of the
@@ -83,11 +84,12 @@ void add_half_memory(const SearchSpace& space, const CostModel& cost, std::int64
 void add_slower_kind(const SearchSpace& space, const CostModel& cost, Evaluator& evaluator) {
   if (!space.replicas.empty() || !space.cuts.empty() || space.devices.size() < 3 || evaluator.spent()) return;
   Ranking& ranking = evaluator.ranking();
-  const RankedAs slower = ranking.best_s(RankedAs::hybrid) < ranking.best_s(RankedAs::pipeline) ? RankedAs::pipeline : RankedAs::hybrid;
+  const Parallelism slower =
+      ranking.best_s(Parallelism::hybrid) < ranking.best_s(Parallelism::pipeline) ? Parallelism::pipeline : Parallelism::hybrid;
   SearchSpace rest = rest_of(space, evaluator);
   rest.most_actions /= kSlowerKindShare;
   JointSearch within(rest, cost, caps_of(space), 1);
-  within.only_replicated(slower == RankedAs::hybrid);
+  within.only_replicated(slower == Parallelism::hybrid);
   within.pipelines();
   const std::int64_t simulated = within.evaluator().result().simulated;
   evaluator.worked(rest.most_actions - within.evaluator().work_left(), simulated);

@@ -127,12 +127,12 @@ struct PlanOptions {
   std::vector<std::string> devices;
   int batch = 0;
   int layers = 0;
-  int stages = 0;                 ///< 0: as many as replicas allow
-  int virtual_stages = 0;         ///< per device; 0: as many as the schedule has where nobody says it, usual_virtual_stages
-  std::vector<int> cuts;          ///< empty: equal layer counts
-  int microbatches = 0;           ///< 0: min(4 x stages, batch), with replicas at least one each; 1 for naive
-  int split_size = 0;             ///< 0: not given; not together with microbatches
-  std::string schedule = "1f1b";  ///< a name, or empty when `actions` are given
+  int stages = 0;          ///< 0: as many as replicas allow
+  int virtual_stages = 0;  ///< per device; 0: as many as the schedule has where nobody says it, ScheduleInfo::least_virtual_stages
+  std::vector<int> cuts;   ///< empty: equal layer counts
+  int microbatches = 0;    ///< 0: min(4 x stages, batch), with replicas at least one each; 1 for naive
+  int split_size = 0;      ///< 0: not given; not together with microbatches
+  std::string schedule = kDefaultSchedule;  ///< a name, or empty when `actions` are given
   std::vector<std::vector<Action>> actions;
   std::string recompute = "none";  ///< "none", "all", or stage numbers "0,2"
   std::vector<int> replicas;       ///< empty: 1 each

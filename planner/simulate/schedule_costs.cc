@@ -5,8 +5,8 @@
 #include <numeric>
 #include <utility>
 
-#include "mptune/planner/schedule/named.h"
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/planner/schedule/timing.h"
 #include "mptune/planner/simulate/operations.h"
 
@@ -64,9 +64,9 @@ void add_bytes(const Plan& plan, const CostModel& cost, int s, int samples, Stag
   for (int i = 0; i < plan.num_microbatches(); ++i) always = always && recomputes(stage.recompute, i);
   for (const int replica : stage.devices) {
     const int device = cost.device_index(plan.devices[static_cast<std::size_t>(replica)]);
-    std::int64_t kept = cost.kept_under_recompute_bytes(device, stage, samples);
-    if (!always) kept = std::max(kept, cost.kept_bytes(device, stage.first_layer, stage.last_layer, samples));
-    costs.kept_bytes = std::max(costs.kept_bytes, received + kept);
+    std::int64_t saved = cost.saved_activation_bytes(device, stage, samples);
+    if (!always) saved = std::max(saved, cost.saved_activation_bytes(device, stage.first_layer, stage.last_layer, samples));
+    costs.saved_activation_bytes = std::max(costs.saved_activation_bytes, received + saved);
     costs.held_bytes = std::max(costs.held_bytes, received + cost.held_bytes(device, stage.first_layer, stage.last_layer, samples));
   }
 }
@@ -115,11 +115,11 @@ bool prices_say_all(const Plan& plan, const Operations& operations) {
          std::ranges::all_of(plan.stages, [](const Stage& stage) { return stage.devices.size() == 1; });
 }
 
-// Most bytes kept beyond what is free on a device, and the simulated step.
+// Most bytes saved beyond what is free on a device, and the simulated step.
 std::pair<std::int64_t, std::int64_t> value_of(const Plan& plan, const CostModel& cost, const ScheduleCosts& costs) {
   std::int64_t excess = 0;
-  const std::vector<std::int64_t> kept = kept_bytes(plan, costs);
-  for (std::size_t d = 0; d < costs.free_bytes.size(); ++d) excess = std::max(excess, kept[d] - costs.free_bytes[d]);
+  const std::vector<std::int64_t> saved = most_saved_bytes(plan, costs);
+  for (std::size_t d = 0; d < costs.free_bytes.size(); ++d) excess = std::max(excess, saved[d] - costs.free_bytes[d]);
   return {excess, time_operations(list_operations(plan, cost)).end_ns};
 }
 
@@ -139,13 +139,13 @@ ScheduleCosts schedule_costs(const Plan& plan, const CostModel& cost, const std:
 void schedule_plan(Plan& plan, const std::string& name, const CostModel& cost, const std::vector<std::int64_t>& memory_bytes) {
   const ScheduleCosts costs = schedule_costs(plan, cost, memory_bytes);
   make_schedule(plan, name, &costs);
-  if (name != "list" || prices_say_all(plan, list_operations(plan, cost))) return;
+  if (schedule_info(name).rows_from != RowsFrom::search || prices_say_all(plan, list_operations(plan, cost))) return;
   auto best = value_of(plan, cost, costs);
   const Layout layout(plan);
-  for (const std::string& other : schedule_names()) {
-    if (other == name || !missing_for(other, layout).empty()) continue;
+  for (const ScheduleInfo& other : schedules()) {
+    if (other.name == name || !missing_for(other, layout).empty()) continue;
     Plan named = plan;
-    named.actions = named_rows(other, layout, costs);
+    named.actions = other.rows(layout, costs);
     const auto value = value_of(named, cost, costs);
     if (value >= best) continue;
     best = value;

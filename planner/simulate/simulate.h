@@ -29,7 +29,7 @@ struct Simulation {
 /// edges, timed by the replay of profiler/analyze. Copies of one direction between two devices run one after another in the order of the
 /// sender's row, beside all else; links that share a medium queue there in the order of arrival. A faster link is never slower, except for
 /// the order in such a queue. Devices that compute at the same time slow each other as the profile measured.
-/// It cannot see: receive slots (a sender never waits for one), the host that starts the actions beyond its fixed cost, the weight
+/// It cannot see: communication buffers (a sender never waits for one), the host that starts the actions beyond its fixed cost, the weight
 /// gradients of several micro-batches at once, copies of gradients and parameters between GPUs that are replicas. Requires: a valid plan
 /// and schedule. Throws Error for a device or link that the profile does not know, and for a batch that CostModel::require_countable
 /// refuses.

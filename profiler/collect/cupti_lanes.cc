@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "mptune/profiler/base/device_spec.h"
+
 namespace mptune {
 
 CuptiLanes::CuptiLanes(const CuptiRecords& records, const std::vector<TraceDevice>& devices, Trace& trace)
@@ -13,7 +15,7 @@ CuptiLanes::CuptiLanes(const CuptiRecords& records, const std::vector<TraceDevic
 }
 
 int CuptiLanes::device(std::uint32_t device) {
-  const std::string name = "cuda:" + std::to_string(device);
+  const std::string name = gpu_name(device);
   const auto [found, added] = devices_by_name_.try_emplace(name, static_cast<int>(trace_.devices.size()));
   if (!added) return found->second;
   TraceDevice traced{.name = name, .description = "CUDA device"};

@@ -2,8 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "mptune/profiler/device/communication_buffers.h"
 #include "mptune/profiler/device/gpu_library.h"
-#include "mptune/profiler/device/receive_slots.h"
 
 namespace mptune {
 
@@ -11,22 +11,22 @@ namespace {
 
 class HostCopier final : public Copier {
  public:
-  explicit HostCopier(std::shared_ptr<Device> destination) : slots_(std::move(destination)) {}
+  explicit HostCopier(std::shared_ptr<Device> destination) : buffers_(std::move(destination)) {}
 
   [[nodiscard]] Copied copy(const std::vector<at::Tensor>& tensors, const MomentPtr& ready) override {
     wait_for(ready);
     Copied copied;
     for (const at::Tensor& tensor : tensors) {
-      ReceiveSlots::Slot slot = slots_.take(tensor);
-      wait_for(slot.free);
-      slot.tensor.copy_(tensor);
-      copied.tensors.push_back(std::move(slot.tensor));
+      CommunicationBuffers::Buffer buffer = buffers_.take(tensor);
+      wait_for(buffer.free);
+      buffer.tensor.copy_(tensor);
+      copied.tensors.push_back(std::move(buffer.tensor));
     }
     return copied;
   }
 
  private:
-  ReceiveSlots slots_;
+  CommunicationBuffers buffers_;
 };
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "mptune/profiler/device/device_list.h"
+
 namespace mptune {
 
 namespace {

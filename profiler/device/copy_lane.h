@@ -10,6 +10,7 @@
 
 #include "mptune/profiler/collect/tag_scope.h"
 #include "mptune/profiler/device/copier.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/device/precise_sleep.h"
 
 namespace mptune {
@@ -35,9 +36,9 @@ class CopyLane {
   CopyLane(const CopyLane&) = delete;
   CopyLane& operator=(const CopyLane&) = delete;
 
-  /// Copies what the source's compute lane has been told to make by now into receive slots (see Copier). Ends in one call of `arrived`, or
-  /// of `failed` with what went wrong (no memory, a device that can't be had, an exception of `arrived`). The copy carries the caller's
-  /// tag. What arrives has its dimensions in the same order in memory, without gaps.
+  /// Copies what the source's compute lane has been told to make by now into communication buffers (see Copier). Ends in one call of
+  /// `arrived`, or of `failed` with what went wrong (no memory, a device that can't be had, an exception of `arrived`). The copy carries
+  /// the caller's tag. What arrives has its dimensions in the same order in memory, without gaps.
   void copy(std::vector<at::Tensor> tensors, Arrived arrived, Failed failed);
   /// Blocks until all copies are done. Must not be called from `arrived` or `failed`, which run on the lane's thread.
   void drain();

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "mptune/profiler/device/communication_buffers.h"
 #include "mptune/profiler/device/cuda_device.h"
 #include "mptune/profiler/device/cuda_moment.h"
 #include "mptune/profiler/device/gpu_plans.h"
-#include "mptune/profiler/device/receive_slots.h"
 
 namespace mptune {
 
@@ -41,7 +41,7 @@ class Sources {
     if (!tensor.is_cuda()) return tensor.contiguous();
     const c10::cuda::CUDAStreamGuard guard(stream_);
     tensor.record_stream(stream_);
-    // LibTorch's allocator knows its own memory alone: a receive slot that is sent on is kept here.
+    // LibTorch's allocator knows its own memory alone: a communication buffer that is sent on is held here.
     if (tensor.storage().data_ptr().get_deleter() != c10::cuda::CUDACachingAllocator::get()->raw_deleter()) reading_.push_back(tensor);
     return tensor.contiguous();
   }
@@ -74,19 +74,19 @@ void wait_at_end(const CUDAStream& stream) noexcept {
 class PeerCopier final : public Copier {
  public:
   PeerCopier(const std::shared_ptr<CudaLanes>& source, const std::shared_ptr<Device>& destination)
-      : source_(source), out_(source->copy_out), gpu_(destination->spec().index), slots_(destination) {}
+      : source_(source), out_(source->copy_out), gpu_(destination->spec().index), destinations_(destination) {}
   ~PeerCopier() override { wait_at_end(out_); }
 
   [[nodiscard]] Copied copy(const std::vector<at::Tensor>& tensors, const MomentPtr& ready) override {
     hold(out_, ready);
     Copied copied;
     for (const at::Tensor& tensor : tensors) {
-      ReceiveSlots::Slot slot = slots_.take(tensor);
+      CommunicationBuffers::Buffer buffer = destinations_.take(tensor);
       if (tensor.numel() > 0) {
-        hold(out_, slot.free);
-        send(slot.tensor, sources_.packed(tensor));
+        hold(out_, buffer.free);
+        send(buffer.tensor, sources_.packed(tensor));
       }
-      copied.tensors.push_back(std::move(slot.tensor));
+      copied.tensors.push_back(std::move(buffer.tensor));
     }
     sources_.handed_over();
     copied.there = now_on(out_);
@@ -106,7 +106,7 @@ class PeerCopier final : public Copier {
   CUDAStream out_;
   Sources sources_{out_};
   int gpu_;
-  ReceiveSlots slots_;
+  CommunicationBuffers destinations_;
 };
 
 /// Copies through pinned host memory in pieces: one buffer is read while the next is written. Between two GPUs no thread waits.
@@ -114,7 +114,7 @@ class StagedCopier final : public Copier {
  public:
   /// A null end is the host.
   StagedCopier(std::shared_ptr<CudaLanes> source, std::shared_ptr<CudaLanes> destination, const std::shared_ptr<Device>& receiver)
-      : source_(std::move(source)), destination_(std::move(destination)), slots_(receiver) {
+      : source_(std::move(source)), destination_(std::move(destination)), destinations_(receiver) {
     if (source_ != nullptr) sources_.emplace(source_->copy_out);
     for (Buffer& buffer : buffers_) buffer.memory = at::empty({kBufferBytes}, at::TensorOptions(at::kByte).pinned_memory(true));
   }
@@ -127,10 +127,10 @@ class StagedCopier final : public Copier {
     source_ != nullptr ? hold(source_->copy_out, ready) : wait_for(ready);
     Copied copied;
     for (const at::Tensor& tensor : tensors) {
-      ReceiveSlots::Slot slot = slots_.take(tensor);
-      destination_ != nullptr ? hold(destination_->copy_in, slot.free) : wait_for(slot.free);
-      if (tensor.numel() > 0) copy_one(slot.tensor, tensor);
-      copied.tensors.push_back(std::move(slot.tensor));
+      CommunicationBuffers::Buffer buffer = destinations_.take(tensor);
+      destination_ != nullptr ? hold(destination_->copy_in, buffer.free) : wait_for(buffer.free);
+      if (tensor.numel() > 0) copy_one(buffer.tensor, tensor);
+      copied.tensors.push_back(std::move(buffer.tensor));
     }
     if (sources_) sources_->handed_over();
     if (destination_ != nullptr) copied.there = now_on(destination_->copy_in);
@@ -180,7 +180,7 @@ class StagedCopier final : public Copier {
   std::shared_ptr<CudaLanes> source_;
   std::shared_ptr<CudaLanes> destination_;
   std::optional<Sources> sources_;
-  ReceiveSlots slots_;
+  CommunicationBuffers destinations_;
   std::array<Buffer, kBuffers> buffers_;
 };
 

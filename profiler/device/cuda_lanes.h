@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/device/cuda_memory.h"
-#include "mptune/profiler/device/device_spec.h"
 
 namespace mptune {
 

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/base/device_spec.h"
 
 namespace mptune {
 

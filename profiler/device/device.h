@@ -7,8 +7,8 @@
 
 #include <torch/types.h>
 
+#include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/device/cpu_allocator.h"
-#include "mptune/profiler/device/device_spec.h"
 #include "mptune/profiler/device/moment.h"
 #include "mptune/profiler/trace/trace.h"
 

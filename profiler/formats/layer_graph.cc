@@ -64,7 +64,7 @@ LayerCosts cost_of_node(const GraphNode& node) {
   cost.forward = exactly(node.forward_s);
   cost.backward = exactly(node.backward_s);
   cost.output_bytes = node.activation_bytes;
-  cost.kept_bytes = in_place(node) || is_view(node) ? 0 : node.activation_bytes;
+  cost.saved_activation_bytes = in_place(node) || is_view(node) ? 0 : node.activation_bytes;
   return {{cost}};
 }
 

@@ -66,7 +66,7 @@ LayerCost operator_cost(const OperatorRow& row, int samples) {
   cost.forward = exactly(row.forward_s);
   cost.backward = exactly(row.backward_s);
   cost.output_bytes = std::llround(row.output_bytes);
-  cost.kept_bytes = std::llround(row.activations_bytes);
+  cost.saved_activation_bytes = std::llround(row.activations_bytes);
   cost.workspace_bytes = std::llround(std::max(row.forward_reserved_bytes, row.backward_reserved_bytes));
   return cost;
 }

@@ -4,12 +4,14 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/base/text.h"
-#include "mptune/profiler/formats/builder.h"
 #include "mptune/profiler/formats/chrome_events.h"
 #include "mptune/profiler/formats/kineto.h"
+#include "mptune/profiler/formats/settle.h"
 #include "mptune/profiler/trace/stream_lanes.h"
+#include "mptune/profiler/trace/trace_builder.h"
 
 namespace mptune {
 namespace {
@@ -176,7 +178,7 @@ class KinetoReader {
     std::vector<std::int16_t> place(devices_.size());
     for (const auto& [id, met] : devices_) {
       place[static_cast<std::size_t>(met)] = static_cast<std::int16_t>(trace_.devices.size());
-      TraceDevice device{.name = "cuda:" + std::to_string(id), .description = "CUDA device"};
+      TraceDevice device{.name = gpu_name(id), .description = "CUDA device"};
       for (const ChromeDevice& described : header.devices) {
         if (described.id != id) continue;
         if (!described.name.empty()) device.description = described.name;

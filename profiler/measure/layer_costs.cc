@@ -31,7 +31,7 @@ class SizeCosts {
       (busy ? cost.backward_busy : cost.backward).values.push_back({times.backward_s[i], round, busy, 0});
       cost.output_bytes = times.output_bytes[i];
       gradient_bytes_[i] = times.gradient_bytes[i];
-      cost.kept_bytes = std::max(cost.kept_bytes, times.kept_bytes[i]);
+      cost.saved_activation_bytes = std::max(cost.saved_activation_bytes, times.saved_activation_bytes[i]);
       cost.workspace_bytes = std::max(cost.workspace_bytes, times.workspace_bytes[i]);
       cost.keeps_output = times.keeps_output[i];
       total += times.forward_s[i] + times.backward_s[i];

@@ -73,25 +73,25 @@ ChainTimes LayerChain::time_pass(const Batch& microbatch, bool accumulate) {
   // Stamps are read at the end, so that the thread never waits for an asynchronous device between layers.
   std::vector<Timed> forward(n), backward(n);
   const RunContext context{0, 0, 0, 0, microbatch.inputs.at(0).size(0), false};
-  std::vector<GraphPiece> kept(n);
+  std::vector<GraphPiece> saved(n);
   const at::Tensor target = microbatch.target.defined() ? device_.from_host(microbatch.target) : at::Tensor();
   Tensors values;
   for (const at::Tensor& input : microbatch.inputs) values.push_back(device_.from_host(input));
   for (std::size_t i = 0; i < n; ++i) {
-    kept[i].inputs = as_leaves(values);
+    saved[i].inputs = as_leaves(values);
     const std::int64_t before = device_.current_bytes();
     device_.reset_peak();
     forward[i].start = device_.stamp();
-    Tensors outputs = run_layer(layers_[i], static_cast<int>(i), kept[i].inputs, context);
+    Tensors outputs = run_layer(layers_[i], static_cast<int>(i), saved[i].inputs, context);
     if (i + 1 == n) outputs = {loss_(outputs, target)};
     forward[i].end = device_.stamp();
     (void)layers_[i].layer->take_statistics();
     times.output_bytes[i] = total_bytes(outputs);
     times.gradient_bytes[i] = differentiable_bytes(outputs);
     times.keeps_output[i] = held_elsewhere(outputs);
-    times.kept_bytes[i] = device_.current_bytes() - before;
+    times.saved_activation_bytes[i] = device_.current_bytes() - before;
     times.workspace_bytes[i] = device_.peak_bytes() - device_.current_bytes();
-    set_roots(kept[i], outputs);
+    set_roots(saved[i], outputs);
     values = std::move(outputs);
   }
   Tensors gradients{at::ones_like(values[0])};
@@ -101,7 +101,7 @@ ChainTimes LayerChain::time_pass(const Batch& microbatch, bool accumulate) {
     const std::int64_t made = missing_gradient_bytes(*layers_[i].layer);
     device_.reset_peak();
     backward[i].start = device_.stamp();
-    gradients = backward_through(std::move(kept[i]), std::move(gradients));
+    gradients = backward_through(std::move(saved[i]), std::move(gradients));
     backward[i].end = device_.stamp();
     times.workspace_bytes[i] = std::max(times.workspace_bytes[i], device_.peak_bytes() - before - made);
   }

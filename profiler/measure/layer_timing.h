@@ -18,7 +18,7 @@ struct ChainTimes {
         backward_s(layers),
         output_bytes(layers),
         gradient_bytes(layers),
-        kept_bytes(layers),
+        saved_activation_bytes(layers),
         workspace_bytes(layers),
         keeps_output(layers) {}
 
@@ -26,7 +26,7 @@ struct ChainTimes {
   std::vector<double> backward_s;
   std::vector<std::int64_t> output_bytes;
   std::vector<std::int64_t> gradient_bytes;  ///< of the output's gradient; less than the output if parts of it need none
-  std::vector<std::int64_t> kept_bytes;
+  std::vector<std::int64_t> saved_activation_bytes;
   std::vector<std::int64_t> workspace_bytes;
   std::vector<bool> keeps_output;
 };

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "mptune/profiler/device/copy_lane.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/statistics/samples.h"
 
 namespace mptune {

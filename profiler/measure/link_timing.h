@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "mptune/profiler/device/device.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/trace/profile.h"
 
 namespace mptune {

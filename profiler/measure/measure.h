@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/base/device_spec.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/measure/training_kinds.h"
 #include "mptune/profiler/model/model.h"
 #include "mptune/profiler/trace/profile.h"

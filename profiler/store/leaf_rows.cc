@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/store/schema.h"
 
 namespace mptune {
@@ -44,7 +45,9 @@ LeafRows::LeafRows(SQLite::Database& database, const Trace& trace, const Placeme
             "INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (rowid, start, end, deviceId, contextId, greenContextId, streamId, "
             "correlationId, globalPid, syncType, eventId)",
             "(?, ?, ?, ?, ?, 0, ?, ?, " + kPid + ", " + std::to_string(kStreamWait) + ", ?)"),
-      overhead_(database, "INSERT INTO PROFILER_OVERHEAD (rowid, start, end, globalTid, nameId, overheadType)", "(?, ?, ?, ?, ?, ?)") {}
+      overhead_(database, "INSERT INTO PROFILER_OVERHEAD (rowid, start, end, globalTid, nameId, overheadType)", "(?, ?, ?, ?, ?, ?)") {
+  for (const TraceDevice& device : trace.devices) on_gpu_.push_back(device_kind(device.name) == DeviceSpec::Kind::cuda);
+}
 
 void LeafRows::operator()(std::int64_t start, std::int64_t end, std::size_t index, const Correlation& correlation,
                           std::int64_t global_tid) {
@@ -68,7 +71,7 @@ void LeafRows::flush() {
 }
 
 int LeafRows::memory_kind(int device) const {
-  const bool on_gpu = device >= 0 && trace_.devices[static_cast<std::size_t>(device)].name.starts_with("cuda:");
+  const bool on_gpu = device >= 0 && on_gpu_[static_cast<std::size_t>(device)];
   return on_gpu ? kMemoryDevice : kMemoryPageable;
 }
 

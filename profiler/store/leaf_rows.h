@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "mptune/profiler/store/placement.h"
 #include "mptune/profiler/store/rows.h"
@@ -29,6 +30,7 @@ class LeafRows {
   void overhead(std::int64_t start, std::int64_t end, std::size_t index, std::int64_t global_tid);
 
   const Trace& trace_;
+  std::vector<bool> on_gpu_;  // by device
   const Placement& placement_;
   BulkInsert kernel_;
   BulkInsert memcpy_;

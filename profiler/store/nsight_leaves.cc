@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/store/schema.h"
 #include "mptune/profiler/store/tables.h"
 
@@ -104,7 +105,7 @@ void NsightLeaves::read_devices() {
   if (ids.size() > 4096) throw BadContent("more than 4096 devices");
   for (const std::int64_t id : ids) {
     devices_[id] = static_cast<std::int16_t>(trace_.devices.size());
-    trace_.devices.push_back({.name = "cuda:" + std::to_string(id), .description = "CUDA device"});
+    trace_.devices.push_back({.name = gpu_name(id), .description = "CUDA device"});
   }
   if (has_table(database_, "TARGET_INFO_GPU")) describe_devices();
 }

@@ -100,7 +100,7 @@ class CostWriter {
 
   void write(std::size_t device_class, std::size_t layer, const LayerCost& cost) {
     cost_(costs_, device_class, layer, cost.samples, median_or_null(cost.forward), median_or_null(cost.backward), cost.output_bytes,
-          cost.kept_bytes, cost.workspace_bytes, cost.keeps_output);
+          cost.saved_activation_bytes, cost.workspace_bytes, cost.keeps_output);
     for (std::size_t kind = 0; kind < kSampleKinds.size(); ++kind) {
       for (const Sample& s : (cost.*kSampleKinds[kind]).values) sample_(samples_++, costs_, kind, s.value, s.round, s.position, s.started);
     }
@@ -232,7 +232,7 @@ void read_costs(SQLite::Database& database, Profile& profile) {
     LayerCost& added = costs.by_samples.emplace_back();
     added.samples = static_cast<int>(count(cost, 3, "a micro-batch", kMostSamples));
     added.output_bytes = count(cost, 4, "the size of an output");
-    added.kept_bytes = count(cost, 5, "the size of what a layer keeps");
+    added.saved_activation_bytes = count(cost, 5, "the size of what a layer keeps");
     added.workspace_bytes = count(cost, 6, "the size of a workspace");
     added.keeps_output = cost.integer(7) != 0;
   }

@@ -4,6 +4,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/store/leaf_rows.h"
 #include "mptune/profiler/store/placement.h"
 #include "mptune/profiler/store/rows.h"
@@ -21,8 +22,9 @@ std::int64_t global_tid(int thread) {
 }
 
 std::string display_name(const TraceDevice& device) {
-  if (device.name.starts_with("cpu:")) return "CPU core set " + device.name;
-  if (device.name.starts_with("sleep:")) return "sleeping device " + device.name;
+  const auto kind = device_kind(device.name);
+  if (kind == DeviceSpec::Kind::cpu) return "CPU core set " + device.name;
+  if (kind == DeviceSpec::Kind::sleep) return "sleeping device " + device.name;
   return device.description.empty() ? device.name : device.description + " " + device.name;
 }
 
@@ -158,7 +160,7 @@ class TraceWriter {
     for (int d = 0; d < static_cast<int>(trace_.devices.size()); ++d) {
       const TraceDevice& device = trace_.devices[static_cast<std::size_t>(d)];
       own(d, device.name, device.description, device.cores, device.memory_bytes);
-      gpu(kGlobalVid, d, display_name(device), device.name.starts_with("cuda:"), device.memory_bytes, device.cores, d);
+      gpu(kGlobalVid, d, display_name(device), device_kind(device.name) == DeviceSpec::Kind::cuda, device.memory_bytes, device.cores, d);
       cuda(d, d, kProcess, device.cores);
     }
     write_streams();

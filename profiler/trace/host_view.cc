@@ -1,8 +1,9 @@
 #include "mptune/profiler/trace/host_view.h"
 
 #include <algorithm>
-#include <string_view>
 #include <tuple>
+
+#include "mptune/profiler/base/device_spec.h"
 
 namespace mptune {
 
@@ -20,7 +21,7 @@ HostView::HostView(const Trace& host, const Trace& gpus, Nanoseconds gpus_starte
 }
 
 bool HostView::on_gpu(int device) const {
-  return device >= 0 && std::string_view(host_.devices.at(static_cast<std::size_t>(device)).name).starts_with("cuda:");
+  return device >= 0 && device_kind(host_.devices.at(static_cast<std::size_t>(device)).name) == DeviceSpec::Kind::cuda;
 }
 
 bool HostView::is_gpu_work(const Event& event) const {
@@ -33,7 +34,7 @@ bool HostView::is_gpu_work(const Event& event) const {
 bool HostView::lies_on(int device, int gpu) const {
   if (device < 0 || gpu < 0) return false;
   const std::string& name = host_.devices.at(static_cast<std::size_t>(device)).name;
-  return name.substr(0, name.find('/')) == gpus_.devices.at(static_cast<std::size_t>(gpu)).name;
+  return whole_device(name) == gpus_.devices.at(static_cast<std::size_t>(gpu)).name;
 }
 
 int HostView::first_device_on(int gpu) const {

@@ -18,7 +18,7 @@ struct LayerCost {
   Samples backward_input;            ///< split backward: gradients of inputs; empty: not measured
   Samples backward_weight;           ///< split backward: gradients of weights, after backward_input; empty: not measured
   std::int64_t output_bytes = 0;     ///< size of the output: what a cut behind this layer sends
-  std::int64_t kept_bytes = 0;       ///< held from the layer's forward to its backward, output included
+  std::int64_t saved_activation_bytes = 0;///< held from the layer's forward to its backward, output included
   bool keeps_output = true;          ///< its own backward needs the output; false: only a layer behind it may
   std::int64_t workspace_bytes = 0;  ///< peak above what is held and the gradients of parameters, during forward or backward
   bool operator==(const LayerCost&) const = default;

@@ -8,6 +8,7 @@
 
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/base/units.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/render/table.h"

@@ -8,6 +8,7 @@
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/base/units.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/store/store.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/fit_errors.h"
@@ -194,8 +195,8 @@ std::string layer_table(const Profiled& profiled, const TextStyle& style) {
     }
     if (nearest != nullptr) {
       rows.push_back({std::to_string(i), profile.layers[i].name, std::to_string(nearest->samples), format_seconds(median(nearest->forward)),
-                      format_seconds(median(nearest->backward)), format_bytes(nearest->output_bytes), format_bytes(nearest->kept_bytes),
-                      format_bytes(profile.layers[i].parameters_bytes)});
+                      format_seconds(median(nearest->backward)), format_bytes(nearest->output_bytes),
+                      format_bytes(nearest->saved_activation_bytes), format_bytes(profile.layers[i].parameters_bytes)});
     }
   }
   return render_table({{"layer", true},

@@ -13,6 +13,7 @@
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/base/units.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/fit_errors.h"
 #include "mptune/reports/cli/options.h"

@@ -7,9 +7,11 @@
 #include <memory>
 
 #include "mptune/planner/plan_file.h"
+#include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/base/text.h"
 #include "mptune/profiler/base/units.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/store/store.h"
 #include "mptune/reports/cli/commands.h"
 #include "mptune/reports/cli/fit_errors.h"
@@ -93,7 +95,8 @@ Study open_study(const TuneCommand& command, const std::string& folder) {
 /// The command that trains with the plan found here, with all that the plan does not carry; on sleeping devices, which train nothing, the
 /// one that records it.
 std::string run_command_of(const TuneCommand& command, const Plan& plan, const std::string& plan_file) {
-  const bool asleep = std::ranges::any_of(plan.devices, [](const std::string& device) { return device.starts_with("sleep:"); });
+  const bool asleep =
+      std::ranges::any_of(plan.devices, [](const std::string& device) { return device_kind(device) == DeviceSpec::Kind::sleep; });
   std::string text = (asleep ? "mptune profile " : "mptune run ") + shell_word(command.model.model);
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/tuner/trial/setup.h"
 
 namespace CLI {

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/base/text.h"
 #include "mptune/reports/cli/options.h"
@@ -20,10 +21,6 @@ namespace mptune {
 namespace {
 
 constexpr std::int64_t kMostStages = 4096;
-
-bool is_schedule_name(const std::string& name) {
-  return std::ranges::find(schedule_names(), name) != schedule_names().end();
-}
 
 std::string schedule_remedy() {
   return "use " + join(schedule_names(), ", ");
@@ -48,8 +45,8 @@ std::vector<int> parse_replicas(const std::string& text) {
 }
 
 void choose_schedule(PlanOptions& options, const std::string& schedule) {
-  if (schedule.empty() || is_schedule_name(schedule)) {
-    options.schedule = schedule.empty() ? "1f1b" : schedule;
+  if (schedule.empty() || find_schedule(schedule) != nullptr) {
+    options.schedule = schedule.empty() ? kDefaultSchedule : schedule;
     return;
   }
   const std::string remedy = schedule_remedy() + " or a CSV file of actions";
@@ -161,8 +158,8 @@ void restrict_stages(SearchSpace& space, const PlanChoice& choice, int layers) {
 
 int asked_virtual_stages(const PlanChoice& choice) {
   const int asked = parse_count(choice.virtual_stages, "--virtual", kMostStages);
-  const bool named = asked == 0 && is_schedule_name(choice.schedule);
-  return named && usual_virtual_stages(choice.schedule) > 1 ? usual_virtual_stages(choice.schedule) : asked;
+  const bool named = asked == 0 && find_schedule(choice.schedule) != nullptr;
+  return named && schedule_info(choice.schedule).least_virtual_stages > 1 ? schedule_info(choice.schedule).least_virtual_stages : asked;
 }
 
 void check_executable(const Plan& plan, const std::string& where) {
@@ -209,7 +206,7 @@ void add_plan_options(CLI::App& command, PlanChoice& options, bool searched) {
   add("--microbatches", options.microbatches, "M", "micro-batches of the whole batch", "4 x stages, at most the batch; 1 for naive");
   add("--split-size", options.split_size, "S", "samples in each micro-batch, instead of --microbatches", "");
   add("--schedule", options.schedule, searched ? "NAME" : "NAME|FILE",
-      join(schedule_names(), ", ") + (searched ? "" : "; or a CSV file of actions"), "1f1b");
+      join(schedule_names(), ", ") + (searched ? "" : "; or a CSV file of actions"), kDefaultSchedule);
   add("--recompute", options.recompute, "WHAT", "activations computed again in backward: none, all or of stages 0,2", "none");
   add("--replicas", options.replicas, "LIST", "devices per stage, taken in order: 2,1", "1 each");
 }
@@ -285,12 +282,12 @@ SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>
     space.microbatch_counts = {count};
   }
   if (!choice.schedule.empty()) {
-    if (!is_schedule_name(choice.schedule)) {
+    if (find_schedule(choice.schedule) == nullptr) {
       throw Error("'" + choice.schedule + "' is no schedule that can be searched", "--schedule", schedule_remedy());
     }
-    if (choice.schedule == "naive" && !space.microbatch_counts.empty() && space.microbatch_counts.front() > 1) {
-      throw Error("naive runs the batch as one micro-batch, not as " + std::to_string(space.microbatch_counts.front()), "--schedule",
-                  "leave --microbatches and --split-size out, or use another schedule");
+    if (schedule_info(choice.schedule).one_microbatch && !space.microbatch_counts.empty() && space.microbatch_counts.front() > 1) {
+      throw Error(choice.schedule + " runs the batch as one micro-batch, not as " + std::to_string(space.microbatch_counts.front()),
+                  "--schedule", "leave --microbatches and --split-size out, or use another schedule");
     }
     space.schedules = {choice.schedule};
   }

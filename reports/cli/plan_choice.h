@@ -6,7 +6,7 @@
 
 #include "mptune/planner/plan.h"
 #include "mptune/planner/search/search.h"
-#include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/trace/profile.h"
 
 namespace CLI {

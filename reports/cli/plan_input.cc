@@ -7,6 +7,7 @@
 
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/base/text.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/formats/bandwidth_table.h"
 #include "mptune/profiler/formats/layer_graph.h"
 #include "mptune/profiler/formats/operator_tables.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/formats/any_profile.h"
 #include "mptune/profiler/trace/profile.h"
 #include "mptune/reports/cli/plan_choice.h"

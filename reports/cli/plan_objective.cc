@@ -20,7 +20,8 @@ void check_choices(const SearchSpace& space) {
   const auto refuse = [](const std::string& what, const std::string& option) {
     throw Error("a closed form knows straight 1f1b pipelines only, not " + what, option, "leave it out, or use --objective simulate");
   };
-  if (!space.schedules.empty() && space.schedules != std::vector<std::string>{"1f1b"}) refuse(space.schedules.front(), "--schedule");
+  if (!space.schedules.empty() && space.schedules != std::vector<std::string>{kDefaultSchedule})
+    refuse(space.schedules.front(), "--schedule");
   if (!space.replicas.empty()) refuse("replicas", "--replicas");
   if (!space.virtual_counts.empty() && space.virtual_counts != std::vector<int>{1}) refuse("several stages per device", "--virtual");
   if (!space.cuts.empty()) refuse("given cuts", "--cuts");
@@ -37,7 +38,7 @@ PartitionProblem straight_pipeline(const SearchSpace& space, int stages, int mic
     }
   }
   problem.microbatch_sizes = split_evenly(space.batch, microbatches);
-  problem.schedule = "1f1b";
+  problem.schedule = kDefaultSchedule;
   problem.recompute_for_memory = true;
   return problem;
 }
@@ -108,7 +109,7 @@ Plan plan_of(const AcesoPlan& found, const SearchSpace& space) {
     }
     plan.stages.push_back({stage.first, stage.last, {static_cast<int>(s)}, recompute});
   }
-  make_schedule(plan, "1f1b");
+  make_schedule(plan, kDefaultSchedule);
   return plan;
 }
 

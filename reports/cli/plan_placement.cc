@@ -7,7 +7,7 @@
 #include "mptune/planner/published/objective.h"
 #include "mptune/planner/published/profile_placement.h"
 #include "mptune/profiler/base/units.h"
-#include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/formats/placement_json.h"
 #include "mptune/reports/cli/options.h"
 #include "mptune/reports/cli/plan_output.h"

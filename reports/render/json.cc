@@ -35,7 +35,7 @@ Json cost_json(const LayerCost& cost, const std::string& device_class) {
     json["backward_busy_s"] = median(cost.backward_busy);
   }
   json["output_bytes"] = cost.output_bytes;
-  json["kept_bytes"] = cost.kept_bytes;
+  json["kept_bytes"] = cost.saved_activation_bytes;
   return json;
 }
 
@@ -71,7 +71,7 @@ Json baseline_json(const BaselineResult& baseline) {
 
 Json kind_json(const KindResult& row, const Layers& layers) {
   const auto speedup = [](const std::optional<Speedup>& value) { return value ? to_json_object(*value) : Json(nullptr); };
-  Json json = {{"kind", row.kind}, {"best", row.best}, {"description", row.description}};
+  Json json = {{"kind", to_string(row.kind)}, {"best", row.best}, {"description", row.description}};
   json["why_not"] = std::holds_alternative<std::monostate>(row.why_not) ? Json(nullptr) : Json(text_of(row.why_not));
   json["plan"] = row.trial ? plan_object(row.trial->plan, stage_modules(row.trial->plan, layers)) : Json(nullptr);
   json["plan_key"] = row.trial ? Json(row.trial->plan_key) : Json(nullptr);
@@ -213,7 +213,7 @@ Json to_json_object(const MemoryRow& row) {
                         {"optimizer_bytes", all.optimizer_bytes},
                         {"buffers_bytes", all.buffers_bytes},
                         {"activations", activations},
-                        {"slots_bytes", all.slots_bytes},
+                        {"slots_bytes", all.communication_buffer_bytes},
                         {"workspace_bytes", all.workspace_bytes},
                         {"reserve_bytes", all.reserve_bytes}};
   }

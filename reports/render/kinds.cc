@@ -57,8 +57,8 @@ std::string verdict_of(const KindResult& row) {
 }
 
 KindCells cells_of(const KindResult& row) {
-  KindCells cells{.kind = row.kind, .step = "-", .interval = "-", .speedup = "-", .peak = "-", .verdict = "-", .detail = "", .best = false};
-  std::ranges::replace(cells.kind, '_', ' ');
+  KindCells cells{
+      .kind = in_words(row.kind), .step = "-", .interval = "-", .speedup = "-", .peak = "-", .verdict = "-", .detail = "", .best = false};
   cells.detail = detail_of(row);
   if (!row.trial) {
     return cells;

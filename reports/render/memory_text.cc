@@ -101,15 +101,18 @@ std::string microbatches_text(const std::map<int, std::int64_t>& activations) {
 }
 
 std::string parts_text(const PeakContents& all) {
-  std::vector<std::pair<std::string, std::int64_t>> parts = {{"parameters", all.parameters_bytes},       {"gradients", all.gradients_bytes},
-                                                             {"optimizer state", all.optimizer_bytes},   {"buffers", all.buffers_bytes},
-                                                             {"communication buffers", all.slots_bytes}, {"workspace", all.workspace_bytes},
+  std::vector<std::pair<std::string, std::int64_t>> parts = {{"parameters", all.parameters_bytes},
+                                                             {"gradients", all.gradients_bytes},
+                                                             {"optimizer state", all.optimizer_bytes},
+                                                             {"buffers", all.buffers_bytes},
+                                                             {"communication buffers", all.communication_buffer_bytes},
+                                                             {"workspace", all.workspace_bytes},
                                                              {"allocator's reserve", all.reserve_bytes}};
-  std::int64_t kept = 0;
+  std::int64_t saved = 0;
   for (const auto& [microbatch, bytes] : all.activations_bytes) {
-    kept += bytes;
+    saved += bytes;
   }
-  parts.emplace_back(microbatches_text(all.activations_bytes), kept);
+  parts.emplace_back(microbatches_text(all.activations_bytes), saved);
   std::ranges::stable_sort(parts, std::ranges::greater{}, &std::pair<std::string, std::int64_t>::second);
   std::vector<std::string> texts;
   for (const auto& [name, bytes] : parts) {

@@ -17,26 +17,22 @@ namespace {
 constexpr double kEqual = 0.005;
 constexpr double kAsLong = 0.02;
 
-std::string kind_in_words(std::string kind) {
-  std::ranges::replace(kind, '_', ' ');
-  return kind;
-}
-
-std::string kinds_in_words(const std::vector<std::string>& kinds) {
+std::string kinds_in_words(const std::vector<Parallelism>& kinds) {
   std::string text;
-  for (const std::string& kind : kinds) text += (text.empty() ? "" : ", ") + kind_in_words(kind);
+  for (const Parallelism kind : kinds) text += (text.empty() ? "" : ", ") + in_words(kind);
   return text;
 }
 
 std::string lead(const Plan& plan) {
-  switch (kind_of(plan)) {
-    case PlanKind::one_device:
+  switch (parallelism_of(plan)) {
+    case Parallelism::one_device:
+    case Parallelism::all_cores:
       return "the un-pipelined model";
-    case PlanKind::data_parallel:
+    case Parallelism::data_parallel:
       return "data parallel";
-    case PlanKind::pipeline:
+    case Parallelism::pipeline:
       return "a pipeline";
-    case PlanKind::hybrid:
+    case Parallelism::hybrid:
       return "a hybrid of data parallel and pipeline";
   }
   return "this plan";
@@ -100,12 +96,12 @@ struct AdviceWords {
 
  private:
   static std::string head(const FastestHere& fact) {
-    const PlanKind kind = kind_of(fact.plan);
-    if (kind == PlanKind::one_device) {
+    const Parallelism kind = parallelism_of(fact.plan);
+    if (kind == Parallelism::one_device) {
       return fact.any_pipeline ? "no split beats the un-pipelined model here: " + fact.name + " is fastest"
                                : fact.name + " is the fastest plan that was measured; no pipeline was measured";
     }
-    return lead(fact.plan) + " is fastest here" + (kind == PlanKind::data_parallel ? "" : ": " + describe(fact.plan));
+    return lead(fact.plan) + " is fastest here" + (kind == Parallelism::data_parallel ? "" : ": " + describe(fact.plan));
   }
 };
 
@@ -140,17 +136,17 @@ struct WhyNotWords {
 
 struct KindWords {
   std::string operator()(const FastestKind& fact) const {
-    std::string text = kind_in_words(fact.kind);
+    std::string text = in_words(fact.kind);
     if (fact.alone) return text + " is the only kind that was measured: which kind is fastest here is not known";
     text += " is fastest here";
     if (fact.over_one_device > 0) text += fmt::format(", {:.2f} times as fast as one device", fact.over_one_device);
     if (!fact.alike.empty()) text += "; no measurable difference to " + kinds_in_words(fact.alike);
-    if (fact.next.empty()) return text;
+    if (!fact.next) return text;
     const bool slower = fact.next_time_ratio > 1 + kEqual;
-    return text + "; next is " + kind_in_words(fact.next) + ", " + (slower ? compared_time(fact.next_time_ratio, 0) : "no slower");
+    return text + "; next is " + in_words(*fact.next) + ", " + (slower ? compared_time(fact.next_time_ratio, 0) : "no slower");
   }
   std::string operator()(const LeanestKind& fact) const {
-    return fmt::format("to save memory: {} needs {:.0f} % less on its fullest device; its step takes {}", kind_in_words(fact.kind),
+    return fmt::format("to save memory: {} needs {:.0f} % less on its fullest device; its step takes {}", in_words(fact.kind),
                        100 * fact.saved, longer(fact.time_ratio));
   }
   std::string operator()(const KindsTooLarge& fact) const { return "does not fit into memory here: " + kinds_in_words(fact.kinds); }
@@ -158,7 +154,7 @@ struct KindWords {
     std::string text;
     for (const Outlook::Row& row : fact.rows) {
       text += fmt::format("{}{} device{} like these would take {} ({})", text.empty() ? " " : ", ", row.devices,
-                          row.devices == 1 ? "" : "s", longer(row.time_ratio), kind_in_words(row.kind));
+                          row.devices == 1 ? "" : "s", longer(row.time_ratio), in_words(row.kind));
     }
     return "predicted:" + text;
   }

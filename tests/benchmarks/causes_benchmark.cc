@@ -15,6 +15,7 @@
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/collect/host_collector.h"
 #include "mptune/profiler/device/cpu_allocator.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/device/precise_sleep.h"
 #include "mptune/profiler/measure/measure.h"
 #include "mptune/profiler/measure/sleep_model.h"

@@ -15,6 +15,7 @@
 #include "mptune/planner/simulate/simulate.h"
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/cpu_allocator.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/measure/measure.h"
 #include "mptune/profiler/measure/sleep_model.h"

@@ -8,6 +8,7 @@
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/device/copy_lane.h"
 #include "mptune/profiler/device/cpu_allocator.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/statistics/verdict.h"
 #include "mptune/tuner/runtime/pipeline.h"

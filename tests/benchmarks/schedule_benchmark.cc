@@ -8,8 +8,8 @@
 #include <limits>
 #include <random>
 
-#include "mptune/planner/schedule/named.h"
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/planner/schedule/timing.h"
 #include "mptune/tests/planner/schedule/mapped.h"
 
@@ -47,7 +47,7 @@ ScheduleCosts costs_of(const Tuple& tuple, int devices, int virtual_stages) {
   stage.backward_weight_ns = tuple.weight / virtual_stages;
   stage.backward_ns = stage.backward_input_ns + stage.backward_weight_ns;
   stage.send_output_ns = stage.send_gradient_ns = tuple.copy;
-  stage.kept_bytes = 1000;
+  stage.saved_activation_bytes = 1000;
   stage.held_bytes = tuple.held_of_1000;
   return {std::vector<StageCosts>(static_cast<std::size_t>(devices * virtual_stages), stage), {}};
 }
@@ -81,7 +81,7 @@ void print_bubbles() {
           const ScheduleTiming timing = time_schedule(plan, costs);
           const auto work = static_cast<double>(m * v * (costs.stages[0].forward_ns + costs.stages[0].backward_ns));
           const auto percent = [&](std::int64_t whole) { return 100 * (1 - work / static_cast<double>(whole)); };
-          const double memory = static_cast<double>(std::ranges::max(kept_bytes(plan, costs))) / (1000.0 * p * v);
+          const double memory = static_cast<double>(std::ranges::max(most_saved_bytes(plan, costs))) / (1000.0 * p * v);
           std::printf("  %5.2f (%5.2f) %4.2f", percent(timing.span_ns), percent(timing.end_ns), memory);
         }
         std::printf("\n");
@@ -153,9 +153,9 @@ void print_unequal() {
       const Layout layout(plan);
       auto named = std::numeric_limits<std::int64_t>::max();
       for (const std::string& name : schedule_names()) {
-        if (name == "list" || !missing_for(name, layout).empty()) continue;
+        if (name == "list" || !missing_for(schedule_info(name), layout).empty()) continue;
         make_schedule(plan, name, &costs);
-        const std::vector<std::int64_t> kept = kept_bytes(plan, costs);
+        const std::vector<std::int64_t> kept = most_saved_bytes(plan, costs);
         if (!costs.free_bytes.empty() && std::ranges::max(kept) > costs.free_bytes.front()) continue;
         named = std::min(named, time_schedule(plan, costs).end_ns);
       }

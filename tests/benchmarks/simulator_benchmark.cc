@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/planner/search/search.h"
 #include "mptune/planner/simulate/operations.h"
 #include "mptune/planner/simulate/simulate.h"

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/measure/measure.h"
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "mptune/profiler/device/cpu_allocator.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/loading/load_model.h"
 #include "mptune/tests/benchmarks/sweep.h"
 

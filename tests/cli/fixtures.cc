@@ -17,7 +17,7 @@ LayerCost cost_of(int samples, double scale) {
   cost.forward = exactly(scale * (0.2e-3 + 1e-3 * samples));
   cost.backward = exactly(2 * scale * (0.2e-3 + 1e-3 * samples));
   cost.output_bytes = 1000 * samples;
-  cost.kept_bytes = 4000 * samples;
+  cost.saved_activation_bytes = 4000 * samples;
   cost.workspace_bytes = 100;
   return cost;
 }

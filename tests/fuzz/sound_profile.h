@@ -26,7 +26,7 @@ inline bool is_sound(const Profile& profile) {
   for (const LayerCosts& costs : profile.classes[0].layers) {
     if (costs.by_samples.empty()) return false;
     for (const LayerCost& cost : costs.by_samples) {
-      if (cost.samples < 1 || !add(cost.output_bytes) || !add(cost.kept_bytes) || !add(cost.workspace_bytes)) return false;
+      if (cost.samples < 1 || !add(cost.output_bytes) || !add(cost.saved_activation_bytes) || !add(cost.workspace_bytes)) return false;
       seconds += median(cost.forward) + median(cost.backward);
       if (!(median(cost.forward) >= 0) || !(median(cost.backward) >= 0)) return false;
     }

@@ -37,7 +37,7 @@ inline LayerCost layer_cost(const ProfileShape& shape, int samples, double facto
     cost.backward_busy = exactly(median(cost.backward) * shape.busy);
   }
   cost.output_bytes = 100 * samples;
-  cost.kept_bytes = static_cast<std::int64_t>(300 * samples * factor);
+  cost.saved_activation_bytes = static_cast<std::int64_t>(300 * samples * factor);
   cost.workspace_bytes = 50 * samples;
   return cost;
 }

@@ -1,4 +1,5 @@
 #include "mptune/reports/cli/plan_choice.h"
+#include "mptune/profiler/device/device_list.h"
 
 #include <gtest/gtest.h>
 

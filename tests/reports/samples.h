@@ -99,10 +99,10 @@ inline Trial measured_trial(const std::string& name, const Plan& plan, double st
 /// A table of kinds with a row of each sort: best, slower, not in the final comparison, never tried, impossible.
 inline KindComparison sample_kinds(const Plan& pipeline) {
   KindComparison kinds;
-  const auto add = [&](const std::string& kind, const Plan& plan, double step_s, double over_one, Verdict verdict) {
+  const auto add = [&](Parallelism kind, const Plan& plan, double step_s, double over_one, Verdict verdict) {
     KindResult row;
     row.kind = kind;
-    row.trial = measured_trial(kind, plan, step_s);
+    row.trial = measured_trial(to_string(kind), plan, step_s);
     row.step_s = step_s;
     row.step_ci95_s = {0.98 * step_s, 1.03 * step_s};
     row.peak_bytes.assign(plan.devices.size(), 400'000'000);
@@ -116,24 +116,24 @@ inline KindComparison sample_kinds(const Plan& pipeline) {
   one.devices = {"cpu:0"};
   one.microbatch_sizes = {16};
   one.stages = {{.first_layer = 0, .last_layer = 18, .devices = {0}, .recompute = {}}};
-  add("one_device", one, 0.52, 1, Verdict::slow);
+  add(Parallelism::one_device, one, 0.52, 1, Verdict::slow);
   one.devices = {"cpu:0-1"};
-  add("all_cores", one, 0.36, 1.44, Verdict::slow);
+  add(Parallelism::all_cores, one, 0.36, 1.44, Verdict::slow);
   kinds.rows.back().why_not = NotInFinal{};
   kinds.rows.back().over_one_device = kinds.rows.back().over_best = std::nullopt;
   KindResult& never = kinds.rows.emplace_back();
-  never.kind = "data_parallel";
+  never.kind = Parallelism::data_parallel;
   never.why_not = NotTried{};
   never.description = "data parallel over 2 devices";
   never.predicted_step_s = 0.32;
-  add("pipeline", pipeline, 0.301, 1.73, Verdict::same);
+  add(Parallelism::pipeline, pipeline, 0.301, 1.73, Verdict::same);
   kinds.rows.back().best = true;
   kinds.rows.back().peak_bytes = {400'000'000, 380'000'000};
   KindResult& impossible = kinds.rows.emplace_back();
-  impossible.kind = "hybrid";
+  impossible.kind = Parallelism::hybrid;
   impossible.why_not = NoPlan{.why = NoPlan::Why::needs_devices, .needed = 3, .available = 2};
-  kinds.advice = {FastestKind{.kind = "pipeline", .over_one_device = 1.73, .next = "one_device", .next_time_ratio = 1.73},
-                  Outlook{{{1, "one_device", 1.73}, {4, "hybrid", 0.56}}}};
+  kinds.advice = {FastestKind{.kind = Parallelism::pipeline, .over_one_device = 1.73, .next = Parallelism::one_device, .next_time_ratio = 1.73},
+                  Outlook{{{1, Parallelism::one_device, 1.73}, {4, Parallelism::hybrid, 0.56}}}};
   return kinds;
 }
 

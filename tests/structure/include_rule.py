@@ -94,8 +94,8 @@ def violations_of(path, text):
             yield f"{path}: {BASE} stands below all other modules, but it includes {name}"
         if TORCH.match(name) and module not in TORCH_MODULES and path.as_posix() not in TORCH_FILES:
             yield f"{path}: a module without LibTorch includes {name}"
-        if TORCH.match(name) and module == "profiler/device" and path.stem in ("device_spec", "gpu_driver", "gpu_plans"):
-            yield f"{path}: device names must not need LibTorch, but it includes {name}"
+        if TORCH.match(name) and module == "profiler/device" and path.stem in ("device_list", "gpu_driver", "gpu_plans"):
+            yield f"{path}: device lists must not need LibTorch, but it includes {name}"
         if name == "torch/torch.h" and path.suffix == ".h" and path.name != "nn.h":
             yield f"{path}: only mptune/nn.h includes torch/torch.h"
         if SQLITE.match(name) and module not in SQLITE_MODULES:
@@ -142,7 +142,7 @@ def self_check():
         "tuner/study/c.h": "mptune/reports/report.h",
         "planner/cost/d.cc": "torch/types.h",
         "profiler/model/e.h": "torch/torch.h",
-        "profiler/device/device_spec.cc": "torch/types.h",
+        "profiler/device/device_list.cc": "torch/types.h",
         "profiler/device/gpu_plans.h": "c10/core/Device.h",
         "profiler/device/device.cc": "c10/cuda/CUDAStream.h",
         "reports/f.cc": "sqlite3.h",

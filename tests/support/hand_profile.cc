@@ -18,7 +18,7 @@ LayerCost cost(int size, double time) {
   result.backward_input = exactly(time);
   result.backward_weight = samples(0.9 * time);
   result.output_bytes = 4096 * size;
-  result.kept_bytes = 8192 * size;
+  result.saved_activation_bytes = 8192 * size;
   result.workspace_bytes = 1;
   return result;
 }

@@ -62,7 +62,7 @@ LayerCosts merged_costs(const DeviceClass& device_class, std::size_t first, std:
                                        &LayerCost::backward_input, &LayerCost::backward_weight})
         add_times(sum.*part, costs[i].*part);
       sum.output_bytes = costs[i].output_bytes;
-      sum.kept_bytes += costs[i].kept_bytes;
+      sum.saved_activation_bytes += costs[i].saved_activation_bytes;
       sum.keeps_output = costs[i].keeps_output;
       sum.workspace_bytes = std::max(sum.workspace_bytes, costs[i].workspace_bytes);
     }

@@ -45,7 +45,7 @@ struct FakeMachine {
   double base_s = 0.001;
   double fixed_s = 0.0005;          ///< per layer and call, for any size
   double whole_machine_gain = 1.3;  ///< speed of all cores over one
-  std::int64_t kept_bytes_per_sample = 1 << 20;
+  std::int64_t saved_bytes_per_sample = 1 << 20;
   std::int64_t parameters_bytes = 4 << 20;
   double reduce_seconds_per_byte = 1e-9;
 };
@@ -57,7 +57,7 @@ inline LayerCost fake_cost(const FakeMachine& machine, int layer, int samples, d
   cost.forward = exactly(forward);
   cost.backward = exactly(2 * forward);
   cost.output_bytes = 4096L * samples;
-  cost.kept_bytes = machine.kept_bytes_per_sample * samples;
+  cost.saved_activation_bytes = machine.saved_bytes_per_sample * samples;
   return cost;
 }
 

@@ -8,7 +8,8 @@
 #include <set>
 #include <utility>
 
-#include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/base/device_spec.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/exported/arguments.h"
 #include "mptune/tuner/runtime/check_limits.h"
 #include "mptune/tuner/runtime/check_operation.h"

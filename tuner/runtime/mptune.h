@@ -5,7 +5,7 @@
 #include "mptune/planner/plan_file.h"
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/base/error.h"
-#include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/model/loss.h"
 #include "mptune/profiler/model/model.h"

@@ -4,8 +4,9 @@
 #include <cstdio>
 
 #include "mptune/profiler/base/error.h"
-#include "mptune/profiler/collect/nvtx_range.h"
-#include "mptune/tuner/runtime/pipeline_impl.h"
+#include "mptune/profiler/device/device_list.h"
+#include "mptune/tuner/runtime/bound_graph.h"
+#include "mptune/tuner/runtime/step_runner.h"
 
 namespace mptune {
 
@@ -38,6 +39,14 @@ void check_batch(const Tensors& inputs, const at::Tensor& target, int batch) {
 
 }  // namespace
 
+struct Pipeline::Impl {
+  BoundGraph graph;
+  StepRunner runner;
+
+  Impl(const Model& model, const Plan& plan, const PipelineOptions& options, std::vector<std::shared_ptr<Device>> devices)
+      : graph(model, plan, options, std::move(devices)), runner(graph, options.seed) {}
+};
+
 Pipeline::Pipeline(Model model, const Plan& plan, const PipelineOptions& options)
     : Pipeline(std::move(model), plan, options, devices_of(plan)) {}
 
@@ -45,7 +54,7 @@ Pipeline::Pipeline(Model model, const PlanFile& file, const PipelineOptions& opt
     : Pipeline([&]() -> Model&& { return (void)checked(model, file, options.strict), std::move(model); }(), file.plan, options) {}
 
 Pipeline::Pipeline(Model model, const Plan& plan, const PipelineOptions& options, std::vector<std::shared_ptr<Device>> devices)
-    : impl_(std::make_unique<Impl>(std::move(model), plan, options, std::move(devices))) {}
+    : impl_(std::make_unique<Impl>(model, plan, options, std::move(devices))) {}
 
 Pipeline::~Pipeline() = default;
 Pipeline::Pipeline(Pipeline&&) noexcept = default;
@@ -56,60 +65,27 @@ StepResult Pipeline::step(const at::Tensor& data, const at::Tensor& target, Accu
 }
 
 StepResult Pipeline::step(const Tensors& inputs, const at::Tensor& target, Accumulate accumulate) {
-  Impl& impl = *impl_;
-  check_batch(inputs, target, impl.plan.global_batch_size());
-  const NvtxRange range("step", impl.steps);
-  const auto start = SteadyClock::now();
-  impl.inputs.clear();
-  for (const at::Tensor& input : inputs) impl.inputs.push_back(input.cpu());
-  impl.target = target.defined() ? target.cpu() : target;
-  impl.for_devices([&](int device) { impl.run_row(device, accumulate); });
-  auto error = impl.first_error.take();
-  if (!error) {
-    const bool statistics =
-        std::any_of(impl.stages.begin(), impl.stages.end(), [](const auto& replicas) { return replicas[0]->has_batch_statistics(); });
-    if (impl.has_replicas() || statistics) impl.for_devices([&](int device) { impl.finish_stages(device); });
-    error = impl.first_error.take();
-  }
-  if (!error && !impl.tied.empty()) {
-    impl.for_devices([&](int device) { impl.sum_tied(device); });
-    error = impl.first_error.take();
-  }
-  impl.inputs.clear();
-  impl.target.reset();
-  if (error) {
-    impl.recover();
-    std::rethrow_exception(error);
-  }
-  StepResult result;
-  for (int m = 0; m < impl.plan.num_microbatches(); ++m) {
-    StageReplica& last = *impl.stages.back()[static_cast<std::size_t>(replica_of(impl.plan.stages.back(), m))];
-    const TagScope scope(impl.gpus, {static_cast<int>(impl.steps), last.stage(), m, -1, last.replica()}, What::forward);  // a GPU copies it
-    result.loss += last.take_loss(m);
-  }
-  impl.refresh_copies = impl.has_replicas() || !impl.tied.empty();
-  result.seconds = std::chrono::duration<double>(SteadyClock::now() - start).count();
-  ++impl.steps;
-  return result;
+  check_batch(inputs, target, plan().global_batch_size());
+  return impl_->runner.run(inputs, target, accumulate);
 }
 
 std::vector<at::Tensor> Pipeline::parameters(int stage) const {
   std::vector<at::Tensor> tensors;
-  for (const NamedTensor& parameter : impl_->stages.at(static_cast<std::size_t>(stage))[0]->named_parameters())
+  for (const NamedTensor& parameter : impl_->graph.stages().at(static_cast<std::size_t>(stage))[0]->named_parameters())
     tensors.push_back(parameter.tensor);
   return tensors;
 }
 
 std::vector<NamedTensor> Pipeline::named_parameters() const {
   std::vector<NamedTensor> all;
-  for (const auto& replicas : impl_->stages)
+  for (const auto& replicas : impl_->graph.stages())
     for (const NamedTensor& parameter : replicas[0]->named_parameters()) all.push_back(parameter);
   return all;
 }
 
 std::vector<NamedTensor> Pipeline::named_buffers() const {
   std::vector<NamedTensor> all;
-  for (const auto& replicas : impl_->stages)
+  for (const auto& replicas : impl_->graph.stages())
     for (const NamedTensor& buffer : replicas[0]->named_buffers()) all.push_back(buffer);
   return all;
 }
@@ -124,56 +100,45 @@ void Pipeline::copy_state_to(Model& model) const {
 }
 
 void Pipeline::on_stages(const std::function<void(int stage)>& work) {
-  Impl& impl = *impl_;
-  impl.for_devices([&](int device) {
-    for (auto& replicas : impl.stages) {
-      StageReplica& first = *replicas[0];
-      if (impl.device_of_replica(first) != device) continue;
-      const auto start = SteadyClock::now();
-      const Tag tag{static_cast<int>(impl.steps) - 1, first.stage(), -1, -1, 0};
-      const TagScope scope(impl.gpus, tag, What::optimizer);
-      work(first.stage());
-      if (auto* recorder = first.recorder()) recorder->leaf(What::optimizer, "optimizer", tag, start);
-    }
-  });
-  if (auto error = impl.first_error.take()) {
-    impl.recover();
-    std::rethrow_exception(error);
-  }
+  impl_->runner.on_stages(work);
+}
+
+void Pipeline::record(HostCollector* collector, TagSink* gpus) {
+  impl_->runner.record(collector, gpus);
 }
 
 const Plan& Pipeline::plan() const {
-  return impl_->plan;
+  return impl_->graph.plan();
 }
 std::int64_t Pipeline::steps() const {
-  return impl_->steps;
+  return impl_->runner.steps();
 }
 
 std::vector<std::int64_t> Pipeline::peak_bytes() const {
   std::vector<std::int64_t> peaks;
-  for (const auto& device : impl_->devices) peaks.push_back(device->peak_bytes());
+  for (const auto& device : impl_->graph.devices()) peaks.push_back(device->peak_bytes());
   return peaks;
 }
 
 void Pipeline::reset_peak_bytes() {
-  for (const auto& device : impl_->devices) device->reset_peak();
+  for (const auto& device : impl_->graph.devices()) device->reset_peak();
 }
 
 std::string Pipeline::out_of_memory_device() const {
-  for (const auto& device : impl_->devices)
+  for (const auto& device : impl_->graph.devices())
     if (device->refused_bytes() > 0) return device->name();
   return "";
 }
 
 std::int64_t Pipeline::refused_bytes() const {
-  for (const auto& device : impl_->devices)
+  for (const auto& device : impl_->graph.devices())
     if (device->refused_bytes() > 0) return device->refused_bytes();
   return 0;
 }
 
 std::vector<TraceDevice> Pipeline::trace_devices() const {
   std::vector<TraceDevice> devices;
-  for (const auto& device : impl_->devices) devices.push_back(device->description());
+  for (const auto& device : impl_->graph.devices()) devices.push_back(device->description());
   return devices;
 }
 

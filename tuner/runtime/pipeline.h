@@ -12,6 +12,7 @@
 #include "mptune/profiler/collect/host_collector.h"
 #include "mptune/profiler/collect/tag_scope.h"
 #include "mptune/profiler/device/device.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/model/model.h"
 
 namespace mptune {

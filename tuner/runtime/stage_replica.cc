@@ -87,28 +87,28 @@ Tensors StageReplica::forward(const RunContext& context, Tensors inputs, const a
   Tensors values = std::move(inputs);
   for (const Segment& segment : segments_for(context.microbatch)) {
     const at::AutoGradMode grad(!segment.recompute);
-    KeptSegment kept{segment, {as_leaves(values), {}, {}}};
-    values = run_layers(segment, kept.piece.inputs, context, What::forward);
+    SavedSegment saved{segment, {as_leaves(values), {}, {}}};
+    values = run_layers(segment, saved.piece.inputs, context, What::forward);
     if (ends_in_loss(segment)) {
       values = {loss_of(values, target, What::forward)};
       // Read at the end of the step: reading now would wait for the device.
       losses_[context.microbatch] = {values[0].detach(), weight};
     }
-    if (!segment.recompute) set_roots(kept.piece, values);
-    flight.segments.push_back(std::move(kept));
+    if (!segment.recompute) set_roots(saved.piece, values);
+    flight.segments.push_back(std::move(saved));
   }
   return loss_ ? Tensors{} : as_leaves(values);
 }
 
-void StageReplica::rerun(InFlight& flight, KeptSegment& kept) {
+void StageReplica::rerun(InFlight& flight, SavedSegment& saved) {
   const at::AutoGradMode grad(true);
   RunContext again = flight.context;
   again.recomputing = true;
-  kept.piece.inputs = as_leaves(kept.piece.inputs);
-  Tensors outputs = run_layers(kept.segment, kept.piece.inputs, again, What::recompute);
-  if (ends_in_loss(kept.segment)) outputs = {loss_of(outputs, flight.target, What::recompute)};
-  set_roots(kept.piece, outputs);
-  kept.segment.recompute = false;
+  saved.piece.inputs = as_leaves(saved.piece.inputs);
+  Tensors outputs = run_layers(saved.segment, saved.piece.inputs, again, What::recompute);
+  if (ends_in_loss(saved.segment)) outputs = {loss_of(outputs, flight.target, What::recompute)};
+  set_roots(saved.piece, outputs);
+  saved.segment.recompute = false;
 }
 
 void StageReplica::prepare_backward(int microbatch) {
@@ -119,22 +119,22 @@ void StageReplica::prepare_backward(int microbatch) {
 Tensors StageReplica::backward(int microbatch, Tensors gradients) {
   InFlight flight = std::move(in_flight_.extract(microbatch).mapped());
   while (!flight.segments.empty()) {
-    KeptSegment kept = std::move(flight.segments.back());
+    SavedSegment saved = std::move(flight.segments.back());
     flight.segments.pop_back();
-    if (kept.segment.recompute) rerun(flight, kept);
-    if (ends_in_loss(kept.segment)) gradients = {at::full_like(losses_.at(microbatch).loss, flight.weight)};
-    const int ends_at = recorder_ ? first_trained(kept) : 0;
-    gradients = backward_through(std::move(kept.piece), std::move(gradients));
+    if (saved.segment.recompute) rerun(flight, saved);
+    if (ends_in_loss(saved.segment)) gradients = {at::full_like(losses_.at(microbatch).loss, flight.weight)};
+    const int ends_at = recorder_ ? first_trained(saved) : 0;
+    gradients = backward_through(std::move(saved.piece), std::move(gradients));
     if (recorder_) recorder_->leaf(What::backward, stage_.first_layer + ends_at);
   }
   return gradients;
 }
 
-int StageReplica::first_trained(const KeptSegment& kept) const {
-  const auto& inputs = kept.piece.inputs;
-  int layer = kept.segment.first;
+int StageReplica::first_trained(const SavedSegment& saved) const {
+  const auto& inputs = saved.piece.inputs;
+  int layer = saved.segment.first;
   if (std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& input) { return input.requires_grad(); })) return layer;
-  while (layer + 1 < kept.segment.last && layers_[static_cast<std::size_t>(layer)].layer->parameters().empty()) ++layer;
+  while (layer + 1 < saved.segment.last && layers_[static_cast<std::size_t>(layer)].layer->parameters().empty()) ++layer;
   return layer;
 }
 

@@ -60,13 +60,13 @@ class StageReplica {
   [[nodiscard]] LeafRecorder* recorder() { return recorder_.get(); }
 
  private:
-  /// Neighbouring layers that are kept, or recomputed, together.
+  /// Neighbouring layers whose activations are saved, or recomputed, together.
   struct Segment {
     int first = 0;  ///< within the stage
     int last = 0;
     bool recompute = false;
   };
-  struct KeptSegment {
+  struct SavedSegment {
     Segment segment;
     GraphPiece piece;
   };
@@ -78,15 +78,15 @@ class StageReplica {
     RunContext context;
     at::Tensor target;
     double weight = 1;
-    std::vector<KeptSegment> segments;
+    std::vector<SavedSegment> segments;
   };
 
   [[nodiscard]] std::vector<Segment> segments_for(int microbatch) const;
   [[nodiscard]] Tensors run_layers(const Segment& segment, Tensors values, const RunContext& context, What what);
   [[nodiscard]] bool ends_in_loss(const Segment& segment) const { return loss_ && segment.last == static_cast<int>(layers_.size()); }
-  void rerun(InFlight& flight, KeptSegment& kept);
+  void rerun(InFlight& flight, SavedSegment& saved);
   /// The layer where a segment's backward ends: those before it have none.
-  [[nodiscard]] int first_trained(const KeptSegment& kept) const;
+  [[nodiscard]] int first_trained(const SavedSegment& saved) const;
   [[nodiscard]] at::Tensor loss_of(const Tensors& outputs, const at::Tensor& target, What what);
   void collect_statistics(int layer, int microbatch);
 

@@ -6,13 +6,13 @@
 #include <limits>
 #include <utility>
 
+#include "mptune/planner/parallelism.h"
 #include "mptune/planner/plan_file.h"
 #include "mptune/planner/schedule/schedule.h"
 
 namespace mptune {
 namespace {
 
-constexpr std::size_t kKinds = 4;
 // Weight of the assumed model error, in trials.
 constexpr double kPriorTrials = 2;
 constexpr double kSigmasGranted = 2;
@@ -27,7 +27,7 @@ struct KindState {
 };
 
 struct State {
-  std::array<KindState, kKinds> kinds;
+  std::array<KindState, kParallelisms.size()> kinds;
   double correction = 0;  // over all kinds: for a kind without a trial
   double sigma = 0;
 
@@ -35,7 +35,7 @@ struct State {
 };
 
 std::size_t index_of(const Plan& plan) {
-  return static_cast<std::size_t>(kind_of(plan));
+  return static_cast<std::size_t>(parallelism_of(plan));
 }
 
 void observe_one(State& state, const Trial& trial) {
@@ -80,11 +80,6 @@ bool needs_at_least(const Plan& plan, const Plan& other) {
 }
 
 }  // namespace
-
-PlanKind kind_of(const Plan& plan) {
-  if (plan.stages.size() > 1) return has_replicas(plan) ? PlanKind::hybrid : PlanKind::pipeline;
-  return !plan.stages.empty() && plan.stages.front().devices.size() > 1 ? PlanKind::data_parallel : PlanKind::one_device;
-}
 
 TrialSearch::TrialSearch(std::vector<Candidate> ranked, Rules rules) : ranked_(std::move(ranked)), rules_(rules) {
   for (const Candidate& candidate : ranked_) keys_.push_back(plan_key(candidate.plan));

@@ -9,10 +9,6 @@
 
 namespace mptune {
 
-/// Kinds of plans whose predictions err alike.
-enum class PlanKind { one_device, data_parallel, pipeline, hybrid };  // a hybrid is a pipeline with replicas of a stage
-[[nodiscard]] PlanKind kind_of(const Plan& plan);
-
 /// What to try next: best-first by corrected prediction. Pure; the same observations give the same proposals.
 class TrialSearch {
  public:

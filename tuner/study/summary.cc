@@ -32,16 +32,21 @@ Json kind_facts_json(const KindFacts& facts) {
   Json json = {
       {"on_paper", Json::object()}, {"no_plan", Json::object()}, {"why_no_plan", Json::object()}, {"other_devices", Json::array()}};
   for (const auto& [kind, none] : facts.no_plan) {
-    json["no_plan"][kind] = text_of(none);
-    json["why_no_plan"][kind] = no_plan_json(none);
+    json["no_plan"][to_string(kind)] = text_of(none);
+    json["why_no_plan"][to_string(kind)] = no_plan_json(none);
   }
   for (const auto& [kind, paper] : facts.on_paper) {
-    json["on_paper"][kind] = {{"description", paper.description}, {"step_s", paper.step_s}, {"peak_bytes", paper.peak_bytes}};
+    json["on_paper"][to_string(kind)] = {{"description", paper.description}, {"step_s", paper.step_s}, {"peak_bytes", paper.peak_bytes}};
   }
   for (const OtherDevices& other : facts.other_devices) {
-    json["other_devices"].push_back({{"devices", other.devices}, {"kind", other.kind}, {"step_s", other.step_s}});
+    json["other_devices"].push_back({{"devices", other.devices}, {"kind", to_string(other.kind)}, {"step_s", other.step_s}});
   }
   return json;
+}
+
+Parallelism kind_from(const std::string& name) {
+  if (const auto kind = parallelism_named(name)) return *kind;
+  throw Error("'" + name + "' is not a kind of parallelism", "the study's summary", "tune again with --force");
 }
 
 /// Studies of earlier versions have none.
@@ -50,15 +55,15 @@ KindFacts kind_facts_from(const Json& json, const std::vector<std::string>& whol
   facts.whole_machine = whole_machine;
   const Json values = json.value("why_no_plan", Json::object()), words = json.value("no_plan", Json::object());
   for (const auto& [kind, text] : words.items()) {
-    facts.no_plan[kind] = values.contains(kind) ? no_plan_from(values.at(kind)) : no_plan_in_words(text.get<std::string>());
+    facts.no_plan[kind_from(kind)] = values.contains(kind) ? no_plan_from(values.at(kind)) : no_plan_in_words(text.get<std::string>());
   }
   const Json on_paper = json.value("on_paper", Json::object());
   for (const auto& [kind, paper] : on_paper.items()) {
-    facts.on_paper[kind] = {paper.at("description").get<std::string>(), paper.at("step_s").get<double>(),
+    facts.on_paper[kind_from(kind)] = {paper.at("description").get<std::string>(), paper.at("step_s").get<double>(),
                             paper.at("peak_bytes").get<std::vector<std::int64_t>>()};
   }
   for (const Json& other : json.value("other_devices", Json::array())) {
-    facts.other_devices.push_back({other.at("devices").get<int>(), other.at("kind").get<std::string>(), other.at("step_s").get<double>()});
+    facts.other_devices.push_back({other.at("devices").get<int>(), kind_from(other.at("kind").get<std::string>()), other.at("step_s").get<double>()});
   }
   return facts;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "mptune/planner/parallelism.h"
 #include "mptune/tuner/study/no_plan.h"
 
 namespace mptune {
@@ -20,7 +21,7 @@ struct KindOnPaper {
 /// The fastest predicted plan of another number of devices like these.
 struct OtherDevices {
   int devices = 0;
-  std::string kind;
+  Parallelism kind = Parallelism::one_device;
   double step_s = 0;
   bool operator==(const OtherDevices&) const = default;
 };
@@ -28,8 +29,8 @@ struct OtherDevices {
 /// What the table of kinds needs beside trials.
 struct KindFacts {
   std::vector<std::string> whole_machine;       ///< devices of all cores
-  std::map<std::string, KindOnPaper> on_paper;  ///< by kind
-  std::map<std::string, NoPlan> no_plan;        ///< by kind: why the search has none
+  std::map<Parallelism, KindOnPaper> on_paper;  ///< by kind
+  std::map<Parallelism, NoPlan> no_plan;        ///< by kind: why the search has none
   std::vector<OtherDevices> other_devices;      ///< ascending
   bool operator==(const KindFacts&) const = default;
 };

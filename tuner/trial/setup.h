@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/measure/training_kinds.h"
 
 namespace mptune {

@@ -7,12 +7,11 @@
 #include <utility>
 
 #include "mptune/planner/plan_file.h"
+#include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/base/units.h"
 
 namespace mptune {
 namespace {
-
-const char* const kSleeping = "sleep:";
 
 template <class... Cases>
 struct Match : Cases... {
@@ -100,7 +99,8 @@ std::vector<std::int64_t> peak_bytes_of(const Trial& trial) {
   if (measured == nullptr) return {};
   std::vector<std::int64_t> peaks = measured->peak_bytes;
   for (std::size_t d = 0; d < peaks.size() && d < trial.plan.devices.size(); ++d) {
-    if (!trial.plan.devices[d].starts_with(kSleeping) || !trial.prediction || d >= trial.prediction->peak_bytes.size()) continue;
+    if (device_kind(trial.plan.devices[d]) != DeviceSpec::Kind::sleep || !trial.prediction || d >= trial.prediction->peak_bytes.size())
+      continue;
     peaks[d] = trial.prediction->peak_bytes[d];
   }
   return peaks;

@@ -8,6 +8,7 @@
 
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/collect/gpu_collector.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/device/device_worker.h"
 #include "mptune/profiler/device/gpu_driver.h"
 #include "mptune/profiler/device/gpu_library.h"

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/cpu_allocator.h"
 #include "mptune/tuner/trial/plan_failed.h"
@@ -51,7 +52,8 @@ struct Dispatch {
 
 /// Runs before the request uses LibTorch. Missing devices are reported when the device is made.
 void prepare(const TrainingSetup& setup) {
-  const bool gpus = std::any_of(setup.devices.begin(), setup.devices.end(), [](const auto& name) { return name.starts_with("cuda:"); });
+  const bool gpus =
+      std::any_of(setup.devices.begin(), setup.devices.end(), [](const auto& name) { return device_kind(name) == DeviceSpec::Kind::cuda; });
   if (!gpus) return;
   try {
     prepare_gpus();

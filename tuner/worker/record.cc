@@ -1,4 +1,5 @@
 #include "mptune/planner/plan_file.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/device/precise_sleep.h"
 #include "mptune/profiler/measure/measure.h"
 #include "mptune/profiler/store/store.h"

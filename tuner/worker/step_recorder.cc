@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/trace/merge.h"
 
@@ -9,7 +10,7 @@ namespace mptune {
 
 namespace {
 bool is_gpu(const TraceDevice& device) {
-  return device.name.starts_with("cuda:");
+  return device_kind(device.name) == DeviceSpec::Kind::cuda;
 }
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <optional>
 
+#include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/measure/measure.h"
@@ -90,7 +91,7 @@ TrainingFinished train_on(const Devices& devices, const TrainRequest& request, c
 }  // namespace
 
 void train(const TrainRequest& request, const Replies& reply) {
-  if (request.plan.devices.front().starts_with("sleep:"))
+  if (device_kind(request.plan.devices.front()) == DeviceSpec::Kind::sleep)
     throw Error("sleeping devices compute nothing, so that nothing can be trained on them", request.plan.devices.front(),
                 "use them with profile, tune and simulate");
   const Devices devices = devices_of(request.plan);

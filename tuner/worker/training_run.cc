@@ -1,8 +1,9 @@
 #include <torch/optim/optimizer.h>
 
+#include "mptune/profiler/base/device_spec.h"
 #include <algorithm>
-
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/device/precise_sleep.h"
 #include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/measure/optimizer.h"
@@ -17,7 +18,7 @@ namespace mptune {
 namespace {
 
 bool sleeps(const TrainingSetup& setup) {
-  return !setup.devices.empty() && setup.devices[0].starts_with("sleep:") && !setup.sleep_profile.empty();
+  return !setup.devices.empty() && device_kind(setup.devices[0]) == DeviceSpec::Kind::sleep && !setup.sleep_profile.empty();
 }
 
 PipelineOptions options_of(const TrainingSetup& setup) {

@@ -42,7 +42,7 @@ TEST(Countable, StepsOfAnyModelAre) {
   for (LayerCosts& layer : profile.classes[0].layers) {
     layer.by_samples[0].forward = exactly(5);
     layer.by_samples[0].backward = exactly(15);
-    layer.by_samples[0].kept_bytes = std::int64_t{70} << 30;
+    layer.by_samples[0].saved_activation_bytes = std::int64_t{70} << 30;
   }
   for (LayerEdge& edge : profile.edges) edge.bytes_per_sample = std::int64_t{4} << 30;
   EXPECT_EQ(refusal_of(profile, 4096), "");
@@ -69,13 +69,13 @@ TEST(Countable, EveryPartOfAStepIsSeen) {
   };
   for (const auto& [part, change] : seconds) EXPECT_NE(refusal_of(with(change), 1 << 20).find("10^9 seconds"), std::string::npos) << part;
   const std::pair<const char*, std::function<void(Profile&)>> sizes[] = {
-      {"kept", [&](Profile& p) { cost_of(p, 0).kept_bytes = bytes; }},
+      {"kept", [&](Profile& p) { cost_of(p, 0).saved_activation_bytes = bytes; }},
       {"workspace", [&](Profile& p) { cost_of(p, 1).workspace_bytes = 8 * bytes; }},
       {"edge", [&](Profile& p) { p.edges[0].bytes_per_sample = bytes; }},
       {"fixed", [&](Profile& p) { p.edges[0].fixed_bytes = bytes; }},
       {"statistics", [&](Profile& p) { (p.layers[1].buffers_bytes = bytes, p.layers[1].batch_statistics = true); }},
       {"parameters", [&](Profile& p) { (p.layers[0].parameters_bytes = 1000 * bytes, p.optimizer_state_factor = 1000); }},
-      {"reserve", [&](Profile& p) { (p.classes[0].allocator_reserve = 100, cost_of(p, 0).kept_bytes = bytes / 100); }},
+      {"reserve", [&](Profile& p) { (p.classes[0].allocator_reserve = 100, cost_of(p, 0).saved_activation_bytes = bytes / 100); }},
   };
   for (const auto& [part, change] : sizes) EXPECT_NE(refusal_of(with(change), 1 << 20).find("2^60 bytes"), std::string::npos) << part;
   EXPECT_EQ(refusal_of(with([](Profile&) {}), std::numeric_limits<int>::max()), "");

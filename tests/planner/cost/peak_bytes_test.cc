@@ -51,7 +51,7 @@ TEST(PeakBytes, ContentsNameTheMicrobatchesInFlight) {
   PeakContents first;
   first.parameters_bytes = first.gradients_bytes = 2000;
   first.activations_bytes = {{1, 600}, {2, 600}};  // behind the first backward, with the gradients
-  first.slots_bytes = 200;
+  first.communication_buffer_bytes = 200;
   first.workspace_bytes = 50;
   EXPECT_EQ(contents[0], first);
   EXPECT_EQ(contents[1].activations_bytes, (std::map<int, std::int64_t>{{1, 600}}));
@@ -204,7 +204,7 @@ TEST(PeakBytes, NoOutputTakesMoreWithItThanTheLayerKept) {
   for (LayerCosts& layer : profile.classes[0].layers)
     for (LayerCost& cost : layer.by_samples) {
       cost.keeps_output = false;
-      cost.kept_bytes = 0;
+      cost.saved_activation_bytes = 0;
     }
   const Plan plan = scheduled(stages_of(2, {1, 1}, {4, 4, 4, 4, 4}), "gpipe");
   EXPECT_EQ(CostModel(profile).peak_bytes(plan)[0], 1000 + 5 * 400 + 2 * 400 * 0 + 200 + 1000);
@@ -229,7 +229,7 @@ TEST(PeakBytes, AddsTheAllocatorsReserve) {
   EXPECT_EQ(CostModel(profile).peak_bytes(plan)[0], without + contents.reserve_bytes);
 }
 
-// A skip from the first to the last of three stages is carried by the second: its receive slot and what it sends on hold it.
+// A skip from the first to the last of three stages is carried by the second: its communication buffer and what it sends on hold it.
 TEST(PeakBytes, SkipsAreCarriedThroughTheStagesBetween) {
   Profile profile = make_profile({.layers = 3, .devices = 3});
   const Plan plan = scheduled(stages_of(3, {1, 1, 1}, {1, 1}), "gpipe");

@@ -80,7 +80,7 @@ TEST(PartitionBruteForce, Ties) {
     Profile profile = test::make_profile({.layers = layers, .devices = stages}, factors);
     for (LayerEdge& edge : profile.edges) edge.bytes_per_sample = 100 * draw.between(1, 3);
     for (LayerCosts& layer : profile.classes[0].layers) {
-      for (LayerCost& cost : layer.by_samples) cost.kept_bytes = 100 * draw.between(1, 6) * cost.samples;
+      for (LayerCost& cost : layer.by_samples) cost.saved_activation_bytes = 100 * draw.between(1, 6) * cost.samples;
     }
     PartitionProblem problem = straight(stages, test::ones(draw.between(1, 3)), draw.between(0, 1) == 0 ? "gpipe" : "1f1b");
     problem.keep = draw.between(1, 4);

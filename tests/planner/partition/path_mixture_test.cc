@@ -5,7 +5,7 @@
 #include <random>
 
 #include "mptune/planner/partition/cut_rater.h"
-#include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/tests/planner/partition/problems.h"
 
 namespace mptune {

@@ -23,7 +23,7 @@ AcesoOperator random_operator(std::mt19937& random, int i) {
   row.input_bytes = draw(0, 20) * kMiB;
   row.output_bytes = draw(0, 20) * kMiB;
   row.weights_bytes = draw(0, 1) * kMiB;
-  row.kept_bytes = draw(0, 40) * kMiB;
+  row.saved_activation_bytes = draw(0, 40) * kMiB;
   row.forward_reserved_bytes = draw(0, 10) * kMiB;
   row.backward_reserved_bytes = draw(0, 10) * kMiB;
   row.recomputable = draw(0, 9) > 0;

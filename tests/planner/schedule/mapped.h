@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 
 namespace mptune::test {
 

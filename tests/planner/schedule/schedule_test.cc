@@ -1,4 +1,5 @@
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 
 #include <gmock/gmock.h>
 
@@ -265,9 +266,9 @@ TEST(ValidateSchedule, TellsWhereDevicesBlockEachOther) {
 TEST(ValidateSchedule, FindsWhatBlocksForWantOfReceiveSlots) {
   Plan plan = scheduled(stages_of(2, {1, 1}, {1, 1}), "gpipe");
   plan.actions[1] = actions_from_text("1F1 1F0 1B0 1B1", "");
-  const auto refusal_with = [&](int slots) -> std::string {
+  const auto refusal_with = [&](int buffers) -> std::string {
     try {
-      validate_schedule(plan, "here", {slots, nullptr});
+      validate_schedule(plan, "here", {buffers, nullptr});
     } catch (const Error& error) {
       return error.what();
     }
@@ -275,7 +276,8 @@ TEST(ValidateSchedule, FindsWhatBlocksForWantOfReceiveSlots) {
   };
   EXPECT_EQ(refusal_with(0), "");
   EXPECT_EQ(refusal_with(2), "");
-  EXPECT_EQ(refusal_with(1), "the schedule blocks itself with 1 receive slots per link: sleep:0 waits at 0B0, sleep:1 waits at 1F1");
+  EXPECT_EQ(refusal_with(1),
+            "the schedule blocks itself with 1 communication buffers per link: sleep:0 waits at 0B0, sleep:1 waits at 1F1");
 }
 
 // Copies come in the order in which they are read where a device has one stage, so one slot is enough.
@@ -294,7 +296,7 @@ TEST(ValidateSchedule, NamesTheActionThatHasNoRoom) {
     validate_schedule(plan, "here", {0, &costs});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "action 0F2 leaves 3 bytes kept, 2 are free");
+    EXPECT_STREQ(error.what(), "action 0F2 leaves 3 bytes of activations saved, 2 are free");
     EXPECT_EQ(error.where(), "here, row of sleep:0");
     EXPECT_EQ(error.code(), ExitCode::infeasible);
   }

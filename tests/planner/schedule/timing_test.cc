@@ -7,8 +7,8 @@
 #include <limits>
 #include <random>
 
-#include "mptune/planner/schedule/named.h"
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/tests/planner/profiles.h"
 #include "mptune/tests/planner/schedule/mapped.h"
 
@@ -26,7 +26,7 @@ Unrolled textbook(const std::string& name, int devices, int virtual_stages, int 
   const Plan plan = test::mapped(name, devices, virtual_stages, m);
   const ScheduleCosts costs{std::vector<StageCosts>(plan.stages.size()), {}};
   const ScheduleTiming timing = time_schedule(plan, costs);
-  return {timing.end_ns, timing.span_ns, std::ranges::max(kept_bytes(plan, costs))};
+  return {timing.end_ns, timing.span_ns, std::ranges::max(most_saved_bytes(plan, costs))};
 }
 
 // Two devices, forward, input gradient and weight gradient of a whole device one unit each (half stages half a unit). A device's own span
@@ -119,7 +119,7 @@ double bubble_percent(const std::string& name, int devices, const StageCosts& of
   const ScheduleCosts costs{std::vector<StageCosts>(plan.stages.size(), stage), {}};
   make_schedule(plan, name, &costs);
   const std::int64_t limit = (name == "zb2p" ? 2 : 1) * std::int64_t{1000} * devices * virtual_stages;
-  EXPECT_LE(std::ranges::max(kept_bytes(plan, costs)), limit) << name;
+  EXPECT_LE(std::ranges::max(most_saved_bytes(plan, costs)), limit) << name;
   const std::int64_t work =
       std::int64_t{3} * devices * virtual_stages * (stage.forward_ns + stage.backward_input_ns + stage.backward_weight_ns);
   return 100 * (1 - static_cast<double>(work) / static_cast<double>(time_schedule(plan, costs).span_ns));
@@ -223,7 +223,7 @@ ScheduleCosts random_costs(std::mt19937& random, std::size_t stages) {
   for (std::size_t s = 0; s < stages; ++s) {
     StageCosts stage{draw(1, 20), 0, draw(1, 20), draw(1, 15), draw(50, 100), 0, draw(0, 12), draw(0, 12)};
     stage.backward_ns = stage.backward_input_ns + stage.backward_weight_ns - (draw(0, 1) == 0 ? draw(0, 1) : 0);
-    stage.held_bytes = draw(0, static_cast<int>(stage.kept_bytes));
+    stage.held_bytes = draw(0, static_cast<int>(stage.saved_activation_bytes));
     costs.stages.push_back(stage);
   }
   return costs;
@@ -242,7 +242,7 @@ TEST(TimeSchedule, AgreesWithTimePassing) {
 }
 
 bool fits(const Plan& plan, const ScheduleCosts& costs) {
-  const std::vector<std::int64_t> kept = kept_bytes(plan, costs);
+  const std::vector<std::int64_t> kept = most_saved_bytes(plan, costs);
   for (std::size_t d = 0; d < costs.free_bytes.size(); ++d) {
     if (kept[d] > costs.free_bytes[d]) return false;
   }
@@ -287,7 +287,7 @@ TEST(List, IsNeverWorseThanANamedOneThatFits) {
     std::int64_t named = std::numeric_limits<std::int64_t>::max();
     for (const std::string& name : schedule_names()) {
       Plan other = plan;
-      if (name == "list" || !missing_for(name, Layout(plan)).empty()) continue;
+      if (name == "list" || !missing_for(schedule_info(name), Layout(plan)).empty()) continue;
       make_schedule(other, name, &costs);
       if (!fits(other, costs)) continue;
       any = true;

@@ -158,7 +158,7 @@ TEST(Ranking, BreaksTiesAsThePartitionDoes) {
   Profile profile = make_profile({.layers = 8, .devices = 3}, {100, 1, 1, 1, 1, 1, 1, 1});
   for (LayerEdge& edge : profile.edges) edge.bytes_per_sample = edge.to == 1 ? 900 : edge.to == 4 || edge.to == 6 ? 10 : 50;
   for (std::size_t layer = 2; layer < 6; ++layer) {
-    for (LayerCost& cost : profile.classes[0].layers[layer].by_samples) cost.kept_bytes *= 100'000;
+    for (LayerCost& cost : profile.classes[0].layers[layer].by_samples) cost.saved_activation_bytes *= 100'000;
   }
   const CostModel cost(profile);
   SearchSpace space = space_of(3, 6);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "mptune/planner/executable.h"
-#include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/planner/search/ranking.h"
 #include "mptune/planner/simulate/schedule_costs.h"
 #include "mptune/profiler/base/error.h"

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/base/error.h"
 

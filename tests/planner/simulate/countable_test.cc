@@ -43,7 +43,7 @@ Profile slower(Profile profile, double factor) {
 Profile larger(Profile profile, std::int64_t factor) {
   for (LayerCosts& layer : profile.classes[0].layers) {
     for (LayerCost& cost : layer.by_samples) {
-      cost.kept_bytes *= factor;
+      cost.saved_activation_bytes *= factor;
       cost.workspace_bytes *= factor;
     }
   }

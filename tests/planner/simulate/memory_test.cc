@@ -91,7 +91,7 @@ class HeldOverTime {
         segments.push_back({layer, layer, again, 0, held ? 0 : cost_.boundary_bytes(layer, samples, false)});
       }
       segments.back().last = layer + 1;
-      segments.back().kept += cost_.kept_bytes(device_of(stage(s), i), layer, layer + 1, samples);
+      segments.back().kept += cost_.saved_activation_bytes(device_of(stage(s), i), layer, layer + 1, samples);
     }
     if (!segments.back().again) segments.back().sent = dropped(device_of(stage(s), i), stage(s).last_layer - 1, samples);
     return segments;
@@ -110,8 +110,9 @@ class HeldOverTime {
     for (const Segment& segment : segments) {
       now += segment.input;
       for (int layer = segment.first; layer < segment.last; ++layer) {
-        const std::int64_t held = segment.again ? cost_.kept_bytes(device, std::max(segment.first, layer - 1), layer + 1, samples)
-                                                : cost_.kept_bytes(device, segment.first, layer + 1, samples);
+        const std::int64_t held = segment.again
+                                      ? cost_.saved_activation_bytes(device, std::max(segment.first, layer - 1), layer + 1, samples)
+                                      : cost_.saved_activation_bytes(device, segment.first, layer + 1, samples);
         most = std::max(most, now + held + cost_.workspace_bytes(device, layer, layer + 1, samples));
       }
       now += segment.again ? 0 : segment.kept;
@@ -138,7 +139,7 @@ class HeldOverTime {
         if (is_first_backward(s, i)) now += cost_.parameters_bytes(layer, layer + 1);
         const std::int64_t gradient = layer + 1 < stage(s).last_layer ? cost_.boundary_bytes(layer + 1, samples, true) : 0;
         most = std::max(most, now + gradient + cost_.workspace_bytes(device, layer, layer + 1, samples));
-        now -= cost_.kept_bytes(device, layer, layer + 1, samples) - dropped(device, layer, samples);
+        now -= cost_.saved_activation_bytes(device, layer, layer + 1, samples) - dropped(device, layer, samples);
       }
       now -= segments[k].input;
     }

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/planner/simulate/simulate.h"
 #include "mptune/tests/planner/profiles.h"
 #include "mptune/tests/planner/random_plans.h"

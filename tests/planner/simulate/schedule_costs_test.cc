@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "mptune/planner/schedule/named.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/planner/schedule/timing.h"
 #include "mptune/planner/simulate/operations.h"
 #include "mptune/planner/simulate/simulate.h"
@@ -82,7 +82,7 @@ TEST(ScheduleCosts, ListIsNoWorseInTheSimulator) {
     make_schedule(plan, "list", &costs);
     prices_misled += predict(plan, cost).step_s > listed ? 1 : 0;
     for (const std::string& name : schedule_names()) {
-      if (!missing_for(name, Layout(plan)).empty()) continue;
+      if (!missing_for(schedule_info(name), Layout(plan)).empty()) continue;
       make_schedule(plan, name, &costs);
       EXPECT_LE(listed, predict(plan, cost).step_s) << name << " " << round;
     }
@@ -99,9 +99,9 @@ TEST(ScheduleCosts, ListStaysWithinWhatIsFreeWhereANamedScheduleIsFaster) {
     make_schedule(plan, "1f1b");
     const std::vector<std::int64_t> caps = cost.peak_bytes(plan);
     const ScheduleCosts costs = schedule_costs(plan, cost, caps);
-    const std::int64_t excess = std::max<std::int64_t>(0, kept_bytes(plan, costs)[0] - costs.free_bytes[0]);
+    const std::int64_t excess = std::max<std::int64_t>(0, most_saved_bytes(plan, costs)[0] - costs.free_bytes[0]);
     schedule_plan(plan, "list", cost, caps);
-    EXPECT_LE(kept_bytes(plan, costs)[0] - costs.free_bytes[0], excess) << round;
+    EXPECT_LE(most_saved_bytes(plan, costs)[0] - costs.free_bytes[0], excess) << round;
     const double listed = predict(plan, cost).step_s;
     make_schedule(plan, "zb2p", &costs);
     faster += predict(plan, cost).step_s < listed ? 1 : 0;
@@ -140,8 +140,8 @@ TEST(ScheduleCosts, AreOfTheLargestMicrobatch) {
   EXPECT_EQ(costs.stages[0].backward_ns, 12'000'000);
   EXPECT_EQ(costs.stages[1].backward_ns, 18'000'000);
   EXPECT_EQ(costs.stages[1].backward_input_ns + costs.stages[1].backward_weight_ns, 18'000'000);
-  EXPECT_EQ(costs.stages[0].kept_bytes, 2 * 300 * 3);
-  EXPECT_EQ(costs.stages[1].kept_bytes, 100 * 3);  // what it received
+  EXPECT_EQ(costs.stages[0].saved_activation_bytes, 2 * 300 * 3);
+  EXPECT_EQ(costs.stages[1].saved_activation_bytes, 100 * 3);  // what it received
   EXPECT_TRUE(costs.free_bytes.empty());
 }
 
@@ -163,11 +163,11 @@ TEST(ScheduleCosts, KeepAllWhereAMicrobatchIsNotRecomputed) {
   Plan plan = stages_of(3, {1}, ones(4));
   Recompute& recompute = plan.stages[0].recompute;
   recompute = {Recompute::Mode::some, {1}, {}};
-  EXPECT_EQ(schedule_costs(plan, cost).stages[0].kept_bytes, 2 * 300 + 2 * 100) << "and the inputs of layers 1 and 2";
+  EXPECT_EQ(schedule_costs(plan, cost).stages[0].saved_activation_bytes, 2 * 300 + 2 * 100) << "and the inputs of layers 1 and 2";
   recompute.microbatches = {0, 2};
-  EXPECT_EQ(schedule_costs(plan, cost).stages[0].kept_bytes, 3 * 300);
+  EXPECT_EQ(schedule_costs(plan, cost).stages[0].saved_activation_bytes, 3 * 300);
   recompute.microbatches = {0, 1, 2, 3};
-  EXPECT_EQ(schedule_costs(plan, cost).stages[0].kept_bytes, 2 * 300 + 2 * 100);
+  EXPECT_EQ(schedule_costs(plan, cost).stages[0].saved_activation_bytes, 2 * 300 + 2 * 100);
 }
 
 // With a schedule's own peak as the cap, what is free is what it keeps, but for copies on their way: a few of 100 bytes each.
@@ -179,7 +179,7 @@ TEST(ScheduleCosts, FreeBytesAreWhatASchedulesPeakLeaves) {
     const CostModel cost = random_model(random, 3);
     make_schedule(plan, name);
     const ScheduleCosts costs = schedule_costs(plan, cost, cost.peak_bytes(plan));
-    const std::vector<std::int64_t> kept = kept_bytes(plan, costs);
+    const std::vector<std::int64_t> kept = most_saved_bytes(plan, costs);
     for (std::size_t d = 0; d < kept.size(); ++d)
       EXPECT_NEAR(static_cast<double>(costs.free_bytes[d]), static_cast<double>(kept[d]), 400) << name;
   }

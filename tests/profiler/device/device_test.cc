@@ -9,6 +9,7 @@
 
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/device/copy_lane.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/device/device_worker.h"
 
 namespace mptune::testing {

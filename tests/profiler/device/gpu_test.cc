@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "mptune/profiler/device/copy_lane.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/device/device_worker.h"
 #include "mptune/profiler/device/gpu_driver.h"
 #include "mptune/profiler/device/gpu_library.h"

@@ -6,8 +6,9 @@
 #include <condition_variable>
 #include <thread>
 
+#include "mptune/profiler/device/communication_buffers.h"
 #include "mptune/profiler/device/copy_lane.h"
-#include "mptune/profiler/device/receive_slots.h"
+#include "mptune/profiler/device/device_list.h"
 
 namespace mptune::testing {
 namespace {
@@ -67,9 +68,9 @@ class BehindDevice final : public Device {
   DeviceSpec spec_{DeviceSpec::Kind::cpu, "behind", {}, 0};
 };
 
-TEST(ReceiveSlots, MemoryWhoseReadersAreDoneComesFirst) {
+TEST(CommunicationBuffers, MemoryWhoseReadersAreDoneComesFirst) {
   const auto device = std::make_shared<BehindDevice>();
-  ReceiveSlots slots(device);
+  CommunicationBuffers slots(device);
   const at::Tensor like = at::ones({4});
   auto first = slots.take(like);
   EXPECT_FALSE(first.free) << "nothing to wait for";
@@ -88,9 +89,9 @@ TEST(ReceiveSlots, MemoryWhoseReadersAreDoneComesFirst) {
   EXPECT_EQ(slots.take(like).tensor.data_ptr(), slow);
 }
 
-TEST(ReceiveSlots, NeverMoreThanTwoWaitForTheirReaders) {
+TEST(CommunicationBuffers, NeverMoreThanTwoWaitForTheirReaders) {
   const auto device = std::make_shared<BehindDevice>();
-  ReceiveSlots slots(device);
+  CommunicationBuffers slots(device);
   const at::Tensor like = at::ones({4});
   std::vector<const void*> data;
   std::vector<std::shared_ptr<HeldMoment>> readers;
@@ -107,9 +108,9 @@ TEST(ReceiveSlots, NeverMoreThanTwoWaitForTheirReaders) {
   EXPECT_EQ(device->made, 2);
 }
 
-TEST(ReceiveSlots, AnotherShapeOrTypeHasItsOwn) {
+TEST(CommunicationBuffers, AnotherShapeOrTypeHasItsOwn) {
   const auto device = std::make_shared<BehindDevice>();
-  ReceiveSlots slots(device);
+  CommunicationBuffers slots(device);
   (void)slots.take(at::ones({4}));
   EXPECT_EQ(slots.take(at::ones({2, 2})).tensor.sizes(), (std::vector<std::int64_t>{2, 2}));
   EXPECT_EQ(slots.take(at::ones({4}, at::kLong)).tensor.scalar_type(), at::kLong);
@@ -119,11 +120,11 @@ TEST(ReceiveSlots, AnotherShapeOrTypeHasItsOwn) {
   EXPECT_EQ(device->made, 4);
 }
 
-TEST(ReceiveSlots, WhatWasHandedOutOutlivesThem) {
+TEST(CommunicationBuffers, WhatWasHandedOutOutlivesThem) {
   const auto device = std::make_shared<BehindDevice>();
   at::Tensor tensor;
   {
-    ReceiveSlots slots(device);
+    CommunicationBuffers slots(device);
     tensor = slots.take(at::ones({1000})).tensor;
     tensor.fill_(7);
   }

@@ -43,7 +43,7 @@ TEST(LayerGraph, MillisecondsAndBytes) {
   EXPECT_DOUBLE_EQ(median(cost.forward), 1.5e-3);
   EXPECT_DOUBLE_EQ(median(cost.backward), 2.25e-3);
   EXPECT_EQ(cost.output_bytes, 1024);
-  EXPECT_EQ(cost.kept_bytes, 1024);
+  EXPECT_EQ(cost.saved_activation_bytes, 1024);
   EXPECT_EQ(profile.edges, (std::vector<LayerEdge>{{0, 1, 1024, 0, true}}));
   EXPECT_TRUE(profile.devices.empty() && profile.links.empty() && profile.forbidden_cuts.empty());
 }
@@ -62,8 +62,8 @@ TEST(LayerGraph, SeveralTensorsAreLiveTogether) {
   const Profile profile =
       graph_of(node_line("node1", "LSTM(2, 1)", "[100.0; 20.0;3]") + node_line("node2", "__getitem__(0)", "100.0", "0") +
                node_line("node3", "Linear") + "\tnode1 -- node2\n\tnode2 -- node3\n\tnode1 -- node3\n\tnode1 -- node3\n");
-  EXPECT_EQ(profile.classes[0].layers[0].by_samples[0].kept_bytes, 123);
-  EXPECT_EQ(profile.classes[0].layers[1].by_samples[0].kept_bytes, 0) << "a view keeps nothing";
+  EXPECT_EQ(profile.classes[0].layers[0].by_samples[0].saved_activation_bytes, 123);
+  EXPECT_EQ(profile.classes[0].layers[1].by_samples[0].saved_activation_bytes, 0) << "a view keeps nothing";
   EXPECT_EQ(profile.classes[0].layers[1].by_samples[0].output_bytes, 100);
   EXPECT_EQ(profile.edges, (std::vector<LayerEdge>{{0, 1, 123, 0, true}, {0, 2, 123, 0, true}, {1, 2, 100, 0, true}}));
 }
@@ -82,7 +82,7 @@ TEST(LayerGraph, InPlaceLayersStayWithWhatTheyOverwrite) {
   EXPECT_EQ(profile.forbidden_cuts, (std::vector<ForbiddenCut>{{1, "node2 works in place on the output of node1"},
                                                                {3, "node4 works in place on the output of node3"}}));
   std::vector<std::int64_t> kept;
-  for (const LayerCosts& costs : profile.classes[0].layers) kept.push_back(costs.by_samples[0].kept_bytes);
+  for (const LayerCosts& costs : profile.classes[0].layers) kept.push_back(costs.by_samples[0].saved_activation_bytes);
   EXPECT_EQ(kept, (std::vector<std::int64_t>{8, 0, 8, 0, 8}));
 }
 
@@ -181,7 +181,7 @@ Profile random_graph(std::mt19937& random, int layers) {
     cost.samples = 1;
     cost.forward = exactly(1.0 + l);
     cost.backward = exactly(2.0 + l);
-    cost.kept_bytes = 1 << l;
+    cost.saved_activation_bytes = 1 << l;
     graph.classes[0].layers.push_back({{cost}});
     std::set<int> from;
     for (std::uint32_t i = 0; l > 0 && i < 1 + random() % 3; ++i) from.insert(std::max(0, l - 1 - static_cast<int>(random() % 3)));
@@ -219,7 +219,7 @@ TEST(LayerChain, CutsWhereOneTensorIsLive) {
         kept += 1 << layer;
       }
       EXPECT_DOUBLE_EQ(median(chain.classes[0].layers[i].by_samples[0].forward), forward);
-      EXPECT_EQ(chain.classes[0].layers[i].by_samples[0].kept_bytes, kept);
+      EXPECT_EQ(chain.classes[0].layers[i].by_samples[0].saved_activation_bytes, kept);
     }
     for (std::size_t i = 0; i < crossing.size(); ++i) EXPECT_EQ(chain.edges[i].bytes_per_sample, crossing[i]);
     EXPECT_EQ(layer_chain(chain), chain);

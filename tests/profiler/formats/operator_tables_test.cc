@@ -46,7 +46,7 @@ TEST(OperatorTables, EncoderRowsRepeat) {
   ASSERT_EQ(costs.size(), 2U);
   EXPECT_EQ(costs[1].samples, 2);
   EXPECT_DOUBLE_EQ(median(costs[1].backward), 4e-6);
-  EXPECT_EQ(costs[0].kept_bytes, 4 << 20);
+  EXPECT_EQ(costs[0].saved_activation_bytes, 4 << 20);
   EXPECT_EQ(costs[0].workspace_bytes, 6 << 20);
   ASSERT_EQ(profile.edges.size(), profile.layers.size() - 1);
   EXPECT_EQ(profile.edges[1], (LayerEdge{1, 2, 16 << 20, 1 << 19, true})) << "16 MiB a sample, and half a MiB with each micro-batch";

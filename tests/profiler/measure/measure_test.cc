@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/device/gpu_driver.h"
 #include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/statistics/samples.h"
@@ -59,10 +60,10 @@ void expect_costs(const DeviceClass& measured, const std::vector<int>& sizes, st
       expect_all_positive(costs[s].backward, what + " backward");
       EXPECT_EQ(costs[s].forward_busy.empty(), !busy) << what;
       EXPECT_EQ(costs[s].backward_busy.empty(), !busy) << what;
-      EXPECT_GE(costs[s].kept_bytes, costs[s].output_bytes) << what;
+      EXPECT_GE(costs[s].saved_activation_bytes, costs[s].output_bytes) << what;
       EXPECT_GT(costs[s].workspace_bytes, 0) << what;
       if (s > 0) {
-        EXPECT_GT(costs[s].kept_bytes, costs[s - 1].kept_bytes) << what;
+        EXPECT_GT(costs[s].saved_activation_bytes, costs[s - 1].saved_activation_bytes) << what;
       }
     }
   }

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/device/precise_sleep.h"
 #include "mptune/profiler/measure/link_timing.h"
 #include "mptune/profiler/measure/optimizer.h"

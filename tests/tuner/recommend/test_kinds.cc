@@ -67,9 +67,9 @@ KindComparison compared(const std::vector<Trial>& finals, const std::vector<Tria
 TEST(Kinds, EachPlanHasOne) {
   const std::vector<std::string> whole = {"cpu:0-3"};
   std::vector<std::string> names;
-  for (const Trial& trial : race()) names.push_back(kind_name(trial.plan, whole));
+  for (const Trial& trial : race()) names.emplace_back(to_string(parallelism_of(trial.plan, whole)));
   EXPECT_THAT(names, ElementsAre("one_device", "all_cores", "data_parallel", "pipeline", "hybrid"));
-  EXPECT_EQ(kind_name(plan_on({"cpu:0-3"}, {1}, 1), {}), "one_device") << "a device like others where it is not all of them";
+  EXPECT_EQ(parallelism_of(plan_on({"cpu:0-3"}, {1}, 1)), Parallelism::one_device) << "a device like others where it is not all of them";
 }
 
 TEST(Kinds, ARowPerKindInOrderWithWhatTheSamplesSay) {
@@ -78,9 +78,9 @@ TEST(Kinds, ARowPerKindInOrderWithWhatTheSamplesSay) {
   const double ratios[] = {1, 2, 1 / 0.36, 2.5, 1 / 0.3};
   for (std::size_t i = 0; i < 5; ++i) {
     const KindResult& row = kinds.rows[i];
-    EXPECT_EQ(row.kind, kKindNames[i]);
+    EXPECT_EQ(row.kind, kParallelisms[i]);
     EXPECT_EQ(text_of(row.why_not), "");
-    EXPECT_EQ(row.best, row.kind == "hybrid");
+    EXPECT_EQ(row.best, row.kind == Parallelism::hybrid);
     EXPECT_NEAR(row.over_one_device->estimate, ratios[i], 1e-9);
     EXPECT_NEAR(row.over_best->estimate, 0.3 * ratios[i], 1e-9);
     EXPECT_EQ(row.over_best->verdict, row.best ? Verdict::same : Verdict::slow);
@@ -114,8 +114,8 @@ TEST(Kinds, RowsThatCouldNotBeSayWhy) {
   trials[0].outcome = OutOfMemory{"cpu:0", 400, 300};
   trials[3].outcome = Crashed{11, 0};
   KindFacts known = facts();
-  known.on_paper["hybrid"] = {"a hybrid", 0.31, {1, 2}};
-  known.no_plan["all_cores"] = {.why = NoPlan::Why::needs_several_cores};
+  known.on_paper[Parallelism::hybrid] = {"a hybrid", 0.31, {1, 2}};
+  known.no_plan[Parallelism::all_cores] = {.why = NoPlan::Why::needs_several_cores};
   // Tried: three of four; measured interleaved: data parallel alone, and the hybrid not even tried.
   trials.pop_back();
   trials.erase(trials.begin() + 1);
@@ -153,14 +153,14 @@ TEST(Kinds, TheSearchSaysWhatCannotBe) {
   const CostModel cost(fake_profile(machine));
   KindFacts known = kind_facts(space, search_plans(space, cost), cost);
   EXPECT_EQ(known.on_paper.size(), 4U);
-  EXPECT_EQ(text_of(known.no_plan.at("hybrid")), "needs at least 3 devices; 2 available");
+  EXPECT_EQ(text_of(known.no_plan.at(Parallelism::hybrid)), "needs at least 3 devices; 2 available");
   space.whole_machine.clear();
   // One device holds 64 MiB of parameters and gradients, whatever its micro-batches.
   space.memory_bytes = {50 << 20, 50 << 20};
   known = kind_facts(space, search_plans(space, cost), cost);
-  EXPECT_THAT(text_of(known.no_plan.at("one_device")), StartsWith("does not fit: needs "));
-  EXPECT_THAT(text_of(known.no_plan.at("one_device")), HasSubstr("on cpu:0, the cap is "));
-  EXPECT_EQ(text_of(known.no_plan.at("all_cores")), "only several CPU cores can be one device");
+  EXPECT_THAT(text_of(known.no_plan.at(Parallelism::one_device)), StartsWith("does not fit: needs "));
+  EXPECT_THAT(text_of(known.no_plan.at(Parallelism::one_device)), HasSubstr("on cpu:0, the cap is "));
+  EXPECT_EQ(text_of(known.no_plan.at(Parallelism::all_cores)), "only several CPU cores can be one device");
 }
 
 // The same search on a profile that has the devices.
@@ -179,7 +179,7 @@ TEST(Kinds, OtherNumbersOfDevicesAreSearched) {
   const std::vector<OtherDevices> others = other_devices(space, fake_profile(machine));
   ASSERT_EQ(others.size(), 2U);
   EXPECT_EQ(others[0].devices, 1);
-  EXPECT_EQ(others[0].kind, "one_device");
+  EXPECT_EQ(others[0].kind, Parallelism::one_device);
   EXPECT_NEAR(others[0].step_s, best_s(1), 1e-9);
   EXPECT_EQ(others[1].devices, 6);
   EXPECT_NEAR(others[1].step_s, best_s(6), 0.01 * best_s(6)) << "within the limit of its search";

@@ -143,15 +143,15 @@ TEST_F(Tune, TheBestHybridIsRacedWhereDevicesAllowOne) {
   build(machine, {.seed = 4, .memory_bytes = {}});
   const TuneResult result = run();
   const auto hybrids = std::ranges::count_if(runner_->series_run.back().entries,
-                                             [](const Series::Entry& entry) { return kind_of(entry.plan) == PlanKind::hybrid; });
+                                             [](const Series::Entry& entry) { return parallelism_of(entry.plan) == Parallelism::hybrid; });
   EXPECT_GE(hybrids, 1);
   EXPECT_LE(hybrids, 2) << "the best, and one that may be as good";
   const std::vector<KindResult>& rows = result.recommendation.kinds.rows;
   ASSERT_EQ(rows.size(), 5U);
   double least_s = rows[0].step_s;
   for (const KindResult& row : rows) {
-    EXPECT_EQ(text_of(row.why_not), "") << row.kind;
-    ASSERT_TRUE(row.trial) << row.kind;
+    EXPECT_EQ(text_of(row.why_not), "") << to_string(row.kind);
+    ASSERT_TRUE(row.trial) << to_string(row.kind);
     least_s = std::min(least_s, row.step_s);
   }
   const auto best = std::ranges::find(rows, true, &KindResult::best);
@@ -172,7 +172,7 @@ TEST_F(Tune, SleepingDevicesHoldNothingSoCapsAreTheProfiles) {
   // Parameters and gradients of the whole model take 64 MiB.
   options_.space.memory_bytes = {50 << 20, 50 << 20};
   const TuneResult result = run();
-  EXPECT_EQ(kind_of(result.recommendation.recommended.trial.plan), PlanKind::pipeline);
+  EXPECT_EQ(parallelism_of(result.recommendation.recommended.trial.plan), Parallelism::pipeline);
   const std::string why_not = text_of(result.recommendation.kinds.rows[0].why_not);
   EXPECT_TRUE(why_not.starts_with("out of memory on sleep:0: ")) << why_not;
   for (const Series& series : runner_->series_run) {
@@ -315,7 +315,7 @@ TEST_F(Tune, InterruptedOutcomeAndFlagEndIt) {
 TEST_F(Tune, MemoryCapLeadsToAPipeline) {
   FakeMachine machine = half_second_machine();
   machine.parameters_bytes = 64 << 20;
-  machine.kept_bytes_per_sample = 1 << 16;
+  machine.saved_bytes_per_sample = 1 << 16;
   CostModel cost(fake_profile(machine));
   const std::int64_t whole = predict(fake_plan(0, 1), cost).peak_bytes.at(0);
   const std::int64_t cap = whole * 7 / 10;
@@ -323,7 +323,7 @@ TEST_F(Tune, MemoryCapLeadsToAPipeline) {
   options_.space.memory_bytes = {cap, cap};
   options_.space.whole_machine_memory_bytes = cap;
   const TuneResult result = run();
-  EXPECT_EQ(kind_of(result.recommendation.recommended.trial.plan), PlanKind::pipeline);
+  EXPECT_EQ(parallelism_of(result.recommendation.recommended.trial.plan), Parallelism::pipeline);
   for (const std::int64_t peak : result.recommendation.recommended.peak_bytes) EXPECT_LE(peak, cap);
   int out_of_memory = 0;
   for (const Trial& trial : result.trials) out_of_memory += std::holds_alternative<OutOfMemory>(trial.outcome) ? 1 : 0;

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "mptune/planner/search/search.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/measure/measure.h"
 #include "mptune/profiler/model/graph_piece.h"
 #include "mptune/tuner/runtime/pipeline.h"

@@ -5,8 +5,9 @@
 
 #include <torch/optim/optimizer.h>
 #include "fragile_layer.h"
-#include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/schedule/schedule_info.h"
 #include "mptune/planner/search/search.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/device/gpu_driver.h"
 #include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/measure/optimizer.h"
@@ -55,7 +56,7 @@ class GpuTransparency : public ::testing::Test {
     options.devices = choice.devices;
     options.batch = kBatch;
     options.layers = layers;
-    options.stages = static_cast<int>(choice.devices.size()) / choice.replicas * usual_virtual_stages(choice.schedule);
+    options.stages = static_cast<int>(choice.devices.size()) / choice.replicas * schedule_info(choice.schedule).least_virtual_stages;
     options.microbatches = choice.microbatches;
     options.schedule = choice.schedule;
     options.recompute = choice.recompute ? "all" : "none";

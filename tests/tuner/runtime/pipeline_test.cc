@@ -14,6 +14,7 @@
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/analyze/breakdown.h"
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/loading/load_model.h"
 #include "mptune/tuner/runtime/plan_file_of.h"
 #include "reference.h"
@@ -120,7 +121,7 @@ TEST(Pipeline, CopiesThatFailWhileAFailedStepDrainsDoNotFailTheNext) {
   options.link.latency_s = 0.01;
   Pipeline pipeline(fragile_model(2, switches), plan, options, devices);
   const at::Tensor data = at::ones({8, FragileLayer::kWidth});
-  // Without a step before there are no receive slots yet: every copy has to ask for one.
+  // Without a step before there are no communication buffers yet: every copy has to ask for one.
   switches->fail_at = 1;
   EXPECT_THROW((void)pipeline.step(data, {}), std::runtime_error);
   switches->fail_at = -1;

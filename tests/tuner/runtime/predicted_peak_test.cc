@@ -5,6 +5,7 @@
 
 #include "mptune/planner/cost/cost_model.h"
 #include "mptune/planner/search/search.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/measure/measure.h"
 #include "mptune/tuner/runtime/pipeline.h"

@@ -5,7 +5,8 @@
 
 #include <algorithm>
 
-#include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/base/device_spec.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/loading/load_model.h"
 
 namespace mptune::testing {

@@ -8,6 +8,7 @@
 
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/base/error.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/measure/measure.h"
 #include "mptune/tuner/runtime/pipeline.h"
 #include "reference.h"

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/device/precise_sleep.h"
 #include "mptune/profiler/measure/sleep_model.h"
 #include "mptune/tests/benchmarks/sleeping_devices.h"

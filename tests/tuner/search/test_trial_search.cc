@@ -1,3 +1,4 @@
+#include "mptune/planner/parallelism.h"
 #include "mptune/tuner/search/trial_search.h"
 
 #include <gtest/gtest.h>
@@ -45,12 +46,12 @@ Candidate candidate_of(const Plan& plan, double step_s) {
 }
 
 TEST(TrialSearch, KindsOfPlans) {
-  EXPECT_EQ(kind_of(fake_plan(0, 1)), PlanKind::one_device);
-  EXPECT_EQ(kind_of(fake_plan(3, 4)), PlanKind::pipeline);
+  EXPECT_EQ(parallelism_of(fake_plan(0, 1)), Parallelism::one_device);
+  EXPECT_EQ(parallelism_of(fake_plan(3, 4)), Parallelism::pipeline);
   Plan replicas = fake_plan(0, 2);
   replicas.devices = {"cpu:0", "cpu:1"};
   replicas.stages[0].devices = {0, 1};
-  EXPECT_EQ(kind_of(replicas), PlanKind::data_parallel);
+  EXPECT_EQ(parallelism_of(replicas), Parallelism::data_parallel);
 }
 
 TEST(TrialSearch, FindsOnePercentOfTheBestInFewTrials) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "mptune/planner/search/search.h"
-#include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/tuner/worker/requests.h"
 
 namespace mptune::testing {

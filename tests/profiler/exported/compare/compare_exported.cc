@@ -9,10 +9,11 @@
 
 #include "exported_chain.h"
 #include "mptune/planner/search/search.h"
+#include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/base/text.h"
 #include "mptune/profiler/device/device.h"
-#include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/device/device_list.h"
 #include "mptune/profiler/loading/load_model.h"
 #include "mptune/profiler/model/model.h"
 #include "mptune/tuner/runtime/pipeline.h"

@@ -7,23 +7,23 @@
 namespace mptune {
 
 /// Memory of a device that copies arrive in, reused as soon as nobody refers to an earlier copy any more. Thread-safe.
-class ReceiveSlots {
+class CommunicationBuffers {
  public:
-  struct Slot {
+  struct Buffer {
     at::Tensor tensor;  ///< what the receiver gets; when nobody refers to it any more the memory is free again
     MomentPtr free;     ///< write to it after this moment only
   };
 
-  explicit ReceiveSlots(std::shared_ptr<Device> destination);
+  explicit CommunicationBuffers(std::shared_ptr<Device> destination);
   /// What was handed out stays valid.
-  ~ReceiveSlots();
-  ReceiveSlots(const ReceiveSlots&) = delete;
-  ReceiveSlots& operator=(const ReceiveSlots&) = delete;
+  ~CommunicationBuffers();
+  CommunicationBuffers(const CommunicationBuffers&) = delete;
+  CommunicationBuffers& operator=(const CommunicationBuffers&) = delete;
 
   /// For a copy of `tensor`: of its shape and type, contiguous. Memory whose last reader the device has finished comes first; where its
-  /// readers are all still queued there, a few slots more are made before one is handed out that has to be waited for.
+  /// readers are all still queued there, a few buffers more are made before one is handed out that has to be waited for.
   /// Throws what Device::empty_like throws.
-  [[nodiscard]] Slot take(const at::Tensor& tensor);
+  [[nodiscard]] Buffer take(const at::Tensor& tensor);
 
  private:
   struct Shared;

@@ -1,4 +1,4 @@
-#include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/device/device_list.h"
 
 #include <gmock/gmock.h>
 #include <sched.h>
@@ -20,43 +20,6 @@ std::vector<std::string> names_of(const std::vector<DeviceSpec>& devices) {
     names.push_back(device.name);
   }
   return names;
-}
-
-DeviceSpec cpu(std::vector<int> cores) {
-  return {.kind = DeviceSpec::Kind::cpu, .name = "cpu:x", .cores = std::move(cores), .index = 0};
-}
-
-TEST(DeviceSpec, NamesOfOneDevice) {
-  EXPECT_EQ(parse_device("cpu:0").cores, std::vector<int>{0});
-  EXPECT_THAT(parse_device("cpu:2-5").cores, ElementsAre(2, 3, 4, 5));
-  EXPECT_EQ(parse_device("cpu:2-5").name, "cpu:2-5");
-  EXPECT_EQ(parse_device("cpu:3-3").name, "cpu:3") << "one spelling for one device";
-  EXPECT_EQ(parse_device("cuda:1").kind, DeviceSpec::Kind::cuda);
-  EXPECT_EQ(parse_device("cuda:1").index, 1);
-  EXPECT_EQ(parse_device("sleep:7").index, 7);
-}
-
-TEST(DeviceSpec, PartsOfAGpu) {
-  const DeviceSpec second = parse_device("cuda:3/2of4");
-  EXPECT_EQ(second.kind, DeviceSpec::Kind::cuda);
-  EXPECT_EQ(second.name, "cuda:3/2of4");
-  EXPECT_EQ(second.index, 3);
-  EXPECT_EQ(second.part, 1);
-  EXPECT_EQ(second.parts, 4);
-  EXPECT_EQ(parse_device("cuda:3").parts, 1);
-  EXPECT_EQ(parse_device("cuda:00/01of02").name, "cuda:0/1of2") << "one spelling for one device";
-  for (const char* name : {"cuda:0/0of2", "cuda:0/3of2", "cuda:0/1of1", "cuda:0/1of17", "cuda:0/1", "cuda:0/of2", "cuda:0/1of",
-                           "cuda:0/-1of2", "cuda:0/1of2/1of2", "cuda:/1of2", "cuda:0/1 of2", "cuda:256", "sleep:0/1of2", "cpu:0/1of2"}) {
-    EXPECT_THAT(refusal_of([&] { (void)parse_device(name); }), HasSubstr(std::string("invalid device '") + name + "'")) << name;
-  }
-}
-
-TEST(DeviceSpec, RefusesInvalidNames) {
-  for (const char* name :
-       {"",      "cpu",     "cpu:",    "cpu:a",  "cpu:-1",  "cpu:3-1", "cpu:0-", "cpu:0-99999999", "cpu:0x", "gpu:0",
-        "cuda:", "cuda:-1", "cuda:0/", "sleep:", "sleep:x", "CPU:0",   "cpu:0 ", " cpu:0",         "cpu:+1", "cpu:99999999999999999999"}) {
-    EXPECT_THAT(refusal_of([&] { (void)parse_device(name); }), HasSubstr(std::string("invalid device '") + name + "'")) << name;
-  }
 }
 
 TEST(DeviceSpec, ListsOfDevices) {
@@ -131,23 +94,6 @@ TEST(DeviceSpec, AutoFollowsTheAffinityMask) {
   EXPECT_EQ(available_cores(), std::vector<int>{cores.back()});
   EXPECT_EQ(parse_devices("auto").size(), 1U);
   ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
-}
-
-TEST(DeviceSpec, WholeMachine) {
-  EXPECT_EQ(whole_machine_device({cpu({0}), cpu({1})}), "cpu:0-1");
-  EXPECT_EQ(whole_machine_device({cpu({2, 3}), cpu({0, 1})}), "cpu:0-3") << "order does not matter";
-  EXPECT_EQ(whole_machine_device({cpu({0}), cpu({2})}), "") << "not contiguous";
-  EXPECT_EQ(whole_machine_device({cpu({0, 1})}), "") << "one device";
-  EXPECT_EQ(whole_machine_device({}), "");
-  EXPECT_EQ(whole_machine_device({parse_device("sleep:0"), parse_device("sleep:1")}), "");
-}
-
-TEST(DeviceSpec, Classes) {
-  EXPECT_EQ(device_class(parse_device("cpu:5")), "cpu/1");
-  EXPECT_EQ(device_class(parse_device("cpu:0-3")), "cpu/4");
-  EXPECT_EQ(device_class(parse_device("cuda:1")), "cuda");
-  EXPECT_EQ(device_class(parse_device("cuda:0/2of2")), "cuda/2");
-  EXPECT_EQ(device_class(parse_device("sleep:2")), "sleep");
 }
 
 TEST(Units, Link) {

@@ -1,26 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
+#include "mptune/profiler/base/device_spec.h"
+
 namespace mptune {
-
-/// A device as named on the command line.
-struct DeviceSpec {
-  enum class Kind { cpu, cuda, sleep };
-  Kind kind = Kind::cpu;
-  std::string name;        ///< "cpu:0-3", "cuda:1", "cuda:0/1of2", "sleep:0"
-  std::vector<int> cores;  ///< cpu: ascending core numbers
-  int index = 0;           ///< cuda ordinal, sleep number
-  int part = 0;            ///< cuda: index of the part, from 0
-  int parts = 1;           ///< cuda: equal parts that the GPU's multiprocessors are divided into; 1: the whole GPU
-  bool operator==(const DeviceSpec&) const = default;
-};
-
-/// Parses one name: `cpu:0`, `cpu:0-3`, `cuda:1`, `cuda:0/1of2`, `sleep:0`. Throws Error for anything else. Does not query the machine.
-[[nodiscard]] DeviceSpec parse_device(const std::string& name);
 
 /// Parses `--devices`: a comma-separated list of names; `sleep:K` (K >= 1) stands for the K devices sleep:0 .. sleep:K-1;
 /// `auto` stands for all GPUs, or without GPUs for one device per core that this process may use, at most 8.
@@ -29,12 +15,6 @@ struct DeviceSpec {
 [[nodiscard]] std::vector<DeviceSpec> parse_devices(const std::string& list);
 /// The same for names from a plan file, where "sleep:3" is one device.
 [[nodiscard]] std::vector<DeviceSpec> parse_device_names(const std::vector<std::string>& names);
-
-/// The device with all cores of several CPU devices: "cpu:0-1". "" for one device, other devices, or cores that are not contiguous.
-[[nodiscard]] std::string whole_machine_device(const std::vector<DeviceSpec>& devices);
-
-/// Class of devices that share layer costs: "cpu/1", "cpu/4", "cuda", "cuda/2" (half a GPU), "sleep".
-[[nodiscard]] std::string device_class(const DeviceSpec& device);
 
 /// Throttle of copies between devices; bytes_per_second 0: not throttled.
 struct LinkThrottle {

@@ -1,4 +1,4 @@
-#include "mptune/profiler/device/receive_slots.h"
+#include "mptune/profiler/device/communication_buffers.h"
 
 #include <ATen/ATen.h>
 
@@ -9,12 +9,12 @@ namespace mptune {
 
 namespace {
 
-/// Slots of one shape that may wait for their readers while another one is made: with two a copy overlaps the work on the last two.
+/// Buffers of one shape that may wait for their readers while another one is made: with two a copy overlaps the work on the last two.
 constexpr int kWaiting = 2;
 
 }  // namespace
 
-struct ReceiveSlots::Shared {
+struct CommunicationBuffers::Shared {
   struct Free {
     at::Tensor memory;
     MomentPtr since;
@@ -36,48 +36,48 @@ struct ReceiveSlots::Shared {
 
   Free take_free(const at::Tensor& like) {
     const std::lock_guard lock(mutex);
-    const auto fits = [&](const Free& slot) {
-      return slot.memory.sizes() == like.sizes() && slot.memory.scalar_type() == like.scalar_type();
+    const auto fits = [&](const Free& buffer) {
+      return buffer.memory.sizes() == like.sizes() && buffer.memory.scalar_type() == like.scalar_type();
     };
     // The one that was used last is the one that caches still hold.
-    auto found = std::find_if(free.rbegin(), free.rend(), [&](const Free& slot) { return fits(slot) && reached(slot.since); });
+    auto found = std::find_if(free.rbegin(), free.rend(), [&](const Free& buffer) { return fits(buffer) && reached(buffer.since); });
     if (found == free.rend()) {
       if (std::count_if(free.begin(), free.end(), fits) < kWaiting) return {};
       found = std::make_reverse_iterator(std::next(std::find_if(free.begin(), free.end(), fits)));
     }
-    Free slot = std::move(*found);
+    Free buffer = std::move(*found);
     free.erase(std::next(found).base());
-    return slot;
+    return buffer;
   }
 };
 
-ReceiveSlots::ReceiveSlots(std::shared_ptr<Device> destination) : shared_(std::make_shared<Shared>()) {
+CommunicationBuffers::CommunicationBuffers(std::shared_ptr<Device> destination) : shared_(std::make_shared<Shared>()) {
   shared_->destination = std::move(destination);
 }
 
-ReceiveSlots::~ReceiveSlots() {
+CommunicationBuffers::~CommunicationBuffers() {
   std::vector<Shared::Free> freed;
   const std::lock_guard lock(shared_->mutex);
   shared_->closed = true;
   freed.swap(shared_->free);
 }
 
-ReceiveSlots::Slot ReceiveSlots::take(const at::Tensor& tensor) {
-  auto slot = shared_->take_free(tensor);
-  if (!slot.memory.defined()) {
-    slot.memory = shared_->destination->empty_like(tensor);
-    slot.since = shared_->destination->now();
+CommunicationBuffers::Buffer CommunicationBuffers::take(const at::Tensor& tensor) {
+  auto buffer = shared_->take_free(tensor);
+  if (!buffer.memory.defined()) {
+    buffer.memory = shared_->destination->empty_like(tensor);
+    buffer.since = shared_->destination->now();
   }
-  void* data = slot.memory.data_ptr();
-  const auto options = slot.memory.options();
-  const auto sizes = slot.memory.sizes().vec();
+  void* data = buffer.memory.data_ptr();
+  const auto options = buffer.memory.options();
+  const auto sizes = buffer.memory.sizes().vec();
   at::Tensor lent =
       at::for_blob(data, sizes)
-          .deleter([shared = shared_, memory = std::move(slot.memory)](void*) mutable { shared->give_back(std::move(memory)); })
+          .deleter([shared = shared_, memory = std::move(buffer.memory)](void*) mutable { shared->give_back(std::move(memory)); })
           .options(options)
           .target_device(options.device())
           .make_tensor();
-  return {std::move(lent), std::move(slot.since)};
+  return {std::move(lent), std::move(buffer.since)};
 }
 
 }  // namespace mptune

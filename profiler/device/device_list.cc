@@ -1,10 +1,11 @@
-#include "mptune/profiler/device/device_spec.h"
+#include "mptune/profiler/device/device_list.h"
 
 #include <sched.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <set>
 #include <thread>
@@ -18,61 +19,6 @@ namespace mptune {
 namespace {
 
 constexpr int kMostAutoDevices = 8;
-constexpr int kMostDevices = 256;
-constexpr int kMostCores = 4096;
-constexpr int kMostParts = 16;
-
-std::string range_text(int first, int last) {
-  std::string text = std::to_string(first);
-  if (last > first) {
-    text.append("-").append(std::to_string(last));
-  }
-  return text;
-}
-
-[[noreturn]] void reject_device(const std::string& name) {
-  throw Error("invalid device '" + name + "'", "--devices", "use cpu:0, cpu:0-3, cuda:1, cuda:0/1of2 or sleep:4, separated by commas");
-}
-
-DeviceSpec cpu_device(const std::string& name, const std::string& numbers) {
-  const auto dash = numbers.find('-');
-  const auto first = integer(numbers.substr(0, dash));
-  const auto last = dash == std::string::npos ? first : integer(numbers.substr(dash + 1));
-  if (!first || !last || *first < 0 || *last < *first || *last >= kMostCores) {
-    reject_device(name);
-  }
-  DeviceSpec device{.kind = DeviceSpec::Kind::cpu, .name = "", .cores = {}, .index = static_cast<int>(*first)};
-  for (int core = static_cast<int>(*first); core <= *last; ++core) {
-    device.cores.push_back(core);
-  }
-  device.name = "cpu:" + range_text(device.cores.front(), device.cores.back());
-  return device;
-}
-
-/// `rest` is the part behind "cuda:": "1" or "0/1of2".
-DeviceSpec cuda_device(const std::string& name, const std::string& rest) {
-  const auto slash = rest.find('/');
-  const auto index = integer(rest.substr(0, slash));
-  if (!index || *index < 0 || *index >= kMostDevices) {
-    reject_device(name);
-  }
-  DeviceSpec device{
-      .kind = DeviceSpec::Kind::cuda, .name = "cuda:" + std::to_string(*index), .cores = {}, .index = static_cast<int>(*index)};
-  if (slash == std::string::npos) {
-    return device;
-  }
-  const std::string division = rest.substr(slash + 1);
-  const auto of = division.find("of");
-  const auto part = integer(division.substr(0, of));
-  const auto parts = of == std::string::npos ? std::nullopt : integer(division.substr(of + 2));
-  if (!part || !parts || *parts < 2 || *parts > kMostParts || *part < 1 || *part > *parts) {
-    reject_device(name);
-  }
-  device.part = static_cast<int>(*part) - 1;
-  device.parts = static_cast<int>(*parts);
-  device.name.append("/").append(std::to_string(*part)).append("of").append(std::to_string(*parts));
-  return device;
-}
 
 void require_gpu(const DeviceSpec& device) {
   const GpuDriver& driver = gpu_driver();
@@ -93,7 +39,7 @@ std::string core_ranges(const std::vector<int>& cores) {
     while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) {
       ++last;
     }
-    text.append(text.empty() ? "" : ",").append(range_text(cores[i], cores[last]));
+    text.append(text.empty() ? "" : ",").append(cpu_name(cores[i], cores[last]).substr(4));
     i = last + 1;
   }
   return text;
@@ -115,7 +61,7 @@ void check_list(const std::vector<DeviceSpec>& devices) {
     if (device.kind == DeviceSpec::Kind::cuda) {
       require_gpu(device);
       if (parts.try_emplace(device.index, device.parts).first->second != device.parts) {
-        throw Error("cuda:" + std::to_string(device.index) + " is divided in two ways", "--devices",
+        throw Error(gpu_name(device.index) + " is divided in two ways", "--devices",
                     "use a whole GPU, or parts of equal size: cuda:0/1of2,cuda:0/2of2");
       }
     }
@@ -134,7 +80,7 @@ void check_list(const std::vector<DeviceSpec>& devices) {
 std::vector<DeviceSpec> automatic_devices() {
   std::vector<DeviceSpec> devices;
   for (int gpu = 0; gpu < gpu_driver().gpus; ++gpu) {
-    devices.push_back(parse_device("cuda:" + std::to_string(gpu)));
+    devices.push_back(parse_device(gpu_name(gpu)));
   }
   if (!devices.empty()) {
     return devices;
@@ -143,32 +89,12 @@ std::vector<DeviceSpec> automatic_devices() {
     if (static_cast<int>(devices.size()) == kMostAutoDevices) {
       break;
     }
-    devices.push_back(parse_device("cpu:" + std::to_string(core)));
+    devices.push_back(parse_device(cpu_name(core, core)));
   }
   return devices;
 }
 
 }  // namespace
-
-DeviceSpec parse_device(const std::string& name) {
-  const auto colon = name.find(':');
-  if (colon == std::string::npos) {
-    reject_device(name);
-  }
-  const std::string kind = name.substr(0, colon);
-  const std::string rest = name.substr(colon + 1);
-  if (kind == "cpu") {
-    return cpu_device(name, rest);
-  }
-  if (kind == "cuda") {
-    return cuda_device(name, rest);
-  }
-  const auto index = integer(rest);
-  if (!index || *index < 0 || *index >= kMostCores || kind != "sleep") {
-    reject_device(name);
-  }
-  return {.kind = DeviceSpec::Kind::sleep, .name = "sleep:" + std::to_string(*index), .cores = {}, .index = static_cast<int>(*index)};
-}
 
 std::vector<DeviceSpec> parse_devices(const std::string& list) {
   if (list == "auto") {
@@ -181,9 +107,9 @@ std::vector<DeviceSpec> parse_devices(const std::string& list) {
       devices.push_back(std::move(device));
       continue;
     }
-    if (device.index < 1 || device.index > kMostDevices) {
+    if (device.index < 1 || device.index > DeviceSpec::kMostDevices) {
       throw Error("invalid number of sleeping devices '" + name + "'", "--devices",
-                  "use sleep:K with K from 1 to " + std::to_string(kMostDevices));
+                  "use sleep:K with K from 1 to " + std::to_string(DeviceSpec::kMostDevices));
     }
     for (int i = 0; i < device.index; ++i) {
       devices.push_back(parse_device("sleep:" + std::to_string(i)));
@@ -203,34 +129,6 @@ std::vector<DeviceSpec> parse_device_names(const std::vector<std::string>& names
   }
   check_list(devices);
   return devices;
-}
-
-std::string whole_machine_device(const std::vector<DeviceSpec>& devices) {
-  std::vector<int> cores;
-  for (const DeviceSpec& device : devices) {
-    if (device.kind != DeviceSpec::Kind::cpu) {
-      return "";
-    }
-    cores.insert(cores.end(), device.cores.begin(), device.cores.end());
-  }
-  std::ranges::sort(cores);
-  const bool contiguous = !cores.empty() && cores.back() - cores.front() + 1 == static_cast<int>(cores.size());
-  if (devices.size() < 2 || !contiguous) {
-    return "";
-  }
-  return "cpu:" + range_text(cores.front(), cores.back());
-}
-
-std::string device_class(const DeviceSpec& device) {
-  switch (device.kind) {
-    case DeviceSpec::Kind::cpu:
-      return "cpu/" + std::to_string(device.cores.size());
-    case DeviceSpec::Kind::cuda:
-      return device.parts > 1 ? "cuda/" + std::to_string(device.parts) : "cuda";
-    case DeviceSpec::Kind::sleep:
-      break;
-  }
-  return "sleep";
 }
 
 LinkThrottle parse_link(const std::string& text) {

@@ -1,0 +1,180 @@
+#include "mptune/tuner/runtime/bound_graph.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "mptune/planner/executable.h"
+#include "mptune/planner/schedule/schedule.h"
+#include "mptune/profiler/base/error.h"
+#include "mptune/tuner/runtime/capabilities.h"
+
+namespace mptune {
+namespace {
+
+bool is_cancelled(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const StepCancelled&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace
+
+BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptions& options, std::vector<std::shared_ptr<Device>> devices)
+    : plan_(plan), devices_(std::move(devices)) {
+  validate(plan_, model.size(), "plan for " + model.name());
+  validate_schedule(plan_, "plan for " + model.name());
+  if (const std::string why = why_not_executable(plan_, kRuntime); !why.empty())
+    throw Error("this plan cannot be run: " + why, "plan for " + model.name(), "choose another schedule");
+  std::int64_t first = 0;
+  for (const int size : plan_.microbatch_sizes) {
+    first_samples_.push_back(first);
+    first += size;
+  }
+  add_workers(options);
+  add_stages(model);
+  add_channels(options.link);
+  bind_rows();
+}
+
+BoundGraph::~BoundGraph() {
+  drain();
+  // A stage's tensors go back to the account of the device while its thread still lives.
+  for (Replicas& replicas : stages_) replicas.clear();
+}
+
+void BoundGraph::add_workers(const PipelineOptions& options) {
+  for (const auto& device : devices_) {
+    if (const auto cap = options.memory_bytes.find(device->name()); cap != options.memory_bytes.end()) device->set_memory_cap(cap->second);
+    workers_.push_back(std::make_unique<DeviceWorker>(device));
+  }
+}
+
+void BoundGraph::add_stages(const Model& model) {
+  stages_.resize(plan_.stages.size());
+  for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
+    const Stage& stage = plan_.stages[s];
+    const bool last = s + 1 == plan_.stages.size();
+    for (std::size_t r = 0; r < stage.devices.size(); ++r)
+      workers_[static_cast<std::size_t>(stage.devices[r])]->run([&] {
+        stages_[s].push_back(std::make_unique<StageReplica>(model, device(stage.devices[r]), stage, static_cast<int>(s),
+                                                            static_cast<int>(r), last ? std::optional<Loss>(model.loss()) : std::nullopt));
+      });
+  }
+}
+
+CopyLane* BoundGraph::lane(int source, int destination, const LinkThrottle& link) {
+  if (source == destination) return nullptr;
+  auto& found = lanes_[{source, destination}];
+  if (!found)
+    found = std::make_unique<CopyLane>(devices_[static_cast<std::size_t>(source)], devices_[static_cast<std::size_t>(destination)], link);
+  return found.get();
+}
+
+void BoundGraph::add_channels(const LinkThrottle& link) {
+  for (int s = 0; s + 1 < plan_.num_stages(); ++s) {
+    const Stage& front = plan_.stages[static_cast<std::size_t>(s)];
+    const Stage& back = plan_.stages[static_cast<std::size_t>(s) + 1];
+    for (int m = 0; m < plan_.num_microbatches(); ++m) {
+      auto& channel = channels_[{s, replica_of(front, m), replica_of(back, m)}];
+      if (channel) continue;
+      const int source = mptune::device_of(front, m), destination = mptune::device_of(back, m);
+      channel = std::make_unique<InProcessChannel>(lane(source, destination, link), lane(destination, source, link),
+                                                   [this](std::exception_ptr error) { fail(std::move(error)); });
+    }
+  }
+}
+
+void BoundGraph::bind_rows() {
+  const auto channel = [this](int front, int microbatch) {
+    const auto f = static_cast<std::size_t>(front);
+    return channels_.at({front, replica_of(plan_.stages[f], microbatch), replica_of(plan_.stages[f + 1], microbatch)}).get();
+  };
+  for (const auto& row : plan_.actions) {
+    auto& bound_row = rows_.emplace_back();
+    for (const Action& action : row) {
+      const auto s = static_cast<std::size_t>(action.stage);
+      BoundAction bound{action, to_text(action),
+                        stages_[s][static_cast<std::size_t>(replica_of(plan_.stages[s], action.microbatch))].get()};
+      if (action.stage > 0) bound.front = channel(action.stage - 1, action.microbatch);
+      if (action.stage + 1 < plan_.num_stages()) bound.back = channel(action.stage, action.microbatch);
+      bound_row.push_back(std::move(bound));
+    }
+  }
+}
+
+int BoundGraph::device_of(const StageReplica& replica) const {
+  return plan_.stages[static_cast<std::size_t>(replica.stage())].devices[static_cast<std::size_t>(replica.replica())];
+}
+
+bool BoundGraph::has_replicas() const {
+  return std::any_of(stages_.begin(), stages_.end(), [](const Replicas& replicas) { return replicas.size() > 1; });
+}
+
+bool BoundGraph::has_batch_statistics() const {
+  return std::any_of(stages_.begin(), stages_.end(), [](const Replicas& replicas) { return replicas[0]->has_batch_statistics(); });
+}
+
+std::vector<BoundGraph::Link> BoundGraph::links() const {
+  std::vector<Link> all;
+  for (const auto& [ends, channel] : channels_) {
+    const auto [front, front_replica, back_replica] = ends;
+    const int source = plan_.stages[static_cast<std::size_t>(front)].devices[static_cast<std::size_t>(front_replica)];
+    const int destination = plan_.stages[static_cast<std::size_t>(front) + 1].devices[static_cast<std::size_t>(back_replica)];
+    all.push_back({front, source, destination, channel.get()});
+  }
+  return all;
+}
+
+void BoundGraph::for_devices(const std::function<void(int device)>& work) {
+  // Before a worker holds `work`: from then on nothing may leave this function early.
+  callers_.clear();
+  try {
+    for (const auto& device : devices_) callers_.push_back(device->now_of_caller());
+  } catch (...) {
+    return fail(std::current_exception());
+  }
+  for (std::size_t d = 0; d < workers_.size(); ++d)
+    workers_[d]->post([this, &work, d] {
+      try {
+        devices_[d]->after(callers_[d]);
+        work(static_cast<int>(d));
+        wait_for(devices_[d]->now());
+      } catch (...) {
+        fail(std::current_exception());
+      }
+    });
+  for (auto& worker : workers_) (void)worker->wait();
+}
+
+void BoundGraph::after_caller(int device, int other) {
+  devices_[static_cast<std::size_t>(device)]->after(callers_[static_cast<std::size_t>(other)]);
+}
+
+void BoundGraph::fail(std::exception_ptr error) {
+  if (is_cancelled(error) || !first_error_.set(std::move(error))) return;
+  for (auto& [ends, channel] : channels_) channel->cancel();
+}
+
+void BoundGraph::drain() {
+  for (auto& [ends, lane] : lanes_) lane->drain();
+}
+
+void BoundGraph::recover() {
+  drain();
+  // A copy that failed while the lanes drained belongs to the step that is over.
+  (void)first_error_.take();
+  for (auto& [ends, channel] : channels_) channel->reset();
+  for_devices([this](int device) {
+    for (Replicas& replicas : stages_)
+      for (auto& replica : replicas)
+        if (device_of(*replica) == device) replica->abandon();
+  });
+  // The error that ended the step is the one to tell, not those of its clearing up.
+  (void)first_error_.take();
+}
+
+}  // namespace mptune

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "mptune/profiler/device/copy_lane.h"
+#include "mptune/profiler/device/device_worker.h"
+#include "mptune/tuner/runtime/channel.h"
+#include "mptune/tuner/runtime/pipeline.h"
+#include "mptune/tuner/runtime/stage_replica.h"
+
+namespace mptune {
+
+/// The first exception of a step; the others drain. Thread-safe.
+class FirstError {
+ public:
+  /// True for the first one since take().
+  bool set(std::exception_ptr error) {
+    const std::lock_guard lock(mutex_);
+    if (error_) return false;
+    error_ = std::move(error);
+    return true;
+  }
+  [[nodiscard]] std::exception_ptr take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(error_, nullptr);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr error_;
+};
+
+/// A cell of a device's list, ready to run: what a name and an NVTX range need is made once.
+struct BoundAction {
+  Action action;
+  std::string text;
+  StageReplica* stage = nullptr;
+  Channel* front = nullptr;  ///< to the stage before, for this micro-batch
+  Channel* back = nullptr;   ///< to the stage behind
+};
+
+/// A plan bound to a model and to devices: their workers, the stages' replicas, lanes, channels and rows of actions.
+/// One thread drives it.
+class BoundGraph {
+ public:
+  /// Throws Error for a plan that doesn't fit the model or can't be run.
+  BoundGraph(const Model& model, const Plan& plan, const PipelineOptions& options, std::vector<std::shared_ptr<Device>> devices);
+  ~BoundGraph();
+  BoundGraph(const BoundGraph&) = delete;
+  BoundGraph& operator=(const BoundGraph&) = delete;
+
+  [[nodiscard]] const Plan& plan() const { return plan_; }
+  [[nodiscard]] const std::vector<std::shared_ptr<Device>>& devices() const { return devices_; }
+  [[nodiscard]] Device& device(int index) const { return *devices_[static_cast<std::size_t>(index)]; }
+  [[nodiscard]] const std::vector<BoundAction>& row(int device) const { return rows_[static_cast<std::size_t>(device)]; }
+  /// First sample of a micro-batch within the batch.
+  [[nodiscard]] std::int64_t first_sample(int microbatch) const { return first_samples_[static_cast<std::size_t>(microbatch)]; }
+
+  using Replicas = std::vector<std::unique_ptr<StageReplica>>;
+  [[nodiscard]] const std::vector<Replicas>& stages() const { return stages_; }
+  [[nodiscard]] const Replicas& replicas(int stage) const { return stages_[static_cast<std::size_t>(stage)]; }
+  /// The first replica of a stage: the one to train.
+  [[nodiscard]] StageReplica& first(int stage) const { return *replicas(stage)[0]; }
+  [[nodiscard]] int device_of(const StageReplica& replica) const;
+  [[nodiscard]] bool has_replicas() const;
+  [[nodiscard]] bool has_batch_statistics() const;
+
+  /// Between two neighbouring (stage, replica) pairs on two devices, or on one.
+  struct Link {
+    int front_stage = 0;
+    int source = 0;  ///< device of the front stage's replica
+    int destination = 0;
+    InProcessChannel* channel = nullptr;
+  };
+  [[nodiscard]] std::vector<Link> links() const;
+
+  /// Runs `work` on every device's compute thread at once and waits for all, the devices' queued work included.
+  /// What they throw goes to fail().
+  void for_devices(const std::function<void(int device)>& work);
+  /// Makes `device` wait for what the calling thread gave `other` before for_devices() began.
+  void after_caller(int device, int other);
+
+  /// Gives the step up: cancels all channels. The first error is the one that take_error() returns. Any thread.
+  void fail(std::exception_ptr error);
+  [[nodiscard]] std::exception_ptr take_error() { return first_error_.take(); }
+  /// Waits for all copies.
+  void drain();
+  /// Makes everything ready for the next step after one that failed.
+  void recover();
+
+ private:
+  void add_workers(const PipelineOptions& options);
+  void add_stages(const Model& model);
+  void add_channels(const LinkThrottle& link);
+  CopyLane* lane(int source, int destination, const LinkThrottle& link);
+  void bind_rows();
+
+  Plan plan_;
+  std::vector<std::shared_ptr<Device>> devices_;
+  FirstError first_error_;
+  // Destroyed from the bottom up: lanes finish before workers, workers free their stages' tensors.
+  std::vector<std::unique_ptr<DeviceWorker>> workers_;
+  std::vector<Replicas> stages_;
+  std::map<std::pair<int, int>, std::unique_ptr<CopyLane>> lanes_;                   ///< by (source, destination)
+  std::map<std::tuple<int, int, int>, std::unique_ptr<InProcessChannel>> channels_;  ///< by (front stage, its replica, back replica)
+  std::vector<std::vector<BoundAction>> rows_;
+  std::vector<std::int64_t> first_samples_;
+  std::vector<MomentPtr> callers_;  ///< per device: the end of what the calling thread gave it before the workers began
+};
+
+}  // namespace mptune

@@ -1,0 +1,214 @@
+#include "mptune/tuner/runtime/step_runner.h"
+
+#include <ATen/ATen.h>
+
+#include <chrono>
+
+#include "mptune/profiler/collect/nvtx_range.h"
+
+namespace mptune {
+
+// The caller may set the first replicas before the first step.
+StepRunner::StepRunner(BoundGraph& graph, std::uint64_t seed)
+    : graph_(graph), tied_(graph), seed_(seed), refresh_copies_(graph.has_replicas() || !tied_.empty()) {}
+
+StepResult StepRunner::run(const Tensors& inputs, const at::Tensor& target, Accumulate accumulate) {
+  const NvtxRange range("step", steps_);
+  const auto start = SteadyClock::now();
+  inputs_.clear();
+  for (const at::Tensor& input : inputs) inputs_.push_back(input.cpu());
+  target_ = target.defined() ? target.cpu() : target;
+  run_phases(accumulate);
+  StepResult result;
+  result.loss = take_loss();
+  refresh_copies_ = graph_.has_replicas() || !tied_.empty();
+  result.seconds = std::chrono::duration<double>(SteadyClock::now() - start).count();
+  ++steps_;
+  return result;
+}
+
+void StepRunner::run_phases(Accumulate accumulate) {
+  graph_.for_devices([&](int device) { run_row(device, accumulate); });
+  auto error = graph_.take_error();
+  if (!error && (graph_.has_replicas() || graph_.has_batch_statistics())) {
+    graph_.for_devices([&](int device) { finish_stages(device); });
+    error = graph_.take_error();
+  }
+  if (!error && !tied_.empty()) {
+    graph_.for_devices([&](int device) { sum_tied(device); });
+    error = graph_.take_error();
+  }
+  inputs_.clear();
+  target_.reset();
+  if (!error) return;
+  graph_.recover();
+  std::rethrow_exception(error);
+}
+
+double StepRunner::take_loss() {
+  const Plan& plan = graph_.plan();
+  double loss = 0;
+  for (int m = 0; m < plan.num_microbatches(); ++m) {
+    StageReplica& last = *graph_.stages().back()[static_cast<std::size_t>(replica_of(plan.stages.back(), m))];
+    const TagScope scope(gpus_, {static_cast<int>(steps_), last.stage(), m, -1, last.replica()}, What::forward);  // a GPU copies it
+    loss += last.take_loss(m);
+  }
+  return loss;
+}
+
+void StepRunner::for_replicas(int device, const std::function<void(StageReplica&)>& work) {
+  for (const BoundGraph::Replicas& replicas : graph_.stages())
+    for (const auto& replica : replicas)
+      if (graph_.device_of(*replica) == device) work(*replica);
+}
+
+void StepRunner::prepare_stages(int device, Accumulate accumulate) {
+  const at::NoGradGuard no_grad;
+  for_replicas(device, [&](StageReplica& replica) {
+    replica.clear_gradients_of_copies();
+    if (accumulate == Accumulate::no || replica.replica() > 0) replica.clear_gradients();
+    if (refresh_copies_) refresh(replica, device);
+  });
+}
+
+/// Gives a replica the values of the stage's first, and tied copies those of their first holder.
+void StepRunner::refresh(StageReplica& replica, int device) {
+  if (replica.replica() == 0 && replica.copies().empty()) return;
+  const auto start = SteadyClock::now();
+  const Tag tag = tag_of(replica);
+  const TagScope scope(gpus_, tag, What::reduce);
+  // What the first holds may still be in an optimizer's hands.
+  const auto after_first_of = [&](int stage) { graph_.after_caller(device, graph_.device_of(graph_.first(stage))); };
+  if (replica.replica() > 0) {
+    after_first_of(replica.stage());
+    const auto& from = graph_.first(replica.stage()).named_parameters();
+    for (std::size_t p = 0; p < from.size(); ++p) at::Tensor(replica.named_parameters()[p].tensor).copy_(from[p].tensor);
+  }
+  for (const NamedTensor& copy : replica.copies()) {
+    const TiedWeights::Weight& weight = tied_.of(copy.name);
+    after_first_of(weight.stage);
+    at::Tensor(copy.tensor).copy_(weight.first);
+  }
+  if (auto* recorder = replica.recorder()) recorder->leaf(What::reduce, "refresh parameters", tag, start);
+}
+
+void StepRunner::run_row(int device, Accumulate accumulate) {
+  prepare_stages(device, accumulate);
+  for (const BoundAction& bound : graph_.row(device)) {
+    const auto start = SteadyClock::now();
+    {
+      const NvtxRange range(bound.text.c_str(), steps_ << 32 | bound.action.stage << 16 | bound.action.microbatch);
+      const bool is_forward = bound.action.kind == ActionKind::forward;
+      const TagScope scope(gpus_, tag_of(bound), is_forward ? What::forward : What::backward);
+      is_forward ? forward(bound) : backward(bound);
+    }
+    if (auto* recorder = bound.stage->recorder()) {
+      recorder->range(bound.text.c_str(), tag_of(bound), start);
+      collector_->add_memory(device, graph_.device(device).current_bytes());
+    }
+  }
+}
+
+Tensors StepRunner::receive(Channel& channel, MessageTag tag, const BoundAction& bound) {
+  auto* recorder = bound.stage->recorder();
+  const bool waits = recorder != nullptr && !channel.arrived(tag);
+  const auto start = SteadyClock::now();
+  Message message = channel.receive(tag);
+  graph_.device(graph_.device_of(*bound.stage)).after(message.there);
+  if (waits) recorder->leaf(What::sync, tag.gradient ? "wait for gradient" : "wait for input", tag_of(bound), start);
+  return std::move(message.tensors);
+}
+
+void StepRunner::forward(const BoundAction& bound) {
+  const Plan& plan = graph_.plan();
+  const int m = bound.action.microbatch;
+  const std::int64_t samples = plan.microbatch_sizes[static_cast<std::size_t>(m)], first = graph_.first_sample(m);
+  Device& device = graph_.device(graph_.device_of(*bound.stage));
+  Tensors given;
+  if (bound.front != nullptr) {
+    given = receive(*bound.front, {false, m}, bound);
+  } else {
+    for (const at::Tensor& input : inputs_) given.push_back(device.from_host(input.narrow(0, first, samples)));
+  }
+  if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
+  const RunContext context{seed_, steps_, m, first, samples, false};
+  const at::Tensor slice = target_.defined() && bound.back == nullptr ? device.from_host(target_.narrow(0, first, samples)) : at::Tensor();
+  Tensors outputs = bound.stage->forward(context, std::move(given), slice, static_cast<double>(samples) / plan.global_batch_size());
+  if (bound.back != nullptr) bound.back->send({false, m}, std::move(outputs));
+}
+
+void StepRunner::backward(const BoundAction& bound) {
+  const int m = bound.action.microbatch;
+  if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
+  // What is recomputed does not need the gradient: it fills the time until that arrives.
+  bound.stage->prepare_backward(m);
+  Tensors gradients = bound.back != nullptr ? receive(*bound.back, {true, m}, bound) : Tensors{};
+  if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
+  gradients = bound.stage->backward(m, std::move(gradients));
+  if (bound.front != nullptr) bound.front->send({true, m}, std::move(gradients));
+}
+
+void StepRunner::finish_stages(int device) {
+  const at::NoGradGuard no_grad;
+  for (const BoundGraph::Replicas& replicas : graph_.stages()) {
+    for (const auto& replica : replicas)
+      if (graph_.device_of(*replica) == device) sum_replicas(*replica);
+    if (graph_.device_of(*replicas[0]) == device && replicas[0]->has_batch_statistics()) commit_statistics(*replicas[0]);
+  }
+}
+
+/// Sums the replicas' gradients into the first, in order of the replicas. Every replica's thread sums its share of the parameters, but a
+/// GPU's all of its own: another thread's work on its memory would be in nobody's lane.
+void StepRunner::sum_replicas(StageReplica& replica) {
+  const auto start = SteadyClock::now();
+  const Tag tag = tag_of(replica);
+  const TagScope scope(gpus_, tag, What::reduce);
+  const BoundGraph::Replicas& replicas = graph_.replicas(replica.stage());
+  const std::size_t sharers = replicas[0]->on_gpu() ? 1 : replicas.size();
+  const auto share = static_cast<std::size_t>(replica.replica());
+  if (share >= sharers || replicas.size() < 2) return;
+  const std::vector<at::Tensor>& parameters = replicas[0]->trained();
+  for (std::size_t p = share; p < parameters.size(); p += sharers)
+    for (std::size_t other = 1; other < replicas.size(); ++other) add_gradient(parameters[p], replicas[other]->trained()[p].grad());
+  if (auto* recorder = replica.recorder()) recorder->leaf(What::reduce, "sum gradients", tag, start);
+}
+
+void StepRunner::commit_statistics(StageReplica& first) {
+  const TagScope scope(gpus_, tag_of(first), What::reduce);
+  std::vector<StageReplica*> all;
+  for (const auto& replica : graph_.replicas(first.stage())) all.push_back(replica.get());
+  first.commit_statistics(all);
+}
+
+/// Adds the gradients of tied copies to their first holder's, in order of the stages.
+void StepRunner::sum_tied(int device) {
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, weight] : tied_.all()) {
+    StageReplica& holder = graph_.first(weight.stage);
+    if (graph_.device_of(holder) != device) continue;
+    const auto start = SteadyClock::now();
+    const Tag tag = tag_of(holder);
+    const TagScope scope(gpus_, tag, What::reduce);
+    for (const at::Tensor& copy : weight.copies) add_gradient(weight.first, copy.grad());
+    if (auto* recorder = holder.recorder()) recorder->leaf(What::reduce, "sum tied gradients", tag, start);
+  }
+}
+
+void StepRunner::on_stages(const std::function<void(int stage)>& work) {
+  graph_.for_devices([&](int device) {
+    for_replicas(device, [&](StageReplica& replica) {
+      if (replica.replica() > 0) return;
+      const auto start = SteadyClock::now();
+      const Tag tag{static_cast<int>(steps_) - 1, replica.stage(), -1, -1, 0};
+      const TagScope scope(gpus_, tag, What::optimizer);
+      work(replica.stage());
+      if (auto* recorder = replica.recorder()) recorder->leaf(What::optimizer, "optimizer", tag, start);
+    });
+  });
+  if (auto error = graph_.take_error()) {
+    graph_.recover();
+    std::rethrow_exception(error);
+  }
+}
+
+}  // namespace mptune

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "mptune/tuner/runtime/bound_graph.h"
+#include "mptune/tuner/runtime/tied_weights.h"
+
+namespace mptune {
+
+/// Takes steps through a bound graph. One thread drives it; `graph` outlives it.
+class StepRunner {
+ public:
+  StepRunner(BoundGraph& graph, std::uint64_t seed);
+
+  /// Pipeline::step for a batch that fits the plan.
+  StepResult run(const Tensors& inputs, const at::Tensor& target, Accumulate accumulate);
+  /// Pipeline::on_stages.
+  void on_stages(const std::function<void(int stage)>& work);
+  /// Pipeline::record.
+  void record(HostCollector* collector, TagSink* gpus);
+  [[nodiscard]] std::int64_t steps() const { return steps_; }
+
+ private:
+  [[nodiscard]] Tag tag_of(const BoundAction& bound) const {
+    return {static_cast<int>(steps_), bound.action.stage, bound.action.microbatch, -1, bound.stage->replica()};
+  }
+  [[nodiscard]] Tag tag_of(const StageReplica& replica) const {
+    return {static_cast<int>(steps_), replica.stage(), -1, -1, replica.replica()};
+  }
+  void for_replicas(int device, const std::function<void(StageReplica&)>& work);
+
+  void run_phases(Accumulate accumulate);
+  void prepare_stages(int device, Accumulate accumulate);
+  void refresh(StageReplica& replica, int device);
+  void run_row(int device, Accumulate accumulate);
+  void forward(const BoundAction& bound);
+  void backward(const BoundAction& bound);
+  Tensors receive(Channel& channel, MessageTag tag, const BoundAction& bound);
+  void finish_stages(int device);
+  void sum_replicas(StageReplica& replica);
+  void commit_statistics(StageReplica& first);
+  void sum_tied(int device);
+  [[nodiscard]] double take_loss();
+
+  void record_compute(StageReplica& replica);
+  void record_copies(const BoundGraph::Link& link);
+
+  BoundGraph& graph_;
+  const TiedWeights tied_;
+  const std::uint64_t seed_;
+  HostCollector* collector_ = nullptr;
+  TagSink* gpus_ = nullptr;
+  std::int64_t steps_ = 0;
+  bool refresh_copies_;  ///< replicas and tied copies have older values than the first
+
+  // of the current step
+  Tensors inputs_;
+  at::Tensor target_;
+};
+
+}  // namespace mptune
