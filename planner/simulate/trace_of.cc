@@ -1,12 +1,11 @@
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <numeric>
 #include <utility>
 
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/simulate/operations.h"
 #include "mptune/profiler/analyze/replay.h"
+#include "mptune/profiler/trace/trace_builder.h"
 
 namespace mptune {
 namespace {
@@ -29,9 +28,9 @@ struct Span {
   int last = -1;
 };
 
-class TraceBuilder {
+class SimulatedTrace {
  public:
-  TraceBuilder(const Plan& plan, const CostModel& cost, const Operations& operations, const Timing& timing)
+  SimulatedTrace(const Plan& plan, const CostModel& cost, const Operations& operations, const Timing& timing)
       : plan_(plan),
         cost_(cost),
         operations_(operations),
@@ -49,7 +48,8 @@ class TraceBuilder {
     trace_ = replay(trace_, durations_);
     add_ranges();
     trace_.steps.push_back({0, Nanoseconds{0}, step_end()});
-    order_by_start();
+    order_events(trace_);
+    order_ranges(trace_);
     return std::move(trace_);
   }
 
@@ -57,22 +57,15 @@ class TraceBuilder {
   [[nodiscard]] Nanoseconds step_end() const { return Nanoseconds{timing_.end_ns + operations_.step_ns}; }
   [[nodiscard]] const Stage& stage_of(const Operation& operation) const { return plan_.stages[static_cast<std::size_t>(operation.stage)]; }
 
-  int name(const std::string& text) {
-    const auto [found, added] = names_.emplace(text, static_cast<int>(trace_.names.size()));
-    if (added) trace_.names.push_back(text);
-    return found->second;
-  }
-
   int tag(const Operation& operation, int layer) {
     const auto& devices = stage_of(operation).devices;
     const int replica = static_cast<int>(std::find(devices.begin(), devices.end(), operation.device) - devices.begin());
-    trace_.tags.push_back({0, operation.stage, operation.microbatch, layer, replica});
-    return static_cast<int>(trace_.tags.size()) - 1;
+    return builder_.tag({0, operation.stage, operation.microbatch, layer, replica});
   }
 
   int add_event(const Operation& operation, What what, const std::string& text, int layer, std::int64_t ns) {
     Event event;
-    event.name = name(text);
+    event.name = builder_.name(text);
     event.tag = tag(operation, layer);
     event.device = static_cast<std::int16_t>(operation.device);
     event.what = what;
@@ -202,8 +195,7 @@ class TraceBuilder {
     std::stable_sort(trace_.memory.begin(), trace_.memory.end(),
                      [](const MemorySample& a, const MemorySample& b) { return a.time < b.time; });
     for (int device = 0; device < operations_.devices; ++device) {
-      trace_.tags.push_back({0, -1, -1, -1, -1});
-      add_range(What::step, "step 0", device, static_cast<int>(trace_.tags.size()) - 1, Nanoseconds{0}, step_end());
+      add_range(What::step, "step 0", device, builder_.tag({.step = 0}), Nanoseconds{0}, step_end());
     }
   }
 
@@ -212,33 +204,12 @@ class TraceBuilder {
   void add_range(What what, const std::string& text, int device, int tag_id, Nanoseconds start, Nanoseconds end) {
     Event range;
     range.what = what;
-    range.name = name(text);
+    range.name = builder_.name(text);
     range.device = static_cast<std::int16_t>(device);
     range.tag = tag_id;
     range.start = start;
     range.duration = end - start;
     trace_.ranges.push_back(range);
-  }
-
-  // As recorders deliver them.
-  void order_by_start() {
-    std::vector<int> order(trace_.events.size());
-    std::iota(order.begin(), order.end(), 0);
-    const auto& events = trace_.events;
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int a, int b) { return events[static_cast<std::size_t>(a)].start < events[static_cast<std::size_t>(b)].start; });
-    std::vector<int> place(order.size());
-    std::vector<Event> sorted;
-    for (const int index : order) {
-      place[static_cast<std::size_t>(index)] = static_cast<int>(sorted.size());
-      sorted.push_back(events[static_cast<std::size_t>(index)]);
-    }
-    trace_.events = std::move(sorted);
-    for (Edge& edge : trace_.edges) {
-      edge.producer = place[static_cast<std::size_t>(edge.producer)];
-      edge.consumer = place[static_cast<std::size_t>(edge.consumer)];
-    }
-    std::stable_sort(trace_.ranges.begin(), trace_.ranges.end(), [](const Event& a, const Event& b) { return a.start < b.start; });
   }
 
   const Plan& plan_;
@@ -249,14 +220,14 @@ class TraceBuilder {
   std::vector<int> lane_last_;
   std::vector<Span> spans_;
   std::vector<Nanoseconds> durations_;
-  std::map<std::string, int> names_;
   Trace trace_;
+  TraceBuilder builder_{trace_};
 };
 
 }  // namespace
 
 Trace trace_of(const Plan& plan, const CostModel& cost, const Operations& operations, const Timing& timing) {
-  return TraceBuilder(plan, cost, operations, timing).build();
+  return SimulatedTrace(plan, cost, operations, timing).build();
 }
 
 }  // namespace mptune

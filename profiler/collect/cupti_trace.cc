@@ -9,12 +9,12 @@
 #include <memory>
 #include <set>
 #include <string_view>
-#include <tuple>
 
 #include "mptune/profiler/collect/cupti_api.h"
 #include "mptune/profiler/collect/cupti_edges.h"
 #include "mptune/profiler/collect/cupti_lanes.h"
 #include "mptune/profiler/collect/cupti_records.h"
+#include "mptune/profiler/trace/trace_builder.h"
 
 namespace mptune {
 namespace {
@@ -140,16 +140,10 @@ class TraceMaker {
  private:
   Nanoseconds at(std::int64_t time) const { return Nanoseconds{time} - context_.origin; }
 
-  int name(const std::string& text) {
-    const auto [place, added] = names_.try_emplace(text, static_cast<int>(trace_.names.size()));
-    if (added) trace_.names.push_back(text);
-    return place->second;
-  }
-
   // All launches of a kernel have the same name pointer, so each name is demangled once.
   int kernel_name(const char* mangled) {
     const auto [place, added] = kernel_names_.try_emplace(mangled, -1);
-    if (added) place->second = name(demangled(mangled));
+    if (added) place->second = builder_.name(demangled(mangled));
     return place->second;
   }
 
@@ -159,7 +153,7 @@ class TraceMaker {
     const char* text = nullptr;
     const CUpti_CallbackDomain domain = call.driver ? CUPTI_CB_DOMAIN_DRIVER_API : CUPTI_CB_DOMAIN_RUNTIME_API;
     const bool known = cupti_api().cuptiGetCallbackName(domain, call.function, &text) == CUPTI_SUCCESS && text != nullptr;
-    place->second = name(known ? text : "call " + std::to_string(call.function));
+    place->second = builder_.name(known ? text : "call " + std::to_string(call.function));
     return place->second;
   }
 
@@ -190,17 +184,10 @@ class TraceMaker {
     return tag == context_.tags.end() ? nullptr : &tag->second;
   }
 
-  int tag_index(const Tag& tag) {
-    const auto [place, added] =
-        tag_index_.try_emplace({tag.step, tag.stage, tag.microbatch, tag.layer, tag.replica}, static_cast<int>(trace_.tags.size()));
-    if (added) trace_.tags.push_back(tag);
-    return place->second;
-  }
-
   void add_leaf(const CuptiWork& work, What what, int name_index, int detail) {
     Event event{at(work.start), Nanoseconds{work.end - work.start}, name_index};
     const CuptiTag* tag = tag_of(work);
-    if (tag != nullptr) event.tag = tag_index(tag->tag);
+    if (tag != nullptr) event.tag = builder_.tag(tag->tag);
     event.detail = detail;
     event.what = what == What::kernel && tag != nullptr ? tag->what : what;
     leaves_.push_back({event, work});
@@ -222,7 +209,7 @@ class TraceMaker {
       if (copy.both_ends) peers.emplace(copy.work.correlation, copy.graph_node);
     for (const CuptiCopy& copy : records_.copies) {
       if (!copy.both_ends && peers.contains({copy.work.correlation, copy.graph_node})) continue;
-      add_leaf(copy.work, What::copy, name(copy_name(copy.ends)), static_cast<int>(trace_.copies.size()));
+      add_leaf(copy.work, What::copy, builder_.name(copy_name(copy.ends)), static_cast<int>(trace_.copies.size()));
       trace_.copies.push_back(ends_of(copy));
     }
   }
@@ -238,7 +225,7 @@ class TraceMaker {
   }
 
   void add_memsets() {
-    for (const CuptiWork& work : records_.memsets) add_leaf(work, What::memset, name("memset"), -1);
+    for (const CuptiWork& work : records_.memsets) add_leaf(work, What::memset, builder_.name("memset"), -1);
   }
 
   void sort_leaves() {
@@ -263,7 +250,7 @@ class TraceMaker {
     for (const CuptiOverhead& overhead : records_.overheads) {
       const std::int16_t device = device_of_thread(overhead.thread);
       if (!overhead.recorder || device < 0) continue;
-      Event event{at(overhead.start), Nanoseconds{overhead.end - overhead.start}, name(overhead.name)};
+      Event event{at(overhead.start), Nanoseconds{overhead.end - overhead.start}, builder_.name(overhead.name)};
       event.device = device;
       event.what = What::profiler;
       leaves_.push_back({event, {}, false});
@@ -314,7 +301,7 @@ class TraceMaker {
     }
     for (const CuptiOverhead& overhead : records_.overheads) {
       if (overhead.recorder || overhead.thread == 0) continue;
-      trace_.launches.push_back({-1, thread(overhead.thread), name(overhead.name), at(overhead.start), at(overhead.end), ++last});
+      trace_.launches.push_back({-1, thread(overhead.thread), builder_.name(overhead.name), at(overhead.start), at(overhead.end), ++last});
     }
     std::sort(trace_.launches.begin(), trace_.launches.end(),
               [](const Launch& a, const Launch& b) { return std::pair(a.start, a.correlation) < std::pair(b.start, b.correlation); });
@@ -327,7 +314,7 @@ class TraceMaker {
   }
 
   void add_range(const CuptiMarker& marker, const CuptiPayload* payload, std::int64_t end) {
-    Event range{at(marker.time), Nanoseconds{std::max<std::int64_t>(0, end - marker.time)}, name(range_name(marker, payload))};
+    Event range{at(marker.time), Nanoseconds{std::max<std::int64_t>(0, end - marker.time)}, builder_.name(range_name(marker, payload))};
     range.device = device_of_thread(marker.thread);
     range.what = What::action;
     trace_.ranges.push_back(range);
@@ -357,12 +344,13 @@ class TraceMaker {
       add_range(marker, payload == payload_of.end() ? nullptr : payload->second,
                 marker.place == CuptiMarker::Place::instant ? marker.time : open_end);
     }
-    std::stable_sort(trace_.ranges.begin(), trace_.ranges.end(), [](const Event& a, const Event& b) { return a.start < b.start; });
+    order_ranges(trace_);
   }
 
   const CuptiRecords& records_;
   const CuptiContext& context_;
   Trace trace_;
+  TraceBuilder builder_{trace_};
   CuptiLanes lanes_;
   std::vector<Leaf> leaves_;
   std::vector<CuptiSubmission> submissions_;
@@ -370,11 +358,9 @@ class TraceMaker {
   std::unordered_map<std::uint32_t, std::uint64_t> id_of_;       // external id by correlation
   std::vector<int> started_by_;                                  // by index in records_.calls
   std::unordered_map<std::uint32_t, std::int16_t> device_of_thread_;
-  std::unordered_map<std::string, int> names_;
   std::unordered_map<const char*, int> kernel_names_;
   std::map<std::pair<bool, std::uint32_t>, int> call_names_;
   std::unordered_map<std::uint32_t, int> threads_;
-  std::map<std::tuple<int, int, int, int, int>, int> tag_index_;
 };
 
 }  // namespace

@@ -3,29 +3,11 @@
 #include <algorithm>
 #include <tuple>
 
+#include "mptune/profiler/trace/trace_builder.h"
+
 namespace mptune {
 
 namespace {
-
-using TagKey = std::tuple<int, int, int, int, int>;
-
-/// Tags are few and events many: each distinct tag is stored once.
-class TagTable {
- public:
-  explicit TagTable(Trace& trace) : trace_(trace) {}
-
-  int index(const Tag& tag) {
-    if (tag == Tag{}) return -1;
-    const auto [found, added] =
-        index_.try_emplace(TagKey{tag.step, tag.stage, tag.microbatch, tag.layer, tag.replica}, static_cast<int>(trace_.tags.size()));
-    if (added) trace_.tags.push_back(tag);
-    return found->second;
-  }
-
- private:
-  Trace& trace_;
-  std::map<TagKey, int> index_;
-};
 
 struct Placed {
   Event event;
@@ -133,7 +115,7 @@ Trace HostCollector::stop() {
     return std::chrono::duration_cast<Nanoseconds>(t - started_);
   };
 
-  TagTable tags(trace);
+  TraceBuilder builder(trace);
   std::vector<Placed> leaves;
   for (const LaneLog& lane : lanes_) {
     const int thread = static_cast<int>(trace.threads.size());
@@ -142,7 +124,7 @@ Trace HostCollector::stop() {
       Event event{since_start(entry.start),
                   Nanoseconds{0},
                   entry.name,
-                  tags.index(entry.tag),
+                  entry.tag == Tag{} ? -1 : builder.tag(entry.tag),
                   -1,
                   static_cast<std::int16_t>(lane.device_),
                   static_cast<std::uint8_t>(lane.lane_),
@@ -156,7 +138,7 @@ Trace HostCollector::stop() {
     }
   }
   std::stable_sort(leaves.begin(), leaves.end(), [](const Placed& a, const Placed& b) { return a.event.start < b.event.start; });
-  std::stable_sort(trace.ranges.begin(), trace.ranges.end(), [](const Event& a, const Event& b) { return a.start < b.start; });
+  order_ranges(trace);
 
   for (const auto& window : steps_) trace.steps.push_back({window.step, since_start(window.start), since_start(window.end)});
   for (Placed& leaf : leaves) {

@@ -8,8 +8,8 @@
 #include <unordered_map>
 
 #include "mptune/profiler/base/error.h"
-#include "mptune/profiler/formats/builder.h"
 #include "mptune/profiler/formats/chrome_events.h"
+#include "mptune/profiler/formats/settle.h"
 
 namespace mptune {
 namespace {

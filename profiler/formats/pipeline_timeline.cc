@@ -4,9 +4,10 @@
 #include <map>
 #include <tuple>
 
-#include "mptune/profiler/formats/builder.h"
 #include "mptune/profiler/formats/pipeline_edges.h"
 #include "mptune/profiler/formats/pipeline_operations.h"
+#include "mptune/profiler/formats/settle.h"
+#include "mptune/profiler/trace/trace_builder.h"
 
 namespace mptune {
 namespace {

@@ -6,10 +6,11 @@
 
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/base/text.h"
-#include "mptune/profiler/formats/builder.h"
 #include "mptune/profiler/formats/chrome_events.h"
 #include "mptune/profiler/formats/kineto.h"
+#include "mptune/profiler/formats/settle.h"
 #include "mptune/profiler/trace/stream_lanes.h"
+#include "mptune/profiler/trace/trace_builder.h"
 
 namespace mptune {
 namespace {

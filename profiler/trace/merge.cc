@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "mptune/profiler/trace/host_view.h"
+#include "mptune/profiler/trace/trace_builder.h"
 
 namespace mptune {
 namespace {
@@ -24,20 +25,6 @@ int mapped(const Indices& indices, int index) {
   return index < 0 ? index : at(indices, index);
 }
 
-/// Index in `all` of each of `added`; those missing are appended.
-template <typename Value, typename Key>
-Indices unite(std::vector<Value>& all, const std::vector<Value>& added, Key key) {
-  std::map<decltype(key(all.front())), int> known;
-  for (std::size_t i = 0; i < all.size(); ++i) known.try_emplace(key(all[i]), static_cast<int>(i));
-  Indices indices;
-  for (const Value& value : added) {
-    const auto [place, is_new] = known.try_emplace(key(value), static_cast<int>(all.size()));
-    if (is_new) all.push_back(value);
-    indices.push_back(place->second);
-  }
-  return indices;
-}
-
 using ActionKey = std::tuple<int, int, int, int>;
 ActionKey action_of(const Tag& tag) {
   return {tag.step, tag.stage, tag.microbatch, tag.replica};
@@ -48,13 +35,32 @@ bool is_phase(What what) {
   return what <= What::reduce;
 }
 
+/// The host's trace without its events.
+Trace tables_of(const Trace& host) {
+  Trace trace;
+  trace.devices = host.devices;
+  trace.names = host.names;
+  trace.threads = host.threads;
+  trace.tags = host.tags;
+  trace.memory = host.memory;
+  trace.steps = host.steps;
+  trace.started_utc_ns = host.started_utc_ns;
+  return trace;
+}
+
 class Merger {
  public:
   Merger(const Trace& host, const Trace& gpus, Nanoseconds gpus_started)
-      : host_(host), gpus_(gpus), shift_(gpus_started), view_(host, gpus, gpus_started), work_of_(host.events.size()) {}
+      : host_(host),
+        gpus_(gpus),
+        shift_(gpus_started),
+        view_(host, gpus, gpus_started),
+        trace_(tables_of(host)),
+        builder_(trace_),
+        work_of_(host.events.size()) {}
 
   Trace merge() {
-    unite_tables();
+    number_tables();
     look();
     for (std::size_t i = 0; i < gpus_.events.size(); ++i) add_gpu_event(static_cast<int>(i));
     decide_replaced();
@@ -77,31 +83,15 @@ class Merger {
     int gpu = kNone;
   };
 
-  void unite_tables() {
-    trace_.devices = host_.devices;
-    trace_.names = host_.names;
-    trace_.threads = host_.threads;
-    trace_.tags = host_.tags;
-    trace_.memory = host_.memory;
-    trace_.steps = host_.steps;
-    trace_.started_utc_ns = host_.started_utc_ns;
+  /// The result's number of every device, name and thread of the GPUs' trace.
+  void number_tables() {
     for (const TraceDevice& gpu : gpus_.devices) {
       const auto known = std::ranges::find(host_.devices, gpu.name, &TraceDevice::name);
       known_.push_back(known == host_.devices.end() ? kNone : static_cast<int>(known - host_.devices.begin()));
     }
     device_ = known_;
-    name_ = unite(trace_.names, gpus_.names, [](const std::string& name) { return name; });
-    thread_ = unite(trace_.threads, gpus_.threads, [](const std::string& thread) { return thread; });
-    for (std::size_t i = 0; i < trace_.tags.size(); ++i) tag_index_.try_emplace(key_of(trace_.tags[i]), static_cast<int>(i));
-  }
-
-  using TagKey = std::tuple<int, int, int, int, int>;
-  static TagKey key_of(const Tag& tag) { return {tag.step, tag.stage, tag.microbatch, tag.layer, tag.replica}; }
-
-  int tag_index(const Tag& tag) {
-    const auto [place, is_new] = tag_index_.try_emplace(key_of(tag), static_cast<int>(trace_.tags.size()));
-    if (is_new) trace_.tags.push_back(tag);
-    return place->second;
+    for (const std::string& name : gpus_.names) name_.push_back(builder_.name(name));
+    for (const std::string& thread : gpus_.threads) thread_.push_back(builder_.thread(thread));
   }
 
   /// Finds the host's event of each GPU event, and from those the compute lanes of parts of GPUs.
@@ -125,7 +115,7 @@ class Merger {
     if (seen >= 0 && at(host_.events, seen).tag >= 0) {
       event.tag = at(host_.events, seen).tag;
     } else if (event.tag >= 0) {
-      event.tag = tag_index(at(gpus_.tags, event.tag));
+      event.tag = builder_.tag(at(gpus_.tags, event.tag));
     }
     if (seen >= 0 && (event.what == What::kernel || is_phase(event.what))) event.what = at(host_.events, seen).what;
     event.detail = event.what == What::copy ? add_copy(event, seen) : add_kernel(event.detail);
@@ -305,10 +295,10 @@ class Merger {
       range.start += shift_;
       range.name = mapped(name_, range.name);
       if (range.device >= 0) range.device = static_cast<std::int16_t>(at(device_, range.device));
-      if (range.tag >= 0) range.tag = tag_index(at(gpus_.tags, range.tag));
+      if (range.tag >= 0) range.tag = builder_.tag(at(gpus_.tags, range.tag));
       trace_.ranges.push_back(range);
     }
-    std::stable_sort(trace_.ranges.begin(), trace_.ranges.end(), [](const Event& a, const Event& b) { return a.start < b.start; });
+    order_ranges(trace_);
   }
 
   bool in_a_step(const Event& event) const {
@@ -332,14 +322,14 @@ class Merger {
   const Nanoseconds shift_;
   const HostView view_;
   Trace trace_;
+  TraceBuilder builder_;
   Indices known_;                             // by device of gpus_: index in host_; kNone: the host names none, or parts
   Indices device_;                            // by device of gpus_: index in the result
   Indices seen_;                              // by event of gpus_: the host's event that launched it
   Indices name_, thread_;                     // likewise
   std::map<int, std::uint8_t> compute_lane_;  // of a part, as its GPU numbers lanes
-  std::map<TagKey, int> tag_index_;
-  std::vector<Indices> work_of_;  // events of the result that stand for an event of host_
-  std::vector<bool> replaced_;    // by event of host_: by those of a GPU, if any
+  std::vector<Indices> work_of_;              // events of the result that stand for an event of host_
+  std::vector<bool> replaced_;                // by event of host_: by those of a GPU, if any
   std::vector<Added> added_;
   Indices gpu_event_;  // of the result, by event of gpus_
 };

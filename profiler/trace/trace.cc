@@ -1,7 +1,5 @@
 #include "mptune/profiler/trace/trace.h"
 
-#include <algorithm>
-
 namespace mptune {
 
 const char* to_string(What what) {
@@ -44,13 +42,6 @@ const char* to_string(What what) {
 
 bool is_compute(What what) {
   return what <= What::reduce || what == What::collective || what == What::memset || what == What::kernel;
-}
-
-int intern(Trace& trace, const std::string& name) {
-  const auto found = std::find(trace.names.begin(), trace.names.end(), name);
-  if (found != trace.names.end()) return static_cast<int>(found - trace.names.begin());
-  trace.names.push_back(name);
-  return static_cast<int>(trace.names.size()) - 1;
 }
 
 }  // namespace mptune

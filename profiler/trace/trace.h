@@ -170,7 +170,4 @@ struct Trace {
   bool operator==(const Trace&) const = default;
 };
 
-/// Index of `name` in `trace.names`, appended if it is not there. Linear in the number of names.
-[[nodiscard]] int intern(Trace& trace, const std::string& name);
-
 }  // namespace mptune

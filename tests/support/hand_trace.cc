@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "mptune/profiler/trace/trace_builder.h"
+
 namespace mptune::testing {
 namespace {
 
@@ -15,7 +17,7 @@ int add(Trace& trace, What what, const std::string& name, int device, int lane, 
   Event event;
   event.start = Nanoseconds{span.start};
   event.duration = Nanoseconds{span.end - span.start};
-  event.name = intern(trace, name);
+  event.name = TraceBuilder(trace).name(name);
   event.tag = static_cast<std::int32_t>(trace.tags.size());
   event.detail = detail;
   event.device = static_cast<std::int16_t>(device);
@@ -36,7 +38,7 @@ void add_range(Trace& trace, What what, const std::string& name, int device, Spa
   Event range;
   range.start = Nanoseconds{span.start};
   range.duration = Nanoseconds{span.end - span.start};
-  range.name = intern(trace, name);
+  range.name = TraceBuilder(trace).name(name);
   range.device = static_cast<std::int16_t>(device);
   range.what = what;
   trace.ranges.push_back(range);
@@ -114,10 +116,10 @@ Trace gpu_trace() {
   add(trace, What::profiler, "Buffer flush (Profiler)", 0, 0, {430, 450}, {});
   add(trace, What::profiler, "stop", 1, 0, {430, 440}, {});
   add_launches(trace);
-  const int launch = intern(trace, "cudaLaunchKernel_v7000");
+  const int launch = TraceBuilder(trace).name("cudaLaunchKernel_v7000");
   for (Launch& call : trace.launches) call.name = trace.events[static_cast<std::size_t>(call.event)].what == What::copy ? -1 : launch;
-  trace.launches.push_back({-1, 1, intern(trace, "cudaStreamSynchronize_v3020"), Nanoseconds{300}, Nanoseconds{402}, 700});
-  trace.launches.push_back({-1, 0, intern(trace, "cuMemAlloc_v2"), Nanoseconds{1}, Nanoseconds{19}, 500});
+  trace.launches.push_back({-1, 1, TraceBuilder(trace).name("cudaStreamSynchronize_v3020"), Nanoseconds{300}, Nanoseconds{402}, 700});
+  trace.launches.push_back({-1, 0, TraceBuilder(trace).name("cuMemAlloc_v2"), Nanoseconds{1}, Nanoseconds{19}, 500});
   trace.launches.push_back({-1, 0, -1, Nanoseconds{50}, Nanoseconds{50}, 501});
   trace.edges = {{gemm, sent, EdgeKind::data}, {sent, waited, EdgeKind::event_wait}, {waited, next, EdgeKind::order}};
   trace.steps = {{.step = 0, .start = Nanoseconds{0}, .end = Nanoseconds{460}}};

@@ -7,6 +7,8 @@
 #include <random>
 #include <set>
 
+#include "mptune/profiler/trace/trace_builder.h"
+
 namespace mptune::testing {
 namespace {
 
@@ -23,7 +25,7 @@ int tag_of(Trace& trace, const Tag& tag) {
 }
 
 int add(Trace& trace, const std::string& name, What what, int device, int lane, int start, int end, const Tag& tag = {}) {
-  Event event{Nanoseconds{start}, Nanoseconds{end - start}, intern(trace, name)};
+  Event event{Nanoseconds{start}, Nanoseconds{end - start}, TraceBuilder(trace).name(name)};
   event.what = what;
   event.device = static_cast<std::int16_t>(device);
   event.lane = static_cast<std::uint8_t>(lane);
@@ -41,8 +43,8 @@ int add_copy(Trace& trace, const std::string& name, const Copy& copy, int device
 
 void launched(Trace& trace, int event, int start, const std::string& thread = "thread 7") {
   if (trace.threads.empty() || trace.threads.back() != thread) trace.threads.push_back(thread);
-  trace.launches.push_back({event, static_cast<int>(trace.threads.size()) - 1, intern(trace, "cudaLaunchKernel"), Nanoseconds{start},
-                            Nanoseconds{start + 2}, event + 1});
+  trace.launches.push_back({event, static_cast<int>(trace.threads.size()) - 1, TraceBuilder(trace).name("cudaLaunchKernel"),
+                            Nanoseconds{start}, Nanoseconds{start + 2}, event + 1});
 }
 
 /// Stage 0 on a CPU, stage 1 on a GPU: forward and backward of one micro-batch.
@@ -65,11 +67,11 @@ Trace host_of_mixed_step() {
     const Event& event = host.events[static_cast<std::size_t>(i)];
     host.launches.push_back({i, event.device, event.name, event.start, event.end(), i + 1});
   }
-  Event range{Nanoseconds{1120}, Nanoseconds{40}, intern(host, "1F0"), tag_of(host, {0, 1, 0, -1, 0}), -1, 1, 0, What::action};
+  Event range{Nanoseconds{1120}, Nanoseconds{40}, TraceBuilder(host).name("1F0"), tag_of(host, {0, 1, 0, -1, 0}), -1, 1, 0, What::action};
   host.ranges = {range};
   range.device = 0;
   range.tag = -1;
-  range.name = intern(host, "0F0");
+  range.name = TraceBuilder(host).name("0F0");
   host.ranges.push_back(range);
   host.memory = {{Nanoseconds{1150}, 1, 77}};
   host.quality = {.dropped = 1, .untagged = 9, .out_of_window = 9};
@@ -280,7 +282,7 @@ TEST(MergeTraces, ACopyThatTheGpuDidNotSeeStaysTheHosts) {
   Trace host = host_of_mixed_step(), gpu = gpu_of_mixed_step();
   gpu.launches[0].event = -1;
   host.edges.push_back({0, 1, EdgeKind::order});
-  host.launches.push_back({1, 0, intern(host, "send"), Nanoseconds{1099}, Nanoseconds{1101}, 99});
+  host.launches.push_back({1, 0, TraceBuilder(host).name("send"), Nanoseconds{1099}, Nanoseconds{1101}, 99});
   const Trace merged = merge_traces(host, gpu, kStart);
   EXPECT_THAT(names_of(merged, 0), ElementsAre("forward a", "copy activation", "backward a"));
   EXPECT_EQ(merged.copies.size(), 3U);

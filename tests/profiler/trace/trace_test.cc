@@ -22,13 +22,5 @@ TEST(What, OnlyUsefulWorkIsCompute) {
   for (const What what : {What::copy, What::sync, What::host, What::action, What::step}) EXPECT_FALSE(is_compute(what)) << to_string(what);
 }
 
-TEST(Trace, InternsEveryNameOnce) {
-  Trace trace;
-  EXPECT_EQ(intern(trace, "a"), 0);
-  EXPECT_EQ(intern(trace, "b"), 1);
-  EXPECT_EQ(intern(trace, "a"), 0);
-  EXPECT_EQ(trace.names, (std::vector<std::string>{"a", "b"}));
-}
-
 }  // namespace
 }  // namespace mptune

@@ -1,36 +1,12 @@
-#include "mptune/profiler/formats/builder.h"
+#include "mptune/profiler/formats/settle.h"
 
 #include <algorithm>
-#include <numeric>
+#include <map>
+#include <utility>
+
+#include "mptune/profiler/trace/trace_builder.h"
 
 namespace mptune {
-
-namespace {
-
-void order_events(Trace& trace) {
-  std::vector<int> by_start(trace.events.size());
-  std::iota(by_start.begin(), by_start.end(), 0);
-  const auto event = [&](int index) -> const Event& { return trace.events[static_cast<std::size_t>(index)]; };
-  std::stable_sort(by_start.begin(), by_start.end(), [&](int a, int b) { return event(a).start < event(b).start; });
-  std::vector<Event> events;
-  events.reserve(by_start.size());
-  std::vector<int> place(by_start.size());
-  for (const int index : by_start) {
-    place[static_cast<std::size_t>(index)] = static_cast<int>(events.size());
-    events.push_back(event(index));
-  }
-  trace.events = std::move(events);
-  const auto move = [&](int& index) {
-    if (index >= 0) index = place[static_cast<std::size_t>(index)];
-  };
-  for (Launch& launch : trace.launches) move(launch.event);
-  for (Edge& edge : trace.edges) {
-    move(edge.producer);
-    move(edge.consumer);
-  }
-}
-
-}  // namespace
 
 void settle_lanes(Trace& trace) {
   std::map<std::pair<int, int>, Nanoseconds> free;

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+
+#include "mptune/profiler/trace/trace.h"
+
+namespace mptune {
+
+/// Gives names, threads and tags of a trace under construction their indices, each once.
+/// Knows those that the trace has when the builder is made. Requires: nobody else adds any; the trace outlives the builder.
+class TraceBuilder {
+ public:
+  explicit TraceBuilder(Trace& trace);
+
+  [[nodiscard]] int name(const std::string& text);
+  [[nodiscard]] int thread(const std::string& text);
+  [[nodiscard]] int tag(const Tag& tag);
+
+ private:
+  using TagKey = std::tuple<int, int, int, int, int>;
+  static TagKey key_of(const Tag& tag) { return {tag.step, tag.stage, tag.microbatch, tag.layer, tag.replica}; }
+
+  Trace& trace_;
+  std::unordered_map<std::string, int> names_;
+  std::unordered_map<std::string, int> threads_;
+  std::map<TagKey, int> tags_;
+};
+
+/// Orders the events by their start, stably; launches and edges follow them.
+void order_events(Trace& trace);
+/// Orders the ranges by their start, stably.
+void order_ranges(Trace& trace);
+
+}  // namespace mptune
