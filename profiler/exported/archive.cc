@@ -103,7 +103,7 @@ class ArchiveReader {
     archive.without_weights = archive.without_weights || empty;
   }
 
-  /// A convenience of the file: without them, or where they are Python objects that are not read, the program runs all the same.
+  /// Reads the example inputs. They are optional: missing ones, and Python objects that can't be read, are ignored.
   std::vector<at::Tensor> sample_inputs(const std::string& model, const ExportedProgram& program) {
     const std::string record = "data/sample_inputs/" + model + ".pt";
     if (!has(record)) return {};
@@ -115,7 +115,7 @@ class ArchiveReader {
     }
   }
 
-  /// As many as the program has tensor inputs, each of its type and number of dimensions.
+  /// True if there is one sample per tensor input, with its type and number of dimensions.
   [[nodiscard]] bool fit(const std::vector<at::Tensor>& samples, const ExportedProgram& program) const {
     std::size_t next = 0;
     for (std::size_t i = 0; i < program.inputs.size(); ++i) {
@@ -130,7 +130,7 @@ class ArchiveReader {
     return next == samples.size();
   }
 
-  /// Numbers alone: a stored tensor has no symbols.
+  /// Sizes as numbers: a stored tensor has no symbolic sizes.
   std::vector<std::int64_t> numbers(const std::string& name, const std::vector<SymbolicSize>& sizes) const {
     std::vector<std::int64_t> numbers;
     for (const SymbolicSize& size : sizes) {
@@ -157,7 +157,7 @@ class ArchiveReader {
     if (overflow || needed > kMostTensorBytes || offset > kMostTensorBytes) refuse("the shape of '" + name + "' is no shape", kAgain);
     const std::int64_t bytes = bytes_of(record);
     if (elements > 0 && bytes == 0) {
-      // Made from a model without storage: every parameter is the same empty record, and none is tied to another.
+      // The model had no storage (meta device). All parameters then share one empty record, without being tied.
       empty = true;
       without_storage_ += static_cast<double>(elements) * static_cast<double>(element);
       const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));
@@ -167,7 +167,7 @@ class ArchiveReader {
       return at::empty(sizes, type);
     }
     stored_ = stored_ || elements > 0;
-    // Strides of 0 would let a small record stand for any number of elements.
+    // Rejects strides of 0, by which a small record could claim any number of elements.
     if (elements > 0 && ((needed + offset + 1) * element > bytes || elements > bytes / element))
       refuse("'" + name + "' is larger than its record of " + std::to_string(bytes) + " bytes",
              "the file is damaged: " + std::string(kAgain));
@@ -200,7 +200,7 @@ class ArchiveReader {
   std::int64_t file_bytes_ = 0, stored_bytes_ = 0;
   std::map<std::string, at::Tensor> storages_;
   double without_storage_ = 0;  ///< bytes that tensors without a record would take
-  bool stored_ = false;         ///< a tensor of the folder has its record
+  bool stored_ = false;         ///< at least one tensor has a record
 };
 
 }  // namespace
@@ -210,7 +210,7 @@ bool is_exported_archive(const std::string& path) {
     caffe2::serialize::PyTorchStreamReader reader(path);
     return reader.hasRecord("archive_format") || reader.hasRecord("serialized_exported_program.json");
   } catch (const c10::Error&) {
-    return false;  // whoever reads it next says what it is
+    return false;  // the next reader reports the error
   }
 }
 

@@ -11,21 +11,21 @@
 
 namespace mptune {
 
-/// A `.pt2` file that torch.export.save wrote, read as a whole: the program and its tensors by full name. Tensors of one record share their
-/// memory, so tied weights are one. Runs nothing of the file; allocates no more than its size.
+/// Contents of a `.pt2` file of torch.export.save: the program, and its tensors by full name. Tensors of one record share memory (tied
+/// weights). Reading runs no code of the file and allocates no more than its size.
 struct ExportedArchive {
   ExportedProgram program;
   std::map<std::string, at::Tensor> tensors;  ///< parameters, buffers, constants
-  bool without_weights = false;               ///< made from a meta model: the tensors are uninitialised
-  std::vector<at::Tensor> sample_inputs;      ///< the tensors that the model was exported with, in the order of its inputs; may be empty
-  std::string reference;                      ///< extra/mptune.json, which mptune_export.py leaves; "" without one
+  bool without_weights = false;               ///< exported from a meta model: the tensors are uninitialised
+  std::vector<at::Tensor> sample_inputs;      ///< example tensors of the export, in the order of its inputs; may be empty
+  std::string reference;                      ///< extra/mptune.json, written by mptune_export.py; "" if absent
 };
 
-/// True if the file is an archive that torch.export.save wrote, of any layout or age.
+/// True if the file is an archive of torch.export.save, of any version.
 [[nodiscard]] bool is_exported_archive(const std::string& path);
 
-/// Throws Error: missing, truncated, another kind of archive (TorchScript, torch.save, AOTInductor, an older layout), several models,
-/// records that are missing or shorter than their tensors; each says what to do.
+/// Throws Error with a remedy: missing, truncated, another kind of archive (TorchScript, torch.save, AOTInductor, an older layout), several
+/// models, records missing or shorter than their tensors.
 [[nodiscard]] ExportedArchive read_exported_archive(const std::string& path);
 
 }  // namespace mptune

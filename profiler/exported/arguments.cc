@@ -27,7 +27,7 @@ at::Layout layout_of(int code) {
   return at::kStrided;
 }
 
-// A Python number beside tensors: it takes part in type promotion as a number does.
+// A Python number among tensors: type promotion treats it as a number.
 at::Tensor wrapped_number(const c10::IValue& number) {
   at::Tensor tensor = at::scalar_to_tensor(number.toScalar());
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
@@ -87,7 +87,7 @@ at::ScalarType scalar_type_of(int code) {
   return found->second;
 }
 
-/// Fits one argument to what an operator's parameter takes.
+/// Converts an argument to the type of an operator's parameter.
 class ArgumentBinder {
  public:
   explicit ArgumentBinder(const c10::TypePtr& type) : type_(type) {
@@ -122,7 +122,7 @@ class ArgumentBinder {
   [[nodiscard]] bool takes(c10::TypeKind kind) const { return type_ && type_->kind() == kind; }
   void constant(c10::IValue value) { bound_.constant_ = std::move(value); }
 
-  /// Element types and the like are numbers to LibTorch, which looks them up unchecked.
+  /// Refuses plain numbers for element types, layouts and memory formats: LibTorch would look them up unchecked.
   void check_no_code() const {
     for (const c10::TypeKind kind : {c10::TypeKind::ScalarTypeType, c10::TypeKind::LayoutType, c10::TypeKind::MemoryFormatType})
       if (takes(kind)) throw std::invalid_argument("a number where an element type, layout or memory format belongs");
@@ -142,7 +142,7 @@ class ArgumentBinder {
     if (takes(c10::TypeKind::FloatType) && number.isInt()) return constant(static_cast<double>(number.toInt()));
     if (takes(c10::TypeKind::FloatType) && number.isBool()) return constant(number.toBool() ? 1.0 : 0.0);
     if (const auto list = type_ ? type_->cast<c10::ListType>() : nullptr) {
-      // int[2] parameters take one integer for all.
+      // int[2] parameters accept one integer for all elements.
       if (list->getElementType()->kind() == c10::TypeKind::IntType && number.isInt())
         return constant(c10::List<std::int64_t>({number.toInt()}));
     }

@@ -13,22 +13,22 @@ namespace mptune {
 /// Values of one run of a graph, by ProgramValue::index.
 using ProgramValues = std::vector<c10::IValue>;
 
-/// An argument of an operator, bound once: what is constant is made, what is a value is looked up at every call.
+/// An argument of an operator, bound once. Constants are converted at binding, values are looked up at every call.
 class BoundArgument {
  public:
-  /// Binds `argument` to a parameter of `type`, which follows what Python does: a number for a tensor is a wrapped number, an integer for a
-  /// float is converted, devices are those of the run. Throws std::invalid_argument with a clause for what does not fit.
+  /// Binds `argument` to a parameter of `type` by Python's rules: a number for a tensor is wrapped, an integer for a float is converted,
+  /// devices are replaced by the run's. Throws std::invalid_argument with one clause if it does not fit.
   [[nodiscard]] static BoundArgument bind(const ProgramArgument& argument, const c10::TypePtr& type);
-  /// As it comes, for operators without a schema.
+  /// Binds without conversion, for operators without a schema.
   [[nodiscard]] static BoundArgument bind(const ProgramArgument& argument);
   /// A parameter's default.
   [[nodiscard]] static BoundArgument constant(c10::IValue value);
-  /// A device parameter that nobody gave: factories make their tensors where the run is.
+  /// A device parameter without argument: factories create tensors on the run's device.
   [[nodiscard]] static BoundArgument device();
 
   /// The value to push; `device` is the run's.
   [[nodiscard]] c10::IValue value(const ProgramValues& values, at::Device device) const;
-  /// Indices of the values that it reads.
+  /// Indices of values that the argument reads.
   [[nodiscard]] const std::vector<int>& reads() const { return reads_; }
 
  private:
@@ -47,7 +47,7 @@ class BoundArgument {
   friend class ArgumentBinder;
 };
 
-/// The file's code (7: float32) as LibTorch's. Throws std::invalid_argument for one it does not know.
+/// LibTorch's type for the file's code (7: float32). Throws std::invalid_argument for an unknown code.
 [[nodiscard]] at::ScalarType scalar_type_of(int code);
 
 }  // namespace mptune

@@ -60,7 +60,7 @@ void ProgramCuts::find_last_uses() {
   last_need_ = last_use_;
 }
 
-/// What a value is to a stage that does not make it: something that crosses the cut, the model's state or a number.
+/// Finds how a stage gets a value that it does not compute: across the cut, from the model's state, or as a number.
 void ProgramCuts::find_roles() {
   const auto values = at_index(graph_.values());
   role_.assign(values, Role::carried);
@@ -103,7 +103,7 @@ bool ProgramCuts::can_recompute(int node) const {
          std::all_of(makes.begin(), makes.end(), [&](int made) { return role_[at_index(made)] == Role::carried && !written(made); });
 }
 
-/// More than the most operators where there would be more.
+/// Stops when it has more than kMostOperators nodes.
 ProgramCuts::Slice ProgramCuts::slice_of(int node) const {
   Slice slice;
   std::set<int> seen{node}, sources, numbers;
@@ -182,7 +182,7 @@ CutPosition ProgramCuts::at(int position) const {
   return cut;
 }
 
-/// Numbers that can't be known from the samples and the sizes of what is carried.
+/// Forbids the cut if a number can't be derived from the samples and the sizes of carried values.
 void ProgramCuts::forbid_unknown(CutPosition& cut) const {
   if (cut.numbers.empty()) return;
   SymbolValues known;
@@ -201,9 +201,9 @@ void ProgramCuts::forbid_unknown(CutPosition& cut) const {
   }
 }
 
-/// Memory that is written behind the cut.
+/// Forbids the cut if memory that crosses it is written behind it.
 void ProgramCuts::forbid_shared(int position, CutPosition& cut) const {
-  std::map<int, int> memories;  // how many carried values have it
+  std::map<int, int> memories;  // number of carried values per memory
   for (const int value : cut.carried) {
     if (last_write_[at_index(memory_of(value))] < position) continue;
     cut.writes_to_carried = true;
@@ -223,7 +223,7 @@ void ProgramCuts::forbid_shared(int position, CutPosition& cut) const {
 
 std::vector<int> ProgramCuts::useful() const {
   std::vector<int> cuts;
-  int worked = -1;  // the last node that does real work
+  int worked = -1;  // last node with a matrix product, convolution or the like
   for (int node = 0; node < graph_.nodes(); ++node) {
     if (!works_hard(program_.graph, program_.graph.nodes[at_index(node)])) continue;
     int best = -1;
@@ -232,7 +232,7 @@ std::vector<int> ProgramCuts::useful() const {
       const CutPosition cut = at(position);
       if (!cut.forbidden.empty() || cut.carried.empty()) continue;
       const std::pair price(cut.writes_to_carried, cut.bytes);
-      if (best >= 0 && least < price) continue;  // of equal ones the last: norms stay with what they follow
+      if (best >= 0 && least < price) continue;  // the last of equal ones: norms stay with the node before them
       best = position;
       least = price;
     }

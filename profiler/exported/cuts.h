@@ -10,27 +10,28 @@
 
 namespace mptune {
 
-/// What a cut before a node would have to carry, and whether it may be there.
+/// What a cut before a node carries, and whether it is allowed.
 struct CutPosition {
-  std::vector<int> carried;        ///< values made before the cut and needed behind it, ascending
-  std::vector<int> recomputed;     ///< values used behind it that are made again there, from `carried`, the model's state and numbers
-  std::vector<int> numbers;        ///< integers used behind it: known from the sizes of what is carried
-  std::int64_t bytes = 0;          ///< of `carried`, for the sample count that the sizes are evaluated with
-  int with_gradient = 0;           ///< how many of `carried` need gradients
-  bool writes_to_carried = false;  ///< an in-place operator behind the cut writes to something carried: it is cloned on entry
-  std::string forbidden;           ///< why no cut may be here, "" where it may
+  std::vector<int> carried;        ///< values computed before the cut and needed behind it, ascending
+  std::vector<int> recomputed;     ///< values needed behind it that are recomputed there from `carried`, the model's state and numbers
+  std::vector<int> numbers;        ///< integers needed behind it, derived from the sizes of `carried`
+  std::int64_t bytes = 0;          ///< of `carried`, for the number of samples of ProgramCuts
+  int with_gradient = 0;           ///< number of `carried` that need gradients
+  bool writes_to_carried = false;  ///< an in-place operator behind the cut writes to a carried value, which is cloned on entry
+  std::string forbidden;           ///< why a cut is not allowed here, "" if it is
 };
 
-/// Liveness of a program at every position, 0 .. nodes: position p cuts before node p. Shapes are evaluated for `samples` samples.
+/// Liveness of a program's values at every position 0 .. nodes; position p cuts before node p. Sizes are evaluated for `samples` samples.
 ///
-/// Forbidden are cuts where two carried values share memory that is written behind the cut, where the layout of a carried one decides
-/// whether it will share memory that is written, where a buffer that is written is used on both sides, and where a number can't be known
-/// behind it.
+/// A cut is forbidden
+/// - if two carried values share memory that is written behind the cut, or if it depends on a carried value's layout whether they do,
+/// - if a buffer that is written is used on both sides of it,
+/// - if a number is needed behind it that can't be derived there.
 ///
-/// Values that need no gradient (masks, rotary tables, position ids) are made again behind every cut, instead of carried, where that costs
-/// less: each tensor carried costs 16 KiB and its bytes, each operator run again 4 KiB and a quarter of the bytes that it makes (views make
-/// none); at most 32 operators. What they are made from is carried in their place unless it is carried as far anyway. Never made again:
-/// random numbers, what is written to, and what depends on either.
+/// Values without gradient (masks, rotary tables, position ids) are recomputed behind every cut if that is cheaper than carrying them.
+/// Carrying costs 16 KiB per tensor plus its bytes. Recomputing costs 4 KiB per operator plus a quarter of its output's bytes (0 for
+/// views), with at most 32 operators. Their inputs are carried instead, unless they are carried anyway.
+/// Random numbers, written values and values that depend on them are never recomputed.
 ///
 /// Requires: `graph` made from `program`.
 class ProgramCuts {
@@ -38,17 +39,17 @@ class ProgramCuts {
   ProgramCuts(const ExportedProgram& program, const ExportedGraph& graph, std::int64_t samples);
 
   [[nodiscard]] CutPosition at(int position) const;
-  /// The finest cuts that are of use, ascending: between two operators that do real work the cheapest allowed position, without clones
-  /// where there is one. May be empty.
+  /// The finest useful cuts, ascending: between two operators for which works_hard() holds, the cheapest allowed position, preferably one
+  /// without clones. May be empty.
   [[nodiscard]] std::vector<int> useful() const;
 
-  /// The nodes that layer [first, last) runs: those in it, and before them the ones that make what it recomputes.
+  /// Nodes that layer [first, last) runs: nodes that recompute values, then its own.
   [[nodiscard]] std::vector<int> nodes_of(int first, int last) const;
-  /// Values of the program's symbols that sizes were evaluated with.
+  /// Values of the program's symbols for `samples` samples.
   [[nodiscard]] const SymbolValues& symbols() const { return symbols_; }
-  /// The symbol of the batch's samples, "" where the program has a fixed batch.
+  /// Symbol of the batch size; "" if the program has a fixed batch size.
   [[nodiscard]] const std::string& batch_symbol() const { return batch_symbol_; }
-  /// The node after which a value is no longer used; nodes() for outputs of the program, -1 where nothing uses it.
+  /// Last node that uses a value; nodes() for outputs of the program, -1 if it is unused.
   [[nodiscard]] int last_use(int value) const { return last_use_[static_cast<std::size_t>(value)]; }
   /// Inputs of the program that are parameters, buffers or constants.
   [[nodiscard]] bool is_state(int value) const { return role_[static_cast<std::size_t>(value)] == Role::state; }
@@ -56,11 +57,11 @@ class ProgramCuts {
 
  private:
   enum class Role { carried, state, recomputed, number };
-  /// Two values of which only the layout at hand says whether they share memory.
+  /// Two values that may share memory, depending on the layout at run time.
   struct MayShare {
     int node, read;
   };
-  /// Nodes that a value can be made again with, and what they start from.
+  /// Nodes that recompute a value, and the values and numbers that they read.
   struct Slice {
     std::vector<int> nodes, sources, numbers;
   };
@@ -85,7 +86,7 @@ class ProgramCuts {
   std::vector<bool> needs_gradient_;
   std::vector<int> maker_;                       ///< node, -1 for inputs
   std::vector<int> last_use_;                    ///< node, nodes() for outputs, -1 for none
-  std::vector<int> last_need_;                   ///< the same, or what is made again from it
+  std::vector<int> last_need_;                   ///< the same, counting uses by recomputation
   std::vector<int> last_write_;                  ///< per memory: the last node that writes to it, -1 for none
   std::vector<std::pair<int, int>> state_uses_;  ///< first and last node, per buffer that is written
   std::vector<MayShare> may_share_;

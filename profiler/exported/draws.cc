@@ -8,7 +8,7 @@
 namespace mptune {
 namespace {
 
-/// What is given for a parameter, or its default; none where a node makes it.
+/// Value of an argument or its default; nullopt if a node computes it.
 std::optional<double> number_of(const c10::FunctionSchema& schema, const ProgramNode& node, const char* name) {
   for (const NamedArgument& input : node.inputs) {
     if (input.name != name) continue;
@@ -35,7 +35,7 @@ bool any_of(const std::string& name, std::initializer_list<std::string_view> nam
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// The value whose samples the numbers belong to: attention's masks follow its queries, others what they fill. -1 for none.
+/// Value that defines the sample axis of the numbers: the query of attention, else the tensor that is filled. -1: none.
 int drawn_value(const ProgramNode& node, bool attention) {
   int found = -1;
   const auto take_first = [&](int value) { found = found < 0 ? value : found; };

@@ -11,15 +11,15 @@
 
 namespace mptune {
 
-/// What a node draws at random.
+/// Random numbers that a node draws.
 struct NodeDraws {
   bool random = false;
-  SampleAxis axis;      ///< of the numbers drawn, where `refused` is empty
-  std::string refused;  ///< why they would depend on the partition, "" where they don't: "... can't be drawn sample by sample"
+  SampleAxis axis;      ///< sample axis of the numbers; valid if `refused` is empty
+  std::string refused;  ///< why they would depend on the partition ("... can't be drawn sample by sample"), "" if they do not
 };
 
-/// Looks at the operator's tag and at arguments that switch its randomness off (train=False, a probability of 0). `axes`: sample_axes of
-/// the node's graph. Requires: `node` calls `operation`.
+/// Uses the operator's tag, and arguments that switch randomness off (train=False, probability 0).
+/// `axes`: sample_axes of the node's graph. Requires: `node` calls `operation`.
 [[nodiscard]] NodeDraws draws_of(const c10::OperatorHandle& operation, const ProgramNode& node,
                                  const std::vector<std::optional<SampleAxis>>& axes);
 

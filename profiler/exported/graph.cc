@@ -37,7 +37,7 @@ bool is_computation(const std::string& name) {
          name != "aten::set_" && name != "aten::set";
 }
 
-// Views that their schemas don't call so, where the layout, the type or an argument makes them so.
+// Operators that return a view for some layouts, types or arguments, although their schema does not say so.
 bool may_return_its_input(const std::string& name) {
   static constexpr std::string_view names[] = {
       "aten::reshape",       "aten::reshape_as",  "aten::contiguous",    "aten::flatten",         "aten::to",
@@ -110,7 +110,7 @@ void ExportedGraph::check_types() const {
   }
 }
 
-/// What a node makes must be what its operator returns.
+/// Checks that a node's outputs in the file match its operator's returns.
 void ExportedGraph::check_outputs(const ProgramNode& source, const Node& node) const {
   const auto& returns = node.operation->schema().returns();
   bool fits = source.outputs.size() <= returns.size();
@@ -160,7 +160,7 @@ void ExportedGraph::bind(const ProgramNode& source, Node& node, Shared& shared) 
 
 void ExportedGraph::bind_operation(const ProgramNode& source, Node& node) {
   const c10::OperatorName name = operator_name(source.target);
-  // A program computes: what opens files, looks at memory unchecked or belongs to other libraries has no place in one.
+  // Programs may only compute: operators that open files, access memory unchecked or belong to other libraries are refused.
   if (!is_computation(name.name)) throw std::invalid_argument("it is no operator of LibTorch's that a program may call");
   node.operation = c10::Dispatcher::singleton().findSchema(name);
   if (!node.operation) throw std::invalid_argument("LibTorch has no such operator");
@@ -182,7 +182,7 @@ void ExportedGraph::bind_operation(const ProgramNode& source, Node& node) {
   node.draws = draws_of(*node.operation, source, axes_);
 }
 
-/// What training must do otherwise than the program says: batch norms and their counters, whose state is committed once per batch.
+/// Binds batch norms and their counters, whose state is committed once per batch instead of written by the node.
 void ExportedGraph::bind_training(const ProgramNode& source, Node& node) {
   const auto argument = [&](const char* name) -> const ProgramArgument* {
     for (const NamedArgument& input : source.inputs)
@@ -262,7 +262,7 @@ void ExportedGraph::find_aliases(const ProgramNode& source, Node& node) const {
   for (std::size_t i = 0; i < node.arguments.size(); ++i) {
     const c10::AliasInfo* alias = schema.arguments()[i].alias_info();
     if (alias == nullptr && !uncertain) continue;
-    // Only what comes first is given back; of several factors a product is made.
+    // Only the first argument can be returned; einsum with several factors returns a new tensor.
     const bool factors = schema.name() == "aten::einsum" && node.arguments[i].reads().size() > 1;
     if (uncertain && alias == nullptr && (factors || (i > 0 && schema.name() != "aten::einsum"))) continue;
     for (const int read : node.arguments[i].reads()) {
@@ -274,7 +274,7 @@ void ExportedGraph::find_aliases(const ProgramNode& source, Node& node) const {
   }
 }
 
-/// A region writes to what its graph writes to of what it was given, and gives back views of that or of one another.
+/// Derives from a region's graph which arguments the node writes to, and which outputs may be views of arguments or of each other.
 void ExportedGraph::find_region_aliases(const ProgramNode& source, std::size_t first, const ExportedGraph& inner, Node& node) const {
   std::vector<int> operands, made;
   for (std::size_t i = first; i < node.arguments.size(); ++i)
@@ -297,7 +297,7 @@ void ExportedGraph::find_region_aliases(const ProgramNode& source, std::size_t f
     });
 }
 
-/// Values that may share memory are one set, called by its first.
+/// Groups values that may share memory; the first value of a group represents it.
 void ExportedGraph::find_memory() {
   memory_.resize(graph_.values.size());
   std::iota(memory_.begin(), memory_.end(), 0);

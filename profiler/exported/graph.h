@@ -17,66 +17,67 @@
 
 namespace mptune {
 
-/// What a run of a graph needs besides its values.
+/// Context of one run of a graph.
 struct ProgramRun {
   at::Device device = at::kCPU;
   bool recomputing = false;
-  DrawScope* draws = nullptr;  ///< told of every node that draws; nullptr: LibTorch draws as ever
-  /// Called instead of what a batch norm would do to its running statistics: with the value that is the running mean and this forward's own
-  /// statistics. Never while recomputing.
+  DrawScope* draws = nullptr;  ///< notified before every node that draws random numbers; nullptr: LibTorch's own random numbers
+  /// Called instead of updating a batch norm's running statistics, with the index of its running mean and this forward's statistics.
+  /// Not called while recomputing.
   std::function<void(int running_mean, BatchStatistics statistics)> batch_norm;
 };
 
-/// Two values of which one may be a view of the other.
+/// Two values, one of which may be a view of the other.
 struct ValueAlias {
   int made = -1, read = -1;
-  bool certain = true;  ///< false where the layout of what is read decides (reshape, contiguous)
+  bool certain = true;  ///< false: depends on the layout of the value that is read (reshape, contiguous)
 };
 
-/// A graph of an exported program, ready to run: operators resolved through LibTorch's dispatcher, arguments bound. Immutable; several
-/// threads may run it, each with values of its own. Keeps the training form: batch norms and dropout as exported, in-place operators in
-/// place. Batch norms in training leave their running statistics alone and hand over their own (ProgramRun::batch_norm); counters of
-/// batches are not counted.
+/// A graph of an exported program, ready to run: operators are resolved through LibTorch's dispatcher, arguments are bound.
+/// Immutable; several threads may run it, each with its own values.
+/// Runs the training form: batch norms and dropout as exported, in-place operators in place. Batch norms in training report their
+/// statistics to ProgramRun::batch_norm instead of updating running statistics and batch counters.
 class ExportedGraph {
  public:
-  /// Refers to `program`, which outlives it. `where` names the file in messages. Throws Error for operators that LibTorch does not have,
-  /// arguments that do not fit them, unknown higher-order operators; each names operator, module and Python line.
+  /// `program` must outlive it; `where` names the file in messages.
+  /// Throws Error with operator, module and Python line: an operator that LibTorch lacks, unsuitable arguments, an unknown higher-order
+  /// operator.
   ExportedGraph(const ExportedProgram& program, std::string where);
 
   [[nodiscard]] int nodes() const { return static_cast<int>(nodes_.size()); }
   [[nodiscard]] int values() const { return static_cast<int>(graph_.values.size()); }
 
-  /// Runs one node. Throws c10::Error that names operator, module and Python line in one line for whatever fails in it, but for want of
-  /// memory and for devices that fail, which stay what they are; Error for random numbers that would depend on the partition.
+  /// Runs one node. Failures throw c10::Error with operator, module and Python line in one line; out of memory and device failures are
+  /// rethrown unchanged. Throws Error for random numbers that would depend on the partition.
   void run_node(int node, ProgramValues& values, const ProgramRun& run) const;
-  /// Runs all nodes with `inputs` for the graph's inputs; its outputs.
+  /// Runs all nodes on `inputs` and returns the graph's outputs.
   [[nodiscard]] std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs, const ProgramRun& run) const;
 
-  /// Values that a node reads and makes.
+  /// Values that a node reads and computes.
   [[nodiscard]] const std::vector<int>& reads(int node) const { return nodes_[static_cast<std::size_t>(node)].reads; }
   [[nodiscard]] const std::vector<int>& makes(int node) const { return nodes_[static_cast<std::size_t>(node)].makes; }
   /// Values that it writes to in place.
   [[nodiscard]] const std::vector<int>& writes(int node) const { return nodes_[static_cast<std::size_t>(node)].writes; }
-  /// Values that it makes and that may share memory with what it reads; those of regions too.
+  /// Pairs of a value that it computes and one that it reads which may share memory; includes those of regions.
   [[nodiscard]] const std::vector<ValueAlias>& aliases(int node) const { return nodes_[static_cast<std::size_t>(node)].aliases; }
-  /// The first of the values that may share this one's memory, itself for none.
+  /// The first value that may share this value's memory; the value itself if none does.
   [[nodiscard]] int memory_of(int value) const { return memory_[static_cast<std::size_t>(value)]; }
   /// True if it draws random numbers, or a region of it does.
   [[nodiscard]] bool random(int node) const { return nodes_[static_cast<std::size_t>(node)].draws.random; }
-  /// Throws Error for the first node, in regions too, whose random numbers would depend on the partition.
+  /// Throws Error for the first node (including regions) whose random numbers would depend on the partition.
   void check_draws() const;
-  /// The value that is the running mean, where the node is a batch norm in training; -1 elsewhere.
+  /// Index of the running mean if the node is a batch norm in training; else -1.
   [[nodiscard]] int running_mean(int node) const { return nodes_[static_cast<std::size_t>(node)].running_mean; }
   [[nodiscard]] int running_variance(int node) const { return nodes_[static_cast<std::size_t>(node)].running_variance; }
   /// Momentum of a batch norm in training.
   [[nodiscard]] double momentum(int node) const { return nodes_[static_cast<std::size_t>(node)].momentum; }
-  /// The value that is a counter of batches where the node counts, else -1.
+  /// Index of the batch counter that the node increments; else -1.
   [[nodiscard]] int batch_counter(int node) const { return nodes_[static_cast<std::size_t>(node)].batch_counter; }
   /// "aten.conv2d in layer1.0.conv1 (net.py:12, x = self.conv1(x))".
   [[nodiscard]] std::string describe(int node) const;
 
  private:
-  /// What all graphs of a program share while they are bound: nodes are numbered through all of them.
+  /// State shared by all graphs of a program while they are bound. Nodes are numbered across all graphs.
   struct Shared {
     SampleSymbols symbols;
     std::int64_t nodes = 0;
@@ -124,10 +125,10 @@ class ExportedGraph {
   const ProgramGraph& graph_;
   std::string where_;
   std::vector<Node> nodes_;
-  std::vector<std::unique_ptr<ExportedGraph>> graphs_;  ///< by region; bound with the node that runs it
+  std::vector<std::unique_ptr<ExportedGraph>> graphs_;  ///< by region; bound together with the node that runs it
   std::vector<std::optional<SampleAxis>> axes_;         ///< by value
   std::vector<int> memory_;                             ///< by value
-  std::int64_t first_node_ = 0;                         ///< number of the first node among those of the whole program
+  std::int64_t first_node_ = 0;                         ///< number of the first node in the whole program
 };
 
 }  // namespace mptune

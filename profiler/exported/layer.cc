@@ -19,7 +19,7 @@ namespace mptune {
 namespace {
 
 struct BoundTensor {
-  std::vector<int> values;  ///< several for a parameter that the program takes under two names
+  std::vector<int> values;  ///< several for a parameter with two names in the program
   std::string name;
   at::Tensor tensor;
   bool trained = false;
@@ -32,7 +32,7 @@ struct Norm {
   double momentum = 0;
 };
 
-/// The name that a tensor goes by: where the program reads a parameter under several, the first of them.
+/// Name of a tensor: the first one if the program reads a parameter under several names.
 const std::string& first_name(const LayerShape& shape, const std::map<std::string, at::Tensor>& tensors, const std::string& name) {
   const ExportedProgram& program = shape.bound->program;
   const at::Tensor& tensor = tensors.at(name);
@@ -73,7 +73,7 @@ class ExportedLayer final : public Layer {
       const int node = shape_->nodes[place];
       graph.run_node(node, values_, run);
       if (observer_) {
-        observer_(node, values_);  // who watches may look at what cuts carry for others, long behind its last use here
+        observer_(node, values_);  // the observer may read values that this layer carries for later layers
       } else {
         for (const int value : shape_->released[place]) values_[static_cast<std::size_t>(value)] = c10::IValue();
       }
@@ -118,7 +118,7 @@ class ExportedLayer final : public Layer {
 
   [[nodiscard]] ExportedRange range() const { return {shape_->bound, shape_->first, shape_->last}; }
   void observe(NodeObserver observer) { observer_ = std::move(observer); }
-  /// Adds what this layer holds, by all names that the program has for it.
+  /// Adds this layer's tensors under all names that the program has for them.
   void add_tensors(std::map<std::string, at::Tensor>& tensors) const {
     const ExportedProgram& program = shape_->bound->program;
     for (std::size_t i = 0; i < program.inputs.size(); ++i) {
@@ -138,7 +138,7 @@ class ExportedLayer final : public Layer {
   }
 
  private:
-  /// Nothing of a run outlives it, whatever ends it.
+  /// Clears all values of a run, even if it ends by an exception.
   struct Clearing {
     ProgramValues& values;
     ~Clearing() { std::fill(values.begin(), values.end(), c10::IValue()); }
@@ -177,7 +177,7 @@ class ExportedLayer final : public Layer {
 
   void bind(const Tensors& inputs, const RunContext& context) {
     for (BoundTensor& tensor : tensors_) {
-      // Parameters and saved buffers were moved by whoever runs the layer, who does not know of constants.
+      // The caller has moved parameters and saved buffers to the device, but does not know of constants.
       if (!tensor.saved && !inputs.empty() && tensor.tensor.device() != inputs[0].device())
         tensor.tensor = tensor.tensor.to(inputs[0].device());
       for (const int value : tensor.values) values_[static_cast<std::size_t>(value)] = tensor.tensor;
@@ -197,7 +197,7 @@ class ExportedLayer final : public Layer {
     }
   }
 
-  /// What the user gives must be what the program was exported for.
+  /// Checks the type and sizes of a user's input.
   static void check_input(const ValueDescription& about, const at::Tensor& given) {
     if (!about.tensor) return;
     const auto& sizes = about.tensor->sizes;
@@ -215,7 +215,7 @@ class ExportedLayer final : public Layer {
                   "model", "give what it was exported with, or export it for other sizes");
   }
 
-  /// Sizes that are a multiple of one symbol tell its value.
+  /// Derives values of symbols from sizes that are a multiple of one symbol.
   void learn_symbols(const ValueDescription& about, const at::Tensor& tensor, SymbolValues& symbols) const {
     if (!about.tensor || about.tensor->sizes.size() != static_cast<std::size_t>(tensor.dim())) return;
     for (std::size_t d = 0; d < about.tensor->sizes.size(); ++d) {
@@ -227,7 +227,7 @@ class ExportedLayer final : public Layer {
     }
   }
 
-  /// A micro-batch that is run again starts from the state that it found, and leaves alone the state that there is.
+  /// Lets a recomputation start from the state that the first forward of its micro-batch found, without changing the current state.
   void protect_written(const RunContext& context) {
     if (shape_->written.empty()) return;
     Tensors& found = found_[context.microbatch];
@@ -242,7 +242,7 @@ class ExportedLayer final : public Layer {
     }
   }
 
-  /// Once for each shape that comes by.
+  /// Checks sizes once per shape.
   void check_sizes(const Tensors& inputs) {
     std::vector<std::vector<std::int64_t>> sizes;
     for (const at::Tensor& input : inputs) sizes.push_back(input.sizes().vec());
@@ -250,7 +250,7 @@ class ExportedLayer final : public Layer {
     try {
       shape_->bound->demands.check(sizes);
     } catch (const Error& error) {
-      // Of several micro-batches that are tried those that can't run are left out, whatever the reason.
+      // c10::Error, because profiling leaves out micro-batch sizes that throw it.
       C10_THROW_ERROR(Error, std::string(error.what()) + "; " + error.remedy());
     }
     checked_.insert(std::move(sizes));
@@ -262,7 +262,7 @@ class ExportedLayer final : public Layer {
   std::vector<BatchStatistics> taken_;
   ProgramValues values_;
   NodeObserver observer_;
-  std::map<int, Tensors> found_;  ///< state that is written, by micro-batch, as it was before
+  std::map<int, Tensors> found_;  ///< by micro-batch: written state, as it was before the forward
   std::set<std::vector<std::vector<std::int64_t>>> checked_;
 };
 

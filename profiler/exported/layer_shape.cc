@@ -39,7 +39,7 @@ LayerShape shape_of(std::shared_ptr<const BoundProgram> bound, int first, int la
   shape.released.resize(shape.nodes.size());
   for (const auto& [value, place] : last_read)
     if (kept.count(value) == 0 && !cuts.is_state(value)) shape.released[place].push_back(value);
-  // All that may share the memory; gradients of what is trained go to the parameter itself.
+  // All values that may share the memory, since gradients go to the parameter itself.
   std::set<int> state;
   const auto trained = [&](int value) { return shape.value(value).tensor && shape.value(value).tensor->requires_grad; };
   for (const int node : shape.nodes) {

@@ -9,15 +9,15 @@
 
 namespace mptune {
 
-/// What a layer needs of the program, worked out once for all its clones.
+/// What a layer needs of the program, computed once for all clones.
 struct LayerShape {
   std::shared_ptr<const BoundProgram> bound;
   int first = 0, last = 0;
   std::vector<int> nodes;
-  std::vector<std::vector<int>> released;  ///< after each node
+  std::vector<std::vector<int>> released;  ///< values to release after each node
   std::vector<int> inputs, outputs;
-  std::vector<bool> cloned;  ///< inputs that an in-place operator of this layer writes to
-  std::vector<int> numbers;  ///< integers made elsewhere
+  std::vector<bool> cloned;  ///< by input: cloned, because an in-place operator of this layer writes to it
+  std::vector<int> numbers;  ///< integers computed by other layers
   std::vector<int> written;  ///< state that an in-place operator writes to
   std::string kind;
 
@@ -25,11 +25,10 @@ struct LayerShape {
   [[nodiscard]] const ValueDescription& value(int index) const { return graph().values[static_cast<std::size_t>(index)]; }
 };
 
-/// Of the layer with nodes [first, last). Requires: cuts that are not forbidden.
+/// Shape of the layer with nodes [first, last). Requires: cuts that are not forbidden.
 [[nodiscard]] LayerShape shape_of(std::shared_ptr<const BoundProgram> bound, int first, int last);
 
-/// Parameters, buffers and constants that a layer holds. A batch norm's counter goes with its running mean, wherever the node that counts
-/// is.
+/// Parameters, buffers and constants that a layer holds. A batch norm's counter belongs to the layer of its running mean.
 [[nodiscard]] std::set<int> state_of(const LayerShape& shape);
 
 }  // namespace mptune

@@ -41,7 +41,7 @@ void check_inputs(const BoundProgram& bound, const std::string& path) {
   }
 }
 
-/// True if nothing that behaves otherwise in training does so here, though the program has such operators.
+/// True if the program has batch norms or dropout, and all of them are in evaluation mode.
 bool in_evaluation(const ExportedProgram& program) {
   bool any = false;
   for (const ProgramNode& node : program.graph.nodes) {
@@ -55,7 +55,7 @@ bool in_evaluation(const ExportedProgram& program) {
   return any;
 }
 
-/// State that the program writes to: running statistics of batch norms, averages. Counters of batches go with their norms.
+/// State that the program writes to: running statistics, averages. Batch counters count as part of their norms.
 std::set<int> written_state(const BoundProgram& bound) {
   std::set<int> written;
   for (int node = 0; node < bound.graph.nodes(); ++node) {
@@ -67,7 +67,7 @@ std::set<int> written_state(const BoundProgram& bound) {
   return written;
 }
 
-/// Without the cuts between two uses of state that is written, which so has one holder.
+/// Removes cuts between two uses of written state, so that one layer holds it.
 std::vector<int> without_written(const BoundProgram& bound, std::vector<int> cuts) {
   const std::set<int> written = written_state(bound);
   std::map<int, std::pair<int, int>> uses;  // first and last node
@@ -84,7 +84,7 @@ std::vector<int> without_written(const BoundProgram& bound, std::vector<int> cut
   return cuts;
 }
 
-/// Integers that are looked up in a table have as many values as the table has rows.
+/// Number of classes of an integer input: the rows of the embedding table that it indexes.
 std::int64_t classes_of(const ExportedProgram& program, int value) {
   for (const ProgramNode& node : program.graph.nodes) {
     if (node.target != "torch.ops.aten.embedding.default" || node.inputs.size() < 2) continue;
@@ -97,7 +97,7 @@ std::int64_t classes_of(const ExportedProgram& program, int value) {
   return 0;
 }
 
-/// An input of one sample: sizes that are not fixed are those of the example in the file.
+/// Describes an input of one sample. Sizes that are not fixed are taken from the example in the file.
 SampleTensor describe_input(const BoundProgram& bound, int value, const at::Tensor& example) {
   const ValueDescription& about = bound.program.graph.values[static_cast<std::size_t>(value)];
   const auto& sizes = about.tensor->sizes;
@@ -129,7 +129,7 @@ bool brings_its_loss(const BoundProgram& bound) {
   return about && about->sizes.empty();
 }
 
-/// A file made without weights trains all the same: small random numbers, the same for the same seed.
+/// Initialises the weights of a file without weights: small random numbers, the same for the same seed.
 void initialise(std::map<std::string, at::Tensor>& tensors, std::uint64_t seed) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   for (auto& [name, tensor] : tensors) {
@@ -143,7 +143,8 @@ void initialise(std::map<std::string, at::Tensor>& tensors, std::uint64_t seed) 
   }
 }
 
-/// 0, the cuts between layers, the number of nodes. A search over hundreds of layers takes minutes and finds what one over these does.
+/// Ends of layers: 0, the cuts, the number of nodes. Limited to kMostLayers: a search over hundreds of layers takes minutes and finds no
+/// better plans.
 std::vector<int> layer_ends(const BoundProgram& bound) {
   std::vector<PricedCut> cuts;
   for (const int cut : without_written(bound, bound.cuts.useful())) cuts.push_back({cut, bound.cuts.at(cut).bytes});
@@ -153,7 +154,7 @@ std::vector<int> layer_ends(const BoundProgram& bound) {
   return ends;
 }
 
-/// What a user should know of the file, in one line.
+/// Warnings about the file, in one line.
 std::vector<std::string> warnings_of(const BoundProgram& bound, bool without_weights) {
   std::vector<std::string> warnings;
   if (without_weights) warnings.emplace_back("the file holds no weights: random initialisation");
@@ -169,7 +170,7 @@ bool same_tensor(const at::Tensor& a, const at::Tensor& b) {
          a.scalar_type() == b.scalar_type();
 }
 
-/// Parameters and saved buffers of the program that the layers do not have by these names.
+/// Parameters and saved buffers of the program that no layer holds under these names.
 StateExtras extras_of(const ExportedProgram& program, const std::map<std::string, at::Tensor>& tensors,
                       const std::vector<ModelLayer>& layers) {
   std::vector<NamedTensor> held = parameters_of(layers);

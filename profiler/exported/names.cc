@@ -7,7 +7,7 @@
 namespace mptune {
 namespace {
 
-/// The path that two module paths share: "layer1.0.conv1" and "layer1.0.bn1" share "layer1.0".
+/// Common prefix of two module paths: "layer1.0" for "layer1.0.conv1" and "layer1.0.bn1".
 std::string shared_path(const std::string& a, const std::string& b) {
   std::size_t end = 0;
   for (std::size_t i = 0; i <= a.size() && i <= b.size(); ++i) {
@@ -22,7 +22,7 @@ const ProgramNode& node_at(const ExportedProgram& program, int node) {
   return program.graph.nodes[static_cast<std::size_t>(node)];
 }
 
-/// Parameters of two dimensions and more: what real work is done with. Norms have vectors.
+/// Parameters with two or more dimensions: weights of matrix products and convolutions, unlike those of norms.
 std::set<int> weights_of(const ExportedProgram& program) {
   std::set<int> weights;
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
@@ -49,7 +49,7 @@ std::string path_of(const ExportedProgram& program, int first, int last, const s
   if (modules.empty()) return "";
   std::string path = modules[0];
   for (const std::string& module : modules) path = shared_path(path, module);
-  // Of several modules with nothing in common the first says where the layer begins.
+  // Modules without a common prefix: the first one tells where the layer begins.
   return path.empty() ? modules[0] : path;
 }
 

@@ -14,10 +14,10 @@
 namespace mptune {
 namespace {
 
-// The positions of batch_norm's parameters.
+// Positions of batch_norm's parameters.
 constexpr std::size_t kInput = 0, kRunningMean = 3, kRunningVariance = 4, kMomentum = 6;
 
-/// Autocast as the program's region wants it, and as before behind it.
+/// Sets autocast for a region of the program, and restores it afterwards.
 class AutocastRegion {
  public:
   AutocastRegion(at::DeviceType type, at::ScalarType scalar, bool enabled, bool cached)
@@ -115,7 +115,7 @@ std::vector<c10::IValue> ExportedGraph::run_region(const Node& node, ProgramValu
   const auto rest = [&](std::ptrdiff_t first) { return std::vector<c10::IValue>(arguments.begin() + first, arguments.end()); };
   const auto graph = [&](std::size_t region) -> const ExportedGraph& { return *graphs_[static_cast<std::size_t>(node.regions[region])]; };
   if (node.kind == Kind::set_grad) {
-    // Where gradients are off already, as before a recomputation, they stay off.
+    // Gradients that are already off (the forward before a recomputation) stay off.
     const at::AutoGradMode mode(arguments[0].toBool() && at::GradMode::is_enabled());
     return graph(0).run(rest(1), run);
   }
@@ -138,7 +138,7 @@ std::vector<c10::IValue> ExportedGraph::run_region(const Node& node, ProgramValu
   return graph(first ? 0 : 1).run(operands, run);
 }
 
-/// Results into the values that the node makes: one each, or a list's entries. A higher-order operator may give a list as many values.
+/// Stores results as the node's values: one each, or the entries of a list. A higher-order operator may return a list for several values.
 void ExportedGraph::store(const ProgramNode& source, std::vector<c10::IValue>& results, ProgramValues& values) const {
   const auto put = [&](const ProgramValue& value, c10::IValue result) {
     if (value.index >= 0) values[static_cast<std::size_t>(value.index)] = std::move(result);

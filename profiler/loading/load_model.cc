@@ -136,7 +136,7 @@ at::Tensor output_of(Model& model) {
   return outputs.front();
 }
 
-// Class numbers for cross entropy, whose layout for language models has the classes last (loss.h).
+// Finds the number of classes for cross entropy. Outputs of language models have the classes last (loss.h).
 void describe_classes(SampleDescription& sample, const at::Tensor& output) {
   auto sizes = without_first(output.sizes());
   if (sizes.empty()) {

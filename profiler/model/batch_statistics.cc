@@ -13,7 +13,7 @@ BatchStatistics combine(const std::vector<BatchStatistics>& parts) {
   std::int64_t total = 0;
   for (const auto& part : parts) {
     if (part.count > 0) {
-      // Replicas may sit on several devices.
+      // Replicas may be on several devices.
       const auto device = means.empty() ? part.mean.device() : means.front().device();
       means.push_back(part.mean.to(device));
       variances.push_back(part.variance.to(device));

@@ -9,17 +9,17 @@
 
 namespace mptune {
 
-/// Mean and unbiased variance of the union of the samples behind `parts`, in double. Requires: a part with count > 0.
+/// Combines statistics of `parts` to mean and unbiased variance of all their samples, in double. Requires: a part with count > 0.
 [[nodiscard]] BatchStatistics combine(const std::vector<BatchStatistics>& parts);
 
-/// What one batch norm keeps between batches.
+/// Running statistics of one batch norm.
 struct RunningStatistics {
   at::Tensor mean;
   at::Tensor variance;
   at::Tensor tracked;              ///< number of batches so far; may be undefined
-  std::optional<double> momentum;  ///< nothing: the mean over all batches, which needs `tracked`
+  std::optional<double> momentum;  ///< nullopt: the mean over all batches, which needs `tracked`
 };
-/// Moves the running statistics as one forward over the whole batch would have; `parts` are its micro-batches in ascending order.
+/// Updates running statistics as one forward over the whole batch would. `parts`: statistics of its micro-batches, in ascending order.
 void commit_batch(const RunningStatistics& running, const std::vector<BatchStatistics>& parts);
 
 }  // namespace mptune

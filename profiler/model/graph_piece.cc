@@ -23,7 +23,7 @@ at::Tensor leaf_of(const at::Tensor& tensor, bool needs_gradient) {
   return leaf;
 }
 
-// An input that is handed on and read by no operation: its gradient needs no graph, which would copy it.
+// Index of an input that is passed on without being read: its gradient needs no autograd graph, which would copy it.
 int passed_on(const at::Tensor& output, const Tensors& inputs) {
   const bool unused = output.requires_grad() && output.is_leaf() && !torch::autograd::impl::try_get_grad_accumulator(output);
   return unused ? index_of(output, inputs) : -1;

@@ -8,27 +8,27 @@
 
 namespace mptune {
 
-/// Leaves that cut the graph: the same memory, and a gradient required where the given tensor requires one.
+/// Detaches tensors: leaves with the same memory that require gradients if the tensors do.
 [[nodiscard]] Tensors as_leaves(const Tensors& tensors);
 
-/// What a layer computed while gradients were off, marked as if they had been on: an output requires a gradient unless it is (a view of) an
-/// input that requires none, holds no floating-point numbers, or depends on nothing that can be trained: no input of this layer requires a
-/// gradient and the layer has no parameters. Where gradients are on autograd knows, and `outputs` come back as they are.
+/// Marks outputs that a layer computed with gradients off as requiring gradients where they would with gradients on.
+/// An output requires no gradient if it is (a view of) an input that requires none, if it is not floating-point, or if the layer has no
+/// parameters and no input that requires a gradient. With gradients on, returns `outputs` unchanged.
 [[nodiscard]] Tensors marked_outputs(const Layer& layer, const Tensors& inputs, Tensors outputs);
 
-/// The graph between two cuts, from its forward to its backward. It is held by its roots, not by its outputs: their memory is free as soon
-/// as nobody behind needs it.
+/// The autograd graph between two cuts, from its forward to its backward. Its roots keep it alive, not its outputs: their memory is freed
+/// as soon as no later layer needs it.
 struct GraphPiece {
   Tensors inputs;                            ///< leaves
-  std::vector<torch::autograd::Edge> roots;  ///< where the gradients of the outputs enter; invalid for outputs without one
-  std::vector<int> passed;                   ///< per output: the input that it is, where nothing else uses that one; else -1
+  std::vector<torch::autograd::Edge> roots;  ///< where the gradients of the outputs enter; invalid for outputs without gradient
+  std::vector<int> passed;                   ///< per output: index of the input that it passes on, if nothing else reads that; else -1
 };
 
-/// Fills in the roots. Requires: `outputs` computed from piece.inputs with gradients on.
+/// Sets piece.roots. Requires: `outputs` computed from piece.inputs with gradients on.
 void set_roots(GraphPiece& piece, const Tensors& outputs);
 
-/// Adds the piece's gradients to its parameters' and returns those of its inputs; undefined for inputs that require none or got none.
-/// `gradients` of the outputs; undefined ones are left out.
+/// Runs backward with `gradients` of the outputs (undefined ones are left out). Accumulates gradients of parameters and returns those of
+/// the inputs, undefined for inputs without gradient.
 [[nodiscard]] Tensors backward_through(GraphPiece piece, Tensors gradients);
 
 }  // namespace mptune

@@ -27,8 +27,7 @@ Tensors cloned(const Tensors& tensors) {
   return copies;
 }
 
-// Autograd refuses to write to leaves that need a gradient, and minds writes to what others computed. Only inputs without gradients could
-// be overwritten unseen.
+// Autograd detects writes to inputs that require gradients. Only inputs without gradients can be overwritten unnoticed.
 bool autograd_guards(const Tensors& inputs) {
   return at::GradMode::is_enabled() && std::ranges::all_of(inputs, [](const at::Tensor& input) { return input.requires_grad(); });
 }
@@ -48,8 +47,8 @@ Tensors InputGuard::run(const Tensors& inputs, const RunContext& context, const 
   return writes_ == Writes::yes ? run(cloned(inputs)) : watched(inputs, run);
 }
 
-// An input without a gradient is given under a version counter of its own and gets its values back if they were overwritten: nothing is
-// kept twice for the backward.
+// Passes each input without gradient with its own version counter, and restores its values if they were overwritten. So backward keeps no
+// second copy.
 Tensors InputGuard::watched(const Tensors& inputs, const Forward& forward) {
   const bool guarded = autograd_guards(inputs);
   Tensors given, spare;
@@ -69,7 +68,7 @@ Tensors InputGuard::watched(const Tensors& inputs, const Forward& forward) {
   } catch (const c10::OutOfMemoryError&) {
     throw;
   } catch (const c10::Error&) {
-    // A write that autograd refused, or a mistake that copies do not heal either.
+    // Autograd refused a write, or an error that copies would not avoid.
   }
   for (std::size_t i = 0; i < spare.size(); ++i) {
     if (spare[i].defined()) {

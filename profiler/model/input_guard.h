@@ -6,13 +6,13 @@
 
 namespace mptune {
 
-/// Keeps a layer's forward from writing into its inputs, which belong to others. The first forward looks whether it does; only such layers
-/// go on paying for copies. Use from one thread at a time; a copy knows what the original has found out.
+/// Keeps a layer's forward from modifying its inputs. The first forward detects writes; only layers that write get copies from then on.
+/// Use from one thread at a time. Copies of this object share what was detected.
 class InputGuard {
  public:
   using Forward = std::function<Tensors(const Tensors&)>;
 
-  /// The result of `forward`, which may be run twice and draws the same each time.
+  /// Runs `forward` and returns its result. May run it twice, with the same random numbers.
   [[nodiscard]] Tensors run(const Tensors& inputs, const RunContext& context, const Forward& forward);
 
  private:

@@ -9,12 +9,12 @@
 
 namespace mptune {
 
-/// `--input` taken apart.
+/// Parts of `--input`.
 struct InputText {
   std::vector<std::int64_t> shape;
   std::optional<at::ScalarType> type;
 };
-/// Parses SHAPE[:DTYPE]; nothing for "". Throws Error; `expected` says what the model takes.
+/// Parses SHAPE[:DTYPE]; nullopt for "". Throws Error with `expected`, which describes the model's input.
 [[nodiscard]] std::optional<InputText> parse_input(const std::string& text, const std::string& expected);
 
 }  // namespace mptune

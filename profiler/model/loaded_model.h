@@ -10,7 +10,7 @@ namespace mptune {
 
 /// What a model's state dict has besides the tensors of its layers.
 struct StateExtras {
-  std::map<std::string, std::string> tied = {};  ///< a further name of a tensor -> the name that layers, or `unused`, have it by
+  std::map<std::string, std::string> tied = {};  ///< another name of a tensor -> its name in the layers or in `unused`
   std::vector<NamedTensor> unused = {};          ///< tensors that no layer uses
 };
 

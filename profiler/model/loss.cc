@@ -26,7 +26,7 @@ at::Tensor cross_entropy_of(const Tensors& outputs, const at::Tensor& target) {
     throw Error("the target holds floating-point numbers", "--loss cross_entropy", "give class numbers as int64, or use --loss mse");
   }
   const auto classes = target.scalar_type() == at::kLong ? target : target.to(at::kLong);
-  // (samples, positions, classes): the layout of language models.
+  // Language models: (samples, positions, classes).
   if (output.dim() == 3 && target.dim() == 2 && output.size(1) == target.size(1)) {
     return at::cross_entropy_loss(output.flatten(0, 1), classes.flatten());
   }

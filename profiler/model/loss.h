@@ -13,15 +13,15 @@ namespace mptune {
 class Loss {
  public:
   /// Mean over samples of the cross entropy; output (samples, classes, ...) or (samples, positions, classes), integer target.
-  /// A 3-D output whose second size is the number of positions of a 2-D target is read as the latter.
+  /// A 3-D output is read as the latter if its second size is that of a 2-D target.
   [[nodiscard]] static Loss cross_entropy();
   /// Mean of (output - target)^2.
   [[nodiscard]] static Loss mse();
   /// Mean of output^2; needs no target.
   [[nodiscard]] static Loss mean_square();
-  /// A user's own: must return a scalar that is the mean over the samples it is given.
+  /// A user's own loss. `function` must return a scalar: the mean over its samples.
   [[nodiscard]] static Loss custom(std::string name, std::function<at::Tensor(const Tensors& outputs, const at::Tensor& target)> function);
-  /// By the names of `--loss`; throws Error for an unknown one.
+  /// A loss by its name in `--loss`. Throws Error for an unknown name.
   [[nodiscard]] static Loss from_name(const std::string& name);
 
   [[nodiscard]] const std::string& name() const { return name_; }

@@ -23,7 +23,7 @@ std::string describe(const char* role, const NamedTensor& named) {
          shape_text(named.tensor.sizes()) + "\n";
 }
 
-// Optimizers would step a parameter twice, and stages would train two copies of it apart.
+// Otherwise optimizers would update a parameter twice, and stages would train separate copies of it.
 void check_unique(const std::vector<NamedTensor>& tensors) {
   std::set<std::string> names;
   std::set<const void*> seen;

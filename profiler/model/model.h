@@ -15,26 +15,26 @@ namespace mptune {
 
 /// One tensor of a sample, without the sample dimension.
 struct SampleTensor {
-  std::string name = {};                 ///< of forward's argument; "" is "input", or of several "input0", "input1", ...
+  std::string name = {};                 ///< name of forward's argument; "" means "input", or "input0", "input1", ... if there are several
   std::vector<std::int64_t> shape = {};  ///< empty: a number per sample
-  at::ScalarType type = at::kFloat;      ///< int64 is meant where this is a floating type and there are classes
-  std::int64_t classes = 0;              ///< integers: values are 0 .. classes-1; 0: not known
+  at::ScalarType type = at::kFloat;      ///< a floating type together with `classes` means int64
+  std::int64_t classes = 0;              ///< of integers: values are 0 .. classes - 1; 0: unknown
   bool operator==(const SampleTensor&) const = default;
 };
 
-/// What one sample is. Without inputs it is not known; a target of integers without classes is none.
+/// Description of one sample. No inputs: unknown. An integer target without classes: no target.
 struct SampleDescription {
   std::vector<SampleTensor> inputs = {};
   SampleTensor target = {.type = at::kLong};
 };
 
-/// One global batch, samples first: what the first layer takes, and a target that may be undefined where the loss needs none.
+/// One global batch, samples first: inputs of the first layer, and the target, which may be undefined if the loss needs none.
 struct Batch {
   Tensors inputs;
   at::Tensor target;
 };
 
-/// `count` samples from `first` on, in the batch's memory.
+/// `count` samples from `first` on, as views of the batch.
 [[nodiscard]] Tensors samples_of(const Tensors& tensors, std::int64_t first, std::int64_t count);
 [[nodiscard]] Batch samples_of(const Batch& batch, std::int64_t first, std::int64_t count);
 
@@ -44,9 +44,9 @@ struct ModelLayer {
   std::unique_ptr<Layer> layer;
 };
 
-/// Lets layers that hold the same tensor (Layer::shares_by_name) use the first holder's own, so that gradients add up there.
+/// Makes layers that hold the same tensor (Layer::shares_by_name) use the first layer's, so that gradients accumulate there.
 void tie_layers(const std::vector<ModelLayer>& layers);
-/// Parameters, or buffers, of layers in their order; what several share where it is held first.
+/// Parameters (buffers) of layers in order; shared ones only once, at the first layer that holds them.
 [[nodiscard]] std::vector<NamedTensor> parameters_of(const std::vector<ModelLayer>& layers);
 [[nodiscard]] std::vector<NamedTensor> buffers_of(const std::vector<ModelLayer>& layers);
 
@@ -64,7 +64,7 @@ class Model {
   [[nodiscard]] const SampleDescription& sample() const { return sample_; }
   [[nodiscard]] int default_batch() const { return default_batch_; }
 
-  /// All parameters, each once, then nothing else: names are those of the user's model (torchvision's for the ResNets).
+  /// All parameters, each once, with their names in the user's model (torchvision's for the ResNets).
   [[nodiscard]] std::vector<NamedTensor> parameters() const;
   [[nodiscard]] std::vector<NamedTensor> buffers() const;
 
@@ -81,14 +81,14 @@ class Model {
   int default_batch_;
 };
 
-/// Seeded random data of the model's description, the same for the same seed.
+/// Random data for the description, the same for the same seed.
 [[nodiscard]] Batch synthetic_batch(const SampleDescription& sample, int batch, std::uint64_t seed);
 
 /// Runs one layer, the `index`th of its model. All layers are run through this function: what they draw at random then depends on the
 /// context, the index and the sample alone (randomness.h). Without context.samples the first input says how many there are.
 [[nodiscard]] Tensors run_layer(const ModelLayer& layer, int index, const Tensors& inputs, const RunContext& context);
 
-/// Output of all layers, un-pipelined, in the calling thread; the first takes `inputs`.
+/// Runs all layers on `inputs` in the calling thread, without pipelining.
 [[nodiscard]] Tensors forward_all(Model& model, const Tensors& inputs, const RunContext& context);
 
 }  // namespace mptune

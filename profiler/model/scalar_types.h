@@ -8,7 +8,7 @@
 
 namespace mptune {
 
-/// The names one element type goes by: in `--input`, and as the class of Python's torch.save.
+/// Names of an element type: in `--input`, and as the storage class of torch.save.
 struct ScalarTypeNames {
   at::ScalarType type;
   const char* name;     ///< "float32"

@@ -16,7 +16,7 @@ constexpr double kBertDeviation = 0.02;
 constexpr double kEpsilon = 1e-12;
 constexpr std::int64_t kPositions = 512;
 constexpr std::int64_t kTokenTypes = 2;
-constexpr std::int64_t kPadding = 0;  // the token that fills up short sequences
+constexpr std::int64_t kPadding = 0;  // token that pads short sequences
 
 struct BertSizes {
   std::int64_t d, layers, heads, seq, vocab, classes;
@@ -36,7 +36,7 @@ class Embeddings final : public torch::nn::Cloneable<Embeddings> {
     token_type = register_module("token_type_embeddings", std::make_shared<Table>(kTokenTypes, sizes_.d));
     norm = register_module("LayerNorm", norm_over(sizes_.d));
   }
-  // The embedded tokens, and which of them the others may see. The first always counts: the classifier reads it.
+  // Returns the embedded tokens and the padding mask. The first token is never masked: the classifier reads it.
   Tensors forward(const at::Tensor& tokens) {
     auto seen = tokens.ne(kPadding);
     seen.select(1, 0).fill_(true);
@@ -76,7 +76,7 @@ class SelfAttention final : public torch::nn::Cloneable<SelfAttention> {
   BertSizes sizes_;
 };
 
-// A linear layer whose dropped-out output is added to the residual stream, which is then normalised.
+// Linear layer, dropout, addition to the residual stream, layer norm.
 class Residual final : public torch::nn::Cloneable<Residual> {
  public:
   Residual(std::int64_t in, const BertSizes& sizes) : in_(in), sizes_(sizes) { reset(); }

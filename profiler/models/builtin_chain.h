@@ -12,13 +12,13 @@
 #include "mptune/profiler/model/model.h"
 #include "mptune/profiler/nn/module_layer.h"
 
-/// What the built-in models share in making their layers; for their sources alone.
+/// Makes layers of built-in models.
 namespace mptune {
 
-/// The usual initial weights: torchvision's of convolutions, torch::nn's of linear layers; zero biases of convolutions.
+/// Default initialisation: convolutions as in torchvision with zero biases, linear layers as in torch::nn.
 void initialise_usually(torch::nn::Module& module, at::Generator& generator);
 
-/// One layer of a built-in model: name, the modules of the original that it covers, kind, prefix of its parameters.
+/// One layer of a built-in model: name, module paths that it covers, kind, prefix of its parameters.
 struct LayerText {
   std::string name;
   std::vector<std::string> modules;
@@ -26,7 +26,7 @@ struct LayerText {
   std::string prefix;
 };
 
-/// Forward of a module of one tensor.
+/// Forward of a module with one input and one output.
 template <class Module>
 Tensors run_module(torch::nn::Module& module, const Tensors& inputs) {
   return {static_cast<Module&>(module).forward(inputs.at(0))};
@@ -37,7 +37,7 @@ class BuiltinChain {
  public:
   using Initialise = void (*)(torch::nn::Module& module, at::Generator& generator);
 
-  /// Floating-point parameters become elements of `type`. Without a seed weights are left as they are.
+  /// Floating-point parameters are converted to `type`. Without a seed, weights stay uninitialised.
   BuiltinChain(at::ScalarType type, std::optional<std::uint64_t> seed, Initialise initialise = initialise_usually);
 
   template <class Module>

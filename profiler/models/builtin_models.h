@@ -17,7 +17,7 @@ struct BuiltinModel {
 };
 [[nodiscard]] const std::vector<BuiltinModel>& builtin_models();
 
-/// One of builtin_models() by its name, with the text of its parameters ("" for none). Throws Error (usage) for an unknown one.
+/// Makes one of builtin_models(). `parameters` is the text after the colon, "" for none. Throws Error (usage) for an unknown name.
 [[nodiscard]] Model load_builtin(const std::string& name, const std::string& parameters, const std::string& input,
                                  std::optional<std::uint64_t> seed);
 

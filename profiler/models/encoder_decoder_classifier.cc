@@ -6,7 +6,7 @@
 #include "mptune/profiler/models/builtin_chain.h"
 #include "mptune/profiler/models/primitives.h"
 
-// A convolutional autoencoder whose code is classified too. Three parts in a chain; what a later part or the loss reads is handed on:
+// A convolutional autoencoder whose code is also classified. Three parts in a chain; tensors for later parts or the loss are passed on:
 //
 //     encoder     { image } -> { h, image } .. -> { code, image }
 //     decoder     -> { h, code, image } .. -> { reconstruction, code, image }
@@ -84,7 +84,7 @@ Model make_encoder_decoder_classifier(const std::string& parameters, const std::
   const auto hidden = values.at("hidden");
   const auto classes = values.at("classes");
   const auto w = static_cast<double>(width), h = static_cast<double>(hidden);
-  // 3x3 convolutions down, 2x2 ones up; the head reads the widest features.
+  // 3x3 convolutions in the encoder, 2x2 ones in the decoder; the classifier reads the widest features.
   check_size(model + ":" + parameters, 150 * w * w + 4 * w * h + h * static_cast<double>(classes));
   const std::int64_t multiple = std::int64_t{1} << kSteps;
   const auto sample = parse_images({.model = model, .side = 32, .least = multiple, .multiple = multiple}, input, classes);

@@ -7,8 +7,8 @@
 #include "mptune/profiler/models/builtin_chain.h"
 #include "mptune/profiler/models/resnet_blocks.h"
 
-// Two branches, each torchvision's ResNet-18 without its head over one of two images, joined by a linear layer over both features. The
-// chain runs the first branch, then the second; the second image, then the first branch's feature, is handed on beside what is computed:
+// Two branches, each torchvision's ResNet-18 without head on one of two images, joined by a linear layer over both features. The chain runs
+// the first branch, then the second. The second image, and later the first branch's feature, are passed along:
 //
 //     first.stem .. first.layer4.1 | second.stem .. second.layer4.1 | head
 //       carries the second image   |  carries the first feature
@@ -23,7 +23,7 @@ at::Tensor pooled(const at::Tensor& input) {
   return at::adaptive_avg_pool2d(input, {1, 1}).flatten(1);
 }
 
-// What one piece of a branch does with its own tensor; the other one is handed on.
+// Computes a piece of a branch on its own tensor; the other tensor is passed on.
 using Piece = std::function<at::Tensor(torch::nn::Module& module, const at::Tensor& input)>;
 
 ModuleForward beside(Piece piece) {

@@ -5,8 +5,8 @@
 #include <torch/nn/cloneable.h>
 #include <torch/types.h>
 
-/// Modules of the built-in models. Unlike torch::nn's they draw no random numbers when they are made, so that weights come from the
-/// model's own generator and a clone costs a copy and no more. Parameters carry torch::nn's names.
+/// Modules of the built-in models, with torch::nn's parameter names. Unlike torch::nn modules they draw no random numbers when they are
+/// created: weights come from the model's own generator, and cloning only copies.
 namespace mptune {
 
 /// Convolution over a square window, padded by half of it.
@@ -15,7 +15,7 @@ class Convolution final : public torch::nn::Cloneable<Convolution> {
   Convolution(std::int64_t in, std::int64_t out, std::int64_t window, std::int64_t stride, bool with_bias = false);
   void reset() override;
   at::Tensor forward(const at::Tensor& input) const;
-  /// torchvision's: normal with the variance 2 / fan_out, zero bias.
+  /// As in torchvision: normal with variance 2 / fan_out, zero bias.
   void initialise(at::Generator& generator);
 
   at::Tensor weight;
@@ -32,7 +32,7 @@ class TransposedConvolution final : public torch::nn::Cloneable<TransposedConvol
   TransposedConvolution(std::int64_t in, std::int64_t out);
   void reset() override;
   at::Tensor forward(const at::Tensor& input) const;
-  /// torch::nn::ConvTranspose2d's: uniform within 1 / sqrt(out x 4).
+  /// As in torch::nn::ConvTranspose2d: uniform within +-1 / sqrt(out x 4).
   void initialise(at::Generator& generator);
 
   at::Tensor weight;
@@ -47,9 +47,9 @@ class Dense final : public torch::nn::Cloneable<Dense> {
   Dense(std::int64_t in, std::int64_t out, bool with_bias = true);
   void reset() override;
   at::Tensor forward(const at::Tensor& input) const;
-  /// torch::nn::Linear's: uniform within 1 / sqrt(in).
+  /// As in torch::nn::Linear: uniform within +-1 / sqrt(in).
   void initialise(at::Generator& generator);
-  /// GPT's: normal weights, zero bias.
+  /// As in GPT: normal weights, zero bias.
   void initialise_normal(at::Generator& generator, double deviation);
 
   at::Tensor weight;
@@ -60,7 +60,7 @@ class Dense final : public torch::nn::Cloneable<Dense> {
   bool with_bias_;
 };
 
-/// A table of vectors, looked up by integers.
+/// An embedding: a table of vectors, indexed by integers.
 class Table final : public torch::nn::Cloneable<Table> {
  public:
   Table(std::int64_t rows, std::int64_t width);
@@ -73,7 +73,7 @@ class Table final : public torch::nn::Cloneable<Table> {
   std::int64_t rows_, width_;
 };
 
-/// Makes a module's floating-point parameters and buffers elements of `type`; integers stay (Module::to would convert them too).
+/// Converts a module's floating-point parameters and buffers to `type`. Integers stay; Module::to would convert them, too.
 void convert(torch::nn::Module& module, at::ScalarType type);
 
 }  // namespace mptune

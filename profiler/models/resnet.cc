@@ -6,7 +6,7 @@
 #include "mptune/profiler/models/builtin_chain.h"
 #include "mptune/profiler/models/resnet_blocks.h"
 
-// torchvision's ResNet, with its module names and the order in which it registers them.
+// torchvision's ResNet, with its module names and order of registration.
 namespace mptune {
 namespace {
 

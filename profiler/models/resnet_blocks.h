@@ -9,7 +9,7 @@
 
 #include "mptune/profiler/models/primitives.h"
 
-/// Pieces of torchvision's ResNet, with its module names and the order in which it registers them; for the sources of built-in models.
+/// Blocks of torchvision's ResNet, with its module names and order of registration.
 namespace mptune {
 
 class ResNetStem final : public torch::nn::Cloneable<ResNetStem> {
@@ -45,7 +45,7 @@ class ResNetDownsample final : public torch::nn::Cloneable<ResNetDownsample> {
   torch::nn::BatchNorm2d norm_{nullptr};
 };
 
-/// What a residual block computes: channels in, width, stride.
+/// Sizes of a residual block: input channels, width, stride.
 struct ResNetBlockSizes {
   std::int64_t in, width, stride;
 };

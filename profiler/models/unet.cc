@@ -9,8 +9,8 @@
 #include "mptune/profiler/models/builtin_chain.h"
 #include "mptune/profiler/models/primitives.h"
 
-// U-Net (Ronneberger et al. 2015) with batch norms and padded convolutions, with the module names of the widespread PyTorch port
-// (inc, down1.., up1.., outc). Beside its own output every layer hands on the outputs that the way up will read, the next one first.
+// U-Net (Ronneberger et al. 2015) with batch norms and padded convolutions, with the module names of the common PyTorch port (inc, down1..,
+// up1.., outc). Every layer also passes on the skip connections that the decoder will read, the next one first.
 namespace mptune {
 namespace {
 

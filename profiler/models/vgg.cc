@@ -13,7 +13,7 @@ namespace {
 constexpr int kVggBatch = 32;
 constexpr std::int64_t kPooledSide = 7;
 
-// Convolutions of 1, 2, 4, 8, 8 times the width, each group ends in a pool.
+// Groups of convolutions with 1, 2, 4, 8, 8 times the width; each group ends with a pool.
 struct Group {
   std::int64_t widths;
   int convolutions;
@@ -45,7 +45,7 @@ double parameter_count(std::int64_t width, std::int64_t hidden, std::int64_t cla
   return 3591.0 * w * w + 8.0 * kPooledSide * kPooledSide * w * h + h * h + h * static_cast<double>(classes);
 }
 
-// Returns the channels of the last convolution.
+// Returns the number of channels of the last convolution.
 std::int64_t add_features(BuiltinChain& chain, std::int64_t width) {
   std::int64_t in = 3;
   int index = 0;

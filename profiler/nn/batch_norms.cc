@@ -22,7 +22,7 @@ std::vector<std::int64_t> sizes_of(const Tensors& inputs) {
   return sizes;
 }
 
-// What the callback below fills in; callbacks are plain functions, hence the thread-local pointer.
+// Filled in by the callback below. Callbacks are plain functions, hence the thread-local pointer.
 struct Observation {
   std::vector<const void*> means;
   std::vector<std::int64_t> counts;
@@ -68,7 +68,7 @@ class Observer {
 
 }  // namespace
 
-// Puts other tensors into the norms for the length of a forward; the module's registered buffers are not touched.
+// Replaces the norms' running statistics during a forward. The module's registered buffers are not touched.
 class BatchNorms::Swap {
  public:
   Swap(std::vector<Norm>& norms, bool recording) {

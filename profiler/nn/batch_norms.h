@@ -18,23 +18,22 @@ class Module;
 
 namespace mptune {
 
-/// The batch norms inside one module whose running statistics are committed once per batch instead of at every forward.
+/// Batch norms inside a module. Their running statistics are committed once per batch instead of at every forward.
 ///
-/// While a forward runs under `record`, every norm writes into fresh tensors with momentum 1, so that they end up holding this
-/// micro-batch's own mean and unbiased variance; the module's buffers keep the committed values all the time.
-/// A norm's values per channel are not in its result. They are seen once per input shape by observing the calls of batch_norm
-/// (a thread-local callback of LibTorch), then remembered: the steady state pays nothing.
+/// During record(), every norm writes into fresh tensors with momentum 1, which then hold the mean and unbiased variance of this
+/// micro-batch. The module's buffers always hold the committed values.
+/// The number of values per channel is observed once per input shape, by a thread-local callback of LibTorch for batch_norm, and cached.
 class BatchNorms {
  public:
-  /// Finds torch::nn::BatchNorm1d, 2d, 3d and what derives from them, depth first. `root` must outlive this object.
+  /// Finds torch::nn::BatchNorm1d, 2d, 3d and classes derived from them, depth first. `root` must outlive this object.
   explicit BatchNorms(torch::nn::Module& root);
 
-  /// True if there is a norm that normalises by its batch, with or without running statistics.
+  /// True if a norm normalises by batch statistics, with or without running statistics.
   [[nodiscard]] bool any() const { return any_; }
 
-  /// Runs `forward` and keeps its statistics. Throws Error if one norm was called twice: the second call would hide the first.
+  /// Runs `forward` and stores its statistics for take(). Throws Error if one norm was called twice: the second call overwrites the first.
   [[nodiscard]] Tensors record(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& forward);
-  /// Runs `forward` without any statistics.
+  /// Runs `forward` without storing statistics.
   [[nodiscard]] Tensors skip(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& forward);
 
   [[nodiscard]] std::vector<BatchStatistics> take() { return std::exchange(taken_, {}); }

@@ -16,8 +16,7 @@ std::string joined(const std::string& prefix, const std::string& path) {
   return prefix.empty() || path.empty() ? prefix + path : prefix + "." + path;
 }
 
-// torch::nn modules draw initial weights while they are cloned, only to overwrite them; the program's random numbers go on as if they had
-// not.
+// Clones a module without changing the state of LibTorch's random generator: torch::nn modules draw initial weights when they are cloned.
 std::shared_ptr<torch::nn::Module> clone_quietly(const torch::nn::Module& module) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);

@@ -8,7 +8,7 @@
 namespace mptune {
 namespace {
 
-// One child of a Sequential with its key: SequentialImpl::clone would forget the key.
+// One child of a Sequential with its key, which SequentialImpl::clone would lose.
 class Child final : public torch::nn::Module {
  public:
   Child(std::string key, torch::nn::AnyModule child) : key_(std::move(key)), child_(std::move(child)) {

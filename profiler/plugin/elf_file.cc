@@ -23,7 +23,7 @@ class File {
     bytes_ = stream_ ? static_cast<std::uint64_t>(stream_.tellg()) : 0;
   }
 
-  // Loading a library that ends too early would end the process.
+  // Loading a truncated library would crash the process.
   void require(std::uint64_t offset, std::uint64_t bytes) const {
     if (offset > bytes_ || bytes > bytes_ - offset) {
       throw Error("the shared library is cut short", path_, kRemedy);

@@ -5,9 +5,8 @@
 
 namespace mptune {
 
-/// The bytes of an exported object of a shared library, as they are in the file: nothing of the library is loaded or run, and pointers
-/// inside the object are not filled in. Nothing where the library exports no such object. Throws Error (usage): cut short, for another
-/// machine, a program or an object file.
+/// Bytes of an exported object of a shared library, read from the file: the library is not loaded, and pointers in the object are not
+/// relocated. nullopt if the library exports no such object. Throws Error (usage): truncated, for another machine, not a shared library.
 [[nodiscard]] std::optional<std::string> read_exported_object(const std::string& path, const std::string& symbol);
 
 }  // namespace mptune

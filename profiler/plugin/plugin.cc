@@ -81,7 +81,7 @@ std::string demangled(const std::string& symbol) {
 }
 
 const PluginHeader& open_plugin(const std::string& path) {
-  // With a slash, so that the loader does not search its own folders.
+  // An absolute path, so that the loader does not search its own folders.
   const std::string absolute = std::filesystem::absolute(path).string();
   void* library = ::dlopen(absolute.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

@@ -7,9 +7,9 @@
 
 namespace mptune {
 
-/// The model of a plug-in (MPTUNE_MODEL of nn.h), with the weights that its factory draws after torch::manual_seed(seed); it is not asked
-/// for its sample description. The library stays loaded for good. Throws Error (usage) before anything of the plug-in runs where it was
-/// built with another mptune, LibTorch or C++ ABI, and for what the loader or the factory fails with.
+/// Loads the model of a plug-in (MPTUNE_MODEL of nn.h), with the weights that its factory draws after torch::manual_seed(seed).
+/// The library stays loaded. Throws Error (usage) if it was built with another mptune, LibTorch or C++ ABI (before any of its code runs),
+/// and if the loader or the factory fails.
 [[nodiscard]] Model load_plugin(const std::string& path, std::uint64_t seed);
 
 }  // namespace mptune

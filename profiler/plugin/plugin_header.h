@@ -9,11 +9,11 @@
 
 #include "mptune/profiler/model/model.h"
 
-/// What a plug-in says of itself: plain data that is read from its file before the plug-in is loaded. The name of the object is
-/// kPluginSymbol; MPTUNE_MODEL of nn.h makes it.
+/// Describes a plug-in's build. Plain data that is read from the file before the plug-in is loaded.
+/// MPTUNE_MODEL of nn.h defines the object, with the name kPluginSymbol.
 namespace mptune {
 
-inline constexpr std::uint32_t kPluginAbi = 2;  ///< raised whenever a type that crosses changes while its size stays
+inline constexpr std::uint32_t kPluginAbi = 2;  ///< raised when a type of the plug-in interface changes without changing its size
 inline constexpr const char* kPluginSymbol = "mptune_plugin_header";
 
 template <std::size_t N>
@@ -25,7 +25,7 @@ template <std::size_t N>
   return result;
 }
 
-/// The first four members stay as they are for ever, so that a plug-in of any version can be told apart.
+/// The first four members never change, so that any version can be recognised.
 struct PluginHeader {
   std::array<char, 16> magic = plugin_text<16>("mptune plug-in");
   std::array<char, 16> version = plugin_text<16>(MPTUNE_VERSION);

@@ -25,12 +25,12 @@ constexpr std::uint64_t sample_key(std::uint64_t key, std::int64_t sample) {
   return mixed(key ^ mixed(static_cast<std::uint64_t>(sample) + kStride));
 }
 
-// The upper half of the hash lies below this with probability `keep`.
+// The upper half of a hash is below this value with probability `keep`.
 std::uint64_t threshold(double keep) {
   return static_cast<std::uint64_t>(std::llround(std::clamp(keep, 0.0, 1.0) * 4294967296.0));
 }
 
-/// values[i] = number(hash of element i), for `values` of `samples` equal parts.
+/// Sets element i to number(hash of element i); the tensor consists of `samples` equal parts.
 template <class Value, class Number>
 void fill(const at::Tensor& tensor, std::uint64_t key, std::int64_t first_sample, std::int64_t samples, const Number& number) {
   constexpr std::int64_t kGrain = 1 << 15;
@@ -59,7 +59,7 @@ at::Tensor mixed(at::Tensor x) {
   return x.bitwise_xor(shifted(x, 31));
 }
 
-/// The hashes of all elements, by sample and position.
+/// Hashes of all elements, by sample and position.
 at::Tensor hashes(std::uint64_t key, std::int64_t first_sample, std::int64_t samples, at::IntArrayRef sizes,
                   const at::TensorOptions& options) {
   const std::int64_t part = c10::multiply_integers(sizes) / samples;

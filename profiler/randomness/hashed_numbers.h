@@ -4,26 +4,26 @@
 
 #include <torch/types.h>
 
-/// Random numbers by a counter-based hash (SplitMix64's output function): each is a function of a key, a sample and a position within it.
-/// By a loop on CPU, by tensor operations on other devices: the same numbers.
+/// Random numbers from a counter-based hash (SplitMix64's output function) of a key, a sample and a position within the sample.
+/// Computed by a loop on CPU and by tensor operations on other devices, with the same results.
 namespace mptune {
 
-/// The key that follows from `key` and `part`.
+/// Derives a key from `key` and `part`.
 [[nodiscard]] std::uint64_t hashed_key(std::uint64_t key, std::uint64_t part);
 
-/// Ones with probability `keep`, zeros elsewhere, of shape `sizes`: `samples` equal parts in order, part i drawn by (key, first_sample + i)
-/// and the position within it. Requires: the number of elements a multiple of `samples`.
+/// A tensor of shape `sizes` with ones (probability `keep`) and zeros. It consists of `samples` equal parts; part i depends on
+/// (key, first_sample + i) and the position in it. Requires: the number of elements is a multiple of `samples`.
 [[nodiscard]] at::Tensor hashed_mask(std::uint64_t key, std::int64_t first_sample, std::int64_t samples, double keep, at::IntArrayRef sizes,
                                      const at::TensorOptions& options);
-/// The same written into `mask`: contiguous, on CPU, of a floating-point or boolean type.
+/// The same, written into `mask`. Requires: contiguous, on CPU, floating-point or boolean.
 void fill_hashed_mask(const at::Tensor& mask, std::uint64_t key, std::int64_t first_sample, std::int64_t samples, double keep);
 
-/// Numbers of type float64, evenly distributed over the multiples of 2^-digits in [0, 1), drawn likewise. Digits: 1 to 53.
+/// float64 numbers, uniform over the multiples of 2^-digits in [0, 1), drawn likewise. `digits` is 1 to 53.
 [[nodiscard]] at::Tensor hashed_uniform(std::uint64_t key, std::int64_t first_sample, std::int64_t samples, int digits,
                                         at::IntArrayRef sizes, const at::TensorOptions& options);
 
 namespace detail {
-/// The tensor operations behind them.
+/// The implementation by tensor operations.
 [[nodiscard]] at::Tensor hashed_mask_by_operations(std::uint64_t key, std::int64_t first_sample, std::int64_t samples, double keep,
                                                    at::IntArrayRef sizes, const at::TensorOptions& options);
 [[nodiscard]] at::Tensor hashed_uniform_by_operations(std::uint64_t key, std::int64_t first_sample, std::int64_t samples, int digits,

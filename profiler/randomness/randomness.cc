@@ -26,7 +26,7 @@ namespace {
 thread_local DrawScope* scope = nullptr;
 }
 
-/// What the overriding kernels see of the scope.
+/// Access of the overriding kernels to the scope.
 struct Draws {
   static std::uint64_t next_key() {
     const DrawScope::Place& place = scope->place_;
@@ -55,7 +55,7 @@ struct Draws {
             "layer " + place.name, "keep the samples in the first dimension of what dropout is applied to, or set the dropout to 0"});
   }
 
-  /// numbers(key, first sample, samples, sizes) draws with the samples first; here they lie along the axis.
+  /// Draws numbers(key, first sample, samples, sizes), which has the samples first, and permutes them to the sample axis.
   template <class Numbers>
   static at::Tensor arranged(at::IntArrayRef sizes, const Numbers& numbers) {
     const SampleAxis axis = axis_of(sizes);
@@ -104,7 +104,7 @@ namespace {
 using Generator = std::optional<at::Generator>;
 using c10::DispatchKeySet;
 
-// The kernels that LibTorch registered for all kinds of Autograd alike are still those of its key for other devices.
+// LibTorch's own Autograd kernels are still registered under the key of other devices.
 DispatchKeySet without_overriding(DispatchKeySet keys) {
   return (keys & c10::after_autograd_keyset).add(c10::DispatchKey::AutogradOther);
 }
@@ -113,7 +113,7 @@ bool drawn_here(const at::Tensor& self, const Generator& generator) {
   return scope != nullptr && !generator.has_value() && self.numel() > 0;
 }
 
-// As many digits as the type holds: rounding must not reach the upper end.
+// As many digits as the type can hold, so that rounding never gives 1.
 int digits_of(at::ScalarType type) {
   switch (type) {
     case at::kDouble:
@@ -127,7 +127,7 @@ int digits_of(at::ScalarType type) {
   }
 }
 
-// Never 0, whose logarithm is none.
+// Uniform in (0, 1]: never 0, because a logarithm follows.
 at::Tensor positive_uniform(at::IntArrayRef sizes, const at::TensorOptions& options) {
   return Draws::uniform(sizes, 53, options).clamp_min_(std::ldexp(1.0, -54));
 }
@@ -162,7 +162,7 @@ at::Tensor& uniform_(DispatchKeySet keys, at::Tensor& self, double from, double 
   return at::_ops::uniform_::redispatch(without_overriding(keys), self, from, to, std::move(generator));
 }
 
-// By the inverse of the distribution function: one hash a number.
+// Uses the inverse of the distribution function, so each number needs one hash.
 at::Tensor& normal_(DispatchKeySet keys, at::Tensor& self, double mean, double deviation, Generator generator) {
   if (drawn_here(self, generator) && at::isFloatingType(self.scalar_type()) && deviation >= 0)
     return self.copy_(
@@ -176,7 +176,7 @@ at::Tensor& exponential_(DispatchKeySet keys, at::Tensor& self, double rate, Gen
   return at::_ops::exponential_::redispatch(without_overriding(keys), self, rate, std::move(generator));
 }
 
-// Their kernels fill below our keys.
+// rand and randn: LibTorch's kernels fill below the overridden keys, so they are overridden, too.
 template <class Native>
 at::Tensor filled_like(DispatchKeySet keys, const at::Tensor& self, std::optional<at::ScalarType> type, std::optional<at::Layout> layout,
                        std::optional<at::Device> device, std::optional<bool> pinned, std::optional<at::MemoryFormat> format) {
@@ -190,13 +190,13 @@ at::Tensor filled_like(DispatchKeySet keys, const at::Tensor& self, std::optiona
   return std::is_same_v<Native, at::_ops::randn_like> ? made.normal_() : made.uniform_();
 }
 
-// GPUs have a kernel of their own for this, which draws inside.
+// GPUs have a fused dropout kernel that draws its own numbers.
 at::Tensor dropout(const at::Tensor& input, double p, bool train) {
   if (scope == nullptr || !train || !(p > 0 && p < 1) || input.numel() == 0) return at::native::dropout(input, p, train);
   return input * at::empty_like(input, at::TensorOptions().requires_grad(false)).bernoulli_(1 - p).div_(1 - p);
 }
 
-// What decompositions make of dropout.
+// Decomposed programs call this instead of dropout.
 std::tuple<at::Tensor, at::Tensor> native_dropout(DispatchKeySet keys, const at::Tensor& input, double p, std::optional<bool> train) {
   if (scope == nullptr || !train.value_or(true) || !(p > 0 && p < 1) || input.numel() == 0)
     return at::_ops::native_dropout::redispatch(without_overriding(keys), input, p, train);
@@ -204,12 +204,12 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(DispatchKeySet keys, const at:
   return {input * mask * (1 / (1 - p)), mask};
 }
 
-// So have their fused attentions.
+// Fused attention kernels of GPUs draw their own numbers, too.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& mask,
                      double dropout_p, bool is_causal, std::optional<double> scale, bool enable_gqa) {
   if (scope == nullptr || dropout_p <= 0)
     return at::native::scaled_dot_product_attention(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa);
-  // That kernel adds its mask; a boolean one says what may be seen.
+  // The kernel adds its mask, so a boolean one (true: may be attended to) is converted.
   std::optional<at::Tensor> added = mask;
   if (mask && mask->defined() && mask->scalar_type() == at::kBool)
     added = at::zeros(mask->sizes(), query.options().requires_grad(false))
@@ -217,7 +217,7 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
   return std::get<0>(at::_scaled_dot_product_attention_math(query, key, value, added, dropout_p, is_causal, {}, scale, enable_gqa));
 }
 
-// The dropout between the layers of an LSTM, GRU or RNN sees (time, samples, features), whatever its caller gave it.
+// Dropout between the layers of an LSTM, GRU or RNN works on (time, samples, features), so its masks would depend on the partition.
 void recurrent(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto argument = [&](const char* name) -> const c10::IValue& {
     const auto index = op.schema().argumentIndexWithName(name);
@@ -232,7 +232,7 @@ void recurrent(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::S
 
 void override_operators() {
   for (const c10::DispatchKey key : {c10::DispatchKey::AutogradCPU, c10::DispatchKey::AutogradCUDA}) {
-    // Never destroyed: operators outlive every static object.
+    // Never deleted: operators outlive every static object.
     auto* library = new torch::Library(torch::Library::IMPL, "aten", key, "mptune", 0);
     library->impl("bernoulli_.float", TORCH_FN(bernoulli_));
     library->impl("bernoulli_.Tensor", TORCH_FN(bernoulli_tensor_));

@@ -8,13 +8,14 @@
 
 namespace mptune {
 
-/// Random numbers that do not depend on the partition. While a DrawScope lives, what its thread draws without a generator is a function of
-/// (seed, step, layer, call within the layer's forward, sample of the global batch, element within the sample) alone: a counter-based hash,
-/// equal on all devices (normal and exponential numbers up to rounding). Covered: bernoulli in all its forms, uniform_, rand, rand_like,
-/// normal_ with two numbers, randn, randn_like, exponential_, and what is made of them (dropout of every kind, dropout within
-/// scaled_dot_product_attention, stochastic depth). Row r of k x samples rows belongs to sample r / k. Outside a scope LibTorch draws as
-/// ever. Other sources of randomness (randint, randperm, multinomial, rrelu) are not covered; dropout between the layers of an LSTM, GRU or
-/// RNN is refused.
+/// Random numbers that do not depend on the partition. During its lifetime, random numbers that its thread draws without a generator are
+/// a counter-based hash of (seed, step, layer, call in the layer's forward, sample of the global batch, element of the sample).
+/// They are equal on all devices, normal and exponential numbers up to rounding. Outside of a scope LibTorch draws its own numbers.
+/// - Covered: bernoulli in all forms, uniform_, rand, rand_like, normal_ with two numbers, randn, randn_like, exponential_, and operators
+///   that use them (every dropout, scaled_dot_product_attention, stochastic depth).
+/// - Refused: dropout between the layers of an LSTM, GRU or RNN.
+/// - Not covered: randint, randperm, multinomial, rrelu.
+/// Row r of k x samples rows belongs to sample r / k.
 class DrawScope {
  public:
   struct Place {
@@ -26,21 +27,22 @@ class DrawScope {
     std::int64_t samples = 1;  ///< at least 1
   };
 
-  /// The first one of the process overrides the operators (process-wide, thread-safe). Draws inside throw Error where the first dimension
-  /// of what is drawn is no multiple of the samples, or what at_node said does not hold.
+  /// The first scope of the process overrides the operators (process-wide, thread-safe). Draws throw Error if the first dimension is not a
+  /// multiple of the samples, or if the shape contradicts at_node().
   explicit DrawScope(Place place);
   ~DrawScope();
   DrawScope(const DrawScope&) = delete;
   DrawScope& operator=(const DrawScope&) = delete;
 
-  /// From here on the draws are those of node `node` of a program, whatever layer it has been cut into: it takes the place of layer and
-  /// calls so far. `axis`: where the samples lie in what is drawn; numbers that belong to no sample are the same for all micro-batches.
+  /// Later draws belong to node `node` of a program: it replaces layer and call in the hash, so that cuts do not matter.
+  /// `axis`: sample axis of the numbers. Numbers without samples are the same for all micro-batches.
   void at_node(std::int64_t node, const SampleAxis& axis);
 
-  /// The layer's forward begins again: so do its draws. Inline, so that a plug-in's copy of this code reaches the scope of its host.
+  /// Repeats the random numbers from the start of the layer's forward. Inline, so that a plug-in's copy of this code reaches its host's
+  /// scope.
   void restart() { calls_ = 0; }
 
-  /// Throws the Error that a draw ended in, if one did: what runs operators for others (TorchScript) makes another exception of it.
+  /// Rethrows the Error of a failed draw, if any: TorchScript's interpreter would replace it by another exception.
   void rethrow_refusal() const {
     if (refusal_) std::rethrow_exception(refusal_);
   }

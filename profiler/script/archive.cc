@@ -20,7 +20,7 @@ constexpr int kDeepest = 256;
 constexpr std::uintmax_t kMostCodeBytes = 256 << 20;
 constexpr std::size_t kIndent = 2;
 
-// How deep brackets and blocks are nested; each level takes several calls of LibTorch's parser.
+// Nesting depth of brackets and blocks. Each level takes several recursive calls of LibTorch's parser.
 int depth_of(std::string_view code) {
   int brackets = 0, deepest = 0;
   char quote = '\0';
@@ -53,7 +53,8 @@ bool is_code(const std::string& name) {
   return name.starts_with("code/") && name.ends_with(".py");
 }
 
-// Tensors are stored, not compressed: what claims to be larger than the file is a lie, and must not be allocated. Code may be compressed.
+// Tensors are not compressed: a record that claims more bytes than the file has is invalid and must not be allocated. Code may be
+// compressed.
 void check_sizes(PyTorchStreamReader& reader, const std::vector<std::string>& names, const std::string& path) {
   std::uintmax_t stored = std::filesystem::file_size(path), code = kMostCodeBytes;
   for (const auto& name : names) {

@@ -4,10 +4,9 @@
 
 namespace mptune {
 
-/// Looks at a zip archive before LibTorch unpacks it: nothing of it is run, and no more allocated than its size, and 256 MiB for its
-/// code, which may be compressed. Throws Error (usage) that says what the archive is instead of TorchScript: a checkpoint of torch.save,
-/// something else, cut short, tensors that claim more than the file holds, or code nested so deeply that reading it would exhaust the
-/// stack.
+/// Checks a TorchScript archive before LibTorch reads it. Runs no code of it, and allocates no more than its size and 256 MiB for code,
+/// which may be compressed. Throws Error (usage): a checkpoint of torch.save, another kind of file, truncated, tensors that claim more
+/// bytes than the file has, code nested so deeply that parsing would overflow the stack.
 void check_script_archive(const std::string& path);
 
 }  // namespace mptune

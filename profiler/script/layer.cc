@@ -22,7 +22,7 @@ bool is_tensor(const c10::TypePtr& type) {
   return type->isSubtypeOf(*c10::TensorType::get()) || type->isSubtypeOf(*c10::OptionalType::ofTensor());
 }
 
-// Number of tensors in a value of this type; nothing for other types.
+// Number of tensors in a value of this type; nullopt for other types.
 std::optional<int> tensors_in(const c10::TypePtr& type) {
   if (is_tensor(type)) {
     return 1;
@@ -43,8 +43,8 @@ std::vector<c10::Argument> required_arguments(const torch::jit::Module& module) 
   return result;
 }
 
-// LibTorch's interpreter turns every exception into a text, unless it is told to let them pass: told while a layer runs, so that out of
-// memory keeps its type. The switch is the process's, so the last layer sets it back.
+// Lets exceptions pass through LibTorch's interpreter while a layer runs, so that out of memory keeps its type: by default the interpreter
+// converts every exception to a text. The switch is process-wide; the last running layer resets it.
 class ExceptionsPass {
  public:
   ExceptionsPass() {

@@ -17,9 +17,9 @@ namespace {
 
 constexpr int kDefaultBatch = 32;
 constexpr std::size_t kMostNamed = 5;
-constexpr const char* kDeprecated = "TorchScript is deprecated by PyTorch: a plug-in (.so) is the way that stays";
+constexpr const char* kDeprecated = "PyTorch has deprecated TorchScript: prefer an exported program (.pt2) or a plug-in (.so)";
 
-// The first line that says something; LibTorch begins some of its messages with an empty one.
+// First line that is not blank: some messages of LibTorch begin with an empty line.
 std::string first_words(const std::string& text) {
   const auto begin = text.find_first_not_of(" \n\t");
   return begin == std::string::npos ? "no reason is given" : text.substr(begin, text.find('\n', begin) - begin);
@@ -27,7 +27,7 @@ std::string first_words(const std::string& text) {
 
 [[noreturn]] void refuse(const std::string& path, const std::string& text) {
   const auto words = first_words(text);
-  // What torch.jit.ignore leaves in the code.
+  // Code with functions that are marked torch.jit.ignore.
   if (text.find("found '^'") != std::string::npos) {
     throw Error("it needs Python: its code calls a Python function", path,
                 "write that function so that torch.jit.script can compile it, or make a plug-in");
@@ -68,7 +68,7 @@ std::string joined(const std::string& path, const std::string& name) {
   return path.empty() ? name : path + "." + name;
 }
 
-// "backbone (Sequential), head.blocks (ModuleList)": outermost first, none inside another.
+// Lists outermost containers: "backbone (Sequential), head.blocks (ModuleList)".
 std::string containers_of(const torch::jit::Module& module, const std::string& path, std::size_t& named) {
   std::string text;
   for (const auto& child : module.named_children()) {
@@ -145,7 +145,7 @@ void check_chain(const std::vector<Piece>& pieces, const std::string& path) {
   }
 }
 
-// Only the container is trained: what the rest of the file would have done is worth a word.
+// Warns if the file has parameters outside of the container, which is the only part that is trained.
 std::vector<std::string> warnings_of(const torch::jit::Module& root, const Model& model, const std::string& container) {
   std::set<const at::TensorImpl*> kept;
   for (const auto& named : model.parameters()) {

@@ -6,11 +6,11 @@
 
 namespace mptune {
 
-/// The children of a Sequential of a TorchScript file as layers, nested Sequentials flattened, in training mode on the CPU; `container` is
-/// the path of the Sequential or ModuleList inside the file ("backbone.blocks"), "" for the file's own module. The loss is cross_entropy,
-/// the sample description empty. Warnings: parameters of the file that are outside of the container. Throws Error (usage): no TorchScript
-/// (a checkpoint, another archive, cut short, larger inside than outside), code that LibTorch cannot read, operators it does not have, no
-/// such container, children that do not follow on one another, no parameters.
+/// Loads the children of a Sequential in a TorchScript file as layers, in training mode on CPU; nested Sequentials are flattened.
+/// `container` is the path of a Sequential or ModuleList in the file ("backbone.blocks"), "" for the file's root module.
+/// The loss is cross_entropy, the sample description is empty. Warns about parameters outside of the container.
+/// Throws Error (usage): not TorchScript (see check_script_archive), code that LibTorch cannot read, operators that it lacks, no such
+/// container, children whose inputs do not match the outputs before them, no parameters.
 [[nodiscard]] LoadedModel load_script(const std::string& path, const std::string& container);
 
 }  // namespace mptune

@@ -14,7 +14,7 @@
 namespace mptune {
 namespace {
 
-// What aten::batch_norm does in this thread while a scope is open.
+// Redirects aten::batch_norm in this thread while a scope is open.
 struct Scope {
   struct Seen {
     const at::TensorImpl* running_mean = nullptr;
@@ -48,7 +48,7 @@ at::Tensor batch_norm(const at::Tensor& input, const OptionalTensor& weight, con
   return at::native::batch_norm(input, weight, bias, seen->statistics.mean, seen->statistics.variance, training, 1.0, epsilon, cudnn);
 }
 
-// On first use, not by linking: a plug-in holds a copy of this code, and an operator has one kernel in a process.
+// Registered at first use, not by a static object: a plug-in has a copy of this code, and an operator has one kernel per process.
 void take_over_batch_norm() {
   static const bool taken = [] {
     for (const auto key : {c10::DispatchKey::AutogradCPU, c10::DispatchKey::AutogradCUDA}) {
@@ -84,7 +84,7 @@ at::Tensor tensor_attribute(const torch::jit::Module& module, const std::string&
   return value.isTensor() ? value.toTensor() : at::Tensor();
 }
 
-// Until a forward has shown it. Nothing for a mean over all batches.
+// Momentum until a forward has shown it; nullopt for a mean over all batches.
 std::optional<double> stated_momentum(const torch::jit::Module& module) {
   constexpr double kUsual = 0.1;
   const auto slot = module.type()->findConstantSlot("momentum");
@@ -94,7 +94,7 @@ std::optional<double> stated_momentum(const torch::jit::Module& module) {
 
 }  // namespace
 
-// A forward counts its batches; the module's own counters move once per batch, in commit().
+// Gives the forward copies of the batch counters to increment. commit() increments the module's own once per batch.
 class ScriptNorms::CountersApart {
  public:
   explicit CountersApart(std::vector<Norm>& norms) : norms_(norms) {

@@ -12,19 +12,19 @@
 
 namespace mptune {
 
-/// The batch norms inside one TorchScript module whose running statistics are committed once per batch: what BatchNorms is to torch::nn.
+/// Batch norms inside a TorchScript module, with running statistics that are committed once per batch, like BatchNorms for torch::nn.
 ///
-/// A scripted norm's momentum is a constant of its code, so the operator itself is given other arguments: while a forward runs here, in
-/// this thread, aten::batch_norm writes this micro-batch's mean and variance into fresh tensors (momentum 1) instead of the running ones.
-/// All other calls in the process go to LibTorch's own kernel, unchanged. Counters of batches are copies for the length of a forward.
+/// A scripted norm's momentum is a constant in its code, so the operator is overridden: during run(), aten::batch_norm in this thread
+/// writes the micro-batch's mean and variance into fresh tensors (momentum 1). All other calls in the process use LibTorch's own kernel.
+/// During run(), batch counters are copies.
 class ScriptNorms {
  public:
   /// Finds modules with running_mean and running_var, depth first.
   explicit ScriptNorms(const torch::jit::Module& root);
 
-  /// True if the module's forward normalises by its batch, with or without running statistics.
+  /// True if the module's forward normalises by batch statistics, with or without running statistics.
   [[nodiscard]] bool any() const { return any_; }
-  /// Runs `forward` and keeps its statistics, or none where it was run before. Throws Error if one norm was called twice.
+  /// Runs `forward` and stores its statistics for take(), unless `recomputing`. Throws Error if one norm was called twice.
   [[nodiscard]] Tensors run(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& forward, bool recomputing);
   [[nodiscard]] std::vector<BatchStatistics> take() { return std::exchange(taken_, {}); }
   void commit(const std::vector<std::vector<BatchStatistics>>& by_norm);

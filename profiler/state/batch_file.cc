@@ -19,7 +19,7 @@ const at::Tensor* find(const TensorDict& dict, const std::string& name) {
   return found;
 }
 
-// "'words', 'mask' and 'target'": what a file for load_batch holds.
+// Names of tensors that load_batch expects: "'words', 'mask' and 'target'".
 std::string expected_names(const SampleDescription& sample, bool with_target) {
   std::vector<std::string> names;
   for (const auto& input : sample.inputs) {
@@ -35,7 +35,7 @@ std::string expected_names(const SampleDescription& sample, bool with_target) {
   return text;
 }
 
-// One tensor of the file, which must fit `about`; `remedy` says what the file must hold.
+// A tensor of the file. Throws Error with `remedy` if it does not match `about`.
 at::Tensor checked(const TensorDict& dict, const std::string& name, const SampleTensor& about, const std::string& path,
                    const std::string& remedy) {
   const auto* tensor = find(dict, name);
@@ -57,7 +57,7 @@ at::Tensor checked(const TensorDict& dict, const std::string& name, const Sample
                   "use values from 0 to " + std::to_string(about.classes - 1));
     }
   }
-  // Data of its own: the file's tensors are views of what was read.
+  // Copied: the file's tensors are views of its bytes.
   return tensor->clone(at::MemoryFormat::Contiguous);
 }
 

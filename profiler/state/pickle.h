@@ -16,7 +16,7 @@
 
 namespace mptune {
 
-/// What is wrong with a pickle; read_torch_file turns it into an Error that names the file.
+/// Invalid pickle data. read_torch_file turns it into an Error that names the file.
 class PickleError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -47,22 +47,21 @@ struct PickleValue {
       content;
 };
 
-/// Gives the elements of a storage as a flat tensor of exactly `numel` elements.
+/// Returns a storage as a flat tensor of exactly `numel` elements.
 using StorageReader = std::function<at::Tensor(const PickleStorage&)>;
 
-/// Runs a pickle. Nothing is imported or called but a fixed list: tensors, parameters, OrderedDict. Throws PickleError for everything else,
-/// for tensors that reach outside their storage and for truncated or malformed input. Containers inside the result are None: a state dict
-/// has none, and no nesting, however deep, costs stack.
+/// Reads a pickle without running code: only tensors, parameters and OrderedDict are built. Throws PickleError for everything else, for
+/// tensors that exceed their storage and for truncated or malformed input.
+/// Containers inside the result become None: a state dict has none, and deep nesting needs no stack.
 [[nodiscard]] PicklePointer read_pickle(std::string_view bytes, const StorageReader& storage);
 
-/// The tensors of a pickle of nested tuples, lists and dicts, depth first in the order of their items; the same rules hold. Throws
-/// PickleError also for more than 10,000 items.
+/// The tensors in a pickle of nested tuples, lists and dicts, depth first in order, by the same rules.
+/// Throws PickleError also for more than 10,000 items.
 [[nodiscard]] std::vector<at::Tensor> read_pickled_tensors(std::string_view bytes, const StorageReader& storage);
 
-/// The storage of each of several contiguous tensors: tensors of one memory share the first one's.
+/// Storage index of each contiguous tensor: tensors with the same memory share the first one's.
 [[nodiscard]] std::vector<std::size_t> storages_of(const std::vector<std::pair<std::string, at::Tensor>>& tensors);
-/// The pickle of an OrderedDict of contiguous tensors; tensor i lives in the storage that storages_of names. Strings must be shorter than
-/// 2^32 bytes.
+/// Pickles an OrderedDict of contiguous tensors, with the storages of storages_of(). Requires: strings shorter than 2^32 bytes.
 [[nodiscard]] std::string write_pickle(const std::vector<std::pair<std::string, at::Tensor>>& tensors);
 
 }  // namespace mptune

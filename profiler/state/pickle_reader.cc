@@ -33,7 +33,7 @@ std::vector<std::int64_t> integers(const PicklePointer& value, const char* expec
   return result;
 }
 
-// Elements that a view touches: 1 + the sum of (size - 1) * stride. Throws where it leaves the storage.
+// Throws if a view exceeds its storage. It spans 1 + sum((size - 1) * stride) elements.
 void check_view(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides, std::int64_t offset, std::int64_t numel) {
   if (sizes.size() != strides.size() || static_cast<std::int64_t>(sizes.size()) > kMostPickleDimensions || offset < 0) {
     throw PickleError("malformed tensor");
@@ -55,8 +55,8 @@ void check_view(const std::vector<std::int64_t>& sizes, const std::vector<std::i
 class Machine {
  public:
   Machine(std::string_view bytes, const StorageReader& storage) : bytes_(bytes), storage_(storage) {}
-  // Each container is emptied while this list still holds what was in it: freeing a million nested ones one inside the other would
-  // overflow the stack.
+  // Empties every container while this list still holds its items: destroying a million nested containers recursively would overflow
+  // the stack.
   ~Machine() {
     for (const auto& value : containers_) {
       if (value != result_) {
@@ -67,7 +67,7 @@ class Machine {
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
-  /// What is nested in the result, before it is emptied. Items shared by many containers are counted every time.
+  /// Tensors nested in the result, before it is emptied. Items shared by several containers count each time.
   std::vector<at::Tensor> tensors() const {
     std::vector<at::Tensor> found;
     std::vector<PicklePointer> open{result_};
@@ -334,7 +334,7 @@ class Machine {
     return items;
   }
   void tuple(std::size_t count) { push(own(PickleSequence{tail(count)})); }
-  // A container inside itself would never be freed, and has no place in a state dict.
+  // A container that holds itself would never be freed.
   void refuse_cycle(const PicklePointer& value) {
     if (value == top()) {
       throw PickleError("a container holds itself");

@@ -55,7 +55,7 @@ std::string name_of(at::ScalarType type, const std::string& tensor, const std::s
               "convert the model's tensors to a common type");
 }
 
-/// One entry of the header, checked by itself.
+/// One checked entry of the header.
 struct Stored {
   std::string name;
   at::ScalarType type = at::kFloat;
@@ -99,7 +99,7 @@ class SafetensorsReader {
     std::string text(static_cast<std::size_t>(bytes), '\0');
     take(text.data(), static_cast<std::int64_t>(bytes));
     data_bytes_ = file_bytes_ - 8 - static_cast<std::int64_t>(bytes);
-    // A header is an object of objects of lists: what is deeper is cut off instead of built.
+    // A header is an object of objects of lists; deeper values are discarded by the parser.
     json header = json::parse(
         text, [](int depth, json::parse_event_t, json&) { return depth <= 3; }, /*allow_exceptions=*/false);
     if (!header.is_object()) refuse("its header is not a JSON object");
@@ -146,7 +146,7 @@ class SafetensorsReader {
       refuse("'" + entry.name + "' has " + std::to_string(entry.end - entry.begin) + " bytes, which its shape and type do not");
   }
 
-  /// Sorted by place: together the tensors are all of the data, each byte once.
+  /// Checks that the tensors cover the data exactly, without gaps and overlaps. Requires: sorted by position.
   void check_cover(const std::vector<Stored>& entries) const {
     std::int64_t end = 0;
     for (const Stored& entry : entries) {
@@ -174,7 +174,7 @@ class SafetensorsReader {
 };
 
 std::string header_of(const TensorDict& tensors, const std::map<std::string, std::string>& metadata, const std::string& path) {
-  // In the order of the data, as readers show it.
+  // Entries have the order of the data, since readers show them in this order.
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   header[kMetadata] = {{"format", "pt"}};
   for (const auto& [name, text] : metadata) header[kMetadata][name] = text;
@@ -204,7 +204,7 @@ TensorDict read_safetensors(const std::string& path) {
 void write_safetensors(const std::string& path, const TensorDict& tensors, const std::map<std::string, std::string>& metadata) {
   TensorDict flat;
   for (const auto& [name, tensor] : tensors) flat.emplace_back(name, tensor.detach().to(at::kCPU).contiguous());
-  // The largest elements first: then each begins at a multiple of its size.
+  // Largest elements first, so that each tensor is aligned to its element size.
   std::stable_sort(flat.begin(), flat.end(),
                    [](const auto& a, const auto& b) { return a.second.element_size() > b.second.element_size(); });
   const std::string header = header_of(flat, metadata, path);

@@ -19,19 +19,19 @@ std::string module_of(const std::string& name) {
   return dot == std::string::npos ? "" : name.substr(0, dot);
 }
 
-// Files of torchvision from before PyTorch 0.4.1 have none; Python's load_state_dict forgives that too.
+// torchvision's files from before PyTorch 0.4.1 lack batch counters. Python's load_state_dict accepts that, too.
 bool may_be_missing(const std::string& name) {
   return name.ends_with("num_batches_tracked");
 }
 
-// The model's tensors: those of its layers, and those that no layer uses.
+// All tensors of the model: those of its layers, and those that no layer uses.
 std::vector<NamedTensor> whole_state_of(const Model& model, const StateExtras& extras) {
   auto state = state_of(model);
   state.insert(state.end(), extras.unused.begin(), extras.unused.end());
   return state;
 }
 
-// What the file has under a further name of a tied tensor goes to the name that the model knows.
+// Moves tensors that the file has under another name of a tied tensor to the name that the model uses.
 void join_tied(std::map<std::string, at::Tensor>& given, const StateExtras& extras, const std::string& path) {
   for (const auto& [name, held] : extras.tied) {
     const auto found = given.find(name);
@@ -70,7 +70,7 @@ void check_state(const std::vector<NamedTensor>& state, const std::map<std::stri
   }
 }
 
-// Without what layers before hold as well.
+// Removes tensors that earlier layers hold as well.
 std::vector<NamedTensor> held_first(const Layer& layer, std::vector<NamedTensor> tensors, std::set<std::string>& shared) {
   std::erase_if(tensors, [&](const NamedTensor& named) { return layer.shares_by_name() && !shared.insert(named.name).second; });
   return tensors;

@@ -24,12 +24,12 @@ using caffe2::serialize::PyTorchStreamWriter;
 constexpr std::int64_t kMostPickleBytes = 64 << 20;
 constexpr const char* kSaveByTorch = "save it in Python with torch.save, as a dict of tensors";
 
-// Reads storages on demand, each once.
+// Reads each storage once, on demand.
 class Storages {
  public:
   Storages(PyTorchStreamReader& reader, std::int64_t file_bytes) : reader_(reader), file_bytes_(file_bytes) {}
 
-  // Stored, not compressed: what claims to be larger than the file is a lie, and must not be allocated.
+  // Records are not compressed: one that claims more bytes than the file has is invalid and must not be allocated.
   std::pair<std::shared_ptr<at::DataPtr>, std::int64_t> record(const std::string& name, std::int64_t most) {
     if (!reader_.hasRecord(name)) {
       throw PickleError("it has no record '" + name + "'");
@@ -81,7 +81,7 @@ TensorDict to_dict(const PicklePointer& root) {
   return result;
 }
 
-// Reads within the bytes alone, whatever offsets the archive names.
+// Reads only within the bytes, whatever offsets the archive contains.
 class BytesAdapter final : public caffe2::serialize::ReadAdapterInterface {
  public:
   explicit BytesAdapter(std::string_view bytes) : bytes_(bytes) {}
@@ -97,7 +97,7 @@ class BytesAdapter final : public caffe2::serialize::ReadAdapterInterface {
   std::string_view bytes_;
 };
 
-// What `read` makes of the archive's pickle.
+// Applies `read` to the archive's pickle.
 template <class Read>
 auto read_archive(PyTorchStreamReader& reader, std::int64_t file_bytes, const Read& read) {
   Storages storages(reader, file_bytes);
@@ -112,7 +112,7 @@ auto read_archive(PyTorchStreamReader& reader, std::int64_t file_bytes, const Re
   return read(view, [&](const PickleStorage& storage) { return storages.flat(storage); });
 }
 
-// Turns what goes wrong in `read` into errors that name the place.
+// Turns exceptions of `read` into Errors that name the file.
 template <class Read>
 auto refusing(const std::string& where, const char* expected, const Read& read) {
   try {
