@@ -46,7 +46,6 @@ NO_VALUE = [
     ("gpu_library.cc", "message.", "dlerror() is all that the loader says"),
     ("load_script.cc", "found '^'", "LibTorch's parser throws one type for everything"),
     ("load_script.cc", "text.find(sign)", "LibTorch's parser throws one type for everything"),
-    ("host_collector.cc", "copy gradient", "a copy does not say yet whether it holds a gradient"),
     ("summary.cc", "does not fit", "studies of earlier versions hold the sentence alone"),
     ("any_trace.cc", "PP rank ", "the name that Megatron-LM gives its events in a file"),
 ]

@@ -17,12 +17,12 @@ void Pipeline::Impl::record_copies(int front_stage, int source, int destination,
   };
   LaneLog* forward = log_of(source, destination);
   LaneLog* backward = log_of(destination, source);
-  const int activation = collector->name("copy activation"), gradient = collector->name("copy gradient");
+  const int activation = collector->name("copy activation"), gradient = collector->name(kGradientCopyName);
   channel.set_observer([=, this](MessageTag tag, std::int64_t bytes, SteadyClock::time_point began, SteadyClock::time_point ended) {
     // A copy is tagged with the stage that receives it.
     const Tag event{static_cast<int>(steps), tag.gradient ? front_stage : front_stage + 1, tag.microbatch, -1, -1};
     if (tag.gradient) {
-      backward->add_copy(gradient, event, {bytes, destination, source}, began, ended);
+      backward->add_copy(gradient, event, {bytes, destination, source, true}, began, ended);
     } else {
       forward->add_copy(activation, event, {bytes, source, destination}, began, ended);
     }
