@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "mptune/planner/schedule/schedule.h"
+#include "mptune/planner/search/plan_checks.h"
 #include "mptune/planner/simulate/schedule_costs.h"
 
 namespace mptune {
@@ -17,10 +17,6 @@ double seconds_of(const Plan& plan, int stage, int device, int layer, const Cost
     sum += times.forward_s + times.backward_s;
   }
   return sum;
-}
-
-bool has_generator(const std::string& schedule) {
-  return std::ranges::find(schedule_names(), schedule) != schedule_names().end();
 }
 
 void keep_own_layers(Stage& stage) {
@@ -68,7 +64,7 @@ std::optional<StageLimit> stage_limit(const Candidate& candidate, const CostMode
     limit.layer_s = layer_s;
     limit.layer = layer;
   }
-  if (!has_generator(plan.schedule) || stage.last_layer - stage.first_layer < 2) return limit;
+  if (!is_schedule_name(plan.schedule) || stage.last_layer - stage.first_layer < 2) return limit;
   const int first = stage.first_layer + 1;
   const int last = stage.last_layer - 1;
   const auto add_move = [&](int layer, int to_stage, int front, int cut) {

@@ -27,6 +27,7 @@ HANDS_ON = {
     "layer_costs.cc": "the reason why a model cannot run",
     "main.cc": "prints the error, or sends it to mptune",
     "messages.cc": "adds the broken line",
+    "option_names.cc": "puts options in the place of fields",
     "plugin.cc": "adds the plug-in that failed",
     "program.cc": "prints what is wrong with an option",
     "read.cc": "adds the file that cannot be read",
