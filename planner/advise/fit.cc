@@ -29,16 +29,6 @@ std::vector<Kinds> kinds_at_once(int count) {
   return sets;
 }
 
-/// An option that a later change says again holds as that one says it.
-std::vector<std::string> with_options(std::vector<std::string> options, const std::vector<std::string>& more) {
-  for (const std::string& option : more) {
-    const std::string name = option.substr(0, option.find(' ') + 1);
-    std::erase_if(options, [&](const std::string& said) { return said.starts_with(name); });
-    options.push_back(option);
-  }
-  return options;
-}
-
 class Fitter {
  public:
   Fitter(const FitQuestion& question, const CostModel& cost) : question_(question), cost_(cost) {}
@@ -65,7 +55,7 @@ class Fitter {
   }
 
   /// The change that makes the plan fit with the least of kinds[at], then the least of the next, and is fastest of equal ones.
-  std::optional<FittingChange> smallest(const Plan& plan, const Kinds& kinds, std::size_t at, const std::vector<std::string>& options) {
+  std::optional<FittingChange> smallest(const Plan& plan, const Kinds& kinds, std::size_t at, const std::vector<FieldValue>& options) {
     if (at == kinds.size()) return fitting(plan, static_cast<int>(kinds.size()), options);
     std::optional<FittingChange> best;
     int amount = 0;
@@ -76,7 +66,7 @@ class Fitter {
         break;
       }
       if (!made(variant.plan)) continue;
-      auto change = smallest(variant.plan, kinds, at + 1, with_options(options, variant.options));
+      auto change = smallest(variant.plan, kinds, at + 1, with_values(options, variant.options));
       if (!change || (best && best->prediction.step_s <= change->prediction.step_s)) continue;
       best = std::move(change);
       amount = variant.amount;
@@ -94,7 +84,7 @@ class Fitter {
     return true;
   }
 
-  std::optional<FittingChange> fitting(const Plan& plan, int changes, const std::vector<std::string>& options) {
+  std::optional<FittingChange> fitting(const Plan& plan, int changes, const std::vector<FieldValue>& options) {
     if (!executable(plan, question_.capabilities)) return std::nullopt;
     const Excess over = excess(plan);
     if (over.bytes == 0) return FittingChange{options, changes, plan, predict(plan, cost_)};

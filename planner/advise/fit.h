@@ -6,6 +6,7 @@
 
 #include "mptune/planner/cost/cost_model.h"
 #include "mptune/planner/executable.h"
+#include "mptune/planner/field.h"
 #include "mptune/planner/plan.h"
 #include "mptune/planner/simulate/simulate.h"
 
@@ -33,23 +34,23 @@ struct Excess {
 
 /// A plan that fits, and how to ask for it.
 struct FittingChange {
-  std::vector<std::string> options;  ///< as a user types them, in place of those that say otherwise: "--microbatches 8"
-  int changes = 1;                   ///< kinds of change it takes
+  std::vector<FieldValue> options;  ///< to state in place of those that say otherwise: microbatches "8"
+  int changes = 1;                  ///< kinds of change it takes
   Plan plan;
   Prediction prediction;
 };
 
 /// Equal devices on which a 1f1b pipeline with a stage on each fits.
 struct DevicesNeeded {
-  int count = 0;                     ///< 0: none was found that would do
-  std::vector<std::string> options;  ///< beside `--stages`: what the plan needs changed besides, "--recompute all"
+  int count = 0;                    ///< 0: none was found that would do
+  std::vector<FieldValue> options;  ///< to state beside the stages: recompute "all"
 };
 
 struct FitAnswer {
   Excess excess;                       ///< of the plan; where it fits, nothing else is said
   std::vector<FittingChange> changes;  ///< fewest kinds of change first, of as many the fastest; empty: nothing on these devices fits
   Excess nearest;                      ///< where nothing fits: of the plan of all tried ones that comes nearest
-  std::vector<std::string> nearest_options;
+  std::vector<FieldValue> nearest_options;
   DevicesNeeded needed;  ///< where nothing fits: of devices like the fullest
   bool complete = true;  ///< all there is was tried; false: `most_actions` ended it
 };

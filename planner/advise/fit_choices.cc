@@ -13,49 +13,55 @@ namespace {
 constexpr std::int64_t kMostActionsOfOne = 1'000'000;
 constexpr int kMostCounted = 64;  // devices
 
-/// A part of the space that users restrict by options, and how they would ask for what a plan has of it.
+/// A part of the space that users restrict, and how they would ask for what a plan has of it.
 struct Restriction {
   bool set = false;
   std::function<void(SearchSpace&)> release;
-  std::function<std::string(const Plan&)> option;
+  std::function<std::vector<FieldValue>(const Plan&)> values;
 };
 
-std::string virtual_option(const Plan& plan) {
-  return "--virtual " + std::to_string(std::max<std::size_t>(1, plan.stages.size() / plan.devices.size()));
+FieldValue virtual_stages_value(const Plan& plan) {
+  return {Field::virtual_stages, std::to_string(std::max<std::size_t>(1, plan.stages.size() / plan.devices.size()))};
 }
 
-std::string searched_stages(const Plan& plan) {
+std::vector<FieldValue> stages_values(const Plan& plan) {
   if (!has_replicas(plan)) {
-    const bool several = plan.stages.size() > plan.devices.size();
-    return "--stages " + std::to_string(plan.num_stages()) + (several ? " " + virtual_option(plan) : "");
+    std::vector<FieldValue> values{{Field::stages, std::to_string(plan.num_stages())}};
+    if (plan.stages.size() > plan.devices.size()) values.push_back(virtual_stages_value(plan));
+    return values;
   }
   std::string counts;
   for (const Stage& stage : plan.stages) counts += (counts.empty() ? "" : ",") + std::to_string(stage.devices.size());
-  return "--replicas " + counts;
+  return {{Field::replicas, counts}};
 }
 
-/// Layers have no option: the search picks them where nobody says what to recompute.
-std::string recompute_option(const Plan& plan) {
+/// Layers can't be stated: the search picks them where nobody says what to recompute.
+FieldValue searched_recompute(const Plan& plan) {
   const bool layers = std::ranges::any_of(plan.stages, [](const Stage& s) { return s.recompute.mode == Recompute::Mode::some; });
-  return layers ? "no --recompute option" : recompute_text(plan);
+  return layers ? FieldValue{Field::recompute, ""} : recompute_value(plan);
 }
 
 std::vector<Restriction> restrictions_of(const SearchSpace& space) {
+  using Values = std::vector<FieldValue>;
   const bool staged = !space.stage_counts.empty() || !space.replicas.empty();
-  return {{!space.cuts.empty(), [](SearchSpace& s) { s.cuts.clear(); }, [](const Plan& plan) { return "--cuts " + cuts_text(plan); }},
+  return {{!space.cuts.empty(), [](SearchSpace& s) { s.cuts.clear(); }, [](const Plan& plan) { return Values{cuts_value(plan)}; }},
           {staged,
            [](SearchSpace& s) {
              s.stage_counts.clear();
              s.cuts.clear();
              s.replicas.clear();
            },
-           searched_stages},
-          {!space.virtual_counts.empty(), [](SearchSpace& s) { s.virtual_counts.clear(); }, virtual_option},
+           stages_values},
+          {!space.virtual_counts.empty(), [](SearchSpace& s) { s.virtual_counts.clear(); },
+           [](const Plan& plan) { return Values{virtual_stages_value(plan)}; }},
           {!space.microbatch_counts.empty(), [](SearchSpace& s) { s.microbatch_counts.clear(); },
-           [](const Plan& plan) { return "--microbatches " + std::to_string(plan.num_microbatches()); }},
+           [](const Plan& plan) { return Values{microbatches_value(plan.num_microbatches())}; }},
           {!space.schedules.empty(), [](SearchSpace& s) { s.schedules.clear(); },
-           [](const Plan& plan) { return "--schedule " + plan.schedule; }},
-          {!space.recompute.empty(), [](SearchSpace& s) { s.recompute.clear(); }, recompute_option}};
+           [](const Plan& plan) {
+             return Values{{Field::schedule, plan.schedule}};
+           }},
+          {!space.recompute.empty(), [](SearchSpace& s) { s.recompute.clear(); },
+           [](const Plan& plan) { return Values{searched_recompute(plan)}; }}};
 }
 
 std::optional<Candidate> best_of(SearchSpace space, const CostModel& cost) {
@@ -78,12 +84,10 @@ void add_change(const SearchSpace& space, const std::vector<const Restriction*>&
   std::optional<Candidate> best = best_of(wider, cost);
   const auto same = [&](const FittingChange& change) { return change.plan == best->plan; };
   if (!best || std::ranges::any_of(answer.changes, same)) return;  // it is enough to leave less out
-  std::vector<std::string> options;
-  for (const Restriction* restriction : released) {
-    // Stages left out take their cuts along.
-    if (std::string option = restriction->option(best->plan); released.size() == 1 || !option.starts_with("--cuts"))
-      options.push_back(std::move(option));
-  }
+  std::vector<FieldValue> options;
+  for (const Restriction* restriction : released) options = with_values(std::move(options), restriction->values(best->plan));
+  // Stages left out take their cuts along.
+  if (released.size() > 1) std::erase_if(options, [](const FieldValue& value) { return value.field == Field::cuts; });
   answer.changes.push_back({options, static_cast<int>(released.size()), std::move(best->plan), std::move(best->prediction)});
 }
 

@@ -87,11 +87,11 @@ std::optional<Plan> spread(const Plan& plan, const FitQuestion& question, int de
 }
 
 /// Replicas become stages only where all devices have one then: options can say no other.
-std::string stages_option(const Plan& plan, int stages) {
-  if (!has_replicas(plan)) return "--stages " + std::to_string(stages);
-  std::string text = "--replicas 1";
-  for (int s = 1; s < stages; ++s) text += ",1";
-  return text;
+FieldValue stages_value(const Plan& plan, int stages) {
+  if (!has_replicas(plan)) return {Field::stages, std::to_string(stages)};
+  std::string counts = "1";
+  for (int s = 1; s < stages; ++s) counts += ",1";
+  return {Field::replicas, counts};
 }
 
 std::vector<FitVariant> more_stages(const Plan& plan, const FitQuestion& question, const CostModel& cost) {
@@ -104,14 +104,14 @@ std::vector<FitVariant> more_stages(const Plan& plan, const FitQuestion& questio
     if (devices * each <= plan.num_stages()) continue;
     const std::optional<Plan> wider = spread(plan, question, devices, each, cost);
     if (!wider) continue;
-    std::vector<std::string> options{stages_option(plan, devices * each)};
-    if (recomputes_any(plan) && recompute_text(plan) != recompute_text(*wider)) options.push_back(recompute_text(*wider));
+    std::vector<FieldValue> options{stages_value(plan, devices * each)};
+    if (recomputes_any(plan) && recompute_value(plan) != recompute_value(*wider)) options.push_back(recompute_value(*wider));
     variants.push_back({*wider, devices, options});
     if (each > 1) continue;
     const std::vector<int> cuts = least_excess_cuts(*wider, caps_of_plan(*wider, question.devices, question.memory_bytes), cost);
     if (cuts.empty() || cuts == cuts_of(*wider)) continue;
     FitVariant recut{with_cuts(*wider, cuts), devices, options};
-    recut.options.push_back("--cuts " + cuts_text(recut.plan));
+    recut.options.push_back(cuts_value(recut.plan));
     variants.push_back(std::move(recut));
   }
   return variants;
@@ -123,7 +123,7 @@ std::vector<FitVariant> other_schedules(const Plan& plan, const FitQuestion& que
     const std::string name = schedule.name;
     if (name == plan.schedule || schedule.one_microbatch) continue;
     std::optional<Plan> other = with_schedule(plan, name);
-    if (other && executable(*other, question.capabilities)) variants.push_back({std::move(*other), 1, {"--schedule " + name}});
+    if (other && executable(*other, question.capabilities)) variants.push_back({std::move(*other), 1, {{Field::schedule, name}}});
   }
   return variants;
 }
@@ -131,8 +131,8 @@ std::vector<FitVariant> other_schedules(const Plan& plan, const FitQuestion& que
 std::vector<FitVariant> moved_cuts(const Plan& plan, const FitQuestion& question, const CostModel& cost) {
   std::vector<FitVariant> variants;
   const auto add = [&](Plan moved, int amount) {
-    std::string option = "--cuts " + cuts_text(moved);
-    variants.push_back({std::move(moved), amount, {std::move(option)}});
+    FieldValue cuts = cuts_value(moved);
+    variants.push_back({std::move(moved), amount, {std::move(cuts)}});
   };
   for (std::size_t s = 0; s + 1 < plan.stages.size(); ++s) {
     for (int cut = plan.stages[s].first_layer + 1; cut < plan.stages[s + 1].last_layer; ++cut) {
@@ -165,12 +165,12 @@ std::vector<FitVariant> finer_splits(const Plan& plan) {
   const int step = plan.num_stages() == 1 ? replicas : 1;  // a single stage's replicas share evenly
   for (int count = plan.num_microbatches() + 1; count <= std::min(batch, kMostMicrobatches); ++count) {
     if (count < replicas || count % step != 0 || !is_tried(count, batch)) continue;
-    FitVariant finer{plan, count, {"--microbatches " + std::to_string(count)}};
+    FitVariant finer{plan, count, {microbatches_value(count)}};
     finer.plan.microbatch_sizes = split_evenly(batch, count);
     finer.plan.actions.clear();
     if (schedule_info(plan.schedule).one_microbatch) {
       finer.plan.schedule = kDefaultSchedule;
-      finer.options.insert(finer.options.begin(), std::string("--schedule ") + kDefaultSchedule);
+      finer.options.insert(finer.options.begin(), FieldValue{Field::schedule, kDefaultSchedule});
     }
     variants.push_back(std::move(finer));
   }
@@ -179,8 +179,8 @@ std::vector<FitVariant> finer_splits(const Plan& plan) {
 
 FitVariant recomputing(Plan plan, const std::vector<int>& stages) {
   for (const int s : stages) plan.stages[static_cast<std::size_t>(s)].recompute = {Recompute::Mode::all, {}, {}};
-  std::string option = recompute_text(plan);
-  return {std::move(plan), static_cast<int>(stages.size()), {std::move(option)}};
+  FieldValue stated = recompute_value(plan);
+  return {std::move(plan), static_cast<int>(stages.size()), {std::move(stated)}};
 }
 
 /// Of the stages on devices that are over their caps: what the others recompute helps nobody.
@@ -242,20 +242,32 @@ std::vector<std::int64_t> caps_of_plan(const Plan& plan, const std::vector<std::
   return caps;
 }
 
-std::string recompute_text(const Plan& plan) {
+FieldValue recompute_value(const Plan& plan) {
   std::string named;
   int count = 0;
   for (int s = 0; s < plan.num_stages(); ++s) {
     if (plan.stages[static_cast<std::size_t>(s)].recompute.mode == Recompute::Mode::none) continue;
     named += (count++ == 0 ? "" : ",") + std::to_string(s);
   }
-  return "--recompute " + (count == 0 ? "none" : count == plan.num_stages() ? "all" : named);
+  return {Field::recompute, count == 0 ? "none" : count == plan.num_stages() ? "all" : named};
 }
 
-std::string cuts_text(const Plan& plan) {
+FieldValue cuts_value(const Plan& plan) {
   std::string text;
   for (const int cut : cuts_of(plan)) text += (text.empty() ? "" : ",") + std::to_string(cut);
-  return text;
+  return {Field::cuts, text};
+}
+
+FieldValue microbatches_value(int count) {
+  return {Field::microbatches, std::to_string(count)};
+}
+
+std::vector<FieldValue> with_values(std::vector<FieldValue> values, const std::vector<FieldValue>& more) {
+  for (const FieldValue& value : more) {
+    std::erase_if(values, [&](const FieldValue& stated) { return stated.field == value.field; });
+    values.push_back(value);
+  }
+  return values;
 }
 
 }  // namespace mptune

@@ -16,7 +16,7 @@ inline constexpr std::array kFitKinds{FitKind::stages, FitKind::schedule, FitKin
 struct FitVariant {
   Plan plan;       ///< rows may be missing: then its schedule makes them
   int amount = 0;  ///< of the change, within its kind
-  std::vector<std::string> options;
+  std::vector<FieldValue> options;
 };
 
 /// All changes of a kind, smallest first. Rows of a plan that no named schedule makes stay as they are.
@@ -29,9 +29,12 @@ struct FitVariant {
 /// Cap of each of the plan's devices.
 [[nodiscard]] std::vector<std::int64_t> caps_of_plan(const Plan& plan, const std::vector<std::string>& devices,
                                                      const std::vector<std::int64_t>& memory_bytes);
-/// "3,7": first layers of all stages but the first.
-[[nodiscard]] std::string cuts_text(const Plan& plan);
-/// "--recompute 0,2": the stages that recompute anything.
-[[nodiscard]] std::string recompute_text(const Plan& plan);
+/// Cuts "3,7": first layers of all stages but the first.
+[[nodiscard]] FieldValue cuts_value(const Plan& plan);
+/// Recompute "0,2", "all" or "none": the stages that recompute anything.
+[[nodiscard]] FieldValue recompute_value(const Plan& plan);
+[[nodiscard]] FieldValue microbatches_value(int count);
+/// `values` with `more`: a field that is stated again has its later value.
+[[nodiscard]] std::vector<FieldValue> with_values(std::vector<FieldValue> values, const std::vector<FieldValue>& more);
 
 }  // namespace mptune

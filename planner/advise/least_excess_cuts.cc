@@ -130,7 +130,7 @@ DevicesNeeded devices_needed(const Plan& plan, const std::string& device, std::i
   const int finest = std::max(plan.num_microbatches(), std::min(plan.global_batch_size(), kFinestSplit));
   least.microbatch_sizes = split_evenly(plan.global_batch_size(), finest);
   if (const int count = fewest_stages(least, device, cap_bytes, most, cost); count > 0)
-    return {count, {"--microbatches " + std::to_string(finest), "--recompute all"}};
+    return {count, {microbatches_value(finest), {Field::recompute, "all"}}};
   return {};
 }
 

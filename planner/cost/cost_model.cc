@@ -140,7 +140,7 @@ int CostModel::device_index(const std::string& name) const {
   for (std::size_t d = 0; d < profile_.devices.size(); ++d) {
     if (profile_.devices[d].name == name) return static_cast<int>(d);
   }
-  throw Error("the profile does not know device " + name, profile_.model, "profile with this device among --devices");
+  throw Error("the profile does not know device " + name, profile_.model, "profile with this device among `devices`");
 }
 
 std::vector<int> CostModel::device_indices(const std::vector<std::string>& names) const {

@@ -92,7 +92,7 @@ const LinkCost& CostModel::link(int source, int destination) const {
   const int index = link_of_[from * profile_.devices.size() + to];
   if (index < 0)
     throw Error("the profile does not know the link from " + profile_.devices[from].name + " to " + profile_.devices[to].name,
-                profile_.model, "profile with both among --devices");
+                profile_.model, "profile with both among `devices`");
   return profile_.links[static_cast<std::size_t>(index)];
 }
 

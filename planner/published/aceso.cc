@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "mptune/planner/field.h"
 #include "mptune/planner/partition/gap.h"
 #include "mptune/planner/published/aceso_stages.h"
 #include "mptune/planner/published/chain_sweep.h"
@@ -151,8 +152,8 @@ std::vector<const AcesoTable*> tables_by_size(const AcesoProblem& problem) {
   }
   std::sort(tables.begin(), tables.end(), [](const AcesoTable* a, const AcesoTable* b) { return a->samples < b->samples; });
   if (tables.empty())
-    throw Error("no micro-batch size of the tables divides a batch of " + std::to_string(problem.batch), "--batch",
-                "use a multiple of a size");
+    throw FieldError(Field::batch, "no micro-batch size of the tables divides a batch of " + std::to_string(problem.batch),
+                     "use a multiple of a size");
   return tables;
 }
 

@@ -94,7 +94,7 @@ void check_straight(const PartitionProblem& problem) {
       refuse("the closed form knows one stage per device only", "leave replicas and virtual stages out, or minimise the simulated step");
   }
   if (problem.schedule != "1f1b") refuse("the closed form does not know schedule " + problem.schedule, "use 1f1b");
-  if (!problem.recomputed.empty()) refuse("the closed form recomputes stages for memory only", "leave --recompute out");
+  if (!problem.recomputed.empty()) refuse("the closed form recomputes stages for memory only", "leave `recompute` out");
 }
 
 std::vector<int> profile_devices(const PartitionProblem& problem, const CostModel& cost) {

@@ -11,21 +11,21 @@ namespace {
 
 constexpr int kAny = ScheduleInfo::kAnyNumber;
 
-//                                      stages per device  one micro-batch, splits backward       relative cost
+//                        stages per device, one micro-batch            relative cost
 constexpr ScheduleInfo kSchedules[] = {
-    {"naive", StageMap::any, 1, 1, true, false, RowsFrom::pattern, 1, gpipe_rows},
-    {"gpipe", StageMap::any, 1, 1, false, false, RowsFrom::pattern, 1, gpipe_rows},
-    {"1f1b", StageMap::one_each, 1, 1, false, false, RowsFrom::pattern, 1, one_forward_one_backward_rows},
-    {"eager-1f1b", StageMap::one_each, 1, 1, false, false, RowsFrom::costs, 4, eager_rows},
-    {"interleaved", StageMap::looped, 2, kAny, false, false, RowsFrom::pattern, 1, interleaved_1f1b_rows},
-    {"looped-bfs", StageMap::looped, 2, kAny, false, false, RowsFrom::pattern, 1, gpipe_rows},
-    {"zb1p", StageMap::one_each, 1, 1, false, true, RowsFrom::costs, 16, zb1p_rows},
-    {"zb2p", StageMap::one_each, 1, 1, false, true, RowsFrom::costs, 16, zb2p_rows},
-    {"zbv", StageMap::v, 2, 2, false, true, RowsFrom::costs, 16, zbv_rows},
-    {"v-half", StageMap::v, 2, 2, false, true, RowsFrom::costs, 16, v_half_rows},
-    {"v-min", StageMap::v, 2, 2, false, true, RowsFrom::costs, 16, v_min_rows},
-    {"dualpipe-v", StageMap::v, 2, 2, false, true, RowsFrom::pattern, 1, dualpipe_v_rows},
-    {"list", StageMap::any, 1, kAny, false, true, RowsFrom::search, 100, list_rows},
+    {"naive", StageMap::any, 1, 1, true, RowsFrom::pattern, 1, gpipe_rows},
+    {"gpipe", StageMap::any, 1, 1, false, RowsFrom::pattern, 1, gpipe_rows},
+    {"1f1b", StageMap::one_each, 1, 1, false, RowsFrom::pattern, 1, one_forward_one_backward_rows},
+    {"eager-1f1b", StageMap::one_each, 1, 1, false, RowsFrom::costs, 4, eager_rows},
+    {"interleaved", StageMap::looped, 2, kAny, false, RowsFrom::pattern, 1, interleaved_1f1b_rows},
+    {"looped-bfs", StageMap::looped, 2, kAny, false, RowsFrom::pattern, 1, gpipe_rows},
+    {"zb1p", StageMap::one_each, 1, 1, false, RowsFrom::costs, 16, zb1p_rows},
+    {"zb2p", StageMap::one_each, 1, 1, false, RowsFrom::costs, 16, zb2p_rows},
+    {"zbv", StageMap::v, 2, 2, false, RowsFrom::costs, 16, zbv_rows},
+    {"v-half", StageMap::v, 2, 2, false, RowsFrom::costs, 16, v_half_rows},
+    {"v-min", StageMap::v, 2, 2, false, RowsFrom::costs, 16, v_min_rows},
+    {"dualpipe-v", StageMap::v, 2, 2, false, RowsFrom::pattern, 1, dualpipe_v_rows},
+    {"list", StageMap::any, 1, kAny, false, RowsFrom::search, 100, list_rows},
 };
 
 std::vector<int> devices_of(StageMap map, int devices, int virtual_stages) {

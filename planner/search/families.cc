@@ -327,11 +327,14 @@ bool Choices::finish(PlanFamily& family) {
     Plan plan = family.plan(space_, equal_cuts(cost_.layers(), family.stages()), cost_.layers());
     const ScheduleInfo& schedule = schedule_info(family.schedule);
     const bool fits = missing_for(schedule, Layout(plan)).empty();
-    const bool searched_rows = schedule.rows_from == RowsFrom::search;
-    if (fits && !searched_rows) make_schedule(plan, family.schedule);
+    const bool is_list = schedule.rows_from == RowsFrom::search;
+    if (fits && !is_list) make_schedule(plan, family.schedule);
+    const bool splits = is_list || std::ranges::any_of(plan.actions, [](const std::vector<Action>& row) {
+                          return std::ranges::any_of(row, [](const Action& action) { return action.kind == ActionKind::backward_weight; });
+                        });
     const auto missing = missing_capability(plan, space_.capabilities);
-    const bool rows_decide = !missing && searched_rows && !space_.capabilities.split_backward;
-    known = kinds_.emplace(kind, KindFacts{fits, schedule.splits_backward, missing, rows_decide}).first;
+    const bool rows_decide = !missing && is_list && !space_.capabilities.split_backward;
+    known = kinds_.emplace(kind, KindFacts{fits, splits, missing, rows_decide}).first;
   }
   if (!known->second.exists) return false;
   family.missing = known->second.missing;

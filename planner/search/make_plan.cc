@@ -4,8 +4,10 @@
 #include <numeric>
 #include <set>
 
+#include "mptune/planner/field.h"
 #include "mptune/planner/schedule/schedule.h"
 #include "mptune/planner/schedule/schedule_info.h"
+#include "mptune/planner/search/plan_checks.h"
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/base/device_spec.h"
 #include "mptune/profiler/base/error.h"
@@ -30,48 +32,30 @@ int number_of_stages(const PlanOptions& options) {
   const int devices = static_cast<int>(options.devices.size());
   if (!options.replicas.empty()) {
     const int stages = static_cast<int>(options.replicas.size());
-    if (options.virtual_stages > 1) throw Error("replicas and virtual stages exclude each other", "--replicas", "leave one of them out");
-    if (options.stages > 0 && options.stages != stages)
-      throw Error(std::to_string(stages) + " replica counts for " + std::to_string(options.stages) + " stages", "--replicas",
-                  "give one count per stage");
+    if (options.virtual_stages > 1)
+      throw FieldError(Field::replicas, "replicas and virtual stages exclude each other", "leave one of them out");
+    check_replica_counts(options);
     check_replicas(options.replicas, devices);
     return stages;
   }
-  if (options.stages > 0) return options.stages;
+  if (options.stages != 0) return options.stages;
   if (!options.cuts.empty()) return static_cast<int>(options.cuts.size()) + 1;
   if (!options.actions.empty()) return stages_of_actions(options);
   return devices * virtual_stages_of(options);
 }
 
 std::vector<int> checked_cuts(const PlanOptions& options, int stages) {
-  if (stages > options.layers)
-    throw Error(std::to_string(stages) + " stages, but the model has " + std::to_string(options.layers) + " layers", "--stages",
-                "use at most as many stages as layers");
+  check_stages(stages, options.layers);
   if (options.cuts.empty()) return equal_cuts(options.layers, stages);
   if (static_cast<int>(options.cuts.size()) != stages - 1)
-    throw Error(std::to_string(options.cuts.size()) + " cuts do not make " + std::to_string(stages) + " stages", "--cuts",
-                "give the first layer of every stage but the first");
-  int before = 0;
-  for (const int cut : options.cuts) {
-    if (cut < 1 || cut >= options.layers)
-      throw Error("cut " + std::to_string(cut) + " is out of range", "--cuts",
-                  "use layers from 1 to " + std::to_string(options.layers - 1));
-    if (cut <= before)
-      throw Error("cut " + std::to_string(cut) + " leaves an empty stage", "--cuts", "list the cuts in ascending order, each once");
-    before = cut;
-  }
+    throw FieldError(Field::cuts, std::to_string(options.cuts.size()) + " cuts do not make " + std::to_string(stages) + " stages",
+                     "give the first layer of every stage but the first");
+  check_cuts(options.cuts, options.layers);
   return options.cuts;
 }
 
 std::vector<int> microbatch_sizes(const PlanOptions& options, int stages) {
-  if (options.batch < 1) throw Error("the batch has no samples", "--batch", "use at least 1");
-  if (options.microbatches < 0) throw Error("a negative number of micro-batches", "--microbatches", "use at least 1");
-  if (options.split_size < 0) throw Error("a negative micro-batch size", "--split-size", "use at least 1");
-  if (options.microbatches > 0 && options.split_size > 0)
-    throw Error("the number and the size of micro-batches are given both", "--split-size", "leave one of them out");
-  if (options.split_size > options.batch)
-    throw Error("micro-batches of " + std::to_string(options.split_size) + " of a batch of " + std::to_string(options.batch),
-                "--split-size", "use at most the batch");
+  check_microbatches(options);
   if (options.split_size > 0) return split_by_size(options.batch, options.split_size);
   int count = options.microbatches;
   if (count == 0 && !options.actions.empty()) {
@@ -84,16 +68,17 @@ std::vector<int> microbatch_sizes(const PlanOptions& options, int stages) {
   const bool whole = schedule != nullptr && schedule->one_microbatch;
   if (count == 0) count = whole ? 1 : std::min(std::max(4 * stages, replicas), options.batch);
   if (count > options.batch)
-    throw Error(std::to_string(count) + " micro-batches of a batch of " + std::to_string(options.batch), "--microbatches",
-                "use at most one micro-batch per sample");
+    throw FieldError(Field::microbatches, std::to_string(count) + " micro-batches of a batch of " + std::to_string(options.batch),
+                     "use at most one micro-batch per sample");
   return split_evenly(options.batch, count);
 }
 
 // The device of each stage is the one whose row has it.
 std::vector<int> devices_of_rows(const PlanOptions& options, int stages) {
   if (options.actions.size() > options.devices.size())
-    throw Error(std::to_string(options.actions.size()) + " rows of actions for " + std::to_string(options.devices.size()) + " devices",
-                "--schedule", "name a device for each row");
+    throw FieldError(Field::schedule,
+                     std::to_string(options.actions.size()) + " rows of actions for " + std::to_string(options.devices.size()) + " devices",
+                     "name a device for each row");
   std::vector<int> of(static_cast<std::size_t>(stages), 0);
   for (std::size_t row = options.actions.size(); row-- > 0;) {
     for (const Action& action : options.actions[row]) {
@@ -108,8 +93,9 @@ std::vector<int> devices_of_stages(const PlanOptions& options, int stages) {
   const int devices = static_cast<int>(options.devices.size());
   const int virtual_stages = virtual_stages_of(options);
   if (stages > devices * virtual_stages)
-    throw Error(std::to_string(stages) + " stages for " + std::to_string(devices) + (devices == 1 ? " device" : " devices"), "--stages",
-                "use fewer stages, or several per device with --virtual");
+    throw FieldError(Field::stages,
+                     std::to_string(stages) + " stages for " + std::to_string(devices) + (devices == 1 ? " device" : " devices"),
+                     "use fewer stages, or several per device with `virtual_stages`");
   std::vector<int> of = stage_devices(options.schedule, (stages + virtual_stages - 1) / virtual_stages, virtual_stages);
   of.resize(static_cast<std::size_t>(stages));
   return of;
@@ -176,15 +162,17 @@ PlanOptions options_of(const SearchSpace& space, int layers) {
 
 }  // namespace
 
-Plan make_plan(const PlanOptions& options) {
-  if (options.devices.empty()) throw Error("no devices", "--devices", "name at least one");
-  if (options.virtual_stages < 0) throw Error("no stages per device", "--virtual", "use at least 1");
-  if (options.stages < 0) throw Error("a negative number of stages", "--stages", "use at least 1");
+Plan make_plan(const PlanOptions& given) {
+  PlanOptions options = given;
+  if (options.schedule.empty() && options.actions.empty()) options.schedule = kDefaultSchedule;
+  if (options.devices.empty()) throw FieldError(Field::devices, "no devices", "name at least one");
+  if (options.virtual_stages < 0) throw FieldError(Field::virtual_stages, "no stages per device", "use at least 1");
   const int stages = number_of_stages(options);
   Plan plan;
   const std::vector<int> cuts = checked_cuts(options, stages);
   place(options, cuts, plan);
   plan.microbatch_sizes = microbatch_sizes(options, stages);
+  check_replicas_work(options.replicas, plan.num_microbatches());
   for (const int s : recomputed_stages(options.recompute, stages))
     plan.stages[static_cast<std::size_t>(s)].recompute.mode = Recompute::Mode::all;
   if (options.actions.empty()) {
@@ -194,7 +182,7 @@ Plan make_plan(const PlanOptions& options) {
     plan.actions = options.actions;
   }
   validate(plan, options.layers, "the given options");
-  validate_schedule(plan, options.actions.empty() ? "the given options" : "--schedule");
+  validate_schedule(plan, options.actions.empty() ? "the given options" : "`schedule`");
   return plan;
 }
 
@@ -222,8 +210,9 @@ std::vector<int> recomputed_stages(const std::string& recompute, int stages) {
     int stage = -1;
     const auto [next, error] = std::from_chars(at, end, stage);
     if (error != std::errc() || stage < 0 || stage >= stages || (next != end && (*next != ',' || next + 1 == end)))
-      throw Error("'" + recompute.substr(0, 40) + "' names no stages", "--recompute",
-                  stages > 1 ? "use none, all or stage numbers up to " + std::to_string(stages - 1) : "use none, all or 0, the only stage");
+      throw FieldError(
+          Field::recompute, "'" + recompute.substr(0, 40) + "' names no stages",
+          stages > 1 ? "use none, all or stage numbers up to " + std::to_string(stages - 1) : "use none, all or 0, the only stage");
     named.push_back(stage);
     if (next == end) break;
     at = next + 1;
@@ -236,8 +225,8 @@ std::vector<int> recomputed_stages(const std::string& recompute, int stages) {
 void check_replicas(const std::vector<int>& replicas, int devices) {
   if (std::any_of(replicas.begin(), replicas.end(), [](int count) { return count < 1; }) ||
       std::accumulate(replicas.begin(), replicas.end(), std::int64_t{0}) != devices)
-    throw Error("the replicas do not add up to the " + std::to_string(devices) + " devices", "--replicas",
-                "give positive counts that use every device once");
+    throw FieldError(Field::replicas, "the replicas do not add up to the " + std::to_string(devices) + " devices",
+                     "give positive counts that use every device once");
 }
 
 std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers) {

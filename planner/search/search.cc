@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
+#include "mptune/planner/field.h"
 #include "mptune/planner/parallelism.h"
 #include "mptune/planner/search/joint_search.h"
+#include "mptune/planner/search/plan_checks.h"
 #include "mptune/planner/search/rejected_classes.h"
-#include "mptune/profiler/base/error.h"
 
 namespace mptune {
 namespace {
@@ -19,19 +20,15 @@ std::vector<std::int64_t> caps_of(const SearchSpace& space) {
 }
 
 void check(const SearchSpace& space, const CostModel& cost) {
-  if (space.devices.empty()) throw Error("no devices to search for", "--devices", "name at least one");
-  if (space.batch < 1) throw Error("the batch has no samples", "--batch", "use at least 1");
+  if (space.devices.empty()) throw FieldError(Field::devices, "no devices to search for", "name at least one");
+  if (space.batch < 1) throw FieldError(Field::batch, "the batch has no samples", "use at least 1");
   cost.require_countable(space.batch);
   if (!space.replicas.empty()) check_replicas(space.replicas, static_cast<int>(space.devices.size()));
   for (const std::vector<int>& cuts : space.cuts) {
-    int before = 0;
+    check_cuts(cuts, cost.layers());
     for (const int cut : cuts) {
-      if (cut <= before || cut >= cost.layers())
-        throw Error("cut " + std::to_string(cut) + " is out of range or out of order", "--cuts",
-                    "list ascending layers from 1 to " + std::to_string(cost.layers() - 1));
       if (!cost.may_cut(cut))
-        throw Error("the profile forbids a stage to begin at layer " + std::to_string(cut), "--cuts", "choose another layer");
-      before = cut;
+        throw FieldError(Field::cuts, "the profile forbids a stage to begin at layer " + std::to_string(cut), "choose another layer");
     }
   }
 }

@@ -132,7 +132,7 @@ struct PlanOptions {
   std::vector<int> cuts;   ///< empty: equal layer counts
   int microbatches = 0;    ///< 0: min(4 x stages, batch), with replicas at least one each; 1 for naive
   int split_size = 0;      ///< 0: not given; not together with microbatches
-  std::string schedule = kDefaultSchedule;  ///< a name, or empty when `actions` are given
+  std::string schedule = kDefaultSchedule;  ///< a name; empty: that of `actions`, or the default without any
   std::vector<std::vector<Action>> actions;
   std::string recompute = "none";  ///< "none", "all", or stage numbers "0,2"
   std::vector<int> replicas;       ///< empty: 1 each

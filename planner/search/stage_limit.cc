@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mptune/planner/schedule/schedule_info.h"
+#include "mptune/planner/search/plan_checks.h"
 #include "mptune/planner/simulate/schedule_costs.h"
 
 namespace mptune {

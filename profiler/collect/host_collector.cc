@@ -53,7 +53,7 @@ void add_edges(Trace& trace, const std::vector<Placed>& placed) {
     if (tag.stage < 0) continue;
     if (event.what == What::copy) {
       // A copy has the tag of the receiving stage: forward copies come from the stage before it, backward copies from the stage after it.
-      const bool backward = trace.names[static_cast<std::size_t>(event.name)].starts_with("copy gradient");
+      const bool backward = copy.gradient;
       const auto producer = last_of.find({tag.step, tag.stage + (backward ? 1 : -1), tag.microbatch, backward});
       if (producer != last_of.end()) trace.edges.push_back({producer->second, i, EdgeKind::data});
       arrival[{tag.step, tag.stage, tag.microbatch, backward}] = i;

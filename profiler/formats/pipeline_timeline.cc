@@ -113,7 +113,7 @@ class TimelineBuilder {
     PipelineItem item{.operation = send, .receiver = destination};
     item.event = event_of(send, std::min(std::max(send.start, receive.start), receive.end), receive.end);
     item.event.lane = static_cast<std::uint8_t>(copy_lane(destination));
-    item.event.name = builder_.name(send.kind == OperationKind::forward_send ? "copy forward" : "copy backward");
+    item.event.name = builder_.name(send.kind == OperationKind::forward_send ? "copy forward" : kBackwardCopyName);
     items_.push_back(item);
   }
 
@@ -185,7 +185,9 @@ class TimelineBuilder {
           builder_.tag({.step = operation.step, .stage = stage, .microbatch = operation.microbatch, .replica = operation.replica});
       if (item.receiver >= 0) {
         item.event.detail = static_cast<std::int32_t>(trace_.copies.size());
-        trace_.copies.push_back({.source = item.event.device, .destination = item.receiver});
+        trace_.copies.push_back({.source = item.event.device,
+                                 .destination = item.receiver,
+                                 .gradient = operation.kind == OperationKind::backward_send});
       }
       trace_.events.push_back(item.event);
     }

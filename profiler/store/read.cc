@@ -118,7 +118,7 @@ Recording read_database(const fs::path& path) {
   return recording;
 }
 
-[[noreturn]] void refuse(const SQLite::Exception& failure, const std::string& path) {
+[[noreturn]] void refuse_read(const SQLite::Exception& failure, const std::string& path) {
   switch (failure.getErrorCode()) {
     case SQLITE_NOTADB:
       throw Error("this is not an SQLite file", path, kRemedy);
@@ -152,7 +152,7 @@ Recording read_recording(const std::string& path) {
   } catch (const BadContent& fault) {
     throw Error(std::string("the file cannot be used: ") + fault.what(), path, kRemedy);
   } catch (const SQLite::Exception& failure) {
-    refuse(failure, path);
+    refuse_read(failure, path);
   } catch (const fs::filesystem_error& failure) {
     throw Error("the file cannot be read (" + failure.code().message() + ")", path, "check its permissions");
   }

@@ -212,6 +212,16 @@ void read_small_tables(SQLite::Database& database, std::int64_t shift, Trace& tr
   while (step.next()) trace.steps.push_back({step.as<int>(1), time_of(step.integer(2), shift), time_of(step.integer(3), shift)});
 }
 
+// Requires: consistent.
+void mark_gradients(Trace& trace) {
+  std::vector<bool> names;
+  for (const std::string& name : trace.names) names.push_back(names_gradients(name));
+  for (const Event& event : trace.events) {
+    if (event.what == What::copy && event.detail >= 0 && names[static_cast<std::size_t>(event.name)])
+      trace.copies[static_cast<std::size_t>(event.detail)].gradient = true;
+  }
+}
+
 }  // namespace
 
 Trace read_trace(SQLite::Database& database) {
@@ -228,6 +238,7 @@ Trace read_trace(SQLite::Database& database) {
   read_launches(database, shift, trace);
   read_small_tables(database, shift, trace);
   if (const std::string fault = inconsistency(trace); !fault.empty()) throw BadContent(fault);
+  mark_gradients(trace);
   const auto meets = [](const StepWindow& a, const StepWindow& b) { return b.start < a.end; };
   if (std::ranges::adjacent_find(trace.steps, meets) != trace.steps.end()) throw BadContent("steps overlap or are out of order");
   return trace;

@@ -69,7 +69,7 @@ void write_database(const Recording& recording, const fs::path& path) {
   transaction.commit();
 }
 
-[[noreturn]] void refuse(const SQLite::Exception& failure, const std::string& path) {
+[[noreturn]] void refuse_write(const SQLite::Exception& failure, const std::string& path) {
   switch (failure.getErrorCode()) {
     case SQLITE_FULL:
       throw write_error(path, ENOSPC);
@@ -98,7 +98,7 @@ void write_recording(const Recording& recording, const std::string& path, bool f
   try {
     write_database(recording, file.temporary());
   } catch (const SQLite::Exception& failure) {
-    refuse(failure, path);
+    refuse_write(failure, path);
   }
   file.commit();
 }

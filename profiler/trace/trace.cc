@@ -44,4 +44,8 @@ bool is_compute(What what) {
   return what <= What::reduce || what == What::collective || what == What::memset || what == What::kernel;
 }
 
+bool names_gradients(const std::string& copy) {
+  return copy == kGradientCopyName || copy == kBackwardCopyName;
+}
+
 }  // namespace mptune

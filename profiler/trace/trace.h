@@ -72,8 +72,9 @@ struct Tag {
 
 struct Copy {
   std::int64_t bytes = 0;
-  int source = -1;       ///< device index
-  int destination = -1;  ///< device index
+  int source = -1;        ///< device index
+  int destination = -1;   ///< device index
+  bool gradient = false;  ///< holds gradients, not activations; false too where the source of the trace does not say
   bool operator==(const Copy&) const = default;
 };
 
@@ -169,5 +170,11 @@ struct Trace {
 
   bool operator==(const Trace&) const = default;
 };
+
+/// Names of copies of gradients: in recordings of the runtime, and in imported pipeline timelines.
+inline constexpr const char* kGradientCopyName = "copy gradient";
+inline constexpr const char* kBackwardCopyName = "copy backward";
+/// Whether a copy of this name holds gradients. For readers of trace files, which keep the name alone.
+[[nodiscard]] bool names_gradients(const std::string& copy);
 
 }  // namespace mptune

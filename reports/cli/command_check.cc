@@ -25,9 +25,7 @@ struct CheckCommand {
 /// The plan whose cuts are checked too, where one is given or described; the batch is then the plan's, or the model's.
 std::optional<Plan> plan_to_check(const CheckCommand& command, const Session& session, TrainingSetup& setup) {
   if (!command.choice.plan.empty()) {
-    if (command.choice.any()) {
-      throw Error("a plan file and options of a plan are both given", "--plan", "leave one of them out");
-    }
+    check_one_plan(command.choice.any(), "--plan");
     const PlanFile file = load_plan_file(command.choice.plan);
     check_executable(file.plan, command.choice.plan);
     setup.devices = file.plan.devices;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "mptune/planner/search/found_plan_file.h"
+#include "mptune/planner/search/given_choices.h"
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/base/text.h"
 #include "mptune/profiler/base/units.h"
@@ -266,7 +267,7 @@ int run_plan(const PlanCommand& typed, const Session& session) {
   const int batch = static_cast<int>(parse_whole(command.batch, "--batch", 1, 1 << 20, input.profile.batch));
   SearchSpace space = search_space(command.choice, devices, caps_of(command, devices, input.profile), batch, input.profile.layers);
   input.profile = with_caps(std::move(input.profile), space.devices, space.memory_bytes);
-  if (!why_not_executable(space).empty()) {
+  if (!why_not_executable(space, kRuntime).empty()) {
     // Asked for by name, such a schedule is planned and simulated.
     space.capabilities = {};
   }

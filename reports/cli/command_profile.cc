@@ -54,9 +54,7 @@ Plan chosen_plan(const ProfileCommand& command, const Session& session, Training
     check_executable(plan, "--schedule");
     return plan;
   }
-  if (command.choice.any()) {
-    throw Error("a plan file and options of a plan are both given", "--plan", "leave one of them out");
-  }
+  check_one_plan(command.choice.any(), "--plan");
   const PlanFile file = load_plan_file(command.choice.plan);
   check_executable(file.plan, command.choice.plan);
   setup.devices = file.plan.devices;

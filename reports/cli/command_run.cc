@@ -82,9 +82,7 @@ TrainingSetup setup_for(const RunCommand& command, const PlanFile& file, const s
 }
 
 Chosen plan_of_file(const RunCommand& command, const std::string& path, const Session& session) {
-  if (names_a_plan(command)) {
-    throw Error("a plan file and options of a plan are both given", path, "leave one of them out");
-  }
+  check_one_plan(names_a_plan(command), path);
   Chosen chosen;
   chosen.file = load_plan_file(path);
   check_executable(chosen.file.plan, path);

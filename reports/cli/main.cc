@@ -4,6 +4,7 @@
 #include "mptune/profiler/base/error.h"
 #include "mptune/reports/cli/program.h"
 #include "mptune/reports/cli/worker_calls.h"
+#include "mptune/reports/render/option_names.h"
 #include "mptune/tuner/live/worker_process.h"
 
 namespace {
@@ -31,7 +32,8 @@ int main(int argc, char** argv) {
   const bool json = asks_for_json(argc, argv);
   try {
     return run(argc, argv);
-  } catch (const Error& error) {
+  } catch (const Error& thrown) {
+    const Error error = with_option_names(thrown);
     return report_failure(json, error.what(), error.where(), error.remedy(), static_cast<int>(error.code()));
   } catch (const std::bad_alloc&) {
     return report_failure(json, "mptune ran out of memory", "mptune", "free memory, or give fewer devices",

@@ -28,17 +28,21 @@ struct PlanChoice {
 void add_plan_options(CLI::App& command, PlanChoice& options, bool searched);
 void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::string& help);
 
-/// What `--virtual` says, or the schedule where it is made for several stages per device; 0: neither. Throws Error.
-[[nodiscard]] int asked_virtual_stages(const PlanChoice& choice);
+/// Where a plan file is given: throws Error if options of a plan are given, too.
+void check_one_plan(bool options_given, const std::string& where);
+
 /// Throws Error, with the reason, for a plan that the runtime here can't execute.
 void check_executable(const Plan& plan, const std::string& where);
-/// "" or why the runtime here can't execute plans of the one schedule that the space is restricted to.
-[[nodiscard]] std::string why_not_executable(const SearchSpace& space);
-/// Throws Error for a space whose schedule can't be executed.
+/// The same for a space that is restricted to one schedule.
 void check_schedule_executable(const SearchSpace& space);
 
+/// All values but cuts, which need the layers' names. What is not given is 0 or empty; the schedule as typed. Throws Error.
+[[nodiscard]] PlanOptions plan_values(const PlanChoice& choice);
 /// Layer numbers of `--cuts`: numbers or layer names. Throws Error.
 [[nodiscard]] std::vector<int> parse_cuts(const std::string& text, const std::vector<ProfileLayer>& layers);
+/// All values. Throws Error.
+[[nodiscard]] PlanOptions plan_options(const PlanChoice& choice, const std::vector<std::string>& devices, int batch,
+                                       const std::vector<ProfileLayer>& layers);
 /// The plan that options name. Throws Error.
 [[nodiscard]] Plan plan_from_options(const PlanChoice& choice, const std::vector<std::string>& devices, int batch,
                                      const std::vector<ProfileLayer>& layers);

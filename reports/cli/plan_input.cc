@@ -5,6 +5,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "mptune/planner/search/given_choices.h"
 #include "mptune/profiler/base/error.h"
 #include "mptune/profiler/base/text.h"
 #include "mptune/profiler/device/device_list.h"
@@ -93,7 +94,7 @@ int device_count(const PlanChoice& choice, const std::string& path) {
   if (stages == 0) {
     throw Error("the file names no devices", path, "give --stages K for K equal devices");
   }
-  const int each = std::max(1, asked_virtual_stages(choice));
+  const int each = std::max(1, asked_virtual_stages(plan_values(choice)));
   if (stages % each != 0) {
     throw Error(std::to_string(stages) + " stages, but " + std::to_string(each) + " on each device", "--stages",
                 "use a multiple of " + std::to_string(each));
@@ -103,7 +104,7 @@ int device_count(const PlanChoice& choice, const std::string& path) {
 
 /// Who says K stages may think of K devices.
 void add_virtual_stages(PlanInput& input, const PlanChoice& choice) {
-  const int each = asked_virtual_stages(choice);
+  const int each = asked_virtual_stages(plan_values(choice));
   if (each > 1) {
     input.assumed.push_back(choice.stages + " stages on " + std::to_string(input.devices.size()) + " devices, " + std::to_string(each) +
                             " on each");

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "mptune/profiler/base/units.h"
+#include "mptune/reports/render/option_names.h"
 #include "mptune/reports/render/table.h"
 
 namespace mptune {
@@ -24,7 +25,7 @@ std::string sizes_text(const std::vector<std::int64_t>& bytes) {
 std::string devices_text(const FitAnswer& answer) {
   std::string text = fmt::format("{} device{} of {} would do (--stages {}", answer.needed.count, answer.needed.count == 1 ? "" : "s",
                                  format_bytes(answer.excess.cap_bytes), answer.needed.count);
-  for (const std::string& option : answer.needed.options) {
+  for (const std::string& option : option_texts(answer.needed.options)) {
     text += " " + option;
   }
   return text + ")";
@@ -35,18 +36,20 @@ std::string beyond_text(const FitAnswer& answer) {
   const Excess& nearest = answer.nearest;
   std::string text = answer.complete ? "nothing on these devices fits" : "nothing that was tried fits";
   if (!answer.nearest_options.empty()) {
-    text += fmt::format("; nearest is {}, {} over on {}", join(answer.nearest_options, " "), format_bytes(nearest.bytes), nearest.device);
+    text += fmt::format("; nearest is {}, {} over on {}", join(option_texts(answer.nearest_options), " "), format_bytes(nearest.bytes),
+                        nearest.device);
   }
   if (answer.needed.count > 0) {
     text += "; " + devices_text(answer);
   }
   return text + fmt::format("{} --memory {} for {}{}",
                             answer.needed.count > 0 ? ", or" : "; raise the cap:", size_option(nearest.cap_bytes + nearest.bytes),
-                            nearest.device, answer.nearest_options.empty() ? "" : " with " + join(answer.nearest_options, " "));
+                            nearest.device,
+                            answer.nearest_options.empty() ? "" : " with " + join(option_texts(answer.nearest_options), " "));
 }
 
-Json strings_json(const std::vector<std::string>& strings) {
-  return strings.empty() ? Json::array() : Json(strings);
+Json options_json(const std::vector<FieldValue>& options) {
+  return options.empty() ? Json::array() : Json(option_texts(options));
 }
 
 }  // namespace
@@ -67,8 +70,8 @@ std::string fit_remedy(const FitAnswer& answer) {
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < std::min(kShownInALine, answer.changes.size()); ++i) {
     const FittingChange& change = answer.changes[i];
-    texts.push_back(fmt::format("with {} ({} a step, {})", join(change.options, " "), format_seconds(change.prediction.step_s),
-                                sizes_text(change.prediction.peak_bytes)));
+    texts.push_back(fmt::format("with {} ({} a step, {})", join(option_texts(change.options), " "),
+                                format_seconds(change.prediction.step_s), sizes_text(change.prediction.peak_bytes)));
   }
   return "it fits " + join(texts, ", or ");
 }
@@ -87,7 +90,7 @@ std::string render_fit(const FitAnswer& answer, double step_s, const TextStyle& 
     const FittingChange& change = answer.changes[i];
     const double share = step_s > 0 ? change.prediction.step_s / step_s - 1 : 0;
     rows.push_back({format_seconds(change.prediction.step_s), (share < 0 ? "-" : "+") + format_percent(share < 0 ? -share : share),
-                    format_bytes(*std::ranges::max_element(change.prediction.peak_bytes)), join(change.options, " ")});
+                    format_bytes(*std::ranges::max_element(change.prediction.peak_bytes)), join(option_texts(change.options), " ")});
   }
   return text + (rows.empty() ? "" : render_table({{"step", true}, {"", true}, {"peak", true}, {"options"}}, rows, style));
 }
@@ -101,10 +104,10 @@ Json fit_json(const FitAnswer& answer) {
                {"nearest", nullptr},
                {"devices_needed", nullptr}};
   if (answer.needed.count > 0) {
-    json["devices_needed"] = {{"count", answer.needed.count}, {"options", strings_json(answer.needed.options)}};
+    json["devices_needed"] = {{"count", answer.needed.count}, {"options", options_json(answer.needed.options)}};
   }
   for (const FittingChange& change : answer.changes) {
-    json["changes"].push_back({{"options", change.options},
+    json["changes"].push_back({{"options", options_json(change.options)},
                                {"changes", change.changes},
                                {"step_s", change.prediction.step_s},
                                {"peak_bytes", change.prediction.peak_bytes},
@@ -112,7 +115,7 @@ Json fit_json(const FitAnswer& answer) {
   }
   if (!fits && answer.changes.empty()) {
     json["nearest"] = {
-        {"options", strings_json(answer.nearest_options)}, {"excess_bytes", answer.nearest.bytes}, {"device", answer.nearest.device}};
+        {"options", options_json(answer.nearest_options)}, {"excess_bytes", answer.nearest.bytes}, {"device", answer.nearest.device}};
   }
   return json;
 }

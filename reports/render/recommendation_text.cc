@@ -7,7 +7,7 @@
 
 #include "mptune/planner/search/search.h"
 #include "mptune/profiler/base/text.h"
-#include "mptune/reports/render/units.h"
+#include "mptune/profiler/base/units.h"
 #include "mptune/tuner/search/trial_search.h"
 
 namespace mptune {

@@ -27,6 +27,7 @@ HANDS_ON = {
     "layer_costs.cc": "the reason why a model cannot run",
     "main.cc": "prints the error, or sends it to mptune",
     "messages.cc": "adds the broken line",
+    "option_names.cc": "puts options in the place of fields",
     "plugin.cc": "adds the plug-in that failed",
     "program.cc": "prints what is wrong with an option",
     "read.cc": "adds the file that cannot be read",
@@ -46,7 +47,6 @@ NO_VALUE = [
     ("gpu_library.cc", "message.", "dlerror() is all that the loader says"),
     ("load_script.cc", "found '^'", "LibTorch's parser throws one type for everything"),
     ("load_script.cc", "text.find(sign)", "LibTorch's parser throws one type for everything"),
-    ("host_collector.cc", "copy gradient", "a copy does not say yet whether it holds a gradient"),
     ("summary.cc", "does not fit", "studies of earlier versions hold the sentence alone"),
     ("any_trace.cc", "PP rank ", "the name that Megatron-LM gives its events in a file"),
 ]

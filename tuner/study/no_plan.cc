@@ -39,8 +39,8 @@ std::string text_of(const NoPlan& reason) {
     case NoPlan::Why::few_samples:
       return "the batch has fewer samples than there are devices";
     case NoPlan::Why::over_cap:
-      return "does not fit: needs " + bytes_text(reason.needed_bytes) + " on " + reason.device + ", the cap is " +
-             bytes_text(reason.cap_bytes);
+      return "does not fit: needs " + format_bytes(reason.needed_bytes) + " on " + reason.device + ", the cap is " +
+             format_bytes(reason.cap_bytes);
     case NoPlan::Why::none_within_caps:
       return "does not fit: no plan of this kind was found within the caps";
     case NoPlan::Why::other_plans_asked:

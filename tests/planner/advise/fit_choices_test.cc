@@ -38,7 +38,9 @@ TEST(ChoicesThatFit, NameTheOneRestrictionThatIsInTheWay) {
   const FitAnswer stages = asked(space, cost);
   ASSERT_EQ(stages.changes.size(), 1u);
   const int count = stages.changes[0].plan.num_stages();
-  EXPECT_EQ(stages.changes[0].options[0], "--stages " + std::to_string(count) + (count > 2 ? " --virtual 2" : ""));
+  std::vector<FieldValue> options{{Field::stages, std::to_string(count)}};
+  if (count > 2) options.push_back({Field::virtual_stages, "2"});
+  EXPECT_EQ(stages.changes[0].options, options);
 
   space = space_of(2 * 3000 + 3 * 300 * 3);  // two stages of three layers, three samples in hand
   space.stage_counts = {2};
@@ -46,7 +48,7 @@ TEST(ChoicesThatFit, NameTheOneRestrictionThatIsInTheWay) {
   space.recompute = "none";
   const FitAnswer split = asked(space, cost);
   ASSERT_FALSE(split.changes.empty());
-  EXPECT_TRUE(split.changes[0].options[0].starts_with("--microbatches ")) << split.changes[0].options[0];
+  EXPECT_EQ(split.changes[0].options[0].field, Field::microbatches);
 }
 
 TEST(ChoicesThatFit, LeaveOutAllWhereOneIsNotEnough) {

@@ -62,7 +62,7 @@ std::int64_t largest(const std::vector<std::int64_t>& bytes) {
   return *std::ranges::max_element(bytes);
 }
 
-const FittingChange* with_option(const FitAnswer& answer, const std::string& option) {
+const FittingChange* with_option(const FitAnswer& answer, const FieldValue& option) {
   for (const FittingChange& change : answer.changes) {
     if (change.changes == 1 && std::ranges::find(change.options, option) != change.options.end()) return &change;
   }
@@ -118,10 +118,10 @@ struct SingleChanges {
 
 /// Kind and amount of an answer's change.
 std::pair<std::string, int> amount_of(const FittingChange& change, const Plan& base) {
-  const std::string& option = change.options.back();
-  if (option.starts_with("--schedule")) return {"schedule", 1};
-  if (option.starts_with("--microbatches")) return {"split", change.plan.num_microbatches()};
-  if (option.starts_with("--recompute")) {
+  const Field field = change.options.back().field;
+  if (field == Field::schedule) return {"schedule", 1};
+  if (field == Field::microbatches) return {"split", change.plan.num_microbatches()};
+  if (field == Field::recompute) {
     int count = 0;
     for (const Stage& stage : change.plan.stages) count += stage.recompute.mode == Recompute::Mode::all ? 1 : 0;
     return {"recompute", count};
@@ -190,7 +190,7 @@ TEST(SmallestChanges, OneByteTooManyIsTooMany) {
   const std::int64_t peak = largest(cost.peak_bytes(plan));
   const FitAnswer answer = smallest_changes_that_fit(question_of(plan, 2, peak - 1), cost);
   EXPECT_EQ(answer.excess, (Excess{1, "sleep:0", peak - 1}));
-  EXPECT_NE(with_option(answer, "--microbatches 3"), nullptr);
+  EXPECT_NE(with_option(answer, {Field::microbatches, "3"}), nullptr);
 }
 
 TEST(SmallestChanges, GpipeBecomes1f1bWithTheSameSplit) {
@@ -199,7 +199,7 @@ TEST(SmallestChanges, GpipeBecomes1f1bWithTheSameSplit) {
   const Plan other = scheduled(plan, "1f1b");
   const FitAnswer answer = smallest_changes_that_fit(question_of(plan, 2, largest(cost.peak_bytes(other))), cost);
   ASSERT_FALSE(answer.changes.empty());
-  const FittingChange* change = with_option(answer, "--schedule 1f1b");
+  const FittingChange* change = with_option(answer, {Field::schedule, "1f1b"});
   ASSERT_NE(change, nullptr);
   EXPECT_EQ(change->plan, other);
 }
@@ -208,9 +208,9 @@ TEST(SmallestChanges, NaiveIsSplitAs1f1b) {
   const CostModel cost(make_profile({.layers = 4, .devices = 2}));
   const Plan plan = scheduled(stages_of(4, {1, 1}, {12}), "naive");
   const FitAnswer answer = smallest_changes_that_fit(question_of(plan, 2, largest(cost.peak_bytes(plan)) * 9 / 10), cost);
-  const FittingChange* change = with_option(answer, "--schedule 1f1b");
+  const FittingChange* change = with_option(answer, {Field::schedule, "1f1b"});
   ASSERT_NE(change, nullptr);
-  EXPECT_EQ(change->options.back(), "--microbatches " + std::to_string(change->plan.num_microbatches()));
+  EXPECT_EQ(change->options.back(), (FieldValue{Field::microbatches, std::to_string(change->plan.num_microbatches())}));
   EXPECT_GT(change->plan.num_microbatches(), 1);
 }
 
@@ -220,7 +220,7 @@ TEST(SmallestChanges, SpreadOverFurtherDevices) {
   const Plan three = make_plan(options_for(3, 1, 6));
   // One sample can't be split.
   const FitAnswer answer = smallest_changes_that_fit(question_of(plan, 3, largest(cost.peak_bytes(three))), cost);
-  const FittingChange* change = with_option(answer, "--stages 3");
+  const FittingChange* change = with_option(answer, {Field::stages, "3"});
   ASSERT_NE(change, nullptr);
   EXPECT_EQ(change->plan, three) << "what the option makes";
   EXPECT_EQ(change->options.size(), 1u);
@@ -236,10 +236,10 @@ TEST(SmallestChanges, SpreadWithWhatTheyRecompute) {
   options.recompute = "0,1,2";
   const Plan three = make_plan(options);
   const FitAnswer answer = smallest_changes_that_fit(question_of(plan, 3, largest(cost.peak_bytes(three))), cost);
-  const FittingChange* change = with_option(answer, "--stages 3");
+  const FittingChange* change = with_option(answer, {Field::stages, "3"});
   ASSERT_NE(change, nullptr);
   EXPECT_EQ(change->plan, three);
-  EXPECT_EQ(change->options, (std::vector<std::string>{"--stages 3", "--recompute all"}));
+  EXPECT_EQ(change->options, (std::vector<FieldValue>{{Field::stages, "3"}, {Field::recompute, "all"}}));
 }
 
 TEST(SmallestChanges, CutFurtherStagesWhereTheyHaveRoom) {
@@ -251,10 +251,11 @@ TEST(SmallestChanges, CutFurtherStagesWhereTheyHaveRoom) {
   const std::int64_t cap = largest(cost.peak_bytes(roomy));
   ASSERT_LT(cap, largest(cost.peak_bytes(scheduled(stages_of(6, {1, 1}, {1}), "1f1b"))));
   const FitAnswer answer = smallest_changes_that_fit(question_of(plan, 2, cap), cost);
-  const FittingChange* change = with_option(answer, "--stages 2");
+  const FittingChange* change = with_option(answer, {Field::stages, "2"});
   ASSERT_NE(change, nullptr);
   ASSERT_EQ(change->options.size(), 2u);
-  EXPECT_TRUE(change->options[1] == "--cuts 2" || change->options[1] == "--cuts 1") << change->options[1];
+  EXPECT_EQ(change->options[1].field, Field::cuts);
+  EXPECT_TRUE(change->options[1].value == "2" || change->options[1].value == "1") << change->options[1].value;
 }
 
 TEST(SmallestChanges, ReplicasBecomeStages) {
@@ -266,7 +267,7 @@ TEST(SmallestChanges, ReplicasBecomeStages) {
   options.replicas = {1, 1};
   const Plan chain = make_plan(options);
   const FitAnswer answer = smallest_changes_that_fit(question_of(plan, 2, largest(cost.peak_bytes(chain))), cost);
-  const FittingChange* change = with_option(answer, "--replicas 1,1");
+  const FittingChange* change = with_option(answer, {Field::replicas, "1,1"});
   ASSERT_NE(change, nullptr);
   EXPECT_EQ(change->plan.stages, chain.stages);
 }
@@ -278,7 +279,7 @@ TEST(SmallestChanges, OnlyTheFullDeviceRecomputes) {
   question.memory_bytes = {0, cost.peak_bytes(plan)[1] - 1, 0};
   const FitAnswer answer = smallest_changes_that_fit(question, cost);
   EXPECT_EQ(answer.excess.device, "sleep:1");
-  const FittingChange* change = with_option(answer, "--recompute 1");
+  const FittingChange* change = with_option(answer, {Field::recompute, "1"});
   ASSERT_NE(change, nullptr);
   EXPECT_EQ(change->plan.stages[0], plan.stages[0]);
 }
@@ -291,8 +292,8 @@ TEST(SmallestChanges, SeveralStagesOnADeviceRecomputeAsFewAsSuffice) {
   FitQuestion question = question_of(plan, 2, 0);
   question.memory_bytes = {cost.peak_bytes(plan)[0] - 1, 0};
   const FitAnswer answer = smallest_changes_that_fit(question, cost);
-  EXPECT_TRUE(with_option(answer, "--recompute 0") != nullptr || with_option(answer, "--recompute 2") != nullptr);
-  EXPECT_EQ(with_option(answer, "--recompute 0,2"), nullptr);
+  EXPECT_TRUE(with_option(answer, {Field::recompute, "0"}) != nullptr || with_option(answer, {Field::recompute, "2"}) != nullptr);
+  EXPECT_EQ(with_option(answer, {Field::recompute, "0,2"}), nullptr);
 }
 
 TEST(SmallestChanges, TakeTwoKindsOnlyWhereNoneAloneDoes) {
@@ -319,11 +320,11 @@ TEST(SmallestChanges, RowsOfNoNamedScheduleStayAsTheyAre) {
   plan.schedule = "mine";
   const FitAnswer answer = smallest_changes_that_fit(question_of(plan, 2, largest(cost.peak_bytes(plan)) - 1), cost);
   for (const FittingChange& change : answer.changes) {
-    const bool scheduled_anew = change.options.front().starts_with("--schedule");
+    const bool scheduled_anew = change.options.front().field == Field::schedule;
     EXPECT_TRUE(scheduled_anew || change.plan.actions == plan.actions);
     EXPECT_EQ(change.plan.num_microbatches(), 3);
   }
-  EXPECT_TRUE(std::ranges::any_of(answer.changes, [](const FittingChange& c) { return c.options[0].starts_with("--recompute"); }));
+  EXPECT_TRUE(std::ranges::any_of(answer.changes, [](const FittingChange& c) { return c.options[0].field == Field::recompute; }));
 }
 
 TEST(SmallestChanges, SayHowManyDevicesWouldDoWhereNothingFits) {

@@ -161,34 +161,34 @@ TEST(MakePlan, TakesStagesAndMicrobatchesFromActions) {
   EXPECT_THROW((void)make_plan(options), Error);
 }
 
-TEST(MakePlan, RefusesNonsenseByOption) {
-  EXPECT_THAT(refusal([](PlanOptions& o) { o.stages = 19; }), HasSubstr("--stages: 19 stages, but the model has 18 layers"));
-  EXPECT_THAT(refusal([](PlanOptions& o) { o.stages = 3; }), HasSubstr("--stages: 3 stages for 2 devices"));
-  EXPECT_THAT(refusal([](PlanOptions& o) { o.stages = -1; }), HasSubstr("--stages"));
-  EXPECT_THAT(refusal([](PlanOptions& o) { o.cuts = {18}; }), HasSubstr("--cuts: cut 18 is out of range"));
-  EXPECT_THAT(refusal([](PlanOptions& o) { o.cuts = {0}; }), HasSubstr("--cuts"));
-  EXPECT_THAT(refusal([](PlanOptions& o) { o.cuts = {9, 4}; }), HasSubstr("--cuts"));
+TEST(MakePlan, RefusesNonsenseByField) {
+  EXPECT_THAT(refusal([](PlanOptions& o) { o.stages = 19; }), HasSubstr("stages: 19 stages, but the model has 18 layers"));
+  EXPECT_THAT(refusal([](PlanOptions& o) { o.stages = 3; }), HasSubstr("stages: 3 stages for 2 devices"));
+  EXPECT_THAT(refusal([](PlanOptions& o) { o.stages = -1; }), HasSubstr("stages: "));
+  EXPECT_THAT(refusal([](PlanOptions& o) { o.cuts = {18}; }), HasSubstr("cuts: cut 18 is out of range"));
+  EXPECT_THAT(refusal([](PlanOptions& o) { o.cuts = {0}; }), HasSubstr("cuts: "));
+  EXPECT_THAT(refusal([](PlanOptions& o) { o.cuts = {9, 4}; }), HasSubstr("cuts: "));
   EXPECT_THAT(refusal([](PlanOptions& o) {
                 o.cuts = {4, 9};
                 o.stages = 2;
               }),
               HasSubstr("2 cuts do not make 2 stages"));
-  EXPECT_THAT(refusal([](PlanOptions& o) { o.microbatches = 33; }), HasSubstr("--microbatches: 33 micro-batches of a batch of 32"));
-  EXPECT_THAT(refusal([](PlanOptions& o) { o.split_size = 33; }), HasSubstr("--split-size"));
-  EXPECT_THAT(refusal([](PlanOptions& o) { o.split_size = o.microbatches = 4; }), HasSubstr("--split-size"));
-  EXPECT_THAT(refusal([](PlanOptions& o) { o.microbatches = -4; }), HasSubstr("--microbatches"));
-  EXPECT_THAT(refusal([](PlanOptions& o) { o.batch = 0; }), HasSubstr("--batch"));
-  EXPECT_THAT(refusal([](PlanOptions& o) { o.devices = {}; }), HasSubstr("--devices"));
+  EXPECT_THAT(refusal([](PlanOptions& o) { o.microbatches = 33; }), HasSubstr("microbatches: 33 micro-batches of a batch of 32"));
+  EXPECT_THAT(refusal([](PlanOptions& o) { o.split_size = 33; }), HasSubstr("split_size: "));
+  EXPECT_THAT(refusal([](PlanOptions& o) { o.split_size = o.microbatches = 4; }), HasSubstr("split_size: "));
+  EXPECT_THAT(refusal([](PlanOptions& o) { o.microbatches = -4; }), HasSubstr("microbatches: "));
+  EXPECT_THAT(refusal([](PlanOptions& o) { o.batch = 0; }), HasSubstr("batch: "));
+  EXPECT_THAT(refusal([](PlanOptions& o) { o.devices = {}; }), HasSubstr("devices: "));
   EXPECT_THAT(refusal([](PlanOptions& o) { o.schedule = "zigzag"; }), HasSubstr("zigzag"));
-  EXPECT_THAT(refusal([](PlanOptions& o) { o.replicas = {1, 2}; }), HasSubstr("--replicas"));
-  EXPECT_THAT(refusal([](PlanOptions& o) { o.replicas = {3, -1}; }), HasSubstr("--replicas"));
+  EXPECT_THAT(refusal([](PlanOptions& o) { o.replicas = {1, 2}; }), HasSubstr("replicas: "));
+  EXPECT_THAT(refusal([](PlanOptions& o) { o.replicas = {3, -1}; }), HasSubstr("replicas: "));
   EXPECT_THAT(refusal([](PlanOptions& o) {
                 o.replicas = {1, 1};
                 o.virtual_stages = 2;
               }),
-              HasSubstr("--replicas"));
+              HasSubstr("replicas: "));
   EXPECT_THAT(refusal([](PlanOptions& o) { o.virtual_stages = 2; }), HasSubstr("1f1b"));
-  EXPECT_THAT(refusal([](PlanOptions& o) { o.virtual_stages = -1; }), HasSubstr("--virtual"));
+  EXPECT_THAT(refusal([](PlanOptions& o) { o.virtual_stages = -1; }), HasSubstr("virtual_stages: "));
   EXPECT_THAT(refusal([](PlanOptions& o) {
                 o.virtual_stages = 3;
                 o.schedule = "zbv";
@@ -205,7 +205,7 @@ TEST(MakePlan, RefusesNonsenseByOption) {
               }),
               HasSubstr("2 D - 1 - s"));
   for (const char* text : {"2", "-1", "0,", ",0", "0 1", "some", "0,5", "99999999999"}) {
-    EXPECT_THAT(refusal([&](PlanOptions& o) { o.recompute = text; }), HasSubstr("--recompute")) << text;
+    EXPECT_THAT(refusal([&](PlanOptions& o) { o.recompute = text; }), HasSubstr("recompute: ")) << text;
   }
 }
 

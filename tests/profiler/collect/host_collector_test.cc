@@ -38,7 +38,7 @@ class OneMicrobatch {
     LaneLog& copies = collector_.lane(1, copy_lane(0), "back copies");
     compute.add(What::forward, collector_.name("c"), tag(1, 2), at(11), at(15));
     compute.add(What::backward, collector_.name("c back"), tag(1, 2), at(15), at(20));
-    copies.add_copy(collector_.name("copy gradient"), {0, 0, 0, -1, -1}, {512, 1, 0}, at(20), at(22));
+    copies.add_copy(collector_.name("copy gradient"), {0, 0, 0, -1, -1}, {512, 1, 0, true}, at(20), at(22));
     compute.add(What::optimizer, collector_.name("late"), {0, 1, -1, -1, 0}, at(99), at(101));
   }
 
@@ -86,7 +86,7 @@ TEST(HostCollector, PutsTheLanesOfAllThreadsTogetherInOrder) {
   EXPECT_EQ(trace.events[2].lane, copy_lane(1));
   EXPECT_EQ(trace.events[5].lane, copy_lane(0));
   EXPECT_EQ(trace.copies.at(static_cast<std::size_t>(trace.events[2].detail)), (Copy{4096, 0, 1}));
-  EXPECT_EQ(trace.copies.at(static_cast<std::size_t>(trace.events[5].detail)), (Copy{512, 1, 0}));
+  EXPECT_EQ(trace.copies.at(static_cast<std::size_t>(trace.events[5].detail)), (Copy{512, 1, 0, true}));
   ASSERT_EQ(trace.ranges.size(), 1U);
   EXPECT_EQ(trace.ranges[0].duration, std::chrono::microseconds(7));
   ASSERT_EQ(trace.steps.size(), 1U);

@@ -94,7 +94,7 @@ TEST(PipelineTimeline, SplitsWaitsFromTransfers) {
                                      Line{"backward-compute", 0, 0, 10, 14, 0}, Line{"optimizer-clip-main-grad", 1, 3, 15, 16, -1},
                                      Line{"optimizer-clip-main-grad", 0, 3, 15, 16, -1}, Line{"optimizer", 0, 0, 16, 17, -1},
                                      Line{"optimizer", 1, 0, 16, 17, -1}));
-  EXPECT_EQ(trace.copies, (std::vector<Copy>{{.source = 0, .destination = 1}, {.source = 1, .destination = 0}}));
+  EXPECT_EQ(trace.copies, (std::vector<Copy>{{.source = 0, .destination = 1}, {.source = 1, .destination = 0, .gradient = true}}));
   EXPECT_EQ(trace.steps, (std::vector<StepWindow>{{.step = 0, .start = Nanoseconds{0}, .end = Nanoseconds{17000}}}));
   EXPECT_EQ(trace.quality, TraceQuality{});
 }

@@ -3,6 +3,7 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <functional>
@@ -57,6 +58,18 @@ TEST_F(RoundTrip, OfPartsIsExact) {
   expect_same({.trace = testing::gpu_trace()});
   expect_same({.profile = testing::hand_profile()});
   expect_same({.profile = Profile{}});
+}
+
+TEST_F(RoundTrip, NamesSayWhichCopiesHoldGradients) {
+  Trace trace = testing::hand_trace();
+  for (const char* name : {kGradientCopyName, kBackwardCopyName}) {
+    const auto copy = std::ranges::find(trace.events, What::copy, &Event::what);
+    ASSERT_NE(copy, trace.events.end());
+    copy->name = static_cast<std::int32_t>(trace.names.size());
+    trace.names.emplace_back(name);
+    trace.copies.at(static_cast<std::size_t>(copy->detail)).gradient = true;
+    expect_same({.trace = trace});
+  }
 }
 
 TEST_F(RoundTrip, OfRandomTracesIsExact) {

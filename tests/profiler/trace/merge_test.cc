@@ -59,7 +59,7 @@ Trace host_of_mixed_step() {
   const int f1 = add(host, "forward b", What::forward, 1, 0, 1120, 1140, {0, 1, 0, 1, 0});
   const int f2 = add(host, "forward c", What::forward, 1, 0, 1140, 1160, {0, 1, 0, 2, 0});
   const int b1 = add(host, "backward b", What::backward, 1, 0, 1160, 1200, {0, 1, 0, 1, 0});
-  const int c1 = add_copy(host, "copy gradient", {64, 1, 0}, 1, copy_lane(0), 1200, 1700, {0, 0, 0, -1, -1});
+  const int c1 = add_copy(host, "copy gradient", {64, 1, 0, true}, 1, copy_lane(0), 1200, 1700, {0, 0, 0, -1, -1});
   const int b0 = add(host, "backward a", What::backward, 0, 0, 1700, 1900, {0, 0, 0, 0, 0});
   host.edges = {{f0, c0, EdgeKind::data}, {c0, f1, EdgeKind::data}, {f1, f2, EdgeKind::order}, {f2, b1, EdgeKind::order},
                 {b1, c1, EdgeKind::data}, {c1, b0, EdgeKind::data}, {f0, b0, EdgeKind::order}};
@@ -305,7 +305,7 @@ TEST(MergeTraces, ConcurrentCopiesAreToldApartByDirection) {
   host.devices = {{"cpu:0", "CPU", 1, 0}, {"cuda:0", "a GPU", 132, 80}};
   gpu.devices = {{"cuda:0", "a GPU", 132, 80}};
   add_copy(host, "copy activation", {64, 0, 1}, 0, copy_lane(1), 1100, 1200, {0, 1, 1, -1, -1});
-  add_copy(host, "copy gradient", {32, 1, 0}, 1, copy_lane(0), 1100, 1200, {0, 0, 0, -1, -1});
+  add_copy(host, "copy gradient", {32, 1, 0, true}, 1, copy_lane(0), 1100, 1200, {0, 0, 0, -1, -1});
   launched(gpu, add_copy(gpu, "in", {64, -1, 0}, 0, 128, 115, 130, {}), 110);
   launched(gpu, add_copy(gpu, "out", {32, 0, -1}, 0, 129, 120, 140, {}), 112);
   const Trace merged = merge_traces(host, gpu, kStart);

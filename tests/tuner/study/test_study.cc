@@ -126,10 +126,10 @@ TEST(Study, StateOfATuningIsKept) {
       .stop_reason = "the \"budget\" is spent",
       .run_command = "mptune run toy",
       .kinds = {.whole_machine = {"cpu:0-1"},
-                .on_paper = {{"pipeline", {"of 2 stages", 0.1, {1L << 40, 2}}}},
-                .no_plan = {{"hybrid", {.why = NoPlan::Why::needs_devices, .needed = 3, .available = 2}},
-                            {"one_device", {.why = NoPlan::Why::over_cap, .device = "cpu:0", .needed_bytes = 1L << 40, .cap_bytes = 3}}},
-                .other_devices = {{4, "pipeline", 0.05}}}};
+                .on_paper = {{Parallelism::pipeline, {"of 2 stages", 0.1, {1L << 40, 2}}}},
+                .no_plan = {{Parallelism::hybrid, {.why = NoPlan::Why::needs_devices, .needed = 3, .available = 2}},
+                            {Parallelism::one_device, {.why = NoPlan::Why::over_cap, .device = "cpu:0", .needed_bytes = 1L << 40, .cap_bytes = 3}}},
+                .other_devices = {{4, Parallelism::pipeline, 0.05}}}};
   {
     Study study(folder / "s", Open::create);
     EXPECT_FALSE(study.checked());
@@ -153,11 +153,11 @@ TEST(Study, SummariesOfEarlierVersionsHoldWordsAlone) {
   const std::string text = R"({"devices": [], "whole_machine": [], "batch": 1, "lower_bound_s": 0, "gap": 0, "elapsed_s": 0,
     "stop_reason": "", "run_command": "", "kinds": {"no_plan": {"hybrid": "needs at least 3 devices; 2 available",
     "pipeline": "does not fit: no plan of this kind was found within the caps"}}})";
-  const std::map<std::string, NoPlan> no_plan = summary_from_json(text, "s.study").kinds.no_plan;
-  EXPECT_EQ(text_of(no_plan.at("hybrid")), "needs at least 3 devices; 2 available");
-  EXPECT_FALSE(too_large(no_plan.at("hybrid")));
-  EXPECT_EQ(text_of(no_plan.at("pipeline")), "does not fit: no plan of this kind was found within the caps");
-  EXPECT_TRUE(too_large(no_plan.at("pipeline")));
+  const std::map<Parallelism, NoPlan> no_plan = summary_from_json(text, "s.study").kinds.no_plan;
+  EXPECT_EQ(text_of(no_plan.at(Parallelism::hybrid)), "needs at least 3 devices; 2 available");
+  EXPECT_FALSE(too_large(no_plan.at(Parallelism::hybrid)));
+  EXPECT_EQ(text_of(no_plan.at(Parallelism::pipeline)), "does not fit: no plan of this kind was found within the caps");
+  EXPECT_TRUE(too_large(no_plan.at(Parallelism::pipeline)));
 }
 
 TEST(Study, DamagedSummaryIsRefused) {

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+
+#include "mptune/profiler/base/error.h"
+
+namespace mptune {
+
+/// What users state of a plan or a search: fields of PlanOptions and SearchSpace. On a command line, an option each.
+enum class Field {
+  devices,
+  memory,
+  batch,
+  stages,
+  virtual_stages,
+  cuts,
+  microbatches,
+  split_size,
+  schedule,
+  recompute,
+  replicas,
+  objective
+};
+/// "virtual_stages".
+[[nodiscard]] const char* field_name(Field field);
+
+/// A field and what to state for it: microbatches "8", cuts "3,7", recompute "0,2"; "" to state nothing.
+struct FieldValue {
+  Field field = Field::devices;
+  std::string value;
+  bool operator==(const FieldValue&) const = default;
+};
+
+/// A stated value that no plan can have. `where()` is the field's name.
+/// Texts name other fields as `name`, so that a program can put its own words, such as options, in their place.
+class FieldError : public Error {
+ public:
+  FieldError(Field field, const std::string& what, std::string remedy, ExitCode code = ExitCode::usage)
+      : Error(what, field_name(field), std::move(remedy), code), field_(field) {}
+  [[nodiscard]] Field field() const { return field_; }
+
+ private:
+  Field field_;
+};
+
+}  // namespace mptune

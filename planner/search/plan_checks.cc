@@ -1,0 +1,59 @@
+#include "mptune/planner/search/plan_checks.h"
+
+#include <algorithm>
+
+#include "mptune/planner/field.h"
+#include "mptune/planner/schedule/schedule.h"
+
+namespace mptune {
+
+void check_stages(int stages, int layers) {
+  if (stages < 0) throw FieldError(Field::stages, "a negative number of stages", "use at least 1");
+  if (stages > layers)
+    throw FieldError(Field::stages, std::to_string(stages) + " stages, but the model has " + std::to_string(layers) + " layers",
+                     "use at most " + std::to_string(layers));
+}
+
+void check_cuts(const std::vector<int>& cuts, int layers) {
+  int before = 0;
+  for (const int cut : cuts) {
+    if (cut < 1 || cut >= layers)
+      throw FieldError(Field::cuts, "cut " + std::to_string(cut) + " is out of range",
+                       "use layers from 1 to " + std::to_string(layers - 1));
+    if (cut <= before)
+      throw FieldError(Field::cuts, "cut " + std::to_string(cut) + " leaves an empty stage", "list the cuts in ascending order, each once");
+    before = cut;
+  }
+}
+
+void check_microbatches(const PlanOptions& options) {
+  const auto of_batch = [&] { return " of a batch of " + std::to_string(options.batch); };
+  if (options.batch < 1) throw FieldError(Field::batch, "the batch has no samples", "use at least 1");
+  if (options.microbatches < 0) throw FieldError(Field::microbatches, "a negative number of micro-batches", "use at least 1");
+  if (options.split_size < 0) throw FieldError(Field::split_size, "a negative micro-batch size", "use at least 1");
+  if (options.microbatches > 0 && options.split_size > 0)
+    throw FieldError(Field::split_size, "the number and the size of micro-batches are given both", "leave one of them out");
+  if (options.split_size > options.batch)
+    throw FieldError(Field::split_size, "micro-batches of " + std::to_string(options.split_size) + of_batch(), "use at most the batch");
+  if (options.microbatches > options.batch)
+    throw FieldError(Field::microbatches, std::to_string(options.microbatches) + " micro-batches" + of_batch(),
+                     "use at most one micro-batch per sample");
+}
+
+void check_replica_counts(const PlanOptions& options) {
+  const std::size_t stages = options.replicas.size();
+  if (options.stages > 0 && options.stages != std::ssize(options.replicas))
+    throw FieldError(Field::replicas, std::to_string(stages) + " replica counts for " + std::to_string(options.stages) + " stages",
+                     "give one count per stage, or leave `stages` out");
+}
+
+void check_replicas_work(const std::vector<int>& replicas, int microbatches) {
+  const int most = replicas.empty() ? 1 : std::ranges::max(replicas);
+  if (microbatches < most)
+    throw FieldError(Field::replicas,
+                     std::to_string(microbatches) + (microbatches == 1 ? " micro-batch" : " micro-batches") + " for " +
+                         std::to_string(most) + " replicas of a stage",
+                     "use at least one micro-batch per replica");
+}
+
+}  // namespace mptune

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mptune/planner/search/search.h"
+
+namespace mptune {
+
+// Each throws FieldError where its values fit no plan.
+
+void check_stages(int stages, int layers);
+/// First layers of all stages but the first: ascending, within the layers.
+void check_cuts(const std::vector<int>& cuts, int layers);
+/// Number and size of micro-batches against the batch.
+void check_microbatches(const PlanOptions& options);
+/// A replica count for each of the stages that are asked for.
+void check_replica_counts(const PlanOptions& options);
+/// Every replica of a stage has a micro-batch.
+void check_replicas_work(const std::vector<int>& replicas, int microbatches);
+
+}  // namespace mptune

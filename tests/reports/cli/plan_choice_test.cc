@@ -1,0 +1,166 @@
+#include "mptune/reports/cli/plan_choice.h"
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "mptune/tests/support/error_of.h"
+#include "mptune/tests/support/files.h"
+
+namespace mptune {
+namespace {
+
+using testing::error_of;
+using ::testing::HasSubstr;
+using testing::refusal_of;
+
+std::vector<ProfileLayer> six_layers() {
+  std::vector<ProfileLayer> layers(6);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    layers[i].name = std::string(1, static_cast<char>('a' + i));
+  }
+  layers[3].name = "1";
+  return layers;
+}
+
+Plan plan_of(const PlanChoice& choice) {
+  return plan_from_options(choice, {"sleep:0", "sleep:1"}, 8, six_layers());
+}
+
+TEST(ParseCuts, AreNumbersOrNamesOfLayers) {
+  EXPECT_TRUE(parse_cuts("", six_layers()).empty());
+  EXPECT_EQ(parse_cuts("2,4", six_layers()), (std::vector<int>{2, 4}));
+  EXPECT_EQ(parse_cuts("c,f", six_layers()), (std::vector<int>{2, 5}));
+  EXPECT_EQ(parse_cuts("1", six_layers()), std::vector<int>{1}) << "a number is a position even where a layer has that name";
+}
+
+TEST(ParseCuts, RefuseWhatIsNoLayerOrLeavesAnEmptyStage) {
+  for (const std::string text : {"x", "0", "6", "-1", "2,", ",2", "2,x", "1e1", "99999999999", "3,3", "4,2", "a"}) {
+    EXPECT_THAT(refusal_of([&] { (void)parse_cuts(text, six_layers()); }), HasSubstr("--cuts: ")) << text;
+  }
+}
+
+TEST(PlanValues, AreZeroOrEmptyWhereNothingIsTyped) {
+  const PlanOptions values = plan_values({});
+  EXPECT_EQ(values.stages + values.virtual_stages + values.microbatches + values.split_size, 0);
+  EXPECT_EQ(values.schedule + values.recompute, "");
+  EXPECT_TRUE(values.replicas.empty());
+}
+
+TEST(PlanValues, AreTheOptions) {
+  PlanChoice choice;
+  choice.stages = "4";
+  choice.virtual_stages = "2";
+  choice.microbatches = "8";
+  choice.split_size = "3";
+  choice.schedule = "gpipe";
+  choice.recompute = "0,2";
+  choice.replicas = "2,1";
+  const PlanOptions values = plan_options(choice, {"sleep:0"}, 24, six_layers());
+  EXPECT_EQ(values.devices, std::vector<std::string>{"sleep:0"});
+  EXPECT_EQ(values.batch, 24);
+  EXPECT_EQ(values.layers, 6);
+  EXPECT_EQ(values.stages, 4);
+  EXPECT_EQ(values.virtual_stages, 2);
+  EXPECT_EQ(values.microbatches, 8);
+  EXPECT_EQ(values.split_size, 3);
+  EXPECT_EQ(values.schedule, "gpipe");
+  EXPECT_EQ(values.recompute, "0,2");
+  EXPECT_EQ(values.replicas, (std::vector<int>{2, 1}));
+}
+
+TEST(PlanValues, RefuseWhatIsNoNumberByItsOption) {
+  struct Option {
+    std::string PlanChoice::*text;
+    std::string name;
+  };
+  for (const Option& option : {Option{&PlanChoice::stages, "--stages"}, Option{&PlanChoice::virtual_stages, "--virtual"},
+                               Option{&PlanChoice::microbatches, "--microbatches"}, Option{&PlanChoice::split_size, "--split-size"},
+                               Option{&PlanChoice::replicas, "--replicas"}}) {
+    for (const std::string text : {"0", "-1", "x", "1.5", " 1", "99999999999999999999"}) {
+      PlanChoice choice;
+      choice.*option.text = text;
+      EXPECT_THAT(refusal_of([&] { (void)plan_values(choice); }), HasSubstr(option.name + ": '")) << text;
+    }
+  }
+  PlanChoice choice;
+  choice.replicas = "1,";
+  EXPECT_THAT(refusal_of([&] { (void)plan_values(choice); }), HasSubstr("--replicas")) << "a count is missing";
+}
+
+TEST(PlanFromOptions, HasTheDefaultsOfHelp) {
+  const Plan plan = plan_of({});
+  EXPECT_EQ(plan.schedule, "1f1b");
+  EXPECT_EQ(plan.num_stages(), 2);
+  EXPECT_EQ(plan.num_microbatches(), 8);
+  EXPECT_EQ(plan.stages[0].recompute.mode, Recompute::Mode::none);
+}
+
+TEST(PlanFromOptions, TakesActionsFromAFile) {
+  const TestFolder folder("plan-choice");
+  const std::string path = folder.path("rows.csv");
+  std::ofstream(path) << "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n";
+  PlanChoice choice;
+  choice.schedule = path;
+  const Plan plan = plan_of(choice);
+  EXPECT_EQ(plan.schedule, "custom");
+  EXPECT_EQ(plan.num_microbatches(), 2);
+  choice.schedule = folder.path("missing.csv");
+  EXPECT_THAT(refusal_of([&] { (void)plan_of(choice); }), HasSubstr("--schedule: "));
+}
+
+TEST(PlanFromOptions, RefusesReplicasWithoutAMicrobatch) {
+  PlanChoice choice;
+  choice.replicas = "2";
+  choice.microbatches = "1";
+  EXPECT_THAT(refusal_of([&] { (void)plan_of(choice); }), HasSubstr("1 micro-batch for 2 replicas"));
+}
+
+TEST(PlanFileOrOptions, NotBoth) {
+  PlanChoice choice;
+  choice.plan = "plan.json";
+  choice.strict = true;
+  EXPECT_FALSE(choice.any()) << "these two name no part of a plan";
+  EXPECT_NO_THROW(check_one_plan(choice.any(), "plan.json"));
+  choice.cuts = "3";
+  EXPECT_TRUE(choice.any());
+  EXPECT_THAT(refusal_of([&] { check_one_plan(choice.any(), "plan.json"); }), HasSubstr("plan.json: "));
+}
+
+TEST(CheckExecutable, SaysWhyAndWhatToUseInstead) {
+  PlanChoice choice;
+  EXPECT_NO_THROW(check_executable(plan_of(choice), "plan.json"));
+  choice.schedule = "zbv";
+  const Error error = error_of([&] { check_executable(plan_of(choice), "plan.json"); });
+  EXPECT_THAT(error.what(), HasSubstr("zbv can't be run"));
+  EXPECT_EQ(error.where(), "plan.json");
+  EXPECT_THAT(error.remedy(), HasSubstr("1f1b"));
+  SearchSpace space;
+  EXPECT_NO_THROW(check_schedule_executable(space));
+  space.schedules = {"zbv"};
+  EXPECT_EQ(error_of([&] { check_schedule_executable(space); }).where(), "--schedule");
+}
+
+TEST(SearchSpaceFromOptions, AllCoresAsOneDeviceHaveTheMemoryOfOne) {
+  const std::vector<DeviceSpec> devices = parse_devices("sleep:2");
+  const auto cap_of = [&](const std::vector<std::int64_t>& caps) {
+    return search_space({}, devices, caps, 8, {}).whole_machine_memory_bytes;
+  };
+  EXPECT_EQ(cap_of({200, 200}), 200);
+  EXPECT_EQ(cap_of({200, 300}), 300);
+  EXPECT_EQ(cap_of({200, 0}), 0) << "one device may use all there is";
+}
+
+TEST(SearchSpaceFromOptions, IsOfTheDevicesTheirCapsAndTheRuntime) {
+  PlanChoice choice;
+  choice.stages = "2";
+  const SearchSpace space = search_space(choice, parse_devices("sleep:2"), {100, 0}, 8, six_layers());
+  EXPECT_EQ(space.devices, (std::vector<std::string>{"sleep:0", "sleep:1"}));
+  EXPECT_EQ(space.memory_bytes, (std::vector<std::int64_t>{100, 0}));
+  EXPECT_EQ(space.batch, 8);
+  EXPECT_EQ(space.stage_counts, std::vector<int>{2});
+  EXPECT_FALSE(space.capabilities.split_backward);
+}
+
+}  // namespace
+}  // namespace mptune
