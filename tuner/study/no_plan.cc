@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "mptune/profiler/base/units.h"
 #include "mptune/tuner/trial/trial.h"
 
 namespace mptune {
