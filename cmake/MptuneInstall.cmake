@@ -25,14 +25,13 @@ endif()
 # The program looks for its worker in ../libexec/mptune. Its run-time path to LibTorch is in its link options and survives installation.
 mptune_install(mptune-worker RUNTIME DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/mptune")
 
-# <mptune/mptune.h> and <mptune/nn.h> include the headers in their modules.
+# <mptune/mptune.h> and <mptune/nn.h> lead to the headers in their modules.
 set(MPTUNE_PUBLIC "${CMAKE_BINARY_DIR}/public")
-set(MPTUNE_PUBLIC_HEADERS mptune/tuner/runtime/mptune.h mptune/profiler/nn/nn.h)
+set(MPTUNE_PUBLIC_HEADERS tuner/runtime/mptune.h profiler/nn/nn.h)
 foreach(header IN LISTS MPTUNE_PUBLIC_HEADERS)
   get_filename_component(name "${header}" NAME)
   file(CONFIGURE OUTPUT "${MPTUNE_PUBLIC}/mptune/${name}" CONTENT "#pragma once\n#include \"${header}\"\n")
 endforeach()
-install(DIRECTORY "${MPTUNE_PUBLIC}/mptune" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 
 add_library(mptune_public INTERFACE)
 add_library(mptune::mptune ALIAS mptune_public)
@@ -69,6 +68,7 @@ mptune_install(mptune_archive ARCHIVE)
 
 # Runs at installation, not at configuration, so that a new #include needs no reconfiguration.
 install(CODE "set(MPTUNE_SOURCE \"${CMAKE_SOURCE_DIR}\")
+set(MPTUNE_PUBLIC \"${MPTUNE_PUBLIC}\")
 set(MPTUNE_INCLUDE \"${CMAKE_INSTALL_INCLUDEDIR}\")
 set(MPTUNE_PUBLIC_HEADERS \"${MPTUNE_PUBLIC_HEADERS}\")")
 install(SCRIPT "${CMAKE_CURRENT_LIST_DIR}/MptuneInstallHeaders.cmake")

@@ -34,7 +34,5 @@ else()
   target_link_options(mptune_options INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:MPTUNE_SHARED_RUNTIME>>>:-static-libstdc++;-static-libgcc>)
 endif()
 
-# Headers sit beside their sources and are included as "mptune/planner/plan.h": build/include/mptune is a link to this folder.
-file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/include")
-file(CREATE_LINK "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}/include/mptune" SYMBOLIC)
-target_include_directories(mptune_options INTERFACE "${CMAKE_BINARY_DIR}/include")
+# Headers sit beside their sources and are included from the project's folder, as in "planner/plan.h".
+target_include_directories(mptune_options INTERFACE "${CMAKE_SOURCE_DIR}")

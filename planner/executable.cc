@@ -1,15 +1,16 @@
-#include "mptune/planner/executable.h"
+#include "planner/executable.h"
 
 #include <algorithm>
+
+#include "profiler/base/index.h"
 
 namespace mptune {
 namespace {
 
 bool has_several_stages_on_a_device(const Plan& plan) {
   std::vector<int> stages(plan.devices.size(), 0);
-  for (const Stage& stage : plan.stages) {
-    for (const int device : stage.devices) ++stages[static_cast<std::size_t>(device)];
-  }
+  for (const Stage& stage : plan.stages)
+    for (const int device : stage.devices) ++stages[as_index(device)];
   return std::ranges::any_of(stages, [](int count) { return count > 1; });
 }
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "mptune/planner/plan.h"
+#include "planner/plan.h"
 
 namespace mptune {
 

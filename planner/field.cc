@@ -1,6 +1,6 @@
-#include "mptune/planner/field.h"
+#include "planner/field.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 const char* field_name(Field field) {
   switch (field) {
@@ -32,4 +32,4 @@ const char* field_name(Field field) {
   return "";
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// What users state of a plan or a search: fields of PlanOptions and SearchSpace. On a command line, an option each.
 enum class Field {
@@ -43,4 +43,4 @@ class FieldError : public Error {
   Field field_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,8 +1,10 @@
-#include "mptune/planner/parallelism.h"
+#include "planner/parallelism.h"
 
 #include <algorithm>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::planner {
 namespace {
 
 constexpr std::array<const char*, kParallelisms.size()> kNames = {"one_device", "all_cores", "data_parallel", "pipeline", "hybrid"};
@@ -10,7 +12,7 @@ constexpr std::array<const char*, kParallelisms.size()> kNames = {"one_device", 
 }  // namespace
 
 const char* to_string(Parallelism kind) {
-  return kNames[static_cast<std::size_t>(kind)];
+  return kNames[as_index(kind)];
 }
 
 std::optional<Parallelism> parallelism_named(const std::string& name) {
@@ -31,4 +33,4 @@ Parallelism parallelism_of(const Plan& plan, const std::vector<std::string>& who
   return whole ? Parallelism::all_cores : Parallelism::one_device;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/plan.h"
+#include "planner/plan.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// How a plan uses the devices.
 enum class Parallelism : std::uint8_t {
@@ -32,4 +32,4 @@ inline constexpr std::array kParallelisms = {Parallelism::one_device, Parallelis
 /// `whole_machine`: devices of all cores; without them no plan counts as Parallelism::all_cores.
 [[nodiscard]] Parallelism parallelism_of(const Plan& plan, const std::vector<std::string>& whole_machine = {});
 
-}  // namespace mptune
+}  // namespace mptune::planner

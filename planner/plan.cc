@@ -1,10 +1,11 @@
-#include "mptune/planner/plan.h"
+#include "planner/plan.h"
 
 #include <algorithm>
 #include <numeric>
 #include <set>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
 namespace mptune {
 namespace {
@@ -48,8 +49,7 @@ void validate_stage_devices(const Plan& plan, std::size_t index, const std::stri
       refuse(stage_name(plan, index) + " names device " + std::to_string(device) + ", which the plan does not list", where,
              "use a device of the plan's list");
     if (!seen.insert(device).second)
-      refuse(stage_name(plan, index) + " has " + plan.devices[static_cast<std::size_t>(device)] + " twice", where,
-             "give replicas devices of their own");
+      refuse(stage_name(plan, index) + " has " + plan.devices[as_index(device)] + " twice", where, "give replicas devices of their own");
   }
 }
 
@@ -108,7 +108,7 @@ bool has_replicas(const Plan& plan) {
 }
 
 int device_of(const Stage& stage, int microbatch) {
-  return stage.devices[static_cast<std::size_t>(replica_of(stage, microbatch))];
+  return stage.devices[as_index(replica_of(stage, microbatch))];
 }
 
 bool recomputes(const Recompute& recompute, int microbatch) {
@@ -135,13 +135,13 @@ int first_recomputed_early(const Stage& stage) {
 }
 
 std::vector<int> split_evenly(int batch, int m) {
-  std::vector<int> sizes(static_cast<std::size_t>(m), batch / m);
-  for (int i = 0; i < batch % m; ++i) ++sizes[static_cast<std::size_t>(i)];
+  std::vector<int> sizes(as_index(m), batch / m);
+  for (int i = 0; i < batch % m; ++i) ++sizes[as_index(i)];
   return sizes;
 }
 
 std::vector<int> split_by_size(int batch, int size) {
-  std::vector<int> sizes(static_cast<std::size_t>(batch / size), size);
+  std::vector<int> sizes(as_index(batch / size), size);
   if (batch % size != 0) sizes.push_back(batch % size);
   return sizes;
 }

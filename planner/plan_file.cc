@@ -1,4 +1,4 @@
-#include "mptune/planner/plan_file.h"
+#include "planner/plan_file.h"
 
 #include <sys/stat.h>
 
@@ -7,9 +7,10 @@
 #include <cstring>
 #include <fstream>
 
-#include "mptune/planner/plan_json.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/new_file.h"
+#include "planner/plan_json.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/base/new_file.h"
 
 namespace mptune {
 namespace {
@@ -33,8 +34,8 @@ Fingerprint fingerprint_from(const JsonField& object) {
   return fingerprint;
 }
 
-Json predicted_object(const PredictedStep& predicted) {
-  Json object;
+planner::Json predicted_object(const PredictedStep& predicted) {
+  planner::Json object;
   object["step_s"] = predicted.step_s;
   object["lower_bound_s"] = predicted.lower_bound_s;
   object["peak_bytes"] = predicted.peak_bytes;
@@ -53,8 +54,8 @@ PredictedStep predicted_from(const JsonField& object) {
   return predicted;
 }
 
-Json measured_object(const MeasuredStep& measured) {
-  Json object;
+planner::Json measured_object(const MeasuredStep& measured) {
+  planner::Json object;
   object["step_s"] = measured.step_s;
   object["step_ci95_s"] = {measured.step_ci95_s.low, measured.step_ci95_s.high};
   object["step_samples"] = measured.step_samples;
@@ -115,7 +116,7 @@ std::string read_file(const std::string& path) {
   if (!S_ISREG(status.st_mode)) throw Error("not a regular file", path, "name a plan file");
   if (status.st_size > kLargestFile) throw Error("larger than 64 MiB", path, "name a plan file");
   std::ifstream stream(path, std::ios::binary);
-  std::string text(static_cast<std::size_t>(status.st_size), '\0');
+  std::string text(as_index(status.st_size), '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!stream) throw Error("can't be read", path, "check its permissions and the disk", ExitCode::environment);
   return text;
@@ -123,8 +124,8 @@ std::string read_file(const std::string& path) {
 
 bool is_plan_file(const std::string& path) {
   try {
-    const JsonSource source = plan_source(path);
-    const nlohmann::json json = parse_plan_json(read_file(path), source);
+    const JsonSource source = planner::plan_source(path);
+    const nlohmann::json json = planner::parse_plan_json(read_file(path), source);
     return text_or_empty(JsonField(json, source), "schema").starts_with(kFamily);
   } catch (const Error&) {
     return false;
@@ -138,7 +139,7 @@ std::vector<std::vector<std::string>> stage_modules(const Plan& plan, const std:
   for (const Stage& stage : plan.stages) {
     std::vector<std::string>& names = stages.emplace_back();
     for (int layer = stage.first_layer; layer < stage.last_layer && layer < static_cast<int>(layers.size()); ++layer) {
-      const std::vector<std::string>& modules = layers[static_cast<std::size_t>(layer)].modules;
+      const std::vector<std::string>& modules = layers[as_index(layer)].modules;
       names.insert(names.end(), modules.begin(), modules.end());
     }
   }
@@ -156,34 +157,34 @@ PlanFile new_plan_file(const Plan& plan, const std::vector<ProfileLayer>& layers
 }
 
 std::string to_json(const PlanFile& file) {
-  Json object;
+  planner::Json object;
   object["schema"] = kSchema;
   object["created"] = file.created;
   object["tool"]["name"] = "mptune";
   object["tool"]["version"] = MPTUNE_VERSION;
   object["study"] = file.study;
   object["trial"] = file.trial;
-  object["fingerprint"] = fingerprint_object(file.fingerprint);
-  object["plan"] = plan_object(file.plan, file.modules);
+  object["fingerprint"] = planner::fingerprint_object(file.fingerprint);
+  object["plan"] = planner::plan_object(file.plan, file.modules);
   if (file.predicted) object["predicted"] = predicted_object(*file.predicted);
   if (file.measured) object["measured"] = measured_object(*file.measured);
-  object["alternatives"] = Json::array();
+  object["alternatives"] = planner::Json::array();
   for (const AlternativePlan& alternative : file.alternatives) {
-    Json entry;
+    planner::Json entry;
     entry["reason"] = alternative.reason;
-    entry["plan"] = plan_object(alternative.plan, {});
+    entry["plan"] = planner::plan_object(alternative.plan, {});
     object["alternatives"].push_back(entry);
   }
-  return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return object.dump(2, ' ', false, planner::Json::error_handler_t::replace) + "\n";
 }
 
 PlanFile parse_plan_file(const std::string& text, const std::string& where) {
-  const JsonSource source = plan_source(where);
-  const nlohmann::json json = parse_plan_json(text, source);
+  const JsonSource source = planner::plan_source(where);
+  const nlohmann::json json = planner::parse_plan_json(text, source);
   const JsonField object(json, source);
   check_schema(object);
   PlanFile file;
-  PlanWithModules read = plan_from_object(object.at("plan"));
+  planner::PlanWithModules read = planner::plan_from_object(object.at("plan"));
   file.plan = std::move(read.plan);
   file.modules = std::move(read.modules);
   file.created = text_or_empty(object, "created");
@@ -195,7 +196,7 @@ PlanFile parse_plan_file(const std::string& text, const std::string& where) {
   const auto alternatives = object.find("alternatives");
   if (!alternatives) return file;
   alternatives->each([&](const JsonField& entry) {
-    file.alternatives.push_back({text_or_empty(entry, "reason"), plan_from_object(entry.at("plan")).plan});
+    file.alternatives.push_back({text_or_empty(entry, "reason"), planner::plan_from_object(entry.at("plan")).plan});
   });
   return file;
 }

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/plan.h"
-#include "mptune/profiler/statistics/verdict.h"
-#include "mptune/profiler/trace/profile.h"
+#include "planner/plan.h"
+#include "profiler/statistics/verdict.h"
+#include "profiler/trace/profile.h"
 
 namespace mptune {
 

@@ -1,14 +1,15 @@
-#include "mptune/planner/plan_json.h"
+#include "planner/plan_json.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/sha256.h"
+#include "planner/plan_file.h"
+#include "planner/schedule/schedule.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/base/sha256.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 constexpr int kMostMicrobatches = 1 << 20;
@@ -43,7 +44,7 @@ Json stage_object(const Plan& plan, std::size_t index, const std::vector<std::ve
   Json object;
   object["index"] = index;
   object["devices"] = Json::array();
-  for (const int device : stage.devices) object["devices"].push_back(plan.devices.at(static_cast<std::size_t>(device)));
+  for (const int device : stage.devices) object["devices"].push_back(plan.devices.at(as_index(device)));
   object["layers"] = {stage.first_layer, stage.last_layer};
   if (index < modules.size()) {
     object["modules"] = modules[index];
@@ -96,7 +97,7 @@ std::vector<int> microbatch_sizes_from(const JsonField& object) {
     return split_by_size(batch, size);
   }
   std::vector<int> sizes = listed->integers();
-  if (sizes.size() != static_cast<std::size_t>(count)) listed->refuse("disagrees with num_microbatches");
+  if (sizes.size() != as_index(count)) listed->refuse("disagrees with num_microbatches");
   if (largest(sizes) != size) listed->refuse("disagrees with micro_batch_size, the largest of them");
   if (std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) != batch) listed->refuse("does not add up to global_batch_size");
   return sizes;
@@ -180,14 +181,18 @@ PlanWithModules plan_from_object(const JsonField& object) {
   return read;
 }
 
+}  // namespace mptune::planner
+
+namespace mptune {
+
 std::string plan_to_json(const Plan& plan, const std::vector<std::vector<std::string>>& modules) {
-  return plan_object(plan, modules).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return planner::plan_object(plan, modules).dump(-1, ' ', false, planner::Json::error_handler_t::replace);
 }
 
 Plan plan_from_json(const std::string& text, const std::string& where) {
-  const JsonSource source = plan_source(where);
-  const nlohmann::json json = parse_plan_json(text, source);
-  return plan_from_object(JsonField(json, source, "plan")).plan;
+  const JsonSource source = planner::plan_source(where);
+  const nlohmann::json json = planner::parse_plan_json(text, source);
+  return planner::plan_from_object(JsonField(json, source, "plan")).plan;
 }
 
 std::string plan_key(const Plan& plan) {

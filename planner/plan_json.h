@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/plan.h"
-#include "mptune/profiler/base/json_field.h"
-#include "mptune/profiler/trace/profile.h"
+#include "planner/plan.h"
+#include "profiler/base/json_field.h"
+#include "profiler/trace/profile.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Keys in the order of the documented format.
 using Json = nlohmann::ordered_json;
@@ -31,4 +31,4 @@ struct PlanWithModules {
 /// Parses text of unknown origin: at most 64 levels deep and 4 million values. Throws Error.
 [[nodiscard]] nlohmann::json parse_plan_json(const std::string& text, const JsonSource& source);
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,14 +1,15 @@
-#include "mptune/reports/comparison.h"
+#include "reports/comparison.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
 
-#include "mptune/reports/plan_changes.h"
-#include "mptune/reports/quality_text.h"
+#include "profiler/base/index.h"
+#include "reports/plan_changes.h"
+#include "reports/quality_text.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 constexpr std::size_t kLeastSteps = 6;
@@ -17,14 +18,14 @@ constexpr double kLeastChange = 0.0005;
 
 struct DevicePart {
   const char* name;
-  std::function<Nanoseconds(const DeviceBreakdown&)> time;
+  std::function<Nanoseconds(const profiler::DeviceBreakdown&)> time;
 };
 const std::vector<DevicePart>& device_parts() {
-  static const std::vector<DevicePart> kParts = {{"window", &DeviceBreakdown::window},
-                                                 {"compute", &DeviceBreakdown::compute},
-                                                 {"copy", &DeviceBreakdown::copy},
-                                                 {"overlap", &DeviceBreakdown::overlap},
-                                                 {"idle", &DeviceBreakdown::idle}};
+  static const std::vector<DevicePart> kParts = {{"window", &profiler::DeviceBreakdown::window},
+                                                 {"compute", &profiler::DeviceBreakdown::compute},
+                                                 {"copy", &profiler::DeviceBreakdown::copy},
+                                                 {"overlap", &profiler::DeviceBreakdown::overlap},
+                                                 {"idle", &profiler::DeviceBreakdown::idle}};
   return kParts;
 }
 
@@ -36,13 +37,14 @@ double in_seconds(Nanoseconds time) {
 struct TraceDevice {
   const TraceReport* report;
   int index;
-  [[nodiscard]] std::string name() const { return index < 0 ? "" : report->devices[static_cast<std::size_t>(index)].device; }
-  [[nodiscard]] DeviceBreakdown mean() const { return index < 0 ? DeviceBreakdown{} : mean_over_steps(report->breakdown, index); }
+  [[nodiscard]] std::string name() const { return index < 0 ? "" : report->devices[as_index(index)].device; }
+  [[nodiscard]] profiler::DeviceBreakdown mean() const {
+    return index < 0 ? profiler::DeviceBreakdown{} : profiler::mean_over_steps(report->breakdown, index);
+  }
   [[nodiscard]] std::vector<double> per_step(const DevicePart& part) const {
     std::vector<double> values;
-    for (const StepBreakdown& step : report->breakdown.steps) {
-      values.push_back(in_seconds(part.time(step.devices.at(static_cast<std::size_t>(index)))));
-    }
+    for (const profiler::StepBreakdown& step : report->breakdown.steps)
+      values.push_back(in_seconds(part.time(step.devices.at(as_index(index)))));
     return values;
   }
 };
@@ -50,17 +52,15 @@ struct TraceDevice {
 PartChange part_change(const DevicePart& part, const TraceDevice& a, const TraceDevice& b) {
   PartChange change{.part = part.name, .a_s = in_seconds(part.time(a.mean())), .b_s = in_seconds(part.time(b.mean())), .ci95_s = {}};
   const std::size_t fewest = std::min(a.report->breakdown.steps.size(), b.report->breakdown.steps.size());
-  if (a.index >= 0 && b.index >= 0 && fewest >= kLeastSteps) {
-    change.ci95_s = mean_difference95(a.per_step(part), b.per_step(part));
-  }
+  if (a.index >= 0 && b.index >= 0 && fewest >= kLeastSteps) change.ci95_s = mean_difference95(a.per_step(part), b.per_step(part));
   return change;
 }
 
 DeviceChange device_change(const TraceDevice& a, const TraceDevice& b) {
   DeviceChange change{.a = a.name(), .b = b.name(), .parts = {}, .idle = {}};
   for (const DevicePart& part : device_parts()) change.parts.push_back(part_change(part, a, b));
-  for (const NamedCause& cause : kIdleCauses) {
-    const auto time = [&cause](const DeviceBreakdown& device) { return device.causes.*cause.time; };
+  for (const profiler::NamedCause& cause : profiler::kIdleCauses) {
+    const auto time = [&cause](const profiler::DeviceBreakdown& device) { return device.causes.*cause.time; };
     change.idle.push_back(part_change({cause.name, time}, a, b));
   }
   return change;
@@ -91,12 +91,9 @@ std::vector<int> partners(const std::vector<DeviceRow>& a, const std::vector<Dev
 std::vector<DeviceChange> device_changes(const TraceReport& a, const TraceReport& b) {
   std::vector<DeviceChange> changes;
   const std::vector<int> partner = partners(a.devices, b.devices);
-  for (std::size_t i = 0; i < a.devices.size(); ++i) {
-    changes.push_back(device_change({&a, static_cast<int>(i)}, {&b, partner[i]}));
-  }
-  for (int j = 0; j < static_cast<int>(b.devices.size()); ++j) {
+  for (std::size_t i = 0; i < a.devices.size(); ++i) changes.push_back(device_change({&a, static_cast<int>(i)}, {&b, partner[i]}));
+  for (int j = 0; j < static_cast<int>(b.devices.size()); ++j)
     if (std::ranges::find(partner, j) == partner.end()) changes.push_back(device_change({&a, -1}, {&b, j}));
-  }
   return changes;
 }
 
@@ -110,9 +107,8 @@ std::vector<LargestChange> largest_changes(const std::vector<DeviceChange>& devi
   for (const DeviceChange& device : devices) {
     if (!device.in_both()) continue;
     for (const auto* parts : {&device.parts, &device.idle}) {
-      for (const PartChange& part : *parts) {
+      for (const PartChange& part : *parts)
         if (is_change(part, device.share(part))) changes.push_back({device.name(), part, device.share(part)});
-      }
     }
   }
   std::ranges::stable_sort(changes, std::ranges::greater{}, [](const LargestChange& c) { return std::abs(c.part.difference_s()); });
@@ -225,11 +221,10 @@ Comparison compare_traces(const TraceReport& a, const TraceReport& b) {
   comparison.b.step_s = estimate_of(b.steps_s);
   add_traces(comparison, a, b);
   judge_steps(comparison);
-  if (a.objection || b.objection) {
+  if (a.objection || b.objection)
     withdraw_verdict(comparison, a.objection ? "A: " + text_of(*a.objection) : "B: " + text_of(*b.objection));
-  } else if (same_recording(a, b) && !a.steps_s.empty()) {
+  else if (same_recording(a, b) && !a.steps_s.empty())
     call_same(comparison, "both are the same recording");
-  }
   return comparison;
 }
 
@@ -244,18 +239,17 @@ Comparison compare_plan_files(const PlanFile& a, const PlanFile& b) {
   if (to_json(a) == to_json(b)) call_same(comparison, "both files say the same");
   add_plan_changes(comparison, a.plan, b.plan);
   add_fingerprint_changes(*comparison.plan_changes, a.fingerprint, b.fingerprint);
-  if (a.fingerprint.model != b.fingerprint.model || a.fingerprint.input != b.fingerprint.input) {
+  if (a.fingerprint.model != b.fingerprint.model || a.fingerprint.input != b.fingerprint.input)
     withdraw_verdict(comparison, "steps of two models, or of two inputs, are different work");
-  }
   return comparison;
 }
 
 Comparison compare_studies(const StudyReport& a, const StudyReport& b) {
   Comparison comparison;
   comparison.kind = "studies";
-  const Trial& in_a = a.recommendation.recommended.trial;
-  const Trial& in_b = b.recommendation.recommended.trial;
-  const Samples steps_a = std::get<Measured>(in_a.outcome).step_s, steps_b = std::get<Measured>(in_b.outcome).step_s;
+  const tuner::Trial& in_a = a.recommendation.recommended.trial;
+  const tuner::Trial& in_b = b.recommendation.recommended.trial;
+  const Samples steps_a = std::get<tuner::Measured>(in_a.outcome).step_s, steps_b = std::get<tuner::Measured>(in_b.outcome).step_s;
   comparison.a.step_s = estimate_of(steps_a);
   comparison.b.step_s = estimate_of(steps_b);
   judge_steps(comparison);
@@ -277,4 +271,4 @@ void add_plan_changes(Comparison& comparison, const Plan& a, const Plan& b) {
   }
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

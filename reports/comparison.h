@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/profiler/statistics/verdict.h"
-#include "mptune/reports/report.h"
+#include "planner/plan_file.h"
+#include "profiler/statistics/verdict.h"
+#include "reports/report.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// One part of a device's step in A and in B, seconds, means over the steps.
 struct PartChange {
@@ -69,4 +69,4 @@ struct Comparison {
 /// Adds what differs between the plans of A and B. Steps over batches of different size are different work: the verdict becomes unknown.
 void add_plan_changes(Comparison& comparison, const Plan& a, const Plan& b);
 
-}  // namespace mptune
+}  // namespace mptune::reports

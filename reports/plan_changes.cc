@@ -1,17 +1,17 @@
-#include "mptune/reports/plan_changes.h"
+#include "reports/plan_changes.h"
 
 #include <algorithm>
 #include <functional>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::reports {
 namespace {
 
 template <typename T>
 std::string listed(const std::vector<T>& parts, const char* separator, const std::function<std::string(const T&)>& word) {
   std::string text;
-  for (const T& part : parts) {
-    text += (text.empty() ? "" : separator) + word(part);
-  }
+  for (const T& part : parts) text += (text.empty() ? "" : separator) + word(part);
   return text;
 }
 
@@ -21,7 +21,7 @@ std::string layers_of(const Stage& stage) {
 }
 
 std::string devices_of(const Plan& plan, const Stage& stage) {
-  return listed<int>(stage.devices, ",", [&](int device) { return plan.devices[static_cast<std::size_t>(device)]; });
+  return listed<int>(stage.devices, ",", [&](int device) { return plan.devices[as_index(device)]; });
 }
 
 std::string recompute_of(const Stage& stage) {
@@ -49,9 +49,8 @@ void add_change(std::vector<std::string>& changes, const std::string& what, cons
 /// Of plans with as many stages: where one begins and the other does not, as `--cuts` counts.
 void add_cuts(std::vector<std::string>& changes, const Plan& a, const Plan& b) {
   std::vector<std::string> moved;
-  for (std::size_t s = 1; s < a.stages.size(); ++s) {
+  for (std::size_t s = 1; s < a.stages.size(); ++s)
     add_change(moved, "", std::to_string(a.stages[s].first_layer), std::to_string(b.stages[s].first_layer));
-  }
   if (!moved.empty()) changes.push_back("cuts:" + listed<std::string>(moved, ",", [](const std::string& text) { return text; }));
 }
 
@@ -105,4 +104,4 @@ std::vector<std::string> plan_changes(const Plan& a, const Plan& b) {
   return changes;
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/plan.h"
+#include "planner/plan.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// What differs from plan `a` to plan `b`, a clause each: "schedule: gpipe -> 1f1b", "cuts: 4 -> 5, 9 -> 8" (those that moved, as `--cuts`
 /// counts layers). Empty: nothing.
@@ -14,4 +14,4 @@ namespace mptune {
 /// "3-8, 12" of 3, 4, 5, 6, 7, 8, 12.
 [[nodiscard]] std::string in_ranges(const std::vector<int>& ascending);
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -1,14 +1,15 @@
-#include "mptune/reports/plan_report.h"
+#include "reports/plan_report.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
 
-#include "mptune/profiler/base/text.h"
-#include "mptune/reports/plan_changes.h"
+#include "profiler/base/index.h"
+#include "profiler/base/text.h"
+#include "reports/plan_changes.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 /// Less than this would be printed as 0.0 %.
@@ -22,9 +23,7 @@ std::string percent(double share) {
 
 std::string joined(const std::vector<std::string>& parts, const char* separator) {
   std::string text;
-  for (const std::string& part : parts) {
-    text += (text.empty() ? "" : separator) + part;
-  }
+  for (const std::string& part : parts) text += (text.empty() ? "" : separator) + part;
   return text;
 }
 
@@ -33,16 +32,14 @@ std::int64_t most_of(const std::vector<std::int64_t>& bytes) {
 }
 
 std::vector<int> recomputed_layers(const Stage& stage) {
-  if (stage.recompute.mode != Recompute::Mode::all) {
-    return stage.recompute.layers;
-  }
-  std::vector<int> layers(static_cast<std::size_t>(stage.last_layer - stage.first_layer));
+  if (stage.recompute.mode != Recompute::Mode::all) return stage.recompute.layers;
+  std::vector<int> layers(as_index(stage.last_layer - stage.first_layer));
   std::iota(layers.begin(), layers.end(), stage.first_layer);
   return layers;
 }
 
 double step_of_layer(const Plan& plan, const Stage& stage, int layer, const CostModel& cost) {
-  const int device = cost.device_index(plan.devices[static_cast<std::size_t>(stage.devices.front())]);
+  const int device = cost.device_index(plan.devices[as_index(stage.devices.front())]);
   double sum = 0;
   for (const int samples : plan.microbatch_sizes) {
     const LayerTimes times = cost.layer(device, layer, samples);
@@ -52,27 +49,27 @@ double step_of_layer(const Plan& plan, const Stage& stage, int layer, const Cost
 }
 
 std::string module_range(const Profile& profile, int first, int last) {
-  const std::string& from = profile.layers[static_cast<std::size_t>(first)].name;
-  const std::string& to = profile.layers[static_cast<std::size_t>(last) - 1].name;
+  const std::string& from = profile.layers[as_index(first)].name;
+  const std::string& to = profile.layers[as_index(last) - 1].name;
   return from == to ? from : from + " .. " + to;
 }
 
 void add_partition(const Candidate& best, const CostModel& cost, PlanReport& report) {
   const Plan& plan = best.plan;
   for (int s = 0; s < plan.num_stages(); ++s) {
-    const Stage& stage = plan.stages[static_cast<std::size_t>(s)];
+    const Stage& stage = plan.stages[as_index(s)];
     PlannedStage row;
     row.first_layer = stage.first_layer;
     row.last_layer = stage.last_layer;
     row.recomputed = recomputed_layers(stage);
     row.modules = module_range(cost.profile(), stage.first_layer, stage.last_layer);
     for (const int device : stage.devices) {
-      row.devices.push_back(plan.devices[static_cast<std::size_t>(device)]);
-      row.peak_bytes = std::max(row.peak_bytes, best.prediction.peak_bytes[static_cast<std::size_t>(device)]);
+      row.devices.push_back(plan.devices[as_index(device)]);
+      row.peak_bytes = std::max(row.peak_bytes, best.prediction.peak_bytes[as_index(device)]);
     }
     for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) {
       const double step_s = step_of_layer(plan, stage, layer, cost);
-      report.layers.push_back({cost.profile().layers[static_cast<std::size_t>(layer)].name, s, step_s});
+      report.layers.push_back({cost.profile().layers[as_index(layer)].name, s, step_s});
       row.step_s += step_s;
     }
     report.stages.push_back(std::move(row));
@@ -82,37 +79,31 @@ void add_partition(const Candidate& best, const CostModel& cost, PlanReport& rep
 std::vector<std::int64_t> caps_of(const Plan& plan, const SearchSpace& space) {
   std::vector<std::int64_t> caps;
   for (const std::string& device : plan.devices) {
-    const auto index = static_cast<std::size_t>(std::ranges::find(space.devices, device) - space.devices.begin());
+    const auto index = as_index(std::ranges::find(space.devices, device) - space.devices.begin());
     caps.push_back(index < space.memory_bytes.size() ? space.memory_bytes[index] : 0);
   }
   return caps;
 }
 
-std::string move_words(const StageLimit::Move& move, double step_s) {
+std::string move_words(const planner::StageLimit::Move& move, double step_s) {
   const double share = move.step_s / step_s - 1;
   std::string text = std::abs(share) < kSameShare ? "as long" : percent(share) + (share < 0 ? " shorter" : " longer");
-  if (move.excess_bytes > 0) {
-    return text + " and not fit into memory";
-  }
+  if (move.excess_bytes > 0) return text + " and not fit into memory";
   return text + (share <= -kSameShare ? ", which this search did not see" : "");
 }
 
 std::string limit_words(const Candidate& best, const CostModel& cost, const SearchSpace& space) {
-  const auto limit = stage_limit(best, cost, caps_of(best.plan, space));
-  if (!limit) {
-    return "";
-  }
+  const auto limit = planner::stage_limit(best, cost, caps_of(best.plan, space));
+  if (!limit) return "";
   const auto layer_name = [&](int layer) {
-    return "layer " + std::to_string(layer) + " (" + cost.profile().layers[static_cast<std::size_t>(layer)].name + ")";
+    return "layer " + std::to_string(layer) + " (" + cost.profile().layers[as_index(layer)].name + ")";
   };
-  std::string text = "stage " + std::to_string(limit->stage) + " on " + best.plan.devices[static_cast<std::size_t>(limit->device)] +
+  std::string text = "stage " + std::to_string(limit->stage) + " on " + best.plan.devices[as_index(limit->device)] +
                      " limits the step: it computes " + percent(limit->busy_s / best.prediction.step_s) + " of it";
-  const Stage& stage = best.plan.stages[static_cast<std::size_t>(limit->stage)];
-  if (stage.last_layer - stage.first_layer == 1) {
-    return text + ", all of it " + layer_name(limit->layer) + ", which cannot be cut";
-  }
+  const Stage& stage = best.plan.stages[as_index(limit->stage)];
+  if (stage.last_layer - stage.first_layer == 1) return text + ", all of it " + layer_name(limit->layer) + ", which cannot be cut";
   text += ", " + percent(limit->layer_s / limit->busy_s) + " of that in " + layer_name(limit->layer);
-  for (const StageLimit::Move& move : limit->moves) {
+  for (const planner::StageLimit::Move& move : limit->moves) {
     text += "; with " + layer_name(move.layer) + " on stage " + std::to_string(move.to_stage) + " the step would be " +
             move_words(move, best.prediction.step_s);
   }
@@ -121,13 +112,9 @@ std::string limit_words(const Candidate& best, const CostModel& cost, const Sear
 
 /// Plans of as many stages differ in clauses; another number of stages is another plan.
 std::string what_differs(const Plan& best, const Plan& other) {
-  if (best.num_stages() == other.num_stages()) {
-    return joined(plan_changes(best, other), "; ");
-  }
+  if (best.num_stages() == other.num_stages()) return joined(plan_changes(best, other), "; ");
   std::vector<std::string> cuts;
-  for (int s = 1; s < other.num_stages(); ++s) {
-    cuts.push_back(std::to_string(other.stages[static_cast<std::size_t>(s)].first_layer));
-  }
+  for (int s = 1; s < other.num_stages(); ++s) cuts.push_back(std::to_string(other.stages[as_index(s)].first_layer));
   return describe(other) + (cuts.empty() ? "" : ", cuts " + joined(cuts, ", "));
 }
 
@@ -174,9 +161,8 @@ PlanReport build_plan_report(const SearchResult& result, const std::vector<Candi
   add_excess(best, space, report);
   report.limit = limit_words(best, cost, space);
   add_timeline(best, cost, report);
-  for (std::size_t i = 1; i < result.ranked.size(); ++i) {
+  for (std::size_t i = 1; i < result.ranked.size(); ++i)
     report.alternatives.push_back(other_of(result.ranked[i], what_differs(best.plan, result.ranked[i].plan)));
-  }
   for (const Candidate& candidate : front) {
     const std::string differs = what_differs(best.plan, candidate.plan);
     report.front.push_back(other_of(candidate, differs.empty() ? "the plan above" : differs));
@@ -190,4 +176,4 @@ PlanReport build_plan_report(const SearchResult& result, const std::vector<Candi
   return report;
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/planner/search/stage_limit.h"
-#include "mptune/reports/report.h"
+#include "planner/search/search.h"
+#include "planner/search/stage_limit.h"
+#include "reports/report.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// A layer in the bar of the partition.
 struct PlannedLayer {
@@ -64,4 +64,4 @@ struct PlanReport {
 /// "1.2 % slower: schedule: 1f1b -> gpipe", "3.0 % slower: pipeline of 2 stages, 1f1b, 4 micro-batches of 8, cuts 5".
 [[nodiscard]] std::string compared_with(const Candidate& best, const Candidate& other);
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -1,18 +1,18 @@
-#include "mptune/reports/quality_text.h"
+#include "reports/quality_text.h"
 
 #include <array>
 #include <cstdio>
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
-const char* what_happened(QualityObjection::Loss loss) {
+const char* what_happened(profiler::QualityObjection::Loss loss) {
   switch (loss) {
-    case QualityObjection::Loss::dropped:
+    case profiler::QualityObjection::Loss::dropped:
       return "were dropped or have no times";
-    case QualityObjection::Loss::unmatched:
+    case profiler::QualityObjection::Loss::unmatched:
       return "have no counterpart: a launch, a send or a receive";
-    case QualityObjection::Loss::out_of_window:
+    case profiler::QualityObjection::Loss::out_of_window:
       break;
   }
   return "lie outside of the steps";
@@ -20,10 +20,10 @@ const char* what_happened(QualityObjection::Loss loss) {
 
 }  // namespace
 
-std::string text_of(const QualityObjection& objection) {
+std::string text_of(const profiler::QualityObjection& objection) {
   std::array<char, 48> share{};
   std::snprintf(share.data(), share.size(), "%.1f %% of all events ", 100 * objection.share);
   return share.data() + std::string(what_happened(objection.loss));
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -2,11 +2,11 @@
 
 #include <string>
 
-#include "mptune/profiler/analyze/quality_objection.h"
+#include "profiler/analyze/quality_objection.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// "30.0 % of all events were dropped or have no times". Beside comparison.h, which gives it as the reason of a verdict.
-[[nodiscard]] std::string text_of(const QualityObjection& objection);
+[[nodiscard]] std::string text_of(const profiler::QualityObjection& objection);
 
-}  // namespace mptune
+}  // namespace mptune::reports

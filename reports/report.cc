@@ -1,14 +1,14 @@
-#include "mptune/reports/report.h"
+#include "reports/report.h"
 
 #include <algorithm>
 #include <map>
 
-#include "mptune/planner/schedule/schedule_info.h"
-#include "mptune/planner/simulate/schedule_costs.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/statistics/samples.h"
+#include "planner/schedule/schedule_info.h"
+#include "planner/simulate/schedule_costs.h"
+#include "profiler/base/error.h"
+#include "profiler/statistics/samples.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 constexpr int kMostSweptSizes = 12;
@@ -23,31 +23,24 @@ int split_size(const Plan& plan) {
 
 }  // namespace
 
-std::vector<CurvePoint> split_size_curve(const std::vector<Trial>& trials, const std::vector<Candidate>& ranked) {
+std::vector<CurvePoint> split_size_curve(const std::vector<tuner::Trial>& trials, const std::vector<Candidate>& ranked) {
   std::map<int, CurvePoint> points;
   const auto predicted = [&](const Plan& plan, double step_s) {
     CurvePoint& point = points[split_size(plan)];
     point.predicted_s = point.predicted_s == 0 ? step_s : std::min(point.predicted_s, step_s);
   };
-  for (const Candidate& candidate : ranked) {
-    if (is_pipeline(candidate.plan)) {
-      predicted(candidate.plan, candidate.prediction.step_s);
-    }
-  }
-  for (const Trial& trial : trials) {
-    const auto* measured = std::get_if<Measured>(&trial.outcome);
-    if (!is_pipeline(trial.plan) || measured == nullptr || measured->step_s.empty()) {
-      continue;
-    }
+  for (const Candidate& candidate : ranked)
+    if (is_pipeline(candidate.plan)) predicted(candidate.plan, candidate.prediction.step_s);
+  for (const tuner::Trial& trial : trials) {
+    const auto* measured = std::get_if<tuner::Measured>(&trial.outcome);
+    if (!is_pipeline(trial.plan) || measured == nullptr || measured->step_s.empty()) continue;
     CurvePoint& point = points[split_size(trial.plan)];
     const double step_s = median(measured->step_s);
     if (!point.measured_s || step_s < *point.measured_s) {
       point.measured_s = step_s;
       point.measured_ci95_s = interval95(measured->step_s);
     }
-    if (trial.prediction) {
-      predicted(trial.plan, trial.prediction->step_s);
-    }
+    if (trial.prediction) predicted(trial.plan, trial.prediction->step_s);
   }
   std::vector<CurvePoint> curve;
   for (auto& [size, point] : points) {
@@ -59,13 +52,10 @@ std::vector<CurvePoint> split_size_curve(const std::vector<Trial>& trials, const
 
 std::vector<Candidate> sweep_split_sizes(const Plan& plan, const CostModel& cost) {
   const int batch = plan.global_batch_size();
-  const ScheduleInfo* schedule = find_schedule(plan.schedule);
+  const planner::ScheduleInfo* schedule = planner::find_schedule(plan.schedule);
   std::vector<int> sizes;
-  for (int size = 1; size <= batch; ++size) {
-    if (batch % size == 0) {
-      sizes.push_back(size);
-    }
-  }
+  for (int size = 1; size <= batch; ++size)
+    if (batch % size == 0) sizes.push_back(size);
   // The largest sizes are left out first: with one or two micro-batches a pipeline hardly overlaps.
   sizes.resize(std::min<std::size_t>(sizes.size(), kMostSweptSizes));
   std::vector<Candidate> swept;
@@ -73,10 +63,9 @@ std::vector<Candidate> sweep_split_sizes(const Plan& plan, const CostModel& cost
     Candidate candidate{.plan = plan, .prediction = {}};
     candidate.plan.microbatch_sizes = split_by_size(batch, size);
     const std::size_t most_replicas = std::ranges::max(plan.stages, {}, [](const Stage& s) { return s.devices.size(); }).devices.size();
-    if (schedule == nullptr || candidate.plan.microbatch_sizes.size() < most_replicas || (schedule->one_microbatch && size != batch)) {
+    if (schedule == nullptr || candidate.plan.microbatch_sizes.size() < most_replicas || (schedule->one_microbatch && size != batch))
       continue;
-    }
-    schedule_plan(candidate.plan, plan.schedule, cost);
+    planner::schedule_plan(candidate.plan, plan.schedule, cost);
     candidate.prediction = predict(candidate.plan, cost);
     swept.push_back(std::move(candidate));
   }
@@ -86,9 +75,7 @@ std::vector<Candidate> sweep_split_sizes(const Plan& plan, const CostModel& cost
 LimitShare limit_share(double step_s, double single_device_step_s, int devices, double co_running_slowdown,
                        const std::optional<TraceReport>& trace) {
   LimitShare share{.limit_s = single_device_step_s / devices, .step_s = step_s, .rest = {}};
-  if (!trace || trace->devices.empty()) {
-    return share;
-  }
+  if (!trace || trace->devices.empty()) return share;
   double compute = 0, copy = 0, idle = 0, window = 0;
   for (const DeviceRow& row : trace->devices) {
     compute += row.compute_s + row.overlap_s;
@@ -102,9 +89,7 @@ LimitShare limit_share(double step_s, double single_device_step_s, int devices, 
   const double work = (compute - extra) * scale;
   const double slowed = trace->devices.size() > 1 ? work * (1 - 1 / std::max(1.0, co_running_slowdown)) : 0;
   const auto part = [&](const std::string& what, double value) {
-    if (value != 0) {
-      share.rest.push_back({what, value});
-    }
+    if (value != 0) share.rest.push_back({what, value});
   };
   part("idle", idle * scale);
   part("exposed communication", copy * scale);
@@ -115,18 +100,17 @@ LimitShare limit_share(double step_s, double single_device_step_s, int devices, 
   return share;
 }
 
-StudyReport build_study_report(const Recommendation& recommendation, const std::vector<Trial>& trials, const Profile& profile) {
+StudyReport build_study_report(const tuner::Recommendation& recommendation, const std::vector<tuner::Trial>& trials,
+                               const Profile& profile) {
   StudyReport report;
   report.model = profile.model;
   report.recommendation = recommendation;
   report.trials = trials;
   report.co_running_slowdown = profile.co_running_slowdown;
   std::vector<Candidate> swept;
-  if (recommendation.best_pipeline) {
-    swept = sweep_split_sizes(recommendation.best_pipeline->trial.plan, CostModel(profile));
-  }
+  if (recommendation.best_pipeline) swept = sweep_split_sizes(recommendation.best_pipeline->trial.plan, CostModel(profile));
   report.curve = split_size_curve(trials, swept);
   return report;
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -4,29 +4,29 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/advise/advise.h"
-#include "mptune/planner/search/search.h"
-#include "mptune/planner/simulate/simulate.h"
-#include "mptune/profiler/analyze/breakdown.h"
-#include "mptune/profiler/analyze/quality_objection.h"
-#include "mptune/profiler/store/store.h"
-#include "mptune/tuner/recommend.h"
-#include "mptune/tuner/trial/trial.h"
+#include "planner/advise/advise.h"
+#include "planner/search/search.h"
+#include "planner/simulate/simulate.h"
+#include "profiler/analyze/breakdown.h"
+#include "profiler/analyze/quality_objection.h"
+#include "profiler/store/store.h"
+#include "tuner/recommend.h"
+#include "tuner/trial/trial.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// One device of a breakdown, seconds, means over the recorded steps.
 struct DeviceRow {
   std::string device;
   double window_s = 0, compute_s = 0, copy_s = 0, overlap_s = 0, idle_s = 0;
-  IdleCauses idle;
+  profiler::IdleCauses idle;
   std::int64_t peak_bytes = 0;
 };
 
 /// A box of a timeline: one action on one device.
 struct TimelineBox {
   int device = 0;
-  What what = What::forward;
+  EventKind kind = EventKind::forward;
   int stage = 0;
   int microbatch = -1;
   double start_s = 0;  ///< from the start of the step
@@ -75,19 +75,19 @@ struct MemoryRow {
 struct TraceReport {
   std::string title;
   std::vector<DeviceRow> devices;
-  Breakdown breakdown;
+  profiler::Breakdown breakdown;
   Samples steps_s;  ///< one per step
   double step_s = 0;
   double bubble = 0;
   std::optional<double> bubble_theory;  ///< of the plan's schedule, where the plan is known
   double ideal_step_s = 0;              ///< every computation the mean of its kind, communication the median; 0 for a simulation
   bool has_stages = false;              ///< work says to which stage it belongs
-  std::vector<Advice> advice;           ///< largest first
+  std::vector<planner::Advice> advice;  ///< largest first
   std::vector<PathRow> critical_path;   ///< largest first
   std::vector<LinkRow> links;
-  std::vector<MemoryRow> memory;              ///< a row per device, empty where nothing is known of it
-  double clock_error_s = 0;                   ///< the most by which work began before what it waited for
-  std::optional<QualityObjection> objection;  ///< why nothing can be concluded
+  std::vector<MemoryRow> memory;                        ///< a row per device, empty where nothing is known of it
+  double clock_error_s = 0;                             ///< the most by which work began before what it waited for
+  std::optional<profiler::QualityObjection> objection;  ///< why nothing can be concluded
   std::vector<TimelineBox> timeline;
   double timeline_s = 0;   ///< length of the drawn step
   double recompute_s = 0;  ///< mean per device and step, part of compute
@@ -111,8 +111,8 @@ struct StudyReport {
   std::string model;
   std::string study;
   std::string plan_file;
-  Recommendation recommendation;
-  std::vector<Trial> trials;
+  tuner::Recommendation recommendation;
+  std::vector<tuner::Trial> trials;
   std::vector<CurvePoint> curve;             ///< of the best pipeline's stages and schedule
   std::optional<LimitShare> limit;           ///< of the recommended plan
   std::optional<LimitShare> pipeline_limit;  ///< of the best pipeline, where that is another plan
@@ -135,7 +135,7 @@ void add_contents(TraceReport& report, const Plan& plan, const CostModel& cost);
 /// Adds what the trace's plan tells: the theoretical bubble and, with the profile it was planned with, what the plan could be changed to.
 void add_plan(TraceReport& report, const Plan& plan, const Profile* profile);
 /// Step time over split size: of every split size the best measured trial, and the best prediction, among plans with more than one stage.
-[[nodiscard]] std::vector<CurvePoint> split_size_curve(const std::vector<Trial>& trials, const std::vector<Candidate>& ranked);
+[[nodiscard]] std::vector<CurvePoint> split_size_curve(const std::vector<tuner::Trial>& trials, const std::vector<Candidate>& ranked);
 /// Predictions of `plan`'s stages and schedule over the split sizes that divide its batch (at most 12 of them), for the curve's line.
 [[nodiscard]] std::vector<Candidate> sweep_split_sizes(const Plan& plan, const CostModel& cost);
 
@@ -144,7 +144,7 @@ void add_plan(TraceReport& report, const Plan& plan, const Profile* profile);
                                      const std::optional<TraceReport>& trace);
 
 /// Everything but file names, traces and times of the run itself.
-[[nodiscard]] StudyReport build_study_report(const Recommendation& recommendation, const std::vector<Trial>& trials,
+[[nodiscard]] StudyReport build_study_report(const tuner::Recommendation& recommendation, const std::vector<tuner::Trial>& trials,
                                              const Profile& profile);
 
-}  // namespace mptune
+}  // namespace mptune::reports

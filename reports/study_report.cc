@@ -1,17 +1,17 @@
-#include "mptune/reports/study_report.h"
+#include "reports/study_report.h"
 
 #include <algorithm>
 #include <filesystem>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/profiler/store/store.h"
+#include "planner/plan_file.h"
+#include "profiler/store/store.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 /// Single-device step of the same series as the recommendation, 0: not measured.
-double single_device_step(const Recommendation& recommendation) {
-  const auto found = std::ranges::find(recommendation.baselines, kSingleDeviceBaseline, &BaselineResult::name);
+double single_device_step(const tuner::Recommendation& recommendation) {
+  const auto found = std::ranges::find(recommendation.baselines, kSingleDeviceBaseline, &tuner::BaselineResult::name);
   return found == recommendation.baselines.end() ? 0 : found->step_s;
 }
 
@@ -20,14 +20,12 @@ struct StoredTrace {
   std::string file;
 };
 
-StoredTrace stored_trace(const Study& study, const std::string& name, const RecommendedPlan& plan, const Profile& profile,
+StoredTrace stored_trace(const tuner::Study& study, const std::string& name, const tuner::RecommendedPlan& plan, const Profile& profile,
                          const std::string& title) {
   StoredTrace stored;
   const std::string path = study.trace_path(name);
-  if (!std::filesystem::exists(path)) {
-    return stored;
-  }
-  if (const auto trace = read_recording(path).trace) {
+  if (!std::filesystem::exists(path)) return stored;
+  if (const auto trace = profiler::read_recording(path).trace) {
     stored.report = build_trace_report(*trace, plan.peak_bytes, title);
     add_plan(*stored.report, plan.trial.plan, &profile);
     stored.file = path;
@@ -35,18 +33,17 @@ StoredTrace stored_trace(const Study& study, const std::string& name, const Reco
   return stored;
 }
 
-std::optional<LimitShare> share_of(const RecommendedPlan& plan, const Recommendation& all, std::size_t devices, const Profile& profile,
-                                   const std::optional<TraceReport>& trace) {
+std::optional<LimitShare> share_of(const tuner::RecommendedPlan& plan, const tuner::Recommendation& all, std::size_t devices,
+                                   const Profile& profile, const std::optional<TraceReport>& trace) {
   const double single = single_device_step(all);
-  if (single <= 0 || devices < 2) {
-    return std::nullopt;
-  }
+  if (single <= 0 || devices < 2) return std::nullopt;
   return limit_share(plan.step_s, single, static_cast<int>(devices), profile.co_running_slowdown, trace);
 }
 
 }  // namespace
 
-StudyReport report_of_study(const Study& study, const StudySummary& summary, const Recommendation& recommendation, const Profile& profile) {
+StudyReport report_of_study(const tuner::Study& study, const tuner::StudySummary& summary, const tuner::Recommendation& recommendation,
+                            const Profile& profile) {
   StudyReport report = build_study_report(recommendation, study.trials(), profile);
   report.study = study.folder();
   report.modules = stage_modules(recommendation.recommended.trial.plan, profile.layers);
@@ -56,32 +53,26 @@ StudyReport report_of_study(const Study& study, const StudySummary& summary, con
   report.elapsed_s = summary.elapsed_s;
   report.stop_reason = summary.stop_reason;
   report.run_command = summary.run_command;
-  const RecommendedPlan& best = recommendation.recommended;
-  StoredTrace trace = stored_trace(study, kRecommendedTrace, best, profile, "Recommended plan");
+  const tuner::RecommendedPlan& best = recommendation.recommended;
+  StoredTrace trace = stored_trace(study, tuner::kRecommendedTrace, best, profile, "Recommended plan");
   report.trace = std::move(trace.report);
   report.limit = share_of(best, recommendation, summary.devices.size(), profile, report.trace);
-  if (!trace.file.empty()) {
-    report.trace_files.push_back(trace.file);
-  }
+  if (!trace.file.empty()) report.trace_files.push_back(trace.file);
   if (recommendation.best_pipeline && recommendation.best_pipeline->trial.plan_key != best.trial.plan_key) {
-    StoredTrace pipeline = stored_trace(study, kBestPipelineTrace, *recommendation.best_pipeline, profile, "Best pipeline");
+    StoredTrace pipeline = stored_trace(study, tuner::kBestPipelineTrace, *recommendation.best_pipeline, profile, "Best pipeline");
     report.pipeline_trace = std::move(pipeline.report);
     report.pipeline_limit = share_of(*recommendation.best_pipeline, recommendation, summary.devices.size(), profile, report.pipeline_trace);
-    if (!pipeline.file.empty()) {
-      report.trace_files.push_back(pipeline.file);
-    }
+    if (!pipeline.file.empty()) report.trace_files.push_back(pipeline.file);
   }
-  if (const std::string naive = study.trace_path(kNaiveBaseline); std::filesystem::exists(naive)) {
-    report.trace_files.push_back(naive);
-  }
+  if (const std::string naive = study.trace_path(kNaiveBaseline); std::filesystem::exists(naive)) report.trace_files.push_back(naive);
   return report;
 }
 
 StudyReport read_study_report(const std::string& folder) {
-  const Study study(folder, Study::Open::read);
-  const StudySummary summary = summary_of(study);
-  const Profile profile = profile_of(study);
-  return report_of_study(study, summary, recommendation_of(study, summary, profile), profile);
+  const tuner::Study study(folder, tuner::Study::Open::read);
+  const tuner::StudySummary summary = tuner::summary_of(study);
+  const Profile profile = tuner::profile_of(study);
+  return report_of_study(study, summary, tuner::recommendation_of(study, summary, profile), profile);
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

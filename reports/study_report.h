@@ -2,16 +2,16 @@
 
 #include <string>
 
-#include "mptune/reports/report.h"
-#include "mptune/tuner/stored_recommendation.h"
+#include "reports/report.h"
+#include "tuner/stored_recommendation.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// All that `tune` and `report` show.
-[[nodiscard]] StudyReport report_of_study(const Study& study, const StudySummary& summary, const Recommendation& recommendation,
-                                          const Profile& profile);
+[[nodiscard]] StudyReport report_of_study(const tuner::Study& study, const tuner::StudySummary& summary,
+                                          const tuner::Recommendation& recommendation, const Profile& profile);
 
 /// The report of a study folder. Throws Error where its tuning did not end yet.
 [[nodiscard]] StudyReport read_study_report(const std::string& folder);
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -1,13 +1,13 @@
-#include "mptune/tuner/finalists.h"
+#include "tuner/finalists.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "mptune/planner/parallelism.h"
-#include "mptune/planner/plan_file.h"
-#include "mptune/tuner/search/trial_search.h"
+#include "planner/parallelism.h"
+#include "planner/plan_file.h"
+#include "tuner/search/trial_search.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 // A plan that is slower by more than this in its trial is no finalist: it would cost time in every round.
@@ -23,9 +23,8 @@ bool contains(const Keys& keys, const std::string& key) {
 
 std::vector<const Trial*> measured_by_time(const std::vector<Trial>& trials) {
   std::vector<const Trial*> measured;
-  for (const Trial& trial : trials) {
+  for (const Trial& trial : trials)
     if (measured_step(trial)) measured.push_back(&trial);
-  }
   std::stable_sort(measured.begin(), measured.end(),
                    [](const Trial* a, const Trial* b) { return *measured_step(*a) < *measured_step(*b); });
   return measured;
@@ -64,8 +63,8 @@ std::vector<Series::Entry> choose_finalists(const std::vector<Trial>& trials, co
     if (found != by_time.end()) take(baseline.name, **found);
   }
   take_first([](const Trial*) { return true; });
-  for (const Parallelism kind : {Parallelism::pipeline, Parallelism::hybrid})
-    take_first([kind](const Trial* trial) { return parallelism_of(trial->plan) == kind; });
+  for (const planner::Parallelism kind : {planner::Parallelism::pipeline, planner::Parallelism::hybrid})
+    take_first([kind](const Trial* trial) { return planner::parallelism_of(trial->plan) == kind; });
   const auto several = std::find_if(by_time.begin(), by_time.end(), [](const Trial* trial) { return trial->plan.num_stages() > 1; });
   take_first([&](const Trial* trial) {
     return trial->plan.num_stages() > 1 && !contains(taken, trial->plan_key) &&
@@ -93,4 +92,4 @@ std::vector<Trial> with_every_name(std::vector<Trial> finals, const std::vector<
   return finals;
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

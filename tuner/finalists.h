@@ -4,10 +4,10 @@
 #include <optional>
 #include <vector>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/tuner/trial/trial.h"
+#include "planner/search/search.h"
+#include "tuner/trial/trial.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// Name of trials that are no baseline.
 inline constexpr const char* kCandidateName = "candidate";
@@ -26,4 +26,4 @@ inline constexpr const char* kCandidateName = "candidate";
 /// Adds a copy of a trial for every further baseline that is the same plan, so that each name has its result.
 [[nodiscard]] std::vector<Trial> with_every_name(std::vector<Trial> finals, const std::vector<NamedPlan>& baselines);
 
-}  // namespace mptune
+}  // namespace mptune::tuner

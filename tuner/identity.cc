@@ -1,8 +1,8 @@
-#include "mptune/tuner/identity.h"
+#include "tuner/identity.h"
 
 #include <nlohmann/json.hpp>
 
-namespace mptune {
+namespace mptune::tuner {
 
 std::string study_identity(const TrainingSetup& setup, const std::string& link, const Fingerprint& fingerprint) {
   using Json = nlohmann::json;
@@ -12,9 +12,9 @@ std::string study_identity(const TrainingSetup& setup, const std::string& link, 
                      {"devices", setup.devices},
                      {"link", link},
                      {"memory", Json(setup.memory_bytes)},
-                     {"optimizer", name_of(setup.optimizer)},
+                     {"optimizer", profiler::name_of(setup.optimizer)},
                      {"lr", setup.learning_rate},
-                     {"loss", setup.loss ? name_of(*setup.loss) : ""},
+                     {"loss", setup.loss ? profiler::name_of(*setup.loss) : ""},
                      {"seed", setup.seed},
                      {"data", setup.data},
                      {"fingerprint", fingerprint.model},
@@ -22,4 +22,4 @@ std::string study_identity(const TrainingSetup& setup, const std::string& link, 
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,14 +1,15 @@
-#include "mptune/tuner/kinds.h"
+#include "tuner/kinds.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "mptune/profiler/base/text.h"
-#include "mptune/profiler/base/units.h"
-#include "mptune/tuner/finalists.h"
-#include "mptune/tuner/search/trial_search.h"
+#include "profiler/base/index.h"
+#include "profiler/base/text.h"
+#include "profiler/base/units.h"
+#include "tuner/finalists.h"
+#include "tuner/search/trial_search.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 // A kind whose fullest device needs at most this share of the recommended plan's memory is mentioned.
@@ -18,7 +19,7 @@ std::optional<NoPlan> first_excess(const Plan& plan, const std::vector<std::int6
   for (std::size_t d = 0; d < plan.devices.size() && d < peaks.size(); ++d) {
     const auto at = std::ranges::find(space.devices, plan.devices[d]) - space.devices.begin();
     const bool listed = at < std::ssize(space.memory_bytes);
-    const std::int64_t cap = listed ? space.memory_bytes[static_cast<std::size_t>(at)] : space.whole_machine_memory_bytes;
+    const std::int64_t cap = listed ? space.memory_bytes[as_index(at)] : space.whole_machine_memory_bytes;
     if (cap > 0 && peaks[d] > cap)
       return NoPlan{.why = NoPlan::Why::over_cap, .device = plan.devices[d], .needed_bytes = peaks[d], .cap_bytes = cap};
   }
@@ -33,21 +34,23 @@ bool has_caps(const SearchSpace& space) {
   return std::ranges::any_of(space.memory_bytes, [](std::int64_t cap) { return cap > 0; });
 }
 
-std::optional<NoPlan> why_impossible(Parallelism kind, const SearchSpace& space, int layers) {
+std::optional<NoPlan> why_impossible(planner::Parallelism kind, const SearchSpace& space, int layers) {
   using enum NoPlan::Why;
-  const int needed = kind == Parallelism::hybrid ? 3 : kind == Parallelism::data_parallel || kind == Parallelism::pipeline ? 2 : 1;
+  const int needed = kind == planner::Parallelism::hybrid                                                    ? 3
+                     : kind == planner::Parallelism::data_parallel || kind == planner::Parallelism::pipeline ? 2
+                                                                                                             : 1;
   const int devices = static_cast<int>(space.devices.size());
-  if (kind == Parallelism::all_cores && space.whole_machine.empty()) return NoPlan{.why = needs_several_cores};
+  if (kind == planner::Parallelism::all_cores && space.whole_machine.empty()) return NoPlan{.why = needs_several_cores};
   if (devices < needed) return NoPlan{.why = needs_devices, .needed = needed, .available = devices};
-  if ((kind == Parallelism::pipeline || kind == Parallelism::hybrid) && layers < 2) return NoPlan{.why = one_layer};
-  if (kind == Parallelism::data_parallel && space.batch < devices) return NoPlan{.why = few_samples};
+  if ((kind == planner::Parallelism::pipeline || kind == planner::Parallelism::hybrid) && layers < 2) return NoPlan{.why = one_layer};
+  if (kind == planner::Parallelism::data_parallel && space.batch < devices) return NoPlan{.why = few_samples};
   return std::nullopt;
 }
 
-NoPlan why_no_plan(Parallelism kind, const SearchSpace& space, const CostModel& cost) {
+NoPlan why_no_plan(planner::Parallelism kind, const SearchSpace& space, const CostModel& cost) {
   if (const auto impossible = why_impossible(kind, space, cost.layers())) return *impossible;
   for (const NamedPlan& baseline : baseline_plans(space, cost.layers())) {
-    const bool least = baseline.plan.num_stages() == 1 && parallelism_of(baseline.plan, space.whole_machine) == kind;
+    const bool least = baseline.plan.num_stages() == 1 && planner::parallelism_of(baseline.plan, space.whole_machine) == kind;
     if (!least) continue;
     if (const auto excess = first_excess(baseline.plan, cost.peak_bytes(baseline.plan), space)) return *excess;
   }
@@ -59,15 +62,16 @@ struct Rows {
   const std::vector<Trial>& trials;
   const KindFacts& facts;
 
-  [[nodiscard]] bool is(const Trial& trial, Parallelism kind) const { return parallelism_of(trial.plan, facts.whole_machine) == kind; }
-  [[nodiscard]] const Trial* fastest(Parallelism kind) const {
+  [[nodiscard]] bool is(const Trial& trial, planner::Parallelism kind) const {
+    return planner::parallelism_of(trial.plan, facts.whole_machine) == kind;
+  }
+  [[nodiscard]] const Trial* fastest(planner::Parallelism kind) const {
     const Trial* best = nullptr;
-    for (const Trial& trial : trials) {
+    for (const Trial& trial : trials)
       if (measured_step(trial) && is(trial, kind) && (best == nullptr || *measured_step(trial) < *measured_step(*best))) best = &trial;
-    }
     return best;
   }
-  [[nodiscard]] const Trial* failed(Parallelism kind) const {
+  [[nodiscard]] const Trial* failed(planner::Parallelism kind) const {
     const auto found = std::ranges::find_if(trials, [&](const Trial& trial) {
       return is(trial, kind) && !measured_step(trial) && !std::holds_alternative<Interrupted>(trial.outcome);
     });
@@ -102,7 +106,7 @@ void explain(KindResult& row, const Rows& all) {
   }
 }
 
-KindResult row_of(Parallelism kind, const RecommendedPlan& recommended, const Rows& finals, const Rows& all) {
+KindResult row_of(planner::Parallelism kind, const RecommendedPlan& recommended, const Rows& finals, const Rows& all) {
   KindResult row;
   row.kind = kind;
   row.best = finals.is(recommended.trial, kind);
@@ -135,9 +139,8 @@ void compare(std::vector<KindResult>& rows, const RecommendedPlan& recommended) 
 
 std::vector<const KindResult*> raced_by_time(const std::vector<KindResult>& rows) {
   std::vector<const KindResult*> found;
-  for (const KindResult& row : rows) {
+  for (const KindResult& row : rows)
     if (raced(row)) found.push_back(&row);
-  }
   std::ranges::stable_sort(found, {}, [](const KindResult* row) { return row->step_s; });
   return found;
 }
@@ -148,7 +151,7 @@ double time_ratio(const KindResult& row) {
 
 FastestKind fastest_kind(const std::vector<const KindResult*>& by_time, const KindResult& best) {
   FastestKind answer{.kind = best.kind, .alone = by_time.size() < 2};
-  if (best.over_one_device && best.kind != Parallelism::one_device) answer.over_one_device = best.over_one_device->estimate;
+  if (best.over_one_device && best.kind != planner::Parallelism::one_device) answer.over_one_device = best.over_one_device->estimate;
   for (const KindResult* row : by_time) {
     if (row == &best) continue;
     if (row->over_best->verdict != Verdict::slow) {
@@ -167,9 +170,8 @@ std::int64_t fullest(const KindResult& row) {
 
 std::optional<LeanestKind> leanest_kind(const std::vector<const KindResult*>& by_time, const KindResult& best) {
   const KindResult* least = &best;
-  for (const KindResult* row : by_time) {
+  for (const KindResult* row : by_time)
     if (fullest(*row) > 0 && fullest(*row) < fullest(*least)) least = row;
-  }
   const double share = static_cast<double>(fullest(*least)) / static_cast<double>(fullest(best));
   if (least == &best || share > kLessMemory) return std::nullopt;
   return LeanestKind{.kind = least->kind, .saved = 1 - share, .time_ratio = time_ratio(*least)};
@@ -184,9 +186,8 @@ bool lacks_memory(const KindResult& row) {
 
 KindsTooLarge kinds_too_large(const std::vector<KindResult>& rows) {
   KindsTooLarge found;
-  for (const KindResult& row : rows) {
+  for (const KindResult& row : rows)
     if (lacks_memory(row)) found.kinds.push_back(row.kind);
-  }
   return found;
 }
 
@@ -204,19 +205,19 @@ KindFacts kind_facts(const SearchSpace& space, const SearchResult& search, const
   KindFacts facts;
   facts.whole_machine = space.whole_machine;
   for (const Candidate& candidate : search.ranked) {
-    facts.on_paper.try_emplace(parallelism_of(candidate.plan, space.whole_machine),
+    facts.on_paper.try_emplace(planner::parallelism_of(candidate.plan, space.whole_machine),
                                KindOnPaper{describe(candidate.plan), candidate.prediction.step_s, candidate.prediction.peak_bytes});
   }
-  for (const Parallelism kind : kParallelisms) {
+  for (const planner::Parallelism kind : planner::kParallelisms)
     if (!facts.on_paper.contains(kind)) facts.no_plan[kind] = why_no_plan(kind, space, cost);
-  }
   return facts;
 }
 
 KindComparison compare_kinds(const RecommendedPlan& recommended, const std::vector<Trial>& final_series, const std::vector<Trial>& all,
                              const KindFacts& facts) {
   KindComparison comparison;
-  for (const Parallelism kind : kParallelisms) comparison.rows.push_back(row_of(kind, recommended, {final_series, facts}, {all, facts}));
+  for (const planner::Parallelism kind : planner::kParallelisms)
+    comparison.rows.push_back(row_of(kind, recommended, {final_series, facts}, {all, facts}));
   compare(comparison.rows, recommended);
   const std::vector<const KindResult*> by_time = raced_by_time(comparison.rows);
   const KindResult& best = *std::ranges::find(comparison.rows, true, &KindResult::best);
@@ -227,4 +228,4 @@ KindComparison compare_kinds(const RecommendedPlan& recommended, const std::vect
   return comparison;
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

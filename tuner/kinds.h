@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/parallelism.h"
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/trace/profile.h"
-#include "mptune/tuner/recommend.h"
-#include "mptune/tuner/study/summary.h"
+#include "planner/parallelism.h"
+#include "planner/search/search.h"
+#include "profiler/trace/profile.h"
+#include "tuner/recommend.h"
+#include "tuner/study/summary.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// The fastest plan of each kind by the search, or why there is none.
 [[nodiscard]] KindFacts kind_facts(const SearchSpace& space, const SearchResult& search, const CostModel& cost);
@@ -26,4 +26,4 @@ namespace mptune {
 [[nodiscard]] KindComparison compare_kinds(const RecommendedPlan& recommended, const std::vector<Trial>& final_series,
                                            const std::vector<Trial>& all, const KindFacts& facts);
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/tuner/kinds.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "tuner/kinds.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 constexpr int kMostOtherDevices = 8;
@@ -36,8 +37,7 @@ std::optional<Profile> with_more_devices(const Profile& profile, const SearchSpa
   for (const std::string& name : space.devices) {
     const auto found = std::ranges::find(profile.devices, name, &ProfileDevice::name);
     if (found == profile.devices.end() ||
-        found->device_class !=
-            profile.devices[static_cast<std::size_t>(listed.empty() ? found - profile.devices.begin() : listed.front())].device_class)
+        found->device_class != profile.devices[as_index(listed.empty() ? found - profile.devices.begin() : listed.front())].device_class)
       return std::nullopt;
     listed.push_back(static_cast<int>(found - profile.devices.begin()));
   }
@@ -46,7 +46,7 @@ std::optional<Profile> with_more_devices(const Profile& profile, const SearchSpa
   Profile more = profile;
   while (static_cast<int>(listed.size()) < count) {
     const int added = static_cast<int>(more.devices.size());
-    ProfileDevice device = more.devices[static_cast<std::size_t>(listed.front())];
+    ProfileDevice device = more.devices[as_index(listed.front())];
     device.name = "another:" + std::to_string(added);
     more.devices.push_back(device);
     for (const int other : listed) {
@@ -72,7 +72,7 @@ std::optional<OtherDevices> best_on(const SearchSpace& space, const Profile& pro
     for (std::size_t d = profile.devices.size(); d < more->devices.size(); ++d) other.devices.push_back(more->devices[d].name);
     if (!other.memory_bytes.empty()) other.memory_bytes.resize(other.devices.size(), other.memory_bytes.front());
   } else {
-    other.devices.resize(static_cast<std::size_t>(count));
+    other.devices.resize(as_index(count));
     if (!other.memory_bytes.empty()) other.memory_bytes.resize(other.devices.size());
   }
   other.whole_machine.clear();
@@ -83,7 +83,7 @@ std::optional<OtherDevices> best_on(const SearchSpace& space, const Profile& pro
   try {
     const SearchResult result = search_plans(other, CostModel(*known));
     if (result.ranked.empty()) return std::nullopt;
-    return OtherDevices{count, parallelism_of(result.ranked.front().plan), result.ranked.front().prediction.step_s};
+    return OtherDevices{count, planner::parallelism_of(result.ranked.front().plan), result.ranked.front().prediction.step_s};
   } catch (const Error&) {
     return std::nullopt;  // the options make no plan of so many devices
   }
@@ -102,4 +102,4 @@ std::vector<OtherDevices> other_devices(const SearchSpace& space, const Profile&
   return found;
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -5,14 +5,14 @@
 #include <variant>
 #include <vector>
 
-#include "mptune/planner/parallelism.h"
-#include "mptune/planner/plan.h"
-#include "mptune/profiler/statistics/verdict.h"
-#include "mptune/tuner/study/no_plan.h"
-#include "mptune/tuner/trial/trial.h"
+#include "planner/parallelism.h"
+#include "planner/plan.h"
+#include "profiler/statistics/verdict.h"
+#include "tuner/study/no_plan.h"
+#include "tuner/trial/trial.h"
 
 /// What a recommendation says, as facts with numbers. Made where they are decided, worded by reports/render/recommendation_text.h.
-namespace mptune {
+namespace mptune::tuner {
 
 // ---- why a plan is recommended ----
 struct OnlyFinalist {};
@@ -96,31 +96,31 @@ using WhyNot = std::variant<std::monostate, NoPlan, TrialFailed, NotTried, NotIn
 
 /// Which kind is fastest, which cannot be told from it, and which is next.
 struct FastestKind {
-  Parallelism kind = Parallelism::one_device;
+  planner::Parallelism kind = planner::Parallelism::one_device;
   bool alone = false;          ///< nothing else was measured
   double over_one_device = 0;  ///< speed-up; 0: not measured, or one device itself
-  std::vector<Parallelism> alike{};
-  std::optional<Parallelism> next{};
+  std::vector<planner::Parallelism> alike{};
+  std::optional<planner::Parallelism> next{};
   double next_time_ratio = 1;  ///< its step over the fastest one's
 };
 /// The kind whose fullest device needs least memory.
 struct LeanestKind {
-  Parallelism kind = Parallelism::one_device;
+  planner::Parallelism kind = planner::Parallelism::one_device;
   double saved = 0;       ///< share of the fastest kind's
   double time_ratio = 1;  ///< its step over the fastest one's
 };
 struct KindsTooLarge {
-  std::vector<Parallelism> kinds;
+  std::vector<planner::Parallelism> kinds;
 };
 /// Predicted steps on other numbers of devices.
 struct Outlook {
   struct Row {
     int devices = 0;
-    Parallelism kind = Parallelism::one_device;
+    planner::Parallelism kind = planner::Parallelism::one_device;
     double time_ratio = 1;  ///< over the fastest predicted one here
   };
   std::vector<Row> rows;
 };
 using KindAdvice = std::variant<FastestKind, LeanestKind, KindsTooLarge, Outlook>;
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,14 +1,15 @@
-#include "mptune/tuner/recommend.h"
+#include "tuner/recommend.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/tuner/finalists.h"
-#include "mptune/tuner/search/trial_search.h"
+#include "planner/search/search.h"
+#include "profiler/base/index.h"
+#include "tuner/finalists.h"
+#include "tuner/search/trial_search.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 constexpr double kSame = 0.02;
@@ -30,10 +31,9 @@ int count_copies(const Plan& plan) {
   int copies = 0;
   for (const Stage& stage : plan.stages) copies += 2 * (static_cast<int>(stage.devices.size()) - 1);
   for (int s = 1; s < plan.num_stages(); ++s) {
-    const auto later = static_cast<std::size_t>(s);
-    for (int m = 0; m < plan.num_microbatches(); ++m) {
+    const auto later = as_index(s);
+    for (int m = 0; m < plan.num_microbatches(); ++m)
       if (device_of(plan.stages[later - 1], m) != device_of(plan.stages[later], m)) copies += 2;
-    }
   }
   return copies;
 }
@@ -72,9 +72,8 @@ bool preferred(const Finalist& a, const Finalist& b) {
 Finalist choose(const std::vector<Finalist>& among, std::vector<Reason>& reasons) {
   const Finalist& fastest = among.front();
   Finalist chosen = fastest;
-  for (const Finalist& other : among) {
+  for (const Finalist& other : among)
     if (other.trial != fastest.trial && ties(fastest, other) && preferred(other, chosen)) chosen = other;
-  }
   if (chosen.trial == fastest.trial) return chosen;
   const bool memory =
       std::abs(static_cast<double>(chosen.peak_bytes - fastest.peak_bytes)) > kSame * static_cast<double>(fastest.peak_bytes);
@@ -93,9 +92,8 @@ std::vector<Finalist> those(const std::vector<Finalist>& finalists, Condition co
 }
 
 std::optional<Finalist> best_other_baseline(const std::vector<Finalist>& finalists, const Finalist& than) {
-  for (const Finalist& finalist : finalists) {
+  for (const Finalist& finalist : finalists)
     if (finalist.is_baseline() && finalist.trial->plan_key != than.trial->plan_key) return finalist;
-  }
   return std::nullopt;
 }
 
@@ -221,4 +219,4 @@ std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, 
   return result;
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

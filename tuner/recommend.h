@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/parallelism.h"
-#include "mptune/profiler/statistics/verdict.h"
-#include "mptune/tuner/reasons.h"
-#include "mptune/tuner/trial/trial.h"
+#include "planner/parallelism.h"
+#include "profiler/statistics/verdict.h"
+#include "tuner/reasons.h"
+#include "tuner/trial/trial.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// A plan with its evidence.
 struct RecommendedPlan {
@@ -34,7 +34,7 @@ struct BaselineResult {
 
 /// What one kind of parallelism came to.
 struct KindResult {
-  Parallelism kind = Parallelism::one_device;
+  planner::Parallelism kind = planner::Parallelism::one_device;
   std::optional<Trial> trial;  ///< its best measured plan; the rest says nothing without it
   bool best = false;           ///< the recommended plan's kind
   double step_s = 0;
@@ -70,4 +70,4 @@ struct Recommendation {
 [[nodiscard]] std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, std::int64_t single_device_peak_bytes,
                                                       const std::string& not_raced = {});
 
-}  // namespace mptune
+}  // namespace mptune::tuner

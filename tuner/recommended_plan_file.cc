@@ -1,11 +1,11 @@
-#include "mptune/tuner/recommended_plan_file.h"
+#include "tuner/recommended_plan_file.h"
 
 #include <algorithm>
 
-#include "mptune/planner/search/found_plan_file.h"
-#include "mptune/profiler/base/sha256.h"
+#include "planner/search/found_plan_file.h"
+#include "profiler/base/sha256.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 MeasuredStep measured_step_of(const Recommendation& recommendation) {
@@ -17,9 +17,7 @@ MeasuredStep measured_step_of(const Recommendation& recommendation) {
                         .verdict = best.verdict,
                         .speedup_over = "",
                         .speedup = {}};
-  if (const auto* outcome = std::get_if<Measured>(&best.trial.outcome)) {
-    measured.step_samples = static_cast<int>(outcome->step_s.size());
-  }
+  if (const auto* outcome = std::get_if<Measured>(&best.trial.outcome)) measured.step_samples = static_cast<int>(outcome->step_s.size());
   for (const BaselineResult& baseline : recommendation.baselines) {
     if (baseline.name == kNaiveBaseline && baseline.speedup.pairs > 0) {
       measured.speedup_over = baseline.name;
@@ -31,13 +29,9 @@ MeasuredStep measured_step_of(const Recommendation& recommendation) {
 
 void add_alternative(PlanFile& file, const RecommendedPlan& best, const std::optional<RecommendedPlan>& other,
                      const RecommendedComparison& compared) {
-  if (!other || other->trial.plan_key == best.trial.plan_key) {
-    return;
-  }
+  if (!other || other->trial.plan_key == best.trial.plan_key) return;
   const bool known = std::ranges::any_of(file.alternatives, [&](const AlternativePlan& plan) { return plan.plan == other->trial.plan; });
-  if (!known) {
-    file.alternatives.push_back({compared(best, *other), other->trial.plan});
-  }
+  if (!known) file.alternatives.push_back({compared(best, *other), other->trial.plan});
 }
 
 }  // namespace
@@ -49,13 +43,11 @@ PlanFile recommended_plan_file(const Recommendation& recommendation, const std::
   PlanFile file = new_plan_file(best.trial.plan, layers, fingerprint, created);
   file.study = sha256(identity);
   file.trial = best.trial.id;
-  if (best.trial.prediction) {
-    file.predicted = predicted_step(*best.trial.prediction);
-  }
+  if (best.trial.prediction) file.predicted = planner::predicted_step(*best.trial.prediction);
   file.measured = measured_step_of(recommendation);
   add_alternative(file, best, recommendation.best_pipeline, compared);
   add_alternative(file, best, recommendation.best_half_memory, compared);
   return file;
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

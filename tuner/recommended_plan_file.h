@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/tuner/recommend.h"
+#include "planner/plan_file.h"
+#include "tuner/recommend.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// Words the reason why a plan file lists `other` beside its plan.
 using RecommendedComparison = std::function<std::string(const RecommendedPlan& best, const RecommendedPlan& other)>;
@@ -18,4 +18,4 @@ using RecommendedComparison = std::function<std::string(const RecommendedPlan& b
                                              const Fingerprint& fingerprint, const std::string& identity, const std::string& created,
                                              const RecommendedComparison& compared);
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,11 +1,11 @@
-#include "mptune/tuner/stored_recommendation.h"
+#include "tuner/stored_recommendation.h"
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/store/store.h"
-#include "mptune/tuner/finalists.h"
-#include "mptune/tuner/kinds.h"
+#include "profiler/base/error.h"
+#include "profiler/store/store.h"
+#include "tuner/finalists.h"
+#include "tuner/kinds.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 Error incomplete(const Study& study) {
@@ -16,17 +16,13 @@ Error incomplete(const Study& study) {
 
 StudySummary summary_of(const Study& study) {
   auto summary = study.summary();
-  if (!summary) {
-    throw incomplete(study);
-  }
+  if (!summary) throw incomplete(study);
   return std::move(*summary);
 }
 
 Profile profile_of(const Study& study) {
-  auto profile = read_recording(study.profile_path()).profile;
-  if (!profile) {
-    throw Error("the study has no profile", study.profile_path(), "go on with mptune tune --resume");
-  }
+  auto profile = profiler::read_recording(study.profile_path()).profile;
+  if (!profile) throw Error("the study has no profile", study.profile_path(), "go on with mptune tune --resume");
   return std::move(*profile);
 }
 
@@ -40,20 +36,14 @@ Recommendation recommendation_of(const Study& study, const StudySummary& summary
   const std::optional<int> series = study.final_series();
   const std::vector<Trial> trials = study.trials();
   for (const Trial& trial : trials) {
-    if (trial.series == series) {
-      finals.push_back(trial);
-    }
-    if (trial.name == kSingleDeviceBaseline && single_device_peak == 0) {
-      single_device_peak = largest_peak(trial);
-    }
+    if (trial.series == series) finals.push_back(trial);
+    if (trial.name == kSingleDeviceBaseline && single_device_peak == 0) single_device_peak = largest_peak(trial);
   }
   finals = with_every_name(std::move(finals), baseline_plans(space, static_cast<int>(profile.layers.size())));
   auto found = recommend(finals, single_device_peak, study.not_raced());
-  if (!found) {
-    throw incomplete(study);
-  }
+  if (!found) throw incomplete(study);
   found->kinds = compare_kinds(found->recommended, finals, trials, summary.kinds);
   return std::move(*found);
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "mptune/profiler/trace/profile.h"
-#include "mptune/tuner/recommend.h"
-#include "mptune/tuner/study/study.h"
+#include "profiler/trace/profile.h"
+#include "tuner/recommend.h"
+#include "tuner/study/study.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// Throws Error where the study has none: its tuning did not end yet.
 [[nodiscard]] StudySummary summary_of(const Study& study);
@@ -15,4 +15,4 @@ namespace mptune {
 /// The recommendation again, from the stored trials of the final series. Throws Error where nothing was measured.
 [[nodiscard]] Recommendation recommendation_of(const Study& study, const StudySummary& summary, const Profile& profile);
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,4 +1,4 @@
-#include "mptune/tuner/tune.h"
+#include "tuner/tune.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,16 +7,17 @@
 #include <limits>
 #include <utility>
 
-#include "mptune/planner/parallelism.h"
-#include "mptune/planner/plan_file.h"
-#include "mptune/profiler/base/device_spec.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/store/store.h"
-#include "mptune/tuner/finalists.h"
-#include "mptune/tuner/live/worker_process.h"
-#include "mptune/tuner/search/trial_search.h"
+#include "planner/parallelism.h"
+#include "planner/plan_file.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/store/store.h"
+#include "tuner/finalists.h"
+#include "tuner/live/worker_process.h"
+#include "tuner/search/trial_search.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 constexpr double kCheckShare = 0.1;
@@ -77,17 +78,15 @@ class Tuner {
     const std::vector<Series::Entry> entries = final_entries();
     const auto cost_if = [&](auto condition) {
       const Series::Entry* fastest = nullptr;
-      for (const Series::Entry& entry : entries) {
+      for (const Series::Entry& entry : entries)
         if (condition(entry) && (fastest == nullptr || step_of(entry.plan) < step_of(fastest->plan))) fastest = &entry;
-      }
       return fastest == nullptr ? 0 : kRecordMargin * record_cost(fastest->plan);
     };
     double reserve = 0;
     for (const double cost : {cost_if([](const Series::Entry&) { return true; }),
                               cost_if([](const Series::Entry& entry) { return entry.plan.num_stages() > 1; }),
-                              cost_if([](const Series::Entry& entry) { return entry.name == kNaiveBaseline; })}) {
+                              cost_if([](const Series::Entry& entry) { return entry.name == kNaiveBaseline; })})
       if (reserve + cost <= kRecordShare * options_.budget_s) reserve += cost;
-    }
     return reserve;
   }
 
@@ -139,7 +138,7 @@ class Tuner {
 
   Profile obtain_profile() {
     if (std::filesystem::exists(study_.profile_path())) {
-      if (auto profile = read_recording(study_.profile_path()).profile) return std::move(*profile);
+      if (auto profile = profiler::read_recording(study_.profile_path()).profile) return std::move(*profile);
     }
     tell("profile");
     return services_.measure(kProfileShare * options_.budget_s);
@@ -162,7 +161,7 @@ class Tuner {
   /// equal cuts, so trying one chosen cut is worth more than narrow intervals.
   [[nodiscard]] int rounds_to_leave(const Plan& plan) const {
     const bool known = plan.num_stages() == 1 || std::ranges::any_of(trials_, [&](const Trial& trial) {
-                         return trial.name == kCandidateName && parallelism_of(trial.plan) == parallelism_of(plan);
+                         return trial.name == kCandidateName && planner::parallelism_of(trial.plan) == planner::parallelism_of(plan);
                        });
     return known ? kLeastFinalRounds : kFewFinalRounds;
   }
@@ -220,9 +219,8 @@ class Tuner {
   }
 
   void store_final(std::vector<Trial> finals) {
-    for (const Trial& trial : finals) {
+    for (const Trial& trial : finals)
       if (std::holds_alternative<Interrupted>(trial.outcome)) throw_interrupted();
-    }
     const int number = study_.next_series();
     bool measured = false;
     for (Trial& trial : finals) {
@@ -260,12 +258,10 @@ class Tuner {
     if (!services_.record) return;
     record(recommendation.recommended.trial.plan, kRecommendedTrace, recommendation);
     const std::string& key = recommendation.recommended.trial.plan_key;
-    if (recommendation.best_pipeline && recommendation.best_pipeline->trial.plan_key != key) {
+    if (recommendation.best_pipeline && recommendation.best_pipeline->trial.plan_key != key)
       record(recommendation.best_pipeline->trial.plan, kBestPipelineTrace, recommendation);
-    }
-    for (const BaselineResult& baseline : recommendation.baselines) {
+    for (const BaselineResult& baseline : recommendation.baselines)
       if (baseline.name == kNaiveBaseline) record(baseline.trial.plan, kNaiveBaseline, recommendation);
-    }
   }
 
   void record(const Plan& plan, const std::string& name, Recommendation& recommendation) const {
@@ -320,7 +316,7 @@ class Tuner {
     for (std::size_t d = 0; prediction && d < prediction->peak_bytes.size(); ++d) {
       const auto at = std::ranges::find(space.devices, plan.devices[d]) - space.devices.begin();
       if (at >= std::ssize(space.memory_bytes) || device_kind(plan.devices[d]) != DeviceSpec::Kind::sleep) continue;
-      const std::int64_t cap = space.memory_bytes[static_cast<std::size_t>(at)];
+      const std::int64_t cap = space.memory_bytes[as_index(at)];
       if (cap > 0 && prediction->peak_bytes[d] > cap) return OutOfMemory{plan.devices[d], prediction->peak_bytes[d], cap};
     }
     return std::nullopt;
@@ -380,4 +376,4 @@ TuneResult tune(const TuneOptions& options, Study& study, const TuneServices& se
   return Tuner(options, study, services).run();
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/trace/profile.h"
-#include "mptune/tuner/kinds.h"
-#include "mptune/tuner/recommend.h"
-#include "mptune/tuner/study/study.h"
-#include "mptune/tuner/trial/trial.h"
+#include "planner/search/search.h"
+#include "profiler/trace/profile.h"
+#include "tuner/kinds.h"
+#include "tuner/recommend.h"
+#include "tuner/study/study.h"
+#include "tuner/trial/trial.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 struct TuneOptions {
   double budget_s = 300;
@@ -51,4 +51,4 @@ struct TuneResult {
 /// Throws Error: infeasible (nothing fits; the smallest excess), no_result (budget spent before a first measurement), interrupted.
 [[nodiscard]] TuneResult tune(const TuneOptions& options, Study& study, const TuneServices& services);
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/device/cpu_allocator.h"
-#include "mptune/profiler/statistics/verdict.h"
+#include "profiler/device/cpu_allocator.h"
+#include "profiler/statistics/verdict.h"
 
 namespace {
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/device/cpu_allocator.h"
-#include "mptune/profiler/measure/measure.h"
-#include "mptune/tuner/runtime/capabilities.h"
+#include "profiler/device/cpu_allocator.h"
+#include "profiler/measure/measure.h"
 #include "results.h"
+#include "tuner/runtime/capabilities.h"
 
 namespace {
 constexpr int kTutorialBatch = 120;
@@ -35,7 +35,7 @@ mptune::PlanOptions stages_of(int stages, const mptune::Model& model, int batch)
 
 // The plan that mptune tune would measure first, restricted to the tutorial's two stages.
 mptune::Plan planned(const mptune::Model& model, const mptune::Batch& batch, const mptune::PlanOptions& stages, double budget_s) {
-  mptune::MeasureOptions how;
+  mptune::profiler::MeasureOptions how;
   how.devices = mptune::parse_devices("cpu:0,cpu:1");
   how.batch = stages.batch;
   how.budget_s = budget_s;
@@ -47,8 +47,8 @@ mptune::Plan planned(const mptune::Model& model, const mptune::Batch& batch, con
   space.cuts = {stages.cuts};
   space.recompute = "none";
   space.replicas = {1, 1};
-  space.capabilities = mptune::kRuntime;
-  return mptune::search_plans(space, mptune::CostModel(mptune::measure_profile(model, batch, how))).ranked.at(0).plan;
+  space.capabilities = mptune::tuner::kRuntime;
+  return mptune::search_plans(space, mptune::CostModel(mptune::profiler::measure_profile(model, batch, how))).ranked.at(0).plan;
 }
 
 std::vector<Contender> contenders_of(const mptune::Model& model, const mptune::Batch& batch, int samples, double budget_s) {

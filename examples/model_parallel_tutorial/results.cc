@@ -5,13 +5,13 @@
 #include <fstream>
 #include <optional>
 
-#include "mptune/profiler/statistics/verdict.h"
-#include "mptune/reports/render/svg.h"
+#include "profiler/statistics/verdict.h"
+#include "reports/render/svg.h"
 
 namespace {
 
 // Step time relative to the single device's.
-void add_ratio(mptune::SvgSeries& series, const Contender& single, const Contender& contender) {
+void add_ratio(mptune::reports::SvgSeries& series, const Contender& single, const Contender& contender) {
   const mptune::Speedup speedup = mptune::paired_speedup(single.step_s, contender.step_s);
   series.values.push_back(1 / speedup.estimate);
   series.ci95.push_back({1 / speedup.ci95.high, 1 / speedup.ci95.low});
@@ -26,8 +26,8 @@ void write(const std::string& path, const std::string& content) {
 
 void show_results(const std::vector<Contender>& contenders, const std::string& name, const std::string& folder) {
   std::printf("%-22s %10s %22s   %s\n", "", "step", "95 %", "plan");
-  mptune::SvgSeries curve{"pipeline", {}, {}}, naive{"naive model parallel", {}, {}};
-  mptune::SvgChart line{name + ": step time over split size", "step in seconds", "samples per micro-batch", {}, {}};
+  mptune::reports::SvgSeries curve{"pipeline", {}, {}}, naive{"naive model parallel", {}, {}};
+  mptune::reports::SvgChart line{name + ": step time over split size", "step in seconds", "samples per micro-batch", {}, {}};
   std::vector<const Contender*> points;
   for (const Contender& contender : contenders) {
     const double median = mptune::median(contender.step_s);
@@ -44,19 +44,20 @@ void show_results(const std::vector<Contender>& contenders, const std::string& n
   const auto best = static_cast<std::size_t>(std::min_element(curve.values.begin(), curve.values.end()) - curve.values.begin());
   if (points.size() < 3) throw mptune::Error("too few split sizes to tell", "BATCH", "give a batch of 12 or more");
   const auto& twelfth = *points[points.size() - 3];  // split size 20 of 120
-  mptune::SvgSeries here{"here", {}, {}};
+  mptune::reports::SvgSeries here{"here", {}, {}};
   for (const Contender* bar : {&contenders[0], &contenders[1], &twelfth, points[best], &contenders.back()})
     add_ratio(here, contenders[0], *bar);
-  mptune::SvgChart bars{name + ": step time, single device = 1",
-                        "time of a step over the single device's",
-                        "",
-                        {"single device", "naive model parallel", twelfth.name, "best: " + points[best]->name, "the tuner's choice"},
-                        {here, {"tutorial, 2 GPUs", {1, 4.02 / 3.75, 2.51 / 3.75, 2.43 / 3.75, std::nullopt}, {}}}};
+  mptune::reports::SvgChart bars{
+      name + ": step time, single device = 1",
+      "time of a step over the single device's",
+      "",
+      {"single device", "naive model parallel", twelfth.name, "best: " + points[best]->name, "the tuner's choice"},
+      {here, {"tutorial, 2 GPUs", {1, 4.02 / 3.75, 2.51 / 3.75, 2.43 / 3.75, std::nullopt}, {}}}};
   const mptune::Speedup choice = mptune::paired_speedup(points[best]->step_s, contenders.back().step_s);
   std::printf("the curve has its minimum at %s, %s\n", points[best]->name.c_str(),
               best > 0 && best + 1 < points.size() ? "inside the range" : "at its END");
   std::printf("the tuner's choice is %.2fx [%.2f, %.2f] as fast as that: %s\n", choice.estimate, choice.ci95.low, choice.ci95.high,
               choice.verdict == mptune::Verdict::slow ? "SLOWER" : "within the noise, or faster");
-  write(folder + "/" + name + "-bars.svg", mptune::svg_bars(bars));
-  write(folder + "/" + name + "-curve.svg", mptune::svg_curve(line));
+  write(folder + "/" + name + "-bars.svg", mptune::reports::svg_bars(bars));
+  write(folder + "/" + name + "-curve.svg", mptune::reports::svg_curve(line));
 }

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/profiler/device/cpu_allocator.h"
-#include "mptune/profiler/measure/measure.h"
-#include "mptune/profiler/measure/sleep_model.h"
-#include "mptune/profiler/statistics/samples.h"
+#include "profiler/device/cpu_allocator.h"
+#include "profiler/measure/measure.h"
+#include "profiler/measure/sleep_model.h"
+#include "profiler/statistics/samples.h"
 
 namespace {
 constexpr int kMicrobatches = 8;
@@ -69,7 +69,7 @@ std::vector<double> train(const std::string& text, const mptune::Plan& plan, int
 }
 
 double sleeping_step(const mptune::Profile& profile, const mptune::Plan& plan, const mptune::Batch& batch) {
-  mptune::Pipeline pipeline(mptune::make_sleep_model(profile), plan);
+  mptune::Pipeline pipeline(mptune::profiler::make_sleep_model(profile), plan);
   std::vector<double> seconds;
   for (int i = 0; i < 25; ++i) seconds.push_back(pipeline.step(batch.inputs, batch.target).seconds);
   return mptune::median(std::move(seconds));
@@ -88,11 +88,11 @@ int run(const std::string& text, int samples, int steps, double budget_s) {
   std::printf("after %d steps %.6f and %.6f: %s\n\n", steps, one.back(), two.back(),
               one == two ? "equal in every bit, at every step" : "they DIFFER");
 
-  mptune::MeasureOptions how;
+  mptune::profiler::MeasureOptions how;
   how.devices = mptune::parse_devices("sleep:3");
   how.batch = samples;
   how.budget_s = budget_s;
-  const mptune::Profile profile = mptune::measure_profile(model, batch, how);
+  const mptune::Profile profile = mptune::profiler::measure_profile(model, batch, how);
   const double alone = sleeping_step(profile, plan_on({"sleep:0"}, {}, model, samples), batch);
   std::printf("%-46s %10s %9s\n", "where the parts are, on sleeping devices", "step", "speed-up");
   const auto row = [&](const char* at, double s) { std::printf("%-46s %7.1f ms %8.2fx\n", at, 1e3 * s, alone / s); };

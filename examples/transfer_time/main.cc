@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/analyze/breakdown.h"
-#include "mptune/profiler/base/units.h"
-#include "mptune/profiler/device/cpu_allocator.h"
-#include "mptune/profiler/measure/link_timing.h"
-#include "mptune/profiler/statistics/samples.h"
-#include "mptune/reports/render/svg.h"
-#include "mptune/reports/render/units.h"
+#include "profiler/analyze/breakdown.h"
+#include "profiler/base/units.h"
+#include "profiler/device/cpu_allocator.h"
+#include "profiler/measure/link_timing.h"
+#include "profiler/statistics/samples.h"
+#include "reports/render/svg.h"
+#include "reports/render/units.h"
 
 namespace {
 
@@ -26,25 +26,25 @@ constexpr std::int64_t kLargest = 64 << 20;
 void sweep(const std::string& from, const std::string& to, const mptune::LinkThrottle& link, int rounds, const std::string& folder) {
   const auto source = mptune::make_device(mptune::parse_device(from)), destination = mptune::make_device(mptune::parse_device(to));
   std::vector<mptune::Samples> seconds;
-  std::vector<mptune::CopyTime> medians;
+  std::vector<mptune::profiler::CopyTime> medians;
   for (int round = 0; round < rounds; ++round) {
-    medians = mptune::sweep_link(source, destination, link, 1, kSmallest, kLargest);
+    medians = mptune::profiler::sweep_link(source, destination, link, 1, kSmallest, kLargest);
     seconds.resize(medians.size());
     for (std::size_t i = 0; i < medians.size(); ++i) seconds[i].values.push_back({.value = medians[i].seconds, .round = round});
   }
   for (std::size_t i = 0; i < medians.size(); ++i) medians[i].seconds = mptune::median(seconds[i]);
-  const mptune::LinkCost line = mptune::fit_link(medians);
+  const mptune::LinkCost line = mptune::profiler::fit_link(medians);
 
   std::printf("copies from %s to %s, median of %d\n%10s %10s %22s %12s %12s\n", from.c_str(), to.c_str(), rounds, "size", "time", "95 %",
               "bandwidth", "line");
-  mptune::SvgSeries measured{"measured", {}, {}}, fitted{"latency and bandwidth", {}, {}};
-  mptune::SvgChart chart{"Copies from " + from + " to " + to, "GB/s", "size of a copy", {}, {}};
+  mptune::reports::SvgSeries measured{"measured", {}, {}}, fitted{"latency and bandwidth", {}, {}};
+  mptune::reports::SvgChart chart{"Copies from " + from + " to " + to, "GB/s", "size of a copy", {}, {}};
   for (std::size_t i = 0; i < medians.size(); ++i) {
     const auto bytes = static_cast<double>(medians[i].bytes);
     const mptune::Interval ci95 = mptune::interval95(seconds[i]);
     const double predicted = line.latency_s + bytes / line.bytes_per_second;
     std::printf("%10s %10s %22s %12s %12s\n", mptune::format_bytes(medians[i].bytes).c_str(),
-                mptune::format_seconds(medians[i].seconds).c_str(), mptune::format_interval_seconds(ci95).c_str(),
+                mptune::format_seconds(medians[i].seconds).c_str(), mptune::reports::format_interval_seconds(ci95).c_str(),
                 mptune::format_bandwidth(bytes / medians[i].seconds).c_str(), mptune::format_seconds(predicted).c_str());
     chart.categories.push_back(mptune::format_bytes(medians[i].bytes));
     measured.values.push_back(1e-9 * bytes / medians[i].seconds);
@@ -55,7 +55,8 @@ void sweep(const std::string& from, const std::string& to, const mptune::LinkThr
   std::printf("time = %s + size / %s\n", mptune::format_seconds(line.latency_s).c_str(),
               mptune::format_bandwidth(line.bytes_per_second).c_str());
   const std::string picture = folder + "/transfer_time.svg";
-  if (!(std::ofstream(picture) << mptune::svg_curve(chart))) throw mptune::Error("can't be written", picture, "name a writable folder");
+  if (!(std::ofstream(picture) << mptune::reports::svg_curve(chart)))
+    throw mptune::Error("can't be written", picture, "name a writable folder");
 }
 
 // Records steps of two stages with 8 micro-batches, and prints how much of their copies is hidden and exposed.
@@ -80,12 +81,12 @@ void exposed(const std::string& from, const std::string& to, const mptune::LinkT
     collector.add_step(static_cast<int>(pipeline.steps()) - 1, began, std::chrono::steady_clock::now());
   }
   pipeline.record(nullptr);
-  const mptune::Breakdown breakdown = mptune::break_down(collector.stop());
+  const mptune::profiler::Breakdown breakdown = mptune::profiler::break_down(collector.stop());
 
   std::printf("\na step of %s, %s\n%10s %12s %12s %12s %12s %14s\n", text.c_str(), mptune::describe(pipeline.plan()).c_str(), "", "step",
               "copies", "hidden", "exposed", "of the step");
   for (std::size_t d = 0; d < options.devices.size(); ++d) {
-    const mptune::DeviceBreakdown mean = mptune::mean_over_steps(breakdown, static_cast<int>(d));
+    const mptune::profiler::DeviceBreakdown mean = mptune::profiler::mean_over_steps(breakdown, static_cast<int>(d));
     const auto seconds = [](mptune::Nanoseconds time) { return std::chrono::duration<double>(time).count(); };
     // A copy is hidden while the device computes, and exposed otherwise.
     std::printf("%10s %12s %12s %12s %12s %14s\n", options.devices[d].c_str(), mptune::format_seconds(seconds(mean.window)).c_str(),

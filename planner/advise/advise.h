@@ -4,11 +4,11 @@
 #include <variant>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/plan.h"
-#include "mptune/profiler/trace/trace.h"
+#include "planner/cost/cost_model.h"
+#include "planner/plan.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// A cause of idle time that a recording names; the member of IdleCauses of the same name.
 enum class IdleCause { host, copy_wait, sync, structural, imbalance, straggler, jitter, profiler, unexplained };
@@ -81,4 +81,4 @@ struct Advice {
 /// on K stages of gpipe or 1f1b (K - 1) / (m + K - 1). Found by simulation, so any valid schedule has one. (GPipe, arXiv 1811.06965.)
 [[nodiscard]] double theoretical_bubble(const Plan& plan);
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -2,13 +2,14 @@
 #include <optional>
 #include <set>
 
-#include "mptune/planner/advise/advise.h"
-#include "mptune/planner/advise/worth.h"
-#include "mptune/planner/simulate/schedule_costs.h"
-#include "mptune/planner/simulate/simulate.h"
-#include "mptune/profiler/base/error.h"
+#include "planner/advise/advise.h"
+#include "planner/advise/worth.h"
+#include "planner/simulate/schedule_costs.h"
+#include "planner/simulate/simulate.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 struct Change {
@@ -56,18 +57,18 @@ class Changes {
   [[nodiscard]] bool fits(const Plan& plan) const {
     const std::vector<std::int64_t> peak = cost_.peak_bytes(plan);
     for (std::size_t d = 0; d < peak.size(); ++d) {
-      const std::int64_t cap = cost_.profile().devices[static_cast<std::size_t>(cost_.device_index(plan.devices[d]))].memory_bytes;
+      const std::int64_t cap = cost_.profile().devices[as_index(cost_.device_index(plan.devices[d]))].memory_bytes;
       if (cap > 0 && peak[d] > cap) return false;
     }
     return true;
   }
 
-  [[nodiscard]] const std::string& layer_name(int layer) const { return cost_.profile().layers[static_cast<std::size_t>(layer)].name; }
+  [[nodiscard]] const std::string& layer_name(int layer) const { return cost_.profile().layers[as_index(layer)].name; }
 
   [[nodiscard]] std::optional<Change> best_cut() const {
     std::optional<Change> best;
     for (int s = 0; s + 1 < plan_.num_stages(); ++s) {
-      const auto front = static_cast<std::size_t>(s);
+      const auto front = as_index(s);
       const int cut = plan_.stages[front].last_layer;
       const auto moved = [&](int to) {
         Plan plan = plan_;
@@ -125,4 +126,4 @@ std::vector<Advice> advise(const Plan& plan, const CostModel& cost) {
   return Changes(plan, cost).advise();
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -4,13 +4,14 @@
 #include <map>
 #include <set>
 
-#include "mptune/planner/advise/advise.h"
-#include "mptune/planner/advise/worth.h"
-#include "mptune/profiler/analyze/replay.h"
-#include "mptune/profiler/analyze/step_work.h"
-#include "mptune/profiler/analyze/typical_times.h"
+#include "planner/advise/advise.h"
+#include "planner/advise/worth.h"
+#include "profiler/analyze/replay.h"
+#include "profiler/analyze/step_work.h"
+#include "profiler/analyze/typical_times.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 double seconds(Nanoseconds time) {
@@ -20,37 +21,36 @@ double seconds(Nanoseconds time) {
 // A recording's steps, replayed with durations that are chosen per piece of work.
 class Replays {
  public:
-  explicit Replays(const std::vector<StepWork>& steps) : steps_(steps), times_(steps) {
-    for (const StepWork& step : steps) {
+  explicit Replays(const std::vector<profiler::StepWork>& steps) : steps_(steps), times_(steps) {
+    for (const profiler::StepWork& step : steps) {
       levels_.emplace_back();
-      for (int level = 0; level <= static_cast<int>(Typical::actual); ++level)
-        levels_.back().push_back(times_.durations(step, static_cast<Typical>(level)));
+      for (int level = 0; level <= static_cast<int>(profiler::Typical::actual); ++level)
+        levels_.back().push_back(times_.durations(step, static_cast<profiler::Typical>(level)));
     }
   }
 
   // Mean end of the steps with every work's duration taken from a level.
-  [[nodiscard]] double mean_end(const std::function<Typical(const Work&)>& level_of) const {
+  [[nodiscard]] double mean_end(const std::function<profiler::Typical(const profiler::Work&)>& level_of) const {
     Nanoseconds sum{0};
     for (std::size_t s = 0; s < steps_.size(); ++s) sum += end_of(s, level_of);
     return seconds(sum) / static_cast<double>(steps_.size());
   }
-  [[nodiscard]] double mean_end(Typical level) const {
-    return mean_end([level](const Work&) { return level; });
+  [[nodiscard]] double mean_end(profiler::Typical level) const {
+    return mean_end([level](const profiler::Work&) { return level; });
   }
 
  private:
-  [[nodiscard]] Nanoseconds end_of(std::size_t s, const std::function<Typical(const Work&)>& level_of) const {
+  [[nodiscard]] Nanoseconds end_of(std::size_t s, const std::function<profiler::Typical(const profiler::Work&)>& level_of) const {
     std::vector<Nanoseconds> durations;
-    for (std::size_t i = 0; i < steps_[s].works.size(); ++i)
-      durations.push_back(levels_[s][static_cast<std::size_t>(level_of(steps_[s].works[i]))][i]);
-    const std::vector<Nanoseconds> start = replay_starts(steps_[s].edges, durations);
+    for (std::size_t i = 0; i < steps_[s].works.size(); ++i) durations.push_back(levels_[s][as_index(level_of(steps_[s].works[i]))][i]);
+    const std::vector<Nanoseconds> start = profiler::replay_starts(steps_[s].edges, durations);
     Nanoseconds end{0};
     for (std::size_t i = 0; i < start.size(); ++i) end = std::max(end, start[i] + durations[i]);
     return end;
   }
 
-  const std::vector<StepWork>& steps_;
-  TypicalTimes times_;
+  const std::vector<profiler::StepWork>& steps_;
+  profiler::TypicalTimes times_;
   std::vector<std::vector<std::vector<Nanoseconds>>> levels_;
 };
 
@@ -60,13 +60,13 @@ struct Parties {
   std::set<std::pair<int, int>> links;
 };
 
-Parties parties_of(const std::vector<StepWork>& steps, const Trace& trace) {
+Parties parties_of(const std::vector<profiler::StepWork>& steps, const Trace& trace) {
   Parties parties;
-  for (const StepWork& step : steps) {
-    for (const Work& work : step.works) {
+  for (const profiler::StepWork& step : steps) {
+    for (const profiler::Work& work : step.works) {
       if (work.tag.stage < 0) continue;
-      if (work.what == What::copy) {
-        const Copy copy = work.copy < 0 ? Copy{} : trace.copies.at(static_cast<std::size_t>(work.copy));
+      if (work.kind == EventKind::copy) {
+        const Copy copy = work.copy < 0 ? Copy{} : trace.copies.at(as_index(work.copy));
         parties.links.insert({copy.source, copy.destination});
       } else {
         parties.stages.insert(work.tag.stage);
@@ -79,9 +79,10 @@ Parties parties_of(const std::vector<StepWork>& steps, const Trace& trace) {
 
 class Advisor {
  public:
-  Advisor(const Trace& trace, const std::vector<StepWork>& steps) : trace_(trace), replays_(steps), parties_(parties_of(steps, trace)) {
+  Advisor(const Trace& trace, const std::vector<profiler::StepWork>& steps)
+      : trace_(trace), replays_(steps), parties_(parties_of(steps, trace)) {
     Nanoseconds windows{0};
-    for (const StepWork& step : steps) windows += step.window.end - step.window.start;
+    for (const profiler::StepWork& step : steps) windows += step.window.end - step.window.start;
     step_s_ = seconds(windows) / static_cast<double>(steps.size());
   }
 
@@ -89,15 +90,15 @@ class Advisor {
     for (const int stage : parties_.stages) add_stage(stage);
     for (const int device : parties_.devices) add_device(device);
     for (const auto& [source, destination] : parties_.links) add_link(source, destination);
-    add(IdleCause::jitter, "", -1, replays_.mean_end(Typical::actual) - replays_.mean_end(Typical::per_device), EvenSteps{});
-    add(IdleCause::host, "", -1, step_s_ - replays_.mean_end(Typical::actual), PromptHosts{});
+    add(IdleCause::jitter, "", -1, replays_.mean_end(profiler::Typical::actual) - replays_.mean_end(profiler::Typical::per_device),
+        EvenSteps{});
+    add(IdleCause::host, "", -1, step_s_ - replays_.mean_end(profiler::Typical::actual), PromptHosts{});
     return std::move(list_).take();
   }
 
  private:
   [[nodiscard]] std::string name_of(int device) const {
-    return device >= 0 && static_cast<std::size_t>(device) < trace_.devices.size() ? trace_.devices[static_cast<std::size_t>(device)].name
-                                                                                   : "the host";
+    return device >= 0 && as_index(device) < trace_.devices.size() ? trace_.devices[as_index(device)].name : "the host";
   }
 
   void add(IdleCause cause, const std::string& device, int stage, double saves_s, const Remedy& remedy) {
@@ -105,25 +106,26 @@ class Advisor {
   }
 
   void add_stage(int stage) {
-    const double as_it_is = replays_.mean_end(Typical::uneven);
-    const double as_the_mean = replays_.mean_end(
-        [stage](const Work& work) { return work.tag.stage == stage && work.what != What::copy ? Typical::copied : Typical::uneven; });
+    const double as_it_is = replays_.mean_end(profiler::Typical::uneven);
+    const double as_the_mean = replays_.mean_end([stage](const profiler::Work& work) {
+      return work.tag.stage == stage && work.kind != EventKind::copy ? profiler::Typical::copied : profiler::Typical::uneven;
+    });
     add(IdleCause::imbalance, "", stage, as_it_is - as_the_mean, EvenStage{stage});
   }
 
   void add_device(int device) {
-    const double as_it_is = replays_.mean_end(Typical::per_device);
-    const double as_others =
-        replays_.mean_end([device](const Work& work) { return work.device == device ? Typical::uneven : Typical::per_device; });
+    const double as_it_is = replays_.mean_end(profiler::Typical::per_device);
+    const double as_others = replays_.mean_end(
+        [device](const profiler::Work& work) { return work.device == device ? profiler::Typical::uneven : profiler::Typical::per_device; });
     add(IdleCause::straggler, name_of(device), -1, as_it_is - as_others, EvenDevice{name_of(device)});
   }
 
   void add_link(int source, int destination) {
-    const double as_it_is = replays_.mean_end(Typical::uneven);
-    const double free = replays_.mean_end([&](const Work& work) {
-      if (work.what != What::copy || work.copy < 0) return Typical::uneven;
-      const Copy& copy = trace_.copies[static_cast<std::size_t>(work.copy)];
-      return copy.source == source && copy.destination == destination ? Typical::balanced : Typical::uneven;
+    const double as_it_is = replays_.mean_end(profiler::Typical::uneven);
+    const double free = replays_.mean_end([&](const profiler::Work& work) {
+      if (work.kind != EventKind::copy || work.copy < 0) return profiler::Typical::uneven;
+      const Copy& copy = trace_.copies[as_index(work.copy)];
+      return copy.source == source && copy.destination == destination ? profiler::Typical::balanced : profiler::Typical::uneven;
     });
     add(IdleCause::copy_wait, name_of(destination), -1, as_it_is - free, InstantCopies{name_of(source), name_of(destination)});
   }
@@ -138,12 +140,12 @@ class Advisor {
 }  // namespace
 
 std::vector<Advice> advise(const Trace& trace) {
-  const std::vector<StepWork> steps = step_works(trace);
-  const auto has_stages = [](const StepWork& step) {
-    return std::any_of(step.works.begin(), step.works.end(), [](const Work& work) { return work.tag.stage >= 0; });
+  const std::vector<profiler::StepWork> steps = profiler::step_works(trace);
+  const auto has_stages = [](const profiler::StepWork& step) {
+    return std::any_of(step.works.begin(), step.works.end(), [](const profiler::Work& work) { return work.tag.stage >= 0; });
   };
   if (!std::any_of(steps.begin(), steps.end(), has_stages)) return {};
   return Advisor(trace, steps).advise();
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

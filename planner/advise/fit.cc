@@ -1,14 +1,14 @@
-#include "mptune/planner/advise/fit.h"
+#include "planner/advise/fit.h"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "mptune/planner/advise/fit_variants.h"
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/profiler/base/error.h"
+#include "planner/advise/fit_variants.h"
+#include "planner/schedule/schedule.h"
+#include "profiler/base/error.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 constexpr int kMostKinds = 3;     // at once
@@ -21,9 +21,8 @@ std::vector<Kinds> kinds_at_once(int count) {
   std::vector<Kinds> sets;
   for (unsigned set = 1; set < 1u << kFitKinds.size(); ++set) {
     Kinds kinds;
-    for (std::size_t i = 0; i < kFitKinds.size(); ++i) {
+    for (std::size_t i = 0; i < kFitKinds.size(); ++i)
       if ((set >> i & 1u) != 0) kinds.push_back(kFitKinds[i]);
-    }
     if (std::ssize(kinds) == count) sets.push_back(std::move(kinds));
   }
   return sets;
@@ -38,9 +37,8 @@ class Fitter {
     if (answer_.excess.bytes == 0) return std::move(answer_);
     answer_.nearest = answer_.excess;
     for (int count = 1; count <= kMostKinds && answer_.changes.empty() && answer_.complete; ++count) {
-      for (const Kinds& kinds : kinds_at_once(count)) {
+      for (const Kinds& kinds : kinds_at_once(count))
         if (auto change = smallest(question_.plan, kinds, 0, {})) answer_.changes.push_back(std::move(*change));
-      }
     }
     std::ranges::stable_sort(answer_.changes, {}, [](const FittingChange& c) { return std::pair(c.changes, c.prediction.step_s); });
     if (answer_.changes.empty())
@@ -107,9 +105,8 @@ Excess excess_of(const Plan& plan, const std::vector<std::int64_t>& peak_bytes, 
                  const std::vector<std::int64_t>& memory_bytes) {
   const std::vector<std::int64_t> caps = caps_of_plan(plan, devices, memory_bytes);
   Excess most;
-  for (std::size_t d = 0; d < caps.size(); ++d) {
+  for (std::size_t d = 0; d < caps.size(); ++d)
     if (caps[d] > 0 && peak_bytes.at(d) - caps[d] > most.bytes) most = {peak_bytes[d] - caps[d], plan.devices[d], caps[d]};
-  }
   return most;
 }
 
@@ -117,4 +114,4 @@ FitAnswer smallest_changes_that_fit(const FitQuestion& question, const CostModel
   return Fitter(question, cost).answer();
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/executable.h"
-#include "mptune/planner/field.h"
-#include "mptune/planner/plan.h"
-#include "mptune/planner/simulate/simulate.h"
+#include "planner/cost/cost_model.h"
+#include "planner/executable.h"
+#include "planner/field.h"
+#include "planner/plan.h"
+#include "planner/simulate/simulate.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// A plan, and what it must fit into.
 struct FitQuestion {
@@ -73,4 +73,4 @@ struct FitAnswer {
 [[nodiscard]] DevicesNeeded devices_needed(const Plan& plan, const std::string& device, std::int64_t cap_bytes, int most,
                                            const CostModel& cost);
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,13 +1,14 @@
-#include "mptune/planner/advise/fit_choices.h"
+#include "planner/advise/fit_choices.h"
 
 #include <algorithm>
 #include <functional>
 #include <optional>
 
-#include "mptune/planner/advise/fit_variants.h"
-#include "mptune/profiler/base/error.h"
+#include "planner/advise/fit_variants.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 constexpr std::int64_t kMostActionsOfOne = 1'000'000;
@@ -103,7 +104,7 @@ Plan one_stage(const SearchSpace& space, const CostModel& cost) {
 }
 
 std::int64_t cap_of(const SearchSpace& space, const std::string& device) {
-  const auto index = static_cast<std::size_t>(std::ranges::find(space.devices, device) - space.devices.begin());
+  const auto index = as_index(std::ranges::find(space.devices, device) - space.devices.begin());
   return index < space.memory_bytes.size() ? space.memory_bytes[index] : space.whole_machine_memory_bytes;
 }
 
@@ -128,4 +129,4 @@ FitAnswer choices_that_fit(const SearchSpace& space, const SearchResult& failed,
   return answer;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,15 +1,16 @@
-#include "mptune/planner/advise/fit_variants.h"
+#include "planner/advise/fit_variants.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <set>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/schedule/schedule_info.h"
-#include "mptune/profiler/base/error.h"
+#include "planner/schedule/schedule.h"
+#include "planner/schedule/schedule_info.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 constexpr int kMostSubsetsOf = 10;  // of stages: 1023 sets
@@ -80,7 +81,7 @@ std::optional<Plan> spread(const Plan& plan, const FitQuestion& question, int de
   const Recompute recompute{recomputes_any(plan) ? Recompute::Mode::all : Recompute::Mode::none, {}, {}};
   const std::vector<int> on = stage_devices(plan.schedule, devices, each);
   for (int s = 0; s < stages; ++s) {
-    const auto i = static_cast<std::size_t>(s);
+    const auto i = as_index(s);
     wider.stages.push_back({s == 0 ? 0 : cuts[i - 1], s + 1 == stages ? cost.layers() : cuts[i], {on[i]}, recompute});
   }
   return with_schedule(std::move(wider), plan.schedule);
@@ -178,7 +179,7 @@ std::vector<FitVariant> finer_splits(const Plan& plan) {
 }
 
 FitVariant recomputing(Plan plan, const std::vector<int>& stages) {
-  for (const int s : stages) plan.stages[static_cast<std::size_t>(s)].recompute = {Recompute::Mode::all, {}, {}};
+  for (const int s : stages) plan.stages[as_index(s)].recompute = {Recompute::Mode::all, {}, {}};
   FieldValue stated = recompute_value(plan);
   return {std::move(plan), static_cast<int>(stages.size()), {std::move(stated)}};
 }
@@ -188,12 +189,12 @@ std::vector<FitVariant> more_recomputation(const Plan& plan, const FitQuestion& 
   const std::vector<std::int64_t> peaks = cost.peak_bytes(plan);
   const std::vector<std::int64_t> caps = caps_of_plan(plan, question.devices, question.memory_bytes);
   const auto over = [&](int device) {
-    const auto d = static_cast<std::size_t>(device);
+    const auto d = as_index(device);
     return caps[d] > 0 && peaks[d] > caps[d];
   };
   std::vector<int> candidates;
   for (int s = 0; s < plan.num_stages(); ++s) {
-    const Stage& stage = plan.stages[static_cast<std::size_t>(s)];
+    const Stage& stage = plan.stages[as_index(s)];
     if (stage.recompute.mode != Recompute::Mode::all && std::ranges::any_of(stage.devices, over)) candidates.push_back(s);
   }
   std::vector<FitVariant> variants;
@@ -205,9 +206,8 @@ std::vector<FitVariant> more_recomputation(const Plan& plan, const FitQuestion& 
   }
   for (unsigned set = 1; set < 1u << count; ++set) {
     std::vector<int> chosen;
-    for (int i = 0; i < count; ++i) {
-      if ((set >> i & 1u) != 0) chosen.push_back(candidates[static_cast<std::size_t>(i)]);
-    }
+    for (int i = 0; i < count; ++i)
+      if ((set >> i & 1u) != 0) chosen.push_back(candidates[as_index(i)]);
     variants.push_back(recomputing(plan, chosen));
   }
   std::ranges::stable_sort(variants, {}, &FitVariant::amount);
@@ -236,7 +236,7 @@ std::vector<std::int64_t> caps_of_plan(const Plan& plan, const std::vector<std::
                                        const std::vector<std::int64_t>& memory_bytes) {
   std::vector<std::int64_t> caps;
   for (const std::string& device : plan.devices) {
-    const auto index = static_cast<std::size_t>(std::ranges::find(devices, device) - devices.begin());
+    const auto index = as_index(std::ranges::find(devices, device) - devices.begin());
     caps.push_back(index < memory_bytes.size() ? memory_bytes[index] : 0);
   }
   return caps;
@@ -246,7 +246,7 @@ FieldValue recompute_value(const Plan& plan) {
   std::string named;
   int count = 0;
   for (int s = 0; s < plan.num_stages(); ++s) {
-    if (plan.stages[static_cast<std::size_t>(s)].recompute.mode == Recompute::Mode::none) continue;
+    if (plan.stages[as_index(s)].recompute.mode == Recompute::Mode::none) continue;
     named += (count++ == 0 ? "" : ",") + std::to_string(s);
   }
   return {Field::recompute, count == 0 ? "none" : count == plan.num_stages() ? "all" : named};
@@ -270,4 +270,4 @@ std::vector<FieldValue> with_values(std::vector<FieldValue> values, const std::v
   return values;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

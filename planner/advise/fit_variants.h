@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/advise/fit.h"
+#include "planner/advise/fit.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// In the order in which they are applied: a later kind changes the plan that an earlier one made.
 enum class FitKind { stages, schedule, cut, split, recompute };
@@ -37,4 +37,4 @@ struct FitVariant {
 /// `values` with `more`: a field that is stated again has its later value.
 [[nodiscard]] std::vector<FieldValue> with_values(std::vector<FieldValue> values, const std::vector<FieldValue>& more);
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -3,11 +3,12 @@
 #include <string>
 #include <utility>
 
-#include "mptune/planner/advise/fit_variants.h"
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/schedule/schedule_info.h"
+#include "planner/advise/fit_variants.h"
+#include "planner/schedule/schedule.h"
+#include "planner/schedule/schedule_info.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 /// Bytes over the cap, then seconds: of a stage, or the largest of several.
@@ -32,13 +33,13 @@ double stage_seconds(int device, int first, int last, int samples, const CostMod
 
 /// The load of stage `s` with the layers [first, last). With one stage per device, only its own range matters to its device.
 Load load_of(Plan& plan, int s, int first, int last, std::int64_t cap, const CostModel& cost) {
-  Stage& stage = plan.stages[static_cast<std::size_t>(s)];
+  Stage& stage = plan.stages[as_index(s)];
   stage.first_layer = first;
   stage.last_layer = last;
   const int device = stage.devices.front();
   const std::int64_t over = cap > 0 ? std::max<std::int64_t>(0, cost.peak_bytes(plan, device) - cap) : 0;
   const int samples = *std::ranges::max_element(plan.microbatch_sizes);
-  return {over, stage_seconds(cost.device_index(plan.devices[static_cast<std::size_t>(device)]), first, last, samples, cost)};
+  return {over, stage_seconds(cost.device_index(plan.devices[as_index(device)]), first, last, samples, cost)};
 }
 
 /// A lower bound of a stage's bytes that only grows with its layers: parameters and optimizer state, with gradients or saved activations.
@@ -67,7 +68,7 @@ Plan equal_pipeline(const Plan& like, const std::string& device, int stages) {
 /// depends on how many stages come after it, not on how many came before.
 int fewest_stages(const Plan& like, const std::string& device, std::int64_t cap, int most, const CostModel& cost) {
   const int layers = cost.layers();
-  std::vector<bool> held(static_cast<std::size_t>(layers) + 1, false);  // layers [first, end) fit on the last j devices
+  std::vector<bool> held(as_index(layers) + 1, false);  // layers [first, end) fit on the last j devices
   held.back() = true;
   std::int64_t worked = 0;
   const int index = cost.device_index(device);
@@ -76,12 +77,12 @@ int fewest_stages(const Plan& like, const std::string& device, std::int64_t cap,
     Plan whole = equal_pipeline(like, device, j), behind = equal_pipeline(like, device, j + 1);
     for (int first = layers - j; first >= 0; --first) {
       if (!cost.may_cut(first)) continue;
-      for (int last = first + 1; last <= layers && !now[static_cast<std::size_t>(first)]; ++last) {
-        if (!held[static_cast<std::size_t>(last)]) continue;
+      for (int last = first + 1; last <= layers && !now[as_index(first)]; ++last) {
+        if (!held[as_index(last)]) continue;
         if (least_bytes(whole, index, first, last, cost) > cap) break;
         worked += std::int64_t{2} * like.num_microbatches();
         Plan& plan = first == 0 ? whole : behind;
-        now[static_cast<std::size_t>(first)] = load_of(plan, first == 0 ? 0 : 1, first, last, cap, cost).first == 0;
+        now[as_index(first)] = load_of(plan, first == 0 ? 0 : 1, first, last, cap, cost).first == 0;
       }
     }
     if (now.front()) return j;
@@ -98,11 +99,11 @@ std::vector<int> least_excess_cuts(const Plan& plan, const std::vector<std::int6
   const int stages = plan.num_stages();
   if (std::int64_t{1} * stages * layers * layers * plan.num_microbatches() > kMostCuts) return {};
   Plan scratch = plan;
-  const auto at = [&](int s, int end) { return static_cast<std::size_t>(s * (layers + 1) + end); };
-  std::vector<Load> best(static_cast<std::size_t>(stages * (layers + 1)), kNoLoad);
+  const auto at = [&](int s, int end) { return as_index(s * (layers + 1) + end); };
+  std::vector<Load> best(as_index(stages * (layers + 1)), kNoLoad);
   std::vector<int> begin(best.size(), 0);
   for (int s = 0; s < stages; ++s) {
-    const std::int64_t cap = caps[static_cast<std::size_t>(plan.stages[static_cast<std::size_t>(s)].devices.front())];
+    const std::int64_t cap = caps[as_index(plan.stages[as_index(s)].devices.front())];
     for (int end = s + 1; end <= layers - (stages - s - 1); ++end) {
       if (end < layers && !cost.may_cut(end)) continue;
       if (s + 1 == stages && end < layers) continue;
@@ -134,4 +135,4 @@ DevicesNeeded devices_needed(const Plan& plan, const std::string& device, std::i
   return {};
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

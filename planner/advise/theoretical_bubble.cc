@@ -2,10 +2,11 @@
 #include <numeric>
 #include <set>
 
-#include "mptune/planner/advise/advise.h"
-#include "mptune/planner/simulate/simulate.h"
+#include "planner/advise/advise.h"
+#include "planner/simulate/simulate.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 constexpr double kForward = 1;   // seconds of a sample in a whole stage
@@ -27,10 +28,9 @@ Profile even_profile(const Plan& plan) {
     }
   }
   for (int from = 0; from < static_cast<int>(plan.devices.size()); ++from) {
-    profile.devices.push_back({plan.devices[static_cast<std::size_t>(from)], 0, 0});
-    for (int to = 0; to < static_cast<int>(plan.devices.size()); ++to) {
+    profile.devices.push_back({plan.devices[as_index(from)], 0, 0});
+    for (int to = 0; to < static_cast<int>(plan.devices.size()); ++to)
       if (from != to) profile.links.push_back({from, to, 0, 0});
-    }
   }
   return profile;
 }
@@ -40,7 +40,7 @@ Profile even_profile(const Plan& plan) {
 double theoretical_bubble(const Plan& plan) {
   Plan even = plan;
   for (int s = 0; s < even.num_stages(); ++s) {
-    Stage& stage = even.stages[static_cast<std::size_t>(s)];
+    Stage& stage = even.stages[as_index(s)];
     stage = {.first_layer = s, .last_layer = s + 1, .devices = stage.devices, .recompute = {}};
   }
   const Prediction prediction = predict(even, CostModel(even_profile(even)));
@@ -49,4 +49,4 @@ double theoretical_bubble(const Plan& plan) {
   return whole <= 0 ? 0 : std::max(0.0, 1 - busy / whole);
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

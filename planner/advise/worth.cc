@@ -1,10 +1,12 @@
-#include "mptune/planner/advise/worth.h"
+#include "planner/advise/worth.h"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::planner {
 namespace {
 
 constexpr double kLeastPercent = 0.5;
@@ -25,7 +27,7 @@ std::vector<Advice> Worth::take() && {
 
 const char* to_string(IdleCause cause) {
   constexpr std::array kNames{"host", "copy_wait", "sync", "structural", "imbalance", "straggler", "jitter", "profiler", "unexplained"};
-  return kNames.at(static_cast<std::size_t>(cause));
+  return kNames.at(as_index(cause));
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

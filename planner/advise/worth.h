@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "mptune/planner/advise/advise.h"
+#include "planner/advise/advise.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Collects advice that is worth something.
 class Worth {
@@ -18,4 +18,4 @@ class Worth {
   std::vector<Advice> list_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,11 +1,12 @@
-#include "mptune/planner/cost/cost_model.h"
+#include "planner/cost/cost_model.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 
-#include "mptune/profiler/base/device_spec.h"
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
 namespace mptune {
 namespace {
@@ -78,18 +79,16 @@ CostModel::CostModel(const Profile& profile) : profile_(profile) {
       throw Error("the allocator's reserve is not a fraction of the bytes in use", "device class " + device_class.name, kRemedy);
     int busy = 0;
     for (int layer = 0; layer < layers(); ++layer) add_curve(device_class, layer);
-    for (const LayerCosts& costs : device_class.layers) {
+    for (const LayerCosts& costs : device_class.layers)
       for (const LayerCost& cost : costs.by_samples) busy |= !cost.forward_busy.empty() || !cost.backward_busy.empty() ? 1 : 0;
-    }
     busy_members_.push_back(busy);
   }
   curve_starts_.push_back(points_.size());
   add_boundaries();
   add_links();
   forbid_cuts();
-  const auto members = std::count_if(profile_.devices.begin(), profile_.devices.end(), [&](const ProfileDevice& device) {
-    return busy_members_[static_cast<std::size_t>(device.device_class)] != 0;
-  });
+  const auto members = std::count_if(profile_.devices.begin(), profile_.devices.end(),
+                                     [&](const ProfileDevice& device) { return busy_members_[as_index(device.device_class)] != 0; });
   for (int& count : busy_members_) count *= static_cast<int>(members);
   input_bytes_per_sample_ = bytes_of_shape(profile_.fingerprint.input.empty() ? profile_.input : profile_.fingerprint.input);
   add_loads();
@@ -100,13 +99,13 @@ void CostModel::forbid_cuts() {
   for (const ForbiddenCut& cut : profile_.forbidden_cuts) {
     if (cut.layer <= 0 || cut.layer >= layers())
       throw Error("no stage can begin at layer " + std::to_string(cut.layer) + ", which the profile forbids", profile_.model, kRemedy);
-    may_cut_[static_cast<std::size_t>(cut.layer)] = false;
+    may_cut_[as_index(cut.layer)] = false;
   }
 }
 
 void CostModel::add_curve(const DeviceClass& device_class, int layer) {
   curve_starts_.push_back(points_.size());
-  std::vector<LayerCost> costs = device_class.layers[static_cast<std::size_t>(layer)].by_samples;
+  std::vector<LayerCost> costs = device_class.layers[as_index(layer)].by_samples;
   std::sort(costs.begin(), costs.end(), [](const LayerCost& a, const LayerCost& b) { return a.samples < b.samples; });
   Point last;
   for (const LayerCost& cost : costs) {
@@ -128,8 +127,7 @@ void CostModel::add_curve(const DeviceClass& device_class, int layer) {
     last = point;
   }
   if (points_.size() == curve_starts_.back())
-    throw Error("the profile has no cost of layer " + profile_.layers[static_cast<std::size_t>(layer)].name,
-                "device class " + device_class.name, kRemedy);
+    throw Error("the profile has no cost of layer " + profile_.layers[as_index(layer)].name, "device class " + device_class.name, kRemedy);
 }
 
 int CostModel::layers() const {
@@ -137,9 +135,8 @@ int CostModel::layers() const {
 }
 
 int CostModel::device_index(const std::string& name) const {
-  for (std::size_t d = 0; d < profile_.devices.size(); ++d) {
+  for (std::size_t d = 0; d < profile_.devices.size(); ++d)
     if (profile_.devices[d].name == name) return static_cast<int>(d);
-  }
   throw Error("the profile does not know device " + name, profile_.model, "profile with this device among `devices`");
 }
 
@@ -150,11 +147,11 @@ std::vector<int> CostModel::device_indices(const std::vector<std::string>& names
 }
 
 std::size_t CostModel::class_of(int device) const {
-  return static_cast<std::size_t>(profile_.devices[static_cast<std::size_t>(device)].device_class);
+  return as_index(profile_.devices[as_index(device)].device_class);
 }
 
 CostModel::Segment CostModel::segment(int device, int layer, int samples) const {
-  const std::size_t curve = class_of(device) * profile_.layers.size() + static_cast<std::size_t>(layer);
+  const std::size_t curve = class_of(device) * profile_.layers.size() + as_index(layer);
   const Point* first = points_.data() + curve_starts_[curve];
   const Point* last = points_.data() + curve_starts_[curve + 1] - 1;
   if (first == last) return {nullptr, first, samples / first->samples};
@@ -184,9 +181,8 @@ LayerTimes CostModel::layer(int device, int layer, int samples) const {
 
 bool CostModel::extrapolated(int device, int samples) const {
   const std::size_t first = class_of(device) * profile_.layers.size();
-  for (std::size_t curve = first; curve < first + profile_.layers.size(); ++curve) {
+  for (std::size_t curve = first; curve < first + profile_.layers.size(); ++curve)
     if (samples < points_[curve_starts_[curve]].samples || samples > points_[curve_starts_[curve + 1] - 1].samples) return true;
-  }
   return false;
 }
 
@@ -216,7 +212,7 @@ double CostModel::reduce_seconds(int device, std::int64_t parameters_bytes, int 
 
 std::int64_t CostModel::parameters_bytes(int first_layer, int last_layer) const {
   std::int64_t bytes = 0;
-  for (int layer = first_layer; layer < last_layer; ++layer) bytes += profile_.layers[static_cast<std::size_t>(layer)].parameters_bytes;
+  for (int layer = first_layer; layer < last_layer; ++layer) bytes += profile_.layers[as_index(layer)].parameters_bytes;
   return bytes;
 }
 
@@ -234,8 +230,7 @@ std::int64_t CostModel::saved_activation_bytes(int device, int first_layer, int 
 }
 
 bool CostModel::keeps_output(int device, int layer) const {
-  return std::ranges::any_of(profile_.classes[class_of(device)].layers[static_cast<std::size_t>(layer)].by_samples,
-                             &LayerCost::keeps_output);
+  return std::ranges::any_of(profile_.classes[class_of(device)].layers[as_index(layer)].by_samples, &LayerCost::keeps_output);
 }
 
 std::int64_t CostModel::saved_activation_bytes(int device, const Stage& stage, int samples) const {
@@ -254,7 +249,7 @@ std::int64_t CostModel::saved_activation_bytes(int device, const Stage& stage, i
 std::int64_t CostModel::held_bytes(int device, int first_layer, int last_layer, int samples) const {
   std::int64_t bytes = 0;
   for (int layer = first_layer; layer < last_layer; ++layer) {
-    const int copies = has_parameters(profile_.layers[static_cast<std::size_t>(layer)]) ? 2 : 1;
+    const int copies = has_parameters(profile_.layers[as_index(layer)]) ? 2 : 1;
     bytes += copies * saved_activation_bytes(device, layer, layer + 1, samples);
   }
   return bytes;

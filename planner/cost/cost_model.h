@@ -4,9 +4,10 @@
 #include <map>
 #include <vector>
 
-#include "mptune/planner/plan.h"
-#include "mptune/profiler/trace/profile.h"
-#include "mptune/profiler/trace/trace.h"
+#include "planner/plan.h"
+#include "profiler/base/index.h"
+#include "profiler/trace/profile.h"
+#include "profiler/trace/trace.h"
 
 namespace mptune {
 
@@ -56,7 +57,7 @@ class CostModel {
 
   [[nodiscard]] int layers() const;
   /// True if a stage may begin at `layer`: 0, or where the profile does not forbid it.
-  [[nodiscard]] bool may_cut(int layer) const { return may_cut_[static_cast<std::size_t>(layer)]; }
+  [[nodiscard]] bool may_cut(int layer) const { return may_cut_[as_index(layer)]; }
   /// Index into the profile's devices of a device named in a plan. Throws Error where the profile does not know it.
   [[nodiscard]] int device_index(const std::string& name) const;
   [[nodiscard]] std::vector<int> device_indices(const std::vector<std::string>& names) const;

@@ -3,8 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/profiler/base/error.h"
+#include "planner/cost/cost_model.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
 namespace mptune {
 namespace {
@@ -45,7 +46,7 @@ double most_seconds(const LayerTimes& times) {
 // What a layer takes is a line between its measured sizes and beyond them: per sample it is most at one of these, or at an end.
 CostModel::Load CostModel::most_per_sample(int device, int layer) const {
   std::vector<int> sizes{1, std::numeric_limits<int>::max()};
-  const std::size_t curve = class_of(device) * profile_.layers.size() + static_cast<std::size_t>(layer);
+  const std::size_t curve = class_of(device) * profile_.layers.size() + as_index(layer);
   for (std::size_t p = curve_starts_[curve]; p < curve_starts_[curve + 1]; ++p) sizes.push_back(static_cast<int>(points_[p].samples));
   Load most;
   for (const int size : sizes) {
@@ -68,7 +69,7 @@ void CostModel::add_layer_loads() {
       const Load load = most_per_sample(device, layer);
       slowest = {std::max(slowest.seconds, load.seconds), std::max(slowest.bytes, load.bytes)};
     }
-    const ProfileLayer& owned = profile_.layers[static_cast<std::size_t>(layer)];
+    const ProfileLayer& owned = profile_.layers[as_index(layer)];
     per_sample_.seconds += slowest.seconds;
     per_sample_.bytes += slowest.bytes;
     fixed_.bytes += (2 + profile_.optimizer_state_factor) * static_cast<double>(owned.parameters_bytes);
@@ -98,7 +99,7 @@ void CostModel::add_loads() {
   const SlowestLink link = slowest_link(profile_);
   for (int cut = 1; cut < layers(); ++cut) {
     for (const auto* boundaries : {&outputs_, &gradients_}) {
-      const Boundary& boundary = (*boundaries)[static_cast<std::size_t>(cut)];
+      const Boundary& boundary = (*boundaries)[as_index(cut)];
       const double bytes = static_cast<double>(boundary.bytes_per_sample) + static_cast<double>(boundary.fixed_bytes);
       per_sample_.seconds += link.fixed_s + link.seconds_per_byte * bytes;
       // In a slot, behind a recomputed piece, for a later stage of the device, twice on the way to another one.

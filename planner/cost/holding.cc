@@ -1,15 +1,17 @@
-#include "mptune/planner/cost/holding.h"
+#include "planner/cost/holding.h"
 
 #include <algorithm>
 #include <iterator>
 #include <numeric>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::planner {
 
 void Holding::add(const Stretch& stretch) {
   if (stretch.bytes == 0 || (stretch.last < stretch.first && stretch.made < 0)) return;
-  change_[static_cast<std::size_t>(stretch.first)] += stretch.bytes;
-  change_[static_cast<std::size_t>(stretch.last) + 1] -= stretch.bytes;
+  change_[as_index(stretch.first)] += stretch.bytes;
+  change_[as_index(stretch.last) + 1] -= stretch.bytes;
   stretches_.push_back(stretch);
 }
 
@@ -30,8 +32,8 @@ std::vector<std::int64_t> Holding::after() const {
   std::vector<std::int64_t> change(change_.size(), 0);
   for (const Stretch& stretch : stretches_) {
     const bool stays = stretch.made >= 0;
-    change[static_cast<std::size_t>(stays ? stretch.made : stretch.first)] += stretch.bytes;
-    change[static_cast<std::size_t>(stretch.last) + (stays ? 1 : 0)] -= stretch.bytes;
+    change[as_index(stays ? stretch.made : stretch.first)] += stretch.bytes;
+    change[as_index(stretch.last) + (stays ? 1 : 0)] -= stretch.bytes;
   }
   change.pop_back();
   std::partial_sum(change.begin(), change.end(), change.begin());
@@ -42,10 +44,10 @@ std::vector<Holding::Stretch> Holding::fullest() const {
   const std::int64_t most = this->most();
   std::int64_t now = 0;
   int action = 0;
-  while ((now += change_[static_cast<std::size_t>(action)]) < most) ++action;
+  while ((now += change_[as_index(action)]) < most) ++action;
   std::vector<Stretch> held;
   std::ranges::copy_if(stretches_, std::back_inserter(held), [=](const Stretch& s) { return s.first <= action && action <= s.last; });
   return held;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Bytes held over stretches of a device's row of actions.
 class Holding {
@@ -37,4 +37,4 @@ class Holding {
   std::vector<Stretch> stretches_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

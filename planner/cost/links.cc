@@ -2,8 +2,9 @@
 #include <map>
 #include <tuple>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/profiler/base/error.h"
+#include "planner/cost/cost_model.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
 namespace mptune {
 namespace {
@@ -52,23 +53,22 @@ void CostModel::add_boundaries() {
         boundary.bytes_per_sample += bytes_per_sample;
         boundary.fixed_bytes += fixed_bytes;
       };
-      add(outputs_[static_cast<std::size_t>(layer)]);
-      if (layer <= tensor.last_gradient) add(gradients_[static_cast<std::size_t>(layer)]);
+      add(outputs_[as_index(layer)]);
+      if (layer <= tensor.last_gradient) add(gradients_[as_index(layer)]);
     }
   }
 }
 
 void CostModel::add_links() {
   const std::size_t devices = profile_.devices.size();
-  for (const ProfileDevice& device : profile_.devices) {
-    if (device.device_class < 0 || static_cast<std::size_t>(device.device_class) >= profile_.classes.size())
+  for (const ProfileDevice& device : profile_.devices)
+    if (device.device_class < 0 || as_index(device.device_class) >= profile_.classes.size())
       throw Error("the profile has no class of device " + device.name, profile_.model, "profile the model again");
-  }
   link_of_.assign(devices * devices, -1);
   for (std::size_t i = 0; i < profile_.links.size(); ++i) {
     const LinkCost& link = profile_.links[i];
-    const auto source = static_cast<std::size_t>(link.source);
-    const auto destination = static_cast<std::size_t>(link.destination);
+    const auto source = as_index(link.source);
+    const auto destination = as_index(link.destination);
     if (link.source < 0 || link.destination < 0 || source >= devices || destination >= devices)
       throw Error("the profile has a link of a device it does not list", profile_.model, "profile the model again");
     link_of_[source * devices + destination] = static_cast<int>(i);
@@ -82,18 +82,18 @@ void CostModel::add_links() {
 }
 
 std::int64_t CostModel::boundary_bytes(int layer, int samples, bool gradients) const {
-  const Boundary& boundary = (gradients ? gradients_ : outputs_)[static_cast<std::size_t>(layer)];
+  const Boundary& boundary = (gradients ? gradients_ : outputs_)[as_index(layer)];
   return boundary.bytes_per_sample * samples + boundary.fixed_bytes;
 }
 
 const LinkCost& CostModel::link(int source, int destination) const {
-  const auto from = static_cast<std::size_t>(source);
-  const auto to = static_cast<std::size_t>(destination);
+  const auto from = as_index(source);
+  const auto to = as_index(destination);
   const int index = link_of_[from * profile_.devices.size() + to];
   if (index < 0)
     throw Error("the profile does not know the link from " + profile_.devices[from].name + " to " + profile_.devices[to].name,
                 profile_.model, "profile with both among `devices`");
-  return profile_.links[static_cast<std::size_t>(index)];
+  return profile_.links[as_index(index)];
 }
 
 double CostModel::copy_seconds(int source, int destination, std::int64_t bytes) const {

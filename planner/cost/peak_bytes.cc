@@ -1,8 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/cost/holding.h"
+#include "planner/cost/cost_model.h"
+#include "planner/cost/holding.h"
+#include "profiler/base/index.h"
 
 namespace mptune {
 namespace {
@@ -19,7 +20,7 @@ class DevicePeak {
       : plan_(plan),
         cost_(cost),
         device_(device),
-        index_(cost.device_index(plan.devices[static_cast<std::size_t>(device)])),
+        index_(cost.device_index(plan.devices[as_index(device)])),
         held_(row(device).size()),
         forward_at_(plan.stages.size() * plan.microbatch_sizes.size(), -1),
         gradient_at_(forward_at_),
@@ -68,17 +69,15 @@ class DevicePeak {
   }
 
   [[nodiscard]] std::int64_t reserve_of(std::int64_t bytes) const {
-    const double reserve = cost_.profile().classes[static_cast<std::size_t>(profile_device().device_class)].allocator_reserve;
+    const double reserve = cost_.profile().classes[as_index(profile_device().device_class)].allocator_reserve;
     return static_cast<std::int64_t>(std::ceil(static_cast<double>(bytes) * std::max(0.0, reserve)));
   }
 
-  [[nodiscard]] const ProfileDevice& profile_device() const { return cost_.profile().devices[static_cast<std::size_t>(index_)]; }
-  [[nodiscard]] const Stage& stage(int s) const { return plan_.stages[static_cast<std::size_t>(s)]; }
-  [[nodiscard]] const std::vector<Action>& row(int device) const { return plan_.actions[static_cast<std::size_t>(device)]; }
-  [[nodiscard]] std::size_t slot(int s, int microbatch) const {
-    return static_cast<std::size_t>(s) * plan_.microbatch_sizes.size() + static_cast<std::size_t>(microbatch);
-  }
-  [[nodiscard]] int samples(int microbatch) const { return plan_.microbatch_sizes[static_cast<std::size_t>(microbatch)]; }
+  [[nodiscard]] const ProfileDevice& profile_device() const { return cost_.profile().devices[as_index(index_)]; }
+  [[nodiscard]] const Stage& stage(int s) const { return plan_.stages[as_index(s)]; }
+  [[nodiscard]] const std::vector<Action>& row(int device) const { return plan_.actions[as_index(device)]; }
+  [[nodiscard]] std::size_t slot(int s, int microbatch) const { return as_index(s) * plan_.microbatch_sizes.size() + as_index(microbatch); }
+  [[nodiscard]] int samples(int microbatch) const { return plan_.microbatch_sizes[as_index(microbatch)]; }
   [[nodiscard]] bool mine(int s, int microbatch) const { return device_of(stage(s), microbatch) == device_; }
   [[nodiscard]] std::int64_t boundary(int layer, int microbatch, bool gradients) const {
     return cost_.boundary_bytes(layer, samples(microbatch), gradients);
@@ -99,12 +98,11 @@ class DevicePeak {
     if (first_replica)
       contents_.optimizer_bytes += static_cast<std::int64_t>(cost_.profile().optimizer_state_factor * static_cast<double>(parameters));
     for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) {
-      const ProfileLayer& described = cost_.profile().layers[static_cast<std::size_t>(layer)];
+      const ProfileLayer& described = cost_.profile().layers[as_index(layer)];
       contents_.buffers_bytes += described.buffers_bytes * (described.batch_statistics ? 1 + microbatches(s) : 1);
     }
-    for (int i = 0; s == 0 && i < plan_.num_microbatches(); ++i) {
+    for (int i = 0; s == 0 && i < plan_.num_microbatches(); ++i)
       if (mine(s, i)) contents_.buffers_bytes += samples(i) * cost_.input_bytes_per_sample();
-    }
   }
 
   [[nodiscard]] std::int64_t parameters_bytes(int s) const { return cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer); }
@@ -117,16 +115,15 @@ class DevicePeak {
     if (first == actions.end()) return;
     const int made = static_cast<int>(first - actions.begin());
     const int at = made + (first->kind == ActionKind::backward ? 1 : 0);
-    held_.add({at, static_cast<int>(actions.size()) - 1, parameters_bytes(s), Holding::kGradients, made});
+    held_.add({at, static_cast<int>(actions.size()) - 1, parameters_bytes(s), planner::Holding::kGradients, made});
   }
 
   void add_fullest() {
-    for (const Holding::Stretch& stretch : held_.fullest()) {
-      if (stretch.microbatch == Holding::kGradients)
+    for (const planner::Holding::Stretch& stretch : held_.fullest())
+      if (stretch.microbatch == planner::Holding::kGradients)
         contents_.gradients_bytes += stretch.bytes;
       else
         (stretch.microbatch < 0 ? contents_.workspace_bytes : contents_.activations_bytes[stretch.microbatch]) += stretch.bytes;
-    }
   }
 
   // What the layers that are computed again would keep.
@@ -154,9 +151,8 @@ class DevicePeak {
   };
 
   const Need& need(int s, int microbatch) {
-    for (const Need& known : needs_) {
+    for (const Need& known : needs_)
       if (known.stage == s && known.samples == samples(microbatch)) return known;
-    }
     return needs_.emplace_back(new_need(s, microbatch));
   }
 
@@ -222,7 +218,7 @@ class DevicePeak {
 
   // An input may arrive as soon as the producer's row allows: after the backwards that stand before its forward there, hence after ours.
   std::int64_t input_buffers(int s) {
-    Holding buffers(row(device_).size());
+    planner::Holding buffers(row(device_).size());
     for (const int producer : stage(s - 1).devices) {
       if (producer == device_) continue;
       int reached = -1;
@@ -240,7 +236,7 @@ class DevicePeak {
 
   // Likewise a gradient: after the forwards that stand before its backward on the device that makes it.
   std::int64_t gradient_buffers(int s) {
-    Holding buffers(row(device_).size());
+    planner::Holding buffers(row(device_).size());
     for (const int producer : stage(s + 1).devices) {
       int reached = -1;
       for (std::size_t q = 0; q < row(producer).size(); ++q) {
@@ -266,11 +262,10 @@ class DevicePeak {
     for (std::size_t q = 0; q < row(device_).size(); ++q) {
       const Action& action = row(device_)[q];
       const std::int64_t sent = 2 * sends(action);
-      const std::int64_t running =
-          running_bytes(need(action.stage, action.microbatch), action.kind, has_gradients[static_cast<std::size_t>(action.stage)]);
+      const std::int64_t running = running_bytes(need(action.stage, action.microbatch), action.kind, has_gradients[as_index(action.stage)]);
       held_.add({static_cast<int>(q), static_cast<int>(q), running + std::max(sent, left)});
       left = sent;
-      if (releases(action.kind)) has_gradients[static_cast<std::size_t>(action.stage)] = true;
+      if (releases(action.kind)) has_gradients[as_index(action.stage)] = true;
     }
   }
 
@@ -301,7 +296,7 @@ class DevicePeak {
   const CostModel& cost_;
   int device_;
   int index_;
-  Holding held_;
+  planner::Holding held_;
   PeakContents contents_;
   std::vector<int> forward_at_;   // place in this device's row, per stage and micro-batch
   std::vector<int> gradient_at_;  // of what makes the input's gradient

@@ -1,8 +1,8 @@
-#include "mptune/planner/partition/best_cuts.h"
+#include "planner/partition/best_cuts.h"
 
 #include <algorithm>
 
-namespace mptune {
+namespace mptune::planner {
 
 bool BestCuts::add(RatedCuts rated) {
   if (rated.step_ns > longest_ns_ || (full() && !ranks_before(rated, kept_.back()))) return false;
@@ -13,4 +13,4 @@ bool BestCuts::add(RatedCuts rated) {
   return true;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

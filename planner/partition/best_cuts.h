@@ -3,15 +3,16 @@
 #include <cstdint>
 #include <vector>
 
-#include "mptune/planner/partition/family.h"
+#include "planner/partition/family.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// The best plans of a family so far, in order.
 class BestCuts {
  public:
   /// Plans that take longer than `longest_ns` do not count.
-  BestCuts(int keep, std::int64_t longest_ns) : keep_(keep < 1 ? 1 : static_cast<std::size_t>(keep)), longest_ns_(longest_ns) {}
+  BestCuts(int keep, std::int64_t longest_ns) : keep_(keep < 1 ? 1 : as_index(keep)), longest_ns_(longest_ns) {}
 
   /// The longest step with which a plan enters whatever its other figures.
   [[nodiscard]] std::int64_t enters_ns() const { return full() ? kept_.back().step_ns - 1 : longest_ns_; }
@@ -28,4 +29,4 @@ class BestCuts {
   std::vector<RatedCuts> kept_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,11 +1,12 @@
-#include "mptune/planner/partition/cut_rater.h"
+#include "planner/partition/cut_rater.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "mptune/planner/schedule/schedule_info.h"
+#include "planner/schedule/schedule_info.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 CutRater::CutRater(const PartitionProblem& problem, const CostModel& cost, const Family& family)
     : family_(family),
@@ -22,7 +23,7 @@ CutRater::CutRater(const PartitionProblem& problem, const CostModel& cost, const
 }
 
 int CutRater::last_of(const std::vector<int>& cuts, int stage) const {
-  return stage < static_cast<int>(cuts.size()) ? cuts[static_cast<std::size_t>(stage)] : layers_;
+  return stage < static_cast<int>(cuts.size()) ? cuts[as_index(stage)] : layers_;
 }
 
 bool CutRater::settle(int stage, int first, int last) {
@@ -34,9 +35,8 @@ bool CutRater::settle(int stage, int first, int last) {
 bool CutRater::settle(const std::vector<int>& cuts) {
   if (!memory_ || !family_.has_caps()) return true;
   int first = 0;
-  for (int s = 0; s < family_.stages(); first = last_of(cuts, s++)) {
+  for (int s = 0; s < family_.stages(); first = last_of(cuts, s++))
     if (!settle(s, first, last_of(cuts, s))) return false;
-  }
   return true;
 }
 
@@ -87,14 +87,14 @@ CutRater::Excess CutRater::smallest_excess(const Windows& allowed) {
 // need not be measured.
 CutRater::Excess CutRater::smallest_of_all(const Windows& allowed) {
   using Found = std::pair<std::int64_t, int>;
-  std::vector<Found> rest(static_cast<std::size_t>(layers_) + 1, {PathBounds::kFar, -1});
+  std::vector<Found> rest(as_index(layers_) + 1, {PathBounds::kFar, -1});
   rest.back() = {-PathBounds::kFar, -1};
   for (int s = family_.stages(); s-- > 0;) {
     std::vector<Found> now(rest.size(), {PathBounds::kFar, -1});
-    for (const int first : allowed.begins[static_cast<std::size_t>(s)]) {
-      Found& least = now[static_cast<std::size_t>(first)];
-      for (const int last : allowed.begins[static_cast<std::size_t>(s) + 1]) {
-        const Found& behind = rest[static_cast<std::size_t>(last)];
+    for (const int first : allowed.begins[as_index(s)]) {
+      Found& least = now[as_index(first)];
+      for (const int last : allowed.begins[as_index(s) + 1]) {
+        const Found& behind = rest[as_index(last)];
         if (last <= first || behind.first >= least.first || memory_->least_excess(s, first, last) >= least.first) continue;
         const StageNeed& need = memory_->need(s, first, last);
         least = std::min(least, std::max(behind, Found(need.excess_bytes, need.excess_device)));
@@ -107,4 +107,4 @@ CutRater::Excess CutRater::smallest_of_all(const Windows& allowed) {
   return exceeds ? Excess{rest.front().first, rest.front().second} : Excess{};
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -4,14 +4,14 @@
 #include <optional>
 #include <vector>
 
-#include "mptune/planner/partition/best_cuts.h"
-#include "mptune/planner/partition/family.h"
-#include "mptune/planner/partition/path_bounds.h"
-#include "mptune/planner/partition/prices.h"
-#include "mptune/planner/partition/stage_memory.h"
-#include "mptune/planner/partition/step_times.h"
+#include "planner/partition/best_cuts.h"
+#include "planner/partition/family.h"
+#include "planner/partition/path_bounds.h"
+#include "planner/partition/prices.h"
+#include "planner/partition/stage_memory.h"
+#include "planner/partition/step_times.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Rates plans of a family and collects the best. Every plan that is timed adds its longest path to the bounds.
 class CutRater {
@@ -71,4 +71,4 @@ class CutRater {
   Excess least_seen_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

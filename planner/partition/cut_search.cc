@@ -1,12 +1,13 @@
-#include "mptune/planner/partition/cut_search.h"
+#include "planner/partition/cut_search.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "mptune/planner/partition/first_plans.h"
-#include "mptune/planner/partition/path_mixture.h"
+#include "planner/partition/first_plans.h"
+#include "planner/partition/path_mixture.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 constexpr std::int64_t kFirstPause = 4096;  // nodes, doubled after every narrowing of the windows
@@ -34,17 +35,16 @@ CutSearch::CutSearch(const PartitionProblem& problem, const CostModel& cost, con
 }
 
 void CutSearch::open_windows() {
-  allowed_.begins.resize(static_cast<std::size_t>(stages_) + 1);
+  allowed_.begins.resize(as_index(stages_) + 1);
   for (int s = 0; s <= stages_; ++s) {
-    std::vector<int>& begins = allowed_.begins[static_cast<std::size_t>(s)];
+    std::vector<int>& begins = allowed_.begins[as_index(s)];
     if (s == 0) begins = {0};
     if (s == stages_) begins = {layers_};
-    for (int layer = s; s > 0 && layer <= layers_ - (stages_ - s) && s < stages_; ++layer) {
+    for (int layer = s; s > 0 && layer <= layers_ - (stages_ - s) && s < stages_; ++layer)
       if (cost_.may_cut(layer)) begins.push_back(layer);
-    }
   }
   for (int s = 0; s < stages_; ++s) {
-    std::vector<int> furthest(static_cast<std::size_t>(layers_) + 1, layers_);
+    std::vector<int> furthest(as_index(layers_) + 1, layers_);
     if (rater_.knows_memory()) furthest = rater_.furthest(s);
     allowed_.furthest.push_back(std::move(furthest));
     std::vector<int> nearest;
@@ -82,9 +82,8 @@ bool CutSearch::refute(std::int64_t limit_ns, Windows& windows) {
   for (int attempt = 0; attempt < kMixtures; ++attempt) {
     if (!narrow(limit_ns, windows)) return true;
     for (int round = 0; round < kMixtureRounds; ++round) {
-      for (; learned < paths_.paths(); ++learned) {
+      for (; learned < paths_.paths(); ++learned)
         if (paths_.path(learned).of == 1) mixture.add(paths_.path(learned));
-      }
       const std::optional<PathMixture::Least> least = mixture.least(windows);
       if (!least || least->ns * (1 - 1e-9) > static_cast<double>(limit_ns)) return true;
       effort_.add(1 + std::int64_t{stages_} * layers_ * layers_ / 2 / kRangesPerNode);
@@ -112,11 +111,10 @@ void CutSearch::raise_bound() {
   while (!effort_.ended() && high - result_.lower_bound_ns > high / kFinest) {
     const std::int64_t middle = result_.lower_bound_ns + (high - result_.lower_bound_ns) / 2;
     Windows windows = allowed_;
-    if (refute(middle - rater_.step_cost_ns(), windows)) {
+    if (refute(middle - rater_.step_cost_ns(), windows))
       result_.lower_bound_ns = middle + 1;
-    } else {
+    else
       high = std::min(middle, reached());
-    }
   }
 }
 
@@ -196,4 +194,4 @@ PartitionResult CutSearch::finish() {
   return std::move(result_);
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -2,13 +2,13 @@
 
 #include <cstdint>
 
-#include "mptune/planner/partition/cut_rater.h"
-#include "mptune/planner/partition/cut_walk.h"
-#include "mptune/planner/partition/family.h"
-#include "mptune/planner/partition/partition.h"
-#include "mptune/planner/partition/path_bounds.h"
+#include "planner/partition/cut_rater.h"
+#include "planner/partition/cut_walk.h"
+#include "planner/partition/family.h"
+#include "planner/partition/partition.h"
+#include "planner/partition/path_bounds.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Branch and bound, depth first over the cuts. A plan that is too slow has a longest path; every plan on which that path is as long is too
 /// slow as well. So each timed plan adds its longest path, and some dozens of paths usually rule out all plans but the best.
@@ -45,4 +45,4 @@ class CutSearch {
   PartitionResult result_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,10 +1,12 @@
-#include "mptune/planner/partition/cut_walk.h"
+#include "planner/partition/cut_walk.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::planner {
 namespace {
 
 constexpr std::int64_t kProbeAfter = 16;
@@ -48,9 +50,9 @@ CutWalk::CutWalk(const Family& family, CutRater& rater, SearchEffort& effort, co
       limit_ns_(path_limit_ns(aim, rater)),
       probe_after_(kProbeAfter) {
   balance_.refresh(windows_);
-  const auto width = static_cast<std::size_t>(stages_) + 1;
-  lengths_.assign(width, std::vector<std::int64_t>(static_cast<std::size_t>(paths_.paths()), 0));
-  order_.resize(static_cast<std::size_t>(paths_.paths()));
+  const auto width = as_index(stages_) + 1;
+  lengths_.assign(width, std::vector<std::int64_t>(as_index(paths_.paths()), 0));
+  order_.resize(as_index(paths_.paths()));
   for (std::size_t path = 0; path < order_.size(); ++path) order_[path] = static_cast<int>(path);
   passed_.assign(width, 0);
   copied_ = peaks_ = passed_;
@@ -66,7 +68,7 @@ CutWalk::End CutWalk::run(std::int64_t pause_at) {
 
 void CutWalk::visit(int stage) {
   const int first = stage == 0 ? 0 : cuts_.back();
-  for (const int last : windows_.begins[static_cast<std::size_t>(stage) + 1]) {
+  for (const int last : windows_.begins[as_index(stage) + 1]) {
     if (!windows_.allows(stage, first, last)) continue;
     effort_.add(1);
     if (effort_.interrupted()) return;
@@ -96,7 +98,7 @@ void CutWalk::probe(int stage, int last) {
 }
 
 void CutWalk::descend(int stage, int first, int last) {
-  const auto next = static_cast<std::size_t>(stage) + 1;
+  const auto next = as_index(stage) + 1;
   passed_[next] = passed_[next - 1] + balance_.passing(stage, first, last);
   if (stage + 1 < stages_) {
     cuts_.push_back(last);
@@ -117,17 +119,17 @@ void CutWalk::consider(const std::vector<int>& cuts) {
 
 // Paths that were added last, or ruled out a plan, come first.
 bool CutWalk::within_paths(int stage, int first, int last) {
-  const auto at = static_cast<std::size_t>(stage);
+  const auto at = as_index(stage);
   const std::int64_t passed = passed_[at] + (stage + 1 < stages_ ? balance_.passing(stage, first, last) : 0);
   if (passed + balance_.rest(stage + 1, last) > limit_ns_) return false;
   for (std::size_t place = 0; place < order_.size(); ++place) {
     const int path = order_[place];
-    const std::int64_t length = paths_.through(path, stage, first, last, lengths_[at][static_cast<std::size_t>(path)]);
+    const std::int64_t length = paths_.through(path, stage, first, last, lengths_[at][as_index(path)]);
     if (length + paths_.rest(path, stage + 1, last) > paths_.scaled(path, limit_ns_)) {
       std::swap(order_[place], order_[place / 2]);
       return false;
     }
-    lengths_[at + 1][static_cast<std::size_t>(path)] = length;
+    lengths_[at + 1][as_index(path)] = length;
   }
   return true;
 }
@@ -140,32 +142,31 @@ bool CutWalk::fits(int stage, int first, int last) {
 
 // Of plans as fast as the last one listed, only those that rank before it matter.
 bool CutWalk::may_rank(int stage, int first, int last) {
-  const auto next = static_cast<std::size_t>(stage) + 1;
+  const auto next = as_index(stage) + 1;
   const RatedCuts& worst = rater_.best().kept().back();
   copied_[next] = copied_[next - 1] + (stage + 1 < stages_ ? family_.copied_bytes(stage + 1, last) : 0);
   peaks_[next] = peaks_[next - 1];
-  const std::int64_t copied = copied_[next] + copied_rest_[next][static_cast<std::size_t>(last)];
+  const std::int64_t copied = copied_[next] + copied_rest_[next][as_index(last)];
   if (copied != worst.copied_bytes) return copied < worst.copied_bytes;
   if (!rater_.knows_memory()) return true;
   peaks_[next] = std::max(peaks_[next], rater_.need(stage, first, last).peak_bytes);
   if (peaks_[next] != worst.peak_bytes) return peaks_[next] < worst.peak_bytes;
-  for (std::size_t c = 0; c < cuts_.size(); ++c) {
+  for (std::size_t c = 0; c < cuts_.size(); ++c)
     if (cuts_[c] != worst.cuts[c]) return cuts_[c] < worst.cuts[c];
-  }
   return stage + 1 == stages_ || last <= worst.cuts[cuts_.size()];
 }
 
 void CutWalk::find_copied_rest() {
-  copied_rest_.assign(static_cast<std::size_t>(stages_) + 1, std::vector<std::int64_t>(static_cast<std::size_t>(layers_) + 1, 0));
+  copied_rest_.assign(as_index(stages_) + 1, std::vector<std::int64_t>(as_index(layers_) + 1, 0));
   for (int s = stages_ - 1; s-- > 0;) {
-    const auto at = static_cast<std::size_t>(s);
+    const auto at = as_index(s);
     for (const int first : windows_.begins[at]) {
       std::int64_t least = PathBounds::kFar;
       for (const int last : windows_.begins[at + 1]) {
         if (!windows_.allows(s, first, last)) continue;
-        least = std::min(least, family_.copied_bytes(s + 1, last) + copied_rest_[at + 1][static_cast<std::size_t>(last)]);
+        least = std::min(least, family_.copied_bytes(s + 1, last) + copied_rest_[at + 1][as_index(last)]);
       }
-      copied_rest_[at][static_cast<std::size_t>(first)] = least;
+      copied_rest_[at][as_index(first)] = least;
     }
   }
 }
@@ -175,9 +176,9 @@ void CutWalk::adopt_paths() {
   const int known = static_cast<int>(order_.size());
   if (paths_.paths() == known) return;
   paths_.refresh(windows_, known);
-  for (std::vector<std::int64_t>& lengths : lengths_) lengths.resize(static_cast<std::size_t>(paths_.paths()), 0);
+  for (std::vector<std::int64_t>& lengths : lengths_) lengths.resize(as_index(paths_.paths()), 0);
   for (int path = known; path < paths_.paths(); ++path) {
-    const auto index = static_cast<std::size_t>(path);
+    const auto index = as_index(path);
     int first = 0;
     for (std::size_t s = 0; s < cuts_.size(); ++s) {
       lengths_[s + 1][index] = paths_.through(path, static_cast<int>(s), first, cuts_[s], lengths_[s][index]);
@@ -187,4 +188,4 @@ void CutWalk::adopt_paths() {
   }
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "mptune/planner/partition/cut_rater.h"
-#include "mptune/planner/partition/family.h"
-#include "mptune/planner/partition/partition.h"
-#include "mptune/planner/partition/path_bounds.h"
+#include "planner/partition/cut_rater.h"
+#include "planner/partition/family.h"
+#include "planner/partition/partition.h"
+#include "planner/partition/path_bounds.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Counts the nodes of a search and says when it has to end.
 class SearchEffort {
@@ -94,4 +94,4 @@ class CutWalk {
   std::vector<std::vector<std::int64_t>> copied_rest_;  // [stage][first]: least bytes copied over the cuts behind
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,16 +1,17 @@
-#include "mptune/planner/partition/family.h"
+#include "planner/partition/family.h"
 
 #include <algorithm>
 #include <numeric>
 #include <tuple>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/schedule/schedule_info.h"
-#include "mptune/planner/simulate/operations.h"
-#include "mptune/planner/simulate/schedule_costs.h"
-#include "mptune/profiler/base/error.h"
+#include "planner/schedule/schedule.h"
+#include "planner/schedule/schedule_info.h"
+#include "planner/simulate/operations.h"
+#include "planner/simulate/schedule_costs.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 void check(const PartitionProblem& problem, const CostModel& cost) {
@@ -50,7 +51,7 @@ Family::Family(const PartitionProblem& problem, const CostModel& cost) : problem
 }
 
 std::int64_t Family::cap(int device) const {
-  return problem_.memory_bytes.empty() ? 0 : problem_.memory_bytes[static_cast<std::size_t>(device)];
+  return problem_.memory_bytes.empty() ? 0 : problem_.memory_bytes[as_index(device)];
 }
 
 bool Family::has_caps() const {
@@ -67,9 +68,8 @@ bool Family::rows_are_fixed() const {
 
 bool Family::one_stage_per_device() const {
   std::vector<int> stages_on(problem_.devices.size(), 0);
-  for (const std::vector<int>& devices : problem_.stages) {
-    for (const int device : devices) ++stages_on[static_cast<std::size_t>(device)];
-  }
+  for (const std::vector<int>& devices : problem_.stages)
+    for (const int device : devices) ++stages_on[as_index(device)];
   return std::all_of(stages_on.begin(), stages_on.end(), [](int count) { return count < 2; });
 }
 
@@ -82,12 +82,11 @@ Plan Family::plan(const std::vector<int>& cuts, const std::vector<int>& recomput
     const int last = s == cuts.size() ? cost_.layers() : cuts[s];
     plan.stages.push_back({first, last, problem_.stages[s], {}});
   }
-  for (const int stage : recomputed) plan.stages[static_cast<std::size_t>(stage)].recompute.mode = Recompute::Mode::all;
-  if (rows_are_fixed()) {
+  for (const int stage : recomputed) plan.stages[as_index(stage)].recompute.mode = Recompute::Mode::all;
+  if (rows_are_fixed())
     make_schedule(plan, problem_.schedule);
-  } else {
+  else
     schedule_plan(plan, problem_.schedule, cost_, problem_.memory_bytes);
-  }
   return plan;
 }
 
@@ -103,8 +102,8 @@ Plan Family::any_plan() const {
 }
 
 std::int64_t Family::copied_bytes(int stage, int cut) const {
-  const std::vector<int>& from = problem_.stages[static_cast<std::size_t>(stage) - 1];
-  const std::vector<int>& to = problem_.stages[static_cast<std::size_t>(stage)];
+  const std::vector<int>& from = problem_.stages[as_index(stage) - 1];
+  const std::vector<int>& to = problem_.stages[as_index(stage)];
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < problem_.microbatch_sizes.size(); ++i) {
     if (from[i % from.size()] == to[i % to.size()]) continue;
@@ -120,7 +119,7 @@ void Family::rate_memory(const Plan& plan, RatedCuts& rated) const {
   rated.excess_bytes = 0;
   rated.excess_device = -1;
   for (int d = 0; d < static_cast<int>(peaks.size()); ++d) {
-    const std::int64_t over = peaks[static_cast<std::size_t>(d)] - cap(d);
+    const std::int64_t over = peaks[as_index(d)] - cap(d);
     if (cap(d) <= 0 || over <= rated.excess_bytes) continue;
     rated.excess_bytes = over;
     rated.excess_device = d;
@@ -130,10 +129,10 @@ void Family::rate_memory(const Plan& plan, RatedCuts& rated) const {
 // Those that are, and those on devices which the plan would not fit.
 std::vector<int> Family::recomputed_for_memory(const Plan& plan) const {
   const std::vector<std::int64_t> peaks = cost_.peak_bytes(plan);
-  const auto asks = [&](int device) { return cap(device) > 0 && peaks[static_cast<std::size_t>(device)] > cap(device); };
+  const auto asks = [&](int device) { return cap(device) > 0 && peaks[as_index(device)] > cap(device); };
   std::vector<int> recomputed;
   for (int s = 0; s < stages(); ++s) {
-    const std::vector<int>& devices = problem_.stages[static_cast<std::size_t>(s)];
+    const std::vector<int>& devices = problem_.stages[as_index(s)];
     if (always_recomputed(s) || std::any_of(devices.begin(), devices.end(), asks)) recomputed.push_back(s);
   }
   return recomputed;
@@ -157,4 +156,4 @@ RatedCuts Family::rate(const std::vector<int>& cuts) const {
   return rated;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/partition/partition.h"
-#include "mptune/planner/plan.h"
+#include "planner/cost/cost_model.h"
+#include "planner/partition/partition.h"
+#include "planner/plan.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// A plan of a family with everything that ranks it.
 struct RatedCuts {
@@ -55,4 +55,4 @@ class Family {
   const CostModel& cost_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

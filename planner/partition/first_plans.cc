@@ -1,10 +1,12 @@
-#include "mptune/planner/partition/first_plans.h"
+#include "planner/partition/first_plans.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::planner {
 namespace {
 
 class Climber {
@@ -60,9 +62,8 @@ class Climber {
   }
 
   [[nodiscard]] bool allows(const std::vector<int>& cuts) const {
-    for (std::size_t c = 0; c < cuts.size(); ++c) {
+    for (std::size_t c = 0; c < cuts.size(); ++c)
       if (!std::binary_search(allowed_.begins[c + 1].begin(), allowed_.begins[c + 1].end(), cuts[c])) return false;
-    }
     return ascends(cuts);
   }
 
@@ -96,12 +97,12 @@ void consider_first_plans(CutRater& rater, const BalanceBound& balance, const Wi
   const Prices& prices = rater.prices();
   // 1F1B waits for a copy there and back with every other micro-batch.
   for (int slot = 0; slot < prices.slots(); ++slot) {
-    const auto stage = static_cast<std::size_t>(prices.stage(slot));
-    if (prices.what(slot) == What::copy) rows[stage].count[static_cast<std::size_t>(slot)] = (microbatches + 1) / 2;
+    const auto stage = as_index(prices.stage(slot));
+    if (prices.kind(slot) == EventKind::copy) rows[stage].count[as_index(slot)] = (microbatches + 1) / 2;
   }
   BalanceBound with_copies(prices, std::move(rows));
   with_copies.refresh(allowed);
   climber.climb(balanced(with_copies, allowed));
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

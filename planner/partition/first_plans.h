@@ -2,10 +2,10 @@
 
 #include <functional>
 
-#include "mptune/planner/partition/cut_rater.h"
-#include "mptune/planner/partition/path_bounds.h"
+#include "planner/partition/cut_rater.h"
+#include "planner/partition/path_bounds.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Considers plans that are likely good: the cuts of the balance bound, the same with copies counted as their senders' work, and better
 /// neighbours of both by hill climbing. Good plans early shorten the proof.
@@ -13,4 +13,4 @@ namespace mptune {
 void consider_first_plans(CutRater& rater, const BalanceBound& balance, const Windows& allowed, int microbatches,
                           const std::function<bool()>& may_rate);
 
-}  // namespace mptune
+}  // namespace mptune::planner

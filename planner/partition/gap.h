@@ -2,7 +2,7 @@
 
 #include <limits>
 
-namespace mptune {
+namespace mptune::planner {
 
 /// How far a found value may be above the least possible one: found / bound - 1. 0 proves that nothing is better; infinite where the bound
 /// is 0 and proves nothing.
@@ -11,4 +11,4 @@ namespace mptune {
   return bound > 0 ? found / bound - 1 : std::numeric_limits<double>::infinity();
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,12 +1,12 @@
-#include "mptune/planner/partition/partition.h"
+#include "planner/partition/partition.h"
 
 #include <limits>
 
-#include "mptune/planner/partition/cut_search.h"
-#include "mptune/planner/partition/family.h"
-#include "mptune/planner/partition/gap.h"
+#include "planner/partition/cut_search.h"
+#include "planner/partition/family.h"
+#include "planner/partition/gap.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 double PartitionResult::gap() const {
   if (best.empty()) return std::numeric_limits<double>::infinity();
@@ -22,4 +22,4 @@ PartitionResult partition(const PartitionProblem& problem, const CostModel& cost
   return none;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/plan.h"
+#include "planner/cost/cost_model.h"
+#include "planner/plan.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// One family of pipelines: everything but the cuts is given.
 struct PartitionProblem {
@@ -17,10 +17,10 @@ struct PartitionProblem {
   std::vector<std::vector<int>> stages;  ///< of each stage, in order of the layers: its devices, indices into `devices`, several: replicas
   std::vector<std::int64_t> memory_bytes;  ///< cap per device as `devices`; 0 or an empty list: no cap
   std::vector<int> microbatch_sizes;       ///< differ by at most one, larger ones first, as split_evenly makes them
-  std::string schedule;  ///< a name that make_schedule knows; its rows are schedule_plan's, with these caps
-  std::vector<int> recomputed;        ///< stages that are recomputed as a whole in every plan, ascending
-  bool recompute_for_memory = false;  ///< also recompute the stages whose device would exceed its cap, those alone
-  int keep = 1;                       ///< plans to return
+  std::string schedule;                    ///< a name that make_schedule knows; its rows are schedule_plan's, with these caps
+  std::vector<int> recomputed;             ///< stages that are recomputed as a whole in every plan, ascending
+  bool recompute_for_memory = false;       ///< also recompute the stages whose device would exceed its cap, those alone
+  int keep = 1;                            ///< plans to return
   /// Plans that take longer are of no interest.
   std::int64_t longest_ns = std::numeric_limits<std::int64_t>::max();
   std::int64_t most_nodes = std::numeric_limits<std::int64_t>::max();  ///< of the search, before it ends with what it has proved
@@ -66,4 +66,4 @@ struct PartitionResult {
 /// schedule that does not go with the stages, a list of caps of the wrong length, more layers than 2 GiB of tables can hold.
 [[nodiscard]] PartitionResult partition(const PartitionProblem& problem, const CostModel& cost);
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -4,10 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/planner/partition/prices.h"
-#include "mptune/planner/partition/step_times.h"
+#include "planner/partition/prices.h"
+#include "planner/partition/step_times.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// The stages that a search still allows.
 struct Windows {
@@ -17,8 +18,8 @@ struct Windows {
 
   [[nodiscard]] int stages() const { return static_cast<int>(furthest.size()); }
   [[nodiscard]] bool allows(int stage, int first, int last) const {
-    const auto s = static_cast<std::size_t>(stage);
-    const auto at = static_cast<std::size_t>(first);
+    const auto s = as_index(stage);
+    const auto at = as_index(first);
     return last >= nearest[s][at] && last <= furthest[s][at];
   }
   /// True if some stage may begin nowhere.
@@ -45,20 +46,20 @@ class PathBounds {
 
   /// The limit that through() and rest() of a path are compared with; a mixture counts `Path::of` times.
   [[nodiscard]] std::int64_t scaled(int path, std::int64_t limit_ns) const {
-    const int of = paths_[static_cast<std::size_t>(path)].path.of;
+    const int of = paths_[as_index(path)].path.of;
     if (of == 1) return limit_ns;
     return limit_ns < kMostMixed ? limit_ns * of : kFar - 1;
   }
   /// Length of a path up to `last`, copies over that cut included, where stage `stage` is [first, last).
   /// `before`: its length up to `first`.
   [[nodiscard]] std::int64_t through(int path, int stage, int first, int last, std::int64_t before) const {
-    return before + length(paths_[static_cast<std::size_t>(path)].parts[static_cast<std::size_t>(stage)], first, last);
+    return before + length(paths_[as_index(path)].parts[as_index(stage)], first, last);
   }
   /// Least length of a path from `first`, where `stage` begins, to the end; kFar where no end can be reached.
   [[nodiscard]] std::int64_t rest(int path, int stage, int first) const {
-    return paths_[static_cast<std::size_t>(path)].rest[static_cast<std::size_t>(stage)][static_cast<std::size_t>(first)];
+    return paths_[as_index(path)].rest[as_index(stage)][as_index(first)];
   }
-  [[nodiscard]] const Path& path(int path) const { return paths_[static_cast<std::size_t>(path)].path; }
+  [[nodiscard]] const Path& path(int path) const { return paths_[as_index(path)].path; }
   /// The longest of the paths on these cuts.
   [[nodiscard]] std::int64_t longest(const std::vector<int>& cuts) const;
   /// Drops from the windows what no plan uses whose paths all keep to `limit_ns`; returns how many layers it dropped.
@@ -78,7 +79,7 @@ class PathBounds {
     std::vector<std::vector<std::int64_t>> rest;  // [stage][first]
   };
   [[nodiscard]] static std::int64_t length(const Part& part, int first, int last) {
-    std::int64_t ns = part.fixed_ns + (part.by_cut.empty() ? 0 : part.by_cut[static_cast<std::size_t>(last)]);
+    std::int64_t ns = part.fixed_ns + (part.by_cut.empty() ? 0 : part.by_cut[as_index(last)]);
     for (const auto& [table, count] : part.ranges) ns += count * table->at(first, last);
     return ns;
   }
@@ -101,9 +102,7 @@ class BalanceBound {
   void refresh(const Windows& windows);
   [[nodiscard]] const std::vector<Path>& rows() const { return rows_; }
   /// Least length of the longest device path of the stages from `stage` on, which begins at `first`, without the parts of earlier stages.
-  [[nodiscard]] std::int64_t rest(int stage, int first) const {
-    return rest_[static_cast<std::size_t>(stage)][static_cast<std::size_t>(first)];
-  }
+  [[nodiscard]] std::int64_t rest(int stage, int first) const { return rest_[as_index(stage)][as_index(first)]; }
   /// What the stage with these layers, and the copies behind it, add to the paths of all later stages.
   [[nodiscard]] std::int64_t passing(int stage, int first, int last) const { return sum(passing_, stage, first, last); }
   /// The cut behind the stage that reaches rest(), -1 if none does.
@@ -121,4 +120,4 @@ class BalanceBound {
   std::vector<std::vector<std::int64_t>> rest_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,10 +1,12 @@
-#include "mptune/planner/partition/path_mixture.h"
+#include "planner/partition/path_mixture.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::planner {
 namespace {
 
 constexpr double kShares = 1024;  // of which whole weights are made
@@ -14,36 +16,33 @@ constexpr int kPatience = 4;      // rounds without a better mean, before weight
 
 void PathMixture::add(const Path& path) {
   // The first paths begin with equal weights.
-  if (best_ns_ < 0) {
+  if (best_ns_ < 0)
     weights_.assign(paths_.size() + 1, 1.0 / static_cast<double>(paths_.size() + 1));
-  } else {
+  else
     weights_.push_back(0);
-  }
   paths_.push_back(path);
 }
 
 std::vector<PathMixture::Part> PathMixture::parts() const {
-  std::vector<Part> parts(static_cast<std::size_t>(stages_));
+  std::vector<Part> parts(as_index(stages_));
   for (int slot = 0; slot < prices_.slots(); ++slot) {
     double weight = 0;
-    for (std::size_t path = 0; path < paths_.size(); ++path) {
-      if (weights_[path] > 0) weight += weights_[path] * paths_[path].count[static_cast<std::size_t>(slot)];
-    }
+    for (std::size_t path = 0; path < paths_.size(); ++path)
+      if (weights_[path] > 0) weight += weights_[path] * paths_[path].count[as_index(slot)];
     if (weight <= 0) continue;
-    Part& part = parts[static_cast<std::size_t>(prices_.stage(slot))];
-    if (prices_.what(slot) == What::copy) {
-      part.by_cut.resize(static_cast<std::size_t>(prices_.layers()) + 1, 0);
+    Part& part = parts[as_index(prices_.stage(slot))];
+    if (prices_.kind(slot) == EventKind::copy) {
+      part.by_cut.resize(as_index(prices_.layers()) + 1, 0);
       for (int cut = 1; cut < prices_.layers(); ++cut)
         part.by_cut[static_cast<std::size_t>(cut)] += weight * static_cast<double>(prices_.ns(slot, 0, cut));
       continue;
     }
     part.fixed_ns += weight * static_cast<double>(prices_.fixed_ns(slot));
     const auto same = std::ranges::find(part.ranges, prices_.by_range(slot), [](const auto& known) { return known.first; });
-    if (same != part.ranges.end()) {
+    if (same != part.ranges.end())
       same->second += weight;
-    } else {
+    else
       part.ranges.emplace_back(prices_.by_range(slot), weight);
-    }
   }
   return parts;
 }
@@ -51,7 +50,7 @@ std::vector<PathMixture::Part> PathMixture::parts() const {
 std::optional<PathMixture::Least> PathMixture::least(const Windows& windows) const {
   constexpr double kFar = std::numeric_limits<double>::infinity();
   const std::vector<Part> all = parts();
-  const auto width = static_cast<std::size_t>(prices_.layers()) + 1;
+  const auto width = as_index(prices_.layers()) + 1;
   std::vector<double> rest(width, kFar);
   rest.back() = 0;
   std::vector<std::vector<int>> next(all.size(), std::vector<int>(width, -1));
@@ -59,9 +58,9 @@ std::optional<PathMixture::Least> PathMixture::least(const Windows& windows) con
     std::vector<double> now(width, kFar);
     const Part& part = all[s];
     for (const int first : windows.begins[s]) {
-      const auto at = static_cast<std::size_t>(first);
+      const auto at = as_index(first);
       for (const int last : windows.begins[s + 1]) {
-        const auto end = static_cast<std::size_t>(last);
+        const auto end = as_index(last);
         if (!windows.allows(static_cast<int>(s), first, last)) continue;
         double ns = part.fixed_ns + rest[end] + (part.by_cut.empty() ? 0 : part.by_cut[end]);
         for (const auto& [table, weight] : part.ranges) ns += weight * static_cast<double>(table->at(first, last));
@@ -76,7 +75,7 @@ std::optional<PathMixture::Least> PathMixture::least(const Windows& windows) con
   Least found{rest.front(), {}};
   int first = 0;
   for (int s = 0; s + 1 < stages_; ++s) {
-    first = next[static_cast<std::size_t>(s)][static_cast<std::size_t>(first)];
+    first = next[as_index(s)][as_index(first)];
     found.cuts.push_back(first);
   }
   return found;
@@ -85,11 +84,11 @@ std::optional<PathMixture::Least> PathMixture::least(const Windows& windows) con
 std::vector<double> PathMixture::lengths(const std::vector<int>& cuts) const {
   std::vector<double> lengths(paths_.size(), 0);
   for (int slot = 0; slot < prices_.slots(); ++slot) {
-    const auto stage = static_cast<std::size_t>(prices_.stage(slot));
+    const auto stage = as_index(prices_.stage(slot));
     const int first = stage == 0 ? 0 : cuts[stage - 1];
     const int last = stage == cuts.size() ? prices_.layers() : cuts[stage];
     const auto ns = static_cast<double>(prices_.ns(slot, first, last));
-    for (std::size_t path = 0; path < paths_.size(); ++path) lengths[path] += ns * paths_[path].count[static_cast<std::size_t>(slot)];
+    for (std::size_t path = 0; path < paths_.size(); ++path) lengths[path] += ns * paths_[path].count[as_index(slot)];
   }
   return lengths;
 }
@@ -122,7 +121,7 @@ void PathMixture::reweigh(const Least& least, double target_ns) {
 
 Path PathMixture::best() const {
   Path mean;
-  mean.count.assign(static_cast<std::size_t>(prices_.slots()), 0);
+  mean.count.assign(as_index(prices_.slots()), 0);
   mean.of = 0;
   for (std::size_t path = 0; path < best_weights_.size(); ++path) {
     const int share = static_cast<int>(std::lround(best_weights_[path] * kShares));
@@ -132,4 +131,4 @@ Path PathMixture::best() const {
   return mean;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

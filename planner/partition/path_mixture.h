@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/planner/partition/path_bounds.h"
-#include "mptune/planner/partition/prices.h"
-#include "mptune/planner/partition/step_times.h"
+#include "planner/partition/path_bounds.h"
+#include "planner/partition/prices.h"
+#include "planner/partition/step_times.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// A weighted mean of paths. It is no longer than its longest path, so its least length over all cuts (a shortest path) is a lower bound of
 /// every plan. With several stages per device it bounds far better than single paths.
@@ -56,4 +56,4 @@ class PathMixture {
   int since_best_ = 0;  // rounds
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,21 +1,22 @@
-#include "mptune/planner/partition/prices.h"
+#include "planner/partition/prices.h"
 
 #include <algorithm>
 
-#include "mptune/planner/partition/table_memory.h"
+#include "planner/partition/table_memory.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 Prices::Prices(const PartitionProblem& problem, const CostModel& cost)
     : problem_(problem), cost_(cost), devices_(cost.device_indices(problem.devices)) {}
 
-Prices::Kind Prices::kind_of(What what) {
-  switch (what) {
-    case What::backward:
+Prices::Kind Prices::kind_of(EventKind kind) {
+  switch (kind) {
+    case EventKind::backward:
       return Kind::backward;
-    case What::backward_input:
+    case EventKind::backward_input:
       return Kind::backward_input;
-    case What::backward_weight:
+    case EventKind::backward_weight:
       return Kind::backward_weight;
     default:
       return Kind::forward;
@@ -24,23 +25,23 @@ Prices::Kind Prices::kind_of(What what) {
 
 int Prices::slot_of(const Operations& operations, std::size_t index) {
   const Operation& operation = operations.list[index];
-  const int device = devices_[static_cast<std::size_t>(operation.device)];
+  const int device = devices_[as_index(operation.device)];
   Slot slot;
   slot.stage = operation.stage;
-  slot.what = operation.what;
+  slot.kind = operation.kind;
   slot.fixed_ns = operation.overhead_ns;
-  if (operation.what == What::copy) {
-    slot = copy(operation, operations.list[static_cast<std::size_t>(operation.input)].what == What::forward);
+  if (operation.kind == EventKind::copy) {
+    slot = copy(operation, operations.list[as_index(operation.input)].kind == EventKind::forward);
   } else if (operation.phase == Phase::optimizer) {
     slot.by_range = table(Kind::optimizer, device, 1);
   } else if (operation.phase == Phase::reduce) {
-    const std::vector<int>& replicas = problem_.stages[static_cast<std::size_t>(slot.stage)];
+    const std::vector<int>& replicas = problem_.stages[as_index(slot.stage)];
     const int number = static_cast<int>(replicas.size());
-    const bool alone = cost_.summing_replicas(devices_[static_cast<std::size_t>(replicas.front())], number) == 1;
+    const bool alone = cost_.summing_replicas(devices_[as_index(replicas.front())], number) == 1;
     slot.by_range = table(alone ? Kind::reduce_alone : Kind::reduce, device, number);
   } else {
-    slot.by_range = table(kind_of(operation.what), device, problem_.microbatch_sizes[static_cast<std::size_t>(operation.microbatch)]);
-    if (open(slot.stage) && operation.what != What::forward && operation.what != What::backward_weight) {
+    slot.by_range = table(kind_of(operation.kind), device, problem_.microbatch_sizes[as_index(operation.microbatch)]);
+    if (open(slot.stage) && operation.kind != EventKind::forward && operation.kind != EventKind::backward_weight) {
       slot.fixed_ns = 0;
       slot.by_range = open_table(slot, to_ns(cost_.action_seconds(device)));
     }
@@ -53,15 +54,15 @@ int Prices::slot_of(const Operations& operations, std::size_t index) {
 
 Prices::Slot Prices::copy(const Operation& operation, bool output) const {
   Slot slot;
-  slot.what = What::copy;
+  slot.kind = EventKind::copy;
   slot.stage = output ? operation.stage : operation.stage - 1;
-  slot.by_cut.assign(static_cast<std::size_t>(cost_.layers()) + 1, 0);
-  const int source = devices_[static_cast<std::size_t>(operation.device)];
-  const int destination = devices_[static_cast<std::size_t>(operation.destination)];
-  const int samples = problem_.microbatch_sizes[static_cast<std::size_t>(operation.microbatch)];
+  slot.by_cut.assign(as_index(cost_.layers()) + 1, 0);
+  const int source = devices_[as_index(operation.device)];
+  const int destination = devices_[as_index(operation.destination)];
+  const int samples = problem_.microbatch_sizes[as_index(operation.microbatch)];
   for (int cut = 1; cut < cost_.layers(); ++cut) {
     const std::int64_t bytes = cost_.boundary_bytes(cut, samples, !output);
-    slot.by_cut[static_cast<std::size_t>(cut)] = to_ns(cost_.copy_seconds(source, destination, bytes));
+    slot.by_cut[as_index(cut)] = to_ns(cost_.copy_seconds(source, destination, bytes));
   }
   return slot;
 }
@@ -74,13 +75,13 @@ bool Prices::open(int stage) const {
 
 // The fixed cost of the action belongs to the recomputation where there is one, else to the backward.
 const RangeTable* Prices::open_table(const Slot& slot, std::int64_t overhead_ns) {
-  for (const Open& known : open_) {
-    if (known.stage == slot.stage && known.what == slot.what && known.overhead_ns == overhead_ns && known.base == slot.by_range)
+  for (const Open& known : open_)
+    if (known.stage == slot.stage && known.kind == slot.kind && known.overhead_ns == overhead_ns && known.base == slot.by_range)
       return known.table.get();
-  }
   check_memory_for_another();
-  auto table = slot.what == What::recompute ? std::make_unique<RangeTable>(cost_.layers()) : std::make_unique<RangeTable>(*slot.by_range);
-  open_.push_back({slot.stage, slot.what, overhead_ns, slot.by_range, std::move(table)});
+  auto table =
+      slot.kind == EventKind::recompute ? std::make_unique<RangeTable>(cost_.layers()) : std::make_unique<RangeTable>(*slot.by_range);
+  open_.push_back({slot.stage, slot.kind, overhead_ns, slot.by_range, std::move(table)});
   return open_.back().table.get();
 }
 
@@ -88,11 +89,10 @@ void Prices::settle(int stage, int first, int last, bool recomputed) {
   for (const Open& open : open_) {
     if (open.stage != stage) continue;
     const std::int64_t whole = open.overhead_ns + open.base->at(first, last);
-    if (open.what == What::recompute) {
+    if (open.kind == EventKind::recompute)
       open.table->at(first, last) = recomputed ? whole : 0;
-    } else {
+    else
       open.table->at(first, last) = recomputed ? open.base->at(first, last) : whole;
-    }
   }
 }
 
@@ -103,10 +103,9 @@ void Prices::check_memory_for_another() const {
 }
 
 const RangeTable* Prices::table(Kind kind, int device, int number) {
-  const int device_class = cost_.profile().devices[static_cast<std::size_t>(device)].device_class;
-  for (const Table& known : tables_) {
+  const int device_class = cost_.profile().devices[as_index(device)].device_class;
+  for (const Table& known : tables_)
     if (known.kind == kind && known.device_class == device_class && known.number == number) return known.table.get();
-  }
   check_memory_for_another();
   const bool end_phase = kind == Kind::optimizer || kind == Kind::reduce || kind == Kind::reduce_alone;
   auto made = std::make_unique<RangeTable>(end_phase ? end(kind, device, number) : work(kind, device, number));
@@ -122,7 +121,7 @@ RangeTable Prices::work(Kind kind, int device, int samples) const {
   for (int first = 0; first < cost_.layers(); ++first) {
     LayerTimes sum;
     for (int last = first + 1; last <= cost_.layers(); ++last) {
-      const LayerTimes& layer = layers[static_cast<std::size_t>(last) - 1];
+      const LayerTimes& layer = layers[as_index(last) - 1];
       sum.forward_s += layer.forward_s;
       sum.backward_s += layer.backward_s;
       sum.backward_input_s += layer.backward_input_s;
@@ -151,4 +150,4 @@ RangeTable Prices::end(Kind kind, int device, int replicas) const {
   return result;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -4,24 +4,23 @@
 #include <memory>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/partition/partition.h"
-#include "mptune/planner/simulate/operations.h"
+#include "planner/cost/cost_model.h"
+#include "planner/partition/partition.h"
+#include "planner/simulate/operations.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Whole nanoseconds of something for every range [first, last) of the layers.
 class RangeTable {
  public:
   [[nodiscard]] static double bytes(int layers) { return 8 * (1.0 + layers) * (1.0 + layers); }
-  explicit RangeTable(int layers) : width_(static_cast<std::size_t>(layers) + 1), ns_(width_ * width_, 0) {}
+  explicit RangeTable(int layers) : width_(as_index(layers) + 1), ns_(width_ * width_, 0) {}
   [[nodiscard]] std::int64_t at(int first, int last) const { return ns_[index(first, last)]; }
   [[nodiscard]] std::int64_t& at(int first, int last) { return ns_[index(first, last)]; }
 
  private:
-  [[nodiscard]] std::size_t index(int first, int last) const {
-    return static_cast<std::size_t>(first) * width_ + static_cast<std::size_t>(last);
-  }
+  [[nodiscard]] std::size_t index(int first, int last) const { return as_index(first) * width_ + as_index(last); }
   std::size_t width_;
   std::vector<std::int64_t> ns_;
 };
@@ -39,18 +38,18 @@ class Prices {
   [[nodiscard]] int layers() const { return cost_.layers(); }
   [[nodiscard]] int slots() const { return static_cast<int>(slots_.size()); }
   /// Stage whose layers decide the slot's price; for copies the stage before the cut that they cross.
-  [[nodiscard]] int stage(int slot) const { return slots_[static_cast<std::size_t>(slot)].stage; }
-  [[nodiscard]] What what(int slot) const { return slots_[static_cast<std::size_t>(slot)].what; }
+  [[nodiscard]] int stage(int slot) const { return slots_[as_index(slot)].stage; }
+  [[nodiscard]] EventKind kind(int slot) const { return slots_[as_index(slot)].kind; }
 
   /// Nanoseconds of the slot where its stage has the layers [first, last).
   [[nodiscard]] std::int64_t ns(int slot, int first, int last) const {
-    const Slot& s = slots_[static_cast<std::size_t>(slot)];
-    return s.by_cut.empty() ? s.fixed_ns + s.by_range->at(first, last) : s.by_cut[static_cast<std::size_t>(last)];
+    const Slot& s = slots_[as_index(slot)];
+    return s.by_cut.empty() ? s.fixed_ns + s.by_range->at(first, last) : s.by_cut[as_index(last)];
   }
 
   /// The parts of ns() of a slot that is no copy: a table by range and a constant.
-  [[nodiscard]] const RangeTable* by_range(int slot) const { return slots_[static_cast<std::size_t>(slot)].by_range; }
-  [[nodiscard]] std::int64_t fixed_ns(int slot) const { return slots_[static_cast<std::size_t>(slot)].fixed_ns; }
+  [[nodiscard]] const RangeTable* by_range(int slot) const { return slots_[as_index(slot)].by_range; }
+  [[nodiscard]] std::int64_t fixed_ns(int slot) const { return slots_[as_index(slot)].fixed_ns; }
 
   /// Fixes whether the stage with the layers [first, last) is recomputed.
   void settle(int stage, int first, int last, bool recomputed);
@@ -59,7 +58,7 @@ class Prices {
   enum class Kind : std::uint8_t { forward, backward, backward_input, backward_weight, optimizer, reduce, reduce_alone };
   struct Slot {
     int stage = 0;
-    What what = What::forward;
+    EventKind kind = EventKind::forward;
     std::int64_t fixed_ns = 0;
     const RangeTable* by_range = nullptr;
     std::vector<std::int64_t> by_cut;  // of copies, by the cut behind the stage
@@ -74,12 +73,12 @@ class Prices {
   // Prices of one stage that depend on whether it is recomputed.
   struct Open {
     int stage;
-    What what;
+    EventKind kind;
     std::int64_t overhead_ns;
     const RangeTable* base;
     std::unique_ptr<RangeTable> table;
   };
-  [[nodiscard]] static Kind kind_of(What what);
+  [[nodiscard]] static Kind kind_of(EventKind kind);
   [[nodiscard]] Slot copy(const Operation& operation, bool output) const;
   [[nodiscard]] bool open(int stage) const;
   [[nodiscard]] const RangeTable* open_table(const Slot& slot, std::int64_t overhead_ns);
@@ -96,4 +95,4 @@ class Prices {
   std::vector<Slot> slots_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,11 +1,12 @@
-#include "mptune/planner/partition/stage_memory.h"
+#include "planner/partition/stage_memory.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "mptune/planner/schedule/schedule.h"
+#include "planner/schedule/schedule.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 // Micro-batches in flight on the stage's first device at most, behind its first backward.
@@ -13,7 +14,7 @@ int most_in_flight_later(const Plan& plan, int stage) {
   int in_flight = 0;
   int most = 0;
   bool later = false;
-  for (const Action& action : plan.actions[static_cast<std::size_t>(plan.stages[static_cast<std::size_t>(stage)].devices.front())]) {
+  for (const Action& action : plan.actions[as_index(plan.stages[as_index(stage)].devices.front())]) {
     if (action.stage != stage) continue;
     if (action.kind == ActionKind::forward) ++in_flight;
     if (later) most = std::max(most, in_flight);
@@ -32,14 +33,13 @@ StageMemory::StageMemory(const Family& family, const CostModel& cost) : family_(
 
 StageMemory::Sums StageMemory::sums(int stage) const {
   const Profile& profile = cost_.profile();
-  const int device =
-      cost_.device_index(plan_.devices[static_cast<std::size_t>(plan_.stages[static_cast<std::size_t>(stage)].devices.front())]);
+  const int device = cost_.device_index(plan_.devices[as_index(plan_.stages[as_index(stage)].devices.front())]);
   const int samples = *std::min_element(plan_.microbatch_sizes.begin(), plan_.microbatch_sizes.end());
   Sums sums{{0}, {0}, {0}, {0}, most_in_flight(plan_, stage), most_in_flight_later(plan_, stage)};
   for (int layer = 0; layer < cost_.layers(); ++layer) {
     const std::int64_t parameters = cost_.parameters_bytes(layer, layer + 1);
     const auto state = static_cast<std::int64_t>(profile.optimizer_state_factor * static_cast<double>(parameters));
-    const std::int64_t buffers = profile.layers[static_cast<std::size_t>(layer)].buffers_bytes;
+    const std::int64_t buffers = profile.layers[as_index(layer)].buffers_bytes;
     sums.owned.push_back(sums.owned.back() + parameters + state + buffers);
     sums.gradients.push_back(sums.gradients.back() + parameters);
     sums.saved.push_back(sums.saved.back() + cost_.saved_activation_bytes(device, layer, layer + 1, samples));
@@ -50,9 +50,9 @@ StageMemory::Sums StageMemory::sums(int stage) const {
 }
 
 std::int64_t StageMemory::least_bytes(int stage, int first, int last, bool recomputed) const {
-  const Sums& sums = sums_[static_cast<std::size_t>(stage)];
-  const auto a = static_cast<std::size_t>(first);
-  const auto b = static_cast<std::size_t>(last);
+  const Sums& sums = sums_[as_index(stage)];
+  const auto a = as_index(first);
+  const auto b = as_index(last);
   const auto flights = [&](std::int64_t most) { return recomputed ? std::min<std::int64_t>(1, most) : most; };
   const std::int64_t saved = std::max<std::int64_t>(0, sums.saved[b] - sums.saved[a] - sums.dropped[b]);
   return sums.owned[b] - sums.owned[a] +
@@ -60,17 +60,17 @@ std::int64_t StageMemory::least_bytes(int stage, int first, int last, bool recom
 }
 
 std::int64_t StageMemory::least_excess(int stage, int first, int last) const {
-  const std::int64_t cap = family_.cap(plan_.stages[static_cast<std::size_t>(stage)].devices.front());
+  const std::int64_t cap = family_.cap(plan_.stages[as_index(stage)].devices.front());
   if (cap <= 0) return std::numeric_limits<std::int64_t>::min() / 2;
   return least_bytes(stage, first, last, family_.recomputes_for_memory() || family_.always_recomputed(stage)) - cap;
 }
 
 std::vector<int> StageMemory::furthest(int stage) const {
-  std::vector<int> furthest(static_cast<std::size_t>(cost_.layers()) + 1, cost_.layers());
+  std::vector<int> furthest(as_index(cost_.layers()) + 1, cost_.layers());
   for (int first = 0, last = 0; first <= cost_.layers(); ++first) {
     last = std::max(first, last);
     while (last < cost_.layers() && least_excess(stage, first, last + 1) <= 0) ++last;
-    furthest[static_cast<std::size_t>(first)] = last;
+    furthest[as_index(first)] = last;
   }
   return furthest;
 }
@@ -88,7 +88,7 @@ const StageNeed& StageMemory::need(int stage, int first, int last) {
 }
 
 StageNeed StageMemory::measure(int stage, int first, int last, bool recomputed) {
-  Stage& there = plan_.stages[static_cast<std::size_t>(stage)];
+  Stage& there = plan_.stages[as_index(stage)];
   there.first_layer = first;
   there.last_layer = last;
   there.recompute.mode = recomputed ? Recompute::Mode::all : Recompute::Mode::none;
@@ -105,4 +105,4 @@ StageNeed StageMemory::measure(int stage, int first, int last, bool recomputed) 
   return need;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/partition/family.h"
-#include "mptune/planner/partition/path_bounds.h"
+#include "planner/cost/cost_model.h"
+#include "planner/partition/family.h"
+#include "planner/partition/path_bounds.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// The memory that a stage needs of its devices; other stages do not change it.
 struct StageNeed {
@@ -53,4 +53,4 @@ class StageMemory {
   std::unordered_map<std::uint64_t, StageNeed> known_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

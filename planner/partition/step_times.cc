@@ -1,14 +1,16 @@
-#include "mptune/planner/partition/step_times.h"
+#include "planner/partition/step_times.h"
 
 #include <algorithm>
 #include <tuple>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::planner {
 
 StepTimes::StepTimes(const Operations& operations, Prices& prices)
     : prices_(prices), exact_(!operations.interferes && !operations.queues), step_cost_ns_(operations.step_ns) {
-  std::vector<int> last_on(static_cast<std::size_t>(operations.lanes), 0);
-  std::vector<int> last_end(static_cast<std::size_t>(operations.lanes), -1);
+  std::vector<int> last_on(as_index(operations.lanes), 0);
+  std::vector<int> last_end(as_index(operations.lanes), -1);
   std::vector<std::pair<int, int>> reductions;
   for (std::size_t i = 0; i < operations.list.size(); ++i) {
     const Operation& operation = operations.list[i];
@@ -19,40 +21,39 @@ StepTimes::StepTimes(const Operations& operations, Prices& prices)
       continue;
     }
     // Which copy comes first on a medium that links share depends on the cuts: without an order the step is a lower bound.
-    if (operations.queues && operation.what == What::copy) {
+    if (operations.queues && operation.kind == EventKind::copy) {
       items_.push_back({slot, operation.lane, operation.input + 1, 0});
       continue;
     }
-    int& before = last_on[static_cast<std::size_t>(operation.lane)];
+    int& before = last_on[as_index(operation.lane)];
     items_.push_back({slot, operation.lane, operation.input + 1, before});
     before = static_cast<int>(items_.size());
   }
-  slot_ns_.resize(static_cast<std::size_t>(prices.slots()));
+  slot_ns_.resize(as_index(prices.slots()));
   end_ns_.assign(items_.size() + 1, 0);
 }
 
 void StepTimes::add_end_item(const Operation& operation, int slot, std::vector<int>& last_on,
                              std::vector<std::pair<int, int>>& reductions) {
-  const auto stage = static_cast<std::size_t>(operation.stage);
+  const auto stage = as_index(operation.stage);
   const auto index = static_cast<int>(end_items_.size());
   if (reductions.size() <= stage) reductions.resize(stage + 1, {0, 0});
   EndItem item;
   item.slot = slot;
-  item.before = std::exchange(last_on[static_cast<std::size_t>(operation.lane)], index);
-  if (operation.phase == Phase::optimizer) {
+  item.before = std::exchange(last_on[as_index(operation.lane)], index);
+  if (operation.phase == Phase::optimizer)
     std::tie(item.first, item.last) = reductions[stage];
-  } else {
+  else
     reductions[stage] = {reductions[stage].second == 0 ? index : reductions[stage].first, index + 1};
-  }
   end_items_.push_back(item);
 }
 
 std::int64_t StepTimes::step_ns(const std::vector<int>& cuts) {
   for (int slot = 0; slot < prices_.slots(); ++slot) {
-    const auto stage = static_cast<std::size_t>(prices_.stage(slot));
+    const auto stage = as_index(prices_.stage(slot));
     const int first = stage == 0 ? 0 : cuts[stage - 1];
     const int last = stage == cuts.size() ? prices_.layers() : cuts[stage];
-    slot_ns_[static_cast<std::size_t>(slot)] = prices_.ns(slot, first, last);
+    slot_ns_[as_index(slot)] = prices_.ns(slot, first, last);
   }
   return time();
 }
@@ -62,7 +63,7 @@ std::int64_t StepTimes::time() {
   std::int64_t* const ends = end_ns_.data();
   for (std::size_t i = 0; i < items_.size(); ++i) {
     const Item& item = items_[i];
-    const std::int64_t end = std::max(ends[item.input], ends[item.before]) + slot_ns_[static_cast<std::size_t>(item.slot)];
+    const std::int64_t end = std::max(ends[item.input], ends[item.before]) + slot_ns_[as_index(item.slot)];
     ends[i + 1] = end;
     actions_end_ns_ = std::max(actions_end_ns_, end);
   }
@@ -77,13 +78,13 @@ std::int64_t StepTimes::time_end_phase() {
     std::int64_t start = 0;
     item.reason = -1;
     const auto wait_for = [&](int other) {
-      if (other < 0 || end_items_[static_cast<std::size_t>(other)].end_ns <= start) return;
-      start = end_items_[static_cast<std::size_t>(other)].end_ns;
+      if (other < 0 || end_items_[as_index(other)].end_ns <= start) return;
+      start = end_items_[as_index(other)].end_ns;
       item.reason = other;
     };
     wait_for(item.before);
     for (int other = item.first; other < item.last; ++other) wait_for(other);
-    item.end_ns = start + slot_ns_[static_cast<std::size_t>(item.slot)];
+    item.end_ns = start + slot_ns_[as_index(item.slot)];
     if (item.end_ns <= end_ns) continue;
     end_ns = item.end_ns;
     final_ = static_cast<int>(i);
@@ -94,15 +95,12 @@ std::int64_t StepTimes::time_end_phase() {
 Path StepTimes::longest_path() const {
   Path path;
   path.count.assign(slot_ns_.size(), 0);
-  for (int i = final_; i >= 0; i = end_items_[static_cast<std::size_t>(i)].reason) {
-    ++path.count[static_cast<std::size_t>(end_items_[static_cast<std::size_t>(i)].slot)];
-  }
-  auto at = static_cast<std::size_t>(std::find(end_ns_.begin() + 1, end_ns_.end(), actions_end_ns_) - end_ns_.begin());
+  for (int i = final_; i >= 0; i = end_items_[as_index(i)].reason) ++path.count[as_index(end_items_[as_index(i)].slot)];
+  auto at = as_index(std::find(end_ns_.begin() + 1, end_ns_.end(), actions_end_ns_) - end_ns_.begin());
   while (at > 0) {
     const Item& item = items_[at - 1];
-    ++path.count[static_cast<std::size_t>(item.slot)];
-    at = static_cast<std::size_t>(
-        end_ns_[static_cast<std::size_t>(item.input)] > end_ns_[static_cast<std::size_t>(item.before)] ? item.input : item.before);
+    ++path.count[as_index(item.slot)];
+    at = as_index(end_ns_[as_index(item.input)] > end_ns_[as_index(item.before)] ? item.input : item.before);
   }
   return path;
 }
@@ -112,7 +110,7 @@ std::vector<Path> StepTimes::row_paths() {
   for (int stage = 0; stage < stages_; ++stage) {
     for (int slot = 0; slot < prices_.slots(); ++slot) {
       const std::int64_t work_ns = prices_.stage(slot) == stage ? 1'000'000 : 1'000;
-      slot_ns_[static_cast<std::size_t>(slot)] = prices_.what(slot) == What::copy ? 1 : work_ns;
+      slot_ns_[as_index(slot)] = prices_.kind(slot) == EventKind::copy ? 1 : work_ns;
     }
     static_cast<void>(time());
     paths.push_back(longest_path());
@@ -122,32 +120,31 @@ std::vector<Path> StepTimes::row_paths() {
 
 // Slots of the copies over each cut, of outputs or of gradients, each once.
 std::vector<std::vector<int>> StepTimes::copies(bool gradients) const {
-  std::vector<std::vector<int>> slots(static_cast<std::size_t>(stages_));
+  std::vector<std::vector<int>> slots(as_index(stages_));
   for (const Item& item : items_) {
-    if (prices_.what(item.slot) != What::copy) continue;
-    const bool of_output = prices_.what(items_[static_cast<std::size_t>(item.input) - 1].slot) == What::forward;
-    std::vector<int>& known = slots[static_cast<std::size_t>(prices_.stage(item.slot))];
+    if (prices_.kind(item.slot) != EventKind::copy) continue;
+    const bool of_output = prices_.kind(items_[as_index(item.input) - 1].slot) == EventKind::forward;
+    std::vector<int>& known = slots[as_index(prices_.stage(item.slot))];
     if (of_output != gradients && std::find(known.begin(), known.end(), item.slot) == known.end()) known.push_back(item.slot);
   }
   return slots;
 }
 
 // Likewise of the actions of a kind.
-std::vector<std::vector<int>> StepTimes::actions(What what) const {
-  std::vector<std::vector<int>> slots(static_cast<std::size_t>(stages_));
-  for (int slot = 0; slot < prices_.slots(); ++slot) {
-    if (prices_.what(slot) == what) slots[static_cast<std::size_t>(prices_.stage(slot))].push_back(slot);
-  }
+std::vector<std::vector<int>> StepTimes::actions(EventKind kind) const {
+  std::vector<std::vector<int>> slots(as_index(stages_));
+  for (int slot = 0; slot < prices_.slots(); ++slot)
+    if (prices_.kind(slot) == kind) slots[as_index(prices_.stage(slot))].push_back(slot);
   return slots;
 }
 
 // A reduction and the updates behind it, on one lane.
 void StepTimes::add_end_phase(int stage, Path& path) const {
   int at = static_cast<int>(end_items_.size()) - 1;
-  while (at >= 0 && prices_.stage(end_items_[static_cast<std::size_t>(at)].slot) != stage) --at;
+  while (at >= 0 && prices_.stage(end_items_[as_index(at)].slot) != stage) --at;
   while (at >= 0) {
-    const EndItem& item = end_items_[static_cast<std::size_t>(at)];
-    ++path.count[static_cast<std::size_t>(item.slot)];
+    const EndItem& item = end_items_[as_index(at)];
+    ++path.count[as_index(item.slot)];
     at = item.first < item.last ? item.first : item.before;
   }
 }
@@ -155,28 +152,27 @@ void StepTimes::add_end_phase(int stage, Path& path) const {
 // A device runs all of its work, begins after a micro-batch has passed the stages before it, and ends with a whole backward, which those of
 // the stages before follow. An order may choose the replicas that do this, and which backwards are split: such work is not counted.
 std::vector<Path> StepTimes::row_paths_of_any_order(bool splits) const {
-  std::vector<Path> paths(static_cast<std::size_t>(stages_), Path{std::vector<int>(slot_ns_.size(), 0)});
+  std::vector<Path> paths(as_index(stages_), Path{std::vector<int>(slot_ns_.size(), 0)});
   std::vector<int> lane(paths.size(), -1);
   for (const Item& item : items_) {
-    const auto stage = static_cast<std::size_t>(prices_.stage(item.slot));
-    if (prices_.what(item.slot) == What::copy) continue;
+    const auto stage = as_index(prices_.stage(item.slot));
+    if (prices_.kind(item.slot) == EventKind::copy) continue;
     if (lane[stage] < 0) lane[stage] = item.lane;
-    const bool counts = !splits || prices_.what(item.slot) == What::forward;
-    if (lane[stage] == item.lane && counts) ++paths[stage].count[static_cast<std::size_t>(item.slot)];
+    const bool counts = !splits || prices_.kind(item.slot) == EventKind::forward;
+    if (lane[stage] == item.lane && counts) ++paths[stage].count[as_index(item.slot)];
   }
-  std::vector<std::vector<std::vector<int>>> passed = {actions(What::forward), copies(false)};
-  const std::vector<std::vector<int>> backwards = actions(What::backward);
+  std::vector<std::vector<std::vector<int>>> passed = {actions(EventKind::forward), copies(false)};
+  const std::vector<std::vector<int>> backwards = actions(EventKind::backward);
   const bool whole = !splits && std::none_of(backwards.begin(), backwards.end(), [](const auto& slots) { return slots.empty(); });
   if (whole) passed.insert(passed.end(), {backwards, copies(true)});
   for (std::size_t stage = 0; stage < paths.size(); ++stage) {
     for (const std::vector<std::vector<int>>& slots : passed) {
-      for (std::size_t before = 0; before < stage; ++before) {
-        if (slots[before].size() == 1) ++paths[stage].count[static_cast<std::size_t>(slots[before].front())];
-      }
+      for (std::size_t before = 0; before < stage; ++before)
+        if (slots[before].size() == 1) ++paths[stage].count[as_index(slots[before].front())];
     }
     add_end_phase(static_cast<int>(stage), paths[stage]);
   }
   return paths;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -4,10 +4,10 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/planner/partition/prices.h"
-#include "mptune/planner/simulate/operations.h"
+#include "planner/partition/prices.h"
+#include "planner/simulate/operations.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// How often each slot (prices.h) lies on one path through a step. Its length is a lower bound of the step of every plan of the family.
 struct Path {
@@ -57,7 +57,7 @@ class StepTimes {
   std::int64_t time();
   std::int64_t time_end_phase();
   [[nodiscard]] std::vector<std::vector<int>> copies(bool gradients) const;
-  [[nodiscard]] std::vector<std::vector<int>> actions(What what) const;
+  [[nodiscard]] std::vector<std::vector<int>> actions(EventKind kind) const;
   void add_end_phase(int stage, Path& path) const;
 
   const Prices& prices_;
@@ -72,4 +72,4 @@ class StepTimes {
   int final_ = -1;  ///< end item that ended last
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

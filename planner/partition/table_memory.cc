@@ -1,10 +1,10 @@
-#include "mptune/planner/partition/table_memory.h"
+#include "planner/partition/table_memory.h"
 
 #include <cmath>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 void check_table_memory(double bytes, const std::string& what, const std::string& where, const std::string& remedy) {
   if (bytes <= static_cast<double>(kTableMemoryLimit)) return;
@@ -15,4 +15,4 @@ void check_table_memory(double bytes, const std::string& what, const std::string
   throw Error(text, where, remedy);
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

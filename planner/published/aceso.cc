@@ -1,4 +1,4 @@
-#include "mptune/planner/published/aceso.h"
+#include "planner/published/aceso.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,14 +7,15 @@
 #include <set>
 #include <tuple>
 
-#include "mptune/planner/field.h"
-#include "mptune/planner/partition/gap.h"
-#include "mptune/planner/published/aceso_stages.h"
-#include "mptune/planner/published/chain_sweep.h"
-#include "mptune/planner/simulate/operations.h"
-#include "mptune/profiler/base/error.h"
+#include "planner/field.h"
+#include "planner/partition/gap.h"
+#include "planner/published/aceso_stages.h"
+#include "planner/published/chain_sweep.h"
+#include "planner/simulate/operations.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 constexpr const char* kWhere = "operator tables";
@@ -49,7 +50,7 @@ void check_tables(const AcesoProblem& problem) {
 }
 
 bool is_recomputable(const AcesoTable& table, int i) {
-  return i >= 0 && i < static_cast<int>(table.operators.size()) && table.operators[static_cast<std::size_t>(i)].recomputable;
+  return i >= 0 && i < static_cast<int>(table.operators.size()) && table.operators[as_index(i)].recomputable;
 }
 
 // The stages' bounds: 0, the cuts, the number of operators.
@@ -106,8 +107,8 @@ class SizeSearch {
     plan.microbatches = problem_.batch / table_.samples;
     const std::vector<int> bounds = bounds_of(table_, cuts);
     for (int s = 0; s < problem_.devices; ++s) {
-      const int first = bounds[static_cast<std::size_t>(s)];
-      const int last = bounds[static_cast<std::size_t>(s) + 1];
+      const int first = bounds[as_index(s)];
+      const int last = bounds[as_index(s) + 1];
       plan.stages.push_back(stage_of(stages_, in_flight(s), first, last, recomputed_[{s, first, last}]));
     }
     time_step(plan);
@@ -147,9 +148,8 @@ class SizeSearch {
 
 std::vector<const AcesoTable*> tables_by_size(const AcesoProblem& problem) {
   std::vector<const AcesoTable*> tables;
-  for (const AcesoTable& table : problem.tables) {
+  for (const AcesoTable& table : problem.tables)
     if (problem.batch >= table.samples && problem.batch % table.samples == 0) tables.push_back(&table);
-  }
   std::sort(tables.begin(), tables.end(), [](const AcesoTable* a, const AcesoTable* b) { return a->samples < b->samples; });
   if (tables.empty())
     throw FieldError(Field::batch, "no micro-batch size of the tables divides a batch of " + std::to_string(problem.batch),
@@ -157,7 +157,7 @@ std::vector<const AcesoTable*> tables_by_size(const AcesoProblem& problem) {
   return tables;
 }
 
-AcesoOperator operator_of(const OperatorRow& row) {
+AcesoOperator operator_of(const profiler::OperatorRow& row) {
   AcesoOperator made;
   made.name = row.name;
   made.forward_ns = to_ns(row.forward_s);
@@ -177,20 +177,20 @@ AcesoOperator operator_of(const OperatorRow& row) {
 
 }  // namespace
 
-AcesoTable aceso_table(int samples, const std::vector<OperatorRow>& rows) {
+AcesoTable aceso_table(int samples, const std::vector<profiler::OperatorRow>& rows) {
   AcesoTable table;
   table.samples = samples;
-  for (const PlacedOperator& placed : operators_in_order(rows)) table.operators.push_back(operator_of(rows[placed.row]));
+  for (const profiler::PlacedOperator& placed : profiler::operators_in_order(rows))
+    table.operators.push_back(operator_of(rows[placed.row]));
   return table;
 }
 
 AcesoPlan rate_aceso(const AcesoProblem& problem, int samples, const std::vector<int>& cuts, const std::vector<int>& recomputed) {
   check_tables(problem);
   const AcesoTable& table = table_of(problem, samples);
-  for (const int i : recomputed) {
+  for (const int i : recomputed)
     if (!is_recomputable(table, i))
       throw Error("operator " + std::to_string(i) + " can't be recomputed", "aceso objective", "leave it out");
-  }
   const AcesoStages stages(problem, table);
   const std::vector<int> bounds = bounds_of(table, cuts);
   AcesoPlan plan;
@@ -198,8 +198,8 @@ AcesoPlan rate_aceso(const AcesoProblem& problem, int samples, const std::vector
   plan.microbatches = problem.batch / samples;
   const int count = static_cast<int>(bounds.size()) - 1;
   for (int s = 0; s < count; ++s) {
-    const int first = bounds[static_cast<std::size_t>(s)];
-    const int last = bounds[static_cast<std::size_t>(s) + 1];
+    const int first = bounds[as_index(s)];
+    const int last = bounds[as_index(s) + 1];
     std::vector<int> inside;
     std::copy_if(recomputed.begin(), recomputed.end(), std::back_inserter(inside), [&](int i) { return i >= first && i < last; });
     plan.stages.push_back(stage_of(stages, count - s, first, last, stages.effect(inside, last)));
@@ -230,4 +230,4 @@ AcesoResult plan_aceso(const AcesoProblem& problem) {
   return result;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/formats/operator_row.h"
-#include "mptune/profiler/trace/profile.h"
+#include "profiler/formats/operator_row.h"
+#include "profiler/trace/profile.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// One row of an operator table of Aceso (EuroSys'24, doi 10.1145/3627703.3629554; microsoft/SuperScaler, branch Aceso), at one micro-batch
 /// size.
@@ -36,7 +36,7 @@ struct AcesoTable {
 
 /// The table of a GPT model from its rows, with Aceso's conventions: the attention's softmax keeps nothing of its own, its dropout half as
 /// much again; a piece is an encoder layer, from its first normalization on; neither embedding nor loss is recomputed.
-[[nodiscard]] AcesoTable aceso_table(int samples, const std::vector<OperatorRow>& rows);
+[[nodiscard]] AcesoTable aceso_table(int samples, const std::vector<profiler::OperatorRow>& rows);
 
 /// A pure pipeline: one stage on each of `devices`, any cuts, any micro-batch size that has a table and divides the batch, any operators
 /// recomputed.
@@ -105,4 +105,4 @@ struct AcesoResult {
 /// Throws Error for an empty problem, tables of different operators, a batch that no size divides, more devices than operators.
 [[nodiscard]] AcesoResult plan_aceso(const AcesoProblem& problem);
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,19 +1,20 @@
-#include "mptune/planner/published/aceso_stages.h"
+#include "planner/published/aceso_stages.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <tuple>
 
-#include "mptune/planner/simulate/operations.h"
+#include "planner/simulate/operations.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 constexpr double kMiB = 1 << 20;
 
 std::int64_t difference(const std::vector<std::int64_t>& sums, int first, int last) {
-  return sums[static_cast<std::size_t>(last)] - sums[static_cast<std::size_t>(first)];
+  return sums[as_index(last)] - sums[as_index(first)];
 }
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
@@ -44,10 +45,9 @@ void keep_unbeaten(std::vector<AcesoChoice>& choices) {
            std::tie(b.time_ns, a.saved_bytes, b.again_bytes, b.recomputed);
   });
   std::vector<AcesoChoice> kept;
-  for (AcesoChoice& choice : choices) {
+  for (AcesoChoice& choice : choices)
     if (std::none_of(kept.begin(), kept.end(), [&](const AcesoChoice& other) { return beats(other, choice); }))
       kept.push_back(std::move(choice));
-  }
   choices = std::move(kept);
 }
 
@@ -80,7 +80,7 @@ class Combination {
     std::vector<int> chosen(pieces_.size());
     int at = static_cast<int>(found - last.begin());
     for (std::size_t p = pieces_.size(); p > 0; --p) {
-      const Step& step = steps_[p][static_cast<std::size_t>(at)];
+      const Step& step = steps_[p][as_index(at)];
       chosen[p - 1] = step.choice;
       at = step.before;
     }
@@ -111,9 +111,8 @@ class Combination {
       return std::tie(a.time_ns, b.saved_bytes, a.before, a.choice) < std::tie(b.time_ns, a.saved_bytes, b.before, b.choice);
     });
     std::vector<Step> kept;
-    for (const Step& step : next) {
+    for (const Step& step : next)
       if (kept.empty() || step.saved_bytes > kept.back().saved_bytes) kept.push_back(step);
-    }
     steps_.push_back(std::move(kept));
   }
 
@@ -140,7 +139,7 @@ AcesoStages::AcesoStages(const AcesoProblem& problem, const AcesoTable& table) :
 }
 
 void AcesoStages::find_reserves() {
-  const auto n = static_cast<std::size_t>(operators());
+  const auto n = as_index(operators());
   reserves_.assign(n * n, 0);
   for (int first = 0; first < operators(); ++first) {
     std::int64_t forward = 0;
@@ -148,7 +147,7 @@ void AcesoStages::find_reserves() {
     for (int last = first + 2; last <= operators(); ++last) {
       forward = std::max(forward, op(last - 2).forward_reserved_bytes);
       backward = std::max(backward, op(last - 2).backward_reserved_bytes);
-      reserves_[static_cast<std::size_t>(first) * n + static_cast<std::size_t>(last) - 1] = forward + backward;
+      reserves_[as_index(first) * n + as_index(last) - 1] = forward + backward;
     }
   }
 }
@@ -168,7 +167,7 @@ std::int64_t AcesoStages::copy_ns(std::int64_t bytes) const {
   if (bytes <= 0 || problem_.links.empty()) return 0;
   const int power = static_cast<int>(std::floor(std::log2(static_cast<double>(bytes) / kMiB)));
   const int entry = std::clamp(power - 1, 0, static_cast<int>(problem_.links.size()) - 1);
-  const LinkPoint& point = problem_.links[static_cast<std::size_t>(entry)];
+  const LinkPoint& point = problem_.links[as_index(entry)];
   return to_ns(point.seconds * static_cast<double>(bytes) / static_cast<double>(point.bytes) * 1.024);
 }
 
@@ -182,8 +181,8 @@ std::int64_t AcesoStages::held_bytes(int in_flight, int first, int last) const {
 }
 
 std::int64_t AcesoStages::reserved_bytes(int first, int last) const {
-  const auto n = static_cast<std::size_t>(operators());
-  return std::max(reserves_[static_cast<std::size_t>(first) * n + static_cast<std::size_t>(last) - 1], difference(weights_, first, last));
+  const auto n = as_index(operators());
+  return std::max(reserves_[as_index(first) * n + as_index(last) - 1], difference(weights_, first, last));
 }
 
 std::int64_t AcesoStages::excess_bytes(int in_flight, int first, int last) const {
@@ -229,13 +228,13 @@ const std::vector<AcesoChoice>& AcesoStages::piece(int first, int last, bool end
   const auto [found, fresh] = pieces_.try_emplace(piece_key(first, last, ends_stage));
   if (!fresh) return found->second;
   const int length = last - first;
-  std::vector<std::vector<AcesoChoice>> up_to(static_cast<std::size_t>(length) + 2);  // choices that leave the operators from here on free
+  std::vector<std::vector<AcesoChoice>> up_to(as_index(length) + 2);  // choices that leave the operators from here on free
   up_to.front().push_back({});
   for (int at = 0; at < length; ++at) {
-    std::vector<AcesoChoice>& here = up_to[static_cast<std::size_t>(at)];
+    std::vector<AcesoChoice>& here = up_to[as_index(at)];
     keep_unbeaten(here);
     for (const AcesoChoice& before : here) {
-      up_to[static_cast<std::size_t>(at) + 1].push_back(before);
+      up_to[as_index(at) + 1].push_back(before);
       AcesoChoice with = before;
       std::int64_t saved = 0;
       for (int end = at; end < length && op(first + end).recomputable; ++end) {
@@ -245,12 +244,12 @@ const std::vector<AcesoChoice>& AcesoStages::piece(int first, int last, bool end
         AcesoChoice choice = with;
         choice.saved_bytes += saved;
         choice.again_bytes = std::max(choice.again_bytes, saved + output);
-        if (saved > 0) up_to[static_cast<std::size_t>(std::min(end + 2, length))].push_back(std::move(choice));
+        if (saved > 0) up_to[as_index(std::min(end + 2, length))].push_back(std::move(choice));
         saved += op(first + end).saved_activation_bytes;
       }
     }
   }
-  std::vector<AcesoChoice>& all = up_to[static_cast<std::size_t>(length)];
+  std::vector<AcesoChoice>& all = up_to[as_index(length)];
   keep_unbeaten(all);
   return found->second = std::move(all);
 }
@@ -278,13 +277,12 @@ std::optional<AcesoChoice> AcesoStages::recompute(int in_flight, int first, int 
     const std::vector<int> chosen = Combination(pieces, limit).least_time(need, longest_ns);
     if (chosen.empty()) continue;
     best.emplace();
-    for (std::size_t p = 0; p < pieces.size(); ++p) {
-      for (const int at : (*pieces[p])[static_cast<std::size_t>(chosen[p])].recomputed) best->recomputed.push_back(starts[p] + at);
-    }
+    for (std::size_t p = 0; p < pieces.size(); ++p)
+      for (const int at : (*pieces[p])[as_index(chosen[p])].recomputed) best->recomputed.push_back(starts[p] + at);
     best = effect(best->recomputed, last);
     longest_ns = best->time_ns - 1;
   }
   return best;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -5,9 +5,10 @@
 #include <optional>
 #include <vector>
 
-#include "mptune/planner/published/aceso.h"
+#include "planner/published/aceso.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// A choice of operators to recompute, in one piece or in several that follow each other.
 struct AcesoChoice {
@@ -40,7 +41,7 @@ class AcesoStages {
   [[nodiscard]] AcesoChoice effect(const std::vector<int>& recomputed, int stage_last) const;
 
  private:
-  [[nodiscard]] const AcesoOperator& op(int i) const { return table_.operators[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] const AcesoOperator& op(int i) const { return table_.operators[as_index(i)]; }
   [[nodiscard]] std::int64_t copy_ns(std::int64_t bytes) const;
   [[nodiscard]] bool ends_piece(int i) const { return i + 1 == operators() || op(i + 1).begins_piece; }
   [[nodiscard]] std::vector<int> piece_key(int first, int last, bool ends_stage) const;
@@ -60,4 +61,4 @@ class AcesoStages {
   std::map<std::vector<int>, std::vector<AcesoChoice>> pieces_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

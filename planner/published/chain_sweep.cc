@@ -1,12 +1,13 @@
-#include "mptune/planner/published/chain_sweep.h"
+#include "planner/published/chain_sweep.h"
 
 #include <algorithm>
 #include <string>
 #include <tuple>
 
-#include "mptune/planner/partition/table_memory.h"
+#include "planner/partition/table_memory.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 constexpr std::int64_t kUnreachable = std::numeric_limits<std::int64_t>::max();
@@ -37,8 +38,8 @@ struct LimitedCuts {
 class Sweeper {
  public:
   explicit Sweeper(const ChainProblem& problem) : problem_(problem) {
-    const auto n = static_cast<std::size_t>(problem.layers);
-    known_.resize(static_cast<std::size_t>(problem.stages) * n * n);
+    const auto n = as_index(problem.layers);
+    known_.resize(as_index(problem.stages) * n * n);
     for (int k = 0; k < problem.stages; ++k) for_each_range(k, [&](int first, int last) { learn_bound(k, first, last); });
   }
 
@@ -64,8 +65,8 @@ class Sweeper {
 
  private:
   [[nodiscard]] KnownTurn& known(int stage, int first, int last) {
-    const auto n = static_cast<std::size_t>(problem_.layers);
-    return known_[(static_cast<std::size_t>(stage) * n + static_cast<std::size_t>(first)) * n + static_cast<std::size_t>(last) - 1];
+    const auto n = as_index(problem_.layers);
+    return known_[(as_index(stage) * n + as_index(first)) * n + as_index(last) - 1];
   }
 
   // Every stage keeps a layer, so do those before and behind it.
@@ -102,13 +103,13 @@ class Sweeper {
 
   // Cuts from which the end can be reached within the limit, judged by what is known so far: only for these the exact cost is asked for.
   void reach_forward(std::int64_t limit) {
-    const auto n = static_cast<std::size_t>(problem_.layers) + 1;
-    reached_.assign((static_cast<std::size_t>(problem_.stages) + 1) * n, false);
+    const auto n = as_index(problem_.layers) + 1;
+    reached_.assign((as_index(problem_.stages) + 1) * n, false);
     reached_[0] = true;
     for (int k = 0; k < problem_.stages; ++k) {
       for_each_range(k, [&](int first, int last) {
-        if (reached_[static_cast<std::size_t>(k) * n + static_cast<std::size_t>(first)] && within(k, first, last, limit, false) != nullptr)
-          reached_[(static_cast<std::size_t>(k) + 1) * n + static_cast<std::size_t>(last)] = true;
+        if (reached_[as_index(k) * n + as_index(first)] && within(k, first, last, limit, false) != nullptr)
+          reached_[(as_index(k) + 1) * n + as_index(last)] = true;
       });
     }
   }
@@ -116,13 +117,13 @@ class Sweeper {
   // Cuts with the least sum whose stages keep to the limit.
   std::optional<LimitedCuts> least_sum(std::int64_t limit, bool exact) {
     reach_forward(limit);
-    const auto n = static_cast<std::size_t>(problem_.layers) + 1;
-    std::vector<RestOfChain> rests((static_cast<std::size_t>(problem_.stages) + 1) * n);
+    const auto n = as_index(problem_.layers) + 1;
+    std::vector<RestOfChain> rests((as_index(problem_.stages) + 1) * n);
     rests.back().sum_ns = 0;
     for (int k = problem_.stages - 1; k >= 0; --k) {
       for_each_range(k, [&](int first, int last) {
-        const std::size_t from = static_cast<std::size_t>(k) * n + static_cast<std::size_t>(first);
-        const RestOfChain& rest = rests[(static_cast<std::size_t>(k) + 1) * n + static_cast<std::size_t>(last)];
+        const std::size_t from = as_index(k) * n + as_index(first);
+        const RestOfChain& rest = rests[(as_index(k) + 1) * n + as_index(last)];
         if (!reached_[from] || rest.sum_ns == kUnreachable) return;
         const TurnCost* cost = within(k, first, last, limit, exact);
         if (cost == nullptr) return;
@@ -136,11 +137,11 @@ class Sweeper {
   }
 
   LimitedCuts follow(const std::vector<RestOfChain>& rests) {
-    const auto n = static_cast<std::size_t>(problem_.layers) + 1;
+    const auto n = as_index(problem_.layers) + 1;
     LimitedCuts found{{}, rests.front().sum_ns, 0, rests.front().copied_bytes};
     int first = 0;
     for (int k = 0; k < problem_.stages; ++k) {
-      const int last = rests[static_cast<std::size_t>(k) * n + static_cast<std::size_t>(first)].next;
+      const int last = rests[as_index(k) * n + as_index(first)].next;
       found.largest_ns = std::max(found.largest_ns, known(k, first, last).cost.largest_ns);
       if (k > 0) found.cuts.push_back(first);
       first = last;
@@ -232,4 +233,4 @@ ChainCuts best_chain_cuts(const ChainProblem& problem) {
   return Sweeper(problem).run();
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

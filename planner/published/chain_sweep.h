@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-namespace mptune {
+namespace mptune::planner {
 
 /// What a range of layers, as one stage of a pipeline, adds to the closed form  sum of all `sum_ns` + repeats x the largest `largest_ns`.
 struct TurnCost {
@@ -52,4 +52,4 @@ struct ChainCuts {
 /// Throws as check_chain_memory() does. Requires: 1 <= stages <= layers, non-negative costs whose sums fit into 62 bits.
 [[nodiscard]] ChainCuts best_chain_cuts(const ChainProblem& problem);
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,16 +1,17 @@
-#include "mptune/planner/published/closed_form.h"
+#include "planner/published/closed_form.h"
 
 #include <algorithm>
 #include <set>
 
-#include "mptune/planner/partition/family.h"
-#include "mptune/planner/partition/stage_memory.h"
-#include "mptune/planner/published/chain_sweep.h"
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/simulate/operations.h"
-#include "mptune/profiler/base/error.h"
+#include "planner/partition/family.h"
+#include "planner/partition/stage_memory.h"
+#include "planner/published/chain_sweep.h"
+#include "planner/schedule/schedule.h"
+#include "planner/simulate/operations.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 // Sums over ranges of layers of one device at one micro-batch size, each in constant time.
@@ -35,7 +36,7 @@ class DeviceChain {
 
  private:
   static std::int64_t between(const std::vector<std::int64_t>& sums, int first, int last) {
-    return sums[static_cast<std::size_t>(last)] - sums[static_cast<std::size_t>(first)];
+    return sums[as_index(last)] - sums[as_index(first)];
   }
 
   std::int64_t action_ns_;
@@ -73,7 +74,7 @@ class Straight {
  private:
   template <class Value>
   static const Value& at(const std::vector<Value>& values, int index) {
-    return values[static_cast<std::size_t>(index)];
+    return values[as_index(index)];
   }
   [[nodiscard]] const DeviceChain& chain(int stage) const { return at(chains_, stage); }
 
@@ -89,18 +90,16 @@ class Straight {
 void check_straight(const PartitionProblem& problem) {
   const auto refuse = [](const std::string& what, const std::string& remedy) { throw Error(what, "closed form", remedy); };
   std::set<int> used;
-  for (const std::vector<int>& devices : problem.stages) {
+  for (const std::vector<int>& devices : problem.stages)
     if (devices.size() != 1 || !used.insert(devices.front()).second)
       refuse("the closed form knows one stage per device only", "leave replicas and virtual stages out, or minimise the simulated step");
-  }
   if (problem.schedule != "1f1b") refuse("the closed form does not know schedule " + problem.schedule, "use 1f1b");
   if (!problem.recomputed.empty()) refuse("the closed form recomputes stages for memory only", "leave `recompute` out");
 }
 
 std::vector<int> profile_devices(const PartitionProblem& problem, const CostModel& cost) {
   std::vector<int> devices;
-  for (const std::vector<int>& stage : problem.stages)
-    devices.push_back(cost.device_index(problem.devices[static_cast<std::size_t>(stage.front())]));
+  for (const std::vector<int>& stage : problem.stages) devices.push_back(cost.device_index(problem.devices[as_index(stage.front())]));
   return devices;
 }
 
@@ -144,8 +143,8 @@ class ClosedForm {
   enum class Fits : char { no, recomputed, yes };
 
   void find_fitting() {
-    const auto n = static_cast<std::size_t>(chain_.layers);
-    fits_.assign(static_cast<std::size_t>(chain_.stages) * n * n, Fits::no);
+    const auto n = as_index(chain_.layers);
+    fits_.assign(as_index(chain_.stages) * n * n, Fits::no);
     for (int stage = 0; stage < chain_.stages; ++stage) {
       for (int first = 0; first < chain_.layers; ++first) {
         if (first > 0 && !cost_.may_cut(first)) continue;
@@ -155,12 +154,12 @@ class ClosedForm {
   }
 
   [[nodiscard]] std::size_t place(int stage, int first, int last) const {
-    const auto n = static_cast<std::size_t>(chain_.layers);
-    return (static_cast<std::size_t>(stage) * n + static_cast<std::size_t>(first)) * n + static_cast<std::size_t>(last) - 1;
+    const auto n = as_index(chain_.layers);
+    return (as_index(stage) * n + as_index(first)) * n + as_index(last) - 1;
   }
 
   [[nodiscard]] Fits fits(int stage, int first, int last) {
-    if (family_.cap(problem_.stages[static_cast<std::size_t>(stage)].front()) <= 0) return Fits::yes;
+    if (family_.cap(problem_.stages[as_index(stage)].front()) <= 0) return Fits::yes;
     if (memory_.least_excess(stage, first, last) > 0) return Fits::no;
     const StageNeed& need = memory_.need(stage, first, last);
     if (need.excess_bytes > 0) return Fits::no;
@@ -183,8 +182,7 @@ class ClosedForm {
     result.smallest_excess_bytes = found.found ? found.step_ns : 0;
     for (int s = 0; found.found && s < chain_.stages; ++s) {
       const auto [first, last] = range(found.cuts, s);
-      if (excess_bytes(s, first, last) == found.step_ns)
-        result.smallest_excess_device = problem_.stages[static_cast<std::size_t>(s)].front();
+      if (excess_bytes(s, first, last) == found.step_ns) result.smallest_excess_device = problem_.stages[as_index(s)].front();
     }
   }
 
@@ -193,7 +191,7 @@ class ClosedForm {
   }
 
   [[nodiscard]] std::pair<int, int> range(const std::vector<int>& cuts, int stage) const {
-    const auto s = static_cast<std::size_t>(stage);
+    const auto s = as_index(stage);
     return {stage == 0 ? 0 : cuts[s - 1], s == cuts.size() ? chain_.layers : cuts[s]};
   }
 
@@ -231,13 +229,12 @@ class ClosedForm {
 
 std::int64_t closed_form_ns(const Plan& plan, const CostModel& cost) {
   std::vector<int> devices;
-  for (const Stage& stage : plan.stages)
-    devices.push_back(cost.device_index(plan.devices[static_cast<std::size_t>(stage.devices.front())]));
+  for (const Stage& stage : plan.stages) devices.push_back(cost.device_index(plan.devices[as_index(stage.devices.front())]));
   const Straight straight(cost, devices, plan.microbatch_sizes);
   std::int64_t sum = 0;
   std::int64_t largest = 0;
   for (int s = 0; s < plan.num_stages(); ++s) {
-    const Stage& stage = plan.stages[static_cast<std::size_t>(s)];
+    const Stage& stage = plan.stages[as_index(s)];
     const TurnCost of_stage = straight.cost(s, stage.first_layer, stage.last_layer, stage.recompute.mode == Recompute::Mode::all);
     sum += of_stage.sum_ns;
     largest = std::max(largest, of_stage.largest_ns);
@@ -250,4 +247,4 @@ PartitionResult closed_form_partition(const PartitionProblem& problem, const Cos
   return ClosedForm(problem, cost).run();
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

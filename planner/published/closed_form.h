@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/partition/partition.h"
-#include "mptune/planner/plan.h"
+#include "planner/cost/cost_model.h"
+#include "planner/partition/partition.h"
+#include "planner/plan.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Nanoseconds of a step of M equal micro-batches by the plain closed form of synchronous pipelines
 ///
@@ -27,4 +27,4 @@ namespace mptune {
 /// K n^2 is too large for a table of 2 GiB.
 [[nodiscard]] PartitionResult closed_form_partition(const PartitionProblem& problem, const CostModel& cost);
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,10 +1,12 @@
-#include "mptune/planner/published/ideals.h"
+#include "planner/published/ideals.h"
 
 #include <algorithm>
 #include <bit>
 #include <numeric>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::planner {
 namespace {
 
 constexpr std::size_t kBits = 64;
@@ -14,12 +16,12 @@ std::size_t words_for(std::size_t bits) {
 }
 
 bool test_bit(const std::uint64_t* bits, int index) {
-  return (bits[static_cast<std::size_t>(index) / kBits] >> (static_cast<std::size_t>(index) % kBits) & 1U) != 0;
+  return (bits[as_index(index) / kBits] >> (as_index(index) % kBits) & 1U) != 0;
 }
 
 void put_bit(std::uint64_t* bits, int index, bool value) {
-  const std::uint64_t bit = std::uint64_t{1} << (static_cast<std::size_t>(index) % kBits);
-  std::uint64_t& word = bits[static_cast<std::size_t>(index) / kBits];
+  const std::uint64_t bit = std::uint64_t{1} << (as_index(index) % kBits);
+  std::uint64_t& word = bits[as_index(index) / kBits];
   word = value ? word | bit : word & ~bit;
 }
 
@@ -30,9 +32,8 @@ Ideals::Ideals(const LoadProblem& problem)
   bits_.assign(stride_, 0);
   sums_.emplace_back();
   nets_.assign(problem.nets.size() * words_, 0);
-  for (std::size_t net = 0; net < problem.nets.size(); ++net) {
+  for (std::size_t net = 0; net < problem.nets.size(); ++net)
     for (const int group : problem.nets[net].groups) put_bit(nets_.data() + net * words_, group, true);
-  }
 }
 
 bool Ideals::holds(int ideal, int group) const {
@@ -42,16 +43,15 @@ bool Ideals::holds(int ideal, int group) const {
 bool Ideals::subset(int ideal, int of) const {
   const std::uint64_t* inner = members(ideal);
   const std::uint64_t* outer = members(of);
-  for (std::size_t word = 0; word < words_; ++word) {
+  for (std::size_t word = 0; word < words_; ++word)
     if ((inner[word] & ~outer[word]) != 0) return false;
-  }
   return true;
 }
 
 std::vector<int> Ideals::open(int ideal) const {
   std::vector<int> groups;
   for (int group = 0; group < problem_.size(); ++group) {
-    const auto& before = problem_.before[static_cast<std::size_t>(group)];
+    const auto& before = problem_.before[as_index(group)];
     if (!holds(ideal, group) && std::ranges::all_of(before, [&](int other) { return holds(ideal, other); })) groups.push_back(group);
   }
   return groups;
@@ -60,7 +60,7 @@ std::vector<int> Ideals::open(int ideal) const {
 std::vector<int> Ideals::last(int ideal) const {
   std::vector<int> groups;
   for (int group = 0; group < problem_.size(); ++group) {
-    const auto& after = problem_.after[static_cast<std::size_t>(group)];
+    const auto& after = problem_.after[as_index(group)];
     if (holds(ideal, group) && std::ranges::none_of(after, [&](int other) { return holds(ideal, other); })) groups.push_back(group);
   }
   return groups;
@@ -72,7 +72,7 @@ std::int64_t Ideals::copy_ns(int ideal, int of) const {
   const std::uint64_t* outer = members(of);
   for (std::size_t word = words_; word < stride_; ++word) {
     for (std::uint64_t both = inner[word] & outer[word]; both != 0; both &= both - 1) {
-      const std::size_t net = (word - words_) * kBits + static_cast<std::size_t>(std::countr_zero(both));
+      const std::size_t net = (word - words_) * kBits + as_index(std::countr_zero(both));
       bool used = false;
       for (std::size_t w = 0; w < words_ && !used; ++w) used = (nets_[net * words_ + w] & outer[w] & ~inner[w]) != 0;
       sum -= (used ? 1 : 2) * problem_.nets[net].copy_ns;
@@ -82,7 +82,7 @@ std::int64_t Ideals::copy_ns(int ideal, int of) const {
 }
 
 int Ideals::flip(int ideal, int group) {
-  const std::size_t from = static_cast<std::size_t>(ideal) * stride_;
+  const std::size_t from = as_index(ideal) * stride_;
   const std::size_t to = bits_.size();
   bits_.resize(to + stride_);
   std::copy_n(bits_.begin() + static_cast<std::ptrdiff_t>(from), stride_, bits_.begin() + static_cast<std::ptrdiff_t>(to));
@@ -90,22 +90,22 @@ int Ideals::flip(int ideal, int group) {
   IdealSums sum = sums(ideal);
   const bool add = !test_bit(set, group);
   put_bit(set, group, add);
-  const LoadGroup& cost = problem_.groups[static_cast<std::size_t>(group)];
+  const LoadGroup& cost = problem_.groups[as_index(group)];
   const int sign = add ? 1 : -1;
   sum.device_ns += sign * cost.device_ns;
   sum.host_ns += sign * cost.host_ns;
   sum.bytes += sign * cost.bytes;
   sum.groups += sign;
   sum.host_only += cost.device_can ? 0 : sign;
-  for (const int net : problem_.nets_of[static_cast<std::size_t>(group)]) {
-    const std::uint64_t* ends = nets_.data() + static_cast<std::size_t>(net) * words_;
+  for (const int net : problem_.nets_of[as_index(group)]) {
+    const std::uint64_t* ends = nets_.data() + as_index(net) * words_;
     bool in = false;
     bool out = false;
     for (std::size_t word = 0; word < words_; ++word) {
       in = in || (ends[word] & set[word]) != 0;
       out = out || (ends[word] & ~set[word]) != 0;
     }
-    const std::int64_t copy_ns = problem_.nets[static_cast<std::size_t>(net)].copy_ns;
+    const std::int64_t copy_ns = problem_.nets[as_index(net)].copy_ns;
     sum.cut_ns += (in && out ? copy_ns : 0) - (test_bit(set + words_, net) ? copy_ns : 0);
     put_bit(set + words_, net, in && out);
   }
@@ -117,13 +117,13 @@ bool Ideals::add_all(std::int64_t most, const std::function<bool()>& stop) {
   // The groups are numbered topologically: an ideal without its last group is one, so each is made once, from that one.
   std::vector<std::vector<int>> frontier = {open(0)};
   for (int ideal = 0; ideal < size(); ++ideal) {
-    const std::vector<int> addable = std::move(frontier[static_cast<std::size_t>(ideal)]);
+    const std::vector<int> addable = std::move(frontier[as_index(ideal)]);
     for (std::size_t i = 0; i < addable.size(); ++i) {
       if (size() >= most || (size() % 4096 == 0 && stop && stop())) return false;
       const int made = flip(ideal, addable[i]);
       std::vector<int> next(addable.begin() + static_cast<std::ptrdiff_t>(i) + 1, addable.end());
-      for (const int group : problem_.after[static_cast<std::size_t>(addable[i])]) {
-        const auto& before = problem_.before[static_cast<std::size_t>(group)];
+      for (const int group : problem_.after[as_index(addable[i])]) {
+        const auto& before = problem_.before[as_index(group)];
         if (std::ranges::all_of(before, [&](int other) { return holds(made, other); })) next.push_back(group);
       }
       std::ranges::sort(next);
@@ -158,4 +158,4 @@ void Ideals::sort() {
   sums_ = std::move(sums_in_order);
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

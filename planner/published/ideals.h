@@ -4,9 +4,10 @@
 #include <functional>
 #include <vector>
 
-#include "mptune/planner/published/load_problem.h"
+#include "planner/published/load_problem.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Sums over the groups of an ideal.
 struct IdealSums {
@@ -25,7 +26,7 @@ class Ideals {
   explicit Ideals(const LoadProblem& problem);
 
   [[nodiscard]] int size() const { return static_cast<int>(sums_.size()); }
-  [[nodiscard]] const IdealSums& sums(int ideal) const { return sums_[static_cast<std::size_t>(ideal)]; }
+  [[nodiscard]] const IdealSums& sums(int ideal) const { return sums_[as_index(ideal)]; }
   [[nodiscard]] bool holds(int ideal, int group) const;
   [[nodiscard]] bool subset(int ideal, int of) const;
   [[nodiscard]] bool full(int ideal) const { return sums(ideal).groups == problem_.size(); }
@@ -44,7 +45,7 @@ class Ideals {
   void sort();
 
  private:
-  [[nodiscard]] const std::uint64_t* members(int ideal) const { return bits_.data() + static_cast<std::size_t>(ideal) * stride_; }
+  [[nodiscard]] const std::uint64_t* members(int ideal) const { return bits_.data() + as_index(ideal) * stride_; }
 
   const LoadProblem& problem_;
   std::size_t words_ = 0;            ///< of 64 groups
@@ -54,4 +55,4 @@ class Ideals {
   std::vector<std::uint64_t> nets_;  ///< groups of each net
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

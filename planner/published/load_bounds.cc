@@ -1,10 +1,10 @@
-#include "mptune/planner/published/load_bounds.h"
+#include "planner/published/load_bounds.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-namespace mptune {
+namespace mptune::planner {
 
 std::int64_t saturated_product(int count, std::int64_t load_ns) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 2;
@@ -30,11 +30,10 @@ LoadBounds::LoadBounds(const LoadProblem& problem) {
   lower_bound_ns_ = least;
   while (lower_bound_ns_ < high) {
     const std::int64_t middle = lower_bound_ns_ + (high - lower_bound_ns_) / 2;
-    if (enough(problem, middle)) {
+    if (enough(problem, middle))
       high = middle;
-    } else {
+    else
       lower_bound_ns_ = middle + 1;
-    }
   }
 }
 
@@ -52,4 +51,4 @@ std::int64_t LoadBounds::hosted_ns(int hosts, std::int64_t load_ns) const {
   return before.device_ns + static_cast<std::int64_t>(std::ceil(part * static_cast<double>(after->device_ns - before.device_ns))) + 1;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "mptune/planner/published/load_problem.h"
+#include "planner/published/load_problem.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// `count` loads of `load_ns`, or the largest number where they are more. Requires: neither is negative.
 [[nodiscard]] std::int64_t saturated_product(int count, std::int64_t load_ns);
@@ -35,4 +35,4 @@ class LoadBounds {
   std::int64_t upper_bound_ns_ = 0;
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

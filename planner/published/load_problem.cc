@@ -1,4 +1,4 @@
-#include "mptune/planner/published/load_problem.h"
+#include "planner/published/load_problem.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,44 +7,44 @@
 #include <set>
 #include <utility>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 using GroupEdges = std::set<std::pair<int, int>>;
 
-[[noreturn]] void refuse_graph(const PlacementGraph& graph, const std::string& what) {
+[[noreturn]] void refuse_graph(const profiler::PlacementGraph& graph, const std::string& what) {
   throw Error(what, graph.name.empty() ? "the graph" : graph.name, "mend the graph");
 }
 
 std::size_t as_size(int index) {
-  return static_cast<std::size_t>(index);
+  return as_index(index);
 }
 
-void check_nodes(const PlacementGraph& graph) {
+void check_nodes(const profiler::PlacementGraph& graph) {
   if (graph.nodes.empty()) refuse_graph(graph, "the graph has no nodes");
   if (graph.devices < 0 || graph.hosts < 0 || graph.devices + graph.hosts < 1)
     refuse_graph(graph, "the graph has no device to place nodes on");
   // What is added up stays far from the largest number.
   const std::int64_t most = std::numeric_limits<std::int64_t>::max() / 8 / static_cast<std::int64_t>(graph.nodes.size());
-  for (const PlacementNode& node : graph.nodes) {
-    for (const std::int64_t cost : {node.device_ns, node.host_ns, node.bytes}) {
+  for (const profiler::PlacementNode& node : graph.nodes) {
+    for (const std::int64_t cost : {node.device_ns, node.host_ns, node.bytes})
       if (cost < 0 || cost > most) refuse_graph(graph, "node " + node.name + " has a cost that is negative or too large");
-    }
   }
 }
 
-void check_tensors(const PlacementGraph& graph) {
+void check_tensors(const profiler::PlacementGraph& graph) {
   const auto known = [&](int node) { return node >= 0 && node < static_cast<int>(graph.nodes.size()); };
   const std::int64_t most = std::numeric_limits<std::int64_t>::max() / 8 / static_cast<std::int64_t>(graph.tensors.size() + 1);
-  for (const PlacementTensor& tensor : graph.tensors) {
+  for (const profiler::PlacementTensor& tensor : graph.tensors) {
     if (!known(tensor.producer) || !std::ranges::all_of(tensor.consumers, known))
       refuse_graph(graph, "a tensor names a node that is not there");
-    const PlacementNode& producer = graph.nodes[as_size(tensor.producer)];
+    const profiler::PlacementNode& producer = graph.nodes[as_size(tensor.producer)];
     if (tensor.copy_ns < 0 || tensor.copy_ns > most) refuse_graph(graph, "a copy from " + producer.name + " is negative or too long");
     for (const int consumer : tensor.consumers) {
-      const PlacementNode& node = graph.nodes[as_size(consumer)];
+      const profiler::PlacementNode& node = graph.nodes[as_size(consumer)];
       if (producer.backward && !node.backward) refuse_graph(graph, "backward node " + producer.name + " feeds forward node " + node.name);
     }
   }
@@ -59,26 +59,23 @@ std::vector<int> topological(int count, const GroupEdges& edges) {
     ++waiting[as_size(to)];
   }
   std::set<int> ready;
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < count; ++i)
     if (waiting[as_size(i)] == 0) ready.insert(i);
-  }
   std::vector<int> order;
   while (!ready.empty()) {
     const int next = *ready.begin();
     ready.erase(ready.begin());
     order.push_back(next);
-    for (const int follower : after[as_size(next)]) {
+    for (const int follower : after[as_size(next)])
       if (--waiting[as_size(follower)] == 0) ready.insert(follower);
-    }
   }
   return order;
 }
 
-void check_acyclic(const PlacementGraph& graph) {
+void check_acyclic(const profiler::PlacementGraph& graph) {
   GroupEdges edges;
-  for (const PlacementTensor& tensor : graph.tensors) {
+  for (const profiler::PlacementTensor& tensor : graph.tensors)
     for (const int consumer : tensor.consumers) edges.emplace(tensor.producer, consumer);
-  }
   if (topological(static_cast<int>(graph.nodes.size()), edges).size() < graph.nodes.size()) refuse_graph(graph, "the tensors make a cycle");
 }
 
@@ -99,7 +96,7 @@ class NodeSets {
   std::vector<int> parent_;
 };
 
-NodeSets colocated_sets(const PlacementGraph& graph) {
+NodeSets colocated_sets(const profiler::PlacementGraph& graph) {
   NodeSets sets(graph.nodes.size());
   std::map<int, int> first;
   for (int node = 0; node < static_cast<int>(graph.nodes.size()); ++node) {
@@ -111,21 +108,19 @@ NodeSets colocated_sets(const PlacementGraph& graph) {
 
 // Which nodes may not sit after which: along forward tensors, and against those between backward nodes where one end is colocated with no
 // forward node.
-GroupEdges node_precedence(const PlacementGraph& graph, NodeSets& colocated) {
+GroupEdges node_precedence(const profiler::PlacementGraph& graph, NodeSets& colocated) {
   std::vector<bool> has_forward(graph.nodes.size(), false);
-  for (int node = 0; node < static_cast<int>(graph.nodes.size()); ++node) {
+  for (int node = 0; node < static_cast<int>(graph.nodes.size()); ++node)
     if (!graph.nodes[as_size(node)].backward) has_forward[as_size(colocated.find(node))] = true;
-  }
   GroupEdges edges;
-  for (const PlacementTensor& tensor : graph.tensors) {
+  for (const profiler::PlacementTensor& tensor : graph.tensors) {
     const int from = tensor.producer;
     for (const int to : tensor.consumers) {
       const bool alone = !has_forward[as_size(colocated.find(from))] || !has_forward[as_size(colocated.find(to))];
-      if (!graph.nodes[as_size(to)].backward) {
+      if (!graph.nodes[as_size(to)].backward)
         edges.emplace(from, to);
-      } else if (graph.nodes[as_size(from)].backward && alone) {
+      else if (graph.nodes[as_size(from)].backward && alone)
         edges.emplace(to, from);
-      }
     }
   }
   return edges;
@@ -133,9 +128,8 @@ GroupEdges node_precedence(const PlacementGraph& graph, NodeSets& colocated) {
 
 GroupEdges set_precedence(const GroupEdges& nodes, NodeSets& sets) {
   GroupEdges edges;
-  for (const auto& [from, to] : nodes) {
+  for (const auto& [from, to] : nodes)
     if (sets.find(from) != sets.find(to)) edges.emplace(sets.find(from), sets.find(to));
-  }
   return edges;
 }
 
@@ -177,9 +171,9 @@ void unite_cycles(const GroupEdges& edges, NodeSets& sets) {
 
 using Nets = std::map<std::vector<int>, std::int64_t>;
 
-Nets nets_of_sets(const PlacementGraph& graph, NodeSets& sets) {
+Nets nets_of_sets(const profiler::PlacementGraph& graph, NodeSets& sets) {
   Nets nets;
-  for (const PlacementTensor& tensor : graph.tensors) {
+  for (const profiler::PlacementTensor& tensor : graph.tensors) {
     std::vector<int> ends = {sets.find(tensor.producer)};
     for (const int consumer : tensor.consumers) ends.push_back(sets.find(consumer));
     std::ranges::sort(ends);
@@ -210,11 +204,11 @@ bool reaches(int node, const std::set<int>& others, const Neighbours& next) {
 }
 
 // Sets that cost nothing wherever they sit, but for copies.
-std::set<int> free_sets(const PlacementGraph& graph, NodeSets& sets) {
+std::set<int> free_sets(const profiler::PlacementGraph& graph, NodeSets& sets) {
   std::set<int> all;
   std::set<int> costly;
   for (int node = 0; node < static_cast<int>(graph.nodes.size()); ++node) {
-    const PlacementNode& cost = graph.nodes[as_size(node)];
+    const profiler::PlacementNode& cost = graph.nodes[as_size(node)];
     all.insert(sets.find(node));
     const bool free = cost.device_ns == 0 && cost.host_ns == 0 && cost.device_can && (cost.bytes == 0 || graph.memory_bytes == 0);
     if (!free) costly.insert(sets.find(node));
@@ -225,7 +219,7 @@ std::set<int> free_sets(const PlacementGraph& graph, NodeSets& sets) {
 
 // A set that costs nothing may follow its last predecessor or await its first successor, if that one takes part in all its copies: no
 // device then pays more. Unites what it can; false where there is none.
-bool unite_free_sets(const PlacementGraph& graph, const GroupEdges& edges, NodeSets& sets) {
+bool unite_free_sets(const profiler::PlacementGraph& graph, const GroupEdges& edges, NodeSets& sets) {
   Neighbours after;
   Neighbours before;
   for (const auto& [from, to] : set_precedence(edges, sets)) {
@@ -234,9 +228,8 @@ bool unite_free_sets(const PlacementGraph& graph, const GroupEdges& edges, NodeS
   }
   std::map<int, std::vector<const std::vector<int>*>> nets;
   const Nets all_nets = nets_of_sets(graph, sets);
-  for (const auto& [ends, copy_ns] : all_nets) {
+  for (const auto& [ends, copy_ns] : all_nets)
     for (const int one : ends) nets[one].push_back(&ends);
-  }
   const auto in_all_nets = [&](int other, int set) {
     return std::ranges::all_of(nets[set], [&](const auto* ends) { return std::ranges::binary_search(*ends, other); });
   };
@@ -256,18 +249,17 @@ bool unite_free_sets(const PlacementGraph& graph, const GroupEdges& edges, NodeS
   return !united.empty();
 }
 
-LoadProblem problem_of(const PlacementGraph& graph, const GroupEdges& edges, NodeSets& sets) {
+LoadProblem problem_of(const profiler::PlacementGraph& graph, const GroupEdges& edges, NodeSets& sets) {
   LoadProblem problem;
   problem.devices = std::min(graph.devices, static_cast<int>(graph.nodes.size()));  // no part is empty
   problem.hosts = std::min(graph.hosts, static_cast<int>(graph.nodes.size()));
   problem.memory_bytes = graph.memory_bytes;
   std::map<int, int> group_of;
-  for (const int node : topological(static_cast<int>(graph.nodes.size()), edges)) {
+  for (const int node : topological(static_cast<int>(graph.nodes.size()), edges))
     if (sets.find(node) == node) group_of.emplace(node, static_cast<int>(group_of.size()));
-  }
   problem.groups.resize(group_of.size());
   for (int node = 0; node < static_cast<int>(graph.nodes.size()); ++node) {
-    const PlacementNode& cost = graph.nodes[as_size(node)];
+    const profiler::PlacementNode& cost = graph.nodes[as_size(node)];
     LoadGroup& group = problem.groups[as_size(group_of.at(sets.find(node)))];
     group.nodes.push_back(node);
     group.device_ns += cost.device_ns;
@@ -299,12 +291,12 @@ std::int64_t LoadProblem::device_ns() const {
                          [](std::int64_t sum, const LoadGroup& group) { return sum + group.device_ns; });
 }
 
-LoadProblem load_problem(const PlacementGraph& given) {
+LoadProblem load_problem(const profiler::PlacementGraph& given) {
   check_nodes(given);
   check_tensors(given);
   check_acyclic(given);
-  PlacementGraph graph = given;
-  const auto add_bytes = [](std::int64_t sum, const PlacementNode& node) { return sum + node.bytes; };
+  profiler::PlacementGraph graph = given;
+  const auto add_bytes = [](std::int64_t sum, const profiler::PlacementNode& node) { return sum + node.bytes; };
   const std::int64_t bytes = std::accumulate(graph.nodes.begin(), graph.nodes.end(), std::int64_t{0}, add_bytes);
   if (bytes <= graph.memory_bytes) graph.memory_bytes = 0;  // a cap that no part can reach
   NodeSets sets = colocated_sets(graph);
@@ -315,4 +307,4 @@ LoadProblem load_problem(const PlacementGraph& given) {
   return problem_of(graph, set_precedence(edges, sets), sets);
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

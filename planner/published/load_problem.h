@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "mptune/profiler/formats/placement_graph.h"
+#include "profiler/formats/placement_graph.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Nodes of a graph that share a device in every split, or in some best one.
 struct LoadGroup {
@@ -39,6 +39,6 @@ struct LoadProblem {
 };
 
 /// Throws Error for an invalid graph: an index out of range, a negative cost or count, a cycle, a tensor from backward to forward.
-[[nodiscard]] LoadProblem load_problem(const PlacementGraph& graph);
+[[nodiscard]] LoadProblem load_problem(const profiler::PlacementGraph& graph);
 
-}  // namespace mptune
+}  // namespace mptune::planner

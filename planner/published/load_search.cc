@@ -1,8 +1,10 @@
-#include "mptune/planner/published/load_search.h"
+#include "planner/published/load_search.h"
 
 #include <algorithm>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::planner {
 
 LoadSearch::LoadSearch(const LoadProblem& problem, const LoadBounds& bounds, const Ideals& ideals, LoadWork& work)
     : problem_(problem), bounds_(bounds), ideals_(ideals), work_(work), states_(state(problem.devices, problem.hosts) + 1) {}
@@ -20,7 +22,7 @@ std::optional<LoadSplit> LoadSearch::fewest_copies(std::int64_t most_ns) {
 }
 
 std::optional<LoadSplit> LoadSearch::run() {
-  values_.assign(static_cast<std::size_t>(ideals_.size()) * states_, kNone);
+  values_.assign(as_index(ideals_.size()) * states_, kNone);
   at_least_.assign(states_, 0);
   for (int devices = 0; devices <= problem_.devices; ++devices) {
     for (int hosts = 0; hosts <= problem_.hosts; ++hosts) {
@@ -45,9 +47,8 @@ std::vector<LoadSearch::Transition> LoadSearch::transitions(int ideal) const {
     for (int hosts = 0; hosts <= problem_.hosts; ++hosts) {
       const std::int64_t now = value(ideal, state(devices, hosts));
       bool better = false;
-      for (int d = devices; d >= 0 && !better; --d) {
+      for (int d = devices; d >= 0 && !better; --d)
         for (int h = hosts; h >= 0 && !better; --h) better = (d < devices || h < hosts) && value(ideal, state(d, h)) <= now;
-      }
       if (now == kNone || better) continue;
       if (devices < problem_.devices) transitions.push_back({now, state(devices + 1, hosts), false});
       if (hosts < problem_.hosts) transitions.push_back({now, state(devices, hosts + 1), true});
@@ -127,9 +128,8 @@ LoadSplit LoadSearch::traced() const {
   int devices = 0;
   int hosts = 0;
   for (int d = 0; d <= problem_.devices; ++d) {
-    for (int h = 0; h <= problem_.hosts; ++h) {
+    for (int h = 0; h <= problem_.hosts; ++h)
       if (value(ideal, state(d, h)) < value(ideal, state(devices, hosts))) devices = d, hosts = h;
-    }
   }
   split.ideals.push_back(ideal);
   while (ideal != 0) {
@@ -155,4 +155,4 @@ LoadSplit LoadSearch::traced() const {
   return split;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -5,10 +5,11 @@
 #include <optional>
 #include <vector>
 
-#include "mptune/planner/published/ideals.h"
-#include "mptune/planner/published/load_bounds.h"
+#include "planner/published/ideals.h"
+#include "planner/published/load_bounds.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Cuts of a problem: what lies before each, and who runs the parts between.
 struct LoadSplit {
@@ -60,11 +61,9 @@ class LoadSearch {
   [[nodiscard]] Part part(int ideal, int next) const;
   [[nodiscard]] std::int64_t joined(std::int64_t value, const Part& part, bool on_host) const;
   [[nodiscard]] LoadSplit traced() const;
-  [[nodiscard]] std::size_t state(int devices, int hosts) const { return static_cast<std::size_t>(devices * (problem_.hosts + 1) + hosts); }
-  [[nodiscard]] std::int64_t& value(int ideal, std::size_t state) { return values_[static_cast<std::size_t>(ideal) * states_ + state]; }
-  [[nodiscard]] std::int64_t value(int ideal, std::size_t state) const {
-    return values_[static_cast<std::size_t>(ideal) * states_ + state];
-  }
+  [[nodiscard]] std::size_t state(int devices, int hosts) const { return as_index(devices * (problem_.hosts + 1) + hosts); }
+  [[nodiscard]] std::int64_t& value(int ideal, std::size_t state) { return values_[as_index(ideal) * states_ + state]; }
+  [[nodiscard]] std::int64_t value(int ideal, std::size_t state) const { return values_[as_index(ideal) * states_ + state]; }
 
   const LoadProblem& problem_;
   const LoadBounds& bounds_;
@@ -77,4 +76,4 @@ class LoadSearch {
   std::vector<std::int64_t> at_least_;  ///< per state: device work that must lie before a cut, for the others to carry the rest
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

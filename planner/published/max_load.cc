@@ -1,4 +1,4 @@
-#include "mptune/planner/published/max_load.h"
+#include "planner/published/max_load.h"
 
 #include <algorithm>
 #include <iterator>
@@ -8,23 +8,24 @@
 #include <string>
 #include <utility>
 
-#include "mptune/planner/partition/gap.h"
-#include "mptune/planner/published/load_search.h"
-#include "mptune/profiler/base/error.h"
+#include "planner/partition/gap.h"
+#include "planner/published/load_search.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 // The best split so far, and what is proved.
 struct LoadProgress {
-  const PlacementGraph& graph;
+  const profiler::PlacementGraph& graph;
   LoadProblem problem;
   LoadBounds bounds;
   std::int64_t lower_ns = 0;
   std::optional<LoadPartition> best;
   LoadWork work;
 
-  explicit LoadProgress(const PlacementGraph& given)
+  explicit LoadProgress(const profiler::PlacementGraph& given)
       : graph(given), problem(load_problem(given)), bounds(problem), lower_ns(bounds.lower_bound_ns()) {}
   /// Loads from here on are of no interest.
   [[nodiscard]] std::int64_t above_ns() const { return best ? best->load_ns : bounds.upper_bound_ns() + 1; }
@@ -36,7 +37,7 @@ std::int64_t most_ideals(const LoadProblem& problem) {
   return (std::int64_t{1} << 26) / states;
 }
 
-void check_memory(const PlacementGraph& graph, const LoadProblem& problem, const Ideals& ideals) {
+void check_memory(const profiler::PlacementGraph& graph, const LoadProblem& problem, const Ideals& ideals) {
   if (ideals.size() <= most_ideals(problem)) return;
   std::string what = std::to_string(problem.size());
   what +=
@@ -44,20 +45,21 @@ void check_memory(const PlacementGraph& graph, const LoadProblem& problem, const
   throw Error(what, graph.name.empty() ? "the graph" : graph.name, "use fewer devices or hosts");
 }
 
-[[noreturn]] void refuse_infeasible(const PlacementGraph& graph, bool proved) {
+[[noreturn]] void refuse_infeasible(const profiler::PlacementGraph& graph, bool proved) {
   throw Error(proved ? "no split over the devices fits into their memory" : "no split was found that fits into the memory of the devices",
               graph.name.empty() ? "the graph" : graph.name, "raise the memory of a device or the number of devices", ExitCode::infeasible);
 }
 
-LoadPart part_of(const PlacementGraph& graph, const LoadProblem& problem, const Ideals& ideals, int before, int after, bool on_host) {
+LoadPart part_of(const profiler::PlacementGraph& graph, const LoadProblem& problem, const Ideals& ideals, int before, int after,
+                 bool on_host) {
   LoadPart part;
   part.on_host = on_host;
   for (int group = 0; group < problem.size(); ++group) {
     if (!ideals.holds(after, group) || ideals.holds(before, group)) continue;
-    const auto& nodes = problem.groups[static_cast<std::size_t>(group)].nodes;
+    const auto& nodes = problem.groups[as_index(group)].nodes;
     part.nodes.insert(part.nodes.end(), nodes.begin(), nodes.end());
   }
-  std::ranges::stable_partition(part.nodes, [&](int node) { return !graph.nodes[static_cast<std::size_t>(node)].backward; });
+  std::ranges::stable_partition(part.nodes, [&](int node) { return !graph.nodes[as_index(node)].backward; });
   const IdealSums& first = ideals.sums(before);
   const IdealSums& last = ideals.sums(after);
   part.compute_ns = on_host ? last.host_ns - first.host_ns : last.device_ns - first.device_ns;
@@ -69,9 +71,8 @@ LoadPart part_of(const PlacementGraph& graph, const LoadProblem& problem, const 
 void keep_split(LoadProgress& progress, const Ideals& ideals, const LoadSplit& split) {
   LoadPartition partition;
   partition.load_ns = split.load_ns;
-  for (std::size_t p = 0; p + 1 < split.ideals.size(); ++p) {
+  for (std::size_t p = 0; p + 1 < split.ideals.size(); ++p)
     partition.parts.push_back(part_of(progress.graph, progress.problem, ideals, split.ideals[p], split.ideals[p + 1], split.on_hosts[p]));
-  }
   progress.best = std::move(partition);
 }
 
@@ -94,18 +95,16 @@ void search_family(LoadProgress& progress, const Ideals& ideals, bool all) {
 std::vector<int> depth_first(const std::vector<std::vector<int>>& before, const std::vector<std::vector<int>>& after) {
   std::vector<std::size_t> missing;
   std::vector<int> ready;
-  for (std::size_t group = before.size(); group-- > 0;) {
+  for (std::size_t group = before.size(); group-- > 0;)
     if (before[group].empty()) ready.push_back(static_cast<int>(group));
-  }
   std::ranges::transform(before, std::back_inserter(missing), [](const auto& groups) { return groups.size(); });
   std::vector<int> order;
   while (!ready.empty()) {
     order.push_back(ready.back());
     ready.pop_back();
-    const std::vector<int>& next = after[static_cast<std::size_t>(order.back())];
-    for (auto group = next.rbegin(); group != next.rend(); ++group) {
-      if (--missing[static_cast<std::size_t>(*group)] == 0) ready.push_back(*group);
-    }
+    const std::vector<int>& next = after[as_index(order.back())];
+    for (auto group = next.rbegin(); group != next.rend(); ++group)
+      if (--missing[as_index(*group)] == 0) ready.push_back(*group);
   }
   return order;
 }
@@ -141,12 +140,10 @@ bool add_neighbours(Ideals& ideals, const std::vector<int>& cuts, int flips, std
       const std::vector<int> last = step.added < 0 ? ideals.last(step.ideal) : std::vector<int>{};
       const std::vector<int> open = ideals.open(step.ideal);
       if (ideals.size() + static_cast<std::int64_t>(last.size() + open.size()) > most) return false;
-      for (const int group : last) {
+      for (const int group : last)
         if (group < step.taken) next.push_back({ideals.flip(step.ideal, group), group, -1});
-      }
-      for (const int group : open) {
+      for (const int group : open)
         if (group > step.added) next.push_back({ideals.flip(step.ideal, group), step.taken, group});
-      }
     }
     frontier = std::move(next);
   }
@@ -187,7 +184,7 @@ double LoadPartition::gap() const {
   return gap_to(static_cast<double>(lower_bound_ns), static_cast<double>(load_ns));
 }
 
-LoadPartition least_max_load(const PlacementGraph& graph, const LoadLimits& limits) {
+LoadPartition least_max_load(const profiler::PlacementGraph& graph, const LoadLimits& limits) {
   LoadProgress progress(graph);
   progress.work.most_pairs = std::numeric_limits<std::int64_t>::max();
   Ideals some = ideals_of_orders(progress.problem);
@@ -214,4 +211,4 @@ LoadPartition least_max_load(const PlacementGraph& graph, const LoadLimits& limi
   return result;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -4,9 +4,9 @@
 #include <functional>
 #include <vector>
 
-#include "mptune/profiler/formats/placement_graph.h"
+#include "profiler/formats/placement_graph.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// What one device or host processor runs.
 struct LoadPart {
@@ -48,6 +48,6 @@ struct LoadLimits {
 /// where there are too many, over those of good orders and their neighbours, with the gap to a proven bound.
 /// Throws Error(infeasible) where nothing fits under the cap, Error for an invalid graph (cycle, index, negative cost), and
 /// where the values of a search (nodes x devices x hosts) would take more than 512 MiB.
-[[nodiscard]] LoadPartition least_max_load(const PlacementGraph& graph, const LoadLimits& limits = {});
+[[nodiscard]] LoadPartition least_max_load(const profiler::PlacementGraph& graph, const LoadLimits& limits = {});
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -6,10 +6,10 @@
 #include <variant>
 #include <vector>
 
-#include "mptune/planner/plan.h"
-#include "mptune/planner/published/max_load.h"
+#include "planner/plan.h"
+#include "planner/published/max_load.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// The best that was found by an objective.
 struct ObjectiveResult {
@@ -34,12 +34,12 @@ class Objective {
 /// The largest load of a device (max_load.h), over the splits of this graph.
 class MaxLoadObjective : public Objective {
  public:
-  explicit MaxLoadObjective(PlacementGraph graph) : graph_(std::move(graph)) {}
+  explicit MaxLoadObjective(profiler::PlacementGraph graph) : graph_(std::move(graph)) {}
   [[nodiscard]] std::string_view name() const override { return "max-load"; }
   [[nodiscard]] ObjectiveResult minimize() const override;
 
  private:
-  PlacementGraph graph_;
+  profiler::PlacementGraph graph_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

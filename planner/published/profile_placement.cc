@@ -1,18 +1,19 @@
-#include "mptune/planner/published/profile_placement.h"
+#include "planner/published/profile_placement.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <tuple>
 
-#include "mptune/planner/simulate/operations.h"
-#include "mptune/profiler/base/error.h"
+#include "planner/simulate/operations.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 const ProfileDevice& profiled_device(const CostModel& cost, int device) {
-  return cost.profile().devices[static_cast<std::size_t>(device)];
+  return cost.profile().devices[as_index(device)];
 }
 
 void check_alike(const CostModel& cost, const std::vector<int>& devices) {
@@ -26,21 +27,20 @@ void check_alike(const CostModel& cost, const std::vector<int>& devices) {
 
 std::int64_t slowest_copy_ns(const CostModel& cost, const std::vector<int>& devices, std::int64_t bytes) {
   double seconds = 0;
-  for (const int source : devices) {
+  for (const int source : devices)
     for (const int destination : devices) seconds = std::max(seconds, cost.copy_seconds(source, destination, bytes));
-  }
   return to_ns(seconds);
 }
 
-void add_layers(const CostModel& cost, int device, int samples, PlacementGraph& graph) {
+void add_layers(const CostModel& cost, int device, int samples, profiler::PlacementGraph& graph) {
   const Profile& profile = cost.profile();
   int together = 0;
   for (int layer = 0; layer < cost.layers(); ++layer) {
     if (cost.may_cut(layer)) together = layer;
-    const ProfileLayer& described = profile.layers[static_cast<std::size_t>(layer)];
+    const ProfileLayer& described = profile.layers[as_index(layer)];
     const LayerTimes times = cost.layer(device, layer, samples);
     const double state = (2 + profile.optimizer_state_factor) * static_cast<double>(described.parameters_bytes);
-    PlacementNode node;
+    profiler::PlacementNode node;
     node.name = described.name;
     node.colocated = together;
     node.device_ns = to_ns(times.forward_s);
@@ -56,10 +56,10 @@ void add_layers(const CostModel& cost, int device, int samples, PlacementGraph& 
 
 }  // namespace
 
-PlacementGraph placement_graph(const CostModel& cost, const std::vector<int>& devices, int samples, std::int64_t memory_bytes) {
+profiler::PlacementGraph placement_graph(const CostModel& cost, const std::vector<int>& devices, int samples, std::int64_t memory_bytes) {
   check_alike(cost, devices);
   cost.require_countable(samples);
-  PlacementGraph graph;
+  profiler::PlacementGraph graph;
   graph.name = cost.profile().model;
   graph.devices = static_cast<int>(devices.size());
   graph.memory_bytes = memory_bytes;
@@ -77,4 +77,4 @@ PlacementGraph placement_graph(const CostModel& cost, const std::vector<int>& de
   return graph;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/profiler/formats/placement_graph.h"
+#include "planner/cost/cost_model.h"
+#include "profiler/formats/placement_graph.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// One micro-batch of a profiled model as a graph to be placed: of each layer its forward (node 2 l) and its backward (2 l + 1), colocated;
 /// outputs go forward, once per receiving device, gradients back from every layer that took one.
@@ -16,7 +16,7 @@ namespace mptune {
 /// Where a stage may not begin at a layer, it shares a device with the layer before it.
 /// `devices` are indices into the profile's; `memory_bytes` is the cap of each, 0: none. Throws Error where they are of different classes,
 /// or where a link between them is not known.
-[[nodiscard]] PlacementGraph placement_graph(const CostModel& cost, const std::vector<int>& devices, int samples,
-                                             std::int64_t memory_bytes);
+[[nodiscard]] profiler::PlacementGraph placement_graph(const CostModel& cost, const std::vector<int>& devices, int samples,
+                                                       std::int64_t memory_bytes);
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -4,9 +4,9 @@
 #include <limits>
 #include <vector>
 
-#include "mptune/planner/schedule/layout.h"
+#include "planner/schedule/layout.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// When the inputs of actions arrive: from the same device at once, from another one when the copy ends. Copies in one direction between
 /// two devices run one after another in the order of sending.
@@ -37,4 +37,4 @@ class Arrivals {
   std::vector<std::int64_t> gradient_at_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Costs of one micro-batch on a stage, in whole nanoseconds and bytes. The defaults are the textbook's: forward and each half of the
 /// backward take one unit, copies take none, a micro-batch saves one byte.
@@ -30,4 +30,4 @@ struct ScheduleCosts {
   bool operator==(const ScheduleCosts&) const = default;
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

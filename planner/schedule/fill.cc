@@ -1,10 +1,11 @@
-#include "mptune/planner/schedule/fill.h"
+#include "planner/schedule/fill.h"
 
 #include <algorithm>
 
-#include "mptune/planner/schedule/arrivals.h"
+#include "planner/schedule/arrivals.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 class WeightFiller {
@@ -43,7 +44,7 @@ class WeightFiller {
     std::size_t weighted = 0;       // of them done
   };
 
-  [[nodiscard]] const StageCosts& costs(const Action& action) const { return costs_.stages[static_cast<std::size_t>(action.stage)]; }
+  [[nodiscard]] const StageCosts& costs(const Action& action) const { return costs_.stages[as_index(action.stage)]; }
 
   bool advance(std::size_t d) {
     Device& at = devices_[d];
@@ -109,4 +110,4 @@ Filled fill_weights(const Layout& layout, const ScheduleCosts& costs, const Rows
   return WeightFiller(layout, costs, order, policy).run();
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

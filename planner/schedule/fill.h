@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "mptune/planner/schedule/layout.h"
+#include "planner/schedule/layout.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Where to put weight gradients between forwards and input gradients, whose order is given.
 struct FillPolicy {
@@ -28,4 +28,4 @@ struct Filled {
 /// memory is short, and at the end. Requires: `order` keeps to the limits if every weight gradient runs at once.
 [[nodiscard]] Filled fill_weights(const Layout& layout, const ScheduleCosts& costs, const Rows& order, const FillPolicy& policy);
 
-}  // namespace mptune
+}  // namespace mptune::planner

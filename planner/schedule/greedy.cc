@@ -1,10 +1,11 @@
-#include "mptune/planner/schedule/greedy.h"
+#include "planner/schedule/greedy.h"
 
 #include <algorithm>
 
-#include "mptune/planner/schedule/arrivals.h"
+#include "planner/schedule/arrivals.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 constexpr std::int64_t kNever = Arrivals::kNever;
@@ -15,7 +16,7 @@ class Greedy {
       : layout_(layout),
         costs_(costs),
         policy_(policy),
-        devices_(static_cast<std::size_t>(layout.devices())),
+        devices_(as_index(layout.devices())),
         decides_ns_(devices_.size(), kNever),
         progress_(layout.units().size()),
         arrivals_(layout, costs),
@@ -24,9 +25,7 @@ class Greedy {
   }
 
   Rows run() {
-    for (int d = 0; d < layout_.devices(); ++d) {
-      decides_ns_[static_cast<std::size_t>(d)] = first_input(d);
-    }
+    for (int d = 0; d < layout_.devices(); ++d) decides_ns_[as_index(d)] = first_input(d);
     while (true) {
       const auto next = std::ranges::min_element(decides_ns_);
       if (*next == kNever) return complete() ? std::move(rows_) : Rows();
@@ -54,15 +53,14 @@ class Greedy {
     bool forward = false;
   };
 
-  [[nodiscard]] const Unit& unit(int u) const { return layout_.units()[static_cast<std::size_t>(u)]; }
-  [[nodiscard]] Progress& progress(int u) { return progress_[static_cast<std::size_t>(u)]; }
-  [[nodiscard]] const StageCosts& costs(int u) const { return costs_.stages[static_cast<std::size_t>(unit(u).stage)]; }
-  [[nodiscard]] Device& device(int d) { return devices_[static_cast<std::size_t>(d)]; }
+  [[nodiscard]] const Unit& unit(int u) const { return layout_.units()[as_index(u)]; }
+  [[nodiscard]] Progress& progress(int u) { return progress_[as_index(u)]; }
+  [[nodiscard]] const StageCosts& costs(int u) const { return costs_.stages[as_index(unit(u).stage)]; }
+  [[nodiscard]] Device& device(int d) { return devices_[as_index(d)]; }
 
   [[nodiscard]] bool complete() {
-    for (int u = 0; u < static_cast<int>(progress_.size()); ++u) {
+    for (int u = 0; u < static_cast<int>(progress_.size()); ++u)
       if (progress(u).released < unit(u).count) return false;
-    }
     return true;
   }
 
@@ -102,10 +100,8 @@ class Greedy {
   // The banker's algorithm: after this forward, the micro-batches of the device can still finish one after another, the oldest first.
   bool has_room(int u) {
     const int d = unit(u).device;
-    if (!policy_.in_flight.empty() &&
-        progress(u).forwards - progress(u).inputs >= policy_.in_flight[static_cast<std::size_t>(unit(u).stage)])
-      return false;
-    const std::int64_t limit = policy_.limit[static_cast<std::size_t>(d)];
+    if (!policy_.in_flight.empty() && progress(u).forwards - progress(u).inputs >= policy_.in_flight[as_index(unit(u).stage)]) return false;
+    const std::int64_t limit = policy_.limit[as_index(d)];
     if (limit == ScheduleCosts::kNoLimit) return true;
     std::int64_t free = limit - device(d).saved_activation_bytes - costs(u).saved_activation_bytes;
     if (free < 0 || layout_.on(d).size() == 1) return free >= 0;
@@ -133,7 +129,7 @@ class Greedy {
   Candidate forward_candidate(int d) {
     Candidate best;
     for (const int u : layout_.on(d)) {
-      const std::int64_t at = std::max(forward_at(u), decides_ns_[static_cast<std::size_t>(d)]);
+      const std::int64_t at = std::max(forward_at(u), decides_ns_[as_index(d)]);
       if (forward_at(u) == kNever || !has_room(u)) continue;
       if (at < best.at_ns || (at == best.at_ns && policy_.late_stages_forward)) best = {u, at, true};
     }
@@ -144,7 +140,7 @@ class Greedy {
     Candidate best;
     for (const int u : layout_.on(d)) {
       if (backward_at(u) == kNever) continue;
-      const std::int64_t at = std::max(backward_at(u), decides_ns_[static_cast<std::size_t>(d)]);
+      const std::int64_t at = std::max(backward_at(u), decides_ns_[as_index(d)]);
       if (at < best.at_ns || (at == best.at_ns && policy_.late_stages_backward)) best = {u, at, false};
     }
     return best;
@@ -168,7 +164,7 @@ class Greedy {
 
   void decide(int d) {
     Device& at = device(d);
-    const std::int64_t now = decides_ns_[static_cast<std::size_t>(d)];
+    const std::int64_t now = decides_ns_[as_index(d)];
     const Candidate best = best_candidate(d);
     if (best.at_ns == now) {
       run(best.unit, best.forward ? ActionKind::forward : (policy_.split ? ActionKind::backward_input : ActionKind::backward));
@@ -182,7 +178,7 @@ class Greedy {
         return;
       }
     }
-    decides_ns_[static_cast<std::size_t>(d)] = best.at_ns;
+    decides_ns_[as_index(d)] = best.at_ns;
   }
 
   void run(int u, ActionKind kind) {
@@ -206,10 +202,10 @@ class Greedy {
         break;
     }
     const Action action{unit(u).stage, kind, unit(u).microbatch(k)};
-    rows_[static_cast<std::size_t>(d)].push_back(action);
+    rows_[as_index(d)].push_back(action);
     Device& at = device(d);
-    std::int64_t& decides = decides_ns_[static_cast<std::size_t>(d)];
-    if (rows_[static_cast<std::size_t>(d)].size() > 1) most_idle_ns_ = std::max(most_idle_ns_, at.idle_ns += decides - at.free_ns);
+    std::int64_t& decides = decides_ns_[as_index(d)];
+    if (rows_[as_index(d)].size() > 1) most_idle_ns_ = std::max(most_idle_ns_, at.idle_ns += decides - at.free_ns);
     at.free_ns = decides + duration_ns(costs(u), kind);
     at.saved_activation_bytes += bytes_left(costs(u), kind);
     decides = at.free_ns;
@@ -224,7 +220,7 @@ class Greedy {
     const int to = arrivals_.send(action, end_ns);
     if (to < 0) return;
     const int reader = layout_.device_of(to, action.microbatch);
-    std::int64_t& decides = decides_ns_[static_cast<std::size_t>(reader)];
+    std::int64_t& decides = decides_ns_[as_index(reader)];
     decides = std::min(decides, std::max(device(reader).free_ns, arrivals_.at({to, action.kind, action.microbatch})));
   }
 
@@ -245,4 +241,4 @@ Rows greedy_rows(const Layout& layout, const ScheduleCosts& costs, const GreedyP
   return Greedy(layout, costs, policy).run();
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

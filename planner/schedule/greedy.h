@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "mptune/planner/schedule/layout.h"
+#include "planner/schedule/layout.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// How a free device chooses among the actions that are ready.
 struct GreedyPolicy {
@@ -25,4 +25,4 @@ struct GreedyPolicy {
 /// one micro-batch alone exceeds a limit.
 [[nodiscard]] Rows greedy_rows(const Layout& layout, const ScheduleCosts& costs, const GreedyPolicy& policy);
 
-}  // namespace mptune
+}  // namespace mptune::planner

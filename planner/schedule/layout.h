@@ -3,10 +3,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "mptune/planner/plan.h"
-#include "mptune/planner/schedule/costs.h"
+#include "planner/plan.h"
+#include "planner/schedule/costs.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// One replica of a stage: what runs the micro-batches first, first + stride, ... in this order.
 struct Unit {
@@ -29,16 +30,14 @@ class Layout {
   [[nodiscard]] int microbatches() const { return microbatches_; }
   [[nodiscard]] const std::vector<Unit>& units() const { return units_; }
   /// Units of a device, stages ascending.
-  [[nodiscard]] const std::vector<int>& on(int device) const { return on_[static_cast<std::size_t>(device)]; }
+  [[nodiscard]] const std::vector<int>& on(int device) const { return on_[as_index(device)]; }
   [[nodiscard]] int unit_of(int stage, int microbatch) const {
-    const auto s = static_cast<std::size_t>(stage);
+    const auto s = as_index(stage);
     return first_unit_[s] + microbatch % replicas_[s];
   }
-  [[nodiscard]] int device_of(int stage, int microbatch) const {
-    return units_[static_cast<std::size_t>(unit_of(stage, microbatch))].device;
-  }
+  [[nodiscard]] int device_of(int stage, int microbatch) const { return units_[as_index(unit_of(stage, microbatch))].device; }
   [[nodiscard]] std::size_t slot(int stage, int microbatch) const {
-    return static_cast<std::size_t>(stage) * static_cast<std::size_t>(microbatches_) + static_cast<std::size_t>(microbatch);
+    return as_index(stage) * as_index(microbatches_) + as_index(microbatch);
   }
   /// True where every stage has one device.
   [[nodiscard]] bool single() const { return units_.size() == first_unit_.size(); }
@@ -83,4 +82,4 @@ using Rows = std::vector<std::vector<Action>>;
   return 0;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

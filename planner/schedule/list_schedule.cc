@@ -1,16 +1,17 @@
-#include "mptune/planner/schedule/list_schedule.h"
+#include "planner/schedule/list_schedule.h"
 
 #include <algorithm>
 #include <tuple>
 
-#include "mptune/planner/schedule/fill.h"
-#include "mptune/planner/schedule/greedy.h"
-#include "mptune/planner/schedule/named.h"
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/schedule/schedule_info.h"
-#include "mptune/planner/schedule/timing.h"
+#include "planner/schedule/fill.h"
+#include "planner/schedule/greedy.h"
+#include "planner/schedule/named.h"
+#include "planner/schedule/schedule.h"
+#include "planner/schedule/schedule_info.h"
+#include "planner/schedule/timing.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 constexpr std::int64_t kMostActions = 250'000;  // timed while a schedule is improved
@@ -19,15 +20,14 @@ class ListScheduler {
  public:
   ListScheduler(const Layout& layout, const ScheduleCosts& costs)
       : layout_(layout), costs_(costs), replay_(layout, costs), limit_(costs.free_bytes), at_once_(costs), reserved_(costs) {
-    limit_.resize(static_cast<std::size_t>(layout.devices()), ScheduleCosts::kNoLimit);
+    limit_.resize(as_index(layout.devices()), ScheduleCosts::kNoLimit);
     for (StageCosts& stage : at_once_.stages) stage.held_bytes = 0;
     for (StageCosts& stage : reserved_.stages) stage.saved_activation_bytes = std::max(stage.saved_activation_bytes, stage.held_bytes);
   }
 
   Rows run() {
-    for (const ScheduleInfo& schedule : schedules()) {
+    for (const ScheduleInfo& schedule : schedules())
       if (schedule.rows_from != RowsFrom::search && missing_for(schedule, layout_).empty()) consider_order(schedule.rows(layout_, costs_));
-    }
     consider_greedy();
     improve();
     return std::move(best_.rows);
@@ -46,9 +46,8 @@ class ListScheduler {
     if (costs_.free_bytes.empty()) return 0;
     const std::vector<std::int64_t> saved = most_saved_bytes(rows, costs);
     std::int64_t most = 0;
-    for (std::size_t d = 0; d < saved.size(); ++d) {
+    for (std::size_t d = 0; d < saved.size(); ++d)
       if (limit_[d] != ScheduleCosts::kNoLimit) most = std::max(most, saved[d] - limit_[d]);
-    }
     return most;
   }
 
@@ -73,9 +72,8 @@ class ListScheduler {
 
   // The rows as they are, and their order with weight gradients moved to where they fit best.
   void consider_order(Rows rows) {
-    if (!rows.empty() && excess(rows, at_once_) == 0) {
+    if (!rows.empty() && excess(rows, at_once_) == 0)
       for (const int patience : {0, 60}) consider(filled(rows, patience));
-    }
     consider(std::move(rows));
   }
 
@@ -114,9 +112,8 @@ class ListScheduler {
     for (std::size_t failed = 0; left > 0;) {
       const std::vector<Place> places = critical_places();
       if (failed >= places.size()) return;
-      for (; failed < places.size() && left > 0; ++failed, ++at) {
+      for (; failed < places.size() && left > 0; ++failed, ++at)
         if (moved_earlier(places[at % places.size()], left)) break;
-      }
       failed = failed < places.size() ? 0 : failed;
     }
   }
@@ -169,7 +166,7 @@ class ListScheduler {
 
   [[nodiscard]] std::int64_t end_ns(const Place& at) const {
     const Action& action = best_.rows[at.device][at.index];
-    return replay_.timing().start_ns[at.device][at.index] + duration_ns(costs_.stages[static_cast<std::size_t>(action.stage)], action.kind);
+    return replay_.timing().start_ns[at.device][at.index] + duration_ns(costs_.stages[as_index(action.stage)], action.kind);
   }
 
   [[nodiscard]] Place last_place() const {
@@ -190,12 +187,12 @@ class ListScheduler {
   [[nodiscard]] Place producer(const Action& action) const {
     const bool forward = action.kind == ActionKind::forward;
     const int stage = forward ? action.stage - 1 : action.stage + 1;
-    const auto device = static_cast<std::size_t>(layout_.device_of(stage, action.microbatch));
+    const auto device = as_index(layout_.device_of(stage, action.microbatch));
     const std::vector<Action>& row = best_.rows[device];
     const auto made = std::ranges::find_if(row, [&](const Action& other) {
       return other.stage == stage && other.microbatch == action.microbatch && (other.kind == ActionKind::forward) == forward;
     });
-    return {device, static_cast<std::size_t>(made - row.begin())};
+    return {device, as_index(made - row.begin())};
   }
 
   const Layout& layout_;
@@ -213,4 +210,4 @@ Rows list_rows(const Layout& layout, const ScheduleCosts& costs) {
   return ListScheduler(layout, costs).run();
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

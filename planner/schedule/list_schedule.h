@@ -1,8 +1,8 @@
 #pragma once
 
-#include "mptune/planner/schedule/layout.h"
+#include "planner/schedule/layout.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Our own list schedule. Candidates are the named schedules that the map of stages allows and list schedules by several rules, all with
 /// the real costs and within the free memory; the fastest is improved by moving actions. By ScheduleReplay it is never slower than a named
@@ -10,4 +10,4 @@ namespace mptune {
 /// Deterministic: work is bounded by a count of actions.
 [[nodiscard]] Rows list_rows(const Layout& layout, const ScheduleCosts& costs);
 
-}  // namespace mptune
+}  // namespace mptune::planner

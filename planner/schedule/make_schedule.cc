@@ -1,8 +1,8 @@
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/schedule/schedule_info.h"
-#include "mptune/profiler/base/error.h"
+#include "planner/schedule/schedule.h"
+#include "planner/schedule/schedule_info.h"
+#include "profiler/base/error.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 void make_schedule(Plan& plan, const std::string& name, const ScheduleCosts* costs) {
   const ScheduleInfo& schedule = schedule_info(name);
@@ -20,4 +20,4 @@ void make_schedule(Plan& plan, const std::string& name, const ScheduleCosts* cos
   plan.schedule = name;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

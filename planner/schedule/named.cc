@@ -1,13 +1,14 @@
-#include "mptune/planner/schedule/named.h"
+#include "planner/schedule/named.h"
 
 #include <algorithm>
 
-#include "mptune/planner/schedule/fill.h"
-#include "mptune/planner/schedule/greedy.h"
-#include "mptune/planner/schedule/patterns.h"
-#include "mptune/planner/schedule/timing.h"
+#include "planner/schedule/fill.h"
+#include "planner/schedule/greedy.h"
+#include "planner/schedule/patterns.h"
+#include "planner/schedule/timing.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 // Ordering all actions by (stage, micro-batch) forward and (last stage first, micro-batch) backward respects every dependency, so rows
@@ -22,7 +23,7 @@ Rows all_forward_then_all_backward(const Layout& layout) {
     std::vector<int> units = layout.on(d);
     for (const ActionKind kind : {ActionKind::forward, ActionKind::backward}) {
       for (const int u : units) {
-        const Unit& unit = layout.units()[static_cast<std::size_t>(u)];
+        const Unit& unit = layout.units()[as_index(u)];
         for (int k = 0; k < unit.count; ++k) row.push_back({unit.stage, kind, unit.microbatch(k)});
       }
       std::reverse(units.begin(), units.end());
@@ -32,8 +33,8 @@ Rows all_forward_then_all_backward(const Layout& layout) {
 }
 
 std::vector<int> replicas_of(const Layout& layout) {
-  std::vector<int> replicas(static_cast<std::size_t>(layout.stages()), 0);
-  for (const Unit& unit : layout.units()) ++replicas[static_cast<std::size_t>(unit.stage)];
+  std::vector<int> replicas(as_index(layout.stages()), 0);
+  for (const Unit& unit : layout.units()) ++replicas[as_index(unit.stage)];
   return replicas;
 }
 
@@ -59,7 +60,7 @@ std::vector<int> eager_warm_ups(const Layout& layout, const ScheduleCosts& costs
   for (std::size_t s = 0; s < held.size(); ++s) {
     for (const Unit& unit : layout.units()) {
       if (unit.stage != static_cast<int>(s) || costs.free_bytes.empty() || costs.stages[s].saved_activation_bytes <= 0) continue;
-      room[s] = std::min(room[s], costs.free_bytes[static_cast<std::size_t>(unit.device)] / costs.stages[s].saved_activation_bytes);
+      room[s] = std::min(room[s], costs.free_bytes[as_index(unit.device)] / costs.stages[s].saved_activation_bytes);
     }
     if (s > 0) room[s] = std::min(room[s], room[s - 1] * replicas[s - 1] / replicas[s]);
   }
@@ -84,8 +85,8 @@ Rows one_forward_one_backward(const Layout& layout, const std::vector<int>& held
   for (int d = 0; d < layout.devices(); ++d) {
     std::vector<Action>& row = rows.emplace_back();
     if (layout.on(d).empty()) continue;
-    const Unit& unit = layout.units()[static_cast<std::size_t>(layout.on(d).front())];
-    const int warm_up = std::min(unit.count, held[static_cast<std::size_t>(unit.stage)]);
+    const Unit& unit = layout.units()[as_index(layout.on(d).front())];
+    const int warm_up = std::min(unit.count, held[as_index(unit.stage)]);
     for (int k = 0; k < warm_up; ++k) row.push_back({unit.stage, ActionKind::forward, unit.microbatch(k)});
     for (int k = 0; k < unit.count; ++k) {
       row.push_back({unit.stage, ActionKind::backward, unit.microbatch(k)});
@@ -165,7 +166,7 @@ Rows zero_bubble_rows(const Layout& layout, const ScheduleCosts& costs, int time
   std::vector<int> held = warm_ups(layout);
   const int most = times * held.front();
   GreedyPolicy policy;
-  policy.limit.assign(static_cast<std::size_t>(layout.devices()), kShare * most);
+  policy.limit.assign(as_index(layout.devices()), kShare * most);
   BestSpan best(layout, weighed);
   for (int& count : held) count = times * count - times + 1;
   for (const std::vector<int>& in_flight : {held, time_warm_ups(layout, costs, most, false), time_warm_ups(layout, costs, most, true)}) {
@@ -255,4 +256,4 @@ Rows dualpipe_v_rows(const Layout& layout, const ScheduleCosts&) {
   return dual_pipe_v_rows(layout.devices(), layout.microbatches());
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "mptune/planner/schedule/layout.h"
+#include "planner/schedule/layout.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Rows of the named schedules; which is whose is in schedule_info.cc. Requires: the schedule's device map; costs of every stage.
 
@@ -23,4 +23,4 @@ namespace mptune {
 /// Forwards that each stage can run before its first input gradient can arrive, at most `most`; `over`: rounded up.
 [[nodiscard]] std::vector<int> time_warm_ups(const Layout& layout, const ScheduleCosts& costs, int most, bool over);
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,10 +1,12 @@
-#include "mptune/planner/schedule/patterns.h"
+#include "planner/schedule/patterns.h"
 
 #include <algorithm>
 #include <array>
 #include <deque>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::planner {
 namespace {
 
 void drop_beyond(Rows& rows, int microbatches) {
@@ -38,9 +40,8 @@ struct VOffsets {
     for (int d = 0; d < devices; ++d) {
       const std::array<int, 4> at = on(d);
       for (std::size_t a = 0; a < 4; ++a) {
-        for (std::size_t b = 0; b < a; ++b) {
+        for (std::size_t b = 0; b < a; ++b)
           if ((at[a] - at[b]) % 6 == 0) return true;
-        }
       }
     }
     return false;
@@ -76,7 +77,7 @@ std::vector<Action> v_row(const VOffsets& offsets, int device, int microbatches)
                                        Action{back, ActionKind::backward_input, 0}, Action{device, ActionKind::backward_input, 0}};
   std::deque<Action> weights;
   std::vector<Action> row;
-  const std::size_t all = static_cast<std::size_t>(microbatches) * 6;
+  const std::size_t all = as_index(microbatches) * 6;
   for (int time = 0; row.size() < all; ++time) {
     bool taken = false;
     for (std::size_t part = 0; part < parts.size(); ++part) {
@@ -97,8 +98,7 @@ std::vector<Action> v_row(const VOffsets& offsets, int device, int microbatches)
 // Emits actions in an order in which each comes behind what it reads, device by device in rounds.
 class VRounds {
  public:
-  VRounds(int devices, int microbatches)
-      : devices_(devices), microbatches_(microbatches), done_(static_cast<std::size_t>(devices)), rows_(done_.size()) {}
+  VRounds(int devices, int microbatches) : devices_(devices), microbatches_(microbatches), done_(as_index(devices)), rows_(done_.size()) {}
 
   Rows run() {
     for (int d = 0; d < devices_; ++d) warm_up_down(d);
@@ -118,7 +118,7 @@ class VRounds {
  private:
   enum Part { kForwardDown, kForwardUp, kBackwardDown, kBackwardUp };
 
-  [[nodiscard]] int done(int d, Part part) const { return done_[static_cast<std::size_t>(d)][part]; }
+  [[nodiscard]] int done(int d, Part part) const { return done_[as_index(d)][part]; }
 
   // The forwards before the first micro-batch can return.
   void warm_up_down(int d) {
@@ -137,9 +137,8 @@ class VRounds {
     if (!can(d, part)) return false;
     const bool first = part == kForwardDown || part == kBackwardUp;
     const bool forward = part == kForwardDown || part == kForwardUp;
-    rows_[static_cast<std::size_t>(d)].push_back({first ? d : 2 * devices_ - 1 - d,
-                                                  forward ? ActionKind::forward : ActionKind::backward_input,
-                                                  done_[static_cast<std::size_t>(d)][part]++});
+    rows_[as_index(d)].push_back(
+        {first ? d : 2 * devices_ - 1 - d, forward ? ActionKind::forward : ActionKind::backward_input, done_[as_index(d)][part]++});
     ++emitted_;
     return true;
   }
@@ -152,9 +151,8 @@ class VRounds {
     std::reverse(up.begin(), up.end());
     for (const int d : up) emit(d, kBackwardUp);
     for (const int d : down) emit(d, kBackwardDown);
-    for (int d = 0; d < devices_; ++d) {
+    for (int d = 0; d < devices_; ++d)
       if (kept(d) < 2 * devices_ && !emit(d, kForwardUp)) emit(d, kForwardDown);
-    }
   }
 
   [[nodiscard]] int kept(int d) const {
@@ -175,7 +173,7 @@ class DualPipeVRow {
 
   void forward(int chunk) { add(chunk, ActionKind::forward, forwards_); }
   void backward(int chunk, bool split = false) {
-    if (split) weights_.push_back({stage(chunk), ActionKind::backward_weight, backwards_[static_cast<std::size_t>(chunk)]});
+    if (split) weights_.push_back({stage(chunk), ActionKind::backward_weight, backwards_[as_index(chunk)]});
     add(chunk, split ? ActionKind::backward_input : ActionKind::backward, backwards_);
   }
   void weight() {
@@ -189,10 +187,8 @@ class DualPipeVRow {
   }
 
  private:
-  [[nodiscard]] int stage(int chunk) const { return stages_[static_cast<std::size_t>(chunk)]; }
-  void add(int chunk, ActionKind kind, std::array<int, 2>& count) {
-    row_.push_back({stage(chunk), kind, count[static_cast<std::size_t>(chunk)]++});
-  }
+  [[nodiscard]] int stage(int chunk) const { return stages_[as_index(chunk)]; }
+  void add(int chunk, ActionKind kind, std::array<int, 2>& count) { row_.push_back({stage(chunk), kind, count[as_index(chunk)]++}); }
 
   std::array<int, 2> stages_;
   std::array<int, 2> forwards_{0, 0};
@@ -277,4 +273,4 @@ Rows dual_pipe_v_rows(int devices, int microbatches) {
   return rows;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "mptune/planner/schedule/layout.h"
+#include "planner/schedule/layout.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Rows of schedules that do not depend on costs, for D devices and m micro-batches. Schedules defined for certain numbers of micro-batches
 /// only (a multiple of D, at least 2 D) are made for the next such number; then the actions of surplus micro-batches are removed, which
@@ -29,4 +29,4 @@ struct VPattern {
 /// DualPipeV (DeepSeek-AI, DualPipe): the same map. Where it runs a forward beside a backward, the forward comes first.
 [[nodiscard]] Rows dual_pipe_v_rows(int devices, int microbatches);
 
-}  // namespace mptune
+}  // namespace mptune::planner

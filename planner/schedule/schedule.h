@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/plan.h"
-#include "mptune/planner/schedule/costs.h"
+#include "planner/plan.h"
+#include "planner/schedule/costs.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Fills `plan.actions` (a row per device) and `plan.schedule` from the plan's stages, devices and micro-batches, of which there may be
 /// any number. Forwards, input gradients and weight gradients of a stage come in ascending order of micro-batches. With replicas each
@@ -48,4 +48,4 @@ void validate_schedule(const Plan& plan, const std::string& where, const Schedul
 /// Requires: validated.
 [[nodiscard]] int most_in_flight(const Plan& plan, int stage);
 
-}  // namespace mptune
+}  // namespace mptune::planner

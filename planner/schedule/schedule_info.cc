@@ -1,12 +1,12 @@
-#include "mptune/planner/schedule/schedule_info.h"
+#include "planner/schedule/schedule_info.h"
 
 #include <algorithm>
 
-#include "mptune/planner/schedule/list_schedule.h"
-#include "mptune/planner/schedule/named.h"
-#include "mptune/profiler/base/error.h"
+#include "planner/schedule/list_schedule.h"
+#include "planner/schedule/named.h"
+#include "profiler/base/error.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 constexpr int kAny = ScheduleInfo::kAnyNumber;
@@ -36,9 +36,8 @@ std::vector<int> devices_of(StageMap map, int devices, int virtual_stages) {
 }
 
 bool one_stage_each(const Layout& layout) {
-  for (int d = 0; d < layout.devices(); ++d) {
+  for (int d = 0; d < layout.devices(); ++d)
     if (layout.on(d).size() > 1) return false;
-  }
   return true;
 }
 
@@ -98,4 +97,4 @@ std::string missing_for(const ScheduleInfo& schedule, const Layout& layout) {
   return "";
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/schedule/layout.h"
+#include "planner/schedule/layout.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Where a schedule wants the stages of D devices.
 enum class StageMap {
@@ -57,4 +57,4 @@ struct ScheduleInfo {
 /// What a schedule asks of the plan that this one does not have: a device map, a number of micro-batches; empty: nothing.
 [[nodiscard]] std::string missing_for(const ScheduleInfo& schedule, const Layout& layout);
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -3,10 +3,10 @@
 #include <sstream>
 #include <string_view>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/profiler/base/error.h"
+#include "planner/schedule/schedule.h"
+#include "profiler/base/error.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 [[noreturn]] void refuse(std::string_view word, const std::string& where) {
@@ -110,9 +110,7 @@ std::vector<std::vector<Action>> schedule_from_csv(const std::string& text, cons
   std::vector<std::vector<Action>> rows;
   std::istringstream lines(text);
   std::string line;
-  while (std::getline(lines, line)) {
-    rows.push_back(cells_of(line, where + ", row " + std::to_string(rows.size() + 1)));
-  }
+  while (std::getline(lines, line)) rows.push_back(cells_of(line, where + ", row " + std::to_string(rows.size() + 1)));
   while (!rows.empty() && rows.back().empty()) rows.pop_back();
   if (rows.empty()) throw Error("no actions", where, "write a row of actions per device, like 0F0,0F1,0B0,0B1");
   return rows;
@@ -130,4 +128,4 @@ std::string schedule_to_csv(const std::vector<std::vector<Action>>& actions) {
   return text;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

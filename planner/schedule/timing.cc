@@ -1,15 +1,17 @@
-#include "mptune/planner/schedule/timing.h"
+#include "planner/schedule/timing.h"
 
 #include <algorithm>
 #include <numeric>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::planner {
 
 ScheduleReplay::ScheduleReplay(const Layout& layout, const ScheduleCosts& costs)
     : layout_(layout), costs_(costs), arrivals_(layout, costs) {}
 
 std::int64_t ScheduleReplay::run(const Rows& rows) {
-  const auto devices = static_cast<std::size_t>(layout_.devices());
+  const auto devices = as_index(layout_.devices());
   timing_.start_ns.resize(devices);
   next_.assign(devices, 0);
   free_.assign(devices, 0);
@@ -19,14 +21,12 @@ std::int64_t ScheduleReplay::run(const Rows& rows) {
     progress = false;
     for (std::size_t d = 0; d < devices; ++d) progress |= advance(rows[d], d);
   }
-  for (std::size_t d = 0; d < devices; ++d) {
+  for (std::size_t d = 0; d < devices; ++d)
     if (next_[d] < rows[d].size()) return -1;
-  }
   timing_.end_ns = *std::max_element(free_.begin(), free_.end());
   timing_.span_ns = 0;
-  for (std::size_t d = 0; d < devices; ++d) {
+  for (std::size_t d = 0; d < devices; ++d)
     if (!rows[d].empty()) timing_.span_ns = std::max(timing_.span_ns, free_[d] - timing_.start_ns[d].front());
-  }
   return timing_.end_ns;
 }
 
@@ -42,7 +42,7 @@ bool ScheduleReplay::advance(const std::vector<Action>& row, std::size_t device)
     if (arrival == Arrivals::kNever) break;
     const std::int64_t start = std::max(arrival, free_[device]);
     timing_.start_ns[device][next_[device]] = start;
-    free_[device] = start + duration_ns(costs_.stages[static_cast<std::size_t>(action.stage)], action.kind);
+    free_[device] = start + duration_ns(costs_.stages[as_index(action.stage)], action.kind);
     arrivals_.send(action, free_[device]);
   }
   return next_[device] != before;
@@ -65,9 +65,9 @@ std::vector<std::int64_t> most_saved_bytes(const Rows& rows, const ScheduleCosts
     std::int64_t now = 0;
     most.push_back(0);
     for (const Action& action : row)
-      most.back() = std::max(most.back(), now += bytes_left(costs.stages[static_cast<std::size_t>(action.stage)], action.kind));
+      most.back() = std::max(most.back(), now += bytes_left(costs.stages[as_index(action.stage)], action.kind));
   }
   return most;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

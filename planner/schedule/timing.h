@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "mptune/planner/schedule/arrivals.h"
-#include "mptune/planner/schedule/layout.h"
+#include "planner/schedule/arrivals.h"
+#include "planner/schedule/layout.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// When the actions of a schedule run.
 struct ScheduleTiming {
@@ -49,4 +49,4 @@ class ScheduleReplay {
 [[nodiscard]] std::vector<std::int64_t> most_saved_bytes(const Plan& plan, const ScheduleCosts& costs);
 [[nodiscard]] std::vector<std::int64_t> most_saved_bytes(const Rows& rows, const ScheduleCosts& costs);
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -2,11 +2,12 @@
 #include <cstdint>
 #include <map>
 
-#include "mptune/planner/schedule/layout.h"
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/profiler/base/error.h"
+#include "planner/schedule/layout.h"
+#include "planner/schedule/schedule.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 constexpr std::uint8_t kForward = 1;
@@ -39,12 +40,10 @@ class AbstractRun {
         next_(plan.actions.size()) {}
 
   void check_complete() {
-    for (std::size_t d = 0; d < plan_.actions.size(); ++d) {
+    for (std::size_t d = 0; d < plan_.actions.size(); ++d)
       for (const Action& action : plan_.actions[d]) check_action(d, action);
-    }
-    for (int s = 0; s < plan_.num_stages(); ++s) {
+    for (int s = 0; s < plan_.num_stages(); ++s)
       for (int i = 0; i < plan_.num_microbatches(); ++i) check_made(s, i);
-    }
   }
 
   void run() {
@@ -53,15 +52,12 @@ class AbstractRun {
       progress = false;
       for (std::size_t d = 0; d < next_.size(); ++d) progress |= advance(d);
     }
-    for (std::size_t d = 0; d < next_.size(); ++d) {
+    for (std::size_t d = 0; d < next_.size(); ++d)
       if (next_[d] < plan_.actions[d].size()) report_deadlock();
-    }
   }
 
  private:
-  std::uint8_t& done(int stage, int microbatch) {
-    return done_[static_cast<std::size_t>(stage) * plan_.microbatch_sizes.size() + static_cast<std::size_t>(microbatch)];
-  }
+  std::uint8_t& done(int stage, int microbatch) { return done_[as_index(stage) * plan_.microbatch_sizes.size() + as_index(microbatch)]; }
 
   [[noreturn]] void refuse(const std::string& what, std::size_t device) {
     throw Error(what, where_ + ", row of " + plan_.devices[device], "correct the list of actions, or leave it out and name a schedule");
@@ -72,8 +68,8 @@ class AbstractRun {
     if (action.stage < 0 || action.stage >= plan_.num_stages()) refuse(text + " names a stage that does not exist", device);
     if (action.microbatch < 0 || action.microbatch >= plan_.num_microbatches())
       refuse(text + " names a micro-batch that does not exist", device);
-    const int home = device_of(plan_.stages[static_cast<std::size_t>(action.stage)], action.microbatch);
-    if (home != static_cast<int>(device)) refuse(text + " belongs to " + plan_.devices[static_cast<std::size_t>(home)], device);
+    const int home = device_of(plan_.stages[as_index(action.stage)], action.microbatch);
+    if (home != static_cast<int>(device)) refuse(text + " belongs to " + plan_.devices[as_index(home)], device);
     std::uint8_t& state = done(action.stage, action.microbatch);
     if ((state & makes(action.kind)) != 0) refuse(text + " repeats work that is listed before", device);
     if (action.kind != ActionKind::forward && (state & kForward) == 0) refuse(text + " stands before its forward", device);
@@ -86,12 +82,10 @@ class AbstractRun {
     if (state == (kForward | kInput | kWeight)) return;
     const char* missing = (state & kForward) == 0 ? "forward" : "backward";
     refuse(std::string(missing) + " of micro-batch " + std::to_string(microbatch) + " of stage " + std::to_string(stage) + " is missing",
-           static_cast<std::size_t>(device_of(plan_.stages[static_cast<std::size_t>(stage)], microbatch)));
+           as_index(device_of(plan_.stages[as_index(stage)], microbatch)));
   }
 
-  std::uint8_t& there(int stage, int microbatch) {
-    return there_[static_cast<std::size_t>(stage) * plan_.microbatch_sizes.size() + static_cast<std::size_t>(microbatch)];
-  }
+  std::uint8_t& there(int stage, int microbatch) { return there_[as_index(stage) * plan_.microbatch_sizes.size() + as_index(microbatch)]; }
 
   // What the action reads: kForward for an input, kInput for a gradient, 0 for nothing that another stage makes.
   [[nodiscard]] std::uint8_t reads(const Action& action) const {
@@ -113,8 +107,8 @@ class AbstractRun {
   };
 
   Link* link_between(int from, int to, int microbatch) {
-    const int source = device_of(plan_.stages[static_cast<std::size_t>(from)], microbatch);
-    const int destination = device_of(plan_.stages[static_cast<std::size_t>(to)], microbatch);
+    const int source = device_of(plan_.stages[as_index(from)], microbatch);
+    const int destination = device_of(plan_.stages[as_index(to)], microbatch);
     if (source == destination) return nullptr;
     return &links_[{source, destination}];
   }
@@ -191,7 +185,7 @@ void check_bytes(const Plan& plan, const std::string& where, const ScheduleCosts
   for (std::size_t d = 0; d < costs.free_bytes.size(); ++d) {
     std::int64_t saved = 0;
     for (const Action& action : plan.actions[d]) {
-      saved += bytes_left(costs.stages[static_cast<std::size_t>(action.stage)], action.kind);
+      saved += bytes_left(costs.stages[as_index(action.stage)], action.kind);
       if (saved <= costs.free_bytes[d]) continue;
       throw Error("action " + to_text(action) + " leaves " + std::to_string(saved) + " bytes of activations saved, " +
                       std::to_string(costs.free_bytes[d]) + " are free",
@@ -220,10 +214,10 @@ void validate_schedule(const Plan& plan, const std::string& where, const Schedul
 }
 
 int most_in_flight(const Plan& plan, int stage) {
-  const int device = plan.stages[static_cast<std::size_t>(stage)].devices.front();
+  const int device = plan.stages[as_index(stage)].devices.front();
   int in_flight = 0;
   int most = 0;
-  for (const Action& action : plan.actions[static_cast<std::size_t>(device)]) {
+  for (const Action& action : plan.actions[as_index(device)]) {
     if (action.stage != stage) continue;
     if (action.kind == ActionKind::forward) most = std::max(most, ++in_flight);
     if (action.kind == ActionKind::backward || action.kind == ActionKind::backward_weight) --in_flight;
@@ -231,4 +225,4 @@ int most_in_flight(const Plan& plan, int stage) {
   return most;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,12 +1,12 @@
-#include "mptune/planner/search/evaluator.h"
+#include "planner/search/evaluator.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "mptune/planner/executable.h"
-#include "mptune/planner/search/least_recompute.h"
+#include "planner/executable.h"
+#include "planner/search/least_recompute.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 constexpr std::int64_t kSetsTried = 10;  // of layers to recompute, before one fits: each takes as long as a simulation
@@ -14,9 +14,8 @@ constexpr std::int64_t kSetsTried = 10;  // of layers to recompute, before one f
 // Most bytes over a cap, and the device.
 std::pair<std::int64_t, std::size_t> excess(const std::vector<std::int64_t>& peaks, const std::vector<std::int64_t>& caps) {
   std::pair<std::int64_t, std::size_t> most{0, 0};
-  for (std::size_t d = 0; d < peaks.size(); ++d) {
+  for (std::size_t d = 0; d < peaks.size(); ++d)
     if (caps[d] > 0 && peaks[d] - caps[d] > most.first) most = {peaks[d] - caps[d], d};
-  }
   return most;
 }
 
@@ -66,11 +65,10 @@ void Evaluator::add_beyond(Candidate candidate, MissingCapability missing) {
 void Evaluator::reject(RejectedAs reason, std::int64_t count) {
   if (count == 0) return;
   const auto known = std::ranges::find(result_.rejected, reason, &Rejection::reason);
-  if (known != result_.rejected.end()) {
+  if (known != result_.rejected.end())
     known->count += count;
-  } else {
+  else
     result_.rejected.push_back({reason, count});
-  }
 }
 
 void Evaluator::note_excess(std::int64_t bytes, const std::string& device) {
@@ -93,4 +91,4 @@ bool Evaluator::spent() {
   return actions_ > space_.most_actions || stopped();
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/parallelism.h"
-#include "mptune/planner/search/ranking.h"
-#include "mptune/planner/search/search.h"
+#include "planner/cost/cost_model.h"
+#include "planner/parallelism.h"
+#include "planner/search/ranking.h"
+#include "planner/search/search.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Simulates plans within caps, ranks those that fit and can be executed, and counts the others.
 class Evaluator {
@@ -54,4 +54,4 @@ class Evaluator {
   bool stopped_ = false;
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,4 +1,4 @@
-#include "mptune/planner/search/families.h"
+#include "planner/search/families.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,11 +7,12 @@
 #include <set>
 #include <tuple>
 
-#include "mptune/planner/executable.h"
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/schedule/schedule_info.h"
+#include "planner/executable.h"
+#include "planner/schedule/schedule.h"
+#include "planner/schedule/schedule_info.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 // Families that a search lists. Further ones are counted and bounded.
@@ -60,7 +61,7 @@ class Links {
  public:
   explicit Links(const Profile& profile) : devices_(profile.devices.size()), links_(devices_ * devices_) {
     for (const LinkCost& link : profile.links) {
-      LinkCost& cost = links_[static_cast<std::size_t>(link.source) * devices_ + static_cast<std::size_t>(link.destination)];
+      LinkCost& cost = links_[as_index(link.source) * devices_ + as_index(link.destination)];
       cost = link;
       cost.source = cost.destination = 0;
     }
@@ -69,7 +70,7 @@ class Links {
 
  private:
   [[nodiscard]] const LinkCost& at(int source, int destination) const {
-    return links_[static_cast<std::size_t>(source) * devices_ + static_cast<std::size_t>(destination)];
+    return links_[as_index(source) * devices_ + as_index(destination)];
   }
   std::size_t devices_;
   std::vector<LinkCost> links_;
@@ -89,7 +90,7 @@ bool may_be_swapped(const Links& links, const std::vector<int>& indices, std::si
 std::vector<int> alike_devices(const SearchSpace& space, const CostModel& cost, const std::vector<std::int64_t>& caps) {
   const std::vector<int> indices = cost.device_indices(space.devices);
   const Links links(cost.profile());
-  const auto device_class = [&](std::size_t d) { return cost.profile().devices[static_cast<std::size_t>(indices[d])].device_class; };
+  const auto device_class = [&](std::size_t d) { return cost.profile().devices[as_index(indices[d])].device_class; };
   std::vector<int> alike;
   for (std::size_t d = 0; d < indices.size(); ++d) {
     std::size_t first = 0;
@@ -110,9 +111,8 @@ bool PlanFamily::replicated() const {
 std::vector<int> PlanFamily::used() const {
   std::vector<int> all;
   for (const std::vector<int>& stage : devices) {
-    for (const int device : stage) {
+    for (const int device : stage)
       if (!contains(all, device)) all.push_back(device);
-    }
   }
   return all;
 }
@@ -120,7 +120,7 @@ std::vector<int> PlanFamily::used() const {
 Plan PlanFamily::plan(const SearchSpace& space, const std::vector<int>& cuts, int layers) const {
   const std::vector<int> all = used();
   Plan plan;
-  for (const int device : all) plan.devices.push_back(space.devices[static_cast<std::size_t>(device)]);
+  for (const int device : all) plan.devices.push_back(space.devices[as_index(device)]);
   plan.microbatch_sizes = sizes;
   for (std::size_t s = 0; s < devices.size(); ++s) {
     Stage stage{s == 0 ? 0 : cuts[s - 1], s == cuts.size() ? layers : cuts[s], {}, {}};
@@ -132,7 +132,7 @@ Plan PlanFamily::plan(const SearchSpace& space, const std::vector<int>& cuts, in
 
 std::vector<std::int64_t> PlanFamily::caps(const std::vector<std::int64_t>& caps_of_space) const {
   std::vector<std::int64_t> caps;
-  for (const int device : used()) caps.push_back(caps_of_space[static_cast<std::size_t>(device)]);
+  for (const int device : used()) caps.push_back(caps_of_space[as_index(device)]);
   return caps;
 }
 
@@ -155,9 +155,8 @@ Choices::Choices(const SearchSpace& space, const CostModel& cost, const std::vec
     // Throws for an unknown name before anything is searched.
     (void)stage_devices(schedule, 1, goes_with(schedule, 1) ? 1 : 2);
   }
-  for (int layer = 1; layer < cost.layers(); ++layer) {
+  for (int layer = 1; layer < cost.layers(); ++layer)
     if (cost.may_cut(layer)) cuts_.push_back(layer);
-  }
   if (space.recompute == "all") return;
   for (const int s : recomputed_stages(space.recompute, cost.layers())) least_stages_ = s + 1;
 }
@@ -176,17 +175,15 @@ std::vector<std::string> Choices::schedules_for(int m, int virtual_stages) const
   const bool chosen = space_.schedules.size() == 1 && space_.virtual_counts.size() == 1;
   const auto wanted = [&](const std::string& name) { return chosen || goes_with(name, virtual_stages); };
   std::vector<std::string> names;
-  for (const std::string& name : schedules_) {
+  for (const std::string& name : schedules_)
     if (schedule_info(name).one_microbatch == (m == 1) && wanted(name)) names.push_back(name);
-  }
   if (m == 1 && names.empty() && !schedules_.empty() && !schedule_info(schedules_.front()).one_microbatch && wanted(schedules_.front()))
     names.push_back(schedules_.front());
   return names;
 }
 
 void Choices::set_recompute(Plan& plan) const {
-  for (const int s : recomputed_stages(space_.recompute, plan.num_stages()))
-    plan.stages[static_cast<std::size_t>(s)].recompute.mode = Recompute::Mode::all;
+  for (const int s : recomputed_stages(space_.recompute, plan.num_stages())) plan.stages[as_index(s)].recompute.mode = Recompute::Mode::all;
 }
 
 std::vector<int> Choices::distinct_devices() const {
@@ -202,7 +199,7 @@ bool Choices::wanted_virtual(int virtual_stages) const {
 
 std::vector<PlanFamily> Choices::pipelines() {
   const auto devices = static_cast<int>(space_.devices.size());
-  const auto ones = [](int stages) { return std::vector<int>(static_cast<std::size_t>(stages), 1); };
+  const auto ones = [](int stages) { return std::vector<int>(as_index(stages), 1); };
   std::vector<Shape> straight;
   std::vector<Shape> replicated;
   if (!space_.replicas.empty()) {
@@ -211,9 +208,8 @@ std::vector<PlanFamily> Choices::pipelines() {
     for (int stages = 2; stages <= devices && wanted_virtual(1); ++stages) straight.push_back({ones(stages), 1});
     std::vector<int> virtual_counts = space_.virtual_counts;
     for (int v = 2; space_.virtual_counts.empty() && v <= kMostVirtual; ++v) virtual_counts.push_back(v);
-    for (const int v : virtual_counts) {
+    for (const int v : virtual_counts)
       if (v > 1 && v <= cost_.layers() && devices > 1) straight.push_back({ones(devices), v});
-    }
     replicated = replicated_shapes();
   }
   std::vector<PlanFamily> families;
@@ -269,7 +265,7 @@ void Choices::bound_unlisted() {
 void Choices::add_shape(const Shape& shape, std::size_t most, std::vector<PlanFamily>& families) {
   const auto& [replicas, virtual_stages] = shape;
   if (!wanted_stages(static_cast<int>(replicas.size()) * virtual_stages)) return;
-  const auto seats = static_cast<std::size_t>(std::accumulate(replicas.begin(), replicas.end(), 0));
+  const auto seats = as_index(std::accumulate(replicas.begin(), replicas.end(), 0));
   std::vector<int> chosen;
   bool none = false;
   bool full = false;  // and another placement is left
@@ -284,7 +280,7 @@ void Choices::add_shape(const Shape& shape, std::size_t most, std::vector<PlanFa
     }
     std::set<int> seen;
     for (int d = 0; d < static_cast<int>(space_.devices.size()); ++d) {
-      if (contains(chosen, d) || !seen.insert(alike_[static_cast<std::size_t>(d)]).second) continue;
+      if (contains(chosen, d) || !seen.insert(alike_[as_index(d)]).second) continue;
       chosen.push_back(d);
       again(again);
       chosen.pop_back();
@@ -311,7 +307,7 @@ void Choices::add_placement(const std::vector<int>& replicas, int virtual_stages
       if (virtual_stages > 1) {
         family.devices.clear();
         for (const int d : stage_devices(schedule, static_cast<int>(chosen.size()), virtual_stages))
-          family.devices.push_back({chosen[static_cast<std::size_t>(d)]});
+          family.devices.push_back({chosen[as_index(d)]});
       }
       if (finish(family)) families.push_back(std::move(family));
     }
@@ -342,9 +338,8 @@ bool Choices::finish(PlanFamily& family) {
   const auto key = std::tuple(family.devices, static_cast<int>(family.sizes.size()), known->second.splits);
   if (last_bound_key_ != key) {
     std::vector<std::vector<int>> indices = family.devices;
-    for (std::vector<int>& stage : indices) {
-      for (int& device : stage) device = indices_[static_cast<std::size_t>(device)];
-    }
+    for (std::vector<int>& stage : indices)
+      for (int& device : stage) device = indices_[as_index(device)];
     last_bound_ = bounds_.of(indices, family.sizes, known->second.splits);
     last_bound_key_ = key;
   }
@@ -354,4 +349,4 @@ bool Choices::finish(PlanFamily& family) {
   return true;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -7,11 +7,11 @@
 #include <tuple>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/search/family_bound.h"
-#include "mptune/planner/search/search.h"
+#include "planner/cost/cost_model.h"
+#include "planner/search/family_bound.h"
+#include "planner/search/search.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Pipelines that differ in their cuts alone.
 struct PlanFamily {
@@ -101,4 +101,4 @@ class Choices {
 /// Number of sets of cuts, `stages` - 1 of `places`; at most 10^15.
 [[nodiscard]] std::int64_t sets_of_cuts(std::int64_t places, int stages);
 
-}  // namespace mptune
+}  // namespace mptune::planner

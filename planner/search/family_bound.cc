@@ -1,11 +1,13 @@
-#include "mptune/planner/search/family_bound.h"
+#include "planner/search/family_bound.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::planner {
 namespace {
 
 constexpr int kHalvings = 40;
@@ -28,7 +30,7 @@ bool probe(const std::vector<ProbeStage>& stages, const std::vector<double>& bef
     if (left < 0) return false;
     const std::vector<double>& all = *stage.all;
     const auto past = std::upper_bound(all.begin() + static_cast<std::ptrdiff_t>(first), all.end(), all[first] + left);
-    const auto last = static_cast<std::size_t>(past - all.begin()) - 1;
+    const auto last = as_index(past - all.begin()) - 1;
     if (last >= layers) return true;
     cuts.push_back(static_cast<int>(last));
     first = last;
@@ -51,7 +53,7 @@ std::vector<int> united(const std::vector<std::vector<int>>& stages) {
 
 const FamilyBound::Sums& FamilyBound::sums(const std::vector<int>& devices, const std::vector<int>& sizes, bool splits) {
   std::map<int, int> of_class;
-  for (const int device : devices) of_class.emplace(cost_.profile().devices[static_cast<std::size_t>(device)].device_class, device);
+  for (const int device : devices) of_class.emplace(cost_.profile().devices[as_index(device)].device_class, device);
   std::vector<int> classes;
   for (const auto& [device_class, device] : of_class) classes.push_back(device_class);
   const auto key = std::pair(classes, std::vector<int>{sizes.front(), sizes.back(), static_cast<int>(sizes.size()), splits ? 1 : 0});
@@ -107,10 +109,9 @@ double FamilyBound::least_copy_s(int from, int to, const std::vector<int>& sizes
 double FamilyBound::least_copies_ns(const std::vector<std::vector<int>>& stages, const std::vector<int>& sizes, bool splits) {
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t s = 1; s < stages.size(); ++s) {
-    for (const int from : stages[s - 1]) {
+    for (const int from : stages[s - 1])
       for (const int to : stages[s])
         least = std::min(least, least_copy_s(from, to, sizes, false) + (splits ? 0 : least_copy_s(to, from, sizes, true)));
-    }
   }
   return std::isfinite(least) ? least * 1e9 : 0;
 }
@@ -118,18 +119,17 @@ double FamilyBound::least_copies_ns(const std::vector<std::vector<int>>& stages,
 // The nearest cuts that leave no stage empty and that the profile does not forbid; none where it allows too few.
 std::vector<int> FamilyBound::allowed(std::vector<int> cuts, int stages) const {
   std::vector<int> open;
-  for (int layer = 1; layer < cost_.layers(); ++layer) {
+  for (int layer = 1; layer < cost_.layers(); ++layer)
     if (cost_.may_cut(layer)) open.push_back(layer);
-  }
   const int wanted = stages - 1;
   if (static_cast<int>(open.size()) < wanted) return {};
-  cuts.resize(static_cast<std::size_t>(wanted), cost_.layers());
+  cuts.resize(as_index(wanted), cost_.layers());
   int next = 0;  // the first of the open ones that is not taken
   for (int c = 0; c < wanted; ++c) {
     const int most = static_cast<int>(open.size()) - (wanted - c);
     int at = next;
-    while (at < most && open[static_cast<std::size_t>(at)] < cuts[static_cast<std::size_t>(c)]) ++at;
-    cuts[static_cast<std::size_t>(c)] = open[static_cast<std::size_t>(at)];
+    while (at < most && open[as_index(at)] < cuts[as_index(c)]) ++at;
+    cuts[as_index(c)] = open[as_index(at)];
     next = at + 1;
   }
   return cuts;
@@ -184,4 +184,4 @@ FamilyBound::Bound FamilyBound::of(const std::vector<std::vector<int>>& stages, 
           allowed(std::move(cuts), static_cast<int>(stages.size()))};
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

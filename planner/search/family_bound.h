@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
+#include "planner/cost/cost_model.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// A lower bound of a family's step over all cuts, found in microseconds. It decides the order in which families are searched.
 class FamilyBound {
@@ -48,4 +48,4 @@ class FamilyBound {
   std::map<std::pair<std::vector<int>, std::vector<int>>, Sums> sums_;          // by device classes, and sizes, number and splits
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

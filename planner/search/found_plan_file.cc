@@ -1,8 +1,8 @@
-#include "mptune/planner/search/found_plan_file.h"
+#include "planner/search/found_plan_file.h"
 
 #include <algorithm>
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 constexpr std::size_t kAlternatives = 5;
@@ -18,10 +18,9 @@ PlanFile found_plan_file(const SearchResult& result, const Profile& profile, con
   const Candidate& best = result.ranked.front();
   PlanFile file = new_plan_file(best.plan, profile.layers, profile.fingerprint, created);
   file.predicted = predicted_step(best.prediction);
-  for (std::size_t i = 1; i < std::min(kAlternatives + 1, result.ranked.size()); ++i) {
+  for (std::size_t i = 1; i < std::min(kAlternatives + 1, result.ranked.size()); ++i)
     file.alternatives.push_back({compared(best, result.ranked[i]), result.ranked[i].plan});
-  }
   return file;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -3,10 +3,10 @@
 #include <functional>
 #include <string>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/planner/search/search.h"
+#include "planner/plan_file.h"
+#include "planner/search/search.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 [[nodiscard]] PredictedStep predicted_step(const Prediction& prediction);
 
@@ -17,4 +17,4 @@ using CandidateComparison = std::function<std::string(const Candidate& best, con
 [[nodiscard]] PlanFile found_plan_file(const SearchResult& result, const Profile& profile, const std::string& created,
                                        const CandidateComparison& compared);
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,14 +1,14 @@
-#include "mptune/planner/schedule/schedule_info.h"
-#include "mptune/planner/search/given_choices.h"
+#include "planner/search/given_choices.h"
+#include "planner/schedule/schedule_info.h"
 
 #include <algorithm>
 
-#include "mptune/planner/field.h"
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/schedule/schedule_info.h"
-#include "mptune/planner/search/plan_checks.h"
+#include "planner/field.h"
+#include "planner/schedule/schedule.h"
+#include "planner/schedule/schedule_info.h"
+#include "planner/search/plan_checks.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 int devices_of(const SearchSpace& space) {
@@ -155,4 +155,4 @@ std::string why_not_executable(const SearchSpace& space, const Capabilities& cap
   return why_schedule_not_executable(space.schedules.front(), virtual_stages, capabilities);
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

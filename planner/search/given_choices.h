@@ -1,8 +1,8 @@
 #pragma once
 
-#include "mptune/planner/search/search.h"
+#include "planner/search/search.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Stages per device that are asked for, or that the schedule is made for where it is named; 0: neither.
 [[nodiscard]] int asked_virtual_stages(const PlanOptions& wanted);
@@ -15,4 +15,4 @@ namespace mptune {
 /// "" or why a runtime can't execute plans of the one schedule that the space is restricted to.
 [[nodiscard]] std::string why_not_executable(const SearchSpace& space, const Capabilities& capabilities);
 
-}  // namespace mptune
+}  // namespace mptune::planner

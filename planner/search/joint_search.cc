@@ -1,17 +1,18 @@
-#include "mptune/planner/search/joint_search.h"
+#include "planner/search/joint_search.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
-#include "mptune/planner/partition/family.h"
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/schedule/schedule_info.h"
-#include "mptune/planner/simulate/operations.h"
-#include "mptune/planner/simulate/schedule_costs.h"
+#include "planner/partition/family.h"
+#include "planner/schedule/schedule.h"
+#include "planner/schedule/schedule_info.h"
+#include "planner/simulate/operations.h"
+#include "planner/simulate/schedule_costs.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
@@ -45,12 +46,12 @@ std::int64_t lower_ns_of(const FamilyState& state) {
 // The largest sum of fixed costs of backwards on one path through a step. A backward that follows recomputation has none: the
 // recomputation has paid it, perhaps while the gradient was being copied.
 std::int64_t hidden_overhead_ns(const Operations& operations) {
-  std::vector<std::int64_t> on_lane(static_cast<std::size_t>(operations.lanes), 0);
+  std::vector<std::int64_t> on_lane(as_index(operations.lanes), 0);
   std::vector<std::int64_t> until;
   for (const Operation& operation : operations.list) {
-    std::int64_t& lane = on_lane[static_cast<std::size_t>(operation.lane)];
-    if (operation.input >= 0) lane = std::max(lane, until[static_cast<std::size_t>(operation.input)]);
-    if (operation.what == What::backward || operation.what == What::backward_input) lane += operation.overhead_ns;
+    std::int64_t& lane = on_lane[as_index(operation.lane)];
+    if (operation.input >= 0) lane = std::max(lane, until[as_index(operation.input)]);
+    if (operation.kind == EventKind::backward || operation.kind == EventKind::backward_input) lane += operation.overhead_ns;
     until.push_back(lane);
   }
   return until.empty() ? 0 : *std::ranges::max_element(until);
@@ -81,12 +82,11 @@ void JointSearch::one_stage() {
 
 void JointSearch::one_device() {
   for (const int d : choices_.distinct_devices()) {
-    const auto at = static_cast<std::size_t>(d);
+    const auto at = as_index(d);
     for (const int m : choices_.counts()) try_one_stage(Parallelism::one_device, {space_.devices[at]}, m, {caps_[at]});
   }
-  for (const std::string& machine : space_.whole_machine) {
+  for (const std::string& machine : space_.whole_machine)
     for (const int m : choices_.counts()) try_one_stage(Parallelism::all_cores, {machine}, m, {space_.whole_machine_memory_bytes});
-  }
 }
 
 void JointSearch::try_one_stage(Parallelism kind, const std::vector<std::string>& devices, int m, const std::vector<std::int64_t>& caps) {
@@ -245,7 +245,7 @@ void JointSearch::solve(FamilyState& state, Attempt& attempt) {
   state.fits = false;
   if (result.smallest_excess_bytes > 0)
     evaluator_.note_excess(result.smallest_excess_bytes,
-                           problem_of(state, attempt.goal, 0).devices[static_cast<std::size_t>(result.smallest_excess_device)]);
+                           problem_of(state, attempt.goal, 0).devices[as_index(result.smallest_excess_device)]);
 }
 
 // A plan that has to recompute is at most `hidden_ns` faster than the same plan without caps. So plans are listed by their time without
@@ -308,7 +308,7 @@ void JointSearch::ask_recomputed(FamilyState& state, Attempt& attempt, bool rows
   state.fits = !rows_are_fixed;
   (rows_are_fixed ? attempt.proof.solved : attempt.proof.exhausted) = true;
   if (result.smallest_excess_bytes > 0)
-    evaluator_.note_excess(result.smallest_excess_bytes, problem.devices[static_cast<std::size_t>(result.smallest_excess_device)]);
+    evaluator_.note_excess(result.smallest_excess_bytes, problem.devices[as_index(result.smallest_excess_device)]);
 }
 
 void JointSearch::beyond() {
@@ -336,9 +336,8 @@ void JointSearch::solve_beyond(FamilyState& state, double longest_s) {
   problem.longest_ns = whole_ns(std::min(longest_s, state.best_s));
   PartitionResult result = run(state, problem);
   for (PartitionedPlan& found : result.best) {
-    if (problem.recompute_for_memory) {
+    if (problem.recompute_for_memory)
       for (Stage& stage : found.plan.stages) stage.recompute = {};
-    }
     note(state, evaluator_.evaluate(Parallelism::pipeline, std::move(found.plan), state.family.caps(caps_)));
   }
   state.proof.lower_ns = std::max(state.proof.lower_ns, result.lower_bound_ns);
@@ -348,9 +347,8 @@ void JointSearch::solve_beyond(FamilyState& state, double longest_s) {
 double JointSearch::lower_bound_s() const {
   double least = kNever;
   if (const Candidate* fastest = evaluator_.ranking().fastest()) least = fastest->prediction.step_s;
-  for (const FamilyState& state : states_) {
+  for (const FamilyState& state : states_)
     if (state.family.executable() && !state.proof.solved) least = std::min(least, static_cast<double>(state.proof.lower_ns) * 1e-9);
-  }
   if (choices_.unlisted_plans() > 0) least = std::min(least, static_cast<double>(choices_.unlisted_bound_ns()) * 1e-9);
   return least;
 }
@@ -370,4 +368,4 @@ void JointSearch::count_rejected() {
   evaluator_.reject(RejectedAs::not_reached, choices_.unlisted_plans());
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

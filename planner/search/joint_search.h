@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/parallelism.h"
-#include "mptune/planner/partition/partition.h"
-#include "mptune/planner/search/evaluator.h"
-#include "mptune/planner/search/families.h"
+#include "planner/cost/cost_model.h"
+#include "planner/parallelism.h"
+#include "planner/partition/partition.h"
+#include "planner/search/evaluator.h"
+#include "planner/search/families.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// What a search has proved of a family.
 struct FamilyProof {
@@ -95,4 +95,4 @@ class JointSearch {
   std::optional<bool> only_replicated_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

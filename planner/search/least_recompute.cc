@@ -1,11 +1,12 @@
-#include "mptune/planner/search/least_recompute.h"
+#include "planner/search/least_recompute.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "mptune/planner/schedule/schedule.h"
+#include "planner/schedule/schedule.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 // Most sets of layers that are stored; of more, every second one is dropped.
@@ -39,7 +40,7 @@ class Sets {
     std::vector<int> without = {add({})};  // that do not hold the last item
     std::vector<int> with;
     for (int i = 0; i < static_cast<int>(items.size()); ++i) {
-      const Item& item = items[static_cast<std::size_t>(i)];
+      const Item& item = items[as_index(i)];
       if (item.first) without = best(without, std::exchange(with, {}));
       std::vector<int> longer;
       for (const int set : without) longer.push_back(extended(set, i, item.first ? 0 : item.input));
@@ -57,18 +58,16 @@ class Sets {
 
   // The plan that recomputes the layers of a set and no others of this device.
   [[nodiscard]] Plan apply(Plan plan, int set) const {
-    for (const Item& item : items_) plan.stages[static_cast<std::size_t>(item.stage)].recompute = {};
-    for (int at = sets_[static_cast<std::size_t>(set)]; all_[static_cast<std::size_t>(at)].item >= 0;
-         at = all_[static_cast<std::size_t>(at)].others) {
-      const Item& item = items_[static_cast<std::size_t>(all_[static_cast<std::size_t>(at)].item)];
-      Recompute& recompute = plan.stages[static_cast<std::size_t>(item.stage)].recompute;
+    for (const Item& item : items_) plan.stages[as_index(item.stage)].recompute = {};
+    for (int at = sets_[as_index(set)]; all_[as_index(at)].item >= 0; at = all_[as_index(at)].others) {
+      const Item& item = items_[as_index(all_[as_index(at)].item)];
+      Recompute& recompute = plan.stages[as_index(item.stage)].recompute;
       recompute.mode = Recompute::Mode::some;
       recompute.layers.insert(recompute.layers.begin(), item.layer);
     }
-    for (Stage& stage : plan.stages) {
+    for (Stage& stage : plan.stages)
       if (static_cast<int>(stage.recompute.layers.size()) == stage.last_layer - stage.first_layer)
         stage.recompute = {Recompute::Mode::all, {}, {}};
-    }
     return plan;
   }
 
@@ -79,26 +78,25 @@ class Sets {
   }
 
   int extended(int set, int i, double input) {
-    const Item& item = items_[static_cast<std::size_t>(i)];
-    const Set& others = all_[static_cast<std::size_t>(set)];
+    const Item& item = items_[as_index(i)];
+    const Set& others = all_[as_index(set)];
     return add({others.seconds + item.seconds, others.freed + item.freed - input, set, i});
   }
 
   // The same set, with these bytes saved as well.
   int keeping(int set, double bytes) {
-    Set same = all_[static_cast<std::size_t>(set)];
+    Set same = all_[as_index(set)];
     same.freed -= bytes;
     return add(same);
   }
 
   std::vector<int> best(std::vector<int> some, const std::vector<int>& more) const {
-    const auto at = [this](int set) -> const Set& { return all_[static_cast<std::size_t>(set)]; };
+    const auto at = [this](int set) -> const Set& { return all_[as_index(set)]; };
     some.insert(some.end(), more.begin(), more.end());
     std::stable_sort(some.begin(), some.end(), [&](int a, int b) { return takes_less(at(a), at(b)); });
     std::vector<int> left;
-    for (const int set : some) {
+    for (const int set : some)
       if (left.empty() || at(set).freed > at(left.back()).freed) left.push_back(set);
-    }
     while (left.size() > kMostSets) {
       std::vector<int> half;
       for (std::size_t i = left.size() % 2 == 0 ? 1 : 0; i < left.size(); i += 2) half.push_back(left[i]);
@@ -113,11 +111,11 @@ class Sets {
 };
 
 std::vector<Item> items_of(const Plan& plan, int device, const CostModel& cost) {
-  const int index = cost.device_index(plan.devices[static_cast<std::size_t>(device)]);
+  const int index = cost.device_index(plan.devices[as_index(device)]);
   const int samples = *std::max_element(plan.microbatch_sizes.begin(), plan.microbatch_sizes.end());
   std::vector<Item> items;
   for (int s = 0; s < plan.num_stages(); ++s) {
-    const Stage& stage = plan.stages[static_cast<std::size_t>(s)];
+    const Stage& stage = plan.stages[as_index(s)];
     if (std::find(stage.devices.begin(), stage.devices.end(), device) == stage.devices.end()) continue;
     const double flights = most_in_flight(plan, s);
     for (int layer = stage.first_layer; layer < stage.last_layer; ++layer)
@@ -132,12 +130,12 @@ std::vector<Item> items_of(const Plan& plan, int device, const CostModel& cost) 
 Plan fitted(const Plan& plan, int device, std::int64_t cap, const CostModel& cost) {
   const std::vector<Item> items = items_of(plan, device, cost);
   const Sets sets(items);
-  const auto fits = [&](int set) { return cost.peak_bytes(sets.apply(plan, set))[static_cast<std::size_t>(device)] <= cap; };
+  const auto fits = [&](int set) { return cost.peak_bytes(sets.apply(plan, set))[as_index(device)] <= cap; };
   int low = 0;
   int high = sets.size() - 1;
   if (!fits(high)) {
     Plan whole = plan;
-    for (const Item& item : items) whole.stages[static_cast<std::size_t>(item.stage)].recompute = {Recompute::Mode::all, {}, {}};
+    for (const Item& item : items) whole.stages[as_index(item.stage)].recompute = {Recompute::Mode::all, {}, {}};
     return whole;
   }
   while (low < high) {
@@ -151,16 +149,14 @@ Plan fitted(const Plan& plan, int device, std::int64_t cap, const CostModel& cos
 
 Plan with_least_recompute(Plan plan, const std::vector<std::int64_t>& caps, const CostModel& cost) {
   const auto over = [&](const std::vector<std::int64_t>& peaks, std::size_t d) { return caps[d] > 0 && peaks[d] > caps[d]; };
-  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+  for (std::size_t d = 0; d < plan.devices.size(); ++d)
     if (over(cost.peak_bytes(plan), d)) plan = fitted(plan, static_cast<int>(d), caps[d], cost);
-  }
   // Replicas of a stage on unequal devices may each have asked for another set.
   const std::vector<std::int64_t> peaks = cost.peak_bytes(plan);
-  for (Stage& stage : plan.stages) {
-    if (std::ranges::any_of(stage.devices, [&](int d) { return over(peaks, static_cast<std::size_t>(d)); }))
+  for (Stage& stage : plan.stages)
+    if (std::ranges::any_of(stage.devices, [&](int d) { return over(peaks, as_index(d)); }))
       stage.recompute = {Recompute::Mode::all, {}, {}};
-  }
   return plan;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

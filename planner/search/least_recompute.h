@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/plan.h"
+#include "planner/cost/cost_model.h"
+#include "planner/plan.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// The plan with the least recomputation that fits the caps (per device of the plan, 0: none). On every device over its cap it chooses the
 /// layers that make it fit and whose forwards take least; exact for a stage with micro-batches of equal size. Where that is not enough,
@@ -14,4 +14,4 @@ namespace mptune {
 /// Rows stay as they are. Requires: a valid plan with rows and no recomputation.
 [[nodiscard]] Plan with_least_recompute(Plan plan, const std::vector<std::int64_t>& caps, const CostModel& cost);
 
-}  // namespace mptune
+}  // namespace mptune::planner

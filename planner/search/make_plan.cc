@@ -4,28 +4,28 @@
 #include <numeric>
 #include <set>
 
-#include "mptune/planner/field.h"
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/schedule/schedule_info.h"
-#include "mptune/planner/search/plan_checks.h"
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/base/device_spec.h"
-#include "mptune/profiler/base/error.h"
+#include "planner/field.h"
+#include "planner/schedule/schedule.h"
+#include "planner/schedule/schedule_info.h"
+#include "planner/search/plan_checks.h"
+#include "planner/search/search.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
 namespace mptune {
 namespace {
 
 int stages_of_actions(const PlanOptions& options) {
   int stages = 0;
-  for (const std::vector<Action>& row : options.actions) {
+  for (const std::vector<Action>& row : options.actions)
     for (const Action& action : row) stages = std::max(stages, action.stage + 1);
-  }
   return stages;
 }
 
 int virtual_stages_of(const PlanOptions& options) {
   if (options.virtual_stages > 0) return options.virtual_stages;
-  return options.replicas.empty() && options.actions.empty() ? schedule_info(options.schedule).least_virtual_stages : 1;
+  return options.replicas.empty() && options.actions.empty() ? planner::schedule_info(options.schedule).least_virtual_stages : 1;
 }
 
 int number_of_stages(const PlanOptions& options) {
@@ -33,8 +33,8 @@ int number_of_stages(const PlanOptions& options) {
   if (!options.replicas.empty()) {
     const int stages = static_cast<int>(options.replicas.size());
     if (options.virtual_stages > 1)
-      throw FieldError(Field::replicas, "replicas and virtual stages exclude each other", "leave one of them out");
-    check_replica_counts(options);
+      throw planner::FieldError(planner::Field::replicas, "replicas and virtual stages exclude each other", "leave one of them out");
+    planner::check_replica_counts(options);
     check_replicas(options.replicas, devices);
     return stages;
   }
@@ -45,45 +45,46 @@ int number_of_stages(const PlanOptions& options) {
 }
 
 std::vector<int> checked_cuts(const PlanOptions& options, int stages) {
-  check_stages(stages, options.layers);
+  planner::check_stages(stages, options.layers);
   if (options.cuts.empty()) return equal_cuts(options.layers, stages);
   if (static_cast<int>(options.cuts.size()) != stages - 1)
-    throw FieldError(Field::cuts, std::to_string(options.cuts.size()) + " cuts do not make " + std::to_string(stages) + " stages",
-                     "give the first layer of every stage but the first");
-  check_cuts(options.cuts, options.layers);
+    throw planner::FieldError(planner::Field::cuts,
+                              std::to_string(options.cuts.size()) + " cuts do not make " + std::to_string(stages) + " stages",
+                              "give the first layer of every stage but the first");
+  planner::check_cuts(options.cuts, options.layers);
   return options.cuts;
 }
 
 std::vector<int> microbatch_sizes(const PlanOptions& options, int stages) {
-  check_microbatches(options);
+  planner::check_microbatches(options);
   if (options.split_size > 0) return split_by_size(options.batch, options.split_size);
   int count = options.microbatches;
   if (count == 0 && !options.actions.empty()) {
-    for (const std::vector<Action>& row : options.actions) {
+    for (const std::vector<Action>& row : options.actions)
       for (const Action& action : row) count = std::max(count, action.microbatch + 1);
-    }
   }
   const int replicas = options.replicas.empty() ? 1 : *std::ranges::max_element(options.replicas);
-  const ScheduleInfo* schedule = find_schedule(options.schedule);
+  const planner::ScheduleInfo* schedule = planner::find_schedule(options.schedule);
   const bool whole = schedule != nullptr && schedule->one_microbatch;
   if (count == 0) count = whole ? 1 : std::min(std::max(4 * stages, replicas), options.batch);
   if (count > options.batch)
-    throw FieldError(Field::microbatches, std::to_string(count) + " micro-batches of a batch of " + std::to_string(options.batch),
-                     "use at most one micro-batch per sample");
+    throw planner::FieldError(planner::Field::microbatches,
+                              std::to_string(count) + " micro-batches of a batch of " + std::to_string(options.batch),
+                              "use at most one micro-batch per sample");
   return split_evenly(options.batch, count);
 }
 
 // The device of each stage is the one whose row has it.
 std::vector<int> devices_of_rows(const PlanOptions& options, int stages) {
   if (options.actions.size() > options.devices.size())
-    throw FieldError(Field::schedule,
-                     std::to_string(options.actions.size()) + " rows of actions for " + std::to_string(options.devices.size()) + " devices",
-                     "name a device for each row");
-  std::vector<int> of(static_cast<std::size_t>(stages), 0);
+    throw planner::FieldError(
+        planner::Field::schedule,
+        std::to_string(options.actions.size()) + " rows of actions for " + std::to_string(options.devices.size()) + " devices",
+        "name a device for each row");
+  std::vector<int> of(as_index(stages), 0);
   for (std::size_t row = options.actions.size(); row-- > 0;) {
-    for (const Action& action : options.actions[row]) {
-      if (action.stage >= 0 && action.stage < stages) of[static_cast<std::size_t>(action.stage)] = static_cast<int>(row);
-    }
+    for (const Action& action : options.actions[row])
+      if (action.stage >= 0 && action.stage < stages) of[as_index(action.stage)] = static_cast<int>(row);
   }
   return of;
 }
@@ -93,11 +94,11 @@ std::vector<int> devices_of_stages(const PlanOptions& options, int stages) {
   const int devices = static_cast<int>(options.devices.size());
   const int virtual_stages = virtual_stages_of(options);
   if (stages > devices * virtual_stages)
-    throw FieldError(Field::stages,
-                     std::to_string(stages) + " stages for " + std::to_string(devices) + (devices == 1 ? " device" : " devices"),
-                     "use fewer stages, or several per device with `virtual_stages`");
-  std::vector<int> of = stage_devices(options.schedule, (stages + virtual_stages - 1) / virtual_stages, virtual_stages);
-  of.resize(static_cast<std::size_t>(stages));
+    throw planner::FieldError(planner::Field::stages,
+                              std::to_string(stages) + " stages for " + std::to_string(devices) + (devices == 1 ? " device" : " devices"),
+                              "use fewer stages, or several per device with `virtual_stages`");
+  std::vector<int> of = planner::stage_devices(options.schedule, (stages + virtual_stages - 1) / virtual_stages, virtual_stages);
+  of.resize(as_index(stages));
   return of;
 }
 
@@ -105,7 +106,7 @@ std::vector<std::vector<int>> devices_of_replicas(const std::vector<int>& replic
   std::vector<std::vector<int>> of;
   int next = 0;
   for (const int count : replicas) {
-    of.emplace_back(static_cast<std::size_t>(count));
+    of.emplace_back(as_index(count));
     std::iota(of.back().begin(), of.back().end(), next);
     next += count;
   }
@@ -115,12 +116,11 @@ std::vector<std::vector<int>> devices_of_replicas(const std::vector<int>& replic
 void place(const PlanOptions& options, const std::vector<int>& cuts, Plan& plan) {
   const int stages = static_cast<int>(cuts.size()) + 1;
   std::vector<std::vector<int>> devices = devices_of_replicas(options.replicas);
-  if (options.replicas.empty()) {
+  if (options.replicas.empty())
     for (const int device : devices_of_stages(options, stages)) devices.push_back({device});
-  }
   int used = 0;
   for (int s = 0; s < stages; ++s) {
-    const auto at = static_cast<std::size_t>(s);
+    const auto at = as_index(s);
     Stage stage{s == 0 ? 0 : cuts[at - 1], s + 1 == stages ? options.layers : cuts[at], devices[at], {}};
     used = std::max(used, std::ranges::max(stage.devices) + 1);
     plan.stages.push_back(std::move(stage));
@@ -144,7 +144,7 @@ std::string recompute_in_words(const Plan& plan) {
   std::string stages;
   int count = 0;
   for (int s = 0; s < plan.num_stages(); ++s) {
-    if (plan.stages[static_cast<std::size_t>(s)].recompute.mode == Recompute::Mode::none) continue;
+    if (plan.stages[as_index(s)].recompute.mode == Recompute::Mode::none) continue;
     stages += (count++ == 0 ? "" : ",");
     stages += std::to_string(s);
   }
@@ -165,24 +165,23 @@ PlanOptions options_of(const SearchSpace& space, int layers) {
 Plan make_plan(const PlanOptions& given) {
   PlanOptions options = given;
   if (options.schedule.empty() && options.actions.empty()) options.schedule = kDefaultSchedule;
-  if (options.devices.empty()) throw FieldError(Field::devices, "no devices", "name at least one");
-  if (options.virtual_stages < 0) throw FieldError(Field::virtual_stages, "no stages per device", "use at least 1");
+  if (options.devices.empty()) throw planner::FieldError(planner::Field::devices, "no devices", "name at least one");
+  if (options.virtual_stages < 0) throw planner::FieldError(planner::Field::virtual_stages, "no stages per device", "use at least 1");
   const int stages = number_of_stages(options);
   Plan plan;
   const std::vector<int> cuts = checked_cuts(options, stages);
   place(options, cuts, plan);
   plan.microbatch_sizes = microbatch_sizes(options, stages);
-  check_replicas_work(options.replicas, plan.num_microbatches());
-  for (const int s : recomputed_stages(options.recompute, stages))
-    plan.stages[static_cast<std::size_t>(s)].recompute.mode = Recompute::Mode::all;
+  planner::check_replicas_work(options.replicas, plan.num_microbatches());
+  for (const int s : recomputed_stages(options.recompute, stages)) plan.stages[as_index(s)].recompute.mode = Recompute::Mode::all;
   if (options.actions.empty()) {
-    make_schedule(plan, options.schedule);
+    planner::make_schedule(plan, options.schedule);
   } else {
     plan.schedule = options.schedule.empty() ? "custom" : options.schedule;
     plan.actions = options.actions;
   }
   validate(plan, options.layers, "the given options");
-  validate_schedule(plan, options.actions.empty() ? "the given options" : "`schedule`");
+  planner::validate_schedule(plan, options.actions.empty() ? "the given options" : "`schedule`");
   return plan;
 }
 
@@ -200,7 +199,7 @@ std::vector<int> recomputed_stages(const std::string& recompute, int stages) {
   std::vector<int> named;
   if (recompute.empty() || recompute == "none") return named;
   if (recompute == "all") {
-    named.resize(static_cast<std::size_t>(stages));
+    named.resize(as_index(stages));
     std::iota(named.begin(), named.end(), 0);
     return named;
   }
@@ -210,8 +209,8 @@ std::vector<int> recomputed_stages(const std::string& recompute, int stages) {
     int stage = -1;
     const auto [next, error] = std::from_chars(at, end, stage);
     if (error != std::errc() || stage < 0 || stage >= stages || (next != end && (*next != ',' || next + 1 == end)))
-      throw FieldError(
-          Field::recompute, "'" + recompute.substr(0, 40) + "' names no stages",
+      throw planner::FieldError(
+          planner::Field::recompute, "'" + recompute.substr(0, 40) + "' names no stages",
           stages > 1 ? "use none, all or stage numbers up to " + std::to_string(stages - 1) : "use none, all or 0, the only stage");
     named.push_back(stage);
     if (next == end) break;
@@ -225,8 +224,8 @@ std::vector<int> recomputed_stages(const std::string& recompute, int stages) {
 void check_replicas(const std::vector<int>& replicas, int devices) {
   if (std::any_of(replicas.begin(), replicas.end(), [](int count) { return count < 1; }) ||
       std::accumulate(replicas.begin(), replicas.end(), std::int64_t{0}) != devices)
-    throw FieldError(Field::replicas, "the replicas do not add up to the " + std::to_string(devices) + " devices",
-                     "give positive counts that use every device once");
+    throw planner::FieldError(planner::Field::replicas, "the replicas do not add up to the " + std::to_string(devices) + " devices",
+                              "give positive counts that use every device once");
 }
 
 std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers) {

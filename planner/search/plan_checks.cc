@@ -1,11 +1,11 @@
-#include "mptune/planner/search/plan_checks.h"
+#include "planner/search/plan_checks.h"
 
 #include <algorithm>
 
-#include "mptune/planner/field.h"
-#include "mptune/planner/schedule/schedule.h"
+#include "planner/field.h"
+#include "planner/schedule/schedule.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 void check_stages(int stages, int layers) {
   if (stages < 0) throw FieldError(Field::stages, "a negative number of stages", "use at least 1");
@@ -56,4 +56,4 @@ void check_replicas_work(const std::vector<int>& replicas, int microbatches) {
                      "use at least one micro-batch per replica");
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/search/search.h"
+#include "planner/search/search.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 // Each throws FieldError where its values fit no plan.
 
@@ -19,4 +19,4 @@ void check_replica_counts(const PlanOptions& options);
 /// Every replica of a stage has a micro-batch.
 void check_replicas_work(const std::vector<int>& replicas, int microbatches);
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,11 +1,12 @@
-#include "mptune/planner/search/ranking.h"
+#include "planner/search/ranking.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "mptune/planner/plan_file.h"
+#include "planner/plan_file.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 std::vector<int> begins(const Plan& plan) {
@@ -32,7 +33,7 @@ std::int64_t Ranking::copied_bytes(const Plan& plan) const {
   for (std::size_t s = 1; s < plan.stages.size(); ++s) {
     for (int i = 0; i < plan.num_microbatches(); ++i) {
       if (device_of(plan.stages[s - 1], i) == device_of(plan.stages[s], i)) continue;
-      const int samples = plan.microbatch_sizes[static_cast<std::size_t>(i)];
+      const int samples = plan.microbatch_sizes[as_index(i)];
       const int cut = plan.stages[s].first_layer;
       bytes += cost_.boundary_bytes(cut, samples, false) + cost_.boundary_bytes(cut, samples, true);
     }
@@ -53,7 +54,7 @@ bool Ranking::better(const Candidate& a, const Candidate& b) const {
 }
 
 void Ranking::add(Parallelism kind, Candidate candidate) {
-  std::optional<Candidate>& best = best_[static_cast<std::size_t>(kind)];
+  std::optional<Candidate>& best = best_[as_index(kind)];
   if (!best || better(candidate, *best)) best = candidate;
   if (kept_.size() >= keep_ && !better(candidate, kept_.back())) return;
   const auto known = std::ranges::find_if(kept_, [&](const Candidate& other) { return same_but_placed(candidate.plan, other.plan); });
@@ -67,7 +68,7 @@ void Ranking::add(Parallelism kind, Candidate candidate) {
 }
 
 double Ranking::best_s(Parallelism kind) const {
-  const std::optional<Candidate>& best = best_[static_cast<std::size_t>(kind)];
+  const std::optional<Candidate>& best = best_[as_index(kind)];
   return best ? best->prediction.step_s : std::numeric_limits<double>::infinity();
 }
 
@@ -97,4 +98,4 @@ std::vector<Candidate> Ranking::ranked() const {
   return all;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -5,11 +5,12 @@
 #include <optional>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/parallelism.h"
-#include "mptune/planner/search/search.h"
+#include "planner/cost/cost_model.h"
+#include "planner/parallelism.h"
+#include "planner/search/search.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Largest peak of a plan's devices.
 [[nodiscard]] std::int64_t most_bytes(const Candidate& candidate);
@@ -19,11 +20,11 @@ namespace mptune {
 class Ranking {
  public:
   /// `cost`, which must outlive this, knows the bytes that plans copy.
-  Ranking(int keep, const CostModel& cost) : keep_(keep < 1 ? 1 : static_cast<std::size_t>(keep)), cost_(cost) {}
+  Ranking(int keep, const CostModel& cost) : keep_(keep < 1 ? 1 : as_index(keep)), cost_(cost) {}
 
   void add(Parallelism kind, Candidate candidate);
   /// Makes it the best of its kind without a place among the fastest, where it may stand already.
-  void set_best(Parallelism kind, Candidate candidate) { best_[static_cast<std::size_t>(kind)] = std::move(candidate); }
+  void set_best(Parallelism kind, Candidate candidate) { best_[as_index(kind)] = std::move(candidate); }
   /// The same for the fastest plan in half the memory of the un-pipelined model.
   void set_best_in_half_memory(Candidate candidate) { best_in_half_memory_ = std::move(candidate); }
 
@@ -31,7 +32,7 @@ class Ranking {
   [[nodiscard]] double threshold() const;
   /// Seconds of the best plan of a kind, infinite without one.
   [[nodiscard]] double best_s(Parallelism kind) const;
-  [[nodiscard]] const std::optional<Candidate>& best(Parallelism kind) const { return best_[static_cast<std::size_t>(kind)]; }
+  [[nodiscard]] const std::optional<Candidate>& best(Parallelism kind) const { return best_[as_index(kind)]; }
 
   [[nodiscard]] const Candidate* fastest() const { return kept_.empty() ? nullptr : &kept_.front(); }
   /// Fastest plan of several stages, with replicas or without; null without one.
@@ -51,4 +52,4 @@ class Ranking {
   std::optional<Candidate> best_in_half_memory_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::planner

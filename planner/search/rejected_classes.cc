@@ -1,11 +1,13 @@
-#include "mptune/planner/search/rejected_classes.h"
+#include "planner/search/rejected_classes.h"
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 #include <tuple>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::planner {
 namespace {
 
 // What is known of a class: of its executable families, else of the others.
@@ -38,7 +40,7 @@ std::vector<PipelineChoice> choices_of(const Plan& plan) {
   if (plan.num_stages() < 2) return {};
   std::vector<int> stages_on(plan.devices.size(), 0);
   for (const Stage& stage : plan.stages)
-    for (const int device : stage.devices) ++stages_on[static_cast<std::size_t>(device)];
+    for (const int device : stage.devices) ++stages_on[as_index(device)];
   return choices_of(plan.schedule, plan.microbatch_sizes.size(), plan.num_stages(), std::ranges::max(stages_on), has_replicas(plan));
 }
 
@@ -46,9 +48,7 @@ void add(Summary& summary, const FamilyState& state) {
   const bool executable = state.family.executable();
   summary.count += state.family.plans;
   if (summary.executable && !executable) return;
-  if (executable && !summary.executable) {
-    summary = Summary{.choice = summary.choice, .executable = true, .count = summary.count};
-  }
+  if (executable && !summary.executable) summary = Summary{.choice = summary.choice, .executable = true, .count = summary.count};
   if (!executable) summary.missing = state.family.missing;
   summary.best_s = std::min(summary.best_s, state.best_s);
   summary.lower_ns = std::min(summary.lower_ns, state.family.bound_ns);
@@ -97,11 +97,10 @@ std::vector<RejectedClass> rejected_classes(const std::vector<FamilyState>& fami
     }
   }
   std::vector<RejectedClass> classes;
-  for (const Summary& summary : summaries) {
+  for (const Summary& summary : summaries)
     if (std::ranges::find(chosen, summary.choice) == chosen.end()) classes.push_back(class_of(summary, best.prediction.step_s, beyond));
-  }
   std::ranges::sort(classes, {}, [](const RejectedClass& one) { return order_of(one.choice); });
   return classes;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -2,12 +2,12 @@
 
 #include <vector>
 
-#include "mptune/planner/search/joint_search.h"
+#include "planner/search/joint_search.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Why each class of pipelines is not the one of `best`: schedules, numbers of micro-batches and of stages, replicas, stages per device.
 [[nodiscard]] std::vector<RejectedClass> rejected_classes(const std::vector<FamilyState>& families, const Candidate& best,
                                                           const std::map<std::string, NotExecutable>& beyond);
 
-}  // namespace mptune
+}  // namespace mptune::planner

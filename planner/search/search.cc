@@ -1,12 +1,13 @@
-#include "mptune/planner/search/search.h"
+#include "planner/search/search.h"
 
 #include <algorithm>
 
-#include "mptune/planner/field.h"
-#include "mptune/planner/parallelism.h"
-#include "mptune/planner/search/joint_search.h"
-#include "mptune/planner/search/plan_checks.h"
-#include "mptune/planner/search/rejected_classes.h"
+#include "planner/field.h"
+#include "planner/parallelism.h"
+#include "planner/search/joint_search.h"
+#include "planner/search/plan_checks.h"
+#include "planner/search/rejected_classes.h"
+#include "profiler/base/index.h"
 
 namespace mptune {
 namespace {
@@ -20,15 +21,16 @@ std::vector<std::int64_t> caps_of(const SearchSpace& space) {
 }
 
 void check(const SearchSpace& space, const CostModel& cost) {
-  if (space.devices.empty()) throw FieldError(Field::devices, "no devices to search for", "name at least one");
-  if (space.batch < 1) throw FieldError(Field::batch, "the batch has no samples", "use at least 1");
+  if (space.devices.empty()) throw planner::FieldError(planner::Field::devices, "no devices to search for", "name at least one");
+  if (space.batch < 1) throw planner::FieldError(planner::Field::batch, "the batch has no samples", "use at least 1");
   cost.require_countable(space.batch);
   if (!space.replicas.empty()) check_replicas(space.replicas, static_cast<int>(space.devices.size()));
   for (const std::vector<int>& cuts : space.cuts) {
-    check_cuts(cuts, cost.layers());
+    planner::check_cuts(cuts, cost.layers());
     for (const int cut : cuts) {
       if (!cost.may_cut(cut))
-        throw FieldError(Field::cuts, "the profile forbids a stage to begin at layer " + std::to_string(cut), "choose another layer");
+        throw planner::FieldError(planner::Field::cuts, "the profile forbids a stage to begin at layer " + std::to_string(cut),
+                                  "choose another layer");
     }
   }
 }
@@ -49,7 +51,7 @@ bool fits(const Candidate& candidate, std::int64_t bytes) {
 }
 
 // The same space for a search that continues with the rest of the work of another one, which must outlive it.
-SearchSpace rest_of(const SearchSpace& space, Evaluator& evaluator) {
+SearchSpace rest_of(const SearchSpace& space, planner::Evaluator& evaluator) {
   SearchSpace rest = space;
   rest.most_actions = evaluator.work_left();
   rest.keep = 1;
@@ -64,11 +66,11 @@ std::vector<std::int64_t> capped(std::vector<std::int64_t> caps, std::int64_t ca
 }
 
 // The fastest pipeline within half the memory. Needs a search with halved caps, unless the fastest pipeline fits already.
-void add_half_memory(const SearchSpace& space, const CostModel& cost, std::int64_t half, Evaluator& evaluator) {
+void add_half_memory(const SearchSpace& space, const CostModel& cost, std::int64_t half, planner::Evaluator& evaluator) {
   const Candidate* pipeline = evaluator.ranking().fastest_of_several_stages();
   if (half <= 0 || (pipeline != nullptr && fits(*pipeline, half)) || evaluator.spent()) return;
   const SearchSpace rest = rest_of(space, evaluator);
-  JointSearch within(rest, cost, capped(caps_of(space), half), 1);
+  planner::JointSearch within(rest, cost, capped(caps_of(space), half), 1);
   within.pipelines();
   const std::int64_t simulated = within.evaluator().result().simulated;
   evaluator.worked(rest.most_actions - within.evaluator().work_left(), simulated);
@@ -78,15 +80,16 @@ void add_half_memory(const SearchSpace& space, const CostModel& cost, std::int64
 
 // The search has found the best plan of the faster of both kinds, pipelines and hybrids. This searches the other kind, with a part of the
 // work.
-void add_slower_kind(const SearchSpace& space, const CostModel& cost, Evaluator& evaluator) {
+void add_slower_kind(const SearchSpace& space, const CostModel& cost, planner::Evaluator& evaluator) {
   if (!space.replicas.empty() || !space.cuts.empty() || space.devices.size() < 3 || evaluator.spent()) return;
-  Ranking& ranking = evaluator.ranking();
-  const Parallelism slower =
-      ranking.best_s(Parallelism::hybrid) < ranking.best_s(Parallelism::pipeline) ? Parallelism::pipeline : Parallelism::hybrid;
+  planner::Ranking& ranking = evaluator.ranking();
+  const planner::Parallelism slower = ranking.best_s(planner::Parallelism::hybrid) < ranking.best_s(planner::Parallelism::pipeline)
+                                          ? planner::Parallelism::pipeline
+                                          : planner::Parallelism::hybrid;
   SearchSpace rest = rest_of(space, evaluator);
   rest.most_actions /= kSlowerKindShare;
-  JointSearch within(rest, cost, caps_of(space), 1);
-  within.only_replicated(slower == Parallelism::hybrid);
+  planner::JointSearch within(rest, cost, caps_of(space), 1);
+  within.only_replicated(slower == planner::Parallelism::hybrid);
   within.pipelines();
   const std::int64_t simulated = within.evaluator().result().simulated;
   evaluator.worked(rest.most_actions - within.evaluator().work_left(), simulated);
@@ -96,7 +99,7 @@ void add_slower_kind(const SearchSpace& space, const CostModel& cost, Evaluator&
 
 void add_places(std::int64_t half, SearchResult& result) {
   for (int i = 0; i < static_cast<int>(result.ranked.size()); ++i) {
-    const Candidate& candidate = result.ranked[static_cast<std::size_t>(i)];
+    const Candidate& candidate = result.ranked[as_index(i)];
     if (candidate.plan.num_stages() < 2) continue;
     if (result.best_pipeline < 0) result.best_pipeline = i;
     if (result.best_half_memory < 0 && fits(candidate, half)) result.best_half_memory = i;
@@ -104,13 +107,12 @@ void add_places(std::int64_t half, SearchResult& result) {
 }
 
 void add_beyond(const std::map<std::string, NotExecutable>& beyond, SearchResult& result) {
-  for (const auto& [schedule, plan] : beyond) {
+  for (const auto& [schedule, plan] : beyond)
     if (plan.candidate.prediction.step_s < result.ranked.front().prediction.step_s) result.not_executable.push_back(plan);
-  }
   std::ranges::stable_sort(result.not_executable, {}, [](const NotExecutable& plan) { return plan.candidate.prediction.step_s; });
 }
 
-SearchResult result_of(JointSearch& search, std::int64_t half) {
+SearchResult result_of(planner::JointSearch& search, std::int64_t half) {
   const double lower_bound_s = search.lower_bound_s();
   search.count_rejected();
   SearchResult result = std::move(search.evaluator().result());
@@ -122,7 +124,7 @@ SearchResult result_of(JointSearch& search, std::int64_t half) {
   // Rows that depend on memory may be faster within half of it.
   result.lower_bound_s = std::min(lower_bound_s, best.prediction.step_s);
   result.complete = lower_bound_s >= best.prediction.step_s;
-  result.classes = rejected_classes(search.families(), best, search.evaluator().beyond());
+  result.classes = planner::rejected_classes(search.families(), best, search.evaluator().beyond());
   add_beyond(search.evaluator().beyond(), result);
   add_places(half, result);
   return result;
@@ -133,7 +135,7 @@ SearchResult result_of(JointSearch& search, std::int64_t half) {
 SearchResult search_plans(const SearchSpace& space, const CostModel& cost) {
   check(space, cost);
   const std::int64_t half = half_of_one_device(space, cost);
-  JointSearch search(space, cost, caps_of(space), space.keep);
+  planner::JointSearch search(space, cost, caps_of(space), space.keep);
   search.one_stage();
   search.pipelines();
   add_slower_kind(space, cost, search.evaluator());
@@ -155,7 +157,7 @@ std::vector<Candidate> memory_front(const SearchSpace& space, const CostModel& c
   rest.keep = 1;
   rest.improved = nullptr;
   while (true) {
-    JointSearch search(rest, cost, caps, 1);
+    planner::JointSearch search(rest, cost, caps, 1);
     search.one_stage();
     search.pipelines();
     const Candidate* fastest = search.evaluator().ranking().fastest();
@@ -165,7 +167,7 @@ std::vector<Candidate> memory_front(const SearchSpace& space, const CostModel& c
     front.push_back(*fastest);
     if (search.evaluator().spent()) return front;
     rest.most_actions = search.evaluator().work_left();
-    const std::int64_t peak = most_bytes(front.back());
+    const std::int64_t peak = planner::most_bytes(front.back());
     const auto next = static_cast<std::int64_t>(static_cast<double>(peak) * share);
     if (peak < 2) return front;
     const std::int64_t cap = std::clamp<std::int64_t>(next, 1, peak - 1);

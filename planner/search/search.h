@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/executable.h"
-#include "mptune/planner/plan.h"
-#include "mptune/planner/simulate/simulate.h"
+#include "planner/cost/cost_model.h"
+#include "planner/executable.h"
+#include "planner/plan.h"
+#include "planner/simulate/simulate.h"
 
 namespace mptune {
 

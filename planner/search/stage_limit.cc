@@ -1,20 +1,21 @@
-#include "mptune/planner/search/stage_limit.h"
+#include "planner/search/stage_limit.h"
 
 #include <algorithm>
 
-#include "mptune/planner/schedule/schedule_info.h"
-#include "mptune/planner/search/plan_checks.h"
-#include "mptune/planner/simulate/schedule_costs.h"
+#include "planner/schedule/schedule_info.h"
+#include "planner/search/plan_checks.h"
+#include "planner/simulate/schedule_costs.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 double seconds_of(const Plan& plan, int stage, int device, int layer, const CostModel& cost) {
-  const int index = cost.device_index(plan.devices[static_cast<std::size_t>(device)]);
+  const int index = cost.device_index(plan.devices[as_index(device)]);
   double sum = 0;
   for (int i = 0; i < plan.num_microbatches(); ++i) {
-    if (device_of(plan.stages[static_cast<std::size_t>(stage)], i) != device) continue;
-    const LayerTimes times = cost.layer(index, layer, plan.microbatch_sizes[static_cast<std::size_t>(i)]);
+    if (device_of(plan.stages[as_index(stage)], i) != device) continue;
+    const LayerTimes times = cost.layer(index, layer, plan.microbatch_sizes[as_index(i)]);
     sum += times.forward_s + times.backward_s;
   }
   return sum;
@@ -28,8 +29,8 @@ void keep_own_layers(Stage& stage) {
 
 // The plan with the boundary between stages `front` and the next at another layer.
 Plan with_cut(Plan plan, int front, int cut, const CostModel& cost) {
-  Stage& before = plan.stages[static_cast<std::size_t>(front)];
-  Stage& behind = plan.stages[static_cast<std::size_t>(front) + 1];
+  Stage& before = plan.stages[as_index(front)];
+  Stage& behind = plan.stages[as_index(front) + 1];
   before.last_layer = behind.first_layer = cut;
   keep_own_layers(before);
   keep_own_layers(behind);
@@ -39,9 +40,8 @@ Plan with_cut(Plan plan, int front, int cut, const CostModel& cost) {
 
 std::int64_t bytes_over(const std::vector<std::int64_t>& peak_bytes, const std::vector<std::int64_t>& memory_bytes) {
   std::int64_t most = 0;
-  for (std::size_t i = 0; i < memory_bytes.size(); ++i) {
+  for (std::size_t i = 0; i < memory_bytes.size(); ++i)
     if (memory_bytes[i] > 0) most = std::max(most, peak_bytes.at(i) - memory_bytes[i]);
-  }
   return most;
 }
 
@@ -52,9 +52,9 @@ std::optional<StageLimit> stage_limit(const Candidate& candidate, const CostMode
   if (plan.num_stages() < 2) return std::nullopt;
   StageLimit limit;
   limit.stage = candidate.prediction.limiting_stage;
-  const Stage& stage = plan.stages[static_cast<std::size_t>(limit.stage)];
+  const Stage& stage = plan.stages[as_index(limit.stage)];
   for (const int device : stage.devices) {
-    const double busy_s = candidate.prediction.busy_s[static_cast<std::size_t>(device)];
+    const double busy_s = candidate.prediction.busy_s[as_index(device)];
     if (busy_s <= limit.busy_s) continue;
     limit.busy_s = busy_s;
     limit.device = device;
@@ -78,4 +78,4 @@ std::optional<StageLimit> stage_limit(const Candidate& candidate, const CostMode
   return limit;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -4,10 +4,10 @@
 #include <optional>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/search/search.h"
+#include "planner/cost/cost_model.h"
+#include "planner/search/search.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// The limiting stage of a pipeline, and the layers that its neighbours could take from it.
 struct StageLimit {
@@ -32,4 +32,4 @@ struct StageLimit {
 [[nodiscard]] std::optional<StageLimit> stage_limit(const Candidate& candidate, const CostModel& cost,
                                                     const std::vector<std::int64_t>& memory_bytes);
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <limits>
 
-#include "mptune/planner/simulate/operations.h"
-#include "mptune/planner/simulate/simulate.h"
+#include "planner/simulate/operations.h"
+#include "planner/simulate/simulate.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 // What one micro-batch takes on one stage, and the longest paths through its own data before and behind. A copy belongs to the stage that
@@ -28,9 +29,8 @@ class Visits {
  public:
   Visits(const Plan& plan, const Operations& operations)
       : stages_(plan.stages.size()), microbatches_(plan.microbatch_sizes.size()), visits_(stages_ * microbatches_) {
-    for (const Operation& operation : operations.list) {
+    for (const Operation& operation : operations.list)
       if (operation.phase == Phase::actions) add(operations, operation);
-    }
     for (std::size_t i = 0; i < microbatches_; ++i) {
       chain_before(i);
       chain_after(i);
@@ -43,16 +43,16 @@ class Visits {
   Visit& at(std::size_t stage, std::size_t microbatch) { return visits_[stage * microbatches_ + microbatch]; }
 
   void add(const Operations& operations, const Operation& operation) {
-    Visit& visit = at(static_cast<std::size_t>(operation.stage), static_cast<std::size_t>(operation.microbatch));
-    if (operation.what == What::copy) {
-      const bool output = operations.list[static_cast<std::size_t>(operation.input)].what == What::forward;
+    Visit& visit = at(as_index(operation.stage), as_index(operation.microbatch));
+    if (operation.kind == EventKind::copy) {
+      const bool output = operations.list[as_index(operation.input)].kind == EventKind::forward;
       (output ? visit.send_output : visit.send_gradient) = operation.alone_ns;
       (output ? visit.output_lane : visit.gradient_lane) = operation.lane;
-    } else if (operation.what == What::forward) {
+    } else if (operation.kind == EventKind::forward) {
       visit.forward = operation.alone_ns;
-    } else if (operation.what == What::recompute) {
+    } else if (operation.kind == EventKind::recompute) {
       visit.recompute = operation.alone_ns;
-    } else if (operation.what == What::backward_weight) {
+    } else if (operation.kind == EventKind::backward_weight) {
       visit.weight = operation.alone_ns;
     } else {
       visit.backward = operation.alone_ns;
@@ -105,10 +105,10 @@ struct Job {
 // The jobs of every lane. Jobs of equal head and tail are merged, which changes no bound.
 class Jobs {
  public:
-  explicit Jobs(int lanes) : lanes_(static_cast<std::size_t>(lanes)) {}
+  explicit Jobs(int lanes) : lanes_(as_index(lanes)) {}
 
   void add(int lane, const Job& job) {
-    std::vector<Job>& jobs = lanes_[static_cast<std::size_t>(lane)];
+    std::vector<Job>& jobs = lanes_[as_index(lane)];
     if (!jobs.empty() && jobs.back().head == job.head && jobs.back().tail == job.tail)
       jobs.back().work += job.work;
     else if (job.work > 0)
@@ -184,9 +184,8 @@ std::int64_t end_phase_ns(const Operations& operations) {
   Operations end;
   end.devices = operations.devices;
   end.lanes = operations.lanes;
-  for (const Operation& operation : operations.list) {
+  for (const Operation& operation : operations.list)
     if (operation.phase != Phase::actions) end.list.push_back(operation);
-  }
   return time_operations(end).end_ns;
 }
 
@@ -203,8 +202,12 @@ std::int64_t lower_bound_ns(const Plan& plan, const Operations& operations) {
   return jobs.bound() + end_phase_ns(operations) + operations.step_ns;
 }
 
+}  // namespace mptune::planner
+
+namespace mptune {
+
 double lower_bound_seconds(const Plan& plan, const CostModel& cost) {
-  return static_cast<double>(lower_bound_ns(plan, list_operations(plan, cost))) * 1e-9;
+  return static_cast<double>(planner::lower_bound_ns(plan, planner::list_operations(plan, cost))) * 1e-9;
 }
 
 }  // namespace mptune

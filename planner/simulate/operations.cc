@@ -1,10 +1,12 @@
-#include "mptune/planner/simulate/operations.h"
+#include "planner/simulate/operations.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::planner {
 namespace {
 
 // Work in nanoseconds alone, and what is added with all neighbours busy.
@@ -68,8 +70,8 @@ class Lister {
     for (int s = 0; s < plan_.num_stages(); ++s) list_reduction(s);
     for (int s = 0; s < plan_.num_stages(); ++s) {
       const int device = stage(s).devices.front();
-      const double seconds = cost_.optimizer_seconds(devices_[static_cast<std::size_t>(device)], parameters(s));
-      add_end(What::optimizer, Phase::optimizer, s, device, to_ns(seconds));
+      const double seconds = cost_.optimizer_seconds(devices_[as_index(device)], parameters(s));
+      add_end(EventKind::optimizer, Phase::optimizer, s, device, to_ns(seconds));
     }
     return std::move(result_);
   }
@@ -78,10 +80,8 @@ class Lister {
   static constexpr int kMissing = -2;  // not made yet
   static constexpr int kNothing = -1;  // needs no input
 
-  [[nodiscard]] const Stage& stage(int s) const { return plan_.stages[static_cast<std::size_t>(s)]; }
-  [[nodiscard]] std::size_t slot(int s, int microbatch) const {
-    return static_cast<std::size_t>(s) * microbatches_ + static_cast<std::size_t>(microbatch);
-  }
+  [[nodiscard]] const Stage& stage(int s) const { return plan_.stages[as_index(s)]; }
+  [[nodiscard]] std::size_t slot(int s, int microbatch) const { return as_index(s) * microbatches_ + as_index(microbatch); }
   [[nodiscard]] std::int64_t parameters(int s) const { return cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer); }
 
   // Devices take turns, each until an input is missing. Every such order gives the same times.
@@ -109,7 +109,7 @@ class Lister {
     const int s = action.stage;
     const int input = s == 0 ? kNothing : output_of_[slot(s - 1, action.microbatch)];
     if (input == kMissing) return false;
-    const int made = add_work(What::forward, device, action, input, priced(s, action.microbatch).forward, true);
+    const int made = add_work(EventKind::forward, device, action, input, priced(s, action.microbatch).forward, true);
     output_of_[slot(s, action.microbatch)] = s + 1 < plan_.num_stages() ? add_copy(s, s + 1, action.microbatch, made) : made;
     return true;
   }
@@ -125,11 +125,11 @@ class Lister {
     const StagePrices prices = priced(s, action.microbatch);
     const bool again = recomputes(stage(s).recompute, action.microbatch);
     const bool early = again && first_recomputed_early(stage(s)) < stage(s).last_layer;
-    if (early) add_work(What::recompute, device, action, kNothing, prices.early, true);
+    if (early) add_work(EventKind::recompute, device, action, kNothing, prices.early, true);
     const bool whole = action.kind == ActionKind::backward;
     Price work = whole ? prices.backward : prices.input;
     if (again) work = {work.alone + prices.inside.alone, work.extra + prices.inside.extra};
-    const int made = add_work(whole ? What::backward : What::backward_input, device, action, input, work, !early);
+    const int made = add_work(whole ? EventKind::backward : EventKind::backward_input, device, action, input, work, !early);
     gradient_of_[slot(s, action.microbatch)] = s > 0 ? add_copy(s, s - 1, action.microbatch, made) : made;
     return true;
   }
@@ -137,7 +137,7 @@ class Lister {
   // Reads what the input gradients left on the same device; they come earlier in the row.
   bool add_weight_gradient(int device, const Action& action) {
     if (gradient_of_[slot(action.stage, action.microbatch)] == kMissing) return false;
-    add_work(What::backward_weight, device, action, kNothing, priced(action.stage, action.microbatch).weight, true);
+    add_work(EventKind::backward_weight, device, action, kNothing, priced(action.stage, action.microbatch).weight, true);
     return true;
   }
 
@@ -146,15 +146,15 @@ class Lister {
     return static_cast<int>(result_.list.size()) - 1;
   }
 
-  int add_work(What what, int device, const Action& action, int input, const Price& price, bool starts_action) {
+  int add_work(EventKind kind, int device, const Action& action, int input, const Price& price, bool starts_action) {
     Operation operation;
-    operation.what = what;
+    operation.kind = kind;
     operation.device = device;
     operation.lane = device;
     operation.stage = action.stage;
     operation.microbatch = action.microbatch;
     operation.input = input;
-    operation.overhead_ns = starts_action ? overheads_[static_cast<std::size_t>(device)] : 0;
+    operation.overhead_ns = starts_action ? overheads_[as_index(device)] : 0;
     operation.alone_ns = operation.overhead_ns + price.alone;
     operation.extra_ns = price.extra;
     result_.interferes |= price.extra > 0;
@@ -166,9 +166,9 @@ class Lister {
     const int source = device_of(stage(from), microbatch);
     const int destination = device_of(stage(to), microbatch);
     if (source == destination) return producer;
-    const Copied& known = copied(from, to, source, destination, plan_.microbatch_sizes[static_cast<std::size_t>(microbatch)]);
+    const Copied& known = copied(from, to, source, destination, plan_.microbatch_sizes[as_index(microbatch)]);
     Operation copy;
-    copy.what = What::copy;
+    copy.kind = EventKind::copy;
     copy.device = source;
     copy.destination = destination;
     copy.lane = lane_between(source, destination);
@@ -190,18 +190,17 @@ class Lister {
 
   // The price of the last copy of the same kind, which is that of the next one but for replicas and uneven sizes.
   const Copied& copied(int from, int to, int source, int destination, int samples) {
-    Copied& last = copied_[2 * static_cast<std::size_t>(from) + (to > from ? 0 : 1)];
+    Copied& last = copied_[2 * as_index(from) + (to > from ? 0 : 1)];
     if (last.source == source && last.destination == destination && last.samples == samples) return last;
     const std::int64_t bytes = cost_.boundary_bytes(stage(std::max(from, to)).first_layer, samples, from > to);
-    const double seconds =
-        cost_.copy_seconds(devices_[static_cast<std::size_t>(source)], devices_[static_cast<std::size_t>(destination)], bytes);
+    const double seconds = cost_.copy_seconds(devices_[as_index(source)], devices_[as_index(destination)], bytes);
     return last = {source, destination, samples, bytes, to_ns(seconds)};
   }
 
   int lane_between(int source, int destination) {
-    int& lane = lane_[static_cast<std::size_t>(source) * plan_.devices.size() + static_cast<std::size_t>(destination)];
+    int& lane = lane_[as_index(source) * plan_.devices.size() + as_index(destination)];
     if (lane >= 0) return lane;
-    const int medium = cost_.medium(devices_[static_cast<std::size_t>(source)], devices_[static_cast<std::size_t>(destination)]);
+    const int medium = cost_.medium(devices_[as_index(source)], devices_[as_index(destination)]);
     if (medium < 0) return lane = result_.lanes++;
     const auto found = media_.find(medium);
     result_.queues |= found != media_.end();
@@ -212,17 +211,17 @@ class Lister {
     const std::vector<int>& devices = stage(s).devices;
     const int replicas = static_cast<int>(devices.size());
     if (replicas < 2) return;
-    const int summing = cost_.summing_replicas(devices_[static_cast<std::size_t>(devices.front())], replicas);
+    const int summing = cost_.summing_replicas(devices_[as_index(devices.front())], replicas);
     for (int r = 0; r < summing; ++r) {
-      const int device = devices[static_cast<std::size_t>(r)];
-      const double seconds = cost_.reduce_seconds(devices_[static_cast<std::size_t>(device)], parameters(s), replicas, summing);
-      add_end(What::reduce, Phase::reduce, s, device, to_ns(seconds));
+      const int device = devices[as_index(r)];
+      const double seconds = cost_.reduce_seconds(devices_[as_index(device)], parameters(s), replicas, summing);
+      add_end(EventKind::reduce, Phase::reduce, s, device, to_ns(seconds));
     }
   }
 
-  void add_end(What what, Phase phase, int s, int device, std::int64_t ns) {
+  void add_end(EventKind kind, Phase phase, int s, int device, std::int64_t ns) {
     Operation operation;
-    operation.what = what;
+    operation.kind = kind;
     operation.phase = phase;
     operation.device = device;
     operation.lane = device;
@@ -232,11 +231,10 @@ class Lister {
   }
 
   const StagePrices& priced(int s, int microbatch) {
-    const int samples = plan_.microbatch_sizes[static_cast<std::size_t>(microbatch)];
+    const int samples = plan_.microbatch_sizes[as_index(microbatch)];
     const int device = device_of(stage(s), microbatch);
-    for (const Priced& known : priced_) {
+    for (const Priced& known : priced_)
       if (known.stage == s && known.device == device && known.samples == samples) return known.prices;
-    }
     priced_.push_back({s, device, samples, price(stage(s), device, samples)});
     return priced_.back().prices;
   }
@@ -247,11 +245,11 @@ class Lister {
     LayerTimes inside;
     const int first_early = first_recomputed_early(of);
     for (int layer = of.first_layer; layer < of.last_layer; ++layer) {
-      const LayerTimes times = cost_.layer(devices_[static_cast<std::size_t>(device)], layer, samples);
+      const LayerTimes times = cost_.layer(devices_[as_index(device)], layer, samples);
       add_layer(times, all);
       if (recomputes_layer(of.recompute, layer)) add_layer(times, layer < first_early ? inside : early);
     }
-    const bool slowed = result_.neighbours[static_cast<std::size_t>(device)] > 0;
+    const bool slowed = result_.neighbours[as_index(device)] > 0;
     StagePrices prices;
     prices.forward = rounded(all.forward_s, all.forward_busy_s, slowed);
     prices.backward = rounded(all.backward_s, all.backward_busy_s, slowed);
@@ -298,4 +296,4 @@ Operations list_operations(const Plan& plan, const CostModel& cost) {
   return operations;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/plan.h"
-#include "mptune/profiler/trace/trace.h"
+#include "planner/cost/cost_model.h"
+#include "planner/plan.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// What an operation waits for, besides the one before it on its lane.
 enum class Phase : std::uint8_t {
@@ -20,7 +20,7 @@ enum class Phase : std::uint8_t {
 /// recomputation; a copy, a reduction, an update. Early recomputation reads no input and precedes the backward or input gradients, which
 /// include all other recomputation (first_recomputed_early). Times are whole nanoseconds, so sums agree in every order.
 struct Operation {
-  What what = What::forward;
+  EventKind kind = EventKind::forward;
   Phase phase = Phase::actions;
   int device = 0;        ///< index into Plan::devices; of a copy, the source
   int destination = -1;  ///< of a copy
@@ -70,4 +70,4 @@ void order_by_arrival(Operations& operations);
 /// Whole nanoseconds, by the one rounding that all prices share.
 [[nodiscard]] std::int64_t to_ns(double seconds);
 
-}  // namespace mptune
+}  // namespace mptune::planner

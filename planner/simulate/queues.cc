@@ -2,26 +2,24 @@
 #include <queue>
 #include <utility>
 
-#include "mptune/planner/simulate/operations.h"
+#include "planner/simulate/operations.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 // Runs the actions in the order of time. A lane runs the operations of its row in order; a medium runs them as they become ready.
 class Queues {
  public:
   explicit Queues(const Operations& operations)
-      : list_(operations.list),
-        lanes_(static_cast<std::size_t>(operations.lanes)),
-        consumers_(list_.size()),
-        arrived_(list_.size(), false) {
+      : list_(operations.list), lanes_(as_index(operations.lanes)), consumers_(list_.size()), arrived_(list_.size(), false) {
     for (std::size_t i = 0; i < list_.size(); ++i) {
       const Operation& operation = list_[i];
       if (operation.phase != Phase::actions) continue;
       arrived_[i] = operation.input < 0;
-      if (operation.input >= 0) consumers_[static_cast<std::size_t>(operation.input)].push_back(i);
+      if (operation.input >= 0) consumers_[as_index(operation.input)].push_back(i);
       // Every copy reads what an action made.
-      if (operation.what != What::copy) lane_of(i).waiting.push_back(i);
+      if (operation.kind != EventKind::copy) lane_of(i).waiting.push_back(i);
     }
   }
 
@@ -33,7 +31,7 @@ class Queues {
       lane_of(done).busy = false;
       for (const std::size_t consumer : consumers_[done]) {
         arrived_[consumer] = true;
-        if (list_[consumer].what == What::copy) lane_of(consumer).waiting.push_back(consumer);
+        if (list_[consumer].kind == EventKind::copy) lane_of(consumer).waiting.push_back(consumer);
         start(lane_of(consumer), now);
       }
       start(lane_of(done), now);
@@ -47,7 +45,7 @@ class Queues {
     bool busy = false;
   };
 
-  Lane& lane_of(std::size_t operation) { return lanes_[static_cast<std::size_t>(list_[operation].lane)]; }
+  Lane& lane_of(std::size_t operation) { return lanes_[as_index(list_[operation].lane)]; }
 
   void start(Lane& lane, std::int64_t now) {
     if (lane.busy || lane.waiting.empty() || !arrived_[lane.waiting.front()]) return;
@@ -72,18 +70,17 @@ class Queues {
 
 void order_by_arrival(Operations& operations) {
   std::vector<std::size_t> order = Queues(operations).order();
-  for (std::size_t i = 0; i < operations.list.size(); ++i) {
+  for (std::size_t i = 0; i < operations.list.size(); ++i)
     if (operations.list[i].phase != Phase::actions) order.push_back(i);
-  }
   std::vector<int> place(order.size());
   for (std::size_t k = 0; k < order.size(); ++k) place[order[k]] = static_cast<int>(k);
   std::vector<Operation> sorted;
   sorted.reserve(order.size());
   for (const std::size_t index : order) {
     sorted.push_back(operations.list[index]);
-    if (sorted.back().input >= 0) sorted.back().input = place[static_cast<std::size_t>(sorted.back().input)];
+    if (sorted.back().input >= 0) sorted.back().input = place[as_index(sorted.back().input)];
   }
   operations.list = std::move(sorted);
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,16 +1,17 @@
-#include "mptune/planner/simulate/schedule_costs.h"
+#include "planner/simulate/schedule_costs.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
 #include <utility>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/schedule/schedule_info.h"
-#include "mptune/planner/schedule/timing.h"
-#include "mptune/planner/simulate/operations.h"
+#include "planner/schedule/schedule.h"
+#include "planner/schedule/schedule_info.h"
+#include "planner/schedule/timing.h"
+#include "planner/simulate/operations.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 // The plan with one micro-batch of the largest size for every pair of replicas that exchange data, under a schedule that fits any map of
@@ -38,14 +39,14 @@ void add_times(const Plan& plan, const CostModel& cost, bool split, ScheduleCost
   std::vector<std::int64_t> again(plan.stages.size(), 0);
   for (const Operation& operation : operations.list) {
     if (operation.phase != Phase::actions) continue;
-    const auto s = static_cast<std::size_t>(operation.stage);
+    const auto s = as_index(operation.stage);
     std::int64_t* most = &again[s];
-    if (operation.what == What::forward) most = &costs.stages[s].forward_ns;
-    if (operation.what == What::backward) most = &costs.stages[s].backward_ns;
-    if (operation.what == What::backward_input) most = &costs.stages[s].backward_input_ns;
-    if (operation.what == What::backward_weight) most = &costs.stages[s].backward_weight_ns;
-    if (operation.what == What::copy) {
-      const bool output = operations.list[static_cast<std::size_t>(operation.input)].what == What::forward;
+    if (operation.kind == EventKind::forward) most = &costs.stages[s].forward_ns;
+    if (operation.kind == EventKind::backward) most = &costs.stages[s].backward_ns;
+    if (operation.kind == EventKind::backward_input) most = &costs.stages[s].backward_input_ns;
+    if (operation.kind == EventKind::backward_weight) most = &costs.stages[s].backward_weight_ns;
+    if (operation.kind == EventKind::copy) {
+      const bool output = operations.list[as_index(operation.input)].kind == EventKind::forward;
       most = output ? &costs.stages[s].send_output_ns : &costs.stages[s].send_gradient_ns;
     }
     *most = std::max(*most, operation.alone_ns);
@@ -58,12 +59,12 @@ void add_times(const Plan& plan, const CostModel& cost, bool split, ScheduleCost
 
 // Bytes of one micro-batch on the replica that saves most.
 void add_bytes(const Plan& plan, const CostModel& cost, int s, int samples, StageCosts& costs) {
-  const Stage& stage = plan.stages[static_cast<std::size_t>(s)];
+  const Stage& stage = plan.stages[as_index(s)];
   const std::int64_t received = s > 0 ? cost.boundary_bytes(stage.first_layer, samples, false) : 0;
   bool always = true;  // every micro-batch is computed again
   for (int i = 0; i < plan.num_microbatches(); ++i) always = always && recomputes(stage.recompute, i);
   for (const int replica : stage.devices) {
-    const int device = cost.device_index(plan.devices[static_cast<std::size_t>(replica)]);
+    const int device = cost.device_index(plan.devices[as_index(replica)]);
     std::int64_t saved = cost.saved_activation_bytes(device, stage, samples);
     if (!always) saved = std::max(saved, cost.saved_activation_bytes(device, stage.first_layer, stage.last_layer, samples));
     costs.saved_activation_bytes = std::max(costs.saved_activation_bytes, received + saved);
@@ -78,7 +79,7 @@ std::vector<std::int64_t> passing_bytes(const Plan& plan, const CostModel& cost,
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const Stage& stage = plan.stages[s];
     for (const int replica : stage.devices) {
-      const auto d = static_cast<std::size_t>(replica);
+      const auto d = as_index(replica);
       const int device = cost.device_index(plan.devices[d]);
       workspace[d] = std::max(workspace[d], cost.workspace_bytes(device, stage.first_layer, stage.last_layer, samples));
       if (s > 0) gradients[d] += 2 * cost.boundary_bytes(stage.first_layer, samples, true);
@@ -131,7 +132,7 @@ ScheduleCosts schedule_costs(const Plan& plan, const CostModel& cost, const std:
   const int samples = whole.microbatch_sizes.front();
   add_times(whole, cost, false, costs);
   add_times(priced_plan(plan, true), cost, true, costs);
-  for (int s = 0; s < plan.num_stages(); ++s) add_bytes(plan, cost, s, samples, costs.stages[static_cast<std::size_t>(s)]);
+  for (int s = 0; s < plan.num_stages(); ++s) add_bytes(plan, cost, s, samples, costs.stages[as_index(s)]);
   if (!memory_bytes.empty()) add_free_bytes(plan, cost, memory_bytes, samples, costs);
   return costs;
 }
@@ -153,4 +154,4 @@ void schedule_plan(Plan& plan, const std::string& name, const CostModel& cost, c
   }
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

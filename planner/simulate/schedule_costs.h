@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/plan.h"
-#include "mptune/planner/schedule/costs.h"
+#include "planner/cost/cost_model.h"
+#include "planner/plan.h"
+#include "planner/schedule/costs.h"
 
-namespace mptune {
+namespace mptune::planner {
 
 /// Costs from which schedules for the plan's stages, devices and micro-batches are made; its actions do not matter. Times are the
 /// simulator's with the other devices idle, for the largest micro-batch on the slowest replica; fixed costs and recomputation are included.
@@ -23,4 +23,4 @@ namespace mptune {
 /// Requires and throws what schedule_costs and make_schedule do.
 void schedule_plan(Plan& plan, const std::string& name, const CostModel& cost, const std::vector<std::int64_t>& memory_bytes = {});
 
-}  // namespace mptune
+}  // namespace mptune::planner

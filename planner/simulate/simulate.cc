@@ -1,8 +1,9 @@
-#include "mptune/planner/simulate/simulate.h"
+#include "planner/simulate/simulate.h"
 
 #include <algorithm>
 
-#include "mptune/planner/simulate/operations.h"
+#include "planner/simulate/operations.h"
+#include "profiler/base/index.h"
 
 namespace mptune {
 namespace {
@@ -14,7 +15,7 @@ double seconds(std::int64_t ns) {
 bool any_extrapolated(const Plan& plan, const CostModel& cost) {
   for (const Stage& stage : plan.stages) {
     for (std::size_t r = 0; r < stage.devices.size(); ++r) {
-      const int device = cost.device_index(plan.devices[static_cast<std::size_t>(stage.devices[r])]);
+      const int device = cost.device_index(plan.devices[as_index(stage.devices[r])]);
       int checked = 0;
       for (std::size_t i = r; i < plan.microbatch_sizes.size(); i += stage.devices.size()) {
         if (plan.microbatch_sizes[i] != checked && cost.extrapolated(device, plan.microbatch_sizes[i])) return true;
@@ -26,14 +27,13 @@ bool any_extrapolated(const Plan& plan, const CostModel& cost) {
 }
 
 // Compute per device, and the stage with the largest share of the busiest one.
-void add_busy(const Plan& plan, const Operations& operations, const Timing& timing, Prediction& prediction) {
+void add_busy(const Plan& plan, const planner::Operations& operations, const planner::Timing& timing, Prediction& prediction) {
   const std::size_t stages = plan.stages.size();
   std::vector<std::int64_t> busy(plan.devices.size() * stages, 0);
   for (std::size_t i = 0; i < operations.list.size(); ++i) {
-    const Operation& operation = operations.list[i];
-    if (operation.what == What::copy) continue;
-    busy[static_cast<std::size_t>(operation.device) * stages + static_cast<std::size_t>(operation.stage)] +=
-        timing.duration_ns[i] - operation.overhead_ns;
+    const planner::Operation& operation = operations.list[i];
+    if (operation.kind == EventKind::copy) continue;
+    busy[as_index(operation.device) * stages + as_index(operation.stage)] += timing.duration_ns[i] - operation.overhead_ns;
   }
   std::int64_t longest = -1;
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
@@ -48,10 +48,10 @@ void add_busy(const Plan& plan, const Operations& operations, const Timing& timi
   }
 }
 
-Prediction prediction_of(const Plan& plan, const CostModel& cost, const Operations& operations, const Timing& timing) {
+Prediction prediction_of(const Plan& plan, const CostModel& cost, const planner::Operations& operations, const planner::Timing& timing) {
   Prediction prediction;
   prediction.step_s = seconds(timing.end_ns + operations.step_ns);
-  prediction.lower_bound_s = seconds(lower_bound_ns(plan, operations));
+  prediction.lower_bound_s = seconds(planner::lower_bound_ns(plan, operations));
   prediction.peak_bytes = cost.peak_bytes(plan);
   prediction.extrapolated = any_extrapolated(plan, cost);
   add_busy(plan, operations, timing, prediction);
@@ -61,14 +61,14 @@ Prediction prediction_of(const Plan& plan, const CostModel& cost, const Operatio
 }  // namespace
 
 Simulation simulate(const Plan& plan, const CostModel& cost) {
-  const Operations operations = list_operations(plan, cost);
-  const Timing timing = time_operations(operations);
-  return {prediction_of(plan, cost, operations, timing), trace_of(plan, cost, operations, timing)};
+  const planner::Operations operations = planner::list_operations(plan, cost);
+  const planner::Timing timing = planner::time_operations(operations);
+  return {prediction_of(plan, cost, operations, timing), planner::trace_of(plan, cost, operations, timing)};
 }
 
 Prediction predict(const Plan& plan, const CostModel& cost) {
-  const Operations operations = list_operations(plan, cost);
-  return prediction_of(plan, cost, operations, time_operations(operations));
+  const planner::Operations operations = planner::list_operations(plan, cost);
+  return prediction_of(plan, cost, operations, planner::time_operations(operations));
 }
 
 }  // namespace mptune

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/plan.h"
-#include "mptune/profiler/trace/trace.h"
+#include "planner/cost/cost_model.h"
+#include "planner/plan.h"
+#include "profiler/trace/trace.h"
 
 namespace mptune {
 

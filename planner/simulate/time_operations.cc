@@ -1,38 +1,39 @@
 #include <algorithm>
 #include <cmath>
 
-#include "mptune/planner/simulate/operations.h"
+#include "planner/simulate/operations.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 constexpr int kReplays = 3;
 
 void replay_once(const Operations& operations, Timing& timing) {
-  std::vector<std::int64_t> free(static_cast<std::size_t>(operations.lanes), 0);
+  std::vector<std::int64_t> free(as_index(operations.lanes), 0);
   std::vector<std::int64_t> reduced;
   std::int64_t actions_end = 0;
   timing.end_ns = 0;
   for (std::size_t i = 0; i < operations.list.size(); ++i) {
     const Operation& operation = operations.list[i];
-    std::int64_t& lane = free[static_cast<std::size_t>(operation.lane)];
+    std::int64_t& lane = free[as_index(operation.lane)];
     std::int64_t start = lane;
     if (operation.phase == Phase::actions) {
       if (operation.input >= 0) {
-        const auto input = static_cast<std::size_t>(operation.input);
+        const auto input = as_index(operation.input);
         start = std::max(start, timing.start_ns[input] + timing.duration_ns[input]);
       }
       actions_end = std::max(actions_end, start + timing.duration_ns[i]);
     } else {
       start = std::max(start, actions_end);
     }
-    if (operation.phase == Phase::optimizer && static_cast<std::size_t>(operation.stage) < reduced.size())
-      start = std::max(start, reduced[static_cast<std::size_t>(operation.stage)]);
+    if (operation.phase == Phase::optimizer && as_index(operation.stage) < reduced.size())
+      start = std::max(start, reduced[as_index(operation.stage)]);
     timing.start_ns[i] = start;
     lane = start + timing.duration_ns[i];
     if (operation.phase == Phase::reduce) {
-      if (reduced.size() <= static_cast<std::size_t>(operation.stage)) reduced.resize(static_cast<std::size_t>(operation.stage) + 1, 0);
-      std::int64_t& end = reduced[static_cast<std::size_t>(operation.stage)];
+      if (reduced.size() <= as_index(operation.stage)) reduced.resize(as_index(operation.stage) + 1, 0);
+      std::int64_t& end = reduced[as_index(operation.stage)];
       end = std::max(end, lane);
     }
     timing.end_ns = std::max(timing.end_ns, lane);
@@ -40,7 +41,7 @@ void replay_once(const Operations& operations, Timing& timing) {
 }
 
 bool slows_others(const Operation& operation) {
-  return operation.phase == Phase::actions && operation.what != What::copy;
+  return operation.phase == Phase::actions && operation.kind != EventKind::copy;
 }
 
 // Nanoseconds of other devices' compute during each operation, summed over the devices. Both lists of a pair are disjoint and ascending,
@@ -48,8 +49,8 @@ bool slows_others(const Operation& operation) {
 std::vector<std::int64_t> overlap_with_others(const Operations& operations, const std::vector<std::vector<int>>& rows,
                                               const Timing& timing) {
   std::vector<std::int64_t> overlap(operations.list.size(), 0);
-  const auto start = [&](int i) { return timing.start_ns[static_cast<std::size_t>(i)]; };
-  const auto end = [&](int i) { return timing.start_ns[static_cast<std::size_t>(i)] + timing.duration_ns[static_cast<std::size_t>(i)]; };
+  const auto start = [&](int i) { return timing.start_ns[as_index(i)]; };
+  const auto end = [&](int i) { return timing.start_ns[as_index(i)] + timing.duration_ns[as_index(i)]; };
   for (std::size_t a = 0; a < rows.size(); ++a) {
     for (std::size_t b = a + 1; b < rows.size(); ++b) {
       for (std::size_t i = 0, j = 0; i < rows[a].size() && j < rows[b].size();) {
@@ -57,8 +58,8 @@ std::vector<std::int64_t> overlap_with_others(const Operations& operations, cons
         const int y = rows[b][j];
         const std::int64_t common = std::min(end(x), end(y)) - std::max(start(x), start(y));
         if (common > 0) {
-          overlap[static_cast<std::size_t>(x)] += common;
-          overlap[static_cast<std::size_t>(y)] += common;
+          overlap[as_index(x)] += common;
+          overlap[as_index(y)] += common;
         }
         end(x) < end(y) ? ++i : ++j;
       }
@@ -72,8 +73,8 @@ void slow_down(const Operations& operations, const std::vector<std::vector<int>>
   for (std::size_t i = 0; i < operations.list.size(); ++i) {
     const Operation& operation = operations.list[i];
     if (operation.extra_ns == 0 || timing.duration_ns[i] == 0) continue;
-    const auto possible = static_cast<double>(timing.duration_ns[i]) *
-                          static_cast<double>(std::max(1, operations.neighbours[static_cast<std::size_t>(operation.device)]));
+    const auto possible =
+        static_cast<double>(timing.duration_ns[i]) * static_cast<double>(std::max(1, operations.neighbours[as_index(operation.device)]));
     const double share = std::min(1.0, static_cast<double>(overlap[i]) / possible);
     timing.duration_ns[i] = operation.alone_ns + std::llround(static_cast<double>(operation.extra_ns) * share);
   }
@@ -85,10 +86,10 @@ Timing time_operations(const Operations& operations) {
   Timing timing;
   timing.start_ns.resize(operations.list.size());
   timing.duration_ns.resize(operations.list.size());
-  std::vector<std::vector<int>> rows(static_cast<std::size_t>(operations.devices));
+  std::vector<std::vector<int>> rows(as_index(operations.devices));
   for (std::size_t i = 0; i < operations.list.size(); ++i) {
     timing.duration_ns[i] = operations.list[i].alone_ns;
-    if (slows_others(operations.list[i])) rows[static_cast<std::size_t>(operations.list[i].device)].push_back(static_cast<int>(i));
+    if (slows_others(operations.list[i])) rows[as_index(operations.list[i].device)].push_back(static_cast<int>(i));
   }
   replay_once(operations, timing);
   for (int replay = 0; operations.interferes && replay < kReplays; ++replay) {
@@ -98,4 +99,4 @@ Timing time_operations(const Operations& operations) {
   return timing;
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -2,23 +2,24 @@
 #include <cmath>
 #include <utility>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/simulate/operations.h"
-#include "mptune/profiler/analyze/replay.h"
-#include "mptune/profiler/trace/trace_builder.h"
+#include "planner/schedule/schedule.h"
+#include "planner/simulate/operations.h"
+#include "profiler/analyze/replay.h"
+#include "profiler/base/index.h"
+#include "profiler/trace/trace_builder.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-ActionKind kind_of(What what) {
-  if (what == What::backward_input) return ActionKind::backward_input;
-  if (what == What::backward_weight) return ActionKind::backward_weight;
-  return what == What::forward ? ActionKind::forward : ActionKind::backward;
+ActionKind kind_of(EventKind kind) {
+  if (kind == EventKind::backward_input) return ActionKind::backward_input;
+  if (kind == EventKind::backward_weight) return ActionKind::backward_weight;
+  return kind == EventKind::forward ? ActionKind::forward : ActionKind::backward;
 }
 
 // A layer's part of an operation.
 struct LayerWork {
-  What what = What::forward;
+  EventKind kind = EventKind::forward;
   int layer = 0;
 };
 
@@ -36,26 +37,26 @@ class SimulatedTrace {
         operations_(operations),
         timing_(timing),
         devices_(cost.device_indices(plan.devices)),
-        lane_last_(static_cast<std::size_t>(operations.lanes), -1) {
+        lane_last_(as_index(operations.lanes), -1) {
     for (const int device : devices_) {
-      const ProfileDevice& known = cost.profile().devices[static_cast<std::size_t>(device)];
+      const ProfileDevice& known = cost.profile().devices[as_index(device)];
       trace_.devices.push_back({known.name, "simulated device", 0, known.memory_bytes});
     }
   }
 
   Trace build() {
     for (std::size_t i = 0; i < operations_.list.size(); ++i) add_operation(i);
-    trace_ = replay(trace_, durations_);
+    trace_ = profiler::replay(trace_, durations_);
     add_ranges();
     trace_.steps.push_back({0, Nanoseconds{0}, step_end()});
-    order_events(trace_);
-    order_ranges(trace_);
+    profiler::order_events(trace_);
+    profiler::order_ranges(trace_);
     return std::move(trace_);
   }
 
  private:
   [[nodiscard]] Nanoseconds step_end() const { return Nanoseconds{timing_.end_ns + operations_.step_ns}; }
-  [[nodiscard]] const Stage& stage_of(const Operation& operation) const { return plan_.stages[static_cast<std::size_t>(operation.stage)]; }
+  [[nodiscard]] const Stage& stage_of(const Operation& operation) const { return plan_.stages[as_index(operation.stage)]; }
 
   int tag(const Operation& operation, int layer) {
     const auto& devices = stage_of(operation).devices;
@@ -63,13 +64,13 @@ class SimulatedTrace {
     return builder_.tag({0, operation.stage, operation.microbatch, layer, replica});
   }
 
-  int add_event(const Operation& operation, What what, const std::string& text, int layer, std::int64_t ns) {
+  int add_event(const Operation& operation, EventKind kind, const std::string& text, int layer, std::int64_t ns) {
     Event event;
     event.name = builder_.name(text);
     event.tag = tag(operation, layer);
     event.device = static_cast<std::int16_t>(operation.device);
-    event.what = what;
-    if (what == What::copy) {
+    event.kind = kind;
+    if (kind == EventKind::copy) {
       event.lane = static_cast<std::uint8_t>(copy_lane(operation.destination));
       event.detail = static_cast<int>(trace_.copies.size());
       trace_.copies.push_back({operation.bytes, operation.device, operation.destination});
@@ -77,7 +78,7 @@ class SimulatedTrace {
     trace_.events.push_back(event);
     durations_.push_back(Nanoseconds{ns});
     const int index = static_cast<int>(trace_.events.size()) - 1;
-    int& before = lane_last_[static_cast<std::size_t>(operation.lane)];
+    int& before = lane_last_[as_index(operation.lane)];
     if (before >= 0) trace_.edges.push_back({before, index, EdgeKind::order});
     before = index;
     return index;
@@ -86,12 +87,12 @@ class SimulatedTrace {
   void add_operation(std::size_t i) {
     const Operation& operation = operations_.list[i];
     const int first = static_cast<int>(trace_.events.size());
-    if (operation.what == What::copy) {
-      add_event(operation, What::copy, "copy", -1, timing_.duration_ns[i]);
+    if (operation.kind == EventKind::copy) {
+      add_event(operation, EventKind::copy, "copy", -1, timing_.duration_ns[i]);
     } else if (operation.phase != Phase::actions) {
-      add_event(operation, operation.what, to_string(operation.what), -1, timing_.duration_ns[i]);
+      add_event(operation, operation.kind, to_string(operation.kind), -1, timing_.duration_ns[i]);
     } else {
-      if (operation.overhead_ns > 0) add_event(operation, What::host, "hand-over", -1, operation.overhead_ns);
+      if (operation.overhead_ns > 0) add_event(operation, EventKind::host, "hand-over", -1, operation.overhead_ns);
       add_layers(operation, timing_.duration_ns[i]);
     }
     spans_.push_back({first, static_cast<int>(trace_.events.size()) - 1});
@@ -100,7 +101,7 @@ class SimulatedTrace {
 
   void add_waits(const Operation& operation, int first) {
     if (operation.phase == Phase::actions) {
-      if (operation.input >= 0) trace_.edges.push_back({spans_[static_cast<std::size_t>(operation.input)].last, first, EdgeKind::data});
+      if (operation.input >= 0) trace_.edges.push_back({spans_[as_index(operation.input)].last, first, EdgeKind::data});
       return;
     }
     for (std::size_t j = 0; j + 1 < spans_.size(); ++j) {
@@ -114,29 +115,28 @@ class SimulatedTrace {
   [[nodiscard]] std::vector<LayerWork> layers_of(const Operation& operation) const {
     const Stage& stage = stage_of(operation);
     std::vector<LayerWork> layers;
-    if (operation.what == What::forward) {
-      append(operation.what, stage.first_layer, stage.last_layer, layers);
-    } else if (operation.what == What::recompute) {
-      append(operation.what, first_recomputed_early(stage), stage.last_layer, layers);
-    } else {
+    if (operation.kind == EventKind::forward)
+      append(operation.kind, stage.first_layer, stage.last_layer, layers);
+    else if (operation.kind == EventKind::recompute)
+      append(operation.kind, first_recomputed_early(stage), stage.last_layer, layers);
+    else
       append_backward(operation, stage, layers);
-    }
     return layers;
   }
 
-  static void append(What what, int first, int last, std::vector<LayerWork>& layers) {
-    for (int layer = first; layer < last; ++layer) layers.push_back({what, layer});
+  static void append(EventKind kind, int first, int last, std::vector<LayerWork>& layers) {
+    for (int layer = first; layer < last; ++layer) layers.push_back({kind, layer});
   }
 
   // Piece by piece from the last. A recomputed piece, unless it was recomputed early, runs its forward before its backward.
   static void append_backward(const Operation& operation, const Stage& stage, std::vector<LayerWork>& layers) {
-    const bool again = operation.what != What::backward_weight && recomputes(stage.recompute, operation.microbatch);
+    const bool again = operation.kind != EventKind::backward_weight && recomputes(stage.recompute, operation.microbatch);
     for (int last = stage.last_layer; last > stage.first_layer;) {
       const bool recomputed = recomputes_layer(stage.recompute, last - 1);
       int first = last - 1;
       while (first > stage.first_layer && recomputes_layer(stage.recompute, first - 1) == recomputed) --first;
-      if (again && recomputed && last < stage.last_layer) append(What::recompute, first, last, layers);
-      while (last > first) layers.push_back({operation.what, --last});
+      if (again && recomputed && last < stage.last_layer) append(EventKind::recompute, first, last, layers);
+      while (last > first) layers.push_back({operation.kind, --last});
     }
   }
 
@@ -151,21 +151,21 @@ class SimulatedTrace {
     for (const LayerWork& part : layers) upto.push_back(sum += price(operation, part, share));
     std::int64_t placed = 0;
     for (std::size_t k = 0; k < layers.size(); ++k) {
-      const auto [what, layer] = layers[k];
+      const auto [kind, layer] = layers[k];
       const bool last = k + 1 == layers.size();
       const std::int64_t end = last || sum <= 0 ? work : std::llround(static_cast<double>(work) * upto[k] / sum);
-      add_event(operation, what, cost_.profile().layers[static_cast<std::size_t>(layer)].name, layer, end - placed);
+      add_event(operation, kind, cost_.profile().layers[as_index(layer)].name, layer, end - placed);
       placed = end;
     }
   }
 
   [[nodiscard]] double price(const Operation& operation, const LayerWork& part, double share) const {
-    const int samples = plan_.microbatch_sizes[static_cast<std::size_t>(operation.microbatch)];
-    const LayerTimes times = cost_.layer(devices_[static_cast<std::size_t>(operation.device)], part.layer, samples);
+    const int samples = plan_.microbatch_sizes[as_index(operation.microbatch)];
+    const LayerTimes times = cost_.layer(devices_[as_index(operation.device)], part.layer, samples);
     const double slower = times.backward_s > 0 ? share * (times.backward_busy_s / times.backward_s - 1) : 0;
-    if (part.what == What::backward) return times.backward_s * (1 + slower);
-    if (part.what == What::backward_input) return times.backward_input_s * (1 + slower);
-    if (part.what == What::backward_weight) return times.backward_weight_s * (1 + slower);
+    if (part.kind == EventKind::backward) return times.backward_s * (1 + slower);
+    if (part.kind == EventKind::backward_input) return times.backward_input_s * (1 + slower);
+    if (part.kind == EventKind::backward_weight) return times.backward_weight_s * (1 + slower);
     return times.forward_s + share * (times.forward_busy_s - times.forward_s);
   }
 
@@ -176,34 +176,33 @@ class SimulatedTrace {
     for (std::size_t d = 0; d < levels.size(); ++d) add_memory(static_cast<int>(d), Nanoseconds{0}, levels[d].before_bytes);
     for (std::size_t i = 0; i < operations_.list.size(); ++i) {
       const Operation& operation = operations_.list[i];
-      if (operation.phase != Phase::actions || operation.what == What::copy) continue;
-      int& recomputation = again[static_cast<std::size_t>(operation.device)];
-      if (operation.what == What::recompute) {
+      if (operation.phase != Phase::actions || operation.kind == EventKind::copy) continue;
+      int& recomputation = again[as_index(operation.device)];
+      if (operation.kind == EventKind::recompute) {
         recomputation = static_cast<int>(i);
         continue;
       }
-      const std::size_t begin = recomputation < 0 ? i : static_cast<std::size_t>(std::exchange(recomputation, -1));
-      const Event& first = trace_.events[static_cast<std::size_t>(spans_[begin].first)];
-      const Event& last = trace_.events[static_cast<std::size_t>(spans_[i].last)];
-      add_range(What::action, to_text(Action{operation.stage, kind_of(operation.what), operation.microbatch}), operation.device,
+      const std::size_t begin = recomputation < 0 ? i : as_index(std::exchange(recomputation, -1));
+      const Event& first = trace_.events[as_index(spans_[begin].first)];
+      const Event& last = trace_.events[as_index(spans_[i].last)];
+      add_range(EventKind::action, to_text(Action{operation.stage, kind_of(operation.kind), operation.microbatch}), operation.device,
                 tag(operation, -1), first.start, last.end());
-      const MemoryLevels& level = levels[static_cast<std::size_t>(operation.device)];
-      const std::size_t q = action[static_cast<std::size_t>(operation.device)]++;
+      const MemoryLevels& level = levels[as_index(operation.device)];
+      const std::size_t q = action[as_index(operation.device)]++;
       add_memory(operation.device, first.start, level.during_bytes.at(q));
       add_memory(operation.device, last.end(), level.after_bytes.at(q));
     }
     std::stable_sort(trace_.memory.begin(), trace_.memory.end(),
                      [](const MemorySample& a, const MemorySample& b) { return a.time < b.time; });
-    for (int device = 0; device < operations_.devices; ++device) {
-      add_range(What::step, "step 0", device, builder_.tag({.step = 0}), Nanoseconds{0}, step_end());
-    }
+    for (int device = 0; device < operations_.devices; ++device)
+      add_range(EventKind::step, "step 0", device, builder_.tag({.step = 0}), Nanoseconds{0}, step_end());
   }
 
   void add_memory(int device, Nanoseconds time, std::int64_t bytes) { trace_.memory.push_back({time, device, bytes}); }
 
-  void add_range(What what, const std::string& text, int device, int tag_id, Nanoseconds start, Nanoseconds end) {
+  void add_range(EventKind kind, const std::string& text, int device, int tag_id, Nanoseconds start, Nanoseconds end) {
     Event range;
-    range.what = what;
+    range.kind = kind;
     range.name = builder_.name(text);
     range.device = static_cast<std::int16_t>(device);
     range.tag = tag_id;
@@ -221,7 +220,7 @@ class SimulatedTrace {
   std::vector<Span> spans_;
   std::vector<Nanoseconds> durations_;
   Trace trace_;
-  TraceBuilder builder_{trace_};
+  profiler::TraceBuilder builder_{trace_};
 };
 
 }  // namespace
@@ -230,4 +229,4 @@ Trace trace_of(const Plan& plan, const CostModel& cost, const Operations& operat
   return SimulatedTrace(plan, cost, operations, timing).build();
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

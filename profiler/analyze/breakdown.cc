@@ -1,16 +1,17 @@
-#include "mptune/profiler/analyze/breakdown.h"
+#include "profiler/analyze/breakdown.h"
 
 #include <algorithm>
 #include <array>
 
-#include "mptune/profiler/analyze/busy.h"
-#include "mptune/profiler/analyze/idle.h"
-#include "mptune/profiler/analyze/idle_split.h"
-#include "mptune/profiler/analyze/step_work.h"
-#include "mptune/profiler/analyze/typical_times.h"
-#include "mptune/profiler/trace/intervals.h"
+#include "profiler/analyze/busy.h"
+#include "profiler/analyze/idle.h"
+#include "profiler/analyze/idle_split.h"
+#include "profiler/analyze/step_work.h"
+#include "profiler/analyze/typical_times.h"
+#include "profiler/base/index.h"
+#include "profiler/trace/intervals.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 Nanoseconds time_within(const std::vector<TimeInterval>& intervals, TimeInterval window) {
@@ -71,7 +72,7 @@ DeviceBreakdown mean_over_steps(const Breakdown& breakdown, int device) {
     sum.overlap += part.overlap;
     for (const NamedCause& cause : kIdleCauses) sum.causes.*cause.time += part.causes.*cause.time;
   };
-  for (const StepBreakdown& step : breakdown.steps) add_to(mean, step.devices.at(static_cast<std::size_t>(device)));
+  for (const StepBreakdown& step : breakdown.steps) add_to(mean, step.devices.at(as_index(device)));
   const auto steps = static_cast<std::int64_t>(breakdown.steps.size());
   mean.window /= steps;
   mean.compute /= steps;
@@ -97,4 +98,4 @@ double bubble(const Breakdown& breakdown) {
   return window == 0 ? 0 : idle / window;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -3,9 +3,9 @@
 #include <array>
 #include <vector>
 
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Idle time of a device by cause (docs/idle_causes.md). The parts sum to the device's idle time exactly.
 struct IdleCauses {
@@ -73,4 +73,4 @@ struct Breakdown {
 /// Idle share of the steps' windows, over all devices: 0 to 1; 0 for an empty breakdown.
 [[nodiscard]] double bubble(const Breakdown& breakdown);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

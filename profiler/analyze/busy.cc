@@ -1,30 +1,31 @@
-#include "mptune/profiler/analyze/busy.h"
+#include "profiler/analyze/busy.h"
 
 #include <algorithm>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::profiler {
 namespace {
 
 // Events come in order of start, so most intervals join the last one here and merge() has little to do.
 void append(std::vector<TimeInterval>& intervals, const Event& event) {
   if (event.duration.count() <= 0) return;
-  if (!intervals.empty() && intervals.back().start <= event.start && event.start <= intervals.back().end) {
+  if (!intervals.empty() && intervals.back().start <= event.start && event.start <= intervals.back().end)
     intervals.back().end = std::max(intervals.back().end, event.end());
-  } else {
+  else
     intervals.push_back({event.start, event.end()});
-  }
 }
 
 void add_copy(std::vector<Busy>& busy, int device, const Event& event) {
-  if (device >= 0 && static_cast<std::size_t>(device) < busy.size()) append(busy[static_cast<std::size_t>(device)].copy, event);
+  if (device >= 0 && as_index(device) < busy.size()) append(busy[as_index(device)].copy, event);
 }
 
 void add(std::vector<Busy>& busy, const Trace& trace, const Event& event) {
-  if (event.what != What::copy) {
-    if (is_compute(event.what)) append(busy.at(static_cast<std::size_t>(event.device)).compute, event);
+  if (event.kind != EventKind::copy) {
+    if (is_compute(event.kind)) append(busy.at(as_index(event.device)).compute, event);
     return;
   }
-  const Copy copy = event.detail < 0 ? Copy{} : trace.copies.at(static_cast<std::size_t>(event.detail));
+  const Copy copy = event.detail < 0 ? Copy{} : trace.copies.at(as_index(event.detail));
   add_copy(busy, event.device, event);
   if (copy.source != event.device) add_copy(busy, copy.source, event);
   if (copy.destination != event.device) add_copy(busy, copy.destination, event);
@@ -65,4 +66,4 @@ std::vector<TimeInterval> idle_within(const Busy& busy, TimeInterval window) {
   return idle;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

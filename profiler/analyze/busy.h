@@ -2,10 +2,10 @@
 
 #include <vector>
 
-#include "mptune/profiler/trace/intervals.h"
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/intervals.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// What one device does over the whole trace, as disjoint ordered intervals. A peer copy counts on both of its devices.
 struct Busy {
@@ -20,4 +20,4 @@ struct Busy {
 /// The parts of `window` that no interval of either list covers.
 [[nodiscard]] std::vector<TimeInterval> idle_within(const Busy& busy, TimeInterval window);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,16 +1,18 @@
-#include "mptune/profiler/analyze/critical_path.h"
+#include "profiler/analyze/critical_path.h"
 
 #include <algorithm>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::profiler {
 namespace {
 
 // The producer that ended last, per piece of work; -1 without any.
 std::vector<int> last_producers(const StepWork& step) {
   std::vector<int> last(step.works.size(), -1);
-  const auto end_of = [&](int work) { return step.works[static_cast<std::size_t>(work)].end; };
+  const auto end_of = [&](int work) { return step.works[as_index(work)].end; };
   for (const Edge& edge : step.edges) {
-    int& found = last[static_cast<std::size_t>(edge.consumer)];
+    int& found = last[as_index(edge.consumer)];
     if (found < 0 || end_of(edge.producer) > end_of(found)) found = edge.producer;
   }
   return last;
@@ -35,10 +37,10 @@ std::vector<CriticalPart> critical_path(const StepWork& step) {
   };
   int behind = -1;
   std::size_t steps = 0;
-  for (int work = last_to_end(step); work >= 0 && steps <= step.works.size(); work = producer[static_cast<std::size_t>(work)], ++steps) {
-    const Work& now = step.works[static_cast<std::size_t>(work)];
+  for (int work = last_to_end(step); work >= 0 && steps <= step.works.size(); work = producer[as_index(work)], ++steps) {
+    const Work& now = step.works[as_index(work)];
     take(CriticalPart::Kind::gap, behind, now.end);
-    take(now.what == What::copy ? CriticalPart::Kind::copy : CriticalPart::Kind::work, work, now.start);
+    take(now.kind == EventKind::copy ? CriticalPart::Kind::copy : CriticalPart::Kind::work, work, now.start);
     behind = work;
   }
   take(CriticalPart::Kind::gap, behind, step.window.start);
@@ -46,4 +48,4 @@ std::vector<CriticalPart> critical_path(const StepWork& step) {
   return path;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "mptune/profiler/analyze/step_work.h"
+#include "profiler/analyze/step_work.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// One part of a step's critical path. The step can end earlier only if parts of the path become shorter.
 struct CriticalPart {
@@ -21,4 +21,4 @@ struct CriticalPart {
 /// A gap is time in which the next work could already have run, as far as the trace's edges tell.
 [[nodiscard]] std::vector<CriticalPart> critical_path(const StepWork& step);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,10 +1,12 @@
-#include "mptune/profiler/analyze/idle.h"
+#include "profiler/analyze/idle.h"
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::profiler {
 namespace {
 
 constexpr Nanoseconds kLongAgo = Nanoseconds::min();
@@ -23,18 +25,17 @@ struct Input {
 class Producers {
  public:
   explicit Producers(const Trace& trace) : trace_(trace) {
-    for (const Edge& edge : trace.edges) {
+    for (const Edge& edge : trace.edges)
       if (edge.kind != EdgeKind::order) pairs_.emplace_back(edge.consumer, edge.producer);
-    }
     std::sort(pairs_.begin(), pairs_.end());
   }
 
   [[nodiscard]] Input input_of(int event) const {
     Input latest;
     for (auto pair = first(event); pair != pairs_.end() && pair->first == event; ++pair) {
-      const Event& producer = trace_.events.at(static_cast<std::size_t>(pair->second));
+      const Event& producer = trace_.events.at(as_index(pair->second));
       Input input{producer.end(), producer.end()};
-      if (producer.what == What::copy) input.made = std::min(input.there, made_for(pair->second));
+      if (producer.kind == EventKind::copy) input.made = std::min(input.there, made_for(pair->second));
       latest.take_later(input);
     }
     return latest;
@@ -50,10 +51,9 @@ class Producers {
   // When the data of a copy was made: at the end of its producers; without producers, at the start of the copy.
   [[nodiscard]] Nanoseconds made_for(int copy) const {
     Nanoseconds made = kLongAgo;
-    for (auto pair = first(copy); pair != pairs_.end() && pair->first == copy; ++pair) {
-      made = std::max(made, trace_.events.at(static_cast<std::size_t>(pair->second)).end());
-    }
-    return made == kLongAgo ? trace_.events[static_cast<std::size_t>(copy)].start : made;
+    for (auto pair = first(copy); pair != pairs_.end() && pair->first == copy; ++pair)
+      made = std::max(made, trace_.events.at(as_index(pair->second)).end());
+    return made == kLongAgo ? trace_.events[as_index(copy)].start : made;
   }
 
   const Trace& trace_;
@@ -84,19 +84,17 @@ class Host {
  public:
   explicit Host(const Trace& trace) : work_(trace.devices.size()) {
     std::map<int, std::vector<TimeInterval>> calls;
-    for (const Launch& launch : trace.launches) {
-      if (launch.event >= 0) {
+    for (const Launch& launch : trace.launches)
+      if (launch.event >= 0)
         by_event_.emplace_back(launch.event, Call{launch.thread, launch.start, launch.end});
-      } else {
+      else
         calls[launch.thread].push_back({launch.start, launch.end});
-      }
-    }
     std::sort(by_event_.begin(), by_event_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (auto& [thread, intervals] : calls) blocked_[thread] = merge(std::move(intervals));
     unseen_ = !trace.simulated && !knows_launches();
     for (const Event& event : trace.events) {
-      if (event.what == What::profiler) recorder_.push_back({event.start, event.end()});
-      if (event.what == What::host) work_.at(static_cast<std::size_t>(event.device)).push_back({event.start, event.end()});
+      if (event.kind == EventKind::profiler) recorder_.push_back({event.start, event.end()});
+      if (event.kind == EventKind::host) work_.at(as_index(event.device)).push_back({event.start, event.end()});
     }
     recorder_ = merge(std::move(recorder_));
     for (std::vector<TimeInterval>& work : work_) work = merge(std::move(work));
@@ -121,7 +119,7 @@ class Host {
     std::vector<TimeInterval> left{late};
     causes.profiler += take(left, recorder_);
     if (const auto found = blocked_.find(thread); found != blocked_.end()) causes.sync += take(left, found->second);
-    causes.host += take(left, work_.at(static_cast<std::size_t>(device)));
+    causes.host += take(left, work_.at(as_index(device)));
     (unseen_ ? causes.unexplained : causes.host) += total(left);
   }
 
@@ -146,9 +144,8 @@ struct Compute {
 
 std::vector<std::size_t> compute_counts(const Trace& trace) {
   std::vector<std::size_t> counts(trace.devices.size(), 0);
-  for (const Event& event : trace.events) {
-    if (is_compute(event.what)) ++counts.at(static_cast<std::size_t>(event.device));
-  }
+  for (const Event& event : trace.events)
+    if (is_compute(event.kind)) ++counts.at(as_index(event.device));
   return counts;
 }
 
@@ -157,12 +154,12 @@ Compute compute_of(const Trace& trace, const Producers& producers) {
   for (const std::size_t count : compute_counts(trace)) result.events.emplace_back().reserve(count);
   std::map<std::pair<int, int>, Input> before;  // by lane: latest input of its waits and hand-overs since the last compute event
   for (int i = 0; i < static_cast<int>(trace.events.size()); ++i) {
-    const Event& event = trace.events[static_cast<std::size_t>(i)];
-    if (event.what == What::copy || event.what == What::profiler) continue;
+    const Event& event = trace.events[as_index(i)];
+    if (event.kind == EventKind::copy || event.kind == EventKind::profiler) continue;
     Input& input = before[{event.device, event.lane}];
     input.take_later(producers.input_of(i));
-    if (!is_compute(event.what)) continue;
-    result.events[static_cast<std::size_t>(event.device)].push_back(i);
+    if (!is_compute(event.kind)) continue;
+    result.events[as_index(event.device)].push_back(i);
     if (input.there != kLongAgo) result.inputs.emplace_back(i, std::exchange(input, Input{}));
   }
   return result;
@@ -189,7 +186,7 @@ class Attribution {
  private:
   void add_before(TimeInterval idle, int device, int next, DirectCauses& to) const {
     const Host::Call* launch = host_.launch_of(next);
-    const bool separate = launch != nullptr && launch->end <= trace_.events[static_cast<std::size_t>(next)].start;
+    const bool separate = launch != nullptr && launch->end <= trace_.events[as_index(next)].start;
     Nanoseconds from = idle.start;
     if (separate && launch->start > idle.start) {
       from = std::clamp(launch->end, idle.start, idle.end);
@@ -236,7 +233,7 @@ std::vector<std::vector<DirectCauses>> direct_causes(const Trace& trace, const s
   const Host host(trace);
   const Compute compute = compute_of(trace, Producers(trace));
   const Attribution attribution(trace, compute, host);
-  const auto start_of = [&](int event) { return trace.events[static_cast<std::size_t>(event)].start; };
+  const auto start_of = [&](int event) { return trace.events[as_index(event)].start; };
   std::vector<std::vector<DirectCauses>> result;
   for (const StepWindow& step : windows) {
     const TimeInterval window{step.start, step.end};
@@ -254,4 +251,4 @@ std::vector<std::vector<DirectCauses>> direct_causes(const Trace& trace, const s
   return result;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -2,10 +2,10 @@
 
 #include <vector>
 
-#include "mptune/profiler/analyze/breakdown.h"
-#include "mptune/profiler/analyze/busy.h"
+#include "profiler/analyze/breakdown.h"
+#include "profiler/analyze/busy.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Causes of one device's idle time in one step that can be read directly at each idle interval.
 struct DirectCauses {
@@ -22,7 +22,8 @@ struct DirectCauses {
 ///   It is sync where a call that launched nothing blocked that thread, and profiler where the recorder did.
 /// - On GPUs at most kLaunchLatency after launch and data is host time; the rest is unexplained.
 /// - After its last event a device waits for the last work of all devices (dependency); the time after that is host time.
-/// - In a recording without launches, only What::host events and the recorder's work count as host and profiler; the rest is unexplained.
+/// - In a recording without launches, only EventKind::host events and the recorder's work count as host and profiler; the rest is
+/// unexplained.
 /// - Without launches and edges, all is unexplained.
 ///
 /// Requires: events ordered by start. Result: [window][device].
@@ -32,4 +33,4 @@ struct DirectCauses {
 /// Longest normal time from the end of a launch to the start of its kernel on an idle GPU.
 inline constexpr Nanoseconds kLaunchLatency{20'000};
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,12 +1,13 @@
-#include "mptune/profiler/analyze/idle_split.h"
+#include "profiler/analyze/idle_split.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 
-#include "mptune/profiler/analyze/replay.h"
+#include "profiler/analyze/replay.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr std::array kLevels{Typical::balanced, Typical::copied, Typical::uneven, Typical::per_device, Typical::actual};
@@ -57,10 +58,9 @@ std::vector<Nanoseconds> replayed_idle(const StepWork& step, const Trace& trace,
     const Work& work = step.works[i];
     const TimeInterval interval{start[i], start[i] + durations[i]};
     end = std::max(end, interval.end);
-    const Copy copy = work.copy < 0 ? Copy{} : trace.copies.at(static_cast<std::size_t>(work.copy));
-    for (const int device : {work.device, copy.source, copy.destination}) {
-      if (device >= 0 && static_cast<std::size_t>(device) < busy.size()) busy[static_cast<std::size_t>(device)].push_back(interval);
-    }
+    const Copy copy = work.copy < 0 ? Copy{} : trace.copies.at(as_index(work.copy));
+    for (const int device : {work.device, copy.source, copy.destination})
+      if (device >= 0 && as_index(device) < busy.size()) busy[as_index(device)].push_back(interval);
   }
   std::vector<Nanoseconds> idle;
   for (std::vector<TimeInterval>& intervals : busy) idle.push_back(end - total(merge(std::move(intervals))));
@@ -92,4 +92,4 @@ std::vector<IdleCauses> split_dependencies(const StepWork& step, const TypicalTi
   return result;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

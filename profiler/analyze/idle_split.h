@@ -2,11 +2,11 @@
 
 #include <vector>
 
-#include "mptune/profiler/analyze/idle.h"
-#include "mptune/profiler/analyze/step_work.h"
-#include "mptune/profiler/analyze/typical_times.h"
+#include "profiler/analyze/idle.h"
+#include "profiler/analyze/step_work.h"
+#include "profiler/analyze/typical_times.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Splits the time that devices waited for each other in one step. Each replay adds one source of delay to the one before:
 ///
@@ -26,4 +26,4 @@ namespace mptune {
 /// Idle time per device in a replay with these durations, up to the end of the last work. A copy counts on both of its devices.
 [[nodiscard]] std::vector<Nanoseconds> replayed_idle(const StepWork& step, const Trace& trace, const std::vector<Nanoseconds>& durations);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

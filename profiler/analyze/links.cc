@@ -1,11 +1,12 @@
-#include "mptune/profiler/analyze/links.h"
+#include "profiler/analyze/links.h"
 
 #include <algorithm>
 #include <map>
 
-#include "mptune/profiler/analyze/busy.h"
+#include "profiler/analyze/busy.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 std::vector<LinkUse> link_use(const Trace& trace) {
   struct Running {
@@ -14,8 +15,8 @@ std::vector<LinkUse> link_use(const Trace& trace) {
   };
   std::map<std::pair<int, int>, Running> links;
   for (const Event& event : trace.events) {
-    if (event.what != What::copy || event.detail < 0) continue;
-    const Copy& copy = trace.copies.at(static_cast<std::size_t>(event.detail));
+    if (event.kind != EventKind::copy || event.detail < 0) continue;
+    const Copy& copy = trace.copies.at(as_index(event.detail));
     Running& link = links[{copy.source, copy.destination}];
     link.use.source = copy.source;
     link.use.destination = copy.destination;
@@ -29,7 +30,7 @@ std::vector<LinkUse> link_use(const Trace& trace) {
     const std::vector<TimeInterval> times = merge(std::move(link.times));
     link.use.time = total(times);
     link.use.exposed = link.use.time;
-    const auto destination = static_cast<std::size_t>(ends.second);
+    const auto destination = as_index(ends.second);
     if (ends.second >= 0 && destination < busy.size()) link.use.exposed -= total(intersect(times, busy[destination].compute));
     result.push_back(link.use);
   }
@@ -40,12 +41,12 @@ Nanoseconds worst_violation(const Trace& trace) {
   Nanoseconds worst{0};
   for (const Edge& edge : trace.edges) {
     if (edge.kind == EdgeKind::order) continue;
-    const Event& producer = trace.events.at(static_cast<std::size_t>(edge.producer));
-    const Event& consumer = trace.events.at(static_cast<std::size_t>(edge.consumer));
+    const Event& producer = trace.events.at(as_index(edge.producer));
+    const Event& consumer = trace.events.at(as_index(edge.consumer));
     // A wait may begin before its producer ends.
-    if (consumer.what != What::sync) worst = std::max(worst, producer.end() - consumer.start);
+    if (consumer.kind != EventKind::sync) worst = std::max(worst, producer.end() - consumer.start);
   }
   return worst;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

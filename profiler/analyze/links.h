@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Use of one direction of a link over the whole trace.
 struct LinkUse {
@@ -24,4 +24,4 @@ struct LinkUse {
 /// Longest time by which any work started before its producer ended; 0 if none did. It shows how far the trace's clocks are off.
 [[nodiscard]] Nanoseconds worst_violation(const Trace& trace);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

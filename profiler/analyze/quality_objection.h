@@ -2,9 +2,9 @@
 
 #include <optional>
 
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// What a recording lost may be at most this share of what it holds: times are wrong by about as much.
 inline constexpr double kMostLost = 0.01;
@@ -24,4 +24,4 @@ struct QualityObjection {
 /// The first loss that is more than kMostLost of the events; nothing where losses do not matter.
 [[nodiscard]] std::optional<QualityObjection> quality_objection(const Trace& trace);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

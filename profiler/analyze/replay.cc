@@ -1,10 +1,12 @@
-#include "mptune/profiler/analyze/replay.h"
+#include "profiler/analyze/replay.h"
 
 #include <algorithm>
 #include <stdexcept>
 #include <vector>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::profiler {
 namespace {
 
 // Consumers of every event, as one array of edges sorted by producer.
@@ -20,7 +22,7 @@ Consumers consumers_of(std::span<const Edge> edges, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) result.first[i + 1] += result.first[i];
   result.consumer.resize(edges.size());
   std::vector<std::size_t> next(result.first.begin(), result.first.end() - 1);
-  for (const Edge& edge : edges) result.consumer[next[static_cast<std::size_t>(edge.producer)]++] = checked_event(edge.consumer, count);
+  for (const Edge& edge : edges) result.consumer[next[as_index(edge.producer)]++] = checked_event(edge.consumer, count);
   return result;
 }
 
@@ -41,9 +43,8 @@ Trace without_times(const Trace& trace) {
 }  // namespace
 
 std::size_t checked_event(int event, std::size_t count) {
-  if (event < 0 || static_cast<std::size_t>(event) >= count)
-    throw std::invalid_argument("an edge of the trace refers to an event that does not exist");
-  return static_cast<std::size_t>(event);
+  if (event < 0 || as_index(event) >= count) throw std::invalid_argument("an edge of the trace refers to an event that does not exist");
+  return as_index(event);
 }
 
 std::vector<Nanoseconds> replay_starts(std::span<const Edge> edges, std::span<const Nanoseconds> durations) {
@@ -54,9 +55,8 @@ std::vector<Nanoseconds> replay_starts(std::span<const Edge> edges, std::span<co
   std::vector<Nanoseconds> start(count, Nanoseconds{0});
   std::vector<std::size_t> ready;
   ready.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < count; ++i)
     if (missing[i] == 0) ready.push_back(i);
-  }
   for (std::size_t done = 0; done < ready.size(); ++done) {
     const Nanoseconds end = start[ready[done]] + durations[ready[done]];
     for (std::size_t e = consumers.first[ready[done]]; e < consumers.first[ready[done] + 1]; ++e) {
@@ -80,4 +80,4 @@ Trace replay(const Trace& trace, std::span<const Nanoseconds> durations) {
   return result;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

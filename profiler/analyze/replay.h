@@ -3,9 +3,9 @@
 #include <span>
 #include <vector>
 
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Start times of work with these durations: each starts when all its producers have ended, at 0 without producers.
 /// Edges hold indices into `durations`. Requires: valid indices, no cycle (throws std::invalid_argument). O(works + edges).
@@ -19,4 +19,4 @@ namespace mptune {
 /// `event` as an index. Throws std::invalid_argument unless 0 <= event < count.
 [[nodiscard]] std::size_t checked_event(int event, std::size_t count);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

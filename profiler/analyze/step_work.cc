@@ -1,12 +1,13 @@
-#include "mptune/profiler/analyze/step_work.h"
+#include "profiler/analyze/step_work.h"
 
 #include <algorithm>
 #include <map>
 #include <stdexcept>
 
-#include "mptune/profiler/analyze/replay.h"
+#include "profiler/analyze/replay.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr int kNone = -1;
@@ -19,8 +20,8 @@ struct Ends {
 
 // Edges within a lane are left out: its events are ordered by start.
 bool between_lanes(const Trace& trace, const Edge& edge) {
-  const Event& producer = trace.events[static_cast<std::size_t>(edge.producer)];
-  const Event& consumer = trace.events[static_cast<std::size_t>(edge.consumer)];
+  const Event& producer = trace.events[as_index(edge.producer)];
+  const Event& consumer = trace.events[as_index(edge.consumer)];
   return edge.kind != EdgeKind::order || producer.device != consumer.device || producer.lane != consumer.lane;
 }
 
@@ -49,7 +50,7 @@ class Gatherer {
   void add(std::size_t index) {
     const Event& event = trace_.events[index];
     Lane& lane = lanes_[{event.device, event.lane}];
-    if (event.what != What::copy && !is_compute(event.what)) {
+    if (event.kind != EventKind::copy && !is_compute(event.kind)) {
       // A wait or a hand-over is not work: the next work inherits its producers, and its consumers wait for the work before it.
       lane.before_next.push_back(index);
       lane.last_sends = lane.last_sends || ends_.receives[index] || ends_.sends[index];
@@ -57,7 +58,7 @@ class Gatherer {
       return;
     }
     if (!continues(lane, index)) open(lane, index);
-    Work& work = step_.works[static_cast<std::size_t>(lane.work)];
+    Work& work = step_.works[as_index(lane.work)];
     work.end = std::max(work.end, event.end());
     work.busy += event.duration;
     work_of_[index] = lane.work;
@@ -83,16 +84,16 @@ class Gatherer {
   };
 
   [[nodiscard]] Tag tag_of(const Event& event) const {
-    Tag tag = event.tag < 0 ? Tag{} : trace_.tags.at(static_cast<std::size_t>(event.tag));
+    Tag tag = event.tag < 0 ? Tag{} : trace_.tags.at(as_index(event.tag));
     tag.layer = -1;
     return tag;
   }
 
   [[nodiscard]] bool continues(const Lane& lane, std::size_t index) const {
     const Event& event = trace_.events[index];
-    if (lane.work < 0 || lane.last_sends || ends_.receives[index] || event.what == What::copy) return false;
-    const Work& work = step_.works[static_cast<std::size_t>(lane.work)];
-    return work.what == event.what && work.tag == tag_of(event);
+    if (lane.work < 0 || lane.last_sends || ends_.receives[index] || event.kind == EventKind::copy) return false;
+    const Work& work = step_.works[as_index(lane.work)];
+    return work.kind == event.kind && work.tag == tag_of(event);
   }
 
   void open(Lane& lane, std::size_t index) {
@@ -100,8 +101,8 @@ class Gatherer {
     const int next = static_cast<int>(step_.works.size());
     if (lane.work >= 0) step_.edges.push_back({lane.work, next, EdgeKind::order});
     lane.work = next;
-    Work work{.what = event.what, .name = event.name, .device = event.device, .lane = event.lane, .tag = tag_of(event)};
-    if (event.what == What::copy) work.copy = event.detail;
+    Work work{.kind = event.kind, .name = event.name, .device = event.device, .lane = event.lane, .tag = tag_of(event)};
+    if (event.kind == EventKind::copy) work.copy = event.detail;
     work.start = event.start;
     work.end = event.start;
     step_.works.push_back(work);
@@ -152,14 +153,14 @@ std::vector<StepWork> step_works(const Trace& trace) {
   }
   for (const Edge& edge : trace.edges) {
     if (!between_lanes(trace, edge)) continue;
-    const auto producer = static_cast<std::size_t>(edge.producer);
-    const auto consumer = static_cast<std::size_t>(edge.consumer);
+    const auto producer = as_index(edge.producer);
+    const auto consumer = as_index(edge.consumer);
     if (step_of[producer] == kNone || step_of[producer] != step_of[consumer]) continue;
     const int from = gatherer.work_waited_for(producer);
     const int to = gatherer.work_that_waits(consumer);
-    if (from >= 0 && to >= 0 && from != to) steps[static_cast<std::size_t>(step_of[consumer])].edges.push_back({from, to, edge.kind});
+    if (from >= 0 && to >= 0 && from != to) steps[as_index(step_of[consumer])].edges.push_back({from, to, edge.kind});
   }
   return steps;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

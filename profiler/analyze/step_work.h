@@ -2,13 +2,13 @@
 
 #include <vector>
 
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Consecutive events of one lane that belong to one action: a stage's forward of a micro-batch, a copy, an update of parameters.
 struct Work {
-  What what = What::forward;
+  EventKind kind = EventKind::forward;
   int name = 0;  ///< of its first event
   int device = 0;
   int lane = 0;
@@ -33,4 +33,4 @@ struct StepWork {
 /// Requires: events ordered by start, edges that name events (throws std::invalid_argument). O(events log windows + edges log edges).
 [[nodiscard]] std::vector<StepWork> step_works(const Trace& trace);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

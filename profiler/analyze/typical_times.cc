@@ -1,12 +1,12 @@
-#include "mptune/profiler/analyze/typical_times.h"
+#include "profiler/analyze/typical_times.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <set>
 
-#include "mptune/profiler/analyze/replay.h"
+#include "profiler/analyze/replay.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 Nanoseconds median(std::vector<Nanoseconds>& values) {
@@ -31,9 +31,8 @@ bool has_stage(const Work& work) {
 std::map<std::tuple<int, int, int>, int> places_of(const std::vector<StepWork>& steps) {
   std::map<std::pair<int, int>, std::set<int>> microbatches;
   for (const StepWork& step : steps) {
-    for (const Work& work : step.works) {
+    for (const Work& work : step.works)
       if (has_stage(work)) microbatches[{work.tag.stage, work.tag.replica}].insert(work.tag.microbatch);
-    }
   }
   std::map<std::tuple<int, int, int>, int> places;
   for (const auto& [owner, members] : microbatches) {
@@ -76,12 +75,13 @@ TypicalTimes::TypicalTimes(const std::vector<StepWork>& steps) : places_(places_
 
 TypicalTimes::Kind TypicalTimes::kind_of(const Work& work) const {
   const auto place = places_.find({work.tag.stage, work.tag.replica, work.tag.microbatch});
-  return {work.what, work.what == What::copy ? work.name : -1, place == places_.end() ? -1 : place->second, work.tag.stage, work.device};
+  return {work.kind, work.kind == EventKind::copy ? work.name : -1, place == places_.end() ? -1 : place->second, work.tag.stage,
+          work.device};
 }
 
 Nanoseconds TypicalTimes::duration(const Work& work, Typical level) const {
   if (level == Typical::actual || !has_stage(work)) return work.busy;
-  const bool copy = work.what == What::copy;
+  const bool copy = work.kind == EventKind::copy;
   if (copy && level == Typical::balanced) return Nanoseconds{0};
   Kind kind = kind_of(work);
   if (level != Typical::per_device) kind.device = -1;
@@ -97,16 +97,15 @@ std::vector<Nanoseconds> TypicalTimes::durations(const StepWork& step, Typical l
 }
 
 Nanoseconds ideal_step(const std::vector<StepWork>& steps) {
-  std::map<std::pair<What, int>, std::vector<Nanoseconds>> kinds;
+  std::map<std::pair<EventKind, int>, std::vector<Nanoseconds>> kinds;
   // Names of compute differ between stages, so they are ignored. Names of communication tell its purposes apart.
-  const auto kind_of = [](const Work& work) { return std::pair(work.what, work.what <= What::optimizer ? -1 : work.name); };
-  for (const StepWork& step : steps) {
+  const auto kind_of = [](const Work& work) { return std::pair(work.kind, work.kind <= EventKind::optimizer ? -1 : work.name); };
+  for (const StepWork& step : steps)
     for (const Work& work : step.works) kinds[kind_of(work)].push_back(work.busy);
-  }
   // Communication has extreme outliers, so the paper takes its median.
-  std::map<std::pair<What, int>, Nanoseconds> ideal;
+  std::map<std::pair<EventKind, int>, Nanoseconds> ideal;
   for (auto& [kind, values] : kinds) {
-    const bool communicates = kind.first == What::copy || kind.first == What::collective;
+    const bool communicates = kind.first == EventKind::copy || kind.first == EventKind::collective;
     ideal[kind] = communicates ? median(values) : mean(values);
   }
   std::vector<Nanoseconds> ends;
@@ -118,4 +117,4 @@ Nanoseconds ideal_step(const std::vector<StepWork>& steps) {
   return mean(ends);
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

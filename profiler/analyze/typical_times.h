@@ -5,9 +5,9 @@
 #include <tuple>
 #include <vector>
 
-#include "mptune/profiler/analyze/step_work.h"
+#include "profiler/analyze/step_work.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// How long work lasts in a replay. Each level adds one source of delay to the one before.
 enum class Typical {
@@ -30,7 +30,7 @@ class TypicalTimes {
  private:
   /// Work with equal fields is alike; -1: the field does not matter at this level.
   struct Kind {
-    What what = What::forward;
+    EventKind kind = EventKind::forward;
     int name = -1;  ///< of copies: activations and gradients differ
     int place = -1;
     int stage = -1;
@@ -48,4 +48,4 @@ class TypicalTimes {
 /// Computation takes the mean and communication the median of its kind, over all stages, micro-batches, replicas and steps.
 [[nodiscard]] Nanoseconds ideal_step(const std::vector<StepWork>& steps);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,9 +1,9 @@
-#include "mptune/profiler/base/device_spec.h"
+#include "profiler/base/device_spec.h"
 
 #include <algorithm>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/text.h"
+#include "profiler/base/error.h"
+#include "profiler/base/text.h"
 
 namespace mptune {
 namespace {
@@ -15,13 +15,9 @@ std::optional<DeviceSpec> cpu_device(const std::string& numbers) {
   const auto dash = numbers.find('-');
   const auto first = integer(numbers.substr(0, dash));
   const auto last = dash == std::string::npos ? first : integer(numbers.substr(dash + 1));
-  if (!first || !last || *first < 0 || *last < *first || *last >= kMostCores) {
-    return std::nullopt;
-  }
+  if (!first || !last || *first < 0 || *last < *first || *last >= kMostCores) return std::nullopt;
   DeviceSpec device{.kind = DeviceSpec::Kind::cpu, .name = "", .cores = {}, .index = static_cast<int>(*first)};
-  for (int core = static_cast<int>(*first); core <= *last; ++core) {
-    device.cores.push_back(core);
-  }
+  for (int core = static_cast<int>(*first); core <= *last; ++core) device.cores.push_back(core);
   device.name = cpu_name(device.cores.front(), device.cores.back());
   return device;
 }
@@ -30,20 +26,14 @@ std::optional<DeviceSpec> cpu_device(const std::string& numbers) {
 std::optional<DeviceSpec> cuda_device(const std::string& rest) {
   const auto slash = rest.find('/');
   const auto index = integer(rest.substr(0, slash));
-  if (!index || *index < 0 || *index >= DeviceSpec::kMostDevices) {
-    return std::nullopt;
-  }
+  if (!index || *index < 0 || *index >= DeviceSpec::kMostDevices) return std::nullopt;
   DeviceSpec device{.kind = DeviceSpec::Kind::cuda, .name = gpu_name(*index), .cores = {}, .index = static_cast<int>(*index)};
-  if (slash == std::string::npos) {
-    return device;
-  }
+  if (slash == std::string::npos) return device;
   const std::string division = rest.substr(slash + 1);
   const auto of = division.find("of");
   const auto part = integer(division.substr(0, of));
   const auto parts = of == std::string::npos ? std::nullopt : integer(division.substr(of + 2));
-  if (!part || !parts || *parts < 2 || *parts > kMostParts || *part < 1 || *part > *parts) {
-    return std::nullopt;
-  }
+  if (!part || !parts || *parts < 2 || *parts > kMostParts || *part < 1 || *part > *parts) return std::nullopt;
   device.part = static_cast<int>(*part) - 1;
   device.parts = static_cast<int>(*parts);
   device.name.append("/").append(std::to_string(*part)).append("of").append(std::to_string(*parts));
@@ -52,37 +42,27 @@ std::optional<DeviceSpec> cuda_device(const std::string& rest) {
 
 std::optional<DeviceSpec> sleeping_device(const std::string& number) {
   const auto index = integer(number);
-  if (!index || *index < 0 || *index >= kMostCores) {
-    return std::nullopt;
-  }
+  if (!index || *index < 0 || *index >= kMostCores) return std::nullopt;
   return DeviceSpec{
       .kind = DeviceSpec::Kind::sleep, .name = "sleep:" + std::to_string(*index), .cores = {}, .index = static_cast<int>(*index)};
 }
 
 std::optional<DeviceSpec::Kind> kind_named(const std::string& text) {
-  if (text == "cpu") {
-    return DeviceSpec::Kind::cpu;
-  }
-  if (text == "cuda") {
-    return DeviceSpec::Kind::cuda;
-  }
+  if (text == "cpu") return DeviceSpec::Kind::cpu;
+  if (text == "cuda") return DeviceSpec::Kind::cuda;
   return text == "sleep" ? std::optional(DeviceSpec::Kind::sleep) : std::nullopt;
 }
 
 }  // namespace
 
 DeviceSpec parse_device(const std::string& name) {
-  if (auto device = find_device(name)) {
-    return *std::move(device);
-  }
+  if (auto device = find_device(name)) return *std::move(device);
   throw Error("invalid device '" + name + "'", "--devices", "use cpu:0, cpu:0-3, cuda:1, cuda:0/1of2 or sleep:4, separated by commas");
 }
 
 std::optional<DeviceSpec> find_device(const std::string& name) {
   const auto kind = device_kind(name);
-  if (!kind) {
-    return std::nullopt;
-  }
+  if (!kind) return std::nullopt;
   const std::string rest = name.substr(name.find(':') + 1);
   switch (*kind) {
     case DeviceSpec::Kind::cpu:
@@ -114,25 +94,19 @@ std::string whole_device(const std::string& name) {
 
 std::string cpu_name(int first, int last) {
   std::string name = "cpu:" + std::to_string(first);
-  if (last > first) {
-    name.append("-").append(std::to_string(last));
-  }
+  if (last > first) name.append("-").append(std::to_string(last));
   return name;
 }
 
 std::string whole_machine_device(const std::vector<DeviceSpec>& devices) {
   std::vector<int> cores;
   for (const DeviceSpec& device : devices) {
-    if (device.kind != DeviceSpec::Kind::cpu) {
-      return "";
-    }
+    if (device.kind != DeviceSpec::Kind::cpu) return "";
     cores.insert(cores.end(), device.cores.begin(), device.cores.end());
   }
   std::ranges::sort(cores);
   const bool contiguous = !cores.empty() && cores.back() - cores.front() + 1 == static_cast<int>(cores.size());
-  if (devices.size() < 2 || !contiguous) {
-    return "";
-  }
+  if (devices.size() < 2 || !contiguous) return "";
   return cpu_name(cores.front(), cores.back());
 }
 

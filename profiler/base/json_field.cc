@@ -1,8 +1,8 @@
-#include "mptune/profiler/base/json_field.h"
+#include "profiler/base/json_field.h"
 
 #include <cmath>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
 
 namespace mptune {
 

@@ -1,4 +1,4 @@
-#include "mptune/profiler/base/new_file.h"
+#include "profiler/base/new_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+
+#include "profiler/base/index.h"
 
 namespace mptune {
 namespace {
@@ -59,11 +61,10 @@ NewFile& NewFile::operator<<(std::string_view bytes) {
   }
   write(buffer_);
   buffer_.clear();
-  if (bytes.size() < kBuffer) {
+  if (bytes.size() < kBuffer)
     buffer_ = bytes;
-  } else {
+  else
     write(bytes);
-  }
   return *this;
 }
 
@@ -71,7 +72,7 @@ void NewFile::write(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
     if (count < 0 && errno != EINTR) fail();
-    if (count > 0) bytes.remove_prefix(static_cast<std::size_t>(count));
+    if (count > 0) bytes.remove_prefix(as_index(count));
   }
 }
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
 
 namespace mptune {
 

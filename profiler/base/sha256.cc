@@ -1,4 +1,4 @@
-#include "mptune/profiler/base/sha256.h"
+#include "profiler/base/sha256.h"
 
 #include <nettle/sha2.h>
 

@@ -1,4 +1,4 @@
-#include "mptune/profiler/base/text.h"
+#include "profiler/base/text.h"
 
 #include <array>
 #include <charconv>
@@ -37,11 +37,10 @@ std::string shape_text(std::span<const std::int64_t> sizes) {
 
 std::string compared_time(double ratio, int decimals) {
   std::array<char, 64> text{};
-  if (ratio >= 2) {
+  if (ratio >= 2)
     std::snprintf(text.data(), text.size(), "%.1fx the step time", ratio);
-  } else {
+  else
     std::snprintf(text.data(), text.size(), "%.*f %% %s", decimals, 100 * std::abs(ratio - 1), ratio < 1 ? "faster" : "slower");
-  }
   return text.data();
 }
 

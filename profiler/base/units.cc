@@ -1,4 +1,4 @@
-#include "mptune/profiler/base/units.h"
+#include "profiler/base/units.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
 namespace mptune {
 namespace {
@@ -15,16 +16,10 @@ namespace {
 std::optional<double> in_seconds(const Quantity& quantity) {
   static constexpr std::pair<const char*, double> kMultiples[] = {{"", 1}, {"s", 1}, {"min", 60}, {"h", 3600}};
   static constexpr std::pair<const char*, double> kFractions[] = {{"ms", 1e3}, {"us", 1e6}, {"ns", 1e9}};
-  for (const auto& [name, factor] : kMultiples) {
-    if (quantity.unit == name) {
-      return quantity.value * factor;
-    }
-  }
-  for (const auto& [name, divisor] : kFractions) {
-    if (quantity.unit == name) {
-      return quantity.value / divisor;
-    }
-  }
+  for (const auto& [name, factor] : kMultiples)
+    if (quantity.unit == name) return quantity.value * factor;
+  for (const auto& [name, divisor] : kFractions)
+    if (quantity.unit == name) return quantity.value / divisor;
   return std::nullopt;
 }
 
@@ -45,7 +40,7 @@ constexpr double kLeastPower = 1e12;
 std::string fixed(double value, int decimals) {
   std::array<char, 400> text{};
   const int length = std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
-  return {text.data(), static_cast<std::size_t>(length)};
+  return {text.data(), as_index(length)};
 }
 
 /// Three significant digits, never in the form of an exponent.
@@ -59,9 +54,7 @@ const Unit& unit_for(const Unit (&units)[N], double value) {
   const Unit* best = units;
   for (const Unit& unit : units) {
     // Half a last digit below the unit rounds up into it.
-    if (std::abs(value) >= unit.factor * 0.9995) {
-      best = &unit;
-    }
+    if (std::abs(value) >= unit.factor * 0.9995) best = &unit;
   }
   return *best;
 }
@@ -83,13 +76,9 @@ std::string with_unit(const Unit (&units)[N], double value) {
 std::optional<Quantity> parse_quantity(const std::string& text) {
   Quantity quantity;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), quantity.value);
-  if (error != std::errc{} || !std::isfinite(quantity.value) || quantity.value < 0 || text.front() == '-') {
-    return std::nullopt;
-  }
+  if (error != std::errc{} || !std::isfinite(quantity.value) || quantity.value < 0 || text.front() == '-') return std::nullopt;
   quantity.unit.assign(end, text.data() + text.size());
-  if (!quantity.unit.empty() && quantity.unit.front() == ' ') {
-    quantity.unit.erase(0, 1);
-  }
+  if (!quantity.unit.empty() && quantity.unit.front() == ' ') quantity.unit.erase(0, 1);
   return quantity;
 }
 
@@ -97,54 +86,40 @@ std::optional<double> byte_unit(const std::string& unit) {
   static constexpr std::pair<const char*, double> kUnits[] = {{"", 1},         {"B", 1},       {"kB", 1e3},     {"MB", 1e6},
                                                               {"GB", 1e9},     {"TB", 1e12},   {"KiB", 0x1p10}, {"MiB", 0x1p20},
                                                               {"GiB", 0x1p30}, {"TiB", 0x1p40}};
-  for (const auto& [name, factor] : kUnits) {
-    if (unit == name) {
-      return factor;
-    }
-  }
+  for (const auto& [name, factor] : kUnits)
+    if (unit == name) return factor;
   return std::nullopt;
 }
 
 std::int64_t parse_bytes(const std::string& text, const std::string& option) {
   const auto quantity = parse_quantity(text);
   const auto factor = quantity ? byte_unit(quantity->unit) : std::nullopt;
-  if (!factor) {
-    throw Error("invalid size '" + text + "'", option, "use a number with B, kB, MB, GB, KiB, MiB or GiB, such as 2GiB");
-  }
+  if (!factor) throw Error("invalid size '" + text + "'", option, "use a number with B, kB, MB, GB, KiB, MiB or GiB, such as 2GiB");
   const double bytes = quantity->value * *factor;
-  if (bytes < 1 || bytes > 0x1p60) {
-    throw Error("size '" + text + "' is out of range", option, "use 1 B to 1 EiB");
-  }
+  if (bytes < 1 || bytes > 0x1p60) throw Error("size '" + text + "' is out of range", option, "use 1 B to 1 EiB");
   return std::llround(bytes);
 }
 
 double parse_seconds(const std::string& text, const std::string& option) {
   const auto quantity = parse_quantity(text);
   const auto seconds = quantity ? in_seconds(*quantity) : std::nullopt;
-  if (!seconds || *seconds > 1e9) {
+  if (!seconds || *seconds > 1e9)
     throw Error("invalid duration '" + text + "'", option, "use a number with ns, us, ms, s, min or h, such as 150s");
-  }
   return *seconds;
 }
 
 std::string format_seconds(double seconds) {
-  if (seconds == 0) {
-    return "0 s";
-  }
+  if (seconds == 0) return "0 s";
   const Unit& unit = second_unit_for(seconds);
   return digits(seconds / unit.factor) + " " + unit.name;
 }
 
 std::pair<std::vector<std::string>, std::string> format_alike(const std::vector<double>& seconds) {
   double most = 0;
-  for (const double value : seconds) {
-    most = std::max(most, std::abs(value));
-  }
+  for (const double value : seconds) most = std::max(most, std::abs(value));
   const Unit& unit = second_unit_for(most);
   std::vector<std::string> texts;
-  for (const double value : seconds) {
-    texts.push_back(digits(value / unit.factor));
-  }
+  for (const double value : seconds) texts.push_back(digits(value / unit.factor));
   return {texts, unit.name};
 }
 
@@ -162,12 +137,8 @@ std::string format_percent(double fraction) {
 
 std::string format_count(std::int64_t count) {
   const auto value = static_cast<double>(count);
-  if (std::abs(value) < kLeastRounded) {
-    return std::to_string(count);
-  }
-  if (std::abs(value) < kLeastPower) {
-    return with_unit(kCounts, value);
-  }
+  if (std::abs(value) < kLeastRounded) return std::to_string(count);
+  if (std::abs(value) < kLeastPower) return with_unit(kCounts, value);
   const int power = static_cast<int>(std::floor(std::log10(std::abs(value))));
   return fixed(value / std::pow(10, power), 1) + " x 10^" + std::to_string(power);
 }

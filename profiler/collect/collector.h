@@ -1,6 +1,6 @@
 #pragma once
 
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/trace.h"
 
 namespace mptune {
 

@@ -11,12 +11,12 @@
 #include <string>
 #include <thread>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/collect/cupti_api.h"
-#include "mptune/profiler/collect/cupti_collector.h"
-#include "mptune/profiler/store/store.h"
+#include "profiler/base/error.h"
+#include "profiler/collect/cupti_api.h"
+#include "profiler/collect/cupti_collector.h"
+#include "profiler/store/store.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr const char* kPathVariable = "MPTUNE_RECORD_PATH";
@@ -124,30 +124,30 @@ int forward_to_cupti(const char* name, Argument argument) noexcept {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler
 
 extern "C" {
 
 /// Called by the CUDA driver when it starts, if CUDA_INJECTION64_PATH names this library. Always returns 1: 0 would make the program fail.
 int InitializeInjection() {
   static std::atomic_flag called;
-  if (!called.test_and_set()) mptune::guarded(mptune::begin);
+  if (!called.test_and_set()) mptune::profiler::guarded(mptune::profiler::begin);
   return 1;
 }
 
 /// Called by each module's NVTX at its first call, if NVTX_INJECTION64_PATH names this library. Returns 0 if its calls cannot be recorded;
 /// NVTX then turns them off.
 int InitializeInjectionNvtx2(const void* (*get_export_table)(std::uint32_t)) {
-  return mptune::forward_to_cupti("InitializeInjectionNvtx2", get_export_table);
+  return mptune::profiler::forward_to_cupti("InitializeInjectionNvtx2", get_export_table);
 }
 
 /// The same for NVTX 2, which older programs use.
 int InitializeInjectionNvtx(const void* (*get_export_table)(std::uint32_t)) {
-  return mptune::forward_to_cupti("InitializeInjectionNvtx", get_export_table);
+  return mptune::profiler::forward_to_cupti("InitializeInjectionNvtx", get_export_table);
 }
 
 /// The same for NVTX's extension: payloads with a schema.
 int InitializeInjectionNvtxExtension(void* extension) {
-  return mptune::forward_to_cupti("InitializeInjectionNvtxExtension", extension);
+  return mptune::profiler::forward_to_cupti("InitializeInjectionNvtxExtension", extension);
 }
 }

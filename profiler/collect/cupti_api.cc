@@ -1,10 +1,10 @@
-#include "mptune/profiler/collect/cupti_api.h"
+#include "profiler/collect/cupti_api.h"
 
 #include <dlfcn.h>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr const char* kLibrary = "libcupti.so.13";
@@ -79,4 +79,4 @@ std::string cupti_text(const CuptiApi& cupti, CUptiResult result) {
   return text;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

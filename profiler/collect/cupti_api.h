@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace mptune {
+namespace mptune::profiler {
 
 // Every function of libcupti that mptune calls.
 #define MPTUNE_CUPTI_FUNCTIONS(X)           \
@@ -49,4 +49,4 @@ struct CuptiApi {
 /// Name of a result code: "CUPTI_ERROR_UNKNOWN".
 [[nodiscard]] std::string cupti_text(const CuptiApi& cupti, CUptiResult result);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,12 +1,13 @@
-#include "mptune/profiler/collect/cupti_buffers.h"
+#include "profiler/collect/cupti_buffers.h"
 
 #include <sys/mman.h>
 
 #include <algorithm>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 namespace {
 constexpr std::size_t kPrepared = 8;
@@ -49,7 +50,7 @@ std::byte* CuptiBuffers::take() {
 }
 
 void CuptiBuffers::give(std::byte* given, std::size_t valid) {
-  const std::size_t i = static_cast<std::size_t>(given - memory_) / kBytes;
+  const std::size_t i = as_index(given - memory_) / kBytes;
   valid_[i] = std::min(valid, kBytes);
   states_[i].store(State::full, std::memory_order_release);
 }
@@ -60,4 +61,4 @@ void CuptiBuffers::clear(std::size_t index) {
   states_[index].store(State::free, std::memory_order_release);
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Buffers for CUPTI, zeroed before each use. take() and give() run on threads of the recorded program, so they neither lock nor allocate.
 class CuptiBuffers {
@@ -49,4 +49,4 @@ class CuptiBuffers {
   std::atomic<std::size_t> next_{0};  // where to start looking for a free buffer
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,15 +1,15 @@
-#include "mptune/profiler/collect/cupti_collector.h"
+#include "profiler/collect/cupti_collector.h"
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/collect/cupti_api.h"
-#include "mptune/profiler/collect/cupti_buffers.h"
+#include "profiler/base/error.h"
+#include "profiler/collect/cupti_api.h"
+#include "profiler/collect/cupti_buffers.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr std::array kKinds{CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
@@ -195,11 +195,11 @@ Trace CuptiCollector::stop() {
   return trace;
 }
 
-std::uint64_t CuptiCollector::tag(const Tag& tag, What what) {
+std::uint64_t CuptiCollector::tag(const Tag& tag, EventKind kind) {
   const std::lock_guard lock(tags_mutex_);
   const auto [found, added] =
-      tag_ids_.try_emplace({tag.step, tag.stage, tag.microbatch, tag.layer, tag.replica, what}, std::uint64_t{tag_ids_.size() + 1});
-  if (added) context_.tags[found->second] = {tag, what};
+      tag_ids_.try_emplace({tag.step, tag.stage, tag.microbatch, tag.layer, tag.replica, kind}, std::uint64_t{tag_ids_.size() + 1});
+  if (added) context_.tags[found->second] = {tag, kind};
   return found->second;
 }
 
@@ -221,4 +221,4 @@ std::unique_ptr<GpuCollector> make_gpu_collector(std::vector<TraceDevice> device
   return std::make_unique<CuptiCollector>(std::move(devices));
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -8,10 +8,10 @@
 #include <tuple>
 #include <vector>
 
-#include "mptune/profiler/collect/cupti_records.h"
-#include "mptune/profiler/collect/gpu_collector.h"
+#include "profiler/collect/cupti_records.h"
+#include "profiler/collect/gpu_collector.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 struct CuptiApi;
 
@@ -37,7 +37,7 @@ class CuptiCollector final : public GpuCollector {
   Trace stop() override;
   [[nodiscard]] Nanoseconds started() const override { return started_; }
 
-  [[nodiscard]] std::uint64_t tag(const Tag& tag, What what) override;
+  [[nodiscard]] std::uint64_t tag(const Tag& tag, EventKind kind) override;
   [[nodiscard]] bool push(std::uint64_t id) override;
   void pop() override;
 
@@ -55,7 +55,7 @@ class CuptiCollector final : public GpuCollector {
   std::atomic<bool> recording_ = false;
   void* subscriber_ = nullptr;
   std::mutex tags_mutex_;
-  std::map<std::tuple<int, int, int, int, int, What>, std::uint64_t> tag_ids_;
+  std::map<std::tuple<int, int, int, int, int, EventKind>, std::uint64_t> tag_ids_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -2,10 +2,11 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "mptune/profiler/collect/cupti_api.h"
-#include "mptune/profiler/collect/cupti_records.h"
+#include "profiler/base/index.h"
+#include "profiler/collect/cupti_api.h"
+#include "profiler/collect/cupti_records.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 template <typename Record>
@@ -80,20 +81,18 @@ void add(const CUpti_ActivityAPI& record, CuptiRecords& records) {
 }
 
 void add(const CUpti_ActivityExternalCorrelation& record, CuptiRecords& records) {
-  if (record.externalKind == CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0) {
+  if (record.externalKind == CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0)
     records.tags.push_back({record.externalId, record.correlationId});
-  } else {
+  else
     ++records.skipped;
-  }
 }
 
 void add(const CUpti_ActivitySynchronization2& record, CuptiRecords& records) {
   // The host's waits are recorded as calls.
-  if (record.type == CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT) {
+  if (record.type == CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT)
     records.stream_waits.push_back({record.cudaEventSyncId, record.contextId, record.streamId, record.correlationId});
-  } else {
+  else
     ++records.skipped;
-  }
 }
 
 void add(const CUpti_ActivityCudaEvent2& record, CuptiRecords& records) {
@@ -228,7 +227,7 @@ void decode_buffer(std::span<std::byte> buffer, CuptiRecords& records) {
   CUptiResult result;
   while ((result = cupti.cuptiActivityGetNextRecord(bytes, buffer.size(), &record)) == CUPTI_SUCCESS) {
     last_size = add_record(record, records);
-    read = static_cast<std::size_t>(reinterpret_cast<std::uint8_t*>(record) - bytes) + last_size;
+    read = as_index(reinterpret_cast<std::uint8_t*>(record) - bytes) + last_size;
   }
   const std::size_t unread = buffer.size() - std::min(read, buffer.size());
   // CUPTI silently skips a truncated record at the end of a buffer.
@@ -236,4 +235,4 @@ void decode_buffer(std::span<std::byte> buffer, CuptiRecords& records) {
   if (result != CUPTI_ERROR_MAX_LIMIT_REACHED || is_cut) records.lost += lost_in(unread);
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

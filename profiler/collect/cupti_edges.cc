@@ -1,10 +1,12 @@
-#include "mptune/profiler/collect/cupti_edges.h"
+#include "profiler/collect/cupti_edges.h"
 
 #include <algorithm>
 #include <map>
 #include <unordered_map>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::profiler {
 namespace {
 
 using Stream = std::pair<std::uint32_t, std::uint32_t>;
@@ -42,9 +44,8 @@ class Walk {
     // Nodes of a CUDA graph are on one stream but may run concurrently.
     if (stream.last >= 0 && event_at(stream.last).end() <= event.start)
       trace_.edges.push_back({stream.last, submission.event, EdgeKind::order});
-    for (const auto& [elsewhere, producer] : stream.waiting) {
+    for (const auto& [elsewhere, producer] : stream.waiting)
       if (elsewhere != submission.stream) trace_.edges.push_back({producer, submission.event, EdgeKind::event_wait});
-    }
     stream.waiting.clear();
     stream.last = submission.event;
   }
@@ -65,7 +66,7 @@ class Walk {
   }
 
  private:
-  const Event& event_at(int index) const { return trace_.events[static_cast<std::size_t>(index)]; }
+  const Event& event_at(int index) const { return trace_.events[as_index(index)]; }
 
   Trace& trace_;
   std::map<Stream, StreamState> streams_;
@@ -86,4 +87,4 @@ void add_stream_edges(const CuptiRecords& records, std::vector<CuptiSubmission> 
   }
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

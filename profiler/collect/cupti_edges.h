@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/profiler/collect/cupti_records.h"
+#include "profiler/collect/cupti_records.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Submission of an event to its stream. Correlations ascend in the order of the calls.
 struct CuptiSubmission {
@@ -19,4 +19,4 @@ struct CuptiSubmission {
 /// the first work after the wait. Waits are followed through streams that only wait and record.
 void add_stream_edges(const CuptiRecords& records, std::vector<CuptiSubmission> submissions, Trace& trace);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

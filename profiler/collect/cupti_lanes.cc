@@ -1,11 +1,12 @@
-#include "mptune/profiler/collect/cupti_lanes.h"
+#include "profiler/collect/cupti_lanes.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "mptune/profiler/base/device_spec.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 CuptiLanes::CuptiLanes(const CuptiRecords& records, const std::vector<TraceDevice>& devices, Trace& trace)
     : records_(records), trace_(trace), state_(devices.size()) {
@@ -40,7 +41,7 @@ void CuptiLanes::assign_busiest_streams() {
   std::sort(busiest.begin(), busiest.end());
   for (const auto& [time, stream] : busiest) {
     const int on = device(std::get<0>(stream));
-    Device& state = state_.at(static_cast<std::size_t>(on));
+    Device& state = state_.at(as_index(on));
     if (state.has_compute) continue;
     state.has_compute = true;
     assigned_[stream] = {on, kComputeLane};
@@ -51,23 +52,23 @@ CuptiLanes::Assignment CuptiLanes::assigned(const CuptiWork& work) {
   const Stream stream{work.device, work.context, work.stream};
   if (const auto found = assigned_.find(stream); found != assigned_.end()) return found->second;
   const int on = device(work.device);
-  int& next = state_.at(static_cast<std::size_t>(on)).next_stream;
+  int& next = state_.at(as_index(on)).next_stream;
   const int lane = next;
   next = std::min(next + 1, kLanes - 1);
   return assigned_[stream] = {on, lane};
 }
 
 int CuptiLanes::take(int device, int wanted, Nanoseconds start, Nanoseconds end) {
-  Device& state = state_.at(static_cast<std::size_t>(device));
-  const auto is_free = [&](int lane) { return state.busy_until[static_cast<std::size_t>(lane)] <= start; };
+  Device& state = state_.at(as_index(device));
+  const auto is_free = [&](int lane) { return state.busy_until[as_index(lane)] <= start; };
   int lane = wanted;
   if (lane < 0 || !is_free(lane)) {
     lane = kLanes - 1;
     while (lane >= state.next_stream && !is_free(lane)) --lane;
     if (lane < state.next_stream) return -1;
   }
-  state.busy_until[static_cast<std::size_t>(lane)] = end;
+  state.busy_until[as_index(lane)] = end;
   return lane;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -7,9 +7,9 @@
 #include <tuple>
 #include <vector>
 
-#include "mptune/profiler/collect/cupti_records.h"
+#include "profiler/collect/cupti_records.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Assigns a device and a lane of the trace to every stream.
 class CuptiLanes {
@@ -50,4 +50,4 @@ class CuptiLanes {
   std::vector<Device> state_;  // by index in trace.devices
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

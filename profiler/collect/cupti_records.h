@@ -8,9 +8,9 @@
 #include <variant>
 #include <vector>
 
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Work of a device with CUPTI's numbers: streams are unique within a context, correlations within the process.
 /// Times are nanoseconds of CUPTI's clock; 0: CUPTI recorded none.
@@ -122,7 +122,7 @@ inline constexpr int kStreamLane = 128;
 /// Meaning of an external id.
 struct CuptiTag {
   Tag tag;
-  What what = What::kernel;  ///< kind of the kernels launched under it
+  EventKind kind = EventKind::kernel;  ///< kind of the kernels launched under it
 };
 
 /// Facts about a recording that its records do not contain. Times are those of CUPTI's clock.
@@ -139,9 +139,9 @@ struct CuptiContext {
 /// - Each stream gets a lane: the stream with the longest kernel time the compute lane, others lanes from kStreamLane on.
 /// - Calls become launches, with or without an event. A call that launched several events (a CUDA graph) names the first.
 /// - Edges are the order of streams and recorded waits for events.
-/// - Markers become ranges (What::action) named "domain:name [payload]".
+/// - Markers become ranges (EventKind::action) named "domain:name [payload]".
 /// - Work more than a second outside of the recording has times of another clock and counts as dropped.
 /// - Work that starts clearly before its launch counts as unmatched; it keeps its launch.
 [[nodiscard]] Trace make_trace(CuptiRecords records, const CuptiContext& context);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -10,13 +10,14 @@
 #include <set>
 #include <string_view>
 
-#include "mptune/profiler/collect/cupti_api.h"
-#include "mptune/profiler/collect/cupti_edges.h"
-#include "mptune/profiler/collect/cupti_lanes.h"
-#include "mptune/profiler/collect/cupti_records.h"
-#include "mptune/profiler/trace/trace_builder.h"
+#include "profiler/base/index.h"
+#include "profiler/collect/cupti_api.h"
+#include "profiler/collect/cupti_edges.h"
+#include "profiler/collect/cupti_lanes.h"
+#include "profiler/collect/cupti_records.h"
+#include "profiler/trace/trace_builder.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 std::string demangled(const char* name) {
@@ -184,20 +185,20 @@ class TraceMaker {
     return tag == context_.tags.end() ? nullptr : &tag->second;
   }
 
-  void add_leaf(const CuptiWork& work, What what, int name_index, int detail) {
+  void add_leaf(const CuptiWork& work, EventKind kind, int name_index, int detail) {
     Event event{at(work.start), Nanoseconds{work.end - work.start}, name_index};
     const CuptiTag* tag = tag_of(work);
     if (tag != nullptr) event.tag = builder_.tag(tag->tag);
     event.detail = detail;
-    event.what = what == What::kernel && tag != nullptr ? tag->what : what;
+    event.kind = kind == EventKind::kernel && tag != nullptr ? tag->kind : kind;
     leaves_.push_back({event, work});
   }
 
   void add_kernels() {
     for (const CuptiKernel& kernel : records_.kernels) {
       const int named = kernel_name(kernel.name);
-      const bool collective = trace_.names[static_cast<std::size_t>(named)].starts_with("nccl");
-      add_leaf(kernel.work, collective ? What::collective : What::kernel, named, static_cast<int>(trace_.kernels.size()));
+      const bool collective = trace_.names[as_index(named)].starts_with("nccl");
+      add_leaf(kernel.work, collective ? EventKind::collective : EventKind::kernel, named, static_cast<int>(trace_.kernels.size()));
       trace_.kernels.push_back(kernel.kernel);
     }
   }
@@ -209,7 +210,7 @@ class TraceMaker {
       if (copy.both_ends) peers.emplace(copy.work.correlation, copy.graph_node);
     for (const CuptiCopy& copy : records_.copies) {
       if (!copy.both_ends && peers.contains({copy.work.correlation, copy.graph_node})) continue;
-      add_leaf(copy.work, What::copy, builder_.name(copy_name(copy.ends)), static_cast<int>(trace_.copies.size()));
+      add_leaf(copy.work, EventKind::copy, builder_.name(copy_name(copy.ends)), static_cast<int>(trace_.copies.size()));
       trace_.copies.push_back(ends_of(copy));
     }
   }
@@ -225,7 +226,7 @@ class TraceMaker {
   }
 
   void add_memsets() {
-    for (const CuptiWork& work : records_.memsets) add_leaf(work, What::memset, builder_.name("memset"), -1);
+    for (const CuptiWork& work : records_.memsets) add_leaf(work, EventKind::memset, builder_.name("memset"), -1);
   }
 
   void sort_leaves() {
@@ -252,7 +253,7 @@ class TraceMaker {
       if (!overhead.recorder || device < 0) continue;
       Event event{at(overhead.start), Nanoseconds{overhead.end - overhead.start}, builder_.name(overhead.name)};
       event.device = device;
-      event.what = What::profiler;
+      event.kind = EventKind::profiler;
       leaves_.push_back({event, {}, false});
     }
   }
@@ -284,7 +285,7 @@ class TraceMaker {
   }
 
   // First event that a call launched, -1: none.
-  int& started_by(const CuptiCall& call) { return started_by_[static_cast<std::size_t>(&call - records_.calls.data())]; }
+  int& started_by(const CuptiCall& call) { return started_by_[as_index(&call - records_.calls.data())]; }
 
   void add_launches() {
     std::int64_t last = 0;
@@ -316,7 +317,7 @@ class TraceMaker {
   void add_range(const CuptiMarker& marker, const CuptiPayload* payload, std::int64_t end) {
     Event range{at(marker.time), Nanoseconds{std::max<std::int64_t>(0, end - marker.time)}, builder_.name(range_name(marker, payload))};
     range.device = device_of_thread(marker.thread);
-    range.what = What::action;
+    range.kind = EventKind::action;
     trace_.ranges.push_back(range);
   }
 
@@ -374,4 +375,4 @@ Trace make_trace(CuptiRecords records, const CuptiContext& context) {
   return trace;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

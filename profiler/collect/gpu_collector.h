@@ -3,10 +3,10 @@
 #include <memory>
 #include <vector>
 
-#include "mptune/profiler/collect/collector.h"
-#include "mptune/profiler/collect/tag_scope.h"
+#include "profiler/collect/collector.h"
+#include "profiler/collect/tag_scope.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Records GPUs by their own clock, with the tags of the threads that launch the work.
 class GpuCollector : public Collector, public TagSink {
@@ -21,4 +21,4 @@ void require_gpu_collector();
 /// Makes a recorder. `devices` become the first devices of the trace. Throws Error (environment) in a build without CUPTI.
 [[nodiscard]] std::unique_ptr<GpuCollector> make_gpu_collector(std::vector<TraceDevice> devices);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,7 +1,7 @@
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/collect/gpu_collector.h"
+#include "profiler/base/error.h"
+#include "profiler/collect/gpu_collector.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 void require_gpu_collector() {
   throw Error("this build cannot record GPUs", "CUPTI", "build with the headers of CUPTI 13 (a CUDA 13 toolkit; MPTUNE_CUDA=ON)",
@@ -13,4 +13,4 @@ std::unique_ptr<GpuCollector> make_gpu_collector(std::vector<TraceDevice>) {
   return nullptr;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

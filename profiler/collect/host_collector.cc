@@ -1,9 +1,10 @@
-#include "mptune/profiler/collect/host_collector.h"
+#include "profiler/collect/host_collector.h"
 
 #include <algorithm>
 #include <tuple>
 
-#include "mptune/profiler/trace/trace_builder.h"
+#include "profiler/base/index.h"
+#include "profiler/trace/trace_builder.h"
 
 namespace mptune {
 
@@ -19,22 +20,21 @@ struct Placed {
 /// Identifies the output of an action: (step, stage, micro-batch, is backward).
 using Hand = std::tuple<int, int, int, bool>;
 
-bool is_backward(What what) {
-  return what == What::backward || what == What::backward_input || what == What::recompute;
+bool is_backward(EventKind kind) {
+  return kind == EventKind::backward || kind == EventKind::backward_input || kind == EventKind::recompute;
 }
 
 /// Adds edges from each device's last action to reductions and updates, which start when all devices are done. Requires: ordered by start.
 void add_barriers(Trace& trace, const std::vector<Placed>& placed) {
   std::map<int, std::map<int, int>> last_action;  // by step and device
   for (int i = 0; i < static_cast<int>(placed.size()); ++i) {
-    const auto& [event, tag, copy, thread] = placed[static_cast<std::size_t>(i)];
+    const auto& [event, tag, copy, thread] = placed[as_index(i)];
     std::map<int, int>& devices = last_action[tag.step];
-    if (event.what == What::forward || is_backward(event.what)) devices[event.device] = i;
-    if (event.what != What::optimizer && event.what != What::reduce) continue;
+    if (event.kind == EventKind::forward || is_backward(event.kind)) devices[event.device] = i;
+    if (event.kind != EventKind::optimizer && event.kind != EventKind::reduce) continue;
     if (!devices.contains(event.device)) continue;  // replicas receive their parameters before their first action
-    for (const auto& [device, action] : devices) {
+    for (const auto& [device, action] : devices)
       if (device != event.device) trace.edges.push_back({action, i, EdgeKind::data});
-    }
   }
 }
 
@@ -44,23 +44,23 @@ void add_edges(Trace& trace, const std::vector<Placed>& placed) {
   std::map<Hand, int> last_of;
   std::map<Hand, int> arrival;
   for (int i = 0; i < static_cast<int>(placed.size()); ++i) {
-    const auto& [event, tag, copy, thread] = placed[static_cast<std::size_t>(i)];
+    const auto& [event, tag, copy, thread] = placed[as_index(i)];
     const auto [before, first] = last_on_lane.try_emplace({event.device, event.lane}, i);
     if (!first) {
       trace.edges.push_back({before->second, i, EdgeKind::order});
       before->second = i;
     }
     if (tag.stage < 0) continue;
-    if (event.what == What::copy) {
+    if (event.kind == EventKind::copy) {
       // A copy has the tag of the receiving stage: forward copies come from the stage before it, backward copies from the stage after it.
       const bool backward = copy.gradient;
       const auto producer = last_of.find({tag.step, tag.stage + (backward ? 1 : -1), tag.microbatch, backward});
       if (producer != last_of.end()) trace.edges.push_back({producer->second, i, EdgeKind::data});
       arrival[{tag.step, tag.stage, tag.microbatch, backward}] = i;
-    } else if (event.what == What::forward || is_backward(event.what)) {
-      const bool backward = is_backward(event.what);
+    } else if (event.kind == EventKind::forward || is_backward(event.kind)) {
+      const bool backward = is_backward(event.kind);
       const auto arrived = arrival.find({tag.step, tag.stage, tag.microbatch, backward});
-      if (arrived != arrival.end() && event.what != What::recompute) {
+      if (arrived != arrival.end() && event.kind != EventKind::recompute) {
         trace.edges.push_back({arrived->second, i, EdgeKind::data});
         arrival.erase(arrived);
       }
@@ -115,7 +115,7 @@ Trace HostCollector::stop() {
     return std::chrono::duration_cast<Nanoseconds>(t - started_);
   };
 
-  TraceBuilder builder(trace);
+  profiler::TraceBuilder builder(trace);
   std::vector<Placed> leaves;
   for (const LaneLog& lane : lanes_) {
     const int thread = static_cast<int>(trace.threads.size());
@@ -128,22 +128,21 @@ Trace HostCollector::stop() {
                   -1,
                   static_cast<std::int16_t>(lane.device_),
                   static_cast<std::uint8_t>(lane.lane_),
-                  entry.what};
+                  entry.kind};
       event.duration = since_start(entry.end) - event.start;
-      if (entry.range) {
+      if (entry.range)
         trace.ranges.push_back(event);
-      } else {
+      else
         leaves.push_back({event, entry.tag, entry.copy, thread});
-      }
     }
   }
   std::stable_sort(leaves.begin(), leaves.end(), [](const Placed& a, const Placed& b) { return a.event.start < b.event.start; });
-  order_ranges(trace);
+  profiler::order_ranges(trace);
 
   for (const auto& window : steps_) trace.steps.push_back({window.step, since_start(window.start), since_start(window.end)});
   for (Placed& leaf : leaves) {
     const int index = static_cast<int>(trace.events.size());
-    if (leaf.event.what == What::copy) {
+    if (leaf.event.kind == EventKind::copy) {
       leaf.event.detail = static_cast<std::int32_t>(trace.copies.size());
       trace.copies.push_back(leaf.copy);
     }

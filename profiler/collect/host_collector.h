@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/collect/collector.h"
+#include "profiler/collect/collector.h"
 
 namespace mptune {
 
@@ -17,25 +17,26 @@ class LaneLog {
  public:
   struct Entry {
     std::chrono::steady_clock::time_point start, end;
-    What what = What::host;
+    EventKind kind = EventKind::host;
     int name = 0;
     Tag tag;
-    Copy copy;  ///< What::copy only
+    Copy copy;  ///< EventKind::copy only
     bool range = false;
   };
 
   LaneLog(int device, int lane, std::string thread) : device_(device), lane_(lane), thread_(std::move(thread)) { entries_.reserve(1024); }
 
-  void add(What what, int name, const Tag& tag, std::chrono::steady_clock::time_point start, std::chrono::steady_clock::time_point end) {
-    entries_.push_back({start, end, what, name, tag, {}, false});
+  void add(EventKind kind, int name, const Tag& tag, std::chrono::steady_clock::time_point start,
+           std::chrono::steady_clock::time_point end) {
+    entries_.push_back({start, end, kind, name, tag, {}, false});
   }
   void add_copy(int name, const Tag& tag, const Copy& copy, std::chrono::steady_clock::time_point start,
                 std::chrono::steady_clock::time_point end) {
-    entries_.push_back({start, end, What::copy, name, tag, copy, false});
+    entries_.push_back({start, end, EventKind::copy, name, tag, copy, false});
   }
-  void add_range(What what, int name, const Tag& tag, std::chrono::steady_clock::time_point start,
+  void add_range(EventKind kind, int name, const Tag& tag, std::chrono::steady_clock::time_point start,
                  std::chrono::steady_clock::time_point end) {
-    entries_.push_back({start, end, what, name, tag, {}, true});
+    entries_.push_back({start, end, kind, name, tag, {}, true});
   }
 
  private:

@@ -1,8 +1,8 @@
-#include "mptune/profiler/collect/nvtx_range.h"
+#include "profiler/collect/nvtx_range.h"
 
 #include <nvtx3/nvToolsExt.h>
 
-namespace mptune {
+namespace mptune::profiler {
 
 namespace {
 nvtxDomainHandle_t domain() {
@@ -26,4 +26,4 @@ NvtxRange::~NvtxRange() {
   nvtxDomainRangePop(domain());
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// An NVTX push/pop range in the domain "mptune" around a scope. Always emitted; costs nothing if no tool is attached.
 /// `name` must outlive the range; `payload` carries (step, stage, micro-batch).
@@ -14,4 +14,4 @@ class NvtxRange {
   NvtxRange& operator=(const NvtxRange&) = delete;
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,4 @@
-#include "mptune/profiler/collect/tag_scope.h"
+#include "profiler/collect/tag_scope.h"
 
 #include <ATen/record_function.h>
 #include <c10/core/AutogradState.h>
@@ -78,8 +78,8 @@ struct TagScope::State {
   std::optional<at::CallbackHandle> callback;
 };
 
-TagScope::TagScope(TagSink* sink, const Tag& tag, What what) {
-  if (sink != nullptr) state_ = std::make_unique<State>(CarriedTag{sink, sink->tag(tag, what)});
+TagScope::TagScope(TagSink* sink, const Tag& tag, EventKind kind) {
+  if (sink != nullptr) state_ = std::make_unique<State>(CarriedTag{sink, sink->tag(tag, kind)});
 }
 
 TagScope::TagScope(const CarriedTag& carried) {

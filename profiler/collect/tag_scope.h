@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/trace.h"
 
 namespace mptune {
 
@@ -12,7 +12,7 @@ class TagSink {
  public:
   virtual ~TagSink() = default;
   /// Id of this tag for work of this kind, created at first use.
-  [[nodiscard]] virtual std::uint64_t tag(const Tag& tag, What what) = 0;
+  [[nodiscard]] virtual std::uint64_t tag(const Tag& tag, EventKind kind) = 0;
   /// Work that the calling thread launches until pop() gets the tag `id`; tags nest. Returns false if nothing is being recorded.
   [[nodiscard]] virtual bool push(std::uint64_t id) = 0;
   /// Removes the tag that the calling thread pushed last. Call it once for each push() that returned true, even after the recording ended.
@@ -30,7 +30,7 @@ struct CarriedTag {
 class TagScope {
  public:
   /// `sink` may be null.
-  TagScope(TagSink* sink, const Tag& tag, What what);
+  TagScope(TagSink* sink, const Tag& tag, EventKind kind);
   /// Continues on this thread the tag that current_tag() returned on another.
   explicit TagScope(const CarriedTag& carried);
   ~TagScope();

@@ -1,11 +1,11 @@
-#include "mptune/profiler/device/communication_buffers.h"
+#include "profiler/device/communication_buffers.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <mutex>
 
-namespace mptune {
+namespace mptune::profiler {
 
 namespace {
 
@@ -80,4 +80,4 @@ CommunicationBuffers::Buffer CommunicationBuffers::take(const at::Tensor& tensor
   return {std::move(lent), std::move(buffer.since)};
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

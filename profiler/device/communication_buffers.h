@@ -2,9 +2,9 @@
 
 #include <memory>
 
-#include "mptune/profiler/device/device.h"
+#include "profiler/device/device.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Memory of a device that copies arrive in, reused as soon as nobody refers to an earlier copy any more. Thread-safe.
 class CommunicationBuffers {
@@ -30,4 +30,4 @@ class CommunicationBuffers {
   std::shared_ptr<Shared> shared_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,11 +1,11 @@
-#include "mptune/profiler/device/copier.h"
+#include "profiler/device/copier.h"
 
 #include <ATen/ATen.h>
 
-#include "mptune/profiler/device/communication_buffers.h"
-#include "mptune/profiler/device/gpu_library.h"
+#include "profiler/device/communication_buffers.h"
+#include "profiler/device/gpu_library.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 namespace {
 
@@ -37,4 +37,4 @@ std::unique_ptr<Copier> make_copier(const std::shared_ptr<Device>& source, const
   return std::make_unique<HostCopier>(destination);
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -3,9 +3,9 @@
 #include <memory>
 #include <vector>
 
-#include "mptune/profiler/device/device.h"
+#include "profiler/device/device.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Result of a copy to a device.
 struct Copied {
@@ -26,4 +26,4 @@ class Copier {
 [[nodiscard]] std::unique_ptr<Copier> make_copier(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination,
                                                   bool staged);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,19 +1,20 @@
-#include "mptune/profiler/device/copy_lane.h"
+#include "profiler/device/copy_lane.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "mptune/profiler/device/device_list.h"
+#include "profiler/base/index.h"
+#include "profiler/device/device_list.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 namespace {
 
 /// Dimensions ordered by stride, largest first.
 std::vector<std::int64_t> memory_order(const at::Tensor& tensor) {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(tensor.dim()));
+  std::vector<std::int64_t> order(as_index(tensor.dim()));
   std::iota(order.begin(), order.end(), 0);
   if (!tensor.is_contiguous())
     std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return tensor.stride(a) > tensor.stride(b); });
@@ -24,7 +25,7 @@ std::vector<std::int64_t> memory_order(const at::Tensor& tensor) {
 void restore(at::Tensor& arrived, const std::vector<std::int64_t>& order) {
   std::vector<std::int64_t> sizes(order.size()), strides(order.size());
   for (std::size_t place = 0; place < order.size(); ++place) {
-    const auto dimension = static_cast<std::size_t>(order[place]);
+    const auto dimension = as_index(order[place]);
     sizes[dimension] = arrived.size(static_cast<std::int64_t>(place));
     strides[dimension] = arrived.stride(static_cast<std::int64_t>(place));
   }
@@ -131,4 +132,4 @@ void CopyLane::keep_to_throttle(const Job& job, const Copied& copied, std::int64
   sleep_until(free_at_);
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -8,12 +8,12 @@
 #include <thread>
 #include <vector>
 
-#include "mptune/profiler/collect/tag_scope.h"
-#include "mptune/profiler/device/copier.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/device/precise_sleep.h"
+#include "profiler/collect/tag_scope.h"
+#include "profiler/device/copier.h"
+#include "profiler/device/device_list.h"
+#include "profiler/device/precise_sleep.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Copies from one device to another, one copy at a time, on its own thread. Thread-safe; enqueueing never blocks.
 /// On a throttled link, a copy of n bytes takes at least latency + n / bytes_per_second. Back-to-back copies are timed from the previous
@@ -70,4 +70,4 @@ class CopyLane {
   std::thread thread_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,4 @@
-#include "mptune/profiler/device/cpu_allocator.h"
+#include "profiler/device/cpu_allocator.h"
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>

@@ -1,4 +1,4 @@
-#include "mptune/profiler/device/cuda_cap.h"
+#include "profiler/device/cuda_cap.h"
 
 #include <c10/cuda/CUDAFunctions.h>
 
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace mptune {
+namespace mptune::profiler {
 
 namespace {
 
@@ -125,4 +125,4 @@ void enforce_caps() {
   });
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -2,9 +2,9 @@
 
 #include <c10/cuda/CUDACachingAllocator.h>
 
-#include "mptune/profiler/device/cuda_memory.h"
+#include "profiler/device/cuda_memory.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// The account that a stream's memory is charged to; null: none.
 [[nodiscard]] CudaAccount* account_of(c10::DeviceIndex gpu, cudaStream_t stream);
@@ -14,4 +14,4 @@ namespace mptune {
 /// From now on, allocations beyond their account's cap fail before LibTorch's allocator is called. Process-wide; further calls do nothing.
 void enforce_caps();
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,4 @@
-#include "mptune/profiler/device/cuda_copier.h"
+#include "profiler/device/cuda_copier.h"
 
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -12,12 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/profiler/device/communication_buffers.h"
-#include "mptune/profiler/device/cuda_device.h"
-#include "mptune/profiler/device/cuda_moment.h"
-#include "mptune/profiler/device/gpu_plans.h"
+#include "profiler/base/index.h"
+#include "profiler/device/communication_buffers.h"
+#include "profiler/device/cuda_device.h"
+#include "profiler/device/cuda_moment.h"
+#include "profiler/device/gpu_plans.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 namespace {
 
@@ -28,7 +29,7 @@ constexpr int kBuffers = 3;
 
 void transfer(void* to, const void* from, std::int64_t bytes, const CUDAStream& stream) {
   const c10::cuda::CUDAGuard guard(stream.device_index());
-  C10_CUDA_CHECK(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream));
+  C10_CUDA_CHECK(cudaMemcpyAsync(to, from, as_index(bytes), cudaMemcpyDefault, stream));
 }
 
 /// Tensors that a GPU's copy-out stream reads; they live until they have been read.
@@ -98,8 +99,7 @@ class PeerCopier final : public Copier {
     const auto bytes = static_cast<std::int64_t>(from.nbytes());
     if (!from.is_cuda() || from.get_device() == gpu_) return transfer(to.data_ptr(), from.const_data_ptr(), bytes, out_);
     const c10::cuda::CUDAGuard guard(out_.device_index());
-    C10_CUDA_CHECK(
-        cudaMemcpyPeerAsync(to.data_ptr(), gpu_, from.const_data_ptr(), from.get_device(), static_cast<std::size_t>(bytes), out_));
+    C10_CUDA_CHECK(cudaMemcpyPeerAsync(to.data_ptr(), gpu_, from.const_data_ptr(), from.get_device(), as_index(bytes), out_));
   }
 
   std::shared_ptr<CudaLanes> source_;
@@ -154,10 +154,10 @@ class StagedCopier final : public Copier {
   }
 
   void fill(const StagingPiece& piece, const char* from) {
-    Buffer& buffer = buffers_[static_cast<std::size_t>(piece.buffer)];
+    Buffer& buffer = buffers_[as_index(piece.buffer)];
     if (source_ == nullptr) {
       wait_for(buffer.emptied);
-      std::memcpy(buffer.memory.data_ptr(), from + piece.offset, static_cast<std::size_t>(piece.bytes));
+      std::memcpy(buffer.memory.data_ptr(), from + piece.offset, as_index(piece.bytes));
       return;
     }
     hold(source_->copy_out, buffer.emptied);
@@ -166,10 +166,10 @@ class StagedCopier final : public Copier {
   }
 
   void empty(const StagingPiece& piece, char* to) {
-    Buffer& buffer = buffers_[static_cast<std::size_t>(piece.buffer)];
+    Buffer& buffer = buffers_[as_index(piece.buffer)];
     if (destination_ == nullptr) {
       wait_for(buffer.filled);
-      std::memcpy(to + piece.offset, buffer.memory.data_ptr(), static_cast<std::size_t>(piece.bytes));
+      std::memcpy(to + piece.offset, buffer.memory.data_ptr(), as_index(piece.bytes));
       return;
     }
     hold(destination_->copy_in, buffer.filled);
@@ -196,4 +196,4 @@ std::unique_ptr<Copier> make_cuda_copier(const std::shared_ptr<Device>& source, 
   return std::make_unique<StagedCopier>(from, to, destination);
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

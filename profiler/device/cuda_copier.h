@@ -2,9 +2,9 @@
 
 #include <memory>
 
-#include "mptune/profiler/device/copier.h"
+#include "profiler/device/copier.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// True if `gpu` can access the memory of `other` (peer access), which is then enabled.
 [[nodiscard]] bool gpus_reach(int gpu, int other);
@@ -13,4 +13,4 @@ namespace mptune {
 [[nodiscard]] std::unique_ptr<Copier> make_cuda_copier(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination,
                                                        bool staged);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,14 +1,14 @@
-#include "mptune/profiler/device/cuda_device.h"
+#include "profiler/device/cuda_device.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/AutogradState.h>
 #include <c10/cuda/CUDAGuard.h>
 
-#include "mptune/profiler/device/cuda_moment.h"
-#include "mptune/profiler/device/precise_sleep.h"
+#include "profiler/device/cuda_moment.h"
+#include "profiler/device/precise_sleep.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 namespace {
 
@@ -113,4 +113,4 @@ std::shared_ptr<CudaLanes> cuda_lanes_of(const Device& device) {
   return cuda != nullptr ? cuda->lanes() : nullptr;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

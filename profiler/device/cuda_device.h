@@ -2,10 +2,10 @@
 
 #include <memory>
 
-#include "mptune/profiler/device/cuda_lanes.h"
-#include "mptune/profiler/device/device.h"
+#include "profiler/device/cuda_lanes.h"
+#include "profiler/device/device.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Makes a GPU or a part of one. Throws Error (environment) if it is not available.
 [[nodiscard]] std::shared_ptr<Device> make_cuda_device(const DeviceSpec& spec);
@@ -13,4 +13,4 @@ namespace mptune {
 /// The lanes of a device of make_cuda_device; null for other devices.
 [[nodiscard]] std::shared_ptr<CudaLanes> cuda_lanes_of(const Device& device);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

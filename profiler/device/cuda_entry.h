@@ -4,10 +4,10 @@
 
 #include <memory>
 
-#include "mptune/profiler/device/copier.h"
-#include "mptune/profiler/device/device.h"
+#include "profiler/device/copier.h"
+#include "profiler/device/device.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Identifies the build; program and library must agree.
 inline constexpr const char* kGpuLibraryBuild = MPTUNE_VERSION "/1/" TORCH_VERSION;
@@ -21,7 +21,7 @@ struct GpuLibrary {
   bool (*reaches)(int gpu, int other) = nullptr;
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler
 
 /// The library's only entry point. `build` is the caller's kGpuLibraryBuild; returns null if it differs from the library's.
-extern "C" const mptune::GpuLibrary* mptune_cuda_entry(const char* build);
+extern "C" const mptune::profiler::GpuLibrary* mptune_cuda_entry(const char* build);

@@ -1,4 +1,4 @@
-#include "mptune/profiler/device/cuda_lanes.h"
+#include "profiler/device/cuda_lanes.h"
 
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -10,10 +10,10 @@
 #include <memory>
 #include <mutex>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/device/cuda_partition.h"
+#include "profiler/base/error.h"
+#include "profiler/device/cuda_partition.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 namespace {
 
@@ -73,4 +73,4 @@ std::shared_ptr<CudaLanes> take_cuda_lanes(const DeviceSpec& spec) {
   return {lanes, give_back};
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

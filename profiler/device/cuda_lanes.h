@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
-#include "mptune/profiler/base/device_spec.h"
-#include "mptune/profiler/device/cuda_memory.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/device/cuda_memory.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Streams and memory of one Device. Devices with the same name share multiprocessors, nothing else.
 struct CudaLanes {
@@ -29,4 +29,4 @@ struct CudaLanes {
 /// else new ones. They live until the process ends. Thread-safe. Throws Error (environment) if the device is not available.
 [[nodiscard]] std::shared_ptr<CudaLanes> take_cuda_lanes(const DeviceSpec& spec);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,12 +1,12 @@
-#include "mptune/profiler/device/cuda_memory.h"
+#include "profiler/device/cuda_memory.h"
 
 #include <map>
 #include <mutex>
 #include <utility>
 
-#include "mptune/profiler/device/cuda_cap.h"
+#include "profiler/device/cuda_cap.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 namespace {
 
@@ -92,4 +92,4 @@ void charge_stream(const c10::cuda::CUDAStream& stream, CudaAccount& account) {
   all.by_stream[{stream.device_index(), stream.stream()}] = &account;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Counts bytes of tensors on the streams of one device, as requested, until LibTorch's allocator may reuse them.
 /// Thread-safe; lives until the process ends.
@@ -45,4 +45,4 @@ class CudaAccount {
 /// initialised.
 void charge_stream(const c10::cuda::CUDAStream& stream, CudaAccount& account);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

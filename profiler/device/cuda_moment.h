@@ -2,9 +2,9 @@
 
 #include <c10/cuda/CUDAEvent.h>
 
-#include "mptune/profiler/device/moment.h"
+#include "profiler/device/moment.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// The end of all work that a stream was given before this object was made.
 class CudaMoment final : public Moment {
@@ -26,11 +26,10 @@ class CudaMoment final : public Moment {
 
 /// Later work of `stream` starts after `moment`. The calling thread waits only if the moment is not a GPU's.
 inline void hold(const c10::cuda::CUDAStream& stream, const MomentPtr& moment) {
-  if (const auto* on_gpu = dynamic_cast<const CudaMoment*>(moment.get())) {
+  if (const auto* on_gpu = dynamic_cast<const CudaMoment*>(moment.get()))
     on_gpu->hold(stream);
-  } else {
+  else
     wait_for(moment);
-  }
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

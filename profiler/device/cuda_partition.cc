@@ -1,4 +1,4 @@
-#include "mptune/profiler/device/cuda_partition.h"
+#include "profiler/device/cuda_partition.h"
 
 #include <c10/cuda/CUDAException.h>
 #include <cuda.h>
@@ -8,10 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/device/gpu_plans.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/device/gpu_plans.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 namespace {
 
@@ -73,7 +74,7 @@ std::vector<CUdevResource> divide(const Driver& driver, CUdevice gpu, int parts)
     throw Error("the GPU has " + std::to_string(sms.count) + " multiprocessors, and a part needs at least " +
                     std::to_string(std::max(sms.least, sms.multiple)),
                 driver.name, "divide it into fewer parts", ExitCode::environment);
-  std::vector<CUdevResource> groups(static_cast<std::size_t>(parts));
+  std::vector<CUdevResource> groups(as_index(parts));
   auto count = static_cast<unsigned>(parts);
   CUdevResource rest{};
   driver.check(driver.split(groups.data(), &count, &all, &rest, 0, static_cast<unsigned>(each)), "cuDevSmResourceSplitByCount");
@@ -116,7 +117,7 @@ GreenContext context_of(const Driver& driver, const DeviceSpec& spec) {
     for (CUdevResource& resource : divide(driver, gpu, spec.parts)) made.push_back(make_context(driver, gpu, resource));
     contexts = std::move(made);
   }
-  return contexts[static_cast<std::size_t>(spec.part)];
+  return contexts[as_index(spec.part)];
 }
 
 GpuPart whole_gpu(int gpu) {
@@ -140,4 +141,4 @@ GpuPart make_gpu_part(const DeviceSpec& spec) {
   return part;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

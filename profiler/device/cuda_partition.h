@@ -4,9 +4,9 @@
 
 #include <array>
 
-#include "mptune/profiler/base/device_spec.h"
+#include "profiler/base/device_spec.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// A whole GPU or a part of its multiprocessors, with streams whose kernels run only there.
 struct GpuPart {
@@ -19,4 +19,4 @@ struct GpuPart {
 /// Thread-safe. Throws Error (environment): a driver without green contexts, a GPU with too few multiprocessors.
 [[nodiscard]] GpuPart make_gpu_part(const DeviceSpec& spec);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,4 @@
-#include "mptune/profiler/device/device.h"
+#include "profiler/device/device.h"
 
 #include <ATen/Parallel.h>
 #include <pthread.h>
@@ -7,9 +7,9 @@
 
 #include <algorithm>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/device/gpu_library.h"
-#include "mptune/profiler/device/precise_sleep.h"
+#include "profiler/base/error.h"
+#include "profiler/device/gpu_library.h"
+#include "profiler/device/precise_sleep.h"
 
 namespace mptune {
 
@@ -42,7 +42,7 @@ class HostStamp final : public Stamp {
   }
 
  private:
-  SteadyClock::time_point time_ = SteadyClock::now();
+  profiler::SteadyClock::time_point time_ = profiler::SteadyClock::now();
 };
 
 /// Base of CPU and sleeping devices: host memory with an account.
@@ -102,7 +102,7 @@ class CpuDevice final : public HostMemoryDevice {
     pin(cores, name());
     (void)at::get_num_threads();
     at::set_num_threads(1);
-    make_timers_exact();
+    profiler::make_timers_exact();
     return std::make_unique<ThreadBinding>();
   }
 };
@@ -116,14 +116,14 @@ class SleepDevice final : public HostMemoryDevice {
   [[nodiscard]] std::unique_ptr<ThreadBinding> bind_compute() override {
     (void)at::get_num_threads();
     at::set_num_threads(1);
-    make_timers_exact();
+    profiler::make_timers_exact();
     return std::make_unique<AccountBinding>(account());
   }
 
   [[nodiscard]] std::unique_ptr<ThreadBinding> bind_copy(Device&) override {
     (void)at::get_num_threads();
     at::set_num_threads(1);
-    make_timers_exact();
+    profiler::make_timers_exact();
     return std::make_unique<ThreadBinding>();
   }
 };
@@ -139,7 +139,7 @@ std::shared_ptr<Device> make_device(const DeviceSpec& spec) {
     case DeviceSpec::Kind::cuda:
       break;
   }
-  return gpu_library(spec.name).make_device(spec);
+  return profiler::gpu_library(spec.name).make_device(spec);
 }
 
 }  // namespace mptune

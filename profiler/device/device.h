@@ -7,10 +7,10 @@
 
 #include <torch/types.h>
 
-#include "mptune/profiler/base/device_spec.h"
-#include "mptune/profiler/device/cpu_allocator.h"
-#include "mptune/profiler/device/moment.h"
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/device/cpu_allocator.h"
+#include "profiler/device/moment.h"
+#include "profiler/trace/trace.h"
 
 namespace mptune {
 

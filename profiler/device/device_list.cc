@@ -1,4 +1,4 @@
-#include "mptune/profiler/device/device_list.h"
+#include "profiler/device/device_list.h"
 
 #include <sched.h>
 
@@ -10,10 +10,11 @@
 #include <set>
 #include <thread>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/text.h"
-#include "mptune/profiler/base/units.h"
-#include "mptune/profiler/device/gpu_driver.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/base/text.h"
+#include "profiler/base/units.h"
+#include "profiler/device/gpu_driver.h"
 
 namespace mptune {
 namespace {
@@ -21,7 +22,7 @@ namespace {
 constexpr int kMostAutoDevices = 8;
 
 void require_gpu(const DeviceSpec& device) {
-  const GpuDriver& driver = gpu_driver();
+  const profiler::GpuDriver& driver = profiler::gpu_driver();
   if (!driver.problem.empty()) {
     throw Error(driver.problem, device.name, "install the NVIDIA driver, or name CPU devices: --devices cpu:0,cpu:1",
                 ExitCode::environment);
@@ -36,9 +37,7 @@ std::string core_ranges(const std::vector<int>& cores) {
   std::string text;
   for (std::size_t i = 0; i < cores.size();) {
     std::size_t last = i;
-    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) {
-      ++last;
-    }
+    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) ++last;
     text.append(text.empty() ? "" : ",").append(cpu_name(cores[i], cores[last]).substr(4));
     i = last + 1;
   }
@@ -52,12 +51,9 @@ void check_list(const std::vector<DeviceSpec>& devices) {
   std::set<int> cores;
   std::map<int, int> parts;
   for (const DeviceSpec& device : devices) {
-    if (!names.insert(device.name).second) {
-      throw Error("device '" + device.name + "' is named twice", "--devices", "name each device once");
-    }
-    if ((device.kind == DeviceSpec::Kind::sleep) != (devices.front().kind == DeviceSpec::Kind::sleep)) {
+    if (!names.insert(device.name).second) throw Error("device '" + device.name + "' is named twice", "--devices", "name each device once");
+    if ((device.kind == DeviceSpec::Kind::sleep) != (devices.front().kind == DeviceSpec::Kind::sleep))
       throw Error("sleeping devices can't be mixed with others", "--devices", "use sleep:K alone");
-    }
     if (device.kind == DeviceSpec::Kind::cuda) {
       require_gpu(device);
       if (parts.try_emplace(device.index, device.parts).first->second != device.parts) {
@@ -70,25 +66,18 @@ void check_list(const std::vector<DeviceSpec>& devices) {
         throw Error("core " + std::to_string(core) + " is not available", "--devices",
                     "this process may use cores " + core_ranges(available));
       }
-      if (!cores.insert(core).second) {
+      if (!cores.insert(core).second)
         throw Error("core " + std::to_string(core) + " belongs to two devices", "--devices", "give each core to one device");
-      }
     }
   }
 }
 
 std::vector<DeviceSpec> automatic_devices() {
   std::vector<DeviceSpec> devices;
-  for (int gpu = 0; gpu < gpu_driver().gpus; ++gpu) {
-    devices.push_back(parse_device(gpu_name(gpu)));
-  }
-  if (!devices.empty()) {
-    return devices;
-  }
+  for (int gpu = 0; gpu < profiler::gpu_driver().gpus; ++gpu) devices.push_back(parse_device(gpu_name(gpu)));
+  if (!devices.empty()) return devices;
   for (const int core : available_cores()) {
-    if (static_cast<int>(devices.size()) == kMostAutoDevices) {
-      break;
-    }
+    if (static_cast<int>(devices.size()) == kMostAutoDevices) break;
     devices.push_back(parse_device(cpu_name(core, core)));
   }
   return devices;
@@ -97,9 +86,7 @@ std::vector<DeviceSpec> automatic_devices() {
 }  // namespace
 
 std::vector<DeviceSpec> parse_devices(const std::string& list) {
-  if (list == "auto") {
-    return automatic_devices();
-  }
+  if (list == "auto") return automatic_devices();
   std::vector<DeviceSpec> devices;
   for (const std::string& name : split(list, ',')) {
     DeviceSpec device = parse_device(name);
@@ -111,30 +98,22 @@ std::vector<DeviceSpec> parse_devices(const std::string& list) {
       throw Error("invalid number of sleeping devices '" + name + "'", "--devices",
                   "use sleep:K with K from 1 to " + std::to_string(DeviceSpec::kMostDevices));
     }
-    for (int i = 0; i < device.index; ++i) {
-      devices.push_back(parse_device("sleep:" + std::to_string(i)));
-    }
+    for (int i = 0; i < device.index; ++i) devices.push_back(parse_device("sleep:" + std::to_string(i)));
   }
   check_list(devices);
   return devices;
 }
 
 std::vector<DeviceSpec> parse_device_names(const std::vector<std::string>& names) {
-  if (names.empty()) {
-    throw Error("no device is named", "--devices", "name at least one, such as cpu:0");
-  }
+  if (names.empty()) throw Error("no device is named", "--devices", "name at least one, such as cpu:0");
   std::vector<DeviceSpec> devices;
-  for (const std::string& name : names) {
-    devices.push_back(parse_device(name));
-  }
+  for (const std::string& name : names) devices.push_back(parse_device(name));
   check_list(devices);
   return devices;
 }
 
 LinkThrottle parse_link(const std::string& text) {
-  if (text.empty()) {
-    return {};
-  }
+  if (text.empty()) return {};
   const char* remedy = "give bandwidth and latency, such as 12GB/s,10us";
   const std::vector<std::string> parts = split(text, ',');
   const auto bandwidth = parse_quantity(parts[0]);
@@ -143,30 +122,22 @@ LinkThrottle parse_link(const std::string& text) {
     const std::string unit = bandwidth->unit.substr(0, bandwidth->unit.size() - 2);
     factor = unit.empty() ? std::nullopt : byte_unit(unit);
   }
-  if (!factor || parts.size() > 2) {
-    throw Error("invalid link '" + text + "'", "--link", remedy);
-  }
+  if (!factor || parts.size() > 2) throw Error("invalid link '" + text + "'", "--link", remedy);
   LinkThrottle link{.bytes_per_second = bandwidth->value * *factor, .latency_s = 0};
-  if (link.bytes_per_second < 1 || link.bytes_per_second > 1e15) {
+  if (link.bytes_per_second < 1 || link.bytes_per_second > 1e15)
     throw Error("bandwidth '" + parts[0] + "' is out of range", "--link", "use 1 B/s to 1000 TB/s");
-  }
   if (parts.size() == 2) {
-    if (const auto latency = parse_quantity(parts[1]); latency && latency->unit.empty()) {
+    if (const auto latency = parse_quantity(parts[1]); latency && latency->unit.empty())
       throw Error("latency '" + parts[1] + "' has no unit", "--link", remedy);
-    }
     link.latency_s = parse_seconds(parts[1], "--link");
-    if (link.latency_s > 60) {
-      throw Error("latency '" + parts[1] + "' is out of range", "--link", "use at most 60 s");
-    }
+    if (link.latency_s > 60) throw Error("latency '" + parts[1] + "' is out of range", "--link", "use at most 60 s");
   }
   return link;
 }
 
 std::vector<std::int64_t> parse_memory(const std::string& text, const std::vector<DeviceSpec>& devices) {
   std::vector<std::int64_t> caps(devices.size(), 0);
-  if (text.empty()) {
-    return caps;
-  }
+  if (text.empty()) return caps;
   if (text.find('=') == std::string::npos) {
     std::ranges::fill(caps, parse_bytes(text, "--memory"));
     return caps;
@@ -175,13 +146,10 @@ std::vector<std::int64_t> parse_memory(const std::string& text, const std::vecto
     const auto equals = part.find('=');
     const std::string name = part.substr(0, equals);
     const auto device = std::ranges::find(devices, name, &DeviceSpec::name);
-    if (equals == std::string::npos || device == devices.end()) {
+    if (equals == std::string::npos || device == devices.end())
       throw Error("'" + part + "' is not a device of this run", "--memory", "use one size, or DEVICE=SIZE for devices of --devices");
-    }
-    auto& cap = caps[static_cast<std::size_t>(device - devices.begin())];
-    if (cap != 0) {
-      throw Error("device '" + name + "' has two caps", "--memory", "give one size for each device");
-    }
+    auto& cap = caps[as_index(device - devices.begin())];
+    if (cap != 0) throw Error("device '" + name + "' has two caps", "--memory", "give one size for each device");
     cap = parse_bytes(part.substr(equals + 1), "--memory");
   }
   return caps;
@@ -192,16 +160,11 @@ std::vector<int> available_cores() {
   CPU_ZERO(&mask);
   std::vector<int> cores;
   if (sched_getaffinity(0, sizeof mask, &mask) == 0) {
-    for (int core = 0; core < CPU_SETSIZE; ++core) {
-      if (CPU_ISSET(static_cast<std::size_t>(core), &mask)) {
-        cores.push_back(core);
-      }
-    }
+    for (int core = 0; core < CPU_SETSIZE; ++core)
+      if (CPU_ISSET(as_index(core), &mask)) cores.push_back(core);
   } else {
     // The machine has more cores than the mask holds: assume that all may be used.
-    for (unsigned core = 0; core < std::max(1U, std::thread::hardware_concurrency()); ++core) {
-      cores.push_back(static_cast<int>(core));
-    }
+    for (unsigned core = 0; core < std::max(1U, std::thread::hardware_concurrency()); ++core) cores.push_back(static_cast<int>(core));
   }
   return cores;
 }

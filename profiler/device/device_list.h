@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/base/device_spec.h"
+#include "profiler/base/device_spec.h"
 
 namespace mptune {
 

@@ -1,6 +1,6 @@
-#include "mptune/profiler/device/device_worker.h"
+#include "profiler/device/device_worker.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 DeviceWorker::DeviceWorker(std::shared_ptr<Device> device) : device_(std::move(device)), thread_([this] { loop(); }) {
   if (auto error = wait()) {
@@ -74,4 +74,4 @@ void DeviceWorker::loop() {
   }
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

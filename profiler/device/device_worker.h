@@ -6,9 +6,9 @@
 #include <mutex>
 #include <thread>
 
-#include "mptune/profiler/device/device.h"
+#include "profiler/device/device.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// The compute thread of a device, owned and joined by this object. Runs one job at a time.
 /// post() and wait() are called by one owner thread.
@@ -42,4 +42,4 @@ class DeviceWorker {
   std::thread thread_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

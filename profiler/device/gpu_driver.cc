@@ -1,8 +1,8 @@
-#include "mptune/profiler/device/gpu_driver.h"
+#include "profiler/device/gpu_driver.h"
 
 #include <dlfcn.h>
 
-namespace mptune {
+namespace mptune::profiler {
 
 namespace {
 
@@ -33,4 +33,4 @@ const GpuDriver& gpu_driver() {
   return driver;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

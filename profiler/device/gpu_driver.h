@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// What the NVIDIA driver reports about this machine.
 struct GpuDriver {
@@ -14,4 +14,4 @@ struct GpuDriver {
 /// Thread-safe; does not throw on a machine without driver or GPU.
 [[nodiscard]] const GpuDriver& gpu_driver();
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,4 @@
-#include "mptune/profiler/device/gpu_library.h"
+#include "profiler/device/gpu_library.h"
 
 #include <dlfcn.h>
 #include <torch/version.h>
@@ -9,10 +9,10 @@
 #include <mutex>
 #include <optional>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/device/gpu_driver.h"
+#include "profiler/base/error.h"
+#include "profiler/device/gpu_driver.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 namespace {
 
@@ -68,9 +68,13 @@ const GpuLibrary& gpu_library(const std::string& device) {
   return *opened;
 }
 
+}  // namespace mptune::profiler
+
+namespace mptune {
+
 void prepare_gpus() {
-  ask_for_channels();
-  if (gpu_driver().gpus > 0) (void)gpu_library("cuda:0");
+  profiler::ask_for_channels();
+  if (profiler::gpu_driver().gpus > 0) (void)profiler::gpu_library("cuda:0");
 }
 
 }  // namespace mptune

@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "mptune/profiler/device/cuda_entry.h"
+#include "profiler/device/cuda_entry.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Opens libmptune_cuda.so at the first call: from MPTUNE_CUDA_LIBRARY, beside the program, in ../libexec/mptune or where it was installed.
 /// Throws Error (environment) that names `device` and what is missing: driver, library, or a library that it needs. Thread-safe.
@@ -13,4 +13,4 @@ namespace mptune {
 /// The remedy for a library that can't be loaded, from dlopen's message: one line.
 [[nodiscard]] std::string missing_library_remedy(const std::string& message);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

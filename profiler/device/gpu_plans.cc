@@ -1,8 +1,8 @@
-#include "mptune/profiler/device/gpu_plans.h"
+#include "profiler/device/gpu_plans.h"
 
 #include <algorithm>
 
-namespace mptune {
+namespace mptune::profiler {
 
 int sms_per_part(const SmResource& all, int parts) {
   if (parts < 1 || all.multiple < 1) return 0;
@@ -17,4 +17,4 @@ std::vector<StagingPiece> staging_pieces(std::int64_t bytes, std::int64_t buffer
   return pieces;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

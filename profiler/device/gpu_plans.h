@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Multiprocessors of a GPU and how the driver can divide them.
 struct SmResource {
@@ -27,4 +27,4 @@ struct StagingPiece {
 /// All pieces but the last have the same size. Requires: buffer_bytes and buffers positive.
 [[nodiscard]] std::vector<StagingPiece> staging_pieces(std::int64_t bytes, std::int64_t buffer_bytes, int buffers);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,10 +1,10 @@
-#include "mptune/profiler/device/precise_sleep.h"
+#include "profiler/device/precise_sleep.h"
 
 #include <sys/prctl.h>
 
 #include <thread>
 
-namespace mptune {
+namespace mptune::profiler {
 
 namespace {
 
@@ -27,4 +27,4 @@ void sleep_until(SteadyClock::time_point deadline) {
   }
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-namespace mptune {
+namespace mptune::profiler {
 
 using SteadyClock = std::chrono::steady_clock;
 
@@ -13,4 +13,4 @@ void make_timers_exact();
 /// Call make_timers_exact() on this thread before.
 void sleep_until(SteadyClock::time_point deadline);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,4 @@
-#include "mptune/profiler/exported/archive.h"
+#include "profiler/exported/archive.h"
 
 #include <ATen/ATen.h>
 #include <caffe2/serialize/inline_container.h>
@@ -9,11 +9,12 @@
 #include <set>
 #include <utility>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/exported/arguments.h"
-#include "mptune/profiler/state/torch_file.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/exported/arguments.h"
+#include "profiler/state/torch_file.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr std::int64_t kMostTensorBytes = std::int64_t{1} << 50;
@@ -72,7 +73,7 @@ class ArchiveReader {
     return bytes;
   }
   std::string text(const std::string& record) {
-    std::string content(static_cast<std::size_t>(bytes_of(record)), '\0');
+    std::string content(as_index(bytes_of(record)), '\0');
     reader_.getRecord(record, content.data(), content.size());
     return content;
   }
@@ -121,10 +122,9 @@ class ArchiveReader {
     for (std::size_t i = 0; i < program.inputs.size(); ++i) {
       const auto* value = std::get_if<ProgramValue>(&program.graph.inputs[i]);
       if (value == nullptr || program.inputs[i].kind != ProgramInput::Kind::user) continue;
-      const auto& about = program.graph.values[static_cast<std::size_t>(value->index)].tensor;
-      if (next >= samples.size() || !about || about->sizes.size() != static_cast<std::size_t>(samples[next].dim())) return false;
-      if (scalar_type(program.graph.values[static_cast<std::size_t>(value->index)].name, about->scalar_type) != samples[next].scalar_type())
-        return false;
+      const auto& about = program.graph.values[as_index(value->index)].tensor;
+      if (next >= samples.size() || !about || about->sizes.size() != as_index(samples[next].dim())) return false;
+      if (scalar_type(program.graph.values[as_index(value->index)].name, about->scalar_type) != samples[next].scalar_type()) return false;
       ++next;
     }
     return next == samples.size();
@@ -188,7 +188,7 @@ class ArchiveReader {
     stored_bytes_ += bytes;
     if (stored_bytes_ > file_bytes_) refuse("its records claim more bytes than the file has", kAgain);
     at::Tensor storage = at::empty({bytes}, at::kByte);
-    reader_.getRecord(record, storage.data_ptr(), static_cast<std::size_t>(bytes));
+    reader_.getRecord(record, storage.data_ptr(), as_index(bytes));
     const auto element = static_cast<std::int64_t>(c10::elementSize(type));
     storage = storage.narrow(0, 0, bytes / element * element);
     return storages_.emplace(record, storage).first->second.view(type);
@@ -225,4 +225,4 @@ ExportedArchive read_exported_archive(const std::string& path) {
   }
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -7,9 +7,9 @@
 
 #include <torch/types.h>
 
-#include "mptune/profiler/program/exported_program.h"
+#include "profiler/program/exported_program.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Contents of a `.pt2` file of torch.export.save: the program, and its tensors by full name. Tensors of one record share memory (tied
 /// weights). Reading runs no code of the file and allocates no more than its size.
@@ -28,4 +28,4 @@ struct ExportedArchive {
 /// models, records missing or shorter than their tensors.
 [[nodiscard]] ExportedArchive read_exported_archive(const std::string& path);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,4 @@
-#include "mptune/profiler/exported/arguments.h"
+#include "profiler/exported/arguments.h"
 
 #include <ATen/ScalarOps.h>
 #include <ATen/core/List.h>
@@ -9,7 +9,9 @@
 #include <stdexcept>
 #include <utility>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::profiler {
 namespace {
 
 at::MemoryFormat memory_format_of(int code) {
@@ -92,9 +94,7 @@ class ArgumentBinder {
  public:
   explicit ArgumentBinder(const c10::TypePtr& type) : type_(type) {
     if (!type_) return;
-    if (const auto optional = type_->cast<c10::OptionalType>()) {
-      type_ = optional->getElementType();
-    }
+    if (const auto optional = type_->cast<c10::OptionalType>()) type_ = optional->getElementType();
   }
 
   BoundArgument bind(const ProgramArgument& argument) {
@@ -199,7 +199,7 @@ BoundArgument BoundArgument::device() {
 }
 
 c10::IValue BoundArgument::value(const ProgramValues& values, at::Device device) const {
-  const auto at = [&](int index) -> const c10::IValue& { return values[static_cast<std::size_t>(index)]; };
+  const auto at = [&](int index) -> const c10::IValue& { return values[as_index(index)]; };
   switch (form_) {
     case Form::constant:
       return constant_;
@@ -232,4 +232,4 @@ c10::IValue BoundArgument::value(const ProgramValues& values, at::Device device)
   return {};
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -6,9 +6,9 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
 
-#include "mptune/profiler/program/exported_program.h"
+#include "profiler/program/exported_program.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Values of one run of a graph, by ProgramValue::index.
 using ProgramValues = std::vector<c10::IValue>;
@@ -50,4 +50,4 @@ class BoundArgument {
 /// LibTorch's type for the file's code (7: float32). Throws std::invalid_argument for an unknown code.
 [[nodiscard]] at::ScalarType scalar_type_of(int code);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

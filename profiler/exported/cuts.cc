@@ -1,14 +1,15 @@
-#include "mptune/profiler/exported/cuts.h"
+#include "profiler/exported/cuts.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
 
-#include "mptune/profiler/program/grain.h"
-#include "mptune/profiler/program/sample_axes.h"
+#include "profiler/base/index.h"
+#include "profiler/program/grain.h"
+#include "profiler/program/sample_axes.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr std::int64_t kTensorCost = 16384;
@@ -18,7 +19,7 @@ constexpr std::size_t kMostOperators = 32;
 constexpr std::int64_t kMostCutBytes = std::int64_t{1} << 56;
 
 std::size_t at_index(int value) {
-  return static_cast<std::size_t>(value);
+  return as_index(value);
 }
 
 /// Nodes of the regions that a node runs.
@@ -263,4 +264,4 @@ std::vector<int> ProgramCuts::nodes_of(int first, int last) const {
   return nodes;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -5,10 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/profiler/exported/graph.h"
-#include "mptune/profiler/program/exported_program.h"
+#include "profiler/base/index.h"
+#include "profiler/exported/graph.h"
+#include "profiler/program/exported_program.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// What a cut before a node carries, and whether it is allowed.
 struct CutPosition {
@@ -50,9 +51,9 @@ class ProgramCuts {
   /// Symbol of the batch size; "" if the program has a fixed batch size.
   [[nodiscard]] const std::string& batch_symbol() const { return batch_symbol_; }
   /// Last node that uses a value; nodes() for outputs of the program, -1 if it is unused.
-  [[nodiscard]] int last_use(int value) const { return last_use_[static_cast<std::size_t>(value)]; }
+  [[nodiscard]] int last_use(int value) const { return last_use_[as_index(value)]; }
   /// Inputs of the program that are parameters, buffers or constants.
-  [[nodiscard]] bool is_state(int value) const { return role_[static_cast<std::size_t>(value)] == Role::state; }
+  [[nodiscard]] bool is_state(int value) const { return role_[as_index(value)] == Role::state; }
   [[nodiscard]] int memory_of(int value) const { return graph_.memory_of(value); }
 
  private:
@@ -76,7 +77,7 @@ class ProgramCuts {
   void forbid_unknown(CutPosition& cut) const;
   void forbid_shared(int position, CutPosition& cut) const;
   [[nodiscard]] std::int64_t bytes_of(int value) const;
-  [[nodiscard]] bool written(int value) const { return last_write_[static_cast<std::size_t>(memory_of(value))] >= 0; }
+  [[nodiscard]] bool written(int value) const { return last_write_[as_index(memory_of(value))] >= 0; }
 
   const ExportedProgram& program_;
   const ExportedGraph& graph_;
@@ -92,4 +93,4 @@ class ProgramCuts {
   std::vector<MayShare> may_share_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,11 +1,13 @@
-#include "mptune/profiler/exported/draws.h"
+#include "profiler/exported/draws.h"
 
 #include <ATen/core/enum_tag.h>
 
 #include <algorithm>
 #include <string_view>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::profiler {
 namespace {
 
 /// Value of an argument or its default; nullopt if a node computes it.
@@ -19,7 +21,7 @@ std::optional<double> number_of(const c10::FunctionSchema& schema, const Program
   }
   const std::optional<int> index = schema.argumentIndexWithName(name);
   if (!index) return {};
-  const auto& value = schema.arguments()[static_cast<std::size_t>(*index)].default_value();
+  const auto& value = schema.arguments()[as_index(*index)].default_value();
   if (!value || !(value->isDouble() || value->isBool())) return {};
   return value->isBool() ? (value->toBool() ? 1 : 0) : value->toDouble();
 }
@@ -66,11 +68,11 @@ NodeDraws draws_of(const c10::OperatorHandle& operation, const ProgramNode& node
     draws.refused = "its random numbers can't be drawn sample by sample";
   } else {
     const int value = drawn_value(node, attention);
-    const auto axis = value < 0 ? std::nullopt : axes[static_cast<std::size_t>(value)];
+    const auto axis = value < 0 ? std::nullopt : axes[as_index(value)];
     if (axis) draws.axis = *axis;
     if (!axis || (features && axis->dimension > 1)) draws.refused = "where the samples lie in what it draws is not known";
   }
   return draws;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

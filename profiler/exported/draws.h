@@ -6,10 +6,10 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include "mptune/profiler/program/exported_program.h"
-#include "mptune/profiler/program/sample_axes.h"
+#include "profiler/program/exported_program.h"
+#include "profiler/program/sample_axes.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Random numbers that a node draws.
 struct NodeDraws {
@@ -23,4 +23,4 @@ struct NodeDraws {
 [[nodiscard]] NodeDraws draws_of(const c10::OperatorHandle& operation, const ProgramNode& node,
                                  const std::vector<std::optional<SampleAxis>>& axes);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

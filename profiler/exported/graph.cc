@@ -1,4 +1,4 @@
-#include "mptune/profiler/exported/graph.h"
+#include "profiler/exported/graph.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/Tensor.h>
@@ -9,10 +9,11 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/exported/symbolic_operators.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/exported/symbolic_operators.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr const char* kOperators = "torch.ops.";
@@ -125,17 +126,17 @@ void ExportedGraph::check_outputs(const ProgramNode& source, const Node& node) c
 
 void ExportedGraph::check_draws() const {
   for (int node = 0; node < nodes(); ++node) {
-    const Node& bound = nodes_[static_cast<std::size_t>(node)];
+    const Node& bound = nodes_[as_index(node)];
     if (!bound.draws.refused.empty())
       throw Error(describe(node) + ": " + bound.draws.refused, where_,
                   "draw for each sample by itself (dropout, bernoulli, rand or randn of a tensor that has the samples in a dimension), or "
                   "set its probability to 0");
-    for (const int region : bound.regions) graphs_[static_cast<std::size_t>(region)]->check_draws();
+    for (const int region : bound.regions) graphs_[as_index(region)]->check_draws();
   }
 }
 
 std::string ExportedGraph::describe(int node) const {
-  const ProgramNode& source = graph_.nodes[static_cast<std::size_t>(node)];
+  const ProgramNode& source = graph_.nodes[as_index(node)];
   return short_name(source.target) + (source.module.empty() ? "" : " in " + source.module) +
          (source.source.empty() ? "" : " (" + source.source + ")");
 }
@@ -169,7 +170,7 @@ void ExportedGraph::bind_operation(const ProgramNode& source, Node& node) {
   for (const NamedArgument& input : source.inputs) {
     const std::optional<int> index = schema.argumentIndexWithName(input.name);
     if (!index) throw std::invalid_argument("it has no argument '" + input.name.substr(0, 40) + "'");
-    const auto place = static_cast<std::size_t>(*index);
+    const auto place = as_index(*index);
     arguments[place] = BoundArgument::bind(input.argument, schema.arguments()[place].real_type());
   }
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -211,7 +212,7 @@ void ExportedGraph::bind_training(const ProgramNode& source, Node& node) {
   if (source.target == "torch.ops.aten.add_.Tensor" && argument("self") != nullptr && argument("other") != nullptr) {
     const auto* counter = std::get_if<ProgramValue>(argument("self"));
     if (counter == nullptr || !is_number(*argument("other"), 1)) return;
-    const ValueDescription& value = graph_.values[static_cast<std::size_t>(counter->index)];
+    const ValueDescription& value = graph_.values[as_index(counter->index)];
     if (!value.name.ends_with("num_batches_tracked") || !value.tensor || !value.tensor->sizes.empty()) return;
     node.kind = Kind::count_batch;
     node.batch_counter = counter->index;
@@ -220,31 +221,28 @@ void ExportedGraph::bind_training(const ProgramNode& source, Node& node) {
 
 void ExportedGraph::bind_region(const ProgramNode& source, Node& node, Shared& shared) {
   const std::string name = source.target.substr(std::string_view(kHigherOrder).size());
-  if (name == "wrap_with_set_grad_enabled") {
+  if (name == "wrap_with_set_grad_enabled")
     node.kind = Kind::set_grad;
-  } else if (name == "wrap_with_autocast") {
+  else if (name == "wrap_with_autocast")
     node.kind = Kind::autocast;
-  } else if (name == "cond") {
+  else if (name == "cond")
     node.kind = Kind::conditional;
-  } else {
+  else
     throw std::invalid_argument("higher-order operators other than cond, autocast and set_grad_enabled can't be trained here");
-  }
-  for (const NamedArgument& input : source.inputs) {
-    if (const auto* region = std::get_if<ProgramRegion>(&input.argument)) {
+  for (const NamedArgument& input : source.inputs)
+    if (const auto* region = std::get_if<ProgramRegion>(&input.argument))
       node.regions.push_back(region->index);
-    } else {
+    else
       node.arguments.push_back(BoundArgument::bind(input.argument));
-    }
-  }
   const std::size_t arguments = node.kind == Kind::set_grad ? 1 : node.kind == Kind::autocast ? 4 : 1;
   if (node.regions.size() != (node.kind == Kind::conditional ? 2U : 1U) || node.arguments.size() < arguments)
     throw std::invalid_argument("it has other arguments than expected");
   std::vector<SampleAxis> axes;
   for (const BoundArgument& argument : node.arguments)
     for (const int read : argument.reads())
-      if (const auto& axis = axes_[static_cast<std::size_t>(read)]) axes.push_back(*axis);
+      if (const auto& axis = axes_[as_index(read)]) axes.push_back(*axis);
   for (const int region : node.regions) {
-    auto& place = graphs_[static_cast<std::size_t>(region)];
+    auto& place = graphs_[as_index(region)];
     place.reset(new ExportedGraph(graph_.graphs[static_cast<std::size_t>(region)], where_, axes, shared));
     const ExportedGraph& inner = *place;
     find_region_aliases(source, arguments, inner, node);
@@ -302,17 +300,17 @@ void ExportedGraph::find_memory() {
   memory_.resize(graph_.values.size());
   std::iota(memory_.begin(), memory_.end(), 0);
   const auto root = [&](int value) {
-    const auto parent = [&](int of) -> int& { return memory_[static_cast<std::size_t>(of)]; };
+    const auto parent = [&](int of) -> int& { return memory_[as_index(of)]; };
     while (parent(value) != value) value = parent(value) = parent(parent(value));
     return value;
   };
   for (const Node& node : nodes_) {
     for (const ValueAlias& alias : node.aliases) {
       const int made = root(alias.made), read = root(alias.read);
-      memory_[static_cast<std::size_t>(std::max(made, read))] = std::min(made, read);
+      memory_[as_index(std::max(made, read))] = std::min(made, read);
     }
   }
-  for (int value = 0; value < values(); ++value) memory_[static_cast<std::size_t>(value)] = root(value);
+  for (int value = 0; value < values(); ++value) memory_[as_index(value)] = root(value);
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

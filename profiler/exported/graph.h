@@ -11,11 +11,12 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include "mptune/profiler/exported/arguments.h"
-#include "mptune/profiler/exported/draws.h"
-#include "mptune/profiler/model/layer.h"
+#include "profiler/base/index.h"
+#include "profiler/exported/arguments.h"
+#include "profiler/exported/draws.h"
+#include "profiler/model/layer.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Context of one run of a graph.
 struct ProgramRun {
@@ -54,25 +55,25 @@ class ExportedGraph {
   [[nodiscard]] std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs, const ProgramRun& run) const;
 
   /// Values that a node reads and computes.
-  [[nodiscard]] const std::vector<int>& reads(int node) const { return nodes_[static_cast<std::size_t>(node)].reads; }
-  [[nodiscard]] const std::vector<int>& makes(int node) const { return nodes_[static_cast<std::size_t>(node)].makes; }
+  [[nodiscard]] const std::vector<int>& reads(int node) const { return nodes_[as_index(node)].reads; }
+  [[nodiscard]] const std::vector<int>& makes(int node) const { return nodes_[as_index(node)].makes; }
   /// Values that it writes to in place.
-  [[nodiscard]] const std::vector<int>& writes(int node) const { return nodes_[static_cast<std::size_t>(node)].writes; }
+  [[nodiscard]] const std::vector<int>& writes(int node) const { return nodes_[as_index(node)].writes; }
   /// Pairs of a value that it computes and one that it reads which may share memory; includes those of regions.
-  [[nodiscard]] const std::vector<ValueAlias>& aliases(int node) const { return nodes_[static_cast<std::size_t>(node)].aliases; }
+  [[nodiscard]] const std::vector<ValueAlias>& aliases(int node) const { return nodes_[as_index(node)].aliases; }
   /// The first value that may share this value's memory; the value itself if none does.
-  [[nodiscard]] int memory_of(int value) const { return memory_[static_cast<std::size_t>(value)]; }
+  [[nodiscard]] int memory_of(int value) const { return memory_[as_index(value)]; }
   /// True if it draws random numbers, or a region of it does.
-  [[nodiscard]] bool random(int node) const { return nodes_[static_cast<std::size_t>(node)].draws.random; }
+  [[nodiscard]] bool random(int node) const { return nodes_[as_index(node)].draws.random; }
   /// Throws Error for the first node (including regions) whose random numbers would depend on the partition.
   void check_draws() const;
   /// Index of the running mean if the node is a batch norm in training; else -1.
-  [[nodiscard]] int running_mean(int node) const { return nodes_[static_cast<std::size_t>(node)].running_mean; }
-  [[nodiscard]] int running_variance(int node) const { return nodes_[static_cast<std::size_t>(node)].running_variance; }
+  [[nodiscard]] int running_mean(int node) const { return nodes_[as_index(node)].running_mean; }
+  [[nodiscard]] int running_variance(int node) const { return nodes_[as_index(node)].running_variance; }
   /// Momentum of a batch norm in training.
-  [[nodiscard]] double momentum(int node) const { return nodes_[static_cast<std::size_t>(node)].momentum; }
+  [[nodiscard]] double momentum(int node) const { return nodes_[as_index(node)].momentum; }
   /// Index of the batch counter that the node increments; else -1.
-  [[nodiscard]] int batch_counter(int node) const { return nodes_[static_cast<std::size_t>(node)].batch_counter; }
+  [[nodiscard]] int batch_counter(int node) const { return nodes_[as_index(node)].batch_counter; }
   /// "aten.conv2d in layer1.0.conv1 (net.py:12, x = self.conv1(x))".
   [[nodiscard]] std::string describe(int node) const;
 
@@ -110,9 +111,7 @@ class ExportedGraph {
   void find_aliases(const ProgramNode& source, Node& node) const;
   void find_region_aliases(const ProgramNode& source, std::size_t first, const ExportedGraph& inner, Node& node) const;
   void find_memory();
-  [[nodiscard]] bool is_tensor(int value) const {
-    return graph_.values[static_cast<std::size_t>(value)].kind == ValueDescription::Kind::tensor;
-  }
+  [[nodiscard]] bool is_tensor(int value) const { return graph_.values[as_index(value)].kind == ValueDescription::Kind::tensor; }
   void check_types() const;
   void check_outputs(const ProgramNode& source, const Node& node) const;
   void dispatch(int node, ProgramValues& values, const ProgramRun& run) const;
@@ -131,4 +130,4 @@ class ExportedGraph {
   std::int64_t first_node_ = 0;                         ///< number of the first node in the whole program
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

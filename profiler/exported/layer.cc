@@ -1,4 +1,4 @@
-#include "mptune/profiler/exported/layer.h"
+#include "profiler/exported/layer.h"
 
 #include <ATen/ATen.h>
 
@@ -8,14 +8,15 @@
 #include <sstream>
 #include <utility>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/text.h"
-#include "mptune/profiler/exported/layer_shape.h"
-#include "mptune/profiler/exported/names.h"
-#include "mptune/profiler/model/batch_statistics.h"
-#include "mptune/profiler/model/scalar_types.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/base/text.h"
+#include "profiler/exported/layer_shape.h"
+#include "profiler/exported/names.h"
+#include "profiler/model/batch_statistics.h"
+#include "profiler/model/scalar_types.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 struct BoundTensor {
@@ -51,7 +52,7 @@ const std::string& first_name(const LayerShape& shape, const std::map<std::strin
 class ExportedLayer final : public Layer {
  public:
   ExportedLayer(std::shared_ptr<const LayerShape> shape, std::vector<BoundTensor> tensors)
-      : shape_(std::move(shape)), tensors_(std::move(tensors)), values_(static_cast<std::size_t>(shape_->bound->graph.values())) {
+      : shape_(std::move(shape)), tensors_(std::move(tensors)), values_(as_index(shape_->bound->graph.values())) {
     find_norms();
   }
 
@@ -72,15 +73,14 @@ class ExportedLayer final : public Layer {
     for (std::size_t place = 0; place < shape_->nodes.size(); ++place) {
       const int node = shape_->nodes[place];
       graph.run_node(node, values_, run);
-      if (observer_) {
+      if (observer_)
         observer_(node, values_);  // the observer may read values that this layer carries for later layers
-      } else {
-        for (const int value : shape_->released[place]) values_[static_cast<std::size_t>(value)] = c10::IValue();
-      }
+      else
+        for (const int value : shape_->released[place]) values_[as_index(value)] = c10::IValue();
     }
     Tensors outputs;
     for (const int output : shape_->outputs) {
-      const c10::IValue& value = values_[static_cast<std::size_t>(output)];
+      const c10::IValue& value = values_[as_index(output)];
       if (!value.isTensor())
         throw Error("'" + shape_->value(output).name + "' is no tensor", "model", "the file is damaged: export the model again");
       outputs.push_back(value.toTensor());
@@ -180,12 +180,12 @@ class ExportedLayer final : public Layer {
       // The caller has moved parameters and saved buffers to the device, but does not know of constants.
       if (!tensor.saved && !inputs.empty() && tensor.tensor.device() != inputs[0].device())
         tensor.tensor = tensor.tensor.to(inputs[0].device());
-      for (const int value : tensor.values) values_[static_cast<std::size_t>(value)] = tensor.tensor;
+      for (const int value : tensor.values) values_[as_index(value)] = tensor.tensor;
     }
     SymbolValues symbols;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (shape_->first == 0) check_input(shape_->value(shape_->inputs[i]), inputs[i]);
-      values_[static_cast<std::size_t>(shape_->inputs[i])] = shape_->cloned[i] ? inputs[i].clone() : inputs[i];
+      values_[as_index(shape_->inputs[i])] = shape_->cloned[i] ? inputs[i].clone() : inputs[i];
       learn_symbols(shape_->value(shape_->inputs[i]), inputs[i], symbols);
     }
     if (!shape_->bound->cuts.batch_symbol().empty()) symbols.try_emplace(shape_->bound->cuts.batch_symbol(), context.samples);
@@ -193,7 +193,7 @@ class ExportedLayer final : public Layer {
       const ValueDescription& about = shape_->value(number);
       const std::optional<std::int64_t> value = about.size ? about.size->value(symbols) : std::nullopt;
       if (!value) throw Error("the number '" + about.name + "' can't be known here", "model", "cut the model elsewhere");
-      values_[static_cast<std::size_t>(number)] = *value;
+      values_[as_index(number)] = *value;
     }
   }
 
@@ -201,7 +201,7 @@ class ExportedLayer final : public Layer {
   static void check_input(const ValueDescription& about, const at::Tensor& given) {
     if (!about.tensor) return;
     const auto& sizes = about.tensor->sizes;
-    bool fits = given.scalar_type() == scalar_type_of(about.tensor->scalar_type) && sizes.size() == static_cast<std::size_t>(given.dim());
+    bool fits = given.scalar_type() == scalar_type_of(about.tensor->scalar_type) && sizes.size() == as_index(given.dim());
     std::ostringstream expected;
     for (std::size_t d = 0; d < sizes.size(); ++d) {
       const std::optional<std::int64_t> fixed = sizes[d].value({});
@@ -217,7 +217,7 @@ class ExportedLayer final : public Layer {
 
   /// Derives values of symbols from sizes that are a multiple of one symbol.
   void learn_symbols(const ValueDescription& about, const at::Tensor& tensor, SymbolValues& symbols) const {
-    if (!about.tensor || about.tensor->sizes.size() != static_cast<std::size_t>(tensor.dim())) return;
+    if (!about.tensor || about.tensor->sizes.size() != as_index(tensor.dim())) return;
     for (std::size_t d = 0; d < about.tensor->sizes.size(); ++d) {
       if (about.tensor->sizes[d].is_number()) continue;
       for (const auto& [symbol, range] : shape_->bound->program.symbols) {
@@ -233,12 +233,11 @@ class ExportedLayer final : public Layer {
     Tensors& found = found_[context.microbatch];
     if (!context.recomputing) found.clear();
     for (std::size_t i = 0; i < shape_->written.size(); ++i) {
-      c10::IValue& state = values_[static_cast<std::size_t>(shape_->written[i])];
-      if (!context.recomputing) {
+      c10::IValue& state = values_[as_index(shape_->written[i])];
+      if (!context.recomputing)
         found.push_back(state.toTensor().detach().clone());
-      } else {
+      else
         state = i < found.size() ? found[i].clone() : state.toTensor().detach().clone();
-      }
     }
   }
 
@@ -284,8 +283,7 @@ std::vector<int> exported_layer_outputs(const BoundProgram& bound, int last) {
   for (std::size_t i = 0; i < bound.program.outputs.size(); ++i) {
     const auto* value = std::get_if<ProgramValue>(&bound.program.graph.outputs[i]);
     if (value == nullptr || bound.program.outputs[i].kind == ProgramOutput::Kind::buffer_mutation) continue;
-    if (bound.program.graph.values[static_cast<std::size_t>(value->index)].kind == ValueDescription::Kind::tensor)
-      outputs.push_back(value->index);
+    if (bound.program.graph.values[as_index(value->index)].kind == ValueDescription::Kind::tensor) outputs.push_back(value->index);
   }
   return outputs;
 }
@@ -340,4 +338,4 @@ void observe_nodes(Layer& layer, NodeObserver observer) {
   dynamic_cast<ExportedLayer&>(layer).observe(std::move(observer));
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

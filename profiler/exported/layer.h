@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/exported/cuts.h"
-#include "mptune/profiler/exported/graph.h"
-#include "mptune/profiler/model/layer.h"
-#include "mptune/profiler/program/size_guards.h"
+#include "profiler/exported/cuts.h"
+#include "profiler/exported/graph.h"
+#include "profiler/model/layer.h"
+#include "profiler/program/size_guards.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// A bound program, immutable and shared by its layers and their clones.
 struct BoundProgram {
@@ -54,4 +54,4 @@ void observe_nodes(Layer& layer, NodeObserver observer);
 [[nodiscard]] std::vector<int> exported_layer_inputs(const BoundProgram& program, int first);
 [[nodiscard]] std::vector<int> exported_layer_outputs(const BoundProgram& program, int last);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,13 +1,13 @@
-#include "mptune/profiler/exported/layer_shape.h"
+#include "profiler/exported/layer_shape.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
 
-#include "mptune/profiler/exported/names.h"
+#include "profiler/exported/names.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 LayerShape shape_of(std::shared_ptr<const BoundProgram> bound, int first, int last) {
   LayerShape shape;
@@ -74,4 +74,4 @@ std::set<int> state_of(const LayerShape& shape) {
   return used;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/exported/layer.h"
+#include "profiler/base/index.h"
+#include "profiler/exported/layer.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// What a layer needs of the program, computed once for all clones.
 struct LayerShape {
@@ -22,7 +23,7 @@ struct LayerShape {
   std::string kind;
 
   [[nodiscard]] const ProgramGraph& graph() const { return bound->program.graph; }
-  [[nodiscard]] const ValueDescription& value(int index) const { return graph().values[static_cast<std::size_t>(index)]; }
+  [[nodiscard]] const ValueDescription& value(int index) const { return graph().values[as_index(index)]; }
 };
 
 /// Shape of the layer with nodes [first, last). Requires: cuts that are not forbidden.
@@ -31,4 +32,4 @@ struct LayerShape {
 /// Parameters, buffers and constants that a layer holds. A batch norm's counter belongs to the layer of its running mean.
 [[nodiscard]] std::set<int> state_of(const LayerShape& shape);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,4 @@
-#include "mptune/profiler/exported/load_exported.h"
+#include "profiler/exported/load_exported.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -8,12 +8,13 @@
 #include <set>
 #include <utility>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/exported/archive.h"
-#include "mptune/profiler/exported/names.h"
-#include "mptune/profiler/program/grain.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/exported/archive.h"
+#include "profiler/exported/names.h"
+#include "profiler/program/grain.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr int kExportedBatch = 32;
@@ -27,7 +28,7 @@ void check_inputs(const BoundProgram& bound, const std::string& path) {
   const std::vector<int> inputs = exported_layer_inputs(bound, 0);
   if (inputs.empty()) throw Error("the program takes no tensor of samples", path, kExportAgain);
   for (const int input : inputs) {
-    const ValueDescription& about = bound.program.graph.values[static_cast<std::size_t>(input)];
+    const ValueDescription& about = bound.program.graph.values[as_index(input)];
     const std::string what = "the program's input '" + about.name + "' ";
     if (!about.tensor) throw Error(what + "is a number", path, "export the program with a fixed number");
     const auto& sizes = about.tensor->sizes;
@@ -91,7 +92,7 @@ std::int64_t classes_of(const ExportedProgram& program, int value) {
     const auto* table = std::get_if<ProgramValue>(&node.inputs[0].argument);
     const auto* indices = std::get_if<ProgramValue>(&node.inputs[1].argument);
     if (table == nullptr || indices == nullptr || indices->index != value) continue;
-    const auto& about = program.graph.values[static_cast<std::size_t>(table->index)].tensor;
+    const auto& about = program.graph.values[as_index(table->index)].tensor;
     if (about && !about->sizes.empty()) return about->sizes[0].value({}).value_or(0);
   }
   return 0;
@@ -99,9 +100,9 @@ std::int64_t classes_of(const ExportedProgram& program, int value) {
 
 /// Describes an input of one sample. Sizes that are not fixed are taken from the example in the file.
 SampleTensor describe_input(const BoundProgram& bound, int value, const at::Tensor& example) {
-  const ValueDescription& about = bound.program.graph.values[static_cast<std::size_t>(value)];
+  const ValueDescription& about = bound.program.graph.values[as_index(value)];
   const auto& sizes = about.tensor->sizes;
-  const bool known = example.defined() && static_cast<std::size_t>(example.dim()) == sizes.size();
+  const bool known = example.defined() && as_index(example.dim()) == sizes.size();
   SymbolValues symbols;
   for (const auto& [symbol, range] : bound.program.symbols) symbols[symbol] = std::max<std::int64_t>(1, range.least.value_or(1));
   SampleTensor input{.name = about.name, .type = scalar_type_of(about.tensor->scalar_type)};
@@ -125,22 +126,20 @@ SampleDescription describe_sample(const BoundProgram& bound, const Tensors& exam
 bool brings_its_loss(const BoundProgram& bound) {
   const std::vector<int> outputs = exported_layer_outputs(bound, bound.graph.nodes());
   if (outputs.empty()) return false;
-  const auto& about = bound.program.graph.values[static_cast<std::size_t>(outputs[0])].tensor;
+  const auto& about = bound.program.graph.values[as_index(outputs[0])].tensor;
   return about && about->sizes.empty();
 }
 
 /// Initialises the weights of a file without weights: small random numbers, the same for the same seed.
 void initialise(std::map<std::string, at::Tensor>& tensors, std::uint64_t seed) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  for (auto& [name, tensor] : tensors) {
-    if (!tensor.is_floating_point()) {
+  for (auto& [name, tensor] : tensors)
+    if (!tensor.is_floating_point())
       tensor.zero_();
-    } else if (tensor.dim() >= 2) {
+    else if (tensor.dim() >= 2)
       tensor.normal_(0, 0.02, generator);
-    } else {
+    else
       tensor.fill_(name.ends_with("weight") || name.ends_with("running_var") ? 1 : 0);
-    }
-  }
 }
 
 /// Ends of layers: 0, the cuts, the number of nodes. Limited to kMostLayers: a search over hundreds of layers takes minutes and finds no
@@ -217,4 +216,4 @@ LoadedModel load_exported(const std::string& path, std::uint64_t seed) {
           warnings_of(*bound, archive.without_weights), std::move(extras)};
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

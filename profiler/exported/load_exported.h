@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/exported/layer.h"
-#include "mptune/profiler/model/loaded_model.h"
+#include "profiler/exported/layer.h"
+#include "profiler/model/loaded_model.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// The model in a file of torch.export.save (.pt2), cut into the finest useful layers, named after its modules; layers
 /// that use a buffer which the program writes to stay one; tied weights are shared by name. A program whose
@@ -17,4 +17,4 @@ namespace mptune {
 /// are not checked.
 [[nodiscard]] LoadedModel load_exported(const std::string& path, std::uint64_t seed = 0);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,10 +1,12 @@
-#include "mptune/profiler/exported/names.h"
+#include "profiler/exported/names.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::profiler {
 namespace {
 
 /// Common prefix of two module paths: "layer1.0" for "layer1.0.conv1" and "layer1.0.bn1".
@@ -19,7 +21,7 @@ std::string shared_path(const std::string& a, const std::string& b) {
 }
 
 const ProgramNode& node_at(const ExportedProgram& program, int node) {
-  return program.graph.nodes[static_cast<std::size_t>(node)];
+  return program.graph.nodes[as_index(node)];
 }
 
 /// Parameters with two or more dimensions: weights of matrix products and convolutions, unlike those of norms.
@@ -28,7 +30,7 @@ std::set<int> weights_of(const ExportedProgram& program) {
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     const auto* value = std::get_if<ProgramValue>(&program.graph.inputs[i]);
     if (value == nullptr || program.inputs[i].kind != ProgramInput::Kind::parameter) continue;
-    const auto& about = program.graph.values[static_cast<std::size_t>(value->index)].tensor;
+    const auto& about = program.graph.values[as_index(value->index)].tensor;
     if (about && about->sizes.size() >= 2) weights.insert(value->index);
   }
   return weights;
@@ -89,4 +91,4 @@ std::string exported_layer_kind(const ExportedProgram& program, int first, int l
   return kind.empty() ? "Segment" : kind;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

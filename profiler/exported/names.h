@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/program/exported_program.h"
+#include "profiler/program/exported_program.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Module paths of nodes [first, last) of a program, in order.
 [[nodiscard]] std::vector<std::string> exported_modules(const ExportedProgram& program, int first, int last);
@@ -17,4 +17,4 @@ namespace mptune {
 /// Class of that module: "Conv2d"; "Segment" if there is none.
 [[nodiscard]] std::string exported_layer_kind(const ExportedProgram& program, int first, int last);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -6,12 +6,13 @@
 #include <new>
 #include <stdexcept>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/exported/graph.h"
-#include "mptune/profiler/exported/symbolic_operators.h"
-#include "mptune/profiler/randomness/randomness.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/exported/graph.h"
+#include "profiler/exported/symbolic_operators.h"
+#include "profiler/randomness/randomness.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 // Positions of batch_norm's parameters.
@@ -64,7 +65,7 @@ void ExportedGraph::run_node(int node, ProgramValues& values, const ProgramRun& 
 }
 
 void ExportedGraph::dispatch(int index, ProgramValues& values, const ProgramRun& run) const {
-  const Node& node = nodes_[static_cast<std::size_t>(index)];
+  const Node& node = nodes_[as_index(index)];
   std::vector<c10::IValue> stack;
   switch (node.kind) {
     case Kind::operation:
@@ -75,7 +76,7 @@ void ExportedGraph::dispatch(int index, ProgramValues& values, const ProgramRun&
       run_batch_norm(node, values, run, stack);
       break;
     case Kind::count_batch:
-      stack.push_back(values[static_cast<std::size_t>(node.batch_counter)]);
+      stack.push_back(values[as_index(node.batch_counter)]);
       break;
     case Kind::symbolic:
       for (const BoundArgument& argument : node.arguments) stack.push_back(argument.value(values, run.device));
@@ -87,7 +88,7 @@ void ExportedGraph::dispatch(int index, ProgramValues& values, const ProgramRun&
       stack = run_region(node, values, run);
       break;
   }
-  store(graph_.nodes[static_cast<std::size_t>(index)], stack, values);
+  store(graph_.nodes[as_index(index)], stack, values);
 }
 
 void ExportedGraph::run_operation(const Node& node, ProgramValues& values, const ProgramRun& run, std::vector<c10::IValue>& stack) const {
@@ -113,7 +114,7 @@ std::vector<c10::IValue> ExportedGraph::run_region(const Node& node, ProgramValu
   std::vector<c10::IValue> arguments;
   for (const BoundArgument& argument : node.arguments) arguments.push_back(argument.value(values, run.device));
   const auto rest = [&](std::ptrdiff_t first) { return std::vector<c10::IValue>(arguments.begin() + first, arguments.end()); };
-  const auto graph = [&](std::size_t region) -> const ExportedGraph& { return *graphs_[static_cast<std::size_t>(node.regions[region])]; };
+  const auto graph = [&](std::size_t region) -> const ExportedGraph& { return *graphs_[as_index(node.regions[region])]; };
   if (node.kind == Kind::set_grad) {
     // Gradients that are already off (the forward before a recomputation) stay off.
     const at::AutoGradMode mode(arguments[0].toBool() && at::GradMode::is_enabled());
@@ -129,11 +130,10 @@ std::vector<c10::IValue> ExportedGraph::run_region(const Node& node, ProgramValu
   std::vector<c10::IValue> operands;
   for (c10::IValue& operand : arguments) {
     if (&operand == arguments.data()) continue;
-    if (operand.isTensorList()) {
+    if (operand.isTensorList())
       for (const at::Tensor& tensor : operand.toTensorVector()) operands.emplace_back(tensor);
-    } else {
+    else
       operands.push_back(operand);
-    }
   }
   return graph(first ? 0 : 1).run(operands, run);
 }
@@ -141,7 +141,7 @@ std::vector<c10::IValue> ExportedGraph::run_region(const Node& node, ProgramValu
 /// Stores results as the node's values: one each, or the entries of a list. A higher-order operator may return a list for several values.
 void ExportedGraph::store(const ProgramNode& source, std::vector<c10::IValue>& results, ProgramValues& values) const {
   const auto put = [&](const ProgramValue& value, c10::IValue result) {
-    if (value.index >= 0) values[static_cast<std::size_t>(value.index)] = std::move(result);
+    if (value.index >= 0) values[as_index(value.index)] = std::move(result);
   };
   const std::size_t count = std::min(source.outputs.size(), results.size());
   const auto* list = source.outputs.size() == 1 ? std::get_if<ProgramTensors>(source.outputs.data()) : nullptr;
@@ -166,11 +166,11 @@ std::vector<c10::IValue> ExportedGraph::run(const std::vector<c10::IValue>& inpu
                 "the file is damaged: export the model again");
   ProgramValues values(graph_.values.size());
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (const auto* value = std::get_if<ProgramValue>(&graph_.inputs[i])) values[static_cast<std::size_t>(value->index)] = inputs[i];
+    if (const auto* value = std::get_if<ProgramValue>(&graph_.inputs[i])) values[as_index(value->index)] = inputs[i];
   for (int node = 0; node < nodes(); ++node) run_node(node, values, run);
   std::vector<c10::IValue> outputs;
   for (const ProgramArgument& output : graph_.outputs) outputs.push_back(BoundArgument::bind(output).value(values, run.device));
   return outputs;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,4 @@
-#include "mptune/profiler/exported/symbolic_operators.h"
+#include "profiler/exported/symbolic_operators.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,9 @@
 #include <stdexcept>
 #include <utility>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::profiler {
 namespace {
 
 using Operands = std::vector<c10::IValue>;
@@ -138,7 +140,7 @@ int symbolic_operator(const std::string& target) {
 }
 
 c10::IValue run_symbolic(int symbolic, const std::vector<c10::IValue>& operands) {
-  return table()[static_cast<std::size_t>(symbolic)].run(operands);
+  return table()[as_index(symbolic)].run(operands);
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

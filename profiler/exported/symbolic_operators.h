@@ -5,7 +5,7 @@
 
 #include <ATen/core/ivalue.h>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Index of a Python operator on numbers ("_operator.mul", "math.trunc", "torch.sym_max"); -1 if unknown.
 [[nodiscard]] int symbolic_operator(const std::string& target);
@@ -14,4 +14,4 @@ namespace mptune {
 /// operands (division by zero, too few).
 [[nodiscard]] c10::IValue run_symbolic(int symbolic, const std::vector<c10::IValue>& operands);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,12 +1,12 @@
-#include "mptune/profiler/formats/any_profile.h"
+#include "profiler/formats/any_profile.h"
 
 #include <filesystem>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/formats/any_trace.h"
-#include "mptune/profiler/formats/operator_tables.h"
+#include "profiler/base/error.h"
+#include "profiler/formats/any_trace.h"
+#include "profiler/formats/operator_tables.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr std::size_t kLookedAt = 4096;
@@ -39,4 +39,4 @@ ProfileFormat profile_format(const std::string& path) {
               "give a file that mptune profile wrote, a graph.txt of PipeDream, the prefix of Aceso's tables or a dnn-partitioning JSON");
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

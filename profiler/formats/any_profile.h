@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Formats of files with layer costs. They are detected by content, not by file name.
 enum class ProfileFormat {
@@ -15,4 +15,4 @@ enum class ProfileFormat {
 /// Detects the format from the beginning of the file, or from files with this prefix. Throws Error: unreadable, unknown format.
 [[nodiscard]] ProfileFormat profile_format(const std::string& path);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,16 +1,16 @@
-#include "mptune/profiler/formats/any_trace.h"
+#include "profiler/formats/any_trace.h"
 
 #include <array>
 #include <fstream>
 #include <stdexcept>
 #include <string_view>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/formats/chrome_events.h"
-#include "mptune/profiler/formats/kineto.h"
-#include "mptune/profiler/formats/pipeline_timeline.h"
+#include "profiler/base/error.h"
+#include "profiler/formats/chrome_events.h"
+#include "profiler/formats/kineto.h"
+#include "profiler/formats/pipeline_timeline.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr std::string_view kSqliteMagic{"SQLite format 3\0", 16};
@@ -64,4 +64,4 @@ Trace read_any_trace(const std::string& path) {
   return read_pipeline_timeline(path);
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

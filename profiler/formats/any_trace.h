@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Formats of files with a trace. They are detected by content, not by file name.
 enum class TraceFormat {
@@ -22,4 +22,4 @@ enum class TraceFormat {
 /// Reads a trace of either JSON format. Throws Error as their readers do; std::invalid_argument for SQLite.
 [[nodiscard]] Trace read_any_trace(const std::string& path);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

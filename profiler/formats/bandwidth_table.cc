@@ -1,11 +1,11 @@
-#include "mptune/profiler/formats/bandwidth_table.h"
+#include "profiler/formats/bandwidth_table.h"
 
 #include <cmath>
 
-#include "mptune/profiler/base/text.h"
-#include "mptune/profiler/formats/text_lines.h"
+#include "profiler/base/text.h"
+#include "profiler/formats/text_lines.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr double kLargestMessage = 1 << 20;  // MiB
@@ -40,4 +40,4 @@ std::vector<LinkPoint> read_bandwidth_table(TextInput& input) {
   return times;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,4 @@
-#include "mptune/profiler/formats/chrome_events.h"
+#include "profiler/formats/chrome_events.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,9 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using Json = nlohmann::json;
@@ -223,7 +224,7 @@ void Handler::event_number(const Number& value) {
 
 void Handler::arg_number(const Number& value) {
   const auto found = std::find(kArgNames.begin(), kArgNames.end(), key_);
-  if (found != kArgNames.end()) event_.args[static_cast<std::size_t>(found - kArgNames.begin())] = integer_of(value);
+  if (found != kArgNames.end()) event_.args[as_index(found - kArgNames.begin())] = integer_of(value);
 }
 
 bool Handler::number(const Number& value) {
@@ -269,4 +270,4 @@ ChromeHeader read_chrome_events(TextInput& input, const ChromeVisitor& visit) {
   return std::move(handler).header();
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

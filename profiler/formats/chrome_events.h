@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/formats/text_input.h"
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/base/index.h"
+#include "profiler/formats/text_input.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Readers refuse files with more devices.
 inline constexpr std::size_t kMostDevices = 4096;
@@ -46,7 +47,7 @@ struct ChromeEvent {
   std::array<int, 3> grid{};
   std::array<int, 3> block{};
 
-  [[nodiscard]] const std::optional<std::int64_t>& operator[](ChromeArg arg) const { return args[static_cast<std::size_t>(arg)]; }
+  [[nodiscard]] const std::optional<std::int64_t>& operator[](ChromeArg arg) const { return args[as_index(arg)]; }
 };
 
 /// An entry of `deviceProperties`.
@@ -71,4 +72,4 @@ using ChromeVisitor = std::function<bool(ChromeEvent&)>;
 /// 2^61 ns, nesting deeper than 64.
 ChromeHeader read_chrome_events(TextInput& input, const ChromeVisitor& visit);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Writes a table with one row per event, quoted as in RFC 4180:
 ///
@@ -14,4 +14,4 @@ namespace mptune {
 /// Fields that do not apply are empty. Ranges, launches, edges and memory samples are left out. Throws Error if the file can't be written.
 void write_csv(const Trace& trace, const std::string& path);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,4 @@
-#include "mptune/profiler/formats/graph_nodes.h"
+#include "profiler/formats/graph_nodes.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,9 +8,10 @@
 #include <queue>
 #include <unordered_map>
 
-#include "mptune/profiler/trace/profile_limits.h"
+#include "profiler/base/index.h"
+#include "profiler/trace/profile_limits.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr std::string_view kArrow = " -- ";
@@ -29,12 +30,11 @@ class GraphReader {
       : lines_(input, "give a graph.txt as PipeDream's profiler writes it: node lines with times (ms) and sizes (bytes), then edges") {}
 
   std::vector<GraphNode> read() {
-    while (lines_.next()) {
+    while (lines_.next())
       if (lines_.line().front() == '\t' || lines_.line().front() == ' ')
         read_edge();
       else
         read_node();
-    }
     if (nodes_.empty()) lines_.refuse("the file holds no nodes");
     connect();
     return in_order();
@@ -97,15 +97,14 @@ class GraphReader {
     if (sign == std::string_view::npos) lines_.refuse("the node's values are not of the form NAME=NUMBER");
     const std::string_view name = field.substr(0, sign);
     const std::string_view value = field.substr(sign + 1);
-    if (name == "forward_compute_time") {
+    if (name == "forward_compute_time")
       set(forward_, name, lines_.quantity(value, name, kMostProfileSeconds * 1e3) / 1e3);
-    } else if (name == "backward_compute_time") {
+    else if (name == "backward_compute_time")
       set(backward_, name, lines_.quantity(value, name, kMostProfileSeconds * 1e3) / 1e3);
-    } else if (name == "activation_size") {
+    else if (name == "activation_size")
       set(activation_, name, sizes(value, name));
-    } else if (name == "parameter_size") {
+    else if (name == "parameter_size")
       set(parameters_, name, lines_.quantity(value, name, kMostProfileBytes));
-    }
   }
 
   void set(double& target, std::string_view name, double value) const {
@@ -140,10 +139,10 @@ class GraphReader {
       const int from = known(edge.from, edge.line);
       const int to = known(edge.to, edge.line);
       if (from == to) lines_.refuse("the edge leads from a node to itself", edge.line);
-      std::vector<int>& producers = nodes_[static_cast<std::size_t>(to)].from;
+      std::vector<int>& producers = nodes_[as_index(to)].from;
       if (std::find(producers.begin(), producers.end(), from) != producers.end()) continue;
       producers.push_back(from);
-      consumers_[static_cast<std::size_t>(from)].push_back(to);
+      consumers_[as_index(from)].push_back(to);
     }
   }
 
@@ -153,9 +152,8 @@ class GraphReader {
     for (std::size_t n = 0; n < nodes_.size(); ++n) missing[n] = nodes_[n].from.size();
     using Ready = std::pair<std::int64_t, std::size_t>;
     std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
-    for (std::size_t n = 0; n < nodes_.size(); ++n) {
+    for (std::size_t n = 0; n < nodes_.size(); ++n)
       if (missing[n] == 0) ready.emplace(trailing_number(nodes_[n].name), n);
-    }
     std::vector<int> place(nodes_.size(), -1);
     std::vector<GraphNode> ordered;
     while (!ready.empty()) {
@@ -163,10 +161,10 @@ class GraphReader {
       ready.pop();
       place[n] = static_cast<int>(ordered.size());
       ordered.push_back(nodes_[n]);
-      for (int& producer : ordered.back().from) producer = place[static_cast<std::size_t>(producer)];
+      for (int& producer : ordered.back().from) producer = place[as_index(producer)];
       std::sort(ordered.back().from.begin(), ordered.back().from.end());
       for (const int consumer : consumers_[n]) {
-        const auto c = static_cast<std::size_t>(consumer);
+        const auto c = as_index(consumer);
         if (--missing[c] == 0) ready.emplace(trailing_number(nodes_[c].name), c);
       }
     }
@@ -176,13 +174,13 @@ class GraphReader {
 
   // Every node that was not ordered has a producer that was not. So following such producers ends in a cycle.
   [[noreturn]] void refuse_cycle(const std::vector<int>& place) const {
-    const auto open = [&](int n) { return place[static_cast<std::size_t>(n)] < 0; };
+    const auto open = [&](int n) { return place[as_index(n)] < 0; };
     auto at = static_cast<int>(std::find(place.begin(), place.end(), -1) - place.begin());
     for (std::size_t steps = 0; steps < nodes_.size(); ++steps) {
-      const std::vector<int>& from = nodes_[static_cast<std::size_t>(at)].from;
+      const std::vector<int>& from = nodes_[as_index(at)].from;
       at = *std::find_if(from.begin(), from.end(), open);
     }
-    const std::string& name = nodes_[static_cast<std::size_t>(at)].name;
+    const std::string& name = nodes_[as_index(at)].name;
     const auto edge =
         std::find_if(edges_.begin(), edges_.end(), [&](const NamedEdge& e) { return e.to == name && open(index_.at(e.from)); });
     lines_.refuse("the edges form a cycle through " + name, edge->line);
@@ -207,4 +205,4 @@ std::vector<GraphNode> read_graph_nodes(TextInput& input) {
   return GraphReader(input).read();
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/formats/text_lines.h"
+#include "profiler/formats/text_lines.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// A node of the file, in seconds and bytes.
 struct GraphNode {
@@ -22,4 +22,4 @@ struct GraphNode {
 /// Nodes of a graph.txt in topological order, ties by the numbers in their names. Throws Error like read_layer_graph.
 [[nodiscard]] std::vector<GraphNode> read_graph_nodes(TextInput& input);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -3,17 +3,17 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/formats/text_input.h"
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/formats/text_input.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Reads a trace of PyTorch's profiler (Kineto, Chrome JSON), gzip or not, in today's form or that of 2021:
-/// - Kernels (What::kernel, NCCL's What::collective), copies, memsets and synchronisation become events without tags.
+/// - Kernels (EventKind::kernel, NCCL's EventKind::collective), copies, memsets and synchronisation become events without tags.
 /// - Streams become lanes (StreamLanes). Synchronisation gets a lane of its own.
 /// - `cuda_runtime` and `cuda_driver` rows become launches; event is -1 for calls that launched nothing.
 /// - `ProfilerStep#N` becomes a step. It lasts until the device work that it launched has ended, at most until the next step.
-/// - Other user annotations become ranges (What::action) on the device that their thread launches on, -1 if it launches nothing.
+/// - Other user annotations become ranges (EventKind::action) on the device that their thread launches on, -1 if it launches nothing.
 /// - Operators are left out. Rows without time or with a negative duration are counted in `quality`.
 /// Throws Error: what read_chrome_events throws, no device work, more than 4096 devices, longer than 14 months, copies of 2^60 bytes.
 [[nodiscard]] Trace read_kineto(const std::string& path);
@@ -32,4 +32,4 @@ std::vector<std::string> write_kineto(const Trace& trace, const std::string& pat
 /// Names of the files that write_kineto writes.
 [[nodiscard]] std::vector<std::string> kineto_names(const std::string& path, std::size_t devices);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,12 +1,13 @@
-#include "mptune/profiler/formats/layer_graph.h"
+#include "profiler/formats/layer_graph.h"
 
 #include <algorithm>
 #include <filesystem>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/formats/graph_nodes.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/formats/graph_nodes.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr std::size_t kMostNameShown = 80;
@@ -21,7 +22,7 @@ bool in_place(const GraphNode& node) {
 
 // Index of the input that an in-place node overwrites: its newest one, as in `out += shortcut`. Requires: it has inputs.
 std::size_t overwritten(const GraphNode& node) {
-  return static_cast<std::size_t>(node.from.back());
+  return as_index(node.from.back());
 }
 
 bool is_view(const GraphNode& node) {
@@ -41,7 +42,7 @@ std::vector<GraphNode> without_inputs(const std::vector<GraphNode>& nodes) {
     if (is_input(node)) continue;
     kept.push_back(node);
     std::vector<int>& from = kept.back().from;
-    for (int& producer : from) producer = place[static_cast<std::size_t>(producer)];
+    for (int& producer : from) producer = place[as_index(producer)];
     std::erase(from, -1);
   }
   return kept;
@@ -71,10 +72,10 @@ LayerCosts cost_of_node(const GraphNode& node) {
 void add_edges(const std::vector<GraphNode>& nodes, Profile& profile) {
   std::vector<bool> trained;  // the node's output depends on parameters
   for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
-    const GraphNode& node = nodes[static_cast<std::size_t>(n)];
+    const GraphNode& node = nodes[as_index(n)];
     bool depends = node.parameters_bytes > 0;
     for (const int producer : node.from) {
-      const auto from = static_cast<std::size_t>(producer);
+      const auto from = as_index(producer);
       profile.edges.push_back({producer, n, nodes[from].activation_bytes, 0, trained[from]});
       depends = depends || trained[from];
     }
@@ -95,9 +96,8 @@ void forbid_cuts(const std::vector<GraphNode>& nodes, Profile& profile) {
   std::vector<const GraphNode*> forbids(nodes.size(), nullptr);  // by cut
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     if (nodes[n].from.empty() || !in_place(nodes[n])) continue;
-    for (std::size_t cut = overwritten(nodes[n]) + 1; cut <= n; ++cut) {
+    for (std::size_t cut = overwritten(nodes[n]) + 1; cut <= n; ++cut)
       if (!forbids[cut]) forbids[cut] = &nodes[n];
-    }
   }
   for (std::size_t cut = 1; cut < nodes.size(); ++cut) {
     if (!forbids[cut]) continue;
@@ -131,4 +131,4 @@ Profile read_layer_graph(const std::string& path) {
   return profile;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -2,10 +2,10 @@
 
 #include <string>
 
-#include "mptune/profiler/formats/text_input.h"
-#include "mptune/profiler/trace/profile.h"
+#include "profiler/formats/text_input.h"
+#include "profiler/trace/profile.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Reads a layer graph with skip connections, as PipeDream's profiler writes it and DAPPLE's planner reads it (`*.graph.txt`):
 ///
@@ -30,4 +30,4 @@ namespace mptune {
 /// The same for a file, gzip or not; the model gets the file's name.
 [[nodiscard]] Profile read_layer_graph(const std::string& path);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Writes NVTXT, a text format that Nsight Systems' ImportNvtxt turns into a report. Throws Error if the file can't be written.
 /// Every event and range becomes a range on a thread of its device and lane, numbered 1000 * (device + 1) + lane.
@@ -12,4 +12,4 @@ namespace mptune {
 /// The format cannot hold details of kernels or sizes of copies.
 void write_nvtxt(const Trace& trace, const std::string& path);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

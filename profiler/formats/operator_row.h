@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// One row of an operator table (profiler/formats/operator_tables.h), in the units of this project.
 struct OperatorRow {
@@ -34,4 +34,4 @@ struct PlacedOperator {
 /// The model's operators. Adjacent rows of the encoder are repeated together, kOperatorTableLayers times; other rows occur once.
 [[nodiscard]] std::vector<PlacedOperator> operators_in_order(const std::vector<OperatorRow>& rows);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

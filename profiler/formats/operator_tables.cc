@@ -1,4 +1,4 @@
-#include "mptune/profiler/formats/operator_tables.h"
+#include "profiler/formats/operator_tables.h"
 
 #include <algorithm>
 #include <array>
@@ -6,13 +6,13 @@
 #include <filesystem>
 #include <set>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/text.h"
-#include "mptune/profiler/formats/text_lines.h"
-#include "mptune/profiler/statistics/lawful_times.h"
-#include "mptune/profiler/trace/profile_limits.h"
+#include "profiler/base/error.h"
+#include "profiler/base/text.h"
+#include "profiler/formats/text_lines.h"
+#include "profiler/statistics/lawful_times.h"
+#include "profiler/trace/profile_limits.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr double kMebibyte = 1024 * 1024;
@@ -188,4 +188,4 @@ Profile read_operator_tables(const std::string& prefix) {
   return profile;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/formats/operator_row.h"
-#include "mptune/profiler/formats/text_input.h"
-#include "mptune/profiler/trace/profile.h"
+#include "profiler/formats/operator_row.h"
+#include "profiler/formats/text_input.h"
+#include "profiler/trace/profile.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Reads a table that Aceso's profiler wrote for one micro-batch size: a header, then a row per operator.
 /// Columns: op_name; forward-compute and backward-compute in microseconds; input_size, output_size, weights, activations, fwd_reserved and
@@ -34,4 +34,4 @@ namespace mptune {
 /// The same for all tables with this prefix ("aceso/gpt_1_3B"); the model gets the prefix' file name. Throws Error likewise.
 [[nodiscard]] Profile read_operator_tables(const std::string& prefix);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Writes a Perfetto protobuf trace (ui.perfetto.dev, trace_processor), times exact to the nanosecond. Throws Error if it can't be written.
 /// - Each device is a process with a track per lane, tracks for steps and actions, and a counter of its memory.
@@ -16,4 +16,4 @@ void write_perfetto(const Trace& trace, const std::string& path);
 /// First bytes of every file of write_perfetto; files of other programs begin differently.
 [[nodiscard]] std::string perfetto_magic();
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,13 +1,14 @@
-#include "mptune/profiler/formats/pipeline_edges.h"
+#include "profiler/formats/pipeline_edges.h"
 
 #include <algorithm>
 #include <chrono>
 #include <map>
 #include <tuple>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using Indices = std::vector<int>;
@@ -26,9 +27,8 @@ class EdgeBuilder {
   std::vector<Edge> build() {
     collect();
     require_reason();
-    for (const auto& [lane, members] : lanes_) {
+    for (const auto& [lane, members] : lanes_)
       for (std::size_t k = 1; k < members.size(); ++k) add(members[k - 1], members[k], EdgeKind::order);
-    }
     for (const auto& [key, copies] : sent_) connect_senders(key, copies);
     for (const auto& [key, copies] : received_) connect_receivers(key, copies);
     for (const auto& [group, members] : groups_) connect_group(members);
@@ -41,14 +41,13 @@ class EdgeBuilder {
  private:
   using Key = std::tuple<int, int, bool>;  // step, device, forwards
 
-  const PipelineItem& item(int index) const { return items_[static_cast<std::size_t>(index)]; }
+  const PipelineItem& item(int index) const { return items_[as_index(index)]; }
 
   void add(int producer, int consumer, EdgeKind kind) {
-    if (producer < consumer) {
+    if (producer < consumer)
       edges_.push_back({producer, consumer, kind});
-    } else {
+    else
       ++unmatched_;
-    }
   }
 
   void collect() {
@@ -57,11 +56,11 @@ class EdgeBuilder {
       const int step = one.operation.step;
       lanes_[{one.event.device, one.event.lane}].push_back(i);
       if (one.event.lane == kComputeLane) first_of_step_.try_emplace({step, one.event.device}, i);
-      if (one.event.what == What::forward) consumers_[{step, one.event.device, one.operation.chunk}].push_back(i);
-      if (one.event.what == What::optimizer) consumers_[{step, one.event.device, -1}].push_back(i);
+      if (one.event.kind == EventKind::forward) consumers_[{step, one.event.device, one.operation.chunk}].push_back(i);
+      if (one.event.kind == EventKind::optimizer) consumers_[{step, one.event.device, -1}].push_back(i);
       if (one.group >= 0) groups_[one.group].push_back(i);
-      if (one.event.what == What::forward || one.event.what == What::backward)
-        computes_[{step, one.event.device, one.event.what == What::forward}].push_back(i);
+      if (one.event.kind == EventKind::forward || one.event.kind == EventKind::backward)
+        computes_[{step, one.event.device, one.event.kind == EventKind::forward}].push_back(i);
       if (one.receiver < 0) continue;
       const bool forwards = one.operation.kind == OperationKind::forward_send;
       sent_[{step, one.event.device, forwards}].push_back(i);
@@ -102,7 +101,7 @@ class EdgeBuilder {
     match_microbatches(copies, computes);
     for (std::size_t k = 0; k < std::min(copies.size(), computes.size()); ++k) {
       add(computes[k], copies[k], EdgeKind::data);
-      PipelineOperation& copy = items_[static_cast<std::size_t>(copies[k])].operation;
+      PipelineOperation& copy = items_[as_index(copies[k])].operation;
       copy.chunk = item(computes[k]).operation.chunk;
       if (copy.microbatch < 0) sender_microbatch_.emplace_back(copies[k], item(computes[k]).operation.microbatch);
     }
@@ -132,9 +131,8 @@ class EdgeBuilder {
       if (first != first_of_step_.end()) at = std::min(at, std::lower_bound(lane.begin(), lane.end(), first->second));
     }
     // Computations overlap by at most the clock's error, so one of the last few before the start has ended.
-    for (int tries = 0; at != lane.begin() && tries < 3; ++tries) {
+    for (int tries = 0; at != lane.begin() && tries < 3; ++tries)
       if (item(*--at).event.end() <= limit) return *at;
-    }
     return -1;
   }
 
@@ -159,15 +157,14 @@ class EdgeBuilder {
       if (const int consumer = consumer_of(member); consumer >= 0) add(member, consumer, EdgeKind::data);
     }
     for (const int member : members) {
-      for (const int producer : producers) {
+      for (const int producer : producers)
         if (producer < member) add(producer, member, EdgeKind::data);
-      }
     }
   }
 
   // Called last: until then receivers are matched by the micro-batches that the file states.
   void name_copies() {
-    for (const auto& [copy, microbatch] : sender_microbatch_) items_[static_cast<std::size_t>(copy)].operation.microbatch = microbatch;
+    for (const auto& [copy, microbatch] : sender_microbatch_) items_[as_index(copy)].operation.microbatch = microbatch;
   }
 
   std::vector<PipelineItem>& items_;
@@ -195,4 +192,4 @@ std::vector<Edge> pipeline_edges(std::vector<PipelineItem>& items, const Pipelin
   return edges;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

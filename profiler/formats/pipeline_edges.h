@@ -2,10 +2,10 @@
 
 #include <vector>
 
-#include "mptune/profiler/formats/pipeline_operations.h"
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/formats/pipeline_operations.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// An event of a pipeline's timeline and the operation that it was made from (for a copy: its send).
 struct PipelineItem {
@@ -22,4 +22,4 @@ struct PipelineItem {
 /// Requires: items ordered by start. Throws Error: collectives that could have more than 2^24 edges.
 [[nodiscard]] std::vector<Edge> pipeline_edges(std::vector<PipelineItem>& items, const PipelineOperations& from, std::int64_t& unmatched);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,4 @@
-#include "mptune/profiler/formats/pipeline_operations.h"
+#include "profiler/formats/pipeline_operations.h"
 
 #include <algorithm>
 #include <array>
@@ -7,11 +7,12 @@
 #include <set>
 #include <unordered_map>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/formats/chrome_events.h"
-#include "mptune/profiler/formats/settle.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/formats/chrome_events.h"
+#include "profiler/formats/settle.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr int kMostStages = 253;
@@ -114,11 +115,11 @@ class OperationReader {
       if (places[t].stage >= kMostStages) refuse("more than 253 stages");
     }
     for (Found& found : found_) {
-      const auto thread = static_cast<std::size_t>(found.thread);
+      const auto thread = as_index(found.thread);
       if (places[thread].stage < 0) ++result_.dropped;
       if (places[thread].stage < 0 || places[thread].tensor_rank != first_rank) continue;
       found.operation.stage = places[thread].stage;
-      found.operation.kind = kind_of(result_.names[static_cast<std::size_t>(found.operation.name)], thread_names_[threads_[thread]]);
+      found.operation.kind = kind_of(result_.names[as_index(found.operation.name)], thread_names_[threads_[thread]]);
       result_.stages = std::max(result_.stages, found.operation.stage + 1);
       result_.chunks = std::max(result_.chunks, found.operation.chunk + 1);
       result_.operations.push_back(found.operation);
@@ -130,13 +131,12 @@ class OperationReader {
   void number_replicas() {
     std::set<std::pair<std::size_t, std::string>> ordered;
     for (const PipelineOperation& operation : result_.operations) {
-      const std::string& process = processes_[static_cast<std::size_t>(operation.replica)];
+      const std::string& process = processes_[as_index(operation.replica)];
       ordered.emplace(process.size(), process);
     }
     std::map<std::string, int> ranks;
     for (const auto& [size, process] : ordered) ranks.emplace(process, static_cast<int>(ranks.size()));
-    for (PipelineOperation& operation : result_.operations)
-      operation.replica = ranks[processes_[static_cast<std::size_t>(operation.replica)]];
+    for (PipelineOperation& operation : result_.operations) operation.replica = ranks[processes_[as_index(operation.replica)]];
     result_.replicas = static_cast<int>(ranks.size());
   }
 
@@ -177,4 +177,4 @@ PipelineOperations read_pipeline_operations(TextInput& input) {
   return OperationReader(input).read();
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/formats/text_input.h"
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/formats/text_input.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Kinds of operations that a worker of a pipeline runs.
 enum class OperationKind { forward, backward, forward_send, forward_recv, backward_send, backward_recv, collective, optimizer, host };
@@ -39,4 +39,4 @@ struct PipelineOperations {
 /// Reads the operations of a timeline. Throws Error like read_pipeline_timeline.
 [[nodiscard]] PipelineOperations read_pipeline_operations(TextInput& input);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,15 +1,16 @@
-#include "mptune/profiler/formats/pipeline_timeline.h"
+#include "profiler/formats/pipeline_timeline.h"
 
 #include <algorithm>
 #include <map>
 #include <tuple>
 
-#include "mptune/profiler/formats/pipeline_edges.h"
-#include "mptune/profiler/formats/pipeline_operations.h"
-#include "mptune/profiler/formats/settle.h"
-#include "mptune/profiler/trace/trace_builder.h"
+#include "profiler/base/index.h"
+#include "profiler/formats/pipeline_edges.h"
+#include "profiler/formats/pipeline_operations.h"
+#include "profiler/formats/settle.h"
+#include "profiler/trace/trace_builder.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 enum class Group { worker, stage_replicas, replica_stages, all };
@@ -29,20 +30,20 @@ bool is_receive(OperationKind kind) {
   return kind == OperationKind::forward_recv || kind == OperationKind::backward_recv;
 }
 
-What what_of(OperationKind kind) {
+EventKind what_of(OperationKind kind) {
   switch (kind) {
     case OperationKind::forward:
-      return What::forward;
+      return EventKind::forward;
     case OperationKind::backward:
-      return What::backward;
+      return EventKind::backward;
     case OperationKind::optimizer:
-      return What::optimizer;
+      return EventKind::optimizer;
     case OperationKind::collective:
-      return What::collective;
+      return EventKind::collective;
     case OperationKind::host:
-      return What::host;
+      return EventKind::host;
     default:
-      return What::copy;
+      return EventKind::copy;
   }
 }
 
@@ -124,9 +125,9 @@ class TimelineBuilder {
       if (is_send(operation.kind) || is_receive(operation.kind)) continue;
       PipelineItem item{.operation = operation, .group = together[i].first};
       item.event = event_of(operation, std::clamp(together[i].second, operation.start, operation.end), operation.end);
-      item.event.name = builder_.name(input_.names[static_cast<std::size_t>(operation.name)]);
+      item.event.name = builder_.name(input_.names[as_index(operation.name)]);
       if (operation.kind == OperationKind::collective) item.event.lane = static_cast<std::uint8_t>(1 + input_.devices());
-      item.is_gather = input_.names[static_cast<std::size_t>(operation.name)].starts_with("params");
+      item.is_gather = input_.names[as_index(operation.name)].starts_with("params");
       items_.push_back(item);
     }
   }
@@ -144,18 +145,17 @@ class TimelineBuilder {
       const auto [place, is_new] =
           groups.try_emplace({operation.step, operation.name, occurrence, members(operation)}, static_cast<int>(groups.size()));
       if (is_new) latest.push_back(operation.start);
-      Nanoseconds& last = latest[static_cast<std::size_t>(place->second)];
+      Nanoseconds& last = latest[as_index(place->second)];
       last = std::max(last, operation.start);
       result[i].first = place->second;
     }
-    for (auto& [group, arrival] : result) {
-      if (group >= 0) arrival = latest[static_cast<std::size_t>(group)];
-    }
+    for (auto& [group, arrival] : result)
+      if (group >= 0) arrival = latest[as_index(group)];
     return result;
   }
 
   int members(const PipelineOperation& operation) const {
-    switch (group_of(input_.names[static_cast<std::size_t>(operation.name)])) {
+    switch (group_of(input_.names[as_index(operation.name)])) {
       case Group::worker:
         return input_.device(operation);
       case Group::stage_replicas:
@@ -172,7 +172,7 @@ class TimelineBuilder {
     Event event;
     event.start = start;
     event.duration = end - start;
-    event.what = what_of(operation.kind);
+    event.kind = what_of(operation.kind);
     event.device = static_cast<std::int16_t>(input_.device(operation));
     return event;
   }
@@ -185,9 +185,8 @@ class TimelineBuilder {
           builder_.tag({.step = operation.step, .stage = stage, .microbatch = operation.microbatch, .replica = operation.replica});
       if (item.receiver >= 0) {
         item.event.detail = static_cast<std::int32_t>(trace_.copies.size());
-        trace_.copies.push_back({.source = item.event.device,
-                                 .destination = item.receiver,
-                                 .gradient = operation.kind == OperationKind::backward_send});
+        trace_.copies.push_back(
+            {.source = item.event.device, .destination = item.receiver, .gradient = operation.kind == OperationKind::backward_send});
       }
       trace_.events.push_back(item.event);
     }
@@ -222,4 +221,4 @@ Trace read_pipeline_timeline(const std::string& path) {
   return read_pipeline_timeline(input);
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -2,10 +2,10 @@
 
 #include <string>
 
-#include "mptune/profiler/formats/text_input.h"
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/formats/text_input.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Reads a timeline of pipelined training in the format of ByteDance's straggler study, gzip or not: a Chrome list. `pid` is the
 /// data-parallel rank; the thread's name holds stage and lane ("PP rank 0, TP rank 0, compute").
@@ -34,4 +34,4 @@ namespace mptune {
 /// The same for text that is already open.
 [[nodiscard]] Trace read_pipeline_timeline(TextInput& input);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// One operation of a training step: a layer's forward or its backward.
 struct PlacementNode {
@@ -39,4 +39,4 @@ struct PlacementGraph {
   bool operator==(const PlacementGraph&) const = default;
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

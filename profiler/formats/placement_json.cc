@@ -1,4 +1,4 @@
-#include "mptune/profiler/formats/placement_json.h"
+#include "profiler/formats/placement_json.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,10 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/trace/profile_limits.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/trace/profile_limits.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using PlacementValue = nlohmann::json;
@@ -127,7 +128,7 @@ class PlacementReader {
     const int from = node_at(value, "sourceId", pointer);
     const int to = node_at(value, "destId", pointer);
     const std::int64_t copy_ns = time_of(value, "cost", pointer);
-    const auto is_backward = [&](int node) { return graph_.nodes[static_cast<std::size_t>(node)].backward; };
+    const auto is_backward = [&](int node) { return graph_.nodes[as_index(node)].backward; };
     if (is_backward(from) && !is_backward(to)) refuse("the edge leads from a backward node to a forward one", pointer);
     const auto [tensor, is_new] = tensors_.try_emplace({from, copy_ns}, graph_.tensors.size());
     if (is_new) graph_.tensors.push_back({from, {}, copy_ns});
@@ -143,18 +144,16 @@ class PlacementReader {
     std::vector<std::vector<int>> consumers(graph_.nodes.size());
     for (const PlacementTensor& tensor : graph_.tensors) {
       for (const int consumer : tensor.consumers) {
-        ++producers[static_cast<std::size_t>(consumer)];
-        consumers[static_cast<std::size_t>(tensor.producer)].push_back(consumer);
+        ++producers[as_index(consumer)];
+        consumers[as_index(tensor.producer)].push_back(consumer);
       }
     }
     std::vector<std::size_t> ready;
-    for (std::size_t n = 0; n < producers.size(); ++n) {
+    for (std::size_t n = 0; n < producers.size(); ++n)
       if (producers[n] == 0) ready.push_back(n);
-    }
     for (std::size_t i = 0; i < ready.size(); ++i) {
-      for (const int consumer : consumers[ready[i]]) {
-        if (--producers[static_cast<std::size_t>(consumer)] == 0) ready.push_back(static_cast<std::size_t>(consumer));
-      }
+      for (const int consumer : consumers[ready[i]])
+        if (--producers[as_index(consumer)] == 0) ready.push_back(as_index(consumer));
     }
     if (ready.size() < graph_.nodes.size()) refuse("the edges form a cycle", "/edges");
   }
@@ -181,4 +180,4 @@ PlacementGraph read_placement_json(const std::string& path) {
   return graph;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

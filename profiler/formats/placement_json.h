@@ -2,10 +2,10 @@
 
 #include <string>
 
-#include "mptune/profiler/formats/placement_graph.h"
-#include "mptune/profiler/formats/text_input.h"
+#include "profiler/formats/placement_graph.h"
+#include "profiler/formats/text_input.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Reads a workload of dnn-partitioning (Tarnawski et al., NeurIPS 2020) in JSON:
 ///   `nodes` {id, name, fpgaLatency, cpuLatency, size, colorClass, isBackwardNode, supportedOnFpga}, `edges` {sourceId, destId, cost},
@@ -20,4 +20,4 @@ namespace mptune {
 /// The same for a file, gzip or not; the graph gets the file's name.
 [[nodiscard]] PlacementGraph read_placement_json(const std::string& path);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Encodes a protobuf message: each call appends a field, bytes() returns the encoding.
 class ProtoMessage {
@@ -35,4 +35,4 @@ class ProtoMessage {
   std::string bytes_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

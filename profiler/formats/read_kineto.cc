@@ -4,16 +4,17 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "mptune/profiler/base/device_spec.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/text.h"
-#include "mptune/profiler/formats/chrome_events.h"
-#include "mptune/profiler/formats/kineto.h"
-#include "mptune/profiler/formats/settle.h"
-#include "mptune/profiler/trace/stream_lanes.h"
-#include "mptune/profiler/trace/trace_builder.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/base/text.h"
+#include "profiler/formats/chrome_events.h"
+#include "profiler/formats/kineto.h"
+#include "profiler/formats/settle.h"
+#include "profiler/trace/stream_lanes.h"
+#include "profiler/trace/trace_builder.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr std::uint8_t kLastLane = 255;
@@ -103,8 +104,8 @@ class KinetoReader {
     work.name = builder_.name(event.name);
     if (row == Kind::kernel) add_kernel(event, stream, work);
     if (row == Kind::copy) add_copy(event, device, work);
-    if (row == Kind::memset) work.what = What::memset;
-    if (row == Kind::sync) work.what = What::sync;
+    if (row == Kind::memset) work.kind = EventKind::memset;
+    if (row == Kind::sync) work.kind = EventKind::sync;
     trace_.events.push_back(work);
     streams_.push_back(row == Kind::sync ? kSyncStream : std::max<std::int64_t>(stream, 0));
     correlations_.push_back(row == Kind::sync ? -1 : event[ChromeArg::correlation].value_or(-1));
@@ -114,7 +115,7 @@ class KinetoReader {
     const auto small = [](const std::optional<std::int64_t>& value) {
       return static_cast<int>(std::clamp<std::int64_t>(value.value_or(0), 0, std::numeric_limits<int>::max()));
     };
-    work.what = event.name.starts_with("nccl") ? What::collective : What::kernel;
+    work.kind = event.name.starts_with("nccl") ? EventKind::collective : EventKind::kernel;
     work.detail = static_cast<std::int32_t>(trace_.kernels.size());
     trace_.kernels.push_back({.context = small(event[ChromeArg::context]),
                               .stream = small(stream),
@@ -130,7 +131,7 @@ class KinetoReader {
     if (bytes > kMostCopiedBytes - copied_bytes_)
       throw Error("the copies add up to too many bytes", input_.where(), "give a trace as its profiler wrote it");
     copied_bytes_ += bytes;
-    work.what = What::copy;
+    work.kind = EventKind::copy;
     work.detail = static_cast<std::int32_t>(trace_.copies.size());
     trace_.copies.push_back(
         {.bytes = bytes, .source = source < 0 ? -1 : device_of(source), .destination = destination < 0 ? -1 : device_of(destination)});
@@ -154,7 +155,7 @@ class KinetoReader {
     range.duration = duration;
     range.name = builder_.name(event.name);
     range.device = -1;
-    range.what = step ? What::step : What::action;
+    range.kind = step ? EventKind::step : EventKind::action;
     trace_.ranges.push_back(range);
     range_threads_.push_back(thread_of(event));
   }
@@ -177,7 +178,7 @@ class KinetoReader {
   void number_devices(const ChromeHeader& header) {
     std::vector<std::int16_t> place(devices_.size());
     for (const auto& [id, met] : devices_) {
-      place[static_cast<std::size_t>(met)] = static_cast<std::int16_t>(trace_.devices.size());
+      place[as_index(met)] = static_cast<std::int16_t>(trace_.devices.size());
       TraceDevice device{.name = gpu_name(id), .description = "CUDA device"};
       for (const ChromeDevice& described : header.devices) {
         if (described.id != id) continue;
@@ -186,10 +187,10 @@ class KinetoReader {
       }
       trace_.devices.push_back(device);
     }
-    for (Event& event : trace_.events) event.device = place[static_cast<std::size_t>(event.device)];
+    for (Event& event : trace_.events) event.device = place[as_index(event.device)];
     for (Copy& copy : trace_.copies) {
-      if (copy.source >= 0) copy.source = place[static_cast<std::size_t>(copy.source)];
-      if (copy.destination >= 0) copy.destination = place[static_cast<std::size_t>(copy.destination)];
+      if (copy.source >= 0) copy.source = place[as_index(copy.source)];
+      if (copy.destination >= 0) copy.destination = place[as_index(copy.destination)];
     }
   }
 
@@ -229,7 +230,7 @@ class KinetoReader {
     std::map<Lanes::OfDevice, double> compute;
     for (std::size_t i = 0; i < trace_.events.size(); ++i) {
       const Event& event = trace_.events[i];
-      if (is_compute(event.what)) compute[{event.device, streams_[i]}] += static_cast<double>(event.duration.count());
+      if (is_compute(event.kind)) compute[{event.device, streams_[i]}] += static_cast<double>(event.duration.count());
     }
     Lanes lanes(compute);
     for (std::size_t i = 0; i < trace_.events.size(); ++i) {
@@ -241,18 +242,18 @@ class KinetoReader {
   void order() {
     std::vector<int> by_start(trace_.events.size());
     for (std::size_t i = 0; i < by_start.size(); ++i) by_start[i] = static_cast<int>(i);
-    const auto start = [&](int i) { return trace_.events[static_cast<std::size_t>(i)].start; };
+    const auto start = [&](int i) { return trace_.events[as_index(i)].start; };
     std::stable_sort(by_start.begin(), by_start.end(), [&](int a, int b) { return start(a) < start(b); });
     std::vector<Event> events;
     events.reserve(by_start.size());
     std::vector<std::int64_t> streams;
     for (const int i : by_start) {
-      const std::int64_t correlation = correlations_[static_cast<std::size_t>(i)];
+      const std::int64_t correlation = correlations_[as_index(i)];
       if (correlation > 0) work_of_[correlation].push_back(static_cast<int>(events.size()));
-      const bool launched = trace_.events[static_cast<std::size_t>(i)].what != What::sync;
+      const bool launched = trace_.events[as_index(i)].kind != EventKind::sync;
       if (correlation <= 0 && launched && !calls_.empty()) ++trace_.quality.unmatched;
-      events.push_back(trace_.events[static_cast<std::size_t>(i)]);
-      streams.push_back(streams_[static_cast<std::size_t>(i)]);
+      events.push_back(trace_.events[as_index(i)]);
+      streams.push_back(streams_[as_index(i)]);
     }
     trace_.events = std::move(events);
     streams_ = std::move(streams);
@@ -270,7 +271,7 @@ class KinetoReader {
         call.correlation = static_cast<std::int64_t>(trace_.launches.size()) + 1;
         trace_.launches.push_back(call);
         if (event < 0) continue;
-        const Event& work = trace_.events[static_cast<std::size_t>(event)];
+        const Event& work = trace_.events[as_index(event)];
         if (work.start < call.start) ++trace_.quality.unmatched;
         device_of_thread_.try_emplace(call.thread, work.device);
       }
@@ -289,8 +290,8 @@ class KinetoReader {
           std::partition_point(marks.begin(), marks.end(), [&](const StepWindow& mark) { return mark.start <= launch.start; });
       if (after == marks.begin() || launch.start >= std::prev(after)->end) continue;
       const Nanoseconds next = after == marks.end() ? Nanoseconds::max() : after->start;
-      StepWindow& step = trace_.steps[static_cast<std::size_t>(after - marks.begin()) - 1];
-      step.end = std::max(step.end, std::min(trace_.events[static_cast<std::size_t>(launch.event)].end(), next));
+      StepWindow& step = trace_.steps[as_index(after - marks.begin()) - 1];
+      step.end = std::max(step.end, std::min(trace_.events[as_index(launch.event)].end(), next));
     }
   }
 
@@ -326,4 +327,4 @@ Trace read_kineto(const std::string& path) {
   return read_kineto(input);
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,12 +1,12 @@
-#include "mptune/profiler/formats/settle.h"
+#include "profiler/formats/settle.h"
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
-#include "mptune/profiler/trace/trace_builder.h"
+#include "profiler/trace/trace_builder.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 void settle_lanes(Trace& trace) {
   std::map<std::pair<int, int>, Nanoseconds> free;
@@ -34,4 +34,4 @@ void settle_steps(Trace& trace) {
   trace.steps = std::move(settled);
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

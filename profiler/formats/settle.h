@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Makes the events of every lane follow one another, as Trace promises: one that starts inside its predecessor, by rounding or because the
 /// file is odd, loses its beginning. Those that lose everything are counted in `quality.dropped`. Requires: events ordered by start; they
@@ -20,4 +20,4 @@ inline constexpr std::int64_t kMostCopiedBytes = std::int64_t{1} << 60;
 /// Longest recording a reader accepts, 2^55 ns, about 14 months: sums of times over devices and steps stay far from overflow.
 inline constexpr Nanoseconds kLongestRecording{std::int64_t{1} << 55};
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,4 @@
-#include "mptune/profiler/formats/text_input.h"
+#include "profiler/formats/text_input.h"
 
 #include <zlib.h>
 
@@ -8,9 +8,10 @@
 #include <filesystem>
 #include <memory>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr std::int64_t kMostBytes = std::int64_t{4} << 30;
@@ -25,7 +26,7 @@ std::size_t read_block(gzFile file, char* data, std::size_t size, const std::str
   if (count < 0 || code == Z_BUF_ERROR)
     throw Error(code == Z_BUF_ERROR ? "its compressed data is truncated" : "its compressed data is damaged", where,
                 "copy or record the file again");
-  return static_cast<std::size_t>(count);
+  return as_index(count);
 }
 
 }  // namespace
@@ -63,4 +64,4 @@ TextInput text_in_memory(const char* data, std::size_t size) {
           }};
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Untrusted text, read once from front to back. Limits keep a small compressed file from filling the memory:
 /// Error beyond 4 GiB of text and beyond 16 MiB without a token (one string, one stretch of blanks).
@@ -42,4 +42,4 @@ class TextInput : public std::streambuf {
 /// Reads text in memory, which must outlive the result.
 [[nodiscard]] TextInput text_in_memory(const char* data, std::size_t size);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,12 +1,12 @@
-#include "mptune/profiler/formats/text_lines.h"
+#include "profiler/formats/text_lines.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr std::size_t kLongestLine = std::size_t{64} << 10;
@@ -54,4 +54,4 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

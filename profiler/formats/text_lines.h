@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "mptune/profiler/formats/text_input.h"
+#include "profiler/formats/text_input.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Lines of an untrusted text, with their numbers for messages. Empty lines are skipped; line ends (\n or \r\n) are removed.
 class TextLines {
@@ -37,4 +37,4 @@ class TextLines {
 /// `text` without leading and trailing blanks.
 [[nodiscard]] std::string_view trimmed(std::string_view text);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,7 +1,8 @@
-#include "mptune/profiler/base/new_file.h"
-#include "mptune/profiler/formats/csv.h"
+#include "profiler/base/index.h"
+#include "profiler/base/new_file.h"
+#include "profiler/formats/csv.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 std::string field(const std::string& text) {
@@ -16,18 +17,18 @@ std::string field(int value) {
 }
 
 std::string device_field(const Trace& trace, int device) {
-  const bool known = device >= 0 && static_cast<std::size_t>(device) < trace.devices.size();
-  return known ? field(trace.devices[static_cast<std::size_t>(device)].name) : std::string{};
+  const bool known = device >= 0 && as_index(device) < trace.devices.size();
+  return known ? field(trace.devices[as_index(device)].name) : std::string{};
 }
 
 std::string row_of(const Trace& trace, const Event& event) {
-  const Tag tag = event.tag < 0 ? Tag{} : trace.tags[static_cast<std::size_t>(event.tag)];
+  const Tag tag = event.tag < 0 ? Tag{} : trace.tags[as_index(event.tag)];
   std::string row = std::to_string(event.start.count()) + ',' + std::to_string(event.duration.count()) + ',' +
-                    device_field(trace, event.device) + ',' + std::to_string(event.lane) + ',' + to_string(event.what) + ',' +
-                    field(trace.names[static_cast<std::size_t>(event.name)]);
+                    device_field(trace, event.device) + ',' + std::to_string(event.lane) + ',' + to_string(event.kind) + ',' +
+                    field(trace.names[as_index(event.name)]);
   for (const int value : {tag.step, tag.stage, tag.microbatch, tag.layer, tag.replica}) row += ',' + field(value);
-  if (event.what != What::copy || event.detail < 0) return row + ",,,\n";
-  const Copy& copy = trace.copies[static_cast<std::size_t>(event.detail)];
+  if (event.kind != EventKind::copy || event.detail < 0) return row + ",,,\n";
+  const Copy& copy = trace.copies[as_index(event.detail)];
   return row + ',' + std::to_string(copy.bytes) + ',' + device_field(trace, copy.source) + ',' + device_field(trace, copy.destination) +
          '\n';
 }
@@ -41,4 +42,4 @@ void write_csv(const Trace& trace, const std::string& path) {
   file.commit();
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

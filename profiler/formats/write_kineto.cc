@@ -6,10 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "mptune/profiler/base/new_file.h"
-#include "mptune/profiler/formats/kineto.h"
+#include "profiler/base/index.h"
+#include "profiler/base/new_file.h"
+#include "profiler/formats/kineto.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 // Readers assign steps only to streams above 0; Kineto's own traces use 7 for the default stream.
@@ -23,7 +24,7 @@ std::string microseconds_text(long long nanoseconds) {
   const bool negative = nanoseconds < 0;
   const long long size = negative ? -nanoseconds : nanoseconds;
   const int length = std::snprintf(text.data(), text.size(), "%s%lld.%03lld", negative ? "-" : "", size / 1000, size % 1000);
-  return {text.data(), static_cast<std::size_t>(length)};
+  return {text.data(), as_index(length)};
 }
 
 // With its quotes; bytes that are no UTF-8 become U+FFFD.
@@ -67,7 +68,7 @@ class DeviceFile {
  private:
   void write_head() {
     const std::string id = std::to_string(device_);
-    const TraceDevice& device = trace_.devices[static_cast<std::size_t>(device_)];
+    const TraceDevice& device = trace_.devices[as_index(device_)];
     // Readers search for "rank": followed by a blank.
     file_ << "{\n\"schemaVersion\": 1,\n\"deviceProperties\": [{\"id\": " << id << ", \"name\": " << json_text(device.name)
           << ", \"totalGlobalMem\": " << std::to_string(device.memory_bytes)
@@ -83,7 +84,7 @@ class DeviceFile {
 
   static int thread_id(int thread) { return kProgram + 1 + thread; }
 
-  const std::string& name(int index) const { return trace_.names[static_cast<std::size_t>(index)]; }
+  const std::string& name(int index) const { return trace_.names[as_index(index)]; }
 
   void separate() {
     if (!first_) file_ << ",\n";
@@ -108,12 +109,12 @@ class DeviceFile {
     std::vector<std::int64_t> correlations(trace_.events.size(), 0);
     for (const Launch& launch : trace_.launches) {
       if (launch.event < 0) continue;
-      std::int64_t& correlation = correlations[static_cast<std::size_t>(launch.event)];
+      std::int64_t& correlation = correlations[as_index(launch.event)];
       if (correlation == 0) correlation = launch.correlation;
     }
     for (std::size_t i = 0; i < trace_.events.size(); ++i) {
       const Event& event = trace_.events[i];
-      if (event.device == device_ && (is_compute(event.what) || event.what == What::copy)) write_event(event, correlations[i]);
+      if (event.device == device_ && (is_compute(event.kind) || event.kind == EventKind::copy)) write_event(event, correlations[i]);
     }
   }
 
@@ -122,17 +123,17 @@ class DeviceFile {
     std::string args = "\"device\": " + std::to_string(device_) + ", \"context\": 1, \"stream\": " + std::to_string(stream);
     if (correlation > 0) args += ", \"correlation\": " + std::to_string(correlation);
     Row row{"kernel", name(event.name), device_, stream, event.start, event.end(), {}};
-    if (event.what == What::copy) {
-      const Copy copy = event.detail < 0 ? Copy{.bytes = 0, .source = device_, .destination = device_}
-                                         : trace_.copies[static_cast<std::size_t>(event.detail)];
+    if (event.kind == EventKind::copy) {
+      const Copy copy =
+          event.detail < 0 ? Copy{.bytes = 0, .source = device_, .destination = device_} : trace_.copies[as_index(event.detail)];
       row.category = "gpu_memcpy";
       row.name = copy_name(copy);
       args += copy_args(copy);
-    } else if (event.what == What::memset) {
+    } else if (event.kind == EventKind::memset) {
       row.category = "gpu_memset";
       row.name = "Memset (Device)";
-    } else if (event.detail >= 0 && static_cast<std::size_t>(event.detail) < trace_.kernels.size()) {
-      args += kernel_args(trace_.kernels[static_cast<std::size_t>(event.detail)]);
+    } else if (event.detail >= 0 && as_index(event.detail) < trace_.kernels.size()) {
+      args += kernel_args(trace_.kernels[as_index(event.detail)]);
     }
     row.args = args;
     write_row(row);
@@ -158,9 +159,8 @@ class DeviceFile {
 
   // A thread that launches on several devices is in each device's file.
   void write_launches() {
-    for (const Launch& launch : trace_.launches) {
+    for (const Launch& launch : trace_.launches)
       if (launch.event >= 0 && event_of(launch).device == device_) threads_.insert(launch.thread);
-    }
     for (const Launch& launch : trace_.launches) {
       const bool here = launch.event < 0 ? threads_.contains(launch.thread) : event_of(launch).device == device_;
       if (!here || launch.thread < 0) continue;
@@ -169,13 +169,13 @@ class DeviceFile {
     }
   }
 
-  const Event& event_of(const Launch& launch) const { return trace_.events[static_cast<std::size_t>(launch.event)]; }
+  const Event& event_of(const Launch& launch) const { return trace_.events[as_index(launch.event)]; }
 
   std::string launch_name(const Launch& launch) const {
     if (launch.name >= 0) return name(launch.name);
     if (launch.event < 0) return "cudaDeviceSynchronize";
-    const What what = event_of(launch).what;
-    return what == What::copy ? "cudaMemcpyPeerAsync" : what == What::memset ? "cudaMemsetAsync" : "cudaLaunchKernel";
+    const EventKind kind = event_of(launch).kind;
+    return kind == EventKind::copy ? "cudaMemcpyPeerAsync" : kind == EventKind::memset ? "cudaMemsetAsync" : "cudaLaunchKernel";
   }
 
   void write_steps(int thread) {
@@ -190,14 +190,14 @@ class DeviceFile {
     for (const Launch& launch : trace_.launches) {
       if (launch.event < 0) continue;
       const Event& event = event_of(launch);
-      if (event.device == device_ && is_compute(event.what)) computes[launch.thread] += static_cast<double>(event.duration.count());
+      if (event.device == device_ && is_compute(event.kind)) computes[launch.thread] += static_cast<double>(event.duration.count());
     }
     return std::ranges::max_element(computes, {}, [](const auto& thread) { return thread.second; })->first;
   }
 
   void write_ranges(int thread) {
     for (const Event& range : trace_.ranges) {
-      if (range.what == What::step || range.device != device_) continue;
+      if (range.kind == EventKind::step || range.device != device_) continue;
       write_row({"user_annotation", name(range.name), kProgram, thread_id(thread), range.start, range.end(), {}});
     }
   }
@@ -226,4 +226,4 @@ std::vector<std::string> write_kineto(const Trace& trace, const std::string& pat
   return files;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,9 +1,10 @@
 #include <algorithm>
 
-#include "mptune/profiler/base/new_file.h"
-#include "mptune/profiler/formats/nvtxt.h"
+#include "profiler/base/index.h"
+#include "profiler/base/new_file.h"
+#include "profiler/formats/nvtxt.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr int kStepsLane = 998;
@@ -37,7 +38,7 @@ class NvtxtWriter {
              "@Marker, Time, ThreadId, Message\n"
              "ProcessId = 1\nCategoryId = 1\nColor = Red\nTimeBase = Relative\n";
     for (const Event& one : trace_.events) range(one, one.lane);
-    for (const Event& one : trace_.ranges) range(one, one.what == What::step ? kStepsLane : kActionsLane);
+    for (const Event& one : trace_.ranges) range(one, one.kind == EventKind::step ? kStepsLane : kActionsLane);
     for (const StepWindow& step : trace_.steps)
       file_ << "Marker, " << at(step.start) << ", " << std::to_string(thread_of(-1, kStepsLane)) << ", "
             << quoted("step " + std::to_string(step.step)) << "\n";
@@ -49,7 +50,7 @@ class NvtxtWriter {
 
   void range(const Event& one, int lane) {
     file_ << "RangeStartEnd, " << at(one.start) << ", " << at(one.end()) << ", " << std::to_string(thread_of(one.device, lane)) << ", "
-          << quoted(trace_.names[static_cast<std::size_t>(one.name)]) << "\n";
+          << quoted(trace_.names[as_index(one.name)]) << "\n";
   }
 
   const Trace& trace_;
@@ -63,4 +64,4 @@ void write_nvtxt(const Trace& trace, const std::string& path) {
   NvtxtWriter(trace, path).write();
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

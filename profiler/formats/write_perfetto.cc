@@ -2,11 +2,12 @@
 #include <map>
 #include <unordered_map>
 
-#include "mptune/profiler/base/new_file.h"
-#include "mptune/profiler/formats/perfetto.h"
-#include "mptune/profiler/formats/protobuf.h"
+#include "profiler/base/index.h"
+#include "profiler/base/new_file.h"
+#include "profiler/formats/perfetto.h"
+#include "profiler/formats/protobuf.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 // Field numbers of Perfetto's protobuf messages.
@@ -40,7 +41,7 @@ constexpr std::uint64_t kFirstLane = 1;
 // First packet, the same in every file: it resets the sequence's state and defines mptune's category.
 ProtoMessage first_packet() {
   ProtoMessage category;
-  category.integer(interned::kId, kWhatCount + 1);
+  category.integer(interned::kId, kEventKindCount + 1);
   category.text(interned::kText, "mptune");
   ProtoMessage data;
   data.message(interned::kCategories, category);
@@ -62,7 +63,7 @@ struct Slice {
   Nanoseconds start;
   Nanoseconds end;
   int name;
-  What what;
+  EventKind kind;
   const Event* event = nullptr;  // null for a launch
   int index = -1;                // of an event, in Trace::events
 };
@@ -96,7 +97,7 @@ class PerfettoWriter {
   std::uint64_t at(Nanoseconds time) const { return static_cast<std::uint64_t>((time - shift_).count()); }
 
   std::uint64_t place(int device) const {
-    const bool known = device >= 0 && static_cast<std::size_t>(device) < trace_.devices.size();
+    const bool known = device >= 0 && as_index(device) < trace_.devices.size();
     return 1 + kTracksEach * (known ? static_cast<std::uint64_t>(device) : trace_.devices.size());
   }
 
@@ -111,8 +112,8 @@ class PerfettoWriter {
       entry.text(interned::kText, text);
       data.message(field, entry);
     };
-    for (int what = 0; what < kWhatCount; ++what)
-      add(interned::kCategories, static_cast<std::uint64_t>(what) + 1, to_string(static_cast<What>(what)));
+    for (int what = 0; what < kEventKindCount; ++what)
+      add(interned::kCategories, static_cast<std::uint64_t>(what) + 1, to_string(static_cast<EventKind>(what)));
     for (std::size_t i = 0; i < trace_.names.size(); ++i) add(interned::kNames, i + 1, trace_.names[i]);
     add(interned::kNames, trace_.names.size() + 1, "launch");
     for (std::size_t i = 0; i < trace_.steps.size(); ++i)
@@ -155,14 +156,14 @@ class PerfettoWriter {
     write_process(-1, "host");
     for (std::size_t i = 0; i < trace_.events.size(); ++i) {
       const Event& one = trace_.events[i];
-      tracks_[place(one.device) + kFirstLane + one.lane].push_back({one.start, one.end(), one.name, one.what, &one, static_cast<int>(i)});
+      tracks_[place(one.device) + kFirstLane + one.lane].push_back({one.start, one.end(), one.name, one.kind, &one, static_cast<int>(i)});
     }
     for (const Event& one : trace_.ranges)
-      tracks_[place(one.device) + (one.what == What::step ? kStepsTrack : kActionsTrack)].push_back(
-          {one.start, one.end(), one.name, one.what, &one});
+      tracks_[place(one.device) + (one.kind == EventKind::step ? kStepsTrack : kActionsTrack)].push_back(
+          {one.start, one.end(), one.name, one.kind, &one});
     for (const Launch& one : trace_.launches) {
       const int name = one.name < 0 ? static_cast<int>(trace_.names.size()) : one.name;
-      tracks_[place(-1) + kFirstLane + static_cast<std::uint64_t>(one.thread + 1)].push_back({one.start, one.end, name, What::host});
+      tracks_[place(-1) + kFirstLane + static_cast<std::uint64_t>(one.thread + 1)].push_back({one.start, one.end, name, EventKind::host});
     }
     add_steps();
     for (const auto& [uuid, slices] : tracks_) {
@@ -172,16 +173,16 @@ class PerfettoWriter {
   }
 
   void add_steps() {
-    if (std::ranges::any_of(trace_.ranges, [](const Event& range) { return range.what == What::step; })) return;
+    if (std::ranges::any_of(trace_.ranges, [](const Event& range) { return range.kind == EventKind::step; })) return;
     for (std::size_t i = 0; i < trace_.steps.size(); ++i) {
       const StepWindow& step = trace_.steps[i];
-      tracks_[place(-1) + kStepsTrack].push_back({step.start, step.end, static_cast<int>(trace_.names.size() + 1 + i), What::step});
+      tracks_[place(-1) + kStepsTrack].push_back({step.start, step.end, static_cast<int>(trace_.names.size() + 1 + i), EventKind::step});
     }
   }
 
   std::string track_name(std::uint64_t parent, std::uint64_t inside, const std::vector<Slice>& slices) const {
     if (parent == place(-1) && inside != kActionsTrack && inside != kStepsTrack) {
-      const auto thread = static_cast<std::size_t>(inside - kFirstLane);
+      const auto thread = as_index(inside - kFirstLane);
       return thread >= 1 && thread <= trace_.threads.size() ? trace_.threads[thread - 1] : "thread";
     }
     if (inside == kStepsTrack) return "steps";
@@ -189,19 +190,18 @@ class PerfettoWriter {
     const auto lane = static_cast<int>(inside - kFirstLane);
     const int destination = destination_of(*slices.front().event);
     const auto goes_there = [&](const Slice& slice) { return destination_of(*slice.event) == destination; };
-    if (destination >= 0 && std::ranges::all_of(slices, goes_there))
-      return "copy to " + trace_.devices[static_cast<std::size_t>(destination)].name;
-    const bool computes = std::ranges::any_of(slices, [](const Slice& slice) { return is_compute(slice.what); });
+    if (destination >= 0 && std::ranges::all_of(slices, goes_there)) return "copy to " + trace_.devices[as_index(destination)].name;
+    const bool computes = std::ranges::any_of(slices, [](const Slice& slice) { return is_compute(slice.kind); });
     return lane == kComputeLane && computes ? "compute" : "lane " + std::to_string(lane);
   }
 
   // Destination of a copy; -1 for other events and for unknown destinations.
   int destination_of(const Event& one) const {
-    return one.what == What::copy && one.detail >= 0 ? trace_.copies[static_cast<std::size_t>(one.detail)].destination : -1;
+    return one.kind == EventKind::copy && one.detail >= 0 ? trace_.copies[as_index(one.detail)].destination : -1;
   }
 
   void find_flows() {
-    const auto is_copy = [&](int index) { return trace_.events[static_cast<std::size_t>(index)].what == What::copy; };
+    const auto is_copy = [&](int index) { return trace_.events[as_index(index)].kind == EventKind::copy; };
     for (std::size_t i = 0; i < trace_.edges.size(); ++i) {
       const Edge& edge = trace_.edges[i];
       if (edge.producer < 0 || edge.consumer < 0 || edge.kind == EdgeKind::order) continue;
@@ -232,11 +232,10 @@ class PerfettoWriter {
     body.integer(event::kType, event::kBegin);
     body.integer(event::kTrack, uuid);
     body.integer(event::kNameId, static_cast<std::uint64_t>(slice.name) + 1);
-    body.integer(event::kCategories, static_cast<std::uint64_t>(slice.what) + 1);
+    body.integer(event::kCategories, static_cast<std::uint64_t>(slice.kind) + 1);
     if (slice.event != nullptr) add_arguments(body, *slice.event);
-    if (const auto found = flows_.find(slice.index); slice.index >= 0 && found != flows_.end()) {
+    if (const auto found = flows_.find(slice.index); slice.index >= 0 && found != flows_.end())
       for (const auto& [field, id] : found->second) body.fixed64(field, id);
-    }
     put_event(slice.start, body);
   }
 
@@ -264,14 +263,14 @@ class PerfettoWriter {
       body.message(event::kArgument, argument);
     };
     if (one.tag >= 0) {
-      const Tag& tag = trace_.tags[static_cast<std::size_t>(one.tag)];
+      const Tag& tag = trace_.tags[as_index(one.tag)];
       add("step", tag.step);
       add("stage", tag.stage);
       add("microbatch", tag.microbatch);
       add("layer", tag.layer);
       add("replica", tag.replica);
     }
-    if (one.what == What::copy && one.detail >= 0) add("bytes", trace_.copies[static_cast<std::size_t>(one.detail)].bytes);
+    if (one.kind == EventKind::copy && one.detail >= 0) add("bytes", trace_.copies[as_index(one.detail)].bytes);
   }
 
   void write_memory() {
@@ -304,4 +303,4 @@ void write_perfetto(const Trace& trace, const std::string& path) {
   PerfettoWriter(trace, path).write();
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

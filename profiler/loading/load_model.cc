@@ -1,4 +1,4 @@
-#include "mptune/profiler/loading/load_model.h"
+#include "profiler/loading/load_model.h"
 
 #include <ATen/ATen.h>
 #include <unistd.h>
@@ -9,13 +9,14 @@
 #include <fstream>
 #include <string_view>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/exported/archive.h"
-#include "mptune/profiler/exported/load_exported.h"
-#include "mptune/profiler/model/input_text.h"
-#include "mptune/profiler/plugin/plugin.h"
-#include "mptune/profiler/script/load_script.h"
-#include "mptune/profiler/state/torch_file.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/exported/archive.h"
+#include "profiler/exported/load_exported.h"
+#include "profiler/model/input_text.h"
+#include "profiler/plugin/plugin.h"
+#include "profiler/script/load_script.h"
+#include "profiler/state/torch_file.h"
 
 namespace mptune {
 namespace {
@@ -30,32 +31,23 @@ std::string first_bytes(const std::string& path) {
   std::array<char, 4> bytes{};
   std::ifstream file(path, std::ios::binary);
   file.read(bytes.data(), bytes.size());
-  return {bytes.data(), static_cast<std::size_t>(file.gcount())};
+  return {bytes.data(), as_index(file.gcount())};
 }
 
 FileKind kind_of(const std::string& path) {
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
-  if (!std::filesystem::exists(status)) {
-    throw Error("there is no such file", path, kKinds);
-  }
-  if (!std::filesystem::is_regular_file(status)) {
+  if (!std::filesystem::exists(status)) throw Error("there is no such file", path, kKinds);
+  if (!std::filesystem::is_regular_file(status))
     throw Error(std::filesystem::is_directory(status) ? "this is a folder, not a model" : "this is not a regular file", path, kKinds);
-  }
-  if (::access(path.c_str(), R_OK) != 0) {
-    throw Error("the file cannot be read", path, "change its permissions");
-  }
+  if (::access(path.c_str(), R_OK) != 0) throw Error("the file cannot be read", path, "change its permissions");
   const auto begin = first_bytes(path);
   if (begin == std::string_view("\x7f"
-                                "ELF")) {
+                                "ELF"))
     return FileKind::plugin;
-  }
-  if (begin.starts_with("PK")) {
-    return is_exported_archive(path) ? FileKind::program : FileKind::script;
-  }
-  if (begin.starts_with('\x80')) {
+  if (begin.starts_with("PK")) return profiler::is_exported_archive(path) ? FileKind::program : FileKind::script;
+  if (begin.starts_with('\x80'))
     throw Error("this is a pickle of Python, as torch.save wrote before PyTorch 1.6: tensors without a model", path, kKinds);
-  }
   throw Error(begin.empty() ? "the file is empty" : "the file is neither a plug-in, an exported program nor TorchScript", path, kKinds);
 }
 
@@ -65,15 +57,11 @@ std::string name_of(FileKind kind) {
 
 std::string container_of(const ModelText& text, FileKind kind) {
   const std::string key = "container=";
-  if (!text.has_rest) {
-    return "";
-  }
-  if (kind != FileKind::script) {
+  if (!text.has_rest) return "";
+  if (kind != FileKind::script)
     throw Error("this kind of file (" + name_of(kind) + ") takes no options, but '" + text.rest + "' is given", text.name, "leave it out");
-  }
-  if (!text.rest.starts_with(key) || text.rest.size() == key.size()) {
+  if (!text.rest.starts_with(key) || text.rest.size() == key.size())
     throw Error("'" + text.rest + "' is no option of a TorchScript file", text.name, "name a container: net.pt:container=backbone.blocks");
-  }
   return text.rest.substr(key.size());
 }
 
@@ -82,13 +70,10 @@ bool is_known(const SampleTensor& input) {
 }
 
 void set_input(SampleDescription& sample, const std::string& input) {
-  const auto given = parse_input(input, kExpected);
-  if (!given) {
-    return;
-  }
-  if (sample.inputs.size() > 1) {
+  const auto given = profiler::parse_input(input, kExpected);
+  if (!given) return;
+  if (sample.inputs.size() > 1)
     throw Error("the model has several inputs and states their shapes itself", "--input " + input, "leave it out, or give --data FILE");
-  }
   sample.inputs.resize(1);
   auto& only = sample.inputs.front();
   only.shape = given->shape;
@@ -107,17 +92,14 @@ void describe_data(SampleDescription& sample, const std::string& path, bool inpu
   };
   sample.inputs.resize(std::max<std::size_t>(1, sample.inputs.size()));
   sample.target.classes = 0;
-  for (const auto& [name, tensor] : read_torch_file(path)) {
+  for (const auto& [name, tensor] : profiler::read_torch_file(path)) {
     for (auto& input : sample.inputs) {
       const bool meant = name == input.name || (name == "input" && sample.inputs.size() == 1);
-      if (meant && !input_is_given) {
-        describe(input, tensor);
-      }
+      if (meant && !input_is_given) describe(input, tensor);
     }
     if (name == "target" &&
-        std::none_of(sample.inputs.begin(), sample.inputs.end(), [](const auto& input) { return input.name == "target"; })) {
+        std::none_of(sample.inputs.begin(), sample.inputs.end(), [](const auto& input) { return input.name == "target"; }))
       describe(sample.target, tensor);
-    }
   }
 }
 
@@ -127,12 +109,9 @@ at::Tensor output_of(Model& model) {
   SampleDescription input_only = model.sample();
   input_only.target = {.type = at::kLong};
   auto outputs = forward_all(model, synthetic_batch(input_only, kSamples, 0).inputs, {.samples = kSamples});
-  for (auto& layer : model.layers()) {
-    (void)layer.layer->take_statistics();
-  }
-  if (outputs.empty() || outputs.front().dim() == 0 || outputs.front().size(0) != kSamples) {
+  for (auto& layer : model.layers()) (void)layer.layer->take_statistics();
+  if (outputs.empty() || outputs.front().dim() == 0 || outputs.front().size(0) != kSamples)
     throw Error("two samples do not give two results", model.name(), "let the last layer return a tensor with the samples first");
-  }
   return outputs.front();
 }
 
@@ -162,15 +141,12 @@ SampleDescription with_target(Model& model) {
   const auto& loss = model.loss().name();
   const bool known = sample.target.classes > 0 || at::isFloatingType(sample.target.type);
   const bool input_known = !sample.inputs.empty() && std::all_of(sample.inputs.begin(), sample.inputs.end(), is_known);
-  if (!input_known || (loss == "cross_entropy" && known) || (loss != "cross_entropy" && loss != "mse")) {
-    return sample;
-  }
+  if (!input_known || (loss == "cross_entropy" && known) || (loss != "cross_entropy" && loss != "mse")) return sample;
   const auto output = output_of(model);
-  if (loss == "mse") {
+  if (loss == "mse")
     sample.target = {.shape = without_first(output.sizes()), .type = output.scalar_type()};
-  } else {
+  else
     describe_classes(sample, output);
-  }
   return sample;
 }
 
@@ -187,10 +163,8 @@ SampleDescription given_sample(SampleDescription sample, const std::string& mode
 }
 
 LoadedModel read_model(FileKind kind, const std::string& path, const std::string& container, std::uint64_t seed) {
-  if (kind == FileKind::plugin) {
-    return {load_plugin(path, seed)};
-  }
-  return kind == FileKind::program ? load_exported(path, seed) : load_script(path, container);
+  if (kind == FileKind::plugin) return {profiler::load_plugin(path, seed)};
+  return kind == FileKind::program ? profiler::load_exported(path, seed) : profiler::load_script(path, container);
 }
 
 // Called by the file's stem. Samples are those of `source.data`, else of `input`, else the model's own; what is not known of the target is
@@ -199,14 +173,11 @@ LoadedModel load_model_file(const ModelText& text, const std::string& input, std
   const auto kind = kind_of(text.name);
   auto loaded = read_model(kind, text.name, container_of(text, kind), seed.value_or(0));
   auto& model = loaded.model;
-  if (!source.loss.empty() && kind == FileKind::program && model.loss().name() == "model") {
+  if (!source.loss.empty() && kind == FileKind::program && model.loss().name() == "model")
     throw Error("the program computes its loss itself", "--loss " + source.loss, "leave it out, or export the model without the loss");
-  }
   const Loss loss = source.loss.empty() ? model.loss() : Loss::from_name(source.loss);
   model = described(std::move(model), text.stem, loss, given_sample(model.sample(), text.stem, input, source));
-  if (source.data.empty()) {
-    model = described(std::move(model), text.stem, loss, with_target(model));
-  }
+  if (source.data.empty()) model = described(std::move(model), text.stem, loss, with_target(model));
   return loaded;
 }
 
@@ -218,16 +189,11 @@ BuiltinModel describe_model_file(const ModelText& text) {
 
 LoadedModel load_model(const std::string& text, const std::string& input, std::optional<std::uint64_t> seed, const StepSource& source) {
   const auto parsed = parse_model_text(text);
-  if (parsed.is_file) {
-    return load_model_file(parsed, input, seed, source);
-  }
-  if (parsed.has_rest && parsed.rest.empty()) {
+  if (parsed.is_file) return load_model_file(parsed, input, seed, source);
+  if (parsed.has_rest && parsed.rest.empty())
     throw Error("no parameter after the colon", text, "write " + parsed.name + " alone, or " + parsed.name + ":key=value");
-  }
   Model model = load_builtin(parsed.name, parsed.rest, input, seed);
-  if (source.loss.empty()) {
-    return {std::move(model)};
-  }
+  if (source.loss.empty()) return {std::move(model)};
   return {described(std::move(model), model.name(), Loss::from_name(source.loss), model.sample())};
 }
 

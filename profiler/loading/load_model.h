@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "mptune/profiler/model/loaded_model.h"
-#include "mptune/profiler/models/builtin_models.h"
-#include "mptune/profiler/trace/model_text.h"
+#include "profiler/model/loaded_model.h"
+#include "profiler/models/builtin_models.h"
+#include "profiler/trace/model_text.h"
 
 /// Models in files, told apart by content: plug-ins (ELF), exported programs and TorchScript (zip).
 namespace mptune {

@@ -1,4 +1,4 @@
-#include "mptune/profiler/measure/layer_costs.h"
+#include "profiler/measure/layer_costs.h"
 
 #include <ATen/ATen.h>
 
@@ -8,18 +8,19 @@
 #include <string>
 #include <utility>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/device/precise_sleep.h"
-#include "mptune/profiler/statistics/stopping.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/device/precise_sleep.h"
+#include "profiler/statistics/stopping.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 namespace {
 
 /// Collects the measured passes of one micro-batch size.
 class SizeCosts {
  public:
-  SizeCosts(int samples, int layers) : samples_(samples), costs_(static_cast<std::size_t>(layers)), gradient_bytes_(costs_.size()) {
+  SizeCosts(int samples, int layers) : samples_(samples), costs_(as_index(layers)), gradient_bytes_(costs_.size()) {
     for (LayerCost& cost : costs_) cost.samples = samples;
   }
 
@@ -133,7 +134,7 @@ MeasuredLayers measure_layers(std::vector<Bench>& benches, const Batch& batch, c
     }
     if (settled) break;
   }
-  MeasuredLayers measured{std::vector<LayerCosts>(static_cast<std::size_t>(layers)), {}};
+  MeasuredLayers measured{std::vector<LayerCosts>(as_index(layers)), {}};
   for (std::size_t i = 0; i < measured.costs.size(); ++i) measured.crossings.push_back(costs.back().crossing(i));
   for (SizeCosts& cost : costs) {
     auto finished = std::move(cost).finished();
@@ -142,4 +143,4 @@ MeasuredLayers measure_layers(std::vector<Bench>& benches, const Batch& batch, c
   return measured;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -5,11 +5,11 @@
 #include <memory>
 #include <vector>
 
-#include "mptune/profiler/device/device_worker.h"
-#include "mptune/profiler/measure/layer_timing.h"
-#include "mptune/profiler/trace/profile.h"
+#include "profiler/device/device_worker.h"
+#include "profiler/measure/layer_timing.h"
+#include "profiler/trace/profile.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// A device with its thread and its copy of the model. Throws Error if the device is not available.
 struct Bench {
@@ -48,4 +48,4 @@ struct MeasuredLayers {
 [[nodiscard]] MeasuredLayers measure_layers(std::vector<Bench>& benches, const Batch& batch, const std::vector<int>& sizes, int layers,
                                             double budget_s, const std::function<void(double)>& progress);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,14 +1,14 @@
-#include "mptune/profiler/measure/layer_timing.h"
+#include "profiler/measure/layer_timing.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 
-#include "mptune/profiler/device/precise_sleep.h"
-#include "mptune/profiler/model/graph_piece.h"
-#include "mptune/profiler/statistics/samples.h"
+#include "profiler/device/precise_sleep.h"
+#include "profiler/model/graph_piece.h"
+#include "profiler/statistics/samples.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 namespace {
 
@@ -126,4 +126,4 @@ double action_overhead_seconds() {
   return median(std::move(seconds));
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -5,10 +5,10 @@
 #include <memory>
 #include <vector>
 
-#include "mptune/profiler/device/device.h"
-#include "mptune/profiler/model/model.h"
+#include "profiler/device/device.h"
+#include "profiler/model/model.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Costs of one forward and backward over a chain of layers, in seconds and bytes per layer. Each layer gets a detached input, as behind a
 /// cut. The loss counts with the last layer.
@@ -51,4 +51,4 @@ class LayerChain {
 /// Time of one action without its layers [s]: detaching inputs, entering and leaving the autograd engine.
 [[nodiscard]] double action_overhead_seconds();
 
-}  // namespace mptune
+}  // namespace mptune::profiler

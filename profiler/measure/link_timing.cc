@@ -1,4 +1,4 @@
-#include "mptune/profiler/measure/link_timing.h"
+#include "profiler/measure/link_timing.h"
 
 #include <ATen/ATen.h>
 
@@ -8,11 +8,11 @@
 #include <mutex>
 #include <thread>
 
-#include "mptune/profiler/device/copy_lane.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/statistics/samples.h"
+#include "profiler/device/copy_lane.h"
+#include "profiler/device/device_list.h"
+#include "profiler/statistics/samples.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 namespace {
 
@@ -99,4 +99,4 @@ LinkCost fit_link(const std::vector<CopyTime>& times) {
   return cost;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

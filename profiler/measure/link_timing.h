@@ -4,11 +4,11 @@
 #include <memory>
 #include <vector>
 
-#include "mptune/profiler/device/device.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/trace/profile.h"
+#include "profiler/device/device.h"
+#include "profiler/device/device_list.h"
+#include "profiler/trace/profile.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Time of one copy, from enqueueing it until the receiver could use it.
 struct CopyTime {
@@ -28,4 +28,4 @@ struct CopyTime {
 /// The latency is the median remainder at the smaller sizes. Requires: the times of a sweep.
 [[nodiscard]] LinkCost fit_link(const std::vector<CopyTime>& times);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

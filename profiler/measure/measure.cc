@@ -1,4 +1,4 @@
-#include "mptune/profiler/measure/measure.h"
+#include "profiler/measure/measure.h"
 
 #include <ATen/ATen.h>
 #include <torch/optim/optimizer.h>
@@ -9,15 +9,16 @@
 #include <memory>
 #include <set>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/device/device_worker.h"
-#include "mptune/profiler/device/precise_sleep.h"
-#include "mptune/profiler/measure/layer_costs.h"
-#include "mptune/profiler/measure/link_timing.h"
-#include "mptune/profiler/measure/optimizer.h"
-#include "mptune/profiler/measure/sleep_model.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/device/device_worker.h"
+#include "profiler/device/precise_sleep.h"
+#include "profiler/measure/layer_costs.h"
+#include "profiler/measure/link_timing.h"
+#include "profiler/measure/optimizer.h"
+#include "profiler/measure/sleep_model.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 namespace {
 
@@ -208,7 +209,7 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
   const std::vector<int> classes = classes_of(options.devices);
   const int class_count = 1 + *std::max_element(classes.begin(), classes.end());
   for (int c = 0; c < class_count; ++c) {
-    const auto first = static_cast<std::size_t>(std::find(classes.begin(), classes.end(), c) - classes.begin());
+    const auto first = as_index(std::find(classes.begin(), classes.end(), c) - classes.begin());
     DeviceClass cost_class;
     cost_class.name = device_class(options.devices[first]);
     std::vector<Bench> benches;
@@ -249,4 +250,4 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
   return profile;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

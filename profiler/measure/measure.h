@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/base/device_spec.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/measure/training_kinds.h"
-#include "mptune/profiler/model/model.h"
-#include "mptune/profiler/trace/profile.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/device/device_list.h"
+#include "profiler/measure/training_kinds.h"
+#include "profiler/model/model.h"
+#include "profiler/trace/profile.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 struct MeasureOptions {
   std::vector<DeviceSpec> devices;  ///< at least one, all of one kind
@@ -38,4 +38,4 @@ struct MeasureOptions {
 /// The layers of a profile, without costs.
 [[nodiscard]] std::vector<ProfileLayer> describe_layers(const Model& model);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

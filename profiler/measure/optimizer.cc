@@ -1,4 +1,4 @@
-#include "mptune/profiler/measure/optimizer.h"
+#include "profiler/measure/optimizer.h"
 
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
@@ -6,9 +6,9 @@
 
 #include <cmath>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(OptimizerKind kind, double learning_rate,
                                                         const std::vector<at::Tensor>& parameters) {
@@ -30,4 +30,4 @@ double optimizer_state_factor(OptimizerKind kind) {
   return kind == OptimizerKind::sgd ? 0 : 2;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

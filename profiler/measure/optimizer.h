@@ -5,13 +5,13 @@
 
 #include <torch/types.h>
 
-#include "mptune/profiler/measure/training_kinds.h"
+#include "profiler/measure/training_kinds.h"
 
 namespace torch::optim {
 class Optimizer;
 }
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// `learning_rate` 0 is the default (0.01 for sgd, 0.001 for the others). Throws Error for a rate that is negative or not finite.
 [[nodiscard]] std::unique_ptr<torch::optim::Optimizer> make_optimizer(OptimizerKind kind, double learning_rate,
@@ -20,4 +20,4 @@ namespace mptune {
 /// Bytes of optimizer state per byte of parameters.
 [[nodiscard]] double optimizer_state_factor(OptimizerKind kind);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

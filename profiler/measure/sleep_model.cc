@@ -1,4 +1,4 @@
-#include "mptune/profiler/measure/sleep_model.h"
+#include "profiler/measure/sleep_model.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "mptune/profiler/device/device_worker.h"
-#include "mptune/profiler/device/precise_sleep.h"
-#include "mptune/profiler/statistics/samples.h"
+#include "profiler/device/device_worker.h"
+#include "profiler/device/precise_sleep.h"
+#include "profiler/statistics/samples.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 namespace {
 
@@ -163,4 +163,4 @@ Model make_sleep_model(const Profile& profile) {
   return {profile.model, std::move(layers), std::move(loss), sample, profile.batch};
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "mptune/profiler/model/model.h"
-#include "mptune/profiler/trace/profile.h"
+#include "profiler/model/model.h"
+#include "profiler/trace/profile.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// A model that computes nothing, for exact experiments with more devices than the machine has. The loss is always 0.
 /// Each layer sleeps as long as the profile's first device class says, forward and backward, and outputs tensors of the profile's sizes.
@@ -14,4 +14,4 @@ namespace mptune {
 /// Overhead of an action of a sleeping device beyond its layers' sleeps [s], measured once per process (60 ms). Thread-safe.
 [[nodiscard]] double sleep_action_seconds();
 
-}  // namespace mptune
+}  // namespace mptune::profiler

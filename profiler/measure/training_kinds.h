@@ -5,9 +5,10 @@
 #include <cstddef>
 #include <string>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// The optimizers of `--optimizer`, and their names as users type them.
 enum class OptimizerKind { sgd, adam, adamw };
@@ -17,10 +18,10 @@ enum class LossKind { cross_entropy, mse, mean_square };
 inline constexpr std::array kLossNames = {"cross_entropy", "mse", "mean_square"};
 
 [[nodiscard]] inline std::string name_of(OptimizerKind kind) {
-  return kOptimizerNames[static_cast<std::size_t>(kind)];
+  return kOptimizerNames[as_index(kind)];
 }
 [[nodiscard]] inline std::string name_of(LossKind kind) {
-  return kLossNames[static_cast<std::size_t>(kind)];
+  return kLossNames[as_index(kind)];
 }
 
 /// Throw Error (usage) for another name.
@@ -35,4 +36,4 @@ inline constexpr std::array kLossNames = {"cross_entropy", "mse", "mean_square"}
   return static_cast<LossKind>(found - kLossNames.begin());
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,10 +1,10 @@
-#include "mptune/profiler/model/batch_statistics.h"
+#include "profiler/model/batch_statistics.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 
-namespace mptune {
+namespace mptune::profiler {
 
 BatchStatistics combine(const std::vector<BatchStatistics>& parts) {
   std::vector<at::Tensor> means;
@@ -31,20 +31,16 @@ BatchStatistics combine(const std::vector<BatchStatistics>& parts) {
 
 void commit_batch(const RunningStatistics& running, const std::vector<BatchStatistics>& statistics) {
   const auto used = std::count_if(statistics.begin(), statistics.end(), [](const BatchStatistics& one) { return one.count > 0; });
-  if (used == 0) {
-    return;
-  }
+  if (used == 0) return;
   const at::NoGradGuard no_gradients;
   double factor = running.momentum.value_or(0.0);
   if (running.tracked.defined()) {
     running.tracked.add_(1);
-    if (!running.momentum.has_value()) {
-      factor = 1.0 / running.tracked.item<double>();
-    }
+    if (!running.momentum.has_value()) factor = 1.0 / running.tracked.item<double>();
   }
   const auto whole = combine(statistics);
   running.mean.mul_(1 - factor).add_(whole.mean.to(running.mean.options()), factor);
   running.variance.mul_(1 - factor).add_(whole.variance.to(running.variance.options()), factor);
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -5,9 +5,9 @@
 
 #include <torch/types.h>
 
-#include "mptune/profiler/model/layer.h"
+#include "profiler/model/layer.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Combines statistics of `parts` to mean and unbiased variance of all their samples, in double. Requires: a part with count > 0.
 [[nodiscard]] BatchStatistics combine(const std::vector<BatchStatistics>& parts);
@@ -22,4 +22,4 @@ struct RunningStatistics {
 /// Updates running statistics as one forward over the whole batch would. `parts`: statistics of its micro-batches, in ascending order.
 void commit_batch(const RunningStatistics& running, const std::vector<BatchStatistics>& parts);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

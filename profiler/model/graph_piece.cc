@@ -1,4 +1,4 @@
-#include "mptune/profiler/model/graph_piece.h"
+#include "profiler/model/graph_piece.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/engine.h>
@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <utility>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::profiler {
 
 namespace {
 
@@ -65,7 +67,7 @@ Tensors backward_through(GraphPiece piece, Tensors gradients) {
   for (std::size_t i = 0; i < piece.roots.size(); ++i) {
     if (!gradients[i].defined()) continue;
     if (piece.passed[i] >= 0) {
-      at::Tensor& passed = result[static_cast<std::size_t>(piece.passed[i])];
+      at::Tensor& passed = result[as_index(piece.passed[i])];
       passed = passed.defined() ? passed + gradients[i] : std::move(gradients[i]);
     } else if (piece.roots[i].is_valid()) {
       roots.push_back(std::move(piece.roots[i]));
@@ -81,4 +83,4 @@ Tensors backward_through(GraphPiece piece, Tensors gradients) {
   return result;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -4,9 +4,9 @@
 
 #include <torch/csrc/autograd/edge.h>
 
-#include "mptune/profiler/model/layer.h"
+#include "profiler/model/layer.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Detaches tensors: leaves with the same memory that require gradients if the tensors do.
 [[nodiscard]] Tensors as_leaves(const Tensors& tensors);
@@ -31,4 +31,4 @@ void set_roots(GraphPiece& piece, const Tensors& outputs);
 /// the inputs, undefined for inputs without gradient.
 [[nodiscard]] Tensors backward_through(GraphPiece piece, Tensors gradients);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,29 +1,25 @@
-#include "mptune/profiler/model/input_guard.h"
+#include "profiler/model/input_guard.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 
-#include "mptune/profiler/randomness/randomness.h"
+#include "profiler/randomness/randomness.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 std::vector<std::uint32_t> versions_of(const Tensors& tensors) {
   std::vector<std::uint32_t> versions;
   versions.reserve(tensors.size());
-  for (const auto& tensor : tensors) {
-    versions.push_back(tensor.is_inference() ? 0 : static_cast<std::uint32_t>(tensor._version()));
-  }
+  for (const auto& tensor : tensors) versions.push_back(tensor.is_inference() ? 0 : static_cast<std::uint32_t>(tensor._version()));
   return versions;
 }
 
 Tensors cloned(const Tensors& tensors) {
   Tensors copies;
   copies.reserve(tensors.size());
-  for (const auto& tensor : tensors) {
-    copies.push_back(tensor.clone());
-  }
+  for (const auto& tensor : tensors) copies.push_back(tensor.clone());
   return copies;
 }
 
@@ -36,14 +32,10 @@ bool autograd_guards(const Tensors& inputs) {
 
 Tensors InputGuard::run(const Tensors& inputs, const RunContext& context, const Forward& forward) {
   const Forward run = [&](const Tensors& given) {
-    if (context.draws != nullptr) {
-      context.draws->restart();
-    }
+    if (context.draws != nullptr) context.draws->restart();
     return forward(given);
   };
-  if (writes_ == Writes::no) {
-    return run(inputs);
-  }
+  if (writes_ == Writes::no) return run(inputs);
   return writes_ == Writes::yes ? run(cloned(inputs)) : watched(inputs, run);
 }
 
@@ -70,14 +62,11 @@ Tensors InputGuard::watched(const Tensors& inputs, const Forward& forward) {
   } catch (const c10::Error&) {
     // Autograd refused a write, or an error that copies would not avoid.
   }
-  for (std::size_t i = 0; i < spare.size(); ++i) {
-    if (spare[i].defined()) {
-      given[i].copy_(spare[i]);
-    }
-  }
+  for (std::size_t i = 0; i < spare.size(); ++i)
+    if (spare[i].defined()) given[i].copy_(spare[i]);
   Tensors outputs = forward(cloned(inputs));
   writes_ = Writes::yes;
   return outputs;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

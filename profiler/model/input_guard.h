@@ -2,9 +2,9 @@
 
 #include <functional>
 
-#include "mptune/profiler/model/layer.h"
+#include "profiler/model/layer.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Keeps a layer's forward from modifying its inputs. The first forward detects writes; only layers that write get copies from then on.
 /// Use from one thread at a time. Copies of this object share what was detected.
@@ -22,4 +22,4 @@ class InputGuard {
   Writes writes_ = Writes::unknown;
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -7,7 +7,7 @@
 
 #include <torch/types.h>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Parts of `--input`.
 struct InputText {
@@ -17,4 +17,4 @@ struct InputText {
 /// Parses SHAPE[:DTYPE]; nullopt for "". Throws Error with `expected`, which describes the model's input.
 [[nodiscard]] std::optional<InputText> parse_input(const std::string& text, const std::string& expected);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -17,7 +17,9 @@ struct NamedTensor {
   at::Tensor tensor;
 };
 
+namespace profiler {
 class DrawScope;
+}
 
 /// The micro-batch that a layer runs. Random numbers must depend on these fields only, never on the partition.
 struct RunContext {
@@ -27,7 +29,7 @@ struct RunContext {
   std::int64_t first_sample = 0;  ///< index of the micro-batch's first sample in the global batch
   std::int64_t samples = 0;
   bool recomputing = false;    ///< a recomputation: statistics must not be recorded again
-  DrawScope* draws = nullptr;  ///< source of random numbers, set by run_layer (randomness.h)
+  profiler::DrawScope* draws = nullptr;  ///< source of random numbers, set by run_layer (randomness.h)
 };
 
 /// Statistics per channel of one batch norm in one micro-batch.

@@ -1,18 +1,16 @@
-#include "mptune/profiler/model/loss.h"
+#include "profiler/model/loss.h"
 
 #include <torch/torch.h>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/text.h"
-#include "mptune/profiler/model/scalar_types.h"
+#include "profiler/base/error.h"
+#include "profiler/base/text.h"
+#include "profiler/model/scalar_types.h"
 
 namespace mptune {
 namespace {
 
 void check_target(const Tensors& outputs, const at::Tensor& target, const char* loss) {
-  if (outputs.empty()) {
-    throw Error("the model has no output", std::string("--loss ") + loss, "let the last layer return a tensor");
-  }
+  if (outputs.empty()) throw Error("the model has no output", std::string("--loss ") + loss, "let the last layer return a tensor");
   if (!target.defined()) {
     throw Error("the loss needs a target and there is none", std::string("--loss ") + loss,
                 "give a batch with a target, or use --loss mean_square");
@@ -22,14 +20,12 @@ void check_target(const Tensors& outputs, const at::Tensor& target, const char* 
 at::Tensor cross_entropy_of(const Tensors& outputs, const at::Tensor& target) {
   check_target(outputs, target, "cross_entropy");
   const auto& output = outputs.front();
-  if (at::isFloatingType(target.scalar_type())) {
+  if (at::isFloatingType(target.scalar_type()))
     throw Error("the target holds floating-point numbers", "--loss cross_entropy", "give class numbers as int64, or use --loss mse");
-  }
   const auto classes = target.scalar_type() == at::kLong ? target : target.to(at::kLong);
   // Language models: (samples, positions, classes).
-  if (output.dim() == 3 && target.dim() == 2 && output.size(1) == target.size(1)) {
+  if (output.dim() == 3 && target.dim() == 2 && output.size(1) == target.size(1))
     return at::cross_entropy_loss(output.flatten(0, 1), classes.flatten());
-  }
   return at::cross_entropy_loss(output, classes);
 }
 
@@ -43,9 +39,7 @@ at::Tensor mse_of(const Tensors& outputs, const at::Tensor& target) {
 }
 
 at::Tensor mean_square_of(const Tensors& outputs, const at::Tensor& /*target*/) {
-  if (outputs.empty()) {
-    throw Error("the model has no output", "--loss mean_square", "let the last layer return a tensor");
-  }
+  if (outputs.empty()) throw Error("the model has no output", "--loss mean_square", "let the last layer return a tensor");
   return outputs.front().square().mean();
 }
 
@@ -62,18 +56,13 @@ Loss Loss::mean_square() {
 }
 
 Loss Loss::custom(std::string name, std::function<at::Tensor(const Tensors& outputs, const at::Tensor& target)> function) {
-  if (function == nullptr) {
-    throw Error("the loss has no function", name, "pass one that returns the mean over the samples");
-  }
+  if (function == nullptr) throw Error("the loss has no function", name, "pass one that returns the mean over the samples");
   return {std::move(name), std::move(function)};
 }
 
 Loss Loss::from_name(const std::string& name) {
-  for (const auto& loss : {cross_entropy(), mse(), mean_square()}) {
-    if (loss.name() == name) {
-      return loss;
-    }
-  }
+  for (const auto& loss : {cross_entropy(), mse(), mean_square()})
+    if (loss.name() == name) return loss;
   throw Error("unknown loss '" + name + "'", "--loss", "use cross_entropy, mse, mean_square, or model for the model's own");
 }
 

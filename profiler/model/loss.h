@@ -5,7 +5,7 @@
 
 #include <torch/types.h>
 
-#include "mptune/profiler/model/layer.h"
+#include "profiler/model/layer.h"
 
 namespace mptune {
 

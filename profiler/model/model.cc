@@ -1,4 +1,4 @@
-#include "mptune/profiler/model/model.h"
+#include "profiler/model/model.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -9,17 +9,18 @@
 #include <set>
 #include <utility>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/sha256.h"
-#include "mptune/profiler/base/text.h"
-#include "mptune/profiler/model/scalar_types.h"
-#include "mptune/profiler/randomness/randomness.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/base/sha256.h"
+#include "profiler/base/text.h"
+#include "profiler/model/scalar_types.h"
+#include "profiler/randomness/randomness.h"
 
 namespace mptune {
 namespace {
 
 std::string describe(const char* role, const NamedTensor& named) {
-  return std::string(role) + " " + named.name + " " + scalar_type_name(named.tensor.scalar_type()) + " " +
+  return std::string(role) + " " + named.name + " " + profiler::scalar_type_name(named.tensor.scalar_type()) + " " +
          shape_text(named.tensor.sizes()) + "\n";
 }
 
@@ -28,9 +29,7 @@ void check_unique(const std::vector<NamedTensor>& tensors) {
   std::set<std::string> names;
   std::set<const void*> seen;
   for (const auto& [name, tensor] : tensors) {
-    if (!names.insert(name).second) {
-      throw Error("two tensors are called '" + name + "'", "model", "give every layer a prefix of its own");
-    }
+    if (!names.insert(name).second) throw Error("two tensors are called '" + name + "'", "model", "give every layer a prefix of its own");
     if (tensor.defined() && !seen.insert(tensor.unsafeGetTensorImpl()).second) {
       throw Error("parameter '" + name + "' is used under two names", "model",
                   "give every layer parameters of its own, or keep the layers that share it in one layer");
@@ -41,16 +40,12 @@ void check_unique(const std::vector<NamedTensor>& tensors) {
 at::Tensor random_tensor(const SampleTensor& about, int batch, at::Generator& generator) {
   std::vector<std::int64_t> sizes{batch};
   sizes.insert(sizes.end(), about.shape.begin(), about.shape.end());
-  if (at::isFloatingType(about.type)) {
-    return at::empty(sizes, about.type).normal_(0, 1, generator);
-  }
+  if (at::isFloatingType(about.type)) return at::empty(sizes, about.type).normal_(0, 1, generator);
   return at::empty(sizes, about.type).random_(0, about.classes, generator);
 }
 
 SampleTensor as_meant(SampleTensor tensor) {
-  if (tensor.classes > 0 && at::isFloatingType(tensor.type)) {
-    tensor.type = at::kLong;
-  }
+  if (tensor.classes > 0 && at::isFloatingType(tensor.type)) tensor.type = at::kLong;
   return tensor;
 }
 
@@ -58,16 +53,14 @@ SampleDescription as_meant(SampleDescription sample) {
   for (std::size_t i = 0; i < sample.inputs.size(); ++i) {
     auto& input = sample.inputs[i];
     input = as_meant(std::move(input));
-    if (sample.inputs.size() > 1 && input.name.empty()) {
-      input.name = "input" + std::to_string(i);
-    }
+    if (sample.inputs.size() > 1 && input.name.empty()) input.name = "input" + std::to_string(i);
   }
   sample.target = as_meant(std::move(sample.target));
   return sample;
 }
 
 std::string text_of(const SampleTensor& tensor) {
-  return tensor_text(tensor.shape, tensor.type);
+  return profiler::tensor_text(tensor.shape, tensor.type);
 }
 
 using Held = std::vector<NamedTensor> (Layer::*)() const;
@@ -76,11 +69,8 @@ std::vector<NamedTensor> held_by(const std::vector<ModelLayer>& layers, Held hel
   std::vector<NamedTensor> result;
   std::set<std::string> shared;
   for (const auto& layer : layers) {
-    for (auto& named : (layer.layer.get()->*held)()) {
-      if (!layer.layer->shares_by_name() || shared.insert(named.name).second) {
-        result.push_back(std::move(named));
-      }
-    }
+    for (auto& named : (layer.layer.get()->*held)())
+      if (!layer.layer->shares_by_name() || shared.insert(named.name).second) result.push_back(std::move(named));
   }
   return result;
 }
@@ -99,11 +89,9 @@ void tie_layers(const std::vector<ModelLayer>& layers) {
   std::map<std::string, at::Tensor> first;
   for (const auto& layer : layers) {
     for (const auto& tensors : {layer.layer->parameters(), layer.layer->buffers()}) {
-      for (const auto& named : tensors) {
-        if (layer.layer->shares_by_name() && !first.emplace(named.name, named.tensor).second) {
+      for (const auto& named : tensors)
+        if (layer.layer->shares_by_name() && !first.emplace(named.name, named.tensor).second)
           layer.layer->share(named.name, first.at(named.name));
-        }
-      }
     }
   }
 }
@@ -114,9 +102,7 @@ Model::Model(std::string name, std::vector<ModelLayer> layers, Loss loss, Sample
       loss_(std::move(loss)),
       sample_(as_meant(std::move(sample))),
       default_batch_(default_batch) {
-  if (layers_.empty()) {
-    throw Error("the model has no layers", name_, "give it at least one");
-  }
+  if (layers_.empty()) throw Error("the model has no layers", name_, "give it at least one");
   tie_layers(layers_);
   auto all = parameters();
   const auto rest = buffers();
@@ -135,37 +121,25 @@ std::vector<NamedTensor> Model::buffers() const {
 std::string Model::fingerprint() const {
   std::string text = "mptune.model/1\n";
   for (int i = 0; i < size(); ++i) {
-    const auto& layer = layers_[static_cast<std::size_t>(i)];
+    const auto& layer = layers_[as_index(i)];
     text += "layer " + layer.name + " " + layer.layer->kind() + "\n";
-    for (const auto& named : layer.layer->parameters()) {
-      text += describe("parameter", named);
-    }
-    for (const auto& named : layer.layer->buffers()) {
-      text += describe("buffer", named);
-    }
-    if (i > 0) {
-      text += "edge " + std::to_string(i - 1) + " " + std::to_string(i) + "\n";
-    }
+    for (const auto& named : layer.layer->parameters()) text += describe("parameter", named);
+    for (const auto& named : layer.layer->buffers()) text += describe("buffer", named);
+    if (i > 0) text += "edge " + std::to_string(i - 1) + " " + std::to_string(i) + "\n";
   }
   return sha256(text);
 }
 
 std::string Model::input_text() const {
-  if (sample_.inputs.size() == 1) {
-    return text_of(sample_.inputs.front());
-  }
+  if (sample_.inputs.size() == 1) return text_of(sample_.inputs.front());
   std::string text;
-  for (const auto& input : sample_.inputs) {
-    text += (text.empty() ? "" : ",") + input.name + "=" + text_of(input);
-  }
+  for (const auto& input : sample_.inputs) text += (text.empty() ? "" : ",") + input.name + "=" + text_of(input);
   return text;
 }
 
 Batch synthetic_batch(const SampleDescription& description, int batch, std::uint64_t seed) {
   const auto sample = as_meant(description);
-  if (batch < 1) {
-    throw Error("a batch of " + std::to_string(batch) + " samples", "--batch", "give at least 1");
-  }
+  if (batch < 1) throw Error("a batch of " + std::to_string(batch) + " samples", "--batch", "give at least 1");
   const auto unknown = [](const SampleTensor& input) { return !at::isFloatingType(input.type) && input.classes < 1; };
   if (sample.inputs.empty() || std::any_of(sample.inputs.begin(), sample.inputs.end(), unknown)) {
     throw Error("the shape of the model's input is not known", "model",
@@ -173,20 +147,14 @@ Batch synthetic_batch(const SampleDescription& description, int batch, std::uint
   }
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   Batch result;
-  for (const auto& input : sample.inputs) {
-    result.inputs.push_back(random_tensor(input, batch, generator));
-  }
-  if (at::isFloatingType(sample.target.type) || sample.target.classes > 0) {
-    result.target = random_tensor(sample.target, batch, generator);
-  }
+  for (const auto& input : sample.inputs) result.inputs.push_back(random_tensor(input, batch, generator));
+  if (at::isFloatingType(sample.target.type) || sample.target.classes > 0) result.target = random_tensor(sample.target, batch, generator);
   return result;
 }
 
 Tensors samples_of(const Tensors& tensors, std::int64_t first, std::int64_t count) {
   Tensors result;
-  for (const auto& tensor : tensors) {
-    result.push_back(tensor.narrow(0, first, count));
-  }
+  for (const auto& tensor : tensors) result.push_back(tensor.narrow(0, first, count));
   return result;
 }
 
@@ -197,7 +165,7 @@ Batch samples_of(const Batch& batch, std::int64_t first, std::int64_t count) {
 Tensors run_layer(const ModelLayer& layer, int index, const Tensors& inputs, const RunContext& context) {
   const auto given = inputs.empty() || inputs[0].dim() == 0 ? 1 : inputs[0].size(0);
   const auto samples = std::max<std::int64_t>(1, context.samples > 0 ? context.samples : given);
-  DrawScope draws({context.seed, context.step, index, layer.name, context.first_sample, samples});
+  profiler::DrawScope draws({context.seed, context.step, index, layer.name, context.first_sample, samples});
   RunContext drawing = context;
   drawing.draws = &draws;
   try {
@@ -210,9 +178,7 @@ Tensors run_layer(const ModelLayer& layer, int index, const Tensors& inputs, con
 
 Tensors forward_all(Model& model, const Tensors& inputs, const RunContext& context) {
   Tensors tensors = inputs;
-  for (int i = 0; i < model.size(); ++i) {
-    tensors = run_layer(model.layers()[static_cast<std::size_t>(i)], i, tensors, context);
-  }
+  for (int i = 0; i < model.size(); ++i) tensors = run_layer(model.layers()[as_index(i)], i, tensors, context);
   return tensors;
 }
 

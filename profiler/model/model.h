@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/model/layer.h"
-#include "mptune/profiler/model/loss.h"
+#include "profiler/model/layer.h"
+#include "profiler/model/loss.h"
 
 namespace mptune {
 

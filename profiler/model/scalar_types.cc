@@ -1,8 +1,8 @@
-#include "mptune/profiler/model/scalar_types.h"
+#include "profiler/model/scalar_types.h"
 
-#include "mptune/profiler/base/text.h"
+#include "profiler/base/text.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 const std::vector<ScalarTypeNames>& scalar_types() {
   static const std::vector<ScalarTypeNames> table = {
@@ -16,20 +16,14 @@ const std::vector<ScalarTypeNames>& scalar_types() {
 }
 
 std::string scalar_type_name(at::ScalarType type) {
-  for (const auto& names : scalar_types()) {
-    if (names.type == type) {
-      return names.name;
-    }
-  }
+  for (const auto& names : scalar_types())
+    if (names.type == type) return names.name;
   return c10::toString(type);
 }
 
 std::optional<at::ScalarType> scalar_type_by_name(const std::string& name) {
-  for (const auto& names : scalar_types()) {
-    if (names.name == name) {
-      return names.type;
-    }
-  }
+  for (const auto& names : scalar_types())
+    if (names.name == name) return names.type;
   return std::nullopt;
 }
 
@@ -37,4 +31,4 @@ std::string tensor_text(at::IntArrayRef sizes, at::ScalarType type) {
   return (sizes.empty() ? "scalar" : shape_text(sizes)) + ":" + scalar_type_name(type);
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

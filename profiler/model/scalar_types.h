@@ -6,7 +6,7 @@
 
 #include <torch/types.h>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Names of an element type: in `--input`, and as the storage class of torch.save.
 struct ScalarTypeNames {
@@ -23,4 +23,4 @@ struct ScalarTypeNames {
 /// "3x224x224:float32", "scalar:int64".
 [[nodiscard]] std::string tensor_text(at::IntArrayRef sizes, at::ScalarType type);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -2,13 +2,13 @@
 
 #include <utility>
 
-#include "mptune/profiler/models/builtin.h"
-#include "mptune/profiler/models/builtin_chain.h"
-#include "mptune/profiler/models/primitives.h"
+#include "profiler/models/builtin.h"
+#include "profiler/models/builtin_chain.h"
+#include "profiler/models/primitives.h"
 
 // The BERT encoder (Devlin et al. 2019) with a classifier of sequences, with the module names of Hugging Face's
 // BertForSequenceClassification.
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr int kBertBatch = 32;
@@ -146,13 +146,11 @@ class EncoderLayer final : public torch::nn::Cloneable<EncoderLayer> {
 };
 
 void initialise_bert(torch::nn::Module& root, at::Generator& generator) {
-  for (const auto& module : root.modules()) {
-    if (auto* dense = module->as<Dense>()) {
+  for (const auto& module : root.modules())
+    if (auto* dense = module->as<Dense>())
       dense->initialise_normal(generator, kBertDeviation);
-    } else if (auto* table = module->as<Table>()) {
+    else if (auto* table = module->as<Table>())
       table->initialise(generator, kBertDeviation);
-    }
-  }
 }
 
 double parameter_count(const BertSizes& sizes) {
@@ -210,4 +208,4 @@ Model make_bert(const std::string& parameters, const std::string& input, Seed se
   return {"bert", chain.take(), Loss::cross_entropy(), sample, kBertBatch};
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

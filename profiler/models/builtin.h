@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/model/input_text.h"
-#include "mptune/profiler/model/model.h"
+#include "profiler/model/input_text.h"
+#include "profiler/model/model.h"
 
 /// Shared by the built-in models: parameters after the colon, `--input`, limits.
-namespace mptune {
+namespace mptune::profiler {
 
 /// One parameter of a built-in model with the values it may take.
 struct ParameterRange {
@@ -64,4 +64,4 @@ using Seed = std::optional<std::uint64_t>;
 [[nodiscard]] Model make_late_fusion(const std::string& parameters, const std::string& input, Seed seed);
 [[nodiscard]] Model make_encoder_decoder_classifier(const std::string& parameters, const std::string& input, Seed seed);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -9,11 +9,11 @@
 
 #include <ATen/core/Generator.h>
 
-#include "mptune/profiler/model/model.h"
-#include "mptune/profiler/nn/module_layer.h"
+#include "profiler/model/model.h"
+#include "profiler/nn/module_layer.h"
 
 /// Makes layers of built-in models.
-namespace mptune {
+namespace mptune::profiler {
 
 /// Default initialisation: convolutions as in torchvision with zero biases, linear layers as in torch::nn.
 void initialise_usually(torch::nn::Module& module, at::Generator& generator);
@@ -57,4 +57,4 @@ class BuiltinChain {
   std::vector<ModelLayer> layers_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

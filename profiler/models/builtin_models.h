@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/model/model.h"
+#include "profiler/model/model.h"
 
 namespace mptune {
 

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "mptune/profiler/models/builtin.h"
-#include "mptune/profiler/models/builtin_chain.h"
-#include "mptune/profiler/models/primitives.h"
+#include "profiler/models/builtin.h"
+#include "profiler/models/builtin_chain.h"
+#include "profiler/models/primitives.h"
 
 // A convolutional autoencoder whose code is also classified. Three parts in a chain; tensors for later parts or the loss are passed on:
 //
@@ -13,7 +13,7 @@
 //     classifier  -> { hidden, reconstruction, image } -> { classes, reconstruction, image }
 //
 // The loss is the cross entropy of the classes plus the mean squared error of the reconstruction.
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr int kEncoderDecoderClassifierBatch = 64;
@@ -79,7 +79,8 @@ void add_autoencoder(BuiltinChain& chain, std::int64_t width) {
 
 Model make_encoder_decoder_classifier(const std::string& parameters, const std::string& input, Seed seed) {
   const std::string model = "encoder-decoder-classifier";
-  const auto values = parse_parameters(model, parameters, {{"width", 32, 1, 1024}, {"hidden", 128, 1, 65536}, {"classes", 10, 2, 1000000}});
+  const auto values =
+      parse_parameters(model, parameters, {{"width", 32, 1, 1024}, {"hidden", 128, 1, 65536}, {"classes", 10, 2, 1000000}});
   const auto width = values.at("width");
   const auto hidden = values.at("hidden");
   const auto classes = values.at("classes");
@@ -90,10 +91,10 @@ Model make_encoder_decoder_classifier(const std::string& parameters, const std::
   const auto sample = parse_images({.model = model, .side = 32, .least = multiple, .multiple = multiple}, input, classes);
   BuiltinChain chain(sample.inputs.front().type, seed);
   add_autoencoder(chain, width);
-  chain.add({"classifier.0", {"classifier.0"}, "PoolLinear", "classifier.0"}, std::make_shared<Dense>(width << (kSteps - 1), hidden),
-            first_classify);
+  chain.add({"classifier.0", {"classifier.0"}, "PoolLinear", "classifier.0"},
+            std::make_shared<Dense>(width << (kSteps - 1), hidden), first_classify);
   chain.add({"classifier.1", {"classifier.1"}, "Linear", "classifier.1"}, std::make_shared<Dense>(hidden, classes), classify);
   return {model, chain.take(), both_losses(), sample, kEncoderDecoderClassifierBatch};
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -3,16 +3,16 @@
 #include <functional>
 #include <utility>
 
-#include "mptune/profiler/models/builtin.h"
-#include "mptune/profiler/models/builtin_chain.h"
-#include "mptune/profiler/models/resnet_blocks.h"
+#include "profiler/models/builtin.h"
+#include "profiler/models/builtin_chain.h"
+#include "profiler/models/resnet_blocks.h"
 
 // Two branches, each torchvision's ResNet-18 without head on one of two images, joined by a linear layer over both features. The chain runs
 // the first branch, then the second. The second image, and later the first branch's feature, are passed along:
 //
 //     first.stem .. first.layer4.1 | second.stem .. second.layer4.1 | head
 //       carries the second image   |  carries the first feature
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr int kLateFusionBatch = 32;
@@ -62,9 +62,7 @@ void add_branch(BuiltinChain& chain, const std::string& branch, std::int64_t wid
       const auto name = name_of("layer" + std::to_string(group + 1) + "." + std::to_string(i));
       const bool last = group + 1 == kBranchGroups && i + 1 == kBlocks;
       std::vector<std::string> modules{name};
-      if (last) {
-        modules.push_back(name_of("avgpool"));
-      }
+      if (last) modules.push_back(name_of("avgpool"));
       chain.add({name, std::move(modules), last ? "BasicBlockPool" : BasicBlock::kKind, name},
                 std::make_shared<BasicBlock>(ResNetBlockSizes{in, out, group > 0 && i == 0 ? 2 : 1}),
                 beside(last ? block_and_pool : block));
@@ -89,4 +87,4 @@ Model make_late_fusion(const std::string& parameters, const std::string& input, 
   return {"late-fusion", chain.take(), Loss::cross_entropy(), sample, kLateFusionBatch};
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,11 +1,11 @@
 #include <torch/torch.h>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/models/builtin.h"
-#include "mptune/profiler/models/builtin_chain.h"
-#include "mptune/profiler/models/primitives.h"
+#include "profiler/base/error.h"
+#include "profiler/models/builtin.h"
+#include "profiler/models/builtin_chain.h"
+#include "profiler/models/primitives.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr std::int64_t kOutputs = 5;
@@ -23,9 +23,7 @@ Model make_mlp(const std::string& parameters, const std::string& input, Seed see
   const auto given = parse_input(input, expected);
   const auto type = floating_type(given, expected);
   const std::int64_t features = given ? given->shape.front() : 10;
-  if (given && (given->shape.size() != 1 || features > 65536)) {
-    throw Error("shape '" + input + "' does not fit", "--input", expected);
-  }
+  if (given && (given->shape.size() != 1 || features > 65536)) throw Error("shape '" + input + "' does not fit", "--input", expected);
   const auto layers = values.at("layers");
   const auto width = values.at("width");
   check_size("mlp:" + parameters, static_cast<double>(layers) * static_cast<double>(width) * static_cast<double>(width + 1) +
@@ -42,4 +40,4 @@ Model make_mlp(const std::string& parameters, const std::string& input, Seed see
   return {"mlp", chain.take(), Loss::mse(), sample, kMlpBatch};
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,10 +1,10 @@
-#include "mptune/profiler/models/primitives.h"
+#include "profiler/models/primitives.h"
 
 #include <torch/torch.h>
 
 #include <cmath>
 
-namespace mptune {
+namespace mptune::profiler {
 
 Convolution::Convolution(std::int64_t in, std::int64_t out, std::int64_t window, std::int64_t stride, bool with_bias)
     : in_(in), out_(out), window_(window), stride_(stride), with_bias_(with_bias) {
@@ -13,9 +13,7 @@ Convolution::Convolution(std::int64_t in, std::int64_t out, std::int64_t window,
 
 void Convolution::reset() {
   weight = register_parameter("weight", at::empty({out_, in_, window_, window_}));
-  if (with_bias_) {
-    bias = register_parameter("bias", at::empty({out_}));
-  }
+  if (with_bias_) bias = register_parameter("bias", at::empty({out_}));
 }
 
 at::Tensor Convolution::forward(const at::Tensor& input) const {
@@ -29,9 +27,7 @@ at::Tensor Convolution::forward(const at::Tensor& input) const {
 void Convolution::initialise(at::Generator& generator) {
   const at::NoGradGuard no_gradients;
   weight.normal_(0, std::sqrt(2.0 / static_cast<double>(out_ * window_ * window_)), generator);
-  if (with_bias_) {
-    bias.zero_();
-  }
+  if (with_bias_) bias.zero_();
 }
 
 TransposedConvolution::TransposedConvolution(std::int64_t in, std::int64_t out) : in_(in), out_(out) {
@@ -60,9 +56,7 @@ Dense::Dense(std::int64_t in, std::int64_t out, bool with_bias) : in_(in), out_(
 
 void Dense::reset() {
   weight = register_parameter("weight", at::empty({out_, in_}));
-  if (with_bias_) {
-    bias = register_parameter("bias", at::empty({out_}));
-  }
+  if (with_bias_) bias = register_parameter("bias", at::empty({out_}));
 }
 
 at::Tensor Dense::forward(const at::Tensor& input) const {
@@ -73,17 +67,13 @@ void Dense::initialise(at::Generator& generator) {
   const at::NoGradGuard no_gradients;
   const double bound = 1.0 / std::sqrt(static_cast<double>(in_));
   weight.uniform_(-bound, bound, generator);
-  if (with_bias_) {
-    bias.uniform_(-bound, bound, generator);
-  }
+  if (with_bias_) bias.uniform_(-bound, bound, generator);
 }
 
 void Dense::initialise_normal(at::Generator& generator, double deviation) {
   const at::NoGradGuard no_gradients;
   weight.normal_(0, deviation, generator);
-  if (with_bias_) {
-    bias.zero_();
-  }
+  if (with_bias_) bias.zero_();
 }
 
 Table::Table(std::int64_t rows, std::int64_t width) : rows_(rows), width_(width) {
@@ -103,11 +93,8 @@ void convert(torch::nn::Module& module, at::ScalarType type) {
   auto tensors = module.parameters();
   const auto buffers = module.buffers();
   tensors.insert(tensors.end(), buffers.begin(), buffers.end());
-  for (auto& tensor : tensors) {
-    if (at::isFloatingType(tensor.scalar_type()) && tensor.scalar_type() != type) {
-      tensor.set_data(tensor.detach().to(type));
-    }
-  }
+  for (auto& tensor : tensors)
+    if (at::isFloatingType(tensor.scalar_type()) && tensor.scalar_type() != type) tensor.set_data(tensor.detach().to(type));
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -7,7 +7,7 @@
 
 /// Modules of the built-in models, with torch::nn's parameter names. Unlike torch::nn modules they draw no random numbers when they are
 /// created: weights come from the model's own generator, and cloning only copies.
-namespace mptune {
+namespace mptune::profiler {
 
 /// Convolution over a square window, padded by half of it.
 class Convolution final : public torch::nn::Cloneable<Convolution> {
@@ -76,4 +76,4 @@ class Table final : public torch::nn::Cloneable<Table> {
 /// Converts a module's floating-point parameters and buffers to `type`. Integers stay; Module::to would convert them, too.
 void convert(torch::nn::Module& module, at::ScalarType type);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -2,12 +2,12 @@
 
 #include <array>
 
-#include "mptune/profiler/models/builtin.h"
-#include "mptune/profiler/models/builtin_chain.h"
-#include "mptune/profiler/models/resnet_blocks.h"
+#include "profiler/models/builtin.h"
+#include "profiler/models/builtin_chain.h"
+#include "profiler/models/resnet_blocks.h"
 
 // torchvision's ResNet, with its module names and order of registration.
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr std::int64_t kClasses = 1000;
@@ -56,4 +56,4 @@ Model make_resnet50(const std::string& parameters, const std::string& input, See
   return make_resnet<Bottleneck>("resnet50", {3, 4, 6, 3}, parameters, input, seed);
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -7,10 +7,10 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/types.h>
 
-#include "mptune/profiler/models/primitives.h"
+#include "profiler/models/primitives.h"
 
 /// Blocks of torchvision's ResNet, with its module names and order of registration.
-namespace mptune {
+namespace mptune::profiler {
 
 class ResNetStem final : public torch::nn::Cloneable<ResNetStem> {
  public:
@@ -61,9 +61,8 @@ class BasicBlock final : public torch::nn::Cloneable<BasicBlock> {
     bn1 = register_module("bn1", torch::nn::BatchNorm2d(sizes_.width));
     conv2 = register_module("conv2", std::make_shared<Convolution>(sizes_.width, sizes_.width, 3, 1));
     bn2 = register_module("bn2", torch::nn::BatchNorm2d(sizes_.width));
-    if (sizes_.stride != 1 || sizes_.in != sizes_.width) {
+    if (sizes_.stride != 1 || sizes_.in != sizes_.width)
       downsample = register_module("downsample", std::make_shared<ResNetDownsample>(sizes_.in, sizes_.width, sizes_.stride));
-    }
   }
   at::Tensor forward(const at::Tensor& input) {
     auto output = bn1->forward(conv1->forward(input)).relu_();
@@ -93,9 +92,8 @@ class Bottleneck final : public torch::nn::Cloneable<Bottleneck> {
     bn2 = register_module("bn2", torch::nn::BatchNorm2d(sizes_.width));
     conv3 = register_module("conv3", std::make_shared<Convolution>(sizes_.width, out, 1, 1));
     bn3 = register_module("bn3", torch::nn::BatchNorm2d(out));
-    if (sizes_.stride != 1 || sizes_.in != out) {
+    if (sizes_.stride != 1 || sizes_.in != out)
       downsample = register_module("downsample", std::make_shared<ResNetDownsample>(sizes_.in, out, sizes_.stride));
-    }
   }
   at::Tensor forward(const at::Tensor& input) {
     auto output = bn1->forward(conv1->forward(input)).relu_();
@@ -112,4 +110,4 @@ class Bottleneck final : public torch::nn::Cloneable<Bottleneck> {
   ResNetBlockSizes sizes_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

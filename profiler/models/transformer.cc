@@ -2,11 +2,11 @@
 
 #include <cmath>
 
-#include "mptune/profiler/models/builtin.h"
-#include "mptune/profiler/models/builtin_chain.h"
-#include "mptune/profiler/models/primitives.h"
+#include "profiler/models/builtin.h"
+#include "profiler/models/builtin_chain.h"
+#include "profiler/models/primitives.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr int kTransformerBatch = 32;
@@ -97,13 +97,12 @@ class LanguageHead final : public torch::nn::Cloneable<LanguageHead> {
 };
 
 void initialise_pieces(torch::nn::Module& module, at::Generator& generator) {
-  if (auto* embedding = module.as<Embedding>()) {
+  if (auto* embedding = module.as<Embedding>())
     embedding->initialise(generator);
-  } else if (auto* block = module.as<Block>()) {
+  else if (auto* block = module.as<Block>())
     block->initialise(generator);
-  } else if (auto* head = module.as<LanguageHead>()) {
+  else if (auto* head = module.as<LanguageHead>())
     head->initialise(generator);
-  }
 }
 
 double parameter_count(const TransformerSizes& sizes) {
@@ -140,4 +139,4 @@ Model make_transformer(const std::string& parameters, const std::string& input, 
   return {"transformer", chain.take(), Loss::cross_entropy(), sample, kTransformerBatch};
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

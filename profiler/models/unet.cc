@@ -5,13 +5,13 @@
 
 #include <algorithm>
 
-#include "mptune/profiler/models/builtin.h"
-#include "mptune/profiler/models/builtin_chain.h"
-#include "mptune/profiler/models/primitives.h"
+#include "profiler/models/builtin.h"
+#include "profiler/models/builtin_chain.h"
+#include "profiler/models/primitives.h"
 
 // U-Net (Ronneberger et al. 2015) with batch norms and padded convolutions, with the module names of the common PyTorch port (inc, down1..,
 // up1.., outc). Every layer also passes on the skip connections that the decoder will read, the next one first.
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr int kUnetBatch = 16;
@@ -110,4 +110,4 @@ Model make_unet(const std::string& parameters, const std::string& input, Seed se
   return {"unet", chain.take(), Loss::cross_entropy(), sample, kUnetBatch};
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -2,12 +2,12 @@
 
 #include <array>
 
-#include "mptune/profiler/models/builtin.h"
-#include "mptune/profiler/models/builtin_chain.h"
-#include "mptune/profiler/models/primitives.h"
+#include "profiler/models/builtin.h"
+#include "profiler/models/builtin_chain.h"
+#include "profiler/models/primitives.h"
 
 // torchvision's VGG-16 (configuration D), with its module names.
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr int kVggBatch = 32;
@@ -21,11 +21,10 @@ struct Group {
 constexpr std::array<Group, 5> kVggGroups = {{{1, 2}, {2, 2}, {4, 3}, {8, 3}, {8, 3}}};
 
 void initialise_vgg(torch::nn::Module& module, at::Generator& generator) {
-  if (auto* dense = module.as<Dense>()) {
+  if (auto* dense = module.as<Dense>())
     dense->initialise_normal(generator, 0.01);
-  } else {
+  else
     initialise_usually(module, generator);
-  }
 }
 
 std::string feature(int index) {
@@ -54,9 +53,7 @@ std::int64_t add_features(BuiltinChain& chain, std::int64_t width) {
       const bool pools = i + 1 == group.convolutions;
       const std::int64_t out = width * group.widths;
       std::vector<std::string> modules{feature(index), feature(index + 1)};
-      if (pools) {
-        modules.push_back(feature(index + 2));
-      }
+      if (pools) modules.push_back(feature(index + 2));
       chain.add({feature(index), std::move(modules), pools ? "ConvolutionPool" : "Convolution", feature(index)},
                 std::make_shared<Convolution>(in, out, 3, 1, /*with_bias=*/true), pools ? convolved_and_pooled : convolved);
       index += pools ? 3 : 2;
@@ -93,4 +90,4 @@ Model make_vgg16(const std::string& parameters, const std::string& input, Seed s
   return {"vgg16", chain.take(), Loss::cross_entropy(), sample, kVggBatch};
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,4 @@
-#include "mptune/profiler/nn/batch_norms.h"
+#include "profiler/nn/batch_norms.h"
 
 #include <ATen/record_function.h>
 
@@ -6,9 +6,10 @@
 
 #include <algorithm>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr std::size_t kMaxKnownShapes = 32;
@@ -31,16 +32,12 @@ struct Observation {
 thread_local Observation* observation = nullptr;
 
 std::unique_ptr<at::ObserverContext> on_call(const at::RecordFunction& function) {
-  if (observation == nullptr || std::string_view(function.name()) != "aten::batch_norm") {
-    return nullptr;
-  }
+  if (observation == nullptr || std::string_view(function.name()) != "aten::batch_norm") return nullptr;
   const auto inputs = function.inputs();
-  if (inputs.size() < 5 || !inputs[0].isTensor() || !inputs[3].isTensor() || !inputs[3].toTensor().defined()) {
-    return nullptr;
-  }
+  if (inputs.size() < 5 || !inputs[0].isTensor() || !inputs[3].isTensor() || !inputs[3].toTensor().defined()) return nullptr;
   const auto found = std::find(observation->means.begin(), observation->means.end(), inputs[3].toTensor().const_data_ptr());
   if (found != observation->means.end()) {
-    const auto norm = static_cast<std::size_t>(found - observation->means.begin());
+    const auto norm = as_index(found - observation->means.begin());
     const auto& input = inputs[0].toTensor();
     observation->counts[norm] = input.numel() / std::max<std::int64_t>(1, input.size(1));
     ++observation->calls[norm];
@@ -107,13 +104,10 @@ class BatchNorms::Swap {
 template <class Impl>
 void BatchNorms::add(const std::string& name, torch::nn::Module& module) {
   auto* norm = dynamic_cast<Impl*>(&module);
-  if (norm == nullptr) {
-    return;
-  }
+  if (norm == nullptr) return;
   any_ = true;
-  if (norm->running_mean.defined() && norm->running_var.defined()) {
+  if (norm->running_mean.defined() && norm->running_var.defined())
     norms_.push_back({name, norm, &norm->running_mean, &norm->running_var, &norm->num_batches_tracked, &norm->options.momentum()});
-  }
 }
 
 BatchNorms::BatchNorms(torch::nn::Module& root) {
@@ -131,9 +125,7 @@ const BatchNorms::Counts* BatchNorms::known_counts(const std::vector<std::int64_
 
 Tensors BatchNorms::observe(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& forward, Counts& counts) {
   Observation seen;
-  for (const auto& norm : norms_) {
-    seen.means.push_back(norm.mean->const_data_ptr());
-  }
+  for (const auto& norm : norms_) seen.means.push_back(norm.mean->const_data_ptr());
   seen.counts.assign(norms_.size(), 0);
   seen.calls.assign(norms_.size(), 0);
   Tensors outputs;
@@ -153,9 +145,7 @@ Tensors BatchNorms::observe(const Tensors& inputs, const std::function<Tensors(c
 }
 
 Tensors BatchNorms::record(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& forward) {
-  if (norms_.empty()) {
-    return forward(inputs);
-  }
+  if (norms_.empty()) return forward(inputs);
   taken_.clear();
   const Swap swap(norms_, /*recording=*/true);
   auto sizes = sizes_of(inputs);
@@ -166,9 +156,7 @@ Tensors BatchNorms::record(const Tensors& inputs, const std::function<Tensors(co
   } else {
     Counts fresh{std::move(sizes), {}};
     outputs = observe(inputs, forward, fresh);
-    if (counts_.size() >= kMaxKnownShapes) {
-      counts_.clear();
-    }
+    if (counts_.size() >= kMaxKnownShapes) counts_.clear();
     counts = &counts_.emplace_back(std::move(fresh));
   }
   for (std::size_t i = 0; i < norms_.size(); ++i) {
@@ -194,4 +182,4 @@ void BatchNorms::commit(const std::vector<std::vector<BatchStatistics>>& by_norm
   }
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

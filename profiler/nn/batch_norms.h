@@ -9,14 +9,14 @@
 
 #include <torch/types.h>
 
-#include "mptune/profiler/model/batch_statistics.h"
-#include "mptune/profiler/model/layer.h"
+#include "profiler/model/batch_statistics.h"
+#include "profiler/model/layer.h"
 
 namespace torch::nn {
 class Module;
 }
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Batch norms inside a module. Their running statistics are committed once per batch instead of at every forward.
 ///
@@ -65,4 +65,4 @@ class BatchNorms {
   std::vector<BatchStatistics> taken_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

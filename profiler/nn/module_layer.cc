@@ -1,15 +1,15 @@
-#include "mptune/profiler/nn/module_layer.h"
+#include "profiler/nn/module_layer.h"
 
 #include <torch/torch.h>
 
 #include <mutex>
 #include <utility>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/model/input_guard.h"
-#include "mptune/profiler/nn/batch_norms.h"
+#include "profiler/base/error.h"
+#include "profiler/model/input_guard.h"
+#include "profiler/nn/batch_norms.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 std::string joined(const std::string& prefix, const std::string& path) {
@@ -52,26 +52,18 @@ class ModuleLayer final : public Layer {
   std::vector<NamedTensor> parameters() const override {
     std::vector<NamedTensor> result;
     const auto tensors = module_->parameters();
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      if (tensors[i].requires_grad()) {
-        result.push_back({names_->parameters.at(i), tensors[i]});
-      }
-    }
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      if (tensors[i].requires_grad()) result.push_back({names_->parameters.at(i), tensors[i]});
     return result;
   }
 
   std::vector<NamedTensor> buffers() const override {
     std::vector<NamedTensor> result;
     const auto parameters = module_->parameters();
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      if (!parameters[i].requires_grad()) {
-        result.push_back({names_->parameters.at(i), parameters[i]});
-      }
-    }
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      if (!parameters[i].requires_grad()) result.push_back({names_->parameters.at(i), parameters[i]});
     const auto tensors = module_->buffers();
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      result.push_back({names_->buffers.at(i), tensors[i]});
-    }
+    for (std::size_t i = 0; i < tensors.size(); ++i) result.push_back({names_->buffers.at(i), tensors[i]});
     return result;
   }
 
@@ -79,9 +71,7 @@ class ModuleLayer final : public Layer {
     auto copy = clone_quietly(*module_);
     const auto from = module_->parameters();
     auto to = copy->parameters();
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      to.at(i).set_requires_grad(from[i].requires_grad());
-    }
+    for (std::size_t i = 0; i < from.size(); ++i) to.at(i).set_requires_grad(from[i].requires_grad());
     auto result = std::make_unique<ModuleLayer>(kind_, std::move(copy), names_, forward_);
     result->guard_ = guard_;
     return result;
@@ -105,17 +95,12 @@ class ModuleLayer final : public Layer {
 
 std::unique_ptr<Layer> make_module_layer(std::string kind, std::shared_ptr<torch::nn::Module> module, const std::string& prefix,
                                          ModuleForward forward) {
-  if (module == nullptr || forward == nullptr) {
+  if (module == nullptr || forward == nullptr)
     throw Error("a layer needs a module and a forward", prefix.empty() ? kind : prefix, "pass both to mptune::layer");
-  }
   auto names = std::make_shared<ModuleLayer::Names>();
-  for (const auto& item : module->named_parameters()) {
-    names->parameters.push_back(joined(prefix, item.key()));
-  }
-  for (const auto& item : module->named_buffers()) {
-    names->buffers.push_back(joined(prefix, item.key()));
-  }
+  for (const auto& item : module->named_parameters()) names->parameters.push_back(joined(prefix, item.key()));
+  for (const auto& item : module->named_buffers()) names->buffers.push_back(joined(prefix, item.key()));
   return std::make_unique<ModuleLayer>(std::move(kind), std::move(module), std::move(names), std::move(forward));
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -4,13 +4,13 @@
 #include <memory>
 #include <string>
 
-#include "mptune/profiler/model/layer.h"
+#include "profiler/model/layer.h"
 
 namespace torch::nn {
 class Module;
 }
 
-namespace mptune {
+namespace mptune::profiler {
 
 using ModuleForward = std::function<Tensors(torch::nn::Module&, const Tensors&)>;
 
@@ -19,4 +19,4 @@ using ModuleForward = std::function<Tensors(torch::nn::Module&, const Tensors&)>
 [[nodiscard]] std::unique_ptr<Layer> make_module_layer(std::string kind, std::shared_ptr<torch::nn::Module> module,
                                                        const std::string& prefix, ModuleForward forward);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,9 +1,9 @@
-#include "mptune/profiler/nn/nn.h"
+#include "profiler/nn/nn.h"
 
 #include <utility>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/nn/module_layer.h"
+#include "profiler/base/error.h"
+#include "profiler/nn/module_layer.h"
 
 namespace mptune {
 namespace {
@@ -38,7 +38,7 @@ std::string kind_of(const torch::nn::Module& module) {
 
 std::unique_ptr<Layer> layer(std::string kind, std::shared_ptr<torch::nn::Module> module, std::string prefix,
                              std::function<Tensors(torch::nn::Module&, const Tensors&)> forward) {
-  return make_module_layer(std::move(kind), std::move(module), prefix, std::move(forward));
+  return profiler::make_module_layer(std::move(kind), std::move(module), prefix, std::move(forward));
 }
 
 Model from_sequential(const torch::nn::Sequential& net, Loss loss, SampleDescription sample) {
@@ -49,7 +49,7 @@ Model from_sequential(const torch::nn::Sequential& net, Loss loss, SampleDescrip
     const auto& key = keys.at(index++);
     auto child = std::make_shared<Child>(key, any);
     const auto forward = [](torch::nn::Module& module, const Tensors& inputs) { return static_cast<Child&>(module).forward(inputs); };
-    layers.push_back({key, {key}, make_module_layer(kind_of(*any.ptr()), std::move(child), "", forward)});
+    layers.push_back({key, {key}, profiler::make_module_layer(kind_of(*any.ptr()), std::move(child), "", forward)});
   }
   constexpr int kDefaultBatch = 32;
   return {"sequential", std::move(layers), std::move(loss), std::move(sample), kDefaultBatch};

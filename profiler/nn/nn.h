@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "mptune/profiler/model/model.h"
-#include "mptune/profiler/plugin/plugin_header.h"
+#include "profiler/model/model.h"
+#include "profiler/plugin/plugin_header.h"
 
 /// Adapters from torch::nn for users; reached as <mptune/nn.h>. The one header that includes torch/torch.h.
 namespace mptune {

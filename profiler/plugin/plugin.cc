@@ -1,4 +1,4 @@
-#include "mptune/profiler/plugin/plugin.h"
+#include "profiler/plugin/plugin.h"
 
 #include <cxxabi.h>
 #include <dlfcn.h>
@@ -10,11 +10,11 @@
 #include <filesystem>
 #include <memory>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/plugin/elf_file.h"
-#include "mptune/profiler/plugin/plugin_header.h"
+#include "profiler/base/error.h"
+#include "profiler/plugin/elf_file.h"
+#include "profiler/plugin/plugin_header.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr const char* kRebuild = "build it again with this mptune: add_library(net MODULE net.cc), linked with mptune::mptune";
@@ -25,9 +25,7 @@ std::string text_of(const std::array<char, N>& text) {
 }
 
 void require_same(const std::string& path, const std::string& what, const std::string& theirs, const std::string& ours) {
-  if (theirs != ours) {
-    throw Error("the plug-in was built with " + what + " " + theirs + ", this is " + ours, path, kRebuild);
-  }
+  if (theirs != ours) throw Error("the plug-in was built with " + what + " " + theirs + ", this is " + ours, path, kRebuild);
 }
 
 void require_same(const std::string& path, const std::string& what, std::uint32_t theirs, std::uint32_t ours) {
@@ -43,21 +41,15 @@ void check_header(const std::string& path) {
                 "write MPTUNE_MODEL(factory) of <mptune/nn.h> in one of its sources");
   }
   std::memcpy(static_cast<void*>(&theirs), bytes->data(), std::min(bytes->size(), sizeof theirs));
-  if (theirs.magic != ours.magic) {
-    throw Error("the plug-in's header is damaged", path, kRebuild);
-  }
+  if (theirs.magic != ours.magic) throw Error("the plug-in's header is damaged", path, kRebuild);
   require_same(path, "mptune", text_of(theirs.version), text_of(ours.version));
   require_same(path, "plug-in interface", theirs.abi, ours.abi);
   require_same(path, "a plug-in header of size", theirs.bytes, ours.bytes);
-  if (bytes->size() < sizeof theirs) {
-    throw Error("the plug-in's header is damaged", path, kRebuild);
-  }
+  if (bytes->size() < sizeof theirs) throw Error("the plug-in's header is damaged", path, kRebuild);
   require_same(path, "LibTorch", text_of(theirs.torch), text_of(ours.torch));
   require_same(path, "_GLIBCXX_USE_CXX11_ABI", theirs.string_abi, ours.string_abi);
   require_same(path, "a compiler of ABI", theirs.compiler_abi, ours.compiler_abi);
-  if (theirs.sizes != ours.sizes) {
-    throw Error("the plug-in's types differ in size from those of this mptune", path, kRebuild);
-  }
+  if (theirs.sizes != ours.sizes) throw Error("the plug-in's types differ in size from those of this mptune", path, kRebuild);
 }
 
 std::string demangled(const std::string& symbol) {
@@ -68,9 +60,7 @@ std::string demangled(const std::string& symbol) {
 
 [[noreturn]] void refuse_loading(const std::string& path, std::string reason) {
   const auto own = reason.find(path + ": ");
-  if (own == 0) {
-    reason = reason.substr(path.size() + 2);
-  }
+  if (own == 0) reason = reason.substr(path.size() + 2);
   const std::string undefined = "undefined symbol: ";
   if (reason.starts_with(undefined)) {
     const auto symbol = reason.substr(undefined.size(), reason.find_first_of(", \n", undefined.size()) - undefined.size());
@@ -84,13 +74,10 @@ const PluginHeader& open_plugin(const std::string& path) {
   // An absolute path, so that the loader does not search its own folders.
   const std::string absolute = std::filesystem::absolute(path).string();
   void* library = ::dlopen(absolute.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    refuse_loading(absolute, ::dlerror());
-  }
+  if (library == nullptr) refuse_loading(absolute, ::dlerror());
   const auto* header = static_cast<const PluginHeader*>(::dlsym(library, kPluginSymbol));
-  if (header == nullptr || header->make == nullptr) {
+  if (header == nullptr || header->make == nullptr)
     throw Error("the plug-in has no factory", path, "give MPTUNE_MODEL a function: mptune::Model factory()");
-  }
   return *header;
 }
 
@@ -119,4 +106,4 @@ Model load_plugin(const std::string& path, std::uint64_t seed) {
   }
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -7,7 +7,7 @@
 
 #include <torch/version.h>
 
-#include "mptune/profiler/model/model.h"
+#include "profiler/model/model.h"
 
 /// Describes a plug-in's build. Plain data that is read from the file before the plug-in is loaded.
 /// MPTUNE_MODEL of nn.h defines the object, with the name kPluginSymbol.
@@ -19,9 +19,7 @@ inline constexpr const char* kPluginSymbol = "mptune_plugin_header";
 template <std::size_t N>
 [[nodiscard]] constexpr std::array<char, N> plugin_text(std::string_view text) {
   std::array<char, N> result{};
-  for (std::size_t i = 0; i < text.size() && i + 1 < N; ++i) {
-    result[i] = text[i];
-  }
+  for (std::size_t i = 0; i < text.size() && i + 1 < N; ++i) result[i] = text[i];
   return result;
 }
 

@@ -8,11 +8,11 @@
 #include <variant>
 #include <vector>
 
-#include "mptune/profiler/program/symbolic_size.h"
+#include "profiler/program/symbolic_size.h"
 
 /// A program that torch.export wrote (models/model.json of a `.pt2` archive, schema major 8), as plain values.
 /// Names are resolved to checked indices. Enumerations keep the file's numbers, see torch/_export/serde/schema.py of PyTorch 2.11.
-namespace mptune {
+namespace mptune::profiler {
 
 /// Index into ProgramGraph::values.
 struct ProgramValue {
@@ -154,4 +154,4 @@ void each_value(const ProgramArgument& argument, const Visit& visit) {
 /// Throws Error likewise, and for record names that point outside of the archive's folder.
 [[nodiscard]] std::map<std::string, StoredTensor> read_stored_tensors(const std::string& json, const std::string& where);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

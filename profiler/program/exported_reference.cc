@@ -1,12 +1,12 @@
-#include "mptune/profiler/program/exported_reference.h"
+#include "profiler/program/exported_reference.h"
 
 #include <cstdint>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/json_field.h"
-#include "mptune/profiler/program/read_graph.h"
+#include "profiler/base/error.h"
+#include "profiler/base/json_field.h"
+#include "profiler/program/read_graph.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr std::int64_t kMostThreads = 4096;
@@ -39,4 +39,4 @@ ExportedReference read_reference(const std::string& json, const std::string& whe
   return reference;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Results of one seeded step in Python at export time: extra/mptune.json (schema mptune.export/1), written by mptune_export.py.
 struct ExportedReference {
@@ -21,4 +21,4 @@ struct ExportedReference {
 /// Throws Error: not JSON, another schema, a value missing, of the wrong type or not finite. `where` names the file.
 [[nodiscard]] ExportedReference read_reference(const std::string& json, const std::string& where);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

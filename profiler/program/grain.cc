@@ -1,16 +1,18 @@
-#include "mptune/profiler/program/grain.h"
+#include "profiler/program/grain.h"
 
 #include <algorithm>
 #include <numeric>
 #include <string_view>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::profiler {
 namespace {
 
 template <class Visit>
 void each_region(const ProgramGraph& graph, const ProgramNode& node, const Visit& visit) {
   for (const NamedArgument& input : node.inputs)
-    if (const auto* region = std::get_if<ProgramRegion>(&input.argument)) visit(graph.graphs[static_cast<std::size_t>(region->index)]);
+    if (const auto* region = std::get_if<ProgramRegion>(&input.argument)) visit(graph.graphs[as_index(region->index)]);
 }
 
 class WorkEstimate {
@@ -48,7 +50,7 @@ class WorkEstimate {
   }
   const std::vector<SymbolicSize>* sizes(int value) const {
     if (value < 0) return nullptr;
-    const auto& about = graph_.values[static_cast<std::size_t>(value)].tensor;
+    const auto& about = graph_.values[as_index(value)].tensor;
     return about ? &about->sizes : nullptr;
   }
   double known(const SymbolicSize& size) const { return static_cast<double>(std::max<std::int64_t>(0, size.value(symbols_).value_or(1))); }
@@ -97,8 +99,8 @@ std::vector<int> coarser_cuts(std::vector<PricedCut> cuts, const std::vector<dou
   std::vector<double> before(1, 0);  // work of the nodes before each position
   for (const double node : work) before.push_back(before.back() + node);
   const auto worth = [&](std::size_t i) {
-    const std::size_t first = i == 0 ? 0 : static_cast<std::size_t>(cuts[i - 1].position);
-    const std::size_t last = i + 1 == cuts.size() ? work.size() : static_cast<std::size_t>(cuts[i + 1].position);
+    const std::size_t first = i == 0 ? 0 : as_index(cuts[i - 1].position);
+    const std::size_t last = i + 1 == cuts.size() ? work.size() : as_index(cuts[i + 1].position);
     return (before[last] - before[first]) / static_cast<double>(std::max<std::int64_t>(1, cuts[i].bytes));
   };
   while (static_cast<int>(cuts.size()) >= most && !cuts.empty()) {
@@ -112,4 +114,4 @@ std::vector<int> coarser_cuts(std::vector<PricedCut> cuts, const std::vector<dou
   return positions;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "mptune/profiler/program/exported_program.h"
+#include "profiler/program/exported_program.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// True for nodes that dominate a model's time: matrix products, convolutions, attention, recurrent networks, embeddings, and regions that
 /// contain one of them. Requires: `node` is one of `graph`.
@@ -28,4 +28,4 @@ struct PricedCut {
 /// Requires: cuts ascending, between 0 and the number of nodes; most >= 1.
 [[nodiscard]] std::vector<int> coarser_cuts(std::vector<PricedCut> cuts, const std::vector<double>& work, int most);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

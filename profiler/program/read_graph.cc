@@ -1,4 +1,4 @@
-#include "mptune/profiler/program/read_graph.h"
+#include "profiler/program/read_graph.h"
 
 #include <algorithm>
 #include <functional>
@@ -6,7 +6,9 @@
 #include <unordered_map>
 #include <utility>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::profiler {
 namespace {
 
 constexpr int kDeepestRegion = 16;
@@ -101,7 +103,7 @@ class GraphReader {
   ProgramValue use(const JsonField& field, ValueDescription::Kind kind) const {
     const auto found = by_name_.find(field.text());
     if (found == by_name_.end()) field.fail("'" + field.text() + "' is used before anything makes it");
-    if (graph_.values[static_cast<std::size_t>(found->second)].kind != kind) field.fail("'" + field.text() + "' is of another kind");
+    if (graph_.values[as_index(found->second)].kind != kind) field.fail("'" + field.text() + "' is of another kind");
     return {found->second};
   }
   ProgramValue value(const JsonField& field, ValueDescription::Kind kind, bool made) { return made ? make(field, kind) : use(field, kind); }
@@ -234,4 +236,4 @@ ProgramGraph read_graph(const JsonField& field) {
   return GraphReader(0).read(field);
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "mptune/profiler/base/json_field.h"
-#include "mptune/profiler/program/exported_program.h"
+#include "profiler/base/json_field.h"
+#include "profiler/program/exported_program.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Of the JSON texts in an archive of torch.export.
 [[nodiscard]] JsonSource exported_program_source(const std::string& file);
@@ -12,4 +12,4 @@ namespace mptune {
 [[nodiscard]] ProgramGraph read_graph(const JsonField& field);
 [[nodiscard]] TensorDescription read_tensor_description(const JsonField& field);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,9 +1,9 @@
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/json_field.h"
-#include "mptune/profiler/program/exported_program.h"
-#include "mptune/profiler/program/read_graph.h"
+#include "profiler/base/error.h"
+#include "profiler/base/json_field.h"
+#include "profiler/program/exported_program.h"
+#include "profiler/program/read_graph.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr std::int64_t kSchemaMajor = 8;
@@ -110,4 +110,4 @@ std::map<std::string, StoredTensor> read_stored_tensors(const std::string& json,
   return tensors;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

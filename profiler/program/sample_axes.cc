@@ -1,10 +1,12 @@
-#include "mptune/profiler/program/sample_axes.h"
+#include "profiler/program/sample_axes.h"
 
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::profiler {
 namespace {
 
 constexpr std::int64_t kSamples = 61;
@@ -25,8 +27,7 @@ class AxisFinder {
   AxisFinder(const ProgramGraph& graph, const SampleSymbols& symbols, const std::vector<SampleAxis>& given)
       : graph_(graph), symbols_(symbols), axes_(graph.values.size()), others_(symbols.values) {
     others_.erase(symbols.batch);
-    for (const ProgramArgument& input : graph.inputs)
-      each_value(input, [&](int value) { axes_[static_cast<std::size_t>(value)] = of(value, given); });
+    for (const ProgramArgument& input : graph.inputs) each_value(input, [&](int value) { axes_[as_index(value)] = of(value, given); });
   }
 
   std::vector<Axis> find() {
@@ -34,17 +35,17 @@ class AxisFinder {
       std::vector<SampleAxis> read;
       for (const NamedArgument& input : node.inputs)
         each_value(input.argument, [&](int value) {
-          if (const Axis& axis = axes_[static_cast<std::size_t>(value)]) read.push_back(*axis);
+          if (const Axis& axis = axes_[as_index(value)]) read.push_back(*axis);
         });
       for (const ProgramArgument& output : node.outputs)
-        each_value(output, [&](int value) { axes_[static_cast<std::size_t>(value)] = made(node, value, read); });
+        each_value(output, [&](int value) { axes_[as_index(value)] = made(node, value, read); });
     }
     return std::move(axes_);
   }
 
  private:
   [[nodiscard]] const TensorDescription* tensor(int value) const {
-    const auto& about = graph_.values[static_cast<std::size_t>(value)].tensor;
+    const auto& about = graph_.values[as_index(value)].tensor;
     return about ? &*about : nullptr;
   }
 
@@ -74,7 +75,7 @@ class AxisFinder {
     const auto* source = node.inputs.empty() ? nullptr : std::get_if<ProgramValue>(&node.inputs[0].argument);
     Axis axis = of(value, read);
     if (!reshapes(node.target) || source == nullptr || (axis && axis->outer * axis->inner == 1)) return axis;
-    const Axis& from = axes_[static_cast<std::size_t>(source->index)];
+    const Axis& from = axes_[as_index(source->index)];
     const auto before = numbers(source->index), after = numbers(value);
     return from && before && after ? through_reshape(*from, *before, *after) : Axis{};
   }
@@ -97,7 +98,7 @@ class AxisFinder {
     if (from.dimension < 0) return {};
     const std::int64_t samples = symbols_.values.at(symbols_.batch);
     std::int64_t apart = from.inner, behind = 1;
-    for (std::size_t d = static_cast<std::size_t>(from.dimension) + 1; d < before.size(); ++d)
+    for (std::size_t d = as_index(from.dimension) + 1; d < before.size(); ++d)
       if (__builtin_mul_overflow(apart, before[d], &apart)) return {};
     for (std::size_t d = after.size(); d-- > 0;) {
       std::int64_t with = 0;
@@ -128,7 +129,7 @@ SampleSymbols sample_symbols(const ExportedProgram& program) {
   for (std::size_t i = 0; i < program.inputs.size() && symbols.batch.empty(); ++i) {
     const auto* value = std::get_if<ProgramValue>(&program.graph.inputs[i]);
     if (value == nullptr || program.inputs[i].kind != ProgramInput::Kind::user) continue;
-    const auto& about = program.graph.values[static_cast<std::size_t>(value->index)].tensor;
+    const auto& about = program.graph.values[as_index(value->index)].tensor;
     if (!about || about->sizes.empty()) continue;
     for (const auto& [symbol, range] : program.symbols)
       if (about->sizes[0].multiple_of(symbol) == 1) symbols.batch = symbol;
@@ -142,4 +143,4 @@ std::vector<std::optional<SampleAxis>> sample_axes(const ProgramGraph& graph, co
   return AxisFinder(graph, symbols, given).find();
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/program/exported_program.h"
+#include "profiler/program/exported_program.h"
 
 /// Where the samples of a batch are in a tensor of an exported program.
-namespace mptune {
+namespace mptune::profiler {
 
 /// Dimension `dimension` has the size outer x samples x inner; index (o, s, i) belongs to sample s.
 struct SampleAxis {
@@ -34,4 +34,4 @@ struct SampleSymbols {
 [[nodiscard]] std::vector<std::optional<SampleAxis>> sample_axes(const ProgramGraph& graph, const SampleSymbols& symbols,
                                                                  const std::vector<SampleAxis>& given);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,8 +1,8 @@
-#include "mptune/profiler/program/size_expression.h"
+#include "profiler/program/size_expression.h"
 
 #include <algorithm>
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 std::optional<std::int64_t> within_sizes(std::int64_t number) {
@@ -70,4 +70,4 @@ std::optional<std::int64_t> value_of(const SizeExpression& expression, const Siz
   return result;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

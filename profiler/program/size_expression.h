@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Sizes are computed with whole numbers of at most this, by Python's rules.
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 62;
@@ -47,4 +47,4 @@ using SizeLookup = std::function<std::optional<std::int64_t>(const SizeExpressio
 /// Empty where a variable has no value or a part is unknown, for a divisor of 0 and for results beyond 2^62.
 [[nodiscard]] std::optional<std::int64_t> value_of(const SizeExpression& expression, const SizeLookup& lookup);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

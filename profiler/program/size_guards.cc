@@ -1,4 +1,4 @@
-#include "mptune/profiler/program/size_guards.h"
+#include "profiler/program/size_guards.h"
 
 #include <algorithm>
 #include <array>
@@ -7,11 +7,12 @@
 #include <string_view>
 #include <utility>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/text.h"
-#include "mptune/profiler/program/size_expression.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/base/text.h"
+#include "profiler/program/size_expression.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// condition = comparison {"and" comparison}; comparison = sum {operator sum}; sum = product {("+" | "-") product};
 /// product = factor {("*" | "//" | "%") factor}; factor = ["-"] (integer | size | "(" sum ")" | name "(" sum "," sum ")").
@@ -71,13 +72,12 @@ class SizeGuard::Parser {
   SizeExpression sum(int depth) {
     SizeExpression result = product(depth);
     while (!failed_) {
-      if (take("+")) {
+      if (take("+"))
         result = join(Kind::add, std::move(result), product(depth));
-      } else if (take("-")) {
+      else if (take("-"))
         result = join(Kind::subtract, std::move(result), product(depth));
-      } else {
+      else
         break;
-      }
       if (++joined_ > kDeepestExpression) return fail();
     }
     return result;
@@ -86,15 +86,14 @@ class SizeGuard::Parser {
   SizeExpression product(int depth) {
     SizeExpression result = factor(depth);
     while (!failed_) {
-      if (take("//")) {
+      if (take("//"))
         result = join(Kind::divide, std::move(result), factor(depth));
-      } else if (take("*")) {
+      else if (take("*"))
         result = join(Kind::multiply, std::move(result), factor(depth));
-      } else if (take("%")) {
+      else if (take("%"))
         result = join(Kind::remainder, std::move(result), factor(depth));
-      } else {
+      else
         break;
-      }
       if (++joined_ > kDeepestExpression) return fail();
     }
     return result;
@@ -181,7 +180,7 @@ std::optional<bool> SizeGuard::holds(const SizesByName& sizes) const {
   const auto value = value_of(*condition_, [&sizes](const SizeExpression& size) -> std::optional<std::int64_t> {
     const auto input = sizes.find(size.name);
     if (input == sizes.end() || size.number < 0 || size.number >= static_cast<std::int64_t>(input->second.size())) return std::nullopt;
-    return input->second[static_cast<std::size_t>(size.number)];
+    return input->second[as_index(size.number)];
   });
   return value ? std::optional(*value != 0) : std::nullopt;
 }
@@ -199,7 +198,7 @@ SizeDemands::SizeDemands(const ExportedProgram& program) : symbols_(program.symb
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     const auto* value = std::get_if<ProgramValue>(&program.graph.inputs[i]);
     if (value == nullptr || program.inputs[i].kind != ProgramInput::Kind::user) continue;
-    const ValueDescription& about = program.graph.values[static_cast<std::size_t>(value->index)];
+    const ValueDescription& about = program.graph.values[as_index(value->index)];
     inputs_.push_back({about.name, about.tensor ? about.tensor->sizes : std::vector<SymbolicSize>{}});
   }
   SizesByName example;
@@ -207,11 +206,10 @@ SizeDemands::SizeDemands(const ExportedProgram& program) : symbols_(program.symb
   for (const std::string& text : program.guards) {
     if (text.find(".size()") == std::string::npos) continue;
     const auto guard = SizeGuard::parse(text);
-    if (guard && guard->holds(example)) {
+    if (guard && guard->holds(example))
       guards_.push_back({text, *guard});
-    } else {
+    else
       unchecked_.push_back(text);
-    }
   }
 }
 
@@ -251,4 +249,4 @@ void SizeDemands::check(const std::vector<std::vector<std::int64_t>>& sizes) con
                   "give inputs of such sizes, or export the model for others");
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

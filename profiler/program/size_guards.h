@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/program/exported_program.h"
+#include "profiler/program/exported_program.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Sizes of tensors by the names of a program's inputs: "x", "a_1" for the second of *a.
 using SizesByName = std::map<std::string, std::vector<std::int64_t>>;
@@ -55,4 +55,4 @@ class SizeDemands {
   std::vector<std::string> unchecked_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

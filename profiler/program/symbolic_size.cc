@@ -1,14 +1,14 @@
-#include "mptune/profiler/program/symbolic_size.h"
+#include "profiler/program/symbolic_size.h"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <utility>
 
-#include "mptune/profiler/base/text.h"
-#include "mptune/profiler/program/size_expression.h"
+#include "profiler/base/text.h"
+#include "profiler/program/size_expression.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 class SymbolicSize::Parser {
  public:
@@ -114,16 +114,14 @@ std::int64_t SymbolicSize::multiple_of(const std::string& symbol) const {
   if (expression_->kind != SizeExpression::Kind::multiply) return 0;
   std::int64_t factor = 1;
   int symbols = 0;
-  for (const SizeExpression& operand : expression_->operands) {
-    if (operand.kind == SizeExpression::Kind::integer && operand.number >= 1 && operand.number <= kLargestSize / factor) {
+  for (const SizeExpression& operand : expression_->operands)
+    if (operand.kind == SizeExpression::Kind::integer && operand.number >= 1 && operand.number <= kLargestSize / factor)
       factor *= operand.number;
-    } else if (operand.kind == SizeExpression::Kind::variable && operand.name == symbol) {
+    else if (operand.kind == SizeExpression::Kind::variable && operand.name == symbol)
       ++symbols;
-    } else {
+    else
       return 0;
-    }
-  }
   return symbols == 1 ? factor : 0;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

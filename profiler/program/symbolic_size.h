@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace mptune {
+namespace mptune::profiler {
 
 struct SizeExpression;
 
@@ -36,4 +36,4 @@ class SymbolicSize {
   std::shared_ptr<const SizeExpression> expression_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

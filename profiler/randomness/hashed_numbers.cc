@@ -1,4 +1,4 @@
-#include "mptune/profiler/randomness/hashed_numbers.h"
+#include "profiler/randomness/hashed_numbers.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Dispatch.h>
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr std::uint64_t kStride = 0x9e3779b97f4a7c15ULL;
@@ -112,4 +112,4 @@ at::Tensor hashed_uniform(std::uint64_t key, std::int64_t first_sample, std::int
   return numbers;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

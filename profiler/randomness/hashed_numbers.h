@@ -6,7 +6,7 @@
 
 /// Random numbers from a counter-based hash (SplitMix64's output function) of a key, a sample and a position within the sample.
 /// Computed by a loop on CPU and by tensor operations on other devices, with the same results.
-namespace mptune {
+namespace mptune::profiler {
 
 /// Derives a key from `key` and `part`.
 [[nodiscard]] std::uint64_t hashed_key(std::uint64_t key, std::uint64_t part);
@@ -30,4 +30,4 @@ namespace detail {
                                                       at::IntArrayRef sizes, const at::TensorOptions& options);
 }  // namespace detail
 
-}  // namespace mptune
+}  // namespace mptune::profiler

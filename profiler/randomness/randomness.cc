@@ -1,4 +1,4 @@
-#include "mptune/profiler/randomness/randomness.h"
+#include "profiler/randomness/randomness.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Operators.h>
@@ -16,11 +16,12 @@
 #include <type_traits>
 #include <utility>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/text.h"
-#include "mptune/profiler/randomness/hashed_numbers.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/base/text.h"
+#include "profiler/randomness/hashed_numbers.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 namespace {
 thread_local DrawScope* scope = nullptr;
@@ -46,9 +47,8 @@ struct Draws {
     const DrawScope::Place& place = scope->place_;
     const SampleAxis& axis = scope->axis_;
     const bool fits = scope->node_ < 0 ? !sizes.empty() && sizes[0] % place.samples == 0
-                                       : axis.dimension < 0 ||
-                                             (static_cast<std::size_t>(axis.dimension) < sizes.size() &&
-                                              sizes[static_cast<std::size_t>(axis.dimension)] == axis.outer * place.samples * axis.inner);
+                                       : axis.dimension < 0 || (as_index(axis.dimension) < sizes.size() &&
+                                                                sizes[as_index(axis.dimension)] == axis.outer * place.samples * axis.inner);
     if (fits) return scope->node_ < 0 ? SampleAxis{0, 1, sizes[0] / place.samples} : axis;
     refuse({"random numbers of shape " + shape_text(sizes) + " for a micro-batch of " + std::to_string(place.samples) +
                 " samples do not belong to samples",
@@ -63,7 +63,7 @@ struct Draws {
     const std::uint64_t key = next_key();
     if (axis.dimension < 0) return numbers(key, 0, 1, sizes);
     if (axis.dimension == 0 && axis.outer == 1) return numbers(key, place.first_sample, place.samples, sizes);
-    const auto dimension = static_cast<std::size_t>(axis.dimension);
+    const auto dimension = as_index(axis.dimension);
     const std::int64_t before = c10::multiply_integers(sizes.slice(0, dimension));
     const std::int64_t behind = c10::multiply_integers(sizes.slice(dimension + 1));
     return numbers(key, place.first_sample, place.samples, at::IntArrayRef{place.samples, before, axis.outer, axis.inner, behind})
@@ -221,7 +221,7 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
 void recurrent(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto argument = [&](const char* name) -> const c10::IValue& {
     const auto index = op.schema().argumentIndexWithName(name);
-    return torch::jit::peek(*stack, static_cast<std::size_t>(index.value()), op.schema().arguments().size());
+    return torch::jit::peek(*stack, as_index(index.value()), op.schema().arguments().size());
   };
   if (scope != nullptr && argument("dropout").toDouble() > 0 && argument("train").toBool())
     Draws::refuse({op.schema().name() + " with dropout between its layers draws masks that depend on the partition",
@@ -270,4 +270,4 @@ void DrawScope::at_node(std::int64_t node, const SampleAxis& axis) {
   calls_ = 0;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -4,9 +4,9 @@
 #include <exception>
 #include <string>
 
-#include "mptune/profiler/program/sample_axes.h"
+#include "profiler/program/sample_axes.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Random numbers that do not depend on the partition. During its lifetime, random numbers that its thread draws without a generator are
 /// a counter-based hash of (seed, step, layer, call in the layer's forward, sample of the global batch, element of the sample).
@@ -57,4 +57,4 @@ class DrawScope {
   SampleAxis axis_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,4 @@
-#include "mptune/profiler/script/archive.h"
+#include "profiler/script/archive.h"
 
 #include <caffe2/serialize/inline_container.h>
 
@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using caffe2::serialize::PyTorchStreamReader;
@@ -60,9 +60,7 @@ void check_sizes(PyTorchStreamReader& reader, const std::vector<std::string>& na
   for (const auto& name : names) {
     const auto bytes = reader.getRecordSize(name);
     auto& left = name.starts_with("code/") ? code : stored;
-    if (bytes > left) {
-      throw Error("its record '" + name + "' claims to hold more than the file can", path, kHowToSave);
-    }
+    if (bytes > left) throw Error("its record '" + name + "' claims to hold more than the file can", path, kHowToSave);
     left -= bytes;
   }
 }
@@ -71,9 +69,8 @@ void check_code(PyTorchStreamReader& reader, const std::vector<std::string>& nam
   for (const auto& name : names) {
     if (is_code(name)) {
       const auto [data, bytes] = reader.getRecord(name);
-      if (depth_of({static_cast<const char*>(data.get()), bytes}) > kDeepest) {
+      if (depth_of({static_cast<const char*>(data.get()), bytes}) > kDeepest)
         throw Error("its code '" + name + "' is nested too deeply to be read", path, kHowToSave);
-      }
     }
   }
 }
@@ -85,9 +82,7 @@ void check_kind(const std::vector<std::string>& names, const std::string& path) 
     throw Error("this is a checkpoint of torch.save: tensors without a model", path,
                 std::string(kHowToSave) + "; a built-in model takes a checkpoint by mptune run --load");
   }
-  if (!has("data.pkl") || !has("constants.pkl") || !code) {
-    throw Error("the archive holds no TorchScript model", path, kHowToSave);
-  }
+  if (!has("data.pkl") || !has("constants.pkl") || !code) throw Error("the archive holds no TorchScript model", path, kHowToSave);
 }
 
 }  // namespace
@@ -106,4 +101,4 @@ void check_script_archive(const std::string& path) {
   }
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -2,11 +2,11 @@
 
 #include <string>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Checks a TorchScript archive before LibTorch reads it. Runs no code of it, and allocates no more than its size and 256 MiB for code,
 /// which may be compressed. Throws Error (usage): a checkpoint of torch.save, another kind of file, truncated, tensors that claim more
 /// bytes than the file has, code nested so deeply that parsing would overflow the stack.
 void check_script_archive(const std::string& path);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

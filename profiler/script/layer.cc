@@ -1,4 +1,4 @@
-#include "mptune/profiler/script/layer.h"
+#include "profiler/script/layer.h"
 
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
@@ -9,11 +9,11 @@
 #include <mutex>
 #include <utility>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/model/input_guard.h"
-#include "mptune/profiler/script/norms.h"
+#include "profiler/base/error.h"
+#include "profiler/model/input_guard.h"
+#include "profiler/script/norms.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr const char* kTensorsOnly = "let the layer take and return tensors, or tuples or lists of tensors";
@@ -24,15 +24,10 @@ bool is_tensor(const c10::TypePtr& type) {
 
 // Number of tensors in a value of this type; nullopt for other types.
 std::optional<int> tensors_in(const c10::TypePtr& type) {
-  if (is_tensor(type)) {
-    return 1;
-  }
-  if (const auto list = type->cast<c10::ListType>(); list != nullptr && is_tensor(list->getElementType())) {
-    return ScriptArity::kAny;
-  }
-  if (const auto tuple = type->cast<c10::TupleType>(); tuple != nullptr && std::ranges::all_of(tuple->elements(), is_tensor)) {
+  if (is_tensor(type)) return 1;
+  if (const auto list = type->cast<c10::ListType>(); list != nullptr && is_tensor(list->getElementType())) return ScriptArity::kAny;
+  if (const auto tuple = type->cast<c10::TupleType>(); tuple != nullptr && std::ranges::all_of(tuple->elements(), is_tensor))
     return static_cast<int>(tuple->elements().size());
-  }
   return std::nullopt;
 }
 
@@ -72,12 +67,9 @@ class ScriptLayer final : public Layer {
     packs_ = arguments.size() == 1 && !is_tensor(arguments[0].type());
     packs_list_ = packs_ && arguments[0].type()->cast<c10::ListType>() != nullptr;
     const auto full = [&](const std::string& path) { return name_.empty() ? path : name_ + "." + path; };
-    for (const auto& item : module_.named_parameters()) {
+    for (const auto& item : module_.named_parameters())
       (item.value.requires_grad() ? parameters_ : buffers_).push_back({full(item.name), item.value});
-    }
-    for (const auto& item : module_.named_buffers()) {
-      buffers_.push_back({full(item.name), item.value});
-    }
+    for (const auto& item : module_.named_buffers()) buffers_.push_back({full(item.name), item.value});
   }
 
   Tensors forward(const Tensors& inputs, const RunContext& context) override {
@@ -111,25 +103,18 @@ class ScriptLayer final : public Layer {
 
  private:
   std::vector<c10::IValue> packed(const Tensors& inputs) const {
-    if (packs_list_) {
-      return {c10::IValue(c10::List<at::Tensor>(inputs))};
-    }
+    if (packs_list_) return {c10::IValue(c10::List<at::Tensor>(inputs))};
     std::vector<c10::IValue> values(inputs.begin(), inputs.end());
     return packs_ ? std::vector<c10::IValue>{c10::ivalue::Tuple::create(std::move(values))} : values;
   }
 
   Tensors unpacked(const c10::IValue& value) const {
-    if (value.isTensor()) {
-      return {value.toTensor()};
-    }
+    if (value.isTensor()) return {value.toTensor()};
     Tensors result;
-    if (value.isTuple()) {
-      for (const auto& element : value.toTupleRef().elements()) {
-        result.push_back(element.toTensor());
-      }
-    } else {
+    if (value.isTuple())
+      for (const auto& element : value.toTupleRef().elements()) result.push_back(element.toTensor());
+    else
       result = value.toTensorVector();
-    }
     return result;
   }
 
@@ -172,16 +157,13 @@ ScriptArity script_arity(const torch::jit::Module& module, const std::string& na
   ScriptArity arity{0, 0};
   for (const auto& argument : arguments) {
     const auto count = tensors_in(argument.type());
-    if (!count || (arguments.size() > 1 && !is_tensor(argument.type()))) {
+    if (!count || (arguments.size() > 1 && !is_tensor(argument.type())))
       throw Error("its input '" + argument.name() + "' is a " + argument.type()->str(), name, kTensorsOnly);
-    }
     arity.takes = arguments.size() == 1 ? *count : arity.takes + 1;
   }
   const auto& results = module.get_method("forward").function().getSchema().returns();
   const auto given = results.size() == 1 ? tensors_in(results[0].type()) : std::nullopt;
-  if (!given) {
-    throw Error("its result is a " + (results.empty() ? "None" : results[0].type()->str()), name, kTensorsOnly);
-  }
+  if (!given) throw Error("its result is a " + (results.empty() ? "None" : results[0].type()->str()), name, kTensorsOnly);
   arity.gives = *given;
   return arity;
 }
@@ -190,4 +172,4 @@ std::unique_ptr<Layer> make_script_layer(torch::jit::Module module, const std::s
   return std::make_unique<ScriptLayer>(std::move(module), name);
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

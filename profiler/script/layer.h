@@ -5,9 +5,9 @@
 
 #include <torch/csrc/jit/api/module.h>
 
-#include "mptune/profiler/model/layer.h"
+#include "profiler/model/layer.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Numbers of tensors that a module's forward takes and returns.
 struct ScriptArity {
@@ -27,4 +27,4 @@ struct ScriptArity {
 /// tuple or list becomes several outputs. Parameters and buffers are named name + "." + path. Runs without the optimising executor.
 [[nodiscard]] std::unique_ptr<Layer> make_script_layer(torch::jit::Module module, const std::string& name);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

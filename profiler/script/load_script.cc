@@ -1,4 +1,4 @@
-#include "mptune/profiler/script/load_script.h"
+#include "profiler/script/load_script.h"
 
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/serialization/import.h>
@@ -7,12 +7,12 @@
 #include <set>
 #include <utility>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/text.h"
-#include "mptune/profiler/script/archive.h"
-#include "mptune/profiler/script/layer.h"
+#include "profiler/base/error.h"
+#include "profiler/base/text.h"
+#include "profiler/script/archive.h"
+#include "profiler/script/layer.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr int kDefaultBatch = 32;
@@ -86,9 +86,7 @@ std::string containers_of(const torch::jit::Module& module, const std::string& p
 std::string remedy_naming_containers(const std::string& path, const torch::jit::Module& root) {
   std::size_t named = 0;
   const auto names = containers_of(root, "", named);
-  if (names.empty()) {
-    return "write the model as an nn.Sequential of the pieces that may be cut, or make it a plug-in";
-  }
+  if (names.empty()) return "write the model as an nn.Sequential of the pieces that may be cut, or make it a plug-in";
   return "name a container, " + path + ":container=" + names.substr(0, names.find(' ')) + "; there are " + names +
          (named > kMostNamed ? " and " + std::to_string(named - kMostNamed) + " more" : "");
 }
@@ -98,9 +96,7 @@ torch::jit::Module find_container(const torch::jit::Module& root, const std::str
   if (!container.empty()) {
     for (const auto& name : split(container, '.')) {
       const auto value = found.hasattr(name) ? found.attr(name) : c10::IValue();
-      if (!value.isModule()) {
-        throw Error("there is no container '" + container + "'", path, remedy_naming_containers(path, root));
-      }
+      if (!value.isModule()) throw Error("there is no container '" + container + "'", path, remedy_naming_containers(path, root));
       found = value.toModule();
     }
   }
@@ -108,9 +104,8 @@ torch::jit::Module find_container(const torch::jit::Module& root, const std::str
     const auto subject = container.empty() ? "the model" : "'" + container + "'";
     throw Error(subject + " is not a container but a " + script_kind(found), path, remedy_naming_containers(path, root));
   }
-  if (found.named_children().size() == 0) {
+  if (found.named_children().size() == 0)
     throw Error("the " + script_kind(found) + " has no children, so that there are no layers", path, remedy_naming_containers(path, root));
-  }
   return found;
 }
 
@@ -122,11 +117,10 @@ struct Piece {
 void flatten(const torch::jit::Module& container, const std::string& path, std::vector<Piece>& pieces) {
   for (const auto& child : container.named_children()) {
     const auto name = joined(path, child.name);
-    if (is_sequential(child.value)) {
+    if (is_sequential(child.value))
       flatten(child.value, name, pieces);
-    } else {
+    else
       pieces.push_back({name, child.value});
-    }
   }
 }
 
@@ -148,13 +142,10 @@ void check_chain(const std::vector<Piece>& pieces, const std::string& path) {
 // Warns if the file has parameters outside of the container, which is the only part that is trained.
 std::vector<std::string> warnings_of(const torch::jit::Module& root, const Model& model, const std::string& container) {
   std::set<const at::TensorImpl*> kept;
-  for (const auto& named : model.parameters()) {
-    kept.insert(named.tensor.unsafeGetTensorImpl());
-  }
+  for (const auto& named : model.parameters()) kept.insert(named.tensor.unsafeGetTensorImpl());
   std::size_t outside = 0;
-  for (const auto& parameter : root.parameters()) {
+  for (const auto& parameter : root.parameters())
     outside += parameter.requires_grad() && kept.count(parameter.unsafeGetTensorImpl()) == 0 ? 1 : 0;
-  }
   std::vector<std::string> warnings;
   if (outside > 0) {
     warnings.push_back(std::to_string(outside) + (outside == 1 ? " parameter outside of '" : " parameters outside of '") + container +
@@ -171,20 +162,16 @@ LoadedModel load_script(const std::string& path, const std::string& container) {
   const auto root = load_module(path);
   std::vector<Piece> pieces;
   flatten(find_container(root, path, container), container, pieces);
-  if (pieces.empty()) {
+  if (pieces.empty())
     throw Error("all children of the Sequential are empty, so that there are no layers", path, remedy_naming_containers(path, root));
-  }
   check_chain(pieces, path);
   std::vector<ModelLayer> layers;
-  for (const auto& piece : pieces) {
-    layers.push_back({piece.name, {piece.name}, make_script_layer(piece.module, piece.name)});
-  }
+  for (const auto& piece : pieces) layers.push_back({piece.name, {piece.name}, make_script_layer(piece.module, piece.name)});
   Model model("script", std::move(layers), Loss::cross_entropy(), {}, kDefaultBatch);
-  if (model.parameters().empty()) {
+  if (model.parameters().empty())
     throw Error("there are no parameters to train", path, "save the model before torch.jit.freeze, with parameters that require gradients");
-  }
   auto warnings = warnings_of(root, model, container);
   return {std::move(model), std::move(warnings)};
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

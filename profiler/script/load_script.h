@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "mptune/profiler/model/loaded_model.h"
+#include "profiler/model/loaded_model.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Loads the children of a Sequential in a TorchScript file as layers, in training mode on CPU; nested Sequentials are flattened.
 /// `container` is the path of a Sequential or ModuleList in the file ("backbone.blocks"), "" for the file's root module.
@@ -13,4 +13,4 @@ namespace mptune {
 /// container, children whose inputs do not match the outputs before them, no parameters.
 [[nodiscard]] LoadedModel load_script(const std::string& path, const std::string& container);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

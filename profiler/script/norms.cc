@@ -1,4 +1,4 @@
-#include "mptune/profiler/script/norms.h"
+#include "profiler/script/norms.h"
 
 #include <ATen/ATen.h>
 #include <ATen/ops/batch_norm_native.h>
@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 // Redirects aten::batch_norm in this thread while a scope is open.
@@ -36,12 +36,8 @@ at::Tensor batch_norm(const at::Tensor& input, const OptionalTensor& weight, con
     const auto found = std::ranges::find(scope->norms, mean->unsafeGetTensorImpl(), &Scope::Seen::running_mean);
     seen = found == scope->norms.end() ? nullptr : &*found;
   }
-  if (seen == nullptr) {
-    return at::native::batch_norm(input, weight, bias, mean, variance, training, momentum, epsilon, cudnn);
-  }
-  if (!scope->recording) {
-    return at::native::batch_norm(input, weight, bias, {}, {}, training, momentum, epsilon, cudnn);
-  }
+  if (seen == nullptr) return at::native::batch_norm(input, weight, bias, mean, variance, training, momentum, epsilon, cudnn);
+  if (!scope->recording) return at::native::batch_norm(input, weight, bias, {}, {}, training, momentum, epsilon, cudnn);
   seen->statistics = {at::zeros_like(*mean), at::zeros_like(*mean), input.numel() / std::max<std::int64_t>(1, input.size(1))};
   seen->momentum = momentum;
   ++seen->calls;
@@ -98,23 +94,17 @@ std::optional<double> stated_momentum(const torch::jit::Module& module) {
 class ScriptNorms::CountersApart {
  public:
   explicit CountersApart(std::vector<Norm>& norms) : norms_(norms) {
-    for (auto& norm : norms_) {
-      set(norm, norm.running.tracked.defined() ? norm.running.tracked.clone() : at::Tensor());
-    }
+    for (auto& norm : norms_) set(norm, norm.running.tracked.defined() ? norm.running.tracked.clone() : at::Tensor());
   }
   ~CountersApart() {
-    for (auto& norm : norms_) {
-      set(norm, norm.running.tracked);
-    }
+    for (auto& norm : norms_) set(norm, norm.running.tracked);
   }
   CountersApart(const CountersApart&) = delete;
   CountersApart& operator=(const CountersApart&) = delete;
 
  private:
   static void set(Norm& norm, const at::Tensor& counter) {
-    if (counter.defined()) {
-      norm.module.setattr("num_batches_tracked", counter);
-    }
+    if (counter.defined()) norm.module.setattr("num_batches_tracked", counter);
   }
   std::vector<Norm>& norms_;
 };
@@ -123,9 +113,7 @@ ScriptNorms::ScriptNorms(const torch::jit::Module& root) {
   const auto graph = root.get_method("forward").graph()->copy();
   torch::jit::Inline(*graph);
   any_ = calls(*graph->block(), c10::Symbol::fromQualString("aten::batch_norm"));
-  if (!any_) {
-    return;
-  }
+  if (!any_) return;
   take_over_batch_norm();
   for (const auto& item : root.named_modules()) {
     const auto mean = tensor_attribute(item.value, "running_mean");
@@ -138,23 +126,17 @@ ScriptNorms::ScriptNorms(const torch::jit::Module& root) {
 }
 
 Tensors ScriptNorms::run(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& forward, bool recomputing) {
-  if (norms_.empty()) {
-    return forward(inputs);
-  }
+  if (norms_.empty()) return forward(inputs);
   Scope seen;
   seen.recording = !recomputing;
-  for (const auto& norm : norms_) {
-    seen.norms.push_back({norm.running.mean.unsafeGetTensorImpl(), {}, 0, 0});
-  }
+  for (const auto& norm : norms_) seen.norms.push_back({norm.running.mean.unsafeGetTensorImpl(), {}, 0, 0});
   Tensors outputs;
   {
     const CountersApart counters(norms_);
     const OpenScope open(seen);
     outputs = forward(inputs);
   }
-  if (recomputing) {
-    return outputs;
-  }
+  if (recomputing) return outputs;
   taken_.clear();
   for (std::size_t i = 0; i < norms_.size(); ++i) {
     auto& one = seen.norms[i];
@@ -163,9 +145,7 @@ Tensors ScriptNorms::run(const Tensors& inputs, const std::function<Tensors(cons
                   norms_[i].name.empty() ? "batch norm" : norms_[i].name,
                   "give every call a batch norm of its own, so that its running statistics can be committed once per batch");
     }
-    if (one.calls == 1 && norms_[i].running.momentum) {
-      norms_[i].running.momentum = one.momentum;
-    }
+    if (one.calls == 1 && norms_[i].running.momentum) norms_[i].running.momentum = one.momentum;
     taken_.push_back(std::move(one.statistics));
   }
   return outputs;
@@ -176,9 +156,7 @@ void ScriptNorms::commit(const std::vector<std::vector<BatchStatistics>>& by_nor
     throw Error("statistics of " + std::to_string(by_norm.size()) + " batch norms for a layer with " + std::to_string(norms_.size()),
                 "commit_statistics", "pass what take_statistics gave, one entry per batch norm", ExitCode::internal);
   }
-  for (std::size_t i = 0; i < norms_.size(); ++i) {
-    commit_batch(norms_[i].running, by_norm[i]);
-  }
+  for (std::size_t i = 0; i < norms_.size(); ++i) commit_batch(norms_[i].running, by_norm[i]);
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

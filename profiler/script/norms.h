@@ -8,9 +8,9 @@
 
 #include <torch/csrc/jit/api/module.h>
 
-#include "mptune/profiler/model/batch_statistics.h"
+#include "profiler/model/batch_statistics.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Batch norms inside a TorchScript module, with running statistics that are committed once per batch, like BatchNorms for torch::nn.
 ///
@@ -42,4 +42,4 @@ class ScriptNorms {
   std::vector<BatchStatistics> taken_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,52 +1,42 @@
-#include "mptune/profiler/state/batch_file.h"
+#include "profiler/state/batch_file.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/model/scalar_types.h"
-#include "mptune/profiler/state/torch_file.h"
+#include "profiler/base/error.h"
+#include "profiler/model/scalar_types.h"
+#include "profiler/state/torch_file.h"
 
 namespace mptune {
 namespace {
 
-const at::Tensor* find(const TensorDict& dict, const std::string& name) {
+const at::Tensor* find(const profiler::TensorDict& dict, const std::string& name) {
   const at::Tensor* found = nullptr;
-  for (const auto& [key, tensor] : dict) {
-    found = key == name ? &tensor : found;
-  }
+  for (const auto& [key, tensor] : dict) found = key == name ? &tensor : found;
   return found;
 }
 
 // Names of tensors that load_batch expects: "'words', 'mask' and 'target'".
 std::string expected_names(const SampleDescription& sample, bool with_target) {
   std::vector<std::string> names;
-  for (const auto& input : sample.inputs) {
-    names.push_back(sample.inputs.size() == 1 || input.name.empty() ? "input" : input.name);
-  }
-  if (with_target) {
-    names.emplace_back("target");
-  }
+  for (const auto& input : sample.inputs) names.push_back(sample.inputs.size() == 1 || input.name.empty() ? "input" : input.name);
+  if (with_target) names.emplace_back("target");
   std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    text += (i == 0 ? "" : i + 1 < names.size() ? ", " : " and ") + ("'" + names[i] + "'");
-  }
+  for (std::size_t i = 0; i < names.size(); ++i) text += (i == 0 ? "" : i + 1 < names.size() ? ", " : " and ") + ("'" + names[i] + "'");
   return text;
 }
 
 // A tensor of the file. Throws Error with `remedy` if it does not match `about`.
-at::Tensor checked(const TensorDict& dict, const std::string& name, const SampleTensor& about, const std::string& path,
+at::Tensor checked(const profiler::TensorDict& dict, const std::string& name, const SampleTensor& about, const std::string& path,
                    const std::string& remedy) {
   const auto* tensor = find(dict, name);
-  if (tensor == nullptr) {
-    throw Error("there is no '" + name + "'", path, remedy);
-  }
+  if (tensor == nullptr) throw Error("there is no '" + name + "'", path, remedy);
   std::vector<std::int64_t> sizes{tensor->dim() > 0 ? tensor->size(0) : 0};
   sizes.insert(sizes.end(), about.shape.begin(), about.shape.end());
   if (tensor->dim() == 0 || tensor->size(0) == 0 || tensor->sizes() != at::IntArrayRef(sizes) || tensor->scalar_type() != about.type) {
-    throw Error("'" + name + "' is " + tensor_text(tensor->sizes(), tensor->scalar_type()) + ", each sample of it must be " +
-                    tensor_text(about.shape, about.type),
+    throw Error("'" + name + "' is " + profiler::tensor_text(tensor->sizes(), tensor->scalar_type()) + ", each sample of it must be " +
+                    profiler::tensor_text(about.shape, about.type),
                 path, remedy);
   }
   if (at::isIntegralType(about.type, /*includeBool=*/false) && about.classes > 0) {
@@ -64,7 +54,7 @@ at::Tensor checked(const TensorDict& dict, const std::string& name, const Sample
 }  // namespace
 
 Batch load_batch(const std::string& path, const SampleDescription& sample) {
-  const auto dict = read_torch_file(path);
+  const auto dict = profiler::read_torch_file(path);
   const bool wanted = at::isFloatingType(sample.target.type) || sample.target.classes > 0;
   const std::string remedy =
       "save a dict with the tensors " + expected_names(sample, wanted) + ", samples first, each of the model's shape and type";

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "mptune/profiler/model/model.h"
+#include "profiler/model/model.h"
 
 namespace mptune {
 

@@ -14,7 +14,7 @@
 
 #include <torch/types.h>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Invalid pickle data. read_torch_file turns it into an Error that names the file.
 class PickleError : public std::runtime_error {
@@ -64,4 +64,4 @@ using StorageReader = std::function<at::Tensor(const PickleStorage&)>;
 /// Pickles an OrderedDict of contiguous tensors, with the storages of storages_of(). Requires: strings shorter than 2^32 bytes.
 [[nodiscard]] std::string write_pickle(const std::vector<std::pair<std::string, at::Tensor>>& tensors);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -2,10 +2,10 @@
 #include <bit>
 #include <cstring>
 
-#include "mptune/profiler/model/scalar_types.h"
-#include "mptune/profiler/state/pickle.h"
+#include "profiler/model/scalar_types.h"
+#include "profiler/state/pickle.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr std::int64_t kMostPickleDimensions = 64;
@@ -19,37 +19,30 @@ PicklePointer make(T value) {
 template <class T>
 T& get(const PicklePointer& value, const char* expected) {
   auto* content = std::get_if<T>(&value->content);
-  if (content == nullptr) {
-    throw PickleError(std::string("expected ") + expected);
-  }
+  if (content == nullptr) throw PickleError(std::string("expected ") + expected);
   return *content;
 }
 
 std::vector<std::int64_t> integers(const PicklePointer& value, const char* expected) {
   std::vector<std::int64_t> result;
-  for (const auto& item : get<PickleSequence>(value, expected).items) {
-    result.push_back(get<std::int64_t>(item, expected));
-  }
+  for (const auto& item : get<PickleSequence>(value, expected).items) result.push_back(get<std::int64_t>(item, expected));
   return result;
 }
 
 // Throws if a view exceeds its storage. It spans 1 + sum((size - 1) * stride) elements.
 void check_view(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides, std::int64_t offset, std::int64_t numel) {
-  if (sizes.size() != strides.size() || static_cast<std::int64_t>(sizes.size()) > kMostPickleDimensions || offset < 0) {
+  if (sizes.size() != strides.size() || static_cast<std::int64_t>(sizes.size()) > kMostPickleDimensions || offset < 0)
     throw PickleError("malformed tensor");
-  }
   std::int64_t elements = 1;
   std::int64_t last = offset;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     std::int64_t step = 0;
     if (sizes[i] < 0 || strides[i] < 0 || __builtin_mul_overflow(elements, sizes[i], &elements) ||
-        __builtin_mul_overflow(std::max<std::int64_t>(0, sizes[i] - 1), strides[i], &step) || __builtin_add_overflow(last, step, &last)) {
+        __builtin_mul_overflow(std::max<std::int64_t>(0, sizes[i] - 1), strides[i], &step) || __builtin_add_overflow(last, step, &last))
       throw PickleError("malformed tensor");
-    }
   }
-  if (elements > numel || (elements > 0 && last >= numel)) {
+  if (elements > numel || (elements > 0 && last >= numel))
     throw PickleError("a tensor reaches outside its storage (expanded tensors must be made contiguous before they are saved)");
-  }
 }
 
 class Machine {
@@ -58,11 +51,8 @@ class Machine {
   // Empties every container while this list still holds its items: destroying a million nested containers recursively would overflow
   // the stack.
   ~Machine() {
-    for (const auto& value : containers_) {
-      if (value != result_) {
-        value->content = PickleNone{};
-      }
-    }
+    for (const auto& value : containers_)
+      if (value != result_) value->content = PickleNone{};
   }
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
@@ -74,9 +64,7 @@ class Machine {
     std::size_t items = 0;
     const auto count = [&](std::size_t more) {
       items += more;
-      if (items > kMostItems) {
-        throw PickleError("it holds more than " + std::to_string(kMostItems) + " items");
-      }
+      if (items > kMostItems) throw PickleError("it holds more than " + std::to_string(kMostItems) + " items");
     };
     while (!open.empty()) {
       const auto value = open.back();
@@ -97,20 +85,15 @@ class Machine {
   PicklePointer run() {
     for (;;) {
       const auto code = static_cast<unsigned char>(take(1)[0]);
-      if (code == '.') {
-        return result_ = pop();
-      }
-      if (!constant(code) && !container(code) && !memory(code) && !object(code)) {
+      if (code == '.') return result_ = pop();
+      if (!constant(code) && !container(code) && !memory(code) && !object(code))
         throw PickleError("it holds Python objects that are not tensors (operation " + std::to_string(code) + ")");
-      }
     }
   }
 
  private:
   std::string_view take(std::size_t count) {
-    if (count > bytes_.size() - position_) {
-      throw PickleError("the data end too early");
-    }
+    if (count > bytes_.size() - position_) throw PickleError("the data end too early");
     const auto part = bytes_.substr(position_, count);
     position_ += count;
     return part;
@@ -123,9 +106,7 @@ class Machine {
   }
   std::string line() {
     const auto end = bytes_.find('\n', position_);
-    if (end == std::string_view::npos) {
-      throw PickleError("the data end too early");
-    }
+    if (end == std::string_view::npos) throw PickleError("the data end too early");
     const std::string text(bytes_.substr(position_, end - position_));
     position_ = end + 1;
     return text;
@@ -137,9 +118,7 @@ class Machine {
     return containers_.emplace_back(make(std::move(container)));
   }
   PicklePointer& top() {
-    if (stack_.empty()) {
-      throw PickleError("malformed data");
-    }
+    if (stack_.empty()) throw PickleError("malformed data");
     return stack_.back();
   }
   PicklePointer pop() {
@@ -160,25 +139,17 @@ class Machine {
 
   std::int64_t long_integer() {
     const auto count = number<std::uint8_t>();
-    if (count > 8) {
-      throw PickleError("an integer of more than 64 bits");
-    }
+    if (count > 8) throw PickleError("an integer of more than 64 bits");
     const auto digits = take(count);
     std::uint64_t value = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      value |= static_cast<std::uint64_t>(static_cast<unsigned char>(digits[i])) << (8 * i);
-    }
+    for (std::size_t i = 0; i < count; ++i) value |= static_cast<std::uint64_t>(static_cast<unsigned char>(digits[i])) << (8 * i);
     const bool negative = count > 0 && (static_cast<unsigned char>(digits[count - 1U]) & 0x80U) != 0;
-    if (negative && count < 8) {
-      value |= ~std::uint64_t{0} << (8 * count);
-    }
+    if (negative && count < 8) value |= ~std::uint64_t{0} << (8 * count);
     return static_cast<std::int64_t>(value);
   }
   double big_endian_double() {
     std::uint64_t bits = 0;
-    for (const char byte : take(8)) {
-      bits = bits << 8 | static_cast<unsigned char>(byte);
-    }
+    for (const char byte : take(8)) bits = bits << 8 | static_cast<unsigned char>(byte);
     return std::bit_cast<double>(bits);
   }
 
@@ -326,9 +297,7 @@ class Machine {
   }
 
   std::vector<PicklePointer> tail(std::size_t count) {
-    if (stack_.size() < count) {
-      throw PickleError("malformed data");
-    }
+    if (stack_.size() < count) throw PickleError("malformed data");
     std::vector<PicklePointer> items(stack_.end() - static_cast<std::ptrdiff_t>(count), stack_.end());
     stack_.resize(stack_.size() - count);
     return items;
@@ -336,15 +305,11 @@ class Machine {
   void tuple(std::size_t count) { push(own(PickleSequence{tail(count)})); }
   // A container that holds itself would never be freed.
   void refuse_cycle(const PicklePointer& value) {
-    if (value == top()) {
-      throw PickleError("a container holds itself");
-    }
+    if (value == top()) throw PickleError("a container holds itself");
   }
   void set_items(std::vector<PicklePointer> items) {
     auto& dict = get<PickleDict>(top(), "a dict");
-    if (items.size() % 2 != 0) {
-      throw PickleError("malformed data");
-    }
+    if (items.size() % 2 != 0) throw PickleError("malformed data");
     for (std::size_t i = 0; i < items.size(); i += 2) {
       refuse_cycle(items[i]);
       refuse_cycle(items[i + 1]);
@@ -360,24 +325,18 @@ class Machine {
   }
   void recall(std::uint32_t index) {
     const auto found = memo_.find(index);
-    if (found == memo_.end()) {
-      throw PickleError("malformed data");
-    }
+    if (found == memo_.end()) throw PickleError("malformed data");
     push(found->second);
   }
 
   // ('storage', torch.FloatStorage, '0', 'cpu', 640)
   static PicklePointer persistent(const PicklePointer& id) {
     const auto& items = get<PickleSequence>(id, "a storage").items;
-    if (items.size() != 5 || get<std::string>(items[0], "a storage") != "storage") {
-      throw PickleError("malformed storage");
-    }
+    if (items.size() != 5 || get<std::string>(items[0], "a storage") != "storage") throw PickleError("malformed storage");
     const auto& type = get<PickleGlobal>(items[1], "a storage type").name;
-    for (const auto& names : scalar_types()) {
-      if (type == std::string("torch.") + names.storage) {
+    for (const auto& names : scalar_types())
+      if (type == std::string("torch.") + names.storage)
         return make(PickleStorage{names.type, get<std::string>(items[2], "a storage key"), get<std::int64_t>(items[4], "a storage size")});
-      }
-    }
     throw PickleError("storages of type " + type + " are not read");
   }
 
@@ -390,12 +349,8 @@ class Machine {
       check_view(sizes, strides, offset, storage.numel);
       return make(storage_(storage).as_strided(sizes, strides, offset));
     }
-    if (function == "torch._utils._rebuild_parameter" && !arguments.empty()) {
-      return make(get<at::Tensor>(arguments[0], "a tensor"));
-    }
-    if (function == "collections.OrderedDict" && arguments.empty()) {
-      return own(PickleDict{});
-    }
+    if (function == "torch._utils._rebuild_parameter" && !arguments.empty()) return make(get<at::Tensor>(arguments[0], "a tensor"));
+    if (function == "collections.OrderedDict" && arguments.empty()) return own(PickleDict{});
     throw PickleError("it holds Python objects (" + function + ")");
   }
 
@@ -420,4 +375,4 @@ std::vector<at::Tensor> read_pickled_tensors(std::string_view bytes, const Stora
   return machine.tensors();
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,17 +1,15 @@
-#include "mptune/profiler/state/pickle.h"
+#include "profiler/state/pickle.h"
 
 #include <map>
 #include <utility>
 
-#include "mptune/profiler/model/scalar_types.h"
+#include "profiler/model/scalar_types.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 void put_little_endian(std::string& out, std::uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) {
-    out += static_cast<char>(value >> (8 * i) & 0xff);
-  }
+  for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);
 }
 
 void put_string(std::string& out, const std::string& text) {
@@ -28,18 +26,13 @@ void put_integer(std::string& out, std::int64_t value) {
 
 void put_integers(std::string& out, at::IntArrayRef values) {
   out += '(';
-  for (const auto value : values) {
-    put_integer(out, value);
-  }
+  for (const auto value : values) put_integer(out, value);
   out += 't';
 }
 
 const char* storage_name(at::ScalarType type) {
-  for (const auto& names : scalar_types()) {
-    if (names.type == type) {
-      return names.storage;
-    }
-  }
+  for (const auto& names : scalar_types())
+    if (names.type == type) return names.storage;
   throw PickleError(std::string("tensors of type ") + c10::toString(type) + " cannot be saved");
 }
 
@@ -83,4 +76,4 @@ std::string write_pickle(const std::vector<std::pair<std::string, at::Tensor>>& 
   return out + "u.";
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

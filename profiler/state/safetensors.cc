@@ -1,4 +1,4 @@
-#include "mptune/profiler/state/safetensors.h"
+#include "profiler/state/safetensors.h"
 
 #include <ATen/ATen.h>
 
@@ -15,11 +15,12 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/new_file.h"
-#include "mptune/profiler/model/scalar_types.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/base/new_file.h"
+#include "profiler/model/scalar_types.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format's numbers are little-endian, and so are the tensors'");
@@ -96,7 +97,7 @@ class SafetensorsReader {
     take(&bytes, 8);
     if (bytes > static_cast<std::uint64_t>(std::min(kMostHeaderBytes, file_bytes_ - 8)))
       refuse("its header claims " + std::to_string(bytes) + " bytes of " + std::to_string(file_bytes_));
-    std::string text(static_cast<std::size_t>(bytes), '\0');
+    std::string text(as_index(bytes), '\0');
     take(text.data(), static_cast<std::int64_t>(bytes));
     data_bytes_ = file_bytes_ - 8 - static_cast<std::int64_t>(bytes);
     // A header is an object of objects of lists; deeper values are discarded by the parser.
@@ -215,4 +216,4 @@ void write_safetensors(const std::string& path, const TensorDict& tensors, const
   file.commit();
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

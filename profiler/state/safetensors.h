@@ -3,9 +3,9 @@
 #include <map>
 #include <string>
 
-#include "mptune/profiler/state/torch_file.h"
+#include "profiler/state/torch_file.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// True if the file begins like a safetensors file: a length of eight bytes, then a JSON object.
 [[nodiscard]] bool is_safetensors(const std::string& path);
@@ -21,4 +21,4 @@ namespace mptune {
 /// Throws Error (environment), or Error (usage) for element types that the format lacks.
 void write_safetensors(const std::string& path, const TensorDict& tensors, const std::map<std::string, std::string>& metadata = {});
 
-}  // namespace mptune
+}  // namespace mptune::profiler

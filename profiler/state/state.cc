@@ -1,4 +1,4 @@
-#include "mptune/profiler/state/state.h"
+#include "profiler/state/state.h"
 
 #include <torch/torch.h>
 
@@ -6,10 +6,10 @@
 #include <map>
 #include <set>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/model/scalar_types.h"
-#include "mptune/profiler/state/safetensors.h"
-#include "mptune/profiler/state/torch_file.h"
+#include "profiler/base/error.h"
+#include "profiler/model/scalar_types.h"
+#include "profiler/state/safetensors.h"
+#include "profiler/state/torch_file.h"
 
 namespace mptune {
 namespace {
@@ -35,9 +35,7 @@ std::vector<NamedTensor> whole_state_of(const Model& model, const StateExtras& e
 void join_tied(std::map<std::string, at::Tensor>& given, const StateExtras& extras, const std::string& path) {
   for (const auto& [name, held] : extras.tied) {
     const auto found = given.find(name);
-    if (found == given.end()) {
-      continue;
-    }
+    if (found == given.end()) continue;
     const auto [same, added] = given.emplace(held, found->second);
     if (!added && !at::equal(same->second, found->second)) {
       throw Error("'" + name + "' and '" + held + "' are one tensor in the model and two in the file", path,
@@ -53,12 +51,11 @@ void check_state(const std::vector<NamedTensor>& state, const std::map<std::stri
     known.insert(name);
     const auto found = given.find(name);
     if (found == given.end()) {
-      if (!may_be_missing(name)) {
+      if (!may_be_missing(name))
         throw Error("'" + name + "' is missing", path, "give the state_dict() of the same model with the same parameters");
-      }
     } else if (found->second.sizes() != tensor.sizes() || found->second.scalar_type() != tensor.scalar_type()) {
-      throw Error("'" + name + "' is " + tensor_text(found->second.sizes(), found->second.scalar_type()) + ", the model's is " +
-                      tensor_text(tensor.sizes(), tensor.scalar_type()),
+      throw Error("'" + name + "' is " + profiler::tensor_text(found->second.sizes(), found->second.scalar_type()) + ", the model's is " +
+                      profiler::tensor_text(tensor.sizes(), tensor.scalar_type()),
                   path, "give the state_dict() of the same model with the same parameters");
     }
   }
@@ -85,18 +82,15 @@ std::vector<NamedTensor> state_of(const Model& model) {
     const auto parameters = held_first(*layer.layer, layer.layer->parameters(), shared);
     const auto buffers = held_first(*layer.layer, layer.layer->buffers(), shared);
     std::set<std::string> with_parameters;
-    for (const auto& named : parameters) {
-      with_parameters.insert(module_of(named.name));
-    }
+    for (const auto& named : parameters) with_parameters.insert(module_of(named.name));
     std::size_t next = 0;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       result.push_back(parameters[i]);
       const auto module = module_of(parameters[i].name);
       const bool last = i + 1 == parameters.size() || module_of(parameters[i + 1].name) != module;
       while (last && next < buffers.size() &&
-             (module_of(buffers[next].name) == module || with_parameters.count(module_of(buffers[next].name)) == 0)) {
+             (module_of(buffers[next].name) == module || with_parameters.count(module_of(buffers[next].name)) == 0))
         result.push_back(buffers[next++]);
-      }
     }
     result.insert(result.end(), buffers.begin() + static_cast<std::ptrdiff_t>(next), buffers.end());
   }
@@ -105,35 +99,29 @@ std::vector<NamedTensor> state_of(const Model& model) {
 
 void load_state(Model& model, const std::string& path, const StateExtras& extras) {
   std::map<std::string, at::Tensor> given;
-  for (const auto& [name, tensor] : is_safetensors(path) ? read_safetensors(path) : read_torch_file(path)) {
+  for (const auto& [name, tensor] : profiler::is_safetensors(path) ? profiler::read_safetensors(path) : profiler::read_torch_file(path))
     given[name] = tensor;
-  }
   join_tied(given, extras, path);
   const auto state = whole_state_of(model, extras);
   check_state(state, given, path);
   const at::NoGradGuard no_gradients;
-  for (const auto& [name, tensor] : state) {
-    if (const auto found = given.find(name); found != given.end()) {
-      at::Tensor(tensor).copy_(found->second);
-    }
-  }
+  for (const auto& [name, tensor] : state)
+    if (const auto found = given.find(name); found != given.end()) at::Tensor(tensor).copy_(found->second);
 }
 
 void save_state(const Model& model, const std::string& path, const StateExtras& extras) {
-  TensorDict tensors;
+  profiler::TensorDict tensors;
   std::map<std::string, at::Tensor> by_name;
   for (const auto& [name, tensor] : whole_state_of(model, extras)) {
     tensors.emplace_back(name, tensor);
     by_name[name] = tensor;
   }
   if (path.ends_with(".safetensors")) {
-    write_safetensors(path, tensors, extras.tied);
+    profiler::write_safetensors(path, tensors, extras.tied);
     return;
   }
-  for (const auto& [name, held] : extras.tied) {
-    tensors.emplace_back(name, by_name.at(held));
-  }
-  write_torch_file(path, tensors);
+  for (const auto& [name, held] : extras.tied) tensors.emplace_back(name, by_name.at(held));
+  profiler::write_torch_file(path, tensors);
 }
 
 }  // namespace mptune

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/model/loaded_model.h"
+#include "profiler/model/loaded_model.h"
 
 namespace mptune {
 

@@ -1,4 +1,4 @@
-#include "mptune/profiler/state/torch_file.h"
+#include "profiler/state/torch_file.h"
 
 #include <caffe2/serialize/inline_container.h>
 #include <caffe2/serialize/read_adapter_interface.h>
@@ -11,11 +11,12 @@
 #include <map>
 #include <memory>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/new_file.h"
-#include "mptune/profiler/state/pickle.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/base/new_file.h"
+#include "profiler/state/pickle.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using caffe2::serialize::PyTorchStreamReader;
@@ -31,29 +32,21 @@ class Storages {
 
   // Records are not compressed: one that claims more bytes than the file has is invalid and must not be allocated.
   std::pair<std::shared_ptr<at::DataPtr>, std::int64_t> record(const std::string& name, std::int64_t most) {
-    if (!reader_.hasRecord(name)) {
-      throw PickleError("it has no record '" + name + "'");
-    }
-    if (static_cast<std::int64_t>(reader_.getRecordSize(name)) > std::min(most, file_bytes_)) {
+    if (!reader_.hasRecord(name)) throw PickleError("it has no record '" + name + "'");
+    if (static_cast<std::int64_t>(reader_.getRecordSize(name)) > std::min(most, file_bytes_))
       throw PickleError("its record '" + name + "' is compressed or too large");
-    }
     auto [data, bytes] = reader_.getRecord(name);
     return {std::make_shared<at::DataPtr>(std::move(data)), static_cast<std::int64_t>(bytes)};
   }
 
   at::Tensor flat(const PickleStorage& storage) {
     auto found = loaded_.find(storage.key);
-    if (found == loaded_.end()) {
-      found = loaded_.emplace(storage.key, record("data/" + storage.key, file_bytes_)).first;
-    }
+    if (found == loaded_.end()) found = loaded_.emplace(storage.key, record("data/" + storage.key, file_bytes_)).first;
     const auto& [data, bytes] = found->second;
     const auto element = static_cast<std::int64_t>(c10::elementSize(storage.type));
-    if (storage.numel < 0 || storage.numel > bytes / element) {
+    if (storage.numel < 0 || storage.numel > bytes / element)
       throw PickleError("its record 'data/" + storage.key + "' is shorter than its tensors");
-    }
-    if (storage.numel == 0) {
-      return at::empty({0}, storage.type);
-    }
+    if (storage.numel == 0) return at::empty({0}, storage.type);
     return at::from_blob(
         data->get(), {storage.numel}, [keep = data](void*) {}, at::TensorOptions(storage.type));
   }
@@ -66,16 +59,13 @@ class Storages {
 
 TensorDict to_dict(const PicklePointer& root) {
   const auto* dict = std::get_if<PickleDict>(&root->content);
-  if (dict == nullptr) {
-    throw PickleError("it holds no dict");
-  }
+  if (dict == nullptr) throw PickleError("it holds no dict");
   TensorDict result;
   for (const auto& [key, value] : dict->items) {
     const auto* name = std::get_if<std::string>(&key->content);
     const auto* tensor = std::get_if<at::Tensor>(&value->content);
-    if (name == nullptr || tensor == nullptr) {
+    if (name == nullptr || tensor == nullptr)
       throw PickleError(name == nullptr ? "a key of its dict is not a string" : "its entry '" + *name + "' is not a tensor");
-    }
     result.emplace_back(*name, *tensor);
   }
   return result;
@@ -103,12 +93,11 @@ auto read_archive(PyTorchStreamReader& reader, std::int64_t file_bytes, const Re
   Storages storages(reader, file_bytes);
   if (reader.hasRecord("byteorder")) {
     const auto [order, bytes] = storages.record("byteorder", 16);
-    if (std::string(static_cast<const char*>(order->get()), static_cast<std::size_t>(bytes)) != "little") {
+    if (std::string(static_cast<const char*>(order->get()), as_index(bytes)) != "little")
       throw PickleError("its bytes are in big-endian order");
-    }
   }
   const auto [pickle, bytes] = storages.record("data.pkl", kMostPickleBytes);
-  const std::string_view view(static_cast<const char*>(pickle->get()), static_cast<std::size_t>(bytes));
+  const std::string_view view(static_cast<const char*>(pickle->get()), as_index(bytes));
   return read(view, [&](const PickleStorage& storage) { return storages.flat(storage); });
 }
 
@@ -153,9 +142,8 @@ void write_archive(NewFile& file, const TensorDict& tensors, std::exception_ptr&
 TensorDict read_torch_file(const std::string& path) {
   std::error_code failed;
   const auto file_bytes = std::filesystem::is_regular_file(path, failed) ? std::filesystem::file_size(path, failed) : 0;
-  if (failed || !std::filesystem::is_regular_file(path, failed) || ::access(path.c_str(), R_OK) != 0) {
+  if (failed || !std::filesystem::is_regular_file(path, failed) || ::access(path.c_str(), R_OK) != 0)
     throw Error("no such file, or it cannot be read", path, "name a file saved with torch.save");
-  }
   return refusing(path, "a dict of tensors", [&] {
     PyTorchStreamReader reader(path);
     return read_archive(reader, static_cast<std::int64_t>(file_bytes),
@@ -172,9 +160,7 @@ std::vector<at::Tensor> read_saved_tensors(std::string_view bytes, const std::st
 
 void write_torch_file(const std::string& path, const TensorDict& tensors) {
   TensorDict flat;
-  for (const auto& [name, tensor] : tensors) {
-    flat.emplace_back(name, tensor.detach().to(at::kCPU).contiguous());
-  }
+  for (const auto& [name, tensor] : tensors) flat.emplace_back(name, tensor.detach().to(at::kCPU).contiguous());
   NewFile file(path, ExitCode::environment);
   std::exception_ptr failure;
   try {
@@ -189,4 +175,4 @@ void write_torch_file(const std::string& path, const TensorDict& tensors) {
   file.commit();
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

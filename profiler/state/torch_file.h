@@ -7,7 +7,7 @@
 
 #include <torch/types.h>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Tensors by name, in the file's order.
 using TensorDict = std::vector<std::pair<std::string, at::Tensor>>;
@@ -23,4 +23,4 @@ using TensorDict = std::vector<std::pair<std::string, at::Tensor>>;
 /// Writes a file for torch.load(path, weights_only=True); replaces `path` only when complete. Throws Error (environment).
 void write_torch_file(const std::string& path, const TensorDict& tensors);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,8 +1,8 @@
-#include "mptune/profiler/statistics/lawful_times.h"
+#include "profiler/statistics/lawful_times.h"
 
 #include <algorithm>
 
-namespace mptune {
+namespace mptune::profiler {
 
 std::vector<double> lawful_times(const std::vector<int>& sizes, std::vector<double> times) {
   for (std::size_t i = times.size(); i > 1; --i) times[i - 2] = std::min(times[i - 2], times[i - 1]);
@@ -16,4 +16,4 @@ std::vector<double> lawful_times(const std::vector<int>& sizes, std::vector<doub
   return times;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

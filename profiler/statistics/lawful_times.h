@@ -2,7 +2,7 @@
 
 #include <vector>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Corrects `times` of one operation, one per size, to the largest values that obey two laws:
 ///
@@ -13,4 +13,4 @@ namespace mptune {
 /// Requires: sizes positive and strictly ascending, as many times, none negative.
 [[nodiscard]] std::vector<double> lawful_times(const std::vector<int>& sizes, std::vector<double> times);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,9 +1,11 @@
-#include "mptune/profiler/statistics/samples.h"
+#include "profiler/statistics/samples.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <stdexcept>
+
+#include "profiler/base/index.h"
 
 namespace mptune {
 namespace {

@@ -1,10 +1,10 @@
-#include "mptune/profiler/statistics/stopping.h"
+#include "profiler/statistics/stopping.h"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr std::size_t kWindow = 3;
@@ -34,4 +34,4 @@ bool should_stop(const Samples& samples, const StoppingRule& rule) {
   return ci95.high - ci95.low <= rule.relative_width * std::abs(median(samples));
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

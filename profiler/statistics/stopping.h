@@ -2,9 +2,9 @@
 
 #include <span>
 
-#include "mptune/profiler/statistics/samples.h"
+#include "profiler/statistics/samples.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Number of leading values that are warm-up: at most half of the values, 0 for fewer than 4.
 /// It is the smallest w for which neither value w nor the median of values w .. w + 2 exceeds the limit.
@@ -20,4 +20,4 @@ struct StoppingRule {
 
 [[nodiscard]] bool should_stop(const Samples& samples, const StoppingRule& rule);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

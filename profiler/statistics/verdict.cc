@@ -1,4 +1,4 @@
-#include "mptune/profiler/statistics/verdict.h"
+#include "profiler/statistics/verdict.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,8 @@
 #include <map>
 #include <stdexcept>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
 namespace mptune {
 namespace {
@@ -63,7 +64,7 @@ std::string explain(const Interval& ci95, const std::string& samples) {
   static constexpr std::array kMeanings{"lies below 1", "lies above 1", "lies within 2 % of 1", "contains 1 but reaches beyond 2 % of it"};
   std::array<char, 160> text{};
   std::snprintf(text.data(), text.size(), "the 95 %% interval %.3f to %.3f of %s %s", ci95.low, ci95.high, samples.c_str(),
-                kMeanings.at(static_cast<std::size_t>(place_of(ci95))));
+                kMeanings.at(as_index(place_of(ci95))));
   return text.data();
 }
 
@@ -86,9 +87,7 @@ Mean mean_of(const std::vector<double>& values) {
 // 97.5 % quantile of Student's t: exact for one and two degrees of freedom, else the expansion around the normal quantile (error below 1
 // %).
 double student975(double freedom) {
-  if (freedom < 3) {
-    return freedom < 2 ? 12.706 : 4.303;
-  }
+  if (freedom < 3) return freedom < 2 ? 12.706 : 4.303;
   const double z = 1.959964;
   const double z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z;
   return z + (z3 + z) / (4 * freedom) + (5 * z5 + 16 * z3 + 3 * z) / (96 * freedom * freedom) +
@@ -114,9 +113,8 @@ const char* to_string(Verdict verdict) {
 }
 
 Verdict verdict_from(const std::string& text) {
-  for (const Verdict verdict : kVerdicts) {
+  for (const Verdict verdict : kVerdicts)
     if (text == to_string(verdict)) return verdict;
-  }
   throw Error("unknown verdict", "'" + text + "'", "use FAST, SLOW, SAME, AMBIGUOUS or UNKNOWN");
 }
 
@@ -142,11 +140,9 @@ MedianEstimate estimate(const Samples& samples) {
 }
 
 TimeRatio unpaired_ratio(const MedianEstimate& a, const MedianEstimate& b) {
-  for (const MedianEstimate& side : {a, b}) {
-    if (!(side.ci95.low > 0 && side.ci95.low <= side.median && side.median <= side.ci95.high && std::isfinite(side.ci95.high))) {
+  for (const MedianEstimate& side : {a, b})
+    if (!(side.ci95.low > 0 && side.ci95.low <= side.median && side.median <= side.ci95.high && std::isfinite(side.ci95.high)))
       throw std::invalid_argument("a ratio of times needs positive times");
-    }
-  }
   const auto distance = [](double from, double to) { return std::log(to / from); };
   TimeRatio ratio;
   ratio.estimate = b.median / a.median;

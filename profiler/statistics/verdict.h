@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "mptune/profiler/statistics/samples.h"
+#include "profiler/statistics/samples.h"
 
 namespace mptune {
 

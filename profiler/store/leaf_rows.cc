@@ -1,12 +1,13 @@
-#include "mptune/profiler/store/leaf_rows.h"
+#include "profiler/store/leaf_rows.h"
 
 #include <algorithm>
 #include <string>
 
-#include "mptune/profiler/base/device_spec.h"
-#include "mptune/profiler/store/schema.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/base/index.h"
+#include "profiler/store/schema.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 // Constant columns are literals in the statement: binding them would halve the insert rate.
@@ -53,17 +54,16 @@ void LeafRows::operator()(std::int64_t start, std::int64_t end, std::size_t inde
                           std::int64_t global_tid) {
   const Event& event = trace_.events[index];
   const Place place = placement_(event);
-  if (event.what == What::copy) {
+  if (event.kind == EventKind::copy)
     copy(start, end, index, correlation);
-  } else if (event.what == What::memset) {
+  else if (event.kind == EventKind::memset)
     memset_(index + 1, start, end, place.device, place.context, place.stream, correlation, memory_kind(place.device));
-  } else if (event.what == What::sync) {
+  else if (event.kind == EventKind::sync)
     wait_(index + 1, start, end, place.device, place.context, place.stream, correlation, index);
-  } else if (event.what == What::profiler) {
+  else if (event.kind == EventKind::profiler)
     overhead(start, end, index, global_tid);
-  } else {
+  else
     kernel(start, end, index, correlation);
-  }
 }
 
 void LeafRows::flush() {
@@ -71,7 +71,7 @@ void LeafRows::flush() {
 }
 
 int LeafRows::memory_kind(int device) const {
-  const bool on_gpu = device >= 0 && on_gpu_[static_cast<std::size_t>(device)];
+  const bool on_gpu = device >= 0 && on_gpu_[as_index(device)];
   return on_gpu ? kMemoryDevice : kMemoryPageable;
 }
 
@@ -89,7 +89,7 @@ void LeafRows::kernel(std::int64_t start, std::int64_t end, std::size_t index, c
 void LeafRows::copy(std::int64_t start, std::int64_t end, std::size_t index, const Correlation& correlation) {
   const Event& event = trace_.events[index];
   const Place place = placement_(event);
-  const Copy copy = event.detail < 0 ? Copy{} : trace_.copies[static_cast<std::size_t>(event.detail)];
+  const Copy copy = event.detail < 0 ? Copy{} : trace_.copies[as_index(event.detail)];
   const int kind = kind_of(copy);
   // Only peer copies name source and destination; Nsight's exports leave them NULL for other copies.
   const auto end_of = [&](std::int64_t value) { return kind == kCopyPeer ? std::optional<std::int64_t>(value) : std::nullopt; };
@@ -100,9 +100,9 @@ void LeafRows::copy(std::int64_t start, std::int64_t end, std::size_t index, con
 
 void LeafRows::overhead(std::int64_t start, std::int64_t end, std::size_t index, std::int64_t global_tid) {
   const std::int32_t name = trace_.events[index].name;
-  const auto known = std::find(kOverheadLabels.begin(), kOverheadLabels.end(), trace_.names[static_cast<std::size_t>(name)]);
+  const auto known = std::find(kOverheadLabels.begin(), kOverheadLabels.end(), trace_.names[as_index(name)]);
   const auto type = known == kOverheadLabels.end() ? kOverheadUnknown : static_cast<std::int64_t>(known - kOverheadLabels.begin());
   overhead_(index + 1, start, end, global_tid, name + 1, type);
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

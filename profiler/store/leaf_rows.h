@@ -4,10 +4,10 @@
 #include <optional>
 #include <vector>
 
-#include "mptune/profiler/store/placement.h"
-#include "mptune/profiler/store/rows.h"
+#include "profiler/store/placement.h"
+#include "profiler/store/rows.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Writes events into the Nsight tables of device work. rowid is the event's index + 1.
 class LeafRows {
@@ -39,4 +39,4 @@ class LeafRows {
   BulkInsert overhead_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

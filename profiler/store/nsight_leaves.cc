@@ -1,12 +1,13 @@
-#include "mptune/profiler/store/nsight_leaves.h"
+#include "profiler/store/nsight_leaves.h"
 
 #include <algorithm>
 
-#include "mptune/profiler/base/device_spec.h"
-#include "mptune/profiler/store/schema.h"
-#include "mptune/profiler/store/tables.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/base/index.h"
+#include "profiler/store/schema.h"
+#include "profiler/store/tables.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr const char* kKernels = "CUPTI_ACTIVITY_KIND_KERNEL";
@@ -80,9 +81,8 @@ bool read_times(Rows& rows, Event& event, TraceQuality& quality) {
 
 void NsightLeaves::read() {
   read_devices();
-  for (const char* table : kLeafTables) {
+  for (const char* table : kLeafTables)
     if (has_table(database_, table)) read_table(table);
-  }
   sort_leaves();
   for (const Leaf& leaf : leaves_) {
     std::vector<std::int16_t>& devices = devices_of_[leaf.call.first];
@@ -115,7 +115,7 @@ void NsightLeaves::describe_devices() {
   while (gpu.next()) {
     const int index = device_or_none(gpu, 0);
     if (index < 0) continue;
-    TraceDevice& device = trace_.devices[static_cast<std::size_t>(index)];
+    TraceDevice& device = trace_.devices[as_index(index)];
     if (!gpu.null(1)) device.description = gpu.text(1);
     device.memory_bytes = gpu.integer_or(2, 0);
   }
@@ -147,8 +147,8 @@ void NsightLeaves::read_overhead(const std::string& table, const std::string& co
     const std::int64_t tid = rows.integer_or(2, 0);
     const std::int64_t type = rows.integer_or(4, kOverheadUnknown);
     const bool labelled = type >= 0 && type < static_cast<std::int64_t>(kOverheadLabels.size());
-    const std::string label(kOverheadLabels[static_cast<std::size_t>(labelled ? type : kOverheadUnknown)]);
-    leaf.event.what = What::profiler;
+    const std::string label(kOverheadLabels[as_index(labelled ? type : kOverheadUnknown)]);
+    leaf.event.kind = EventKind::profiler;
     leaf.stream = {tid & kProcessBits, -1, tid};
     leaf.on_host = true;
     leaf.event.name = rows.null(3) ? names_.of(label) : names_.of_string(rows.integer(3));
@@ -167,9 +167,8 @@ void NsightLeaves::sort_leaves() {
 
 void NsightLeaves::place_leaves() {
   std::map<Lanes::OfDevice, double> compute;
-  for (const Leaf& leaf : leaves_) {
-    if (is_compute(leaf.event.what)) compute[leaf.lanes()] += static_cast<double>(leaf.event.duration.count());
-  }
+  for (const Leaf& leaf : leaves_)
+    if (is_compute(leaf.event.kind)) compute[leaf.lanes()] += static_cast<double>(leaf.event.duration.count());
   Lanes lanes(compute);
   for (Leaf& leaf : leaves_) {
     const auto lane = lanes.take(leaf.lanes(), leaf.event.start, leaf.event.end());
@@ -179,7 +178,7 @@ void NsightLeaves::place_leaves() {
     trace_.events.push_back(leaf.event);
     if (leaf.call.second == 0) continue;
     started_.push_back(started);
-    if (leaf.event.what != What::sync) streams_[leaf.stream].push_back(started);
+    if (leaf.event.kind != EventKind::sync) streams_[leaf.stream].push_back(started);
   }
   std::sort(started_.begin(), started_.end());
   for (auto& [stream, work] : streams_) std::sort(work.begin(), work.end());
@@ -206,8 +205,8 @@ std::int32_t NsightLeaves::add_kernel(Rows& rows) {
   Kernel kernel;
   kernel.context = number_or_0(rows, 3);
   kernel.stream = number_or_0(rows, 4);
-  for (int i = 0; i < 3; ++i) kernel.grid[static_cast<std::size_t>(i)] = number_or_0(rows, 8 + i);
-  for (int i = 0; i < 3; ++i) kernel.block[static_cast<std::size_t>(i)] = number_or_0(rows, 11 + i);
+  for (int i = 0; i < 3; ++i) kernel.grid[as_index(i)] = number_or_0(rows, 8 + i);
+  for (int i = 0; i < 3; ++i) kernel.block[as_index(i)] = number_or_0(rows, 11 + i);
   kernel.registers_per_thread = number_or_0(rows, 14);
   kernel.static_shared_bytes = number_or_0(rows, 15);
   kernel.dynamic_shared_bytes = number_or_0(rows, 16);
@@ -219,16 +218,16 @@ std::int32_t NsightLeaves::add_kernel(Rows& rows) {
 void NsightLeaves::set_what(const std::string& table, Rows& rows, Event& event) {
   if (table == kKernels) {
     event.name = names_.of_string(rows.integer(7));
-    const bool collective = trace_.names[static_cast<std::size_t>(event.name)].starts_with("nccl");
-    event.what = collective ? What::collective : What::kernel;
+    const bool collective = trace_.names[as_index(event.name)].starts_with("nccl");
+    event.kind = collective ? EventKind::collective : EventKind::kernel;
     event.detail = add_kernel(rows);
   } else if (table == kCopies) {
-    event.what = What::copy;
+    event.kind = EventKind::copy;
     event.detail = add_copy(rows, event.device);
     event.name = names_.of("copy");
   } else {
-    event.what = table == kMemsets ? What::memset : What::sync;
-    event.name = names_.of(to_string(event.what));
+    event.kind = table == kMemsets ? EventKind::memset : EventKind::sync;
+    event.name = names_.of(to_string(event.kind));
   }
 }
 
@@ -248,4 +247,4 @@ std::int16_t NsightLeaves::device_of_process(std::int64_t process) const {
   return found == devices_of_.end() ? std::int16_t{-1} : found->second.front();
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

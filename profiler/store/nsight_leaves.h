@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/profiler/store/rows.h"
-#include "mptune/profiler/trace/stream_lanes.h"
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/store/rows.h"
+#include "profiler/trace/stream_lanes.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Table of waits of streams and host threads.
 inline constexpr const char* kWaits = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
@@ -114,4 +114,4 @@ class NsightLeaves {
 /// wait. No edge is added if one of them does not exist or the consumer started first.
 void add_event_waits(SQLite::Database& database, const NsightLeaves& leaves, Trace& trace);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -2,11 +2,11 @@
 #include <map>
 #include <tuple>
 
-#include "mptune/profiler/store/nsight_leaves.h"
-#include "mptune/profiler/store/schema.h"
-#include "mptune/profiler/store/tables.h"
+#include "profiler/store/nsight_leaves.h"
+#include "profiler/store/schema.h"
+#include "profiler/store/tables.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr const char* kRecords = "CUPTI_ACTIVITY_KIND_CUDA_EVENT";
@@ -26,9 +26,8 @@ StreamKey stream_of(Rows& rows) {
 EventRecords read_records(SQLite::Database& database) {
   EventRecords records;
   Rows rows(database, query(database, kRecords));
-  while (rows.next()) {
+  while (rows.next())
     if (!rows.null(3) && !rows.null(4)) records[{rows.integer_or(0, 0), rows.integer(4), rows.integer(3)}] = stream_of(rows);
-  }
   return records;
 }
 
@@ -66,4 +65,4 @@ void add_event_waits(SQLite::Database& database, const NsightLeaves& leaves, Tra
   }
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,8 +1,10 @@
-#include "mptune/profiler/store/placement.h"
+#include "profiler/store/placement.h"
 
 #include <algorithm>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::profiler {
 
 Placement::Placement(const Trace& trace) : trace_(trace), contexts_(trace.devices.size(), -1) {
   // In Nsight's exports 7 is the default stream of the first context.
@@ -16,16 +18,15 @@ Placement::Placement(const Trace& trace) : trace_(trace), contexts_(trace.device
   for (const Event& event : trace.events) {
     const Kernel* kernel = kernel_of(trace, event);
     if (kernel == nullptr) continue;
-    std::int64_t& context = contexts_[static_cast<std::size_t>(event.device)];
+    std::int64_t& context = contexts_[as_index(event.device)];
     if (context < 0) context = kernel->context;
   }
-  for (std::size_t d = 0; d < contexts_.size(); ++d) {
+  for (std::size_t d = 0; d < contexts_.size(); ++d)
     if (contexts_[d] < 0) contexts_[d] = free_context + static_cast<std::int64_t>(d);
-  }
 }
 
 std::int64_t Placement::context(int device) const {
-  return device < 0 ? 0 : contexts_[static_cast<std::size_t>(device)];
+  return device < 0 ? 0 : contexts_[as_index(device)];
 }
 
 // Lanes are below 256, so no two lanes share a stream.
@@ -46,11 +47,11 @@ std::set<Place> Placement::all() const {
 }
 
 const Kernel* kernel_of(const Trace& trace, const Event& event) {
-  return is_compute(event.what) && event.detail >= 0 ? &trace.kernels[static_cast<std::size_t>(event.detail)] : nullptr;
+  return is_compute(event.kind) && event.detail >= 0 ? &trace.kernels[as_index(event.detail)] : nullptr;
 }
 
-bool has_kernel_row(What what) {
-  return is_compute(what) && what != What::memset;
+bool has_kernel_row(EventKind kind) {
+  return is_compute(kind) && kind != EventKind::memset;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

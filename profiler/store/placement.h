@@ -5,9 +5,9 @@
 #include <set>
 #include <vector>
 
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Device, context and stream of an event in the Nsight layout.
 struct Place {
@@ -41,6 +41,6 @@ class Placement {
 [[nodiscard]] const Kernel* kernel_of(const Trace& trace, const Event& event);
 
 /// True for events with a row in CUPTI_ACTIVITY_KIND_KERNEL.
-[[nodiscard]] bool has_kernel_row(What what);
+[[nodiscard]] bool has_kernel_row(EventKind kind);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -3,11 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/store/rows.h"
-#include "mptune/profiler/store/tables.h"
-#include "mptune/profiler/trace/profile_limits.h"
+#include "profiler/base/index.h"
+#include "profiler/store/rows.h"
+#include "profiler/store/tables.h"
+#include "profiler/trace/profile_limits.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 // Index = MPTUNE_LAYER_SAMPLE.kind.
@@ -101,9 +102,8 @@ class CostWriter {
   void write(std::size_t device_class, std::size_t layer, const LayerCost& cost) {
     cost_(costs_, device_class, layer, cost.samples, median_or_null(cost.forward), median_or_null(cost.backward), cost.output_bytes,
           cost.saved_activation_bytes, cost.workspace_bytes, cost.keeps_output);
-    for (std::size_t kind = 0; kind < kSampleKinds.size(); ++kind) {
+    for (std::size_t kind = 0; kind < kSampleKinds.size(); ++kind)
       for (const Sample& s : (cost.*kSampleKinds[kind]).values) sample_(samples_++, costs_, kind, s.value, s.round, s.position, s.started);
-    }
     ++costs_;
   }
 
@@ -132,7 +132,7 @@ void read_head(SQLite::Database& database, Profile& profile) {
 template <class Container>
 auto& at(Container& container, std::int64_t index, const char* what) {
   if (index < 0 || index >= static_cast<std::int64_t>(container.size())) throw BadContent(std::string(what) + " does not exist");
-  return container[static_cast<std::size_t>(index)];
+  return container[as_index(index)];
 }
 
 void read_layers(SQLite::Database& database, Profile& profile) {
@@ -177,9 +177,9 @@ void read_classes(SQLite::Database& database, Profile& profile) {
     const std::int64_t layers = rows.integer(1);
     if (layers < 0 || layers > static_cast<std::int64_t>(profile.layers.size()))
       throw BadContent("a device class has more layers than the model");
-    in_all += static_cast<std::size_t>(layers);
+    in_all += as_index(layers);
     if (in_all > kMostClassLayers) throw BadContent("the device classes have costs of more than 1000000 layers together");
-    c.layers.resize(static_cast<std::size_t>(layers));
+    c.layers.resize(as_index(layers));
     c.action_seconds = quantity(rows, 2, "the time of an action");
     c.step_seconds = quantity(rows, 3, "the time of a step");
     c.optimizer_seconds_per_byte = quantity(rows, 4, "the optimizer's time per byte");
@@ -239,7 +239,7 @@ void read_costs(SQLite::Database& database, Profile& profile) {
   Rows sample(database, "SELECT cost, kind, value, round, position, started FROM MPTUNE_LAYER_SAMPLE ORDER BY sample");
   while (sample.next()) {
     const Place& place = at(places, sample.integer(0), "the cost of a sample");
-    LayerCosts& costs = profile.classes[static_cast<std::size_t>(place.device_class)].layers[static_cast<std::size_t>(place.layer)];
+    LayerCosts& costs = profile.classes[as_index(place.device_class)].layers[as_index(place.layer)];
     Samples& samples = costs.by_samples[place.index].*at(kSampleKinds, sample.integer(1), "the kind of a sample");
     samples.values.push_back({quantity(sample, 2, "the value of a sample"), sample.as<int>(3), sample.as<int>(4),
                               quantity(sample, 5, "the start of a sample", kLatestStartSeconds)});
@@ -255,9 +255,8 @@ void write_profile(SQLite::Database& database, const Profile& profile) {
   CostWriter costs(database);
   for (std::size_t c = 0; c < profile.classes.size(); ++c) {
     const std::vector<LayerCosts>& layers = profile.classes[c].layers;
-    for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    for (std::size_t layer = 0; layer < layers.size(); ++layer)
       for (const LayerCost& cost : layers[layer].by_samples) costs.write(c, layer, cost);
-    }
   }
 }
 
@@ -271,4 +270,4 @@ Profile read_profile(SQLite::Database& database) {
   return profile;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

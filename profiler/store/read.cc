@@ -6,13 +6,14 @@
 #include <fstream>
 #include <string_view>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/store/rows.h"
-#include "mptune/profiler/store/schema.h"
-#include "mptune/profiler/store/store.h"
-#include "mptune/profiler/store/tables.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/store/rows.h"
+#include "profiler/store/schema.h"
+#include "profiler/store/store.h"
+#include "profiler/store/tables.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 namespace fs = std::filesystem;
@@ -28,11 +29,11 @@ void require_whole_file(const fs::path& path) {
   if (!file.is_open() || file.bad()) return;  // SQLite reports why
   const auto number = [&](std::size_t at, int bytes) {
     std::uint64_t value = 0;
-    for (int i = 0; i < bytes; ++i) value = value << 8 | static_cast<unsigned char>(header[at + static_cast<std::size_t>(i)]);
+    for (int i = 0; i < bytes; ++i) value = value << 8 | static_cast<unsigned char>(header[at + as_index(i)]);
     return value;
   };
   const std::string_view magic("SQLite format 3\0", 16);
-  const auto read = static_cast<std::size_t>(file.gcount());
+  const auto read = as_index(file.gcount());
   if (read == 0) throw Error("the file is empty", path.string(), kRemedy);
   if (std::string_view(header.data(), std::min(read, magic.size())) != magic)
     throw Error("this is not an SQLite file", path.string(), kRemedy);
@@ -91,9 +92,8 @@ Recording read_own(SQLite::Database& database, const std::string& path) {
   if (!overhead.next()) throw BadContent("MPTUNE_OVERHEAD has no row");
   recording.step_off_s = overhead.real(0);
   recording.step_on_s = overhead.real(1);
-  for (const double step_s : {recording.step_off_s, recording.step_on_s}) {
+  for (const double step_s : {recording.step_off_s, recording.step_on_s})
     if (!(step_s >= 0 && step_s <= kLongestStepSeconds)) throw BadContent("the time of a step is negative or too large");
-  }
   if (read_meta_integer(database, "has_trace") != 0) recording.trace = read_trace(database);
   if (read_meta_integer(database, "has_profile") != 0) recording.profile = read_profile(database);
   return recording;
@@ -158,4 +158,4 @@ Recording read_recording(const std::string& path) {
   }
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

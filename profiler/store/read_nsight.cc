@@ -1,11 +1,12 @@
 #include <charconv>
 #include <map>
 
-#include "mptune/profiler/store/nsight_leaves.h"
-#include "mptune/profiler/store/rows.h"
-#include "mptune/profiler/store/tables.h"
+#include "profiler/base/index.h"
+#include "profiler/store/nsight_leaves.h"
+#include "profiler/store/rows.h"
+#include "profiler/store/tables.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr const char* kCalls = "CUPTI_ACTIVITY_KIND_RUNTIME";
@@ -51,14 +52,13 @@ class NsightReader {
     if (has_table(database_, kCalls)) {
       Rows rows(database_, "SELECT " + selection(database_, kCalls, {"start", "end", "globalTid", "correlationId", "nameId"}) + " FROM " +
                                kCalls + " ORDER BY start");
-      while (rows.next()) {
+      while (rows.next())
         if (!rows.null(2)) read_call(rows, has_launch);
-      }
     }
     if (trace_.launches.empty()) return;  // launches were not recorded, so none is missing
     for (std::size_t i = 0; i < has_launch.size(); ++i) {
-      const What what = trace_.events[i].what;
-      const bool launched = is_compute(what) || what == What::copy;
+      const EventKind kind = trace_.events[i].kind;
+      const bool launched = is_compute(kind) || kind == EventKind::copy;
       if (launched && !has_launch[i]) ++trace_.quality.unmatched;
     }
   }
@@ -74,12 +74,12 @@ class NsightReader {
                   .correlation = static_cast<std::int64_t>(trace_.launches.size()) + 1};
     const auto started = leaves_.started_by({tid & kProcessBits, rows.integer_or(3, 0)});
     for (const StartedBy& one : started) {
-      const Event& event = trace_.events[static_cast<std::size_t>(one.event)];
-      if (event.start >= launch.start) has_launch[static_cast<std::size_t>(one.event)] = true;
+      const Event& event = trace_.events[as_index(one.event)];
+      if (event.start >= launch.start) has_launch[as_index(one.event)] = true;
     }
     if (!started.empty()) {
       launch.event = started.front().event;
-      device_of_thread_.try_emplace(tid, trace_.events[static_cast<std::size_t>(launch.event)].device);
+      device_of_thread_.try_emplace(tid, trace_.events[as_index(launch.event)].device);
     }
     trace_.launches.push_back(launch);
   }
@@ -97,7 +97,7 @@ class NsightReader {
     while (rows.next()) {
       Event range;
       if (!read_times(rows, range, trace_.quality)) continue;
-      range.what = What::action;
+      range.kind = EventKind::action;
       range.device = device_of(rows.integer_or(2, 0));
       range.name = !rows.null(3) ? names_.of(rows.text(3)) : rows.null(4) ? names_.of("") : names_.of_string(rows.integer(4));
       trace_.ranges.push_back(range);
@@ -126,4 +126,4 @@ Trace read_nsight(SQLite::Database& database) {
   return trace;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,17 +1,19 @@
 #include <algorithm>
 #include <utility>
 
-#include "mptune/profiler/store/placement.h"
-#include "mptune/profiler/store/rows.h"
-#include "mptune/profiler/store/schema.h"
-#include "mptune/profiler/store/tables.h"
+#include "profiler/base/index.h"
+#include "profiler/store/placement.h"
+#include "profiler/store/rows.h"
+#include "profiler/store/schema.h"
+#include "profiler/store/tables.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 // Files hold these numbers.
-static_assert(static_cast<int>(What::forward) == 0 && static_cast<int>(What::copy) == 7 && static_cast<int>(What::step) == 13 &&
-              static_cast<int>(What::kernel) == 14 && static_cast<int>(What::profiler) == 15);
+static_assert(static_cast<int>(EventKind::forward) == 0 && static_cast<int>(EventKind::copy) == 7 &&
+              static_cast<int>(EventKind::step) == 13 && static_cast<int>(EventKind::kernel) == 14 &&
+              static_cast<int>(EventKind::profiler) == 15);
 
 Nanoseconds time_of(std::int64_t stored, std::int64_t shift) {
   if (stored > kFurthest || stored < -kFurthest) throw BadContent("a time is out of range");
@@ -73,23 +75,22 @@ class KernelCollector {
     Kernel kernel;
     kernel.context = rows.as<int>(first);
     kernel.stream = rows.as<int>(first + 1);
-    for (int i = 0; i < 3; ++i) kernel.grid[static_cast<std::size_t>(i)] = rows.as<int>(first + 2 + i);
-    for (int i = 0; i < 3; ++i) kernel.block[static_cast<std::size_t>(i)] = rows.as<int>(first + 5 + i);
+    for (int i = 0; i < 3; ++i) kernel.grid[as_index(i)] = rows.as<int>(first + 2 + i);
+    for (int i = 0; i < 3; ++i) kernel.block[as_index(i)] = rows.as<int>(first + 5 + i);
     kernel.registers_per_thread = rows.as<int>(first + 8);
     kernel.static_shared_bytes = rows.as<int>(first + 9);
     kernel.dynamic_shared_bytes = rows.as<int>(first + 10);
     kernel.grid_id = rows.integer(first + 11);
-    if (index == static_cast<std::int64_t>(kernels_.size())) {
+    if (index == static_cast<std::int64_t>(kernels_.size()))
       kernels_.push_back(kernel);
-    } else {
+    else
       others_.emplace_back(index, kernel);
-    }
   }
 
   void place_others() {
     std::stable_sort(others_.begin(), others_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (const auto& [index, kernel] : others_) {
-      const auto i = static_cast<std::size_t>(index);
+      const auto i = as_index(index);
       if (i > kernels_.size()) throw BadContent("the details of a kernel are missing");
       if (i == kernels_.size()) kernels_.emplace_back();
       kernels_[i] = kernel;
@@ -101,9 +102,9 @@ class KernelCollector {
   std::vector<std::pair<std::int32_t, Kernel>> others_;
 };
 
-What what_of(std::int64_t number) {
-  if (number < 0 || number >= kWhatCount) throw BadContent("an event has the unknown kind " + std::to_string(number));
-  return static_cast<What>(number);
+EventKind what_of(std::int64_t number) {
+  if (number < 0 || number >= kEventKindCount) throw BadContent("an event has the unknown kind " + std::to_string(number));
+  return static_cast<EventKind>(number);
 }
 
 EdgeKind edge_kind_of(std::int64_t number) {
@@ -114,7 +115,7 @@ EdgeKind edge_kind_of(std::int64_t number) {
 // Columns 1 .. 6 of MPTUNE_EVENT and MPTUNE_RANGE.
 Event event_of(Rows& rows) {
   Event event;
-  event.what = what_of(rows.integer(1));
+  event.kind = what_of(rows.integer(1));
   event.device = rows.as<std::int16_t>(2);
   event.lane = rows.as<std::uint8_t>(3);
   event.name = rows.as<std::int32_t>(4);
@@ -169,14 +170,14 @@ void read_events(SQLite::Database& database, int minor, std::int64_t shift, Trac
   Numbered rows(database, "SELECT event, what, device, lane, name, tag, detail FROM MPTUNE_EVENT ORDER BY 1");
   while (rows.next()) {
     Event& event = trace.events.emplace_back(event_of(rows));
-    Times& times = event.what == What::copy                    ? copies
-                   : event.what == What::memset                ? memsets
-                   : event.what == What::sync                  ? waits
-                   : event.what == What::host                  ? nvtx
-                   : event.what == What::profiler && overheads ? *overheads
-                                                               : kernels;
+    Times& times = event.kind == EventKind::copy                    ? copies
+                   : event.kind == EventKind::memset                ? memsets
+                   : event.kind == EventKind::sync                  ? waits
+                   : event.kind == EventKind::host                  ? nvtx
+                   : event.kind == EventKind::profiler && overheads ? *overheads
+                                                                    : kernels;
     times.take(event);
-    if (has_kernel_row(event.what) && event.detail >= 0) details.add(event.detail, kernels.row(), 2);
+    if (has_kernel_row(event.kind) && event.detail >= 0) details.add(event.detail, kernels.row(), 2);
   }
   for (Times* times : {&kernels, &copies, &memsets, &waits}) times->require_end();
   if (!overheads) return details.place_others();
@@ -216,10 +217,9 @@ void read_small_tables(SQLite::Database& database, std::int64_t shift, Trace& tr
 void mark_gradients(Trace& trace) {
   std::vector<bool> names;
   for (const std::string& name : trace.names) names.push_back(names_gradients(name));
-  for (const Event& event : trace.events) {
-    if (event.what == What::copy && event.detail >= 0 && names[static_cast<std::size_t>(event.name)])
-      trace.copies[static_cast<std::size_t>(event.detail)].gradient = true;
-  }
+  for (const Event& event : trace.events)
+    if (event.kind == EventKind::copy && event.detail >= 0 && names[as_index(event.name)])
+      trace.copies[as_index(event.detail)].gradient = true;
 }
 
 }  // namespace
@@ -244,4 +244,4 @@ Trace read_trace(SQLite::Database& database) {
   return trace;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

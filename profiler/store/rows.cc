@@ -1,8 +1,8 @@
-#include "mptune/profiler/store/rows.h"
+#include "profiler/store/rows.h"
 
-#include "mptune/profiler/store/tables.h"
+#include "profiler/store/tables.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 BulkInsert::BulkInsert(SQLite::Database& database, const std::string& head, const std::string& row)
     : database_(database), head_(head), row_(row), full_(database, sql(kRowsPerStatement)) {}
@@ -15,13 +15,11 @@ std::string BulkInsert::sql(int rows) const {
 
 void BulkInsert::run(SQLite::Statement& statement) {
   int index = 0;
-  for (const Value& value : values_) {
-    if (value) {
+  for (const Value& value : values_)
+    if (value)
       statement.bind(++index, *value);
-    } else {
+    else
       statement.bind(++index);
-    }
-  }
   statement.exec();
   statement.reset();
 }
@@ -61,4 +59,4 @@ void Rows::refuse(int column, const std::string& wanted) {
   throw BadContent(std::string("the column ") + statement_.getColumn(column).getName() + " does not hold " + wanted);
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

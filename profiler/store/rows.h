@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// One prepared INSERT. Each call runs it with a value for every `?`; strings are not copied and must live until the call returns.
 class Insert {
@@ -32,11 +32,10 @@ class Insert {
   void bind(int index, Integer value) { statement_.bind(index, static_cast<std::int64_t>(value)); }
   template <class Value>
   void bind(int index, const std::optional<Value>& value) {
-    if (value) {
+    if (value)
       bind(index, *value);
-    } else {
+    else
       statement_.bind(index);
-    }
   }
 
   SQLite::Statement statement_;
@@ -106,4 +105,4 @@ class Rows {
   SQLite::Statement statement_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// The statements of schema.sql.
 extern const char* const kSchemaSql;
@@ -44,4 +44,4 @@ inline constexpr std::array<std::string_view, 9> kOverheadLabels{"Undefined",
                                                                  "Command buffer full (CUDA)"};
 inline constexpr std::int64_t kOverheadUnknown = 1;
 
-}  // namespace mptune
+}  // namespace mptune::profiler

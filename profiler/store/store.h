@@ -3,10 +3,10 @@
 #include <optional>
 #include <string>
 
-#include "mptune/profiler/trace/profile.h"
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/profile.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Contents of one trace file: a recording, the profile that the plan was made from, and the plan that ran.
 struct Recording {
@@ -27,15 +27,15 @@ void write_recording(const Recording& recording, const std::string& path, bool f
 /// Reads a file written by write_recording, or an Nsight Systems export (schema 2.9 to 3.30; any table may be absent).
 /// An Nsight Systems export becomes a trace without tags and without a profile:
 /// - Kernels, copies, memsets, synchronisation and the profiler's own work become events sorted by start, kernels with their details.
-///   Kernels are What::kernel, NCCL's What::collective. The profiler's own work counts on every device of its process.
+///   Kernels are EventKind::kernel, NCCL's EventKind::collective. The profiler's own work counts on every device of its process.
 /// - Streams become lanes (StreamLanes). Waits are timed on the host and get lanes of their own where they overlap the stream's work.
 /// - API calls become launches; event is -1 for calls that launched nothing.
 /// - A stream's wait for an event becomes an event_wait edge from the last work before the event's record to the next after the wait.
-/// - NVTX ranges become ranges (What::action) on the device that their thread launches on, -1 if it launches nothing.
+/// - NVTX ranges become ranges (EventKind::action) on the device that their thread launches on, -1 if it launches nothing.
 /// - `quality` counts rows without times (zero_stamped), rows that end before they start (dropped), and device work without a launch or
 ///   earlier than it (unmatched).
 /// Throws Error: missing, not SQLite, truncated, neither layout, a newer major schema version, wrong types, sizes or counts out of range,
 /// edges that form a cycle, steps that overlap.
 [[nodiscard]] Recording read_recording(const std::string& path);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

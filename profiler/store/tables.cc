@@ -1,12 +1,13 @@
-#include "mptune/profiler/store/tables.h"
+#include "profiler/store/tables.h"
 
 #include <algorithm>
 #include <charconv>
 #include <utility>
 
-#include "mptune/profiler/store/rows.h"
+#include "profiler/base/index.h"
+#include "profiler/store/rows.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 // More than any device has; sums of such numbers still fit into 64 bits.
@@ -25,8 +26,8 @@ std::string fault_of(const Trace& trace, const Event& event, int least_device) {
   if (!within(event.name, trace.names)) return "an event has no name";
   if (!within(event.tag, trace.tags, -1)) return "an event has a tag that does not exist";
   if (!within(event.device, trace.devices, least_device)) return "an event is on a device that does not exist";
-  if (event.what == What::copy && !within(event.detail, trace.copies, -1)) return "a copy has no details";
-  if (is_compute(event.what) && !within(event.detail, trace.kernels, -1)) return "compute has details that do not exist";
+  if (event.kind == EventKind::copy && !within(event.detail, trace.copies, -1)) return "a copy has no details";
+  if (is_compute(event.kind) && !within(event.detail, trace.kernels, -1)) return "compute has details that do not exist";
   return {};
 }
 
@@ -40,12 +41,11 @@ std::string fault_of(const Trace& trace, const Launch& launch) {
 
 std::string fault_of_events(const Trace& trace) {
   for (const Event& event : trace.events) {
-    if (event.what == What::action || event.what == What::step) return "an event is a range";
+    if (event.kind == EventKind::action || event.kind == EventKind::step) return "an event is a range";
     if (std::string fault = fault_of(trace, event, 0); !fault.empty()) return fault;
   }
-  for (const Event& range : trace.ranges) {
+  for (const Event& range : trace.ranges)
     if (std::string fault = fault_of(trace, range, -1); !fault.empty()) return fault;
-  }
   return {};
 }
 
@@ -68,16 +68,15 @@ bool form_a_cycle(const std::vector<Edge>& edges, std::size_t events) {
   std::vector<int> first(events, -1);
   std::vector<int> missing(events, 0);
   for (std::size_t i = 0; i < edges.size(); ++i) {
-    next[i] = std::exchange(first[static_cast<std::size_t>(edges[i].producer)], static_cast<int>(i));
-    ++missing[static_cast<std::size_t>(edges[i].consumer)];
+    next[i] = std::exchange(first[as_index(edges[i].producer)], static_cast<int>(i));
+    ++missing[as_index(edges[i].consumer)];
   }
   std::vector<std::size_t> ready;
-  for (std::size_t i = 0; i < events; ++i) {
+  for (std::size_t i = 0; i < events; ++i)
     if (missing[i] == 0) ready.push_back(i);
-  }
   for (std::size_t done = 0; done < ready.size(); ++done) {
-    for (int edge = first[ready[done]]; edge >= 0; edge = next[static_cast<std::size_t>(edge)]) {
-      const auto consumer = static_cast<std::size_t>(edges[static_cast<std::size_t>(edge)].consumer);
+    for (int edge = first[ready[done]]; edge >= 0; edge = next[as_index(edge)]) {
+      const auto consumer = as_index(edges[as_index(edge)].consumer);
       if (--missing[consumer] == 0) ready.push_back(consumer);
     }
   }
@@ -85,13 +84,11 @@ bool form_a_cycle(const std::vector<Edge>& edges, std::size_t events) {
 }
 
 std::string fault_of_links(const Trace& trace) {
-  for (const Launch& launch : trace.launches) {
+  for (const Launch& launch : trace.launches)
     if (std::string fault = fault_of(trace, launch); !fault.empty()) return fault;
-  }
   if (share_a_correlation(trace.launches)) return "two launches share a correlation";
-  for (const Edge& edge : trace.edges) {
+  for (const Edge& edge : trace.edges)
     if (!within(edge.producer, trace.events) || !within(edge.consumer, trace.events)) return "an edge has an event that does not exist";
-  }
   return form_a_cycle(trace.edges, trace.events.size()) ? "the edges form a cycle" : std::string{};
 }
 
@@ -107,14 +104,12 @@ std::string fault_of_sizes(const Trace& trace) {
     if (!within(sample.device, trace.devices)) return "a memory sample has a device that does not exist";
     if (sample.current_bytes < 0 || sample.current_bytes > kMostBytes) return "a memory sample is negative or too large";
   }
-  for (const TraceDevice& device : trace.devices) {
+  for (const TraceDevice& device : trace.devices)
     if (device.cores < 0 || device.memory_bytes < 0 || device.memory_bytes > kMostBytes)
       return "a device's cores or memory are negative or too large";
-  }
   const TraceQuality& lost = trace.quality;
-  for (const std::int64_t count : {lost.dropped, lost.untagged, lost.out_of_window, lost.zero_stamped, lost.unmatched}) {
+  for (const std::int64_t count : {lost.dropped, lost.untagged, lost.out_of_window, lost.zero_stamped, lost.unmatched})
     if (count < 0 || count > kMostLosses) return "a count of losses is negative or too large";
-  }
   return {};
 }
 
@@ -124,9 +119,8 @@ std::string inconsistency(const Trace& trace) {
   if (std::string fault = fault_of_events(trace); !fault.empty()) return fault;
   if (std::string fault = fault_of_links(trace); !fault.empty()) return fault;
   if (std::string fault = fault_of_sizes(trace); !fault.empty()) return fault;
-  for (const StepWindow& step : trace.steps) {
+  for (const StepWindow& step : trace.steps)
     if (step.end < step.start) return "a step ends before it starts";
-  }
   return {};
 }
 
@@ -161,4 +155,4 @@ std::int64_t read_meta_integer(SQLite::Database& database, const std::string& na
   return value;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

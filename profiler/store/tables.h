@@ -5,10 +5,10 @@
 #include <stdexcept>
 #include <string>
 
-#include "mptune/profiler/trace/profile.h"
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/profile.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Invalid contents of a file's tables. read_recording turns it into an Error that names the file.
 class BadContent : public std::runtime_error {
@@ -43,4 +43,4 @@ void write_profile(SQLite::Database& database, const Profile& profile);
 /// Inverse of write_profile.
 [[nodiscard]] Profile read_profile(SQLite::Database& database);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -4,14 +4,14 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/new_file.h"
-#include "mptune/profiler/store/rows.h"
-#include "mptune/profiler/store/schema.h"
-#include "mptune/profiler/store/store.h"
-#include "mptune/profiler/store/tables.h"
+#include "profiler/base/error.h"
+#include "profiler/base/new_file.h"
+#include "profiler/store/rows.h"
+#include "profiler/store/schema.h"
+#include "profiler/store/store.h"
+#include "profiler/store/tables.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 namespace fs = std::filesystem;
@@ -81,8 +81,7 @@ void write_database(const Recording& recording, const fs::path& path) {
       throw Error("writing failed (" + std::string(failure.what()) + ")", path, "check the disk's space and quota, or write elsewhere",
                   ExitCode::environment);
     default:
-      throw Error("the recording cannot be stored (" + std::string(failure.what()) + ")", path, "report this as a bug",
-                  ExitCode::internal);
+      throw Error("the recording cannot be stored (" + std::string(failure.what()) + ")", path, "report this as a bug", ExitCode::internal);
   }
 }
 
@@ -103,4 +102,4 @@ void write_recording(const Recording& recording, const std::string& path, bool f
   file.commit();
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

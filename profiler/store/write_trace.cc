@@ -4,14 +4,15 @@
 #include <set>
 #include <unordered_map>
 
-#include "mptune/profiler/base/device_spec.h"
-#include "mptune/profiler/store/leaf_rows.h"
-#include "mptune/profiler/store/placement.h"
-#include "mptune/profiler/store/rows.h"
-#include "mptune/profiler/store/schema.h"
-#include "mptune/profiler/store/tables.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/base/index.h"
+#include "profiler/store/leaf_rows.h"
+#include "profiler/store/placement.h"
+#include "profiler/store/rows.h"
+#include "profiler/store/schema.h"
+#include "profiler/store/tables.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 // Readers of the Nsight layout drop rows that start at 0 or earlier.
@@ -69,7 +70,7 @@ class TraceWriter {
     launch_of_.assign(trace.events.size(), -1);
     for (std::size_t i = 0; i < trace.launches.size(); ++i) {
       if (trace.launches[i].event < 0) continue;
-      std::int32_t& launch = launch_of_[static_cast<std::size_t>(trace.launches[i].event)];
+      std::int32_t& launch = launch_of_[as_index(trace.launches[i].event)];
       if (launch < 0) launch = static_cast<std::int32_t>(i);
     }
   }
@@ -113,7 +114,8 @@ class TraceWriter {
     write_meta(database_, "simulated", trace_.simulated ? "1" : "0");
     write_meta(database_, "started_utc_ns", std::to_string(trace_.started_utc_ns));
     Insert what(database_, "INSERT INTO MPTUNE_WHAT VALUES (?, ?, ?)");
-    for (int i = 0; i < kWhatCount; ++i) what(i, std::string(to_string(static_cast<What>(i))), is_compute(static_cast<What>(i)));
+    for (int i = 0; i < kEventKindCount; ++i)
+      what(i, std::string(to_string(static_cast<EventKind>(i))), is_compute(static_cast<EventKind>(i)));
     const TraceQuality& quality = trace_.quality;
     Insert(database_, "INSERT INTO MPTUNE_QUALITY VALUES (?, ?, ?, ?, ?)")(quality.dropped, quality.untagged, quality.out_of_window,
                                                                            quality.zero_stamped, quality.unmatched);
@@ -124,7 +126,7 @@ class TraceWriter {
     std::vector<int> threads(trace_.devices.size(), -1);
     for (const Launch& launch : trace_.launches) {
       if (launch.event < 0) continue;
-      int& thread = threads[static_cast<std::size_t>(trace_.events[static_cast<std::size_t>(launch.event)].device)];
+      int& thread = threads[as_index(trace_.events[as_index(launch.event)].device)];
       if (thread < 0) thread = launch.thread;
     }
     return threads;
@@ -158,7 +160,7 @@ class TraceWriter {
         "smCount, cuDevice, computeMajor, computeMinor, smMajor, smMinor) VALUES (?, ?, ?, '', ?, 0, ?, 0, 0, ?, ?, 0, 0, 0, 0)");
     Insert cuda(database_, "INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (?, ?, ?, NULL, ?)");
     for (int d = 0; d < static_cast<int>(trace_.devices.size()); ++d) {
-      const TraceDevice& device = trace_.devices[static_cast<std::size_t>(d)];
+      const TraceDevice& device = trace_.devices[as_index(d)];
       own(d, device.name, device.description, device.cores, device.memory_bytes);
       gpu(kGlobalVid, d, display_name(device), device_kind(device.name) == DeviceSpec::Kind::cuda, device.memory_bytes, device.cores, d);
       cuda(d, d, kProcess, device.cores);
@@ -207,9 +209,8 @@ class TraceWriter {
   // Recorded kernels without a row in CUPTI_ACTIVITY_KIND_KERNEL.
   void write_kernels() {
     std::vector<bool> shown(trace_.kernels.size(), false);
-    for (const Event& event : trace_.events) {
-      if (has_kernel_row(event.what) && event.detail >= 0) shown[static_cast<std::size_t>(event.detail)] = true;
-    }
+    for (const Event& event : trace_.events)
+      if (has_kernel_row(event.kind) && event.detail >= 0) shown[as_index(event.detail)] = true;
     Insert grid(database_, "INSERT INTO MPTUNE_GRID VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
     for (std::size_t i = 0; i < shown.size(); ++i) {
       const Kernel& k = trace_.kernels[i];
@@ -220,11 +221,10 @@ class TraceWriter {
   }
 
   std::int64_t tid_of(int device) const {
-    return device >= 0 && static_cast<std::size_t>(device) < device_tids_.size() ? device_tids_[static_cast<std::size_t>(device)]
-                                                                                 : global_tid(0);
+    return device >= 0 && as_index(device) < device_tids_.size() ? device_tids_[as_index(device)] : global_tid(0);
   }
 
-  const std::string& name_of(const Event& event) const { return trace_.names[static_cast<std::size_t>(event.name)]; }
+  const std::string& name_of(const Event& event) const { return trace_.names[as_index(event.name)]; }
 
   static constexpr const char* kInsertNvtx =
       "INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid, textId, domainId) VALUES (?, ?, 59, ?, ?, ?, 0)";
@@ -235,7 +235,7 @@ class TraceWriter {
     int row = 0;
     for (const Event& range : trace_.ranges) {
       nvtx(at(range.start), at(range.end()), name_of(range), tid_of(range.device), range.name + 1);
-      own(row++, static_cast<int>(range.what), range.device, range.lane, range.name, range.tag, range.detail);
+      own(row++, static_cast<int>(range.kind), range.device, range.lane, range.name, range.tag, range.detail);
     }
   }
 
@@ -244,9 +244,8 @@ class TraceWriter {
   // Readers look for steps on the thread that launches a device's work, so every such thread gets a range per step.
   void write_step_ranges() {
     std::set<std::int64_t> have_steps;
-    for (const Event& range : trace_.ranges) {
-      if (range.what == What::step) have_steps.insert(tid_of(range.device));
-    }
+    for (const Event& range : trace_.ranges)
+      if (range.kind == EventKind::step) have_steps.insert(tid_of(range.device));
     Insert nvtx(database_, kInsertNvtx);
     for (const std::int64_t tid : std::set<std::int64_t>(device_tids_.begin(), device_tids_.end())) {
       if (have_steps.contains(tid)) continue;
@@ -265,7 +264,7 @@ class TraceWriter {
     BulkInsert own(database_, "INSERT INTO MPTUNE_LAUNCH", "(?, ?, ?)");
     int row = 0;
     for (const Launch& launch : trace_.launches) {
-      const int call = launch.name < 0 ? kRuntimeCall : classes[static_cast<std::size_t>(launch.name)];
+      const int call = launch.name < 0 ? kRuntimeCall : classes[as_index(launch.name)];
       const std::int64_t name = launch.name < 0 ? unknown : launch.name + 1;
       runtime(at(launch.start), at(launch.end), call, global_tid(launch.thread), launch.correlation, name);
       own(row++, launch.event, launch.thread);
@@ -297,13 +296,13 @@ void TraceWriter::write_events() {
   BulkInsert own(database_, "INSERT INTO MPTUNE_EVENT", "(?, ?, ?, ?, ?, ?, ?)");
   for (std::size_t i = 0; i < trace_.events.size(); ++i) {
     const Event& event = trace_.events[i];
-    own(i, static_cast<int>(event.what), event.device, event.lane, event.name, event.tag, event.detail);
+    own(i, static_cast<int>(event.kind), event.device, event.lane, event.name, event.tag, event.detail);
     // Host work is a range: as a kernel it would make the device look busy.
-    if (event.what == What::host) {
+    if (event.kind == EventKind::host) {
       nvtx(at(event.start), at(event.end()), name_of(event), tid_of(event.device), event.name + 1);
     } else {
       std::optional<std::int64_t> correlation;
-      if (launch_of_[i] >= 0) correlation = trace_.launches[static_cast<std::size_t>(launch_of_[i])].correlation;
+      if (launch_of_[i] >= 0) correlation = trace_.launches[as_index(launch_of_[i])].correlation;
       leaf(at(event.start), at(event.end()), i, correlation, tid_of(event.device));
     }
   }
@@ -317,4 +316,4 @@ void write_trace(SQLite::Database& database, const Trace& trace) {
   TraceWriter(database, trace).write();
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

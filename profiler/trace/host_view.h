@@ -4,9 +4,10 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/base/index.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Finds, for events that GPUs recorded, the events that the host recorded while it launched them. A part of merge_traces().
 /// Both traces must outlive it.
@@ -20,7 +21,7 @@ class HostView {
   /// The host's event during which this GPU event was launched, for the same action. kNone if no event or more than one fits.
   [[nodiscard]] int of(int gpu_event) const;
   /// The call that launched a GPU event, on the clock of `gpus`; null if unknown.
-  [[nodiscard]] const Launch* launch(int gpu_event) const { return launch_of_.at(static_cast<std::size_t>(gpu_event)); }
+  [[nodiscard]] const Launch* launch(int gpu_event) const { return launch_of_.at(as_index(gpu_event)); }
   /// True if a device of the host's trace is a GPU or a part of one.
   [[nodiscard]] bool on_gpu(int device) const;
   /// True for work of a GPU and for copies from and to one: only a GPU's recorder knows their times.
@@ -45,4 +46,4 @@ class HostView {
   std::vector<const Launch*> launch_of_;                   // by event of gpus_
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,21 +1,19 @@
-#include "mptune/profiler/trace/intervals.h"
+#include "profiler/trace/intervals.h"
 
 #include <algorithm>
 
-namespace mptune {
+namespace mptune::profiler {
 
 std::vector<TimeInterval> merge(std::vector<TimeInterval> intervals) {
   std::erase_if(intervals, [](const TimeInterval& i) { return i.end <= i.start; });
   const auto by_start = [](const TimeInterval& a, const TimeInterval& b) { return a.start < b.start; };
   if (!std::is_sorted(intervals.begin(), intervals.end(), by_start)) std::sort(intervals.begin(), intervals.end(), by_start);
   std::size_t merged = 0;
-  for (const TimeInterval interval : intervals) {
-    if (merged == 0 || intervals[merged - 1].end < interval.start) {
+  for (const TimeInterval interval : intervals)
+    if (merged == 0 || intervals[merged - 1].end < interval.start)
       intervals[merged++] = interval;
-    } else {
+    else
       intervals[merged - 1].end = std::max(intervals[merged - 1].end, interval.end);
-    }
-  }
   intervals.resize(merged);
   return intervals;
 }
@@ -36,13 +34,12 @@ std::vector<TimeInterval> intersect(const std::vector<TimeInterval>& a, const st
   for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
     const TimeInterval part = clip(a[i], b[j]);
     if (part.start < part.end) common.push_back(part);
-    if (a[i].end < b[j].end) {
+    if (a[i].end < b[j].end)
       ++i;
-    } else {
+    else
       ++j;
-    }
   }
   return common;
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Half-open stretch of time [start, end).
 struct TimeInterval {
@@ -25,4 +25,4 @@ struct TimeInterval {
 /// Common part of two merged lists.
 [[nodiscard]] std::vector<TimeInterval> intersect(const std::vector<TimeInterval>& a, const std::vector<TimeInterval>& b);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

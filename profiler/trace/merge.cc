@@ -1,24 +1,25 @@
-#include "mptune/profiler/trace/merge.h"
+#include "profiler/trace/merge.h"
 
 #include <algorithm>
 #include <map>
 #include <tuple>
 
-#include "mptune/profiler/trace/host_view.h"
-#include "mptune/profiler/trace/trace_builder.h"
+#include "profiler/base/index.h"
+#include "profiler/trace/host_view.h"
+#include "profiler/trace/trace_builder.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using Indices = std::vector<int>;
 
 template <typename Value>
 Value& at(std::vector<Value>& values, int index) {
-  return values.at(static_cast<std::size_t>(index));
+  return values.at(as_index(index));
 }
 template <typename Value>
 const Value& at(const std::vector<Value>& values, int index) {
-  return values.at(static_cast<std::size_t>(index));
+  return values.at(as_index(index));
 }
 
 int mapped(const Indices& indices, int index) {
@@ -31,8 +32,8 @@ ActionKey action_of(const Tag& tag) {
 }
 
 /// Phases of the training. The host knows more of them than a tag says: that a forward is a recomputation, for example.
-bool is_phase(What what) {
-  return what <= What::reduce;
+bool is_phase(EventKind kind) {
+  return kind <= EventKind::reduce;
 }
 
 /// The host's trace without its events.
@@ -99,7 +100,7 @@ class Merger {
     for (std::size_t i = 0; i < gpus_.events.size(); ++i) {
       seen_.push_back(view_.of(static_cast<int>(i)));
       const Event& event = gpus_.events[i];
-      const bool computes = event.what != What::copy && event.what != What::profiler;
+      const bool computes = event.kind != EventKind::copy && event.kind != EventKind::profiler;
       if (computes && at(known_, event.device) < 0) compute_lane_.try_emplace(device_of(event, seen_[i]), event.lane);
     }
   }
@@ -112,13 +113,12 @@ class Merger {
     const int seen = at(seen_, index);
     event.device = static_cast<std::int16_t>(device_of(event, seen));
     event.lane = lane_of(event, gpu);
-    if (seen >= 0 && at(host_.events, seen).tag >= 0) {
+    if (seen >= 0 && at(host_.events, seen).tag >= 0)
       event.tag = at(host_.events, seen).tag;
-    } else if (event.tag >= 0) {
+    else if (event.tag >= 0)
       event.tag = builder_.tag(at(gpus_.tags, event.tag));
-    }
-    if (seen >= 0 && (event.what == What::kernel || is_phase(event.what))) event.what = at(host_.events, seen).what;
-    event.detail = event.what == What::copy ? add_copy(event, seen) : add_kernel(event.detail);
+    if (seen >= 0 && (event.kind == EventKind::kernel || is_phase(event.kind))) event.kind = at(host_.events, seen).kind;
+    event.detail = event.kind == EventKind::copy ? add_copy(event, seen) : add_kernel(event.detail);
     if (seen >= 0) at(work_of_, seen).push_back(static_cast<int>(added_.size()));
     added_.push_back({event, kNone, index});
   }
@@ -143,11 +143,10 @@ class Merger {
       return view_.lies_on(launching.device, gpu) ? launching.device : at(host_.copies, launching.detail).destination;
     }
     int part = kNone;
-    if (event.what == What::profiler) {
+    if (event.kind == EventKind::profiler)
       part = view_.first_device_on(gpu);
-    } else if (event.tag >= 0) {
+    else if (event.tag >= 0)
       part = view_.device_of_stage(at(gpus_.tags, event.tag), gpu);
-    }
     return part >= 0 ? part : appended(gpu);
   }
 
@@ -190,12 +189,12 @@ class Merger {
     }
   }
 
-  bool is_replaced(int index) const { return replaced_.at(static_cast<std::size_t>(index)); }
+  bool is_replaced(int index) const { return replaced_.at(as_index(index)); }
 
   void add_host_event(int index) {
     if (is_replaced(index)) return;
     Event event = at(host_.events, index);
-    if (event.what == What::copy && event.detail >= 0) {
+    if (event.kind == EventKind::copy && event.detail >= 0) {
       trace_.copies.push_back(at(host_.copies, event.detail));
       event.detail = static_cast<int>(trace_.copies.size()) - 1;
     } else if (event.detail >= 0) {
@@ -311,7 +310,7 @@ class Merger {
     trace_.quality = {
         .dropped = a.dropped + b.dropped, .zero_stamped = a.zero_stamped + b.zero_stamped, .unmatched = a.unmatched + b.unmatched};
     for (const Added& one : added_) {
-      const bool counts = one.event.what != What::profiler;
+      const bool counts = one.event.kind != EventKind::profiler;
       if (counts && one.event.tag < 0) ++trace_.quality.untagged;
       if (counts && !trace_.steps.empty() && !in_a_step(one.event)) ++trace_.quality.out_of_window;
     }
@@ -340,4 +339,4 @@ Trace merge_traces(const Trace& host, const Trace& gpus, Nanoseconds gpus_starte
   return Merger(host, gpus, gpus_started).merge();
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

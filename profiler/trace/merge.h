@@ -1,8 +1,8 @@
 #pragma once
 
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Merges two recordings of the same steps: `host`, made on the host's clock, and `gpus`, made by the GPUs' own recorder.
 /// `gpus_started` is time 0 of `gpus` on the clock of `host`. Requires: events of both ordered by start; those of the result are, too.
@@ -18,4 +18,4 @@ namespace mptune {
 /// - Losses are summed. `untagged` and `out_of_window` count events of the result.
 [[nodiscard]] Trace merge_traces(const Trace& host, const Trace& gpus, Nanoseconds gpus_started);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,4 @@
-#include "mptune/profiler/trace/model_text.h"
+#include "profiler/trace/model_text.h"
 
 #include <algorithm>
 #include <array>
@@ -34,9 +34,7 @@ ModelText parse_model_text(const std::string& text) {
   ModelText result{is_file, text.substr(0, colon), colon != std::string::npos, "", ""};
   result.rest = result.has_rest ? text.substr(colon + 1) : "";
   result.stem = std::filesystem::path(result.name).stem().string();
-  if (result.stem.empty() || result.stem == "." || result.stem == "..") {
-    result.stem = "model";
-  }
+  if (result.stem.empty() || result.stem == "." || result.stem == "..") result.stem = "model";
   return result;
 }
 

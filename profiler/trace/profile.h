@@ -4,23 +4,23 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/statistics/samples.h"
+#include "profiler/statistics/samples.h"
 
 namespace mptune {
 
 /// What one layer costs at one micro-batch size on one class of device. Times in seconds.
 struct LayerCost {
-  int samples = 0;                   ///< micro-batch size
-  Samples forward;                   ///< measured while all other devices are idle
-  Samples backward;                  ///< gradients of inputs and weights; other devices idle
-  Samples forward_busy;              ///< measured while all other devices of the profile compute; empty: not measured
-  Samples backward_busy;             ///< likewise
-  Samples backward_input;            ///< split backward: gradients of inputs; empty: not measured
-  Samples backward_weight;           ///< split backward: gradients of weights, after backward_input; empty: not measured
-  std::int64_t output_bytes = 0;     ///< size of the output: what a cut behind this layer sends
-  std::int64_t saved_activation_bytes = 0;///< held from the layer's forward to its backward, output included
-  bool keeps_output = true;          ///< its own backward needs the output; false: only a layer behind it may
-  std::int64_t workspace_bytes = 0;  ///< peak above what is held and the gradients of parameters, during forward or backward
+  int samples = 0;                          ///< micro-batch size
+  Samples forward;                          ///< measured while all other devices are idle
+  Samples backward;                         ///< gradients of inputs and weights; other devices idle
+  Samples forward_busy;                     ///< measured while all other devices of the profile compute; empty: not measured
+  Samples backward_busy;                    ///< likewise
+  Samples backward_input;                   ///< split backward: gradients of inputs; empty: not measured
+  Samples backward_weight;                  ///< split backward: gradients of weights, after backward_input; empty: not measured
+  std::int64_t output_bytes = 0;            ///< size of the output: what a cut behind this layer sends
+  std::int64_t saved_activation_bytes = 0;  ///< held from the layer's forward to its backward, output included
+  bool keeps_output = true;                 ///< its own backward needs the output; false: only a layer behind it may
+  std::int64_t workspace_bytes = 0;         ///< peak above what is held and the gradients of parameters, during forward or backward
   bool operator==(const LayerCost&) const = default;
 };
 

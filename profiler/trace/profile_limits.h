@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Upper limits of a profile's contents. They exceed every known machine and keep sums over layers, edges and classes far below 2^63,
 /// in bytes and in nanoseconds. CostModel::require_countable checks sums over a batch.
@@ -11,4 +11,4 @@ inline constexpr std::size_t kMostProfileEdges = 100'000;
 inline constexpr double kMostProfileSeconds = 3600;                           ///< of one micro-batch, all layers together
 inline constexpr double kMostProfileBytes = 4.0 * 1024 * 1024 * 1024 * 1024;  ///< likewise
 
-}  // namespace mptune
+}  // namespace mptune::profiler

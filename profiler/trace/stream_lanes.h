@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Assigns lanes to the streams of a recording. On each device the stream that computes longest gets kComputeLane; if none computes, no
 /// stream gets it. The other streams get lanes in the order in which they first occur.
@@ -58,4 +58,4 @@ class StreamLanes {
   std::map<int, std::vector<Nanoseconds>> until_;  // by device and lane: end of its last event
 };
 
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,47 +1,47 @@
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/trace.h"
 
 namespace mptune {
 
-const char* to_string(What what) {
-  switch (what) {
-    case What::forward:
+const char* to_string(EventKind kind) {
+  switch (kind) {
+    case EventKind::forward:
       return "forward";
-    case What::backward:
+    case EventKind::backward:
       return "backward";
-    case What::backward_input:
+    case EventKind::backward_input:
       return "backward_input";
-    case What::backward_weight:
+    case EventKind::backward_weight:
       return "backward_weight";
-    case What::recompute:
+    case EventKind::recompute:
       return "recompute";
-    case What::optimizer:
+    case EventKind::optimizer:
       return "optimizer";
-    case What::reduce:
+    case EventKind::reduce:
       return "reduce";
-    case What::copy:
+    case EventKind::copy:
       return "copy";
-    case What::collective:
+    case EventKind::collective:
       return "collective";
-    case What::memset:
+    case EventKind::memset:
       return "memset";
-    case What::sync:
+    case EventKind::sync:
       return "sync";
-    case What::host:
+    case EventKind::host:
       return "host";
-    case What::action:
+    case EventKind::action:
       return "action";
-    case What::step:
+    case EventKind::step:
       return "step";
-    case What::kernel:
+    case EventKind::kernel:
       return "kernel";
-    case What::profiler:
+    case EventKind::profiler:
       return "profiler";
   }
   return "unknown";
 }
 
-bool is_compute(What what) {
-  return what <= What::reduce || what == What::collective || what == What::memset || what == What::kernel;
+bool is_compute(EventKind kind) {
+  return kind <= EventKind::reduce || kind == EventKind::collective || kind == EventKind::memset || kind == EventKind::kernel;
 }
 
 bool names_gradients(const std::string& copy) {

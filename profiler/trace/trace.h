@@ -11,7 +11,7 @@ namespace mptune {
 using Nanoseconds = std::chrono::nanoseconds;
 
 /// What a device does during an event. The first block is compute.
-enum class What : std::uint8_t {
+enum class EventKind : std::uint8_t {
   forward,
   backward,         ///< gradients of inputs and weights together
   backward_input,   ///< gradients of inputs only
@@ -30,13 +30,13 @@ enum class What : std::uint8_t {
   profiler,  ///< the recorder's own work: it delays the device or the host
 };
 
-/// Number of values of What, which are 0 .. kWhatCount - 1.
-inline constexpr int kWhatCount = static_cast<int>(What::profiler) + 1;
+/// Number of values of EventKind, which are 0 .. kWhatCount - 1.
+inline constexpr int kEventKindCount = static_cast<int>(EventKind::profiler) + 1;
 
-[[nodiscard]] const char* to_string(What what);
+[[nodiscard]] const char* to_string(EventKind kind);
 
 /// True for useful work on a device's compute lane: forward .. reduce, collective, memset, kernel.
-[[nodiscard]] bool is_compute(What what);
+[[nodiscard]] bool is_compute(EventKind kind);
 
 /// Lane of a device: 0 is compute; 1 + d carries the copies this device sends to device d.
 inline constexpr int kComputeLane = 0;
@@ -53,7 +53,7 @@ struct Event {
   std::int32_t detail = -1;  ///< of a copy: index into Trace::copies; of compute: index into Trace::kernels; -1: none
   std::int16_t device = 0;   ///< index into Trace::devices
   std::uint8_t lane = 0;
-  What what = What::host;
+  EventKind kind = EventKind::host;
 
   [[nodiscard]] Nanoseconds end() const { return start + duration; }
   bool operator==(const Event&) const = default;

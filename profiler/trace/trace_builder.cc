@@ -1,9 +1,11 @@
-#include "mptune/profiler/trace/trace_builder.h"
+#include "profiler/trace/trace_builder.h"
 
 #include <algorithm>
 #include <numeric>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::profiler {
 namespace {
 
 template <typename Map, typename Key, typename Value>
@@ -36,18 +38,18 @@ int TraceBuilder::tag(const Tag& tag) {
 void order_events(Trace& trace) {
   std::vector<int> by_start(trace.events.size());
   std::iota(by_start.begin(), by_start.end(), 0);
-  const auto event = [&](int index) -> const Event& { return trace.events[static_cast<std::size_t>(index)]; };
+  const auto event = [&](int index) -> const Event& { return trace.events[as_index(index)]; };
   std::stable_sort(by_start.begin(), by_start.end(), [&](int a, int b) { return event(a).start < event(b).start; });
   std::vector<Event> events;
   events.reserve(by_start.size());
   std::vector<int> place(by_start.size());
   for (const int index : by_start) {
-    place[static_cast<std::size_t>(index)] = static_cast<int>(events.size());
+    place[as_index(index)] = static_cast<int>(events.size());
     events.push_back(event(index));
   }
   trace.events = std::move(events);
   const auto move = [&](int& index) {
-    if (index >= 0) index = place[static_cast<std::size_t>(index)];
+    if (index >= 0) index = place[as_index(index)];
   };
   for (Launch& launch : trace.launches) move(launch.event);
   for (Edge& edge : trace.edges) {
@@ -60,4 +62,4 @@ void order_ranges(Trace& trace) {
   std::stable_sort(trace.ranges.begin(), trace.ranges.end(), [](const Event& a, const Event& b) { return a.start < b.start; });
 }
 
-}  // namespace mptune
+}  // namespace mptune::profiler

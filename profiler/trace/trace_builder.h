@@ -5,9 +5,9 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 
 /// Gives names, threads and tags of a trace under construction their indices, each once.
 /// Knows those that the trace has when the builder is made. Requires: nobody else adds any; the trace outlives the builder.
@@ -34,4 +34,4 @@ void order_events(Trace& trace);
 /// Orders the ranges by their start, stably.
 void order_ranges(Trace& trace);
 
-}  // namespace mptune
+}  // namespace mptune::profiler

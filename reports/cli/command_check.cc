@@ -3,16 +3,16 @@
 #include <memory>
 #include <optional>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/reports/cli/commands.h"
-#include "mptune/reports/cli/options.h"
-#include "mptune/reports/cli/plan_choice.h"
-#include "mptune/reports/cli/progress.h"
-#include "mptune/reports/cli/worker_calls.h"
-#include "mptune/reports/render/check_text.h"
+#include "planner/plan_file.h"
+#include "profiler/base/error.h"
+#include "reports/cli/commands.h"
+#include "reports/cli/options.h"
+#include "reports/cli/plan_choice.h"
+#include "reports/cli/progress.h"
+#include "reports/cli/worker_calls.h"
+#include "reports/render/check_text.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 struct CheckCommand {
@@ -23,7 +23,7 @@ struct CheckCommand {
 };
 
 /// The plan whose cuts are checked too, where one is given or described; the batch is then the plan's, or the model's.
-std::optional<Plan> plan_to_check(const CheckCommand& command, const Session& session, TrainingSetup& setup) {
+std::optional<Plan> plan_to_check(const CheckCommand& command, const Session& session, tuner::TrainingSetup& setup) {
   if (!command.choice.plan.empty()) {
     check_one_plan(command.choice.any(), "--plan");
     const PlanFile file = load_plan_file(command.choice.plan);
@@ -33,10 +33,8 @@ std::optional<Plan> plan_to_check(const CheckCommand& command, const Session& se
     check_fingerprint(session, file, describe_model(setup, session), command.choice.plan, command.choice.strict);
     return file.plan;
   }
-  if (!command.choice.any()) {
-    return std::nullopt;
-  }
-  const DescribedModel model = describe_model(setup, session);
+  if (!command.choice.any()) return std::nullopt;
+  const tuner::DescribedModel model = describe_model(setup, session);
   setup.batch = setup.batch > 0 ? setup.batch : model.batch;
   Plan plan = plan_from_options(command.choice, setup.devices, setup.batch, model.layers);
   check_executable(plan, "--schedule");
@@ -45,17 +43,17 @@ std::optional<Plan> plan_to_check(const CheckCommand& command, const Session& se
 
 int run_check(const CheckCommand& command, const Session& session) {
   session.say("checking " + command.model.model);
-  TrainingSetup setup = make_setup(command.model, command.devices, command.step);
+  tuner::TrainingSetup setup = make_setup(command.model, command.devices, command.step);
   const std::optional<Plan> plan = plan_to_check(command, session, setup);
-  const CheckResult result = [&] {
+  const tuner::CheckResult result = [&] {
     ProgressLine progress(session);
     return check_model(setup, plan, 0, progress);
   }();
-  Json json = result_of("check");
+  planner::Json json = result_of("check");
   json["model"] = command.model.model;
   json.update(check_json(result));
   session.result(render_check(result, command.model.model, session.style), json);
-  return static_cast<int>(first_failure(result) == nullptr ? ExitCode::done : ExitCode::differs);
+  return static_cast<int>(tuner::first_failure(result) == nullptr ? ExitCode::done : ExitCode::differs);
 }
 
 }  // namespace
@@ -75,4 +73,4 @@ void add_check_command(CLI::App& program, CommandBody& chosen) {
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_check(*command, session); }; });
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

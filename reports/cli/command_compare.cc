@@ -2,14 +2,14 @@
 #include <filesystem>
 #include <memory>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/reports/cli/commands.h"
-#include "mptune/reports/cli/recordings.h"
-#include "mptune/reports/comparison.h"
-#include "mptune/reports/render/compare_text.h"
-#include "mptune/reports/study_report.h"
+#include "profiler/base/error.h"
+#include "reports/cli/commands.h"
+#include "reports/cli/recordings.h"
+#include "reports/comparison.h"
+#include "reports/render/compare_text.h"
+#include "reports/study_report.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 struct CompareCommand {
@@ -28,16 +28,15 @@ const char* name_of(Compared kind) {
   return kind == Compared::study ? "a study" : kind == Compared::plan ? "a plan" : "a trace";
 }
 
-TraceReport trace_report(const Recording& recording, const std::string& path) {
+TraceReport trace_report(const profiler::Recording& recording, const std::string& path) {
   return report_of_recording(recording, std::filesystem::path(path).filename().string());
 }
 
 Comparison compare_recordings(const std::string& path_a, const std::string& path_b) {
-  const Recording a = read_any_recording(path_a), b = read_any_recording(path_b);
+  const profiler::Recording a = read_any_recording(path_a), b = read_any_recording(path_b);
   Comparison comparison = compare_traces(trace_report(a, path_a), trace_report(b, path_b));
-  if (!a.plan_json.empty() && !b.plan_json.empty()) {
+  if (!a.plan_json.empty() && !b.plan_json.empty())
     add_plan_changes(comparison, plan_from_json(a.plan_json, path_a), plan_from_json(b.plan_json, path_b));
-  }
   return comparison;
 }
 
@@ -75,7 +74,7 @@ int run_compare(const CompareCommand& command, const Session& session) {
   Comparison comparison = compared(command.a, command.b);
   comparison.a.name = command.a;
   comparison.b.name = command.b;
-  Json json = result_of("compare");
+  planner::Json json = result_of("compare");
   json.update(comparison_json(comparison));
   session.result(render_compared(comparison, session.style), json);
   return exit_code_of(comparison.verdict);
@@ -94,4 +93,4 @@ void add_compare_command(CLI::App& program, CommandBody& chosen) {
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_compare(*command, session); }; });
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

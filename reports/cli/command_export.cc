@@ -5,16 +5,16 @@
 #include <array>
 #include <filesystem>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/formats/csv.h"
-#include "mptune/profiler/formats/kineto.h"
-#include "mptune/profiler/formats/nvtxt.h"
-#include "mptune/profiler/formats/perfetto.h"
-#include "mptune/reports/cli/commands.h"
-#include "mptune/reports/cli/options.h"
-#include "mptune/reports/cli/recordings.h"
+#include "profiler/base/error.h"
+#include "profiler/formats/csv.h"
+#include "profiler/formats/kineto.h"
+#include "profiler/formats/nvtxt.h"
+#include "profiler/formats/perfetto.h"
+#include "reports/cli/commands.h"
+#include "reports/cli/options.h"
+#include "reports/cli/recordings.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 struct ExportCommand {
@@ -26,7 +26,7 @@ struct ExportCommand {
 /// What a trace may hold and a format may have no place for.
 enum class Content { tags, edges, waits, launches, ranges, memory, kernels, bytes, plan, quality };
 
-std::int64_t count_of(const Recording& recording, Content content) {
+std::int64_t count_of(const profiler::Recording& recording, Content content) {
   const Trace& trace = *recording.trace;
   const auto size = [](const auto& list) { return static_cast<std::int64_t>(list.size()); };
   switch (content) {
@@ -35,8 +35,9 @@ std::int64_t count_of(const Recording& recording, Content content) {
     case Content::edges:
       return size(trace.edges);
     case Content::waits:
-      return std::ranges::count_if(trace.events,
-                                   [](const Event& e) { return e.what == What::sync || e.what == What::host || e.what == What::profiler; });
+      return std::ranges::count_if(trace.events, [](const Event& e) {
+        return e.kind == EventKind::sync || e.kind == EventKind::host || e.kind == EventKind::profiler;
+      });
     case Content::launches:
       return size(trace.launches);
     case Content::ranges:
@@ -95,7 +96,7 @@ const std::vector<Format>& formats() {
        ".json",
        "{\n\"schemaVersion\": 1,\n\"deviceProperties\"",
        {Content::tags, Content::edges, Content::waits, Content::memory}},
-      {"perfetto", ".pftrace", perfetto_magic(), {Content::edges, Content::kernels, Content::bytes}},
+      {"perfetto", ".pftrace", profiler::perfetto_magic(), {Content::edges, Content::kernels, Content::bytes}},
       {"nvtxt",
        ".nvtxt",
        "SetFileDisplayName, mptune\n",
@@ -109,21 +110,16 @@ const std::vector<Format>& formats() {
 
 const Format& format_named(const std::string& name) {
   const auto found = std::ranges::find_if(formats(), [&](const Format& format) { return name == format.name; });
-  if (found == formats().end()) {
-    throw Error("unknown trace format '" + name + "'", "--to", "use kineto, perfetto, nvtxt or csv");
-  }
+  if (found == formats().end()) throw Error("unknown trace format '" + name + "'", "--to", "use kineto, perfetto, nvtxt or csv");
   return *found;
 }
 
-std::vector<std::string> losses(const Recording& recording, const Format& format) {
+std::vector<std::string> losses(const profiler::Recording& recording, const Format& format) {
   std::vector<Content> contents = format.left_out;
   contents.insert(contents.end(), {Content::plan, Content::quality});
   std::vector<std::string> texts;
-  for (const Content content : contents) {
-    if (const std::int64_t count = count_of(recording, content); count > 0) {
-      texts.push_back(loss_text(content, count));
-    }
-  }
+  for (const Content content : contents)
+    if (const std::int64_t count = count_of(recording, content); count > 0) texts.push_back(loss_text(content, count));
   return texts;
 }
 
@@ -136,10 +132,8 @@ std::string stem_of(const std::string& path) {
 
 std::vector<std::string> write_as(const Format& format, const Trace& trace, const std::string& path) {
   const std::string name = format.name;
-  if (name == "kineto") {
-    return write_kineto(trace, path);
-  }
-  (name == "perfetto" ? write_perfetto : name == "nvtxt" ? write_nvtxt : write_csv)(trace, path);
+  if (name == "kineto") return profiler::write_kineto(trace, path);
+  (name == "perfetto" ? profiler::write_perfetto : name == "nvtxt" ? profiler::write_nvtxt : profiler::write_csv)(trace, path);
   return {path};
 }
 
@@ -150,22 +144,18 @@ int run_export(const ExportCommand& command, const Session& session) {
     throw Error("the file is a plan, not a trace", command.source,
                 "give a trace file: only traces are exported, to kineto, perfetto, nvtxt or csv");
   }
-  const Recording recording = read_any_recording(command.source);
+  const profiler::Recording recording = read_any_recording(command.source);
   const std::string path = command.output.path.empty() ? stem_of(command.source) + format.extension : command.output.path;
   const bool per_device = std::string(format.name) == "kineto";
-  for (const std::string& name : per_device ? kineto_names(path, recording.trace->devices.size()) : std::vector<std::string>{path}) {
+  for (const std::string& name :
+       per_device ? profiler::kineto_names(path, recording.trace->devices.size()) : std::vector<std::string>{path})
     check_output(name, format.magic, command.output.force);
-  }
-  Json json = result_of("export");
+  planner::Json json = result_of("export");
   json["files"] = write_as(format, *recording.trace, path);
   json["lossy"] = losses(recording, format);
   std::string text;
-  for (const std::string file : json["files"]) {
-    text += "wrote       " + file + "\n";
-  }
-  for (const std::string loss : json["lossy"]) {
-    text += std::string("left out    ") + loss + "\n";
-  }
+  for (const std::string file : json["files"]) text += "wrote       " + file + "\n";
+  for (const std::string loss : json["lossy"]) text += std::string("left out    ") + loss + "\n";
   session.result(text, json);
   return 0;
 }
@@ -186,4 +176,4 @@ void add_export_command(CLI::App& program, CommandBody& chosen) {
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_export(*command, session); }; });
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -1,16 +1,16 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "mptune/reports/cli/commands.h"
-#include "mptune/reports/cli/recordings.h"
+#include "reports/cli/commands.h"
+#include "reports/cli/recordings.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 int run_import(const std::string& path, const Session& session) {
   session.say("reading " + path);
   const TraceReport report = report_of_recording(read_any_recording(path), std::filesystem::path(path).filename().string());
-  Json json = result_of("import");
+  planner::Json json = result_of("import");
   json["file"] = path;
   put_foreign_trace(json, report);
   session.result(render_foreign_trace(report, session.style), json);
@@ -30,4 +30,4 @@ void add_import_command(CLI::App& program, CommandBody& chosen) {
   app->callback([path, &chosen] { chosen = [path](const Session& session) { return run_import(*path, session); }; });
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

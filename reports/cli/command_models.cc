@@ -1,12 +1,12 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "mptune/profiler/base/units.h"
-#include "mptune/reports/cli/commands.h"
-#include "mptune/reports/render/table.h"
-#include "mptune/tuner/live/worker_process.h"
+#include "profiler/base/units.h"
+#include "reports/cli/commands.h"
+#include "reports/render/table.h"
+#include "tuner/live/worker_process.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 struct ModelsOptions {
@@ -14,24 +14,22 @@ struct ModelsOptions {
   std::string input;
 };
 
-std::vector<DescribedModel> described(const ModelsOptions& options) {
-  std::vector<DescribedModel> models;
-  DescribeRequest request;
+std::vector<tuner::DescribedModel> described(const ModelsOptions& options) {
+  std::vector<tuner::DescribedModel> models;
+  tuner::DescribeRequest request;
   request.setup.model = options.model;
   request.setup.input = options.input;
   request.all_models = options.model.empty();
-  call_worker(request, 60, [&](const Reply& reply) {
-    if (const auto* answer = std::get_if<Described>(&reply)) {
-      models = answer->models;
-    }
+  tuner::call_worker(request, 60, [&](const tuner::Reply& reply) {
+    if (const auto* answer = std::get_if<tuner::Described>(&reply)) models = answer->models;
   });
   return models;
 }
 
-std::string table_of_models(const std::vector<DescribedModel>& models, const TextStyle& style) {
+std::string table_of_models(const std::vector<tuner::DescribedModel>& models, const TextStyle& style) {
   std::vector<std::vector<Cell>> rows;
   std::vector<std::string> notes;
-  for (const DescribedModel& model : models) {
+  for (const tuner::DescribedModel& model : models) {
     rows.push_back(
         {model.name, std::to_string(model.layers.size()), format_count(model.parameters), model.input, std::to_string(model.batch)});
     notes.push_back(model.description + (model.parameters_text.empty() ? "" : "; options: " + model.parameters_text));
@@ -39,7 +37,7 @@ std::string table_of_models(const std::vector<DescribedModel>& models, const Tex
   return render_table({{"model"}, {"layers", true}, {"parameters", true}, {"input"}, {"batch", true}}, rows, notes, style);
 }
 
-std::string table_of_layers(const DescribedModel& model, const TextStyle& style) {
+std::string table_of_layers(const tuner::DescribedModel& model, const TextStyle& style) {
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const ProfileLayer& layer = model.layers[i];
@@ -48,14 +46,13 @@ std::string table_of_layers(const DescribedModel& model, const TextStyle& style)
   return render_table({{"layer", true}, {"name"}, {"kind"}, {"parameters", true}}, rows, style);
 }
 
-Json models_json(const std::vector<DescribedModel>& models) {
-  Json json = result_of("models");
-  json["models"] = Json::array();
-  for (const DescribedModel& model : models) {
-    Json layers = Json::array();
-    for (const ProfileLayer& layer : model.layers) {
+planner::Json models_json(const std::vector<tuner::DescribedModel>& models) {
+  planner::Json json = result_of("models");
+  json["models"] = planner::Json::array();
+  for (const tuner::DescribedModel& model : models) {
+    planner::Json layers = planner::Json::array();
+    for (const ProfileLayer& layer : model.layers)
       layers.push_back({{"name", layer.name}, {"kind", layer.kind}, {"parameters", layer.parameters}, {"modules", layer.modules}});
-    }
     json["models"].push_back({{"name", model.name},
                               {"options", model.parameters_text},
                               {"description", model.description},
@@ -68,16 +65,11 @@ Json models_json(const std::vector<DescribedModel>& models) {
 }
 
 int run_models(const ModelsOptions& options, const Session& session) {
-  const std::vector<DescribedModel> models = described(options);
-  for (const DescribedModel& model : models) {
-    if (!model.warning.empty()) {
-      session.warn(model.warning);
-    }
-  }
+  const std::vector<tuner::DescribedModel> models = described(options);
+  for (const tuner::DescribedModel& model : models)
+    if (!model.warning.empty()) session.warn(model.warning);
   std::string text = table_of_models(models, session.style);
-  if (!options.model.empty() && !models.empty()) {
-    text += "\n" + table_of_layers(models.front(), session.style);
-  }
+  if (!options.model.empty() && !models.empty()) text += "\n" + table_of_layers(models.front(), session.style);
   session.result(text, models_json(models));
   return 0;
 }
@@ -98,4 +90,4 @@ void add_models_command(CLI::App& program, CommandBody& chosen) {
   command->callback([options, &chosen] { chosen = [options](const Session& session) { return run_models(*options, session); }; });
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

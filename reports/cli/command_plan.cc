@@ -6,26 +6,27 @@
 #include <memory>
 #include <optional>
 
-#include "mptune/planner/search/found_plan_file.h"
-#include "mptune/planner/search/given_choices.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/text.h"
-#include "mptune/profiler/base/units.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/reports/cli/commands.h"
-#include "mptune/reports/cli/fit_errors.h"
-#include "mptune/reports/cli/options.h"
-#include "mptune/reports/cli/plan_choice.h"
-#include "mptune/reports/cli/plan_input.h"
-#include "mptune/reports/cli/plan_objective.h"
-#include "mptune/reports/cli/plan_output.h"
-#include "mptune/reports/cli/plan_placement.h"
-#include "mptune/reports/cli/progress.h"
-#include "mptune/reports/plan_report.h"
-#include "mptune/reports/render/plan_text.h"
-#include "mptune/tuner/runtime/capabilities.h"
+#include "planner/search/found_plan_file.h"
+#include "planner/search/given_choices.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/base/text.h"
+#include "profiler/base/units.h"
+#include "profiler/device/device_list.h"
+#include "reports/cli/commands.h"
+#include "reports/cli/fit_errors.h"
+#include "reports/cli/options.h"
+#include "reports/cli/plan_choice.h"
+#include "reports/cli/plan_input.h"
+#include "reports/cli/plan_objective.h"
+#include "reports/cli/plan_output.h"
+#include "reports/cli/plan_placement.h"
+#include "reports/cli/progress.h"
+#include "reports/plan_report.h"
+#include "reports/render/plan_text.h"
+#include "tuner/runtime/capabilities.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 /// Each point of the front needs at most this share of the memory of the one before.
@@ -42,19 +43,15 @@ struct PlanCommand {
 };
 
 std::vector<DeviceSpec> chosen_devices(const PlanCommand& command, const std::vector<DeviceSpec>& profiled) {
-  if (command.devices.empty()) {
-    return profiled;
-  }
+  if (command.devices.empty()) return profiled;
   // A simulated plan needs none of its devices here: only the profile must know them.
   std::vector<DeviceSpec> devices;
   for (const std::string& name : split(command.devices, ',')) {
     const auto found = std::ranges::find(profiled, name, &DeviceSpec::name);
-    if (found == profiled.end()) {
+    if (found == profiled.end())
       throw Error("device '" + name + "' is not in the profile", "--devices", "use devices that were profiled, or profile again");
-    }
-    if (std::ranges::find(devices, name, &DeviceSpec::name) != devices.end()) {
+    if (std::ranges::find(devices, name, &DeviceSpec::name) != devices.end())
       throw Error("device '" + name + "' is named twice", "--devices", "name each device once");
-    }
     devices.push_back(*found);
   }
   return devices;
@@ -64,40 +61,35 @@ std::vector<std::int64_t> caps_of(const PlanCommand& command, const std::vector<
   std::vector<std::int64_t> caps = parse_memory(command.memory, devices);
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const auto known = std::ranges::find(profile.devices, devices[i].name, &ProfileDevice::name);
-    if (caps[i] == 0 && known != profile.devices.end()) {
-      caps[i] = known->memory_bytes;
-    }
+    if (caps[i] == 0 && known != profile.devices.end()) caps[i] = known->memory_bytes;
   }
   return caps;
 }
 
 /// Placement graphs are split by their largest load, what has a schedule by its simulated step or a closed form.
-std::string objective_of(const PlanCommand& command, ProfileFormat format) {
-  const bool placement = format == ProfileFormat::placement;
+std::string objective_of(const PlanCommand& command, profiler::ProfileFormat format) {
+  const bool placement = format == profiler::ProfileFormat::placement;
   const std::string objective = command.objective.empty() ? (placement ? "max-load" : "simulate") : command.objective;
-  if (objective != "simulate" && objective != "closed-form" && objective != "max-load" && objective != "aceso") {
+  if (objective != "simulate" && objective != "closed-form" && objective != "max-load" && objective != "aceso")
     throw Error("'" + objective + "' is no objective", "--objective", "use simulate, closed-form, max-load or aceso");
-  }
-  if (placement && objective != "max-load") {
+  if (placement && objective != "max-load")
     throw Error(objective + " does not apply to this file", command.profile, "a placement graph has no schedule: use max-load");
-  }
-  if (objective == "aceso" && format != ProfileFormat::operator_tables) {
+  if (objective == "aceso" && format != profiler::ProfileFormat::operator_tables)
     throw Error("aceso does not apply to this file", command.profile, "give the prefix of operator tables, or use closed-form");
-  }
   return objective;
 }
 
 /// What a plan was searched for by, and what was found.
 struct Found {
   SearchResult result;
-  std::vector<Candidate> front;              ///< time against memory; empty by other objectives
-  std::optional<ObjectiveResult> objective;  ///< by another one than the simulated step: its best plan alone
+  std::vector<Candidate> front;                       ///< time against memory; empty by other objectives
+  std::optional<planner::ObjectiveResult> objective;  ///< by another one than the simulated step: its best plan alone
   bool runs = true;
   double search_s = 0;
 };
 
 /// By another objective than the simulated step: its best plan alone, with what the simulator says of it.
-SearchResult search_by_objective(const ObjectiveResult& found, const CostModel& cost) {
+SearchResult search_by_objective(const planner::ObjectiveResult& found, const CostModel& cost) {
   SearchResult result;
   const Plan& plan = std::get<Plan>(found.best);
   result.ranked.push_back({plan, predict(plan, cost)});
@@ -109,9 +101,8 @@ SearchResult search_by_objective(const ObjectiveResult& found, const CostModel& 
 int run_placement(const PlanCommand& command, const Session& session) {
   PlanChoice without_stages = command.choice;
   without_stages.stages.clear();
-  if (without_stages.any() || !command.devices.empty() || !command.batch.empty() || !command.link.empty() || !command.output.path.empty()) {
+  if (without_stages.any() || !command.devices.empty() || !command.batch.empty() || !command.link.empty() || !command.output.path.empty())
     throw Error("a placement graph takes only --stages, --memory and --objective", command.profile, "leave the other options out");
-  }
   return plan_placement(command.profile, command.choice.stages, command.memory, session);
 }
 
@@ -124,33 +115,26 @@ int run_least_load(const PlanCommand& command, const PlanInput& input, const Sea
                   "leave --virtual, --cuts, --schedule, --recompute and --replicas out, or use simulate");
     }
   }
-  if (!command.output.path.empty()) {
-    throw Error("the largest load makes no plan file", "-o", "leave it out, or use --objective simulate");
-  }
+  if (!command.output.path.empty()) throw Error("the largest load makes no plan file", "-o", "leave it out, or use --objective simulate");
   ProfilePlacement placement{input.profile, space.devices, space.memory_bytes, space.batch, input.assumed};
   if (space.stage_counts.size() == 1) {
-    const auto stages = static_cast<std::size_t>(space.stage_counts.front());
+    const auto stages = as_index(space.stage_counts.front());
     placement.devices.resize(std::min(stages, placement.devices.size()));
   }
-  if (space.microbatch_counts.size() == 1) {
+  if (space.microbatch_counts.size() == 1)
     placement.samples = (space.batch + space.microbatch_counts.front() - 1) / space.microbatch_counts.front();
-  }
   return plan_profile_placement(placement, session);
 }
 
 /// Of plans that were searched whether they run or not. Where the best one doesn't, it is what was asked for and listed as such; where it
 /// does, the others are no alternatives to it. True: it runs.
 bool set_apart_not_executable(SearchResult& result) {
-  const auto runs = [](const Candidate& candidate) { return executable(candidate.plan, kRuntime); };
+  const auto runs = [](const Candidate& candidate) { return executable(candidate.plan, tuner::kRuntime); };
   const auto other = std::ranges::find_if_not(result.ranked, runs);
-  if (other == result.ranked.end()) {
-    return true;
-  }
+  if (other == result.ranked.end()) return true;
   const bool best_runs = other != result.ranked.begin();
-  result.not_executable.push_back({*other, *missing_capability(other->plan, kRuntime)});
-  if (best_runs) {
-    std::erase_if(result.ranked, [&](const Candidate& candidate) { return !runs(candidate); });
-  }
+  result.not_executable.push_back({*other, *missing_capability(other->plan, tuner::kRuntime)});
+  if (best_runs) std::erase_if(result.ranked, [&](const Candidate& candidate) { return !runs(candidate); });
   return best_runs;
 }
 
@@ -172,23 +156,17 @@ Found search(const PlanCommand& command, const std::string& objective, SearchSpa
     found.objective = pipeline_objective(objective, space, command.profile, cost)->minimize();
     found.result = search_by_objective(*found.objective, cost);
   }
-  if (found.result.ranked.empty()) {
-    throw nothing_fits(space, found.result, cost);
-  }
+  if (found.result.ranked.empty()) throw nothing_fits(space, found.result, cost);
   found.runs = set_apart_not_executable(found.result);
-  if (!found.objective) {
-    found.front = front_of(space, cost);
-  }
+  if (!found.objective) found.front = front_of(space, cost);
   found.search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   space.improved = {};
   return found;
 }
 
-std::string objective_text(const std::string& name, const ObjectiveResult& found) {
+std::string objective_text(const std::string& name, const planner::ObjectiveResult& found) {
   std::vector<std::string> peaks;
-  for (const std::int64_t bytes : found.peak_bytes) {
-    peaks.push_back(format_bytes(bytes));
-  }
+  for (const std::int64_t bytes : found.peak_bytes) peaks.push_back(format_bytes(bytes));
   return fmt::format(
       "by {} the step takes {:.4g} s, no pipeline less than {:.4g} s (gap {}), and its peaks are {}; all else here is the simulator's",
       name, found.value_s, found.lower_bound_s, format_percent(found.gap), join(peaks, ", "));
@@ -198,28 +176,22 @@ std::string plan_text(const Found& found, const PlanReport& report, const std::s
                       const TextStyle& style) {
   std::string text = render_plan(report, style);
   const auto add = [&](const std::string& line) { text += join(wrap(line, style.width), "\n") + "\n"; };
-  if (found.objective) {
-    add(objective_text(objective, *found.objective));
-  }
+  if (found.objective) add(objective_text(objective, *found.objective));
   add(fmt::format("{} plan{} simulated in {}", format_count(found.result.simulated), found.result.simulated == 1 ? "" : "s",
                   format_seconds(found.search_s)));
-  for (const std::string& assumption : input.assumed) {
-    add("assumed " + assumption);
-  }
+  for (const std::string& assumption : input.assumed) add("assumed " + assumption);
   return text;
 }
 
 std::string next_text(const Found& found, const std::string& model, const std::string& path, bool recorded) {
   const std::string text = "plan    " + path + "\n";
-  if (!found.runs) {
-    return text + "mptune run refuses it: " + text_of(found.result.not_executable.front().missing) + "\n";
-  }
+  if (!found.runs) return text + "mptune run refuses it: " + text_of(found.result.not_executable.front().missing) + "\n";
   return text + (recorded ? "mptune run " + shell_word(model) + " --plan " + shell_word(path) + "\n" : "");
 }
 
-Json plan_json(const Found& found, const PlanReport& report, const std::string& objective, const PlanInput& input,
-               const std::string& path) {
-  Json json = searched_plan_json(found.result, found.front, input.profile, found.search_s, path);
+planner::Json plan_json(const Found& found, const PlanReport& report, const std::string& objective, const PlanInput& input,
+                        const std::string& path) {
+  planner::Json json = searched_plan_json(found.result, found.front, input.profile, found.search_s, path);
   json["memory"] = memory_json(report.trace.memory);
   json["assumed"] = input.assumed;
   if (found.objective) {
@@ -241,12 +213,10 @@ int run_search(const PlanCommand& command, const PlanInput& input, SearchSpace& 
   const CostModel cost(profile);
   const Found found = search(command, objective, space, cost, session);
   const std::string now = utc_text(std::chrono::system_clock::now());
-  save_plan_file(found_plan_file(found.result, profile, now, compared_with), path, command.output.force);
+  save_plan_file(planner::found_plan_file(found.result, profile, now, compared_with), path, command.output.force);
   PlanReport report = build_plan_report(found.result, found.front, cost, space);
   report.runs = found.runs;
-  if (found.objective) {
-    report.lower_bound_s = 0;
-  }
+  if (found.objective) report.lower_bound_s = 0;
   session.result(plan_text(found, report, objective, input, session.style) + next_text(found, profile.model, path, recorded),
                  plan_json(found, report, objective, input, path));
   return 0;
@@ -255,19 +225,17 @@ int run_search(const PlanCommand& command, const PlanInput& input, SearchSpace& 
 int run_plan(const PlanCommand& typed, const Session& session) {
   PlanCommand command = typed;
   session.say("reading " + command.profile);
-  const ProfileFormat format = profile_format(command.profile);
+  const profiler::ProfileFormat format = profiler::profile_format(command.profile);
   const std::string objective = objective_of(command, format);
-  if (format == ProfileFormat::placement) {
-    return run_placement(command, session);
-  }
-  const bool recorded = format == ProfileFormat::sqlite;
+  if (format == profiler::ProfileFormat::placement) return run_placement(command, session);
+  const bool recorded = format == profiler::ProfileFormat::sqlite;
   PlanInput input = recorded ? recorded_input(command.profile, command.link)
                              : public_input(command.profile, format, command.link, command.batch, command.choice);
   const std::vector<DeviceSpec> devices = chosen_devices(command, input.devices);
   const int batch = static_cast<int>(parse_whole(command.batch, "--batch", 1, 1 << 20, input.profile.batch));
   SearchSpace space = search_space(command.choice, devices, caps_of(command, devices, input.profile), batch, input.profile.layers);
   input.profile = with_caps(std::move(input.profile), space.devices, space.memory_bytes);
-  if (!why_not_executable(space, kRuntime).empty()) {
+  if (!planner::why_not_executable(space, tuner::kRuntime).empty()) {
     // Asked for by name, such a schedule is planned and simulated.
     space.capabilities = {};
   }
@@ -301,4 +269,4 @@ void add_plan_command(CLI::App& program, CommandBody& chosen) {
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_plan(*command, session); }; });
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -4,27 +4,28 @@
 #include <algorithm>
 #include <memory>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/units.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/store/store.h"
-#include "mptune/reports/cli/commands.h"
-#include "mptune/reports/cli/fit_errors.h"
-#include "mptune/reports/cli/options.h"
-#include "mptune/reports/cli/plan_choice.h"
-#include "mptune/reports/cli/plan_output.h"
-#include "mptune/reports/cli/progress.h"
-#include "mptune/reports/cli/recordings.h"
-#include "mptune/reports/cli/worker_calls.h"
-#include "mptune/reports/render/report_text.h"
-#include "mptune/reports/render/table.h"
-#include "mptune/reports/render/units.h"
-#include "mptune/tuner/live/worker_process.h"
-#include "mptune/tuner/trial/plan_failed.h"
+#include "planner/plan_file.h"
+#include "planner/search/search.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/base/units.h"
+#include "profiler/device/device_list.h"
+#include "profiler/store/store.h"
+#include "reports/cli/commands.h"
+#include "reports/cli/fit_errors.h"
+#include "reports/cli/options.h"
+#include "reports/cli/plan_choice.h"
+#include "reports/cli/plan_output.h"
+#include "reports/cli/progress.h"
+#include "reports/cli/recordings.h"
+#include "reports/cli/worker_calls.h"
+#include "reports/render/report_text.h"
+#include "reports/render/table.h"
+#include "reports/render/units.h"
+#include "tuner/live/worker_process.h"
+#include "tuner/trial/plan_failed.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 constexpr double kMeasureSeconds = 60;
@@ -43,11 +44,11 @@ struct ProfileCommand {
 struct Profiled {
   Plan plan;
   std::vector<std::vector<std::string>> modules;
-  Recorded recorded;
-  Recording recording;
+  tuner::Recorded recorded;
+  profiler::Recording recording;
 };
 
-Plan chosen_plan(const ProfileCommand& command, const Session& session, TrainingSetup& setup, DescribedModel& model) {
+Plan chosen_plan(const ProfileCommand& command, const Session& session, tuner::TrainingSetup& setup, tuner::DescribedModel& model) {
   if (command.choice.plan.empty()) {
     model = describe_model(setup, session);
     Plan plan = plan_from_options(command.choice, setup.devices, setup.batch > 0 ? setup.batch : model.batch, model.layers);
@@ -69,7 +70,7 @@ std::string output_of(const ProfileCommand& command) {
   return command.output.path.empty() ? model_stem(command.model.model) + ".sqlite" : command.output.path;
 }
 
-Profile capped(const Profile& profile, const TrainingSetup& setup) {
+Profile capped(const Profile& profile, const tuner::TrainingSetup& setup) {
   std::vector<std::int64_t> caps;
   for (const std::string& device : setup.devices) {
     const auto cap = setup.memory_bytes.find(device);
@@ -80,54 +81,47 @@ Profile capped(const Profile& profile, const TrainingSetup& setup) {
 
 /// What was measured is of use without a step of this plan.
 void keep_profile(const ProfileCommand& command, const Profile& profile, const Session& session) {
-  Recording recording;
+  profiler::Recording recording;
   recording.profile = profile;
   const std::string path = output_of(command);
-  write_recording(recording, path, command.output.force);
+  profiler::write_recording(recording, path, command.output.force);
   session.say("what was measured is in " + path + " (mptune plan " + shell_word(path) + ")");
 }
 
-void refuse_plan_over_caps(const ProfileCommand& command, const TrainingSetup& setup, const Plan& plan, const std::string& measured,
+void refuse_plan_over_caps(const ProfileCommand& command, const tuner::TrainingSetup& setup, const Plan& plan, const std::string& measured,
                            const Session& session) {
-  const auto profile = read_recording(measured).profile;
-  if (!profile) {
-    return;
-  }
+  const auto profile = profiler::read_recording(measured).profile;
+  if (!profile) return;
   const Profile with = capped(*profile, setup);
-  if (const FitAnswer fit = fit_of(plan, setup.devices, with); fit.excess.bytes > 0) {
+  if (const planner::FitAnswer fit = fit_of(plan, setup.devices, with); fit.excess.bytes > 0) {
     keep_profile(command, with, session);
     throw does_not_fit(fit);
   }
 }
 
 /// Plans that are recorded with the same costs differ in nothing else.
-void obtain_profile(const ProfileCommand& command, const TrainingSetup& setup, const DescribedModel& model, const std::string& path,
-                    ProgressLine& progress) {
+void obtain_profile(const ProfileCommand& command, const tuner::TrainingSetup& setup, const tuner::DescribedModel& model,
+                    const std::string& path, ProgressLine& progress) {
   if (command.measured.empty()) {
     progress.update("measuring layers and links", 0);
     return measure_profile(setup, path, kMeasureSeconds, progress);
   }
-  Recording recording;
-  recording.profile = read_recording(command.measured).profile;
-  if (!recording.profile) {
-    throw Error("the file holds no profile", command.measured, "give a trace file that mptune profile wrote");
-  }
+  profiler::Recording recording;
+  recording.profile = profiler::read_recording(command.measured).profile;
+  if (!recording.profile) throw Error("the file holds no profile", command.measured, "give a trace file that mptune profile wrote");
   const Fingerprint& known = recording.profile->fingerprint;
-  if (known.model != model.fingerprint.model || known.input != model.fingerprint.input) {
+  if (known.model != model.fingerprint.model || known.input != model.fingerprint.input)
     throw Error("the profile is of another model", command.measured, "leave --measured out");
-  }
-  for (const std::string& device : setup.devices) {
-    if (std::ranges::find(recording.profile->devices, device, &ProfileDevice::name) == recording.profile->devices.end()) {
+  for (const std::string& device : setup.devices)
+    if (std::ranges::find(recording.profile->devices, device, &ProfileDevice::name) == recording.profile->devices.end())
       throw Error("the profile does not know " + device, command.measured, "leave --measured out, or name the devices it was measured on");
-    }
-  }
-  write_recording(recording, path, false);
+  profiler::write_recording(recording, path, false);
 }
 
 Profiled profile_and_record(const ProfileCommand& command, const Session& session) {
-  TrainingSetup setup = make_setup(command.model, command.devices, command.step);
+  tuner::TrainingSetup setup = make_setup(command.model, command.devices, command.step);
   const int steps = static_cast<int>(parse_whole(command.steps, "--steps", 1, 10000, kRecordedSteps));
-  DescribedModel model;
+  tuner::DescribedModel model;
   Profiled profiled;
   profiled.plan = chosen_plan(command, session, setup, model);
   setup.batch = profiled.plan.global_batch_size();
@@ -140,9 +134,9 @@ Profiled profile_and_record(const ProfileCommand& command, const Session& sessio
   progress.update("recording " + describe(profiled.plan), 0);
   try {
     profiled.recorded = record_plan(setup, profiled.plan, steps, folder.file("trace.sqlite"), folder.file("profile.sqlite"), progress);
-  } catch (const PlanFailed& failed) {
-    const auto* memory = std::get_if<OutOfMemory>(&failed.outcome());
-    const auto profile = read_recording(folder.file("profile.sqlite")).profile;
+  } catch (const tuner::PlanFailed& failed) {
+    const auto* memory = std::get_if<tuner::OutOfMemory>(&failed.outcome());
+    const auto profile = profiler::read_recording(folder.file("profile.sqlite")).profile;
     if (memory != nullptr && profile) {
       const Profile with = capped(*profile, setup);
       keep_profile(command, with, session);
@@ -150,26 +144,23 @@ Profiled profile_and_record(const ProfileCommand& command, const Session& sessio
     }
     throw;
   }
-  profiled.recording = read_recording(folder.file("trace.sqlite"));
-  if (!profiled.recording.trace || !profiled.recording.profile) {
+  profiled.recording = profiler::read_recording(folder.file("trace.sqlite"));
+  if (!profiled.recording.trace || !profiled.recording.profile)
     throw Error("mptune-worker recorded nothing", setup.model, "make sure that both programs are of the same build", ExitCode::internal);
-  }
   profiled.recording.plan_json = plan_to_json(profiled.plan, profiled.modules);
   return profiled;
 }
 
-double overhead_percent(const Recorded& recorded) {
+double overhead_percent(const tuner::Recorded& recorded) {
   return recorded.step_off_s > 0 ? (recorded.step_on_s / recorded.step_off_s - 1) * 100 : 0;
 }
 
-Json profile_json(const Profiled& profiled, const TraceReport& report, const std::string& path) {
-  Json json = result_of("profile");
+planner::Json profile_json(const Profiled& profiled, const TraceReport& report, const std::string& path) {
+  planner::Json json = result_of("profile");
   json["trace"] = path;
-  json["plan"] = plan_object(profiled.plan, profiled.modules);
+  json["plan"] = planner::plan_object(profiled.plan, profiled.modules);
   json["plan_key"] = plan_key(profiled.plan);
-  if (!profiled.recorded.step_s.empty()) {
-    put_step(json, profiled.recorded.step_s);
-  }
+  if (!profiled.recorded.step_s.empty()) put_step(json, profiled.recorded.step_s);
   put_trace(json, report);
   json["overhead"] = {{"step_off_s", profiled.recorded.step_off_s},
                       {"step_on_s", profiled.recorded.step_on_s},
@@ -214,9 +205,9 @@ std::string profile_text(const Profiled& profiled, const TraceReport& report, co
   std::string text = heading(style, "Layers on " + profiled.recording.profile->classes.front().name) + layer_table(profiled, style);
   for (const LinkCost& link : profiled.recording.profile->links) {
     const auto& devices = profiled.recording.profile->devices;
-    text += fmt::format("link {} to {}: {}, latency {}\n", devices.at(static_cast<std::size_t>(link.source)).name,
-                        devices.at(static_cast<std::size_t>(link.destination)).name, format_bandwidth(link.bytes_per_second),
-                        format_seconds(link.latency_s));
+    text +=
+        fmt::format("link {} to {}: {}, latency {}\n", devices.at(as_index(link.source)).name, devices.at(as_index(link.destination)).name,
+                    format_bandwidth(link.bytes_per_second), format_seconds(link.latency_s));
   }
   text += "\n" + heading(style, "Plan") + render_stages(profiled.plan, profiled.modules, style) + "\n";
   text += render_trace_report(report, style) + "\n" + render_details(report, style);
@@ -233,10 +224,8 @@ int run_profile(const ProfileCommand& command, const Session& session) {
   session.say("profiling " + command.model.model);
   check_output(path, kSqliteMagic, command.output.force);
   const Profiled profiled = profile_and_record(command, session);
-  if (!profiled.recorded.warning.empty()) {
-    session.warn(profiled.recorded.warning);
-  }
-  write_recording(profiled.recording, path, command.output.force);
+  if (!profiled.recorded.warning.empty()) session.warn(profiled.recorded.warning);
+  profiler::write_recording(profiled.recording, path, command.output.force);
   TraceReport report = build_trace_report(*profiled.recording.trace, profiled.recorded.peak_bytes, describe(profiled.plan));
   add_plan(report, profiled.plan, &*profiled.recording.profile);
   session.result(profile_text(profiled, report, path, command.model.model, session), profile_json(profiled, report, path));
@@ -264,4 +253,4 @@ void add_profile_command(CLI::App& program, CommandBody& chosen) {
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_profile(*command, session); }; });
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -12,17 +12,17 @@
 #include <memory>
 #include <set>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/new_file.h"
-#include "mptune/profiler/base/units.h"
-#include "mptune/profiler/store/store.h"
-#include "mptune/reports/cli/commands.h"
-#include "mptune/reports/cli/options.h"
-#include "mptune/reports/cli/recordings.h"
-#include "mptune/tuner/live/program_run.h"
-#include "mptune/tuner/live/worker_process.h"
+#include "profiler/base/error.h"
+#include "profiler/base/new_file.h"
+#include "profiler/base/units.h"
+#include "profiler/store/store.h"
+#include "reports/cli/commands.h"
+#include "reports/cli/options.h"
+#include "reports/cli/recordings.h"
+#include "tuner/live/program_run.h"
+#include "tuner/live/worker_process.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 namespace fs = std::filesystem;
@@ -58,28 +58,23 @@ std::string word_of_signal(int signal) {
   return fmt::format("signal {} ({})", signal, strsignal(signal));
 }
 
-ProgramEnd record_program(const ProgramCommand& command, const std::string& library, const TemporaryFolder& folder,
-                          const Session& session) {
-  ProgramOptions options;
+tuner::ProgramEnd record_program(const ProgramCommand& command, const std::string& library, const TemporaryFolder& folder,
+                                 const Session& session) {
+  tuner::ProgramOptions options;
   options.variables = {
       {"CUDA_INJECTION64_PATH", library}, {"NVTX_INJECTION64_PATH", library}, {"MPTUNE_RECORD_PATH", folder.file("recording")}};
   options.output_to_errors = session.options.json;
-  for (const auto& [name, value] : options.variables) {
-    if (const char* other = std::getenv(name.c_str()); other != nullptr && *other != '\0') {
+  for (const auto& [name, value] : options.variables)
+    if (const char* other = std::getenv(name.c_str()); other != nullptr && *other != '\0')
       session.warn(name + " is set already; this recording overrides it");
-    }
-  }
-  return run_program(command.words, options, interrupt_flag());
+  return tuner::run_program(command.words, options, tuner::interrupt_flag());
 }
 
 /// Files of the folder "recording.NUMBER.ending" by their processes' numbers.
 std::vector<Process> files_of(const TemporaryFolder& folder, const std::string& ending) {
   std::vector<Process> found;
-  for (const auto& entry : fs::directory_iterator(fs::path(folder.file("recording")).parent_path())) {
-    if (entry.path().extension() == ending) {
-      found.push_back({entry.path().stem().extension().string().substr(1), entry.path().string()});
-    }
-  }
+  for (const auto& entry : fs::directory_iterator(fs::path(folder.file("recording")).parent_path()))
+    if (entry.path().extension() == ending) found.push_back({entry.path().stem().extension().string().substr(1), entry.path().string()});
   std::ranges::sort(found, {}, [](const Process& process) { return std::pair(process.number.size(), process.number); });
   return found;
 }
@@ -105,9 +100,7 @@ std::vector<Error> refusals_of(const TemporaryFolder& folder) {
 }
 
 [[noreturn]] void throw_nothing_recorded(const std::vector<Error>& refusals, const std::string& command) {
-  if (!refusals.empty()) {
-    throw refusals.front();
-  }
+  if (!refusals.empty()) throw refusals.front();
   if (!has_driver()) {
     throw Error("there is no CUDA driver on this machine, so no work of a GPU to record", "libcuda.so.1",
                 "record on a machine with an NVIDIA GPU and its driver", ExitCode::environment);
@@ -135,7 +128,7 @@ void keep(std::vector<Process>& processes, const std::string& path, bool force) 
 }
 
 [[noreturn]] void throw_interrupted(std::vector<Process> processes, const std::string& path, bool force) {
-  const bool terminated = interrupt_flag().load() == SIGTERM;
+  const bool terminated = tuner::interrupt_flag().load() == SIGTERM;
   keep(processes, path, force);
   throw Error(terminated ? "terminated" : "interrupted", "mptune",
               processes.empty() ? "start the command again" : "mptune report " + path + " --text shows what was recorded until then",
@@ -143,14 +136,12 @@ void keep(std::vector<Process>& processes, const std::string& path, bool force) 
 }
 
 /// The recording of the process that kept GPUs busy longest; `processes` come ordered by that.
-Recording read_busiest(std::vector<Process>& processes) {
-  Recording busiest;
+profiler::Recording read_busiest(std::vector<Process>& processes) {
+  profiler::Recording busiest;
   std::optional<Nanoseconds> most;
   for (Process& process : processes) {
-    Recording recording = read_any_recording(process.file);
-    for (const Event& event : recording.trace->events) {
-      process.busy += event.what == What::profiler ? Nanoseconds{0} : event.duration;
-    }
+    profiler::Recording recording = read_any_recording(process.file);
+    for (const Event& event : recording.trace->events) process.busy += event.kind == EventKind::profiler ? Nanoseconds{0} : event.duration;
     if (!most || process.busy > *most) {
       most = process.busy;
       busiest = std::move(recording);
@@ -160,12 +151,13 @@ Recording read_busiest(std::vector<Process>& processes) {
   return busiest;
 }
 
-Json program_json(const ProgramCommand& command, const ProgramEnd& end, const std::vector<Process>& processes, const TraceReport& report) {
-  Json json = result_of("profile");
+planner::Json program_json(const ProgramCommand& command, const tuner::ProgramEnd& end, const std::vector<Process>& processes,
+                           const TraceReport& report) {
+  planner::Json json = result_of("profile");
   json["trace"] = processes.front().file;
   json["command"] = command.words;
   json["exit_status"] = end.signal != 0 ? 128 + end.signal : end.exit_code;
-  json["processes"] = Json::array();
+  json["processes"] = planner::Json::array();
   for (const Process& process : processes) {
     json["processes"].push_back({{"process", std::stoll(process.number)},
                                  {"trace", process.file},
@@ -185,23 +177,18 @@ std::string program_text(const std::vector<Process>& processes, const TraceRepor
 }
 
 int run_profile_program(const ProgramCommand& command, const Session& session) {
-  if (command.words.empty()) {
+  if (command.words.empty())
     throw Error("no command follows --", "mptune profile --", "name a program, as in: mptune profile -- python train.py");
-  }
   const std::string name = fs::path(command.words[0]).stem().string();
   const std::string path = command.output.path.empty() ? name + ".sqlite" : command.output.path;
-  const std::string library = find_injection();
+  const std::string library = tuner::find_injection();
   check_output(path, kSqliteMagic, command.output.force);
   session.say("recording " + shown(command.words));
-  if (!has_driver()) {
-    session.warn("this machine has no CUDA driver: nothing will be recorded unless the command brings one");
-  }
+  if (!has_driver()) session.warn("this machine has no CUDA driver: nothing will be recorded unless the command brings one");
   const TemporaryFolder folder(fs::absolute(path).parent_path().string());
-  const ProgramEnd end = record_program(command, library, folder, session);
+  const tuner::ProgramEnd end = record_program(command, library, folder, session);
   std::vector<Process> processes = files_of(folder, ".sqlite");
-  if (end.interrupted) {
-    throw_interrupted(std::move(processes), path, command.output.force);
-  }
+  if (end.interrupted) throw_interrupted(std::move(processes), path, command.output.force);
   const bool failed = end.signal != 0 || end.exit_code != 0;
   if (failed) {
     session.warn("the command " +
@@ -209,13 +196,9 @@ int run_profile_program(const ProgramCommand& command, const Session& session) {
                  (processes.empty() ? "" : ": this is what was recorded until then"));
   }
   const std::vector<Error> refusals = refusals_of(folder);
-  if (processes.empty()) {
-    throw_nothing_recorded(refusals, command.words[0]);
-  }
-  for (const Error& refusal : refusals) {
-    session.warn(std::string("a process was not recorded: ") + refusal.what() + ": " + refusal.where());
-  }
-  const Recording recording = read_busiest(processes);
+  if (processes.empty()) throw_nothing_recorded(refusals, command.words[0]);
+  for (const Error& refusal : refusals) session.warn(std::string("a process was not recorded: ") + refusal.what() + ": " + refusal.where());
+  const profiler::Recording recording = read_busiest(processes);
   keep(processes, path, command.output.force);
   const TraceReport report = report_of_recording(recording, shown(command.words));
   session.result(program_text(processes, report, session), program_json(command, end, processes, report));
@@ -242,4 +225,4 @@ void add_profile_program_command(CLI::App& program, CommandBody& chosen, const s
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_profile_program(*command, session); }; });
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -2,16 +2,16 @@
 #include <filesystem>
 #include <memory>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/store/store.h"
-#include "mptune/reports/cli/commands.h"
-#include "mptune/reports/cli/options.h"
-#include "mptune/reports/cli/recordings.h"
-#include "mptune/reports/render/markdown.h"
-#include "mptune/reports/render/report_text.h"
-#include "mptune/reports/study_report.h"
+#include "profiler/base/error.h"
+#include "profiler/store/store.h"
+#include "reports/cli/commands.h"
+#include "reports/cli/options.h"
+#include "reports/cli/recordings.h"
+#include "reports/render/markdown.h"
+#include "reports/render/report_text.h"
+#include "reports/study_report.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 struct ReportCommand {
@@ -40,9 +40,9 @@ int run_report(const ReportCommand& command, const Session& session) {
   const TextStyle style =
       command.output.path.empty() ? session.style : TextStyle{.width = 120, .unicode = session.style.unicode, .color = false};
   std::string text = document(command, style);
-  Json json = result_of("report");
-  json["files"] = Json::array();
-  json["lossy"] = Json::array();
+  planner::Json json = result_of("report");
+  json["files"] = planner::Json::array();
+  json["lossy"] = planner::Json::array();
   if (command.output.path.empty()) {
     json[command.markdown ? "markdown" : "text"] = text;
   } else {
@@ -67,4 +67,4 @@ void add_report_command(CLI::App& program, CommandBody& chosen) {
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_report(*command, session); }; });
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -9,24 +9,24 @@
 #include <fstream>
 #include <memory>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/units.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/reports/cli/commands.h"
-#include "mptune/reports/cli/fit_errors.h"
-#include "mptune/reports/cli/options.h"
-#include "mptune/reports/cli/plan_choice.h"
-#include "mptune/reports/cli/progress.h"
-#include "mptune/reports/cli/worker_calls.h"
-#include "mptune/reports/render/report_text.h"
-#include "mptune/reports/render/table.h"
-#include "mptune/reports/render/units.h"
-#include "mptune/tuner/live/worker_process.h"
-#include "mptune/tuner/trial/plan_failed.h"
+#include "planner/plan_file.h"
+#include "planner/search/search.h"
+#include "profiler/base/error.h"
+#include "profiler/base/units.h"
+#include "profiler/device/device_list.h"
+#include "reports/cli/commands.h"
+#include "reports/cli/fit_errors.h"
+#include "reports/cli/options.h"
+#include "reports/cli/plan_choice.h"
+#include "reports/cli/progress.h"
+#include "reports/cli/worker_calls.h"
+#include "reports/render/report_text.h"
+#include "reports/render/table.h"
+#include "reports/render/units.h"
+#include "tuner/live/worker_process.h"
+#include "tuner/trial/plan_failed.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 constexpr double kSilenceOfTraining = 600;
@@ -43,7 +43,7 @@ struct RunCommand {
 
 /// What is trained.
 struct Chosen {
-  TrainingSetup setup;
+  tuner::TrainingSetup setup;
   PlanFile file;  ///< only plan and modules where options name the plan
 };
 
@@ -57,19 +57,16 @@ bool names_a_plan(const RunCommand& command) {
   return command.choice.any() || command.names_devices;
 }
 
-TrainingSetup setup_for(const RunCommand& command, const PlanFile& file, const std::string& path) {
+tuner::TrainingSetup setup_for(const RunCommand& command, const PlanFile& file, const std::string& path) {
   const std::vector<DeviceSpec> devices = parse_device_names(file.plan.devices);
   DeviceOptions without = command.devices;
   without.devices = "auto";
   without.memory = "";
-  TrainingSetup setup = make_setup(command.model, without, command.step);
+  tuner::TrainingSetup setup = make_setup(command.model, without, command.step);
   const std::vector<std::int64_t> caps = parse_memory(command.devices.memory, devices);
   setup.memory_bytes.clear();
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    if (caps[i] > 0) {
-      setup.memory_bytes[devices[i].name] = caps[i];
-    }
-  }
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    if (caps[i] > 0) setup.memory_bytes[devices[i].name] = caps[i];
   setup.devices = file.plan.devices;
   setup.whole_machine = "";
   const int batch = file.plan.global_batch_size();
@@ -93,12 +90,11 @@ Chosen plan_of_file(const RunCommand& command, const std::string& path, const Se
 }
 
 Chosen plan_of_options(const RunCommand& command, const Session& session) {
-  if (!names_a_plan(command)) {
+  if (!names_a_plan(command))
     throw Error("no plan is given", "--plan", "give a plan file (mptune tune makes one), or name a plan: --devices, --stages, --schedule");
-  }
   Chosen chosen;
   chosen.setup = make_setup(command.model, command.devices, command.step);
-  const DescribedModel model = describe_model(chosen.setup, session);
+  const tuner::DescribedModel model = describe_model(chosen.setup, session);
   const int batch = chosen.setup.batch > 0 ? chosen.setup.batch : model.batch;
   Plan& plan = chosen.file.plan;
   plan = plan_from_options(command.choice, chosen.setup.devices, batch, model.layers);
@@ -108,35 +104,34 @@ Chosen plan_of_options(const RunCommand& command, const Session& session) {
   return chosen;
 }
 
-TrainingFinished train(const TrainRequest& request, const Session& session) {
-  TrainingFinished finished;
+tuner::TrainingFinished train(const tuner::TrainRequest& request, const Session& session) {
+  tuner::TrainingFinished finished;
   ProgressLine progress(session);
   progress.update("starting", 0);
   const int most = request.steps > 0 ? request.steps : kMostSteps;
-  call_worker(request, kSilenceOfTraining, [&](const Reply& reply) {
-    if (const auto* step = std::get_if<Trained>(&reply)) {
+  tuner::call_worker(request, kSilenceOfTraining, [&](const tuner::Reply& reply) {
+    if (const auto* step = std::get_if<tuner::Trained>(&reply)) {
       progress.note(fmt::format("loss {:.4g}, step {}", step->loss, format_seconds(step->step_s)));
       progress.update(fmt::format("training, step {}", step->step + 1), static_cast<double>(step->step + 1) / most);
-    } else if (const auto* done = std::get_if<TrainingFinished>(&reply)) {
+    } else if (const auto* done = std::get_if<tuner::TrainingFinished>(&reply)) {
       finished = *done;
     }
   });
   return finished;
 }
 
-TrainingFinished train_within_memory(const RunCommand& command, const TrainRequest& request, const Session& session) {
+tuner::TrainingFinished train_within_memory(const RunCommand& command, const tuner::TrainRequest& request, const Session& session) {
   try {
     return train(request, session);
-  } catch (const PlanFailed& failed) {
-    if (const auto* memory = std::get_if<OutOfMemory>(&failed.outcome())) {
+  } catch (const tuner::PlanFailed& failed) {
+    if (const auto* memory = std::get_if<tuner::OutOfMemory>(&failed.outcome()))
       throw ran_out_of_plan(failed, *memory, request.plan, command.model.model, command.devices.memory);
-    }
     throw;
   }
 }
 
 /// What is known of the memory of a run: peaks and caps.
-std::vector<MemoryRow> memory_of(const TrainingFinished& finished, const TrainingSetup& setup, const Plan& plan) {
+std::vector<MemoryRow> memory_of(const tuner::TrainingFinished& finished, const tuner::TrainingSetup& setup, const Plan& plan) {
   std::vector<MemoryRow> rows;
   for (std::size_t i = 0; i < std::min(finished.peak_bytes.size(), plan.devices.size()); ++i) {
     MemoryRow& row = rows.emplace_back();
@@ -148,15 +143,12 @@ std::vector<MemoryRow> memory_of(const TrainingFinished& finished, const Trainin
   return rows;
 }
 
-void check_result(const TrainingFinished& finished, const std::string& model) {
-  if (finished.step_s.empty()) {
+void check_result(const tuner::TrainingFinished& finished, const std::string& model) {
+  if (finished.step_s.empty())
     throw Error("mptune-worker reported no step", model, "make sure that both programs are of the same build", ExitCode::internal);
-  }
-  for (std::size_t i = 0; i < finished.loss.size(); ++i) {
-    if (!std::isfinite(finished.loss[i])) {
+  for (std::size_t i = 0; i < finished.loss.size(); ++i)
+    if (!std::isfinite(finished.loss[i]))
       throw Error(fmt::format("the loss of step {} is not finite", i), model, "lower --lr, or look at the data", ExitCode::infeasible);
-    }
-  }
 }
 
 /// Eight bytes of a length, then a JSON object.
@@ -168,21 +160,20 @@ bool is_safetensors_file(const std::string& path) {
 
 void check_state_files(const RunCommand& command) {
   std::error_code ignored;
-  if (!command.load.empty() && !std::filesystem::is_regular_file(command.load, ignored)) {
+  if (!command.load.empty() && !std::filesystem::is_regular_file(command.load, ignored))
     throw Error("the file does not exist", command.load, "give --load a state dict saved by torch.save, safetensors or --save");
-  }
   if (!command.save.empty()) {
     // A state dict is a zip archive or a safetensors file; training on from it and saving over it is usual.
     check_output(command.save, "PK", is_safetensors_file(command.save));
   }
 }
 
-void show(const RunCommand& command, const Chosen& chosen, const TrainingFinished& finished, const Session& session) {
+void show(const RunCommand& command, const Chosen& chosen, const tuner::TrainingFinished& finished, const Session& session) {
   const PlanFile& file = chosen.file;
   const double step_s = median(finished.step_s);
   const double rate = file.plan.global_batch_size() / step_s;
-  Json json = result_of("run");
-  json["plan"] = plan_object(file.plan, file.modules);
+  planner::Json json = result_of("run");
+  json["plan"] = planner::plan_object(file.plan, file.modules);
   json["plan_key"] = plan_key(file.plan);
   put_step(json, finished.step_s);
   json["samples_per_second"] = rate;
@@ -192,9 +183,7 @@ void show(const RunCommand& command, const Chosen& chosen, const TrainingFinishe
   json["memory"] = memory_json(memory);
   std::string text = fmt::format("{}\nstep {}; {:.1f} samples/s\n", describe(file.plan),
                                  format_measured(step_s, interval95(finished.step_s), finished.step_s.size(), "step"), rate);
-  if (!finished.loss.empty()) {
-    text += fmt::format("loss {:.6g} to {:.6g}\n", finished.loss.front(), finished.loss.back());
-  }
+  if (!finished.loss.empty()) text += fmt::format("loss {:.6g} to {:.6g}\n", finished.loss.front(), finished.loss.back());
   for (const MemoryRow& row : memory) {
     const std::string cap = cap_text(row.peak_bytes, row.cap_bytes);
     text += fmt::format("peak memory {} {}{}\n", row.device, format_bytes(row.peak_bytes), cap.empty() ? "" : ", " + cap);
@@ -208,8 +197,8 @@ int run_run(const RunCommand& command, const Session& session) {
   const int steps = static_cast<int>(parse_whole(command.steps, "--steps", 1, 100000000, 0));
   check_state_files(command);
   const Chosen chosen = path.empty() ? plan_of_options(command, session) : plan_of_file(command, path, session);
-  const TrainRequest request{chosen.setup, chosen.file.plan, steps, command.load, command.save};
-  const TrainingFinished finished = train_within_memory(command, request, session);
+  const tuner::TrainRequest request{chosen.setup, chosen.file.plan, steps, command.load, command.save};
+  const tuner::TrainingFinished finished = train_within_memory(command, request, session);
   check_result(finished, command.model.model);
   show(command, chosen, finished, session);
   return 0;
@@ -239,4 +228,4 @@ void add_run_command(CLI::App& program, CommandBody& chosen) {
   });
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

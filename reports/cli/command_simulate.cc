@@ -4,19 +4,19 @@
 #include <algorithm>
 #include <memory>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/units.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/store/store.h"
-#include "mptune/reports/cli/commands.h"
-#include "mptune/reports/cli/fit_errors.h"
-#include "mptune/reports/cli/options.h"
-#include "mptune/reports/render/fit_text.h"
-#include "mptune/reports/render/report_text.h"
+#include "planner/plan_file.h"
+#include "planner/search/search.h"
+#include "profiler/base/error.h"
+#include "profiler/base/units.h"
+#include "profiler/device/device_list.h"
+#include "profiler/store/store.h"
+#include "reports/cli/commands.h"
+#include "reports/cli/fit_errors.h"
+#include "reports/cli/options.h"
+#include "reports/render/fit_text.h"
+#include "reports/render/report_text.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 struct SimulateCommand {
@@ -30,17 +30,13 @@ struct SimulateCommand {
 /// them need be of this machine.
 std::vector<DeviceSpec> devices_for(const Plan& plan, const Profile& profile) {
   std::vector<DeviceSpec> devices;
-  for (const std::string& name : plan.devices) {
-    devices.push_back(parse_device(name));
-  }
+  for (const std::string& name : plan.devices) devices.push_back(parse_device(name));
   for (const ProfileDevice& known : profile.devices) {
     const DeviceSpec device = parse_device(known.name);
     const bool taken = std::ranges::any_of(devices, [&](const DeviceSpec& other) {
       return other.name == device.name || std::ranges::find_first_of(device.cores, other.cores) != device.cores.end();
     });
-    if (!taken) {
-      devices.push_back(device);
-    }
+    if (!taken) devices.push_back(device);
   }
   return devices;
 }
@@ -48,51 +44,43 @@ std::vector<DeviceSpec> devices_for(const Plan& plan, const Profile& profile) {
 int run_simulate(const SimulateCommand& command, const Session& session) {
   session.say("simulating " + command.plan);
   const PlanFile file = load_plan_file(command.plan);
-  const auto recorded = read_recording(command.profile).profile;
-  if (!recorded) {
-    throw Error("the file holds no profile", command.profile, "give a file that mptune profile wrote");
-  }
+  const auto recorded = profiler::read_recording(command.profile).profile;
+  if (!recorded) throw Error("the file holds no profile", command.profile, "give a file that mptune profile wrote");
   const std::vector<DeviceSpec> specs = devices_for(file.plan, *recorded);
   std::vector<std::string> devices;
-  for (const DeviceSpec& spec : specs) {
-    devices.push_back(spec.name);
-  }
+  for (const DeviceSpec& spec : specs) devices.push_back(spec.name);
   const Profile profile = with_caps(*recorded, devices, parse_memory(command.memory, specs));
   validate(file.plan, static_cast<int>(profile.layers.size()), command.plan);
-  if (!command.output.path.empty()) {
-    check_output(command.output.path, kSqliteMagic, command.output.force);
-  }
+  if (!command.output.path.empty()) check_output(command.output.path, kSqliteMagic, command.output.force);
   const Simulation simulation = simulate(file.plan, CostModel(profile));
   TraceReport report = build_trace_report(simulation.trace, simulation.prediction.peak_bytes, "Predicted: " + describe(file.plan));
   add_plan(report, file.plan, &profile);
-  const FitAnswer fit = fit_of(file.plan, devices, profile);
+  const planner::FitAnswer fit = fit_of(file.plan, devices, profile);
   if (!command.output.path.empty()) {
-    Recording recording;
+    profiler::Recording recording;
     recording.trace = simulation.trace;
     recording.profile = profile;
     recording.plan_json = plan_to_json(file.plan, file.modules);
-    write_recording(recording, command.output.path, command.output.force);
+    profiler::write_recording(recording, command.output.path, command.output.force);
   }
-  Json json = result_of("simulate");
-  json["plan"] = plan_object(file.plan, file.modules);
+  planner::Json json = result_of("simulate");
+  json["plan"] = planner::plan_object(file.plan, file.modules);
   json["predicted"] = to_json_object(simulation.prediction);
   json["devices"] = devices_json(report);
   json["bubble"] = report.bubble;
   json["bubble_theory"] = *report.bubble_theory;
   json["lower_bound_s"] = simulation.prediction.lower_bound_s;
-  json["trace"] = command.output.path.empty() ? Json(nullptr) : Json(command.output.path);
+  json["trace"] = command.output.path.empty() ? planner::Json(nullptr) : planner::Json(command.output.path);
   json["advice"] = advice_json(report.advice);
   json["memory"] = memory_json(report.memory);
   json["fit"] = fit_json(fit);
   std::string text = render_trace_report(report, session.style);
-  if (fit.excess.bytes > 0) {
+  if (fit.excess.bytes > 0)
     text += "\n" + heading(session.style, "Does not fit") + render_fit(fit, simulation.prediction.step_s, session.style) + "\n";
-  }
   text += fmt::format("predicted step {}, lower bound of these stages {}\n", format_seconds(simulation.prediction.step_s),
                       format_seconds(simulation.prediction.lower_bound_s));
-  if (simulation.prediction.extrapolated) {
+  if (simulation.prediction.extrapolated)
     text += "some micro-batch sizes lie outside the profiled ones: profile again for a better prediction\n";
-  }
   session.result(text + (command.output.path.empty() ? "" : "trace   " + command.output.path + "\n"), json);
   return static_cast<int>(fit.excess.bytes > 0 ? ExitCode::infeasible : ExitCode::done);
 }
@@ -111,4 +99,4 @@ void add_simulate_command(CLI::App& program, CommandBody& chosen) {
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_simulate(*command, session); }; });
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -6,29 +6,29 @@
 #include <filesystem>
 #include <memory>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/profiler/base/device_spec.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/text.h"
-#include "mptune/profiler/base/units.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/store/store.h"
-#include "mptune/reports/cli/commands.h"
-#include "mptune/reports/cli/fit_errors.h"
-#include "mptune/reports/cli/options.h"
-#include "mptune/reports/cli/plan_choice.h"
-#include "mptune/reports/cli/plan_output.h"
-#include "mptune/reports/cli/progress.h"
-#include "mptune/reports/cli/worker_calls.h"
-#include "mptune/reports/render/report_text.h"
-#include "mptune/reports/render/units.h"
-#include "mptune/reports/study_report.h"
-#include "mptune/tuner/identity.h"
-#include "mptune/tuner/live/live_runner.h"
-#include "mptune/tuner/recommended_plan_file.h"
-#include "mptune/tuner/tune.h"
+#include "planner/plan_file.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/base/error.h"
+#include "profiler/base/text.h"
+#include "profiler/base/units.h"
+#include "profiler/device/device_list.h"
+#include "profiler/store/store.h"
+#include "reports/cli/commands.h"
+#include "reports/cli/fit_errors.h"
+#include "reports/cli/options.h"
+#include "reports/cli/plan_choice.h"
+#include "reports/cli/plan_output.h"
+#include "reports/cli/progress.h"
+#include "reports/cli/worker_calls.h"
+#include "reports/render/report_text.h"
+#include "reports/render/units.h"
+#include "reports/study_report.h"
+#include "tuner/identity.h"
+#include "tuner/live/live_runner.h"
+#include "tuner/recommended_plan_file.h"
+#include "tuner/tune.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 constexpr int kTracedSteps = 5;
@@ -49,19 +49,16 @@ void refuse_unlisted_devices(const Plan& plan, const SearchSpace& space, const s
   const auto lists = [](const std::vector<std::string>& names, const std::string& device) {
     return std::ranges::find(names, device) != names.end();
   };
-  for (const std::string& device : plan.devices) {
-    if (!lists(space.devices, device) && !lists(space.whole_machine, device)) {
+  for (const std::string& device : plan.devices)
+    if (!lists(space.devices, device) && !lists(space.whole_machine, device))
       throw Error("the plan runs on " + device + ", which --devices does not list", file, "add it to --devices, or leave --plan out");
-    }
-  }
 }
 
-TuneOptions tune_options(const TuneCommand& command, const Session& session, const TrainingSetup& setup, const DescribedModel& model) {
-  TuneOptions options;
+tuner::TuneOptions tune_options(const TuneCommand& command, const Session& session, const tuner::TrainingSetup& setup,
+                                const tuner::DescribedModel& model) {
+  tuner::TuneOptions options;
   options.budget_s = parse_seconds(command.budget, "--budget");
-  if (options.budget_s <= 0) {
-    throw Error("the budget must be longer than 0", "--budget", "give a time such as 150s");
-  }
+  if (options.budget_s <= 0) throw Error("the budget must be longer than 0", "--budget", "give a time such as 150s");
   options.most_trials = static_cast<int>(parse_whole(command.trials, "--trials", 1, 1000000, options.most_trials));
   options.target_percent = parse_number(command.target, "--target", 0, 100, options.target_percent);
   const std::vector<DeviceSpec> devices = parse_device_names(setup.devices);
@@ -82,14 +79,12 @@ TuneOptions tune_options(const TuneCommand& command, const Session& session, con
   return options;
 }
 
-Study open_study(const TuneCommand& command, const std::string& folder) {
+tuner::Study open_study(const TuneCommand& command, const std::string& folder) {
   if (command.resume) {
-    if (command.output.force) {
-      throw Error("a study can't be both resumed and replaced", "--force", "leave --resume or --force out");
-    }
-    return {folder, Study::Open::resume};
+    if (command.output.force) throw Error("a study can't be both resumed and replaced", "--force", "leave --resume or --force out");
+    return {folder, tuner::Study::Open::resume};
   }
-  return {folder, Study::Open::create, command.output.force};
+  return {folder, tuner::Study::Open::create, command.output.force};
 }
 
 /// The command that trains with the plan found here, with all that the plan does not carry; on sleeping devices, which train nothing, the
@@ -99,9 +94,7 @@ std::string run_command_of(const TuneCommand& command, const Plan& plan, const s
       std::ranges::any_of(plan.devices, [](const std::string& device) { return device_kind(device) == DeviceSpec::Kind::sleep; });
   std::string text = (asleep ? "mptune profile " : "mptune run ") + shell_word(command.model.model);
   const auto add = [&](const char* option, const std::string& value) {
-    if (!value.empty()) {
-      text += std::string(" ") + option + " " + shell_word(value);
-    }
+    if (!value.empty()) text += std::string(" ") + option + " " + shell_word(value);
   };
   add("--input", command.model.input);
   add("--link", command.devices.link);
@@ -114,59 +107,55 @@ std::string run_command_of(const TuneCommand& command, const Plan& plan, const s
   return text;
 }
 
-std::string compared_plans(const RecommendedPlan& best, const RecommendedPlan& other) {
-  const auto peak = [](const RecommendedPlan& plan) { return plan.peak_bytes.empty() ? 0 : std::ranges::max(plan.peak_bytes); };
+std::string compared_plans(const tuner::RecommendedPlan& best, const tuner::RecommendedPlan& other) {
+  const auto peak = [](const tuner::RecommendedPlan& plan) { return plan.peak_bytes.empty() ? 0 : std::ranges::max(plan.peak_bytes); };
   const std::int64_t saved = peak(best) - peak(other);
   return (saved > 0 ? format_bytes(saved) + " less memory per device, " : "") + compared_time(other.step_s / best.step_s, 1) + ": " +
          other.description;
 }
 
 /// Throws what would fit, where no plan of the space is predicted to fit.
-void explain_infeasible(const SearchSpace& space, const Study& study) {
-  const auto profile = read_recording(study.profile_path()).profile;
-  if (!profile) {
-    return;
-  }
+void explain_infeasible(const SearchSpace& space, const tuner::Study& study) {
+  const auto profile = profiler::read_recording(study.profile_path()).profile;
+  if (!profile) return;
   const CostModel cost(*profile);
   const SearchResult result = search_plans(space, cost);
-  if (result.ranked.empty()) {
-    throw nothing_fits(space, result, cost);
-  }
+  if (result.ranked.empty()) throw nothing_fits(space, result, cost);
 }
 
 /// What is tuned must train as the whole model does: a plan changes speed, never the result.
-void refuse_unless_agrees(TrainingSetup setup, double budget_s, ProgressLine& progress) {
+void refuse_unless_agrees(tuner::TrainingSetup setup, double budget_s, ProgressLine& progress) {
   setup.batch = 0;
-  const CheckResult result = check_model(setup, std::nullopt, budget_s, progress);
-  if (const CheckPart* failed = first_failure(result)) {
-    throw Error("the model's pieces do not train as the whole model does", difference_text(*failed),
+  const tuner::CheckResult result = check_model(setup, std::nullopt, budget_s, progress);
+  if (const tuner::CheckPart* failed = tuner::first_failure(result)) {
+    throw Error("the model's pieces do not train as the whole model does", tuner::difference_text(*failed),
                 "see mptune check " + shell_word(setup.model) + "; " + failed->remedy);
   }
 }
 
-TuneResult run_trials(const TuneOptions& options, const TrainingSetup& setup, Study& study, const Session& session) {
+tuner::TuneResult run_trials(const tuner::TuneOptions& options, const tuner::TrainingSetup& setup, tuner::Study& study,
+                             const Session& session) {
   ProgressLine progress(session, options.budget_s);
   progress.update("opening " + study.folder(), 0);
   double best_s = 0;
-  LiveRunner runner(setup, [&](const Series&, const StepTimed& step) {
+  tuner::LiveRunner runner(setup, [&](const tuner::Series&, const tuner::StepTimed& step) {
     if (best_s == 0 || step.step_s < best_s) {
       best_s = step.step_s;
       progress.note("best step " + format_seconds(best_s));
     }
   });
-  TuneServices services;
+  tuner::TuneServices services;
   services.check = [&](double budget_s) { refuse_unless_agrees(setup, budget_s, progress); };
   services.measure = [&](double budget_s) {
     measure_profile(setup, study.profile_path(), budget_s, progress);
-    auto profile = read_recording(study.profile_path()).profile;
-    if (!profile) {
+    auto profile = profiler::read_recording(study.profile_path()).profile;
+    if (!profile)
       throw Error("mptune-worker measured nothing", study.profile_path(), "make sure that both programs are of the same build",
                   ExitCode::internal);
-    }
     return std::move(*profile);
   };
   services.record = [&](const Plan& plan, const std::string& name) {
-    const Recorded recorded = record_plan(setup, plan, kTracedSteps, study.trace_path(name), study.profile_path(), progress);
+    const tuner::Recorded recorded = record_plan(setup, plan, kTracedSteps, study.trace_path(name), study.profile_path(), progress);
     if (!recorded.warning.empty()) {
       session.warn(recorded.warning);
     }
@@ -175,11 +164,9 @@ TuneResult run_trials(const TuneOptions& options, const TrainingSetup& setup, St
   services.clock = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
   services.progress = [&](const std::string& what, double fraction) { progress.update(what, fraction); };
   try {
-    return tune(options, study, services);
+    return tuner::tune(options, study, services);
   } catch (const Error& error) {
-    if (error.code() == ExitCode::infeasible) {
-      explain_infeasible(options.space, study);
-    }
+    if (error.code() == ExitCode::infeasible) explain_infeasible(options.space, study);
     throw;
   }
 }
@@ -187,35 +174,33 @@ TuneResult run_trials(const TuneOptions& options, const TrainingSetup& setup, St
 int run_tune(const TuneCommand& command, const Session& session) {
   session.say("tuning " + command.model.model + " for " + command.budget);
   const std::string folder = command.output.path.empty() ? model_stem(command.model.model) + ".study" : command.output.path;
-  TrainingSetup setup = make_setup(command.model, command.devices, command.step);
-  const DescribedModel model = describe_model(setup, session);
+  tuner::TrainingSetup setup = make_setup(command.model, command.devices, command.step);
+  const tuner::DescribedModel model = describe_model(setup, session);
   setup.batch = setup.batch > 0 ? setup.batch : model.batch;
-  const TuneOptions options = tune_options(command, session, setup, model);
-  const std::string identity = study_identity(setup, command.devices.link, model.fingerprint);
-  Study study = open_study(command, folder);
+  const tuner::TuneOptions options = tune_options(command, session, setup, model);
+  const std::string identity = tuner::study_identity(setup, command.devices.link, model.fingerprint);
+  tuner::Study study = open_study(command, folder);
   setup.sleep_profile = study.profile_path();
   study.set_identity(identity);
 
-  TuneResult result = run_trials(options, setup, study, session);
-  const auto profile = read_recording(study.profile_path()).profile;
-  if (!profile) {
-    throw Error("the study lost its profile", study.profile_path(), "start a new study", ExitCode::internal);
-  }
-  const PlanFile file = recommended_plan_file(result.recommendation, model.layers, profile->fingerprint, identity,
-                                              utc_text(std::chrono::system_clock::now()), compared_plans);
+  tuner::TuneResult result = run_trials(options, setup, study, session);
+  const auto profile = profiler::read_recording(study.profile_path()).profile;
+  if (!profile) throw Error("the study lost its profile", study.profile_path(), "start a new study", ExitCode::internal);
+  const PlanFile file = tuner::recommended_plan_file(result.recommendation, model.layers, profile->fingerprint, identity,
+                                                     utc_text(std::chrono::system_clock::now()), compared_plans);
   save_plan_file(file, study.plan_path(), true);
-  const StudySummary summary{.devices = options.space.devices,
-                             .whole_machine = options.space.whole_machine,
-                             .batch = setup.batch,
-                             .lower_bound_s = result.lower_bound_s,
-                             .gap = result.gap,
-                             .elapsed_s = result.elapsed_s,
-                             .stop_reason = result.stop_reason,
-                             .run_command = run_command_of(command, result.recommendation.recommended.trial.plan, study.plan_path()),
-                             .kinds = result.kind_facts};
+  const tuner::StudySummary summary{.devices = options.space.devices,
+                                    .whole_machine = options.space.whole_machine,
+                                    .batch = setup.batch,
+                                    .lower_bound_s = result.lower_bound_s,
+                                    .gap = result.gap,
+                                    .elapsed_s = result.elapsed_s,
+                                    .stop_reason = result.stop_reason,
+                                    .run_command = run_command_of(command, result.recommendation.recommended.trial.plan, study.plan_path()),
+                                    .kinds = result.kind_facts};
   study.set_summary(summary);
   const StudyReport report = report_of_study(study, summary, result.recommendation, *profile);
-  Json json = result_of("tune");
+  planner::Json json = result_of("tune");
   json.update(study_json(report, model.layers));
   session.result(render_study_report(report, session.style), json);
   return static_cast<int>(result.recommendation.decided ? ExitCode::done : ExitCode::inconclusive);
@@ -241,4 +226,4 @@ void add_tune_command(CLI::App& program, CommandBody& chosen) {
   app->callback([command, &chosen] { chosen = [command](const Session& session) { return run_tune(*command, session); }; });
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

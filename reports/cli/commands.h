@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "mptune/reports/cli/session.h"
+#include "reports/cli/session.h"
 
 namespace CLI {
 class App;
 }
 
-namespace mptune {
+namespace mptune::reports {
 
 /// What the chosen command does; returns the exit code.
 using CommandBody = std::function<int(const Session&)>;
@@ -33,4 +33,4 @@ void add_export_command(CLI::App& program, CommandBody& chosen);
 void add_models_command(CLI::App& program, CommandBody& chosen);
 void add_doctor_command(CLI::App& program, CommandBody& chosen);
 
-}  // namespace mptune
+}  // namespace mptune::reports

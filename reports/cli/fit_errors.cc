@@ -1,16 +1,17 @@
-#include "mptune/reports/cli/fit_errors.h"
+#include "reports/cli/fit_errors.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "mptune/planner/advise/fit_choices.h"
-#include "mptune/profiler/base/units.h"
-#include "mptune/reports/cli/plan_output.h"
-#include "mptune/reports/render/fit_text.h"
-#include "mptune/tuner/runtime/capabilities.h"
+#include "planner/advise/fit_choices.h"
+#include "profiler/base/index.h"
+#include "profiler/base/units.h"
+#include "reports/cli/plan_output.h"
+#include "reports/render/fit_text.h"
+#include "tuner/runtime/capabilities.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 /// A plan that ran out of memory although it was predicted to fit must need so much less than predicted.
@@ -29,38 +30,29 @@ bool knows_measured_peaks(const PlanFile& file) {
   return file.measured && !file.measured->peak_bytes.empty();
 }
 
-Excess excess_by_file(const PlanFile& file, const TrainingSetup& setup) {
+planner::Excess excess_by_file(const PlanFile& file, const tuner::TrainingSetup& setup) {
   std::vector<std::int64_t> peaks;
-  if (knows_measured_peaks(file)) {
+  if (knows_measured_peaks(file))
     peaks = file.measured->peak_bytes;
-  } else if (file.predicted) {
+  else if (file.predicted)
     peaks = file.predicted->peak_bytes;
-  }
-  if (peaks.size() != file.plan.devices.size()) {
-    return {};
-  }
+  if (peaks.size() != file.plan.devices.size()) return {};
   std::vector<std::int64_t> caps;
   for (const std::string& device : file.plan.devices) {
     const auto cap = setup.memory_bytes.find(device);
     caps.push_back(cap == setup.memory_bytes.end() ? 0 : cap->second);
   }
-  return excess_of(file.plan, peaks, file.plan.devices, caps);
+  return planner::excess_of(file.plan, peaks, file.plan.devices, caps);
 }
 
 /// How to find what fits: nothing but the plan is known here.
 std::string search_remedy(const Plan& plan, const std::string& model, const std::string& memory) {
   std::string less;
-  if (plan.num_microbatches() < plan.global_batch_size()) {
-    less = fmt::format("more micro-batches than {}", plan.num_microbatches());
-  }
+  if (plan.num_microbatches() < plan.global_batch_size()) less = fmt::format("more micro-batches than {}", plan.num_microbatches());
   const bool all = std::ranges::all_of(plan.stages, [](const Stage& stage) { return stage.recompute.mode == Recompute::Mode::all; });
-  if (!all) {
-    less += std::string(less.empty() ? "" : " or ") + "--recompute all";
-  }
+  if (!all) less += std::string(less.empty() ? "" : " or ") + "--recompute all";
   std::string devices;
-  for (const std::string& device : plan.devices) {
-    devices += (devices.empty() ? "" : ",") + device;
-  }
+  for (const std::string& device : plan.devices) devices += (devices.empty() ? "" : ",") + device;
   const std::string options = (memory.empty() ? "" : " --memory " + memory) + " --devices " + devices;
   return (less.empty() ? "" : less + " needs less: ") + "mptune plan PROFILE" + options +
          " finds a plan that is predicted to fit, mptune tune " + shell_word(model) + options + " by measuring";
@@ -71,23 +63,21 @@ std::string search_remedy(const Plan& plan, const std::string& model, const std:
 Profile with_caps(Profile profile, const std::vector<std::string>& devices, const std::vector<std::int64_t>& memory_bytes) {
   for (std::size_t i = 0; i < std::min(devices.size(), memory_bytes.size()); ++i) {
     const auto known = std::ranges::find(profile.devices, devices[i], &ProfileDevice::name);
-    if (known != profile.devices.end() && memory_bytes[i] > 0) {
-      known->memory_bytes = memory_bytes[i];
-    }
+    if (known != profile.devices.end() && memory_bytes[i] > 0) known->memory_bytes = memory_bytes[i];
   }
   return profile;
 }
 
-FitAnswer fit_of(const Plan& plan, const std::vector<std::string>& devices, const Profile& profile) {
-  FitQuestion question{.plan = plan, .devices = devices, .memory_bytes = caps_of_profile(devices, profile), .capabilities = kRuntime};
-  if (!executable(plan, kRuntime)) {
+planner::FitAnswer fit_of(const Plan& plan, const std::vector<std::string>& devices, const Profile& profile) {
+  planner::FitQuestion question{
+      .plan = plan, .devices = devices, .memory_bytes = caps_of_profile(devices, profile), .capabilities = tuner::kRuntime};
+  if (!executable(plan, tuner::kRuntime))
     question.capabilities = {};  // a plan that only is simulated may be changed into one that only is simulated
-  }
-  return smallest_changes_that_fit(question, CostModel(profile));
+  return planner::smallest_changes_that_fit(question, CostModel(profile));
 }
 
-Error does_not_fit(const FitAnswer& answer) {
-  const Excess& excess = answer.excess;
+Error does_not_fit(const planner::FitAnswer& answer) {
+  const planner::Excess& excess = answer.excess;
   return {fmt::format("the plan does not fit: it needs {}, {} more than the cap of {}", format_bytes(excess.cap_bytes + excess.bytes),
                       format_bytes(excess.bytes), format_bytes(excess.cap_bytes)),
           excess.device, fit_remedy(answer), ExitCode::infeasible};
@@ -95,34 +85,30 @@ Error does_not_fit(const FitAnswer& answer) {
 
 Error nothing_fits(const SearchSpace& space, const SearchResult& failed, const CostModel& cost) {
   const std::string where = failed.smallest_excess_device.empty() ? "--memory" : failed.smallest_excess_device;
-  if (failed.smallest_excess_bytes <= 0) {
-    return {"no plan fits", where, "raise --memory, or name more devices", ExitCode::infeasible};
-  }
+  if (failed.smallest_excess_bytes <= 0) return {"no plan fits", where, "raise --memory, or name more devices", ExitCode::infeasible};
   return {"no plan fits: the nearest one needs " + format_bytes(failed.smallest_excess_bytes) + " more", where,
-          fit_remedy(choices_that_fit(space, failed, cost)), ExitCode::infeasible};
+          fit_remedy(planner::choices_that_fit(space, failed, cost)), ExitCode::infeasible};
 }
 
-Error ran_out_anyway(const Error& error, const OutOfMemory& memory, const Plan& plan, const std::vector<std::string>& devices,
+Error ran_out_anyway(const Error& error, const tuner::OutOfMemory& memory, const Plan& plan, const std::vector<std::string>& devices,
                      Profile profile) {
   const std::string& device = memory.device;
-  const auto index = static_cast<std::size_t>(std::ranges::find(plan.devices, device) - plan.devices.begin());
-  if (index == plan.devices.size()) {
-    return error;
-  }
+  const auto index = as_index(std::ranges::find(plan.devices, device) - plan.devices.begin());
+  if (index == plan.devices.size()) return error;
   const std::int64_t predicted = CostModel(profile).peak_bytes(plan).at(index);
   const auto known = std::ranges::find(profile.devices, device, &ProfileDevice::name);
   const auto less = static_cast<std::int64_t>(kClearlyLess * static_cast<double>(predicted));
   known->memory_bytes = known->memory_bytes > 0 ? std::min(known->memory_bytes, less) : less;
   // This cap is ours, not the user's: that nothing fits under it is not reported.
-  const FitAnswer fit = fit_of(plan, devices, profile);
+  const planner::FitAnswer fit = fit_of(plan, devices, profile);
   const std::string remedy =
       fit.changes.empty() ? "no change is predicted to need clearly less there: raise --memory for " + device + ", or name more devices"
                           : fit_remedy(fit);
   return {fmt::format("{} (predicted were {} there)", error.what(), format_bytes(predicted)), device, remedy, ExitCode::infeasible};
 }
 
-void refuse_by_plan_file(const PlanFile& file, const TrainingSetup& setup, const std::string& memory, const std::string& path) {
-  const Excess excess = excess_by_file(file, setup);
+void refuse_by_plan_file(const PlanFile& file, const tuner::TrainingSetup& setup, const std::string& memory, const std::string& path) {
+  const planner::Excess excess = excess_by_file(file, setup);
   if (excess.bytes > 0) {
     throw Error(
         fmt::format("the plan does not fit: it needs {} on {} ({}), {} more than the cap", format_bytes(excess.cap_bytes + excess.bytes),
@@ -131,8 +117,9 @@ void refuse_by_plan_file(const PlanFile& file, const TrainingSetup& setup, const
   }
 }
 
-Error ran_out_of_plan(const Error& error, const OutOfMemory& memory, const Plan& plan, const std::string& model, const std::string& caps) {
+Error ran_out_of_plan(const Error& error, const tuner::OutOfMemory& memory, const Plan& plan, const std::string& model,
+                      const std::string& caps) {
   return {error.what(), memory.device.empty() ? error.where() : memory.device, search_remedy(plan, model, caps), ExitCode::infeasible};
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -1,17 +1,16 @@
-#include "mptune/reports/cli/help_text.h"
+#include "reports/cli/help_text.h"
 
 #include <sstream>
 
-#include "mptune/reports/render/style.h"
+#include "profiler/base/index.h"
+#include "reports/render/style.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 std::string wrapped(const std::string& line, std::size_t description, int columns) {
   const bool described = line.size() > description && line.starts_with(' ') && line[description] != ' ' && line[description - 1] == ' ';
-  if (line.starts_with(' ') && !described) {
-    return line + "\n";
-  }
+  if (line.starts_with(' ') && !described) return line + "\n";
   const std::size_t begin = described ? description : 0;
   return hanging(line.substr(0, begin), line.substr(begin), {.width = columns});
 }
@@ -21,12 +20,9 @@ std::string wrapped(const std::string& line, std::size_t description, int column
 std::string wrap_help(const std::string& text, int description_column, int columns) {
   std::istringstream lines(text);
   std::string out;
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.empty() || !out.ends_with("\n\n")) {
-      out += line.empty() ? "\n" : wrapped(line, static_cast<std::size_t>(description_column), columns);
-    }
-  }
+  for (std::string line; std::getline(lines, line);)
+    if (!line.empty() || !out.ends_with("\n\n")) out += line.empty() ? "\n" : wrapped(line, as_index(description_column), columns);
   return out;
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -1,15 +1,16 @@
 #include <exception>
 #include <new>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/reports/cli/program.h"
-#include "mptune/reports/cli/worker_calls.h"
-#include "mptune/reports/render/option_names.h"
-#include "mptune/tuner/live/worker_process.h"
+#include "profiler/base/error.h"
+#include "reports/cli/program.h"
+#include "reports/cli/worker_calls.h"
+#include "reports/render/option_names.h"
+#include "tuner/live/worker_process.h"
 
 namespace {
 
 using namespace mptune;
+using namespace mptune::reports;
 
 Session session_of(const GlobalOptions& options) {
   const TerminalEnvironment environment = environment_of_process();
@@ -18,10 +19,8 @@ Session session_of(const GlobalOptions& options) {
 
 int run(int argc, char** argv) {
   const CommandLine line = parse_command_line(argc, argv);
-  if (!line.body) {
-    return static_cast<int>(ExitCode::done);
-  }
-  install_interrupt_handlers();
+  if (!line.body) return static_cast<int>(ExitCode::done);
+  tuner::install_interrupt_handlers();
   start_interrupt_watchdog(line.options.json);
   return line.body(session_of(line.options));
 }

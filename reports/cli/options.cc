@@ -1,4 +1,4 @@
-#include "mptune/reports/cli/options.h"
+#include "reports/cli/options.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -9,10 +9,10 @@
 #include <optional>
 #include <sstream>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/text.h"
+#include "profiler/base/error.h"
+#include "profiler/base/text.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 std::string range_text(double least, double most) {
@@ -65,13 +65,10 @@ void add_output_options(CLI::App& command, OutputOptions& options, const std::st
 }
 
 std::int64_t parse_whole(const std::string& text, const std::string& option, std::int64_t least, std::int64_t most, std::int64_t absent) {
-  if (text.empty()) {
-    return absent;
-  }
+  if (text.empty()) return absent;
   const std::optional<std::int64_t> value = integer(text);
-  if (!value || *value < least || *value > most) {
+  if (!value || *value < least || *value > most)
     throw Error("'" + text + "' is not a whole number in range", option, "use " + std::to_string(least) + " to " + std::to_string(most));
-  }
   return *value;
 }
 
@@ -80,21 +77,18 @@ int parse_count(const std::string& text, const std::string& option, std::int64_t
 }
 
 double parse_number(const std::string& text, const std::string& option, double least, double most, double absent) {
-  if (text.empty()) {
-    return absent;
-  }
+  if (text.empty()) return absent;
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value) || value < least || value > most) {
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value) || value < least || value > most)
     throw Error("'" + text + "' is not a number in range", option, range_text(least, most));
-  }
   return value;
 }
 
-TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& devices, const StepOptions& step) {
+tuner::TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& devices, const StepOptions& step) {
   const std::vector<DeviceSpec> specs = parse_devices(devices.devices);
   const std::vector<std::int64_t> caps = parse_memory(devices.memory, specs);
-  TrainingSetup setup;
+  tuner::TrainingSetup setup;
   setup.model = model.model;
   setup.input = model.input;
   setup.batch = parse_count(model.batch, "--batch", kMostBatch);
@@ -102,25 +96,19 @@ TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& devices
   setup.whole_machine = whole_machine_device(specs);
   for (std::size_t i = 0; i < specs.size(); ++i) {
     setup.devices.push_back(specs[i].name);
-    if (caps[i] > 0) {
-      setup.memory_bytes[specs[i].name] = caps[i];
-    }
+    if (caps[i] > 0) setup.memory_bytes[specs[i].name] = caps[i];
   }
-  if (const std::int64_t cap = whole_machine_cap(caps); !setup.whole_machine.empty() && cap > 0) {
+  if (const std::int64_t cap = whole_machine_cap(caps); !setup.whole_machine.empty() && cap > 0)
     setup.memory_bytes[setup.whole_machine] = cap;
-  }
-  setup.optimizer = parse_optimizer(step.optimizer);
-  if (!step.loss.empty() && step.loss != "model") {
-    setup.loss = parse_loss(step.loss);
-  }
+  setup.optimizer = profiler::parse_optimizer(step.optimizer);
+  if (!step.loss.empty() && step.loss != "model") setup.loss = profiler::parse_loss(step.loss);
   setup.learning_rate = parse_number(step.learning_rate, "--lr", 1e-12, 1e6, 0);
   setup.seed = static_cast<std::uint64_t>(parse_whole(step.seed, "--seed", 0, std::numeric_limits<std::int64_t>::max(), 0));
   setup.data = step.data;
   std::error_code ignored;
-  if (!step.data.empty() && !std::filesystem::is_regular_file(step.data, ignored)) {
+  if (!step.data.empty() && !std::filesystem::is_regular_file(step.data, ignored))
     throw Error("the file does not exist", step.data, "give --data a file saved by torch.save");
-  }
   return setup;
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -4,14 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/tuner/trial/setup.h"
+#include "profiler/device/device_list.h"
+#include "tuner/trial/setup.h"
 
 namespace CLI {
 class App;
 }
 
-namespace mptune {
+namespace mptune::reports {
 
 /// Options as typed; "" where not given.
 struct DeviceOptions {
@@ -53,6 +53,6 @@ inline constexpr std::int64_t kMostBatch = 1 << 20;  ///< samples of a step
 [[nodiscard]] std::int64_t whole_machine_cap(const std::vector<std::int64_t>& caps);
 
 /// Devices, caps, batch and step of a command. Throws Error.
-[[nodiscard]] TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& devices, const StepOptions& step);
+[[nodiscard]] tuner::TrainingSetup make_setup(const ModelOptions& model, const DeviceOptions& devices, const StepOptions& step);
 
-}  // namespace mptune
+}  // namespace mptune::reports

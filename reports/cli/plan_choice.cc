@@ -1,4 +1,4 @@
-#include "mptune/reports/cli/plan_choice.h"
+#include "reports/cli/plan_choice.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -8,17 +8,17 @@
 #include <sstream>
 #include <utility>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/schedule/schedule_info.h"
-#include "mptune/planner/search/given_choices.h"
-#include "mptune/planner/search/plan_checks.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/text.h"
-#include "mptune/reports/cli/options.h"
-#include "mptune/reports/render/style.h"
-#include "mptune/tuner/runtime/capabilities.h"
+#include "planner/schedule/schedule.h"
+#include "planner/schedule/schedule_info.h"
+#include "planner/search/given_choices.h"
+#include "planner/search/plan_checks.h"
+#include "profiler/base/error.h"
+#include "profiler/base/text.h"
+#include "reports/cli/options.h"
+#include "reports/render/style.h"
+#include "tuner/runtime/capabilities.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 constexpr std::int64_t kMostStages = 4096;
@@ -27,61 +27,48 @@ std::string read_small_file(const std::string& path, const std::string& remedy) 
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
-  if (!file || std::filesystem::is_directory(path)) {
-    throw Error("the file can't be read", path, remedy);
-  }
+  if (!file || std::filesystem::is_directory(path)) throw Error("the file can't be read", path, remedy);
   return text.str();
 }
 
 std::vector<int> parse_replicas(const std::string& text) {
   std::vector<int> replicas;
-  for (const std::string& part : text.empty() ? std::vector<std::string>{} : split(text, ',')) {
+  for (const std::string& part : text.empty() ? std::vector<std::string>{} : split(text, ','))
     replicas.push_back(static_cast<int>(parse_whole(part.empty() ? " " : part, "--replicas", 1, kMostStages, 0)));
-  }
   return replicas;
 }
 
 /// A name, or the actions of a file.
 void choose_schedule(PlanOptions& options) {
-  if (options.schedule.empty() || find_schedule(options.schedule) != nullptr) {
-    return;
-  }
+  if (options.schedule.empty() || planner::find_schedule(options.schedule) != nullptr) return;
   const std::string schedule = std::exchange(options.schedule, "");
-  const std::string remedy = "use " + join(schedule_names(), ", ") + " or a CSV file of actions";
+  const std::string remedy = "use " + join(planner::schedule_names(), ", ") + " or a CSV file of actions";
   std::error_code ignored;
-  if (!std::filesystem::exists(schedule, ignored)) {
-    throw Error("'" + schedule + "' is no schedule and no file", "--schedule", remedy);
-  }
-  options.actions = schedule_from_csv(read_small_file(schedule, remedy), schedule);
+  if (!std::filesystem::exists(schedule, ignored)) throw Error("'" + schedule + "' is no schedule and no file", "--schedule", remedy);
+  options.actions = planner::schedule_from_csv(read_small_file(schedule, remedy), schedule);
 }
 
 }  // namespace
 
 void check_executable(const Plan& plan, const std::string& where) {
-  if (const std::string why = why_not_executable(plan, kRuntime); !why.empty()) {
+  if (const std::string why = why_not_executable(plan, tuner::kRuntime); !why.empty())
     throw Error(plan.schedule + " can't be run: " + why, where, "use a schedule with whole backwards, such as 1f1b or interleaved");
-  }
 }
 
 void check_schedule_executable(const SearchSpace& space) {
-  if (const std::string why = why_not_executable(space, kRuntime); !why.empty()) {
+  if (const std::string why = planner::why_not_executable(space, tuner::kRuntime); !why.empty()) {
     throw Error(space.schedules.front() + " can't be run: " + why, "--schedule",
                 "use a schedule with whole backwards, such as 1f1b or interleaved, or only plan it, with mptune plan");
   }
 }
 
 void check_one_plan(bool options_given, const std::string& where) {
-  if (options_given) {
-    throw Error("a plan file and options of a plan are both given", where, "leave one of them out");
-  }
+  if (options_given) throw Error("a plan file and options of a plan are both given", where, "leave one of them out");
 }
 
 bool PlanChoice::any() const {
-  for (const std::string* text : {&stages, &virtual_stages, &cuts, &microbatches, &split_size, &schedule, &recompute, &replicas}) {
-    if (!text->empty()) {
-      return true;
-    }
-  }
+  for (const std::string* text : {&stages, &virtual_stages, &cuts, &microbatches, &split_size, &schedule, &recompute, &replicas})
+    if (!text->empty()) return true;
   return false;
 }
 
@@ -89,9 +76,7 @@ void add_plan_options(CLI::App& command, PlanChoice& options, bool searched) {
   const auto add = [&](const char* name, std::string& value, const char* type, const std::string& what, const std::string& otherwise) {
     const std::string help = searched || otherwise.empty() ? what : what + "; default: " + otherwise;
     CLI::Option* option = command.add_option(name, value, help)->type_name(type);
-    if (searched) {
-      option->group("Search only plans with");
-    }
+    if (searched) option->group("Search only plans with");
   };
   add("--stages", options.stages, "K", "number of stages", "one per device, or --virtual per device");
   add("--virtual", options.virtual_stages, "V", "stages per device", "2 for interleaved, looped-bfs and the V-schedules, else 1");
@@ -99,7 +84,7 @@ void add_plan_options(CLI::App& command, PlanChoice& options, bool searched) {
   add("--microbatches", options.microbatches, "M", "micro-batches of the whole batch", "4 x stages, at most the batch; 1 for naive");
   add("--split-size", options.split_size, "S", "samples in each micro-batch, instead of --microbatches", "");
   add("--schedule", options.schedule, searched ? "NAME" : "NAME|FILE",
-      join(schedule_names(), ", ") + (searched ? "" : "; or a CSV file of actions"), kDefaultSchedule);
+      join(planner::schedule_names(), ", ") + (searched ? "" : "; or a CSV file of actions"), kDefaultSchedule);
   add("--recompute", options.recompute, "WHAT", "activations computed again in backward: none, all or of stages 0,2", "none");
   add("--replicas", options.replicas, "LIST", "devices per stage, taken in order: 2,1", "1 each");
 }
@@ -111,9 +96,7 @@ void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::st
 
 std::vector<int> parse_cuts(const std::string& text, const std::vector<ProfileLayer>& layers) {
   std::vector<int> cuts;
-  if (text.empty()) {
-    return cuts;
-  }
+  if (text.empty()) return cuts;
   const int last = static_cast<int>(layers.size()) - 1;
   for (const std::string& part : split(text, ',')) {
     const auto named = std::ranges::find(layers, part, &ProfileLayer::name);
@@ -121,17 +104,13 @@ std::vector<int> parse_cuts(const std::string& text, const std::vector<ProfileLa
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), cut);
     // A number is a position even where a layer is named by a number.
     if (part.empty() || error != std::errc{} || end != part.data() + part.size()) {
-      if (named == layers.end()) {
+      if (named == layers.end())
         throw Error("unknown layer '" + part + "'", "--cuts", "use numbers from 1 to " + std::to_string(last) + " or names of layers");
-      }
       cut = static_cast<int>(named - layers.begin());
     }
-    if (cut < 1 || cut > last) {
-      throw Error("cut '" + part + "' is out of range", "--cuts", "use layers from 1 to " + std::to_string(last));
-    }
-    if (!cuts.empty() && cut <= cuts.back()) {
+    if (cut < 1 || cut > last) throw Error("cut '" + part + "' is out of range", "--cuts", "use layers from 1 to " + std::to_string(last));
+    if (!cuts.empty() && cut <= cuts.back())
       throw Error("cut '" + part + "' leaves an empty stage", "--cuts", "list the cuts in ascending order, each once");
-    }
     cuts.push_back(cut);
   }
   return cuts;
@@ -169,17 +148,13 @@ Plan plan_from_options(const PlanChoice& choice, const std::vector<std::string>&
 SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>& devices, const std::vector<std::int64_t>& memory,
                          int batch, const std::vector<ProfileLayer>& layers) {
   std::vector<std::string> names;
-  for (const DeviceSpec& device : devices) {
-    names.push_back(device.name);
-  }
-  SearchSpace space = search_space(plan_options(choice, names, batch, layers));
-  if (const std::string whole = whole_machine_device(devices); !whole.empty()) {
-    space.whole_machine = {whole};
-  }
+  for (const DeviceSpec& device : devices) names.push_back(device.name);
+  SearchSpace space = planner::search_space(plan_options(choice, names, batch, layers));
+  if (const std::string whole = whole_machine_device(devices); !whole.empty()) space.whole_machine = {whole};
   space.memory_bytes = memory;
   space.whole_machine_memory_bytes = whole_machine_cap(memory);
-  space.capabilities = kRuntime;
+  space.capabilities = tuner::kRuntime;
   return space;
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

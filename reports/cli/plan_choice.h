@@ -4,16 +4,16 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/plan.h"
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/base/device_spec.h"
-#include "mptune/profiler/trace/profile.h"
+#include "planner/plan.h"
+#include "planner/search/search.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/trace/profile.h"
 
 namespace CLI {
 class App;
 }
 
-namespace mptune {
+namespace mptune::reports {
 
 /// What a user asks of the plan, as typed; "" where not given.
 struct PlanChoice {
@@ -50,4 +50,4 @@ void check_schedule_executable(const SearchSpace& space);
 [[nodiscard]] SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>& devices,
                                        const std::vector<std::int64_t>& memory, int batch, const std::vector<ProfileLayer>& layers);
 
-}  // namespace mptune
+}  // namespace mptune::reports

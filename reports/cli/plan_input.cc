@@ -1,21 +1,21 @@
-#include "mptune/reports/cli/plan_input.h"
+#include "reports/cli/plan_input.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
 #include <numeric>
 
-#include "mptune/planner/search/given_choices.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/text.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/formats/bandwidth_table.h"
-#include "mptune/profiler/formats/layer_graph.h"
-#include "mptune/profiler/formats/operator_tables.h"
-#include "mptune/profiler/store/store.h"
-#include "mptune/reports/cli/options.h"
+#include "planner/search/given_choices.h"
+#include "profiler/base/error.h"
+#include "profiler/base/text.h"
+#include "profiler/device/device_list.h"
+#include "profiler/formats/bandwidth_table.h"
+#include "profiler/formats/layer_graph.h"
+#include "profiler/formats/operator_tables.h"
+#include "profiler/store/store.h"
+#include "reports/cli/options.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 constexpr std::int64_t kMostDevicesAsked = 128;
@@ -25,15 +25,11 @@ constexpr int kMicrobatchesPerDevice = 4;
 /// The profile's devices but the one of all cores, which the others make up.
 std::vector<DeviceSpec> profiled_devices(const Profile& profile) {
   std::vector<DeviceSpec> devices;
-  for (const ProfileDevice& device : profile.devices) {
-    devices.push_back(parse_device(device.name));
-  }
+  for (const ProfileDevice& device : profile.devices) devices.push_back(parse_device(device.name));
   for (const DeviceSpec& whole : devices) {
     std::vector<DeviceSpec> others;
     std::ranges::copy_if(devices, std::back_inserter(others), [&](const DeviceSpec& device) { return device.name != whole.name; });
-    if (whole_machine_device(others) == whole.name) {
-      return others;
-    }
+    if (whole_machine_device(others) == whole.name) return others;
   }
   return devices;
 }
@@ -63,9 +59,9 @@ LinkCost given_link(const std::string& text) {
 
 /// The line from no bytes to the first point has the speed of the next one, so that small copies cost their latency.
 LinkCost link_of_table(const std::string& path) {
-  TextInput input = open_text(path);
+  profiler::TextInput input = profiler::open_text(path);
   LinkCost cost;
-  cost.curve = read_bandwidth_table(input);
+  cost.curve = profiler::read_bandwidth_table(input);
   const LinkPoint& first = cost.curve.front();
   const LinkPoint& last = cost.curve.back();
   cost.bytes_per_second = static_cast<double>(last.bytes) / last.seconds;
@@ -85,16 +81,13 @@ void add_devices(PlanInput& input, int count) {
 int device_count(const PlanChoice& choice, const std::string& path) {
   if (!choice.replicas.empty()) {
     std::int64_t sum = 0;
-    for (const std::string& part : split(choice.replicas, ',')) {
+    for (const std::string& part : split(choice.replicas, ','))
       sum += parse_whole(part.empty() ? " " : part, "--replicas", 1, kMostDevicesAsked, 0);
-    }
     return static_cast<int>(parse_whole(std::to_string(sum), "--replicas", 1, kMostDevicesAsked, 0));
   }
   const auto stages = static_cast<int>(parse_whole(choice.stages, "--stages", 1, kMostDevicesAsked, 0));
-  if (stages == 0) {
-    throw Error("the file names no devices", path, "give --stages K for K equal devices");
-  }
-  const int each = std::max(1, asked_virtual_stages(plan_values(choice)));
+  if (stages == 0) throw Error("the file names no devices", path, "give --stages K for K equal devices");
+  const int each = std::max(1, planner::asked_virtual_stages(plan_values(choice)));
   if (stages % each != 0) {
     throw Error(std::to_string(stages) + " stages, but " + std::to_string(each) + " on each device", "--stages",
                 "use a multiple of " + std::to_string(each));
@@ -104,22 +97,20 @@ int device_count(const PlanChoice& choice, const std::string& path) {
 
 /// Who says K stages may think of K devices.
 void add_virtual_stages(PlanInput& input, const PlanChoice& choice) {
-  const int each = asked_virtual_stages(plan_values(choice));
+  const int each = planner::asked_virtual_stages(plan_values(choice));
   if (each > 1) {
     input.assumed.push_back(choice.stages + " stages on " + std::to_string(input.devices.size()) + " devices, " + std::to_string(each) +
                             " on each");
   }
 }
 
-void add_links(PlanInput& input, const std::string& path, ProfileFormat format, const std::string& link) {
-  if (input.devices.size() < 2) {
-    return;
-  }
+void add_links(PlanInput& input, const std::string& path, profiler::ProfileFormat format, const std::string& link) {
+  if (input.devices.size() < 2) return;
   const std::filesystem::path table = std::filesystem::path(path).parent_path() / "p2p_intra_node.csv";
   std::error_code ignored;
   if (!link.empty()) {
     link_all(input.profile, given_link(link));
-  } else if (format == ProfileFormat::operator_tables && std::filesystem::exists(table, ignored)) {
+  } else if (format == profiler::ProfileFormat::operator_tables && std::filesystem::exists(table, ignored)) {
     link_all(input.profile, link_of_table(table.string()));
     input.assumed.push_back("links as in " + table.filename().string() + " beside the tables");
   } else {
@@ -128,28 +119,23 @@ void add_links(PlanInput& input, const std::string& path, ProfileFormat format, 
 }
 
 /// What the readers of the formats leave unsaid.
-void add_conventions(PlanInput& input, ProfileFormat format) {
-  if (format == ProfileFormat::layer_graph) {
+void add_conventions(PlanInput& input, profiler::ProfileFormat format) {
+  if (format == profiler::ProfileFormat::layer_graph)
     input.assumed.emplace_back("a sample is the micro-batch that was profiled, of a size that the file does not name");
-  } else {
-    input.assumed.push_back(std::to_string(kOperatorTableLayers) + " encoder layers, and Adam in mixed precision");
-  }
+  else
+    input.assumed.push_back(std::to_string(profiler::kOperatorTableLayers) + " encoder layers, and Adam in mixed precision");
 }
 
 void add_batch(PlanInput& input, const std::string& batch, PlanChoice& choice) {
   const std::vector<LayerCost>& sizes = input.profile.classes.front().layers.front().by_samples;
-  if (sizes.size() == 1 && choice.microbatches.empty() && choice.split_size.empty()) {
+  if (sizes.size() == 1 && choice.microbatches.empty() && choice.split_size.empty())
     choice.split_size = std::to_string(sizes.front().samples);
-  }
-  if (!batch.empty()) {
-    return;
-  }
+  if (!batch.empty()) return;
   const std::int64_t count = parse_whole(choice.microbatches, "--microbatches", 1, kMostBatch,
                                          kMicrobatchesPerDevice * static_cast<std::int64_t>(input.devices.size()));
   const std::int64_t size = parse_whole(choice.split_size, "--split-size", 1, kMostBatch, sizes.back().samples);
-  if (count * size > kMostBatch) {
+  if (count * size > kMostBatch)
     throw Error("a batch of " + std::to_string(count * size) + " samples is out of range", "--microbatches", "use fewer or smaller ones");
-  }
   input.profile.batch = static_cast<int>(count * size);
   input.assumed.push_back("a batch of " + std::to_string(count * size) + " samples");
 }
@@ -157,22 +143,18 @@ void add_batch(PlanInput& input, const std::string& batch, PlanChoice& choice) {
 }  // namespace
 
 PlanInput recorded_input(const std::string& path, const std::string& link) {
-  auto profile = read_recording(path).profile;
-  if (!profile) {
-    throw Error("the file holds no profile", path, "give a file that mptune profile wrote");
-  }
+  auto profile = profiler::read_recording(path).profile;
+  if (!profile) throw Error("the file holds no profile", path, "give a file that mptune profile wrote");
   PlanInput input{.profile = std::move(*profile), .devices = {}, .assumed = {}};
   input.devices = profiled_devices(input.profile);
-  if (!link.empty()) {
-    link_all(input.profile, given_link(link));
-  }
+  if (!link.empty()) link_all(input.profile, given_link(link));
   return input;
 }
 
-PlanInput public_input(const std::string& path, ProfileFormat format, const std::string& link, const std::string& batch,
+PlanInput public_input(const std::string& path, profiler::ProfileFormat format, const std::string& link, const std::string& batch,
                        PlanChoice& choice) {
   PlanInput input;
-  input.profile = format == ProfileFormat::layer_graph ? read_layer_graph(path) : read_operator_tables(path);
+  input.profile = format == profiler::ProfileFormat::layer_graph ? profiler::read_layer_graph(path) : profiler::read_operator_tables(path);
   add_conventions(input, format);
   add_devices(input, device_count(choice, path));
   add_virtual_stages(input, choice);
@@ -181,4 +163,4 @@ PlanInput public_input(const std::string& path, ProfileFormat format, const std:
   return input;
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/base/device_spec.h"
-#include "mptune/profiler/formats/any_profile.h"
-#include "mptune/profiler/trace/profile.h"
-#include "mptune/reports/cli/plan_choice.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/formats/any_profile.h"
+#include "profiler/trace/profile.h"
+#include "reports/cli/plan_choice.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// A profile with all that a search needs, whatever the file holds.
 struct PlanInput {
@@ -24,7 +24,7 @@ struct PlanInput {
 /// between all of them at `link`, else by the bandwidth table p2p_intra_node.csv beside operator tables; the batch, 4 micro-batches of the
 /// largest profiled size per device or as many as `choice` says. Where only one micro-batch size was profiled, `choice` gets it unless it
 /// has another already. Throws Error: as the readers, and for a number of devices or links that nobody gave.
-[[nodiscard]] PlanInput public_input(const std::string& path, ProfileFormat format, const std::string& link, const std::string& batch,
-                                     PlanChoice& choice);
+[[nodiscard]] PlanInput public_input(const std::string& path, profiler::ProfileFormat format, const std::string& link,
+                                     const std::string& batch, PlanChoice& choice);
 
-}  // namespace mptune
+}  // namespace mptune::reports

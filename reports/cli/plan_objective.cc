@@ -1,17 +1,18 @@
-#include "mptune/reports/cli/plan_objective.h"
+#include "reports/cli/plan_objective.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "mptune/planner/published/aceso.h"
-#include "mptune/planner/published/closed_form.h"
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/search/families.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/units.h"
-#include "mptune/profiler/formats/operator_tables.h"
+#include "planner/published/aceso.h"
+#include "planner/published/closed_form.h"
+#include "planner/schedule/schedule.h"
+#include "planner/search/families.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/base/units.h"
+#include "profiler/formats/operator_tables.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 constexpr int kLinkPoints = 11;  // 1 MiB to 1 GiB, as the published curves
@@ -28,14 +29,12 @@ void check_choices(const SearchSpace& space) {
   if (!space.recompute.empty()) refuse("given recomputation", "--recompute");
 }
 
-PartitionProblem straight_pipeline(const SearchSpace& space, int stages, int microbatches) {
-  PartitionProblem problem;
+planner::PartitionProblem straight_pipeline(const SearchSpace& space, int stages, int microbatches) {
+  planner::PartitionProblem problem;
   for (int s = 0; s < stages; ++s) {
-    problem.devices.push_back(space.devices[static_cast<std::size_t>(s)]);
+    problem.devices.push_back(space.devices[as_index(s)]);
     problem.stages.push_back({s});
-    if (!space.memory_bytes.empty()) {
-      problem.memory_bytes.push_back(space.memory_bytes[static_cast<std::size_t>(s)]);
-    }
+    if (!space.memory_bytes.empty()) problem.memory_bytes.push_back(space.memory_bytes[as_index(s)]);
   }
   problem.microbatch_sizes = split_evenly(space.batch, microbatches);
   problem.schedule = kDefaultSchedule;
@@ -44,13 +43,9 @@ PartitionProblem straight_pipeline(const SearchSpace& space, int stages, int mic
 }
 
 std::vector<int> stage_counts(const SearchSpace& space, const CostModel& cost) {
-  if (!space.stage_counts.empty()) {
-    return space.stage_counts;
-  }
+  if (!space.stage_counts.empty()) return space.stage_counts;
   std::vector<int> counts;
-  for (int stages = 1; stages <= std::min(static_cast<int>(space.devices.size()), cost.layers()); ++stages) {
-    counts.push_back(stages);
-  }
+  for (int stages = 1; stages <= std::min(static_cast<int>(space.devices.size()), cost.layers()); ++stages) counts.push_back(stages);
   return counts;
 }
 
@@ -60,13 +55,9 @@ std::vector<int> stage_counts(const SearchSpace& space, const CostModel& cost) {
 }
 
 std::vector<LinkPoint> link_points(const Profile& profile) {
-  if (profile.links.empty()) {
-    return {};
-  }
+  if (profile.links.empty()) return {};
   const LinkCost& link = profile.links.front();
-  if (!link.curve.empty()) {
-    return link.curve;
-  }
+  if (!link.curve.empty()) return link.curve;
   std::vector<LinkPoint> points;
   for (int i = 0; i < kLinkPoints; ++i) {
     const std::int64_t bytes = std::int64_t{1} << (20 + i);
@@ -75,74 +66,63 @@ std::vector<LinkPoint> link_points(const Profile& profile) {
   return points;
 }
 
-AcesoProblem aceso_problem(const SearchSpace& space, const std::string& prefix, const Profile& profile) {
-  AcesoProblem problem;
-  for (const auto& [samples, path] : operator_table_files(prefix)) {
+planner::AcesoProblem aceso_problem(const SearchSpace& space, const std::string& prefix, const Profile& profile) {
+  planner::AcesoProblem problem;
+  for (const auto& [samples, path] : profiler::operator_table_files(prefix)) {
     const bool wanted = space.microbatch_counts.empty() || space.microbatch_counts.front() * samples == space.batch;
-    if (!wanted) {
-      continue;
-    }
-    TextInput input = open_text(path);
-    problem.tables.push_back(aceso_table(samples, read_operator_table(input)));
+    if (!wanted) continue;
+    profiler::TextInput input = profiler::open_text(path);
+    problem.tables.push_back(planner::aceso_table(samples, profiler::read_operator_table(input)));
   }
-  if (problem.tables.empty()) {
+  if (problem.tables.empty())
     throw Error("no operator table is of the micro-batches asked for", prefix, "leave --microbatches and --split-size out");
-  }
   problem.links = link_points(profile);
   problem.devices = static_cast<int>(space.devices.size());
   problem.batch = space.batch;
-  if (!space.memory_bytes.empty()) {
-    problem.memory_bytes = *std::ranges::min_element(space.memory_bytes);
-  }
+  if (!space.memory_bytes.empty()) problem.memory_bytes = *std::ranges::min_element(space.memory_bytes);
   return problem;
 }
 
-Plan plan_of(const AcesoPlan& found, const SearchSpace& space) {
+Plan plan_of(const planner::AcesoPlan& found, const SearchSpace& space) {
   Plan plan;
   plan.devices = space.devices;
-  plan.microbatch_sizes.assign(static_cast<std::size_t>(found.microbatches), found.samples);
+  plan.microbatch_sizes.assign(as_index(found.microbatches), found.samples);
   for (std::size_t s = 0; s < found.stages.size(); ++s) {
-    const AcesoStage& stage = found.stages[s];
+    const planner::AcesoStage& stage = found.stages[s];
     Recompute recompute;
-    if (!stage.recomputed.empty()) {
-      recompute = {Recompute::Mode::some, stage.recomputed, {}};
-    }
+    if (!stage.recomputed.empty()) recompute = {Recompute::Mode::some, stage.recomputed, {}};
     plan.stages.push_back({stage.first, stage.last, {static_cast<int>(s)}, recompute});
   }
-  make_schedule(plan, kDefaultSchedule);
+  planner::make_schedule(plan, kDefaultSchedule);
   return plan;
 }
 
-class ClosedFormObjective : public Objective {
+class ClosedFormObjective : public planner::Objective {
  public:
   ClosedFormObjective(const SearchSpace& space, const CostModel& cost) : space_(space), cost_(cost) {}
 
   [[nodiscard]] std::string_view name() const override { return "closed-form"; }
 
-  [[nodiscard]] ObjectiveResult minimize() const override {
+  [[nodiscard]] planner::ObjectiveResult minimize() const override {
     std::vector<std::int64_t> caps = space_.memory_bytes;
     caps.resize(space_.devices.size());
-    const Choices choices(space_, cost_, caps);
-    std::int64_t best = PartitionResult::kNoPlan;
-    std::int64_t excess = PartitionResult::kNoPlan;
+    const planner::Choices choices(space_, cost_, caps);
+    std::int64_t best = planner::PartitionResult::kNoPlan;
+    std::int64_t excess = planner::PartitionResult::kNoPlan;
     Plan plan;
     for (const int stages : stage_counts(space_, cost_)) {
       for (const int microbatches : choices.counts()) {
-        PartitionProblem problem = straight_pipeline(space_, stages, microbatches);
-        problem.longest_ns = best == PartitionResult::kNoPlan ? best : best - 1;
-        const PartitionResult result = closed_form_partition(problem, cost_);
-        if (result.smallest_excess_bytes > 0) {
-          excess = std::min(excess, result.smallest_excess_bytes);
-        }
+        planner::PartitionProblem problem = straight_pipeline(space_, stages, microbatches);
+        problem.longest_ns = best == planner::PartitionResult::kNoPlan ? best : best - 1;
+        const planner::PartitionResult result = planner::closed_form_partition(problem, cost_);
+        if (result.smallest_excess_bytes > 0) excess = std::min(excess, result.smallest_excess_bytes);
         if (!result.best.empty()) {
           best = result.best.front().step_ns;
           plan = result.best.front().plan;
         }
       }
     }
-    if (best == PartitionResult::kNoPlan) {
-      refuse_misfit(excess == PartitionResult::kNoPlan ? 0 : excess);
-    }
+    if (best == planner::PartitionResult::kNoPlan) refuse_misfit(excess == planner::PartitionResult::kNoPlan ? 0 : excess);
     const double step_s = static_cast<double>(best) / 1e9;
     return {plan, step_s, step_s, 0, cost_.peak_bytes(plan)};
   }
@@ -152,44 +132,36 @@ class ClosedFormObjective : public Objective {
   const CostModel& cost_;
 };
 
-class AcesoObjective : public Objective {
+class AcesoObjective : public planner::Objective {
  public:
   AcesoObjective(const SearchSpace& space, const std::string& prefix, const Profile& profile)
       : space_(space), problem_(aceso_problem(space, prefix, profile)) {}
 
   [[nodiscard]] std::string_view name() const override { return "aceso"; }
 
-  [[nodiscard]] ObjectiveResult minimize() const override {
-    const AcesoResult result = plan_aceso(problem_);
-    if (result.best.empty()) {
-      refuse_misfit(0);
-    }
-    const AcesoPlan& best = result.best.front();
+  [[nodiscard]] planner::ObjectiveResult minimize() const override {
+    const planner::AcesoResult result = planner::plan_aceso(problem_);
+    if (result.best.empty()) refuse_misfit(0);
+    const planner::AcesoPlan& best = result.best.front();
     std::vector<std::int64_t> peaks;
-    for (const AcesoStage& stage : best.stages) {
-      peaks.push_back(stage.peak_bytes());
-    }
+    for (const planner::AcesoStage& stage : best.stages) peaks.push_back(stage.peak_bytes());
     return {plan_of(best, space_), static_cast<double>(best.step_ns) / 1e9, static_cast<double>(result.lower_bound_ns) / 1e9, result.gap(),
             std::move(peaks)};
   }
 
  private:
   const SearchSpace& space_;
-  AcesoProblem problem_;
+  planner::AcesoProblem problem_;
 };
 
 }  // namespace
 
-std::unique_ptr<Objective> pipeline_objective(const std::string& name, const SearchSpace& space, const std::string& prefix,
-                                              const CostModel& cost) {
+std::unique_ptr<planner::Objective> pipeline_objective(const std::string& name, const SearchSpace& space, const std::string& prefix,
+                                                       const CostModel& cost) {
   check_choices(space);
-  if (name == "closed-form") {
-    return std::make_unique<ClosedFormObjective>(space, cost);
-  }
-  if (name == "aceso") {
-    return std::make_unique<AcesoObjective>(space, prefix, cost.profile());
-  }
+  if (name == "closed-form") return std::make_unique<ClosedFormObjective>(space, cost);
+  if (name == "aceso") return std::make_unique<AcesoObjective>(space, prefix, cost.profile());
   throw Error("objective " + name + " searches no pipelines", "--objective", "use closed-form or aceso");
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

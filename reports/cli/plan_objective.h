@@ -3,10 +3,10 @@
 #include <memory>
 #include <string>
 
-#include "mptune/planner/published/objective.h"
-#include "mptune/planner/search/search.h"
+#include "planner/published/objective.h"
+#include "planner/search/search.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// The objective of this name over the straight 1f1b pipelines of the space, stages on the first devices:
 ///
@@ -14,7 +14,7 @@ namespace mptune {
 ///     aceso         planner/published/aceso.h, from the operator tables with this prefix, links as in the profile
 ///
 /// All must outlive it. Throws Error: another name; choices of the space that these objectives do not know.
-[[nodiscard]] std::unique_ptr<Objective> pipeline_objective(const std::string& name, const SearchSpace& space, const std::string& prefix,
-                                                            const CostModel& cost);
+[[nodiscard]] std::unique_ptr<planner::Objective> pipeline_objective(const std::string& name, const SearchSpace& space,
+                                                                     const std::string& prefix, const CostModel& cost);
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -1,102 +1,90 @@
-#include "mptune/reports/cli/plan_output.h"
+#include "reports/cli/plan_output.h"
 
 #include <cctype>
 #include <cmath>
 #include <filesystem>
 
-#include "mptune/planner/partition/gap.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/text.h"
-#include "mptune/reports/cli/recordings.h"
-#include "mptune/reports/cli/session.h"
-#include "mptune/reports/plan_report.h"
-#include "mptune/reports/render/json.h"
-#include "mptune/reports/render/search_text.h"
+#include "planner/partition/gap.h"
+#include "profiler/base/error.h"
+#include "profiler/base/text.h"
+#include "reports/cli/recordings.h"
+#include "reports/cli/session.h"
+#include "reports/plan_report.h"
+#include "reports/render/json.h"
+#include "reports/render/search_text.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
-Json described(const Candidate& candidate, const std::vector<ProfileLayer>& layers) {
+planner::Json described(const Candidate& candidate, const std::vector<ProfileLayer>& layers) {
   return {{"description", describe(candidate.plan)},
-          {"plan", plan_object(candidate.plan, stage_modules(candidate.plan, layers))},
+          {"plan", planner::plan_object(candidate.plan, stage_modules(candidate.plan, layers))},
           {"predicted", to_json_object(candidate.prediction)}};
 }
 
-Json with_reason(const std::string& reason, const Candidate& candidate, const std::vector<ProfileLayer>& layers) {
-  Json json = described(candidate, layers);
+planner::Json with_reason(const std::string& reason, const Candidate& candidate, const std::vector<ProfileLayer>& layers) {
+  planner::Json json = described(candidate, layers);
   json["reason"] = reason;
   return json;
 }
 
-Json rejected_json(const SearchResult& result) {
-  Json rejected = Json::array();
-  for (const Rejection& rejection : result.rejected) {
+planner::Json rejected_json(const SearchResult& result) {
+  planner::Json rejected = planner::Json::array();
+  for (const Rejection& rejection : result.rejected)
     rejected.push_back({{"reason", text_of(rejection.reason)}, {"count", rejection.count}});
-  }
-  for (const RejectedClass& rejected_class : result.classes) {
+  for (const RejectedClass& rejected_class : result.classes)
     rejected.push_back({{"class", text_of(rejected_class.choice)}, {"reason", text_of(rejected_class)}, {"count", rejected_class.count}});
-  }
   return rejected;
 }
 
 }  // namespace
 
-Json gap_json(double gap) {
-  return std::isfinite(gap) ? Json(gap) : Json(nullptr);
+planner::Json gap_json(double gap) {
+  return std::isfinite(gap) ? planner::Json(gap) : planner::Json(nullptr);
 }
 
-Json searched_plan_json(const SearchResult& result, const std::vector<Candidate>& front, const Profile& profile, double search_s,
-                        const std::string& file) {
+planner::Json searched_plan_json(const SearchResult& result, const std::vector<Candidate>& front, const Profile& profile, double search_s,
+                                 const std::string& file) {
   const Candidate& best = result.ranked.front();
   const std::vector<ProfileLayer>& layers = profile.layers;
-  Json json = result_of("plan");
+  planner::Json json = result_of("plan");
   json["plan_file"] = file;
-  json["fingerprint"] = fingerprint_object(profile.fingerprint);
-  json["plan"] = plan_object(best.plan, stage_modules(best.plan, layers));
+  json["fingerprint"] = planner::fingerprint_object(profile.fingerprint);
+  json["plan"] = planner::plan_object(best.plan, stage_modules(best.plan, layers));
   json["plan_key"] = plan_key(best.plan);
   json["predicted"] = to_json_object(best.prediction);
   json["lower_bound_s"] = result.lower_bound_s;
-  json["gap"] = gap_json(gap_to(result.lower_bound_s, best.prediction.step_s));
+  json["gap"] = gap_json(planner::gap_to(result.lower_bound_s, best.prediction.step_s));
   json["proved"] = result.complete;
   json["search_s"] = search_s;
   json["simulated"] = result.simulated;
-  json["alternatives"] = Json::array();
-  for (std::size_t i = 1; i < result.ranked.size(); ++i) {
+  json["alternatives"] = planner::Json::array();
+  for (std::size_t i = 1; i < result.ranked.size(); ++i)
     json["alternatives"].push_back(with_reason(compared_with(best, result.ranked[i]), result.ranked[i], layers));
-  }
-  json["pareto"] = Json::array();
-  for (const Candidate& candidate : front) {
-    json["pareto"].push_back(described(candidate, layers));
-  }
+  json["pareto"] = planner::Json::array();
+  for (const Candidate& candidate : front) json["pareto"].push_back(described(candidate, layers));
   json["rejected"] = rejected_json(result);
-  json["not_executable_yet"] = Json::array();
-  for (const NotExecutable& plan : result.not_executable) {
+  json["not_executable_yet"] = planner::Json::array();
+  for (const NotExecutable& plan : result.not_executable)
     json["not_executable_yet"].push_back(with_reason(text_of(plan.missing), plan.candidate, layers));
-  }
   return json;
 }
 
 void check_plan_output(const std::string& path, bool force) {
   check_output(path, kJsonMagic, force);
   std::error_code ignored;
-  if (!force && std::filesystem::exists(path, ignored) && !is_plan_file(path)) {
+  if (!force && std::filesystem::exists(path, ignored) && !is_plan_file(path))
     throw Error("the file exists and was not written by mptune", path, "name another with -o, or add --force");
-  }
 }
 
 std::string shell_word(const std::string& text) {
   bool plain = !text.empty();
-  for (const char letter : text) {
+  for (const char letter : text)
     plain = plain && (std::isalnum(static_cast<unsigned char>(letter)) != 0 || std::string("-_./:=,+@%").find(letter) != std::string::npos);
-  }
-  if (plain) {
-    return text;
-  }
+  if (plain) return text;
   std::string quoted = "'";
-  for (const char letter : text) {
-    quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
-  }
+  for (const char letter : text) quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
   return quoted + "'";
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -3,25 +3,25 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/planner/search/search.h"
-#include "mptune/planner/simulate/simulate.h"
-#include "mptune/reports/render/json.h"
+#include "planner/plan_file.h"
+#include "planner/search/search.h"
+#include "planner/simulate/simulate.h"
+#include "reports/render/json.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// As check_output; also refuses JSON that is no plan file, unless `force`. Called before a search, so that saving can't fail for it later.
 void check_plan_output(const std::string& path, bool force);
 
 /// Null where it is infinite: nothing is proved.
-[[nodiscard]] Json gap_json(double gap);
+[[nodiscard]] planner::Json gap_json(double gap);
 
 /// The JSON of `plan`: the keys of a plan file and those of a search, so that a reader of plan files reads this object, too. `front` as
 /// memory_front made it. Requires: a ranked plan.
-[[nodiscard]] Json searched_plan_json(const SearchResult& result, const std::vector<Candidate>& front, const Profile& profile,
-                                      double search_s, const std::string& file);
+[[nodiscard]] planner::Json searched_plan_json(const SearchResult& result, const std::vector<Candidate>& front, const Profile& profile,
+                                               double search_s, const std::string& file);
 
 /// `text` as one word of a shell command, quoted where it must be.
 [[nodiscard]] std::string shell_word(const std::string& text);
 
-}  // namespace mptune
+}  // namespace mptune::reports

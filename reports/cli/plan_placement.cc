@@ -1,20 +1,21 @@
-#include "mptune/reports/cli/plan_placement.h"
+#include "reports/cli/plan_placement.h"
 
 #include <fmt/format.h>
 
 #include <chrono>
 
-#include "mptune/planner/published/objective.h"
-#include "mptune/planner/published/profile_placement.h"
-#include "mptune/profiler/base/units.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/formats/placement_json.h"
-#include "mptune/reports/cli/options.h"
-#include "mptune/reports/cli/plan_output.h"
-#include "mptune/reports/render/report_text.h"
-#include "mptune/reports/render/table.h"
+#include "planner/published/objective.h"
+#include "planner/published/profile_placement.h"
+#include "profiler/base/index.h"
+#include "profiler/base/units.h"
+#include "profiler/device/device_list.h"
+#include "profiler/formats/placement_json.h"
+#include "reports/cli/options.h"
+#include "reports/cli/plan_output.h"
+#include "reports/render/report_text.h"
+#include "reports/render/table.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 constexpr std::int64_t kMostPlacementParts = 4096;
@@ -25,38 +26,37 @@ double part_seconds(std::int64_t ns) {
 
 /// A graph with a name for each device.
 struct NamedGraph {
-  PlacementGraph graph;
+  profiler::PlacementGraph graph;
   std::vector<std::string> devices;
   int samples = 0;  ///< of the micro-batch; 0: the graph does not say
   std::vector<std::string> assumed;
 };
 
 /// Names of devices in their order, "host:0" and on.
-std::vector<std::string> part_names(const NamedGraph& named, const LoadPartition& split) {
+std::vector<std::string> part_names(const NamedGraph& named, const planner::LoadPartition& split) {
   std::vector<std::string> names;
   std::size_t devices = 0;
   int hosts = 0;
-  for (const LoadPart& part : split.parts) {
+  for (const planner::LoadPart& part : split.parts)
     names.push_back(part.on_host ? "host:" + std::to_string(hosts++) : named.devices[devices++]);
-  }
   return names;
 }
 
-std::string parts_text(const NamedGraph& named, const LoadPartition& split, const TextStyle& style) {
+std::string parts_text(const NamedGraph& named, const planner::LoadPartition& split, const TextStyle& style) {
   const std::vector<std::string> names = part_names(named, split);
   std::vector<std::vector<Cell>> rows;
   for (std::size_t p = 0; p < split.parts.size(); ++p) {
-    const LoadPart& part = split.parts[p];
+    const planner::LoadPart& part = split.parts[p];
     rows.push_back({names[p], format_seconds(part_seconds(part.load_ns())), format_seconds(part_seconds(part.compute_ns)),
                     format_seconds(part_seconds(part.copy_ns)), format_bytes(part.bytes), std::to_string(part.nodes.size())});
   }
   return render_table({{"part"}, {"load", true}, {"compute", true}, {"copies", true}, {"memory", true}, {"nodes", true}}, rows, style);
 }
 
-Json placement_json(const NamedGraph& named, const LoadPartition& split, double search_s) {
-  const PlacementGraph& graph = named.graph;
+planner::Json placement_json(const NamedGraph& named, const planner::LoadPartition& split, double search_s) {
+  const profiler::PlacementGraph& graph = named.graph;
   const std::vector<std::string> names = part_names(named, split);
-  Json json = result_of("placement");
+  planner::Json json = result_of("placement");
   json["graph"] = graph.name;
   json["objective"] = "max-load";
   json["load_s"] = part_seconds(split.load_ns);
@@ -67,13 +67,11 @@ Json placement_json(const NamedGraph& named, const LoadPartition& split, double 
     json["samples"] = named.samples;
     json["assumed"] = named.assumed;
   }
-  json["parts"] = Json::array();
+  json["parts"] = planner::Json::array();
   for (std::size_t p = 0; p < split.parts.size(); ++p) {
-    const LoadPart& part = split.parts[p];
-    Json nodes = Json::array();
-    for (const int node : part.nodes) {
-      nodes.push_back(graph.nodes[static_cast<std::size_t>(node)].name);
-    }
+    const planner::LoadPart& part = split.parts[p];
+    planner::Json nodes = planner::Json::array();
+    for (const int node : part.nodes) nodes.push_back(graph.nodes[as_index(node)].name);
     json["parts"].push_back({{"device", names[p]},
                              {"load_s", part_seconds(part.load_ns())},
                              {"compute_s", part_seconds(part.compute_ns)},
@@ -85,10 +83,10 @@ Json placement_json(const NamedGraph& named, const LoadPartition& split, double 
 }
 
 int show_placement(const NamedGraph& named, const Session& session) {
-  const PlacementGraph& graph = named.graph;
+  const profiler::PlacementGraph& graph = named.graph;
   const auto started = std::chrono::steady_clock::now();
-  const ObjectiveResult found = MaxLoadObjective(graph).minimize();
-  const LoadPartition& split = std::get<LoadPartition>(found.best);
+  const planner::ObjectiveResult found = planner::MaxLoadObjective(graph).minimize();
+  const planner::LoadPartition& split = std::get<planner::LoadPartition>(found.best);
   const double search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   const std::string what = named.samples > 0 ? fmt::format("{}, micro-batch of {},", graph.name, named.samples) : graph.name;
   const std::string hosts = graph.hosts > 0 ? fmt::format(" and {} host{}", graph.hosts, graph.hosts > 1 ? "s" : "") : "";
@@ -100,9 +98,7 @@ int show_placement(const NamedGraph& named, const Session& session) {
   std::string text =
       heading(session.style, fmt::format("{} on {} devices{}: split in {}", what, graph.devices, hosts, format_seconds(search_s))) +
       parts_text(named, split, session.style) + fmt::format("\nlargest load {:.4g} ms, {}\n", part_seconds(split.load_ns) * 1e3, proof);
-  for (const std::string& assumption : named.assumed) {
-    text += join(wrap("assumed " + assumption, session.style.width), "\n") + "\n";
-  }
+  for (const std::string& assumption : named.assumed) text += join(wrap("assumed " + assumption, session.style.width), "\n") + "\n";
   session.result(text, placement_json(named, split, search_s));
   return 0;
 }
@@ -111,12 +107,10 @@ int show_placement(const NamedGraph& named, const Session& session) {
 
 int plan_placement(const std::string& path, const std::string& stages, const std::string& memory, const Session& session) {
   NamedGraph named;
-  named.graph = read_placement_json(path);
+  named.graph = profiler::read_placement_json(path);
   named.graph.devices = static_cast<int>(parse_whole(stages, "--stages", 1, kMostPlacementParts, named.graph.devices));
   named.graph.memory_bytes = memory.empty() ? named.graph.memory_bytes : parse_bytes(memory, "--memory");
-  for (int device = 0; device < named.graph.devices; ++device) {
-    named.devices.push_back("device:" + std::to_string(device));
-  }
+  for (int device = 0; device < named.graph.devices; ++device) named.devices.push_back("device:" + std::to_string(device));
   return show_placement(named, session);
 }
 
@@ -124,10 +118,9 @@ int plan_profile_placement(const ProfilePlacement& given, const Session& session
   const CostModel cost(given.profile);
   const std::vector<int> devices = cost.device_indices(given.devices);
   std::int64_t cap = 0;
-  for (const std::int64_t bytes : given.memory_bytes) {
-    cap = bytes > 0 && (cap == 0 || bytes < cap) ? bytes : cap;
-  }
-  return show_placement({placement_graph(cost, devices, given.samples, cap), given.devices, given.samples, given.assumed}, session);
+  for (const std::int64_t bytes : given.memory_bytes) cap = bytes > 0 && (cap == 0 || bytes < cap) ? bytes : cap;
+  return show_placement({planner::placement_graph(cost, devices, given.samples, cap), given.devices, given.samples, given.assumed},
+                        session);
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

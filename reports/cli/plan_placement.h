@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/trace/profile.h"
-#include "mptune/reports/cli/session.h"
+#include "profiler/trace/profile.h"
+#include "reports/cli/session.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// Splits a placement graph (JSON of dnn-partitioning) over its devices by the largest load, and shows the parts. `stages` and `memory`
 /// ("" where not given) replace the number of devices and their cap. Throws Error, infeasible where nothing fits.
@@ -25,4 +25,4 @@ struct ProfilePlacement {
 /// The same for layers: a part runs forward and backward of its layers. Throws Error, also for devices of different classes.
 int plan_profile_placement(const ProfilePlacement& given, const Session& session);
 
-}  // namespace mptune
+}  // namespace mptune::reports

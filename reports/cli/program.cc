@@ -1,4 +1,4 @@
-#include "mptune/reports/cli/program.h"
+#include "reports/cli/program.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -7,10 +7,10 @@
 #include <numeric>
 #include <string_view>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/reports/cli/help_text.h"
+#include "profiler/base/error.h"
+#include "reports/cli/help_text.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 constexpr int kMostHelpColumns = 120;
@@ -52,23 +52,16 @@ std::string nearest(const std::string& word, const std::vector<std::string>& wor
 
 std::vector<std::string> words_of(const CLI::App& command) {
   std::vector<std::string> words;
-  for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) {
-      words.push_back("--" + name);
-    }
-  }
-  for (const CLI::App* sub : command.get_subcommands([](const CLI::App*) { return true; })) {
-    words.push_back(sub->get_name());
-  }
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
+  for (const CLI::App* sub : command.get_subcommands([](const CLI::App*) { return true; })) words.push_back(sub->get_name());
   return words;
 }
 
 /// What CLI11 could not place: an unknown command or option, or one argument too many.
 Error unknown_argument(const CLI::App& program, const CLI::App& command, const std::string& where) {
   std::vector<std::string> remaining = command.remaining();
-  if (remaining.empty()) {
-    remaining = program.remaining(true);
-  }
+  if (remaining.empty()) remaining = program.remaining(true);
   const std::string word = remaining.empty() ? "" : remaining.front();
   const bool option = !word.empty() && word.front() == '-';
   const bool no_command = &command == &program;
@@ -83,13 +76,9 @@ Error usage_error(const CLI::App& program, const CLI::ParseError& error) {
   const auto chosen = program.get_subcommands();
   const CLI::App& command = chosen.empty() ? program : *chosen.front();
   const std::string where = chosen.empty() ? "mptune" : "mptune " + command.get_name();
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    return unknown_argument(program, command, where);
-  }
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) return unknown_argument(program, command, where);
   if (chosen.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
-    if (!program.remaining().empty()) {
-      return unknown_argument(program, command, where);
-    }
+    if (!program.remaining().empty()) return unknown_argument(program, command, where);
     return {"no command is given", where, "see mptune --help"};
   }
   return {one_line(error.what()), where, "see " + where + " --help"};
@@ -112,12 +101,9 @@ void add_global_options(CLI::App& program, GlobalOptions& options) {
 }
 
 void check_global_options(const GlobalOptions& options) {
-  if (options.color != "auto" && options.color != "always" && options.color != "never") {
+  if (options.color != "auto" && options.color != "always" && options.color != "never")
     throw Error("invalid colour setting '" + options.color + "'", "--color", "use auto, always or never");
-  }
-  if (options.quiet && options.verbose) {
-    throw Error("quiet and verbose exclude each other", "-v", "leave -q or -v out");
-  }
+  if (options.quiet && options.verbose) throw Error("quiet and verbose exclude each other", "-v", "leave -q or -v out");
 }
 
 /// Arguments before `--`, itself not among them.
@@ -130,11 +116,10 @@ bool records_program(int argc, char** argv) {
   const int count = count_before_marker(argc, argv);
   for (int i = 1; i < count && count < argc; ++i) {
     const std::string_view word = argv[i];
-    if (word == "--color") {
+    if (word == "--color")
       ++i;
-    } else if (!word.starts_with('-')) {
+    else if (!word.starts_with('-'))
       return word == "profile";
-    }
   }
   return false;
 }
@@ -160,15 +145,12 @@ CommandLine parse_command_line(int argc, char** argv) {
     add_profile_command(program, line.body);
   }
   for (const auto add : {add_plan_command, add_tune_command, add_run_command, add_check_command, add_simulate_command, add_compare_command,
-                         add_report_command, add_import_command, add_export_command, add_models_command, add_doctor_command}) {
+                         add_report_command, add_import_command, add_export_command, add_models_command, add_doctor_command})
     add(program, line.body);
-  }
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& success) {
-    if (program.get_subcommands().empty() && !program.remaining().empty()) {
-      throw unknown_argument(program, program, "mptune");
-    }
+    if (program.get_subcommands().empty() && !program.remaining().empty()) throw unknown_argument(program, program, "mptune");
     // Help or version: CLI11 prints them.
     line.body = {};
     program.exit(success);
@@ -195,4 +177,4 @@ int report_failure(bool json, const std::string& what, const std::string& where,
   return exit_code;
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -2,10 +2,10 @@
 
 #include <optional>
 
-#include "mptune/reports/cli/commands.h"
-#include "mptune/reports/cli/session.h"
+#include "reports/cli/commands.h"
+#include "reports/cli/session.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// What a command line asks for.
 struct CommandLine {
@@ -20,4 +20,4 @@ struct CommandLine {
 /// Prints "mptune: what: where; remedy" on stderr and, under --json, the object on stdout. Returns the exit code.
 int report_failure(bool json, const std::string& what, const std::string& where, const std::string& remedy, int exit_code);
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -1,4 +1,4 @@
-#include "mptune/reports/cli/progress.h"
+#include "reports/cli/progress.h"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <limits>
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -36,9 +36,7 @@ ProgressLine::ProgressLine(const Session& session, double budget_s)
       budget_s_(budget_s),
       started_(Clock::now()),
       shown_(started_) {
-  if (!quiet_) {
-    thread_ = std::thread([this] { loop(); });
-  }
+  if (!quiet_) thread_ = std::thread([this] { loop(); });
 }
 
 ProgressLine::~ProgressLine() {
@@ -47,12 +45,8 @@ ProgressLine::~ProgressLine() {
     done_ = true;
   }
   wake_.notify_all();
-  if (thread_.joinable()) {
-    thread_.join();
-  }
-  if (on_line_) {
-    std::fputs("\r\x1b[K", stderr);
-  }
+  if (thread_.joinable()) thread_.join();
+  if (on_line_) std::fputs("\r\x1b[K", stderr);
 }
 
 void ProgressLine::update(const std::string& what, double fraction) {
@@ -61,9 +55,7 @@ void ProgressLine::update(const std::string& what, double fraction) {
   const bool changed = what != what_;
   what_ = what;
   fraction_ = fraction;
-  if (!quiet_ && (first || (changed && verbose_) || (live_ && Clock::now() - shown_ > kLivePeriod))) {
-    show();
-  }
+  if (!quiet_ && (first || (changed && verbose_) || (live_ && Clock::now() - shown_ > kLivePeriod))) show();
 }
 
 void ProgressLine::note(const std::string& note) {
@@ -75,9 +67,7 @@ void ProgressLine::loop() {
   std::unique_lock lock(mutex_);
   while (!done_) {
     wake_.wait_for(lock, live_ ? kLivePeriod : std::chrono::milliseconds(kPlainPeriod), [this] { return done_; });
-    if (!done_ && !what_.empty()) {
-      show();
-    }
+    if (!done_ && !what_.empty()) show();
   }
 }
 
@@ -97,20 +87,13 @@ std::string ProgressLine::line(int columns) const {
   const double elapsed = seconds_since(started_);
   const double fraction = budget_s_ > 0 ? std::min(1.0, elapsed / budget_s_) : fraction_;
   std::string numbers;
-  if (fraction >= 0) {
-    numbers += fmt::format(", {:.0f} %", std::min(1.0, fraction) * 100);
-  }
-  if (elapsed >= 1) {
-    numbers += fmt::format(", {:.0f} s", elapsed);
-  }
-  if (fraction > kLeastFraction && fraction < 1 && elapsed >= 1) {
+  if (fraction >= 0) numbers += fmt::format(", {:.0f} %", std::min(1.0, fraction) * 100);
+  if (elapsed >= 1) numbers += fmt::format(", {:.0f} s", elapsed);
+  if (fraction > kLeastFraction && fraction < 1 && elapsed >= 1)
     numbers += fmt::format(", {:.0f} s left", elapsed / fraction * (1 - fraction));
-  }
-  if (!note_.empty()) {
-    numbers += ", " + note_;
-  }
+  if (!note_.empty()) numbers += ", " + note_;
   const int room = std::max(0, columns - display_width(numbers));
   return clip_text(clip_text(what_, room) + numbers, columns);
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

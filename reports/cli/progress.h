@@ -6,9 +6,9 @@
 #include <string>
 #include <thread>
 
-#include "mptune/reports/cli/session.h"
+#include "reports/cli/session.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// What is being done, how far, time left, best so far; on stderr. A live line on a terminal; elsewhere a plain line at once and
 /// every 10 s; under --verbose every new subject as well; nothing under --quiet. Any thread may call.
@@ -48,4 +48,4 @@ class ProgressLine {
   std::thread thread_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::reports

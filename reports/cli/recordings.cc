@@ -1,18 +1,18 @@
-#include "mptune/reports/cli/recordings.h"
+#include "reports/cli/recordings.h"
 
 #include <fmt/format.h>
 
 #include <fstream>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/units.h"
-#include "mptune/profiler/formats/any_trace.h"
-#include "mptune/reports/quality_text.h"
-#include "mptune/reports/render/report_text.h"
-#include "mptune/reports/render/units.h"
+#include "planner/search/search.h"
+#include "profiler/base/error.h"
+#include "profiler/base/units.h"
+#include "profiler/formats/any_trace.h"
+#include "reports/quality_text.h"
+#include "reports/render/report_text.h"
+#include "reports/render/units.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 bool is_plan_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -21,26 +21,21 @@ bool is_plan_file(const std::string& path) {
   return begin.starts_with("{") && begin.find("\"mptune.plan") != std::string::npos;
 }
 
-Recording read_any_recording(const std::string& path) {
-  Recording recording;
-  if (trace_format(path) == TraceFormat::sqlite) {
-    recording = read_recording(path);
-  } else {
-    recording.trace = read_any_trace(path);
-  }
-  if (!recording.trace) {
+profiler::Recording read_any_recording(const std::string& path) {
+  profiler::Recording recording;
+  if (profiler::trace_format(path) == profiler::TraceFormat::sqlite)
+    recording = profiler::read_recording(path);
+  else
+    recording.trace = profiler::read_any_trace(path);
+  if (!recording.trace)
     throw Error("the file holds no trace", path, "give a file that mptune profile wrote, or a trace of Nsight Systems or Kineto");
-  }
-  if (recording.trace->events.empty()) {
+  if (recording.trace->events.empty())
     throw Error("the trace holds no work of a device", path, "record kernels or copies too, not ranges alone");
-  }
   return recording;
 }
 
-TraceReport report_of_recording(const Recording& recording, const std::string& name) {
-  if (recording.plan_json.empty()) {
-    return build_trace_report(*recording.trace, {}, name);
-  }
+TraceReport report_of_recording(const profiler::Recording& recording, const std::string& name) {
+  if (recording.plan_json.empty()) return build_trace_report(*recording.trace, {}, name);
   const Plan plan = plan_from_json(recording.plan_json, name);
   validate(plan, recording.profile ? static_cast<int>(recording.profile->layers.size()) : -1, name);
   TraceReport report = build_trace_report(*recording.trace, {}, name + ", " + describe(plan));
@@ -58,18 +53,16 @@ std::string render_foreign_trace(const TraceReport& report, const TextStyle& sty
   return text;
 }
 
-void put_foreign_trace(Json& json, const TraceReport& report) {
+void put_foreign_trace(planner::Json& json, const TraceReport& report) {
   put_step(json, report.steps_s);
   json["ideal_step_s"] = report.ideal_step_s;
   put_trace(json, report);
 }
 
 int verdict_code(const Session& session, const TraceReport& report) {
-  if (!report.objection) {
-    return static_cast<int>(ExitCode::done);
-  }
+  if (!report.objection) return static_cast<int>(ExitCode::done);
   session.warn("this trace is too incomplete for a verdict: " + text_of(*report.objection) + "; record again, fewer steps at a time");
   return static_cast<int>(ExitCode::inconclusive);
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

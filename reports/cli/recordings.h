@@ -2,28 +2,28 @@
 
 #include <string>
 
-#include "mptune/profiler/store/store.h"
-#include "mptune/reports/cli/session.h"
-#include "mptune/reports/report.h"
+#include "profiler/store/store.h"
+#include "reports/cli/session.h"
+#include "reports/report.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// True if the file begins as a plan file does; false, too, where it can't be read.
 [[nodiscard]] bool is_plan_file(const std::string& path);
 
 /// A recording out of any file that holds one: ours, an Nsight Systems export, Kineto JSON, a pipeline timeline. It has a trace.
 /// Throws Error: unreadable, of no known format, damaged, without a trace.
-[[nodiscard]] Recording read_any_recording(const std::string& path);
+[[nodiscard]] profiler::Recording read_any_recording(const std::string& path);
 
 /// Its report, with what its plan and its profile tell where it has them. `name` stands in the title.
-[[nodiscard]] TraceReport report_of_recording(const Recording& recording, const std::string& name);
+[[nodiscard]] TraceReport report_of_recording(const profiler::Recording& recording, const std::string& name);
 
 /// What is shown of a trace whose program mptune does not know.
 [[nodiscard]] std::string render_foreign_trace(const TraceReport& report, const TextStyle& style);
 /// The same as keys of `json`.
-void put_foreign_trace(Json& json, const TraceReport& report);
+void put_foreign_trace(planner::Json& json, const TraceReport& report);
 
 /// The exit code of a result that rests on this trace: inconclusive, with a warning, where its quality forbids a verdict.
 [[nodiscard]] int verdict_code(const Session& session, const TraceReport& report);
 
-}  // namespace mptune
+}  // namespace mptune::reports

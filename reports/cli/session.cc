@@ -1,4 +1,4 @@
-#include "mptune/reports/cli/session.h"
+#include "reports/cli/session.h"
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
@@ -12,11 +12,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/new_file.h"
-#include "mptune/profiler/trace/model_text.h"
+#include "profiler/base/error.h"
+#include "profiler/base/new_file.h"
+#include "profiler/trace/model_text.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 constexpr int kLeastColumns = 80;
@@ -37,15 +37,9 @@ bool says_utf8(const TerminalEnvironment& environment) {
 }
 
 bool wants_color(const GlobalOptions& options, const TerminalEnvironment& environment) {
-  if (options.color != "auto") {
-    return options.color == "always";
-  }
-  if (!environment.no_color.empty()) {
-    return false;
-  }
-  if (!environment.clicolor_force.empty() && environment.clicolor_force != "0") {
-    return true;
-  }
+  if (options.color != "auto") return options.color == "always";
+  if (!environment.no_color.empty()) return false;
+  if (!environment.clicolor_force.empty() && environment.clicolor_force != "0") return true;
   return environment.output_is_terminal && !environment.term.empty() && environment.term != "dumb";
 }
 
@@ -56,9 +50,7 @@ TerminalEnvironment environment_of_process() {
   environment.output_is_terminal = isatty(STDOUT_FILENO) != 0;
   environment.errors_are_terminal = isatty(STDERR_FILENO) != 0;
   winsize size{};
-  if (environment.output_is_terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) {
-    environment.terminal_columns = size.ws_col;
-  }
+  if (environment.output_is_terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) environment.terminal_columns = size.ws_col;
   environment.columns = variable("COLUMNS");
   environment.no_color = variable("NO_COLOR");
   environment.clicolor_force = variable("CLICOLOR_FORCE");
@@ -77,7 +69,7 @@ TextStyle style_of(const GlobalOptions& options, const TerminalEnvironment& envi
           .color = wants_color(options, environment)};
 }
 
-void Session::result(const std::string& text, const Json& json) const {
+void Session::result(const std::string& text, const planner::Json& json) const {
   const std::string out = options.json ? dump(json) : text;
   if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size() || std::fflush(stdout) != 0) {
     throw Error(std::string("the result could not be written (") + std::strerror(errno) + ")", "standard output", "free some space",
@@ -90,9 +82,7 @@ void Session::warn(const std::string& text) const {
 }
 
 void Session::say(const std::string& text) const {
-  if (!options.quiet) {
-    std::fprintf(stderr, "mptune: %s\n", text.c_str());
-  }
+  if (!options.quiet) std::fprintf(stderr, "mptune: %s\n", text.c_str());
 }
 
 std::string model_stem(const std::string& model) {
@@ -101,9 +91,7 @@ std::string model_stem(const std::string& model) {
 
 bool is_foreign(const std::string& path, const std::string& magic) {
   std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) {
-    return false;
-  }
+  if (!std::filesystem::exists(path, ignored)) return false;
   std::ifstream file(path, std::ios::binary);
   std::string begin(magic.size(), '\0');
   file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
@@ -113,32 +101,23 @@ bool is_foreign(const std::string& path, const std::string& magic) {
 void check_output(const std::string& path, const std::string& magic, bool force) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  if (fs::is_directory(path, ignored)) {
-    throw Error("this is a folder", path, "name a file with -o");
-  }
-  if (!force && is_foreign(path, magic)) {
+  if (fs::is_directory(path, ignored)) throw Error("this is a folder", path, "name a file with -o");
+  if (!force && is_foreign(path, magic))
     throw Error("the file exists and was not written by mptune", path, "name another with -o, or add --force");
-  }
   const std::string probe = path + ".probe-" + std::to_string(getpid());
   const int descriptor = open(probe.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-  if (descriptor < 0) {
-    throw write_error(path, errno);
-  }
+  if (descriptor < 0) throw write_error(path, errno);
   // A full disk takes names but no bytes.
   const bool written = write(descriptor, "x", 1) == 1;
   const int number = errno;
   close(descriptor);
   unlink(probe.c_str());
-  if (!written) {
-    throw write_error(path, number);
-  }
+  if (!written) throw write_error(path, number);
 }
 
 void write_text_file(const std::string& path, const std::string& text, bool force) {
   std::error_code failed;
-  if (std::filesystem::exists(path, failed) && !force) {
-    throw Error("the file exists", path, "name another with -o, or add --force");
-  }
+  if (std::filesystem::exists(path, failed) && !force) throw Error("the file exists", path, "name another with -o, or add --force");
   NewFile file(path);
   file << text;
   file.commit();
@@ -158,4 +137,4 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -2,10 +2,10 @@
 
 #include <string>
 
-#include "mptune/reports/render/json.h"
-#include "mptune/reports/render/style.h"
+#include "reports/render/json.h"
+#include "reports/render/style.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// Options before or behind every command.
 struct GlobalOptions {
@@ -33,7 +33,7 @@ struct Session {
   bool live_progress = false;
 
   /// The result: `text` for people, or `json` as the only object. Throws Error (environment) when stdout can't take it.
-  void result(const std::string& text, const Json& json) const;
+  void result(const std::string& text, const planner::Json& json) const;
   void warn(const std::string& text) const;
   /// First sign of life; not under --quiet.
   void say(const std::string& text) const;
@@ -68,4 +68,4 @@ class TemporaryFolder {
   std::string path_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -1,4 +1,4 @@
-#include "mptune/reports/cli/worker_calls.h"
+#include "reports/cli/worker_calls.h"
 
 #include <unistd.h>
 
@@ -6,10 +6,10 @@
 #include <optional>
 #include <thread>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/tuner/live/worker_process.h"
+#include "profiler/base/error.h"
+#include "tuner/live/worker_process.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 /// No reply for so long means that the worker hangs.
@@ -22,11 +22,11 @@ void write_all(int descriptor, const std::string& text) {
 
 }  // namespace
 
-DescribedModel describe_model(const TrainingSetup& setup, const Session& session) {
-  DescribedModel model;
+tuner::DescribedModel describe_model(const tuner::TrainingSetup& setup, const Session& session) {
+  tuner::DescribedModel model;
   bool found = false;
-  call_worker(DescribeRequest{setup, false}, kSilence, [&](const Reply& reply) {
-    if (const auto* described = std::get_if<Described>(&reply); described != nullptr && !described->models.empty()) {
+  tuner::call_worker(tuner::DescribeRequest{setup, false}, kSilence, [&](const tuner::Reply& reply) {
+    if (const auto* described = std::get_if<tuner::Described>(&reply); described != nullptr && !described->models.empty()) {
       model = described->models.front();
       found = true;
     }
@@ -35,42 +35,37 @@ DescribedModel describe_model(const TrainingSetup& setup, const Session& session
     throw Error("mptune-worker did not describe the model", setup.model, "make sure that both programs are of the same build",
                 ExitCode::internal);
   }
-  if (!model.warning.empty()) {
-    session.warn(model.warning);
-  }
+  if (!model.warning.empty()) session.warn(model.warning);
   return model;
 }
 
-void measure_profile(const TrainingSetup& setup, const std::string& path, double budget_s, ProgressLine& progress) {
-  call_worker(MeasureRequest{setup, path, budget_s}, kSilence, [&](const Reply& reply) {
-    if (const auto* news = std::get_if<Progress>(&reply)) {
-      progress.update("measuring " + news->what, news->fraction);
-    }
+void measure_profile(const tuner::TrainingSetup& setup, const std::string& path, double budget_s, ProgressLine& progress) {
+  tuner::call_worker(tuner::MeasureRequest{setup, path, budget_s}, kSilence, [&](const tuner::Reply& reply) {
+    if (const auto* news = std::get_if<tuner::Progress>(&reply)) progress.update("measuring " + news->what, news->fraction);
   });
 }
 
-Recorded record_plan(const TrainingSetup& setup, const Plan& plan, int steps, const std::string& path, const std::string& profile_path,
-                     ProgressLine& progress) {
-  Recorded recorded;
-  call_worker(RecordRequest{setup, plan, steps, path, profile_path}, kSilence, [&](const Reply& reply) {
-    if (const auto* news = std::get_if<Progress>(&reply)) {
+tuner::Recorded record_plan(const tuner::TrainingSetup& setup, const Plan& plan, int steps, const std::string& path,
+                            const std::string& profile_path, ProgressLine& progress) {
+  tuner::Recorded recorded;
+  tuner::call_worker(tuner::RecordRequest{setup, plan, steps, path, profile_path}, kSilence, [&](const tuner::Reply& reply) {
+    if (const auto* news = std::get_if<tuner::Progress>(&reply))
       progress.update(news->what, news->fraction);
-    } else if (const auto* done = std::get_if<Recorded>(&reply)) {
+    else if (const auto* done = std::get_if<tuner::Recorded>(&reply))
       recorded = *done;
-    }
   });
   return recorded;
 }
 
-CheckResult check_model(const TrainingSetup& setup, const std::optional<Plan>& plan, double budget_s, ProgressLine& progress) {
-  std::optional<CheckResult> result;
+tuner::CheckResult check_model(const tuner::TrainingSetup& setup, const std::optional<Plan>& plan, double budget_s,
+                               ProgressLine& progress) {
+  std::optional<tuner::CheckResult> result;
   progress.update("checking the model's pieces", 0);
-  call_worker(CheckRequest{setup, plan, budget_s}, kSilence, [&](const Reply& reply) {
-    if (const auto* news = std::get_if<Progress>(&reply)) {
+  tuner::call_worker(tuner::CheckRequest{setup, plan, budget_s}, kSilence, [&](const tuner::Reply& reply) {
+    if (const auto* news = std::get_if<tuner::Progress>(&reply))
       progress.update("checking " + news->what, news->fraction);
-    } else if (const auto* done = std::get_if<Checked>(&reply)) {
+    else if (const auto* done = std::get_if<tuner::Checked>(&reply))
       result = done->result;
-    }
   });
   if (!result) {
     throw Error("mptune-worker did not check the model", setup.model, "make sure that both programs are of the same build",
@@ -79,40 +74,32 @@ CheckResult check_model(const TrainingSetup& setup, const std::optional<Plan>& p
   return *result;
 }
 
-void check_fingerprint(const Session& session, const PlanFile& file, const DescribedModel& model, const std::string& path, bool strict) {
+void check_fingerprint(const Session& session, const PlanFile& file, const tuner::DescribedModel& model, const std::string& path,
+                       bool strict) {
   const auto differs = [](const std::string& a, const std::string& b) { return !a.empty() && !b.empty() && a != b; };
   std::string what;
-  if (differs(file.fingerprint.model, model.fingerprint.model)) {
+  if (differs(file.fingerprint.model, model.fingerprint.model))
     what = "the plan was made for another model than " + model.name;
-  } else if (differs(file.fingerprint.input, model.fingerprint.input)) {
+  else if (differs(file.fingerprint.input, model.fingerprint.input))
     what = "the plan was made for input " + file.fingerprint.input + ", not " + model.fingerprint.input;
-  } else if (differs(file.fingerprint.libtorch, model.fingerprint.libtorch)) {
+  else if (differs(file.fingerprint.libtorch, model.fingerprint.libtorch))
     what = "the plan was made with LibTorch " + file.fingerprint.libtorch + ", this is " + model.fingerprint.libtorch;
-  }
-  if (!what.empty() && strict) {
-    throw Error(what, path, "tune this model, or leave --strict out");
-  }
+  if (!what.empty() && strict) throw Error(what, path, "tune this model, or leave --strict out");
   validate(file.plan, static_cast<int>(model.layers.size()), path);
-  if (!what.empty()) {
-    session.warn(what + ": " + path + "; tune again for a plan of its own");
-  }
+  if (!what.empty()) session.warn(what + ": " + path + "; tune again for a plan of its own");
 }
 
 void start_interrupt_watchdog(bool json) {
   std::thread([json] {
-    while (interrupt_flag().load() == 0) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
+    while (tuner::interrupt_flag().load() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     // Whoever looks at the flag ends in good order before this does.
     std::this_thread::sleep_for(std::chrono::milliseconds(600));
-    const int code = interrupt_flag().load() == 15 ? 143 : 130;
+    const int code = tuner::interrupt_flag().load() == 15 ? 143 : 130;
     const std::string what = code == 143 ? "terminated" : "interrupted";
     write_all(STDERR_FILENO, "mptune: " + what + ": mptune; start the command again\n");
-    if (json) {
-      write_all(STDOUT_FILENO, dump(error_json(what, "mptune", "start the command again", code)));
-    }
+    if (json) write_all(STDOUT_FILENO, dump(error_json(what, "mptune", "start the command again", code)));
     _exit(code);
   }).detach();
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

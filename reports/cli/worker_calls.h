@@ -3,31 +3,33 @@
 #include <optional>
 #include <string>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/reports/cli/progress.h"
-#include "mptune/tuner/live/messages.h"
+#include "planner/plan_file.h"
+#include "reports/cli/progress.h"
+#include "tuner/live/messages.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// Layers, batch and fingerprint of the setup's model. Throws Error.
-[[nodiscard]] DescribedModel describe_model(const TrainingSetup& setup, const Session& session);
+[[nodiscard]] tuner::DescribedModel describe_model(const tuner::TrainingSetup& setup, const Session& session);
 
 /// Measures into `path`. Throws Error.
-void measure_profile(const TrainingSetup& setup, const std::string& path, double budget_s, ProgressLine& progress);
+void measure_profile(const tuner::TrainingSetup& setup, const std::string& path, double budget_s, ProgressLine& progress);
 
 /// Records steps of a plan into `path`. Throws Error.
-[[nodiscard]] Recorded record_plan(const TrainingSetup& setup, const Plan& plan, int steps, const std::string& path,
-                                   const std::string& profile_path, ProgressLine& progress);
+[[nodiscard]] tuner::Recorded record_plan(const tuner::TrainingSetup& setup, const Plan& plan, int steps, const std::string& path,
+                                          const std::string& profile_path, ProgressLine& progress);
 
 /// Compares the model's pieces with the whole model, and the plan where there is one. 0: no limit. Throws Error.
-[[nodiscard]] CheckResult check_model(const TrainingSetup& setup, const std::optional<Plan>& plan, double budget_s, ProgressLine& progress);
+[[nodiscard]] tuner::CheckResult check_model(const tuner::TrainingSetup& setup, const std::optional<Plan>& plan, double budget_s,
+                                             ProgressLine& progress);
 
 /// Warns about every part of the fingerprint that differs; under `strict` throws Error instead. Only what both sides state is compared.
 /// A model of another layer count is refused in any case, since the plan can't run.
-void check_fingerprint(const Session& session, const PlanFile& file, const DescribedModel& model, const std::string& path, bool strict);
+void check_fingerprint(const Session& session, const PlanFile& file, const tuner::DescribedModel& model, const std::string& path,
+                       bool strict);
 
 /// Ends the process within a second of a signal when the work in hand does not look at the interrupt flag (a long search).
 /// Prints the line of an interrupted command, and its object under --json.
 void start_interrupt_watchdog(bool json);
 
-}  // namespace mptune
+}  // namespace mptune::reports

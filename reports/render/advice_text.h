@@ -2,11 +2,11 @@
 
 #include <string>
 
-#include "mptune/planner/advise/advise.h"
+#include "planner/advise/advise.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// "stage 3 is long: if it took as long as the mean of the stages, -15.2 %".
-[[nodiscard]] std::string text_of(const Advice& advice);
+[[nodiscard]] std::string text_of(const planner::Advice& advice);
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -4,10 +4,10 @@
 #include <array>
 #include <cmath>
 
-#include "mptune/profiler/base/units.h"
-#include "mptune/reports/render/pictures.h"
+#include "profiler/base/units.h"
+#include "reports/render/pictures.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 struct Part {
@@ -42,9 +42,8 @@ std::string bar(const DeviceRow& row, int width, const TextStyle& style) {
 
 std::string legend(const TextStyle& style) {
   std::string text;
-  for (const Part& part : kParts) {
+  for (const Part& part : kParts)
     text += (text.empty() ? "" : "  ") + paint(style, part.color, style.unicode ? part.block : part.ascii) + " " + part.name;
-  }
   return text;
 }
 
@@ -64,9 +63,7 @@ std::string render_breakdown(const std::vector<DeviceRow>& devices, const TextSt
   const int numbers = 4 * kNumberWidth + (peaks ? kNumberWidth + 1 : 0);
   const int width = std::max(kLeastBar, style.width - label - 2 - numbers);
   std::string titles = pad_right("device", label + 2 + width);
-  for (const char* name : {"compute", "copy", "overlap", "idle"}) {
-    titles += pad_left(name, kNumberWidth);
-  }
+  for (const char* name : {"compute", "copy", "overlap", "idle"}) titles += pad_left(name, kNumberWidth);
   std::string text = paint(style, Color::bold, titles + (peaks ? pad_left("peak", kNumberWidth + 1) : "")) + "\n";
   for (const DeviceRow& row : devices) {
     text += pad_right(row.device, label + 2) + bar(row, width, style);
@@ -77,4 +74,4 @@ std::string render_breakdown(const std::vector<DeviceRow>& devices, const TextSt
   return text + legend(style) + "\n";
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

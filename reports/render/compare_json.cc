@@ -1,37 +1,38 @@
-#include "mptune/reports/render/compare_text.h"
+#include "reports/render/compare_text.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
-Json optional_interval(const std::optional<Interval>& interval) {
-  return interval ? Json::array({interval->low, interval->high}) : Json(nullptr);
+planner::Json optional_interval(const std::optional<Interval>& interval) {
+  return interval ? planner::Json::array({interval->low, interval->high}) : planner::Json(nullptr);
 }
 
-Json compared_json(const ComparedSide& side) {
-  Json json = {{"name", side.name}, {"predicted", side.predicted}, {"step_s", nullptr}, {"step_ci95_s", nullptr}, {"step_samples", 0}};
+planner::Json compared_json(const ComparedSide& side) {
+  planner::Json json = {
+      {"name", side.name}, {"predicted", side.predicted}, {"step_s", nullptr}, {"step_ci95_s", nullptr}, {"step_samples", 0}};
   if (side.step_s) {
     json["step_s"] = side.step_s->median;
-    json["step_ci95_s"] = side.predicted ? Json(nullptr) : optional_interval(side.step_s->ci95);
+    json["step_ci95_s"] = side.predicted ? planner::Json(nullptr) : optional_interval(side.step_s->ci95);
     json["step_samples"] = side.step_s->samples;
   }
   return json;
 }
 
-Json part_json(const PartChange& part, const DeviceChange& device) {
+planner::Json part_json(const PartChange& part, const DeviceChange& device) {
   const bool both = device.in_both();
-  return {{"a_s", device.a.empty() ? Json(nullptr) : Json(part.a_s)},
-          {"b_s", device.b.empty() ? Json(nullptr) : Json(part.b_s)},
-          {"difference_s", both ? Json(part.difference_s()) : Json(nullptr)},
+  return {{"a_s", device.a.empty() ? planner::Json(nullptr) : planner::Json(part.a_s)},
+          {"b_s", device.b.empty() ? planner::Json(nullptr) : planner::Json(part.b_s)},
+          {"difference_s", both ? planner::Json(part.difference_s()) : planner::Json(nullptr)},
           {"difference_ci95_s", optional_interval(part.ci95_s)},
-          {"percent_of_step", both ? Json(100 * device.share(part)) : Json(nullptr)}};
+          {"percent_of_step", both ? planner::Json(100 * device.share(part)) : planner::Json(nullptr)}};
 }
 
-Json device_json(const DeviceChange& device) {
-  Json json = {{"device", device.name()},
-               {"a", device.a.empty() ? Json(nullptr) : Json(device.a)},
-               {"b", device.b.empty() ? Json(nullptr) : Json(device.b)},
-               {"parts", Json::object()},
-               {"idle", Json::object()}};
+planner::Json device_json(const DeviceChange& device) {
+  planner::Json json = {{"device", device.name()},
+                        {"a", device.a.empty() ? planner::Json(nullptr) : planner::Json(device.a)},
+                        {"b", device.b.empty() ? planner::Json(nullptr) : planner::Json(device.b)},
+                        {"parts", planner::Json::object()},
+                        {"idle", planner::Json::object()}};
   for (const PartChange& part : device.parts) json["parts"][part.part] = part_json(part, device);
   for (const PartChange& part : device.idle) json["idle"][part.part] = part_json(part, device);
   return json;
@@ -39,12 +40,16 @@ Json device_json(const DeviceChange& device) {
 
 }  // namespace
 
-Json comparison_json(const Comparison& comparison) {
-  Json json = {{"kind", comparison.kind},          {"a", compared_json(comparison.a)},
-               {"b", compared_json(comparison.b)}, {"verdict", to_string(comparison.verdict)},
-               {"reason", comparison.reason},      {"ratio", nullptr},
-               {"per_device", Json::array()},      {"largest_changes", Json::array()},
-               {"plan_changes", nullptr}};
+planner::Json comparison_json(const Comparison& comparison) {
+  planner::Json json = {{"kind", comparison.kind},
+                        {"a", compared_json(comparison.a)},
+                        {"b", compared_json(comparison.b)},
+                        {"verdict", to_string(comparison.verdict)},
+                        {"reason", comparison.reason},
+                        {"ratio", nullptr},
+                        {"per_device", planner::Json::array()},
+                        {"largest_changes", planner::Json::array()},
+                        {"plan_changes", nullptr}};
   if (comparison.ratio) json["ratio"] = {{"estimate", *comparison.ratio}, {"ci95", optional_interval(comparison.ratio_ci95)}};
   for (const DeviceChange& device : comparison.devices) json["per_device"].push_back(device_json(device));
   for (const LargestChange& change : comparison.largest) {
@@ -58,4 +63,4 @@ Json comparison_json(const Comparison& comparison) {
   return json;
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -1,15 +1,15 @@
-#include "mptune/reports/render/compare_text.h"
+#include "reports/render/compare_text.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "mptune/profiler/base/units.h"
-#include "mptune/reports/render/table.h"
-#include "mptune/reports/render/units.h"
+#include "profiler/base/units.h"
+#include "reports/render/table.h"
+#include "reports/render/units.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 constexpr std::size_t kMostTables = 8;
@@ -28,13 +28,9 @@ std::string times(double ratio) {
 std::string headline(const Comparison& comparison, const TextStyle& style) {
   const std::string verdict = paint(style, color_of(comparison.verdict), to_string(comparison.verdict));
   std::string text = verdict + ": ";
-  if (!comparison.ratio) {
-    return text + comparison.reason + "\n";
-  }
+  if (!comparison.ratio) return text + comparison.reason + "\n";
   text += "B takes " + times(*comparison.ratio) + " times as long as A";
-  if (comparison.ratio_ci95) {
-    text += ", 95 % [" + times(comparison.ratio_ci95->low) + ", " + times(comparison.ratio_ci95->high) + "]";
-  }
+  if (comparison.ratio_ci95) text += ", 95 % [" + times(comparison.ratio_ci95->low) + ", " + times(comparison.ratio_ci95->high) + "]";
   return text + "\n" + hanging("  ", comparison.reason, style);
 }
 
@@ -103,25 +99,22 @@ double largest_difference(const DeviceChange& device) {
 std::string only_in(const std::string& label, const std::vector<DeviceChange>& devices, std::string DeviceChange::*other,
                     const TextStyle& style) {
   std::vector<std::string> names;
-  for (const DeviceChange& device : devices) {
+  for (const DeviceChange& device : devices)
     if ((device.*other).empty()) names.push_back(device.name());
-  }
   return names.empty() ? "" : hanging(label, join(names, ", "), style);
 }
 
 std::string devices_text(const std::vector<DeviceChange>& devices, const TextStyle& style) {
   std::vector<const DeviceChange*> both;
-  for (const DeviceChange& device : devices) {
+  for (const DeviceChange& device : devices)
     if (device.in_both()) both.push_back(&device);
-  }
   const std::size_t shown = std::min(both.size(), kMostTables);
   std::vector<const DeviceChange*> most = both;
   std::ranges::stable_sort(most, std::ranges::greater{}, [](const DeviceChange* device) { return largest_difference(*device); });
   most.resize(shown);
   std::string text;
-  for (const DeviceChange* device : both) {
+  for (const DeviceChange* device : both)
     if (std::ranges::find(most, device) != most.end()) text += device_table(*device, style);
-  }
   text += shown < both.size() ? fmt::format("\n{} more devices changed less; --json shows them\n", both.size() - shown) : "";
   const std::string lonely =
       only_in("only in A: ", devices, &DeviceChange::b, style) + only_in("only in B: ", devices, &DeviceChange::a, style);
@@ -142,4 +135,4 @@ std::string render_compared(const Comparison& comparison, const TextStyle& style
   return text + devices_text(comparison.devices, style);
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

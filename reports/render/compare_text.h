@@ -2,11 +2,11 @@
 
 #include <string>
 
-#include "mptune/reports/comparison.h"
-#include "mptune/reports/render/json.h"
-#include "mptune/reports/render/style.h"
+#include "reports/comparison.h"
+#include "reports/render/json.h"
+#include "reports/render/style.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// The verdict and why, both sides, what changed most, what differs between the plans, then a table per device (the 8 that changed most).
 ///
@@ -17,6 +17,6 @@ namespace mptune {
 [[nodiscard]] std::string sentence(const LargestChange& change);
 
 /// Everything of `compare` but its schema.
-[[nodiscard]] Json comparison_json(const Comparison& comparison);
+[[nodiscard]] planner::Json comparison_json(const Comparison& comparison);
 
-}  // namespace mptune
+}  // namespace mptune::reports

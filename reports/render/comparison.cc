@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "mptune/profiler/base/units.h"
-#include "mptune/reports/render/pictures.h"
-#include "mptune/reports/render/units.h"
+#include "profiler/base/units.h"
+#include "reports/render/pictures.h"
+#include "reports/render/units.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 struct Texts {
@@ -25,13 +25,11 @@ std::string bar(const ComparisonRow& row, double longest, int width, const TextS
   const int low = column(row.step_ci95_s.low), middle = column(row.step_s), high = column(row.step_ci95_s.high);
   Canvas canvas(1, width);
   const Color color = row.reference ? Color::green : Color::none;
-  for (int i = 0; i < width; ++i) {
-    if (i < low) {
+  for (int i = 0; i < width; ++i)
+    if (i < low)
       canvas.put(0, i, style.unicode ? "█" : "#", color);
-    } else if (i <= high) {
+    else if (i <= high)
       canvas.put(0, i, style.unicode ? "─" : "-", color);
-    }
-  }
   canvas.put(0, low, style.unicode ? "├" : "[", color);
   canvas.put(0, high, style.unicode ? "┤" : "]", color);
   canvas.put(0, middle, style.unicode ? "●" : "o", color);
@@ -41,9 +39,7 @@ std::string bar(const ComparisonRow& row, double longest, int width, const TextS
 }  // namespace
 
 std::string render_comparison(const std::vector<ComparisonRow>& rows, const TextStyle& style) {
-  if (rows.empty()) {
-    return "";
-  }
+  if (rows.empty()) return "";
   std::vector<Texts> texts = {{"", "step", "95 %", "speed-up", "peak"}};
   double longest = 0;
   for (const ComparisonRow& row : rows) {
@@ -54,9 +50,7 @@ std::string render_comparison(const std::vector<ComparisonRow>& rows, const Text
   }
   const auto widest = [&](std::string Texts::*member) {
     int width = 0;
-    for (const Texts& line : texts) {
-      width = std::max(width, display_width(line.*member));
-    }
+    for (const Texts& line : texts) width = std::max(width, display_width(line.*member));
     return width;
   };
   const int name = widest(&Texts::name), step = widest(&Texts::step), interval = widest(&Texts::interval), peak = widest(&Texts::peak);
@@ -98,4 +92,4 @@ std::string render_card(const std::string& title, const std::vector<std::string>
   return text + (u ? "╰" : "+") + repeat(u ? "─" : "-", style.width - 2) + (u ? "╯\n" : "+\n");
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

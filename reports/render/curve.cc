@@ -4,10 +4,11 @@
 #include <cmath>
 #include <optional>
 
-#include "mptune/profiler/base/units.h"
-#include "mptune/reports/render/pictures.h"
+#include "profiler/base/index.h"
+#include "profiler/base/units.h"
+#include "reports/render/pictures.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 constexpr int kRows = 11;
@@ -31,9 +32,7 @@ Scale scale_of(const std::vector<CurvePoint>& curve) {
     high = std::max(high.value_or(value), value);
   };
   for (const CurvePoint& point : curve) {
-    if (point.predicted_s > 0) {
-      add(point.predicted_s);
-    }
+    if (point.predicted_s > 0) add(point.predicted_s);
     if (point.measured_s) {
       add(*point.measured_s);
       add(point.measured_ci95_s.low);
@@ -49,9 +48,7 @@ void draw_prediction(Canvas& canvas, const std::vector<CurvePoint>& curve, const
                      const TextStyle& style) {
   std::optional<std::size_t> before;
   for (std::size_t i = 0; i < curve.size(); ++i) {
-    if (curve[i].predicted_s <= 0) {
-      continue;
-    }
+    if (curve[i].predicted_s <= 0) continue;
     for (int column = before ? columns[*before] : columns[i]; column <= columns[i]; ++column) {
       const double span = before ? columns[i] - columns[*before] : 1;
       const double share = before ? (column - columns[*before]) / span : 1;
@@ -65,9 +62,7 @@ void draw_prediction(Canvas& canvas, const std::vector<CurvePoint>& curve, const
 void draw_measurement(Canvas& canvas, const CurvePoint& point, int column, const Scale& scale, const TextStyle& style) {
   const int top = scale.row(point.measured_ci95_s.high);
   const int bottom = scale.row(point.measured_ci95_s.low);
-  for (int row = top; row <= bottom; ++row) {
-    canvas.put(row, column, style.unicode ? "│" : "|", Color::green);
-  }
+  for (int row = top; row <= bottom; ++row) canvas.put(row, column, style.unicode ? "│" : "|", Color::green);
   if (top < bottom) {
     canvas.put(top, column, style.unicode ? "┬" : "-", Color::green);
     canvas.put(bottom, column, style.unicode ? "┴" : "-", Color::green);
@@ -80,22 +75,15 @@ void draw_measurement(Canvas& canvas, const CurvePoint& point, int column, const
 std::string render_curve(const std::vector<CurvePoint>& curve, const TextStyle& style) {
   std::vector<CurvePoint> points;
   std::ranges::copy_if(curve, std::back_inserter(points), [](const CurvePoint& p) { return p.predicted_s > 0 || p.measured_s; });
-  if (points.size() < 2) {
-    return "";
-  }
+  if (points.size() < 2) return "";
   const int width = std::min(style.width - kLabel - 3, 10 * static_cast<int>(points.size()));
   std::vector<int> columns;
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    columns.push_back(static_cast<int>((2 * i + 1) * static_cast<std::size_t>(width) / (2 * points.size())));
-  }
+  for (std::size_t i = 0; i < points.size(); ++i) columns.push_back(static_cast<int>((2 * i + 1) * as_index(width) / (2 * points.size())));
   const Scale scale = scale_of(points);
   Canvas canvas(kRows, width);
   draw_prediction(canvas, points, columns, scale, style);
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    if (points[i].measured_s) {
-      draw_measurement(canvas, points[i], columns[i], scale, style);
-    }
-  }
+  for (std::size_t i = 0; i < points.size(); ++i)
+    if (points[i].measured_s) draw_measurement(canvas, points[i], columns[i], scale, style);
   std::string text;
   for (int row = 0; row < kRows; ++row) {
     const bool tick = row % 5 == 0;
@@ -113,4 +101,4 @@ std::string render_curve(const std::vector<CurvePoint>& curve, const TextStyle& 
          (style.unicode ? "● measured with 95 % interval, · predicted\n" : "o measured with 95 % interval, . predicted\n");
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

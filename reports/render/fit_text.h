@@ -2,24 +2,24 @@
 
 #include <string>
 
-#include "mptune/planner/advise/fit.h"
-#include "mptune/reports/render/json.h"
-#include "mptune/reports/render/style.h"
+#include "planner/advise/fit.h"
+#include "reports/render/json.h"
+#include "reports/render/style.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// What to do about a plan that does not fit, as the clauses of one line: "it fits with --microbatches 8 (512 ms a step, peaks 290 MiB,
 /// 250 MiB), or with --recompute 0 (...)"; where nothing fits, what comes nearest, how many devices would do, and the cap that would.
 /// Requires: the plan does not fit.
-[[nodiscard]] std::string fit_remedy(const FitAnswer& answer);
+[[nodiscard]] std::string fit_remedy(const planner::FitAnswer& answer);
 
 /// The same as a table for a report, changes beside the plan's own step; "" where the plan fits.
-[[nodiscard]] std::string render_fit(const FitAnswer& answer, double step_s, const TextStyle& style);
+[[nodiscard]] std::string render_fit(const planner::FitAnswer& answer, double step_s, const TextStyle& style);
 
 /// {fits, excess_bytes, device, changes[], nearest, devices_needed}.
-[[nodiscard]] Json fit_json(const FitAnswer& answer);
+[[nodiscard]] planner::Json fit_json(const planner::FitAnswer& answer);
 
 /// A size that `--memory` takes, not less than `bytes`: "313MiB".
 [[nodiscard]] std::string size_option(std::int64_t bytes);
 
-}  // namespace mptune
+}  // namespace mptune::reports

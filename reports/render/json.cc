@@ -1,35 +1,36 @@
-#include "mptune/reports/render/json.h"
+#include "reports/render/json.h"
 
 #include <algorithm>
 
-#include "mptune/reports/render/advice_text.h"
-#include "mptune/reports/render/recommendation_text.h"
+#include "profiler/base/index.h"
+#include "reports/render/advice_text.h"
+#include "reports/render/recommendation_text.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
-Json interval_json(const Interval& interval) {
-  return Json::array({interval.low, interval.high});
+planner::Json interval_json(const Interval& interval) {
+  return planner::Json::array({interval.low, interval.high});
 }
 
-Json idle_seconds(const IdleCauses& idle) {
+planner::Json idle_seconds(const profiler::IdleCauses& idle) {
   const auto seconds = [](Nanoseconds time) { return std::chrono::duration<double>(time).count(); };
-  Json json;
-  for (const NamedCause& cause : kIdleCauses) json[cause.name] = seconds(idle.*cause.time);
+  planner::Json json;
+  for (const profiler::NamedCause& cause : profiler::kIdleCauses) json[cause.name] = seconds(idle.*cause.time);
   return json;
 }
 
-Json idle_ns(const IdleCauses& idle) {
-  Json json;
-  for (const NamedCause& cause : kIdleCauses) json[cause.name] = (idle.*cause.time).count();
+planner::Json idle_ns(const profiler::IdleCauses& idle) {
+  planner::Json json;
+  for (const profiler::NamedCause& cause : profiler::kIdleCauses) json[cause.name] = (idle.*cause.time).count();
   return json;
 }
 
-Json cost_json(const LayerCost& cost, const std::string& device_class) {
-  Json json = {{"device_class", device_class},
-               {"samples", cost.samples},
-               {"forward_s", median(cost.forward)},
-               {"backward_s", median(cost.backward)}};
+planner::Json cost_json(const LayerCost& cost, const std::string& device_class) {
+  planner::Json json = {{"device_class", device_class},
+                        {"samples", cost.samples},
+                        {"forward_s", median(cost.forward)},
+                        {"backward_s", median(cost.backward)}};
   if (!cost.forward_busy.empty() && !cost.backward_busy.empty()) {
     json["forward_busy_s"] = median(cost.forward_busy);
     json["backward_busy_s"] = median(cost.backward_busy);
@@ -41,25 +42,26 @@ Json cost_json(const LayerCost& cost, const std::string& device_class) {
 
 using Layers = std::vector<ProfileLayer>;
 
-Json plan_json(const RecommendedPlan& plan, const Layers& layers) {
-  Json json = {{"plan", plan_object(plan.trial.plan, stage_modules(plan.trial.plan, layers))},
-               {"plan_key", plan.trial.plan_key},
-               {"description", plan.description},
-               {"step_s", plan.step_s},
-               {"step_ci95_s", interval_json(plan.step_ci95_s)}};
-  const auto* measured = std::get_if<Measured>(&plan.trial.outcome);
+planner::Json plan_json(const tuner::RecommendedPlan& plan, const Layers& layers) {
+  planner::Json json = {{"plan", planner::plan_object(plan.trial.plan, stage_modules(plan.trial.plan, layers))},
+                        {"plan_key", plan.trial.plan_key},
+                        {"description", plan.description},
+                        {"step_s", plan.step_s},
+                        {"step_ci95_s", interval_json(plan.step_ci95_s)}};
+  const auto* measured = std::get_if<tuner::Measured>(&plan.trial.outcome);
   json["step_samples"] = measured == nullptr ? 0 : measured->step_s.size();
   json["predicted_step_s"] = plan.predicted_step_s;
   json["peak_bytes"] = plan.peak_bytes;
-  json["predicted_peak_bytes"] = plan.trial.prediction ? Json(plan.trial.prediction->peak_bytes) : Json::array();
+  json["predicted_peak_bytes"] = plan.trial.prediction ? planner::Json(plan.trial.prediction->peak_bytes) : planner::Json::array();
   json["verdict"] = to_string(plan.verdict);
   json["reasons"] = texts_of(plan.reasons);
   return json;
 }
 
-Json baseline_json(const BaselineResult& baseline) {
-  Json json = {{"name", baseline.name}, {"plan_key", baseline.trial.plan_key}, {"outcome", outcome_class(baseline.trial.outcome)}};
-  if (const auto* measured = std::get_if<Measured>(&baseline.trial.outcome)) {
+planner::Json baseline_json(const tuner::BaselineResult& baseline) {
+  planner::Json json = {
+      {"name", baseline.name}, {"plan_key", baseline.trial.plan_key}, {"outcome", tuner::outcome_class(baseline.trial.outcome)}};
+  if (const auto* measured = std::get_if<tuner::Measured>(&baseline.trial.outcome)) {
     json["step_s"] = baseline.step_s;
     json["step_ci95_s"] = interval_json(baseline.step_ci95_s);
     json["step_samples"] = measured->step_s.size();
@@ -69,77 +71,73 @@ Json baseline_json(const BaselineResult& baseline) {
   return json;
 }
 
-Json kind_json(const KindResult& row, const Layers& layers) {
-  const auto speedup = [](const std::optional<Speedup>& value) { return value ? to_json_object(*value) : Json(nullptr); };
-  Json json = {{"kind", to_string(row.kind)}, {"best", row.best}, {"description", row.description}};
-  json["why_not"] = std::holds_alternative<std::monostate>(row.why_not) ? Json(nullptr) : Json(text_of(row.why_not));
-  json["plan"] = row.trial ? plan_object(row.trial->plan, stage_modules(row.trial->plan, layers)) : Json(nullptr);
-  json["plan_key"] = row.trial ? Json(row.trial->plan_key) : Json(nullptr);
-  json["step_s"] = row.trial ? Json(row.step_s) : Json(nullptr);
-  json["step_ci95_s"] = row.trial ? interval_json(row.step_ci95_s) : Json(nullptr);
-  json["step_samples"] = row.trial ? std::get<Measured>(row.trial->outcome).step_s.size() : 0;
-  json["predicted_step_s"] = row.predicted_step_s > 0 ? Json(row.predicted_step_s) : Json(nullptr);
-  json["peak_bytes"] = row.trial ? Json(row.peak_bytes) : Json::array();
+planner::Json kind_json(const tuner::KindResult& row, const Layers& layers) {
+  const auto speedup = [](const std::optional<Speedup>& value) { return value ? to_json_object(*value) : planner::Json(nullptr); };
+  planner::Json json = {{"kind", to_string(row.kind)}, {"best", row.best}, {"description", row.description}};
+  json["why_not"] = std::holds_alternative<std::monostate>(row.why_not) ? planner::Json(nullptr) : planner::Json(text_of(row.why_not));
+  json["plan"] = row.trial ? planner::plan_object(row.trial->plan, stage_modules(row.trial->plan, layers)) : planner::Json(nullptr);
+  json["plan_key"] = row.trial ? planner::Json(row.trial->plan_key) : planner::Json(nullptr);
+  json["step_s"] = row.trial ? planner::Json(row.step_s) : planner::Json(nullptr);
+  json["step_ci95_s"] = row.trial ? interval_json(row.step_ci95_s) : planner::Json(nullptr);
+  json["step_samples"] = row.trial ? std::get<tuner::Measured>(row.trial->outcome).step_s.size() : 0;
+  json["predicted_step_s"] = row.predicted_step_s > 0 ? planner::Json(row.predicted_step_s) : planner::Json(nullptr);
+  json["peak_bytes"] = row.trial ? planner::Json(row.peak_bytes) : planner::Json::array();
   json["over_one_device"] = speedup(row.over_one_device);
   json["over_best"] = speedup(row.over_best);
   return json;
 }
 
-Json trial_json(const Trial& trial) {
-  Json json = {{"id", trial.id},
-               {"series", trial.series},
-               {"name", trial.name},
-               {"plan_key", trial.plan_key},
-               {"outcome", outcome_class(trial.outcome)}};
-  const auto* measured = std::get_if<Measured>(&trial.outcome);
-  json["step_s"] = measured != nullptr && !measured->step_s.empty() ? Json(median(measured->step_s)) : Json(nullptr);
-  json["predicted_step_s"] = trial.prediction ? Json(trial.prediction->step_s) : Json(nullptr);
+planner::Json trial_json(const tuner::Trial& trial) {
+  planner::Json json = {{"id", trial.id},
+                        {"series", trial.series},
+                        {"name", trial.name},
+                        {"plan_key", trial.plan_key},
+                        {"outcome", tuner::outcome_class(trial.outcome)}};
+  const auto* measured = std::get_if<tuner::Measured>(&trial.outcome);
+  json["step_s"] = measured != nullptr && !measured->step_s.empty() ? planner::Json(median(measured->step_s)) : planner::Json(nullptr);
+  json["predicted_step_s"] = trial.prediction ? planner::Json(trial.prediction->step_s) : planner::Json(nullptr);
   return json;
 }
 
-Json curve_json(const std::vector<CurvePoint>& curve) {
-  Json points = Json::array();
+planner::Json curve_json(const std::vector<CurvePoint>& curve) {
+  planner::Json points = planner::Json::array();
   for (const CurvePoint& point : curve) {
     points.push_back({{"split_size", point.split_size},
-                      {"predicted_s", point.predicted_s > 0 ? Json(point.predicted_s) : Json(nullptr)},
-                      {"step_s", point.measured_s ? Json(*point.measured_s) : Json(nullptr)},
-                      {"step_ci95_s", point.measured_s ? interval_json(point.measured_ci95_s) : Json(nullptr)}});
+                      {"predicted_s", point.predicted_s > 0 ? planner::Json(point.predicted_s) : planner::Json(nullptr)},
+                      {"step_s", point.measured_s ? planner::Json(*point.measured_s) : planner::Json(nullptr)},
+                      {"step_ci95_s", point.measured_s ? interval_json(point.measured_ci95_s) : planner::Json(nullptr)}});
   }
   return points;
 }
 
-Json limit_json(const std::optional<LimitShare>& share) {
-  if (!share) {
-    return nullptr;
-  }
-  Json rest = Json::array();
-  for (const LimitShare::Part& part : share->rest) {
-    rest.push_back({{"what", part.what}, {"seconds_s", part.seconds}});
-  }
+planner::Json limit_json(const std::optional<LimitShare>& share) {
+  if (!share) return nullptr;
+  planner::Json rest = planner::Json::array();
+  for (const LimitShare::Part& part : share->rest) rest.push_back({{"what", part.what}, {"seconds_s", part.seconds}});
   return {{"limit_s", share->limit_s}, {"share", share->limit_s / share->step_s}, {"rest", rest}};
 }
 
 }  // namespace
 
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+std::string dump(const planner::Json& json) {
+  return json.dump(-1, ' ', false, planner::Json::error_handler_t::replace) + "\n";
 }
 
-Json result_of(const std::string& command) {
+planner::Json result_of(const std::string& command) {
   return {{"schema", "mptune." + command + "/1"}};
 }
 
-Json error_json(const std::string& what, const std::string& where, const std::string& remedy, int exit_code) {
+planner::Json error_json(const std::string& what, const std::string& where, const std::string& remedy, int exit_code) {
   return {{"schema", "mptune.error/1"}, {"error", {{"what", what}, {"where", where}, {"remedy", remedy}}}, {"exit_code", exit_code}};
 }
 
-void put_step(Json& json, const Samples& step_s) {
+void put_step(planner::Json& json, const Samples& step_s) {
   json["step_s"] = median(step_s);
   json["step_ci95_s"] = interval_json(interval95(step_s));
   json["step_samples"] = step_s.size();
 }
 
-Json to_json_object(const Prediction& prediction) {
+planner::Json to_json_object(const Prediction& prediction) {
   return {{"step_s", prediction.step_s},
           {"lower_bound_s", prediction.lower_bound_s},
           {"peak_bytes", prediction.peak_bytes},
@@ -147,11 +145,11 @@ Json to_json_object(const Prediction& prediction) {
           {"extrapolated", prediction.extrapolated}};
 }
 
-Json to_json_object(const Speedup& speedup) {
+planner::Json to_json_object(const Speedup& speedup) {
   return {{"estimate", speedup.estimate}, {"ci95", interval_json(speedup.ci95)}, {"verdict", to_string(speedup.verdict)}};
 }
 
-Json to_json_object(const TraceQuality& quality) {
+planner::Json to_json_object(const TraceQuality& quality) {
   return {{"dropped", quality.dropped},
           {"untagged", quality.untagged},
           {"out_of_window", quality.out_of_window},
@@ -159,8 +157,8 @@ Json to_json_object(const TraceQuality& quality) {
           {"unmatched", quality.unmatched}};
 }
 
-Json devices_json(const TraceReport& report) {
-  Json devices = Json::array();
+planner::Json devices_json(const TraceReport& report) {
+  planner::Json devices = planner::Json::array();
   for (const DeviceRow& row : report.devices) {
     devices.push_back({{"device", row.device},
                        {"window_s", row.window_s},
@@ -174,11 +172,11 @@ Json devices_json(const TraceReport& report) {
   return devices;
 }
 
-Json steps_json(const Breakdown& breakdown) {
-  Json steps = Json::array();
-  for (const StepBreakdown& step : breakdown.steps) {
-    Json devices = Json::array();
-    for (const DeviceBreakdown& device : step.devices) {
+planner::Json steps_json(const profiler::Breakdown& breakdown) {
+  planner::Json steps = planner::Json::array();
+  for (const profiler::StepBreakdown& step : breakdown.steps) {
+    planner::Json devices = planner::Json::array();
+    for (const profiler::DeviceBreakdown& device : step.devices) {
       devices.push_back({{"window_ns", device.window.count()},
                          {"compute_ns", device.compute.count()},
                          {"copy_ns", device.copy.count()},
@@ -193,21 +191,17 @@ Json steps_json(const Breakdown& breakdown) {
 
 namespace {
 
-Json to_json_object(const MemoryRow& row) {
-  Json json = {{"device", row.device},
-               {"peak_bytes", row.peak_bytes},
-               {"cap_bytes", row.cap_bytes > 0 ? Json(row.cap_bytes) : Json(nullptr)},
-               {"samples", Json::array()},
-               {"contents", nullptr}};
-  for (const MemoryRow::Sample& sample : row.samples) {
-    json["samples"].push_back({{"time_s", sample.time_s}, {"bytes", sample.bytes}});
-  }
+planner::Json to_json_object(const MemoryRow& row) {
+  planner::Json json = {{"device", row.device},
+                        {"peak_bytes", row.peak_bytes},
+                        {"cap_bytes", row.cap_bytes > 0 ? planner::Json(row.cap_bytes) : planner::Json(nullptr)},
+                        {"samples", planner::Json::array()},
+                        {"contents", nullptr}};
+  for (const MemoryRow::Sample& sample : row.samples) json["samples"].push_back({{"time_s", sample.time_s}, {"bytes", sample.bytes}});
   if (row.contents) {
     const PeakContents& all = *row.contents;
-    Json activations = Json::array();
-    for (const auto& [microbatch, bytes] : all.activations_bytes) {
-      activations.push_back({{"microbatch", microbatch}, {"bytes", bytes}});
-    }
+    planner::Json activations = planner::Json::array();
+    for (const auto& [microbatch, bytes] : all.activations_bytes) activations.push_back({{"microbatch", microbatch}, {"bytes", bytes}});
     json["contents"] = {{"parameters_bytes", all.parameters_bytes},
                         {"gradients_bytes", all.gradients_bytes},
                         {"optimizer_bytes", all.optimizer_bytes},
@@ -222,17 +216,15 @@ Json to_json_object(const MemoryRow& row) {
 
 }  // namespace
 
-Json memory_json(const std::vector<MemoryRow>& memory) {
-  Json json = Json::array();
-  for (const MemoryRow& row : memory) {
-    json.push_back(to_json_object(row));
-  }
+planner::Json memory_json(const std::vector<MemoryRow>& memory) {
+  planner::Json json = planner::Json::array();
+  for (const MemoryRow& row : memory) json.push_back(to_json_object(row));
   return json;
 }
 
-Json advice_json(const std::vector<Advice>& advice) {
-  Json list = Json::array();
-  for (const Advice& one : advice) {
+planner::Json advice_json(const std::vector<planner::Advice>& advice) {
+  planner::Json list = planner::Json::array();
+  for (const planner::Advice& one : advice) {
     list.push_back({{"cause", to_string(one.cause)},
                     {"device", one.device},
                     {"stage", one.stage},
@@ -243,20 +235,17 @@ Json advice_json(const std::vector<Advice>& advice) {
   return list;
 }
 
-void put_trace(Json& json, const TraceReport& report) {
+void put_trace(planner::Json& json, const TraceReport& report) {
   json["devices"] = devices_json(report);
   json["steps"] = steps_json(report.breakdown);
   json["bubble"] = report.bubble;
-  if (report.bubble_theory) {
-    json["bubble_theory"] = *report.bubble_theory;
-  }
+  if (report.bubble_theory) json["bubble_theory"] = *report.bubble_theory;
   json["quality"] = to_json_object(report.quality);
   json["advice"] = advice_json(report.advice);
-  json["critical_path"] = Json::array();
-  for (const PathRow& row : report.critical_path) {
+  json["critical_path"] = planner::Json::array();
+  for (const PathRow& row : report.critical_path)
     json["critical_path"].push_back({{"what", row.what}, {"time_s", row.time_s}, {"share", row.share}});
-  }
-  json["link_use"] = Json::array();
+  json["link_use"] = planner::Json::array();
   for (const LinkRow& row : report.links) {
     json["link_use"].push_back({{"source", row.source},
                                 {"destination", row.destination},
@@ -270,16 +259,13 @@ void put_trace(Json& json, const TraceReport& report) {
   json["clock_error_s"] = report.clock_error_s;
 }
 
-Json layers_json(const Profile& profile) {
-  Json layers = Json::array();
+planner::Json layers_json(const Profile& profile) {
+  planner::Json layers = planner::Json::array();
   for (std::size_t i = 0; i < profile.layers.size(); ++i) {
-    Json costs = Json::array();
+    planner::Json costs = planner::Json::array();
     for (const DeviceClass& device_class : profile.classes) {
-      if (i < device_class.layers.size()) {
-        for (const LayerCost& cost : device_class.layers[i].by_samples) {
-          costs.push_back(cost_json(cost, device_class.name));
-        }
-      }
+      if (i < device_class.layers.size())
+        for (const LayerCost& cost : device_class.layers[i].by_samples) costs.push_back(cost_json(cost, device_class.name));
     }
     const ProfileLayer& layer = profile.layers[i];
     layers.push_back({{"index", i}, {"name", layer.name}, {"parameters_bytes", layer.parameters_bytes}, {"costs", costs}});
@@ -287,35 +273,29 @@ Json layers_json(const Profile& profile) {
   return layers;
 }
 
-Json links_json(const Profile& profile) {
-  Json links = Json::array();
+planner::Json links_json(const Profile& profile) {
+  planner::Json links = planner::Json::array();
   for (const LinkCost& link : profile.links) {
-    links.push_back({{"source", profile.devices.at(static_cast<std::size_t>(link.source)).name},
-                     {"destination", profile.devices.at(static_cast<std::size_t>(link.destination)).name},
+    links.push_back({{"source", profile.devices.at(as_index(link.source)).name},
+                     {"destination", profile.devices.at(as_index(link.destination)).name},
                      {"latency_s", link.latency_s},
                      {"bytes_per_second", link.bytes_per_second}});
   }
   return links;
 }
 
-Json study_json(const StudyReport& report, const Layers& layers) {
-  const Recommendation& all = report.recommendation;
-  Json json = {{"study", report.study}, {"plan_file", report.plan_file}, {"recommended", plan_json(all.recommended, layers)}};
-  json["best_pipeline"] = all.best_pipeline ? plan_json(*all.best_pipeline, layers) : Json(nullptr);
-  json["best_half_memory"] = all.best_half_memory ? plan_json(*all.best_half_memory, layers) : Json(nullptr);
-  json["baselines"] = Json::array();
-  for (const BaselineResult& baseline : all.baselines) {
-    json["baselines"].push_back(baseline_json(baseline));
-  }
-  json["kinds"] = Json::array();
-  for (const KindResult& row : all.kinds.rows) {
-    json["kinds"].push_back(kind_json(row, layers));
-  }
+planner::Json study_json(const StudyReport& report, const Layers& layers) {
+  const tuner::Recommendation& all = report.recommendation;
+  planner::Json json = {{"study", report.study}, {"plan_file", report.plan_file}, {"recommended", plan_json(all.recommended, layers)}};
+  json["best_pipeline"] = all.best_pipeline ? plan_json(*all.best_pipeline, layers) : planner::Json(nullptr);
+  json["best_half_memory"] = all.best_half_memory ? plan_json(*all.best_half_memory, layers) : planner::Json(nullptr);
+  json["baselines"] = planner::Json::array();
+  for (const tuner::BaselineResult& baseline : all.baselines) json["baselines"].push_back(baseline_json(baseline));
+  json["kinds"] = planner::Json::array();
+  for (const tuner::KindResult& row : all.kinds.rows) json["kinds"].push_back(kind_json(row, layers));
   json["kinds_advice"] = texts_of(all.kinds.advice);
-  json["trials"] = Json::array();
-  for (const Trial& trial : report.trials) {
-    json["trials"].push_back(trial_json(trial));
-  }
+  json["trials"] = planner::Json::array();
+  for (const tuner::Trial& trial : report.trials) json["trials"].push_back(trial_json(trial));
   json["curve"] = curve_json(report.curve);
   json["limit"] = limit_json(report.limit);
   json["pipeline_limit"] = limit_json(report.pipeline_limit);
@@ -323,14 +303,14 @@ Json study_json(const StudyReport& report, const Layers& layers) {
   json["traces"] = report.trace_files;
   json["messages"] = texts_of(all.advice);
   json["warnings"] = texts_of(all.warnings);
-  json["advice"] = report.trace ? advice_json(report.trace->advice) : Json::array();
-  json["memory"] = report.trace ? memory_json(report.trace->memory) : Json::array();
+  json["advice"] = report.trace ? advice_json(report.trace->advice) : planner::Json::array();
+  json["memory"] = report.trace ? memory_json(report.trace->memory) : planner::Json::array();
   json["decided"] = all.decided;
   json["stop_reason"] = report.stop_reason;
   json["lower_bound_s"] = report.lower_bound_s;
-  json["gap"] = report.lower_bound_s > 0 ? Json(report.gap) : Json(nullptr);
+  json["gap"] = report.lower_bound_s > 0 ? planner::Json(report.gap) : planner::Json(nullptr);
   json["elapsed_s"] = report.elapsed_s;
   return json;
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

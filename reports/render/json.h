@@ -3,37 +3,37 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/planner/plan_json.h"
-#include "mptune/reports/report.h"
-#include "mptune/tuner/live/messages.h"
+#include "planner/plan_file.h"
+#include "planner/plan_json.h"
+#include "reports/report.h"
+#include "tuner/live/messages.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// Text of one object, on one line, with a line break at its end. Bytes that are no UTF-8 are replaced.
-[[nodiscard]] std::string dump(const Json& json);
+[[nodiscard]] std::string dump(const planner::Json& json);
 
 /// An empty result of a command: {"schema": "mptune.COMMAND/1"}.
-[[nodiscard]] Json result_of(const std::string& command);
+[[nodiscard]] planner::Json result_of(const std::string& command);
 /// The object of a failure.
-[[nodiscard]] Json error_json(const std::string& what, const std::string& where, const std::string& remedy, int exit_code);
+[[nodiscard]] planner::Json error_json(const std::string& what, const std::string& where, const std::string& remedy, int exit_code);
 
 /// Adds `step_s`, `step_ci95_s`, `step_samples`. Requires: not empty.
-void put_step(Json& json, const Samples& step_s);
-[[nodiscard]] Json to_json_object(const Prediction& prediction);
-[[nodiscard]] Json to_json_object(const Speedup& speedup);
-[[nodiscard]] Json to_json_object(const TraceQuality& quality);
-[[nodiscard]] Json devices_json(const TraceReport& report);
+void put_step(planner::Json& json, const Samples& step_s);
+[[nodiscard]] planner::Json to_json_object(const Prediction& prediction);
+[[nodiscard]] planner::Json to_json_object(const Speedup& speedup);
+[[nodiscard]] planner::Json to_json_object(const TraceQuality& quality);
+[[nodiscard]] planner::Json devices_json(const TraceReport& report);
 /// Exact nanoseconds of every step and device.
-[[nodiscard]] Json steps_json(const Breakdown& breakdown);
+[[nodiscard]] planner::Json steps_json(const profiler::Breakdown& breakdown);
 /// Per device: peak, cap (null: not known), samples over the step, contents of the peak (null: not known).
-[[nodiscard]] Json memory_json(const std::vector<MemoryRow>& memory);
-[[nodiscard]] Json advice_json(const std::vector<Advice>& advice);
+[[nodiscard]] planner::Json memory_json(const std::vector<MemoryRow>& memory);
+[[nodiscard]] planner::Json advice_json(const std::vector<planner::Advice>& advice);
 /// Adds what every command says of a recording: devices, steps, bubbles, quality, advice, critical path, use of links, clock error.
-void put_trace(Json& json, const TraceReport& report);
-[[nodiscard]] Json layers_json(const Profile& profile);
-[[nodiscard]] Json links_json(const Profile& profile);
+void put_trace(planner::Json& json, const TraceReport& report);
+[[nodiscard]] planner::Json layers_json(const Profile& profile);
+[[nodiscard]] planner::Json links_json(const Profile& profile);
 /// Everything of `tune` but its schema. `layers` name the modules of plans.
-[[nodiscard]] Json study_json(const StudyReport& report, const std::vector<ProfileLayer>& layers);
+[[nodiscard]] planner::Json study_json(const StudyReport& report, const std::vector<ProfileLayer>& layers);
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "mptune/reports/render/style.h"
-#include "mptune/tuner/recommend.h"
+#include "reports/render/style.h"
+#include "tuner/recommend.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// A row of the table of kinds, in words.
 struct KindCells {
@@ -14,7 +14,7 @@ struct KindCells {
   std::string detail;  ///< what the plan is and each device's peak; or why there is none
   bool best = false;
 };
-[[nodiscard]] std::vector<KindCells> kind_cells(const KindComparison& kinds);
+[[nodiscard]] std::vector<KindCells> kind_cells(const tuner::KindComparison& kinds);
 
 /// Which kind of parallelism is best: a row per kind, what it is under each, then the advice. "" without rows.
 ///
@@ -22,6 +22,6 @@ struct KindCells {
 ///     -------------  -------  --------------  --------  --------  -----------
 ///     data parallel   384 ms  [351, 399] ms     2.28x   381 MiB  best
 ///       data parallel over 4 devices
-[[nodiscard]] std::string render_kinds(const KindComparison& kinds, const TextStyle& style);
+[[nodiscard]] std::string render_kinds(const tuner::KindComparison& kinds, const TextStyle& style);
 
-}  // namespace mptune
+}  // namespace mptune::reports

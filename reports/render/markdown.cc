@@ -1,18 +1,18 @@
-#include "mptune/reports/render/markdown.h"
+#include "reports/render/markdown.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "mptune/profiler/base/units.h"
-#include "mptune/reports/render/kinds.h"
-#include "mptune/reports/render/pictures.h"
-#include "mptune/reports/render/recommendation_text.h"
-#include "mptune/reports/render/report_text.h"
-#include "mptune/reports/render/style.h"
-#include "mptune/reports/render/units.h"
+#include "profiler/base/units.h"
+#include "reports/render/kinds.h"
+#include "reports/render/pictures.h"
+#include "reports/render/recommendation_text.h"
+#include "reports/render/report_text.h"
+#include "reports/render/style.h"
+#include "reports/render/units.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 // Pictures are drawn as wide as a code block shows without scrolling.
@@ -24,9 +24,7 @@ using Row = std::vector<std::string>;
 std::string escaped(const std::string& text) {
   std::string safe;
   for (const char c : text) {
-    if (c == '|' || c == '*' || c == '_' || c == '`' || c == '<' || c == '\\' || c == '#') {
-      safe += '\\';
-    }
+    if (c == '|' || c == '*' || c == '_' || c == '`' || c == '<' || c == '\\' || c == '#') safe += '\\';
     safe += c == '\n' ? ' ' : c;
   }
   return safe;
@@ -34,9 +32,7 @@ std::string escaped(const std::string& text) {
 
 std::string line_of(const Row& cells) {
   std::string text = "|";
-  for (const std::string& cell : cells) {
-    text += " " + cell + " |";
-  }
+  for (const std::string& cell : cells) text += " " + cell + " |";
   return text + "\n";
 }
 
@@ -62,9 +58,7 @@ std::string section(const std::string& title) {
 
 std::string list_of(const std::vector<std::string>& items) {
   std::string text;
-  for (const std::string& item : items) {
-    text += "- " + escaped(item) + "\n";
-  }
+  for (const std::string& item : items) text += "- " + escaped(item) + "\n";
   return text.empty() ? "" : text + "\n";
 }
 
@@ -80,31 +74,26 @@ std::string largest_text(const std::vector<std::int64_t>& bytes) {
   return bytes.empty() || std::ranges::max(bytes) <= 0 ? "-" : format_bytes(std::ranges::max(bytes));
 }
 
-std::string kinds_of(const KindComparison& kinds) {
+std::string kinds_of(const tuner::KindComparison& kinds) {
   std::vector<Row> rows;
-  for (const KindCells& row : kind_cells(kinds)) {
+  for (const KindCells& row : kind_cells(kinds))
     rows.push_back({row.kind, row.step, row.interval, row.speedup, row.peak, row.verdict, row.detail});
-  }
-  if (rows.empty()) {
-    return "";
-  }
+  if (rows.empty()) return "";
   return section("Which kind of parallelism") + list_of(texts_of(kinds.advice)) +
          table_of({"kind", ">step", ">95 %", ">over one device", ">peak", "verdict", "plan"}, rows);
 }
 
-std::string comparison_of(const Recommendation& all) {
+std::string comparison_of(const tuner::Recommendation& all) {
   std::vector<Row> rows;
   const auto add = [&](const std::string& name, double step_s, const Interval& interval, const std::string& speedup,
                        const std::vector<std::int64_t>& peaks) {
     rows.push_back({name, format_seconds(step_s), interval_text(interval), speedup, largest_text(peaks)});
   };
   add("recommended", all.recommended.step_s, all.recommended.step_ci95_s, "", all.recommended.peak_bytes);
-  if (all.best_pipeline && all.best_pipeline->trial.plan_key != all.recommended.trial.plan_key) {
+  if (all.best_pipeline && all.best_pipeline->trial.plan_key != all.recommended.trial.plan_key)
     add("best_pipeline", all.best_pipeline->step_s, all.best_pipeline->step_ci95_s, "", all.best_pipeline->peak_bytes);
-  }
-  for (const BaselineResult& baseline : all.baselines) {
+  for (const tuner::BaselineResult& baseline : all.baselines)
     add(baseline.name, baseline.step_s, baseline.step_ci95_s, format_speedup(baseline.speedup), baseline.peak_bytes);
-  }
   return section("Step time and speed-up of the recommendation") +
          table_of({"plan", ">step", ">95 %", "speed-up of the recommendation", ">peak"}, rows);
 }
@@ -137,57 +126,40 @@ std::string trace_sections(const TraceReport& report) {
   text += devices_of_trace(report);
   text += "Why devices idle:\n\n" + block(render_idle(report, kBlock));
   text += "What would help:\n\n" + block(render_advice(report, kBlock));
-  if (const std::string timeline = render_timeline(report, kBlock); !timeline.empty()) {
-    text += "One step:\n\n" + block(timeline);
-  }
-  if (const std::string memory = render_memory(report, kBlock); !memory.empty()) {
-    text += "Memory:\n\n" + block(memory);
-  }
+  if (const std::string timeline = render_timeline(report, kBlock); !timeline.empty()) text += "One step:\n\n" + block(timeline);
+  if (const std::string memory = render_memory(report, kBlock); !memory.empty()) text += "Memory:\n\n" + block(memory);
   return text;
 }
 
 std::string answer_of(const StudyReport& report) {
-  const RecommendedPlan& best = report.recommendation.recommended;
+  const tuner::RecommendedPlan& best = report.recommendation.recommended;
   std::string text = "**" + escaped(best.description) + "**, step " + format_seconds(best.step_s);
-  if (best.step_ci95_s.low < best.step_ci95_s.high) {
-    text += ", 95 % " + format_interval_seconds(best.step_ci95_s);
-  }
+  if (best.step_ci95_s.low < best.step_ci95_s.high) text += ", 95 % " + format_interval_seconds(best.step_ci95_s);
   text += best.predicted_step_s > 0 ? "; predicted " + format_seconds(best.predicted_step_s) : "";
   std::vector<std::string> lines = texts_of(report.recommendation.advice);
-  for (const std::string& reason : texts_of(best.reasons)) {
-    lines.push_back("why: " + reason);
-  }
+  for (const std::string& reason : texts_of(best.reasons)) lines.push_back("why: " + reason);
   return text + "\n\n" + list_of(lines);
 }
 
 std::string trimmed(std::string text) {
-  while (text.ends_with("\n\n")) {
-    text.pop_back();
-  }
+  while (text.ends_with("\n\n")) text.pop_back();
   return text;
 }
 
 }  // namespace
 
 std::string render_study_markdown(const StudyReport& report) {
-  const Recommendation& all = report.recommendation;
+  const tuner::Recommendation& all = report.recommendation;
   std::string text = "# Recommendation for " + escaped(report.model) + "\n\n" + answer_of(report);
   text += table_of({">stage", "devices", "layers", "recompute", "modules"}, stage_cells(all.recommended.trial.plan, report.modules));
   text += kinds_of(all.kinds) + comparison_of(all);
-  if (const std::vector<std::string> limits = limit_sentences(report); !limits.empty()) {
+  if (const std::vector<std::string> limits = limit_sentences(report); !limits.empty())
     text += section("Scaling efficiency") + list_of(limits);
-  }
   text += curve_of(report.curve);
-  for (const std::optional<TraceReport>* trace : {&report.trace, &report.pipeline_trace}) {
-    text += *trace ? trace_sections(**trace) : "";
-  }
-  if (!all.warnings.empty()) {
-    text += section("Warnings") + list_of(texts_of(all.warnings));
-  }
+  for (const std::optional<TraceReport>* trace : {&report.trace, &report.pipeline_trace}) text += *trace ? trace_sections(**trace) : "";
+  if (!all.warnings.empty()) text += section("Warnings") + list_of(texts_of(all.warnings));
   std::string files = "plan    " + report.plan_file + "\n";
-  for (const std::string& trace : report.trace_files) {
-    files += "trace   " + trace + "\n";
-  }
+  for (const std::string& trace : report.trace_files) files += "trace   " + trace + "\n";
   text += section("Files") + block(files + "study   " + report.study + "\n");
   return trimmed(text + (report.run_command.empty() ? "" : "Use it:\n\n" + block(report.run_command)));
 }
@@ -197,4 +169,4 @@ std::string render_trace_markdown(const TraceReport& report) {
                  block(render_details(report, kBlock)));
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -2,13 +2,13 @@
 
 #include <string>
 
-#include "mptune/reports/report.h"
+#include "reports/report.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// A study as one Markdown document: tables as GitHub writes them, timelines in code blocks.
 [[nodiscard]] std::string render_study_markdown(const StudyReport& report);
 /// The same of a trace.
 [[nodiscard]] std::string render_trace_markdown(const TraceReport& report);
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <array>
 
-#include "mptune/profiler/base/units.h"
-#include "mptune/reports/render/report_text.h"
+#include "profiler/base/index.h"
+#include "profiler/base/units.h"
+#include "reports/render/report_text.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 constexpr int kDrawnRows = 3;
@@ -17,9 +18,7 @@ constexpr double kFarAbove = 2.5;
 
 std::int64_t most_of(const MemoryRow& row) {
   std::int64_t most = std::max(row.peak_bytes, row.contents ? row.contents->total() : 0);
-  for (const MemoryRow::Sample& sample : row.samples) {
-    most = std::max(most, sample.bytes);
-  }
+  for (const MemoryRow::Sample& sample : row.samples) most = std::max(most, sample.bytes);
   return most;
 }
 
@@ -29,7 +28,7 @@ bool is_over(const MemoryRow& row) {
 
 /// A column shows the most memory in use in its time; between samples the last sample holds.
 std::vector<std::int64_t> levels_of(const MemoryRow& row, double step_s, int columns) {
-  std::vector<std::int64_t> levels(static_cast<std::size_t>(std::max(1, columns)), 0);
+  std::vector<std::int64_t> levels(as_index(std::max(1, columns)), 0);
   std::size_t from = 0;
   std::int64_t now = row.samples.front().bytes;
   for (const MemoryRow::Sample& sample : row.samples) {
@@ -53,9 +52,7 @@ class LevelPicture {
     top_ = line ? std::max(most, row.cap_bytes) : most;
     cap_row_ = line ? rows - 1 - (eighths(row.cap_bytes) - 1) / 8 : -1;
     const std::vector<std::int64_t> levels = levels_of(row, step_s, columns);
-    for (std::size_t i = 0; i < levels.size(); ++i) {
-      draw(static_cast<int>(i), levels[i], row.cap_bytes > 0 && levels[i] > row.cap_bytes);
-    }
+    for (std::size_t i = 0; i < levels.size(); ++i) draw(static_cast<int>(i), levels[i], row.cap_bytes > 0 && levels[i] > row.cap_bytes);
   }
 
   /// Row in which the cap's line is, -1: not drawn.
@@ -70,14 +67,13 @@ class LevelPicture {
     static constexpr std::array kBlocks = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     static constexpr std::array kAscii = {" ", ".", ".", ":", "-", "=", "+", "*", "#"};
     for (int row = 0; row < rows_; ++row) {
-      const auto height = static_cast<std::size_t>(std::clamp(eighths(level) - 8 * (rows_ - 1 - row), 0, 8));
-      if (height > 0 && over && row <= cap_row_) {
+      const auto height = as_index(std::clamp(eighths(level) - 8 * (rows_ - 1 - row), 0, 8));
+      if (height > 0 && over && row <= cap_row_)
         canvas_.put(row, column, style_.unicode ? "▓" : "X", Color::red);
-      } else if (height > 0) {
+      else if (height > 0)
         canvas_.put(row, column, style_.unicode ? kBlocks.at(height) : kAscii.at(height), over ? Color::red : Color::none);
-      } else if (row == cap_row_) {
+      else if (row == cap_row_)
         canvas_.put(row, column, style_.unicode ? "╌" : "~", Color::dim);
-      }
     }
   }
 
@@ -90,13 +86,9 @@ class LevelPicture {
 
 std::string microbatches_text(const std::map<int, std::int64_t>& activations) {
   std::vector<std::string> names;
-  for (const auto& [microbatch, bytes] : activations) {
-    names.push_back(std::to_string(microbatch));
-  }
+  for (const auto& [microbatch, bytes] : activations) names.push_back(std::to_string(microbatch));
   const bool in_a_row = !activations.empty() && activations.rbegin()->first - activations.begin()->first + 1 == std::ssize(names);
-  if (names.size() > 3) {
-    names = {names.front() + (in_a_row ? " to " : " .. ") + names.back()};
-  }
+  if (names.size() > 3) names = {names.front() + (in_a_row ? " to " : " .. ") + names.back()};
   return (activations.size() == 1 ? "activations of micro-batch " : "activations of micro-batches ") + join(names, ", ");
 }
 
@@ -109,31 +101,20 @@ std::string parts_text(const PeakContents& all) {
                                                              {"workspace", all.workspace_bytes},
                                                              {"allocator's reserve", all.reserve_bytes}};
   std::int64_t saved = 0;
-  for (const auto& [microbatch, bytes] : all.activations_bytes) {
-    saved += bytes;
-  }
+  for (const auto& [microbatch, bytes] : all.activations_bytes) saved += bytes;
   parts.emplace_back(microbatches_text(all.activations_bytes), saved);
   std::ranges::stable_sort(parts, std::ranges::greater{}, &std::pair<std::string, std::int64_t>::second);
   std::vector<std::string> texts;
-  for (const auto& [name, bytes] : parts) {
-    if (bytes > 0) {
-      texts.push_back(name + " " + format_bytes(bytes));
-    }
-  }
+  for (const auto& [name, bytes] : parts)
+    if (bytes > 0) texts.push_back(name + " " + format_bytes(bytes));
   return join(texts, ", ");
 }
 
 std::string contents_text(const MemoryRow& row) {
   std::string text = row.peak_bytes > 0 ? "peak " + format_bytes(row.peak_bytes) : "";
-  if (const std::string cap = cap_text(row.peak_bytes, row.cap_bytes); !cap.empty()) {
-    text += ", " + cap;
-  }
-  if (!row.contents) {
-    return text;
-  }
-  if (row.contents->total() == row.peak_bytes) {
-    return text + ": " + parts_text(*row.contents);
-  }
+  if (const std::string cap = cap_text(row.peak_bytes, row.cap_bytes); !cap.empty()) text += ", " + cap;
+  if (!row.contents) return text;
+  if (row.contents->total() == row.peak_bytes) return text + ": " + parts_text(*row.contents);
   return text + (text.empty() ? "" : "; ") + "predicted " + format_bytes(row.contents->total()) + ": " + parts_text(*row.contents);
 }
 
@@ -157,12 +138,8 @@ std::string picture_text(const MemoryRow& row, const std::string& name, double s
 }  // namespace
 
 std::string cap_text(std::int64_t peak_bytes, std::int64_t cap_bytes) {
-  if (peak_bytes <= 0 || cap_bytes <= 0) {
-    return "";
-  }
-  if (peak_bytes > cap_bytes) {
-    return fmt::format("OVER its cap of {} by {}", format_bytes(cap_bytes), format_bytes(peak_bytes - cap_bytes));
-  }
+  if (peak_bytes <= 0 || cap_bytes <= 0) return "";
+  if (peak_bytes > cap_bytes) return fmt::format("OVER its cap of {} by {}", format_bytes(cap_bytes), format_bytes(peak_bytes - cap_bytes));
   return fmt::format("{} of {}", format_percent(static_cast<double>(peak_bytes) / static_cast<double>(cap_bytes)), format_bytes(cap_bytes));
 }
 
@@ -187,4 +164,4 @@ std::string render_memory(const TraceReport& report, const TextStyle& style) {
   return text;
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

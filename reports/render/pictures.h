@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "mptune/reports/render/style.h"
-#include "mptune/reports/report.h"
+#include "reports/render/style.h"
+#include "reports/report.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// Where the step of each device goes.
 ///
@@ -46,4 +46,4 @@ struct ComparisonRow {
 /// Lines in a box under a title; long lines are wrapped with a hanging indent.
 [[nodiscard]] std::string render_card(const std::string& title, const std::vector<std::string>& lines, const TextStyle& style);
 
-}  // namespace mptune
+}  // namespace mptune::reports

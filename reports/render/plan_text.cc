@@ -1,4 +1,4 @@
-#include "mptune/reports/render/plan_text.h"
+#include "reports/render/plan_text.h"
 
 #include <fmt/format.h>
 
@@ -6,14 +6,15 @@
 #include <array>
 #include <cmath>
 
-#include "mptune/profiler/base/units.h"
-#include "mptune/reports/plan_changes.h"
-#include "mptune/reports/render/pictures.h"
-#include "mptune/reports/render/report_text.h"
-#include "mptune/reports/render/search_text.h"
-#include "mptune/reports/render/table.h"
+#include "profiler/base/index.h"
+#include "profiler/base/units.h"
+#include "reports/plan_changes.h"
+#include "reports/render/pictures.h"
+#include "reports/render/report_text.h"
+#include "reports/render/search_text.h"
+#include "reports/render/table.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 constexpr int kBarLabel = 7;
@@ -22,7 +23,7 @@ constexpr std::size_t kShownFront = 8;
 constexpr std::array kStageColors = {Color::cyan, Color::magenta, Color::yellow, Color::green, Color::blue, Color::red};
 
 Color color_of(int stage) {
-  return kStageColors[static_cast<std::size_t>(stage) % kStageColors.size()];
+  return kStageColors[as_index(stage) % kStageColors.size()];
 }
 
 /// Columns [first, last) of a stage in the bar.
@@ -39,23 +40,17 @@ class PartitionBar {
  public:
   PartitionBar(const std::vector<PlannedLayer>& layers, int columns, const TextStyle& style)
       : style_(style), columns_(columns), canvas_(3, columns) {
-    for (const PlannedLayer& layer : layers) {
-      whole_s_ += layer.step_s;
-    }
+    for (const PlannedLayer& layer : layers) whole_s_ += layer.step_s;
     double before_s = 0;
     for (std::size_t i = 0; i < layers.size(); ++i) {
       draw_layer(layers[i], i, before_s);
       before_s += layers[i].step_s;
     }
     std::vector<double> times;
-    for (const Segment& segment : segments_) {
-      times.push_back(segment.step_s);
-    }
+    for (const Segment& segment : segments_) times.push_back(segment.step_s);
     const auto [texts, unit] = format_alike(times);
     unit_ = unit;
-    for (std::size_t i = 0; i < segments_.size(); ++i) {
-      label(segments_[i], texts[i]);
-    }
+    for (std::size_t i = 0; i < segments_.size(); ++i) label(segments_[i], texts[i]);
   }
 
   /// Of the times in the last row.
@@ -72,15 +67,11 @@ class PartitionBar {
     const int last = std::max(column(before_s + layer.step_s), first);
     if (begins) {
       segments_.push_back({layer.stage, first, first, 0});
-      if (segments_.size() > 1) {
-        canvas_.put(1, first++, style_.unicode ? "│" : "|");
-      }
+      if (segments_.size() > 1) canvas_.put(1, first++, style_.unicode ? "│" : "|");
     }
     const bool even = index % 2 == 0;
     const char* glyph = style_.unicode ? (even ? "█" : "▓") : even ? "#" : "=";
-    for (int at = first; at < last; ++at) {
-      canvas_.put(1, at, glyph, color_of(layer.stage));
-    }
+    for (int at = first; at < last; ++at) canvas_.put(1, at, glyph, color_of(layer.stage));
     next_ = std::max(first, last);
     segments_.back().last = next_;
     segments_.back().step_s += layer.step_s;
@@ -91,13 +82,9 @@ class PartitionBar {
     const int room = segment.last - segment.first - (first ? 0 : 1);
     const std::array texts = {std::to_string(segment.stage), time};
     for (int i = 0; i < 2; ++i) {
-      const std::string& text = texts[static_cast<std::size_t>(i)];
-      if (!first) {
-        canvas_.put(2 * i, segment.first, style_.unicode ? "│" : "|");
-      }
-      if (static_cast<int>(text.size()) <= room) {
-        canvas_.text(2 * i, segment.first + (first ? 0 : 1), text, color_of(segment.stage));
-      }
+      const std::string& text = texts[as_index(i)];
+      if (!first) canvas_.put(2 * i, segment.first, style_.unicode ? "│" : "|");
+      if (static_cast<int>(text.size()) <= room) canvas_.text(2 * i, segment.first + (first ? 0 : 1), text, color_of(segment.stage));
     }
   }
 
@@ -129,9 +116,8 @@ std::string recomputed_layers(const PlanReport& report, const TextStyle& style) 
   for (std::size_t s = 0; s < report.stages.size(); ++s) {
     const PlannedStage& stage = report.stages[s];
     const bool all = std::ssize(stage.recomputed) == stage.last_layer - stage.first_layer;
-    if (!stage.recomputed.empty()) {
+    if (!stage.recomputed.empty())
       text += hanging(fmt::format("stage {} recomputes ", s), all ? "all its layers" : "layers " + in_ranges(stage.recomputed), style);
-    }
   }
   return text;
 }
@@ -144,9 +130,7 @@ std::string proof(const PlanReport& report) {
   std::string text = fmt::format("predicted step {}", format_seconds(report.step_s));
   if (report.complete) {
     std::int64_t outside = 0;
-    for (const Rejection& rejection : report.rejected) {
-      outside += rejection.reason == RejectedAs::rows_decide ? rejection.count : 0;
-    }
+    for (const Rejection& rejection : report.rejected) outside += rejection.reason == RejectedAs::rows_decide ? rejection.count : 0;
     text += fmt::format("; optimal under the cost model among {}", report.runs ? "runnable plans" : "plans with these options");
     text += outside > 0 ? fmt::format(" ({} not covered)", outside) : "";
   } else if (report.lower_bound_s > 0) {
@@ -154,9 +138,8 @@ std::string proof(const PlanReport& report) {
                         format_percent(report.step_s / report.lower_bound_s - 1));
   }
   text += fmt::format("; lower bound of these stages {}", format_seconds(report.schedule_bound_s));
-  if (report.excess_bytes > 0) {
+  if (report.excess_bytes > 0)
     text += fmt::format("; does not fit: {} needs {} more than it may have", report.excess_device, format_bytes(report.excess_bytes));
-  }
   return text + (report.extrapolated ? "; some micro-batch sizes lie outside the profiled ones" : "");
 }
 
@@ -175,22 +158,17 @@ std::string others(const std::vector<PlannedOther>& plans, std::size_t most, dou
 
 std::string rejected(const PlanReport& report, const TextStyle& style) {
   std::string text;
-  for (const Rejection& rejection : report.rejected) {
+  for (const Rejection& rejection : report.rejected)
     text += hanging(format_count(rejection.count) + (rejection.count == 1 ? " plan  " : " plans  "), text_of(rejection.reason), style);
-  }
   std::vector<std::vector<Cell>> rows;
-  for (const RejectedClass& rejected_class : report.classes) {
-    rows.push_back({text_of(rejected_class.choice), text_of(rejected_class)});
-  }
+  for (const RejectedClass& rejected_class : report.classes) rows.push_back({text_of(rejected_class.choice), text_of(rejected_class)});
   return text + (rows.empty() ? "" : "\n" + render_table({{"pipelines with"}, {"why not"}}, rows, style));
 }
 
 }  // namespace
 
 std::string render_partition(const std::vector<PlannedLayer>& layers, const TextStyle& style) {
-  if (layers.empty()) {
-    return "";
-  }
+  if (layers.empty()) return "";
   const PartitionBar bar(layers, std::max(20, style.width - kBarLabel - 1), style);
   std::string text;
   for (int row = 0; row < 3; ++row) {
@@ -205,28 +183,19 @@ std::string render_plan(const PlanReport& report, const TextStyle& style) {
   std::string text = heading(style, report.title);
   text += paint(style, Color::bold, report.description) + "\n" + paragraph(proof(report), style) + "\n";
   text += heading(style, "Partition") + render_partition(report.layers, style) + "\n" + stage_table(report, style) + "\n";
-  if (const std::string below = recomputed_layers(report, style) + paragraph(report.limit, style); !below.empty()) {
-    text += below + "\n";
-  }
-  if (const std::string timeline = render_timeline(report.trace, style); !timeline.empty()) {
+  if (const std::string below = recomputed_layers(report, style) + paragraph(report.limit, style); !below.empty()) text += below + "\n";
+  if (const std::string timeline = render_timeline(report.trace, style); !timeline.empty())
     text += heading(style, "One step, predicted") + timeline + "\n";
-  }
-  if (const std::string memory = render_memory(report.trace, style); !memory.empty()) {
+  if (const std::string memory = render_memory(report.trace, style); !memory.empty())
     text += heading(style, "Memory, predicted") + memory + "\n";
-  }
-  if (!report.alternatives.empty()) {
+  if (!report.alternatives.empty())
     text += heading(style, "Next best") + others(report.alternatives, kShownAlternatives, report.step_s, "what differs", style) + "\n";
-  }
-  if (report.front.size() > 1) {
+  if (report.front.size() > 1)
     text += heading(style, "Time against memory") + others(report.front, kShownFront, report.step_s, "what differs", style) + "\n";
-  }
-  if (!report.rejected.empty() || !report.classes.empty()) {
-    text += heading(style, "Rejected") + rejected(report, style) + "\n";
-  }
-  if (!report.not_executable.empty()) {
+  if (!report.rejected.empty() || !report.classes.empty()) text += heading(style, "Rejected") + rejected(report, style) + "\n";
+  if (!report.not_executable.empty())
     text += heading(style, "Not executable yet") + others(report.not_executable, kShownFront, report.step_s, "plan", style) + "\n";
-  }
   return text;
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -2,10 +2,10 @@
 
 #include <string>
 
-#include "mptune/reports/plan_report.h"
-#include "mptune/reports/render/style.h"
+#include "reports/plan_report.h"
+#include "reports/render/style.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// The layers as a bar, as wide as their times, split into stages; every second layer in a lighter shade, times in one unit.
 ///
@@ -18,4 +18,4 @@ namespace mptune {
 /// and what cannot be executed yet.
 [[nodiscard]] std::string render_plan(const PlanReport& report, const TextStyle& style);
 
-}  // namespace mptune
+}  // namespace mptune::reports

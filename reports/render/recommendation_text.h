@@ -3,21 +3,21 @@
 #include <string>
 #include <vector>
 
-#include "mptune/tuner/recommend.h"
+#include "tuner/recommend.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// Words of what a recommendation says, one clause or sentence each, without a full stop.
 /// "fastest of 9 plans benchmarked interleaved".
-[[nodiscard]] std::string text_of(const Reason& reason);
+[[nodiscard]] std::string text_of(const tuner::Reason& reason);
 /// "data parallel is fastest here; the best pipeline (...) is 8 % slower and needs 45 % less memory per device".
-[[nodiscard]] std::string text_of(const PlanAdvice& advice);
+[[nodiscard]] std::string text_of(const tuner::PlanAdvice& advice);
 /// "only 8 interleaved rounds, 10 are wanted: give a larger --budget".
-[[nodiscard]] std::string text_of(const Warning& warning);
+[[nodiscard]] std::string text_of(const tuner::Warning& warning);
 /// "needs at least 3 devices; 2 available"; "" where the kind was measured.
-[[nodiscard]] std::string text_of(const WhyNot& reason);
+[[nodiscard]] std::string text_of(const tuner::WhyNot& reason);
 /// "pipeline is fastest here, 1.73 times as fast as one device; next is one device, 73 % slower".
-[[nodiscard]] std::string text_of(const KindAdvice& advice);
+[[nodiscard]] std::string text_of(const tuner::KindAdvice& advice);
 
 template <class Fact>
 [[nodiscard]] std::vector<std::string> texts_of(const std::vector<Fact>& facts) {
@@ -26,4 +26,4 @@ template <class Fact>
   return texts;
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -1,31 +1,31 @@
-#include "mptune/reports/render/report_text.h"
+#include "reports/render/report_text.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/base/units.h"
-#include "mptune/reports/render/kinds.h"
-#include "mptune/reports/render/pictures.h"
-#include "mptune/reports/render/recommendation_text.h"
-#include "mptune/reports/render/table.h"
-#include "mptune/reports/render/units.h"
+#include "planner/search/search.h"
+#include "profiler/base/index.h"
+#include "profiler/base/units.h"
+#include "reports/render/kinds.h"
+#include "reports/render/pictures.h"
+#include "reports/render/recommendation_text.h"
+#include "reports/render/table.h"
+#include "reports/render/units.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 std::string peaks_text(const Plan& plan, const std::vector<std::int64_t>& bytes) {
   std::vector<std::string> parts;
-  for (std::size_t i = 0; i < std::min(bytes.size(), plan.devices.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(bytes.size(), plan.devices.size()); ++i)
     parts.push_back(plan.devices[i] + " " + format_bytes(bytes[i]));
-  }
   return join(parts, ", ");
 }
 
-std::string step_text(const RecommendedPlan& plan) {
-  const auto* measured = std::get_if<Measured>(&plan.trial.outcome);
+std::string step_text(const tuner::RecommendedPlan& plan) {
+  const auto* measured = std::get_if<tuner::Measured>(&plan.trial.outcome);
   const bool once = measured != nullptr && measured->step_s.size() == 1;
   std::string text =
       "step " + format_seconds(plan.step_s) + (once ? ", 1 measurement" : ", 95 % " + format_interval_seconds(plan.step_ci95_s));
@@ -36,61 +36,48 @@ std::string step_text(const RecommendedPlan& plan) {
   return text;
 }
 
-void add_plan(std::vector<std::string>& lines, const std::string& name, const RecommendedPlan& plan) {
+void add_plan(std::vector<std::string>& lines, const std::string& name, const tuner::RecommendedPlan& plan) {
   lines.push_back(name + ": " + plan.description);
   lines.push_back("  " + step_text(plan) + "; peak " + peaks_text(plan.trial.plan, plan.peak_bytes));
 }
 
 std::string card(const StudyReport& report, const TextStyle& style) {
-  const Recommendation& all = report.recommendation;
-  const RecommendedPlan& best = all.recommended;
+  const tuner::Recommendation& all = report.recommendation;
+  const tuner::RecommendedPlan& best = all.recommended;
   std::vector<std::string> lines = {best.description, step_text(best), "peak memory " + peaks_text(best.trial.plan, best.peak_bytes)};
-  for (const BaselineResult& baseline : all.baselines) {
-    if (baseline.trial.plan_key != best.trial.plan_key) {
+  for (const tuner::BaselineResult& baseline : all.baselines)
+    if (baseline.trial.plan_key != best.trial.plan_key)
       lines.push_back(fmt::format("{} over {}", format_speedup(baseline.speedup), baseline.name));
-    } else {
+    else
       lines.push_back("same plan as " + baseline.name);
-    }
-  }
-  for (const std::string& reason : texts_of(best.reasons)) {
-    lines.push_back("why: " + reason);
-  }
-  if (all.best_pipeline && all.best_pipeline->trial.plan_key != best.trial.plan_key) {
-    add_plan(lines, "best pipeline", *all.best_pipeline);
-  }
+  for (const std::string& reason : texts_of(best.reasons)) lines.push_back("why: " + reason);
+  if (all.best_pipeline && all.best_pipeline->trial.plan_key != best.trial.plan_key) add_plan(lines, "best pipeline", *all.best_pipeline);
   if (all.best_half_memory && all.best_half_memory->trial.plan_key != best.trial.plan_key) {
-    if (all.best_pipeline && all.best_half_memory->trial.plan_key == all.best_pipeline->trial.plan_key) {
+    if (all.best_pipeline && all.best_half_memory->trial.plan_key == all.best_pipeline->trial.plan_key)
       lines.emplace_back("best in half the memory: the same pipeline");
-    } else {
+    else
       add_plan(lines, "best in half the memory", *all.best_half_memory);
-    }
   }
-  for (const std::string& advice : texts_of(all.advice)) {
-    lines.push_back(advice);
-  }
+  for (const std::string& advice : texts_of(all.advice)) lines.push_back(advice);
   return render_card("Recommendation for " + report.model, lines, style);
 }
 
-std::string comparison(const Recommendation& all, const TextStyle& style) {
-  const auto row_of = [](const std::string& name, const RecommendedPlan& plan, bool reference) {
+std::string comparison(const tuner::Recommendation& all, const TextStyle& style) {
+  const auto row_of = [](const std::string& name, const tuner::RecommendedPlan& plan, bool reference) {
     return ComparisonRow{name, plan.step_s, plan.step_ci95_s, "", plan.peak_bytes, reference};
   };
   std::vector<ComparisonRow> rows = {row_of("recommended", all.recommended, true)};
-  if (all.best_pipeline && all.best_pipeline->trial.plan_key != all.recommended.trial.plan_key) {
+  if (all.best_pipeline && all.best_pipeline->trial.plan_key != all.recommended.trial.plan_key)
     rows.push_back(row_of("best_pipeline", *all.best_pipeline, false));
-  }
-  for (const BaselineResult& baseline : all.baselines) {
-    const auto* measured = std::get_if<Measured>(&baseline.trial.outcome);
-    if (baseline.step_s > 0 && measured != nullptr) {
+  for (const tuner::BaselineResult& baseline : all.baselines) {
+    const auto* measured = std::get_if<tuner::Measured>(&baseline.trial.outcome);
+    if (baseline.step_s > 0 && measured != nullptr)
       rows.push_back({baseline.name, baseline.step_s, baseline.step_ci95_s, format_speedup(baseline.speedup), baseline.peak_bytes, false});
-    }
   }
   std::string text = render_comparison(rows, style);
-  for (const BaselineResult& baseline : all.baselines) {
-    if (!std::holds_alternative<Measured>(baseline.trial.outcome)) {
-      text += baseline.name + ": " + outcome_text(baseline.trial.outcome) + "\n";
-    }
-  }
+  for (const tuner::BaselineResult& baseline : all.baselines)
+    if (!std::holds_alternative<tuner::Measured>(baseline.trial.outcome))
+      text += baseline.name + ": " + tuner::outcome_text(baseline.trial.outcome) + "\n";
   return text;
 }
 
@@ -99,49 +86,37 @@ std::string limit_sentence(const std::string& name, const LimitShare& share) {
                                  format_percent(share.limit_s / share.step_s), format_seconds(share.limit_s), format_seconds(share.step_s));
   if (!share.rest.empty()) {
     line += "; the rest goes to";
-    for (std::size_t i = 0; i < share.rest.size(); ++i) {
+    for (std::size_t i = 0; i < share.rest.size(); ++i)
       line += fmt::format("{} {} {}", i == 0 ? "" : ",", share.rest[i].what, format_percent(share.rest[i].seconds / share.step_s));
-    }
   }
   return line;
 }
 
 std::string limits(const StudyReport& report, const TextStyle& style) {
   std::string text;
-  for (const std::string& sentence : limit_sentences(report)) {
-    text += join(wrap(sentence, style.width), "\n") + "\n";
-  }
+  for (const std::string& sentence : limit_sentences(report)) text += join(wrap(sentence, style.width), "\n") + "\n";
   return text;
 }
 
 std::string files(const StudyReport& report) {
   std::string text = "plan    " + report.plan_file + "\n";
-  for (const std::string& trace : report.trace_files) {
-    text += "trace   " + trace + "\n";
-  }
+  for (const std::string& trace : report.trace_files) text += "trace   " + trace + "\n";
   return text + "study   " + report.study + "\n";
 }
 
 }  // namespace
 
 std::string format_speedup(const Speedup& speedup) {
-  if (speedup.pairs == 0) {
-    return to_string(speedup.verdict);
-  }
+  if (speedup.pairs == 0) return to_string(speedup.verdict);
   return fmt::format("{:.2f}x [{:.2f}, {:.2f}] {}", speedup.estimate, speedup.ci95.low, speedup.ci95.high, to_string(speedup.verdict));
 }
 
 std::vector<std::string> limit_sentences(const StudyReport& report) {
   std::vector<std::string> sentences;
-  if (report.limit) {
-    sentences.push_back(limit_sentence("recommended", *report.limit));
-  }
-  if (report.pipeline_limit) {
-    sentences.push_back(limit_sentence("best pipeline", *report.pipeline_limit));
-  }
-  if (report.co_running_slowdown > 1) {
+  if (report.limit) sentences.push_back(limit_sentence("recommended", *report.limit));
+  if (report.pipeline_limit) sentences.push_back(limit_sentence("best pipeline", *report.pipeline_limit));
+  if (report.co_running_slowdown > 1)
     sentences.push_back(fmt::format("devices that compute at the same time slow each other {:.2f}x here", report.co_running_slowdown));
-  }
   if (report.lower_bound_s > 0) {
     sentences.push_back(fmt::format("no plan is predicted under {}: the recommended step is {} {} that",
                                     format_seconds(report.lower_bound_s), format_percent(std::abs(report.gap)),
@@ -155,16 +130,13 @@ std::vector<std::vector<std::string>> stage_cells(const Plan& plan, const std::v
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const Stage& stage = plan.stages[i];
     std::vector<std::string> devices;
-    for (const int device : stage.devices) {
-      devices.push_back(plan.devices.at(static_cast<std::size_t>(device)));
-    }
+    for (const int device : stage.devices) devices.push_back(plan.devices.at(as_index(device)));
     const char* recompute = stage.recompute.mode == Recompute::Mode::none  ? "none"
                             : stage.recompute.mode == Recompute::Mode::all ? "all"
                                                                            : "some";
     std::string names;
-    if (i < modules.size() && !modules[i].empty()) {
+    if (i < modules.size() && !modules[i].empty())
       names = modules[i].size() == 1 ? modules[i].front() : modules[i].front() + " .. " + modules[i].back();
-    }
     rows.push_back(
         {std::to_string(i), join(devices, " "), fmt::format("{} to {}", stage.first_layer, stage.last_layer - 1), recompute, names});
   }
@@ -173,15 +145,11 @@ std::vector<std::vector<std::string>> stage_cells(const Plan& plan, const std::v
 
 std::string render_stages(const Plan& plan, const std::vector<std::vector<std::string>>& modules, const TextStyle& style) {
   std::vector<std::vector<Cell>> rows;
-  for (const std::vector<std::string>& cells : stage_cells(plan, modules)) {
-    rows.emplace_back(cells.begin(), cells.end());
-  }
+  for (const std::vector<std::string>& cells : stage_cells(plan, modules)) rows.emplace_back(cells.begin(), cells.end());
   std::vector<Column> columns = {{"stage", true}, {"devices"}, {"layers"}, {"recompute"}, {"modules"}};
   if (modules.empty()) {
     columns.pop_back();
-    for (auto& row : rows) {
-      row.pop_back();
-    }
+    for (auto& row : rows) row.pop_back();
   }
   return render_table(columns, rows, style);
 }
@@ -192,9 +160,7 @@ std::string render_trace_report(const TraceReport& report, const TextStyle& styl
   text += render_breakdown(report.devices, style) + "\n";
   text += heading(style, "Why devices idle") + render_idle(report, style) + "\n";
   text += heading(style, "What would help") + render_advice(report, style);
-  if (const std::string timeline = render_timeline(report, style); !timeline.empty()) {
-    text += "\n" + heading(style, "One step") + timeline;
-  }
+  if (const std::string timeline = render_timeline(report, style); !timeline.empty()) text += "\n" + heading(style, "One step") + timeline;
   if (const std::string memory = render_memory(report, style); !memory.empty()) {
     text += "\n";
     text += heading(style, "Memory") + memory;
@@ -205,33 +171,23 @@ std::string render_trace_report(const TraceReport& report, const TextStyle& styl
 std::string render_study_report(const StudyReport& report, const TextStyle& style) {
   std::string text = card(report, style) + "\n";
   text += render_stages(report.recommendation.recommended.trial.plan, report.modules, style) + "\n";
-  if (const std::string kinds = render_kinds(report.recommendation.kinds, style); !kinds.empty()) {
+  if (const std::string kinds = render_kinds(report.recommendation.kinds, style); !kinds.empty())
     text += heading(style, "Which kind of parallelism (speed-up over one device)") + kinds + "\n";
-  }
   text += heading(style, "Step time and speed-up of the recommendation") + comparison(report.recommendation, style) + "\n";
   const std::string share = limits(report, style);
-  if (!share.empty()) {
-    text += heading(style, "Scaling efficiency") + share + "\n";
-  }
+  if (!share.empty()) text += heading(style, "Scaling efficiency") + share + "\n";
   const std::string curve = render_curve(report.curve, style);
-  if (!curve.empty()) {
-    text += heading(style, "Step time of the pipeline over the split size") + curve + "\n";
-  }
-  if (report.trace) {
-    text += render_trace_report(*report.trace, style) + "\n";
-  }
-  if (report.pipeline_trace) {
-    text += render_trace_report(*report.pipeline_trace, style) + "\n";
-  }
+  if (!curve.empty()) text += heading(style, "Step time of the pipeline over the split size") + curve + "\n";
+  if (report.trace) text += render_trace_report(*report.trace, style) + "\n";
+  if (report.pipeline_trace) text += render_trace_report(*report.pipeline_trace, style) + "\n";
   for (const std::string& warning : texts_of(report.recommendation.warnings)) {
     const std::string lines = join(wrap("warning: " + warning, style.width), "\n");
     const std::size_t word = lines.find(':') + 1;
     text += paint(style, Color::yellow, lines.substr(0, word)) + lines.substr(word) + "\n";
   }
-  if (!report.stop_reason.empty()) {
+  if (!report.stop_reason.empty())
     text += fmt::format("{} trials in {}: {}\n", report.trials.size(), format_seconds(report.elapsed_s), report.stop_reason);
-  }
   return text + files(report) + (report.run_command.empty() ? "" : paint(style, Color::bold, report.run_command) + "\n");
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

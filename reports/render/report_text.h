@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/plan.h"
-#include "mptune/reports/render/style.h"
-#include "mptune/reports/report.h"
+#include "planner/plan.h"
+#include "reports/render/style.h"
+#include "reports/report.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// Breakdown, causes of idle, advice and timeline of one trace.
 [[nodiscard]] std::string render_trace_report(const TraceReport& report, const TextStyle& style);
@@ -51,4 +51,4 @@ namespace mptune {
 /// "1.51x [1.49, 1.53] FAST".
 [[nodiscard]] std::string format_speedup(const Speedup& speedup);
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -1,12 +1,12 @@
-#include "mptune/reports/render/search_text.h"
+#include "reports/render/search_text.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 
-#include "mptune/profiler/base/text.h"
+#include "profiler/base/text.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 // Less than this would be printed as 0.0 %.
@@ -80,4 +80,4 @@ std::string text_of(const RejectedClass& rejected) {
   return "not reached within the limit of the search";
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

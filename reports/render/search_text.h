@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "mptune/planner/search/search.h"
+#include "planner/search/search.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// Words for why plans are not among the best ones of a search.
 /// "not reached within the limit of the search: a faster one may be among them".
@@ -14,4 +14,4 @@ namespace mptune {
 /// Why the class is rejected: "at least 4.1 % slower by its lower bound".
 [[nodiscard]] std::string text_of(const RejectedClass& rejected);
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -1,8 +1,10 @@
-#include "mptune/reports/render/style.h"
+#include "reports/render/style.h"
 
 #include <algorithm>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::reports {
 namespace {
 
 const char* code_of(Color color) {
@@ -36,34 +38,27 @@ bool starts_code_point(char byte) {
 }  // namespace
 
 std::string paint(const TextStyle& style, Color color, const std::string& text) {
-  if (!style.color || color == Color::none || text.empty()) {
-    return text;
-  }
+  if (!style.color || color == Color::none || text.empty()) return text;
   return code_of(color) + text + "\x1b[0m";
 }
 
 int display_width(const std::string& text) {
   int columns = 0;
   bool escape = false;
-  for (const char byte : text) {
-    if (byte == '\x1b') {
+  for (const char byte : text)
+    if (byte == '\x1b')
       escape = true;
-    } else if (escape) {
+    else if (escape)
       escape = byte != 'm';
-    } else if (starts_code_point(byte)) {
+    else if (starts_code_point(byte))
       ++columns;
-    }
-  }
   return columns;
 }
 
 std::string clip_text(const std::string& text, int columns) {
   int seen = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (starts_code_point(text[i]) && ++seen > columns) {
-      return text.substr(0, i);
-    }
-  }
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (starts_code_point(text[i]) && ++seen > columns) return text.substr(0, i);
   return text;
 }
 
@@ -77,9 +72,7 @@ std::string pad_left(const std::string& text, int columns) {
 
 std::string repeat(const std::string& glyph, int count) {
   std::string text;
-  for (int i = 0; i < count; ++i) {
-    text += glyph;
-  }
+  for (int i = 0; i < count; ++i) text += glyph;
   return text;
 }
 
@@ -91,9 +84,7 @@ std::vector<std::string> wrap(const std::string& text, int columns) {
     end = end == std::string::npos ? text.size() : end;
     const std::string word = text.substr(begin, end - begin);
     begin = end + 1;
-    if (!lines.back().empty() && display_width(lines.back()) + 1 + display_width(word) > columns) {
-      lines.emplace_back();
-    }
+    if (!lines.back().empty() && display_width(lines.back()) + 1 + display_width(word) > columns) lines.emplace_back();
     lines.back() += (lines.back().empty() ? "" : " ") + word;
   }
   return lines;
@@ -101,9 +92,7 @@ std::vector<std::string> wrap(const std::string& text, int columns) {
 
 std::string join(const std::vector<std::string>& parts, const std::string& separator) {
   std::string text;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    text += (i == 0 ? "" : separator) + parts[i];
-  }
+  for (std::size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "" : separator) + parts[i];
   return text;
 }
 
@@ -125,37 +114,29 @@ std::string heading(const TextStyle& style, const std::string& title) {
          paint(style, Color::dim, repeat(style.unicode ? "─" : "-", rule)) + "\n";
 }
 
-Canvas::Canvas(int rows, int columns)
-    : columns_(columns), rows_(static_cast<std::size_t>(rows), std::vector<Glyph>(static_cast<std::size_t>(columns))) {}
+Canvas::Canvas(int rows, int columns) : columns_(columns), rows_(as_index(rows), std::vector<Glyph>(as_index(columns))) {}
 
 void Canvas::put(int row, int column, const std::string& glyph, Color color) {
-  if (row >= 0 && row < static_cast<int>(rows_.size()) && column >= 0 && column < columns_) {
-    rows_[static_cast<std::size_t>(row)][static_cast<std::size_t>(column)] = {glyph, color};
-  }
+  if (row >= 0 && row < static_cast<int>(rows_.size()) && column >= 0 && column < columns_)
+    rows_[as_index(row)][as_index(column)] = {glyph, color};
 }
 
 void Canvas::text(int row, int column, const std::string& ascii, Color color) {
-  for (const char letter : ascii) {
-    put(row, column++, std::string(1, letter), color);
-  }
+  for (const char letter : ascii) put(row, column++, std::string(1, letter), color);
 }
 
 std::string Canvas::row(int row, const TextStyle& style) const {
-  const auto& glyphs = rows_.at(static_cast<std::size_t>(row));
+  const auto& glyphs = rows_.at(as_index(row));
   std::size_t end = glyphs.size();
-  while (end > 0 && glyphs[end - 1].text == " ") {
-    --end;
-  }
+  while (end > 0 && glyphs[end - 1].text == " ") --end;
   std::string text;
   for (std::size_t i = 0; i < end;) {
     std::string run;
     const Color color = glyphs[i].color;
-    while (i < end && glyphs[i].color == color) {
-      run += glyphs[i++].text;
-    }
+    while (i < end && glyphs[i].color == color) run += glyphs[i++].text;
     text += paint(style, color, run);
   }
   return text;
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

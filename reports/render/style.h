@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace mptune {
+namespace mptune::reports {
 
 /// How text may look. Decided once, by the program; everything that renders is a function of it.
 struct TextStyle {
@@ -56,4 +56,4 @@ class Canvas {
   std::vector<std::vector<Glyph>> rows_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::reports

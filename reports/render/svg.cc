@@ -1,11 +1,11 @@
-#include "mptune/reports/render/svg.h"
+#include "reports/render/svg.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 constexpr double kSvgWidth = 760;
@@ -107,9 +107,8 @@ RoundScale round_scale(const SvgChart& chart) {
   if (most <= 0) return {};
   const double power = std::pow(10, std::floor(std::log10(most / 6)));
   double step = 10 * power;
-  for (const double round : {5.0, 2.0, 1.0}) {
+  for (const double round : {5.0, 2.0, 1.0})
     if (round * power * 6 >= most) step = round * power;
-  }
   return {step, static_cast<int>(std::ceil(most / step - 1e-9))};
 }
 
@@ -194,4 +193,4 @@ std::string svg_curve(const SvgChart& chart) {
   return drawn + "</svg>\n";
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/statistics/samples.h"
+#include "profiler/statistics/samples.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// One row of values of a chart, one per category; nothing is drawn where a value is missing.
 struct SvgSeries {
@@ -31,4 +31,4 @@ struct SvgChart {
 /// Points joined by a line per series over equally spaced categories, with error bars; likewise.
 [[nodiscard]] std::string svg_curve(const SvgChart& chart);
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -1,8 +1,8 @@
-#include "mptune/reports/render/table.h"
+#include "reports/render/table.h"
 
 #include <algorithm>
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 constexpr int kGap = 2;
@@ -12,15 +12,11 @@ std::vector<int> widths_of(const std::vector<Column>& columns, const std::vector
   std::vector<int> widths;
   for (std::size_t i = 0; i < columns.size(); ++i) {
     int widest = display_width(columns[i].title);
-    for (const auto& row : rows) {
-      widest = std::max(widest, display_width(row[i].text));
-    }
+    for (const auto& row : rows) widest = std::max(widest, display_width(row[i].text));
     widths.push_back(widest);
   }
   int before = 0;
-  for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
-    before += widths[i] + kGap;
-  }
+  for (std::size_t i = 0; i + 1 < widths.size(); ++i) before += widths[i] + kGap;
   widths.back() = std::min(widths.back(), std::max(kLeastLastColumn, width - before));
   return widths;
 }
@@ -31,9 +27,7 @@ std::string cell_text(const Cell& cell, const Column& column, int width, const T
 }
 
 void trim_right(std::string& line) {
-  while (!line.empty() && line.back() == ' ') {
-    line.pop_back();
-  }
+  while (!line.empty() && line.back() == ' ') line.pop_back();
 }
 
 /// No piece is wider than `columns`: words that are, are broken.
@@ -84,10 +78,9 @@ std::string render_table(const std::vector<Column>& columns, const std::vector<s
     rules.emplace_back(repeat(style.unicode ? "─" : "-", widths[i]), Color::dim);
   }
   std::string text = row_text(titles, columns, widths, style) + row_text(rules, columns, widths, style);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
+  for (std::size_t i = 0; i < rows.size(); ++i)
     text += row_text(rows[i], columns, widths, style) + (notes[i].empty() ? "" : hanging("  ", notes[i], style));
-  }
   return text;
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

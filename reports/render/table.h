@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "mptune/reports/render/style.h"
+#include "reports/render/style.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 struct Column {
   std::string title;
@@ -32,4 +32,4 @@ struct Cell {
 [[nodiscard]] std::string render_table(const std::vector<Column>& columns, const std::vector<std::vector<Cell>>& rows,
                                        const std::vector<std::string>& notes, const TextStyle& style);
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -5,10 +5,10 @@
 #include <map>
 #include <set>
 
-#include "mptune/profiler/base/units.h"
-#include "mptune/reports/render/pictures.h"
+#include "profiler/base/units.h"
+#include "reports/render/pictures.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 constexpr int kMostPanels = 4;
@@ -29,73 +29,60 @@ constexpr BoxGlyphs kLightAscii = {"+", "|", "+", "-", "+", "|", "+"};
 constexpr BoxGlyphs kHeavyAscii = {"#", "#", "#", "=", "#", "#", "#"};
 constexpr BoxGlyphs kDoubleAscii = {"%", "%", "%", "~", "%", "%", "%"};
 
-bool is_backward(What what) {
-  return what == What::backward || what == What::backward_input || what == What::recompute;
+bool is_backward(EventKind kind) {
+  return kind == EventKind::backward || kind == EventKind::backward_input || kind == EventKind::recompute;
 }
 
-const BoxGlyphs& glyphs_for(What what, const TextStyle& style) {
-  if (what == What::backward_weight) {
-    return style.unicode ? kDouble : kDoubleAscii;
-  }
-  if (is_backward(what)) {
-    return style.unicode ? kHeavy : kHeavyAscii;
-  }
+const BoxGlyphs& glyphs_for(EventKind kind, const TextStyle& style) {
+  if (kind == EventKind::backward_weight) return style.unicode ? kDouble : kDoubleAscii;
+  if (is_backward(kind)) return style.unicode ? kHeavy : kHeavyAscii;
   return style.unicode ? kLight : kLightAscii;
 }
 
 /// A device that is drawn as one line: shades alternate between neighbouring micro-batches.
-const char* block_for(What what, bool odd, const TextStyle& style) {
+const char* block_for(EventKind kind, bool odd, const TextStyle& style) {
   const auto pick = [&](const char* even_block, const char* odd_block, const char* even_letter, const char* odd_letter) {
     return style.unicode ? (odd ? odd_block : even_block) : odd ? odd_letter : even_letter;
   };
-  switch (what) {
-    case What::forward:
+  switch (kind) {
+    case EventKind::forward:
       return pick("░", "▒", "f", "F");
-    case What::backward_weight:
+    case EventKind::backward_weight:
       return pick("▚", "▞", "w", "W");
-    case What::optimizer:
+    case EventKind::optimizer:
       return "o";
-    case What::reduce:
+    case EventKind::reduce:
       return "r";
     default:
-      return is_backward(what) ? pick("▓", "█", "b", "B") : "x";
+      return is_backward(kind) ? pick("▓", "█", "b", "B") : "x";
   }
 }
 
-Color color_for(What what) {
-  if (what == What::backward_weight) {
-    return Color::blue;
-  }
-  return what == What::forward ? Color::cyan : is_backward(what) ? Color::magenta : Color::yellow;
+Color color_for(EventKind kind) {
+  if (kind == EventKind::backward_weight) return Color::blue;
+  return kind == EventKind::forward ? Color::cyan : is_backward(kind) ? Color::magenta : Color::yellow;
 }
 
 /// Devices that run several stages say which.
 std::set<int> devices_with_stages(const TraceReport& report) {
   std::map<int, std::set<int>> stages;
-  for (const TimelineBox& box : report.timeline) {
-    stages[box.device].insert(box.stage);
-  }
+  for (const TimelineBox& box : report.timeline) stages[box.device].insert(box.stage);
   std::set<int> several;
-  for (const auto& [device, numbers] : stages) {
-    if (numbers.size() > 1) {
-      several.insert(device);
-    }
-  }
+  for (const auto& [device, numbers] : stages)
+    if (numbers.size() > 1) several.insert(device);
   return several;
 }
 
 std::string label_of(const TimelineBox& box, bool with_stage) {
-  switch (box.what) {
-    case What::optimizer:
+  switch (box.kind) {
+    case EventKind::optimizer:
       return "o";
-    case What::reduce:
+    case EventKind::reduce:
       return "r";
     default:
       break;
   }
-  if (box.microbatch < 0) {
-    return "";
-  }
+  if (box.microbatch < 0) return "";
   return with_stage ? fmt::format("{}.{}", box.stage, box.microbatch) : std::to_string(box.microbatch);
 }
 
@@ -111,8 +98,8 @@ struct Panel {
 };
 
 void draw_box(Canvas& canvas, int row, int begin, int end, const TimelineBox& box, const std::string& label, const TextStyle& style) {
-  const BoxGlyphs& glyphs = glyphs_for(box.what, style);
-  const Color color = color_for(box.what);
+  const BoxGlyphs& glyphs = glyphs_for(box.kind, style);
+  const Color color = color_for(box.kind);
   for (int column = begin; column < end; ++column) {
     canvas.put(row, column, glyphs.line, color);
     canvas.put(row + 1, column, " ");
@@ -125,9 +112,7 @@ void draw_box(Canvas& canvas, int row, int begin, int end, const TimelineBox& bo
   canvas.put(row, end, glyphs.top_right, color);
   canvas.put(row + 1, end, glyphs.right, color);
   canvas.put(row + 2, end, glyphs.bottom_right, color);
-  if (static_cast<int>(label.size()) < end - begin) {
-    canvas.text(row + 1, begin + 1, label, color);
-  }
+  if (static_cast<int>(label.size()) < end - begin) canvas.text(row + 1, begin + 1, label, color);
 }
 
 bool as_lines(const TraceReport& report) {
@@ -142,22 +127,17 @@ std::size_t drawn_devices(const TraceReport& report) {
 Canvas draw_device(const TraceReport& report, int device, const Panel& panel, bool with_stage, const TextStyle& style) {
   const bool line = as_lines(report);
   Canvas canvas(line ? 1 : 3, panel.columns + 1);
-  for (int column = 0; column < panel.columns; ++column) {
-    canvas.put(line ? 0 : 1, column, style.unicode ? "·" : ".", Color::dim);
-  }
+  for (int column = 0; column < panel.columns; ++column) canvas.put(line ? 0 : 1, column, style.unicode ? "·" : ".", Color::dim);
   for (const TimelineBox& box : report.timeline) {
-    if (box.device != device || box.end_s <= panel.start_s || box.start_s >= panel.end_s) {
-      continue;
-    }
+    if (box.device != device || box.end_s <= panel.start_s || box.start_s >= panel.end_s) continue;
     const int begin = std::min(panel.column(box.start_s), panel.columns - 1);
     const int end = std::max(panel.column(box.end_s), begin + 1);
     if (!line) {
       draw_box(canvas, 0, begin, end, box, label_of(box, with_stage), style);
       continue;
     }
-    for (int column = begin; column < end; ++column) {
-      canvas.put(0, column, block_for(box.what, box.microbatch % 2 != 0, style), color_for(box.what));
-    }
+    for (int column = begin; column < end; ++column)
+      canvas.put(0, column, block_for(box.kind, box.microbatch % 2 != 0, style), color_for(box.kind));
   }
   return canvas;
 }
@@ -194,36 +174,26 @@ std::string in_lines(const std::vector<std::string>& parts, int columns) {
 
 /// Names only what is drawn.
 std::string legend(const TraceReport& report, const TextStyle& style) {
-  const auto has = [&](What what) {
-    return std::ranges::any_of(report.timeline, [&](const TimelineBox& box) { return box.what == what; });
+  const auto has = [&](EventKind kind) {
+    return std::ranges::any_of(report.timeline, [&](const TimelineBox& box) { return box.kind == kind; });
   };
   const bool lines = as_lines(report);
   const auto mark = [&](const char* block, const char* letters, const char* box, const char* ascii) {
     return std::string(lines ? (style.unicode ? block : letters) : style.unicode ? box : ascii);
   };
   std::vector<std::string> parts = {mark("░▒", "fF", "light box", "|n") + " forward"};
-  if (has(What::backward) || has(What::backward_input)) {
-    parts.push_back(mark("▓█", "bB", "heavy box", "#n") + (has(What::backward) ? " backward" : " gradients of inputs"));
-  }
-  if (has(What::backward_weight)) {
-    parts.push_back(mark("▚▞", "wW", "double box", "%n") + " gradients of weights");
-  }
-  if (lines) {
+  if (has(EventKind::backward) || has(EventKind::backward_input))
+    parts.push_back(mark("▓█", "bB", "heavy box", "#n") + (has(EventKind::backward) ? " backward" : " gradients of inputs"));
+  if (has(EventKind::backward_weight)) parts.push_back(mark("▚▞", "wW", "double box", "%n") + " gradients of weights");
+  if (lines)
     parts.emplace_back("neighbouring micro-batches by turns");
-  } else if (!devices_with_stages(report).empty()) {
+  else if (!devices_with_stages(report).empty())
     parts.emplace_back(style.unicode ? "numbers: stage.micro-batch" : "n: stage.micro-batch");
-  } else {
+  else
     parts.emplace_back(style.unicode ? "number: micro-batch" : "n: micro-batch");
-  }
-  if (has(What::optimizer)) {
-    parts.emplace_back("o optimizer");
-  }
-  if (has(What::reduce)) {
-    parts.emplace_back("r sum over replicas");
-  }
-  if (lines && has(What::collective)) {
-    parts.emplace_back("x collective");
-  }
+  if (has(EventKind::optimizer)) parts.emplace_back("o optimizer");
+  if (has(EventKind::reduce)) parts.emplace_back("r sum over replicas");
+  if (lines && has(EventKind::collective)) parts.emplace_back("x collective");
   parts.emplace_back(style.unicode ? "· idle" : ". idle");
   return in_lines(parts, style.width);
 }
@@ -239,9 +209,7 @@ int panels_for(const TraceReport& report, int columns) {
       digits = std::max(digits, label_of(box, several.contains(box.device)).size());
     }
   }
-  if (widths.empty() || as_lines(report)) {
-    return 1;
-  }
+  if (widths.empty() || as_lines(report)) return 1;
   const double typical = median(widths) / report.timeline_s * columns;
   const double wanted = static_cast<double>(digits) + 1.5;
   const int most = std::clamp(kMostBands / static_cast<int>(drawn_devices(report)), 1, kMostPanels);
@@ -251,13 +219,9 @@ int panels_for(const TraceReport& report, int columns) {
 }  // namespace
 
 std::string render_timeline(const TraceReport& report, const TextStyle& style) {
-  if (report.timeline.empty() || report.timeline_s <= 0) {
-    return "";
-  }
+  if (report.timeline.empty() || report.timeline_s <= 0) return "";
   int label_width = 0;
-  for (const DeviceRow& row : report.devices) {
-    label_width = std::max(label_width, display_width(row.device) + 2);
-  }
+  for (const DeviceRow& row : report.devices) label_width = std::max(label_width, display_width(row.device) + 2);
   const int columns = std::max(20, style.width - label_width - 1);
   const int panels = panels_for(report, columns);
   std::string text;
@@ -266,10 +230,9 @@ std::string render_timeline(const TraceReport& report, const TextStyle& style) {
     text += render_panel(report, panel, label_width, style);
   }
   text += legend(report, style);
-  if (const std::size_t drawn = drawn_devices(report); drawn < report.devices.size()) {
+  if (const std::size_t drawn = drawn_devices(report); drawn < report.devices.size())
     text += std::to_string(report.devices.size() - drawn) + " more devices are not drawn\n";
-  }
   return text;
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -2,33 +2,31 @@
 
 #include <algorithm>
 
-#include "mptune/profiler/base/units.h"
-#include "mptune/reports/quality_text.h"
-#include "mptune/reports/render/advice_text.h"
-#include "mptune/reports/render/report_text.h"
-#include "mptune/reports/render/table.h"
-#include "mptune/reports/render/units.h"
+#include "profiler/base/units.h"
+#include "reports/quality_text.h"
+#include "reports/render/advice_text.h"
+#include "reports/render/report_text.h"
+#include "reports/render/table.h"
+#include "reports/render/units.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 constexpr std::size_t kMostPathRows = 12;
 /// Less than this share of the step would be printed as 0.0 %.
 constexpr double kLeastShare = 0.0005;
 
-double share_of(const DeviceRow& row, const NamedCause& cause) {
+double share_of(const DeviceRow& row, const profiler::NamedCause& cause) {
   return row.window_s > 0 ? std::chrono::duration<double>(row.idle.*cause.time).count() / row.window_s : 0;
 }
 
 std::string causes_text(const DeviceRow& row) {
-  std::vector<NamedCause> causes(kIdleCauses.begin(), kIdleCauses.end());
-  std::ranges::stable_sort(causes, std::ranges::greater{}, [&](const NamedCause& cause) { return row.idle.*cause.time; });
+  std::vector<profiler::NamedCause> causes(profiler::kIdleCauses.begin(), profiler::kIdleCauses.end());
+  std::ranges::stable_sort(causes, std::ranges::greater{}, [&](const profiler::NamedCause& cause) { return row.idle.*cause.time; });
   std::vector<std::string> parts;
-  for (const NamedCause& cause : causes) {
-    if (const double share = share_of(row, cause); share >= kLeastShare) {
+  for (const profiler::NamedCause& cause : causes)
+    if (const double share = share_of(row, cause); share >= kLeastShare)
       parts.push_back(cause_in_words(cause.name) + " " + format_percent(share));
-    }
-  }
   return join(parts, ", ");
 }
 
@@ -43,9 +41,8 @@ std::string path_table(const std::vector<PathRow>& path, const TextStyle& style)
       rest.share += path[i].share;
     }
   }
-  if (path.size() > kMostPathRows) {
+  if (path.size() > kMostPathRows)
     rows.push_back({fmt::format("{} more", path.size() - kMostPathRows), format_percent(rest.share), format_seconds(rest.time_s)});
-  }
   return render_table({{"critical path"}, {"share", true}, {"per step", true}}, rows, style);
 }
 
@@ -65,9 +62,7 @@ std::string quality_text(const TraceReport& report, const TextStyle& style) {
   const TraceQuality& quality = report.quality;
   std::vector<std::string> parts;
   const auto add = [&](std::int64_t count, const char* what) {
-    if (count > 0) {
-      parts.push_back(fmt::format("{} {}", count, what));
-    }
+    if (count > 0) parts.push_back(fmt::format("{} {}", count, what));
   };
   add(quality.dropped, "dropped");
   add(quality.zero_stamped, "without times");
@@ -81,32 +76,24 @@ std::string quality_text(const TraceReport& report, const TextStyle& style) {
 
 std::string render_idle(const TraceReport& report, const TextStyle& style) {
   int label = 3;
-  for (const DeviceRow& row : report.devices) {
-    label = std::max(label, display_width(row.device));
-  }
+  for (const DeviceRow& row : report.devices) label = std::max(label, display_width(row.device));
   const auto begin = [&](const std::string& name, double share) {
     return pad_right(name, label) + pad_left(format_percent(share), 9) + " idle";
   };
   std::string text;
-  for (const DeviceRow& row : report.devices) {
+  for (const DeviceRow& row : report.devices)
     text += hanging(begin(row.device, row.window_s > 0 ? row.idle_s / row.window_s : 0) + "  ", causes_text(row), style);
-  }
   const std::string theory =
       report.bubble_theory ? fmt::format("in theory {} (equal stages, free copies)", format_percent(*report.bubble_theory)) : "";
   return text + hanging(begin("all", report.bubble) + "  ", theory, style);
 }
 
 std::string render_advice(const TraceReport& report, const TextStyle& style) {
-  if (report.objection) {
-    return hanging("", "no verdict: " + text_of(*report.objection), style);
-  }
+  if (report.objection) return hanging("", "no verdict: " + text_of(*report.objection), style);
   std::string text;
-  for (const Advice& advice : report.advice) {
+  for (const planner::Advice& advice : report.advice)
     text += hanging(pad_left(format_seconds(advice.saves_s), 8) + "  ", text_of(advice), style);
-  }
-  if (!text.empty()) {
-    return text;
-  }
+  if (!text.empty()) return text;
   return hanging(
       "", report.has_stages ? "no single change would make the step 0.5 % shorter" : "the recording names no stages, so there is no advice",
       style);
@@ -124,4 +111,4 @@ std::string render_details(const TraceReport& report, const TextStyle& style) {
   return text + quality_text(report, style);
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

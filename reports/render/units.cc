@@ -1,13 +1,13 @@
-#include "mptune/reports/render/units.h"
+#include "reports/render/units.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <string>
 
-#include "mptune/profiler/base/units.h"
+#include "profiler/base/units.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 std::string format_interval_seconds(const Interval& interval) {
   const auto [ends, unit] = format_alike({interval.low, interval.high});
@@ -26,4 +26,4 @@ std::string format_measured(double median_s, const Interval& ci95_s, std::size_t
   return fmt::format("{}{}, {} {}{}", format_seconds(median_s), interval, count, noun, count == 1 ? "" : "s");
 }
 
-}  // namespace mptune
+}  // namespace mptune::reports

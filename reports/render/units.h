@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <string>
 
-#include "mptune/profiler/statistics/samples.h"
+#include "profiler/statistics/samples.h"
 
-namespace mptune {
+namespace mptune::reports {
 
 /// A median of several measurements or steps: "412 ms, 95 % [410, 414] ms, 44 measurements"; one has no interval: "412 ms, 1 measurement".
 [[nodiscard]] std::string format_measured(double median_s, const Interval& ci95_s, std::size_t count,
@@ -15,4 +15,4 @@ namespace mptune {
 /// "410 ms to 414 ms" in one unit: "[410, 414] ms".
 [[nodiscard]] std::string format_interval_seconds(const Interval& interval);
 
-}  // namespace mptune
+}  // namespace mptune::reports

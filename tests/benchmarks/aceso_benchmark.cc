@@ -7,11 +7,12 @@
 #include <map>
 #include <vector>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/simulate/simulate.h"
-#include "mptune/tests/support/aceso_tables.h"
+#include "planner/schedule/schedule.h"
+#include "planner/simulate/simulate.h"
+#include "profiler/base/index.h"
+#include "tests/support/aceso_tables.h"
 
-namespace mptune {
+namespace mptune::testing {
 namespace {
 
 constexpr double kMiB = 1 << 20;
@@ -20,9 +21,9 @@ double cpu_seconds() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
 
-void show(const AcesoPlan& plan) {
+void show(const planner::AcesoPlan& plan) {
   std::printf("  %d micro-batches of %d, %.4f s\n", plan.microbatches, plan.samples, static_cast<double>(plan.step_ns) / 1e9);
-  for (const AcesoStage& stage : plan.stages) {
+  for (const planner::AcesoStage& stage : plan.stages) {
     std::printf("    operators [%3d, %3d), %d of them, %d recomputed in %.3f ms, turn %.3f ms, held %.0f + reserved %.0f MB\n", stage.first,
                 stage.last, stage.last - stage.first, static_cast<int>(stage.recomputed.size()),
                 static_cast<double>(stage.recompute_ns) / 1e6, static_cast<double>(stage.turn_ns) / 1e6,
@@ -32,17 +33,17 @@ void show(const AcesoPlan& plan) {
 
 // The fastest of five runs: least disturbed by other programs.
 void head_to_head(const std::string& model, int devices) {
-  const AcesoProblem problem = test::published_problem(model, devices);
-  AcesoResult result;
+  const planner::AcesoProblem problem = testing::published_problem(model, devices);
+  planner::AcesoResult result;
   double least = 1e9;
   for (int round = 0; round < 5; ++round) {
     const double started = cpu_seconds();
-    result = plan_aceso(problem);
+    result = planner::plan_aceso(problem);
     least = std::min(least, cpu_seconds() - started);
   }
   std::printf("%s on %d devices, 28,000 MB, 1024 samples: no pipeline under %.4f s, gap %.2f %%, proved in %.3f s of one core\n",
               model.c_str(), devices, static_cast<double>(result.lower_bound_ns) / 1e9, result.gap() * 100, least);
-  for (const AcesoPlan& plan : result.best) show(plan);
+  for (const planner::AcesoPlan& plan : result.best) show(plan);
 }
 
 struct Published {
@@ -70,10 +71,11 @@ double percent_over(double predicted, double measured) {
 // By the tables' own rule (rate_aceso), at the fullest stage, without and with what is reserved.
 void show_memory(const Published& run) {
   const std::vector<int> cuts(run.bounds.begin() + 1, run.bounds.end() - 1);
-  const AcesoPlan plan =
-      rate_aceso(test::published_problem(run.model, static_cast<int>(cuts.size()) + 1), run.samples, cuts, run.recomputed);
-  const AcesoStage& fullest = *std::max_element(plan.stages.begin(), plan.stages.end(),
-                                                [](const AcesoStage& a, const AcesoStage& b) { return a.peak_bytes() < b.peak_bytes(); });
+  const planner::AcesoPlan plan =
+      planner::rate_aceso(testing::published_problem(run.model, static_cast<int>(cuts.size()) + 1), run.samples, cuts, run.recomputed);
+  const planner::AcesoStage& fullest =
+      *std::max_element(plan.stages.begin(), plan.stages.end(),
+                        [](const planner::AcesoStage& a, const planner::AcesoStage& b) { return a.peak_bytes() < b.peak_bytes(); });
   const double held_mb = static_cast<double>(fullest.held_bytes) / kMiB;
   const double peak_mb = static_cast<double>(fullest.peak_bytes()) / kMiB;
   std::printf("  memory: measured %.0f MB, held %.0f MB (%+.1f %%), with the reserve %.0f MB (%+.1f %%)\n", run.measured_mb, held_mb,
@@ -84,14 +86,14 @@ void predict_measured() {
   double sum = 0;
   for (const Published& run : published()) {
     Plan plan;
-    plan.microbatch_sizes.assign(static_cast<std::size_t>(1024 / run.samples), run.samples);
+    plan.microbatch_sizes.assign(as_index(1024 / run.samples), run.samples);
     for (std::size_t s = 0; s + 1 < run.bounds.size(); ++s) {
       plan.devices.push_back("device:" + std::to_string(s));
       plan.stages.push_back({run.bounds[s], run.bounds[s + 1], {static_cast<int>(s)}, {}});
     }
     plan.stages.front().recompute = {Recompute::Mode::some, run.recomputed, {}};
-    make_schedule(plan, "1f1b");
-    const CostModel cost(test::published_profile(run.model, static_cast<int>(plan.devices.size())));
+    planner::make_schedule(plan, "1f1b");
+    const CostModel cost(testing::published_profile(run.model, static_cast<int>(plan.devices.size())));
     const Prediction prediction = predict(plan, cost);
     std::printf("%s as run: measured %.2f s; ours %.2f s (%+.2f %%); Aceso's %.2f s (%+.2f %%)\n", run.model.c_str(), run.measured_s,
                 prediction.step_s, percent_over(prediction.step_s, run.measured_s), run.aceso_s, percent_over(run.aceso_s, run.measured_s));
@@ -102,43 +104,44 @@ void predict_measured() {
 }
 
 void leave_sizes_out(const std::string& model) {
-  std::map<int, std::vector<OperatorRow>> tables;
-  for (const auto& [samples, path] : operator_table_files(shared_data("aceso") + "/" + model)) {
-    TextInput input = open_text(path);
-    tables[samples] = read_operator_table(input);
+  std::map<int, std::vector<profiler::OperatorRow>> tables;
+  for (const auto& [samples, path] : profiler::operator_table_files(shared_data("aceso") + "/" + model)) {
+    profiler::TextInput input = profiler::open_text(path);
+    tables[samples] = profiler::read_operator_table(input);
   }
-  const auto cost_of = [](const std::map<int, std::vector<OperatorRow>>& known) {
-    Profile profile = profile_of_operators(known, "tables");
+  const auto cost_of = [](const std::map<int, std::vector<profiler::OperatorRow>>& known) {
+    Profile profile = profiler::profile_of_operators(known, "tables");
     profile.devices.push_back({"device:0", 0, 0});
     return CostModel(profile);
   };
   const CostModel whole = cost_of(tables);
   for (const auto& [samples, rows] : tables) {
     double table_s = 0;
-    for (const PlacedOperator& placed : operators_in_order(rows)) table_s += rows[placed.row].forward_s + rows[placed.row].backward_s;
-    std::map<int, std::vector<OperatorRow>> others = tables;
+    for (const profiler::PlacedOperator& placed : profiler::operators_in_order(rows))
+      table_s += rows[placed.row].forward_s + rows[placed.row].backward_s;
+    std::map<int, std::vector<profiler::OperatorRow>> others = tables;
     others.erase(samples);
-    const double guess_s = test::turn_seconds(cost_of(others), samples);
+    const double guess_s = testing::turn_seconds(cost_of(others), samples);
     std::printf("%s without the table of %d samples: %.2f ms, %+.2f %% of the profile's with it, %+.2f %% of the table itself%s\n",
-                model.c_str(), samples, guess_s * 1e3, percent_over(guess_s, test::turn_seconds(whole, samples)),
+                model.c_str(), samples, guess_s * 1e3, percent_over(guess_s, testing::turn_seconds(whole, samples)),
                 percent_over(guess_s, table_s),
                 samples == tables.begin()->first || samples == tables.rbegin()->first ? " (extrapolated)" : "");
   }
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::testing
 
 int main() {
-  if (mptune::shared_data("aceso").empty()) {
+  if (mptune::testing::shared_data("aceso").empty()) {
     std::puts("needs the operator tables of Aceso in ../shared/data or MPTUNE_DATA_DIR");
     return 0;
   }
-  mptune::head_to_head("gpt_1_3B", 4);
-  mptune::head_to_head("gpt_1_3B", 8);
-  mptune::head_to_head("gpt_350M", 4);
-  mptune::predict_measured();
-  mptune::leave_sizes_out("gpt_350M");
-  mptune::leave_sizes_out("gpt_1_3B");
+  mptune::testing::head_to_head("gpt_1_3B", 4);
+  mptune::testing::head_to_head("gpt_1_3B", 8);
+  mptune::testing::head_to_head("gpt_350M", 4);
+  mptune::testing::predict_measured();
+  mptune::testing::leave_sizes_out("gpt_350M");
+  mptune::testing::leave_sizes_out("gpt_1_3B");
   return 0;
 }

@@ -1,9 +1,10 @@
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
-#include "mptune/profiler/analyze/breakdown.h"
+#include "profiler/analyze/breakdown.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::testing {
 namespace {
 
 // A trace of a pipeline of `devices` stages. In every step each device runs kernels of every micro-batch, sends the result and waits for
@@ -13,12 +14,12 @@ Trace kernel_trace(int devices, int events) {
   constexpr int kKernels = 400;
   Trace trace;
   trace.names = {"kernel", "copy"};
-  trace.events.reserve(static_cast<std::size_t>(events + devices * kMicrobatches * (kKernels + 1)));
+  trace.events.reserve(as_index(events + devices * kMicrobatches * (kKernels + 1)));
   for (int d = 0; d < devices; ++d) trace.devices.push_back({"cuda:" + std::to_string(d), "", 0, 0});
   Nanoseconds step_start{0};
   for (int step = 0; static_cast<int>(trace.events.size()) < events; ++step) {
     Nanoseconds now = step_start;
-    std::vector<int> arrived(static_cast<std::size_t>(devices), -1);
+    std::vector<int> arrived(as_index(devices), -1);
     for (int m = 0; m < kMicrobatches; ++m) {
       // All devices compute at once, each its own micro-batch, so that events come in order of start.
       for (int d = 0; d < devices; ++d) trace.tags.push_back({step, d, m, -1, 0});
@@ -26,10 +27,9 @@ Trace kernel_trace(int devices, int events) {
       for (int k = 0; k < kKernels; ++k) {
         for (int d = 0; d < devices; ++d) {
           const int index = static_cast<int>(trace.events.size());
-          if (k == 0 && arrived[static_cast<std::size_t>(d)] >= 0)
-            trace.edges.push_back({arrived[static_cast<std::size_t>(d)], index, EdgeKind::event_wait});
+          if (k == 0 && arrived[as_index(d)] >= 0) trace.edges.push_back({arrived[as_index(d)], index, EdgeKind::event_wait});
           trace.events.push_back(
-              {now + Nanoseconds{d}, Nanoseconds{9'000}, 0, first_tag + d, -1, static_cast<std::int16_t>(d), 0, What::forward});
+              {now + Nanoseconds{d}, Nanoseconds{9'000}, 0, first_tag + d, -1, static_cast<std::int16_t>(d), 0, EventKind::forward});
         }
         now += Nanoseconds{10'000};
       }
@@ -38,8 +38,8 @@ Trace kernel_trace(int devices, int events) {
         trace.copies.push_back({1 << 20, d, d + 1});
         trace.edges.push_back({index - devices, index, EdgeKind::event_wait});
         trace.events.push_back({now, Nanoseconds{20'000}, 1, first_tag + d + 1, static_cast<std::int32_t>(trace.copies.size()) - 1,
-                                static_cast<std::int16_t>(d), static_cast<std::uint8_t>(copy_lane(d + 1)), What::copy});
-        arrived[static_cast<std::size_t>(d) + 1] = index;
+                                static_cast<std::int16_t>(d), static_cast<std::uint8_t>(copy_lane(d + 1)), EventKind::copy});
+        arrived[as_index(d) + 1] = index;
       }
       now += Nanoseconds{30'000};
     }
@@ -58,7 +58,7 @@ double resident_mb() {
 void break_down_kernels(benchmark::State& state) {
   const Trace trace = kernel_trace(4, static_cast<int>(state.range(0)));
   const double before = resident_mb();
-  for (auto _ : state) benchmark::DoNotOptimize(break_down(trace));
+  for (auto _ : state) benchmark::DoNotOptimize(profiler::break_down(trace));
   state.SetItemsProcessed(state.iterations() * state.range(0));
   state.counters["trace_MB"] = before;
   state.counters["peak_MB"] = resident_mb();
@@ -66,4 +66,4 @@ void break_down_kernels(benchmark::State& state) {
 BENCHMARK(break_down_kernels)->ArgName("events")->Arg(3'000'000)->Unit(benchmark::kMillisecond);
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::testing

@@ -7,22 +7,24 @@
 #include <map>
 #include <utility>
 
-#include "mptune/planner/advise/advise.h"
-#include "mptune/planner/search/search.h"
-#include "mptune/planner/simulate/simulate.h"
-#include "mptune/profiler/analyze/breakdown.h"
-#include "mptune/profiler/analyze/replay.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/collect/host_collector.h"
-#include "mptune/profiler/device/cpu_allocator.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/device/precise_sleep.h"
-#include "mptune/profiler/measure/measure.h"
-#include "mptune/profiler/measure/sleep_model.h"
-#include "mptune/tests/benchmarks/sleeping_devices.h"
-#include "mptune/tuner/runtime/pipeline.h"
+#include "planner/advise/advise.h"
+#include "planner/search/search.h"
+#include "planner/simulate/simulate.h"
+#include "profiler/analyze/breakdown.h"
+#include "profiler/analyze/replay.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/collect/host_collector.h"
+#include "profiler/device/cpu_allocator.h"
+#include "profiler/device/device_list.h"
+#include "profiler/device/precise_sleep.h"
+#include "profiler/measure/measure.h"
+#include "profiler/measure/sleep_model.h"
+#include "tests/benchmarks/sleeping_devices.h"
+#include "tuner/runtime/pipeline.h"
 
 using namespace mptune;
+using namespace mptune::testing;
 
 namespace {
 
@@ -38,10 +40,10 @@ class HeldLayer final : public Layer {
   using Extra = std::function<double(int layer, const RunContext&)>;
   HeldLayer(int index, std::unique_ptr<Layer> inner, Extra extra) : index_(index), inner_(std::move(inner)), extra_(std::move(extra)) {}
   Tensors forward(const Tensors& inputs, const RunContext& context) override {
-    const auto start = SteadyClock::now();
+    const auto start = profiler::SteadyClock::now();
     const double extra = extra_(index_, context);
     Tensors outputs = inner_->forward(inputs, context);
-    if (extra > 0) sleep_until(start + std::chrono::nanoseconds(static_cast<std::int64_t>((kForward + extra) * 1e9)));
+    if (extra > 0) profiler::sleep_until(start + std::chrono::nanoseconds(static_cast<std::int64_t>((kForward + extra) * 1e9)));
     return outputs;
   }
   [[nodiscard]] std::vector<NamedTensor> parameters() const override { return inner_->parameters(); }
@@ -64,7 +66,7 @@ Profile even_profile(const std::vector<double>& factors, int batch) {
   for (std::size_t i = 0; i < factors.size(); ++i) {
     profile.layers.push_back({"layer" + std::to_string(i), "Sleep", {}, 1, 4, 0, false});
     LayerCosts costs;
-    for (const int size : measured_sizes(batch)) {
+    for (const int size : profiler::measured_sizes(batch)) {
       LayerCost cost;
       cost.samples = size;
       cost.forward = exactly(kForward * factors[i]);
@@ -80,7 +82,7 @@ Profile even_profile(const std::vector<double>& factors, int batch) {
 }
 
 struct Plant {
-  IdleCause cause = IdleCause::unexplained;
+  planner::IdleCause cause = planner::IdleCause::unexplained;
   Profile profile;  // with the trouble, where a profile can hold it
   LinkThrottle link;
   HeldLayer::Extra extra;  // beside the layer's own time; null: none
@@ -88,7 +90,7 @@ struct Plant {
 };
 
 Trace recorded(const Plan& plan, const Plant& plant, const Profile& layers) {
-  Model model = make_sleep_model(layers);
+  Model model = profiler::make_sleep_model(layers);
   if (plant.extra) {
     int index = 0;
     for (ModelLayer& layer : model.layers()) layer.layer = std::make_unique<HeldLayer>(index++, std::move(layer.layer), plant.extra);
@@ -102,32 +104,33 @@ Trace recorded(const Plan& plan, const Plant& plant, const Profile& layers) {
   collector.start();
   pipeline.record(&collector);
   for (int i = 0; i < kSteps; ++i) {
-    const auto start = SteadyClock::now();
-    if (plant.late_host_s > 0) sleep_until(start + std::chrono::nanoseconds(static_cast<std::int64_t>(plant.late_host_s * 1e9)));
+    const auto start = profiler::SteadyClock::now();
+    if (plant.late_host_s > 0) profiler::sleep_until(start + std::chrono::nanoseconds(static_cast<std::int64_t>(plant.late_host_s * 1e9)));
     (void)pipeline.step(batch.inputs, batch.target);
-    collector.add_step(static_cast<int>(pipeline.steps()) - 1, start, SteadyClock::now());
+    collector.add_step(static_cast<int>(pipeline.steps()) - 1, start, profiler::SteadyClock::now());
   }
   pipeline.record(nullptr);
   return collector.stop();
 }
 
-constexpr std::array<std::pair<IdleCause, Nanoseconds IdleCauses::*>, 6> kNamed{{{IdleCause::host, &IdleCauses::host},
-                                                                                 {IdleCause::copy_wait, &IdleCauses::copy_wait},
-                                                                                 {IdleCause::imbalance, &IdleCauses::imbalance},
-                                                                                 {IdleCause::straggler, &IdleCauses::straggler},
-                                                                                 {IdleCause::jitter, &IdleCauses::jitter},
-                                                                                 {IdleCause::unexplained, &IdleCauses::unexplained}}};
+constexpr std::array<std::pair<planner::IdleCause, Nanoseconds profiler::IdleCauses::*>, 6> kNamed{
+    {{planner::IdleCause::host, &profiler::IdleCauses::host},
+     {planner::IdleCause::copy_wait, &profiler::IdleCauses::copy_wait},
+     {planner::IdleCause::imbalance, &profiler::IdleCauses::imbalance},
+     {planner::IdleCause::straggler, &profiler::IdleCauses::straggler},
+     {planner::IdleCause::jitter, &profiler::IdleCauses::jitter},
+     {planner::IdleCause::unexplained, &profiler::IdleCauses::unexplained}}};
 
 // Seconds of every cause in the mean step, summed over the devices. A copy that devices wait for counts on the devices that it occupies.
-std::map<IdleCause, double> causes_of(const Trace& trace) {
-  const Breakdown breakdown = break_down(trace);
-  std::map<IdleCause, double> sum;
-  for (const StepBreakdown& step : breakdown.steps) {
-    for (const DeviceBreakdown& device : step.devices) {
+std::map<planner::IdleCause, double> causes_of(const Trace& trace) {
+  const profiler::Breakdown breakdown = profiler::break_down(trace);
+  std::map<planner::IdleCause, double> sum;
+  for (const profiler::StepBreakdown& step : breakdown.steps) {
+    for (const profiler::DeviceBreakdown& device : step.devices) {
       if (device.causes.total() != device.idle) throw Error("the causes do not sum to the idle time", "this trace", "mend the analysis");
       for (const auto& [cause, member] : kNamed)
         sum[cause] += static_cast<double>((device.causes.*member).count()) * 1e-9 / static_cast<double>(breakdown.steps.size());
-      sum[IdleCause::copy_wait] += static_cast<double>(device.copy.count()) * 1e-9 / static_cast<double>(breakdown.steps.size());
+      sum[planner::IdleCause::copy_wait] += static_cast<double>(device.copy.count()) * 1e-9 / static_cast<double>(breakdown.steps.size());
     }
   }
   return sum;
@@ -143,12 +146,12 @@ double predicted_hold_s(const Plan& plan, const Profile& profile, int stage, int
     before = std::max(before, event.end());
   }
   for (std::size_t i = 0; i < durations.size(); ++i) {
-    const Tag& tag = step.tags[static_cast<std::size_t>(step.events[i].tag)];
-    if (step.events[i].what == What::forward && tag.layer == stage && tag.microbatch == microbatch)
+    const Tag& tag = step.tags[as_index(step.events[i].tag)];
+    if (step.events[i].kind == EventKind::forward && tag.layer == stage && tag.microbatch == microbatch)
       durations[i] += Nanoseconds{static_cast<std::int64_t>(kHeld * 1e9)};
   }
   Nanoseconds after{0};
-  for (const Event& event : replay(step, durations).events) after = std::max(after, event.end());
+  for (const Event& event : profiler::replay(step, durations).events) after = std::max(after, event.end());
   return static_cast<double>((after - before).count()) * 1e-9 * static_cast<double>(plan.devices.size() - 1) / kSteps;
 }
 
@@ -156,16 +159,15 @@ class Trials {
  public:
   // `predicted_s` < 0: taken from the simulation of the planted profile.
   void add(const char* what, const Plan& plan, const Profile& healthy, const Plant& plant, double predicted_s = -1) {
-    std::map<IdleCause, double> added = causes_of(recorded(plan, plant, plant.profile.layers.empty() ? healthy : plant.profile));
+    std::map<planner::IdleCause, double> added = causes_of(recorded(plan, plant, plant.profile.layers.empty() ? healthy : plant.profile));
     for (const auto& [cause, seconds] : causes_of(recorded(plan, {}, healthy))) added[cause] -= seconds;
     if (predicted_s < 0) {
       predicted_s = causes_of(simulate(plan, CostModel(plant.profile)).trace)[plant.cause] -
                     causes_of(simulate(plan, CostModel(healthy)).trace)[plant.cause];
     }
-    IdleCause largest = plant.cause;
-    for (const auto& [cause, seconds] : added) {
+    planner::IdleCause largest = plant.cause;
+    for (const auto& [cause, seconds] : added)
       if (seconds > added[largest]) largest = cause;
-    }
     const double error = added[plant.cause] / predicted_s - 1;
     const bool good = largest == plant.cause && std::abs(error) <= 0.05;
     std::printf("%-28s %-6s planted %-9s %8.2f ms  found %8.2f ms  %+5.1f %%  largest %s%s\n", what, plan.schedule.c_str(),
@@ -198,18 +200,18 @@ void plant_in_pipelines(Trials& trials, const char* schedule) {
   measure_fixed(healthy, 4);
   const Plan plan = plan_of(healthy, schedule, {});
 
-  Plant link{.cause = IdleCause::copy_wait, .profile = healthy, .link = parse_link("1GB/s,6ms"), .extra = {}};
+  Plant link{.cause = planner::IdleCause::copy_wait, .profile = healthy, .link = parse_link("1GB/s,6ms"), .extra = {}};
   for (LinkCost& cost : link.profile.links) cost.latency_s = 6e-3, cost.bytes_per_second = 1e9;
   trials.add("slow links", plan, healthy, link);
 
-  Plant layer{.cause = IdleCause::imbalance, .profile = even_profile({1, 1, 2, 1}, batch), .link = {}, .extra = {}};
+  Plant layer{.cause = planner::IdleCause::imbalance, .profile = even_profile({1, 1, 2, 1}, batch), .link = {}, .extra = {}};
   layer.profile.devices = healthy.devices;
   layer.profile.links = healthy.links;
   layer.profile.classes[0].action_seconds = healthy.classes[0].action_seconds;
   layer.profile.classes[0].step_seconds = healthy.classes[0].step_seconds;
   trials.add("slow layer", plan, healthy, layer);
 
-  const Plant host{.cause = IdleCause::host, .profile = {}, .link = {}, .extra = {}, .late_host_s = kLate};
+  const Plant host{.cause = planner::IdleCause::host, .profile = {}, .link = {}, .extra = {}, .late_host_s = kLate};
   trials.add("late host", plan, healthy, host, 4 * kLate);
 
   // Two warm-up steps come before the first recorded one.
@@ -217,7 +219,7 @@ void plant_in_pipelines(Trials& trials, const char* schedule) {
   const auto hold = [held](int layer_index, const RunContext& context) {
     return layer_index == 1 && context.step == 2 + kHeldStep && context.microbatch == held ? kHeld : 0.0;
   };
-  trials.add("one held action", plan, healthy, {.cause = IdleCause::jitter, .profile = {}, .link = {}, .extra = hold},
+  trials.add("one held action", plan, healthy, {.cause = planner::IdleCause::jitter, .profile = {}, .link = {}, .extra = hold},
              predicted_hold_s(plan, healthy, 1, held));
 }
 
@@ -225,15 +227,14 @@ void plant_in_replicas(Trials& trials, const char* schedule) {
   Profile healthy = even_profile({1, 1}, 12);
   measure_fixed(healthy, 6);
   const Plan plan = plan_of(healthy, schedule, {3, 3});
-  Plant straggler{.cause = IdleCause::straggler, .profile = {}, .link = {}, .extra = {}};
+  Plant straggler{.cause = planner::IdleCause::straggler, .profile = {}, .link = {}, .extra = {}};
   straggler.extra = [](int, const RunContext& context) { return context.microbatch % 3 == 1 ? kForward : 0.0; };
   Profile slow = healthy;
   slow.classes.push_back(slow.classes[0]);
-  for (LayerCosts& costs : slow.classes[1].layers) {
+  for (LayerCosts& costs : slow.classes[1].layers)
     for (LayerCost& cost : costs.by_samples) cost.forward = exactly(2 * kForward);
-  }
   for (const std::size_t device : {1, 4}) slow.devices[device].device_class = 1;
-  const double predicted_s = causes_of(simulate(plan, CostModel(slow)).trace)[IdleCause::straggler];
+  const double predicted_s = causes_of(simulate(plan, CostModel(slow)).trace)[planner::IdleCause::straggler];
   trials.add("slow replicas", plan, healthy, straggler, predicted_s);
 }
 

@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/profiler/exported/layer.h"
-#include "mptune/profiler/statistics/samples.h"
+#include "profiler/exported/layer.h"
+#include "profiler/statistics/samples.h"
 
-namespace mptune {
+namespace mptune::testing {
 namespace {
 
 constexpr int kPairs = 100;  // of linear and relu
@@ -28,33 +28,35 @@ constexpr int kWarmUp = 10;
 constexpr int kPythonRounds = 10;
 
 /// x -> relu(linear(x, w, b)), kPairs times, each with its own parameters.
-ExportedProgram chain_program() {
-  ExportedProgram program;
-  const auto add_value = [&](const std::vector<SymbolicSize>& sizes, bool gradient) {
-    TensorDescription about{7, sizes, std::vector<SymbolicSize>(sizes.size(), SymbolicSize(1)), SymbolicSize(0), gradient};
-    program.graph.values.push_back({std::to_string(program.graph.values.size()), ValueDescription::Kind::tensor, about, {}});
-    return ProgramValue{static_cast<int>(program.graph.values.size()) - 1};
+profiler::ExportedProgram chain_program() {
+  profiler::ExportedProgram program;
+  const auto add_value = [&](const std::vector<profiler::SymbolicSize>& sizes, bool gradient) {
+    profiler::TensorDescription about{7, sizes, std::vector<profiler::SymbolicSize>(sizes.size(), profiler::SymbolicSize(1)),
+                                      profiler::SymbolicSize(0), gradient};
+    program.graph.values.push_back({std::to_string(program.graph.values.size()), profiler::ValueDescription::Kind::tensor, about, {}});
+    return profiler::ProgramValue{static_cast<int>(program.graph.values.size()) - 1};
   };
-  const SymbolicSize width(kWidth);
-  std::vector<ProgramValue> weights, biases;
+  const profiler::SymbolicSize width(kWidth);
+  std::vector<profiler::ProgramValue> weights, biases;
   for (int i = 0; i < kPairs; ++i) {
     weights.push_back(add_value({width, width}, true));
     biases.push_back(add_value({width}, true));
-    for (const int tensor : {2 * i, 2 * i + 1}) program.inputs.push_back({ProgramInput::Kind::parameter, std::to_string(tensor), true});
+    for (const int tensor : {2 * i, 2 * i + 1})
+      program.inputs.push_back({profiler::ProgramInput::Kind::parameter, std::to_string(tensor), true});
     program.graph.inputs.insert(program.graph.inputs.end(), {weights.back(), biases.back()});
   }
-  ProgramValue x = add_value({width, width}, false);
+  profiler::ProgramValue x = add_value({width, width}, false);
   program.graph.inputs.emplace_back(x);
-  program.inputs.push_back({ProgramInput::Kind::user, "", true});
+  program.inputs.push_back({profiler::ProgramInput::Kind::user, "", true});
   for (std::size_t i = 0; i < kPairs; ++i) {
-    const ProgramValue y = add_value({width, width}, true);
+    const profiler::ProgramValue y = add_value({width, width}, true);
     program.graph.nodes.push_back(
         {"torch.ops.aten.linear.default", {{"input", x}, {"weight", weights[i]}, {"bias", biases[i]}}, {y}, "", "", ""});
     x = add_value({width, width}, true);
     program.graph.nodes.push_back({"torch.ops.aten.relu.default", {{"self", y}}, {x}, "", "", ""});
   }
   program.graph.outputs.emplace_back(x);
-  program.outputs.push_back({ProgramOutput::Kind::user, ""});
+  program.outputs.push_back({profiler::ProgramOutput::Kind::user, ""});
   return program;
 }
 
@@ -68,7 +70,8 @@ double seconds_of(const std::function<void()>& work) {
 struct Chain {
   torch::nn::Sequential net;
   std::vector<std::pair<at::Tensor, at::Tensor>> plain;
-  std::shared_ptr<const BoundProgram> bound = std::make_shared<const BoundProgram>(chain_program(), "benchmark", kWidth);
+  std::shared_ptr<const profiler::BoundProgram> bound =
+      std::make_shared<const profiler::BoundProgram>(chain_program(), "benchmark", kWidth);
   std::unique_ptr<Layer> layer;
   at::Tensor input = at::randn({kWidth, kWidth});
 
@@ -82,7 +85,7 @@ struct Chain {
       net->push_back(linear);
       net->push_back(torch::nn::ReLU());
     }
-    layer = make_exported_layer(bound, 0, bound->graph.nodes(), tensors);
+    layer = profiler::make_exported_layer(bound, 0, bound->graph.nodes(), tensors);
   }
   at::Tensor by_program() {
     RunContext context;
@@ -167,13 +170,13 @@ void compare_with_python(Chain& chain, const std::string& python) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::testing
 
 // benchmark_exported [PYTHON]: with a Python that has torch, also measures PyTorch's eager mode.
 int main(int argc, char** argv) {
   at::set_num_threads(1);
-  mptune::Chain chain;
-  mptune::compare(chain, false);
-  mptune::compare(chain, true);
-  if (argc > 1) mptune::compare_with_python(chain, argv[1]);
+  mptune::testing::Chain chain;
+  mptune::testing::compare(chain, false);
+  mptune::testing::compare(chain, true);
+  if (argc > 1) mptune::testing::compare_with_python(chain, argv[1]);
 }

@@ -3,10 +3,10 @@
 #include <ctime>
 #include <string>
 
-#include "mptune/planner/partition/partition.h"
-#include "mptune/tests/benchmarks/public_chains.h"
+#include "planner/partition/partition.h"
+#include "tests/benchmarks/public_chains.h"
 
-namespace mptune {
+namespace mptune::testing {
 namespace {
 
 double cpu_ms() {
@@ -23,12 +23,12 @@ std::string cuts_text(const Plan& plan) {
 void print_row(const PublicChain& chain, int stages, int microbatches, double bytes_per_second) {
   constexpr int kRounds = 3;
   const CostModel cost(on_devices(chain.profile, stages, bytes_per_second));
-  const PartitionProblem problem = chain_problem(chain, stages, microbatches);
-  PartitionResult result;
+  const planner::PartitionProblem problem = chain_problem(chain, stages, microbatches);
+  planner::PartitionResult result;
   double best_ms = 1e9;
   for (int round = 0; round < kRounds && (round == 0 || best_ms < 1000); ++round) {
     const double start = cpu_ms();
-    result = partition(problem, cost);
+    result = planner::partition(problem, cost);
     best_ms = std::min(best_ms, cpu_ms() - start);
   }
   if (result.best.empty()) {
@@ -42,7 +42,7 @@ void print_row(const PublicChain& chain, int stages, int microbatches, double by
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::testing
 
 // The best partition of every public chain under 1F1B, with its proof. The aim: gap 0 in 10 ms for up to 4 stages and in 100 ms for up to 8
 // for chains of up to 100 layers; 2 % in 1 s for longer ones. `benchmark_partition 16` for 16 stages.
@@ -51,12 +51,11 @@ int main(int argc, char** argv) {
   if (argc > 1) stage_counts = {std::stoi(argv[1])};
   std::printf("%-26s %4s %2s %3s %5s %12s %10s %9s %9s %6s  cuts\n", "chain", "n", "K", "M", "GB/s", "optimum ms", "gap", "CPU ms", "nodes",
               "timed");
-  for (const mptune::PublicChain& chain : mptune::public_chains()) {
+  for (const mptune::testing::PublicChain& chain : mptune::testing::public_chains()) {
     for (const int stages : stage_counts) {
       if (stages > static_cast<int>(chain.profile.layers.size())) continue;
-      for (const int microbatches : {8, 32}) {
-        for (const double bytes_per_second : {12e9, 300e9}) mptune::print_row(chain, stages, microbatches, bytes_per_second);
-      }
+      for (const int microbatches : {8, 32})
+        for (const double bytes_per_second : {12e9, 300e9}) mptune::testing::print_row(chain, stages, microbatches, bytes_per_second);
     }
   }
   return 0;

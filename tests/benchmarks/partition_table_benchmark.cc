@@ -8,12 +8,13 @@
 #include <tuple>
 #include <vector>
 
-#include "mptune/planner/partition/partition.h"
-#include "mptune/planner/simulate/simulate.h"
-#include "mptune/tests/benchmarks/baselines/rules.h"
-#include "mptune/tests/benchmarks/public_chains.h"
+#include "planner/partition/partition.h"
+#include "planner/simulate/simulate.h"
+#include "profiler/base/index.h"
+#include "tests/benchmarks/baselines/rules.h"
+#include "tests/benchmarks/public_chains.h"
 
-namespace mptune {
+namespace mptune::testing {
 namespace {
 
 constexpr std::int64_t kMostNodes = 5'000'000;  // of one search: some seconds. What is not proved by then counts for no loss.
@@ -44,7 +45,7 @@ class Table {
   [[nodiscard]] bool sound() const { return sound_; }
 
  private:
-  [[nodiscard]] double loss(const PartitionedPlan& best, const CostModel& cost, const std::vector<int>& cuts) const;
+  [[nodiscard]] double loss(const planner::PartitionedPlan& best, const CostModel& cost, const std::vector<int>& cuts) const;
   void print(const Setting& setting) const;
   [[nodiscard]] const Cell* cell(int stages, const Setting& setting) const;
 
@@ -61,7 +62,7 @@ void Table::print_head() const {
   std::printf("\n%-24s %4s %2s %3s %5s %12s\n", "chain", "n", "K", "M", "GB/s", "optimum ms");
 }
 
-double Table::loss(const PartitionedPlan& best, const CostModel& cost, const std::vector<int>& cuts) const {
+double Table::loss(const planner::PartitionedPlan& best, const CostModel& cost, const std::vector<int>& cuts) const {
   Plan plan = best.plan;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     plan.stages[s].first_layer = s == 0 ? 0 : cuts[s - 1];
@@ -75,13 +76,13 @@ void Table::add(const PublicChain& chain, int stages, const Setting& setting) {
   const CostModel cost(on_devices(chain.profile, stages, setting.gigabytes_per_second * 1e9));
   const UncutChain uncut = uncut_chain(cost, chain.samples);
   if (uncut.costs.layers() < stages) return;
-  PartitionProblem problem = chain_problem(chain, stages, setting.microbatches);
+  planner::PartitionProblem problem = chain_problem(chain, stages, setting.microbatches);
   problem.most_nodes = kMostNodes;
-  const PartitionResult result = partition(problem, cost);
+  const planner::PartitionResult result = planner::partition(problem, cost);
   Cell& cell = cells_[{setting.microbatches, setting.gigabytes_per_second, stages}];
   cell.by_rule.resize(rules_.size());
   ++cell.chains;
-  const PartitionedPlan& best = result.best.front();
+  const planner::PartitionedPlan& best = result.best.front();
   if (!markdown_) {
     std::printf("%-24s %4d %2d %3d %5.0f %12.3f %s", chain.name.c_str(), uncut.costs.layers(), stages, setting.microbatches,
                 setting.gigabytes_per_second, static_cast<double>(best.step_ns) * 1e-6, result.gap() > 0 ? "open  " : "proved");
@@ -89,7 +90,7 @@ void Table::add(const PublicChain& chain, int stages, const Setting& setting) {
   if (result.gap() == 0) ++cell.proved;
   for (std::size_t r = 0; r < rules_.size(); ++r) {
     std::vector<int> cuts = rules_[r].cuts(uncut.costs, stages);
-    for (int& cut : cuts) cut = uncut.first_layers[static_cast<std::size_t>(cut)];
+    for (int& cut : cuts) cut = uncut.first_layers[as_index(cut)];
     const double lost = loss(best, cost, cuts);
     if (!markdown_) std::printf(" %8.2f", 100 * lost);
     if (result.gap() > 0) continue;
@@ -155,9 +156,8 @@ int run(bool markdown, bool every_cut) {
   table.print_head();
   for (PublicChain& chain : chains) {
     if (every_cut) chain.profile.forbidden_cuts.clear();
-    for (const int stages : kStages) {
+    for (const int stages : kStages)
       for (const Setting& setting : kSettings) table.add(chain, stages, setting);
-    }
   }
   table.print();
   if (table.sound()) return 0;
@@ -166,7 +166,7 @@ int run(bool markdown, bool every_cut) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::testing
 
 // Compares baselines for cutting a chain with the exact optimum, on every public chain. `--markdown`: prints only tables, for a README;
 // `--every-cut`: also allows cuts before layers that work in place, as other planners do.
@@ -177,5 +177,5 @@ int main(int argc, char** argv) {
     markdown = markdown || std::strcmp(argv[i], "--markdown") == 0;
     every_cut = every_cut || std::strcmp(argv[i], "--every-cut") == 0;
   }
-  return mptune::run(markdown, every_cut);
+  return mptune::testing::run(markdown, every_cut);
 }

@@ -11,19 +11,21 @@
 #include <cstring>
 #include <random>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/planner/simulate/simulate.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/device/cpu_allocator.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/profiler/measure/measure.h"
-#include "mptune/profiler/measure/sleep_model.h"
-#include "mptune/profiler/statistics/samples.h"
-#include "mptune/tests/benchmarks/sleeping_devices.h"
-#include "mptune/tuner/runtime/pipeline.h"
+#include "planner/search/search.h"
+#include "planner/simulate/simulate.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/device/cpu_allocator.h"
+#include "profiler/device/device_list.h"
+#include "profiler/loading/load_model.h"
+#include "profiler/measure/measure.h"
+#include "profiler/measure/sleep_model.h"
+#include "profiler/statistics/samples.h"
+#include "tests/benchmarks/sleeping_devices.h"
+#include "tuner/runtime/pipeline.h"
 
 using namespace mptune;
+using namespace mptune::testing;
 
 namespace {
 
@@ -51,7 +53,7 @@ struct Errors {
       sum[known] += relative[i];
       ++count[known];
     }
-    const auto worst = static_cast<std::size_t>(std::max_element(relative.begin(), relative.end()) - relative.begin());
+    const auto worst = as_index(std::max_element(relative.begin(), relative.end()) - relative.begin());
     std::printf("mean %.2f %% of %d plans at measured micro-batch sizes, %.2f %% of %d between them; worst: %s\n",
                 count[1] > 0 ? 100 * sum[1] / count[1] : 0, count[1], count[0] > 0 ? 100 * sum[0] / count[0] : 0, count[0],
                 describe(plans[worst]).c_str());
@@ -114,9 +116,9 @@ int sleep_devices() {
       std::vector<std::string> names;
       for (const ProfileDevice& device : profile.devices) names.push_back(device.name);
       const Plan plan = random_plan(random, names, layers, batch);
-      const Model model = make_sleep_model(profile);
+      const Model model = profiler::make_sleep_model(profile);
       const Batch data = synthetic_batch(model.sample(), batch, 0);
-      Pipeline pipeline(make_sleep_model(profile), plan);
+      Pipeline pipeline(profiler::make_sleep_model(profile), plan);
       errors.add(plan, predict(plan, CostModel(profile)), measured_step(pipeline, data, 5));
     }
   std::printf("mean %.2f %%, maximum %.2f %% over %zu plans\n", 100 * errors.mean(), 100 * errors.largest(), errors.relative.size());
@@ -127,11 +129,11 @@ int real_kernels(int argc, char** argv) {
   const std::string input = argc > 2 ? argv[2] : "";
   const Model model = load_model(argv[1], input, 0).model;
   const int batch = argc > 3 ? std::atoi(argv[3]) : model.default_batch();
-  MeasureOptions options;
+  profiler::MeasureOptions options;
   options.devices = parse_devices(argc > 4 ? argv[4] : "auto");
   options.batch = batch;
   const Batch data = synthetic_batch(model.sample(), batch, 0);
-  Profile profile = measure_profile(model, data, options);
+  Profile profile = profiler::measure_profile(model, data, options);
   const double slowdown = profile.co_running_slowdown;
   profile.classes[0].optimizer_seconds_per_byte = 0;  // the steps below run no optimizer
   const CostModel cost(profile);
@@ -150,7 +152,7 @@ int real_kernels(int argc, char** argv) {
   }
   std::printf("mean %.2f %%, maximum %.2f %% over %zu plans; co-running slow-down %.2f\n", 100 * errors.mean(), 100 * errors.largest(),
               errors.relative.size(), slowdown);
-  errors.print_what_dominates(plans, measured_sizes(batch));
+  errors.print_what_dominates(plans, profiler::measured_sizes(batch));
   std::printf("peak memory: predicted %.2f to %.2f times the measured\n", errors.least_peak, errors.most_peak);
   return errors.least_peak >= kLeastPeak && errors.most_peak <= kMostPeak ? 0 : 1;
 }

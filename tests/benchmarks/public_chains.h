@@ -4,13 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/partition/partition.h"
-#include "mptune/profiler/formats/layer_graph.h"
-#include "mptune/profiler/formats/operator_tables.h"
-#include "mptune/tests/support/files.h"
-#include "mptune/tests/support/layer_chain.h"
+#include "planner/partition/partition.h"
+#include "profiler/base/index.h"
+#include "profiler/formats/layer_graph.h"
+#include "profiler/formats/operator_tables.h"
+#include "tests/support/files.h"
+#include "tests/support/layer_chain.h"
 
-namespace mptune {
+namespace mptune::testing {
 
 /// A published chain.
 struct PublicChain {
@@ -28,12 +29,12 @@ inline std::vector<PublicChain> public_chains() {
                            "pipedream/inception_v3.graph.txt", "pipedream/gnmt.graph.txt", "dapple/vgg-19-pbs-32.txt",
                            "dapple/bert-48-pbs-2.txt", "dapple/xlnet-36-pbs-1.txt", "dapple/gnmt-16-pbs-64.txt"}) {
     const std::string path = shared_data(name);
-    if (!path.empty()) chains.push_back({std::string(name).substr(0, std::string(name).find('.')), layer_chain(read_layer_graph(path)), 1});
+    if (!path.empty())
+      chains.push_back({std::string(name).substr(0, std::string(name).find('.')), layer_chain(profiler::read_layer_graph(path)), 1});
   }
   const std::string folder = shared_data("aceso");
-  for (const char* name : {"gpt_1_3B", "gpt_350M"}) {
-    if (!folder.empty()) chains.push_back({std::string("aceso/") + name, read_operator_tables(folder + "/" + name), 2});
-  }
+  for (const char* name : {"gpt_1_3B", "gpt_350M"})
+    if (!folder.empty()) chains.push_back({std::string("aceso/") + name, profiler::read_operator_tables(folder + "/" + name), 2});
   return chains;
 }
 
@@ -56,15 +57,15 @@ inline Profile on_devices(Profile profile, int devices, double bytes_per_second)
 }
 
 /// One stage per device, `microbatches` of the profiled size, 1F1B.
-inline PartitionProblem chain_problem(const PublicChain& chain, int stages, int microbatches) {
-  PartitionProblem problem;
+inline planner::PartitionProblem chain_problem(const PublicChain& chain, int stages, int microbatches) {
+  planner::PartitionProblem problem;
   for (int s = 0; s < stages; ++s) {
     problem.devices.push_back("gpu:" + std::to_string(s));
     problem.stages.push_back({s});
   }
-  problem.microbatch_sizes.assign(static_cast<std::size_t>(microbatches), chain.samples);
+  problem.microbatch_sizes.assign(as_index(microbatches), chain.samples);
   problem.schedule = "1f1b";
   return problem;
 }
 
-}  // namespace mptune
+}  // namespace mptune::testing

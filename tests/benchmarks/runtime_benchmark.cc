@@ -5,15 +5,15 @@
 
 #include <future>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/device/copy_lane.h"
-#include "mptune/profiler/device/cpu_allocator.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/profiler/statistics/verdict.h"
-#include "mptune/tuner/runtime/pipeline.h"
+#include "planner/search/search.h"
+#include "profiler/device/copy_lane.h"
+#include "profiler/device/cpu_allocator.h"
+#include "profiler/device/device_list.h"
+#include "profiler/loading/load_model.h"
+#include "profiler/statistics/verdict.h"
+#include "tuner/runtime/pipeline.h"
 
-namespace mptune {
+namespace mptune::testing {
 namespace {
 
 constexpr const char* kModel = "transformer:d=256,layers=4,seq=64";
@@ -86,9 +86,8 @@ void recording_cost(benchmark::State& state) {
     if (recorded) benchmark::DoNotOptimize(collector.stop());
   };
   for (int i = 0; i < 3; ++i) (void)seconds_of_step(pipeline, batch);
-  for (auto _ : state) {
+  for (auto _ : state)
     for (const bool recorded : {false, true, true, false}) timed(recorded);
-  }
   const Speedup ratio = paired_speedup(samples_of(on), samples_of(off));
   state.counters["percent"] = 100 * (ratio.estimate - 1);
   state.counters["percent_low"] = 100 * (ratio.ci95.low - 1);
@@ -97,7 +96,7 @@ void recording_cost(benchmark::State& state) {
 
 void copy_lane_bandwidth(benchmark::State& state) {
   const auto cores = available_cores();
-  CopyLane lane(make_device(parse_device(first_core())), make_device(parse_device("cpu:" + std::to_string(cores.back()))), {});
+  profiler::CopyLane lane(make_device(parse_device(first_core())), make_device(parse_device("cpu:" + std::to_string(cores.back()))), {});
   const at::Tensor tensor = at::zeros({state.range(0) / 4});
   for (auto _ : state) {
     std::promise<void> done;
@@ -114,7 +113,7 @@ BENCHMARK(recording_cost)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterati
 BENCHMARK(copy_lane_bandwidth)->Range(4 << 10, 16 << 20)->UseRealTime();
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::testing
 
 int main(int argc, char** argv) {
   mptune::install_cpu_accounting();

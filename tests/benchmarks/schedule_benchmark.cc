@@ -8,12 +8,13 @@
 #include <limits>
 #include <random>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/schedule/schedule_info.h"
-#include "mptune/planner/schedule/timing.h"
-#include "mptune/tests/planner/schedule/mapped.h"
+#include "planner/schedule/schedule.h"
+#include "planner/schedule/schedule_info.h"
+#include "planner/schedule/timing.h"
+#include "profiler/base/index.h"
+#include "tests/planner/schedule/mapped.h"
 
-namespace mptune {
+namespace mptune::testing {
 namespace {
 
 double cpu_ms() {
@@ -40,8 +41,8 @@ struct Tuple {
 constexpr Tuple kTuples[] = {
     {18522, 18086, 9337, 601, 366}, {29718, 29444, 19927, 527, 432}, {11347, 11248, 8132, 377, 432}, {10419, 10207, 7715, 408, 432}};
 
-ScheduleCosts costs_of(const Tuple& tuple, int devices, int virtual_stages) {
-  StageCosts stage;
+planner::ScheduleCosts costs_of(const Tuple& tuple, int devices, int virtual_stages) {
+  planner::StageCosts stage;
   stage.forward_ns = tuple.forward / virtual_stages;
   stage.backward_input_ns = tuple.input / virtual_stages;
   stage.backward_weight_ns = tuple.weight / virtual_stages;
@@ -49,17 +50,17 @@ ScheduleCosts costs_of(const Tuple& tuple, int devices, int virtual_stages) {
   stage.send_output_ns = stage.send_gradient_ns = tuple.copy;
   stage.saved_activation_bytes = 1000;
   stage.held_bytes = tuple.held_of_1000;
-  return {std::vector<StageCosts>(static_cast<std::size_t>(devices * virtual_stages), stage), {}};
+  return {std::vector<planner::StageCosts>(as_index(devices * virtual_stages), stage), {}};
 }
 
 void print_times() {
   std::printf("CPU ms of a schedule for p = 32 devices, m = 96 micro-batches (best of 5)\n");
-  for (const std::string& name : schedule_names()) {
+  for (const std::string& name : planner::schedule_names()) {
     const int m = name == "naive" ? 1 : 96;
-    const int v = test::stages_per_device(name, name == "interleaved" || name == "looped-bfs" ? 2 : 1);
-    Plan plan = test::mapped(name, 32, v, m);
-    const ScheduleCosts costs = costs_of(kTuples[0], 32, v);
-    std::printf("  %-12s %6.2f\n", name.c_str(), best_ms([&] { make_schedule(plan, name, &costs); }));
+    const int v = testing::stages_per_device(name, name == "interleaved" || name == "looped-bfs" ? 2 : 1);
+    Plan plan = testing::mapped(name, 32, v, m);
+    const planner::ScheduleCosts costs = costs_of(kTuples[0], 32, v);
+    std::printf("  %-12s %6.2f\n", name.c_str(), best_ms([&] { planner::make_schedule(plan, name, &costs); }));
   }
 }
 
@@ -74,14 +75,14 @@ void print_bubbles() {
       for (const int m : {p, 2 * p, 3 * p}) {
         std::printf("  %-5td %3d %3d", &tuple - kTuples, p, m);
         for (const std::string& name : names) {
-          const int v = test::stages_per_device(name, name == "interleaved" ? 2 : 1);
-          Plan plan = test::mapped(name, p, v, m);
-          const ScheduleCosts costs = costs_of(tuple, p, v);
-          make_schedule(plan, name, &costs);
-          const ScheduleTiming timing = time_schedule(plan, costs);
+          const int v = testing::stages_per_device(name, name == "interleaved" ? 2 : 1);
+          Plan plan = testing::mapped(name, p, v, m);
+          const planner::ScheduleCosts costs = costs_of(tuple, p, v);
+          planner::make_schedule(plan, name, &costs);
+          const planner::ScheduleTiming timing = planner::time_schedule(plan, costs);
           const auto work = static_cast<double>(m * v * (costs.stages[0].forward_ns + costs.stages[0].backward_ns));
           const auto percent = [&](std::int64_t whole) { return 100 * (1 - work / static_cast<double>(whole)); };
-          const double memory = static_cast<double>(std::ranges::max(most_saved_bytes(plan, costs))) / (1000.0 * p * v);
+          const double memory = static_cast<double>(std::ranges::max(planner::most_saved_bytes(plan, costs))) / (1000.0 * p * v);
           std::printf("  %5.2f (%5.2f) %4.2f", percent(timing.span_ns), percent(timing.end_ns), memory);
         }
         std::printf("\n");
@@ -95,29 +96,29 @@ struct Unequal {
   bool in_a_v;
 };
 
-ScheduleCosts unequal_costs(std::mt19937& random, const Unequal& shape) {
+planner::ScheduleCosts unequal_costs(std::mt19937& random, const Unequal& shape) {
   const auto draw = [&](double low, double high) {
     return static_cast<std::int64_t>(1000 * std::uniform_real_distribution<>(low, high)(random));
   };
-  ScheduleCosts costs;
+  planner::ScheduleCosts costs;
   for (int s = 0; s < shape.devices * shape.virtual_stages; ++s) {
-    StageCosts stage{draw(5, 15), 0, draw(5, 15), draw(3, 12), 1000, 1000, draw(0, 8), 0};
+    planner::StageCosts stage{draw(5, 15), 0, draw(5, 15), draw(3, 12), 1000, 1000, draw(0, 8), 0};
     stage.backward_ns = stage.backward_input_ns + stage.backward_weight_ns;
     stage.send_gradient_ns = stage.send_output_ns;
     costs.stages.push_back(stage);
   }
-  if (shape.kept > 0) costs.free_bytes.assign(static_cast<std::size_t>(shape.devices), 1000 * shape.kept * shape.virtual_stages);
+  if (shape.kept > 0) costs.free_bytes.assign(as_index(shape.devices), 1000 * shape.kept * shape.virtual_stages);
   return costs;
 }
 
 // Lower bound: the busiest device waits for its first input and then does all its work.
-std::int64_t least_ns(const Layout& layout, const ScheduleCosts& costs) {
-  std::vector<std::int64_t> work(static_cast<std::size_t>(layout.devices()), 0);
+std::int64_t least_ns(const planner::Layout& layout, const planner::ScheduleCosts& costs) {
+  std::vector<std::int64_t> work(as_index(layout.devices()), 0);
   std::vector<std::int64_t> head(work.size(), std::numeric_limits<std::int64_t>::max());
   std::int64_t arrival_ns = 0;
   for (int s = 0; s < layout.stages(); ++s) {
-    const StageCosts& stage = costs.stages[static_cast<std::size_t>(s)];
-    const auto d = static_cast<std::size_t>(layout.device_of(s, 0));
+    const planner::StageCosts& stage = costs.stages[as_index(s)];
+    const auto d = as_index(layout.device_of(s, 0));
     head[d] = std::min(head[d], arrival_ns);
     work[d] += layout.microbatches() * (stage.forward_ns + stage.backward_input_ns + stage.backward_weight_ns);
     arrival_ns +=
@@ -148,19 +149,19 @@ void print_unequal() {
                                {32, 1, 96, 32, false}}) {
     double sum = 0, most = -std::numeric_limits<double>::infinity(), least = -most, bound = 0, ms = 0;
     for (int draw = 0; draw < 5; ++draw) {
-      Plan plan = test::mapped(shape.in_a_v ? "zbv" : "gpipe", shape.devices, shape.virtual_stages, shape.m);
-      const ScheduleCosts costs = unequal_costs(random, shape);
-      const Layout layout(plan);
+      Plan plan = testing::mapped(shape.in_a_v ? "zbv" : "gpipe", shape.devices, shape.virtual_stages, shape.m);
+      const planner::ScheduleCosts costs = unequal_costs(random, shape);
+      const planner::Layout layout(plan);
       auto named = std::numeric_limits<std::int64_t>::max();
-      for (const std::string& name : schedule_names()) {
-        if (name == "list" || !missing_for(schedule_info(name), layout).empty()) continue;
-        make_schedule(plan, name, &costs);
-        const std::vector<std::int64_t> kept = most_saved_bytes(plan, costs);
+      for (const std::string& name : planner::schedule_names()) {
+        if (name == "list" || !planner::missing_for(planner::schedule_info(name), layout).empty()) continue;
+        planner::make_schedule(plan, name, &costs);
+        const std::vector<std::int64_t> kept = planner::most_saved_bytes(plan, costs);
         if (!costs.free_bytes.empty() && std::ranges::max(kept) > costs.free_bytes.front()) continue;
-        named = std::min(named, time_schedule(plan, costs).end_ns);
+        named = std::min(named, planner::time_schedule(plan, costs).end_ns);
       }
-      ms = std::max(ms, best_ms([&] { make_schedule(plan, "list", &costs); }));
-      const auto listed = static_cast<double>(time_schedule(plan, costs).end_ns);
+      ms = std::max(ms, best_ms([&] { planner::make_schedule(plan, "list", &costs); }));
+      const auto listed = static_cast<double>(planner::time_schedule(plan, costs).end_ns);
       const double change = 100 * (listed / static_cast<double>(named) - 1);
       sum += change;
       most = std::max(most, change);
@@ -173,10 +174,10 @@ void print_unequal() {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::testing
 
 int main() {
-  mptune::print_times();
-  mptune::print_bubbles();
-  mptune::print_unequal();
+  mptune::testing::print_times();
+  mptune::testing::print_bubbles();
+  mptune::testing::print_unequal();
 }

@@ -3,11 +3,11 @@
 #include <ctime>
 #include <random>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/tests/planner/profiles.h"
-#include "mptune/tuner/runtime/capabilities.h"
+#include "planner/search/search.h"
+#include "tests/planner/profiles.h"
+#include "tuner/runtime/capabilities.h"
 
-namespace mptune {
+namespace mptune::testing {
 namespace {
 
 double cpu_ms() {
@@ -17,10 +17,10 @@ double cpu_ms() {
 // Unequal layers, copies and sums over replicas that cost something, as real profiles have them.
 CostModel unequal_profile(int layers, int devices) {
   std::mt19937 random(1);
-  test::ProfileShape shape = test::random_shape(random, layers, devices);
+  testing::ProfileShape shape = testing::random_shape(random, layers, devices);
   shape.sizes = {1, 2, 4, 8, 16, 32};
   shape.reduce_s_per_byte = 1e-4;
-  return CostModel(test::make_profile(shape, test::random_factors(random, layers)));
+  return CostModel(testing::make_profile(shape, testing::random_factors(random, layers)));
 }
 
 // CPU time until the first plan, until the best plan, and of the whole search with proof, alternatives and plans that are not runnable.
@@ -30,7 +30,7 @@ void search_time(benchmark::State& state) {
   SearchSpace space;
   for (int d = 0; d < devices; ++d) space.devices.push_back("sleep:" + std::to_string(d));
   space.batch = 32;
-  space.capabilities = kRuntime;
+  space.capabilities = tuner::kRuntime;
   space.keep = static_cast<int>(state.range(2));
   double first_ms = 0;
   double last_ms = 0;
@@ -61,4 +61,4 @@ BENCHMARK(search_time)
     ->Unit(benchmark::kMillisecond);
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::testing

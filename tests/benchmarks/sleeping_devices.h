@@ -4,11 +4,11 @@
 #include <string>
 #include <utility>
 
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/profiler/measure/measure.h"
+#include "profiler/device/device_list.h"
+#include "profiler/loading/load_model.h"
+#include "profiler/measure/measure.h"
 
-namespace mptune {
+namespace mptune::testing {
 
 /// Layers whose forward of one sample takes `least_s` to `most_s`. Costs grow with the micro-batch but not in proportion, as real ones do.
 inline Profile sleep_profile(std::mt19937& random, int layers, int batch, double least_s, double most_s) {
@@ -21,7 +21,7 @@ inline Profile sleep_profile(std::mt19937& random, int layers, int batch, double
     profile.layers.push_back({"layer" + std::to_string(i), "Sleep", {}, 1, 4, 0, false});
     const double unit = seconds(random);
     LayerCosts costs;
-    for (int size : measured_sizes(batch)) {
+    for (int size : profiler::measured_sizes(batch)) {
       LayerCost cost;
       cost.samples = size;
       cost.forward = exactly(unit * (0.5 + 0.5 * size));
@@ -38,16 +38,16 @@ inline Profile sleep_profile(std::mt19937& random, int layers, int batch, double
 
 /// Sets costs of links, actions and steps in a profile of sleeping layers as measured on this machine; layer costs stay unchanged.
 inline void measure_fixed(Profile& profile, int devices) {
-  MeasureOptions options;
+  profiler::MeasureOptions options;
   options.devices = parse_devices("sleep:" + std::to_string(devices));
   options.batch = 1;
   options.budget_s = 1;
   const Model model = load_model("mlp", "", 0).model;
-  const Profile measured = measure_profile(model, synthetic_batch(model.sample(), 1, 0), options);
+  const Profile measured = profiler::measure_profile(model, synthetic_batch(model.sample(), 1, 0), options);
   profile.devices = measured.devices;
   profile.links = measured.links;
   profile.classes[0].action_seconds = measured.classes[0].action_seconds;
   profile.classes[0].step_seconds = measured.classes[0].step_seconds;
 }
 
-}  // namespace mptune
+}  // namespace mptune::testing

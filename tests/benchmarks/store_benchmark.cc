@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <string>
 
-#include "mptune/profiler/store/store.h"
+#include "profiler/store/store.h"
 
-namespace mptune {
+namespace mptune::testing {
 namespace {
 
 constexpr int kMicrobatches = 16;
@@ -40,7 +40,7 @@ Trace kernel_trace(int count, bool launches) {
                             .tag = i / 50,
                             .detail = i,
                             .device = static_cast<std::int16_t>(i % 2),
-                            .what = What::forward});
+                            .kind = EventKind::forward});
     trace.kernels.push_back(kernel(i));
     if (launches) trace.launches.push_back({i, i % 2, 0, start - Nanoseconds{9000}, start - Nanoseconds{4000}, 2 * i + 100});
   }
@@ -66,9 +66,9 @@ void report_bytes(benchmark::State& state, const std::string& path) {
 
 // Items are kernels, or pairs of a kernel and its launch. Uses the CPU time of the writing thread.
 void store_insert(benchmark::State& state) {
-  const Recording recording{.trace = kernel_trace(static_cast<int>(state.range(0)), state.range(1) != 0)};
+  const profiler::Recording recording{.trace = kernel_trace(static_cast<int>(state.range(0)), state.range(1) != 0)};
   const std::string path = scratch_file();
-  for (auto _ : state) write_recording(recording, path, true);
+  for (auto _ : state) profiler::write_recording(recording, path, true);
   report_bytes(state, path);
   std::filesystem::remove(path);
   state.SetItemsProcessed(state.iterations() * state.range(0));
@@ -77,12 +77,12 @@ BENCHMARK(store_insert)->ArgNames({"kernels", "launches"})->Args({500'000, 0})->
 
 void store_read(benchmark::State& state) {
   const std::string path = scratch_file();
-  write_recording({.trace = kernel_trace(static_cast<int>(state.range(0)), true)}, path, true);
-  for (auto _ : state) benchmark::DoNotOptimize(read_recording(path));
+  profiler::write_recording({.trace = kernel_trace(static_cast<int>(state.range(0)), true)}, path, true);
+  for (auto _ : state) benchmark::DoNotOptimize(profiler::read_recording(path));
   std::filesystem::remove(path);
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
 BENCHMARK(store_read)->ArgName("kernels")->Arg(500'000)->Unit(benchmark::kMillisecond);
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::testing

@@ -8,15 +8,16 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/planner/simulate/simulate.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/measure/measure.h"
-#include "mptune/profiler/statistics/verdict.h"
-#include "mptune/tuner/runtime/pipeline.h"
+#include "planner/search/search.h"
+#include "planner/simulate/simulate.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/measure/measure.h"
+#include "profiler/statistics/verdict.h"
+#include "tuner/runtime/pipeline.h"
 
 // Measures every plan of a space, and compares with the predictions and the planner's choice.
-namespace mptune {
+namespace mptune::testing {
 
 struct SweptPlan {
   Plan plan;
@@ -38,7 +39,7 @@ inline SearchSpace sweep_space(const std::vector<DeviceSpec>& devices, int batch
 }
 
 inline std::vector<std::vector<int>> every_cuts(int layers, int stages) {
-  std::vector<bool> cut(static_cast<std::size_t>(layers) - 1);
+  std::vector<bool> cut(as_index(layers) - 1);
   std::fill_n(cut.begin(), stages - 1, true);
   std::vector<std::vector<int>> all;
   do {
@@ -75,7 +76,7 @@ inline std::size_t planners_choice(const std::vector<SweptPlan>& all, const Sear
       all, [&](const SweptPlan& swept) { return swept.plan.stages == best.stages && swept.plan.actions == best.actions; });
   if (chosen == all.end())
     throw Error("the planner chose a plan that is not in the sweep", describe(best), "make the sweep's space the planner's");
-  return static_cast<std::size_t>(chosen - all.begin());
+  return as_index(chosen - all.begin());
 }
 
 /// The plans that were measured in most rounds.
@@ -83,7 +84,7 @@ inline std::size_t fastest_of(const std::vector<SweptPlan>& all) {
   const auto found = std::ranges::min_element(all, {}, [](const SweptPlan& swept) {
     return std::pair(-static_cast<std::int64_t>(swept.step_s.values.size()), median(swept.step_s));
   });
-  return static_cast<std::size_t>(found - all.begin());
+  return as_index(found - all.begin());
 }
 
 /// Measures plans in rounds, in a new order each. After the first round go on: the choice, those within `within` of the best, and the
@@ -127,4 +128,4 @@ inline double error_beyond_interval(const SweptPlan& swept) {
   return std::max({0.0, ci.low - predicted, predicted - ci.high}) / median(swept.step_s);
 }
 
-}  // namespace mptune
+}  // namespace mptune::testing

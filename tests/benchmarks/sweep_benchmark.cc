@@ -16,12 +16,13 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/profiler/device/cpu_allocator.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/tests/benchmarks/sweep.h"
+#include "profiler/device/cpu_allocator.h"
+#include "profiler/device/device_list.h"
+#include "profiler/loading/load_model.h"
+#include "tests/benchmarks/sweep.h"
 
 using namespace mptune;
+using namespace mptune::testing;
 
 namespace {
 
@@ -94,11 +95,11 @@ int run(int argc, char** argv) {
   const Model model = load_model(argv[1], input, 0).model;
   const int batch = argc > 3 ? std::atoi(argv[3]) : model.default_batch();
   const int rounds = argc > 5 ? std::atoi(argv[5]) : 8;
-  MeasureOptions options;
+  profiler::MeasureOptions options;
   options.devices = parse_devices(argc > 4 ? argv[4] : "cpu:0,cpu:1");
   options.batch = batch;
   if (options.devices.size() != 2) throw Error("the sweep is one of two devices", argv[4], "name two devices");
-  Profile profile = measure_profile(model, synthetic_batch(model.sample(), batch, 0), options);
+  Profile profile = profiler::measure_profile(model, synthetic_batch(model.sample(), batch, 0), options);
   for (DeviceClass& device_class : profile.classes) device_class.optimizer_seconds_per_byte = 0;  // the steps below run no optimizer
   const CostModel cost(profile);
   std::vector<int> counts;

@@ -2,10 +2,10 @@
 // cores.
 #include <string>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/planner/search/search.h"
-#include "mptune/planner/simulate/simulate.h"
-#include "mptune/profiler/store/store.h"
+#include "planner/plan_file.h"
+#include "planner/search/search.h"
+#include "planner/simulate/simulate.h"
+#include "profiler/store/store.h"
 
 namespace {
 
@@ -32,9 +32,7 @@ Profile small_profile() {
     const std::string name = "block" + std::to_string(i);
     profile.layers.push_back({.name = name, .kind = "Linear", .modules = {"net." + name}, .parameters = 100, .parameters_bytes = 400});
     sleepers.layers.push_back({{cost_of(1, 1 + 0.1 * i), cost_of(2, 1 + 0.1 * i), cost_of(4, 1 + 0.1 * i), cost_of(8, 1 + 0.1 * i)}});
-    if (i > 0) {
-      profile.edges.push_back({.from = i - 1, .to = i, .bytes_per_sample = 1000});
-    }
+    if (i > 0) profile.edges.push_back({.from = i - 1, .to = i, .bytes_per_sample = 1000});
   }
   profile.classes = {sleepers};
   profile.devices = {{.name = "sleep:0"}, {.name = "sleep:1"}};
@@ -48,9 +46,9 @@ void write_other_machine(Profile profile, const std::string& folder) {
   profile.classes.push_back(profile.classes.front());
   profile.devices = {{.name = "cpu:1000"}, {.name = "cpu:1001"}, {.name = "cpu:1000-1001", .device_class = 1}};
   profile.fingerprint.devices = {"cpu:1000", "cpu:1001"};
-  Recording recording;
+  profiler::Recording recording;
   recording.profile = profile;
-  write_recording(recording, folder + "/other_machine.sqlite", true);
+  profiler::write_recording(recording, folder + "/other_machine.sqlite", true);
   PlanOptions options;
   options.devices = {"cpu:1000-1001"};
   options.batch = 8;
@@ -66,9 +64,7 @@ void write_other_machine(Profile profile, const std::string& folder) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    return 2;
-  }
+  if (argc != 2) return 2;
   const std::string folder = argv[1];
   const Profile profile = small_profile();
   PlanOptions options;
@@ -77,15 +73,15 @@ int main(int argc, char** argv) {
   options.layers = 6;
   options.microbatches = 4;
   const Plan plan = make_plan(options);
-  Recording recording;
+  profiler::Recording recording;
   recording.profile = profile;
-  write_recording(recording, folder + "/profile.sqlite", true);
+  profiler::write_recording(recording, folder + "/profile.sqlite", true);
   recording.trace = simulate(plan, CostModel(profile)).trace;
   recording.trace->simulated = false;
   recording.plan_json = plan_to_json(plan, {});
   recording.step_off_s = 0.05;
   recording.step_on_s = 0.0505;
-  write_recording(recording, folder + "/trace.sqlite", true);
+  profiler::write_recording(recording, folder + "/trace.sqlite", true);
   PlanFile file;
   file.plan = plan;
   file.fingerprint = profile.fingerprint;

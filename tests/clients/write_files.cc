@@ -7,12 +7,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "mptune/profiler/formats/kineto.h"
-#include "mptune/profiler/store/store.h"
-#include "mptune/profiler/trace/intervals.h"
-#include "mptune/tests/support/hand_trace.h"
+#include "profiler/formats/kineto.h"
+#include "profiler/store/store.h"
+#include "profiler/trace/intervals.h"
+#include "tests/support/hand_trace.h"
 
-namespace mptune {
+namespace mptune::testing {
 namespace {
 
 // The hand-made trace lasts 100 ns, too short for clients that count microseconds.
@@ -37,16 +37,16 @@ void stretch(Trace& trace) {
 }
 
 nlohmann::json expectation(const Trace& trace, int device) {
-  std::vector<TimeInterval> compute;
-  std::vector<TimeInterval> all;
+  std::vector<profiler::TimeInterval> compute;
+  std::vector<profiler::TimeInterval> all;
   for (const Event& event : trace.events) {
-    if (event.device != device || (!is_compute(event.what) && event.what != What::copy)) continue;
+    if (event.device != device || (!is_compute(event.kind) && event.kind != EventKind::copy)) continue;
     all.push_back({event.start, event.end()});
-    if (event.what != What::copy && event.what != What::memset) compute.push_back(all.back());
+    if (event.kind != EventKind::copy && event.kind != EventKind::memset) compute.push_back(all.back());
   }
-  all = merge(all);
-  const Nanoseconds busy = total(all);
-  return {{"compute_ns", total(merge(compute)).count()},
+  all = profiler::merge(all);
+  const Nanoseconds busy = profiler::total(all);
+  return {{"compute_ns", profiler::total(profiler::merge(compute)).count()},
           {"busy_ns", busy.count()},
           {"idle_ns", (all.back().end - all.front().start - busy).count()},
           {"intervals", all.size()}};
@@ -56,18 +56,18 @@ void write(const std::filesystem::path& folder) {
   Trace trace = testing::hand_trace();
   stretch(trace);
   std::filesystem::create_directories(folder / "kineto");
-  write_recording({.trace = trace}, (folder / "golden.sqlite").string(), true);
-  write_kineto(trace, (folder / "kineto" / "golden.json").string());
+  profiler::write_recording({.trace = trace}, (folder / "golden.sqlite").string(), true);
+  profiler::write_kineto(trace, (folder / "kineto" / "golden.json").string());
   nlohmann::json expected = nlohmann::json::array();
   for (int device = 0; device < static_cast<int>(trace.devices.size()); ++device) expected.push_back(expectation(trace, device));
   std::ofstream(folder / "expected.json") << expected.dump(2) << "\n";
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::testing
 
 int main(int count, char** arguments) {
   if (count != 2) return 2;
-  mptune::write(arguments[1]);
+  mptune::testing::write(arguments[1]);
   return 0;
 }

@@ -1,29 +1,28 @@
-#include "mptune/profiler/formats/operator_tables.h"
+#include "profiler/formats/operator_tables.h"
 
 #include <algorithm>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/formats/bandwidth_table.h"
-#include "mptune/tests/fuzz/sound_profile.h"
+#include "profiler/base/error.h"
+#include "profiler/formats/bandwidth_table.h"
+#include "tests/fuzz/sound_profile.h"
 
 namespace {
 
 void read_bandwidths(const char* data, std::size_t size) {
-  mptune::TextInput input = mptune::text_in_memory(data, size);
-  for (const mptune::LinkPoint& time : mptune::read_bandwidth_table(input)) {
+  mptune::profiler::TextInput input = mptune::profiler::text_in_memory(data, size);
+  for (const mptune::LinkPoint& time : mptune::profiler::read_bandwidth_table(input))
     if (!(time.seconds > 0) || !(time.bytes >= 1)) std::abort();
-  }
 }
 
 // An empty line separates the tables of two micro-batch sizes.
 void read_tables(const std::string& text) {
   const std::size_t middle = std::min(text.find("\n\n"), text.size());
-  std::map<int, std::vector<mptune::OperatorRow>> tables;
+  std::map<int, std::vector<mptune::profiler::OperatorRow>> tables;
   for (const std::string& part : {text.substr(0, middle), text.substr(middle)}) {
-    mptune::TextInput input = mptune::text_in_memory(part.data(), part.size());
-    if (!part.empty()) tables[tables.empty() ? 1 : 4] = mptune::read_operator_table(input);
+    mptune::profiler::TextInput input = mptune::profiler::text_in_memory(part.data(), part.size());
+    if (!part.empty()) tables[tables.empty() ? 1 : 4] = mptune::profiler::read_operator_table(input);
   }
-  if (!mptune::testing::is_sound(mptune::profile_of_operators(tables, "memory"))) std::abort();
+  if (!mptune::testing::is_sound(mptune::profiler::profile_of_operators(tables, "memory"))) std::abort();
 }
 
 }  // namespace

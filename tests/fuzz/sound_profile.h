@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "mptune/profiler/trace/profile.h"
+#include "profiler/trace/profile.h"
 
 namespace mptune::testing {
 
@@ -13,15 +13,12 @@ inline bool is_sound(const Profile& profile) {
   std::int64_t bytes = 0;
   double seconds = 0;
   const auto add = [&](std::int64_t more) { return more >= 0 && (bytes += more) <= std::int64_t{1} << 45; };
-  for (const ProfileLayer& layer : profile.layers) {
+  for (const ProfileLayer& layer : profile.layers)
     if (!add(layer.parameters_bytes) || layer.name.empty()) return false;
-  }
-  for (const LayerEdge& edge : profile.edges) {
+  for (const LayerEdge& edge : profile.edges)
     if (edge.from < 0 || edge.to <= edge.from || edge.to >= layers || edge.bytes_per_sample < 0 || edge.fixed_bytes < 0) return false;
-  }
-  for (const ForbiddenCut& cut : profile.forbidden_cuts) {
+  for (const ForbiddenCut& cut : profile.forbidden_cuts)
     if (cut.layer < 1 || cut.layer >= layers) return false;
-  }
   if (layers == 0 || profile.classes.size() != 1 || profile.classes[0].layers.size() != profile.layers.size()) return false;
   for (const LayerCosts& costs : profile.classes[0].layers) {
     if (costs.by_samples.empty()) return false;

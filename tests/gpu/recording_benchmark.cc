@@ -30,18 +30,21 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/device/cpu_allocator.h"
-#include "mptune/profiler/device/gpu_library.h"
-#include "mptune/profiler/device/precise_sleep.h"
-#include "mptune/profiler/statistics/samples.h"
-#include "mptune/profiler/statistics/verdict.h"
-#include "mptune/profiler/trace/intervals.h"
-#include "mptune/tuner/worker/requests.h"
-#include "mptune/tuner/worker/step_recorder.h"
+#include "planner/search/search.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/device/cpu_allocator.h"
+#include "profiler/device/gpu_library.h"
+#include "profiler/device/precise_sleep.h"
+#include "profiler/statistics/samples.h"
+#include "profiler/statistics/verdict.h"
+#include "profiler/trace/intervals.h"
+#include "tuner/worker/requests.h"
+#include "tuner/worker/step_recorder.h"
 
 using namespace mptune;
+using namespace mptune::profiler;
+using namespace mptune::tuner;
 
 namespace {
 
@@ -55,7 +58,7 @@ constexpr double kLeastTagged = 0.999;
 constexpr double kMostBusyDifference = 0.001;
 
 struct Task {
-  TrainingSetup setup;
+  tuner::TrainingSetup setup;
   int rounds = 20;
 };
 
@@ -73,13 +76,13 @@ struct Seen {
 class Recorder {
  public:
   virtual ~Recorder() = default;
-  virtual void start(TrainingRun&) {}
-  [[nodiscard]] virtual double step(TrainingRun& run) { return run.step().seconds; }
+  virtual void start(tuner::TrainingRun&) {}
+  [[nodiscard]] virtual double step(tuner::TrainingRun& run) { return run.step().seconds; }
   [[nodiscard]] virtual Seen stop() { return {}; }
 };
 
-double busy_seconds(std::vector<TimeInterval> events) {
-  return static_cast<double>(total(merge(std::move(events))).count()) * 1e-9;
+double busy_seconds(std::vector<profiler::TimeInterval> events) {
+  return static_cast<double>(profiler::total(profiler::merge(std::move(events))).count()) * 1e-9;
 }
 
 /// As `mptune profile` records.
@@ -87,18 +90,18 @@ class OurRecorder final : public Recorder {
  public:
   explicit OurRecorder(const Pipeline& pipeline) : recorder_(pipeline.trace_devices()) {}
 
-  void start(TrainingRun& run) override {
+  void start(tuner::TrainingRun& run) override {
     recorder_.start();
     (void)step(run);
     (void)recorder_.stop();
     recorder_.start();
   }
 
-  double step(TrainingRun& run) override {
+  double step(tuner::TrainingRun& run) override {
     run.pipeline().record(&recorder_.host(), recorder_.gpus());
-    const auto start = SteadyClock::now();
+    const auto start = profiler::SteadyClock::now();
     const double seconds = run.step().seconds;
-    recorder_.host().add_step(static_cast<int>(run.pipeline().steps()) - 1, start, SteadyClock::now());
+    recorder_.host().add_step(static_cast<int>(run.pipeline().steps()) - 1, start, profiler::SteadyClock::now());
     run.pipeline().record(nullptr);
     return seconds;
   }
@@ -106,12 +109,12 @@ class OurRecorder final : public Recorder {
   Seen stop() override {
     const Trace trace = recorder_.stop();
     Seen seen;
-    std::vector<TimeInterval> busy;
+    std::vector<profiler::TimeInterval> busy;
     for (const Event& event : trace.events) {
-      const bool on_gpu = trace.devices[static_cast<std::size_t>(event.device)].name.starts_with("cuda:");
-      if (!on_gpu || !(is_compute(event.what) || event.what == What::copy)) continue;
+      const bool on_gpu = trace.devices[as_index(event.device)].name.starts_with("cuda:");
+      if (!on_gpu || !(is_compute(event.kind) || event.kind == EventKind::copy)) continue;
       ++seen.events;
-      seen.kernels += event.what == What::copy || event.what == What::memset ? 0 : 1;
+      seen.kernels += event.kind == EventKind::copy || event.kind == EventKind::memset ? 0 : 1;
       busy.push_back({event.start, event.end()});
     }
     seen.untagged = trace.quality.untagged;
@@ -122,7 +125,7 @@ class OurRecorder final : public Recorder {
   }
 
  private:
-  StepRecorder recorder_;
+  tuner::StepRecorder recorder_;
 };
 
 /// As torch.profiler records a training loop: what PyTorch calls on every thread, or, GPU only, what CUDA does.
@@ -133,7 +136,7 @@ class KinetoRecorder final : public Recorder {
     if (!gpu_only) activities_.insert(kineto_config::ActivityType::CPU);
   }
 
-  void start(TrainingRun&) override {
+  void start(tuner::TrainingRun&) override {
     kineto_config::ExperimentalConfig more;
     more.profile_all_threads = true;  // the runtime's threads are as the main thread of a Python loop
     const kineto_config::ProfilerConfig config(kineto_config::ProfilerState::KINETO, false, false, false, false, false, more);
@@ -144,7 +147,7 @@ class KinetoRecorder final : public Recorder {
   Seen stop() override {
     const auto result = kineto::disableProfiler();
     Seen seen;
-    std::vector<TimeInterval> busy;
+    std::vector<profiler::TimeInterval> busy;
     for (const kineto::KinetoEvent& event : result->events()) {
       const auto kind = static_cast<libkineto::ActivityType>(event.activityType());
       const bool kernel = kind == libkineto::ActivityType::CONCURRENT_KERNEL;
@@ -199,10 +202,10 @@ Plan plan_of(const Task& task, int layers) {
 /// One process: runs steps when it is asked to, until it is asked for what its recorder saw.
 void serve(const Task& task, const RecorderChoice& choice, int fd) {
   prepare_gpus();
-  Model model = model_of(task.setup).model;
-  Batch batch = batch_of(task.setup, model);
+  Model model = tuner::model_of(task.setup).model;
+  Batch batch = tuner::batch_of(task.setup, model);
   const Plan plan = plan_of(task, model.size());
-  TrainingRun run(task.setup, std::move(model), plan, std::move(batch));
+  tuner::TrainingRun run(task.setup, std::move(model), plan, std::move(batch));
   for (int i = 0; i < 3; ++i) (void)run.step();
   const auto recorder = choice.make(run.pipeline());
   recorder->start(run);
@@ -289,7 +292,7 @@ Results measure(const Task& task) {
   Results results;
   for (int round = 0; round < task.rounds; ++round)
     for (std::size_t position = 0; position < kChoices; ++position) {
-      const std::size_t choice = (position + static_cast<std::size_t>(round)) % kChoices;
+      const std::size_t choice = (position + as_index(round)) % kChoices;
       results[choice].steps.values.push_back({servers[choice]->turn(), round, static_cast<int>(position), 0});
     }
   for (std::size_t choice = 0; choice < kChoices; ++choice) results[choice].seen = servers[choice]->end();

@@ -4,11 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/plan.h"
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/profiler/trace/profile.h"
+#include "planner/plan.h"
+#include "planner/schedule/schedule.h"
+#include "profiler/base/index.h"
+#include "profiler/trace/profile.h"
 
-namespace mptune::test {
+namespace mptune::testing {
 
 /// What a made-up profile is like; times in seconds per sample.
 struct ProfileShape {
@@ -44,7 +45,7 @@ inline LayerCost layer_cost(const ProfileShape& shape, int samples, double facto
 
 /// The sizes of m micro-batches of one sample.
 inline std::vector<int> ones(int m) {
-  return std::vector<int>(static_cast<std::size_t>(m), 1);
+  return std::vector<int>(as_index(m), 1);
 }
 
 /// Layer l costs factors[l] times the shape's; no factors: all alike.
@@ -64,16 +65,15 @@ inline Profile make_profile(const ProfileShape& shape, const std::vector<double>
     profile.layers.push_back(layer);
     if (l > 0) profile.edges.push_back({l - 1, l, 100, 0, true});
     LayerCosts costs;
-    const double factor = factors.empty() ? 1.0 : factors[static_cast<std::size_t>(l)];
+    const double factor = factors.empty() ? 1.0 : factors[as_index(l)];
     for (const int samples : shape.sizes) costs.by_samples.push_back(layer_cost(shape, samples, factor));
     device_class.layers.push_back(costs);
   }
   profile.classes.push_back(device_class);
   for (int d = 0; d < shape.devices; ++d) {
     profile.devices.push_back({"sleep:" + std::to_string(d), 0, 0});
-    for (int e = 0; e < shape.devices; ++e) {
+    for (int e = 0; e < shape.devices; ++e)
       if (d != e) profile.links.push_back({d, e, shape.latency_s, shape.bytes_per_second});
-    }
   }
   return profile;
 }
@@ -85,9 +85,8 @@ inline Profile with_gpus(Profile profile, std::size_t first) {
   gpu.reduce_seconds_per_byte /= 2;
   for (LayerCosts& layer : gpu.layers) {
     for (LayerCost& cost : layer.by_samples) {
-      for (Samples* samples : {&cost.forward, &cost.backward, &cost.forward_busy, &cost.backward_busy}) {
+      for (Samples* samples : {&cost.forward, &cost.backward, &cost.forward_busy, &cost.backward_busy})
         if (!samples->empty()) *samples = exactly(median(*samples) / 2);
-      }
     }
   }
   profile.classes.push_back(gpu);
@@ -135,8 +134,8 @@ inline Plan stages_of(int layers, const std::vector<int>& replicas, const std::v
 }
 
 inline Plan scheduled(Plan plan, const std::string& schedule) {
-  make_schedule(plan, schedule);
+  planner::make_schedule(plan, schedule);
   return plan;
 }
 
-}  // namespace mptune::test
+}  // namespace mptune::testing

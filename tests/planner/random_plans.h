@@ -4,12 +4,13 @@
 #include <random>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/plan.h"
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/tests/planner/profiles.h"
+#include "planner/cost/cost_model.h"
+#include "planner/plan.h"
+#include "planner/schedule/schedule.h"
+#include "profiler/base/index.h"
+#include "tests/planner/profiles.h"
 
-namespace mptune::test {
+namespace mptune::testing {
 
 /// Of half of them the devices slow each other.
 inline CostModel random_cost(std::mt19937& random, int layers, int devices) {
@@ -22,9 +23,8 @@ inline CostModel random_cost(std::mt19937& random, int layers, int devices) {
 inline void draw_partial_recompute(std::mt19937& random, Stage& stage, int microbatches) {
   const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   stage.recompute = {Recompute::Mode::some, {}, {}};
-  for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) {
+  for (int layer = stage.first_layer; layer < stage.last_layer; ++layer)
     if (draw(0, 1) == 0) stage.recompute.layers.push_back(layer);
-  }
   if (stage.recompute.layers.empty()) stage.recompute.layers.push_back(draw(stage.first_layer, stage.last_layer - 1));
   for (int i = 0; i < microbatches && draw(0, 3) == 0; ++i) stage.recompute.microbatches.push_back(i);
 }
@@ -46,13 +46,12 @@ inline void draw_stages(std::mt19937& random, Plan& plan) {
 inline Plan random_plan(std::mt19937& random, int layers, int devices) {
   const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   const int stages = draw(1, std::min(layers, devices));
-  std::vector<int> replicas(static_cast<std::size_t>(stages), 1);
-  for (int spare = devices - stages; spare > 0; --spare) {
-    if (draw(0, 1) == 1) ++replicas[static_cast<std::size_t>(draw(0, stages - 1))];
-  }
+  std::vector<int> replicas(as_index(stages), 1);
+  for (int spare = devices - stages; spare > 0; --spare)
+    if (draw(0, 1) == 1) ++replicas[as_index(draw(0, stages - 1))];
   Plan plan = stages_of(layers, replicas, split_evenly(draw(8, 16), draw(1, 8)));
   draw_stages(random, plan);
-  make_schedule(plan, draw(0, 1) == 0 ? "gpipe" : "1f1b");
+  planner::make_schedule(plan, draw(0, 1) == 0 ? "gpipe" : "1f1b");
   return plan;
 }
 
@@ -70,7 +69,7 @@ class RandomRows {
         if (two) open_.push_back({s, ActionKind::backward_weight, i});
       }
     }
-    done_.assign(plan.stages.size() * static_cast<std::size_t>(m), 0);
+    done_.assign(plan.stages.size() * as_index(m), 0);
     plan.actions.assign(plan.devices.size(), {});
     plan.schedule = "random";
     while (!open_.empty()) step();
@@ -78,7 +77,7 @@ class RandomRows {
 
  private:
   int draw(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
-  int& done(int s, int i) { return done_[static_cast<std::size_t>(s * plan_.num_microbatches() + i)]; }
+  int& done(int s, int i) { return done_[as_index(s * plan_.num_microbatches() + i)]; }
 
   bool ready(const Action& action) {
     const int own = done(action.stage, action.microbatch);
@@ -89,14 +88,13 @@ class RandomRows {
 
   void step() {
     std::vector<std::size_t> choices;
-    for (std::size_t k = 0; k < open_.size(); ++k) {
+    for (std::size_t k = 0; k < open_.size(); ++k)
       if (ready(open_[k])) choices.push_back(k);
-    }
-    const std::size_t chosen = choices[static_cast<std::size_t>(draw(0, static_cast<int>(choices.size()) - 1))];
+    const std::size_t chosen = choices[as_index(draw(0, static_cast<int>(choices.size()) - 1))];
     const Action action = open_[chosen];
     open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(chosen));
-    const int device = device_of(plan_.stages[static_cast<std::size_t>(action.stage)], action.microbatch);
-    plan_.actions[static_cast<std::size_t>(device)].push_back(action);
+    const int device = device_of(plan_.stages[as_index(action.stage)], action.microbatch);
+    plan_.actions[as_index(device)].push_back(action);
     done(action.stage, action.microbatch) = action.kind == ActionKind::forward ? 1 : 2;
   }
 
@@ -110,14 +108,14 @@ class RandomRows {
 inline Plan random_virtual_plan(std::mt19937& random, int layers, int devices, int split) {
   const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   const int stages = draw(1, std::min(layers, 2 * devices));
-  Plan plan = stages_of(layers, std::vector<int>(static_cast<std::size_t>(stages), 1), split_evenly(draw(6, 12), draw(1, 6)));
+  Plan plan = stages_of(layers, std::vector<int>(as_index(stages), 1), split_evenly(draw(6, 12), draw(1, 6)));
   plan.devices.clear();
   for (int d = 0; d < devices; ++d) plan.devices.push_back("sleep:" + std::to_string(d));
   const int map = draw(0, 3);
   for (int s = 0; s < stages; ++s) {
     const int turn = s % (2 * devices);
     const int v = turn < devices ? turn : 2 * devices - 1 - turn;
-    std::vector<int>& on = plan.stages[static_cast<std::size_t>(s)].devices;
+    std::vector<int>& on = plan.stages[as_index(s)].devices;
     on = {map == 0 ? s % devices : map == 1 ? v : draw(0, devices - 1)};
     if (map == 3 && devices > 1 && draw(0, 1) == 0) on.push_back((on.front() + 1) % devices);
   }
@@ -126,4 +124,4 @@ inline Plan random_virtual_plan(std::mt19937& random, int layers, int devices, i
   return plan;
 }
 
-}  // namespace mptune::test
+}  // namespace mptune::testing

@@ -1,4 +1,4 @@
-#include "mptune/reports/comparison.h"
+#include "reports/comparison.h"
 
 #include <gmock/gmock.h>
 
@@ -7,13 +7,13 @@
 #include <filesystem>
 #include <sstream>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/reports/cli/recordings.h"
-#include "mptune/reports/plan_changes.h"
-#include "mptune/reports/render/compare_text.h"
-#include "mptune/tests/support/files.h"
+#include "planner/search/search.h"
+#include "reports/cli/recordings.h"
+#include "reports/plan_changes.h"
+#include "reports/render/compare_text.h"
+#include "tests/support/files.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 using std::chrono::milliseconds;
@@ -25,8 +25,8 @@ struct StepTimes {
   int jitter;
 };
 
-DeviceBreakdown broken_down(const StepTimes& times) {
-  DeviceBreakdown device;
+profiler::DeviceBreakdown broken_down(const StepTimes& times) {
+  profiler::DeviceBreakdown device;
   device.compute = milliseconds(times.compute);
   device.copy = milliseconds(times.copy);
   device.causes.straggler = milliseconds(times.straggler);
@@ -41,7 +41,7 @@ TraceReport recorded(const std::vector<std::string>& names, const std::vector<st
   TraceReport report;
   std::vector<double> lengths;
   for (const auto& devices : steps) {
-    StepBreakdown step{.step = static_cast<int>(lengths.size()), .devices = {}};
+    profiler::StepBreakdown step{.step = static_cast<int>(lengths.size()), .devices = {}};
     for (const StepTimes& times : devices) step.devices.push_back(broken_down(times));
     lengths.push_back(std::chrono::duration<double>(step.devices.front().window).count());
     report.breakdown.steps.push_back(step);
@@ -84,9 +84,8 @@ TEST(CompareTraces, PartsAndCausesAddUp) {
   ASSERT_EQ(comparison.devices.size(), 1U);
   const DeviceChange& device = comparison.devices.front();
   double parts = 0, causes = 0;
-  for (const PartChange& part : device.parts) {
+  for (const PartChange& part : device.parts)
     if (part.part != "window") parts += part.difference_s();
-  }
   for (const PartChange& cause : device.idle) causes += cause.difference_s();
   EXPECT_NEAR(parts, part_of(device.parts, "window").difference_s(), 1e-12);
   EXPECT_NEAR(causes, part_of(device.parts, "idle").difference_s(), 1e-12);
@@ -129,7 +128,7 @@ TEST(CompareTraces, DevicesMatchByNameElseByOrderWhereTheyAreAsMany) {
 TEST(CompareTraces, NoVerdictOfIncompleteOrShortTraces) {
   const TraceReport a = steady({"cpu:0"}, {{80, 10, 10, 0}});
   TraceReport incomplete = a;
-  incomplete.objection = QualityObjection{QualityObjection::Loss::unmatched, 0.5};
+  incomplete.objection = profiler::QualityObjection{profiler::QualityObjection::Loss::unmatched, 0.5};
   const std::string why = "50.0 % of all events have no counterpart: a launch, a send or a receive";
   EXPECT_EQ(compare_traces(a, incomplete).verdict, Verdict::unknown);
   EXPECT_EQ(compare_traces(a, incomplete).reason, "B: " + why);
@@ -150,8 +149,11 @@ TEST(CompareTraces, ACopyIsTheSameHoweverNoisy) {
 }
 
 TEST(CompareTraces, NamesTheStragglerOfAPublicTrace) {
-  const std::string slow = shared_data("straggler/timeline-AR.json.gz"), other = shared_data("straggler/timeline-ST.json.gz");
-  if (slow.empty() || other.empty()) GTEST_SKIP() << "the shared data are absent; set MPTUNE_DATA_DIR";
+  const std::string slow = testing::shared_data("straggler/timeline-AR.json.gz"),
+                    other = testing::shared_data("straggler/timeline-ST.json.gz");
+  if (slow.empty() || other.empty()) {
+    GTEST_SKIP() << "the shared data are absent; set MPTUNE_DATA_DIR";
+  }
   const TraceReport a = report_of_recording(read_any_recording(other), "a"), b = report_of_recording(read_any_recording(slow), "b");
   const Comparison comparison = compare_traces(a, b);
   EXPECT_EQ(comparison.verdict, Verdict::slow);
@@ -277,7 +279,7 @@ TEST(ComparePlanFiles, OtherBatchesAndMachinesAreNamed) {
 
 StudyReport study_of(const Plan& plan, const std::vector<double>& steps_s) {
   StudyReport report;
-  Measured measured;
+  tuner::Measured measured;
   measured.step_s = samples_of(steps_s);
   report.recommendation.recommended.trial.plan = plan;
   report.recommendation.recommended.trial.outcome = measured;
@@ -298,7 +300,7 @@ TEST(CompareStudies, ByTheSamplesOfTheirRecommendations) {
   other.model = "resnet18";
   EXPECT_EQ(compare_studies(a, other).verdict, Verdict::unknown);
   EXPECT_THAT(*compare_studies(a, other).plan_changes, ::testing::Contains("model:  -> resnet18"));
-  b.trace->objection = QualityObjection{QualityObjection::Loss::dropped, 0.5};
+  b.trace->objection = profiler::QualityObjection{profiler::QualityObjection::Loss::dropped, 0.5};
   EXPECT_THAT(compare_studies(a, b).devices, ::testing::IsEmpty());
   EXPECT_EQ(compare_studies(a, b).verdict, Verdict::fast) << "its samples were not taken from the trace";
 }
@@ -351,4 +353,4 @@ TEST(RenderCompared, NamesEveryDeviceOrSaysHowManyAreLeft) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::reports

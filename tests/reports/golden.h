@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string>
 
-#include "mptune/reports/render/style.h"
+#include "reports/render/style.h"
 
 namespace mptune::testing {
 
@@ -29,7 +29,7 @@ inline void expect_golden(const std::string& name, const std::string& text) {
 inline void expect_width(const std::string& text, int width) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    EXPECT_LE(display_width(line), width) << line;
+    EXPECT_LE(reports::display_width(line), width) << line;
     EXPECT_TRUE(line.empty() || line.back() != ' ') << "blank at the end of '" << line << "'";
   }
 }
@@ -40,9 +40,7 @@ inline std::string without_colour(const std::string& colored) {
   bool escape = false;
   for (const char c : colored) {
     escape = escape || c == '\x1b';
-    if (!escape) {
-      stripped += c;
-    }
+    if (!escape) stripped += c;
     escape = escape && c != 'm';
   }
   return stripped;

@@ -1,15 +1,15 @@
-#include "mptune/reports/render/markdown.h"
+#include "reports/render/markdown.h"
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <sstream>
 
-#include "mptune/reports/render/kinds.h"
-#include "mptune/tests/reports/golden.h"
-#include "mptune/tests/reports/samples.h"
+#include "reports/render/kinds.h"
+#include "tests/reports/golden.h"
+#include "tests/reports/samples.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 using testing::expect_golden;
@@ -73,7 +73,7 @@ TEST(Kinds, NoRowsAreNoTable) {
 }
 
 TEST(Kinds, OneSampleHasNoIntervalAndEqualPeaksAreOne) {
-  KindComparison kinds = testing::sample_kinds(sample_study().recommendation.recommended.trial.plan);
+  tuner::KindComparison kinds = testing::sample_kinds(sample_study().recommendation.recommended.trial.plan);
   kinds.rows[3].step_ci95_s = {0.301, 0.301};
   kinds.rows[3].peak_bytes = {400'000'000, 400'000'000};
   const KindCells cells = kind_cells(kinds)[3];
@@ -84,4 +84,4 @@ TEST(Kinds, OneSampleHasNoIntervalAndEqualPeaksAreOne) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::reports

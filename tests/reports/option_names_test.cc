@@ -1,24 +1,25 @@
-#include "mptune/reports/render/option_names.h"
+#include "reports/render/option_names.h"
 
 #include <gtest/gtest.h>
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 TEST(OptionNames, EveryFieldHasItsOption) {
-  for (int i = 0; i <= static_cast<int>(Field::objective); ++i) {
-    const auto field = static_cast<Field>(i);
-    EXPECT_STRNE(field_name(field), "") << i;
-    EXPECT_TRUE(option_of(field).starts_with("--")) << field_name(field);
+  for (int i = 0; i <= static_cast<int>(planner::Field::objective); ++i) {
+    const auto field = static_cast<planner::Field>(i);
+    EXPECT_STRNE(planner::field_name(field), "") << i;
+    EXPECT_TRUE(option_of(field).starts_with("--")) << planner::field_name(field);
   }
-  EXPECT_EQ(option_of(Field::virtual_stages), "--virtual");
-  EXPECT_EQ(option_of(Field::split_size), "--split-size");
+  EXPECT_EQ(option_of(planner::Field::virtual_stages), "--virtual");
+  EXPECT_EQ(option_of(planner::Field::split_size), "--split-size");
 }
 
 TEST(OptionNames, OfValues) {
-  EXPECT_EQ(option_text({Field::microbatches, "8"}), "--microbatches 8");
-  EXPECT_EQ(option_text({Field::recompute, ""}), "no --recompute option");
-  EXPECT_EQ(option_texts({{Field::stages, "2"}, {Field::cuts, "3"}}), (std::vector<std::string>{"--stages 2", "--cuts 3"}));
+  EXPECT_EQ(option_text({planner::Field::microbatches, "8"}), "--microbatches 8");
+  EXPECT_EQ(option_text({planner::Field::recompute, ""}), "no --recompute option");
+  EXPECT_EQ(option_texts({{planner::Field::stages, "2"}, {planner::Field::cuts, "3"}}),
+            (std::vector<std::string>{"--stages 2", "--cuts 3"}));
 }
 
 TEST(OptionNames, TakeThePlaceOfFieldsInTexts) {
@@ -29,7 +30,8 @@ TEST(OptionNames, TakeThePlaceOfFieldsInTexts) {
 }
 
 TEST(OptionNames, AnErrorOfAFieldIsAtItsOption) {
-  const FieldError thrown(Field::virtual_stages, "no stages per device", "leave `virtual_stages` out", ExitCode::infeasible);
+  const planner::FieldError thrown(planner::Field::virtual_stages, "no stages per device", "leave `virtual_stages` out",
+                                   ExitCode::infeasible);
   EXPECT_EQ(thrown.where(), "virtual_stages");
   const Error error = with_option_names(thrown);
   EXPECT_STREQ(error.what(), "no stages per device");
@@ -40,4 +42,4 @@ TEST(OptionNames, AnErrorOfAFieldIsAtItsOption) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -1,28 +1,29 @@
-#include "mptune/reports/plan_report.h"
+#include "reports/plan_report.h"
+#include "profiler/base/index.h"
 
 #include <gmock/gmock.h>
 
 #include <numeric>
 #include <random>
 
-#include "mptune/planner/search/stage_limit.h"
-#include "mptune/reports/render/plan_text.h"
-#include "mptune/tests/planner/profiles.h"
-#include "mptune/tuner/runtime/capabilities.h"
+#include "planner/search/stage_limit.h"
+#include "reports/render/plan_text.h"
+#include "tests/planner/profiles.h"
+#include "tuner/runtime/capabilities.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 using ::testing::HasSubstr;
 
 TEST(PlanReport, SaysWhatTheSearchFound) {
   std::mt19937 random(3);
-  const CostModel cost(
-      test::make_profile({.layers = 9, .devices = 3, .bytes_per_second = 1e8, .reduce_s_per_byte = 1e-4}, test::random_factors(random, 9)));
+  const CostModel cost(testing::make_profile({.layers = 9, .devices = 3, .bytes_per_second = 1e8, .reduce_s_per_byte = 1e-4},
+                                             testing::random_factors(random, 9)));
   SearchSpace space;
   space.devices = {"sleep:0", "sleep:1", "sleep:2"};
   space.batch = 12;
-  space.capabilities = kRuntime;
+  space.capabilities = tuner::kRuntime;
   const SearchResult result = search_plans(space, cost);
   ASSERT_EQ(result.best_pipeline, 0);
   const PlanReport report = build_plan_report(result, memory_front(space, cost, 0.8), cost, space);
@@ -51,20 +52,20 @@ TEST(StageLimit, MovesOfTheBestPlanCostTime) {
   std::mt19937 random(4);
   int moves = 0;
   for (int round = 0; round < 20; ++round) {
-    const CostModel cost(test::make_profile({.layers = 12, .devices = 3, .bytes_per_second = 1e8}, test::random_factors(random, 12)));
+    const CostModel cost(testing::make_profile({.layers = 12, .devices = 3, .bytes_per_second = 1e8}, testing::random_factors(random, 12)));
     SearchSpace space;
     space.devices = {"sleep:0", "sleep:1", "sleep:2"};
     space.batch = 12;
-    space.capabilities = kRuntime;
+    space.capabilities = tuner::kRuntime;
     space.stage_counts = {3};
     space.schedules = {"1f1b"};
     const SearchResult result = search_plans(space, cost);
-    const auto limit = stage_limit(result.ranked.at(0), cost, {});
+    const auto limit = planner::stage_limit(result.ranked.at(0), cost, {});
     ASSERT_TRUE(limit);
-    const Stage& stage = result.ranked[0].plan.stages[static_cast<std::size_t>(limit->stage)];
+    const Stage& stage = result.ranked[0].plan.stages[as_index(limit->stage)];
     EXPECT_TRUE(limit->layer >= stage.first_layer && limit->layer < stage.last_layer);
     EXPECT_LE(limit->layer_s, limit->busy_s + 1e-9);
-    for (const StageLimit::Move& move : limit->moves) {
+    for (const planner::StageLimit::Move& move : limit->moves) {
       EXPECT_GE(move.step_s, result.ranked[0].prediction.step_s) << "the plan was the best of these cuts";
       EXPECT_EQ(move.excess_bytes, 0);
       ++moves;
@@ -88,32 +89,32 @@ Candidate badly_cut(const CostModel& cost) {
 }
 
 TEST(StageLimit, MovesThatWouldHelpSayWhetherTheyFit) {
-  const CostModel cost(test::make_profile({.layers = 4, .devices = 2}));
+  const CostModel cost(testing::make_profile({.layers = 4, .devices = 2}));
   const Candidate candidate = badly_cut(cost);
-  const auto free = stage_limit(candidate, cost, {});
+  const auto free = planner::stage_limit(candidate, cost, {});
   ASSERT_TRUE(free);
   ASSERT_EQ(free->moves.size(), 1u);
   EXPECT_EQ(std::pair(free->moves[0].layer, free->moves[0].to_stage), std::pair(1, 0));
   // Two equal stages of two layers: (4 + 2 - 1) turns of 6 ms.
   EXPECT_NEAR(free->moves[0].step_s, 0.03, 1e-9);
   EXPECT_EQ(free->moves[0].excess_bytes, 0);
-  const auto capped = stage_limit(candidate, cost, {candidate.prediction.peak_bytes[0], 0});
+  const auto capped = planner::stage_limit(candidate, cost, {candidate.prediction.peak_bytes[0], 0});
   ASSERT_TRUE(capped);
   EXPECT_GT(capped->moves.at(0).excess_bytes, 0) << "another layer does not fit on the first device";
 }
 
 TEST(StageLimit, ALayerThatMovesIsRecomputedWhereItsNewStageRecomputesAll) {
-  const CostModel cost(test::make_profile({.layers = 4, .devices = 2}));
+  const CostModel cost(testing::make_profile({.layers = 4, .devices = 2}));
   Candidate candidate = badly_cut(cost);
-  const double plain_s = stage_limit(candidate, cost, {})->moves.at(0).step_s;
+  const double plain_s = planner::stage_limit(candidate, cost, {})->moves.at(0).step_s;
   candidate.plan.stages[1].recompute = {Recompute::Mode::some, {1}, {}};
-  EXPECT_NEAR(stage_limit(candidate, cost, {})->moves.at(0).step_s, plain_s, 1e-9);
+  EXPECT_NEAR(planner::stage_limit(candidate, cost, {})->moves.at(0).step_s, plain_s, 1e-9);
   candidate.plan.stages[0].recompute = {Recompute::Mode::all, {}, {}};
-  EXPECT_GT(stage_limit(candidate, cost, {})->moves.at(0).step_s, plain_s * 1.1);
+  EXPECT_GT(planner::stage_limit(candidate, cost, {})->moves.at(0).step_s, plain_s * 1.1);
 }
 
 TEST(PlanReport, SaysWhyALayerIsNotMoved) {
-  const CostModel cost(test::make_profile({.layers = 4, .devices = 2}));
+  const CostModel cost(testing::make_profile({.layers = 4, .devices = 2}));
   SearchResult result;
   result.ranked = {badly_cut(cost)};
   SearchSpace space;
@@ -127,7 +128,7 @@ TEST(PlanReport, SaysWhyALayerIsNotMoved) {
 }
 
 TEST(PlanReport, SaysWhatDoesNotFitByTheSimulatorsCount) {
-  const CostModel cost(test::make_profile({.layers = 4, .devices = 2}));
+  const CostModel cost(testing::make_profile({.layers = 4, .devices = 2}));
   SearchResult result;
   result.ranked = {badly_cut(cost)};
   SearchSpace space;
@@ -140,7 +141,7 @@ TEST(PlanReport, SaysWhatDoesNotFitByTheSimulatorsCount) {
 }
 
 TEST(PlanReport, PlansOfAnotherNumberOfStagesAreNamedWithTheirCuts) {
-  const CostModel cost(test::make_profile({.layers = 6, .devices = 3}));
+  const CostModel cost(testing::make_profile({.layers = 6, .devices = 3}));
   const std::vector<std::string> three = {"sleep:0", "sleep:1", "sleep:2"};
   const Candidate best = cut_at(three, {2, 4}, cost);
   const Candidate two = cut_at({"sleep:0", "sleep:1"}, {3}, cost);
@@ -155,15 +156,15 @@ TEST(PlanReport, PlansOfAnotherNumberOfStagesAreNamedWithTheirCuts) {
 }
 
 TEST(StageLimit, OneStageHasNone) {
-  const CostModel cost(test::make_profile({.layers = 3, .devices = 1}));
+  const CostModel cost(testing::make_profile({.layers = 3, .devices = 1}));
   PlanOptions options;
   options.devices = {"sleep:0"};
   options.batch = 4;
   options.layers = 3;
   options.schedule = "naive";
   const Plan plan = make_plan(options);
-  EXPECT_FALSE(stage_limit({plan, predict(plan, cost)}, cost, {}));
+  EXPECT_FALSE(planner::stage_limit({plan, predict(plan, cost)}, cost, {}));
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::reports

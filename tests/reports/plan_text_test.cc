@@ -1,13 +1,14 @@
-#include "mptune/reports/render/plan_text.h"
-#include "mptune/reports/render/search_text.h"
-#include "mptune/tests/reports/golden.h"
+#include "reports/render/plan_text.h"
+#include "profiler/base/index.h"
+#include "reports/render/search_text.h"
+#include "tests/reports/golden.h"
 
 #include <gmock/gmock.h>
 
 #include <array>
 #include <sstream>
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 using ::testing::HasSubstr;
@@ -22,7 +23,7 @@ PlanReport sample_plan() {
   const std::vector<std::vector<double>> layers = {{0.02, 0.05, 0.11}, {0.07, 0.06, 0.04, 0.05, 0.03}, {0.0004, 0.2, 0.01}};
   int layer = 0;
   for (int s = 0; s < 3; ++s) {
-    const auto& times = layers[static_cast<std::size_t>(s)];
+    const auto& times = layers[as_index(s)];
     PlannedStage stage;
     stage.devices = {"cuda:" + std::to_string(s)};
     stage.first_layer = layer;
@@ -45,7 +46,7 @@ PlanReport sample_plan() {
     report.trace.devices.push_back({.device = "cuda:" + std::to_string(s), .idle = {}});
     for (int m = 0; m < 4; ++m) {
       report.trace.timeline.push_back({.device = s,
-                                       .what = m % 2 == 0 ? What::forward : What::backward,
+                                       .kind = m % 2 == 0 ? EventKind::forward : EventKind::backward,
                                        .stage = s,
                                        .microbatch = m / 2,
                                        .start_s = 0.05 * s + 0.07 * m,
@@ -87,9 +88,7 @@ TEST(PlanText, ColourIsByStageAndMeansNothingAlone) {
   EXPECT_THAT(colored, HasSubstr("\x1b[35m"));
   std::string stripped = testing::without_colour(colored);
   // Titles are bold to their columns' ends.
-  while (stripped.find(" \n") != std::string::npos) {
-    stripped.erase(stripped.find(" \n"), 1);
-  }
+  while (stripped.find(" \n") != std::string::npos) stripped.erase(stripped.find(" \n"), 1);
   EXPECT_EQ(stripped, rendered(80, true));
 }
 
@@ -97,9 +96,7 @@ TEST(PlanText, ColourIsByStageAndMeansNothingAlone) {
 std::array<std::string, 3> bar_rows(const std::vector<PlannedLayer>& layers, int width) {
   std::istringstream lines(render_partition(layers, {.width = width, .unicode = false}));
   std::array<std::string, 3> rows;
-  for (std::string& row : rows) {
-    std::getline(lines, row);
-  }
+  for (std::string& row : rows) std::getline(lines, row);
   return rows;
 }
 
@@ -168,23 +165,18 @@ TEST(PlanText, RecomputedLayersAreListed) {
 
 TEST(PlanText, SixteenStagesAreLabelledAt80Columns) {
   std::vector<PlannedLayer> layers;
-  for (int layer = 0; layer < 300; ++layer) {
+  for (int layer = 0; layer < 300; ++layer)
     layers.push_back({"layer" + std::to_string(layer), layer * 16 / 300, 0.04 + 0.001 * (layer % 7)});
-  }
   const auto [numbers, blocks, times] = bar_rows(layers, 80);
   EXPECT_LE(blocks.size(), 80u);
   std::istringstream words(numbers.substr(7));
   int stage = 0;
-  for (std::string word; std::getline(words, word, '|'); ++stage) {
-    EXPECT_EQ(std::stoi(word), stage);
-  }
+  for (std::string word; std::getline(words, word, '|'); ++stage) EXPECT_EQ(std::stoi(word), stage);
   EXPECT_EQ(stage, 16);
   EXPECT_THAT(times, ::testing::StartsWith("ms     "));
   std::istringstream all(times.substr(7));
-  for (std::string word; std::getline(all, word, '|');) {
-    EXPECT_GT(std::stod("0" + word), 700) << times;
-  }
+  for (std::string word; std::getline(all, word, '|');) EXPECT_GT(std::stod("0" + word), 700) << times;
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -1,27 +1,27 @@
-#include "mptune/reports/cli/recordings.h"
+#include "reports/cli/recordings.h"
 
 #include <gtest/gtest.h>
 
-#include "mptune/planner/plan_json.h"
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/planner/profiles.h"
-#include "mptune/tests/support/hand_trace.h"
+#include "planner/plan_json.h"
+#include "planner/schedule/schedule.h"
+#include "profiler/base/error.h"
+#include "tests/planner/profiles.h"
+#include "tests/support/hand_trace.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 constexpr int kLayers = 4;
 
-Recording recording_of(int layers, const std::vector<std::string>& devices) {
+profiler::Recording recording_of(int layers, const std::vector<std::string>& devices) {
   Plan plan;
   plan.devices = devices;
   plan.microbatch_sizes = {1, 1};
   plan.stages = {{0, 1, {0}, {}}, {1, layers, {1}, {}}};
-  make_schedule(plan, "gpipe");
-  Recording recording;
+  planner::make_schedule(plan, "gpipe");
+  profiler::Recording recording;
   recording.trace = testing::hand_trace();
-  recording.profile = test::make_profile({.layers = kLayers});
+  recording.profile = testing::make_profile({.layers = kLayers});
   recording.profile->devices[0].name = "cpu:0";
   recording.profile->devices[1].name = "cpu:1";
   recording.plan_json = plan_to_json(plan, {});
@@ -32,7 +32,7 @@ TEST(Recordings, APlanOfAnotherModelIsRefused) {
   EXPECT_NO_THROW((void)report_of_recording(recording_of(kLayers, {"cpu:0", "cpu:1"}), "t"));
   for (const int wrong : {kLayers + 1, 40, 2'000'000'000})
     EXPECT_THROW((void)report_of_recording(recording_of(wrong, {"cpu:0", "cpu:1"}), "t"), Error) << wrong;
-  Recording without = recording_of(2'000'000'000, {"cpu:0", "cpu:1"});
+  profiler::Recording without = recording_of(2'000'000'000, {"cpu:0", "cpu:1"});
   without.profile.reset();
   EXPECT_NO_THROW((void)report_of_recording(without, "t")) << "a plan's layers cost nothing to look at";
 }
@@ -47,4 +47,4 @@ TEST(Recordings, ContentsOfMemoryGoByTheDevicesNames) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::reports

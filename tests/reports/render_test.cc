@@ -2,16 +2,16 @@
 
 #include <sstream>
 
-#include "mptune/reports/render/advice_text.h"
-#include "mptune/reports/render/fit_text.h"
-#include "mptune/reports/render/pictures.h"
-#include "mptune/reports/render/report_text.h"
-#include "mptune/reports/render/table.h"
-#include "mptune/reports/render/units.h"
-#include "mptune/tests/reports/golden.h"
-#include "mptune/tests/reports/samples.h"
+#include "reports/render/advice_text.h"
+#include "reports/render/fit_text.h"
+#include "reports/render/pictures.h"
+#include "reports/render/report_text.h"
+#include "reports/render/table.h"
+#include "reports/render/units.h"
+#include "tests/reports/golden.h"
+#include "tests/reports/samples.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 using testing::expect_golden;
@@ -79,7 +79,7 @@ TEST(Pictures, ManyMicrobatchesTakeMorePanels) {
   report.timeline.clear();
   for (int i = 0; i < 64; ++i) {
     report.timeline.push_back(
-        {.device = i % 2, .what = What::forward, .stage = 0, .microbatch = i, .start_s = 0.4 * i / 64, .end_s = 0.4 * (i + 1) / 64});
+        {.device = i % 2, .kind = EventKind::forward, .stage = 0, .microbatch = i, .start_s = 0.4 * i / 64, .end_s = 0.4 * (i + 1) / 64});
   }
   const std::string text = render_timeline(report, {.width = 80, .unicode = false, .color = false});
   EXPECT_THAT(text, ::testing::HasSubstr("|63"));
@@ -95,7 +95,7 @@ TraceReport many_devices(int devices) {
     for (int i = 0; i < 64; ++i) {
       const double start_s = 0.4 * i / 64;
       report.timeline.push_back({.device = device,
-                                 .what = i < 32 ? What::forward : What::backward,
+                                 .kind = i < 32 ? EventKind::forward : EventKind::backward,
                                  .stage = device,
                                  .microbatch = i % 32,
                                  .start_s = start_s,
@@ -122,8 +122,8 @@ TEST(Pictures, GradientsOfWeightsAreTold) {
   TraceReport report = sample_trace();
   report.timeline.clear();
   int at = 0;
-  for (const What what : {What::forward, What::backward_input, What::backward_weight}) {
-    report.timeline.push_back({.device = 0, .what = what, .microbatch = 0, .start_s = 0.1 * at, .end_s = 0.1 * at + 0.1});
+  for (const EventKind kind : {EventKind::forward, EventKind::backward_input, EventKind::backward_weight}) {
+    report.timeline.push_back({.device = 0, .kind = kind, .microbatch = 0, .start_s = 0.1 * at, .end_s = 0.1 * at + 0.1});
     ++at;
   }
   const std::string text = render_timeline(report, {.width = 100, .unicode = false, .color = false});
@@ -136,8 +136,8 @@ TEST(Pictures, TheLegendNamesOnlyWhatIsDrawn) {
   TraceReport report = sample_trace();
   EXPECT_THAT(render_timeline(report, style),
               ::testing::HasSubstr("light box forward, heavy box backward, number: micro-batch, o optimizer, · idle"));
-  report.timeline.push_back({.device = 0, .what = What::reduce, .microbatch = -1, .start_s = 0.39, .end_s = 0.4});
-  report.timeline.push_back({.device = 0, .what = What::forward, .stage = 2, .microbatch = 1, .start_s = 0.11, .end_s = 0.15});
+  report.timeline.push_back({.device = 0, .kind = EventKind::reduce, .microbatch = -1, .start_s = 0.39, .end_s = 0.4});
+  report.timeline.push_back({.device = 0, .kind = EventKind::forward, .stage = 2, .microbatch = 1, .start_s = 0.11, .end_s = 0.15});
   const std::string text = render_timeline(report, style);
   EXPECT_THAT(text, ::testing::HasSubstr("numbers: stage.micro-batch, o optimizer, r sum over replicas"));
 }
@@ -145,7 +145,7 @@ TEST(Pictures, TheLegendNamesOnlyWhatIsDrawn) {
 TEST(Details, NameWhatTheRecordingLost) {
   TraceReport report = sample_trace();
   report.quality = {.dropped = 3, .untagged = 2};
-  report.objection = QualityObjection{QualityObjection::Loss::dropped, 0.3};
+  report.objection = profiler::QualityObjection{profiler::QualityObjection::Loss::dropped, 0.3};
   report.clock_error_s = 5e-6;
   const TextStyle style{.width = 80, .unicode = false, .color = false};
   const std::string details = render_details(report, style);
@@ -158,19 +158,19 @@ TEST(Details, NameWhatTheRecordingLost) {
 }
 
 TEST(Advice, EachRemedyIsWorded) {
-  const auto text = [](const Remedy& remedy) { return text_of(Advice{.saves_percent = 15.24, .remedy = remedy}); };
-  EXPECT_EQ(text(EvenStage{3}), "stage 3 is long: if it took the mean of the stages, the step would be 15.2 % shorter");
-  EXPECT_EQ(text(EvenDevice{"cpu:1"}),
+  const auto text = [](const planner::Remedy& remedy) { return text_of(planner::Advice{.saves_percent = 15.24, .remedy = remedy}); };
+  EXPECT_EQ(text(planner::EvenStage{3}), "stage 3 is long: if it took the mean of the stages, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(planner::EvenDevice{"cpu:1"}),
             "cpu:1 is slow: if it were as fast as the other devices of its stage, the step would be 15.2 % shorter");
-  EXPECT_EQ(text(InstantCopies{"cpu:0", "cpu:1"}),
+  EXPECT_EQ(text(planner::InstantCopies{"cpu:0", "cpu:1"}),
             "copies from cpu:0 to cpu:1 are waited for: if they took no time, the step would be 15.2 % shorter");
-  EXPECT_EQ(text(EvenSteps{}), "steps differ: if each took as long as the median one, the step would be 15.2 % shorter");
-  EXPECT_EQ(text(PromptHosts{}), "devices wait for their hosts: if none did, the step would be 15.2 % shorter");
-  EXPECT_EQ(text(MoveLayer{"layer3", 1}), "simulated: if layer layer3 were on stage 1, the step would be 15.2 % shorter");
-  EXPECT_EQ(text(OtherMicrobatches{8, 4}), "simulated: with 8 micro-batches instead of 4, the step would be 15.2 % shorter");
-  EXPECT_EQ(text(SaveActivations{}),
+  EXPECT_EQ(text(planner::EvenSteps{}), "steps differ: if each took as long as the median one, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(planner::PromptHosts{}), "devices wait for their hosts: if none did, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(planner::MoveLayer{"layer3", 1}), "simulated: if layer layer3 were on stage 1, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(planner::OtherMicrobatches{8, 4}), "simulated: with 8 micro-batches instead of 4, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(planner::SaveActivations{}),
             "simulated: if activations were saved instead of recomputed, which fits into memory, the step would be 15.2 % shorter");
-  EXPECT_EQ(text(FasterLinks{}), "simulated: with links of twice the bandwidth, the step would be 15.2 % shorter");
+  EXPECT_EQ(text(planner::FasterLinks{}), "simulated: with links of twice the bandwidth, the step would be 15.2 % shorter");
 }
 
 TEST(Pictures, NothingToDrawIsNoPicture) {
@@ -182,8 +182,8 @@ TEST(Pictures, NothingToDrawIsNoPicture) {
 
 TEST(Study, OneSampleHasNoInterval) {
   StudyReport report = sample_study();
-  RecommendedPlan& best = report.recommendation.recommended;
-  Measured measured;
+  tuner::RecommendedPlan& best = report.recommendation.recommended;
+  tuner::Measured measured;
   measured.step_s = samples_of({0.301});
   best.trial.outcome = measured;
   best.step_ci95_s = {0.301, 0.301};
@@ -201,9 +201,7 @@ TEST(Pictures, ErrorBarsOfEqualValuesAreOnePoint) {
 
 TEST(Text, WrapKeepsEveryWord) {
   const std::string text = "a few words that are wrapped, and averyveryverylongonethatcanbebrokennowhere at all";
-  for (int columns = 5; columns < 60; columns += 7) {
-    EXPECT_EQ(join(wrap(text, columns), " "), text);
-  }
+  for (int columns = 5; columns < 60; columns += 7) EXPECT_EQ(join(wrap(text, columns), " "), text);
   EXPECT_EQ(wrap("", 10).size(), 1U);
 }
 
@@ -286,4 +284,4 @@ TEST(Fit, SizesAreNeverLessThanAsked) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -1,18 +1,16 @@
-#include "mptune/reports/report.h"
+#include "reports/report.h"
 
 #include <gmock/gmock.h>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/reports/cli/session.h"
+#include "planner/schedule/schedule.h"
+#include "reports/cli/session.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 Plan pipeline(int stages, int microbatches, const std::string& schedule) {
   PlanOptions options;
-  for (int i = 0; i < stages; ++i) {
-    options.devices.push_back("sleep:" + std::to_string(i));
-  }
+  for (int i = 0; i < stages; ++i) options.devices.push_back("sleep:" + std::to_string(i));
   options.batch = microbatches;
   options.layers = stages;
   options.microbatches = microbatches;
@@ -24,10 +22,10 @@ TEST(TheoreticalBubble, IsTheClosedFormOfTheSchedules) {
   for (int stages = 1; stages <= 4; ++stages) {
     for (const int m : {1, 2, 4, 8}) {
       const double expected = (stages - 1.0) / (m + stages - 1.0);
-      EXPECT_NEAR(theoretical_bubble(pipeline(stages, m, "gpipe")), expected, 1e-3) << stages << " stages, " << m;
-      EXPECT_NEAR(theoretical_bubble(pipeline(stages, m, "1f1b")), expected, 1e-3) << stages << " stages, " << m;
+      EXPECT_NEAR(planner::theoretical_bubble(pipeline(stages, m, "gpipe")), expected, 1e-3) << stages << " stages, " << m;
+      EXPECT_NEAR(planner::theoretical_bubble(pipeline(stages, m, "1f1b")), expected, 1e-3) << stages << " stages, " << m;
     }
-    EXPECT_NEAR(theoretical_bubble(pipeline(stages, 1, "naive")), (stages - 1.0) / stages, 1e-3);
+    EXPECT_NEAR(planner::theoretical_bubble(pipeline(stages, 1, "naive")), (stages - 1.0) / stages, 1e-3);
   }
 }
 
@@ -50,9 +48,7 @@ TEST(LimitShare, PartsAddUpToTheDistance) {
   const LimitShare share = limit_share(0.4, 0.5, 2, 1.25, two_devices(0.3, 0.02, 0.08));
   EXPECT_DOUBLE_EQ(share.limit_s, 0.25);
   double sum = 0;
-  for (const auto& part : share.rest) {
-    sum += part.seconds;
-  }
+  for (const auto& part : share.rest) sum += part.seconds;
   EXPECT_NEAR(sum, 0.4 - 0.25, 1e-12);
   EXPECT_EQ(share.rest.front().what, "idle");
   EXPECT_NEAR(share.rest.front().seconds, 0.08, 1e-12);
@@ -70,22 +66,22 @@ Trace small_trace() {
   trace.tags = {{0, 0, 0, 0, 0}, {0, 0, 0, 1, 0}, {0, 1, 0, 2, 0}};
   trace.names = {"x"};
   using std::chrono::microseconds;
-  const auto event = [&](int device, What what, int tag, int start, int length) {
+  const auto event = [&](int device, EventKind kind, int tag, int start, int length) {
     Event e;
     e.start = microseconds(start);
     e.duration = microseconds(length);
     e.device = static_cast<std::int16_t>(device);
     e.tag = tag;
-    e.what = what;
+    e.kind = kind;
     trace.events.push_back(e);
   };
-  event(0, What::forward, 0, 0, 100);
-  event(0, What::forward, 1, 101, 100);
-  event(1, What::forward, 2, 210, 100);
-  event(1, What::sync, 2, 100, 110);
-  event(1, What::recompute, 2, 310, 50);
-  event(1, What::backward, 2, 360, 140);
-  event(0, What::backward, 1, 600, 200);
+  event(0, EventKind::forward, 0, 0, 100);
+  event(0, EventKind::forward, 1, 101, 100);
+  event(1, EventKind::forward, 2, 210, 100);
+  event(1, EventKind::sync, 2, 100, 110);
+  event(1, EventKind::recompute, 2, 310, 50);
+  event(1, EventKind::backward, 2, 360, 140);
+  event(0, EventKind::backward, 1, 600, 200);
   trace.steps = {{0, microseconds(0), microseconds(1000)}};
   return trace;
 }
@@ -94,14 +90,12 @@ TEST(TraceReport, LayersOfAnActionAreOneBox) {
   const TraceReport report = build_trace_report(small_trace(), {5, 6}, "t");
   ASSERT_EQ(report.timeline.size(), 4U);
   EXPECT_DOUBLE_EQ(report.timeline[0].end_s, 201e-6);
-  EXPECT_EQ(report.timeline[3].what, What::backward);
+  EXPECT_EQ(report.timeline[3].kind, EventKind::backward);
   EXPECT_DOUBLE_EQ(report.timeline[3].start_s, 310e-6) << "recomputation belongs to backward; waiting is no box";
   EXPECT_DOUBLE_EQ(report.timeline_s, 1e-3);
   EXPECT_EQ(report.devices[1].peak_bytes, 6);
   EXPECT_DOUBLE_EQ(report.recompute_s, 25e-6) << "mean over the devices";
-  for (const DeviceRow& row : report.devices) {
-    EXPECT_NEAR(row.compute_s + row.copy_s + row.overlap_s + row.idle_s, row.window_s, 1e-12);
-  }
+  for (const DeviceRow& row : report.devices) EXPECT_NEAR(row.compute_s + row.copy_s + row.overlap_s + row.idle_s, row.window_s, 1e-12);
 }
 
 TEST(TraceReport, KernelsOfEveryLaneAreDrawnAndCollectivesBesideThemAreNot) {
@@ -111,7 +105,7 @@ TEST(TraceReport, KernelsOfEveryLaneAreDrawnAndCollectivesBesideThemAreNot) {
   trace.events[1].start = std::chrono::microseconds(20);
   trace.events[1].duration = std::chrono::microseconds(20);
   Event collective = trace.events[0];
-  collective.what = What::collective;
+  collective.kind = EventKind::collective;
   collective.lane = 5;
   trace.events.insert(trace.events.begin() + 1, collective);
   const TraceReport report = build_trace_report(trace, {}, "t");
@@ -121,10 +115,10 @@ TEST(TraceReport, KernelsOfEveryLaneAreDrawnAndCollectivesBesideThemAreNot) {
   EXPECT_EQ(build_trace_report(trace, {}, "t").timeline.size(), whole.timeline.size());
 }
 
-Trial trial_of(Plan plan, double step_s, double predicted_s) {
-  Trial trial;
+tuner::Trial trial_of(Plan plan, double step_s, double predicted_s) {
+  tuner::Trial trial;
   trial.plan = std::move(plan);
-  Measured measured;
+  tuner::Measured measured;
   measured.step_s = samples_of({step_s, step_s, step_s});
   trial.outcome = measured;
   trial.prediction = Prediction{};
@@ -136,7 +130,8 @@ TEST(Curve, BestMeasuredAndBestPredictedOfEachSize) {
   const Plan of_one = pipeline(2, 4, "1f1b");
   Plan of_two = of_one;
   of_two.microbatch_sizes = {2, 2};
-  const std::vector<Trial> trials = {trial_of(of_one, 0.5, 0.45), trial_of(of_one, 0.4, 0.44), trial_of(pipeline(1, 4, "gpipe"), 0.1, 0.1)};
+  const std::vector<tuner::Trial> trials = {trial_of(of_one, 0.5, 0.45), trial_of(of_one, 0.4, 0.44),
+                                            trial_of(pipeline(1, 4, "gpipe"), 0.1, 0.1)};
   const std::vector<Candidate> ranked = {{of_two, {}}, {of_one, {}}};
   std::vector<Candidate> priced = ranked;
   priced[0].prediction.step_s = 0.3;
@@ -180,4 +175,4 @@ TEST(Style, FollowsOptionsAndEnvironment) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -5,13 +5,13 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/reports/report.h"
+#include "planner/search/search.h"
+#include "reports/report.h"
 
 namespace mptune::testing {
 
-inline TraceReport sample_trace() {
-  TraceReport report;
+inline reports::TraceReport sample_trace() {
+  reports::TraceReport report;
   report.title = "Sample";
   report.step_s = 0.4;
   report.bubble = 0.25;
@@ -37,17 +37,17 @@ inline TraceReport sample_trace() {
                      .peak_bytes = 2'000'000'000}};
   report.has_stages = true;
   report.bubble_theory = 0.2;
-  Advice more;
-  more.cause = IdleCause::structural;
+  planner::Advice more;
+  more.cause = planner::IdleCause::structural;
   more.saves_s = 0.04;
   more.saves_percent = 10;
-  more.remedy = OtherMicrobatches{8, 4};
-  Advice move = more;
-  move.cause = IdleCause::imbalance;
+  more.remedy = planner::OtherMicrobatches{8, 4};
+  planner::Advice move = more;
+  move.cause = planner::IdleCause::imbalance;
   move.stage = 0;
   move.saves_s = 0.012;
   move.saves_percent = 3;
-  move.remedy = MoveLayer{"9 (layer3.2, layer3.3, layer3.4)", 1};
+  move.remedy = planner::MoveLayer{"9 (layer3.2, layer3.3, layer3.4)", 1};
   report.advice = {more, move};
   report.critical_path = {{"stage 1", 0.24, 0.6}, {"copies cpu:0 to cpu:1", 0.1, 0.25}, {"gaps", 0.06, 0.15}};
   report.links = {{.source = "cpu:0", .destination = "cpu:1", .copies = 8, .bytes = 12'000'000, .time_s = 0.01, .exposed_s = 0.004}};
@@ -61,22 +61,22 @@ inline TraceReport sample_trace() {
                     .cap_bytes = 350'000'000,
                     .contents = contents},
                    {.device = "cpu:1", .samples = {}, .peak_bytes = 2'000'000'000, .cap_bytes = 2'100'000'000, .contents = std::nullopt}};
-  const auto add = [&](int device, What what, int microbatch, double start, double end) {
-    report.timeline.push_back({.device = device, .what = what, .stage = device, .microbatch = microbatch, .start_s = start, .end_s = end});
+  const auto add = [&](int device, EventKind kind, int microbatch, double start, double end) {
+    report.timeline.push_back({.device = device, .kind = kind, .stage = device, .microbatch = microbatch, .start_s = start, .end_s = end});
   };
-  add(0, What::forward, 0, 0, 0.05);
-  add(0, What::forward, 1, 0.05, 0.1);
-  add(0, What::backward, 0, 0.16, 0.26);
-  add(0, What::backward, 1, 0.29, 0.38);
-  add(0, What::optimizer, -1, 0.38, 0.4);
-  add(1, What::forward, 0, 0.06, 0.1);
-  add(1, What::backward, 0, 0.1, 0.15);
-  add(1, What::forward, 1, 0.15, 0.2);
-  add(1, What::backward, 1, 0.2, 0.28);
+  add(0, EventKind::forward, 0, 0, 0.05);
+  add(0, EventKind::forward, 1, 0.05, 0.1);
+  add(0, EventKind::backward, 0, 0.16, 0.26);
+  add(0, EventKind::backward, 1, 0.29, 0.38);
+  add(0, EventKind::optimizer, -1, 0.38, 0.4);
+  add(1, EventKind::forward, 0, 0.06, 0.1);
+  add(1, EventKind::backward, 0, 0.1, 0.15);
+  add(1, EventKind::forward, 1, 0.15, 0.2);
+  add(1, EventKind::backward, 1, 0.2, 0.28);
   return report;
 }
 
-inline std::vector<CurvePoint> sample_curve() {
+inline std::vector<reports::CurvePoint> sample_curve() {
   return {{.split_size = 1, .predicted_s = 0.5, .measured_s = std::nullopt, .measured_ci95_s = {}},
           {.split_size = 2, .predicted_s = 0.42, .measured_s = 0.45, .measured_ci95_s = {0.43, 0.47}},
           {.split_size = 4, .predicted_s = 0.36, .measured_s = 0.37, .measured_ci95_s = {0.365, 0.372}},
@@ -84,11 +84,11 @@ inline std::vector<CurvePoint> sample_curve() {
           {.split_size = 16, .predicted_s = 0.52, .measured_s = std::nullopt, .measured_ci95_s = {}}};
 }
 
-inline Trial measured_trial(const std::string& name, const Plan& plan, double step_s) {
-  Measured measured;
+inline tuner::Trial measured_trial(const std::string& name, const Plan& plan, double step_s) {
+  tuner::Measured measured;
   measured.step_s = samples_of(std::vector<double>(12, step_s));
   measured.peak_bytes = {400'000'000, 380'000'000};
-  Trial trial;
+  tuner::Trial trial;
   trial.name = name;
   trial.plan = plan;
   trial.plan_key = name;
@@ -97,10 +97,10 @@ inline Trial measured_trial(const std::string& name, const Plan& plan, double st
 }
 
 /// A table of kinds with a row of each sort: best, slower, not in the final comparison, never tried, impossible.
-inline KindComparison sample_kinds(const Plan& pipeline) {
-  KindComparison kinds;
-  const auto add = [&](Parallelism kind, const Plan& plan, double step_s, double over_one, Verdict verdict) {
-    KindResult row;
+inline tuner::KindComparison sample_kinds(const Plan& pipeline) {
+  tuner::KindComparison kinds;
+  const auto add = [&](planner::Parallelism kind, const Plan& plan, double step_s, double over_one, Verdict verdict) {
+    tuner::KindResult row;
     row.kind = kind;
     row.trial = measured_trial(to_string(kind), plan, step_s);
     row.step_s = step_s;
@@ -116,35 +116,38 @@ inline KindComparison sample_kinds(const Plan& pipeline) {
   one.devices = {"cpu:0"};
   one.microbatch_sizes = {16};
   one.stages = {{.first_layer = 0, .last_layer = 18, .devices = {0}, .recompute = {}}};
-  add(Parallelism::one_device, one, 0.52, 1, Verdict::slow);
+  add(planner::Parallelism::one_device, one, 0.52, 1, Verdict::slow);
   one.devices = {"cpu:0-1"};
-  add(Parallelism::all_cores, one, 0.36, 1.44, Verdict::slow);
-  kinds.rows.back().why_not = NotInFinal{};
+  add(planner::Parallelism::all_cores, one, 0.36, 1.44, Verdict::slow);
+  kinds.rows.back().why_not = tuner::NotInFinal{};
   kinds.rows.back().over_one_device = kinds.rows.back().over_best = std::nullopt;
-  KindResult& never = kinds.rows.emplace_back();
-  never.kind = Parallelism::data_parallel;
-  never.why_not = NotTried{};
+  tuner::KindResult& never = kinds.rows.emplace_back();
+  never.kind = planner::Parallelism::data_parallel;
+  never.why_not = tuner::NotTried{};
   never.description = "data parallel over 2 devices";
   never.predicted_step_s = 0.32;
-  add(Parallelism::pipeline, pipeline, 0.301, 1.73, Verdict::same);
+  add(planner::Parallelism::pipeline, pipeline, 0.301, 1.73, Verdict::same);
   kinds.rows.back().best = true;
   kinds.rows.back().peak_bytes = {400'000'000, 380'000'000};
-  KindResult& impossible = kinds.rows.emplace_back();
-  impossible.kind = Parallelism::hybrid;
-  impossible.why_not = NoPlan{.why = NoPlan::Why::needs_devices, .needed = 3, .available = 2};
-  kinds.advice = {FastestKind{.kind = Parallelism::pipeline, .over_one_device = 1.73, .next = Parallelism::one_device, .next_time_ratio = 1.73},
-                  Outlook{{{1, Parallelism::one_device, 1.73}, {4, Parallelism::hybrid, 0.56}}}};
+  tuner::KindResult& impossible = kinds.rows.emplace_back();
+  impossible.kind = planner::Parallelism::hybrid;
+  impossible.why_not = tuner::NoPlan{.why = tuner::NoPlan::Why::needs_devices, .needed = 3, .available = 2};
+  kinds.advice = {tuner::FastestKind{.kind = planner::Parallelism::pipeline,
+                                     .over_one_device = 1.73,
+                                     .next = planner::Parallelism::one_device,
+                                     .next_time_ratio = 1.73},
+                  tuner::Outlook{{{1, planner::Parallelism::one_device, 1.73}, {4, planner::Parallelism::hybrid, 0.56}}}};
   return kinds;
 }
 
-inline StudyReport sample_study() {
+inline reports::StudyReport sample_study() {
   Plan plan;
   plan.devices = {"cpu:0", "cpu:1"};
   plan.microbatch_sizes = {4, 4, 4, 4};
   plan.stages = {{.first_layer = 0, .last_layer = 7, .devices = {0}, .recompute = {}},
                  {.first_layer = 7, .last_layer = 18, .devices = {1}, .recompute = {}}};
   plan.schedule = "1f1b";
-  StudyReport report;
+  reports::StudyReport report;
   report.model = "resnet50";
   report.study = "resnet50.study";
   report.plan_file = "resnet50.study/resnet50.plan.json";
@@ -157,7 +160,7 @@ inline StudyReport sample_study() {
   report.elapsed_s = 142;
   report.stop_reason = "no untried plan is predicted to win by 1 %";
   report.trace = sample_trace();
-  report.limit = limit_share(0.301, 0.52, 2, 1.07, report.trace);
+  report.limit = reports::limit_share(0.301, 0.52, 2, 1.07, report.trace);
   auto& best = report.recommendation.recommended;
   best.trial = measured_trial("candidate", plan, 0.301);
   best.description = "pipeline of 2 stages, 1f1b, 4 micro-batches of 4";
@@ -166,11 +169,11 @@ inline StudyReport sample_study() {
   best.predicted_step_s = 0.295;
   best.peak_bytes = {400'000'000, 380'000'000};
   best.verdict = Verdict::fast;
-  best.reasons = {FastestOf{9}, LongestStage{1}};
+  best.reasons = {tuner::FastestOf{9}, tuner::LongestStage{1}};
   report.recommendation.best_pipeline = best;
   report.recommendation.kinds = sample_kinds(plan);
-  report.recommendation.advice = {BestInHalfMemory{{.plan = plan, .time_ratio = 1.06, .memory_ratio = 0.45}}};
-  report.recommendation.warnings = {FewRounds{8, 10}};
+  report.recommendation.advice = {tuner::BestInHalfMemory{{.plan = plan, .time_ratio = 1.06, .memory_ratio = 0.45}}};
+  report.recommendation.warnings = {tuner::FewRounds{8, 10}};
   for (const auto& [name, step_s] :
        std::vector<std::pair<std::string, double>>{{"single_device", 0.52}, {"naive_model_parallel", 0.55}, {"data_parallel", 0.32}}) {
     report.recommendation.baselines.push_back(

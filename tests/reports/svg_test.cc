@@ -1,4 +1,4 @@
-#include "mptune/reports/render/svg.h"
+#include "reports/render/svg.h"
 
 #include <gmock/gmock.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 using ::testing::ElementsAre;
@@ -38,13 +38,12 @@ bool well_formed(const std::string& xml) {
   while (std::regex_search(position, xml.end(), match, token, std::regex_constants::match_continuous)) {
     position = match[0].second;
     if (!match[2].matched || match[4].length() > 0) continue;
-    if (match[1].length() == 0) {
+    if (match[1].length() == 0)
       open.push_back(match[2]);
-    } else if (open.empty() || open.back() != match[2]) {
+    else if (open.empty() || open.back() != match[2])
       return false;
-    } else {
+    else
       open.pop_back();
-    }
   }
   return position == xml.end() && open.empty();
 }
@@ -103,4 +102,4 @@ TEST(Svg, DrawsInTheDarkToo) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::reports

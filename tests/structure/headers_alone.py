@@ -27,8 +27,7 @@ def included(path, seen):
             continue
         name = line.split()[1].strip('<>"')
         yield name
-        if name.startswith("mptune/"):
-            yield from included(root / name.removeprefix("mptune/"), seen)
+        yield from included(root / name, seen)
 
 
 def kind_of(path):
@@ -49,7 +48,7 @@ def precompile_torch(folder):
 
 def compile_alone(path, first):
     command = [*LANGUAGE, "-fsyntax-only", "-Wno-pragma-once-outside-header", *first, "-x", "c++", "-"]
-    source = f'#include "mptune/{path.relative_to(root)}"\n'
+    source = f'#include "{path.relative_to(root)}"\n'
     result = subprocess.run(command, input=source, capture_output=True, text=True)
     return path, result.returncode, result.stderr
 

@@ -16,7 +16,7 @@ TORCH = re.compile(r"^(torch|ATen|c10)/")
 SQLITE = re.compile(r"^(sqlite3|SQLiteCpp)")
 CUPTI = re.compile(r"^(cupti|cuda|nvml|c10/cuda|ATen/cuda)")
 ZLIB = re.compile(r"^zlib")
-PUBLISHED = ("mptune/planner/published/", "mptune/profiler/formats/")
+PUBLISHED = ("planner/published/", "profiler/formats/")
 JSON = re.compile(r"^nlohmann/")
 BASE = "profiler/base"
 # Each sees the ones before it, as its CMakeLists.txt says.
@@ -45,7 +45,7 @@ def module_of(path):
 
 def ours(name):
     """Path of an included header of the project, else None."""
-    path = pathlib.PurePosixPath(name.removeprefix("mptune/"))
+    path = pathlib.PurePosixPath(name)
     return path if len(path.parts) > 1 and path.parts[0] in ORDER else None
 
 
@@ -136,10 +136,10 @@ def found_in(files):
 
 def self_check():
     bad = {
-        "profiler/trace/a.h": "mptune/planner/plan.h",
-        "profiler/base/n.h": "mptune/profiler/trace/trace.h",
-        "planner/b.cc": "mptune/tuner/tune.h",
-        "tuner/study/c.h": "mptune/reports/report.h",
+        "profiler/trace/a.h": "planner/plan.h",
+        "profiler/base/n.h": "profiler/trace/trace.h",
+        "planner/b.cc": "tuner/tune.h",
+        "tuner/study/c.h": "reports/report.h",
         "planner/cost/d.cc": "torch/types.h",
         "profiler/model/e.h": "torch/torch.h",
         "profiler/device/device_list.cc": "torch/types.h",
@@ -150,12 +150,12 @@ def self_check():
         "profiler/collect/m.cc": "ATen/ATen.h",
         "profiler/store/k.cc": "zlib.h",
         "planner/search/h.cc": "nlohmann/json.hpp",
-        "planner/partition/n.cc": "mptune/planner/published/aceso.h",
-        "planner/search/o.h": "mptune/profiler/formats/operator_row.h",
-        "tuner/worker/i.cc": "mptune/profiler/nn/nn.h",
-        "profiler/exported/n.cc": "mptune/profiler/loading/load_model.h",
+        "planner/partition/n.cc": "planner/published/aceso.h",
+        "planner/search/o.h": "profiler/formats/operator_row.h",
+        "tuner/worker/i.cc": "profiler/nn/nn.h",
+        "profiler/exported/n.cc": "profiler/loading/load_model.h",
     }
-    good = {"profiler/device/cuda_lanes.h": "c10/cuda/CUDAStream.h", "profiler/collect/tag_scope.cc": "ATen/record_function.h", "reports/j.cc": "mptune/profiler/trace/trace.h", "profiler/store/l.cc": "SQLiteCpp/SQLiteCpp.h", "tuner/runtime/l.h": "torch/types.h", "planner/published/p.cc": "mptune/profiler/formats/operator_row.h"}
+    good = {"profiler/device/cuda_lanes.h": "c10/cuda/CUDAStream.h", "profiler/collect/tag_scope.cc": "ATen/record_function.h", "reports/j.cc": "profiler/trace/trace.h", "profiler/store/l.cc": "SQLiteCpp/SQLiteCpp.h", "tuner/runtime/l.h": "torch/types.h", "planner/published/p.cc": "profiler/formats/operator_row.h"}
     found = found_in({name: f"#include <{include}>\n" for name, include in {**bad, **good}.items()})
     missed = [name for name in bad if not any(line.startswith(name + ":") for line in found)]
     wrong = [line for line in found if line.split(":")[0] in good]
@@ -164,7 +164,7 @@ def self_check():
 
 def self_check_of_cycles():
     def include(path):
-        return f'#include "mptune/{path}"\n'
+        return f'#include "{path}"\n'
 
     apart = {"planner/plan.h": include("profiler/trace/a.h"), "planner/plan.cc": include("planner/plan.h"), "planner/file.cc": include("planner/s/s.h"),
              "planner/file.h": include("planner/plan.h"), "planner/s/s.h": include("planner/plan.h"), "planner/plan_b.h": include("planner/file.h")}
@@ -173,8 +173,8 @@ def self_check_of_cycles():
     assert not found_in(beside), found_in(beside)
     around = {"planner/s/s.h": include("planner/t/t.h"), "planner/t/t.cc": include("planner/plan.h"), "planner/plan.cc": include("planner/s/u.h")}
     assert found_in(around) == ["planner/plan.h, planner/s, planner/t: include each other"], found_in(around)
-    libraries = {"planner/CMakeLists.txt": "mptune_room(mptune_a SOURCES a.cc\n  DEPENDS mptune_b)\nmptune_room(mptune_b DEPENDS mptune_c)\n",
-                 "planner/s/CMakeLists.txt": "mptune_room(mptune_c DEPENDS mptune_d mptune_a)\nmptune_room(mptune_d)\n"}
+    libraries = {"planner/CMakeLists.txt": "mptune_module(mptune_a SOURCES a.cc\n  DEPENDS mptune_b)\nmptune_module(mptune_b DEPENDS mptune_c)\n",
+                 "planner/s/CMakeLists.txt": "mptune_module(mptune_c DEPENDS mptune_d mptune_a)\nmptune_module(mptune_d)\n"}
     assert found_in(libraries) == ["mptune_a, mptune_b, mptune_c: link each other"], found_in(libraries)
 
 

@@ -3,28 +3,28 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/published/aceso.h"
-#include "mptune/profiler/formats/bandwidth_table.h"
-#include "mptune/profiler/formats/operator_tables.h"
-#include "mptune/tests/support/files.h"
+#include "planner/cost/cost_model.h"
+#include "planner/published/aceso.h"
+#include "profiler/formats/bandwidth_table.h"
+#include "profiler/formats/operator_tables.h"
+#include "tests/support/files.h"
 
-namespace mptune::test {
+namespace mptune::testing {
 
 inline std::vector<LinkPoint> published_links() {
-  TextInput input = open_text(shared_data("aceso/p2p_intra_node.csv"));
-  return read_bandwidth_table(input);
+  profiler::TextInput input = profiler::open_text(shared_data("aceso/p2p_intra_node.csv"));
+  return profiler::read_bandwidth_table(input);
 }
 
 /// The published GPT models, "gpt_1_3B" or "gpt_350M", on `devices` devices with 28,000 MB and batches of 1024, as in Aceso's evaluation.
 /// No tables if the data is absent.
-inline AcesoProblem published_problem(const std::string& model, int devices) {
-  AcesoProblem problem;
+inline planner::AcesoProblem published_problem(const std::string& model, int devices) {
+  planner::AcesoProblem problem;
   const std::string folder = shared_data("aceso");
   if (folder.empty()) return problem;
-  for (const auto& [samples, path] : operator_table_files(folder + "/" + model)) {
-    TextInput input = open_text(path);
-    problem.tables.push_back(aceso_table(samples, read_operator_table(input)));
+  for (const auto& [samples, path] : profiler::operator_table_files(folder + "/" + model)) {
+    profiler::TextInput input = profiler::open_text(path);
+    problem.tables.push_back(planner::aceso_table(samples, profiler::read_operator_table(input)));
   }
   problem.links = published_links();
   problem.devices = devices;
@@ -35,13 +35,12 @@ inline AcesoProblem published_problem(const std::string& model, int devices) {
 
 /// The same as a profile with devices "device:0", "device:1", ..., linked all to all. Requires: the data exists.
 inline Profile published_profile(const std::string& model, int devices) {
-  Profile profile = read_operator_tables(shared_data("aceso") + "/" + model);
+  Profile profile = profiler::read_operator_tables(shared_data("aceso") + "/" + model);
   const std::vector<LinkPoint> links = published_links();
   for (int d = 0; d < devices; ++d) {
     profile.devices.push_back({"device:" + std::to_string(d), 0, 0});
-    for (int e = 0; e < devices; ++e) {
+    for (int e = 0; e < devices; ++e)
       if (d != e) profile.links.push_back({.source = d, .destination = e, .curve = links});
-    }
   }
   profile.batch = 1024;
   return profile;
@@ -57,4 +56,4 @@ inline double turn_seconds(const CostModel& cost, int samples) {
   return seconds;
 }
 
-}  // namespace mptune::test
+}  // namespace mptune::testing

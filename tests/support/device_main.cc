@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "mptune/profiler/device/device.h"
+#include "profiler/device/device.h"
 
 // main() of test programs that use devices: installs memory accounting before the first allocation, and prepares GPUs.
 int main(int argc, char** argv) {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
 
 namespace mptune::testing {
 

@@ -2,13 +2,13 @@
 
 #include <ATen/ATen.h>
 
-#include "mptune/profiler/state/torch_file.h"
+#include "profiler/state/torch_file.h"
 
 namespace mptune::testing {
 
 /// A tensor of each element type, and a scalar, an empty and a transposed tensor: state dicts must preserve them all.
-inline TensorDict every_type() {
-  TensorDict dict;
+inline profiler::TensorDict every_type() {
+  profiler::TensorDict dict;
   for (const auto type :
        {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort, at::kChar, at::kByte, at::kBool})
     dict.emplace_back(c10::toString(type), at::arange(6).view({2, 3}).to(type));

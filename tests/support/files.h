@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-namespace mptune {
+namespace mptune::testing {
 
 /// A temporary folder, deleted with this object. `purpose` distinguishes folders of one process.
 class TestFolder {
@@ -39,4 +39,4 @@ inline std::string shared_data(const std::string& name) {
   return std::filesystem::exists(root / name) ? (root / name).string() : std::string{};
 }
 
-}  // namespace mptune
+}  // namespace mptune::testing

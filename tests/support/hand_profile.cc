@@ -1,4 +1,4 @@
-#include "mptune/tests/support/hand_profile.h"
+#include "tests/support/hand_profile.h"
 
 namespace mptune::testing {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "mptune/profiler/trace/profile.h"
+#include "profiler/trace/profile.h"
 
 namespace mptune::testing {
 

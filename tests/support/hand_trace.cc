@@ -1,9 +1,10 @@
-#include "mptune/tests/support/hand_trace.h"
+#include "tests/support/hand_trace.h"
 
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/trace/trace_builder.h"
+#include "profiler/base/index.h"
+#include "profiler/trace/trace_builder.h"
 
 namespace mptune::testing {
 namespace {
@@ -13,16 +14,16 @@ struct Span {
   int end;
 };
 
-int add(Trace& trace, What what, const std::string& name, int device, int lane, Span span, Tag tag, int detail = -1) {
+int add(Trace& trace, EventKind kind, const std::string& name, int device, int lane, Span span, Tag tag, int detail = -1) {
   Event event;
   event.start = Nanoseconds{span.start};
   event.duration = Nanoseconds{span.end - span.start};
-  event.name = TraceBuilder(trace).name(name);
+  event.name = profiler::TraceBuilder(trace).name(name);
   event.tag = static_cast<std::int32_t>(trace.tags.size());
   event.detail = detail;
   event.device = static_cast<std::int16_t>(device);
   event.lane = static_cast<std::uint8_t>(lane);
-  event.what = what;
+  event.kind = kind;
   trace.tags.push_back(tag);
   trace.events.push_back(event);
   return static_cast<int>(trace.events.size()) - 1;
@@ -31,23 +32,23 @@ int add(Trace& trace, What what, const std::string& name, int device, int lane, 
 int add_copy(Trace& trace, const std::string& name, int source, int destination, Span span, Tag tag) {
   trace.copies.push_back({.bytes = 4096, .source = source, .destination = destination});
   const int detail = static_cast<int>(trace.copies.size()) - 1;
-  return add(trace, What::copy, name, source, copy_lane(destination), span, tag, detail);
+  return add(trace, EventKind::copy, name, source, copy_lane(destination), span, tag, detail);
 }
 
-void add_range(Trace& trace, What what, const std::string& name, int device, Span span) {
+void add_range(Trace& trace, EventKind kind, const std::string& name, int device, Span span) {
   Event range;
   range.start = Nanoseconds{span.start};
   range.duration = Nanoseconds{span.end - span.start};
-  range.name = TraceBuilder(trace).name(name);
+  range.name = profiler::TraceBuilder(trace).name(name);
   range.device = static_cast<std::int16_t>(device);
-  range.what = what;
+  range.kind = kind;
   trace.ranges.push_back(range);
 }
 
 void add_launches(Trace& trace) {
   for (std::size_t i = 0; i < trace.events.size(); ++i) {
     const Event& event = trace.events[i];
-    if (event.what == What::sync || event.what == What::host || event.what == What::profiler) continue;
+    if (event.kind == EventKind::sync || event.kind == EventKind::host || event.kind == EventKind::profiler) continue;
     trace.launches.push_back({.event = static_cast<int>(i),
                               .thread = event.device,
                               .start = event.start,
@@ -66,23 +67,23 @@ Trace hand_trace() {
   const Tag f0{.step = 0, .stage = 0, .microbatch = 0, .layer = 0, .replica = 0};
   const Tag f1{.step = 0, .stage = 0, .microbatch = 1, .layer = 0, .replica = 0};
   const Tag b0{.step = 0, .stage = 1, .microbatch = 0, .layer = 1, .replica = 0};
-  const int forward0 = add(trace, What::forward, "forward conv1", 0, 0, {0, 10}, f0);
-  add(trace, What::forward, "forward conv1", 0, 0, {10, 20}, f1);
+  const int forward0 = add(trace, EventKind::forward, "forward conv1", 0, 0, {0, 10}, f0);
+  add(trace, EventKind::forward, "forward conv1", 0, 0, {10, 20}, f1);
   const int copy0 = add_copy(trace, "copy conv1", 0, 1, {10, 16}, f0);
-  const int wait = add(trace, What::sync, "wait conv1", 1, 0, {2, 16}, b0);
-  const int backward = add(trace, What::backward, "backward fc", 1, 0, {16, 60}, b0);
+  const int wait = add(trace, EventKind::sync, "wait conv1", 1, 0, {2, 16}, b0);
+  const int backward = add(trace, EventKind::backward, "backward fc", 1, 0, {16, 60}, b0);
   const int copy1 = add_copy(trace, "copy fc", 1, 0, {60, 65}, b0);
-  const int recompute = add(trace, What::recompute, "recompute conv1", 0, 0, {65, 70}, f0);
-  const int input = add(trace, What::backward_input, "backward_input conv1", 0, 0, {70, 80}, f0);
-  add(trace, What::backward_weight, "backward_weight conv1", 0, 0, {80, 90}, f0);
-  add(trace, What::host, "host loss", 1, 0, {65, 68}, {});
-  add(trace, What::memset, "memset gradients", 1, 0, {68, 69}, {});
-  add(trace, What::reduce, "reduce conv1", 0, 0, {90, 93}, {.step = 0, .stage = 0});
-  add(trace, What::collective, "collective fc", 1, 0, {90, 95}, {.step = 0, .stage = 1});
-  add(trace, What::optimizer, "optimizer", 0, 0, {93, 100}, {.step = 0});
-  for (const int device : {0, 1}) add_range(trace, What::step, "step 0", device, {0, 100});
-  add_range(trace, What::action, "0F0", 0, {0, 10});
-  add_range(trace, What::action, "1B0", 1, {2, 60});
+  const int recompute = add(trace, EventKind::recompute, "recompute conv1", 0, 0, {65, 70}, f0);
+  const int input = add(trace, EventKind::backward_input, "backward_input conv1", 0, 0, {70, 80}, f0);
+  add(trace, EventKind::backward_weight, "backward_weight conv1", 0, 0, {80, 90}, f0);
+  add(trace, EventKind::host, "host loss", 1, 0, {65, 68}, {});
+  add(trace, EventKind::memset, "memset gradients", 1, 0, {68, 69}, {});
+  add(trace, EventKind::reduce, "reduce conv1", 0, 0, {90, 93}, {.step = 0, .stage = 0});
+  add(trace, EventKind::collective, "collective fc", 1, 0, {90, 95}, {.step = 0, .stage = 1});
+  add(trace, EventKind::optimizer, "optimizer", 0, 0, {93, 100}, {.step = 0});
+  for (const int device : {0, 1}) add_range(trace, EventKind::step, "step 0", device, {0, 100});
+  add_range(trace, EventKind::action, "0F0", 0, {0, 10});
+  add_range(trace, EventKind::action, "1B0", 1, {2, 60});
   add_launches(trace);
   trace.edges = {{forward0, copy0, EdgeKind::data}, {copy0, wait, EdgeKind::event_wait},      {wait, backward, EdgeKind::order},
                  {backward, copy1, EdgeKind::data}, {copy1, recompute, EdgeKind::event_wait}, {recompute, input, EdgeKind::order}};
@@ -103,23 +104,24 @@ Trace gpu_trace() {
                    {1, 7, {132, 3, 2}, {128, 1, 1}, 255, 0, 0, 71},
                    {1, 13, {1, 1, 1}, {1024, 1, 1}, 32, 48, 0, std::int64_t{1} << 40},
                    {3, 19, {9, 9, 9}, {3, 3, 3}, 1, 2, 3, 4}};
-  const int gemm = add(trace, What::forward, "void gemm<float, 128>(float const*, int)", 0, 0, {100, 200}, tag, 1);
-  add(trace, What::kernel, "elementwise", 0, 0, {200, 210}, {}, 2);
+  const int gemm = add(trace, EventKind::forward, "void gemm<float, 128>(float const*, int)", 0, 0, {100, 200}, tag, 1);
+  add(trace, EventKind::kernel, "elementwise", 0, 0, {200, 210}, {}, 2);
   const int sent = add_copy(trace, "Memcpy PtoP", 0, 1, {210, 290}, tag);
-  const int waited = add(trace, What::sync, "cudaStreamWaitEvent", 1, 0, {120, 290}, tag);
-  const int next = add(trace, What::backward, "dgrad", 1, 0, {290, 400}, tag, 0);
-  add(trace, What::memset, "Memset (Device)", 1, 0, {400, 401}, tag);
+  const int waited = add(trace, EventKind::sync, "cudaStreamWaitEvent", 1, 0, {120, 290}, tag);
+  const int next = add(trace, EventKind::backward, "dgrad", 1, 0, {290, 400}, tag, 0);
+  add(trace, EventKind::memset, "Memset (Device)", 1, 0, {400, 401}, tag);
   add_copy(trace, "Memcpy HtoD", 0, 0, {20, 40}, {});
   trace.copies.back().source = -1;
   add_copy(trace, "Memcpy DtoH", 1, 1, {410, 420}, {});
   trace.copies.back().destination = -1;
-  add(trace, What::profiler, "Buffer flush (Profiler)", 0, 0, {430, 450}, {});
-  add(trace, What::profiler, "stop", 1, 0, {430, 440}, {});
+  add(trace, EventKind::profiler, "Buffer flush (Profiler)", 0, 0, {430, 450}, {});
+  add(trace, EventKind::profiler, "stop", 1, 0, {430, 440}, {});
   add_launches(trace);
-  const int launch = TraceBuilder(trace).name("cudaLaunchKernel_v7000");
-  for (Launch& call : trace.launches) call.name = trace.events[static_cast<std::size_t>(call.event)].what == What::copy ? -1 : launch;
-  trace.launches.push_back({-1, 1, TraceBuilder(trace).name("cudaStreamSynchronize_v3020"), Nanoseconds{300}, Nanoseconds{402}, 700});
-  trace.launches.push_back({-1, 0, TraceBuilder(trace).name("cuMemAlloc_v2"), Nanoseconds{1}, Nanoseconds{19}, 500});
+  const int launch = profiler::TraceBuilder(trace).name("cudaLaunchKernel_v7000");
+  for (Launch& call : trace.launches) call.name = trace.events[as_index(call.event)].kind == EventKind::copy ? -1 : launch;
+  trace.launches.push_back(
+      {-1, 1, profiler::TraceBuilder(trace).name("cudaStreamSynchronize_v3020"), Nanoseconds{300}, Nanoseconds{402}, 700});
+  trace.launches.push_back({-1, 0, profiler::TraceBuilder(trace).name("cuMemAlloc_v2"), Nanoseconds{1}, Nanoseconds{19}, 500});
   trace.launches.push_back({-1, 0, -1, Nanoseconds{50}, Nanoseconds{50}, 501});
   trace.edges = {{gemm, sent, EdgeKind::data}, {sent, waited, EdgeKind::event_wait}, {waited, next, EdgeKind::order}};
   trace.steps = {{.step = 0, .start = Nanoseconds{0}, .end = Nanoseconds{460}}};
@@ -130,26 +132,24 @@ Trace gpu_trace() {
 Trace random_trace(std::mt19937& random, int devices, int count) {
   Trace trace;
   for (int d = 0; d < devices; ++d) trace.devices.push_back({.name = "sleep:" + std::to_string(d), .description = "sleeping device"});
-  std::vector<std::vector<int>> free(static_cast<std::size_t>(devices), std::vector<int>(static_cast<std::size_t>(devices) + 1, 0));
+  std::vector<std::vector<int>> free(as_index(devices), std::vector<int>(as_index(devices) + 1, 0));
   std::uniform_int_distribution<int> pick(0, 1 << 20);
   for (int i = 0; i < count; ++i) {
     const int device = pick(random) % devices;
     const int destination = pick(random) % devices;
     const bool copies = destination != device && pick(random) % 3 == 0;
     const int lane = copies ? copy_lane(destination) : kComputeLane;
-    int& next = free[static_cast<std::size_t>(device)][static_cast<std::size_t>(lane)];
+    int& next = free[as_index(device)][as_index(lane)];
     const int start = next + pick(random) % 6;
     next = start + pick(random) % 9;
-    const auto what = static_cast<What>(pick(random) % static_cast<int>(What::action));
-    if (copies) {
+    const auto what = static_cast<EventKind>(pick(random) % static_cast<int>(EventKind::action));
+    if (copies)
       add_copy(trace, "copy", device, destination, {start, next}, {});
-    } else {
-      add(trace, what == What::copy ? What::forward : what, "event", device, lane, {start, next}, {});
-    }
+    else
+      add(trace, what == EventKind::copy ? EventKind::forward : what, "event", device, lane, {start, next}, {});
   }
-  for (int step = 0; step < 3; ++step) {
+  for (int step = 0; step < 3; ++step)
     trace.steps.push_back({.step = step, .start = Nanoseconds{step * 3 * count}, .end = Nanoseconds{step * 3 * count + 2 * count}});
-  }
   return trace;
 }
 

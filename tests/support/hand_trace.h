@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/trace/trace.h"
 
 namespace mptune::testing {
 

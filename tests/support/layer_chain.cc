@@ -1,9 +1,11 @@
-#include "mptune/tests/support/layer_chain.h"
+#include "tests/support/layer_chain.h"
 
 #include <algorithm>
 #include <stdexcept>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::testing {
 namespace {
 
 // First layers of the chain's layers, ascending, and at the end the number of layers.
@@ -11,8 +13,8 @@ std::vector<std::size_t> chain_starts(const Profile& graph) {
   const std::size_t layers = graph.layers.size();
   std::vector<std::size_t> needed_until(layers, 0);
   for (const LayerEdge& edge : graph.edges) {
-    std::size_t& until = needed_until[static_cast<std::size_t>(edge.from)];
-    until = std::max(until, static_cast<std::size_t>(edge.to));
+    std::size_t& until = needed_until[as_index(edge.from)];
+    until = std::max(until, as_index(edge.to));
   }
   std::vector<int> live(layers + 1, 0);  // number of live tensors, as differences
   for (std::size_t layer = 0; layer < layers; ++layer) {
@@ -74,7 +76,7 @@ LayerCosts merged_costs(const DeviceClass& device_class, std::size_t first, std:
 LayerEdge crossing(const Profile& graph, std::size_t layer, int to) {
   LayerEdge edge{to - 1, to, 0, 0, false};
   for (const LayerEdge& other : graph.edges) {
-    if (static_cast<std::size_t>(other.from) >= layer || static_cast<std::size_t>(other.to) < layer) continue;
+    if (as_index(other.from) >= layer || as_index(other.to) < layer) continue;
     edge.bytes_per_sample = std::max(edge.bytes_per_sample, other.bytes_per_sample);
     edge.fixed_bytes = std::max(edge.fixed_bytes, other.fixed_bytes);
     edge.needs_gradient = edge.needs_gradient || other.needs_gradient;
@@ -97,11 +99,10 @@ Profile layer_chain(const Profile& graph) {
     for (std::size_t c = 0; c < graph.classes.size(); ++c)
       chain.classes[c].layers.push_back(merged_costs(graph.classes[c], starts[i], starts[i + 1]));
     if (i > 0) chain.edges.push_back(crossing(graph, starts[i], at));
-    for (const ForbiddenCut& cut : graph.forbidden_cuts) {
-      if (static_cast<std::size_t>(cut.layer) == starts[i]) chain.forbidden_cuts.push_back({at, cut.reason});
-    }
+    for (const ForbiddenCut& cut : graph.forbidden_cuts)
+      if (as_index(cut.layer) == starts[i]) chain.forbidden_cuts.push_back({at, cut.reason});
   }
   return chain;
 }
 
-}  // namespace mptune
+}  // namespace mptune::testing

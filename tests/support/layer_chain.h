@@ -1,8 +1,8 @@
 #pragma once
 
-#include "mptune/profiler/trace/profile.h"
+#include "profiler/trace/profile.h"
 
-namespace mptune {
+namespace mptune::testing {
 
 /// Merges the layers of a graph into a chain: one layer between each two places where at most one tensor is live (articulation points).
 /// A chain is returned unchanged.
@@ -15,4 +15,4 @@ namespace mptune {
 /// Requires: edges lead forward in the order of layers; all edges from one layer have the same size (one tensor, as in graph.txt).
 [[nodiscard]] Profile layer_chain(const Profile& graph);
 
-}  // namespace mptune
+}  // namespace mptune::testing

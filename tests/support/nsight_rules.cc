@@ -1,4 +1,4 @@
-#include "mptune/tests/support/nsight_rules.h"
+#include "tests/support/nsight_rules.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
@@ -120,10 +120,9 @@ void add_rules_of_ranges(Rules& rules) {
 
 // Integer columns must hold integers only: typed readers refuse the file otherwise.
 void add_rules_of_types(Rules& rules, SQLite::Database& database) {
-  for (const std::string& table : rows(database, "SELECT name FROM sqlite_master WHERE type = 'table'")) {
+  for (const std::string& table : rows(database, "SELECT name FROM sqlite_master WHERE type = 'table'"))
     for (const std::string& column : rows(database, "SELECT name FROM pragma_table_info('" + table + "') WHERE type = 'INTEGER'"))
       rules.push_back("SELECT 1 FROM " + table + " WHERE typeof(\"" + column + "\") NOT IN ('integer', 'null')");
-  }
 }
 
 }  // namespace
@@ -154,9 +153,8 @@ std::vector<std::string> layout_differences(const std::string& path, const std::
   stated.exec(sql.str());
   const auto tables = rows(ours, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'MPTUNE%'");
   std::vector<std::string> differences;
-  for (const char* required : kRequired) {
+  for (const char* required : kRequired)
     if (std::find(tables.begin(), tables.end(), required) == tables.end()) differences.push_back(std::string(required) + " is absent");
-  }
   for (const std::string& table : tables) {
     const std::string columns = "SELECT name, type, \"notnull\", pk FROM pragma_table_info('" + table + "') ORDER BY cid";
     const std::vector<std::string> expected = rows(real.tableExists(table) ? real : stated, columns);

@@ -18,18 +18,10 @@ inline torch::jit::Module script_module(const std::string& type, const NamedTens
                                         const NamedModules& children, const std::string& code) {
   torch::jit::Module module("__torch__." + type);
   module.register_attribute("training", c10::BoolType::get(), true);
-  for (const auto& [name, tensor] : parameters) {
-    module.register_parameter(name, tensor.detach().set_requires_grad(true), false);
-  }
-  for (const auto& [name, tensor] : buffers) {
-    module.register_buffer(name, tensor);
-  }
-  for (const auto& [name, child] : children) {
-    module.register_module(name, child);
-  }
-  if (!code.empty()) {
-    module.define(code);
-  }
+  for (const auto& [name, tensor] : parameters) module.register_parameter(name, tensor.detach().set_requires_grad(true), false);
+  for (const auto& [name, tensor] : buffers) module.register_buffer(name, tensor);
+  for (const auto& [name, child] : children) module.register_module(name, child);
+  if (!code.empty()) module.define(code);
   return module;
 }
 

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/trace/profile.h"
-#include "mptune/tuner/runtime/capabilities.h"
-#include "mptune/tuner/trial/trial.h"
+#include "planner/search/search.h"
+#include "profiler/trace/profile.h"
+#include "tuner/runtime/capabilities.h"
+#include "tuner/trial/trial.h"
 
-namespace mptune {
+namespace mptune::testing {
 
 /// A temporary folder, deleted with this object.
 class TemporaryFolder {
@@ -92,9 +92,8 @@ inline Profile fake_profile(const FakeMachine& machine) {
   for (int d = 0; d < machine.devices; ++d) profile.devices.push_back({"cpu:" + std::to_string(d), 0, 0});
   profile.devices.push_back({"cpu:0-" + std::to_string(machine.devices - 1), 1, 0});
   for (int a = 0; a < machine.devices; ++a) {
-    for (int b = 0; b < machine.devices; ++b) {
+    for (int b = 0; b < machine.devices; ++b)
       if (a != b) profile.links.push_back({a, b, 1e-5, 5e9});
-    }
   }
   profile.fingerprint.model = "sha256:fake";
   return profile;
@@ -105,7 +104,7 @@ inline SearchSpace fake_space(const FakeMachine& machine) {
   for (int d = 0; d < machine.devices; ++d) space.devices.push_back("cpu:" + std::to_string(d));
   if (machine.devices > 1) space.whole_machine = {"cpu:0-" + std::to_string(machine.devices - 1)};
   space.batch = machine.batch;
-  space.capabilities = kRuntime;
+  space.capabilities = tuner::kRuntime;
   space.look_beyond = false;
   return space;
 }
@@ -124,17 +123,17 @@ inline Plan fake_plan(int cut, int microbatches, const std::string& schedule = "
 }
 
 /// Runs a simulated runner, and advances a clock by the time that its series would have taken.
-class ClockedRunner : public TrialRunner {
+class ClockedRunner : public tuner::TrialRunner {
  public:
-  ClockedRunner(TrialRunner& inner, double& now, double start_s) : inner_(inner), now_(now), start_s_(start_s) {}
+  ClockedRunner(tuner::TrialRunner& inner, double& now, double start_s) : inner_(inner), now_(now), start_s_(start_s) {}
 
-  [[nodiscard]] std::vector<Trial> run(const Series& series) override {
+  [[nodiscard]] std::vector<tuner::Trial> run(const tuner::Series& series) override {
     if (before) before(series);
     ++runs;
-    std::vector<Trial> trials = inner_.run(series);
+    std::vector<tuner::Trial> trials = inner_.run(series);
     double took = start_s_;
-    for (const Trial& trial : trials) {
-      const auto* measured = std::get_if<Measured>(&trial.outcome);
+    for (const tuner::Trial& trial : trials) {
+      const auto* measured = std::get_if<tuner::Measured>(&trial.outcome);
       if (measured == nullptr || measured->step_s.empty()) continue;
       for (const Sample& sample : measured->step_s.values) took = std::max(took, sample.started + sample.value);
     }
@@ -144,15 +143,15 @@ class ClockedRunner : public TrialRunner {
     return trials;
   }
 
-  std::function<void(const Series&)> before;
+  std::function<void(const tuner::Series&)> before;
   int runs = 0;
   double longest_s = 0;
-  std::vector<Series> series_run;
+  std::vector<tuner::Series> series_run;
 
  private:
-  TrialRunner& inner_;
+  tuner::TrialRunner& inner_;
   double& now_;
   double start_s_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::testing

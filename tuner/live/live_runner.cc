@@ -1,12 +1,13 @@
-#include "mptune/tuner/live/live_runner.h"
+#include "tuner/live/live_runner.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/profiler/base/error.h"
+#include "planner/plan_file.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 // Loading LibTorch, building the model and its data come before the first step.
@@ -36,9 +37,8 @@ class SeriesRun {
  private:
   [[nodiscard]] std::vector<int> active() const {
     std::vector<int> entries;
-    for (int i = 0; i < static_cast<int>(finished_.size()); ++i) {
-      if (!finished_[static_cast<std::size_t>(i)]) entries.push_back(i);
-    }
+    for (int i = 0; i < static_cast<int>(finished_.size()); ++i)
+      if (!finished_[as_index(i)]) entries.push_back(i);
     return entries;
   }
 
@@ -48,7 +48,7 @@ class SeriesRun {
     first_round_ = round_;
     Series rest = series_;
     rest.entries.clear();
-    for (const int entry : entries) rest.entries.push_back(series_.entries[static_cast<std::size_t>(entry)]);
+    for (const int entry : entries) rest.entries.push_back(series_.entries[as_index(entry)]);
     rest.rounds = std::max(1, series_.rounds - round_);
     running_.reset();
     timing_ = false;
@@ -72,7 +72,7 @@ class SeriesRun {
       throw Error("mptune-worker answered for a plan that it was not asked for", "entry " + std::to_string(entry),
                   "make sure that both programs are of the same build", ExitCode::internal);
     }
-    return entries[static_cast<std::size_t>(entry)];
+    return entries[as_index(entry)];
   }
 
   void take(const StepStarted& begun, const std::vector<int>& entries) {
@@ -85,13 +85,12 @@ class SeriesRun {
     StepTimed shifted = step;
     shifted.entry = original(entries, step.entry);
     shifted.round += first_round_;
-    samples_[static_cast<std::size_t>(shifted.entry)].values.push_back(
-        {shifted.step_s, shifted.round, shifted.position, shifted.started_s});
+    samples_[as_index(shifted.entry)].values.push_back({shifted.step_s, shifted.round, shifted.position, shifted.started_s});
     if (on_step_) on_step_(series_, shifted);
   }
 
   void take(const EntryFinished& done, const std::vector<int>& entries) {
-    const auto entry = static_cast<std::size_t>(original(entries, done.entry));
+    const auto entry = as_index(original(entries, done.entry));
     finished_[entry] = true;
     trials_[entry].outcome = done.outcome;
     if (auto* measured = std::get_if<Measured>(&trials_[entry].outcome)) {
@@ -109,16 +108,15 @@ class SeriesRun {
     // All plans may be done although the worker failed to end; then no plan failed.
     if (unfinished.empty()) return;
     // A worker that ends between two steps, or before the first, must not be started with the same plans for ever.
-    const bool known = running_ && !finished_[static_cast<std::size_t>(*running_)];
-    const auto entry = static_cast<std::size_t>(known ? *running_ : unfinished.front());
+    const bool known = running_ && !finished_[as_index(*running_)];
+    const auto entry = as_index(known ? *running_ : unfinished.front());
     finished_[entry] = true;
-    if (end.timed_out) {
+    if (end.timed_out)
       trials_[entry].outcome = TimedOut{series_.step_limit_s};
-    } else {
+    else
       trials_[entry].outcome = Crashed{end.signal, end.exit_code};
-    }
     // The remaining plans repeat the round that was cut short.
-    for (const int other : entries) drop_round(samples_[static_cast<std::size_t>(other)]);
+    for (const int other : entries) drop_round(samples_[as_index(other)]);
   }
 
   void drop_round(Samples& samples) const {
@@ -128,7 +126,7 @@ class SeriesRun {
   /// The worker says it is done but has left plans without an outcome.
   void give_up(const std::vector<int>& entries) {
     for (const int entry : entries) {
-      if (finished_[static_cast<std::size_t>(entry)]) continue;
+      if (finished_[as_index(entry)]) continue;
       throw Error("mptune-worker left a plan without an outcome", "entry " + std::to_string(entry),
                   "make sure that both programs are of the same build", ExitCode::internal);
     }
@@ -157,4 +155,4 @@ std::vector<Trial> LiveRunner::run(const Series& series) {
   return SeriesRun(setup_, series, on_step_).run();
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

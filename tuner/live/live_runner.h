@@ -2,11 +2,11 @@
 
 #include <functional>
 
-#include "mptune/tuner/live/worker_process.h"
-#include "mptune/tuner/trial/setup.h"
-#include "mptune/tuner/trial/trial.h"
+#include "tuner/live/worker_process.h"
+#include "tuner/trial/setup.h"
+#include "tuner/trial/trial.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// Runs each series in a worker of its own. When a worker dies, the entry that was running gets the outcome, and the rest of the series
 /// goes on in a new worker without it (their samples so far are kept, rounds go on counting).
@@ -21,4 +21,4 @@ class LiveRunner : public TrialRunner {
   std::function<void(const Series&, const StepTimed&)> on_step_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,4 +1,4 @@
-#include "mptune/tuner/live/messages.h"
+#include "tuner/live/messages.h"
 
 #include <algorithm>
 #include <chrono>
@@ -10,12 +10,13 @@
 #include <type_traits>
 #include <utility>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/planner/plan_json.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/json_field.h"
+#include "planner/plan_file.h"
+#include "planner/plan_json.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/base/json_field.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 using Json = nlohmann::json;
@@ -116,12 +117,12 @@ struct Names<Outcome> {
 };
 
 template <>
-struct Names<OptimizerKind> {
-  static constexpr auto& kAll = kOptimizerNames;
+struct Names<profiler::OptimizerKind> {
+  static constexpr auto& kAll = profiler::kOptimizerNames;
 };
 template <>
-struct Names<LossKind> {
-  static constexpr auto& kAll = kLossNames;
+struct Names<profiler::LossKind> {
+  static constexpr auto& kAll = profiler::kLossNames;
 };
 template <>
 struct Names<FindingStatus> {
@@ -159,7 +160,7 @@ Json write(const std::map<std::string, std::int64_t>& value) {
 }
 template <class T>
 requires std::is_enum_v<T> Json write(const T& value) {
-  return Names<T>::kAll[static_cast<std::size_t>(value)];
+  return Names<T>::kAll[as_index(value)];
 }
 template <class T>
 Json write(const T& value);
@@ -198,21 +199,20 @@ void read(const JsonField& json, T& value) {
   value = json.whole<T>();
 }
 void read(const JsonField& json, double& value) {
-  if (!json.is_text()) {
+  if (!json.is_text())
     value = json.number();
-  } else if (json.text() == "nan") {
+  else if (json.text() == "nan")
     value = std::numeric_limits<double>::quiet_NaN();
-  } else if (json.text() == "inf" || json.text() == "-inf") {
+  else if (json.text() == "inf" || json.text() == "-inf")
     value = json.text() == "inf" ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
-  } else {
+  else
     json.refuse("must be a number");
-  }
 }
 void read(const JsonField& json, std::string& value) {
   value = json.text();
 }
 void read(const JsonField& json, Plan& value) {
-  value = plan_from_object(json).plan;
+  value = planner::plan_from_object(json).plan;
 }
 void read(const JsonField& json, std::map<std::string, std::int64_t>& value) {
   json.each_member([&](const std::string& key, const JsonField& item) { value[key] = item.whole(); });
@@ -230,13 +230,12 @@ void read(const JsonField& json, T& value);
 
 template <class T, std::size_t I = 0>
 void read_alternative(const JsonField& json, const std::string& type, T& value) {
-  if constexpr (I == std::variant_size_v<T>) {
+  if constexpr (I == std::variant_size_v<T>)
     json.at("type").refuse("is unknown: '" + type.substr(0, 40) + "'");
-  } else if (type == Names<T>::kAll[I]) {
+  else if (type == Names<T>::kAll[I])
     read(json, value.template emplace<I>());
-  } else {
+  else
     read_alternative<T, I + 1>(json, type, value);
-  }
 }
 template <class... T>
 void read(const JsonField& json, std::variant<T...>& value) {
@@ -307,4 +306,4 @@ Reply decode_reply(const std::string& line) {
   return decode<Reply>(line);
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

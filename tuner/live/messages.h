@@ -7,13 +7,13 @@
 #include <variant>
 #include <vector>
 
-#include "mptune/planner/plan.h"
-#include "mptune/profiler/trace/profile.h"
-#include "mptune/tuner/trial/check.h"
-#include "mptune/tuner/trial/setup.h"
-#include "mptune/tuner/trial/trial.h"
+#include "planner/plan.h"
+#include "profiler/trace/profile.h"
+#include "tuner/trial/check.h"
+#include "tuner/trial/setup.h"
+#include "tuner/trial/trial.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// Version of the pipe between mptune and mptune-worker; both must be the same.
 inline constexpr int kProtocolVersion = 6;
@@ -166,4 +166,4 @@ using Reply = std::variant<Hello, Progress, Described, StepStarted, StepTimed, E
 [[nodiscard]] Request decode_request(const std::string& line);
 [[nodiscard]] Reply decode_reply(const std::string& line);
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,4 +1,4 @@
-#include "mptune/tuner/live/program_run.h"
+#include "tuner/live/program_run.h"
 
 #include <signal.h>
 #include <spawn.h>
@@ -15,11 +15,11 @@
 #include <map>
 #include <thread>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
 
 extern char** environ;
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(10);
@@ -131,4 +131,4 @@ ProgramEnd run_program(const std::vector<std::string>& words, const ProgramOptio
   return end_of(status, false);
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// How a program ended.
 struct ProgramEnd {
@@ -26,4 +26,4 @@ struct ProgramOptions {
 [[nodiscard]] ProgramEnd run_program(const std::vector<std::string>& words, const ProgramOptions& options,
                                      const std::atomic<int>& interrupted);
 
-}  // namespace mptune
+}  // namespace mptune::tuner

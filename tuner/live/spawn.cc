@@ -1,4 +1,4 @@
-#include "mptune/tuner/live/spawn.h"
+#include "tuner/live/spawn.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -12,11 +12,11 @@
 #include <string_view>
 #include <vector>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
 
 extern char** environ;
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 // With these variables set, OpenMP would move threads off the cores that the worker pins them to, or start another number of them.
@@ -154,4 +154,4 @@ Spawned spawn_worker(const std::string& program) {
   return {pid, request.write.release(), reply.read.release(), words.read.release()};
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

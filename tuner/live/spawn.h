@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// A started worker and our ends of its pipes. All descriptors are closed on exec; the caller owns them.
 struct Spawned {
@@ -19,4 +19,4 @@ struct Spawned {
 /// Throws Error (environment) if it can't be started.
 [[nodiscard]] Spawned spawn_worker(const std::string& program);
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,4 +1,4 @@
-#include "mptune/tuner/live/worker_process.h"
+#include "tuner/live/worker_process.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -15,11 +15,12 @@
 #include <thread>
 #include <utility>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/tuner/live/spawn.h"
-#include "mptune/tuner/trial/plan_failed.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "tuner/live/spawn.h"
+#include "tuner/trial/plan_failed.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -71,7 +72,7 @@ bool executable(const std::string& path) {
 std::string own_folder() {
   std::array<char, 4096> path{};
   const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
-  const std::string program(path.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  const std::string program(path.data(), as_index(std::max<ssize_t>(size, 0)));
   return program.substr(0, program.find_last_of('/'));
 }
 
@@ -84,18 +85,16 @@ std::string find_worker() {
     throw Error("MPTUNE_WORKER names no program", asked, "unset it, or set it to the path of mptune-worker", ExitCode::environment);
   }
   const std::string folder = own_folder();
-  for (const char* place : {"/mptune-worker", "/../libexec/mptune/mptune-worker"}) {
+  for (const char* place : {"/mptune-worker", "/../libexec/mptune/mptune-worker"})
     if (executable(folder + place)) return folder + place;
-  }
   throw Error("mptune-worker was not found", folder, "build with LibTorch (-DMPTUNE_TORCH_ROOT=...), install again, or set MPTUNE_WORKER",
               ExitCode::environment);
 }
 
 std::string find_injection() {
   const std::string folder = own_folder(), name = "/libmptune_injection.so";
-  for (const char* place : {"", "/../libexec/mptune"}) {
+  for (const char* place : {"", "/../libexec/mptune"})
     if (::access((folder + place + name).c_str(), R_OK) == 0) return std::filesystem::canonical(folder + place + name).string();
-  }
   throw Error("the recorder of CUDA programs was not found", folder + name,
               "build with the headers of CUPTI 13 (a CUDA 13 toolkit; MPTUNE_CUDA=ON), or install again", ExitCode::environment);
 }
@@ -131,7 +130,7 @@ void WorkerProcess::Impl::send() {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return;
     if (count < 0) request.clear();
-    if (count > 0) request.erase(0, static_cast<std::size_t>(count));
+    if (count > 0) request.erase(0, as_index(count));
   }
   close_fd(process.request_fd);
 }
@@ -143,7 +142,7 @@ void WorkerProcess::Impl::read_words() {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return;
     if (count <= 0) return close_fd(process.stderr_fd);
-    const auto size = static_cast<std::size_t>(count);
+    const auto size = as_index(count);
     last_words.append(data.data(), size);
     if (last_words.size() > kLastWords) last_words.erase(0, last_words.size() - kLastWords);
     if (show_words) [[maybe_unused]]
@@ -160,8 +159,8 @@ bool WorkerProcess::Impl::read_replies() {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return true;
     if (count <= 0) return false;
-    replies.append(data.data(), static_cast<std::size_t>(count));
-    if (static_cast<std::size_t>(count) < data.size()) return true;
+    replies.append(data.data(), as_index(count));
+    if (as_index(count) < data.size()) return true;
   }
 }
 
@@ -333,4 +332,4 @@ void call_worker(const Request& request, double timeout_s, const std::function<v
   }
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -9,9 +9,9 @@
 #include <string>
 #include <variant>
 
-#include "mptune/tuner/live/messages.h"
+#include "tuner/live/messages.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// Where `mptune-worker` is: `MPTUNE_WORKER`, beside the running program, or in ../libexec/mptune. Throws Error (environment) with the
 /// remedy.
@@ -66,4 +66,4 @@ void install_interrupt_handlers();
 /// Error (environment).
 void call_worker(const Request& request, double timeout_s, const std::function<void(const Reply&)>& on_reply);
 
-}  // namespace mptune
+}  // namespace mptune::tuner

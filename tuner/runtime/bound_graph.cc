@@ -1,14 +1,15 @@
-#include "mptune/tuner/runtime/bound_graph.h"
+#include "tuner/runtime/bound_graph.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "mptune/planner/executable.h"
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/tuner/runtime/capabilities.h"
+#include "planner/executable.h"
+#include "planner/schedule/schedule.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "tuner/runtime/capabilities.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 bool is_cancelled(const std::exception_ptr& error) {
@@ -26,7 +27,7 @@ bool is_cancelled(const std::exception_ptr& error) {
 BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptions& options, std::vector<std::shared_ptr<Device>> devices)
     : plan_(plan), devices_(std::move(devices)) {
   validate(plan_, model.size(), "plan for " + model.name());
-  validate_schedule(plan_, "plan for " + model.name());
+  planner::validate_schedule(plan_, "plan for " + model.name());
   if (const std::string why = why_not_executable(plan_, kRuntime); !why.empty())
     throw Error("this plan cannot be run: " + why, "plan for " + model.name(), "choose another schedule");
   std::int64_t first = 0;
@@ -49,7 +50,7 @@ BoundGraph::~BoundGraph() {
 void BoundGraph::add_workers(const PipelineOptions& options) {
   for (const auto& device : devices_) {
     if (const auto cap = options.memory_bytes.find(device->name()); cap != options.memory_bytes.end()) device->set_memory_cap(cap->second);
-    workers_.push_back(std::make_unique<DeviceWorker>(device));
+    workers_.push_back(std::make_unique<profiler::DeviceWorker>(device));
   }
 }
 
@@ -59,25 +60,24 @@ void BoundGraph::add_stages(const Model& model) {
     const Stage& stage = plan_.stages[s];
     const bool last = s + 1 == plan_.stages.size();
     for (std::size_t r = 0; r < stage.devices.size(); ++r)
-      workers_[static_cast<std::size_t>(stage.devices[r])]->run([&] {
+      workers_[as_index(stage.devices[r])]->run([&] {
         stages_[s].push_back(std::make_unique<StageReplica>(model, device(stage.devices[r]), stage, static_cast<int>(s),
                                                             static_cast<int>(r), last ? std::optional<Loss>(model.loss()) : std::nullopt));
       });
   }
 }
 
-CopyLane* BoundGraph::lane(int source, int destination, const LinkThrottle& link) {
+profiler::CopyLane* BoundGraph::lane(int source, int destination, const LinkThrottle& link) {
   if (source == destination) return nullptr;
   auto& found = lanes_[{source, destination}];
-  if (!found)
-    found = std::make_unique<CopyLane>(devices_[static_cast<std::size_t>(source)], devices_[static_cast<std::size_t>(destination)], link);
+  if (!found) found = std::make_unique<profiler::CopyLane>(devices_[as_index(source)], devices_[as_index(destination)], link);
   return found.get();
 }
 
 void BoundGraph::add_channels(const LinkThrottle& link) {
   for (int s = 0; s + 1 < plan_.num_stages(); ++s) {
-    const Stage& front = plan_.stages[static_cast<std::size_t>(s)];
-    const Stage& back = plan_.stages[static_cast<std::size_t>(s) + 1];
+    const Stage& front = plan_.stages[as_index(s)];
+    const Stage& back = plan_.stages[as_index(s) + 1];
     for (int m = 0; m < plan_.num_microbatches(); ++m) {
       auto& channel = channels_[{s, replica_of(front, m), replica_of(back, m)}];
       if (channel) continue;
@@ -90,15 +90,14 @@ void BoundGraph::add_channels(const LinkThrottle& link) {
 
 void BoundGraph::bind_rows() {
   const auto channel = [this](int front, int microbatch) {
-    const auto f = static_cast<std::size_t>(front);
+    const auto f = as_index(front);
     return channels_.at({front, replica_of(plan_.stages[f], microbatch), replica_of(plan_.stages[f + 1], microbatch)}).get();
   };
   for (const auto& row : plan_.actions) {
     auto& bound_row = rows_.emplace_back();
     for (const Action& action : row) {
-      const auto s = static_cast<std::size_t>(action.stage);
-      BoundAction bound{action, to_text(action),
-                        stages_[s][static_cast<std::size_t>(replica_of(plan_.stages[s], action.microbatch))].get()};
+      const auto s = as_index(action.stage);
+      BoundAction bound{action, planner::to_text(action), stages_[s][as_index(replica_of(plan_.stages[s], action.microbatch))].get()};
       if (action.stage > 0) bound.front = channel(action.stage - 1, action.microbatch);
       if (action.stage + 1 < plan_.num_stages()) bound.back = channel(action.stage, action.microbatch);
       bound_row.push_back(std::move(bound));
@@ -107,7 +106,7 @@ void BoundGraph::bind_rows() {
 }
 
 int BoundGraph::device_of(const StageReplica& replica) const {
-  return plan_.stages[static_cast<std::size_t>(replica.stage())].devices[static_cast<std::size_t>(replica.replica())];
+  return plan_.stages[as_index(replica.stage())].devices[as_index(replica.replica())];
 }
 
 bool BoundGraph::has_replicas() const {
@@ -122,8 +121,8 @@ std::vector<BoundGraph::Link> BoundGraph::links() const {
   std::vector<Link> all;
   for (const auto& [ends, channel] : channels_) {
     const auto [front, front_replica, back_replica] = ends;
-    const int source = plan_.stages[static_cast<std::size_t>(front)].devices[static_cast<std::size_t>(front_replica)];
-    const int destination = plan_.stages[static_cast<std::size_t>(front) + 1].devices[static_cast<std::size_t>(back_replica)];
+    const int source = plan_.stages[as_index(front)].devices[as_index(front_replica)];
+    const int destination = plan_.stages[as_index(front) + 1].devices[as_index(back_replica)];
     all.push_back({front, source, destination, channel.get()});
   }
   return all;
@@ -151,7 +150,7 @@ void BoundGraph::for_devices(const std::function<void(int device)>& work) {
 }
 
 void BoundGraph::after_caller(int device, int other) {
-  devices_[static_cast<std::size_t>(device)]->after(callers_[static_cast<std::size_t>(other)]);
+  devices_[as_index(device)]->after(callers_[as_index(other)]);
 }
 
 void BoundGraph::fail(std::exception_ptr error) {
@@ -177,4 +176,4 @@ void BoundGraph::recover() {
   (void)first_error_.take();
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -11,13 +11,14 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/profiler/device/copy_lane.h"
-#include "mptune/profiler/device/device_worker.h"
-#include "mptune/tuner/runtime/channel.h"
-#include "mptune/tuner/runtime/pipeline.h"
-#include "mptune/tuner/runtime/stage_replica.h"
+#include "profiler/base/index.h"
+#include "profiler/device/copy_lane.h"
+#include "profiler/device/device_worker.h"
+#include "tuner/runtime/channel.h"
+#include "tuner/runtime/pipeline.h"
+#include "tuner/runtime/stage_replica.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// The first exception of a step; the others drain. Thread-safe.
 class FirstError {
@@ -60,14 +61,14 @@ class BoundGraph {
 
   [[nodiscard]] const Plan& plan() const { return plan_; }
   [[nodiscard]] const std::vector<std::shared_ptr<Device>>& devices() const { return devices_; }
-  [[nodiscard]] Device& device(int index) const { return *devices_[static_cast<std::size_t>(index)]; }
-  [[nodiscard]] const std::vector<BoundAction>& row(int device) const { return rows_[static_cast<std::size_t>(device)]; }
+  [[nodiscard]] Device& device(int index) const { return *devices_[as_index(index)]; }
+  [[nodiscard]] const std::vector<BoundAction>& row(int device) const { return rows_[as_index(device)]; }
   /// First sample of a micro-batch within the batch.
-  [[nodiscard]] std::int64_t first_sample(int microbatch) const { return first_samples_[static_cast<std::size_t>(microbatch)]; }
+  [[nodiscard]] std::int64_t first_sample(int microbatch) const { return first_samples_[as_index(microbatch)]; }
 
   using Replicas = std::vector<std::unique_ptr<StageReplica>>;
   [[nodiscard]] const std::vector<Replicas>& stages() const { return stages_; }
-  [[nodiscard]] const Replicas& replicas(int stage) const { return stages_[static_cast<std::size_t>(stage)]; }
+  [[nodiscard]] const Replicas& replicas(int stage) const { return stages_[as_index(stage)]; }
   /// The first replica of a stage: the one to train.
   [[nodiscard]] StageReplica& first(int stage) const { return *replicas(stage)[0]; }
   [[nodiscard]] int device_of(const StageReplica& replica) const;
@@ -101,20 +102,20 @@ class BoundGraph {
   void add_workers(const PipelineOptions& options);
   void add_stages(const Model& model);
   void add_channels(const LinkThrottle& link);
-  CopyLane* lane(int source, int destination, const LinkThrottle& link);
+  profiler::CopyLane* lane(int source, int destination, const LinkThrottle& link);
   void bind_rows();
 
   Plan plan_;
   std::vector<std::shared_ptr<Device>> devices_;
   FirstError first_error_;
   // Destroyed from the bottom up: lanes finish before workers, workers free their stages' tensors.
-  std::vector<std::unique_ptr<DeviceWorker>> workers_;
+  std::vector<std::unique_ptr<profiler::DeviceWorker>> workers_;
   std::vector<Replicas> stages_;
-  std::map<std::pair<int, int>, std::unique_ptr<CopyLane>> lanes_;                   ///< by (source, destination)
+  std::map<std::pair<int, int>, std::unique_ptr<profiler::CopyLane>> lanes_;         ///< by (source, destination)
   std::map<std::tuple<int, int, int>, std::unique_ptr<InProcessChannel>> channels_;  ///< by (front stage, its replica, back replica)
   std::vector<std::vector<BoundAction>> rows_;
   std::vector<std::int64_t> first_samples_;
   std::vector<MomentPtr> callers_;  ///< per device: the end of what the calling thread gave it before the workers began
 };
 
-}  // namespace mptune
+}  // namespace mptune::tuner

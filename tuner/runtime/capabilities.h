@@ -1,11 +1,11 @@
 #pragma once
 
-#include "mptune/planner/executable.h"
+#include "planner/executable.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// What `Pipeline` executes. Its loop over a row knows forward and whole backward; any stage may sit on any devices.
 inline constexpr Capabilities kRuntime{
     .several_stages_per_device = true, .split_backward = false, .replicas = true, .recompute_stages = true, .recompute_layers = true};
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,10 +1,10 @@
-#include "mptune/tuner/runtime/channel.h"
+#include "tuner/runtime/channel.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-namespace mptune {
+namespace mptune::tuner {
 
 namespace {
 
@@ -33,18 +33,19 @@ Tensors placed(const std::vector<Place>& places, Tensors copies) {
 
 }  // namespace
 
-InProcessChannel::InProcessChannel(CopyLane* forward, CopyLane* backward, std::function<void(std::exception_ptr)> failed)
+InProcessChannel::InProcessChannel(profiler::CopyLane* forward, profiler::CopyLane* backward,
+                                   std::function<void(std::exception_ptr)> failed)
     : forward_(forward), backward_(backward), failed_(std::move(failed)) {}
 
 void InProcessChannel::send(MessageTag tag, Tensors tensors) {
-  CopyLane* lane = tag.gradient ? backward_ : forward_;
+  profiler::CopyLane* lane = tag.gradient ? backward_ : forward_;
   std::vector<Place> places = places_of(tensors);
   const bool nothing = std::ranges::none_of(places, &Place::defined);
   if (lane == nullptr || nothing) return deliver(tag, {std::move(tensors), nullptr});
   std::erase_if(tensors, [](const at::Tensor& tensor) { return !tensor.defined(); });
   lane->copy(
       std::move(tensors),
-      [this, tag, places = std::move(places)](CopyLane::Arrival arrival) {
+      [this, tag, places = std::move(places)](profiler::CopyLane::Arrival arrival) {
         std::int64_t bytes = 0;
         for (const at::Tensor& copy : arrival.tensors) bytes += static_cast<std::int64_t>(copy.nbytes());
         // The observer is called before delivery: the receiver may end the step as soon as it has its input.
@@ -88,4 +89,4 @@ void InProcessChannel::reset() {
   cancelled_ = false;
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -7,11 +7,11 @@
 #include <memory>
 #include <mutex>
 
-#include "mptune/profiler/collect/host_collector.h"
-#include "mptune/profiler/device/copy_lane.h"
-#include "mptune/profiler/model/layer.h"
+#include "profiler/collect/host_collector.h"
+#include "profiler/device/copy_lane.h"
+#include "profiler/model/layer.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// What a micro-batch's tensors are on their way between two stages.
 struct MessageTag {
@@ -50,7 +50,7 @@ class Channel {
 class InProcessChannel final : public Channel {
  public:
   /// Lanes of the two directions; both null for one device. `failed` is told of a copy that failed, from the lane's thread.
-  InProcessChannel(CopyLane* forward, CopyLane* backward, std::function<void(std::exception_ptr)> failed);
+  InProcessChannel(profiler::CopyLane* forward, profiler::CopyLane* backward, std::function<void(std::exception_ptr)> failed);
 
   void send(MessageTag tag, Tensors tensors) override;
   [[nodiscard]] Message receive(MessageTag tag) override;
@@ -59,14 +59,15 @@ class InProcessChannel final : public Channel {
   void reset() override;
 
   /// Called with every copy, from the lane's thread; null: nothing is called. Set between steps only.
-  using Observer = std::function<void(MessageTag, std::int64_t bytes, SteadyClock::time_point began, SteadyClock::time_point ended)>;
+  using Observer =
+      std::function<void(MessageTag, std::int64_t bytes, profiler::SteadyClock::time_point began, profiler::SteadyClock::time_point ended)>;
   void set_observer(Observer observer) { observer_ = std::move(observer); }
 
  private:
   void deliver(MessageTag tag, Message message);
 
-  CopyLane* forward_;
-  CopyLane* backward_;
+  profiler::CopyLane* forward_;
+  profiler::CopyLane* backward_;
   std::function<void(std::exception_ptr)> failed_;
   Observer observer_;
   std::mutex mutex_;
@@ -75,4 +76,4 @@ class InProcessChannel final : public Channel {
   bool cancelled_ = false;
 };
 
-}  // namespace mptune
+}  // namespace mptune::tuner

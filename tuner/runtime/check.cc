@@ -1,4 +1,4 @@
-#include "mptune/tuner/runtime/check.h"
+#include "tuner/runtime/check.h"
 
 #include <ATen/ATen.h>
 
@@ -8,15 +8,16 @@
 #include <set>
 #include <utility>
 
-#include "mptune/profiler/base/device_spec.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/exported/arguments.h"
-#include "mptune/tuner/runtime/check_limits.h"
-#include "mptune/tuner/runtime/check_operation.h"
-#include "mptune/tuner/runtime/compared_tensors.h"
-#include "mptune/tuner/runtime/pipeline.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/base/index.h"
+#include "profiler/device/device_list.h"
+#include "profiler/exported/arguments.h"
+#include "tuner/runtime/check_limits.h"
+#include "tuner/runtime/check_operation.h"
+#include "tuner/runtime/compared_tensors.h"
+#include "tuner/runtime/pipeline.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 std::string sizes_text(const std::vector<int>& sizes) {
@@ -46,10 +47,10 @@ void add_gradients(ComparedTensors& compared, const Model& model, const std::vec
   const double least_scale = least_scale_of(theirs);
   std::set<std::string> seen;
   for (int i = model.size() - 1; i >= 0; --i) {
-    const ModelLayer& layer = model.layers()[static_cast<std::size_t>(i)];
+    const ModelLayer& layer = model.layers()[as_index(i)];
     for (const NamedTensor& parameter : layer.layer->parameters()) {
       if (!seen.insert(parameter.name).second) continue;
-      const std::optional<ExportedRange> range = exported_range(*layer.layer);
+      const std::optional<profiler::ExportedRange> range = profiler::exported_range(*layer.layer);
       const CheckDifference where{"gradient of " + parameter.name, i, layer.name, range ? reader_of(*range, parameter.name) : "", 0};
       compared.add(where, find(ours, parameter.name), find(theirs, parameter.name), least_scale);
     }
@@ -59,7 +60,7 @@ void add_gradients(ComparedTensors& compared, const Model& model, const std::vec
 void add_buffers(ComparedTensors& compared, const Model& model, const std::vector<NamedTensor>& ours,
                  const std::vector<NamedTensor>& theirs) {
   for (int i = 0; i < model.size(); ++i) {
-    const ModelLayer& layer = model.layers()[static_cast<std::size_t>(i)];
+    const ModelLayer& layer = model.layers()[as_index(i)];
     for (const NamedTensor& buffer : layer.layer->buffers())
       compared.add({"buffer " + buffer.name, i, layer.name, "", 0}, find(ours, buffer.name), find(theirs, buffer.name));
   }
@@ -77,7 +78,7 @@ double tolerance_of(const Model& model, const std::vector<Tensors>& outputs) {
   for (const NamedTensor& parameter : model.parameters()) epsilon = std::max(epsilon, epsilon_of(parameter.tensor.scalar_type()));
   for (const Tensors& tensors : outputs)
     for (const at::Tensor& tensor : tensors) epsilon = std::max(epsilon, epsilon_of(tensor.scalar_type()));
-  if (const auto range = exported_range(*model.layers().front().layer))
+  if (const auto range = profiler::exported_range(*model.layers().front().layer))
     epsilon = std::max(epsilon, epsilon_of(range->program->program.graph));
   return std::max(kCheckTolerance, 8 * epsilon);
 }
@@ -134,8 +135,8 @@ RunContext ModelCheck::context() const {
   return context;
 }
 
-std::optional<ExportedRange> ModelCheck::range_of(int layer) const {
-  return layer < 0 ? std::nullopt : exported_range(*model_.layers()[static_cast<std::size_t>(layer)].layer);
+std::optional<profiler::ExportedRange> ModelCheck::range_of(int layer) const {
+  return layer < 0 ? std::nullopt : profiler::exported_range(*model_.layers()[as_index(layer)].layer);
 }
 
 void ModelCheck::name_operation_of_again(CheckDifference& difference, const Tensors& inputs) const {
@@ -143,13 +144,13 @@ void ModelCheck::name_operation_of_again(CheckDifference& difference, const Tens
   if (!range) return;
   const at::NoGradGuard no_gradients;
   const std::vector<ModelLayer> layers = cloned_layers(model_);
-  const ModelLayer& layer = layers[static_cast<std::size_t>(difference.layer)];
+  const ModelLayer& layer = layers[as_index(difference.layer)];
   WatchedNodes first(*range), second(*range);
   RunContext running = context();
-  observe_nodes(*layer.layer, first.observer());
+  profiler::observe_nodes(*layer.layer, first.observer());
   (void)run_layer(layer, difference.layer, inputs, running);
   running.recomputing = true;
-  observe_nodes(*layer.layer, second.observer());
+  profiler::observe_nodes(*layer.layer, second.observer());
   (void)run_layer(layer, difference.layer, inputs, running);
   difference.operation = first.first_difference(second, kCheckTolerance);
 }
@@ -161,8 +162,8 @@ void ModelCheck::name_operation_of_piece(CheckDifference& difference, const Tens
   WatchedNodes in_whole(*range), in_piece(*range);
   (void)WholeModel(model_).forward(batch_.inputs, context(), nullptr, in_whole.observer());
   const std::vector<ModelLayer> layers = cloned_layers(model_);
-  const ModelLayer& layer = layers[static_cast<std::size_t>(difference.layer)];
-  observe_nodes(*layer.layer, in_piece.observer());
+  const ModelLayer& layer = layers[as_index(difference.layer)];
+  profiler::observe_nodes(*layer.layer, in_piece.observer());
   (void)run_layer(layer, difference.layer, inputs, context());
   difference.operation = in_piece.first_difference(in_whole, kCheckTolerance);
 }
@@ -171,8 +172,7 @@ std::vector<CheckPart> ModelCheck::pieces() {
   const PiecewiseStep step = piecewise_step(model_, batch_, seed_);
   ComparedTensors again(again_part());
   add_outputs(again, model_, step.again, step.record.outputs);
-  if (auto& difference = again.part().difference)
-    name_operation_of_again(*difference, step.inputs[static_cast<std::size_t>(difference->layer)]);
+  if (auto& difference = again.part().difference) name_operation_of_again(*difference, step.inputs[as_index(difference->layer)]);
 
   ComparedTensors pieces(pieces_part());
   add_outputs(pieces, model_, step.record.outputs, whole().outputs);
@@ -180,7 +180,7 @@ std::vector<CheckPart> ModelCheck::pieces() {
   add_gradients(pieces, model_, step.record.gradients, whole().gradients);
   add_buffers(pieces, model_, step.record.buffers, whole().buffers);
   if (auto& difference = pieces.part().difference; difference && difference->layer >= 0)
-    name_operation_of_piece(*difference, step.inputs[static_cast<std::size_t>(difference->layer)]);
+    name_operation_of_piece(*difference, step.inputs[as_index(difference->layer)]);
   return {again.part(), pieces.part()};
 }
 
@@ -260,4 +260,4 @@ CheckPart ModelCheck::plan(const Plan& plan) const {
   return compared.part();
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/plan.h"
-#include "mptune/profiler/model/model.h"
-#include "mptune/tuner/runtime/step_record.h"
-#include "mptune/tuner/trial/check.h"
+#include "planner/plan.h"
+#include "profiler/model/model.h"
+#include "tuner/runtime/step_record.h"
+#include "tuner/trial/check.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// Whether the pieces of a model train as the whole model does. The whole: one forward and backward of all layers in one graph (an exported
 /// program in one piece), in the calling thread, on copies of the model. Every comparison covers loss, gradients and, where they must
@@ -31,7 +31,7 @@ class ModelCheck {
  private:
   [[nodiscard]] const StepRecord& whole();
   [[nodiscard]] RunContext context() const;
-  [[nodiscard]] std::optional<ExportedRange> range_of(int layer) const;
+  [[nodiscard]] std::optional<profiler::ExportedRange> range_of(int layer) const;
   void name_operation_of_again(CheckDifference& difference, const Tensors& inputs) const;
   void name_operation_of_piece(CheckDifference& difference, const Tensors& inputs) const;
   [[nodiscard]] std::optional<CheckDifference> first_layer_that_couples(const std::vector<int>& sizes, double tolerance);
@@ -46,4 +46,4 @@ class ModelCheck {
 /// mptune_export.py recorded; left out where the file has no reference. Throws Error for a reference that is damaged.
 [[nodiscard]] CheckPart check_reference(const std::string& path);
 
-}  // namespace mptune
+}  // namespace mptune::tuner

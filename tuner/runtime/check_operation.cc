@@ -1,4 +1,4 @@
-#include "mptune/tuner/runtime/check_operation.h"
+#include "tuner/runtime/check_operation.h"
 
 #include <ATen/ATen.h>
 
@@ -6,13 +6,14 @@
 #include <string>
 #include <variant>
 
-#include "mptune/tuner/runtime/compared_tensors.h"
+#include "profiler/base/index.h"
+#include "tuner/runtime/compared_tensors.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 /// Its result is uninitialised memory until written.
-bool makes_nothing(const ProgramNode& node) {
+bool makes_nothing(const profiler::ProgramNode& node) {
   return node.target.find(".empty") != std::string::npos || node.target.find(".new_empty") != std::string::npos;
 }
 
@@ -22,20 +23,20 @@ double epsilon_of(at::ScalarType type) {
   return type == at::kBFloat16 ? 7.8e-3 : type == at::kHalf ? 9.8e-4 : 0;
 }
 
-double epsilon_of(const ProgramGraph& graph) {
+double epsilon_of(const profiler::ProgramGraph& graph) {
   double epsilon = 0;
-  for (const ValueDescription& value : graph.values)
-    if (value.tensor) epsilon = std::max(epsilon, epsilon_of(scalar_type_of(value.tensor->scalar_type)));
-  for (const ProgramGraph& region : graph.graphs) epsilon = std::max(epsilon, epsilon_of(region));
+  for (const profiler::ValueDescription& value : graph.values)
+    if (value.tensor) epsilon = std::max(epsilon, epsilon_of(profiler::scalar_type_of(value.tensor->scalar_type)));
+  for (const profiler::ProgramGraph& region : graph.graphs) epsilon = std::max(epsilon, epsilon_of(region));
   return epsilon;
 }
 
-NodeObserver WatchedNodes::observer() {
-  return [this](int node, const ProgramValues& values) {
+profiler::NodeObserver WatchedNodes::observer() {
+  return [this](int node, const profiler::ProgramValues& values) {
     if (node < range_.first || node >= range_.last) return;
     Tensors& made = made_[node];
     for (const int value : range_.program->graph.makes(node)) {
-      const c10::IValue& result = values[static_cast<std::size_t>(value)];
+      const c10::IValue& result = values[as_index(value)];
       made.push_back(result.isTensor() && result.toTensor().defined() ? result.toTensor().detach().clone() : at::Tensor());
     }
   };
@@ -45,7 +46,7 @@ std::string WatchedNodes::first_difference(const WatchedNodes& other, double tol
                                            const std::function<at::Tensor(const at::Tensor&)>& part_of) const {
   for (const auto& [node, tensors] : made_) {
     const auto theirs = other.made_.find(node);
-    if (theirs == other.made_.end() || makes_nothing(range_.program->program.graph.nodes[static_cast<std::size_t>(node)])) continue;
+    if (theirs == other.made_.end() || makes_nothing(range_.program->program.graph.nodes[as_index(node)])) continue;
     for (std::size_t i = 0; i < std::min(tensors.size(), theirs->second.size()); ++i) {
       const at::Tensor ours = part_of && tensors[i].defined() ? part_of(tensors[i]) : tensors[i];
       const bool comparable = ours.defined() && theirs->second[i].defined() && (!part_of || ours.sizes() == theirs->second[i].sizes());
@@ -55,11 +56,12 @@ std::string WatchedNodes::first_difference(const WatchedNodes& other, double tol
   return "";
 }
 
-std::string reader_of(const ExportedRange& range, const std::string& parameter) {
-  const ExportedProgram& program = range.program->program;
+std::string reader_of(const profiler::ExportedRange& range, const std::string& parameter) {
+  const profiler::ExportedProgram& program = range.program->program;
   int value = -1;
   for (std::size_t i = 0; i < program.inputs.size(); ++i)
-    if (const auto* input = std::get_if<ProgramValue>(&program.graph.inputs[i]); input != nullptr && program.inputs[i].name == parameter)
+    if (const auto* input = std::get_if<profiler::ProgramValue>(&program.graph.inputs[i]);
+        input != nullptr && program.inputs[i].name == parameter)
       value = input->index;
   for (int node = range.last - 1; node >= range.first; --node) {
     const std::vector<int>& reads = range.program->graph.reads(node);
@@ -68,4 +70,4 @@ std::string reader_of(const ExportedRange& range, const std::string& parameter) 
   return "";
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -4,17 +4,17 @@
 #include <map>
 #include <string>
 
-#include "mptune/profiler/exported/layer.h"
+#include "profiler/exported/layer.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// What each node of a stretch of an exported program makes in one run.
 class WatchedNodes {
  public:
-  explicit WatchedNodes(ExportedRange range) : range_(std::move(range)) {}
+  explicit WatchedNodes(profiler::ExportedRange range) : range_(std::move(range)) {}
 
   /// Give it to a run; this object outlives it.
-  [[nodiscard]] NodeObserver observer();
+  [[nodiscard]] profiler::NodeObserver observer();
 
   /// The first node whose tensors differ from another run's by more than `tolerance`, described with module and Python line; "" for none.
   /// `part_of` takes from one of our tensors what the other run has of it.
@@ -22,15 +22,15 @@ class WatchedNodes {
                                              const std::function<at::Tensor(const at::Tensor&)>& part_of = nullptr) const;
 
  private:
-  ExportedRange range_;
+  profiler::ExportedRange range_;
   std::map<int, Tensors> made_;
 };
 
 /// The rounding of the least exact type of half precision that a graph computes with; 0 without any.
 [[nodiscard]] double epsilon_of(at::ScalarType type);
-[[nodiscard]] double epsilon_of(const ProgramGraph& graph);
+[[nodiscard]] double epsilon_of(const profiler::ProgramGraph& graph);
 
 /// The last operator of the range that reads a parameter, described likewise; "" for none.
-[[nodiscard]] std::string reader_of(const ExportedRange& range, const std::string& parameter);
+[[nodiscard]] std::string reader_of(const profiler::ExportedRange& range, const std::string& parameter);
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -9,15 +9,15 @@
 #include <mutex>
 #include <utility>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/exported/archive.h"
-#include "mptune/profiler/program/exported_reference.h"
-#include "mptune/tuner/runtime/check.h"
-#include "mptune/tuner/runtime/check_limits.h"
-#include "mptune/tuner/runtime/check_operation.h"
-#include "mptune/tuner/runtime/compared_tensors.h"
+#include "profiler/base/error.h"
+#include "profiler/exported/archive.h"
+#include "profiler/program/exported_reference.h"
+#include "tuner/runtime/check.h"
+#include "tuner/runtime/check_limits.h"
+#include "tuner/runtime/check_operation.h"
+#include "tuner/runtime/compared_tensors.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 /// Seeds LibTorch's generator; its state is restored afterwards.
@@ -42,16 +42,16 @@ class SeededGenerator {
 
 /// One training step of the program in one piece.
 struct ProgramStep {
-  std::shared_ptr<const BoundProgram> program;
+  std::shared_ptr<const profiler::BoundProgram> program;
   std::unique_ptr<Layer> layer;
   at::Tensor loss;
 };
 
-ProgramStep step_of(const ExportedArchive& archive, const ExportedReference& reference, const std::string& path) {
+ProgramStep step_of(const profiler::ExportedArchive& archive, const profiler::ExportedReference& reference, const std::string& path) {
   ProgramStep step;
   const std::int64_t samples = archive.sample_inputs[0].dim() > 0 ? archive.sample_inputs[0].size(0) : 1;
-  step.program = std::make_shared<const BoundProgram>(archive.program, path, std::max<std::int64_t>(1, samples));
-  step.layer = make_exported_layer(step.program, 0, step.program->graph.nodes(), archive.tensors);
+  step.program = std::make_shared<const profiler::BoundProgram>(archive.program, path, std::max<std::int64_t>(1, samples));
+  step.layer = profiler::make_exported_layer(step.program, 0, step.program->graph.nodes(), archive.tensors);
   RunContext context;
   context.samples = samples;
   const SeededGenerator seeded(reference.seed);
@@ -77,7 +77,7 @@ at::Tensor number(double value) {
 }
 
 /// The parameters of the step by every name that the file has for them: Python may know a tied one by another name than the program.
-std::map<std::string, NamedTensor> by_every_name(const ExportedArchive& archive, const ProgramStep& step) {
+std::map<std::string, NamedTensor> by_every_name(const profiler::ExportedArchive& archive, const ProgramStep& step) {
   std::map<std::string, NamedTensor> named;
   for (const NamedTensor& parameter : step.layer->parameters()) {
     const auto stored = archive.tensors.find(parameter.name);
@@ -97,14 +97,15 @@ double least_scale_of(const std::map<std::string, double>& norms) {
 
 /// The last operator that reads a parameter, by number: backward meets the later ones first.
 int last_reader(const ProgramStep& step, const std::string& name) {
-  const ExportedProgram& program = step.program->program;
+  const profiler::ExportedProgram& program = step.program->program;
   for (std::size_t i = 0; i < program.inputs.size(); ++i)
-    if (const auto* value = std::get_if<ProgramValue>(&program.graph.inputs[i]); value != nullptr && program.inputs[i].name == name)
+    if (const auto* value = std::get_if<profiler::ProgramValue>(&program.graph.inputs[i]);
+        value != nullptr && program.inputs[i].name == name)
       return step.program->cuts.last_use(value->index);
   return -1;
 }
 
-void add_gradient_norms(ComparedTensors& compared, const ExportedArchive& archive, const ExportedReference& reference,
+void add_gradient_norms(ComparedTensors& compared, const profiler::ExportedArchive& archive, const profiler::ExportedReference& reference,
                         const ProgramStep& step) {
   const double least_scale = least_scale_of(reference.gradient_norms);
   const std::map<std::string, NamedTensor> parameters = by_every_name(archive, step);
@@ -124,7 +125,7 @@ void add_gradient_norms(ComparedTensors& compared, const ExportedArchive& archiv
   }
 }
 
-CheckPart about_reference(const ExportedReference& reference) {
+CheckPart about_reference(const profiler::ExportedReference& reference) {
   CheckPart about{.name = "reference",
                   .compared = "the program in one piece with PyTorch" + (reference.torch.empty() ? "" : " " + reference.torch) +
                               " at export: loss, norms of gradients and buffers",
@@ -138,14 +139,14 @@ CheckPart about_reference(const ExportedReference& reference) {
 }  // namespace
 
 CheckPart check_reference(const std::string& path) {
-  const ExportedArchive archive = read_exported_archive(path);
+  const profiler::ExportedArchive archive = profiler::read_exported_archive(path);
   CheckPart left_out{.name = "reference", .compared = "the program in one piece with PyTorch at export"};
   if (archive.reference.empty()) left_out.left_out = "the file has no reference: export it with mptune_export.py";
   if (!archive.reference.empty() && archive.sample_inputs.empty()) left_out.left_out = "the file has no sample inputs";
   if (archive.without_weights) left_out.left_out = "the file has no weights";
   if (!left_out.left_out.empty()) return left_out;
 
-  const ExportedReference reference = read_reference(archive.reference, path);
+  const profiler::ExportedReference reference = profiler::read_reference(archive.reference, path);
   if (reference.device != "cpu") {
     left_out.left_out = "the reference was taken on a device of kind " + reference.device + ", which draws and rounds otherwise";
     return left_out;
@@ -163,4 +164,4 @@ CheckPart check_reference(const std::string& path) {
   return compared.part();
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,4 +1,4 @@
-#include "mptune/tuner/runtime/compared_tensors.h"
+#include "tuner/runtime/compared_tensors.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 constexpr double kTiny = 1e-30;  // all zeros against something is a difference
@@ -53,4 +53,4 @@ void ComparedTensors::add(const CheckDifference& where, const at::Tensor& ours, 
   }
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

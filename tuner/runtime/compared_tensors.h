@@ -5,9 +5,9 @@
 
 #include <torch/types.h>
 
-#include "mptune/tuner/trial/check.h"
+#include "tuner/trial/check.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// Largest difference of two tensors over the largest value of `theirs`, or over `least_scale` where that is more. 0 for equal bits (two
 /// NaN are equal); an undefined tensor is all zeros; infinite where shapes differ or only one of two numbers is finite.
@@ -41,4 +41,4 @@ class ComparedTensors {
   CheckPart part_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::tuner

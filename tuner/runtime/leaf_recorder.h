@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/collect/host_collector.h"
-#include "mptune/profiler/device/precise_sleep.h"
+#include "profiler/collect/host_collector.h"
+#include "profiler/device/precise_sleep.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// Writes the leaves of one stage's actions: consecutive, each from where the last one ended. Used by the device's compute thread only.
 class LeafRecorder {
@@ -17,10 +17,10 @@ class LeafRecorder {
   /// Begins a run of leaves now.
   void begin(const Tag& tag);
   /// Ends the current leaf: it was `what` of `layer` (index in the model; the one behind the last is the loss).
-  void leaf(What what, int layer);
+  void leaf(EventKind kind, int layer);
   /// A leaf that belongs to no layer, from `start` to now: "wait", "optimizer", "sum gradients".
-  void leaf(What what, const char* name, const Tag& tag, SteadyClock::time_point start);
-  void range(const char* name, const Tag& tag, SteadyClock::time_point start);
+  void leaf(EventKind kind, const char* name, const Tag& tag, profiler::SteadyClock::time_point start);
+  void range(const char* name, const Tag& tag, profiler::SteadyClock::time_point start);
 
  private:
   HostCollector& collector_;
@@ -28,7 +28,7 @@ class LeafRecorder {
   int first_layer_;
   std::vector<int> forward_names_, backward_names_, recompute_names_;
   Tag tag_;
-  SteadyClock::time_point last_;
+  profiler::SteadyClock::time_point last_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,12 +1,13 @@
-#include "mptune/tuner/runtime/pipeline.h"
+#include "tuner/runtime/pipeline.h"
 
 #include <algorithm>
 #include <cstdio>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/tuner/runtime/bound_graph.h"
-#include "mptune/tuner/runtime/step_runner.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/device/device_list.h"
+#include "tuner/runtime/bound_graph.h"
+#include "tuner/runtime/step_runner.h"
 
 namespace mptune {
 
@@ -40,8 +41,8 @@ void check_batch(const Tensors& inputs, const at::Tensor& target, int batch) {
 }  // namespace
 
 struct Pipeline::Impl {
-  BoundGraph graph;
-  StepRunner runner;
+  tuner::BoundGraph graph;
+  tuner::StepRunner runner;
 
   Impl(const Model& model, const Plan& plan, const PipelineOptions& options, std::vector<std::shared_ptr<Device>> devices)
       : graph(model, plan, options, std::move(devices)), runner(graph, options.seed) {}
@@ -71,8 +72,7 @@ StepResult Pipeline::step(const Tensors& inputs, const at::Tensor& target, Accum
 
 std::vector<at::Tensor> Pipeline::parameters(int stage) const {
   std::vector<at::Tensor> tensors;
-  for (const NamedTensor& parameter : impl_->graph.stages().at(static_cast<std::size_t>(stage))[0]->named_parameters())
-    tensors.push_back(parameter.tensor);
+  for (const NamedTensor& parameter : impl_->graph.stages().at(as_index(stage))[0]->named_parameters()) tensors.push_back(parameter.tensor);
   return tensors;
 }
 

@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/plan.h"
-#include "mptune/planner/plan_file.h"
-#include "mptune/profiler/collect/host_collector.h"
-#include "mptune/profiler/collect/tag_scope.h"
-#include "mptune/profiler/device/device.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/model/model.h"
+#include "planner/plan.h"
+#include "planner/plan_file.h"
+#include "profiler/collect/host_collector.h"
+#include "profiler/collect/tag_scope.h"
+#include "profiler/device/device.h"
+#include "profiler/device/device_list.h"
+#include "profiler/model/model.h"
 
 namespace mptune {
 

@@ -1,8 +1,9 @@
-#include "mptune/tuner/runtime/plan_file_of.h"
+#include "tuner/runtime/plan_file_of.h"
 
 #include <torch/version.h>
 
-#include "mptune/profiler/base/text.h"
+#include "profiler/base/index.h"
+#include "profiler/base/text.h"
 
 namespace mptune {
 
@@ -12,7 +13,7 @@ PlanFile plan_file_of(const Model& model, const Plan& plan, std::chrono::system_
   for (const Stage& stage : plan.stages) {
     auto& modules = file.modules.emplace_back();
     for (int i = stage.first_layer; i < stage.last_layer; ++i) {
-      const auto& paths = model.layers().at(static_cast<std::size_t>(i)).modules;
+      const auto& paths = model.layers().at(as_index(i)).modules;
       modules.insert(modules.end(), paths.begin(), paths.end());
     }
   }

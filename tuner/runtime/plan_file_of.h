@@ -2,8 +2,8 @@
 
 #include <chrono>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/profiler/model/model.h"
+#include "planner/plan_file.h"
+#include "profiler/model/model.h"
 
 namespace mptune {
 

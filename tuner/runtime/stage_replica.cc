@@ -1,11 +1,13 @@
-#include "mptune/tuner/runtime/stage_replica.h"
+#include "tuner/runtime/stage_replica.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <set>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::tuner {
 
 namespace {
 
@@ -13,7 +15,7 @@ namespace {
 std::set<std::string> shared_before(const Model& model, int layer) {
   std::set<std::string> names;
   for (int i = 0; i < layer; ++i) {
-    const Layer& earlier = *model.layers()[static_cast<std::size_t>(i)].layer;
+    const Layer& earlier = *model.layers()[as_index(i)].layer;
     if (!earlier.shares_by_name()) continue;
     for (const auto& tensors : {earlier.parameters(), earlier.buffers()})
       for (const NamedTensor& named : tensors) names.insert(named.name);
@@ -26,7 +28,7 @@ std::set<std::string> shared_before(const Model& model, int layer) {
 StageReplica::StageReplica(const Model& model, Device& device, const Stage& stage, int index, int replica, std::optional<Loss> loss)
     : stage_(stage), index_(index), replica_(replica), loss_(std::move(loss)), on_gpu_(device.spec().kind == DeviceSpec::Kind::cuda) {
   for (int i = stage.first_layer; i < stage.last_layer; ++i) {
-    const ModelLayer& source = model.layers()[static_cast<std::size_t>(i)];
+    const ModelLayer& source = model.layers()[as_index(i)];
     layers_.push_back({source.name, source.modules, source.layer->clone()});
     has_batch_statistics_ = has_batch_statistics_ || source.layer->has_batch_statistics();
   }
@@ -59,25 +61,25 @@ std::vector<StageReplica::Segment> StageReplica::segments_for(int microbatch) co
   return segments;
 }
 
-Tensors StageReplica::run_layers(const Segment& segment, Tensors values, const RunContext& context, What what) {
+Tensors StageReplica::run_layers(const Segment& segment, Tensors values, const RunContext& context, EventKind kind) {
   for (int i = segment.first; i < segment.last; ++i) {
-    const ModelLayer& running = layers_[static_cast<std::size_t>(i)];
+    const ModelLayer& running = layers_[as_index(i)];
     const int layer = stage_.first_layer + i;
-    values = marked_outputs(*running.layer, values, run_layer(running, layer, values, context));
+    values = profiler::marked_outputs(*running.layer, values, run_layer(running, layer, values, context));
     if (!context.recomputing) collect_statistics(i, context.microbatch);
     if (!recorder_) continue;
-    recorder_->leaf(what, layer);
+    recorder_->leaf(kind, layer);
     // While recording, the gradient of a layer's output marks where the backward of the layer behind it ends.
     const bool last_output = i + 1 == segment.last && !ends_in_loss(segment);
     if (at::GradMode::is_enabled() && values[0].requires_grad() && !last_output)
-      values[0].register_hook([recorder = recorder_.get(), layer](const at::Tensor&) { recorder->leaf(What::backward, layer + 1); });
+      values[0].register_hook([recorder = recorder_.get(), layer](const at::Tensor&) { recorder->leaf(EventKind::backward, layer + 1); });
   }
   return values;
 }
 
-at::Tensor StageReplica::loss_of(const Tensors& outputs, const at::Tensor& target, What what) {
+at::Tensor StageReplica::loss_of(const Tensors& outputs, const at::Tensor& target, EventKind kind) {
   at::Tensor loss = (*loss_)(outputs, target);
-  if (recorder_) recorder_->leaf(what, stage_.last_layer);
+  if (recorder_) recorder_->leaf(kind, stage_.last_layer);
   return loss;
 }
 
@@ -87,27 +89,27 @@ Tensors StageReplica::forward(const RunContext& context, Tensors inputs, const a
   Tensors values = std::move(inputs);
   for (const Segment& segment : segments_for(context.microbatch)) {
     const at::AutoGradMode grad(!segment.recompute);
-    SavedSegment saved{segment, {as_leaves(values), {}, {}}};
-    values = run_layers(segment, saved.piece.inputs, context, What::forward);
+    SavedSegment saved{segment, {profiler::as_leaves(values), {}, {}}};
+    values = run_layers(segment, saved.piece.inputs, context, EventKind::forward);
     if (ends_in_loss(segment)) {
-      values = {loss_of(values, target, What::forward)};
+      values = {loss_of(values, target, EventKind::forward)};
       // Read at the end of the step: reading now would wait for the device.
       losses_[context.microbatch] = {values[0].detach(), weight};
     }
-    if (!segment.recompute) set_roots(saved.piece, values);
+    if (!segment.recompute) profiler::set_roots(saved.piece, values);
     flight.segments.push_back(std::move(saved));
   }
-  return loss_ ? Tensors{} : as_leaves(values);
+  return loss_ ? Tensors{} : profiler::as_leaves(values);
 }
 
 void StageReplica::rerun(InFlight& flight, SavedSegment& saved) {
   const at::AutoGradMode grad(true);
   RunContext again = flight.context;
   again.recomputing = true;
-  saved.piece.inputs = as_leaves(saved.piece.inputs);
-  Tensors outputs = run_layers(saved.segment, saved.piece.inputs, again, What::recompute);
-  if (ends_in_loss(saved.segment)) outputs = {loss_of(outputs, flight.target, What::recompute)};
-  set_roots(saved.piece, outputs);
+  saved.piece.inputs = profiler::as_leaves(saved.piece.inputs);
+  Tensors outputs = run_layers(saved.segment, saved.piece.inputs, again, EventKind::recompute);
+  if (ends_in_loss(saved.segment)) outputs = {loss_of(outputs, flight.target, EventKind::recompute)};
+  profiler::set_roots(saved.piece, outputs);
   saved.segment.recompute = false;
 }
 
@@ -124,8 +126,8 @@ Tensors StageReplica::backward(int microbatch, Tensors gradients) {
     if (saved.segment.recompute) rerun(flight, saved);
     if (ends_in_loss(saved.segment)) gradients = {at::full_like(losses_.at(microbatch).loss, flight.weight)};
     const int ends_at = recorder_ ? first_trained(saved) : 0;
-    gradients = backward_through(std::move(saved.piece), std::move(gradients));
-    if (recorder_) recorder_->leaf(What::backward, stage_.first_layer + ends_at);
+    gradients = profiler::backward_through(std::move(saved.piece), std::move(gradients));
+    if (recorder_) recorder_->leaf(EventKind::backward, stage_.first_layer + ends_at);
   }
   return gradients;
 }
@@ -134,7 +136,7 @@ int StageReplica::first_trained(const SavedSegment& saved) const {
   const auto& inputs = saved.piece.inputs;
   int layer = saved.segment.first;
   if (std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& input) { return input.requires_grad(); })) return layer;
-  while (layer + 1 < saved.segment.last && layers_[static_cast<std::size_t>(layer)].layer->parameters().empty()) ++layer;
+  while (layer + 1 < saved.segment.last && layers_[as_index(layer)].layer->parameters().empty()) ++layer;
   return layer;
 }
 
@@ -164,8 +166,8 @@ std::vector<std::string> StageReplica::layer_names() const {
 }
 
 void StageReplica::collect_statistics(int layer, int microbatch) {
-  Layer& source = *layers_[static_cast<std::size_t>(layer)].layer;
-  if (source.has_batch_statistics()) statistics_[static_cast<std::size_t>(layer)][microbatch] = source.take_statistics();
+  Layer& source = *layers_[as_index(layer)].layer;
+  if (source.has_batch_statistics()) statistics_[as_index(layer)][microbatch] = source.take_statistics();
 }
 
 void StageReplica::commit_statistics(const std::vector<StageReplica*>& replicas) {
@@ -183,4 +185,4 @@ void StageReplica::commit_statistics(const std::vector<StageReplica*>& replicas)
   }
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

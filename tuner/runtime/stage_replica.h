@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/plan.h"
-#include "mptune/profiler/device/device.h"
-#include "mptune/profiler/model/graph_piece.h"
-#include "mptune/profiler/model/model.h"
-#include "mptune/tuner/runtime/leaf_recorder.h"
+#include "planner/plan.h"
+#include "profiler/device/device.h"
+#include "profiler/model/graph_piece.h"
+#include "profiler/model/model.h"
+#include "tuner/runtime/leaf_recorder.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// One replica of a stage: its layers, and the micro-batches between their forward and backward.
 /// Boundaries are detached leaves; gradients cross explicitly; no autograd graph leaves this object.
@@ -68,7 +68,7 @@ class StageReplica {
   };
   struct SavedSegment {
     Segment segment;
-    GraphPiece piece;
+    profiler::GraphPiece piece;
   };
   struct WeightedLoss {
     at::Tensor loss;
@@ -82,12 +82,12 @@ class StageReplica {
   };
 
   [[nodiscard]] std::vector<Segment> segments_for(int microbatch) const;
-  [[nodiscard]] Tensors run_layers(const Segment& segment, Tensors values, const RunContext& context, What what);
+  [[nodiscard]] Tensors run_layers(const Segment& segment, Tensors values, const RunContext& context, EventKind kind);
   [[nodiscard]] bool ends_in_loss(const Segment& segment) const { return loss_ && segment.last == static_cast<int>(layers_.size()); }
   void rerun(InFlight& flight, SavedSegment& saved);
   /// The layer where a segment's backward ends: those before it have none.
   [[nodiscard]] int first_trained(const SavedSegment& saved) const;
-  [[nodiscard]] at::Tensor loss_of(const Tensors& outputs, const at::Tensor& target, What what);
+  [[nodiscard]] at::Tensor loss_of(const Tensors& outputs, const at::Tensor& target, EventKind kind);
   void collect_statistics(int layer, int microbatch);
 
   Stage stage_;
@@ -105,4 +105,4 @@ class StageReplica {
   std::unique_ptr<LeafRecorder> recorder_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,12 +1,13 @@
-#include "mptune/tuner/runtime/step_record.h"
+#include "tuner/runtime/step_record.h"
 
 #include <ATen/ATen.h>
 
 #include <utility>
 
-#include "mptune/profiler/model/graph_piece.h"
+#include "profiler/base/index.h"
+#include "profiler/model/graph_piece.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 // Later operators may write to what they are given.
@@ -48,10 +49,11 @@ void record_state(const std::vector<ModelLayer>& layers, StepRecord& record) {
 WholeModel::WholeModel(const Model& model) : layers_(cloned_layers(model)) {
   std::vector<const Layer*> all;
   for (const ModelLayer& layer : layers_) all.push_back(layer.layer.get());
-  if (auto whole = whole_exported_layer(all)) whole_.push_back({model.name(), {}, std::move(whole)});
+  if (auto whole = profiler::whole_exported_layer(all)) whole_.push_back({model.name(), {}, std::move(whole)});
 }
 
-Tensors WholeModel::forward(const Tensors& inputs, const RunContext& context, std::vector<Tensors>* outputs, const NodeObserver& watch) {
+Tensors WholeModel::forward(const Tensors& inputs, const RunContext& context, std::vector<Tensors>* outputs,
+                            const profiler::NodeObserver& watch) {
   if (!whole_.empty()) return forward_program(inputs, context, outputs, watch);
   Tensors values = inputs;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
@@ -62,22 +64,22 @@ Tensors WholeModel::forward(const Tensors& inputs, const RunContext& context, st
 }
 
 Tensors WholeModel::forward_program(const Tensors& inputs, const RunContext& context, std::vector<Tensors>* outputs,
-                                    const NodeObserver& watch) {
+                                    const profiler::NodeObserver& watch) {
   std::size_t next = 0;
   Layer& program = *whole_.front().layer;
-  observe_nodes(program, [&](int node, const ProgramValues& values) {
+  profiler::observe_nodes(program, [&](int node, const profiler::ProgramValues& values) {
     if (watch) watch(node, values);
-    const ExportedRange range = *exported_range(*layers_.at(next).layer);
+    const profiler::ExportedRange range = *profiler::exported_range(*layers_.at(next).layer);
     if (node + 1 != range.last) return;
     ++next;
     if (outputs == nullptr) return;
     Tensors crossing;
-    for (const int value : exported_layer_outputs(*range.program, range.last))
-      crossing.push_back(values[static_cast<std::size_t>(value)].toTensor());
+    for (const int value : profiler::exported_layer_outputs(*range.program, range.last))
+      crossing.push_back(values[as_index(value)].toTensor());
     outputs->push_back(copies_of(crossing));
   });
   Tensors result = run_layer(whole_.front(), 0, inputs, context);
-  observe_nodes(program, nullptr);
+  profiler::observe_nodes(program, nullptr);
   return result;
 }
 
@@ -113,19 +115,19 @@ PiecewiseStep piecewise_step(const Model& model, const Batch& batch, std::uint64
   RunContext context;
   context.seed = seed;
   context.samples = batch.inputs.at(0).size(0);
-  std::vector<GraphPiece> pieces;
+  std::vector<profiler::GraphPiece> pieces;
   Tensors values = batch.inputs;
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    const Tensors leaves = as_leaves(values);
+    const Tensors leaves = profiler::as_leaves(values);
     pieces.push_back({leaves, {}, {}});
     step.inputs.push_back(leaves);
     context.recomputing = false;
     values = run_layer(layers[i], static_cast<int>(i), leaves, context);
     step.record.outputs.push_back(copies_of(values));
-    if (i + 1 < layers.size()) set_roots(pieces.back(), values);
+    if (i + 1 < layers.size()) profiler::set_roots(pieces.back(), values);
   }
   const at::Tensor loss = model.loss()(values, batch.target);
-  set_roots(pieces.back(), {loss});
+  profiler::set_roots(pieces.back(), {loss});
   step.record.loss = loss.detach().to(at::kDouble);
   statistics.take(layers);
 
@@ -136,10 +138,10 @@ PiecewiseStep piecewise_step(const Model& model, const Batch& batch, std::uint64
   }
 
   Tensors gradients{at::ones_like(loss)};
-  for (; !pieces.empty(); pieces.pop_back()) gradients = backward_through(std::move(pieces.back()), std::move(gradients));
+  for (; !pieces.empty(); pieces.pop_back()) gradients = profiler::backward_through(std::move(pieces.back()), std::move(gradients));
   statistics.commit(layers);
   record_state(layers, step.record);
   return step;
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

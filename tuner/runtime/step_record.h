@@ -4,10 +4,10 @@
 #include <memory>
 #include <vector>
 
-#include "mptune/profiler/exported/layer.h"
-#include "mptune/profiler/model/model.h"
+#include "profiler/exported/layer.h"
+#include "profiler/model/model.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// Results of a step, for comparison with the same step computed otherwise.
 struct StepRecord {
@@ -43,14 +43,14 @@ class WholeModel {
 
   /// `outputs`, if not null, gets copies of what each layer hands on; `watch` sees the nodes of an exported program.
   [[nodiscard]] Tensors forward(const Tensors& inputs, const RunContext& context, std::vector<Tensors>* outputs,
-                                const NodeObserver& watch = {});
+                                const profiler::NodeObserver& watch = {});
 
   /// What holds parameters, buffers and statistics: the layers, or the program as a whole.
   [[nodiscard]] const std::vector<ModelLayer>& holders() const { return whole_.empty() ? layers_ : whole_; }
 
  private:
   [[nodiscard]] Tensors forward_program(const Tensors& inputs, const RunContext& context, std::vector<Tensors>* outputs,
-                                        const NodeObserver& watch);
+                                        const profiler::NodeObserver& watch);
 
   std::vector<ModelLayer> layers_;
   std::vector<ModelLayer> whole_;  ///< an exported program as one layer
@@ -67,4 +67,4 @@ struct PiecewiseStep {
 };
 [[nodiscard]] PiecewiseStep piecewise_step(const Model& model, const Batch& batch, std::uint64_t seed);
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,6 +1,6 @@
-#include "mptune/tuner/runtime/step_runner.h"
+#include "tuner/runtime/step_runner.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 void StepRunner::record_compute(StageReplica& replica) {
   const int device = graph_.device_of(replica);
@@ -16,15 +16,15 @@ void StepRunner::record_copies(const BoundGraph::Link& link) {
   LaneLog* forward = log_of(link.source, link.destination);
   LaneLog* backward = log_of(link.destination, link.source);
   const int activation = collector_->name("copy activation"), gradient = collector_->name("copy gradient");
-  link.channel->set_observer([=, this](MessageTag tag, std::int64_t bytes, SteadyClock::time_point began, SteadyClock::time_point ended) {
-    // A copy is tagged with the stage that receives it.
-    const Tag event{static_cast<int>(steps_), tag.gradient ? link.front_stage : link.front_stage + 1, tag.microbatch, -1, -1};
-    if (tag.gradient) {
-      backward->add_copy(gradient, event, {bytes, link.destination, link.source}, began, ended);
-    } else {
-      forward->add_copy(activation, event, {bytes, link.source, link.destination}, began, ended);
-    }
-  });
+  link.channel->set_observer(
+      [=, this](MessageTag tag, std::int64_t bytes, profiler::SteadyClock::time_point began, profiler::SteadyClock::time_point ended) {
+        // A copy is tagged with the stage that receives it.
+        const Tag event{static_cast<int>(steps_), tag.gradient ? link.front_stage : link.front_stage + 1, tag.microbatch, -1, -1};
+        if (tag.gradient)
+          backward->add_copy(gradient, event, {bytes, link.destination, link.source}, began, ended);
+        else
+          forward->add_copy(activation, event, {bytes, link.source, link.destination}, began, ended);
+      });
 }
 
 void StepRunner::record(HostCollector* collector, TagSink* gpus) {
@@ -36,4 +36,4 @@ void StepRunner::record(HostCollector* collector, TagSink* gpus) {
   for (const BoundGraph::Link& link : graph_.links()) collector == nullptr ? link.channel->set_observer(nullptr) : record_copies(link);
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,20 +1,21 @@
-#include "mptune/tuner/runtime/step_runner.h"
+#include "tuner/runtime/step_runner.h"
 
 #include <ATen/ATen.h>
 
 #include <chrono>
 
-#include "mptune/profiler/collect/nvtx_range.h"
+#include "profiler/base/index.h"
+#include "profiler/collect/nvtx_range.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 // The caller may set the first replicas before the first step.
 StepRunner::StepRunner(BoundGraph& graph, std::uint64_t seed)
     : graph_(graph), tied_(graph), seed_(seed), refresh_copies_(graph.has_replicas() || !tied_.empty()) {}
 
 StepResult StepRunner::run(const Tensors& inputs, const at::Tensor& target, Accumulate accumulate) {
-  const NvtxRange range("step", steps_);
-  const auto start = SteadyClock::now();
+  const profiler::NvtxRange range("step", steps_);
+  const auto start = profiler::SteadyClock::now();
   inputs_.clear();
   for (const at::Tensor& input : inputs) inputs_.push_back(input.cpu());
   target_ = target.defined() ? target.cpu() : target;
@@ -22,7 +23,7 @@ StepResult StepRunner::run(const Tensors& inputs, const at::Tensor& target, Accu
   StepResult result;
   result.loss = take_loss();
   refresh_copies_ = graph_.has_replicas() || !tied_.empty();
-  result.seconds = std::chrono::duration<double>(SteadyClock::now() - start).count();
+  result.seconds = std::chrono::duration<double>(profiler::SteadyClock::now() - start).count();
   ++steps_;
   return result;
 }
@@ -49,8 +50,8 @@ double StepRunner::take_loss() {
   const Plan& plan = graph_.plan();
   double loss = 0;
   for (int m = 0; m < plan.num_microbatches(); ++m) {
-    StageReplica& last = *graph_.stages().back()[static_cast<std::size_t>(replica_of(plan.stages.back(), m))];
-    const TagScope scope(gpus_, {static_cast<int>(steps_), last.stage(), m, -1, last.replica()}, What::forward);  // a GPU copies it
+    StageReplica& last = *graph_.stages().back()[as_index(replica_of(plan.stages.back(), m))];
+    const TagScope scope(gpus_, {static_cast<int>(steps_), last.stage(), m, -1, last.replica()}, EventKind::forward);  // a GPU copies it
     loss += last.take_loss(m);
   }
   return loss;
@@ -74,9 +75,9 @@ void StepRunner::prepare_stages(int device, Accumulate accumulate) {
 /// Gives a replica the values of the stage's first, and tied copies those of their first holder.
 void StepRunner::refresh(StageReplica& replica, int device) {
   if (replica.replica() == 0 && replica.copies().empty()) return;
-  const auto start = SteadyClock::now();
+  const auto start = profiler::SteadyClock::now();
   const Tag tag = tag_of(replica);
-  const TagScope scope(gpus_, tag, What::reduce);
+  const TagScope scope(gpus_, tag, EventKind::reduce);
   // What the first holds may still be in an optimizer's hands.
   const auto after_first_of = [&](int stage) { graph_.after_caller(device, graph_.device_of(graph_.first(stage))); };
   if (replica.replica() > 0) {
@@ -89,17 +90,17 @@ void StepRunner::refresh(StageReplica& replica, int device) {
     after_first_of(weight.stage);
     at::Tensor(copy.tensor).copy_(weight.first);
   }
-  if (auto* recorder = replica.recorder()) recorder->leaf(What::reduce, "refresh parameters", tag, start);
+  if (auto* recorder = replica.recorder()) recorder->leaf(EventKind::reduce, "refresh parameters", tag, start);
 }
 
 void StepRunner::run_row(int device, Accumulate accumulate) {
   prepare_stages(device, accumulate);
   for (const BoundAction& bound : graph_.row(device)) {
-    const auto start = SteadyClock::now();
+    const auto start = profiler::SteadyClock::now();
     {
-      const NvtxRange range(bound.text.c_str(), steps_ << 32 | bound.action.stage << 16 | bound.action.microbatch);
+      const profiler::NvtxRange range(bound.text.c_str(), steps_ << 32 | bound.action.stage << 16 | bound.action.microbatch);
       const bool is_forward = bound.action.kind == ActionKind::forward;
-      const TagScope scope(gpus_, tag_of(bound), is_forward ? What::forward : What::backward);
+      const TagScope scope(gpus_, tag_of(bound), is_forward ? EventKind::forward : EventKind::backward);
       is_forward ? forward(bound) : backward(bound);
     }
     if (auto* recorder = bound.stage->recorder()) {
@@ -112,24 +113,23 @@ void StepRunner::run_row(int device, Accumulate accumulate) {
 Tensors StepRunner::receive(Channel& channel, MessageTag tag, const BoundAction& bound) {
   auto* recorder = bound.stage->recorder();
   const bool waits = recorder != nullptr && !channel.arrived(tag);
-  const auto start = SteadyClock::now();
+  const auto start = profiler::SteadyClock::now();
   Message message = channel.receive(tag);
   graph_.device(graph_.device_of(*bound.stage)).after(message.there);
-  if (waits) recorder->leaf(What::sync, tag.gradient ? "wait for gradient" : "wait for input", tag_of(bound), start);
+  if (waits) recorder->leaf(EventKind::sync, tag.gradient ? "wait for gradient" : "wait for input", tag_of(bound), start);
   return std::move(message.tensors);
 }
 
 void StepRunner::forward(const BoundAction& bound) {
   const Plan& plan = graph_.plan();
   const int m = bound.action.microbatch;
-  const std::int64_t samples = plan.microbatch_sizes[static_cast<std::size_t>(m)], first = graph_.first_sample(m);
+  const std::int64_t samples = plan.microbatch_sizes[as_index(m)], first = graph_.first_sample(m);
   Device& device = graph_.device(graph_.device_of(*bound.stage));
   Tensors given;
-  if (bound.front != nullptr) {
+  if (bound.front != nullptr)
     given = receive(*bound.front, {false, m}, bound);
-  } else {
+  else
     for (const at::Tensor& input : inputs_) given.push_back(device.from_host(input.narrow(0, first, samples)));
-  }
   if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
   const RunContext context{seed_, steps_, m, first, samples, false};
   const at::Tensor slice = target_.defined() && bound.back == nullptr ? device.from_host(target_.narrow(0, first, samples)) : at::Tensor();
@@ -160,21 +160,21 @@ void StepRunner::finish_stages(int device) {
 /// Sums the replicas' gradients into the first, in order of the replicas. Every replica's thread sums its share of the parameters, but a
 /// GPU's all of its own: another thread's work on its memory would be in nobody's lane.
 void StepRunner::sum_replicas(StageReplica& replica) {
-  const auto start = SteadyClock::now();
+  const auto start = profiler::SteadyClock::now();
   const Tag tag = tag_of(replica);
-  const TagScope scope(gpus_, tag, What::reduce);
+  const TagScope scope(gpus_, tag, EventKind::reduce);
   const BoundGraph::Replicas& replicas = graph_.replicas(replica.stage());
   const std::size_t sharers = replicas[0]->on_gpu() ? 1 : replicas.size();
-  const auto share = static_cast<std::size_t>(replica.replica());
+  const auto share = as_index(replica.replica());
   if (share >= sharers || replicas.size() < 2) return;
   const std::vector<at::Tensor>& parameters = replicas[0]->trained();
   for (std::size_t p = share; p < parameters.size(); p += sharers)
     for (std::size_t other = 1; other < replicas.size(); ++other) add_gradient(parameters[p], replicas[other]->trained()[p].grad());
-  if (auto* recorder = replica.recorder()) recorder->leaf(What::reduce, "sum gradients", tag, start);
+  if (auto* recorder = replica.recorder()) recorder->leaf(EventKind::reduce, "sum gradients", tag, start);
 }
 
 void StepRunner::commit_statistics(StageReplica& first) {
-  const TagScope scope(gpus_, tag_of(first), What::reduce);
+  const TagScope scope(gpus_, tag_of(first), EventKind::reduce);
   std::vector<StageReplica*> all;
   for (const auto& replica : graph_.replicas(first.stage())) all.push_back(replica.get());
   first.commit_statistics(all);
@@ -186,11 +186,11 @@ void StepRunner::sum_tied(int device) {
   for (const auto& [name, weight] : tied_.all()) {
     StageReplica& holder = graph_.first(weight.stage);
     if (graph_.device_of(holder) != device) continue;
-    const auto start = SteadyClock::now();
+    const auto start = profiler::SteadyClock::now();
     const Tag tag = tag_of(holder);
-    const TagScope scope(gpus_, tag, What::reduce);
+    const TagScope scope(gpus_, tag, EventKind::reduce);
     for (const at::Tensor& copy : weight.copies) add_gradient(weight.first, copy.grad());
-    if (auto* recorder = holder.recorder()) recorder->leaf(What::reduce, "sum tied gradients", tag, start);
+    if (auto* recorder = holder.recorder()) recorder->leaf(EventKind::reduce, "sum tied gradients", tag, start);
   }
 }
 
@@ -198,11 +198,11 @@ void StepRunner::on_stages(const std::function<void(int stage)>& work) {
   graph_.for_devices([&](int device) {
     for_replicas(device, [&](StageReplica& replica) {
       if (replica.replica() > 0) return;
-      const auto start = SteadyClock::now();
+      const auto start = profiler::SteadyClock::now();
       const Tag tag{static_cast<int>(steps_) - 1, replica.stage(), -1, -1, 0};
-      const TagScope scope(gpus_, tag, What::optimizer);
+      const TagScope scope(gpus_, tag, EventKind::optimizer);
       work(replica.stage());
-      if (auto* recorder = replica.recorder()) recorder->leaf(What::optimizer, "optimizer", tag, start);
+      if (auto* recorder = replica.recorder()) recorder->leaf(EventKind::optimizer, "optimizer", tag, start);
     });
   });
   if (auto error = graph_.take_error()) {
@@ -211,4 +211,4 @@ void StepRunner::on_stages(const std::function<void(int stage)>& work) {
   }
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <functional>
 
-#include "mptune/tuner/runtime/bound_graph.h"
-#include "mptune/tuner/runtime/tied_weights.h"
+#include "tuner/runtime/bound_graph.h"
+#include "tuner/runtime/tied_weights.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// Takes steps through a bound graph. One thread drives it; `graph` outlives it.
 class StepRunner {
@@ -59,4 +59,4 @@ class StepRunner {
   at::Tensor target_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::tuner

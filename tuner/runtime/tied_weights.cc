@@ -1,19 +1,18 @@
-#include "mptune/tuner/runtime/tied_weights.h"
+#include "tuner/runtime/tied_weights.h"
 
 #include <ATen/ATen.h>
 
 #include <utility>
 
-namespace mptune {
+namespace mptune::tuner {
 
 void add_gradient(at::Tensor parameter, const at::Tensor& gradient) {
   if (!gradient.defined()) return;
   at::Tensor& sum = parameter.mutable_grad();
-  if (sum.defined()) {
+  if (sum.defined())
     sum.add_(gradient.to(parameter.device()));
-  } else {
+  else
     sum = gradient.to(parameter.device(), gradient.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
-  }
 }
 
 TiedWeights::TiedWeights(const BoundGraph& graph) {
@@ -27,4 +26,4 @@ TiedWeights::TiedWeights(const BoundGraph& graph) {
     if (!parameter.copies.empty()) weights_.emplace(name, std::move(parameter));
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

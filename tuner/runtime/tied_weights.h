@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "mptune/tuner/runtime/bound_graph.h"
+#include "tuner/runtime/bound_graph.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// Adds to a parameter's gradient, on the parameter's device; an undefined `gradient` adds nothing.
 void add_gradient(at::Tensor parameter, const at::Tensor& gradient);
@@ -32,4 +32,4 @@ class TiedWeights {
   std::map<std::string, Weight> weights_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::tuner

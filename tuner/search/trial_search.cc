@@ -1,4 +1,4 @@
-#include "mptune/tuner/search/trial_search.h"
+#include "tuner/search/trial_search.h"
 
 #include <algorithm>
 #include <array>
@@ -6,11 +6,12 @@
 #include <limits>
 #include <utility>
 
-#include "mptune/planner/parallelism.h"
-#include "mptune/planner/plan_file.h"
-#include "mptune/planner/schedule/schedule.h"
+#include "planner/parallelism.h"
+#include "planner/plan_file.h"
+#include "planner/schedule/schedule.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 // Weight of the assumed model error, in trials.
@@ -27,7 +28,7 @@ struct KindState {
 };
 
 struct State {
-  std::array<KindState, kParallelisms.size()> kinds;
+  std::array<KindState, planner::kParallelisms.size()> kinds;
   double correction = 0;  // over all kinds: for a kind without a trial
   double sigma = 0;
 
@@ -35,7 +36,7 @@ struct State {
 };
 
 std::size_t index_of(const Plan& plan) {
-  return static_cast<std::size_t>(parallelism_of(plan));
+  return as_index(planner::parallelism_of(plan));
 }
 
 void observe_one(State& state, const Trial& trial) {
@@ -73,9 +74,9 @@ int most_samples(const Plan& plan) {
 
 bool needs_at_least(const Plan& plan, const Plan& other) {
   if (plan.devices != other.devices || plan.stages != other.stages) return false;
-  for (int stage = 0; stage < plan.num_stages(); ++stage) {
-    if (most_in_flight(plan, stage) * most_samples(plan) < most_in_flight(other, stage) * most_samples(other)) return false;
-  }
+  for (int stage = 0; stage < plan.num_stages(); ++stage)
+    if (planner::most_in_flight(plan, stage) * most_samples(plan) < planner::most_in_flight(other, stage) * most_samples(other))
+      return false;
   return most_samples(plan) >= most_samples(other);
 }
 
@@ -125,13 +126,12 @@ std::optional<Candidate> TrialSearch::next() {
     best_corrected = corrected;
   }
   if (best != nullptr) return *best;
-  if (!any_untried) {
+  if (!any_untried)
     stop_reason_ = "every plan worth a trial was tried";
-  } else if (any_patience_lost) {
+  else if (any_patience_lost)
     stop_reason_ = std::to_string(rules_.patience) + " trials in a row improved nothing";
-  } else {
+  else
     stop_reason_ = "no untried plan can be faster by more than the target";
-  }
   return std::nullopt;
 }
 
@@ -139,4 +139,4 @@ void TrialSearch::observe(const Trial& trial) {
   seen_.push_back(trial);
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/tuner/trial/trial.h"
+#include "planner/search/search.h"
+#include "tuner/trial/trial.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// What to try next: best-first by corrected prediction. Pure; the same observations give the same proposals.
 class TrialSearch {
@@ -39,4 +39,4 @@ class TrialSearch {
   std::string stop_reason_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::tuner

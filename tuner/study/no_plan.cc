@@ -1,17 +1,18 @@
-#include "mptune/tuner/study/no_plan.h"
+#include "tuner/study/no_plan.h"
 
 #include <algorithm>
 #include <array>
 
-#include "mptune/profiler/base/units.h"
-#include "mptune/tuner/trial/trial.h"
+#include "profiler/base/index.h"
+#include "profiler/base/units.h"
+#include "tuner/trial/trial.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 constexpr std::array kWhyNames = {"needs_devices", "needs_several_cores", "one_layer",         "few_samples",
                                   "over_cap",      "none_within_caps",    "other_plans_asked", "none_found"};
-static_assert(kWhyNames.size() == static_cast<std::size_t>(NoPlan::Why::none_found) + 1);
+static_assert(kWhyNames.size() == as_index(NoPlan::Why::none_found) + 1);
 
 }  // namespace
 
@@ -20,7 +21,7 @@ bool too_large(const NoPlan& reason) {
 }
 
 const char* to_string(NoPlan::Why why) {
-  return kWhyNames[static_cast<std::size_t>(why)];
+  return kWhyNames[as_index(why)];
 }
 
 NoPlan::Why why_from(const std::string& text) {
@@ -52,4 +53,4 @@ std::string text_of(const NoPlan& reason) {
   return "no plan of this kind was found";
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

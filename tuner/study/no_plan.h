@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// Why the search has no plan of a kind of parallelism.
 struct NoPlan {
@@ -38,4 +38,4 @@ struct NoPlan {
 /// "needs at least 3 devices; 2 available". Worded here, not in reports/render, because a study's file holds the sentence.
 [[nodiscard]] std::string text_of(const NoPlan& reason);
 
-}  // namespace mptune
+}  // namespace mptune::tuner

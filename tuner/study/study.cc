@@ -1,4 +1,4 @@
-#include "mptune/tuner/study/study.h"
+#include "tuner/study/study.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <SQLiteCpp/VariadicBind.h>
@@ -13,12 +13,12 @@
 #include <optional>
 #include <utility>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/trace/model_text.h"
-#include "mptune/tuner/study/study_files.h"
-#include "mptune/tuner/study/trial_rows.h"
+#include "profiler/base/error.h"
+#include "profiler/trace/model_text.h"
+#include "tuner/study/study_files.h"
+#include "tuner/study/trial_rows.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 using Json = nlohmann::json;
@@ -82,9 +82,8 @@ std::string difference(const Json& a, const Json& b) {
 std::string model_name(const std::string& identity, const std::string& folder) {
   const Json json = parsed(identity);
   std::string model;
-  for (const Json& place : {json, json.is_object() ? json.value("setup", Json()) : Json()}) {
+  for (const Json& place : {json, json.is_object() ? json.value("setup", Json()) : Json()})
     if (model.empty() && place.is_object() && place.contains("model") && place["model"].is_string()) model = place["model"];
-  }
   if (model.empty()) model = folder;
   while (model.size() > 1 && model.back() == '/') model.pop_back();
   std::string name = parse_model_text(model).stem;
@@ -93,9 +92,7 @@ std::string model_name(const std::string& identity, const std::string& folder) {
 }
 
 void check_is_study(const std::string& folder) {
-  if (!Study::is_study(folder)) {
-    throw Error("this is not a study", folder, "give a folder that mptune tune wrote");
-  }
+  if (!Study::is_study(folder)) throw Error("this is not a study", folder, "give a folder that mptune tune wrote");
   if (const long long version = sqlite_header_number(database_path(folder), 60); version > kStudyVersion) {
     throw Error("the study was written by a newer mptune (version " + std::to_string(version) + ")", folder,
                 "upgrade mptune, or start a new study with another -o");
@@ -301,4 +298,4 @@ bool Study::is_study(const std::string& path) {
   return sqlite_header_number(database_path(path), 68) == kStudyApplication;
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

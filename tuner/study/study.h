@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "mptune/tuner/study/summary.h"
-#include "mptune/tuner/trial/setup.h"
-#include "mptune/tuner/trial/trial.h"
+#include "tuner/study/summary.h"
+#include "tuner/trial/setup.h"
+#include "tuner/trial/trial.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// Names of stored traces beside those of baselines.
 inline constexpr const char* kRecommendedTrace = "recommended";
@@ -71,4 +71,4 @@ class Study {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,4 +1,4 @@
-#include "mptune/tuner/study/study_files.h"
+#include "tuner/study/study_files.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -13,9 +13,10 @@
 #include <fstream>
 #include <string_view>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -93,9 +94,8 @@ void remove_study_files(const std::string& folder) {
     fs::remove(entry.path(), failed);
     if (failed) not_writable(entry.path().string(), failed.value());
   }
-  for (const auto& entry : fs::directory_iterator(folder + "/traces", failed)) {
+  for (const auto& entry : fs::directory_iterator(folder + "/traces", failed))
     if (ends_with(entry.path().string(), ".sqlite")) fs::remove(entry.path(), failed);
-  }
 }
 
 long long sqlite_header_number(const std::string& path, int place) {
@@ -103,8 +103,8 @@ long long sqlite_header_number(const std::string& path, int place) {
   std::array<char, 100> header{};
   if (!file.read(header.data(), header.size()) || std::memcmp(header.data(), "SQLite format 3", 16) != 0) return -1;
   long long number = 0;
-  for (int i = 0; i < 4; ++i) number = number * 256 + static_cast<unsigned char>(header[static_cast<std::size_t>(place + i)]);
+  for (int i = 0; i < 4; ++i) number = number * 256 + static_cast<unsigned char>(header[as_index(place + i)]);
   return number;
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

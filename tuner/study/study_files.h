@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// Whether files of a kind of file system (statfs f_type) are shared between hosts or reached through a user's program: write-ahead logs
 /// need memory shared by all who open them, which these do not give.
@@ -32,4 +32,4 @@ void remove_study_files(const std::string& folder);
 /// Number at a place of an SQLite file's header (60: user version, 68: application id), -1 where `path` is no SQLite file.
 [[nodiscard]] long long sqlite_header_number(const std::string& path, int place);
 
-}  // namespace mptune
+}  // namespace mptune::tuner

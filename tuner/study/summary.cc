@@ -1,10 +1,10 @@
-#include "mptune/tuner/study/summary.h"
+#include "tuner/study/summary.h"
 
 #include <nlohmann/json.hpp>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 using Json = nlohmann::json;
@@ -35,17 +35,15 @@ Json kind_facts_json(const KindFacts& facts) {
     json["no_plan"][to_string(kind)] = text_of(none);
     json["why_no_plan"][to_string(kind)] = no_plan_json(none);
   }
-  for (const auto& [kind, paper] : facts.on_paper) {
+  for (const auto& [kind, paper] : facts.on_paper)
     json["on_paper"][to_string(kind)] = {{"description", paper.description}, {"step_s", paper.step_s}, {"peak_bytes", paper.peak_bytes}};
-  }
-  for (const OtherDevices& other : facts.other_devices) {
+  for (const OtherDevices& other : facts.other_devices)
     json["other_devices"].push_back({{"devices", other.devices}, {"kind", to_string(other.kind)}, {"step_s", other.step_s}});
-  }
   return json;
 }
 
-Parallelism kind_from(const std::string& name) {
-  if (const auto kind = parallelism_named(name)) return *kind;
+planner::Parallelism kind_from(const std::string& name) {
+  if (const auto kind = planner::parallelism_named(name)) return *kind;
   throw Error("'" + name + "' is not a kind of parallelism", "the study's summary", "tune again with --force");
 }
 
@@ -54,16 +52,16 @@ KindFacts kind_facts_from(const Json& json, const std::vector<std::string>& whol
   KindFacts facts;
   facts.whole_machine = whole_machine;
   const Json values = json.value("why_no_plan", Json::object()), words = json.value("no_plan", Json::object());
-  for (const auto& [kind, text] : words.items()) {
+  for (const auto& [kind, text] : words.items())
     facts.no_plan[kind_from(kind)] = values.contains(kind) ? no_plan_from(values.at(kind)) : no_plan_in_words(text.get<std::string>());
-  }
   const Json on_paper = json.value("on_paper", Json::object());
   for (const auto& [kind, paper] : on_paper.items()) {
     facts.on_paper[kind_from(kind)] = {paper.at("description").get<std::string>(), paper.at("step_s").get<double>(),
-                            paper.at("peak_bytes").get<std::vector<std::int64_t>>()};
+                                       paper.at("peak_bytes").get<std::vector<std::int64_t>>()};
   }
   for (const Json& other : json.value("other_devices", Json::array())) {
-    facts.other_devices.push_back({other.at("devices").get<int>(), kind_from(other.at("kind").get<std::string>()), other.at("step_s").get<double>()});
+    facts.other_devices.push_back(
+        {other.at("devices").get<int>(), kind_from(other.at("kind").get<std::string>()), other.at("step_s").get<double>()});
   }
   return facts;
 }
@@ -102,4 +100,4 @@ StudySummary summary_from_json(const std::string& text, const std::string& folde
   }
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/parallelism.h"
-#include "mptune/tuner/study/no_plan.h"
+#include "planner/parallelism.h"
+#include "tuner/study/no_plan.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// The fastest plan of a kind of parallelism that the search knows.
 struct KindOnPaper {
@@ -21,17 +21,17 @@ struct KindOnPaper {
 /// The fastest predicted plan of another number of devices like these.
 struct OtherDevices {
   int devices = 0;
-  Parallelism kind = Parallelism::one_device;
+  planner::Parallelism kind = planner::Parallelism::one_device;
   double step_s = 0;
   bool operator==(const OtherDevices&) const = default;
 };
 
 /// What the table of kinds needs beside trials.
 struct KindFacts {
-  std::vector<std::string> whole_machine;       ///< devices of all cores
-  std::map<Parallelism, KindOnPaper> on_paper;  ///< by kind
-  std::map<Parallelism, NoPlan> no_plan;        ///< by kind: why the search has none
-  std::vector<OtherDevices> other_devices;      ///< ascending
+  std::vector<std::string> whole_machine;                ///< devices of all cores
+  std::map<planner::Parallelism, KindOnPaper> on_paper;  ///< by kind
+  std::map<planner::Parallelism, NoPlan> no_plan;        ///< by kind: why the search has none
+  std::vector<OtherDevices> other_devices;               ///< ascending
   bool operator==(const KindFacts&) const = default;
 };
 
@@ -54,4 +54,4 @@ struct StudySummary {
 /// Throws Error (usage) where `json` is no summary; `folder` is the study's.
 [[nodiscard]] StudySummary summary_from_json(const std::string& json, const std::string& folder);
 
-}  // namespace mptune
+}  // namespace mptune::tuner

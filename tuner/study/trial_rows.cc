@@ -1,4 +1,4 @@
-#include "mptune/tuner/study/trial_rows.h"
+#include "tuner/study/trial_rows.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <SQLiteCpp/VariadicBind.h>
@@ -8,10 +8,10 @@
 #include <string>
 #include <utility>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/profiler/base/error.h"
+#include "planner/plan_file.h"
+#include "profiler/base/error.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 constexpr const char* kTables = R"sql(
@@ -118,11 +118,10 @@ Outcome outcome_of(const std::string& name, const OutcomeRow& row) {
 
 template <class T>
 void bind_optional(SQLite::Statement& statement, int place, const std::optional<T>& value) {
-  if (value) {
+  if (value)
     statement.bind(place, *value);
-  } else {
+  else
     statement.bind(place);
-  }
 }
 
 void insert_plan(SQLite::Database& database, const Trial& trial) {
@@ -235,9 +234,8 @@ void select_samples(SQLite::Database& database, std::map<int, Trial>& trials) {
   while (rows.executeStep()) {
     const auto found = trials.find(rows.getColumn(0).getInt());
     if (found == trials.end()) continue;
-    if (auto* measured = std::get_if<Measured>(&found->second.outcome)) {
+    if (auto* measured = std::get_if<Measured>(&found->second.outcome))
       measured->step_s.values.push_back({rows.getColumn(1), rows.getColumn(2), rows.getColumn(3), rows.getColumn(4)});
-    }
   }
 }
 
@@ -302,4 +300,4 @@ std::vector<Trial> select_trials(SQLite::Database& database) {
   return list;
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

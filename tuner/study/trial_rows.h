@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "mptune/tuner/trial/trial.h"
+#include "tuner/trial/trial.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// "mptune" study files carry this application id and the version of their tables.
 inline constexpr int kStudyApplication = 0x6D707473;
@@ -19,4 +19,4 @@ void insert_trial(SQLite::Database& database, Trial& trial);
 /// All trials in the order of their ids. Throws Error where a row can't be understood.
 [[nodiscard]] std::vector<Trial> select_trials(SQLite::Database& database);
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,14 +1,13 @@
-#include "mptune/tuner/trial/check.h"
+#include "tuner/trial/check.h"
 
 #include <cmath>
 #include <cstdio>
 
-namespace mptune {
+namespace mptune::tuner {
 
 const CheckPart* first_failure(const CheckResult& result) {
-  for (const CheckPart& part : result.parts) {
+  for (const CheckPart& part : result.parts)
     if (part.difference) return &part;
-  }
   return nullptr;
 }
 
@@ -26,4 +25,4 @@ std::string difference_text(const CheckPart& part) {
   return difference.operation.empty() ? text : text + ": " + difference.operation;
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

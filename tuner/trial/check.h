@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// Where two steps of a model first differ: outputs in the order of layers, then the loss, then gradients from the last layer back, then
 /// buffers.
@@ -48,4 +48,4 @@ struct CheckResult {
 /// differs.
 [[nodiscard]] std::string difference_text(const CheckPart& part);
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/tuner/trial/trial.h"
+#include "profiler/base/error.h"
+#include "tuner/trial/trial.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// Ends a command because the one plan that it runs failed. The outcome is for decisions, the Error for people.
 class PlanFailed : public Error {
@@ -17,4 +17,4 @@ class PlanFailed : public Error {
   Outcome outcome_;
 };
 
-}  // namespace mptune
+}  // namespace mptune::tuner

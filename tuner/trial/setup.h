@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/measure/training_kinds.h"
+#include "profiler/device/device_list.h"
+#include "profiler/measure/training_kinds.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// What is trained, on what: everything a worker must know besides the plan.
 struct TrainingSetup {
@@ -20,13 +20,13 @@ struct TrainingSetup {
   std::string whole_machine;                         ///< "cpu:0-1", "" where there is none
   LinkThrottle link;                                 ///< of copies between CPU devices
   std::map<std::string, std::int64_t> memory_bytes;  ///< cap by device name; absent or 0: none
-  OptimizerKind optimizer = OptimizerKind::sgd;
-  double learning_rate = 0;      ///< 0: the optimizer's default (sgd 0.01, adam and adamw 0.001)
-  std::optional<LossKind> loss;  ///< empty: the model's own
+  profiler::OptimizerKind optimizer = profiler::OptimizerKind::sgd;
+  double learning_rate = 0;                ///< 0: the optimizer's default (sgd 0.01, adam and adamw 0.001)
+  std::optional<profiler::LossKind> loss;  ///< empty: the model's own
   std::uint64_t seed = 0;
   std::string data;           ///< file with the user's own batch, "" for synthetic
   std::string sleep_profile;  ///< for sleep devices: trace file with the profile that their sleeps follow
   bool operator==(const TrainingSetup&) const = default;
 };
 
-}  // namespace mptune
+}  // namespace mptune::tuner

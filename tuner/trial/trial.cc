@@ -1,4 +1,4 @@
-#include "mptune/tuner/trial/trial.h"
+#include "tuner/trial/trial.h"
 
 #include <algorithm>
 #include <array>
@@ -6,11 +6,12 @@
 #include <random>
 #include <utility>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/profiler/base/device_spec.h"
-#include "mptune/profiler/base/units.h"
+#include "planner/plan_file.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/base/index.h"
+#include "profiler/base/units.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 template <class... Cases>
@@ -132,22 +133,20 @@ std::vector<Trial> SimulatedRunner::run(const Series& series) {
     trial.prediction = entry.prediction;
     const Prediction expected = predict(entry.plan, cost_);
     truths.push_back(truth(entry.plan));
-    if (auto excess = over_cap(entry.plan, expected, options_.memory_bytes)) {
+    if (auto excess = over_cap(entry.plan, expected, options_.memory_bytes))
       trial.outcome = *excess;
-    } else {
+    else
       trial.outcome = Measured{{}, expected.peak_bytes, 1.0};
-    }
   }
   double now = options_.start_s;
-  for (std::size_t i = 0; i < trials.size(); ++i) {
+  for (std::size_t i = 0; i < trials.size(); ++i)
     if (std::holds_alternative<Measured>(trials[i].outcome)) now += series.warm_up * truths[i];
-  }
   const int count = static_cast<int>(trials.size());
   double longest = 0;
   for (int round = 0; round_fits(series, round, now, longest); ++round) {
     const double began = now;
     for (int position = 0; position < count; ++position) {
-      const auto entry = static_cast<std::size_t>(entry_at(round, position, count));
+      const auto entry = as_index(entry_at(round, position, count));
       auto* measured = std::get_if<Measured>(&trials[entry].outcome);
       if (measured == nullptr) continue;
       const double noise = std::exp(options_.noise * gaussian(mix(options_.seed + 1, std::to_string(steps_))));
@@ -159,11 +158,10 @@ std::vector<Trial> SimulatedRunner::run(const Series& series) {
     }
     longest = std::max(longest, now - began);
   }
-  for (std::size_t i = 0; i < trials.size(); ++i) {
+  for (std::size_t i = 0; i < trials.size(); ++i)
     if (std::holds_alternative<Measured>(trials[i].outcome) && truths[i] > series.step_limit_s)
       trials[i].outcome = TimedOut{series.step_limit_s};
-  }
   return trials;
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -7,11 +7,11 @@
 #include <variant>
 #include <vector>
 
-#include "mptune/planner/plan.h"
-#include "mptune/planner/simulate/simulate.h"
-#include "mptune/profiler/statistics/samples.h"
+#include "planner/plan.h"
+#include "planner/simulate/simulate.h"
+#include "profiler/statistics/samples.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 struct Measured {
   Samples step_s;                        ///< whole steps, warm-up excluded; rounds and positions of the series
@@ -133,4 +133,4 @@ class SimulatedRunner : public TrialRunner {
   std::uint64_t steps_ = 0;
 };
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,16 +1,16 @@
-#include "mptune/tuner/runtime/check.h"
+#include "tuner/runtime/check.h"
 
 #include <algorithm>
 #include <chrono>
 #include <functional>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/exported/archive.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/profiler/state/batch_file.h"
-#include "mptune/tuner/worker/requests.h"
+#include "profiler/base/error.h"
+#include "profiler/exported/archive.h"
+#include "profiler/loading/load_model.h"
+#include "profiler/state/batch_file.h"
+#include "tuner/worker/requests.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 constexpr int kSamples = 4;  // enough for two micro-batches in which batch norms see two samples each
@@ -40,7 +40,7 @@ std::vector<int> sizes_to_check(const CheckRequest& request, int samples) {
 
 bool is_program(const std::string& model) {
   const ModelText text = parse_model_text(model);
-  return text.is_file && is_exported_archive(text.name);
+  return text.is_file && profiler::is_exported_archive(text.name);
 }
 
 /// The parts of a check in their order, within its time.
@@ -97,4 +97,4 @@ void check(const CheckRequest& request, const Replies& reply) {
   reply(Checked{parts.result});
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -6,18 +6,18 @@
 #include <cstdio>
 #include <iterator>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/collect/gpu_collector.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/device/device_worker.h"
-#include "mptune/profiler/device/gpu_driver.h"
-#include "mptune/profiler/device/gpu_library.h"
-#include "mptune/profiler/device/precise_sleep.h"
-#include "mptune/profiler/measure/link_timing.h"
-#include "mptune/profiler/statistics/samples.h"
-#include "mptune/tuner/worker/requests.h"
+#include "profiler/base/error.h"
+#include "profiler/collect/gpu_collector.h"
+#include "profiler/device/device_list.h"
+#include "profiler/device/device_worker.h"
+#include "profiler/device/gpu_driver.h"
+#include "profiler/device/gpu_library.h"
+#include "profiler/device/precise_sleep.h"
+#include "profiler/measure/link_timing.h"
+#include "profiler/statistics/samples.h"
+#include "tuner/worker/requests.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 namespace {
 
@@ -31,7 +31,7 @@ std::string text(const char* format, Values... values) {
 /// The first of these files that is there.
 Finding recorder() {
   try {
-    require_gpu_collector();
+    profiler::require_gpu_collector();
     return {"CUPTI", FindingStatus::ok, "13", ""};
   } catch (const Error& error) {
     return {"CUPTI", FindingStatus::warning, error.what(), std::string("needed for GPUs only; ") + error.remedy()};
@@ -39,7 +39,7 @@ Finding recorder() {
 }
 
 Finding gpus() {
-  const GpuDriver& driver = gpu_driver();
+  const profiler::GpuDriver& driver = profiler::gpu_driver();
   if (driver.gpus > 0) return {"CUDA driver", FindingStatus::ok, std::to_string(driver.gpus) + (driver.gpus == 1 ? " GPU" : " GPUs"), ""};
   return {"CUDA driver", FindingStatus::warning, driver.problem, "CPU devices need none; install the NVIDIA driver to use GPUs"};
 }
@@ -48,7 +48,7 @@ Finding gpus() {
 Finding device_finding(const DeviceSpec& spec) {
   try {
     const auto device = make_device(spec);
-    const DeviceWorker worker(device);
+    const profiler::DeviceWorker worker(device);
     return {"device " + spec.name, FindingStatus::ok, device->description().description, ""};
   } catch (const Error& error) {
     return {"device " + spec.name, FindingStatus::error, error.what(), error.remedy()};
@@ -60,7 +60,7 @@ void add_peers(const std::vector<DeviceSpec>& devices, Findings& findings) {
   for (std::size_t i = 0; i + 1 < devices.size(); ++i) {
     const DeviceSpec &a = devices[i], &b = devices[i + 1];
     if (a.kind != DeviceSpec::Kind::cuda || b.kind != DeviceSpec::Kind::cuda || a.index == b.index) continue;
-    const bool reach = gpu_library(a.name).reaches(a.index, b.index);
+    const bool reach = profiler::gpu_library(a.name).reaches(a.index, b.index);
     findings.findings.push_back({"peers " + a.name + " and " + b.name, reach ? FindingStatus::ok : FindingStatus::warning,
                                  reach ? "reach each other's memory" : "copies go through host memory",
                                  reach ? "" : "use GPUs that are joined by NVLink or one PCIe switch (nvidia-smi topo -m)"});
@@ -68,21 +68,21 @@ void add_peers(const std::vector<DeviceSpec>& devices, Findings& findings) {
 }
 
 Finding link_speed(const DeviceSpec& a, const DeviceSpec& b, const LinkThrottle& throttle) {
-  const LinkCost cost = fit_link(sweep_link(make_device(a), make_device(b), throttle, 9));
+  const LinkCost cost = profiler::fit_link(profiler::sweep_link(make_device(a), make_device(b), throttle, 9));
   return {"link " + a.name + " to " + b.name, FindingStatus::ok,
           text("%.1f GB/s, %.0f us", cost.bytes_per_second / 1e9, cost.latency_s * 1e6), ""};
 }
 
 double product_seconds(const at::Tensor& matrix) {
-  const auto start = SteadyClock::now();
+  const auto start = profiler::SteadyClock::now();
   (void)at::mm(matrix, matrix);
-  return std::chrono::duration<double>(SteadyClock::now() - start).count();
+  return std::chrono::duration<double>(profiler::SteadyClock::now() - start).count();
 }
 
 /// Median time of a matrix product on the first device, alone and while the others do the same.
 Finding co_running(const std::vector<DeviceSpec>& devices) {
-  std::vector<std::unique_ptr<DeviceWorker>> workers;
-  for (const DeviceSpec& device : devices) workers.push_back(std::make_unique<DeviceWorker>(make_device(device)));
+  std::vector<std::unique_ptr<profiler::DeviceWorker>> workers;
+  for (const DeviceSpec& device : devices) workers.push_back(std::make_unique<profiler::DeviceWorker>(make_device(device)));
   std::vector<double> alone, busy;
   std::vector<at::Tensor> matrices(workers.size());
   for (std::size_t i = 0; i < workers.size(); ++i) workers[i]->run([&, i] { matrices[i] = at::ones({768, 768}); });
@@ -104,9 +104,9 @@ Finding co_running(const std::vector<DeviceSpec>& devices) {
 Finding clock() {
   std::vector<double> late;
   for (int i = 0; i < 50; ++i) {
-    const auto deadline = SteadyClock::now() + std::chrono::microseconds(300);
-    sleep_until(deadline);
-    late.push_back(std::chrono::duration<double>(SteadyClock::now() - deadline).count());
+    const auto deadline = profiler::SteadyClock::now() + std::chrono::microseconds(300);
+    profiler::sleep_until(deadline);
+    late.push_back(std::chrono::duration<double>(profiler::SteadyClock::now() - deadline).count());
   }
   return {"clock", FindingStatus::ok, text("monotonic, timers %.1f us late", median(late) * 1e6), ""};
 }
@@ -136,4 +136,4 @@ void diagnose(const DoctorRequest& request, const Replies& reply) {
   reply(std::move(findings));
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

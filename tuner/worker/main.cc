@@ -7,15 +7,17 @@
 #include <mutex>
 #include <string>
 
-#include "mptune/profiler/base/device_spec.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/device/cpu_allocator.h"
-#include "mptune/tuner/trial/plan_failed.h"
-#include "mptune/tuner/worker/requests.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/device/cpu_allocator.h"
+#include "tuner/trial/plan_failed.h"
+#include "tuner/worker/requests.h"
 
 namespace {
 
 using namespace mptune;
+using namespace mptune::tuner;
 
 int descriptor(int argc, char** argv, const char* option) {
   for (int i = 1; i + 1 < argc; ++i)
@@ -26,7 +28,7 @@ int descriptor(int argc, char** argv, const char* option) {
 std::string read_line(int fd) {
   std::string line;
   char buffer[65536];
-  for (ssize_t n; (n = read(fd, buffer, sizeof buffer)) > 0;) line.append(buffer, static_cast<std::size_t>(n));
+  for (ssize_t n; (n = read(fd, buffer, sizeof buffer)) > 0;) line.append(buffer, as_index(n));
   return line.substr(0, line.find('\n'));
 }
 
@@ -35,7 +37,7 @@ void write_all(int fd, std::string line) {
   for (std::size_t done = 0; done < line.size();) {
     const ssize_t n = write(fd, line.data() + done, line.size() - done);
     if (n <= 0) _exit(static_cast<int>(ExitCode::terminated));  // mptune has ended
-    done += static_cast<std::size_t>(n);
+    done += as_index(n);
   }
 }
 

@@ -1,12 +1,12 @@
-#include "mptune/planner/plan_file.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/device/precise_sleep.h"
-#include "mptune/profiler/measure/measure.h"
-#include "mptune/profiler/store/store.h"
-#include "mptune/tuner/worker/requests.h"
-#include "mptune/tuner/worker/step_recorder.h"
+#include "planner/plan_file.h"
+#include "profiler/device/device_list.h"
+#include "profiler/device/precise_sleep.h"
+#include "profiler/measure/measure.h"
+#include "profiler/store/store.h"
+#include "tuner/worker/requests.h"
+#include "tuner/worker/step_recorder.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 namespace {
 
@@ -26,7 +26,7 @@ void measure(const MeasureRequest& request, const Replies& reply) {
   TrainingSetup real = request.setup;
   real.sleep_profile.clear();  // a sleeping device's costs are those of the real model on a core
   const Model model = model_of(real).model;
-  MeasureOptions options;
+  profiler::MeasureOptions options;
   options.devices = parse_device_names(real.devices);
   options.whole_machine = real.whole_machine;
   options.link = real.link;
@@ -38,16 +38,16 @@ void measure(const MeasureRequest& request, const Replies& reply) {
   options.optimizer = real.optimizer;
   options.budget_s = request.budget_s;
   options.progress = [&](const std::string& what, double fraction) { reply(Progress{what, fraction}); };
-  Recording recording;
-  recording.profile = measure_profile(model, batch_of(real, model), options);
-  write_recording(recording, request.path, /*force=*/true);
+  profiler::Recording recording;
+  recording.profile = profiler::measure_profile(model, batch_of(real, model), options);
+  profiler::write_recording(recording, request.path, /*force=*/true);
 }
 
 namespace {
 
 Recorded record_on(const Devices& devices, const RecordRequest& request, const Replies& reply) {
-  Recording recording;
-  if (!request.profile_path.empty()) recording = read_recording(request.profile_path);
+  profiler::Recording recording;
+  if (!request.profile_path.empty()) recording = profiler::read_recording(request.profile_path);
   Model model = model_of(request.setup).model;
   const Batch batch = batch_of(request.setup, model);
   TrainingRun run(request.setup, std::move(model), request.plan, batch, devices);
@@ -60,9 +60,9 @@ Recorded record_on(const Devices& devices, const RecordRequest& request, const R
   const auto plain_step = [&](int i) { off.values.push_back({run.step().seconds, i, 0, 0}); };
   const auto recorded_step = [&](int i) {
     run.pipeline().record(&recorder.host(), recorder.gpus());
-    const auto start = SteadyClock::now();
+    const auto start = profiler::SteadyClock::now();
     on.values.push_back({run.step().seconds, i, 1, 0});
-    recorder.host().add_step(static_cast<int>(run.pipeline().steps()) - 1, start, SteadyClock::now());
+    recorder.host().add_step(static_cast<int>(run.pipeline().steps()) - 1, start, profiler::SteadyClock::now());
     run.pipeline().record(nullptr);
     reply(Progress{"recording", static_cast<double>(i + 1) / request.steps});
   };
@@ -86,7 +86,7 @@ Recorded record_on(const Devices& devices, const RecordRequest& request, const R
   recording.plan_json = plan_to_json(request.plan, {});
   recording.step_off_s = median(off);
   recording.step_on_s = median(on);
-  write_recording(recording, request.path, /*force=*/true);
+  profiler::write_recording(recording, request.path, /*force=*/true);
   return {recording.step_off_s, recording.step_on_s, run.pipeline().peak_bytes(), off, warning_of(recorder)};
 }
 
@@ -97,4 +97,4 @@ void record(const RecordRequest& request, const Replies& reply) {
   run_plan(devices, request.setup, [&] { reply(record_on(devices, request, reply)); });
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -4,16 +4,16 @@
 #include <memory>
 #include <vector>
 
-#include "mptune/profiler/device/device.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/tuner/live/messages.h"
-#include "mptune/tuner/runtime/pipeline.h"
+#include "profiler/device/device.h"
+#include "profiler/loading/load_model.h"
+#include "tuner/live/messages.h"
+#include "tuner/runtime/pipeline.h"
 
 namespace torch::optim {
 class Optimizer;
 }
 
-namespace mptune {
+namespace mptune::tuner {
 
 /// Sends a reply to mptune. Thread-safe.
 using Replies = std::function<void(const Reply&)>;
@@ -67,4 +67,4 @@ void train(const TrainRequest& request, const Replies& reply);
 void check(const CheckRequest& request, const Replies& reply);
 void diagnose(const DoctorRequest& request, const Replies& reply);
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -3,10 +3,11 @@
 #include <memory>
 #include <optional>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/tuner/worker/requests.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "tuner/worker/requests.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 namespace {
 
@@ -101,7 +102,7 @@ void run_series(const SeriesRequest& request, const Replies& reply) {
 
   std::optional<double> first_loss;
   for (int i = 0; i < count; ++i) {
-    Contender& contender = contenders[static_cast<std::size_t>(i)];
+    Contender& contender = contenders[as_index(i)];
     reply(StepStarted{i, -1});
     contender.build(batch);
     for (int w = 0; w < std::max(1, series.warm_up) && contender.alive(); ++w) {
@@ -119,7 +120,7 @@ void run_series(const SeriesRequest& request, const Replies& reply) {
     const double began = elapsed();
     for (int position = 0; position < count; ++position) {
       const int i = entry_at(round, position, count);
-      Contender& contender = contenders[static_cast<std::size_t>(i)];
+      Contender& contender = contenders[as_index(i)];
       if (!contender.alive()) continue;
       reply(StepStarted{i, round});
       const double started = elapsed();
@@ -134,7 +135,7 @@ void run_series(const SeriesRequest& request, const Replies& reply) {
     longest = std::max(longest, elapsed() - began);
   }
   for (int i = 0; i < count; ++i)
-    if (contenders[static_cast<std::size_t>(i)].alive()) reply(EntryFinished{i, contenders[static_cast<std::size_t>(i)].finish()});
+    if (contenders[as_index(i)].alive()) reply(EntryFinished{i, contenders[as_index(i)].finish()});
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

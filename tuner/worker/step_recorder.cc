@@ -1,12 +1,13 @@
-#include "mptune/tuner/worker/step_recorder.h"
+#include "tuner/worker/step_recorder.h"
 
 #include <algorithm>
 
-#include "mptune/profiler/base/device_spec.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/trace/merge.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/trace/merge.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 namespace {
 bool is_gpu(const TraceDevice& device) {
@@ -38,12 +39,11 @@ Trace StepRecorder::stop() {
   Trace seen = host_.stop();
   // The host's events of a GPU are the launches of its work.
   if (!refusal_.empty())
-    seen.quality.dropped += std::count_if(seen.events.begin(), seen.events.end(), [&](const Event& event) {
-      return is_gpu(seen.devices.at(static_cast<std::size_t>(event.device)));
-    });
+    seen.quality.dropped += std::count_if(seen.events.begin(), seen.events.end(),
+                                          [&](const Event& event) { return is_gpu(seen.devices.at(as_index(event.device))); });
   if (!gpus_) return seen;
   const Trace timed = gpus_->stop();
-  return merge_traces(seen, timed, gpus_->started() - host_.started());
+  return profiler::merge_traces(seen, timed, gpus_->started() - host_.started());
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -3,17 +3,17 @@
 #include <cmath>
 #include <optional>
 
-#include "mptune/profiler/base/device_spec.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/profiler/measure/measure.h"
-#include "mptune/profiler/models/builtin_models.h"
-#include "mptune/profiler/state/state.h"
-#include "mptune/profiler/statistics/stopping.h"
-#include "mptune/tuner/trial/plan_failed.h"
-#include "mptune/tuner/worker/requests.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/base/error.h"
+#include "profiler/loading/load_model.h"
+#include "profiler/measure/measure.h"
+#include "profiler/models/builtin_models.h"
+#include "profiler/state/state.h"
+#include "profiler/statistics/stopping.h"
+#include "tuner/trial/plan_failed.h"
+#include "tuner/worker/requests.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 namespace {
 
@@ -26,9 +26,15 @@ std::string joined(const std::vector<std::string>& clauses) {
 DescribedModel described(const TrainingSetup& setup, const BuiltinModel& about) {
   const LoadedModel loaded = load_model(setup.model, setup.input, std::nullopt, source_of(setup));
   const Model& model = loaded.model;
-  DescribedModel description{
-      about.name, about.parameters,       about.description, 0, describe_layers(model), model.input_text(), batch_size_of(setup, model),
-      {},         joined(loaded.warnings)};
+  DescribedModel description{about.name,
+                             about.parameters,
+                             about.description,
+                             0,
+                             profiler::describe_layers(model),
+                             model.input_text(),
+                             batch_size_of(setup, model),
+                             {},
+                             joined(loaded.warnings)};
   for (const ProfileLayer& layer : description.layers) description.parameters += layer.parameters;
   description.fingerprint = {model.fingerprint(), model.input_text(), setup.devices, TORCH_VERSION, ""};
   return description;
@@ -66,9 +72,9 @@ TrainingFinished train_on(const Devices& devices, const TrainRequest& request, c
   if (!request.load.empty()) load_state(loaded.model, request.load, loaded.extras);
   const Batch batch = batch_of(request.setup, loaded.model);
   TrainingRun run(request.setup, std::move(loaded.model), request.plan, batch, devices);
-  const StoppingRule tight{10, 50, 0.01};
+  const profiler::StoppingRule tight{10, 50, 0.01};
   TrainingFinished finished;
-  for (int step = 0; request.steps > 0 ? step < request.steps : !should_stop(finished.step_s, tight); ++step) {
+  for (int step = 0; request.steps > 0 ? step < request.steps : !profiler::should_stop(finished.step_s, tight); ++step) {
     const StepResult result = run.step();
     if (!std::isfinite(result.loss))
       throw PlanFailed(
@@ -98,4 +104,4 @@ void train(const TrainRequest& request, const Replies& reply) {
   run_plan(devices, request.setup, [&] { reply(train_on(devices, request, reply)); });
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

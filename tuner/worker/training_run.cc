@@ -1,19 +1,20 @@
 #include <torch/optim/optimizer.h>
 
-#include "mptune/profiler/base/device_spec.h"
 #include <algorithm>
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/device/precise_sleep.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/profiler/measure/optimizer.h"
-#include "mptune/profiler/measure/sleep_model.h"
-#include "mptune/profiler/state/batch_file.h"
-#include "mptune/profiler/store/store.h"
-#include "mptune/tuner/trial/plan_failed.h"
-#include "mptune/tuner/worker/requests.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/device/device_list.h"
+#include "profiler/device/precise_sleep.h"
+#include "profiler/loading/load_model.h"
+#include "profiler/measure/optimizer.h"
+#include "profiler/measure/sleep_model.h"
+#include "profiler/state/batch_file.h"
+#include "profiler/store/store.h"
+#include "tuner/trial/plan_failed.h"
+#include "tuner/worker/requests.h"
 
-namespace mptune {
+namespace mptune::tuner {
 
 namespace {
 
@@ -29,15 +30,15 @@ PipelineOptions options_of(const TrainingSetup& setup) {
 
 LoadedModel model_of(const TrainingSetup& setup) {
   if (sleeps(setup)) {
-    const Recording recording = read_recording(setup.sleep_profile);
+    const profiler::Recording recording = profiler::read_recording(setup.sleep_profile);
     if (!recording.profile) throw Error("the file holds no profile", setup.sleep_profile, "make one with mptune profile");
-    return {make_sleep_model(*recording.profile)};
+    return {profiler::make_sleep_model(*recording.profile)};
   }
   return load_model(setup.model, setup.input, setup.seed, source_of(setup));
 }
 
 StepSource source_of(const TrainingSetup& setup) {
-  return {.loss = setup.loss ? name_of(*setup.loss) : "", .data = setup.data};
+  return {.loss = setup.loss ? profiler::name_of(*setup.loss) : "", .data = setup.data};
 }
 
 int batch_size_of(const TrainingSetup& setup, const Model& model) {
@@ -87,18 +88,18 @@ TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& pl
 TrainingRun::TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch, Devices devices)
     : pipeline_(std::move(model), plan, options_of(setup), std::move(devices)), batch_(std::move(batch)), optimizers_(plan.stages.size()) {
   pipeline_.on_stages([&](int stage) {
-    optimizers_[static_cast<std::size_t>(stage)] = make_optimizer(setup.optimizer, setup.learning_rate, pipeline_.parameters(stage));
+    optimizers_[as_index(stage)] = profiler::make_optimizer(setup.optimizer, setup.learning_rate, pipeline_.parameters(stage));
   });
 }
 
 TrainingRun::~TrainingRun() = default;
 
 StepResult TrainingRun::step() {
-  const auto start = SteadyClock::now();
+  const auto start = profiler::SteadyClock::now();
   StepResult result = pipeline_.step(batch_.inputs, batch_.target);
-  pipeline_.on_stages([&](int stage) { optimizers_[static_cast<std::size_t>(stage)]->step(); });
-  result.seconds = std::chrono::duration<double>(SteadyClock::now() - start).count();
+  pipeline_.on_stages([&](int stage) { optimizers_[as_index(stage)]->step(); });
+  result.seconds = std::chrono::duration<double>(profiler::SteadyClock::now() - start).count();
   return result;
 }
 
-}  // namespace mptune
+}  // namespace mptune::tuner

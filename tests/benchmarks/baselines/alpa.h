@@ -5,10 +5,11 @@
 #include <limits>
 #include <vector>
 
-#include "mptune/tests/benchmarks/baselines/chain_costs.h"
-#include "mptune/tests/benchmarks/baselines/stage_program.h"
+#include "profiler/base/index.h"
+#include "tests/benchmarks/baselines/chain_costs.h"
+#include "tests/benchmarks/baselines/stage_program.h"
 
-namespace mptune {
+namespace mptune::testing {
 
 /// Smallest number of stages of a chain if no stage may take longer than `most`. Requires: no layer takes longer.
 [[nodiscard]] inline int stages_within(const std::vector<std::int64_t>& times, std::int64_t most) {
@@ -30,9 +31,8 @@ namespace mptune {
   const std::int64_t longest = *std::max_element(times.begin(), times.end());
   std::vector<std::int64_t> distinct;
   for (std::size_t first = 0; first < times.size(); ++first) {
-    for (std::size_t last = first + 1; last < sums.size(); ++last) {
+    for (std::size_t last = first + 1; last < sums.size(); ++last)
       if (sums[last] - sums[first] >= longest) distinct.push_back(sums[last] - sums[first]);
-    }
   }
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
@@ -50,10 +50,10 @@ namespace mptune {
   const auto longest = std::find_if(longest_times.begin(), longest_times.end(),
                                     [&](std::int64_t time) { return stages_within(costs.time_ns, time) <= stages; });
   const auto extend = [&](std::int64_t before, int first, int last) {
-    const std::int64_t stage = sums[static_cast<std::size_t>(last)] - sums[static_cast<std::size_t>(first)];
+    const std::int64_t stage = sums[as_index(last)] - sums[as_index(first)];
     return before == kTooLong || stage > *longest ? kTooLong : before + stage;
   };
   return stage_program(costs.layers(), stages, std::int64_t{0}, extend, [](std::int64_t a, std::int64_t kept) { return a <= kept; });
 }
 
-}  // namespace mptune
+}  // namespace mptune::testing

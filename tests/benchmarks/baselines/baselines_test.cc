@@ -8,21 +8,22 @@
 #include <random>
 #include <vector>
 
-#include "mptune/tests/benchmarks/baselines/rules.h"
-#include "mptune/tests/planner/profiles.h"
+#include "profiler/base/index.h"
+#include "tests/benchmarks/baselines/rules.h"
+#include "tests/planner/profiles.h"
 
-namespace mptune {
+namespace mptune::testing {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 std::vector<std::int64_t> stage_sums(const std::vector<std::int64_t>& values, const std::vector<int>& cuts) {
   const std::vector<std::int64_t> sums = sums_before(values);
   std::vector<std::int64_t> stages;
   std::size_t first = 0;
   for (const int cut : cuts) {
-    stages.push_back(sums[static_cast<std::size_t>(cut)] - sums[first]);
-    first = static_cast<std::size_t>(cut);
+    stages.push_back(sums[as_index(cut)] - sums[first]);
+    first = as_index(cut);
   }
   stages.push_back(sums.back() - sums[first]);
   return stages;
@@ -40,7 +41,7 @@ std::int64_t spread(const std::vector<std::int64_t>& values, const std::vector<i
 
 std::int64_t slowest_stage_or_cut(const ChainCosts& costs, const std::vector<int>& cuts) {
   std::int64_t slowest = largest_stage(costs.time_ns, cuts);
-  for (const int cut : cuts) slowest = std::max(slowest, 2 * costs.copy_ns[static_cast<std::size_t>(cut)]);
+  for (const int cut : cuts) slowest = std::max(slowest, 2 * costs.copy_ns[as_index(cut)]);
   return slowest;
 }
 
@@ -106,9 +107,8 @@ TEST(Baselines, EveryRuleCutsIntoStagesThatAreNotEmpty) {
   std::mt19937 random(1);
   for (int round = 0; round < 2000; ++round) {
     const RandomCase made = random_case(random, 8);
-    for (const CutRule& rule : cut_rules()) {
+    for (const CutRule& rule : cut_rules())
       ASSERT_TRUE(are_cuts(rule.cuts(made.costs, made.stages), made.layers, made.stages)) << rule.name << ", round " << round;
-    }
   }
 }
 
@@ -234,7 +234,7 @@ TEST(Baselines, BlockPartitionLosesAsMuchAsTorchgpipeOnRandomChains) {
 }
 
 TEST(Baselines, LayersThatMayNotBeCutApartAreOne) {
-  Profile profile = test::make_profile({.layers = 4, .devices = 2, .bytes_per_second = 1e5});
+  Profile profile = testing::make_profile({.layers = 4, .devices = 2, .bytes_per_second = 1e5});
   profile.forbidden_cuts.push_back({2, "works in place"});
   const UncutChain chain = uncut_chain(CostModel(profile), 1);
   EXPECT_THAT(chain.first_layers, ElementsAre(0, 1, 3));
@@ -244,4 +244,4 @@ TEST(Baselines, LayersThatMayNotBeCutApartAreOne) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::testing

@@ -7,46 +7,45 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/tests/benchmarks/baselines/chain_costs.h"
+#include "profiler/base/index.h"
+#include "tests/benchmarks/baselines/chain_costs.h"
 
-namespace mptune {
+namespace mptune::testing {
 
 /// Blocks of a sequence, between which the algorithm below moves elements.
 class Blocks {
  public:
   Blocks(const std::vector<std::int64_t>& sizes, int blocks) : sums_(sums_before(sizes)) {
-    const std::size_t each = sizes.size() / static_cast<std::size_t>(blocks);
-    for (std::size_t block = 0; block < static_cast<std::size_t>(blocks); ++block) starts_.push_back(block * each);
+    const std::size_t each = sizes.size() / as_index(blocks);
+    for (std::size_t block = 0; block < as_index(blocks); ++block) starts_.push_back(block * each);
     starts_.push_back(sizes.size());
   }
 
   [[nodiscard]] int count() const { return static_cast<int>(starts_.size()) - 1; }
   [[nodiscard]] std::int64_t size(int block) const { return sums_[start(block + 1)] - sums_[start(block)]; }
-  [[nodiscard]] std::size_t start(int block) const { return starts_[static_cast<std::size_t>(block)]; }
+  [[nodiscard]] std::size_t start(int block) const { return starts_[as_index(block)]; }
   /// The last one among equals.
   [[nodiscard]] int largest() const {
     int found = 0;
-    for (int block = 1; block < count(); ++block) {
+    for (int block = 1; block < count(); ++block)
       if (size(block) >= size(found)) found = block;
-    }
     return found;
   }
   /// The closest to `block` among equals.
   [[nodiscard]] int smallest(int block) const {
     const auto rank = [&](int other) { return std::pair(size(other), std::abs(other - block)); };
     int found = 0;
-    for (int other = 1; other < count(); ++other) {
+    for (int other = 1; other < count(); ++other)
       if (rank(other) < rank(found)) found = other;
-    }
     return found;
   }
   /// Moves one element to `block` from its neighbour on the side of `from`, and returns that neighbour.
   int move_towards(int block, int from) {
     if (from < block) {
-      --starts_[static_cast<std::size_t>(block)];
+      --starts_[as_index(block)];
       return block - 1;
     }
-    ++starts_[static_cast<std::size_t>(block) + 1];
+    ++starts_[as_index(block) + 1];
     return block + 1;
   }
 
@@ -66,18 +65,17 @@ class Blocks {
   for (std::int64_t& time : times) time -= least;
   Blocks blocks(times, stages);
   int largest = blocks.largest();
-  for (int smallest = blocks.smallest(largest); blocks.size(largest) - blocks.size(smallest) > range; smallest = blocks.smallest(largest)) {
+  for (int smallest = blocks.smallest(largest); blocks.size(largest) - blocks.size(smallest) > range; smallest = blocks.smallest(largest))
     if (blocks.move_towards(smallest, largest) == largest) largest = blocks.largest();
-  }
   const int layers = static_cast<int>(times.size());
   std::vector<int> cuts;
   for (int stage = 1; stage < stages; ++stage)
     cuts.push_back(std::max(static_cast<int>(blocks.start(stage)), cuts.empty() ? 1 : cuts.back() + 1));
   for (int stage = stages - 1, most = layers - 1; stage > 0; --stage, --most) {
-    int& cut = cuts[static_cast<std::size_t>(stage) - 1];
+    int& cut = cuts[as_index(stage) - 1];
     cut = most = std::min(cut, most);
   }
   return cuts;
 }
 
-}  // namespace mptune
+}  // namespace mptune::testing

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace mptune {
+namespace mptune::testing {
 
 /// Input of the baselines: a chain of layers at one micro-batch size, on a row of equal devices.
 struct ChainCosts {
@@ -22,4 +22,4 @@ struct ChainCosts {
   return sums;
 }
 
-}  // namespace mptune
+}  // namespace mptune::testing

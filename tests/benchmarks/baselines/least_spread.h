@@ -5,10 +5,11 @@
 #include <limits>
 #include <vector>
 
-#include "mptune/tests/benchmarks/baselines/chain_costs.h"
-#include "mptune/tests/benchmarks/baselines/stage_program.h"
+#include "profiler/base/index.h"
+#include "tests/benchmarks/baselines/chain_costs.h"
+#include "tests/benchmarks/baselines/stage_program.h"
 
-namespace mptune {
+namespace mptune::testing {
 
 /// Cuts by DeepSpeed's balanced partitioning (PipelineModule, partition_method "parameters") since its pull request 4312. A dynamic program
 /// reduces the difference of the largest and the smallest stage; among equal cuts it takes the last.
@@ -21,11 +22,11 @@ namespace mptune {
   };
   const std::vector<std::int64_t> sums = sums_before(weights);
   const auto extend = [&](const Spread& spread, int first, int last) {
-    const std::int64_t weight = sums[static_cast<std::size_t>(last)] - sums[static_cast<std::size_t>(first)];
+    const std::int64_t weight = sums[as_index(last)] - sums[as_index(first)];
     return Spread{std::max(spread.largest, weight), std::min(spread.smallest, weight)};
   };
   const auto replaces = [](const Spread& a, const Spread& kept) { return a.difference() <= kept.difference(); };
   return stage_program(static_cast<int>(weights.size()), stages, Spread{}, extend, replaces);
 }
 
-}  // namespace mptune
+}  // namespace mptune::testing

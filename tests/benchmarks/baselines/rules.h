@@ -4,16 +4,16 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/plan.h"
-#include "mptune/planner/simulate/operations.h"
-#include "mptune/tests/benchmarks/baselines/alpa.h"
-#include "mptune/tests/benchmarks/baselines/block_partition.h"
-#include "mptune/tests/benchmarks/baselines/chain_costs.h"
-#include "mptune/tests/benchmarks/baselines/least_spread.h"
-#include "mptune/tests/benchmarks/baselines/pipedream.h"
+#include "planner/cost/cost_model.h"
+#include "planner/plan.h"
+#include "planner/simulate/operations.h"
+#include "tests/benchmarks/baselines/alpa.h"
+#include "tests/benchmarks/baselines/block_partition.h"
+#include "tests/benchmarks/baselines/chain_costs.h"
+#include "tests/benchmarks/baselines/least_spread.h"
+#include "tests/benchmarks/baselines/pipedream.h"
 
-namespace mptune {
+namespace mptune::testing {
 
 /// Baselines for cutting a chain.
 struct CutRule {
@@ -47,13 +47,13 @@ struct UncutChain {
       chain.first_layers.push_back(layer);
       costs.time_ns.push_back(0);
       costs.parameters_bytes.push_back(0);
-      costs.copy_ns.push_back(layer == 0 ? 0 : to_ns(cost.copy_seconds(0, 1, cost.boundary_bytes(layer, samples, false))));
+      costs.copy_ns.push_back(layer == 0 ? 0 : planner::to_ns(cost.copy_seconds(0, 1, cost.boundary_bytes(layer, samples, false))));
     }
     const LayerTimes times = cost.layer(0, layer, samples);
-    costs.time_ns.back() += to_ns(times.forward_s) + to_ns(times.backward_s);
+    costs.time_ns.back() += planner::to_ns(times.forward_s) + planner::to_ns(times.backward_s);
     costs.parameters_bytes.back() += cost.parameters_bytes(layer, layer + 1);
   }
   return chain;
 }
 
-}  // namespace mptune
+}  // namespace mptune::testing

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <vector>
 
-namespace mptune {
+#include "profiler/base/index.h"
+
+namespace mptune::testing {
 
 /// Cuts (first layers of all stages but the first) by dynamic programming over the number of stages and the layer where they end.
 /// `extend(value, first, last)` is the value of earlier stages plus a stage [first, last). Candidates are tried in ascending order of
@@ -16,8 +18,8 @@ template <typename Value, typename Extend, typename Replaces>
     Value value{};
     int first = 0;  // layer of the last stage
   };
-  std::vector<std::vector<Entry>> best(static_cast<std::size_t>(stages), std::vector<Entry>(static_cast<std::size_t>(layers) + 1));
-  const auto at = [&](int stage, int last) -> Entry& { return best[static_cast<std::size_t>(stage)][static_cast<std::size_t>(last)]; };
+  std::vector<std::vector<Entry>> best(as_index(stages), std::vector<Entry>(as_index(layers) + 1));
+  const auto at = [&](int stage, int last) -> Entry& { return best[as_index(stage)][as_index(last)]; };
   for (int last = 1; last <= layers; ++last) at(0, last).value = extend(none, 0, last);
   for (int stage = 1; stage < stages; ++stage) {
     for (int last = stage + 1; last <= layers; ++last) {
@@ -36,4 +38,4 @@ template <typename Value, typename Extend, typename Replaces>
   return cuts;
 }
 
-}  // namespace mptune
+}  // namespace mptune::testing

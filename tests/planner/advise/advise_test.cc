@@ -1,32 +1,32 @@
-#include "mptune/planner/advise/advise.h"
+#include "planner/advise/advise.h"
+#include "profiler/base/index.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/simulate/simulate.h"
-#include "mptune/tests/planner/profiles.h"
+#include "planner/schedule/schedule.h"
+#include "planner/simulate/simulate.h"
+#include "tests/planner/profiles.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using test::make_profile;
-using test::ones;
-using test::scheduled;
-using test::stages_of;
+using testing::make_profile;
+using testing::ones;
+using testing::scheduled;
+using testing::stages_of;
 
 Plan pipeline(int layers, int stages, int m, const char* schedule) {
-  return scheduled(stages_of(layers, std::vector<int>(static_cast<std::size_t>(stages), 1), ones(m)), schedule);
+  return scheduled(stages_of(layers, std::vector<int>(as_index(stages), 1), ones(m)), schedule);
 }
 
 // The bubble of the papers, for any plan of K stages and m micro-batches.
 TEST(TheoreticalBubble, IsTheClosedFormOfGpipeAnd1f1b) {
   for (int stages = 1; stages <= 5; ++stages) {
-    for (int m = 1; m <= 9; ++m) {
+    for (int m = 1; m <= 9; ++m)
       for (const char* schedule : {"gpipe", "1f1b"})
         EXPECT_NEAR(theoretical_bubble(pipeline(7, stages, m, schedule)), (stages - 1.0) / (m + stages - 1), 1e-6) << stages << m;
-    }
     EXPECT_NEAR(theoretical_bubble(pipeline(7, stages, 1, "naive")), (stages - 1.0) / stages, 1e-6);
   }
 }
@@ -48,9 +48,8 @@ TEST(AdviseTrace, NamesTheLongStageAndItsWorth) {
 TEST(AdviseTrace, NamesTheSlowDevice) {
   Profile profile = make_profile({.layers = 2, .devices = 6});
   profile.classes.push_back(profile.classes[0]);
-  for (LayerCosts& layer : profile.classes[1].layers) {
+  for (LayerCosts& layer : profile.classes[1].layers)
     for (LayerCost& cost : layer.by_samples) cost.backward = exactly(median(cost.backward) * 3);
-  }
   profile.devices[4].device_class = 1;
   const Trace trace = simulate(scheduled(stages_of(2, {3, 3}, ones(12)), "1f1b"), CostModel(profile)).trace;
   const std::vector<Advice> advice = advise(trace);
@@ -80,7 +79,7 @@ TEST(AdviseTrace, HasNothingToSayOfAnEvenStepOrOneWithoutStages) {
   EXPECT_TRUE(advise(Trace{}).empty());
   Trace untagged;
   untagged.devices.resize(1);
-  untagged.events.push_back({.start = Nanoseconds{5}, .duration = Nanoseconds{5}, .what = What::kernel});
+  untagged.events.push_back({.start = Nanoseconds{5}, .duration = Nanoseconds{5}, .kind = EventKind::kernel});
   EXPECT_TRUE(advise(untagged).empty());
 }
 
@@ -126,4 +125,4 @@ TEST(AdvisePlan, RecomputationIsDroppedOnlyWhereMemoryAllowsIt) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

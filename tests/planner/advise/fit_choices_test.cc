@@ -1,12 +1,12 @@
-#include "mptune/planner/advise/fit_choices.h"
+#include "planner/advise/fit_choices.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "mptune/tests/planner/profiles.h"
+#include "tests/planner/profiles.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 SearchSpace space_of(std::int64_t cap) {
@@ -32,7 +32,7 @@ FitAnswer asked(const SearchSpace& space, const CostModel& cost) {
 }
 
 TEST(ChoicesThatFit, NameTheOneRestrictionThatIsInTheWay) {
-  const CostModel cost(test::make_profile({.layers = 6, .devices = 2}));
+  const CostModel cost(testing::make_profile({.layers = 6, .devices = 2}));
   SearchSpace space = space_of(2 * 6000 - 1);  // parameters and gradients of one stage do not fit
   space.stage_counts = {1};
   const FitAnswer stages = asked(space, cost);
@@ -52,7 +52,7 @@ TEST(ChoicesThatFit, NameTheOneRestrictionThatIsInTheWay) {
 }
 
 TEST(ChoicesThatFit, LeaveOutAllWhereOneIsNotEnough) {
-  const CostModel cost(test::make_profile({.layers = 6, .devices = 2}));
+  const CostModel cost(testing::make_profile({.layers = 6, .devices = 2}));
   SearchSpace space = space_of(2 * 3000 + 3 * 300 * 3);
   space.stage_counts = {1};
   space.microbatch_counts = {1};
@@ -65,7 +65,7 @@ TEST(ChoicesThatFit, LeaveOutAllWhereOneIsNotEnough) {
 }
 
 TEST(ChoicesThatFit, SayHowManyDevicesWouldDo) {
-  const CostModel cost(test::make_profile({.layers = 6, .devices = 2}));
+  const CostModel cost(testing::make_profile({.layers = 6, .devices = 2}));
   const FitAnswer answer = asked(space_of(2 * 2000 + 2800), cost);
   EXPECT_TRUE(answer.changes.empty());
   EXPECT_EQ(answer.needed.count, 3);
@@ -73,4 +73,4 @@ TEST(ChoicesThatFit, SayHowManyDevicesWouldDo) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

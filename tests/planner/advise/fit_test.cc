@@ -1,4 +1,5 @@
-#include "mptune/planner/advise/fit.h"
+#include "planner/advise/fit.h"
+#include "profiler/base/index.h"
 
 #include <gtest/gtest.h>
 
@@ -11,21 +12,21 @@
 #include <random>
 #include <set>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/search/search.h"
-#include "mptune/planner/simulate/simulate.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/planner/random_plans.h"
+#include "planner/schedule/schedule.h"
+#include "planner/search/search.h"
+#include "planner/simulate/simulate.h"
+#include "profiler/base/error.h"
+#include "tests/planner/random_plans.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using test::make_profile;
-using test::ones;
-using test::ProfileShape;
-using test::random_cost;
-using test::scheduled;
-using test::stages_of;
+using testing::make_profile;
+using testing::ones;
+using testing::ProfileShape;
+using testing::random_cost;
+using testing::scheduled;
+using testing::stages_of;
 
 constexpr Capabilities kWhole{
     .several_stages_per_device = true, .split_backward = false, .replicas = true, .recompute_stages = true, .recompute_layers = true};
@@ -37,7 +38,7 @@ std::vector<std::string> sleepers(int count) {
 }
 
 FitQuestion question_of(const Plan& plan, int devices, std::int64_t cap) {
-  return {plan, sleepers(devices), std::vector<std::int64_t>(static_cast<std::size_t>(devices), cap), kWhole};
+  return {plan, sleepers(devices), std::vector<std::int64_t>(as_index(devices), cap), kWhole};
 }
 
 bool fits(const Plan& plan, const FitQuestion& question, const CostModel& cost) {
@@ -63,9 +64,8 @@ std::int64_t largest(const std::vector<std::int64_t>& bytes) {
 }
 
 const FittingChange* with_option(const FitAnswer& answer, const FieldValue& option) {
-  for (const FittingChange& change : answer.changes) {
+  for (const FittingChange& change : answer.changes)
     if (change.changes == 1 && std::ranges::find(change.options, option) != change.options.end()) return &change;
-  }
   return nullptr;
 }
 
@@ -75,9 +75,8 @@ struct SingleChanges {
 
   SingleChanges(const FitQuestion& question, const CostModel& cost) : question_(question), cost_(cost), base_(question.plan) {
     const int layers = cost.layers();
-    for (const char* name : {"gpipe", "1f1b", "eager-1f1b"}) {
+    for (const char* name : {"gpipe", "1f1b", "eager-1f1b"})
       if (name != base_.schedule) attempt("schedule", 1, [&](Plan& plan) { make_schedule(plan, name); });
-    }
     for (int m = base_.num_microbatches() + 1; m <= base_.global_batch_size(); ++m) {
       attempt("split", m, [&](Plan& plan) {
         plan.microbatch_sizes = split_evenly(base_.global_batch_size(), m);
@@ -86,14 +85,13 @@ struct SingleChanges {
     }
     for (int set = 1; set < 1 << base_.num_stages(); ++set) {
       attempt("recompute", std::popcount(static_cast<unsigned>(set)), [&](Plan& plan) {
-        for (int s = 0; s < base_.num_stages(); ++s) {
-          if ((set >> s & 1) != 0) plan.stages[static_cast<std::size_t>(s)].recompute = {Recompute::Mode::all, {}, {}};
-        }
+        for (int s = 0; s < base_.num_stages(); ++s)
+          if ((set >> s & 1) != 0) plan.stages[as_index(s)].recompute = {Recompute::Mode::all, {}, {}};
       });
     }
     for (int s = 0; s + 1 < base_.num_stages(); ++s) {
       for (int cut = 1; cut < layers; ++cut) {
-        const auto i = static_cast<std::size_t>(s);
+        const auto i = as_index(s);
         if (cut <= base_.stages[i].first_layer || cut >= base_.stages[i + 1].last_layer) continue;
         attempt("cut", std::abs(cut - base_.stages[i].last_layer),
                 [&](Plan& plan) { plan.stages[i].last_layer = plan.stages[i + 1].first_layer = cut; });
@@ -139,14 +137,13 @@ TEST(SmallestChanges, AreThoseOfEveryKindThatBruteForceFinds) {
     const int stages = draw(1, 3);
     const int layers = draw(stages, 7);
     const CostModel cost = random_cost(random, layers, stages);
-    Plan plan = stages_of(layers, std::vector<int>(static_cast<std::size_t>(stages), 1), split_evenly(draw(6, 14), draw(1, 5)));
+    Plan plan = stages_of(layers, std::vector<int>(as_index(stages), 1), split_evenly(draw(6, 14), draw(1, 5)));
     make_schedule(plan, draw(0, 1) == 0 ? "gpipe" : "1f1b");
     FitQuestion question = question_of(plan, stages, 0);
     const std::vector<std::int64_t> peaks = cost.peak_bytes(plan);
     for (int d = 0; d < stages; ++d) {
       const double share = std::uniform_real_distribution<double>(0.5, 2.0)(random);
-      question.memory_bytes[static_cast<std::size_t>(d)] =
-          static_cast<std::int64_t>(share * static_cast<double>(peaks[static_cast<std::size_t>(d)]));
+      question.memory_bytes[static_cast<std::size_t>(d)] = static_cast<std::int64_t>(share * static_cast<double>(peaks[as_index(d)]));
     }
     const FitAnswer answer = smallest_changes_that_fit(question, cost);
     ASSERT_EQ(answer.excess.bytes == 0, fits(plan, question, cost));
@@ -340,11 +337,11 @@ TEST(SmallestChanges, SayHowManyDevicesWouldDoWhereNothingFits) {
   const auto some_cuts_fit = [&](int stages) {
     for (int set = 0; set < 1 << 7; ++set) {
       if (std::popcount(static_cast<unsigned>(set)) != stages - 1) continue;
-      Plan other = stages_of(8, std::vector<int>(static_cast<std::size_t>(stages), 1), {1});
+      Plan other = stages_of(8, std::vector<int>(as_index(stages), 1), {1});
       int s = 0;
       for (int cut = 1; cut < 8; ++cut) {
         if ((set >> (cut - 1) & 1) == 0) continue;
-        other.stages[static_cast<std::size_t>(s)].last_layer = other.stages[static_cast<std::size_t>(s) + 1].first_layer = cut;
+        other.stages[as_index(s)].last_layer = other.stages[as_index(s) + 1].first_layer = cut;
         ++s;
       }
       if (fits(scheduled(other, "1f1b"), question_of(other, stages, cap), cost)) return true;
@@ -375,4 +372,4 @@ TEST(SmallestChanges, AreBoundedByTheirWork) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -6,29 +6,31 @@
 #include <optional>
 #include <string>
 
-#include "mptune/planner/advise/advise.h"
-#include "mptune/profiler/analyze/breakdown.h"
-#include "mptune/profiler/analyze/step_work.h"
-#include "mptune/profiler/analyze/typical_times.h"
-#include "mptune/profiler/formats/pipeline_timeline.h"
-#include "mptune/tests/support/files.h"
+#include "planner/advise/advise.h"
+#include "profiler/analyze/breakdown.h"
+#include "profiler/analyze/step_work.h"
+#include "profiler/analyze/typical_times.h"
+#include "profiler/formats/pipeline_timeline.h"
+#include "tests/support/files.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 std::optional<Trace> timeline(const std::string& name) {
-  const std::string path = shared_data("straggler/timeline-" + name + ".json.gz");
+  const std::string path = testing::shared_data("straggler/timeline-" + name + ".json.gz");
   if (path.empty()) return std::nullopt;
-  return read_pipeline_timeline(path);
+  return profiler::read_pipeline_timeline(path);
 }
 
 double ideal_seconds(const Trace& trace) {
-  return static_cast<double>(ideal_step(step_works(trace)).count()) * 1e-9;
+  return static_cast<double>(profiler::ideal_step(profiler::step_works(trace)).count()) * 1e-9;
 }
 
 TEST(Straggler, ALongLastStageIsNamedFirst) {
   const std::optional<Trace> trace = timeline("ST");
-  if (!trace) GTEST_SKIP() << "the straggler data is not there";
+  if (!trace) {
+    GTEST_SKIP() << "the straggler data is not there";
+  }
   EXPECT_NEAR(ideal_seconds(*trace), 1.843295824, 0.01 * 1.843);
   const std::vector<Advice> advice = advise(*trace);
   ASSERT_FALSE(advice.empty());
@@ -38,7 +40,9 @@ TEST(Straggler, ALongLastStageIsNamedFirst) {
 
 TEST(Straggler, ASlowWorkerIsNamedFirst) {
   const std::optional<Trace> trace = timeline("AR");
-  if (!trace) GTEST_SKIP() << "the straggler data is not there";
+  if (!trace) {
+    GTEST_SKIP() << "the straggler data is not there";
+  }
   EXPECT_NEAR(ideal_seconds(*trace), 23.484700209, 0.01 * 23.48);
   const std::vector<Advice> advice = advise(*trace);
   ASSERT_FALSE(advice.empty());
@@ -47,4 +51,4 @@ TEST(Straggler, ASlowWorkerIsNamedFirst) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,4 +1,4 @@
-#include "mptune/planner/cost/cost_model.h"
+#include "planner/cost/cost_model.h"
 
 #include <gtest/gtest.h>
 
@@ -6,14 +6,14 @@
 #include <numeric>
 #include <random>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/planner/profiles.h"
+#include "profiler/base/error.h"
+#include "tests/planner/profiles.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using test::make_profile;
-using test::ProfileShape;
+using testing::make_profile;
+using testing::ProfileShape;
 
 LayerCost timed(int samples, double forward, double backward) {
   LayerCost cost;
@@ -196,17 +196,15 @@ TEST(CostModel, BoundariesOfRandomGraphsAreTheirLiveTensors) {
     profile.edges.clear();
     for (int from = 0; from + 1 < n; ++from) {
       const std::int64_t bytes = draw(1, 50);
-      for (int to = from + 1; to < n; ++to) {
+      for (int to = from + 1; to < n; ++to)
         if (to == from + 1 || draw(0, 3) == 0) profile.edges.push_back({from, to, bytes, 1, draw(0, 2) > 0});
-      }
     }
     const CostModel cost(profile);
     for (int cut = 1; cut < n; ++cut) {
       for (const bool gradients : {false, true}) {
         std::map<int, std::int64_t> live;
-        for (const LayerEdge& edge : profile.edges) {
+        for (const LayerEdge& edge : profile.edges)
           if (edge.from < cut && edge.to >= cut && (!gradients || edge.needs_gradient)) live[edge.from] = edge.bytes_per_sample * 3 + 1;
-        }
         std::int64_t sum = 0;
         for (const auto& [from, bytes] : live) sum += bytes;
         ASSERT_EQ(cost.boundary_bytes(cut, 3, gradients), sum) << round;
@@ -239,4 +237,4 @@ TEST(CostModel, RefusesProfilesWithHoles) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

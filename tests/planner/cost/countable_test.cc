@@ -6,15 +6,15 @@
 #include <string>
 #include <utility>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/trace/profile_limits.h"
-#include "mptune/tests/planner/profiles.h"
+#include "planner/cost/cost_model.h"
+#include "profiler/base/error.h"
+#include "profiler/trace/profile_limits.h"
+#include "tests/planner/profiles.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using test::make_profile;
+using testing::make_profile;
 
 std::string refusal_of(const Profile& profile, std::int64_t samples) {
   try {
@@ -50,8 +50,8 @@ TEST(Countable, StepsOfAnyModelAre) {
 }
 
 TEST(Countable, EveryPartOfAStepIsSeen) {
-  const double hour = kMostProfileSeconds;
-  const auto bytes = static_cast<std::int64_t>(kMostProfileBytes);
+  const double hour = profiler::kMostProfileSeconds;
+  const auto bytes = static_cast<std::int64_t>(profiler::kMostProfileBytes);
   const std::pair<const char*, std::function<void(Profile&)>> seconds[] = {
       {"forward", [&](Profile& p) { cost_of(p, 0).forward = exactly(hour); }},
       {"backward", [&](Profile& p) { cost_of(p, 0).backward = exactly(hour); }},
@@ -82,4 +82,4 @@ TEST(Countable, EveryPartOfAStepIsSeen) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -3,17 +3,18 @@
 #include <algorithm>
 #include <random>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/planner/profiles.h"
-#include "mptune/tests/planner/random_plans.h"
+#include "planner/cost/cost_model.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "tests/planner/profiles.h"
+#include "tests/planner/random_plans.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using test::make_profile;
-using test::scheduled;
-using test::stages_of;
+using testing::make_profile;
+using testing::scheduled;
+using testing::stages_of;
 
 // One layer: parameters 1000, kept 300, workspace 50, boundary 100 bytes per sample.
 TEST(PeakBytes, OneDeviceByHand) {
@@ -76,8 +77,8 @@ TEST(MemoryLevels, OneDeviceByHand) {
 TEST(MemoryLevels, TheLargestIsThePeakAndNothingIsLeftButGradients) {
   std::mt19937 random(11);
   for (int trial = 0; trial < 100; ++trial) {
-    const CostModel cost = test::random_cost(random, 6, 3);
-    const Plan plan = trial % 2 == 0 ? test::random_plan(random, 6, 3) : test::random_virtual_plan(random, 6, 3, trial % 3);
+    const CostModel cost = testing::random_cost(random, 6, 3);
+    const Plan plan = trial % 2 == 0 ? testing::random_plan(random, 6, 3) : testing::random_virtual_plan(random, 6, 3, trial % 3);
     const std::vector<MemoryLevels> levels = cost.memory_levels(plan);
     const std::vector<std::int64_t> peaks = cost.peak_bytes(plan);
     const std::vector<PeakContents> contents = cost.peak_contents(plan);
@@ -124,8 +125,8 @@ TEST(PeakBytes, MoreInFlightRecomputedOrSplitOrdersAsExpected) {
   for (int round = 0; round < 100; ++round) {
     const int stages = std::uniform_int_distribution<int>(2, 4)(random);
     const int m = std::uniform_int_distribution<int>(1, 9)(random);
-    const CostModel cost(make_profile({.layers = 8, .devices = 4}, test::random_factors(random, 8)));
-    const Plan bare = stages_of(8, std::vector<int>(static_cast<std::size_t>(stages), 1), split_evenly(12, m));
+    const CostModel cost(make_profile({.layers = 8, .devices = 4}, testing::random_factors(random, 8)));
+    const Plan bare = stages_of(8, std::vector<int>(as_index(stages), 1), split_evenly(12, m));
     const auto f1b1 = cost.peak_bytes(scheduled(bare, "1f1b"));
     const auto gpipe = cost.peak_bytes(scheduled(bare, "gpipe"));
     Plan again = bare;
@@ -141,7 +142,7 @@ TEST(PeakBytes, MoreInFlightRecomputedOrSplitOrdersAsExpected) {
 }
 
 TEST(CostModel, KnowsWhereNoStageMayBegin) {
-  Profile profile = test::make_profile({.layers = 3});
+  Profile profile = testing::make_profile({.layers = 3});
   EXPECT_TRUE(CostModel(profile).may_cut(1));
   profile.forbidden_cuts = {{1, "layer 1 works in place"}};
   const CostModel cost(profile);
@@ -241,4 +242,4 @@ TEST(PeakBytes, SkipsAreCarriedThroughTheStagesBetween) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -4,28 +4,28 @@
 #include <cmath>
 #include <map>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/profiler/formats/operator_tables.h"
-#include "mptune/profiler/formats/text_input.h"
-#include "mptune/tests/support/files.h"
+#include "planner/cost/cost_model.h"
+#include "profiler/formats/operator_tables.h"
+#include "profiler/formats/text_input.h"
+#include "tests/support/files.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using OperatorTables = std::map<int, std::vector<OperatorRow>>;
+using OperatorTables = std::map<int, std::vector<profiler::OperatorRow>>;
 
 OperatorTables tables_of(const std::string& prefix) {
   OperatorTables tables;
-  for (const auto& [samples, path] : operator_table_files(prefix)) {
-    TextInput input = open_text(path);
-    tables[samples] = read_operator_table(input);
+  for (const auto& [samples, path] : profiler::operator_table_files(prefix)) {
+    profiler::TextInput input = profiler::open_text(path);
+    tables[samples] = profiler::read_operator_table(input);
   }
   return tables;
 }
 
 // Forward and backward of the whole model.
 double seconds_of(const OperatorTables& tables, int samples) {
-  Profile profile = profile_of_operators(tables, "tables");
+  Profile profile = profiler::profile_of_operators(tables, "tables");
   profile.devices.push_back({"gpu:0", 0, 0});
   const CostModel cost(profile);
   double seconds = 0;
@@ -37,9 +37,11 @@ double seconds_of(const OperatorTables& tables, int samples) {
 }
 
 TEST(PublicTables, LeftOutSizesAreInterpolatedWithinTwoPercent) {
-  if (shared_data("aceso").empty()) GTEST_SKIP() << "no shared data: Aceso's operator tables";
+  if (testing::shared_data("aceso").empty()) {
+    GTEST_SKIP() << "no shared data: Aceso's operator tables";
+  }
   for (const char* model : {"gpt_1_3B", "gpt_350M"}) {
-    const OperatorTables all = tables_of(shared_data("aceso") + "/" + model);
+    const OperatorTables all = tables_of(testing::shared_data("aceso") + "/" + model);
     for (const int left_out : {2, 4}) {
       OperatorTables rest = all;
       rest.erase(left_out);
@@ -49,4 +51,4 @@ TEST(PublicTables, LeftOutSizesAreInterpolatedWithinTwoPercent) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -3,16 +3,17 @@
 #include <limits>
 #include <random>
 
-#include "mptune/planner/partition/partition.h"
-#include "mptune/tests/planner/partition/problems.h"
+#include "planner/partition/partition.h"
+#include "profiler/base/index.h"
+#include "tests/planner/partition/problems.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using test::BruteForce;
-using test::cuts_of;
-using test::SlowPlan;
-using test::straight;
+using testing::BruteForce;
+using testing::cuts_of;
+using testing::SlowPlan;
+using testing::straight;
 
 std::vector<SlowPlan> plans_of(const PartitionResult& result) {
   std::vector<SlowPlan> plans;
@@ -26,11 +27,11 @@ void expect_best(const PartitionProblem& problem, const CostModel& cost) {
   const PartitionResult result = partition(problem, cost);
   ASSERT_TRUE(result.complete);
   std::vector<SlowPlan> expected = truth.plans;
-  expected.resize(std::min(expected.size(), static_cast<std::size_t>(problem.keep)));
+  expected.resize(std::min(expected.size(), as_index(problem.keep)));
   std::erase_if(expected, [&](const SlowPlan& plan) { return plan.step_ns > problem.longest_ns; });
   EXPECT_EQ(plans_of(result), expected);
   for (const PartitionedPlan& best : result.best) {
-    EXPECT_EQ(test::step_ns(best.plan, cost), best.step_ns);
+    EXPECT_EQ(testing::step_ns(best.plan, cost), best.step_ns);
     const std::vector<std::int64_t> peaks = cost.peak_bytes(best.plan);
     EXPECT_EQ(*std::max_element(peaks.begin(), peaks.end()), best.peak_bytes);
   }
@@ -58,7 +59,7 @@ TEST(PartitionBruteForce, AThousandChains) {
   for (int round = 0; round < 1000; ++round) {
     SCOPED_TRACE(round);
     const int stages = draw.between(1, 5);
-    const CostModel cost(test::random_chain(draw.random, draw.between(stages, 9), stages));
+    const CostModel cost(testing::random_chain(draw.random, draw.between(stages, 9), stages));
     const int m = draw.between(1, 9);
     const char* const schedules[] = {"1f1b", "1f1b", "gpipe"};
     PartitionProblem problem = straight(stages, split_evenly(m + draw.between(0, 4), m), schedules[draw.between(0, 2)]);
@@ -77,12 +78,11 @@ TEST(PartitionBruteForce, Ties) {
     const int layers = draw.between(7, 9);
     std::vector<double> factors;
     for (int layer = 0; layer < layers; ++layer) factors.push_back(draw.between(0, 3) == 0 ? 8 : 1);
-    Profile profile = test::make_profile({.layers = layers, .devices = stages}, factors);
+    Profile profile = testing::make_profile({.layers = layers, .devices = stages}, factors);
     for (LayerEdge& edge : profile.edges) edge.bytes_per_sample = 100 * draw.between(1, 3);
-    for (LayerCosts& layer : profile.classes[0].layers) {
+    for (LayerCosts& layer : profile.classes[0].layers)
       for (LayerCost& cost : layer.by_samples) cost.saved_activation_bytes = 100 * draw.between(1, 6) * cost.samples;
-    }
-    PartitionProblem problem = straight(stages, test::ones(draw.between(1, 3)), draw.between(0, 1) == 0 ? "gpipe" : "1f1b");
+    PartitionProblem problem = straight(stages, testing::ones(draw.between(1, 3)), draw.between(0, 1) == 0 ? "gpipe" : "1f1b");
     problem.keep = draw.between(1, 4);
     expect_best(problem, CostModel(profile));
     if (HasFailure()) return;
@@ -93,7 +93,7 @@ TEST(PartitionBruteForce, Ties) {
 void cap_at_random(Draw& draw, const CostModel& cost, PartitionProblem& problem) {
   const BruteForce open(problem, cost);
   const auto most = static_cast<int>(open.plans.size()) - 1;
-  const std::int64_t peak = open.plans[static_cast<std::size_t>(draw.between(0, most))].peak_bytes;
+  const std::int64_t peak = open.plans[as_index(draw.between(0, most))].peak_bytes;
   for (std::size_t d = 0; d < problem.devices.size(); ++d)
     problem.memory_bytes.push_back(draw.between(0, 5) == 0 ? 0 : peak * draw.between(5, 11) / 10);
   problem.recompute_for_memory = draw.between(0, 2) > 0;
@@ -104,7 +104,7 @@ TEST(PartitionBruteForce, WithinMemory) {
   for (int round = 0; round < 400; ++round) {
     SCOPED_TRACE(round);
     const int stages = draw.between(1, 4);
-    const CostModel cost(test::random_chain(draw.random, draw.between(stages, 8), stages));
+    const CostModel cost(testing::random_chain(draw.random, draw.between(stages, 8), stages));
     const int m = draw.between(1, 6);
     PartitionProblem problem = straight(stages, split_evenly(m + draw.between(0, 4), m), draw.between(0, 2) == 0 ? "gpipe" : "1f1b");
     if (draw.between(0, 3) == 0) problem.recomputed = {draw.between(0, stages - 1)};
@@ -119,8 +119,8 @@ TEST(PartitionBruteForce, Replicas) {
   Draw draw(3);
   for (int round = 0; round < 200; ++round) {
     SCOPED_TRACE(round);
-    Profile profile = test::random_chain(draw.random, draw.between(3, 8), 6);
-    if (round % 3 < 2) profile = test::with_gpus(profile, static_cast<std::size_t>(round % 3));
+    Profile profile = testing::random_chain(draw.random, draw.between(3, 8), 6);
+    if (round % 3 < 2) profile = testing::with_gpus(profile, as_index(round % 3));
     const CostModel cost(profile);
     const int m = draw.between(3, 8);
     PartitionProblem problem = straight(6, split_evenly(m + draw.between(0, 4), m));
@@ -139,7 +139,7 @@ TEST(PartitionBruteForce, SeveralStagesOnADevice) {
   Draw draw(4);
   for (int round = 0; round < 200; ++round) {
     SCOPED_TRACE(round);
-    const CostModel cost(test::random_chain(draw.random, draw.between(4, 8), 2));
+    const CostModel cost(testing::random_chain(draw.random, draw.between(4, 8), 2));
     const int m = 2 * draw.between(1, 3);
     PartitionProblem problem = straight(2, split_evenly(m + draw.between(0, 4), m), draw.between(0, 1) == 0 ? "gpipe" : "interleaved");
     problem.stages = {{0}, {1}, {0}, {1}};
@@ -157,7 +157,7 @@ TEST(PartitionBruteForce, SchedulesThatLookAtCosts) {
   const char* const in_a_v[] = {"zbv", "v-half", "v-min", "dualpipe-v"};
   for (int round = 0; round < 80; ++round) {
     SCOPED_TRACE(round);
-    const CostModel cost(test::random_chain(draw.random, draw.between(4, 6), 3));
+    const CostModel cost(testing::random_chain(draw.random, draw.between(4, 6), 3));
     const int m = draw.between(4, 6);
     PartitionProblem problem = straight(3, split_evenly(m + draw.between(0, 1) * draw.between(0, 4), m), straight_ones[round % 4]);
     if (round % 8 >= 4) {
@@ -177,9 +177,9 @@ TEST(PartitionBruteForce, DevicesThatSlowEachOther) {
   for (int round = 0; round < 100; ++round) {
     SCOPED_TRACE(round);
     const int layers = draw.between(3, 7);
-    test::ProfileShape shape = test::random_shape(draw.random, layers, 3);
+    testing::ProfileShape shape = testing::random_shape(draw.random, layers, 3);
     shape.busy = 1 + draw.between(1, 9) / 10.0;
-    const CostModel cost(test::make_profile(shape, test::random_factors(draw.random, layers)));
+    const CostModel cost(testing::make_profile(shape, testing::random_factors(draw.random, layers)));
     PartitionProblem problem = straight(3, split_evenly(12, draw.between(1, 6)));
     if (round % 3 == 0) cap_at_random(draw, cost, problem);
     expect_best(problem, cost);
@@ -191,7 +191,7 @@ TEST(PartitionBruteForce, LinksThatShareAMedium) {
   Draw draw(8);
   for (int round = 0; round < 100; ++round) {
     SCOPED_TRACE(round);
-    Profile profile = test::random_chain(draw.random, draw.between(4, 7), 4);
+    Profile profile = testing::random_chain(draw.random, draw.between(4, 7), 4);
     for (LinkCost& link : profile.links) link.medium = draw.between(-1, 1);
     const CostModel cost(profile);
     PartitionProblem problem = straight(4, split_evenly(12, draw.between(2, 6)));
@@ -206,14 +206,14 @@ TEST(PartitionBruteForce, ForbiddenCutsAndAnIncumbent) {
   for (int round = 0; round < 200; ++round) {
     SCOPED_TRACE(round);
     const int layers = draw.between(4, 9);
-    Profile profile = test::random_chain(draw.random, layers, 3);
+    Profile profile = testing::random_chain(draw.random, layers, 3);
     for (int i = draw.between(0, 3); i > 0; --i) profile.forbidden_cuts.push_back({draw.between(1, layers - 1), "they share a tensor"});
     const CostModel cost(profile);
     PartitionProblem problem = straight(3, split_evenly(8, draw.between(1, 8)));
     problem.keep = draw.between(1, 2);
     const BruteForce all(problem, cost);
     if (!all.plans.empty()) {
-      const std::int64_t some = all.plans[static_cast<std::size_t>(draw.between(0, static_cast<int>(all.plans.size()) - 1))].step_ns;
+      const std::int64_t some = all.plans[as_index(draw.between(0, static_cast<int>(all.plans.size()) - 1))].step_ns;
       problem.longest_ns = some - draw.between(0, 1);
     }
     if (all.plans.empty()) {
@@ -231,9 +231,9 @@ TEST(PartitionBruteForce, CapsAndAnIncumbent) {
   int beyond = 0;
   for (int round = 0; round < 200; ++round) {
     SCOPED_TRACE(round);
-    const CostModel cost(test::random_chain(draw.random, draw.between(4, 7), 2));
+    const CostModel cost(testing::random_chain(draw.random, draw.between(4, 7), 2));
     const char* const schedules[] = {"interleaved", "gpipe", "zb1p", "eager-1f1b"};
-    PartitionProblem problem = straight(2, test::ones(2 * draw.between(1, 3)), schedules[round % 4]);
+    PartitionProblem problem = straight(2, testing::ones(2 * draw.between(1, 3)), schedules[round % 4]);
     if (round % 4 < 2) problem.stages = {{0}, {1}, {0}, {1}};
     cap_at_random(draw, cost, problem);
     const BruteForce truth(problem, cost);
@@ -252,8 +252,8 @@ TEST(PartitionBruteForce, EndedEarly) {
   int open = 0;
   for (int round = 0; round < 200; ++round) {
     SCOPED_TRACE(round);
-    const CostModel cost(test::random_chain(draw.random, 9, 4));
-    PartitionProblem problem = straight(4, test::ones(draw.between(2, 9)));
+    const CostModel cost(testing::random_chain(draw.random, 9, 4));
+    PartitionProblem problem = straight(4, testing::ones(draw.between(2, 9)));
     const std::int64_t best = BruteForce(problem, cost).plans.front().step_ns;
     int questions = draw.between(0, 3);
     if (round % 2 == 0) problem.most_nodes = draw.between(0, 60);
@@ -270,4 +270,4 @@ TEST(PartitionBruteForce, EndedEarly) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

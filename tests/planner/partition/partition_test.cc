@@ -1,26 +1,26 @@
-#include "mptune/planner/partition/partition.h"
+#include "planner/partition/partition.h"
 
 #include <gmock/gmock.h>
 
 #include <limits>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/benchmarks/public_chains.h"
-#include "mptune/tests/planner/partition/problems.h"
+#include "profiler/base/error.h"
+#include "tests/benchmarks/public_chains.h"
+#include "tests/planner/partition/problems.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using test::cuts_of;
-using test::make_profile;
-using test::ones;
-using test::straight;
+using testing::cuts_of;
+using testing::make_profile;
+using testing::ones;
+using testing::straight;
 
 TEST(Partition, SplitsEqualLayersEqually) {
   const CostModel cost(make_profile({.layers = 8, .devices = 4, .bytes_per_second = 1e9}));
   const PartitionResult result = partition(straight(4, ones(8)), cost);
   ASSERT_EQ(result.best.size(), 1U);
-  EXPECT_THAT(cuts_of(result.best.front().plan), testing::ElementsAre(2, 4, 6));
+  EXPECT_THAT(cuts_of(result.best.front().plan), ::testing::ElementsAre(2, 4, 6));
   EXPECT_TRUE(result.complete);
   EXPECT_EQ(result.gap(), 0);
   EXPECT_EQ(result.lower_bound_ns, result.best.front().step_ns);
@@ -44,19 +44,21 @@ TEST(Partition, RefusesFamiliesThatAreNone) {
 }
 
 TEST(Partition, ProvesEveryPublicChain) {
-  const std::vector<PublicChain> chains = public_chains();
-  if (chains.empty()) GTEST_SKIP() << "no published chains here";
-  for (const PublicChain& chain : chains) {
+  const std::vector<testing::PublicChain> chains = testing::public_chains();
+  if (chains.empty()) {
+    GTEST_SKIP() << "no published chains here";
+  }
+  for (const testing::PublicChain& chain : chains) {
     for (const int stages : {2, 4, 8}) {
       if (stages > static_cast<int>(chain.profile.layers.size())) continue;
       for (const double bytes_per_second : {12e9, 300e9}) {
         SCOPED_TRACE(chain.name + " " + std::to_string(stages));
-        const CostModel cost(on_devices(chain.profile, stages, bytes_per_second));
-        PartitionProblem problem = chain_problem(chain, stages, 8);
+        const CostModel cost(testing::on_devices(chain.profile, stages, bytes_per_second));
+        PartitionProblem problem = testing::chain_problem(chain, stages, 8);
         problem.most_nodes = 1'000'000;
         const PartitionResult result = partition(problem, cost);
         ASSERT_EQ(result.best.size(), 1U);
-        EXPECT_EQ(test::step_ns(result.best.front().plan, cost), result.best.front().step_ns);
+        EXPECT_EQ(testing::step_ns(result.best.front().plan, cost), result.best.front().step_ns);
         EXPECT_LE(result.gap(), cost.layers() > 100 ? 0.02 : 0);
         EXPECT_TRUE(result.complete || cost.layers() > 100);
         EXPECT_EQ(result.gap() == 0, result.complete);
@@ -112,8 +114,8 @@ TEST(Partition, RefusesMoreLayersThanItsTablesHold) {
     static_cast<void>(partition(straight(2, ones(2)), cost));
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("20000 layers take tables of about 3 GiB"));
-    EXPECT_THAT(error.remedy(), testing::HasSubstr("merge layers"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("20000 layers take tables of about 3 GiB"));
+    EXPECT_THAT(error.remedy(), ::testing::HasSubstr("merge layers"));
   }
 }
 
@@ -133,8 +135,8 @@ TEST(Partition, BreaksTiesByCopiesThenMemory) {
   Profile profile = make_profile({.layers = 8, .devices = 3}, {100, 1, 1, 1, 1, 1, 1, 1});
   for (LayerEdge& edge : profile.edges) edge.bytes_per_sample = edge.to == 1 ? 900 : edge.to == 4 || edge.to == 6 ? 10 : 50;
   const PartitionResult result = partition(straight(3, ones(6)), CostModel(profile));
-  EXPECT_THAT(cuts_of(result.best.front().plan), testing::ElementsAre(1, 4));
+  EXPECT_THAT(cuts_of(result.best.front().plan), ::testing::ElementsAre(1, 4));
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,18 +1,19 @@
-#include "mptune/planner/partition/path_mixture.h"
+#include "planner/partition/path_mixture.h"
+#include "profiler/base/index.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "mptune/planner/partition/cut_rater.h"
-#include "mptune/planner/schedule/schedule_info.h"
-#include "mptune/tests/planner/partition/problems.h"
+#include "planner/partition/cut_rater.h"
+#include "planner/schedule/schedule_info.h"
+#include "tests/planner/partition/problems.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using test::BruteForce;
-using test::straight;
+using testing::BruteForce;
+using testing::straight;
 
 Windows open_windows(int stages, int layers) {
   Windows windows;
@@ -24,15 +25,15 @@ Windows open_windows(int stages, int layers) {
   windows.begins.push_back({layers});
   std::vector<int> nearest;
   for (int first = 0; first <= layers; ++first) nearest.push_back(first + 1);
-  windows.nearest.assign(static_cast<std::size_t>(stages), nearest);
-  windows.furthest.assign(static_cast<std::size_t>(stages), std::vector<int>(nearest.size(), layers));
+  windows.nearest.assign(as_index(stages), nearest);
+  windows.furthest.assign(as_index(stages), std::vector<int>(nearest.size(), layers));
   return windows;
 }
 
 bool allow(const Windows& windows, const std::vector<int>& cuts, int layers) {
   int first = 0;
   for (int s = 0; s <= static_cast<int>(cuts.size()); ++s) {
-    const int last = s < static_cast<int>(cuts.size()) ? cuts[static_cast<std::size_t>(s)] : layers;
+    const int last = s < static_cast<int>(cuts.size()) ? cuts[as_index(s)] : layers;
     if (!windows.allows(s, first, last)) return false;
     first = last;
   }
@@ -53,9 +54,9 @@ TEST(PathMixture, BoundsEveryPlanBetterThanItsPaths) {
     SCOPED_TRACE(round);
     const int stages = std::uniform_int_distribution<int>(2, 5)(random);
     const int layers = std::uniform_int_distribution<int>(stages, 9)(random);
-    const CostModel cost(test::random_chain(random, layers, stages));
+    const CostModel cost(testing::random_chain(random, layers, stages));
     const PartitionProblem problem = straight(stages, split_evenly(9, std::uniform_int_distribution<int>(1, 9)(random)));
-    const test::SlowPlan best = BruteForce(problem, cost).plans.front();
+    const testing::SlowPlan best = BruteForce(problem, cost).plans.front();
     const Family family(problem, cost);
     CutRater rater(problem, cost, family);
     const std::int64_t limit_ns = best.step_ns - rater.step_cost_ns();
@@ -92,8 +93,8 @@ TEST(PathMixture, BoundsEveryPlanBetterThanItsPaths) {
 
 // Steps of weeks, times their weights, would not fit into 64 bits.
 TEST(PathMixture, LeavesLongStepsAlone) {
-  const CostModel cost(test::make_profile({.layers = 4, .devices = 2, .forward_s = 1e6, .backward_s = 2e6}));
-  const PartitionProblem problem = straight(2, test::ones(4));
+  const CostModel cost(testing::make_profile({.layers = 4, .devices = 2, .forward_s = 1e6, .backward_s = 2e6}));
+  const PartitionProblem problem = straight(2, testing::ones(4));
   const Family family(problem, cost);
   CutRater rater(problem, cost, family);
   Path mean = rater.rows().front();
@@ -108,8 +109,8 @@ TEST(PathMixture, LeavesLongStepsAlone) {
 // Two stages on each of six devices: single paths of a device leave seven times as many partial plans.
 TEST(PathMixture, ProvesWhereDevicesHaveSeveralStages) {
   std::mt19937 random(1);
-  test::ProfileShape shape = test::random_shape(random, 30, 6);
-  const CostModel cost(test::make_profile(shape, test::random_factors(random, 30)));
+  testing::ProfileShape shape = testing::random_shape(random, 30, 6);
+  const CostModel cost(testing::make_profile(shape, testing::random_factors(random, 30)));
   PartitionProblem problem = straight(6, split_evenly(12, 6), "interleaved");
   problem.stages.clear();
   for (const int device : stage_devices("interleaved", 6, 2)) problem.stages.push_back({device});
@@ -119,4 +120,4 @@ TEST(PathMixture, ProvesWhereDevicesHaveSeveralStages) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -8,16 +8,17 @@
 #include <tuple>
 #include <vector>
 
-#include "mptune/planner/partition/partition.h"
-#include "mptune/planner/simulate/schedule_costs.h"
-#include "mptune/planner/simulate/simulate.h"
-#include "mptune/tests/planner/profiles.h"
+#include "planner/partition/partition.h"
+#include "planner/simulate/schedule_costs.h"
+#include "planner/simulate/simulate.h"
+#include "profiler/base/index.h"
+#include "tests/planner/profiles.h"
 
-namespace mptune::test {
+namespace mptune::testing {
 
 /// K stages on K devices of their own.
-inline PartitionProblem straight(int stages, const std::vector<int>& sizes, const std::string& schedule = "1f1b") {
-  PartitionProblem problem;
+inline planner::PartitionProblem straight(int stages, const std::vector<int>& sizes, const std::string& schedule = "1f1b") {
+  planner::PartitionProblem problem;
   for (int s = 0; s < stages; ++s) {
     problem.devices.push_back("sleep:" + std::to_string(s));
     problem.stages.push_back({s});
@@ -42,8 +43,8 @@ inline Profile random_chain(std::mt19937& random, int layers, int devices) {
   ProfileShape shape = random_shape(random, layers, devices);
   const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   const int kind = draw(0, 3);
-  std::vector<double> factors = kind == 0 ? std::vector<double>(static_cast<std::size_t>(layers), 1.0) : random_factors(random, layers);
-  if (kind == 1) factors[static_cast<std::size_t>(draw(0, layers - 1))] *= 8;
+  std::vector<double> factors = kind == 0 ? std::vector<double>(as_index(layers), 1.0) : random_factors(random, layers);
+  if (kind == 1) factors[as_index(draw(0, layers - 1))] *= 8;
   if (kind == 0) shape.optimizer_s_per_byte = 0;
   Profile profile = make_profile(shape, factors);
   for (LayerEdge& edge : profile.edges) edge.bytes_per_sample = kind == 0 ? 100 : draw(0, 3) * draw(1, 2000);
@@ -61,7 +62,7 @@ struct SlowPlan {
 /// Every plan of a family by predict and peak_bytes alone, in the order that partition() promises.
 class BruteForce {
  public:
-  BruteForce(const PartitionProblem& problem, const CostModel& cost) : problem_(problem), cost_(cost) {
+  BruteForce(const planner::PartitionProblem& problem, const CostModel& cost) : problem_(problem), cost_(cost) {
     std::vector<int> cuts;
     visit(cuts);
     std::sort(plans.begin(), plans.end());
@@ -83,13 +84,11 @@ class BruteForce {
   }
 
   [[nodiscard]] std::int64_t over(const std::vector<std::int64_t>& peaks, int device) const {
-    if (problem_.memory_bytes.empty() || problem_.memory_bytes[static_cast<std::size_t>(device)] == 0) return 0;
-    return peaks[static_cast<std::size_t>(device)] - problem_.memory_bytes[static_cast<std::size_t>(device)];
+    if (problem_.memory_bytes.empty() || problem_.memory_bytes[as_index(device)] == 0) return 0;
+    return peaks[as_index(device)] - problem_.memory_bytes[as_index(device)];
   }
 
-  void schedule(Plan& plan) {
-    schedule_plan(plan, problem_.schedule, cost_, problem_.memory_bytes);
-  }
+  void schedule(Plan& plan) { planner::schedule_plan(plan, problem_.schedule, cost_, problem_.memory_bytes); }
 
   void add(const std::vector<int>& cuts) {
     Plan plan;
@@ -97,14 +96,13 @@ class BruteForce {
     plan.microbatch_sizes = problem_.microbatch_sizes;
     for (std::size_t s = 0; s < problem_.stages.size(); ++s)
       plan.stages.push_back({s == 0 ? 0 : cuts[s - 1], s == cuts.size() ? cost_.layers() : cuts[s], problem_.stages[s], {}});
-    for (const int stage : problem_.recomputed) plan.stages[static_cast<std::size_t>(stage)].recompute.mode = Recompute::Mode::all;
+    for (const int stage : problem_.recomputed) plan.stages[as_index(stage)].recompute.mode = Recompute::Mode::all;
     schedule(plan);
     std::vector<std::int64_t> peaks = cost_.peak_bytes(plan);
     if (problem_.recompute_for_memory) {
       for (Stage& stage : plan.stages) {
-        for (const int device : stage.devices) {
+        for (const int device : stage.devices)
           if (over(peaks, device) > 0) stage.recompute.mode = Recompute::Mode::all;
-        }
       }
       schedule(plan);
       peaks = cost_.peak_bytes(plan);
@@ -123,7 +121,7 @@ class BruteForce {
     for (std::size_t s = 1; s < plan.stages.size(); ++s) {
       for (int i = 0; i < plan.num_microbatches(); ++i) {
         if (device_of(plan.stages[s - 1], i) == device_of(plan.stages[s], i)) continue;
-        const int samples = plan.microbatch_sizes[static_cast<std::size_t>(i)];
+        const int samples = plan.microbatch_sizes[as_index(i)];
         bytes += cost_.boundary_bytes(plan.stages[s].first_layer, samples, false) +
                  cost_.boundary_bytes(plan.stages[s].first_layer, samples, true);
       }
@@ -131,8 +129,8 @@ class BruteForce {
     return bytes;
   }
 
-  const PartitionProblem& problem_;
+  const planner::PartitionProblem& problem_;
   const CostModel& cost_;
 };
 
-}  // namespace mptune::test
+}  // namespace mptune::testing

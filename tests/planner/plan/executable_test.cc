@@ -1,12 +1,12 @@
-#include "mptune/planner/executable.h"
+#include "planner/executable.h"
 
 #include <gmock/gmock.h>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/tests/planner/profiles.h"
-#include "mptune/tuner/runtime/capabilities.h"
+#include "planner/schedule/schedule.h"
+#include "tests/planner/profiles.h"
+#include "tuner/runtime/capabilities.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 using ::testing::HasSubstr;
@@ -15,7 +15,7 @@ constexpr Capabilities kLeast{
     .several_stages_per_device = false, .split_backward = false, .replicas = false, .recompute_stages = false, .recompute_layers = false};
 
 Plan chain() {
-  return test::scheduled(test::stages_of(6, {1, 1, 1}, test::ones(4)), "1f1b");
+  return testing::scheduled(testing::stages_of(6, {1, 1, 1}, testing::ones(4)), "1f1b");
 }
 
 Plan with_split_backward() {
@@ -54,10 +54,10 @@ TEST(Executable, NamesTheFirstThingMissing) {
   expect(with_split_backward(), enough, "split backward");
   enough = kLeast;
   enough.several_stages_per_device = true;
-  expect(test::scheduled(test::stages_of(6, {1, 1, 1, 1}, test::ones(4), 2), "gpipe"), enough, "several stages");
+  expect(testing::scheduled(testing::stages_of(6, {1, 1, 1, 1}, testing::ones(4), 2), "gpipe"), enough, "several stages");
   enough = kLeast;
   enough.replicas = true;
-  expect(test::scheduled(test::stages_of(6, {2, 1}, test::ones(4)), "1f1b"), enough, "replicas");
+  expect(testing::scheduled(testing::stages_of(6, {2, 1}, testing::ones(4)), "1f1b"), enough, "replicas");
   Plan recomputed = chain();
   recomputed.stages[1].recompute.mode = Recompute::Mode::all;
   enough = kLeast;
@@ -70,12 +70,12 @@ TEST(Executable, NamesTheFirstThingMissing) {
 }
 
 TEST(Executable, TheRuntimeHasAllButSplitBackward) {
-  EXPECT_THAT(why_not_executable(with_split_backward(), kRuntime), HasSubstr("split backward"));
-  EXPECT_TRUE(executable(test::scheduled(test::stages_of(8, {1, 1, 1, 1}, test::ones(4), 2), "gpipe"), kRuntime));
-  Plan hybrid = test::scheduled(test::stages_of(6, {2, 1}, test::ones(4)), "1f1b");
+  EXPECT_THAT(why_not_executable(with_split_backward(), tuner::kRuntime), HasSubstr("split backward"));
+  EXPECT_TRUE(executable(testing::scheduled(testing::stages_of(8, {1, 1, 1, 1}, testing::ones(4), 2), "gpipe"), tuner::kRuntime));
+  Plan hybrid = testing::scheduled(testing::stages_of(6, {2, 1}, testing::ones(4)), "1f1b");
   hybrid.stages[0].recompute = {Recompute::Mode::some, {1}, {0}};
-  EXPECT_TRUE(executable(hybrid, kRuntime));
+  EXPECT_TRUE(executable(hybrid, tuner::kRuntime));
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

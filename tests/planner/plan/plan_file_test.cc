@@ -1,4 +1,4 @@
-#include "mptune/planner/plan_file.h"
+#include "planner/plan_file.h"
 
 #include <gmock/gmock.h>
 #include <sys/resource.h>
@@ -12,18 +12,18 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/sha256.h"
-#include "mptune/tests/planner/profiles.h"
+#include "planner/schedule/schedule.h"
+#include "profiler/base/error.h"
+#include "profiler/base/sha256.h"
+#include "tests/planner/profiles.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using test::scheduled;
-using test::stages_of;
 using ::testing::HasSubstr;
+using testing::scheduled;
+using testing::stages_of;
 
 PlanFile example() {
   PlanFile file;
@@ -354,4 +354,4 @@ TEST(PlanFile, TheEnvironmentOverridesThePath) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,24 +1,25 @@
-#include "mptune/planner/plan.h"
+#include "planner/plan.h"
+#include "profiler/base/index.h"
 
 #include <gmock/gmock.h>
 
 #include <functional>
 #include <numeric>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/planner/profiles.h"
+#include "profiler/base/error.h"
+#include "tests/planner/profiles.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using test::stages_of;
 using ::testing::HasSubstr;
+using testing::stages_of;
 
 TEST(Split, EvenlyAddsUpAndDiffersByAtMostOne) {
   for (int batch = 1; batch <= 40; ++batch) {
     for (int m = 1; m <= batch; ++m) {
       const std::vector<int> sizes = split_evenly(batch, m);
-      ASSERT_EQ(sizes.size(), static_cast<std::size_t>(m));
+      ASSERT_EQ(sizes.size(), as_index(m));
       EXPECT_EQ(std::accumulate(sizes.begin(), sizes.end(), 0), batch);
       EXPECT_TRUE(std::is_sorted(sizes.rbegin(), sizes.rend()));
       EXPECT_LE(sizes.front() - sizes.back(), 1);
@@ -101,4 +102,4 @@ TEST(Validate, NamesTheFirstViolation) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,15 +1,16 @@
-#include "mptune/planner/published/aceso.h"
+#include "planner/published/aceso.h"
+#include "profiler/base/index.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 
-#include "mptune/planner/plan.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/support/aceso_tables.h"
+#include "planner/plan.h"
+#include "profiler/base/error.h"
+#include "tests/support/aceso_tables.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
@@ -75,7 +76,7 @@ std::int64_t least_by_brute_force(const AcesoProblem& problem, const std::vector
     for (int i = 0; i < n; ++i) {
       if ((set >> i & 1) == 0) continue;
       recomputed.push_back(i);
-      allowed = allowed && rows[static_cast<std::size_t>(i)].recomputable;
+      allowed = allowed && rows[as_index(i)].recomputable;
     }
     if (!allowed) continue;
     const AcesoPlan plan = rate_aceso(problem, 1, cuts, recomputed);
@@ -168,8 +169,10 @@ TEST(Aceso, RefusesWhatMakesNoSense) {
 // What Aceso prints for its own plan of GPT-1.3B: 101.18 s; at the fullest stage 25,152 MB and 1,280 MB in reserve
 // (ref_perf_model_*_large_gpt.csv). Stage 0 recomputes three times dropout and context.
 TEST(Aceso, PublishedPlanOfGpt13BIsRatedAsPublished) {
-  const AcesoProblem problem = test::published_problem("gpt_1_3B", 4);
-  if (problem.tables.empty()) GTEST_SKIP() << "the published operator tables are absent";
+  const AcesoProblem problem = testing::published_problem("gpt_1_3B", 4);
+  if (problem.tables.empty()) {
+    GTEST_SKIP() << "the published operator tables are absent";
+  }
   const AcesoPlan plan = rate_aceso(problem, 1, {79, 163, 247}, {5, 6, 18, 19, 31, 32});
   EXPECT_NEAR(static_cast<double>(plan.step_ns) / 1e9, 101.18, 0.006);
   EXPECT_EQ(plan.stages[1].held_bytes / kMiB, 25152);
@@ -178,8 +181,10 @@ TEST(Aceso, PublishedPlanOfGpt13BIsRatedAsPublished) {
 
 // Likewise of GPT-350M on one device, micro-batches of 8, all of the layers recomputed: 200.71 s, 14,592 MB and 5,120 MB.
 TEST(Aceso, PublishedPlanOfGpt350MIsRatedAsPublished) {
-  const AcesoProblem problem = test::published_problem("gpt_350M", 1);
-  if (problem.tables.empty()) GTEST_SKIP() << "the published operator tables are absent";
+  const AcesoProblem problem = testing::published_problem("gpt_350M", 1);
+  if (problem.tables.empty()) {
+    GTEST_SKIP() << "the published operator tables are absent";
+  }
   std::vector<int> recomputed;
   for (int i = 1; i < 314; ++i) recomputed.push_back(i);
   const AcesoPlan plan = rate_aceso(problem, 8, {}, recomputed);
@@ -189,8 +194,10 @@ TEST(Aceso, PublishedPlanOfGpt350MIsRatedAsPublished) {
 }
 
 TEST(Aceso, Gpt13BTakesNoMoreThanTheBestKnown) {
-  const AcesoProblem problem = test::published_problem("gpt_1_3B", 4);
-  if (problem.tables.empty()) GTEST_SKIP() << "the published operator tables are absent";
+  const AcesoProblem problem = testing::published_problem("gpt_1_3B", 4);
+  if (problem.tables.empty()) {
+    GTEST_SKIP() << "the published operator tables are absent";
+  }
   const AcesoResult result = plan_aceso(problem);
   ASSERT_EQ(result.best.size(), 1U);
   EXPECT_TRUE(result.complete);
@@ -200,4 +207,4 @@ TEST(Aceso, Gpt13BTakesNoMoreThanTheBestKnown) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

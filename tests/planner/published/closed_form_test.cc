@@ -1,4 +1,5 @@
-#include "mptune/planner/published/closed_form.h"
+#include "planner/published/closed_form.h"
+#include "profiler/base/index.h"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +7,10 @@
 #include <functional>
 #include <string>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/planner/partition/problems.h"
+#include "profiler/base/error.h"
+#include "tests/planner/partition/problems.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 struct Chain {
@@ -21,16 +22,16 @@ Chain random_chain(std::mt19937& random) {
   const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   const int layers = draw(2, 9);
   const int stages = draw(1, std::min(6, layers));
-  test::ProfileShape shape = test::random_shape(random, layers, stages);
+  testing::ProfileShape shape = testing::random_shape(random, layers, stages);
   shape.busy = draw(0, 1) == 0 ? 1 : 1.3;
-  Chain chain{test::make_profile(shape, test::random_factors(random, layers)), test::straight(stages, {})};
+  Chain chain{testing::make_profile(shape, testing::random_factors(random, layers)), testing::straight(stages, {})};
   for (LayerEdge& edge : chain.profile.edges) {
     edge.bytes_per_sample = draw(1, 3000);
     edge.needs_gradient = draw(0, 5) > 0;
   }
   if (layers > 2 && stages < layers - 1 && draw(0, 3) == 0) chain.profile.forbidden_cuts.push_back({draw(1, layers - 1), "works in place"});
   chain.profile.optimizer_state_factor = draw(0, 2);
-  chain.problem.microbatch_sizes.assign(static_cast<std::size_t>(draw(1, 9)), draw(1, 4));
+  chain.problem.microbatch_sizes.assign(as_index(draw(1, 9)), draw(1, 4));
   return chain;
 }
 
@@ -42,7 +43,7 @@ Plan plan_with(const Chain& chain, const std::vector<int>& cuts) {
   bounds.insert(bounds.end(), cuts.begin(), cuts.end());
   bounds.push_back(static_cast<int>(chain.profile.layers.size()));
   for (std::size_t s = 0; s + 1 < bounds.size(); ++s) plan.stages.push_back({bounds[s], bounds[s + 1], {static_cast<int>(s)}, {}});
-  return test::scheduled(plan, "1f1b");
+  return testing::scheduled(plan, "1f1b");
 }
 
 void for_each_plan(const Chain& chain, const CostModel& cost, std::vector<int> cuts, const std::function<void(Plan)>& visit) {
@@ -66,7 +67,7 @@ std::int64_t formula_ns(const Plan& plan, const CostModel& cost) {
   };
   const int samples = plan.microbatch_sizes.front();
   for (int s = 0; s < plan.num_stages(); ++s) {
-    const Stage& stage = plan.stages[static_cast<std::size_t>(s)];
+    const Stage& stage = plan.stages[as_index(s)];
     double seconds = 2 * cost.action_seconds(s);
     for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) {
       const LayerTimes times = cost.layer(s, layer, samples);
@@ -95,8 +96,8 @@ TEST(ClosedForm, IsTheFormula) {
 
 // K equal stages, copies of no length: M + K - 1 turns, the textbook's 1f1b and the simulator's.
 TEST(ClosedForm, EqualStagesTakeTheTextbooksTurns) {
-  const CostModel cost(test::make_profile(test::ProfileShape{.layers = 8, .devices = 4}));
-  Chain chain{cost.profile(), test::straight(4, test::ones(12))};
+  const CostModel cost(testing::make_profile(testing::ProfileShape{.layers = 8, .devices = 4}));
+  Chain chain{cost.profile(), testing::straight(4, testing::ones(12))};
   const Plan plan = plan_with(chain, {2, 4, 6});
   EXPECT_EQ(closed_form_ns(plan, cost), (12 + 4 - 1) * 6'000'000);
   EXPECT_DOUBLE_EQ(predict(plan, cost).step_s, 15 * 0.006);
@@ -108,9 +109,8 @@ TEST(ClosedForm, BestCutsAreThoseOfBruteForce) {
   for (int trial = 0; trial < 600; ++trial) {
     Chain chain = random_chain(random);
     const CostModel cost(chain.profile);
-    if (trial % 2 == 1) {
+    if (trial % 2 == 1)
       chain.problem.memory_bytes.assign(chain.problem.devices.size(), std::uniform_int_distribution<std::int64_t>(3000, 60000)(random));
-    }
     std::int64_t least = PartitionResult::kNoPlan;
     std::int64_t excess = PartitionResult::kNoPlan;
     for_each_plan(chain, cost, {}, [&](const Plan& plan) {
@@ -147,9 +147,8 @@ TEST(ClosedForm, RecomputesStagesThatDoNotFitElse) {
     std::int64_t least = PartitionResult::kNoPlan;
     for_each_plan(chain, cost, {}, [&](Plan plan) {
       const std::vector<std::int64_t> before = cost.peak_bytes(plan);
-      for (std::size_t s = 0; s < before.size(); ++s) {
+      for (std::size_t s = 0; s < before.size(); ++s)
         if (before[s] > cap) plan.stages[s].recompute.mode = Recompute::Mode::all;
-      }
       const std::vector<std::int64_t> peaks = cost.peak_bytes(plan);
       if (*std::max_element(peaks.begin(), peaks.end()) <= cap) least = std::min(least, closed_form_ns(plan, cost));
     });
@@ -179,24 +178,24 @@ TEST(ClosedForm, KeepsToTheLongestThatIsOfInterest) {
 }
 
 TEST(ClosedForm, RefusesOtherFamilies) {
-  const CostModel cost(test::make_profile(test::ProfileShape{}));
-  PartitionProblem problem = test::straight(2, test::ones(2));
+  const CostModel cost(testing::make_profile(testing::ProfileShape{}));
+  PartitionProblem problem = testing::straight(2, testing::ones(2));
   problem.schedule = "gpipe";
   EXPECT_THROW(static_cast<void>(closed_form_partition(problem, cost)), Error);
-  problem = test::straight(2, test::ones(2));
+  problem = testing::straight(2, testing::ones(2));
   problem.stages = {{0, 1}};
   EXPECT_THROW(static_cast<void>(closed_form_partition(problem, cost)), Error);
   problem.stages = {{0}, {0}};
   EXPECT_THROW(static_cast<void>(closed_form_partition(problem, cost)), Error);
-  problem = test::straight(2, test::ones(2));
+  problem = testing::straight(2, testing::ones(2));
   problem.recomputed = {0};
   EXPECT_THROW(static_cast<void>(closed_form_partition(problem, cost)), Error);
 }
 
 TEST(ClosedForm, RefusesMoreLayersThanItsTablesHold) {
-  const CostModel cost(test::make_profile({.layers = 10'000, .devices = 8}));
+  const CostModel cost(testing::make_profile({.layers = 10'000, .devices = 8}));
   try {
-    static_cast<void>(closed_form_partition(test::straight(8, {1, 1}), cost));
+    static_cast<void>(closed_form_partition(testing::straight(8, {1, 1}), cost));
     FAIL();
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("8 stages of 10000 layers take tables of about 24 GiB"), std::string::npos) << error.what();
@@ -204,4 +203,4 @@ TEST(ClosedForm, RefusesMoreLayersThanItsTablesHold) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

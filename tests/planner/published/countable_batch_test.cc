@@ -2,18 +2,18 @@
 
 #include <cstdint>
 
-#include "mptune/planner/partition/partition.h"
-#include "mptune/planner/published/closed_form.h"
-#include "mptune/planner/published/profile_placement.h"
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/planner/profiles.h"
+#include "planner/partition/partition.h"
+#include "planner/published/closed_form.h"
+#include "planner/published/profile_placement.h"
+#include "planner/search/search.h"
+#include "profiler/base/error.h"
+#include "tests/planner/profiles.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 TEST(CountableBatch, IsAskedForByAllThatSearch) {
-  Profile profile = test::make_profile({.layers = 6, .devices = 2});
+  Profile profile = testing::make_profile({.layers = 6, .devices = 2});
   profile.edges[0].bytes_per_sample = std::int64_t{1} << 42;
   const CostModel cost(profile);
   SearchSpace space;
@@ -33,4 +33,4 @@ TEST(CountableBatch, IsAskedForByAllThatSearch) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,4 +1,5 @@
-#include "mptune/planner/published/max_load.h"
+#include "planner/published/max_load.h"
+#include "profiler/base/index.h"
 
 #include <gmock/gmock.h>
 
@@ -9,11 +10,11 @@
 #include <random>
 #include <set>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/formats/placement_json.h"
-#include "mptune/tests/support/files.h"
+#include "profiler/base/error.h"
+#include "profiler/formats/placement_json.h"
+#include "tests/support/files.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
@@ -24,33 +25,33 @@ struct Placement {
   std::vector<bool> on_host;
 };
 
-Placement placement_of(const PlacementGraph& graph, const LoadPartition& partition) {
+Placement placement_of(const profiler::PlacementGraph& graph, const LoadPartition& partition) {
   Placement placement{std::vector<int>(graph.nodes.size(), -1), {}};
   for (std::size_t part = 0; part < partition.parts.size(); ++part) {
     placement.on_host.push_back(partition.parts[part].on_host);
-    for (const int node : partition.parts[part].nodes) placement.part_of.at(static_cast<std::size_t>(node)) = static_cast<int>(part);
+    for (const int node : partition.parts[part].nodes) placement.part_of.at(as_index(node)) = static_cast<int>(part);
   }
   return placement;
 }
 
 // Rules of the published model, node by node and edge by edge: kNever where one is broken.
-std::int64_t load_by_the_rules(const PlacementGraph& graph, const Placement& placement) {
-  const auto part = [&](int node) { return placement.part_of[static_cast<std::size_t>(node)]; };
-  const auto node_at = [&](int node) -> const PlacementNode& { return graph.nodes[static_cast<std::size_t>(node)]; };
+std::int64_t load_by_the_rules(const profiler::PlacementGraph& graph, const Placement& placement) {
+  const auto part = [&](int node) { return placement.part_of[as_index(node)]; };
+  const auto node_at = [&](int node) -> const profiler::PlacementNode& { return graph.nodes[as_index(node)]; };
   std::map<int, int> first_of;
   std::set<int> with_forward;
   std::vector<std::int64_t> loads(placement.on_host.size(), 0);
   std::vector<std::int64_t> bytes(placement.on_host.size(), 0);
   for (int node = 0; node < static_cast<int>(graph.nodes.size()); ++node) {
-    const PlacementNode& cost = node_at(node);
-    const auto own = static_cast<std::size_t>(part(node));
+    const profiler::PlacementNode& cost = node_at(node);
+    const auto own = as_index(part(node));
     if (cost.colocated >= 0 && part(first_of.emplace(cost.colocated, node).first->second) != part(node)) return kNever;
     if (!placement.on_host[own] && !cost.device_can) return kNever;
     if (cost.colocated >= 0 && !cost.backward) with_forward.insert(cost.colocated);
     loads[own] += placement.on_host[own] ? cost.host_ns : cost.device_ns;
     bytes[own] += cost.bytes;
   }
-  for (const PlacementTensor& tensor : graph.tensors) {
+  for (const profiler::PlacementTensor& tensor : graph.tensors) {
     std::set<int> receivers;
     for (const int consumer : tensor.consumers) {
       const bool both_backward = node_at(tensor.producer).backward && node_at(consumer).backward;
@@ -61,19 +62,17 @@ std::int64_t load_by_the_rules(const PlacementGraph& graph, const Placement& pla
       if (part(consumer) != part(tensor.producer)) receivers.insert(part(consumer));
     }
     if (!receivers.empty()) receivers.insert(part(tensor.producer));
-    for (const int payer : receivers)
-      loads[static_cast<std::size_t>(payer)] += placement.on_host[static_cast<std::size_t>(payer)] ? 0 : tensor.copy_ns;
+    for (const int payer : receivers) loads[as_index(payer)] += placement.on_host[as_index(payer)] ? 0 : tensor.copy_ns;
   }
-  for (std::size_t own = 0; own < loads.size(); ++own) {
+  for (std::size_t own = 0; own < loads.size(); ++own)
     if (!placement.on_host[own] && graph.memory_bytes > 0 && bytes[own] > graph.memory_bytes) return kNever;
-  }
   return std::ranges::max(loads);
 }
 
 // Every node tried on every part, for every order of devices and hosts.
-std::int64_t brute_force(const PlacementGraph& graph) {
-  std::vector<bool> kinds(static_cast<std::size_t>(graph.devices), false);
-  kinds.insert(kinds.end(), static_cast<std::size_t>(graph.hosts), true);
+std::int64_t brute_force(const profiler::PlacementGraph& graph) {
+  std::vector<bool> kinds(as_index(graph.devices), false);
+  kinds.insert(kinds.end(), as_index(graph.hosts), true);
   std::int64_t best = kNever;
   do {
     Placement placement{std::vector<int>(graph.nodes.size(), 0), kinds};
@@ -104,9 +103,9 @@ int pick(std::mt19937& random, int least, int most) {
 
 // Up to seven layers, forward and most of their backwards; also backwards alone, free nodes, layers that must stay together, host-only
 // ones.
-PlacementGraph random_graph(unsigned seed) {
+profiler::PlacementGraph random_graph(unsigned seed) {
   std::mt19937 random(seed);
-  PlacementGraph graph;
+  profiler::PlacementGraph graph;
   graph.name = "seed " + std::to_string(seed);
   graph.devices = pick(random, 1, 3);
   graph.hosts = pick(random, 0, 3) == 0 ? 1 : 0;
@@ -129,13 +128,13 @@ PlacementGraph random_graph(unsigned seed) {
   }
   if (graph.hosts > 0 && pick(random, 0, 3) == 0) graph.nodes.front().device_can = false;
   for (int layer = 0; layer < layers; ++layer) {
-    PlacementTensor tensor{forward[static_cast<std::size_t>(layer)], {}, copies ? pick(random, 0, 6) : 0};
+    profiler::PlacementTensor tensor{forward[as_index(layer)], {}, copies ? pick(random, 0, 6) : 0};
     for (int later = layer + 1; later < layers; ++later) {
       if (pick(random, 0, 2) > 0) continue;
-      const int consumer = forward[static_cast<std::size_t>(later)];
+      const int consumer = forward[as_index(later)];
       if (consumer >= 0) tensor.consumers.push_back(consumer);
-      const int from = backward[static_cast<std::size_t>(later)];
-      const int to = backward[static_cast<std::size_t>(layer)];
+      const int from = backward[as_index(later)];
+      const int to = backward[as_index(layer)];
       if (from >= 0 && to >= 0) graph.tensors.push_back({from, {to}, tensor.copy_ns});
       if (from >= 0 && pick(random, 0, 3) == 0) tensor.consumers.push_back(from);
     }
@@ -145,7 +144,7 @@ PlacementGraph random_graph(unsigned seed) {
   return graph;
 }
 
-void expect_valid(const PlacementGraph& graph, const LoadPartition& partition) {
+void expect_valid(const profiler::PlacementGraph& graph, const LoadPartition& partition) {
   const Placement placement = placement_of(graph, partition);
   EXPECT_THAT(placement.part_of, ::testing::Each(::testing::Ge(0))) << graph.name;
   EXPECT_EQ(load_by_the_rules(graph, placement), partition.load_ns) << graph.name;
@@ -166,8 +165,8 @@ void expect_valid(const PlacementGraph& graph, const LoadPartition& partition) {
 }
 
 // `count` layers one after another, forward alone.
-PlacementGraph chain(const std::vector<int>& times, int devices) {
-  PlacementGraph graph;
+profiler::PlacementGraph chain(const std::vector<int>& times, int devices) {
+  profiler::PlacementGraph graph;
   graph.devices = devices;
   for (std::size_t i = 0; i < times.size(); ++i) {
     graph.nodes.push_back({"layer" + std::to_string(i), times[i], 0, 1, false, true, -1});
@@ -177,8 +176,8 @@ PlacementGraph chain(const std::vector<int>& times, int devices) {
 }
 
 // One layer, `branches` of `length` layers beside each other, one layer.
-PlacementGraph wide_graph(int branches, int length, int devices) {
-  PlacementGraph graph = chain({10}, devices);
+profiler::PlacementGraph wide_graph(int branches, int length, int devices) {
+  profiler::PlacementGraph graph = chain({10}, devices);
   graph.tensors.push_back({0, {}, 3});
   std::vector<int> ends;
   for (int branch = 0; branch < branches; ++branch) {
@@ -186,11 +185,10 @@ PlacementGraph wide_graph(int branches, int length, int devices) {
     for (int layer = 0; layer < length; ++layer) {
       graph.nodes.push_back({"", 5 + (branch * 7 + layer * 3) % 11, 0, 1, false, true, -1});
       const int node = static_cast<int>(graph.nodes.size()) - 1;
-      if (last == 0) {
+      if (last == 0)
         graph.tensors.front().consumers.push_back(node);
-      } else {
+      else
         graph.tensors.push_back({last, {node}, 2});
-      }
       last = node;
     }
     ends.push_back(last);
@@ -210,9 +208,11 @@ struct Published {
 class MaxLoadPublished : public ::testing::TestWithParam<Published> {};
 
 TEST_P(MaxLoadPublished, IsTheExactContiguousValue) {
-  const std::string path = shared_data(std::string("placement/") + GetParam().file);
-  if (path.empty()) GTEST_SKIP() << "no published placement graphs here";
-  const PlacementGraph graph = read_placement_json(path);
+  const std::string path = testing::shared_data(std::string("placement/") + GetParam().file);
+  if (path.empty()) {
+    GTEST_SKIP() << "no published placement graphs here";
+  }
+  const profiler::PlacementGraph graph = profiler::read_placement_json(path);
   const LoadPartition partition = least_max_load(graph);
   expect_valid(graph, partition);
   EXPECT_TRUE(partition.exact());
@@ -227,7 +227,7 @@ INSTANTIATE_TEST_SUITE_P(Graphs, MaxLoadPublished,
 TEST(MaxLoad, EqualsBruteForceOnRandomGraphs) {
   int feasible = 0;
   for (unsigned seed = 0; seed < 1000; ++seed) {
-    const PlacementGraph graph = random_graph(seed);
+    const profiler::PlacementGraph graph = random_graph(seed);
     const std::int64_t least = brute_force(graph);
     if (least == kNever) {
       EXPECT_THROW((void)least_max_load(graph), Error) << graph.name;
@@ -244,7 +244,7 @@ TEST(MaxLoad, EqualsBruteForceOnRandomGraphs) {
 
 TEST(MaxLoad, WithoutRoomForAllIdealsStaysValidAndBounded) {
   for (unsigned seed = 0; seed < 300; ++seed) {
-    const PlacementGraph graph = random_graph(seed);
+    const profiler::PlacementGraph graph = random_graph(seed);
     LoadLimits limits;
     limits.ideals = 1 + static_cast<std::int64_t>(seed % 6);
     try {
@@ -260,7 +260,7 @@ TEST(MaxLoad, WithoutRoomForAllIdealsStaysValidAndBounded) {
 }
 
 TEST(MaxLoad, WideGraphIsSplitWellThoughItsIdealsAreTooMany) {
-  const PlacementGraph graph = wide_graph(20, 10, 4);
+  const profiler::PlacementGraph graph = wide_graph(20, 10, 4);
   LoadLimits limits;
   limits.ideals = 20'000;
   const LoadPartition partition = least_max_load(graph, limits);
@@ -270,7 +270,7 @@ TEST(MaxLoad, WideGraphIsSplitWellThoughItsIdealsAreTooMany) {
 }
 
 TEST(MaxLoad, ARequestToStopEndsWithASplitAndAnHonestBound) {
-  const PlacementGraph graph = wide_graph(4, 6, 4);
+  const profiler::PlacementGraph graph = wide_graph(4, 6, 4);
   LoadLimits limits;
   limits.stop = [] { return true; };
   const LoadPartition stopped = least_max_load(graph, limits);
@@ -285,7 +285,7 @@ TEST(MaxLoad, ARequestToStopEndsWithASplitAndAnHonestBound) {
 }
 
 TEST(MaxLoad, RefusesMoreDevicesAndHostsThanItsValuesHold) {
-  PlacementGraph graph = chain(std::vector<int>(600, 1), 4096);
+  profiler::PlacementGraph graph = chain(std::vector<int>(600, 1), 4096);
   graph.hosts = 4096;
   try {
     static_cast<void>(least_max_load(graph));
@@ -308,7 +308,7 @@ TEST(MaxLoad, SplitsAChainAndStatesLoads) {
 
 TEST(MaxLoad, EveryPartnerOfACopyPaysOnce) {
   // a -> {b, c} with b, c on another device: both sides pay the one copy once.
-  PlacementGraph graph = chain({10, 5, 5}, 2);
+  profiler::PlacementGraph graph = chain({10, 5, 5}, 2);
   graph.tensors = {{0, {1, 2}, 2}};
   const LoadPartition partition = least_max_load(graph);
   ASSERT_EQ(partition.parts.size(), 2U);
@@ -319,15 +319,15 @@ TEST(MaxLoad, EveryPartnerOfACopyPaysOnce) {
 
 TEST(MaxLoad, TakesFewerCopiesWhereTheLoadAllows) {
   // The last layer is 20 long: 1 1 1 may be cut anywhere, and is cut nowhere.
-  PlacementGraph graph = chain({1, 1, 1, 20}, 4);
-  for (PlacementTensor& tensor : graph.tensors) tensor.copy_ns = 1;
+  profiler::PlacementGraph graph = chain({1, 1, 1, 20}, 4);
+  for (profiler::PlacementTensor& tensor : graph.tensors) tensor.copy_ns = 1;
   const LoadPartition partition = least_max_load(graph);
   EXPECT_EQ(partition.load_ns, 21);
   EXPECT_EQ(partition.parts.size(), 2U);
 }
 
 TEST(MaxLoad, NoFitIsInfeasible) {
-  PlacementGraph graph = chain({1, 1, 1, 1}, 3);
+  profiler::PlacementGraph graph = chain({1, 1, 1, 1}, 3);
   graph.memory_bytes = 1;
   try {
     (void)least_max_load(graph);
@@ -343,8 +343,8 @@ TEST(MaxLoad, NoFitIsInfeasible) {
 }
 
 TEST(MaxLoad, RefusesWhatIsNoGraph) {
-  const auto refusal = [](const std::function<void(PlacementGraph&)>& spoil) -> std::string {
-    PlacementGraph graph = chain({1, 2, 3}, 2);
+  const auto refusal = [](const std::function<void(profiler::PlacementGraph&)>& spoil) -> std::string {
+    profiler::PlacementGraph graph = chain({1, 2, 3}, 2);
     spoil(graph);
     try {
       (void)least_max_load(graph);
@@ -353,16 +353,19 @@ TEST(MaxLoad, RefusesWhatIsNoGraph) {
     }
     return "";
   };
-  EXPECT_EQ(refusal([](PlacementGraph& graph) { graph.nodes.clear(); }), "the graph has no nodes");
-  EXPECT_EQ(refusal([](PlacementGraph& graph) { graph.devices = 0; }), "the graph has no device to place nodes on");
-  EXPECT_EQ(refusal([](PlacementGraph& graph) { graph.hosts = -1; }), "the graph has no device to place nodes on");
-  EXPECT_EQ(refusal([](PlacementGraph& graph) { graph.nodes[1].device_ns = -1; }), "node layer1 has a cost that is negative or too large");
-  EXPECT_EQ(refusal([](PlacementGraph& graph) { graph.nodes[1].bytes = kNever; }), "node layer1 has a cost that is negative or too large");
-  EXPECT_EQ(refusal([](PlacementGraph& graph) { graph.tensors[0].copy_ns = -1; }), "a copy from layer0 is negative or too long");
-  EXPECT_EQ(refusal([](PlacementGraph& graph) { graph.tensors[0].producer = 3; }), "a tensor names a node that is not there");
-  EXPECT_EQ(refusal([](PlacementGraph& graph) { graph.tensors[0].consumers = {-1}; }), "a tensor names a node that is not there");
-  EXPECT_EQ(refusal([](PlacementGraph& graph) { graph.tensors.push_back({2, {0}, 0}); }), "the tensors make a cycle");
-  EXPECT_EQ(refusal([](PlacementGraph& graph) { graph.nodes[0].backward = true; }), "backward node layer0 feeds forward node layer1");
+  EXPECT_EQ(refusal([](profiler::PlacementGraph& graph) { graph.nodes.clear(); }), "the graph has no nodes");
+  EXPECT_EQ(refusal([](profiler::PlacementGraph& graph) { graph.devices = 0; }), "the graph has no device to place nodes on");
+  EXPECT_EQ(refusal([](profiler::PlacementGraph& graph) { graph.hosts = -1; }), "the graph has no device to place nodes on");
+  EXPECT_EQ(refusal([](profiler::PlacementGraph& graph) { graph.nodes[1].device_ns = -1; }),
+            "node layer1 has a cost that is negative or too large");
+  EXPECT_EQ(refusal([](profiler::PlacementGraph& graph) { graph.nodes[1].bytes = kNever; }),
+            "node layer1 has a cost that is negative or too large");
+  EXPECT_EQ(refusal([](profiler::PlacementGraph& graph) { graph.tensors[0].copy_ns = -1; }), "a copy from layer0 is negative or too long");
+  EXPECT_EQ(refusal([](profiler::PlacementGraph& graph) { graph.tensors[0].producer = 3; }), "a tensor names a node that is not there");
+  EXPECT_EQ(refusal([](profiler::PlacementGraph& graph) { graph.tensors[0].consumers = {-1}; }), "a tensor names a node that is not there");
+  EXPECT_EQ(refusal([](profiler::PlacementGraph& graph) { graph.tensors.push_back({2, {0}, 0}); }), "the tensors make a cycle");
+  EXPECT_EQ(refusal([](profiler::PlacementGraph& graph) { graph.nodes[0].backward = true; }),
+            "backward node layer0 feeds forward node layer1");
 }
 
-}  // namespace mptune
+}  // namespace mptune::planner

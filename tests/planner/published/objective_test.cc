@@ -1,17 +1,17 @@
-#include "mptune/planner/published/objective.h"
+#include "planner/published/objective.h"
 
 #include <gtest/gtest.h>
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 // Three nodes in a row on two devices: 3 + 1 against 2, or 3 against 1 + 2; a cut costs 1 on both sides.
 TEST(Objective, OfTheLargestLoadReportsTheSplit) {
-  PlacementGraph graph;
+  profiler::PlacementGraph graph;
   graph.devices = 2;
   graph.memory_bytes = 100;
   for (const std::int64_t seconds : {3, 1, 2}) {
-    PlacementNode node;
+    profiler::PlacementNode node;
     node.device_ns = seconds * 1'000'000'000;
     node.bytes = 10;
     graph.nodes.push_back(node);
@@ -28,4 +28,4 @@ TEST(Objective, OfTheLargestLoadReportsTheSplit) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,4 +1,4 @@
-#include "mptune/planner/published/profile_placement.h"
+#include "planner/published/profile_placement.h"
 
 #include <gtest/gtest.h>
 
@@ -6,12 +6,12 @@
 #include <limits>
 #include <random>
 
-#include "mptune/planner/published/max_load.h"
-#include "mptune/planner/simulate/operations.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/planner/profiles.h"
+#include "planner/published/max_load.h"
+#include "planner/simulate/operations.h"
+#include "profiler/base/error.h"
+#include "tests/planner/profiles.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 // Largest load of the layers [cuts[i], cuts[i + 1]) of a chain, copies paid by both sides.
@@ -36,8 +36,8 @@ std::int64_t chain_load(const CostModel& cost, const std::vector<int>& cuts, int
 TEST(ProfilePlacement, OfAChainHasTheBestCutsOfAllForLeastLoad) {
   std::mt19937 random(7);
   for (int round = 0; round < 50; ++round) {
-    test::ProfileShape shape = test::random_shape(random, 9, 3);
-    const CostModel cost(test::make_profile(shape, test::random_factors(random, 9)));
+    testing::ProfileShape shape = testing::random_shape(random, 9, 3);
+    const CostModel cost(testing::make_profile(shape, testing::random_factors(random, 9)));
     std::int64_t least = chain_load(cost, {0, 9}, 2);
     for (int first = 1; first < 9; ++first) {
       least = std::min(least, chain_load(cost, {0, first, 9}, 2));
@@ -50,15 +50,15 @@ TEST(ProfilePlacement, OfAChainHasTheBestCutsOfAllForLeastLoad) {
 }
 
 TEST(ProfilePlacement, SkipsAreCopiedOncePerReceiver) {
-  test::ProfileShape shape;
+  testing::ProfileShape shape;
   shape.latency_s = 0.001;
-  Profile profile = test::make_profile(shape);
+  Profile profile = testing::make_profile(shape);
   profile.edges.push_back({0, 2, 100, 0, true});
   profile.edges.push_back({0, 3, 50, 0, false});
-  const PlacementGraph graph = placement_graph(CostModel(profile), {0, 1}, 1, 1 << 20);
+  const profiler::PlacementGraph graph = placement_graph(CostModel(profile), {0, 1}, 1, 1 << 20);
   EXPECT_EQ(graph.nodes.size(), 8U);
   EXPECT_EQ(graph.memory_bytes, 1 << 20);
-  const auto has = [&](const PlacementTensor& tensor) { return std::ranges::count(graph.tensors, tensor) == 1; };
+  const auto has = [&](const profiler::PlacementTensor& tensor) { return std::ranges::count(graph.tensors, tensor) == 1; };
   EXPECT_TRUE(has({0, {2, 4}, 1'000'000})) << "one output of layer 0 for layers 1 and 2";
   EXPECT_TRUE(has({0, {6}, 1'000'000})) << "another one for layer 3";
   EXPECT_TRUE(has({5, {1}, 1'000'000})) << "a gradient for layer 0 from layer 2";
@@ -68,17 +68,16 @@ TEST(ProfilePlacement, SkipsAreCopiedOncePerReceiver) {
 }
 
 TEST(ProfilePlacement, KeepsLayersTogetherWhereNoStageMayBegin) {
-  Profile profile = test::make_profile({});
+  Profile profile = testing::make_profile({});
   profile.forbidden_cuts = {{2, "layer2 works in place on the output of layer1"}};
   const LoadPartition partition = least_max_load(placement_graph(CostModel(profile), {0, 1}, 1, 0));
-  for (const LoadPart& part : partition.parts) {
+  for (const LoadPart& part : partition.parts)
     EXPECT_EQ(std::ranges::count(part.nodes, 2), std::ranges::count(part.nodes, 4)) << "layers 1 and 2";
-  }
   EXPECT_EQ(partition.load_ns, 9'000'000) << "three of four layers of 3 ms";
 }
 
 TEST(ProfilePlacement, RefusesUnequalDevices) {
-  Profile profile = test::make_profile({});
+  Profile profile = testing::make_profile({});
   profile.classes.push_back(profile.classes.front());
   profile.devices[1].device_class = 1;
   EXPECT_THROW((void)placement_graph(CostModel(profile), {0, 1}, 1, 0), Error);
@@ -88,4 +87,4 @@ TEST(ProfilePlacement, RefusesUnequalDevices) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -4,28 +4,31 @@
 #include <cmath>
 #include <map>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/simulate/simulate.h"
-#include "mptune/tests/support/aceso_tables.h"
+#include "planner/schedule/schedule.h"
+#include "planner/simulate/simulate.h"
+#include "profiler/base/index.h"
+#include "tests/support/aceso_tables.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 class PublishedGpt : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (shared_data("aceso").empty()) GTEST_SKIP() << "the published operator tables are absent";
+    if (testing::shared_data("aceso").empty()) {
+      GTEST_SKIP() << "the published operator tables are absent";
+    }
   }
 };
 
 CostModel without_size(const std::string& model, int left_out) {
-  const std::string prefix = shared_data("aceso") + "/" + model;
-  std::map<int, std::vector<OperatorRow>> tables;
-  for (const auto& [samples, path] : operator_table_files(prefix)) {
-    TextInput input = open_text(path);
-    if (samples != left_out) tables[samples] = read_operator_table(input);
+  const std::string prefix = testing::shared_data("aceso") + "/" + model;
+  std::map<int, std::vector<profiler::OperatorRow>> tables;
+  for (const auto& [samples, path] : profiler::operator_table_files(prefix)) {
+    profiler::TextInput input = profiler::open_text(path);
+    if (samples != left_out) tables[samples] = profiler::read_operator_table(input);
   }
-  Profile profile = profile_of_operators(tables, prefix);
+  Profile profile = profiler::profile_of_operators(tables, prefix);
   profile.devices.push_back({"device:0", 0, 0});
   return CostModel(profile);
 }
@@ -34,7 +37,7 @@ TEST_F(PublishedGpt, SizesLeftOutAreInterpolatedWithinTwoPercent) {
   for (const char* model : {"gpt_350M", "gpt_1_3B"}) {
     const CostModel whole = without_size(model, 0);
     for (const int samples : {2, 4}) {
-      const double error = test::turn_seconds(without_size(model, samples), samples) / test::turn_seconds(whole, samples) - 1;
+      const double error = testing::turn_seconds(without_size(model, samples), samples) / testing::turn_seconds(whole, samples) - 1;
       EXPECT_LT(std::abs(error), 0.02) << model << " " << samples;
     }
   }
@@ -49,15 +52,16 @@ TEST_F(PublishedGpt, SizeChosenWithoutItsOwnTableCostsLessThanOnePercentMore) {
   const CostModel whole = without_size("gpt_350M", 0);
   for (const auto& [batch, devices] : {std::pair(32, 4), std::pair(64, 4), std::pair(256, 4), std::pair(256, 8)}) {
     double best = 1e9;
-    for (const int samples : {1, 2, 4, 8}) best = std::min(best, ideal_step(test::turn_seconds(whole, samples), batch, samples, devices));
+    for (const int samples : {1, 2, 4, 8})
+      best = std::min(best, ideal_step(testing::turn_seconds(whole, samples), batch, samples, devices));
     for (const int left_out : {2, 4}) {
       const CostModel cost = without_size("gpt_350M", left_out);
       int chosen = 1;
       for (const int samples : {2, 4, 8}) {
-        const double step = ideal_step(test::turn_seconds(cost, samples), batch, samples, devices);
-        if (step < ideal_step(test::turn_seconds(cost, chosen), batch, chosen, devices)) chosen = samples;
+        const double step = ideal_step(testing::turn_seconds(cost, samples), batch, samples, devices);
+        if (step < ideal_step(testing::turn_seconds(cost, chosen), batch, chosen, devices)) chosen = samples;
       }
-      EXPECT_LT(ideal_step(test::turn_seconds(whole, chosen), batch, chosen, devices), 1.01 * best)
+      EXPECT_LT(ideal_step(testing::turn_seconds(whole, chosen), batch, chosen, devices), 1.01 * best)
           << batch << " " << devices << " " << left_out;
     }
   }
@@ -67,7 +71,7 @@ TEST_F(PublishedGpt, SizeChosenWithoutItsOwnTableCostsLessThanOnePercentMore) {
 // ref_perf_model_time_large_gpt.csv). No number below but the plans comes from these measurements.
 Plan published_plan(const std::vector<int>& bounds, int samples, const std::vector<int>& recomputed) {
   Plan plan;
-  plan.microbatch_sizes.assign(static_cast<std::size_t>(1024 / samples), samples);
+  plan.microbatch_sizes.assign(as_index(1024 / samples), samples);
   for (std::size_t s = 0; s + 1 < bounds.size(); ++s) {
     plan.devices.push_back("device:" + std::to_string(s));
     plan.stages.push_back({bounds[s], bounds[s + 1], {static_cast<int>(s)}, {}});
@@ -78,7 +82,7 @@ Plan published_plan(const std::vector<int>& bounds, int samples, const std::vect
 }
 
 double error_of(const std::string& model, const Plan& plan, double measured_s) {
-  const CostModel cost(test::published_profile(model, static_cast<int>(plan.devices.size())));
+  const CostModel cost(testing::published_profile(model, static_cast<int>(plan.devices.size())));
   return predict(plan, cost).step_s / measured_s - 1;
 }
 
@@ -95,4 +99,4 @@ TEST_F(PublishedGpt, MeasuredStepsArePredictedCloserThanByAceso) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

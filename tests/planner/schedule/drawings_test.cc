@@ -1,19 +1,19 @@
 #include <gmock/gmock.h>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/tests/planner/schedule/drawing.h"
-#include "mptune/tests/planner/schedule/mapped.h"
+#include "planner/schedule/schedule.h"
+#include "tests/planner/schedule/drawing.h"
+#include "tests/planner/schedule/mapped.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 // Every part takes one unit, copies as many as the last argument says; every picture shows where its bubble is.
 std::string picture(const std::string& name, int devices, int virtual_stages, int m, std::int64_t copy_ns) {
-  Plan plan = test::mapped(name, devices, virtual_stages, m);
+  Plan plan = testing::mapped(name, devices, virtual_stages, m);
   ScheduleCosts costs{std::vector<StageCosts>(plan.stages.size()), {}};
   for (StageCosts& stage : costs.stages) stage.send_output_ns = stage.send_gradient_ns = copy_ns;
   make_schedule(plan, name, &costs);
-  return "\n" + test::draw(plan, costs);
+  return "\n" + testing::draw(plan, costs);
 }
 
 TEST(Drawing, Naive) {
@@ -126,4 +126,4 @@ F0 F1 F2 F3 F4 I0 W0 I1 W1 I2 W2 I3 W3 I4 W4
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

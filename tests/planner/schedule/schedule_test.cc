@@ -1,5 +1,6 @@
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/schedule/schedule_info.h"
+#include "planner/schedule/schedule.h"
+#include "planner/schedule/schedule_info.h"
+#include "profiler/base/index.h"
 
 #include <gmock/gmock.h>
 
@@ -7,16 +8,16 @@
 #include <map>
 #include <random>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/planner/profiles.h"
-#include "mptune/tests/planner/schedule/mapped.h"
+#include "profiler/base/error.h"
+#include "tests/planner/profiles.h"
+#include "tests/planner/schedule/mapped.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using test::scheduled;
-using test::stages_of;
 using ::testing::HasSubstr;
+using testing::scheduled;
+using testing::stages_of;
 
 std::string rows(const Plan& plan) {
   std::string text;
@@ -44,8 +45,8 @@ TEST(MakeSchedule, DrawsTheTableOfTheHeader) {
 TEST(MakeSchedule, HoldsAsManyAsStagesFollow) {
   for (int stages = 1; stages <= 6; ++stages) {
     for (int m = 1; m <= 9; ++m) {
-      const std::vector<int> replicas(static_cast<std::size_t>(stages), 1);
-      const std::vector<int> sizes(static_cast<std::size_t>(m), 1);
+      const std::vector<int> replicas(as_index(stages), 1);
+      const std::vector<int> sizes(as_index(m), 1);
       const Plan plan = scheduled(stages_of(stages, replicas, sizes), "1f1b");
       const Plan gpipe = scheduled(stages_of(stages, replicas, sizes), "gpipe");
       for (int s = 0; s < stages; ++s) {
@@ -82,7 +83,7 @@ TEST(MakeSchedule, IsValidForAllReplicaCounts) {
       for (int m = 1; m <= 8; ++m) {
         for (const std::string name : {"naive", "gpipe", "1f1b", "eager-1f1b", "zb1p", "zb2p", "list"}) {
           if (name == "naive" && m != 1) continue;
-          const Plan plan = scheduled(stages_of(4, replicas, std::vector<int>(static_cast<std::size_t>(m), 1)), name);
+          const Plan plan = scheduled(stages_of(4, replicas, std::vector<int>(as_index(m), 1)), name);
           ASSERT_NO_THROW(validate_schedule(plan, "")) << name << "\n" << rows(plan);
           expect_ascending(plan);
           ++checked;
@@ -98,8 +99,8 @@ TEST(MakeSchedule, IsValidForAnyNumberOfDevicesStagesAndMicrobatches) {
     for (int m = 1; m <= 21; ++m) {
       for (const std::string name : {"gpipe", "interleaved", "looped-bfs", "zbv", "v-half", "v-min", "dualpipe-v", "list"}) {
         for (int v = 1; v <= 3; ++v) {
-          if (v != test::stages_per_device(name, v) || (name == "list" && m > 7)) continue;
-          const Plan plan = test::mapped(name, devices, v, m);
+          if (v != testing::stages_per_device(name, v) || (name == "list" && m > 7)) continue;
+          const Plan plan = testing::mapped(name, devices, v, m);
           ASSERT_NO_THROW(validate_schedule(plan, "")) << name << "\n" << rows(plan);
           expect_ascending(plan);
         }
@@ -114,9 +115,8 @@ TEST(MakeSchedule, IsValidForAnyNumberOfDevicesStagesAndMicrobatches) {
 std::vector<Action> megatron_row(int d, int devices, int chunks, int m) {
   std::vector<std::pair<int, int>> table;
   for (int first = 0; first < m; first += devices) {
-    for (int chunk = 0; chunk < chunks; ++chunk) {
+    for (int chunk = 0; chunk < chunks; ++chunk)
       for (int i = first; i < first + devices; ++i) table.emplace_back(i, chunk);
-    }
   }
   std::size_t forwards = 0, backwards = 0;
   std::vector<Action> row;
@@ -142,9 +142,9 @@ TEST(MakeSchedule, InterleavedIsMegatrons) {
   for (int devices = 1; devices <= 8; ++devices) {
     for (int chunks = 1; chunks <= 4; ++chunks) {
       for (int m = devices; m <= 4 * devices; m += devices) {
-        const Plan plan = test::mapped("interleaved", devices, chunks, m);
+        const Plan plan = testing::mapped("interleaved", devices, chunks, m);
         for (int d = 0; d < devices; ++d)
-          ASSERT_EQ(to_text(plan.actions[static_cast<std::size_t>(d)]), to_text(megatron_row(d, devices, chunks, m)))
+          ASSERT_EQ(to_text(plan.actions[as_index(d)]), to_text(megatron_row(d, devices, chunks, m)))
               << devices << " " << chunks << " " << m;
       }
     }
@@ -156,11 +156,11 @@ TEST(MakeSchedule, InterleavedTakesAnyNumberOfMicrobatches) {
   for (int devices = 2; devices <= 5; ++devices) {
     for (int chunks = 2; chunks <= 3; ++chunks) {
       for (int m = 1; m <= 3 * devices; ++m) {
-        const Plan plan = test::mapped("interleaved", devices, chunks, m);
+        const Plan plan = testing::mapped("interleaved", devices, chunks, m);
         for (int d = 0; d < devices; ++d) {
           std::vector<Action> row = megatron_row(d, devices, chunks, (m + devices - 1) / devices * devices);
           std::erase_if(row, [&](const Action& action) { return action.microbatch >= m; });
-          ASSERT_EQ(to_text(plan.actions[static_cast<std::size_t>(d)]), to_text(row)) << devices << " " << chunks << " " << m;
+          ASSERT_EQ(to_text(plan.actions[as_index(d)]), to_text(row)) << devices << " " << chunks << " " << m;
         }
       }
     }
@@ -171,8 +171,8 @@ TEST(MakeSchedule, GpipeAndNaiveRunSeveralStagesPerDevice) {
   for (int stages = 2; stages <= 6; ++stages) {
     for (int devices = 1; devices <= 3; ++devices) {
       for (int m = 1; m <= 5; ++m) {
-        const std::vector<int> replicas(static_cast<std::size_t>(stages), 1);
-        const Plan bare = stages_of(stages, replicas, std::vector<int>(static_cast<std::size_t>(m), 2), devices);
+        const std::vector<int> replicas(as_index(stages), 1);
+        const Plan bare = stages_of(stages, replicas, std::vector<int>(as_index(m), 2), devices);
         EXPECT_NO_THROW(validate_schedule(scheduled(bare, "gpipe"), ""));
         if (m == 1) {
           EXPECT_NO_THROW(validate_schedule(scheduled(bare, "naive"), ""));
@@ -213,7 +213,7 @@ TEST(MakeSchedule, RefusesWhatItCannotMake) {
 }
 
 TEST(StageDevices, AreInTurnOrInAV) {
-  using testing::ElementsAre;
+  using ::testing::ElementsAre;
   EXPECT_THAT(stage_devices("1f1b", 3, 1), ElementsAre(0, 1, 2));
   EXPECT_THAT(stage_devices("interleaved", 2, 3), ElementsAre(0, 1, 0, 1, 0, 1));
   EXPECT_THAT(stage_devices("list", 3, 2), ElementsAre(0, 1, 2, 0, 1, 2));
@@ -283,9 +283,8 @@ TEST(ValidateSchedule, FindsWhatBlocksForWantOfReceiveSlots) {
 // Copies come in the order in which they are read where a device has one stage, so one slot is enough.
 TEST(ValidateSchedule, OneReceiveSlotIsEnoughForOneStagePerDevice) {
   for (const std::string name : {"gpipe", "1f1b", "eager-1f1b", "zb1p", "zb2p", "list"}) {
-    for (int devices = 1; devices <= 6; ++devices) {
-      for (int m = 1; m <= 13; ++m) EXPECT_NO_THROW(validate_schedule(test::mapped(name, devices, 1, m), "", {1, nullptr})) << name;
-    }
+    for (int devices = 1; devices <= 6; ++devices)
+      for (int m = 1; m <= 13; ++m) EXPECT_NO_THROW(validate_schedule(testing::mapped(name, devices, 1, m), "", {1, nullptr})) << name;
   }
 }
 
@@ -362,4 +361,4 @@ TEST(ValidateSchedule, AgreesWithRandomExecutionOfShuffledRows) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,16 +1,16 @@
 #include <gmock/gmock.h>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/planner/profiles.h"
-#include "mptune/tests/planner/schedule/mapped.h"
+#include "planner/schedule/schedule.h"
+#include "profiler/base/error.h"
+#include "tests/planner/profiles.h"
+#include "tests/planner/schedule/mapped.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using test::scheduled;
-using test::stages_of;
 using ::testing::HasSubstr;
+using testing::scheduled;
+using testing::stages_of;
 
 TEST(ScheduleText, RoundTrips) {
   const Plan plan = scheduled(stages_of(3, {1, 2, 1}, {2, 2, 2, 1}), "1f1b");
@@ -38,13 +38,13 @@ TEST(ScheduleText, ReadsTorchsCells) {
 
 // The rows that torch's DualPipeV makes of 4 ranks and 10 micro-batches begin and end like this.
 TEST(ScheduleText, DualPipeVIsTorchs) {
-  const Plan plan = test::mapped("dualpipe-v", 4, 2, 10);
+  const Plan plan = testing::mapped("dualpipe-v", 4, 2, 10);
   EXPECT_THAT(to_text(plan.actions[0]),
-              testing::StartsWith("0F0 0F1 0F2 0F3 0F4 0F5 0F6 7F0 7I0 7W0 7F1 7I1 7W1 7F2 7I2 7W2 7F3 0F7 7B3 7F4 0B0 0F8"));
-  EXPECT_THAT(to_text(plan.actions[0]), testing::EndsWith("7B8 7F9 0B5 7B9 0I6 0W6 0I7 0W7 0I8 0W8 0I9 0W9"));
-  EXPECT_THAT(to_text(plan.actions[1]), testing::EndsWith("6B8 1B6 6I9 1I7 6W9 1I8 1W7 1I9 1W8 1W9"));
-  EXPECT_THAT(to_text(plan.actions[3]), testing::StartsWith("3F0 4F0 3F1 4F1 3F2 4F2 3F3 4F3 3F4 4B0 4F4 3B0 3F5 4B1"));
-  EXPECT_THAT(to_text(plan.actions[3]), testing::EndsWith("4B7 3B7 4I8 3I8 4I9 3I9 4W8 3W8 4W9 3W9"));
+              ::testing::StartsWith("0F0 0F1 0F2 0F3 0F4 0F5 0F6 7F0 7I0 7W0 7F1 7I1 7W1 7F2 7I2 7W2 7F3 0F7 7B3 7F4 0B0 0F8"));
+  EXPECT_THAT(to_text(plan.actions[0]), ::testing::EndsWith("7B8 7F9 0B5 7B9 0I6 0W6 0I7 0W7 0I8 0W8 0I9 0W9"));
+  EXPECT_THAT(to_text(plan.actions[1]), ::testing::EndsWith("6B8 1B6 6I9 1I7 6W9 1I8 1W7 1I9 1W8 1W9"));
+  EXPECT_THAT(to_text(plan.actions[3]), ::testing::StartsWith("3F0 4F0 3F1 4F1 3F2 4F2 3F3 4F3 3F4 4B0 4F4 3B0 3F5 4B1"));
+  EXPECT_THAT(to_text(plan.actions[3]), ::testing::EndsWith("4B7 3B7 4I8 3I8 4I9 3I9 4W8 3W8 4W9 3W9"));
 }
 
 TEST(ScheduleText, SaysHowToWriteWhatItRefuses) {
@@ -76,4 +76,4 @@ TEST(ScheduleText, RefusesNonsense) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

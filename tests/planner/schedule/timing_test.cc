@@ -1,4 +1,5 @@
-#include "mptune/planner/schedule/timing.h"
+#include "planner/schedule/timing.h"
+#include "profiler/base/index.h"
 
 #include <gmock/gmock.h>
 
@@ -7,12 +8,12 @@
 #include <limits>
 #include <random>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/schedule/schedule_info.h"
-#include "mptune/tests/planner/profiles.h"
-#include "mptune/tests/planner/schedule/mapped.h"
+#include "planner/schedule/schedule.h"
+#include "planner/schedule/schedule_info.h"
+#include "tests/planner/profiles.h"
+#include "tests/planner/schedule/mapped.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 struct Unrolled {
@@ -23,7 +24,7 @@ struct Unrolled {
 
 // The textbook's costs: every part of a stage one unit, copies none.
 Unrolled textbook(const std::string& name, int devices, int virtual_stages, int m) {
-  const Plan plan = test::mapped(name, devices, virtual_stages, m);
+  const Plan plan = testing::mapped(name, devices, virtual_stages, m);
   const ScheduleCosts costs{std::vector<StageCosts>(plan.stages.size()), {}};
   const ScheduleTiming timing = time_schedule(plan, costs);
   return {timing.end_ns, timing.span_ns, std::ranges::max(most_saved_bytes(plan, costs))};
@@ -111,8 +112,8 @@ const PublishedBubble kPublished[] = {
 };
 
 double bubble_percent(const std::string& name, int devices, const StageCosts& of_device) {
-  const int virtual_stages = test::stages_per_device(name, 1);
-  Plan plan = test::mapped(name, devices, virtual_stages, 3 * devices);
+  const int virtual_stages = testing::stages_per_device(name, 1);
+  Plan plan = testing::mapped(name, devices, virtual_stages, 3 * devices);
   StageCosts stage = of_device;
   for (std::int64_t* part : {&stage.forward_ns, &stage.backward_ns, &stage.backward_input_ns, &stage.backward_weight_ns})
     *part /= virtual_stages;
@@ -137,7 +138,7 @@ TEST(ZeroBubble, IsAsSmallAsPublishedAtTheSameBytes) {
 
 // The schedules fill what a slow copy leaves idle as far as the bytes reach.
 TEST(Eager, IsDeeperWhereCopiesAreLongAndBytesAreFree) {
-  Plan plan = test::mapped("1f1b", 3, 1, 12);
+  Plan plan = testing::mapped("1f1b", 3, 1, 12);
   ScheduleCosts costs{std::vector<StageCosts>(3, StageCosts{10, 20, 10, 10, 100, 100, 15, 15}), {}};
   const std::int64_t plain = time_schedule(plan, costs).end_ns;
   make_schedule(plan, "eager-1f1b", &costs);
@@ -148,7 +149,7 @@ TEST(Eager, IsDeeperWhereCopiesAreLongAndBytesAreFree) {
   EXPECT_EQ(most_in_flight(plan, 0), 4);
   for (StageCosts& stage : costs.stages) stage.send_output_ns = stage.send_gradient_ns = 0;
   make_schedule(plan, "eager-1f1b", &costs);
-  EXPECT_EQ(plan.actions, test::mapped("1f1b", 3, 1, 12).actions);
+  EXPECT_EQ(plan.actions, testing::mapped("1f1b", 3, 1, 12).actions);
 }
 
 // Slow truth: time passes in single nanoseconds; each device and each link looks whether it can go on.
@@ -186,7 +187,7 @@ std::int64_t ticked(const Plan& plan, const ScheduleCosts& costs) {
         if (left[d] > 0 || next[d] == row.size()) continue;
         if (left[d] == 0) {
           if (!ready(row[next[d]])) continue;
-          left[d] = duration_ns(costs.stages[static_cast<std::size_t>(row[next[d]].stage)], row[next[d]].kind);
+          left[d] = duration_ns(costs.stages[as_index(row[next[d]].stage)], row[next[d]].kind);
           changed = true;
           continue;
         }
@@ -196,8 +197,8 @@ std::int64_t ticked(const Plan& plan, const ScheduleCosts& costs) {
         const bool forward = done.kind == ActionKind::forward;
         const int to = forward ? done.stage + 1 : done.stage - 1;
         if (done.kind == ActionKind::backward_weight || to < 0 || to >= layout.stages()) continue;
-        const StageCosts& stage = costs.stages[static_cast<std::size_t>(done.stage)];
-        const auto destination = static_cast<std::size_t>(layout.device_of(to, done.microbatch));
+        const StageCosts& stage = costs.stages[as_index(done.stage)];
+        const auto destination = as_index(layout.device_of(to, done.microbatch));
         const Copy copy{to, done.microbatch, forward, forward ? stage.send_output_ns : stage.send_gradient_ns};
         if (destination == d)
           arrive(copy);
@@ -208,12 +209,10 @@ std::int64_t ticked(const Plan& plan, const ScheduleCosts& costs) {
     bool finished = true;
     for (std::size_t d = 0; d < next.size(); ++d) finished = finished && next[d] == plan.actions[d].size();
     if (finished) return now;
-    for (std::int64_t& device : left) {
+    for (std::int64_t& device : left)
       if (device > 0 && --device == 0) device = -1;  // ends with this nanosecond
-    }
-    for (std::vector<Copy>& link : links) {
+    for (std::vector<Copy>& link : links)
       if (!link.empty()) --link.front().ns;
-    }
   }
 }
 
@@ -233,8 +232,8 @@ TEST(TimeSchedule, AgreesWithTimePassing) {
   std::mt19937 random(5);
   for (int round = 0; round < 60; ++round) {
     const std::vector<std::string> names = {"gpipe", "1f1b", "interleaved", "zb1p", "zbv", "v-min", "dualpipe-v", "list"};
-    const std::string& name = names[static_cast<std::size_t>(round) % names.size()];
-    Plan plan = test::mapped(name, 1 + round % 4, test::stages_per_device(name, 2), 1 + round % 7);
+    const std::string& name = names[as_index(round) % names.size()];
+    Plan plan = testing::mapped(name, 1 + round % 4, testing::stages_per_device(name, 2), 1 + round % 7);
     const ScheduleCosts costs = random_costs(random, plan.stages.size());
     make_schedule(plan, name, &costs);
     EXPECT_EQ(time_schedule(plan, costs).end_ns, ticked(plan, costs)) << name;
@@ -243,9 +242,8 @@ TEST(TimeSchedule, AgreesWithTimePassing) {
 
 bool fits(const Plan& plan, const ScheduleCosts& costs) {
   const std::vector<std::int64_t> kept = most_saved_bytes(plan, costs);
-  for (std::size_t d = 0; d < costs.free_bytes.size(); ++d) {
+  for (std::size_t d = 0; d < costs.free_bytes.size(); ++d)
     if (kept[d] > costs.free_bytes[d]) return false;
-  }
   return true;
 }
 
@@ -254,16 +252,16 @@ Plan random_plan(std::mt19937& random) {
   const int devices = draw(1, 5);
   switch (draw(0, 3)) {
     case 0:
-      return test::mapped("zbv", devices, 2, draw(1, 12));
+      return testing::mapped("zbv", devices, 2, draw(1, 12));
     case 1:
-      return test::mapped("interleaved", devices, draw(1, 3), draw(1, 12));
+      return testing::mapped("interleaved", devices, draw(1, 3), draw(1, 12));
     case 2: {
       std::vector<int> replicas;
       for (int s = draw(1, 4); s > 0; --s) replicas.push_back(draw(1, 3));
-      return test::stages_of(4, replicas, test::ones(draw(3, 12)));
+      return testing::stages_of(4, replicas, testing::ones(draw(3, 12)));
     }
     default: {  // any map
-      Plan plan = test::mapped("interleaved", devices, draw(1, 2), draw(1, 10));
+      Plan plan = testing::mapped("interleaved", devices, draw(1, 2), draw(1, 10));
       for (Stage& stage : plan.stages) stage.devices = {draw(0, devices - 1)};
       return plan;
     }
@@ -276,10 +274,9 @@ TEST(List, IsNeverWorseThanANamedOneThatFits) {
   for (int round = 0; round < 400; ++round) {
     Plan plan = random_plan(random);
     ScheduleCosts costs = random_costs(random, plan.stages.size());
-    if (round % 2 == 0) {
+    if (round % 2 == 0)
       for (std::size_t d = 0; d < plan.devices.size(); ++d)
         costs.free_bytes.push_back(std::uniform_int_distribution<int>(150, 1500)(random));
-    }
     make_schedule(plan, "list", &costs);
     ASSERT_NO_THROW(validate_schedule(plan, "list"));
     const std::int64_t listed = time_schedule(plan, costs).end_ns;
@@ -302,7 +299,7 @@ TEST(List, IsNeverWorseThanANamedOneThatFits) {
 }
 
 TEST(List, KeepsToBytesThatNoNamedOneKeepsTo) {
-  Plan plan = test::mapped("zb1p", 4, 1, 8);
+  Plan plan = testing::mapped("zb1p", 4, 1, 8);
   const ScheduleCosts costs{std::vector<StageCosts>(4), {1, 1, 1, 1}};
   make_schedule(plan, "list", &costs);
   EXPECT_NO_THROW(validate_schedule(plan, "", {0, &costs}));
@@ -310,7 +307,7 @@ TEST(List, KeepsToBytesThatNoNamedOneKeepsTo) {
 
 TEST(List, IsAFunctionOfItsArguments) {
   std::mt19937 random(2);
-  Plan plan = test::mapped("zb1p", 4, 1, 9);
+  Plan plan = testing::mapped("zb1p", 4, 1, 9);
   const ScheduleCosts costs = random_costs(random, 4);
   make_schedule(plan, "list", &costs);
   Plan again = plan;
@@ -319,4 +316,4 @@ TEST(List, IsAFunctionOfItsArguments) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -2,28 +2,29 @@
 
 #include <random>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/tests/planner/search/brute_force.h"
+#include "planner/search/search.h"
+#include "profiler/base/index.h"
+#include "tests/planner/search/brute_force.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using test::BruteForce;
-using test::make_profile;
-using test::names;
+using testing::BruteForce;
 using ::testing::HasSubstr;
+using testing::make_profile;
+using testing::names;
 
 // Copies are cheap, sums over replicas expensive: pipelines win.
 CostModel for_pipelines(std::mt19937& random, int layers, int devices) {
-  test::ProfileShape shape{.layers = layers, .devices = devices, .latency_s = 1e-5, .bytes_per_second = 1e8, .reduce_s_per_byte = 1e-4};
-  return CostModel(make_profile(shape, test::random_factors(random, layers)));
+  testing::ProfileShape shape{.layers = layers, .devices = devices, .latency_s = 1e-5, .bytes_per_second = 1e8, .reduce_s_per_byte = 1e-4};
+  return CostModel(make_profile(shape, testing::random_factors(random, layers)));
 }
 
 SearchSpace space_of(int devices, int batch) {
   SearchSpace space;
   space.devices = names(devices);
   space.batch = batch;
-  space.capabilities = kRuntime;
+  space.capabilities = tuner::kRuntime;
   return space;
 }
 
@@ -41,7 +42,7 @@ TEST(Anytime, TellsOfEveryImprovementAndEndsWithTheBest) {
 
 TEST(Anytime, TheFirstPlanIsTheFirstThatFits) {
   std::mt19937 random(51);
-  const CostModel cost(make_profile(test::random_shape(random, 20, 4), test::random_factors(random, 20)));
+  const CostModel cost(make_profile(testing::random_shape(random, 20, 4), testing::random_factors(random, 20)));
   SearchSpace space = space_of(4, 16);
   space.most_actions = 1;
   EXPECT_EQ(search_plans(space, cost).ranked.size(), 9u + 3u) << "the un-pipelined plans are looked at in any case";
@@ -49,7 +50,7 @@ TEST(Anytime, TheFirstPlanIsTheFirstThatFits) {
 
 TEST(Anytime, StopsAtOnce) {
   std::mt19937 random(52);
-  const CostModel cost(make_profile(test::random_shape(random, 30, 6), test::random_factors(random, 30)));
+  const CostModel cost(make_profile(testing::random_shape(random, 30, 6), testing::random_factors(random, 30)));
   SearchSpace space = space_of(6, 64);
   space.keep = 4;
   int asked = 0;
@@ -68,9 +69,9 @@ TEST(Anytime, StopsAtOnce) {
 // with every thousand questions; whoever says stop is not asked again, and has a bound that holds.
 TEST(Anytime, HasAPlanAtOnceAndBetterOnesTheLongerItRuns) {
   std::mt19937 random(1);
-  test::ProfileShape shape = test::random_shape(random, 62, 8);
+  testing::ProfileShape shape = testing::random_shape(random, 62, 8);
   shape.reduce_s_per_byte = 1e-4;
-  const CostModel cost(make_profile(shape, test::random_factors(random, 62)));
+  const CostModel cost(make_profile(shape, testing::random_factors(random, 62)));
   double before_s = 1e9;
   std::int64_t unpipelined = 0;
   for (const int questions : {1, 2, 200, 4000, 12000}) {
@@ -103,7 +104,7 @@ TEST(NotExecutable, IsListedWhereItIsFaster) {
     const CostModel cost = for_pipelines(random, 5, 2);
     SearchSpace space = space_of(2, 8);
     space.schedules = {"naive", "gpipe", "1f1b", "interleaved", "zb1p", "zbv"};
-    BruteForce brute{space, cost, test::counts_of(8)};
+    BruteForce brute{space, cost, testing::counts_of(8)};
     brute.run();
     const SearchResult result = search_plans(space, cost);
     EXPECT_EQ(result.ranked[0].prediction.step_s, brute.all[0].prediction.step_s);
@@ -157,9 +158,8 @@ TEST(RejectedClasses, SayWhy) {
 TEST(Ranking, BreaksTiesAsThePartitionDoes) {
   Profile profile = make_profile({.layers = 8, .devices = 3}, {100, 1, 1, 1, 1, 1, 1, 1});
   for (LayerEdge& edge : profile.edges) edge.bytes_per_sample = edge.to == 1 ? 900 : edge.to == 4 || edge.to == 6 ? 10 : 50;
-  for (std::size_t layer = 2; layer < 6; ++layer) {
+  for (std::size_t layer = 2; layer < 6; ++layer)
     for (LayerCost& cost : profile.classes[0].layers[layer].by_samples) cost.saved_activation_bytes *= 100'000;
-  }
   const CostModel cost(profile);
   SearchSpace space = space_of(3, 6);
   space.microbatch_counts = {6};
@@ -180,16 +180,15 @@ std::vector<std::pair<double, std::int64_t>> pareto(const std::vector<Candidate>
   for (const Candidate& candidate : all) points.emplace_back(candidate.prediction.step_s, most_bytes(candidate));
   std::ranges::sort(points);
   std::vector<std::pair<double, std::int64_t>> front;
-  for (const auto& point : points) {
+  for (const auto& point : points)
     if (front.empty() || point.second < front.back().second) front.push_back(point);
-  }
   return front;
 }
 
 TEST(MemoryFront, EqualsBruteForce) {
   std::mt19937 random(54);
   for (int round = 0; round < 10; ++round) {
-    const CostModel cost(make_profile(test::random_shape(random, 4, 2), test::random_factors(random, 4)));
+    const CostModel cost(make_profile(testing::random_shape(random, 4, 2), testing::random_factors(random, 4)));
     SearchSpace space = space_of(2, 12);
     space.microbatch_counts = {1, 2, 4, 6, 12};
     space.schedules = {"naive", "gpipe", "1f1b"};
@@ -197,11 +196,11 @@ TEST(MemoryFront, EqualsBruteForce) {
     std::vector<Candidate> all;
     for (const int m : space.microbatch_counts) {
       for (int stages = 1; stages <= 2; ++stages) {
-        for (const std::vector<int>& replicas : {std::vector<int>(static_cast<std::size_t>(stages), 1), std::vector<int>{2}}) {
+        for (const std::vector<int>& replicas : {std::vector<int>(as_index(stages), 1), std::vector<int>{2}}) {
           for (int cut = 1; cut < 4; ++cut) {
             for (const std::string schedule : {"naive", "gpipe", "1f1b"}) {
               if ((schedule == "naive") != (m == 1) || (replicas.size() == 1 && (replicas[0] > m || schedule == "gpipe"))) continue;
-              PlanOptions options = test::options_of(names(replicas.size() == 1 ? replicas[0] : stages), 12, 4, schedule);
+              PlanOptions options = testing::options_of(names(replicas.size() == 1 ? replicas[0] : stages), 12, 4, schedule);
               options.replicas = replicas;
               options.microbatches = m;
               options.recompute = space.recompute;
@@ -221,7 +220,7 @@ TEST(MemoryFront, EqualsBruteForce) {
 
 TEST(MemoryFront, StepsDownByItsShare) {
   std::mt19937 random(55);
-  const CostModel cost(make_profile(test::random_shape(random, 8, 3), test::random_factors(random, 8)));
+  const CostModel cost(make_profile(testing::random_shape(random, 8, 3), testing::random_factors(random, 8)));
   const SearchSpace space = space_of(3, 12);
   const std::vector<Candidate> front = memory_front(space, cost, 0.8);
   ASSERT_GT(front.size(), 2u);
@@ -233,4 +232,4 @@ TEST(MemoryFront, StepsDownByItsShare) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

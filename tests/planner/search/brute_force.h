@@ -6,15 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/executable.h"
-#include "mptune/planner/schedule/schedule_info.h"
-#include "mptune/planner/search/ranking.h"
-#include "mptune/planner/simulate/schedule_costs.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/planner/search/spaces.h"
-#include "mptune/tuner/runtime/capabilities.h"
+#include "planner/executable.h"
+#include "planner/schedule/schedule_info.h"
+#include "planner/search/ranking.h"
+#include "planner/simulate/schedule_costs.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "tests/planner/search/spaces.h"
+#include "tuner/runtime/capabilities.h"
 
-namespace mptune::test {
+namespace mptune::testing {
 
 inline double step(const Candidate& candidate) {
   return candidate.prediction.step_s;
@@ -36,9 +37,8 @@ struct BruteForce {
   [[nodiscard]] std::int64_t excess(const Plan& plan) const {
     const auto peaks = cost.peak_bytes(plan);
     std::int64_t over = 0;
-    for (std::size_t d = 0; d < peaks.size(); ++d) {
+    for (std::size_t d = 0; d < peaks.size(); ++d)
       if (caps(peaks.size())[d] > 0) over = std::max(over, peaks[d] - caps(peaks.size())[d]);
-    }
     return over;
   }
 
@@ -55,9 +55,8 @@ struct BruteForce {
     for (unsigned set = 1; over == 0 && set < 1u << cost.layers(); ++set) {
       Plan some = bare;
       for (Stage& stage : some.stages) {
-        for (int layer = stage.first_layer; layer < stage.last_layer; ++layer) {
+        for (int layer = stage.first_layer; layer < stage.last_layer; ++layer)
           if ((set >> layer & 1) != 0) stage.recompute.layers.push_back(layer);
-        }
         if (!stage.recompute.layers.empty()) stage.recompute.mode = Recompute::Mode::some;
       }
       if (excess(some) > 0) continue;
@@ -71,17 +70,17 @@ struct BruteForce {
     for (const int m : counts) {
       std::size_t most = 0;
       for (const Stage& stage : plan.stages) most = std::max(most, stage.devices.size());
-      if (static_cast<std::size_t>(m) < most) continue;
+      if (as_index(m) < most) continue;
       plan.microbatch_sizes = split_evenly(space.batch, m);
       for (const std::string& schedule : schedules) {
         if ((schedule == "naive") != (m == 1)) continue;
         if (virtual_stages > 1) {
-          const auto map = stage_devices(schedule, static_cast<int>(plan.devices.size()), virtual_stages);
+          const auto map = planner::stage_devices(schedule, static_cast<int>(plan.devices.size()), virtual_stages);
           for (std::size_t s = 0; s < map.size(); ++s) plan.stages[s].devices = {map[s]};
         }
         Plan made = plan;
         try {
-          schedule_plan(made, schedule, cost);
+          planner::schedule_plan(made, schedule, cost);
         } catch (const Error&) {
           continue;  // not for these stages
         }
@@ -105,12 +104,12 @@ struct BruteForce {
       Plan plan;
       int next = 0;
       for (int s = 0; s < stages; ++s) {
-        const auto at = static_cast<std::size_t>(s);
+        const auto at = as_index(s);
         Stage stage{s == 0 ? 0 : cuts[at - 1], s + 1 == stages ? cost.layers() : cuts[at], {}, {}};
         for (int r = 0; virtual_stages == 1 && r < replicas[at]; ++r) stage.devices.push_back(next++);
         plan.stages.push_back(stage);
       }
-      const std::size_t used = virtual_stages > 1 ? replicas.size() : static_cast<std::size_t>(next);
+      const std::size_t used = virtual_stages > 1 ? replicas.size() : as_index(next);
       plan.devices.assign(space.devices.begin(), space.devices.begin() + static_cast<std::ptrdiff_t>(used));
       schedule_all(plan, virtual_stages, schedules);
     };
@@ -141,12 +140,12 @@ struct BruteForce {
         consider(make_plan(options));
       }
     }
-    for (int stages = 2; stages < devices; ++stages) all_cuts(std::vector<int>(static_cast<std::size_t>(stages), 1), 1, wanted(one));
+    for (int stages = 2; stages < devices; ++stages) all_cuts(std::vector<int>(as_index(stages), 1), 1, wanted(one));
     std::vector<int> chosen;
     shares(devices, chosen, [&] {
       if (chosen.size() > 1) all_cuts(chosen, 1, wanted(one));
     });
-    if (devices > 1) all_cuts(std::vector<int>(static_cast<std::size_t>(devices), 1), 2, wanted(two));
+    if (devices > 1) all_cuts(std::vector<int>(as_index(devices), 1), 2, wanted(two));
     const auto by_step = [](const Candidate& a, const Candidate& b) { return a.prediction.step_s < b.prediction.step_s; };
     std::stable_sort(all.begin(), all.end(), by_step);
     std::stable_sort(beyond.begin(), beyond.end(), by_step);
@@ -163,10 +162,9 @@ struct BruteForce {
 /// Numbers of micro-batches that a search tries by itself.
 inline std::vector<int> counts_of(int batch) {
   std::vector<int> counts;
-  for (const int m : {1, 2, 3, 4, 6, 8, 12}) {
+  for (const int m : {1, 2, 3, 4, 6, 8, 12})
     if (m <= batch) counts.push_back(m);
-  }
   return counts;
 }
 
-}  // namespace mptune::test
+}  // namespace mptune::testing

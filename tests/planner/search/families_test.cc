@@ -1,4 +1,4 @@
-#include "mptune/planner/search/families.h"
+#include "planner/search/families.h"
 
 #include <gmock/gmock.h>
 
@@ -6,22 +6,22 @@
 #include <cmath>
 #include <limits>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/search/family_bound.h"
-#include "mptune/planner/simulate/schedule_costs.h"
-#include "mptune/tests/planner/search/spaces.h"
+#include "planner/schedule/schedule.h"
+#include "planner/search/family_bound.h"
+#include "planner/simulate/schedule_costs.h"
+#include "tests/planner/search/spaces.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using test::make_profile;
-using test::names;
+using testing::make_profile;
+using testing::names;
 
 // Of the plans of two stages, by name.
 std::int64_t fastest_of_two_stages(const CostModel& cost, const std::string& schedule, int m) {
   double fastest = std::numeric_limits<double>::infinity();
   for (int cut = 1; cut < cost.layers(); ++cut) {
-    PlanOptions options = test::options_of(names(2), m, cost.layers(), schedule);
+    PlanOptions options = testing::options_of(names(2), m, cost.layers(), schedule);
     options.cuts = {cut};
     options.microbatches = m;
     Plan plan = make_plan(options);
@@ -76,9 +76,8 @@ TEST(Families, ListsEveryNumberOfStagesOfUnequalDevices) {
   Choices choices(space, cost, std::vector<std::int64_t>(8, 0));
   const std::vector<PlanFamily> families = choices.pipelines();
   EXPECT_GT(choices.unlisted_plans(), 0);
-  for (int stages = 2; stages <= 8; ++stages) {
+  for (int stages = 2; stages <= 8; ++stages)
     EXPECT_GT(std::ranges::count_if(families, [&](const PlanFamily& f) { return f.stages() == stages && !f.replicated(); }), 0) << stages;
-  }
   EXPECT_GT(std::ranges::count_if(families, [](const PlanFamily& f) { return f.virtual_stages == 2; }), 0);
   EXPECT_GT(std::ranges::count_if(families, &PlanFamily::replicated), 0);
 }
@@ -94,10 +93,10 @@ TEST(FamilyBound, HoldsWherePartsOfABackwardTakeLessThanTheWhole) {
   const CostModel cost(profile);
   FamilyBound bound(cost);
   for (const int m : {2, 4, 8}) {
-    const std::int64_t split_ns = bound.of({{0}, {1}}, test::ones(m), true).step_ns;
+    const std::int64_t split_ns = bound.of({{0}, {1}}, testing::ones(m), true).step_ns;
     EXPECT_LE(split_ns, fastest_of_two_stages(cost, "zb1p", m)) << m;
-    EXPECT_GT(bound.of({{0}, {1}}, test::ones(m), false).step_ns, split_ns) << m;
-    EXPECT_LE(bound.of({{0}, {1}}, test::ones(m), false).step_ns, fastest_of_two_stages(cost, "gpipe", m)) << m;
+    EXPECT_GT(bound.of({{0}, {1}}, testing::ones(m), false).step_ns, split_ns) << m;
+    EXPECT_LE(bound.of({{0}, {1}}, testing::ones(m), false).step_ns, fastest_of_two_stages(cost, "gpipe", m)) << m;
   }
 }
 
@@ -109,8 +108,8 @@ TEST(FamilyBound, HoldsForPlansThatLeaveDevicesOut) {
   const CostModel cost(profile);
   FamilyBound bound(cost);
   for (const int m : {1, 2, 4}) {
-    Plan alone = test::scheduled(test::stages_of(4, {1}, test::ones(m)), "gpipe");
-    EXPECT_LE(bound.of({{0, 1}}, test::ones(m), true).step_ns, std::llround(predict(alone, cost).step_s * 1e9)) << m;
+    Plan alone = testing::scheduled(testing::stages_of(4, {1}, testing::ones(m)), "gpipe");
+    EXPECT_LE(bound.of({{0, 1}}, testing::ones(m), true).step_ns, std::llround(predict(alone, cost).step_s * 1e9)) << m;
   }
 }
 
@@ -123,10 +122,9 @@ TEST(FamilyBound, HoldsWhereMoreBytesAreCopiedFaster) {
   }
   const CostModel cost(profile);
   FamilyBound bound(cost);
-  for (const int m : {1, 2, 4}) {
-    EXPECT_LE(bound.of({{0}, {1}}, test::ones(m), false).step_ns, fastest_of_two_stages(cost, "gpipe", m)) << m;
-  }
+  for (const int m : {1, 2, 4})
+    EXPECT_LE(bound.of({{0}, {1}}, testing::ones(m), false).step_ns, fastest_of_two_stages(cost, "gpipe", m)) << m;
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

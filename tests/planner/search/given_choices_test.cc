@@ -1,4 +1,5 @@
-#include "mptune/planner/search/search.h"
+#include "planner/search/search.h"
+#include "profiler/base/index.h"
 
 #include <gmock/gmock.h>
 
@@ -8,20 +9,20 @@
 #include <random>
 #include <set>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/search/least_recompute.h"
-#include "mptune/planner/simulate/schedule_costs.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/planner/search/spaces.h"
+#include "planner/plan_file.h"
+#include "planner/schedule/schedule.h"
+#include "planner/search/least_recompute.h"
+#include "planner/simulate/schedule_costs.h"
+#include "profiler/base/error.h"
+#include "tests/planner/search/spaces.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using test::draw_shape;
-using test::make_profile;
-using test::names;
-using test::options_of;
+using testing::draw_shape;
+using testing::make_profile;
+using testing::names;
+using testing::options_of;
 
 // All plans of the given replicas and recomputation, one after another; the fastest time.
 double fastest_of(const SearchSpace& space, const CostModel& cost, std::set<std::string>& keys) {
@@ -58,15 +59,15 @@ double fastest_of(const SearchSpace& space, const CostModel& cost, std::set<std:
 TEST(SearchPlans, GivenReplicasAndRecomputationEqualBruteForce) {
   std::mt19937 random(13);
   for (int round = 0; round < 60; ++round) {
-    const CostModel cost(make_profile(draw_shape(random, 6, 4), test::random_factors(random, 6)));
+    const CostModel cost(make_profile(draw_shape(random, 6, 4), testing::random_factors(random, 6)));
     SearchSpace space;
     space.devices = names(4);
     space.schedules = {"naive", "gpipe", "1f1b"};
     space.batch = std::uniform_int_distribution<int>(4, 12)(random);
     const std::vector<std::vector<int>> replicas = {{2, 2}, {3, 1}, {1, 3}, {1, 1, 2}, {2, 1, 1}, {1, 1, 1, 1}};
-    space.replicas = replicas[static_cast<std::size_t>(round) % replicas.size()];
+    space.replicas = replicas[as_index(round) % replicas.size()];
     const std::vector<std::string> recompute = {"none", "all", "0", "0,1"};
-    space.recompute = recompute[static_cast<std::size_t>(round / 6) % recompute.size()];
+    space.recompute = recompute[as_index(round / 6) % recompute.size()];
     std::set<std::string> keys;
     const double fastest = fastest_of(space, cost, keys);
     space.keep = 1;
@@ -91,7 +92,7 @@ TEST(SearchPlans, RecomputesTheGivenStagesOnly) {
   for (const Candidate& candidate : search_plans(space, cost).ranked) {
     ASSERT_GE(candidate.plan.num_stages(), 2) << "one stage has no stage 1";
     for (int s = 0; s < candidate.plan.num_stages(); ++s)
-      EXPECT_EQ(candidate.plan.stages[static_cast<std::size_t>(s)].recompute.mode == Recompute::Mode::all, s == 1);
+      EXPECT_EQ(candidate.plan.stages[as_index(s)].recompute.mode == Recompute::Mode::all, s == 1);
   }
   space.recompute = "all";
   std::set<int> stages;
@@ -115,8 +116,8 @@ TEST(SearchPlans, OneStageOfAllDevicesIsDataParallel) {
 
 TEST(SearchPlans, GivenCutsThatItDidNotTryAreNotProved) {
   std::mt19937 random(15);
-  test::ProfileShape shape{.layers = 6, .devices = 2, .latency_s = 1e-5, .reduce_s_per_byte = 1e-4};
-  const CostModel cost(make_profile(shape, test::random_factors(random, 6)));
+  testing::ProfileShape shape{.layers = 6, .devices = 2, .latency_s = 1e-5, .reduce_s_per_byte = 1e-4};
+  const CostModel cost(make_profile(shape, testing::random_factors(random, 6)));
   SearchSpace space;
   space.devices = names(2);
   space.batch = 8;
@@ -154,10 +155,10 @@ TEST(SearchPlans, BoundsPlansWhoseRowsDependOnMemory) {
   int faster = 0;
   for (unsigned seed = 0; seed < 400; ++seed) {
     std::mt19937 random(seed);
-    test::ProfileShape shape = test::random_shape(random, 3, 3);
+    testing::ProfileShape shape = testing::random_shape(random, 3, 3);
     shape.latency_s = std::uniform_real_distribution<double>(0.0, 0.005)(random);
     shape.reduce_s_per_byte = 1e-4;
-    const CostModel cost(make_profile(shape, test::random_factors(random, 3)));
+    const CostModel cost(make_profile(shape, testing::random_factors(random, 3)));
     SearchSpace space;
     space.devices = names(3);
     space.batch = 12;
@@ -189,14 +190,14 @@ TEST(SearchPlans, BoundsPlansWhoseRecomputationHidesItsAction) {
     std::mt19937 random(seed);
     const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
     const int layers = draw(3, 5);
-    test::ProfileShape shape = test::random_shape(random, layers, 2);
+    testing::ProfileShape shape = testing::random_shape(random, layers, 2);
     shape.reduce_s_per_byte = 1e-4;
     shape.action_s = 0.003;
     shape.fixed_s = 0;
     shape.forward_s = draw(1, 4) * 0.0003;
     shape.backward_s = 2 * shape.forward_s;
     shape.latency_s = draw(0, 3) * 0.001;
-    const CostModel cost(make_profile(shape, test::random_factors(random, layers)));
+    const CostModel cost(make_profile(shape, testing::random_factors(random, layers)));
     SearchSpace space;
     space.devices = names(2);
     space.batch = 12;
@@ -273,4 +274,4 @@ TEST(SearchPlans, RefusesChoicesThatNoPlanAnswersTo) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

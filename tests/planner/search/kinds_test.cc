@@ -4,24 +4,25 @@
 #include <algorithm>
 #include <random>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/tests/planner/search/brute_force.h"
+#include "planner/search/search.h"
+#include "profiler/base/index.h"
+#include "tests/planner/search/brute_force.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using test::BruteForce;
-using test::counts_of;
-using test::draw_shape;
-using test::make_profile;
-using test::names;
-using test::options_of;
-using test::step;
+using testing::BruteForce;
+using testing::counts_of;
+using testing::draw_shape;
+using testing::make_profile;
+using testing::names;
+using testing::options_of;
+using testing::step;
 
 TEST(SearchPlans, AlwaysReturnsTheBestOfEachKind) {
   std::mt19937 random(21);
   for (int round = 0; round < 40; ++round) {
-    Profile profile = make_profile(draw_shape(random, 6, 2), test::random_factors(random, 6));
+    Profile profile = make_profile(draw_shape(random, 6, 2), testing::random_factors(random, 6));
     profile.classes.push_back(profile.classes[0]);
     profile.devices.push_back({"cpu:0-1", 1, 0});
     const CostModel cost(profile);
@@ -29,7 +30,7 @@ TEST(SearchPlans, AlwaysReturnsTheBestOfEachKind) {
     space.devices = names(2);
     space.whole_machine = {"cpu:0-1"};
     space.batch = 8;
-    space.capabilities = kRuntime;
+    space.capabilities = tuner::kRuntime;
     space.keep = 1;
     const SearchResult few = search_plans(space, cost);
     space.keep = 100000;
@@ -46,7 +47,7 @@ TEST(SearchPlans, AlwaysReturnsTheBestOfEachKind) {
     }
     for (const Candidate& candidate : all.ranked) EXPECT_LE(best[kind(candidate.plan)], candidate.prediction.step_s) << round;
     ASSERT_GE(few.best_pipeline, 0);
-    EXPECT_EQ(few.ranked[static_cast<std::size_t>(few.best_pipeline)].prediction.step_s, best[3]);
+    EXPECT_EQ(few.ranked[as_index(few.best_pipeline)].prediction.step_s, best[3]);
     EXPECT_TRUE(std::is_sorted(few.ranked.begin(), few.ranked.end(),
                                [](const auto& a, const auto& b) { return a.prediction.step_s < b.prediction.step_s; }));
   }
@@ -68,7 +69,7 @@ TEST(SearchPlans, TheUnpipelinedModelOnAllCoresKeepsToItsCap) {
   space.devices = names(2);
   space.whole_machine = {"cpu:0-1"};
   space.batch = 8;
-  space.capabilities = kRuntime;
+  space.capabilities = tuner::kRuntime;
   space.recompute = "none";
   EXPECT_EQ(search_plans(space, cost).ranked.front().plan.devices, space.whole_machine) << "faster than any pipeline";
   const std::int64_t cap = 2 * 6000 - 1;  // not even parameters and gradients of the whole model
@@ -89,15 +90,15 @@ TEST(SearchPlans, AlwaysReturnsTheBestPipelineAndTheBestHybrid) {
   int pipeline_first = 0;
   for (int round = 0; round < 24; ++round) {
     const int devices = 3 + round % 2;
-    test::ProfileShape shape = draw_shape(random, 5, devices);
+    testing::ProfileShape shape = draw_shape(random, 5, devices);
     // Where sums over replicas are expensive, pipelines without them are faster.
     if (round % 3 == 0) shape.reduce_s_per_byte = 1e-4;
-    const CostModel cost(make_profile(shape, test::random_factors(random, 5)));
+    const CostModel cost(make_profile(shape, testing::random_factors(random, 5)));
     SearchSpace space;
     space.devices = names(devices);
     space.batch = 6;
     space.schedules = {"naive", "gpipe", "1f1b", "interleaved"};
-    space.capabilities = kRuntime;
+    space.capabilities = tuner::kRuntime;
     space.keep = 1;
     const SearchResult few = search_plans(space, cost);
     BruteForce brute{space, cost, counts_of(space.batch)};
@@ -124,7 +125,7 @@ TEST(SearchPlans, FindsTheBestPipelineInHalfTheMemory) {
   std::mt19937 random(22);
   int found = 0;
   for (int round = 0; round < 40; ++round) {
-    const CostModel cost(make_profile(test::random_shape(random, 5, 2), test::random_factors(random, 5)));
+    const CostModel cost(make_profile(testing::random_shape(random, 5, 2), testing::random_factors(random, 5)));
     SearchSpace space;
     space.devices = names(2);
     space.batch = 12;
@@ -139,7 +140,7 @@ TEST(SearchPlans, FindsTheBestPipelineInHalfTheMemory) {
     brute.all_cuts({1, 1}, 1, space.schedules);
     ASSERT_EQ(result.best_half_memory >= 0, !brute.all.empty());
     if (brute.all.empty()) continue;
-    const Candidate& candidate = result.ranked[static_cast<std::size_t>(result.best_half_memory)];
+    const Candidate& candidate = result.ranked[as_index(result.best_half_memory)];
     EXPECT_EQ(step(candidate), step(*std::ranges::min_element(brute.all, {}, step))) << round;
     for (const std::int64_t peak : candidate.prediction.peak_bytes) EXPECT_LE(peak, half);
     ++found;
@@ -148,4 +149,4 @@ TEST(SearchPlans, FindsTheBestPipelineInHalfTheMemory) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -3,12 +3,12 @@
 #include <functional>
 #include <map>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/schedule/schedule_info.h"
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/base/error.h"
+#include "planner/schedule/schedule.h"
+#include "planner/schedule/schedule_info.h"
+#include "planner/search/search.h"
+#include "profiler/base/error.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 using ::testing::HasSubstr;
@@ -204,9 +204,8 @@ TEST(MakePlan, RefusesNonsenseByField) {
                 o.schedule = "v-half";
               }),
               HasSubstr("2 D - 1 - s"));
-  for (const char* text : {"2", "-1", "0,", ",0", "0 1", "some", "0,5", "99999999999"}) {
+  for (const char* text : {"2", "-1", "0,", ",0", "0 1", "some", "0,5", "99999999999"})
     EXPECT_THAT(refusal([&](PlanOptions& o) { o.recompute = text; }), HasSubstr("recompute: ")) << text;
-  }
 }
 
 TEST(BaselinePlans, AreTheFiveOfTheInterface) {
@@ -246,4 +245,4 @@ TEST(BaselinePlans, LeaveOutWhatCannotExist) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,4 +1,5 @@
-#include "mptune/planner/search/search.h"
+#include "planner/search/search.h"
+#include "profiler/base/index.h"
 
 #include <gmock/gmock.h>
 
@@ -6,21 +7,21 @@
 #include <random>
 #include <set>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/planner/search/brute_force.h"
+#include "planner/plan_file.h"
+#include "profiler/base/error.h"
+#include "tests/planner/search/brute_force.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using test::BruteForce;
-using test::counts_of;
-using test::draw_shape;
-using test::make_profile;
-using test::names;
-using test::options_of;
-using test::step;
+using testing::BruteForce;
+using testing::counts_of;
+using testing::draw_shape;
 using ::testing::HasSubstr;
+using testing::make_profile;
+using testing::names;
+using testing::options_of;
+using testing::step;
 
 TEST(SearchPlans, EqualsBruteForce) {
   std::mt19937 random(12);
@@ -29,14 +30,14 @@ TEST(SearchPlans, EqualsBruteForce) {
   for (int round = 0; round < 60; ++round) {
     const int layers = std::uniform_int_distribution<int>(2, 6)(random);
     const int devices = std::uniform_int_distribution<int>(1, 3)(random);
-    test::ProfileShape shape = draw_shape(random, layers, devices);
+    testing::ProfileShape shape = draw_shape(random, layers, devices);
     if (round % 2 == 1) shape.reduce_s_per_byte = 1e-4;  // pipelines win
-    const CostModel cost(make_profile(shape, test::random_factors(random, layers)));
+    const CostModel cost(make_profile(shape, testing::random_factors(random, layers)));
     SearchSpace space;
     space.devices = names(devices);
     space.batch = std::uniform_int_distribution<int>(4, 12)(random);
     space.keep = std::uniform_int_distribution<int>(1, 12)(random);
-    space.capabilities = kRuntime;
+    space.capabilities = tuner::kRuntime;
     space.schedules = {"naive", "gpipe", "1f1b", "eager-1f1b", "interleaved", "looped-bfs"};
     BruteForce brute{space, cost, counts_of(space.batch)};
     brute.run();
@@ -45,8 +46,8 @@ TEST(SearchPlans, EqualsBruteForce) {
     std::erase_if(result.ranked, [](const Candidate& candidate) {
       return std::ranges::any_of(candidate.plan.stages, [](const Stage& stage) { return stage.recompute.mode != Recompute::Mode::none; });
     });
-    ASSERT_GE(result.ranked.size(), std::min(brute.all.size(), static_cast<std::size_t>(space.keep))) << round;
-    for (std::size_t i = 0; i < std::min(brute.all.size(), static_cast<std::size_t>(space.keep)); ++i)
+    ASSERT_GE(result.ranked.size(), std::min(brute.all.size(), as_index(space.keep))) << round;
+    for (std::size_t i = 0; i < std::min(brute.all.size(), as_index(space.keep)); ++i)
       ASSERT_EQ(step(result.ranked[i]), step(brute.all[i])) << round << " place " << i;
     EXPECT_TRUE(result.complete) << round;
     EXPECT_EQ(result.lower_bound_s, step(result.ranked[0]));
@@ -68,10 +69,10 @@ TEST(SearchPlans, EqualsBruteForceUnderMemory) {
     const int layers = std::uniform_int_distribution<int>(3, 5)(random);
     const int devices = std::uniform_int_distribution<int>(1, 3)(random);
     // A recomputation hides the cost of its action while it waits for the gradient: one too many could be a little faster.
-    test::ProfileShape shape = test::random_shape(random, layers, devices);
+    testing::ProfileShape shape = testing::random_shape(random, layers, devices);
     shape.action_s = 0;
     if (round % 2 == 1) shape.reduce_s_per_byte = 1e-4;  // pipelines win
-    const CostModel cost(make_profile(shape, test::random_factors(random, layers)));
+    const CostModel cost(make_profile(shape, testing::random_factors(random, layers)));
     SearchSpace space;
     space.devices = names(devices);
     space.batch = 12;
@@ -80,7 +81,7 @@ TEST(SearchPlans, EqualsBruteForceUnderMemory) {
     space.schedules = {"naive", "gpipe", "1f1b"};
     const double share = std::uniform_real_distribution<double>(0.2, 0.6)(random);
     const auto cap = static_cast<std::int64_t>(share * static_cast<double>(layers * (2000 + 330 * space.batch)));
-    space.memory_bytes.assign(static_cast<std::size_t>(devices), cap);
+    space.memory_bytes.assign(as_index(devices), cap);
     BruteForce brute{space, cost, space.microbatch_counts};
     for (const int m : brute.counts) {
       for (const int replicas : std::set<int>{1, devices}) {
@@ -92,8 +93,7 @@ TEST(SearchPlans, EqualsBruteForceUnderMemory) {
         brute.consider(make_plan(options));
       }
     }
-    for (int stages = 2; stages < devices; ++stages)
-      brute.all_cuts(std::vector<int>(static_cast<std::size_t>(stages), 1), 1, space.schedules);
+    for (int stages = 2; stages < devices; ++stages) brute.all_cuts(std::vector<int>(as_index(stages), 1), 1, space.schedules);
     std::vector<int> chosen;
     brute.shares(devices, chosen, [&] {
       if (chosen.size() > 1) brute.all_cuts(chosen, 1, space.schedules);
@@ -129,7 +129,7 @@ TEST(SearchPlans, ListsEveryPlanOnce) {
   space.devices = names(3);
   space.batch = 8;
   space.keep = 100000;
-  space.capabilities = kRuntime;
+  space.capabilities = tuner::kRuntime;
   space.schedules = {"naive", "gpipe", "1f1b", "looped-bfs"};
   const SearchResult result = search_plans(space, cost);
   std::set<std::string> keys;
@@ -150,16 +150,14 @@ TEST(SearchPlans, RecomputesOnlyWhereMemoryAsks) {
   SearchSpace space;
   space.devices = names(2);
   space.batch = 8;
-  space.capabilities = kRuntime;
-  for (const Candidate& candidate : search_plans(space, cost).ranked) {
+  space.capabilities = tuner::kRuntime;
+  for (const Candidate& candidate : search_plans(space, cost).ranked)
     for (const Stage& stage : candidate.plan.stages) EXPECT_EQ(stage.recompute.mode, Recompute::Mode::none);
-  }
   space.memory_bytes = {7600, 7600};
   const SearchResult capped = search_plans(space, cost);
   ASSERT_FALSE(capped.ranked.empty());
-  for (const Candidate& candidate : capped.ranked) {
+  for (const Candidate& candidate : capped.ranked)
     for (const std::int64_t peak : candidate.prediction.peak_bytes) EXPECT_LE(peak, 7600);
-  }
   space.recompute = "none";
   EXPECT_LE(search_plans(space, cost).ranked.size(), capped.ranked.size());
 }
@@ -199,9 +197,8 @@ TEST(SearchPlans, NeverCutsWhereTheProfileForbidsIt) {
   space.keep = 1000;
   const SearchResult result = search_plans(space, cost);
   ASSERT_GE(result.best_pipeline, 0);
-  for (const Candidate& candidate : result.ranked) {
+  for (const Candidate& candidate : result.ranked)
     for (const Stage& stage : candidate.plan.stages) EXPECT_TRUE(cost.may_cut(stage.first_layer));
-  }
   space.cuts = {{3}};
   EXPECT_THROW((void)search_plans(space, cost), Error);
 }
@@ -213,22 +210,21 @@ TEST(SearchPlans, PutsTheSlowDeviceWhereItCostsLeast) {
   SearchSpace space;
   space.devices = names(2);
   space.batch = 8;
-  space.capabilities = kRuntime;
+  space.capabilities = tuner::kRuntime;
   const SearchResult result = search_plans(space, CostModel(profile));
   ASSERT_GE(result.best_pipeline, 0);
-  EXPECT_EQ(result.ranked[static_cast<std::size_t>(result.best_pipeline)].plan.devices, (std::vector<std::string>{"sleep:1", "sleep:0"}));
+  EXPECT_EQ(result.ranked[as_index(result.best_pipeline)].plan.devices, (std::vector<std::string>{"sleep:1", "sleep:0"}));
 }
 
 // Of three equal devices, one has fast links to both others: it has to be the middle one.
 TEST(SearchPlans, PutsNeighboursOnTheFastLinks) {
   Profile profile = make_profile({.layers = 3, .devices = 3, .bytes_per_second = 3e4});
-  for (LinkCost& link : profile.links) {
+  for (LinkCost& link : profile.links)
     if (link.source == 2 || link.destination == 2) link.bytes_per_second = 1e9;
-  }
   SearchSpace space;
   space.devices = names(3);
   space.batch = 6;
-  space.capabilities = kRuntime;
+  space.capabilities = tuner::kRuntime;
   space.stage_counts = {3};
   space.schedules = {"1f1b"};
   const SearchResult result = search_plans(space, CostModel(profile));
@@ -239,7 +235,7 @@ TEST(SearchPlans, PutsNeighboursOnTheFastLinks) {
 
 TEST(SearchPlans, GivesTheSameAnswerTwice) {
   std::mt19937 random(30);
-  const CostModel cost(make_profile(draw_shape(random, 7, 3), test::random_factors(random, 7)));
+  const CostModel cost(make_profile(draw_shape(random, 7, 3), testing::random_factors(random, 7)));
   SearchSpace space;
   space.devices = names(3);
   space.batch = 12;
@@ -254,7 +250,7 @@ TEST(SearchPlans, GivesTheSameAnswerTwice) {
 
 TEST(SearchPlans, LargeSpacesSayWhatTheyLeftOut) {
   std::mt19937 random(31);
-  const CostModel cost(make_profile(test::random_shape(random, 24, 4), test::random_factors(random, 24)));
+  const CostModel cost(make_profile(testing::random_shape(random, 24, 4), testing::random_factors(random, 24)));
   SearchSpace space;
   space.devices = names(4);
   space.batch = 16;
@@ -271,7 +267,7 @@ TEST(SearchPlans, LargeSpacesSayWhatTheyLeftOut) {
 
 TEST(SearchPlans, SaysWhatItDidNotReachAndBoundsItToo) {
   std::mt19937 random(32);
-  const CostModel cost(make_profile(draw_shape(random, 12, 3), test::random_factors(random, 12)));
+  const CostModel cost(make_profile(draw_shape(random, 12, 3), testing::random_factors(random, 12)));
   SearchSpace space;
   space.devices = names(3);
   space.batch = 12;
@@ -292,4 +288,4 @@ TEST(SearchPlans, SaysWhatItDidNotReachAndBoundsItToo) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

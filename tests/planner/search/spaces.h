@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/tests/planner/profiles.h"
+#include "planner/search/search.h"
+#include "tests/planner/profiles.h"
 
-namespace mptune::test {
+namespace mptune::testing {
 
 /// "sleep:0", "sleep:1" and so on.
 inline std::vector<std::string> names(int devices) {
@@ -27,9 +27,9 @@ inline PlanOptions options_of(const std::vector<std::string>& devices, int batch
 
 /// Like random_shape; half of them with devices that slow each other.
 inline ProfileShape draw_shape(std::mt19937& random, int layers, int devices) {
-  ProfileShape shape = test::random_shape(random, layers, devices);
+  ProfileShape shape = testing::random_shape(random, layers, devices);
   if (std::uniform_int_distribution<int>(0, 1)(random) == 1) shape.busy = std::uniform_real_distribution<double>(1.0, 1.5)(random);
   return shape;
 }
 
-}  // namespace mptune::test
+}  // namespace mptune::testing

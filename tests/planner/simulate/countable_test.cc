@@ -4,16 +4,16 @@
 #include <cstdint>
 #include <random>
 
-#include "mptune/planner/simulate/simulate.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/planner/profiles.h"
-#include "mptune/tests/planner/random_plans.h"
+#include "planner/simulate/simulate.h"
+#include "profiler/base/error.h"
+#include "tests/planner/profiles.h"
+#include "tests/planner/random_plans.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using test::make_profile;
-using test::random_plan;
+using testing::make_profile;
+using testing::random_plan;
 
 void scale(Samples& samples, double factor) {
   for (Sample& sample : samples.values) sample.value *= factor;
@@ -23,9 +23,8 @@ void scale(Samples& samples, double factor) {
 Profile slower(Profile profile, double factor) {
   for (DeviceClass& device_class : profile.classes) {
     for (LayerCosts& layer : device_class.layers) {
-      for (LayerCost& cost : layer.by_samples) {
+      for (LayerCost& cost : layer.by_samples)
         for (Samples* samples : {&cost.forward, &cost.backward, &cost.forward_busy, &cost.backward_busy}) scale(*samples, factor);
-      }
     }
     device_class.action_seconds *= factor;
     device_class.step_seconds *= factor;
@@ -57,11 +56,11 @@ Profile larger(Profile profile, std::int64_t factor) {
 TEST(Countable, NoStepIsLongerThanTheBoundOfAllPlans) {
   std::mt19937 random(5);
   for (int round = 0; round < 100; ++round) {
-    test::ProfileShape shape = test::random_shape(random, 7, 4);
+    testing::ProfileShape shape = testing::random_shape(random, 7, 4);
     shape.busy = round % 2 == 0 ? 1 : 1.7;
     if (round % 3 == 0) shape.reduce_s_per_byte = 1e-3;
-    Profile profile = make_profile(shape, test::random_factors(random, 7));
-    if (round % 2 == 0) profile = test::with_gpus(profile, 0);
+    Profile profile = make_profile(shape, testing::random_factors(random, 7));
+    if (round % 2 == 0) profile = testing::with_gpus(profile, 0);
     const Plan plan = random_plan(random, 7, 4);
     const double step_s = predict(plan, CostModel(profile)).step_s;
     EXPECT_THROW((void)predict(plan, CostModel(slower(profile, 1.01e9 / step_s))), Error) << round;
@@ -72,7 +71,7 @@ TEST(Countable, NoStepIsLongerThanTheBoundOfAllPlans) {
 TEST(Countable, NoPeakIsHigherThanTheBoundOfAllPlans) {
   std::mt19937 random(6);
   for (int round = 0; round < 100; ++round) {
-    const Profile profile = make_profile(test::random_shape(random, 7, 4), test::random_factors(random, 7));
+    const Profile profile = make_profile(testing::random_shape(random, 7, 4), testing::random_factors(random, 7));
     const Plan plan = random_plan(random, 7, 4);
     const std::vector<std::int64_t> peaks = CostModel(profile).peak_bytes(plan);
     const std::int64_t most = *std::max_element(peaks.begin(), peaks.end());
@@ -84,4 +83,4 @@ TEST(Countable, NoPeakIsHigherThanTheBoundOfAllPlans) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

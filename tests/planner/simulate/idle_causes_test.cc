@@ -4,20 +4,21 @@
 #include <algorithm>
 #include <random>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/simulate/simulate.h"
-#include "mptune/profiler/analyze/breakdown.h"
-#include "mptune/profiler/analyze/replay.h"
-#include "mptune/tests/planner/profiles.h"
+#include "planner/schedule/schedule.h"
+#include "planner/simulate/simulate.h"
+#include "profiler/analyze/breakdown.h"
+#include "profiler/analyze/replay.h"
+#include "profiler/base/index.h"
+#include "tests/planner/profiles.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using test::make_profile;
-using test::ones;
-using test::ProfileShape;
-using test::scheduled;
-using test::stages_of;
+using testing::make_profile;
+using testing::ones;
+using testing::ProfileShape;
+using testing::scheduled;
+using testing::stages_of;
 
 constexpr double kTolerance = 50e-9;  // some roundings to whole nanoseconds
 
@@ -25,22 +26,21 @@ double seconds(Nanoseconds time) {
   return static_cast<double>(time.count()) * 1e-9;
 }
 
-std::vector<DeviceBreakdown> devices_of(const Trace& trace, std::size_t step = 0) {
-  return break_down(trace).steps.at(step).devices;
+std::vector<profiler::DeviceBreakdown> devices_of(const Trace& trace, std::size_t step = 0) {
+  return profiler::break_down(trace).steps.at(step).devices;
 }
 
 // Another step of the same work with other durations, behind the ones that `all` has.
 void append_step(Trace& all, const Trace& step, std::vector<Nanoseconds> durations) {
-  Trace next = replay(step, durations);
+  Trace next = profiler::replay(step, durations);
   const Nanoseconds offset = all.steps.empty() ? Nanoseconds{0} : all.steps.back().end + Nanoseconds{1000};
   const auto number = static_cast<int>(all.steps.size());
   Nanoseconds end{0};
   for (const Event& event : next.events) end = std::max(end, event.end());
   std::vector<int> order(next.events.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return next.events[static_cast<std::size_t>(a)].start < next.events[static_cast<std::size_t>(b)].start;
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return next.events[as_index(a)].start < next.events[as_index(b)].start; });
   std::vector<int> place(order.size());
   if (all.steps.empty()) {
     all = next;
@@ -49,13 +49,12 @@ void append_step(Trace& all, const Trace& step, std::vector<Nanoseconds> duratio
   }
   const auto first = static_cast<int>(all.events.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
-    place[static_cast<std::size_t>(order[i])] = first + static_cast<int>(i);
-    Event event = next.events[static_cast<std::size_t>(order[i])];
+    place[as_index(order[i])] = first + static_cast<int>(i);
+    Event event = next.events[as_index(order[i])];
     event.start += offset;
     all.events.push_back(event);
   }
-  for (const Edge& edge : next.edges)
-    all.edges.push_back({place[static_cast<std::size_t>(edge.producer)], place[static_cast<std::size_t>(edge.consumer)], edge.kind});
+  for (const Edge& edge : next.edges) all.edges.push_back({place[as_index(edge.producer)], place[as_index(edge.consumer)], edge.kind});
   all.steps.push_back({number, offset, offset + end});
 }
 
@@ -66,7 +65,7 @@ std::vector<Nanoseconds> durations_of(const Trace& trace) {
 }
 
 Trace simulated(const Profile& profile, int stages, int m, const char* schedule, int layers) {
-  const Plan plan = scheduled(stages_of(layers, std::vector<int>(static_cast<std::size_t>(stages), 1), ones(m)), schedule);
+  const Plan plan = scheduled(stages_of(layers, std::vector<int>(as_index(stages), 1), ones(m)), schedule);
   return simulate(plan, CostModel(profile)).trace;
 }
 
@@ -75,7 +74,7 @@ TEST(IdleCauses, EvenStagesIdleAsTheScheduleMakesThem) {
     for (int stages = 2; stages <= 5; ++stages) {
       const int m = stages + 3;
       const Trace trace = simulated(make_profile({.layers = stages, .devices = stages}), stages, m, schedule, stages);
-      for (const DeviceBreakdown& device : devices_of(trace)) {
+      for (const profiler::DeviceBreakdown& device : devices_of(trace)) {
         EXPECT_NEAR(seconds(device.causes.structural), (stages - 1) * 0.003, kTolerance) << schedule << stages;
         EXPECT_EQ(device.causes.structural, device.idle);
       }
@@ -86,7 +85,7 @@ TEST(IdleCauses, EvenStagesIdleAsTheScheduleMakesThem) {
 TEST(IdleCauses, ASlowLinkIsNamedOnDevicesThatItDoesNotTouch) {
   // naive on 4 devices: 6 copies of 10 ms one after the other; a device's own copies are its copy time, the others its copy wait.
   const Trace trace = simulated(make_profile({.layers = 4, .devices = 4, .latency_s = 0.010}), 4, 1, "naive", 4);
-  const std::vector<DeviceBreakdown> devices = devices_of(trace);
+  const std::vector<profiler::DeviceBreakdown> devices = devices_of(trace);
   const int own[] = {2, 4, 4, 2};
   for (std::size_t d = 0; d < devices.size(); ++d) {
     EXPECT_NEAR(seconds(devices[d].copy), own[d] * 0.010, kTolerance);
@@ -99,7 +98,7 @@ TEST(IdleCauses, AnUnevenStageIsImbalance) {
   // The last of three stages takes 4 instead of 1: in 1f1b with many micro-batches it is always busy.
   const int m = 20;
   const Trace trace = simulated(make_profile({.layers = 3, .devices = 3}, {1, 1, 4}), 3, m, "1f1b", 3);
-  const std::vector<DeviceBreakdown> devices = devices_of(trace);
+  const std::vector<profiler::DeviceBreakdown> devices = devices_of(trace);
   const double window = seconds(devices[0].window);
   EXPECT_NEAR(window, m * 0.012 + 2 * 0.003, 1e-6);
   for (std::size_t d = 0; d < 2; ++d) {
@@ -113,16 +112,15 @@ TEST(IdleCauses, AnUnevenStageIsImbalance) {
 TEST(IdleCauses, ASlowReplicaIsAStraggler) {
   Profile profile = make_profile({.layers = 2, .devices = 6});
   profile.classes.push_back(profile.classes[0]);
-  for (LayerCosts& layer : profile.classes[1].layers) {
+  for (LayerCosts& layer : profile.classes[1].layers)
     for (LayerCost& cost : layer.by_samples)
       cost.forward = exactly(median(cost.forward) * 3), cost.backward = exactly(median(cost.backward) * 3);
-  }
   profile.devices[4].device_class = 1;
   const Plan plan = scheduled(stages_of(2, {3, 3}, ones(12)), "1f1b");
   const Trace trace = simulate(plan, CostModel(profile)).trace;
-  const std::vector<DeviceBreakdown> devices = devices_of(trace);
+  const std::vector<profiler::DeviceBreakdown> devices = devices_of(trace);
   for (const std::size_t d : {0, 1, 2, 3, 5}) {
-    const IdleCauses& causes = devices[d].causes;
+    const profiler::IdleCauses& causes = devices[d].causes;
     EXPECT_GT(causes.straggler, causes.imbalance + causes.jitter + causes.copy_wait + causes.host + causes.unexplained) << d;
     EXPECT_NEAR(seconds(causes.structural), 0.003, kTolerance) << d;
     EXPECT_EQ(causes.straggler + causes.structural, devices[d].idle) << d;
@@ -132,7 +130,7 @@ TEST(IdleCauses, ASlowReplicaIsAStraggler) {
 TEST(IdleCauses, HandOversAreHostWhereTheyAreAndWhereTheyAreWaitedFor) {
   // naive: 6 actions on 3 devices one after the other, each behind 1 ms of hand-over.
   const Trace trace = simulated(make_profile({.layers = 3, .devices = 3, .action_s = 0.001}), 3, 1, "naive", 3);
-  for (const DeviceBreakdown& device : devices_of(trace)) {
+  for (const profiler::DeviceBreakdown& device : devices_of(trace)) {
     EXPECT_NEAR(seconds(device.causes.host), 6 * 0.001, kTolerance);
     EXPECT_NEAR(seconds(device.causes.structural), 2 * 0.003, kTolerance);
   }
@@ -147,14 +145,14 @@ TEST(IdleCauses, WhatChangesFromStepToStepIsJitter) {
     if (s == 4) {
       for (std::size_t i = 0; i < durations.size(); ++i) {
         const Event& event = step.events[i];
-        const Tag& tag = step.tags[static_cast<std::size_t>(event.tag)];
-        if (event.device == 1 && event.what == What::forward && tag.microbatch == 2) durations[i] += Nanoseconds{20'000'000};
+        const Tag& tag = step.tags[as_index(event.tag)];
+        if (event.device == 1 && event.kind == EventKind::forward && tag.microbatch == 2) durations[i] += Nanoseconds{20'000'000};
       }
     }
     append_step(all, step, durations);
   }
-  const std::vector<DeviceBreakdown> usual = devices_of(all, 0);
-  const std::vector<DeviceBreakdown> held = devices_of(all, 4);
+  const std::vector<profiler::DeviceBreakdown> usual = devices_of(all, 0);
+  const std::vector<profiler::DeviceBreakdown> held = devices_of(all, 4);
   // Nobody gets the time back: the other three devices wait for all of it.
   const double added = seconds(all.steps[4].end - all.steps[4].start - (all.steps[0].end - all.steps[0].start));
   EXPECT_GT(added, 0.010);
@@ -173,8 +171,8 @@ TEST(IdleCauses, SumsHoldOnRandomSchedules) {
     const int replicas = draw(1, 2);
     const int m = draw(1, 4) * replicas;
     const int layers = stages + draw(0, 2);
-    const Profile profile = make_profile(test::random_shape(random, layers, stages * replicas), test::random_factors(random, layers));
-    Plan plan = stages_of(layers, std::vector<int>(static_cast<std::size_t>(stages), replicas), ones(m));
+    const Profile profile = make_profile(testing::random_shape(random, layers, stages * replicas), testing::random_factors(random, layers));
+    Plan plan = stages_of(layers, std::vector<int>(as_index(stages), replicas), ones(m));
     const char* names[] = {"gpipe", "1f1b"};
     make_schedule(plan, names[draw(0, 1)]);
     if (draw(0, 2) == 0) plan.stages[0].recompute.mode = Recompute::Mode::all;
@@ -185,13 +183,13 @@ TEST(IdleCauses, SumsHoldOnRandomSchedules) {
       for (Nanoseconds& duration : durations) duration = duration * draw(50, 150) / 100;
       append_step(all, step, durations);
     }
-    for (const StepBreakdown& broken : break_down(all).steps) {
-      for (const DeviceBreakdown& device : broken.devices) {
+    for (const profiler::StepBreakdown& broken : profiler::break_down(all).steps) {
+      for (const profiler::DeviceBreakdown& device : broken.devices) {
         ASSERT_EQ(device.compute + device.copy + device.overlap + device.idle, device.window) << round;
         ASSERT_EQ(device.causes.total(), device.idle) << round;
         ASSERT_EQ(device.causes.unexplained.count(), 0) << round;
-        for (const auto cause : {&IdleCauses::host, &IdleCauses::copy_wait, &IdleCauses::structural, &IdleCauses::imbalance,
-                                 &IdleCauses::straggler, &IdleCauses::jitter})
+        for (const auto cause : {&profiler::IdleCauses::host, &profiler::IdleCauses::copy_wait, &profiler::IdleCauses::structural,
+                                 &profiler::IdleCauses::imbalance, &profiler::IdleCauses::straggler, &profiler::IdleCauses::jitter})
           ASSERT_GE((device.causes.*cause).count(), 0) << round;
       }
     }
@@ -199,4 +197,4 @@ TEST(IdleCauses, SumsHoldOnRandomSchedules) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -7,11 +7,12 @@
 #include <set>
 #include <tuple>
 
-#include "mptune/planner/plan.h"
-#include "mptune/profiler/trace/trace.h"
+#include "planner/plan.h"
+#include "profiler/base/index.h"
+#include "profiler/trace/trace.h"
 
 /// What every simulated trace keeps, whatever its plan.
-namespace mptune::test {
+namespace mptune::testing {
 
 inline void expect_lanes_free_of_overlap(const Trace& trace) {
   std::map<std::pair<int, int>, Nanoseconds> end;
@@ -23,30 +24,28 @@ inline void expect_lanes_free_of_overlap(const Trace& trace) {
 }
 
 inline void expect_edges_kept(const Trace& trace) {
-  for (const Edge& edge : trace.edges) {
-    EXPECT_LE(trace.events[static_cast<std::size_t>(edge.producer)].end(), trace.events[static_cast<std::size_t>(edge.consumer)].start);
-  }
+  for (const Edge& edge : trace.edges) EXPECT_LE(trace.events[as_index(edge.producer)].end(), trace.events[as_index(edge.consumer)].start);
 }
 
 // Every layer runs forward and backward once per micro-batch, on the device of its stage, tagged.
 inline void expect_all_layers(const Plan& plan, const Trace& trace) {
-  std::map<std::tuple<What, int, int>, int> seen;
+  std::map<std::tuple<EventKind, int, int>, int> seen;
   for (const Event& event : trace.events) {
-    const Tag& tag = trace.tags.at(static_cast<std::size_t>(event.tag));
+    const Tag& tag = trace.tags.at(as_index(event.tag));
     EXPECT_EQ(tag.step, 0);
-    const Stage& stage = plan.stages.at(static_cast<std::size_t>(tag.stage));
-    EXPECT_EQ(stage.devices.at(static_cast<std::size_t>(tag.replica)), event.device);
-    const auto work = {What::forward, What::backward, What::backward_input, What::backward_weight};
-    if (std::ranges::count(work, event.what) == 0) continue;
+    const Stage& stage = plan.stages.at(as_index(tag.stage));
+    EXPECT_EQ(stage.devices.at(as_index(tag.replica)), event.device);
+    const auto work = {EventKind::forward, EventKind::backward, EventKind::backward_input, EventKind::backward_weight};
+    if (std::ranges::count(work, event.kind) == 0) continue;
     EXPECT_EQ(device_of(stage, tag.microbatch), event.device);
-    EXPECT_EQ(trace.names.at(static_cast<std::size_t>(event.name)), "layer" + std::to_string(tag.layer));
-    ++seen[{event.what, tag.microbatch, tag.layer}];
+    EXPECT_EQ(trace.names.at(as_index(event.name)), "layer" + std::to_string(tag.layer));
+    ++seen[{event.kind, tag.microbatch, tag.layer}];
   }
   std::size_t expected = 0;
   for (const std::vector<Action>& row : plan.actions) {
     for (const Action& action : row) {
-      const Stage& stage = plan.stages[static_cast<std::size_t>(action.stage)];
-      expected += static_cast<std::size_t>(stage.last_layer - stage.first_layer);
+      const Stage& stage = plan.stages[as_index(action.stage)];
+      expected += as_index(stage.last_layer - stage.first_layer);
     }
   }
   EXPECT_EQ(seen.size(), expected);
@@ -59,11 +58,11 @@ inline void expect_recomputation(const Plan& plan, const Trace& trace) {
   std::map<std::tuple<int, int>, Event> again;  // by micro-batch and layer
   std::map<std::tuple<int, int>, Event> back;
   for (const Event& event : trace.events) {
-    const Tag& tag = trace.tags.at(static_cast<std::size_t>(event.tag));
-    if (event.what == What::recompute) {
+    const Tag& tag = trace.tags.at(as_index(event.tag));
+    if (event.kind == EventKind::recompute) {
       EXPECT_TRUE(again.emplace(std::tuple(tag.microbatch, tag.layer), event).second);
     }
-    if (event.what == What::backward || event.what == What::backward_input) back[{tag.microbatch, tag.layer}] = event;
+    if (event.kind == EventKind::backward || event.kind == EventKind::backward_input) back[{tag.microbatch, tag.layer}] = event;
   }
   std::size_t expected = 0;
   for (const Stage& stage : plan.stages) {
@@ -89,13 +88,12 @@ inline void expect_recomputation(const Plan& plan, const Trace& trace) {
 
 inline void expect_copies(const Plan& plan, const Trace& trace) {
   std::size_t crossings = 0;
-  for (std::size_t s = 1; s < plan.stages.size(); ++s) {
+  for (std::size_t s = 1; s < plan.stages.size(); ++s)
     for (int i = 0; i < plan.num_microbatches(); ++i) crossings += device_of(plan.stages[s - 1], i) != device_of(plan.stages[s], i) ? 2 : 0;
-  }
   std::set<int> used;
   for (const Event& event : trace.events) {
-    if (event.what != What::copy) continue;
-    const Copy& copy = trace.copies.at(static_cast<std::size_t>(event.detail));
+    if (event.kind != EventKind::copy) continue;
+    const Copy& copy = trace.copies.at(as_index(event.detail));
     EXPECT_EQ(copy.source, event.device);
     EXPECT_EQ(copy_lane(copy.destination), event.lane);
     EXPECT_GT(copy.bytes, 0);
@@ -110,7 +108,7 @@ inline void expect_ranges(const Plan& plan, const Trace& trace) {
   for (const auto& row : plan.actions) actions += row.size();
   std::size_t found = 0;
   for (const Event& range : trace.ranges) {
-    found += range.what == What::action ? 1u : 0u;
+    found += range.kind == EventKind::action ? 1u : 0u;
     EXPECT_GE(range.start, trace.steps[0].start);
     EXPECT_LE(range.end(), trace.steps[0].end);
   }
@@ -118,4 +116,4 @@ inline void expect_ranges(const Plan& plan, const Trace& trace) {
   EXPECT_EQ(trace.ranges.size(), actions + plan.devices.size());
 }
 
-}  // namespace mptune::test
+}  // namespace mptune::testing

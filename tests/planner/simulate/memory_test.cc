@@ -6,12 +6,13 @@
 #include <map>
 #include <random>
 
-#include "mptune/planner/simulate/operations.h"
-#include "mptune/planner/simulate/simulate.h"
-#include "mptune/tests/planner/profiles.h"
-#include "mptune/tests/planner/random_plans.h"
+#include "planner/simulate/operations.h"
+#include "planner/simulate/simulate.h"
+#include "profiler/base/index.h"
+#include "tests/planner/profiles.h"
+#include "tests/planner/random_plans.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 // Written from the rules of what lives how long: a slot from the start of its copy, what is sent until its copy has ended.
@@ -24,11 +25,11 @@ class HeldOverTime {
       const Operation& operation = operations.list[i];
       if (operation.phase != Phase::actions) continue;
       const Span span{timing.start_ns[i], timing.start_ns[i] + timing.duration_ns[i]};
-      if (operation.what == What::copy) {
-        const bool output = operations.list[static_cast<std::size_t>(operation.input)].what == What::forward;
+      if (operation.kind == EventKind::copy) {
+        const bool output = operations.list[as_index(operation.input)].kind == EventKind::forward;
         (output ? outputs_ : gradients_)[{operation.stage, operation.microbatch}] = span;
       } else {
-        works_[{operation.stage, operation.microbatch, operation.what}] = span;
+        works_[{operation.stage, operation.microbatch, operation.kind}] = span;
       }
     }
     for (int s = 0; s < plan.num_stages(); ++s) {
@@ -54,19 +55,21 @@ class HeldOverTime {
     std::int64_t end = 0;
   };
 
-  [[nodiscard]] const Stage& stage(int s) const { return plan_.stages[static_cast<std::size_t>(s)]; }
-  [[nodiscard]] bool did(int s, int i, What what) const { return works_.count({s, i, what}) > 0; }
-  [[nodiscard]] Span work(int s, int i, What what) const { return works_.at({s, i, what}); }
+  [[nodiscard]] const Stage& stage(int s) const { return plan_.stages[as_index(s)]; }
+  [[nodiscard]] bool did(int s, int i, EventKind kind) const { return works_.count({s, i, kind}) > 0; }
+  [[nodiscard]] Span work(int s, int i, EventKind kind) const { return works_.at({s, i, kind}); }
   // Of a full backward or of the input gradients; then of what runs last.
-  [[nodiscard]] Span gradient(int s, int i) const { return work(s, i, did(s, i, What::backward) ? What::backward : What::backward_input); }
+  [[nodiscard]] Span gradient(int s, int i) const {
+    return work(s, i, did(s, i, EventKind::backward) ? EventKind::backward : EventKind::backward_input);
+  }
   [[nodiscard]] std::int64_t release(int s, int i) const {
-    return did(s, i, What::backward) ? gradient(s, i).end : work(s, i, What::backward_weight).end;
+    return did(s, i, EventKind::backward) ? gradient(s, i).end : work(s, i, EventKind::backward_weight).end;
   }
 
   void hold(int device, std::int64_t from, std::int64_t to, std::int64_t bytes) {
     if (to <= from) return;
-    changes_[static_cast<std::size_t>(device)][from] += bytes;
-    changes_[static_cast<std::size_t>(device)][to] -= bytes;
+    changes_[as_index(device)][from] += bytes;
+    changes_[as_index(device)][to] -= bytes;
   }
 
   // Neighbouring layers that are kept, or computed again, together, as the runtime runs them.
@@ -80,7 +83,7 @@ class HeldOverTime {
   };
 
   std::vector<Segment> segments_of(int s, int i) const {
-    const int samples = plan_.microbatch_sizes[static_cast<std::size_t>(i)];
+    const int samples = plan_.microbatch_sizes[as_index(i)];
     const Recompute& recompute = stage(s).recompute;
     std::vector<Segment> segments;
     for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) {
@@ -129,7 +132,7 @@ class HeldOverTime {
   // gradients of the parameters come.
   std::int64_t bytes_in_backward(int s, int i, const std::vector<Segment>& segments) const {
     const int device = device_of(stage(s), i);
-    const int samples = plan_.microbatch_sizes[static_cast<std::size_t>(i)];
+    const int samples = plan_.microbatch_sizes[as_index(i)];
     std::int64_t now = bytes_between(segments) + segments.back().sent;
     std::int64_t most = now;
     for (std::size_t k = segments.size(); k-- > 0;) {
@@ -147,9 +150,8 @@ class HeldOverTime {
   }
 
   bool is_first_backward(int s, int i) const {
-    for (int other = 0; other < plan_.num_microbatches(); ++other) {
+    for (int other = 0; other < plan_.num_microbatches(); ++other)
       if (device_of(stage(s), other) == device_of(stage(s), i) && gradient(s, other).end < gradient(s, i).end) return false;
-    }
     return true;
   }
 
@@ -158,23 +160,23 @@ class HeldOverTime {
     std::int64_t from = kEnd;
     for (int i = 0; i < plan_.num_microbatches(); ++i) {
       if (device_of(stage(s), i) != device) continue;
-      from = std::min(from, did(s, i, What::backward) ? gradient(s, i).end : work(s, i, What::backward_weight).start);
+      from = std::min(from, did(s, i, EventKind::backward) ? gradient(s, i).end : work(s, i, EventKind::backward_weight).start);
     }
     hold(device, from, kEnd, cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer));
   }
 
   void add(int s, int i) {
     const int device = device_of(stage(s), i);
-    const int samples = plan_.microbatch_sizes[static_cast<std::size_t>(i)];
+    const int samples = plan_.microbatch_sizes[as_index(i)];
     const std::vector<Segment> segments = segments_of(s, i);
     const std::int64_t workspace = cost_.workspace_bytes(device, stage(s).first_layer, stage(s).last_layer, samples);
-    const Span forward = work(s, i, What::forward);
-    const bool again = did(s, i, What::recompute);
-    const std::int64_t back = again ? work(s, i, What::recompute).start : gradient(s, i).start;
+    const Span forward = work(s, i, EventKind::forward);
+    const bool again = did(s, i, EventKind::recompute);
+    const std::int64_t back = again ? work(s, i, EventKind::recompute).start : gradient(s, i).start;
     const std::int64_t between = bytes_between(segments);
     hold(device, forward.start, release(s, i), between);
     hold(device, forward.start, forward.end, bytes_in_forward(device, segments, samples) - between);
-    if (did(s, i, What::backward)) {
+    if (did(s, i, EventKind::backward)) {
       hold(device, back, release(s, i), bytes_in_backward(s, i, segments) - between);
     } else {
       hold(device, back, gradient(s, i).end, workspace);
@@ -183,7 +185,7 @@ class HeldOverTime {
       hold(device, back, release(s, i), kept - between);
       hold(device, gradient(s, i).start, release(s, i),
            cost_.held_bytes(device, stage(s).first_layer, stage(s).last_layer, samples) - kept);
-      hold(device, work(s, i, What::backward_weight).start, release(s, i), workspace);
+      hold(device, work(s, i, EventKind::backward_weight).start, release(s, i), workspace);
     }
     if (s > 0) add_boundary(s, i, samples);
   }
@@ -196,13 +198,13 @@ class HeldOverTime {
     const Segment last = segments_of(s - 1, i).back();
     const bool drops = last.again || last.sent > 0;
     if (device == before) {
-      hold(device, drops ? work(s - 1, i, What::forward).end : release(s - 1, i), release(s, i), output);
+      hold(device, drops ? work(s - 1, i, EventKind::forward).end : release(s - 1, i), release(s, i), output);
       hold(device, gradient(s, i).end, release(s - 1, i), gradients);
       return;
     }
     const Span sent = outputs_.at({s - 1, i});
     hold(device, sent.start, release(s, i), output);
-    if (drops) hold(before, work(s - 1, i, What::forward).end, sent.end, output);
+    if (drops) hold(before, work(s - 1, i, EventKind::forward).end, sent.end, output);
     const Span back = gradients_.at({s, i});
     hold(before, back.start, release(s - 1, i), gradients);
     hold(device, gradient(s, i).end, back.end, gradients);
@@ -214,7 +216,7 @@ class HeldOverTime {
   const CostModel& cost_;
   std::vector<std::map<std::int64_t, std::int64_t>> changes_;  // per device, by time
   std::map<std::pair<int, int>, Span> outputs_, gradients_;    // copies, by the stage that sends
-  std::map<std::tuple<int, int, What>, Span> works_;
+  std::map<std::tuple<int, int, EventKind>, Span> works_;
 };
 
 void drop_outputs(std::mt19937& random, Profile& profile) {
@@ -229,15 +231,15 @@ TEST(Memory, ThePeakIsNeverUnderWhatIsHeldAtAnyMoment) {
   std::mt19937 random(31);
   for (int round = 0; round < 3000; ++round) {
     const int devices = std::uniform_int_distribution<int>(1, 4)(random);
-    test::ProfileShape shape = test::random_shape(random, 8, devices);
+    testing::ProfileShape shape = testing::random_shape(random, 8, devices);
     shape.latency_s /= 100;
     shape.bytes_per_second *= 1000;
-    Profile profile = test::make_profile(shape, test::random_factors(random, 8));
+    Profile profile = testing::make_profile(shape, testing::random_factors(random, 8));
     if (round % 2 == 0) profile.edges.push_back({1, 6, 130, 0, true});
     if (round % 4 == 0) profile.layers[3].parameters_bytes = 0;
     if (round % 5 == 0) drop_outputs(random, profile);
     const CostModel cost(profile);
-    const Plan plan = test::random_virtual_plan(random, 8, devices, round % 3);
+    const Plan plan = testing::random_virtual_plan(random, 8, devices, round % 3);
     const HeldOverTime held(plan, cost);
     const std::vector<std::int64_t> peaks = cost.peak_bytes(plan);
     for (std::size_t d = 0; d < peaks.size(); ++d) ASSERT_LE(held.peak(d), peaks[d]) << round << " device " << d;
@@ -246,8 +248,8 @@ TEST(Memory, ThePeakIsNeverUnderWhatIsHeldAtAnyMoment) {
 
 // A layer kept behind one that is computed again holds its input for every micro-batch in flight.
 TEST(Memory, KeptLayersBehindRecomputedOnesHoldTheirInputs) {
-  const CostModel cost(test::make_profile({.layers = 2, .devices = 1}));
-  Plan plan = test::stages_of(2, {1}, test::ones(5));
+  const CostModel cost(testing::make_profile({.layers = 2, .devices = 1}));
+  Plan plan = testing::stages_of(2, {1}, testing::ones(5));
   plan.stages[0].recompute = {Recompute::Mode::some, {0}, {}};
   make_schedule(plan, "gpipe");
   // Layer 1 with its input of every micro-batch, layer 0 of the one that runs; the first backward has come to layer 0 and its gradient.
@@ -263,11 +265,11 @@ TEST(Memory, ThePeakOfTheUsualSchedulesIsNear) {
   double sum = 0;
   int count = 0;
   for (int round = 0; round < 300; ++round) {
-    test::ProfileShape shape = test::random_shape(random, 12, 3);
+    testing::ProfileShape shape = testing::random_shape(random, 12, 3);
     shape.latency_s /= 100;
     shape.bytes_per_second *= 1000;
-    const CostModel cost(test::make_profile(shape, test::random_factors(random, 12)));
-    const Plan plan = test::scheduled(test::stages_of(12, {1, 1, 1}, test::ones(8)), round % 2 == 0 ? "1f1b" : "gpipe");
+    const CostModel cost(testing::make_profile(shape, testing::random_factors(random, 12)));
+    const Plan plan = testing::scheduled(testing::stages_of(12, {1, 1, 1}, testing::ones(8)), round % 2 == 0 ? "1f1b" : "gpipe");
     const HeldOverTime held(plan, cost);
     const std::vector<std::int64_t> peaks = cost.peak_bytes(plan);
     for (std::size_t d = 0; d < peaks.size(); ++d) {
@@ -281,8 +283,8 @@ TEST(Memory, ThePeakOfTheUsualSchedulesIsNear) {
 TEST(Memory, OfASimulatedTraceHasThePeakAsItsLargestSampleWithinTheStep) {
   std::mt19937 random(3);
   for (int trial = 0; trial < 50; ++trial) {
-    const CostModel cost = test::random_cost(random, 6, 3);
-    const Plan plan = test::random_plan(random, 6, 3);
+    const CostModel cost = testing::random_cost(random, 6, 3);
+    const Plan plan = testing::random_plan(random, 6, 3);
     const Simulation simulation = simulate(plan, cost);
     std::vector<std::int64_t> most(plan.devices.size(), 0);
     Nanoseconds before{0};
@@ -290,7 +292,7 @@ TEST(Memory, OfASimulatedTraceHasThePeakAsItsLargestSampleWithinTheStep) {
       EXPECT_GE(sample.time, before);
       EXPECT_LE(sample.time, simulation.trace.steps.front().end);
       before = sample.time;
-      std::int64_t& largest = most.at(static_cast<std::size_t>(sample.device));
+      std::int64_t& largest = most.at(as_index(sample.device));
       largest = std::max(largest, sample.current_bytes);
     }
     EXPECT_EQ(most, simulation.prediction.peak_bytes) << trial;
@@ -298,4 +300,4 @@ TEST(Memory, OfASimulatedTraceHasThePeakAsItsLargestSampleWithinTheStep) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

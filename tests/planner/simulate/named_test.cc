@@ -4,35 +4,34 @@
 #include <cmath>
 #include <random>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/schedule/schedule_info.h"
-#include "mptune/planner/simulate/simulate.h"
-#include "mptune/tests/planner/profiles.h"
-#include "mptune/tests/planner/random_plans.h"
+#include "planner/schedule/schedule.h"
+#include "planner/schedule/schedule_info.h"
+#include "planner/simulate/simulate.h"
+#include "tests/planner/profiles.h"
+#include "tests/planner/random_plans.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
 // The textbook's map of stages to devices, with rows made without costs.
 Plan named_plan(const std::string& name, int layers, int devices, int virtual_stages, const std::vector<int>& sizes) {
   const std::vector<int> map = stage_devices(name, devices, virtual_stages);
-  Plan plan = test::stages_of(layers, std::vector<int>(map.size(), 1), sizes, devices);
+  Plan plan = testing::stages_of(layers, std::vector<int>(map.size(), 1), sizes, devices);
   for (std::size_t s = 0; s < map.size(); ++s) plan.stages[s].devices = {map[s]};
   make_schedule(plan, name);
   return plan;
 }
 
 int virtual_stages_of(const std::string& name) {
-  for (const char* two : {"interleaved", "looped-bfs", "zbv", "v-half", "v-min", "dualpipe-v", "list"}) {
+  for (const char* two : {"interleaved", "looped-bfs", "zbv", "v-half", "v-min", "dualpipe-v", "list"})
     if (name == two) return 2;
-  }
   return 1;
 }
 
 // Milliseconds of a step whose stages take 1 for a forward, 1 for the input and 1 for the weight gradients.
 double step_ms(const std::string& name, int devices, int virtual_stages, int m) {
-  const CostModel cost(test::make_profile({.layers = devices * virtual_stages, .devices = devices}));
-  return predict(named_plan(name, devices * virtual_stages, devices, virtual_stages, test::ones(m)), cost).step_s * 1e3;
+  const CostModel cost(testing::make_profile({.layers = devices * virtual_stages, .devices = devices}));
+  return predict(named_plan(name, devices * virtual_stages, devices, virtual_stages, testing::ones(m)), cost).step_s * 1e3;
 }
 
 // p devices, m micro-batches, free links; with V stages on a device each is a V-th of the device's work:
@@ -55,7 +54,7 @@ TEST(NamedSchedules, NoneTakesLessThanItsLowerBound) {
   std::mt19937 random(41);
   for (int round = 0; round < 100; ++round) {
     const int devices = std::uniform_int_distribution<int>(1, 4)(random);
-    const CostModel cost = test::random_cost(random, 10, devices);
+    const CostModel cost = testing::random_cost(random, 10, devices);
     for (const std::string& name : schedule_names()) {
       const int m = name == "naive" ? 1 : std::uniform_int_distribution<int>(1, 9)(random);
       const Plan plan = named_plan(name, 10, devices, virtual_stages_of(name), split_evenly(12, m));
@@ -67,4 +66,4 @@ TEST(NamedSchedules, NoneTakesLessThanItsLowerBound) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

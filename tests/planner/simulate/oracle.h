@@ -4,10 +4,11 @@
 #include <map>
 #include <tuple>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/plan.h"
+#include "planner/cost/cost_model.h"
+#include "planner/plan.h"
+#include "profiler/base/index.h"
 
-namespace mptune::test {
+namespace mptune::testing {
 
 /// Slow truth, written from the rules and sharing no code: every device, lane and wait by itself, until nothing changes.
 class Oracle {
@@ -27,7 +28,7 @@ class Oracle {
       if (r < 2) continue;
       const auto bytes = static_cast<double>(cost_.parameters_bytes(stage.first_layer, stage.last_layer));
       const auto class_of = [&](int d) -> const DeviceClass& {
-        return cost_.profile().classes[static_cast<std::size_t>(cost_.profile().devices[static_cast<std::size_t>(d)].device_class)];
+        return cost_.profile().classes[as_index(cost_.profile().devices[as_index(d)].device_class)];
       };
       // A GPU that holds the sums works alone, others share the work.
       const bool alone = class_of(stage.devices[0]).name.substr(0, 4) == "cuda";
@@ -64,17 +65,17 @@ class Oracle {
 
   bool run_row(int d) {
     bool changed = false;
-    auto& row = plan_.actions[static_cast<std::size_t>(d)];
+    auto& row = plan_.actions[as_index(d)];
     for (std::size_t& k = next_[d]; k < row.size(); ++k) {
       const Action action = row[k];
-      const Stage& stage = plan_.stages[static_cast<std::size_t>(action.stage)];
+      const Stage& stage = plan_.stages[as_index(action.stage)];
       const bool forward = action.kind == ActionKind::forward;
       const bool weight = action.kind == ActionKind::backward_weight;
       const bool waits = forward ? action.stage > 0 : !weight && action.stage + 1 < plan_.num_stages();
       const double input = waits ? arrived(forward, action.stage, action.microbatch) : 0;
       if (input < 0) return changed;
       double t = free_[d];
-      const int samples = plan_.microbatch_sizes[static_cast<std::size_t>(action.microbatch)];
+      const int samples = plan_.microbatch_sizes[as_index(action.microbatch)];
       const auto again = [&](int l) {
         const bool listed = stage.recompute.mode == Recompute::Mode::all || std::ranges::count(stage.recompute.layers, l) > 0;
         return !forward && !weight && recomputes(stage.recompute, action.microbatch) && listed;
@@ -100,10 +101,10 @@ class Oracle {
   void send(bool forward, int stage, int i, int from, double t) {
     const int next = forward ? stage + 1 : stage - 1;
     if (next < 0 || next >= plan_.num_stages()) return;
-    const int to = device_of(plan_.stages[static_cast<std::size_t>(next)], i);
+    const int to = device_of(plan_.stages[as_index(next)], i);
     if (to != from) {
-      const int cut = plan_.stages[static_cast<std::size_t>(std::max(stage, next))].first_layer;
-      const std::int64_t bytes = cost_.boundary_bytes(cut, plan_.microbatch_sizes[static_cast<std::size_t>(i)], !forward);
+      const int cut = plan_.stages[as_index(std::max(stage, next))].first_layer;
+      const std::int64_t bytes = cost_.boundary_bytes(cut, plan_.microbatch_sizes[as_index(i)], !forward);
       t = std::max(t, lane_[{from, to}]) + cost_.copy_seconds(from, to, bytes);
       lane_[{from, to}] = t;
     }
@@ -119,4 +120,4 @@ class Oracle {
   double end_ = 0;
 };
 
-}  // namespace mptune::test
+}  // namespace mptune::testing

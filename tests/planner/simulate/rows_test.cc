@@ -8,23 +8,24 @@
 #include <random>
 #include <tuple>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/simulate/operations.h"
-#include "mptune/planner/simulate/simulate.h"
-#include "mptune/profiler/analyze/breakdown.h"
-#include "mptune/profiler/analyze/replay.h"
-#include "mptune/tests/planner/profiles.h"
-#include "mptune/tests/planner/random_plans.h"
-#include "mptune/tests/planner/simulate/laws.h"
-#include "mptune/tests/planner/simulate/oracle.h"
+#include "planner/schedule/schedule.h"
+#include "planner/simulate/operations.h"
+#include "planner/simulate/simulate.h"
+#include "profiler/analyze/breakdown.h"
+#include "profiler/analyze/replay.h"
+#include "profiler/base/index.h"
+#include "tests/planner/profiles.h"
+#include "tests/planner/random_plans.h"
+#include "tests/planner/simulate/laws.h"
+#include "tests/planner/simulate/oracle.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using test::make_profile;
-using test::ones;
-using test::random_virtual_plan;
-using test::stages_of;
+using testing::make_profile;
+using testing::ones;
+using testing::random_virtual_plan;
+using testing::stages_of;
 
 Profile with_split(Profile profile, double input_share, double weight_share) {
   for (LayerCosts& layer : profile.classes[0].layers) {
@@ -44,32 +45,32 @@ TEST(Rows, RandomRowsAgreeWithTheRulesWrittenDownAgain) {
   std::mt19937 random(21);
   for (int round = 0; round < 2000; ++round) {
     const int devices = std::uniform_int_distribution<int>(1, 4)(random);
-    Profile profile = make_profile(test::random_shape(random, 9, devices), test::random_factors(random, 9));
+    Profile profile = make_profile(testing::random_shape(random, 9, devices), testing::random_factors(random, 9));
     if (round % 2 == 0) profile = with_split(profile, 0.5 + 0.1 * (round % 3), 0.55);
-    if (round % 5 < 2) profile = test::with_gpus(profile, static_cast<std::size_t>(round % 5));
+    if (round % 5 < 2) profile = testing::with_gpus(profile, as_index(round % 5));
     const CostModel cost(profile);
     const Plan plan = random_virtual_plan(random, 9, devices, round % 3);
     ASSERT_NO_THROW(validate_schedule(plan, "random")) << round;
-    ASSERT_NEAR(predict(plan, cost).step_s, test::Oracle(plan, cost).step(), 1e-6) << round;
+    ASSERT_NEAR(predict(plan, cost).step_s, testing::Oracle(plan, cost).step(), 1e-6) << round;
   }
 }
 
 TEST(Rows, TracesOfRandomRowsKeepTheLaws) {
   std::mt19937 random(22);
   for (int round = 0; round < 300; ++round) {
-    const CostModel cost = test::random_cost(random, 8, 3);
+    const CostModel cost = testing::random_cost(random, 8, 3);
     const Plan plan = random_virtual_plan(random, 8, 3, round % 3);
     const Simulation simulation = simulate(plan, cost);
-    test::expect_lanes_free_of_overlap(simulation.trace);
-    test::expect_edges_kept(simulation.trace);
-    test::expect_all_layers(plan, simulation.trace);
-    test::expect_recomputation(plan, simulation.trace);
-    test::expect_copies(plan, simulation.trace);
-    test::expect_ranges(plan, simulation.trace);
+    testing::expect_lanes_free_of_overlap(simulation.trace);
+    testing::expect_edges_kept(simulation.trace);
+    testing::expect_all_layers(plan, simulation.trace);
+    testing::expect_recomputation(plan, simulation.trace);
+    testing::expect_copies(plan, simulation.trace);
+    testing::expect_ranges(plan, simulation.trace);
     EXPECT_EQ(simulation.prediction, predict(plan, cost));
-    for (const StepBreakdown& step : break_down(simulation.trace).steps) {
+    for (const profiler::StepBreakdown& step : profiler::break_down(simulation.trace).steps) {
       for (std::size_t d = 0; d < step.devices.size(); ++d) {
-        const DeviceBreakdown& device = step.devices[d];
+        const profiler::DeviceBreakdown& device = step.devices[d];
         EXPECT_EQ(device.compute + device.copy + device.overlap + device.idle, device.window);
         EXPECT_EQ(device.causes.total(), device.idle);
         EXPECT_NEAR(std::chrono::duration<double>(device.compute + device.overlap).count(), simulation.prediction.busy_s[d], 1.0001e-9);
@@ -83,13 +84,13 @@ TEST(Rows, TheLowerBoundLiesBelowEveryOrderOfTheSameActions) {
   double closest = 1e9;
   for (int round = 0; round < 3000; ++round) {
     const int devices = std::uniform_int_distribution<int>(1, 4)(random);
-    const CostModel cost = test::random_cost(random, 8, devices);
+    const CostModel cost = testing::random_cost(random, 8, devices);
     const int split = round % 2 == 0 ? 0 : 2;
     Plan plan = random_virtual_plan(random, 8, devices, split);
     const Prediction first = predict(plan, cost);
     ASSERT_LE(first.lower_bound_s, first.step_s) << round;
     closest = std::min(closest, first.step_s / first.lower_bound_s);
-    test::RandomRows(random, plan, split);
+    testing::RandomRows(random, plan, split);
     const Prediction second = predict(plan, cost);
     ASSERT_LE(second.lower_bound_s, second.step_s) << round;
     ASSERT_EQ(first.lower_bound_s, second.lower_bound_s) << round;
@@ -129,7 +130,7 @@ class BestOrder {
       } catch (const std::exception&) {
         return;
       }
-      best_ = std::min(best_, mptune::step_ns(plan_, cost_));
+      best_ = std::min(best_, mptune::planner::step_ns(plan_, cost_));
       return;
     }
     std::vector<Action>& row = plan_.actions[device];
@@ -148,9 +149,9 @@ TEST(Rows, TheLowerBoundIsNearTheBestOfAllOrders) {
   double sum = 0;
   const int rounds = 30;
   for (int round = 0; round < rounds; ++round) {
-    const CostModel cost(make_profile(test::random_shape(random, 4, 2), test::random_factors(random, 4)));
+    const CostModel cost(make_profile(testing::random_shape(random, 4, 2), testing::random_factors(random, 4)));
     Plan plan = stages_of(4, {1, 1}, split_evenly(7, round % 2 == 0 ? 3 : 2));
-    test::RandomRows(random, plan, round % 2 == 0 ? 0 : 2);
+    testing::RandomRows(random, plan, round % 2 == 0 ? 0 : 2);
     const std::int64_t best = BestOrder(plan, cost).step_ns();
     const std::int64_t bound = std::llround(predict(plan, cost).lower_bound_s * 1e9);
     ASSERT_LE(bound, best) << round;
@@ -167,7 +168,7 @@ Plan zero_bubble(int m) {
   plan.schedule = "zb";
   plan.actions.assign(2, {});
   const auto add = [&](int stage, ActionKind kind, int i) {
-    if (i >= 0 && i < m) plan.actions[static_cast<std::size_t>(stage)].push_back({stage, kind, i});
+    if (i >= 0 && i < m) plan.actions[as_index(stage)].push_back({stage, kind, i});
   };
   add(0, ActionKind::forward, 0);
   for (int i = 0; i < m; ++i) {
@@ -193,7 +194,7 @@ TEST(Rows, ZeroBubbleTakesTheTextbookTime) {
     if (m > 1) {
       EXPECT_EQ(std::llround(predict(plan, cost).lower_bound_s * 1e9), (3 * m + 1) * 1'000'000) << "the bound is tight here";
     }
-    EXPECT_EQ(step_ns(test::scheduled(stages_of(2, {1, 1}, ones(m)), "1f1b"), cost), (3 * m + 3) * 1'000'000);
+    EXPECT_EQ(step_ns(testing::scheduled(stages_of(2, {1, 1}, ones(m)), "1f1b"), cost), (3 * m + 3) * 1'000'000);
   }
 }
 
@@ -220,23 +221,22 @@ TEST(Rows, RecomputationRunsOnceBeforeTheInputGradients) {
   plan.schedule = "split";
   const Simulation simulation = simulate(plan, cost);
   EXPECT_EQ(std::llround(simulation.prediction.step_s * 1e9), 2 * (1 + 1 + 1 + 1) * 1'000'000);
-  EXPECT_EQ(std::ranges::count(simulation.trace.events, What::recompute, &Event::what), 2);
-  EXPECT_EQ(std::ranges::count(simulation.trace.events, What::backward_input, &Event::what), 2);
-  EXPECT_EQ(std::ranges::count(simulation.trace.events, What::backward_weight, &Event::what), 2);
+  EXPECT_EQ(std::ranges::count(simulation.trace.events, EventKind::recompute, &Event::kind), 2);
+  EXPECT_EQ(std::ranges::count(simulation.trace.events, EventKind::backward_input, &Event::kind), 2);
+  EXPECT_EQ(std::ranges::count(simulation.trace.events, EventKind::backward_weight, &Event::kind), 2);
   std::vector<std::string> actions;
-  for (const Event& range : simulation.trace.ranges) {
-    if (range.what == What::action) actions.push_back(simulation.trace.names[static_cast<std::size_t>(range.name)]);
-  }
+  for (const Event& range : simulation.trace.ranges)
+    if (range.kind == EventKind::action) actions.push_back(simulation.trace.names[as_index(range.name)]);
   EXPECT_EQ(actions, (std::vector<std::string>{"0F0", "0F1", "0I0", "0I1", "0W0", "0W1"}));
 }
 
 TEST(Rows, HalvesOfABackwardTakeAsLongAsTheWhole) {
   std::mt19937 random(25);
   for (int round = 0; round < 200; ++round) {
-    test::ProfileShape shape = test::random_shape(random, 5, 1);
+    testing::ProfileShape shape = testing::random_shape(random, 5, 1);
     shape.action_s = 0;
     if (round % 2 == 0) shape.busy = 1.5;
-    const CostModel cost(make_profile(shape, test::random_factors(random, 5)));
+    const CostModel cost(make_profile(shape, testing::random_factors(random, 5)));
     Plan whole = stages_of(5, {1}, split_evenly(7, 3));
     Plan parts = whole;
     whole.actions = {actions_from_text("0F0 0F1 0F2 0B0 0B1 0B2", "")};
@@ -248,7 +248,7 @@ TEST(Rows, HalvesOfABackwardTakeAsLongAsTheWhole) {
 TEST(Rows, TheLimitingStageIsTheLargestOfTheBusiestDevice) {
   const CostModel cost(make_profile({.layers = 4, .devices = 2}, {3, 1, 2, 5}));
   Plan plan = stages_of(4, {1, 1, 1, 1}, ones(2), 2);
-  for (int s = 0; s < 4; ++s) plan.stages[static_cast<std::size_t>(s)].devices = {s % 2};
+  for (int s = 0; s < 4; ++s) plan.stages[as_index(s)].devices = {s % 2};
   make_schedule(plan, "gpipe");
   EXPECT_EQ(predict(plan, cost).limiting_stage, 3) << "6 on the second device, 5 on the first";
   plan.stages[2].devices = {1};
@@ -263,7 +263,7 @@ TEST(Rows, ReplayOfANoisyStepWithItsOwnDurationsReproducesIt) {
   std::mt19937 random(26);
   std::uniform_real_distribution<double> noise(0.7, 1.5);
   for (int round = 0; round < 300; ++round) {
-    const CostModel cost = test::random_cost(random, 8, 3);
+    const CostModel cost = testing::random_cost(random, 8, 3);
     const Plan plan = random_virtual_plan(random, 8, 3, round % 3);
     Operations operations = list_operations(plan, cost);
     for (Operation& operation : operations.list) {
@@ -276,7 +276,7 @@ TEST(Rows, ReplayOfANoisyStepWithItsOwnDurationsReproducesIt) {
     std::vector<Nanoseconds> durations;
     for (const Event& event : recorded.events) durations.push_back(event.duration);
     Nanoseconds end{0};
-    for (const Event& event : replay(recorded, durations).events) end = std::max(end, event.end());
+    for (const Event& event : profiler::replay(recorded, durations).events) end = std::max(end, event.end());
     ASSERT_EQ(end.count(), timing.end_ns) << round;
   }
 }
@@ -284,8 +284,8 @@ TEST(Rows, ReplayOfANoisyStepWithItsOwnDurationsReproducesIt) {
 // Three devices whose links all go through one host: what takes a copy at a time is the medium.
 TEST(Rows, LinksOfOneMediumQueue) {
   Profile profile = make_profile({.layers = 3, .devices = 3, .latency_s = 0.010});
-  const Plan plan = test::scheduled(stages_of(3, {1, 1, 1}, ones(1)), "naive");
-  const Plan both = test::scheduled(stages_of(3, {1, 1, 1}, ones(2)), "gpipe");
+  const Plan plan = testing::scheduled(stages_of(3, {1, 1, 1}, ones(1)), "naive");
+  const Plan both = testing::scheduled(stages_of(3, {1, 1, 1}, ones(2)), "gpipe");
   const std::int64_t alone = step_ns(plan, CostModel(profile));
   const std::int64_t own = step_ns(both, CostModel(profile));
   for (LinkCost& link : profile.links) link.medium = 4;
@@ -301,7 +301,7 @@ TEST(Rows, LinksOfOneMediumQueue) {
 TEST(Rows, MediaServeInTheOrderOfArrival) {
   std::mt19937 random(28);
   for (int round = 0; round < 500; ++round) {
-    Profile profile = make_profile(test::random_shape(random, 8, 4), test::random_factors(random, 8));
+    Profile profile = make_profile(testing::random_shape(random, 8, 4), testing::random_factors(random, 8));
     for (LinkCost& link : profile.links) link.medium = std::uniform_int_distribution<int>(-1, 1)(random);
     const CostModel cost(profile);
     const Plan plan = random_virtual_plan(random, 8, 4, round % 3);
@@ -310,13 +310,13 @@ TEST(Rows, MediaServeInTheOrderOfArrival) {
     std::map<int, std::vector<std::size_t>> lanes;
     for (std::size_t i = 0; i < operations.list.size(); ++i) {
       ASSERT_LT(operations.list[i].input, static_cast<int>(i));
-      if (operations.list[i].what == What::copy) lanes[operations.list[i].lane].push_back(i);
+      if (operations.list[i].kind == EventKind::copy) lanes[operations.list[i].lane].push_back(i);
     }
     for (const auto& [lane, copies] : lanes) {
       std::int64_t ready = 0;
       std::int64_t free = 0;
       for (const std::size_t i : copies) {
-        const auto input = static_cast<std::size_t>(operations.list[i].input);
+        const auto input = as_index(operations.list[i].input);
         const std::int64_t arrival = timing.start_ns[input] + timing.duration_ns[input];
         ASSERT_GE(arrival, ready) << round;
         ASSERT_EQ(timing.start_ns[i], std::max(arrival, free)) << round;
@@ -326,9 +326,9 @@ TEST(Rows, MediaServeInTheOrderOfArrival) {
     }
     const Simulation simulation = simulate(plan, cost);
     EXPECT_LE(simulation.prediction.lower_bound_s, simulation.prediction.step_s);
-    test::expect_edges_kept(simulation.trace);
-    test::expect_ranges(plan, simulation.trace);
-    test::expect_all_layers(plan, simulation.trace);
+    testing::expect_edges_kept(simulation.trace);
+    testing::expect_ranges(plan, simulation.trace);
+    testing::expect_all_layers(plan, simulation.trace);
     Nanoseconds end{0};
     for (const Event& event : simulation.trace.events) end = std::max(end, event.end());
     EXPECT_EQ(end.count(), timing.end_ns) << round;
@@ -344,10 +344,10 @@ TEST(Rows, MediaServeInTheOrderOfArrival) {
 TEST(Rows, AFasterLinkIsNeverSlowerForFixedRows) {
   std::mt19937 random(27);
   for (int round = 0; round < 300; ++round) {
-    Profile profile = make_profile(test::random_shape(random, 8, 3), test::random_factors(random, 8));
+    Profile profile = make_profile(testing::random_shape(random, 8, 3), testing::random_factors(random, 8));
     const Plan plan = random_virtual_plan(random, 8, 3, round % 3);
     const std::int64_t slow = step_ns(plan, CostModel(profile));
-    profile.links[static_cast<std::size_t>(round) % profile.links.size()].bytes_per_second *= 3;
+    profile.links[as_index(round) % profile.links.size()].bytes_per_second *= 3;
     const std::int64_t fast = step_ns(plan, CostModel(profile));
     EXPECT_LE(fast, slow);
     for (LinkCost& link : profile.links) link.latency_s /= 2;
@@ -356,4 +356,4 @@ TEST(Rows, AFasterLinkIsNeverSlowerForFixedRows) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,34 +1,35 @@
-#include "mptune/planner/simulate/schedule_costs.h"
+#include "planner/simulate/schedule_costs.h"
+#include "profiler/base/index.h"
 
 #include <gmock/gmock.h>
 
 #include <random>
 
-#include "mptune/planner/schedule/schedule_info.h"
-#include "mptune/planner/schedule/timing.h"
-#include "mptune/planner/simulate/operations.h"
-#include "mptune/planner/simulate/simulate.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/planner/profiles.h"
+#include "planner/schedule/schedule_info.h"
+#include "planner/schedule/timing.h"
+#include "planner/simulate/operations.h"
+#include "planner/simulate/simulate.h"
+#include "profiler/base/error.h"
+#include "tests/planner/profiles.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using test::ones;
-using test::stages_of;
+using testing::ones;
+using testing::stages_of;
 
 Plan in_map(const std::string& name, int devices, int virtual_stages, int m) {
-  Plan plan = stages_of(8, std::vector<int>(static_cast<std::size_t>(devices * virtual_stages), 1), ones(m), devices);
+  Plan plan = stages_of(8, std::vector<int>(as_index(devices * virtual_stages), 1), ones(m), devices);
   const std::vector<int> of = stage_devices(name, devices, virtual_stages);
   for (std::size_t s = 0; s < of.size(); ++s) plan.stages[s].devices = {of[s]};
   return plan;
 }
 
 CostModel random_model(std::mt19937& random, int devices) {
-  test::ProfileShape shape = test::random_shape(random, 8, devices);
+  testing::ProfileShape shape = testing::random_shape(random, 8, devices);
   shape.step_s = 0;
   shape.optimizer_s_per_byte = 0;
-  return CostModel(test::make_profile(shape, test::random_factors(random, 8)));
+  return CostModel(testing::make_profile(shape, testing::random_factors(random, 8)));
 }
 
 // Both replay integers by the same rules: copies in the order of sending, one direction of a pair of devices at a time.
@@ -37,12 +38,11 @@ TEST(ScheduleCosts, ReplayOfSchedulesIsTheSimulators) {
   for (int round = 0; round < 60; ++round) {
     const std::vector<std::pair<std::string, int>> kinds = {{"gpipe", 2}, {"1f1b", 1},  {"interleaved", 2}, {"zb1p", 1}, {"zb2p", 1},
                                                             {"zbv", 2},   {"v-min", 2}, {"dualpipe-v", 2},  {"list", 2}, {"eager-1f1b", 1}};
-    const auto& [name, virtual_stages] = kinds[static_cast<std::size_t>(round) % kinds.size()];
+    const auto& [name, virtual_stages] = kinds[as_index(round) % kinds.size()];
     const int devices = 1 + round % 4;
     Plan plan = in_map(name, devices, virtual_stages, 1 + round % 7);
-    for (Stage& stage : plan.stages) {
+    for (Stage& stage : plan.stages)
       if (random() % 3 == 0) stage.recompute.mode = Recompute::Mode::all;
-    }
     // One device a stage of two layers: one of them.
     if (round % 2 == 0 && devices * virtual_stages <= 4)
       plan.stages[0].recompute = {Recompute::Mode::some, {static_cast<int>(random() % 2)}, {}};
@@ -52,9 +52,8 @@ TEST(ScheduleCosts, ReplayOfSchedulesIsTheSimulators) {
     const Operations operations = list_operations(plan, cost);
     std::int64_t end = 0;
     const Timing timing = time_operations(operations);
-    for (std::size_t i = 0; i < operations.list.size(); ++i) {
+    for (std::size_t i = 0; i < operations.list.size(); ++i)
       if (operations.list[i].phase == Phase::actions) end = std::max(end, timing.start_ns[i] + timing.duration_ns[i]);
-    }
     EXPECT_EQ(time_schedule(plan, costs).end_ns, end) << name;
   }
 }
@@ -65,12 +64,12 @@ TEST(ScheduleCosts, ListIsNoWorseInTheSimulator) {
   std::mt19937 random(4);
   int prices_misled = 0;
   for (int round = 0; round < 150; ++round) {
-    test::ProfileShape shape = test::random_shape(random, 8, 4);
+    testing::ProfileShape shape = testing::random_shape(random, 8, 4);
     if (round % 5 == 1) shape.bytes_per_second = 2e5;
     if (round % 5 == 2) shape.busy = 1.7;
-    Profile profile = test::make_profile(shape, test::random_factors(random, 8));
+    Profile profile = testing::make_profile(shape, testing::random_factors(random, 8));
     for (LinkCost& link : profile.links) link.medium = round % 5 == 1 ? 0 : -1;
-    const CostModel cost(round % 5 == 4 ? test::with_gpus(profile, 1) : profile);
+    const CostModel cost(round % 5 == 4 ? testing::with_gpus(profile, 1) : profile);
     Plan plan = round % 2 == 0 ? stages_of(8, {1, 1, 1, 1}, ones(6)) : in_map("zbv", 3, 2, 6);
     if (round % 5 == 3) plan.microbatch_sizes = split_evenly(9, 6);
     if (round % 5 == 4) plan = stages_of(8, {1, 2, 1}, ones(7));
@@ -110,7 +109,7 @@ TEST(ScheduleCosts, ListStaysWithinWhatIsFreeWhereANamedScheduleIsFaster) {
 }
 
 TEST(ScheduleCosts, OnlyWhatIsRecomputedEarlyOverlapsTheWait) {
-  const CostModel cost(test::make_profile({.layers = 4, .devices = 1, .action_s = 0.0001}));
+  const CostModel cost(testing::make_profile({.layers = 4, .devices = 1, .action_s = 0.0001}));
   Plan plan = stages_of(4, {1}, ones(2));
   plan.stages[0].recompute = {Recompute::Mode::some, {0, 2, 3}, {1}};
   const StageCosts costs = schedule_costs(plan, cost).stages[0];
@@ -122,17 +121,17 @@ TEST(ScheduleCosts, OnlyWhatIsRecomputedEarlyOverlapsTheWait) {
 }
 
 TEST(ScheduleCosts, RefuseWhatTheProfileDoesNotKnow) {
-  Profile profile = test::make_profile({.layers = 4, .devices = 2});
+  Profile profile = testing::make_profile({.layers = 4, .devices = 2});
   Plan plan = stages_of(4, {1, 1}, ones(2));
   EXPECT_THROW(schedule_plan(plan, "zigzag", CostModel(profile)), Error);
-  EXPECT_THROW(schedule_plan(plan, "interleaved", CostModel(test::make_profile({.layers = 4, .devices = 1}))), Error) << "a device";
+  EXPECT_THROW(schedule_plan(plan, "interleaved", CostModel(testing::make_profile({.layers = 4, .devices = 1}))), Error) << "a device";
   profile.links.pop_back();
   EXPECT_THROW((void)schedule_costs(plan, CostModel(profile)), Error) << "a link";
-  EXPECT_THROW((void)predict(test::scheduled(plan, "1f1b"), CostModel(profile)), Error);
+  EXPECT_THROW((void)predict(testing::scheduled(plan, "1f1b"), CostModel(profile)), Error);
 }
 
 TEST(ScheduleCosts, AreOfTheLargestMicrobatch) {
-  const CostModel cost(test::make_profile({.layers = 4, .devices = 2}));
+  const CostModel cost(testing::make_profile({.layers = 4, .devices = 2}));
   Plan plan = stages_of(4, {1, 1}, {3, 2});
   plan.stages[1].recompute.mode = Recompute::Mode::all;
   const ScheduleCosts costs = schedule_costs(plan, cost);
@@ -147,10 +146,9 @@ TEST(ScheduleCosts, AreOfTheLargestMicrobatch) {
 
 // Micro-batch i meets the pair (i mod 2, i mod 3): all six pairs, the slow link from device 1 to 4 too, but with one micro-batch too few.
 TEST(ScheduleCosts, CopiesAreOfEveryPairOfReplicasThatMeets) {
-  Profile profile = test::make_profile({.layers = 2, .devices = 5});
-  for (LinkCost& link : profile.links) {
+  Profile profile = testing::make_profile({.layers = 2, .devices = 5});
+  for (LinkCost& link : profile.links)
     if (link.source == 1 && link.destination == 4) link.latency_s = 7;
-  }
   const CostModel cost(profile);
   const Plan six = stages_of(2, {2, 3}, ones(6));
   EXPECT_EQ(schedule_costs(six, cost).stages[0].send_output_ns, 7'000'000'000);
@@ -159,7 +157,7 @@ TEST(ScheduleCosts, CopiesAreOfEveryPairOfReplicasThatMeets) {
 }
 
 TEST(ScheduleCosts, KeepAllWhereAMicrobatchIsNotRecomputed) {
-  const CostModel cost(test::make_profile({.layers = 3, .devices = 1}));
+  const CostModel cost(testing::make_profile({.layers = 3, .devices = 1}));
   Plan plan = stages_of(3, {1}, ones(4));
   Recompute& recompute = plan.stages[0].recompute;
   recompute = {Recompute::Mode::some, {1}, {}};
@@ -183,10 +181,10 @@ TEST(ScheduleCosts, FreeBytesAreWhatASchedulesPeakLeaves) {
     for (std::size_t d = 0; d < kept.size(); ++d)
       EXPECT_NEAR(static_cast<double>(costs.free_bytes[d]), static_cast<double>(kept[d]), 400) << name;
   }
-  const CostModel cost(test::make_profile({.layers = 4, .devices = 2}));
+  const CostModel cost(testing::make_profile({.layers = 4, .devices = 2}));
   const Plan plan = stages_of(4, {1, 1}, ones(2));
   EXPECT_EQ(schedule_costs(plan, cost, {0, 1}).free_bytes, (std::vector<std::int64_t>{ScheduleCosts::kNoLimit, 0}));
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

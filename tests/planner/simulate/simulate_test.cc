@@ -1,4 +1,5 @@
-#include "mptune/planner/simulate/simulate.h"
+#include "planner/simulate/simulate.h"
+#include "profiler/base/index.h"
 
 #include <gtest/gtest.h>
 
@@ -8,24 +9,24 @@
 #include <random>
 #include <set>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/profiler/analyze/breakdown.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/planner/profiles.h"
-#include "mptune/tests/planner/random_plans.h"
-#include "mptune/tests/planner/simulate/laws.h"
-#include "mptune/tests/planner/simulate/oracle.h"
+#include "planner/schedule/schedule.h"
+#include "profiler/analyze/breakdown.h"
+#include "profiler/base/error.h"
+#include "tests/planner/profiles.h"
+#include "tests/planner/random_plans.h"
+#include "tests/planner/simulate/laws.h"
+#include "tests/planner/simulate/oracle.h"
 
-namespace mptune {
+namespace mptune::planner {
 namespace {
 
-using test::make_profile;
-using test::ones;
-using test::ProfileShape;
-using test::random_cost;
-using test::random_plan;
-using test::scheduled;
-using test::stages_of;
+using testing::make_profile;
+using testing::ones;
+using testing::ProfileShape;
+using testing::random_cost;
+using testing::random_plan;
+using testing::scheduled;
+using testing::stages_of;
 
 constexpr double kNs = 1.0001e-9;
 
@@ -34,7 +35,7 @@ TEST(Simulate, UniformStagesWithFreeLinksTakeTheTextbookTime) {
     for (int m = 1; m <= 8; ++m) {
       const CostModel cost(make_profile({.layers = 2 * stages, .devices = 5}));
       for (const char* schedule : {"1f1b", "gpipe"}) {
-        const Plan plan = scheduled(stages_of(2 * stages, std::vector<int>(static_cast<std::size_t>(stages), 1), ones(m)), schedule);
+        const Plan plan = scheduled(stages_of(2 * stages, std::vector<int>(as_index(stages), 1), ones(m)), schedule);
         const Prediction prediction = predict(plan, cost);
         EXPECT_NEAR(prediction.step_s, (m + stages - 1) * 2 * (0.001 + 0.002), 1e-9) << stages << " " << m << schedule;
         EXPECT_NEAR(prediction.lower_bound_s, prediction.step_s, 1e-9) << "the bound is tight here";
@@ -63,7 +64,7 @@ TEST(Simulate, OfReplicasOnGpusTheFirstSumsAlone) {
   const Profile profile = make_profile({.layers = 2, .devices = 4, .optimizer_s_per_byte = 1e-5, .reduce_s_per_byte = 4e-5});
   const Plan plan = scheduled(stages_of(2, {4}, {2, 2, 2, 2}), "1f1b");
   const auto end_s = [&](std::size_t first_gpu, double work_s) {
-    const CostModel cost(test::with_gpus(profile, first_gpu));
+    const CostModel cost(testing::with_gpus(profile, first_gpu));
     EXPECT_NEAR(predict(plan, cost).lower_bound_s, predict(plan, cost).step_s, 1e-9);
     return predict(plan, cost).step_s - work_s - 2000 * 1e-5;
   };
@@ -110,7 +111,10 @@ TEST(Simulate, PiecesAreRecomputedWhenTheGradientComesToThem) {
   plan.stages[0].recompute = {Recompute::Mode::some, {0, 2, 3, 5}, {}};
   std::string order;
   for (const Event& event : simulate(plan, cost).trace.events)
-    order += event.what == What::recompute ? " r" : event.what == What::forward ? " f" : event.what == What::backward ? " b" : "";
+    order += event.kind == EventKind::recompute  ? " r"
+             : event.kind == EventKind::forward  ? " f"
+             : event.kind == EventKind::backward ? " b"
+                                                 : "";
   EXPECT_EQ(order, " f f f f f f r b b r r b b b r b");
 }
 
@@ -137,9 +141,9 @@ TEST(Simulate, AgreesWithTheRulesWrittenDownAgain) {
   std::mt19937 random(1);
   for (int round = 0; round < 500; ++round) {
     const int devices = std::uniform_int_distribution<int>(1, 5)(random);
-    const CostModel cost(make_profile(test::random_shape(random, 7, devices), test::random_factors(random, 7)));
+    const CostModel cost(make_profile(testing::random_shape(random, 7, devices), testing::random_factors(random, 7)));
     const Plan plan = random_plan(random, 7, devices);
-    EXPECT_NEAR(predict(plan, cost).step_s, test::Oracle(plan, cost).step(), 1e-6) << round;
+    EXPECT_NEAR(predict(plan, cost).step_s, testing::Oracle(plan, cost).step(), 1e-6) << round;
   }
 }
 
@@ -164,7 +168,7 @@ TEST(Simulate, TheLowerBoundLiesBelowEverySchedule) {
 TEST(Simulate, AFasterLinkIsNeverSlower) {
   std::mt19937 random(4);
   for (int round = 0; round < 200; ++round) {
-    Profile profile = make_profile(test::random_shape(random, 6, 4), test::random_factors(random, 6));
+    Profile profile = make_profile(testing::random_shape(random, 6, 4), testing::random_factors(random, 6));
     const Plan plan = random_plan(random, 6, 4);
     const double slow = predict(plan, CostModel(profile)).step_s;
     LinkCost& link = profile.links[std::uniform_int_distribution<std::size_t>(0, profile.links.size() - 1)(random)];
@@ -196,12 +200,12 @@ TEST(Simulate, TheTraceLooksLikeAMeasuredOne) {
     EXPECT_TRUE(trace.simulated);
     EXPECT_EQ(trace.devices.size(), plan.devices.size());
     EXPECT_TRUE(std::is_sorted(trace.events.begin(), trace.events.end(), [](const Event& a, const Event& b) { return a.start < b.start; }));
-    test::expect_lanes_free_of_overlap(trace);
-    test::expect_edges_kept(trace);
-    test::expect_all_layers(plan, trace);
-    test::expect_recomputation(plan, trace);
-    test::expect_copies(plan, trace);
-    test::expect_ranges(plan, trace);
+    testing::expect_lanes_free_of_overlap(trace);
+    testing::expect_edges_kept(trace);
+    testing::expect_all_layers(plan, trace);
+    testing::expect_recomputation(plan, trace);
+    testing::expect_copies(plan, trace);
+    testing::expect_ranges(plan, trace);
   }
 }
 
@@ -211,9 +215,9 @@ TEST(Simulate, TheBreakdownOfTheTraceIsThePrediction) {
     const CostModel cost = random_cost(random, 6, 3);
     const Plan plan = random_plan(random, 6, 3);
     const Simulation simulation = simulate(plan, cost);
-    const Breakdown breakdown = break_down(simulation.trace);
+    const profiler::Breakdown breakdown = profiler::break_down(simulation.trace);
     for (std::size_t d = 0; d < plan.devices.size(); ++d) {
-      const DeviceBreakdown& device = breakdown.steps.at(0).devices.at(d);
+      const profiler::DeviceBreakdown& device = breakdown.steps.at(0).devices.at(d);
       EXPECT_NEAR(std::chrono::duration<double>(device.compute + device.overlap).count(), simulation.prediction.busy_s[d], kNs);
     }
   }
@@ -234,4 +238,4 @@ TEST(Simulate, NamesTheStageThatLimits) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::planner

@@ -1,18 +1,19 @@
-#include "mptune/profiler/analyze/breakdown.h"
+#include "profiler/analyze/breakdown.h"
+#include "profiler/base/index.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "mptune/profiler/analyze/quality_objection.h"
-#include "mptune/tests/support/hand_trace.h"
+#include "profiler/analyze/quality_objection.h"
+#include "tests/support/hand_trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 bool touches(const Trace& trace, const Event& event, int device) {
-  if (event.what != What::copy || event.detail < 0) return event.device == device;
-  const Copy& copy = trace.copies[static_cast<std::size_t>(event.detail)];
+  if (event.kind != EventKind::copy || event.detail < 0) return event.device == device;
+  const Copy& copy = trace.copies[as_index(event.detail)];
   return event.device == device || copy.source == device || copy.destination == device;
 }
 
@@ -24,8 +25,8 @@ DeviceBreakdown sweep(const Trace& trace, const StepWindow& window, int device) 
     bool copy = false;
     for (const Event& event : trace.events) {
       if (t < event.start || t >= event.end() || !touches(trace, event, device)) continue;
-      compute = compute || is_compute(event.what);
-      copy = copy || event.what == What::copy;
+      compute = compute || is_compute(event.kind);
+      copy = copy || event.kind == EventKind::copy;
     }
     ++result.window;
     ++(compute && copy ? result.overlap : compute ? result.compute : copy ? result.copy : result.idle);
@@ -41,12 +42,9 @@ TEST(Breakdown, AgreesWithASweepOfEveryNanosecond) {
     const Trace trace = testing::random_trace(random, devices, 5 + round);
     const Breakdown breakdown = break_down(trace);
     ASSERT_EQ(breakdown.steps.size(), trace.steps.size());
-    for (std::size_t s = 0; s < trace.steps.size(); ++s) {
-      for (int d = 0; d < devices; ++d) {
-        EXPECT_EQ(breakdown.steps[s].devices[static_cast<std::size_t>(d)], sweep(trace, trace.steps[s], d))
-            << round << " " << s << " " << d;
-      }
-    }
+    for (std::size_t s = 0; s < trace.steps.size(); ++s)
+      for (int d = 0; d < devices; ++d)
+        EXPECT_EQ(breakdown.steps[s].devices[as_index(d)], sweep(trace, trace.steps[s], d)) << round << " " << s << " " << d;
   }
 }
 
@@ -83,19 +81,19 @@ TEST(Breakdown, WithoutCallsRecordedHostWorkIsStillTheHosts) {
   Trace trace;
   trace.devices.resize(2);
   trace.names = {"x"};
-  const auto event = [&](int device, What what, int start, int end) {
+  const auto event = [&](int device, EventKind kind, int start, int end) {
     trace.events.push_back({.start = Nanoseconds{start},
                             .duration = Nanoseconds{end - start},
                             .device = static_cast<std::int16_t>(device),
-                            .lane = static_cast<std::uint8_t>(what == What::profiler ? 1 : 0),
-                            .what = what});
+                            .lane = static_cast<std::uint8_t>(kind == EventKind::profiler ? 1 : 0),
+                            .kind = kind});
   };
-  event(0, What::kernel, 0, 10);
-  event(1, What::kernel, 0, 5);
-  event(0, What::profiler, 20, 25);
-  event(0, What::host, 30, 40);
-  event(0, What::kernel, 50, 60);
-  event(0, What::profiler, 70, 75);
+  event(0, EventKind::kernel, 0, 10);
+  event(1, EventKind::kernel, 0, 5);
+  event(0, EventKind::profiler, 20, 25);
+  event(0, EventKind::host, 30, 40);
+  event(0, EventKind::kernel, 50, 60);
+  event(0, EventKind::profiler, 70, 75);
   trace.edges = {{1, 4, EdgeKind::event_wait}};
   trace.steps = {{0, Nanoseconds{0}, Nanoseconds{80}}};
   const IdleCauses causes = break_down(trace).steps.at(0).devices.at(0).causes;
@@ -140,4 +138,4 @@ TEST(MeanOverSteps, AddsUpInIntegers) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,21 +1,21 @@
-#include "mptune/profiler/analyze/critical_path.h"
+#include "profiler/analyze/critical_path.h"
 
 #include <gtest/gtest.h>
 
-#include "mptune/profiler/analyze/links.h"
-#include "mptune/tests/support/hand_trace.h"
+#include "profiler/analyze/links.h"
+#include "tests/support/hand_trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
-Event work(int device, What what, int start, int end, int tag, int detail = -1) {
+Event work(int device, EventKind kind, int start, int end, int tag, int detail = -1) {
   return {.start = Nanoseconds{start},
           .duration = Nanoseconds{end - start},
           .tag = tag,
           .detail = detail,
           .device = static_cast<std::int16_t>(device),
-          .lane = static_cast<std::uint8_t>(what == What::copy ? copy_lane(1 - device) : kComputeLane),
-          .what = what};
+          .lane = static_cast<std::uint8_t>(kind == EventKind::copy ? copy_lane(1 - device) : kComputeLane),
+          .kind = kind};
 }
 
 // Two devices, one micro-batch:  dev 0  F[10,30)  copy [35,45)                        B[80,100)
@@ -26,8 +26,9 @@ Trace two_stages() {
   trace.names = {"work"};
   for (int stage = 0; stage < 2; ++stage) trace.tags.push_back({0, stage, 0, -1, 0});
   trace.copies = {{1000, 0, 1}, {500, 1, 0}};
-  trace.events = {work(0, What::forward, 10, 30, 0),  work(0, What::copy, 35, 45, 1, 0), work(1, What::forward, 45, 60, 1),
-                  work(1, What::backward, 60, 75, 1), work(1, What::copy, 75, 80, 0, 1), work(0, What::backward, 80, 100, 0)};
+  trace.events = {work(0, EventKind::forward, 10, 30, 0), work(0, EventKind::copy, 35, 45, 1, 0),
+                  work(1, EventKind::forward, 45, 60, 1), work(1, EventKind::backward, 60, 75, 1),
+                  work(1, EventKind::copy, 75, 80, 0, 1), work(0, EventKind::backward, 80, 100, 0)};
   trace.edges = {{0, 1, EdgeKind::data}, {1, 2, EdgeKind::data}, {2, 3, EdgeKind::order}, {3, 4, EdgeKind::data}, {4, 5, EdgeKind::data}};
   trace.steps = {{0, Nanoseconds{0}, Nanoseconds{110}}};
   return trace;
@@ -69,4 +70,4 @@ TEST(LinkUse, CountsBothDirectionsAndWhatIsExposed) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,5 @@
-#include "mptune/profiler/analyze/replay.h"
+#include "profiler/analyze/replay.h"
+#include "profiler/base/index.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +7,9 @@
 #include <random>
 #include <stdexcept>
 
-#include "mptune/tests/support/hand_trace.h"
+#include "tests/support/hand_trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 // Edges follow a random order of the events, so that indices do not decide their direction.
@@ -19,10 +20,8 @@ Trace random_graph(std::mt19937& random, std::vector<Nanoseconds>& durations) {
   for (int i = 0; i < count; ++i) order.push_back(i);
   std::shuffle(order.begin(), order.end(), random);
   for (int a = 0; a < count; ++a) {
-    for (int b = a + 1; b < count; ++b) {
-      if (random() % 8 == 0)
-        trace.edges.push_back({order[static_cast<std::size_t>(a)], order[static_cast<std::size_t>(b)], EdgeKind::data});
-    }
+    for (int b = a + 1; b < count; ++b)
+      if (random() % 8 == 0) trace.edges.push_back({order[as_index(a)], order[as_index(b)], EdgeKind::data});
   }
   durations.clear();
   for (int i = 0; i < count; ++i) durations.emplace_back(random() % 50);
@@ -35,8 +34,8 @@ std::vector<Nanoseconds> fixed_point(const Trace& trace, const std::vector<Nanos
   for (bool moved = true; moved;) {
     moved = false;
     for (const Edge& edge : trace.edges) {
-      const auto producer = static_cast<std::size_t>(edge.producer);
-      const auto consumer = static_cast<std::size_t>(edge.consumer);
+      const auto producer = as_index(edge.producer);
+      const auto consumer = as_index(edge.consumer);
       if (starts[consumer] >= starts[producer] + durations[producer]) continue;
       starts[consumer] = starts[producer] + durations[producer];
       moved = true;
@@ -88,4 +87,4 @@ TEST(Replay, RefusesInvalidEdgesAndDurations) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,10 +1,10 @@
-#include "mptune/profiler/base/device_spec.h"
+#include "profiler/base/device_spec.h"
 
 #include <gmock/gmock.h>
 
-#include "mptune/tests/support/error_of.h"
+#include "tests/support/error_of.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using ::testing::ElementsAre;
@@ -35,17 +35,15 @@ TEST(DeviceSpec, PartsOfAGpu) {
   EXPECT_EQ(parse_device("cuda:3").parts, 1);
   EXPECT_EQ(parse_device("cuda:00/01of02").name, "cuda:0/1of2") << "one spelling for one device";
   for (const char* name : {"cuda:0/0of2", "cuda:0/3of2", "cuda:0/1of1", "cuda:0/1of17", "cuda:0/1", "cuda:0/of2", "cuda:0/1of",
-                           "cuda:0/-1of2", "cuda:0/1of2/1of2", "cuda:/1of2", "cuda:0/1 of2", "cuda:256", "sleep:0/1of2", "cpu:0/1of2"}) {
+                           "cuda:0/-1of2", "cuda:0/1of2/1of2", "cuda:/1of2", "cuda:0/1 of2", "cuda:256", "sleep:0/1of2", "cpu:0/1of2"})
     EXPECT_THAT(refusal_of([&] { (void)parse_device(name); }), HasSubstr(std::string("invalid device '") + name + "'")) << name;
-  }
 }
 
 TEST(DeviceSpec, RefusesWhatIsNoDevice) {
   for (const char* name :
        {"",      "cpu",     "cpu:",    "cpu:a",  "cpu:-1",  "cpu:3-1", "cpu:0-", "cpu:0-99999999", "cpu:0x", "gpu:0",
-        "cuda:", "cuda:-1", "cuda:0/", "sleep:", "sleep:x", "CPU:0",   "cpu:0 ", " cpu:0",         "cpu:+1", "cpu:99999999999999999999"}) {
+        "cuda:", "cuda:-1", "cuda:0/", "sleep:", "sleep:x", "CPU:0",   "cpu:0 ", " cpu:0",         "cpu:+1", "cpu:99999999999999999999"})
     EXPECT_THAT(refusal_of([&] { (void)parse_device(name); }), HasSubstr(std::string("invalid device '") + name + "'")) << name;
-  }
 }
 
 TEST(DeviceSpec, FindsDevicesOfThisProgramOnly) {
@@ -90,4 +88,4 @@ TEST(DeviceSpec, KindsOfClasses) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

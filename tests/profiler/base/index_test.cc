@@ -1,11 +1,11 @@
-#include "mptune/profiler/base/index.h"
+#include "profiler/base/index.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <limits>
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 TEST(Index, KeepsEveryValueThatIsNotNegative) {
@@ -22,4 +22,4 @@ TEST(IndexDeathTest, RefusesNegativeValues) {
 #endif
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,13 +1,13 @@
-#include "mptune/profiler/base/json_field.h"
+#include "profiler/base/json_field.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/support/error_of.h"
+#include "profiler/base/error.h"
+#include "tests/support/error_of.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 const JsonSource kSource{"net.json", "the net is damaged: ", "write it again"};
@@ -85,4 +85,4 @@ TEST(ParseJson, RefusesWhatIsNotJson) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

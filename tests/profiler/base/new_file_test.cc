@@ -1,4 +1,4 @@
-#include "mptune/profiler/base/new_file.h"
+#include "profiler/base/new_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -11,9 +11,9 @@
 #include <fstream>
 #include <iterator>
 
-#include "mptune/tests/support/error_of.h"
+#include "tests/support/error_of.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 namespace fs = std::filesystem;
@@ -127,4 +127,4 @@ TEST_F(NewFileTest, MovesACompleteFile) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,8 +1,9 @@
-#include "mptune/profiler/base/text.h"
+#include "profiler/base/text.h"
 
 #include <gtest/gtest.h>
 
 namespace mptune::testing {
+using namespace profiler;
 namespace {
 
 TEST(ComparedTime, IsAPercentageBelowTwiceAndAFactorFromThereOn) {

@@ -1,4 +1,4 @@
-#include "mptune/profiler/base/units.h"
+#include "profiler/base/units.h"
 
 #include <gmock/gmock.h>
 
@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/tests/support/error_of.h"
+#include "tests/support/error_of.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using ::testing::HasSubstr;
@@ -18,23 +18,17 @@ TEST(Units, ParsesBytes) {
   const std::vector<std::pair<std::string, std::int64_t>> good = {{"1000", 1000},       {"1B", 1},           {"2kB", 2000},
                                                                   {"1.5MB", 1'500'000}, {"2GB", 2000000000}, {"1KiB", 1024},
                                                                   {"2GiB", 2147483648}, {"0.5MiB", 524288},  {"3 MiB", 3145728}};
-  for (const auto& [text, bytes] : good) {
-    EXPECT_EQ(parse_bytes(text, "--memory"), bytes) << text;
-  }
-  for (const char* text : {"", "x", "GiB", "2gib", "-1", "-1GiB", "0", "nan", "inf", "1e30", "2GiBs", "2097152TiB", "1,5GiB", "0x10"}) {
+  for (const auto& [text, bytes] : good) EXPECT_EQ(parse_bytes(text, "--memory"), bytes) << text;
+  for (const char* text : {"", "x", "GiB", "2gib", "-1", "-1GiB", "0", "nan", "inf", "1e30", "2GiBs", "2097152TiB", "1,5GiB", "0x10"})
     EXPECT_THAT(testing::refusal_of([&] { (void)parse_bytes(text, "--memory"); }), HasSubstr("--memory: ")) << text;
-  }
 }
 
 TEST(Units, ParsesSeconds) {
   const std::vector<std::pair<std::string, double>> good = {{"150s", 150},  {"150", 150},   {"5min", 300},  {"1.5h", 5400},
                                                             {"200ms", 0.2}, {"10us", 1e-5}, {"20ns", 2e-8}, {"0", 0}};
-  for (const auto& [text, seconds] : good) {
-    EXPECT_DOUBLE_EQ(parse_seconds(text, "--budget"), seconds) << text;
-  }
-  for (const char* text : {"", "s", "-1s", "5 minutes", "5m", "1e99h", "nan", "5s5", "--"}) {
+  for (const auto& [text, seconds] : good) EXPECT_DOUBLE_EQ(parse_seconds(text, "--budget"), seconds) << text;
+  for (const char* text : {"", "s", "-1s", "5 minutes", "5m", "1e99h", "nan", "5s5", "--"})
     EXPECT_THAT(testing::refusal_of([&] { (void)parse_seconds(text, "--budget"); }), HasSubstr("--budget: ")) << text;
-  }
 }
 
 TEST(Units, PrintsThreeDigits) {
@@ -59,4 +53,4 @@ TEST(Units, PrintsThreeDigits) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,5 @@
-#include "mptune/profiler/collect/host_collector.h"
+#include "profiler/collect/host_collector.h"
+#include "profiler/base/index.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,20 +27,20 @@ class OneMicrobatch {
   void front() {
     LaneLog& compute = collector_.lane(0, kComputeLane, "front");
     LaneLog& copies = collector_.lane(0, copy_lane(1), "front copies");
-    compute.add(What::forward, collector_.name("a"), tag(0, 0), at(1), at(5));
-    compute.add(What::forward, collector_.name("b"), tag(0, 1), at(5), at(8));
-    compute.add_range(What::action, collector_.name("0F0"), tag(0, -1), at(1), at(8));
+    compute.add(EventKind::forward, collector_.name("a"), tag(0, 0), at(1), at(5));
+    compute.add(EventKind::forward, collector_.name("b"), tag(0, 1), at(5), at(8));
+    compute.add_range(EventKind::action, collector_.name("0F0"), tag(0, -1), at(1), at(8));
     copies.add_copy(collector_.name("copy activation"), {0, 1, 0, -1, -1}, {4096, 0, 1}, at(8), at(10));
-    compute.add(What::backward, collector_.name("b back"), tag(0, 1), at(23), at(30));
-    compute.add(What::host, collector_.name("unknown"), {}, at(40), at(41));
+    compute.add(EventKind::backward, collector_.name("b back"), tag(0, 1), at(23), at(30));
+    compute.add(EventKind::host, collector_.name("unknown"), {}, at(40), at(41));
   }
   void back() {
     LaneLog& compute = collector_.lane(1, kComputeLane, "back");
     LaneLog& copies = collector_.lane(1, copy_lane(0), "back copies");
-    compute.add(What::forward, collector_.name("c"), tag(1, 2), at(11), at(15));
-    compute.add(What::backward, collector_.name("c back"), tag(1, 2), at(15), at(20));
+    compute.add(EventKind::forward, collector_.name("c"), tag(1, 2), at(11), at(15));
+    compute.add(EventKind::backward, collector_.name("c back"), tag(1, 2), at(15), at(20));
     copies.add_copy(collector_.name("copy gradient"), {0, 0, 0, -1, -1}, {512, 1, 0, true}, at(20), at(22));
-    compute.add(What::optimizer, collector_.name("late"), {0, 1, -1, -1, 0}, at(99), at(101));
+    compute.add(EventKind::optimizer, collector_.name("late"), {0, 1, -1, -1, 0}, at(99), at(101));
   }
 
  private:
@@ -59,7 +60,7 @@ Trace record_one(HostCollector& collector) {
 }
 
 std::string name_of(const Trace& trace, int event) {
-  return trace.names.at(static_cast<std::size_t>(trace.events.at(static_cast<std::size_t>(event)).name));
+  return trace.names.at(as_index(trace.events.at(as_index(event)).name));
 }
 
 std::set<std::pair<std::string, std::string>> edges_of(const Trace& trace, EdgeKind kind) {
@@ -85,8 +86,8 @@ TEST(HostCollector, PutsTheLanesOfAllThreadsTogetherInOrder) {
   }
   EXPECT_EQ(trace.events[2].lane, copy_lane(1));
   EXPECT_EQ(trace.events[5].lane, copy_lane(0));
-  EXPECT_EQ(trace.copies.at(static_cast<std::size_t>(trace.events[2].detail)), (Copy{4096, 0, 1}));
-  EXPECT_EQ(trace.copies.at(static_cast<std::size_t>(trace.events[5].detail)), (Copy{512, 1, 0, true}));
+  EXPECT_EQ(trace.copies.at(as_index(trace.events[2].detail)), (Copy{4096, 0, 1}));
+  EXPECT_EQ(trace.copies.at(as_index(trace.events[5].detail)), (Copy{512, 1, 0, true}));
   ASSERT_EQ(trace.ranges.size(), 1U);
   EXPECT_EQ(trace.ranges[0].duration, std::chrono::microseconds(7));
   ASSERT_EQ(trace.steps.size(), 1U);
@@ -105,7 +106,7 @@ TEST(HostCollector, StoresEveryTagOnce) {
     for (std::size_t j = 0; j < i; ++j) EXPECT_NE(trace.tags[i], trace.tags[j]);
   }
   const OneMicrobatch work(collector);
-  const auto tag_of = [&](std::size_t event) { return trace.tags.at(static_cast<std::size_t>(trace.events[event].tag)); };
+  const auto tag_of = [&](std::size_t event) { return trace.tags.at(as_index(trace.events[event].tag)); };
   EXPECT_EQ(tag_of(0), work.tag(0, 0));
   EXPECT_EQ(tag_of(1), work.tag(0, 1));
   EXPECT_EQ(trace.events[6].tag, trace.events[1].tag) << "forward and backward of a layer share a tag";
@@ -133,10 +134,10 @@ TEST(HostCollector, ParametersTakenBeforeTheFirstActionWaitForNoOtherDevice) {
   const auto at = [&](int microseconds) { return origin + std::chrono::microseconds(microseconds); };
   LaneLog& one = collector.lane(0, kComputeLane, "one");
   LaneLog& two = collector.lane(1, kComputeLane, "two");
-  one.add(What::forward, collector.name("first"), {0, 0, 0, 0, 0}, at(1), at(5));
-  two.add(What::reduce, collector.name("refresh"), {0, 0, -1, -1, 1}, at(2), at(3));
-  two.add(What::forward, collector.name("second"), {0, 0, 1, 0, 1}, at(3), at(7));
-  one.add(What::reduce, collector.name("sum"), {0, 0, -1, -1, 0}, at(8), at(9));
+  one.add(EventKind::forward, collector.name("first"), {0, 0, 0, 0, 0}, at(1), at(5));
+  two.add(EventKind::reduce, collector.name("refresh"), {0, 0, -1, -1, 1}, at(2), at(3));
+  two.add(EventKind::forward, collector.name("second"), {0, 0, 1, 0, 1}, at(3), at(7));
+  one.add(EventKind::reduce, collector.name("sum"), {0, 0, -1, -1, 0}, at(8), at(9));
   collector.add_step(0, at(0), at(10));
   EXPECT_THAT(edges_of(collector.stop(), EdgeKind::data), ::testing::ElementsAre(std::pair("second", "sum")));
 }
@@ -152,13 +153,13 @@ TEST(HostCollector, LaunchesAreUniqueAndSpanTheirEvents) {
   ASSERT_EQ(trace.launches.size(), trace.events.size());
   std::set<std::int64_t> correlations;
   for (const Launch& launch : trace.launches) {
-    const Event& event = trace.events.at(static_cast<std::size_t>(launch.event));
+    const Event& event = trace.events.at(as_index(launch.event));
     EXPECT_EQ(launch.start, event.start);
     EXPECT_EQ(launch.end, event.end());
     EXPECT_GT(launch.correlation, 0);
     correlations.insert(launch.correlation);
     const std::string side = event.device == 0 ? "front" : "back";
-    EXPECT_EQ(trace.threads.at(static_cast<std::size_t>(launch.thread)), event.lane == kComputeLane ? side : side + " copies");
+    EXPECT_EQ(trace.threads.at(as_index(launch.thread)), event.lane == kComputeLane ? side : side + " copies");
   }
   EXPECT_EQ(correlations.size(), trace.launches.size());
 }

@@ -1,4 +1,4 @@
-#include "mptune/profiler/collect/tag_scope.h"
+#include "profiler/collect/tag_scope.h"
 
 #include <ATen/ATen.h>
 #include <ATen/ThreadLocalState.h>
@@ -23,9 +23,9 @@ using ::testing::IsEmpty;
 /// Stores every thread's tags, like CUPTI.
 class FakeSink final : public TagSink {
  public:
-  std::uint64_t tag(const Tag& tag, What what) override {
+  std::uint64_t tag(const Tag& tag, EventKind kind) override {
     const std::lock_guard lock(mutex_);
-    tags_.push_back({tag, what});
+    tags_.push_back({tag, kind});
     return tags_.size();
   }
   bool push(std::uint64_t id) override {
@@ -60,7 +60,7 @@ class FakeSink final : public TagSink {
 
  private:
   std::mutex mutex_;
-  std::vector<std::pair<Tag, What>> tags_;
+  std::vector<std::pair<Tag, EventKind>> tags_;
   std::map<std::thread::id, std::vector<std::uint64_t>> stacks_;
 };
 
@@ -126,10 +126,10 @@ void nested_backward(int depth, const std::function<void()>& innermost) {
 TEST(TagScope, TagsItsThreadAndNests) {
   FakeSink sink;
   {
-    const TagScope outer(&sink, stage(1), What::forward);
+    const TagScope outer(&sink, stage(1), EventKind::forward);
     EXPECT_THAT(sink.stages(), ElementsAre(1));
     {
-      const TagScope inner(&sink, stage(2), What::forward);
+      const TagScope inner(&sink, stage(2), EventKind::forward);
       EXPECT_THAT(sink.stages(), ElementsAre(1, 2));
     }
     EXPECT_THAT(sink.stages(), ElementsAre(1));
@@ -139,7 +139,7 @@ TEST(TagScope, TagsItsThreadAndNests) {
 }
 
 TEST(TagScope, WithoutASinkNothingHappens) {
-  const TagScope scope(nullptr, stage(1), What::forward);
+  const TagScope scope(nullptr, stage(1), EventKind::forward);
   EXPECT_EQ(current_tag().sink, nullptr);
 }
 
@@ -147,7 +147,7 @@ TEST(TagScope, PopsOnlyWhatWasTaken) {
   FakeSink sink;
   sink.recording = false;
   {
-    const TagScope scope(&sink, stage(1), What::forward);
+    const TagScope scope(&sink, stage(1), EventKind::forward);
     sink.recording = true;  // a recording that begins within the scope
   }
   EXPECT_TRUE(sink.all_popped());
@@ -159,7 +159,7 @@ TEST(TagScope, ReachesHooksOnAutogradsThreads) {
   std::vector<std::vector<int>> stages;
   Probe probe(sink);
   {
-    const TagScope scope(&sink, stage(7), What::backward);
+    const TagScope scope(&sink, stage(7), EventKind::backward);
     nested_backward(70, [&] {
       thread = std::this_thread::get_id();
       work();
@@ -183,7 +183,7 @@ TEST(TagScope, ReachesHooksOnAutogradsThreads) {
 
 TEST(TagScope, AutogradsThreadsForgetItAfterwards) {
   FakeSink sink;
-  { const TagScope scope(&sink, stage(7), What::backward); }
+  { const TagScope scope(&sink, stage(7), EventKind::backward); }
   Probe probe(sink);
   const int pushes = sink.pushes;
   nested_backward(70, [] { work(); });
@@ -198,7 +198,7 @@ TEST(TagScope, WhereAutogradHasOneThreadOperatorsCostNothing) {
   one_thread.set_multithreading_enabled(false);
   c10::AutogradState::set_tls_state(one_thread);
   {
-    const TagScope scope(&sink, stage(3), What::backward);
+    const TagScope scope(&sink, stage(3), EventKind::backward);
     EXPECT_FALSE(at::hasThreadLocalCallbacks());
     nested_backward(1, [&] { EXPECT_THAT(sink.stages(), ElementsAre(3)); });
   }
@@ -210,7 +210,7 @@ TEST(TagScope, IsCarriedToOtherThreads) {
   FakeSink sink;
   CarriedTag carried;
   {
-    const TagScope scope(&sink, stage(5), What::forward);
+    const TagScope scope(&sink, stage(5), EventKind::forward);
     carried = current_tag();
   }
   std::thread([&] {
@@ -226,9 +226,9 @@ TEST(TagScope, StateOfAThreadIsThatOfItsWork) {
   FakeSink sink;
   Probe probe(sink);
   std::optional<at::ThreadLocalState> state;
-  const TagScope scope(&sink, stage(4), What::backward);
+  const TagScope scope(&sink, stage(4), EventKind::backward);
   state.emplace();
-  const TagScope inner(&sink, stage(6), What::backward);
+  const TagScope inner(&sink, stage(6), EventKind::backward);
   std::thread([&] {
     {
       const at::ThreadLocalStateGuard guard(*state);

@@ -1,4 +1,4 @@
-#include "mptune/profiler/device/cpu_allocator.h"
+#include "profiler/device/cpu_allocator.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/Allocator.h>
@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "mptune/profiler/device/device.h"
+#include "profiler/device/device.h"
 
 namespace mptune::testing {
 namespace {

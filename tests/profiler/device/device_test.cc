@@ -1,4 +1,5 @@
-#include "mptune/profiler/device/device.h"
+#include "profiler/device/device.h"
+#include "profiler/base/index.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -7,12 +8,13 @@
 
 #include <cstdio>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/device/copy_lane.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/device/device_worker.h"
+#include "profiler/base/error.h"
+#include "profiler/device/copy_lane.h"
+#include "profiler/device/device_list.h"
+#include "profiler/device/device_worker.h"
 
 namespace mptune::testing {
+using namespace profiler;
 namespace {
 
 std::vector<int> affinity() {
@@ -38,7 +40,7 @@ TEST(DeviceWorker, IsPinnedAndUsesAsManyThreadsAsCores) {
   const std::vector<int> here = affinity();
   for (std::size_t count = 1; count <= std::min<std::size_t>(cores.size(), 2); ++count) {
     const std::vector<int> wanted(cores.end() - static_cast<std::ptrdiff_t>(count), cores.end());
-    DeviceWorker worker(cpu(wanted));
+    profiler::DeviceWorker worker(cpu(wanted));
     for (int repeat = 0; repeat < 2; ++repeat)
       worker.run([&] {
         EXPECT_EQ(affinity(), wanted);
@@ -52,7 +54,7 @@ TEST(DeviceWorker, ChargesItsDevice) {
   const auto device = cpu({available_cores()[0]});
   at::Tensor tensor;
   {
-    DeviceWorker worker(device);
+    profiler::DeviceWorker worker(device);
     worker.run([&] { tensor = at::zeros({250}); });
     EXPECT_EQ(device->current_bytes(), 1000);
     device->set_memory_cap(1500);
@@ -65,7 +67,7 @@ TEST(DeviceWorker, ChargesItsDevice) {
 }
 
 TEST(DeviceWorker, RethrowsAnExceptionOnceAndContinues) {
-  DeviceWorker worker(cpu({available_cores()[0]}));
+  profiler::DeviceWorker worker(cpu({available_cores()[0]}));
   for (int repeat = 0; repeat < 3; ++repeat) {
     worker.post([] { throw std::runtime_error("on purpose"); });
     const auto error = worker.wait();
@@ -81,7 +83,7 @@ TEST(DeviceWorker, RethrowsAnExceptionOnceAndContinues) {
 TEST(DeviceWorker, UnavailableCoresAreAnEnvironmentError) {
   for (const std::vector<int>& cores : {std::vector<int>{missing_core()}, std::vector<int>{available_cores()[0], missing_core()}}) {
     try {
-      const DeviceWorker worker(cpu(cores, "cpu:missing"));
+      const profiler::DeviceWorker worker(cpu(cores, "cpu:missing"));
       FAIL() << "a device with a core that is not there";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::environment);
@@ -100,7 +102,7 @@ struct LaneBench {
   void copy(std::vector<at::Tensor> tensors) {
     lane.copy(
         std::move(tensors),
-        [this](CopyLane::Arrival arrival) {
+        [this](profiler::CopyLane::Arrival arrival) {
           wait_for(arrival.there);
           arrived.push_back(std::move(arrival.tensors));
           times.emplace_back(arrival.began, arrival.ended);
@@ -115,9 +117,9 @@ struct LaneBench {
 
   std::shared_ptr<Device> source, destination;
   std::vector<std::vector<at::Tensor>> arrived;
-  std::vector<std::pair<SteadyClock::time_point, SteadyClock::time_point>> times;
+  std::vector<std::pair<profiler::SteadyClock::time_point, profiler::SteadyClock::time_point>> times;
   std::vector<std::exception_ptr> errors;
-  CopyLane lane;
+  profiler::CopyLane lane;
 };
 
 TEST(CopyLane, CopiesContentsInOrder) {
@@ -200,7 +202,7 @@ TEST(CopyLane, FailureIsHandedOverAndTheNextCopyWorks) {
 }
 
 TEST(CopyLane, AnUnavailableDeviceFailsEveryCopy) {
-  CopyLane lane(cpu({missing_core()}, "cpu:missing"), cpu({missing_core()}, "cpu:missing"), {});
+  profiler::CopyLane lane(cpu({missing_core()}, "cpu:missing"), cpu({missing_core()}, "cpu:missing"), {});
   int failures = 0;
   for (int i = 0; i < 2; ++i)
     lane.copy(
@@ -217,11 +219,11 @@ TEST(CopyLane, ThrottledIsNeverFasterThanAsked) {
   LaneBench bench(throttle);
   (void)bench.copy_one(value);
   bench.times.clear();
-  const auto start = SteadyClock::now();
+  const auto start = profiler::SteadyClock::now();
   for (int i = 0; i < kCopies; ++i) bench.copy({value});
   bench.lane.drain();
   for (int i = 0; i < kCopies; ++i) {
-    const double elapsed = std::chrono::duration<double>(bench.times[static_cast<std::size_t>(i)].second - start).count();
+    const double elapsed = std::chrono::duration<double>(bench.times[as_index(i)].second - start).count();
     EXPECT_GE(elapsed, (i + 1) * asked - 1e-9) << "copy " << i;
   }
   const double whole = std::chrono::duration<double>(bench.times.back().second - start).count();
@@ -230,9 +232,9 @@ TEST(CopyLane, ThrottledIsNeverFasterThanAsked) {
 
 TEST(SleepUntil, IsNeverEarly) {
   for (const int microseconds : {-100, 0, 5, 50, 500, 2000}) {
-    const auto deadline = SteadyClock::now() + std::chrono::microseconds(microseconds);
-    sleep_until(deadline);
-    EXPECT_GE(SteadyClock::now(), deadline) << microseconds;
+    const auto deadline = profiler::SteadyClock::now() + std::chrono::microseconds(microseconds);
+    profiler::sleep_until(deadline);
+    EXPECT_GE(profiler::SteadyClock::now(), deadline) << microseconds;
   }
 }
 

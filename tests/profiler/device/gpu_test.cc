@@ -5,19 +5,23 @@
 #include <future>
 #include <thread>
 
-#include "mptune/profiler/device/copy_lane.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/device/device_worker.h"
-#include "mptune/profiler/device/gpu_driver.h"
-#include "mptune/profiler/device/gpu_library.h"
+#include "profiler/base/index.h"
+#include "profiler/device/copy_lane.h"
+#include "profiler/device/device_list.h"
+#include "profiler/device/device_worker.h"
+#include "profiler/device/gpu_driver.h"
+#include "profiler/device/gpu_library.h"
 
 namespace mptune::testing {
+using namespace profiler;
 namespace {
 
 class GpuDevice : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (gpu_driver().gpus == 0) GTEST_SKIP() << gpu_driver().problem;
+    if (profiler::gpu_driver().gpus == 0) {
+      GTEST_SKIP() << profiler::gpu_driver().problem;
+    }
   }
 };
 using GpuCopies = GpuDevice;
@@ -43,10 +47,10 @@ struct GpuLane {
 
   /// What `make` gives on the source's compute thread, as the destination's compute thread sees it.
   at::Tensor pass(const std::function<at::Tensor()>& make) {
-    std::promise<CopyLane::Arrival> promise;
+    std::promise<profiler::CopyLane::Arrival> promise;
     source.run([&] {
       lane.copy(
-          {make()}, [&](CopyLane::Arrival arrival) { promise.set_value(std::move(arrival)); },
+          {make()}, [&](profiler::CopyLane::Arrival arrival) { promise.set_value(std::move(arrival)); },
           [&](const std::exception_ptr& error) { promise.set_exception(error); });
     });
     auto arrival = promise.get_future().get();
@@ -60,9 +64,9 @@ struct GpuLane {
     return seen;
   }
 
-  DeviceWorker source, destination;
-  CopyLane lane;
-  CopyLane::Arrival last;
+  profiler::DeviceWorker source, destination;
+  profiler::CopyLane lane;
+  profiler::CopyLane::Arrival last;
 };
 
 /// A process divides a GPU once: a test for each division, in a process of its own as all of these.
@@ -88,7 +92,7 @@ TEST_F(GpuDevice, QuartersHaveMultiprocessorsOfTheirOwn) {
 }
 
 TEST_F(GpuDevice, BackwardRunsOnTheDevicesOwnThread) {
-  DeviceWorker worker(device("cuda:0/1of2"));
+  profiler::DeviceWorker worker(device("cuda:0/1of2"));
   std::thread::id forward, backward;
   worker.run([&] {
     const at::Tensor weight = worker.device().from_host(at::ones({64, 64})).requires_grad_();
@@ -102,7 +106,7 @@ TEST_F(GpuDevice, BackwardRunsOnTheDevicesOwnThread) {
 }
 
 TEST_F(GpuDevice, AdoptsInPlace) {
-  DeviceWorker worker(device("cuda:0"));
+  profiler::DeviceWorker worker(device("cuda:0"));
   const at::Tensor parameter = at::arange(10, at::kFloat).requires_grad_();
   const at::Tensor alias = parameter;
   worker.run([&] { worker.device().adopt(parameter); });
@@ -112,7 +116,7 @@ TEST_F(GpuDevice, AdoptsInPlace) {
 }
 
 TEST_F(GpuDevice, StampsMeasureItsWork) {
-  DeviceWorker worker(device("cuda:0"));
+  profiler::DeviceWorker worker(device("cuda:0"));
   worker.run([&] {
     const auto begin = worker.device().stamp();
     (void)long_work(worker.device().from_host(at::ones({1})));
@@ -155,11 +159,11 @@ TEST_F(GpuCopies, NothingIsOverwrittenWhileItIsRead) {
   GpuLane lane("cuda:0/1of2", "cuda:0/2of2");
   std::vector<at::Tensor> sums(kCopies);
   for (int i = 0; i < kCopies; ++i) {
-    std::promise<CopyLane::Arrival> promise;
+    std::promise<profiler::CopyLane::Arrival> promise;
     lane.source.run([&] {
       lane.lane.copy(
           {lane.source.device().from_host(at::full({1 << 20}, static_cast<float>(i)))},
-          [&](CopyLane::Arrival arrival) { promise.set_value(std::move(arrival)); },
+          [&](profiler::CopyLane::Arrival arrival) { promise.set_value(std::move(arrival)); },
           [&](const std::exception_ptr& error) { promise.set_exception(error); });
     });
     auto arrival = promise.get_future().get();
@@ -167,29 +171,29 @@ TEST_F(GpuCopies, NothingIsOverwrittenWhileItIsRead) {
     lane.destination.run([&, i] {
       lane.destination.device().after(arrival.there);
       const at::Tensor one = long_work(arrival.tensors[0]);
-      sums[static_cast<std::size_t>(i)] = (arrival.tensors[0] * one).max() - (arrival.tensors[0] * one).min() + arrival.tensors[0][7];
+      sums[as_index(i)] = (arrival.tensors[0] * one).max() - (arrival.tensors[0] * one).min() + arrival.tensors[0][7];
       arrival.tensors.clear();
     });
   }
   lane.destination.run([&] { wait_for(lane.destination.device().now()); });
-  for (int i = 0; i < kCopies; ++i) EXPECT_EQ(sums[static_cast<std::size_t>(i)].item<float>(), static_cast<float>(i));
+  for (int i = 0; i < kCopies; ++i) EXPECT_EQ(sums[as_index(i)].item<float>(), static_cast<float>(i));
 }
 
 TEST_F(GpuCopies, WhatIsSentOnIsNotOverwrittenBeforeItIsRead) {
   const auto first = device("cuda:0/1of2"), second = device("cuda:0/2of2");
-  DeviceWorker sender(first);
+  profiler::DeviceWorker sender(first);
   const auto fail = [](const std::exception_ptr&) { ADD_FAILURE() << "a copy failed"; };
-  std::vector<CopyLane::Arrival> back;
+  std::vector<profiler::CopyLane::Arrival> back;
   {
-    CopyLane backward(second, first, {}), forward(first, second, {});
+    profiler::CopyLane backward(second, first, {}), forward(first, second, {});
     for (int i = 0; i < 40; ++i)
       sender.run([&] {
         forward.copy(
             {first->from_host(at::full({1 << 20}, static_cast<float>(i)))},
-            [&](CopyLane::Arrival there) {
+            [&](profiler::CopyLane::Arrival there) {
               second->after(there.there);
               backward.copy(
-                  std::move(there.tensors), [&](CopyLane::Arrival here) { back.push_back(std::move(here)); }, fail);
+                  std::move(there.tensors), [&](profiler::CopyLane::Arrival here) { back.push_back(std::move(here)); }, fail);
             },
             fail);
       });
@@ -222,7 +226,7 @@ TEST_F(GpuCopies, ThrottledAreNeverFasterThanAsked) {
 }
 
 TEST_F(GpuMemory, IsChargedToThePartThatAllocates) {
-  DeviceWorker first(device("cuda:0/1of2")), second(device("cuda:0/2of2"));
+  profiler::DeviceWorker first(device("cuda:0/1of2")), second(device("cuda:0/2of2"));
   const std::int64_t before = first.device().current_bytes(), other = second.device().current_bytes();
   at::Tensor tensor;
   first.run([&] { tensor = first.device().empty_like(at::empty({250'000}, at::kMeta)); });
@@ -244,7 +248,7 @@ TEST_F(GpuMemory, DevicesOfOneNameAreChargedApart) {
 }
 
 TEST_F(GpuMemory, CapRefusesAndTheNextAllocationWorks) {
-  DeviceWorker worker(device("cuda:0/1of2"));
+  profiler::DeviceWorker worker(device("cuda:0/1of2"));
   const std::int64_t used = worker.device().current_bytes();
   worker.device().set_memory_cap(used + 1'500'000);
   const at::Tensor like = at::empty({250'000}, at::kMeta);
@@ -254,13 +258,13 @@ TEST_F(GpuMemory, CapRefusesAndTheNextAllocationWorks) {
   EXPECT_EQ(worker.device().refused_bytes(), 1'000'000);
   fits.reset();
   EXPECT_NO_THROW(worker.run([&] { (void)worker.device().empty_like(like); }));
-  DeviceWorker other(device("cuda:0/2of2"));
+  profiler::DeviceWorker other(device("cuda:0/2of2"));
   EXPECT_NO_THROW(other.run([&] { (void)other.device().empty_like(at::empty({1'000'000}, at::kMeta)); })) << "the cap of another part";
   worker.device().set_memory_cap(0);
 }
 
 TEST_F(GpuMemory, GpuWithoutMemoryIsARefusalOfTheSameType) {
-  DeviceWorker worker(device("cuda:0"));
+  profiler::DeviceWorker worker(device("cuda:0"));
   const at::Tensor like = at::empty({std::int64_t{1} << 46}, at::device(at::kMeta).dtype(at::kByte));
   EXPECT_THROW(worker.run([&] { (void)worker.device().empty_like(like); }), c10::OutOfMemoryError);
   EXPECT_EQ(worker.device().refused_bytes(), std::int64_t{1} << 46);

@@ -6,11 +6,13 @@
 #include <condition_variable>
 #include <thread>
 
-#include "mptune/profiler/device/communication_buffers.h"
-#include "mptune/profiler/device/copy_lane.h"
-#include "mptune/profiler/device/device_list.h"
+#include "profiler/base/index.h"
+#include "profiler/device/communication_buffers.h"
+#include "profiler/device/copy_lane.h"
+#include "profiler/device/device_list.h"
 
 namespace mptune::testing {
+using namespace profiler;
 namespace {
 
 class HeldMoment final : public Moment {
@@ -70,7 +72,7 @@ class BehindDevice final : public Device {
 
 TEST(CommunicationBuffers, MemoryWhoseReadersAreDoneComesFirst) {
   const auto device = std::make_shared<BehindDevice>();
-  CommunicationBuffers slots(device);
+  profiler::CommunicationBuffers slots(device);
   const at::Tensor like = at::ones({4});
   auto first = slots.take(like);
   EXPECT_FALSE(first.free) << "nothing to wait for";
@@ -91,7 +93,7 @@ TEST(CommunicationBuffers, MemoryWhoseReadersAreDoneComesFirst) {
 
 TEST(CommunicationBuffers, NeverMoreThanTwoWaitForTheirReaders) {
   const auto device = std::make_shared<BehindDevice>();
-  CommunicationBuffers slots(device);
+  profiler::CommunicationBuffers slots(device);
   const at::Tensor like = at::ones({4});
   std::vector<const void*> data;
   std::vector<std::shared_ptr<HeldMoment>> readers;
@@ -99,8 +101,8 @@ TEST(CommunicationBuffers, NeverMoreThanTwoWaitForTheirReaders) {
     device->current = nullptr;
     auto slot = slots.take(like);
     if (i >= 2) {
-      EXPECT_EQ(slot.tensor.data_ptr(), data[static_cast<std::size_t>(i - 2)]) << "the one that has waited longest";
-      EXPECT_EQ(slot.free, readers[static_cast<std::size_t>(i - 2)]);
+      EXPECT_EQ(slot.tensor.data_ptr(), data[as_index(i - 2)]) << "the one that has waited longest";
+      EXPECT_EQ(slot.free, readers[as_index(i - 2)]);
     }
     data.push_back(slot.tensor.data_ptr());
     readers.push_back(device->current = std::make_shared<HeldMoment>());
@@ -110,7 +112,7 @@ TEST(CommunicationBuffers, NeverMoreThanTwoWaitForTheirReaders) {
 
 TEST(CommunicationBuffers, AnotherShapeOrTypeHasItsOwn) {
   const auto device = std::make_shared<BehindDevice>();
-  CommunicationBuffers slots(device);
+  profiler::CommunicationBuffers slots(device);
   (void)slots.take(at::ones({4}));
   EXPECT_EQ(slots.take(at::ones({2, 2})).tensor.sizes(), (std::vector<std::int64_t>{2, 2}));
   EXPECT_EQ(slots.take(at::ones({4}, at::kLong)).tensor.scalar_type(), at::kLong);
@@ -124,7 +126,7 @@ TEST(CommunicationBuffers, WhatWasHandedOutOutlivesThem) {
   const auto device = std::make_shared<BehindDevice>();
   at::Tensor tensor;
   {
-    CommunicationBuffers slots(device);
+    profiler::CommunicationBuffers slots(device);
     tensor = slots.take(at::ones({1000})).tensor;
     tensor.fill_(7);
   }
@@ -137,13 +139,13 @@ struct LaneOfMoments {
   std::shared_ptr<BehindDevice> source = std::make_shared<BehindDevice>(), destination = std::make_shared<BehindDevice>();
   std::atomic<int> arrived{0};
   at::Tensor copy;
-  CopyLane lane;
+  profiler::CopyLane lane;
 
   explicit LaneOfMoments(LinkThrottle throttle) : lane(source, destination, throttle) {}
   void send(const at::Tensor& tensor) {
     lane.copy(
         {tensor},
-        [this](CopyLane::Arrival arrival) {
+        [this](profiler::CopyLane::Arrival arrival) {
           copy = arrival.tensors[0];
           ++arrived;
         },

@@ -1,13 +1,14 @@
-#include "mptune/profiler/device/device_list.h"
+#include "profiler/device/device_list.h"
+#include "profiler/base/index.h"
 
 #include <gmock/gmock.h>
 #include <sched.h>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/device/gpu_driver.h"
-#include "mptune/tests/support/error_of.h"
+#include "profiler/base/error.h"
+#include "profiler/device/gpu_driver.h"
+#include "tests/support/error_of.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using ::testing::ElementsAre;
@@ -16,9 +17,7 @@ using testing::refusal_of;
 
 std::vector<std::string> names_of(const std::vector<DeviceSpec>& devices) {
   std::vector<std::string> names;
-  for (const DeviceSpec& device : devices) {
-    names.push_back(device.name);
-  }
+  for (const DeviceSpec& device : devices) names.push_back(device.name);
   return names;
 }
 
@@ -83,13 +82,11 @@ TEST(DeviceSpec, AutoFollowsTheAffinityMask) {
   const std::vector<DeviceSpec> devices = parse_devices("auto");
   const std::vector<int> cores = available_cores();
   ASSERT_EQ(devices.size(), std::min<std::size_t>(8, cores.size()));
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    EXPECT_EQ(devices[i].cores, std::vector<int>{cores[i]});
-  }
+  for (std::size_t i = 0; i < devices.size(); ++i) EXPECT_EQ(devices[i].cores, std::vector<int>{cores[i]});
   cpu_set_t before, one;
   ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
   CPU_ZERO(&one);
-  CPU_SET(static_cast<std::size_t>(cores.back()), &one);
+  CPU_SET(as_index(cores.back()), &one);
   ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
   EXPECT_EQ(available_cores(), std::vector<int>{cores.back()});
   EXPECT_EQ(parse_devices("auto").size(), 1U);
@@ -101,9 +98,8 @@ TEST(Units, Link) {
   EXPECT_EQ(parse_link("12GB/s,10us"), (LinkThrottle{12e9, 10e-6}));
   EXPECT_EQ(parse_link("500MiB/s"), (LinkThrottle{500 * 0x1p20, 0}));
   for (const char* text :
-       {"12GB", "12", "/s", "12/s", "fast", "12GB/s,", "12GB/s,10us,3", "12GB/s,10", "0GB/s", "-1GB/s", "12GB/s,2h", "1e300GB/s"}) {
+       {"12GB", "12", "/s", "12/s", "fast", "12GB/s,", "12GB/s,10us,3", "12GB/s,10", "0GB/s", "-1GB/s", "12GB/s,2h", "1e300GB/s"})
     EXPECT_THAT(refusal_of([&] { (void)parse_link(text); }), HasSubstr("--link: ")) << text;
-  }
 }
 
 TEST(Units, Memory) {
@@ -112,10 +108,9 @@ TEST(Units, Memory) {
   EXPECT_THAT(parse_memory("1KiB", devices), ElementsAre(1024, 1024));
   EXPECT_THAT(parse_memory("cpu:1-2=1KiB", devices), ElementsAre(0, 1024));
   EXPECT_THAT(parse_memory("cpu:1-2=1KiB,cpu:0=2KiB", devices), ElementsAre(2048, 1024));
-  for (const char* text : {"cpu:3=1KiB", "cpu:0=", "cpu:0=1KiB,2KiB", "cpu:0=1KiB,cpu:0=1KiB", "=1KiB", "1KiB,2KiB"}) {
+  for (const char* text : {"cpu:3=1KiB", "cpu:0=", "cpu:0=1KiB,2KiB", "cpu:0=1KiB,cpu:0=1KiB", "=1KiB", "1KiB,2KiB"})
     EXPECT_THAT(refusal_of([&] { (void)parse_memory(text, devices); }), HasSubstr("--memory: ")) << text;
-  }
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,8 +1,8 @@
-#include "mptune/profiler/device/gpu_plans.h"
+#include "profiler/device/gpu_plans.h"
 
 #include <gtest/gtest.h>
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 TEST(PlansOfGpus, PartsOfHopper) {
@@ -46,4 +46,4 @@ TEST(PlansOfGpus, StagingPieces) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -5,7 +5,10 @@
 #include "exported_chain.h"
 #include "small_program.h"
 
+#include "profiler/base/index.h"
+
 namespace mptune::testing {
+using namespace profiler;
 namespace {
 
 constexpr std::int64_t kSamples = 3;
@@ -147,7 +150,7 @@ TEST_F(Cuts, TensorsThatShareMemoryMayCrossWhereNothingIsWritten) {
 
 TEST_F(Cuts, ARegionsResultMayBeWhatItWasGiven) {
   ProgramGraph region;
-  region.values = {{"g", ValueDescription::Kind::tensor, small.program.graph.values[static_cast<std::size_t>(a)].tensor, {}}};
+  region.values = {{"g", ValueDescription::Kind::tensor, small.program.graph.values[as_index(a)].tensor, {}}};
   region.inputs = {ProgramValue{0}};
   region.outputs = {ProgramValue{0}};
   small.program.graph.graphs.push_back(region);

@@ -6,11 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "exported_chain.h"
-#include "mptune/profiler/exported/load_exported.h"
-#include "mptune/profiler/randomness/randomness.h"
-#include "mptune/tests/support/error_of.h"
+#include "profiler/base/index.h"
+#include "profiler/exported/load_exported.h"
+#include "profiler/randomness/randomness.h"
+#include "tests/support/error_of.h"
 
 namespace mptune::testing {
+using namespace profiler;
 namespace {
 
 class ExportedDraws : public ::testing::Test {
@@ -18,7 +20,7 @@ class ExportedDraws : public ::testing::Test {
   ExportedDraws()
       : archive_(read_exported_archive(MPTUNE_SOURCE_DIR "/tests/golden/exported/sequence.pt2")),
         step_(read_eager_step(MPTUNE_SOURCE_DIR "/tests/golden/exported/sequence.pt")),
-        program_(std::make_shared<const BoundProgram>(archive_.program, "sequence", 4)) {
+        program_(std::make_shared<const profiler::BoundProgram>(archive_.program, "sequence", 4)) {
     at::set_num_threads(1);
   }
 
@@ -43,7 +45,7 @@ class ExportedDraws : public ::testing::Test {
 
   ExportedArchive archive_;
   EagerStep step_;
-  std::shared_ptr<const BoundProgram> program_;
+  std::shared_ptr<const profiler::BoundProgram> program_;
 };
 
 TEST_F(ExportedDraws, DependOnNoSplitOfTheBatch) {
@@ -70,33 +72,33 @@ TEST_F(ExportedDraws, DependOnNoCutAndNoRecomputation) {
 }
 
 TEST_F(ExportedDraws, UnknownSampleAxesAreRefusedWithModuleAndLine) {
-  const auto refused = [&](const std::function<void(ProgramGraph&)>& change) {
-    ExportedProgram program = archive_.program;
+  const auto refused = [&](const std::function<void(profiler::ProgramGraph&)>& change) {
+    profiler::ExportedProgram program = archive_.program;
     change(program.graph);
-    return refusal_of([&] { ExportedGraph(program, "model.pt2").check_draws(); });
+    return refusal_of([&] { profiler::ExportedGraph(program, "model.pt2").check_draws(); });
   };
-  const auto node = [](ProgramGraph& graph, const std::string& target, std::size_t nth = 0) -> ProgramNode& {
-    for (ProgramNode& one : graph.nodes)
+  const auto node = [](profiler::ProgramGraph& graph, const std::string& target, std::size_t nth = 0) -> ProgramNode& {
+    for (profiler::ProgramNode& one : graph.nodes)
       if (one.target == target && nth-- == 0) return one;
     throw std::out_of_range(target);
   };
   // Times x samples, of which nobody says in which order.
-  const std::string unknown = refused([&](ProgramGraph& graph) {
+  const std::string unknown = refused([&](profiler::ProgramGraph& graph) {
     node(graph, "torch.ops.aten.reshape.default", 1).target = "torch.ops.aten.clone.default";
     node(graph, "torch.ops.aten.clone.default").inputs.resize(1);
   });
   EXPECT_NE(unknown.find("aten.dropout.default (make_files.py:"), std::string::npos) << unknown;
   EXPECT_NE(unknown.find("where the samples lie"), std::string::npos) << unknown;
-  const std::string integers = refused([&](ProgramGraph& graph) {
-    ProgramNode& like = node(graph, "torch.ops.aten.randn_like.default");
+  const std::string integers = refused([&](profiler::ProgramGraph& graph) {
+    profiler::ProgramNode& like = node(graph, "torch.ops.aten.randn_like.default");
     like.target = "torch.ops.aten.randint_like.default";
     like.inputs.push_back({"high", std::int64_t{3}});
   });
   EXPECT_NE(integers.find("aten.randint_like.default (make_files.py:"), std::string::npos) << integers;
   EXPECT_NE(integers.find("can't be drawn sample by sample"), std::string::npos) << integers;
   // In a region too.
-  const std::string inner = refused([&](ProgramGraph& graph) {
-    ProgramNode& dropout = graph.graphs.at(0).nodes.at(0);
+  const std::string inner = refused([&](profiler::ProgramGraph& graph) {
+    profiler::ProgramNode& dropout = graph.graphs.at(0).nodes.at(0);
     dropout.target = "torch.ops.aten.rrelu.default";
     dropout.inputs = {dropout.inputs[0], {"training", true}};
   });
@@ -104,14 +106,13 @@ TEST_F(ExportedDraws, UnknownSampleAxesAreRefusedWithModuleAndLine) {
 }
 
 TEST_F(ExportedDraws, DisabledDropoutDrawsNothing) {
-  ExportedProgram program = archive_.program;
-  for (ProgramNode& node : program.graph.nodes)
-    for (NamedArgument& input : node.inputs) {
+  profiler::ExportedProgram program = archive_.program;
+  for (profiler::ProgramNode& node : program.graph.nodes)
+    for (profiler::NamedArgument& input : node.inputs)
       if (input.name == "p" || input.name == "dropout_p") input.argument = 0.0;
-    }
-  const ExportedGraph graph(program, "model.pt2");
+  const profiler::ExportedGraph graph(program, "model.pt2");
   for (int node = 0; node < graph.nodes(); ++node) {
-    const std::string target = program.graph.nodes[static_cast<std::size_t>(node)].target;
+    const std::string target = program.graph.nodes[as_index(node)].target;
     if (target.find("dropout") != std::string::npos || target.find("attention") != std::string::npos) {
       EXPECT_FALSE(graph.random(node)) << target;
     }

@@ -6,14 +6,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "mptune/profiler/randomness/randomness.h"
-#include "mptune/profiler/state/torch_file.h"
+#include "profiler/randomness/randomness.h"
+#include "profiler/state/torch_file.h"
 
 namespace mptune::testing {
+using namespace profiler;
 
 EagerStep read_eager_step(const std::string& path) {
   EagerStep step;
-  for (const auto& [name, tensor] : read_torch_file(path)) {
+  for (const auto& [name, tensor] : profiler::read_torch_file(path)) {
     if (name.starts_with("input.")) step.inputs.push_back(tensor);
     if (name == "loss") step.loss = tensor;
     if (name.starts_with("gradient.")) step.gradients[name.substr(9)] = tensor;
@@ -59,7 +60,7 @@ void ExportedChain::draw(std::uint64_t seed, std::int64_t step) {
 
 Tensors ExportedChain::forward(Layer& layer, const Tensors& inputs, RunContext context) const {
   if (!draws_) return layer.forward(inputs, context);
-  DrawScope draws({context.seed, context.step, 0, "layer", context.first_sample, context.samples});
+  profiler::DrawScope draws({context.seed, context.step, 0, "layer", context.first_sample, context.samples});
   context.draws = &draws;
   return layer.forward(inputs, context);
 }

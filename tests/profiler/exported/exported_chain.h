@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/exported/archive.h"
-#include "mptune/profiler/exported/layer.h"
+#include "profiler/exported/archive.h"
+#include "profiler/exported/layer.h"
 
 namespace mptune::testing {
 
@@ -37,7 +37,7 @@ enum class LossOf { mean_of_squares, sum_of_squares };
 class ExportedChain {
  public:
   /// `cuts` ascending, without 0 and the end.
-  ExportedChain(std::shared_ptr<const BoundProgram> program, const std::map<std::string, at::Tensor>& tensors,
+  ExportedChain(std::shared_ptr<const profiler::BoundProgram> program, const std::map<std::string, at::Tensor>& tensors,
                 const std::vector<int>& cuts);
 
   /// From here on layers draw as run_layer has them draw; before, as LibTorch does.

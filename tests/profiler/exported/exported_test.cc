@@ -8,14 +8,16 @@
 #include <sstream>
 
 #include "exported_chain.h"
-#include "mptune/profiler/exported/load_exported.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/profiler/state/batch_file.h"
-#include "mptune/profiler/state/torch_file.h"
-#include "mptune/tests/support/error_of.h"
-#include "mptune/tests/support/files.h"
+#include "profiler/base/index.h"
+#include "profiler/exported/load_exported.h"
+#include "profiler/loading/load_model.h"
+#include "profiler/state/batch_file.h"
+#include "profiler/state/torch_file.h"
+#include "tests/support/error_of.h"
+#include "tests/support/files.h"
 
 namespace mptune::testing {
+using namespace profiler;
 namespace {
 
 constexpr int kSeed = 7;
@@ -28,7 +30,7 @@ struct Subject {
   explicit Subject(const std::string& name)
       : archive(read_exported_archive(golden(name + ".pt2"))),
         expected(read_eager_step(golden(name + ".pt"))),
-        program(std::make_shared<const BoundProgram>(archive.program, name, expected.inputs.at(0).size(0))) {
+        program(std::make_shared<const profiler::BoundProgram>(archive.program, name, expected.inputs.at(0).size(0))) {
     at::set_num_threads(1);
   }
   [[nodiscard]] Agreement run(const std::vector<int>& cuts, bool recompute = false) const {
@@ -40,7 +42,7 @@ struct Subject {
 
   ExportedArchive archive;
   EagerStep expected;
-  std::shared_ptr<const BoundProgram> program;
+  std::shared_ptr<const profiler::BoundProgram> program;
 };
 
 class Exported : public ::testing::TestWithParam<const char*> {};
@@ -94,15 +96,15 @@ TEST(ExportedCuts, ConstantsAreRecomputedInsteadOfSent) {
   const Subject subject("language");
   bool recomputed = false;
   for (int position = 1; position < subject.program->graph.nodes(); ++position) {
-    const CutPosition& cut = subject.program->cuts.at(position);
+    const profiler::CutPosition& cut = subject.program->cuts.at(position);
     recomputed = recomputed || !cut.recomputed.empty();
-    for (const int value : cut.carried) EXPECT_NE(subject.archive.program.graph.values[static_cast<std::size_t>(value)].name, "arange");
+    for (const int value : cut.carried) EXPECT_NE(subject.archive.program.graph.values[as_index(value)].name, "arange");
   }
   EXPECT_TRUE(recomputed);
 }
 
 TEST(ExportedModel, LayersAreNamedAfterTheirModules) {
-  const Model model = load_exported(golden("residual.pt2")).model;
+  const Model model = profiler::load_exported(golden("residual.pt2")).model;
   std::vector<std::string> names;
   for (const ModelLayer& layer : model.layers()) names.push_back(layer.name);
   EXPECT_EQ(names.front(), "stem");
@@ -111,7 +113,7 @@ TEST(ExportedModel, LayersAreNamedAfterTheirModules) {
 }
 
 TEST(ExportedModel, TiedWeightsAreSharedByLayersAndWordsAreAsManyAsTheTableHasRows) {
-  const Model model = load_exported(golden("language.pt2")).model;
+  const Model model = profiler::load_exported(golden("language.pt2")).model;
   EXPECT_GE(model.size(), 4);
   const auto front = model.layers().front().layer->parameters(), back = model.layers().back().layer->parameters();
   ASSERT_EQ(back.size(), 1U);
@@ -129,7 +131,7 @@ TEST(ExportedArchive, SampleInputsAreThoseOfTheExport) {
 }
 
 TEST(ExportedModel, InputsAreNamedAndDescribed) {
-  const Model model = load_exported(golden("regions.pt2")).model;
+  const Model model = profiler::load_exported(golden("regions.pt2")).model;
   EXPECT_EQ(model.loss().name(), "model");
   EXPECT_EQ(model.input_text(), "x=4:float32,target=scalar:int64");
   ASSERT_EQ(model.sample().inputs.size(), 2U);
@@ -138,7 +140,7 @@ TEST(ExportedModel, InputsAreNamedAndDescribed) {
 }
 
 TEST(ExportedModel, OneStepOfAModelWithTwoInputsAndItsLossEqualsEagerPyTorch) {
-  Model model = load_exported(golden("tied.pt2")).model;
+  Model model = profiler::load_exported(golden("tied.pt2")).model;
   const EagerStep expected = read_eager_step(golden("tied.pt"));
   at::set_num_threads(1);
   const at::Tensor loss = model.loss()(forward_all(model, expected.inputs, {}), {});
@@ -155,7 +157,7 @@ TEST(ExportedModel, OneStepOfAModelWithTwoInputsAndItsLossEqualsEagerPyTorch) {
 }
 
 TEST(ExportedModel, InputsThatDoNotFitAreRefusedByName) {
-  Model model = load_exported(golden("tied.pt2")).model;
+  Model model = profiler::load_exported(golden("tied.pt2")).model;
   const at::Tensor words = at::zeros({2, 6}, at::kLong);
   const auto refusal = [&](const Tensors& inputs) { return refusal_of([&] { (void)forward_all(model, inputs, {}); }); };
   EXPECT_NO_THROW((void)forward_all(model, {words, words}, {}));
@@ -169,8 +171,8 @@ TEST(ExportedModel, ABatchOfSeveralInputsHasAKeyForEach) {
   const TestFolder folder("inputs");
   const std::string path = folder.path("batch.pt"), model = golden("tied.pt2");
   const at::Tensor words = at::zeros({3, 6}, at::kLong);
-  const auto load = [&](const TensorDict& tensors) {
-    write_torch_file(path, tensors);
+  const auto load = [&](const profiler::TensorDict& tensors) {
+    profiler::write_torch_file(path, tensors);
     return load_batch(path, load_model(model, "", 0, {.loss = "", .data = path}).model.sample());
   };
   const Batch batch = load({{"labels", words + 20}, {"words", words}});
@@ -217,8 +219,8 @@ TEST(ExportedArchive, DamagedAndForeignFilesEndInOneLine) {
   EXPECT_NE(refusal_of([&] { (void)read_exported_archive(folder.path("missing.pt2")); }).find("no such file"), std::string::npos);
 }
 
-ExportedProgram with_target(const std::string& target) {
-  ExportedProgram program = read_exported_archive(golden("residual.pt2")).program;
+profiler::ExportedProgram with_target(const std::string& target) {
+  profiler::ExportedProgram program = read_exported_archive(golden("residual.pt2")).program;
   program.graph.nodes[1].target = target;
   return program;
 }
@@ -226,16 +228,16 @@ ExportedProgram with_target(const std::string& target) {
 TEST(ExportedGraph, OperatorsThatCannotRunAreNamedWithModuleAndLine) {
   for (const char* target : {"torch.ops.mylib.fancy.default", "torch.ops.aten.add.NoSuch", "_operator.nothing",
                              "torch.ops.higher_order.while_loop", "nonsense"}) {
-    const ExportedProgram program = with_target(target);
-    const std::string error = refusal_of([&] { const ExportedGraph graph(program, "model.pt2"); });
+    const profiler::ExportedProgram program = with_target(target);
+    const std::string error = refusal_of([&] { const profiler::ExportedGraph graph(program, "model.pt2"); });
     EXPECT_NE(error.find("make_files.py:"), std::string::npos) << error;
   }
 }
 
 TEST(ExportedGraph, ArgumentsThatDoNotFitAreRefused) {
-  ExportedProgram program = read_exported_archive(golden("residual.pt2")).program;
+  profiler::ExportedProgram program = read_exported_archive(golden("residual.pt2")).program;
   program.graph.nodes[0].inputs[0].name = "surprise";
-  const std::string error = refusal_of([&] { const ExportedGraph graph(program, "model.pt2"); });
+  const std::string error = refusal_of([&] { const profiler::ExportedGraph graph(program, "model.pt2"); });
   EXPECT_NE(error.find("no argument 'surprise'"), std::string::npos) << error;
 }
 

@@ -7,12 +7,13 @@
 
 #include "edited_archive.h"
 #include "exported_chain.h"
-#include "mptune/profiler/exported/load_exported.h"
-#include "mptune/tests/support/error_of.h"
-#include "mptune/tests/support/files.h"
+#include "profiler/exported/load_exported.h"
 #include "small_program.h"
+#include "tests/support/error_of.h"
+#include "tests/support/files.h"
 
 namespace mptune::testing {
+using namespace profiler;
 namespace {
 
 using nlohmann::json;
@@ -28,9 +29,9 @@ class Refusals : public ::testing::Test {
   }
   std::string model_refusal(const EditedArchive& archive) const {
     const std::string path = archive.write(folder.path("model.pt2"));
-    return refusal_of([&] { (void)load_exported(path); });
+    return refusal_of([&] { (void)profiler::load_exported(path); });
   }
-  LoadedModel load(const EditedArchive& archive) const { return load_exported(archive.write(folder.path("model.pt2"))); }
+  LoadedModel load(const EditedArchive& archive) const { return profiler::load_exported(archive.write(folder.path("model.pt2"))); }
 
   /// What a layer's forward says; whoever tries several sizes leaves out those that fail so.
   static std::string failure_of(const std::function<void()>& action) {
@@ -156,7 +157,9 @@ EditedArchive without_weights() {
 TEST_F(Refusals, NoneOfMetaModelsThatFitIntoMemory) {
   EditedArchive archive = without_weights();
   EXPECT_THAT(load(archive).warnings, ElementsAre(HasSubstr("random initialisation")));
-  const auto first = [&](std::uint64_t seed) { return load_exported(folder.path("model.pt2"), seed).model.parameters().front().tensor; };
+  const auto first = [&](std::uint64_t seed) {
+    return profiler::load_exported(folder.path("model.pt2"), seed).model.parameters().front().tensor;
+  };
   EXPECT_TRUE(at::equal(first(1), first(1)));
   EXPECT_FALSE(at::equal(first(1), first(2)));
   json weights = archive.weights();
@@ -243,8 +246,8 @@ TEST_F(Refusals, OperatorsAndArgumentsThatThisTorchDoesNotHave) {
 TEST_F(Refusals, ElementTypesAreNoNumbers) {
   SmallProgram small;
   const int x = small.input("x", {-1, 4});
-  small.output(small.call("aten.to.dtype", {{"self", ProgramValue{x}}, {"dtype", std::int64_t{12345}}}, {-1, 4}));
-  EXPECT_THAT(refusal_of([&] { const ExportedGraph bound(small.program, "model.pt2"); }), HasSubstr("where an element type"));
+  small.output(small.call("aten.to.dtype", {{"self", profiler::ProgramValue{x}}, {"dtype", std::int64_t{12345}}}, {-1, 4}));
+  EXPECT_THAT(refusal_of([&] { const profiler::ExportedGraph bound(small.program, "model.pt2"); }), HasSubstr("where an element type"));
 }
 
 TEST_F(Refusals, RecurrentNetworksWithDropout) {
@@ -252,9 +255,9 @@ TEST_F(Refusals, RecurrentNetworksWithDropout) {
   const int x = small.input("x", {-1, 4});
   const int state = small.buffer("state", at::zeros({1, 1, 4}));
   const int lstm = small.call("aten.gru.input",
-                              {{"input", ProgramValue{x}},
-                               {"hx", ProgramValue{state}},
-                               {"params", ProgramTensors{{state}}},
+                              {{"input", profiler::ProgramValue{x}},
+                               {"hx", profiler::ProgramValue{state}},
+                               {"params", profiler::ProgramTensors{{state}}},
                                {"has_biases", true},
                                {"num_layers", std::int64_t{2}},
                                {"dropout", 0.5},
@@ -263,10 +266,10 @@ TEST_F(Refusals, RecurrentNetworksWithDropout) {
                                {"batch_first", true}},
                               {-1, 4});
   small.output(lstm);
-  const std::string refused = refusal_of([&] { ExportedGraph(small.program, "model.pt2").check_draws(); });
+  const std::string refused = refusal_of([&] { profiler::ExportedGraph(small.program, "model.pt2").check_draws(); });
   EXPECT_THAT(refused, HasSubstr("aten.gru.input in block (net.py:1, a line): dropout between the layers"));
   small.program.graph.nodes[0].inputs[5].argument = 0.0;
-  ExportedGraph(small.program, "model.pt2").check_draws();
+  profiler::ExportedGraph(small.program, "model.pt2").check_draws();
 }
 
 TEST_F(Refusals, OfOperatorsThatFailNameThemWithModuleAndLine) {
@@ -274,7 +277,7 @@ TEST_F(Refusals, OfOperatorsThatFailNameThemWithModuleAndLine) {
   const int x = small.input("x", {-1, 4});
   const int w = small.parameter("w", at::ones({5}));
   small.output(small.two("aten.mul.Tensor", x, w, {-1, 4}));
-  ExportedChain chain(std::make_shared<const BoundProgram>(small.program, "small.pt2", 2), small.tensors, {});
+  ExportedChain chain(std::make_shared<const profiler::BoundProgram>(small.program, "small.pt2", 2), small.tensors, {});
   const std::string failure = failure_of([&] { chain.step({at::ones({2, 4})}); });
   EXPECT_THAT(failure, HasSubstr("aten.mul.Tensor in block (net.py:1, a line) failed: The size of tensor a (4)"));
 }
@@ -284,10 +287,11 @@ TEST_F(Refusals, ForbiddenCuts) {
   const int x = small.input("x", {-1, 4});
   const int w = small.parameter("w", at::ones({4}));
   const int a = small.two("aten.mul.Tensor", x, w, {-1, 4});
-  const int view = small.call("aten.view.default", {{"self", ProgramValue{a}}, {"size", ProgramInts{{-1, {}}, {4, {}}}}}, {-1, 4});
+  const int view =
+      small.call("aten.view.default", {{"self", profiler::ProgramValue{a}}, {"size", profiler::ProgramInts{{-1, {}}, {4, {}}}}}, {-1, 4});
   (void)small.number("aten.add_.Tensor", view, 1, {-1, 4});
   small.output(small.two("aten.mul.Tensor", a, view, {-1, 4}));
-  const auto program = std::make_shared<const BoundProgram>(small.program, "small.pt2", 2);
+  const auto program = std::make_shared<const profiler::BoundProgram>(small.program, "small.pt2", 2);
   EXPECT_THAT(refusal_of([&] { ExportedChain(program, small.tensors, {2}); }),
               HasSubstr("aten.add_.Tensor in block (net.py:3, a line): no cut may be before it: two tensors that cross it share memory"));
 }

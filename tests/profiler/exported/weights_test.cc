@@ -5,22 +5,23 @@
 #include <map>
 #include <string>
 
-#include "mptune/profiler/exported/load_exported.h"
-#include "mptune/profiler/state/safetensors.h"
-#include "mptune/profiler/state/state.h"
-#include "mptune/profiler/state/torch_file.h"
-#include "mptune/tests/support/files.h"
+#include "profiler/exported/load_exported.h"
+#include "profiler/state/safetensors.h"
+#include "profiler/state/state.h"
+#include "profiler/state/torch_file.h"
+#include "tests/support/files.h"
 
 namespace mptune::testing {
+using namespace profiler;
 namespace {
 
 LoadedModel golden_model(const std::string& name) {
-  return load_exported(std::string(MPTUNE_SOURCE_DIR "/tests/golden/exported/") + name + ".pt2");
+  return profiler::load_exported(std::string(MPTUNE_SOURCE_DIR "/tests/golden/exported/") + name + ".pt2");
 }
 
 std::map<std::string, at::Tensor> saved(const LoadedModel& loaded, const std::string& path) {
   save_state(loaded.model, path, loaded.extras);
-  const TensorDict dict = is_safetensors(path) ? read_safetensors(path) : read_torch_file(path);
+  const profiler::TensorDict dict = profiler::is_safetensors(path) ? profiler::read_safetensors(path) : profiler::read_torch_file(path);
   return {dict.begin(), dict.end()};
 }
 

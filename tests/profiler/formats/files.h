@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "mptune/tests/support/files.h"
+#include "tests/support/files.h"
 
 namespace mptune::testing {
 

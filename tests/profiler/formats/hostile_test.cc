@@ -5,15 +5,15 @@
 #include <map>
 #include <random>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/formats/any_trace.h"
-#include "mptune/profiler/formats/kineto.h"
-#include "mptune/profiler/formats/pipeline_timeline.h"
-#include "mptune/profiler/store/tables.h"
-#include "mptune/tests/profiler/formats/files.h"
-#include "mptune/tests/profiler/formats/refusals.h"
+#include "profiler/base/error.h"
+#include "profiler/formats/any_trace.h"
+#include "profiler/formats/kineto.h"
+#include "profiler/formats/pipeline_timeline.h"
+#include "profiler/store/tables.h"
+#include "tests/profiler/formats/files.h"
+#include "tests/profiler/formats/refusals.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using Reader = std::function<Trace(TextInput&)>;
@@ -227,4 +227,4 @@ TEST(HostileText, FlippedBytesNeverCrash) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,5 @@
-#include "mptune/profiler/formats/kineto.h"
+#include "profiler/formats/kineto.h"
+#include "profiler/base/index.h"
 
 #include <gmock/gmock.h>
 
@@ -7,13 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "mptune/profiler/analyze/breakdown.h"
-#include "mptune/profiler/formats/any_trace.h"
-#include "mptune/profiler/store/tables.h"
-#include "mptune/tests/profiler/formats/files.h"
-#include "mptune/tests/support/hand_trace.h"
+#include "profiler/analyze/breakdown.h"
+#include "profiler/formats/any_trace.h"
+#include "profiler/store/tables.h"
+#include "tests/profiler/formats/files.h"
+#include "tests/support/hand_trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using Json = nlohmann::json;
@@ -64,7 +65,7 @@ TEST(Kineto, ReadsWhatItRecords) {
   EXPECT_EQ(trace.started_utc_ns, 1705000000000000000);
   std::vector<std::string> rows;
   for (const Event& event : trace.events)
-    rows.push_back(std::to_string(event.start.count()) + "+" + std::to_string(event.duration.count()) + " " + to_string(event.what) + " " +
+    rows.push_back(std::to_string(event.start.count()) + "+" + std::to_string(event.duration.count()) + " " + to_string(event.kind) + " " +
                    std::to_string(event.device) + "/" + std::to_string(event.lane));
   // The memset begins a nanosecond before its predecessor on the stream ends: that much is rounding.
   EXPECT_THAT(rows, ElementsAre("10125+20001 kernel 1/0", "30000+5000 collective 0/0", "30126+30000 copy 1/1", "35000+1999 memset 0/0",
@@ -88,12 +89,12 @@ TEST(Kineto, ReadsLaunchesStepsAndRanges) {
   EXPECT_EQ(trace.launches[0].end, Nanoseconds{2750});
   EXPECT_EQ(trace.launches[1].event, 2);
   EXPECT_EQ(trace.launches[2].event, -1);
-  EXPECT_EQ(trace.names[static_cast<std::size_t>(trace.launches[2].name)], "cudaStreamSynchronize");
+  EXPECT_EQ(trace.names[as_index(trace.launches[2].name)], "cudaStreamSynchronize");
   // The copy it launched ends after the annotation.
   EXPECT_EQ(trace.steps, (std::vector<StepWindow>{{.step = 3, .start = Nanoseconds{0}, .end = Nanoseconds{60126}}}));
   ASSERT_EQ(trace.ranges.size(), 2U);
-  EXPECT_EQ(trace.ranges[0].what, What::step);
-  EXPECT_EQ(trace.ranges[1].what, What::action);
+  EXPECT_EQ(trace.ranges[0].kind, EventKind::step);
+  EXPECT_EQ(trace.ranges[1].kind, EventKind::action);
   EXPECT_EQ(trace.ranges[1].device, 1);
   EXPECT_EQ(trace.quality, (TraceQuality{.untagged = 5, .unmatched = 2}));  // two events on device 0 were never launched
 }
@@ -116,7 +117,7 @@ TEST(Kineto, TimesKeepTheirDigits) {
   const auto times = [](const std::string& ts, const std::string& dur) {
     const Trace trace = kineto_of(R"([{"ph":"X","cat":"kernel","name":"a","pid":0,"ts":)" + ts + R"(,"dur":)" + dur +
                                   R"(},{"ph":"X","cat":"kernel","name":"b","pid":1,"ts":0}])");
-    const Event& first = trace.events[trace.names[static_cast<std::size_t>(trace.events[0].name)] == "a" ? 0 : 1];
+    const Event& first = trace.events[trace.names[as_index(trace.events[0].name)] == "a" ? 0 : 1];
     return std::pair(first.start.count(), first.duration.count());
   };
   EXPECT_EQ(times("1234567890123.457", "0.001"), (std::pair<long, long>(1234567890123457, 1)));
@@ -145,7 +146,7 @@ std::string row(const std::string& category, int stream, int start, int duration
 std::vector<std::string> lanes_of(const Trace& trace) {
   std::vector<std::string> rows;
   for (const Event& event : trace.events)
-    rows.push_back(std::string(to_string(event.what)) + " " + std::to_string(event.start.count() / 1000) + "+" +
+    rows.push_back(std::string(to_string(event.kind)) + " " + std::to_string(event.start.count() / 1000) + "+" +
                    std::to_string(event.duration.count() / 1000) + " " + std::to_string(event.lane));
   return rows;
 }
@@ -172,9 +173,8 @@ class KinetoFiles : public testing::Files {
   // Busy time of one file's device by its events alone, in ns.
   static std::int64_t total_of(const Json& file, const std::string& category) {
     double sum = 0;
-    for (const Json& row : file["traceEvents"]) {
+    for (const Json& row : file["traceEvents"])
       if (row.value("cat", "") == category) sum += row["dur"].get<double>() * 1000;
-    }
     return std::llround(sum);
   }
 };
@@ -205,9 +205,8 @@ TEST_F(KinetoFiles, WritesOneFilePerDevice) {
 
 TEST_F(KinetoFiles, RangesAreOnTheThreadThatLaunchesMostOfTheComputing) {
   Trace trace = testing::hand_trace();
-  for (Launch& launch : trace.launches) {
-    if (trace.events[static_cast<std::size_t>(launch.event)].what == What::memset) launch.thread = 0;
-  }
+  for (Launch& launch : trace.launches)
+    if (trace.events[as_index(launch.event)].kind == EventKind::memset) launch.thread = 0;
   const Json file = Json::parse(bytes(write_kineto(trace, path("run.json"))[1]));
   std::map<std::string, int> threads;
   for (const Json& row : file["traceEvents"]) threads[row["name"]] = row["tid"];
@@ -228,7 +227,7 @@ TEST_F(KinetoFiles, ReadBackTheyMeanTheSame) {
       std::int64_t written = 0;
       std::int64_t found = 0;
       for (const Event& event : trace.events)
-        if (event.device == static_cast<int>(device) && (is_compute(event.what) || event.what == What::copy))
+        if (event.device == static_cast<int>(device) && (is_compute(event.kind) || event.kind == EventKind::copy))
           written += event.duration.count();
       for (const Event& event : read.events) found += event.duration.count();
       EXPECT_EQ(found, written);
@@ -245,4 +244,4 @@ TEST_F(KinetoFiles, NamesAreEscaped) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,5 @@
-#include "mptune/profiler/formats/layer_graph.h"
+#include "profiler/formats/layer_graph.h"
+#include "profiler/base/index.h"
 
 #include <gtest/gtest.h>
 
@@ -6,11 +7,11 @@
 #include <random>
 #include <set>
 
-#include "mptune/tests/profiler/formats/files.h"
-#include "mptune/tests/profiler/formats/refusals.h"
-#include "mptune/tests/support/layer_chain.h"
+#include "tests/profiler/formats/files.h"
+#include "tests/profiler/formats/refusals.h"
+#include "tests/support/layer_chain.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 Profile graph_of(const std::string& text) {
@@ -96,11 +97,10 @@ TEST(LayerGraph, ForbiddenCutsAreAsManyAsCuts) {
     text += node_line(name, "ReLU(inplace)") + "\tnode1 -- " + name + "\n";
   }
   const Profile profile = graph_of(text);
-  ASSERT_EQ(profile.forbidden_cuts.size(), static_cast<std::size_t>(kNodes - 1));
+  ASSERT_EQ(profile.forbidden_cuts.size(), as_index(kNodes - 1));
   for (int cut = 1; cut < kNodes - 1; ++cut) {
     const std::string name = std::string("node").append(std::to_string(cut + 1));
-    EXPECT_EQ(profile.forbidden_cuts[static_cast<std::size_t>(cut - 1)],
-              (ForbiddenCut{cut, name + " works in place on the output of node1"}));
+    EXPECT_EQ(profile.forbidden_cuts[as_index(cut - 1)], (ForbiddenCut{cut, name + " works in place on the output of node1"}));
   }
   EXPECT_EQ(profile.forbidden_cuts.back().reason, std::string(80, 'x') + "... works in place on the output of node1");
 }
@@ -199,16 +199,15 @@ TEST(LayerChain, CutsWhereOneTensorIsLive) {
     std::vector<std::int64_t> crossing;
     for (int cut = 1; cut < layers; ++cut) {
       std::set<int> live;
-      for (const LayerEdge& edge : graph.edges) {
+      for (const LayerEdge& edge : graph.edges)
         if (edge.from < cut && edge.to >= cut) live.insert(edge.from);
-      }
       if (live.size() <= 1) {
         expected.emplace_back();
         crossing.push_back(live.empty() ? 0 : 10 + *live.begin());
       }
       expected.back().push_back(cut);
     }
-    const Profile chain = layer_chain(graph);
+    const Profile chain = testing::layer_chain(graph);
     ASSERT_EQ(chain.layers.size(), expected.size());
     ASSERT_EQ(chain.edges.size(), crossing.size());
     for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -222,7 +221,7 @@ TEST(LayerChain, CutsWhereOneTensorIsLive) {
       EXPECT_EQ(chain.classes[0].layers[i].by_samples[0].saved_activation_bytes, kept);
     }
     for (std::size_t i = 0; i < crossing.size(); ++i) EXPECT_EQ(chain.edges[i].bytes_per_sample, crossing[i]);
-    EXPECT_EQ(layer_chain(chain), chain);
+    EXPECT_EQ(testing::layer_chain(chain), chain);
   }
 }
 
@@ -235,7 +234,7 @@ TEST(LayerChain, KeepsForbiddenCutsBetweenItsLayers) {
   }
   graph.edges = {{0, 1, 1, 0, true}, {0, 2, 1, 0, true}, {1, 2, 1, 0, true}, {2, 3, 1, 0, true}};
   graph.forbidden_cuts = {{1, "a"}, {2, "inside"}, {3, "b"}};
-  EXPECT_EQ(layer_chain(graph).forbidden_cuts, (std::vector<ForbiddenCut>{{1, "a"}, {2, "b"}}));
+  EXPECT_EQ(testing::layer_chain(graph).forbidden_cuts, (std::vector<ForbiddenCut>{{1, "a"}, {2, "b"}}));
 }
 
 struct Published {
@@ -248,11 +247,13 @@ struct Published {
 class PublishedGraphs : public ::testing::TestWithParam<Published> {};
 
 TEST_P(PublishedGraphs, AreRead) {
-  const std::string path = shared_data(GetParam().file);
-  if (path.empty()) GTEST_SKIP() << "needs " << GetParam().file;
+  const std::string path = testing::shared_data(GetParam().file);
+  if (path.empty()) {
+    GTEST_SKIP() << "needs " << GetParam().file;
+  }
   const Profile profile = read_layer_graph(path);
   EXPECT_EQ(profile.layers.size(), GetParam().layers) << profile.model;
-  EXPECT_EQ(layer_chain(profile).layers.size(), GetParam().chain) << profile.model;
+  EXPECT_EQ(testing::layer_chain(profile).layers.size(), GetParam().chain) << profile.model;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -265,4 +266,4 @@ INSTANTIATE_TEST_SUITE_P(
                       Published{"dapple/xlnet-36-pbs-1.txt", 42, 3}, Published{"dapple/gnmt-16-pbs-64.txt", 93, 13}));
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,12 +1,12 @@
-#include "mptune/profiler/formats/operator_tables.h"
+#include "profiler/formats/operator_tables.h"
 
 #include <gtest/gtest.h>
 
-#include "mptune/profiler/formats/bandwidth_table.h"
-#include "mptune/tests/profiler/formats/files.h"
-#include "mptune/tests/profiler/formats/refusals.h"
+#include "profiler/formats/bandwidth_table.h"
+#include "tests/profiler/formats/files.h"
+#include "tests/profiler/formats/refusals.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 const std::string kOperatorHeader =
@@ -103,8 +103,10 @@ TEST_F(TableFiles, AreFoundByTheirPrefix) {
 }
 
 TEST(PublishedTables, AreRead) {
-  const std::string folder = shared_data("aceso");
-  if (folder.empty()) GTEST_SKIP() << "needs the tables of Aceso";
+  const std::string folder = testing::shared_data("aceso");
+  if (folder.empty()) {
+    GTEST_SKIP() << "needs the tables of Aceso";
+  }
   for (const char* name : {"gpt_350M", "gpt_1_3B"}) {
     const Profile profile = read_operator_tables(folder + "/" + name);
     EXPECT_EQ(profile.layers.size(), 315U);
@@ -141,4 +143,4 @@ TEST(HostileTables, BrokenBandwidths) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,5 @@
-#include "mptune/profiler/formats/pipeline_timeline.h"
+#include "profiler/formats/pipeline_timeline.h"
+#include "profiler/base/index.h"
 
 #include <gmock/gmock.h>
 
@@ -6,12 +7,12 @@
 #include <map>
 #include <tuple>
 
-#include "mptune/profiler/analyze/replay.h"
-#include "mptune/profiler/store/tables.h"
-#include "mptune/profiler/trace/intervals.h"
-#include "mptune/tests/profiler/formats/files.h"
+#include "profiler/analyze/replay.h"
+#include "profiler/store/tables.h"
+#include "profiler/trace/intervals.h"
+#include "tests/profiler/formats/files.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using ::testing::Contains;
@@ -62,13 +63,9 @@ void PrintTo(const Line& line, std::ostream* out) {
 }
 
 Line line_of(const Trace& trace, int index) {
-  const Event& event = trace.events.at(static_cast<std::size_t>(index));
-  return {trace.names.at(static_cast<std::size_t>(event.name)),
-          event.device,
-          event.lane,
-          event.start.count() / 1000,
-          event.end().count() / 1000,
-          trace.tags.at(static_cast<std::size_t>(event.tag)).microbatch};
+  const Event& event = trace.events.at(as_index(index));
+  return {trace.names.at(as_index(event.name)),         event.device, event.lane, event.start.count() / 1000, event.end().count() / 1000,
+          trace.tags.at(as_index(event.tag)).microbatch};
 }
 
 std::vector<Line> lines_of(const Trace& trace) {
@@ -155,8 +152,8 @@ class PublicTimeline : public ::testing::Test {
     std::map<std::pair<int, int>, TimeInterval> windows;
     std::map<std::tuple<int, int, int>, std::vector<TimeInterval>> busy;
     for (const Event& event : trace.events) {
-      if (event.what != What::forward && event.what != What::backward) continue;
-      const Tag& tag = trace.tags[static_cast<std::size_t>(event.tag)];
+      if (event.kind != EventKind::forward && event.kind != EventKind::backward) continue;
+      const Tag& tag = trace.tags[as_index(event.tag)];
       const auto [window, is_new] = windows.try_emplace({tag.step, tag.replica}, TimeInterval{event.start, event.end()});
       window->second = {std::min(window->second.start, event.start), std::max(window->second.end, event.end())};
       busy[{tag.stage, tag.step, tag.replica}].push_back({event.start, event.end()});
@@ -195,8 +192,10 @@ class PublicTimeline : public ::testing::Test {
 };
 
 TEST_F(PublicTimeline, LongLastStage) {
-  const std::string path = shared_data("straggler/timeline-ST.json.gz");
-  if (path.empty()) GTEST_SKIP() << "the public pipeline timelines are not here";
+  const std::string path = testing::shared_data("straggler/timeline-ST.json.gz");
+  if (path.empty()) {
+    GTEST_SKIP() << "the public pipeline timelines are not here";
+  }
   const Trace trace = read_pipeline_timeline(path);
   EXPECT_EQ(trace.devices.size(), 8U);
   EXPECT_EQ(trace.steps.size(), 32U);
@@ -209,8 +208,10 @@ TEST_F(PublicTimeline, LongLastStage) {
 }
 
 TEST_F(PublicTimeline, OneSlowWorker) {
-  const std::string path = shared_data("straggler/timeline-AR.json.gz");
-  if (path.empty()) GTEST_SKIP() << "the public pipeline timelines are not here";
+  const std::string path = testing::shared_data("straggler/timeline-AR.json.gz");
+  if (path.empty()) {
+    GTEST_SKIP() << "the public pipeline timelines are not here";
+  }
   const Trace trace = read_pipeline_timeline(path);
   EXPECT_EQ(trace.devices.size(), 16U);
   EXPECT_EQ(trace.steps.size(), 44U);
@@ -219,4 +220,4 @@ TEST_F(PublicTimeline, OneSlowWorker) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,14 +1,14 @@
-#include "mptune/profiler/formats/placement_json.h"
+#include "profiler/formats/placement_json.h"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-#include "mptune/profiler/formats/any_profile.h"
-#include "mptune/tests/profiler/formats/files.h"
-#include "mptune/tests/profiler/formats/refusals.h"
+#include "profiler/formats/any_profile.h"
+#include "tests/profiler/formats/files.h"
+#include "tests/profiler/formats/refusals.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 std::string placement_node(const std::string& id, const std::string& more = "") {
@@ -107,8 +107,10 @@ TEST(PublishedPlacements, AreRead) {
   const std::vector<std::tuple<const char*, std::size_t, std::size_t>> expected = {
       {"bert24", 64, 110}, {"gnmt", 192, 244}, {"resnet50", 354, 386}, {"inceptionv3", 652, 726}};
   for (const auto& [name, nodes, edges] : expected) {
-    const std::string path = shared_data(std::string("placement/") + name + "_training.json");
-    if (path.empty()) GTEST_SKIP() << "needs the placement workloads";
+    const std::string path = testing::shared_data(std::string("placement/") + name + "_training.json");
+    if (path.empty()) {
+      GTEST_SKIP() << "needs the placement workloads";
+    }
     const PlacementGraph graph = read_placement_json(path);
     EXPECT_EQ(graph.name, std::string(name) + "_training");
     EXPECT_EQ(graph.nodes.size(), nodes);
@@ -148,4 +150,4 @@ TEST_F(AnyProfile, OtherFiles) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

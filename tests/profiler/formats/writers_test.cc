@@ -5,16 +5,17 @@
 #include <sstream>
 #include <string_view>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/new_file.h"
-#include "mptune/profiler/formats/csv.h"
-#include "mptune/profiler/formats/kineto.h"
-#include "mptune/profiler/formats/nvtxt.h"
-#include "mptune/profiler/formats/perfetto.h"
-#include "mptune/tests/profiler/formats/files.h"
-#include "mptune/tests/support/hand_trace.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/base/new_file.h"
+#include "profiler/formats/csv.h"
+#include "profiler/formats/kineto.h"
+#include "profiler/formats/nvtxt.h"
+#include "profiler/formats/perfetto.h"
+#include "tests/profiler/formats/files.h"
+#include "tests/support/hand_trace.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using ::testing::Contains;
@@ -46,7 +47,7 @@ std::vector<Field> fields_of(std::string_view text) {
         field.integer = varint();
         break;
       case 1:
-        for (int i = 7; i >= 0; --i) field.integer = field.integer << 8 | static_cast<unsigned char>(text.at(static_cast<std::size_t>(i)));
+        for (int i = 7; i >= 0; --i) field.integer = field.integer << 8 | static_cast<unsigned char>(text.at(as_index(i)));
         text.remove_prefix(8);
         break;
       default:
@@ -62,9 +63,8 @@ std::vector<Field> fields_of(std::string_view text) {
 }
 
 std::optional<Field> find(const std::vector<Field>& fields, int number) {
-  for (const Field& field : fields) {
+  for (const Field& field : fields)
     if (field.number == number) return field;
-  }
   return std::nullopt;
 }
 
@@ -155,10 +155,10 @@ TEST_F(Writers, PerfettoNamesLanesByWhatIsOnThem) {
   Trace trace = testing::hand_trace();
   for (Event& event : trace.events) {
     if (event.device != 1) continue;
-    event.lane = event.what == What::sync ? 0 : event.what == What::copy ? 3 : 2;
+    event.lane = event.kind == EventKind::sync ? 0 : event.kind == EventKind::copy ? 3 : 2;
   }
   Event upload = trace.events[0];
-  upload.what = What::copy;
+  upload.kind = EventKind::copy;
   upload.device = 1;
   upload.lane = 4;
   for (const int destination : {0, -1}) {
@@ -207,7 +207,7 @@ TEST_F(Writers, NvtxtHasALinePerRange) {
   EXPECT_THAT(text, HasSubstr("\nRangeStartEnd, 10, 16, 1002, \"copy conv1\"\n"));
   EXPECT_THAT(text, HasSubstr("\nRangeStartEnd, 2, 60, 2999, \"1B0\"\n"));
   EXPECT_THAT(text, HasSubstr("\nMarker, 0, 998, \"step 0\"\n"));
-  const auto lines = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  const auto lines = as_index(std::count(text.begin(), text.end(), '\n'));
   EXPECT_EQ(lines, 11 + trace.events.size() + trace.ranges.size() + trace.steps.size());
 }
 
@@ -231,11 +231,10 @@ TEST_F(Writers, CsvHasARowPerEvent) {
   EXPECT_EQ(lines[0], "start_ns,duration_ns,device,lane,what,name,step,stage,microbatch,layer,replica,bytes,source,destination");
   EXPECT_EQ(lines[1], "0,10,cpu:0,0,forward,\"a,\"\"b\"\"\",0,0,0,0,0,,,");
   EXPECT_EQ(lines[3], "10,6,cpu:0,2,copy,copy conv1,0,0,0,0,0,4096,cpu:0,cpu:1");
-  for (const std::string& line : lines) {
+  for (const std::string& line : lines)
     if (line.find('"') == std::string::npos) {
       EXPECT_EQ(std::count(line.begin(), line.end(), ','), 13) << line;
     }
-  }
 }
 
 TEST_F(Writers, LeaveNoPartialFiles) {
@@ -259,4 +258,4 @@ TEST_F(Writers, WriteAnEmptyTrace) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

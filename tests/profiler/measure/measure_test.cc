@@ -1,4 +1,5 @@
-#include "mptune/profiler/measure/measure.h"
+#include "profiler/measure/measure.h"
+#include "profiler/base/index.h"
 
 #include <gtest/gtest.h>
 
@@ -7,19 +8,20 @@
 #include <set>
 #include <utility>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/device/gpu_driver.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/profiler/statistics/samples.h"
+#include "profiler/base/error.h"
+#include "profiler/device/device_list.h"
+#include "profiler/device/gpu_driver.h"
+#include "profiler/loading/load_model.h"
+#include "profiler/statistics/samples.h"
 
 namespace mptune::testing {
+using namespace profiler;
 namespace {
 
 constexpr const char* kTiny = "transformer:d=16,layers=1,heads=2,seq=4,vocab=8";
 
-MeasureOptions options_for(const std::string& devices, int batch) {
-  MeasureOptions options;
+profiler::MeasureOptions options_for(const std::string& devices, int batch) {
+  profiler::MeasureOptions options;
   options.devices = parse_devices(devices);
   options.batch = batch;
   options.budget_s = 1;
@@ -32,15 +34,15 @@ std::string cpu_list() {
   return "cpu:" + std::to_string(cores[0]) + (cores.size() > 1 ? ",cpu:" + std::to_string(cores[1]) : "");
 }
 
-Profile measure_tiny(const MeasureOptions& options) {
+Profile measure_tiny(const profiler::MeasureOptions& options) {
   const Model model = load_model(kTiny, "", 0).model;
-  return measure_profile(model, synthetic_batch(model.sample(), options.batch, 0), options);
+  return profiler::measure_profile(model, synthetic_batch(model.sample(), options.batch, 0), options);
 }
 
 TEST(MeasuredSizes, ArePowersOfTwoAndTheBatch) {
-  EXPECT_EQ(measured_sizes(1), (std::vector<int>{1}));
-  EXPECT_EQ(measured_sizes(4), (std::vector<int>{1, 2, 4}));
-  EXPECT_EQ(measured_sizes(6), (std::vector<int>{1, 2, 4, 6}));
+  EXPECT_EQ(profiler::measured_sizes(1), (std::vector<int>{1}));
+  EXPECT_EQ(profiler::measured_sizes(4), (std::vector<int>{1, 2, 4}));
+  EXPECT_EQ(profiler::measured_sizes(6), (std::vector<int>{1, 2, 4, 6}));
 }
 
 void expect_all_positive(const Samples& samples, const std::string& what) {
@@ -70,11 +72,11 @@ void expect_costs(const DeviceClass& measured, const std::vector<int>& sizes, st
 }
 
 TEST(MeasureProfile, TransformerAtEverySizeAloneAndBusy) {
-  MeasureOptions options = options_for(cpu_list(), 4);
+  profiler::MeasureOptions options = options_for(cpu_list(), 4);
   const bool several = options.devices.size() > 1;
   options.budget_s = 30;  // enough on a busy machine; the passes are short and few
   options.whole_machine = whole_machine_device(options.devices);
-  options.optimizer = OptimizerKind::adam;
+  options.optimizer = profiler::OptimizerKind::adam;
   options.memory_bytes = {123'456'789};
   std::vector<double> fractions;
   options.progress = [&](const std::string& what, double fraction) {
@@ -83,7 +85,7 @@ TEST(MeasureProfile, TransformerAtEverySizeAloneAndBusy) {
   };
   const Profile profile = measure_tiny(options);
   const Model model = load_model(kTiny, "", 0).model;
-  const auto layers = static_cast<std::size_t>(model.size());
+  const auto layers = as_index(model.size());
 
   EXPECT_EQ(profile.model, "transformer");
   EXPECT_EQ(profile.batch, 4);
@@ -136,15 +138,15 @@ TEST(MeasureProfile, TransformerAtEverySizeAloneAndBusy) {
 
 TEST(MeasureProfile, BatchNormOverOneValueIsLeftOut) {
   const Model model = load_model("resnet18", "3x32x32", 0).model;
-  MeasureOptions options = options_for("cpu:" + std::to_string(available_cores()[0]), 2);
+  profiler::MeasureOptions options = options_for("cpu:" + std::to_string(available_cores()[0]), 2);
   options.budget_s = 0.1;
-  const Profile profile = measure_profile(model, synthetic_batch(model.sample(), 2, 0), options);
+  const Profile profile = profiler::measure_profile(model, synthetic_batch(model.sample(), 2, 0), options);
   for (const LayerCosts& layer : profile.classes.at(0).layers) {
     ASSERT_EQ(layer.by_samples.size(), 1U);
     EXPECT_EQ(layer.by_samples[0].samples, 2);
   }
   options.batch = 1;
-  EXPECT_THROW((void)measure_profile(model, synthetic_batch(model.sample(), 1, 0), options), Error);
+  EXPECT_THROW((void)profiler::measure_profile(model, synthetic_batch(model.sample(), 1, 0), options), Error);
 }
 
 TEST(MeasureProfile, SleepingDevicesAreOfAClassOfTheirOwnAndNeverBusy) {
@@ -167,7 +169,7 @@ TEST(MeasureProfile, SleepingDevicesAreOfAClassOfTheirOwnAndNeverBusy) {
 
 /// Without the checks of a list of devices: a core may belong to both, which may then be too busy to be measured busy in the time.
 void expect_two_classes(const std::vector<std::string>& devices, const std::vector<std::string>& names) {
-  MeasureOptions options = options_for("sleep:1", 4);
+  profiler::MeasureOptions options = options_for("sleep:1", 4);
   options.devices.clear();
   for (const std::string& name : devices) options.devices.push_back(parse_device(name));
   const Profile profile = measure_tiny(options);
@@ -189,15 +191,19 @@ void expect_two_classes(const std::vector<std::string>& devices, const std::vect
 
 TEST(MeasureProfile, DevicesOfTwoClassesAreMeasuredApart) {
   const std::vector<int> cores = available_cores();
-  if (cores.size() < 2 || cores[1] != cores[0] + 1) GTEST_SKIP() << "needs two neighbouring cores";
+  if (cores.size() < 2 || cores[1] != cores[0] + 1) {
+    GTEST_SKIP() << "needs two neighbouring cores";
+  }
   const std::string first = "cpu:" + std::to_string(cores[0]);
   expect_two_classes({first, first + "-" + std::to_string(cores[1])}, {"cpu/1", "cpu/2"});
 }
 
 TEST(GpuMeasure, PartsOfAGpuAndTheCpu) {
-  if (gpu_driver().gpus == 0) GTEST_SKIP() << gpu_driver().problem;
+  if (profiler::gpu_driver().gpus == 0) {
+    GTEST_SKIP() << profiler::gpu_driver().problem;
+  }
   expect_two_classes({"cuda:0/1of2", "cpu:" + std::to_string(available_cores()[0])}, {"cuda/2", "cpu/1"});
-  MeasureOptions options = options_for("cuda:0/1of2,cuda:0/2of2", 4);
+  profiler::MeasureOptions options = options_for("cuda:0/1of2,cuda:0/2of2", 4);
   options.budget_s = 20;  // kernels are loaded at their first use
   const Profile profile = measure_tiny(options);
   ASSERT_EQ(profile.classes.size(), 1U);

@@ -1,4 +1,4 @@
-#include "mptune/profiler/measure/sleep_model.h"
+#include "profiler/measure/sleep_model.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -8,14 +8,15 @@
 #include <functional>
 #include <limits>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/device/precise_sleep.h"
-#include "mptune/profiler/measure/link_timing.h"
-#include "mptune/profiler/measure/optimizer.h"
-#include "mptune/profiler/statistics/samples.h"
+#include "profiler/base/error.h"
+#include "profiler/device/device_list.h"
+#include "profiler/device/precise_sleep.h"
+#include "profiler/measure/link_timing.h"
+#include "profiler/measure/optimizer.h"
+#include "profiler/statistics/samples.h"
 
 namespace mptune::testing {
+using namespace profiler;
 namespace {
 
 LayerCost cost(int samples, double forward_s, double backward_s) {
@@ -41,9 +42,9 @@ Profile two_layers() {
 }
 
 double seconds_of(const std::function<void()>& work) {
-  const auto start = SteadyClock::now();
+  const auto start = profiler::SteadyClock::now();
   work();
-  return std::chrono::duration<double>(SteadyClock::now() - start).count();
+  return std::chrono::duration<double>(profiler::SteadyClock::now() - start).count();
 }
 
 RunContext context_for(std::int64_t samples) {
@@ -53,7 +54,7 @@ RunContext context_for(std::int64_t samples) {
 }
 
 TEST(SleepModel, SleepsAsTheProfileSaysAndPassesItsBytes) {
-  Model model = make_sleep_model(two_layers());
+  Model model = profiler::make_sleep_model(two_layers());
   ASSERT_EQ(model.size(), 2);
   // Between the sizes linear, beyond them proportional.
   for (const auto& [samples, forward_s] : std::vector<std::pair<int, double>>{{1, 3e-3}, {2, 4e-3}, {4, 6e-3}, {8, 12e-3}}) {
@@ -76,7 +77,7 @@ TEST(SleepModel, SleepsAsTheProfileSaysAndPassesItsBytes) {
 TEST(SleepModel, CarriesWhatNeedsNoGradient) {
   Profile profile = two_layers();
   profile.edges.push_back({0, 1, 80, 0, false});
-  Model model = make_sleep_model(profile);
+  Model model = profiler::make_sleep_model(profile);
   const Tensors middle = model.layers()[0].layer->forward({at::zeros({3, 1})}, context_for(3));
   ASSERT_EQ(middle.size(), 2U);
   EXPECT_EQ(static_cast<std::int64_t>(middle[0].nbytes()), 3 * 400);
@@ -86,7 +87,7 @@ TEST(SleepModel, CarriesWhatNeedsNoGradient) {
 }
 
 TEST(SleepModel, GradientsFlowThroughACut) {
-  Model model = make_sleep_model(two_layers());
+  Model model = profiler::make_sleep_model(two_layers());
   const at::Tensor input = at::zeros({3, 100}).requires_grad_();
   const Tensors output = model.layers()[1].layer->forward({input}, context_for(3));
   output[0].backward(at::ones_like(output[0]));
@@ -96,7 +97,7 @@ TEST(SleepModel, GradientsFlowThroughACut) {
 }
 
 TEST(SleepModel, SleepsWithoutGradientsToo) {
-  Model model = make_sleep_model(two_layers());
+  Model model = profiler::make_sleep_model(two_layers());
   const at::NoGradGuard no_grad;
   Tensors output;
   EXPECT_GE(seconds_of([&] { output = forward_all(model, {at::zeros({4, 1})}, context_for(4)); }), 6e-3);
@@ -104,15 +105,15 @@ TEST(SleepModel, SleepsWithoutGradientsToo) {
 }
 
 TEST(SleepModel, CloneIsIndependent) {
-  const Model model = make_sleep_model(two_layers());
+  const Model model = profiler::make_sleep_model(two_layers());
   const auto copy = model.layers()[0].layer->clone();
   const NamedTensor original = model.layers()[0].layer->parameters().at(0), cloned = copy->parameters().at(0);
   EXPECT_EQ(cloned.name, original.name);
   EXPECT_NE(cloned.tensor.data_ptr(), original.tensor.data_ptr());
 }
 
-std::vector<CopyTime> line(double latency_s, double bytes_per_second) {
-  std::vector<CopyTime> times;
+std::vector<profiler::CopyTime> line(double latency_s, double bytes_per_second) {
+  std::vector<profiler::CopyTime> times;
   for (std::int64_t bytes = 4 << 10; bytes <= 16 << 20; bytes *= 4)
     times.push_back({bytes, latency_s + static_cast<double>(bytes) / bytes_per_second});
   return times;
@@ -121,19 +122,19 @@ std::vector<CopyTime> line(double latency_s, double bytes_per_second) {
 TEST(FitLink, RecoversALine) {
   for (const double latency : {1e-6, 20e-6, 5e-3})
     for (const double speed : {10e6, 5e9, 50e9}) {
-      const LinkCost cost = fit_link(line(latency, speed));
+      const LinkCost cost = profiler::fit_link(line(latency, speed));
       EXPECT_NEAR(cost.latency_s / latency, 1, 1e-6);
       EXPECT_NEAR(cost.bytes_per_second / speed, 1, 1e-6);
     }
 }
 
 TEST(FitLink, OneOutlierChangesLittleAndNothingIsNegative) {
-  std::vector<CopyTime> times = line(20e-6, 5e9);
+  std::vector<profiler::CopyTime> times = line(20e-6, 5e9);
   times[5].seconds *= 3;  // 4 MiB
-  const LinkCost cost = fit_link(times);
+  const LinkCost cost = profiler::fit_link(times);
   EXPECT_NEAR(cost.bytes_per_second / 5e9, 1, 0.35);
-  for (CopyTime& time : times) time.seconds = 1e-6;
-  const LinkCost flat = fit_link(times);
+  for (profiler::CopyTime& time : times) time.seconds = 1e-6;
+  const LinkCost flat = profiler::fit_link(times);
   EXPECT_GE(flat.latency_s, 0);
   EXPECT_TRUE(std::isfinite(flat.bytes_per_second) && flat.bytes_per_second > 0);
 }
@@ -141,46 +142,46 @@ TEST(FitLink, OneOutlierChangesLittleAndNothingIsNegative) {
 TEST(SweepLink, MeasuresTheThrottle) {
   const auto device = make_device(parse_device("cpu:" + std::to_string(available_cores()[0])));
   const auto other = make_device(parse_device("cpu:" + std::to_string(available_cores().back())));
-  const auto times = sweep_link(device, other, {2e9, 300e-6}, 1);
+  const auto times = profiler::sweep_link(device, other, {2e9, 300e-6}, 1);
   ASSERT_GE(times.size(), 4U);
   EXPECT_EQ(times.front().bytes, 4 << 10);
   EXPECT_EQ(times.back().bytes, 16 << 20);
-  for (const CopyTime& time : times) EXPECT_GE(time.seconds, 300e-6 + static_cast<double>(time.bytes) / 2e9 - 1e-6) << time.bytes;
+  for (const profiler::CopyTime& time : times) EXPECT_GE(time.seconds, 300e-6 + static_cast<double>(time.bytes) / 2e9 - 1e-6) << time.bytes;
 }
 
 TEST(SweepLink, SlowLinkIsSweptUpToTheFirstMebibyteOnly) {
   const auto device = make_device(parse_device("sleep:0"));
   const auto other = make_device(parse_device("sleep:1"));
-  const auto times = sweep_link(device, other, {20e6, 0}, 1);
+  const auto times = profiler::sweep_link(device, other, {20e6, 0}, 1);
   EXPECT_EQ(times.size(), 5U);
   EXPECT_EQ(times.back().bytes, 1 << 20);
-  for (const CopyTime& time : times) EXPECT_GE(time.seconds, static_cast<double>(time.bytes) / 20e6 - 1e-6) << time.bytes;
-  EXPECT_TRUE(std::isfinite(fit_link(times).bytes_per_second));
+  for (const profiler::CopyTime& time : times) EXPECT_GE(time.seconds, static_cast<double>(time.bytes) / 20e6 - 1e-6) << time.bytes;
+  EXPECT_TRUE(std::isfinite(profiler::fit_link(times).bytes_per_second));
 }
 
 TEST(SweepLink, TakesTheCallersSizes) {
   const auto device = make_device(parse_device("sleep:0"));
   const auto other = make_device(parse_device("sleep:1"));
   std::vector<std::int64_t> sizes;
-  for (const CopyTime& time : sweep_link(device, other, {}, 1, 1 << 10, 64 << 10)) sizes.push_back(time.bytes);
+  for (const profiler::CopyTime& time : profiler::sweep_link(device, other, {}, 1, 1 << 10, 64 << 10)) sizes.push_back(time.bytes);
   EXPECT_EQ(sizes, (std::vector<std::int64_t>{1 << 10, 4 << 10, 16 << 10, 64 << 10}));
 }
 
 TEST(Optimizer, RefusesInvalidRatesAndNames) {
   const std::vector<at::Tensor> parameters{at::ones({2}).requires_grad_()};
-  EXPECT_THROW((void)parse_optimizer("sdg"), Error);
-  EXPECT_THROW((void)parse_optimizer(""), Error);
-  EXPECT_THROW((void)parse_loss("model"), Error);
-  EXPECT_THROW((void)make_optimizer(OptimizerKind::sgd, -0.1, parameters), Error);
-  EXPECT_THROW((void)make_optimizer(OptimizerKind::adam, std::nan(""), parameters), Error);
-  EXPECT_THROW((void)make_optimizer(OptimizerKind::adamw, std::numeric_limits<double>::infinity(), parameters), Error);
+  EXPECT_THROW((void)profiler::parse_optimizer("sdg"), Error);
+  EXPECT_THROW((void)profiler::parse_optimizer(""), Error);
+  EXPECT_THROW((void)profiler::parse_loss("model"), Error);
+  EXPECT_THROW((void)profiler::make_optimizer(profiler::OptimizerKind::sgd, -0.1, parameters), Error);
+  EXPECT_THROW((void)profiler::make_optimizer(profiler::OptimizerKind::adam, std::nan(""), parameters), Error);
+  EXPECT_THROW((void)profiler::make_optimizer(profiler::OptimizerKind::adamw, std::numeric_limits<double>::infinity(), parameters), Error);
 }
 
 TEST(Optimizer, FirstStepIsTheClosedForm) {
   const auto step = [](const char* name, double rate) {
     at::Tensor parameter = at::ones({1}).requires_grad_();
     parameter.mutable_grad() = at::full({1}, 4.0);
-    make_optimizer(parse_optimizer(name), rate, {parameter})->step();
+    profiler::make_optimizer(profiler::parse_optimizer(name), rate, {parameter})->step();
     return parameter.item<double>();
   };
   EXPECT_FLOAT_EQ(static_cast<float>(step("sgd", 0)), 1 - 0.01F * 4);
@@ -188,9 +189,9 @@ TEST(Optimizer, FirstStepIsTheClosedForm) {
   // The first step of Adam has the length of the learning rate, whatever the gradient.
   EXPECT_NEAR(step("adam", 0), 1 - 0.001, 1e-6);
   EXPECT_NEAR(step("adamw", 0), 1 - 0.001 - 0.001 * 0.01, 1e-6);
-  EXPECT_EQ(optimizer_state_factor(OptimizerKind::sgd), 0);
-  EXPECT_EQ(optimizer_state_factor(OptimizerKind::adam), 2);
-  EXPECT_EQ(optimizer_state_factor(OptimizerKind::adamw), 2);
+  EXPECT_EQ(profiler::optimizer_state_factor(profiler::OptimizerKind::sgd), 0);
+  EXPECT_EQ(profiler::optimizer_state_factor(profiler::OptimizerKind::adam), 2);
+  EXPECT_EQ(profiler::optimizer_state_factor(profiler::OptimizerKind::adamw), 2);
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
-#include "mptune/profiler/model/graph_piece.h"
+#include "profiler/model/graph_piece.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 /// A layer that is asked for its parameters only.
@@ -87,4 +87,4 @@ TEST(GraphPiece, WithoutParametersBackwardDoesNothing) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

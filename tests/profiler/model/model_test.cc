@@ -1,12 +1,12 @@
-#include "mptune/profiler/model/model.h"
+#include "profiler/model/model.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/support/model_formula.h"
+#include "profiler/base/error.h"
+#include "tests/support/model_formula.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 TEST(Synthetic, SameSeedSameBatch) {
@@ -31,9 +31,7 @@ TEST(Losses, AreMeansOverSamples) {
   const auto output = testing::fill({4, 3}, 0, 1.0);
   const auto labels = at::tensor(std::vector<std::int64_t>{0, 2, 1, 1});
   double sum = 0;
-  for (std::int64_t i = 0; i < 4; ++i) {
-    sum -= at::log_softmax(output[i], 0)[labels[i].item<std::int64_t>()].item<double>();
-  }
+  for (std::int64_t i = 0; i < 4; ++i) sum -= at::log_softmax(output[i], 0)[labels[i].item<std::int64_t>()].item<double>();
   EXPECT_NEAR(Loss::from_name("cross_entropy")({output}, labels).item<double>(), sum / 4, 1e-6);
   EXPECT_NEAR(Loss::from_name("cross_entropy")({output}, labels.to(at::kInt)).item<double>(), sum / 4, 1e-6);
   EXPECT_NEAR(Loss::from_name("mean_square")({output}, {}).item<double>(), output.square().mean().item<double>(), 1e-7);
@@ -45,4 +43,4 @@ TEST(Losses, AreMeansOverSamples) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

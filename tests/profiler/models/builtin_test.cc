@@ -7,16 +7,17 @@
 #include <set>
 #include <sstream>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/text.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/profiler/model/model.h"
-#include "mptune/profiler/model/scalar_types.h"
-#include "mptune/profiler/models/builtin_models.h"
-#include "mptune/profiler/state/state.h"
-#include "mptune/tests/support/model_formula.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/base/text.h"
+#include "profiler/loading/load_model.h"
+#include "profiler/model/model.h"
+#include "profiler/model/scalar_types.h"
+#include "profiler/models/builtin_models.h"
+#include "profiler/state/state.h"
+#include "tests/support/model_formula.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using ::testing::HasSubstr;
@@ -27,9 +28,7 @@ std::string golden(const std::string& file) {
 
 std::int64_t parameter_count(const Model& model) {
   std::int64_t count = 0;
-  for (const auto& named : model.parameters()) {
-    count += named.tensor.numel();
-  }
+  for (const auto& named : model.parameters()) count += named.tensor.numel();
   return count;
 }
 
@@ -44,23 +43,18 @@ std::map<std::string, std::vector<double>> golden_numbers(const std::string& fil
     std::istringstream line(text);
     std::string key;
     line >> key;
-    for (double number = 0; line >> number;) {
-      result[key].push_back(number);
-    }
+    for (double number = 0; line >> number;) result[key].push_back(number);
   }
   return result;
 }
 
 void expect_near_all(const at::Tensor& values, const std::vector<double>& expected, double relative, const std::string& what) {
   const auto flat = values.to(at::kDouble).contiguous();
-  ASSERT_EQ(static_cast<std::size_t>(flat.numel()), expected.size()) << what;
+  ASSERT_EQ(as_index(flat.numel()), expected.size()) << what;
   double scale = 0;
-  for (const double value : expected) {
-    scale = std::max(scale, std::abs(value));
-  }
-  for (std::size_t i = 0; i < expected.size(); ++i) {
+  for (const double value : expected) scale = std::max(scale, std::abs(value));
+  for (std::size_t i = 0; i < expected.size(); ++i)
     EXPECT_NEAR(flat.const_data_ptr<double>()[i], expected[i], relative * scale) << what << " " << i;
-  }
 }
 
 class ResNet : public ::testing::TestWithParam<std::string> {};
@@ -93,9 +87,8 @@ TEST_P(ResNet, OneStepIsTorchvisions) {
   testing::commit_single(model);
 
   expect_near_all(loss.detach().reshape({1}), expected.at("loss"), 1e-5, "loss");
-  for (std::int64_t row = 0; row < 4; ++row) {
+  for (std::int64_t row = 0; row < 4; ++row)
     expect_near_all(output[0][row].detach().slice(0, 0, std::nullopt, 50), expected.at("output." + std::to_string(row)), 1e-5, "output");
-  }
   int norms = 0;
   for (const auto& [name, tensor] : model.buffers()) {
     if (name.ends_with("num_batches_tracked")) {
@@ -106,9 +99,8 @@ TEST_P(ResNet, OneStepIsTorchvisions) {
     }
   }
   EXPECT_EQ(norms, GetParam() == "resnet18" ? 40 : 106);
-  for (const auto& [name, tensor] : model.parameters()) {
+  for (const auto& [name, tensor] : model.parameters())
     expect_near_all(tensor.grad().to(at::kDouble).norm().reshape({1}), expected.at("gradient." + name), 1e-5, name);
-  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, ResNet, ::testing::Values("resnet18", "resnet50"));
@@ -133,9 +125,7 @@ TEST(Mlp, IsTheTutorialsToy) {
   auto model = load_model("mlp", "", 1).model;
   ASSERT_EQ(model.size(), 2);
   std::vector<std::string> state;
-  for (const auto& named : state_of(model)) {
-    state.push_back(state_line(named));
-  }
+  for (const auto& named : state_of(model)) state.push_back(state_line(named));
   EXPECT_EQ(state, (std::vector<std::string>{"net1.weight float32 10x10", "net1.bias float32 10", "net2.weight float32 5x10",
                                              "net2.bias float32 5"}));
   EXPECT_EQ(model.loss().name(), "mse");
@@ -183,9 +173,7 @@ TEST(Transformer, SeesOnlyThePast) {
   const auto after = forward_all(model, {changed}, {})[0].detach();
   EXPECT_TRUE(at::equal(before.narrow(1, 0, 7), after.narrow(1, 0, 7)));
   const auto difference = (before - after).abs().amax({0, 2});
-  for (std::int64_t position = 7; position < 12; ++position) {
-    EXPECT_GT(difference[position].item<double>(), 1e-4) << position;
-  }
+  for (std::int64_t position = 7; position < 12; ++position) EXPECT_GT(difference[position].item<double>(), 1e-4) << position;
 }
 
 // The same block in the most literal form: one head and one position at a time.
@@ -193,9 +181,7 @@ TEST(Transformer, BlockEqualsPlainAttention) {
   auto model = load_model("transformer:d=8,layers=1,heads=2,seq=5,vocab=9", "", 3).model;
   auto& block = *model.layers()[1].layer;
   std::map<std::string, at::Tensor> p;
-  for (const auto& named : block.parameters()) {
-    p[named.name.substr(std::string("blocks.0.").size())] = named.tensor.detach();
-  }
+  for (const auto& named : block.parameters()) p[named.name.substr(std::string("blocks.0.").size())] = named.tensor.detach();
   const auto x = testing::fill({1, 5, 8}, 3, 1.0);
   const auto norm = [&](const at::Tensor& v, const std::string& name) {
     const auto centred = v - v.mean(-1, true);
@@ -234,7 +220,7 @@ TEST(Builtin, WeightsDependOnlyOnTheSeed) {
 
 TEST(Builtin, InitialWeightsHaveTheUsualSpread) {
   const auto model = load_model("resnet18", "", 0).model;
-  for (const auto& [name, tensor] : model.parameters()) {
+  for (const auto& [name, tensor] : model.parameters())
     if (name == "layer2.0.conv1.weight") {
       EXPECT_NEAR(tensor.std().item<double>(), std::sqrt(2.0 / (128 * 9)), 0.001);
     } else if (name == "fc.weight") {
@@ -242,7 +228,6 @@ TEST(Builtin, InitialWeightsHaveTheUsualSpread) {
     } else if (name == "bn1.weight") {
       EXPECT_TRUE(at::equal(tensor, at::ones({64})));
     }
-  }
 }
 
 TEST(Builtin, Fingerprints) {
@@ -309,4 +294,4 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"encoder-decoder-classifier:classes=1", "", "out of range"}));
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

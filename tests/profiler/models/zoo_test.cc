@@ -5,13 +5,14 @@
 #include <map>
 #include <set>
 
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/profiler/model/model.h"
-#include "mptune/profiler/model/scalar_types.h"
-#include "mptune/profiler/state/state.h"
-#include "mptune/tests/support/model_formula.h"
+#include "profiler/base/index.h"
+#include "profiler/loading/load_model.h"
+#include "profiler/model/model.h"
+#include "profiler/model/scalar_types.h"
+#include "profiler/state/state.h"
+#include "tests/support/model_formula.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 Model described(const std::string& text) {
@@ -20,9 +21,7 @@ Model described(const std::string& text) {
 
 std::int64_t count_of(const Model& model, const std::string& prefix = "") {
   std::int64_t count = 0;
-  for (const auto& [name, tensor] : model.parameters()) {
-    count += name.starts_with(prefix) ? tensor.numel() : 0;
-  }
+  for (const auto& [name, tensor] : model.parameters()) count += name.starts_with(prefix) ? tensor.numel() : 0;
   return count;
 }
 
@@ -31,9 +30,7 @@ class Named {
  public:
   explicit Named(Model& model) {
     testing::fill_state(state_of(model));
-    for (const auto& [name, tensor] : state_of(model)) {
-      tensors_[name] = tensor.detach();
-    }
+    for (const auto& [name, tensor] : state_of(model)) tensors_[name] = tensor.detach();
   }
   const at::Tensor& operator()(const std::string& name) const { return tensors_.at(name); }
   at::Tensor linear(const at::Tensor& input, const std::string& name) const {
@@ -70,12 +67,10 @@ TEST(Vgg16, NamesAndCountAreTorchvisions) {
   std::vector<std::string> names;
   for (const auto& named : model.parameters()) names.push_back(named.name);
   std::vector<std::string> expected;
-  for (const int i : {0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28}) {
+  for (const int i : {0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28})
     for (const char* part : {".weight", ".bias"}) expected.push_back("features." + std::to_string(i) + part);
-  }
-  for (const int i : {0, 3, 6}) {
+  for (const int i : {0, 3, 6})
     for (const char* part : {".weight", ".bias"}) expected.push_back("classifier." + std::to_string(i) + part);
-  }
   EXPECT_EQ(names, expected);
   std::vector<std::string> modules;
   for (const auto& layer : model.layers()) modules.insert(modules.end(), layer.modules.begin(), layer.modules.end());
@@ -136,9 +131,8 @@ TEST(Bert, ComputesPostNormBlocksOverTheTokensThatCount) {
       for (std::int64_t head = 0; head < 2; ++head) {
         for (std::int64_t t = 0; t < 5; ++t) {
           std::vector<std::int64_t> seen;
-          for (std::int64_t other = 0; other < 5; ++other) {
+          for (std::int64_t other = 0; other < 5; ++other)
             if (other == 0 || row[other].item<std::int64_t>() != 0) seen.push_back(other);
-          }
           const at::Tensor index = at::tensor(seen);
           const at::Tensor keys = k.narrow(1, head * 4, 4).index_select(0, index), values = v.narrow(1, head * 4, 4).index_select(0, index);
           mixed[t].narrow(0, head * 4, 4).copy_(at::matmul(at::softmax(at::matmul(keys, q[t].narrow(0, head * 4, 4)) / 2.0, 0), values));
@@ -220,11 +214,10 @@ TEST(LateFusion, EveryBranchSeesItsImage) {
   std::vector<at::Tensor> features;
   for (const std::string name : {"first", "second"}) {
     const at::NoGradGuard no_gradients;
-    for (const auto& [own, tensor] : branch.parameters()) {
+    for (const auto& [own, tensor] : branch.parameters())
       if (!own.starts_with("fc.")) at::Tensor(tensor).copy_(named(name + "." + own));
-    }
     Tensors values{images.select(1, name == "first" ? 0 : 1)};
-    for (int i = 0; i + 1 < branch.size(); ++i) values = run_layer(branch.layers()[static_cast<std::size_t>(i)], i, values, {});
+    for (int i = 0; i + 1 < branch.size(); ++i) values = run_layer(branch.layers()[as_index(i)], i, values, {});
     features.push_back(values[0].mean({2, 3}));
   }
   expect_close(forward_all(model, {images}, {})[0], named.linear(at::cat(features, 1), "head"));
@@ -281,4 +274,4 @@ TEST(Zoo, FingerprintsSeeEveryParameterThatChangesShapes) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

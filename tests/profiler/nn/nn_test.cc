@@ -1,16 +1,16 @@
-#include "mptune/profiler/nn/nn.h"
+#include "profiler/nn/nn.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/profiler/model/batch_statistics.h"
-#include "mptune/profiler/nn/batch_norms.h"
-#include "mptune/tests/support/model_formula.h"
+#include "profiler/base/error.h"
+#include "profiler/loading/load_model.h"
+#include "profiler/model/batch_statistics.h"
+#include "profiler/nn/batch_norms.h"
+#include "tests/support/model_formula.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 namespace nn = torch::nn;
@@ -51,24 +51,19 @@ void run_micro_batches(Model& model, const at::Tensor& input, const std::vector<
       tensors = layer.forward(tensors, {.first_sample = first, .samples = size});
       auto taken = layer.take_statistics();
       by_layer[i].resize(taken.size());
-      for (std::size_t norm = 0; norm < taken.size(); ++norm) {
-        by_layer[i][norm].push_back(std::move(taken[norm]));
-      }
+      for (std::size_t norm = 0; norm < taken.size(); ++norm) by_layer[i][norm].push_back(std::move(taken[norm]));
     }
     first += size;
   }
-  for (std::size_t i = 0; i < model.layers().size(); ++i) {
-    model.layers()[i].layer->commit_statistics(by_layer[i]);
-  }
+  for (std::size_t i = 0; i < model.layers().size(); ++i) model.layers()[i].layer->commit_statistics(by_layer[i]);
 }
 
 void expect_equal_buffers(const Model& model, const nn::Sequential& net, double tolerance) {
   const auto ours = model.buffers();
   const auto theirs = net->buffers();
   ASSERT_EQ(ours.size(), theirs.size());
-  for (std::size_t i = 0; i < ours.size(); ++i) {
+  for (std::size_t i = 0; i < ours.size(); ++i)
     EXPECT_TRUE(at::allclose(ours[i].tensor.to(at::kDouble), theirs[i].to(at::kDouble), tolerance, tolerance)) << ours[i].name;
-  }
 }
 
 TEST(FromSequential, NamesKindsAndTensors) {
@@ -206,9 +201,7 @@ TEST(Clone, IsEqualAndIndependentAndDrawsNoNumbers) {
   const auto undisturbed = at::rand({4});
   at::manual_seed(3);
   std::vector<ModelLayer> copies;
-  for (const auto& each : model.layers()) {
-    copies.push_back({each.name, each.modules, each.layer->clone()});
-  }
+  for (const auto& each : model.layers()) copies.push_back({each.name, each.modules, each.layer->clone()});
   EXPECT_TRUE(at::equal(at::rand({4}), undisturbed));
   Model copy("copy", std::move(copies), model.loss(), {}, 1);
   EXPECT_EQ(copy.fingerprint(), model.fingerprint());
@@ -224,12 +217,10 @@ TEST(Clone, IsEqualAndIndependentAndDrawsNoNumbers) {
     each->loss()(forward_all(*each, {input}, {}), labels).backward();
     testing::commit_single(*each);
   }
-  for (std::size_t i = 0; i < copy.parameters().size(); ++i) {
+  for (std::size_t i = 0; i < copy.parameters().size(); ++i)
     EXPECT_TRUE(at::equal(copy.parameters()[i].tensor.grad(), model.parameters()[i].tensor.grad())) << copy.parameters()[i].name;
-  }
-  for (std::size_t i = 0; i < copy.buffers().size(); ++i) {
+  for (std::size_t i = 0; i < copy.buffers().size(); ++i)
     EXPECT_TRUE(at::equal(copy.buffers()[i].tensor, model.buffers()[i].tensor)) << copy.buffers()[i].name;
-  }
 }
 
 TEST(Clone, ThreadsAtOnce) {
@@ -246,9 +237,7 @@ TEST(Clone, ThreadsAtOnce) {
       statistics[i] = block->take_statistics();
     });
   }
-  for (auto& thread : threads) {
-    thread.join();
-  }
+  for (auto& thread : threads) thread.join();
   EXPECT_TRUE(at::equal(outputs[0], outputs[1]));
   ASSERT_EQ(statistics[0].size(), 2U);
   EXPECT_TRUE(at::equal(statistics[0][1].variance, statistics[1][1].variance));
@@ -308,9 +297,8 @@ TEST(InputsStayAsTheyAre, BuiltInsTakeLeavesAtEveryCut) {
     Tensors tensors{synthetic_batch(model.sample(), 2, 1).inputs[0]};
     for (auto& each : model.layers()) {
       Tensors leaves;
-      for (const auto& tensor : tensors) {
+      for (const auto& tensor : tensors)
         leaves.push_back(at::isFloatingType(tensor.scalar_type()) ? tensor.detach().clone().set_requires_grad(true) : tensor);
-      }
       const auto version = leaves[0]._version();
       (void)each.layer->forward(leaves, {});
       tensors = each.layer->forward(leaves, {.recomputing = true});
@@ -339,4 +327,4 @@ TEST(UserLayer, PrefixAndForward) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

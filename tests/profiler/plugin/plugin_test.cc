@@ -5,15 +5,15 @@
 #include <fstream>
 #include <iterator>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/profiler/model/model.h"
-#include "mptune/profiler/plugin/elf_file.h"
-#include "mptune/profiler/plugin/plugin_header.h"
-#include "mptune/tests/support/error_of.h"
-#include "mptune/tests/support/files.h"
+#include "profiler/base/error.h"
+#include "profiler/loading/load_model.h"
+#include "profiler/model/model.h"
+#include "profiler/plugin/elf_file.h"
+#include "profiler/plugin/plugin_header.h"
+#include "tests/support/error_of.h"
+#include "tests/support/files.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using testing::error_of;
@@ -54,7 +54,7 @@ class Plugin : public ::testing::Test {
     return refusal_of([&] { (void)load_model(path, "", 0); });
   }
 
-  TestFolder folder_{"plugin"};
+  testing::TestFolder folder_{"plugin"};
 };
 
 TEST_F(Plugin, IsTheModelOfItsFactory) {
@@ -131,9 +131,8 @@ TEST_F(Plugin, OfAnotherBuildIsRefusedBeforeItIsLoaded) {
       {offsetof(PluginHeader, string_abi), four(0), "_GLIBCXX_USE_CXX11_ABI 0"},
       {offsetof(PluginHeader, compiler_abi), four(1002), "compiler of ABI 1002"},
       {offsetof(PluginHeader, sizes), four(8), "differ in size"}};
-  for (const auto& [offset, instead, words] : cases) {
+  for (const auto& [offset, instead, words] : cases)
     EXPECT_NE(refusal(changed(offset, instead)).find(words), std::string::npos) << refusal(changed(offset, instead));
-  }
 }
 
 TEST_F(Plugin, OtherFilesAreRefused) {
@@ -152,9 +151,8 @@ TEST_F(Plugin, OtherFilesAreRefused) {
 // A library that ends too early would take the process with it if it were loaded.
 TEST_F(Plugin, CutShortAnywhereOrOfAnotherMachineIsRefused) {
   const auto whole = bytes_of(plugin("resnet_plugin"));
-  for (const std::size_t size : {std::size_t{4}, std::size_t{20}, std::size_t{64}, std::size_t{500}, whole.size() / 2, whole.size() - 1}) {
+  for (const std::size_t size : {std::size_t{4}, std::size_t{20}, std::size_t{64}, std::size_t{500}, whole.size() / 2, whole.size() - 1})
     EXPECT_NE(refusal(write("short.so", whole.substr(0, size))).find("cut short"), std::string::npos) << size;
-  }
   auto other = whole;
   other[4] = 1;  // 32 bits
   EXPECT_NE(refusal(write("other.so", other)).find("another kind of machine"), std::string::npos);
@@ -172,4 +170,4 @@ TEST(ElfFile, ReadsOnlyExportedObjects) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

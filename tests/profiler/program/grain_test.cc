@@ -1,8 +1,8 @@
-#include "mptune/profiler/program/grain.h"
+#include "profiler/program/grain.h"
 
 #include <gtest/gtest.h>
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 /// A graph whose values have the sizes given; nodes are added by hand.
@@ -72,4 +72,4 @@ TEST(CoarserCuts, KeepCheapCutsAndMergeSmallPieces) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -2,11 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/program/exported_program.h"
-#include "mptune/tests/support/error_of.h"
+#include "profiler/base/error.h"
+#include "profiler/program/exported_program.h"
+#include "tests/support/error_of.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using nlohmann::json;
@@ -203,4 +203,4 @@ TEST(ReadStoredTensors, RecordsStayInTheirFolder) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

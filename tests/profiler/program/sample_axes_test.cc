@@ -1,8 +1,8 @@
-#include "mptune/profiler/program/sample_axes.h"
+#include "profiler/program/sample_axes.h"
 
 #include <gtest/gtest.h>
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using Sizes = std::vector<SymbolicSize>;
@@ -100,4 +100,4 @@ TEST(SampleAxes, AreEmptyIfUnknown) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,10 +1,10 @@
-#include "mptune/profiler/program/size_guards.h"
+#include "profiler/program/size_guards.h"
 
 #include <gtest/gtest.h>
 
-#include "mptune/tests/support/error_of.h"
+#include "tests/support/error_of.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 std::optional<bool> holds(const std::string& text, const SizesByName& sizes) {
@@ -93,4 +93,4 @@ TEST(SizeDemands, RangesAndGuardsAreNamedWithTheSizes) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

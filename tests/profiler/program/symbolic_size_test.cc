@@ -1,4 +1,4 @@
-#include "mptune/profiler/program/symbolic_size.h"
+#include "profiler/program/symbolic_size.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 const std::string kBatch = "Symbol('s77', positive=True, integer=True)";
@@ -88,4 +88,4 @@ TEST(SymbolicSize, RandomExpressionsAgreeWithPythonsRules) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,4 @@
-#include "mptune/profiler/randomness/randomness.h"
+#include "profiler/randomness/randomness.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,12 +8,12 @@
 #include <functional>
 #include <limits>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/model/model.h"
-#include "mptune/profiler/nn/module_layer.h"
-#include "mptune/profiler/randomness/hashed_numbers.h"
+#include "profiler/base/error.h"
+#include "profiler/model/model.h"
+#include "profiler/nn/module_layer.h"
+#include "profiler/randomness/hashed_numbers.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using ::testing::HasSubstr;
@@ -261,4 +261,4 @@ TEST(RunLayer, DrawingIntoWhatNeedsAGradientIsRecorded) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

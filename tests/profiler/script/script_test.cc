@@ -5,21 +5,21 @@
 #include <iterator>
 #include <thread>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/device/cpu_allocator.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/profiler/model/model.h"
-#include "mptune/profiler/nn/nn.h"
-#include "mptune/profiler/script/layer.h"
-#include "mptune/profiler/state/batch_file.h"
-#include "mptune/profiler/state/torch_file.h"
-#include "mptune/tests/support/error_of.h"
-#include "mptune/tests/support/files.h"
-#include "mptune/tests/support/script_modules.h"
+#include "profiler/base/error.h"
+#include "profiler/device/cpu_allocator.h"
+#include "profiler/loading/load_model.h"
+#include "profiler/model/model.h"
+#include "profiler/nn/nn.h"
+#include "profiler/script/layer.h"
+#include "profiler/state/batch_file.h"
+#include "profiler/state/torch_file.h"
+#include "tests/support/error_of.h"
+#include "tests/support/files.h"
+#include "tests/support/script_modules.h"
 
 #include <caffe2/serialize/inline_container.h>
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using namespace mptune::testing;
@@ -55,7 +55,7 @@ class Script : public ::testing::Test {
     return refusal_of([&] { (void)load_model(text, input, 0, source); });
   }
 
-  TestFolder folder_{"script"};
+  testing::TestFolder folder_{"script"};
 };
 
 TEST_F(Script, ChildrenOfASequentialAreLayers) {
@@ -284,4 +284,4 @@ TEST_F(Script, UnknownOperatorsAndPythonAreRefused) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

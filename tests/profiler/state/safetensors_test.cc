@@ -1,4 +1,4 @@
-#include "mptune/profiler/state/safetensors.h"
+#include "profiler/state/safetensors.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -11,14 +11,14 @@
 #include <fstream>
 #include <random>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/profiler/model/model.h"
-#include "mptune/profiler/state/state.h"
-#include "mptune/tests/support/error_of.h"
-#include "mptune/tests/support/every_type.h"
+#include "profiler/base/error.h"
+#include "profiler/loading/load_model.h"
+#include "profiler/model/model.h"
+#include "profiler/state/state.h"
+#include "tests/support/error_of.h"
+#include "tests/support/every_type.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using testing::error_of;
@@ -296,4 +296,4 @@ TEST_F(Safetensors, UnwritablePlaces) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

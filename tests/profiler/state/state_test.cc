@@ -1,4 +1,4 @@
-#include "mptune/profiler/state/state.h"
+#include "profiler/state/state.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,16 +10,16 @@
 #include <fstream>
 #include <random>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/profiler/state/batch_file.h"
-#include "mptune/profiler/state/pickle.h"
-#include "mptune/profiler/state/torch_file.h"
-#include "mptune/tests/support/error_of.h"
-#include "mptune/tests/support/every_type.h"
-#include "mptune/tests/support/model_formula.h"
+#include "profiler/base/error.h"
+#include "profiler/loading/load_model.h"
+#include "profiler/state/batch_file.h"
+#include "profiler/state/pickle.h"
+#include "profiler/state/torch_file.h"
+#include "tests/support/error_of.h"
+#include "tests/support/every_type.h"
+#include "tests/support/model_formula.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using testing::error_of;
@@ -66,9 +66,7 @@ TEST_F(TorchFile, StateRoundTrip) {
   load_state(other, path("state.pt"));
   const auto expected = state_of(model);
   const auto loaded = state_of(other);
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_TRUE(at::equal(loaded[i].tensor, expected[i].tensor)) << expected[i].name;
-  }
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(at::equal(loaded[i].tensor, expected[i].tensor)) << expected[i].name;
   EXPECT_TRUE(other.parameters()[0].tensor.requires_grad());
 }
 
@@ -82,9 +80,7 @@ TEST_F(TorchFile, StatesThatDoNotFit) {
     return std::string(error.what());
   };
   TensorDict good;
-  for (const auto& [name, tensor] : state_of(model)) {
-    good.emplace_back(name, tensor.detach() + 1);
-  }
+  for (const auto& [name, tensor] : state_of(model)) good.emplace_back(name, tensor.detach() + 1);
   auto dict = good;
   dict.pop_back();
   EXPECT_EQ(refuse(dict), "'net2.bias' is missing");
@@ -158,9 +154,7 @@ TEST_F(TorchFile, DamagedBytes) {
   int refused = 0;
   for (int round = 0; round < 2000; ++round) {
     auto bytes = whole;
-    for (int i = 0; i < 1 + round % 4; ++i) {
-      bytes[random() % bytes.size()] = static_cast<char>(random());
-    }
+    for (int i = 0; i < 1 + round % 4; ++i) bytes[random() % bytes.size()] = static_cast<char>(random());
     write(path("bad.pt"), bytes);
     try {
       (void)read_torch_file(path("bad.pt"));
@@ -178,14 +172,10 @@ TEST(Pickle, DamagedPrograms) {
   int refused = 0;
   for (int round = 0; round < 20000; ++round) {
     auto bytes = whole;
-    for (int i = 0; i < 1 + round % 3; ++i) {
-      bytes[random() % bytes.size()] = static_cast<char>(random());
-    }
+    for (int i = 0; i < 1 + round % 3; ++i) bytes[random() % bytes.size()] = static_cast<char>(random());
     try {
       (void)read_pickle(bytes, [&](const PickleStorage& wanted) {
-        if (wanted.numel < 0 || wanted.numel > 6) {
-          throw PickleError("storage");
-        }
+        if (wanted.numel < 0 || wanted.numel > 6) throw PickleError("storage");
         return storage(wanted);
       });
     } catch (const PickleError&) {
@@ -247,9 +237,7 @@ TEST(Pickle, TensorsStayInsideTheirStorage) {
   const auto tensor = [](std::int64_t offset, std::int64_t size, std::int64_t stride) {
     const auto number = [](std::int64_t value) {
       std::string text = "\x8a\x08";
-      for (int i = 0; i < 8; ++i) {
-        text += static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * i) & 0xff);
-      }
+      for (int i = 0; i < 8; ++i) text += static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * i) & 0xff);
       return text;
     };
     const std::string storage = std::string(
@@ -334,9 +322,8 @@ model.load_state_dict(state)
   const auto sums = read_torch_file(path("sums.pt"));
   const auto state = state_of(model);
   ASSERT_EQ(sums.size(), state.size());
-  for (std::size_t i = 0; i < sums.size(); ++i) {
+  for (std::size_t i = 0; i < sums.size(); ++i)
     EXPECT_NEAR(sums[i].second.item<double>(), state[i].tensor.to(at::kDouble).sum().item<double>(), 1e-6) << state[i].name;
-  }
 }
 
 TEST_F(Python, WeLoadWhatItSaves) {
@@ -385,9 +372,8 @@ except ImportError:
                                                                                    {"list.pt", "holds no dict"},
                                                                                    {"mixed.pt", "'epoch' is not a tensor"},
                                                                                    {"legacy.pt", "not a file of torch.save (PyTorch 1.6"},
-                                                                                   {"wide.pt", "outside its storage"}}) {
+                                                                                   {"wide.pt", "outside its storage"}})
     EXPECT_THAT(std::string(error_of([&] { (void)read_torch_file(path(file)); }).what()), HasSubstr(hint)) << file;
-  }
   if (std::filesystem::exists(path("resnet18.pt"))) {
     auto resnet = load_model("resnet18", "3x64x64", 0).model;
     load_state(resnet, path("resnet18.pt"));
@@ -397,4 +383,4 @@ except ImportError:
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,4 @@
-#include "mptune/profiler/statistics/lawful_times.h"
+#include "profiler/statistics/lawful_times.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using Times = std::vector<double>;
@@ -59,4 +59,4 @@ TEST(LawfulTimes, AreTheLargestThatKeepTheLaws) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,5 @@
-#include "mptune/profiler/statistics/samples.h"
+#include "profiler/statistics/samples.h"
+#include "profiler/base/index.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +7,7 @@
 #include <random>
 #include <stdexcept>
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 TEST(Samples, MedianOfOddAndEvenCounts) {
@@ -51,7 +52,7 @@ TEST(Interval95, CoversTheMedianOfASkewedLaw) {
     constexpr int kRounds = 4000;
     int covered = 0;
     for (int round = 0; round < kRounds; ++round) {
-      std::vector<double> values(static_cast<std::size_t>(n));
+      std::vector<double> values(as_index(n));
       for (double& value : values) value = law(random);
       const Interval interval = interval95(values);
       covered += interval.low <= std::log(2.0) && std::log(2.0) <= interval.high;
@@ -63,4 +64,4 @@ TEST(Interval95, CoversTheMedianOfASkewedLaw) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

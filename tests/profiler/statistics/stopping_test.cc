@@ -1,4 +1,4 @@
-#include "mptune/profiler/statistics/stopping.h"
+#include "profiler/statistics/stopping.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 TEST(WarmUp, IsNothingInSteadyOrFewValues) {
@@ -62,4 +62,4 @@ TEST(ShouldStop, EstimatesAKnownMedianWithinItsWidth) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,4 +1,4 @@
-#include "mptune/profiler/statistics/verdict.h"
+#include "profiler/statistics/verdict.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <functional>
 #include <random>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 struct Series {
@@ -219,4 +219,4 @@ TEST(Verdict, TextGoesBothWays) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

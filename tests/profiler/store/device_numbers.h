@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/profiler/trace/trace.h"
+#include "profiler/base/index.h"
+#include "profiler/trace/trace.h"
 
 namespace mptune::testing {
 
@@ -54,17 +55,17 @@ inline Numbers numbers_of(const Trace& trace, int device) {
   std::vector<Span> busy;
   std::vector<Span> copies;
   for (const Event& event : trace.events) {
-    if (event.device != device || event.what == What::sync || event.what == What::profiler) continue;
+    if (event.device != device || event.kind == EventKind::sync || event.kind == EventKind::profiler) continue;
     const Span span{event.start.count(), event.end().count()};
     busy.push_back(span);
-    if (event.what == What::copy) copies.push_back(span);
-    if (is_compute(event.what) && event.what != What::memset) kernels.push_back(span);
+    if (event.kind == EventKind::copy) copies.push_back(span);
+    if (is_compute(event.kind) && event.kind != EventKind::memset) kernels.push_back(span);
   }
   return {covered(kernels), extent(kernels), covered(busy), extent(busy), covered(copies)};
 }
 
 inline const std::string& name_of(const Trace& trace, const Event& event) {
-  return trace.names.at(static_cast<std::size_t>(event.name));
+  return trace.names.at(as_index(event.name));
 }
 
 inline void expect_no_overlap(const Trace& trace) {

@@ -7,12 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/profiler/analyze/breakdown.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/profiler/store/device_numbers.h"
-#include "mptune/tests/profiler/store/scratch.h"
+#include "profiler/analyze/breakdown.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "tests/profiler/store/device_numbers.h"
+#include "tests/profiler/store/scratch.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using testing::expect_no_overlap;
@@ -49,20 +50,20 @@ TEST_F(HandMadeExport, LinksLaunchesWithinTheirProcess) {
   ASSERT_EQ(trace.devices.size(), 2u);
   EXPECT_EQ(trace.devices[1].name, "cuda:5");
   ASSERT_EQ(trace.events.size(), 3u);
-  EXPECT_EQ(trace.events[0].what, What::collective);
+  EXPECT_EQ(trace.events[0].kind, EventKind::collective);
   EXPECT_EQ(trace.events[0].device, 1);
   EXPECT_NE(trace.events[0].lane, trace.events[1].lane);
-  EXPECT_EQ(trace.names[static_cast<std::size_t>(trace.events[1].name)], "string 9");
-  EXPECT_EQ(trace.events[2].what, What::kernel);
+  EXPECT_EQ(trace.names[as_index(trace.events[1].name)], "string 9");
+  EXPECT_EQ(trace.events[2].kind, EventKind::kernel);
   ASSERT_EQ(trace.launches.size(), 3u);
   EXPECT_EQ(trace.launches[0].event, -1);
   EXPECT_EQ(trace.launches[1].event, 0);
   EXPECT_EQ(trace.launches[2].event, 2);
   EXPECT_EQ(trace.quality.unmatched, 1);
   ASSERT_EQ(trace.ranges.size(), 2u);
-  EXPECT_EQ(trace.names[static_cast<std::size_t>(trace.ranges[0].name)], "step");
+  EXPECT_EQ(trace.names[as_index(trace.ranges[0].name)], "step");
   EXPECT_EQ(trace.ranges[0].device, 0);
-  EXPECT_EQ(trace.names[static_cast<std::size_t>(trace.ranges[1].name)], "train");
+  EXPECT_EQ(trace.names[as_index(trace.ranges[1].name)], "train");
   EXPECT_EQ(trace.ranges[1].device, 1);
 }
 
@@ -127,7 +128,7 @@ void expect_two_gpus(const Trace& trace) {
   ASSERT_EQ(trace.launches.size(), 2u);
   EXPECT_EQ(trace.launches[0].event, 1);
   EXPECT_EQ(trace.launches[1].event, -1);
-  EXPECT_EQ(trace.names[static_cast<std::size_t>(trace.launches[1].name)], "cudaEventRecord_v3020");
+  EXPECT_EQ(trace.names[as_index(trace.launches[1].name)], "cudaEventRecord_v3020");
 }
 
 TEST_F(HandMadeExport, OfSchema2Dot9) {
@@ -139,7 +140,7 @@ TEST_F(HandMadeExport, OfSchema2Dot9) {
            "INSERT INTO PROFILER_OVERHEAD VALUES (500, 600, 0x1000001000044, 5, 0), (500, 600, 0x1000009000044, 5, 0);");
   ASSERT_EQ(trace.events.size(), 8u);
   for (std::size_t i : {6u, 7u}) {  // on both devices of the process; the other process has none
-    EXPECT_EQ(trace.events[i].what, What::profiler);
+    EXPECT_EQ(trace.events[i].kind, EventKind::profiler);
     EXPECT_EQ(name_of(trace, trace.events[i]), "CUDA profiling data flush overhead");
   }
   EXPECT_NE(trace.events[6].device, trace.events[7].device);
@@ -177,9 +178,9 @@ TEST_F(HandMadeExport, OfSchema3Dot30) {
   // From the last kernel before the record (10 < 11) to the next after the wait (22 > 20).
   ASSERT_EQ(trace.edges.size(), 1u);
   EXPECT_EQ(trace.edges[0].kind, EdgeKind::event_wait);
-  EXPECT_EQ(trace.events[static_cast<std::size_t>(trace.edges[0].producer)].start, Nanoseconds{100});
-  EXPECT_EQ(trace.events[static_cast<std::size_t>(trace.edges[0].consumer)].start, Nanoseconds{205});
-  EXPECT_EQ(trace.events[6].what, What::profiler);
+  EXPECT_EQ(trace.events[as_index(trace.edges[0].producer)].start, Nanoseconds{100});
+  EXPECT_EQ(trace.events[as_index(trace.edges[0].consumer)].start, Nanoseconds{205});
+  EXPECT_EQ(trace.events[6].kind, EventKind::profiler);
   EXPECT_EQ(name_of(trace, trace.events[6]), "Buffer flush (Profiler)");
   EXPECT_EQ(trace.ranges.size(), 1u);
   EXPECT_EQ(trace.ranges[0].device, 0);
@@ -205,9 +206,8 @@ TEST_F(HandMadeExport, OfOursWithoutOurTablesBreaksDownAlike) {
   std::vector<DeviceBreakdown> others = break_down(read).steps.at(0).devices;
   std::vector<DeviceBreakdown> ours = break_down(written).steps.at(0).devices;
   // The causes need tags and edges that the layout has no word for.
-  for (std::vector<DeviceBreakdown>* devices : {&others, &ours}) {
+  for (std::vector<DeviceBreakdown>* devices : {&others, &ours})
     for (DeviceBreakdown& device : *devices) device.causes = {};
-  }
   EXPECT_EQ(others, ours);
   EXPECT_EQ(read.launches.size(), written.launches.size());
 }
@@ -253,8 +253,8 @@ TEST_F(HandMadeExport, TheBusiestStreamIsTheComputeLane) {
       "INSERT INTO PROFILER_OVERHEAD VALUES (1, 5, 0x1000001000044, 1);");
   expect_no_overlap(trace);
   for (const Event& event : trace.events) {
-    const bool busiest = event.what == What::kernel && event.start == Nanoseconds{50};
-    EXPECT_EQ(event.lane == kComputeLane, busiest) << to_string(event.what) << " at " << event.start.count() << " on " << event.device;
+    const bool busiest = event.kind == EventKind::kernel && event.start == Nanoseconds{50};
+    EXPECT_EQ(event.lane == kComputeLane, busiest) << to_string(event.kind) << " at " << event.start.count() << " on " << event.device;
   }
 }
 
@@ -269,7 +269,7 @@ TEST_F(HandMadeExport, OfOurGpuRecordingKeepsItsDetails) {
   const auto calls = [](const Trace& trace) {
     std::multiset<std::pair<std::string, bool>> result;
     for (const Launch& launch : trace.launches)
-      result.emplace(launch.name < 0 ? "launch" : trace.names[static_cast<std::size_t>(launch.name)], launch.event < 0);
+      result.emplace(launch.name < 0 ? "launch" : trace.names[as_index(launch.name)], launch.event < 0);
     return result;
   };
   EXPECT_EQ(calls(read), calls(written));
@@ -284,4 +284,4 @@ TEST_F(HandMadeExport, OfOurGpuRecordingKeepsItsDetails) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -7,11 +7,12 @@
 #include <string>
 #include <utility>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/profiler/store/scratch.h"
-#include "mptune/tests/support/error_of.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "tests/profiler/store/scratch.h"
+#include "tests/support/error_of.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 class Hostile : public testing::Scratch {
@@ -277,11 +278,11 @@ TEST_F(Hostile, PagesThatReferToThemselves) {
   std::string spoiled = bytes();
   const auto page_size = std::size_t{4096};
   SQLite::Database database(path(), SQLite::OPEN_READONLY);
-  const auto root = static_cast<std::size_t>(database.execAndGet("SELECT rootpage FROM sqlite_master WHERE name = 'StringIds'").getInt());
+  const auto root = as_index(database.execAndGet("SELECT rootpage FROM sqlite_master WHERE name = 'StringIds'").getInt());
   char* page = spoiled.data() + (root - 1) * page_size;
   ASSERT_EQ(page[0], 5) << "the root is an inner page";
   // Every child of the root becomes its first child, so that its rows come again and again.
-  const auto number = [&](std::size_t at) { return static_cast<std::size_t>(static_cast<unsigned char>(page[at])); };
+  const auto number = [&](std::size_t at) { return as_index(static_cast<unsigned char>(page[at])); };
   const std::size_t cells = number(3) << 8 | number(4);
   const std::size_t first = number(12) << 8 | number(13);
   for (std::size_t i = 1; i < cells; ++i) std::copy_n(page + first, 4, page + (number(12 + 2 * i) << 8 | number(13 + 2 * i)));
@@ -308,4 +309,4 @@ TEST_F(Hostile, FlippedBytesNeverCrash) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -4,10 +4,10 @@
 #include <fstream>
 #include <vector>
 
-#include "mptune/profiler/store/schema.h"
-#include "mptune/tests/profiler/store/scratch.h"
+#include "profiler/store/schema.h"
+#include "tests/profiler/store/scratch.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using testing::rows_of;
@@ -20,9 +20,11 @@ class Layout : public testing::Scratch {
 };
 
 TEST_F(Layout, EqualsTheRealExports) {
-  const std::string real = shared_data("nsys/h100_2gpu_1s.sqlite");
-  const std::string schema = shared_data("nsys/nsys-3.24-schema.sql");
-  if (real.empty() || schema.empty()) GTEST_SKIP() << "the shared data are absent; set MPTUNE_DATA_DIR";
+  const std::string real = testing::shared_data("nsys/h100_2gpu_1s.sqlite");
+  const std::string schema = testing::shared_data("nsys/nsys-3.24-schema.sql");
+  if (real.empty() || schema.empty()) {
+    GTEST_SKIP() << "the shared data are absent; set MPTUNE_DATA_DIR";
+  }
   EXPECT_EQ(testing::layout_differences(path(), real, schema), Texts{});
   SQLite::Database(path(), SQLite::OPEN_READWRITE)
       .exec(
@@ -155,4 +157,4 @@ TEST_F(Layout, HoldsNoUserOrHostName) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <map>
 
-#include "mptune/profiler/analyze/breakdown.h"
-#include "mptune/profiler/store/store.h"
-#include "mptune/tests/profiler/store/device_numbers.h"
-#include "mptune/tests/support/files.h"
+#include "profiler/analyze/breakdown.h"
+#include "profiler/base/index.h"
+#include "profiler/store/store.h"
+#include "tests/profiler/store/device_numbers.h"
+#include "tests/support/files.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using testing::covered;
@@ -38,8 +39,10 @@ Numbers numbers_of_rows(const std::string& path, int device) {
 }
 
 TEST(NsightExport, ReproducesThePublishedNumbers) {
-  const std::string fixture = shared_data("nsys/h100_2gpu_1s.sqlite");
-  if (fixture.empty()) GTEST_SKIP() << "the shared data are absent; set MPTUNE_DATA_DIR";
+  const std::string fixture = testing::shared_data("nsys/h100_2gpu_1s.sqlite");
+  if (fixture.empty()) {
+    GTEST_SKIP() << "the shared data are absent; set MPTUNE_DATA_DIR";
+  }
   const Recording recording = read_recording(fixture);
   EXPECT_FALSE(recording.profile);
   const Trace& trace = recording.trace.value();
@@ -50,20 +53,22 @@ TEST(NsightExport, ReproducesThePublishedNumbers) {
   EXPECT_EQ(numbers_of(trace, 1), second);
   EXPECT_EQ(numbers_of_rows(fixture, 0), first);
   EXPECT_EQ(numbers_of_rows(fixture, 1), second);
-  std::map<What, int> counts;
-  for (const Event& event : trace.events) ++counts[event.what];
-  EXPECT_EQ(counts[What::kernel] + counts[What::collective], 3442);
-  EXPECT_EQ(counts[What::copy], 904);
-  EXPECT_EQ(counts[What::memset], 22);
-  EXPECT_EQ(counts[What::sync], 244);
+  std::map<EventKind, int> counts;
+  for (const Event& event : trace.events) ++counts[event.kind];
+  EXPECT_EQ(counts[EventKind::kernel] + counts[EventKind::collective], 3442);
+  EXPECT_EQ(counts[EventKind::copy], 904);
+  EXPECT_EQ(counts[EventKind::memset], 22);
+  EXPECT_EQ(counts[EventKind::sync], 244);
   EXPECT_EQ(trace.ranges.size(), 16782u);
   expect_no_overlap(trace);
   EXPECT_EQ(trace.started_utc_ns, 1779630014975716426);
 }
 
 TEST(NsightExport, ReadsKernelsAsLaunchedAndEveryCall) {
-  const std::string fixture = shared_data("nsys/h100_2gpu_1s.sqlite");
-  if (fixture.empty()) GTEST_SKIP() << "the shared data are absent; set MPTUNE_DATA_DIR";
+  const std::string fixture = testing::shared_data("nsys/h100_2gpu_1s.sqlite");
+  if (fixture.empty()) {
+    GTEST_SKIP() << "the shared data are absent; set MPTUNE_DATA_DIR";
+  }
   const Trace trace = read_recording(fixture).trace.value();
   ASSERT_EQ(trace.kernels.size(), 3442u);
   EXPECT_EQ(trace.kernels[0], (Kernel{1, 7, {50, 4, 1}, {256, 1, 1}, 32, 0, 0, 75429}));
@@ -85,15 +90,17 @@ TEST(NsightExport, ReadsKernelsAsLaunchedAndEveryCall) {
 }
 
 TEST(NsightExport, BreaksDownByTheSameUnions) {
-  const std::string fixture = shared_data("nsys/h100_2gpu_1s.sqlite");
-  if (fixture.empty()) GTEST_SKIP() << "the shared data are absent; set MPTUNE_DATA_DIR";
+  const std::string fixture = testing::shared_data("nsys/h100_2gpu_1s.sqlite");
+  if (fixture.empty()) {
+    GTEST_SKIP() << "the shared data are absent; set MPTUNE_DATA_DIR";
+  }
   const StepBreakdown step = break_down(read_recording(fixture).trace.value()).steps.at(0);
   for (int d = 0; d < 2; ++d) {
-    const DeviceBreakdown& device = step.devices.at(static_cast<std::size_t>(d));
+    const DeviceBreakdown& device = step.devices.at(as_index(d));
     EXPECT_EQ((device.compute + device.copy + device.overlap).count(), numbers_of_rows(fixture, d).busy_union);
     EXPECT_EQ((device.copy + device.overlap).count(), numbers_of_rows(fixture, d).copy_union);
   }
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

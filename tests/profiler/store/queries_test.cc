@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <random>
 
-#include "mptune/profiler/analyze/breakdown.h"
-#include "mptune/tests/profiler/store/scratch.h"
+#include "profiler/analyze/breakdown.h"
+#include "tests/profiler/store/scratch.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 class DocumentedQueries : public testing::Scratch {
@@ -57,4 +57,4 @@ TEST_F(DocumentedQueries, BusyTimeEqualsTheBreakdowns) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -10,10 +10,11 @@
 #include <random>
 #include <stdexcept>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/profiler/store/scratch.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "tests/profiler/store/scratch.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 class RoundTrip : public testing::Scratch {
@@ -63,11 +64,11 @@ TEST_F(RoundTrip, OfPartsIsExact) {
 TEST_F(RoundTrip, NamesSayWhichCopiesHoldGradients) {
   Trace trace = testing::hand_trace();
   for (const char* name : {kGradientCopyName, kBackwardCopyName}) {
-    const auto copy = std::ranges::find(trace.events, What::copy, &Event::what);
+    const auto copy = std::ranges::find(trace.events, EventKind::copy, &Event::kind);
     ASSERT_NE(copy, trace.events.end());
     copy->name = static_cast<std::int32_t>(trace.names.size());
     trace.names.emplace_back(name);
-    trace.copies.at(static_cast<std::size_t>(copy->detail)).gradient = true;
+    trace.copies.at(as_index(copy->detail)).gradient = true;
     expect_same({.trace = trace});
   }
 }
@@ -88,8 +89,8 @@ TEST_F(RoundTrip, OfRandomKernelsAndCallsIsExact) {
     for (std::size_t i = 0; i < kernels; ++i)
       trace.kernels.push_back({below(4), below(40), {below(9), 1, 2}, {below(99), 3, 4}, below(255), below(9), below(9), below(1000)});
     for (Event& event : trace.events) {
-      if (is_compute(event.what) && random() % 4 != 0) event.detail = below(kernels);
-      if (event.what == What::host && random() % 2 == 0) event.what = What::profiler;
+      if (is_compute(event.kind) && random() % 4 != 0) event.detail = below(kernels);
+      if (event.kind == EventKind::host && random() % 2 == 0) event.kind = EventKind::profiler;
     }
     for (int i = 0; i < 60; ++i) {
       const Nanoseconds start{below(1000)};
@@ -138,11 +139,10 @@ TEST_F(RoundTrip, OfOddButValidTracesIsExact) {
   trace.simulated = true;
   trace.ranges[0].device = -1;
   trace.launches.push_back({.event = 0, .thread = 0, .start = Nanoseconds{1}, .end = Nanoseconds{1}, .correlation = 1'000'000'000'000});
-  for (Event& event : trace.events) {
-    if (event.what == What::copy) event.detail = -1;
-  }
+  for (Event& event : trace.events)
+    if (event.kind == EventKind::copy) event.detail = -1;
   trace.copies[0] = {.bytes = 5, .source = 1, .destination = 1};
-  trace.events[1].what = What::copy;
+  trace.events[1].kind = EventKind::copy;
   trace.events[1].detail = 0;
   expect_same({.trace = trace});
 }
@@ -173,7 +173,7 @@ TEST_F(RoundTrip, RefusesInvalidIndices) {
   refuses([](Trace& t) { t.events[0].device = 2; });
   refuses([](Trace& t) { t.events[0].tag = 1000; });
   refuses([](Trace& t) { t.events[0].duration = Nanoseconds{-1}; });
-  refuses([](Trace& t) { t.events[0].what = What::step; });
+  refuses([](Trace& t) { t.events[0].kind = EventKind::step; });
   refuses([](Trace& t) { t.edges[0].producer = -1; });
   refuses([](Trace& t) { t.launches[0].thread = 7; });
   refuses([](Trace& t) { t.launches[0].correlation = t.launches[1].correlation; });
@@ -226,4 +226,4 @@ TEST_F(RoundTrip, SurvivesAFullDisk) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

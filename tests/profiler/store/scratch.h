@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "mptune/profiler/store/store.h"
-#include "mptune/tests/support/files.h"
-#include "mptune/tests/support/hand_profile.h"
-#include "mptune/tests/support/hand_trace.h"
-#include "mptune/tests/support/nsight_rules.h"
+#include "profiler/store/store.h"
+#include "tests/support/files.h"
+#include "tests/support/hand_profile.h"
+#include "tests/support/hand_trace.h"
+#include "tests/support/nsight_rules.h"
 
 namespace mptune::testing {
 
@@ -19,20 +19,20 @@ class Scratch : public ::testing::Test {
   [[nodiscard]] std::string path(const std::string& name = "t.sqlite") const { return folder_.path(name); }
 
   /// Writes a file to path() that must be valid for readers of the Nsight layout.
-  void write(const Recording& recording) const {
-    write_recording(recording, path(), true);
+  void write(const profiler::Recording& recording) const {
+    profiler::write_recording(recording, path(), true);
     const std::vector<std::string> broken = broken_rules(path());
     EXPECT_TRUE(broken.empty()) << broken.front();
   }
 
   /// A full recording, written to path().
-  Recording write_hand_made() const {
-    Recording recording{.trace = hand_trace(),
-                        .profile = hand_profile(),
-                        .plan_json = R"({"num_stages": 2})",
-                        .environment = R"({"cores": 2})",
-                        .step_off_s = 0.1,
-                        .step_on_s = 0.101};
+  profiler::Recording write_hand_made() const {
+    profiler::Recording recording{.trace = hand_trace(),
+                                  .profile = hand_profile(),
+                                  .plan_json = R"({"num_stages": 2})",
+                                  .environment = R"({"cores": 2})",
+                                  .step_off_s = 0.1,
+                                  .step_on_s = 0.101};
     write(recording);
     return recording;
   }

@@ -1,11 +1,12 @@
-#include "mptune/profiler/trace/intervals.h"
+#include "profiler/trace/intervals.h"
+#include "profiler/base/index.h"
 
 #include <gtest/gtest.h>
 
 #include <bitset>
 #include <random>
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 constexpr int kTime = 64;
@@ -22,9 +23,8 @@ std::vector<TimeInterval> random_intervals(std::mt19937& random) {
 
 Cover cover(const std::vector<TimeInterval>& intervals) {
   Cover result;
-  for (const TimeInterval& i : intervals) {
-    for (auto t = i.start.count(); t < i.end.count(); ++t) result.set(static_cast<std::size_t>(t));
-  }
+  for (const TimeInterval& i : intervals)
+    for (auto t = i.start.count(); t < i.end.count(); ++t) result.set(as_index(t));
   return result;
 }
 
@@ -61,4 +61,4 @@ TEST(Intervals, ClipOfWhatDoesNotMeetIsEmpty) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

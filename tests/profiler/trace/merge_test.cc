@@ -1,4 +1,5 @@
-#include "mptune/profiler/trace/merge.h"
+#include "profiler/trace/merge.h"
+#include "profiler/base/index.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +8,10 @@
 #include <random>
 #include <set>
 
-#include "mptune/profiler/trace/trace_builder.h"
+#include "profiler/trace/trace_builder.h"
 
 namespace mptune::testing {
+using namespace profiler;
 namespace {
 
 using ::testing::ElementsAre;
@@ -24,9 +26,9 @@ int tag_of(Trace& trace, const Tag& tag) {
   return static_cast<int>(trace.tags.size()) - 1;
 }
 
-int add(Trace& trace, const std::string& name, What what, int device, int lane, int start, int end, const Tag& tag = {}) {
-  Event event{Nanoseconds{start}, Nanoseconds{end - start}, TraceBuilder(trace).name(name)};
-  event.what = what;
+int add(Trace& trace, const std::string& name, EventKind kind, int device, int lane, int start, int end, const Tag& tag = {}) {
+  Event event{Nanoseconds{start}, Nanoseconds{end - start}, profiler::TraceBuilder(trace).name(name)};
+  event.kind = kind;
   event.device = static_cast<std::int16_t>(device);
   event.lane = static_cast<std::uint8_t>(lane);
   if (tag != Tag{}) event.tag = tag_of(trace, tag);
@@ -35,7 +37,7 @@ int add(Trace& trace, const std::string& name, What what, int device, int lane, 
 }
 
 int add_copy(Trace& trace, const std::string& name, const Copy& copy, int device, int lane, int start, int end, const Tag& tag) {
-  const int index = add(trace, name, What::copy, device, lane, start, end, tag);
+  const int index = add(trace, name, EventKind::copy, device, lane, start, end, tag);
   trace.events.back().detail = static_cast<int>(trace.copies.size());
   trace.copies.push_back(copy);
   return index;
@@ -43,7 +45,7 @@ int add_copy(Trace& trace, const std::string& name, const Copy& copy, int device
 
 void launched(Trace& trace, int event, int start, const std::string& thread = "thread 7") {
   if (trace.threads.empty() || trace.threads.back() != thread) trace.threads.push_back(thread);
-  trace.launches.push_back({event, static_cast<int>(trace.threads.size()) - 1, TraceBuilder(trace).name("cudaLaunchKernel"),
+  trace.launches.push_back({event, static_cast<int>(trace.threads.size()) - 1, profiler::TraceBuilder(trace).name("cudaLaunchKernel"),
                             Nanoseconds{start}, Nanoseconds{start + 2}, event + 1});
 }
 
@@ -54,24 +56,25 @@ Trace host_of_mixed_step() {
   host.threads = {"stage worker cpu:0", "stage worker cuda:0"};
   host.started_utc_ns = 5;
   host.steps = {{0, Nanoseconds{1000}, Nanoseconds{2000}}};
-  const int f0 = add(host, "forward a", What::forward, 0, 0, 1010, 1100, {0, 0, 0, 0, 0});
+  const int f0 = add(host, "forward a", EventKind::forward, 0, 0, 1010, 1100, {0, 0, 0, 0, 0});
   const int c0 = add_copy(host, "copy activation", {64, 0, 1}, 0, copy_lane(1), 1100, 1120, {0, 1, 0, -1, -1});
-  const int f1 = add(host, "forward b", What::forward, 1, 0, 1120, 1140, {0, 1, 0, 1, 0});
-  const int f2 = add(host, "forward c", What::forward, 1, 0, 1140, 1160, {0, 1, 0, 2, 0});
-  const int b1 = add(host, "backward b", What::backward, 1, 0, 1160, 1200, {0, 1, 0, 1, 0});
+  const int f1 = add(host, "forward b", EventKind::forward, 1, 0, 1120, 1140, {0, 1, 0, 1, 0});
+  const int f2 = add(host, "forward c", EventKind::forward, 1, 0, 1140, 1160, {0, 1, 0, 2, 0});
+  const int b1 = add(host, "backward b", EventKind::backward, 1, 0, 1160, 1200, {0, 1, 0, 1, 0});
   const int c1 = add_copy(host, "copy gradient", {64, 1, 0, true}, 1, copy_lane(0), 1200, 1700, {0, 0, 0, -1, -1});
-  const int b0 = add(host, "backward a", What::backward, 0, 0, 1700, 1900, {0, 0, 0, 0, 0});
+  const int b0 = add(host, "backward a", EventKind::backward, 0, 0, 1700, 1900, {0, 0, 0, 0, 0});
   host.edges = {{f0, c0, EdgeKind::data}, {c0, f1, EdgeKind::data}, {f1, f2, EdgeKind::order}, {f2, b1, EdgeKind::order},
                 {b1, c1, EdgeKind::data}, {c1, b0, EdgeKind::data}, {f0, b0, EdgeKind::order}};
   for (int i : {f0, f1, f2, b1, b0}) {
-    const Event& event = host.events[static_cast<std::size_t>(i)];
+    const Event& event = host.events[as_index(i)];
     host.launches.push_back({i, event.device, event.name, event.start, event.end(), i + 1});
   }
-  Event range{Nanoseconds{1120}, Nanoseconds{40}, TraceBuilder(host).name("1F0"), tag_of(host, {0, 1, 0, -1, 0}), -1, 1, 0, What::action};
+  Event range{Nanoseconds{1120}, Nanoseconds{40}, profiler::TraceBuilder(host).name("1F0"), tag_of(host, {0, 1, 0, -1, 0}), -1, 1, 0,
+              EventKind::action};
   host.ranges = {range};
   range.device = 0;
   range.tag = -1;
-  range.name = TraceBuilder(host).name("0F0");
+  range.name = profiler::TraceBuilder(host).name("0F0");
   host.ranges.push_back(range);
   host.memory = {{Nanoseconds{1150}, 1, 77}};
   host.quality = {.dropped = 1, .untagged = 9, .out_of_window = 9};
@@ -85,17 +88,17 @@ Trace gpu_of_mixed_step() {
   const int in = add_copy(gpu, "copy host to device", {64, -1, 0}, 0, 128, 115, 130, {0, 1, 0, -1, -1});
   launched(gpu, in, 105);
   const Tag action{0, 1, 0, -1, 0};
-  const int k1 = add(gpu, "gemm", What::forward, 0, 0, 300, 400, action);
+  const int k1 = add(gpu, "gemm", EventKind::forward, 0, 0, 300, 400, action);
   gpu.events.back().detail = 0;
   gpu.kernels.push_back({.stream = 7});
   launched(gpu, k1, 125);
-  const int k2 = add(gpu, "relu", What::forward, 0, 0, 400, 450, action);
+  const int k2 = add(gpu, "relu", EventKind::forward, 0, 0, 400, 450, action);
   launched(gpu, k2, 145);
-  const int k3 = add(gpu, "gemm", What::backward, 0, 0, 450, 600, action);
+  const int k3 = add(gpu, "gemm", EventKind::backward, 0, 0, 450, 600, action);
   launched(gpu, k3, 170, "thread 8");
   const int out = add_copy(gpu, "copy device to host", {64, 0, -1}, 0, 129, 610, 640, {0, 0, 0, -1, -1});
   launched(gpu, out, 210);
-  const int lost = add(gpu, "stray", What::kernel, 0, 0, 1200, 1210);
+  const int lost = add(gpu, "stray", EventKind::kernel, 0, 0, 1200, 1210);
   launched(gpu, lost, 650);
   gpu.edges = {{in, k1, EdgeKind::event_wait}, {k1, k2, EdgeKind::order}, {k2, k3, EdgeKind::order}, {k3, out, EdgeKind::event_wait}};
   gpu.quality = {.dropped = 2, .untagged = 1, .out_of_window = 5, .zero_stamped = 3, .unmatched = 4};
@@ -103,7 +106,7 @@ Trace gpu_of_mixed_step() {
 }
 
 std::string name_of(const Trace& trace, const Event& event) {
-  return trace.names.at(static_cast<std::size_t>(event.name));
+  return trace.names.at(as_index(event.name));
 }
 
 std::vector<std::string> names_of(const Trace& trace, int device) {
@@ -120,17 +123,17 @@ const Event& first_named(const Trace& trace, const std::string& name) {
 }
 
 int layer_of(const Trace& trace, const Event& event) {
-  return trace.tags.at(static_cast<std::size_t>(event.tag)).layer;
+  return trace.tags.at(as_index(event.tag)).layer;
 }
 
 TEST(MergeTraces, WorkComesFromTheRecorderOfItsDevice) {
-  const Trace merged = merge_traces(host_of_mixed_step(), gpu_of_mixed_step(), kStart);
+  const Trace merged = profiler::merge_traces(host_of_mixed_step(), gpu_of_mixed_step(), kStart);
   EXPECT_EQ(merged.devices.size(), 2U);
   EXPECT_THAT(names_of(merged, 0), ElementsAre("forward a", "backward a"));
   EXPECT_THAT(names_of(merged, 1), ElementsAre("copy host to device", "gemm", "relu", "gemm", "copy device to host", "stray"));
   EXPECT_EQ(first_named(merged, "relu").start.count(), 1400);
   EXPECT_EQ(first_named(merged, "relu").duration.count(), 50);
-  EXPECT_EQ(merged.kernels.at(static_cast<std::size_t>(first_named(merged, "gemm").detail)).stream, 7);
+  EXPECT_EQ(merged.kernels.at(as_index(first_named(merged, "gemm").detail)).stream, 7);
   EXPECT_EQ(merged.steps, host_of_mixed_step().steps);
   EXPECT_EQ(merged.memory, host_of_mixed_step().memory);
   EXPECT_EQ(merged.started_utc_ns, 5);
@@ -138,10 +141,10 @@ TEST(MergeTraces, WorkComesFromTheRecorderOfItsDevice) {
 }
 
 TEST(MergeTraces, TheHostKnowsLayersAndTheOtherEndsOfCopies) {
-  const Trace merged = merge_traces(host_of_mixed_step(), gpu_of_mixed_step(), kStart);
+  const Trace merged = profiler::merge_traces(host_of_mixed_step(), gpu_of_mixed_step(), kStart);
   EXPECT_EQ(layer_of(merged, first_named(merged, "gemm")), 1);
   EXPECT_EQ(layer_of(merged, first_named(merged, "relu")), 2);
-  const auto ends = [&](const std::string& name) { return merged.copies.at(static_cast<std::size_t>(first_named(merged, name).detail)); };
+  const auto ends = [&](const std::string& name) { return merged.copies.at(as_index(first_named(merged, name).detail)); };
   EXPECT_EQ(ends("copy host to device"), (Copy{64, 0, 1}));
   EXPECT_EQ(ends("copy device to host"), (Copy{64, 1, 0}));
   EXPECT_EQ(merged.copies.size(), 2U) << "each counts once";
@@ -155,8 +158,8 @@ TEST(MergeTraces, CopiesAreTaggedByTheHost) {
   Trace gpu = gpu_of_mixed_step();
   gpu.events[0].tag = tag_of(gpu, {0, 0, 0, -1, 0});  // the sender's
   gpu.events[4].tag = -1;
-  const Trace merged = merge_traces(host_of_mixed_step(), gpu, kStart);
-  const auto tag = [&](const std::string& name) { return merged.tags.at(static_cast<std::size_t>(first_named(merged, name).tag)); };
+  const Trace merged = profiler::merge_traces(host_of_mixed_step(), gpu, kStart);
+  const auto tag = [&](const std::string& name) { return merged.tags.at(as_index(first_named(merged, name).tag)); };
   EXPECT_EQ(tag("copy host to device"), (Tag{0, 1, 0, -1, -1}));
   EXPECT_EQ(tag("copy device to host"), (Tag{0, 0, 0, -1, -1}));
   EXPECT_EQ(merged.quality.untagged, 1) << "the stray kernel";
@@ -167,16 +170,16 @@ TEST(MergeTraces, TheHostTellsPartsOfAGpuApart) {
   Trace host, gpu;
   host.devices = {{"cuda:0/1of2", "", 66, 0}, {"cuda:0/2of2", "", 66, 0}};
   host.steps = {{0, Nanoseconds{1000}, Nanoseconds{2000}}};
-  add(host, "forward a", What::forward, 0, 0, 1000, 1040, {0, 0, 0, 0, 0});
+  add(host, "forward a", EventKind::forward, 0, 0, 1000, 1040, {0, 0, 0, 0, 0});
   add_copy(host, "copy activation", {64, 0, 1}, 0, copy_lane(1), 1040, 1060, {0, 1, 0, -1, -1});
-  add(host, "forward b", What::forward, 1, 0, 1060, 1100, {0, 1, 0, 1, 0});
+  add(host, "forward b", EventKind::forward, 1, 0, 1060, 1100, {0, 1, 0, 1, 0});
   gpu.devices = {{"cuda:0/1of2", "", 66, 0}, {"cuda:0/2of2", "", 66, 0}, {"cuda:0", "", 132, 0}};
-  launched(gpu, add(gpu, "gemm", What::forward, 2, 128, 100, 200, {0, 0, 0, -1, 0}), 10);
+  launched(gpu, add(gpu, "gemm", EventKind::forward, 2, 128, 100, 200, {0, 0, 0, -1, 0}), 10);
   launched(gpu, add_copy(gpu, "copy within device", {64, 2, 2}, 2, 129, 200, 220, {}), 50);
-  launched(gpu, add(gpu, "relu", What::forward, 2, 0, 220, 400, {0, 1, 0, -1, 0}), 70);
-  launched(gpu, add(gpu, "late", What::forward, 2, 0, 400, 500, {0, 1, 0, -1, 0}), 300);  // beyond what the host saw
+  launched(gpu, add(gpu, "relu", EventKind::forward, 2, 0, 220, 400, {0, 1, 0, -1, 0}), 70);
+  launched(gpu, add(gpu, "late", EventKind::forward, 2, 0, 400, 500, {0, 1, 0, -1, 0}), 300);  // beyond what the host saw
   launched(gpu, add_copy(gpu, "local", {8, 2, 2}, 2, 0, 500, 510, {0, 1, 0, -1, 0}), 310);
-  const Trace merged = merge_traces(host, gpu, kStart);
+  const Trace merged = profiler::merge_traces(host, gpu, kStart);
   EXPECT_EQ(merged.devices, host.devices);
   EXPECT_THAT(names_of(merged, 0), ElementsAre("gemm", "copy within device"));
   EXPECT_THAT(names_of(merged, 1), ElementsAre("relu", "late", "local"));
@@ -193,27 +196,27 @@ TEST(MergeTraces, RecordersWorkIsOnTheFirstPart) {
   Trace host, gpu;
   host.devices = {{"cpu:0", "CPU", 1, 0}, {"cuda:0/1of2", "", 66, 0}, {"cuda:0/2of2", "", 66, 0}};
   gpu.devices = {{"cuda:0/1of2", "", 66, 0}, {"cuda:0/2of2", "", 66, 0}, {"cuda:0", "", 132, 0}};
-  add(host, "forward a", What::forward, 1, 0, 1000, 1040, {0, 0, 0, 0, 0});
-  add(gpu, "recorder: buffer flush", What::profiler, 2, 255, 5, 90);
-  launched(gpu, add(gpu, "gemm", What::forward, 2, 128, 100, 200, {0, 0, 0, -1, 0}), 10);
-  const Trace merged = merge_traces(host, gpu, kStart);
+  add(host, "forward a", EventKind::forward, 1, 0, 1000, 1040, {0, 0, 0, 0, 0});
+  add(gpu, "recorder: buffer flush", EventKind::profiler, 2, 255, 5, 90);
+  launched(gpu, add(gpu, "gemm", EventKind::forward, 2, 128, 100, 200, {0, 0, 0, -1, 0}), 10);
+  const Trace merged = profiler::merge_traces(host, gpu, kStart);
   EXPECT_EQ(merged.devices, host.devices);
   EXPECT_THAT(names_of(merged, 1), ElementsAre("recorder: buffer flush", "gemm"));
   EXPECT_NE(first_named(merged, "recorder: buffer flush").lane, kComputeLane);
   EXPECT_EQ(first_named(merged, "gemm").lane, kComputeLane);
   host.devices.resize(1);
   host.events.clear();
-  EXPECT_EQ(merge_traces(host, gpu, kStart).devices.size(), 2U) << "a GPU that the host does not know";
+  EXPECT_EQ(profiler::merge_traces(host, gpu, kStart).devices.size(), 2U) << "a GPU that the host does not know";
 }
 
 TEST(MergeTraces, WorkOfNoPartKeepsItsGpu) {
   Trace host, gpu;
   host.devices = {{"cuda:0/1of2", "", 66, 0}};
   gpu.devices = {{"cuda:0", "", 132, 0}};
-  add(host, "forward a", What::forward, 0, 0, 1000, 1040, {0, 0, 0, 0, 0});
-  add(gpu, "stray", What::kernel, 0, 0, 1, 2);
-  launched(gpu, add(gpu, "gemm", What::forward, 0, 128, 3, 4, {0, 0, 0, -1, 0}), 2);
-  const Trace merged = merge_traces(host, gpu, kStart);
+  add(host, "forward a", EventKind::forward, 0, 0, 1000, 1040, {0, 0, 0, 0, 0});
+  add(gpu, "stray", EventKind::kernel, 0, 0, 1, 2);
+  launched(gpu, add(gpu, "gemm", EventKind::forward, 0, 128, 3, 4, {0, 0, 0, -1, 0}), 2);
+  const Trace merged = profiler::merge_traces(host, gpu, kStart);
   ASSERT_EQ(merged.devices.size(), 2U);
   EXPECT_EQ(merged.devices[1].name, "cuda:0");
   EXPECT_EQ(first_named(merged, "stray").device, 1);
@@ -227,24 +230,24 @@ TEST(MergeTraces, AnAmbiguousCopyIsNotMatched) {
   host.launches.clear();
   add_copy(host, "copy activation", {64, 2, 1}, 2, copy_lane(1), 1100, 1130, {0, 1, 0, -1, -1});
   std::rotate(host.events.begin() + 2, host.events.end() - 1, host.events.end());
-  const Trace merged = merge_traces(host, gpu, kStart);
-  EXPECT_EQ(merged.copies.at(static_cast<std::size_t>(first_named(merged, "copy host to device").detail)), (Copy{64, -1, 1}));
+  const Trace merged = profiler::merge_traces(host, gpu, kStart);
+  EXPECT_EQ(merged.copies.at(as_index(first_named(merged, "copy host to device").detail)), (Copy{64, -1, 1}));
 }
 
 TEST(MergeTraces, TheHostKnowsWhatIsRecomputed) {
   Trace host = host_of_mixed_step();
-  host.events[4].what = What::recompute;
-  const Trace merged = merge_traces(host, gpu_of_mixed_step(), kStart);
-  EXPECT_EQ(first_named(merged, "relu").what, What::forward);
-  EXPECT_EQ(merged.events.at(4).what, What::recompute) << name_of(merged, merged.events.at(4));
+  host.events[4].kind = EventKind::recompute;
+  const Trace merged = profiler::merge_traces(host, gpu_of_mixed_step(), kStart);
+  EXPECT_EQ(first_named(merged, "relu").kind, EventKind::forward);
+  EXPECT_EQ(merged.events.at(4).kind, EventKind::recompute) << name_of(merged, merged.events.at(4));
 }
 
 TEST(MergeTraces, EdgesJoinTheDevices) {
-  const Trace merged = merge_traces(host_of_mixed_step(), gpu_of_mixed_step(), kStart);
+  const Trace merged = profiler::merge_traces(host_of_mixed_step(), gpu_of_mixed_step(), kStart);
   std::vector<std::pair<std::string, std::string>> order, others;
   for (const Edge& edge : merged.edges) {
     EXPECT_LT(edge.producer, edge.consumer);
-    const auto name = [&](int index) { return name_of(merged, merged.events.at(static_cast<std::size_t>(index))); };
+    const auto name = [&](int index) { return name_of(merged, merged.events.at(as_index(index))); };
     (edge.kind == EdgeKind::order ? order : others).emplace_back(name(edge.producer), name(edge.consumer));
   }
   EXPECT_THAT(order, UnorderedElementsAre(Pair("gemm", "relu"), Pair("relu", "gemm"), Pair("forward a", "backward a")));
@@ -253,7 +256,7 @@ TEST(MergeTraces, EdgesJoinTheDevices) {
 }
 
 TEST(MergeTraces, ActionsLastAsLongAsTheirWork) {
-  const Trace merged = merge_traces(host_of_mixed_step(), gpu_of_mixed_step(), kStart);
+  const Trace merged = profiler::merge_traces(host_of_mixed_step(), gpu_of_mixed_step(), kStart);
   ASSERT_EQ(merged.ranges.size(), 2U);
   EXPECT_EQ(name_of(merged, merged.ranges[0]), "0F0");
   EXPECT_EQ(merged.ranges[0].start.count(), 1120);
@@ -263,18 +266,18 @@ TEST(MergeTraces, ActionsLastAsLongAsTheirWork) {
 }
 
 TEST(MergeTraces, LaunchesKeepTheirEventsAndDifferInNumber) {
-  const Trace merged = merge_traces(host_of_mixed_step(), gpu_of_mixed_step(), kStart);
+  const Trace merged = profiler::merge_traces(host_of_mixed_step(), gpu_of_mixed_step(), kStart);
   EXPECT_EQ(merged.launches.size(), 8U) << "six of the GPU's, two of the host's";
   std::set<std::int64_t> numbers;
   for (const Launch& launch : merged.launches) {
     EXPECT_TRUE(numbers.insert(launch.correlation).second);
     ASSERT_GE(launch.event, 0);
-    EXPECT_LE(launch.start, merged.events.at(static_cast<std::size_t>(launch.event)).start);
+    EXPECT_LE(launch.start, merged.events.at(as_index(launch.event)).start);
   }
 }
 
 TEST(MergeTraces, LossesAddUp) {
-  const Trace merged = merge_traces(host_of_mixed_step(), gpu_of_mixed_step(), kStart);
+  const Trace merged = profiler::merge_traces(host_of_mixed_step(), gpu_of_mixed_step(), kStart);
   EXPECT_EQ(merged.quality, (TraceQuality{.dropped = 3, .untagged = 1, .out_of_window = 1, .zero_stamped = 3, .unmatched = 4}));
 }
 
@@ -282,13 +285,13 @@ TEST(MergeTraces, ACopyThatTheGpuDidNotSeeStaysTheHosts) {
   Trace host = host_of_mixed_step(), gpu = gpu_of_mixed_step();
   gpu.launches[0].event = -1;
   host.edges.push_back({0, 1, EdgeKind::order});
-  host.launches.push_back({1, 0, TraceBuilder(host).name("send"), Nanoseconds{1099}, Nanoseconds{1101}, 99});
-  const Trace merged = merge_traces(host, gpu, kStart);
+  host.launches.push_back({1, 0, profiler::TraceBuilder(host).name("send"), Nanoseconds{1099}, Nanoseconds{1101}, 99});
+  const Trace merged = profiler::merge_traces(host, gpu, kStart);
   EXPECT_THAT(names_of(merged, 0), ElementsAre("forward a", "copy activation", "backward a"));
   EXPECT_EQ(merged.copies.size(), 3U);
   std::vector<std::tuple<std::string, std::string, EdgeKind>> edges;
   for (const Edge& edge : merged.edges) {
-    const auto name = [&](int index) { return name_of(merged, merged.events.at(static_cast<std::size_t>(index))); };
+    const auto name = [&](int index) { return name_of(merged, merged.events.at(as_index(index))); };
     edges.emplace_back(name(edge.producer), name(edge.consumer), edge.kind);
   }
   EXPECT_THAT(edges, IsSupersetOf({std::tuple("forward a", "copy activation", EdgeKind::data),
@@ -296,7 +299,7 @@ TEST(MergeTraces, ACopyThatTheGpuDidNotSeeStaysTheHosts) {
                                    std::tuple("copy activation", "gemm", EdgeKind::data)}));
   const auto send = std::ranges::find(merged.launches, Nanoseconds{1099}, &Launch::start);
   ASSERT_NE(send, merged.launches.end());
-  EXPECT_EQ(name_of(merged, merged.events.at(static_cast<std::size_t>(send->event))), "copy activation");
+  EXPECT_EQ(name_of(merged, merged.events.at(as_index(send->event))), "copy activation");
 }
 
 // An activation arrives while a gradient is sent; both are untagged.
@@ -308,7 +311,7 @@ TEST(MergeTraces, ConcurrentCopiesAreToldApartByDirection) {
   add_copy(host, "copy gradient", {32, 1, 0, true}, 1, copy_lane(0), 1100, 1200, {0, 0, 0, -1, -1});
   launched(gpu, add_copy(gpu, "in", {64, -1, 0}, 0, 128, 115, 130, {}), 110);
   launched(gpu, add_copy(gpu, "out", {32, 0, -1}, 0, 129, 120, 140, {}), 112);
-  const Trace merged = merge_traces(host, gpu, kStart);
+  const Trace merged = profiler::merge_traces(host, gpu, kStart);
   EXPECT_EQ(merged.copies, (std::vector<Copy>{{64, 0, 1}, {32, 1, 0}}));
   EXPECT_EQ(merged.quality.untagged, 0);
 }
@@ -316,17 +319,17 @@ TEST(MergeTraces, ConcurrentCopiesAreToldApartByDirection) {
 TEST(MergeTraces, AnUploadIsNotMatchedToACopyOut) {
   Trace host = host_of_mixed_step(), gpu = gpu_of_mixed_step();
   launched(gpu, add_copy(gpu, "batch", {8, -1, 0}, 0, 128, 1300, 1305, {}), 220);
-  const Trace merged = merge_traces(host, gpu, kStart);
+  const Trace merged = profiler::merge_traces(host, gpu, kStart);
   const Event& batch = first_named(merged, "batch");
   EXPECT_EQ(batch.tag, -1);
-  EXPECT_EQ(merged.copies.at(static_cast<std::size_t>(batch.detail)), (Copy{8, -1, 1}));
+  EXPECT_EQ(merged.copies.at(as_index(batch.detail)), (Copy{8, -1, 1}));
 }
 
 TEST(MergeTraces, WithoutGpusTheHostsStays) {
   Trace host = host_of_mixed_step();
   host.devices[1].name = "cpu:1";
   host.quality = {};
-  const Trace merged = merge_traces(host, Trace{}, Nanoseconds{0});
+  const Trace merged = profiler::merge_traces(host, Trace{}, Nanoseconds{0});
   Trace expected = host;
   std::stable_sort(expected.launches.begin(), expected.launches.end(), [](const Launch& a, const Launch& b) { return a.start < b.start; });
   for (std::size_t i = 0; i < expected.launches.size(); ++i) expected.launches[i].correlation = merged.launches.at(i).correlation;
@@ -335,7 +338,7 @@ TEST(MergeTraces, WithoutGpusTheHostsStays) {
 
 TEST(MergeTraces, WithoutAHostTheGpusWorkStays) {
   const Trace gpu = gpu_of_mixed_step();
-  const Trace merged = merge_traces(Trace{}, gpu, kStart);
+  const Trace merged = profiler::merge_traces(Trace{}, gpu, kStart);
   EXPECT_EQ(merged.events.size(), gpu.events.size());
   EXPECT_EQ(merged.edges, gpu.edges);
 }
@@ -354,25 +357,23 @@ TEST(MergeTraces, RandomTracesMergeToAConsistentTrace) {
         const int device = below(3);
         const int event = below(3) == 0
                               ? add_copy(*trace, "copy", {8, below(3) - 1, below(3) - 1}, device, 1 + below(3), time, time + below(9), tag)
-                              : add(*trace, "work", What::forward, device, 0, time, time + below(9), below(9) == 0 ? Tag{} : tag);
+                              : add(*trace, "work", EventKind::forward, device, 0, time, time + below(9), below(9) == 0 ? Tag{} : tag);
         if (below(5) != 0) launched(*trace, event, std::max(0, time - below(50)));
         if (event > 0) trace->edges.push_back({below(event), event, static_cast<EdgeKind>(below(3))});
       }
     }
-    const Trace merged = merge_traces(host, gpu, Nanoseconds{below(100)});
+    const Trace merged = profiler::merge_traces(host, gpu, Nanoseconds{below(100)});
     EXPECT_TRUE(
         std::is_sorted(merged.events.begin(), merged.events.end(), [](const Event& a, const Event& b) { return a.start < b.start; }));
     EXPECT_LE(merged.devices.size(), 5U);
     for (const Event& event : merged.events) EXPECT_LT(event.device, static_cast<int>(merged.devices.size()));
     for (const Copy& copy : merged.copies) EXPECT_LT(std::max(copy.source, copy.destination), static_cast<int>(merged.devices.size()));
     const auto count = static_cast<int>(merged.events.size());
-    for (const Edge& edge : merged.edges) {
-      EXPECT_TRUE(edge.producer >= 0 && edge.producer < edge.consumer && edge.consumer < count);
-    }
+    for (const Edge& edge : merged.edges) EXPECT_TRUE(edge.producer >= 0 && edge.producer < edge.consumer && edge.consumer < count);
     std::vector<int> details(merged.copies.size());
     for (const Event& event : merged.events) {
       EXPECT_LT(event.tag, static_cast<int>(merged.tags.size()));
-      if (event.what == What::copy) ++details.at(static_cast<std::size_t>(event.detail));
+      if (event.kind == EventKind::copy) ++details.at(as_index(event.detail));
     }
     EXPECT_THAT(details, ::testing::Each(1));
     for (const Launch& launch : merged.launches) EXPECT_LT(launch.event, count);

@@ -1,4 +1,4 @@
-#include "mptune/profiler/trace/model_text.h"
+#include "profiler/trace/model_text.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "mptune/tests/support/files.h"
+#include "tests/support/files.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 struct Case {
@@ -48,7 +48,7 @@ TEST(ModelText, TellsFilesFromBuiltInModels) {
 }
 
 TEST(ModelText, AFileInTheFolderGoesBeforeABuiltInModel) {
-  const TestFolder folder("model-text");
+  const testing::TestFolder folder("model-text");
   const auto before = std::filesystem::current_path();
   std::filesystem::current_path(folder.path());
   std::ofstream("resnet50") << "x";
@@ -58,4 +58,4 @@ TEST(ModelText, AFileInTheFolderGoesBeforeABuiltInModel) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

@@ -1,11 +1,11 @@
-#include "mptune/profiler/trace/trace_builder.h"
+#include "profiler/trace/trace_builder.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 TEST(TraceBuilder, NumbersEveryNameThreadAndTagOnce) {
@@ -48,4 +48,4 @@ TEST(OrderEvents, TakesLaunchesAndEdgesAlong) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler

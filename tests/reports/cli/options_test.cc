@@ -1,10 +1,10 @@
-#include "mptune/reports/cli/options.h"
+#include "reports/cli/options.h"
 
 #include <gmock/gmock.h>
 
-#include "mptune/tests/support/error_of.h"
+#include "tests/support/error_of.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 using ::testing::HasSubstr;
@@ -20,9 +20,8 @@ TEST(ParseWhole, TakesTheWholeRangeAndNothingBeyond) {
   EXPECT_EQ(parse_whole("", "--steps", 1, 10, 7), 7) << "not given";
   EXPECT_EQ(parse_whole("1", "--steps", 1, 10, 7), 1);
   EXPECT_EQ(parse_whole("10", "--steps", 1, 10, 7), 10);
-  for (const std::string text : {"0", "11", "-1", "x", "1x", "1.0", "1e3", " 1", "99999999999999999999"}) {
+  for (const std::string text : {"0", "11", "-1", "x", "1x", "1.0", "1e3", " 1", "99999999999999999999"})
     EXPECT_THAT(refusal_of([&] { (void)parse_whole(text, "--steps", 1, 10, 7); }), HasSubstr("--steps: '" + text + "'")) << text;
-  }
 }
 
 TEST(ParseCount, IsAtLeastOne) {
@@ -36,18 +35,17 @@ TEST(ParseNumber, IsFiniteAndInRange) {
   EXPECT_EQ(parse_number("0", "--target", 0, 100, 1), 0);
   EXPECT_EQ(parse_number("2.5", "--target", 0, 100, 1), 2.5);
   EXPECT_EQ(parse_number("1e1", "--target", 0, 100, 1), 10);
-  for (const std::string text : {"-1", "101", "x", "nan", "inf", "1e999", "2.5%", " 1"}) {
+  for (const std::string text : {"-1", "101", "x", "nan", "inf", "1e999", "2.5%", " 1"})
     EXPECT_THAT(refusal_of([&] { (void)parse_number(text, "--target", 0, 100, 1); }), HasSubstr("--target: ")) << text;
-  }
 }
 
 TEST(MakeSetup, HasTheDefaultsOfHelp) {
-  const TrainingSetup setup = make_setup({.model = "toy", .batch = "", .input = ""}, two_sleeping(), {});
+  const tuner::TrainingSetup setup = make_setup({.model = "toy", .batch = "", .input = ""}, two_sleeping(), {});
   EXPECT_EQ(setup.model, "toy");
   EXPECT_EQ(setup.batch, 0) << "the model's";
   EXPECT_EQ(setup.devices, (std::vector<std::string>{"sleep:0", "sleep:1"}));
   EXPECT_TRUE(setup.memory_bytes.empty());
-  EXPECT_EQ(name_of(setup.optimizer), "sgd");
+  EXPECT_EQ(profiler::name_of(setup.optimizer), "sgd");
   EXPECT_EQ(setup.learning_rate, 0) << "the optimizer's";
   EXPECT_FALSE(setup.loss) << "the model's";
   EXPECT_EQ(setup.seed, 0u);
@@ -62,15 +60,15 @@ TEST(MakeSetup, TakesEveryOption) {
   step.learning_rate = "0.5";
   step.loss = "mse";
   step.seed = "9223372036854775807";
-  const TrainingSetup setup = make_setup({.model = "toy", .batch = "32", .input = "3x8x8"}, devices, step);
+  const tuner::TrainingSetup setup = make_setup({.model = "toy", .batch = "32", .input = "3x8x8"}, devices, step);
   EXPECT_EQ(setup.batch, 32);
   EXPECT_EQ(setup.input, "3x8x8");
   EXPECT_EQ(setup.memory_bytes.at("sleep:1"), std::int64_t{2} << 30);
   EXPECT_FALSE(setup.memory_bytes.contains("sleep:0"));
-  EXPECT_EQ(name_of(setup.optimizer), "adamw");
+  EXPECT_EQ(profiler::name_of(setup.optimizer), "adamw");
   EXPECT_EQ(setup.learning_rate, 0.5);
   ASSERT_TRUE(setup.loss);
-  EXPECT_EQ(name_of(*setup.loss), "mse");
+  EXPECT_EQ(profiler::name_of(*setup.loss), "mse");
   EXPECT_EQ(setup.seed, 9223372036854775807u);
   step.loss = "model";
   EXPECT_FALSE(make_setup({}, devices, step).loss) << "the model's own";
@@ -103,4 +101,4 @@ TEST(WholeMachineCap, IsTheLargestOfCappedDevices) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::reports

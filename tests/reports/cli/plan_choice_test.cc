@@ -1,13 +1,13 @@
-#include "mptune/reports/cli/plan_choice.h"
+#include "reports/cli/plan_choice.h"
 
 #include <gmock/gmock.h>
 
 #include <fstream>
 
-#include "mptune/tests/support/error_of.h"
-#include "mptune/tests/support/files.h"
+#include "tests/support/error_of.h"
+#include "tests/support/files.h"
 
-namespace mptune {
+namespace mptune::reports {
 namespace {
 
 using testing::error_of;
@@ -16,9 +16,7 @@ using testing::refusal_of;
 
 std::vector<ProfileLayer> six_layers() {
   std::vector<ProfileLayer> layers(6);
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    layers[i].name = std::string(1, static_cast<char>('a' + i));
-  }
+  for (std::size_t i = 0; i < layers.size(); ++i) layers[i].name = std::string(1, static_cast<char>('a' + i));
   layers[3].name = "1";
   return layers;
 }
@@ -35,9 +33,8 @@ TEST(ParseCuts, AreNumbersOrNamesOfLayers) {
 }
 
 TEST(ParseCuts, RefuseWhatIsNoLayerOrLeavesAnEmptyStage) {
-  for (const std::string text : {"x", "0", "6", "-1", "2,", ",2", "2,x", "1e1", "99999999999", "3,3", "4,2", "a"}) {
+  for (const std::string text : {"x", "0", "6", "-1", "2,", ",2", "2,x", "1e1", "99999999999", "3,3", "4,2", "a"})
     EXPECT_THAT(refusal_of([&] { (void)parse_cuts(text, six_layers()); }), HasSubstr("--cuts: ")) << text;
-  }
 }
 
 TEST(PlanValues, AreZeroOrEmptyWhereNothingIsTyped) {
@@ -97,7 +94,7 @@ TEST(PlanFromOptions, HasTheDefaultsOfHelp) {
 }
 
 TEST(PlanFromOptions, TakesActionsFromAFile) {
-  const TestFolder folder("plan-choice");
+  const testing::TestFolder folder("plan-choice");
   const std::string path = folder.path("rows.csv");
   std::ofstream(path) << "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n";
   PlanChoice choice;
@@ -163,4 +160,4 @@ TEST(SearchSpaceFromOptions, IsOfTheDevicesTheirCapsAndTheRuntime) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::reports

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
 
 namespace {
 
@@ -22,9 +22,8 @@ struct Block : nn::Cloneable<Block> {
     bn1 = register_module("bn1", nn::BatchNorm2d(out));
     conv2 = register_module("conv2", convolution(out, out, 3, 1));
     bn2 = register_module("bn2", nn::BatchNorm2d(out));
-    if (stride != 1 || in != out) {
+    if (stride != 1 || in != out)
       downsample = register_module("downsample", nn::Sequential(convolution(in, out, 1, stride), nn::BatchNorm2d(out)));
-    }
   }
   at::Tensor forward(const at::Tensor& x) {
     const auto inner = bn2(conv2(torch::relu(bn1(conv1(x)))));

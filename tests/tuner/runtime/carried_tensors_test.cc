@@ -5,19 +5,20 @@
 #include <map>
 #include <mutex>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/measure/measure.h"
-#include "mptune/profiler/model/graph_piece.h"
-#include "mptune/tuner/runtime/pipeline.h"
+#include "planner/search/search.h"
+#include "profiler/base/index.h"
+#include "profiler/device/device_list.h"
+#include "profiler/measure/measure.h"
+#include "profiler/model/graph_piece.h"
 #include "reference.h"
+#include "tuner/runtime/pipeline.h"
 
 namespace mptune::testing {
 namespace {
 
-constexpr std::int64_t kWidth = 6;
-constexpr int kLayers = 4;
-constexpr int kBatch = 8;
+constexpr std::int64_t kCarriedTensorsWidth = 6;
+constexpr int kCarriedTensorsLayers = 4;
+constexpr int kCarriedTensorsBatch = 8;
 
 /// Inputs of every layer that required a gradient when it ran.
 struct Seen {
@@ -29,7 +30,9 @@ struct Seen {
 class CarryingLayer final : public Layer {
  public:
   CarryingLayer(int index, std::shared_ptr<Seen> seen)
-      : index_(index), seen_(std::move(seen)), weight_(at::full({kWidth, kWidth}, 0.01 * (index + 1)).requires_grad_()) {}
+      : index_(index),
+        seen_(std::move(seen)),
+        weight_(at::full({kCarriedTensorsWidth, kCarriedTensorsWidth}, 0.01 * (index + 1)).requires_grad_()) {}
 
   Tensors forward(const Tensors& inputs, const RunContext& context) override {
     {
@@ -41,7 +44,7 @@ class CarryingLayer final : public Layer {
     }
     if (index_ == 0) return {inputs[0].matmul(weight_), inputs[0], inputs[0] > 0};
     const at::Tensor h = at::where(inputs[2], inputs[0].matmul(weight_), inputs[1]);
-    return index_ + 1 == kLayers ? Tensors{h} : Tensors{h, inputs[1], inputs[2]};
+    return index_ + 1 == kCarriedTensorsLayers ? Tensors{h} : Tensors{h, inputs[1], inputs[2]};
   }
   [[nodiscard]] std::vector<NamedTensor> parameters() const override { return {{"layer" + std::to_string(index_) + ".w", weight_}}; }
   [[nodiscard]] std::vector<NamedTensor> buffers() const override { return {}; }
@@ -56,17 +59,18 @@ class CarryingLayer final : public Layer {
 
 Model carrying_model(const std::shared_ptr<Seen>& seen = std::make_shared<Seen>()) {
   std::vector<ModelLayer> layers;
-  for (int i = 0; i < kLayers; ++i) layers.push_back({"layer" + std::to_string(i), {}, std::make_unique<CarryingLayer>(i, seen)});
+  for (int i = 0; i < kCarriedTensorsLayers; ++i)
+    layers.push_back({"layer" + std::to_string(i), {}, std::make_unique<CarryingLayer>(i, seen)});
   SampleDescription sample;
-  sample.inputs = {{.shape = {kWidth}}};
-  return {"carrying", std::move(layers), Loss::mean_square(), sample, kBatch};
+  sample.inputs = {{.shape = {kCarriedTensorsWidth}}};
+  return {"carrying", std::move(layers), Loss::mean_square(), sample, kCarriedTensorsBatch};
 }
 
 Plan carrying_plan(int stages, int virtual_stages, const std::string& recompute) {
   PlanOptions options;
   options.devices = device_names(stages / virtual_stages);
-  options.batch = kBatch;
-  options.layers = kLayers;
+  options.batch = kCarriedTensorsBatch;
+  options.layers = kCarriedTensorsLayers;
   options.stages = stages;
   options.virtual_stages = virtual_stages;
   options.microbatches = 2;
@@ -76,7 +80,7 @@ Plan carrying_plan(int stages, int virtual_stages, const std::string& recompute)
 }
 
 TEST(CarriedTensors, GetNoGradientInAnyStage) {
-  const at::Tensor data = synthetic_batch(carrying_model().sample(), kBatch, 1).inputs[0];
+  const at::Tensor data = synthetic_batch(carrying_model().sample(), kCarriedTensorsBatch, 1).inputs[0];
   Model whole = carrying_model();
   for (std::int64_t m = 0; m < 2; ++m) {
     const at::Tensor loss = whole.loss()(forward_all(whole, {data.narrow(0, m * 4, 4)}, {}), {});
@@ -97,7 +101,7 @@ TEST(CarriedTensors, GetNoGradientInAnyStage) {
       for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(at::equal(parameters[i].tensor.grad(), expected[i].tensor.grad()));
       for (const auto& [layer, flags] : seen->by_layer)
         EXPECT_EQ(flags, layer.ends_with(" 0") ? std::vector<bool>{false} : (std::vector<bool>{true, false, false})) << layer;
-      EXPECT_EQ(seen->by_layer.size(), recompute == std::string("all") ? 2U * kLayers : kLayers);
+      EXPECT_EQ(seen->by_layer.size(), recompute == std::string("all") ? 2U * kCarriedTensorsLayers : kCarriedTensorsLayers);
     }
 }
 
@@ -107,11 +111,11 @@ TEST(CarriedTensors, OnlyGradientsThatAreNeededAreSent) {
   HostCollector collector(pipeline.trace_devices());
   collector.start();
   pipeline.record(&collector);
-  (void)pipeline.step(at::ones({kBatch, kWidth}), {});
+  (void)pipeline.step(at::ones({kCarriedTensorsBatch, kCarriedTensorsWidth}), {});
   pipeline.record(nullptr);
   const Trace trace = collector.stop();
   ASSERT_EQ(trace.copies.size(), 4U);
-  for (const Copy& copy : trace.copies) EXPECT_EQ(copy.bytes, 4 * kWidth * (copy.source == 0 ? 4 + 4 + 1 : 4));
+  for (const Copy& copy : trace.copies) EXPECT_EQ(copy.bytes, 4 * kCarriedTensorsWidth * (copy.source == 0 ? 4 + 4 + 1 : 4));
 }
 
 /// y = 2 x, without anything to train.
@@ -129,38 +133,39 @@ TEST(CarriedTensors, RecordedBackwardsAreThoseOfTrainedLayers) {
   layers.push_back({"doubling", {}, std::make_unique<DoublingLayer>()});
   layers.push_back({"layer0", {}, std::make_unique<CarryingLayer>(0, std::make_shared<Seen>())});
   SampleDescription sample;
-  sample.inputs = {{.shape = {kWidth}}};
+  sample.inputs = {{.shape = {kCarriedTensorsWidth}}};
   PlanOptions options;
   options.devices = device_names(1);
-  options.batch = kBatch;
+  options.batch = kCarriedTensorsBatch;
   options.layers = 2;
   options.stages = 1;
   options.microbatches = 2;
   const Plan plan = make_plan(options);
-  Pipeline pipeline({"doubling", std::move(layers), Loss::mean_square(), sample, kBatch}, plan, {}, shared_core_devices(plan));
+  Pipeline pipeline({"doubling", std::move(layers), Loss::mean_square(), sample, kCarriedTensorsBatch}, plan, {},
+                    shared_core_devices(plan));
   HostCollector collector(pipeline.trace_devices());
   collector.start();
   pipeline.record(&collector);
-  (void)pipeline.step(at::ones({kBatch, kWidth}), {});
+  (void)pipeline.step(at::ones({kCarriedTensorsBatch, kCarriedTensorsWidth}), {});
   pipeline.record(nullptr);
   const Trace trace = collector.stop();
   std::map<std::string, int> backwards;
   for (const Event& event : trace.events)
-    if (event.what == What::backward) ++backwards[trace.names.at(static_cast<std::size_t>(event.name))];
+    if (event.kind == EventKind::backward) ++backwards[trace.names.at(as_index(event.name))];
   EXPECT_EQ(backwards, (std::map<std::string, int>{{"backward layer0", 2}, {"backward loss", 2}}));
 }
 
 TEST(CarriedTensors, AreMeasuredAsEdgesWithoutGradient) {
   const Model model = carrying_model();
-  MeasureOptions options;
+  profiler::MeasureOptions options;
   options.devices = parse_devices("cpu:" + std::to_string(available_cores()[0]));
   options.batch = 2;
   options.budget_s = 0.1;
-  const Profile profile = measure_profile(model, synthetic_batch(model.sample(), 2, 0), options);
+  const Profile profile = profiler::measure_profile(model, synthetic_batch(model.sample(), 2, 0), options);
   std::vector<LayerEdge> expected;
-  for (int i = 0; i + 1 < kLayers; ++i) {
-    expected.push_back({i, i + 1, 4 * kWidth, 0, true});
-    expected.push_back({i, i + 1, 4 * kWidth + kWidth, 0, false});
+  for (int i = 0; i + 1 < kCarriedTensorsLayers; ++i) {
+    expected.push_back({i, i + 1, 4 * kCarriedTensorsWidth, 0, true});
+    expected.push_back({i, i + 1, 4 * kCarriedTensorsWidth + kCarriedTensorsWidth, 0, false});
   }
   EXPECT_EQ(profile.edges, expected);
 }

@@ -1,5 +1,5 @@
 // Checks of models against themselves: those that agree, and one that fails for every part.
-#include "mptune/tuner/runtime/check.h"
+#include "tuner/runtime/check.h"
 
 #include <ATen/ATen.h>
 #include <caffe2/serialize/inline_container.h>
@@ -12,15 +12,16 @@
 #include <string>
 #include <utility>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/exported/load_exported.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/tests/support/error_of.h"
-#include "mptune/tests/support/files.h"
-#include "mptune/tuner/runtime/check_operation.h"
-#include "mptune/tuner/runtime/compared_tensors.h"
+#include "planner/search/search.h"
+#include "profiler/exported/load_exported.h"
+#include "profiler/loading/load_model.h"
+#include "tests/support/error_of.h"
+#include "tests/support/files.h"
+#include "tuner/runtime/check_operation.h"
+#include "tuner/runtime/compared_tensors.h"
 
 namespace mptune::testing {
+using namespace tuner;
 namespace {
 
 std::string golden(const std::string& name) {
@@ -38,16 +39,16 @@ Plan plan_of(int batch, int layers, const std::string& recompute = "none") {
 }
 
 /// All parts of a check; the last is the plan's.
-std::vector<CheckPart> check_all(const Model& model, int samples = 4) {
-  ModelCheck check(model, synthetic_batch(model.sample(), samples, 0), 0);
-  std::vector<CheckPart> parts = check.pieces();
+std::vector<tuner::CheckPart> check_all(const Model& model, int samples = 4) {
+  tuner::ModelCheck check(model, synthetic_batch(model.sample(), samples, 0), 0);
+  std::vector<tuner::CheckPart> parts = check.pieces();
   parts.push_back(check.microbatches({samples - samples / 2, samples / 2}));
   parts.push_back(check.plan(plan_of(samples, model.size())));
   return parts;
 }
 
-std::string named(const CheckPart& part) {
-  return part.name + ": " + (part.difference ? difference_text(part) : part.left_out);
+std::string named(const tuner::CheckPart& part) {
+  return part.name + ": " + (part.difference ? tuner::difference_text(part) : part.left_out);
 }
 
 class BuiltInModels : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
@@ -57,9 +58,9 @@ INSTANTIATE_TEST_SUITE_P(Tiny, BuiltInModels,
 
 TEST_P(BuiltInModels, AgreeInEveryBit) {
   const Model model = load_model(GetParam().first, GetParam().second, 1).model;
-  const std::vector<CheckPart> parts = check_all(model);
+  const std::vector<tuner::CheckPart> parts = check_all(model);
   ASSERT_EQ(parts.size(), 4U);
-  for (const CheckPart& part : parts) EXPECT_FALSE(part.difference) << named(part);
+  for (const tuner::CheckPart& part : parts) EXPECT_FALSE(part.difference) << named(part);
   for (const std::size_t exact : {0U, 1U, 3U}) {
     EXPECT_EQ(parts[exact].bit_equal, parts[exact].tensors) << parts[exact].name << " " << parts[exact].largest_at;
     EXPECT_GE(parts[exact].tensors, model.size());
@@ -72,8 +73,8 @@ TEST_P(BuiltInModels, AgreeInEveryBit) {
 
 TEST(CheckedPlans, RecomputationAgrees) {
   const Model model = load_model("transformer:d=16,layers=2,heads=2,vocab=31", "8", 1).model;
-  const ModelCheck check(model, synthetic_batch(model.sample(), 8, 0), 0);
-  const CheckPart part = check.plan(plan_of(8, model.size(), "all"));
+  const tuner::ModelCheck check(model, synthetic_batch(model.sample(), 8, 0), 0);
+  const tuner::CheckPart part = check.plan(plan_of(8, model.size(), "all"));
   EXPECT_FALSE(part.difference) << named(part);
   EXPECT_EQ(part.bit_equal, part.tensors);
 }
@@ -114,7 +115,7 @@ Model odd_model(const OddLayer::Trick& trick, Loss loss = Loss::mean_square()) {
   return {"odd", std::move(layers), std::move(loss), sample, 4};
 }
 
-void expect_difference(const CheckPart& part, const std::string& what, int layer) {
+void expect_difference(const tuner::CheckPart& part, const std::string& what, int layer) {
   ASSERT_TRUE(part.difference) << part.name;
   EXPECT_EQ(part.difference->what, what) << named(part);
   EXPECT_EQ(part.difference->layer, layer) << named(part);
@@ -123,7 +124,7 @@ void expect_difference(const CheckPart& part, const std::string& what, int layer
 }
 
 TEST(CheckedModels, OneWithoutTricksAgrees) {
-  for (const CheckPart& part : check_all(odd_model(nullptr))) EXPECT_FALSE(part.difference) << named(part);
+  for (const tuner::CheckPart& part : check_all(odd_model(nullptr))) EXPECT_FALSE(part.difference) << named(part);
 }
 
 TEST(CheckedModels, HiddenStateIsFoundByASecondRun) {
@@ -187,7 +188,7 @@ TEST(CheckedModels, ALossThatIsNoMeanOverSamplesIsNamed) {
 
 TEST(CheckedModels, OneSampleHasNoMicrobatchesToCompare) {
   const Model model = odd_model(nullptr);
-  ModelCheck check(model, synthetic_batch(model.sample(), 1, 0), 0);
+  tuner::ModelCheck check(model, synthetic_batch(model.sample(), 1, 0), 0);
   EXPECT_NE(check.microbatches({1}).left_out, "");
 }
 
@@ -195,36 +196,35 @@ TEST(CheckedModels, OneSampleHasNoMicrobatchesToCompare) {
 
 TEST(ComparedTensors, RelativeToTheLargestValue) {
   const at::Tensor a = at::tensor({1.0F, -4.0F}), b = at::tensor({1.5F, -4.0F});
-  EXPECT_EQ(relative_difference(a, a.clone()), 0);
-  EXPECT_DOUBLE_EQ(relative_difference(b, a), 0.125);
-  EXPECT_DOUBLE_EQ(relative_difference(b, a, 10), 0.05);
-  EXPECT_DOUBLE_EQ(relative_difference({}, a), 1);
-  EXPECT_EQ(relative_difference({}, at::zeros({2})), 0);
-  EXPECT_EQ(relative_difference({}, {}), 0);
-  EXPECT_GT(relative_difference(a, {}), 1e20);
-  EXPECT_EQ(relative_difference(a, at::ones({3})), std::numeric_limits<double>::infinity());
-  EXPECT_EQ(relative_difference(a, a.to(at::kDouble)), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(tuner::relative_difference(a, a.clone()), 0);
+  EXPECT_DOUBLE_EQ(tuner::relative_difference(b, a), 0.125);
+  EXPECT_DOUBLE_EQ(tuner::relative_difference(b, a, 10), 0.05);
+  EXPECT_DOUBLE_EQ(tuner::relative_difference({}, a), 1);
+  EXPECT_EQ(tuner::relative_difference({}, at::zeros({2})), 0);
+  EXPECT_EQ(tuner::relative_difference({}, {}), 0);
+  EXPECT_GT(tuner::relative_difference(a, {}), 1e20);
+  EXPECT_EQ(tuner::relative_difference(a, at::ones({3})), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(tuner::relative_difference(a, a.to(at::kDouble)), std::numeric_limits<double>::infinity());
 }
 
 TEST(ComparedTensors, NumbersThatAreNotFinite) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), infinite = std::numeric_limits<float>::infinity();
-  EXPECT_EQ(relative_difference(at::tensor({nan, 1.0F}), at::tensor({nan, 1.0F})), 0);
-  EXPECT_EQ(relative_difference(at::tensor({infinite, 1.0F}), at::tensor({infinite, 1.0F})), 0);
-  EXPECT_EQ(relative_difference(at::tensor({nan, 1.0F}), at::tensor({2.0F, 1.0F})), std::numeric_limits<double>::infinity());
-  EXPECT_DOUBLE_EQ(relative_difference(at::tensor({nan, 3.0F}), at::tensor({nan, 2.0F})), 0.5);
+  EXPECT_EQ(tuner::relative_difference(at::tensor({nan, 1.0F}), at::tensor({nan, 1.0F})), 0);
+  EXPECT_EQ(tuner::relative_difference(at::tensor({infinite, 1.0F}), at::tensor({infinite, 1.0F})), 0);
+  EXPECT_EQ(tuner::relative_difference(at::tensor({nan, 1.0F}), at::tensor({2.0F, 1.0F})), std::numeric_limits<double>::infinity());
+  EXPECT_DOUBLE_EQ(tuner::relative_difference(at::tensor({nan, 3.0F}), at::tensor({nan, 2.0F})), 0.5);
 }
 
 // ---- exported programs ----
 
 TEST(CheckedPrograms, AgreeWithTheirPiecesAndTheirReference) {
   for (const char* name : {"residual", "language"}) {
-    const CheckPart reference = check_reference(golden(std::string(name) + ".pt2"));
+    const tuner::CheckPart reference = tuner::check_reference(golden(std::string(name) + ".pt2"));
     EXPECT_FALSE(reference.difference) << named(reference);
     EXPECT_EQ(reference.left_out, "");
     EXPECT_GT(reference.tensors, 8);
-    for (const CheckPart& part : check_all(load_model(golden(std::string(name) + ".pt2"), "", 0).model)) {
+    for (const tuner::CheckPart& part : check_all(load_model(golden(std::string(name) + ".pt2"), "", 0).model))
       EXPECT_FALSE(part.difference) << name << " " << named(part);
-    }
   }
 }
 
@@ -240,11 +240,11 @@ TEST(CheckedPrograms, TheOperatorWhereSamplesCoupleIsNamed) {
 TEST(CheckedPrograms, OperatorsAreNamedWithModuleAndLine) {
   const Model model = load_model(golden("residual.pt2"), "", 0).model;
   const ModelLayer& layer = model.layers().front();
-  const ExportedRange range = exported_range(*layer.layer).value();
-  WatchedNodes one(range), other(range), same(range);
+  const profiler::ExportedRange range = profiler::exported_range(*layer.layer).value();
+  tuner::WatchedNodes one(range), other(range), same(range);
   const Tensors inputs = synthetic_batch(model.sample(), 2, 0).inputs;
   for (const auto& [watch, given] : {std::pair(&one, inputs), std::pair(&other, Tensors{inputs[0] + 1}), std::pair(&same, inputs)}) {
-    observe_nodes(*layer.layer, watch->observer());
+    profiler::observe_nodes(*layer.layer, watch->observer());
     (void)run_layer(layer, 0, given, {.samples = 2});
   }
   const std::string operation = one.first_difference(other, 1e-5);
@@ -252,8 +252,8 @@ TEST(CheckedPrograms, OperatorsAreNamedWithModuleAndLine) {
   EXPECT_NE(operation.find("stem"), std::string::npos) << operation;
   EXPECT_NE(operation.find("make_files.py:"), std::string::npos) << operation;
   EXPECT_EQ(one.first_difference(same, 1e-5), "");
-  EXPECT_NE(reader_of(range, "stem.weight").find("conv2d"), std::string::npos);
-  EXPECT_EQ(reader_of(range, "no such"), "");
+  EXPECT_NE(tuner::reader_of(range, "stem.weight").find("conv2d"), std::string::npos);
+  EXPECT_EQ(tuner::reader_of(range, "no such"), "");
 }
 
 using Edit = std::function<std::string(std::string)>;
@@ -285,13 +285,13 @@ Edit replaced(const std::string& from, const std::string& to) {
 TEST(CheckedReferences, AnotherLossGradientOrBufferIsFound) {
   const TestFolder folder("references");
   const auto difference = [&](const Edit& edit) {
-    const CheckPart part = check_reference(with_reference(folder, "residual.pt2", edit));
+    const tuner::CheckPart part = tuner::check_reference(with_reference(folder, "residual.pt2", edit));
     EXPECT_TRUE(part.difference);
-    return part.difference.value_or(CheckDifference{});
+    return part.difference.value_or(tuner::CheckDifference{});
   };
-  EXPECT_FALSE(check_reference(with_reference(folder, "residual.pt2", [](std::string text) { return text; })).difference);
+  EXPECT_FALSE(tuner::check_reference(with_reference(folder, "residual.pt2", [](std::string text) { return text; })).difference);
   EXPECT_EQ(difference(replaced("\"loss\": 0.2", "\"loss\": 0.3")).what, "loss");
-  const CheckDifference gradient = difference(replaced("\"conv1.weight\": 0.06", "\"conv1.weight\": 0.07"));
+  const tuner::CheckDifference gradient = difference(replaced("\"conv1.weight\": 0.06", "\"conv1.weight\": 0.07"));
   EXPECT_EQ(gradient.what, "norm of the gradient of conv1.weight");
   EXPECT_NE(gradient.operation.find("make_files.py:"), std::string::npos) << gradient.operation;
   EXPECT_EQ(difference(replaced("\"conv1.weight\"", "\"no.such.weight\"")).what, "norm of the gradient of no.such.weight");
@@ -315,16 +315,16 @@ TEST(CheckedReferences, WhatIsNoReferenceEndsInOneLine) {
         replaced("\"gradient_norms\": {", "\"gradient_norms\": [], \"x\": {"),
         replaced("\"buffer_norms\": {", "\"buffer_norms\": null, \"x\": {")}) {
     const std::string path = with_reference(folder, "residual.pt2", edit);
-    EXPECT_NE(refusal_of([&] { (void)check_reference(path); }), "");
+    EXPECT_NE(refusal_of([&] { (void)tuner::check_reference(path); }), "");
   }
 }
 
 TEST(CheckedReferences, FilesWithoutOneAreSaidToBe) {
   const TestFolder folder("references");
-  EXPECT_NE(check_reference(golden("regions.pt2")).left_out.find("no reference"), std::string::npos);
-  EXPECT_NE(check_reference(with_reference(folder, "residual.pt2", [](const std::string&) { return ""; })).left_out, "");
+  EXPECT_NE(tuner::check_reference(golden("regions.pt2")).left_out.find("no reference"), std::string::npos);
+  EXPECT_NE(tuner::check_reference(with_reference(folder, "residual.pt2", [](const std::string&) { return ""; })).left_out, "");
   const Edit on_gpu = replaced("\"device\": \"cpu\"", "\"device\": \"cuda\"");
-  EXPECT_NE(check_reference(with_reference(folder, "residual.pt2", on_gpu)).left_out.find("cuda"), std::string::npos);
+  EXPECT_NE(tuner::check_reference(with_reference(folder, "residual.pt2", on_gpu)).left_out.find("cuda"), std::string::npos);
 }
 
 }  // namespace

@@ -2,23 +2,24 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/tests/support/files.h"
-#include "mptune/tests/support/script_modules.h"
-#include "mptune/tuner/runtime/pipeline.h"
+#include "planner/search/search.h"
+#include "profiler/loading/load_model.h"
 #include "reference.h"
+#include "tests/support/files.h"
+#include "tests/support/script_modules.h"
+#include "tuner/runtime/pipeline.h"
 
 namespace mptune::testing {
+using namespace tuner;
 namespace {
 
-constexpr int kBatch = 8;
-constexpr const char* kInput = "3x32x32";
+constexpr int kFileModelsBatch = 8;
+constexpr const char* kFileModelsInput = "3x32x32";
 
 Plan plan_of(int layers, bool recompute) {
   PlanOptions options;
   options.devices = device_names(2);
-  options.batch = kBatch;
+  options.batch = kFileModelsBatch;
   options.layers = layers;
   options.stages = 2;
   options.microbatches = 4;
@@ -35,9 +36,10 @@ class FileModels : public ::testing::TestWithParam<const char*> {
   // With the built-in model's weights; both have the same layers in the same order.
   [[nodiscard]] Model load() const {
     const bool script = std::string(GetParam()) == "script";
-    Model model =
-        load_model(script ? folder_.path("resnet.pt") : std::string(MPTUNE_BINARY_DIR) + "/plugins/libresnet_plugin.so", kInput, 9).model;
-    const Model builtin = load_model("resnet18", kInput, 0).model;
+    Model model = load_model(script ? folder_.path("resnet.pt") : std::string(MPTUNE_BINARY_DIR) + "/plugins/libresnet_plugin.so",
+                             kFileModelsInput, 9)
+                      .model;
+    const Model builtin = load_model("resnet18", kFileModelsInput, 0).model;
     const auto copy = [](const std::vector<NamedTensor>& from, const std::vector<NamedTensor>& to) {
       const at::NoGradGuard no_gradients;
       ASSERT_EQ(from.size(), to.size());
@@ -49,11 +51,11 @@ class FileModels : public ::testing::TestWithParam<const char*> {
   }
 
   TestFolder folder_{"file-models"};
-  Batch batch_ = synthetic_batch(load_model("resnet18", kInput, 0).model.sample(), kBatch, 3);
+  Batch batch_ = synthetic_batch(load_model("resnet18", kFileModelsInput, 0).model.sample(), kFileModelsBatch, 3);
 };
 
 TEST_P(FileModels, UnpipelinedIsBitEqualToTheBuiltIn) {
-  const auto expected = run_reference("resnet18", kInput, batch_, {2, 2, 2, 2});
+  const auto expected = run_reference("resnet18", kFileModelsInput, batch_, {2, 2, 2, 2});
   const auto step = run_reference(load(), batch_, {2, 2, 2, 2});
   EXPECT_EQ(step.loss, expected.loss);
   for (std::size_t m = 0; m < 4; ++m)
@@ -63,7 +65,7 @@ TEST_P(FileModels, UnpipelinedIsBitEqualToTheBuiltIn) {
 }
 
 TEST_P(FileModels, PipelinedIsBitEqualToTheBuiltIn) {
-  const auto expected = run_reference("resnet18", kInput, batch_, {2, 2, 2, 2});
+  const auto expected = run_reference("resnet18", kFileModelsInput, batch_, {2, 2, 2, 2});
   for (const bool recompute : {false, true}) {
     const Model model = load();
     const Plan plan = plan_of(model.size(), recompute);

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/profiler/model/model.h"
+#include "profiler/model/model.h"
 
 namespace mptune::testing {
 

@@ -5,21 +5,23 @@
 
 #include <torch/optim/optimizer.h>
 #include "fragile_layer.h"
-#include "mptune/planner/schedule/schedule_info.h"
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/device/gpu_driver.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/profiler/measure/optimizer.h"
-#include "mptune/tuner/runtime/capabilities.h"
-#include "mptune/tuner/runtime/pipeline.h"
+#include "planner/schedule/schedule_info.h"
+#include "planner/search/search.h"
+#include "profiler/base/index.h"
+#include "profiler/device/device_list.h"
+#include "profiler/device/gpu_driver.h"
+#include "profiler/loading/load_model.h"
+#include "profiler/measure/optimizer.h"
 #include "reference.h"
+#include "tuner/runtime/capabilities.h"
+#include "tuner/runtime/pipeline.h"
 
 namespace mptune::testing {
+using namespace tuner;
 namespace {
 
-constexpr int kBatch = 10;
-constexpr double kTolerance = 1e-4;
+constexpr int kGpuTransparencyBatch = 10;
+constexpr double kGpuTransparencyTolerance = 1e-4;
 // Batch norms over 20 values magnify what a CPU and a GPU round differently; the loop on the GPU rounds as the pipeline does.
 constexpr double kToleranceOfBatchNorms = 2e-3;
 
@@ -35,7 +37,9 @@ const Subject kResnet18{"resnet18", "3x64x64", true};
 class GpuTransparency : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (gpu_driver().gpus == 0) GTEST_SKIP() << gpu_driver().problem;
+    if (profiler::gpu_driver().gpus == 0) {
+      GTEST_SKIP() << profiler::gpu_driver().problem;
+    }
     // Convolutions would round their inputs to 10 bits.
     at::globalContext().setAllowTF32CuDNN(false);
     at::globalContext().setAllowTF32CuBLAS(false);
@@ -54,13 +58,14 @@ class GpuTransparency : public ::testing::Test {
   static Plan plan_of(const Choice& choice, int layers) {
     PlanOptions options;
     options.devices = choice.devices;
-    options.batch = kBatch;
+    options.batch = kGpuTransparencyBatch;
     options.layers = layers;
-    options.stages = static_cast<int>(choice.devices.size()) / choice.replicas * schedule_info(choice.schedule).least_virtual_stages;
+    options.stages =
+        static_cast<int>(choice.devices.size()) / choice.replicas * planner::schedule_info(choice.schedule).least_virtual_stages;
     options.microbatches = choice.microbatches;
     options.schedule = choice.schedule;
     options.recompute = choice.recompute ? "all" : "none";
-    options.replicas.assign(static_cast<std::size_t>(options.stages), choice.replicas);
+    options.replicas.assign(as_index(options.stages), choice.replicas);
     return make_plan(options);
   }
 
@@ -90,13 +95,13 @@ class GpuTransparency : public ::testing::Test {
                  (on_gpu ? " against the loop on the GPU" : " against the loop on the CPU"));
     const Model model = load_model(subject.model, subject.input, 0).model;
     const Plan plan = plan_of(choice, model.size());
-    const Batch batch = synthetic_batch(model.sample(), kBatch, 3);
+    const Batch batch = synthetic_batch(model.sample(), kGpuTransparencyBatch, 3);
     const ReferenceStep expected = plain_loop(subject, batch, plan.microbatch_sizes, on_gpu);
     auto sums = sum_in_plan_order(expected, plan, model);
     for (at::Tensor& sum : sums) sum = sum.cpu();
     PipelineOptions options;
     options.link = choice.link;
-    const double tolerance = subject.has_batch_norms && !on_gpu ? kToleranceOfBatchNorms : kTolerance;
+    const double tolerance = subject.has_batch_norms && !on_gpu ? kToleranceOfBatchNorms : kGpuTransparencyTolerance;
     Pipeline pipeline(load_model(subject.model, subject.input, 0).model, plan, options);
     for (int step = 0; step < 2; ++step) {
       const StepResult result = pipeline.step(batch.inputs, batch.target);
@@ -121,8 +126,8 @@ class GpuTransparency : public ::testing::Test {
 
 TEST_F(GpuTransparency, PartsUnderEverySchedule) {
   for (const Subject& subject : {kMlp, kTransformer})
-    for (const std::string& schedule : schedule_names()) {
-      if (!why_schedule_not_executable(schedule, 0, kRuntime).empty()) continue;
+    for (const std::string& schedule : planner::schedule_names()) {
+      if (!why_schedule_not_executable(schedule, 0, tuner::kRuntime).empty()) continue;
       const int microbatches = schedule == "naive" ? 1 : 5;
       for (const bool recompute : {false, true}) check(subject, {halves, schedule, microbatches, 1, recompute, {}});
     }
@@ -153,7 +158,9 @@ TEST_F(GpuTransparency, OverAThrottledLink) {
 }
 
 TEST_F(GpuTransparency, SeveralGpus) {
-  if (gpu_driver().gpus < 2) GTEST_SKIP() << "needs two GPUs";
+  if (profiler::gpu_driver().gpus < 2) {
+    GTEST_SKIP() << "needs two GPUs";
+  }
   check(kTransformer, {{"cuda:0", "cuda:1"}, "1f1b", 5, 1, false, {}});
   check(kTransformer, {{"cuda:0", "cuda:1"}, "gpipe", 4, 2, false, {}});
 }
@@ -164,7 +171,7 @@ TEST_F(GpuTransparency, BatchNormsCommitOnce) {
 
 TEST_F(GpuTransparency, OutOfMemoryIsThrownOnceAndTheNextStepWorks) {
   const Model model = load_model(kMlp.model, "", 0).model;
-  const Batch batch = synthetic_batch(model.sample(), kBatch, 3);
+  const Batch batch = synthetic_batch(model.sample(), kGpuTransparencyBatch, 3);
   std::vector<std::shared_ptr<Device>> devices;
   for (const std::string& name : halves) devices.push_back(make_device(parse_device(name)));
   Pipeline pipeline(load_model(kMlp.model, "", 0).model, plan_of({halves, "1f1b", 4, 1, false, {}}, model.size()), {}, devices);
@@ -174,35 +181,36 @@ TEST_F(GpuTransparency, OutOfMemoryIsThrownOnceAndTheNextStepWorks) {
   EXPECT_EQ(pipeline.out_of_memory_device(), halves[1]);
   EXPECT_GT(pipeline.refused_bytes(), 0);
   devices[1]->set_memory_cap(0);
-  EXPECT_NEAR(pipeline.step(batch.inputs, batch.target).loss, loss, kTolerance);
+  EXPECT_NEAR(pipeline.step(batch.inputs, batch.target).loss, loss, kGpuTransparencyTolerance);
 }
 
 TEST_F(GpuTransparency, ExceptionOfAStageIsThrownOnceAndTheNextStepWorks) {
   const auto switches = std::make_shared<FragileLayer::Switches>();
   Pipeline pipeline(fragile_model(2, switches), plan_of({halves, "1f1b", 5, 1, false, {}}, 2));
-  const at::Tensor data = at::ones({kBatch, FragileLayer::kWidth});
+  const at::Tensor data = at::ones({kGpuTransparencyBatch, FragileLayer::kWidth});
   const double loss = pipeline.step(data, {}).loss;
   const at::Tensor gradient = pipeline.named_parameters()[0].tensor.grad().cpu();
   for (int repeat = 0; repeat < 3; ++repeat) {
     switches->fail_at = 2;
     EXPECT_THROW((void)pipeline.step(data, {}), std::runtime_error);
     switches->fail_at = -1;
-    EXPECT_NEAR(pipeline.step(data, {}).loss, loss, kTolerance * std::abs(loss));
-    EXPECT_LT(relative_difference({pipeline.named_parameters()[0].tensor.grad().cpu()}, {gradient}), kTolerance);
+    EXPECT_NEAR(pipeline.step(data, {}).loss, loss, kGpuTransparencyTolerance * std::abs(loss));
+    EXPECT_LT(relative_difference({pipeline.named_parameters()[0].tensor.grad().cpu()}, {gradient}), kGpuTransparencyTolerance);
   }
 }
 
 TEST_F(GpuTransparency, OptimizersOfTheCallersThreadAreWaitedFor) {
   const Model model = load_model(kTransformer.model, "", 0).model;
-  const Batch batch = synthetic_batch(model.sample(), kBatch, 3);
+  const Batch batch = synthetic_batch(model.sample(), kGpuTransparencyBatch, 3);
   const auto losses_of = [&](bool on_stages) {
     Pipeline pipeline(load_model(kTransformer.model, "", 0).model, plan_of({halves, "1f1b", 4, 1, false, {}}, model.size()));
     std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers;
-    for (int stage = 0; stage < 2; ++stage) optimizers.push_back(make_optimizer(OptimizerKind::sgd, 0.1, pipeline.parameters(stage)));
+    for (int stage = 0; stage < 2; ++stage)
+      optimizers.push_back(profiler::make_optimizer(profiler::OptimizerKind::sgd, 0.1, pipeline.parameters(stage)));
     std::vector<double> losses;
     for (int i = 0; i < 5; ++i) {
       losses.push_back(pipeline.step(batch.inputs, batch.target).loss);
-      const auto step = [&](int stage) { optimizers[static_cast<std::size_t>(stage)]->step(); };
+      const auto step = [&](int stage) { optimizers[as_index(stage)]->step(); };
       if (on_stages) pipeline.on_stages(step);
       for (int stage = 0; !on_stages && stage < 2; ++stage) step(stage);
     }
@@ -214,16 +222,16 @@ TEST_F(GpuTransparency, OptimizersOfTheCallersThreadAreWaitedFor) {
 
 TEST_F(GpuTransparency, TrainingLowersTheLossAndStateComesBack) {
   Model model = load_model(kMlp.model, "", 0).model;
-  const Batch batch = synthetic_batch(model.sample(), kBatch, 3);
+  const Batch batch = synthetic_batch(model.sample(), kGpuTransparencyBatch, 3);
   Pipeline pipeline(load_model(kMlp.model, "", 0).model, plan_of({halves, "1f1b", 4, 1, false, {}}, model.size()));
   std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers(2);
   pipeline.on_stages([&](int stage) {
-    optimizers[static_cast<std::size_t>(stage)] = make_optimizer(OptimizerKind::adam, 1e-3, pipeline.parameters(stage));
+    optimizers[as_index(stage)] = profiler::make_optimizer(profiler::OptimizerKind::adam, 1e-3, pipeline.parameters(stage));
   });
   const double first = pipeline.step(batch.inputs, batch.target).loss;
   double last = first;
   for (int i = 0; i < 10; ++i) {
-    pipeline.on_stages([&](int stage) { optimizers[static_cast<std::size_t>(stage)]->step(); });
+    pipeline.on_stages([&](int stage) { optimizers[as_index(stage)]->step(); });
     last = pipeline.step(batch.inputs, batch.target).loss;
   }
   EXPECT_LT(last, first);

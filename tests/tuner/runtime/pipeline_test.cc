@@ -1,4 +1,5 @@
-#include "mptune/tuner/runtime/pipeline.h"
+#include "tuner/runtime/pipeline.h"
+#include "profiler/base/index.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -10,17 +11,18 @@
 #include <thread>
 
 #include "fragile_layer.h"
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/analyze/breakdown.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/tuner/runtime/plan_file_of.h"
+#include "planner/schedule/schedule.h"
+#include "planner/search/search.h"
+#include "profiler/analyze/breakdown.h"
+#include "profiler/base/error.h"
+#include "profiler/device/device_list.h"
+#include "profiler/loading/load_model.h"
 #include "reference.h"
+#include "tuner/runtime/plan_file_of.h"
 #include "wrapped_device.h"
 
 namespace mptune::testing {
+using namespace tuner;
 namespace {
 
 Plan plan_for(int layers, int stages, int batch, int microbatches, const std::string& schedule, const std::string& recompute = "none") {
@@ -264,11 +266,11 @@ TEST(Pipeline, RecordsEveryLayerCopyAndStep) {
   (void)pipeline.step(data, {});
   const Trace trace = collector.stop();
 
-  std::map<What, int> count;
-  for (const Event& event : trace.events) ++count[event.what];
-  EXPECT_EQ(count[What::forward], layers * microbatches + microbatches) << "layers and the loss";
-  EXPECT_EQ(count[What::backward], layers * microbatches + microbatches);
-  EXPECT_EQ(count[What::copy], 2 * microbatches);
+  std::map<EventKind, int> count;
+  for (const Event& event : trace.events) ++count[event.kind];
+  EXPECT_EQ(count[EventKind::forward], layers * microbatches + microbatches) << "layers and the loss";
+  EXPECT_EQ(count[EventKind::backward], layers * microbatches + microbatches);
+  EXPECT_EQ(count[EventKind::copy], 2 * microbatches);
   EXPECT_EQ(trace.ranges.size(), 4U * microbatches);
   EXPECT_EQ(trace.quality, TraceQuality{});
   for (const Copy& copy : trace.copies) {
@@ -281,23 +283,22 @@ TEST(Pipeline, RecordsEveryLayerCopyAndStep) {
     EXPECT_GE(event.start, end) << "leaves overlap";
     end = event.end();
     ASSERT_GE(event.tag, 0);
-    EXPECT_EQ(trace.tags[static_cast<std::size_t>(event.tag)].step, 1);
+    EXPECT_EQ(trace.tags[as_index(event.tag)].step, 1);
   }
-  const Breakdown breakdown = break_down(trace);
-  for (const DeviceBreakdown& device : breakdown.steps.at(0).devices) {
+  const profiler::Breakdown breakdown = profiler::break_down(trace);
+  for (const profiler::DeviceBreakdown& device : breakdown.steps.at(0).devices) {
     EXPECT_EQ(device.compute + device.copy + device.overlap + device.idle, device.window);
     EXPECT_EQ(device.causes.total(), device.idle);
   }
-  for (const Edge& edge : trace.edges)
-    EXPECT_LE(trace.events[static_cast<std::size_t>(edge.producer)].start, trace.events[static_cast<std::size_t>(edge.consumer)].start);
+  for (const Edge& edge : trace.edges) EXPECT_LE(trace.events[as_index(edge.producer)].start, trace.events[as_index(edge.consumer)].start);
 }
 
 /// What of the training each thread was told to be working for.
 class TagsSeen final : public TagSink {
  public:
-  std::uint64_t tag(const Tag& tag, What what) override {
+  std::uint64_t tag(const Tag& tag, EventKind kind) override {
     const std::lock_guard lock(mutex_);
-    tags.emplace_back(tag, what);
+    tags.emplace_back(tag, kind);
     return tags.size();
   }
   bool push(std::uint64_t) override {
@@ -306,7 +307,7 @@ class TagsSeen final : public TagSink {
   }
   void pop() override { --open; }
 
-  std::vector<std::pair<Tag, What>> tags;
+  std::vector<std::pair<Tag, EventKind>> tags;
   std::atomic<int> open = 0;
 
  private:
@@ -327,12 +328,12 @@ TEST(Pipeline, TagsWhatItGivesToDevicesWhileRecordedOnly) {
   pipeline.record(nullptr);
   (void)pipeline.step(data, {});
   EXPECT_EQ(gpus.open, 0);
-  const auto count = [&](const Tag& tag, What what) { return std::count(gpus.tags.begin(), gpus.tags.end(), std::pair(tag, what)); };
+  const auto count = [&](const Tag& tag, EventKind kind) { return std::count(gpus.tags.begin(), gpus.tags.end(), std::pair(tag, kind)); };
   for (int stage = 0; stage < 2; ++stage) {
-    EXPECT_EQ(count({0, stage, -1, -1, 0}, What::optimizer), 1);
+    EXPECT_EQ(count({0, stage, -1, -1, 0}, EventKind::optimizer), 1);
     for (int m = 0; m < microbatches; ++m) {
-      EXPECT_EQ(count({0, stage, m, -1, 0}, What::forward), stage == 1 ? 2 : 1) << "the caller reads the loss of the last stage";
-      EXPECT_EQ(count({0, stage, m, -1, 0}, What::backward), 1);
+      EXPECT_EQ(count({0, stage, m, -1, 0}, EventKind::forward), stage == 1 ? 2 : 1) << "the caller reads the loss of the last stage";
+      EXPECT_EQ(count({0, stage, m, -1, 0}, EventKind::backward), 1);
     }
   }
   for (const auto& [tag, what] : gpus.tags) EXPECT_EQ(tag.step, 0);

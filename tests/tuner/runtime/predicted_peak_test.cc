@@ -3,26 +3,27 @@
 
 #include <algorithm>
 
-#include "mptune/planner/cost/cost_model.h"
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/profiler/measure/measure.h"
-#include "mptune/tuner/runtime/pipeline.h"
+#include "planner/cost/cost_model.h"
+#include "planner/search/search.h"
+#include "profiler/device/device_list.h"
+#include "profiler/loading/load_model.h"
+#include "profiler/measure/measure.h"
 #include "reference.h"
+#include "tuner/runtime/pipeline.h"
 
 namespace mptune::testing {
+using namespace tuner;
 namespace {
 
-constexpr int kBatch = 8;
+constexpr int kPredictedPeakBatch = 8;
 
 /// Of a chain measured on one core, for two devices like it.
 CostModel cost_of(const Model& model, const Batch& batch) {
-  MeasureOptions options;
+  profiler::MeasureOptions options;
   options.devices = parse_devices("cpu:" + std::to_string(available_cores()[0]));
-  options.batch = kBatch;
+  options.batch = kPredictedPeakBatch;
   options.budget_s = 0.2;
-  Profile profile = measure_profile(model, batch, options);
+  Profile profile = profiler::measure_profile(model, batch, options);
   profile.devices = {{"cpu:0", 0, 0}, {"cpu:1", 0, 0}};
   profile.links = {{0, 1, 1e-6, 1e9}, {1, 0, 1e-6, 1e9}};
   return CostModel(profile);
@@ -45,7 +46,7 @@ std::vector<std::int64_t> measured_peaks(Pipeline& pipeline, const Batch& batch)
 
 void expect_enough_predicted(const std::string& text, const std::string& input, const std::vector<int>& cuts) {
   const auto load = [&] { return load_model(text, input, 0).model; };
-  const Batch batch = synthetic_batch(load().sample(), kBatch, 0);
+  const Batch batch = synthetic_batch(load().sample(), kPredictedPeakBatch, 0);
   const CostModel cost = cost_of(load(), batch);
   const int layers = load().size();
   for (const char* schedule : {"gpipe", "1f1b"})
@@ -53,7 +54,7 @@ void expect_enough_predicted(const std::string& text, const std::string& input, 
       for (const int cut : cuts) {
         PlanOptions options;
         options.devices = device_names(2);
-        options.batch = kBatch;
+        options.batch = kPredictedPeakBatch;
         options.layers = layers;
         options.stages = 2;
         options.cuts = {cut};

@@ -8,19 +8,20 @@
 #include <set>
 #include <tuple>
 
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/nn/nn.h"
-#include "mptune/tuner/runtime/pipeline.h"
+#include "planner/schedule/schedule.h"
+#include "planner/search/search.h"
+#include "profiler/base/error.h"
+#include "profiler/nn/nn.h"
 #include "reference.h"
+#include "tuner/runtime/pipeline.h"
 
 namespace mptune::testing {
+using namespace tuner;
 namespace {
 
-constexpr std::int64_t kWidth = 8;
-constexpr int kLayers = 4;
-constexpr int kBatch = 10;
+constexpr std::int64_t kRandomMasksWidth = 8;
+constexpr int kRandomMasksLayers = 4;
+constexpr int kRandomMasksBatch = 10;
 
 /// A digest of every mask, by (step, layer, sample).
 struct Digests {
@@ -31,7 +32,7 @@ struct Digests {
 
   void add(const at::Tensor& mask, const RunContext& context, int layer) {
     const at::NoGradGuard no_gradients;
-    const at::Tensor weights = at::arange(1, kWidth + 1, at::kDouble).sqrt();
+    const at::Tensor weights = at::arange(1, kRandomMasksWidth + 1, at::kDouble).sqrt();
     const std::lock_guard lock(mutex);
     for (std::int64_t i = 0; i < context.samples; ++i) {
       const double digest = (mask[i].to(at::kDouble) * weights).sum().item<double>();
@@ -45,7 +46,7 @@ struct Digests {
 class MaskedLayer final : public Layer {
  public:
   MaskedLayer(int index, std::shared_ptr<Digests> digests)
-      : index_(index), digests_(std::move(digests)), weight_(at::full({kWidth}, 1.0 + 0.1 * index).requires_grad_()) {}
+      : index_(index), digests_(std::move(digests)), weight_(at::full({kRandomMasksWidth}, 1.0 + 0.1 * index).requires_grad_()) {}
 
   Tensors forward(const Tensors& inputs, const RunContext& context) override {
     const at::Tensor mask = at::dropout(at::ones_like(inputs[0]), 0.5, true);
@@ -65,10 +66,11 @@ class MaskedLayer final : public Layer {
 
 Model masked_model(const std::shared_ptr<Digests>& digests) {
   std::vector<ModelLayer> layers;
-  for (int i = 0; i < kLayers; ++i) layers.push_back({"layer" + std::to_string(i), {}, std::make_unique<MaskedLayer>(i, digests)});
+  for (int i = 0; i < kRandomMasksLayers; ++i)
+    layers.push_back({"layer" + std::to_string(i), {}, std::make_unique<MaskedLayer>(i, digests)});
   SampleDescription sample;
-  sample.inputs = {{.shape = {kWidth}}};
-  return {"masked", std::move(layers), Loss::mean_square(), sample, kBatch};
+  sample.inputs = {{.shape = {kRandomMasksWidth}}};
+  return {"masked", std::move(layers), Loss::mean_square(), sample, kRandomMasksBatch};
 }
 
 struct Shape {
@@ -84,8 +86,8 @@ Plan plan_of(const Shape& shape) {
   int devices = 0;
   for (const int replicas : shape.replicas) devices += replicas;
   options.devices = device_names(devices > 0 ? devices : shape.stages / shape.virtual_stages);
-  options.batch = kBatch;
-  options.layers = kLayers;
+  options.batch = kRandomMasksBatch;
+  options.layers = kRandomMasksLayers;
   options.stages = shape.stages;
   options.virtual_stages = shape.virtual_stages;
   options.microbatches = shape.microbatches;
@@ -103,7 +105,7 @@ const std::vector<Shape>& shapes() {
 }
 
 TEST(RandomMasks, AreThoseOfTheSampleUnderEveryPlan) {
-  const at::Tensor data = at::linspace(-1, 1, kBatch * kWidth).view({kBatch, kWidth});
+  const at::Tensor data = at::linspace(-1, 1, kRandomMasksBatch * kRandomMasksWidth).view({kRandomMasksBatch, kRandomMasksWidth});
   std::map<Digests::Key, double> expected;
   std::vector<at::Tensor> gradients;
   for (const Shape& shape : shapes()) {
@@ -114,7 +116,7 @@ TEST(RandomMasks, AreThoseOfTheSampleUnderEveryPlan) {
     options.seed = 12;
     Pipeline pipeline(masked_model(digests), plan, options, shared_core_devices(plan));
     for (int step = 0; step < 2; ++step) (void)pipeline.step(data, {});
-    EXPECT_EQ(digests->drawn, 2 * kLayers * kBatch * (shape.recompute == "all" ? 2 : 1));
+    EXPECT_EQ(digests->drawn, 2 * kRandomMasksLayers * kRandomMasksBatch * (shape.recompute == "all" ? 2 : 1));
     std::vector<at::Tensor> own;
     for (const NamedTensor& parameter : pipeline.named_parameters()) own.push_back(parameter.tensor.grad().clone());
     if (expected.empty()) {
@@ -124,7 +126,7 @@ TEST(RandomMasks, AreThoseOfTheSampleUnderEveryPlan) {
     EXPECT_EQ(digests->by_sample, expected);
     EXPECT_LT(relative_difference(own, gradients), 1e-6);
   }
-  EXPECT_EQ(expected.size(), 2U * kLayers * kBatch);
+  EXPECT_EQ(expected.size(), 2U * kRandomMasksLayers * kRandomMasksBatch);
   std::set<double> different;
   for (const auto& [key, digest] : expected) different.insert(digest);
   EXPECT_GT(different.size(), expected.size() / 2) << "steps, layers or samples draw the same";
@@ -138,7 +140,7 @@ TEST(RandomMasks, DependOnTheSeed) {
     PipelineOptions options;
     options.seed = seed;
     Pipeline pipeline(masked_model(digests), plan, options, shared_core_devices(plan));
-    (void)pipeline.step(at::ones({kBatch, kWidth}), {});
+    (void)pipeline.step(at::ones({kRandomMasksBatch, kRandomMasksWidth}), {});
     seen.push_back(digests->by_sample);
   }
   EXPECT_EQ(seen[0], seen[1]);
@@ -147,17 +149,18 @@ TEST(RandomMasks, DependOnTheSeed) {
 
 torch::nn::Sequential users_net() {
   torch::manual_seed(3);
-  return torch::nn::Sequential(torch::nn::Linear(kWidth, 16), torch::nn::ReLU(), torch::nn::Dropout(0.3), torch::nn::Linear(16, 16),
-                               torch::nn::Dropout(torch::nn::DropoutOptions(0.2).inplace(true)), torch::nn::Linear(16, 3));
+  return torch::nn::Sequential(torch::nn::Linear(kRandomMasksWidth, 16), torch::nn::ReLU(), torch::nn::Dropout(0.3),
+                               torch::nn::Linear(16, 16), torch::nn::Dropout(torch::nn::DropoutOptions(0.2).inplace(true)),
+                               torch::nn::Linear(16, 3));
 }
 
 TEST(RandomMasks, OfAUsersSequentialAreThoseOfTheWholeBatch) {
-  const at::Tensor data = at::linspace(-1, 1, kBatch * kWidth).view({kBatch, kWidth});
-  const at::Tensor target = at::arange(kBatch).remainder(3);
+  const at::Tensor data = at::linspace(-1, 1, kRandomMasksBatch * kRandomMasksWidth).view({kRandomMasksBatch, kRandomMasksWidth});
+  const at::Tensor target = at::arange(kRandomMasksBatch).remainder(3);
   const auto gradients_of = [&](const Shape& shape) {
     PlanOptions options;
     options.devices = device_names(shape.stages);
-    options.batch = kBatch;
+    options.batch = kRandomMasksBatch;
     options.layers = 6;
     options.stages = shape.stages;
     options.microbatches = shape.microbatches;
@@ -177,14 +180,14 @@ TEST(RandomMasks, OfAUsersSequentialAreThoseOfTheWholeBatch) {
 
 TEST(RandomMasks, AnErrorOfALayerNamesIt) {
   SampleDescription sample;
-  sample.inputs = {{.shape = {kWidth}}};
+  sample.inputs = {{.shape = {kRandomMasksWidth}}};
   auto net =
-      torch::nn::Sequential(torch::nn::Linear(kWidth, 3),
+      torch::nn::Sequential(torch::nn::Linear(kRandomMasksWidth, 3),
                             torch::nn::Functional([](const at::Tensor& x) { return at::dropout(x.t().contiguous(), 0.5, true).t(); }));
   const Plan plan = [] {
     PlanOptions options;
     options.devices = device_names(2);
-    options.batch = kBatch;
+    options.batch = kRandomMasksBatch;
     options.layers = 2;
     options.stages = 2;
     options.microbatches = 2;
@@ -192,7 +195,7 @@ TEST(RandomMasks, AnErrorOfALayerNamesIt) {
   }();
   Pipeline pipeline(from_sequential(net, Loss::mean_square(), sample), plan, {}, shared_core_devices(plan));
   try {
-    (void)pipeline.step(at::ones({kBatch, kWidth}), {});
+    (void)pipeline.step(at::ones({kRandomMasksBatch, kRandomMasksWidth}), {});
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.where(), "layer 1");

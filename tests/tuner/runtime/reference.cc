@@ -5,11 +5,13 @@
 
 #include <algorithm>
 
-#include "mptune/profiler/base/device_spec.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/loading/load_model.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/base/index.h"
+#include "profiler/device/device_list.h"
+#include "profiler/loading/load_model.h"
 
 namespace mptune::testing {
+using namespace tuner;
 
 ReferenceStep run_reference(const std::string& model_text, const std::string& input, const Batch& batch, const std::vector<int>& sizes) {
   return run_reference(load_model(model_text, input, 0).model, batch, sizes);
@@ -53,15 +55,15 @@ std::vector<at::Tensor> sum_in_plan_order(const ReferenceStep& reference, const 
   for (const Stage& stage : plan.stages) {
     std::size_t count = 0;
     for (int layer = stage.first_layer; layer < stage.last_layer; ++layer)
-      count += model.layers()[static_cast<std::size_t>(layer)].layer->parameters().size();
+      count += model.layers()[as_index(layer)].layer->parameters().size();
     const int index = static_cast<int>(&stage - plan.stages.data());
     for (std::size_t p = parameter; p < parameter + count; ++p) {
       at::Tensor sum;
       for (int device : stage.devices) {
         at::Tensor replica;
-        for (const Action& action : plan.actions[static_cast<std::size_t>(device)]) {
+        for (const Action& action : plan.actions[as_index(device)]) {
           if (action.stage != index || action.kind != ActionKind::backward) continue;
-          const at::Tensor& gradient = reference.gradients[static_cast<std::size_t>(action.microbatch)][p];
+          const at::Tensor& gradient = reference.gradients[as_index(action.microbatch)][p];
           replica = replica.defined() ? replica.add(gradient) : gradient.clone();
         }
         if (replica.defined()) sum = sum.defined() ? sum.add(replica) : replica;

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/plan.h"
-#include "mptune/profiler/device/device.h"
-#include "mptune/profiler/model/model.h"
+#include "planner/plan.h"
+#include "profiler/device/device.h"
+#include "profiler/model/model.h"
 
 namespace mptune::testing {
 

@@ -9,23 +9,23 @@
 #include <thread>
 #include <vector>
 
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/device/precise_sleep.h"
-#include "mptune/profiler/measure/sleep_model.h"
-#include "mptune/tests/benchmarks/sleeping_devices.h"
-#include "mptune/tests/benchmarks/sweep.h"
+#include "profiler/device/device_list.h"
+#include "profiler/device/precise_sleep.h"
+#include "profiler/measure/sleep_model.h"
+#include "tests/benchmarks/sleeping_devices.h"
+#include "tests/benchmarks/sweep.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 // 0.9 quantile of how late a sleep of a millisecond ends while another thread sleeps as well.
 double lateness_s() {
   const auto sleeps = [](std::vector<double>& late) {
-    make_timers_exact();
+    profiler::make_timers_exact();
     for (int i = 0; i < 100; ++i) {
-      const auto until = SteadyClock::now() + std::chrono::milliseconds(1);
-      sleep_until(until);
-      late.push_back(std::chrono::duration<double>(SteadyClock::now() - until).count());
+      const auto until = profiler::SteadyClock::now() + std::chrono::milliseconds(1);
+      profiler::sleep_until(until);
+      late.push_back(std::chrono::duration<double>(profiler::SteadyClock::now() - until).count());
     }
   };
   std::vector<double> here, there;
@@ -53,28 +53,29 @@ struct SweepResult {
 
 SweepResult sweep_once(const Profile& profile, int devices, int batch) {
   const CostModel cost(profile);
-  const SearchSpace space = sweep_space(parse_devices("sleep:" + std::to_string(devices)), batch, {2, 4, 8});
-  std::vector<SweptPlan> all = every_plan(space, cost);
-  const std::size_t choice = planners_choice(all, space, cost);
-  Sweep sweep{[&] { return make_sleep_model(profile); }, synthetic_batch(make_sleep_model(profile).sample(), batch, 0)};
+  const SearchSpace space = testing::sweep_space(parse_devices("sleep:" + std::to_string(devices)), batch, {2, 4, 8});
+  std::vector<testing::SweptPlan> all = testing::every_plan(space, cost);
+  const std::size_t choice = testing::planners_choice(all, space, cost);
+  testing::Sweep sweep{[&] { return profiler::make_sleep_model(profile); },
+                       synthetic_batch(profiler::make_sleep_model(profile).sample(), batch, 0)};
   sweep.rounds = 4;
   sweep.within = 1.05;
-  sweep.unreliable = [](const SweptPlan& swept) { return error_beyond_interval(swept) > 0.01; };
+  sweep.unreliable = [](const testing::SweptPlan& swept) { return testing::error_beyond_interval(swept) > 0.01; };
   sweep.run(all, choice);
   SweepResult result;
-  for (const SweptPlan& swept : all) {
-    const double error = error_beyond_interval(swept);
+  for (const testing::SweptPlan& swept : all) {
+    const double error = testing::error_beyond_interval(swept);
     result.mean_error += error / static_cast<double>(all.size());
     if (error > result.largest_error) result.worst = describe(swept.plan);
     result.largest_error = std::max(result.largest_error, error);
   }
-  const std::size_t fastest = fastest_of(all);
+  const std::size_t fastest = testing::fastest_of(all);
   result.fastest = describe(all[fastest].plan);
   if (fastest != choice) result.behind = paired_speedup(all[choice].step_s, all[fastest].step_s).ci95.low;
   return result;
 }
 
-class SleepSweep : public testing::TestWithParam<int> {};
+class SleepSweep : public ::testing::TestWithParam<int> {};
 
 // What else runs on the machine can only lengthen steps: the claim is one of a machine left alone, so a sweep that fails is made again, and
 // where sleeps end late after every one of them the machine was never left alone. Even then predictions are near.
@@ -86,19 +87,21 @@ TEST_P(SleepSweep, TheChoiceIsTheFastestAndPredictionsHold) {
   int disturbed = 0;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     std::mt19937 random(static_cast<unsigned>(devices));
-    Profile profile = sleep_profile(random, devices + 1, batch, 1e-3, 4e-3);
-    measure_fixed(profile, devices);
+    Profile profile = testing::sleep_profile(random, devices + 1, batch, 1e-3, 4e-3);
+    testing::measure_fixed(profile, devices);
     result = sweep_once(profile, devices, batch);
     if (result.holds()) break;
     if (lateness_s() > 1e-4) ++disturbed;
   }
   RecordProperty("sweep", result.text());
   ASSERT_LT(result.mean_error, 0.10) << result.text();
-  if (!result.holds() && disturbed == kAttempts) GTEST_SKIP() << "this machine is busy: sleeps end late; " << result.text();
+  if (!result.holds() && disturbed == kAttempts) {
+    GTEST_SKIP() << "this machine is busy: sleeps end late; " << result.text();
+  }
   EXPECT_TRUE(result.holds()) << result.text();
 }
 
-INSTANTIATE_TEST_SUITE_P(Slow, SleepSweep, testing::Range(2, 9), testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Slow, SleepSweep, ::testing::Range(2, 9), ::testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::tuner

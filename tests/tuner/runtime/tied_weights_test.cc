@@ -9,33 +9,35 @@
 #include <vector>
 
 #include <torch/optim/optimizer.h>
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/exported/load_exported.h"
-#include "mptune/profiler/measure/measure.h"
-#include "mptune/profiler/measure/optimizer.h"
-#include "mptune/profiler/state/state.h"
-#include "mptune/tests/support/files.h"
-#include "mptune/tuner/runtime/pipeline.h"
+#include "planner/search/search.h"
+#include "profiler/base/index.h"
+#include "profiler/exported/load_exported.h"
+#include "profiler/measure/measure.h"
+#include "profiler/measure/optimizer.h"
+#include "profiler/state/state.h"
 #include "reference.h"
+#include "tests/support/files.h"
+#include "tuner/runtime/pipeline.h"
 
 namespace mptune::testing {
+using namespace tuner;
 namespace {
 
-constexpr int kBatch = 10;
+constexpr int kTiedWeightsBatch = 10;
 
 std::string tied_file(const std::string& name) {
   return std::string(MPTUNE_SOURCE_DIR "/tests/golden/exported/") + name + ".pt2";
 }
 
 Model tied_model(const std::string& name) {
-  return load_exported(tied_file(name)).model;
+  return profiler::load_exported(tied_file(name)).model;
 }
 
 /// The batch of a step; a target where the loss needs one.
 Batch batch_for(const Model& model) {
   SampleDescription sample = model.sample();
   if (model.loss().name() == "cross_entropy") sample.target = {.shape = sample.inputs[0].shape, .classes = sample.inputs[0].classes};
-  return synthetic_batch(sample, kBatch, 3);
+  return synthetic_batch(sample, kTiedWeightsBatch, 3);
 }
 
 using Gradients = std::map<std::string, at::Tensor>;
@@ -53,7 +55,7 @@ class SplitLoop {
     for (const Stage& stage : plan.stages) {
       auto& layers = stages_.emplace_back();
       for (int i = stage.first_layer; i < stage.last_layer; ++i) {
-        const ModelLayer& source = model.layers()[static_cast<std::size_t>(i)];
+        const ModelLayer& source = model.layers()[as_index(i)];
         layers.push_back({source.name, source.modules, source.layer->clone()});
       }
       tie_layers(layers);
@@ -67,7 +69,7 @@ class SplitLoop {
     std::int64_t first = 0;
     loss = 0;
     for (int m = 0; m < plan_.num_microbatches(); ++m) {
-      const std::int64_t samples = plan_.microbatch_sizes[static_cast<std::size_t>(m)];
+      const std::int64_t samples = plan_.microbatch_sizes[as_index(m)];
       run(samples_of(batch, first, samples), {.step = number, .microbatch = m, .first_sample = first, .samples = samples});
       for (std::size_t s = 0; s < stages_.size(); ++s) {
         auto& found = parts[s].emplace_back();
@@ -91,7 +93,7 @@ class SplitLoop {
     for (const auto& layers : stages_)
       for (const ModelLayer& layer : layers) values = run_layer(layer, index++, values, context);
     const at::Tensor mean = model_.loss()(values, part.target);
-    const double weight = static_cast<double>(context.samples) / kBatch;
+    const double weight = static_cast<double>(context.samples) / kTiedWeightsBatch;
     mean.backward(at::full_like(mean, weight));
     loss += mean.item<double>() * weight;
   }
@@ -102,10 +104,9 @@ class SplitLoop {
     Gradients sums;
     for (const int device : stage.devices) {
       Gradients replica;
-      for (const Action& action : plan_.actions[static_cast<std::size_t>(device)]) {
+      for (const Action& action : plan_.actions[as_index(device)]) {
         if (action.stage != index || action.kind != ActionKind::backward) continue;
-        for (const auto& [name, gradient] : parts[static_cast<std::size_t>(index)][static_cast<std::size_t>(action.microbatch)])
-          add_to(replica, name, gradient);
+        for (const auto& [name, gradient] : parts[as_index(index)][as_index(action.microbatch)]) add_to(replica, name, gradient);
       }
       for (const auto& [name, gradient] : replica) add_to(sums, name, gradient);
     }
@@ -134,13 +135,13 @@ void check(const std::string& name, const Plan& plan) {
   Pipeline pipeline(tied_model(name), plan, {}, shared_core_devices(plan));
   std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers;
   for (int stage = 0; stage < plan.num_stages(); ++stage)
-    optimizers.push_back(make_optimizer(OptimizerKind::adam, 0.1, pipeline.parameters(stage)));
+    optimizers.push_back(profiler::make_optimizer(profiler::OptimizerKind::adam, 0.1, pipeline.parameters(stage)));
   for (int step = 0; step < 2; ++step) {
     SplitLoop loop(model, plan);
     const Gradients expected = loop.step(batch, step);
     EXPECT_NEAR(pipeline.step(batch.inputs, batch.target).loss, loop.loss, 1e-12 * std::max(1.0, loop.loss));
     expect_gradients(pipeline, expected);
-    pipeline.on_stages([&](int stage) { optimizers[static_cast<std::size_t>(stage)]->step(); });
+    pipeline.on_stages([&](int stage) { optimizers[as_index(stage)]->step(); });
     pipeline.copy_state_to(model);  // the copies of other stages follow at the next step
   }
 }
@@ -150,7 +151,7 @@ Plan plan_of(int layers, const std::string& schedule, std::vector<int> replicas,
   int devices = 0;
   for (const int count : replicas) devices += count;
   options.devices = device_names(devices);
-  options.batch = kBatch;
+  options.batch = kTiedWeightsBatch;
   options.layers = layers;
   options.stages = static_cast<int>(replicas.size());
   options.microbatches = microbatches;
@@ -183,7 +184,7 @@ TEST_P(TiedWeights, ReplicasAndHybridsEqualTheLoopBitForBit) {
 TEST_P(TiedWeights, SeveralStagesOnOneDevice) {
   PlanOptions options;
   options.devices = device_names(2);
-  options.batch = kBatch;
+  options.batch = kTiedWeightsBatch;
   options.layers = tied_model(GetParam()).size();
   options.stages = 4;
   options.virtual_stages = 2;
@@ -195,7 +196,7 @@ TEST_P(TiedWeights, SeveralStagesOnOneDevice) {
 TEST_P(TiedWeights, GradientsAreThoseOfTheUnpipelinedModel) {
   Model whole = tied_model(GetParam());
   const Batch batch = batch_for(whole);
-  whole.loss()(forward_all(whole, batch.inputs, {.samples = kBatch}), batch.target).backward();
+  whole.loss()(forward_all(whole, batch.inputs, {.samples = kTiedWeightsBatch}), batch.target).backward();
   const Plan plan = plan_of(whole.size(), "1f1b", {1, 1, 1}, 5, "none");
   Pipeline pipeline(tied_model(GetParam()), plan, {}, shared_core_devices(plan));
   (void)pipeline.step(batch.inputs, batch.target);
@@ -237,7 +238,7 @@ TEST_P(TiedWeights, EveryParameterIsListedCountedAndSavedOnce) {
     numbers += parameter.tensor.numel();
   }
   for (const auto& [name, times] : names) EXPECT_EQ(times, 1) << name;
-  for (const ProfileLayer& layer : describe_layers(model)) counted += layer.parameters;
+  for (const ProfileLayer& layer : profiler::describe_layers(model)) counted += layer.parameters;
   EXPECT_EQ(counted, numbers);
   EXPECT_EQ(state_of(model).size(), model.parameters().size() + model.buffers().size());
 
@@ -249,11 +250,11 @@ TEST_P(TiedWeights, EveryParameterIsListedCountedAndSavedOnce) {
 
 TEST(TiedState, WhatIsLoadedIsEveryHoldersAndComesBack) {
   const TestFolder folder("tied");
-  LoadedModel trained = load_exported(tied_file("tied"));
+  LoadedModel trained = profiler::load_exported(tied_file("tied"));
   const at::NoGradGuard no_gradients;
   for (const NamedTensor& parameter : trained.model.parameters()) at::Tensor(parameter.tensor).add_(0.5);
   save_state(trained.model, folder.path("state.pt"), trained.extras);
-  LoadedModel loaded = load_exported(tied_file("tied"));
+  LoadedModel loaded = profiler::load_exported(tied_file("tied"));
   load_state(loaded.model, folder.path("state.pt"), loaded.extras);
   const Batch batch = batch_for(loaded.model);
   EXPECT_TRUE(at::equal(forward_all(loaded.model, batch.inputs, {})[0], forward_all(trained.model, batch.inputs, {})[0]));

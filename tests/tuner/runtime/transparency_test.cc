@@ -6,17 +6,19 @@
 #include <numeric>
 
 #include <torch/optim/optimizer.h>
-#include "mptune/planner/schedule/schedule.h"
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/profiler/measure/optimizer.h"
-#include "mptune/tuner/runtime/pipeline.h"
+#include "planner/schedule/schedule.h"
+#include "planner/search/search.h"
+#include "profiler/base/index.h"
+#include "profiler/loading/load_model.h"
+#include "profiler/measure/optimizer.h"
 #include "reference.h"
+#include "tuner/runtime/pipeline.h"
 
 namespace mptune::testing {
+using namespace tuner;
 namespace {
 
-constexpr int kBatch = 10;  // unequal micro-batches for m = 3 and 8
+constexpr int kTransparencyBatch = 10;  // unequal micro-batches for m = 3 and 8
 
 struct Subject {
   std::string model;
@@ -51,13 +53,13 @@ std::string text_of(const Case& c) {
 Plan plan_of(const Case& c, int layers) {
   PlanOptions options;
   options.devices = device_names(c.stages * c.replicas);
-  options.batch = kBatch;
+  options.batch = kTransparencyBatch;
   options.layers = layers;
   options.stages = c.stages;
   options.microbatches = c.microbatches;
   options.schedule = c.schedule;
   options.recompute = c.recompute ? "all" : "none";
-  options.replicas.assign(static_cast<std::size_t>(c.stages), c.replicas);
+  options.replicas.assign(as_index(c.stages), c.replicas);
   return make_plan(options);
 }
 
@@ -65,7 +67,7 @@ Plan plan_of(const Case& c, int layers) {
 class Examined {
  public:
   explicit Examined(const Subject& subject)
-      : subject_(subject), batch_(synthetic_batch(load().sample(), kBatch, 3)), layers_(load().size()) {}
+      : subject_(subject), batch_(synthetic_batch(load().sample(), kTransparencyBatch, 3)), layers_(load().size()) {}
 
   [[nodiscard]] Model load() const { return load_model(subject_.model, subject_.input, 0).model; }
   [[nodiscard]] int layers() const { return layers_; }
@@ -96,7 +98,7 @@ class Examined {
     const auto buffers = pipeline.named_buffers();
     for (std::size_t i = 0; i < buffers.size(); ++i) EXPECT_TRUE(at::equal(buffers[i].tensor, expected.buffers[i])) << buffers[i].name;
     if (!subject_.couples_samples) {
-      EXPECT_LT(relative_difference(gradients, reference({kBatch}).gradients[0]), 1e-5);
+      EXPECT_LT(relative_difference(gradients, reference({kTransparencyBatch}).gradients[0]), 1e-5);
     }
   }
 
@@ -145,7 +147,7 @@ TEST(Transparency, Resnet50Covering) {
 Plan virtual_plan(int layers, const std::string& schedule, int microbatches, const std::string& recompute) {
   PlanOptions options;
   options.devices = device_names(2);
-  options.batch = kBatch;
+  options.batch = kTransparencyBatch;
   options.layers = layers;
   options.stages = 4;
   options.virtual_stages = 2;
@@ -159,7 +161,7 @@ Plan virtual_plan(int layers, const std::string& schedule, int microbatches, con
 Plan hybrid_plan(int layers, const std::vector<int>& replicas, const std::string& schedule) {
   PlanOptions options;
   options.devices = device_names(std::accumulate(replicas.begin(), replicas.end(), 0));
-  options.batch = kBatch;
+  options.batch = kTransparencyBatch;
   options.layers = layers;
   options.stages = static_cast<int>(replicas.size());
   options.microbatches = 4;
@@ -216,10 +218,10 @@ TEST(Transparency, SizesThatDoNotDivide) {
   Examined mlp(kMlp);
   Plan plan = plan_of({"1f1b", 2, 1, 1, false}, mlp.layers());
   plan.microbatch_sizes = {4, 4, 2};
-  make_schedule(plan, "1f1b");
+  planner::make_schedule(plan, "1f1b");
   mlp.check(plan, "sizes 4 4 2");
   plan.microbatch_sizes = {1, 6, 3};
-  make_schedule(plan, "gpipe");
+  planner::make_schedule(plan, "gpipe");
   mlp.check(plan, "sizes 1 6 3");
 }
 
@@ -227,7 +229,7 @@ TEST(Transparency, SeveralStagesOnOneDevice) {
   Examined transformer(kTransformer);
   PlanOptions options;
   options.devices = device_names(2);
-  options.batch = kBatch;
+  options.batch = kTransparencyBatch;
   options.layers = transformer.layers();
   options.stages = 4;
   options.virtual_stages = 2;
@@ -264,14 +266,15 @@ TEST(Transparency, GradientsAddUpOnRequest) {
   for (std::size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(at::equal(parameters[i].tensor.grad(), once[i]));
 }
 
-std::vector<double> loss_curve(const Examined& examined, const Plan& plan, int steps, OptimizerKind optimizer) {
+std::vector<double> loss_curve(const Examined& examined, const Plan& plan, int steps, profiler::OptimizerKind optimizer) {
   Pipeline pipeline(examined.load(), plan, {}, shared_core_devices(plan));
   std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers;
-  for (int stage = 0; stage < plan.num_stages(); ++stage) optimizers.push_back(make_optimizer(optimizer, 0, pipeline.parameters(stage)));
+  for (int stage = 0; stage < plan.num_stages(); ++stage)
+    optimizers.push_back(profiler::make_optimizer(optimizer, 0, pipeline.parameters(stage)));
   std::vector<double> losses;
   for (int i = 0; i < steps; ++i) {
     losses.push_back(pipeline.step(examined.batch().inputs, examined.batch().target).loss);
-    pipeline.on_stages([&](int stage) { optimizers[static_cast<std::size_t>(stage)]->step(); });
+    pipeline.on_stages([&](int stage) { optimizers[as_index(stage)]->step(); });
   }
   return losses;
 }
@@ -279,7 +282,7 @@ std::vector<double> loss_curve(const Examined& examined, const Plan& plan, int s
 TEST(Transparency, LossCurvesAgreeOver20Steps) {
   for (const Subject& subject : {kMlp, kTransformer}) {
     const Examined examined(subject);
-    for (const OptimizerKind optimizer : {OptimizerKind::sgd, OptimizerKind::adam}) {
+    for (const profiler::OptimizerKind optimizer : {profiler::OptimizerKind::sgd, profiler::OptimizerKind::adam}) {
       const auto plain = loss_curve(examined, plan_of({"naive", 1, 1, 1, false}, examined.layers()), 20, optimizer);
       EXPECT_LT(plain.back(), plain.front());
       for (const Case& c : {Case{"1f1b", 3, 5, 1, false}, Case{"gpipe", 2, 4, 2, true}}) {

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <memory>
 
-#include "mptune/profiler/device/device.h"
+#include "profiler/device/device.h"
 
 namespace mptune::testing {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/tuner/worker/requests.h"
+#include "planner/search/search.h"
+#include "profiler/device/device_list.h"
+#include "tuner/worker/requests.h"
 
 namespace mptune::testing {
 
@@ -22,14 +22,14 @@ class WorkerTest : public ::testing::Test {
   ~WorkerTest() override { std::filesystem::remove_all(folder_); }
 
   [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  [[nodiscard]] Replies replies() {
-    return [this](const Reply& reply) { replies_.push_back(reply); };
+  [[nodiscard]] tuner::Replies replies() {
+    return [this](const tuner::Reply& reply) { replies_.push_back(reply); };
   }
   /// All replies of one kind, in order.
   template <typename Kind>
   [[nodiscard]] std::vector<Kind> all() const {
     std::vector<Kind> found;
-    for (const Reply& reply : replies_)
+    for (const tuner::Reply& reply : replies_)
       if (const auto* one = std::get_if<Kind>(&reply)) found.push_back(*one);
     return found;
   }
@@ -37,7 +37,7 @@ class WorkerTest : public ::testing::Test {
 
  private:
   std::filesystem::path folder_;
-  std::vector<Reply> replies_;
+  std::vector<tuner::Reply> replies_;
 };
 
 /// At most `count` devices of one core each, as many as there are.
@@ -48,8 +48,8 @@ inline std::vector<std::string> core_names(std::size_t count) {
   return names;
 }
 
-inline TrainingSetup setup_for(const std::string& model, int batch, std::size_t devices = 2) {
-  TrainingSetup setup;
+inline tuner::TrainingSetup setup_for(const std::string& model, int batch, std::size_t devices = 2) {
+  tuner::TrainingSetup setup;
   setup.model = model;
   setup.batch = batch;
   setup.devices = core_names(devices);
@@ -57,7 +57,7 @@ inline TrainingSetup setup_for(const std::string& model, int batch, std::size_t 
 }
 
 /// As many stages as the setup has devices.
-inline Plan plan_for(const TrainingSetup& setup, int layers, int split_size, const std::string& schedule = "1f1b") {
+inline Plan plan_for(const tuner::TrainingSetup& setup, int layers, int split_size, const std::string& schedule = "1f1b") {
   PlanOptions options;
   options.devices = setup.devices;
   options.batch = setup.batch;

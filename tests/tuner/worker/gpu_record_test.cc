@@ -5,17 +5,21 @@
 #include <set>
 
 #include "fixture.h"
-#include "mptune/profiler/analyze/breakdown.h"
-#include "mptune/profiler/device/gpu_driver.h"
-#include "mptune/profiler/store/store.h"
+#include "profiler/analyze/breakdown.h"
+#include "profiler/base/index.h"
+#include "profiler/device/gpu_driver.h"
+#include "profiler/store/store.h"
 
 namespace mptune::testing {
+using namespace tuner;
 namespace {
 
 class GpuRecord : public WorkerTest {
  protected:
   void SetUp() override {
-    if (gpu_driver().gpus == 0) GTEST_SKIP() << gpu_driver().problem;
+    if (profiler::gpu_driver().gpus == 0) {
+      GTEST_SKIP() << profiler::gpu_driver().problem;
+    }
   }
 
   /// The trace of some recorded steps on these devices.
@@ -28,7 +32,7 @@ class GpuRecord : public WorkerTest {
     request.path = path("trace.sqlite");
     record(request, replies());
     EXPECT_EQ(all<Recorded>().at(0).warning, "");
-    return read_recording(request.path).trace.value();
+    return profiler::read_recording(request.path).trace.value();
   }
 };
 
@@ -41,18 +45,18 @@ void expect_sound(const Trace& trace, const std::vector<std::string>& devices) {
   EXPECT_EQ(trace.quality.out_of_window, 0) << "times of GPUs are not on the host's clock";
   EXPECT_LE(trace.quality.untagged * 1000, static_cast<std::int64_t>(trace.events.size()));
   for (std::size_t d = 0; d < devices.size(); ++d) {
-    const auto count = [&](What what) {
+    const auto count = [&](EventKind kind) {
       return std::count_if(trace.events.begin(), trace.events.end(),
-                           [&](const Event& event) { return event.device == static_cast<int>(d) && event.what == what; });
+                           [&](const Event& event) { return event.device == static_cast<int>(d) && event.kind == kind; });
     };
-    for (const What what : {What::forward, What::backward, What::optimizer})
-      EXPECT_GT(count(what), 0) << devices[d] << " " << to_string(what);
+    for (const EventKind kind : {EventKind::forward, EventKind::backward, EventKind::optimizer})
+      EXPECT_GT(count(kind), 0) << devices[d] << " " << to_string(kind);
   }
   std::set<int> layers;
   for (const Tag& tag : trace.tags) layers.insert(tag.layer);
   for (int layer = 0; layer < 6; ++layer) EXPECT_TRUE(layers.contains(layer)) << layer;
-  for (const StepBreakdown& step : break_down(trace).steps)
-    for (const DeviceBreakdown& device : step.devices) {
+  for (const profiler::StepBreakdown& step : profiler::break_down(trace).steps)
+    for (const profiler::DeviceBreakdown& device : step.devices) {
       EXPECT_GT(device.compute, Nanoseconds{0});
       EXPECT_EQ(device.compute + device.copy + device.overlap + device.idle, device.window);
       EXPECT_EQ(device.causes.total(), device.idle);
@@ -62,8 +66,8 @@ void expect_sound(const Trace& trace, const std::vector<std::string>& devices) {
 /// Whether work of one device waited for a recorded event of another.
 bool waits_across_devices(const Trace& trace) {
   return std::any_of(trace.edges.begin(), trace.edges.end(), [&](const Edge& edge) {
-    return edge.kind == EdgeKind::event_wait && trace.events.at(static_cast<std::size_t>(edge.producer)).device !=
-                                                    trace.events.at(static_cast<std::size_t>(edge.consumer)).device;
+    return edge.kind == EdgeKind::event_wait &&
+           trace.events.at(as_index(edge.producer)).device != trace.events.at(as_index(edge.consumer)).device;
   });
 }
 
@@ -84,8 +88,7 @@ TEST_F(GpuRecord, OfACpuAndAGpuIsOneTrace) {
   const Trace trace = recorded(devices);
   expect_sound(trace, devices);
   const bool joined = std::any_of(trace.edges.begin(), trace.edges.end(), [&](const Edge& edge) {
-    return trace.events.at(static_cast<std::size_t>(edge.producer)).device !=
-           trace.events.at(static_cast<std::size_t>(edge.consumer)).device;
+    return trace.events.at(as_index(edge.producer)).device != trace.events.at(as_index(edge.consumer)).device;
   });
   EXPECT_TRUE(joined);
 }

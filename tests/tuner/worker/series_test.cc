@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
 #include "fixture.h"
-#include "mptune/profiler/statistics/samples.h"
-#include "mptune/profiler/store/store.h"
+#include "profiler/base/index.h"
+#include "profiler/statistics/samples.h"
+#include "profiler/store/store.h"
 
 namespace mptune::testing {
+using namespace tuner;
 namespace {
 
 class RunSeries : public WorkerTest {
@@ -21,8 +23,8 @@ class RunSeries : public WorkerTest {
     std::vector<Outcome> outcomes(plans.size(), Interrupted{});
     std::vector<int> times(plans.size(), 0);
     for (const EntryFinished& finished : all<EntryFinished>()) {
-      outcomes.at(static_cast<std::size_t>(finished.entry)) = finished.outcome;
-      ++times[static_cast<std::size_t>(finished.entry)];
+      outcomes.at(as_index(finished.entry)) = finished.outcome;
+      ++times[as_index(finished.entry)];
     }
     EXPECT_EQ(times, std::vector<int>(plans.size(), 1));
     return outcomes;
@@ -40,7 +42,7 @@ TEST_F(RunSeries, StepsAreInterleavedAbbaAndAllReported) {
     EXPECT_GT(step.step_s, 0);
     EXPECT_GE(step.started_s, last_start);
     last_start = step.started_s;
-    samples[static_cast<std::size_t>(step.entry)].values.push_back({step.step_s, step.round, step.position, step.started_s});
+    samples[as_index(step.entry)].values.push_back({step.step_s, step.round, step.position, step.started_s});
   }
   EXPECT_EQ(order, (std::vector<std::vector<int>>{{0, 0, 0}, {0, 1, 1}, {1, 0, 1}, {1, 1, 0}, {2, 0, 0}, {2, 1, 1}}));
   std::vector<std::vector<int>> announced;  // round, entry; each plan is built, then warms up
@@ -103,7 +105,7 @@ TEST_F(RunSeries, MicroBatchThatBatchNormRefusesIsInfeasible) {
 }
 
 TEST_F(RunSeries, SleepingDevicesTakeAtLeastWhatTheirProfileSays) {
-  Recording recording;
+  profiler::Recording recording;
   recording.profile = Profile{};
   Profile& profile = *recording.profile;
   profile.model = "mlp";
@@ -121,7 +123,7 @@ TEST_F(RunSeries, SleepingDevicesTakeAtLeastWhatTheirProfileSays) {
   profile.edges = {{0, 1, 64, 0, true}, {1, 2, 64, 0, true}};
   profile.classes = {sleeping};
   for (const char* name : {"sleep:0", "sleep:1", "sleep:2"}) profile.devices.push_back({name, 0, 0});
-  write_recording(recording, path("profile.sqlite"), false);
+  profiler::write_recording(recording, path("profile.sqlite"), false);
 
   TrainingSetup setup = setup_for("mlp", 4);
   setup.devices = {"sleep:0", "sleep:1", "sleep:2"};

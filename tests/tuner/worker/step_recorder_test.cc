@@ -1,17 +1,18 @@
-#include "mptune/tuner/worker/step_recorder.h"
+#include "tuner/worker/step_recorder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "mptune/profiler/base/error.h"
+#include "profiler/base/error.h"
 
 namespace mptune::testing {
+using namespace tuner;
 namespace {
 
 using ::testing::HasSubstr;
 
 /// A GPU that ran one kernel, 50 ns after the recording had started.
-class FakeGpus final : public GpuCollector {
+class FakeGpus final : public profiler::GpuCollector {
  public:
   explicit FakeGpus(std::vector<TraceDevice> devices, bool refuses = false) : devices_(std::move(devices)), refuses_(refuses) {}
 
@@ -24,11 +25,11 @@ class FakeGpus final : public GpuCollector {
     trace.devices = devices_;
     trace.names = {"gemm"};
     trace.events = {{Nanoseconds{50}, Nanoseconds{10}}};
-    trace.events[0].what = What::kernel;
+    trace.events[0].kind = EventKind::kernel;
     trace.quality = {.dropped = 2, .untagged = 1};
     return trace;
   }
-  std::uint64_t tag(const Tag&, What) override { return 1; }
+  std::uint64_t tag(const Tag&, EventKind) override { return 1; }
   bool push(std::uint64_t) override { return true; }
   void pop() override {}
   Nanoseconds started() const override { return started_; }
@@ -42,16 +43,18 @@ class FakeGpus final : public GpuCollector {
 const std::vector<TraceDevice> kMixed{{"cpu:0", "", 1, 0}, {"cuda:0", "", 132, 0}};
 
 /// One forward on each device as the host sees it, within one step.
-void run_step(StepRecorder& recorder) {
+void run_step(tuner::StepRecorder& recorder) {
   const auto start = std::chrono::steady_clock::now();
   const auto end = start + std::chrono::microseconds(1);
   for (int device = 0; device < 2; ++device)
-    recorder.host().lane(device, kComputeLane, "t").add(What::forward, recorder.host().name("forward"), {0, device, 0, 0, 0}, start, end);
+    recorder.host()
+        .lane(device, kComputeLane, "t")
+        .add(EventKind::forward, recorder.host().name("forward"), {0, device, 0, 0, 0}, start, end);
   recorder.host().add_step(0, start - std::chrono::milliseconds(100), end + std::chrono::milliseconds(100));
 }
 
 TEST(StepRecorder, WithoutGpusIsTheHostsRecording) {
-  StepRecorder recorder({kMixed[0], {"cpu:1", "", 1, 0}}, [](auto) -> std::unique_ptr<GpuCollector> {
+  tuner::StepRecorder recorder({kMixed[0], {"cpu:1", "", 1, 0}}, [](auto) -> std::unique_ptr<profiler::GpuCollector> {
     ADD_FAILURE() << "nobody asked for GPUs";
     return nullptr;
   });
@@ -66,7 +69,7 @@ TEST(StepRecorder, WithoutGpusIsTheHostsRecording) {
 
 TEST(StepRecorder, BothRecordingsBecomeOne) {
   std::vector<TraceDevice> asked;
-  StepRecorder recorder(kMixed, [&](std::vector<TraceDevice> devices) {
+  tuner::StepRecorder recorder(kMixed, [&](std::vector<TraceDevice> devices) {
     asked = devices;
     return std::make_unique<FakeGpus>(std::move(devices));
   });
@@ -78,17 +81,16 @@ TEST(StepRecorder, BothRecordingsBecomeOne) {
   const Trace trace = recorder.stop();
   EXPECT_EQ(trace.devices, kMixed);
   ASSERT_EQ(trace.events.size(), 2U);
-  for (const Event& event : trace.events) {
+  for (const Event& event : trace.events)
     if (event.device == 1) {
       EXPECT_EQ(event.start, offset + Nanoseconds{50}) << "on the host's clock";
     }
-  }
   EXPECT_EQ(trace.quality, (TraceQuality{.dropped = 2, .untagged = 1}));
   EXPECT_EQ(recorder.refusal(), "");
 }
 
 TEST(StepRecorder, AGpuThatRefusesKeepsNoStepFromRunning) {
-  StepRecorder recorder(kMixed, [](auto devices) { return std::make_unique<FakeGpus>(std::move(devices), true); });
+  tuner::StepRecorder recorder(kMixed, [](auto devices) { return std::make_unique<FakeGpus>(std::move(devices), true); });
   recorder.start();
   EXPECT_EQ(recorder.gpus(), nullptr);
   EXPECT_EQ(recorder.refusal(), "another tool records this process already: Nsight; end it");
@@ -99,7 +101,7 @@ TEST(StepRecorder, AGpuThatRefusesKeepsNoStepFromRunning) {
 }
 
 TEST(StepRecorder, ABuildWithoutTheRecorderSaysSo) {
-  StepRecorder recorder(kMixed, [](auto) -> std::unique_ptr<GpuCollector> {
+  tuner::StepRecorder recorder(kMixed, [](auto) -> std::unique_ptr<profiler::GpuCollector> {
     throw Error("this build has no recorder of GPUs", "CUPTI", "build it", ExitCode::environment);
   });
   recorder.start();

@@ -1,4 +1,5 @@
-#include "mptune/profiler/collect/cupti_collector.h"
+#include "profiler/base/index.h"
+#include "profiler/collect/cupti_collector.h"
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -10,13 +11,14 @@
 #include <thread>
 #include <utility>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/collect/cupti_api.h"
-#include "mptune/profiler/collect/cupti_buffers.h"
-#include "mptune/tests/profiler/collect/cupti/trace_checks.h"
-#include "mptune/tests/support/error_of.h"
+#include "profiler/base/error.h"
+#include "profiler/collect/cupti_api.h"
+#include "profiler/collect/cupti_buffers.h"
+#include "tests/profiler/collect/cupti/trace_checks.h"
+#include "tests/support/error_of.h"
 
 namespace mptune::testing {
+using namespace profiler;
 namespace {
 
 using ::testing::ElementsAre;
@@ -106,8 +108,8 @@ CUptiResult flush(std::uint32_t flag) {
 }
 
 /// The real library with the calls replaced that need a driver.
-CuptiApi fake_api() {
-  CuptiApi api = cupti_api();
+profiler::CuptiApi fake_api() {
+  profiler::CuptiApi api = profiler::cupti_api();
   api.cuptiSubscribe_v2 = subscribe;
   api.cuptiUnsubscribe = [](CUpti_SubscriberHandle) {
     note("unsubscribe");
@@ -157,24 +159,24 @@ class CuptiCollectorTest : public ::testing::Test {
 
   static constexpr Nanoseconds kSlack = std::chrono::microseconds(50);  // of reading two clocks at one moment
   FakeDriver fake_;
-  inline static const CuptiApi api_ = fake_api();
+  inline static const profiler::CuptiApi api_ = fake_api();
 };
 
 TEST_F(CuptiCollectorTest, RecordsFromStartToStop) {
-  CuptiCollector collector({{"cuda:0", "a GPU", 132, 0}}, &api_);
+  profiler::CuptiCollector collector({{"cuda:0", "a GPU", 132, 0}}, &api_);
   collector.start();
   EXPECT_FALSE(fake_.enabled.empty());
-  const std::uint64_t id = collector.tag({0, 1, 2, 3, 0}, What::forward);
-  EXPECT_EQ(collector.tag({0, 1, 2, 3, 0}, What::forward), id);
-  EXPECT_NE(collector.tag({0, 1, 2, 3, 0}, What::backward), id);
+  const std::uint64_t id = collector.tag({0, 1, 2, 3, 0}, EventKind::forward);
+  EXPECT_EQ(collector.tag({0, 1, 2, 3, 0}, EventKind::forward), id);
+  EXPECT_NE(collector.tag({0, 1, 2, 3, 0}, EventKind::backward), id);
   const std::uint64_t time = driver_time();
   fake_.work.add(launch(time, 1)).add(external(1, id)).add(kernel({time + 10, time + 30, 1}, "k"));
   fake_.dropped = 3;
   const Trace trace = collector.stop();
   ASSERT_EQ(trace.events.size(), 1U);
-  EXPECT_EQ(trace.events[0].what, What::forward);
+  EXPECT_EQ(trace.events[0].kind, EventKind::forward);
   EXPECT_GE(trace.events[0].start.count(), 10) << "time 0 is the start of the recording";
-  EXPECT_EQ(trace.tags.at(static_cast<std::size_t>(trace.events[0].tag)), (Tag{0, 1, 2, 3, 0}));
+  EXPECT_EQ(trace.tags.at(as_index(trace.events[0].tag)), (Tag{0, 1, 2, 3, 0}));
   EXPECT_EQ(trace.quality, (TraceQuality{.dropped = 3}));
   EXPECT_GT(trace.started_utc_ns, 0);
   EXPECT_TRUE(fake_.enabled.empty());
@@ -182,7 +184,7 @@ TEST_F(CuptiCollectorTest, RecordsFromStartToStop) {
 }
 
 TEST_F(CuptiCollectorTest, TimesAreOnTheHostsClock) {
-  CuptiCollector collector({}, &api_);
+  profiler::CuptiCollector collector({}, &api_);
   collector.start();
   const Nanoseconds before = host_time();
   const std::uint64_t time = driver_time();
@@ -196,7 +198,7 @@ TEST_F(CuptiCollectorTest, TimesAreOnTheHostsClock) {
 
 TEST_F(CuptiCollectorTest, SettingAClockDropsAllEvents) {
   for (const auto& [step, unreliable] : {std::pair{std::chrono::microseconds(10), 0}, {std::chrono::microseconds(-300), 2}}) {
-    CuptiCollector collector({}, &api_);
+    profiler::CuptiCollector collector({}, &api_);
     collector.start();
     const std::uint64_t time = driver_time();
     fake_.work.add(kernel({time, time + 30, 1}, "k")).add(kernel({time + 40, time + 70, 2}, "k"));
@@ -209,7 +211,7 @@ TEST_F(CuptiCollectorTest, SettingAClockDropsAllEvents) {
 
 TEST_F(CuptiCollectorTest, WithoutAClockThereIsNoRecording) {
   fake_.has_clock = false;
-  CuptiCollector collector({}, &api_);
+  profiler::CuptiCollector collector({}, &api_);
   EXPECT_THAT(error_of([&] { collector.start(); }).what(), HasSubstr("clock"));
   EXPECT_FALSE(fake_.subscribed);
   fake_.has_clock = true;
@@ -221,7 +223,7 @@ TEST_F(CuptiCollectorTest, WithoutAClockThereIsNoRecording) {
 }
 
 TEST_F(CuptiCollectorTest, TimesOfAnotherClockAreLost) {
-  CuptiCollector collector({}, &api_);
+  profiler::CuptiCollector collector({}, &api_);
   collector.start();
   const std::uint64_t time = driver_time();
   fake_.work.add(kernel({time, time + 30, 1}, "k"));
@@ -233,7 +235,7 @@ TEST_F(CuptiCollectorTest, TimesOfAnotherClockAreLost) {
 }
 
 TEST_F(CuptiCollectorTest, LateRecordsOfOtherThreadsAreNotInTheNextRecording) {
-  CuptiCollector collector({}, &api_);
+  profiler::CuptiCollector collector({}, &api_);
   collector.start();
   const std::uint64_t time = driver_time();
   fake_.work.add(kernel({time, time + 30, 1}, "k"));
@@ -245,9 +247,10 @@ TEST_F(CuptiCollectorTest, LateRecordsOfOtherThreadsAreNotInTheNextRecording) {
 }
 
 TEST_F(CuptiCollectorTest, DevicesAreAskedForOnlyWhereCudaRuns) {
-  for (const auto& [attach, dumped] : {std::pair{CuptiCollector::Attach::late, 1U}, {CuptiCollector::Attach::before_cuda, 0U}}) {
+  for (const auto& [attach, dumped] :
+       {std::pair{profiler::CuptiCollector::Attach::late, 1U}, {profiler::CuptiCollector::Attach::before_cuda, 0U}}) {
     fake_.dumped.clear();
-    CuptiCollector collector({}, &api_, attach);
+    profiler::CuptiCollector collector({}, &api_, attach);
     collector.start();
     EXPECT_EQ(std::ranges::count(fake_.enabled, CUPTI_ACTIVITY_KIND_DEVICE), 1);
     EXPECT_EQ(fake_.dumped.size(), dumped);
@@ -257,13 +260,13 @@ TEST_F(CuptiCollectorTest, DevicesAreAskedForOnlyWhereCudaRuns) {
 }
 
 TEST_F(CuptiCollectorTest, RegistersItsBuffersForEachRecording) {
-  CuptiCollector collector({}, &api_);
+  profiler::CuptiCollector collector({}, &api_);
   const int before = registered.callbacks;
   for (int i = 0; i < 3; ++i) {
     collector.start();
     const std::uint64_t time = driver_time();
     for (int k = 0; k <= i; ++k) fake_.work.add(kernel({time, time + 5, 1}, "k"));
-    EXPECT_EQ(collector.stop().events.size(), static_cast<std::size_t>(i) + 1) << "nothing of the recording before";
+    EXPECT_EQ(collector.stop().events.size(), as_index(i) + 1) << "nothing of the recording before";
   }
   EXPECT_EQ(registered.callbacks, before + 3);
 }
@@ -271,7 +274,7 @@ TEST_F(CuptiCollectorTest, RegistersItsBuffersForEachRecording) {
 TEST_F(CuptiCollectorTest, NamesTheToolThatAlreadyRecords) {
   fake_.other_tool = "CUPTI for Nsight Systems";
   const int callbacks = registered.callbacks;
-  CuptiCollector collector({}, &api_);
+  profiler::CuptiCollector collector({}, &api_);
   const Error error = error_of([&] { collector.start(); });
   EXPECT_EQ(error.where(), "CUPTI for Nsight Systems");
   EXPECT_EQ(error.code(), ExitCode::environment);
@@ -283,7 +286,7 @@ TEST_F(CuptiCollectorTest, NamesTheToolThatAlreadyRecords) {
 
 TEST_F(CuptiCollectorTest, DisablesEverythingIfAKindIsRefused) {
   fake_.refused_kind = CUPTI_ACTIVITY_KIND_MARKER;
-  CuptiCollector collector({}, &api_);
+  profiler::CuptiCollector collector({}, &api_);
   EXPECT_THAT(error_of([&] { collector.start(); }).what(), HasSubstr("INSUFFICIENT_PRIVILEGES"));
   EXPECT_TRUE(fake_.enabled.empty());
   EXPECT_FALSE(fake_.subscribed);
@@ -295,18 +298,18 @@ TEST_F(CuptiCollectorTest, DisablesEverythingIfAKindIsRefused) {
 
 TEST_F(CuptiCollectorTest, TheDestructorEndsTheRecording) {
   {
-    CuptiCollector collector({}, &api_);
+    profiler::CuptiCollector collector({}, &api_);
     collector.start();
     fake_.work.add(kernel({1, 2, 1}, "k"));
   }
   EXPECT_FALSE(fake_.subscribed);
-  CuptiCollector next({}, &api_);
+  profiler::CuptiCollector next({}, &api_);
   next.start();
   EXPECT_TRUE(next.stop().events.empty());
 }
 
 TEST_F(CuptiCollectorTest, TagsReachCuptiOnlyWhileRecording) {
-  CuptiCollector collector({}, &api_);
+  profiler::CuptiCollector collector({}, &api_);
   EXPECT_FALSE(collector.push(1));
   const auto before = std::chrono::steady_clock::now().time_since_epoch();
   collector.start();
@@ -323,7 +326,7 @@ TEST_F(CuptiCollectorTest, TagsReachCuptiOnlyWhileRecording) {
 }
 
 TEST_F(CuptiCollectorTest, TheDevicesThatAreNamedComeFirst) {
-  CuptiCollector collector({{"cuda:0/1of2", "half a GPU", 66, 0}, {"cuda:1", "a GPU", 132, 0}}, &api_);
+  profiler::CuptiCollector collector({{"cuda:0/1of2", "half a GPU", 66, 0}, {"cuda:1", "a GPU", 132, 0}}, &api_);
   collector.start();
   const std::uint64_t time = driver_time();
   fake_.work.add(copy({time, time + 5, 1, 0, 5, 9}, CUPTI_ACTIVITY_MEMCPY_KIND_DTOD, 8)).add(kernel({time, time + 5, 2, 1}, "k"));
@@ -336,8 +339,10 @@ TEST_F(CuptiCollectorTest, TheDevicesThatAreNamedComeFirst) {
 }
 
 TEST(CuptiWithoutDriver, IsAnErrorThatNamesTheDriver) {
-  if (dlopen("libcuda.so.1", RTLD_LAZY) != nullptr) GTEST_SKIP() << "this machine has a CUDA driver";
-  CuptiCollector collector({});
+  if (dlopen("libcuda.so.1", RTLD_LAZY) != nullptr) {
+    GTEST_SKIP() << "this machine has a CUDA driver";
+  }
+  profiler::CuptiCollector collector({});
   const Error error = error_of([&] { collector.start(); });
   EXPECT_EQ(error.code(), ExitCode::environment);
   EXPECT_THAT(error.what(), HasSubstr("no CUDA driver"));
@@ -345,20 +350,22 @@ TEST(CuptiWithoutDriver, IsAnErrorThatNamesTheDriver) {
 }
 
 TEST(CuptiWithoutDriver, RealSubscriptionIsRefusedWithAReason) {
-  if (dlopen("libcuda.so.1", RTLD_LAZY) != nullptr) GTEST_SKIP() << "this machine has a CUDA driver";
-  CuptiCollector collector({}, &cupti_api());
+  if (dlopen("libcuda.so.1", RTLD_LAZY) != nullptr) {
+    GTEST_SKIP() << "this machine has a CUDA driver";
+  }
+  profiler::CuptiCollector collector({}, &profiler::cupti_api());
   const Error error = error_of([&] { collector.start(); });
   EXPECT_EQ(error.code(), ExitCode::environment);
   EXPECT_THAT(error.what(), HasSubstr("CUPTI_ERROR_UNKNOWN"));
 }
 
 TEST(CuptiBuffers, HandsOutZeroedBuffersAndTakesThemBack) {
-  CuptiBuffers buffers;
+  profiler::CuptiBuffers buffers;
   buffers.prepare();
   for (int round = 0; round < 2; ++round) {
     std::byte* buffer = buffers.take();
     ASSERT_NE(buffer, nullptr);
-    EXPECT_TRUE(std::all_of(buffer, buffer + CuptiBuffers::kBytes, [](std::byte byte) { return byte == std::byte{0}; }));
+    EXPECT_TRUE(std::all_of(buffer, buffer + profiler::CuptiBuffers::kBytes, [](std::byte byte) { return byte == std::byte{0}; }));
     std::fill_n(buffer, 100, std::byte{7});
     buffers.give(buffer, 100);
     std::size_t seen = 0;
@@ -368,9 +375,9 @@ TEST(CuptiBuffers, HandsOutZeroedBuffersAndTakesThemBack) {
 }
 
 TEST(CuptiBuffers, ReturnsNullWhenAllAreInUse) {
-  CuptiBuffers buffers;
+  profiler::CuptiBuffers buffers;
   std::vector<std::byte*> taken;
-  for (std::size_t i = 0; i < CuptiBuffers::kCount; ++i) taken.push_back(buffers.take());
+  for (std::size_t i = 0; i < profiler::CuptiBuffers::kCount; ++i) taken.push_back(buffers.take());
   EXPECT_EQ(std::count(taken.begin(), taken.end(), nullptr), 0);
   EXPECT_EQ(buffers.take(), nullptr);
   buffers.give(taken[17], 1);
@@ -380,7 +387,7 @@ TEST(CuptiBuffers, ReturnsNullWhenAllAreInUse) {
 }
 
 TEST(CuptiBuffers, ThreadsNeverShareOne) {
-  CuptiBuffers buffers;
+  profiler::CuptiBuffers buffers;
   std::vector<std::thread> threads;
   std::atomic<int> taken = 0;
   for (std::byte mark{1}; mark < std::byte{5}; mark = static_cast<std::byte>(static_cast<int>(mark) + 1)) {
@@ -393,7 +400,7 @@ TEST(CuptiBuffers, ThreadsNeverShareOne) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(taken, static_cast<int>(CuptiBuffers::kCount));
+  EXPECT_EQ(taken, static_cast<int>(profiler::CuptiBuffers::kCount));
 }
 
 }  // namespace

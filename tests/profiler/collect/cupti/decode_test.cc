@@ -3,9 +3,10 @@
 
 #include <cstdlib>
 
-#include "mptune/tests/profiler/collect/cupti/hand_buffer.h"
+#include "tests/profiler/collect/cupti/hand_buffer.h"
 
 namespace mptune::testing {
+using namespace profiler;
 namespace {
 
 TEST(CuptiDecode, KernelKeepsHowItWasLaunched) {
@@ -20,9 +21,9 @@ TEST(CuptiDecode, KernelKeepsHowItWasLaunched) {
   record.staticSharedMemory = 1024;
   record.dynamicSharedMemory = 2048;
   record.gridId = 77;
-  const CuptiRecords records = HandBuffer().add(record).decode();
+  const profiler::CuptiRecords records = HandBuffer().add(record).decode();
   ASSERT_EQ(records.kernels.size(), 1U);
-  const CuptiKernel& found = records.kernels[0];
+  const profiler::CuptiKernel& found = records.kernels[0];
   EXPECT_EQ(found.work.start, 100);
   EXPECT_EQ(found.work.end, 250);
   EXPECT_EQ(found.work.device, 1U);
@@ -39,17 +40,17 @@ TEST(CuptiDecode, KernelKeepsHowItWasLaunched) {
 }
 
 TEST(CuptiDecode, CopiesOfBothKindsKnowTheirEnds) {
-  using Ends = CuptiCopy::Ends;
-  const CuptiRecords records = HandBuffer()
-                                   .add(copy({1, 2, 1}, CUPTI_ACTIVITY_MEMCPY_KIND_HTOD, 10))
-                                   .add(copy({2, 3, 2}, CUPTI_ACTIVITY_MEMCPY_KIND_DTOH, 20))
-                                   .add(copy({3, 4, 3}, CUPTI_ACTIVITY_MEMCPY_KIND_DTOD, 30))
-                                   .add(copy({4, 5, 4}, CUPTI_ACTIVITY_MEMCPY_KIND_PTOP, 40))
-                                   .add(copy({4, 5, 4}, CUPTI_ACTIVITY_MEMCPY_KIND_HTOH, 50))
-                                   .add(peer_copy({5, 6, 5}, 3, 2, 60))
-                                   .decode();
+  using Ends = profiler::CuptiCopy::Ends;
+  const profiler::CuptiRecords records = HandBuffer()
+                                             .add(copy({1, 2, 1}, CUPTI_ACTIVITY_MEMCPY_KIND_HTOD, 10))
+                                             .add(copy({2, 3, 2}, CUPTI_ACTIVITY_MEMCPY_KIND_DTOH, 20))
+                                             .add(copy({3, 4, 3}, CUPTI_ACTIVITY_MEMCPY_KIND_DTOD, 30))
+                                             .add(copy({4, 5, 4}, CUPTI_ACTIVITY_MEMCPY_KIND_PTOP, 40))
+                                             .add(copy({4, 5, 4}, CUPTI_ACTIVITY_MEMCPY_KIND_HTOH, 50))
+                                             .add(peer_copy({5, 6, 5}, 3, 2, 60))
+                                             .decode();
   std::vector<Ends> ends;
-  for (const CuptiCopy& found : records.copies) ends.push_back(found.ends);
+  for (const profiler::CuptiCopy& found : records.copies) ends.push_back(found.ends);
   EXPECT_THAT(ends, ::testing::ElementsAre(Ends::host_to_device, Ends::device_to_host, Ends::within_device, Ends::peer, Ends::host_to_host,
                                            Ends::peer));
   EXPECT_FALSE(records.copies[3].both_ends);
@@ -66,19 +67,19 @@ TEST(CuptiDecode, ReadsEveryOtherKind) {
   device.name = "NVIDIA H200";
   device.numMultiprocessors = 132;
   device.globalMemorySize = 150'000'000'000;
-  const CuptiRecords records = HandBuffer()
-                                   .add(memset_record({1, 2, 1}))
-                                   .add(call(3, 4, 2, 9, 21))
-                                   .add(call(5, 6, 3, 8, 22, CUPTI_ACTIVITY_KIND_DRIVER))
-                                   .add(external(3, 99))
-                                   .add(event_record(4, 1000, 1, 7))
-                                   .add(stream_wait(5, 1000, 1, 8))
-                                   .add(overhead(7, 9, CUPTI_ACTIVITY_OVERHEAD_CUPTI_INSTRUMENTATION))
-                                   .add(overhead(8, 9, CUPTI_ACTIVITY_OVERHEAD_LAZY_FUNCTION_LOADING))
-                                   .add(marker(10, 1, "train", CUPTI_ACTIVITY_FLAG_MARKER_START))
-                                   .add(marker(11, 1, nullptr, CUPTI_ACTIVITY_FLAG_MARKER_END))
-                                   .add(device)
-                                   .decode();
+  const profiler::CuptiRecords records = HandBuffer()
+                                             .add(memset_record({1, 2, 1}))
+                                             .add(call(3, 4, 2, 9, 21))
+                                             .add(call(5, 6, 3, 8, 22, CUPTI_ACTIVITY_KIND_DRIVER))
+                                             .add(external(3, 99))
+                                             .add(event_record(4, 1000, 1, 7))
+                                             .add(stream_wait(5, 1000, 1, 8))
+                                             .add(overhead(7, 9, CUPTI_ACTIVITY_OVERHEAD_CUPTI_INSTRUMENTATION))
+                                             .add(overhead(8, 9, CUPTI_ACTIVITY_OVERHEAD_LAZY_FUNCTION_LOADING))
+                                             .add(marker(10, 1, "train", CUPTI_ACTIVITY_FLAG_MARKER_START))
+                                             .add(marker(11, 1, nullptr, CUPTI_ACTIVITY_FLAG_MARKER_END))
+                                             .add(device)
+                                             .decode();
   EXPECT_EQ(records.memsets.size(), 1U);
   ASSERT_EQ(records.calls.size(), 2U);
   EXPECT_FALSE(records.calls[0].driver);
@@ -93,7 +94,7 @@ TEST(CuptiDecode, ReadsEveryOtherKind) {
   EXPECT_TRUE(records.overheads[0].recorder);
   EXPECT_FALSE(records.overheads[1].recorder);
   ASSERT_EQ(records.markers.size(), 2U);
-  EXPECT_EQ(records.markers[1].place, CuptiMarker::Place::end);
+  EXPECT_EQ(records.markers[1].place, profiler::CuptiMarker::Place::end);
   ASSERT_EQ(records.devices.size(), 1U);
   EXPECT_EQ(records.devices[0].name, "NVIDIA H200");
   EXPECT_EQ(records.skipped, 0);
@@ -103,12 +104,12 @@ TEST(CuptiDecode, ReadsEveryOtherKind) {
 TEST(CuptiDecode, SkipsUnusedKinds) {
   CUpti_ActivityPcie pcie{};
   pcie.kind = CUPTI_ACTIVITY_KIND_PCIE;
-  const CuptiRecords records = HandBuffer()
-                                   .add(pcie)
-                                   .add(external(1, 5, CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM1))
-                                   .add(stream_wait(2, 3, 1, 7, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE))
-                                   .add(launch(1, 1))
-                                   .decode();
+  const profiler::CuptiRecords records = HandBuffer()
+                                             .add(pcie)
+                                             .add(external(1, 5, CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM1))
+                                             .add(stream_wait(2, 3, 1, 7, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE))
+                                             .add(launch(1, 1))
+                                             .decode();
   EXPECT_EQ(records.skipped, 3);
   EXPECT_EQ(records.calls.size(), 1U);
   EXPECT_TRUE(records.tags.empty() && records.stream_waits.empty());
@@ -119,24 +120,24 @@ TEST(CuptiDecode, CountsABufferThatEndsWithinARecord) {
   HandBuffer buffer;
   buffer.add(launch(1, 1)).add(kernel({1, 2, 1}, "k"));
   for (const std::size_t missing : {1U, 100U, 215U}) {
-    CuptiRecords records;
-    decode_buffer(buffer.bytes().first(buffer.bytes().size() - missing), records);
+    profiler::CuptiRecords records;
+    profiler::decode_buffer(buffer.bytes().first(buffer.bytes().size() - missing), records);
     EXPECT_EQ(records.calls.size(), 1U);
     EXPECT_TRUE(records.kernels.empty());
     EXPECT_EQ(records.lost, 1);
   }
-  CuptiRecords first_cut;
-  decode_buffer(buffer.bytes().first(20), first_cut);
+  profiler::CuptiRecords first_cut;
+  profiler::decode_buffer(buffer.bytes().first(20), first_cut);
   EXPECT_EQ(first_cut.lost, 1);
-  CuptiRecords empty;
-  decode_buffer({}, empty);
+  profiler::CuptiRecords empty;
+  profiler::decode_buffer({}, empty);
   EXPECT_EQ(empty.lost, 0);
 }
 
 TEST(CuptiDecode, StopsAtAnUnknownKind) {
   CUpti_ActivityAPI strange = launch(2, 2);
   strange.kind = static_cast<CUpti_ActivityKind>(9999);
-  const CuptiRecords records = HandBuffer().add(launch(1, 1)).add(strange).add(launch(3, 3)).decode();
+  const profiler::CuptiRecords records = HandBuffer().add(launch(1, 1)).add(strange).add(launch(3, 3)).decode();
   EXPECT_EQ(records.calls.size(), 1U);
   EXPECT_EQ(records.lost, 1);
 }

@@ -13,12 +13,14 @@
 #include <filesystem>
 #include <memory>
 
-#include "mptune/profiler/collect/cupti_collector.h"
-#include "mptune/profiler/store/store.h"
-#include "mptune/tests/profiler/collect/cupti/trace_checks.h"
-#include "mptune/tests/support/files.h"
+#include "profiler/base/index.h"
+#include "profiler/collect/cupti_collector.h"
+#include "profiler/store/store.h"
+#include "tests/profiler/collect/cupti/trace_checks.h"
+#include "tests/support/files.h"
 
 namespace mptune::testing {
+using namespace profiler;
 namespace {
 
 #define NAME_OF_EXPANDED(name) #name
@@ -90,16 +92,16 @@ void expect_within(const Trace& trace, Nanoseconds length) {
 /// `length`: of the recording.
 void expect_work(const Trace& trace, int rounds, Nanoseconds length = Nanoseconds::max()) {
   // The recorder's own work may lie beside it.
-  const auto is_work = [](const Event& event) { return event.what == What::memset || event.what == What::copy; };
+  const auto is_work = [](const Event& event) { return event.kind == EventKind::memset || event.kind == EventKind::copy; };
   EXPECT_EQ(std::ranges::count_if(trace.events, is_work), 2 * rounds);
   EXPECT_EQ(trace.quality.dropped + trace.quality.zero_stamped + trace.quality.unmatched, 0) << ::testing::PrintToString(trace.quality);
   expect_within(trace, length);
   int waits = 0;
   for (const Edge& edge : trace.edges) {
     if (edge.kind != EdgeKind::event_wait) continue;
-    const Event& producer = trace.events.at(static_cast<std::size_t>(edge.producer));
-    const Event& consumer = trace.events.at(static_cast<std::size_t>(edge.consumer));
-    waits += producer.what == What::memset && consumer.what == What::copy ? 1 : 0;
+    const Event& producer = trace.events.at(as_index(edge.producer));
+    const Event& consumer = trace.events.at(as_index(edge.consumer));
+    waits += producer.kind == EventKind::memset && consumer.kind == EventKind::copy ? 1 : 0;
     EXPECT_LE(producer.end(), consumer.start);
   }
   EXPECT_EQ(waits, rounds);
@@ -109,11 +111,13 @@ void expect_work(const Trace& trace, int rounds, Nanoseconds length = Nanosecond
 // The two tests run in processes of their own, as ctest starts them: CUPTI stays with a process for good.
 TEST(GpuCuptiCollector, RecordsTagsAndWaits) {
   Gpu gpu;
-  if (!gpu.found) GTEST_SKIP() << "no CUDA device";
-  CuptiCollector collector({{"cuda:0", "", 0, 0}});
+  if (!gpu.found) {
+    GTEST_SKIP() << "no CUDA device";
+  }
+  profiler::CuptiCollector collector({{"cuda:0", "", 0, 0}});
   for (int recording = 0; recording < 2; ++recording) {
     collector.start();
-    ASSERT_TRUE(collector.push(collector.tag({recording, 0, 0, -1, -1}, What::forward)));
+    ASSERT_TRUE(collector.push(collector.tag({recording, 0, 0, -1, -1}, EventKind::forward)));
     for (int round = 0; round < 10; ++round) gpu.work();
     collector.pop();
     gpu.synchronize();
@@ -137,7 +141,9 @@ TEST(GpuInjection, WritesTheRecordingOfAProgramThatKnowsNothingOfIt) {
     }
     return;  // while the GPU still works
   }
-  if (!Gpu().found) GTEST_SKIP() << "no CUDA device";
+  if (!Gpu().found) {
+    GTEST_SKIP() << "no CUDA device";
+  }
   const TestFolder folder("injection");
   const std::string injection = beside_program("libmptune_injection.so");
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
@@ -148,11 +154,11 @@ TEST(GpuInjection, WritesTheRecordingOfAProgramThatKnowsNothingOfIt) {
   for (const auto& entry : std::filesystem::directory_iterator(folder.path())) files.push_back(entry.path());
   ASSERT_EQ(files.size(), 1U);
   EXPECT_THAT(files[0].filename().string(), ::testing::MatchesRegex("trace\\.[0-9]+\\.sqlite"));
-  const Trace trace = read_recording(files[0].string()).trace.value();
+  const Trace trace = profiler::read_recording(files[0].string()).trace.value();
   expect_work(trace, 10);
   const auto ranges = [&](const std::string& name) {
     return std::count_if(trace.ranges.begin(), trace.ranges.end(),
-                         [&](const Event& range) { return trace.names.at(static_cast<std::size_t>(range.name)) == name; });
+                         [&](const Event& range) { return trace.names.at(as_index(range.name)) == name; });
   };
   EXPECT_EQ(ranges("outer"), 0) << "recording starts when CUDA does, and this was open by then";
   EXPECT_EQ(ranges("round"), kHasNvtx ? 10 : 0);

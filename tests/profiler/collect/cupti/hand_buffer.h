@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "mptune/profiler/collect/cupti_records.h"
+#include "profiler/collect/cupti_records.h"
 
 namespace mptune::testing {
 
@@ -24,9 +24,9 @@ class HandBuffer {
 
   std::span<std::byte> bytes() { return std::as_writable_bytes(std::span(words_)); }
 
-  CuptiRecords decode() {
-    CuptiRecords records;
-    decode_buffer(bytes(), records);
+  profiler::CuptiRecords decode() {
+    profiler::CuptiRecords records;
+    profiler::decode_buffer(bytes(), records);
     return records;
   }
 

@@ -3,9 +3,10 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include "mptune/tests/support/files.h"
+#include "tests/support/files.h"
 
 namespace mptune::testing {
+using namespace profiler;
 namespace {
 
 using ::testing::HasSubstr;
@@ -14,7 +15,9 @@ using ::testing::HasSubstr;
 class Injection : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (dlopen("libcuda.so.1", RTLD_LAZY) != nullptr) GTEST_SKIP() << "this machine has a CUDA driver";
+    if (dlopen("libcuda.so.1", RTLD_LAZY) != nullptr) {
+      GTEST_SKIP() << "this machine has a CUDA driver";
+    }
     library_ = dlopen(beside_program("libmptune_injection.so").c_str(), RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library_, nullptr) << dlerror();
   }

@@ -3,11 +3,12 @@
 
 #include <random>
 
-#include "mptune/profiler/store/store.h"
-#include "mptune/tests/profiler/collect/cupti/trace_checks.h"
-#include "mptune/tests/support/files.h"
+#include "profiler/store/store.h"
+#include "tests/profiler/collect/cupti/trace_checks.h"
+#include "tests/support/files.h"
 
 namespace mptune::testing {
+using namespace profiler;
 namespace {
 
 using ::testing::ElementsAre;
@@ -22,7 +23,7 @@ TEST(CuptiTrace, MarkersBecomeRanges) {
   EXPECT_THAT(names_of(trace, trace.ranges), ElementsAre("outer", "open", "mark"));
   EXPECT_EQ(trace.ranges[0].duration.count(), 28);
   EXPECT_EQ(trace.ranges[0].device, 0);
-  EXPECT_EQ(trace.ranges[0].what, What::action);
+  EXPECT_EQ(trace.ranges[0].kind, EventKind::action);
   EXPECT_EQ(trace.ranges[1].end().count(), 30);
   EXPECT_EQ(trace.ranges[2].duration.count(), 0);
   EXPECT_EQ(trace.ranges[2].device, -1);
@@ -89,8 +90,8 @@ TEST(CuptiTrace, RandomRecordsMakeAConsistentTraceThatRoundTrips) {
     HandBuffer buffer = random_buffer(random, 300);
     const Trace trace = trace_of(buffer, {.origin = Nanoseconds{1000}, .started_utc_ns = 1'700'000'000'000'000'000});
     EXPECT_GT(trace.events.size(), 150U);
-    write_recording({.trace = trace}, path, true);
-    const Trace read = read_recording(path).trace.value();
+    profiler::write_recording({.trace = trace}, path, true);
+    const Trace read = profiler::read_recording(path).trace.value();
     EXPECT_EQ(read.events, trace.events);
     EXPECT_EQ(read.launches, trace.launches);
     EXPECT_EQ(read.edges, trace.edges);

@@ -10,9 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "mptune/tests/profiler/collect/cupti/hand_buffer.h"
+#include "profiler/base/index.h"
+#include "tests/profiler/collect/cupti/hand_buffer.h"
 
-namespace mptune {
+namespace mptune::testing {
 
 // gtest's way to print a value: found beside its type.
 inline void PrintTo(const TraceQuality& quality, std::ostream* out) {
@@ -20,12 +21,12 @@ inline void PrintTo(const TraceQuality& quality, std::ostream* out) {
        << ", zero-stamped " << quality.zero_stamped << ", unmatched " << quality.unmatched;
 }
 
-}  // namespace mptune
+}  // namespace mptune::testing
 
 namespace mptune::testing {
 
 inline const std::string& name_of(const Trace& trace, const Event& event) {
-  return trace.names.at(static_cast<std::size_t>(event.name));
+  return trace.names.at(as_index(event.name));
 }
 
 inline std::vector<std::string> names_of(const Trace& trace, const std::vector<Event>& events) {
@@ -42,11 +43,9 @@ inline const Event& event_named(const Trace& trace, const std::string& name) {
 
 inline std::set<std::pair<std::string, std::string>> edges_of(const Trace& trace, EdgeKind kind) {
   std::set<std::pair<std::string, std::string>> edges;
-  for (const Edge& edge : trace.edges) {
+  for (const Edge& edge : trace.edges)
     if (edge.kind == kind)
-      edges.emplace(name_of(trace, trace.events.at(static_cast<std::size_t>(edge.producer))),
-                    name_of(trace, trace.events.at(static_cast<std::size_t>(edge.consumer))));
-  }
+      edges.emplace(name_of(trace, trace.events.at(as_index(edge.producer))), name_of(trace, trace.events.at(as_index(edge.consumer))));
   return edges;
 }
 
@@ -58,19 +57,19 @@ inline void expect_sound(const Trace& trace) {
     if (i > 0) {
       EXPECT_LE(trace.events[i - 1].start, event.start);
     }
-    ASSERT_LT(static_cast<std::size_t>(event.device), trace.devices.size());
-    ASSERT_LT(static_cast<std::size_t>(event.name), trace.names.size());
+    ASSERT_LT(as_index(event.device), trace.devices.size());
+    ASSERT_LT(as_index(event.name), trace.names.size());
     EXPECT_GE(event.duration.count(), 0);
     const auto [until, first] = busy_until.try_emplace({event.device, event.lane}, event.end());
     if (!first) {
       EXPECT_LE(until->second, event.start) << name_of(trace, event) << " on lane " << int{event.lane};
     }
     until->second = event.end();
-    if (event.what == What::copy) {
-      ASSERT_LT(static_cast<std::size_t>(event.detail), trace.copies.size());
+    if (event.kind == EventKind::copy) {
+      ASSERT_LT(as_index(event.detail), trace.copies.size());
     }
-    if (event.what == What::kernel) {
-      ASSERT_LT(static_cast<std::size_t>(event.detail), trace.kernels.size());
+    if (event.kind == EventKind::kernel) {
+      ASSERT_LT(as_index(event.detail), trace.kernels.size());
     }
   }
   std::set<std::int64_t> correlations;
@@ -78,15 +77,15 @@ inline void expect_sound(const Trace& trace) {
     EXPECT_GT(launch.correlation, 0);
     EXPECT_TRUE(correlations.insert(launch.correlation).second);
     ASSERT_LT(launch.event, static_cast<int>(trace.events.size()));
-    ASSERT_LT(static_cast<std::size_t>(launch.thread), trace.threads.size());
+    ASSERT_LT(as_index(launch.thread), trace.threads.size());
     if (launch.event >= 0 && trace.quality.unmatched == 0) {
-      EXPECT_LE(launch.start, trace.events[static_cast<std::size_t>(launch.event)].start + std::chrono::microseconds(50));
+      EXPECT_LE(launch.start, trace.events[as_index(launch.event)].start + std::chrono::microseconds(50));
     }
   }
 }
 
-inline Trace trace_of(HandBuffer& buffer, const CuptiContext& context = {}) {
-  Trace trace = make_trace(buffer.decode(), context);
+inline Trace trace_of(HandBuffer& buffer, const profiler::CuptiContext& context = {}) {
+  Trace trace = profiler::make_trace(buffer.decode(), context);
   expect_sound(trace);
   return trace;
 }

@@ -1,9 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "mptune/tests/profiler/collect/cupti/trace_checks.h"
+#include "profiler/base/index.h"
+#include "tests/profiler/collect/cupti/trace_checks.h"
 
 namespace mptune::testing {
+using namespace profiler;
 namespace {
 
 using ::testing::ElementsAre;
@@ -25,11 +27,11 @@ TEST(CuptiTrace, SortsTheWorkOfADeviceAndGivesEachItsLaunch) {
   EXPECT_THAT(names_of(trace, trace.events), ElementsAre("gemm(float*)", "gemm(float*)", "memset"));
   EXPECT_EQ(trace.events[0].start.count(), 50);
   EXPECT_EQ(trace.events[0].duration.count(), 40);
-  EXPECT_EQ(trace.events[0].what, What::kernel);
-  EXPECT_EQ(trace.events[2].what, What::memset);
+  EXPECT_EQ(trace.events[0].kind, EventKind::kernel);
+  EXPECT_EQ(trace.events[2].kind, EventKind::memset);
   ASSERT_EQ(trace.launches.size(), 3U);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(trace.launches[static_cast<std::size_t>(i)].event, i);
-  EXPECT_EQ(trace.names[static_cast<std::size_t>(trace.launches[0].name)], "cudaLaunchKernel_v7000");
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(trace.launches[as_index(i)].event, i);
+  EXPECT_EQ(trace.names[as_index(trace.launches[0].name)], "cudaLaunchKernel_v7000");
   EXPECT_EQ(trace.launches[0].start.count(), 0);
   EXPECT_THAT(trace.threads, ElementsAre("thread 11"));
   ASSERT_EQ(trace.devices.size(), 1U);
@@ -43,8 +45,8 @@ TEST(CuptiTrace, BusiestStreamComputesAndOthersHaveLanesOfTheirOwn) {
   buffer.add(kernel({20, 30, 2, 0, 1, 14}, "short")).add(kernel({25, 90, 3, 0, 1, 7}, "long"));
   const Trace trace = trace_of(buffer);
   EXPECT_EQ(event_named(trace, "long").lane, kComputeLane);
-  EXPECT_EQ(event_named(trace, "copy host to device").lane, kStreamLane);
-  EXPECT_EQ(event_named(trace, "short").lane, kStreamLane + 1);
+  EXPECT_EQ(event_named(trace, "copy host to device").lane, profiler::kStreamLane);
+  EXPECT_EQ(event_named(trace, "short").lane, profiler::kStreamLane + 1);
 }
 
 TEST(CuptiTrace, KernelsThatOverlapOnOneStreamLieOnTwoLanes) {
@@ -109,7 +111,7 @@ TEST(CuptiTrace, HostCopiesHaveOneEnd) {
 
 TEST(CuptiTrace, TagsReachTheWorkOfTheirCalls) {
   const Tag forward{0, 1, 2, 3, 0};
-  const CuptiContext context{.tags = {{7, {forward, What::forward}}, {8, {forward, What::backward}}}};
+  const profiler::CuptiContext context{.tags = {{7, {forward, EventKind::forward}}, {8, {forward, EventKind::backward}}}};
   HandBuffer buffer;
   buffer.add(kernel({10, 20, 1}, "f")).add(external(1, 7)).add(kernel({20, 30, 2}, "b")).add(external(2, 8));
   buffer.add(memset_record({30, 40, 3})).add(external(3, 7)).add(kernel({40, 50, 4}, "none"));
@@ -117,13 +119,13 @@ TEST(CuptiTrace, TagsReachTheWorkOfTheirCalls) {
   buffer.add(kernel({60, 70, 6}, "ncclDevKernel_AllReduce")).add(external(6, 8));
   const Trace trace = trace_of(buffer, context);
   EXPECT_THAT(trace.tags, ElementsAre(forward));
-  EXPECT_EQ(event_named(trace, "f").what, What::forward);
-  EXPECT_EQ(event_named(trace, "b").what, What::backward);
+  EXPECT_EQ(event_named(trace, "f").kind, EventKind::forward);
+  EXPECT_EQ(event_named(trace, "b").kind, EventKind::backward);
   EXPECT_EQ(event_named(trace, "b").tag, 0);
-  EXPECT_EQ(event_named(trace, "memset").what, What::memset);
+  EXPECT_EQ(event_named(trace, "memset").kind, EventKind::memset);
   EXPECT_EQ(event_named(trace, "memset").tag, 0);
-  EXPECT_EQ(event_named(trace, "none").what, What::kernel);
-  EXPECT_EQ(event_named(trace, "ncclDevKernel_AllReduce").what, What::collective);
+  EXPECT_EQ(event_named(trace, "none").kind, EventKind::kernel);
+  EXPECT_EQ(event_named(trace, "ncclDevKernel_AllReduce").kind, EventKind::collective);
   EXPECT_EQ(trace.quality.untagged, 2);
 }
 
@@ -131,7 +133,7 @@ TEST(CuptiTrace, CallsThatHadNotReturnedAreNoLaunches) {
   HandBuffer buffer;
   buffer.add(kernel({100, 110, 1}, "good")).add(launch(50, 1));
   buffer.add(kernel({200, 210, 2}, "of a call without times")).add(launch(0, 2));
-  const Trace trace = make_trace(buffer.decode(), {});
+  const Trace trace = profiler::make_trace(buffer.decode(), {});
   expect_sound(trace);
   EXPECT_EQ(trace.launches.size(), 1U);
   EXPECT_EQ(trace.quality.zero_stamped, 1);
@@ -144,9 +146,9 @@ TEST(CuptiTrace, CountsLossOfEveryKind) {
   buffer.add(kernel({200, 210, 3}, "before its launch")).add(launch(50'201, 3));
   buffer.add(kernel({300, 310, 4}, "good")).add(launch(250, 4));
   buffer.add(kernel({420, 410, 5}, "backwards")).add(launch(320, 5));
-  CuptiRecords records = buffer.decode();
+  profiler::CuptiRecords records = buffer.decode();
   records.lost = 1;
-  const Trace trace = make_trace(records, {.dropped = 40});
+  const Trace trace = profiler::make_trace(records, {.dropped = 40});
   expect_sound(trace);
   EXPECT_EQ(trace.quality, (TraceQuality{.dropped = 42, .untagged = 3, .zero_stamped = 1, .unmatched = 2}));
   EXPECT_THAT(names_of(trace, trace.events), ElementsAre("no launch", "before its launch", "good"));
@@ -165,7 +167,7 @@ TEST(CuptiTrace, AKernelALittleBeforeItsLaunchIsStillLaunchedByIt) {
 }
 
 TEST(CuptiTrace, TimesOfAnotherClockAreLeftOutAndCounted) {
-  const CuptiContext context{.origin = std::chrono::seconds(1000), .ended = std::chrono::seconds(1010)};
+  const profiler::CuptiContext context{.origin = std::chrono::seconds(1000), .ended = std::chrono::seconds(1010)};
   const std::uint64_t second = 1'000'000'000, in = 1005 * second;
   HandBuffer buffer;
   buffer.add(kernel({in, in + 30, 1, 0, 1, 7}, "in")).add(launch(in - 10, 1)).add(marker(in, 1, "in", CUPTI_ACTIVITY_FLAG_MARKER_START));
@@ -201,7 +203,7 @@ TEST(CuptiTrace, CallsThatStartNothingAreKept) {
   buffer.add(overhead(40, 60, CUPTI_ACTIVITY_OVERHEAD_LAZY_FUNCTION_LOADING));
   const Trace trace = trace_of(buffer);
   ASSERT_EQ(trace.launches.size(), 3U);
-  const auto called = [&](std::size_t i) { return trace.names[static_cast<std::size_t>(trace.launches[i].name)]; };
+  const auto called = [&](std::size_t i) { return trace.names[as_index(trace.launches[i].name)]; };
   EXPECT_EQ(trace.launches[0].event, -1);
   EXPECT_EQ(called(0), "cudaStreamSynchronize_v3020");
   EXPECT_EQ(trace.launches[1].event, 0);
@@ -216,7 +218,7 @@ TEST(CuptiTrace, RuntimeCallStandsForTheDriverCallWithinIt) {
   const Trace trace = trace_of(buffer);
   ASSERT_EQ(trace.launches.size(), 1U);
   EXPECT_EQ(trace.launches[0].end.count(), 20);
-  EXPECT_EQ(trace.names[static_cast<std::size_t>(trace.launches[0].name)], "cudaLaunchKernel_v7000");
+  EXPECT_EQ(trace.names[as_index(trace.launches[0].name)], "cudaLaunchKernel_v7000");
 }
 
 TEST(CuptiTrace, AGraphLaunchNamesTheFirstOfItsKernels) {
@@ -224,7 +226,7 @@ TEST(CuptiTrace, AGraphLaunchNamesTheFirstOfItsKernels) {
   buffer.add(kernel({60, 70, 1}, "second")).add(kernel({40, 50, 1}, "first")).add(launch(10, 1));
   const Trace trace = trace_of(buffer);
   ASSERT_EQ(trace.launches.size(), 1U);
-  EXPECT_EQ(name_of(trace, trace.events[static_cast<std::size_t>(trace.launches[0].event)]), "first");
+  EXPECT_EQ(name_of(trace, trace.events[as_index(trace.launches[0].event)]), "first");
   EXPECT_EQ(trace.quality.unmatched, 0);
 }
 
@@ -273,7 +275,7 @@ TEST(CuptiTrace, RecordersWorkIsOnTheDeviceThatItDelays) {
   const Trace trace = trace_of(buffer);
   ASSERT_EQ(trace.events.size(), 3U) << "a thread that feeds no device keeps none waiting";
   const Event& recorder = event_named(trace, "recorder: instrumentation");
-  EXPECT_EQ(recorder.what, What::profiler);
+  EXPECT_EQ(recorder.kind, EventKind::profiler);
   EXPECT_EQ(recorder.device, event_named(trace, "other").device);
   EXPECT_NE(recorder.lane, kComputeLane);
   EXPECT_EQ(trace.quality.untagged, 2);

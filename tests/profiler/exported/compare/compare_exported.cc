@@ -8,17 +8,17 @@
 #include <cstdio>
 
 #include "exported_chain.h"
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/base/device_spec.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/base/text.h"
-#include "mptune/profiler/device/device.h"
-#include "mptune/profiler/device/device_list.h"
-#include "mptune/profiler/loading/load_model.h"
-#include "mptune/profiler/model/model.h"
-#include "mptune/tuner/runtime/pipeline.h"
+#include "planner/search/search.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/base/error.h"
+#include "profiler/base/text.h"
+#include "profiler/device/device.h"
+#include "profiler/device/device_list.h"
+#include "profiler/loading/load_model.h"
+#include "profiler/model/model.h"
+#include "tuner/runtime/pipeline.h"
 
-namespace mptune {
+namespace mptune::profiler {
 namespace {
 
 using testing::Agreement;
@@ -119,12 +119,12 @@ int compare(const std::string& model, const std::string& reference, const std::s
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::profiler
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
   try {
-    return mptune::compare(argv[1], argv[2], argc > 3 ? argv[3] : "useful");
+    return mptune::profiler::compare(argv[1], argv[2], argc > 3 ? argv[3] : "useful");
   } catch (const mptune::Error& error) {
     std::fprintf(stderr, "%s: %s; %s\n", error.what(), error.where().c_str(), error.remedy().c_str());
   } catch (const std::exception& error) {

@@ -1,5 +1,5 @@
-#include "mptune/planner/parallelism.h"
-#include "mptune/tuner/search/trial_search.h"
+#include "planner/parallelism.h"
+#include "tuner/search/trial_search.h"
 
 #include <gtest/gtest.h>
 
@@ -8,18 +8,18 @@
 #include <random>
 #include <set>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/tests/support/tuner_fakes.h"
+#include "planner/plan_file.h"
+#include "tests/support/tuner_fakes.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
-std::vector<Candidate> space_of(const FakeMachine& machine, const CostModel& cost) {
+std::vector<Candidate> space_of(const testing::FakeMachine& machine, const CostModel& cost) {
   std::vector<Candidate> candidates;
   for (int m : {1, 2, 3, 4, 6, 8, 12, 16}) {
     for (int cut = 1; cut < machine.layers; ++cut) {
       for (const char* schedule : {"gpipe", "1f1b"}) {
-        const Plan plan = fake_plan(cut, m, schedule, machine.layers, machine.batch);
+        const Plan plan = testing::fake_plan(cut, m, schedule, machine.layers, machine.batch);
         candidates.push_back({plan, predict(plan, cost)});
       }
     }
@@ -46,17 +46,17 @@ Candidate candidate_of(const Plan& plan, double step_s) {
 }
 
 TEST(TrialSearch, KindsOfPlans) {
-  EXPECT_EQ(parallelism_of(fake_plan(0, 1)), Parallelism::one_device);
-  EXPECT_EQ(parallelism_of(fake_plan(3, 4)), Parallelism::pipeline);
-  Plan replicas = fake_plan(0, 2);
+  EXPECT_EQ(planner::parallelism_of(testing::fake_plan(0, 1)), planner::Parallelism::one_device);
+  EXPECT_EQ(planner::parallelism_of(testing::fake_plan(3, 4)), planner::Parallelism::pipeline);
+  Plan replicas = testing::fake_plan(0, 2);
   replicas.devices = {"cpu:0", "cpu:1"};
   replicas.stages[0].devices = {0, 1};
-  EXPECT_EQ(parallelism_of(replicas), Parallelism::data_parallel);
+  EXPECT_EQ(planner::parallelism_of(replicas), planner::Parallelism::data_parallel);
 }
 
 TEST(TrialSearch, FindsOnePercentOfTheBestInFewTrials) {
-  const FakeMachine machine;
-  const CostModel cost(fake_profile(machine));
+  const testing::FakeMachine machine;
+  const CostModel cost(testing::fake_profile(machine));
   const std::vector<Candidate> space = space_of(machine, cost);
   constexpr int kSeeds = 60;
   std::vector<int> guided, random_order;
@@ -94,8 +94,8 @@ TEST(TrialSearch, FindsOnePercentOfTheBestInFewTrials) {
 }
 
 TEST(TrialSearch, EndsWithinFewPercentOfTheBest) {
-  const FakeMachine machine;
-  const CostModel cost(fake_profile(machine));
+  const testing::FakeMachine machine;
+  const CostModel cost(testing::fake_profile(machine));
   const std::vector<Candidate> space = space_of(machine, cost);
   std::vector<double> regret;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
@@ -119,7 +119,7 @@ TEST(TrialSearch, EndsWithinFewPercentOfTheBest) {
 }
 
 TEST(TrialSearch, SameObservationsSameProposals) {
-  const CostModel cost(fake_profile({}));
+  const CostModel cost(testing::fake_profile({}));
   const std::vector<Candidate> space = space_of({}, cost);
   TrialSearch a(space, {}), b(space, {});
   for (int i = 0; i < 6; ++i) {
@@ -134,8 +134,8 @@ TEST(TrialSearch, SameObservationsSameProposals) {
 }
 
 TEST(TrialSearch, StopsWhenNothingCanWin) {
-  const Candidate fast = candidate_of(fake_plan(4, 4), 1.0);
-  const Candidate slow = candidate_of(fake_plan(1, 4), 2.0);
+  const Candidate fast = candidate_of(testing::fake_plan(4, 4), 1.0);
+  const Candidate slow = candidate_of(testing::fake_plan(1, 4), 2.0);
   TrialSearch search({fast, slow}, {});
   EXPECT_EQ(search.next()->plan, fast.plan);
   search.observe(measured(fast, 1.0));
@@ -145,9 +145,9 @@ TEST(TrialSearch, StopsWhenNothingCanWin) {
 
 TEST(TrialSearch, CorrectionReordersKinds) {
   // Pipelines turn out twice as slow as predicted: the next pipeline loses to nothing of its own kind, but one device is asked first.
-  const Candidate pipeline = candidate_of(fake_plan(4, 4), 1.0);
-  const Candidate other = candidate_of(fake_plan(3, 4), 1.02);
-  const Candidate single = candidate_of(fake_plan(0, 1), 1.5);
+  const Candidate pipeline = candidate_of(testing::fake_plan(4, 4), 1.0);
+  const Candidate other = candidate_of(testing::fake_plan(3, 4), 1.02);
+  const Candidate single = candidate_of(testing::fake_plan(0, 1), 1.5);
   TrialSearch search({pipeline, other, single}, {});
   EXPECT_EQ(search.next()->plan, pipeline.plan);
   search.observe(measured(pipeline, 2.0));
@@ -158,9 +158,8 @@ TEST(TrialSearch, CorrectionReordersKinds) {
 
 TEST(TrialSearch, PatienceAndMostTrialsEndIt) {
   std::vector<Candidate> space;
-  for (int cut = 1; cut < 8; ++cut) {
-    for (const int m : {2, 4, 8}) space.push_back(candidate_of(fake_plan(cut, m), 1.0));
-  }
+  for (int cut = 1; cut < 8; ++cut)
+    for (const int m : {2, 4, 8}) space.push_back(candidate_of(testing::fake_plan(cut, m), 1.0));
   TrialSearch patient(space, {.patience = 3});
   int trials = 0;
   while (const auto next = patient.next()) patient.observe(measured(*next, 1.0 + 0.001 * trials++));
@@ -176,10 +175,10 @@ TEST(TrialSearch, PatienceAndMostTrialsEndIt) {
 }
 
 TEST(TrialSearch, LearnsWhereMemoryEnds) {
-  const Candidate small = candidate_of(fake_plan(4, 8, "1f1b"), 1.2);
-  const Candidate same_cuts_more = candidate_of(fake_plan(4, 8, "gpipe"), 1.05);
-  const Candidate more = candidate_of(fake_plan(4, 4, "gpipe"), 1.0);
-  const Candidate other_cuts = candidate_of(fake_plan(3, 4, "gpipe"), 1.1);
+  const Candidate small = candidate_of(testing::fake_plan(4, 8, "1f1b"), 1.2);
+  const Candidate same_cuts_more = candidate_of(testing::fake_plan(4, 8, "gpipe"), 1.05);
+  const Candidate more = candidate_of(testing::fake_plan(4, 4, "gpipe"), 1.0);
+  const Candidate other_cuts = candidate_of(testing::fake_plan(3, 4, "gpipe"), 1.1);
   TrialSearch search({more, same_cuts_more, other_cuts, small}, {});
   Trial failed = measured(same_cuts_more, 1);
   failed.outcome = OutOfMemory{"cpu:0", 2, 1};
@@ -195,4 +194,4 @@ TEST(TrialSearch, LearnsWhereMemoryEnds) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,4 +1,4 @@
-#include "mptune/tuner/tune.h"
+#include "tuner/tune.h"
 
 #include <gtest/gtest.h>
 
@@ -8,15 +8,15 @@
 #include <limits>
 #include <set>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/store/store.h"
-#include "mptune/reports/render/recommendation_text.h"
-#include "mptune/tests/support/tuner_fakes.h"
-#include "mptune/tuner/live/worker_process.h"
-#include "mptune/tuner/search/trial_search.h"
+#include "planner/plan_file.h"
+#include "profiler/base/error.h"
+#include "profiler/store/store.h"
+#include "reports/render/recommendation_text.h"
+#include "tests/support/tuner_fakes.h"
+#include "tuner/live/worker_process.h"
+#include "tuner/search/trial_search.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 /// A study, a simulated machine and a clock that only its steps move.
@@ -25,14 +25,14 @@ class Tune : public ::testing::Test {
   void SetUp() override { interrupt_flag() = 0; }
   void TearDown() override { interrupt_flag() = 0; }
 
-  void build(const FakeMachine& machine, SimulatedRunner::Options simulated, double start_s = 1) {
+  void build(const testing::FakeMachine& machine, SimulatedRunner::Options simulated, double start_s = 1) {
     simulated.start_s = start_s;
     machine_ = machine;
-    profile_ = fake_profile(machine);
+    profile_ = testing::fake_profile(machine);
     cost_ = std::make_unique<CostModel>(profile_);
     inner_ = std::make_unique<SimulatedRunner>(*cost_, simulated);
-    runner_ = std::make_unique<ClockedRunner>(*inner_, now_, start_s);
-    options_.space = fake_space(machine);
+    runner_ = std::make_unique<testing::ClockedRunner>(*inner_, now_, start_s);
+    options_.space = testing::fake_space(machine);
     options_.budget_s = 150;
     services_.measure = [this](double budget_s) {
       ++measured_;
@@ -75,12 +75,12 @@ class Tune : public ::testing::Test {
     return best;
   }
 
-  TemporaryFolder folder_;
-  FakeMachine machine_;
+  testing::TemporaryFolder folder_;
+  testing::FakeMachine machine_;
   Profile profile_;
   std::unique_ptr<CostModel> cost_;
   std::unique_ptr<SimulatedRunner> inner_;
-  std::unique_ptr<ClockedRunner> runner_;
+  std::unique_ptr<testing::ClockedRunner> runner_;
   TuneOptions options_;
   TuneServices services_;
   double now_ = 100;
@@ -90,8 +90,8 @@ class Tune : public ::testing::Test {
 };
 
 // Steps of about half a second, as a small ResNet on one core.
-FakeMachine half_second_machine() {
-  FakeMachine machine;
+testing::FakeMachine half_second_machine() {
+  testing::FakeMachine machine;
   machine.base_s = 0.0015;
   machine.fixed_s = 0.001;
   return machine;
@@ -118,7 +118,7 @@ TEST_F(Tune, MeasuresEveryBaselineAndRecommendsTheTrueBest) {
               runner_->runs, result.elapsed_s, options_.budget_s,
               std::get<Measured>(result.recommendation.recommended.trial.outcome).step_s.size(),
               inner_->truth(result.recommendation.recommended.trial.plan) / true_best(), result.stop_reason.c_str(),
-              text_of(result.recommendation.advice.front()).c_str());
+              reports::text_of(result.recommendation.advice.front()).c_str());
 }
 
 TEST_F(Tune, BestOfEachKindIsInTheFinalOnce) {
@@ -132,25 +132,25 @@ TEST_F(Tune, BestOfEachKindIsInTheFinalOnce) {
     EXPECT_TRUE(runner_->series_run[i].entries[0].prediction);
   }
   std::set<std::string> tried;
-  for (std::size_t i = 0; i + 1 < runner_->series_run.size(); ++i) {
+  for (std::size_t i = 0; i + 1 < runner_->series_run.size(); ++i)
     EXPECT_TRUE(tried.insert(plan_key(runner_->series_run[i].entries[0].plan)).second) << "a plan was tried twice";
-  }
 }
 
 TEST_F(Tune, TheBestHybridIsRacedWhereDevicesAllowOne) {
-  FakeMachine machine = half_second_machine();
+  testing::FakeMachine machine = half_second_machine();
   machine.devices = 4;
   build(machine, {.seed = 4, .memory_bytes = {}});
   const TuneResult result = run();
-  const auto hybrids = std::ranges::count_if(runner_->series_run.back().entries,
-                                             [](const Series::Entry& entry) { return parallelism_of(entry.plan) == Parallelism::hybrid; });
+  const auto hybrids = std::ranges::count_if(runner_->series_run.back().entries, [](const Series::Entry& entry) {
+    return planner::parallelism_of(entry.plan) == planner::Parallelism::hybrid;
+  });
   EXPECT_GE(hybrids, 1);
   EXPECT_LE(hybrids, 2) << "the best, and one that may be as good";
   const std::vector<KindResult>& rows = result.recommendation.kinds.rows;
   ASSERT_EQ(rows.size(), 5U);
   double least_s = rows[0].step_s;
   for (const KindResult& row : rows) {
-    EXPECT_EQ(text_of(row.why_not), "") << to_string(row.kind);
+    EXPECT_EQ(reports::text_of(row.why_not), "") << to_string(row.kind);
     ASSERT_TRUE(row.trial) << to_string(row.kind);
     least_s = std::min(least_s, row.step_s);
   }
@@ -165,37 +165,36 @@ TEST_F(Tune, SleepingDevicesHoldNothingSoCapsAreTheProfiles) {
   for (ProfileDevice& device : profile_.devices) device.name.replace(0, 3, "sleep");
   cost_ = std::make_unique<CostModel>(profile_);
   inner_ = std::make_unique<SimulatedRunner>(*cost_, SimulatedRunner::Options{.seed = 5, .memory_bytes = {}});
-  runner_ = std::make_unique<ClockedRunner>(*inner_, now_, 1);
+  runner_ = std::make_unique<testing::ClockedRunner>(*inner_, now_, 1);
   services_.runner = runner_.get();
   options_.space.devices = {"sleep:0", "sleep:1"};
   options_.space.whole_machine.clear();
   // Parameters and gradients of the whole model take 64 MiB.
   options_.space.memory_bytes = {50 << 20, 50 << 20};
   const TuneResult result = run();
-  EXPECT_EQ(parallelism_of(result.recommendation.recommended.trial.plan), Parallelism::pipeline);
-  const std::string why_not = text_of(result.recommendation.kinds.rows[0].why_not);
+  EXPECT_EQ(planner::parallelism_of(result.recommendation.recommended.trial.plan), planner::Parallelism::pipeline);
+  const std::string why_not = reports::text_of(result.recommendation.kinds.rows[0].why_not);
   EXPECT_TRUE(why_not.starts_with("out of memory on sleep:0: ")) << why_not;
-  for (const Series& series : runner_->series_run) {
+  for (const Series& series : runner_->series_run)
     for (const Series::Entry& entry : series.entries) EXPECT_GT(entry.plan.num_stages(), 1) << "what would not fit was run";
-  }
 }
 
 TEST_F(Tune, BudgetIsKept) {
   for (const double start_s : {0.0, 1.0, 4.0}) {
     for (const double budget : {12.0, 30.0, 60.0, 150.0, 600.0}) {
       for (const double scale : {0.01, 0.3, 1.0}) {
-        FakeMachine machine = half_second_machine();
+        testing::FakeMachine machine = half_second_machine();
         machine.base_s *= scale;
         machine.fixed_s *= scale;
         build(machine, {.seed = 3, .noise = 0.02, .memory_bytes = {}}, start_s);
         // A worker of its own, two steps of warm-up, five without and five with recording.
         services_.record = [&](const Plan& plan, const std::string&) { now_ += start_s + 12 * inner_->truth(plan); };
         options_.budget_s = budget;
-        TemporaryFolder folder;
+        testing::TemporaryFolder folder;
         Study study(folder / "s", Study::Open::create);
         const TuneResult result = tune(options_, study, services_);
         // Two steps that are slower than predicted, where the last trial just fitted.
-        const double slack = 0.25 * inner_->truth(fake_plan(0, 1));
+        const double slack = 0.25 * inner_->truth(testing::fake_plan(0, 1));
         EXPECT_LE(result.elapsed_s, budget + slack) << "budget " << budget << ", scale " << scale << ", start " << start_s;
       }
     }
@@ -208,7 +207,7 @@ TEST_F(Tune, TracesThatTheBudgetHasNoTimeForAreWarnings) {
   const TuneResult result = run();
   EXPECT_LE(result.elapsed_s, options_.budget_s);
   EXPECT_TRUE(recorded_.empty());
-  const std::vector<std::string> warnings = texts_of(result.recommendation.warnings);
+  const std::vector<std::string> warnings = reports::texts_of(result.recommendation.warnings);
   EXPECT_TRUE(std::any_of(warnings.begin(), warnings.end(), [](const std::string& text) {
     return text.find("no trace of recommended") != std::string::npos && text.find("--resume") != std::string::npos;
   }));
@@ -233,9 +232,9 @@ TEST_F(Tune, ProfileOfTheStudyIsUsed) {
   build(half_second_machine(), {.seed = 4, .memory_bytes = {}});
   services_.measure = [this](double) {
     ++measured_;
-    Recording recording;
+    profiler::Recording recording;
     recording.profile = profile_;
-    write_recording(recording, (folder_ / "study") + "/traces/profile.sqlite", true);
+    profiler::write_recording(recording, (folder_ / "study") + "/traces/profile.sqlite", true);
     return profile_;
   };
   static_cast<void>(run());
@@ -265,15 +264,14 @@ TEST_F(Tune, TheModelIsCheckedOncePerStudyAndOneThatDiffersIsNotTuned) {
 TEST_F(Tune, InterruptionLosesNothingThatFinished) {
   for (int stop_at = 0; stop_at < 12; ++stop_at) {
     build(half_second_machine(), {.seed = 5, .memory_bytes = {}});
-    TemporaryFolder folder;
+    testing::TemporaryFolder folder;
     std::set<std::string> finished;
     runner_->before = [&](const Series& series) {
       if (runner_->runs == stop_at) throw Error("interrupted", "", "", ExitCode::interrupted);
-      for (const Series::Entry& entry : series.entries) {
+      for (const Series::Entry& entry : series.entries)
         if (series.entries.size() == 1) {
           EXPECT_TRUE(finished.insert(plan_key(entry.plan)).second);
         }
-      }
     };
     bool interrupted = false;
     try {
@@ -313,17 +311,17 @@ TEST_F(Tune, InterruptedOutcomeAndFlagEndIt) {
 }
 
 TEST_F(Tune, MemoryCapLeadsToAPipeline) {
-  FakeMachine machine = half_second_machine();
+  testing::FakeMachine machine = half_second_machine();
   machine.parameters_bytes = 64 << 20;
   machine.saved_bytes_per_sample = 1 << 16;
-  CostModel cost(fake_profile(machine));
-  const std::int64_t whole = predict(fake_plan(0, 1), cost).peak_bytes.at(0);
+  CostModel cost(testing::fake_profile(machine));
+  const std::int64_t whole = predict(testing::fake_plan(0, 1), cost).peak_bytes.at(0);
   const std::int64_t cap = whole * 7 / 10;
   build(machine, {.seed = 6, .memory_bytes = {cap, cap}});
   options_.space.memory_bytes = {cap, cap};
   options_.space.whole_machine_memory_bytes = cap;
   const TuneResult result = run();
-  EXPECT_EQ(parallelism_of(result.recommendation.recommended.trial.plan), Parallelism::pipeline);
+  EXPECT_EQ(planner::parallelism_of(result.recommendation.recommended.trial.plan), planner::Parallelism::pipeline);
   for (const std::int64_t peak : result.recommendation.recommended.peak_bytes) EXPECT_LE(peak, cap);
   int out_of_memory = 0;
   for (const Trial& trial : result.trials) out_of_memory += std::holds_alternative<OutOfMemory>(trial.outcome) ? 1 : 0;
@@ -362,9 +360,9 @@ TEST_F(Tune, AFinalWithoutTimeForAllDecidesNothingAndIsRacedByResume) {
   };
   const TuneResult first = run();
   EXPECT_FALSE(first.recommendation.decided);
-  const std::string last = text_of(first.recommendation.warnings.back());
+  const std::string last = reports::text_of(first.recommendation.warnings.back());
   EXPECT_NE(last.find("--resume"), std::string::npos) << last;
-  EXPECT_EQ(text_of(first.recommendation.advice.front()).find("no split beats"), std::string::npos);
+  EXPECT_EQ(reports::text_of(first.recommendation.advice.front()).find("no split beats"), std::string::npos);
   runner_->before = nullptr;
   options_.budget_s = 200;
   const TuneResult second = run(Study::Open::resume);
@@ -375,7 +373,7 @@ TEST_F(Tune, AFinalWithoutTimeForAllDecidesNothingAndIsRacedByResume) {
 
 TEST_F(Tune, CurrentPlanIsRacedFirst) {
   build(half_second_machine(), {.seed = 7, .memory_bytes = {}});
-  options_.current = fake_plan(5, 2);
+  options_.current = testing::fake_plan(5, 2);
   const TuneResult result = run();
   EXPECT_EQ(runner_->series_run.front().entries[0].name, "current");
   EXPECT_EQ(result.recommendation.baselines.front().name, "current");
@@ -384,9 +382,8 @@ TEST_F(Tune, CurrentPlanIsRacedFirst) {
 
 TEST_F(Tune, CurrentPlanThatIsABaselineKeepsBothNames) {
   build(half_second_machine(), {.seed = 7, .memory_bytes = {}});
-  for (const NamedPlan& baseline : baseline_plans(options_.space, machine_.layers)) {
+  for (const NamedPlan& baseline : baseline_plans(options_.space, machine_.layers))
     if (baseline.name == "default_pipeline") options_.current = baseline.plan;
-  }
   ASSERT_TRUE(options_.current);
   const TuneResult result = run();
   std::set<std::string> names;
@@ -399,22 +396,22 @@ TEST_F(Tune, CurrentPlanThatIsABaselineKeepsBothNames) {
 
 TEST_F(Tune, NothingBetterIsSaidHonestly) {
   // Copies and hand-overs cost nothing worth saving: all cores together are three times one core, and no split of two reaches that.
-  FakeMachine machine = half_second_machine();
+  testing::FakeMachine machine = half_second_machine();
   machine.whole_machine_gain = 3;
   build(machine, {.seed = 8, .model_error = 0.01, .memory_bytes = {}});
   const TuneResult result = run();
   EXPECT_EQ(result.recommendation.recommended.trial.name, "all_cores");
-  EXPECT_NE(text_of(result.recommendation.advice.front()).find("no split beats the un-pipelined model"), std::string::npos);
+  EXPECT_NE(reports::text_of(result.recommendation.advice.front()).find("no split beats the un-pipelined model"), std::string::npos);
 }
 
 TEST_F(Tune, FailedTraceIsAWarningOnly) {
   build(half_second_machine(), {.memory_bytes = {}});
   services_.record = [](const Plan&, const std::string&) { throw Error("recording failed", "cpu:0", "none", ExitCode::environment); };
   const TuneResult result = run();
-  const std::vector<std::string> warnings = texts_of(result.recommendation.warnings);
+  const std::vector<std::string> warnings = reports::texts_of(result.recommendation.warnings);
   EXPECT_TRUE(std::any_of(warnings.begin(), warnings.end(),
                           [](const std::string& text) { return text.find("recording failed") != std::string::npos; }));
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,25 +1,25 @@
-#include "mptune/tuner/trial/trial.h"
+#include "tuner/trial/trial.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "mptune/profiler/statistics/verdict.h"
-#include "mptune/tests/support/tuner_fakes.h"
+#include "profiler/statistics/verdict.h"
+#include "tests/support/tuner_fakes.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 Series two_plans(int rounds) {
   Series series;
-  series.entries = {{"a", fake_plan(4, 4), std::nullopt}, {"b", fake_plan(0, 1), std::nullopt}};
+  series.entries = {{"a", testing::fake_plan(4, 4), std::nullopt}, {"b", testing::fake_plan(0, 1), std::nullopt}};
   series.rounds = rounds;
   series.budget_s = 1e9;
   return series;
 }
 
 SimulatedRunner runner_with(const SimulatedRunner::Options& options) {
-  return SimulatedRunner(CostModel(fake_profile({})), options);
+  return SimulatedRunner(CostModel(testing::fake_profile({})), options);
 }
 
 const Samples& samples_of_trial(const Trial& trial) {
@@ -113,4 +113,4 @@ TEST(SimulatedRunner, CapsBudgetAndLimitHold) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::tuner

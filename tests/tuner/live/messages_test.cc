@@ -5,11 +5,11 @@
 #include <limits>
 #include <random>
 
-#include "mptune/planner/search/search.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/tuner/live/messages.h"
+#include "planner/search/search.h"
+#include "profiler/base/error.h"
+#include "tuner/live/messages.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 Plan some_plan() {
@@ -32,9 +32,9 @@ TrainingSetup some_setup() {
   setup.whole_machine = "cpu:0-1";
   setup.link = {12e9, 10e-6};
   setup.memory_bytes = {{"cpu:0", 1L << 40}, {"cpu:1", 5}};
-  setup.optimizer = OptimizerKind::adamw;
+  setup.optimizer = profiler::OptimizerKind::adamw;
   setup.learning_rate = 0.1 + 0.2;
-  setup.loss = LossKind::mse;
+  setup.loss = profiler::LossKind::mse;
   setup.seed = std::numeric_limits<std::uint64_t>::max();
   setup.data = "a \"quoted\"\npath\\ \xC3\xA4";
   setup.sleep_profile = "p.sqlite";
@@ -229,4 +229,4 @@ TEST(Messages, HostileLinesAreInternalErrors) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,12 +1,12 @@
-#include "mptune/tuner/recommended_plan_file.h"
+#include "tuner/recommended_plan_file.h"
 
 #include <gtest/gtest.h>
 
-#include "mptune/profiler/base/sha256.h"
-#include "mptune/tests/support/tuner_fakes.h"
-#include "mptune/tuner/identity.h"
+#include "profiler/base/sha256.h"
+#include "tests/support/tuner_fakes.h"
+#include "tuner/identity.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 RecommendedPlan measured_plan(const Plan& plan, int id, double step_s, std::int64_t peak_bytes) {
@@ -33,11 +33,11 @@ PlanFile file_of(const Recommendation& recommendation) {
 
 TEST(RecommendedPlanFile, HoldsWhatWasMeasuredAndTheStudy) {
   Recommendation recommendation;
-  recommendation.recommended = measured_plan(fake_plan(4, 8), 3, 1.5, 100);
+  recommendation.recommended = measured_plan(testing::fake_plan(4, 8), 3, 1.5, 100);
   recommendation.recommended.trial.prediction = Prediction{};
   recommendation.recommended.trial.prediction->step_s = 1.4;
   const PlanFile file = file_of(recommendation);
-  EXPECT_EQ(file.plan, fake_plan(4, 8));
+  EXPECT_EQ(file.plan, testing::fake_plan(4, 8));
   EXPECT_EQ(file.trial, 3);
   EXPECT_EQ(file.study, sha256("{}"));
   EXPECT_EQ(file.created, "2026-11-21T12:00:00Z");
@@ -52,7 +52,7 @@ TEST(RecommendedPlanFile, HoldsWhatWasMeasuredAndTheStudy) {
 
 TEST(RecommendedPlanFile, SpeedupIsOverNaiveModelParallel) {
   Recommendation recommendation;
-  recommendation.recommended = measured_plan(fake_plan(4, 8), 3, 1.5, 100);
+  recommendation.recommended = measured_plan(testing::fake_plan(4, 8), 3, 1.5, 100);
   recommendation.baselines.resize(2);
   recommendation.baselines[0].name = "single_device";
   recommendation.baselines[0].speedup.pairs = 10;
@@ -64,14 +64,14 @@ TEST(RecommendedPlanFile, SpeedupIsOverNaiveModelParallel) {
 
 TEST(RecommendedPlanFile, AlternativesAreOtherPlansAndEachOnce) {
   Recommendation recommendation;
-  recommendation.recommended = measured_plan(fake_plan(0, 1), 1, 1.0, 100);
+  recommendation.recommended = measured_plan(testing::fake_plan(0, 1), 1, 1.0, 100);
   recommendation.best_pipeline = recommendation.recommended;
   EXPECT_TRUE(file_of(recommendation).alternatives.empty());
-  recommendation.best_pipeline = recommendation.best_half_memory = measured_plan(fake_plan(4, 8), 2, 1.1, 50);
+  recommendation.best_pipeline = recommendation.best_half_memory = measured_plan(testing::fake_plan(4, 8), 2, 1.1, 50);
   const PlanFile file = file_of(recommendation);
   ASSERT_EQ(file.alternatives.size(), 1u);
   EXPECT_EQ(file.alternatives[0].reason, "1 before 2");
-  EXPECT_EQ(file.alternatives[0].plan, fake_plan(4, 8));
+  EXPECT_EQ(file.alternatives[0].plan, testing::fake_plan(4, 8));
 }
 
 TEST(StudyIdentity, ChangesWithWhatIsTrainedAndOnWhat) {
@@ -96,4 +96,4 @@ TEST(StudyIdentity, ChangesWithWhatIsTrainedAndOnWhat) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::tuner

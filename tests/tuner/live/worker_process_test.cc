@@ -9,14 +9,15 @@
 #include <fstream>
 #include <thread>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/support/error_of.h"
-#include "mptune/tests/support/tuner_fakes.h"
-#include "mptune/tuner/live/live_runner.h"
-#include "mptune/tuner/live/worker_process.h"
-#include "mptune/tuner/trial/plan_failed.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "tests/support/error_of.h"
+#include "tests/support/tuner_fakes.h"
+#include "tuner/live/live_runner.h"
+#include "tuner/live/worker_process.h"
+#include "tuner/trial/plan_failed.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 const char* const kFake = MPTUNE_SOURCE_DIR "/tests/support/tuner_fake_worker.py";
@@ -149,7 +150,7 @@ TEST_F(Worker, MissingLibraryNamesTheRemedy) {
 
 TEST_F(Worker, ProgramThatCannotRunIsAnEnvironmentError) {
   EXPECT_EQ(error_of([&] { WorkerProcess worker("/no/such/worker", request_); }).code(), ExitCode::environment);
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string path = folder / "worker";
   std::ofstream(path) << "no program\n";
   EXPECT_EQ(error_of([&] { WorkerProcess worker(path, request_); }).code(), ExitCode::environment);
@@ -282,7 +283,7 @@ Series series_of(const std::vector<std::string>& names, int rounds) {
   Prediction prediction;
   prediction.step_s = 1;
   int cut = 1;
-  for (const std::string& name : names) series.entries.push_back({name, fake_plan(cut++, 4), prediction});
+  for (const std::string& name : names) series.entries.push_back({name, testing::fake_plan(cut++, 4), prediction});
   series.rounds = rounds;
   series.step_limit_s = 20;
   return series;
@@ -299,7 +300,7 @@ TEST_F(Worker, SeriesBringsATrialPerEntry) {
   ASSERT_EQ(trials.size(), 3u);
   EXPECT_EQ(trials[0].name, "ok");
   EXPECT_EQ(trials[0].prediction->step_s, 1);
-  EXPECT_EQ(trials[0].plan, fake_plan(1, 4));
+  EXPECT_EQ(trials[0].plan, testing::fake_plan(1, 4));
   EXPECT_EQ(trials[0].plan_key.size(), 12u);
   EXPECT_EQ(count_samples(trials[0]), 5);
   EXPECT_EQ(std::get<Measured>(trials[2].outcome).peak_bytes, (std::vector<std::int64_t>{7, 8}));
@@ -322,7 +323,7 @@ TEST_F(Worker, CrashedEntryIsBlamedAndTheOthersGoOn) {
         ASSERT_EQ(outcome_class(trials[i].outcome), "measured") << name << " at " << place;
         const Samples& samples = std::get<Measured>(trials[i].outcome).step_s;
         ASSERT_EQ(samples.size(), 6u) << name << " at " << place;
-        for (int r = 0; r < 6; ++r) EXPECT_EQ(samples.values[static_cast<std::size_t>(r)].round, r);
+        for (int r = 0; r < 6; ++r) EXPECT_EQ(samples.values[as_index(r)].round, r);
         for (std::size_t r = 1; r < 6; ++r) EXPECT_GT(samples.values[r].started, samples.values[r - 1].started);
       }
     }
@@ -388,4 +389,4 @@ TEST_F(Worker, BrokenMachineEndsTheSeriesWithAnError) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -1,4 +1,4 @@
-#include "mptune/tuner/study/study.h"
+#include "tuner/study/study.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,13 +13,13 @@
 #include <fstream>
 #include <limits>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/profiler/base/error.h"
-#include "mptune/tests/support/error_of.h"
-#include "mptune/tests/support/tuner_fakes.h"
-#include "mptune/tuner/study/study_files.h"
+#include "planner/plan_file.h"
+#include "profiler/base/error.h"
+#include "tests/support/error_of.h"
+#include "tests/support/tuner_fakes.h"
+#include "tuner/study/study_files.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -34,7 +34,7 @@ Trial trial_with(const Outcome& outcome, int series = 0) {
   Trial trial;
   trial.series = series;
   trial.name = "candidate";
-  trial.plan = fake_plan(3, 4);
+  trial.plan = testing::fake_plan(3, 4);
   trial.plan_key = plan_key(trial.plan);
   trial.outcome = outcome;
   return trial;
@@ -74,7 +74,7 @@ int in_child(const std::function<int()>& action) {
 }
 
 TEST(Study, EveryTrialComesBackExactly) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::vector<Outcome> outcomes{Measured{some_samples(), {1L << 40, 2}, 0.1 + 0.2},
                                       OutOfMemory{"cpu:1", 1L << 41, 4},
                                       TimedOut{1.0 / 3},
@@ -107,7 +107,7 @@ TEST(Study, EveryTrialComesBackExactly) {
 }
 
 TEST(Study, NonFiniteNumbersDoNotLoseATrial) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   Study study(folder / "s", Open::create);
   Trial trial = trial_with(Measured{some_samples(), {}, std::numeric_limits<double>::quiet_NaN()});
   study.add(trial);
@@ -115,7 +115,7 @@ TEST(Study, NonFiniteNumbersDoNotLoseATrial) {
 }
 
 TEST(Study, StateOfATuningIsKept) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   StudySummary summary{
       .devices = {"cpu:0", "cpu:1"},
       .whole_machine = {"cpu:0-1"},
@@ -126,10 +126,11 @@ TEST(Study, StateOfATuningIsKept) {
       .stop_reason = "the \"budget\" is spent",
       .run_command = "mptune run toy",
       .kinds = {.whole_machine = {"cpu:0-1"},
-                .on_paper = {{Parallelism::pipeline, {"of 2 stages", 0.1, {1L << 40, 2}}}},
-                .no_plan = {{Parallelism::hybrid, {.why = NoPlan::Why::needs_devices, .needed = 3, .available = 2}},
-                            {Parallelism::one_device, {.why = NoPlan::Why::over_cap, .device = "cpu:0", .needed_bytes = 1L << 40, .cap_bytes = 3}}},
-                .other_devices = {{4, Parallelism::pipeline, 0.05}}}};
+                .on_paper = {{planner::Parallelism::pipeline, {"of 2 stages", 0.1, {1L << 40, 2}}}},
+                .no_plan = {{planner::Parallelism::hybrid, {.why = NoPlan::Why::needs_devices, .needed = 3, .available = 2}},
+                            {planner::Parallelism::one_device,
+                             {.why = NoPlan::Why::over_cap, .device = "cpu:0", .needed_bytes = 1L << 40, .cap_bytes = 3}}},
+                .other_devices = {{4, planner::Parallelism::pipeline, 0.05}}}};
   {
     Study study(folder / "s", Open::create);
     EXPECT_FALSE(study.checked());
@@ -153,21 +154,20 @@ TEST(Study, SummariesOfEarlierVersionsHoldWordsAlone) {
   const std::string text = R"({"devices": [], "whole_machine": [], "batch": 1, "lower_bound_s": 0, "gap": 0, "elapsed_s": 0,
     "stop_reason": "", "run_command": "", "kinds": {"no_plan": {"hybrid": "needs at least 3 devices; 2 available",
     "pipeline": "does not fit: no plan of this kind was found within the caps"}}})";
-  const std::map<Parallelism, NoPlan> no_plan = summary_from_json(text, "s.study").kinds.no_plan;
-  EXPECT_EQ(text_of(no_plan.at(Parallelism::hybrid)), "needs at least 3 devices; 2 available");
-  EXPECT_FALSE(too_large(no_plan.at(Parallelism::hybrid)));
-  EXPECT_EQ(text_of(no_plan.at(Parallelism::pipeline)), "does not fit: no plan of this kind was found within the caps");
-  EXPECT_TRUE(too_large(no_plan.at(Parallelism::pipeline)));
+  const std::map<planner::Parallelism, NoPlan> no_plan = summary_from_json(text, "s.study").kinds.no_plan;
+  EXPECT_EQ(text_of(no_plan.at(planner::Parallelism::hybrid)), "needs at least 3 devices; 2 available");
+  EXPECT_FALSE(too_large(no_plan.at(planner::Parallelism::hybrid)));
+  EXPECT_EQ(text_of(no_plan.at(planner::Parallelism::pipeline)), "does not fit: no plan of this kind was found within the caps");
+  EXPECT_TRUE(too_large(no_plan.at(planner::Parallelism::pipeline)));
 }
 
 TEST(Study, DamagedSummaryIsRefused) {
-  for (const char* text : {"", "{", "[]", "{}", R"({"devices": 3})"}) {
+  for (const char* text : {"", "{", "[]", "{}", R"({"devices": 3})"})
     EXPECT_THAT(error_of([&] { (void)summary_from_json(text, "s.study"); }).what(), ::testing::HasSubstr("damaged")) << text;
-  }
 }
 
 TEST(Study, ValuesAndNames) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   Study study((folder / "s") + "/", Open::create);
   EXPECT_EQ(study.stop_reason(), "");
   study.set_stop_reason("1");
@@ -182,7 +182,7 @@ TEST(Study, ValuesAndNames) {
 }
 
 TEST(Study, ResumeNamesWhatDiffers) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   Study(folder / "s", Open::create).set_identity(R"({"model": "mlp", "batch": 32, "fingerprint": {"a": 1}})");
   Study study(folder / "s", Open::resume);
   study.set_identity(R"({"batch":32,"fingerprint":{"a":1},"model":"mlp"})");
@@ -193,7 +193,7 @@ TEST(Study, ResumeNamesWhatDiffers) {
 }
 
 TEST(Study, ExistingAndForeignFoldersAreRefused) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   { Study study(folder / "s", Open::create); }
   EXPECT_TRUE(Study::is_study(folder / "s"));
   const Error exists = error_of(folder / "s", Open::create);
@@ -214,7 +214,7 @@ TEST(Study, ExistingAndForeignFoldersAreRefused) {
 }
 
 TEST(Study, ForceReplacesAStudyAndNothingElse) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   {
     Study study(folder / "s", Open::create);
     Trial trial = trial_with(NonFinite{});
@@ -231,7 +231,7 @@ TEST(Study, ForceReplacesAStudyAndNothingElse) {
 }
 
 TEST(Study, CutOffCreationIsBegunAnew) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   fs::create_directories(folder / "s/traces");
   std::ofstream(folder / "s/study.sqlite");
   std::ofstream(folder / "s/study.lock");
@@ -240,7 +240,7 @@ TEST(Study, CutOffCreationIsBegunAnew) {
 }
 
 TEST(Study, BusyStudyIsRefusedButReadable) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   Study study(folder / "s", Open::create);
   Trial trial = trial_with(NonFinite{});
   study.add(trial);
@@ -254,7 +254,7 @@ TEST(Study, BusyStudyIsRefusedButReadable) {
 }
 
 TEST(Study, NewerVersionAndDamageAreRefused) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   { Study study(folder / "s", Open::create); }
   const std::string path = folder / "s/study.sqlite";
   sqlite3* database = nullptr;
@@ -272,7 +272,7 @@ TEST(Study, NewerVersionAndDamageAreRefused) {
 }
 
 TEST(Study, KillLosesNothingAcknowledgedAndFreesTheLock) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   for (int attempt = 0; attempt < 5; ++attempt) {
     const std::string path = folder / std::to_string(attempt);
     int pipe[2];
@@ -302,7 +302,7 @@ TEST(Study, KillLosesNothingAcknowledgedAndFreesTheLock) {
 }
 
 TEST(Study, ReadOnlyFolderIsAUsageError) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   { Study study(folder / "s", Open::create); }
   const auto read_only = fs::perms::owner_read | fs::perms::owner_exec | fs::perms::group_read | fs::perms::group_exec |
                          fs::perms::others_read | fs::perms::others_exec;
@@ -319,7 +319,7 @@ TEST(Study, ReadOnlyFolderIsAUsageError) {
 }
 
 TEST(Study, FullDiskIsAnEnvironmentErrorAndKeepsWhatWasThere) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const int code = in_child([&] {
     Study study(folder / "s", Open::create);
     Trial first = trial_with(NonFinite{});
@@ -342,12 +342,11 @@ TEST(Study, FullDiskIsAnEnvironmentErrorAndKeepsWhatWasThere) {
 }
 
 TEST(Study, NetworkFileSystemsAreKnown) {
-  for (const long type : {0x6969L, 0x517BL, 0xFF534D42L, 0x0BD00BD0L, static_cast<long>(static_cast<int>(0xFF534D42))}) {
+  for (const long type : {0x6969L, 0x517BL, 0xFF534D42L, 0x0BD00BD0L, static_cast<long>(static_cast<int>(0xFF534D42))})
     EXPECT_TRUE(is_network_file_system(type)) << type;
-  }
   for (const long type : {0xEF53L, 0x01021994L, 0x58465342L, 0x9123683EL, 0x794C7630L}) EXPECT_FALSE(is_network_file_system(type)) << type;
   EXPECT_FALSE(on_network_file_system("/proc"));
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::tuner

@@ -10,10 +10,10 @@
 #include <iterator>
 #include <string>
 
-#include "mptune/profiler/base/error.h"
-#include "mptune/profiler/store/store.h"
-#include "mptune/tests/support/hand_profile.h"
-#include "mptune/tests/support/hand_trace.h"
+#include "profiler/base/error.h"
+#include "profiler/store/store.h"
+#include "tests/support/hand_profile.h"
+#include "tests/support/hand_trace.h"
 
 namespace {
 
@@ -25,7 +25,7 @@ const std::string& scratch() {
 
 // A recording of mptune or an export of Nsight Systems, in small pages so that most bytes matter.
 std::string trace_file(bool ours) {
-  mptune::write_recording({.trace = mptune::testing::gpu_trace(), .profile = mptune::testing::hand_profile()}, scratch(), true);
+  mptune::profiler::write_recording({.trace = mptune::testing::gpu_trace(), .profile = mptune::testing::hand_profile()}, scratch(), true);
   {
     SQLite::Database database(scratch(), SQLite::OPEN_READWRITE);
     std::string drops = ours ? "" : "DROP TABLE MPTUNE_META;";
@@ -57,15 +57,15 @@ std::string file_of(const std::uint8_t* data, std::size_t size) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string file = file_of(data, size);
   std::ofstream(scratch(), std::ios::binary | std::ios::trunc).write(file.data(), static_cast<std::streamsize>(file.size()));
-  mptune::Recording recording;
+  mptune::profiler::Recording recording;
   try {
-    recording = mptune::read_recording(scratch());
+    recording = mptune::profiler::read_recording(scratch());
   } catch (const mptune::Error&) {
     std::filesystem::remove(scratch());
     return 0;
   }
-  mptune::write_recording(recording, scratch(), true);
-  const mptune::Recording again = mptune::read_recording(scratch());
+  mptune::profiler::write_recording(recording, scratch(), true);
+  const mptune::profiler::Recording again = mptune::profiler::read_recording(scratch());
   std::filesystem::remove(scratch());
   if (again.trace != recording.trace || again.profile != recording.profile || again.plan_json != recording.plan_json) std::abort();
   return 0;

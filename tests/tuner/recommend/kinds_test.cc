@@ -1,15 +1,15 @@
-#include "mptune/tuner/kinds.h"
+#include "tuner/kinds.h"
 
 #include <gmock/gmock.h>
 
 #include <cmath>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/reports/render/recommendation_text.h"
-#include "mptune/tests/support/tuner_fakes.h"
-#include "mptune/tuner/finalists.h"
+#include "planner/plan_file.h"
+#include "reports/render/recommendation_text.h"
+#include "tests/support/tuner_fakes.h"
+#include "tuner/finalists.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 using ::testing::ElementsAre;
@@ -67,9 +67,10 @@ KindComparison compared(const std::vector<Trial>& finals, const std::vector<Tria
 TEST(Kinds, EachPlanHasOne) {
   const std::vector<std::string> whole = {"cpu:0-3"};
   std::vector<std::string> names;
-  for (const Trial& trial : race()) names.emplace_back(to_string(parallelism_of(trial.plan, whole)));
+  for (const Trial& trial : race()) names.emplace_back(to_string(planner::parallelism_of(trial.plan, whole)));
   EXPECT_THAT(names, ElementsAre("one_device", "all_cores", "data_parallel", "pipeline", "hybrid"));
-  EXPECT_EQ(parallelism_of(plan_on({"cpu:0-3"}, {1}, 1)), Parallelism::one_device) << "a device like others where it is not all of them";
+  EXPECT_EQ(planner::parallelism_of(plan_on({"cpu:0-3"}, {1}, 1)), planner::Parallelism::one_device)
+      << "a device like others where it is not all of them";
 }
 
 TEST(Kinds, ARowPerKindInOrderWithWhatTheSamplesSay) {
@@ -78,15 +79,15 @@ TEST(Kinds, ARowPerKindInOrderWithWhatTheSamplesSay) {
   const double ratios[] = {1, 2, 1 / 0.36, 2.5, 1 / 0.3};
   for (std::size_t i = 0; i < 5; ++i) {
     const KindResult& row = kinds.rows[i];
-    EXPECT_EQ(row.kind, kParallelisms[i]);
-    EXPECT_EQ(text_of(row.why_not), "");
-    EXPECT_EQ(row.best, row.kind == Parallelism::hybrid);
+    EXPECT_EQ(row.kind, planner::kParallelisms[i]);
+    EXPECT_EQ(reports::text_of(row.why_not), "");
+    EXPECT_EQ(row.best, row.kind == planner::Parallelism::hybrid);
     EXPECT_NEAR(row.over_one_device->estimate, ratios[i], 1e-9);
     EXPECT_NEAR(row.over_best->estimate, 0.3 * ratios[i], 1e-9);
     EXPECT_EQ(row.over_best->verdict, row.best ? Verdict::same : Verdict::slow);
     EXPECT_EQ(row.peak_bytes.size(), i < 2 ? 1U : 4U);
   }
-  EXPECT_THAT(texts_of(kinds.advice),
+  EXPECT_THAT(reports::texts_of(kinds.advice),
               ElementsAre("hybrid is fastest here, 3.33 times as fast as one device; next is data parallel, 20 % slower",
                           "to save memory: pipeline needs 33 % less on its fullest device; its step takes 33 % longer"));
 }
@@ -95,8 +96,8 @@ TEST(Kinds, WhatCannotBeToldApartIsSaid) {
   std::vector<Trial> finals = race();
   finals[2] = trial_of("data_parallel", plan_on(kFour, {4}, 4), 0.302, 150);
   const KindComparison kinds = compared(finals, finals, facts());
-  EXPECT_THAT(text_of(kinds.advice.at(0)), HasSubstr("; no measurable difference to "));
-  EXPECT_THAT(text_of(kinds.advice.at(0)), HasSubstr("next is pipeline, 32 % slower"));
+  EXPECT_THAT(reports::text_of(kinds.advice.at(0)), HasSubstr("; no measurable difference to "));
+  EXPECT_THAT(reports::text_of(kinds.advice.at(0)), HasSubstr("next is pipeline, 32 % slower"));
 }
 
 TEST(Kinds, TheRowOfTheRecommendedKindIsTheRecommendedPlan) {
@@ -114,21 +115,21 @@ TEST(Kinds, RowsThatCouldNotBeSayWhy) {
   trials[0].outcome = OutOfMemory{"cpu:0", 400, 300};
   trials[3].outcome = Crashed{11, 0};
   KindFacts known = facts();
-  known.on_paper[Parallelism::hybrid] = {"a hybrid", 0.31, {1, 2}};
-  known.no_plan[Parallelism::all_cores] = {.why = NoPlan::Why::needs_several_cores};
+  known.on_paper[planner::Parallelism::hybrid] = {"a hybrid", 0.31, {1, 2}};
+  known.no_plan[planner::Parallelism::all_cores] = {.why = NoPlan::Why::needs_several_cores};
   // Tried: three of four; measured interleaved: data parallel alone, and the hybrid not even tried.
   trials.pop_back();
   trials.erase(trials.begin() + 1);
   const KindComparison kinds = compared({all[2]}, trials, known);
-  EXPECT_EQ(text_of(kinds.rows[0].why_not), "out of memory on cpu:0: 400 B asked with a cap of 300 B");
-  EXPECT_EQ(text_of(kinds.rows[1].why_not), "only several CPU cores can be one device");
-  EXPECT_EQ(text_of(kinds.rows[2].why_not), "");
+  EXPECT_EQ(reports::text_of(kinds.rows[0].why_not), "out of memory on cpu:0: 400 B asked with a cap of 300 B");
+  EXPECT_EQ(reports::text_of(kinds.rows[1].why_not), "only several CPU cores can be one device");
+  EXPECT_EQ(reports::text_of(kinds.rows[2].why_not), "");
   EXPECT_FALSE(kinds.rows[2].over_one_device) << "one device has no samples";
-  EXPECT_EQ(text_of(kinds.rows[3].why_not), "crashed by signal 11");
-  EXPECT_EQ(text_of(kinds.rows[4].why_not), "not tried: no time in the budget");
+  EXPECT_EQ(reports::text_of(kinds.rows[3].why_not), "crashed by signal 11");
+  EXPECT_EQ(reports::text_of(kinds.rows[4].why_not), "not tried: no time in the budget");
   EXPECT_EQ(kinds.rows[4].predicted_step_s, 0.31);
   EXPECT_EQ(kinds.rows[4].description, "a hybrid");
-  EXPECT_THAT(texts_of(kinds.advice),
+  EXPECT_THAT(reports::texts_of(kinds.advice),
               ElementsAre("data parallel is the only kind that was measured: which kind is fastest here is not known",
                           "does not fit into memory here: one device"));
 }
@@ -136,7 +137,7 @@ TEST(Kinds, RowsThatCouldNotBeSayWhy) {
 TEST(Kinds, TriedButNotRacedIsNotCompared) {
   const std::vector<Trial> all = race();
   const KindComparison kinds = compared({all[0], all[4]}, all, facts());
-  EXPECT_THAT(text_of(kinds.rows[3].why_not), StartsWith("tried, but not in the final comparison"));
+  EXPECT_THAT(reports::text_of(kinds.rows[3].why_not), StartsWith("tried, but not in the final comparison"));
   EXPECT_NEAR(kinds.rows[3].step_s, 0.4, 0.001);
   EXPECT_FALSE(kinds.rows[3].over_best);
 }
@@ -147,60 +148,60 @@ TEST(Kinds, MemoryOfSleepingDevicesIsThatOfTheProfile) {
 }
 
 TEST(Kinds, TheSearchSaysWhatCannotBe) {
-  FakeMachine machine;
+  testing::FakeMachine machine;
   machine.devices = 2;
-  SearchSpace space = fake_space(machine);
-  const CostModel cost(fake_profile(machine));
+  SearchSpace space = testing::fake_space(machine);
+  const CostModel cost(testing::fake_profile(machine));
   KindFacts known = kind_facts(space, search_plans(space, cost), cost);
   EXPECT_EQ(known.on_paper.size(), 4U);
-  EXPECT_EQ(text_of(known.no_plan.at(Parallelism::hybrid)), "needs at least 3 devices; 2 available");
+  EXPECT_EQ(text_of(known.no_plan.at(planner::Parallelism::hybrid)), "needs at least 3 devices; 2 available");
   space.whole_machine.clear();
   // One device holds 64 MiB of parameters and gradients, whatever its micro-batches.
   space.memory_bytes = {50 << 20, 50 << 20};
   known = kind_facts(space, search_plans(space, cost), cost);
-  EXPECT_THAT(text_of(known.no_plan.at(Parallelism::one_device)), StartsWith("does not fit: needs "));
-  EXPECT_THAT(text_of(known.no_plan.at(Parallelism::one_device)), HasSubstr("on cpu:0, the cap is "));
-  EXPECT_EQ(text_of(known.no_plan.at(Parallelism::all_cores)), "only several CPU cores can be one device");
+  EXPECT_THAT(text_of(known.no_plan.at(planner::Parallelism::one_device)), StartsWith("does not fit: needs "));
+  EXPECT_THAT(text_of(known.no_plan.at(planner::Parallelism::one_device)), HasSubstr("on cpu:0, the cap is "));
+  EXPECT_EQ(text_of(known.no_plan.at(planner::Parallelism::all_cores)), "only several CPU cores can be one device");
 }
 
 // The same search on a profile that has the devices.
 TEST(Kinds, OtherNumbersOfDevicesAreSearched) {
-  FakeMachine machine;
+  testing::FakeMachine machine;
   machine.devices = 3;
   machine.batch = 12;
   const auto best_s = [&](int devices) {
-    FakeMachine other = machine;
+    testing::FakeMachine other = machine;
     other.devices = devices;
-    SearchSpace space = fake_space(other);
+    SearchSpace space = testing::fake_space(other);
     space.whole_machine.clear();
-    return search_plans(space, CostModel(fake_profile(other))).ranked.front().prediction.step_s;
+    return search_plans(space, CostModel(testing::fake_profile(other))).ranked.front().prediction.step_s;
   };
-  SearchSpace space = fake_space(machine);
-  const std::vector<OtherDevices> others = other_devices(space, fake_profile(machine));
+  SearchSpace space = testing::fake_space(machine);
+  const std::vector<OtherDevices> others = other_devices(space, testing::fake_profile(machine));
   ASSERT_EQ(others.size(), 2U);
   EXPECT_EQ(others[0].devices, 1);
-  EXPECT_EQ(others[0].kind, Parallelism::one_device);
+  EXPECT_EQ(others[0].kind, planner::Parallelism::one_device);
   EXPECT_NEAR(others[0].step_s, best_s(1), 1e-9);
   EXPECT_EQ(others[1].devices, 6);
   EXPECT_NEAR(others[1].step_s, best_s(6), 0.01 * best_s(6)) << "within the limit of its search";
   space.recompute = "1";  // no plan of one device has a stage 1
-  const std::vector<OtherDevices> recomputing = other_devices(space, fake_profile(machine));
+  const std::vector<OtherDevices> recomputing = other_devices(space, testing::fake_profile(machine));
   ASSERT_EQ(recomputing.size(), 1U);
   EXPECT_EQ(recomputing[0].devices, 6);
   space.recompute.clear();
   space.stage_counts = {2};
-  EXPECT_TRUE(other_devices(space, fake_profile(machine)).empty());
+  EXPECT_TRUE(other_devices(space, testing::fake_profile(machine)).empty());
   machine.devices = 8;
-  EXPECT_EQ(other_devices(fake_space(machine), fake_profile(machine)).size(), 1U) << "no more than 8";
-  Profile unequal = fake_profile(machine);
+  EXPECT_EQ(other_devices(testing::fake_space(machine), testing::fake_profile(machine)).size(), 1U) << "no more than 8";
+  Profile unequal = testing::fake_profile(machine);
   machine.devices = 2;
-  unequal = fake_profile(machine);
+  unequal = testing::fake_profile(machine);
   unequal.classes.push_back(unequal.classes.front());
   unequal.devices[1].device_class = 2;
-  const auto fewer = other_devices(fake_space(machine), unequal);
+  const auto fewer = other_devices(testing::fake_space(machine), unequal);
   ASSERT_EQ(fewer.size(), 1U);
   EXPECT_EQ(fewer[0].devices, 1);
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::tuner

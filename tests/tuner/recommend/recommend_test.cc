@@ -1,14 +1,14 @@
-#include "mptune/tuner/recommend.h"
+#include "tuner/recommend.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "mptune/planner/plan_file.h"
-#include "mptune/reports/render/recommendation_text.h"
-#include "mptune/tests/support/tuner_fakes.h"
+#include "planner/plan_file.h"
+#include "reports/render/recommendation_text.h"
+#include "tests/support/tuner_fakes.h"
 
-namespace mptune {
+namespace mptune::tuner {
 namespace {
 
 Plan data_parallel_plan() {
@@ -54,14 +54,14 @@ std::vector<Trial> race(const std::vector<Racer>& racers, int rounds, double noi
   return trials;
 }
 
-const Racer kSingle{"single_device", fake_plan(0, 1), 2.0, 200, 0};
-const Racer kNaive{"naive_model_parallel", fake_plan(4, 1), 2.1, 150, 0};
-const Racer kPipeline{"candidate", fake_plan(4, 8), 1.08, 55, 0};
+const Racer kSingle{"single_device", testing::fake_plan(0, 1), 2.0, 200, 0};
+const Racer kNaive{"naive_model_parallel", testing::fake_plan(4, 1), 2.1, 150, 0};
+const Racer kPipeline{"candidate", testing::fake_plan(4, 8), 1.08, 55, 0};
 const Racer kReplicas{"data_parallel", data_parallel_plan(), 1.0, 100, 0};
 
 template <class Fact>
 bool any_contains(const std::vector<Fact>& facts, const std::string& part) {
-  return std::ranges::any_of(texts_of(facts), [&](const std::string& text) { return text.find(part) != std::string::npos; });
+  return std::ranges::any_of(reports::texts_of(facts), [&](const std::string& text) { return text.find(part) != std::string::npos; });
 }
 
 TEST(Recommend, NothingMeasuredIsNoRecommendation) {
@@ -80,8 +80,9 @@ TEST(Recommend, FastestWhateverItsKindAndThePipelineBesideIt) {
   EXPECT_EQ(result->best_pipeline->trial.plan, kPipeline.plan);
   ASSERT_TRUE(result->best_half_memory);
   EXPECT_EQ(result->best_half_memory->trial.plan, kReplicas.plan);
-  EXPECT_TRUE(any_contains(result->advice, "data parallel is fastest here; the best pipeline (")) << text_of(result->advice.at(0));
-  EXPECT_TRUE(any_contains(result->advice, "is 8 % slower and needs 45 % less memory per device")) << text_of(result->advice.at(0));
+  EXPECT_TRUE(any_contains(result->advice, "data parallel is fastest here; the best pipeline (")) << reports::text_of(result->advice.at(0));
+  EXPECT_TRUE(any_contains(result->advice, "is 8 % slower and needs 45 % less memory per device"))
+      << reports::text_of(result->advice.at(0));
   ASSERT_EQ(result->baselines.size(), 3u);
   EXPECT_EQ(result->baselines[1].name, "naive_model_parallel");
   EXPECT_NEAR(result->baselines[1].speedup.estimate, 2.1, 0.01);
@@ -90,7 +91,7 @@ TEST(Recommend, FastestWhateverItsKindAndThePipelineBesideIt) {
   EXPECT_EQ(result->recommended.verdict, Verdict::fast);
   EXPECT_LE(result->recommended.step_ci95_s.low, result->recommended.step_s);
   EXPECT_GE(result->recommended.step_ci95_s.high, result->recommended.step_s);
-  EXPECT_TRUE(result->warnings.empty()) << text_of(result->warnings.at(0));
+  EXPECT_TRUE(result->warnings.empty()) << reports::text_of(result->warnings.at(0));
 }
 
 TEST(Recommend, UnPipelinedModelIsSaidToBeFastest) {
@@ -181,4 +182,4 @@ TEST(Recommend, FailedPlansAreLeftOut) {
 }
 
 }  // namespace
-}  // namespace mptune
+}  // namespace mptune::tuner
