@@ -172,7 +172,6 @@ Plan make_plan(const PlanOptions& given) {
   const std::vector<int> cuts = checked_cuts(options, stages);
   place(options, cuts, plan);
   plan.microbatch_sizes = microbatch_sizes(options, stages);
-  planner::check_replicas_work(options.replicas, plan.num_microbatches());
   for (const int s : recomputed_stages(options.recompute, stages)) plan.stages[as_index(s)].recompute.mode = Recompute::Mode::all;
   if (options.actions.empty()) {
     planner::make_schedule(plan, options.schedule);

@@ -142,7 +142,9 @@ Plan plan_from_options(const PlanChoice& choice, const std::vector<std::string>&
                        const std::vector<ProfileLayer>& layers) {
   PlanOptions options = plan_options(choice, devices, batch, layers);
   choose_schedule(options);
-  return make_plan(options);
+  Plan plan = make_plan(options);
+  planner::check_replicas_work(options.replicas, plan.num_microbatches());
+  return plan;
 }
 
 SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>& devices, const std::vector<std::int64_t>& memory,

@@ -213,7 +213,7 @@ class Commands(CommandTest):
         value = json.loads(done.stdout)
         jsonschema.validate(value, schema("import"))
         self.assertEqual(value["advice"], [])
-        self.assertIn("no verdict", done.stderr)
+        self.assertIn("too incomplete for a verdict", done.stderr)
 
     def compared(self, code, a, b):
         """Object and text of compare; checks that the text fits its width."""

@@ -48,10 +48,11 @@ struct Subject {
 class Exported : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Models, Exported, ::testing::Values("residual", "language", "regions", "sequence", "tied"));
 
-TEST_P(Exported, OnePieceEqualsEagerPyTorchBitForBit) {
+// The files were made on one CPU; others round differently. Bit for bit against eager PyTorch on the same machine: exported.public_models.
+TEST_P(Exported, OnePieceEqualsEagerPyTorchWithinRounding) {
   const Agreement agreement = Subject(GetParam()).run({});
-  EXPECT_EQ(agreement.different, 0) << agreement.worst_name << " " << agreement.worst;
-  EXPECT_GT(agreement.equal, 4);
+  EXPECT_LE(agreement.worst, 5e-6) << agreement.worst_name;
+  EXPECT_GT(agreement.equal + agreement.different, 4);
 }
 
 TEST_P(Exported, EveryCutGivesTheSameGradients) {
@@ -79,7 +80,13 @@ TEST(ExportedRecomputation, GradientsAndBuffersStayTheSame) {
   // Masks are the runner's business (run_layer); these two draw none.
   for (const char* name : {"residual", "regions"}) {
     const Subject subject(name);
-    const Agreement agreement = subject.run({}, /*recompute=*/true);
+    ExportedChain plain(subject.program, subject.archive.tensors, {});
+    at::manual_seed(kSeed);
+    plain.step(subject.expected.inputs);
+    ExportedChain again(subject.program, subject.archive.tensors, {});
+    at::manual_seed(kSeed);
+    again.step(subject.expected.inputs, /*recompute=*/true);
+    const Agreement agreement = again.compare({subject.expected.inputs, plain.loss(), plain.gradients(), plain.buffers()});
     EXPECT_EQ(agreement.different, 0) << name << ": " << agreement.worst_name << " " << agreement.worst;
   }
 }

@@ -128,11 +128,11 @@ TEST_F(Hostile, CountsAndTimesOutOfRange) {
   expect_refusal("UPDATE MPTUNE_EVENT SET event = event + 1000000000", "missing");
   expect_refusal("UPDATE MPTUNE_MEMORY SET current_bytes = 4611686018427387904", "memory");
   expect_refusal("UPDATE MPTUNE_MEMORY SET current_bytes = -1", "memory");
-  expect_refusal("UPDATE MPTUNE_COPY SET bytes = 1 << 51", "bytes");
+  expect_refusal("UPDATE MPTUNE_COPY SET bytes = 1 << 51", "a copy is too large");
   expect_refusal(
       "WITH RECURSIVE n(i) AS (SELECT (SELECT count(*) FROM MPTUNE_COPY) UNION ALL SELECT i + 1 FROM n WHERE i < 1200) "
       "INSERT INTO MPTUNE_COPY SELECT i, 1 << 50, 0, 1 FROM n",
-      "bytes");
+      "all copies together are");
   expect_refusal("UPDATE MPTUNE_DEVICE SET cores = -1", "cores");
   expect_refusal("UPDATE MPTUNE_DEVICE SET memory_bytes = -1", "memory");
   expect_refusal("UPDATE MPTUNE_QUALITY SET dropped = -1", "losses");
@@ -223,7 +223,7 @@ TEST_F(Hostile, KernelsCallsAndTheRecordersWork) {
   refuses("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET correlationId = NULL", "correlationId");
   refuses("DELETE FROM PROFILER_OVERHEAD WHERE rowid = 9", "too few");
   refuses("UPDATE MPTUNE_QUALITY SET unmatched = 'many'", "unmatched");
-  refuses("UPDATE MPTUNE_COPY SET bytes = -1", "bytes");
+  refuses("UPDATE MPTUNE_COPY SET bytes = -1", "a copy has a negative size");
   refuses("INSERT INTO MPTUNE_EDGE SELECT 3, consumer, producer, kind FROM MPTUNE_EDGE WHERE edge = 1", "cycle");
   refuses("UPDATE MPTUNE_EDGE SET consumer = producer", "cycle");
 }
@@ -236,8 +236,8 @@ TEST_F(Hostile, ExportsOfOthers) {
   expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = x'01'", "deviceId");
   expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET shortName = 'gemm'", "shortName");
   expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET gridY = 1 << 40", "gridY");
-  expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET bytes = -5", "bytes");
-  expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET bytes = 9223372036854775807", "bytes");
+  expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET bytes = -5", "a copy has a negative size");
+  expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET bytes = 9223372036854775807", "a copy is too large");
   expect_foreign_refusal("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET globalTid = 'main'", "globalTid");
   expect_foreign_refusal("UPDATE PROFILER_OVERHEAD SET overheadType = 'x'", "overheadType");
   expect_foreign_refusal("UPDATE TARGET_INFO_GPU SET totalMemory = 'much'", "totalMemory");

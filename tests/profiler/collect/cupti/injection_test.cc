@@ -45,7 +45,7 @@ TEST_F(Injection, WithoutADriverItPrintsOneLineAndTheProgramContinues) {
 
 TEST_F(Injection, WithoutAPathItPrintsHowToStartTheProgram) {
   unsetenv("MPTUNE_RECORD_PATH");
-  EXPECT_EXIT(first_call(), ::testing::ExitedWithCode(0), "^mptune: not recorded: no place[^\n]*mptune profile -- COMMAND\n$");
+  EXPECT_EXIT(first_call(), ::testing::ExitedWithCode(0), "^mptune: not recorded: no path[^\n]*mptune profile -- COMMAND\n$");
 }
 
 TEST_F(Injection, ForwardsNvtxToCupti) {
