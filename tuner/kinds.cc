@@ -90,10 +90,10 @@ void fill(KindResult& row, const Trial& trial) {
 }
 
 void explain(KindResult& row, const Rows& all) {
-  if (const auto paper = all.facts.on_paper.find(row.kind); paper != all.facts.on_paper.end()) {
-    row.description = paper->second.description;
-    row.predicted_step_s = paper->second.step_s;
-    row.peak_bytes = paper->second.peak_bytes;
+  if (const auto best = all.facts.predicted.find(row.kind); best != all.facts.predicted.end()) {
+    row.description = best->second.description;
+    row.predicted_step_s = best->second.step_s;
+    row.peak_bytes = best->second.peak_bytes;
   }
   const auto none = all.facts.no_plan.find(row.kind);
   if (const Trial* failed = all.failed(row.kind)) {
@@ -112,8 +112,8 @@ KindResult row_of(planner::Parallelism kind, const RecommendedPlan& recommended,
   row.best = finals.is(recommended.trial, kind);
   if (row.best) {
     fill(row, recommended.trial);
-  } else if (const Trial* raced = finals.fastest(kind)) {
-    fill(row, *raced);
+  } else if (const Trial* last = finals.fastest(kind)) {
+    fill(row, *last);
   } else if (const Trial* tried = all.fastest(kind)) {
     fill(row, *tried);
     row.why_not = NotInFinal{};
@@ -123,7 +123,7 @@ KindResult row_of(planner::Parallelism kind, const RecommendedPlan& recommended,
   return row;
 }
 
-bool raced(const KindResult& row) {
+bool benchmarked(const KindResult& row) {
   return row.trial && std::holds_alternative<std::monostate>(row.why_not);
 }
 
@@ -131,16 +131,16 @@ void compare(std::vector<KindResult>& rows, const RecommendedPlan& recommended) 
   const auto steps = [](const Trial& trial) -> const Samples& { return std::get<Measured>(trial.outcome).step_s; };
   const KindResult& one = rows.front();
   for (KindResult& row : rows) {
-    if (!raced(row)) continue;
+    if (!benchmarked(row)) continue;
     row.over_best = paired_speedup(steps(recommended.trial), steps(*row.trial));
-    if (raced(one)) row.over_one_device = paired_speedup(steps(*one.trial), steps(*row.trial));
+    if (benchmarked(one)) row.over_one_device = paired_speedup(steps(*one.trial), steps(*row.trial));
   }
 }
 
-std::vector<const KindResult*> raced_by_time(const std::vector<KindResult>& rows) {
+std::vector<const KindResult*> benchmarked_by_time(const std::vector<KindResult>& rows) {
   std::vector<const KindResult*> found;
   for (const KindResult& row : rows)
-    if (raced(row)) found.push_back(&row);
+    if (benchmarked(row)) found.push_back(&row);
   std::ranges::stable_sort(found, {}, [](const KindResult* row) { return row->step_s; });
   return found;
 }
@@ -193,8 +193,8 @@ KindsTooLarge kinds_too_large(const std::vector<KindResult>& rows) {
 
 Outlook outlook(const KindFacts& facts) {
   Outlook found;
-  if (facts.on_paper.empty()) return found;
-  const double now = std::ranges::min_element(facts.on_paper, {}, [](const auto& paper) { return paper.second.step_s; })->second.step_s;
+  if (facts.predicted.empty()) return found;
+  const double now = std::ranges::min_element(facts.predicted, {}, [](const auto& each) { return each.second.step_s; })->second.step_s;
   for (const OtherDevices& other : facts.other_devices) found.rows.push_back({other.devices, other.kind, other.step_s / now});
   return found;
 }
@@ -205,11 +205,11 @@ KindFacts kind_facts(const SearchSpace& space, const SearchResult& search, const
   KindFacts facts;
   facts.whole_machine = space.whole_machine;
   for (const Candidate& candidate : search.ranked) {
-    facts.on_paper.try_emplace(planner::parallelism_of(candidate.plan, space.whole_machine),
-                               KindOnPaper{describe(candidate.plan), candidate.prediction.step_s, candidate.prediction.peak_bytes});
+    facts.predicted.try_emplace(planner::parallelism_of(candidate.plan, space.whole_machine),
+                                PredictedKind{describe(candidate.plan), candidate.prediction.step_s, candidate.prediction.peak_bytes});
   }
   for (const planner::Parallelism kind : planner::kParallelisms)
-    if (!facts.on_paper.contains(kind)) facts.no_plan[kind] = why_no_plan(kind, space, cost);
+    if (!facts.predicted.contains(kind)) facts.no_plan[kind] = why_no_plan(kind, space, cost);
   return facts;
 }
 
@@ -219,7 +219,7 @@ KindComparison compare_kinds(const RecommendedPlan& recommended, const std::vect
   for (const planner::Parallelism kind : planner::kParallelisms)
     comparison.rows.push_back(row_of(kind, recommended, {final_series, facts}, {all, facts}));
   compare(comparison.rows, recommended);
-  const std::vector<const KindResult*> by_time = raced_by_time(comparison.rows);
+  const std::vector<const KindResult*> by_time = benchmarked_by_time(comparison.rows);
   const KindResult& best = *std::ranges::find(comparison.rows, true, &KindResult::best);
   comparison.advice.push_back(fastest_kind(by_time, best));
   if (const auto leanest = leanest_kind(by_time, best)) comparison.advice.push_back(*leanest);

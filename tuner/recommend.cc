@@ -187,7 +187,7 @@ std::vector<BaselineResult> baselines_of(const std::vector<Trial>& trials, const
 }  // namespace
 
 std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, std::int64_t single_device_peak_bytes,
-                                        const std::string& not_raced) {
+                                        const std::string& not_benchmarked) {
   const std::vector<Finalist> finalists = finalists_of(final_series);
   if (finalists.empty()) return std::nullopt;
   Recommendation result;
@@ -211,11 +211,11 @@ std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, 
   }
 
   const std::vector<Finalist> rivals = undecided_rivals(finalists, choice.recommended);
-  result.decided = rivals.empty() && not_raced.empty();
+  result.decided = rivals.empty() && not_benchmarked.empty();
   result.baselines = baselines_of(final_series, finalists, choice.recommended);
-  result.advice = advice_of(choice, result.recommended.verdict, finalists.size() > 1 || not_raced.empty());
+  result.advice = advice_of(choice, result.recommended.verdict, finalists.size() > 1 || not_benchmarked.empty());
   result.warnings = warnings_of(finalists, choice, rivals);
-  if (!not_raced.empty()) result.warnings.push_back(NoTimeToMeasure{not_raced});
+  if (!not_benchmarked.empty()) result.warnings.push_back(NoTimeToMeasure{not_benchmarked});
   return result;
 }
 

@@ -66,8 +66,8 @@ struct Recommendation {
 
 /// Chooses from the trials of the last series (finalists and baselines, interleaved). Empty where none was measured.
 /// Ties (verdict SAME or AMBIGUOUS) go to less memory, then fewer copies. Says so when the un-pipelined model is fastest.
-/// `not_raced`: descriptions of finalists that the series had no time for; with any, nothing is decided.
+/// `not_benchmarked`: descriptions of finalists that the series had no time for; with any, nothing is decided.
 [[nodiscard]] std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, std::int64_t single_device_peak_bytes,
-                                                      const std::string& not_raced = {});
+                                                      const std::string& not_benchmarked = {});
 
 }  // namespace mptune::tuner

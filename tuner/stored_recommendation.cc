@@ -40,7 +40,7 @@ Recommendation recommendation_of(const Study& study, const StudySummary& summary
     if (trial.name == kSingleDeviceBaseline && single_device_peak == 0) single_device_peak = largest_peak(trial);
   }
   finals = with_every_name(std::move(finals), baseline_plans(space, static_cast<int>(profile.layers.size())));
-  auto found = recommend(finals, single_device_peak, study.not_raced());
+  auto found = recommend(finals, single_device_peak, study.not_benchmarked());
   if (!found) throw incomplete(study);
   found->kinds = compare_kinds(found->recommended, finals, trials, summary.kinds);
   return std::move(*found);

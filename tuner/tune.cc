@@ -48,7 +48,7 @@ class Tuner {
     baselines_ = baseline_plans(options_.space, cost_->layers());
     if (options_.current) baselines_.insert(baselines_.begin(), {kCurrentBaseline, *options_.current});
     trials_ = study_.trials();
-    if (!study_.final_series() || !study_.not_raced().empty()) {
+    if (!study_.final_series() || !study_.not_benchmarked().empty()) {
       try_baselines();
       explore();
       run_final();
@@ -186,7 +186,7 @@ class Tuner {
   void run_final() {
     std::vector<Series::Entry> entries = final_entries();
     if (entries.empty()) refuse_without_measurement();
-    study_.set_not_raced(drop_slowest_that_do_not_fit(entries));
+    study_.set_not_benchmarked(drop_slowest_that_do_not_fit(entries));
     if (entries.size() == 1 && series_cost(entries, 1) > left()) {
       // Nothing to compare it with, and no time for another measurement: its trial is the result.
       return study_.set_final_series(find(plan_key(entries.front().plan))->series);
@@ -239,7 +239,7 @@ class Tuner {
     std::vector<Trial> finals;
     std::copy_if(trials_.begin(), trials_.end(), std::back_inserter(finals), [&](const Trial& trial) { return trial.series == number; });
     finals = with_every_name(std::move(finals), baselines_);
-    auto recommendation = recommend(finals, single_device_peak(), study_.not_raced());
+    auto recommendation = recommend(finals, single_device_peak(), study_.not_benchmarked());
     if (!recommendation) refuse_without_measurement();
     TuneResult result;
     result.recommendation = std::move(*recommendation);

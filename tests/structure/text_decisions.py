@@ -54,7 +54,7 @@ NO_VALUE = [
 WHAT = re.compile(r"(?:\.|->)what(?:_without_backtrace)?\(\)")
 # A variable, a member or a function whose name says that it holds words for people.
 WORDS = (r"\w*(?:what|reason|why|why_not|message|last_words|remedy|advice|warning|refusal|problem|sentence|explanation|complaint|left_out|"
-         r"not_raced|error_text)_?(?:\(\))?")
+         r"not_raced|not_benchmarked|error_text)_?(?:\(\))?")
 SEARCH = r"\s*\.\s*(?:find|rfind|find_first_of|starts_with|ends_with|contains|compare)\s*\("
 SEARCHES_WORDS = re.compile(r"\b" + WORDS + SEARCH)
 # Compared with a text: a literal that is not empty, or a constant.
@@ -147,7 +147,7 @@ SOUND = [
     'std::string text = failed.what();\ntext.erase(text.find_last_not_of(" \\n") + 1);',
     'if (row.why_not.empty()) continue;',
     'if (reason == ENOENT) return;',
-    'if (event.what == What::forward) return;',
+    'if (event.kind == EventKind::forward) return;',
     'if (name.starts_with("aten::")) return;',
     '// if (error.what() == "x") is what nobody does',
     'row.why_not = outcome_text(failed->outcome);',

@@ -218,11 +218,11 @@ void Study::set_final_series(int series) {
   set_value(kFinalSeries, std::to_string(series));
 }
 
-std::string Study::not_raced() const {
+std::string Study::not_benchmarked() const {
   return value(kNotRaced);
 }
 
-void Study::set_not_raced(const std::string& descriptions) {
+void Study::set_not_benchmarked(const std::string& descriptions) {
   set_value(kNotRaced, descriptions);
 }
 

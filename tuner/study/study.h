@@ -42,8 +42,8 @@ class Study {
   [[nodiscard]] std::optional<int> final_series() const;
   void set_final_series(int series);
   /// Descriptions of finalists that the final series had no time for, for people; "" for none.
-  [[nodiscard]] std::string not_raced() const;
-  void set_not_raced(const std::string& descriptions);
+  [[nodiscard]] std::string not_benchmarked() const;
+  void set_not_benchmarked(const std::string& descriptions);
   /// Why no further candidate was tried, for people.
   [[nodiscard]] std::string stop_reason() const;
   void set_stop_reason(const std::string& reason);

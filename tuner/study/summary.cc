@@ -35,8 +35,8 @@ Json kind_facts_json(const KindFacts& facts) {
     json["no_plan"][to_string(kind)] = text_of(none);
     json["why_no_plan"][to_string(kind)] = no_plan_json(none);
   }
-  for (const auto& [kind, paper] : facts.on_paper)
-    json["on_paper"][to_string(kind)] = {{"description", paper.description}, {"step_s", paper.step_s}, {"peak_bytes", paper.peak_bytes}};
+  for (const auto& [kind, best] : facts.predicted)
+    json["on_paper"][to_string(kind)] = {{"description", best.description}, {"step_s", best.step_s}, {"peak_bytes", best.peak_bytes}};
   for (const OtherDevices& other : facts.other_devices)
     json["other_devices"].push_back({{"devices", other.devices}, {"kind", to_string(other.kind)}, {"step_s", other.step_s}});
   return json;
@@ -54,10 +54,10 @@ KindFacts kind_facts_from(const Json& json, const std::vector<std::string>& whol
   const Json values = json.value("why_no_plan", Json::object()), words = json.value("no_plan", Json::object());
   for (const auto& [kind, text] : words.items())
     facts.no_plan[kind_from(kind)] = values.contains(kind) ? no_plan_from(values.at(kind)) : no_plan_in_words(text.get<std::string>());
-  const Json on_paper = json.value("on_paper", Json::object());
-  for (const auto& [kind, paper] : on_paper.items()) {
-    facts.on_paper[kind_from(kind)] = {paper.at("description").get<std::string>(), paper.at("step_s").get<double>(),
-                                       paper.at("peak_bytes").get<std::vector<std::int64_t>>()};
+  const Json predicted = json.value("on_paper", Json::object());
+  for (const auto& [kind, best] : predicted.items()) {
+    facts.predicted[kind_from(kind)] = {best.at("description").get<std::string>(), best.at("step_s").get<double>(),
+                                        best.at("peak_bytes").get<std::vector<std::int64_t>>()};
   }
   for (const Json& other : json.value("other_devices", Json::array())) {
     facts.other_devices.push_back(

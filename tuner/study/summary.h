@@ -11,11 +11,11 @@
 namespace mptune::tuner {
 
 /// The fastest plan of a kind of parallelism that the search knows.
-struct KindOnPaper {
+struct PredictedKind {
   std::string description;
   double step_s = 0;
   std::vector<std::int64_t> peak_bytes;
-  bool operator==(const KindOnPaper&) const = default;
+  bool operator==(const PredictedKind&) const = default;
 };
 
 /// The fastest predicted plan of another number of devices like these.
@@ -29,7 +29,7 @@ struct OtherDevices {
 /// What the table of kinds needs beside trials.
 struct KindFacts {
   std::vector<std::string> whole_machine;                ///< devices of all cores
-  std::map<planner::Parallelism, KindOnPaper> on_paper;  ///< by kind
+  std::map<planner::Parallelism, PredictedKind> predicted;  ///< by kind
   std::map<planner::Parallelism, NoPlan> no_plan;        ///< by kind: why the search has none
   std::vector<OtherDevices> other_devices;               ///< ascending
   bool operator==(const KindFacts&) const = default;

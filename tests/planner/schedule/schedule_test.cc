@@ -263,7 +263,7 @@ TEST(ValidateSchedule, TellsWhereDevicesBlockEachOther) {
 }
 
 // Device 0 sends the output of stage 0 that device 1 reads last before the one it reads first.
-TEST(ValidateSchedule, FindsWhatBlocksForWantOfReceiveSlots) {
+TEST(ValidateSchedule, FindsActionsThatWaitForCommunicationBuffers) {
   Plan plan = scheduled(stages_of(2, {1, 1}, {1, 1}), "gpipe");
   plan.actions[1] = actions_from_text("1F1 1F0 1B0 1B1", "");
   const auto refusal_with = [&](int buffers) -> std::string {

@@ -1,4 +1,4 @@
-// What devices that run behind their threads ask of slots and lanes, on a device whose moments the test holds back.
+// What devices that run behind their threads ask of buffers and lanes, on a device whose moments the test holds back.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -72,11 +72,11 @@ class BehindDevice final : public Device {
 
 TEST(CommunicationBuffers, MemoryWhoseReadersAreDoneComesFirst) {
   const auto device = std::make_shared<BehindDevice>();
-  profiler::CommunicationBuffers slots(device);
+  profiler::CommunicationBuffers buffers(device);
   const at::Tensor like = at::ones({4});
-  auto first = slots.take(like);
+  auto first = buffers.take(like);
   EXPECT_FALSE(first.free) << "nothing to wait for";
-  auto second = slots.take(like);
+  auto second = buffers.take(like);
   const void* slow = first.tensor.data_ptr();
   const void* done = second.tensor.data_ptr();
   device->current = std::make_shared<HeldMoment>();
@@ -84,27 +84,27 @@ TEST(CommunicationBuffers, MemoryWhoseReadersAreDoneComesFirst) {
   first.tensor.reset();
   device->current = nullptr;
   second.tensor.reset();
-  auto third = slots.take(like);
+  auto third = buffers.take(like);
   EXPECT_EQ(third.tensor.data_ptr(), done);
   EXPECT_EQ(device->made, 2);
   reading->reach();
-  EXPECT_EQ(slots.take(like).tensor.data_ptr(), slow);
+  EXPECT_EQ(buffers.take(like).tensor.data_ptr(), slow);
 }
 
 TEST(CommunicationBuffers, NeverMoreThanTwoWaitForTheirReaders) {
   const auto device = std::make_shared<BehindDevice>();
-  profiler::CommunicationBuffers slots(device);
+  profiler::CommunicationBuffers buffers(device);
   const at::Tensor like = at::ones({4});
   std::vector<const void*> data;
   std::vector<std::shared_ptr<HeldMoment>> readers;
   for (int i = 0; i < 6; ++i) {
     device->current = nullptr;
-    auto slot = slots.take(like);
+    auto buffer = buffers.take(like);
     if (i >= 2) {
-      EXPECT_EQ(slot.tensor.data_ptr(), data[as_index(i - 2)]) << "the one that has waited longest";
-      EXPECT_EQ(slot.free, readers[as_index(i - 2)]);
+      EXPECT_EQ(buffer.tensor.data_ptr(), data[as_index(i - 2)]) << "the one that has waited longest";
+      EXPECT_EQ(buffer.free, readers[as_index(i - 2)]);
     }
-    data.push_back(slot.tensor.data_ptr());
+    data.push_back(buffer.tensor.data_ptr());
     readers.push_back(device->current = std::make_shared<HeldMoment>());
   }
   EXPECT_EQ(device->made, 2);
@@ -112,13 +112,13 @@ TEST(CommunicationBuffers, NeverMoreThanTwoWaitForTheirReaders) {
 
 TEST(CommunicationBuffers, AnotherShapeOrTypeHasItsOwn) {
   const auto device = std::make_shared<BehindDevice>();
-  profiler::CommunicationBuffers slots(device);
-  (void)slots.take(at::ones({4}));
-  EXPECT_EQ(slots.take(at::ones({2, 2})).tensor.sizes(), (std::vector<std::int64_t>{2, 2}));
-  EXPECT_EQ(slots.take(at::ones({4}, at::kLong)).tensor.scalar_type(), at::kLong);
-  EXPECT_EQ(slots.take(at::ones({0})).tensor.numel(), 0);
+  profiler::CommunicationBuffers buffers(device);
+  (void)buffers.take(at::ones({4}));
+  EXPECT_EQ(buffers.take(at::ones({2, 2})).tensor.sizes(), (std::vector<std::int64_t>{2, 2}));
+  EXPECT_EQ(buffers.take(at::ones({4}, at::kLong)).tensor.scalar_type(), at::kLong);
+  EXPECT_EQ(buffers.take(at::ones({0})).tensor.numel(), 0);
   EXPECT_EQ(device->made, 4);
-  (void)slots.take(at::ones({4}));
+  (void)buffers.take(at::ones({4}));
   EXPECT_EQ(device->made, 4);
 }
 
@@ -126,8 +126,8 @@ TEST(CommunicationBuffers, WhatWasHandedOutOutlivesThem) {
   const auto device = std::make_shared<BehindDevice>();
   at::Tensor tensor;
   {
-    profiler::CommunicationBuffers slots(device);
-    tensor = slots.take(at::ones({1000})).tensor;
+    profiler::CommunicationBuffers buffers(device);
+    tensor = buffers.take(at::ones({1000})).tensor;
     tensor.fill_(7);
   }
   EXPECT_EQ(tensor.sum().item<float>(), 7000);

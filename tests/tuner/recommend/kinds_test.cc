@@ -46,7 +46,7 @@ Trial trial_of(const std::string& name, const Plan& plan, double step_s, std::in
 }
 
 // Four devices; a hybrid is fastest, the pipeline smallest.
-std::vector<Trial> race() {
+std::vector<Trial> interleaved_trials() {
   return {trial_of("single_device", plan_on({"cpu:0"}, {1}, 1), 1.0, 400), trial_of("all_cores", plan_on({"cpu:0-3"}, {1}, 1), 0.5, 400),
           trial_of("data_parallel", plan_on(kFour, {4}, 4), 0.36, 200), trial_of("candidate", plan_on(kFour, {1, 1, 1, 1}, 8), 0.4, 100),
           trial_of("candidate", plan_on(kFour, {2, 1, 1}, 8), 0.3, 150)};
@@ -67,14 +67,14 @@ KindComparison compared(const std::vector<Trial>& finals, const std::vector<Tria
 TEST(Kinds, EachPlanHasOne) {
   const std::vector<std::string> whole = {"cpu:0-3"};
   std::vector<std::string> names;
-  for (const Trial& trial : race()) names.emplace_back(to_string(planner::parallelism_of(trial.plan, whole)));
+  for (const Trial& trial : interleaved_trials()) names.emplace_back(to_string(planner::parallelism_of(trial.plan, whole)));
   EXPECT_THAT(names, ElementsAre("one_device", "all_cores", "data_parallel", "pipeline", "hybrid"));
   EXPECT_EQ(planner::parallelism_of(plan_on({"cpu:0-3"}, {1}, 1)), planner::Parallelism::one_device)
       << "a device like others where it is not all of them";
 }
 
 TEST(Kinds, ARowPerKindInOrderWithWhatTheSamplesSay) {
-  const KindComparison kinds = compared(race(), race(), facts());
+  const KindComparison kinds = compared(interleaved_trials(), interleaved_trials(), facts());
   ASSERT_EQ(kinds.rows.size(), 5U);
   const double ratios[] = {1, 2, 1 / 0.36, 2.5, 1 / 0.3};
   for (std::size_t i = 0; i < 5; ++i) {
@@ -93,7 +93,7 @@ TEST(Kinds, ARowPerKindInOrderWithWhatTheSamplesSay) {
 }
 
 TEST(Kinds, WhatCannotBeToldApartIsSaid) {
-  std::vector<Trial> finals = race();
+  std::vector<Trial> finals = interleaved_trials();
   finals[2] = trial_of("data_parallel", plan_on(kFour, {4}, 4), 0.302, 150);
   const KindComparison kinds = compared(finals, finals, facts());
   EXPECT_THAT(reports::text_of(kinds.advice.at(0)), HasSubstr("; no measurable difference to "));
@@ -101,7 +101,7 @@ TEST(Kinds, WhatCannotBeToldApartIsSaid) {
 }
 
 TEST(Kinds, TheRowOfTheRecommendedKindIsTheRecommendedPlan) {
-  std::vector<Trial> finals = race();
+  std::vector<Trial> finals = interleaved_trials();
   // As fast within the noise, in less memory: recommended, though another hybrid's median is less.
   finals.push_back(trial_of("candidate", plan_on(kFour, {1, 2, 1}, 8), 0.3003, 100));
   const KindComparison kinds = compared(finals, finals, facts());
@@ -110,12 +110,12 @@ TEST(Kinds, TheRowOfTheRecommendedKindIsTheRecommendedPlan) {
 }
 
 TEST(Kinds, RowsThatCouldNotBeSayWhy) {
-  const std::vector<Trial> all = race();
+  const std::vector<Trial> all = interleaved_trials();
   std::vector<Trial> trials = all;
   trials[0].outcome = OutOfMemory{"cpu:0", 400, 300};
   trials[3].outcome = Crashed{11, 0};
   KindFacts known = facts();
-  known.on_paper[planner::Parallelism::hybrid] = {"a hybrid", 0.31, {1, 2}};
+  known.predicted[planner::Parallelism::hybrid] = {"a hybrid", 0.31, {1, 2}};
   known.no_plan[planner::Parallelism::all_cores] = {.why = NoPlan::Why::needs_several_cores};
   // Tried: three of four; measured interleaved: data parallel alone, and the hybrid not even tried.
   trials.pop_back();
@@ -135,7 +135,7 @@ TEST(Kinds, RowsThatCouldNotBeSayWhy) {
 }
 
 TEST(Kinds, TriedButNotRacedIsNotCompared) {
-  const std::vector<Trial> all = race();
+  const std::vector<Trial> all = interleaved_trials();
   const KindComparison kinds = compared({all[0], all[4]}, all, facts());
   EXPECT_THAT(reports::text_of(kinds.rows[3].why_not), StartsWith("tried, but not in the final comparison"));
   EXPECT_NEAR(kinds.rows[3].step_s, 0.4, 0.001);
@@ -153,7 +153,7 @@ TEST(Kinds, TheSearchSaysWhatCannotBe) {
   SearchSpace space = testing::fake_space(machine);
   const CostModel cost(testing::fake_profile(machine));
   KindFacts known = kind_facts(space, search_plans(space, cost), cost);
-  EXPECT_EQ(known.on_paper.size(), 4U);
+  EXPECT_EQ(known.predicted.size(), 4U);
   EXPECT_EQ(text_of(known.no_plan.at(planner::Parallelism::hybrid)), "needs at least 3 devices; 2 available");
   space.whole_machine.clear();
   // One device holds 64 MiB of parameters and gradients, whatever its micro-batches.

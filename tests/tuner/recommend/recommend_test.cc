@@ -23,7 +23,7 @@ Plan data_parallel_plan() {
   return make_plan(options);
 }
 
-struct Racer {
+struct Contender {
   std::string name;
   Plan plan;
   double step_s = 1;
@@ -32,32 +32,32 @@ struct Racer {
 };
 
 // One interleaved series with noise, and drift that all share.
-std::vector<Trial> race(const std::vector<Racer>& racers, int rounds, double noise, std::uint64_t seed = 1) {
+std::vector<Trial> interleaved_trials(const std::vector<Contender>& contenders, int rounds, double noise, std::uint64_t seed = 1) {
   std::mt19937_64 engine(seed);
   std::normal_distribution<double> gaussian;
   std::vector<Trial> trials;
-  for (const Racer& racer : racers) {
+  for (const Contender& contender : contenders) {
     Trial trial;
-    trial.name = racer.name;
-    trial.plan = racer.plan;
-    trial.plan_key = plan_key(racer.plan);
+    trial.name = contender.name;
+    trial.plan = contender.plan;
+    trial.plan_key = plan_key(contender.plan);
     Prediction prediction;
-    prediction.step_s = racer.predicted_s > 0 ? racer.predicted_s : racer.step_s;
+    prediction.step_s = contender.predicted_s > 0 ? contender.predicted_s : contender.step_s;
     trial.prediction = prediction;
     Measured measured;
-    measured.peak_bytes = {racer.peak_bytes, racer.peak_bytes / 2};
+    measured.peak_bytes = {contender.peak_bytes, contender.peak_bytes / 2};
     for (int r = 0; r < rounds; ++r)
-      measured.step_s.values.push_back({racer.step_s * std::exp(noise * gaussian(engine) + 0.01 * r), r, 0, 0.0});
+      measured.step_s.values.push_back({contender.step_s * std::exp(noise * gaussian(engine) + 0.01 * r), r, 0, 0.0});
     trial.outcome = measured;
     trials.push_back(trial);
   }
   return trials;
 }
 
-const Racer kSingle{"single_device", testing::fake_plan(0, 1), 2.0, 200, 0};
-const Racer kNaive{"naive_model_parallel", testing::fake_plan(4, 1), 2.1, 150, 0};
-const Racer kPipeline{"candidate", testing::fake_plan(4, 8), 1.08, 55, 0};
-const Racer kReplicas{"data_parallel", data_parallel_plan(), 1.0, 100, 0};
+const Contender kSingle{"single_device", testing::fake_plan(0, 1), 2.0, 200, 0};
+const Contender kNaive{"naive_model_parallel", testing::fake_plan(4, 1), 2.1, 150, 0};
+const Contender kPipeline{"candidate", testing::fake_plan(4, 8), 1.08, 55, 0};
+const Contender kReplicas{"data_parallel", data_parallel_plan(), 1.0, 100, 0};
 
 template <class Fact>
 bool any_contains(const std::vector<Fact>& facts, const std::string& part) {
@@ -72,7 +72,7 @@ TEST(Recommend, NothingMeasuredIsNoRecommendation) {
 }
 
 TEST(Recommend, FastestWhateverItsKindAndThePipelineBesideIt) {
-  const auto result = recommend(race({kSingle, kNaive, kReplicas, kPipeline}, 20, 0.003), 200);
+  const auto result = recommend(interleaved_trials({kSingle, kNaive, kReplicas, kPipeline}, 20, 0.003), 200);
   ASSERT_TRUE(result);
   EXPECT_EQ(result->recommended.trial.name, "data_parallel");
   EXPECT_TRUE(result->decided);
@@ -95,10 +95,10 @@ TEST(Recommend, FastestWhateverItsKindAndThePipelineBesideIt) {
 }
 
 TEST(Recommend, UnPipelinedModelIsSaidToBeFastest) {
-  Racer all = kSingle;
+  Contender all = kSingle;
   all.name = "all_cores";
   all.step_s = 0.9;
-  const auto result = recommend(race({kNaive, all, kPipeline}, 20, 0.003), 200);
+  const auto result = recommend(interleaved_trials({kNaive, all, kPipeline}, 20, 0.003), 200);
   EXPECT_EQ(result->recommended.trial.name, "all_cores");
   EXPECT_TRUE(any_contains(result->advice, "no split beats the un-pipelined model"));
   EXPECT_TRUE(any_contains(result->advice, "20 % slower"));
@@ -107,38 +107,38 @@ TEST(Recommend, UnPipelinedModelIsSaidToBeFastest) {
 }
 
 TEST(Recommend, NoSplitIsJudgedThatWasNotMeasured) {
-  Racer all = kSingle;
+  Contender all = kSingle;
   all.name = "all_cores";
   all.step_s = 0.9;
-  const auto result = recommend(race({kSingle, all}, 20, 0.003), 200);
+  const auto result = recommend(interleaved_trials({kSingle, all}, 20, 0.003), 200);
   ASSERT_TRUE(result);
   EXPECT_FALSE(any_contains(result->advice, "no split beats"));
   EXPECT_TRUE(any_contains(result->advice, "all_cores is the fastest plan that was measured; no pipeline was measured"));
 }
 
 TEST(Recommend, TiesGoToLessMemoryThenFewerCopies) {
-  Racer lean = kPipeline;
+  Contender lean = kPipeline;
   lean.step_s = 1.003;
   lean.peak_bytes = 40;
-  EXPECT_EQ(recommend(race({kReplicas, lean}, 30, 0.002), 0)->recommended.trial.plan, lean.plan);
-  Racer equal = kPipeline;
+  EXPECT_EQ(recommend(interleaved_trials({kReplicas, lean}, 30, 0.002), 0)->recommended.trial.plan, lean.plan);
+  Contender equal = kPipeline;
   equal.step_s = 0.997;
   equal.peak_bytes = 100;
-  const auto result = recommend(race({equal, kReplicas}, 30, 0.002), 0);
+  const auto result = recommend(interleaved_trials({equal, kReplicas}, 30, 0.002), 0);
   EXPECT_EQ(result->recommended.trial.plan, kReplicas.plan);
   EXPECT_TRUE(any_contains(result->recommended.reasons, "fewer copies"));
   // Clearly slower: memory does not count.
   lean.step_s = 1.05;
-  EXPECT_EQ(recommend(race({kReplicas, lean}, 30, 0.002), 0)->recommended.trial.plan, kReplicas.plan);
+  EXPECT_EQ(recommend(interleaved_trials({kReplicas, lean}, 30, 0.002), 0)->recommended.trial.plan, kReplicas.plan);
 }
 
 TEST(Recommend, EqualPlansAreNotCalledFaster) {
   int claimed = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    Racer candidate = kPipeline;
-    Racer baseline = kReplicas;
+    Contender candidate = kPipeline;
+    Contender baseline = kReplicas;
     candidate.step_s = baseline.step_s = 1;
-    const auto result = recommend(race({baseline, candidate}, 20, 0.01, seed), 0);
+    const auto result = recommend(interleaved_trials({baseline, candidate}, 20, 0.01, seed), 0);
     if (result->recommended.verdict == Verdict::fast) ++claimed;
     if (result->recommended.verdict == Verdict::same) {
       EXPECT_TRUE(any_contains(result->advice, "nothing is measurably faster"));
@@ -148,33 +148,34 @@ TEST(Recommend, EqualPlansAreNotCalledFaster) {
 }
 
 TEST(Recommend, NoiseLeavesItUndecidedAndSaysSo) {
-  Racer rival = kPipeline;
+  Contender rival = kPipeline;
   rival.step_s = 1.01;
-  const auto result = recommend(race({kReplicas, rival}, 8, 0.2), 0);
+  const auto result = recommend(interleaved_trials({kReplicas, rival}, 8, 0.2), 0);
   EXPECT_FALSE(result->decided);
   EXPECT_TRUE(any_contains(result->warnings, "undecided"));
   EXPECT_TRUE(any_contains(result->warnings, "only 8 interleaved rounds"));
   rival.step_s = kReplicas.step_s;
   int undecided = 0;
-  for (std::uint64_t seed = 0; seed < 40; ++seed) undecided += recommend(race({kReplicas, rival}, 3, 0.02, seed), 0)->decided ? 0 : 1;
+  for (std::uint64_t seed = 0; seed < 40; ++seed)
+    undecided += recommend(interleaved_trials({kReplicas, rival}, 3, 0.02, seed), 0)->decided ? 0 : 1;
   EXPECT_GE(undecided, 20);
-  EXPECT_TRUE(recommend(race({kReplicas, kSingle}, 3, 0.02), 0)->decided);
-  EXPECT_FALSE(recommend(race({kReplicas, kSingle}, 1, 0.02), 0)->decided) << "one pair has no interval";
-  EXPECT_TRUE(recommend(race({kReplicas}, 1, 0.02), 0)->decided) << "nobody to tell it from";
+  EXPECT_TRUE(recommend(interleaved_trials({kReplicas, kSingle}, 3, 0.02), 0)->decided);
+  EXPECT_FALSE(recommend(interleaved_trials({kReplicas, kSingle}, 1, 0.02), 0)->decided) << "one pair has no interval";
+  EXPECT_TRUE(recommend(interleaved_trials({kReplicas}, 1, 0.02), 0)->decided) << "nobody to tell it from";
 }
 
 TEST(Recommend, WrongPredictionsAreWarnedOf) {
-  Racer surprising = kReplicas;
+  Contender surprising = kReplicas;
   surprising.predicted_s = 0.8;
-  const auto result = recommend(race({surprising, kPipeline}, 20, 0.002), 0);
+  const auto result = recommend(interleaved_trials({surprising, kPipeline}, 20, 0.002), 0);
   EXPECT_TRUE(any_contains(result->warnings, "off by 2"));
   EXPECT_DOUBLE_EQ(result->recommended.predicted_step_s, 0.8);
   surprising.predicted_s = 0.95;
-  EXPECT_FALSE(any_contains(recommend(race({surprising, kPipeline}, 20, 0.002), 0)->warnings, "off by"));
+  EXPECT_FALSE(any_contains(recommend(interleaved_trials({surprising, kPipeline}, 20, 0.002), 0)->warnings, "off by"));
 }
 
 TEST(Recommend, FailedPlansAreLeftOut) {
-  auto trials = race({kReplicas, kPipeline, kSingle}, 20, 0.002);
+  auto trials = interleaved_trials({kReplicas, kPipeline, kSingle}, 20, 0.002);
   trials[0].outcome = OutOfMemory{"cpu:0", 2, 1};
   const auto result = recommend(trials, 0);
   EXPECT_EQ(result->recommended.trial.plan, kPipeline.plan);

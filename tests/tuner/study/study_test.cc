@@ -126,7 +126,7 @@ TEST(Study, StateOfATuningIsKept) {
       .stop_reason = "the \"budget\" is spent",
       .run_command = "mptune run toy",
       .kinds = {.whole_machine = {"cpu:0-1"},
-                .on_paper = {{planner::Parallelism::pipeline, {"of 2 stages", 0.1, {1L << 40, 2}}}},
+                .predicted = {{planner::Parallelism::pipeline, {"of 2 stages", 0.1, {1L << 40, 2}}}},
                 .no_plan = {{planner::Parallelism::hybrid, {.why = NoPlan::Why::needs_devices, .needed = 3, .available = 2}},
                             {planner::Parallelism::one_device,
                              {.why = NoPlan::Why::over_cap, .device = "cpu:0", .needed_bytes = 1L << 40, .cap_bytes = 3}}},
@@ -135,18 +135,18 @@ TEST(Study, StateOfATuningIsKept) {
     Study study(folder / "s", Open::create);
     EXPECT_FALSE(study.checked());
     EXPECT_EQ(study.final_series(), std::nullopt);
-    EXPECT_EQ(study.not_raced(), "");
+    EXPECT_EQ(study.not_benchmarked(), "");
     EXPECT_EQ(study.summary(), std::nullopt);
     study.set_checked();
     study.set_final_series(0);
     study.set_final_series(12);
-    study.set_not_raced("one device");
+    study.set_not_benchmarked("one device");
     study.set_summary(summary);
   }
   const Study study(folder / "s", Open::read);
   EXPECT_TRUE(study.checked());
   EXPECT_EQ(study.final_series(), 12);
-  EXPECT_EQ(study.not_raced(), "one device");
+  EXPECT_EQ(study.not_benchmarked(), "one device");
   EXPECT_EQ(study.summary(), summary);
 }
 
