@@ -15,6 +15,7 @@
 #include "profiler/collect/cupti_edges.h"
 #include "profiler/collect/cupti_lanes.h"
 #include "profiler/collect/cupti_records.h"
+#include "profiler/trace/kernel_names.h"
 #include "profiler/trace/trace_builder.h"
 
 namespace mptune::profiler {
@@ -197,7 +198,7 @@ class TraceMaker {
   void add_kernels() {
     for (const CuptiKernel& kernel : records_.kernels) {
       const int named = kernel_name(kernel.name);
-      const bool collective = trace_.names[as_index(named)].starts_with("nccl");
+      const bool collective = is_nccl_kernel(trace_.names[as_index(named)]);
       add_leaf(kernel.work, collective ? EventKind::collective : EventKind::kernel, named, static_cast<int>(trace_.kernels.size()));
       trace_.kernels.push_back(kernel.kernel);
     }

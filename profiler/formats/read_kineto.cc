@@ -11,6 +11,7 @@
 #include "profiler/formats/chrome_events.h"
 #include "profiler/formats/kineto.h"
 #include "profiler/formats/settle.h"
+#include "profiler/trace/kernel_names.h"
 #include "profiler/trace/stream_lanes.h"
 #include "profiler/trace/trace_builder.h"
 
@@ -115,7 +116,7 @@ class KinetoReader {
     const auto small = [](const std::optional<std::int64_t>& value) {
       return static_cast<int>(std::clamp<std::int64_t>(value.value_or(0), 0, std::numeric_limits<int>::max()));
     };
-    work.kind = event.name.starts_with("nccl") ? EventKind::collective : EventKind::kernel;
+    work.kind = is_nccl_kernel(event.name) ? EventKind::collective : EventKind::kernel;
     work.detail = static_cast<std::int32_t>(trace_.kernels.size());
     trace_.kernels.push_back({.context = small(event[ChromeArg::context]),
                               .stream = small(stream),

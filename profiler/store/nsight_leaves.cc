@@ -6,6 +6,7 @@
 #include "profiler/base/index.h"
 #include "profiler/store/schema.h"
 #include "profiler/store/tables.h"
+#include "profiler/trace/kernel_names.h"
 
 namespace mptune::profiler {
 namespace {
@@ -218,7 +219,7 @@ std::int32_t NsightLeaves::add_kernel(Rows& rows) {
 void NsightLeaves::set_what(const std::string& table, Rows& rows, Event& event) {
   if (table == kKernels) {
     event.name = names_.of_string(rows.integer(7));
-    const bool collective = trace_.names[as_index(event.name)].starts_with("nccl");
+    const bool collective = is_nccl_kernel(trace_.names[as_index(event.name)]);
     event.kind = collective ? EventKind::collective : EventKind::kernel;
     event.detail = add_kernel(rows);
   } else if (table == kCopies) {
