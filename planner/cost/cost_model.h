@@ -18,18 +18,18 @@ struct LayerTimes {
   double forward_busy_s = 0;     ///< with the other devices busy; equal to forward_s where that was not measured
   double backward_busy_s = 0;    ///< likewise
   double backward_input_s = 0;   ///< gradients of inputs alone; busy devices slow both parts as they slow the whole
-  double backward_weight_s = 0;  ///< gradients of weights, with what the former left saved
+  double backward_weight_s = 0;  ///< gradients of weights alone, after the gradients of inputs
 };
 
-/// What a device holds in the moment of its peak, in bytes.
+/// What a device holds at its peak, in bytes.
 struct PeakContents {
   std::int64_t parameters_bytes = 0;
   std::int64_t gradients_bytes = 0;  ///< of the parameters; those that the running action makes are in its workspace
   std::int64_t optimizer_bytes = 0;
-  std::int64_t buffers_bytes = 0;                 ///< of the layers, statistics of the micro-batches, the step's samples on the first stage
+  std::int64_t buffers_bytes = 0;  ///< of the layers, batch-norm statistics per micro-batch, on the first stage the step's samples
   std::map<int, std::int64_t> activations_bytes;  ///< saved for backward or weight gradients, by micro-batch
-  std::int64_t communication_buffer_bytes = 0;    ///< for inputs and gradients of other devices
-  std::int64_t workspace_bytes = 0;               ///< of the action that runs, and what is on its way to other devices
+  std::int64_t communication_buffer_bytes = 0;    ///< for inputs and gradients from other devices
+  std::int64_t workspace_bytes = 0;               ///< of the action that runs, and tensors on their way to other devices
   std::int64_t reserve_bytes = 0;                 ///< what the allocator holds beyond all that
   [[nodiscard]] std::int64_t total() const;
   bool operator==(const PeakContents&) const = default;
@@ -45,11 +45,11 @@ struct MemoryLevels {
 
 /// Prices of layers, copies and memory, read out of a profile.
 /// Time is interpolated linearly between measured micro-batch sizes (time per sample is not constant, and a larger size may be cheaper);
-/// beyond them the nearest segment is continued, and `extrapolated` says so.
+/// beyond them the nearest segment is continued, and extrapolated() is true.
 /// Where only the whole backward was measured, input and weight gradients take half of it each in layers with parameters; in layers
 /// without, the input gradient takes all.
-/// It cannot see: where between two measured sizes a library changes its kernels, caches shared between layers, copies that slow compute,
-/// allocator fragmentation beyond the class's reserve, what the machine does besides.
+/// It cannot see: a library that changes its kernels between two measured sizes, caches shared between layers, copies that slow compute,
+/// allocator fragmentation beyond the class's reserve, other load on the machine.
 class CostModel {
  public:
   /// Copies what it needs. Throws Error if the profile has no layer, or a class without a cost for a layer.
@@ -72,54 +72,56 @@ class CostModel {
   /// Devices of the profile that were busy when `_busy` times were measured on `device`; 0 where they were not measured.
   [[nodiscard]] int neighbours(int device) const;
 
-  /// Bytes that cross the cut before layer `layer`, for `samples` samples; `gradients`: those that come back. A tensor that several layers
-  /// behind the cut read (edges of one producer and size to different layers) crosses once, and is carried along to the last of them.
+  /// Bytes that cross the cut before layer `layer`, for `samples` samples; `gradients`: the gradients that come back. A tensor that several
+  /// layers behind the cut read (edges of one producer and size to different layers) crosses once, and is carried along to the last of
+  /// them.
   [[nodiscard]] std::int64_t boundary_bytes(int layer, int samples, bool gradients) const;
   /// Seconds of a copy of `bytes` from device to device; 0 on one device. Throws Error for a link that the profile does not know.
   [[nodiscard]] double copy_seconds(int source, int destination, std::int64_t bytes) const;
-  /// Number of the medium that this link shares with others, on which their copies queue in the order they are ready; -1: one of its own.
+  /// Index of the medium that this link shares with others; their copies queue on it in the order they are ready. -1: not shared.
   [[nodiscard]] int medium(int source, int destination) const;
 
   /// Fixed cost of an action and of a step on a device; `optimizer` by bytes of parameters.
   [[nodiscard]] double action_seconds(int device) const;
   [[nodiscard]] double step_seconds(int device) const;
   [[nodiscard]] double optimizer_seconds(int device, std::int64_t parameters_bytes) const;
-  /// How many of a stage's replicas sum the gradients of all into the first's, each an equal part of the parameters at the same time: all,
-  /// but the first alone where that is a GPU (of a class "cuda", "cuda/2").
+  /// How many of a stage's replicas add up the gradients, in parallel, each for an equal part of the parameters. The sum goes to the first
+  /// replica. All take part, unless the first is a GPU (of a class "cuda", "cuda/2"), which then does it alone.
   [[nodiscard]] int summing_replicas(int first_device, int replicas) const;
-  /// Seconds that takes one of them, `device`, for a stage of `parameters_bytes`, refreshed parameters included. It cannot see: copies of
-  /// gradients and parameters between the memories of GPUs.
+  /// Seconds that this takes one of the `summing` replicas, `device`, for a stage of `parameters_bytes`, including the refresh of the
+  /// replicas' parameters. It cannot see: copies of gradients and parameters between the memories of GPUs.
   [[nodiscard]] double reduce_seconds(int device, std::int64_t parameters_bytes, int replicas, int summing) const;
 
   [[nodiscard]] std::int64_t parameters_bytes(int first_layer, int last_layer) const;
   /// Bytes kept from forward to backward of one micro-batch by layers [first, last) on a device.
   [[nodiscard]] std::int64_t saved_activation_bytes(int device, int first_layer, int last_layer, int samples) const;
-  /// Whether the layer's own backward needs its output, as far as was measured.
+  /// True if the layer's own backward needs its output, as far as was measured.
   [[nodiscard]] bool keeps_output(int device, int layer) const;
-  /// The same of a stage under its recomputation: what its kept layers keep, and the input of every piece, computed again or kept behind
-  /// one that is; not the stage's own input.
+  /// Bytes kept from forward to backward of one micro-batch by a stage with its recomputation: what the layers that are not recomputed
+  /// save, and the inputs of recomputed pieces and of the kept pieces behind them. The stage's own input is not counted.
   [[nodiscard]] std::int64_t saved_activation_bytes(int device, const Stage& stage, int samples) const;
   /// Bytes held between the input gradients and the weight gradients of one micro-batch: all that was kept (which of it the input gradients
   /// alone need is not measured) and, for layers with parameters, the gradients of what was kept.
   [[nodiscard]] std::int64_t held_bytes(int device, int first_layer, int last_layer, int samples) const;
-  /// Most bytes above what is held, while any of these layers runs.
+  /// Largest number of bytes beyond what is held, while any of these layers runs.
   [[nodiscard]] std::int64_t workspace_bytes(int device, int first_layer, int last_layer, int samples) const;
   /// Bytes of one sample of the model's input, from the profile's shape; 0 where it does not say.
   [[nodiscard]] std::int64_t input_bytes_per_sample() const { return input_bytes_per_sample_; }
 
   /// Peak bytes on each of the plan's devices in a step that begins without gradients: parameters, gradients from the first backward on,
   /// optimizer state, buffers, activations in flight by the schedule and statistics of batch norms, communication buffers of inputs and of
-  /// gradients, workspace, the allocator's reserve. What is received is held to the end of the stage's backward, tensors for later stages
-  /// with it; an output that no backward needs, until it is sent. Within an action, layer by layer: the peak of a backward lies where
-  /// little is freed yet and much is made already. Never meant to lie below what is measured. It cannot see: more than two tensors that
-  /// wait for a slow link, what input gradients free before the weight gradients run, storage that tensors share. Requires: a valid plan
-  /// and schedule.
+  /// gradients, workspace, the allocator's reserve. A received input, with the tensors for later stages that come with it, is held until
+  /// the stage's backward ends. An output that no backward needs is held until it is sent. Within an action memory is counted layer by
+  /// layer: a backward peaks where it has freed little and made much. Meant to be at least what is measured. It cannot see: more than two
+  /// tensors that wait for a slow link, what input gradients free before the weight gradients run, storage that tensors share. Requires: a
+  /// valid plan and schedule.
   [[nodiscard]] std::vector<std::int64_t> peak_bytes(const Plan& plan) const;
-  /// The same of one of the plan's devices: only the ranges of its own stages matter.
+  /// Peak bytes on one of the plan's devices. They depend on the layer ranges of its own stages only.
   [[nodiscard]] std::int64_t peak_bytes(const Plan& plan, int device) const;
-  /// The same by what it is made of: the totals are the peaks.
+  /// What each of the plan's devices holds at its peak; total() is the peak.
   [[nodiscard]] std::vector<PeakContents> peak_contents(const Plan& plan) const;
-  /// The same over the step: the largest level is the peak, but for a device without actions. Slots count as if all were full all the time.
+  /// What each of the plan's devices holds over the step. The largest of during_bytes is the peak, except on a device without actions.
+  /// Communication buffers count as full all the time.
   [[nodiscard]] std::vector<MemoryLevels> memory_levels(const Plan& plan) const;
 
   [[nodiscard]] const Profile& profile() const { return profile_; }
@@ -138,7 +140,7 @@ class CostModel {
   struct Segment {
     const Point* low = nullptr;
     const Point* high = nullptr;
-    double share = 0;  ///< 0 at low, 1 at high; beyond them where extrapolated
+    double share = 0;  ///< 0 at low, 1 at high; outside 0 .. 1 if extrapolated
   };
   struct Load {
     double seconds = 0;
@@ -160,12 +162,12 @@ class CostModel {
   std::vector<Point> points_;              ///< curves of all classes and layers, one after another
   std::vector<std::size_t> curve_starts_;  ///< of class c and layer l: [c * layers + l], one more at the end
   std::vector<int> busy_members_;          ///< per class: devices of the profile in classes with busy times, 0 for a class without
-  std::vector<Boundary> outputs_;          ///< by layer that the cut lies before; the ends have none
+  std::vector<Boundary> outputs_;          ///< by layer that the cut lies before; nothing at both ends
   std::vector<Boundary> gradients_;        ///< likewise
   std::vector<int> link_of_;               ///< [source * devices + destination]: index into Profile::links, -1: not known
   std::vector<bool> may_cut_;              ///< by layer
   std::int64_t input_bytes_per_sample_ = 0;
-  Load per_sample_;  ///< at most, of all plans
+  Load per_sample_;  ///< upper bound over all plans
   Load fixed_;       ///< likewise, of a step
 };
 

@@ -12,8 +12,8 @@ bool releases(ActionKind kind) {
   return kind == ActionKind::backward || kind == ActionKind::backward_weight;
 }
 
-// The bytes of one device. Copies never block their sender, so what has arrived is bounded by what the neighbours may have done while this
-// device stands at an action: they run ahead only as far as their own rows let them.
+// The bytes of one device. Copies never block their sender, so inputs may arrive early. How early is bounded by how far the neighbours' own
+// rows let them run ahead of this device.
 class DevicePeak {
  public:
   DevicePeak(const Plan& plan, const CostModel& cost, int device)
@@ -53,7 +53,7 @@ class DevicePeak {
   }
 
  private:
-  // What is held all the time goes into the contents.
+  // Fills contents_ with what is held during the whole step, and held_ with the rest.
   void collect() {
     for (int s = 0; s < plan_.num_stages(); ++s) {
       const std::vector<int>& devices = stage(s).devices;
@@ -83,7 +83,7 @@ class DevicePeak {
     return cost_.boundary_bytes(layer, samples(microbatch), gradients);
   }
 
-  // Of this device's part.
+  // Micro-batches of the stage that this device runs.
   [[nodiscard]] std::int64_t microbatches(int s) const {
     std::int64_t count = 0;
     for (int i = 0; i < plan_.num_microbatches(); ++i) count += mine(s, i) ? 1 : 0;
@@ -126,7 +126,7 @@ class DevicePeak {
         (stretch.microbatch < 0 ? contents_.workspace_bytes : contents_.activations_bytes[stretch.microbatch]) += stretch.bytes;
   }
 
-  // What the layers that are computed again would keep.
+  // What the recomputed layers would save without recomputation.
   std::int64_t dropped_bytes(int s, int microbatch) {
     if (stage(s).recompute.mode == Recompute::Mode::all) return need(s, microbatch).saved;
     std::int64_t bytes = 0;
@@ -144,7 +144,7 @@ class DevicePeak {
     int samples = 0;
     std::int64_t saved = 0;
     std::int64_t held = 0;
-    std::int64_t forward = 0;  // most above `saved`, like the others
+    std::int64_t forward = 0;  // most bytes above `saved`, like the next two
     std::int64_t backward = 0;
     std::int64_t first_backward = 0;
     std::int64_t half_backward = 0;  // gradients of inputs or of weights alone
@@ -186,7 +186,7 @@ class DevicePeak {
     if (layer + 1 == cost_.layers() || cost_.keeps_output(index_, layer)) return 0;
     return std::min(boundary(layer + 1, microbatch, false), cost_.saved_activation_bytes(index_, layer, layer + 1, samples(microbatch)));
   }
-  // Holds its output for nobody but the next stage.
+  // True if only the next stage needs the stage's output.
   [[nodiscard]] bool drops_output(int s, int microbatch) const {
     return recomputes(stage(s).recompute, microbatch) || dropped_output(stage(s).last_layer - 1, microbatch) > 0;
   }
@@ -197,26 +197,27 @@ class DevicePeak {
       const int forward = forward_at_[slot(s, i)];
       const int gradient = gradient_at_[slot(s, i)];
       const int release = release_at_[slot(s, i)];
-      const bool again = recomputes(stage(s).recompute, i);
+      const bool recomputed = recomputes(stage(s).recompute, i);
       const std::int64_t saved = need(s, i).saved;
       const std::int64_t held = need(s, i).held;
-      const std::int64_t meanwhile = again ? cost_.saved_activation_bytes(index_, stage(s), samples(i)) : saved;
-      held_.add({forward, release, meanwhile, i});
-      // In a split backward the gradients of what is kept wait for the weight gradients.
+      const std::int64_t kept = recomputed ? cost_.saved_activation_bytes(index_, stage(s), samples(i)) : saved;
+      held_.add({forward, release, kept, i});
+      // A split backward holds the gradients of saved activations until the weight gradients have run.
       if (gradient < release) held_.add({gradient, release, held - saved, i});
-      // The forward itself, and the backward that runs it again, hold what is dropped in between.
-      if (again) {
+      // What recomputation drops is held during the forward, and again during the backward.
+      if (recomputed) {
         const std::int64_t dropped = dropped_bytes(s, i);
         held_.add({forward, forward, dropped, i});
         held_.add({gradient, release, dropped, i});
       }
-      // What the next stage on this device reads may outlive this stage's own need.
+      // If the next stage is on this device, too, it may need this stage's output longer than this stage does.
       if (s + 1 < plan_.num_stages() && mine(s + 1, i))
         held_.add({drops_output(s, i) ? forward : release + 1, release_at_[slot(s + 1, i)], boundary(stage(s).last_layer, i, false), i});
     }
   }
 
-  // An input may arrive as soon as the producer's row allows: after the backwards that stand before its forward there, hence after ours.
+  // An input may arrive as soon as the producer has run the backwards that precede its forward there. Those wait for this device's
+  // backwards.
   std::int64_t input_buffers(int s) {
     planner::Holding buffers(row(device_).size());
     for (const int producer : stage(s - 1).devices) {
@@ -234,7 +235,8 @@ class DevicePeak {
     return buffers.most();
   }
 
-  // Likewise a gradient: after the forwards that stand before its backward on the device that makes it.
+  // A gradient may arrive as soon as the producer has run the forwards that precede its backward there. Those wait for this device's
+  // forwards.
   std::int64_t gradient_buffers(int s) {
     planner::Holding buffers(row(device_).size());
     for (const int producer : stage(s + 1).devices) {
@@ -254,17 +256,17 @@ class DevicePeak {
     return buffers.most();
   }
 
-  // What an action needs while it runs, and what it or the one before it made that is still on its way to another device: one on the lane,
-  // one behind it.
+  // Adds the workspace of each action, and the tensors that it or the action before it sends: at most two, one being copied and one
+  // waiting for the lane.
   void add_running() {
-    std::int64_t left = 0;
+    std::int64_t sent_before = 0;
     std::vector<bool> has_gradients(plan_.stages.size());
     for (std::size_t q = 0; q < row(device_).size(); ++q) {
       const Action& action = row(device_)[q];
       const std::int64_t sent = 2 * sends(action);
       const std::int64_t running = running_bytes(need(action.stage, action.microbatch), action.kind, has_gradients[as_index(action.stage)]);
-      held_.add({static_cast<int>(q), static_cast<int>(q), running + std::max(sent, left)});
-      left = sent;
+      held_.add({static_cast<int>(q), static_cast<int>(q), running + std::max(sent, sent_before)});
+      sent_before = sent;
       if (releases(action.kind)) has_gradients[as_index(action.stage)] = true;
     }
   }
@@ -280,7 +282,7 @@ class DevicePeak {
     }
   }
 
-  // Bytes on their way that nothing else holds. An output that is kept for backward needs no room of its own.
+  // Bytes that an action sends and nothing else counts: an output that is kept for backward is counted there.
   std::int64_t sends(const Action& action) {
     const int s = action.stage;
     const int i = action.microbatch;
@@ -298,9 +300,9 @@ class DevicePeak {
   int index_;
   planner::Holding held_;
   PeakContents contents_;
-  std::vector<int> forward_at_;   // place in this device's row, per stage and micro-batch
-  std::vector<int> gradient_at_;  // of what makes the input's gradient
-  std::vector<int> release_at_;   // of what reads the activations last
+  std::vector<int> forward_at_;   // index in this device's row, per stage and micro-batch
+  std::vector<int> gradient_at_;  // likewise, of the action that makes the gradient of the input
+  std::vector<int> release_at_;   // likewise, of the action that reads the activations last
   std::vector<Need> needs_;
 };
 

@@ -13,35 +13,36 @@
 
 namespace mptune::planner {
 
-/// Rates plans of a family and collects the best. Every plan that is timed adds its longest path to the bounds.
+/// Rates plans of a family and collects the best. If learns(), every plan that is timed adds its longest path to the bounds, unless it is
+/// known.
 class CutRater {
  public:
   /// All must outlive this. Requires: at least as many layers as stages.
   CutRater(const PartitionProblem& problem, const CostModel& cost, const Family& family);
 
-  /// Nanoseconds of a plan: exact if at most `within_ns`, else a lower bound. PathBounds::kFar where the plan does not fit.
+  /// Rates a plan and returns its step [ns]: exact if at most `within_ns`, else a lower bound; PathBounds::kFar if the plan does not fit.
   std::int64_t consider(const std::vector<int>& cuts, std::int64_t within_ns);
 
   [[nodiscard]] const Prices& prices() const { return prices_; }
   [[nodiscard]] std::int64_t step_cost_ns() const { return times_.step_cost_ns(); }
-  /// For every stage a path along a device of it.
+  /// For every stage, a path along one of its devices.
   [[nodiscard]] const std::vector<Path>& rows() const { return rows_; }
   /// All paths known so far. Every plan that is timed may add one.
   [[nodiscard]] PathBounds& paths() { return paths_; }
   [[nodiscard]] const BestCuts& best() const { return best_; }
   [[nodiscard]] std::int64_t simulated() const { return simulated_; }
 
-  /// Whether a plan that is timed adds a path.
+  /// True if a plan that is timed may add a path.
   [[nodiscard]] bool learns() const { return learns_; }
-  /// Whether a stage's memory depends on its layers alone. need(), furthest() and settle() require it.
+  /// True if a stage's memory depends on its layers alone. need(), furthest() and settle() require it.
   [[nodiscard]] bool knows_memory() const { return memory_.has_value(); }
   [[nodiscard]] const StageNeed& need(int stage, int first, int last) { return memory_->need(stage, first, last); }
   [[nodiscard]] std::vector<int> furthest(int stage) const { return memory_->furthest(stage); }
-  /// Fixes the prices of the stage, recomputed where memory asks for it; false if it does not fit.
+  /// Sets the prices of the stage, with recomputation if its cap requires it. Returns false if the stage does not fit.
   [[nodiscard]] bool settle(int stage, int first, int last);
 
   /// The least excess over a cap: of all plans where knows_memory(), else of those considered.
-  /// 0 bytes where a plan fits, or where the windows allow none.
+  /// 0 bytes if a plan fits, or if the windows allow no plan.
   struct Excess {
     std::int64_t bytes = 0;
     int device = -1;
@@ -59,7 +60,7 @@ class CutRater {
   const Family& family_;
   Prices prices_;
   StepTimes times_;
-  bool learns_;  // plans share their rows, so the longest path of one exists in all
+  bool learns_;  // all plans have the same rows, so a path of one is a path of all
   std::vector<Path> rows_;
   std::optional<StageMemory> memory_;
   bool exact_;  // times_ agrees with the simulator

@@ -10,14 +10,14 @@
 namespace mptune::planner {
 namespace {
 
-constexpr std::int64_t kFirstPause = 4096;  // nodes, doubled after every narrowing of the windows
-constexpr std::int64_t kDirectly = 24'000;  // nodes, before the bound is raised in steps
-constexpr int kWorthAgain = 10;             // windows are narrowed again while they lose at least one in so many layers
-constexpr double kSteps[] = {0.02, 0.01, 0.003};
-constexpr int kMixtures = 3;         // path mixtures tried per limit
-constexpr int kMixtureRounds = 24;   // of reweighing, per mixture
-constexpr int kRangesPerNode = 128;  // of a shortest path
-constexpr int kFinest = 256;         // a bound is raised in steps of one part of this many
+constexpr std::int64_t kFirstPause = 4096;           // nodes, doubled after every narrowing of the windows
+constexpr std::int64_t kFirstAttemptNodes = 24'000;  // nodes of the first attempt; then the bound is raised in steps
+constexpr int kWorthAgain = 10;                      // windows are narrowed again while they lose at least 1 / this of their layers
+constexpr double kGaps[] = {0.02, 0.01, 0.003};      // proved one after another
+constexpr int kMixtures = 3;                         // path mixtures tried per limit
+constexpr int kMixtureRounds = 24;                   // reweighings per mixture
+constexpr int kRangesPerNode = 128;                  // ranges in a shortest path that cost as much as a node
+constexpr int kGapDivisor = 256;                     // bisection ends at a gap of 1 / this
 
 }  // namespace
 
@@ -61,7 +61,7 @@ void CutSearch::bound_all() {
   result_.lower_bound_ns = least < PathBounds::kFar ? least + rater_.step_cost_ns() : PartitionResult::kNoPlan;
 }
 
-// False if no plan is left within the limit.
+// Narrows the windows until they lose few layers. Returns false if no plan within the limit is left.
 bool CutSearch::narrow(std::int64_t limit_ns, Windows& windows) {
   for (int dropped = 1; dropped > 0;) {
     int left = 0;
@@ -73,8 +73,8 @@ bool CutSearch::narrow(std::int64_t limit_ns, Windows& windows) {
   return true;
 }
 
-// True if bounds alone prove that no plan keeps to the limit. Path mixtures and single paths narrow the windows in turn. The cuts on which
-// a mixture is shortest are often good plans; timing them adds further paths.
+// Returns true if bounds alone prove that no plan stays within the limit. Alternates single-path and mixture bounds. The cuts that minimise
+// a mixture are usually good plans, so they are rated, and their longest paths may become new bounds.
 bool CutSearch::refute(std::int64_t limit_ns, Windows& windows) {
   PathMixture mixture(rater_.prices(), stages_);
   for (const Path& row : rater_.rows()) mixture.add(row);
@@ -96,19 +96,19 @@ bool CutSearch::refute(std::int64_t limit_ns, Windows& windows) {
   return !narrow(limit_ns, windows);
 }
 
-// Where every plan costs a simulation and adds no path, bounds come first.
+// Tries bounds before any plan is rated, if rating a plan costs a simulation and adds no path.
 bool CutSearch::refuted_by_bounds(std::int64_t limit_ns) {
   if (rater_.learns()) return false;
   Windows windows = entering_;
   return limit_ns < PathBounds::kMostMixed && refute(limit_ns, windows);
 }
 
-// Halves what lies between the bound and the best plan, by limits that are refuted or not.
+// Raises the lower bound by bisection between it and the best plan: a limit that refute() excludes becomes the bound.
 void CutSearch::raise_bound() {
   const auto reached = [this] { return rater_.best().empty() ? problem_.longest_ns : rater_.best().kept().front().step_ns; };
   std::int64_t high = reached();
   if (high >= PathBounds::kMostMixed) return;
-  while (!effort_.ended() && high - result_.lower_bound_ns > high / kFinest) {
+  while (!effort_.ended() && high - result_.lower_bound_ns > high / kGapDivisor) {
     const std::int64_t middle = result_.lower_bound_ns + (high - result_.lower_bound_ns) / 2;
     Windows windows = allowed_;
     if (refute(middle - rater_.step_cost_ns(), windows))
@@ -118,10 +118,10 @@ void CutSearch::raise_bound() {
   }
 }
 
-// Visits every plan that could reach the aim; false if the search was ended, or `most_nodes` were visited, first.
+// Visits every plan that could reach the aim. Returns false if it was interrupted or reached `most_nodes` first.
 bool CutSearch::exhaust(const WalkAim& aim, std::int64_t most_nodes) {
   const std::int64_t last_node = most_nodes < PathBounds::kFar ? effort_.nodes() + most_nodes : PathBounds::kFar;
-  // Plans too slow even to tie stay out of every later search.
+  // Plans too slow to tie with the last one kept are excluded here and in all later calls.
   if (rater_.best().full() && !narrow(rater_.best().kept().back().step_ns - rater_.step_cost_ns(), entering_)) return true;
   Windows windows = entering_;
   for (std::int64_t pause = kFirstPause;; pause *= 2) {
@@ -134,13 +134,13 @@ bool CutSearch::exhaust(const WalkAim& aim, std::int64_t most_nodes) {
   }
 }
 
-// Most families are proved at once. For the others the bound rises in steps, so that a search that is stopped still has the last bound.
+// One attempt proves most families. For the others the bound is raised in steps, so that a search that is stopped keeps the last bound.
 void CutSearch::prove() {
-  if (exhaust({}, kDirectly)) {
+  if (exhaust({}, kFirstAttemptNodes)) {
     result_.complete = true;
   } else {
     raise_bound();
-    for (const double gap : kSteps) {
+    for (const double gap : kGaps) {
       if (effort_.ended() || rater_.best().empty() || !exhaust({WalkAim::Goal::faster, gap}, PathBounds::kFar)) break;
       result_.lower_bound_ns = std::max(result_.lower_bound_ns, shortened_ns(rater_.best().kept().front().step_ns, gap) + 1);
     }

@@ -9,14 +9,14 @@
 namespace mptune::planner {
 namespace {
 
-constexpr std::int64_t kProbeAfter = 16;
-constexpr std::int64_t kNodesPerQuestion = 64;
+constexpr std::int64_t kProbeAfter = 16;  // nodes; doubled while probes add no path
+constexpr std::int64_t kNodesPerStopCheck = 64;
 
 }  // namespace
 
 bool SearchEffort::interrupted() {
   if (nodes_ > problem_.most_nodes) ended_ = true;
-  if (!ended_ && problem_.stop && nodes_ % kNodesPerQuestion == 0 && problem_.stop()) ended_ = true;
+  if (!ended_ && problem_.stop && nodes_ % kNodesPerStopCheck == 0 && problem_.stop()) ended_ = true;
   return ended_;
 }
 
@@ -82,7 +82,7 @@ void CutWalk::visit(int stage) {
   }
 }
 
-// The longest path of the likeliest plan behind these cuts may rule out all plans behind them.
+// Rates the best balanced plan that begins with these cuts: its longest path may exclude all others that do.
 void CutWalk::probe(int stage, int last) {
   since_probe_ = 0;
   std::vector<int> cuts = cuts_;
@@ -117,7 +117,7 @@ void CutWalk::consider(const std::vector<int>& cuts) {
   adopt_paths();
 }
 
-// Paths that were added last, or ruled out a plan, come first.
+// Checks the paths that are most likely to exclude a plan first: those added last, and those that have excluded plans.
 bool CutWalk::within_paths(int stage, int first, int last) {
   const auto at = as_index(stage);
   const std::int64_t passed = passed_[at] + (stage + 1 < stages_ ? balance_.passing(stage, first, last) : 0);
@@ -171,7 +171,7 @@ void CutWalk::find_copied_rest() {
   }
 }
 
-// Lengths up to the present stage, of paths that were added during the descent.
+// Takes over paths that were added during the descent, with their lengths up to the current stage.
 void CutWalk::adopt_paths() {
   const int known = static_cast<int>(order_.size());
   if (paths_.paths() == known) return;

@@ -20,9 +20,9 @@ class SearchEffort {
   [[nodiscard]] std::int64_t nodes() const { return nodes_; }
   /// True from the first interruption on.
   [[nodiscard]] bool ended() const { return ended_; }
-  /// To be asked at every node: PartitionProblem::stop is asked at some of them.
+  /// Call at every node. Asks PartitionProblem::stop at some of them.
   bool interrupted();
-  /// To be asked before a plan is timed, which takes long enough to ask PartitionProblem::stop every time.
+  /// Call before timing a plan. Always asks PartitionProblem::stop: timing a plan takes longer.
   bool interrupted_before_plan();
 
  private:
@@ -38,17 +38,17 @@ struct WalkAim {
     tied     ///< plans as fast as the last one listed that rank before it
   };
   Goal goal = Goal::faster;
-  double gap = 0;  ///< faster than the best plan by this share of its step
+  double gap = 0;  ///< only plans faster than the best one by this share of its step; 0: no such limit
 };
 
 /// The longest whole number of nanoseconds that is less than `ns` by a share `gap` of it.
 [[nodiscard]] std::int64_t shortened_ns(std::int64_t ns, double gap);
 
-/// Nanoseconds that all paths of a plan may take where the plan is to reach the aim.
+/// Longest that a path of a plan may be if the plan is to reach the aim.
 [[nodiscard]] std::int64_t path_limit_ns(const WalkAim& aim, const CutRater& rater);
 
 /// One walk over the cuts within given windows, depth first. Plans that it reaches are rated, and the paths they add prune the rest.
-/// All state of the walk is here; rater and effort go on counting over several walks.
+/// Several walks share rater and effort; all other state belongs to the walk.
 class CutWalk {
  public:
   enum class End : std::uint8_t { complete, paused, interrupted };
@@ -90,7 +90,7 @@ class CutWalk {
   std::vector<int> order_;                              // of the paths: those that rule out most come first
   std::vector<std::int64_t> passed_;                    // [stage]: length that the stages before add to the device paths of all later ones
   std::vector<std::int64_t> copied_;                    // [stage]: bytes copied over the cuts before
-  std::vector<std::int64_t> peaks_;                     // [stage]: bytes that a device needs at least for the stages before
+  std::vector<std::int64_t> peaks_;                     // [stage]: the largest peak is at least this, by the stages before
   std::vector<std::vector<std::int64_t>> copied_rest_;  // [stage][first]: least bytes copied over the cuts behind
 };
 

@@ -13,18 +13,18 @@ namespace mptune::planner {
 
 /// One family of pipelines: everything but the cuts is given.
 struct PartitionProblem {
-  std::vector<std::string> devices;      ///< Plan::devices, names that the cost model knows
-  std::vector<std::vector<int>> stages;  ///< of each stage, in order of the layers: its devices, indices into `devices`, several: replicas
-  std::vector<std::int64_t> memory_bytes;  ///< cap per device as `devices`; 0 or an empty list: no cap
+  std::vector<std::string> devices;        ///< Plan::devices, names that the cost model knows
+  std::vector<std::vector<int>> stages;    ///< devices of each stage, in order of the layers: indices into `devices`; several are replicas
+  std::vector<std::int64_t> memory_bytes;  ///< cap of each of `devices`; 0 or an empty list: no cap
   std::vector<int> microbatch_sizes;       ///< differ by at most one, larger ones first, as split_evenly makes them
   std::string schedule;                    ///< a name that make_schedule knows; its rows are schedule_plan's, with these caps
   std::vector<int> recomputed;             ///< stages that are recomputed as a whole in every plan, ascending
-  bool recompute_for_memory = false;       ///< also recompute the stages whose device would exceed its cap, those alone
+  bool recompute_for_memory = false;       ///< also recompute exactly the stages whose device would otherwise exceed its cap
   int keep = 1;                            ///< plans to return
-  /// Plans that take longer are of no interest.
+  /// Plans that take longer are not returned.
   std::int64_t longest_ns = std::numeric_limits<std::int64_t>::max();
-  std::int64_t most_nodes = std::numeric_limits<std::int64_t>::max();  ///< of the search, before it ends with what it has proved
-  std::function<bool()> stop;  ///< asked between plans and before bounds are found anew; true ends the search likewise
+  std::int64_t most_nodes = std::numeric_limits<std::int64_t>::max();  ///< after which the search ends with what it has proved
+  std::function<bool()> stop;  ///< asked before each plan is timed and while bounds are improved; true ends the search likewise
 };
 
 struct PartitionedPlan {
@@ -44,11 +44,10 @@ struct PartitionResult {
   /// `longest_ns` if `complete` and there is none within it; kNoPlan if it is proved that nothing fits.
   std::int64_t lower_bound_ns = 0;
   bool complete = false;       ///< not ended early
-  std::int64_t nodes = 0;      ///< partial plans looked at, first plans rated, and what mixed bounds cost in such
+  std::int64_t nodes = 0;      ///< partial plans visited, first plans rated, and the cost of path mixtures in the same unit
   std::int64_t simulated = 0;  ///< whole plans timed
-  /// Where it is proved that no plan fits its caps: the least, over all plans (over those looked at, where a device has several stages or
-  /// rows differ from plan to plan), of the most bytes over a cap, and the device. Where the search was ended before it found one that
-  /// fits: likewise. Else 0.
+  /// If no plan fits its caps, or the search ended before it found one that fits: by how much, and on which device, the plan that comes
+  /// closest exceeds a cap. Covers all plans; only those rated if a device has several stages or rows differ from plan to plan. Else 0.
   std::int64_t smallest_excess_bytes = 0;
   int smallest_excess_device = -1;  ///< index into PartitionProblem::devices
 
@@ -63,7 +62,7 @@ struct PartitionResult {
 /// do not slow each other. Other families are bounded less tightly, and every plan costs a simulation: give those a limit.
 /// The proof covers cuts (and recomputation for memory by the stated rule), not other micro-batches, schedules or devices.
 /// Throws Error for a family without stages or micro-batches, sizes that differ by more than one, an unknown device or schedule, a
-/// schedule that does not go with the stages, a list of caps of the wrong length, more layers than 2 GiB of tables can hold.
+/// schedule that does not support the stages, a list of caps of the wrong length, more layers than 2 GiB of tables can hold.
 [[nodiscard]] PartitionResult partition(const PartitionProblem& problem, const CostModel& cost);
 
 }  // namespace mptune::planner

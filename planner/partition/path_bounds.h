@@ -10,11 +10,11 @@
 
 namespace mptune::planner {
 
-/// The stages that a search still allows.
+/// The layer ranges of stages that a search has not excluded.
 struct Windows {
-  std::vector<std::vector<int>> begins;    ///< [s]: layers at which stage s may begin, ascending; [stages]: the end of the model
-  std::vector<std::vector<int>> furthest;  ///< [s][first]: the last layer where a stage s that begins at `first` may end
-  std::vector<std::vector<int>> nearest;   ///< [s][first]: the first one
+  std::vector<std::vector<int>> begins;    ///< [s]: layers at which stage s may begin, ascending; [stages()]: the end of the model
+  std::vector<std::vector<int>> furthest;  ///< [s][first]: the largest end of a stage s that begins at `first`
+  std::vector<std::vector<int>> nearest;   ///< [s][first]: the smallest end
 
   [[nodiscard]] int stages() const { return static_cast<int>(furthest.size()); }
   [[nodiscard]] bool allows(int stage, int first, int last) const {
@@ -32,7 +32,7 @@ struct Windows {
 class PathBounds {
  public:
   static constexpr std::int64_t kFar = std::int64_t{1} << 60;
-  /// Path mixtures are only used for shorter steps: three days.
+  /// Path mixtures are used only for steps shorter than this (three days).
   static constexpr std::int64_t kMostMixed = std::int64_t{1} << 48;
 
   /// `prices` must outlive this.
@@ -62,7 +62,7 @@ class PathBounds {
   [[nodiscard]] const Path& path(int path) const { return paths_[as_index(path)].path; }
   /// The longest of the paths on these cuts.
   [[nodiscard]] std::int64_t longest(const std::vector<int>& cuts) const;
-  /// Drops from the windows what no plan uses whose paths all keep to `limit_ns`; returns how many layers it dropped.
+  /// Drops from the windows what only plans with a path longer than `limit_ns` use. Returns how many layers it dropped.
   /// rest() of all paths is valid afterwards, unless the windows are empty.
   int narrow(std::int64_t limit_ns, Windows& windows);
 
@@ -92,8 +92,9 @@ class PathBounds {
   std::vector<Bounded> paths_;
 };
 
-/// Lower bound of the slowest device. Each stage has a path along its device; before and behind the device's own work these paths share
-/// their parts. The least length of the longest one over all cuts is a min-max shortest path.
+/// Lower bound from the slowest device. Each stage has a path along its device. The path also passes through earlier stages; what such a
+/// stage adds to all later paths is counted once (passing()). The least length of the longest path over all cuts is a min-max shortest
+/// path.
 class BalanceBound {
  public:
   /// `rows`: a path of each stage along its device. `prices` must outlive this.
@@ -103,7 +104,7 @@ class BalanceBound {
   [[nodiscard]] const std::vector<Path>& rows() const { return rows_; }
   /// Least length of the longest device path of the stages from `stage` on, which begins at `first`, without the parts of earlier stages.
   [[nodiscard]] std::int64_t rest(int stage, int first) const { return rest_[as_index(stage)][as_index(first)]; }
-  /// What the stage with these layers, and the copies behind it, add to the paths of all later stages.
+  /// What the stage with these layers, and the copies behind it, add to the path of every later stage.
   [[nodiscard]] std::int64_t passing(int stage, int first, int last) const { return sum(passing_, stage, first, last); }
   /// The cut behind the stage that reaches rest(), -1 if none does.
   [[nodiscard]] int best_last(const Windows& windows, int stage, int first) const;

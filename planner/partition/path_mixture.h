@@ -11,27 +11,27 @@
 
 namespace mptune::planner {
 
-/// A weighted mean of paths. It is no longer than its longest path, so its least length over all cuts (a shortest path) is a lower bound of
-/// every plan. With several stages per device it bounds far better than single paths.
-/// Weights improve by subgradients (Held, Wolfe & Crowder, Mathematical Programming 6, 1974): paths that are long on the cuts where the
-/// mean is shortest gain weight.
+/// A weighted mean of paths. The mean is at most as long as its longest path, so its least length over all cuts (a shortest-path problem)
+/// is a lower bound of every plan. With several stages per device this bound is far better than that of single paths. Weights improve by
+/// subgradients (Held, Wolfe & Crowder, Mathematical Programming 6, 1974): paths that are long on the cuts where the mean is shortest gain
+/// weight.
 class PathMixture {
  public:
   /// `prices` must outlive this.
   PathMixture(const Prices& prices, int stages) : prices_(prices), stages_(stages) {}
 
-  /// The path takes part from now on.
+  /// Adds a path to the mixture.
   void add(const Path& path);
   [[nodiscard]] int paths() const { return static_cast<int>(paths_.size()); }
 
-  /// Cuts on which the mean of the present weights is shortest, and its length there.
+  /// Cuts that minimise the mean with the current weights, and its length there.
   struct Least {
     double ns = 0;
     std::vector<int> cuts;
   };
   /// Nothing if the windows allow no plan.
   [[nodiscard]] std::optional<Least> least(const Windows& windows) const;
-  /// Changes the weights after `least`. `target_ns`: the length that the mean should reach.
+  /// Updates the weights by the lengths of the paths on the cuts of `least`. `target_ns`: the length that the mean should reach.
   void reweigh(const Least& least, double target_ns);
   /// The best mean so far, its weights as whole numbers (Path::of).
   [[nodiscard]] Path best() const;
@@ -52,7 +52,7 @@ class PathMixture {
   std::vector<double> weights_;  // add up to 1
   std::vector<double> best_weights_;
   double best_ns_ = -1;
-  double pace_ = 1;
+  double pace_ = 1;     // factor of the subgradient's step
   int since_best_ = 0;  // rounds
 };
 

@@ -12,7 +12,7 @@ namespace mptune::planner {
 /// How often each slot (prices.h) lies on one path through a step. Its length is a lower bound of the step of every plan of the family.
 struct Path {
   std::vector<int> count;  ///< per slot
-  int of = 1;              ///< of a path mixture: counts are sums over so many paths
+  int of = 1;              ///< of a path mixture: number of paths that `count` sums up
   bool operator==(const Path&) const = default;
 };
 
@@ -22,19 +22,19 @@ class StepTimes {
   /// `operations` of any plan of the family; adds their slots to `prices`.
   StepTimes(const Operations& operations, Prices& prices);
 
-  /// Nanoseconds of the step of the plan with these cuts; some microseconds.
+  /// Step of the plan with these cuts [ns]. A call takes some microseconds.
   std::int64_t step_ns(const std::vector<int>& cuts);
   /// False if devices slow each other or links share a medium: then step_ns() is a lower bound.
   [[nodiscard]] bool exact() const { return exact_; }
-  /// The part of every step that is on no path.
+  /// Fixed cost of a step, which no path contains.
   [[nodiscard]] std::int64_t step_cost_ns() const { return step_cost_ns_; }
   /// A longest path through the step that was timed last.
   [[nodiscard]] Path longest_path() const;
 
-  /// For every stage, a path along a device of it that is longest where that stage is much slower than all others.
+  /// For every stage, a path along one of its devices: the longest path if that stage is much slower than all others.
   std::vector<Path> row_paths();
-  /// For every stage, a path along one of its devices that exists in a step whatever the order of its rows. Requires micro-batches of one
-  /// size. `splits`: orders may split different backwards, so backwards are left out.
+  /// For every stage, a path along one of its devices that exists for every order of the rows. Requires: micro-batches of one size.
+  /// `splits`: the order decides which backwards are split, so backwards are left out.
   [[nodiscard]] std::vector<Path> row_paths_of_any_order(bool splits) const;
 
  private:
@@ -44,7 +44,7 @@ class StepTimes {
     int input = 0;   ///< place in end_ns_ of what must have ended, 0: nothing
     int before = 0;  ///< likewise, on the same lane
   };
-  // Reductions, then updates, from the end of all actions on.
+  // Reductions of gradients, then updates of parameters: they start when all actions have ended.
   struct EndItem {
     int slot = 0;
     int before = -1;  ///< end item on the same lane

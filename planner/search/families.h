@@ -20,15 +20,16 @@ struct PlanFamily {
   std::string schedule;
   int virtual_stages = 1;
   std::int64_t bound_ns = 0;                 ///< no plan takes less
-  std::vector<int> seed;                     ///< cuts that come near it
-  std::int64_t plans = 0;                    ///< sets of cuts
-  std::optional<MissingCapability> missing;  ///< what the runtime lacks for them
-  bool rows_decide = false;                  ///< list schedules on a runtime without split backward: some run, some do not
+  std::vector<int> seed;                     ///< cuts whose step is likely to be near `bound_ns`
+  std::int64_t plans = 0;                    ///< number of plans: one per set of cuts
+  std::optional<MissingCapability> missing;  ///< what the runtime lacks to execute them
+  bool rows_decide = false;                  ///< `list` on a runtime without split backward: only some of the plans are executable
 
   [[nodiscard]] bool executable() const { return !missing && !rows_decide; }
 
-  /// The plan with these cuts, without rows; its devices in the order of the stages, and their caps (`caps` as the space's devices).
+  /// The plan with these cuts, without rows. Its devices are in the order of the stages.
   [[nodiscard]] Plan plan(const SearchSpace& space, const std::vector<int>& cuts, int layers) const;
+  /// Caps of the plan's devices, given those of the space's devices.
   [[nodiscard]] std::vector<std::int64_t> caps(const std::vector<std::int64_t>& caps_of_space) const;
   [[nodiscard]] int stages() const { return static_cast<int>(devices.size()); }
   [[nodiscard]] bool replicated() const;
@@ -37,7 +38,7 @@ struct PlanFamily {
   [[nodiscard]] std::vector<int> used() const;
 };
 
-/// What a search space leaves open, spelled out.
+/// Lists every value of the choices that a search space leaves open.
 class Choices {
  public:
   /// Both must outlive this. `caps` per device of the space, 0: none. Throws Error for devices that the profile does not know and for
@@ -48,25 +49,25 @@ class Choices {
   [[nodiscard]] bool wanted_virtual(int virtual_stages) const;
   /// Numbers of micro-batches, ascending.
   [[nodiscard]] const std::vector<int>& counts() const { return counts_; }
-  /// Sets the recomputation that the space asks for. Requires: wanted_stages of the plan's.
+  /// Sets the recomputation that the space asks for. Requires: wanted_stages(plan.num_stages()).
   void set_recompute(Plan& plan) const;
-  /// One of each set of devices that may be swapped without a difference: class, memory and all links alike.
+  /// One of each set of interchangeable devices: equal class, memory cap and links.
   [[nodiscard]] std::vector<int> distinct_devices() const;
 
   /// All families of at least two stages that are wanted, smallest bound first.
   [[nodiscard]] std::vector<PlanFamily> pipelines();
-  /// Plans (at least) of families beyond the largest number that `pipelines` lists, 0: it lists all.
+  /// At least this many plans are in families that pipelines() left out, because it lists a limited number. 0: it lists all.
   [[nodiscard]] std::int64_t unlisted_plans() const { return unlisted_plans_; }
-  /// No plan of the space takes less; only where some are not listed.
+  /// No plan of the space takes less. Set only if unlisted_plans() > 0.
   [[nodiscard]] std::int64_t unlisted_bound_ns() const { return unlisted_bound_ns_; }
 
  private:
   using Kind = std::tuple<std::string, int, bool>;  // schedule, stages per device, replicas
   struct KindFacts {
-    bool exists = false;  // the schedule goes with such stages
-    bool splits = false;  // backward
+    bool exists = false;  // the schedule supports such stages
+    bool splits = false;  // its backward
     std::optional<MissingCapability> missing;
-    bool rows_decide = false;  // whether the plans run
+    bool rows_decide = false;  // see PlanFamily
   };
   struct Shape {
     std::vector<int> replicas;  // of each stage
@@ -84,12 +85,12 @@ class Choices {
 
   const SearchSpace& space_;
   const CostModel& cost_;
-  std::vector<int> alike_;    // per device: the first of those that it may be swapped with
+  std::vector<int> alike_;    // per device: the first device that is interchangeable with it
   std::vector<int> indices_;  // per device: the profile's
   std::vector<int> counts_;
   std::vector<std::string> schedules_;
   std::vector<int> cuts_;  // layers where a stage may begin
-  int least_stages_ = 1;   // that have the stages to recompute
+  int least_stages_ = 1;   // plans of fewer stages lack a stage that is to be recomputed
   std::int64_t unlisted_plans_ = 0;
   std::int64_t unlisted_bound_ns_ = 0;
   std::map<Kind, KindFacts> kinds_;

@@ -18,22 +18,22 @@ namespace {
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kSeeds = 48;
-// Nodes that a family may visit in the first round, and the growth per round. Families with the smallest bounds get more from the start:
-// the proof waits for them, and they often hold the best plan.
+// Nodes that a family may visit in the first round, and their growth per round. The families with the smallest bounds get
+// kFavouredFactor times as many: the proof needs them, and they often hold the best plan.
 constexpr std::int64_t kFirstNodes = 250;
 constexpr std::int64_t kGrowth = 16;
 constexpr std::int64_t kMostNodes = std::int64_t{1} << 40;
-constexpr int kDeep = 4;
-constexpr std::int64_t kDeeper = 64;
-constexpr std::int64_t kNodesPerAction = 2;  // partial plans that cost as much as a simulated action
+constexpr int kFavouredFamilies = 4;
+constexpr std::int64_t kFavouredFactor = 64;
+constexpr std::int64_t kNodesPerAction = 2;  // nodes (partial plans) that cost as much as a simulated action
 constexpr std::int64_t kSetUps = 3;          // set-up cost of a search of cuts, in simulated plans
 constexpr std::int64_t kAlternativeNodes = 20'000;
 constexpr std::int64_t kBeyondNodes = 4'000;
-constexpr int kMostLists = 6;             // list schedules that are made: each costs milliseconds
-constexpr std::int64_t kBeyondShare = 4;  // one part in so many of the work goes into plans that can't be executed
+constexpr int kMostListSchedules = 6;  // families of list schedules that beyond() evaluates: generating their rows takes milliseconds
+constexpr std::int64_t kBeyondWorkDivisor = 4;  // beyond() gets 1 / this of the work that is left
 constexpr int kMostListed = 4096;
-// A recomputed forward is at most about this share of the step without.
-constexpr double kRecomputedShare = 1.5;
+// A step with all stages recomputed takes at most about this many times the step without recomputation.
+constexpr double kRecomputedRatio = 1.5;
 
 std::int64_t whole_ns(double seconds) {
   return std::isfinite(seconds) ? std::llround(seconds * 1e9) : kUnlimited;
@@ -43,8 +43,8 @@ std::int64_t lower_ns_of(const FamilyState& state) {
   return state.proof.lower_ns;
 }
 
-// The largest sum of fixed costs of backwards on one path through a step. A backward that follows recomputation has none: the
-// recomputation has paid it, perhaps while the gradient was being copied.
+// The largest sum of fixed costs of backwards on one path through a step. With early recomputation, the fixed cost comes before the
+// recomputation, so the copy of the gradient may hide it.
 std::int64_t hidden_overhead_ns(const Operations& operations) {
   std::vector<std::int64_t> on_lane(as_index(operations.lanes), 0);
   std::vector<std::int64_t> until;
@@ -57,7 +57,7 @@ std::int64_t hidden_overhead_ns(const Operations& operations) {
   return until.empty() ? 0 : *std::ranges::max_element(until);
 }
 
-// Each plan of the family may split its backward or not: its rows depend on its costs.
+// True for list schedules: a plan's costs decide its rows, and so whether it splits its backward.
 bool decided_by_rows(const PlanFamily& family) {
   return schedule_info(family.schedule).rows_from == RowsFrom::search;
 }
@@ -73,7 +73,7 @@ void JointSearch::one_stage() {
   if (space_.replicas.empty() || replicas == 1) one_device();
   if (replicas < 2) return;
   for (const int m : choices_.counts()) {
-    // Counts that the user gave are counts of the whole batch; ours are counts per replica.
+    // Counts from the user are per batch; default counts are per replica.
     const std::int64_t whole = space_.microbatch_counts.empty() ? std::int64_t{m} * replicas : m;
     if (whole <= space_.batch && whole % replicas == 0)
       try_one_stage(Parallelism::data_parallel, space_.devices, static_cast<int>(whole), caps_);
@@ -139,7 +139,7 @@ void JointSearch::try_given_cuts() {
   for (FamilyState& state : states_) state.proof.solved = state.seen == state.family.plans;
 }
 
-// With good plans early, bounds exclude most of the space.
+// Evaluates a promising plan of each family first: once good plans are known, bounds exclude most of the space.
 void JointSearch::try_seeds() {
   int tried = 0;
   for (FamilyState& state : states_) {
@@ -165,10 +165,10 @@ void JointSearch::pipelines() {
   list_families();
   if (!space_.cuts.empty()) return try_given_cuts();
   try_seeds();
-  bool left = true;
-  for (std::int64_t nodes = kFirstNodes; left && !evaluator_.spent(); nodes = std::min(nodes * kGrowth, kMostNodes)) {
-    left = false;
-    int deep = kDeep;
+  bool unsolved = true;
+  for (std::int64_t nodes = kFirstNodes; unsolved && !evaluator_.spent(); nodes = std::min(nodes * kGrowth, kMostNodes)) {
+    unsolved = false;
+    int favoured = kFavouredFamilies;
     std::ranges::stable_sort(states_, {}, lower_ns_of);
     for (FamilyState& state : states_) {
       if (state.proof.solved || state.proof.exhausted || !state.family.executable()) continue;
@@ -177,10 +177,10 @@ void JointSearch::pipelines() {
         continue;
       }
       if (evaluator_.spent()) return;
-      Attempt attempt{Goal::best, deep-- > 0 ? nodes * kDeeper : nodes, state.proof};
+      Attempt attempt{Goal::best, favoured-- > 0 ? nodes * kFavouredFactor : nodes, state.proof};
       solve(state, attempt);
       state.proof = attempt.proof;
-      left |= !state.proof.solved && !state.proof.exhausted;
+      unsolved |= !state.proof.solved && !state.proof.exhausted;
     }
   }
 }
@@ -216,7 +216,7 @@ PartitionProblem JointSearch::problem_of(const FamilyState& state, Goal goal, st
   problem.recomputed = recomputed_stages(space_.recompute, state.family.stages());
   problem.keep = goal == Goal::alternatives ? keep_ : 1;
   problem.longest_ns = threshold_ns(goal);
-  // Each node of a family whose rows look at costs may be a simulation: no family takes all the work that is left.
+  // Where rows depend on costs, every node may need a simulation. No family may take more than a quarter of the work that is left.
   const std::int64_t relative_cost = schedule_info(state.family.schedule).relative_cost;
   const std::int64_t actions = 2 * static_cast<std::int64_t>(problem.stages.size() * problem.microbatch_sizes.size());
   if (relative_cost > 1) most_nodes = std::min(most_nodes / relative_cost, evaluator_.work_left() / 4 / (actions * relative_cost));
@@ -248,9 +248,9 @@ void JointSearch::solve(FamilyState& state, Attempt& attempt) {
                            problem_of(state, attempt.goal, 0).devices[as_index(result.smallest_excess_device)]);
 }
 
-// A plan that has to recompute is at most `hidden_ns` faster than the same plan without caps. So plans are listed by their time without
-// caps and evaluated within them, until that time alone exceeds the best plan's. That proves nothing where rows depend on caps (rows with
-// and without caps are evaluated), nor where copies queue (a longer backward may bring them into a better order).
+// Recomputation makes a plan at most `hidden_ns` faster. So plans are listed by their step without caps and evaluated with caps, until the
+// step without caps exceeds the best one by more than `hidden_ns`. This is no proof where rows depend on caps (rows made with and without
+// caps are evaluated), nor where copies queue (a longer backward may improve their order).
 void JointSearch::solve_with_memory(FamilyState& state, Attempt& attempt) {
   PartitionProblem problem = problem_of(state, attempt.goal, attempt.most_nodes);
   problem.memory_bytes.clear();
@@ -293,12 +293,12 @@ void JointSearch::try_found(FamilyState& state, Plan plan, bool rows_are_fixed) 
   note(state, std::min(step_s, evaluator_.evaluate(Parallelism::pipeline, std::move(plan), caps)));
 }
 
-// Where the fastest cuts do not fit, those that are fastest with whole stages recomputed are often good, or prove that none fits.
+// Searches with whole stages recomputed. If the fastest cuts do not fit, this often finds good ones, or proves that no plan fits.
 void JointSearch::ask_recomputed(FamilyState& state, Attempt& attempt, bool rows_are_fixed) {
   state.asked_recomputed = true;
   PartitionProblem problem = problem_of(state, attempt.goal, attempt.most_nodes);
   problem.recompute_for_memory = true;
-  problem.longest_ns = whole_ns(threshold_s(attempt.goal) * kRecomputedShare);
+  problem.longest_ns = whole_ns(threshold_s(attempt.goal) * kRecomputedRatio);
   PartitionResult result = run(state, problem);
   for (PartitionedPlan& found : result.best) {
     for (Stage& stage : found.plan.stages) stage.recompute = {};
@@ -315,12 +315,12 @@ void JointSearch::beyond() {
   const Candidate* fastest = evaluator_.ranking().fastest();
   if (!space_.cuts.empty() || fastest == nullptr || !space_.look_beyond) return;
   const double fastest_s = fastest->prediction.step_s;
-  int lists = 0;
-  const std::int64_t least_left = evaluator_.work_left() - evaluator_.work_left() / kBeyondShare;
+  int list_schedules = 0;
+  const std::int64_t least_left = evaluator_.work_left() - evaluator_.work_left() / kBeyondWorkDivisor;
   for (FamilyState& state : states_) {
     if (evaluator_.spent() || evaluator_.work_left() < least_left) return;
     if (state.family.executable() || state.family.seed.empty()) continue;
-    if (decided_by_rows(state.family) && ++lists > kMostLists) continue;
+    if (decided_by_rows(state.family) && ++list_schedules > kMostListSchedules) continue;
     const auto known = evaluator_.beyond().find(state.family.schedule);
     const double known_s = known == evaluator_.beyond().end() ? kNever : known->second.candidate.prediction.step_s;
     const double longest_s = std::min(fastest_s, known_s) - 1e-9;

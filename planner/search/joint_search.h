@@ -15,30 +15,30 @@ namespace mptune::planner {
 
 /// What a search has proved of a family.
 struct FamilyProof {
-  std::int64_t lower_ns = 0;  ///< no plan of it takes less
-  bool solved = false;        ///< it holds no better plan of its kind than the best one known
-  bool exhausted = false;     ///< searched to its end without a proof: there is no bound for what memory makes of its plans
+  std::int64_t lower_ns = 0;  ///< no plan of the family takes less
+  bool solved = false;        ///< proved: the family holds no better pipeline than the best one known
+  bool exhausted = false;     ///< searched completely, but without a proof: no bound covers its plans under memory caps
   bool operator==(const FamilyProof&) const = default;
 };
 
 /// What is known of a family so far.
 struct FamilyState {
   PlanFamily family;
-  FamilyProof proof;      ///< by pipelines() and beyond()
-  double best_s = 0;      ///< of the plans seen, infinite: none that fits
-  std::int64_t seen = 0;  ///< plans simulated by name
-  bool fits = true;       ///< false: proved that no plan does
-  int listed = 8;         ///< plans asked for where memory decides which of them counts
-  bool asked_recomputed = false;
+  FamilyProof proof;              ///< by pipelines() and beyond()
+  double best_s = 0;              ///< fastest of the plans seen; infinity: none of them fits
+  std::int64_t seen = 0;          ///< plans given to the evaluator
+  bool fits = true;               ///< false: proved that no plan fits the caps
+  int listed = 8;                 ///< with memory caps: plans to request from the next search of the cuts; grows
+  bool asked_recomputed = false;  ///< searched with whole stages recomputed
 };
 
-/// One search within given caps, in parts that are called one after another. Each may end early when the evaluator's work is spent.
+/// One search within given caps, in parts that are called one after another. Each part ends early if the evaluator's work is spent.
 class JointSearch {
  public:
   /// Both must outlive this. `caps` per device of the space, 0: none.
   JointSearch(const SearchSpace& space, const CostModel& cost, std::vector<std::int64_t> caps, int keep);
 
-  /// Of pipelines, those with replicas alone (true) or without (false). To be called first.
+  /// Restricts pipelines to those with replicas (true) or without (false). Requires: called before the parts of the search.
   void only_replicated(bool replicated) { only_replicated_ = replicated; }
 
   /// Plans of one stage, each simulated.
@@ -47,14 +47,14 @@ class JointSearch {
   void pipelines();
   /// The next best pipelines. Leaves the proofs of families as they are.
   void alternatives();
-  /// Plans that can't be executed and are faster than all that can.
+  /// Plans that can't be executed and are faster than every executable plan.
   void beyond();
   /// Counts what was left out, and why.
   void count_rejected();
 
   Evaluator& evaluator() { return evaluator_; }
   [[nodiscard]] const std::vector<FamilyState>& families() const { return states_; }
-  /// Seconds below which no executable plan lies.
+  /// No executable plan takes less.
   [[nodiscard]] double lower_bound_s() const;
 
  private:
@@ -66,16 +66,17 @@ class JointSearch {
   void try_cuts(FamilyState& state, const std::vector<int>& cuts);
   void note(FamilyState& state, double step_s);
 
-  // What a family is searched for: the best pipeline, or those behind it.
+  // What a family is searched for: the best pipeline, or the next best ones.
   enum class Goal : std::uint8_t { best, alternatives };
   // One search of a family.
   struct Attempt {
     Goal goal = Goal::best;
     std::int64_t most_nodes = 0;
-    FamilyProof proof;  // what was proved before, and by this attempt
+    FamilyProof proof;  // by earlier attempts and this one
   };
   [[nodiscard]] double threshold_s(Goal goal) const;
   [[nodiscard]] std::int64_t threshold_ns(Goal goal) const;
+  // True if memory caps decide what a plan recomputes.
   [[nodiscard]] bool memory_chooses(const FamilyState& state) const;
   [[nodiscard]] PartitionProblem problem_of(const FamilyState& state, Goal goal, std::int64_t most_nodes);
   PartitionResult run(const FamilyState& state, const PartitionProblem& problem);

@@ -12,7 +12,7 @@
 namespace mptune {
 namespace {
 
-constexpr std::int64_t kSlowerKindShare = 4;  // one part in so many of the work that is left
+constexpr std::int64_t kSlowerKindWorkDivisor = 4;  // the slower kind gets 1 / this of the work that is left
 
 std::vector<std::int64_t> caps_of(const SearchSpace& space) {
   std::vector<std::int64_t> caps = space.memory_bytes;
@@ -50,7 +50,7 @@ bool fits(const Candidate& candidate, std::int64_t bytes) {
   return std::all_of(peaks.begin(), peaks.end(), [&](std::int64_t peak) { return peak <= bytes; });
 }
 
-// The same space for a search that continues with the rest of the work of another one, which must outlive it.
+// The same space for a second search, limited to the work that `evaluator` has left. `evaluator` must outlive the result.
 SearchSpace rest_of(const SearchSpace& space, planner::Evaluator& evaluator) {
   SearchSpace rest = space;
   rest.most_actions = evaluator.work_left();
@@ -65,7 +65,7 @@ std::vector<std::int64_t> capped(std::vector<std::int64_t> caps, std::int64_t ca
   return caps;
 }
 
-// The fastest pipeline within half the memory. Needs a search with halved caps, unless the fastest pipeline fits already.
+// Adds the fastest pipeline within `half` bytes per device. Searches again with that cap, unless the fastest pipeline already fits.
 void add_half_memory(const SearchSpace& space, const CostModel& cost, std::int64_t half, planner::Evaluator& evaluator) {
   const Candidate* pipeline = evaluator.ranking().fastest_of_several_stages();
   if (half <= 0 || (pipeline != nullptr && fits(*pipeline, half)) || evaluator.spent()) return;
@@ -78,8 +78,8 @@ void add_half_memory(const SearchSpace& space, const CostModel& cost, std::int64
   if (best != nullptr) evaluator.ranking().set_best_in_half_memory(*best);
 }
 
-// The search has found the best plan of the faster of both kinds, pipelines and hybrids. This searches the other kind, with a part of the
-// work.
+// Adds the best plan of the slower kind, pipelines or hybrids: the main search looks for the fastest of both kinds together. Uses a part
+// of the work that is left.
 void add_slower_kind(const SearchSpace& space, const CostModel& cost, planner::Evaluator& evaluator) {
   if (!space.replicas.empty() || !space.cuts.empty() || space.devices.size() < 3 || evaluator.spent()) return;
   planner::Ranking& ranking = evaluator.ranking();
@@ -87,7 +87,7 @@ void add_slower_kind(const SearchSpace& space, const CostModel& cost, planner::E
                                           ? planner::Parallelism::pipeline
                                           : planner::Parallelism::hybrid;
   SearchSpace rest = rest_of(space, evaluator);
-  rest.most_actions /= kSlowerKindShare;
+  rest.most_actions /= kSlowerKindWorkDivisor;
   planner::JointSearch within(rest, cost, caps_of(space), 1);
   within.only_replicated(slower == planner::Parallelism::hybrid);
   within.pipelines();
@@ -121,7 +121,7 @@ SearchResult result_of(planner::JointSearch& search, std::int64_t half) {
   const Candidate& best = result.ranked.front();
   result.smallest_excess_bytes = 0;
   result.smallest_excess_device.clear();
-  // Rows that depend on memory may be faster within half of it.
+  // The search within half the memory may find a plan below the bound where rows depend on caps.
   result.lower_bound_s = std::min(lower_bound_s, best.prediction.step_s);
   result.complete = lower_bound_s >= best.prediction.step_s;
   result.classes = planner::rejected_classes(search.families(), best, search.evaluator().beyond());
@@ -144,7 +144,7 @@ SearchResult search_plans(const SearchSpace& space, const CostModel& cost) {
   search.beyond();
   SearchResult result = result_of(search, half);
   if (result.ranked.empty() && result.smallest_excess_bytes == 0 && !search.evaluator().spent())
-    throw Error("no plan answers to all the given choices", "stages, cuts, micro-batches, schedule, recomputation and replicas together",
+    throw Error("no plan meets all the given choices", "stages, cuts, micro-batches, schedule, recomputation and replicas together",
                 "leave one of these options out");
   return result;
 }
@@ -162,7 +162,7 @@ std::vector<Candidate> memory_front(const SearchSpace& space, const CostModel& c
     search.pipelines();
     const Candidate* fastest = search.evaluator().ranking().fastest();
     if (fastest == nullptr) return front;
-    // As fast in less memory (or faster, where rows depend on caps): earlier plans are not on the front.
+    // The new plan needs less memory: earlier plans that are not faster leave the front. (Lower caps may change rows for the better.)
     while (!front.empty() && front.back().prediction.step_s >= fastest->prediction.step_s) front.pop_back();
     front.push_back(*fastest);
     if (search.evaluator().spent()) return front;

@@ -8,8 +8,9 @@
 namespace mptune::planner {
 namespace {
 
-// What one micro-batch takes on one stage, and the longest paths through its own data before and behind. A copy belongs to the stage that
-// sends it. `backward` is what the stage before waits for: a full backward, or its input gradients with `weight` still to come.
+// Nanoseconds of one micro-batch's work on one stage, and of the longest chains of the micro-batch's own operations before and after it.
+// A copy belongs to the stage that sends it. `backward` is what the previous stage waits for: a full backward, or the input gradients,
+// which `weight` follows.
 struct Visit {
   std::int64_t forward = 0;
   std::int64_t recompute = 0;
@@ -95,14 +96,14 @@ class Visits {
   std::vector<Visit> visits_;
 };
 
-// Work on one lane that can begin at `head` and needs `tail` behind it until the end of its micro-batch.
+// Work on one lane. It cannot begin before `head`, and its micro-batch needs at least `tail` after it.
 struct Job {
   std::int64_t head = 0;
   std::int64_t work = 0;
   std::int64_t tail = 0;
 };
 
-// The jobs of every lane. Jobs of equal head and tail are merged, which changes no bound.
+// The jobs of every lane. Successive jobs of equal head and tail are merged, which changes no bound.
 class Jobs {
  public:
   explicit Jobs(int lanes) : lanes_(as_index(lanes)) {}
@@ -122,8 +123,8 @@ class Jobs {
   }
 
  private:
-  // The least time of one machine that may interrupt its jobs: of those that can run, always the one with the longest tail (J. R. Jackson,
-  // 1955; J. Carlier, 1982). It equals the largest, over all sets of jobs, of least head + all work + least tail.
+  // The least makespan of one machine with preemption: it always runs the ready job with the longest tail (J. R. Jackson, 1955; J. Carlier,
+  // 1982). It equals the maximum, over all sets of jobs, of least head + total work + least tail.
   static std::int64_t bound(std::vector<Job>& jobs) {
     std::ranges::sort(jobs, {}, &Job::head);
     std::vector<Job> ready;
@@ -160,8 +161,8 @@ void add_forwards(const Plan& plan, const Visits& visits, std::size_t s, Jobs& j
   }
 }
 
-// Early recomputation may run while the gradient is being copied, and no other action comes between them: both are one job that begins as
-// late as the gradient allows.
+// Early recomputation may run while the gradient is being copied, and no other action comes between it and its backward. So both are one
+// job, whose head lets the recomputation end when the gradient arrives.
 void add_backwards(const Plan& plan, const Visits& visits, std::size_t s, Jobs& jobs) {
   for (std::size_t i = 0; i < plan.microbatch_sizes.size(); ++i) {
     const Visit& visit = visits.at(s, i);

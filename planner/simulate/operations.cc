@@ -9,7 +9,7 @@
 namespace mptune::planner {
 namespace {
 
-// Work in nanoseconds alone, and what is added with all neighbours busy.
+// Nanoseconds of some work with all neighbours idle, and what is added with all of them busy.
 struct Price {
   std::int64_t alone = 0;
   std::int64_t extra = 0;
@@ -21,10 +21,11 @@ struct StagePrices {
   Price input;   // gradients of inputs
   Price weight;  // gradients of weights
   Price early;   // recomputation before the gradient has arrived
-  Price inside;  // recomputation while it passes through the stage
+  Price inside;  // recomputation within the backward, once the gradient has arrived
 };
 
-// The slow-down of a part of some work, in proportion; at most that of the whole, as the part may have been measured longer than the whole.
+// The slow-down of a part is in proportion to its time, and at most that of the whole: the part may have been measured longer than the
+// whole.
 Price part_of(const Price& whole, std::int64_t alone) {
   const double share = whole.alone > 0 ? static_cast<double>(alone) / static_cast<double>(whole.alone) : 0;
   return {alone, std::llround(static_cast<double>(whole.extra) * std::min(1.0, share))};
@@ -84,7 +85,7 @@ class Lister {
   [[nodiscard]] std::size_t slot(int s, int microbatch) const { return as_index(s) * microbatches_ + as_index(microbatch); }
   [[nodiscard]] std::int64_t parameters(int s) const { return cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer); }
 
-  // Devices take turns, each until an input is missing. Every such order gives the same times.
+  // Devices take turns; each lists its actions until an input is missing. Every such order gives the same times.
   void list_actions() {
     std::vector<std::size_t> next(plan_.devices.size());
     for (bool progress = true; progress;) {
@@ -114,27 +115,27 @@ class Lister {
     return true;
   }
 
-  // A full backward, or the input gradients of a split one, for which the stage before waits. Layers 0 to 4, of which 1, 3 and 4 are
-  // computed again:
-  //     early 3 4 | gradient is there | backward 4 3 2, again 1, backward 1 0
+  // Adds a full backward, or the input gradients of a split one: the previous stage waits for either. With layers 0 to 4, of which 1, 3
+  // and 4 are recomputed:
+  //     recompute 3 4 (early) | gradient arrives | backward 4 3 2, recompute 1, backward 1 0
   bool add_backward(int device, const Action& action) {
     const int s = action.stage;
     const bool last = s + 1 == plan_.num_stages();
     const int input = last ? output_of_[slot(s, action.microbatch)] : gradient_of_[slot(s + 1, action.microbatch)];
     if (input == kMissing) return false;
     const StagePrices prices = priced(s, action.microbatch);
-    const bool again = recomputes(stage(s).recompute, action.microbatch);
-    const bool early = again && first_recomputed_early(stage(s)) < stage(s).last_layer;
+    const bool recomputed = recomputes(stage(s).recompute, action.microbatch);
+    const bool early = recomputed && first_recomputed_early(stage(s)) < stage(s).last_layer;
     if (early) add_work(EventKind::recompute, device, action, kNothing, prices.early, true);
     const bool whole = action.kind == ActionKind::backward;
     Price work = whole ? prices.backward : prices.input;
-    if (again) work = {work.alone + prices.inside.alone, work.extra + prices.inside.extra};
+    if (recomputed) work = {work.alone + prices.inside.alone, work.extra + prices.inside.extra};
     const int made = add_work(whole ? EventKind::backward : EventKind::backward_input, device, action, input, work, !early);
     gradient_of_[slot(s, action.microbatch)] = s > 0 ? add_copy(s, s - 1, action.microbatch, made) : made;
     return true;
   }
 
-  // Reads what the input gradients left on the same device; they come earlier in the row.
+  // Needs the input gradients of the same micro-batch, which come earlier in the same row.
   bool add_weight_gradient(int device, const Action& action) {
     if (gradient_of_[slot(action.stage, action.microbatch)] == kMissing) return false;
     add_work(EventKind::backward_weight, device, action, kNothing, priced(action.stage, action.microbatch).weight, true);
@@ -161,7 +162,7 @@ class Lister {
     return add(operation);
   }
 
-  // The operation whose end makes the data available on the consumer's device: the copy, or the producer where both are one device.
+  // Adds a copy unless producer and consumer are on one device. Returns the operation whose end makes the data available to the consumer.
   int add_copy(int from, int to, int microbatch, int producer) {
     const int source = device_of(stage(from), microbatch);
     const int destination = device_of(stage(to), microbatch);
@@ -188,7 +189,7 @@ class Lister {
     std::int64_t ns = 0;
   };
 
-  // The price of the last copy of the same kind, which is that of the next one but for replicas and uneven sizes.
+  // Keeps the price of the last copy of each stage and direction: the next one costs the same unless replicas or uneven sizes differ.
   const Copied& copied(int from, int to, int source, int destination, int samples) {
     Copied& last = copied_[2 * as_index(from) + (to > from ? 0 : 1)];
     if (last.source == source && last.destination == destination && last.samples == samples) return last;
@@ -255,7 +256,7 @@ class Lister {
     prices.backward = rounded(all.backward_s, all.backward_busy_s, slowed);
     prices.early = rounded(early.forward_s, early.forward_busy_s, slowed);
     prices.inside = rounded(inside.forward_s, inside.forward_busy_s, slowed);
-    // Both together are rounded once: halves of a whole add up to it.
+    // The sum is rounded, not the weight gradients alone, so that both parts add up to the whole.
     const std::int64_t input = to_ns(all.backward_input_s);
     prices.input = part_of(prices.backward, input);
     prices.weight = part_of(prices.backward, to_ns(all.backward_input_s + all.backward_weight_s) - input);
@@ -279,7 +280,7 @@ class Lister {
   std::vector<int> output_of_;    // operation that brings a stage's output to the next stage's device
   std::vector<int> gradient_of_;  // likewise the gradient of a stage's input to the stage before
   std::vector<Priced> priced_;
-  std::vector<Copied> copied_;  // by stage that sends and direction
+  std::vector<Copied> copied_;  // by sending stage and direction
   Operations result_;
 };
 

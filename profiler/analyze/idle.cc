@@ -13,11 +13,11 @@ constexpr Nanoseconds kLongAgo = Nanoseconds::min();
 
 // When an event's input was produced, and when it had arrived.
 struct Input {
-  Nanoseconds made = kLongAgo;   // end of the producing work
-  Nanoseconds there = kLongAgo;  // arrival: later than made if a copy carried it
+  Nanoseconds produced = kLongAgo;  // end of the producing work
+  Nanoseconds arrived = kLongAgo;   // arrival: later than produced if a copy carried it
 
   void take_later(const Input& other) {
-    if (other.there > there) *this = other;
+    if (other.arrived > arrived) *this = other;
   }
 };
 
@@ -35,7 +35,7 @@ class Producers {
     for (auto pair = first(event); pair != pairs_.end() && pair->first == event; ++pair) {
       const Event& producer = trace_.events.at(as_index(pair->second));
       Input input{producer.end(), producer.end()};
-      if (producer.kind == EventKind::copy) input.made = std::min(input.there, made_for(pair->second));
+      if (producer.kind == EventKind::copy) input.produced = std::min(input.arrived, production_end(pair->second));
       latest.take_later(input);
     }
     return latest;
@@ -48,12 +48,12 @@ class Producers {
     return std::lower_bound(pairs_.begin(), pairs_.end(), std::pair(event, -1));
   }
 
-  // When the data of a copy was made: at the end of its producers; without producers, at the start of the copy.
-  [[nodiscard]] Nanoseconds made_for(int copy) const {
-    Nanoseconds made = kLongAgo;
+  // When the data of a copy was produced: at the end of its producers; without producers, at the start of the copy.
+  [[nodiscard]] Nanoseconds production_end(int copy) const {
+    Nanoseconds produced = kLongAgo;
     for (auto pair = first(copy); pair != pairs_.end() && pair->first == copy; ++pair)
-      made = std::max(made, trace_.events.at(as_index(pair->second)).end());
-    return made == kLongAgo ? trace_.events[as_index(copy)].start : made;
+      produced = std::max(produced, trace_.events.at(as_index(pair->second)).end());
+    return produced == kLongAgo ? trace_.events[as_index(copy)].start : produced;
   }
 
   const Trace& trace_;
@@ -91,7 +91,7 @@ class Host {
         calls[launch.thread].push_back({launch.start, launch.end});
     std::sort(by_event_.begin(), by_event_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (auto& [thread, intervals] : calls) blocked_[thread] = merge(std::move(intervals));
-    unseen_ = !trace.simulated && !knows_launches();
+    lacks_host_calls_ = !trace.simulated && !knows_launches();
     for (const Event& event : trace.events) {
       if (event.kind == EventKind::profiler) recorder_.push_back({event.start, event.end()});
       if (event.kind == EventKind::host) work_.at(as_index(event.device)).push_back({event.start, event.end()});
@@ -120,7 +120,7 @@ class Host {
     causes.profiler += take(left, recorder_);
     if (const auto found = blocked_.find(thread); found != blocked_.end()) causes.sync += take(left, found->second);
     causes.host += take(left, work_.at(as_index(device)));
-    (unseen_ ? causes.unexplained : causes.host) += total(left);
+    (lacks_host_calls_ ? causes.unexplained : causes.host) += total(left);
   }
 
  private:
@@ -128,10 +128,10 @@ class Host {
   std::map<int, std::vector<TimeInterval>> blocked_;
   std::vector<TimeInterval> recorder_;
   std::vector<std::vector<TimeInterval>> work_;  // by device
-  bool unseen_ = false;                          // the trace holds no calls of the host
+  bool lacks_host_calls_ = false;                // the trace holds no calls of the host
 };
 
-// Every device's compute events in order of start, and the inputs of those that waited for another lane.
+// Every device's compute events in order of start, and the inputs of those that depend on another lane.
 struct Compute {
   std::vector<std::vector<int>> events;       // by device
   std::vector<std::pair<int, Input>> inputs;  // by event
@@ -152,7 +152,7 @@ std::vector<std::size_t> compute_counts(const Trace& trace) {
 Compute compute_of(const Trace& trace, const Producers& producers) {
   Compute result;
   for (const std::size_t count : compute_counts(trace)) result.events.emplace_back().reserve(count);
-  std::map<std::pair<int, int>, Input> before;  // by lane: latest input of its waits and hand-overs since the last compute event
+  std::map<std::pair<int, int>, Input> before;  // by lane: latest input of its events since its last compute event
   for (int i = 0; i < static_cast<int>(trace.events.size()); ++i) {
     const Event& event = trace.events[as_index(i)];
     if (event.kind == EventKind::copy || event.kind == EventKind::profiler) continue;
@@ -160,7 +160,7 @@ Compute compute_of(const Trace& trace, const Producers& producers) {
     input.take_later(producers.input_of(i));
     if (!is_compute(event.kind)) continue;
     result.events[as_index(event.device)].push_back(i);
-    if (input.there != kLongAgo) result.inputs.emplace_back(i, std::exchange(input, Input{}));
+    if (input.arrived != kLongAgo) result.inputs.emplace_back(i, std::exchange(input, Input{}));
   }
   return result;
 }
@@ -168,11 +168,11 @@ Compute compute_of(const Trace& trace, const Producers& producers) {
 class Attribution {
  public:
   Attribution(const Trace& trace, const Compute& compute, const Host& host)
-      : trace_(trace), compute_(compute), host_(host), silent_(trace.edges.empty() && !host.knows_launches()) {}
+      : trace_(trace), compute_(compute), host_(host), knows_nothing_(trace.edges.empty() && !host.knows_launches()) {}
 
   // `next` is the next compute event of `device` in the step, -1 if none follows. `last_end` is when the last device ended its work.
   void add(TimeInterval idle, int device, int next, Nanoseconds last_end, DirectCauses& to) const {
-    if (silent_) {
+    if (knows_nothing_) {
       to.causes.unexplained += idle.end - idle.start;
     } else if (next < 0) {
       const Nanoseconds others = std::clamp(last_end, idle.start, idle.end);
@@ -193,14 +193,14 @@ class Attribution {
       host_.add({idle.start, from}, device, launch->thread, to.causes);
     }
     const Input input = compute_.input_of(next);
-    const Nanoseconds made = std::clamp(input.made, from, idle.end);
-    const Nanoseconds there = std::clamp(input.there, made, idle.end);
-    to.dependency += made - from;
-    to.causes.copy_wait += there - made;
+    const Nanoseconds produced = std::clamp(input.produced, from, idle.end);
+    const Nanoseconds arrived = std::clamp(input.arrived, produced, idle.end);
+    to.dependency += produced - from;
+    to.causes.copy_wait += arrived - produced;
     if (!separate) {
-      host_.add({there, idle.end}, device, launch == nullptr ? -1 : launch->thread, to.causes);
+      host_.add({arrived, idle.end}, device, launch == nullptr ? -1 : launch->thread, to.causes);
     } else {
-      const Nanoseconds rest = idle.end - there;
+      const Nanoseconds rest = idle.end - arrived;
       to.causes.host += std::min(rest, kLaunchLatency);
       to.causes.unexplained += rest - std::min(rest, kLaunchLatency);
     }
@@ -209,7 +209,7 @@ class Attribution {
   const Trace& trace_;
   const Compute& compute_;
   const Host& host_;
-  bool silent_;  // the trace holds neither edges nor launches
+  bool knows_nothing_;  // the trace holds neither edges nor launches
 };
 
 Nanoseconds last_end_within(const std::vector<Busy>& busy, TimeInterval window) {

@@ -16,14 +16,14 @@ struct DirectCauses {
 /// Attributes every idle interval of every device to what its next compute event waited for:
 ///
 ///     idle  |<-- dependency -->|<-- copy wait -->|<------- host ------->|
-///           a              data made        data there         next event starts
+///      idle begins       data produced     data arrived         next event starts
 ///
 /// - Launches on GPUs: if the next event is launched after the device became idle, the time up to the launch's end is host time.
 ///   It is sync where a call that launched nothing blocked that thread, and profiler where the recorder did.
 /// - On GPUs at most kLaunchLatency after launch and data is host time; the rest is unexplained.
 /// - After its last event a device waits for the last work of all devices (dependency); the time after that is host time.
-/// - In a recording without launches, only EventKind::host events and the recorder's work count as host and profiler; the rest is
-/// unexplained.
+/// - In a recording without launches, only EventKind::host events count as host, and only the recorder's work as profiler.
+///   The rest is unexplained.
 /// - Without launches and edges, all is unexplained.
 ///
 /// Requires: events ordered by start. Result: [window][device].

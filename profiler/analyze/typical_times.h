@@ -31,8 +31,8 @@ class TypicalTimes {
   /// Work with equal fields is alike; -1: the field does not matter at this level.
   struct Kind {
     EventKind kind = EventKind::forward;
-    int name = -1;  ///< of copies: activations and gradients differ
-    int place = -1;
+    int name = -1;   ///< of copies: activations and gradients differ
+    int place = -1;  ///< rank of the micro-batch among those of its replica
     int stage = -1;
     int device = -1;
     auto operator<=>(const Kind&) const = default;
@@ -40,7 +40,7 @@ class TypicalTimes {
   [[nodiscard]] Kind kind_of(const Work& work) const;
   [[nodiscard]] Nanoseconds duration(const Work& work, Typical level) const;
 
-  std::map<std::tuple<int, int, int>, int> places_;  ///< by stage, replica, micro-batch
+  std::map<std::tuple<int, int, int>, int> places_;  ///< Kind::place by stage, replica, micro-batch
   std::map<Kind, Nanoseconds> typical_;
 };
 

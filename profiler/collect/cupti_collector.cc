@@ -34,10 +34,10 @@ constexpr std::array kQuietDriverCalls{CUPTI_DRIVER_TRACE_CBID_cuKernelGetAttrib
 
 // Never deleted: CUPTI holds some buffers until the process ends.
 CuptiBuffers* process_buffers = nullptr;
-const CuptiApi* set_up = nullptr;
+const CuptiApi* set_up_api = nullptr;  // the one whose attributes are set
 
-// Slewing (NTP) affects CUPTI's and the host's clock alike. Only setting the time moves them relative to each other.
-constexpr Nanoseconds kMostMoved = std::chrono::microseconds(100);
+// Slewing (NTP) affects CUPTI's and the host's clock alike. Only setting the time shifts them against each other.
+constexpr Nanoseconds kMostClockShift = std::chrono::microseconds(100);
 
 // Both clocks at one moment.
 struct Clocks {
@@ -150,18 +150,18 @@ void CuptiCollector::enable() {
   std::uint8_t yes = 1, no = 0;
   std::size_t size = 1;
   check(api_->cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &size, &yes), "buffers were refused");
-  if (set_up != api_) {
+  if (set_up_api != api_) {
     // Threads share buffers: LibTorch has many threads, and each would hold a buffer.
     check(api_->cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER, &size, &no), "buffers were refused");
     check(api_->cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM), "thread numbers were refused");
-    set_up = api_;
+    set_up_api = api_;
   }
   // Registered each time: the documentation does not say whether callbacks outlast a subscription.
   check(api_->cuptiActivityRegisterCallbacks(request_buffer, complete_buffer), "buffers were refused");
   for (const CUpti_ActivityKind kind : kKinds)
     check(api_->cuptiActivityEnable(kind), "records of kind " + std::to_string(kind) + " were refused");
   check(api_->cuptiActivityEnableAllSyncRecords(0), "records of waits were refused");
-  // The rest only saves time and adds names, so errors are ignored (an unknown call, a device that is not listed).
+  // Errors of the following calls are ignored (an unknown call, a device that is not listed): they only save time and add device names.
   for (const auto call : kQuietRuntimeCalls) api_->cuptiActivityEnableRuntimeApi(call, 0);
   for (const auto call : kQuietDriverCalls) api_->cuptiActivityEnableDriverApi(call, 0);
   (attach_ == Attach::late ? api_->cuptiActivityEnableAndDump : api_->cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_DEVICE);
@@ -189,8 +189,8 @@ Trace CuptiCollector::stop() {
   process_buffers->drain([&](std::span<std::byte> buffer) { decode_buffer(buffer, records); });
   const std::lock_guard lock(tags_mutex_);
   Trace trace = make_trace(std::move(records), context_);
-  // A clock was set meanwhile, and no record tells whether its times are from before or after.
-  if (std::chrono::abs((clocks.cupti - clocks.host) - (context_.origin - started_)) > kMostMoved)
+  // A clock was set during the recording. No record tells whether its times are from before or after, so all count as dropped.
+  if (std::chrono::abs((clocks.cupti - clocks.host) - (context_.origin - started_)) > kMostClockShift)
     trace.quality.dropped += static_cast<std::int64_t>(trace.events.size());
   return trace;
 }

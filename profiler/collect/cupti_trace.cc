@@ -63,7 +63,7 @@ struct Leaf {
 };
 
 // CUPTI converts GPU times to the host's clock with some error: work was seen up to 10 us before its launch.
-constexpr std::int64_t kMostEarly = 50'000;
+constexpr std::int64_t kMostEarly = 50'000;  // ns
 
 // Rejects records without times or with times of another clock.
 class RecordFilter {

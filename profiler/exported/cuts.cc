@@ -12,9 +12,10 @@
 namespace mptune::profiler {
 namespace {
 
+// Costs of carrying and recomputing values, in bytes (cuts.h explains them).
 constexpr std::int64_t kTensorCost = 16384;
 constexpr std::int64_t kOperatorCost = 4096;
-constexpr std::int64_t kPartOfMade = 4;
+constexpr std::int64_t kOutputBytesDivisor = 4;
 constexpr std::size_t kMostOperators = 32;
 constexpr std::int64_t kMostCutBytes = std::int64_t{1} << 56;
 
@@ -22,7 +23,7 @@ std::size_t at_index(int value) {
   return as_index(value);
 }
 
-/// Nodes of the regions that a node runs.
+/// Number of nodes in the regions that a node runs.
 std::int64_t inner_nodes(const ProgramGraph& graph, const ProgramNode& node) {
   std::int64_t count = 0;
   for (const NamedArgument& input : node.inputs)
@@ -104,19 +105,19 @@ bool ProgramCuts::can_recompute(int node) const {
          std::all_of(makes.begin(), makes.end(), [&](int made) { return role_[at_index(made)] == Role::carried && !written(made); });
 }
 
-/// Stops when it has more than kMostOperators nodes.
+/// The slice that recomputes what `node` makes. Stops when it has more than kMostOperators nodes.
 ProgramCuts::Slice ProgramCuts::slice_of(int node) const {
   Slice slice;
   std::set<int> seen{node}, sources, numbers;
-  std::vector<int> open{node};
-  while (!open.empty() && slice.nodes.size() <= kMostOperators) {
-    slice.nodes.push_back(open.back());
-    open.pop_back();
+  std::vector<int> pending{node};
+  while (!pending.empty() && slice.nodes.size() <= kMostOperators) {
+    slice.nodes.push_back(pending.back());
+    pending.pop_back();
     for (const int read : graph_.reads(slice.nodes.back())) {
       const Role role = role_[at_index(read)];
       if (role == Role::carried) sources.insert(read);
       if (role == Role::number) numbers.insert(read);
-      if (role == Role::recomputed && seen.insert(maker_[at_index(read)]).second) open.push_back(maker_[at_index(read)]);
+      if (role == Role::recomputed && seen.insert(maker_[at_index(read)]).second) pending.push_back(maker_[at_index(read)]);
     }
   }
   slice.sources.assign(sources.begin(), sources.end());
@@ -127,14 +128,14 @@ ProgramCuts::Slice ProgramCuts::slice_of(int node) const {
 std::int64_t ProgramCuts::cost_of(int node) const {
   std::int64_t cost = kOperatorCost * (1 + inner_nodes(program_.graph, program_.graph.nodes[at_index(node)]));
   for (const int made : graph_.makes(node))
-    if (memory_of(made) == made) cost += bytes_of(made) / kPartOfMade;
+    if (memory_of(made) == made) cost += bytes_of(made) / kOutputBytesDivisor;
   return cost;
 }
 
 void ProgramCuts::find_recomputed() {
   for (int node = 0; node < graph_.nodes(); ++node) {
     if (!can_recompute(node)) continue;
-    std::int64_t carrying = 0, again = 0;
+    std::int64_t carrying = 0, recomputing = 0;
     int last = -1;
     for (const int made : graph_.makes(node)) {
       if (last_use_[at_index(made)] < 0) continue;
@@ -143,10 +144,10 @@ void ProgramCuts::find_recomputed() {
     }
     const Slice slice = slice_of(node);
     if (last < 0 || slice.nodes.size() > kMostOperators) continue;
-    for (const int one : slice.nodes) again += cost_of(one);
+    for (const int one : slice.nodes) recomputing += cost_of(one);
     for (const int source : slice.sources)
-      if (last_need_[at_index(source)] < last) again += kTensorCost + bytes_of(source);
-    if (again > carrying) continue;
+      if (last_need_[at_index(source)] < last) recomputing += kTensorCost + bytes_of(source);
+    if (recomputing > carrying) continue;
     for (const int made : graph_.makes(node)) role_[at_index(made)] = Role::recomputed;
     for (const auto* needed : {&slice.sources, &slice.numbers})
       for (const int value : *needed) last_need_[at_index(value)] = std::max(last_need_[at_index(value)], last);
@@ -198,7 +199,7 @@ void ProgramCuts::forbid_unknown(CutPosition& cut) const {
   for (const int value : cut.numbers) {
     const auto& size = program_.graph.values[at_index(value)].size;
     if (!size || !size->value(known))
-      cut.forbidden = "the number '" + program_.graph.values[at_index(value)].name + "' is known before it only";
+      cut.forbidden = "the number '" + program_.graph.values[at_index(value)].name + "' is known only before it";
   }
 }
 
@@ -224,39 +225,39 @@ void ProgramCuts::forbid_shared(int position, CutPosition& cut) const {
 
 std::vector<int> ProgramCuts::useful() const {
   std::vector<int> cuts;
-  int worked = -1;  // last node with a matrix product, convolution or the like
+  int last_hard = -1;  // last node with a matrix product, convolution or the like
   for (int node = 0; node < graph_.nodes(); ++node) {
     if (!works_hard(program_.graph, program_.graph.nodes[at_index(node)])) continue;
     int best = -1;
     std::pair<bool, std::int64_t> least;
-    for (int position = worked + 1; worked >= 0 && position <= node; ++position) {
+    for (int position = last_hard + 1; last_hard >= 0 && position <= node; ++position) {
       const CutPosition cut = at(position);
       if (!cut.forbidden.empty() || cut.carried.empty()) continue;
       const std::pair price(cut.writes_to_carried, cut.bytes);
-      if (best >= 0 && least < price) continue;  // the last of equal ones: norms stay with the node before them
+      if (best >= 0 && least < price) continue;  // of equal prices the last position: norms stay with the node before them
       best = position;
       least = price;
     }
     if (best >= 0) cuts.push_back(best);
-    worked = node;
+    last_hard = node;
   }
   return cuts;
 }
 
 std::vector<int> ProgramCuts::nodes_of(int first, int last) const {
   std::set<int> before;
-  std::vector<int> open;
+  std::vector<int> pending;
   const auto need = [&](int value) {
     const auto index = at_index(value);
-    if (role_[index] == Role::recomputed && maker_[index] < first && before.insert(maker_[index]).second) open.push_back(maker_[index]);
+    if (role_[index] == Role::recomputed && maker_[index] < first && before.insert(maker_[index]).second) pending.push_back(maker_[index]);
   };
   for (int node = first; node < last; ++node)
     for (const int read : graph_.reads(node)) need(read);
   if (last == graph_.nodes())
     for (const ProgramArgument& output : program_.graph.outputs) each_value(output, need);
-  while (!open.empty()) {
-    const int node = open.back();
-    open.pop_back();
+  while (!pending.empty()) {
+    const int node = pending.back();
+    pending.pop_back();
     for (const int read : graph_.reads(node)) need(read);
   }
   std::vector<int> nodes(before.begin(), before.end());

@@ -25,13 +25,13 @@ struct CutPosition {
 /// Liveness of a program's values at every position 0 .. nodes; position p cuts before node p. Sizes are evaluated for `samples` samples.
 ///
 /// A cut is forbidden
-/// - if two carried values share memory that is written behind the cut, or if it depends on a carried value's layout whether they do,
+/// - if two carried values share memory that is written behind the cut, or may share it, depending on the layout of a carried value,
 /// - if a buffer that is written is used on both sides of it,
 /// - if a number is needed behind it that can't be derived there.
 ///
 /// Values without gradient (masks, rotary tables, position ids) are recomputed behind every cut if that is cheaper than carrying them.
 /// Carrying costs 16 KiB per tensor plus its bytes. Recomputing costs 4 KiB per operator plus a quarter of its output's bytes (0 for
-/// views), with at most 32 operators. Their inputs are carried instead, unless they are carried anyway.
+/// views), with at most 32 operators. Inputs of the recomputation that would not be carried anyway add their carrying cost.
 /// Random numbers, written values and values that depend on them are never recomputed.
 ///
 /// Requires: `graph` made from `program`.
@@ -85,9 +85,9 @@ class ProgramCuts {
   SymbolValues symbols_;
   std::vector<Role> role_;
   std::vector<bool> needs_gradient_;
-  std::vector<int> maker_;                       ///< node, -1 for inputs
-  std::vector<int> last_use_;                    ///< node, nodes() for outputs, -1 for none
-  std::vector<int> last_need_;                   ///< the same, counting uses by recomputation
+  std::vector<int> maker_;                       ///< node that computes the value, -1 for inputs
+  std::vector<int> last_use_;                    ///< see last_use()
+  std::vector<int> last_need_;                   ///< like last_use_, counting uses by recomputation, too
   std::vector<int> last_write_;                  ///< per memory: the last node that writes to it, -1 for none
   std::vector<std::pair<int, int>> state_uses_;  ///< first and last node, per buffer that is written
   std::vector<MayShare> may_share_;

@@ -90,7 +90,7 @@ void NsightLeaves::read() {
     if (std::find(devices.begin(), devices.end(), leaf.event.device) == devices.end()) devices.push_back(leaf.event.device);
   }
   read_overhead("PROFILER_OVERHEAD", "1");
-  // Other types are work of the driver inside an API call, which the call's duration contains.
+  // The other overhead types are work of the driver inside an API call: the call's duration contains it.
   read_overhead("CUPTI_ACTIVITY_KIND_OVERHEAD", "overheadType IN (3, 4, 5)");
   sort_leaves();
   place_leaves();

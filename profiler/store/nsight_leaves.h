@@ -62,7 +62,8 @@ struct StartedBy {
   auto operator<=>(const StartedBy&) const = default;
 };
 
-/// Reads device work and waits of an export into a trace. Database, names and trace must outlive it.
+/// Reads the leaves of an export (device work, waits and profiler overhead; not ranges) into a trace. Database, names and trace must
+/// outlive it.
 class NsightLeaves {
  public:
   NsightLeaves(SQLite::Database& database, NsightNames& names, Trace& trace) : database_(database), names_(names), trace_(trace) {}
@@ -72,7 +73,7 @@ class NsightLeaves {
 
   /// Events that this call launched, ordered by index.
   [[nodiscard]] std::span<const StartedBy> started_by(const Correlation& call) const;
-  /// Device work of a stream, in the order of the calls that launched it.
+  /// Work of a stream that a call launched, in the order of the calls.
   [[nodiscard]] std::span<const StartedBy> of_stream(const StreamKey& stream) const;
   /// Device of the process' first work; -1 if it has no work.
   [[nodiscard]] std::int16_t device_of_process(std::int64_t process) const;

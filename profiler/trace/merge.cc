@@ -31,12 +31,12 @@ ActionKey action_of(const Tag& tag) {
   return {tag.step, tag.stage, tag.microbatch, tag.replica};
 }
 
-/// Phases of the training. The host knows more of them than a tag says: that a forward is a recomputation, for example.
+/// True for phases of training. The host knows the phase better than a tag: for example that a forward is a recomputation.
 bool is_phase(EventKind kind) {
   return kind <= EventKind::reduce;
 }
 
-/// The host's trace without its events.
+/// A trace with the host's tables, memory samples and steps, without its events.
 Trace tables_of(const Trace& host) {
   Trace trace;
   trace.devices = host.devices;
@@ -61,8 +61,8 @@ class Merger {
         work_of_(host.events.size()) {}
 
   Trace merge() {
-    number_tables();
-    look();
+    map_tables();
+    find_host_events();
     for (std::size_t i = 0; i < gpus_.events.size(); ++i) add_gpu_event(static_cast<int>(i));
     decide_replaced();
     for (std::size_t i = 0; i < host_.events.size(); ++i) add_host_event(static_cast<int>(i));
@@ -84,8 +84,8 @@ class Merger {
     int gpu = kNone;
   };
 
-  /// The result's number of every device, name and thread of the GPUs' trace.
-  void number_tables() {
+  /// Finds the index in the result of every device, name and thread of the GPUs' trace.
+  void map_tables() {
     for (const TraceDevice& gpu : gpus_.devices) {
       const auto known = std::ranges::find(host_.devices, gpu.name, &TraceDevice::name);
       known_.push_back(known == host_.devices.end() ? kNone : static_cast<int>(known - host_.devices.begin()));
@@ -96,12 +96,12 @@ class Merger {
   }
 
   /// Finds the host's event of each GPU event, and from those the compute lanes of parts of GPUs.
-  void look() {
+  void find_host_events() {
     for (std::size_t i = 0; i < gpus_.events.size(); ++i) {
-      seen_.push_back(view_.of(static_cast<int>(i)));
+      host_event_.push_back(view_.of(static_cast<int>(i)));
       const Event& event = gpus_.events[i];
       const bool computes = event.kind != EventKind::copy && event.kind != EventKind::profiler;
-      if (computes && at(known_, event.device) < 0) compute_lane_.try_emplace(device_of(event, seen_[i]), event.lane);
+      if (computes && at(known_, event.device) < 0) compute_lane_.try_emplace(device_of(event, host_event_[i]), event.lane);
     }
   }
 
@@ -110,16 +110,16 @@ class Merger {
     event.start += shift_;
     event.name = mapped(name_, event.name);
     const int gpu = event.device;
-    const int seen = at(seen_, index);
-    event.device = static_cast<std::int16_t>(device_of(event, seen));
+    const int host_event = at(host_event_, index);
+    event.device = static_cast<std::int16_t>(device_of(event, host_event));
     event.lane = lane_of(event, gpu);
-    if (seen >= 0 && at(host_.events, seen).tag >= 0)
-      event.tag = at(host_.events, seen).tag;
+    if (host_event >= 0 && at(host_.events, host_event).tag >= 0)
+      event.tag = at(host_.events, host_event).tag;
     else if (event.tag >= 0)
       event.tag = builder_.tag(at(gpus_.tags, event.tag));
-    if (seen >= 0 && (event.kind == EventKind::kernel || is_phase(event.kind))) event.kind = at(host_.events, seen).kind;
-    event.detail = event.kind == EventKind::copy ? add_copy(event, seen) : add_kernel(event.detail);
-    if (seen >= 0) at(work_of_, seen).push_back(static_cast<int>(added_.size()));
+    if (host_event >= 0 && (event.kind == EventKind::kernel || is_phase(event.kind))) event.kind = at(host_.events, host_event).kind;
+    event.detail = event.kind == EventKind::copy ? add_copy(event, host_event) : add_kernel(event.detail);
+    if (host_event >= 0) at(work_of_, host_event).push_back(static_cast<int>(added_.size()));
     added_.push_back({event, kNone, index});
   }
 
@@ -133,13 +133,13 @@ class Merger {
     return device;
   }
 
-  /// The part of a GPU that did this: the one the host launched it for, else the one that runs its stage. The recorder's own work goes to
-  /// the first part.
-  int device_of(const Event& event, int seen) {
+  /// The part of a GPU that did this work: the part the host launched it for, else the part that runs its stage. The recorder's own work
+  /// goes to the first part.
+  int device_of(const Event& event, int host_event) {
     const int gpu = event.device;
     if (at(known_, gpu) >= 0) return at(known_, gpu);
-    if (seen >= 0) {
-      const Event& launching = at(host_.events, seen);
+    if (host_event >= 0) {
+      const Event& launching = at(host_.events, host_event);
       return view_.lies_on(launching.device, gpu) ? launching.device : at(host_.copies, launching.detail).destination;
     }
     int part = kNone;
@@ -150,28 +150,28 @@ class Merger {
     return part >= 0 ? part : appended(gpu);
   }
 
-  /// Streams are numbered per GPU, lanes per part. The stream of a part's first work swaps its number with kComputeLane.
+  /// Streams are numbered per GPU, lanes per part. The lane of a part's first work becomes kComputeLane; the two lanes are swapped.
   std::uint8_t lane_of(const Event& event, int gpu) const {
     const auto compute = compute_lane_.find(event.device);
     if (at(known_, gpu) >= 0 || compute == compute_lane_.end()) return event.lane;
     return event.lane == compute->second ? std::uint8_t{kComputeLane} : event.lane == kComputeLane ? compute->second : event.lane;
   }
 
-  /// Takes a source or destination that the GPU does not know from the host's copy.
-  int add_copy(const Event& event, int seen) {
+  /// Takes the source or destination from the host's record if the GPU's record lacks it.
+  int add_copy(const Event& event, int host_event) {
     if (event.detail < 0) return event.detail;
     Copy copy = at(gpus_.copies, event.detail);
-    const Copy ends = seen < 0 ? Copy{} : at(host_.copies, at(host_.events, seen).detail);
+    const Copy ends = host_event < 0 ? Copy{} : at(host_.copies, at(host_.events, host_event).detail);
     copy.source = end_of(copy.source, ends.source, event.device);
     copy.destination = end_of(copy.destination, ends.destination, event.device);
     trace_.copies.push_back(copy);
     return static_cast<int>(trace_.copies.size()) - 1;
   }
 
-  int end_of(int gpu, int seen, int device) {
-    if (gpu < 0) return view_.on_gpu(seen) ? kNone : seen;
+  int end_of(int gpu, int host_device, int device) {
+    if (gpu < 0) return view_.on_gpu(host_device) ? kNone : host_device;
     if (at(known_, gpu) >= 0) return at(known_, gpu);
-    if (view_.lies_on(seen, gpu)) return seen;
+    if (view_.lies_on(host_device, gpu)) return host_device;
     return device < static_cast<int>(host_.devices.size()) && view_.lies_on(device, gpu) ? device : appended(gpu);
   }
 
@@ -263,8 +263,8 @@ class Merger {
     }
   }
 
-  /// An action on a GPU lasts from the first to the last work that was launched within it.
-  bool fit(Event& range, const std::map<std::pair<int, ActionKey>, Indices>& launched) const {
+  /// Sets the range of an action on a GPU: from the first to the last work that was launched within it. Returns false if there is none.
+  bool fit_to_gpu_work(Event& range, const std::map<std::pair<int, ActionKey>, Indices>& launched) const {
     const auto found = launched.find({range.device, action_of(range.tag < 0 ? Tag{} : at(trace_.tags, range.tag))});
     if (found == launched.end()) return false;
     Nanoseconds first = Nanoseconds::max(), last = Nanoseconds::min();
@@ -289,7 +289,7 @@ class Merger {
         launched[{event.device, action_of(at(trace_.tags, event.tag))}].push_back(static_cast<int>(i));
     }
     for (Event range : host_.ranges)
-      if (!view_.on_gpu(range.device) || fit(range, launched)) trace_.ranges.push_back(range);
+      if (!view_.on_gpu(range.device) || fit_to_gpu_work(range, launched)) trace_.ranges.push_back(range);
     for (Event range : gpus_.ranges) {
       range.start += shift_;
       range.name = mapped(name_, range.name);
@@ -322,15 +322,15 @@ class Merger {
   const HostView view_;
   Trace trace_;
   TraceBuilder builder_;
-  Indices known_;                             // by device of gpus_: index in host_; kNone: the host names none, or parts
+  Indices known_;                             // by device of gpus_: index in host_; kNone: the host does not name it, or names parts of it
   Indices device_;                            // by device of gpus_: index in the result
-  Indices seen_;                              // by event of gpus_: the host's event that launched it
-  Indices name_, thread_;                     // likewise
-  std::map<int, std::uint8_t> compute_lane_;  // of a part, as its GPU numbers lanes
-  std::vector<Indices> work_of_;              // events of the result that stand for an event of host_
-  std::vector<bool> replaced_;                // by event of host_: by those of a GPU, if any
+  Indices host_event_;                        // by event of gpus_: index of the host's event that launched it
+  Indices name_, thread_;                     // by name and thread of gpus_: index in the result
+  std::map<int, std::uint8_t> compute_lane_;  // by part: lane of its first work, as its GPU numbers lanes
+  std::vector<Indices> work_of_;              // by event of host_: events of the result that stand for it
+  std::vector<bool> replaced_;                // by event of host_: the GPU's record takes its place
   std::vector<Added> added_;
-  Indices gpu_event_;  // of the result, by event of gpus_
+  Indices gpu_event_;  // by event of gpus_: index in the result
 };
 
 }  // namespace

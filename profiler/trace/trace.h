@@ -10,7 +10,7 @@ namespace mptune {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
-/// What a device does during an event. The first block is compute.
+/// What a device does during an event. is_compute() says which kinds are compute.
 enum class EventKind : std::uint8_t {
   forward,
   backward,         ///< gradients of inputs and weights together
@@ -22,7 +22,7 @@ enum class EventKind : std::uint8_t {
   copy,    ///< a peer copy; `detail` is an index into Trace::copies
   collective,
   memset,
-  sync,      ///< the device's thread waits for an input
+  sync,      ///< a wait: a device's thread for an input, or a stream or thread in a recording of CUDA
   host,      ///< work of the host outside of all layers
   action,    ///< range: one action of the schedule
   step,      ///< range: one training step
@@ -30,7 +30,7 @@ enum class EventKind : std::uint8_t {
   profiler,  ///< the recorder's own work: it delays the device or the host
 };
 
-/// Number of values of EventKind, which are 0 .. kWhatCount - 1.
+/// Number of values of EventKind, which are 0 .. kEventKindCount - 1.
 inline constexpr int kEventKindCount = static_cast<int>(EventKind::profiler) + 1;
 
 [[nodiscard]] const char* to_string(EventKind kind);
@@ -74,7 +74,7 @@ struct Copy {
   std::int64_t bytes = 0;
   int source = -1;        ///< device index
   int destination = -1;   ///< device index
-  bool gradient = false;  ///< holds gradients, not activations; false too where the source of the trace does not say
+  bool gradient = false;  ///< holds gradients, not activations; also false if the source of the trace does not say
   bool operator==(const Copy&) const = default;
 };
 
