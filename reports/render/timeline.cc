@@ -198,7 +198,7 @@ std::string legend(const TraceReport& report, const TextStyle& style) {
   return in_lines(parts, style.width);
 }
 
-/// The least number of panels for which a box of median width has room for its label.
+/// The least number of panels in which a box of median width has room for its label, within the limits above.
 int panels_for(const TraceReport& report, int columns) {
   std::vector<double> widths;
   std::size_t digits = 1;
