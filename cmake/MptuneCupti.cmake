@@ -1,4 +1,4 @@
-# Finds the headers of CUPTI 13, which records GPUs, in a toolkit or in the packages that LibTorch's build has installed.
+# Finds the headers of CUPTI 13, which records GPUs: in a CUDA toolkit, in build/python (see MptuneTorch.cmake), or beside torch.
 # The library is opened at run time. Everything else builds without it.
 option(MPTUNE_CUDA "Build what needs CUDA's headers: GPU devices and the GPU recorder" ON)
 set(MPTUNE_HAVE_CUPTI OFF)

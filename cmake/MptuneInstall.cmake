@@ -25,7 +25,7 @@ endif()
 # The program looks for its worker in ../libexec/mptune. Its run-time path to LibTorch is in its link options and survives installation.
 mptune_install(mptune-worker RUNTIME DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/mptune")
 
-# <mptune/mptune.h> and <mptune/nn.h> lead to the headers in their modules.
+# <mptune/mptune.h> and <mptune/nn.h> include the headers of the modules.
 set(MPTUNE_PUBLIC "${CMAKE_BINARY_DIR}/public")
 set(MPTUNE_PUBLIC_HEADERS tuner/runtime/mptune.h profiler/nn/nn.h)
 foreach(header IN LISTS MPTUNE_PUBLIC_HEADERS)
@@ -37,7 +37,7 @@ add_library(mptune_public INTERFACE)
 add_library(mptune::mptune ALIAS mptune_public)
 target_include_directories(mptune_public INTERFACE "${MPTUNE_PUBLIC}")
 target_link_libraries(mptune_public INTERFACE mptune_runtime mptune_loading mptune_planner_search)
-# A plug-in is loaded into the worker, which has its own copy of mptune. So the plug-in hides its copy, and shares the C++ library.
+# A plug-in is loaded into the worker, which has its own copy of mptune. So the plug-in hides its copy, and uses the worker's C++ library.
 target_link_options(mptune_public INTERFACE $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY>:-Wl,--exclude-libs,ALL>)
 set_target_properties(mptune_public PROPERTIES COMPATIBLE_INTERFACE_BOOL MPTUNE_SHARED_RUNTIME INTERFACE_MPTUNE_SHARED_RUNTIME ON)
 

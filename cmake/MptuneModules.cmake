@@ -1,5 +1,6 @@
 # mptune_module(NAME [TORCH] [DEPENDS targets...] [EXCLUDE files...] [SOURCES files...])
-# Adds a module: a static library of all .cc files in the folder (or of SOURCES). TORCH modules see LibTorch and share one precompiled header.
+# Adds a module: a static library of SOURCES, or of all .cc files in the folder except EXCLUDE. TORCH modules use LibTorch and share one
+# precompiled header.
 function(mptune_module name)
   cmake_parse_arguments(MODULE "TORCH" "" "DEPENDS;EXCLUDE;SOURCES" ${ARGN})
   if(NOT MODULE_SOURCES)

@@ -1,5 +1,5 @@
-# Finds LibTorch in a torch wheel: MPTUNE_TORCH_ROOT, else an installed package of a suitable version, else a pinned one that is installed
-# below the build folder. Not by find_package(Torch), which needs nvcc and a matching toolkit, and runs a probe (pytorch#73427).
+# Finds LibTorch in a torch wheel: MPTUNE_TORCH_ROOT, else an installed package of version MPTUNE_TORCH_PIN, else that version, installed by pip
+# into MPTUNE_WHEELS. Not by find_package(Torch), which needs nvcc and a matching toolkit, and runs a probe (pytorch#73427).
 set(MPTUNE_TORCH_PIN 2.11.0)
 set(MPTUNE_TORCH_LEAST 2.6)
 set(MPTUNE_NVTX_PIN 13.0)
@@ -115,7 +115,7 @@ foreach(folder IN LISTS MPTUNE_CUDA_LIBRARY_DIRS ITEMS "${MPTUNE_TORCH_ROOT}/lib
   target_link_options(mptune_torch INTERFACE "-Wl,-rpath-link,${folder}")
 endforeach()
 
-# One precompiled header for every torch-facing target.
+# One precompiled header for all targets that use LibTorch.
 file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/torch_pch.cc" CONTENT "")
 add_library(mptune_torch_pch STATIC "${CMAKE_BINARY_DIR}/torch_pch.cc")
 target_link_libraries(mptune_torch_pch PUBLIC mptune_options mptune_torch)

@@ -66,7 +66,7 @@ DeviceChange device_change(const TraceDevice& a, const TraceDevice& b) {
   return change;
 }
 
-/// Index in `b` of each device of `a`, -1: none. By name; the others by their order where there are as many devices.
+/// Index in `b` of the device that stands for each one of `a`, -1: none. Matches names first; the rest by order if the counts are equal.
 std::vector<int> partners(const std::vector<DeviceRow>& a, const std::vector<DeviceRow>& b) {
   std::vector<int> partner(a.size(), -1);
   std::vector<bool> taken(b.size(), false);
@@ -173,16 +173,16 @@ ComparedSide side_of(const PlanFile& file) {
   return side;
 }
 
-/// A prediction is compared with a prediction where there is one of both.
+/// If a plan was not measured, compares predictions, provided that both plans have one.
 void fall_back_to_predictions(Comparison& comparison, const PlanFile& a, const PlanFile& b) {
   if (a.measured && b.measured) return;
-  PlanFile paper_a = a, paper_b = b;
+  PlanFile compared_a = a, compared_b = b;
   if (a.predicted && b.predicted) {
-    paper_a.measured.reset();
-    paper_b.measured.reset();
+    compared_a.measured.reset();
+    compared_b.measured.reset();
   }
-  comparison.a = side_of(paper_a);
-  comparison.b = side_of(paper_b);
+  comparison.a = side_of(compared_a);
+  comparison.b = side_of(compared_b);
 }
 
 std::string unmeasured(const PlanFile& a, const PlanFile& b) {

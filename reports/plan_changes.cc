@@ -46,7 +46,7 @@ void add_change(std::vector<std::string>& changes, const std::string& what, cons
   if (a != b) changes.push_back(what + " " + a + " -> " + b);
 }
 
-/// Of plans with as many stages: where one begins and the other does not, as `--cuts` counts.
+/// Cuts that moved, as `--cuts` counts them. Requires: equal numbers of stages.
 void add_cuts(std::vector<std::string>& changes, const Plan& a, const Plan& b) {
   std::vector<std::string> moved;
   for (std::size_t s = 1; s < a.stages.size(); ++s)

@@ -110,7 +110,7 @@ std::string limit_words(const Candidate& best, const CostModel& cost, const Sear
   return text;
 }
 
-/// Plans of as many stages differ in clauses; another number of stages is another plan.
+/// The changes from `best`; with another number of stages the whole description, because nearly everything differs.
 std::string what_differs(const Plan& best, const Plan& other) {
   if (best.num_stages() == other.num_stages()) return joined(plan_changes(best, other), "; ");
   std::vector<std::string> cuts;
@@ -170,7 +170,7 @@ PlanReport build_plan_report(const SearchResult& result, const std::vector<Candi
   report.rejected = result.rejected;
   report.classes = result.classes;
   for (const NotExecutable& plan : result.not_executable) {
-    if (plan.candidate.plan == best.plan) continue;  // asked for
+    if (plan.candidate.plan == best.plan) continue;  // --schedule named it: it is the plan of this report
     report.not_executable.push_back(other_of(plan.candidate, describe(plan.candidate.plan) + ": " + text_of(plan.missing)));
   }
   return report;

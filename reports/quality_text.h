@@ -6,7 +6,7 @@
 
 namespace mptune::reports {
 
-/// "30.0 % of all events were dropped or have no times". Beside comparison.h, which gives it as the reason of a verdict.
+/// "30.0 % of all events were dropped or have no times". Not in render/, because comparison.h uses it as the reason of a verdict.
 [[nodiscard]] std::string text_of(const profiler::QualityObjection& objection);
 
 }  // namespace mptune::reports

@@ -41,7 +41,7 @@ struct CurvePoint {
   Interval measured_ci95_s;
 };
 
-/// What of the critical path one stage, one link, or waiting is; mean over the steps.
+/// The part of the critical path that one stage, one link or waiting takes; mean over the steps.
 struct PathRow {
   std::string what;  ///< "stage 3", "copies cpu:0 to cpu:1", "gaps"
   double time_s = 0;
@@ -78,15 +78,15 @@ struct TraceReport {
   profiler::Breakdown breakdown;
   Samples steps_s;  ///< one per step
   double step_s = 0;
-  double bubble = 0;
+  double bubble = 0;                    ///< idle share of the steps' windows, over all devices
   std::optional<double> bubble_theory;  ///< of the plan's schedule, where the plan is known
   double ideal_step_s = 0;              ///< every computation the mean of its kind, communication the median; 0 for a simulation
-  bool has_stages = false;              ///< work says to which stage it belongs
+  bool has_stages = false;              ///< events are tagged with their stage
   std::vector<planner::Advice> advice;  ///< largest first
   std::vector<PathRow> critical_path;   ///< largest first
   std::vector<LinkRow> links;
   std::vector<MemoryRow> memory;                        ///< a row per device, empty where nothing is known of it
-  double clock_error_s = 0;                             ///< the most by which work began before what it waited for
+  double clock_error_s = 0;                             ///< largest time by which work seems to begin before what it waited for has ended
   std::optional<profiler::QualityObjection> objection;  ///< why nothing can be concluded
   std::vector<TimelineBox> timeline;
   double timeline_s = 0;   ///< length of the drawn step
@@ -95,7 +95,7 @@ struct TraceReport {
   TraceQuality quality;
 };
 
-/// How near a step is to the limit: the un-pipelined one-device step divided by the number of devices.
+/// How near a step is to perfect scaling: the un-pipelined one-device step divided by the number of devices.
 struct LimitShare {
   struct Part {
     std::string what;
@@ -143,7 +143,7 @@ void add_plan(TraceReport& report, const Plan& plan, const Profile* profile);
 [[nodiscard]] LimitShare limit_share(double step_s, double single_device_step_s, int devices, double co_running_slowdown,
                                      const std::optional<TraceReport>& trace);
 
-/// Everything but file names, traces and times of the run itself.
+/// Everything of a study's report except file names, traces and times of the run itself.
 [[nodiscard]] StudyReport build_study_report(const tuner::Recommendation& recommendation, const std::vector<tuner::Trial>& trials,
                                              const Profile& profile);
 

@@ -20,7 +20,7 @@ double seconds(Nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-/// Whole step of the median length: a typical one, not the first.
+/// The step of median length; the whole trace if it names no steps.
 StepWindow typical_step(const Trace& trace) {
   if (trace.steps.empty()) {
     StepWindow all;
@@ -41,7 +41,7 @@ EventKind drawn_as(EventKind kind) {
   return kind == EventKind::recompute ? EventKind::backward : kind;
 }
 
-/// Collectives of other lanes run beside the computations and would hide them.
+/// Collectives on other lanes run beside computations; their boxes would cover those.
 bool is_drawn(const Event& event) {
   return is_compute(event.kind) && (event.kind != EventKind::collective || event.lane == kComputeLane);
 }

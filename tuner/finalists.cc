@@ -10,9 +10,9 @@
 namespace mptune::tuner {
 namespace {
 
-// A plan that is slower by more than this in its trial is no finalist: it would cost time in every round.
+// A runner-up is a finalist only if its trial took at most this times the fastest: every finalist costs time in every round.
 constexpr double kRunnerUpWithin = 1.05;
-// Pipelines this close after the two or three steps of a trial are both finalists: the last series decides.
+// The second of the plans with several stages is a finalist, too, if its trial was this close: trials have few steps.
 constexpr double kSecondPipelineWithin = 1.10;
 
 using Keys = std::vector<std::string>;
@@ -65,10 +65,11 @@ std::vector<Series::Entry> choose_finalists(const std::vector<Trial>& trials, co
   take_first([](const Trial*) { return true; });
   for (const planner::Parallelism kind : {planner::Parallelism::pipeline, planner::Parallelism::hybrid})
     take_first([kind](const Trial* trial) { return planner::parallelism_of(trial->plan) == kind; });
-  const auto several = std::find_if(by_time.begin(), by_time.end(), [](const Trial* trial) { return trial->plan.num_stages() > 1; });
+  const auto fastest_multi_stage =
+      std::find_if(by_time.begin(), by_time.end(), [](const Trial* trial) { return trial->plan.num_stages() > 1; });
   take_first([&](const Trial* trial) {
     return trial->plan.num_stages() > 1 && !contains(taken, trial->plan_key) &&
-           *measured_step(*trial) <= kSecondPipelineWithin * *measured_step(**several);
+           *measured_step(*trial) <= kSecondPipelineWithin * *measured_step(**fastest_multi_stage);
   });
   take_first([&](const Trial* trial) { return 2 * largest_peak(*trial) <= single_device_peak_bytes; });
   take_first([&](const Trial* trial) {

@@ -23,7 +23,7 @@ inline constexpr const char* kCandidateName = "candidate";
 [[nodiscard]] std::vector<Series::Entry> choose_finalists(const std::vector<Trial>& trials, const std::vector<NamedPlan>& baselines,
                                                           std::int64_t single_device_peak_bytes);
 
-/// Adds a copy of a trial for every further baseline that is the same plan, so that each name has its result.
+/// Adds a copy of a trial for each further baseline with the same plan, so that every baseline has a result under its name.
 [[nodiscard]] std::vector<Trial> with_every_name(std::vector<Trial> finals, const std::vector<NamedPlan>& baselines);
 
 }  // namespace mptune::tuner

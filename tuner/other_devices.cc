@@ -12,7 +12,7 @@ constexpr int kMostOtherDevices = 8;
 // Simulated actions that a search for other devices may take: some ten milliseconds.
 constexpr std::int64_t kOutlookActions = 400'000;
 
-// Links between all pairs of devices, in both directions, with the costs of one measured link.
+// One measured link that stands for those between all pairs of devices; nothing if a link is missing, shared or of another kind.
 std::optional<LinkCost> common_link(const Profile& profile, const std::vector<int>& devices) {
   std::optional<LinkCost> common;
   for (const int source : devices) {
@@ -24,14 +24,14 @@ std::optional<LinkCost> common_link(const Profile& profile, const std::vector<in
       LinkCost link = *found;
       link.source = link.destination = 0;
       if (!common) common = link;
-      // Links are measured one by one. Differences within measurement noise make no other kind of link.
+      // Latency and bandwidth may differ by measurement noise, so only the kind of cost is compared.
       if (common->curve.empty() != link.curve.empty()) return std::nullopt;
     }
   }
   return common;
 }
 
-// The profile with copies of the first device and its first link appended; nothing where devices are not alike.
+// The profile with copies of the first device appended, linked by the common link; nothing if the devices are not alike.
 std::optional<Profile> with_more_devices(const Profile& profile, const SearchSpace& space, int count) {
   std::vector<int> listed;
   for (const std::string& name : space.devices) {
@@ -63,12 +63,12 @@ std::optional<Profile> with_more_devices(const Profile& profile, const SearchSpa
 
 std::optional<OtherDevices> best_on(const SearchSpace& space, const Profile& profile, int count) {
   SearchSpace other = space;
-  const Profile* known = &profile;
+  const Profile* searched = &profile;
   std::optional<Profile> more;
   if (count > static_cast<int>(space.devices.size())) {
     more = with_more_devices(profile, space, count);
     if (!more) return std::nullopt;
-    known = &*more;
+    searched = &*more;
     for (std::size_t d = profile.devices.size(); d < more->devices.size(); ++d) other.devices.push_back(more->devices[d].name);
     if (!other.memory_bytes.empty()) other.memory_bytes.resize(other.devices.size(), other.memory_bytes.front());
   } else {
@@ -81,11 +81,11 @@ std::optional<OtherDevices> best_on(const SearchSpace& space, const Profile& pro
   other.improved = nullptr;
   other.most_actions = kOutlookActions;
   try {
-    const SearchResult result = search_plans(other, CostModel(*known));
+    const SearchResult result = search_plans(other, CostModel(*searched));
     if (result.ranked.empty()) return std::nullopt;
     return OtherDevices{count, planner::parallelism_of(result.ranked.front().plan), result.ranked.front().prediction.step_s};
   } catch (const Error&) {
-    return std::nullopt;  // the options make no plan of so many devices
+    return std::nullopt;  // the options allow no plan with so many devices
   }
 }
 

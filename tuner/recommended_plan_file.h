@@ -9,7 +9,7 @@
 
 namespace mptune::tuner {
 
-/// Words the reason why a plan file lists `other` beside its plan.
+/// Words how `other` compares with `best`, for the list of alternatives in a plan file.
 using RecommendedComparison = std::function<std::string(const RecommendedPlan& best, const RecommendedPlan& other)>;
 
 /// The plan file of a tuning run: the recommended plan as measured and predicted; the best pipeline and the best plan in half the memory

@@ -28,7 +28,7 @@ constexpr double kRecordMargin = 1.25;
 // Share of a worker's start that building the model of a plan takes; the rest is paid once, however many plans it runs.
 constexpr double kBuildShare = 0.5;
 constexpr int kLeastFinalRounds = 12;
-constexpr int kFewFinalRounds = 5;  // what a verdict needs: enough to leave for a trial of a kind that has none
+constexpr int kFewFinalRounds = 5;  // what a verdict needs; see rounds_to_leave
 constexpr int kMostFinalRounds = 40;
 constexpr int kWarmUp = 1;
 constexpr double kTrialSeconds = 1;  // of timed steps, within the bounds of rounds
@@ -64,7 +64,7 @@ class Tuner {
   // ---- time ----
   [[nodiscard]] double elapsed() const { return services_.clock() - started_; }
   [[nodiscard]] double left() const { return options_.budget_s - elapsed(); }
-  void tell(const std::string& what) const {
+  void report_progress(const std::string& what) const {
     if (services_.progress) services_.progress(what, std::clamp(elapsed() / std::max(options_.budget_s, 1e-9), 0.0, 1.0));
   }
   /// Mean time of a worker in this run that is not spent in steps [s]: start-up above all.
@@ -131,7 +131,7 @@ class Tuner {
   // ---- the phases ----
   void check() {
     if (!services_.check || study_.checked()) return;
-    tell("check");
+    report_progress("check");
     services_.check(kCheckShare * options_.budget_s);
     study_.set_checked();
   }
@@ -140,7 +140,7 @@ class Tuner {
     if (std::filesystem::exists(study_.profile_path())) {
       if (auto profile = profiler::read_recording(study_.profile_path()).profile) return std::move(*profile);
     }
-    tell("profile");
+    report_progress("profile");
     return services_.measure(kProfileShare * options_.budget_s);
   }
 
@@ -150,7 +150,7 @@ class Tuner {
       const auto prediction = prediction_of(baseline.plan);
       const double expected = prediction ? prediction->step_s : 0;
       if (left() <= 0) break;
-      // Time for its part in the last series.
+      // Leaves time for one round of the last series with this baseline in it.
       const double final_s = series_cost(final_entries(), 1) + expected * (kWarmUp + 1);
       if (measured_ > 0 && left() < trial_cost(expected) + final_s) continue;
       try_plan(baseline.name, baseline.plan, prediction, left() - final_s);
@@ -188,7 +188,7 @@ class Tuner {
     if (entries.empty()) refuse_without_measurement();
     study_.set_not_benchmarked(drop_slowest_that_do_not_fit(entries));
     if (entries.size() == 1 && series_cost(entries, 1) > left()) {
-      // Nothing to compare it with, and no time for another measurement: its trial is the result.
+      // One finalist and no time to measure it again: its trial counts as the last series.
       return study_.set_final_series(find(plan_key(entries.front().plan))->series);
     }
     Series series;
@@ -201,7 +201,7 @@ class Tuner {
           std::max(series.step_limit_s, step_limit(std::max(step_of(entry.plan), entry.prediction ? entry.prediction->step_s : 0)));
     }
     series.budget_s = std::max(0.0, left() - record_reserve());
-    tell("final: " + std::to_string(entries.size()) + " plans benchmarked interleaved");
+    report_progress("final: " + std::to_string(entries.size()) + " plans benchmarked interleaved");
     store_final(services_.runner->run(series));
   }
 
@@ -270,11 +270,11 @@ class Tuner {
       recommendation.warnings.push_back(NoTraceOf{.name = name, .failed = {}});
       return;
     }
-    tell("trace of " + name);
+    report_progress("trace of " + name);
     try {
       services_.record(plan, name);
     } catch (const Error& error) {
-      // A recommendation without a trace is still one.
+      // The recommendation stands without this trace.
       if (error.code() == ExitCode::interrupted || error.code() == ExitCode::terminated) throw;
       recommendation.warnings.push_back(NoTraceOf{.name = name, .failed = error.what()});
     }
@@ -290,7 +290,7 @@ class Tuner {
 
   const Trial& try_plan(const std::string& name, const Plan& plan, const std::optional<Prediction>& prediction, double budget_s) {
     if (interrupt_flag().load() != 0) throw_interrupted();
-    tell(name == kCandidateName ? "candidate: " + describe(plan) : "baseline " + name);
+    report_progress(name == kCandidateName ? "candidate: " + describe(plan) : "baseline " + name);
     const double expected = prediction ? prediction->step_s : 0;
     Series series;
     series.entries = {{name, plan, prediction}};
@@ -299,7 +299,7 @@ class Tuner {
     series.budget_s = std::max(0.0, budget_s);
     series.step_limit_s = step_limit(expected);
     const double before = elapsed();
-    const auto excess = excess_asleep(plan, prediction);
+    const auto excess = excess_on_sleeping_devices(plan, prediction);
     Trial trial = excess ? Trial{.name = name, .plan_key = plan_key(plan), .plan = plan, .prediction = prediction, .outcome = *excess}
                          : std::move(services_.runner->run(series).front());
     if (std::holds_alternative<Interrupted>(trial.outcome)) throw_interrupted();
@@ -311,7 +311,7 @@ class Tuner {
   }
 
   /// Sleeping devices allocate nothing, so whether a plan exceeds their caps is decided by its predicted peaks.
-  [[nodiscard]] std::optional<OutOfMemory> excess_asleep(const Plan& plan, const std::optional<Prediction>& prediction) const {
+  [[nodiscard]] std::optional<OutOfMemory> excess_on_sleeping_devices(const Plan& plan, const std::optional<Prediction>& prediction) const {
     const SearchSpace& space = options_.space;
     for (std::size_t d = 0; prediction && d < prediction->peak_bytes.size(); ++d) {
       const auto at = std::ranges::find(space.devices, plan.devices[d]) - space.devices.begin();

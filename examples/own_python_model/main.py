@@ -27,7 +27,7 @@ def export():
 
 
 def right(model):
-    torch.manual_seed(2)  # points that it was not trained with
+    torch.manual_seed(2)  # for points that are not in the training batch
     points, arms = spiral(2000)
     with torch.no_grad():
         return (model.eval()(points).argmax(1) == arms).float().mean().item()
@@ -35,7 +35,7 @@ def right(model):
 
 def load():
     torch.manual_seed(1)
-    spiral(BATCH)  # drawn before the network was made
+    spiral(BATCH)  # export() drew these points before it made the network, so the weights are the same
     model = Net()
     before = right(model)
     model.load_state_dict(torch.load("trained.pt", weights_only=True))  # strict: every name, every shape

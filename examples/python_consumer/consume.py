@@ -44,7 +44,7 @@ def step(stages, plan, tokens, targets):
                 last = stage + 1 == len(stages)
                 if kind == "F":
                     if stage > 0 and (stage - 1, i) not in left:
-                        break  # the stage before has not come to it yet
+                        break  # waits for the output of the stage before
                     x = inputs[i] if stage == 0 else left[stage - 1, i].detach().requires_grad_()
                     entered[stage, i], left[stage, i] = x, stages[stage](x)
                 elif last:
@@ -53,7 +53,7 @@ def step(stages, plan, tokens, targets):
                     loss += part.item()
                 else:
                     if (stage + 1, i) not in entered or entered[stage + 1, i].grad is None:
-                        break  # nor has the stage behind it
+                        break  # waits for the gradient of the stage after
                     left[stage, i].backward(entered[stage + 1, i].grad)
                 row.pop(0)
     return loss
@@ -73,7 +73,7 @@ def loss_in_mptune(mptune, model_name, model, batch, plan):
 def main(path, mptune=None, model_name=None):
     plan = mptune_plan.load_plan(path)
     show(plan)
-    logging.disable(logging.WARNING)  # torch's, of packages that nothing here needs
+    logging.disable(logging.WARNING)  # silences torch's warnings about optional packages
     try:
         import torch
         from transformer import Transformer

@@ -88,7 +88,7 @@ int run(const std::string& plan_path, const std::string& write_path) {
   mptune::prepare_gpus();  // before LibTorch is used; does nothing without a GPU
   torch::nn::Sequential net = make_net();
   mptune::Model model = model_of(net);
-  const char* instead = std::getenv("MPTUNE_PLAN");  // load_plan takes it before the path
+  const char* instead = std::getenv("MPTUNE_PLAN");  // load_plan uses it instead of the path
   const bool given = !plan_path.empty() || (instead != nullptr && *instead != '\0');
   const mptune::PlanFile plan = given ? mptune::load_plan(plan_path) : make_plan_for(model);
   if (!write_path.empty()) mptune::save_plan_file(plan, write_path, false);

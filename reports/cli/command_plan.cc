@@ -44,7 +44,7 @@ struct PlanCommand {
 
 std::vector<DeviceSpec> chosen_devices(const PlanCommand& command, const std::vector<DeviceSpec>& profiled) {
   if (command.devices.empty()) return profiled;
-  // A simulated plan needs none of its devices here: only the profile must know them.
+  // A simulated plan needs no device of this machine, only devices of the profile.
   std::vector<DeviceSpec> devices;
   for (const std::string& name : split(command.devices, ',')) {
     const auto found = std::ranges::find(profiled, name, &DeviceSpec::name);
@@ -66,7 +66,7 @@ std::vector<std::int64_t> caps_of(const PlanCommand& command, const std::vector<
   return caps;
 }
 
-/// Placement graphs are split by their largest load, what has a schedule by its simulated step or a closed form.
+/// --objective, checked against the file. A placement graph has no schedule, so only max-load applies to it.
 std::string objective_of(const PlanCommand& command, profiler::ProfileFormat format) {
   const bool placement = format == profiler::ProfileFormat::placement;
   const std::string objective = command.objective.empty() ? (placement ? "max-load" : "simulate") : command.objective;
@@ -79,16 +79,16 @@ std::string objective_of(const PlanCommand& command, profiler::ProfileFormat for
   return objective;
 }
 
-/// What a plan was searched for by, and what was found.
+/// What the search found, by which objective.
 struct Found {
   SearchResult result;
-  std::vector<Candidate> front;                       ///< time against memory; empty by other objectives
-  std::optional<planner::ObjectiveResult> objective;  ///< by another one than the simulated step: its best plan alone
+  std::vector<Candidate> front;                       ///< time against memory; empty for other objectives
+  std::optional<planner::ObjectiveResult> objective;  ///< set for any objective but the simulated step
   bool runs = true;
   double search_s = 0;
 };
 
-/// By another objective than the simulated step: its best plan alone, with what the simulator says of it.
+/// The one best plan of another objective as a search result, with the simulator's prediction.
 SearchResult search_by_objective(const planner::ObjectiveResult& found, const CostModel& cost) {
   SearchResult result;
   const Plan& plan = std::get<Plan>(found.best);
@@ -106,7 +106,7 @@ int run_placement(const PlanCommand& command, const Session& session) {
   return plan_placement(command.profile, command.choice.stages, command.memory, session);
 }
 
-/// The largest load knows of a step only its micro-batches.
+/// Splits a profile by its largest load, which depends on the micro-batch size but on no other option of a plan.
 int run_least_load(const PlanCommand& command, const PlanInput& input, const SearchSpace& space, const Session& session) {
   const PlanChoice& choice = command.choice;
   for (const std::string* option : {&choice.virtual_stages, &choice.cuts, &choice.schedule, &choice.recompute, &choice.replicas}) {
@@ -236,7 +236,7 @@ int run_plan(const PlanCommand& typed, const Session& session) {
   SearchSpace space = search_space(command.choice, devices, caps_of(command, devices, input.profile), batch, input.profile.layers);
   input.profile = with_caps(std::move(input.profile), space.devices, space.memory_bytes);
   if (!planner::why_not_executable(space, tuner::kRuntime).empty()) {
-    // Asked for by name, such a schedule is planned and simulated.
+    // --schedule names one that the runtime can't execute: it is planned and simulated all the same.
     space.capabilities = {};
   }
   return objective == "max-load" ? run_least_load(command, input, space, session)

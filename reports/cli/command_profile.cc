@@ -79,7 +79,7 @@ Profile capped(const Profile& profile, const tuner::TrainingSetup& setup) {
   return with_caps(profile, setup.devices, caps);
 }
 
-/// What was measured is of use without a step of this plan.
+/// Saves the profile of a plan that does not fit, so that `plan` can use it.
 void keep_profile(const ProfileCommand& command, const Profile& profile, const Session& session) {
   profiler::Recording recording;
   recording.profile = profile;
@@ -99,7 +99,7 @@ void refuse_plan_over_caps(const ProfileCommand& command, const tuner::TrainingS
   }
 }
 
-/// Plans that are recorded with the same costs differ in nothing else.
+/// Measures layers and links, or reads them from --measured: plans recorded with the same costs can be compared.
 void obtain_profile(const ProfileCommand& command, const tuner::TrainingSetup& setup, const tuner::DescribedModel& model,
                     const std::string& path, ProgressLine& progress) {
   if (command.measured.empty()) {

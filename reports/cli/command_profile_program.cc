@@ -116,7 +116,7 @@ std::string numbered(const std::string& path, std::size_t index) {
 }
 
 /// Moves the recordings to where they are kept, the first to `path`, which was checked before they were made.
-/// Names that files of others have are left out: what was recorded is worth more than a row without gaps.
+/// Skips the names of existing files that mptune did not write, instead of failing and losing the recording.
 void keep(std::vector<Process>& processes, const std::string& path, bool force) {
   std::size_t number = 0;
   for (Process& process : processes) {

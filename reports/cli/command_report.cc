@@ -36,7 +36,7 @@ int run_report(const ReportCommand& command, const Session& session) {
     throw Error(command.text ? "two formats of a report are given" : "no format of the report is given", "report",
                 "give --text or --markdown");
   }
-  // A file has no width and no colours of its own.
+  // A file gets a fixed width and no colours.
   const TextStyle style =
       command.output.path.empty() ? session.style : TextStyle{.width = 120, .unicode = session.style.unicode, .color = false};
   std::string text = document(command, style);

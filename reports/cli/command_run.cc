@@ -47,7 +47,7 @@ struct Chosen {
   PlanFile file;  ///< only plan and modules where options name the plan
 };
 
-/// `MPTUNE_PLAN` replaces the plan file of the command line without an edit; "" where there is none.
+/// The plan file: `MPTUNE_PLAN` if it is set, else --plan; "" if neither is given.
 std::string plan_path(const RunCommand& command) {
   const char* path = std::getenv("MPTUNE_PLAN");
   return path != nullptr && *path != 0 ? path : command.choice.plan;
@@ -151,7 +151,7 @@ void check_result(const tuner::TrainingFinished& finished, const std::string& mo
       throw Error(fmt::format("the loss of step {} is not finite", i), model, "lower --lr, or look at the data", ExitCode::infeasible);
 }
 
-/// Eight bytes of a length, then a JSON object.
+/// A safetensors file begins with a length of 8 bytes and a JSON object.
 bool is_safetensors_file(const std::string& path) {
   std::array<char, 9> start{};
   std::ifstream in(path, std::ios::binary);
@@ -163,7 +163,7 @@ void check_state_files(const RunCommand& command) {
   if (!command.load.empty() && !std::filesystem::is_regular_file(command.load, ignored))
     throw Error("the file does not exist", command.load, "give --load a state dict saved by torch.save, safetensors or --save");
   if (!command.save.empty()) {
-    // A state dict is a zip archive or a safetensors file; training on from it and saving over it is usual.
+    // Replaces any state dict (a zip archive or a safetensors file) without --force: training usually goes on from a file and saves to it.
     check_output(command.save, "PK", is_safetensors_file(command.save));
   }
 }

@@ -44,7 +44,7 @@ struct TuneCommand {
   OutputOptions output;
 };
 
-/// The profile has no costs of other devices, so nothing could be said of the plan but its time.
+/// Refuses a plan on devices that are not profiled: its step could be measured but not explained.
 void refuse_unlisted_devices(const Plan& plan, const SearchSpace& space, const std::string& file) {
   const auto lists = [](const std::vector<std::string>& names, const std::string& device) {
     return std::ranges::find(names, device) != names.end();
@@ -87,12 +87,12 @@ tuner::Study open_study(const TuneCommand& command, const std::string& folder) {
   return {folder, tuner::Study::Open::create, command.output.force};
 }
 
-/// The command that trains with the plan found here, with all that the plan does not carry; on sleeping devices, which train nothing, the
-/// one that records it.
+/// The command that trains with the plan, with the options that a plan file does not hold. For sleeping devices, which can't train, the
+/// command that records the plan.
 std::string run_command_of(const TuneCommand& command, const Plan& plan, const std::string& plan_file) {
-  const bool asleep =
+  const bool sleeping =
       std::ranges::any_of(plan.devices, [](const std::string& device) { return device_kind(device) == DeviceSpec::Kind::sleep; });
-  std::string text = (asleep ? "mptune profile " : "mptune run ") + shell_word(command.model.model);
+  std::string text = (sleeping ? "mptune profile " : "mptune run ") + shell_word(command.model.model);
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) text += std::string(" ") + option + " " + shell_word(value);
   };
@@ -114,7 +114,7 @@ std::string compared_plans(const tuner::RecommendedPlan& best, const tuner::Reco
          other.description;
 }
 
-/// Throws what would fit, where no plan of the space is predicted to fit.
+/// If no plan of the space is predicted to fit, throws an Error that names what would.
 void explain_infeasible(const SearchSpace& space, const tuner::Study& study) {
   const auto profile = profiler::read_recording(study.profile_path()).profile;
   if (!profile) return;
@@ -123,7 +123,7 @@ void explain_infeasible(const SearchSpace& space, const tuner::Study& study) {
   if (result.ranked.empty()) throw nothing_fits(space, result, cost);
 }
 
-/// What is tuned must train as the whole model does: a plan changes speed, never the result.
+/// Throws Error if the model's pieces do not train as the whole model does: a plan must not change the result.
 void refuse_unless_agrees(tuner::TrainingSetup setup, double budget_s, ProgressLine& progress) {
   setup.batch = 0;
   const tuner::CheckResult result = check_model(setup, std::nullopt, budget_s, progress);

@@ -19,7 +19,7 @@ using CommandBody = std::function<int(const Session&)>;
 void add_profile_command(CLI::App& program, CommandBody& chosen);
 /// Help on `mptune profile -- COMMAND`, for both forms of the command.
 [[nodiscard]] std::string program_recording_help();
-/// The same command where `--` and the words of a program to record follow it.
+/// `mptune profile -- words`: the form of `profile` that records a program.
 void add_profile_program_command(CLI::App& program, CommandBody& chosen, const std::vector<std::string>& words);
 void add_plan_command(CLI::App& program, CommandBody& chosen);
 void add_tune_command(CLI::App& program, CommandBody& chosen);

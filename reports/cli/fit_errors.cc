@@ -14,7 +14,7 @@
 namespace mptune::reports {
 namespace {
 
-/// A plan that ran out of memory although it was predicted to fit must need so much less than predicted.
+/// After a plan ran out of memory although it was predicted to fit, a change must need at most this share of the prediction.
 constexpr double kClearlyLess = 0.95;
 
 std::vector<std::int64_t> caps_of_profile(const std::vector<std::string>& devices, const Profile& profile) {
@@ -45,7 +45,7 @@ planner::Excess excess_by_file(const PlanFile& file, const tuner::TrainingSetup&
   return planner::excess_of(file.plan, peaks, file.plan.devices, caps);
 }
 
-/// How to find what fits: nothing but the plan is known here.
+/// How to find a plan that fits, without a profile.
 std::string search_remedy(const Plan& plan, const std::string& model, const std::string& memory) {
   std::string less;
   if (plan.num_microbatches() < plan.global_batch_size()) less = fmt::format("more micro-batches than {}", plan.num_microbatches());
@@ -72,7 +72,7 @@ planner::FitAnswer fit_of(const Plan& plan, const std::vector<std::string>& devi
   planner::FitQuestion question{
       .plan = plan, .devices = devices, .memory_bytes = caps_of_profile(devices, profile), .capabilities = tuner::kRuntime};
   if (!executable(plan, tuner::kRuntime))
-    question.capabilities = {};  // a plan that only is simulated may be changed into one that only is simulated
+    question.capabilities = {};  // a plan that can only be simulated may change into another such plan
   return planner::smallest_changes_that_fit(question, CostModel(profile));
 }
 
@@ -99,7 +99,7 @@ Error ran_out_anyway(const Error& error, const tuner::OutOfMemory& memory, const
   const auto known = std::ranges::find(profile.devices, device, &ProfileDevice::name);
   const auto less = static_cast<std::int64_t>(kClearlyLess * static_cast<double>(predicted));
   known->memory_bytes = known->memory_bytes > 0 ? std::min(known->memory_bytes, less) : less;
-  // This cap is ours, not the user's: that nothing fits under it is not reported.
+  // The cap was lowered here and is not the user's, so the message doesn't say that nothing fits it.
   const planner::FitAnswer fit = fit_of(plan, devices, profile);
   const std::string remedy =
       fit.changes.empty() ? "no change is predicted to need clearly less there: raise --memory for " + device + ", or name more devices"

@@ -48,8 +48,8 @@ inline constexpr std::int64_t kMostBatch = 1 << 20;  ///< samples of a step
 /// A finite number within [least, most], or `absent` for "". Throws Error.
 [[nodiscard]] double parse_number(const std::string& text, const std::string& option, double least, double most, double absent);
 
-/// Cap of all cores as one device: a device like the others, not one with the memory of all, so that `run --memory` caps it alike. 0: not
-/// capped.
+/// Cap of the device that has all cores: the largest of `caps`, not their sum, so that it is capped like any other device. 0 (not capped)
+/// unless all devices have a cap.
 [[nodiscard]] std::int64_t whole_machine_cap(const std::vector<std::int64_t>& caps);
 
 /// Devices, caps, batch and step of a command. Throws Error.

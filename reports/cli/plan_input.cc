@@ -22,7 +22,7 @@ constexpr std::int64_t kMostDevicesAsked = 128;
 constexpr std::int64_t kMostBatch = 1 << 20;
 constexpr int kMicrobatchesPerDevice = 4;
 
-/// The profile's devices but the one of all cores, which the others make up.
+/// The profile's devices without the one of all cores, which is made up of the others.
 std::vector<DeviceSpec> profiled_devices(const Profile& profile) {
   std::vector<DeviceSpec> devices;
   for (const ProfileDevice& device : profile.devices) devices.push_back(parse_device(device.name));
@@ -57,7 +57,8 @@ LinkCost given_link(const std::string& text) {
   return cost;
 }
 
-/// The line from no bytes to the first point has the speed of the next one, so that small copies cost their latency.
+/// The latency is what the first point takes beyond its bytes at the bandwidth of the last point. Copies smaller than the first point are
+/// on that line.
 LinkCost link_of_table(const std::string& path) {
   profiler::TextInput input = profiler::open_text(path);
   LinkCost cost;
@@ -95,7 +96,7 @@ int device_count(const PlanChoice& choice, const std::string& path) {
   return stages / each;
 }
 
-/// Who says K stages may think of K devices.
+/// Prints how many devices --stages and --virtual give: a user may expect as many devices as stages.
 void add_virtual_stages(PlanInput& input, const PlanChoice& choice) {
   const int each = planner::asked_virtual_stages(plan_values(choice));
   if (each > 1) {
@@ -118,7 +119,7 @@ void add_links(PlanInput& input, const std::string& path, profiler::ProfileForma
   }
 }
 
-/// What the readers of the formats leave unsaid.
+/// What each format assumes without saying so.
 void add_conventions(PlanInput& input, profiler::ProfileFormat format) {
   if (format == profiler::ProfileFormat::layer_graph)
     input.assumed.emplace_back("a sample is the micro-batch that was profiled, of a size that the file does not name");

@@ -10,7 +10,7 @@
 
 namespace mptune::reports {
 
-/// A profile with all that a search needs, whatever the file holds.
+/// A profile with everything that a search needs; what the file lacks is assumed or comes from options.
 struct PlanInput {
   Profile profile;
   std::vector<DeviceSpec> devices;   ///< that plans may use

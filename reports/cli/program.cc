@@ -21,7 +21,7 @@ std::string one_line(std::string text) {
   return text;
 }
 
-/// Edits that turn one word into the other.
+/// Edit distance: insertions, deletions and replacements that turn one word into the other.
 std::size_t distance(const std::string& a, const std::string& b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -37,7 +37,7 @@ std::size_t distance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
-/// The nearest of `words` if it is near enough to be meant.
+/// The nearest of `words`; "" if none is close enough to be a typing mistake.
 std::string nearest(const std::string& word, const std::vector<std::string>& words) {
   std::string best;
   std::size_t least = std::max<std::size_t>(2, word.size() / 3) + 1;
@@ -111,7 +111,7 @@ int count_before_marker(int argc, char** argv) {
   return static_cast<int>(std::find(argv, argv + argc, std::string_view("--")) - argv);
 }
 
-/// The command is `profile`, and `--` follows it.
+/// True for `mptune profile -- ...`.
 bool records_program(int argc, char** argv) {
   const int count = count_before_marker(argc, argv);
   for (int i = 1; i < count && count < argc; ++i) {

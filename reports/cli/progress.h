@@ -10,11 +10,11 @@
 
 namespace mptune::reports {
 
-/// What is being done, how far, time left, best so far; on stderr. A live line on a terminal; elsewhere a plain line at once and
-/// every 10 s; under --verbose every new subject as well; nothing under --quiet. Any thread may call.
+/// Shows on stderr what is being done, how far it is, the time left and the best step so far. On a terminal it updates one line; elsewhere
+/// it prints a line at once and every 10 s, and under --verbose one for every new task. Prints nothing under --quiet. Thread-safe.
 class ProgressLine {
  public:
-  /// With a budget, share done and time left are those of the budget, whatever the parts say of themselves.
+  /// With a budget, the share done and the time left are those of the budget; update()'s fraction is ignored.
   explicit ProgressLine(const Session& session, double budget_s = 0);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
@@ -28,7 +28,7 @@ class ProgressLine {
  private:
   void loop();
   void show();
-  /// At most `columns` wide: what is being done is cut short before the numbers behind it are.
+  /// At most `columns` wide. The task's name is shortened before the numbers are.
   [[nodiscard]] std::string line(int columns) const;
 
   bool live_;

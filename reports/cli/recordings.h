@@ -15,10 +15,10 @@ namespace mptune::reports {
 /// Throws Error: unreadable, of no known format, damaged, without a trace.
 [[nodiscard]] profiler::Recording read_any_recording(const std::string& path);
 
-/// Its report, with what its plan and its profile tell where it has them. `name` stands in the title.
+/// The report of a recording, with what its plan and profile add if it has them. `name` is in the title.
 [[nodiscard]] TraceReport report_of_recording(const profiler::Recording& recording, const std::string& name);
 
-/// What is shown of a trace whose program mptune does not know.
+/// The report of a trace that mptune did not record: without plan and stages where they are not known.
 [[nodiscard]] std::string render_foreign_trace(const TraceReport& report, const TextStyle& style);
 /// The same as keys of `json`.
 void put_foreign_trace(planner::Json& json, const TraceReport& report);

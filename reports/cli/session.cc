@@ -28,7 +28,7 @@ std::string variable(const char* name) {
 }
 
 bool says_utf8(const TerminalEnvironment& environment) {
-  // The first that is set counts, as in setlocale; asking the environment works where the locale's files are not installed.
+  // The first variable that is set counts, as for setlocale, which would need the locale's files to be installed.
   std::string locale = !environment.lc_all.empty()     ? environment.lc_all
                        : !environment.lc_ctype.empty() ? environment.lc_ctype
                                                        : environment.lang;
@@ -107,7 +107,7 @@ void check_output(const std::string& path, const std::string& magic, bool force)
   const std::string probe = path + ".probe-" + std::to_string(getpid());
   const int descriptor = open(probe.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
   if (descriptor < 0) throw write_error(path, errno);
-  // A full disk takes names but no bytes.
+  // On a full disk an empty file can be created, but not written.
   const bool written = write(descriptor, "x", 1) == 1;
   const int number = errno;
   close(descriptor);

@@ -7,7 +7,7 @@
 
 namespace mptune::reports {
 
-/// Options before or behind every command.
+/// Options that may stand before or after any command.
 struct GlobalOptions {
   bool json = false;
   bool quiet = false;
@@ -35,11 +35,11 @@ struct Session {
   /// The result: `text` for people, or `json` as the only object. Throws Error (environment) when stdout can't take it.
   void result(const std::string& text, const planner::Json& json) const;
   void warn(const std::string& text) const;
-  /// First sign of life; not under --quiet.
+  /// Prints a line about the start of the command on stderr; nothing under --quiet.
   void say(const std::string& text) const;
 };
 
-/// "resnet50" of "resnet50", "transformer" of "transformer:d=256", "libnet" of "build/libnet.so": the stem of files named after a model.
+/// The stem of files named after a model: "transformer" for "transformer:d=256", "libnet" for "build/libnet.so".
 [[nodiscard]] std::string model_stem(const std::string& model);
 
 /// Refuses early what could not be written at the end: a missing or read-only folder (usage), a full disk (environment),
@@ -58,7 +58,7 @@ void write_text_file(const std::string& path, const std::string& text, bool forc
 class TemporaryFolder {
  public:
   TemporaryFolder();                                  ///< in TMPDIR
-  explicit TemporaryFolder(const std::string& base);  ///< what is to be kept is made on the disk where it will be
+  explicit TemporaryFolder(const std::string& base);  ///< in `base`: for files that are moved to that disk later
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;

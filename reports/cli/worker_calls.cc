@@ -16,7 +16,7 @@ namespace {
 constexpr double kSilence = 300;
 
 void write_all(int descriptor, const std::string& text) {
-  // Nothing can be done about a failure: the process is about to end.
+  // A failure is ignored: the process is about to end.
   [[maybe_unused]] const ssize_t written = write(descriptor, text.data(), text.size());
 }
 
@@ -92,7 +92,7 @@ void check_fingerprint(const Session& session, const PlanFile& file, const tuner
 void start_interrupt_watchdog(bool json) {
   std::thread([json] {
     while (tuner::interrupt_flag().load() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    // Whoever looks at the flag ends in good order before this does.
+    // Gives code that polls the flag time to end the command first.
     std::this_thread::sleep_for(std::chrono::milliseconds(600));
     const int code = tuner::interrupt_flag().load() == 15 ? 143 : 130;
     const std::string what = code == 143 ? "terminated" : "interrupted";

@@ -28,7 +28,7 @@ void measure_profile(const tuner::TrainingSetup& setup, const std::string& path,
 void check_fingerprint(const Session& session, const PlanFile& file, const tuner::DescribedModel& model, const std::string& path,
                        bool strict);
 
-/// Ends the process within a second of a signal when the work in hand does not look at the interrupt flag (a long search).
+/// Ends the process within a second of a signal, if running work does not poll the interrupt flag (a long search).
 /// Prints the line of an interrupted command, and its object under --json.
 void start_interrupt_watchdog(bool json);
 

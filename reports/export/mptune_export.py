@@ -4,9 +4,9 @@
     mptune_export.export(model, (torch.randn(4, 3, 224, 224),), "resnet50.pt2")
     mptune_export.export(model, (tokens, labels), "gpt.pt2", loss=lambda output, labels: cross_entropy(output, labels))
 
-The model is exported in its training form, for any number of samples in the first dimension of its inputs. What export gets wrong
-without a word (a custom autograd.Function, random numbers of Python or numpy) is found by comparing loss, gradients and buffers with those
-of the model itself; the file keeps that reference, which mptune check repeats in C++.
+The model is exported in training form, for any number of samples in the first dimension of its inputs. torch.export silently loses some
+things (a custom autograd.Function, random numbers of Python or numpy). So the program's loss, gradients and buffers are compared with those
+of the model. The file keeps that reference, and mptune check compares it with the same step in C++.
 
 The reference is extra/mptune.json of the archive, schema mptune.export/1: one forward and backward of the archive's sample inputs, in
 training mode, with `threads` threads, after torch.manual_seed(`seed`).
@@ -54,7 +54,7 @@ _SEED = 20_240_607
 _THREADS = 1
 _TOLERANCE = 1e-5
 
-# What torch.export says, and what that asks of the model.
+# Part of a message of torch.export -> what to change in the model.
 _BRANCH = "write the branch with torch.cond or torch.where: a program can't depend on the values of tensors"
 _HINTS = (
     ("specialized it to be a constant (1)", "give example inputs of two samples or more: one sample is taken for a constant"),
@@ -69,7 +69,7 @@ _HINTS = (
 
 
 class ExportError(RuntimeError):
-    """What is wrong, where, and what to do about it: one clause each. str() is the line "what: where; remedy"."""
+    """An error with `what` is wrong, `where`, and the `remedy`, one clause each. str() is "what: where; remedy"."""
 
     def __init__(self, what: str, where: str, remedy: str) -> None:
         super().__init__(f"{what}: {where}; {remedy}")
@@ -78,13 +78,13 @@ class ExportError(RuntimeError):
 
 @dataclasses.dataclass
 class _Step:
-    """What one forward and backward leaves."""
+    """Results of one forward and backward."""
 
     loss: torch.Tensor
     loss_in_program: bool
     gradients: dict[str, torch.Tensor]
     buffers: dict[str, torch.Tensor]
-    reentrant: bool = False  # recomputed by the form of torch.utils.checkpoint whose gradients a program does not have
+    reentrant: bool = False  # used the reentrant torch.utils.checkpoint, whose gradients export loses
 
 
 def export(
@@ -99,8 +99,8 @@ def export(
     example_inputs: positional arguments of forward, two samples or more in dimension 0. With `loss`, the last of them is the target:
     forward gets the others, and the program's output is loss(output, target), a mean over the samples. Without, the program returns what
     forward returns, and the loss is chosen by mptune's --loss; a model that returns a scalar first has its loss in the program.
-    A model in evaluation mode is exported in training mode; one in training mode as it is, parts that you froze with eval() included.
-    Raises ExportError, with nothing written.
+    A model in evaluation mode is exported in training mode. A model in training mode is exported as it is: parts in eval() stay frozen.
+    Raises ExportError; then no file is written.
     """
     file = os.fspath(path)
     inputs, kwargs = _detached((tuple(example_inputs), dict(example_kwargs or {})))
@@ -137,7 +137,7 @@ def _check_model(model: torch.nn.Module) -> None:
 
 @contextlib.contextmanager
 def _training(model: torch.nn.Module) -> Iterator[None]:
-    """In training mode, and then each module as it was."""
+    """Sets training mode; restores the mode of each module at the end."""
     modes = [(module, module.training) for module in model.modules()]
     if not model.training:
         model.train()
@@ -156,7 +156,7 @@ def _with_loss(model: torch.nn.Module, loss: Callable[..., torch.Tensor], inputs
         def forward(self, *arguments: Any, **keywords: Any) -> torch.Tensor:
             return loss(super().forward(*arguments[:-1], **keywords), arguments[-1])
 
-    # Export names its inputs after the signature.
+    # torch.export names the program's inputs after the parameters of forward.
     names = _names_of(model, len(inputs) - 1)
     target = "target" if "target" not in (*names, *kwargs) else "loss_target"
     positional, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
@@ -169,7 +169,7 @@ def _with_loss(model: torch.nn.Module, loss: Callable[..., torch.Tensor], inputs
 
 
 def _names_of(model: torch.nn.Module, count: int) -> list[str]:
-    """Of the first `count` positional arguments of forward."""
+    """Names of the first `count` positional arguments of forward."""
     plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     names = [name for name, about in inspect.signature(model.forward).parameters.items() if about.kind in plain][:count]
     return names + [f"input_{i}" for i in range(len(names), count)]
@@ -180,7 +180,7 @@ def _tensors(tree: Any) -> list[torch.Tensor]:
 
 
 def _detached(tree: Any) -> Any:
-    """Copies, so that neither the model's in-place operators nor its gradients reach what the caller gave."""
+    """Copies all tensors, so that in-place operators and gradients of the model leave the caller's tensors alone."""
     return pytree.tree_map(lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf, tree)
 
 
@@ -224,10 +224,10 @@ def _eager_step(model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords) 
 
 
 class _Spy:
-    """Notes what a program would lose without a word: backward functions of the user's own, and random numbers that are not torch's.
+    """Notes what export would silently lose: custom autograd.Functions, and random numbers that are not torch's.
 
-    torch's own functions, those of torch.utils.checkpoint among them, are export's affair; so is a function that no gradient goes
-    through, as in a frozen part."""
+    torch's own functions (torch.utils.checkpoint has some) are left to export, and so are functions without gradients, as in a frozen
+    part of the model."""
 
     def __enter__(self) -> _Spy:
         self.functions: set[str] = set()
@@ -258,7 +258,7 @@ class _Spy:
 
     @staticmethod
     def _numpy_state() -> Optional[tuple[Any, ...]]:
-        """None where nobody imported numpy: then nobody draws from it."""
+        """None if numpy was not imported: then nothing draws from it."""
         numpy = sys.modules.get("numpy")
         if numpy is None:
             return None
@@ -300,7 +300,7 @@ def _step(model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords) -> _St
 
 
 def _check_outputs(outputs: Any) -> None:
-    """Programs with namedtuples and dataclasses as outputs can be saved once their classes are registered."""
+    """Refuses outputs that can't be saved. Registers the classes of namedtuples and dataclasses, which can be saved after that."""
     if isinstance(outputs, tuple) and hasattr(outputs, "_fields"):
         with contextlib.suppress(ValueError):  # registered before
             pytree._register_namedtuple(type(outputs), serialized_type_name=f"{type(outputs).__module__}.{type(outputs).__qualname__}")
@@ -342,7 +342,7 @@ def _export(model: torch.nn.Module, inputs: _Positional, kwargs: _Keywords, samp
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without torch's warnings and dumps of graphs: what matters of them is in the ExportError."""
+    """Suppresses torch's warnings and printed graphs; an ExportError says what matters."""
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -355,7 +355,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _where(error: BaseException) -> str:
-    """What it says, in a line, and the user's line that it came from."""
+    """The error's first line, and the line of the user's code that it came from."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     details = [line[2:] for line in lines[1:] if line.startswith("- ")][:1]
     place = ""
@@ -432,7 +432,7 @@ def _about(reference: _Step, samples: int, device: torch.device) -> dict[str, An
 
 
 def _save(program: torch.export.ExportedProgram, path: str, extra: dict[str, str]) -> None:
-    """Complete or not at all; the archive's folder is named after the file."""
+    """Writes a temporary file and renames it, so that no partial file is left. torch names the archive's folder after the file."""
     with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path))) as folder:
         temporary = os.path.join(folder, os.path.basename(path))
         try:

@@ -28,7 +28,7 @@ _CORRECT = "correct it, or use a file that mptune wrote"
 
 
 class PlanError(ValueError):
-    """What is wrong, where, and what to do about it: one clause each. str() is the line "what: where; remedy"."""
+    """An error with `what` is wrong, `where`, and the `remedy`, one clause each. str() is "what: where; remedy"."""
 
     def __init__(self, what: str, where: str, remedy: str) -> None:
         super().__init__(f"{what}: {where}; {remedy}")
@@ -36,7 +36,7 @@ class PlanError(ValueError):
 
 
 class Action(NamedTuple):
-    """One entry of a device's list; str() is "0F3": stage 0, forward, micro-batch 3."""
+    """One entry of a device's row; str() is "0F3": stage 0, forward, micro-batch 3."""
 
     stage: int
     kind: str  # "F" forward, "B" backward, "I" gradients of inputs, "W" of weights
@@ -47,7 +47,7 @@ class Action(NamedTuple):
 
 
 class Exported(NamedTuple):
-    """Settings for another framework, and in words what of the plan they could not express."""
+    """Settings for another framework. `lossy` lists, in words, the parts of the plan that they can't express."""
 
     settings: Any
     lossy: list[str]
@@ -91,17 +91,17 @@ class Plan:
 
     @property
     def n_microbatches(self) -> int:
-        """Micro-batches of the whole batch, those of all replicas."""
+        """Number of micro-batches of the whole batch, over all replicas."""
         return len(self.microbatch_sizes)
 
     @property
     def data_parallel_size(self) -> int:
-        """Replicas of every stage; 1 where stages differ."""
+        """Replicas of every stage; 1 if stages have different numbers of replicas."""
         counts = {len(stage.devices) for stage in self.stages}
         return counts.pop() if len(counts) == 1 else 1
 
     def split_spec(self, split_point: Any = "BEGINNING") -> dict[str, Any]:
-        """First module of every stage but the first -> `split_point`: torch.distributed.pipelining's SplitPoint.BEGINNING."""
+        """{first module: split_point} of every stage but the first. For torch.distributed.pipelining pass SplitPoint.BEGINNING."""
         self._need_modules("a split")
         return {stage.modules[0]: split_point for stage in self.stages[1:]}
 
@@ -114,8 +114,8 @@ class Plan:
         return "".join(",".join(map(str, row)) + "\n" for row in self.actions)
 
     def to_torchtitan(self) -> Exported:
-        """TOML for torchtitan (module_fqns_per_model_part, pipeline_parallel_* of its job_config). PlanError for what it has no form for.
-        A schedule that it has no name for runs from schedule_csv(), written to pipeline.csv."""
+        """TOML for torchtitan (module_fqns_per_model_part, pipeline_parallel_* of its job_config). Raises PlanError for what torchtitan can't
+        express. For a schedule that torchtitan has no name for, write schedule_csv() to pipeline.csv."""
         self._need_modules("torchtitan")
         self._need_equal_sizes("torchtitan")
         names = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B", "looped-bfs": "LoopedBFS", "zbv": "ZBVZeroBubble",
@@ -138,8 +138,8 @@ class Plan:
         return Exported("\n".join(lines) + "\n", lossy)
 
     def to_megatron_args(self) -> Exported:
-        """Arguments for Megatron-LM, of a plan for a transformer: modules with numbers are its layers ("blocks.0"), what stands before them
-        is the embedding, what stands behind them the loss. PlanError for what Megatron has no form for."""
+        """Arguments for Megatron-LM, from a plan for a transformer. Modules with numbers ("blocks.0") are its layers; modules before them are
+        the embedding, modules after them the loss. Raises PlanError for what Megatron-LM can't express."""
         self._need_modules("Megatron-LM")
         self._need_equal_sizes("Megatron-LM")
         ranks = self._ranks("Megatron-LM", in_a_v=False)
@@ -166,7 +166,7 @@ class Plan:
                             "plan with a --split-size that divides the batch of a replica")
 
     def _ranks(self, consumer: str, in_a_v: bool) -> int:
-        """Number of pipeline ranks; stage s must sit on rank s mod that, or in a V."""
+        """Number of pipeline ranks R. Stage s must be on rank s mod R; in a V, on rank s for s < R, then on rank 2 R - 1 - s."""
         places: list[list[str]] = []
         for stage in self.stages:
             if stage.devices not in places:
@@ -200,8 +200,8 @@ class Plan:
 
 
 def load_plan(path: Union[str, "os.PathLike[str]"]) -> Plan:
-    """Reads a plan file of at most 64 MiB. MPTUNE_PLAN (a path in the environment) takes the place of `path` where it is set and not empty,
-    as in C++. Raises PlanError."""
+    """Reads a plan file of at most 64 MiB. If the environment variable MPTUNE_PLAN is set and not empty, it replaces `path`, as in C++.
+    Raises PlanError."""
     where = os.environ.get("MPTUNE_PLAN") or os.fspath(path)
     try:
         status = os.stat(where)
@@ -219,7 +219,7 @@ def load_plan(path: Union[str, "os.PathLike[str]"]) -> Plan:
 
 
 def parse_plan(text: Union[str, bytes], where: str) -> Plan:
-    """The same of a file's content; `where` names it in errors."""
+    """The same for a file's content; `where` names it in errors."""
     try:
         value = json.loads(text.decode() if isinstance(text, bytes) else text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as problem:
@@ -447,7 +447,7 @@ def _actions(row: str, where: str) -> list[Action]:
 
 
 def _check_schedule(plan: Plan) -> None:
-    """Every micro-batch of every stage once forward and once backward (or I and then W), on its own device, without deadlock."""
+    """Checks that every stage runs each micro-batch once forward, once backward (or I, then W), on its device, without deadlock."""
     if len(plan.actions) != len(plan.devices):
         raise PlanError(f"the schedule has {len(plan.actions)} rows for {len(plan.devices)} devices", plan.where,
                         "write one row of actions per device")
@@ -489,7 +489,7 @@ def _check_action(plan: Plan, device: str, action: Action, done: dict[tuple[int,
 
 
 def _check_progress(plan: Plan) -> None:
-    """Runs the rows with no notion of time: an action is done as soon as the stage next to it has made what it reads."""
+    """Runs the rows without times: an action is done as soon as the neighbouring stage has made what it reads. What is left is blocked."""
     done: set[tuple[int, str, int]] = set()
     following = [0] * len(plan.actions)
     last = len(plan.stages) - 1

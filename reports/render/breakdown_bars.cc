@@ -32,7 +32,7 @@ std::string bar(const DeviceRow& row, int width, const TextStyle& style) {
   int drawn = 0;
   for (const Part& part : kParts) {
     sum += row.window_s > 0 ? row.*part.seconds / row.window_s : 0;
-    // Ends are rounded, not lengths: the parts of a bar always fill it.
+    // Rounds the ends of parts, not their lengths, so that the parts fill the bar.
     const int end = std::clamp(static_cast<int>(std::lround(sum * width)), drawn, width);
     text += paint(style, part.color, repeat(style.unicode ? part.block : part.ascii, end - drawn));
     drawn = end;

@@ -36,7 +36,7 @@ std::string line_of(const Row& cells) {
   return text + "\n";
 }
 
-/// Titles that begin with '>' are of columns of numbers.
+/// A title that begins with '>' aligns its column to the right, for numbers.
 std::string table_of(Row titles, const std::vector<Row>& rows) {
   Row rule;
   for (std::string& title : titles) {

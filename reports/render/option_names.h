@@ -16,7 +16,7 @@ namespace mptune::reports {
 
 /// The text with the option of each field that it names: "leave --split-size out" of "leave `split_size` out".
 [[nodiscard]] std::string with_option_names(const std::string& text);
-/// The same of an error; a FieldError is at the field's option.
+/// The same for an error. The `where` of a FieldError becomes the field's option.
 [[nodiscard]] Error with_option_names(const Error& error);
 
 }  // namespace mptune::reports

@@ -43,7 +43,7 @@ std::string escape_xml(const std::string& text) {
   return escaped;
 }
 
-// Colours are attributes, for viewers without style sheets; the style replaces them in the dark.
+// Colours are attributes, for viewers without style sheets; the style sheet replaces them in dark mode.
 const char* colour_of(std::size_t series) {
   constexpr const char* kFill[kSvgColours] = {"#2563eb", "#9ca3af", "#d97706"};
   return kFill[series % kSvgColours];
@@ -91,7 +91,7 @@ std::string svg_legend(const SvgChart& chart) {
   return drawn;
 }
 
-// Zero to a round number that nothing lies beyond, in at most six round steps.
+// Ticks from zero to a round number above all values, in at most six round steps.
 struct RoundScale {
   double step = 1;
   int steps = 1;

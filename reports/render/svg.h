@@ -25,7 +25,7 @@ struct SvgChart {
 };
 
 /// Horizontal bars, a group per category with a bar per series; error bars at their ends, values behind them. A whole SVG file without
-/// references to others: light, dark where the viewer prefers that. Requires: as many values as categories in each series, none negative.
+/// external references; dark if the viewer prefers that. Requires: as many values as categories in each series, none negative.
 [[nodiscard]] std::string svg_bars(const SvgChart& chart);
 
 /// Points joined by a line per series over equally spaced categories, with error bars; likewise.

@@ -12,7 +12,7 @@ namespace mptune::reports {
 namespace {
 
 constexpr int kMostPanels = 4;
-/// Devices over all panels: a screen or two.
+/// Most rows of devices over all panels, about one or two screens.
 constexpr int kMostBands = 12;
 /// More devices than this are drawn as a line each, not as boxes.
 constexpr std::size_t kMostBoxed = 8;
@@ -63,7 +63,7 @@ Color color_for(EventKind kind) {
   return kind == EventKind::forward ? Color::cyan : is_backward(kind) ? Color::magenta : Color::yellow;
 }
 
-/// Devices that run several stages say which.
+/// Devices that run several stages: their boxes are labelled stage.micro-batch.
 std::set<int> devices_with_stages(const TraceReport& report) {
   std::map<int, std::set<int>> stages;
   for (const TimelineBox& box : report.timeline) stages[box.device].insert(box.stage);
@@ -108,7 +108,7 @@ void draw_box(Canvas& canvas, int row, int begin, int end, const TimelineBox& bo
   canvas.put(row, begin, glyphs.top_left, color);
   canvas.put(row + 1, begin, glyphs.left, color);
   canvas.put(row + 2, begin, glyphs.bottom_left, color);
-  // The right border is the left one of a box that follows at once.
+  // A box that follows without a gap draws its left border over this one.
   canvas.put(row, end, glyphs.top_right, color);
   canvas.put(row + 1, end, glyphs.right, color);
   canvas.put(row + 2, end, glyphs.bottom_right, color);
@@ -159,7 +159,7 @@ std::string render_panel(const TraceReport& report, const Panel& panel, int labe
   return text;
 }
 
-/// Parts with commas between them; lines end at commas.
+/// Joins parts by commas; breaks lines after commas only.
 std::string in_lines(const std::vector<std::string>& parts, int columns) {
   std::string text;
   int used = 0;
@@ -172,7 +172,7 @@ std::string in_lines(const std::vector<std::string>& parts, int columns) {
   return text + "\n";
 }
 
-/// Names only what is drawn.
+/// The legend of what is drawn.
 std::string legend(const TraceReport& report, const TextStyle& style) {
   const auto has = [&](EventKind kind) {
     return std::ranges::any_of(report.timeline, [&](const TimelineBox& box) { return box.kind == kind; });
@@ -198,7 +198,7 @@ std::string legend(const TraceReport& report, const TextStyle& style) {
   return in_lines(parts, style.width);
 }
 
-/// As many panels as make the typical box wide enough for its number.
+/// The least number of panels in which a box of median width has room for its label, within the limits above.
 int panels_for(const TraceReport& report, int columns) {
   std::vector<double> widths;
   std::size_t digits = 1;

@@ -54,10 +54,10 @@ class SeriesRun {
     timing_ = false;
     WorkerProcess worker(find_worker(), SeriesRequest{setup_, rest, started_s_});
     while (true) {
-      const auto next = worker.next(patience(), interrupt_flag());
-      if (const auto* end = std::get_if<WorkerEnd>(&next)) return blame(*end, entries);
+      const auto next = worker.next(reply_limit_s(), interrupt_flag());
+      if (const auto* end = std::get_if<WorkerEnd>(&next)) return attribute_failure(*end, entries);
       const Reply& reply = std::get<Reply>(next);
-      if (std::holds_alternative<Done>(reply)) return give_up(entries);
+      if (std::holds_alternative<Done>(reply)) return require_all_finished(entries);
       if (const auto* failed = std::get_if<Failed>(&reply)) throw_failed(*failed);
       if (const auto* begun = std::get_if<StepStarted>(&reply)) take(*begun, entries);
       if (const auto* step = std::get_if<StepTimed>(&reply)) take(*step, entries);
@@ -65,7 +65,7 @@ class SeriesRun {
     }
   }
 
-  [[nodiscard]] double patience() const { return series_.step_limit_s + (timing_ ? kGraceSeconds : kStartSeconds); }
+  [[nodiscard]] double reply_limit_s() const { return series_.step_limit_s + (timing_ ? kGraceSeconds : kStartSeconds); }
 
   [[nodiscard]] static int original(const std::vector<int>& entries, int entry) {
     if (entry < 0 || entry >= static_cast<int>(entries.size())) {
@@ -94,12 +94,12 @@ class SeriesRun {
     finished_[entry] = true;
     trials_[entry].outcome = done.outcome;
     if (auto* measured = std::get_if<Measured>(&trials_[entry].outcome)) {
-      // What was seen step by step includes the rounds of workers before this one.
+      // samples_ also has the rounds of earlier workers; the reply has only this worker's.
       if (!samples_[entry].empty()) measured->step_s = samples_[entry];
     }
   }
 
-  void blame(const WorkerEnd& end, const std::vector<int>& entries) {
+  void attribute_failure(const WorkerEnd& end, const std::vector<int>& entries) {
     if (end.interrupted) {
       stopped_ = true;
       return;
@@ -107,7 +107,7 @@ class SeriesRun {
     const std::vector<int> unfinished = active();
     // All plans may be done although the worker failed to end; then no plan failed.
     if (unfinished.empty()) return;
-    // A worker that ends between two steps, or before the first, must not be started with the same plans for ever.
+    // If no step was running, the first unfinished plan fails: otherwise a new worker would start with the same plans for ever.
     const bool known = running_ && !finished_[as_index(*running_)];
     const auto entry = as_index(known ? *running_ : unfinished.front());
     finished_[entry] = true;
@@ -124,7 +124,7 @@ class SeriesRun {
   }
 
   /// The worker says it is done but has left plans without an outcome.
-  void give_up(const std::vector<int>& entries) {
+  void require_all_finished(const std::vector<int>& entries) {
     for (const int entry : entries) {
       if (finished_[as_index(entry)]) continue;
       throw Error("mptune-worker left a plan without an outcome", "entry " + std::to_string(entry),

@@ -143,7 +143,7 @@ Json write(std::int64_t value) {
 Json write(std::uint64_t value) {
   return value;
 }
-// The library writes what is not finite as null, and a loss may be that.
+// nlohmann::json writes NaN and infinity as null, and a loss may be either.
 Json write(double value) {
   if (std::isfinite(value)) return value;
   if (std::isnan(value)) return "nan";

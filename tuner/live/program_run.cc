@@ -118,7 +118,7 @@ ProgramEnd end_of(int status, bool interrupted) {
 
 ProgramEnd run_program(const std::vector<std::string>& words, const ProgramOptions& options, const std::atomic<int>& interrupted) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  // Where this is ignored, as a parent may have left it, a child's status is lost.
+  // A parent may have left SIGCHLD ignored; then waitpid() could not return the status of a child.
   ::signal(SIGCHLD, SIG_DFL);
   const pid_t pid = start(words, options);
   int status = 0;

@@ -43,7 +43,7 @@ BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptio
 
 BoundGraph::~BoundGraph() {
   drain();
-  // A stage's tensors go back to the account of the device while its thread still lives.
+  // Frees the stages' tensors while the device threads that account for them still run.
   for (Replicas& replicas : stages_) replicas.clear();
 }
 
@@ -129,7 +129,7 @@ std::vector<BoundGraph::Link> BoundGraph::links() const {
 }
 
 void BoundGraph::for_devices(const std::function<void(int device)>& work) {
-  // Before a worker holds `work`: from then on nothing may leave this function early.
+  // Done before workers get `work`, a reference: from then on this function must wait for them.
   callers_.clear();
   try {
     for (const auto& device : devices_) callers_.push_back(device->now_of_caller());
@@ -172,7 +172,7 @@ void BoundGraph::recover() {
       for (auto& replica : replicas)
         if (device_of(*replica) == device) replica->abandon();
   });
-  // The error that ended the step is the one to tell, not those of its clearing up.
+  // The error that ended the step is reported, not those of the clean-up.
   (void)first_error_.take();
 }
 

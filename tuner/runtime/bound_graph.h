@@ -20,10 +20,10 @@
 
 namespace mptune::tuner {
 
-/// The first exception of a step; the others drain. Thread-safe.
+/// Keeps the first exception of a step and ignores later ones. Thread-safe.
 class FirstError {
  public:
-  /// True for the first one since take().
+  /// Returns true if `error` is the first one since take().
   bool set(std::exception_ptr error) {
     const std::lock_guard lock(mutex_);
     if (error_) return false;
@@ -40,17 +40,17 @@ class FirstError {
   std::exception_ptr error_;
 };
 
-/// A cell of a device's list, ready to run: what a name and an NVTX range need is made once.
+/// An action of a device's row with its replica and channels. `text` names the action and its NVTX range; it is made once, not per step.
 struct BoundAction {
   Action action;
   std::string text;
   StageReplica* stage = nullptr;
   Channel* front = nullptr;  ///< to the stage before, for this micro-batch
-  Channel* back = nullptr;   ///< to the stage behind
+  Channel* back = nullptr;   ///< to the stage after, likewise
 };
 
 /// A plan bound to a model and to devices: their workers, the stages' replicas, lanes, channels and rows of actions.
-/// One thread drives it.
+/// Call it from one thread, except for fail().
 class BoundGraph {
  public:
   /// Throws Error for a plan that doesn't fit the model or can't be run.
@@ -75,7 +75,7 @@ class BoundGraph {
   [[nodiscard]] bool has_replicas() const;
   [[nodiscard]] bool has_batch_statistics() const;
 
-  /// Between two neighbouring (stage, replica) pairs on two devices, or on one.
+  /// The channel between a replica of a stage and a replica of the next one. Both may be on the same device.
   struct Link {
     int front_stage = 0;
     int source = 0;  ///< device of the front stage's replica
@@ -85,17 +85,17 @@ class BoundGraph {
   [[nodiscard]] std::vector<Link> links() const;
 
   /// Runs `work` on every device's compute thread at once and waits for all, the devices' queued work included.
-  /// What they throw goes to fail().
+  /// Passes what `work` throws to fail().
   void for_devices(const std::function<void(int device)>& work);
-  /// Makes `device` wait for what the calling thread gave `other` before for_devices() began.
+  /// Makes `device` wait for the work that the calling thread had queued on device `other` when for_devices() began.
   void after_caller(int device, int other);
 
-  /// Gives the step up: cancels all channels. The first error is the one that take_error() returns. Any thread.
+  /// Aborts the step: cancels all channels. take_error() returns the first error. Any thread may call this.
   void fail(std::exception_ptr error);
   [[nodiscard]] std::exception_ptr take_error() { return first_error_.take(); }
   /// Waits for all copies.
   void drain();
-  /// Makes everything ready for the next step after one that failed.
+  /// Drops copies, messages and saved tensors of a failed step, so that the next step can run.
   void recover();
 
  private:
@@ -115,7 +115,7 @@ class BoundGraph {
   std::map<std::tuple<int, int, int>, std::unique_ptr<InProcessChannel>> channels_;  ///< by (front stage, its replica, back replica)
   std::vector<std::vector<BoundAction>> rows_;
   std::vector<std::int64_t> first_samples_;
-  std::vector<MomentPtr> callers_;  ///< per device: the end of what the calling thread gave it before the workers began
+  std::vector<MomentPtr> callers_;  ///< per device: the end of the work that the calling thread queued on it before for_devices() began
 };
 
 }  // namespace mptune::tuner

@@ -4,7 +4,7 @@
 
 namespace mptune::tuner {
 
-/// What `Pipeline` executes. Its loop over a row knows forward and whole backward; any stage may sit on any devices.
+/// What `Pipeline` can execute: forward and whole backward, stages on any devices.
 inline constexpr Capabilities kRuntime{
     .several_stages_per_device = true, .split_backward = false, .replicas = true, .recompute_stages = true, .recompute_layers = true};
 

@@ -19,7 +19,7 @@ std::vector<Place> places_of(const Tensors& tensors) {
   return places;
 }
 
-/// The copies of the defined ones, each where it was.
+/// Puts the copies of the defined tensors back at their indices.
 Tensors placed(const std::vector<Place>& places, Tensors copies) {
   Tensors tensors(places.size());
   auto next = copies.begin();

@@ -13,7 +13,7 @@
 
 namespace mptune::tuner {
 
-/// What a micro-batch's tensors are on their way between two stages.
+/// Identifies a message between two stages.
 struct MessageTag {
   bool gradient = false;  ///< false: activations, front to back; true: gradients, back to front
   int microbatch = 0;
@@ -23,7 +23,7 @@ struct MessageTag {
 /// Received tensors.
 struct Message {
   Tensors tensors;
-  MomentPtr there;  ///< the receiver reads them after this moment
+  MomentPtr there;  ///< the tensors may be read after this moment
 };
 
 /// Thrown by receive() when the step was cancelled by another thread.
@@ -31,8 +31,8 @@ struct StepCancelled : std::exception {
   [[nodiscard]] const char* what() const noexcept override { return "the step was given up"; }
 };
 
-/// Carries tensors between two neighbouring (stage, replica) pairs, both directions. send() never blocks, receive() waits. What arrives
-/// requires a gradient where what was sent did; an undefined tensor keeps its place and costs nothing.
+/// Carries tensors in both directions between a replica of a stage and a replica of the next one. send() never blocks, receive() waits. A
+/// received tensor requires a gradient if the sent one did. An undefined tensor stays undefined at its index and is not copied.
 class Channel {
  public:
   virtual ~Channel() = default;
@@ -46,10 +46,10 @@ class Channel {
   virtual void reset() = 0;
 };
 
-/// Copies through lanes, or hands over directly where both ends are one device.
+/// Copies through lanes. If both ends are on the same device, it passes the tensors on without a copy.
 class InProcessChannel final : public Channel {
  public:
-  /// Lanes of the two directions; both null for one device. `failed` is told of a copy that failed, from the lane's thread.
+  /// Lanes of the two directions; both null for one device. `failed` gets the error of a failed copy, in the lane's thread.
   InProcessChannel(profiler::CopyLane* forward, profiler::CopyLane* backward, std::function<void(std::exception_ptr)> failed);
 
   void send(MessageTag tag, Tensors tensors) override;
@@ -58,7 +58,7 @@ class InProcessChannel final : public Channel {
   void cancel() override;
   void reset() override;
 
-  /// Called with every copy, from the lane's thread; null: nothing is called. Set between steps only.
+  /// Called after every copy, in the lane's thread; null: no observer. Set it between steps only.
   using Observer =
       std::function<void(MessageTag, std::int64_t bytes, profiler::SteadyClock::time_point began, profiler::SteadyClock::time_point ended)>;
   void set_observer(Observer observer) { observer_ = std::move(observer); }

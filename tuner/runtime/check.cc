@@ -41,7 +41,7 @@ at::Tensor find(const std::vector<NamedTensor>& tensors, const std::string& name
   return found == tensors.end() ? at::Tensor() : found->tensor;
 }
 
-/// Where each parameter is used last, from the last layer back: the order in which backward meets them.
+/// Adds gradients from the last layer that uses a parameter back to the first: the order of backward.
 void add_gradients(ComparedTensors& compared, const Model& model, const std::vector<NamedTensor>& ours,
                    const std::vector<NamedTensor>& theirs) {
   const double least_scale = least_scale_of(theirs);
@@ -83,7 +83,7 @@ double tolerance_of(const Model& model, const std::vector<Tensors>& outputs) {
   return std::max(kCheckTolerance, 8 * epsilon);
 }
 
-/// The rows of a whole-batch tensor that belong to some samples; the tensor itself where its first dimension is no sample dimension.
+/// The rows of a whole-batch tensor that belong to `count` samples from `first` on; the tensor itself if dimension 0 is not the samples.
 at::Tensor share_of(const at::Tensor& tensor, std::int64_t total, std::int64_t first, std::int64_t count) {
   if (tensor.dim() == 0 || tensor.size(0) % total != 0) return tensor;
   const std::int64_t each = tensor.size(0) / total;
@@ -244,7 +244,7 @@ CheckPart ModelCheck::plan(const Plan& plan) const {
                               sizes_text(plan.microbatch_sizes) + ": loss, gradients, buffers"};
   about.tolerance = tolerance_of(model_, {});
   about.remedy = "report this model and plan";
-  const ThreadCount as_many_as_a_device(1);
+  const ThreadCount one_thread(1);  // as the pipeline's devices, one core each
   const StepRecord expected = whole_step(model_, batch_, plan.microbatch_sizes, seed_);
   PipelineOptions options;
   options.seed = seed_;

@@ -12,20 +12,22 @@
 
 namespace mptune::tuner {
 
-/// Whether the pieces of a model train as the whole model does. The whole: one forward and backward of all layers in one graph (an exported
-/// program in one piece), in the calling thread, on copies of the model. Every comparison covers loss, gradients and, where they must
-/// agree, layer outputs and buffers; its difference names the first layer, of an exported program the operator where it is known.
+/// Checks that the pieces of a model train as the whole model does. The whole model runs one forward and backward of all layers in one
+/// autograd graph (an exported program in one piece), in the calling thread, on a copy of the model. Every comparison covers loss,
+/// gradients and, where they must agree, layer outputs and buffers. A difference names the first layer that differs and, for an exported
+/// program, the operator where it is known.
 class ModelCheck {
  public:
   /// Refers to `model`, which outlives this object. `seed` is that of random layers.
   ModelCheck(const Model& model, Batch batch, std::uint64_t seed);
 
-  /// "again": each layer run twice on the same input gives the same output, as recomputation needs. "pieces": every layer a piece of its
-  /// own against the whole.
+  /// "again": runs each layer twice on the same input; recomputation needs equal outputs. "pieces": compares every layer, run as a piece of
+  /// its own, with the whole model.
   [[nodiscard]] std::vector<CheckPart> pieces();
-  /// "microbatches": the sum over micro-batches of these sizes against the whole batch; left out where batch norms couple samples.
+  /// "microbatches": compares the sum over micro-batches of these sizes with the whole batch. Left out where batch norms couple samples.
   [[nodiscard]] CheckPart microbatches(const std::vector<int>& sizes);
-  /// "plan": a pipeline with the plan, on cores of this machine whatever its devices are, against the whole with the plan's micro-batches.
+  /// "plan": compares a pipeline with the plan, run on CPU cores whatever the plan's devices are, with the whole model and the same
+  /// micro-batches.
   [[nodiscard]] CheckPart plan(const Plan& plan) const;
 
  private:
@@ -42,8 +44,8 @@ class ModelCheck {
   std::optional<StepRecord> whole_;
 };
 
-/// "reference": one un-cut step of the exported program at `path` on the inputs in the file, drawing as PyTorch does, against what
-/// mptune_export.py recorded; left out where the file has no reference. Throws Error for a reference that is damaged.
+/// "reference": runs one step of the exported program at `path` in one piece, on the inputs in the file and with PyTorch's random numbers,
+/// and compares it with what mptune_export.py recorded. Left out where the file has no reference. Throws Error for a damaged reference.
 [[nodiscard]] CheckPart check_reference(const std::string& path);
 
 }  // namespace mptune::tuner

@@ -12,8 +12,8 @@
 namespace mptune::tuner {
 namespace {
 
-/// Its result is uninitialised memory until written.
-bool makes_nothing(const profiler::ProgramNode& node) {
+/// True for operators such as aten.empty, whose result is uninitialised memory.
+bool makes_uninitialised(const profiler::ProgramNode& node) {
   return node.target.find(".empty") != std::string::npos || node.target.find(".new_empty") != std::string::npos;
 }
 
@@ -46,7 +46,7 @@ std::string WatchedNodes::first_difference(const WatchedNodes& other, double tol
                                            const std::function<at::Tensor(const at::Tensor&)>& part_of) const {
   for (const auto& [node, tensors] : made_) {
     const auto theirs = other.made_.find(node);
-    if (theirs == other.made_.end() || makes_nothing(range_.program->program.graph.nodes[as_index(node)])) continue;
+    if (theirs == other.made_.end() || makes_uninitialised(range_.program->program.graph.nodes[as_index(node)])) continue;
     for (std::size_t i = 0; i < std::min(tensors.size(), theirs->second.size()); ++i) {
       const at::Tensor ours = part_of && tensors[i].defined() ? part_of(tensors[i]) : tensors[i];
       const bool comparable = ours.defined() && theirs->second[i].defined() && (!part_of || ours.sizes() == theirs->second[i].sizes());

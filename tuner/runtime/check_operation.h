@@ -8,16 +8,16 @@
 
 namespace mptune::tuner {
 
-/// What each node of a stretch of an exported program makes in one run.
+/// Keeps the outputs of each node in a range of an exported program during one run.
 class WatchedNodes {
  public:
   explicit WatchedNodes(profiler::ExportedRange range) : range_(std::move(range)) {}
 
-  /// Give it to a run; this object outlives it.
+  /// Pass it to one run. Requires: this object outlives that run.
   [[nodiscard]] profiler::NodeObserver observer();
 
   /// The first node whose tensors differ from another run's by more than `tolerance`, described with module and Python line; "" for none.
-  /// `part_of` takes from one of our tensors what the other run has of it.
+  /// `part_of` selects from a tensor of this run the samples that the other run has.
   [[nodiscard]] std::string first_difference(const WatchedNodes& other, double tolerance,
                                              const std::function<at::Tensor(const at::Tensor&)>& part_of = nullptr) const;
 
@@ -26,11 +26,11 @@ class WatchedNodes {
   std::map<int, Tensors> made_;
 };
 
-/// The rounding of the least exact type of half precision that a graph computes with; 0 without any.
+/// Machine epsilon of a half-precision type, 0 for any other type; for a graph the largest of its values' types.
 [[nodiscard]] double epsilon_of(at::ScalarType type);
 [[nodiscard]] double epsilon_of(const profiler::ProgramGraph& graph);
 
-/// The last operator of the range that reads a parameter, described likewise; "" for none.
+/// Describes the last operator of the range that reads a parameter, with module and Python line; "" for none.
 [[nodiscard]] std::string reader_of(const profiler::ExportedRange& range, const std::string& parameter);
 
 }  // namespace mptune::tuner

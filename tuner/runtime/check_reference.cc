@@ -76,7 +76,7 @@ at::Tensor number(double value) {
   return at::scalar_tensor(value, at::kDouble);
 }
 
-/// The parameters of the step by every name that the file has for them: Python may know a tied one by another name than the program.
+/// The step's parameters by every name that the file has for them: a tied parameter may have another name in Python than in the program.
 std::map<std::string, NamedTensor> by_every_name(const profiler::ExportedArchive& archive, const ProgramStep& step) {
   std::map<std::string, NamedTensor> named;
   for (const NamedTensor& parameter : step.layer->parameters()) {
@@ -95,7 +95,7 @@ double least_scale_of(const std::map<std::string, double>& norms) {
   return kLeastGradientScale * largest;
 }
 
-/// The last operator that reads a parameter, by number: backward meets the later ones first.
+/// Number of the last operator that reads a parameter. Backward reaches later operators first.
 int last_reader(const ProgramStep& step, const std::string& name) {
   const profiler::ExportedProgram& program = step.program->program;
   for (std::size_t i = 0; i < program.inputs.size(); ++i)
@@ -157,7 +157,7 @@ CheckPart check_reference(const std::string& path) {
   ComparedTensors compared(std::move(about));
   compared.add({"loss", -1, "", "", 0}, step.loss.detach().to(at::kDouble), number(reference.loss));
   add_gradient_norms(compared, archive, reference, step);
-  // Buffers that are not saved with the model are constants to it. Each has a scale of its own: a mask's says nothing of a mean.
+  // Non-persistent buffers are constants of the program. Each is compared on its own scale: masks and means have nothing in common.
   for (const NamedTensor& buffer : step.layer->buffers())
     if (const auto norm = reference.buffer_norms.find(buffer.name); norm != reference.buffer_norms.end())
       compared.add({"norm of buffer " + buffer.name, -1, "", "", 0}, norm_of(buffer.tensor), number(norm->second));

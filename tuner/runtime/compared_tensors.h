@@ -13,7 +13,7 @@ namespace mptune::tuner {
 /// NaN are equal); an undefined tensor is all zeros; infinite where shapes differ or only one of two numbers is finite.
 [[nodiscard]] double relative_difference(const at::Tensor& ours, const at::Tensor& theirs, double least_scale = 0);
 
-/// As many intra-op threads in this thread while it lives: other counts sum in another order.
+/// Sets this thread's number of intra-op threads while it lives. Another number would change the order of sums.
 class ThreadCount {
  public:
   explicit ThreadCount(int threads);
@@ -25,13 +25,13 @@ class ThreadCount {
   int before_;
 };
 
-/// Gathers the comparisons of one part of a check; tensors are added in the order in which the first difference is looked for.
+/// Collects the comparisons of one part of a check. The first added tensor that differs becomes the part's difference.
 class ComparedTensors {
  public:
   /// `part` says what is compared and what is allowed.
   explicit ComparedTensors(CheckPart part) : part_(std::move(part)) {}
 
-  /// `where` but its number. `least_scale` as above.
+  /// `where` names the tensor; its `relative` is ignored. `least_scale` as above.
   void add(const CheckDifference& where, const at::Tensor& ours, const at::Tensor& theirs, double least_scale = 0);
 
   [[nodiscard]] bool differs() const { return part_.difference.has_value(); }

@@ -8,18 +8,20 @@
 
 namespace mptune::tuner {
 
-/// Writes the leaves of one stage's actions: consecutive, each from where the last one ended. Used by the device's compute thread only.
+/// Records the events inside one stage's actions, called leaves: an event per layer and direction. A leaf begins where the one before it
+/// ended. Use from the device's compute thread only.
 class LeafRecorder {
  public:
   /// `layers` are the names of the stage's layers.
   LeafRecorder(HostCollector& collector, LaneLog& log, int first_layer, const std::vector<std::string>& layers);
 
-  /// Begins a run of leaves now.
+  /// The next leaf begins now.
   void begin(const Tag& tag);
-  /// Ends the current leaf: it was `what` of `layer` (index in the model; the one behind the last is the loss).
+  /// Ends the current leaf: it was `kind` of `layer` (index in the model; one past the stage's last layer is the loss).
   void leaf(EventKind kind, int layer);
   /// A leaf that belongs to no layer, from `start` to now: "wait", "optimizer", "sum gradients".
   void leaf(EventKind kind, const char* name, const Tag& tag, profiler::SteadyClock::time_point start);
+  /// An action of the schedule, from `start` to now: the range around its leaves.
   void range(const char* name, const Tag& tag, profiler::SteadyClock::time_point start);
 
  private:

@@ -46,18 +46,18 @@ class Pipeline {
   Pipeline(Pipeline&&) noexcept;
   Pipeline& operator=(Pipeline&&) noexcept;
 
-  /// Forward and backward of the whole batch (what the first layer takes, sample dimension first, plan.global_batch_size() samples; best in
-  /// host memory). Gradients are those of the mean loss; they replace the ones before, or add to them. An exception of a stage
-  /// (c10::OutOfMemoryError for a cap) is thrown once, after all devices have stopped; gradients are then undefined, and the next step
-  /// works.
+  /// Runs forward and backward of the whole batch. `inputs` are those of the first layer: samples in dimension 0, plan.global_batch_size()
+  /// of them, best in host memory. Gradients are those of the mean loss; they replace the earlier ones, or add to them. If a stage throws
+  /// (c10::OutOfMemoryError above a cap), the exception is rethrown once all devices have stopped. Gradients are then undefined; the next
+  /// step works.
   StepResult step(const Tensors& inputs, const at::Tensor& target, Accumulate accumulate = Accumulate::no);
-  /// Likewise of a model with one input.
+  /// The same for a model with one input.
   StepResult step(const at::Tensor& data, const at::Tensor& target, Accumulate accumulate = Accumulate::no);
 
-  /// Parameters of a stage, the first replica's; the others take their values at the next step. Tied weights are the first stage's that
-  /// uses them, with the gradients of all stages; the others take their values at the next step likewise.
+  /// Parameters of a stage's first replica: the ones to train. The other replicas copy their values at the next step. Tied weights belong
+  /// to the first stage that uses them and have the summed gradients of all stages; the other stages copy their values at the next step.
   [[nodiscard]] std::vector<at::Tensor> parameters(int stage) const;
-  /// All parameters with their names, in the model's order; gradients are theirs after a step.
+  /// All parameters with their names, in the model's order. After a step they have gradients.
   [[nodiscard]] std::vector<NamedTensor> named_parameters() const;
   [[nodiscard]] std::vector<NamedTensor> named_buffers() const;
   /// Copies trained values back into a model of the same layers.
@@ -73,12 +73,12 @@ class Pipeline {
   /// Per device of the plan; 0 for a CPU device where accounting is not installed.
   [[nodiscard]] std::vector<std::int64_t> peak_bytes() const;
   void reset_peak_bytes();
-  /// First device of the plan that ever refused an allocation, "" for none; and the size it refused last, 0 for none.
+  /// First device of the plan that ever refused an allocation, "" for none. refused_bytes() is the size it refused last, 0 for none.
   [[nodiscard]] std::string out_of_memory_device() const;
   [[nodiscard]] std::int64_t refused_bytes() const;
 
-  /// Records into `collector` until called with null. What is given to GPUs meanwhile is tagged for `gpus`, if there is one. Both outlive
-  /// the recording.
+  /// Records into `collector` until called with null. `gpus`, if not null, gets the tags of the GPU work that is launched meanwhile. Both
+  /// must outlive the recording.
   void record(HostCollector* collector, TagSink* gpus = nullptr);
   [[nodiscard]] std::vector<TraceDevice> trace_devices() const;
 

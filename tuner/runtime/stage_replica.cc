@@ -69,7 +69,7 @@ Tensors StageReplica::run_layers(const Segment& segment, Tensors values, const R
     if (!context.recomputing) collect_statistics(i, context.microbatch);
     if (!recorder_) continue;
     recorder_->leaf(kind, layer);
-    // While recording, the gradient of a layer's output marks where the backward of the layer behind it ends.
+    // While recording, the hook on a layer's output runs when the backward of the next layer has ended.
     const bool last_output = i + 1 == segment.last && !ends_in_loss(segment);
     if (at::GradMode::is_enabled() && values[0].requires_grad() && !last_output)
       values[0].register_hook([recorder = recorder_.get(), layer](const at::Tensor&) { recorder->leaf(EventKind::backward, layer + 1); });

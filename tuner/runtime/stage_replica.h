@@ -15,17 +15,17 @@
 namespace mptune::tuner {
 
 /// One replica of a stage: its layers, and the micro-batches between their forward and backward.
-/// Boundaries are detached leaves; gradients cross explicitly; no autograd graph leaves this object.
+/// Tensors at its boundaries are detached, gradients are passed explicitly: no autograd graph leaves this object.
 /// Used by its device's compute thread only, except for the parameter accessors between steps.
 class StageReplica {
  public:
   /// Clones the stage's layers of the model in the calling thread, the device's compute thread. `loss` is set for the last stage.
   StageReplica(const Model& model, Device& device, const Stage& stage, int index, int replica, std::optional<Loss> loss);
 
-  /// Runs the layers on detached inputs, of which those that require a gradient get one; keeps what backward needs. The last stage adds the
-  /// loss, weighted by `weight` in backward, and returns nothing; the others return detached outputs that say likewise.
+  /// Runs the layers on detached inputs and keeps what backward needs. The last stage also computes the loss, which backward multiplies by
+  /// `weight`, and returns nothing. The others return detached outputs; each keeps its `requires_grad`.
   [[nodiscard]] Tensors forward(const RunContext& context, Tensors inputs, const at::Tensor& target, double weight);
-  /// Recomputes what needs no output gradients.
+  /// Recomputes the last segment's activations, if they were not saved: that needs no gradient from the next stage.
   void prepare_backward(int microbatch);
   /// Adds the micro-batch's weight gradients to the parameters' and returns the gradients of its inputs (undefined for those that need
   /// none). `gradients` of the outputs; empty for the last stage.
@@ -38,10 +38,10 @@ class StageReplica {
   void clear_gradients();
   void clear_gradients_of_copies();
 
-  /// Without what stages before hold as well (tied weights).
+  /// Without tied weights that an earlier stage holds.
   [[nodiscard]] const std::vector<NamedTensor>& named_parameters() const { return parameters_; }
   [[nodiscard]] const std::vector<NamedTensor>& named_buffers() const { return buffers_; }
-  /// Copies of parameters that an earlier stage holds first.
+  /// Copies of tied weights that an earlier stage holds.
   [[nodiscard]] const std::vector<NamedTensor>& copies() const { return copies_; }
   /// All that get gradients: the parameters, then the copies.
   [[nodiscard]] const std::vector<at::Tensor>& trained() const { return trained_; }
@@ -85,7 +85,7 @@ class StageReplica {
   [[nodiscard]] Tensors run_layers(const Segment& segment, Tensors values, const RunContext& context, EventKind kind);
   [[nodiscard]] bool ends_in_loss(const Segment& segment) const { return loss_ && segment.last == static_cast<int>(layers_.size()); }
   void rerun(InFlight& flight, SavedSegment& saved);
-  /// The layer where a segment's backward ends: those before it have none.
+  /// The layer where a segment's backward ends; the layers before it need no gradient.
   [[nodiscard]] int first_trained(const SavedSegment& saved) const;
   [[nodiscard]] at::Tensor loss_of(const Tensors& outputs, const at::Tensor& target, EventKind kind);
   void collect_statistics(int layer, int microbatch);

@@ -9,15 +9,15 @@
 
 namespace mptune::tuner {
 
-/// Results of a step, for comparison with the same step computed otherwise.
+/// Results of a step, to compare with the same step computed in another way.
 struct StepRecord {
-  std::vector<Tensors> outputs;        ///< [layer]: copies of what it hands on; of a batch that is one micro-batch
+  std::vector<Tensors> outputs;        ///< [layer]: copies of its outputs; only where the batch is one micro-batch
   at::Tensor loss;                     ///< mean over the samples
   std::vector<NamedTensor> gradients;  ///< of all parameters, undefined where there is none
   std::vector<NamedTensor> buffers;    ///< after statistics were committed
 };
 
-/// Copies of a model's layers with the same tied weights: a step changes only the copy.
+/// Copies of a model's layers, tied as in the model, so that a step leaves the model unchanged.
 [[nodiscard]] std::vector<ModelLayer> cloned_layers(const Model& model);
 
 /// Statistics of the batch norms of some layers over the micro-batches of a step.
@@ -35,13 +35,13 @@ class StepStatistics {
 /// Gradients and buffers of layers as they are now.
 void record_state(const std::vector<ModelLayer>& layers, StepRecord& record);
 
-/// A copy of a model that runs forward in one graph, layer after layer; an exported program as one piece, without the cuts between its
-/// layers.
+/// A copy of a model that runs forward in one autograd graph, layer after layer. An exported program runs as one piece, without cuts
+/// between its layers.
 class WholeModel {
  public:
   explicit WholeModel(const Model& model);
 
-  /// `outputs`, if not null, gets copies of what each layer hands on; `watch` sees the nodes of an exported program.
+  /// `outputs`, if not null, gets copies of each layer's outputs; `watch` sees the nodes of an exported program.
   [[nodiscard]] Tensors forward(const Tensors& inputs, const RunContext& context, std::vector<Tensors>* outputs,
                                 const profiler::NodeObserver& watch = {});
 
@@ -56,10 +56,10 @@ class WholeModel {
   std::vector<ModelLayer> whole_;  ///< an exported program as one layer
 };
 
-/// One un-cut step in the calling thread, micro-batch after micro-batch, gradients summed in their order.
+/// One step of the whole model in the calling thread, micro-batch after micro-batch; gradients are summed in that order.
 [[nodiscard]] StepRecord whole_step(const Model& model, const Batch& batch, const std::vector<int>& sizes, std::uint64_t seed);
 
-/// Every layer a piece of its own: detached boundaries, gradients handed back from piece to piece. One micro-batch.
+/// A step of one micro-batch with every layer as a piece of its own: detached boundaries, gradients passed back from piece to piece.
 struct PiecewiseStep {
   StepRecord record;
   std::vector<Tensors> inputs;  ///< [layer]

@@ -9,7 +9,7 @@
 
 namespace mptune::tuner {
 
-// The caller may set the first replicas before the first step.
+// The caller may change the parameters of first replicas before the first step, so copies are refreshed in that step, too.
 StepRunner::StepRunner(BoundGraph& graph, std::uint64_t seed)
     : graph_(graph), tied_(graph), seed_(seed), refresh_copies_(graph.has_replicas() || !tied_.empty()) {}
 
@@ -72,13 +72,13 @@ void StepRunner::prepare_stages(int device, Accumulate accumulate) {
   });
 }
 
-/// Gives a replica the values of the stage's first, and tied copies those of their first holder.
+/// Copies the first replica's parameters to another one, and tied weights from the stage that trains them to the stages with copies.
 void StepRunner::refresh(StageReplica& replica, int device) {
   if (replica.replica() == 0 && replica.copies().empty()) return;
   const auto start = profiler::SteadyClock::now();
   const Tag tag = tag_of(replica);
   const TagScope scope(gpus_, tag, EventKind::reduce);
-  // What the first holds may still be in an optimizer's hands.
+  // An optimizer may still be writing the first replica's parameters on a GPU.
   const auto after_first_of = [&](int stage) { graph_.after_caller(device, graph_.device_of(graph_.first(stage))); };
   if (replica.replica() > 0) {
     after_first_of(replica.stage());
@@ -140,7 +140,7 @@ void StepRunner::forward(const BoundAction& bound) {
 void StepRunner::backward(const BoundAction& bound) {
   const int m = bound.action.microbatch;
   if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
-  // What is recomputed does not need the gradient: it fills the time until that arrives.
+  // Recomputation needs no gradient, so it runs while the gradient is on its way.
   bound.stage->prepare_backward(m);
   Tensors gradients = bound.back != nullptr ? receive(*bound.back, {true, m}, bound) : Tensors{};
   if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
@@ -157,18 +157,18 @@ void StepRunner::finish_stages(int device) {
   }
 }
 
-/// Sums the replicas' gradients into the first, in order of the replicas. Every replica's thread sums its share of the parameters, but a
-/// GPU's all of its own: another thread's work on its memory would be in nobody's lane.
+/// Sums the replicas' gradients into the first one's, in order of the replicas. On CPU every replica's thread sums a share of the
+/// parameters. On a GPU the first replica's thread sums all: work of another thread on its memory would be on no recorded lane.
 void StepRunner::sum_replicas(StageReplica& replica) {
   const auto start = profiler::SteadyClock::now();
   const Tag tag = tag_of(replica);
   const TagScope scope(gpus_, tag, EventKind::reduce);
   const BoundGraph::Replicas& replicas = graph_.replicas(replica.stage());
-  const std::size_t sharers = replicas[0]->on_gpu() ? 1 : replicas.size();
+  const std::size_t summing = replicas[0]->on_gpu() ? 1 : replicas.size();
   const auto share = as_index(replica.replica());
-  if (share >= sharers || replicas.size() < 2) return;
+  if (share >= summing || replicas.size() < 2) return;
   const std::vector<at::Tensor>& parameters = replicas[0]->trained();
-  for (std::size_t p = share; p < parameters.size(); p += sharers)
+  for (std::size_t p = share; p < parameters.size(); p += summing)
     for (std::size_t other = 1; other < replicas.size(); ++other) add_gradient(parameters[p], replicas[other]->trained()[p].grad());
   if (auto* recorder = replica.recorder()) recorder->leaf(EventKind::reduce, "sum gradients", tag, start);
 }
@@ -180,7 +180,7 @@ void StepRunner::commit_statistics(StageReplica& first) {
   first.commit_statistics(all);
 }
 
-/// Adds the gradients of tied copies to their first holder's, in order of the stages.
+/// Adds the gradients of tied copies to those of the stage that trains the weight, in order of the stages.
 void StepRunner::sum_tied(int device) {
   const at::NoGradGuard no_grad;
   for (const auto& [name, weight] : tied_.all()) {

@@ -20,10 +20,10 @@ class TrialSearch {
   };
   TrialSearch(std::vector<Candidate> ranked, Rules rules);
 
-  /// The untried plan with the best prediction relative to the best measured of its kind, corrected by measured over predicted of the tried
-  /// ones of its kind (one device, data parallel, pipeline, hybrid), if it can still win: its corrected prediction minus two sigma of the
-  /// prediction errors so far counts. Plans that memory forbids, by an OutOfMemory seen at the same cuts with no more samples in flight,
-  /// are skipped. Empty: nothing left that could win, `stop_reason` says why.
+  /// The untried plan with the smallest corrected prediction relative to the best measured plan of its kind (one device, data parallel,
+  /// pipeline, hybrid). Predictions are corrected by measured over predicted of the tried plans of that kind. A plan is proposed only if it
+  /// can still win: if its corrected prediction minus two sigma of the prediction errors so far would. Plans are skipped if another one
+  /// with the same cuts and no more samples in flight ran out of memory. Empty if no plan can win; `stop_reason` then says why.
   [[nodiscard]] std::optional<Candidate> next();
   void observe(const Trial& trial);
   [[nodiscard]] const std::string& stop_reason() const { return stop_reason_; }

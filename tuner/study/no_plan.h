@@ -14,7 +14,7 @@ struct NoPlan {
     few_samples,          ///< fewer than devices
     over_cap,             ///< even its smallest plan needs `needed_bytes` on `device`, which may hold `cap_bytes`
     none_within_caps,
-    other_plans_asked,  ///< by the user's options
+    other_plans_asked,  ///< the user's options ask for other plans
     none_found,
   };
   Why why = Why::none_found;
@@ -23,7 +23,7 @@ struct NoPlan {
   std::string device{};
   std::int64_t needed_bytes = 0;
   std::int64_t cap_bytes = 0;
-  std::string words{};  ///< of a study by an older version, which holds only the sentence; else empty
+  std::string words{};  ///< the whole sentence, where a study of an older version holds nothing else; otherwise empty
   bool operator==(const NoPlan&) const = default;
 };
 

@@ -29,7 +29,7 @@ constexpr int kBusyMs = 2000;
 constexpr const char* kIdentity = "identity";
 constexpr const char* kChecked = "checked";
 constexpr const char* kFinalSeries = "final_series";
-constexpr const char* kNotRaced = "not_raced";
+constexpr const char* kNotBenchmarked = "not_raced";  // the name in studies of earlier versions
 constexpr const char* kStopReason = "stop_reason";
 constexpr const char* kSummary = "summary";
 
@@ -108,7 +108,7 @@ void check_free(const std::string& folder, bool force) {
   if (!force) throw Error("the study exists", folder, "go on with --resume, replace it with --force, or give another -o");
 }
 
-// Without write access SQLite can't make the log's shared memory: opened as immutable, without the log.
+// Falls back to an immutable database without its write-ahead log: in a read-only folder SQLite can't make the log's shared memory.
 std::unique_ptr<SQLite::Database> open_to_read(const std::string& folder) {
   const std::string path = std::filesystem::absolute(database_path(folder)).string();
   std::string uri = "file:";
@@ -219,11 +219,11 @@ void Study::set_final_series(int series) {
 }
 
 std::string Study::not_benchmarked() const {
-  return value(kNotRaced);
+  return value(kNotBenchmarked);
 }
 
 void Study::set_not_benchmarked(const std::string& descriptions) {
-  set_value(kNotRaced, descriptions);
+  set_value(kNotBenchmarked, descriptions);
 }
 
 std::string Study::stop_reason() const {

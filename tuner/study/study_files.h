@@ -4,13 +4,13 @@
 
 namespace mptune::tuner {
 
-/// Whether files of a kind of file system (statfs f_type) are shared between hosts or reached through a user's program: write-ahead logs
-/// need memory shared by all who open them, which these do not give.
+/// True for network file systems and FUSE (`type` is statfs f_type). SQLite's write-ahead log needs memory that all its users share, which
+/// these do not provide.
 [[nodiscard]] bool is_network_file_system(long type);
 /// The same for the file system that holds `path`.
 [[nodiscard]] bool on_network_file_system(const std::string& path);
 
-/// Lock of a study folder; the kernel gives it back when its owner ends in any way.
+/// Lock of a study folder. The kernel releases it when its owner ends, however it ends.
 class FolderLock {
  public:
   /// Throws Error (usage) if another process holds it, (environment) if the folder can't be written.
@@ -29,7 +29,7 @@ class FolderLock {
 void make_study_folder(const std::string& folder);
 /// Removes what mptune writes into a study folder, and nothing else. Throws Error (environment).
 void remove_study_files(const std::string& folder);
-/// Number at a place of an SQLite file's header (60: user version, 68: application id), -1 where `path` is no SQLite file.
+/// The 4-byte number at byte `place` of an SQLite file's header (60: user version, 68: application id); -1 if `path` is no SQLite file.
 [[nodiscard]] long long sqlite_header_number(const std::string& path, int place);
 
 }  // namespace mptune::tuner

@@ -10,7 +10,7 @@
 
 namespace mptune::tuner {
 
-/// The fastest plan of a kind of parallelism that the search knows.
+/// The fastest plan of a kind of parallelism that the search found.
 struct PredictedKind {
   std::string description;
   double step_s = 0;
@@ -28,10 +28,10 @@ struct OtherDevices {
 
 /// What the table of kinds needs beside trials.
 struct KindFacts {
-  std::vector<std::string> whole_machine;                ///< devices of all cores
+  std::vector<std::string> whole_machine;                   ///< devices of all cores
   std::map<planner::Parallelism, PredictedKind> predicted;  ///< by kind
-  std::map<planner::Parallelism, NoPlan> no_plan;        ///< by kind: why the search has none
-  std::vector<OtherDevices> other_devices;               ///< ascending
+  std::map<planner::Parallelism, NoPlan> no_plan;           ///< by kind: why the search has none
+  std::vector<OtherDevices> other_devices;                  ///< ascending
   bool operator==(const KindFacts&) const = default;
 };
 

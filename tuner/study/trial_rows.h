@@ -8,7 +8,7 @@
 
 namespace mptune::tuner {
 
-/// "mptune" study files carry this application id and the version of their tables.
+/// Application id of study.sqlite, and version of its tables.
 inline constexpr int kStudyApplication = 0x6D707473;
 inline constexpr int kStudyVersion = 1;
 

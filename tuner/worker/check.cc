@@ -48,7 +48,7 @@ class Parts {
  public:
   Parts(const CheckRequest& request, const Replies& reply, int count) : budget_s_(request.budget_s), reply_(reply), count_(count) {}
 
-  /// Left out where the time is spent; `names` are those of the parts that `make` gives.
+  /// Adds the parts that `make` returns, called `names`; once the budget is spent, adds them as left out.
   void add(const std::vector<std::string>& names, const std::string& what, const std::function<std::vector<CheckPart>()>& make) {
     reply_(Progress{what, static_cast<double>(done_++) / count_});
     const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
@@ -79,7 +79,7 @@ class Parts {
 void check(const CheckRequest& request, const Replies& reply) {
   constexpr int kParts = 4;
   const TrainingSetup& setup = request.setup;
-  // Sleeping devices time a model that this one stands for.
+  // Always the real model: a sleeping one computes nothing that could be compared.
   const Model model = load_model(setup.model, setup.input, setup.seed, source_of(setup)).model;
   const Batch batch = batch_to_check(request, model);
   const auto samples = static_cast<int>(batch.inputs.at(0).size(0));

@@ -18,7 +18,7 @@ namespace mptune::tuner {
 /// Sends a reply to mptune. Thread-safe.
 using Replies = std::function<void(const Reply&)>;
 
-/// The model of a setup: built in, or for sleeping devices one that sleeps as the setup's profile says.
+/// The model of a setup, built in or from a file; for sleeping devices one that sleeps as long as the setup's profile says.
 [[nodiscard]] LoadedModel model_of(const TrainingSetup& setup);
 /// Loss and data that the setup names.
 [[nodiscard]] StepSource source_of(const TrainingSetup& setup);
@@ -28,10 +28,10 @@ using Replies = std::function<void(const Reply&)>;
 
 using Devices = std::vector<std::shared_ptr<Device>>;
 
-/// The devices that a plan names, in its order. Throws Error for one that can't be had.
+/// The devices that a plan names, in its order. Throws Error for one that this machine does not have.
 [[nodiscard]] Devices devices_of(const Plan& plan);
 
-/// What one of these devices refused, its name, and its cap. Without a name where none of them refused anything.
+/// The device among these that refused an allocation, the size, and the device's cap. The name is "" where none refused any.
 [[nodiscard]] OutOfMemory out_of_memory_on(const Devices& devices, const TrainingSetup& setup);
 
 inline constexpr const char* kNeedLessMemory = "use more devices or stages, --recompute all, or a smaller split";
@@ -43,13 +43,13 @@ void run_plan(const Devices& devices, const TrainingSetup& setup, const std::fun
 class TrainingRun {
  public:
   TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch);
-  /// On devices of the caller's, as many and in the order of plan.devices.
+  /// `devices` are as many and in the order of plan.devices.
   TrainingRun(const TrainingSetup& setup, Model model, const Plan& plan, Batch batch, Devices devices);
   ~TrainingRun();
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
-  /// Forward, backward and optimizer of one global batch; seconds of the whole.
+  /// Forward, backward and optimizer of one global batch. `seconds` covers all three.
   [[nodiscard]] StepResult step();
   [[nodiscard]] Pipeline& pipeline() { return pipeline_; }
 

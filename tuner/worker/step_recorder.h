@@ -10,7 +10,7 @@
 
 namespace mptune::tuner {
 
-/// Records steps by the host's clock and, where there are GPUs among the devices, by theirs. Use from one thread.
+/// Records steps on the host's clock and, if some devices are GPUs, with the GPU recorder. Use from one thread.
 class StepRecorder {
  public:
   using MakeGpuCollector = std::function<std::unique_ptr<profiler::GpuCollector>(std::vector<TraceDevice>)>;
@@ -20,15 +20,15 @@ class StepRecorder {
   /// Begins anew; earlier records are dropped. If GPUs refuse to be recorded, steps still run: see refusal().
   void start();
   [[nodiscard]] HostCollector& host() { return host_; }
-  /// Takes the tags of what GPUs are given; null where none is recorded.
+  /// Gets the tags of work that is launched on GPUs; null if no GPU is recorded.
   [[nodiscard]] profiler::GpuCollector* gpus() const { return gpus_.get(); }
-  /// Both recordings as one, on the host's clock. Requires: the devices are done with what they were given.
+  /// Merges both recordings, on the host's clock. Requires: the devices have finished their work.
   [[nodiscard]] Trace stop();
   /// Why GPU work is known from the host's launches only; "" if GPUs are recorded.
   [[nodiscard]] const std::string& refusal() const { return refusal_; }
 
  private:
-  /// Runs `work` for the GPUs' recorder, and does without that where it fails.
+  /// Runs `work` of the GPU recorder. If it throws, stores the reason in refusal_ and goes on without the recorder.
   void attempt(const std::function<void()>& work);
 
   HostCollector host_;

@@ -45,7 +45,7 @@ BuiltinModel about(const std::string& text) {
   if (parsed.is_file) return describe_model_file(parsed);
   for (const BuiltinModel& builtin : builtin_models())
     if (builtin.name == parsed.name) return builtin;
-  return {parsed.name, "", ""};  // refused by the loader, which knows the names there are
+  return {parsed.name, "", ""};  // load_model refuses the unknown name
 }
 
 }  // namespace
