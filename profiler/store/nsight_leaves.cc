@@ -132,7 +132,7 @@ void NsightLeaves::read_table(const std::string& table) {
     leaf.stream = {process, rows.integer_or(3, 0), rows.integer_or(4, 0)};
     leaf.event.device = devices_.at(rows.integer(2));
     leaf.on_host = table == kWaits;
-    set_what(table, rows, leaf.event);
+    set_kind(table, rows, leaf.event);
     leaves_.push_back(leaf);
   }
 }
@@ -216,7 +216,7 @@ std::int32_t NsightLeaves::add_kernel(Rows& rows) {
   return static_cast<std::int32_t>(trace_.kernels.size()) - 1;
 }
 
-void NsightLeaves::set_what(const std::string& table, Rows& rows, Event& event) {
+void NsightLeaves::set_kind(const std::string& table, Rows& rows, Event& event) {
   if (table == kKernels) {
     event.name = names_.of_string(rows.integer(7));
     const bool collective = is_nccl_kernel(trace_.names[as_index(event.name)]);

@@ -99,7 +99,7 @@ class NsightLeaves {
   [[nodiscard]] int device_or_none(Rows& rows, int column) const;
   [[nodiscard]] std::int32_t add_copy(Rows& rows, int device);
   [[nodiscard]] std::int32_t add_kernel(Rows& rows);
-  void set_what(const std::string& table, Rows& rows, Event& event);
+  void set_kind(const std::string& table, Rows& rows, Event& event);
 
   SQLite::Database& database_;
   NsightNames& names_;
