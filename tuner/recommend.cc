@@ -77,10 +77,10 @@ Finalist choose(const std::vector<Finalist>& among, std::vector<Reason>& reasons
   if (chosen.trial == fastest.trial) return chosen;
   const bool memory =
       std::abs(static_cast<double>(chosen.peak_bytes - fastest.peak_bytes)) > kSame * static_cast<double>(fastest.peak_bytes);
-  reasons.push_back(AsFastAs{.fastest = fastest.trial->plan,
-                             .by = memory                           ? TieBreak::less_memory
-                                   : chosen.copies < fastest.copies ? TieBreak::fewer_copies
-                                                                    : TieBreak::familiar});
+  reasons.emplace_back(AsFastAs{.fastest = fastest.trial->plan,
+                                .by = memory                           ? TieBreak::less_memory
+                                      : chosen.copies < fastest.copies ? TieBreak::fewer_copies
+                                                                       : TieBreak::familiar});
   return chosen;
 }
 
@@ -108,12 +108,12 @@ RecommendedPlan filled(const Finalist& finalist, const std::vector<Finalist>& fi
   if (const auto baseline = best_other_baseline(finalists, finalist)) {
     const Speedup over = speedup(*baseline, finalist);
     plan.verdict = over.verdict;
-    plan.reasons.push_back(OverBaseline{baseline->trial->name, over});
+    plan.reasons.emplace_back(OverBaseline{baseline->trial->name, over});
   }
   if (const auto& prediction = finalist.trial->prediction) {
     plan.predicted_step_s = prediction->step_s;
-    plan.reasons.push_back(PredictedAndMeasured{prediction->step_s, finalist.step_s});
-    if (finalist.trial->plan.num_stages() > 1) plan.reasons.push_back(LongestStage{prediction->limiting_stage});
+    plan.reasons.emplace_back(PredictedAndMeasured{prediction->step_s, finalist.step_s});
+    if (finalist.trial->plan.num_stages() > 1) plan.reasons.emplace_back(LongestStage{prediction->limiting_stage});
   }
   return plan;
 }
@@ -164,11 +164,11 @@ std::vector<Warning> warnings_of(const std::vector<Finalist>& finalists, const C
     if (!shown || !finalist.trial->prediction) continue;
     const double predicted = finalist.trial->prediction->step_s;
     if (std::abs(finalist.step_s - predicted) <= kPredictionOff * finalist.step_s) continue;
-    warnings.push_back(PredictionOff{finalist.trial->plan, predicted, finalist.step_s});
+    warnings.emplace_back(PredictionOff{finalist.trial->plan, predicted, finalist.step_s});
   }
   const auto rounds = static_cast<int>(choice.recommended.measured->step_s.size());
-  if (rounds < kEnoughPairs) warnings.push_back(FewRounds{rounds, kEnoughPairs});
-  if (!rivals.empty()) warnings.push_back(Undecided{rivals.front().trial->plan});
+  if (rounds < kEnoughPairs) warnings.emplace_back(FewRounds{rounds, kEnoughPairs});
+  if (!rivals.empty()) warnings.emplace_back(Undecided{rivals.front().trial->plan});
   return warnings;
 }
 
@@ -215,7 +215,7 @@ std::optional<Recommendation> recommend(const std::vector<Trial>& final_series, 
   result.baselines = baselines_of(final_series, finalists, choice.recommended);
   result.advice = advice_of(choice, result.recommended.verdict, finalists.size() > 1 || not_benchmarked.empty());
   result.warnings = warnings_of(finalists, choice, rivals);
-  if (!not_benchmarked.empty()) result.warnings.push_back(NoTimeToMeasure{not_benchmarked});
+  if (!not_benchmarked.empty()) result.warnings.emplace_back(NoTimeToMeasure{not_benchmarked});
   return result;
 }
 

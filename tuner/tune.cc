@@ -267,7 +267,7 @@ class Tuner {
   void record(const Plan& plan, const std::string& name, Recommendation& recommendation) const {
     if (std::filesystem::exists(study_.trace_path(name))) return;
     if (left() < record_cost(plan)) {
-      recommendation.warnings.push_back(NoTraceOf{.name = name, .failed = {}});
+      recommendation.warnings.emplace_back(NoTraceOf{.name = name, .failed = {}});
       return;
     }
     report_progress("trace of " + name);
@@ -276,7 +276,7 @@ class Tuner {
     } catch (const Error& error) {
       // The recommendation stands without this trace.
       if (error.code() == ExitCode::interrupted || error.code() == ExitCode::terminated) throw;
-      recommendation.warnings.push_back(NoTraceOf{.name = name, .failed = error.what()});
+      recommendation.warnings.emplace_back(NoTraceOf{.name = name, .failed = error.what()});
     }
   }
 
