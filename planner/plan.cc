@@ -99,6 +99,10 @@ int Plan::global_batch_size() const {
   return std::accumulate(microbatch_sizes.begin(), microbatch_sizes.end(), 0);
 }
 
+bool is_exact(const Plan& plan) {
+  return plan.options.memory_format == MemoryFormat::contiguous && !plan.options.replace_slow_kernels;
+}
+
 int replica_of(const Stage& stage, int microbatch) {
   return microbatch % static_cast<int>(stage.devices.size());
 }

@@ -41,6 +41,17 @@ struct Stage {
   bool operator==(const Stage&) const = default;
 };
 
+/// Order of a tensor's dimensions in memory: of activations and 4-d weights.
+enum class MemoryFormat : std::uint8_t { contiguous, channels_last };
+
+/// How a plan's layers compute. All but the default of `memory_format` and `replace_slow_kernels` is exact: it changes no bit of a gradient.
+struct ExecutionOptions {
+  MemoryFormat memory_format = MemoryFormat::contiguous;
+  bool replace_slow_kernels = false;  ///< convolutions that LibTorch would compute by a slow kernel take another one
+  bool idle_devices_help = false;     ///< CPU devices with nothing else to do compute weight gradients of any stage
+  bool operator==(const ExecutionOptions&) const = default;
+};
+
 /// The schedule of plans for which nobody names one.
 inline constexpr const char* kDefaultSchedule = "1f1b";
 
@@ -51,12 +62,17 @@ struct Plan {
   std::vector<Stage> stages;                 ///< in order of their layers, covering the model
   std::string schedule;                      ///< a label: "1f1b"
   std::vector<std::vector<Action>> actions;  ///< a row per device, executed in order
+  ExecutionOptions options;
 
   [[nodiscard]] int global_batch_size() const;
   [[nodiscard]] int num_microbatches() const { return static_cast<int>(microbatch_sizes.size()); }
   [[nodiscard]] int num_stages() const { return static_cast<int>(stages.size()); }
   bool operator==(const Plan&) const = default;
 };
+
+/// True if every gradient is bit-equal to that of the un-pipelined loop over the micro-batches, in the plan's order. Otherwise it differs by
+/// rounding: another memory format or another kernel adds in another order.
+[[nodiscard]] bool is_exact(const Plan& plan);
 
 /// Replica of `stage` that gets `microbatch`.
 [[nodiscard]] int replica_of(const Stage& stage, int microbatch);

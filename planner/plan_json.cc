@@ -125,6 +125,35 @@ void read_stages(const JsonField& object, PlanWithModules& read) {
   if (object.at("num_stages").whole<int>() != read.plan.num_stages()) object.at("num_stages").refuse("disagrees with stages");
 }
 
+const char* name_of(MemoryFormat format) {
+  return format == MemoryFormat::channels_last ? "channels_last" : "contiguous";
+}
+
+Json options_object(const Plan& plan) {
+  Json object;
+  object["memory_format"] = name_of(plan.options.memory_format);
+  object["replace_slow_kernels"] = plan.options.replace_slow_kernels;
+  object["idle_devices_help"] = plan.options.idle_devices_help;
+  object["exact"] = is_exact(plan);
+  return object;
+}
+
+MemoryFormat memory_format_from(const JsonField& field) {
+  for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last})
+    if (field.text() == name_of(format)) return format;
+  field.refuse("is neither contiguous nor channels_last");
+}
+
+void read_options(const JsonField& object, Plan& plan) {
+  const auto options = object.find("options");
+  if (!options) return;
+  if (const auto format = options->find("memory_format")) plan.options.memory_format = memory_format_from(*format);
+  if (const auto replace = options->find("replace_slow_kernels")) plan.options.replace_slow_kernels = replace->truth();
+  if (const auto help = options->find("idle_devices_help")) plan.options.idle_devices_help = help->truth();
+  const auto exact = options->find("exact");
+  if (exact && exact->truth() != is_exact(plan)) exact->refuse("disagrees with the other options");
+}
+
 void read_schedule(const JsonField& schedule, Plan& plan) {
   plan.schedule = schedule.at("name").text();
   for (const std::string& row : schedule.at("actions").texts()) plan.actions.push_back(actions_from_text(row, schedule.source().file));
@@ -146,6 +175,7 @@ Json plan_object(const Plan& plan, const std::vector<std::vector<std::string>>& 
   for (const std::vector<Action>& row : plan.actions) object["schedule"]["actions"].push_back(to_text(row));
   object["stages"] = Json::array();
   for (std::size_t i = 0; i < plan.stages.size(); ++i) object["stages"].push_back(stage_object(plan, i, modules));
+  if (plan.options != ExecutionOptions()) object["options"] = options_object(plan);
   return object;
 }
 
@@ -174,6 +204,7 @@ PlanWithModules plan_from_object(const JsonField& object) {
   read.plan.microbatch_sizes = microbatch_sizes_from(object);
   read_stages(object, read);
   read_schedule(object.at("schedule"), read.plan);
+  read_options(object, read.plan);
   validate(read.plan, -1, where);
   const JsonField replicas = object.at("data_parallel_size");
   if (replicas.whole<int>() != common_replicas(read.plan)) replicas.refuse("disagrees with the devices of the stages");

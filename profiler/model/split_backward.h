@@ -1,0 +1,45 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <torch/types.h>
+
+#include "profiler/model/graph_piece.h"
+
+namespace mptune::profiler {
+
+/// The gradient of one weight in one micro-batch: what a product node (matrix product, convolution, embedding) of an autograd graph would
+/// have computed, set aside to be computed later. Holds the product's input and, after the backward, its output's gradient.
+/// run() may be called by any thread, once, after the backward of its piece has ended.
+class WeightGradient {
+ public:
+  virtual ~WeightGradient() = default;
+
+  /// The parameter. A convolution's bias belongs to its weight.
+  [[nodiscard]] const at::Tensor& weight() const { return weight_; }
+  /// Scalar multiplications of the product, a measure of its work.
+  [[nodiscard]] virtual double multiplications() const = 0;
+  /// Adds the gradient to weight().grad() (and the bias's), bit for bit as the backward would have, and frees what it holds.
+  /// Nothing happens where the backward did not reach the product. Throws c10::Error if an input was modified in place meanwhile.
+  virtual void run() = 0;
+  /// Tensors held until run(): the product's input and its output's gradient.
+  [[nodiscard]] virtual std::vector<at::Tensor> held() const = 0;
+
+ protected:
+  explicit WeightGradient(at::Tensor weight) : weight_(std::move(weight)) {}
+
+ private:
+  at::Tensor weight_;
+};
+
+using WeightGradients = std::vector<std::unique_ptr<WeightGradient>>;
+
+/// Splits the backward of a piece: afterwards backward_through(piece) computes the gradients of the inputs and leaves the returned weight
+/// gradients, in the order in which the backward reaches their products' weights, to the caller.
+/// A weight stays in the backward if its product is of another kind, if it has hooks, if another node of the piece uses it, or if it is one
+/// of `kept` or of the piece's inputs. Call it between forward and backward, in the thread that runs the backward.
+/// No product is computed twice: for a convolution, its bias is set aside, too, or the weight is kept.
+[[nodiscard]] WeightGradients set_weights_aside(const GraphPiece& piece, const std::vector<at::Tensor>& kept = {});
+
+}  // namespace mptune::profiler
