@@ -46,12 +46,25 @@ Copied copy_as_they_lie(Copier& copier, const std::vector<at::Tensor>& tensors, 
   return copied;
 }
 
+bool is_gpu(const Device& device) {
+  return device.spec().kind == DeviceSpec::Kind::cuda;
+}
+
 }  // namespace
 
 CopyLane::CopyLane(std::shared_ptr<Device> source, std::shared_ptr<Device> destination, LinkThrottle throttle)
-    : source_(std::move(source)), destination_(std::move(destination)), throttle_(throttle), thread_([this] { loop(); }) {}
+    : source_(std::move(source)),
+      destination_(std::move(destination)),
+      throttle_(throttle),
+      has_thread_(throttle_ != LinkThrottle() || is_gpu(*source_) || is_gpu(*destination_)) {
+  if (has_thread_)
+    thread_ = std::thread([this] { loop(); });
+  else
+    copier_ = make_copier(source_, destination_, /*staged=*/false);
+}
 
 CopyLane::~CopyLane() {
+  if (!has_thread_) return;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -61,7 +74,9 @@ CopyLane::~CopyLane() {
 }
 
 void CopyLane::copy(std::vector<at::Tensor> tensors, Arrived arrived, Failed failed) {
-  Job job{std::move(tensors), std::move(arrived), std::move(failed), source_->now(), SteadyClock::now(), current_tag()};
+  Job job{std::move(tensors), std::move(arrived), std::move(failed), source_->now(), SteadyClock::now(), {}};
+  if (!has_thread_) return run(job);
+  job.tag = current_tag();
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(job));
@@ -82,7 +97,6 @@ void CopyLane::loop() {
   } catch (...) {
     bind_error_ = std::current_exception();
   }
-  const at::NoGradGuard no_grad;
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return !queue_.empty() || stop_; });
@@ -104,25 +118,30 @@ void CopyLane::loop() {
 void CopyLane::run(Job& job) {
   try {
     if (bind_error_) std::rethrow_exception(bind_error_);
-    const TagScope scope(job.tag);
-    const bool throttled = throttle_ != LinkThrottle();
-    // A throttled copy starts when the source has computed the tensors.
-    if (throttled && !reached(job.ready)) {
-      job.ready->wait();
-      job.enqueued = SteadyClock::now();
-    }
-    const auto began = SteadyClock::now();
-    Copied copied = copy_as_they_lie(*copier_, job.tensors, job.ready);
-    job.tensors.clear();
-    if (throttled) {
-      std::int64_t bytes = 0;
-      for (const at::Tensor& tensor : copied.tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
-      keep_to_throttle(job, copied, bytes);
-    }
-    job.arrived({std::move(copied.tensors), std::move(copied.there), began, SteadyClock::now()});
+    copy_now(job);
   } catch (...) {
     job.failed(std::current_exception());
   }
+}
+
+void CopyLane::copy_now(Job& job) {
+  const at::NoGradGuard no_grad;
+  const TagScope scope(job.tag);
+  const bool throttled = throttle_ != LinkThrottle();
+  // A throttled copy starts when the source has computed the tensors.
+  if (throttled && !reached(job.ready)) {
+    job.ready->wait();
+    job.enqueued = SteadyClock::now();
+  }
+  const auto began = SteadyClock::now();
+  Copied copied = copy_as_they_lie(*copier_, job.tensors, job.ready);
+  job.tensors.clear();
+  if (throttled) {
+    std::int64_t bytes = 0;
+    for (const at::Tensor& tensor : copied.tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
+    keep_to_throttle(job, copied, bytes);
+  }
+  job.arrived({std::move(copied.tensors), std::move(copied.there), began, SteadyClock::now()});
 }
 
 void CopyLane::keep_to_throttle(const Job& job, const Copied& copied, std::int64_t bytes) {

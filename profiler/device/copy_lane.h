@@ -15,9 +15,11 @@
 
 namespace mptune::profiler {
 
-/// Copies from one device to another, one copy at a time, on its own thread. Thread-safe; enqueueing never blocks.
-/// On a throttled link, a copy of n bytes takes at least latency + n / bytes_per_second. Back-to-back copies are timed from the previous
-/// deadline, so that delays do not add up. Throttled copies between GPUs are staged through host memory.
+/// Copies from one device to another. Thread-safe.
+/// Unthrottled copies between devices of the host are made by the calling thread: waking another one takes longer than most copies.
+/// All others are made one at a time on the lane's own thread, and enqueueing never blocks. On a throttled link, a copy of n bytes takes at
+/// least latency + n / bytes_per_second. Back-to-back copies are timed from the previous deadline, so that delays do not add up. Throttled
+/// copies between GPUs are staged through host memory.
 class CopyLane {
  public:
   struct Arrival {
@@ -26,7 +28,7 @@ class CopyLane {
     SteadyClock::time_point began;
     SteadyClock::time_point ended;  ///< for a GPU: when the copy was enqueued, or (if throttled) when it was done
   };
-  /// Called on the lane's thread.
+  /// Called on the lane's thread if it has one, else before copy() returns.
   using Arrived = std::function<void(Arrival arrival)>;
   using Failed = std::function<void(std::exception_ptr)>;
 
@@ -40,7 +42,8 @@ class CopyLane {
   /// `arrived`, or of `failed` with what went wrong (no memory, a device that can't be had, an exception of `arrived`). The copy carries
   /// the caller's tag. What arrives has its dimensions in the same order in memory, without gaps.
   void copy(std::vector<at::Tensor> tensors, Arrived arrived, Failed failed);
-  /// Blocks until all copies are done. Must not be called from `arrived` or `failed`, which run on the lane's thread.
+  [[nodiscard]] bool has_thread() const { return has_thread_; }
+  /// Blocks until all enqueued copies are done. Must not be called from `arrived` or `failed`.
   void drain();
 
  private:
@@ -54,12 +57,14 @@ class CopyLane {
   };
   void loop();
   void run(Job& job);
+  void copy_now(Job& job);
   void keep_to_throttle(const Job& job, const Copied& copied, std::int64_t bytes);
 
   std::shared_ptr<Device> source_;
   std::shared_ptr<Device> destination_;
   LinkThrottle throttle_;
-  std::unique_ptr<Copier> copier_;  ///< used by the lane's thread only, like free_at_
+  const bool has_thread_;
+  std::unique_ptr<Copier> copier_;  ///< used by the lane's thread only, like free_at_; without a thread, by any
   SteadyClock::time_point free_at_{};
   std::mutex mutex_;
   std::condition_variable changed_;

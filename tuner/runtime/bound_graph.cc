@@ -1,12 +1,15 @@
 #include "tuner/runtime/bound_graph.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
+#include <set>
 
 #include "planner/executable.h"
 #include "planner/schedule/schedule.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/device/device_list.h"
 #include "tuner/runtime/capabilities.h"
 
 namespace mptune::tuner {
@@ -20,6 +23,21 @@ bool is_cancelled(const std::exception_ptr& error) {
   } catch (...) {
     return false;
   }
+}
+
+// Longer than a small copy and the wake-up of a thread, shorter than anybody else would miss the core.
+constexpr std::chrono::microseconds kSpin{50};
+
+/// Returns true if every thread of a step has a core of its own, the caller's, who sleeps, left aside.
+bool may_spin(const std::vector<std::shared_ptr<Device>>& devices, std::size_t lane_threads) {
+  std::set<int> cores;
+  std::size_t threads = lane_threads;
+  for (const auto& device : devices) {
+    threads += std::max<std::size_t>(1, device->spec().cores.size());
+    for (const int core : device->spec().cores)
+      if (!cores.insert(core).second) return false;
+  }
+  return threads <= available_cores().size();
 }
 
 }  // namespace
@@ -37,7 +55,9 @@ BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptio
   }
   add_workers(options);
   add_stages(model);
-  add_channels(options.link);
+  add_lanes(options.link);
+  add_doorbells();
+  add_channels();
   bind_rows();
 }
 
@@ -67,24 +87,44 @@ void BoundGraph::add_stages(const Model& model) {
   }
 }
 
-profiler::CopyLane* BoundGraph::lane(int source, int destination, const LinkThrottle& link) {
-  if (source == destination) return nullptr;
-  auto& found = lanes_[{source, destination}];
-  if (!found) found = std::make_unique<profiler::CopyLane>(devices_[as_index(source)], devices_[as_index(destination)], link);
-  return found.get();
-}
-
-void BoundGraph::add_channels(const LinkThrottle& link) {
+std::vector<BoundGraph::Boundary> BoundGraph::boundaries() const {
+  std::vector<Boundary> all;
   for (int s = 0; s + 1 < plan_.num_stages(); ++s) {
     const Stage& front = plan_.stages[as_index(s)];
     const Stage& back = plan_.stages[as_index(s) + 1];
-    for (int m = 0; m < plan_.num_microbatches(); ++m) {
-      auto& channel = channels_[{s, replica_of(front, m), replica_of(back, m)}];
-      if (channel) continue;
-      const int source = mptune::device_of(front, m), destination = mptune::device_of(back, m);
-      channel = std::make_unique<InProcessChannel>(lane(source, destination, link), lane(destination, source, link),
-                                                   [this](std::exception_ptr error) { fail(std::move(error)); });
-    }
+    for (int m = 0; m < plan_.num_microbatches(); ++m)
+      all.push_back({s, replica_of(front, m), replica_of(back, m), mptune::device_of(front, m), mptune::device_of(back, m)});
+  }
+  return all;
+}
+
+void BoundGraph::add_lanes(const LinkThrottle& link) {
+  const auto add = [&](int source, int destination) {
+    auto& lane = lanes_[{source, destination}];
+    if (!lane) lane = std::make_unique<profiler::CopyLane>(devices_[as_index(source)], devices_[as_index(destination)], link);
+  };
+  for (const Boundary& boundary : boundaries()) {
+    if (boundary.source == boundary.destination) continue;
+    add(boundary.source, boundary.destination);
+    add(boundary.destination, boundary.source);
+  }
+}
+
+void BoundGraph::add_doorbells() {
+  const auto with_threads = std::ranges::count_if(lanes_, [](const auto& lane) { return lane.second->has_thread(); });
+  const auto spin = may_spin(devices_, static_cast<std::size_t>(with_threads)) ? kSpin : std::chrono::microseconds(0);
+  for (std::size_t d = 0; d < devices_.size(); ++d) doorbells_.push_back(std::make_unique<profiler::Doorbell>(spin));
+}
+
+void BoundGraph::add_channels() {
+  const auto way = [this](int source, int destination) {
+    return InProcessChannel::Way{source == destination ? nullptr : lanes_.at({source, destination}).get(), &doorbell(destination)};
+  };
+  for (const auto& [front, front_replica, back_replica, source, destination] : boundaries()) {
+    auto& channel = channels_[{front, front_replica, back_replica}];
+    if (channel) continue;
+    channel = std::make_unique<InProcessChannel>(plan_.num_microbatches(), way(source, destination), way(destination, source),
+                                                 [this](std::exception_ptr error) { fail(std::move(error)); });
   }
 }
 
@@ -156,6 +196,11 @@ void BoundGraph::after_caller(int device, int other) {
 void BoundGraph::fail(std::exception_ptr error) {
   if (is_cancelled(error) || !first_error_.set(std::move(error))) return;
   for (auto& [ends, channel] : channels_) channel->cancel();
+  ring_all();
+}
+
+void BoundGraph::ring_all() {
+  for (auto& bell : doorbells_) bell->ring();
 }
 
 void BoundGraph::drain() {

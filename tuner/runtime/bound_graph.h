@@ -14,6 +14,7 @@
 #include "profiler/base/index.h"
 #include "profiler/device/copy_lane.h"
 #include "profiler/device/device_worker.h"
+#include "profiler/device/doorbell.h"
 #include "tuner/runtime/channel.h"
 #include "tuner/runtime/pipeline.h"
 #include "tuner/runtime/stage_replica.h"
@@ -90,7 +91,11 @@ class BoundGraph {
   /// Makes `device` wait for the work that the calling thread had queued on device `other` when for_devices() began.
   void after_caller(int device, int other);
 
-  /// Aborts the step: cancels all channels. take_error() returns the first error. Any thread may call this.
+  /// Where the device's compute thread waits: for messages, and for anything else that may give it work.
+  [[nodiscard]] profiler::Doorbell& doorbell(int device) { return *doorbells_[as_index(device)]; }
+  void ring_all();
+
+  /// Aborts the step: cancels all channels and rings all doorbells. take_error() returns the first error. Any thread may call this.
   void fail(std::exception_ptr error);
   [[nodiscard]] std::exception_ptr take_error() { return first_error_.take(); }
   /// Waits for all copies.
@@ -101,14 +106,25 @@ class BoundGraph {
  private:
   void add_workers(const PipelineOptions& options);
   void add_stages(const Model& model);
-  void add_channels(const LinkThrottle& link);
-  profiler::CopyLane* lane(int source, int destination, const LinkThrottle& link);
+  void add_lanes(const LinkThrottle& link);
+  void add_doorbells();
+  void add_channels();
+  /// A boundary that messages cross, both ways.
+  struct Boundary {
+    int front = 0;  ///< stage
+    int front_replica = 0;
+    int back_replica = 0;
+    int source = 0;  ///< device of the front stage's replica
+    int destination = 0;
+  };
+  [[nodiscard]] std::vector<Boundary> boundaries() const;
   void bind_rows();
 
   Plan plan_;
   std::vector<std::shared_ptr<Device>> devices_;
   FirstError first_error_;
   // Destroyed from the bottom up: lanes finish before workers, workers free their stages' tensors.
+  std::vector<std::unique_ptr<profiler::Doorbell>> doorbells_;  ///< per device
   std::vector<std::unique_ptr<profiler::DeviceWorker>> workers_;
   std::vector<Replicas> stages_;
   std::map<std::pair<int, int>, std::unique_ptr<profiler::CopyLane>> lanes_;         ///< by (source, destination)

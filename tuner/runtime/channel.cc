@@ -33,12 +33,11 @@ Tensors placed(const std::vector<Place>& places, Tensors copies) {
 
 }  // namespace
 
-InProcessChannel::InProcessChannel(profiler::CopyLane* forward, profiler::CopyLane* backward,
-                                   std::function<void(std::exception_ptr)> failed)
-    : forward_(forward), backward_(backward), failed_(std::move(failed)) {}
+InProcessChannel::InProcessChannel(int microbatches, Way forward, Way backward, std::function<void(std::exception_ptr)> failed)
+    : ways_{forward, backward}, failed_(std::move(failed)), slots_(2 * as_index(microbatches)) {}
 
 void InProcessChannel::send(MessageTag tag, Tensors tensors) {
-  profiler::CopyLane* lane = tag.gradient ? backward_ : forward_;
+  profiler::CopyLane* lane = way_of(tag).lane;
   std::vector<Place> places = places_of(tensors);
   const bool nothing = std::ranges::none_of(places, &Place::defined);
   if (lane == nullptr || nothing) return deliver(tag, {std::move(tensors), nullptr});
@@ -52,40 +51,43 @@ void InProcessChannel::send(MessageTag tag, Tensors tensors) {
         if (observer_) observer_(tag, bytes, arrival.began, arrival.ended);
         deliver(tag, {placed(places, std::move(arrival.tensors)), std::move(arrival.there)});
       },
-      failed_);
+      [this](std::exception_ptr error) { failed_(std::move(error)); });
 }
 
 void InProcessChannel::deliver(MessageTag tag, Message message) {
-  {
-    const std::lock_guard lock(mutex_);
-    arrived_[tag] = std::move(message);
-  }
-  changed_.notify_all();
+  Slot& slot = slot_of(tag);
+  slot.message = std::move(message);
+  slot.arrived = true;
+  way_of(tag).receiver->ring();
 }
 
 Message InProcessChannel::receive(MessageTag tag) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return cancelled_ || arrived_.contains(tag); });
+  way_of(tag).receiver->wait([&] { return cancelled_ || arrived(tag); });
+  return *try_receive(tag);
+}
+
+std::optional<Message> InProcessChannel::try_receive(MessageTag tag) {
   if (cancelled_) throw StepCancelled();
-  return std::move(arrived_.extract(tag).mapped());
+  if (!arrived(tag)) return std::nullopt;
+  Slot& slot = slot_of(tag);
+  slot.arrived = false;
+  return std::exchange(slot.message, {});
 }
 
 bool InProcessChannel::arrived(MessageTag tag) {
-  const std::lock_guard lock(mutex_);
-  return arrived_.contains(tag);
+  return slot_of(tag).arrived;
 }
 
 void InProcessChannel::cancel() {
-  {
-    const std::lock_guard lock(mutex_);
-    cancelled_ = true;
-  }
-  changed_.notify_all();
+  cancelled_ = true;
+  for (const Way& way : ways_) way.receiver->ring();
 }
 
 void InProcessChannel::reset() {
-  const std::lock_guard lock(mutex_);
-  arrived_.clear();
+  for (Slot& slot : slots_) {
+    slot.message = {};
+    slot.arrived = false;
+  }
   cancelled_ = false;
 }
 

@@ -1,14 +1,16 @@
 #pragma once
 
-#include <condition_variable>
+#include <array>
+#include <atomic>
 #include <exception>
 #include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
+#include <optional>
+#include <vector>
 
+#include "profiler/base/index.h"
 #include "profiler/collect/host_collector.h"
 #include "profiler/device/copy_lane.h"
+#include "profiler/device/doorbell.h"
 #include "profiler/model/layer.h"
 
 namespace mptune::tuner {
@@ -17,7 +19,6 @@ namespace mptune::tuner {
 struct MessageTag {
   bool gradient = false;  ///< false: activations, front to back; true: gradients, back to front
   int microbatch = 0;
-  auto operator<=>(const MessageTag&) const = default;
 };
 
 /// Received tensors.
@@ -31,14 +32,17 @@ struct StepCancelled : std::exception {
   [[nodiscard]] const char* what() const noexcept override { return "the step was given up"; }
 };
 
-/// Carries tensors in both directions between a replica of a stage and a replica of the next one. send() never blocks, receive() waits. A
-/// received tensor requires a gradient if the sent one did. An undefined tensor stays undefined at its index and is not copied.
+/// Carries tensors in both directions between a replica of a stage and a replica of the next one. A message is sent and received once a
+/// step, each end by one thread. send() never waits for the receiver. A received tensor requires a gradient if the sent one did. An
+/// undefined tensor stays undefined at its index and is not copied.
 class Channel {
  public:
   virtual ~Channel() = default;
   virtual void send(MessageTag tag, Tensors tensors) = 0;
-  /// The tensors sent with `tag`, in the receiver's memory. Throws StepCancelled.
+  /// Waits for the tensors sent with `tag`, in the receiver's memory. Throws StepCancelled.
   [[nodiscard]] virtual Message receive(MessageTag tag) = 0;
+  /// The same without waiting: nothing, if they have not arrived.
+  [[nodiscard]] virtual std::optional<Message> try_receive(MessageTag tag) = 0;
   [[nodiscard]] virtual bool arrived(MessageTag tag) = 0;
   /// Wakes the receivers with StepCancelled until reset().
   virtual void cancel() = 0;
@@ -49,31 +53,41 @@ class Channel {
 /// Copies through lanes. If both ends are on the same device, it passes the tensors on without a copy.
 class InProcessChannel final : public Channel {
  public:
-  /// Lanes of the two directions; both null for one device. `failed` gets the error of a failed copy, in the lane's thread.
-  InProcessChannel(profiler::CopyLane* forward, profiler::CopyLane* backward, std::function<void(std::exception_ptr)> failed);
+  /// One direction. Both pointers outlive the channel.
+  struct Way {
+    profiler::CopyLane* lane = nullptr;      ///< null: both ends are on one device
+    profiler::Doorbell* receiver = nullptr;  ///< of the receiving device: rung when a message arrives, and by cancel()
+  };
+  /// `failed` gets the error of a failed copy, in the thread that copied.
+  InProcessChannel(int microbatches, Way forward, Way backward, std::function<void(std::exception_ptr)> failed);
 
   void send(MessageTag tag, Tensors tensors) override;
   [[nodiscard]] Message receive(MessageTag tag) override;
+  [[nodiscard]] std::optional<Message> try_receive(MessageTag tag) override;
   [[nodiscard]] bool arrived(MessageTag tag) override;
   void cancel() override;
   void reset() override;
 
-  /// Called after every copy, in the lane's thread; null: no observer. Set it between steps only.
+  /// Called after every copy, in the thread that copied; null: no observer. Set it between steps only.
   using Observer =
       std::function<void(MessageTag, std::int64_t bytes, profiler::SteadyClock::time_point began, profiler::SteadyClock::time_point ended)>;
   void set_observer(Observer observer) { observer_ = std::move(observer); }
 
  private:
+  /// Where a message waits for its receiver. The receiver touches `message` after `arrived`, the sender before.
+  struct Slot {
+    std::atomic<bool> arrived{false};
+    Message message;
+  };
+  [[nodiscard]] const Way& way_of(MessageTag tag) const { return ways_[tag.gradient ? 1 : 0]; }
+  [[nodiscard]] Slot& slot_of(MessageTag tag) { return slots_[2 * as_index(tag.microbatch) + (tag.gradient ? 1 : 0)]; }
   void deliver(MessageTag tag, Message message);
 
-  profiler::CopyLane* forward_;
-  profiler::CopyLane* backward_;
+  std::array<Way, 2> ways_;  ///< forward, backward
   std::function<void(std::exception_ptr)> failed_;
   Observer observer_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<MessageTag, Message> arrived_;
-  bool cancelled_ = false;
+  std::vector<Slot> slots_;  ///< per micro-batch: its activations, its gradients
+  std::atomic<bool> cancelled_{false};
 };
 
 }  // namespace mptune::tuner

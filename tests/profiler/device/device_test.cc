@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include <cstdio>
+#include <thread>
 
 #include "profiler/base/error.h"
 #include "profiler/device/copy_lane.h"
@@ -188,6 +189,17 @@ TEST(CopyLane, ReusesASlotAsSoonAsNobodyHoldsIt) {
   EXPECT_NE(bench.copy_one(at::ones({100}, at::kInt)).data_ptr(), slot) << "another type in the slot";
 }
 
+TEST(CopyLane, OnlyThrottledCopiesHaveAThreadOfTheirOwn) {
+  for (const LinkThrottle& throttle : {LinkThrottle{}, LinkThrottle{1e9, 0}}) {
+    LaneBench bench(throttle);
+    std::thread::id copied_in;
+    bench.lane.copy(
+        {at::ones({10})}, [&](auto&&...) { copied_in = std::this_thread::get_id(); }, nullptr);
+    bench.lane.drain();
+    EXPECT_EQ(copied_in == std::this_thread::get_id(), throttle == LinkThrottle{});
+  }
+}
+
 TEST(CopyLane, FailureIsHandedOverAndTheNextCopyWorks) {
   LaneBench bench;
   bench.destination->set_memory_cap(100);
@@ -202,7 +214,7 @@ TEST(CopyLane, FailureIsHandedOverAndTheNextCopyWorks) {
 }
 
 TEST(CopyLane, AnUnavailableDeviceFailsEveryCopy) {
-  profiler::CopyLane lane(cpu({missing_core()}, "cpu:missing"), cpu({missing_core()}, "cpu:missing"), {});
+  profiler::CopyLane lane(cpu({missing_core()}, "cpu:missing"), cpu({missing_core()}, "cpu:missing"), LinkThrottle{1e9, 0});
   int failures = 0;
   for (int i = 0; i < 2; ++i)
     lane.copy(

@@ -11,7 +11,6 @@
 #include "profiler/loading/load_model.h"
 
 namespace mptune::testing {
-using namespace tuner;
 
 ReferenceStep run_reference(const std::string& model_text, const std::string& input, const Batch& batch, const std::vector<int>& sizes) {
   return run_reference(load_model(model_text, input, 0).model, batch, sizes);
