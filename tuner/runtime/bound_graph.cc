@@ -40,6 +40,15 @@ bool may_spin(const std::vector<std::shared_ptr<Device>>& devices, std::size_t l
   return threads <= available_cores().size();
 }
 
+/// Micro-batches of a replica in the order in which its device's row adds their weight gradients.
+std::vector<int> weight_order(const Plan& plan, int stage, int device) {
+  std::vector<int> order;
+  for (const Action& action : plan.actions[as_index(device)])
+    if (action.stage == stage && (action.kind == ActionKind::backward || action.kind == ActionKind::backward_weight))
+      order.push_back(action.microbatch);
+  return order;
+}
+
 }  // namespace
 
 BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptions& options, std::vector<std::shared_ptr<Device>> devices)
@@ -82,7 +91,8 @@ void BoundGraph::add_stages(const Model& model) {
     for (std::size_t r = 0; r < stage.devices.size(); ++r)
       workers_[as_index(stage.devices[r])]->run([&] {
         stages_[s].push_back(std::make_unique<StageReplica>(model, device(stage.devices[r]), stage, static_cast<int>(s),
-                                                            static_cast<int>(r), last ? std::optional<Loss>(model.loss()) : std::nullopt));
+                                                            static_cast<int>(r), last ? std::optional<Loss>(model.loss()) : std::nullopt,
+                                                            weight_order(plan_, static_cast<int>(s), stage.devices[r])));
       });
   }
 }
@@ -196,6 +206,8 @@ void BoundGraph::after_caller(int device, int other) {
 void BoundGraph::fail(std::exception_ptr error) {
   if (is_cancelled(error) || !first_error_.set(std::move(error))) return;
   for (auto& [ends, channel] : channels_) channel->cancel();
+  for (Replicas& replicas : stages_)
+    for (auto& replica : replicas) replica->pending_weights().cancel();
   ring_all();
 }
 

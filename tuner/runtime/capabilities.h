@@ -4,8 +4,8 @@
 
 namespace mptune::tuner {
 
-/// What `Pipeline` can execute: forward and whole backward, stages on any devices.
+/// What `Pipeline` can execute: every valid plan.
 inline constexpr Capabilities kRuntime{
-    .several_stages_per_device = true, .split_backward = false, .replicas = true, .recompute_stages = true, .recompute_layers = true};
+    .several_stages_per_device = true, .split_backward = true, .replicas = true, .recompute_stages = true, .recompute_layers = true};
 
 }  // namespace mptune::tuner

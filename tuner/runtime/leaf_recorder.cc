@@ -8,11 +8,14 @@ LeafRecorder::LeafRecorder(HostCollector& collector, LaneLog& log, int first_lay
     : collector_(collector), log_(log), first_layer_(first_layer) {
   auto names = layers;
   names.emplace_back("loss");
-  for (const std::string& name : names) {
-    forward_names_.push_back(collector.name("forward " + name));
-    backward_names_.push_back(collector.name("backward " + name));
-    recompute_names_.push_back(collector.name("recompute " + name));
-  }
+  const auto add = [&](EventKind kind, const std::string& prefix) {
+    for (const std::string& name : names) names_[kind].push_back(collector.name(prefix + name));
+  };
+  add(EventKind::forward, "forward ");
+  add(EventKind::backward, "backward ");
+  add(EventKind::backward_input, "input gradient ");
+  add(EventKind::backward_weight, "weight gradient ");
+  add(EventKind::recompute, "recompute ");
 }
 
 void LeafRecorder::begin(const Tag& tag) {
@@ -22,7 +25,7 @@ void LeafRecorder::begin(const Tag& tag) {
 
 void LeafRecorder::leaf(EventKind kind, int layer) {
   const auto now = profiler::SteadyClock::now();
-  const auto& names = kind == EventKind::forward ? forward_names_ : kind == EventKind::recompute ? recompute_names_ : backward_names_;
+  const std::vector<int>& names = names_.at(kind);
   const auto index = as_index(layer - first_layer_);
   Tag tag = tag_;
   // The loss is no layer of the model.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,7 @@ class LeafRecorder {
   HostCollector& collector_;
   LaneLog& log_;
   int first_layer_;
-  std::vector<int> forward_names_, backward_names_, recompute_names_;
+  std::map<EventKind, std::vector<int>> names_;  ///< by kind, of the layers and the loss
   Tag tag_;
   profiler::SteadyClock::time_point last_;
 };

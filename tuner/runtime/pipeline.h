@@ -32,8 +32,9 @@ struct PipelineOptions {
 };
 
 /// Executes a plan: all micro-batches of a step, forward and backward, on the plan's devices at once. The result is that of the
-/// un-pipelined loop that sums in the plan's order, bit for bit on CPU. One thread drives it; every other thread is owned and joined by
-/// this object.
+/// un-pipelined loop that sums in the plan's order, bit for bit on CPU unless the plan's options say otherwise (is_exact). Where rows split
+/// the backward, weights of products are summed in the order of the W, all others in that of the I. One thread drives it; every other
+/// thread is owned and joined by this object.
 class Pipeline {
  public:
   /// Copies the model's layers to their devices. Throws Error: a plan that does not fit the model, a device that can't be had.

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "profiler/base/index.h"
@@ -25,8 +26,14 @@ std::set<std::string> shared_before(const Model& model, int layer) {
 
 }  // namespace
 
-StageReplica::StageReplica(const Model& model, Device& device, const Stage& stage, int index, int replica, std::optional<Loss> loss)
-    : stage_(stage), index_(index), replica_(replica), loss_(std::move(loss)), on_gpu_(device.spec().kind == DeviceSpec::Kind::cuda) {
+StageReplica::StageReplica(const Model& model, Device& device, const Stage& stage, int index, int replica, std::optional<Loss> loss,
+                           const std::vector<int>& weight_order)
+    : stage_(stage),
+      index_(index),
+      replica_(replica),
+      loss_(std::move(loss)),
+      on_gpu_(device.spec().kind == DeviceSpec::Kind::cuda),
+      pending_(weight_order) {
   for (int i = stage.first_layer; i < stage.last_layer; ++i) {
     const ModelLayer& source = model.layers()[as_index(i)];
     layers_.push_back({source.name, source.modules, source.layer->clone()});
@@ -45,6 +52,10 @@ StageReplica::StageReplica(const Model& model, Device& device, const Stage& stag
   }
   for (const auto& tensors : {parameters_, copies_})
     for (const NamedTensor& named : tensors) trained_.push_back(named.tensor);
+  for (std::size_t i = 0; i < layers_.size(); ++i)
+    for (const NamedTensor& parameter : layers_[i].layer->parameters())
+      if (!layer_of_.emplace(parameter.tensor.unsafeGetTensorImpl(), stage.first_layer + static_cast<int>(i)).second)
+        shared_.push_back(parameter.tensor);
 }
 
 std::vector<StageReplica::Segment> StageReplica::segments_for(int microbatch) const {
@@ -72,7 +83,7 @@ Tensors StageReplica::run_layers(const Segment& segment, Tensors values, const R
     // While recording, the hook on a layer's output runs when the backward of the next layer has ended.
     const bool last_output = i + 1 == segment.last && !ends_in_loss(segment);
     if (at::GradMode::is_enabled() && values[0].requires_grad() && !last_output)
-      values[0].register_hook([recorder = recorder_.get(), layer](const at::Tensor&) { recorder->leaf(EventKind::backward, layer + 1); });
+      values[0].register_hook([this, layer](const at::Tensor&) { recorder_->leaf(backward_kind_, layer + 1); });
   }
   return values;
 }
@@ -119,17 +130,68 @@ void StageReplica::prepare_backward(int microbatch) {
 }
 
 Tensors StageReplica::backward(int microbatch, Tensors gradients) {
+  backward_kind_ = EventKind::backward;
+  gradients = backward_through_segments(microbatch, std::move(gradients), nullptr);
+  pending_.add(microbatch, {});
+  return gradients;
+}
+
+Tensors StageReplica::backward_input(int microbatch, Tensors gradients) {
+  backward_kind_ = EventKind::backward_input;
+  profiler::WeightGradients aside;
+  gradients = backward_through_segments(microbatch, std::move(gradients), &aside);
+  pending_.add(microbatch, std::move(aside));
+  return gradients;
+}
+
+Tensors StageReplica::backward_through_segments(int microbatch, Tensors gradients, profiler::WeightGradients* aside) {
   InFlight flight = std::move(in_flight_.extract(microbatch).mapped());
+  const bool only_segment = flight.segments.size() == 1;
   while (!flight.segments.empty()) {
     SavedSegment saved = std::move(flight.segments.back());
     flight.segments.pop_back();
     if (saved.segment.recompute) rerun(flight, saved);
     if (ends_in_loss(saved.segment)) gradients = {at::full_like(losses_.at(microbatch).loss, flight.weight)};
     const int ends_at = recorder_ ? first_trained(saved) : 0;
+    if (aside != nullptr) std::ranges::move(split(saved, only_segment), std::back_inserter(*aside));
     gradients = profiler::backward_through(std::move(saved.piece), std::move(gradients));
-    if (recorder_) recorder_->leaf(EventKind::backward, stage_.first_layer + ends_at);
+    if (recorder_) recorder_->leaf(backward_kind_, stage_.first_layer + ends_at);
   }
   return gradients;
+}
+
+profiler::WeightGradients StageReplica::split(const SavedSegment& saved, bool only_segment) {
+  // A weight that segments share must not be set aside in one and added by the backward in another.
+  auto aside = profiler::set_weights_aside(saved.piece, only_segment ? std::vector<at::Tensor>() : shared_);
+  finish_weights_before(saved, aside);
+  return aside;
+}
+
+/// The backward of a segment adds the weights that are not in `aside`. If earlier micro-batches left gradients of one, they are added
+/// before: the order must not depend on when another thread takes them.
+void StageReplica::finish_weights_before(const SavedSegment& saved, const profiler::WeightGradients& aside) {
+  std::set<const c10::TensorImpl*> left;
+  for (const auto& gradient : aside) left.insert(gradient->weight().unsafeGetTensorImpl());
+  for (int i = saved.segment.first; i < saved.segment.last; ++i)
+    for (const NamedTensor& parameter : layers_[as_index(i)].layer->parameters()) {
+      if (left.contains(parameter.tensor.unsafeGetTensorImpl()) || !pending_.holds(parameter.tensor)) continue;
+      while (auto taken = pending_.take_all()) {
+        taken->gradient->run();
+        pending_.done(*taken);
+      }
+    }
+}
+
+void StageReplica::backward_weight(int microbatch) {
+  int layer = -1;
+  while (auto taken = pending_.take_up_to(microbatch)) {
+    const int next = layer_of(taken->gradient->weight());
+    if (recorder_ && layer >= 0 && next != layer) recorder_->leaf(EventKind::backward_weight, layer);
+    layer = next;
+    taken->gradient->run();
+    pending_.done(*taken);
+  }
+  if (recorder_ && layer >= 0) recorder_->leaf(EventKind::backward_weight, layer);
 }
 
 int StageReplica::first_trained(const SavedSegment& saved) const {
@@ -148,6 +210,7 @@ double StageReplica::take_loss(int microbatch) {
 void StageReplica::abandon() {
   in_flight_.clear();
   losses_.clear();
+  pending_.reset();
   for (auto& layer : statistics_) layer.clear();
 }
 

@@ -11,16 +11,19 @@
 #include "profiler/model/graph_piece.h"
 #include "profiler/model/model.h"
 #include "tuner/runtime/leaf_recorder.h"
+#include "tuner/runtime/pending_weights.h"
 
 namespace mptune::tuner {
 
 /// One replica of a stage: its layers, and the micro-batches between their forward and backward.
 /// Tensors at its boundaries are detached, gradients are passed explicitly: no autograd graph leaves this object.
-/// Used by its device's compute thread only, except for the parameter accessors between steps.
+/// Used by its device's compute thread only, except for pending weight gradients and for the parameter accessors between steps.
 class StageReplica {
  public:
   /// Clones the stage's layers of the model in the calling thread, the device's compute thread. `loss` is set for the last stage.
-  StageReplica(const Model& model, Device& device, const Stage& stage, int index, int replica, std::optional<Loss> loss);
+  /// `weight_order`: this replica's micro-batches in the order in which they add weight gradients.
+  StageReplica(const Model& model, Device& device, const Stage& stage, int index, int replica, std::optional<Loss> loss,
+               const std::vector<int>& weight_order);
 
   /// Runs the layers on detached inputs and keeps what backward needs. The last stage also computes the loss, which backward multiplies by
   /// `weight`, and returns nothing. The others return detached outputs; each keeps its `requires_grad`.
@@ -30,6 +33,15 @@ class StageReplica {
   /// Adds the micro-batch's weight gradients to the parameters' and returns the gradients of its inputs (undefined for those that need
   /// none). `gradients` of the outputs; empty for the last stage.
   [[nodiscard]] Tensors backward(int microbatch, Tensors gradients);
+  /// Like backward(), but leaves weight gradients that can be computed apart to pending_weights().
+  [[nodiscard]] Tensors backward_input(int microbatch, Tensors gradients);
+  /// Computes what is left of a micro-batch's weight gradients, and of those before it in their order. Waits for other threads that compute
+  /// some of them. Throws StepCancelled.
+  void backward_weight(int microbatch);
+  /// Any thread may take and compute weight gradients, with the device's number of intra-op threads.
+  [[nodiscard]] PendingWeights& pending_weights() { return pending_; }
+  /// Layer of the model that holds a trained tensor.
+  [[nodiscard]] int layer_of(const at::Tensor& weight) const { return layer_of_.at(weight.unsafeGetTensorImpl()); }
   /// Loss of a micro-batch, once after its forward. Requires: last stage, a device that is done with it.
   [[nodiscard]] double take_loss(int microbatch);
 
@@ -85,6 +97,9 @@ class StageReplica {
   [[nodiscard]] Tensors run_layers(const Segment& segment, Tensors values, const RunContext& context, EventKind kind);
   [[nodiscard]] bool ends_in_loss(const Segment& segment) const { return loss_ && segment.last == static_cast<int>(layers_.size()); }
   void rerun(InFlight& flight, SavedSegment& saved);
+  [[nodiscard]] Tensors backward_through_segments(int microbatch, Tensors gradients, profiler::WeightGradients* aside);
+  [[nodiscard]] profiler::WeightGradients split(const SavedSegment& saved, bool only_segment);
+  void finish_weights_before(const SavedSegment& saved, const profiler::WeightGradients& aside);
   /// The layer where a segment's backward ends; the layers before it need no gradient.
   [[nodiscard]] int first_trained(const SavedSegment& saved) const;
   [[nodiscard]] at::Tensor loss_of(const Tensors& outputs, const at::Tensor& target, EventKind kind);
@@ -97,9 +112,13 @@ class StageReplica {
   std::vector<ModelLayer> layers_;
   std::vector<NamedTensor> parameters_, copies_, buffers_;
   std::vector<at::Tensor> trained_;
+  std::vector<at::Tensor> shared_;  ///< parameters that several layers of the stage use
+  std::map<const c10::TensorImpl*, int> layer_of_;
   bool has_batch_statistics_ = false;
   bool on_gpu_ = false;
   std::map<int, InFlight> in_flight_;
+  PendingWeights pending_;
+  EventKind backward_kind_ = EventKind::backward;  ///< of the backward that runs
   std::map<int, WeightedLoss> losses_;
   std::vector<std::map<int, std::vector<BatchStatistics>>> statistics_;  ///< per layer, by micro-batch
   std::unique_ptr<LeafRecorder> recorder_;

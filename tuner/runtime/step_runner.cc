@@ -9,6 +9,24 @@
 
 namespace mptune::tuner {
 
+namespace {
+
+EventKind kind_of(const Action& action) {
+  switch (action.kind) {
+    case ActionKind::forward:
+      return EventKind::forward;
+    case ActionKind::backward:
+      return EventKind::backward;
+    case ActionKind::backward_input:
+      return EventKind::backward_input;
+    case ActionKind::backward_weight:
+      return EventKind::backward_weight;
+  }
+  return EventKind::host;
+}
+
+}  // namespace
+
 // The caller may change the parameters of first replicas before the first step, so copies are refreshed in that step, too.
 StepRunner::StepRunner(BoundGraph& graph, std::uint64_t seed)
     : graph_(graph), tied_(graph), seed_(seed), refresh_copies_(graph.has_replicas() || !tied_.empty()) {}
@@ -66,6 +84,7 @@ void StepRunner::for_replicas(int device, const std::function<void(StageReplica&
 void StepRunner::prepare_stages(int device, Accumulate accumulate) {
   const at::NoGradGuard no_grad;
   for_replicas(device, [&](StageReplica& replica) {
+    replica.pending_weights().reset();
     replica.clear_gradients_of_copies();
     if (accumulate == Accumulate::no || replica.replica() > 0) replica.clear_gradients();
     if (refresh_copies_) refresh(replica, device);
@@ -99,14 +118,26 @@ void StepRunner::run_row(int device, Accumulate accumulate) {
     const auto start = profiler::SteadyClock::now();
     {
       const profiler::NvtxRange range(bound.text.c_str(), steps_ << 32 | bound.action.stage << 16 | bound.action.microbatch);
-      const bool is_forward = bound.action.kind == ActionKind::forward;
-      const TagScope scope(gpus_, tag_of(bound), is_forward ? EventKind::forward : EventKind::backward);
-      is_forward ? forward(bound) : backward(bound);
+      const TagScope scope(gpus_, tag_of(bound), kind_of(bound.action));
+      run_action(bound);
     }
     if (auto* recorder = bound.stage->recorder()) {
       recorder->range(bound.text.c_str(), tag_of(bound), start);
       collector_->add_memory(device, graph_.device(device).current_bytes());
     }
+  }
+}
+
+void StepRunner::run_action(const BoundAction& bound) {
+  switch (bound.action.kind) {
+    case ActionKind::forward:
+      return forward(bound);
+    case ActionKind::backward:
+    case ActionKind::backward_input:
+      return backward(bound);
+    case ActionKind::backward_weight:
+      if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
+      return bound.stage->backward_weight(bound.action.microbatch);
   }
 }
 
@@ -144,7 +175,8 @@ void StepRunner::backward(const BoundAction& bound) {
   bound.stage->prepare_backward(m);
   Tensors gradients = bound.back != nullptr ? receive(*bound.back, {true, m}, bound) : Tensors{};
   if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
-  gradients = bound.stage->backward(m, std::move(gradients));
+  const bool split = bound.action.kind == ActionKind::backward_input;
+  gradients = split ? bound.stage->backward_input(m, std::move(gradients)) : bound.stage->backward(m, std::move(gradients));
   if (bound.front != nullptr) bound.front->send({true, m}, std::move(gradients));
 }
 

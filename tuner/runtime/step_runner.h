@@ -34,6 +34,7 @@ class StepRunner {
   void prepare_stages(int device, Accumulate accumulate);
   void refresh(StageReplica& replica, int device);
   void run_row(int device, Accumulate accumulate);
+  void run_action(const BoundAction& bound);
   void forward(const BoundAction& bound);
   void backward(const BoundAction& bound);
   Tensors receive(Channel& channel, MessageTag tag, const BoundAction& bound);

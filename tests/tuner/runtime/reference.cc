@@ -61,8 +61,10 @@ std::vector<at::Tensor> sum_in_plan_order(const ReferenceStep& reference, const 
       for (int device : stage.devices) {
         at::Tensor replica;
         for (const Action& action : plan.actions[as_index(device)]) {
-          if (action.stage != index || action.kind != ActionKind::backward) continue;
           const at::Tensor& gradient = reference.gradients[as_index(action.microbatch)][p];
+          // Vectors belong to no product, so the input gradients add theirs.
+          const ActionKind adds = gradient.dim() > 1 ? ActionKind::backward_weight : ActionKind::backward_input;
+          if (action.stage != index || (action.kind != ActionKind::backward && action.kind != adds)) continue;
           replica = replica.defined() ? replica.add(gradient) : gradient.clone();
         }
         if (replica.defined()) sum = sum.defined() ? sum.add(replica) : replica;

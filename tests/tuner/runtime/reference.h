@@ -21,8 +21,8 @@ struct ReferenceStep {
                                           const std::vector<int>& sizes);
 [[nodiscard]] ReferenceStep run_reference(Model model, const Batch& batch, const std::vector<int>& sizes);
 
-/// The micro-batches' gradients summed in the plan's own order: per stage and replica in the order of its backwards, then replicas by
-/// index.
+/// The micro-batches' gradients summed in the plan's own order: per stage and replica in the order of its backwards, then replicas
+/// by index. Of a split backward, the order of the weight gradients counts for matrices, that of the input gradients for vectors.
 [[nodiscard]] std::vector<at::Tensor> sum_in_plan_order(const ReferenceStep& reference, const Plan& plan, const Model& model);
 
 /// Devices named as in the plan, one intra-op thread each, spread over the cores there are: numerics need no cores of their own.

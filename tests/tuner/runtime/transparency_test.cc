@@ -7,6 +7,7 @@
 
 #include <torch/optim/optimizer.h>
 #include "planner/schedule/schedule.h"
+#include "planner/schedule/schedule_info.h"
 #include "planner/search/search.h"
 #include "profiler/base/index.h"
 #include "profiler/loading/load_model.h"
@@ -114,6 +115,29 @@ class Examined {
         }
   }
 
+  /// Every schedule on 1 .. `most_devices` devices, as far as the model has layers for it; `stride` 2: every second case, and so on.
+  void check_schedules(int most_devices, const std::vector<int>& microbatches, int stride = 1) {
+    int next = 0;
+    for (const planner::ScheduleInfo& schedule : planner::schedules())
+      for (int devices = 1; devices <= most_devices; ++devices)
+        for (const int m : microbatches)
+          for (const bool recompute : {false, true}) {
+            const int stages = devices * schedule.least_virtual_stages;
+            if (stages > layers_ || (schedule.one_microbatch && m > 1) || next++ % stride != 0) continue;
+            PlanOptions options;
+            options.devices = device_names(devices);
+            options.batch = kTransparencyBatch;
+            options.layers = layers_;
+            options.stages = stages;
+            options.virtual_stages = schedule.least_virtual_stages;
+            options.microbatches = m;
+            options.schedule = schedule.name;
+            options.recompute = recompute ? "all" : "none";
+            check(make_plan(options),
+                  options.schedule + " D=" + std::to_string(devices) + " m=" + std::to_string(m) + (recompute ? " recompute" : ""));
+          }
+  }
+
   void check_case(const Case& c) { check(plan_of(c, layers_), text_of(c)); }
 
  private:
@@ -128,6 +152,27 @@ TEST(Transparency, MlpUnderEverySchedule) {
 }
 TEST(Transparency, TransformerUnderEverySchedule) {
   Examined(kTransformer).check_all({1, 2, 3, 5, 8}, 4);
+}
+
+TEST(Transparency, MlpAndTransformerUnderAllSchedules) {
+  Examined(kMlp).check_schedules(3, {1, 2, 3, 5, 8});
+  Examined(kTransformer).check_schedules(2, {1, 2, 3, 5, 8});
+}
+TEST(Transparency, OtherModelsUnderSplitSchedules) {
+  for (const Subject& subject : {kVgg16, kBert, kUnet, kLateFusion, kThreeParts}) Examined(subject).check_schedules(2, {2, 3}, 5);
+}
+
+/// Rows whose input gradients come in another order than their weight gradients, and whole backwards between them.
+TEST(Transparency, SplitBackwardInRowsOfOnesOwn) {
+  Examined mlp(kMlp);
+  PlanOptions options;
+  options.devices = device_names(2);
+  options.batch = kTransparencyBatch;
+  options.layers = mlp.layers();
+  options.actions = {planner::actions_from_text("0F0 0F1 0F2 0I1 0I0 0W0 0I2 0W2 0W1", "row"),
+                     planner::actions_from_text("1F0 1F1 1I1 1I0 1W1 1F2 1B2 1W0", "row")};
+  options.microbatches = 3;
+  mlp.check(make_plan(options), "rows of one's own");
 }
 
 TEST(Transparency, Resnet18Covering) {
@@ -207,6 +252,9 @@ TEST(SlowTransparency, NewerModelsUnderEverySchedule) {
   for (const Subject& subject : {kVgg16, kBert, kUnet, kLateFusion, kThreeParts}) Examined(subject).check_all({1, 2, 3, 4}, 4);
 }
 
+TEST(SlowTransparency, Resnet18UnderSplitSchedules) {
+  Examined(kResnet18).check_schedules(2, {1, 2, 3, 5, 8});
+}
 TEST(SlowTransparency, Resnet18UnderEverySchedule) {
   Examined(kResnet18).check_all({1, 2, 3, 5, 8}, 4);
 }

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "profiler/model/split_backward.h"
+
+namespace mptune::tuner {
+
+/// The weight gradients of one stage replica that input gradients have left. It hands them out so that every weight adds its micro-batches
+/// in one order, whichever threads compute them. Thread-safe.
+///
+///     row of the device   I0  I1  I2  W0  W1  W2       weight a   0 -> 1 -> 2     one after another
+///                                                      weight b   0 -> 1 -> 2     weights at the same time
+class PendingWeights {
+ public:
+  /// One weight gradient that somebody computes. Call done() with it, or fail the step.
+  struct Taken {
+    std::unique_ptr<profiler::WeightGradient> gradient;
+    int microbatch = 0;
+  };
+  enum class Size { smallest, largest };
+
+  /// `order`: micro-batches in the order in which their weight gradients are added, those of whole backwards included.
+  explicit PendingWeights(const std::vector<int>& order);
+
+  /// After the input gradients of a micro-batch. Whole backwards have no `gradients`. Returns true if some can be taken now.
+  bool add(int microbatch, profiler::WeightGradients gradients);
+  /// A weight gradient whose turn it is; nothing if there is none now.
+  [[nodiscard]] std::optional<Taken> take(Size first);
+  /// Likewise, of the micro-batches up to `microbatch` in the order. Waits while other threads compute the last of them; nothing once all
+  /// whose input gradients have ended are done. Throws StepCancelled.
+  [[nodiscard]] std::optional<Taken> take_up_to(int microbatch);
+  /// Likewise, of all micro-batches.
+  [[nodiscard]] std::optional<Taken> take_all() { return take_up_to(order_.back()); }
+  /// The gradient was computed. Returns true if another one can be taken because of it.
+  bool done(const Taken& taken);
+
+  /// True if gradients of this weight wait or are computed.
+  [[nodiscard]] bool holds(const at::Tensor& weight) const;
+  /// True if nothing waits or is computed.
+  [[nodiscard]] bool empty() const;
+  /// Wakes take_up_to() with StepCancelled until reset().
+  void cancel();
+  /// Drops everything, for the next step. Requires: no thread computes any.
+  void reset();
+
+ private:
+  using Position = std::size_t;  ///< in the order
+  struct Weight {
+    std::map<Position, std::unique_ptr<profiler::WeightGradient>> waiting;
+    bool busy = false;  ///< its next gradient is ready, or being computed
+  };
+  struct Ready {
+    std::unique_ptr<profiler::WeightGradient> gradient;
+    Position position = 0;
+  };
+  using WeightKey = const c10::TensorImpl*;
+
+  bool make_ready(Weight& weight);
+  std::optional<Taken> taken(std::multimap<double, Ready>::iterator at);
+
+  std::vector<int> order_;
+  std::map<int, Position> position_of_;  ///< by micro-batch
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<bool> there_;        ///< by position: its input gradients have ended
+  Position there_up_to_ = 0;       ///< all positions before it are there
+  std::vector<std::size_t> left_;  ///< by position: gradients that are not computed yet
+  std::map<WeightKey, Weight> weights_;
+  std::multimap<double, Ready> ready_;  ///< by multiplications
+  bool cancelled_ = false;
+};
+
+}  // namespace mptune::tuner
