@@ -52,6 +52,7 @@ class HostMemoryDevice : public Device {
   ~HostMemoryDevice() override { account_.retire(); }
 
   [[nodiscard]] const DeviceSpec& spec() const override { return spec_; }
+  [[nodiscard]] std::unique_ptr<ThreadBinding> charge_thread() override { return std::make_unique<AccountBinding>(account_); }
   [[nodiscard]] at::Tensor empty_like(const at::Tensor& tensor) override {
     const AccountScope scope(account_);
     return at::empty(tensor.sizes(), tensor.options().device(at::kCPU));

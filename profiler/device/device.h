@@ -44,6 +44,10 @@ class Device {
   /// Throws Error (environment) if one of the two is not available.
   [[nodiscard]] virtual std::unique_ptr<ThreadBinding> bind_copy(Device& destination) = 0;
 
+  /// While it lives, tensors of the calling thread are charged to this device, although the thread works for another one.
+  /// Null for a device whose memory is not the host's.
+  [[nodiscard]] virtual std::unique_ptr<ThreadBinding> charge_thread() { return nullptr; }
+
   /// An uninitialised tensor of this shape and type in the device's memory. The compute lane may write to it at once.
   [[nodiscard]] virtual at::Tensor empty_like(const at::Tensor& tensor) = 0;
   /// A host tensor for the compute lane to read: the same tensor if the device reads host memory. Compute thread only.

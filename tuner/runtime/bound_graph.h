@@ -31,6 +31,10 @@ class FirstError {
     error_ = std::move(error);
     return true;
   }
+  [[nodiscard]] bool is_set() {
+    const std::lock_guard lock(mutex_);
+    return error_ != nullptr;
+  }
   [[nodiscard]] std::exception_ptr take() {
     const std::lock_guard lock(mutex_);
     return std::exchange(error_, nullptr);
@@ -97,6 +101,7 @@ class BoundGraph {
 
   /// Aborts the step: cancels all channels and rings all doorbells. take_error() returns the first error. Any thread may call this.
   void fail(std::exception_ptr error);
+  [[nodiscard]] bool failed() { return first_error_.is_set(); }
   [[nodiscard]] std::exception_ptr take_error() { return first_error_.take(); }
   /// Waits for all copies.
   void drain();

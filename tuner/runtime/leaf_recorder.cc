@@ -38,6 +38,12 @@ void LeafRecorder::leaf(EventKind kind, const char* name, const Tag& tag, profil
   log_.add(kind, collector_.name(name), tag, start, profiler::SteadyClock::now());
 }
 
+void LeafRecorder::leaf_elsewhere(LaneLog& log, EventKind kind, int layer, const Tag& tag, profiler::SteadyClock::time_point start) const {
+  Tag with_layer = tag;
+  with_layer.layer = layer;
+  log.add(kind, names_.at(kind)[as_index(layer - first_layer_)], with_layer, start, profiler::SteadyClock::now());
+}
+
 void LeafRecorder::range(const char* name, const Tag& tag, profiler::SteadyClock::time_point start) {
   log_.add_range(EventKind::action, collector_.name(name), tag, start, profiler::SteadyClock::now());
 }

@@ -12,19 +12,21 @@ PendingWeights::PendingWeights(const std::vector<int>& order) : order_(order), t
   for (Position at = 0; at < order.size(); ++at) position_of_[order[at]] = at;
 }
 
-bool PendingWeights::add(int microbatch, profiler::WeightGradients gradients) {
+void PendingWeights::add(int microbatch, profiler::WeightGradients gradients) {
   const Position position = position_of_.at(microbatch);
-  const std::lock_guard lock(mutex_);
-  left_[position] = gradients.size();
-  for (auto& gradient : gradients) {
-    const WeightKey key = gradient->weight().unsafeGetTensorImpl();
-    weights_[key].waiting.emplace(position, std::move(gradient));
-  }
-  there_[position] = true;
-  while (there_up_to_ < there_.size() && there_[there_up_to_]) ++there_up_to_;
   bool any = false;
-  for (auto& [key, weight] : weights_) any |= make_ready(weight);
-  return any;
+  {
+    const std::lock_guard lock(mutex_);
+    left_[position] = gradients.size();
+    for (auto& gradient : gradients) {
+      const WeightKey key = gradient->weight().unsafeGetTensorImpl();
+      weights_[key].waiting.emplace(position, std::move(gradient));
+    }
+    there_[position] = true;
+    while (there_up_to_ < there_.size() && there_[there_up_to_]) ++there_up_to_;
+    for (auto& [key, weight] : weights_) any |= make_ready(weight);
+  }
+  tell(any);
 }
 
 bool PendingWeights::make_ready(Weight& weight) {
@@ -62,7 +64,7 @@ std::optional<PendingWeights::Taken> PendingWeights::take_up_to(int microbatch) 
   }
 }
 
-bool PendingWeights::done(const Taken& taken) {
+void PendingWeights::done(const Taken& taken) {
   bool more = false;
   {
     const std::lock_guard lock(mutex_);
@@ -72,7 +74,7 @@ bool PendingWeights::done(const Taken& taken) {
     more = make_ready(weight);
   }
   changed_.notify_all();
-  return more;
+  tell(more);
 }
 
 bool PendingWeights::holds(const at::Tensor& weight) const {

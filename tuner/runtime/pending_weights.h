@@ -29,8 +29,12 @@ class PendingWeights {
   /// `order`: micro-batches in the order in which their weight gradients are added, those of whole backwards included.
   explicit PendingWeights(const std::vector<int>& order);
 
-  /// After the input gradients of a micro-batch. Whole backwards have no `gradients`. Returns true if some can be taken now.
-  bool add(int microbatch, profiler::WeightGradients gradients);
+  /// Called whenever gradients can be taken that could not before, in the thread that caused it; it must not call back.
+  /// Set it before the first step; null: nobody is told.
+  void set_ready_observer(std::function<void()> observer) { ready_observer_ = std::move(observer); }
+
+  /// After the input gradients of a micro-batch. Whole backwards have no `gradients`.
+  void add(int microbatch, profiler::WeightGradients gradients);
   /// A weight gradient whose turn it is; nothing if there is none now.
   [[nodiscard]] std::optional<Taken> take(Size first);
   /// Likewise, of the micro-batches up to `microbatch` in the order. Waits while other threads compute the last of them; nothing once all
@@ -38,8 +42,8 @@ class PendingWeights {
   [[nodiscard]] std::optional<Taken> take_up_to(int microbatch);
   /// Likewise, of all micro-batches.
   [[nodiscard]] std::optional<Taken> take_all() { return take_up_to(order_.back()); }
-  /// The gradient was computed. Returns true if another one can be taken because of it.
-  bool done(const Taken& taken);
+  /// The gradient was computed.
+  void done(const Taken& taken);
 
   /// True if gradients of this weight wait or are computed.
   [[nodiscard]] bool holds(const at::Tensor& weight) const;
@@ -63,8 +67,12 @@ class PendingWeights {
   using WeightKey = const c10::TensorImpl*;
 
   bool make_ready(Weight& weight);
+  void tell(bool ready) const {
+    if (ready && ready_observer_) ready_observer_();
+  }
   std::optional<Taken> taken(std::multimap<double, Ready>::iterator at);
 
+  std::function<void()> ready_observer_;
   std::vector<int> order_;
   std::map<int, Position> position_of_;  ///< by micro-batch
   mutable std::mutex mutex_;

@@ -2,7 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
+#include <utility>
 
 #include "profiler/base/index.h"
 #include "profiler/collect/nvtx_range.h"
@@ -29,7 +32,7 @@ EventKind kind_of(const Action& action) {
 
 // The caller may change the parameters of first replicas before the first step, so copies are refreshed in that step, too.
 StepRunner::StepRunner(BoundGraph& graph, std::uint64_t seed)
-    : graph_(graph), tied_(graph), seed_(seed), refresh_copies_(graph.has_replicas() || !tied_.empty()) {}
+    : graph_(graph), tied_(graph), help_(graph), seed_(seed), refresh_copies_(graph.has_replicas() || !tied_.empty()) {}
 
 StepResult StepRunner::run(const Tensors& inputs, const at::Tensor& target, Accumulate accumulate) {
   const profiler::NvtxRange range("step", steps_);
@@ -47,7 +50,13 @@ StepResult StepRunner::run(const Tensors& inputs, const at::Tensor& target, Accu
 }
 
 void StepRunner::run_phases(Accumulate accumulate) {
-  graph_.for_devices([&](int device) { run_row(device, accumulate); });
+  rows_left_ = static_cast<int>(graph_.devices().size());
+  graph_.for_devices([&](int device) {
+    run_row(device, accumulate);
+    if (--rows_left_ == 0) graph_.ring_all();
+    if (help_.takes_part(device))
+      (void)wait(device, PendingWeights::Size::largest, [this] { return rows_left_ == 0 || graph_.failed(); });
+  });
   auto error = graph_.take_error();
   if (!error && (graph_.has_replicas() || graph_.has_batch_statistics())) {
     graph_.for_devices([&](int device) { finish_stages(device); });
@@ -141,13 +150,23 @@ void StepRunner::run_action(const BoundAction& bound) {
   }
 }
 
+/// Receives a message. A device that helps others meanwhile is idle only after that.
+Message StepRunner::await(Channel& channel, MessageTag tag, int device, profiler::SteadyClock::time_point& idle_since) {
+  if (!help_.takes_part(device)) return channel.receive(tag);
+  std::optional<Message> message;
+  const auto helped = wait(device, PendingWeights::Size::smallest, [&] { return (message = channel.try_receive(tag)).has_value(); });
+  idle_since = std::max(idle_since, helped);
+  return std::move(*message);
+}
+
 Tensors StepRunner::receive(Channel& channel, MessageTag tag, const BoundAction& bound) {
   auto* recorder = bound.stage->recorder();
+  const int device = graph_.device_of(*bound.stage);
   const bool waits = recorder != nullptr && !channel.arrived(tag);
-  const auto start = profiler::SteadyClock::now();
-  Message message = channel.receive(tag);
-  graph_.device(graph_.device_of(*bound.stage)).after(message.there);
-  if (waits) recorder->leaf(EventKind::sync, tag.gradient ? "wait for gradient" : "wait for input", tag_of(bound), start);
+  auto idle_since = profiler::SteadyClock::now();
+  Message message = await(channel, tag, device, idle_since);
+  graph_.device(device).after(message.there);
+  if (waits) recorder->leaf(EventKind::sync, tag.gradient ? "wait for gradient" : "wait for input", tag_of(bound), idle_since);
   return std::move(message.tensors);
 }
 

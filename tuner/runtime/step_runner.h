@@ -1,9 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 
 #include "tuner/runtime/bound_graph.h"
+#include "tuner/runtime/idle_help.h"
 #include "tuner/runtime/tied_weights.h"
 
 namespace mptune::tuner {
@@ -37,6 +39,15 @@ class StepRunner {
   void run_action(const BoundAction& bound);
   void forward(const BoundAction& bound);
   void backward(const BoundAction& bound);
+  /// Waits for `ready()` to return true; the device helps others meanwhile, up to the time that is returned.
+  template <class Ready>
+  profiler::SteadyClock::time_point wait(int device, PendingWeights::Size first, const Ready& ready) {
+    const auto tag = [this](const StageReplica& replica, int microbatch) {
+      return Tag{static_cast<int>(steps_), replica.stage(), microbatch, -1, replica.replica()};
+    };
+    return help_.wait(device, first, collector_, tag, ready);
+  }
+  Message await(Channel& channel, MessageTag tag, int device, profiler::SteadyClock::time_point& idle_since);
   Tensors receive(Channel& channel, MessageTag tag, const BoundAction& bound);
   void finish_stages(int device);
   void sum_replicas(StageReplica& replica);
@@ -49,6 +60,7 @@ class StepRunner {
 
   BoundGraph& graph_;
   const TiedWeights tied_;
+  IdleHelp help_;
   const std::uint64_t seed_;
   HostCollector* collector_ = nullptr;
   TagSink* gpus_ = nullptr;
@@ -56,6 +68,7 @@ class StepRunner {
   bool refresh_copies_;  ///< replicas and tied copies have older values than the first
 
   // of the current step
+  std::atomic<int> rows_left_{0};  ///< rows that have not ended
   Tensors inputs_;
   at::Tensor target_;
 };

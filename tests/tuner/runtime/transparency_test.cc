@@ -172,7 +172,11 @@ TEST(Transparency, SplitBackwardInRowsOfOnesOwn) {
   options.actions = {planner::actions_from_text("0F0 0F1 0F2 0I1 0I0 0W0 0I2 0W2 0W1", "row"),
                      planner::actions_from_text("1F0 1F1 1I1 1I0 1W1 1F2 1B2 1W0", "row")};
   options.microbatches = 3;
-  mlp.check(make_plan(options), "rows of one's own");
+  Plan plan = make_plan(options);
+  for (int round = 0; round < 20; ++round) {
+    plan.options.idle_devices_help = round % 2 == 1;
+    mlp.check(plan, "rows of one's own");
+  }
 }
 
 TEST(Transparency, Resnet18Covering) {
