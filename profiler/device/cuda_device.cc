@@ -1,12 +1,12 @@
 #include "profiler/device/cuda_device.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <c10/core/AutogradState.h>
 #include <c10/cuda/CUDAGuard.h>
 
 #include "profiler/device/cuda_moment.h"
 #include "profiler/device/precise_sleep.h"
+#include "profiler/device/thread_count.h"
 
 namespace mptune::profiler {
 
@@ -49,12 +49,12 @@ class CudaDevice final : public Device {
   }
 
   [[nodiscard]] std::unique_ptr<ThreadBinding> bind_compute() override {
-    use_one_thread();
+    fix_thread_count(1);
     return std::make_unique<ComputeBinding>(lanes_.compute);
   }
   [[nodiscard]] std::unique_ptr<ThreadBinding> bind_copy(Device& destination) override {
     if (destination.spec().kind != DeviceSpec::Kind::cuda) return destination.bind_copy(*this);
-    use_one_thread();
+    fix_thread_count(1);
     make_timers_exact();
     return std::make_unique<ThreadBinding>();
   }
@@ -92,12 +92,6 @@ class CudaDevice final : public Device {
   [[nodiscard]] std::int64_t refused_bytes() const override { return lanes_.account.refused_bytes(); }
 
  private:
-  static void use_one_thread() {
-    // The first call applies the process's last thread count to this thread; only then does ours stay.
-    (void)at::get_num_threads();
-    at::set_num_threads(1);
-  }
-
   std::shared_ptr<CudaLanes> shared_lanes_;
   CudaLanes& lanes_ = *shared_lanes_;
 };

@@ -1,6 +1,5 @@
 #include "profiler/device/device.h"
 
-#include <ATen/Parallel.h>
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include "profiler/base/error.h"
 #include "profiler/device/gpu_library.h"
 #include "profiler/device/precise_sleep.h"
+#include "profiler/device/thread_count.h"
 
 namespace mptune {
 
@@ -91,9 +91,7 @@ class CpuDevice final : public HostMemoryDevice {
 
   [[nodiscard]] std::unique_ptr<ThreadBinding> bind_compute() override {
     pin(spec().cores, name());
-    // The first call applies the process's last thread count to this thread; only then does ours stay.
-    (void)at::get_num_threads();
-    at::set_num_threads(static_cast<int>(spec().cores.size()));
+    profiler::fix_thread_count(static_cast<int>(spec().cores.size()));
     return std::make_unique<AccountBinding>(account());
   }
 
@@ -101,8 +99,7 @@ class CpuDevice final : public HostMemoryDevice {
     std::vector<int> cores = spec().cores;
     cores.insert(cores.end(), destination.spec().cores.begin(), destination.spec().cores.end());
     pin(cores, name());
-    (void)at::get_num_threads();
-    at::set_num_threads(1);
+    profiler::fix_thread_count(1);
     profiler::make_timers_exact();
     return std::make_unique<ThreadBinding>();
   }
@@ -115,15 +112,13 @@ class SleepDevice final : public HostMemoryDevice {
   [[nodiscard]] TraceDevice description() const override { return {name(), "sleeping device", 0, memory_cap()}; }
 
   [[nodiscard]] std::unique_ptr<ThreadBinding> bind_compute() override {
-    (void)at::get_num_threads();
-    at::set_num_threads(1);
+    profiler::fix_thread_count(1);
     profiler::make_timers_exact();
     return std::make_unique<AccountBinding>(account());
   }
 
   [[nodiscard]] std::unique_ptr<ThreadBinding> bind_copy(Device&) override {
-    (void)at::get_num_threads();
-    at::set_num_threads(1);
+    profiler::fix_thread_count(1);
     profiler::make_timers_exact();
     return std::make_unique<ThreadBinding>();
   }

@@ -22,6 +22,7 @@ BASE = "profiler/base"
 # Each sees the ones before it, as its CMakeLists.txt says.
 MODEL_MODULES = {
     "profiler/randomness": set(),
+    "profiler/kernels": set(),
     "profiler/model": {"profiler/randomness"},
     "profiler/plugin": {"profiler/model"},
     "profiler/nn": {"profiler/model", "profiler/plugin"},

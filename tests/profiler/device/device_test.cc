@@ -51,6 +51,20 @@ TEST(DeviceWorker, IsPinnedAndUsesAsManyThreadsAsCores) {
   EXPECT_EQ(affinity(), here) << "the owner's thread was moved";
 }
 
+// A thread's first question or parallel region takes over what the process set last.
+TEST(DeviceWorker, KeepsItsThreadCountWhateverOtherThreadsSet) {
+  const int before = at::get_num_threads();
+  for (const auto& device : {cpu({available_cores()[0]}), make_device({DeviceSpec::Kind::sleep, "sleep:0", {}, 0})}) {
+    profiler::DeviceWorker worker(device);
+    std::thread([] { at::set_num_threads(3); }).join();
+    worker.run([] {
+      (void)at::ones({1 << 20}).add_(1);
+      EXPECT_EQ(at::get_num_threads(), 1);
+    });
+  }
+  at::set_num_threads(before);
+}
+
 TEST(DeviceWorker, ChargesItsDevice) {
   const auto device = cpu({available_cores()[0]});
   at::Tensor tensor;

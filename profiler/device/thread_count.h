@@ -1,0 +1,14 @@
+#pragma once
+
+#include <ATen/Parallel.h>
+
+namespace mptune::profiler {
+
+/// The calling thread uses `count` intra-op threads from now on, whatever other threads set. Call it first thing in a thread.
+inline void fix_thread_count(int count) {
+  // A thread's first question or parallel region takes over what the process set last; only then does its own setting stay.
+  (void)at::get_num_threads();
+  at::set_num_threads(count);
+}
+
+}  // namespace mptune::profiler
