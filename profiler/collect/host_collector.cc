@@ -30,7 +30,7 @@ void add_barriers(Trace& trace, const std::vector<Placed>& placed) {
   for (int i = 0; i < static_cast<int>(placed.size()); ++i) {
     const auto& [event, tag, copy, thread] = placed[as_index(i)];
     std::map<int, int>& devices = last_action[tag.step];
-    if (event.kind == EventKind::forward || is_backward(event.kind)) devices[event.device] = i;
+    if (event.kind == EventKind::forward || is_backward(event.kind) || event.kind == EventKind::backward_weight) devices[event.device] = i;
     if (event.kind != EventKind::optimizer && event.kind != EventKind::reduce) continue;
     if (!devices.contains(event.device)) continue;  // replicas receive their parameters before their first action
     for (const auto& [device, action] : devices)
@@ -65,6 +65,11 @@ void add_edges(Trace& trace, const std::vector<Placed>& placed) {
         arrival.erase(arrived);
       }
       last_of[{tag.step, tag.stage, tag.microbatch, backward}] = i;
+    } else if (event.kind == EventKind::backward_weight) {
+      // Another device may compute them.
+      const auto input_gradients = last_of.find({tag.step, tag.stage, tag.microbatch, true});
+      if (input_gradients != last_of.end() && placed[as_index(input_gradients->second)].event.device != event.device)
+        trace.edges.push_back({input_gradients->second, i, EdgeKind::data});
     }
   }
 }

@@ -12,7 +12,6 @@
 #include "tuner/runtime/pipeline.h"
 
 namespace mptune::testing {
-using namespace tuner;
 namespace {
 
 constexpr int kPredictedPeakBatch = 8;

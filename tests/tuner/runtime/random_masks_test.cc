@@ -16,7 +16,6 @@
 #include "tuner/runtime/pipeline.h"
 
 namespace mptune::testing {
-using namespace tuner;
 namespace {
 
 constexpr std::int64_t kRandomMasksWidth = 8;
