@@ -175,16 +175,22 @@ void StageReplica::finish_weights_before(const SavedSegment& saved, const profil
   for (int i = saved.segment.first; i < saved.segment.last; ++i)
     for (const NamedTensor& parameter : layers_[as_index(i)].layer->parameters()) {
       if (left.contains(parameter.tensor.unsafeGetTensorImpl()) || !pending_.holds(parameter.tensor)) continue;
-      while (auto taken = pending_.take_all()) {
-        taken->gradient->run();
-        pending_.done(*taken);
-      }
+      backward_all_weights();
     }
 }
 
 void StageReplica::backward_weight(int microbatch) {
+  run_weights([&] { return pending_.take_up_to(microbatch); });
+}
+
+void StageReplica::backward_all_weights() {
+  run_weights([this] { return pending_.take_all(); });
+}
+
+template <class Take>
+void StageReplica::run_weights(const Take& take) {
   int layer = -1;
-  while (auto taken = pending_.take_up_to(microbatch)) {
+  while (auto taken = take()) {
     const int next = layer_of(taken->gradient->weight());
     if (recorder_ && layer >= 0 && next != layer) recorder_->leaf(EventKind::backward_weight, layer);
     layer = next;

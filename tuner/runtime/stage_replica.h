@@ -38,6 +38,8 @@ class StageReplica {
   /// Computes what is left of a micro-batch's weight gradients, and of those before it in their order. Waits for other threads that compute
   /// some of them. Throws StepCancelled.
   void backward_weight(int microbatch);
+  /// Computes all that can be computed of the weight gradients left so far, as backward_weight() does.
+  void backward_all_weights();
   /// Any thread may take and compute weight gradients, with the device's number of intra-op threads.
   [[nodiscard]] PendingWeights& pending_weights() { return pending_; }
   /// Layer of the model that holds a trained tensor.
@@ -99,6 +101,8 @@ class StageReplica {
   void rerun(InFlight& flight, SavedSegment& saved);
   [[nodiscard]] Tensors backward_through_segments(int microbatch, Tensors gradients, profiler::WeightGradients* aside);
   [[nodiscard]] profiler::WeightGradients split(const SavedSegment& saved, bool only_segment);
+  template <class Take>
+  void run_weights(const Take& take);
   void finish_weights_before(const SavedSegment& saved, const profiler::WeightGradients& aside);
   /// The layer where a segment's backward ends; the layers before it need no gradient.
   [[nodiscard]] int first_trained(const SavedSegment& saved) const;

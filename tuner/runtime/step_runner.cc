@@ -54,8 +54,7 @@ void StepRunner::run_phases(Accumulate accumulate) {
   graph_.for_devices([&](int device) {
     run_row(device, accumulate);
     if (--rows_left_ == 0) graph_.ring_all();
-    if (help_.takes_part(device))
-      (void)wait(device, PendingWeights::Size::largest, [this] { return rows_left_ == 0 || graph_.failed(); });
+    if (help_.takes_part(device)) (void)wait(device, PendingWeights::Size::largest, [this] { return rows_left_ == 0 || graph_.failed(); });
   });
   auto error = graph_.take_error();
   if (!error && (graph_.has_replicas() || graph_.has_batch_statistics())) {
@@ -123,8 +122,10 @@ void StepRunner::refresh(StageReplica& replica, int device) {
 
 void StepRunner::run_row(int device, Accumulate accumulate) {
   prepare_stages(device, accumulate);
+  std::int64_t growth = 0;  // most that an action has added to the device's memory
   for (const BoundAction& bound : graph_.row(device)) {
     const auto start = profiler::SteadyClock::now();
+    const std::int64_t before = graph_.device(device).current_bytes();
     {
       const profiler::NvtxRange range(bound.text.c_str(), steps_ << 32 | bound.action.stage << 16 | bound.action.microbatch);
       const TagScope scope(gpus_, tag_of(bound), kind_of(bound.action));
@@ -134,7 +135,20 @@ void StepRunner::run_row(int device, Accumulate accumulate) {
       recorder->range(bound.text.c_str(), tag_of(bound), start);
       collector_->add_memory(device, graph_.device(device).current_bytes());
     }
+    growth = std::max(growth, graph_.device(device).current_bytes() - before);
+    if (bound.action.kind == ActionKind::backward_input) keep_to_cap(device, growth);
   }
+}
+
+/// Near the device's memory cap, weight gradients do not wait for their place in the row: they hold inputs and gradients.
+void StepRunner::keep_to_cap(int device, std::int64_t growth) {
+  const Device& owner = graph_.device(device);
+  // Twice, because an action needs workspace beside what it leaves.
+  if (owner.memory_cap() <= 0 || owner.current_bytes() + 2 * growth <= owner.memory_cap()) return;
+  for_replicas(device, [&](StageReplica& replica) {
+    if (auto* recorder = replica.recorder()) recorder->begin(tag_of(replica));
+    replica.backward_all_weights();
+  });
 }
 
 void StepRunner::run_action(const BoundAction& bound) {

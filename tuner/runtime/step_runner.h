@@ -37,6 +37,7 @@ class StepRunner {
   void refresh(StageReplica& replica, int device);
   void run_row(int device, Accumulate accumulate);
   void run_action(const BoundAction& bound);
+  void keep_to_cap(int device, std::int64_t growth);
   void forward(const BoundAction& bound);
   void backward(const BoundAction& bound);
   /// Waits for `ready()` to return true; the device helps others meanwhile, up to the time that is returned.
