@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "planner/schedule/schedule_info.h"
+#include "planner/search/search.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/base/index.h"
 #include "profiler/device/device_list.h"
@@ -62,6 +64,7 @@ std::vector<at::Tensor> sum_in_plan_order(const ReferenceStep& reference, const 
         at::Tensor replica;
         for (const Action& action : plan.actions[as_index(device)]) {
           const at::Tensor& gradient = reference.gradients[as_index(action.microbatch)][p];
+          if (!gradient.defined()) continue;
           // Vectors belong to no product, so the input gradients add theirs.
           const ActionKind adds = gradient.dim() > 1 ? ActionKind::backward_weight : ActionKind::backward_input;
           if (action.stage != index || (action.kind != ActionKind::backward && action.kind != adds)) continue;
@@ -80,6 +83,25 @@ std::vector<std::string> device_names(int count) {
   std::vector<std::string> names;
   for (int i = 0; i < count; ++i) names.push_back("cpu:" + std::to_string(i));
   return names;
+}
+
+std::vector<Plan> two_device_plans(int layers, int batch, int microbatches, bool recompute) {
+  std::vector<Plan> plans;
+  for (const planner::ScheduleInfo& schedule : planner::schedules()) {
+    if (schedule.one_microbatch || 2 * schedule.least_virtual_stages > layers) continue;
+    PlanOptions options;
+    options.devices = device_names(2);
+    options.batch = batch;
+    options.layers = layers;
+    options.stages = 2 * schedule.least_virtual_stages;
+    options.virtual_stages = schedule.least_virtual_stages;
+    options.microbatches = microbatches;
+    options.schedule = schedule.name;
+    options.recompute = recompute ? "all" : "none";
+    plans.push_back(make_plan(options));
+    plans.back().options.idle_devices_help = plans.size() % 2 == 0;
+  }
+  return plans;
 }
 
 std::vector<std::shared_ptr<Device>> shared_core_devices(const Plan& plan) {

@@ -29,6 +29,9 @@ struct ReferenceStep {
 [[nodiscard]] std::vector<std::shared_ptr<Device>> shared_core_devices(const Plan& plan);
 [[nodiscard]] std::vector<std::string> device_names(int count);
 
+/// A plan of every schedule of several micro-batches on two devices, as far as `layers` suffice. Every second one lets idle devices help.
+[[nodiscard]] std::vector<Plan> two_device_plans(int layers, int batch, int microbatches, bool recompute);
+
 /// Largest difference of any tensor relative to its largest value.
 [[nodiscard]] double relative_difference(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b);
 

@@ -105,7 +105,7 @@ class SplitLoop {
     for (const int device : stage.devices) {
       Gradients replica;
       for (const Action& action : plan_.actions[as_index(device)]) {
-        if (action.stage != index || action.kind != ActionKind::backward) continue;
+        if (action.stage != index || (action.kind != ActionKind::backward && action.kind != ActionKind::backward_weight)) continue;
         for (const auto& [name, gradient] : parts[as_index(index)][as_index(action.microbatch)]) add_to(replica, name, gradient);
       }
       for (const auto& [name, gradient] : replica) add_to(sums, name, gradient);
@@ -172,6 +172,11 @@ TEST_P(TiedWeights, PipelinesEqualTheLoopBitForBit) {
     check(GetParam(), plan_of(layers, "1f1b", {1, 1}, 4, recompute));
     check(GetParam(), plan_of(layers, "gpipe", {1, 1, 1}, 3, recompute));
   }
+}
+
+TEST_P(TiedWeights, EveryScheduleEqualsTheLoopBitForBit) {
+  for (const bool recompute : {false, true})
+    for (const Plan& plan : two_device_plans(tied_model(GetParam()).size(), kTiedWeightsBatch, 3, recompute)) check(GetParam(), plan);
 }
 
 TEST_P(TiedWeights, ReplicasAndHybridsEqualTheLoopBitForBit) {
