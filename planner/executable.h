@@ -11,17 +11,18 @@ namespace mptune {
 /// recomputed. The default executes every valid plan. `kRuntime` of tuner/runtime/capabilities.h is the one that runs here.
 struct Capabilities {
   bool several_stages_per_device = true;
-  bool split_backward = true;    ///< rows with I and W: gradients of inputs and of weights apart
-  bool replicas = true;          ///< a stage on several devices
-  bool recompute_stages = true;  ///< all layers of a stage again in backward
-  bool recompute_layers = true;  ///< some of them, or only of some micro-batches
+  bool split_backward = true;     ///< rows with I and W: gradients of inputs and of weights apart
+  bool replicas = true;           ///< a stage on several devices
+  bool recompute_stages = true;   ///< all layers of a stage again in backward
+  bool recompute_layers = true;   ///< some of them, or only of some micro-batches
+  bool idle_devices_help = true;  ///< ExecutionOptions::idle_devices_help
   bool operator==(const Capabilities&) const = default;
 };
 
 /// What a plan needs and a runtime lacks.
-enum class MissingCapability { split_backward, several_stages_per_device, replicas, recompute_stages, recompute_layers };
+enum class MissingCapability { split_backward, several_stages_per_device, replicas, recompute_stages, recompute_layers, idle_devices_help };
 
-/// "the runtime has no split backward (zero bubble) yet". Worded here: planner, runtime and reports refuse plans with this clause.
+/// "the runtime has no split backward (zero bubble)". Worded here: planner, runtime and reports refuse plans with this clause.
 [[nodiscard]] const char* text_of(MissingCapability missing);
 
 /// The first capability that the plan needs and the runtime lacks. Requires: a valid plan; rows may be missing.

@@ -3,6 +3,7 @@
 
 #include "planner/cost/cost_model.h"
 #include "planner/cost/holding.h"
+#include "planner/helping.h"
 #include "profiler/base/index.h"
 
 namespace mptune {
@@ -66,6 +67,7 @@ class DevicePeak {
       if (s + 1 < plan_.num_stages()) contents_.communication_buffer_bytes += gradient_buffers(s);
     }
     add_running();
+    add_helpers();
   }
 
   [[nodiscard]] std::int64_t reserve_of(std::int64_t bytes) const {
@@ -113,9 +115,42 @@ class DevicePeak {
     const auto makes = [&](const Action& action) { return action.stage == s && releases(action.kind); };
     const auto first = std::ranges::find_if(actions, makes);
     if (first == actions.end()) return;
-    const int made = static_cast<int>(first - actions.begin());
-    const int at = made + (first->kind == ActionKind::backward ? 1 : 0);
+    int made = static_cast<int>(first - actions.begin());
+    int at = made + (first->kind == ActionKind::backward ? 1 : 0);
+    if (helpers() > 0 && first->kind == ActionKind::backward_weight) made = at = first_weight_gradients(s);
     held_.add({at, static_cast<int>(actions.size()) - 1, parameters_bytes(s), planner::Holding::kGradients, made});
+  }
+
+  // Devices that compute this device's weight gradients, itself included; 0: only the weight actions of its row do.
+  [[nodiscard]] int helpers() const {
+    if (!plan_.options.idle_devices_help) return 0;
+    const std::vector<int> groups = planner::helping_groups(plan_.devices);
+    const int own = groups[as_index(device_)];
+    return own < 0 ? 0 : static_cast<int>(std::ranges::count(groups, own));
+  }
+
+  // The first action of the row during which a weight gradient of the stage may be computed: after its first input gradients.
+  [[nodiscard]] int first_weight_gradients(int s) const {
+    const std::vector<Action>& actions = row(device_);
+    const auto gradients = [&](const Action& action) { return action.stage == s && action.kind != ActionKind::forward; };
+    const auto first = std::ranges::find_if(actions, gradients);
+    return static_cast<int>(first - actions.begin()) + 1;
+  }
+
+  // Other devices may compute weight gradients at any time between a stage's first input gradients and its last weight action.
+  void add_helpers() {
+    const int others = helpers() - 1;
+    for (int s = 0; s < plan_.num_stages() && others > 0; ++s) {
+      const std::vector<Action>& actions = row(device_);
+      int last = -1;
+      std::int64_t most = 0;
+      for (std::size_t q = 0; q < actions.size(); ++q) {
+        if (actions[q].stage != s || actions[q].kind != ActionKind::backward_weight) continue;
+        last = static_cast<int>(q);
+        most = std::max(most, need(s, actions[q].microbatch).half_backward);
+      }
+      if (last >= 0) held_.add({first_weight_gradients(s), last, others * most});
+    }
   }
 
   void add_fullest() {

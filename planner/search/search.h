@@ -140,7 +140,7 @@ struct PlanOptions {
 };
 [[nodiscard]] Plan make_plan(const PlanOptions& options);
 
-/// "" if plans of this schedule are executable, else why not: "the runtime has no split backward (zero bubble) yet".
+/// "" if plans of this schedule are executable, else why not: "the runtime has no split backward (zero bubble)".
 /// `virtual_stages`: see PlanOptions. Throws Error for an unknown name and for stages per device that the schedule does not have.
 [[nodiscard]] std::string why_schedule_not_executable(const std::string& schedule, int virtual_stages, const Capabilities& capabilities);
 

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <set>
 
 #include "planner/simulate/operations.h"
 #include "planner/simulate/simulate.h"
@@ -10,12 +12,13 @@ namespace {
 
 // Nanoseconds of one micro-batch's work on one stage, and of the longest chains of the micro-batch's own operations before and after it.
 // A copy belongs to the stage that sends it. `backward` is what the previous stage waits for: a full backward, or the input gradients,
-// which `weight` follows.
+// which `weight` follows. Idle devices that help may compute its layers at the same time: then only the longest is a chain.
 struct Visit {
   std::int64_t forward = 0;
   std::int64_t recompute = 0;
   std::int64_t backward = 0;
   std::int64_t weight = 0;
+  std::int64_t weight_chain = 0;
   std::int64_t send_output = 0;
   std::int64_t send_gradient = 0;
   std::int64_t before_forward = 0;
@@ -54,7 +57,9 @@ class Visits {
     } else if (operation.kind == EventKind::recompute) {
       visit.recompute = operation.alone_ns;
     } else if (operation.kind == EventKind::backward_weight) {
-      visit.weight = operation.alone_ns;
+      const std::int64_t work = operation.alone_ns - (operation.layer >= 0 ? operation.overhead_ns : 0);
+      visit.weight += work;
+      visit.weight_chain = std::max(visit.weight_chain, work);
     } else {
       visit.backward = operation.alone_ns;
     }
@@ -77,7 +82,7 @@ class Visits {
   void chain_after(std::size_t i) {
     for (std::size_t s = 0; s < stages_; ++s) {
       Visit& visit = at(s, i);
-      visit.after_backward = visit.weight;
+      visit.after_backward = visit.weight_chain;
       if (s == 0) continue;
       const Visit& next = at(s - 1, i);
       visit.after_backward = std::max(visit.after_backward, visit.send_gradient + next.backward + next.after_backward);
@@ -174,12 +179,64 @@ void add_backwards(const Plan& plan, const Visits& visits, std::size_t s, Jobs& 
   }
 }
 
-void add_weights(const Plan& plan, const Visits& visits, std::size_t s, Jobs& jobs) {
+// Those that other devices may compute are no job of their owner.
+void add_weights(const Plan& plan, const Visits& visits, const std::vector<int>& helpers, std::size_t s, Jobs& jobs) {
   for (std::size_t i = 0; i < plan.microbatch_sizes.size(); ++i) {
     const Visit& visit = visits.at(s, i);
-    jobs.add(device_of(plan.stages[s], static_cast<int>(i)), {visit.before_backward + visit.backward, visit.weight, 0});
+    const int device = device_of(plan.stages[s], static_cast<int>(i));
+    if (!helpers.empty() && helpers[as_index(device)] >= 0) continue;
+    jobs.add(device, {visit.before_backward + visit.backward, visit.weight, 0});
   }
 }
+
+// Devices that help one another share the weight gradients. None works before its own first action or the first weight gradient is ready.
+class SharedWork {
+ public:
+  SharedWork(const Plan& plan, const Operations& operations, const Visits& visits) : groups_(operations.helpers) {
+    first_.assign(groups_.size(), kNever);
+    for (std::size_t s = 0; s < plan.stages.size(); ++s)
+      for (std::size_t i = 0; i < plan.microbatch_sizes.size(); ++i) add(device_of(plan.stages[s], static_cast<int>(i)), visits.at(s, i));
+  }
+
+  [[nodiscard]] std::int64_t bound() const {
+    std::int64_t most = 0;
+    for (const int group : std::set<int>(groups_.begin(), groups_.end()))
+      if (group >= 0) most = std::max(most, bound(group));
+    return most;
+  }
+
+ private:
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  struct Sum {
+    std::int64_t work = 0;
+    std::int64_t first_weight = kNever;
+  };
+
+  void add(int device, const Visit& visit) {
+    std::int64_t& first = first_[as_index(device)];
+    first = std::min(first, visit.before_forward);
+    Sum& sum = sums_[groups_[as_index(device)]];
+    sum.work += visit.forward + visit.recompute + visit.backward + visit.weight;
+    sum.first_weight = std::min(sum.first_weight, visit.before_backward + visit.backward);
+  }
+
+  [[nodiscard]] std::int64_t bound(int group) const {
+    const auto found = sums_.find(group);
+    if (found == sums_.end()) return 0;
+    std::int64_t sum = found->second.work;
+    std::int64_t devices = 0;
+    for (std::size_t d = 0; d < groups_.size(); ++d) {
+      if (groups_[d] != group) continue;
+      sum += std::min(first_[d], found->second.first_weight);
+      ++devices;
+    }
+    return (sum + devices - 1) / devices;
+  }
+
+  const std::vector<int>& groups_;
+  std::vector<std::int64_t> first_;  // per device: when its first action can begin
+  std::map<int, Sum> sums_;          // per group
+};
 
 std::int64_t end_phase_ns(const Operations& operations) {
   Operations end;
@@ -198,9 +255,10 @@ std::int64_t lower_bound_ns(const Plan& plan, const Operations& operations) {
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     add_forwards(plan, visits, s, jobs);
     add_backwards(plan, visits, s, jobs);
-    add_weights(plan, visits, s, jobs);
+    add_weights(plan, visits, operations.helpers, s, jobs);
   }
-  return jobs.bound() + end_phase_ns(operations) + operations.step_ns;
+  const std::int64_t shared = operations.helpers.empty() ? 0 : SharedWork(plan, operations, visits).bound();
+  return std::max(jobs.bound(), shared) + end_phase_ns(operations) + operations.step_ns;
 }
 
 }  // namespace mptune::planner

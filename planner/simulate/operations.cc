@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "planner/helping.h"
 #include "profiler/base/index.h"
 
 namespace mptune::planner {
@@ -55,6 +56,10 @@ class Lister {
         output_of_(plan.stages.size() * microbatches_, kMissing) {
     gradient_of_ = output_of_;
     copied_.resize(2 * plan.stages.size());
+    if (plan.options.idle_devices_help) {
+      result_.helpers = helping_groups(plan.devices);
+      input_gradients_of_ = output_of_;
+    }
     result_.devices = static_cast<int>(plan.devices.size());
     result_.lanes = result_.devices;
     lane_.assign(plan.devices.size() * plan.devices.size(), -1);
@@ -131,6 +136,7 @@ class Lister {
     Price work = whole ? prices.backward : prices.input;
     if (recomputed) work = {work.alone + prices.inside.alone, work.extra + prices.inside.extra};
     const int made = add_work(whole ? EventKind::backward : EventKind::backward_input, device, action, input, work, !early);
+    if (!input_gradients_of_.empty()) input_gradients_of_[slot(s, action.microbatch)] = made;
     gradient_of_[slot(s, action.microbatch)] = s > 0 ? add_copy(s, s - 1, action.microbatch, made) : made;
     return true;
   }
@@ -138,8 +144,37 @@ class Lister {
   // Needs the input gradients of the same micro-batch, which come earlier in the same row.
   bool add_weight_gradient(int device, const Action& action) {
     if (gradient_of_[slot(action.stage, action.microbatch)] == kMissing) return false;
-    add_work(EventKind::backward_weight, device, action, kNothing, priced(action.stage, action.microbatch).weight, true);
+    const Price whole = priced(action.stage, action.microbatch).weight;
+    if (result_.helpers.empty() || result_.helpers[as_index(device)] < 0)
+      add_work(EventKind::backward_weight, device, action, kNothing, whole, true);
+    else
+      add_layers(device, action, whole);
     return true;
+  }
+
+  // A layer's part of the whole is in proportion to its time; layers without any are left out. At least one remains.
+  void add_layers(int device, const Action& action, const Price& whole) {
+    const Stage& of = stage(action.stage);
+    const int samples = plan_.microbatch_sizes[as_index(action.microbatch)];
+    std::vector<double> upto;
+    double sum = 0;
+    for (int layer = of.last_layer - 1; layer >= of.first_layer; --layer)
+      upto.push_back(sum += cost_.layer(devices_[as_index(device)], layer, samples).backward_weight_s);
+    Price placed;
+    for (std::size_t k = 0; k < upto.size(); ++k) {
+      const int layer = of.last_layer - 1 - static_cast<int>(k);
+      const double share = sum > 0 ? upto[k] / sum : 0;
+      const bool last = layer == of.first_layer;
+      const Price end =
+          last ? whole
+               : Price{std::llround(static_cast<double>(whole.alone) * share), std::llround(static_cast<double>(whole.extra) * share)};
+      const Price part{end.alone - placed.alone, end.extra - placed.extra};
+      if (part.alone == 0 && !(last && placed.alone == 0)) continue;
+      placed = end;
+      const int made =
+          add_work(EventKind::backward_weight, device, action, input_gradients_of_[slot(action.stage, action.microbatch)], part, true);
+      result_.list[as_index(made)].layer = layer;
+    }
   }
 
   int add(const Operation& operation) {
@@ -276,9 +311,10 @@ class Lister {
   std::vector<int> devices_;             // the profile's indices
   std::vector<std::int64_t> overheads_;  // of an action, per device
   std::vector<int> lane_;
-  std::map<int, int> media_;      // lanes of the media that links share
-  std::vector<int> output_of_;    // operation that brings a stage's output to the next stage's device
-  std::vector<int> gradient_of_;  // likewise the gradient of a stage's input to the stage before
+  std::map<int, int> media_;             // lanes of the media that links share
+  std::vector<int> output_of_;           // operation that brings a stage's output to the next stage's device
+  std::vector<int> gradient_of_;         // likewise the gradient of a stage's input to the stage before
+  std::vector<int> input_gradients_of_;  // where idle devices help: the operation that makes that gradient
   std::vector<Priced> priced_;
   std::vector<Copied> copied_;  // by sending stage and direction
   Operations result_;
@@ -293,7 +329,7 @@ std::int64_t to_ns(double seconds) {
 Operations list_operations(const Plan& plan, const CostModel& cost) {
   cost.require_countable(plan.global_batch_size());
   Operations operations = Lister(plan, cost).list();
-  if (operations.queues) order_by_arrival(operations);
+  if (operations.queues || !operations.helpers.empty()) choose_order(operations);
   return operations;
 }
 

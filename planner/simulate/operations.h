@@ -17,8 +17,9 @@ enum class Phase : std::uint8_t {
 };
 
 /// One piece of work on one lane: of one micro-batch a whole stage's forward, backward (or input or weight gradients) or early
-/// recomputation; a copy, a reduction, an update. Early recomputation reads no input and precedes the backward or input gradients, which
-/// include all other recomputation (first_recomputed_early). Times are whole nanoseconds, so sums agree in every order.
+/// recomputation; one layer's weight gradients where idle devices help; a copy, a reduction, an update. Early recomputation reads no input
+/// and precedes the backward or input gradients, which include all other recomputation (first_recomputed_early). Times are whole
+/// nanoseconds, so sums agree in every order.
 struct Operation {
   EventKind kind = EventKind::forward;
   Phase phase = Phase::actions;
@@ -27,6 +28,7 @@ struct Operation {
   int lane = 0;          ///< index among all lanes of the plan; the first Plan::devices.size() are compute lanes
   int stage = 0;
   int microbatch = -1;
+  int layer = -1;                ///< of weight gradients that idle devices help with; -1: of the whole stage
   int input = -1;                ///< operation whose result this one reads, -1: none
   std::int64_t overhead_ns = 0;  ///< cost of the action, before the work
   std::int64_t alone_ns = 0;     ///< overhead and work, other devices idle
@@ -34,11 +36,19 @@ struct Operation {
   std::int64_t bytes = 0;        ///< of a copy
 };
 
+/// An operation also waits for the end of an earlier one, besides its input.
+struct Wait {
+  int operation = 0;
+  int until = 0;
+};
+
 /// Operations of one step. Every operation follows those it waits for; on each lane they are in the order of execution.
 struct Operations {
   std::vector<Operation> list;
   int devices = 0;
   int lanes = 0;
+  std::vector<Wait> waits;      ///< ascending; only where idle devices help
+  std::vector<int> helpers;     ///< per device of the plan, see helping_groups; empty: idle devices do not help
   std::vector<int> neighbours;  ///< per device of the plan: devices that were busy when its busy times were measured
   bool interferes = false;      ///< any extra_ns > 0
   bool queues = false;          ///< a lane carries copies of several links
@@ -51,12 +61,19 @@ struct Timing {
   std::int64_t end_ns = 0;                ///< of the last operation
 };
 
+/// Where idle devices help, each weight gradient is on the lane of the device that computes it (choose_order).
 /// Requires: a valid plan and schedule. Throws Error for an unknown device or link.
 [[nodiscard]] Operations list_operations(const Plan& plan, const CostModel& cost);
 
-/// Sorts copies that queue on one medium by the time they are ready (with no device slowed; ties: the one listed first), and the list by
-/// start. Rows keep their order.
-void order_by_arrival(Operations& operations);
+/// Decides what depends on time, as it passes with no device slowed, and sorts the list by start. Rows keep their order.
+/// Copies that queue on one medium: the first that is ready runs first (ties: the one listed first).
+/// Idle devices that help: a device whose next action has no input yet, or whose row has ended, takes a ready weight gradient (of one
+/// layer) of a device of its group: its own first, while it waits for an input the shortest, at the end of its row the longest (ties: lower
+/// stage, lower micro-batch, later layer). One is ready when the input gradients have ended, and what comes before it in its
+/// owner's row has made that layer's weight gradients. At a weight action, the owner takes what is left of it, later layers first, and
+/// waits for what others took. Devices choose after everything that ends at that time, in ascending order. Layers of one weight action that
+/// a device computes one after another cost the fixed cost of an action once.
+void choose_order(Operations& operations);
 
 /// Simulates the operations. A fixed number of replays finds how much devices that compute at the same time slow each other.
 [[nodiscard]] Timing time_operations(const Operations& operations);

@@ -18,6 +18,7 @@ namespace {
 // stages to devices; backwards whole or split.
 Plan priced_plan(const Plan& plan, bool split) {
   Plan one = plan;
+  one.options.idle_devices_help = false;
   std::size_t replicas = 1;
   for (const Stage& stage : plan.stages) replicas = std::min(std::lcm(replicas, stage.devices.size()), plan.microbatch_sizes.size());
   one.microbatch_sizes.assign(replicas, *std::ranges::max_element(plan.microbatch_sizes));

@@ -26,13 +26,14 @@ struct Simulation {
 };
 
 /// Simulates one step of a plan: operations (a layer range's forward, backward, recomputation, copies, reduction, optimizer) and their
-/// edges, timed by the replay of profiler/analyze. Copies of one direction between two devices run one after another in the order of the
-/// sender's row, beside all else; links that share a medium queue there in the order of arrival. A faster link is never slower, except for
-/// the order in such a queue. Devices that compute at the same time slow each other as the profile measured.
-/// It cannot see: communication buffers (a sender never waits for one), the host that starts the actions beyond its fixed cost, the weight
-/// gradients of several micro-batches at once, copies of gradients and parameters between GPUs that are replicas. Requires: a valid plan
-/// and schedule. Throws Error for a device or link that the profile does not know, and for a batch that CostModel::require_countable
-/// refuses.
+/// edges, timed by the replay of profiler/analyze. Where the plan says that idle devices help, weight gradients are computed layer by
+/// layer, each by the device that choose_order (operations.h) finds for it; its events are on that device, with the owner's stage and
+/// replica. Copies of one direction between two devices run one after another in the order of the sender's row, beside all else; links that
+/// share a medium queue there in the order of arrival. A faster link is never slower, except for the order in such a queue. Devices that
+/// compute at the same time slow each other as the profile measured. It cannot see: communication buffers (a sender never waits for one),
+/// the host that starts the actions beyond its fixed cost, the weight gradients of several micro-batches at once, copies of gradients and
+/// parameters between GPUs that are replicas. Requires: a valid plan and schedule. Throws Error for a device or link that the profile does
+/// not know, and for a batch that CostModel::require_countable refuses.
 [[nodiscard]] Simulation simulate(const Plan& plan, const CostModel& cost);
 
 /// The prediction alone, without names and ranges: what a search calls thousands of times.
@@ -40,7 +41,9 @@ struct Simulation {
 
 /// Seconds below which no step lies that runs the plan's actions (whole or split backwards, as its rows have them) on the same devices,
 /// in any order. Each device and link counts as one machine: no job begins before its data can exist, and after it comes the rest of its
-/// micro-batch (heads and tails). Memory is ignored.
+/// micro-batch (heads and tails). Where idle devices help, the devices of
+/// a group share their weight gradients: no group ends before its work over its devices, each idle until its first action or its group's
+/// first weight gradient can begin. Memory is ignored.
 [[nodiscard]] double lower_bound_seconds(const Plan& plan, const CostModel& cost);
 
 }  // namespace mptune

@@ -14,6 +14,7 @@ void replay_once(const Operations& operations, Timing& timing) {
   std::vector<std::int64_t> reduced;
   std::int64_t actions_end = 0;
   timing.end_ns = 0;
+  auto wait = operations.waits.begin();
   for (std::size_t i = 0; i < operations.list.size(); ++i) {
     const Operation& operation = operations.list[i];
     std::int64_t& lane = free[as_index(operation.lane)];
@@ -23,6 +24,8 @@ void replay_once(const Operations& operations, Timing& timing) {
         const auto input = as_index(operation.input);
         start = std::max(start, timing.start_ns[input] + timing.duration_ns[input]);
       }
+      for (; wait != operations.waits.end() && as_index(wait->operation) == i; ++wait)
+        start = std::max(start, timing.start_ns[as_index(wait->until)] + timing.duration_ns[as_index(wait->until)]);
       actions_end = std::max(actions_end, start + timing.duration_ns[i]);
     } else {
       start = std::max(start, actions_end);

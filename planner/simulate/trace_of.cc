@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "planner/schedule/schedule.h"
@@ -60,7 +61,9 @@ class SimulatedTrace {
 
   int tag(const Operation& operation, int layer) {
     const auto& devices = stage_of(operation).devices;
-    const int replica = static_cast<int>(std::find(devices.begin(), devices.end(), operation.device) - devices.begin());
+    const int replica = operation.microbatch >= 0
+                            ? replica_of(stage_of(operation), operation.microbatch)
+                            : static_cast<int>(std::find(devices.begin(), devices.end(), operation.device) - devices.begin());
     return builder_.tag({0, operation.stage, operation.microbatch, layer, replica});
   }
 
@@ -102,6 +105,8 @@ class SimulatedTrace {
   void add_waits(const Operation& operation, int first) {
     if (operation.phase == Phase::actions) {
       if (operation.input >= 0) trace_.edges.push_back({spans_[as_index(operation.input)].last, first, EdgeKind::data});
+      for (; wait_ < operations_.waits.size() && as_index(operations_.waits[wait_].operation) + 1 == spans_.size(); ++wait_)
+        trace_.edges.push_back({spans_[as_index(operations_.waits[wait_].until)].last, first, EdgeKind::event_wait});
       return;
     }
     for (std::size_t j = 0; j + 1 < spans_.size(); ++j) {
@@ -115,7 +120,9 @@ class SimulatedTrace {
   [[nodiscard]] std::vector<LayerWork> layers_of(const Operation& operation) const {
     const Stage& stage = stage_of(operation);
     std::vector<LayerWork> layers;
-    if (operation.kind == EventKind::forward)
+    if (operation.layer >= 0)
+      layers.push_back({operation.kind, operation.layer});
+    else if (operation.kind == EventKind::forward)
       append(operation.kind, stage.first_layer, stage.last_layer, layers);
     else if (operation.kind == EventKind::recompute)
       append(operation.kind, first_recomputed_early(stage), stage.last_layer, layers);
@@ -170,10 +177,9 @@ class SimulatedTrace {
   }
 
   void add_ranges() {
-    std::vector<int> again(plan_.devices.size(), -1);  // the recomputation that the device's next action begins with
-    const std::vector<MemoryLevels> levels = cost_.memory_levels(plan_);
-    std::vector<std::size_t> action(levels.size(), 0);  // of the device's row
-    for (std::size_t d = 0; d < levels.size(); ++d) add_memory(static_cast<int>(d), Nanoseconds{0}, levels[d].before_bytes);
+    std::vector<int> again(plan_.devices.size(), -1);   // the recomputation that the device's next action begins with
+    std::vector<int> helped(plan_.devices.size(), -1);  // the layer's weight gradients that the device computed last
+    begin_memory();
     for (std::size_t i = 0; i < operations_.list.size(); ++i) {
       const Operation& operation = operations_.list[i];
       if (operation.phase != Phase::actions || operation.kind == EventKind::copy) continue;
@@ -185,17 +191,65 @@ class SimulatedTrace {
       const std::size_t begin = recomputation < 0 ? i : as_index(std::exchange(recomputation, -1));
       const Event& first = trace_.events[as_index(spans_[begin].first)];
       const Event& last = trace_.events[as_index(spans_[i].last)];
+      const int before = std::exchange(helped[as_index(operation.device)], operation.layer >= 0 ? static_cast<int>(i) : -1);
+      if (before >= 0 && same_action(operations_.list[as_index(before)], operation)) {
+        Event& range = trace_.ranges[as_index(range_of_[as_index(operation.device)])];
+        range.duration = last.end() - range.start;
+        continue;
+      }
+      range_of_[as_index(operation.device)] = static_cast<int>(trace_.ranges.size());
       add_range(EventKind::action, to_text(Action{operation.stage, kind_of(operation.kind), operation.microbatch}), operation.device,
                 tag(operation, -1), first.start, last.end());
-      const MemoryLevels& level = levels[as_index(operation.device)];
-      const std::size_t q = action[as_index(operation.device)]++;
-      add_memory(operation.device, first.start, level.during_bytes.at(q));
-      add_memory(operation.device, last.end(), level.after_bytes.at(q));
+      if (operation.layer < 0) add_action_memory(operation.device, first.start, last.end());
     }
+    for (int device = 0; device < operations_.devices; ++device) add_weights_memory(device);
     std::stable_sort(trace_.memory.begin(), trace_.memory.end(),
                      [](const MemorySample& a, const MemorySample& b) { return a.time < b.time; });
     for (int device = 0; device < operations_.devices; ++device)
       add_range(EventKind::step, "step 0", device, builder_.tag({.step = 0}), Nanoseconds{0}, step_end());
+  }
+
+  [[nodiscard]] static bool same_action(const Operation& a, const Operation& b) {
+    return b.layer >= 0 && a.stage == b.stage && a.microbatch == b.microbatch;
+  }
+
+  void begin_memory() {
+    levels_ = cost_.memory_levels(plan_);
+    action_.assign(levels_.size(), 0);
+    ended_.assign(levels_.size(), Nanoseconds{0});
+    range_of_.assign(levels_.size(), -1);
+    for (std::size_t d = 0; d < levels_.size(); ++d) add_memory(static_cast<int>(d), Nanoseconds{0}, levels_[d].before_bytes);
+    for (std::size_t i = 0; i < operations_.list.size(); ++i) {
+      const Operation& operation = operations_.list[i];
+      if (operation.layer < 0) continue;
+      Nanoseconds& end = weights_[{operation.stage, operation.microbatch}];
+      end = std::max(end, trace_.events[as_index(spans_[i].last)].end());
+    }
+  }
+
+  // The device's next action that is no weight action which idle devices help with.
+  void add_action_memory(int device, Nanoseconds start, Nanoseconds end) {
+    add_weights_memory(device);
+    add_next_memory(device, start, end);
+  }
+
+  // Those weight actions count as done when the last of their layers and all actions before them in the row have ended.
+  void add_weights_memory(int device) {
+    const std::vector<Action>& row = plan_.actions[as_index(device)];
+    for (std::size_t& q = action_[as_index(device)]; q < row.size() && row[q].kind == ActionKind::backward_weight;) {
+      const auto found = weights_.find({row[q].stage, row[q].microbatch});
+      if (found == weights_.end()) return;
+      const Nanoseconds end = std::max(found->second, ended_[as_index(device)]);
+      add_next_memory(device, end, end);
+    }
+  }
+
+  void add_next_memory(int device, Nanoseconds start, Nanoseconds end) {
+    const MemoryLevels& level = levels_[as_index(device)];
+    const std::size_t q = action_[as_index(device)]++;
+    add_memory(device, start, level.during_bytes.at(q));
+    add_memory(device, end, level.after_bytes.at(q));
+    ended_[as_index(device)] = end;
   }
 
   void add_memory(int device, Nanoseconds time, std::int64_t bytes) { trace_.memory.push_back({time, device, bytes}); }
@@ -218,6 +272,12 @@ class SimulatedTrace {
   std::vector<int> devices_;  // the profile's indices
   std::vector<int> lane_last_;
   std::vector<Span> spans_;
+  std::size_t wait_ = 0;                                // the next of the operations' waits
+  std::map<std::pair<int, int>, Nanoseconds> weights_;  // by stage and micro-batch: when the last of its layers has ended
+  std::vector<MemoryLevels> levels_;                    // per device
+  std::vector<std::size_t> action_;                     // per device: of its row, the next whose memory is to be added
+  std::vector<int> range_of_;                           // per device: its last range
+  std::vector<Nanoseconds> ended_;                      // per device: the action before it
   std::vector<Nanoseconds> durations_;
   Trace trace_;
   profiler::TraceBuilder builder_{trace_};

@@ -42,6 +42,18 @@ std::map<std::tuple<int, int, int>, int> places_of(const std::vector<StepWork>& 
   return places;
 }
 
+std::set<std::tuple<int, int, int>> weights_in_parts(const std::vector<StepWork>& steps) {
+  std::set<std::tuple<int, int, int>> in_parts;
+  for (const StepWork& step : steps) {
+    std::set<std::tuple<int, int, int>> seen;
+    for (const Work& work : step.works) {
+      const std::tuple whose(work.tag.stage, work.tag.replica, work.tag.microbatch);
+      if (work.kind == EventKind::backward_weight && !seen.insert(whose).second) in_parts.insert(whose);
+    }
+  }
+  return in_parts;
+}
+
 Nanoseconds end_of(const StepWork& step, const std::vector<Nanoseconds>& durations) {
   const std::vector<Nanoseconds> start = replay_starts(step.edges, durations);
   Nanoseconds end{0};
@@ -51,11 +63,11 @@ Nanoseconds end_of(const StepWork& step, const std::vector<Nanoseconds>& duratio
 
 }  // namespace
 
-TypicalTimes::TypicalTimes(const std::vector<StepWork>& steps) : places_(places_of(steps)) {
+TypicalTimes::TypicalTimes(const std::vector<StepWork>& steps) : places_(places_of(steps)), in_parts_(weights_in_parts(steps)) {
   std::map<Kind, std::vector<Nanoseconds>> samples;
   for (const StepWork& step : steps) {
     for (const Work& work : step.works) {
-      if (!has_stage(work)) continue;
+      if (!has_typical(work)) continue;
       Kind kind = kind_of(work);
       samples[kind].push_back(work.busy);
       kind.device = -1;
@@ -73,6 +85,12 @@ TypicalTimes::TypicalTimes(const std::vector<StepWork>& steps) : places_(places_
   for (const auto& [kind, values] : stages) typical_[kind] = mean(values);
 }
 
+bool TypicalTimes::has_typical(const Work& work) const {
+  const bool in_parts =
+      work.kind == EventKind::backward_weight && in_parts_.contains({work.tag.stage, work.tag.replica, work.tag.microbatch});
+  return has_stage(work) && !in_parts;
+}
+
 TypicalTimes::Kind TypicalTimes::kind_of(const Work& work) const {
   const auto place = places_.find({work.tag.stage, work.tag.replica, work.tag.microbatch});
   return {work.kind, work.kind == EventKind::copy ? work.name : -1, place == places_.end() ? -1 : place->second, work.tag.stage,
@@ -80,7 +98,7 @@ TypicalTimes::Kind TypicalTimes::kind_of(const Work& work) const {
 }
 
 Nanoseconds TypicalTimes::duration(const Work& work, Typical level) const {
-  if (level == Typical::actual || !has_stage(work)) return work.busy;
+  if (level == Typical::actual || !has_typical(work)) return work.busy;
   const bool copy = work.kind == EventKind::copy;
   if (copy && level == Typical::balanced) return Nanoseconds{0};
   Kind kind = kind_of(work);

@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <map>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -20,7 +21,8 @@ enum class Typical {
 
 /// Durations of a recording's work at each level, from all of its steps.
 /// Medians are taken over work of the same event kind, stage and rank of its micro-batch among those of its replica.
-/// Work without a stage keeps its recorded duration at every level.
+/// Work without a stage keeps its recorded duration at every level. So do weight gradients of a micro-batch that were computed in parts, by
+/// idle devices that help: which parts belong together depends on time.
 class TypicalTimes {
  public:
   explicit TypicalTimes(const std::vector<StepWork>& steps);
@@ -37,10 +39,12 @@ class TypicalTimes {
     int device = -1;
     auto operator<=>(const Kind&) const = default;
   };
+  [[nodiscard]] bool has_typical(const Work& work) const;
   [[nodiscard]] Kind kind_of(const Work& work) const;
   [[nodiscard]] Nanoseconds duration(const Work& work, Typical level) const;
 
   std::map<std::tuple<int, int, int>, int> places_;  ///< Kind::place by stage, replica, micro-batch
+  std::set<std::tuple<int, int, int>> in_parts_;     ///< weight gradients likewise, of which some step has several pieces of work
   std::map<Kind, Nanoseconds> typical_;
 };
 

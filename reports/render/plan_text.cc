@@ -194,7 +194,7 @@ std::string render_plan(const PlanReport& report, const TextStyle& style) {
     text += heading(style, "Time against memory") + others(report.front, kShownFront, report.step_s, "what differs", style) + "\n";
   if (!report.rejected.empty() || !report.classes.empty()) text += heading(style, "Rejected") + rejected(report, style) + "\n";
   if (!report.not_executable.empty())
-    text += heading(style, "Not executable yet") + others(report.not_executable, kShownFront, report.step_s, "plan", style) + "\n";
+    text += heading(style, "Not executable") + others(report.not_executable, kShownFront, report.step_s, "plan", style) + "\n";
   return text;
 }
 

@@ -15,7 +15,7 @@ namespace mptune::reports {
 [[nodiscard]] std::string render_partition(const std::vector<PlannedLayer>& layers, const TextStyle& style);
 
 /// All of `plan`: the plan and its proof, partition, timeline, memory, what limits, the next best, time against memory, what was rejected
-/// and what cannot be executed yet.
+/// and what cannot be executed.
 [[nodiscard]] std::string render_plan(const PlanReport& report, const TextStyle& style);
 
 }  // namespace mptune::reports

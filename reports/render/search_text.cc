@@ -36,7 +36,7 @@ std::string text_of(RejectedAs reason) {
     case RejectedAs::rows_decide:
       break;
   }
-  return "not covered by the proof: a list schedule may use split backward, which can't run yet; only generating it tells";
+  return "not covered by the proof: a list schedule may use split backward, which can't run; only generating it tells";
 }
 
 std::string text_of(const PipelineChoice& choice) {

@@ -14,7 +14,7 @@ WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_worker.p
 COMMANDS = ["profile", "plan", "tune", "run", "check", "simulate", "compare", "models", "doctor", "report", "import", "export"]
 SCHEDULES = {"naive": 2, "gpipe": 2, "1f1b": 2, "eager-1f1b": 2, "interleaved": 4, "looped-bfs": 4, "zb1p": 2, "zb2p": 2, "zbv": 4, "v-half": 4,
              "v-min": 4, "dualpipe-v": 4, "list": 2}  # and the stages that each has on two devices
-TWO_PARTS = ["zb1p", "zb2p", "zbv", "v-half", "v-min", "dualpipe-v", "list"]  # backwards that the runtime does not execute yet
+TWO_PARTS = ["zb1p", "zb2p", "zbv", "v-half", "v-min", "dualpipe-v", "list"]  # backwards in two parts
 
 
 def schema(name):

@@ -3,7 +3,7 @@ import os
 import sqlite3
 import subprocess
 
-from harness import TWO_PARTS, CommandTest
+from harness import CommandTest
 
 SLEEP = ["--devices", "sleep:2"]
 
@@ -154,15 +154,6 @@ class BadInput(CommandTest):
         self.fails(2, ["--replicas"], *plan, "--replicas", "1,1", "--virtual", "2")
         self.fails(2, ["--replicas"], *plan, "--replicas", "1,1", "--schedule", "v-min")
         self.fails(2, ["--virtual"], *plan, "--virtual", "2", "--objective", "closed-form")
-
-    def test_schedules_that_do_not_run_yet(self):
-        for schedule in TWO_PARTS:
-            words = [schedule, "split backward (zero bubble) yet", "--schedule", "1f1b"]
-            self.fails(2, words, "profile", "toy", *SLEEP, "--schedule", schedule)
-            self.fails(2, words, "tune", "toy", *SLEEP, "--schedule", schedule)
-        self.succeed("plan", "profile.sqlite", "--stages", "4", "--schedule", "zbv", "-o", "v.json")
-        for command in (["run", "toy"], ["profile", "toy"], ["tune", "toy", *SLEEP]):
-            self.fails(2, ["zbv", "split backward (zero bubble) yet", "v.json"], *command, "--plan", "v.json")
 
     def test_compare(self):
         self.fails(2, ["A is required"], "compare")

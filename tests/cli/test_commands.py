@@ -175,18 +175,6 @@ class Commands(CommandTest):
             self.assertEqual(devices[2:], {2: [], 4: devices[1::-1] if in_a_v else devices[:2]}[stages], schedule)
             splits = "I" in " ".join(value["plan"]["schedule"]["actions"])
             self.assertEqual(splits, schedule in TWO_PARTS, schedule)
-            self.assertEqual([plan["plan"]["schedule"]["name"] for plan in planned["not_executable_yet"]], [schedule] if splits else [])
-
-    def test_a_schedule_that_does_not_run_is_no_alternative_to_plans_that_do(self):
-        value = self.result("plan-result", "plan", "profile.sqlite", "--schedule", "zb1p", "--microbatches", "8")
-        self.assertEqual(value["plan"]["num_stages"], 1)
-        self.assertEqual({other["plan"]["num_stages"] for other in value["alternatives"]}, {1})
-        self.assertEqual([other["plan"]["schedule"]["name"] for other in value["not_executable_yet"]], ["zb1p"])
-        self.assertNotIn("refuses", self.succeed("plan", "profile.sqlite", "--schedule", "zb1p", "--force"))
-        text = self.succeed("plan", "profile.sqlite", "--schedule", "zb1p", "--stages", "2", "--force", COLUMNS="80")
-        self.assertIn("mptune run refuses it: ", text)
-        self.assertNotIn("mptune run toy", text)
-        self.assertLessEqual(max(len(line) for line in text.splitlines()), 80)
 
     def test_plans_with_several_stages_per_device(self):
         value = self.result("plan-result", "plan", "profile.sqlite", "--virtual", "2")

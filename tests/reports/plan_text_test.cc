@@ -63,7 +63,7 @@ PlanReport sample_plan() {
   report.classes = {{{Kind::microbatches, 32, ""}, Why::slower_by_bound, {}, 1.041, 36},
                     {{Kind::schedule, 0, "gpipe"}, Why::seen_and_proved, {}, 1.032, 72}};
   report.not_executable = {
-      {0.405, 1'700'000'000, "pipeline of 3 stages, zb1p, 4 micro-batches of 8: the runtime has no split backward (zero bubble) yet"}};
+      {0.405, 1'700'000'000, "pipeline of 3 stages, zb1p, 4 micro-batches of 8: the runtime has no split backward (zero bubble)"}};
   return report;
 }
 
@@ -119,8 +119,8 @@ TEST(PlanText, EachRejectedClassSaysWhy) {
   const auto text = [](Why why, double time_ratio, std::optional<MissingCapability> missing = {}) {
     return text_of(RejectedClass{{Kind::schedule, 0, "zb1p"}, why, missing, time_ratio, 1});
   };
-  EXPECT_EQ(text(Why::not_executable, 0, MissingCapability::split_backward), "the runtime has no split backward (zero bubble) yet");
-  EXPECT_EQ(text(Why::not_executable, 0.9, MissingCapability::replicas), "the runtime has no replicas yet, 10.0 % faster at its best");
+  EXPECT_EQ(text(Why::not_executable, 0, MissingCapability::split_backward), "the runtime has no split backward (zero bubble)");
+  EXPECT_EQ(text(Why::not_executable, 0.9, MissingCapability::replicas), "the runtime has no replicas, 10.0 % faster at its best");
   EXPECT_THAT(text(Why::rows_decide, 1), HasSubstr("not covered by the proof: a list schedule may use split backward"));
   EXPECT_THAT(text(Why::rows_decide, 1), HasSubstr("only generating it tells, as fast at its best"));
   EXPECT_EQ(text(Why::too_large, 0), "needs more memory than a device has");

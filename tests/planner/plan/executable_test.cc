@@ -11,8 +11,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr Capabilities kLeast{
-    .several_stages_per_device = false, .split_backward = false, .replicas = false, .recompute_stages = false, .recompute_layers = false};
+constexpr Capabilities kLeast{.several_stages_per_device = false,
+                              .split_backward = false,
+                              .replicas = false,
+                              .recompute_stages = false,
+                              .recompute_layers = false,
+                              .idle_devices_help = false};
 
 Plan chain() {
   return testing::scheduled(testing::stages_of(6, {1, 1, 1}, testing::ones(4)), "1f1b");
@@ -67,10 +71,14 @@ TEST(Executable, NamesTheFirstThingMissing) {
   enough = kLeast;
   enough.recompute_layers = true;
   expect(recomputed, enough, "single layers");
+  Plan helped = chain();
+  helped.options.idle_devices_help = true;
+  enough = kLeast;
+  enough.idle_devices_help = true;
+  expect(helped, enough, "idle devices");
 }
 
-TEST(Executable, TheRuntimeHasAllButSplitBackward) {
-  EXPECT_THAT(why_not_executable(with_split_backward(), tuner::kRuntime), HasSubstr("split backward"));
+TEST(Executable, TheRuntimeHasReplicasAndRecomputation) {
   EXPECT_TRUE(executable(testing::scheduled(testing::stages_of(8, {1, 1, 1, 1}, testing::ones(4), 2), "gpipe"), tuner::kRuntime));
   Plan hybrid = testing::scheduled(testing::stages_of(6, {2, 1}, testing::ones(4)), "1f1b");
   hybrid.stages[0].recompute = {Recompute::Mode::some, {1}, {0}};

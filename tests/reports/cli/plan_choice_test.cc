@@ -6,6 +6,7 @@
 
 #include "tests/support/error_of.h"
 #include "tests/support/files.h"
+#include "tuner/runtime/capabilities.h"
 
 namespace mptune::reports {
 namespace {
@@ -156,7 +157,7 @@ TEST(SearchSpaceFromOptions, IsOfTheDevicesTheirCapsAndTheRuntime) {
   EXPECT_EQ(space.memory_bytes, (std::vector<std::int64_t>{100, 0}));
   EXPECT_EQ(space.batch, 8);
   EXPECT_EQ(space.stage_counts, std::vector<int>{2});
-  EXPECT_FALSE(space.capabilities.split_backward);
+  EXPECT_EQ(space.capabilities, tuner::kRuntime);
 }
 
 }  // namespace

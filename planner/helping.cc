@@ -1,0 +1,30 @@
+#include "planner/helping.h"
+
+#include <algorithm>
+
+#include "profiler/base/device_spec.h"
+
+namespace mptune::planner {
+
+std::vector<int> helping_groups(const std::vector<std::string>& devices) {
+  std::vector<int> groups;
+  for (const std::string& device : devices) {
+    const auto spec = find_device(device);
+    groups.push_back(spec && spec->kind == DeviceSpec::Kind::cpu ? static_cast<int>(spec->cores.size()) : -1);
+  }
+  return groups;
+}
+
+bool all_can_help(const std::vector<std::string>& devices) {
+  const std::vector<int> groups = helping_groups(devices);
+  return groups.size() > 1 && groups.front() >= 0 && std::ranges::count(groups, groups.front()) == std::ssize(groups);
+}
+
+bool splits_backward(const Plan& plan) {
+  return std::ranges::any_of(plan.actions, [](const std::vector<Action>& row) {
+    return std::ranges::any_of(
+        row, [](const Action& action) { return action.kind == ActionKind::backward_input || action.kind == ActionKind::backward_weight; });
+  });
+}
+
+}  // namespace mptune::planner
