@@ -99,6 +99,8 @@ std::vector<std::string> plan_changes(const Plan& a, const Plan& b) {
   add_stages(changes, a, b);
   add_change(changes, "micro-batches:", microbatches_of(a), microbatches_of(b));
   add_change(changes, "schedule:", a.schedule, b.schedule);
+  const auto helps = [](const Plan& plan) { return plan.options.idle_devices_help ? "yes" : "no"; };
+  add_change(changes, "idle devices help:", helps(a), helps(b));
   if (changes.empty() && a.microbatch_sizes != b.microbatch_sizes) changes.emplace_back("micro-batches: in another order");
   if (changes.empty() && a.actions != b.actions) changes.push_back("schedule: both are called " + a.schedule + ", their actions differ");
   return changes;

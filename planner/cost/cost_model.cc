@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <optional>
 
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
@@ -15,6 +17,28 @@ constexpr const char* kRemedy = "profile the model again";
 
 double median_or(const Samples& samples, double otherwise) {
   return samples.empty() ? otherwise : std::max(0.0, median(samples));
+}
+
+bool has_halves(const LayerCost& cost) {
+  return !cost.backward_input.empty() && !cost.backward_weight.empty();
+}
+
+// Of the whole backward: its input gradients and its weight gradients.
+struct Halves {
+  double input = 0;
+  double weight = 0;
+};
+
+// As measured at the nearest size.
+std::optional<Halves> measured_halves(const std::vector<LayerCost>& costs, int samples) {
+  const LayerCost* nearest = nullptr;
+  for (const LayerCost& cost : costs) {
+    if (!has_halves(cost) || median_or(cost.backward, 0) <= 0) continue;
+    if (nearest == nullptr || std::abs(cost.samples - samples) < std::abs(nearest->samples - samples)) nearest = &cost;
+  }
+  if (nearest == nullptr) return std::nullopt;
+  const double whole = median(nearest->backward);
+  return Halves{median_or(nearest->backward_input, 0) / whole, median_or(nearest->backward_weight, 0) / whole};
 }
 
 bool has_parameters(const ProfileLayer& layer) {
@@ -117,10 +141,10 @@ void CostModel::add_curve(const DeviceClass& device_class, int layer) {
     point.times.backward_s = median_or(cost.backward, 0);
     point.times.forward_busy_s = std::max(point.times.forward_s, median_or(cost.forward_busy, 0));
     point.times.backward_busy_s = std::max(point.times.backward_s, median_or(cost.backward_busy, 0));
-    const bool whole = cost.backward_input.empty() || cost.backward_weight.empty();
     const double weight_share = has_parameters(profile_.layers[static_cast<std::size_t>(layer)]) ? 0.5 : 0;
-    point.times.backward_weight_s = whole ? point.times.backward_s * weight_share : median_or(cost.backward_weight, 0);
-    point.times.backward_input_s = whole ? point.times.backward_s * (1 - weight_share) : median_or(cost.backward_input, 0);
+    const Halves share = measured_halves(costs, cost.samples).value_or(Halves{1 - weight_share, weight_share});
+    point.times.backward_weight_s = has_halves(cost) ? median_or(cost.backward_weight, 0) : point.times.backward_s * share.weight;
+    point.times.backward_input_s = has_halves(cost) ? median_or(cost.backward_input, 0) : point.times.backward_s * share.input;
     point.saved_activation_bytes = std::max(last.saved_activation_bytes, static_cast<double>(cost.saved_activation_bytes));
     point.workspace_bytes = std::max(last.workspace_bytes, static_cast<double>(cost.workspace_bytes));
     points_.push_back(point);

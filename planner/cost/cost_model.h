@@ -46,8 +46,8 @@ struct MemoryLevels {
 /// Prices of layers, copies and memory, read out of a profile.
 /// Time is interpolated linearly between measured micro-batch sizes (time per sample is not constant, and a larger size may be cheaper);
 /// beyond them the nearest segment is continued, and extrapolated() is true.
-/// Where only the whole backward was measured, input and weight gradients take half of it each in layers with parameters; in layers
-/// without, the input gradient takes all.
+/// Where only the whole backward was measured, input and weight gradients take their shares of it at the nearest size where they were; of a
+/// layer for which they never were, half of it each in layers with parameters; in layers without, the input gradient takes all.
 /// It cannot see: a library that changes its kernels between two measured sizes, caches shared between layers, copies that slow compute,
 /// allocator fragmentation beyond the class's reserve, other load on the machine.
 class CostModel {

@@ -1,6 +1,7 @@
 #include "planner/schedule/fill.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "planner/schedule/arrivals.h"
 #include "profiler/base/index.h"
@@ -108,6 +109,33 @@ class WeightFiller {
 
 Filled fill_weights(const Layout& layout, const ScheduleCosts& costs, const Rows& order, const FillPolicy& policy) {
   return WeightFiller(layout, costs, order, policy).run();
+}
+
+Rows late_weights(const ScheduleCosts& costs, const Rows& order) {
+  Rows rows;
+  for (std::size_t d = 0; d < order.size(); ++d) {
+    std::vector<Action>& row = rows.emplace_back();
+    std::deque<Action> weights;
+    std::int64_t kept = 0;
+    const auto add = [&](const Action& action) {
+      kept += bytes_left(costs.stages[as_index(action.stage)], action.kind);
+      row.push_back(action);
+    };
+    const auto add_weight = [&] {
+      add(weights.front());
+      weights.pop_front();
+    };
+    for (Action action : order[d]) {
+      if (action.kind == ActionKind::backward_weight) continue;
+      if (action.kind == ActionKind::backward) action.kind = ActionKind::backward_input;
+      const std::int64_t more = bytes_left(costs.stages[as_index(action.stage)], action.kind);
+      while (!weights.empty() && !costs.free_bytes.empty() && more > costs.free_bytes[d] - kept) add_weight();
+      add(action);
+      if (action.kind == ActionKind::backward_input) weights.push_back({action.stage, ActionKind::backward_weight, action.microbatch});
+    }
+    while (!weights.empty()) add_weight();
+  }
+  return rows;
 }
 
 }  // namespace mptune::planner

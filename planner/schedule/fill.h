@@ -28,4 +28,8 @@ struct Filled {
 /// memory is short, and at the end. Requires: `order` keeps to the limits if every weight gradient runs at once.
 [[nodiscard]] Filled fill_weights(const Layout& layout, const ScheduleCosts& costs, const Rows& order, const FillPolicy& policy);
 
+/// The same order with every weight gradient as late as memory allows: at the end of its device's row, or before the action that would keep
+/// more than the device's free bytes. For idle devices that help: they fill the gaps before.
+[[nodiscard]] Rows late_weights(const ScheduleCosts& costs, const Rows& order);
+
 }  // namespace mptune::planner

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/schedule/fill.h"
 #include "planner/schedule/list_schedule.h"
 #include "planner/schedule/named.h"
 #include "profiler/base/error.h"
@@ -26,6 +27,20 @@ constexpr ScheduleInfo kSchedules[] = {
     {"v-min", StageMap::v, 2, 2, false, RowsFrom::costs, 16, v_min_rows},
     {"dualpipe-v", StageMap::v, 2, 2, false, RowsFrom::pattern, 1, dualpipe_v_rows},
     {"list", StageMap::any, 1, kAny, false, RowsFrom::search, 100, list_rows},
+};
+
+template <Rows (*rows)(const Layout&, const ScheduleCosts&)>
+Rows late(const Layout& layout, const ScheduleCosts& costs) {
+  return late_weights(costs, rows(layout, costs));
+}
+
+// Split backwards in the order of another schedule.
+constexpr ScheduleInfo kLateSchedules[] = {
+    {"naive-late", StageMap::any, 1, 1, true, RowsFrom::costs, 4, late<gpipe_rows>},
+    {"gpipe-late", StageMap::any, 1, 1, false, RowsFrom::costs, 4, late<gpipe_rows>},
+    {"1f1b-late", StageMap::one_each, 1, 1, false, RowsFrom::costs, 4, late<one_forward_one_backward_rows>},
+    {"interleaved-late", StageMap::looped, 2, kAny, false, RowsFrom::costs, 4, late<interleaved_1f1b_rows>},
+    {"looped-bfs-late", StageMap::looped, 2, kAny, false, RowsFrom::costs, 4, late<gpipe_rows>},
 };
 
 std::vector<int> devices_of(StageMap map, int devices, int virtual_stages) {
@@ -53,9 +68,15 @@ std::span<const ScheduleInfo> schedules() {
   return kSchedules;
 }
 
+std::span<const ScheduleInfo> late_schedules() {
+  return kLateSchedules;
+}
+
 const ScheduleInfo* find_schedule(const std::string& name) {
-  const auto found = std::ranges::find(kSchedules, name, &ScheduleInfo::name);
-  return found == std::end(kSchedules) ? nullptr : found;
+  for (const std::span<const ScheduleInfo> known : {schedules(), late_schedules()})
+    for (const ScheduleInfo& schedule : known)
+      if (schedule.name == name) return &schedule;
+  return nullptr;
 }
 
 const ScheduleInfo& schedule_info(const std::string& name) {

@@ -40,9 +40,13 @@ struct ScheduleInfo {
   Rows (*rows)(const Layout&, const ScheduleCosts&);
 };
 
-/// All schedules, in the order in which they are tried and listed.
+/// All schedules but the late ones, in the order in which they are tried and listed.
 [[nodiscard]] std::span<const ScheduleInfo> schedules();
-/// Null for a name that is no schedule's.
+/// naive-late, gpipe-late, 1f1b-late, interleaved-late, looped-bfs-late: the order of the schedule before "-late", with split backwards and
+/// weight gradients as late as memory allows (late_weights). They are made for idle devices that help: a search tries them where it tries
+/// that.
+[[nodiscard]] std::span<const ScheduleInfo> late_schedules();
+/// A late one or another; null for a name that is no schedule's.
 [[nodiscard]] const ScheduleInfo* find_schedule(const std::string& name);
 /// Throws Error, which lists the names, for one that is no schedule's.
 [[nodiscard]] const ScheduleInfo& schedule_info(const std::string& name);

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "planner/executable.h"
+#include "planner/helping.h"
 #include "planner/schedule/schedule.h"
 #include "planner/schedule/schedule_info.h"
 #include "profiler/base/index.h"
@@ -101,6 +102,17 @@ std::vector<int> alike_devices(const SearchSpace& space, const CostModel& cost, 
   return alike;
 }
 
+// Where the user names none: all orders with split backwards. Those of one schedule with whole backwards only are not what is asked for.
+std::vector<std::string> helping_schedules(const SearchSpace& space) {
+  const Capabilities& can = space.capabilities;
+  if (!space.idle_devices_help || !can.split_backward || !can.idle_devices_help || !all_can_help(space.devices)) return {};
+  if (!space.schedules.empty()) return space.schedules;
+  std::vector<std::string> names;
+  for (const ScheduleInfo& schedule : late_schedules()) names.emplace_back(schedule.name);
+  for (const std::string& name : schedule_names()) names.push_back(name);
+  return names;
+}
+
 }  // namespace
 
 bool PlanFamily::replicated() const {
@@ -122,6 +134,7 @@ Plan PlanFamily::plan(const SearchSpace& space, const std::vector<int>& cuts, in
   Plan plan;
   for (const int device : all) plan.devices.push_back(space.devices[as_index(device)]);
   plan.microbatch_sizes = sizes;
+  plan.options.idle_devices_help = helping;
   for (std::size_t s = 0; s < devices.size(); ++s) {
     Stage stage{s == 0 ? 0 : cuts[s - 1], s == cuts.size() ? layers : cuts[s], {}, {}};
     for (const int device : devices[s]) stage.devices.push_back(static_cast<int>(std::find(all.begin(), all.end(), device) - all.begin()));
@@ -155,6 +168,7 @@ Choices::Choices(const SearchSpace& space, const CostModel& cost, const std::vec
     // Throws for an unknown name before anything is searched.
     (void)stage_devices(schedule, 1, goes_with(schedule, 1) ? 1 : 2);
   }
+  helping_schedules_ = helping_schedules(space);
   for (int layer = 1; layer < cost.layers(); ++layer)
     if (cost.may_cut(layer)) cuts_.push_back(layer);
   if (space.recompute == "all") return;
@@ -179,6 +193,13 @@ std::vector<std::string> Choices::schedules_for(int m, int virtual_stages) const
     if (schedule_info(name).one_microbatch == (m == 1) && wanted(name)) names.push_back(name);
   if (m == 1 && names.empty() && !schedules_.empty() && !schedule_info(schedules_.front()).one_microbatch && wanted(schedules_.front()))
     names.push_back(schedules_.front());
+  return names;
+}
+
+std::vector<std::string> Choices::helping_schedules_for(int m, int virtual_stages) const {
+  std::vector<std::string> names;
+  for (const std::string& name : helping_schedules_)
+    if (schedule_info(name).one_microbatch == (m == 1) && goes_with(name, virtual_stages)) names.push_back(name);
   return names;
 }
 
@@ -302,22 +323,24 @@ void Choices::add_placement(const std::vector<int>& replicas, int virtual_stages
   for (const int m : counts_) {
     // No replica goes without a micro-batch.
     if (m < most_replicas) continue;
-    for (const std::string& schedule : schedules_for(m, virtual_stages)) {
-      PlanFamily family{stages, split_evenly(space_.batch, m), schedule, virtual_stages, 0, {}, 0, {}};
+    const auto add = [&](const std::string& schedule, bool helping) {
+      PlanFamily family{stages, split_evenly(space_.batch, m), schedule, virtual_stages, helping, 0, {}, 0, {}};
       if (virtual_stages > 1) {
         family.devices.clear();
         for (const int d : stage_devices(schedule, static_cast<int>(chosen.size()), virtual_stages))
           family.devices.push_back({chosen[as_index(d)]});
       }
       if (finish(family)) families.push_back(std::move(family));
-    }
+    };
+    for (const std::string& schedule : schedules_for(m, virtual_stages)) add(schedule, false);
+    for (const std::string& schedule : helping_schedules_for(m, virtual_stages)) add(schedule, true);
   }
 }
 
 // Bounds and executability depend on less than the family: what was found is kept. The rows of a list schedule depend on its costs, cuts
 // and all: each plan may split its backward or not.
 bool Choices::finish(PlanFamily& family) {
-  const Kind kind{family.schedule, family.virtual_stages, family.replicated()};
+  const Kind kind{family.schedule, family.virtual_stages, family.replicated(), family.helping};
   auto known = kinds_.find(kind);
   if (known == kinds_.end()) {
     Plan plan = family.plan(space_, equal_cuts(cost_.layers(), family.stages()), cost_.layers());
@@ -325,22 +348,20 @@ bool Choices::finish(PlanFamily& family) {
     const bool fits = missing_for(schedule, Layout(plan)).empty();
     const bool is_list = schedule.rows_from == RowsFrom::search;
     if (fits && !is_list) make_schedule(plan, family.schedule);
-    const bool splits = is_list || std::ranges::any_of(plan.actions, [](const std::vector<Action>& row) {
-                          return std::ranges::any_of(row, [](const Action& action) { return action.kind == ActionKind::backward_weight; });
-                        });
+    const bool splits = is_list || splits_backward(plan);
     const auto missing = missing_capability(plan, space_.capabilities);
     const bool rows_decide = !missing && is_list && !space_.capabilities.split_backward;
-    known = kinds_.emplace(kind, KindFacts{fits, splits, missing, rows_decide}).first;
+    known = kinds_.emplace(kind, KindFacts{fits && (splits || !family.helping), splits, missing, rows_decide}).first;
   }
   if (!known->second.exists) return false;
   family.missing = known->second.missing;
   family.rows_decide = known->second.rows_decide;
-  const auto key = std::tuple(family.devices, static_cast<int>(family.sizes.size()), known->second.splits);
+  const auto key = std::tuple(family.devices, static_cast<int>(family.sizes.size()), known->second.splits, family.helping);
   if (last_bound_key_ != key) {
     std::vector<std::vector<int>> indices = family.devices;
     for (std::vector<int>& stage : indices)
       for (int& device : stage) device = indices_[as_index(device)];
-    last_bound_ = bounds_.of(indices, family.sizes, known->second.splits);
+    last_bound_ = bounds_.of(indices, family.sizes, known->second.splits, family.helping);
     last_bound_key_ = key;
   }
   family.bound_ns = last_bound_.step_ns;

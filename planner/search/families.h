@@ -19,6 +19,7 @@ struct PlanFamily {
   std::vector<int> sizes;                 ///< of the micro-batches
   std::string schedule;
   int virtual_stages = 1;
+  bool helping = false;                      ///< idle devices help
   std::int64_t bound_ns = 0;                 ///< no plan takes less
   std::vector<int> seed;                     ///< cuts whose step is likely to be near `bound_ns`
   std::int64_t plans = 0;                    ///< number of plans: one per set of cuts
@@ -62,7 +63,7 @@ class Choices {
   [[nodiscard]] std::int64_t unlisted_bound_ns() const { return unlisted_bound_ns_; }
 
  private:
-  using Kind = std::tuple<std::string, int, bool>;  // schedule, stages per device, replicas
+  using Kind = std::tuple<std::string, int, bool, bool>;  // schedule, stages per device, replicas, idle devices help
   struct KindFacts {
     bool exists = false;  // the schedule supports such stages
     bool splits = false;  // its backward
@@ -82,6 +83,7 @@ class Choices {
   void bound_unlisted();
   [[nodiscard]] bool finish(PlanFamily& family);
   [[nodiscard]] std::vector<std::string> schedules_for(int m, int virtual_stages) const;
+  [[nodiscard]] std::vector<std::string> helping_schedules_for(int m, int virtual_stages) const;
 
   const SearchSpace& space_;
   const CostModel& cost_;
@@ -89,13 +91,14 @@ class Choices {
   std::vector<int> indices_;  // per device: the profile's
   std::vector<int> counts_;
   std::vector<std::string> schedules_;
-  std::vector<int> cuts_;  // layers where a stage may begin
-  int least_stages_ = 1;   // plans of fewer stages lack a stage that is to be recomputed
+  std::vector<std::string> helping_schedules_;  // empty where idle devices can't help
+  std::vector<int> cuts_;                       // layers where a stage may begin
+  int least_stages_ = 1;                        // plans of fewer stages lack a stage that is to be recomputed
   std::int64_t unlisted_plans_ = 0;
   std::int64_t unlisted_bound_ns_ = 0;
   std::map<Kind, KindFacts> kinds_;
   FamilyBound bounds_;
-  std::tuple<std::vector<std::vector<int>>, int, bool> last_bound_key_;
+  std::tuple<std::vector<std::vector<int>>, int, bool, bool> last_bound_key_;
   FamilyBound::Bound last_bound_;
 };
 

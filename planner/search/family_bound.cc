@@ -43,6 +43,19 @@ double least_backward_s(const LayerTimes& times, bool splits) {
   return splits ? std::min(times.backward_s, times.backward_input_s + times.backward_weight_s) : times.backward_s;
 }
 
+// What the stage before waits for.
+double least_input_s(const LayerTimes& times, bool splits) {
+  return splits ? std::min(times.backward_s, times.backward_input_s) : times.backward_s;
+}
+
+// Of each device, the first stage that it runs.
+std::map<int, std::size_t> first_stages(const std::vector<std::vector<int>>& stages) {
+  std::map<int, std::size_t> first;
+  for (std::size_t s = 0; s < stages.size(); ++s)
+    for (const int device : stages[s]) first.emplace(device, s);
+  return first;
+}
+
 std::vector<int> united(const std::vector<std::vector<int>>& stages) {
   std::set<int> devices;
   for (const std::vector<int>& stage : stages) devices.insert(stage.begin(), stage.end());
@@ -73,7 +86,7 @@ const FamilyBound::Sums& FamilyBound::sums(const std::vector<int>& devices, cons
       const double large_s = of_large.forward_s + least_backward_s(of_large, splits);
       const double small_s = of_small.forward_s + least_backward_s(of_small, splits);
       all = std::min(all, large_s * large + small_s * small);
-      once = std::min({once, large_s, small_s});
+      once = std::min({once, of_large.forward_s + least_input_s(of_large, splits), of_small.forward_s + least_input_s(of_small, splits)});
       once_out = std::min({once_out, of_large.forward_s, of_small.forward_s});
     }
     made.all.push_back(made.all.back() + all * 1e9);
@@ -135,7 +148,7 @@ std::vector<int> FamilyBound::allowed(std::vector<int> cuts, int stages) const {
   return cuts;
 }
 
-FamilyBound::Bound FamilyBound::of(const std::vector<std::vector<int>>& stages, const std::vector<int>& sizes, bool splits) {
+FamilyBound::Bound FamilyBound::of(const std::vector<std::vector<int>>& stages, const std::vector<int>& sizes, bool splits, bool helps) {
   const std::vector<int> devices = united(stages);
   const Sums& fastest = sums(devices, sizes, splits);
   std::size_t seats = 0;
@@ -151,9 +164,12 @@ FamilyBound::Bound FamilyBound::of(const std::vector<std::vector<int>>& stages, 
   const double pass = 2 * action;  // of one micro-batch through one stage
   const auto between = static_cast<double>(stages.size() - 1);
   double low = fastest.once.back() + pass * (between + 1);
+  double everything = fastest.all.back() + pass * m * (between + 1);
+  if (helps)
+    for (const auto& [device, s] : first_stages(stages)) everything += fastest.once_out[s] + (action + copies) * static_cast<double>(s);
   std::vector<int> cuts;
   if (seats > devices.size()) {
-    low = std::max(low, (fastest.all.back() + pass * m * (between + 1)) / static_cast<double>(devices.size()));
+    low = std::max(low, everything / static_cast<double>(devices.size()));
     for (std::size_t s = 1; s < stages.size(); ++s) {
       const double share = fastest.all.back() * static_cast<double>(s) / static_cast<double>(stages.size());
       cuts.push_back(static_cast<int>(std::upper_bound(fastest.all.begin(), fastest.all.end(), share) - fastest.all.begin()) - 1);
@@ -176,7 +192,7 @@ FamilyBound::Bound FamilyBound::of(const std::vector<std::vector<int>>& stages, 
       (enough ? high : least) = middle;
       if (enough) cuts = tried;
     }
-    low = std::max(low, least);
+    low = std::max(low, helps ? everything / static_cast<double>(devices.size()) : least);
   }
   // Every operation is rounded to the nanosecond.
   const double slack = 4 * m + 4 * between + 6;

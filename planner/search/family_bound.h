@@ -26,14 +26,16 @@ class FamilyBound {
   /// is split, not end before its gradient is back through them; between, it works off all micro-batches. For a given step time the most
   /// layers that each stage can take are found from left to right, as a larger `a` never moves the largest `b` to the left.
   /// Several stages a device: all work over all devices. One stage on several: holds for every plan on any of them, if backward is split.
+  /// `helps`: idle devices compute weight gradients of any stage, so all work goes over all devices; each is idle until a micro-batch
+  /// reaches its first stage, as no weight gradient is ready before. Holds for all rows.
   /// Requires: no more stages than layers; sizes that differ by at most one.
-  [[nodiscard]] Bound of(const std::vector<std::vector<int>>& stages, const std::vector<int>& sizes, bool splits);
+  [[nodiscard]] Bound of(const std::vector<std::vector<int>>& stages, const std::vector<int>& sizes, bool splits, bool helps = false);
 
  private:
   // Sums over the layers before an index, on the fastest of some device classes.
   struct Sums {
     std::vector<double> all;       // all micro-batches, forward and backward
-    std::vector<double> once;      // one micro-batch, likewise
+    std::vector<double> once;      // one micro-batch, likewise; of a split backward without weight gradients, which others may overlap
     std::vector<double> once_out;  // its forward
   };
   [[nodiscard]] const Sums& sums(const std::vector<int>& devices, const std::vector<int>& sizes, bool splits);

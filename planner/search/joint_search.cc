@@ -57,6 +57,12 @@ std::int64_t hidden_overhead_ns(const Operations& operations) {
   return until.empty() ? 0 : *std::ranges::max_element(until);
 }
 
+std::vector<int> cuts_of(const Plan& plan) {
+  std::vector<int> cuts;
+  for (std::size_t s = 1; s < plan.stages.size(); ++s) cuts.push_back(plan.stages[s].first_layer);
+  return cuts;
+}
+
 // True for list schedules: a plan's costs decide its rows, and so whether it splits its backward.
 bool decided_by_rows(const PlanFamily& family) {
   return schedule_info(family.schedule).rows_from == RowsFrom::search;
@@ -113,8 +119,11 @@ void JointSearch::list_families() {
   }
 }
 
-void JointSearch::note(FamilyState& state, double step_s) {
-  state.best_s = std::min(state.best_s, step_s);
+void JointSearch::note(FamilyState& state, double step_s, const std::vector<int>& cuts) {
+  if (step_s < state.best_s) {
+    state.best_s = step_s;
+    state.best_cuts = cuts;
+  }
   ++state.seen;
 }
 
@@ -124,7 +133,8 @@ void JointSearch::try_cuts(FamilyState& state, const std::vector<int>& cuts) {
   const std::vector<std::int64_t> caps = state.family.caps(caps_);
   schedule_plan(plan, state.family.schedule, cost_, caps);
   evaluator_.worked((schedule_info(state.family.schedule).relative_cost - 1) * 2 * plan.num_stages() * plan.num_microbatches(), 0);
-  note(state, evaluator_.evaluate(Parallelism::pipeline, std::move(plan), caps));
+  if (state.family.helping) evaluator_.worked(std::int64_t{cost_.layers()} * plan.num_microbatches(), 0);
+  note(state, evaluator_.evaluate(Parallelism::pipeline, std::move(plan), caps), cuts);
 }
 
 void JointSearch::try_given_cuts() {
@@ -144,7 +154,8 @@ void JointSearch::try_seeds() {
   int tried = 0;
   for (FamilyState& state : states_) {
     if (tried == kSeeds || evaluator_.spent()) return;
-    if (!state.family.executable() || state.family.seed.empty() || state.proof.lower_ns > threshold_ns(Goal::best)) continue;
+    if (!state.family.executable() || state.family.helping || state.family.seed.empty() || state.proof.lower_ns > threshold_ns(Goal::best))
+      continue;
     try_cuts(state, state.family.seed);
     ++tried;
   }
@@ -171,27 +182,28 @@ void JointSearch::pipelines() {
     int favoured = kFavouredFamilies;
     std::ranges::stable_sort(states_, {}, lower_ns_of);
     for (FamilyState& state : states_) {
-      if (state.proof.solved || state.proof.exhausted || !state.family.executable()) continue;
+      if (state.proof.solved || state.proof.exhausted || !state.family.executable() || state.family.helping) continue;
       if (state.proof.lower_ns > threshold_ns(Goal::best)) {
         state.proof.solved = true;
         continue;
       }
-      if (evaluator_.spent()) return;
+      if (evaluator_.spent()) return helping();
       Attempt attempt{Goal::best, favoured-- > 0 ? nodes * kFavouredFactor : nodes, state.proof};
       solve(state, attempt);
       state.proof = attempt.proof;
       unsolved |= !state.proof.solved && !state.proof.exhausted;
     }
   }
+  helping();
 }
 
 void JointSearch::alternatives() {
-  if (!space_.cuts.empty() || keep_ < 2) return;
+  if (!space_.cuts.empty() || keep_ < 2) return help_ranked();
   std::ranges::stable_sort(states_, {}, lower_ns_of);
   for (FamilyState& state : states_) {
-    if (evaluator_.spent()) return;
+    if (evaluator_.spent()) return help_ranked();
     const bool searched = state.proof.solved || state.proof.exhausted;
-    if (!searched || !state.fits || state.family.bound_ns > threshold_ns(Goal::alternatives)) continue;
+    if (!searched || !state.fits || state.family.helping || state.family.bound_ns > threshold_ns(Goal::alternatives)) continue;
     Attempt attempt{Goal::alternatives, kAlternativeNodes, state.proof};
     do {
       attempt.proof.solved = attempt.proof.exhausted = false;
@@ -199,6 +211,7 @@ void JointSearch::alternatives() {
     } while (!attempt.proof.solved && !attempt.proof.exhausted && memory_chooses(state) && state.listed < kMostListed &&
              !evaluator_.spent());
   }
+  help_ranked();
 }
 
 bool JointSearch::memory_chooses(const FamilyState& state) const {
@@ -237,8 +250,10 @@ PartitionResult JointSearch::run(const FamilyState& state, const PartitionProble
 void JointSearch::solve(FamilyState& state, Attempt& attempt) {
   if (memory_chooses(state)) return solve_with_memory(state, attempt);
   PartitionResult result = run(state, problem_of(state, attempt.goal, attempt.most_nodes));
-  for (PartitionedPlan& found : result.best)
-    note(state, evaluator_.evaluate(Parallelism::pipeline, std::move(found.plan), state.family.caps(caps_)));
+  for (PartitionedPlan& found : result.best) {
+    const std::vector<int> cuts = cuts_of(found.plan);
+    note(state, evaluator_.evaluate(Parallelism::pipeline, std::move(found.plan), state.family.caps(caps_)), cuts);
+  }
   attempt.proof.lower_ns = std::max(attempt.proof.lower_ns, result.lower_bound_ns);
   attempt.proof.solved = result.complete;
   if (result.lower_bound_ns != PartitionResult::kNoPlan) return;
@@ -283,6 +298,7 @@ void JointSearch::solve_with_memory(FamilyState& state, Attempt& attempt) {
 
 void JointSearch::try_found(FamilyState& state, Plan plan, bool rows_are_fixed) {
   const std::vector<std::int64_t> caps = state.family.caps(caps_);
+  const std::vector<int> cuts = cuts_of(plan);
   double step_s = kNever;
   if (!rows_are_fixed) {
     Plan remade = plan;
@@ -290,7 +306,7 @@ void JointSearch::try_found(FamilyState& state, Plan plan, bool rows_are_fixed) 
     evaluator_.worked((schedule_info(state.family.schedule).relative_cost - 1) * 2 * plan.num_stages() * plan.num_microbatches(), 0);
     if (remade.actions != plan.actions) step_s = evaluator_.evaluate(Parallelism::pipeline, std::move(remade), caps);
   }
-  note(state, std::min(step_s, evaluator_.evaluate(Parallelism::pipeline, std::move(plan), caps)));
+  note(state, std::min(step_s, evaluator_.evaluate(Parallelism::pipeline, std::move(plan), caps)), cuts);
 }
 
 // Searches with whole stages recomputed. If the fastest cuts do not fit, this often finds good ones, or proves that no plan fits.
@@ -338,7 +354,8 @@ void JointSearch::solve_beyond(FamilyState& state, double longest_s) {
   for (PartitionedPlan& found : result.best) {
     if (problem.recompute_for_memory)
       for (Stage& stage : found.plan.stages) stage.recompute = {};
-    note(state, evaluator_.evaluate(Parallelism::pipeline, std::move(found.plan), state.family.caps(caps_)));
+    const std::vector<int> cuts = cuts_of(found.plan);
+    note(state, evaluator_.evaluate(Parallelism::pipeline, std::move(found.plan), state.family.caps(caps_)), cuts);
   }
   state.proof.lower_ns = std::max(state.proof.lower_ns, result.lower_bound_ns);
   state.fits = result.lower_bound_ns != PartitionResult::kNoPlan;

@@ -26,6 +26,7 @@ struct FamilyState {
   PlanFamily family;
   FamilyProof proof;              ///< by pipelines() and beyond()
   double best_s = 0;              ///< fastest of the plans seen; infinity: none of them fits
+  std::vector<int> best_cuts;     ///< of that plan
   std::int64_t seen = 0;          ///< plans given to the evaluator
   bool fits = true;               ///< false: proved that no plan fits the caps
   int listed = 8;                 ///< with memory caps: plans to request from the next search of the cuts; grows
@@ -45,7 +46,10 @@ class JointSearch {
   void one_stage();
   /// The best pipeline: first one plan of each promising family, then families in the order of their bounds, with more and more effort.
   void pipelines();
-  /// The next best pipelines. Leaves the proofs of families as they are.
+  /// With helping idle devices: the plans seen, with the same cuts; then all cuts of families with few, the neighbours of the best cuts of
+  /// others. Proved are families whose every plan was simulated or has a bound (HelpingBound) above the best step.
+  void helping();
+  /// The next best pipelines, and what helping idle devices make of those ranked. Leaves the proofs of families as they are.
   void alternatives();
   /// Plans that can't be executed and are faster than every executable plan.
   void beyond();
@@ -64,7 +68,12 @@ class JointSearch {
   void try_given_cuts();
   void try_seeds();
   void try_cuts(FamilyState& state, const std::vector<int>& cuts);
-  void note(FamilyState& state, double step_s);
+  void note(FamilyState& state, double step_s, const std::vector<int>& cuts);
+  void try_known_cuts(FamilyState& state);
+  void try_all_cuts(FamilyState& state);
+  void try_neighbours(FamilyState& state);
+  [[nodiscard]] std::int64_t helping_work(const FamilyState& state) const;
+  void help_ranked();
 
   // What a family is searched for: the best pipeline, or the next best ones.
   enum class Goal : std::uint8_t { best, alternatives };

@@ -270,6 +270,7 @@ std::string describe(const Plan& plan) {
     if (std::ssize(devices) < plan.num_stages())
       text += " on " + std::to_string(devices.size()) + (devices.size() == 1 ? " device" : " devices");
     text += ", " + plan.schedule + ", " + sizes_in_words(plan.microbatch_sizes);
+    if (plan.options.idle_devices_help) text += ", idle devices help";
     return text + (has_replicas(plan) ? ", replicas " + replicas : "") + recompute_in_words(plan);
   }
   const std::size_t replicas = plan.stages.empty() ? 0 : plan.stages.front().devices.size();

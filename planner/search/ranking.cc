@@ -18,7 +18,7 @@ std::vector<int> begins(const Plan& plan) {
 // Plans name their devices in the order of the stages: placements differ in the names alone.
 bool same_but_placed(const Plan& a, const Plan& b) {
   return a.stages == b.stages && a.microbatch_sizes == b.microbatch_sizes && a.schedule == b.schedule && a.actions == b.actions &&
-         a.devices.size() == b.devices.size();
+         a.options == b.options && a.devices.size() == b.devices.size();
 }
 
 }  // namespace

@@ -33,8 +33,9 @@ struct SearchSpace {
   std::string recompute;               ///< empty: as little as the caps require; else as PlanOptions::recompute
   std::vector<int> replicas;  ///< devices per stage; empty: one each, and every way to share all devices out to the stages; else only these
   Capabilities capabilities;  ///< of the runtime; plans that need more are not ranked
-  bool look_beyond = true;    ///< also list plans that need more, if they would be faster
-  int keep = 32;              ///< plans to return
+  bool idle_devices_help = false;  ///< also plans whose idle devices help, if all `devices` can (planner/helping.h) and the runtime does
+  bool look_beyond = true;         ///< also list plans that need more, if they would be faster
+  int keep = 32;                   ///< plans to return
   std::int64_t most_actions = 16'000'000;  ///< limit of the work, in simulated actions; `rejected` counts what the search did not reach
   std::function<bool()> stop;              ///< asked every few milliseconds; true ends the search with the plans found so far
   std::function<void(const Candidate&)> improved;  ///< called with every executable plan that is faster than all before it

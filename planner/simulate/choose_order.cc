@@ -171,7 +171,7 @@ class OrderOfTime {
       const bool may = own == kNone ? helpers_[as_index(owner)] == helpers_[as_index(device)] : weights_of_[layer] == own;
       if (!may) continue;
       const std::int64_t work = list_[layer].alone_ns - list_[layer].overhead_ns;
-      const std::int64_t size = own != kNone ? 0 : lane.waiting.empty() ? -work : work;
+      const std::int64_t size = lane.waiting.empty() ? -work : work;
       const Rank rank{owner != device, size, list_[layer].stage, list_[layer].microbatch, -list_[layer].layer, layer};
       if (!best || rank < *best) best = rank;
     }

@@ -156,6 +156,7 @@ SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>
   space.memory_bytes = memory;
   space.whole_machine_memory_bytes = whole_machine_cap(memory);
   space.capabilities = tuner::kRuntime;
+  space.idle_devices_help = true;
   return space;
 }
 

@@ -5,7 +5,6 @@
 
 #include "planner/search/search.h"
 #include "tests/planner/profiles.h"
-#include "tuner/runtime/capabilities.h"
 
 namespace mptune::testing {
 namespace {
@@ -20,17 +19,22 @@ CostModel unequal_profile(int layers, int devices) {
   testing::ProfileShape shape = testing::random_shape(random, layers, devices);
   shape.sizes = {1, 2, 4, 8, 16, 32};
   shape.reduce_s_per_byte = 1e-4;
-  return CostModel(testing::make_profile(shape, testing::random_factors(random, layers)));
+  return CostModel(testing::with_names(testing::make_profile(shape, testing::random_factors(random, layers)), testing::cpu_names(devices)));
 }
+
+// Whole backwards only, split ones as well, idle devices that help as well.
+enum Runtime : std::int64_t { whole, split, helping };
 
 // CPU time until the first plan, until the best plan, and of the whole search with proof, alternatives and plans that are not runnable.
 void search_time(benchmark::State& state) {
   const int devices = static_cast<int>(state.range(1));
   const CostModel cost = unequal_profile(static_cast<int>(state.range(0)), devices);
+  const std::int64_t runtime = state.range(3);
   SearchSpace space;
-  for (int d = 0; d < devices; ++d) space.devices.push_back("sleep:" + std::to_string(d));
+  for (int d = 0; d < devices; ++d) space.devices.push_back("cpu:" + std::to_string(d));
   space.batch = 32;
-  space.capabilities = tuner::kRuntime;
+  space.capabilities.split_backward = runtime != whole;
+  space.idle_devices_help = runtime == helping;
   space.keep = static_cast<int>(state.range(2));
   double first_ms = 0;
   double last_ms = 0;
@@ -51,13 +55,10 @@ void search_time(benchmark::State& state) {
   state.SetLabel(describe(result.ranked.front().plan));
 }
 BENCHMARK(search_time)
-    ->ArgNames({"layers", "devices", "keep"})
-    ->Args({18, 2, 1})
-    ->Args({18, 2, 32})
-    ->Args({20, 4, 1})
-    ->Args({20, 4, 32})
-    ->Args({62, 8, 1})
-    ->Args({62, 8, 32})
+    ->ArgNames({"layers", "devices", "keep", "runtime"})
+    ->ArgsProduct({{18}, {2}, {1, 32}, {whole, split, helping}})
+    ->ArgsProduct({{20}, {4}, {1, 32}, {whole, split, helping}})
+    ->ArgsProduct({{62}, {8}, {1, 32}, {whole, split, helping}})
     ->Unit(benchmark::kMillisecond);
 
 }  // namespace

@@ -94,6 +94,20 @@ inline Profile with_gpus(Profile profile, std::size_t first) {
   return profile;
 }
 
+/// "cpu:0", "cpu:1" and so on.
+inline std::vector<std::string> cpu_names(int devices) {
+  std::vector<std::string> names;
+  for (int d = 0; d < devices; ++d) names.push_back("cpu:" + std::to_string(d));
+  return names;
+}
+
+/// The same with devices of these names; they help one another only if they are CPU devices.
+inline Profile with_names(Profile profile, const std::vector<std::string>& names) {
+  profile.classes.front().name = "cpu/1";
+  for (std::size_t d = 0; d < names.size(); ++d) profile.devices[d].name = names[d];
+  return profile;
+}
+
 inline std::vector<double> random_factors(std::mt19937& random, int layers) {
   std::vector<double> factors;
   for (int l = 0; l < layers; ++l) factors.push_back(std::uniform_real_distribution<double>(0.2, 3.0)(random));

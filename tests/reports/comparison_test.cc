@@ -204,6 +204,9 @@ TEST(PlanChanges, OnlyCutsThatMovedAreTold) {
 TEST(PlanChanges, AreInWords) {
   const Plan a = two_stages(4, "gpipe");
   EXPECT_THAT(plan_changes(a, a), ::testing::IsEmpty());
+  Plan helped = a;
+  helped.options.idle_devices_help = true;
+  EXPECT_THAT(plan_changes(a, helped), ::testing::ElementsAre("idle devices help: no -> yes"));
   Plan b = two_stages(8, "1f1b", 5);
   b.stages[1].recompute.mode = Recompute::Mode::all;
   EXPECT_THAT(plan_changes(a, b), ::testing::ElementsAre("cuts: 3 -> 5", "stage 1: recompute none -> all",

@@ -1,5 +1,6 @@
 #include "planner/schedule/schedule.h"
 #include "planner/schedule/schedule_info.h"
+#include "planner/schedule/timing.h"
 #include "profiler/base/index.h"
 
 #include <gmock/gmock.h>
@@ -358,6 +359,74 @@ TEST(ValidateSchedule, AgreesWithRandomExecutionOfShuffledRows) {
   }
   EXPECT_GT(valid, 50);
   EXPECT_GT(invalid, 50);
+}
+
+// Forwards and input gradients, whole backwards as such.
+std::vector<Action> order_of(const std::vector<Action>& row) {
+  std::vector<Action> order;
+  for (Action action : row) {
+    if (action.kind == ActionKind::backward_weight) continue;
+    if (action.kind == ActionKind::backward) action.kind = ActionKind::backward_input;
+    order.push_back(action);
+  }
+  return order;
+}
+
+bool is_weight(const Action& action) {
+  return action.kind == ActionKind::backward_weight;
+}
+
+TEST(LateSchedules, KeepTheOrderAndPutWeightGradientsLast) {
+  for (const ScheduleInfo& late : late_schedules()) {
+    const std::string name = late.name;
+    const std::string whole = name.substr(0, name.find("-late"));
+    const ScheduleInfo& other = schedule_info(whole);
+    EXPECT_EQ(late.map, other.map);
+    EXPECT_EQ(late.one_microbatch, other.one_microbatch);
+    EXPECT_EQ(late.least_virtual_stages, other.least_virtual_stages);
+    for (int devices = 1; devices <= 4; ++devices) {
+      for (int m = 1; m <= (late.one_microbatch ? 1 : 7); ++m) {
+        const int stages = devices * late.least_virtual_stages;
+        Plan plan = stages_of(stages, std::vector<int>(as_index(stages), 1), testing::ones(m), devices);
+        const Plan made = scheduled(plan, whole);
+        make_schedule(plan, name);
+        ASSERT_NO_THROW(validate_schedule(plan, name));
+        for (std::size_t d = 0; d < plan.actions.size(); ++d) {
+          EXPECT_EQ(order_of(plan.actions[d]), order_of(made.actions[d])) << name;
+          EXPECT_TRUE(std::ranges::is_partitioned(plan.actions[d], [](const Action& action) { return !is_weight(action); }));
+        }
+      }
+    }
+  }
+}
+
+TEST(LateSchedules, KeepToTheFreeMemory) {
+  std::mt19937 random(9);
+  int early = 0;
+  for (int round = 0; round < 200; ++round) {
+    const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+    Plan plan = stages_of(3, {1, 1, 1}, testing::ones(draw(1, 8)));
+    ScheduleCosts costs{std::vector<StageCosts>(3), {}};
+    for (StageCosts& stage : costs.stages) {
+      stage.saved_activation_bytes = draw(1, 5);
+      stage.held_bytes = draw(1, 7);
+    }
+    make_schedule(plan, "1f1b", &costs);
+    for (std::size_t s = 0; s < 3; ++s) {
+      // Enough if every weight gradient runs at once: with the input gradients' bytes once.
+      const StageCosts& stage = costs.stages[s];
+      costs.free_bytes.push_back(most_in_flight(plan, static_cast<int>(s)) * stage.saved_activation_bytes +
+                                 std::max<std::int64_t>(0, stage.held_bytes - stage.saved_activation_bytes) + draw(0, 10));
+    }
+    make_schedule(plan, "1f1b-late", &costs);
+    ASSERT_NO_THROW(validate_schedule(plan, "late"));
+    const std::vector<std::int64_t> saved = most_saved_bytes(plan, costs);
+    for (std::size_t d = 0; d < 3; ++d) {
+      EXPECT_LE(saved[d], costs.free_bytes[d]) << round;
+      early += std::ranges::is_partitioned(plan.actions[d], [](const Action& action) { return !is_weight(action); }) ? 0 : 1;
+    }
+  }
+  EXPECT_GT(early, 50) << "memory never matters";
 }
 
 }  // namespace

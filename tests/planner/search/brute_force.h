@@ -73,7 +73,7 @@ struct BruteForce {
       if (as_index(m) < most) continue;
       plan.microbatch_sizes = split_evenly(space.batch, m);
       for (const std::string& schedule : schedules) {
-        if ((schedule == "naive") != (m == 1)) continue;
+        if (planner::schedule_info(schedule).one_microbatch != (m == 1)) continue;
         if (virtual_stages > 1) {
           const auto map = planner::stage_devices(schedule, static_cast<int>(plan.devices.size()), virtual_stages);
           for (std::size_t s = 0; s < map.size(); ++s) plan.stages[s].devices = {map[s]};

@@ -206,7 +206,7 @@ class HelpingOracle {
       if (open.empty()) continue;
       const auto worth = [&](int j) {
         const Job& job = jobs_[as_index(j)];
-        const long long size = own_turn ? 0 : row.empty() ? -job.work : job.work;
+        const long long size = row.empty() ? -job.work : job.work;
         return std::tuple(as_index(job.owner) == d ? 0 : 1, size, job.action.stage, job.action.microbatch, -job.layer);
       };
       const int chosen = *std::ranges::min_element(open, {}, worth);

@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "planner/helping.h"
 #include "planner/schedule/schedule.h"
@@ -23,18 +24,8 @@
 namespace mptune::planner {
 namespace {
 
+using testing::cpu_names;
 using testing::HelpingOracle;
-
-std::vector<std::string> cpu_names(int devices) {
-  std::vector<std::string> names;
-  for (int d = 0; d < devices; ++d) names.push_back("cpu:" + std::to_string(d));
-  return names;
-}
-
-void rename(Profile& profile, const std::vector<std::string>& names) {
-  profile.classes.front().name = "cpu/1";
-  for (std::size_t d = 0; d < names.size(); ++d) profile.devices[d].name = names[d];
-}
 
 // Layers of few whole lengths, so that many things happen at the same time; some without weights.
 Profile coarse_profile(std::mt19937& random, int layers, const std::vector<std::string>& names) {
@@ -57,8 +48,7 @@ Profile coarse_profile(std::mt19937& random, int layers, const std::vector<std::
       cost.backward = exactly((input + weight) * cost.samples * 1e-6);
     }
   }
-  rename(profile, names);
-  return profile;
+  return testing::with_names(std::move(profile), names);
 }
 
 Plan helped(Plan plan, const std::vector<std::string>& names) {
@@ -101,8 +91,7 @@ TEST(Helping, AgreesWithTheRulesWrittenDownAgain) {
 TEST(Helping, APictureByHand) {
   testing::ProfileShape shape;
   shape.layers = 4;
-  Profile profile = testing::make_profile(shape);
-  rename(profile, cpu_names(2));
+  Profile profile = testing::with_names(testing::make_profile(shape), cpu_names(2));
   for (LayerCosts& layer : profile.classes.front().layers) {
     for (LayerCost& cost : layer.by_samples) {
       cost.forward = cost.backward_input = exactly(1e-3);
@@ -184,9 +173,7 @@ TEST(Helping, TracesKeepTheLaws) {
     const int devices = std::uniform_int_distribution<int>(1, 4)(random);
     testing::ProfileShape shape = testing::random_shape(random, 8, devices);
     if (round % 2 == 1) shape.busy = 1.4;
-    Profile profile = testing::make_profile(shape, testing::random_factors(random, 8));
-    rename(profile, cpu_names(devices));
-    const CostModel cost(profile);
+    const CostModel cost(testing::with_names(testing::make_profile(shape, testing::random_factors(random, 8)), cpu_names(devices)));
     const Plan plan = helped(testing::random_virtual_plan(random, 8, devices, 1 + round % 2), cpu_names(devices));
     const Simulation simulation = simulate(plan, cost);
     const Trace& trace = simulation.trace;

@@ -1,0 +1,170 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "planner/helping.h"
+#include "planner/schedule/schedule_info.h"
+#include "planner/search/helping_bound.h"
+#include "planner/search/joint_search.h"
+#include "profiler/base/index.h"
+
+namespace mptune::planner {
+namespace {
+
+constexpr std::int64_t kMostCutSets = 4'096;  // that a family may have to be searched completely
+constexpr std::int64_t kFamilyShare = 16;     // a family searched completely gets 1 / this of the work that is left
+constexpr int kImprovedFamilies = 6;          // whose cuts are moved
+constexpr int kMoves = 64;                    // cuts tried around the best ones of a family
+constexpr double kPromising = 1.1;            // times the best step: families above are not improved
+
+// Calls `use` with every set of `count` of the open layers, ascending.
+void for_all_sets(const std::vector<int>& open, std::size_t count, const std::function<void(const std::vector<int>&)>& use) {
+  std::vector<int> chosen;
+  const auto choose = [&](const auto& again, std::size_t from) -> void {
+    if (chosen.size() == count) return use(chosen);
+    for (std::size_t at = from; at + (count - chosen.size()) <= open.size(); ++at) {
+      chosen.push_back(open[at]);
+      again(again, at + 1);
+      chosen.pop_back();
+    }
+  };
+  choose(choose, 0);
+}
+
+std::vector<int> open_layers(const CostModel& cost) {
+  std::vector<int> open;
+  for (int layer = 1; layer < cost.layers(); ++layer)
+    if (cost.may_cut(layer)) open.push_back(layer);
+  return open;
+}
+
+// With one cut moved to the next open layer.
+std::vector<std::vector<int>> neighbours(const std::vector<int>& cuts, const std::vector<int>& open) {
+  std::vector<std::vector<int>> all;
+  for (std::size_t c = 0; c < cuts.size(); ++c) {
+    const auto at = std::ranges::lower_bound(open, cuts[c]);
+    std::vector<int> moved = cuts;
+    if (at != open.begin() && (c == 0 || *std::prev(at) > cuts[c - 1])) {
+      moved[c] = *std::prev(at);
+      all.push_back(moved);
+    }
+    if (std::next(at) != open.end() && (c + 1 == cuts.size() || *std::next(at) < cuts[c + 1])) {
+      moved[c] = *std::next(at);
+      all.push_back(moved);
+    }
+  }
+  return all;
+}
+
+// Rows of `list` take too long to make: those of ranked plans are tried, see help_ranked().
+bool made_by_search(const PlanFamily& family) {
+  return schedule_info(family.schedule).rows_from == RowsFrom::search;
+}
+
+}  // namespace
+
+void JointSearch::helping() {
+  std::vector<FamilyState*> helped;
+  for (FamilyState& state : states_)
+    if (state.family.helping && state.family.executable() && !made_by_search(state.family)) helped.push_back(&state);
+  for (FamilyState* state : helped) {
+    if (evaluator_.spent()) return;
+    if (state->proof.lower_ns <= threshold_ns(Goal::best)) try_known_cuts(*state);
+  }
+  std::ranges::stable_sort(helped, {}, [](const FamilyState* state) { return state->best_s; });
+  int improved = 0;
+  for (FamilyState* state : helped) {
+    if (evaluator_.spent()) return;
+    if (state->proof.lower_ns > threshold_ns(Goal::best)) {
+      state->proof.solved = true;
+    } else if (state->family.plans <= kMostCutSets && state->family.plans * helping_work(*state) <= evaluator_.work_left() / kFamilyShare) {
+      try_all_cuts(*state);
+    } else if (state->best_s <= kPromising * threshold_s(Goal::best) && improved < kImprovedFamilies) {
+      ++improved;
+      try_neighbours(*state);
+    }
+  }
+}
+
+// Simulated actions and layers of weight gradients, and what the rows cost.
+std::int64_t JointSearch::helping_work(const FamilyState& state) const {
+  const auto microbatches = std::ssize(state.family.sizes);
+  return microbatches * (2 * state.family.stages() * schedule_info(state.family.schedule).relative_cost + cost_.layers());
+}
+
+// Those that are best for other schedules on the same devices, and the seed.
+void JointSearch::try_known_cuts(FamilyState& state) {
+  std::vector<std::vector<int>> known;
+  if (!state.family.seed.empty()) known.push_back(state.family.seed);
+  for (const FamilyState& other : states_) {
+    const PlanFamily& family = other.family;
+    if (family.helping || family.devices != state.family.devices || family.sizes != state.family.sizes || other.best_cuts.empty()) continue;
+    if (std::ranges::count(known, other.best_cuts) == 0) known.push_back(other.best_cuts);
+  }
+  for (const std::vector<int>& cuts : known)
+    if (!evaluator_.spent()) try_cuts(state, cuts);
+}
+
+void JointSearch::try_all_cuts(FamilyState& state) {
+  std::vector<std::vector<int>> stages;
+  for (const std::vector<int>& stage : state.family.devices) {
+    std::vector<int>& indices = stages.emplace_back();
+    for (const int d : stage) indices.push_back(cost_.device_index(space_.devices[as_index(d)]));
+  }
+  const HelpingBound bound(cost_, std::move(stages), state.family.sizes);
+  std::vector<std::pair<std::int64_t, std::vector<int>>> sets;
+  for_all_sets(open_layers(cost_), as_index(state.family.stages() - 1),
+               [&](const std::vector<int>& cuts) { sets.emplace_back(bound.of(cuts), cuts); });
+  std::ranges::sort(sets);
+  state.seen = 0;
+  for (const auto& [bound_ns, cuts] : sets) {
+    if (bound_ns > threshold_ns(Goal::best)) break;
+    if (evaluator_.spent()) {
+      state.proof.lower_ns = std::max(state.proof.lower_ns, bound_ns);
+      return;
+    }
+    try_cuts(state, cuts);
+  }
+  state.proof.solved = true;
+}
+
+void JointSearch::try_neighbours(FamilyState& state) {
+  const std::vector<int> open = open_layers(cost_);
+  std::vector<std::vector<int>> tried;
+  for (bool better = true; better && !evaluator_.spent();) {
+    better = false;
+    for (const std::vector<int>& cuts : neighbours(state.best_cuts, open)) {
+      if (std::ranges::count(tried, cuts) > 0) continue;
+      if (std::ssize(tried) >= kMoves || evaluator_.spent()) return;
+      tried.push_back(cuts);
+      const double before = state.best_s;
+      try_cuts(state, cuts);
+      if (state.best_s < before) {
+        better = true;
+        break;
+      }
+    }
+  }
+}
+
+// The same rows, with idle devices that help.
+void JointSearch::help_ranked() {
+  const bool any = std::ranges::any_of(states_, [](const FamilyState& state) { return state.family.helping; });
+  if (!any) return;
+  for (Candidate& candidate : evaluator_.ranking().ranked()) {
+    Plan& plan = candidate.plan;
+    if (evaluator_.spent()) return;
+    if (plan.num_stages() < 2 || plan.options.idle_devices_help || !splits_backward(plan)) continue;
+    plan.options.idle_devices_help = true;
+    std::vector<std::int64_t> caps;
+    for (const std::string& device : plan.devices)
+      caps.push_back(caps_[as_index(std::ranges::find(space_.devices, device) - space_.devices.begin())]);
+    evaluator_.evaluate(Parallelism::pipeline, std::move(plan), caps);
+  }
+}
+
+}  // namespace mptune::planner
