@@ -23,7 +23,7 @@ TEST(PlanReport, SaysWhatTheSearchFound) {
   SearchSpace space;
   space.devices = {"sleep:0", "sleep:1", "sleep:2"};
   space.batch = 12;
-  space.capabilities = tuner::kRuntime;
+  space.capabilities.split_backward = false;
   const SearchResult result = search_plans(space, cost);
   ASSERT_EQ(result.best_pipeline, 0);
   const PlanReport report = build_plan_report(result, memory_front(space, cost, 0.8), cost, space);

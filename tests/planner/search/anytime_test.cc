@@ -24,7 +24,7 @@ SearchSpace space_of(int devices, int batch) {
   SearchSpace space;
   space.devices = names(devices);
   space.batch = batch;
-  space.capabilities = tuner::kRuntime;
+  space.capabilities = testing::kWholeBackwards;
   return space;
 }
 

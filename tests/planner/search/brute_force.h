@@ -13,7 +13,6 @@
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "tests/planner/search/spaces.h"
-#include "tuner/runtime/capabilities.h"
 
 namespace mptune::testing {
 

@@ -30,7 +30,7 @@ TEST(SearchPlans, AlwaysReturnsTheBestOfEachKind) {
     space.devices = names(2);
     space.whole_machine = {"cpu:0-1"};
     space.batch = 8;
-    space.capabilities = tuner::kRuntime;
+    space.capabilities = testing::kWholeBackwards;
     space.keep = 1;
     const SearchResult few = search_plans(space, cost);
     space.keep = 100000;
@@ -69,7 +69,7 @@ TEST(SearchPlans, TheUnpipelinedModelOnAllCoresKeepsToItsCap) {
   space.devices = names(2);
   space.whole_machine = {"cpu:0-1"};
   space.batch = 8;
-  space.capabilities = tuner::kRuntime;
+  space.capabilities = testing::kWholeBackwards;
   space.recompute = "none";
   EXPECT_EQ(search_plans(space, cost).ranked.front().plan.devices, space.whole_machine) << "faster than any pipeline";
   const std::int64_t cap = 2 * 6000 - 1;  // not even parameters and gradients of the whole model
@@ -98,7 +98,7 @@ TEST(SearchPlans, AlwaysReturnsTheBestPipelineAndTheBestHybrid) {
     space.devices = names(devices);
     space.batch = 6;
     space.schedules = {"naive", "gpipe", "1f1b", "interleaved"};
-    space.capabilities = tuner::kRuntime;
+    space.capabilities = testing::kWholeBackwards;
     space.keep = 1;
     const SearchResult few = search_plans(space, cost);
     BruteForce brute{space, cost, counts_of(space.batch)};

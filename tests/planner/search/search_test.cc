@@ -37,7 +37,7 @@ TEST(SearchPlans, EqualsBruteForce) {
     space.devices = names(devices);
     space.batch = std::uniform_int_distribution<int>(4, 12)(random);
     space.keep = std::uniform_int_distribution<int>(1, 12)(random);
-    space.capabilities = tuner::kRuntime;
+    space.capabilities = testing::kWholeBackwards;
     space.schedules = {"naive", "gpipe", "1f1b", "eager-1f1b", "interleaved", "looped-bfs"};
     BruteForce brute{space, cost, counts_of(space.batch)};
     brute.run();
@@ -58,6 +58,30 @@ TEST(SearchPlans, EqualsBruteForce) {
   }
   EXPECT_GT(pipelines, 10);
   EXPECT_GT(hybrids, 3);
+}
+
+TEST(SearchPlans, EqualsBruteForceWithSplitBackwards) {
+  std::mt19937 random(13);
+  int split = 0;
+  for (int round = 0; round < 12; ++round) {
+    const int layers = std::uniform_int_distribution<int>(3, 6)(random);
+    const int devices = std::uniform_int_distribution<int>(2, 3)(random);
+    testing::ProfileShape shape = draw_shape(random, layers, devices);
+    shape.reduce_s_per_byte = 1e-4;  // pipelines win
+    const CostModel cost(make_profile(shape, testing::random_factors(random, layers)));
+    SearchSpace space;
+    space.devices = names(devices);
+    space.batch = std::uniform_int_distribution<int>(4, 8)(random);
+    space.schedules = {"naive", "1f1b", "interleaved", "zb1p", "zb2p", "zbv", "v-half", "v-min", "dualpipe-v"};
+    BruteForce brute{space, cost, counts_of(space.batch)};
+    brute.run();
+    const SearchResult result = search_plans(space, cost);
+    ASSERT_EQ(step(result.ranked[0]), step(brute.all[0])) << round;
+    EXPECT_TRUE(result.complete) << round;
+    EXPECT_TRUE(result.not_executable.empty());
+    split += brute.all[0].plan.schedule.starts_with("z") ? 1 : 0;
+  }
+  EXPECT_GT(split, 0) << "no split backward is ever best";
 }
 
 TEST(SearchPlans, EqualsBruteForceUnderMemory) {
@@ -129,7 +153,7 @@ TEST(SearchPlans, ListsEveryPlanOnce) {
   space.devices = names(3);
   space.batch = 8;
   space.keep = 100000;
-  space.capabilities = tuner::kRuntime;
+  space.capabilities = testing::kWholeBackwards;
   space.schedules = {"naive", "gpipe", "1f1b", "looped-bfs"};
   const SearchResult result = search_plans(space, cost);
   std::set<std::string> keys;
@@ -150,7 +174,7 @@ TEST(SearchPlans, RecomputesOnlyWhereMemoryAsks) {
   SearchSpace space;
   space.devices = names(2);
   space.batch = 8;
-  space.capabilities = tuner::kRuntime;
+  space.capabilities = testing::kWholeBackwards;
   for (const Candidate& candidate : search_plans(space, cost).ranked)
     for (const Stage& stage : candidate.plan.stages) EXPECT_EQ(stage.recompute.mode, Recompute::Mode::none);
   space.memory_bytes = {7600, 7600};
@@ -210,7 +234,7 @@ TEST(SearchPlans, PutsTheSlowDeviceWhereItCostsLeast) {
   SearchSpace space;
   space.devices = names(2);
   space.batch = 8;
-  space.capabilities = tuner::kRuntime;
+  space.capabilities = testing::kWholeBackwards;
   const SearchResult result = search_plans(space, CostModel(profile));
   ASSERT_GE(result.best_pipeline, 0);
   EXPECT_EQ(result.ranked[as_index(result.best_pipeline)].plan.devices, (std::vector<std::string>{"sleep:1", "sleep:0"}));
@@ -224,7 +248,7 @@ TEST(SearchPlans, PutsNeighboursOnTheFastLinks) {
   SearchSpace space;
   space.devices = names(3);
   space.batch = 6;
-  space.capabilities = tuner::kRuntime;
+  space.capabilities = testing::kWholeBackwards;
   space.stage_counts = {3};
   space.schedules = {"1f1b"};
   const SearchResult result = search_plans(space, CostModel(profile));

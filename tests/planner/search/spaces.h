@@ -9,6 +9,9 @@
 
 namespace mptune::testing {
 
+/// Of a runtime without split backward.
+inline constexpr Capabilities kWholeBackwards{.split_backward = false};
+
 /// "sleep:0", "sleep:1" and so on.
 inline std::vector<std::string> names(int devices) {
   std::vector<std::string> list;
