@@ -19,6 +19,8 @@ constexpr std::int64_t kMostCutSets = 4'096;  // that a family may have to be se
 constexpr std::int64_t kFamilyShare = 16;     // a family searched completely gets 1 / this of the work that is left
 constexpr int kImprovedFamilies = 6;          // whose cuts are moved
 constexpr int kMoves = 64;                    // cuts tried around the best ones of a family
+constexpr int kLists = 6;                     // families of `list` that are tried
+constexpr int kListMoves = 8;                 // cuts tried around the best ones of the best of them
 constexpr double kPromising = 1.1;            // times the best step: families above are not improved
 
 // Calls `use` with every set of `count` of the open layers, ascending.
@@ -60,16 +62,53 @@ std::vector<std::vector<int>> neighbours(const std::vector<int>& cuts, const std
   return all;
 }
 
-// Rows of `list` take too long to make: those of ranked plans are tried, see help_ranked().
 bool made_by_search(const PlanFamily& family) {
   return schedule_info(family.schedule).rows_from == RowsFrom::search;
 }
 
 }  // namespace
 
+// Families whose cuts are tried one by one: partition() can't bound them well.
+bool JointSearch::set_aside(const FamilyState& state) const {
+  return state.family.helping || (more_than_lists_ && made_by_search(state.family));
+}
+
+// Of those on the same devices with the same micro-batches; null: none was seen.
+const FamilyState* JointSearch::fastest_alike(const FamilyState& state) const {
+  const FamilyState* fastest = nullptr;
+  for (const FamilyState& other : states_) {
+    const bool alike = other.family.devices == state.family.devices && other.family.sizes == state.family.sizes;
+    if (!alike || other.family.helping || other.best_cuts.empty()) continue;
+    if (fastest == nullptr || other.best_s < fastest->best_s) fastest = &other;
+  }
+  return fastest;
+}
+
+void JointSearch::lists() {
+  std::vector<std::pair<double, FamilyState*>> promising;
+  for (FamilyState& state : states_) {
+    if (state.family.helping || !state.family.executable() || !set_aside(state)) continue;
+    const FamilyState* alike = fastest_alike(state);
+    if (state.proof.lower_ns > threshold_ns(Goal::best))
+      state.proof.solved = true;
+    else if (alike != nullptr)
+      promising.emplace_back(alike->best_s, &state);
+  }
+  std::ranges::stable_sort(promising, {}, [](const auto& one) { return one.first; });
+  FamilyState* best = nullptr;
+  for (std::size_t k = 0; k < promising.size() && k < kLists && !evaluator_.spent(); ++k) {
+    FamilyState& state = *promising[k].second;
+    const std::vector<int> cuts = fastest_alike(state)->best_cuts;
+    try_cuts(state, cuts);
+    if (best == nullptr || state.best_s < best->best_s) best = &state;
+  }
+  if (best != nullptr && !best->best_cuts.empty()) try_neighbours(*best, kListMoves);
+}
+
 void JointSearch::helping() {
   std::vector<FamilyState*> helped;
   for (FamilyState& state : states_)
+    // Rows of `list` take too long to make: help_ranked() tries those of ranked plans.
     if (state.family.helping && state.family.executable() && !made_by_search(state.family)) helped.push_back(&state);
   for (FamilyState* state : helped) {
     if (evaluator_.spent()) return;
@@ -85,7 +124,7 @@ void JointSearch::helping() {
       try_all_cuts(*state);
     } else if (state->best_s <= kPromising * threshold_s(Goal::best) && improved < kImprovedFamilies) {
       ++improved;
-      try_neighbours(*state);
+      try_neighbours(*state, kMoves);
     }
   }
 }
@@ -132,14 +171,14 @@ void JointSearch::try_all_cuts(FamilyState& state) {
   state.proof.solved = true;
 }
 
-void JointSearch::try_neighbours(FamilyState& state) {
+void JointSearch::try_neighbours(FamilyState& state, int moves) {
   const std::vector<int> open = open_layers(cost_);
   std::vector<std::vector<int>> tried;
   for (bool better = true; better && !evaluator_.spent();) {
     better = false;
     for (const std::vector<int>& cuts : neighbours(state.best_cuts, open)) {
       if (std::ranges::count(tried, cuts) > 0) continue;
-      if (std::ssize(tried) >= kMoves || evaluator_.spent()) return;
+      if (std::ssize(tried) >= moves || evaluator_.spent()) return;
       tried.push_back(cuts);
       const double before = state.best_s;
       try_cuts(state, cuts);

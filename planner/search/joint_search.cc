@@ -114,6 +114,7 @@ void JointSearch::list_families() {
     FamilyState state;
     state.proof.lower_ns = family.bound_ns;
     state.best_s = kNever;
+    more_than_lists_ |= family.executable() && !family.helping && schedule_info(family.schedule).rows_from != RowsFrom::search;
     state.family = std::move(family);
     states_.push_back(std::move(state));
   }
@@ -154,7 +155,7 @@ void JointSearch::try_seeds() {
   int tried = 0;
   for (FamilyState& state : states_) {
     if (tried == kSeeds || evaluator_.spent()) return;
-    if (!state.family.executable() || state.family.helping || state.family.seed.empty() || state.proof.lower_ns > threshold_ns(Goal::best))
+    if (!state.family.executable() || set_aside(state) || state.family.seed.empty() || state.proof.lower_ns > threshold_ns(Goal::best))
       continue;
     try_cuts(state, state.family.seed);
     ++tried;
@@ -176,24 +177,29 @@ void JointSearch::pipelines() {
   list_families();
   if (!space_.cuts.empty()) return try_given_cuts();
   try_seeds();
+  const bool others =
+      std::ranges::any_of(states_, [this](const FamilyState& state) { return state.family.executable() && set_aside(state); });
+  const std::int64_t least_left = others ? evaluator_.work_left() / 2 : -1;
+  const auto enough = [&] { return evaluator_.spent() || evaluator_.work_left() < least_left; };
   bool unsolved = true;
-  for (std::int64_t nodes = kFirstNodes; unsolved && !evaluator_.spent(); nodes = std::min(nodes * kGrowth, kMostNodes)) {
+  for (std::int64_t nodes = kFirstNodes; unsolved && !enough(); nodes = std::min(nodes * kGrowth, kMostNodes)) {
     unsolved = false;
     int favoured = kFavouredFamilies;
     std::ranges::stable_sort(states_, {}, lower_ns_of);
     for (FamilyState& state : states_) {
-      if (state.proof.solved || state.proof.exhausted || !state.family.executable() || state.family.helping) continue;
+      if (state.proof.solved || state.proof.exhausted || !state.family.executable() || set_aside(state)) continue;
       if (state.proof.lower_ns > threshold_ns(Goal::best)) {
         state.proof.solved = true;
         continue;
       }
-      if (evaluator_.spent()) return helping();
+      if (enough()) break;
       Attempt attempt{Goal::best, favoured-- > 0 ? nodes * kFavouredFactor : nodes, state.proof};
       solve(state, attempt);
       state.proof = attempt.proof;
       unsolved |= !state.proof.solved && !state.proof.exhausted;
     }
   }
+  lists();
   helping();
 }
 
@@ -203,7 +209,7 @@ void JointSearch::alternatives() {
   for (FamilyState& state : states_) {
     if (evaluator_.spent()) return help_ranked();
     const bool searched = state.proof.solved || state.proof.exhausted;
-    if (!searched || !state.fits || state.family.helping || state.family.bound_ns > threshold_ns(Goal::alternatives)) continue;
+    if (!searched || !state.fits || set_aside(state) || state.family.bound_ns > threshold_ns(Goal::alternatives)) continue;
     Attempt attempt{Goal::alternatives, kAlternativeNodes, state.proof};
     do {
       attempt.proof.solved = attempt.proof.exhausted = false;

@@ -49,6 +49,9 @@ class JointSearch {
   /// With helping idle devices: the plans seen, with the same cuts; then all cuts of families with few, the neighbours of the best cuts of
   /// others. Proved are families whose every plan was simulated or has a bound (HelpingBound) above the best step.
   void helping();
+  /// `list` beside other schedules: on the devices and micro-batches where those are fastest, with their cuts and some neighbours. Not
+  /// proved: making its rows takes as long as hundreds of simulations.
+  void lists();
   /// The next best pipelines, and what helping idle devices make of those ranked. Leaves the proofs of families as they are.
   void alternatives();
   /// Plans that can't be executed and are faster than every executable plan.
@@ -71,7 +74,9 @@ class JointSearch {
   void note(FamilyState& state, double step_s, const std::vector<int>& cuts);
   void try_known_cuts(FamilyState& state);
   void try_all_cuts(FamilyState& state);
-  void try_neighbours(FamilyState& state);
+  void try_neighbours(FamilyState& state, int moves);
+  [[nodiscard]] const FamilyState* fastest_alike(const FamilyState& state) const;
+  [[nodiscard]] bool set_aside(const FamilyState& state) const;
   [[nodiscard]] std::int64_t helping_work(const FamilyState& state) const;
   void help_ranked();
 
@@ -103,6 +108,7 @@ class JointSearch {
   std::vector<FamilyState> states_;
   int keep_;
   std::optional<bool> only_replicated_;
+  bool more_than_lists_ = false;  ///< families of other schedules than `list` can be executed
 };
 
 }  // namespace mptune::planner
