@@ -15,13 +15,14 @@
 namespace mptune::planner {
 namespace {
 
-constexpr std::int64_t kMostCutSets = 4'096;  // that a family may have to be searched completely
-constexpr std::int64_t kFamilyShare = 16;     // a family searched completely gets 1 / this of the work that is left
-constexpr int kImprovedFamilies = 6;          // whose cuts are moved
-constexpr int kMoves = 64;                    // cuts tried around the best ones of a family
-constexpr int kLists = 6;                     // families of `list` that are tried
-constexpr int kListMoves = 8;                 // cuts tried around the best ones of the best of them
-constexpr double kPromising = 1.1;            // times the best step: families above are not improved
+constexpr std::int64_t kMostCutSets = 4'096;     // that a family may have to be searched completely
+constexpr std::int64_t kHelpingWorkDivisor = 4;  // helping() gets 1 / this of the work that is left
+constexpr std::int64_t kFamilyShare = 16;        // a family searched completely gets 1 / this of the work that is left
+constexpr int kImprovedFamilies = 6;             // whose cuts are moved
+constexpr int kMoves = 64;                       // cuts tried around the best ones of a family
+constexpr int kLists = 6;                        // families of `list` that are tried
+constexpr int kListMoves = 8;                    // cuts tried around the best ones of the best of them
+constexpr double kPromising = 1.1;               // times the best step: families above are not improved
 
 // Calls `use` with every set of `count` of the open layers, ascending.
 void for_all_sets(const std::vector<int>& open, std::size_t count, const std::function<void(const std::vector<int>&)>& use) {
@@ -110,14 +111,16 @@ void JointSearch::helping() {
   for (FamilyState& state : states_)
     // Rows of `list` take too long to make: help_ranked() tries those of ranked plans.
     if (state.family.helping && state.family.executable() && !made_by_search(state.family)) helped.push_back(&state);
+  const std::int64_t least_left = evaluator_.work_left() - evaluator_.work_left() / kHelpingWorkDivisor;
+  const auto enough = [&] { return evaluator_.spent() || evaluator_.work_left() < least_left; };
   for (FamilyState* state : helped) {
-    if (evaluator_.spent()) return;
+    if (enough()) return;
     if (state->proof.lower_ns <= threshold_ns(Goal::best)) try_known_cuts(*state);
   }
   std::ranges::stable_sort(helped, {}, [](const FamilyState* state) { return state->best_s; });
   int improved = 0;
   for (FamilyState* state : helped) {
-    if (evaluator_.spent()) return;
+    if (enough()) return;
     if (state->proof.lower_ns > threshold_ns(Goal::best)) {
       state->proof.solved = true;
     } else if (state->family.plans <= kMostCutSets && state->family.plans * helping_work(*state) <= evaluator_.work_left() / kFamilyShare) {

@@ -31,6 +31,7 @@ constexpr std::int64_t kAlternativeNodes = 20'000;
 constexpr std::int64_t kBeyondNodes = 4'000;
 constexpr int kMostListSchedules = 6;  // families of list schedules that beyond() evaluates: generating their rows takes milliseconds
 constexpr std::int64_t kBeyondWorkDivisor = 4;  // beyond() gets 1 / this of the work that is left
+constexpr std::int64_t kProofWorkDivisor = 8;   // beside families without a proof, the others get 1 / this of the work
 constexpr int kMostListed = 4096;
 // A step with all stages recomputed takes at most about this many times the step without recomputation.
 constexpr double kRecomputedRatio = 1.5;
@@ -179,7 +180,7 @@ void JointSearch::pipelines() {
   try_seeds();
   const bool others =
       std::ranges::any_of(states_, [this](const FamilyState& state) { return state.family.executable() && set_aside(state); });
-  const std::int64_t least_left = others ? evaluator_.work_left() / 2 : -1;
+  const std::int64_t least_left = others ? evaluator_.work_left() - evaluator_.work_left() / kProofWorkDivisor : -1;
   const auto enough = [&] { return evaluator_.spent() || evaluator_.work_left() < least_left; };
   bool unsolved = true;
   for (std::int64_t nodes = kFirstNodes; unsolved && !enough(); nodes = std::min(nodes * kGrowth, kMostNodes)) {
