@@ -155,9 +155,9 @@ void JointSearch::try_given_cuts() {
 void JointSearch::try_seeds() {
   int tried = 0;
   for (FamilyState& state : states_) {
-    if (tried == kSeeds || evaluator_.spent()) return;
     if (!state.family.executable() || set_aside(state) || state.family.seed.empty() || state.proof.lower_ns > threshold_ns(Goal::best))
       continue;
+    if (tried == kSeeds || evaluator_.spent()) return;
     try_cuts(state, state.family.seed);
     ++tried;
   }

@@ -4,14 +4,12 @@
 
 #include <fstream>
 
-#include "tests/support/error_of.h"
 #include "tests/support/files.h"
 #include "tuner/runtime/capabilities.h"
 
 namespace mptune::reports {
 namespace {
 
-using testing::error_of;
 using ::testing::HasSubstr;
 using testing::refusal_of;
 
