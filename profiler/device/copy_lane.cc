@@ -52,11 +52,15 @@ bool is_gpu(const Device& device) {
 
 }  // namespace
 
+bool CopyLane::needs_thread(const Device& source, const Device& destination, const LinkThrottle& throttle) {
+  return throttle != LinkThrottle() || is_gpu(source) || is_gpu(destination);
+}
+
 CopyLane::CopyLane(std::shared_ptr<Device> source, std::shared_ptr<Device> destination, LinkThrottle throttle)
     : source_(std::move(source)),
       destination_(std::move(destination)),
       throttle_(throttle),
-      has_thread_(throttle_ != LinkThrottle() || is_gpu(*source_) || is_gpu(*destination_)) {
+      has_thread_(needs_thread(*source_, *destination_, throttle_)) {
   if (has_thread_)
     thread_ = std::thread([this] { loop(); });
   else

@@ -32,6 +32,9 @@ class CopyLane {
   using Arrived = std::function<void(Arrival arrival)>;
   using Failed = std::function<void(std::exception_ptr)>;
 
+  /// Returns true if a lane between these devices has a thread.
+  [[nodiscard]] static bool needs_thread(const Device& source, const Device& destination, const LinkThrottle& throttle);
+
   CopyLane(std::shared_ptr<Device> source, std::shared_ptr<Device> destination, LinkThrottle throttle);
   /// Finishes all queued copies.
   ~CopyLane();
@@ -42,7 +45,6 @@ class CopyLane {
   /// `arrived`, or of `failed` with what went wrong (no memory, a device that can't be had, an exception of `arrived`). The copy carries
   /// the caller's tag. What arrives has its dimensions in the same order in memory, without gaps.
   void copy(std::vector<at::Tensor> tensors, Arrived arrived, Failed failed);
-  [[nodiscard]] bool has_thread() const { return has_thread_; }
   /// Blocks until all enqueued copies are done. Must not be called from `arrived` or `failed`.
   void drain();
 

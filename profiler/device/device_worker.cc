@@ -1,14 +1,13 @@
 #include "profiler/device/device_worker.h"
 
+#include <utility>
+
 namespace mptune::profiler {
 
-DeviceWorker::DeviceWorker(std::shared_ptr<Device> device) : device_(std::move(device)), thread_([this] { loop(); }) {
+DeviceWorker::DeviceWorker(std::shared_ptr<Device> device, std::chrono::nanoseconds spin)
+    : device_(std::move(device)), to_thread_(spin), to_owner_(spin), thread_([this] { loop(); }) {
   if (auto error = wait()) {
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    changed_.notify_all();
+    hand_over(State::stopping);
     thread_.join();
     std::rethrow_exception(error);
   }
@@ -17,27 +16,18 @@ DeviceWorker::DeviceWorker(std::shared_ptr<Device> device) : device_(std::move(d
 DeviceWorker::~DeviceWorker() {
   if (!thread_.joinable()) return;
   (void)wait();
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  changed_.notify_all();
+  hand_over(State::stopping);
   thread_.join();
 }
 
 void DeviceWorker::post(std::function<void()> job) {
-  {
-    const std::lock_guard lock(mutex_);
-    job_ = std::move(job);
-    error_ = nullptr;
-    busy_ = true;
-  }
-  changed_.notify_all();
+  job_ = std::move(job);
+  error_ = nullptr;
+  hand_over(State::busy);
 }
 
 std::exception_ptr DeviceWorker::wait() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !busy_; });
+  to_owner_.wait([this] { return state_ != State::busy; });
   return std::exchange(error_, nullptr);
 }
 
@@ -46,31 +36,27 @@ void DeviceWorker::run(std::function<void()> job) {
   if (auto error = wait()) std::rethrow_exception(error);
 }
 
+void DeviceWorker::hand_over(State state) {
+  state_ = state;
+  (state == State::idle ? to_owner_ : to_thread_).ring();
+}
+
 void DeviceWorker::loop() {
   std::unique_ptr<ThreadBinding> binding;
-  std::exception_ptr error;
-  try {
-    binding = device_->bind_compute();
-  } catch (...) {
-    error = std::current_exception();
-  }
-  std::unique_lock lock(mutex_);
-  while (true) {
-    error_ = error;
-    busy_ = false;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return job_ || stop_; });
-    if (stop_) return;
-    auto job = std::exchange(job_, nullptr);
-    lock.unlock();
-    error = nullptr;
+  const auto guarded = [this](const auto& work) {
     try {
-      job();
+      work();
     } catch (...) {
-      error = std::current_exception();
+      error_ = std::current_exception();
     }
-    job = nullptr;  // frees captured values on this thread, before wait() returns
-    lock.lock();
+  };
+  guarded([&] { binding = device_->bind_compute(); });
+  while (true) {
+    hand_over(State::idle);
+    to_thread_.wait([this] { return state_ != State::idle; });
+    if (state_ == State::stopping) return;
+    guarded(job_);
+    job_ = nullptr;  // frees captured values on this thread, before wait() returns
   }
 }
 

@@ -1,12 +1,14 @@
 #pragma once
 
-#include <condition_variable>
+#include <atomic>
+#include <chrono>
+#include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 #include "profiler/device/device.h"
+#include "profiler/device/doorbell.h"
 
 namespace mptune::profiler {
 
@@ -14,8 +16,9 @@ namespace mptune::profiler {
 /// post() and wait() are called by one owner thread.
 class DeviceWorker {
  public:
-  /// Starts the thread and binds it to the device. Throws what binding throws.
-  explicit DeviceWorker(std::shared_ptr<Device> device);
+  /// Starts the thread and binds it to the device. Throws what binding throws. `spin`: how long it and its owner keep their cores while
+  /// they wait for each other (see Doorbell).
+  explicit DeviceWorker(std::shared_ptr<Device> device, std::chrono::nanoseconds spin = {});
   ~DeviceWorker();
   DeviceWorker(const DeviceWorker&) = delete;
   DeviceWorker& operator=(const DeviceWorker&) = delete;
@@ -30,15 +33,16 @@ class DeviceWorker {
   void run(std::function<void()> job);
 
  private:
+  /// Whose turn it is: job_ and error_ are used by the thread while it is busy, else by the owner.
+  enum class State { busy, idle, stopping };
+  void hand_over(State state);
   void loop();
 
   std::shared_ptr<Device> device_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Doorbell to_thread_, to_owner_;
   std::function<void()> job_;
   std::exception_ptr error_;
-  bool busy_ = true;  ///< binding is the first job
-  bool stop_ = false;
+  std::atomic<State> state_{State::busy};  ///< binding is the first job
   std::thread thread_;
 };
 

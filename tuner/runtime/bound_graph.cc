@@ -1,7 +1,6 @@
 #include "tuner/runtime/bound_graph.h"
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <set>
 
@@ -28,18 +27,6 @@ bool is_cancelled(const std::exception_ptr& error) {
 // Longer than a small copy and the wake-up of a thread, shorter than anybody else would miss the core.
 constexpr std::chrono::microseconds kSpin{50};
 
-/// Returns true if every thread of a step has a core of its own, the caller's, who sleeps, left aside.
-bool may_spin(const std::vector<std::shared_ptr<Device>>& devices, std::size_t lane_threads) {
-  std::set<int> cores;
-  std::size_t threads = lane_threads;
-  for (const auto& device : devices) {
-    threads += std::max<std::size_t>(1, device->spec().cores.size());
-    for (const int core : device->spec().cores)
-      if (!cores.insert(core).second) return false;
-  }
-  return threads <= available_cores().size();
-}
-
 /// Micro-batches of a replica in the order in which its device's row adds their weight gradients.
 std::vector<int> weight_order(const Plan& plan, int stage, int device) {
   std::vector<int> order;
@@ -62,10 +49,10 @@ BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptio
     first_samples_.push_back(first);
     first += size;
   }
+  add_doorbells(options.link);
   add_workers(options);
   add_stages(model);
   add_lanes(options.link);
-  add_doorbells();
   add_channels();
   bind_rows();
 }
@@ -76,10 +63,40 @@ BoundGraph::~BoundGraph() {
   for (Replicas& replicas : stages_) replicas.clear();
 }
 
+// Threads that share a core never spin: they would delay what they wait for.
+std::chrono::nanoseconds BoundGraph::spin_beside(std::size_t others) const {
+  std::set<int> cores;
+  std::size_t threads = others;
+  for (const auto& device : devices_) {
+    threads += std::max<std::size_t>(1, device->spec().cores.size());
+    for (const int core : device->spec().cores)
+      if (!cores.insert(core).second) return {};
+  }
+  return threads <= available_cores().size() ? kSpin : std::chrono::nanoseconds(0);
+}
+
+std::size_t BoundGraph::copying_threads(const LinkThrottle& link) const {
+  std::set<std::pair<int, int>> lanes;
+  for (const Boundary& boundary : boundaries()) {
+    const auto [source, destination] = std::pair(boundary.source, boundary.destination);
+    if (source == destination || !profiler::CopyLane::needs_thread(device(source), device(destination), link)) continue;
+    lanes.insert({source, destination});
+    lanes.insert({destination, source});
+  }
+  return lanes.size();
+}
+
+void BoundGraph::add_doorbells(const LinkThrottle& link) {
+  const auto spin = spin_beside(copying_threads(link));
+  for (std::size_t d = 0; d < devices_.size(); ++d) doorbells_.push_back(std::make_unique<profiler::Doorbell>(spin));
+}
+
 void BoundGraph::add_workers(const PipelineOptions& options) {
+  // Beside the lanes' threads there is the caller's.
+  const auto spin = spin_beside(copying_threads(options.link) + 1);
   for (const auto& device : devices_) {
     if (const auto cap = options.memory_bytes.find(device->name()); cap != options.memory_bytes.end()) device->set_memory_cap(cap->second);
-    workers_.push_back(std::make_unique<profiler::DeviceWorker>(device));
+    workers_.push_back(std::make_unique<profiler::DeviceWorker>(device, spin));
   }
 }
 
@@ -118,12 +135,6 @@ void BoundGraph::add_lanes(const LinkThrottle& link) {
     add(boundary.source, boundary.destination);
     add(boundary.destination, boundary.source);
   }
-}
-
-void BoundGraph::add_doorbells() {
-  const auto with_threads = std::ranges::count_if(lanes_, [](const auto& lane) { return lane.second->has_thread(); });
-  const auto spin = may_spin(devices_, static_cast<std::size_t>(with_threads)) ? kSpin : std::chrono::microseconds(0);
-  for (std::size_t d = 0; d < devices_.size(); ++d) doorbells_.push_back(std::make_unique<profiler::Doorbell>(spin));
 }
 
 void BoundGraph::add_channels() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -109,10 +110,14 @@ class BoundGraph {
   void recover();
 
  private:
+  /// How long threads spin before they sleep, with `others` more threads than the devices'.
+  [[nodiscard]] std::chrono::nanoseconds spin_beside(std::size_t others) const;
+  /// Threads of lanes.
+  [[nodiscard]] std::size_t copying_threads(const LinkThrottle& link) const;
   void add_workers(const PipelineOptions& options);
   void add_stages(const Model& model);
   void add_lanes(const LinkThrottle& link);
-  void add_doorbells();
+  void add_doorbells(const LinkThrottle& link);
   void add_channels();
   /// A boundary that messages cross, both ways.
   struct Boundary {
