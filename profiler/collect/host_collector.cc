@@ -24,7 +24,8 @@ bool is_backward(EventKind kind) {
   return kind == EventKind::backward || kind == EventKind::backward_input || kind == EventKind::recompute;
 }
 
-/// Adds edges from each device's last action to reductions and updates, which start when all devices are done. Requires: ordered by start.
+/// Adds edges from the other devices' last actions to reductions and updates. Some start before all actions have ended: these do not wait
+/// for what still runs. Requires: ordered by start.
 void add_barriers(Trace& trace, const std::vector<Placed>& placed) {
   std::map<int, std::map<int, int>> last_action;  // by step and device
   for (int i = 0; i < static_cast<int>(placed.size()); ++i) {
@@ -34,7 +35,7 @@ void add_barriers(Trace& trace, const std::vector<Placed>& placed) {
     if (event.kind != EventKind::optimizer && event.kind != EventKind::reduce) continue;
     if (!devices.contains(event.device)) continue;  // replicas receive their parameters before their first action
     for (const auto& [device, action] : devices)
-      if (device != event.device) trace.edges.push_back({action, i, EdgeKind::data});
+      if (device != event.device && placed[as_index(action)].event.end() <= event.start) trace.edges.push_back({action, i, EdgeKind::data});
   }
 }
 

@@ -36,6 +36,13 @@ std::vector<int> weight_order(const Plan& plan, int stage, int device) {
   return order;
 }
 
+void mark_ends(std::vector<BoundAction>& row) {
+  std::set<const StageReplica*> marked;
+  for (auto bound = row.rbegin(); bound != row.rend(); ++bound)
+    if (bound->action.kind == ActionKind::backward || bound->action.kind == ActionKind::backward_weight)
+      bound->ends_replica = marked.insert(bound->stage).second;
+}
+
 }  // namespace
 
 BoundGraph::BoundGraph(const Model& model, const Plan& plan, const PipelineOptions& options, std::vector<std::shared_ptr<Device>> devices)
@@ -163,6 +170,7 @@ void BoundGraph::bind_rows() {
       if (action.stage + 1 < plan_.num_stages()) bound.back = channel(action.stage, action.microbatch);
       bound_row.push_back(std::move(bound));
     }
+    mark_ends(bound_row);
   }
 }
 
@@ -172,10 +180,6 @@ int BoundGraph::device_of(const StageReplica& replica) const {
 
 bool BoundGraph::has_replicas() const {
   return std::any_of(stages_.begin(), stages_.end(), [](const Replicas& replicas) { return replicas.size() > 1; });
-}
-
-bool BoundGraph::has_batch_statistics() const {
-  return std::any_of(stages_.begin(), stages_.end(), [](const Replicas& replicas) { return replicas[0]->has_batch_statistics(); });
 }
 
 std::vector<BoundGraph::Link> BoundGraph::links() const {

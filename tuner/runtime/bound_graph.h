@@ -51,8 +51,9 @@ struct BoundAction {
   Action action;
   std::string text;
   StageReplica* stage = nullptr;
-  Channel* front = nullptr;  ///< to the stage before, for this micro-batch
-  Channel* back = nullptr;   ///< to the stage after, likewise
+  Channel* front = nullptr;   ///< to the stage before, for this micro-batch
+  Channel* back = nullptr;    ///< to the stage after, likewise
+  bool ends_replica = false;  ///< the row's last action that adds to the replica's gradients
 };
 
 /// A plan bound to a model and to devices: their workers, the stages' replicas, lanes, channels and rows of actions.
@@ -79,7 +80,6 @@ class BoundGraph {
   [[nodiscard]] StageReplica& first(int stage) const { return *replicas(stage)[0]; }
   [[nodiscard]] int device_of(const StageReplica& replica) const;
   [[nodiscard]] bool has_replicas() const;
-  [[nodiscard]] bool has_batch_statistics() const;
 
   /// The channel between a replica of a stage and a replica of the next one. Both may be on the same device.
   struct Link {

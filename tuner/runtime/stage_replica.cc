@@ -239,8 +239,8 @@ void StageReplica::collect_statistics(int layer, int microbatch) {
   if (source.has_batch_statistics()) statistics_[as_index(layer)][microbatch] = source.take_statistics();
 }
 
-void StageReplica::commit_statistics(const std::vector<StageReplica*>& replicas) {
-  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+void StageReplica::commit_statistics(const std::vector<StageReplica*>& replicas, int share, int shares) {
+  for (auto layer = as_index(share); layer < layers_.size(); layer += as_index(shares)) {
     if (!layers_[layer].layer->has_batch_statistics()) continue;
     std::map<int, std::vector<BatchStatistics>> by_microbatch;
     for (StageReplica* replica : replicas) by_microbatch.merge(replica->statistics_[layer]);

@@ -66,8 +66,9 @@ class StageReplica {
   [[nodiscard]] std::vector<std::string> layer_names() const;
 
   [[nodiscard]] bool has_batch_statistics() const { return has_batch_statistics_; }
-  /// Commits the statistics that all replicas of this stage saw in one step, in ascending order of micro-batches, to this one's buffers.
-  void commit_statistics(const std::vector<StageReplica*>& replicas);
+  /// Commits the statistics that all replicas of this stage saw in one step, in ascending order of micro-batches, to this one's buffers:
+  /// of one of `shares` shares of the layers. Different shares may be committed at the same time.
+  void commit_statistics(const std::vector<StageReplica*>& replicas, int share, int shares);
 
   /// Null: nothing is recorded. Change it between steps only.
   void set_recorder(std::unique_ptr<LeafRecorder> recorder) { recorder_ = std::move(recorder); }

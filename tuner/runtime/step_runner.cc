@@ -28,11 +28,23 @@ EventKind kind_of(const Action& action) {
   return EventKind::host;
 }
 
+/// Gives `copy` the values of `from`. On the host it gets the memory itself, which nobody writes during a step: only the first time does
+/// this cost anything, or if the caller has replaced the parameter's memory.
+void share_or_copy(at::Tensor copy, const at::Tensor& from) {
+  if (!copy.is_cpu() || !from.is_cpu()) return (void)copy.copy_(from);
+  if (copy.const_data_ptr() != from.const_data_ptr() || copy.strides() != from.strides()) copy.set_data(from.detach());
+}
+
 }  // namespace
 
 // The caller may change the parameters of first replicas before the first step, so copies are refreshed in that step, too.
 StepRunner::StepRunner(BoundGraph& graph, std::uint64_t seed)
-    : graph_(graph), tied_(graph), help_(graph), seed_(seed), refresh_copies_(graph.has_replicas() || !tied_.empty()) {}
+    : graph_(graph),
+      tied_(graph),
+      help_(graph),
+      seed_(seed),
+      refresh_copies_(graph.has_replicas() || !tied_.empty()),
+      ends_(graph.stages().size()) {}
 
 StepResult StepRunner::run(const Tensors& inputs, const at::Tensor& target, Accumulate accumulate) {
   const profiler::NvtxRange range("step", steps_);
@@ -50,21 +62,12 @@ StepResult StepRunner::run(const Tensors& inputs, const at::Tensor& target, Accu
 }
 
 void StepRunner::run_phases(Accumulate accumulate) {
-  rows_left_ = static_cast<int>(graph_.devices().size());
+  begin_ends();
   graph_.for_devices([&](int device) {
     run_row(device, accumulate);
-    if (--rows_left_ == 0) graph_.ring_all();
-    if (help_.takes_part(device)) (void)wait(device, PendingWeights::Size::largest, [this] { return rows_left_ == 0 || graph_.failed(); });
+    finish(device);
   });
-  auto error = graph_.take_error();
-  if (!error && (graph_.has_replicas() || graph_.has_batch_statistics())) {
-    graph_.for_devices([&](int device) { finish_stages(device); });
-    error = graph_.take_error();
-  }
-  if (!error && !tied_.empty()) {
-    graph_.for_devices([&](int device) { sum_tied(device); });
-    error = graph_.take_error();
-  }
+  const auto error = graph_.take_error();
   inputs_.clear();
   target_.reset();
   if (!error) return;
@@ -99,7 +102,7 @@ void StepRunner::prepare_stages(int device, Accumulate accumulate) {
   });
 }
 
-/// Copies the first replica's parameters to another one, and tied weights from the stage that trains them to the stages with copies.
+/// Gives a replica the first one's parameters, and a stage's copies of tied weights the values of the stage that trains them.
 void StepRunner::refresh(StageReplica& replica, int device) {
   if (replica.replica() == 0 && replica.copies().empty()) return;
   const auto start = profiler::SteadyClock::now();
@@ -110,12 +113,12 @@ void StepRunner::refresh(StageReplica& replica, int device) {
   if (replica.replica() > 0) {
     after_first_of(replica.stage());
     const auto& from = graph_.first(replica.stage()).named_parameters();
-    for (std::size_t p = 0; p < from.size(); ++p) at::Tensor(replica.named_parameters()[p].tensor).copy_(from[p].tensor);
+    for (std::size_t p = 0; p < from.size(); ++p) share_or_copy(replica.named_parameters()[p].tensor, from[p].tensor);
   }
   for (const NamedTensor& copy : replica.copies()) {
     const TiedWeights::Weight& weight = tied_.of(copy.name);
     after_first_of(weight.stage);
-    at::Tensor(copy.tensor).copy_(weight.first);
+    share_or_copy(copy.tensor, weight.first);
   }
   if (auto* recorder = replica.recorder()) recorder->leaf(EventKind::reduce, "refresh parameters", tag, start);
 }
@@ -131,6 +134,7 @@ void StepRunner::run_row(int device, Accumulate accumulate) {
       const TagScope scope(gpus_, tag_of(bound), kind_of(bound.action));
       run_action(bound);
     }
+    if (bound.ends_replica) end_replica(*bound.stage);
     if (auto* recorder = bound.stage->recorder()) {
       recorder->range(bound.text.c_str(), tag_of(bound), start);
       collector_->add_memory(device, graph_.device(device).current_bytes());
@@ -211,52 +215,6 @@ void StepRunner::backward(const BoundAction& bound) {
   const bool split = bound.action.kind == ActionKind::backward_input;
   gradients = split ? bound.stage->backward_input(m, std::move(gradients)) : bound.stage->backward(m, std::move(gradients));
   if (bound.front != nullptr) bound.front->send({true, m}, std::move(gradients));
-}
-
-void StepRunner::finish_stages(int device) {
-  const at::NoGradGuard no_grad;
-  for (const BoundGraph::Replicas& replicas : graph_.stages()) {
-    for (const auto& replica : replicas)
-      if (graph_.device_of(*replica) == device) sum_replicas(*replica);
-    if (graph_.device_of(*replicas[0]) == device && replicas[0]->has_batch_statistics()) commit_statistics(*replicas[0]);
-  }
-}
-
-/// Sums the replicas' gradients into the first one's, in order of the replicas. On CPU every replica's thread sums a share of the
-/// parameters. On a GPU the first replica's thread sums all: work of another thread on its memory would be on no recorded lane.
-void StepRunner::sum_replicas(StageReplica& replica) {
-  const auto start = profiler::SteadyClock::now();
-  const Tag tag = tag_of(replica);
-  const TagScope scope(gpus_, tag, EventKind::reduce);
-  const BoundGraph::Replicas& replicas = graph_.replicas(replica.stage());
-  const std::size_t summing = replicas[0]->on_gpu() ? 1 : replicas.size();
-  const auto share = as_index(replica.replica());
-  if (share >= summing || replicas.size() < 2) return;
-  const std::vector<at::Tensor>& parameters = replicas[0]->trained();
-  for (std::size_t p = share; p < parameters.size(); p += summing)
-    for (std::size_t other = 1; other < replicas.size(); ++other) add_gradient(parameters[p], replicas[other]->trained()[p].grad());
-  if (auto* recorder = replica.recorder()) recorder->leaf(EventKind::reduce, "sum gradients", tag, start);
-}
-
-void StepRunner::commit_statistics(StageReplica& first) {
-  const TagScope scope(gpus_, tag_of(first), EventKind::reduce);
-  std::vector<StageReplica*> all;
-  for (const auto& replica : graph_.replicas(first.stage())) all.push_back(replica.get());
-  first.commit_statistics(all);
-}
-
-/// Adds the gradients of tied copies to those of the stage that trains the weight, in order of the stages.
-void StepRunner::sum_tied(int device) {
-  const at::NoGradGuard no_grad;
-  for (const auto& [name, weight] : tied_.all()) {
-    StageReplica& holder = graph_.first(weight.stage);
-    if (graph_.device_of(holder) != device) continue;
-    const auto start = profiler::SteadyClock::now();
-    const Tag tag = tag_of(holder);
-    const TagScope scope(gpus_, tag, EventKind::reduce);
-    for (const at::Tensor& copy : weight.copies) add_gradient(weight.first, copy.grad());
-    if (auto* recorder = holder.recorder()) recorder->leaf(EventKind::reduce, "sum tied gradients", tag, start);
-  }
 }
 
 void StepRunner::on_stages(const std::function<void(int stage)>& work) {

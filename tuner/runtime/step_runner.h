@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "tuner/runtime/bound_graph.h"
 #include "tuner/runtime/idle_help.h"
@@ -50,9 +51,17 @@ class StepRunner {
   }
   Message await(Channel& channel, MessageTag tag, int device, profiler::SteadyClock::time_point& idle_since);
   Tensors receive(Channel& channel, MessageTag tag, const BoundAction& bound);
-  void finish_stages(int device);
-  void sum_replicas(StageReplica& replica);
-  void commit_statistics(StageReplica& first);
+
+  void begin_ends();
+  [[nodiscard]] static int shares_of(const BoundGraph::Replicas& replicas);
+  /// The replica's gradients of this step are final, unless other replicas' are added.
+  void end_replica(const StageReplica& replica);
+  /// Waits, and helps others meanwhile. Returns false if the step has failed.
+  [[nodiscard]] bool wait_unless_failed(int device, const std::function<bool()>& ready);
+  void finish(int device);
+  [[nodiscard]] bool finish_share(StageReplica& replica);
+  void sum_replicas(StageReplica& replica, int shares);
+  void commit_statistics(const StageReplica& replica, int shares);
   void sum_tied(int device);
   [[nodiscard]] double take_loss();
 
@@ -69,7 +78,11 @@ class StepRunner {
   bool refresh_copies_;  ///< replicas and tied copies have older values than the first
 
   // of the current step
-  std::atomic<int> rows_left_{0};  ///< rows that have not ended
+  struct StageEnd {
+    std::atomic<int> running{0};      ///< replicas with backwards to come
+    std::atomic<int> shares_left{0};  ///< of summing gradients and committing statistics
+  };
+  std::vector<StageEnd> ends_;  ///< per stage
   Tensors inputs_;
   at::Tensor target_;
 };

@@ -62,6 +62,51 @@ TEST(Pipeline, ExceptionOfAStageSurfacesOnceAndTheNextStepWorks) {
   }
 }
 
+Plan data_parallel_plan(int layers, int replicas, int batch) {
+  PlanOptions options;
+  options.devices = device_names(replicas);
+  options.batch = batch;
+  options.layers = layers;
+  options.stages = 1;
+  options.microbatches = replicas;
+  options.schedule = "gpipe";
+  options.replicas = {replicas};
+  return make_plan(options);
+}
+
+// The other replica has ended its backwards, and waits for the gradients of the one that fails.
+TEST(Pipeline, ExceptionOfAReplicaEndsTheOthersWait) {
+  auto switches = std::make_shared<FragileLayer::Switches>();
+  const Plan plan = data_parallel_plan(2, 2, 8);
+  Pipeline pipeline(fragile_model(2, switches), plan, {}, shared_core_devices(plan));
+  const at::Tensor data = at::ones({8, FragileLayer::kWidth});
+  const double loss = pipeline.step(data, {}).loss;
+  for (const int failing : {0, 1}) {
+    switches->fail_at = failing;
+    EXPECT_THROW((void)pipeline.step(data, {}), std::runtime_error);
+    switches->fail_at = -1;
+    EXPECT_EQ(pipeline.step(data, {}).loss, loss);
+  }
+}
+
+TEST(Pipeline, ReplicasOnCpuShareTheParameters) {
+  const Plan plan = data_parallel_plan(2, 2, 8);
+  const auto devices = shared_core_devices(plan);
+  Pipeline pipeline(fragile_model(2, std::make_shared<FragileLayer::Switches>()), plan, {}, devices);
+  const at::Tensor data = at::ones({8, FragileLayer::kWidth});
+  const double loss = pipeline.step(data, {}).loss;
+  const std::int64_t parameters = 2 * FragileLayer::kWidth * FragileLayer::kWidth * 4;
+  EXPECT_GE(devices[0]->current_bytes(), 2 * parameters) << "parameters and gradients";
+  EXPECT_LT(devices[1]->current_bytes(), 2 * parameters) << "gradients";
+  // Changed in place, as an optimizer does, and replaced.
+  const at::NoGradGuard no_grad;
+  at::Tensor weight = pipeline.named_parameters()[0].tensor;
+  weight.mul_(2);
+  EXPECT_DOUBLE_EQ(pipeline.step(data, {}).loss, 4 * loss);
+  weight.set_data(at::eye(FragileLayer::kWidth) * 3);
+  EXPECT_DOUBLE_EQ(pipeline.step(data, {}).loss, 9 * loss);
+}
+
 /// A device that has no memory for copies from the first forward of the last layer on, while that is told to fail.
 class FullDevice final : public WrappedDevice {
  public:

@@ -1,0 +1,98 @@
+// How a step ends: each stage sums its replicas' gradients and commits its statistics as soon as they are final, while other stages still
+// run their backwards.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "profiler/base/index.h"
+#include "tuner/runtime/step_runner.h"
+
+namespace mptune::tuner {
+
+void StepRunner::begin_ends() {
+  for (std::size_t s = 0; s < ends_.size(); ++s) {
+    const BoundGraph::Replicas& replicas = graph_.stages()[s];
+    // With fewer micro-batches than replicas, some replicas have nothing to do.
+    ends_[s].running = std::min(static_cast<int>(replicas.size()), graph_.plan().num_microbatches());
+    ends_[s].shares_left = shares_of(replicas);
+  }
+}
+
+/// On CPU every replica's thread finishes a share of the stage. On a GPU the first replica's thread finishes all: work of another thread on
+/// its memory would be on no recorded lane.
+int StepRunner::shares_of(const BoundGraph::Replicas& replicas) {
+  return replicas[0]->on_gpu() ? 1 : static_cast<int>(replicas.size());
+}
+
+void StepRunner::end_replica(const StageReplica& replica) {
+  const bool read_by_others = graph_.replicas(replica.stage()).size() > 1 || !tied_.empty();
+  // A GPU's thread is ahead of its work.
+  if (read_by_others) wait_for(graph_.device(graph_.device_of(replica)).now());
+  if (--ends_[as_index(replica.stage())].running == 0) graph_.ring_all();
+}
+
+bool StepRunner::wait_unless_failed(int device, const std::function<bool()>& ready) {
+  (void)wait(device, PendingWeights::Size::largest, [&] { return graph_.failed() || ready(); });
+  return !graph_.failed();
+}
+
+void StepRunner::finish(int device) {
+  const at::NoGradGuard no_grad;
+  // The last stage is the first one whose backwards end.
+  for (auto replicas = graph_.stages().rbegin(); replicas != graph_.stages().rend(); ++replicas)
+    for (const auto& replica : *replicas)
+      if (graph_.device_of(*replica) == device && !finish_share(*replica)) return;
+  const auto all_ended = [this] { return std::ranges::all_of(ends_, [](const StageEnd& end) { return end.running == 0; }); };
+  if (help_.takes_part(device) && !wait_unless_failed(device, all_ended)) return;
+  if (tied_.empty()) return;
+  const auto all_done = [this] { return std::ranges::all_of(ends_, [](const StageEnd& end) { return end.shares_left == 0; }); };
+  if (wait_unless_failed(device, all_done)) sum_tied(device);
+}
+
+/// Returns false if the step has failed.
+bool StepRunner::finish_share(StageReplica& replica) {
+  const BoundGraph::Replicas& replicas = graph_.replicas(replica.stage());
+  StageEnd& end = ends_[as_index(replica.stage())];
+  const int shares = shares_of(replicas), device = graph_.device_of(replica);
+  if (replica.replica() >= shares) return true;
+  if (!wait_unless_failed(device, [&] { return end.running == 0; })) return false;
+  if (replicas.size() > 1) sum_replicas(replica, shares);
+  if (replica.has_batch_statistics()) commit_statistics(replica, shares);
+  if (!tied_.empty()) wait_for(graph_.device(device).now());
+  if (--end.shares_left == 0) graph_.ring_all();
+  return true;
+}
+
+/// Sums a share of the replicas' gradients into the first one's, in order of the replicas.
+void StepRunner::sum_replicas(StageReplica& replica, int shares) {
+  const auto start = profiler::SteadyClock::now();
+  const Tag tag = tag_of(replica);
+  const TagScope scope(gpus_, tag, EventKind::reduce);
+  const BoundGraph::Replicas& replicas = graph_.replicas(replica.stage());
+  const std::vector<at::Tensor>& parameters = replicas[0]->trained();
+  for (std::size_t p = as_index(replica.replica()); p < parameters.size(); p += as_index(shares))
+    for (std::size_t other = 1; other < replicas.size(); ++other) add_gradient(parameters[p], replicas[other]->trained()[p].grad());
+  if (auto* recorder = replica.recorder()) recorder->leaf(EventKind::reduce, "sum gradients", tag, start);
+}
+
+void StepRunner::commit_statistics(const StageReplica& replica, int shares) {
+  const TagScope scope(gpus_, tag_of(replica), EventKind::reduce);
+  std::vector<StageReplica*> all;
+  for (const auto& each : graph_.replicas(replica.stage())) all.push_back(each.get());
+  all[0]->commit_statistics(all, replica.replica(), shares);
+}
+
+/// Adds the gradients of tied copies to those of the stage that trains the weight, in order of the stages.
+void StepRunner::sum_tied(int device) {
+  for (const auto& [name, weight] : tied_.all()) {
+    StageReplica& holder = graph_.first(weight.stage);
+    if (graph_.device_of(holder) != device) continue;
+    const auto start = profiler::SteadyClock::now();
+    const Tag tag = tag_of(holder);
+    const TagScope scope(gpus_, tag, EventKind::reduce);
+    for (const at::Tensor& copy : weight.copies) add_gradient(weight.first, copy.grad());
+    if (auto* recorder = holder.recorder()) recorder->leaf(EventKind::reduce, "sum tied gradients", tag, start);
+  }
+}
+
+}  // namespace mptune::tuner
