@@ -28,6 +28,9 @@ endif()
 if(MPTUNE_SANITIZE)
   target_compile_options(mptune_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   target_link_options(mptune_options INTERFACE -fsanitize=address,undefined)
+elseif(MPTUNE_SANITIZE_THREADS)
+  target_compile_options(mptune_options INTERFACE -fsanitize=thread -fno-omit-frame-pointer)
+  target_link_options(mptune_options INTERFACE -fsanitize=thread)
 else()
   # Except for code that shares a process with other C++ code (libraries opened at run time, users' programs and plug-ins): it uses the C++
   # library that is already loaded.

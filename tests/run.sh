@@ -23,5 +23,10 @@ cmake --preset asan -DMPTUNE_FUZZ=ON
 cmake --build --preset asan
 step "unit tests under sanitizers"
 ctest --preset asan -L unit -j "$(nproc)" --timeout 600
+step "build, thread sanitizer"
+cmake --preset tsan
+cmake --build --preset tsan
+step "the runtime's tests under the thread sanitizer"
+ctest --preset tsan -L unit --timeout 900
 step "fuzzing of the readers"
 ctest --preset asan -L slow -R "^fuzz\\."

@@ -12,8 +12,7 @@ namespace mptune::tuner {
 void StepRunner::begin_ends() {
   for (std::size_t s = 0; s < ends_.size(); ++s) {
     const BoundGraph::Replicas& replicas = graph_.stages()[s];
-    // With fewer micro-batches than replicas, some replicas have nothing to do.
-    ends_[s].running = std::min(static_cast<int>(replicas.size()), graph_.plan().num_microbatches());
+    ends_[s].running = static_cast<int>(replicas.size());
     ends_[s].shares_left = shares_of(replicas);
   }
 }

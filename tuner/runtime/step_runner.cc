@@ -99,6 +99,8 @@ void StepRunner::prepare_stages(int device, Accumulate accumulate) {
     replica.clear_gradients_of_copies();
     if (accumulate == Accumulate::no || replica.replica() > 0) replica.clear_gradients();
     if (refresh_copies_) refresh(replica, device);
+    // With fewer micro-batches than replicas, some replicas have nothing to do.
+    if (replica.replica() >= graph_.plan().num_microbatches()) end_replica(replica);
   });
 }
 
