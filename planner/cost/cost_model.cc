@@ -102,10 +102,13 @@ CostModel::CostModel(const Profile& profile) : profile_(profile) {
     if (!(device_class.allocator_reserve >= 0 && device_class.allocator_reserve <= 100))
       throw Error("the allocator's reserve is not a fraction of the bytes in use", "device class " + device_class.name, kRemedy);
     int busy = 0;
+    const auto first_point = static_cast<std::ptrdiff_t>(points_.size());
     for (int layer = 0; layer < layers(); ++layer) add_curve(device_class, layer);
     for (const LayerCosts& costs : device_class.layers)
       for (const LayerCost& cost : costs.by_samples) busy |= !cost.forward_busy.empty() || !cost.backward_busy.empty() ? 1 : 0;
     busy_members_.push_back(busy);
+    split_measured_.push_back(
+        std::all_of(points_.begin() + first_point, points_.end(), [](const Point& point) { return point.held_bytes >= 0; }));
   }
   curve_starts_.push_back(points_.size());
   add_boundaries();
@@ -141,10 +144,13 @@ void CostModel::add_curve(const DeviceClass& device_class, int layer) {
     point.times.backward_s = median_or(cost.backward, 0);
     point.times.forward_busy_s = std::max(point.times.forward_s, median_or(cost.forward_busy, 0));
     point.times.backward_busy_s = std::max(point.times.backward_s, median_or(cost.backward_busy, 0));
-    const double weight_share = has_parameters(profile_.layers[static_cast<std::size_t>(layer)]) ? 0.5 : 0;
-    const Halves share = measured_halves(costs, cost.samples).value_or(Halves{1 - weight_share, weight_share});
+    const bool parameters = has_parameters(profile_.layers[static_cast<std::size_t>(layer)]);
+    const std::optional<Halves> known = measured_halves(costs, cost.samples);
+    const Halves share = known.value_or(parameters ? Halves{0.5, 0.5} : Halves{1, 0});
     point.times.backward_weight_s = has_halves(cost) ? median_or(cost.backward_weight, 0) : point.times.backward_s * share.weight;
     point.times.backward_input_s = has_halves(cost) ? median_or(cost.backward_input, 0) : point.times.backward_s * share.input;
+    assumes_halves_ = assumes_halves_ || (!known && parameters);
+    add_split(cost, points_.size() == curve_starts_.back(), last, point);
     point.saved_activation_bytes = std::max(last.saved_activation_bytes, static_cast<double>(cost.saved_activation_bytes));
     point.workspace_bytes = std::max(last.workspace_bytes, static_cast<double>(cost.workspace_bytes));
     points_.push_back(point);
@@ -152,6 +158,24 @@ void CostModel::add_curve(const DeviceClass& device_class, int layer) {
   }
   if (points_.size() == curve_starts_.back())
     throw Error("the profile has no cost of layer " + profile_.layers[as_index(layer)].name, "device class " + device_class.name, kRemedy);
+}
+
+// `last`: of the size below, unless this is the first.
+void CostModel::add_split(const LayerCost& cost, bool first, const Point& last, Point& point) {
+  if (cost.split) {
+    const auto at_least = [&](std::int64_t bytes, double Point::*of) { point.*of = std::max(last.*of, static_cast<double>(bytes)); };
+    at_least(cost.split->held_bytes, &Point::held_bytes);
+    at_least(cost.split->held_input_bytes, &Point::held_input_bytes);
+    at_least(cost.split->held_gradient_bytes, &Point::held_gradient_bytes);
+    at_least(cost.split->input_workspace_bytes, &Point::input_workspace_bytes);
+    at_least(cost.split->weight_workspace_bytes, &Point::weight_workspace_bytes);
+  } else {
+    // A size that had no memory for it: in proportion to the samples.
+    for (double Point::*bytes : {&Point::held_bytes, &Point::held_input_bytes, &Point::held_gradient_bytes, &Point::input_workspace_bytes,
+                                 &Point::weight_workspace_bytes})
+      point.*bytes = first ? 0 : last.*bytes * point.samples / last.samples;
+    if (first || last.held_bytes < 0) point.held_bytes = -1;
+  }
 }
 
 int CostModel::layers() const {
@@ -270,8 +294,27 @@ std::int64_t CostModel::saved_activation_bytes(int device, const Stage& stage, i
   return bytes;
 }
 
+bool CostModel::split_memory_measured(int device) const {
+  return split_measured_[class_of(device)];
+}
+
+SplitMemory CostModel::split_memory(int device, int layer, int samples) const {
+  const auto at = [&](double Point::*bytes) { return whole_bytes(bytes_at(device, layer, samples, bytes)); };
+  return {at(&Point::held_bytes), at(&Point::held_input_bytes), at(&Point::held_gradient_bytes), at(&Point::input_workspace_bytes),
+          at(&Point::weight_workspace_bytes)};
+}
+
 std::int64_t CostModel::held_bytes(int device, int first_layer, int last_layer, int samples) const {
   std::int64_t bytes = 0;
+  if (split_memory_measured(device)) {
+    for (int layer = first_layer; layer < last_layer; ++layer) {
+      const SplitMemory memory = split_memory(device, layer, samples);
+      bytes += memory.held_bytes;
+      if (layer == first_layer) bytes -= memory.held_input_bytes;
+      if (layer + 1 == last_layer) bytes -= memory.held_gradient_bytes;
+    }
+    return std::max<std::int64_t>(0, bytes);
+  }
   for (int layer = first_layer; layer < last_layer; ++layer) {
     const int copies = has_parameters(profile_.layers[as_index(layer)]) ? 2 : 1;
     bytes += copies * saved_activation_bytes(device, layer, layer + 1, samples);

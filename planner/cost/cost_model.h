@@ -69,6 +69,8 @@ class CostModel {
 
   [[nodiscard]] LayerTimes layer(int device, int layer, int samples) const;
   [[nodiscard]] bool extrapolated(int device, int samples) const;
+  /// True if half the backward is taken for each part of a split one of some layer with parameters: only the whole was measured.
+  [[nodiscard]] bool assumes_halves() const { return assumes_halves_; }
   /// Devices of the profile that were busy when `_busy` times were measured on `device`; 0 where they were not measured.
   [[nodiscard]] int neighbours(int device) const;
 
@@ -100,8 +102,13 @@ class CostModel {
   /// Bytes kept from forward to backward of one micro-batch by a stage with its recomputation: what the layers that are not recomputed
   /// save, and the inputs of recomputed pieces and of the kept pieces behind them. The stage's own input is not counted.
   [[nodiscard]] std::int64_t saved_activation_bytes(int device, const Stage& stage, int samples) const;
-  /// Bytes held between the input gradients and the weight gradients of one micro-batch: all that was kept (which of it the input gradients
-  /// alone need is not measured) and, for layers with parameters, the gradients of what was kept.
+  /// True if what a split backward holds was measured for every layer of the device's class.
+  [[nodiscard]] bool split_memory_measured(int device) const;
+  /// What a split backward of one layer holds. Requires: measured.
+  [[nodiscard]] SplitMemory split_memory(int device, int layer, int samples) const;
+  /// Bytes held between the input gradients and the weight gradients of one micro-batch by layers [first, last) on a device, as measured;
+  /// the memory of their own input and of the gradients of their own output is not counted. Where it was not measured: all that was kept
+  /// and, for layers with parameters, the gradients of what was kept.
   [[nodiscard]] std::int64_t held_bytes(int device, int first_layer, int last_layer, int samples) const;
   /// Largest number of bytes beyond what is held, while any of these layers runs.
   [[nodiscard]] std::int64_t workspace_bytes(int device, int first_layer, int last_layer, int samples) const;
@@ -112,9 +119,9 @@ class CostModel {
   /// optimizer state, buffers, activations in flight by the schedule and statistics of batch norms, communication buffers of inputs and of
   /// gradients, workspace, the allocator's reserve. A received input, with the tensors for later stages that come with it, is held until
   /// the stage's backward ends. An output that no backward needs is held until it is sent. Within an action memory is counted layer by
-  /// layer: a backward peaks where it has freed little and made much. Meant to be at least what is measured. It cannot see: more than two
-  /// tensors that wait for a slow link, what input gradients free before the weight gradients run, storage that tensors share. Requires: a
-  /// valid plan and schedule.
+  /// layer: a backward, or a part of a split one whose memory was measured, peaks where it has freed little and made much. Meant to be at
+  /// least what is measured. It cannot see: more than two tensors that wait for a slow link, what input gradients free before the weight
+  /// gradients run where that was not measured, storage that tensors share. Requires: a valid plan and schedule.
   [[nodiscard]] std::vector<std::int64_t> peak_bytes(const Plan& plan) const;
   /// Peak bytes on one of the plan's devices. They depend on the layer ranges of its own stages only.
   [[nodiscard]] std::int64_t peak_bytes(const Plan& plan, int device) const;
@@ -132,6 +139,11 @@ class CostModel {
     LayerTimes times;
     double saved_activation_bytes = 0;
     double workspace_bytes = 0;
+    double held_bytes = 0;  // like the next, of a split backward; negative: not measured
+    double held_input_bytes = 0;
+    double held_gradient_bytes = 0;
+    double input_workspace_bytes = 0;
+    double weight_workspace_bytes = 0;
   };
   struct Boundary {
     std::int64_t bytes_per_sample = 0;
@@ -147,6 +159,7 @@ class CostModel {
     double bytes = 0;
   };
   void add_curve(const DeviceClass& device_class, int layer);
+  static void add_split(const LayerCost& cost, bool first, const Point& last, Point& point);
   void add_boundaries();
   void add_links();
   void add_layer_loads();
@@ -161,11 +174,13 @@ class CostModel {
   Profile profile_;
   std::vector<Point> points_;              ///< curves of all classes and layers, one after another
   std::vector<std::size_t> curve_starts_;  ///< of class c and layer l: [c * layers + l], one more at the end
-  std::vector<int> busy_members_;          ///< per class: devices of the profile in classes with busy times, 0 for a class without
-  std::vector<Boundary> outputs_;          ///< by layer that the cut lies before; nothing at both ends
-  std::vector<Boundary> gradients_;        ///< likewise
-  std::vector<int> link_of_;               ///< [source * devices + destination]: index into Profile::links, -1: not known
-  std::vector<bool> may_cut_;              ///< by layer
+  std::vector<bool> split_measured_;       ///< per class: what split backwards hold was measured
+  bool assumes_halves_ = false;
+  std::vector<int> busy_members_;    ///< per class: devices of the profile in classes with busy times, 0 for a class without
+  std::vector<Boundary> outputs_;    ///< by layer that the cut lies before; nothing at both ends
+  std::vector<Boundary> gradients_;  ///< likewise
+  std::vector<int> link_of_;         ///< [source * devices + destination]: index into Profile::links, -1: not known
+  std::vector<bool> may_cut_;        ///< by layer
   std::int64_t input_bytes_per_sample_ = 0;
   Load per_sample_;  ///< upper bound over all plans
   Load fixed_;       ///< likewise, of a step

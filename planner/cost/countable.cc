@@ -52,9 +52,11 @@ CostModel::Load CostModel::most_per_sample(int device, int layer) const {
   for (const int size : sizes) {
     most.seconds = std::max(most.seconds, most_seconds(this->layer(device, layer, size)) / size);
     // Kept, held for the weight gradients, and kept again by the two actions of a recomputation.
-    most.bytes = std::max(most.bytes, (4 * bytes_at(device, layer, size, &Point::saved_activation_bytes) +
-                                       bytes_at(device, layer, size, &Point::workspace_bytes)) /
-                                          size);
+    double bytes = 4 * bytes_at(device, layer, size, &Point::saved_activation_bytes);
+    for (double Point::*more : {&Point::workspace_bytes, &Point::held_bytes, &Point::held_input_bytes, &Point::input_workspace_bytes,
+                                &Point::weight_workspace_bytes})
+      bytes += std::max(0.0, bytes_at(device, layer, size, more));
+    most.bytes = std::max(most.bytes, bytes / size);
   }
   return most;
 }

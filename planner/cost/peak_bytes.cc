@@ -3,6 +3,7 @@
 
 #include "planner/cost/cost_model.h"
 #include "planner/cost/holding.h"
+#include "planner/cost/stage_need.h"
 #include "planner/helping.h"
 #include "profiler/base/index.h"
 
@@ -32,6 +33,7 @@ class DevicePeak {
         forward_at_[slot(action.stage, action.microbatch)] = static_cast<int>(q);
       else if (action.kind != ActionKind::backward_weight)
         gradient_at_[slot(action.stage, action.microbatch)] = static_cast<int>(q);
+      splits_ = splits_ || action.kind == ActionKind::backward_input;
       if (releases(action.kind)) release_at_[slot(action.stage, action.microbatch)] = static_cast<int>(q);
     }
   }
@@ -109,16 +111,27 @@ class DevicePeak {
 
   [[nodiscard]] std::int64_t parameters_bytes(int s) const { return cost_.parameters_bytes(stage(s).first_layer, stage(s).last_layer); }
 
-  // A step begins without gradients. The first backward makes them, layer by layer, while it gives back what the forward kept: see `Need`.
+  // A step begins without gradients. The first backward, or the first weight gradients, make them layer by layer, while they give back
+  // what was held: see StageNeed. Those that stay with the input gradients come with the first of these.
   void add_gradients(int s) {
     const std::vector<Action>& actions = row(device_);
     const auto makes = [&](const Action& action) { return action.stage == s && releases(action.kind); };
     const auto first = std::ranges::find_if(actions, makes);
     if (first == actions.end()) return;
-    int made = static_cast<int>(first - actions.begin());
-    int at = made + (first->kind == ActionKind::backward ? 1 : 0);
-    if (helpers() > 0 && first->kind == ActionKind::backward_weight) made = at = first_weight_gradients(s);
-    held_.add({at, static_cast<int>(actions.size()) - 1, parameters_bytes(s), planner::Holding::kGradients, made});
+    const bool helped = helpers() > 0 && first->kind == ActionKind::backward_weight;
+    const int made = helped ? first_weight_gradients(s) : static_cast<int>(first - actions.begin());
+    const int end = static_cast<int>(actions.size()) - 1;
+    std::int64_t bytes = parameters_bytes(s);
+    const auto input =
+        std::find_if(actions.begin(), first, [&](const Action& a) { return a.stage == s && a.kind == ActionKind::backward_input; });
+    if (input != first) {
+      std::int64_t early = 0;
+      for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) early += planner::unsplit_bytes(cost_, layer);
+      const int at = static_cast<int>(input - actions.begin());
+      held_.add({at, end, early, planner::Holding::kGradients, at});
+      bytes -= early;
+    }
+    held_.add({helped ? made : made + 1, end, bytes, planner::Holding::kGradients, made});
   }
 
   // Devices that compute this device's weight gradients, itself included; 0: only the weight actions of its row do.
@@ -147,7 +160,7 @@ class DevicePeak {
       for (std::size_t q = 0; q < actions.size(); ++q) {
         if (actions[q].stage != s || actions[q].kind != ActionKind::backward_weight) continue;
         last = static_cast<int>(q);
-        most = std::max(most, need(s, actions[q].microbatch).half_backward);
+        most = std::max(most, need(s, actions[q].microbatch).weight);
       }
       if (last >= 0) held_.add({first_weight_gradients(s), last, others * most});
     }
@@ -169,61 +182,23 @@ class DevicePeak {
     return bytes;
   }
 
-  // What this device's part of a stage needs for one micro-batch size. Over the layers l of a stage, W their workspaces:
-  //
-  //     forward            saved(first .. l) + W(l)
-  //     backward           saved(first .. l) + W(l) + the gradient of l's output, less the output if l's backward does not need it
-  //     first backward     that, and the gradients of the parameters of l .. last
-  struct Need {
+  struct Known {
     int stage = 0;
     int samples = 0;
-    std::int64_t saved = 0;
-    std::int64_t held = 0;
-    std::int64_t forward = 0;  // most bytes above `saved`, like the next two
-    std::int64_t backward = 0;
-    std::int64_t first_backward = 0;
-    std::int64_t half_backward = 0;  // gradients of inputs or of weights alone
+    planner::StageNeed need;
   };
 
-  const Need& need(int s, int microbatch) {
-    for (const Need& known : needs_)
-      if (known.stage == s && known.samples == samples(microbatch)) return known;
-    return needs_.emplace_back(new_need(s, microbatch));
-  }
-
-  Need new_need(int s, int microbatch) {
-    const int first = stage(s).first_layer;
-    const int last = stage(s).last_layer;
+  const planner::StageNeed& need(int s, int microbatch) {
+    for (const Known& known : needs_)
+      if (known.stage == s && known.samples == samples(microbatch)) return known.need;
     const int size = samples(microbatch);
-    Need need{s, size};
-    need.held = cost_.held_bytes(index_, first, last, size);
-    need.half_backward = cost_.workspace_bytes(index_, first, last, size);
-    std::int64_t saved = 0, gradients = parameters_bytes(s), forward = 0, backward = 0, first_backward = 0;
-    for (int layer = first; layer < last; ++layer) {
-      const std::int64_t workspace = cost_.workspace_bytes(index_, layer, layer + 1, size);
-      const std::int64_t incoming = layer + 1 < last ? boundary(layer + 1, microbatch, true) : 0;
-      saved += cost_.saved_activation_bytes(index_, layer, layer + 1, size);
-      forward = std::max(forward, saved + workspace);
-      const std::int64_t now = saved - dropped_output(layer, microbatch) + workspace + incoming;
-      backward = std::max(backward, now);
-      first_backward = std::max(first_backward, now + gradients);
-      gradients -= cost_.parameters_bytes(layer, layer + 1);
-    }
-    need.saved = saved - dropped_output(last - 1, microbatch);
-    need.forward = forward - need.saved;
-    need.backward = backward - need.saved;
-    need.first_backward = first_backward - need.saved;
-    return need;
+    return needs_.emplace_back(s, size, planner::stage_need(cost_, index_, stage(s).first_layer, stage(s).last_layer, size, splits_)).need;
   }
 
-  // A layer's output that its own backward does not need is free as soon as the layers behind it are done with it.
-  [[nodiscard]] std::int64_t dropped_output(int layer, int microbatch) const {
-    if (layer + 1 == cost_.layers() || cost_.keeps_output(index_, layer)) return 0;
-    return std::min(boundary(layer + 1, microbatch, false), cost_.saved_activation_bytes(index_, layer, layer + 1, samples(microbatch)));
-  }
   // True if only the next stage needs the stage's output.
   [[nodiscard]] bool drops_output(int s, int microbatch) const {
-    return recomputes(stage(s).recompute, microbatch) || dropped_output(stage(s).last_layer - 1, microbatch) > 0;
+    return recomputes(stage(s).recompute, microbatch) ||
+           planner::dropped_output(cost_, index_, stage(s).last_layer - 1, samples(microbatch)) > 0;
   }
 
   void add_activations(int s) {
@@ -237,7 +212,7 @@ class DevicePeak {
       const std::int64_t held = need(s, i).held;
       const std::int64_t kept = recomputed ? cost_.saved_activation_bytes(index_, stage(s), samples(i)) : saved;
       held_.add({forward, release, kept, i});
-      // A split backward holds the gradients of saved activations until the weight gradients have run.
+      // A split backward holds the products' inputs and the gradients of their outputs until the weight gradients have run.
       if (gradient < release) held_.add({gradient, release, held - saved, i});
       // What recomputation drops is held during the forward, and again during the backward.
       if (recomputed) {
@@ -246,8 +221,9 @@ class DevicePeak {
         held_.add({gradient, release, dropped, i});
       }
       // If the next stage is on this device, too, it may need this stage's output longer than this stage does.
+      const int gone = gradient < release && cost_.split_memory_measured(index_) ? gradient : release;
       if (s + 1 < plan_.num_stages() && mine(s + 1, i))
-        held_.add({drops_output(s, i) ? forward : release + 1, release_at_[slot(s + 1, i)], boundary(stage(s).last_layer, i, false), i});
+        held_.add({drops_output(s, i) ? forward : gone + 1, release_at_[slot(s + 1, i)], boundary(stage(s).last_layer, i, false), i});
     }
   }
 
@@ -299,22 +275,27 @@ class DevicePeak {
     for (std::size_t q = 0; q < row(device_).size(); ++q) {
       const Action& action = row(device_)[q];
       const std::int64_t sent = 2 * sends(action);
-      const std::int64_t running = running_bytes(need(action.stage, action.microbatch), action.kind, has_gradients[as_index(action.stage)]);
+      // Where devices help, the weights' gradients are held from the first input gradients on.
+      const bool made = has_gradients[as_index(action.stage)] || (action.kind == ActionKind::backward_weight && helpers() > 0);
+      const std::int64_t running = running_bytes(need(action.stage, action.microbatch), action.kind, made);
       held_.add({static_cast<int>(q), static_cast<int>(q), running + std::max(sent, sent_before)});
       sent_before = sent;
       if (releases(action.kind)) has_gradients[as_index(action.stage)] = true;
     }
   }
 
-  [[nodiscard]] static std::int64_t running_bytes(const Need& need, ActionKind kind, bool has_gradients) {
+  [[nodiscard]] static std::int64_t running_bytes(const planner::StageNeed& need, ActionKind kind, bool has_gradients) {
     switch (kind) {
       case ActionKind::forward:
         return need.forward;
       case ActionKind::backward:
         return has_gradients ? need.backward : need.first_backward;
-      default:
-        return need.half_backward;
+      case ActionKind::backward_input:
+        return need.input;
+      case ActionKind::backward_weight:
+        return has_gradients ? need.weight : need.first_weight;
     }
+    return 0;
   }
 
   // Bytes that an action sends and nothing else counts: an output that is kept for backward is counted there.
@@ -338,7 +319,8 @@ class DevicePeak {
   std::vector<int> forward_at_;   // index in this device's row, per stage and micro-batch
   std::vector<int> gradient_at_;  // likewise, of the action that makes the gradient of the input
   std::vector<int> release_at_;   // likewise, of the action that reads the activations last
-  std::vector<Need> needs_;
+  std::vector<Known> needs_;
+  bool splits_ = false;
 };
 
 }  // namespace

@@ -17,32 +17,52 @@ namespace mptune::profiler {
 
 namespace {
 
+/// Which of a layer's samples passes of one kind give, and how long the passes took in all.
+struct PassKind {
+  std::vector<Samples LayerCost::*> parts;  ///< behind the forward
+  Samples LayerCost::*forward = &LayerCost::forward;
+  Samples totals = {};
+  std::vector<Samples> forwards = {};  ///< by layer
+};
+
 /// Collects the measured passes of one micro-batch size.
 class SizeCosts {
  public:
-  SizeCosts(int samples, int layers) : samples_(samples), costs_(as_index(layers)), gradient_bytes_(costs_.size()) {
+  SizeCosts(int samples, int layers, bool split)
+      : samples_(samples), split_(split), costs_(as_index(layers)), gradient_bytes_(costs_.size()), unsplit_(costs_.size()) {
     for (LayerCost& cost : costs_) cost.samples = samples;
+    for (PassKind* kind : {&whole_passes_, &busy_passes_, &split_passes_}) kind->forwards.resize(costs_.size());
   }
 
-  void add(const ChainTimes& times, bool busy, int round) {
-    double total = 0;
+  void add_whole(const ChainTimes& times, int round) {
+    add(whole_passes_, times, round, {&times.backward_s});
+    add_bytes(times);
+  }
+  void add_busy(const ChainTimes& times, int round) {
+    add(busy_passes_, times, round, {&times.backward_s});
+    add_bytes(times);
+  }
+  void add_split(const ChainTimes& times, int round) {
+    add(split_passes_, times, round, {&times.backward_input_s, &times.backward_weight_s});
+    add_bytes(times);
     for (std::size_t i = 0; i < costs_.size(); ++i) {
-      LayerCost& cost = costs_[i];
-      (busy ? cost.forward_busy : cost.forward).values.push_back({times.forward_s[i], round, busy, 0});
-      (busy ? cost.backward_busy : cost.backward).values.push_back({times.backward_s[i], round, busy, 0});
-      cost.output_bytes = times.output_bytes[i];
-      gradient_bytes_[i] = times.gradient_bytes[i];
-      cost.saved_activation_bytes = std::max(cost.saved_activation_bytes, times.saved_activation_bytes[i]);
-      cost.workspace_bytes = std::max(cost.workspace_bytes, times.workspace_bytes[i]);
-      cost.keeps_output = times.keeps_output[i];
-      total += times.forward_s[i] + times.backward_s[i];
+      SplitMemory memory = times.split[i];
+      if (const auto& known = costs_[i].split) {
+        memory.input_workspace_bytes = std::max(memory.input_workspace_bytes, known->input_workspace_bytes);
+        memory.weight_workspace_bytes = std::max(memory.weight_workspace_bytes, known->weight_workspace_bytes);
+      }
+      costs_[i].split = memory;
+      unsplit_[i] = times.unsplit[i];
     }
-    (busy ? busy_totals_ : totals_).values.push_back({total, round, busy, 0});
   }
 
-  [[nodiscard]] const Samples& totals() const { return totals_; }
-  [[nodiscard]] const Samples& busy_totals() const { return busy_totals_; }
+  [[nodiscard]] bool settled(const StoppingRule& rule) const {
+    return should_stop(whole_passes_.totals, rule) && (!split_ || should_stop(split_passes_.totals, rule));
+  }
+  [[nodiscard]] std::size_t busy_passes() const { return busy_passes_.totals.size(); }
   [[nodiscard]] int samples() const { return samples_; }
+  [[nodiscard]] bool split() const { return split_; }
+  [[nodiscard]] const std::vector<Unsplit>& unsplit() const { return unsplit_; }
 
   /// Bytes per sample that cross the cut behind a layer, forward and backward.
   [[nodiscard]] Crossing crossing(std::size_t layer) const {
@@ -51,28 +71,67 @@ class SizeCosts {
 
   /// The costs without warm-up passes.
   [[nodiscard]] std::vector<LayerCost> finished() && {
-    const auto drop = [](Samples& samples, int count) { samples.values.erase(samples.values.begin(), samples.values.begin() + count); };
-    const int alone = warm_up(totals_), busy = warm_up(busy_totals_);
-    for (LayerCost& cost : costs_) {
-      drop(cost.forward, alone);
-      drop(cost.backward, alone);
-      drop(cost.forward_busy, busy);
-      drop(cost.backward_busy, busy);
+    for (PassKind* kind : {&whole_passes_, &busy_passes_, &split_passes_}) drop_warm_up(*kind);
+    for (std::size_t i = 0; i < costs_.size(); ++i) {
+      std::vector<Sample>& all = costs_[i].forward.values;
+      std::ranges::stable_sort(all, {}, [](const Sample& sample) { return std::pair(sample.round, sample.position); });
     }
     return std::move(costs_);
   }
 
  private:
-  static int warm_up(const Samples& samples) {
-    std::vector<double> values;
-    for (const Sample& sample : samples.values) values.push_back(sample.value);
-    return warm_up_length(values);
+  using LayerSeconds = std::vector<double>;
+
+  void add(PassKind& kind, const ChainTimes& times, int round, const std::vector<const LayerSeconds*>& parts) {
+    if (round != round_) position_ = 0;
+    round_ = round;
+    double total = 0;
+    const auto put = [&](Samples& samples, double seconds) {
+      samples.values.push_back({seconds, round, position_, 0});
+      total += seconds;
+    };
+    for (std::size_t i = 0; i < costs_.size(); ++i) {
+      put(kind.forwards[i], times.forward_s[i]);
+      for (std::size_t part = 0; part < parts.size(); ++part) put(costs_[i].*kind.parts[part], (*parts[part])[i]);
+    }
+    kind.totals.values.push_back({total, round, position_++, 0});
+  }
+
+  void add_bytes(const ChainTimes& times) {
+    for (std::size_t i = 0; i < costs_.size(); ++i) {
+      LayerCost& cost = costs_[i];
+      cost.output_bytes = times.output_bytes[i];
+      gradient_bytes_[i] = times.gradient_bytes[i];
+      cost.saved_activation_bytes = std::max(cost.saved_activation_bytes, times.saved_activation_bytes[i]);
+      cost.workspace_bytes = std::max(cost.workspace_bytes, times.workspace_bytes[i]);
+      cost.keeps_output = times.keeps_output[i];
+    }
+  }
+
+  /// Moves the forwards to the costs, too: two kinds of passes measure them.
+  void drop_warm_up(PassKind& kind) {
+    std::vector<double> totals;
+    for (const Sample& sample : kind.totals.values) totals.push_back(sample.value);
+    const int count = warm_up_length(totals);
+    const auto drop = [&](Samples& samples) { samples.values.erase(samples.values.begin(), samples.values.begin() + count); };
+    for (std::size_t i = 0; i < costs_.size(); ++i) {
+      for (Samples LayerCost::*part : kind.parts) drop(costs_[i].*part);
+      drop(kind.forwards[i]);
+      std::vector<Sample>& all = (costs_[i].*kind.forward).values;
+      all.insert(all.end(), kind.forwards[i].values.begin(), kind.forwards[i].values.end());
+    }
   }
 
   int samples_;
+  bool split_;
   std::vector<LayerCost> costs_;
   std::vector<std::int64_t> gradient_bytes_;
-  Samples totals_, busy_totals_;
+  std::vector<Unsplit> unsplit_;
+  PassKind whole_passes_{{&LayerCost::backward}};
+  PassKind busy_passes_{{&LayerCost::backward_busy}, &LayerCost::forward_busy};
+  PassKind split_passes_{{&LayerCost::backward_input, &LayerCost::backward_weight}};
+  int round_ = -1;
+  int position_ = 0;
 };
 
 /// Keeps the other devices computing during its lifetime.
@@ -98,43 +157,76 @@ class BusyNeighbours {
 
 constexpr StoppingRule kEnough{4, 12, 0.02};
 
+/// Warms the model up at every size at which it can run.
+class SizeList {
+ public:
+  SizeList(Bench& bench, const Batch& batch, int layers) : bench_(bench), batch_(batch), layers_(layers) {}
+
+  void add(int size) {
+    const Batch microbatch = samples_of(batch_, 0, size);
+    // A split backward holds more than a whole one, which may still have memory enough.
+    for (const bool split : {true, false})
+      if (runs(microbatch, split)) return (void)costs_.emplace_back(size, layers_, split);
+  }
+  [[nodiscard]] std::vector<SizeCosts> costs() && {
+    if (costs_.empty())
+      throw Error("the model can't run: " + failure_.substr(0, failure_.find('\n')), "profile", "check --input and --batch");
+    return std::move(costs_);
+  }
+
+ private:
+  bool runs(const Batch& microbatch, bool split) {
+    try {
+      (void)bench_.pass(microbatch, true, split);
+      return true;
+    } catch (const c10::Error& error) {
+      failure_ = error.what_without_backtrace();
+      return false;
+    }
+  }
+
+  Bench& bench_;
+  const Batch& batch_;
+  int layers_;
+  std::vector<SizeCosts> costs_;
+  std::string failure_;
+};
+
 }  // namespace
 
 MeasuredLayers measure_layers(std::vector<Bench>& benches, const Batch& batch, const std::vector<int>& sizes, int layers, double budget_s,
                               const std::function<void(double)>& progress) {
-  std::vector<SizeCosts> costs;
-  std::string failure;
   const auto start = SteadyClock::now();
-  for (int size : sizes) {
-    try {
-      const Batch microbatch = samples_of(batch, 0, size);
-      (void)benches[0].pass(microbatch, true);
-      costs.emplace_back(size, layers);
-    } catch (const c10::Error& error) {
-      failure = error.what_without_backtrace();
-    }
-  }
-  if (costs.empty()) throw Error("the model can't run: " + failure.substr(0, failure.find('\n')), "profile", "check --input and --batch");
+  SizeList list(benches[0], batch, layers);
+  for (const int size : sizes) list.add(size);
+  std::vector<SizeCosts> costs = std::move(list).costs();
   const int full = sizes.back();
   const auto used = [&] { return std::chrono::duration<double>(SteadyClock::now() - start).count(); };
+  const auto whole = [&](SizeCosts& cost, const Batch& microbatch, int round) {
+    const bool accumulate = cost.samples() != full;
+    cost.add_whole(benches[0].pass(microbatch, accumulate), round);
+    if (benches.size() == 1 || (round % 2 != 0 && cost.busy_passes() >= 2) || used() >= budget_s) return;
+    const BusyNeighbours busy(benches, microbatch);
+    if (round == 0) (void)benches[0].pass(microbatch, accumulate);
+    cost.add_busy(benches[0].pass(microbatch, accumulate), round);
+  };
+  const auto split = [&](SizeCosts& cost, const Batch& microbatch, int round) {
+    if (cost.split()) cost.add_split(benches[0].pass(microbatch, cost.samples() != full, true), round);
+  };
   for (int round = 0; round < kEnough.most; ++round) {
     bool settled = true;
     for (SizeCosts& cost : costs) {
-      if (should_stop(cost.totals(), kEnough) || (round > 0 && used() > budget_s)) continue;
+      if (cost.settled(kEnough) || (round > 0 && used() > budget_s)) continue;
       settled = false;
       const Batch microbatch = samples_of(batch, 0, cost.samples());
-      const bool accumulate = cost.samples() != full;
-      cost.add(benches[0].pass(microbatch, accumulate), false, round);
-      if (benches.size() > 1 && (round % 2 == 0 || cost.busy_totals().size() < 2) && used() < budget_s) {
-        const BusyNeighbours busy(benches, microbatch);
-        if (round == 0) (void)benches[0].pass(microbatch, accumulate);
-        cost.add(benches[0].pass(microbatch, accumulate), true, round);
-      }
+      if (round % 2 == 0) split(cost, microbatch, round);
+      whole(cost, microbatch, round);
+      if (round % 2 != 0) split(cost, microbatch, round);
       progress(std::min(1.0, std::max(used() / budget_s, static_cast<double>(round) / kEnough.most)));
     }
     if (settled) break;
   }
-  MeasuredLayers measured{std::vector<LayerCosts>(as_index(layers)), {}};
+  MeasuredLayers measured{std::vector<LayerCosts>(as_index(layers)), {}, costs.front().unsplit()};
   for (std::size_t i = 0; i < measured.costs.size(); ++i) measured.crossings.push_back(costs.back().crossing(i));
   for (SizeCosts& cost : costs) {
     auto finished = std::move(cost).finished();

@@ -23,9 +23,9 @@ struct Bench {
   std::unique_ptr<LayerChain> chain;
 
   /// Runs LayerChain::time_pass on the device's thread. Blocks.
-  [[nodiscard]] ChainTimes pass(const Batch& microbatch, bool accumulate) {
+  [[nodiscard]] ChainTimes pass(const Batch& microbatch, bool accumulate, bool split = false) {
     ChainTimes times;
-    worker->run([&] { times = chain->time_pass(microbatch, accumulate); });
+    worker->run([&] { times = chain->time_pass(microbatch, accumulate, split); });
     return times;
   }
 };
@@ -39,12 +39,14 @@ struct Crossing {
 struct MeasuredLayers {
   std::vector<LayerCosts> costs;    ///< per layer
   std::vector<Crossing> crossings;  ///< behind each layer
+  std::vector<Unsplit> unsplit;     ///< per layer
 };
 
 /// Measures the first bench's layers at micro-batches of `sizes` samples (ascending, the last is the batch). Blocks.
-/// Passes alternate: alone, and with the other benches busy. They repeat until every size is precise enough or `budget_s` seconds are used.
-/// The first pass of each size is warm-up, and at least one more counts.
-/// Sizes at which the model can't run are left out; throws Error if none is left.
+/// Passes alternate: with a whole backward alone, with the other benches busy, and with a split backward alone. They repeat until every
+/// size is precise enough or `budget_s` seconds are used. The first pass of each size is warm-up, and at least one more of each kind
+/// counts. Sizes at which the model can't run are left out; throws Error if none is left. Where it has no memory for the split backward of
+/// all layers, only the whole one is measured.
 [[nodiscard]] MeasuredLayers measure_layers(std::vector<Bench>& benches, const Batch& batch, const std::vector<int>& sizes, int layers,
                                             double budget_s, const std::function<void(double)>& progress);
 

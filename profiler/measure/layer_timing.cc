@@ -3,9 +3,11 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "profiler/device/precise_sleep.h"
 #include "profiler/model/graph_piece.h"
+#include "profiler/model/split_backward.h"
 #include "profiler/statistics/samples.h"
 
 namespace mptune::profiler {
@@ -34,17 +36,199 @@ bool held_elsewhere(const Tensors& tensors) {
                      [](const at::Tensor& tensor) { return tensor.use_count() > 1 || tensor.storage().use_count() > 1; });
 }
 
-/// Bytes of gradients that a layer's parameters do not have yet.
-std::int64_t missing_gradient_bytes(const Layer& layer) {
-  std::int64_t bytes = 0;
-  for (const NamedTensor& parameter : layer.parameters())
-    if (!parameter.tensor.grad().defined()) bytes += static_cast<std::int64_t>(parameter.tensor.nbytes());
-  return bytes;
-}
-
 struct Timed {
   std::unique_ptr<const Stamp> start, end;
-  [[nodiscard]] double seconds() const { return end->seconds_since(*start); }
+  [[nodiscard]] double seconds() const { return start ? end->seconds_since(*start) : 0; }
+};
+
+/// Memory of tensors, which it does not keep.
+class Memory {
+ public:
+  explicit Memory(const Tensors& tensors) {
+    for (const at::Tensor& tensor : tensors)
+      if (tensor.defined() && tensor.has_storage()) storages_.push_back(tensor.storage().getWeakStorageImpl());
+  }
+  [[nodiscard]] bool holds(const at::Tensor& tensor) const {
+    const auto* storage = tensor.storage().unsafeGetStorageImpl();
+    return std::ranges::any_of(storages_, [&](const auto& known) { return known._unsafe_get_target() == storage; });
+  }
+
+ private:
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> storages_;
+};
+
+/// What is held for weight gradients, every memory once. Memory of `always` does not count.
+SplitMemory held_by(const WeightGradients& weights, const Memory& always, const Memory& inputs, const Memory& output_gradients) {
+  SplitMemory memory;
+  std::vector<const void*> seen;
+  for (const auto& weight : weights)
+    for (const at::Tensor& tensor : weight->held()) {
+      if (!tensor.defined() || !tensor.has_storage() || always.holds(tensor)) continue;
+      const void* storage = tensor.storage().unsafeGetStorageImpl();
+      if (std::ranges::count(seen, storage) > 0) continue;
+      seen.push_back(storage);
+      const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
+      memory.held_bytes += bytes;
+      if (inputs.holds(tensor))
+        memory.held_input_bytes += bytes;
+      else if (output_gradients.holds(tensor))
+        memory.held_gradient_bytes += bytes;
+    }
+  return memory;
+}
+
+/// Gradients of a layer's parameters at one moment, to see later which ones have been made or added to.
+class GradientState {
+ public:
+  explicit GradientState(const Layer& layer) {
+    for (const NamedTensor& parameter : layer.parameters()) {
+      const at::Tensor& gradient = parameter.tensor.grad();
+      states_.push_back({parameter.tensor, gradient, gradient.defined() ? gradient._version() : 0});
+    }
+  }
+
+  /// Bytes of gradients that did not exist then and do now.
+  [[nodiscard]] std::int64_t made_bytes() const {
+    std::int64_t bytes = 0;
+    for (const State& state : states_)
+      if (!state.gradient.defined() && state.parameter.grad().defined()) bytes += static_cast<std::int64_t>(state.parameter.nbytes());
+    return bytes;
+  }
+
+  /// Parameters whose gradients have changed, taken for those that stay with the input gradients.
+  [[nodiscard]] Unsplit changed() const {
+    Unsplit unsplit;
+    double weights = 0, changed_weights = 0;
+    for (const State& state : states_) {
+      const auto bytes = static_cast<double>(state.parameter.nbytes());
+      const bool weight = state.parameter.dim() >= 2 && state.parameter.requires_grad();
+      weights += weight ? bytes : 0;
+      if (!state.has_changed()) continue;
+      unsplit.bytes += static_cast<std::int64_t>(state.parameter.nbytes());
+      changed_weights += weight ? bytes : 0;
+    }
+    unsplit.share = weights > 0 ? changed_weights / weights : 0;
+    return unsplit;
+  }
+
+ private:
+  struct State {
+    at::Tensor parameter;
+    at::Tensor gradient;
+    std::int64_t version = 0;
+    [[nodiscard]] bool has_changed() const {
+      const at::Tensor& now = parameter.grad();
+      return now.defined() && (!now.is_same(gradient) || static_cast<std::int64_t>(now._version()) != version);
+    }
+  };
+  std::vector<State> states_;
+};
+
+/// One forward and backward over a chain. Stamps are read at the end, so that the thread never waits for an asynchronous device between
+/// layers.
+class Pass {
+ public:
+  Pass(Device& device, std::vector<ModelLayer>& layers)
+      : device_(device),
+        layers_(layers),
+        times_(layers.size()),
+        forward_(layers.size()),
+        backward_(layers.size()),
+        input_(layers.size()),
+        weight_(layers.size()),
+        saved_(layers.size()) {}
+
+  void forward(const Batch& microbatch, const Loss& loss) {
+    const RunContext context{0, 0, 0, 0, microbatch.inputs.at(0).size(0), false};
+    const at::Tensor target = microbatch.target.defined() ? device_.from_host(microbatch.target) : at::Tensor();
+    Tensors values;
+    for (const at::Tensor& input : microbatch.inputs) values.push_back(device_.from_host(input));
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      saved_[i].inputs = as_leaves(values);
+      const std::int64_t before = device_.current_bytes();
+      device_.reset_peak();
+      forward_[i].start = device_.stamp();
+      Tensors outputs = run_layer(layers_[i], static_cast<int>(i), saved_[i].inputs, context);
+      if (i + 1 == layers_.size()) outputs = {loss(outputs, target)};
+      forward_[i].end = device_.stamp();
+      (void)layers_[i].layer->take_statistics();
+      times_.output_bytes[i] = total_bytes(outputs);
+      times_.gradient_bytes[i] = differentiable_bytes(outputs);
+      times_.keeps_output[i] = held_elsewhere(outputs);
+      times_.saved_activation_bytes[i] = device_.current_bytes() - before;
+      times_.workspace_bytes[i] = device_.peak_bytes() - device_.current_bytes();
+      set_roots(saved_[i], outputs);
+      values = std::move(outputs);
+    }
+    gradients_ = {at::ones_like(values[0])};
+  }
+
+  void backward() {
+    for (std::size_t i = layers_.size(); i-- > 0;) {
+      const std::int64_t workspace =
+          workspace_of(i, backward_[i], [&] { gradients_ = backward_through(std::move(saved_[i]), std::move(gradients_)); });
+      times_.workspace_bytes[i] = std::max(times_.workspace_bytes[i], workspace);
+    }
+  }
+
+  void split_backward() {
+    std::vector<WeightGradients> weights(layers_.size());
+    for (std::size_t i = layers_.size(); i-- > 0;) {
+      const Layer& layer = *layers_[i].layer;
+      const Memory inputs(saved_[i].inputs), output_gradients(gradients_), owned(owned_by(layer));
+      const GradientState before(layer);
+      const std::int64_t workspace = workspace_of(i, input_[i], [&] {
+        weights[i] = set_weights_aside(saved_[i]);
+        gradients_ = backward_through(std::move(saved_[i]), std::move(gradients_));
+      });
+      times_.unsplit[i] = before.changed();
+      times_.split[i] = held_by(weights[i], owned, inputs, output_gradients);
+      times_.split[i].input_workspace_bytes = workspace;
+    }
+    // Inputs and gradients are then as cold as they are behind the input gradients of a stage.
+    for (std::size_t i = layers_.size(); i-- > 0;)
+      times_.split[i].weight_workspace_bytes = workspace_of(i, weight_[i], [&] {
+        for (auto& weight : weights[i]) weight->run();
+        weights[i].clear();
+      });
+  }
+
+  [[nodiscard]] ChainTimes times() && {
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      times_.forward_s[i] = forward_[i].seconds();
+      times_.backward_s[i] = backward_[i].seconds();
+      times_.backward_input_s[i] = input_[i].seconds();
+      times_.backward_weight_s[i] = weight_[i].seconds();
+    }
+    return std::move(times_);
+  }
+
+ private:
+  static Tensors owned_by(const Layer& layer) {
+    Tensors tensors;
+    for (const auto& owned : {layer.parameters(), layer.buffers()})
+      for (const NamedTensor& named : owned) tensors.push_back(named.tensor);
+    return tensors;
+  }
+
+  /// Times `work` and returns its peak above what was held before it, without the parameters' gradients that it makes.
+  template <class Work>
+  std::int64_t workspace_of(std::size_t layer, Timed& timed, const Work& work) {
+    const std::int64_t before = device_.current_bytes();
+    const GradientState gradients(*layers_[layer].layer);
+    device_.reset_peak();
+    timed.start = device_.stamp();
+    work();
+    timed.end = device_.stamp();
+    return std::max<std::int64_t>(0, device_.peak_bytes() - before - gradients.made_bytes());
+  }
+
+  Device& device_;
+  std::vector<ModelLayer>& layers_;
+  ChainTimes times_;
+  std::vector<Timed> forward_, backward_, input_, weight_;
+  std::vector<GraphPiece> saved_;
+  Tensors gradients_;
 };
 
 }  // namespace
@@ -66,50 +250,12 @@ void LayerChain::clear_gradients() {
   for (at::Tensor& parameter : parameters()) parameter.mutable_grad().reset();
 }
 
-ChainTimes LayerChain::time_pass(const Batch& microbatch, bool accumulate) {
+ChainTimes LayerChain::time_pass(const Batch& microbatch, bool accumulate, bool split) {
   if (!accumulate) clear_gradients();
-  const std::size_t n = layers_.size();
-  ChainTimes times(n);
-  // Stamps are read at the end, so that the thread never waits for an asynchronous device between layers.
-  std::vector<Timed> forward(n), backward(n);
-  const RunContext context{0, 0, 0, 0, microbatch.inputs.at(0).size(0), false};
-  std::vector<GraphPiece> saved(n);
-  const at::Tensor target = microbatch.target.defined() ? device_.from_host(microbatch.target) : at::Tensor();
-  Tensors values;
-  for (const at::Tensor& input : microbatch.inputs) values.push_back(device_.from_host(input));
-  for (std::size_t i = 0; i < n; ++i) {
-    saved[i].inputs = as_leaves(values);
-    const std::int64_t before = device_.current_bytes();
-    device_.reset_peak();
-    forward[i].start = device_.stamp();
-    Tensors outputs = run_layer(layers_[i], static_cast<int>(i), saved[i].inputs, context);
-    if (i + 1 == n) outputs = {loss_(outputs, target)};
-    forward[i].end = device_.stamp();
-    (void)layers_[i].layer->take_statistics();
-    times.output_bytes[i] = total_bytes(outputs);
-    times.gradient_bytes[i] = differentiable_bytes(outputs);
-    times.keeps_output[i] = held_elsewhere(outputs);
-    times.saved_activation_bytes[i] = device_.current_bytes() - before;
-    times.workspace_bytes[i] = device_.peak_bytes() - device_.current_bytes();
-    set_roots(saved[i], outputs);
-    values = std::move(outputs);
-  }
-  Tensors gradients{at::ones_like(values[0])};
-  values.clear();
-  for (std::size_t i = n; i-- > 0;) {
-    const std::int64_t before = device_.current_bytes();
-    const std::int64_t made = missing_gradient_bytes(*layers_[i].layer);
-    device_.reset_peak();
-    backward[i].start = device_.stamp();
-    gradients = backward_through(std::move(saved[i]), std::move(gradients));
-    backward[i].end = device_.stamp();
-    times.workspace_bytes[i] = std::max(times.workspace_bytes[i], device_.peak_bytes() - before - made);
-  }
-  for (std::size_t i = 0; i < n; ++i) {
-    times.forward_s[i] = forward[i].seconds();
-    times.backward_s[i] = backward[i].seconds();
-  }
-  return times;
+  Pass pass(device_, layers_);
+  pass.forward(microbatch, loss_);
+  split ? pass.split_backward() : pass.backward();
+  return std::move(pass).times();
 }
 
 double action_overhead_seconds() {

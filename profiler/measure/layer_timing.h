@@ -7,8 +7,15 @@
 
 #include "profiler/device/device.h"
 #include "profiler/model/model.h"
+#include "profiler/trace/profile.h"
 
 namespace mptune::profiler {
+
+/// Parameters of a layer whose gradients a split backward computes with those of the inputs.
+struct Unsplit {
+  std::int64_t bytes = 0;
+  double share = 0;  ///< of the layer's weights of two and more dimensions, by bytes, those among them
+};
 
 /// Costs of one forward and backward over a chain of layers, in seconds and bytes per layer. Each layer gets a detached input, as behind a
 /// cut. The loss counts with the last layer.
@@ -16,6 +23,10 @@ struct ChainTimes {
   explicit ChainTimes(std::size_t layers = 0)
       : forward_s(layers),
         backward_s(layers),
+        backward_input_s(layers),
+        backward_weight_s(layers),
+        split(layers),
+        unsplit(layers),
         output_bytes(layers),
         gradient_bytes(layers),
         saved_activation_bytes(layers),
@@ -23,7 +34,11 @@ struct ChainTimes {
         keeps_output(layers) {}
 
   std::vector<double> forward_s;
-  std::vector<double> backward_s;
+  std::vector<double> backward_s;        ///< of a whole backward, like workspace_bytes behind the forward
+  std::vector<double> backward_input_s;  ///< of a split one, like the next three
+  std::vector<double> backward_weight_s;
+  std::vector<SplitMemory> split;
+  std::vector<Unsplit> unsplit;
   std::vector<std::int64_t> output_bytes;
   std::vector<std::int64_t> gradient_bytes;  ///< of the output's gradient; less than the output if parts of it need none
   std::vector<std::int64_t> saved_activation_bytes;
@@ -37,8 +52,8 @@ class LayerChain {
   LayerChain(const Model& model, Device& device);
 
   /// Times one pass over a micro-batch in host memory. `accumulate`: adds gradients to those of the pass before, as all micro-batches of a
-  /// step but the first do.
-  [[nodiscard]] ChainTimes time_pass(const Batch& microbatch, bool accumulate);
+  /// step but the first do. `split`: all layers' weight gradients follow the input gradients of the first layer.
+  [[nodiscard]] ChainTimes time_pass(const Batch& microbatch, bool accumulate, bool split = false);
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
   void clear_gradients();
 

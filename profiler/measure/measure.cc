@@ -157,6 +157,15 @@ std::vector<LayerEdge> chain_edges(const std::vector<Crossing>& crossings) {
   return edges;
 }
 
+/// What layers pass to each other, and what of them a backward does not split.
+void describe_flow(const MeasuredLayers& measured, Profile& profile) {
+  profile.edges = chain_edges(measured.crossings);
+  for (std::size_t i = 0; i < profile.layers.size(); ++i) {
+    profile.layers[i].unsplit_bytes = measured.unsplit[i].bytes;
+    profile.layers[i].unsplit_share = measured.unsplit[i].share;
+  }
+}
+
 Profile describe_profile(const Model& model, const MeasureOptions& options) {
   Profile profile;
   profile.model = model.name();
@@ -219,7 +228,7 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
     MeasuredLayers layers =
         measure_layers(benches, batch, measured_sizes(options.batch), model.size(), options.budget_s * layer_share / class_count,
                        [&](double fraction) { report("layer costs", (c + fraction) * layer_share / class_count); });
-    if (c == 0) profile.edges = chain_edges(layers.crossings);
+    if (c == 0) describe_flow(layers, profile);
     cost_class.layers = std::move(layers.costs);
     measure_fixed_costs(benches, options, cost_class);
     cost_class.step_seconds = measure_step_seconds(options.devices);

@@ -57,12 +57,12 @@ void write_head(SQLite::Database& database, const Profile& profile) {
 }
 
 void write_layers(SQLite::Database& database, const Profile& profile) {
-  Insert layer(database, "INSERT INTO MPTUNE_LAYER VALUES (?, ?, ?, ?, ?, ?, ?)");
+  Insert layer(database, "INSERT INTO MPTUNE_LAYER VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
   Insert module(database, "INSERT INTO MPTUNE_MODULE VALUES (?, ?, ?)");
   int row = 0;
   int module_row = 0;
   for (const ProfileLayer& l : profile.layers) {
-    layer(row, l.name, l.kind, l.parameters, l.parameters_bytes, l.buffers_bytes, l.batch_statistics);
+    layer(row, l.name, l.kind, l.parameters, l.parameters_bytes, l.buffers_bytes, l.batch_statistics, l.unsplit_bytes, l.unsplit_share);
     for (const std::string& name : l.modules) module(module_row++, row, name);
     ++row;
   }
@@ -97,11 +97,15 @@ class CostWriter {
  public:
   explicit CostWriter(SQLite::Database& database)
       : cost_(database, "INSERT INTO MPTUNE_LAYER_COST VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+        split_(database, "INSERT INTO MPTUNE_LAYER_SPLIT VALUES (?, ?, ?, ?, ?, ?)"),
         sample_(database, "INSERT INTO MPTUNE_LAYER_SAMPLE VALUES (?, ?, ?, ?, ?, ?, ?)") {}
 
   void write(std::size_t device_class, std::size_t layer, const LayerCost& cost) {
     cost_(costs_, device_class, layer, cost.samples, median_or_null(cost.forward), median_or_null(cost.backward), cost.output_bytes,
           cost.saved_activation_bytes, cost.workspace_bytes, cost.keeps_output);
+    if (cost.split)
+      split_(costs_, cost.split->held_bytes, cost.split->held_input_bytes, cost.split->held_gradient_bytes,
+             cost.split->input_workspace_bytes, cost.split->weight_workspace_bytes);
     for (std::size_t kind = 0; kind < kSampleKinds.size(); ++kind)
       for (const Sample& s : (cost.*kSampleKinds[kind]).values) sample_(samples_++, costs_, kind, s.value, s.round, s.position, s.started);
     ++costs_;
@@ -109,6 +113,7 @@ class CostWriter {
 
  private:
   Insert cost_;
+  Insert split_;
   Insert sample_;
   std::int64_t costs_ = 0;
   std::int64_t samples_ = 0;
@@ -136,7 +141,9 @@ auto& at(Container& container, std::int64_t index, const char* what) {
 }
 
 void read_layers(SQLite::Database& database, Profile& profile) {
-  Rows layer(database, "SELECT name, kind, parameters, parameters_bytes, buffers_bytes, batch_statistics FROM MPTUNE_LAYER ORDER BY layer");
+  const bool unsplit = has_column(database, "MPTUNE_LAYER", "unsplit_bytes");
+  Rows layer(database, std::string("SELECT name, kind, parameters, parameters_bytes, buffers_bytes, batch_statistics, ") +
+                           (unsplit ? "unsplit_bytes, unsplit_share" : "0, 0.0") + " FROM MPTUNE_LAYER ORDER BY layer");
   while (layer.next()) {
     require_below_limit(profile.layers, kMostProfileLayers, "layers");
     profile.layers.push_back({.name = layer.text(0),
@@ -145,7 +152,9 @@ void read_layers(SQLite::Database& database, Profile& profile) {
                               .parameters = count(layer, 2, "a layer's number of parameters"),
                               .parameters_bytes = count(layer, 3, "the size of a layer's parameters"),
                               .buffers_bytes = count(layer, 4, "the size of a layer's buffers"),
-                              .batch_statistics = layer.integer(5) != 0});
+                              .batch_statistics = layer.integer(5) != 0,
+                              .unsplit_bytes = count(layer, 6, "the size of what a layer's backward does not split"),
+                              .unsplit_share = quantity(layer, 7, "the share that a layer's backward does not split", 1)});
   }
   Rows module(database, "SELECT layer, module FROM MPTUNE_MODULE ORDER BY position");
   while (module.next()) at(profile.layers, module.integer(0), "the layer of a module").modules.push_back(module.text(1));
@@ -214,13 +223,19 @@ void read_machine(SQLite::Database& database, Profile& profile) {
         .curve.push_back({count(point, 1, "the size of a copy"), quantity(point, 2, "the time of a copy")});
 }
 
-void read_costs(SQLite::Database& database, Profile& profile) {
-  struct Place {
-    std::int64_t device_class;
-    std::int64_t layer;
-    std::size_t index;
-  };
-  std::vector<Place> places;
+/// Which cost a row of MPTUNE_LAYER_COST became.
+struct CostPlace {
+  std::int64_t device_class = 0;
+  std::int64_t layer = 0;
+  std::size_t index = 0;
+
+  [[nodiscard]] LayerCost& in(Profile& profile) const {
+    return profile.classes[as_index(device_class)].layers[as_index(layer)].by_samples[index];
+  }
+};
+
+std::vector<CostPlace> read_costs(SQLite::Database& database, Profile& profile) {
+  std::vector<CostPlace> places;
   const std::string keeps_output = has_column(database, "MPTUNE_LAYER_COST", "keeps_output") ? "keeps_output" : "1";
   Rows cost(database, "SELECT cost, class, layer, samples, output_bytes, kept_bytes, workspace_bytes, " + keeps_output +
                           " FROM MPTUNE_LAYER_COST ORDER BY cost");
@@ -236,11 +251,30 @@ void read_costs(SQLite::Database& database, Profile& profile) {
     added.workspace_bytes = count(cost, 6, "the size of a workspace");
     added.keeps_output = cost.integer(7) != 0;
   }
+  return places;
+}
+
+void read_split(SQLite::Database& database, const std::vector<CostPlace>& places, Profile& profile) {
+  if (!has_table(database, "MPTUNE_LAYER_SPLIT")) return;
+  Rows split(database,
+             "SELECT cost, held_bytes, held_input_bytes, held_gradient_bytes, input_workspace_bytes, weight_workspace_bytes FROM "
+             "MPTUNE_LAYER_SPLIT ORDER BY cost");
+  while (split.next()) {
+    const char* const held = "the size of what a split backward holds";
+    const char* const workspace = "the workspace of a split backward";
+    SplitMemory memory{count(split, 1, held), count(split, 2, held), count(split, 3, held), count(split, 4, workspace),
+                       count(split, 5, workspace)};
+    if (memory.held_input_bytes + memory.held_gradient_bytes > memory.held_bytes)
+      throw BadContent("a split backward holds less than a part of it");
+    at(places, split.integer(0), "the cost of a split backward").in(profile).split = memory;
+  }
+}
+
+void read_samples(SQLite::Database& database, const std::vector<CostPlace>& places, Profile& profile) {
   Rows sample(database, "SELECT cost, kind, value, round, position, started FROM MPTUNE_LAYER_SAMPLE ORDER BY sample");
   while (sample.next()) {
-    const Place& place = at(places, sample.integer(0), "the cost of a sample");
-    LayerCosts& costs = profile.classes[as_index(place.device_class)].layers[as_index(place.layer)];
-    Samples& samples = costs.by_samples[place.index].*at(kSampleKinds, sample.integer(1), "the kind of a sample");
+    LayerCost& cost = at(places, sample.integer(0), "the cost of a sample").in(profile);
+    Samples& samples = cost.*at(kSampleKinds, sample.integer(1), "the kind of a sample");
     samples.values.push_back({quantity(sample, 2, "the value of a sample"), sample.as<int>(3), sample.as<int>(4),
                               quantity(sample, 5, "the start of a sample", kLatestStartSeconds)});
   }
@@ -266,7 +300,9 @@ Profile read_profile(SQLite::Database& database) {
   read_layers(database, profile);
   read_classes(database, profile);
   read_machine(database, profile);
-  read_costs(database, profile);
+  const std::vector<CostPlace> places = read_costs(database, profile);
+  read_split(database, places, profile);
+  read_samples(database, places, profile);
   return profile;
 }
 

@@ -273,12 +273,14 @@ CREATE TABLE MPTUNE_QUALITY (dropped INTEGER NOT NULL, untagged INTEGER NOT NULL
 
 -- The profile: costs of layers and links. forward_s and backward_s are medians of MPTUNE_LAYER_SAMPLE, NULL without samples.
 -- kind of a sample: 0 forward, 1 backward, 2 forward and 3 backward with the other devices busy, 4 gradients of inputs and 5 of weights.
+-- A split backward has a row in MPTUNE_LAYER_SPLIT per cost for which it was measured.
 CREATE TABLE MPTUNE_PROFILE (model TEXT NOT NULL, input TEXT NOT NULL, batch INTEGER NOT NULL, optimizer_state_factor REAL NOT NULL,
   co_running_slowdown REAL NOT NULL, fingerprint_model TEXT NOT NULL, fingerprint_input TEXT NOT NULL, fingerprint_libtorch TEXT NOT NULL,
   fingerprint_cuda TEXT NOT NULL);
 CREATE TABLE MPTUNE_FINGERPRINT_DEVICE (position INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL);
 CREATE TABLE MPTUNE_LAYER (layer INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL, parameters INTEGER NOT NULL,
-  parameters_bytes INTEGER NOT NULL, buffers_bytes INTEGER NOT NULL, batch_statistics INTEGER NOT NULL);
+  parameters_bytes INTEGER NOT NULL, buffers_bytes INTEGER NOT NULL, batch_statistics INTEGER NOT NULL, unsplit_bytes INTEGER NOT NULL,
+  unsplit_share REAL NOT NULL);
 CREATE TABLE MPTUNE_MODULE (position INTEGER NOT NULL PRIMARY KEY, layer INTEGER NOT NULL, module TEXT NOT NULL);
 CREATE TABLE MPTUNE_LAYER_EDGE (edge INTEGER NOT NULL PRIMARY KEY, from_layer INTEGER NOT NULL, to_layer INTEGER NOT NULL,
   bytes_per_sample INTEGER NOT NULL, fixed_bytes INTEGER NOT NULL, needs_gradient INTEGER NOT NULL);
@@ -294,5 +296,7 @@ CREATE TABLE MPTUNE_LINK_POINT (point INTEGER NOT NULL PRIMARY KEY, link INTEGER
 CREATE TABLE MPTUNE_LAYER_COST (cost INTEGER NOT NULL PRIMARY KEY, class INTEGER NOT NULL, layer INTEGER NOT NULL, samples INTEGER NOT NULL,
   forward_s REAL, backward_s REAL, output_bytes INTEGER NOT NULL, kept_bytes INTEGER NOT NULL, workspace_bytes INTEGER NOT NULL,
   keeps_output INTEGER NOT NULL);
+CREATE TABLE MPTUNE_LAYER_SPLIT (cost INTEGER NOT NULL PRIMARY KEY, held_bytes INTEGER NOT NULL, held_input_bytes INTEGER NOT NULL,
+  held_gradient_bytes INTEGER NOT NULL, input_workspace_bytes INTEGER NOT NULL, weight_workspace_bytes INTEGER NOT NULL);
 CREATE TABLE MPTUNE_LAYER_SAMPLE (sample INTEGER NOT NULL PRIMARY KEY, cost INTEGER NOT NULL, kind INTEGER NOT NULL, value REAL NOT NULL,
   round INTEGER NOT NULL, position INTEGER NOT NULL, started REAL NOT NULL);

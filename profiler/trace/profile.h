@@ -1,12 +1,23 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "profiler/statistics/samples.h"
 
 namespace mptune {
+
+/// What a split backward of one layer holds beyond parameters, in bytes.
+struct SplitMemory {
+  std::int64_t held_bytes = 0;              ///< between its two parts: inputs of the weights' products, and gradients of their outputs
+  std::int64_t held_input_bytes = 0;        ///< of them, memory of the layer's inputs
+  std::int64_t held_gradient_bytes = 0;     ///< of them, memory of the gradients of its outputs
+  std::int64_t input_workspace_bytes = 0;   ///< peak of the input gradients above what is held before them and gradients of parameters
+  std::int64_t weight_workspace_bytes = 0;  ///< likewise, of the weight gradients
+  bool operator==(const SplitMemory&) const = default;
+};
 
 /// What one layer costs at one micro-batch size on one class of device. Times in seconds.
 struct LayerCost {
@@ -21,6 +32,7 @@ struct LayerCost {
   std::int64_t saved_activation_bytes = 0;  ///< held from the layer's forward to its backward, output included
   bool keeps_output = true;                 ///< its own backward needs the output; false: only a layer behind it may
   std::int64_t workspace_bytes = 0;         ///< peak above what is held and the gradients of parameters, during forward or backward
+  std::optional<SplitMemory> split = {};    ///< absent: not measured
   bool operator==(const LayerCost&) const = default;
 };
 
@@ -56,7 +68,9 @@ struct ProfileLayer {
   std::int64_t parameters = 0;        ///< number of scalars; tied weights count in their first layer only
   std::int64_t parameters_bytes = 0;  ///< of all parameters that it uses, tied weights included
   std::int64_t buffers_bytes = 0;
-  bool batch_statistics = false;  ///< its output depends on all samples of a micro-batch (batch norm)
+  bool batch_statistics = false;   ///< its output depends on all samples of a micro-batch (batch norm)
+  std::int64_t unsplit_bytes = 0;  ///< of parameters whose gradients a split backward computes with those of the inputs, as measured
+  double unsplit_share = 0;        ///< of its weights of two and more dimensions, by bytes, those among them
   bool operator==(const ProfileLayer&) const = default;
 };
 

@@ -205,7 +205,19 @@ planner::Json plan_json(const Found& found, const PlanReport& report, const std:
   return json;
 }
 
-int run_search(const PlanCommand& command, const PlanInput& input, SearchSpace& space, const std::string& objective, bool recorded,
+/// The halves of a backward that was measured as a whole, if the plan found relies on them.
+void add_assumed_halves(const Found& found, const CostModel& cost, PlanInput& input) {
+  const auto splits = [](const Candidate& candidate) {
+    return std::ranges::any_of(candidate.plan.actions, [](const std::vector<Action>& row) {
+      return std::ranges::find(row, ActionKind::backward_input, &Action::kind) != row.end();
+    });
+  };
+  if (cost.assumes_halves() && !found.result.ranked.empty() && splits(found.result.ranked.front()))
+    input.assumed.emplace_back(
+        "half of a backward for the gradients of inputs and half for those of weights: the profile has the whole only");
+}
+
+int run_search(const PlanCommand& command, PlanInput input, SearchSpace& space, const std::string& objective, bool recorded,
                const Session& session) {
   const Profile& profile = input.profile;
   const std::string path = command.output.path.empty() ? model_stem(profile.model) + ".plan.json" : command.output.path;
@@ -213,6 +225,7 @@ int run_search(const PlanCommand& command, const PlanInput& input, SearchSpace& 
   const CostModel cost(profile);
   const Found found = search(command, objective, space, cost, session);
   const std::string now = utc_text(std::chrono::system_clock::now());
+  add_assumed_halves(found, cost, input);
   save_plan_file(planner::found_plan_file(found.result, profile, now, compared_with), path, command.output.force);
   PlanReport report = build_plan_report(found.result, found.front, cost, space);
   report.runs = found.runs;

@@ -199,10 +199,23 @@ std::string layer_table(const Profiled& profiled, const TextStyle& style) {
                       rows, style);
 }
 
+/// Layers of which some products can't be split off the backward.
+std::string unsplit_text(const Profile& profile, const TextStyle& style) {
+  std::string text;
+  for (const ProfileLayer& layer : profile.layers) {
+    if (layer.unsplit_share <= 0) continue;
+    const std::string line = fmt::format("{}: a split backward computes the gradients of {} of its weights with those of its inputs",
+                                         layer.name, format_percent(layer.unsplit_share));
+    text += join(wrap(line, style.width), "\n") + "\n";
+  }
+  return text;
+}
+
 std::string profile_text(const Profiled& profiled, const TraceReport& report, const std::string& path, const std::string& model,
                          const Session& session) {
   const TextStyle& style = session.style;
   std::string text = heading(style, "Layers on " + profiled.recording.profile->classes.front().name) + layer_table(profiled, style);
+  text += unsplit_text(*profiled.recording.profile, style);
   for (const LinkCost& link : profiled.recording.profile->links) {
     const auto& devices = profiled.recording.profile->devices;
     text +=

@@ -35,8 +35,13 @@ planner::Json cost_json(const LayerCost& cost, const std::string& device_class) 
     json["forward_busy_s"] = median(cost.forward_busy);
     json["backward_busy_s"] = median(cost.backward_busy);
   }
+  if (!cost.backward_input.empty() && !cost.backward_weight.empty()) {
+    json["backward_input_s"] = median(cost.backward_input);
+    json["backward_weight_s"] = median(cost.backward_weight);
+  }
   json["output_bytes"] = cost.output_bytes;
   json["kept_bytes"] = cost.saved_activation_bytes;
+  if (cost.split) json["held_bytes"] = cost.split->held_bytes;
   return json;
 }
 
@@ -268,7 +273,11 @@ planner::Json layers_json(const Profile& profile) {
         for (const LayerCost& cost : device_class.layers[i].by_samples) costs.push_back(cost_json(cost, device_class.name));
     }
     const ProfileLayer& layer = profile.layers[i];
-    layers.push_back({{"index", i}, {"name", layer.name}, {"parameters_bytes", layer.parameters_bytes}, {"costs", costs}});
+    layers.push_back({{"index", i},
+                      {"name", layer.name},
+                      {"parameters_bytes", layer.parameters_bytes},
+                      {"unsplit_share", layer.unsplit_share},
+                      {"costs", costs}});
   }
   return layers;
 }

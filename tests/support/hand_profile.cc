@@ -20,6 +20,7 @@ LayerCost cost(int size, double time) {
   result.output_bytes = 4096 * size;
   result.saved_activation_bytes = 8192 * size;
   result.workspace_bytes = 1;
+  if (size > 1) result.split = SplitMemory{9000 * size, 11, 12, 13, 14};
   return result;
 }
 
@@ -30,7 +31,7 @@ Profile hand_profile() {
   profile.model = "mlp:d=8";
   profile.input = "8";
   profile.batch = 16;
-  profile.layers = {{"fc1", "Linear", {"net.0", "net.1"}, 72, 288, 8, true}, {"fc2", "Linear", {}, 72, 288, 0, false}};
+  profile.layers = {{"fc1", "Linear", {"net.0", "net.1"}, 72, 288, 8, true, 32, 0.25}, {"fc2", "Linear", {}, 72, 288, 0, false}};
   profile.edges = {{0, 1, 32, 8, true}, {0, 1, 4, 0, false}};
   profile.forbidden_cuts = {{1, "fc2 works in place on what fc1 keeps"}};
   DeviceClass one{.name = "cpu/1",

@@ -155,6 +155,9 @@ TEST_F(Hostile, ValuesOfProfilesOutOfRange) {
       {"LAYER SET parameters_bytes = -1", "parameters"},
       {"LAYER SET parameters_bytes = 1 << 43", "parameters"},
       {"LAYER SET buffers_bytes = -1", "buffers"},
+      {"LAYER SET unsplit_bytes = -1", "does not split"},
+      {"LAYER SET unsplit_share = 1.5", "does not split"},
+      {"LAYER SET unsplit_share = 9e999", "does not split"},
       {"LAYER_EDGE SET bytes_per_sample = -1", "edge"},
       {"LAYER_EDGE SET fixed_bytes = 4611686018427387904", "edge"},
       {"DEVICE_CLASS SET action_seconds = -1.0", "action"},
@@ -174,6 +177,14 @@ TEST_F(Hostile, ValuesOfProfilesOutOfRange) {
       {"LAYER_COST SET output_bytes = -1", "output"},
       {"LAYER_COST SET kept_bytes = 1 << 43", "keeps"},
       {"LAYER_COST SET workspace_bytes = -1", "workspace"},
+      {"LAYER_SPLIT SET held_bytes = -1", "holds"},
+      {"LAYER_SPLIT SET held_bytes = 1 << 43", "holds"},
+      {"LAYER_SPLIT SET held_input_bytes = -1", "holds"},
+      {"LAYER_SPLIT SET held_input_bytes = held_bytes + 1", "holds less than a part"},
+      {"LAYER_SPLIT SET held_gradient_bytes = held_bytes", "holds less than a part"},
+      {"LAYER_SPLIT SET input_workspace_bytes = -1", "workspace"},
+      {"LAYER_SPLIT SET weight_workspace_bytes = 1 << 43", "workspace"},
+      {"LAYER_SPLIT SET cost = 77 WHERE cost = 1", "does not exist"},
       {"LAYER_SAMPLE SET value = -1.0", "sample"},
       {"LAYER_SAMPLE SET value = 9e999", "sample"},
       {"LAYER_SAMPLE SET started = -9e999", "sample"},
@@ -185,7 +196,9 @@ TEST_F(Hostile, ClassesTimesLayersOutOfRange) {
   const auto numbers = [](const char* most) {
     return std::string("WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ").append(most).append(") INSERT INTO ");
   };
-  const auto layers = [&](const char* most) { return numbers(most).append("MPTUNE_LAYER SELECT i, 'l', 'k', 0, 0, 0, 0 FROM n; "); };
+  const auto layers = [&](const char* most) {
+    return numbers(most).append("MPTUNE_LAYER SELECT i, 'l', 'k', 0, 0, 0, 0, 0, 0.0 FROM n; ");
+  };
   const auto classes = [&](const char* most) {
     return numbers(most).append("MPTUNE_DEVICE_CLASS SELECT i, 'c', (SELECT count(*) FROM MPTUNE_LAYER), 0.0, 0.0, 0.0, 0.0, 0.0 FROM n");
   };

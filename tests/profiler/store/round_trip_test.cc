@@ -127,6 +127,20 @@ TEST_F(RoundTrip, ReadsProfilesOfTheSecondMinorVersion) {
   EXPECT_EQ(read_recording(path()).profile, profile);
 }
 
+TEST_F(RoundTrip, ReadsProfilesOfTheThirdMinorVersion) {
+  Profile profile = testing::hand_profile();
+  write({.profile = profile});
+  SQLite::Database(path(), SQLite::OPEN_READWRITE)
+      .exec(
+          "DROP TABLE MPTUNE_LAYER_SPLIT; ALTER TABLE MPTUNE_LAYER DROP COLUMN unsplit_bytes; ALTER TABLE MPTUNE_LAYER DROP COLUMN "
+          "unsplit_share; UPDATE MPTUNE_META SET value = '2' WHERE name = 'schema_minor'");
+  for (ProfileLayer& layer : profile.layers) layer.unsplit_bytes = 0, layer.unsplit_share = 0;
+  for (DeviceClass& device_class : profile.classes)
+    for (LayerCosts& layer : device_class.layers)
+      for (LayerCost& cost : layer.by_samples) cost.split.reset();
+  EXPECT_EQ(read_recording(path()).profile, profile);
+}
+
 TEST_F(RoundTrip, OfOddButValidTracesIsExact) {
   Trace trace = testing::hand_trace();
   trace.events[0].start = Nanoseconds{-12345};

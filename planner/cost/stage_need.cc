@@ -1,0 +1,108 @@
+#include "planner/cost/stage_need.h"
+
+#include <algorithm>
+
+#include "profiler/base/index.h"
+
+namespace mptune::planner {
+namespace {
+
+class StageLayers {
+ public:
+  StageLayers(const CostModel& cost, int device, int first, int last, int samples)
+      : cost_(cost), device_(device), first_(first), last_(last), samples_(samples) {}
+
+  [[nodiscard]] StageNeed need(bool split) const {
+    StageNeed need;
+    add_whole(need);
+    if (!split) return need;
+    need.held = cost_.held_bytes(device_, first_, last_, samples_);
+    if (cost_.split_memory_measured(device_)) {
+      need.input = most_of_input_gradients(need.held) - need.held;
+      need.weight = most_of_weight_gradients(need.held, false) - need.held;
+      need.first_weight = most_of_weight_gradients(need.held, true) - need.held;
+    } else {
+      need.input = need.weight = cost_.workspace_bytes(device_, first_, last_, samples_);
+      need.first_weight = need.weight + cost_.parameters_bytes(first_, last_);
+    }
+    return need;
+  }
+
+ private:
+  [[nodiscard]] std::int64_t saved(int first, int last) const { return cost_.saved_activation_bytes(device_, first, last, samples_); }
+  [[nodiscard]] std::int64_t gradient_behind(int layer) const {
+    return layer + 1 < last_ ? cost_.boundary_bytes(layer + 1, samples_, true) : 0;
+  }
+  [[nodiscard]] std::int64_t dropped(int layer) const { return dropped_output(cost_, device_, layer, samples_); }
+
+  // The gradients of a stage's own output count where they are received.
+  [[nodiscard]] std::int64_t held_by(int layer, const SplitMemory& memory) const {
+    return memory.held_bytes - (layer + 1 == last_ ? memory.held_gradient_bytes : 0);
+  }
+
+  void add_whole(StageNeed& need) const {
+    std::int64_t kept = 0, gradients = cost_.parameters_bytes(first_, last_), forward = 0, backward = 0, first_backward = 0;
+    for (int layer = first_; layer < last_; ++layer) {
+      const std::int64_t workspace = cost_.workspace_bytes(device_, layer, layer + 1, samples_);
+      kept += saved(layer, layer + 1);
+      forward = std::max(forward, kept + workspace);
+      const std::int64_t now = kept - dropped(layer) + workspace + gradient_behind(layer);
+      backward = std::max(backward, now);
+      first_backward = std::max(first_backward, now + gradients);
+      gradients -= cost_.parameters_bytes(layer, layer + 1);
+    }
+    need.saved = kept - dropped(last_ - 1);
+    need.forward = forward - need.saved;
+    need.backward = backward - need.saved;
+    need.first_backward = first_backward - need.saved;
+  }
+
+  // `behind` the layer is held what the layers behind it hold but its output, which is in `kept` unless its backward does not need it.
+  [[nodiscard]] std::int64_t most_of_input_gradients(std::int64_t held) const {
+    std::int64_t kept = saved(first_, last_), behind = 0, output = 0, most = held;
+    for (int layer = last_; layer-- > first_;) {
+      const SplitMemory memory = cost_.split_memory(device_, layer, samples_);
+      const std::int64_t freed = dropped(layer) > 0 ? dropped(layer) - output : 0;
+      most = std::max(most, kept - freed + behind + gradient_behind(layer) + memory.input_workspace_bytes);
+      kept -= saved(layer, layer + 1);
+      behind += output + held_by(layer, memory) - memory.held_input_bytes;
+      output = memory.held_input_bytes;
+    }
+    return most;
+  }
+
+  [[nodiscard]] std::int64_t most_of_weight_gradients(std::int64_t held, bool first) const {
+    std::int64_t gradients = 0, most = held;
+    for (int layer = last_; layer-- > first_;) {
+      const SplitMemory memory = cost_.split_memory(device_, layer, samples_);
+      if (first) gradients += cost_.parameters_bytes(layer, layer + 1) - unsplit_bytes(cost_, layer);
+      most = std::max(most, held + memory.weight_workspace_bytes + gradients);
+      held -= held_by(layer, memory);
+    }
+    return most;
+  }
+
+  const CostModel& cost_;
+  int device_;
+  int first_;
+  int last_;
+  int samples_;
+};
+
+}  // namespace
+
+std::int64_t dropped_output(const CostModel& cost, int device, int layer, int samples) {
+  if (layer + 1 == cost.layers() || cost.keeps_output(device, layer)) return 0;
+  return std::min(cost.boundary_bytes(layer + 1, samples, false), cost.saved_activation_bytes(device, layer, layer + 1, samples));
+}
+
+std::int64_t unsplit_bytes(const CostModel& cost, int layer) {
+  const ProfileLayer& described = cost.profile().layers[as_index(layer)];
+  return std::min(described.unsplit_bytes, described.parameters_bytes);
+}
+
+StageNeed stage_need(const CostModel& cost, int device, int first_layer, int last_layer, int samples, bool split) {
+  return StageLayers(cost, device, first_layer, last_layer, samples).need(split);
+}
+
+}  // namespace mptune::planner

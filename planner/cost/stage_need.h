@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+
+#include "planner/cost/cost_model.h"
+
+namespace mptune::planner {
+
+/// What layers of a stage need on a device for one micro-batch, in bytes. Over the layers l of the stage, W their workspaces:
+///
+///     forward            saved(first .. l) + W(l)
+///     backward           saved(first .. l) + W(l) + the gradient of l's output, less the output if l's backward does not need it
+///     first backward     that, and the gradients of the parameters of l .. last
+///     input gradients    what a backward needs, and what the layers behind l hold for their weight gradients
+///     weight gradients   held(first .. l) + W(l); the first ones, also the gradients of the parameters of l .. last
+struct StageNeed {
+  std::int64_t saved = 0;    ///< from the forward to the backward
+  std::int64_t held = 0;     ///< between the parts of a split backward
+  std::int64_t forward = 0;  ///< most bytes above `saved`, like the next two
+  std::int64_t backward = 0;
+  std::int64_t first_backward = 0;
+  std::int64_t input = 0;  ///< most bytes above `held`, like the next two
+  std::int64_t weight = 0;
+  std::int64_t first_weight = 0;
+};
+
+/// `split`: with what the parts of a split backward need; otherwise that is 0.
+[[nodiscard]] StageNeed stage_need(const CostModel& cost, int device, int first_layer, int last_layer, int samples, bool split);
+
+/// Bytes of a layer's output that is free as soon as the layers behind it are done with it; 0 if the layer's own backward needs it.
+[[nodiscard]] std::int64_t dropped_output(const CostModel& cost, int device, int layer, int samples);
+
+/// Bytes of a layer's parameters whose gradients the input gradients make.
+[[nodiscard]] std::int64_t unsplit_bytes(const CostModel& cost, int layer);
+
+}  // namespace mptune::planner
