@@ -175,6 +175,7 @@ class Commands(CommandTest):
             self.assertEqual(devices[2:], {2: [], 4: devices[1::-1] if in_a_v else devices[:2]}[stages], schedule)
             splits = "I" in " ".join(value["plan"]["schedule"]["actions"])
             self.assertEqual(splits, schedule in TWO_PARTS, schedule)
+            self.assertEqual(any("half of a backward" in assumed for assumed in planned["assumed"]), splits, schedule)
 
     def test_plans_with_several_stages_per_device(self):
         value = self.result("plan-result", "plan", "profile.sqlite", "--virtual", "2")

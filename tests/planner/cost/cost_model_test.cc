@@ -112,6 +112,38 @@ TEST(CostModel, SplitsABackwardOfWhichOnlyTheWholeWasMeasured) {
   EXPECT_DOUBLE_EQ(CostModel(profile).layer(0, 0, 4).backward_input_s, 9) << "one part alone says nothing of the other";
 }
 
+TEST(CostModel, KnowsWhetherHalvesAreAssumed) {
+  Profile profile = with_curve({timed(2, 3, 5), timed(4, 5, 9)});
+  EXPECT_TRUE(CostModel(profile).assumes_halves());
+  LayerCost& cost = profile.classes[0].layers[0].by_samples[0];
+  cost.backward_input = exactly(4.0);
+  cost.backward_weight = exactly(1.0);
+  EXPECT_FALSE(CostModel(profile).assumes_halves());
+  EXPECT_DOUBLE_EQ(CostModel(profile).layer(0, 0, 4).backward_input_s, 9 * 0.8) << "shared as at the size below";
+  EXPECT_DOUBLE_EQ(CostModel(profile).layer(0, 0, 4).backward_weight_s, 9 * 0.2);
+  cost.backward_input = cost.backward_weight = {};
+  profile.layers[0].parameters_bytes = 0;
+  EXPECT_FALSE(CostModel(profile).assumes_halves()) << "nothing to split";
+}
+
+// Three layers of 10 own bytes per sample; each reads its input (7) and the gradient of its output (5).
+TEST(CostModel, HeldBytesOfAStageLeaveOutWhatItsNeighboursHold) {
+  Profile profile = make_profile({.layers = 3, .sizes = {2, 4}});
+  for (LayerCosts& layer : profile.classes[0].layers)
+    for (LayerCost& cost : layer.by_samples) cost.split = SplitMemory{22 * cost.samples, 7 * cost.samples, 5 * cost.samples, 1, 1};
+  const CostModel cost(profile);
+  EXPECT_TRUE(cost.split_memory_measured(0));
+  EXPECT_EQ(cost.held_bytes(0, 1, 2, 2), 2 * 10);
+  EXPECT_EQ(cost.held_bytes(0, 0, 3, 2), 2 * (3 * 10 + 2 * 7 + 2 * 5));
+  EXPECT_EQ(cost.held_bytes(0, 0, 3, 3), 3 * (3 * 10 + 2 * 7 + 2 * 5));
+  EXPECT_EQ(cost.split_memory(0, 1, 3).held_bytes, 66);
+  profile.classes[0].layers[1].by_samples[1].split.reset();
+  EXPECT_EQ(CostModel(profile).held_bytes(0, 1, 2, 4), 4 * 10) << "in proportion to the size below";
+  profile.classes[0].layers[1].by_samples[0].split.reset();
+  EXPECT_FALSE(CostModel(profile).split_memory_measured(0));
+  EXPECT_EQ(CostModel(profile).held_bytes(0, 1, 2, 4), 2 * 300 * 4) << "all that is kept, twice";
+}
+
 TEST(CostModel, IsMonotoneWhereTheMeasurementsAre) {
   std::mt19937 random(13);
   std::uniform_real_distribution<double> step(0, 3);

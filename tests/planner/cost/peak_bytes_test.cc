@@ -74,6 +74,23 @@ TEST(MemoryLevels, OneDeviceByHand) {
                                        owned + gradients + kept + workspace, owned + gradients + kept + workspace}));
 }
 
+// Two layers on one device, one micro-batch of one sample: F0 I0 W0. Each keeps 300 and has parameters of 1000, of which 30 are not split
+// off. Each holds 80 of its own, 100 of its input and 100 of the gradients of its output.
+TEST(MemoryLevels, OfASplitBackwardByHand) {
+  Profile profile = make_profile({.layers = 2, .sizes = {1}});
+  for (LayerCosts& layer : profile.classes[0].layers)
+    for (LayerCost& cost : layer.by_samples) cost.split = SplitMemory{280, 100, 100, 40, 60};
+  for (ProfileLayer& layer : profile.layers) layer.unsplit_bytes = 30;
+  Plan plan = stages_of(2, {1}, {1});
+  plan.actions = {{{0, ActionKind::forward, 0}, {0, ActionKind::backward_input, 0}, {0, ActionKind::backward_weight, 0}}};
+  const std::vector<MemoryLevels> levels = CostModel(profile).memory_levels(plan);
+  ASSERT_EQ(levels.size(), 1u);
+  const std::int64_t owned = 2000, held = 2 * 80 + 100 + 100;
+  // Input gradients: the last layer's, all kept yet. Weight gradients: the first layer's, whose gradients join those of the last one.
+  EXPECT_EQ(levels[0].during_bytes, (std::vector<std::int64_t>{owned + 600 + 50, owned + 60 + 600 + 40, owned + 60 + 1940 + 180 + 60}));
+  EXPECT_EQ(levels[0].after_bytes, (std::vector<std::int64_t>{owned + 600, owned + 60 + held, owned + 2000}));
+}
+
 TEST(MemoryLevels, TheLargestIsThePeakAndNothingIsLeftButGradients) {
   std::mt19937 random(11);
   for (int trial = 0; trial < 100; ++trial) {

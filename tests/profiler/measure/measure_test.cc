@@ -1,12 +1,15 @@
 #include "profiler/measure/measure.h"
 #include "profiler/base/index.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "profiler/base/error.h"
 #include "profiler/device/device_list.h"
@@ -50,6 +53,14 @@ void expect_all_positive(const Samples& samples, const std::string& what) {
   for (const Sample& sample : samples.values) EXPECT_TRUE(std::isfinite(sample.value) && sample.value > 0) << what;
 }
 
+void expect_split_memory(const LayerCost& cost, const std::string& what) {
+  ASSERT_TRUE(cost.split.has_value()) << what;
+  EXPECT_GE(cost.split->held_bytes, cost.split->held_input_bytes + cost.split->held_gradient_bytes) << what;
+  EXPECT_LE(cost.split->held_bytes, 2 * cost.saved_activation_bytes + cost.output_bytes) << what;
+  EXPECT_GT(cost.split->input_workspace_bytes, 0) << what;
+  EXPECT_GE(cost.split->weight_workspace_bytes, 0) << what;
+}
+
 void expect_costs(const DeviceClass& measured, const std::vector<int>& sizes, std::size_t layers, bool busy) {
   ASSERT_EQ(measured.layers.size(), layers);
   for (std::size_t i = 0; i < layers; ++i) {
@@ -60,6 +71,10 @@ void expect_costs(const DeviceClass& measured, const std::vector<int>& sizes, st
       EXPECT_EQ(costs[s].samples, sizes[s]);
       expect_all_positive(costs[s].forward, what + " forward");
       expect_all_positive(costs[s].backward, what + " backward");
+      expect_all_positive(costs[s].backward_input, what + " backward_input");
+      expect_all_positive(costs[s].backward_weight, what + " backward_weight");
+      EXPECT_GT(costs[s].forward.size(), costs[s].backward.size()) << what << ": passes of both kinds measure the forward";
+      expect_split_memory(costs[s], what);
       EXPECT_EQ(costs[s].forward_busy.empty(), !busy) << what;
       EXPECT_EQ(costs[s].backward_busy.empty(), !busy) << what;
       EXPECT_GE(costs[s].saved_activation_bytes, costs[s].output_bytes) << what;
@@ -134,6 +149,52 @@ TEST(MeasureProfile, TransformerAtEverySizeAloneAndBusy) {
   }
   EXPECT_TRUE(std::is_sorted(fractions.begin(), fractions.end()));
   EXPECT_EQ(fractions.back(), 1);
+}
+
+// Two linear layers of 10 -> 10 -> 5 at 2 samples: each holds its input and the gradient of its product, and sums the bias's at once.
+TEST(MeasureProfile, SplitBackwardsHoldWhatTheirProductsRead) {
+  profiler::MeasureOptions options = options_for("cpu:" + std::to_string(available_cores()[0]), 2);
+  options.budget_s = 0;
+  const Model model = load_model("mlp:layers=2,width=10", "", 0).model;
+  const Profile profile = profiler::measure_profile(model, synthetic_batch(model.sample(), 2, 0), options);
+  constexpr std::int64_t kFloat = 4, kInput = 2 * 10 * kFloat;
+  const std::int64_t gradients[] = {2 * 10 * kFloat, 2 * 5 * kFloat};
+  const std::int64_t biases[] = {10 * kFloat, 5 * kFloat};
+  for (std::size_t layer = 0; layer < 2; ++layer) {
+    const SplitMemory memory = profile.classes.at(0).layers.at(layer).by_samples.back().split.value();
+    EXPECT_EQ(memory.held_input_bytes, kInput) << layer;
+    EXPECT_EQ(memory.held_gradient_bytes, 0) << layer << ": behind it is an activation, or the loss";
+    EXPECT_EQ(memory.held_bytes, kInput + gradients[layer]) << layer;
+    EXPECT_EQ(profile.layers.at(layer).unsplit_bytes, biases[layer]) << layer;
+    EXPECT_EQ(profile.layers.at(layer).unsplit_share, 0) << layer;
+  }
+}
+
+/// y = x u u v: u has two products.
+class TwiceLayer final : public Layer {
+ public:
+  Tensors forward(const Tensors& inputs, const RunContext&) override { return {inputs[0].mm(u_).mm(u_).mm(v_)}; }
+  [[nodiscard]] std::vector<NamedTensor> parameters() const override { return {{"u", u_}, {"v", v_}}; }
+  [[nodiscard]] std::vector<NamedTensor> buffers() const override { return {}; }
+  [[nodiscard]] std::unique_ptr<Layer> clone() const override { return std::make_unique<TwiceLayer>(); }
+  [[nodiscard]] std::string kind() const override { return "Twice"; }
+
+ private:
+  at::Tensor u_ = at::eye(3).requires_grad_();
+  at::Tensor v_ = at::eye(3).requires_grad_();
+};
+
+TEST(MeasureProfile, SaysWhichShareOfTheWeightsIsNotSplit) {
+  std::vector<ModelLayer> layers;
+  layers.push_back({"twice", {}, std::make_unique<TwiceLayer>()});
+  SampleDescription sample;
+  sample.inputs = {{.shape = {3}}};
+  const Model model("twice", std::move(layers), Loss::mean_square(), sample, 2);
+  profiler::MeasureOptions options = options_for("cpu:" + std::to_string(available_cores()[0]), 2);
+  options.budget_s = 0;
+  const Profile profile = profiler::measure_profile(model, synthetic_batch(model.sample(), 2, 0), options);
+  EXPECT_EQ(profile.layers.at(0).unsplit_bytes, 9 * 4);
+  EXPECT_EQ(profile.layers.at(0).unsplit_share, 0.5);
 }
 
 TEST(MeasureProfile, BatchNormOverOneValueIsLeftOut) {
