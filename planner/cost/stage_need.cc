@@ -71,15 +71,17 @@ class StageLayers {
     return most;
   }
 
+  // In any order of the layers: those whose gradients take more than they hold may come first.
   [[nodiscard]] std::int64_t most_of_weight_gradients(std::int64_t held, bool first) const {
-    std::int64_t gradients = 0, most = held;
-    for (int layer = last_; layer-- > first_;) {
+    std::int64_t more = 0, running = 0;
+    for (int layer = first_; layer < last_; ++layer) {
       const SplitMemory memory = cost_.split_memory(device_, layer, samples_);
-      if (first) gradients += cost_.parameters_bytes(layer, layer + 1) - unsplit_bytes(cost_, layer);
-      most = std::max(most, held + memory.weight_workspace_bytes + gradients);
-      held -= held_by(layer, memory);
+      const std::int64_t gradients = first ? cost_.parameters_bytes(layer, layer + 1) - unsplit_bytes(cost_, layer) : 0;
+      const std::int64_t freed = held_by(layer, memory);
+      more += std::max<std::int64_t>(0, gradients - freed);
+      running = std::max(running, std::min(gradients, freed) + memory.weight_workspace_bytes);
     }
-    return most;
+    return held + more + running;
   }
 
   const CostModel& cost_;

@@ -12,7 +12,7 @@ namespace mptune::planner {
 ///     backward           saved(first .. l) + W(l) + the gradient of l's output, less the output if l's backward does not need it
 ///     first backward     that, and the gradients of the parameters of l .. last
 ///     input gradients    what a backward needs, and what the layers behind l hold for their weight gradients
-///     weight gradients   held(first .. l) + W(l); the first ones, also the gradients of the parameters of l .. last
+///     weight gradients   held(first .. last) + W(l); the first ones, also gradients of parameters, in the order that needs most
 struct StageNeed {
   std::int64_t saved = 0;    ///< from the forward to the backward
   std::int64_t held = 0;     ///< between the parts of a split backward

@@ -3,20 +3,21 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <future>
-#include <mutex>
+#include <atomic>
 #include <thread>
+#include <utility>
 
 #include "profiler/device/copy_lane.h"
 #include "profiler/device/device_list.h"
+#include "profiler/device/device_worker.h"
+#include "profiler/device/doorbell.h"
 #include "profiler/statistics/samples.h"
 
 namespace mptune::profiler {
 
 namespace {
 
-// Long enough for the cores of lane and receiver to enter idle states, as they do while a stage waits.
+// Long enough for the receiver, and a lane's thread, to sleep and their cores to enter idle states, as they do while a stage waits.
 constexpr auto kIdle = std::chrono::milliseconds(3);
 
 // Limits for throttled copies: time of one copy above 1 MiB, and of all copies of one size.
@@ -30,43 +31,64 @@ bool is_gpu(const Device& device) {
   return device.spec().kind == DeviceSpec::Kind::cuda;
 }
 
-/// Time from enqueueing a copy on an idle lane until the waiting receiver continues [s].
-double copy_once(CopyLane& lane, const at::Tensor& tensor) {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool done = false;
-  std::exception_ptr error;
-  const auto finish = [&](std::exception_ptr e) {
-    const std::lock_guard lock(mutex);
-    error = std::move(e);
-    done = true;
-    changed.notify_all();
-  };
-  auto received = std::async(std::launch::async, [&] {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return done; });
-    return SteadyClock::now();
-  });
-  std::this_thread::sleep_for(kIdle);
-  const auto start = SteadyClock::now();
-  lane.copy(
-      {tensor},
-      [&](const CopyLane::Arrival& arrival) {
-        wait_for(arrival.there);
-        finish(nullptr);
-      },
-      finish);
-  const auto end = received.get();
-  if (error) std::rethrow_exception(error);
-  return std::chrono::duration<double>(end - start).count();
-}
+/// A link between the compute threads of two devices, as in a step.
+class TimedLink {
+ public:
+  TimedLink(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination, const LinkThrottle& throttle)
+      : sender_(source), receiver_(destination), lane_(source, destination, throttle) {}
+
+  /// Time from sending over the idle link until the receiver, which waits for it, goes on [s].
+  [[nodiscard]] double copy_once(const at::Tensor& tensor) {
+    arrived_ = false;
+    error_ = nullptr;
+    SteadyClock::time_point start, end;
+    receiver_.post([&] {
+      bell_.wait([&] { return arrived_.load(); });
+      end = SteadyClock::now();
+    });
+    std::this_thread::sleep_for(kIdle);
+    sender_.run([&] {
+      start = SteadyClock::now();
+      send(tensor);
+    });
+    if (const auto failed = receiver_.wait()) std::rethrow_exception(failed);
+    if (error_) std::rethrow_exception(error_);
+    return std::chrono::duration<double>(end - start).count();
+  }
+
+ private:
+  void send(const at::Tensor& tensor) {
+    try {
+      lane_.copy(
+          {tensor}, [this](const CopyLane::Arrival& arrival) { finish(arrival.there); }, [this](std::exception_ptr error) { fail(error); });
+    } catch (...) {
+      fail(std::current_exception());
+    }
+  }
+  void finish(const MomentPtr& there) {
+    wait_for(there);
+    arrived_ = true;
+    bell_.ring();
+  }
+  void fail(std::exception_ptr error) {
+    error_ = std::move(error);
+    finish(nullptr);
+  }
+
+  // They outlive the lane's thread.
+  Doorbell bell_;
+  std::atomic<bool> arrived_{false};
+  std::exception_ptr error_;
+  DeviceWorker sender_, receiver_;
+  CopyLane lane_;
+};
 
 }  // namespace
 
 std::vector<CopyTime> sweep_link(const std::shared_ptr<Device>& source, const std::shared_ptr<Device>& destination,
                                  const LinkThrottle& throttle, int repeats, std::int64_t smallest_bytes, std::int64_t largest_bytes) {
   if (largest_bytes == 0) largest_bytes = is_gpu(*source) && is_gpu(*destination) ? kLargestBetweenGpus : kLargest;
-  CopyLane lane(source, destination, throttle);
+  TimedLink link(source, destination, throttle);
   std::vector<CopyTime> times;
   for (std::int64_t bytes = smallest_bytes; bytes <= largest_bytes; bytes *= 4) {
     const double asked_s = throttle.seconds_for(bytes);
@@ -76,8 +98,8 @@ std::vector<CopyTime> sweep_link(const std::shared_ptr<Device>& source, const st
     // The first write maps pages of the host, so that copies do not.
     if (tensor.is_cpu()) tensor.zero_();
     std::vector<double> seconds;
-    (void)copy_once(lane, tensor);
-    for (int i = 0; i < counted; ++i) seconds.push_back(copy_once(lane, tensor));
+    (void)link.copy_once(tensor);
+    for (int i = 0; i < counted; ++i) seconds.push_back(link.copy_once(tensor));
     times.push_back({bytes, median(std::move(seconds))});
   }
   return times;

@@ -10,7 +10,7 @@
 
 namespace mptune::profiler {
 
-/// Time of one copy, from enqueueing it until the receiver could use it.
+/// Time of one copy, from sending it until the receiver, which has waited for it, goes on.
 struct CopyTime {
   std::int64_t bytes = 0;
   double seconds = 0;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <random>
@@ -185,11 +186,21 @@ class HeldOverTime {
     return most;
   }
 
+  // The runtime computes them in an order of its own: from the front, from the back, or those first that leave most behind.
   std::int64_t bytes_in_weight_gradients(int s, int i) const {
+    std::vector<int> order;
+    for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) order.push_back(layer);
+    std::int64_t most = bytes_in_weight_gradients(s, i, order);
+    std::ranges::reverse(order);
+    most = std::max(most, bytes_in_weight_gradients(s, i, order));
+    std::ranges::sort(order, std::greater{}, [&](int layer) { return cost_.parameters_bytes(layer, layer + 1) - held_by(s, i, layer); });
+    return std::max(most, bytes_in_weight_gradients(s, i, order));
+  }
+  std::int64_t bytes_in_weight_gradients(int s, int i, const std::vector<int>& order) const {
     std::int64_t now = 0;
-    for (int layer = stage(s).first_layer; layer < stage(s).last_layer; ++layer) now += held_by(s, i, layer);
+    for (const int layer : order) now += held_by(s, i, layer);
     std::int64_t most = now;
-    for (int layer = stage(s).last_layer; layer-- > stage(s).first_layer;) {
+    for (const int layer : order) {
       if (is_first_release(s, i)) now += cost_.parameters_bytes(layer, layer + 1) - unsplit(layer);
       most = std::max(most, now + split(s, i, layer).weight_workspace_bytes);
       now -= held_by(s, i, layer);
