@@ -9,11 +9,13 @@
 #include <memory>
 #include <set>
 
+#include "profiler/analyze/cost_jumps.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/device/device_worker.h"
 #include "profiler/device/precise_sleep.h"
 #include "profiler/measure/layer_costs.h"
+#include "profiler/measure/layer_operators.h"
 #include "profiler/measure/link_timing.h"
 #include "profiler/measure/optimizer.h"
 #include "profiler/measure/sleep_model.h"
@@ -145,6 +147,14 @@ std::vector<int> classes_of(const std::vector<DeviceSpec>& devices) {
   return classes;
 }
 
+/// The first device of every class.
+std::vector<DeviceSpec> one_of_each(const std::vector<DeviceSpec>& devices, const std::vector<int>& classes) {
+  std::vector<DeviceSpec> firsts;
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    if (as_index(classes[i]) == firsts.size()) firsts.push_back(devices[i]);
+  return firsts;
+}
+
 /// Up to two edges per cut: data whose gradient comes back, and data that needs no gradient.
 std::vector<LayerEdge> chain_edges(const std::vector<Crossing>& crossings) {
   std::vector<LayerEdge> edges;
@@ -255,6 +265,8 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
     profile.devices.push_back({options.whole_machine, static_cast<int>(profile.classes.size()), 0});
     profile.classes.push_back(std::move(whole));
   }
+  report("operators", 0.99);
+  profile.operators = measure_operators(model, batch, one_of_each(measured, classes), cost_jumps(profile));
   report("done", 1);
   return profile;
 }

@@ -31,6 +31,7 @@ struct MeasureOptions {
 /// - Sizes at which the model can't run (batch norm over one value) are left out.
 /// - Sleeping devices get the costs of the first core. Bytes need install_cpu_accounting().
 /// - Layers take about the budget, but at least one counted pass per size.
+/// - Layers whose cost per sample jumps take some passes more (layer_operators.h).
 /// - Links take another 0.2 s per ordered pair of CPU devices, throttled ones up to a few seconds.
 /// Throws Error if the model can't run or a device is not available. Requires: at least one device.
 [[nodiscard]] Profile measure_profile(const Model& model, const Batch& batch, const MeasureOptions& options);

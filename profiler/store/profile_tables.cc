@@ -93,6 +93,13 @@ void write_machine(SQLite::Database& database, const Profile& profile) {
                  c.allocator_reserve);
 }
 
+void write_operators(SQLite::Database& database, const Profile& profile) {
+  int row = 0;
+  Insert insert(database, "INSERT INTO MPTUNE_LAYER_OPERATOR VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+  for (const LayerOperator& o : profile.operators)
+    insert(row++, o.device_class, o.layer, o.samples, o.name, o.share, o.seconds, o.replaced_seconds);
+}
+
 class CostWriter {
  public:
   explicit CostWriter(SQLite::Database& database)
@@ -223,6 +230,19 @@ void read_machine(SQLite::Database& database, Profile& profile) {
         .curve.push_back({count(point, 1, "the size of a copy"), quantity(point, 2, "the time of a copy")});
 }
 
+void read_operators(SQLite::Database& database, Profile& profile) {
+  if (!has_table(database, "MPTUNE_LAYER_OPERATOR")) return;
+  Rows rows(database, "SELECT class, layer, samples, name, share, seconds, replaced_seconds FROM MPTUNE_LAYER_OPERATOR ORDER BY position");
+  while (rows.next()) {
+    require_below_limit(profile.operators, kMostClassLayers, "operators");
+    (void)at(profile.classes, rows.integer(0), "the class of an operator");
+    (void)at(profile.layers, rows.integer(1), "the layer of an operator");
+    profile.operators.push_back({rows.as<int>(0), rows.as<int>(1), static_cast<int>(count(rows, 2, "a micro-batch", kMostSamples)),
+                                 rows.text(3), quantity(rows, 4, "the share of an operator", 1), quantity(rows, 5, "the time of a layer"),
+                                 quantity(rows, 6, "the time of a layer")});
+  }
+}
+
 /// Which cost a row of MPTUNE_LAYER_COST became.
 struct CostPlace {
   std::int64_t device_class = 0;
@@ -286,6 +306,7 @@ void write_profile(SQLite::Database& database, const Profile& profile) {
   write_head(database, profile);
   write_layers(database, profile);
   write_machine(database, profile);
+  write_operators(database, profile);
   CostWriter costs(database);
   for (std::size_t c = 0; c < profile.classes.size(); ++c) {
     const std::vector<LayerCosts>& layers = profile.classes[c].layers;
@@ -300,6 +321,7 @@ Profile read_profile(SQLite::Database& database) {
   read_layers(database, profile);
   read_classes(database, profile);
   read_machine(database, profile);
+  read_operators(database, profile);
   const std::vector<CostPlace> places = read_costs(database, profile);
   read_split(database, places, profile);
   read_samples(database, places, profile);

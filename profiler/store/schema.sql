@@ -300,3 +300,6 @@ CREATE TABLE MPTUNE_LAYER_SPLIT (cost INTEGER NOT NULL PRIMARY KEY, held_bytes I
   held_gradient_bytes INTEGER NOT NULL, input_workspace_bytes INTEGER NOT NULL, weight_workspace_bytes INTEGER NOT NULL);
 CREATE TABLE MPTUNE_LAYER_SAMPLE (sample INTEGER NOT NULL PRIMARY KEY, cost INTEGER NOT NULL, kind INTEGER NOT NULL, value REAL NOT NULL,
   round INTEGER NOT NULL, position INTEGER NOT NULL, started REAL NOT NULL);
+-- The operator that takes most of a layer's time where its cost per sample jumps. replaced_seconds: with slow kernels replaced, 0 without any.
+CREATE TABLE MPTUNE_LAYER_OPERATOR (position INTEGER NOT NULL PRIMARY KEY, class INTEGER NOT NULL, layer INTEGER NOT NULL,
+  samples INTEGER NOT NULL, name TEXT NOT NULL, share REAL NOT NULL, seconds REAL NOT NULL, replaced_seconds REAL NOT NULL);

@@ -109,6 +109,18 @@ struct LinkCost {
   bool operator==(const LinkCost&) const = default;
 };
 
+/// The LibTorch operator that takes most of a layer's time at one micro-batch size.
+struct LayerOperator {
+  int device_class = 0;         ///< index into Profile::classes
+  int layer = 0;                ///< index into Profile::layers
+  int samples = 0;              ///< micro-batch size
+  std::string name;             ///< "aten::_slow_conv2d_backward"
+  double share = 0;             ///< of the time of the layer's operators, forward and backward
+  double seconds = 0;           ///< the layer's forward and backward
+  double replaced_seconds = 0;  ///< likewise with slow kernels replaced; 0: the layer has none at this size
+  bool operator==(const LayerOperator&) const = default;
+};
+
 /// Identifies what was measured: layer names and kinds, shapes and dtypes of parameters and buffers, edges. Never weights or the batch.
 struct Fingerprint {
   std::string model;  ///< "sha256:..."
@@ -130,8 +142,9 @@ struct Profile {
   std::vector<DeviceClass> classes;
   std::vector<ProfileDevice> devices;
   std::vector<LinkCost> links;
-  double optimizer_state_factor = 0;  ///< bytes of optimizer state per byte of parameters: 0 for sgd, 2 for adam
-  double co_running_slowdown = 1;     ///< geometric mean of busy over alone time, over all layers and sizes
+  std::vector<LayerOperator> operators;  ///< of layers whose cost per sample jumps (analyze/cost_jumps.h); empty: not measured
+  double optimizer_state_factor = 0;     ///< bytes of optimizer state per byte of parameters: 0 for sgd, 2 for adam
+  double co_running_slowdown = 1;        ///< geometric mean of busy over alone time, over all layers and sizes
   Fingerprint fingerprint;
   bool operator==(const Profile&) const = default;
 };

@@ -19,6 +19,7 @@
 #include "reports/cli/progress.h"
 #include "reports/cli/recordings.h"
 #include "reports/cli/worker_calls.h"
+#include "reports/render/cost_jumps.h"
 #include "reports/render/report_text.h"
 #include "reports/render/table.h"
 #include "reports/render/units.h"
@@ -166,6 +167,7 @@ planner::Json profile_json(const Profiled& profiled, const TraceReport& report, 
                       {"step_on_s", profiled.recorded.step_on_s},
                       {"percent", overhead_percent(profiled.recorded)}};
   json["layers"] = layers_json(*profiled.recording.profile);
+  json["cost_jumps"] = cost_jumps_json(*profiled.recording.profile);
   json["links"] = links_json(*profiled.recording.profile);
   json["co_running_slowdown"] = profiled.recording.profile->co_running_slowdown;
   return json;
@@ -216,6 +218,7 @@ std::string profile_text(const Profiled& profiled, const TraceReport& report, co
   const TextStyle& style = session.style;
   std::string text = heading(style, "Layers on " + profiled.recording.profile->classes.front().name) + layer_table(profiled, style);
   text += unsplit_text(*profiled.recording.profile, style);
+  text += cost_jumps_text(*profiled.recording.profile, style);
   for (const LinkCost& link : profiled.recording.profile->links) {
     const auto& devices = profiled.recording.profile->devices;
     text +=

@@ -49,6 +49,7 @@ Profile hand_profile() {
   profile.classes = {one, other};
   profile.devices = {{"cpu:0", 0, 1 << 20}, {"cpu:1", 0, 0}, {"sleep:0", 1, 5}};
   profile.links = {{0, 1, 1e-5, 12e9, {{1 << 20, 1.0 / 3}, {1 << 30, 2}}, 1}, {1, 0, 2e-5, 1.0 / 7}};
+  profile.operators = {{0, 1, 4, "aten::_slow_conv2d_backward", 1.0 / 3, 0.1, 0.030000000000000002}, {1, 0, 8, "it's", 1, 1e-7, 0}};
   profile.optimizer_state_factor = 2;
   profile.co_running_slowdown = 1.07;
   profile.fingerprint = {"sha256:00", "8:float32", {"cpu:0", "it's \"quoted\""}, "2.11.0", ""};

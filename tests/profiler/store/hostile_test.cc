@@ -114,6 +114,8 @@ TEST_F(Hostile, InvalidIndices) {
   expect_refusal("UPDATE MPTUNE_LAYER_SAMPLE SET kind = 6", "kind");
   expect_refusal("UPDATE MPTUNE_PROFILE_DEVICE SET class = 2", "class");
   expect_refusal("UPDATE MPTUNE_FORBIDDEN_CUT SET layer = 2", "layer");
+  expect_refusal("UPDATE MPTUNE_LAYER_OPERATOR SET class = 2", "class");
+  expect_refusal("UPDATE MPTUNE_LAYER_OPERATOR SET layer = -1", "layer");
   expect_refusal("UPDATE MPTUNE_LINK SET source = 3", "device");
   expect_refusal("UPDATE MPTUNE_LINK_POINT SET link = 2", "link");
 }
@@ -133,6 +135,8 @@ TEST_F(Hostile, CountsAndTimesOutOfRange) {
       "WITH RECURSIVE n(i) AS (SELECT (SELECT count(*) FROM MPTUNE_COPY) UNION ALL SELECT i + 1 FROM n WHERE i < 1200) "
       "INSERT INTO MPTUNE_COPY SELECT i, 1 << 50, 0, 1 FROM n",
       "all copies together are");
+  expect_refusal("UPDATE MPTUNE_LAYER_OPERATOR SET share = 1.5", "share");
+  expect_refusal("UPDATE MPTUNE_LAYER_OPERATOR SET replaced_seconds = -1", "time");
   expect_refusal("UPDATE MPTUNE_DEVICE SET cores = -1", "cores");
   expect_refusal("UPDATE MPTUNE_DEVICE SET memory_bytes = -1", "memory");
   expect_refusal("UPDATE MPTUNE_QUALITY SET dropped = -1", "losses");

@@ -116,9 +116,11 @@ TEST_F(RoundTrip, ReadsProfilesOfTheSecondMinorVersion) {
   write({.profile = profile});
   SQLite::Database(path(), SQLite::OPEN_READWRITE)
       .exec(
-          "DROP TABLE MPTUNE_FORBIDDEN_CUT; DROP TABLE MPTUNE_LINK_POINT; ALTER TABLE MPTUNE_LINK DROP COLUMN medium; ALTER TABLE "
+          "DROP TABLE MPTUNE_FORBIDDEN_CUT; DROP TABLE MPTUNE_LINK_POINT; DROP TABLE MPTUNE_LAYER_OPERATOR; ALTER TABLE MPTUNE_LINK DROP "
+          "COLUMN medium; ALTER TABLE "
           "MPTUNE_DEVICE_CLASS DROP COLUMN allocator_reserve; UPDATE MPTUNE_META SET value = '1' WHERE name = 'schema_minor'");
   profile.forbidden_cuts.clear();
+  profile.operators.clear();
   for (LinkCost& link : profile.links) {
     link.curve.clear();
     link.medium = -1;

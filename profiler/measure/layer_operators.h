@@ -1,0 +1,18 @@
+#pragma once
+
+#include <vector>
+
+#include "profiler/analyze/cost_jumps.h"
+#include "profiler/base/device_spec.h"
+#include "profiler/model/model.h"
+#include "profiler/trace/profile.h"
+
+namespace mptune::profiler {
+
+/// Measures each jump's layer at both of its sizes, a few passes each: the operator that takes most of its time, and what replacing slow
+/// kernels is worth. `devices`: one of each class; jumps of other classes and of classes of GPUs, which run operators later, are left out.
+/// Blocks; the passes run on the devices' own threads. The loss does not count.
+[[nodiscard]] std::vector<LayerOperator> measure_operators(const Model& model, const Batch& batch, const std::vector<DeviceSpec>& devices,
+                                                           const std::vector<CostJump>& jumps);
+
+}  // namespace mptune::profiler
