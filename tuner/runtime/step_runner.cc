@@ -9,6 +9,7 @@
 
 #include "profiler/base/index.h"
 #include "profiler/collect/nvtx_range.h"
+#include "profiler/kernels/replace_slow_kernels.h"
 
 namespace mptune::tuner {
 
@@ -126,6 +127,7 @@ void StepRunner::refresh(StageReplica& replica, int device) {
 }
 
 void StepRunner::run_row(int device, Accumulate accumulate) {
+  const profiler::ReplaceSlowKernels kernels(graph_.plan().options.replace_slow_kernels);
   prepare_stages(device, accumulate);
   std::int64_t growth = 0;  // most that an action has added to the device's memory
   for (const BoundAction& bound : graph_.row(device)) {
