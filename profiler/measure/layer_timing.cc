@@ -6,6 +6,7 @@
 
 #include "profiler/device/precise_sleep.h"
 #include "profiler/model/graph_piece.h"
+#include "profiler/model/in_memory_format.h"
 #include "profiler/statistics/samples.h"
 
 namespace mptune::profiler {
@@ -49,9 +50,10 @@ struct Timed {
 
 }  // namespace
 
-LayerChain::LayerChain(const Model& model, Device& device) : device_(device), loss_(model.loss()) {
+LayerChain::LayerChain(const Model& model, Device& device, MemoryFormat format) : device_(device), format_(format), loss_(model.loss()) {
   for (const ModelLayer& layer : model.layers()) layers_.push_back({layer.name, layer.modules, layer.layer->clone()});
   tie_layers(layers_);
+  to_memory_format(layers_, format_);
   for (const auto& tensors : {parameters_of(layers_), buffers_of(layers_)})
     for (const NamedTensor& named : tensors) device_.adopt(named.tensor);
 }
@@ -76,7 +78,7 @@ ChainTimes LayerChain::time_pass(const Batch& microbatch, bool accumulate) {
   std::vector<GraphPiece> saved(n);
   const at::Tensor target = microbatch.target.defined() ? device_.from_host(microbatch.target) : at::Tensor();
   Tensors values;
-  for (const at::Tensor& input : microbatch.inputs) values.push_back(device_.from_host(input));
+  for (const at::Tensor& input : microbatch.inputs) values.push_back(device_.from_host(in_memory_format(input, format_)));
   for (std::size_t i = 0; i < n; ++i) {
     saved[i].inputs = as_leaves(values);
     const std::int64_t before = device_.current_bytes();
