@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "profiler/base/memory_format.h"
+
 namespace mptune {
 
 /// What a device does with one micro-batch of one stage.
@@ -40,9 +42,6 @@ struct Stage {
   Recompute recompute;
   bool operator==(const Stage&) const = default;
 };
-
-/// Order of a tensor's dimensions in memory: of activations and 4-d weights.
-enum class MemoryFormat : std::uint8_t { contiguous, channels_last };
 
 /// How a plan's layers compute. All but the default of `memory_format` and `replace_slow_kernels` is exact: it changes no bit of a gradient.
 struct ExecutionOptions {

@@ -125,10 +125,6 @@ void read_stages(const JsonField& object, PlanWithModules& read) {
   if (object.at("num_stages").whole<int>() != read.plan.num_stages()) object.at("num_stages").refuse("disagrees with stages");
 }
 
-const char* name_of(MemoryFormat format) {
-  return format == MemoryFormat::channels_last ? "channels_last" : "contiguous";
-}
-
 Json options_object(const Plan& plan) {
   Json object;
   object["memory_format"] = name_of(plan.options.memory_format);
@@ -139,9 +135,9 @@ Json options_object(const Plan& plan) {
 }
 
 MemoryFormat memory_format_from(const JsonField& field) {
-  for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last})
-    if (field.text() == name_of(format)) return format;
-  field.refuse("is neither contiguous nor channels_last");
+  const auto format = memory_format_of(field.text());
+  if (!format) field.refuse("is neither contiguous nor channels_last");
+  return *format;
 }
 
 void read_options(const JsonField& object, Plan& plan) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "planner/cost/variants.h"
 #include "planner/schedule/schedule_info.h"
 #include "planner/simulate/schedule_costs.h"
 #include "profiler/base/error.h"
@@ -108,7 +109,10 @@ StudyReport build_study_report(const tuner::Recommendation& recommendation, cons
   report.trials = trials;
   report.co_running_slowdown = profile.co_running_slowdown;
   std::vector<Candidate> swept;
-  if (recommendation.best_pipeline) swept = sweep_split_sizes(recommendation.best_pipeline->trial.plan, CostModel(profile));
+  if (recommendation.best_pipeline) {
+    const Plan& best = recommendation.best_pipeline->trial.plan;
+    if (planner::has_variant(profile, planner::variant_of(best.options))) swept = sweep_split_sizes(best, CostModel(profile, best.options));
+  }
   report.curve = split_size_curve(trials, swept);
   return report;
 }

@@ -2,6 +2,7 @@
 #include <map>
 #include <tuple>
 
+#include "planner/cost/variants.h"
 #include "profiler/analyze/critical_path.h"
 #include "profiler/analyze/links.h"
 #include "profiler/analyze/quality_objection.h"
@@ -217,8 +218,8 @@ void add_contents(TraceReport& report, const Plan& plan, const CostModel& cost) 
 
 void add_plan(TraceReport& report, const Plan& plan, const Profile* profile) {
   report.bubble_theory = planner::theoretical_bubble(plan);
-  if (profile == nullptr) return;
-  const CostModel cost(*profile);
+  if (profile == nullptr || !planner::has_variant(*profile, planner::variant_of(plan.options))) return;
+  const CostModel cost(*profile, plan.options);
   add_contents(report, plan, cost);
   if (!report.objection) {
     const std::vector<planner::Advice> changes = planner::advise(plan, cost);

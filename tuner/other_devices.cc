@@ -81,7 +81,7 @@ std::optional<OtherDevices> best_on(const SearchSpace& space, const Profile& pro
   other.improved = nullptr;
   other.most_actions = kOutlookActions;
   try {
-    const SearchResult result = search_plans(other, CostModel(*searched));
+    const SearchResult result = search_plans(other, *searched);
     if (result.ranked.empty()) return std::nullopt;
     return OtherDevices{count, planner::parallelism_of(result.ranked.front().plan), result.ranked.front().prediction.step_s};
   } catch (const Error&) {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "planner/cost/variants.h"
 #include "planner/parallelism.h"
 #include "planner/plan_file.h"
 #include "profiler/base/device_spec.h"
@@ -42,10 +43,12 @@ class Tuner {
 
   TuneResult run() {
     check();
-    const Profile profile = obtain_profile();
-    cost_.emplace(profile);
-    search_ = search_plans(options_.space, *cost_);
-    baselines_ = baseline_plans(options_.space, cost_->layers());
+    profile_ = obtain_profile();
+    space_ = options_.space;
+    std::erase_if(space_.options,
+                  [&](const ExecutionOptions& options) { return !planner::has_variant(profile_, planner::variant_of(options)); });
+    search_ = search_plans(options_.space, profile_);
+    baselines_ = baseline_plans(space_, static_cast<int>(profile_.layers.size()));
     if (options_.current) baselines_.insert(baselines_.begin(), {kCurrentBaseline, *options_.current});
     trials_ = study_.trials();
     if (!study_.final_series() || !study_.not_benchmarked().empty()) {
@@ -54,7 +57,7 @@ class Tuner {
       run_final();
     }
     TuneResult result = conclude();
-    result.co_running_slowdown = profile.co_running_slowdown;
+    result.co_running_slowdown = profile_.co_running_slowdown;
     record_traces(result.recommendation);
     result.elapsed_s = elapsed();
     return result;
@@ -112,7 +115,7 @@ class Tuner {
   [[nodiscard]] std::vector<Series::Entry> final_entries() const { return choose_finalists(trials_, baselines_, single_device_peak()); }
   [[nodiscard]] std::optional<Prediction> prediction_of(const Plan& plan) const {
     try {
-      return predict(plan, *cost_);
+      return predict(plan, CostModel(profile_, plan.options));
     } catch (const Error&) {
       return std::nullopt;  // a device that the profile does not know, such as one of the user's own plan
     }
@@ -243,8 +246,8 @@ class Tuner {
     if (!recommendation) refuse_without_measurement();
     TuneResult result;
     result.recommendation = std::move(*recommendation);
-    result.kind_facts = kind_facts(options_.space, search_, *cost_);
-    result.kind_facts.other_devices = other_devices(options_.space, cost_->profile());
+    result.kind_facts = kind_facts(space_, search_, CostModel(profile_));
+    result.kind_facts.other_devices = other_devices(space_, profile_);
     result.recommendation.kinds = compare_kinds(result.recommendation.recommended, finals, trials_, result.kind_facts);
     result.trials = trials_;
     result.search = search_;
@@ -312,7 +315,7 @@ class Tuner {
 
   /// Sleeping devices allocate nothing, so whether a plan exceeds their caps is decided by its predicted peaks.
   [[nodiscard]] std::optional<OutOfMemory> excess_on_sleeping_devices(const Plan& plan, const std::optional<Prediction>& prediction) const {
-    const SearchSpace& space = options_.space;
+    const SearchSpace& space = space_;
     for (std::size_t d = 0; prediction && d < prediction->peak_bytes.size(); ++d) {
       const auto at = std::ranges::find(space.devices, plan.devices[d]) - space.devices.begin();
       if (at >= std::ssize(space.memory_bytes) || device_kind(plan.devices[d]) != DeviceSpec::Kind::sleep) continue;
@@ -362,7 +365,8 @@ class Tuner {
   Study& study_;
   const TuneServices& services_;
   double started_;
-  std::optional<CostModel> cost_;
+  Profile profile_;
+  SearchSpace space_;  ///< without memory formats that were not measured
   SearchResult search_;
   std::vector<NamedPlan> baselines_;
   std::vector<Trial> trials_;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "planner/cost/variants.h"
 #include "profiler/base/device_spec.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
@@ -119,6 +120,13 @@ CostModel::CostModel(const Profile& profile) : profile_(profile) {
   for (int& count : busy_members_) count *= static_cast<int>(members);
   input_bytes_per_sample_ = bytes_of_shape(profile_.fingerprint.input.empty() ? profile_.input : profile_.fingerprint.input);
   add_loads();
+}
+
+CostModel::CostModel(const Profile& profile, const ExecutionOptions& options)
+    : CostModel(planner::in_variant(profile, planner::variant_of(options))) {}
+
+ExecutionVariant CostModel::variant() const {
+  return profile_.devices.empty() ? ExecutionVariant() : profile_.classes[class_of(0)].variant;
 }
 
 void CostModel::forbid_cuts() {

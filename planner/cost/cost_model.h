@@ -54,6 +54,11 @@ class CostModel {
  public:
   /// Copies what it needs. Throws Error if the profile has no layer, or a class without a cost for a layer.
   explicit CostModel(const Profile& profile);
+  /// The prices of plans with these options. Throws Error likewise, and where the profile has no costs in their memory format.
+  CostModel(const Profile& profile, const ExecutionOptions& options);
+
+  /// How the layers compute that are priced.
+  [[nodiscard]] ExecutionVariant variant() const;
 
   [[nodiscard]] int layers() const;
   /// True if a stage may begin at `layer`: 0, or where the profile does not forbid it.

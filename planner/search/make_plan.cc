@@ -152,6 +152,15 @@ std::string recompute_in_words(const Plan& plan) {
   return count == plan.num_stages() ? ", recomputing" : (count == 1 ? ", recomputing stage " : ", recomputing stages ") + stages;
 }
 
+bool allows_channels_last(const SearchSpace& space) {
+  const auto is = [](const ExecutionOptions& options) { return options.memory_format == MemoryFormat::channels_last; };
+  return !space.exact && std::ranges::any_of(space.options, is);
+}
+
+std::string options_in_words(const ExecutionOptions& options) {
+  return options.memory_format == MemoryFormat::contiguous ? "" : std::string(", ") + name_of(options.memory_format);
+}
+
 PlanOptions options_of(const SearchSpace& space, int layers) {
   PlanOptions options;
   options.devices = space.devices;
@@ -237,6 +246,10 @@ std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers) {
   if (!space.whole_machine.empty()) {
     one.devices = {space.whole_machine.front()};
     plans.push_back({kAllCoresBaseline, make_plan(one)});
+    if (allows_channels_last(space)) {
+      plans.push_back({kAllCoresChannelsLastBaseline, plans.back().plan});
+      plans.back().plan.options.memory_format = MemoryFormat::channels_last;
+    }
   }
   if (devices < 2) return plans;
   if (devices <= layers) {
@@ -271,14 +284,14 @@ std::string describe(const Plan& plan) {
       text += " on " + std::to_string(devices.size()) + (devices.size() == 1 ? " device" : " devices");
     text += ", " + plan.schedule + ", " + sizes_in_words(plan.microbatch_sizes);
     if (plan.options.idle_devices_help) text += ", idle devices help";
-    return text + (has_replicas(plan) ? ", replicas " + replicas : "") + recompute_in_words(plan);
+    return text + (has_replicas(plan) ? ", replicas " + replicas : "") + recompute_in_words(plan) + options_in_words(plan.options);
   }
   const std::size_t replicas = plan.stages.empty() ? 0 : plan.stages.front().devices.size();
   std::string text = "one device";
   if (replicas > 1) text = "data parallel over " + std::to_string(replicas) + " devices";
   if (replicas == 1 && cores_of(plan.devices.front()) > 1) text += " of " + std::to_string(cores_of(plan.devices.front())) + " cores";
   if (microbatches > static_cast<int>(replicas)) text += ", " + sizes_in_words(plan.microbatch_sizes);
-  return text + recompute_in_words(plan);
+  return text + recompute_in_words(plan) + options_in_words(plan.options);
 }
 
 }  // namespace mptune

@@ -32,7 +32,9 @@ struct SearchSpace {
   std::vector<std::vector<int>> cuts;  ///< empty: all; else only these
   std::string recompute;               ///< empty: as little as the caps require; else as PlanOptions::recompute
   std::vector<int> replicas;  ///< devices per stage; empty: one each, and every way to share all devices out to the stages; else only these
-  Capabilities capabilities;  ///< of the runtime; plans that need more are not ranked
+  std::vector<ExecutionOptions> options;  ///< empty: the default; those that the profile has no costs for are left out
+  bool exact = false;                     ///< only plans for which is_exact()
+  Capabilities capabilities;              ///< of the runtime; plans that need more are not ranked
   bool idle_devices_help = false;  ///< also plans whose idle devices help, if all `devices` can (planner/helping.h) and the runtime does
   bool look_beyond = true;         ///< also list plans that need more, if they would be faster
   int keep = 32;                   ///< plans to return
@@ -114,12 +116,19 @@ struct SearchResult {
 /// `ranked` always holds the best plan of each kind (one device, all cores, data parallel, pipeline, hybrid, pipeline or hybrid in half the
 /// memory), even if it is not among the `keep` fastest. Of plans that differ only in their placement it holds the fastest.
 /// Throws Error if a choice is out of range, or if no plan meets all choices.
+/// Plans get the cost model's execution variant; `space.options` is not read.
 [[nodiscard]] SearchResult search_plans(const SearchSpace& space, const CostModel& cost);
+
+/// The same over all of `space.options`, each of which is searched by itself with an equal part of the work. `classes` compare plans in the
+/// best plan's memory format. Throws Error likewise, and where the profile has costs for none of the options.
+[[nodiscard]] SearchResult search_plans(const SearchSpace& space, const Profile& profile);
 
 /// Step time against memory: first the fastest plan of the space, then repeatedly the fastest whose largest peak is below the previous
 /// plan's and at most `share` of it, until no plan fits. With share 1: the whole Pareto front. Each plan is proved optimal or the best
 /// found. Memory falls and time rises from plan to plan. The limits of the space hold for all searches together.
 [[nodiscard]] std::vector<Candidate> memory_front(const SearchSpace& space, const CostModel& cost, double share);
+/// The same over all of `space.options`.
+[[nodiscard]] std::vector<Candidate> memory_front(const SearchSpace& space, const Profile& profile, double share);
 
 /// What users state of one plan. Without `cuts`, stages have equal layer counts. stage_devices() of the schedule places the stages; with
 /// `actions`, a stage is on the device whose row has it. There is no profile: schedules that depend on costs use the default StageCosts.
@@ -153,6 +162,7 @@ void check_replicas(const std::vector<int>& replicas, int devices);
 /// Names of baselines, as studies and JSON have them. `current` is the user's own plan.
 inline constexpr const char* kSingleDeviceBaseline = "single_device";
 inline constexpr const char* kAllCoresBaseline = "all_cores";
+inline constexpr const char* kAllCoresChannelsLastBaseline = "all_cores_channels_last";
 inline constexpr const char* kNaiveBaseline = "naive_model_parallel";
 inline constexpr const char* kPipelineBaseline = "default_pipeline";
 inline constexpr const char* kDataParallelBaseline = "data_parallel";
@@ -162,8 +172,9 @@ struct NamedPlan {
   std::string name;
   Plan plan;
 };
-/// The plans that every tuning run measures: all of these names but `current`; all_cores where the space has such a device. Those that
-/// can't exist (more stages than layers, batch smaller than replicas) are left out.
+/// The plans that every tuning run measures: all of these names but `current`; all_cores where the space has such a device,
+/// all_cores_channels_last where it also has that memory format. Those that can't exist (more stages than layers, batch smaller than
+/// replicas) are left out.
 [[nodiscard]] std::vector<NamedPlan> baseline_plans(const SearchSpace& space, int layers);
 
 /// The plan in words, for reports: "one device", "data parallel over 2 devices", "pipeline of 2 stages, 1f1b, 8

@@ -13,8 +13,9 @@ namespace mptune::profiler {
 
 /// A device with its thread and its copy of the model. Throws Error if the device is not available.
 struct Bench {
-  explicit Bench(const DeviceSpec& spec, const Model& model) : worker(std::make_unique<DeviceWorker>(make_device(spec))) {
-    worker->run([&] { chain = std::make_unique<LayerChain>(model, worker->device()); });
+  explicit Bench(const DeviceSpec& spec, const Model& model, MemoryFormat format = MemoryFormat::contiguous)
+      : worker(std::make_unique<DeviceWorker>(make_device(spec))) {
+    worker->run([&] { chain = std::make_unique<LayerChain>(model, worker->device(), format); });
   }
   ~Bench() { chain.reset(); }
   Bench(Bench&&) = default;

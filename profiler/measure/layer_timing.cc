@@ -7,6 +7,7 @@
 
 #include "profiler/device/precise_sleep.h"
 #include "profiler/model/graph_piece.h"
+#include "profiler/model/in_memory_format.h"
 #include "profiler/model/split_backward.h"
 #include "profiler/statistics/samples.h"
 
@@ -138,11 +139,11 @@ class Pass {
         weight_(layers.size()),
         saved_(layers.size()) {}
 
-  void forward(const Batch& microbatch, const Loss& loss) {
+  void forward(const Batch& microbatch, MemoryFormat format, const Loss& loss) {
     const RunContext context{0, 0, 0, 0, microbatch.inputs.at(0).size(0), false};
     const at::Tensor target = microbatch.target.defined() ? device_.from_host(microbatch.target) : at::Tensor();
     Tensors values;
-    for (const at::Tensor& input : microbatch.inputs) values.push_back(device_.from_host(input));
+    for (const at::Tensor& input : microbatch.inputs) values.push_back(device_.from_host(in_memory_format(input, format)));
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       saved_[i].inputs = as_leaves(values);
       const std::int64_t before = device_.current_bytes();
@@ -233,9 +234,10 @@ class Pass {
 
 }  // namespace
 
-LayerChain::LayerChain(const Model& model, Device& device) : device_(device), loss_(model.loss()) {
+LayerChain::LayerChain(const Model& model, Device& device, MemoryFormat format) : device_(device), format_(format), loss_(model.loss()) {
   for (const ModelLayer& layer : model.layers()) layers_.push_back({layer.name, layer.modules, layer.layer->clone()});
   tie_layers(layers_);
+  to_memory_format(layers_, format_);
   for (const auto& tensors : {parameters_of(layers_), buffers_of(layers_)})
     for (const NamedTensor& named : tensors) device_.adopt(named.tensor);
 }
@@ -253,7 +255,7 @@ void LayerChain::clear_gradients() {
 ChainTimes LayerChain::time_pass(const Batch& microbatch, bool accumulate, bool split) {
   if (!accumulate) clear_gradients();
   Pass pass(device_, layers_);
-  pass.forward(microbatch, loss_);
+  pass.forward(microbatch, format_, loss_);
   split ? pass.split_backward() : pass.backward();
   return std::move(pass).times();
 }

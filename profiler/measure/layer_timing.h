@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "profiler/base/memory_format.h"
 #include "profiler/device/device.h"
 #include "profiler/model/model.h"
 #include "profiler/trace/profile.h"
@@ -46,10 +47,10 @@ struct ChainTimes {
   std::vector<bool> keeps_output;
 };
 
-/// A model's layers on one device. Create and use it on the device's compute thread.
+/// A model's layers on one device, their weights and inputs in the memory format. Create and use it on the device's compute thread.
 class LayerChain {
  public:
-  LayerChain(const Model& model, Device& device);
+  LayerChain(const Model& model, Device& device, MemoryFormat format = MemoryFormat::contiguous);
 
   /// Times one pass over a micro-batch in host memory. `accumulate`: adds gradients to those of the pass before, as all micro-batches of a
   /// step but the first do. `split`: all layers' weight gradients follow the input gradients of the first layer.
@@ -59,6 +60,7 @@ class LayerChain {
 
  private:
   Device& device_;
+  MemoryFormat format_;
   std::vector<ModelLayer> layers_;
   Loss loss_;
 };

@@ -19,6 +19,7 @@
 #include "profiler/measure/link_timing.h"
 #include "profiler/measure/optimizer.h"
 #include "profiler/measure/sleep_model.h"
+#include "profiler/model/in_memory_format.h"
 
 namespace mptune::profiler {
 
@@ -190,6 +191,52 @@ Profile describe_profile(const Model& model, const MeasureOptions& options) {
   return profile;
 }
 
+/// Devices that share layer costs. The first is measured while the others are busy.
+struct ClassBenches {
+  std::string name;
+  std::vector<DeviceSpec> specs;
+  std::vector<int> sizes;  ///< of micro-batches
+};
+
+/// The variants to measure, the default first.
+std::vector<ExecutionVariant> variants_for(const Model& model, const MeasureOptions& options) {
+  std::vector<ExecutionVariant> variants{{}};
+  if (options.channels_last && options.devices[0].kind != DeviceSpec::Kind::sleep && has_convolution_weights(model.layers()))
+    variants.push_back({.memory_format = MemoryFormat::channels_last});
+  return variants;
+}
+
+/// What layers, optimizer and sums cost; what the layers hand over and can't split is described in `flow`, if it is given.
+DeviceClass measure_class(const Model& model, const Batch& batch, const MeasureOptions& options, const ClassBenches& measured,
+                          const ExecutionVariant& variant, double budget_s, const std::function<void(double)>& progress, Profile* flow) {
+  std::vector<Bench> benches;
+  for (const DeviceSpec& spec : measured.specs) benches.emplace_back(spec, model, variant.memory_format);
+  DeviceClass costs;
+  costs.name = measured.name;
+  costs.variant = variant;
+  MeasuredLayers layers = measure_layers(benches, batch, measured.sizes, model.size(), budget_s, progress);
+  if (flow != nullptr) describe_flow(layers, *flow);
+  costs.layers = std::move(layers.costs);
+  measure_fixed_costs(benches, options, costs);
+  return costs;
+}
+
+/// Adds the costs of one class's devices in another variant, unless the model can't run in it: a layer may need its input contiguous.
+void add_variant(const Model& model, const Batch& batch, const MeasureOptions& options, const ClassBenches& measured, int variant_of,
+                 const ExecutionVariant& variant, double budget_s, const std::function<void(double)>& progress, Profile& profile) {
+  try {
+    DeviceClass costs = measure_class(model, batch, options, measured, variant, budget_s, progress, nullptr);
+    const DeviceClass& base = profile.classes[as_index(variant_of)];
+    costs.action_seconds = base.action_seconds;
+    costs.step_seconds = base.step_seconds;
+    costs.allocator_reserve = base.allocator_reserve;
+    costs.variant_of = variant_of;
+    profile.classes.push_back(std::move(costs));
+  } catch (const Error&) {
+    return;
+  }
+}
+
 }  // namespace
 
 std::vector<int> measured_sizes(int batch) {
@@ -224,46 +271,53 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
   const std::vector<DeviceSpec> measured =
       sleeping ? std::vector<DeviceSpec>{parse_device("cpu:" + std::to_string(available_cores()[0]))} : options.devices;
   const double layer_share = options.whole_machine.empty() ? 0.9 : 0.75;
+  const std::vector<ExecutionVariant> variants = variants_for(model, options);
 
   const std::vector<int> classes = classes_of(options.devices);
   const int class_count = 1 + *std::max_element(classes.begin(), classes.end());
+  const double parts = class_count * static_cast<double>(variants.size());
+  double part = 0;
+  const auto layer_progress = [&](double fraction) { report("layer costs", (part + fraction) * layer_share / parts); };
+  std::vector<ClassBenches> benches;
   for (int c = 0; c < class_count; ++c) {
     const auto first = as_index(std::find(classes.begin(), classes.end(), c) - classes.begin());
-    DeviceClass cost_class;
-    cost_class.name = device_class(options.devices[first]);
-    std::vector<Bench> benches;
-    benches.emplace_back(measured[first], model);
+    ClassBenches& bench = benches.emplace_back();
+    bench.name = device_class(options.devices[first]);
+    bench.specs = {measured[first]};
     for (std::size_t i = 0; i < measured.size(); ++i)
-      if (i != first) benches.emplace_back(measured[i], model);
-    MeasuredLayers layers =
-        measure_layers(benches, batch, measured_sizes(options.batch), model.size(), options.budget_s * layer_share / class_count,
-                       [&](double fraction) { report("layer costs", (c + fraction) * layer_share / class_count); });
-    if (c == 0) describe_flow(layers, profile);
-    cost_class.layers = std::move(layers.costs);
-    measure_fixed_costs(benches, options, cost_class);
-    cost_class.step_seconds = measure_step_seconds(options.devices);
-    if (sleeping) cost_class.action_seconds = sleep_action_seconds();
-    profile.classes.push_back(std::move(cost_class));
+      if (i != first) bench.specs.push_back(measured[i]);
+    bench.sizes = measured_sizes(options.batch);
+    DeviceClass costs = measure_class(model, batch, options, bench, {}, options.budget_s * layer_share / parts, layer_progress,
+                                      c == 0 ? &profile : nullptr);
+    costs.step_seconds = measure_step_seconds(options.devices);
+    if (sleeping) costs.action_seconds = sleep_action_seconds();
+    profile.classes.push_back(std::move(costs));
+    ++part;
   }
   profile.co_running_slowdown = slowdown_of(profile.classes);
   for (std::size_t i = 0; i < options.devices.size(); ++i)
     profile.devices.push_back({options.devices[i].name, classes[i], memory_of(options, i)});
+  for (std::size_t v = 1; v < variants.size(); ++v)
+    for (int c = 0; c < class_count; ++c, ++part)
+      add_variant(model, batch, options, benches[as_index(c)], c, variants[v], options.budget_s * layer_share / parts, layer_progress,
+                  profile);
 
   report("links", layer_share);
   measure_links(options.devices, options.link, profile);
 
   if (!options.whole_machine.empty()) {
     report("all cores", layer_share + 0.05);
-    DeviceClass whole;
-    std::vector<Bench> benches;
-    benches.emplace_back(parse_device(options.whole_machine), model);
-    whole.name = device_class(benches[0].worker->device().spec());
-    whole.layers =
-        measure_layers(benches, batch, {options.batch}, model.size(), options.budget_s * (1 - layer_share - 0.05), [](double) {}).costs;
-    measure_fixed_costs(benches, options, whole);
-    whole.step_seconds = measure_step_seconds({parse_device(options.whole_machine)});
-    profile.devices.push_back({options.whole_machine, static_cast<int>(profile.classes.size()), 0});
-    profile.classes.push_back(std::move(whole));
+    const DeviceSpec whole = parse_device(options.whole_machine);
+    const ClassBenches bench{device_class(whole), {whole}, {options.batch}};
+    const double budget_s = options.budget_s * (1 - layer_share - 0.05) / static_cast<double>(variants.size());
+    const auto silent = [](double) {};
+    DeviceClass costs = measure_class(model, batch, options, bench, {}, budget_s, silent, nullptr);
+    costs.step_seconds = measure_step_seconds({whole});
+    const int index = static_cast<int>(profile.classes.size());
+    profile.devices.push_back({options.whole_machine, index, 0});
+    profile.classes.push_back(std::move(costs));
+    for (std::size_t v = 1; v < variants.size(); ++v)
+      add_variant(model, batch, options, bench, index, variants[v], budget_s, silent, profile);
   }
   report("operators", 0.99);
   profile.operators = measure_operators(model, batch, one_of_each(measured, classes), cost_jumps(profile));

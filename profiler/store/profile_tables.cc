@@ -87,10 +87,10 @@ void write_machine(SQLite::Database& database, const Profile& profile) {
     link(row++, l.source, l.destination, l.latency_s, l.bytes_per_second, l.medium);
   }
   row = 0;
-  Insert device_class(database, "INSERT INTO MPTUNE_DEVICE_CLASS VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+  Insert device_class(database, "INSERT INTO MPTUNE_DEVICE_CLASS VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   for (const DeviceClass& c : profile.classes)
     device_class(row++, c.name, c.layers.size(), c.action_seconds, c.step_seconds, c.optimizer_seconds_per_byte, c.reduce_seconds_per_byte,
-                 c.allocator_reserve);
+                 c.allocator_reserve, static_cast<int>(c.variant.memory_format), c.variant.replaces_slow_kernels, c.variant_of);
 }
 
 void write_operators(SQLite::Database& database, const Profile& profile) {
@@ -181,10 +181,27 @@ void read_layers(SQLite::Database& database, Profile& profile) {
   }
 }
 
+ExecutionVariant read_variant(Rows& rows, int column) {
+  const std::int64_t format = rows.integer(column);
+  if (format < 0 || as_index(format) >= kMemoryFormatNames.size()) throw BadContent("the memory format of a device class is not known");
+  return {static_cast<MemoryFormat>(format), rows.integer(column + 1) != 0};
+}
+
+/// A variant is one of a class in the default variant, and no other class is one.
+void check_variants(const std::vector<DeviceClass>& classes) {
+  for (const DeviceClass& c : classes) {
+    if ((c.variant_of < 0) != (c.variant == ExecutionVariant())) throw BadContent("a device class is a variant of no class");
+    if (c.variant_of >= 0 && at(classes, c.variant_of, "the class of a variant").variant_of >= 0)
+      throw BadContent("a device class is a variant of a variant");
+  }
+}
+
 void read_classes(SQLite::Database& database, Profile& profile) {
+  const bool variants = has_column(database, "MPTUNE_DEVICE_CLASS", "variant_of");
+  const std::string variant = variants ? "memory_format, replaces_slow_kernels, variant_of" : "0, 0, -1";
   const std::string reserve = has_column(database, "MPTUNE_DEVICE_CLASS", "allocator_reserve") ? "allocator_reserve" : "0.0";
   Rows rows(database, "SELECT name, layers, action_seconds, step_seconds, optimizer_seconds_per_byte, reduce_seconds_per_byte, " + reserve +
-                          " FROM MPTUNE_DEVICE_CLASS ORDER BY class");
+                          ", " + variant + " FROM MPTUNE_DEVICE_CLASS ORDER BY class");
   std::size_t in_all = 0;
   while (rows.next()) {
     require_below_limit(profile.classes, kMostDevices, "device classes");
@@ -201,7 +218,10 @@ void read_classes(SQLite::Database& database, Profile& profile) {
     c.optimizer_seconds_per_byte = quantity(rows, 4, "the optimizer's time per byte");
     c.reduce_seconds_per_byte = quantity(rows, 5, "the time of a sum per byte");
     c.allocator_reserve = quantity(rows, 6, "the allocator's reserve", kMostFactor);
+    c.variant = read_variant(rows, 7);
+    c.variant_of = rows.as<int>(9);
   }
+  check_variants(profile.classes);
 }
 
 void read_machine(SQLite::Database& database, Profile& profile) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "profiler/base/memory_format.h"
 #include "profiler/statistics/samples.h"
 
 namespace mptune {
@@ -42,7 +43,14 @@ struct LayerCosts {
   bool operator==(const LayerCosts&) const = default;
 };
 
-/// Devices that share layer costs.
+/// How layers compute where there is a choice.
+struct ExecutionVariant {
+  MemoryFormat memory_format = MemoryFormat::contiguous;
+  bool replaces_slow_kernels = false;  ///< convolutions that LibTorch would compute by a slow kernel take another one
+  bool operator==(const ExecutionVariant&) const = default;
+};
+
+/// Devices that share layer costs, in one execution variant.
 struct DeviceClass {
   std::string name;                       ///< "cpu/1": core sets of one core
   std::vector<LayerCosts> layers;         ///< as many as Profile::layers; measured sizes may differ between classes
@@ -51,12 +59,14 @@ struct DeviceClass {
   double optimizer_seconds_per_byte = 0;  ///< per byte of parameters
   double reduce_seconds_per_byte = 0;     ///< adding a replica's gradients to another's and updating its parameters, per byte of parameters
   double allocator_reserve = 0;           ///< bytes that the allocator holds but nothing uses, per byte in use; 0: none, or unknown
+  ExecutionVariant variant = {};          ///< that the costs were measured in
+  int variant_of = -1;  ///< class of the same devices in the default variant, which devices name; -1: this is such a class
   bool operator==(const DeviceClass&) const = default;
 };
 
 struct ProfileDevice {
   std::string name;               ///< "cpu:0"
-  int device_class = 0;           ///< index into Profile::classes
+  int device_class = 0;           ///< index into Profile::classes, of the default variant
   std::int64_t memory_bytes = 0;  ///< cap, else size; 0: unknown
   bool operator==(const ProfileDevice&) const = default;
 };

@@ -35,6 +35,7 @@ std::optional<Plan> plan_to_check(const CheckCommand& command, const Session& se
   }
   if (!command.choice.any()) return std::nullopt;
   const tuner::DescribedModel model = describe_model(setup, session);
+  check_memory_format(command.choice, model.convolutions);
   setup.batch = setup.batch > 0 ? setup.batch : model.batch;
   Plan plan = plan_from_options(command.choice, setup.devices, setup.batch, model.layers);
   check_executable(plan, "--schedule");

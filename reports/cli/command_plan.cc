@@ -138,27 +138,28 @@ bool set_apart_not_executable(SearchResult& result) {
   return best_runs;
 }
 
-std::vector<Candidate> front_of(SearchSpace space, const CostModel& cost) {
+std::vector<Candidate> front_of(SearchSpace space, const Profile& profile) {
   space.most_actions = kFrontActions;
   space.improved = {};
-  return memory_front(space, cost, kFrontShare);
+  return memory_front(space, profile, kFrontShare);
 }
 
-Found search(const PlanCommand& command, const std::string& objective, SearchSpace& space, const CostModel& cost, const Session& session) {
+Found search(const PlanCommand& command, const std::string& objective, SearchSpace& space, const Profile& profile, const Session& session) {
   ProgressLine progress(session);
-  progress.update("searching plans for " + cost.profile().model, -1);
+  progress.update("searching plans for " + profile.model, -1);
   space.improved = [&](const Candidate& candidate) { progress.note("best " + format_seconds(candidate.prediction.step_s)); };
   const auto started = std::chrono::steady_clock::now();
   Found found;
   if (objective == "simulate") {
-    found.result = search_plans(space, cost);
+    found.result = search_plans(space, profile);
   } else {
+    const CostModel cost(profile);
     found.objective = pipeline_objective(objective, space, command.profile, cost)->minimize();
     found.result = search_by_objective(*found.objective, cost);
   }
-  if (found.result.ranked.empty()) throw nothing_fits(space, found.result, cost);
+  if (found.result.ranked.empty()) throw nothing_fits(space, found.result, CostModel(profile, space.options.front()));
   found.runs = set_apart_not_executable(found.result);
-  if (!found.objective) found.front = front_of(space, cost);
+  if (!found.objective) found.front = front_of(space, profile);
   found.search_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   space.improved = {};
   return found;
@@ -222,8 +223,8 @@ int run_search(const PlanCommand& command, PlanInput input, SearchSpace& space, 
   const Profile& profile = input.profile;
   const std::string path = command.output.path.empty() ? model_stem(profile.model) + ".plan.json" : command.output.path;
   check_plan_output(path, command.output.force);
-  const CostModel cost(profile);
-  const Found found = search(command, objective, space, cost, session);
+  const Found found = search(command, objective, space, profile, session);
+  const CostModel cost(profile, found.result.ranked.front().plan.options);
   const std::string now = utc_text(std::chrono::system_clock::now());
   add_assumed_halves(found, cost, input);
   save_plan_file(planner::found_plan_file(found.result, profile, now, compared_with), path, command.output.force);

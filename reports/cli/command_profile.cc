@@ -52,6 +52,7 @@ struct Profiled {
 Plan chosen_plan(const ProfileCommand& command, const Session& session, tuner::TrainingSetup& setup, tuner::DescribedModel& model) {
   if (command.choice.plan.empty()) {
     model = describe_model(setup, session);
+    check_memory_format(command.choice, model.convolutions);
     Plan plan = plan_from_options(command.choice, setup.devices, setup.batch > 0 ? setup.batch : model.batch, model.layers);
     check_executable(plan, "--schedule");
     return plan;
@@ -105,7 +106,7 @@ void obtain_profile(const ProfileCommand& command, const tuner::TrainingSetup& s
                     const std::string& path, ProgressLine& progress) {
   if (command.measured.empty()) {
     progress.update("measuring layers and links", 0);
-    return measure_profile(setup, path, kMeasureSeconds, progress);
+    return measure_profile(setup, path, kMeasureSeconds, command.choice.allows_channels_last(), progress);
   }
   profiler::Recording recording;
   recording.profile = profiler::read_recording(command.measured).profile;

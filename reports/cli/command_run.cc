@@ -95,6 +95,7 @@ Chosen plan_of_options(const RunCommand& command, const Session& session) {
   Chosen chosen;
   chosen.setup = make_setup(command.model, command.devices, command.step);
   const tuner::DescribedModel model = describe_model(chosen.setup, session);
+  check_memory_format(command.choice, model.convolutions);
   const int batch = chosen.setup.batch > 0 ? chosen.setup.batch : model.batch;
   Plan& plan = chosen.file.plan;
   plan = plan_from_options(command.choice, chosen.setup.devices, batch, model.layers);

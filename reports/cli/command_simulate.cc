@@ -52,7 +52,7 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
   const Profile profile = with_caps(*recorded, devices, parse_memory(command.memory, specs));
   validate(file.plan, static_cast<int>(profile.layers.size()), command.plan);
   if (!command.output.path.empty()) check_output(command.output.path, kSqliteMagic, command.output.force);
-  const Simulation simulation = simulate(file.plan, CostModel(profile));
+  const Simulation simulation = simulate(file.plan, CostModel(profile, file.plan.options));
   TraceReport report = build_trace_report(simulation.trace, simulation.prediction.peak_bytes, "Predicted: " + describe(file.plan));
   add_plan(report, file.plan, &profile);
   const planner::FitAnswer fit = fit_of(file.plan, devices, profile);

@@ -61,6 +61,7 @@ tuner::TuneOptions tune_options(const TuneCommand& command, const Session& sessi
   if (options.budget_s <= 0) throw Error("the budget must be longer than 0", "--budget", "give a time such as 150s");
   options.most_trials = static_cast<int>(parse_whole(command.trials, "--trials", 1, 1000000, options.most_trials));
   options.target_percent = parse_number(command.target, "--target", 0, 100, options.target_percent);
+  check_memory_format(command.choice, model.convolutions);
   const std::vector<DeviceSpec> devices = parse_device_names(setup.devices);
   options.space = search_space(command.choice, devices, parse_memory(command.devices.memory, devices), setup.batch, model.layers);
   options.space.look_beyond = false;
@@ -118,9 +119,8 @@ std::string compared_plans(const tuner::RecommendedPlan& best, const tuner::Reco
 void explain_infeasible(const SearchSpace& space, const tuner::Study& study) {
   const auto profile = profiler::read_recording(study.profile_path()).profile;
   if (!profile) return;
-  const CostModel cost(*profile);
-  const SearchResult result = search_plans(space, cost);
-  if (result.ranked.empty()) throw nothing_fits(space, result, cost);
+  const SearchResult result = search_plans(space, *profile);
+  if (result.ranked.empty()) throw nothing_fits(space, result, CostModel(*profile, space.options.front()));
 }
 
 /// Throws Error if the model's pieces do not train as the whole model does: a plan must not change the result.
@@ -133,7 +133,7 @@ void refuse_unless_agrees(tuner::TrainingSetup setup, double budget_s, ProgressL
   }
 }
 
-tuner::TuneResult run_trials(const tuner::TuneOptions& options, const tuner::TrainingSetup& setup, tuner::Study& study,
+tuner::TuneResult run_trials(const tuner::TuneOptions& options, const tuner::TrainingSetup& setup, bool channels_last, tuner::Study& study,
                              const Session& session) {
   ProgressLine progress(session, options.budget_s);
   progress.update("opening " + study.folder(), 0);
@@ -147,7 +147,7 @@ tuner::TuneResult run_trials(const tuner::TuneOptions& options, const tuner::Tra
   tuner::TuneServices services;
   services.check = [&](double budget_s) { refuse_unless_agrees(setup, budget_s, progress); };
   services.measure = [&](double budget_s) {
-    measure_profile(setup, study.profile_path(), budget_s, progress);
+    measure_profile(setup, study.profile_path(), budget_s, channels_last, progress);
     auto profile = profiler::read_recording(study.profile_path()).profile;
     if (!profile)
       throw Error("mptune-worker measured nothing", study.profile_path(), "make sure that both programs are of the same build",
@@ -183,7 +183,7 @@ int run_tune(const TuneCommand& command, const Session& session) {
   setup.sleep_profile = study.profile_path();
   study.set_identity(identity);
 
-  tuner::TuneResult result = run_trials(options, setup, study, session);
+  tuner::TuneResult result = run_trials(options, setup, command.choice.allows_channels_last(), study, session);
   const auto profile = profiler::read_recording(study.profile_path()).profile;
   if (!profile) throw Error("the study lost its profile", study.profile_path(), "start a new study", ExitCode::internal);
   const PlanFile file = tuner::recommended_plan_file(result.recommendation, model.layers, profile->fingerprint, identity,

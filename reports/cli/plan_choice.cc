@@ -5,6 +5,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -38,6 +39,15 @@ std::vector<int> parse_replicas(const std::string& text) {
   return replicas;
 }
 
+std::optional<MemoryFormat> parse_memory_format(const PlanChoice& choice) {
+  if (choice.memory_format.empty()) return std::nullopt;
+  const auto format = memory_format_of(choice.memory_format);
+  if (!format) throw Error("'" + choice.memory_format + "' is no memory format", "--memory-format", "use contiguous or channels_last");
+  if (choice.exact && *format != MemoryFormat::contiguous)
+    throw Error("sums in channels_last round otherwise than the un-pipelined model's", "--exact", "leave it or --memory-format out");
+  return format;
+}
+
 /// A name, or the actions of a file.
 void choose_schedule(PlanOptions& options) {
   if (options.schedule.empty() || planner::find_schedule(options.schedule) != nullptr) return;
@@ -67,9 +77,10 @@ void check_one_plan(bool options_given, const std::string& where) {
 }
 
 bool PlanChoice::any() const {
-  for (const std::string* text : {&stages, &virtual_stages, &cuts, &microbatches, &split_size, &schedule, &recompute, &replicas})
+  for (const std::string* text :
+       {&stages, &virtual_stages, &cuts, &microbatches, &split_size, &schedule, &recompute, &replicas, &memory_format})
     if (!text->empty()) return true;
-  return false;
+  return exact;
 }
 
 void add_plan_options(CLI::App& command, PlanChoice& options, bool searched) {
@@ -87,11 +98,21 @@ void add_plan_options(CLI::App& command, PlanChoice& options, bool searched) {
       join(planner::schedule_names(), ", ") + (searched ? "" : "; or a CSV file of actions"), kDefaultSchedule);
   add("--recompute", options.recompute, "WHAT", "activations computed again in backward: none, all or of stages 0,2", "none");
   add("--replicas", options.replicas, "LIST", "devices per stage, taken in order: 2,1", "1 each");
+  add("--memory-format", options.memory_format, "FORMAT",
+      "order of dimensions in memory, of activations and of the weights of convolutions: contiguous or channels_last", "contiguous");
+  if (searched)
+    command.add_flag("--exact", options.exact, "gradients that equal the un-pipelined model's in every bit: contiguous tensors only")
+        ->group("Search only plans with");
 }
 
 void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::string& help) {
   command.add_option("--plan", options.plan, help)->type_name("FILE");
   command.add_flag("--strict", options.strict, "refuse a plan made for another model or machine");
+}
+
+void check_memory_format(const PlanChoice& choice, bool convolutions) {
+  if (parse_memory_format(choice) == MemoryFormat::channels_last && !convolutions)
+    throw Error("the model has no convolutions, which alone depend on it", "--memory-format", "leave it out");
 }
 
 std::vector<int> parse_cuts(const std::string& text, const std::vector<ProfileLayer>& layers) {
@@ -144,6 +165,7 @@ Plan plan_from_options(const PlanChoice& choice, const std::vector<std::string>&
   choose_schedule(options);
   Plan plan = make_plan(options);
   planner::check_replicas_work(options.replicas, plan.num_microbatches());
+  plan.options.memory_format = parse_memory_format(choice).value_or(MemoryFormat::contiguous);
   return plan;
 }
 
@@ -157,6 +179,11 @@ SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>
   space.whole_machine_memory_bytes = whole_machine_cap(memory);
   space.capabilities = tuner::kRuntime;
   space.idle_devices_help = true;
+  space.exact = choice.exact;
+  if (const auto format = parse_memory_format(choice))
+    space.options = {{.memory_format = *format}};
+  else
+    space.options = {{}, {.memory_format = MemoryFormat::channels_last}};
   return space;
 }
 

@@ -17,11 +17,14 @@ namespace mptune::reports {
 
 /// What a user asks of the plan, as typed; "" where not given.
 struct PlanChoice {
-  std::string stages, virtual_stages, cuts, microbatches, split_size, schedule, recompute, replicas;
+  std::string stages, virtual_stages, cuts, microbatches, split_size, schedule, recompute, replicas, memory_format;
+  bool exact = false;  ///< of a search
   std::string plan;
   bool strict = false;
   /// True if any option but `plan` and `strict` is given.
   [[nodiscard]] bool any() const;
+  /// True unless other plans than those in channels_last are asked for.
+  [[nodiscard]] bool allows_channels_last() const { return !exact && memory_format != name_of(MemoryFormat::contiguous); }
 };
 
 /// `searched`: they restrict a search instead of naming one plan.
@@ -35,6 +38,9 @@ void check_one_plan(bool options_given, const std::string& where);
 void check_executable(const Plan& plan, const std::string& where);
 /// The same for a space that is restricted to one schedule.
 void check_schedule_executable(const SearchSpace& space);
+
+/// Throws Error for --memory-format channels_last of a model that has no convolutions.
+void check_memory_format(const PlanChoice& choice, bool convolutions);
 
 /// All values but cuts, which need the layers' names. What is not given is 0 or empty; the schedule as typed. Throws Error.
 [[nodiscard]] PlanOptions plan_values(const PlanChoice& choice);

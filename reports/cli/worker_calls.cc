@@ -39,8 +39,9 @@ tuner::DescribedModel describe_model(const tuner::TrainingSetup& setup, const Se
   return model;
 }
 
-void measure_profile(const tuner::TrainingSetup& setup, const std::string& path, double budget_s, ProgressLine& progress) {
-  tuner::call_worker(tuner::MeasureRequest{setup, path, budget_s}, kSilence, [&](const tuner::Reply& reply) {
+void measure_profile(const tuner::TrainingSetup& setup, const std::string& path, double budget_s, bool channels_last,
+                     ProgressLine& progress) {
+  tuner::call_worker(tuner::MeasureRequest{setup, path, budget_s, channels_last}, kSilence, [&](const tuner::Reply& reply) {
     if (const auto* news = std::get_if<tuner::Progress>(&reply)) progress.update("measuring " + news->what, news->fraction);
   });
 }

@@ -12,8 +12,9 @@ namespace mptune::reports {
 /// Layers, batch and fingerprint of the setup's model. Throws Error.
 [[nodiscard]] tuner::DescribedModel describe_model(const tuner::TrainingSetup& setup, const Session& session);
 
-/// Measures into `path`. Throws Error.
-void measure_profile(const tuner::TrainingSetup& setup, const std::string& path, double budget_s, ProgressLine& progress);
+/// Measures into `path`; where the model has convolutions, also in channels_last if that is asked for. Throws Error.
+void measure_profile(const tuner::TrainingSetup& setup, const std::string& path, double budget_s, bool channels_last,
+                     ProgressLine& progress);
 
 /// Records steps of a plan into `path`. Throws Error.
 [[nodiscard]] tuner::Recorded record_plan(const tuner::TrainingSetup& setup, const Plan& plan, int steps, const std::string& path,

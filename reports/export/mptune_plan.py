@@ -16,13 +16,14 @@ import stat
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Optional, Union
 
-__all__ = ["Action", "Exported", "Plan", "PlanError", "Stage", "load_plan", "parse_plan"]
+__all__ = ["Action", "Exported", "Options", "Plan", "PlanError", "Stage", "load_plan", "parse_plan"]
 
 _SCHEMA = "mptune.plan/1"
 _FAMILY = "mptune.plan/"
 _LARGEST_FILE = 64 << 20
 _MOST_MICROBATCHES = 1 << 20
 _LARGEST_BATCH = 1 << 30
+_MEMORY_FORMATS = ("contiguous", "channels_last")
 _VERDICTS = ("FAST", "SLOW", "SAME", "AMBIGUOUS", "UNKNOWN")
 _CORRECT = "correct it, or use a file that mptune wrote"
 
@@ -66,6 +67,31 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class Options:
+    """How the layers compute. `memory_format` is that of activations and 4-d weights: model.to(memory_format=torch.channels_last)."""
+
+    memory_format: str = "contiguous"  # or "channels_last"
+    replace_slow_kernels: bool = False  # convolutions that LibTorch would compute by a slow kernel take another one
+    idle_devices_help: bool = False  # CPU devices with nothing else to do compute weight gradients of any stage
+
+    @property
+    def exact(self) -> bool:
+        """True if these change no bit of a gradient. Otherwise it differs by rounding."""
+        return self.memory_format == "contiguous" and not self.replace_slow_kernels
+
+    def left_out(self) -> list[str]:
+        """What no other framework's settings hold, in words."""
+        lossy = []
+        if self.memory_format != "contiguous":
+            lossy.append(f"memory_format {self.memory_format}: call model.to(memory_format=torch.{self.memory_format})")
+        if self.replace_slow_kernels:
+            lossy.append("convolutions of few samples that take another kernel than PyTorch's slow one")
+        if self.idle_devices_help:
+            lossy.append("idle devices that compute weight gradients of other stages")
+        return lossy
+
+
+@dataclass(frozen=True)
 class Plan:
     """What load_plan returns. Sizes in samples; `actions` holds a row per device, in the order of `devices`."""
 
@@ -79,6 +105,7 @@ class Plan:
     predicted: Optional[dict[str, Any]] = None
     measured: Optional[dict[str, Any]] = None
     alternatives: list[tuple[str, "Plan"]] = field(default_factory=list)
+    options: Options = field(default_factory=Options)
 
     @property
     def global_batch_size(self) -> int:
@@ -121,7 +148,7 @@ class Plan:
         names = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B", "looped-bfs": "LoopedBFS", "zbv": "ZBVZeroBubble",
                  "dualpipe-v": "DualPipeV"}
         ranks = self._ranks("torchtitan", in_a_v=self.schedule in ("zbv", "dualpipe-v", "v-half", "v-min"))
-        lossy = ["which device is which rank: start them in the order of plan.devices"]
+        lossy = ["which device is which rank: start them in the order of plan.devices", *self.options.left_out()]
         lines = ["[training]", f"global_batch_size = {self.global_batch_size}",
                  f"local_batch_size = {self.global_batch_size // self.data_parallel_size}", "", "[parallelism]",
                  f"pipeline_parallel_degree = {ranks}", f"data_parallel_replicate_degree = {self.data_parallel_size}",
@@ -143,7 +170,7 @@ class Plan:
         self._need_modules("Megatron-LM")
         self._need_equal_sizes("Megatron-LM")
         ranks = self._ranks("Megatron-LM", in_a_v=False)
-        lossy = ["which device is which rank: start them in the order of plan.devices"]
+        lossy = ["which device is which rank: start them in the order of plan.devices", *self.options.left_out()]
         usual = "1f1b" if ranks == len(self.stages) else "interleaved"
         if self.schedule != usual and ranks > 1:
             lossy.append(f"schedule {self.schedule}: Megatron-LM runs {usual}")
@@ -301,6 +328,12 @@ class _Object:
     def text(self, key: str) -> str:
         return self._text(key, self.at(key))
 
+    def truth(self, key: str) -> bool:
+        """False if it is absent."""
+        if self.has(key) and not isinstance(self.at(key), bool):
+            self.refuse(key, "must be true or false")
+        return bool(self.has(key) and self.at(key))
+
     def integers(self, key: str) -> list[int]:
         return [self._integer(key, value, -(1 << 31), (1 << 31) - 1) for value in self.array(key)]
 
@@ -355,12 +388,25 @@ def _plan(read: _Object, about: dict[str, Any]) -> Plan:
         read.refuse("num_stages", "disagrees with stages")
     schedule = read.member("schedule")
     rows = [_actions(row, read.where) for row in schedule.texts("actions")]
-    plan = Plan(read.where, devices, sizes, stages, schedule.text("name"), rows, **about)
+    plan = Plan(read.where, devices, sizes, stages, schedule.text("name"), rows, options=_options(read), **about)
     _check_ranges(plan, len(sizes))
     if read.integer("data_parallel_size") != plan.data_parallel_size:
         read.refuse("data_parallel_size", "disagrees with the devices of the stages")
     _check_schedule(plan)
     return plan
+
+
+def _options(read: _Object) -> Options:
+    if not read.has("options"):
+        return Options()
+    given = read.member("options")
+    if given.has("memory_format") and given.text("memory_format") not in _MEMORY_FORMATS:
+        given.refuse("memory_format", "is neither contiguous nor channels_last")
+    options = Options(given.text("memory_format") if given.has("memory_format") else "contiguous",
+                      given.truth("replace_slow_kernels"), given.truth("idle_devices_help"))
+    if given.has("exact") and given.truth("exact") != options.exact:
+        given.refuse("exact", "disagrees with the other options")
+    return options
 
 
 def _sizes(read: _Object) -> list[int]:

@@ -26,8 +26,9 @@ planner::Json idle_ns(const profiler::IdleCauses& idle) {
   return json;
 }
 
-planner::Json cost_json(const LayerCost& cost, const std::string& device_class) {
-  planner::Json json = {{"device_class", device_class},
+planner::Json cost_json(const LayerCost& cost, const DeviceClass& measured) {
+  planner::Json json = {{"device_class", measured.name},
+                        {"memory_format", name_of(measured.variant.memory_format)},
                         {"samples", cost.samples},
                         {"forward_s", median(cost.forward)},
                         {"backward_s", median(cost.backward)}};
@@ -270,7 +271,7 @@ planner::Json layers_json(const Profile& profile) {
     planner::Json costs = planner::Json::array();
     for (const DeviceClass& device_class : profile.classes) {
       if (i < device_class.layers.size())
-        for (const LayerCost& cost : device_class.layers[i].by_samples) costs.push_back(cost_json(cost, device_class.name));
+        for (const LayerCost& cost : device_class.layers[i].by_samples) costs.push_back(cost_json(cost, device_class));
     }
     const ProfileLayer& layer = profile.layers[i];
     layers.push_back({{"index", i},

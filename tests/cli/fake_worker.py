@@ -37,7 +37,7 @@ def model(setup):
         "input": "8:float32", "batch": 8,
         "fingerprint": {"model": "sha256:other" if setup["model"] == "other" else "sha256:toy", "input": "8:float32",
                         "devices": setup["devices"], "libtorch": "fake", "cuda": ""},
-        "warning": "",
+        "convolutions": False, "warning": "",
     }
 
 
@@ -97,7 +97,7 @@ def out_of_memory():
 if MODE == "cannot-load":
     sys.stderr.write("mptune-worker: error while loading shared libraries: libtorch.so: cannot open shared object file\n")
     sys.exit(127)
-say("hello", protocol=6, version="0.1.0", libtorch="fake", cuda="")
+say("hello", protocol=7, version="0.1.0", libtorch="fake", cuda="")
 with os.fdopen(request_fd) as stream:
     request = json.loads(stream.readline())
 kind = request["type"]

@@ -207,6 +207,9 @@ TEST(PlanChanges, AreInWords) {
   Plan helped = a;
   helped.options.idle_devices_help = true;
   EXPECT_THAT(plan_changes(a, helped), ::testing::ElementsAre("idle devices help: no -> yes"));
+  Plan last = a;
+  last.options.memory_format = MemoryFormat::channels_last;
+  EXPECT_THAT(plan_changes(a, last), ::testing::ElementsAre("memory format: contiguous -> channels_last"));
   Plan b = two_stages(8, "1f1b", 5);
   b.stages[1].recompute.mode = Recompute::Mode::all;
   EXPECT_THAT(plan_changes(a, b), ::testing::ElementsAre("cuts: 3 -> 5", "stage 1: recompute none -> all",

@@ -62,7 +62,8 @@ MPTUNE_FIELDS(ProfileLayer, f("name", v.name); f("kind", v.kind); f("modules", v
               f("parameters_bytes", v.parameters_bytes); f("buffers_bytes", v.buffers_bytes); f("batch_statistics", v.batch_statistics);)
 
 MPTUNE_FIELDS(DescribeRequest, f("setup", v.setup); f("all_models", v.all_models);)
-MPTUNE_FIELDS(MeasureRequest, f("setup", v.setup); f("path", v.path); f("budget_s", v.budget_s);)
+MPTUNE_FIELDS(MeasureRequest, f("setup", v.setup); f("path", v.path); f("budget_s", v.budget_s);
+              f("channels_last", v.channels_last);)
 MPTUNE_FIELDS(SeriesRequest, f("setup", v.setup); f("series", v.series); f("started_s", v.started_s);)
 MPTUNE_FIELDS(RecordRequest, f("setup", v.setup); f("plan", v.plan); f("steps", v.steps); f("path", v.path);
               f("profile_path", v.profile_path);)
@@ -74,7 +75,7 @@ MPTUNE_FIELDS(Hello, f("protocol", v.protocol); f("version", v.version); f("libt
 MPTUNE_FIELDS(Progress, f("what", v.what); f("fraction", v.fraction);)
 MPTUNE_FIELDS(DescribedModel, f("name", v.name); f("parameters_text", v.parameters_text); f("description", v.description);
               f("parameters", v.parameters); f("layers", v.layers); f("input", v.input); f("batch", v.batch); f("fingerprint", v.fingerprint);
-              f("warning", v.warning);)
+              f("convolutions", v.convolutions); f("warning", v.warning);)
 MPTUNE_FIELDS(Described, f("models", v.models);)
 MPTUNE_FIELDS(StepStarted, f("entry", v.entry); f("round", v.round);)
 MPTUNE_FIELDS(StepTimed, f("entry", v.entry); f("round", v.round); f("position", v.position); f("started_s", v.started_s);

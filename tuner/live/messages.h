@@ -16,7 +16,7 @@
 namespace mptune::tuner {
 
 /// Version of the pipe between mptune and mptune-worker; both must be the same.
-inline constexpr int kProtocolVersion = 6;
+inline constexpr int kProtocolVersion = 7;
 
 // ---- from mptune to the worker: exactly one request, then the worker answers until Done or Failed and exits ----
 
@@ -30,6 +30,7 @@ struct MeasureRequest {
   TrainingSetup setup;
   std::string path;
   double budget_s = 60;
+  bool channels_last = false;  ///< also measures in channels_last where the model has convolutions
 };
 /// Seconds of the machine's monotonic clock, which all its processes share.
 [[nodiscard]] double monotonic_seconds();
@@ -90,7 +91,8 @@ struct DescribedModel {
   std::string input;
   int batch = 0;
   Fingerprint fingerprint;
-  std::string warning;  ///< what the user should know of the model's file, "" for nothing
+  bool convolutions = false;  ///< some layer has weights whose memory format matters
+  std::string warning;        ///< what the user should know of the model's file, "" for nothing
 };
 struct Described {
   std::vector<DescribedModel> models;

@@ -116,7 +116,8 @@ void BoundGraph::add_stages(const Model& model) {
       workers_[as_index(stage.devices[r])]->run([&] {
         stages_[s].push_back(std::make_unique<StageReplica>(model, device(stage.devices[r]), stage, static_cast<int>(s),
                                                             static_cast<int>(r), last ? std::optional<Loss>(model.loss()) : std::nullopt,
-                                                            weight_order(plan_, static_cast<int>(s), stage.devices[r])));
+                                                            weight_order(plan_, static_cast<int>(s), stage.devices[r]),
+                                                            plan_.options.memory_format));
       });
   }
 }

@@ -12,6 +12,7 @@
 #include "profiler/base/index.h"
 #include "profiler/device/device_list.h"
 #include "profiler/exported/arguments.h"
+#include "profiler/model/in_memory_format.h"
 #include "tuner/runtime/check_limits.h"
 #include "tuner/runtime/check_operation.h"
 #include "tuner/runtime/compared_tensors.h"
@@ -101,6 +102,18 @@ std::vector<std::shared_ptr<Device>> core_devices(const Plan& plan) {
     devices.push_back(make_device(spec));
   }
   return devices;
+}
+
+/// The model and the batch as a plan's pipeline gets them.
+Model in_format(const Model& model, MemoryFormat format) {
+  std::vector<ModelLayer> layers = cloned_layers(model);
+  profiler::to_memory_format(layers, format);
+  return {model.name(), std::move(layers), model.loss(), model.sample(), model.default_batch()};
+}
+
+Batch in_format(Batch batch, MemoryFormat format) {
+  for (at::Tensor& input : batch.inputs) input = profiler::in_memory_format(input, format);
+  return batch;
 }
 
 CheckPart again_part() {
@@ -245,7 +258,8 @@ CheckPart ModelCheck::plan(const Plan& plan) const {
   about.tolerance = tolerance_of(model_, {});
   about.remedy = "report this model and plan";
   const ThreadCount one_thread(1);  // as the pipeline's devices, one core each
-  const StepRecord expected = whole_step(model_, batch_, plan.microbatch_sizes, seed_);
+  const MemoryFormat format = plan.options.memory_format;
+  const StepRecord expected = whole_step(in_format(model_, format), in_format(batch_, format), plan.microbatch_sizes, seed_);
   PipelineOptions options;
   options.seed = seed_;
   Pipeline pipeline({model_.name(), cloned_layers(model_), model_.loss(), model_.sample(), model_.default_batch()}, plan, options,

@@ -37,7 +37,8 @@ struct PipelineOptions {
 /// thread is owned and joined by this object.
 class Pipeline {
  public:
-  /// Copies the model's layers to their devices. Throws Error: a plan that does not fit the model, a device that can't be had.
+  /// Copies the model's layers to their devices, 4-d parameters in the plan's memory format. Throws Error: a plan that does not fit the
+  /// model, a device that can't be had.
   Pipeline(Model model, const Plan& plan, const PipelineOptions& options = {});
   /// Checks the file's fingerprint as well: warns on stderr, or throws with `strict`.
   Pipeline(Model model, const PlanFile& file, const PipelineOptions& options = {});

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "profiler/base/index.h"
+#include "profiler/model/in_memory_format.h"
 
 namespace mptune::tuner {
 
@@ -27,7 +28,7 @@ std::set<std::string> shared_before(const Model& model, int layer) {
 }  // namespace
 
 StageReplica::StageReplica(const Model& model, Device& device, const Stage& stage, int index, int replica, std::optional<Loss> loss,
-                           const std::vector<int>& weight_order)
+                           const std::vector<int>& weight_order, MemoryFormat format)
     : stage_(stage),
       index_(index),
       replica_(replica),
@@ -41,6 +42,7 @@ StageReplica::StageReplica(const Model& model, Device& device, const Stage& stag
   }
   statistics_.resize(layers_.size());
   tie_layers(layers_);
+  profiler::to_memory_format(layers_, format);
   const std::set<std::string> before = shared_before(model, stage.first_layer);
   for (NamedTensor& buffer : buffers_of(layers_)) {
     device.adopt(buffer.tensor);

@@ -10,6 +10,7 @@
 #include "profiler/base/index.h"
 #include "profiler/collect/nvtx_range.h"
 #include "profiler/kernels/replace_slow_kernels.h"
+#include "profiler/model/in_memory_format.h"
 
 namespace mptune::tuner {
 
@@ -51,7 +52,7 @@ StepResult StepRunner::run(const Tensors& inputs, const at::Tensor& target, Accu
   const profiler::NvtxRange range("step", steps_);
   const auto start = profiler::SteadyClock::now();
   inputs_.clear();
-  for (const at::Tensor& input : inputs) inputs_.push_back(input.cpu());
+  for (const at::Tensor& input : inputs) inputs_.push_back(profiler::in_memory_format(input.cpu(), graph_.plan().options.memory_format));
   target_ = target.defined() ? target.cpu() : target;
   run_phases(accumulate);
   StepResult result;

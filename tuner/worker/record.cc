@@ -37,6 +37,7 @@ void measure(const MeasureRequest& request, const Replies& reply) {
   options.batch = batch_size_of(real, model);
   options.optimizer = real.optimizer;
   options.budget_s = request.budget_s;
+  options.channels_last = request.channels_last;
   options.progress = [&](const std::string& what, double fraction) { reply(Progress{what, fraction}); };
   profiler::Recording recording;
   recording.profile = profiler::measure_profile(model, batch_of(real, model), options);

@@ -7,6 +7,7 @@
 #include "profiler/base/error.h"
 #include "profiler/loading/load_model.h"
 #include "profiler/measure/measure.h"
+#include "profiler/model/in_memory_format.h"
 #include "profiler/models/builtin_models.h"
 #include "profiler/state/state.h"
 #include "profiler/statistics/stopping.h"
@@ -34,6 +35,7 @@ DescribedModel described(const TrainingSetup& setup, const BuiltinModel& about) 
                              model.input_text(),
                              batch_size_of(setup, model),
                              {},
+                             profiler::has_convolution_weights(model.layers()),
                              joined(loaded.warnings)};
   for (const ProfileLayer& layer : description.layers) description.parameters += layer.parameters;
   description.fingerprint = {model.fingerprint(), model.input_text(), setup.devices, TORCH_VERSION, ""};

@@ -210,6 +210,68 @@ TEST(MeasureProfile, BatchNormOverOneValueIsLeftOut) {
   EXPECT_THROW((void)profiler::measure_profile(model, synthetic_batch(model.sample(), 1, 0), options), Error);
 }
 
+TEST(MeasureProfile, ConvolutionsAreMeasuredInChannelsLastToo) {
+  const Model model = load_model("resnet18", "3x32x32", 0).model;
+  profiler::MeasureOptions options = options_for("cpu:" + std::to_string(available_cores()[0]), 4);
+  options.budget_s = 0.1;
+  options.channels_last = true;
+  const Profile profile = profiler::measure_profile(model, synthetic_batch(model.sample(), 4, 0), options);
+  ASSERT_EQ(profile.classes.size(), 2U);
+  const DeviceClass& contiguous = profile.classes[0];
+  const DeviceClass& other = profile.classes[1];
+  EXPECT_EQ(profile.devices[0].device_class, 0);
+  EXPECT_EQ(contiguous.variant_of, -1);
+  EXPECT_EQ(other.variant_of, 0);
+  EXPECT_EQ(other.variant, (ExecutionVariant{.memory_format = MemoryFormat::channels_last}));
+  EXPECT_EQ(other.name, contiguous.name);
+  EXPECT_EQ(other.step_seconds, contiguous.step_seconds);
+  ASSERT_EQ(other.layers.size(), contiguous.layers.size());
+  for (std::size_t i = 0; i < other.layers.size(); ++i) {
+    ASSERT_EQ(other.layers[i].by_samples.size(), contiguous.layers[i].by_samples.size());
+    for (std::size_t s = 0; s < other.layers[i].by_samples.size(); ++s) {
+      expect_all_positive(other.layers[i].by_samples[s].forward, "forward");
+      expect_all_positive(other.layers[i].by_samples[s].backward, "backward");
+      EXPECT_EQ(other.layers[i].by_samples[s].output_bytes, contiguous.layers[i].by_samples[s].output_bytes);
+    }
+  }
+}
+
+TEST(MeasureProfile, OtherModelsHaveNoVariants) {
+  profiler::MeasureOptions options = options_for("cpu:" + std::to_string(available_cores()[0]), 2);
+  options.budget_s = 0.1;
+  options.channels_last = true;
+  EXPECT_EQ(measure_tiny(options).classes.size(), 1U);
+}
+
+/// Reshapes its input by `view`, which channels_last tensors refuse, behind a convolution.
+class ViewingLayer final : public Layer {
+ public:
+  ViewingLayer() : weight_(at::rand({4, 3, 3, 3}).requires_grad_()) {}
+  Tensors forward(const Tensors& inputs, const RunContext&) override {
+    const at::Tensor convolved = at::conv2d(inputs[0], weight_);
+    return {convolved.view({convolved.size(0), -1})};
+  }
+  [[nodiscard]] std::vector<NamedTensor> parameters() const override { return {{"weight", weight_}}; }
+  [[nodiscard]] std::vector<NamedTensor> buffers() const override { return {}; }
+  [[nodiscard]] std::unique_ptr<Layer> clone() const override { return std::make_unique<ViewingLayer>(); }
+  [[nodiscard]] std::string kind() const override { return "Viewing"; }
+
+ private:
+  at::Tensor weight_;
+};
+
+TEST(MeasureProfile, AFormatThatTheModelCannotRunInIsLeftOut) {
+  std::vector<ModelLayer> layers;
+  layers.push_back({"viewing", {}, std::make_unique<ViewingLayer>()});
+  SampleDescription sample;
+  sample.inputs = {{.shape = {3, 8, 8}}};
+  const Model model("viewing", std::move(layers), Loss::mean_square(), sample, 2);
+  profiler::MeasureOptions options = options_for("cpu:" + std::to_string(available_cores()[0]), 2);
+  options.budget_s = 0.1;
+  options.channels_last = true;
+  EXPECT_EQ(profiler::measure_profile(model, synthetic_batch(sample, 2, 0), options).classes.size(), 1U);
+}
+
 TEST(MeasureProfile, SleepingDevicesAreOfAClassOfTheirOwnAndNeverBusy) {
   const Profile profile = measure_tiny(options_for("sleep:3", 2));
   ASSERT_EQ(profile.classes.size(), 1U);

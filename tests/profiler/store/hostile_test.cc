@@ -169,6 +169,13 @@ TEST_F(Hostile, ValuesOfProfilesOutOfRange) {
       {"DEVICE_CLASS SET optimizer_seconds_per_byte = 1e4", "optimizer"},
       {"DEVICE_CLASS SET reduce_seconds_per_byte = -1.0", "sum"},
       {"DEVICE_CLASS SET allocator_reserve = 9e999", "reserve"},
+      {"DEVICE_CLASS SET memory_format = 2", "memory format"},
+      {"DEVICE_CLASS SET memory_format = -1", "memory format"},
+      {"DEVICE_CLASS SET memory_format = 1", "variant of no class"},
+      {"DEVICE_CLASS SET variant_of = 0", "variant of no class"},
+      {"DEVICE_CLASS SET memory_format = 1, variant_of = 0", "variant of a variant"},
+      {"DEVICE_CLASS SET memory_format = 1, variant_of = 9", "class of a variant"},
+      {"DEVICE_CLASS SET replaces_slow_kernels = 1, variant_of = 4294967296", "this size"},
       {"PROFILE_DEVICE SET memory_bytes = -1", "memory"},
       {"LINK SET latency_s = -1.0", "latency"},
       {"LINK SET latency_s = 9e999", "latency"},
@@ -204,7 +211,8 @@ TEST_F(Hostile, ClassesTimesLayersOutOfRange) {
     return numbers(most).append("MPTUNE_LAYER SELECT i, 'l', 'k', 0, 0, 0, 0, 0, 0.0 FROM n; ");
   };
   const auto classes = [&](const char* most) {
-    return numbers(most).append("MPTUNE_DEVICE_CLASS SELECT i, 'c', (SELECT count(*) FROM MPTUNE_LAYER), 0.0, 0.0, 0.0, 0.0, 0.0 FROM n");
+    return numbers(most).append(
+        "MPTUNE_DEVICE_CLASS SELECT i, 'c', (SELECT count(*) FROM MPTUNE_LAYER), 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, -1 FROM n");
   };
   expect_refusal(layers("10000"), "10000 layers");
   expect_refusal(classes("5000"), "4096 device classes");

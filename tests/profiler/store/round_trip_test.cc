@@ -143,6 +143,29 @@ TEST_F(RoundTrip, ReadsProfilesOfTheThirdMinorVersion) {
   EXPECT_EQ(read_recording(path()).profile, profile);
 }
 
+Profile with_variants() {
+  Profile profile = testing::hand_profile();
+  DeviceClass variant = profile.classes[0];
+  variant.variant = {MemoryFormat::channels_last, true};
+  variant.variant_of = 0;
+  profile.classes.push_back(variant);
+  return profile;
+}
+
+TEST_F(RoundTrip, KeepsExecutionVariants) {
+  expect_same({.profile = with_variants()});
+}
+
+TEST_F(RoundTrip, ReadsProfilesFromBeforeThereWereVariants) {
+  const Profile profile = testing::hand_profile();
+  write({.profile = profile});
+  SQLite::Database(path(), SQLite::OPEN_READWRITE)
+      .exec(
+          "ALTER TABLE MPTUNE_DEVICE_CLASS DROP COLUMN memory_format; ALTER TABLE MPTUNE_DEVICE_CLASS DROP COLUMN replaces_slow_kernels; "
+          "ALTER TABLE MPTUNE_DEVICE_CLASS DROP COLUMN variant_of");
+  EXPECT_EQ(read_recording(path()).profile, profile);
+}
+
 TEST_F(RoundTrip, OfOddButValidTracesIsExact) {
   Trace trace = testing::hand_trace();
   trace.events[0].start = Nanoseconds{-12345};

@@ -144,6 +144,42 @@ TEST(SearchSpaceFromOptions, AllCoresAsOneDeviceHaveTheMemoryOfOne) {
   EXPECT_EQ(cap_of({200, 0}), 0) << "one device may use all there is";
 }
 
+TEST(MemoryFormatOption, NamesThePlansFormat) {
+  PlanChoice choice;
+  EXPECT_EQ(plan_of(choice).options, ExecutionOptions());
+  choice.memory_format = "channels_last";
+  EXPECT_TRUE(choice.any());
+  EXPECT_EQ(plan_of(choice).options.memory_format, MemoryFormat::channels_last);
+  EXPECT_NO_THROW(check_memory_format(choice, true));
+  EXPECT_EQ(error_of([&] { check_memory_format(choice, false); }).where(), "--memory-format");
+  choice.memory_format = "nhwc";
+  EXPECT_THAT(error_of([&] { (void)plan_of(choice); }).remedy(), HasSubstr("contiguous or channels_last"));
+}
+
+TEST(MemoryFormatOption, RestrictsASearch) {
+  const auto formats = [](const PlanChoice& choice) {
+    std::vector<MemoryFormat> searched;
+    for (const ExecutionOptions& options : search_space(choice, parse_devices("sleep:2"), {}, 8, six_layers()).options)
+      searched.push_back(options.memory_format);
+    return searched;
+  };
+  PlanChoice choice;
+  EXPECT_THAT(formats(choice), ::testing::ElementsAre(MemoryFormat::contiguous, MemoryFormat::channels_last));
+  EXPECT_TRUE(choice.allows_channels_last());
+  choice.memory_format = "channels_last";
+  EXPECT_THAT(formats(choice), ::testing::ElementsAre(MemoryFormat::channels_last));
+  EXPECT_TRUE(choice.allows_channels_last());
+  choice.exact = true;
+  EXPECT_EQ(error_of([&] { (void)formats(choice); }).where(), "--exact");
+  choice.memory_format = "contiguous";
+  EXPECT_THAT(formats(choice), ::testing::ElementsAre(MemoryFormat::contiguous));
+  EXPECT_FALSE(choice.allows_channels_last());
+  choice = {};
+  choice.exact = true;
+  EXPECT_TRUE(search_space(choice, parse_devices("sleep:2"), {}, 8, six_layers()).exact);
+  EXPECT_FALSE(choice.allows_channels_last());
+}
+
 TEST(SearchSpaceFromOptions, IsOfTheDevicesTheirCapsAndTheRuntime) {
   PlanChoice choice;
   choice.stages = "2";

@@ -199,6 +199,26 @@ class BadFiles(PlanTest):
             )
         ]
         changes += [
+            put(plan, "options", value)
+            for value in (
+                {},
+                [],
+                5,
+                None,
+                {"memory_format": "contiguous", "exact": True},
+                {"memory_format": "contiguous", "exact": False},
+                {"memory_format": "channels_first"},
+                {"memory_format": 1},
+                {"replace_slow_kernels": True},
+                {"replace_slow_kernels": True, "exact": True},
+                {"replace_slow_kernels": 1},
+                {"idle_devices_help": True, "exact": True},
+                {"idle_devices_help": "yes"},
+                {"exact": False},
+                {"exact": 1},
+            )
+        ]
+        changes += [
             lambda file: rows(file).append(""),
             lambda file: rows(file).pop(),
             lambda file: rows(file).reverse(),
@@ -275,6 +295,23 @@ class Exports(PlanTest):
             self.assertEqual(tomllib.loads(toml)["parallelism"]["data_parallel_replicate_degree"], 1)
         runtime = self.named(self.TRANSFORMER, "--stages", "2", "--schedule", "zb1p", "--split-size", "2").to_torchtitan().settings
         self.assertIn('pipeline_parallel_schedule_csv = "pipeline.csv"', runtime.splitlines())
+
+    def test_both_say_that_they_cannot_hold_the_memory_format(self):
+        path = self.planned("--stages", "2", "--schedule", "1f1b", "--split-size", "2")
+
+        def change(file):
+            file["plan"]["options"] = {"memory_format": "channels_last", "idle_devices_help": True, "exact": False}
+            for stage in file["plan"]["stages"]:
+                stage["modules"] = self.TRANSFORMER[slice(*stage["layers"])]
+                stage["first_module"] = stage["modules"][0]
+
+        plan = mptune_plan.load_plan(self.changed(path, change))
+        self.assertEqual((plan.options.memory_format, plan.options.exact), ("channels_last", False))
+        for exported in (plan.to_torchtitan(), plan.to_megatron_args()):
+            self.assertIn("memory_format channels_last: call model.to(memory_format=torch.channels_last)", exported.lossy)
+            self.assertIn("idle devices that compute weight gradients of other stages", exported.lossy)
+        plain = mptune_plan.load_plan(path)
+        self.assertEqual((plain.options, plain.options.exact), (mptune_plan.Options(), True))
 
     def test_megatron(self):
         plan = self.named(

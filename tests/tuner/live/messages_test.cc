@@ -67,9 +67,10 @@ TEST(Messages, RequestsKeepEveryField) {
   EXPECT_EQ(describe_back.setup, some_setup());
   EXPECT_TRUE(describe_back.all_models);
 
-  const auto measure = round_trip<Request>(MeasureRequest{some_setup(), "out.sqlite", 12.5}, decode_request);
+  const auto measure = round_trip<Request>(MeasureRequest{some_setup(), "out.sqlite", 12.5, true}, decode_request);
   EXPECT_EQ(measure.path, "out.sqlite");
   EXPECT_EQ(measure.budget_s, 12.5);
+  EXPECT_TRUE(measure.channels_last);
 
   Series series;
   series.entries = {{"candidate", some_plan(), some_prediction()}, {"current", some_plan(), std::nullopt}};
@@ -114,11 +115,13 @@ TEST(Messages, RepliesKeepEveryField) {
   EXPECT_EQ(round_trip<Reply>(Progress{"layer costs", 0.3}, decode_reply).fraction, 0.3);
 
   ProfileLayer layer{"layer1.0", "Bottleneck", {"layer1.0", "relu"}, 1L << 40, 5, 6, true};
-  DescribedModel model{
-      "resnet50", "k=1", "words", 25557032, {layer}, "3x224x224", 32, {"sha256:1", "3x4:float32", {"cpu:0"}, "2.11", "13"}, "deprecated"};
+  DescribedModel model{"resnet50", "k=1",       "words", 25557032,
+                       {layer},    "3x224x224", 32,      {"sha256:1", "3x4:float32", {"cpu:0"}, "2.11", "13"},
+                       true,       "deprecated"};
   const auto described = round_trip<Reply>(Described{{model}}, decode_reply);
   ASSERT_EQ(described.models.size(), 1u);
   EXPECT_EQ(described.models[0].warning, "deprecated");
+  EXPECT_TRUE(described.models[0].convolutions);
   EXPECT_EQ(described.models[0].layers, model.layers);
   EXPECT_EQ(described.models[0].fingerprint, model.fingerprint);
   EXPECT_EQ(described.models[0].parameters, 25557032);

@@ -13,6 +13,7 @@
 #include "profiler/store/store.h"
 #include "reports/render/recommendation_text.h"
 #include "tests/support/tuner_fakes.h"
+#include "tests/support/variants.h"
 #include "tuner/live/worker_process.h"
 #include "tuner/search/trial_search.h"
 
@@ -402,6 +403,35 @@ TEST_F(Tune, NothingBetterIsSaidHonestly) {
   const TuneResult result = run();
   EXPECT_EQ(result.recommendation.recommended.trial.name, "all_cores");
   EXPECT_NE(reports::text_of(result.recommendation.advice.front()).find("no split beats the un-pipelined model"), std::string::npos);
+}
+
+TEST_F(Tune, AllCoresInChannelsLastIsRecommendedWhereItWins) {
+  testing::FakeMachine machine = half_second_machine();
+  machine.whole_machine_gain = 3;
+  build(machine, {.seed = 8, .model_error = 0.01, .memory_bytes = {}});
+  profile_ = testing::with_channels_last(profile_, 0.7);
+  SimulatedRunner runner(CostModel(profile_), {.seed = 8, .model_error = 0.01, .start_s = 1, .memory_bytes = {}});
+  testing::ClockedRunner clocked(runner, now_, 1);
+  services_.runner = &clocked;
+  options_.space.options = {{}, {.memory_format = MemoryFormat::channels_last}};
+  const TuneResult result = run();
+  EXPECT_EQ(result.recommendation.recommended.trial.name, "all_cores_channels_last");
+  EXPECT_EQ(result.recommendation.recommended.description, "one device of 2 cores, channels_last");
+  ASSERT_TRUE(result.recommendation.recommended.trial.prediction);
+  EXPECT_NEAR(result.recommendation.recommended.trial.prediction->step_s, result.recommendation.recommended.step_s,
+              0.1 * result.recommendation.recommended.step_s);
+  EXPECT_TRUE(std::ranges::any_of(result.recommendation.baselines, [](const BaselineResult& b) { return b.name == "all_cores"; }));
+  const auto pipeline = std::ranges::find_if(result.trials, [](const Trial& trial) {
+    return trial.plan.num_stages() > 1 && trial.plan.options.memory_format == MemoryFormat::channels_last;
+  });
+  EXPECT_NE(pipeline, result.trials.end());
+  EXPECT_EQ(Study(folder_ / "study", Study::Open::resume).trials().size(), result.trials.size());
+}
+
+TEST_F(Tune, FormatsThatWereNotMeasuredAreNotTried) {
+  build(half_second_machine(), {.memory_bytes = {}});
+  options_.space.options = {{}, {.memory_format = MemoryFormat::channels_last}};
+  for (const Trial& trial : run().trials) EXPECT_TRUE(is_exact(trial.plan)) << trial.name;
 }
 
 TEST_F(Tune, FailedTraceIsAWarningOnly) {

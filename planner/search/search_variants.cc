@@ -1,0 +1,159 @@
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "planner/cost/variants.h"
+#include "planner/parallelism.h"
+#include "planner/search/ranking.h"
+#include "planner/search/search.h"
+#include "profiler/base/index.h"
+
+namespace mptune {
+namespace {
+
+// True if no plan of the space can be missing: everything was refused for its memory or its time.
+bool nothing_left_out(const SearchResult& result) {
+  return std::ranges::none_of(result.rejected, [](const Rejection& rejection) {
+    return rejection.reason == RejectedAs::not_reached || rejection.reason == RejectedAs::unproved;
+  });
+}
+
+// No plan that the search covers is faster.
+double bound_of(const SearchResult& result) {
+  if (!result.ranked.empty()) return result.lower_bound_s;
+  return nothing_left_out(result) ? std::numeric_limits<double>::infinity() : 0;
+}
+
+void add_rejections(const std::vector<Rejection>& more, std::vector<Rejection>& rejected) {
+  for (const Rejection& rejection : more) {
+    const auto known = std::ranges::find(rejected, rejection.reason, &Rejection::reason);
+    known == rejected.end() ? rejected.push_back(rejection) : void(known->count += rejection.count);
+  }
+}
+
+bool in_half_memory(const SearchResult& result, const Candidate& candidate) {
+  return result.best_half_memory >= 0 && &result.ranked[as_index(result.best_half_memory)] == &candidate;
+}
+
+// A plan of one of the results.
+struct Found {
+  const Candidate* candidate = nullptr;
+  bool best_in_half_memory = false;
+};
+
+std::vector<Found> fastest_first(const std::vector<SearchResult>& results) {
+  std::vector<Found> all;
+  for (const SearchResult& result : results)
+    for (const Candidate& candidate : result.ranked) all.push_back({&candidate, in_half_memory(result, candidate)});
+  std::ranges::stable_sort(all, {}, [](const Found& found) { return found.candidate->prediction.step_s; });
+  return all;
+}
+
+// The `keep` fastest, and the best of each kind.
+void rank(const SearchSpace& space, const std::vector<Found>& fastest_first, SearchResult& merged) {
+  std::vector<planner::Parallelism> kinds;
+  for (const auto& [candidate, best_in_half_memory] : fastest_first) {
+    const planner::Parallelism kind = planner::parallelism_of(candidate->plan, space.whole_machine);
+    const bool first_of_kind = std::ranges::find(kinds, kind) == kinds.end();
+    const bool half = best_in_half_memory && merged.best_half_memory < 0;
+    if (static_cast<int>(merged.ranked.size()) >= space.keep && !first_of_kind && !half) continue;
+    const int place = static_cast<int>(merged.ranked.size());
+    if (half) merged.best_half_memory = place;
+    if (merged.best_pipeline < 0 && candidate->plan.num_stages() > 1) merged.best_pipeline = place;
+    if (first_of_kind) kinds.push_back(kind);
+    merged.ranked.push_back(*candidate);
+  }
+}
+
+void add_not_executable(const std::vector<SearchResult>& results, SearchResult& merged) {
+  for (const SearchResult& result : results)
+    for (const NotExecutable& plan : result.not_executable)
+      if (plan.candidate.prediction.step_s < merged.ranked.front().prediction.step_s) merged.not_executable.push_back(plan);
+  const auto step_s = [](const NotExecutable& plan) { return plan.candidate.prediction.step_s; };
+  std::ranges::stable_sort(merged.not_executable, {}, step_s);
+  std::vector<NotExecutable> fastest;
+  for (NotExecutable& plan : merged.not_executable) {
+    const auto same = [&](const NotExecutable& other) { return other.candidate.plan.schedule == plan.candidate.plan.schedule; };
+    if (std::ranges::none_of(fastest, same)) fastest.push_back(std::move(plan));
+  }
+  merged.not_executable = std::move(fastest);
+}
+
+void add_nearest(const SearchResult& result, SearchResult& merged) {
+  if (result.smallest_excess_bytes <= 0) return;
+  if (merged.smallest_excess_bytes > 0 && merged.smallest_excess_bytes <= result.smallest_excess_bytes) return;
+  merged.smallest_excess_bytes = result.smallest_excess_bytes;
+  merged.smallest_excess_device = result.smallest_excess_device;
+}
+
+SearchResult merge(const SearchSpace& space, const std::vector<SearchResult>& results) {
+  SearchResult merged;
+  double bound_s = std::numeric_limits<double>::infinity();
+  for (const SearchResult& result : results) {
+    add_rejections(result.rejected, merged.rejected);
+    merged.simulated += result.simulated;
+    bound_s = std::min(bound_s, bound_of(result));
+    add_nearest(result, merged);
+  }
+  rank(space, fastest_first(results), merged);
+  if (merged.ranked.empty()) return merged;
+  merged.smallest_excess_bytes = 0;
+  merged.smallest_excess_device.clear();
+  const Candidate& best = merged.ranked.front();
+  merged.lower_bound_s = std::min(bound_s, best.prediction.step_s);
+  merged.complete = std::ranges::all_of(
+      results, [&](const SearchResult& result) { return result.complete || bound_of(result) >= best.prediction.step_s; });
+  for (const SearchResult& result : results)
+    if (!result.ranked.empty() && result.ranked.front().plan == best.plan) merged.classes = result.classes;
+  add_not_executable(results, merged);
+  return merged;
+}
+
+// What the space allows and the profile has costs of. Slow kernels that cost nothing need no search of their own.
+std::vector<ExecutionOptions> searched_options(const SearchSpace& space, const Profile& profile) {
+  std::vector<ExecutionOptions> searched;
+  std::vector<ExecutionVariant> variants;
+  for (const ExecutionOptions& options : space.options) {
+    Plan plan;
+    plan.options = options;
+    if ((space.exact && !is_exact(plan)) || !planner::has_variant(profile, planner::variant_of(options))) continue;
+    const ExecutionVariant variant = CostModel(profile, options).variant();
+    if (std::ranges::find(variants, variant) != variants.end()) continue;
+    variants.push_back(variant);
+    searched.push_back(options);
+  }
+  if (searched.empty()) searched.push_back(space.options.empty() || space.exact ? ExecutionOptions() : space.options.front());
+  return searched;
+}
+
+}  // namespace
+
+SearchResult search_plans(const SearchSpace& space, const Profile& profile) {
+  const std::vector<ExecutionOptions> options = searched_options(space, profile);
+  SearchSpace share = space;
+  share.most_actions = space.most_actions / static_cast<std::int64_t>(options.size());
+  double fastest_s = std::numeric_limits<double>::infinity();
+  share.improved = [&](const Candidate& candidate) {
+    if (candidate.prediction.step_s >= fastest_s) return;
+    fastest_s = candidate.prediction.step_s;
+    if (space.improved) space.improved(candidate);
+  };
+  std::vector<SearchResult> results;
+  for (const ExecutionOptions& each : options) results.push_back(search_plans(share, CostModel(profile, each)));
+  return results.size() == 1 ? std::move(results.front()) : merge(space, results);
+}
+
+std::vector<Candidate> memory_front(const SearchSpace& space, const Profile& profile, double share) {
+  std::vector<Candidate> all;
+  for (const ExecutionOptions& each : searched_options(space, profile)) {
+    const std::vector<Candidate> front = memory_front(space, CostModel(profile, each), share);
+    all.insert(all.end(), front.begin(), front.end());
+  }
+  std::ranges::stable_sort(all, {}, [](const Candidate& candidate) { return candidate.prediction.step_s; });
+  std::vector<Candidate> front;
+  for (Candidate& candidate : all)
+    if (front.empty() || planner::most_bytes(candidate) < planner::most_bytes(front.back())) front.push_back(std::move(candidate));
+  return front;
+}
+
+}  // namespace mptune

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace mptune {
+
+/// Order of a tensor's dimensions in memory: of activations and 4-d weights.
+enum class MemoryFormat : std::uint8_t { contiguous, channels_last };
+
+/// As plan files and options have them.
+inline constexpr std::array kMemoryFormatNames = {"contiguous", "channels_last"};
+
+[[nodiscard]] constexpr const char* name_of(MemoryFormat format) {
+  return kMemoryFormatNames[static_cast<std::size_t>(format)];
+}
+/// Nothing for another name.
+[[nodiscard]] constexpr std::optional<MemoryFormat> memory_format_of(std::string_view name) {
+  for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last})
+    if (name == name_of(format)) return format;
+  return std::nullopt;
+}
+
+}  // namespace mptune

@@ -1,0 +1,145 @@
+// Searches over several execution options, against a search of each by itself.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <random>
+
+#include "planner/plan_file.h"
+#include "planner/search/ranking.h"
+#include "planner/search/search.h"
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "tests/planner/search/spaces.h"
+#include "tests/support/variants.h"
+#include "tuner/runtime/capabilities.h"
+
+namespace mptune::planner {
+namespace {
+
+constexpr ExecutionOptions kInChannelsLast{.memory_format = MemoryFormat::channels_last};
+
+SearchSpace space_of(int devices, int batch) {
+  SearchSpace space;
+  space.devices = testing::names(devices);
+  space.batch = batch;
+  space.schedules = {"naive", "gpipe", "1f1b"};
+  space.capabilities = tuner::kRuntime;
+  space.options = {{}, kInChannelsLast};
+  return space;
+}
+
+bool in_channels_last(const Candidate& candidate) {
+  return candidate.plan.options == kInChannelsLast;
+}
+
+TEST(SearchVariants, FindTheFastestPlansOfAll) {
+  std::mt19937 random(23);
+  int faster = 0;
+  for (int round = 0; round < 20; ++round) {
+    const Profile plain = testing::make_profile(testing::draw_shape(random, 5, 2), testing::random_factors(random, 5));
+    // Some layers are faster in channels_last, others slower.
+    Profile profile = testing::with_channels_last(plain, 1);
+    for (LayerCosts& layer : profile.classes.back().layers) {
+      const double factor = std::uniform_real_distribution<double>(0.5, 1.6)(random);
+      for (LayerCost& cost : layer.by_samples)
+        for (Samples* samples : {&cost.forward, &cost.backward, &cost.forward_busy, &cost.backward_busy})
+          for (Sample& sample : samples->values) sample.value *= factor;
+    }
+    SearchSpace space = space_of(2, 6);
+    space.keep = 5;
+    std::vector<double> best;
+    std::vector<Candidate> each;
+    for (const ExecutionOptions& options : space.options) {
+      const SearchResult alone = search_plans(space, CostModel(profile, options));
+      ASSERT_TRUE(alone.complete);
+      best.push_back(alone.ranked.front().prediction.step_s);
+      each.insert(each.end(), alone.ranked.begin(), alone.ranked.end());
+    }
+    std::ranges::stable_sort(each, {}, [](const Candidate& candidate) { return candidate.prediction.step_s; });
+    const SearchResult result = search_plans(space, profile);
+    ASSERT_GE(result.ranked.size(), 5u);
+    EXPECT_TRUE(result.complete) << round;
+    EXPECT_EQ(result.lower_bound_s, *std::ranges::min_element(best));
+    for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(result.ranked[i].prediction.step_s, each[i].prediction.step_s) << round;
+    for (const Candidate& candidate : result.ranked)
+      EXPECT_EQ(candidate.prediction.step_s, predict(candidate.plan, CostModel(profile, candidate.plan.options)).step_s);
+    const auto several = [](const Candidate& candidate) { return candidate.plan.num_stages() > 1; };
+    ASSERT_GE(result.best_pipeline, 0);
+    EXPECT_EQ(result.ranked[as_index(result.best_pipeline)].plan, std::ranges::find_if(each, several)->plan);
+    faster += in_channels_last(result.ranked.front()) ? 1 : 0;
+  }
+  EXPECT_GT(faster, 2);
+  EXPECT_LT(faster, 18);
+}
+
+TEST(SearchVariants, KeepTheOptionsThatWereMeasuredAndAllowed) {
+  const Profile plain = testing::make_profile({.layers = 4, .devices = 2});
+  const Profile both = testing::with_channels_last(plain, 0.5);
+  SearchSpace space = space_of(2, 4);
+  EXPECT_TRUE(in_channels_last(search_plans(space, both).ranked.front()));
+  EXPECT_TRUE(std::ranges::none_of(search_plans(space, plain).ranked, in_channels_last));
+
+  space.exact = true;
+  for (const Candidate& candidate : search_plans(space, both).ranked) EXPECT_TRUE(is_exact(candidate.plan));
+
+  space.exact = false;
+  space.options = {kInChannelsLast};
+  EXPECT_TRUE(std::ranges::all_of(search_plans(space, both).ranked, in_channels_last));
+  EXPECT_THROW((void)search_plans(space, plain), Error);
+
+  space.options.clear();
+  EXPECT_TRUE(std::ranges::none_of(search_plans(space, both).ranked, in_channels_last));
+}
+
+TEST(SearchVariants, SlowKernelsThatWereNotMeasuredAreNotSearchedTwice) {
+  const Profile profile = testing::make_profile({.layers = 4, .devices = 2});
+  SearchSpace space = space_of(2, 4);
+  const std::int64_t once = search_plans(space, profile).simulated;
+  space.options = {{}, {.replace_slow_kernels = true}};
+  const SearchResult result = search_plans(space, profile);
+  EXPECT_EQ(result.simulated, once);
+  for (const Candidate& candidate : result.ranked) EXPECT_TRUE(is_exact(candidate.plan));
+}
+
+TEST(SearchVariants, SayByHowMuchTheNearestPlanExceedsTheCap) {
+  const Profile profile = testing::with_channels_last(testing::make_profile({.layers = 4, .devices = 2}), 0.5);
+  SearchSpace space = space_of(2, 4);
+  space.memory_bytes = {10, 10};
+  const SearchResult result = search_plans(space, profile);
+  EXPECT_TRUE(result.ranked.empty());
+  EXPECT_EQ(result.smallest_excess_bytes, search_plans(space, CostModel(profile)).smallest_excess_bytes);
+  EXPECT_FALSE(result.smallest_excess_device.empty());
+}
+
+TEST(SearchVariants, MemoryFrontFallsOverAllOptions) {
+  const Profile profile = testing::with_channels_last(testing::make_profile({.layers = 6, .devices = 3}), 0.7);
+  const SearchSpace space = space_of(3, 6);
+  const std::vector<Candidate> front = memory_front(space, profile, 0.9);
+  ASSERT_GT(front.size(), 1u);
+  EXPECT_EQ(front.front().prediction.step_s, search_plans(space, profile).ranked.front().prediction.step_s);
+  for (std::size_t i = 1; i < front.size(); ++i) {
+    EXPECT_LT(most_bytes(front[i]), most_bytes(front[i - 1]));
+    EXPECT_GE(front[i].prediction.step_s, front[i - 1].prediction.step_s);
+  }
+}
+
+TEST(SearchVariants, AllCoresInChannelsLastIsABaseline) {
+  SearchSpace space = space_of(2, 4);
+  space.whole_machine = {"cpu:0-1"};
+  const auto names = [&] {
+    std::vector<std::string> all;
+    for (const NamedPlan& baseline : baseline_plans(space, 4)) all.push_back(baseline.name);
+    return all;
+  };
+  EXPECT_THAT(names(), ::testing::ElementsAre("single_device", "all_cores", "all_cores_channels_last", "naive_model_parallel",
+                                              "default_pipeline", "data_parallel"));
+  EXPECT_EQ(describe(baseline_plans(space, 4)[2].plan), "one device of 2 cores, channels_last");
+  space.exact = true;
+  EXPECT_THAT(names(), ::testing::Not(::testing::Contains("all_cores_channels_last")));
+  space.exact = false;
+  space.options = {{}};
+  EXPECT_THAT(names(), ::testing::Not(::testing::Contains("all_cores_channels_last")));
+}
+
+}  // namespace
+}  // namespace mptune::planner
