@@ -22,7 +22,6 @@
 #include "wrapped_device.h"
 
 namespace mptune::testing {
-using namespace tuner;
 namespace {
 
 Plan plan_for(int layers, int stages, int batch, int microbatches, const std::string& schedule, const std::string& recompute = "none") {
