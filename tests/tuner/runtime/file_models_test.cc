@@ -10,7 +10,6 @@
 #include "tuner/runtime/pipeline.h"
 
 namespace mptune::testing {
-using namespace tuner;
 namespace {
 
 constexpr int kFileModelsBatch = 8;

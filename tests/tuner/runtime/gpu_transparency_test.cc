@@ -17,7 +17,6 @@
 #include "tuner/runtime/pipeline.h"
 
 namespace mptune::testing {
-using namespace tuner;
 namespace {
 
 constexpr int kGpuTransparencyBatch = 10;

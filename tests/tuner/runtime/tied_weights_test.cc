@@ -20,7 +20,6 @@
 #include "tuner/runtime/pipeline.h"
 
 namespace mptune::testing {
-using namespace tuner;
 namespace {
 
 constexpr int kTiedWeightsBatch = 10;

@@ -16,7 +16,6 @@
 #include "tuner/runtime/pipeline.h"
 
 namespace mptune::testing {
-using namespace tuner;
 namespace {
 
 constexpr int kTransparencyBatch = 10;  // unequal micro-batches for m = 3 and 8
