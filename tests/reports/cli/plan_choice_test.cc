@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "tests/support/error_of.h"
 #include "tests/support/files.h"
 #include "tuner/runtime/capabilities.h"
 
@@ -11,6 +12,7 @@ namespace mptune::reports {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::error_of;
 using testing::refusal_of;
 
 std::vector<ProfileLayer> six_layers() {
