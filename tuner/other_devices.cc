@@ -9,8 +9,8 @@ namespace mptune::tuner {
 namespace {
 
 constexpr int kMostOtherDevices = 8;
-// Simulated actions that a search for other devices may take: some ten milliseconds.
-constexpr std::int64_t kOutlookActions = 400'000;
+// Simulated actions that a search for other devices may take: about a second.
+constexpr std::int64_t kOutlookActions = 6'000'000;
 
 // One measured link that stands for those between all pairs of devices; nothing if a link is missing, shared or of another kind.
 std::optional<LinkCost> common_link(const Profile& profile, const std::vector<int>& devices) {

@@ -11,7 +11,7 @@
 namespace mptune::planner {
 namespace {
 
-constexpr std::int64_t kMostActionsOfOne = 1'000'000;
+constexpr std::int64_t kMostActionsOfOne = 4'000'000;
 constexpr int kMostCounted = 64;  // devices
 
 /// A part of the space that users restrict, and how they would ask for what a plan has of it.

@@ -31,7 +31,7 @@ constexpr std::int64_t kAlternativeNodes = 20'000;
 constexpr std::int64_t kBeyondNodes = 4'000;
 constexpr int kMostListSchedules = 6;  // families of list schedules that beyond() evaluates: generating their rows takes milliseconds
 constexpr std::int64_t kBeyondWorkDivisor = 4;  // beyond() gets 1 / this of the work that is left
-constexpr std::int64_t kProofWorkDivisor = 8;   // beside families without a proof, the others get 1 / this of the work
+constexpr std::int64_t kProofWorkDivisor = 2;   // beside families without a proof, the others get 1 / this of the work
 constexpr int kMostListed = 4096;
 // A step with all stages recomputed takes at most about this many times the step without recomputation.
 constexpr double kRecomputedRatio = 1.5;

@@ -104,7 +104,7 @@ class BadInput(CommandTest):
         for options in (["--stages", "2"], ["--devices", "sleep:2"], ["--devices", "auto"]):
             self.fails(2, ["both given", "plan.json"], "run", "toy", "--plan", "plan.json", *options)
             self.fails(2, ["both given"], "run", "toy", *options, MPTUNE_PLAN="plan.json")
-        self.fails(2, ["zbv"], "run", "toy", "--devices", "sleep:2", "--schedule", "zbv")
+        self.fails(2, ["zbv", "two stages"], "run", "toy", "--devices", "sleep:2", "--schedule", "zbv", "--virtual", "3")
         self.fails(2, ["batch of 8, not 16"], "run", "toy", "--plan", "plan.json", "--batch", "16")
 
     def test_a_plan_of_another_model(self):

@@ -146,7 +146,7 @@ TEST_F(Tune, TheBestHybridIsRacedWhereDevicesAllowOne) {
     return planner::parallelism_of(entry.plan) == planner::Parallelism::hybrid;
   });
   EXPECT_GE(hybrids, 1);
-  EXPECT_LE(hybrids, 2) << "the best, and one that may be as good";
+  EXPECT_LE(hybrids, 3) << "the best, the second of several stages, the runner-up of all";
   const std::vector<KindResult>& rows = result.recommendation.kinds.rows;
   ASSERT_EQ(rows.size(), 5U);
   double least_s = rows[0].step_s;
