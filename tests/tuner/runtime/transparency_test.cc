@@ -256,13 +256,10 @@ TEST(SlowTransparency, NewerModelsUnderEverySchedule) {
 }
 
 TEST(SlowTransparency, Resnet18UnderSplitSchedules) {
-  Examined(kResnet18).check_schedules(2, {1, 2, 3, 5, 8});
+  Examined(kResnet18).check_schedules(2, {1, 2, 3, 5, 8}, 3);
 }
 TEST(SlowTransparency, Resnet18UnderEverySchedule) {
   Examined(kResnet18).check_all({1, 2, 3, 5, 8}, 4);
-}
-TEST(SlowTransparency, Resnet50UnderEverySchedule) {
-  Examined(kResnet50).check_all({1, 2, 3, 5, 8}, 4);
 }
 
 TEST(Transparency, SizesThatDoNotDivide) {
