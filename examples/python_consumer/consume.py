@@ -31,7 +31,8 @@ def stages_of(model, plan, tokens):
 
 
 def step(stages, plan, tokens, targets):
-    """Runs one step in the order of plan.actions, on one device instead of several. Returns the loss."""
+    """Runs one step in the order of plan.actions, on one device instead of several. Returns the loss. Of a split backward, I computes the
+    weight gradients, too, and W has nothing left: backward() makes both at once."""
     from torch.nn import functional
 
     inputs, targets = tokens.split(plan.microbatch_sizes), targets.split(plan.microbatch_sizes)
@@ -47,6 +48,8 @@ def step(stages, plan, tokens, targets):
                         break  # waits for the output of the stage before
                     x = inputs[i] if stage == 0 else left[stage - 1, i].detach().requires_grad_()
                     entered[stage, i], left[stage, i] = x, stages[stage](x)
+                elif kind == "W":
+                    pass
                 elif last:
                     part = functional.cross_entropy(left[stage, i].flatten(0, 1), targets[i].flatten()) * (len(inputs[i]) / len(tokens))
                     part.backward()
