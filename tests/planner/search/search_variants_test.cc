@@ -18,7 +18,7 @@ namespace {
 
 constexpr ExecutionOptions kInChannelsLast{.memory_format = MemoryFormat::channels_last};
 
-SearchSpace space_of(int devices, int batch) {
+SearchSpace space_of_variants(int devices, int batch) {
   SearchSpace space;
   space.devices = testing::names(devices);
   space.batch = batch;
@@ -45,7 +45,7 @@ TEST(SearchVariants, FindTheFastestPlansOfAll) {
         for (Samples* samples : {&cost.forward, &cost.backward, &cost.forward_busy, &cost.backward_busy})
           for (Sample& sample : samples->values) sample.value *= factor;
     }
-    SearchSpace space = space_of(2, 6);
+    SearchSpace space = space_of_variants(2, 6);
     space.keep = 5;
     std::vector<double> best;
     std::vector<Candidate> each;
@@ -75,7 +75,7 @@ TEST(SearchVariants, FindTheFastestPlansOfAll) {
 TEST(SearchVariants, KeepTheOptionsThatWereMeasuredAndAllowed) {
   const Profile plain = testing::make_profile({.layers = 4, .devices = 2});
   const Profile both = testing::with_channels_last(plain, 0.5);
-  SearchSpace space = space_of(2, 4);
+  SearchSpace space = space_of_variants(2, 4);
   EXPECT_TRUE(in_channels_last(search_plans(space, both).ranked.front()));
   EXPECT_TRUE(std::ranges::none_of(search_plans(space, plain).ranked, in_channels_last));
 
@@ -93,7 +93,7 @@ TEST(SearchVariants, KeepTheOptionsThatWereMeasuredAndAllowed) {
 
 TEST(SearchVariants, SlowKernelsThatWereNotMeasuredAreNotSearchedTwice) {
   const Profile profile = testing::make_profile({.layers = 4, .devices = 2});
-  SearchSpace space = space_of(2, 4);
+  SearchSpace space = space_of_variants(2, 4);
   const std::int64_t once = search_plans(space, profile).simulated;
   space.options = {{}, {.replace_slow_kernels = true}};
   const SearchResult result = search_plans(space, profile);
@@ -103,7 +103,7 @@ TEST(SearchVariants, SlowKernelsThatWereNotMeasuredAreNotSearchedTwice) {
 
 TEST(SearchVariants, SayByHowMuchTheNearestPlanExceedsTheCap) {
   const Profile profile = testing::with_channels_last(testing::make_profile({.layers = 4, .devices = 2}), 0.5);
-  SearchSpace space = space_of(2, 4);
+  SearchSpace space = space_of_variants(2, 4);
   space.memory_bytes = {10, 10};
   const SearchResult result = search_plans(space, profile);
   EXPECT_TRUE(result.ranked.empty());
@@ -113,7 +113,7 @@ TEST(SearchVariants, SayByHowMuchTheNearestPlanExceedsTheCap) {
 
 TEST(SearchVariants, MemoryFrontFallsOverAllOptions) {
   const Profile profile = testing::with_channels_last(testing::make_profile({.layers = 6, .devices = 3}), 0.7);
-  const SearchSpace space = space_of(3, 6);
+  const SearchSpace space = space_of_variants(3, 6);
   const std::vector<Candidate> front = memory_front(space, profile, 0.9);
   ASSERT_GT(front.size(), 1u);
   EXPECT_EQ(front.front().prediction.step_s, search_plans(space, profile).ranked.front().prediction.step_s);
@@ -124,7 +124,7 @@ TEST(SearchVariants, MemoryFrontFallsOverAllOptions) {
 }
 
 TEST(SearchVariants, AllCoresInChannelsLastIsABaseline) {
-  SearchSpace space = space_of(2, 4);
+  SearchSpace space = space_of_variants(2, 4);
   space.whole_machine = {"cpu:0-1"};
   const auto names = [&] {
     std::vector<std::string> all;
