@@ -43,7 +43,8 @@ struct Stage {
   bool operator==(const Stage&) const = default;
 };
 
-/// How a plan's layers compute. All but the default of `memory_format` and `replace_slow_kernels` is exact: it changes no bit of a gradient.
+/// How a plan's layers compute. Another memory format or another kernel than the default changes gradients by rounding; help of idle
+/// devices changes no bit (see is_exact).
 struct ExecutionOptions {
   MemoryFormat memory_format = MemoryFormat::contiguous;
   bool replace_slow_kernels = false;  ///< convolutions that LibTorch would compute by a slow kernel take another one
@@ -69,8 +70,8 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-/// True if every gradient is bit-equal to that of the un-pipelined loop over the micro-batches, in the plan's order. Otherwise it differs by
-/// rounding: another memory format or another kernel adds in another order.
+/// True if every gradient is bit-equal to that of the un-pipelined loop over the micro-batches, in the plan's order. Otherwise it differs
+/// by rounding: another memory format or another kernel adds in another order.
 [[nodiscard]] bool is_exact(const Plan& plan);
 
 /// Replica of `stage` that gets `microbatch`.

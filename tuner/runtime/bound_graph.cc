@@ -146,13 +146,13 @@ void BoundGraph::add_lanes(const LinkThrottle& link) {
 }
 
 void BoundGraph::add_channels() {
-  const auto way = [this](int source, int destination) {
-    return InProcessChannel::Way{source == destination ? nullptr : lanes_.at({source, destination}).get(), &doorbell(destination)};
+  const auto direction = [this](int source, int destination) {
+    return InProcessChannel::Direction{source == destination ? nullptr : lanes_.at({source, destination}).get(), &doorbell(destination)};
   };
   for (const auto& [front, front_replica, back_replica, source, destination] : boundaries()) {
     auto& channel = channels_[{front, front_replica, back_replica}];
     if (channel) continue;
-    channel = std::make_unique<InProcessChannel>(plan_.num_microbatches(), way(source, destination), way(destination, source),
+    channel = std::make_unique<InProcessChannel>(plan_.num_microbatches(), direction(source, destination), direction(destination, source),
                                                  [this](std::exception_ptr error) { fail(std::move(error)); });
   }
 }

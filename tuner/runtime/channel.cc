@@ -33,11 +33,11 @@ Tensors placed(const std::vector<Place>& places, Tensors copies) {
 
 }  // namespace
 
-InProcessChannel::InProcessChannel(int microbatches, Way forward, Way backward, std::function<void(std::exception_ptr)> failed)
-    : ways_{forward, backward}, failed_(std::move(failed)), slots_(2 * as_index(microbatches)) {}
+InProcessChannel::InProcessChannel(int microbatches, Direction forward, Direction backward, std::function<void(std::exception_ptr)> failed)
+    : directions_{forward, backward}, failed_(std::move(failed)), slots_(2 * as_index(microbatches)) {}
 
 void InProcessChannel::send(MessageTag tag, Tensors tensors) {
-  profiler::CopyLane* lane = way_of(tag).lane;
+  profiler::CopyLane* lane = direction_of(tag).lane;
   std::vector<Place> places = places_of(tensors);
   const bool nothing = std::ranges::none_of(places, &Place::defined);
   if (lane == nullptr || nothing) return deliver(tag, {std::move(tensors), nullptr});
@@ -58,11 +58,11 @@ void InProcessChannel::deliver(MessageTag tag, Message message) {
   Slot& slot = slot_of(tag);
   slot.message = std::move(message);
   slot.arrived = true;
-  way_of(tag).receiver->ring();
+  direction_of(tag).receiver->ring();
 }
 
 Message InProcessChannel::receive(MessageTag tag) {
-  way_of(tag).receiver->wait([&] { return cancelled_ || arrived(tag); });
+  direction_of(tag).receiver->wait([&] { return cancelled_ || arrived(tag); });
   return *try_receive(tag);
 }
 
@@ -80,7 +80,7 @@ bool InProcessChannel::arrived(MessageTag tag) {
 
 void InProcessChannel::cancel() {
   cancelled_ = true;
-  for (const Way& way : ways_) way.receiver->ring();
+  for (const Direction& direction : directions_) direction.receiver->ring();
 }
 
 void InProcessChannel::reset() {

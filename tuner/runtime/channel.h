@@ -54,12 +54,12 @@ class Channel {
 class InProcessChannel final : public Channel {
  public:
   /// One direction. Both pointers outlive the channel.
-  struct Way {
+  struct Direction {
     profiler::CopyLane* lane = nullptr;      ///< null: both ends are on one device
     profiler::Doorbell* receiver = nullptr;  ///< of the receiving device: rung when a message arrives, and by cancel()
   };
   /// `failed` gets the error of a failed copy, in the thread that copied.
-  InProcessChannel(int microbatches, Way forward, Way backward, std::function<void(std::exception_ptr)> failed);
+  InProcessChannel(int microbatches, Direction forward, Direction backward, std::function<void(std::exception_ptr)> failed);
 
   void send(MessageTag tag, Tensors tensors) override;
   [[nodiscard]] Message receive(MessageTag tag) override;
@@ -79,11 +79,11 @@ class InProcessChannel final : public Channel {
     std::atomic<bool> arrived{false};
     Message message;
   };
-  [[nodiscard]] const Way& way_of(MessageTag tag) const { return ways_[tag.gradient ? 1 : 0]; }
+  [[nodiscard]] const Direction& direction_of(MessageTag tag) const { return directions_[tag.gradient ? 1 : 0]; }
   [[nodiscard]] Slot& slot_of(MessageTag tag) { return slots_[2 * as_index(tag.microbatch) + (tag.gradient ? 1 : 0)]; }
   void deliver(MessageTag tag, Message message);
 
-  std::array<Way, 2> ways_;  ///< forward, backward
+  std::array<Direction, 2> directions_;  ///< forward, backward
   std::function<void(std::exception_ptr)> failed_;
   Observer observer_;
   std::vector<Slot> slots_;  ///< per micro-batch: its activations, its gradients

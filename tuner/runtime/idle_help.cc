@@ -1,28 +1,30 @@
 #include "tuner/runtime/idle_help.h"
 
 #include <algorithm>
+#include <string>
+#include <vector>
+
+#include "planner/helping.h"
+#include "profiler/base/index.h"
 
 namespace mptune::tuner {
 
-namespace {
-
-bool alike(const DeviceSpec& a, const DeviceSpec& b) {
-  return a.kind == DeviceSpec::Kind::cpu && b.kind == DeviceSpec::Kind::cpu && a.cores.size() == b.cores.size();
-}
-
-}  // namespace
-
 IdleHelp::IdleHelp(BoundGraph& graph) : graph_(graph), helped_(graph.devices().size()), idle_(graph.devices().size()) {
   if (!graph.plan().options.idle_devices_help) return;
-  const int devices = static_cast<int>(helped_.size());
+  std::vector<std::string> names;
+  for (const auto& device : graph.devices()) names.push_back(device->name());
+  const std::vector<int> groups = planner::helping_groups(names);
+  const auto group_of = [&](const StageReplica& replica) { return groups[as_index(graph.device_of(replica))]; };
   for (const BoundGraph::Replicas& replicas : graph.stages())
     for (const auto& replica : replicas) {
-      for (int d = 0; d < devices; ++d)
-        if (alike(graph.device(d).spec(), graph.device(graph.device_of(*replica)).spec())) helped_[as_index(d)].push_back(replica.get());
+      if (group_of(*replica) < 0) continue;
+      for (std::size_t d = 0; d < helped_.size(); ++d)
+        if (groups[d] == group_of(*replica)) helped_[d].push_back(replica.get());
       replica->pending_weights().set_ready_observer([this] { ring_idle(); });
     }
-  for (int d = 0; d < devices; ++d)
-    std::ranges::stable_partition(helped_[as_index(d)], [&](const StageReplica* replica) { return graph.device_of(*replica) == d; });
+  for (std::size_t d = 0; d < helped_.size(); ++d)
+    std::ranges::stable_partition(helped_[d],
+                                  [&](const StageReplica* replica) { return graph.device_of(*replica) == static_cast<int>(d); });
 }
 
 void IdleHelp::compute(const PendingWeights::Taken& taken, StageReplica& replica, int device, HostCollector* collector, const Tag& tag) {

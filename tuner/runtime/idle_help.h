@@ -8,8 +8,8 @@
 
 namespace mptune::tuner {
 
-/// Lets devices that wait compute weight gradients of any stage, if the plan says so: CPU devices with as many cores as the stage's own,
-/// so that the bits are the same. One weight of one micro-batch at a time; the memory stays charged to the stage's device.
+/// Lets devices that wait compute weight gradients of any stage, if the plan says so: those of one group (planner::helping_groups), so that
+/// the bits are the same. One weight of one micro-batch at a time; the memory stays charged to the stage's device.
 ///
 ///     cpu:0   F0 F1 .. W0 of stage 1 ..  I0 ..      cpu:0 waits for a gradient and has no weight gradient of its own
 ///     cpu:1         F0 F1 I0 I1 W0 W1

@@ -21,7 +21,8 @@ namespace mptune::tuner {
 class StageReplica {
  public:
   /// Clones the stage's layers of the model in the calling thread, the device's compute thread. `loss` is set for the last stage.
-  /// Their parameters lie in the memory format. `weight_order`: this replica's micro-batches in the order in which they add weight gradients.
+  /// Their parameters lie in the memory format. `weight_order`: this replica's micro-batches in the order in which they add weight
+  /// gradients.
   StageReplica(const Model& model, Device& device, const Stage& stage, int index, int replica, std::optional<Loss> loss,
                const std::vector<int>& weight_order, MemoryFormat format);
 

@@ -241,36 +241,6 @@ TEST(Pipeline, MemoryIsChargedToItsDeviceAndAllComesBack) {
   for (const auto& device : devices) EXPECT_EQ(device->current_bytes(), 0);
 }
 
-TEST(Pipeline, WeightGradientsRunAtOnceNearTheCap) {
-  const std::string model = "mlp:layers=6,width=64";
-  const int layers = load_model(model, "", 0).model.size();
-  const Batch batch = synthetic_batch(load_model(model, "", 0).model.sample(), 2048, 0);
-  PlanOptions options;
-  options.devices = device_names(1);
-  options.batch = 2048;
-  options.layers = layers;
-  options.microbatches = 8;
-  std::string late, at_once;
-  for (int i = 0; i < 8; ++i) {
-    const std::string m = std::to_string(i);
-    at_once += "0F" + m + " 0I" + m + " 0W" + m + " ";
-    late += "0F" + m + " 0I" + m + " ";
-  }
-  for (int i = 0; i < 8; ++i) late += "0W" + std::to_string(i) + " ";
-  const auto peak = [&](const std::string& row, std::int64_t cap) {
-    options.actions = {planner::actions_from_text(row, "row")};
-    const Plan plan = make_plan(options);
-    PipelineOptions capped;
-    if (cap > 0) capped.memory_bytes = {{plan.devices[0], cap}};
-    Pipeline pipeline(load_model(model, "", 0).model, plan, capped, shared_core_devices(plan));
-    (void)pipeline.step(batch.inputs, batch.target);
-    return pipeline.peak_bytes()[0];
-  };
-  const std::int64_t least = peak(at_once, 0), most = peak(late, 0);
-  ASSERT_GT(most, 2 * least);
-  EXPECT_LE(peak(late, (least + most) / 2), (least + most) / 2);
-}
-
 TEST(Pipeline, RecomputationLowersThePeak) {
   const std::string model = "transformer:d=64,layers=6,heads=2,seq=32,vocab=64";
   const Batch batch = synthetic_batch(load_model(model, "", 0).model.sample(), 16, 0);
