@@ -17,7 +17,8 @@ CutRater::CutRater(const PartitionProblem& problem, const CostModel& cost, const
       exact_(learns_ && times_.exact() && family.one_stage_per_device()),
       layers_(cost.layers()),
       paths_(prices_, family.stages()),
-      best_(problem.keep, problem.longest_ns) {
+      best_(problem.keep, problem.longest_ns),
+      known_(problem.known != nullptr ? *problem.known : rates_) {
   if (learns_ && family.one_stage_per_device()) memory_.emplace(family, cost);
   for (const Path& row : rows_) paths_.add(row);
 }
@@ -44,8 +45,8 @@ std::int64_t CutRater::consider(const std::vector<int>& cuts, std::int64_t withi
   if (!settle(cuts)) return PathBounds::kFar;
   std::int64_t alone_ns = paths_.longest(cuts) + times_.step_cost_ns();
   if (alone_ns > within_ns) return alone_ns;
-  ++simulated_;
   if (learns_) {
+    ++simulated_;
     alone_ns = times_.step_ns(cuts);
     paths_.add(times_.longest_path());
     if (alone_ns > within_ns) return alone_ns;
@@ -58,9 +59,16 @@ std::int64_t CutRater::consider(const std::vector<int>& cuts, std::int64_t withi
   return step_ns;
 }
 
+const RatedCuts& CutRater::simulated(const std::vector<int>& cuts) {
+  const auto [known, is_new] = known_.try_emplace(cuts);
+  if (!is_new) return known->second;
+  if (!learns_) ++simulated_;
+  return known->second = family_.rate(cuts);
+}
+
 std::optional<RatedCuts> CutRater::rated(const std::vector<int>& cuts, std::int64_t alone_ns) {
   if (!exact_) {
-    RatedCuts plan = family_.rate(cuts);
+    const RatedCuts& plan = simulated(cuts);
     if (plan.excess_bytes == 0) return plan;
     if (least_seen_.bytes == 0 || plan.excess_bytes < least_seen_.bytes) least_seen_ = {plan.excess_bytes, plan.excess_device};
     return std::nullopt;

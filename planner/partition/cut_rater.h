@@ -52,6 +52,7 @@ class CutRater {
   [[nodiscard]] bool any_fits() const { return any_fits_; }
 
  private:
+  [[nodiscard]] const RatedCuts& simulated(const std::vector<int>& cuts);
   [[nodiscard]] std::optional<RatedCuts> rated(const std::vector<int>& cuts, std::int64_t alone_ns);
   [[nodiscard]] bool settle(const std::vector<int>& cuts);
   [[nodiscard]] Excess smallest_of_all(const Windows& allowed);
@@ -67,6 +68,8 @@ class CutRater {
   int layers_;
   PathBounds paths_;
   BestCuts best_;
+  KnownRates rates_;   // of this search alone
+  KnownRates& known_;  // without those that times_ tells exactly
   std::int64_t simulated_ = 0;
   bool any_fits_ = false;
   Excess least_seen_;

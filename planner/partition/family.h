@@ -4,21 +4,11 @@
 #include <vector>
 
 #include "planner/cost/cost_model.h"
+#include "planner/partition/known_rates.h"
 #include "planner/partition/partition.h"
 #include "planner/plan.h"
 
 namespace mptune::planner {
-
-/// A plan of a family with everything that ranks it.
-struct RatedCuts {
-  std::vector<int> cuts;
-  std::int64_t step_ns = 0;
-  std::int64_t copied_bytes = 0;
-  std::int64_t peak_bytes = 0;
-  std::int64_t excess_bytes = 0;  ///< most bytes over a cap; above 0 the plan does not fit and step_ns is not set
-  int excess_device = -1;
-  std::vector<int> recomputed;
-};
 
 /// Faster first, then fewer bytes copied, then less memory, then the order of the cuts.
 [[nodiscard]] bool ranks_before(const RatedCuts& a, const RatedCuts& b);

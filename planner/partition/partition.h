@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/cost/cost_model.h"
+#include "planner/partition/known_rates.h"
 #include "planner/plan.h"
 
 namespace mptune::planner {
@@ -24,7 +25,8 @@ struct PartitionProblem {
   /// Plans that take longer are not returned.
   std::int64_t longest_ns = std::numeric_limits<std::int64_t>::max();
   std::int64_t most_nodes = std::numeric_limits<std::int64_t>::max();  ///< after which the search ends with what it has proved
-  std::function<bool()> stop;  ///< asked before each plan is timed and while bounds are improved; true ends the search likewise
+  KnownRates* known = nullptr;  ///< plans rated before, no longer than the costs are the same; this search adds its own. Null: none
+  std::function<bool()> stop;   ///< asked before each plan is timed and while bounds are improved; true ends the search likewise
 };
 
 struct PartitionedPlan {
@@ -45,7 +47,7 @@ struct PartitionResult {
   std::int64_t lower_bound_ns = 0;
   bool complete = false;       ///< not ended early
   std::int64_t nodes = 0;      ///< partial plans visited, first plans rated, and the cost of path mixtures in the same unit
-  std::int64_t simulated = 0;  ///< whole plans timed
+  std::int64_t simulated = 0;  ///< whole plans timed, known ones not counted
   /// If no plan fits its caps, or the search ended before it found one that fits: by how much, and on which device, the plan that comes
   /// closest exceeds a cap. Covers all plans; only those rated if a device has several stages or rows differ from plan to plan. Else 0.
   std::int64_t smallest_excess_bytes = 0;

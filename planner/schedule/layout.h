@@ -33,7 +33,7 @@ class Layout {
   [[nodiscard]] const std::vector<int>& on(int device) const { return on_[as_index(device)]; }
   [[nodiscard]] int unit_of(int stage, int microbatch) const {
     const auto s = as_index(stage);
-    return first_unit_[s] + microbatch % replicas_[s];
+    return replicas_[s] == 1 ? first_unit_[s] : first_unit_[s] + microbatch % replicas_[s];
   }
   [[nodiscard]] int device_of(int stage, int microbatch) const { return units_[as_index(unit_of(stage, microbatch))].device; }
   [[nodiscard]] std::size_t slot(int stage, int microbatch) const {

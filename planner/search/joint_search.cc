@@ -71,8 +71,14 @@ bool decided_by_rows(const PlanFamily& family) {
 
 }  // namespace
 
-JointSearch::JointSearch(const SearchSpace& space, const CostModel& cost, std::vector<std::int64_t> caps, int keep)
-    : space_(space), cost_(cost), caps_(std::move(caps)), choices_(space, cost, caps_), evaluator_(space, cost, keep), keep_(keep) {}
+JointSearch::JointSearch(const SearchSpace& space, const CostModel& cost, std::vector<std::int64_t> caps, int keep, RatedFamilies& rated)
+    : space_(space),
+      cost_(cost),
+      caps_(std::move(caps)),
+      rated_(rated),
+      choices_(space, cost, caps_),
+      evaluator_(space, cost, keep),
+      keep_(keep) {}
 
 void JointSearch::one_stage() {
   if (!choices_.wanted_stages(1) || !choices_.wanted_virtual(1)) return;
@@ -245,7 +251,8 @@ PartitionProblem JointSearch::problem_of(const FamilyState& state, Goal goal, st
   return problem;
 }
 
-PartitionResult JointSearch::run(const FamilyState& state, const PartitionProblem& problem) {
+PartitionResult JointSearch::run(const FamilyState& state, PartitionProblem& problem) {
+  problem.known = &rated_.of(problem);
   PartitionResult result = partition(problem, cost_);
   const std::int64_t actions = 2 * static_cast<std::int64_t>(problem.stages.size() * problem.microbatch_sizes.size());
   evaluator_.worked(
@@ -256,7 +263,8 @@ PartitionResult JointSearch::run(const FamilyState& state, const PartitionProble
 
 void JointSearch::solve(FamilyState& state, Attempt& attempt) {
   if (memory_chooses(state)) return solve_with_memory(state, attempt);
-  PartitionResult result = run(state, problem_of(state, attempt.goal, attempt.most_nodes));
+  PartitionProblem problem = problem_of(state, attempt.goal, attempt.most_nodes);
+  PartitionResult result = run(state, problem);
   for (PartitionedPlan& found : result.best) {
     const std::vector<int> cuts = cuts_of(found.plan);
     note(state, evaluator_.evaluate(Parallelism::pipeline, std::move(found.plan), state.family.caps(caps_)), cuts);
@@ -266,8 +274,7 @@ void JointSearch::solve(FamilyState& state, Attempt& attempt) {
   if (result.lower_bound_ns != PartitionResult::kNoPlan) return;
   state.fits = false;
   if (result.smallest_excess_bytes > 0)
-    evaluator_.note_excess(result.smallest_excess_bytes,
-                           problem_of(state, attempt.goal, 0).devices[as_index(result.smallest_excess_device)]);
+    evaluator_.note_excess(result.smallest_excess_bytes, problem.devices[as_index(result.smallest_excess_device)]);
 }
 
 // Recomputation makes a plan at most `hidden_ns` faster. So plans are listed by their step without caps and evaluated with caps, until the

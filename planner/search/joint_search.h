@@ -10,6 +10,7 @@
 #include "planner/partition/partition.h"
 #include "planner/search/evaluator.h"
 #include "planner/search/families.h"
+#include "planner/search/rated_families.h"
 
 namespace mptune::planner {
 
@@ -36,8 +37,8 @@ struct FamilyState {
 /// One search within given caps, in parts that are called one after another. Each part ends early if the evaluator's work is spent.
 class JointSearch {
  public:
-  /// Both must outlive this. `caps` per device of the space, 0: none.
-  JointSearch(const SearchSpace& space, const CostModel& cost, std::vector<std::int64_t> caps, int keep);
+  /// All must outlive this. `caps` per device of the space, 0: none. `rated`: by searches with the same costs, and by this one.
+  JointSearch(const SearchSpace& space, const CostModel& cost, std::vector<std::int64_t> caps, int keep, RatedFamilies& rated);
 
   /// Restricts pipelines to those with replicas (true) or without (false). Requires: called before the parts of the search.
   void only_replicated(bool replicated) { only_replicated_ = replicated; }
@@ -93,7 +94,7 @@ class JointSearch {
   // True if memory caps decide what a plan recomputes.
   [[nodiscard]] bool memory_chooses(const FamilyState& state) const;
   [[nodiscard]] PartitionProblem problem_of(const FamilyState& state, Goal goal, std::int64_t most_nodes);
-  PartitionResult run(const FamilyState& state, const PartitionProblem& problem);
+  PartitionResult run(const FamilyState& state, PartitionProblem& problem);
   void solve(FamilyState& state, Attempt& attempt);
   void solve_with_memory(FamilyState& state, Attempt& attempt);
   void try_found(FamilyState& state, Plan plan, bool rows_are_fixed);
@@ -103,6 +104,7 @@ class JointSearch {
   const SearchSpace& space_;
   const CostModel& cost_;
   std::vector<std::int64_t> caps_;
+  RatedFamilies& rated_;
   Choices choices_;
   Evaluator evaluator_;
   std::vector<FamilyState> states_;

@@ -66,11 +66,12 @@ std::vector<std::int64_t> capped(std::vector<std::int64_t> caps, std::int64_t ca
 }
 
 // Adds the fastest pipeline within `half` bytes per device. Searches again with that cap, unless the fastest pipeline already fits.
-void add_half_memory(const SearchSpace& space, const CostModel& cost, std::int64_t half, planner::Evaluator& evaluator) {
+void add_half_memory(const SearchSpace& space, const CostModel& cost, std::int64_t half, planner::Evaluator& evaluator,
+                     planner::RatedFamilies& rated) {
   const Candidate* pipeline = evaluator.ranking().fastest_of_several_stages();
   if (half <= 0 || (pipeline != nullptr && fits(*pipeline, half)) || evaluator.spent()) return;
   const SearchSpace rest = rest_of(space, evaluator);
-  planner::JointSearch within(rest, cost, capped(caps_of(space), half), 1);
+  planner::JointSearch within(rest, cost, capped(caps_of(space), half), 1, rated);
   within.pipelines();
   const std::int64_t simulated = within.evaluator().result().simulated;
   evaluator.worked(rest.most_actions - within.evaluator().work_left(), simulated);
@@ -80,7 +81,7 @@ void add_half_memory(const SearchSpace& space, const CostModel& cost, std::int64
 
 // Adds the best plan of the slower kind, pipelines or hybrids: the main search looks for the fastest of both kinds together. Uses a part
 // of the work that is left.
-void add_slower_kind(const SearchSpace& space, const CostModel& cost, planner::Evaluator& evaluator) {
+void add_slower_kind(const SearchSpace& space, const CostModel& cost, planner::Evaluator& evaluator, planner::RatedFamilies& rated) {
   if (!space.replicas.empty() || !space.cuts.empty() || space.devices.size() < 3 || evaluator.spent()) return;
   planner::Ranking& ranking = evaluator.ranking();
   const planner::Parallelism slower = ranking.best_s(planner::Parallelism::hybrid) < ranking.best_s(planner::Parallelism::pipeline)
@@ -88,7 +89,7 @@ void add_slower_kind(const SearchSpace& space, const CostModel& cost, planner::E
                                           : planner::Parallelism::hybrid;
   SearchSpace rest = rest_of(space, evaluator);
   rest.most_actions /= kSlowerKindWorkDivisor;
-  planner::JointSearch within(rest, cost, caps_of(space), 1);
+  planner::JointSearch within(rest, cost, caps_of(space), 1, rated);
   within.only_replicated(slower == planner::Parallelism::hybrid);
   within.pipelines();
   const std::int64_t simulated = within.evaluator().result().simulated;
@@ -135,11 +136,12 @@ SearchResult result_of(planner::JointSearch& search, std::int64_t half) {
 SearchResult search_plans(const SearchSpace& space, const CostModel& cost) {
   check(space, cost);
   const std::int64_t half = half_of_one_device(space, cost);
-  planner::JointSearch search(space, cost, caps_of(space), space.keep);
+  planner::RatedFamilies rated;
+  planner::JointSearch search(space, cost, caps_of(space), space.keep, rated);
   search.one_stage();
   search.pipelines();
-  add_slower_kind(space, cost, search.evaluator());
-  add_half_memory(space, cost, half, search.evaluator());
+  add_slower_kind(space, cost, search.evaluator(), rated);
+  add_half_memory(space, cost, half, search.evaluator(), rated);
   search.alternatives();
   search.beyond();
   SearchResult result = result_of(search, half);
@@ -156,8 +158,9 @@ std::vector<Candidate> memory_front(const SearchSpace& space, const CostModel& c
   SearchSpace rest = space;
   rest.keep = 1;
   rest.improved = nullptr;
+  planner::RatedFamilies rated;
   while (true) {
-    planner::JointSearch search(rest, cost, caps, 1);
+    planner::JointSearch search(rest, cost, caps, 1, rated);
     search.one_stage();
     search.pipelines();
     const Candidate* fastest = search.evaluator().ranking().fastest();

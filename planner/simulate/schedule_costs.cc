@@ -134,7 +134,7 @@ ScheduleCosts schedule_costs(const Plan& plan, const CostModel& cost, const std:
   add_times(whole, cost, false, costs);
   add_times(priced_plan(plan, true), cost, true, costs);
   for (int s = 0; s < plan.num_stages(); ++s) add_bytes(plan, cost, s, samples, costs.stages[as_index(s)]);
-  if (!memory_bytes.empty()) add_free_bytes(plan, cost, memory_bytes, samples, costs);
+  if (std::ranges::any_of(memory_bytes, [](std::int64_t cap) { return cap > 0; })) add_free_bytes(plan, cost, memory_bytes, samples, costs);
   return costs;
 }
 

@@ -108,6 +108,21 @@ TEST(Partition, EndsAtItsLimitsWhileItClimbs) {
   }
 }
 
+TEST(Partition, SimulatesNoPlanTwice) {
+  const CostModel cost(make_profile({.layers = 8, .devices = 2, .bytes_per_second = 1e9}));
+  PartitionProblem problem = straight(2, ones(4), "zb1p");
+  problem.keep = 7;
+  const PartitionResult alone = partition(problem, cost);
+  EXPECT_EQ(alone.simulated, 7);
+  KnownRates known;
+  problem.known = &known;
+  EXPECT_EQ(partition(problem, cost).simulated, 7);
+  const PartitionResult again = partition(problem, cost);
+  EXPECT_EQ(again.simulated, 0);
+  ASSERT_EQ(again.best.size(), alone.best.size());
+  for (std::size_t k = 0; k < alone.best.size(); ++k) EXPECT_EQ(again.best[k].plan, alone.best[k].plan);
+}
+
 TEST(Partition, RefusesMoreLayersThanItsTablesHold) {
   const CostModel cost(make_profile({.layers = 20'000, .devices = 2}));
   try {

@@ -38,13 +38,15 @@ TEST(JointSearch, AlternativesLeaveTheProofsAlone) {
     space.microbatch_counts = {2, 4};
     std::vector<std::int64_t> caps(as_index(devices), 0);
     if (round % 2 == 1) {
-      JointSearch free(space, cost, caps, 1);
+      RatedFamilies rated;
+      JointSearch free(space, cost, caps, 1, rated);
       free.one_stage();
       free.pipelines();
       const std::vector<std::int64_t>& peaks = free.evaluator().ranking().fastest()->prediction.peak_bytes;
       caps.assign(caps.size(), *std::ranges::max_element(peaks) * 9 / 10);
     }
-    JointSearch search(space, cost, caps, space.keep);
+    RatedFamilies rated;
+    JointSearch search(space, cost, caps, space.keep, rated);
     search.one_stage();
     search.pipelines();
     const Proofs before = proofs_of(search);
