@@ -19,7 +19,9 @@ namespace {
 // Families that a search lists. Further ones are counted and bounded.
 constexpr std::size_t kMostFamilies = 20'000;
 constexpr int kMostShapes = 4'096;
-constexpr int kMostVirtual = 2;  // stages per device that are tried where the space does not say
+constexpr std::int64_t kMostPlans = 1'000'000'000'000'000;  // that are counted
+constexpr std::size_t kMostFurtherFamilies = 2'000;         // of one number of stages per device, beyond the first
+constexpr int kFirstVirtual = 2;                            // stages per device that are searched first, where the space does not say
 
 std::vector<int> default_counts(int batch) {
   std::vector<int> counts;
@@ -153,7 +155,7 @@ std::int64_t sets_of_cuts(std::int64_t places, int stages) {
   if (places < stages - 1) return 0;
   double count = 1;
   for (int i = 1; i < stages; ++i) count = count * static_cast<double>(places - i + 1) / i;
-  return count > 1e15 ? std::int64_t{1'000'000'000'000'000} : std::llround(count);
+  return count > static_cast<double>(kMostPlans) ? kMostPlans : std::llround(count);
 }
 
 Choices::Choices(const SearchSpace& space, const CostModel& cost, const std::vector<std::int64_t>& caps)
@@ -215,7 +217,7 @@ std::vector<int> Choices::distinct_devices() const {
 }
 
 bool Choices::wanted_virtual(int virtual_stages) const {
-  return space_.virtual_counts.empty() ? virtual_stages <= kMostVirtual : contains(space_.virtual_counts, virtual_stages);
+  return space_.virtual_counts.empty() ? virtual_stages <= first_virtual() : contains(space_.virtual_counts, virtual_stages);
 }
 
 std::vector<PlanFamily> Choices::pipelines() {
@@ -228,7 +230,7 @@ std::vector<PlanFamily> Choices::pipelines() {
   } else {
     for (int stages = 2; stages <= devices && wanted_virtual(1); ++stages) straight.push_back({ones(stages), 1});
     std::vector<int> virtual_counts = space_.virtual_counts;
-    for (int v = 2; space_.virtual_counts.empty() && v <= kMostVirtual; ++v) virtual_counts.push_back(v);
+    for (int v = 2; space_.virtual_counts.empty() && v <= first_virtual(); ++v) virtual_counts.push_back(v);
     for (const int v : virtual_counts)
       if (v > 1 && v <= cost_.layers() && devices > 1) straight.push_back({ones(devices), v});
     replicated = replicated_shapes();
@@ -239,6 +241,33 @@ std::vector<PlanFamily> Choices::pipelines() {
   std::ranges::stable_sort(families, {}, &PlanFamily::bound_ns);
   if (unlisted_plans_ > 0) bound_unlisted();
   return families;
+}
+
+int Choices::most_virtual() const {
+  const auto devices = static_cast<int>(space_.devices.size());
+  if (!space_.virtual_counts.empty() || !space_.replicas.empty() || devices < 2) return 0;
+  return static_cast<int>(cuts_.size() + 1) / devices;
+}
+
+int Choices::first_virtual() const {
+  return space_.cuts.empty() ? kFirstVirtual : std::max(kFirstVirtual, most_virtual());
+}
+
+std::vector<PlanFamily> Choices::with_stages_per_device(int virtual_stages) {
+  std::vector<PlanFamily> families;
+  if (virtual_stages > most_virtual()) return families;
+  const std::int64_t before = unlisted_plans_;
+  add_shape({std::vector<int>(space_.devices.size(), 1), virtual_stages}, kMostFurtherFamilies, families);
+  if (unlisted_plans_ > before) bound_unlisted();
+  std::ranges::stable_sort(families, {}, &PlanFamily::bound_ns);
+  return families;
+}
+
+void Choices::leave_out(const std::vector<PlanFamily>& families) {
+  for (const PlanFamily& family : families) {
+    unlisted_plans_ = std::min(unlisted_plans_ + family.plans, kMostPlans);
+    unlisted_bound_ns_ = std::min(unlisted_bound_ns_, family.bound_ns);
+  }
 }
 
 std::vector<Choices::Shape> Choices::replicated_shapes() {
@@ -271,12 +300,11 @@ void Choices::leave_out(std::int64_t placements, int stages) {
   const double plans =
       static_cast<double>(placements) * static_cast<double>(sets_of_cuts(static_cast<std::int64_t>(cuts_.size()), stages)) +
       static_cast<double>(unlisted_plans_);
-  unlisted_plans_ = std::llround(std::min(plans, 1e15));
+  unlisted_plans_ = std::llround(std::min(plans, static_cast<double>(kMostPlans)));
 }
 
 // All work over all devices: what holds for every plan.
 void Choices::bound_unlisted() {
-  unlisted_bound_ns_ = std::numeric_limits<std::int64_t>::max();
   for (const int m : counts_)
     unlisted_bound_ns_ = std::min(unlisted_bound_ns_, bounds_.of({indices_}, split_evenly(space_.batch, m), true).step_ns);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -57,9 +58,16 @@ class Choices {
 
   /// All families of at least two stages that are wanted, smallest bound first.
   [[nodiscard]] std::vector<PlanFamily> pipelines();
-  /// At least this many plans are in families that pipelines() left out, because it lists a limited number. 0: it lists all.
+  /// Those with more stages on each device than pipelines() lists; none where the space does not allow so many.
+  [[nodiscard]] std::vector<PlanFamily> with_stages_per_device(int virtual_stages);
+  /// Stages on each device, at most: of pipelines(), and of with_stages_per_device().
+  [[nodiscard]] int first_virtual() const;
+  [[nodiscard]] int most_virtual() const;
+  /// Counts and bounds families that are not to be searched.
+  void leave_out(const std::vector<PlanFamily>& families);
+  /// At least this many plans are in families that pipelines() left out, because it lists a limited number, or that were left out. 0: none.
   [[nodiscard]] std::int64_t unlisted_plans() const { return unlisted_plans_; }
-  /// No plan of the space takes less. Set only if unlisted_plans() > 0.
+  /// None of those takes less. Set only if unlisted_plans() > 0.
   [[nodiscard]] std::int64_t unlisted_bound_ns() const { return unlisted_bound_ns_; }
 
  private:
@@ -95,7 +103,7 @@ class Choices {
   std::vector<int> cuts_;                       // layers where a stage may begin
   int least_stages_ = 1;                        // plans of fewer stages lack a stage that is to be recomputed
   std::int64_t unlisted_plans_ = 0;
-  std::int64_t unlisted_bound_ns_ = 0;
+  std::int64_t unlisted_bound_ns_ = std::numeric_limits<std::int64_t>::max();
   std::map<Kind, KindFacts> kinds_;
   FamilyBound bounds_;
   std::tuple<std::vector<std::vector<int>>, int, bool, bool> last_bound_key_;

@@ -118,13 +118,17 @@ void JointSearch::list_families() {
   if (!states_.empty()) return;
   for (PlanFamily& family : choices_.pipelines()) {
     if (only_replicated_ && family.replicated() != *only_replicated_) continue;
-    FamilyState state;
-    state.proof.lower_ns = family.bound_ns;
-    state.best_s = kNever;
     more_than_lists_ |= family.executable() && !family.helping && schedule_info(family.schedule).rows_from != RowsFrom::search;
-    state.family = std::move(family);
-    states_.push_back(std::move(state));
+    add_family(std::move(family));
   }
+}
+
+void JointSearch::add_family(PlanFamily family) {
+  FamilyState state;
+  state.proof.lower_ns = family.bound_ns;
+  state.best_s = kNever;
+  state.family = std::move(family);
+  states_.push_back(std::move(state));
 }
 
 void JointSearch::note(FamilyState& state, double step_s, const std::vector<int>& cuts) {
@@ -206,8 +210,10 @@ void JointSearch::pipelines() {
       unsolved |= !state.proof.solved && !state.proof.exhausted;
     }
   }
-  lists();
   helping();
+  more_stages();
+  std::ranges::stable_sort(states_, {}, lower_ns_of);
+  lists();
 }
 
 void JointSearch::alternatives() {

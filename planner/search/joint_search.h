@@ -32,6 +32,7 @@ struct FamilyState {
   bool fits = true;               ///< false: proved that no plan fits the caps
   int listed = 8;                 ///< with memory caps: plans to request from the next search of the cuts; grows
   bool asked_recomputed = false;  ///< searched with whole stages recomputed
+  bool further = false;           ///< by more_stages()
 };
 
 /// One search within given caps, in parts that are called one after another. Each part ends early if the evaluator's work is spent.
@@ -50,6 +51,8 @@ class JointSearch {
   /// With helping idle devices: the plans seen, with the same cuts; then all cuts of families with few, the neighbours of the best cuts of
   /// others. Proved are families whose every plan was simulated or has a bound (HelpingBound) above the best step.
   void helping();
+  /// More stages per device than families() has, searched as helping() does: one more each time, as long as StagesPerDevice says.
+  void more_stages();
   /// `list` beside other schedules: on the devices and micro-batches where those are fastest, with their cuts and some neighbours. Not
   /// proved: making its rows takes as long as hundreds of simulations.
   void lists();
@@ -62,6 +65,7 @@ class JointSearch {
 
   Evaluator& evaluator() { return evaluator_; }
   [[nodiscard]] const std::vector<FamilyState>& families() const { return states_; }
+  [[nodiscard]] const StagesPerDevice& stages_per_device() const { return stages_per_device_; }
   /// No executable plan takes less.
   [[nodiscard]] double lower_bound_s() const;
 
@@ -69,6 +73,10 @@ class JointSearch {
   void one_device();
   void try_one_stage(Parallelism kind, const std::vector<std::string>& devices, int m, const std::vector<std::int64_t>& caps);
   void list_families();
+  void add_family(PlanFamily family);
+  [[nodiscard]] bool tried_one_by_one(const PlanFamily& family) const;
+  void try_one_by_one(const std::vector<FamilyState*>& states);
+  void leave_out_stages(int virtual_stages, bool nothing_faster);
   void try_given_cuts();
   void try_seeds();
   void try_cuts(FamilyState& state, const std::vector<int>& cuts);
@@ -110,6 +118,7 @@ class JointSearch {
   std::vector<FamilyState> states_;
   int keep_;
   std::optional<bool> only_replicated_;
+  StagesPerDevice stages_per_device_;
   bool more_than_lists_ = false;  ///< families of other schedules than `list` can be executed
 };
 

@@ -126,6 +126,7 @@ SearchResult result_of(planner::JointSearch& search, std::int64_t half) {
   result.lower_bound_s = std::min(lower_bound_s, best.prediction.step_s);
   result.complete = lower_bound_s >= best.prediction.step_s;
   result.classes = planner::rejected_classes(search.families(), best, search.evaluator().beyond());
+  result.stages_per_device = search.stages_per_device();
   add_beyond(search.evaluator().beyond(), result);
   add_places(half, result);
   return result;

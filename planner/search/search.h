@@ -28,7 +28,7 @@ struct SearchSpace {
   std::vector<int> microbatch_counts;  ///< empty: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32 .. up to the batch
   std::vector<std::string> schedules;  ///< empty: all
   std::vector<int> stage_counts;       ///< empty: all that the devices allow
-  std::vector<int> virtual_counts;     ///< stages per device; empty: 1 and 2
+  std::vector<int> virtual_counts;     ///< stages per device; empty: 1, 2, 3 .. as StagesPerDevice says
   std::vector<std::vector<int>> cuts;  ///< empty: all; else only these
   std::string recompute;               ///< empty: as little as the caps require; else as PlanOptions::recompute
   std::vector<int> replicas;  ///< devices per stage; empty: one each, and every way to share all devices out to the stages; else only these
@@ -92,6 +92,19 @@ struct NotExecutable {
   MissingCapability missing{};
 };
 
+/// How many stages per device a search tried where the space leaves that open: 1 and 2, then one more each time.
+struct StagesPerDevice {
+  enum class End {
+    all,             ///< as many as layers and schedules allow
+    slower,          ///< all with more are slower by lower bound
+    nothing_faster,  ///< two numbers in a row had no plan faster than the best before them: more were not tried
+    not_reached,     ///< the work was spent, or only `list` schedules are left, whose rows take too long to make
+  };
+  int searched = 0;  ///< the largest number of which plans were searched; 0: the space says it, or there is one device
+  int possible = 0;  ///< the largest number that has executable plans
+  End end = End::all;
+};
+
 struct SearchResult {
   std::vector<Candidate>
       ranked;  ///< fastest first, ties by fewer bytes copied, then less memory, then cuts and keys in order; at most `keep`
@@ -101,6 +114,7 @@ struct SearchResult {
   double lower_bound_s = 0;                   ///< no executable plan of the space is predicted to be faster;
                                               ///< RejectedAs::rows_decide is not covered
   bool complete = false;                      ///< ranked[0] is proved the best, and its step equal to the lower bound
+  StagesPerDevice stages_per_device;          ///< of the best plan's memory format
   std::int64_t simulated = 0;
   /// If no plan fits: by how much, and on which device, the plan that comes closest exceeds a cap.
   std::int64_t smallest_excess_bytes = 0;

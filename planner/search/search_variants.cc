@@ -104,7 +104,10 @@ SearchResult merge(const SearchSpace& space, const std::vector<SearchResult>& re
   merged.complete = std::ranges::all_of(
       results, [&](const SearchResult& result) { return result.complete || bound_of(result) >= best.prediction.step_s; });
   for (const SearchResult& result : results)
-    if (!result.ranked.empty() && result.ranked.front().plan == best.plan) merged.classes = result.classes;
+    if (!result.ranked.empty() && result.ranked.front().plan == best.plan) {
+      merged.classes = result.classes;
+      merged.stages_per_device = result.stages_per_device;
+    }
   add_not_executable(results, merged);
   return merged;
 }

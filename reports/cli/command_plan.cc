@@ -24,6 +24,7 @@
 #include "reports/cli/progress.h"
 #include "reports/plan_report.h"
 #include "reports/render/plan_text.h"
+#include "reports/render/search_text.h"
 #include "tuner/runtime/capabilities.h"
 
 namespace mptune::reports {
@@ -180,6 +181,7 @@ std::string plan_text(const Found& found, const PlanReport& report, const std::s
   if (found.objective) add(objective_text(objective, *found.objective));
   add(fmt::format("{} plan{} simulated in {}", format_count(found.result.simulated), found.result.simulated == 1 ? "" : "s",
                   format_seconds(found.search_s)));
+  if (const std::string searched = text_of(found.result.stages_per_device); !searched.empty()) add(searched);
   for (const std::string& assumption : input.assumed) add("assumed " + assumption);
   return text;
 }

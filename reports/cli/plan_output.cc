@@ -37,6 +37,25 @@ planner::Json rejected_json(const SearchResult& result) {
   return rejected;
 }
 
+std::string name_of(StagesPerDevice::End end) {
+  switch (end) {
+    case StagesPerDevice::End::all:
+      return "all";
+    case StagesPerDevice::End::slower:
+      return "slower";
+    case StagesPerDevice::End::nothing_faster:
+      return "nothing_faster";
+    case StagesPerDevice::End::not_reached:
+      break;
+  }
+  return "not_reached";
+}
+
+planner::Json stages_json(const StagesPerDevice& stages) {
+  if (stages.searched == 0) return nullptr;
+  return {{"searched", stages.searched}, {"possible", stages.possible}, {"end", name_of(stages.end)}};
+}
+
 }  // namespace
 
 planner::Json gap_json(double gap) {
@@ -58,6 +77,7 @@ planner::Json searched_plan_json(const SearchResult& result, const std::vector<C
   json["proved"] = result.complete;
   json["search_s"] = search_s;
   json["simulated"] = result.simulated;
+  json["stages_per_device"] = stages_json(result.stages_per_device);
   json["alternatives"] = planner::Json::array();
   for (std::size_t i = 1; i < result.ranked.size(); ++i)
     json["alternatives"].push_back(with_reason(compared_with(best, result.ranked[i]), result.ranked[i], layers));

@@ -80,4 +80,16 @@ std::string text_of(const RejectedClass& rejected) {
   return "not reached within the limit of the search";
 }
 
+std::string text_of(const StagesPerDevice& stages) {
+  using End = StagesPerDevice::End;
+  if (stages.searched == 0) return "";
+  const int most = stages.searched;
+  const std::string numbers = most == 1 ? "1" : fmt::format("1 to {}", most);
+  if (stages.end == End::all) return fmt::format("{} stage{} per device searched: all that fit the layers", numbers, most == 1 ? "" : "s");
+  const std::string text = fmt::format("{} of at most {} stages per device searched: ", numbers, stages.possible);
+  if (stages.end == End::slower) return text + "more are slower by their lower bounds";
+  if (stages.end == End::nothing_faster) return text + fmt::format("{} and {} had nothing faster", most - 1, most);
+  return text + "more were not reached within the limit of the search";
+}
+
 }  // namespace mptune::reports

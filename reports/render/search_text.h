@@ -13,5 +13,8 @@ namespace mptune::reports {
 [[nodiscard]] std::string text_of(const PipelineChoice& choice);
 /// Why the class is rejected: "at least 4.1 % slower by its lower bound".
 [[nodiscard]] std::string text_of(const RejectedClass& rejected);
+/// Which numbers of stages per device were searched; "" where the space says it:
+/// "1 to 5 of at most 8 stages per device searched: 4 and 5 had nothing faster".
+[[nodiscard]] std::string text_of(const StagesPerDevice& stages);
 
 }  // namespace mptune::reports

@@ -113,6 +113,19 @@ TEST(PlanText, StagesWithoutTimeStillShow) {
   EXPECT_EQ(render_partition({}, {.width = 60}), "");
 }
 
+TEST(PlanText, SaysWhichStagesPerDeviceWereSearched) {
+  using End = StagesPerDevice::End;
+  EXPECT_EQ(text_of(StagesPerDevice{}), "");
+  EXPECT_EQ(text_of(StagesPerDevice{1, 1, End::all}), "1 stage per device searched: all that fit the layers");
+  EXPECT_EQ(text_of(StagesPerDevice{3, 3, End::all}), "1 to 3 stages per device searched: all that fit the layers");
+  EXPECT_EQ(text_of(StagesPerDevice{2, 8, End::slower}),
+            "1 to 2 of at most 8 stages per device searched: more are slower by their lower bounds");
+  EXPECT_EQ(text_of(StagesPerDevice{5, 8, End::nothing_faster}),
+            "1 to 5 of at most 8 stages per device searched: 4 and 5 had nothing faster");
+  EXPECT_EQ(text_of(StagesPerDevice{3, 8, End::not_reached}),
+            "1 to 3 of at most 8 stages per device searched: more were not reached within the limit of the search");
+}
+
 TEST(PlanText, EachRejectedClassSaysWhy) {
   using Kind = PipelineChoice::Kind;
   using Why = RejectedClass::Why;

@@ -145,6 +145,8 @@ struct BruteForce {
       if (chosen.size() > 1) all_cuts(chosen, 1, wanted(one));
     });
     if (devices > 1) all_cuts(std::vector<int>(as_index(devices), 1), 2, wanted(two));
+    for (int v = 3; devices > 1 && v * devices <= cost.layers(); ++v)
+      all_cuts(std::vector<int>(as_index(devices), 1), v, wanted({"interleaved", "looped-bfs"}));
     const auto by_step = [](const Candidate& a, const Candidate& b) { return a.prediction.step_s < b.prediction.step_s; };
     std::stable_sort(all.begin(), all.end(), by_step);
     std::stable_sort(beyond.begin(), beyond.end(), by_step);

@@ -60,7 +60,8 @@ HelpingPlans all_helping(const SearchSpace& space, const CostModel& cost) {
   BruteForce late{space, cost, brute.counts};
   for (int stages = 2; stages <= devices; ++stages)
     late.all_cuts(std::vector<int>(as_index(stages), 1), 1, {"naive-late", "gpipe-late", "1f1b-late"});
-  late.all_cuts(std::vector<int>(as_index(devices), 1), 2, {"interleaved-late", "looped-bfs-late"});
+  for (int v = 2; v * devices <= cost.layers(); ++v)
+    late.all_cuts(std::vector<int>(as_index(devices), 1), v, {"interleaved-late", "looped-bfs-late"});
   HelpingPlans plans;
   const auto help = [&](const std::vector<Candidate>& all, std::vector<Candidate>& helped) {
     for (Candidate candidate : all) {
@@ -102,6 +103,59 @@ TEST(SearchHelping, FindsTheBestLatePlanAndNoPlanBeatsTheBound) {
   }
   EXPECT_GT(best_helps, 0) << "helping is never worth while";
   EXPECT_GT(complete, 0) << "nothing is ever proved";
+}
+
+// Layers as those of a transformer, and copies that cost little: with more stages on a device the pipeline fills sooner.
+CostModel even_cost(int layers, double bytes_per_second) {
+  std::mt19937 random(0);
+  const testing::ProfileShape shape{.layers = layers, .devices = 2, .bytes_per_second = bytes_per_second};
+  return CostModel(testing::with_names(with_halves(testing::make_profile(shape), random), cpu_names(2)));
+}
+
+TEST(SearchStages, FindsMoreThanTwoStagesPerDeviceWhereTheyAreFastest) {
+  const CostModel cost = even_cost(7, 1e12);
+  SearchSpace space = small_space(2, 12);
+  space.microbatch_counts = {4};
+  const SearchResult result = search_plans(space, cost);
+  std::vector<double> fastest_s;
+  for (const int v : {1, 2, 3}) {
+    BruteForce brute{space, cost, {4}};
+    brute.all_cuts(
+        {1, 1}, v,
+        v == 1 ? std::vector<std::string>{"gpipe-late", "1f1b-late"} : std::vector<std::string>{"interleaved-late", "looped-bfs-late"});
+    for (Candidate& candidate : brute.all) {
+      candidate.plan.options.idle_devices_help = true;
+      candidate.prediction = predict(candidate.plan, cost);
+    }
+    fastest_s.push_back(fastest(brute.all));
+  }
+  ASSERT_LT(fastest_s[2], 0.999 * std::min(fastest_s[0], fastest_s[1])) << "three stages per device are not the fastest here";
+  ASSERT_GE(result.best_pipeline, 0);
+  const Candidate& pipeline = result.ranked[as_index(result.best_pipeline)];
+  EXPECT_LE(step(pipeline), fastest_s[2] + 1e-12);
+  EXPECT_EQ(pipeline.plan.num_stages(), 6);
+  EXPECT_EQ(result.stages_per_device.searched, 3);
+  EXPECT_EQ(result.stages_per_device.possible, 3);
+}
+
+// Thirty layers on two devices allow fifteen stages on each.
+TEST(SearchStages, StopsWhereMoreStagesFindNothingFaster) {
+  const CostModel cost = even_cost(30, 1e6);
+  SearchSpace space = small_space(2, 4);
+  space.keep = 1;
+  space.microbatch_counts = {4};
+  space.most_actions = 400'000;
+  const SearchResult result = search_plans(space, cost);
+  EXPECT_EQ(result.stages_per_device.possible, 15);
+  EXPECT_LT(result.stages_per_device.searched, 10);
+  EXPECT_GE(result.stages_per_device.searched, 4);
+  EXPECT_EQ(result.stages_per_device.end, StagesPerDevice::End::nothing_faster);
+  EXPECT_FALSE(result.complete);
+  space.virtual_counts = {1, 2};
+  const SearchResult restricted = search_plans(space, cost);
+  EXPECT_EQ(restricted.stages_per_device.searched, 0);
+  EXPECT_LE(step(result.ranked.front()), step(restricted.ranked.front()) + 1e-12);
+  EXPECT_LT(result.simulated, restricted.simulated + 1'000);
 }
 
 TEST(SearchHelping, RanksTheTwinsOfRankedPlans) {
