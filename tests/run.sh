@@ -17,7 +17,7 @@ step "unit tests"
 ctest --preset release -L unit -j "$(nproc)" --timeout 300
 [[ $all == yes ]] || exit 0
 step "slow tests"
-ctest --preset release -L slow --timeout 1500
+ctest --preset release -L slow -j "$(nproc)" --timeout 1500
 step "build, address and undefined-behaviour sanitizers"
 cmake --preset asan -DMPTUNE_FUZZ=ON
 cmake --build --preset asan
@@ -29,4 +29,4 @@ cmake --build --preset tsan
 step "the runtime's tests under the thread sanitizer"
 ctest --preset tsan -L unit --timeout 900
 step "fuzzing of the readers"
-ctest --preset asan -L slow -R "^fuzz\\."
+ctest --preset asan -L slow -R "^fuzz\\." -j "$(nproc)"

@@ -188,6 +188,7 @@ TEST_F(Tune, BudgetIsKept) {
         machine.base_s *= scale;
         machine.fixed_s *= scale;
         build(machine, {.seed = 3, .noise = 0.02, .memory_bytes = {}}, start_s);
+        options_.space.schedules = {"gpipe", "1f1b"};
         // A worker of its own, two steps of warm-up, five without and five with recording.
         services_.record = [&](const Plan& plan, const std::string&) { now_ += start_s + 12 * inner_->truth(plan); };
         options_.budget_s = budget;
@@ -265,6 +266,7 @@ TEST_F(Tune, TheModelIsCheckedOncePerStudyAndOneThatDiffersIsNotTuned) {
 TEST_F(Tune, InterruptionLosesNothingThatFinished) {
   for (int stop_at = 0; stop_at < 12; ++stop_at) {
     build(half_second_machine(), {.seed = 5, .memory_bytes = {}});
+    options_.space.schedules = {"gpipe", "1f1b", "zb1p"};
     testing::TemporaryFolder folder;
     std::set<std::string> finished;
     runner_->before = [&](const Series& series) {
