@@ -5,7 +5,6 @@
 #include <limits>
 #include <numeric>
 #include <set>
-#include <tuple>
 
 #include "planner/executable.h"
 #include "planner/helping.h"
@@ -185,8 +184,7 @@ bool Choices::wanted_stages(int stages) const {
   return std::any_of(space_.cuts.begin(), space_.cuts.end(), [&](const auto& cuts) { return static_cast<int>(cuts.size()) + 1 == stages; });
 }
 
-// With one micro-batch all schedules are one. One schedule with one number of stages per device is
-// what the user wants, however odd.
+// With one micro-batch all schedules are one. One schedule with one number of stages per device is what the user wants, however odd.
 std::vector<std::string> Choices::schedules_for(int m, int virtual_stages) const {
   const bool chosen = space_.schedules.size() == 1 && space_.virtual_counts.size() == 1;
   const auto wanted = [&](const std::string& name) { return chosen || goes_with(name, virtual_stages); };

@@ -20,7 +20,6 @@ constexpr std::int64_t kHelpingWorkDivisor = 4;  // helping() gets 1 / this of t
 constexpr std::int64_t kFamilyShare = 16;        // a family searched completely gets 1 / this of the work that is left
 constexpr int kImprovedFamilies = 6;             // whose cuts are moved
 constexpr int kMoves = 64;                       // cuts tried around the best ones of a family
-constexpr int kFailures = 2;                     // numbers of stages per device without a faster plan, after which no more are tried
 constexpr int kLists = 6;                        // families of `list` that are tried
 constexpr int kListMoves = 8;                    // cuts tried around the best ones of the best of them
 constexpr double kPromising = 1.1;               // times the best step: families above are not improved
@@ -117,47 +116,6 @@ void JointSearch::helping() {
   for (FamilyState& state : states_)
     if (state.family.helping && tried_one_by_one(state.family)) helped.push_back(&state);
   try_one_by_one(helped);
-}
-
-void JointSearch::more_stages() {
-  if (only_replicated_.value_or(false) || choices_.most_virtual() == 0) return;
-  const auto listed = [](const FamilyState& state) { return state.family.executable() && !state.family.replicated(); };
-  for (const FamilyState& state : states_)
-    if (listed(state)) stages_per_device_.searched = std::max(stages_per_device_.searched, state.family.virtual_stages);
-  stages_per_device_.possible = stages_per_device_.searched;
-  int failed = 0;
-  for (int v = choices_.first_virtual() + 1; v <= choices_.most_virtual(); ++v) {
-    std::vector<PlanFamily> families = choices_.with_stages_per_device(v);
-    if (evaluator_.spent() || failed == kFailures ||
-        std::ranges::none_of(families, [&](const PlanFamily& f) { return tried_one_by_one(f); }))
-      return leave_out_stages(v, failed == kFailures);
-    const double before_s = threshold_s(Goal::best);
-    const std::size_t known = states_.size();
-    for (PlanFamily& family : families) add_family(std::move(family));
-    std::vector<FamilyState*> added;
-    for (std::size_t k = known; k < states_.size(); ++k) {
-      states_[k].further = true;
-      if (tried_one_by_one(states_[k].family)) added.push_back(&states_[k]);
-    }
-    try_one_by_one(added);
-    stages_per_device_.searched = stages_per_device_.possible = v;
-    failed = threshold_s(Goal::best) < before_s ? 0 : failed + 1;
-  }
-}
-
-// What is slower by its bound is proved, the rest counted.
-void JointSearch::leave_out_stages(int virtual_stages, bool nothing_faster) {
-  using End = StagesPerDevice::End;
-  for (int v = virtual_stages; v <= choices_.most_virtual(); ++v) {
-    std::vector<PlanFamily> families = choices_.with_stages_per_device(v);
-    std::erase_if(families, [](const PlanFamily& family) { return !family.executable(); });
-    if (families.empty()) continue;
-    stages_per_device_.possible = v;
-    if (stages_per_device_.end == End::all) stages_per_device_.end = End::slower;
-    std::erase_if(families, [this](const PlanFamily& family) { return family.bound_ns > threshold_ns(Goal::best); });
-    if (!families.empty()) stages_per_device_.end = nothing_faster ? End::nothing_faster : End::not_reached;
-    choices_.leave_out(families);
-  }
 }
 
 void JointSearch::try_one_by_one(const std::vector<FamilyState*>& states) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "planner/partition/family.h"
 #include "planner/schedule/schedule.h"
@@ -121,14 +120,6 @@ void JointSearch::list_families() {
     more_than_lists_ |= family.executable() && !family.helping && schedule_info(family.schedule).rows_from != RowsFrom::search;
     add_family(std::move(family));
   }
-}
-
-void JointSearch::add_family(PlanFamily family) {
-  FamilyState state;
-  state.proof.lower_ns = family.bound_ns;
-  state.best_s = kNever;
-  state.family = std::move(family);
-  states_.push_back(std::move(state));
 }
 
 void JointSearch::note(FamilyState& state, double step_s, const std::vector<int>& cuts) {
