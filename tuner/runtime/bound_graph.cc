@@ -25,7 +25,7 @@ bool is_cancelled(const std::exception_ptr& error) {
 }
 
 // Longer than a small copy and the wake-up of a thread, shorter than anybody else would miss the core.
-constexpr std::chrono::microseconds kSpin{50};
+constexpr std::chrono::microseconds kSpin{200};
 
 /// Micro-batches of a replica in the order in which its device's row adds their weight gradients.
 std::vector<int> weight_order(const Plan& plan, int stage, int device) {
