@@ -126,7 +126,13 @@ CostModel::CostModel(const Profile& profile, const ExecutionOptions& options)
     : CostModel(planner::in_variant(profile, planner::variant_of(options))) {}
 
 ExecutionVariant CostModel::variant() const {
-  return profile_.devices.empty() ? ExecutionVariant() : profile_.classes[class_of(0)].variant;
+  ExecutionVariant variant;
+  for (int device = 0; device < static_cast<int>(profile_.devices.size()); ++device) {
+    const ExecutionVariant& measured = profile_.classes[class_of(device)].variant;
+    if (device == 0) variant.memory_format = measured.memory_format;
+    variant.replaces_slow_kernels = variant.replaces_slow_kernels || measured.replaces_slow_kernels;
+  }
+  return variant;
 }
 
 void CostModel::forbid_cuts() {

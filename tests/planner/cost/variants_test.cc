@@ -55,5 +55,16 @@ TEST(Variants, ReplacedKernelsThatWereNotMeasuredChangeNothing) {
   }
 }
 
+TEST(Variants, ReplacedKernelsOfOneClassAreEnough) {
+  Profile profile = testing::with_replaced_kernels(testing::with_gpus(make_profile({.layers = 2, .devices = 2}), 1), 0.5);
+  const ExecutionOptions replaced{.replace_slow_kernels = true};
+  for (const int left : {0, 1}) {
+    Profile one = profile;
+    one.classes.erase(one.classes.end() - 1 - left);
+    EXPECT_EQ(CostModel(one, replaced).variant(), variant_of(replaced));
+    EXPECT_EQ(CostModel(one, {}).variant(), ExecutionVariant());
+  }
+}
+
 }  // namespace
 }  // namespace mptune::planner
