@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "profiler/device/thread_count.h"
+
 namespace mptune::profiler {
 
 DeviceWorker::DeviceWorker(std::shared_ptr<Device> device, std::chrono::nanoseconds spin)
@@ -21,6 +23,9 @@ DeviceWorker::~DeviceWorker() {
 }
 
 void DeviceWorker::post(std::function<void()> job) {
+  // GNU's OpenMP lets threads spin between parallel regions only while all that it has started, idle ones included, have a core each.
+  // A step of ResNet-50 on two cores takes 15 % longer when they sleep instead.
+  if (device_->spec().cores.size() > 1) end_idle_parallel_threads();
   job_ = std::move(job);
   error_ = nullptr;
   hand_over(State::busy);

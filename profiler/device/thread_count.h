@@ -11,4 +11,8 @@ inline void fix_thread_count(int count) {
   at::set_num_threads(count);
 }
 
+/// Ends the threads that the calling thread keeps for its next parallel region, which will start new ones (some 50 us each).
+/// Does nothing where LibTorch does not use GNU's OpenMP.
+void end_idle_parallel_threads();
+
 }  // namespace mptune::profiler

@@ -6,13 +6,17 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <iterator>
 #include <thread>
 
 #include "profiler/base/error.h"
 #include "profiler/device/copy_lane.h"
 #include "profiler/device/device_list.h"
 #include "profiler/device/device_worker.h"
+#include "profiler/device/thread_count.h"
 
 namespace mptune::testing {
 using namespace profiler;
@@ -63,6 +67,27 @@ TEST(DeviceWorker, KeepsItsThreadCountWhateverOtherThreadsSet) {
     });
   }
   at::set_num_threads(before);
+}
+
+std::ptrdiff_t threads_of_this_process() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
+}
+
+// Threads kept by the owner would count as users of cores, and OpenMP's threads of the device would sleep between parallel regions.
+TEST(DeviceWorker, EndsItsOwnersIdleParallelThreads) {
+  const std::vector<int> cores = available_cores();
+  if (cores.size() < 2) GTEST_SKIP() << "needs two cores";
+  profiler::DeviceWorker worker(cpu({cores[0], cores[1]}));
+  std::thread([&] {
+    fix_thread_count(2);
+    const std::ptrdiff_t before = threads_of_this_process();
+    (void)at::ones({1 << 20}).add_(1);
+    EXPECT_EQ(threads_of_this_process(), before + 1);
+    worker.run([] {});
+    // A thread that was joined leaves the list a moment later.
+    for (int i = 0; i < 1000 && threads_of_this_process() > before; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(threads_of_this_process(), before);
+  }).join();
 }
 
 TEST(DeviceWorker, ChargesItsDevice) {
