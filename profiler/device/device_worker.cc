@@ -1,10 +1,22 @@
 #include "profiler/device/device_worker.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "profiler/device/thread_count.h"
 
 namespace mptune::profiler {
+
+namespace {
+
+/// Threads of OpenMP that all workers of this process may keep, beside their own.
+std::atomic<int> parallel_threads{0};
+
+int parallel_threads_of(const Device& device) {
+  return std::max(0, static_cast<int>(device.spec().cores.size()) - 1);
+}
+
+}  // namespace
 
 DeviceWorker::DeviceWorker(std::shared_ptr<Device> device, std::chrono::nanoseconds spin)
     : device_(std::move(device)), to_thread_(spin), to_owner_(spin), thread_([this] { loop(); }) {
@@ -13,19 +25,18 @@ DeviceWorker::DeviceWorker(std::shared_ptr<Device> device, std::chrono::nanoseco
     thread_.join();
     std::rethrow_exception(error);
   }
+  parallel_threads += parallel_threads_of(*device_);
 }
 
 DeviceWorker::~DeviceWorker() {
-  if (!thread_.joinable()) return;
   (void)wait();
   hand_over(State::stopping);
   thread_.join();
+  parallel_threads -= parallel_threads_of(*device_);
 }
 
 void DeviceWorker::post(std::function<void()> job) {
-  // GNU's OpenMP lets threads spin between parallel regions only while all that it has started, idle ones included, have a core each.
-  // A step of ResNet-50 on two cores takes 15 % longer when they sleep instead.
-  if (device_->spec().cores.size() > 1) end_idle_parallel_threads();
+  leave_cores_to_spinning_threads();
   job_ = std::move(job);
   error_ = nullptr;
   hand_over(State::busy);
@@ -46,6 +57,14 @@ void DeviceWorker::hand_over(State state) {
   (state == State::idle ? to_owner_ : to_thread_).ring();
 }
 
+// GNU's OpenMP lets threads spin between parallel regions only while all that it has started, idle ones included, have a core each. A step
+// of ResNet-50 on two cores takes 15 % longer when they sleep instead.
+void DeviceWorker::leave_cores_to_spinning_threads() {
+  if (parallel_threads_of(*device_) == 0) return;
+  end_idle_parallel_threads();
+  ends_parallel_threads_ = 1 + parallel_threads > static_cast<int>(std::thread::hardware_concurrency());
+}
+
 void DeviceWorker::loop() {
   std::unique_ptr<ThreadBinding> binding;
   const auto guarded = [this](const auto& work) {
@@ -61,6 +80,7 @@ void DeviceWorker::loop() {
     to_thread_.wait([this] { return state_ != State::idle; });
     if (state_ == State::stopping) return;
     guarded(job_);
+    if (ends_parallel_threads_) end_idle_parallel_threads();
     job_ = nullptr;  // frees captured values on this thread, before wait() returns
   }
 }

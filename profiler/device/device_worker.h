@@ -13,7 +13,8 @@
 namespace mptune::profiler {
 
 /// The compute thread of a device, owned and joined by this object. Runs one job at a time.
-/// post() and wait() are called by one owner thread.
+/// post() and wait() are called by one owner thread. On a device with several cores, post() ends the threads that the owner's parallel
+/// regions left behind: GNU's OpenMP would count them as busy, and the device's own ones would sleep between parallel regions.
 class DeviceWorker {
  public:
   /// Starts the thread and binds it to the device. Throws what binding throws. `spin`: how long it and its owner keep their cores while
@@ -37,11 +38,13 @@ class DeviceWorker {
   enum class State { busy, idle, stopping };
   void hand_over(State state);
   void loop();
+  void leave_cores_to_spinning_threads();
 
   std::shared_ptr<Device> device_;
   Doorbell to_thread_, to_owner_;
   std::function<void()> job_;
   std::exception_ptr error_;
+  bool ends_parallel_threads_ = false;     ///< after the job; used like it
   std::atomic<State> state_{State::busy};  ///< binding is the first job
   std::thread thread_;
 };

@@ -73,6 +73,12 @@ std::ptrdiff_t threads_of_this_process() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
 }
 
+/// Whether this process soon has `threads` threads: one that was joined leaves the list a moment later.
+bool falls_to(std::ptrdiff_t threads) {
+  for (int i = 0; i < 1000 && threads_of_this_process() > threads; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return threads_of_this_process() == threads;
+}
+
 // Threads kept by the owner would count as users of cores, and OpenMP's threads of the device would sleep between parallel regions.
 TEST(DeviceWorker, EndsItsOwnersIdleParallelThreads) {
   const std::vector<int> cores = available_cores();
@@ -84,10 +90,22 @@ TEST(DeviceWorker, EndsItsOwnersIdleParallelThreads) {
     (void)at::ones({1 << 20}).add_(1);
     EXPECT_EQ(threads_of_this_process(), before + 1);
     worker.run([] {});
-    // A thread that was joined leaves the list a moment later.
-    for (int i = 0; i < 1000 && threads_of_this_process() > before; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    EXPECT_EQ(threads_of_this_process(), before);
+    EXPECT_TRUE(falls_to(before));
   }).join();
+}
+
+// More workers than the cores have room for would keep each other's threads from spinning.
+TEST(DeviceWorker, KeepsParallelThreadsOnlyWhileAllHaveACore) {
+  const std::vector<int> cores = available_cores();
+  if (cores.size() < 2) GTEST_SKIP() << "needs two cores";
+  const auto work = [&] { (void)at::ones({static_cast<std::int64_t>(cores.size()) << 16}).add_(1); };
+  profiler::DeviceWorker worker(cpu(cores));
+  const std::ptrdiff_t alone = threads_of_this_process();
+  worker.run(work);
+  EXPECT_EQ(threads_of_this_process(), alone + static_cast<std::ptrdiff_t>(cores.size()) - 1);
+  profiler::DeviceWorker other(cpu(cores));
+  for (profiler::DeviceWorker* each : {&other, &worker}) each->run(work);
+  EXPECT_TRUE(falls_to(alone + 1));
 }
 
 TEST(DeviceWorker, ChargesItsDevice) {
