@@ -218,6 +218,7 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
 }
 
 // Dropout between the layers of an LSTM, GRU or RNN works on (time, samples, features), so its masks would depend on the partition.
+// With gradients off, LibTorch computes an LSTM by another kernel, which rounds otherwise: recomputation would change bits.
 void recurrent(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto argument = [&](const char* name) -> const c10::IValue& {
     const auto index = op.schema().argumentIndexWithName(name);
@@ -227,7 +228,15 @@ void recurrent(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::S
     Draws::refuse({op.schema().name() + " with dropout between its layers draws masks that depend on the partition",
                    "layer " + Draws::layer_name(),
                    "set its dropout to 0 and put Dropout modules between recurrent layers of one layer each"});
+  const bool recorded = at::GradMode::is_enabled();
+  const at::AutoGradMode grad(recorded || scope != nullptr);
   op.redispatchBoxed(without_overriding(keys), stack);
+  if (recorded || scope == nullptr) return;
+  const std::size_t results = op.schema().returns().size();
+  for (std::size_t i = 0; i < results; ++i) {
+    c10::IValue& result = torch::jit::peek(*stack, i, results);
+    result = result.toTensor().detach();
+  }
 }
 
 void override_operators() {

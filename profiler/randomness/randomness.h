@@ -13,7 +13,7 @@ namespace mptune::profiler {
 /// They are equal on all devices, normal and exponential numbers up to rounding. Outside of a scope LibTorch draws its own numbers.
 /// - Covered: bernoulli in all forms, uniform_, rand, rand_like, normal_ with two numbers, randn, randn_like, exponential_, and operators
 ///   that use them (every dropout, scaled_dot_product_attention, stochastic depth).
-/// - Refused: dropout between the layers of an LSTM, GRU or RNN.
+/// - Refused: dropout between the layers of an LSTM, GRU or RNN. These compute the same bits with gradients off as on.
 /// - Not covered: randint, randperm, multinomial, rrelu.
 /// Row r of k x samples rows belongs to sample r / k.
 class DrawScope {

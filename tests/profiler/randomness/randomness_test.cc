@@ -229,6 +229,13 @@ TEST(RunLayer, RefusesWhatDoesNotBelongToSamples) {
   const ModelLayer accepted{"plain", {}, make_module_layer("LSTM", plain, "", forward)};
   EXPECT_EQ(run_layer(accepted, 0, {at::ones({4, 8, 5})}, {})[0].sizes(), (std::vector<std::int64_t>{4, 8, 3}));
   EXPECT_EQ(std::get<0>(lstm->forward(at::ones({4, 8, 5}))).size(0), 4) << "outside of layers";
+
+  const at::Tensor input = at::rand({4, 8, 5});
+  const at::Tensor trained = run_layer(accepted, 0, {input}, {})[0];
+  const at::NoGradGuard no_gradients;
+  const at::Tensor untrained = run_layer(accepted, 0, {input}, {})[0];
+  EXPECT_TRUE(at::equal(trained, untrained)) << "recomputation runs it first without gradients, then with them";
+  EXPECT_FALSE(untrained.requires_grad());
 }
 
 TEST(RunLayer, LeavesLibTorchsOwnRandomnessAsItIs) {
