@@ -28,14 +28,14 @@ class ComputeBinding final : public ThreadBinding {
 
 class CudaStamp final : public Stamp {
  public:
-  explicit CudaStamp(const c10::cuda::CUDAStream& stream) { event_.record(stream); }
+  explicit CudaStamp(const c10::cuda::CUDAStream& stream) : event_(recorded_event<cudaEventDefault>(stream)) {}
   [[nodiscard]] double seconds_since(const Stamp& earlier) const override {
-    event_.synchronize();
-    return static_cast<double>(static_cast<const CudaStamp&>(earlier).event_.elapsed_time(event_)) / 1e3;
+    event_->synchronize();
+    return static_cast<double>(static_cast<const CudaStamp&>(earlier).event_->elapsed_time(*event_)) / 1e3;
   }
 
  private:
-  mutable c10::cuda::CUDAEvent event_{cudaEventDefault};
+  CudaEvents::Lent event_;
 };
 
 class CudaDevice final : public Device {
@@ -63,11 +63,13 @@ class CudaDevice final : public Device {
     const c10::cuda::CUDAStreamGuard guard(lanes_.compute);
     return at::empty(tensor.sizes(), at::TensorOptions(tensor.scalar_type()).device(lanes_.device()));
   }
+  [[nodiscard]] bool stages_host_tensors() const override { return true; }
+  [[nodiscard]] at::Tensor staged(const at::Tensor& tensor) override { return tensor.pin_memory(); }
   [[nodiscard]] at::Tensor from_host(const at::Tensor& tensor) override {
     at::Tensor copy;
     {
       const c10::cuda::CUDAStreamGuard guard(lanes_.copy_in);
-      copy = tensor.pin_memory().to(lanes_.device(), tensor.scalar_type(), /*non_blocking=*/true);
+      copy = staged(tensor).to(lanes_.device(), tensor.scalar_type(), /*non_blocking=*/true);
     }
     after(now_on(lanes_.copy_in));
     copy.record_stream(lanes_.compute);

@@ -50,6 +50,10 @@ class Device {
 
   /// An uninitialised tensor of this shape and type in the device's memory. The compute lane may write to it at once.
   [[nodiscard]] virtual at::Tensor empty_like(const at::Tensor& tensor) = 0;
+  /// True if from_host() first copies a tensor within the host's memory, unless staged() has done so.
+  [[nodiscard]] virtual bool stages_host_tensors() const { return false; }
+  /// The host tensor, in memory from which from_host() copies at once. Any thread; takes as long as a copy.
+  [[nodiscard]] virtual at::Tensor staged(const at::Tensor& tensor) { return tensor; }
   /// A host tensor for the compute lane to read: the same tensor if the device reads host memory. Compute thread only.
   [[nodiscard]] virtual at::Tensor from_host(const at::Tensor& tensor) = 0;
   /// Moves a host tensor's storage into the device's memory, in place: all references see it. Compute thread only.

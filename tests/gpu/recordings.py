@@ -30,6 +30,13 @@ def event_count(path):
         return len(gpu_events(database))
 
 
+def host_calls(path, *parts):
+    """For each part of a name, the number of calls of the CUDA runtime whose name has it."""
+    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        names = [row[0] for row in database.execute("SELECT value FROM CUPTI_ACTIVITY_KIND_RUNTIME JOIN StringIds ON StringIds.id = nameId")]
+    return [sum(part in name for name in names) for part in parts]
+
+
 def busy_in_trace(path, range_name):
     """Seconds and number of the GPU's events that start within the NVTX range of this name."""
     with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:

@@ -171,7 +171,7 @@ def profile(workload, division, context):
               f"{hidden / copied if copied else 0:.0%} of copying overlaps computing; recording {found['overhead']['percent']:+.1f} %; "
               f"neighbours slow a device {found.get('co_running_slowdown', 1):.2f}x; untagged {quality['untagged']}, without launch "
               f"{quality['unmatched']} of {events}; dropped {quality['dropped']}; clock error {1e6 * found['clock_error_s']:.1f} us; "
-              f"{keep_one_step(workload, division, trace, context)}")
+              f"{calls_of_the_host(trace)}; {keep_one_step(workload, division, trace, context)}")
     faults = faults_of(quality, events)
     if context.machine.has_gpu and not hidden > 0:
         faults.append("no copy overlaps computing")
@@ -180,6 +180,12 @@ def profile(workload, division, context):
     if faults:
         raise Failed(f"{', '.join(faults)}: {figure}")
     return figure
+
+
+def calls_of_the_host(trace):
+    """What should be rare: events are pooled, the host waits once a step and device, pinned memory is cached."""
+    made, waits, pinned = recordings.host_calls(trace, "cudaEventCreate", "Synchronize", "cudaHostAlloc")
+    return f"in all steps {made} events made, {waits} waits of the host, {pinned} pinned blocks made"
 
 
 def faults_of(quality, events):

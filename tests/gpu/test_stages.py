@@ -128,6 +128,16 @@ class Recordings(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "no NVTX range 'another'"):
             recordings.busy_in_trace(path, "another")
 
+    def test_calls_of_the_host(self):
+        path = os.path.join(self.folder, "calls.sqlite")
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            database.executescript("""
+                CREATE TABLE StringIds (id INTEGER, value TEXT);
+                CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, nameId INTEGER);
+                INSERT INTO StringIds VALUES (1, 'cudaEventCreateWithFlags_v3020'), (2, 'cudaEventSynchronize_v3020'), (3, 'cudaEventRecord_v3020');
+                INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1, 2, 1), (3, 4, 2), (5, 6, 2), (7, 8, 3);""")
+        self.assertEqual(recordings.host_calls(path, "cudaEventCreate", "Synchronize", "cudaHostAlloc"), [1, 2, 0])
+
     def test_kineto(self):
         path = os.path.join(self.folder, "kineto.json")
         events = [{"ph": "X", "cat": "kernel", "ts": 1, "dur": 2}, {"ph": "X", "cat": "gpu_memcpy", "ts": 2, "dur": 2.5},

@@ -194,7 +194,7 @@ std::vector<BoundGraph::Link> BoundGraph::links() const {
   return all;
 }
 
-void BoundGraph::for_devices(const std::function<void(int device)>& work) {
+void BoundGraph::for_devices(const std::function<void(int device)>& work, const std::function<void()>& meanwhile) {
   // Done before workers get `work`, a reference: from then on this function must wait for them.
   callers_.clear();
   try {
@@ -212,6 +212,7 @@ void BoundGraph::for_devices(const std::function<void(int device)>& work) {
         fail(std::current_exception());
       }
     });
+  if (meanwhile) meanwhile();
   for (auto& worker : workers_) (void)worker->wait();
 }
 

@@ -90,9 +90,9 @@ class BoundGraph {
   };
   [[nodiscard]] std::vector<Link> links() const;
 
-  /// Runs `work` on every device's compute thread at once and waits for all, the devices' queued work included.
-  /// Passes what `work` throws to fail().
-  void for_devices(const std::function<void(int device)>& work);
+  /// Runs `work` on every device's compute thread at once, `meanwhile` in the calling thread, and waits for all, the devices' queued work
+  /// included. Passes what `work` throws to fail(); `meanwhile` does not throw.
+  void for_devices(const std::function<void(int device)>& work, const std::function<void()>& meanwhile = nullptr);
   /// Makes `device` wait for the work that the calling thread had queued on device `other` when for_devices() began.
   void after_caller(int device, int other);
 

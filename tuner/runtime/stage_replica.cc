@@ -106,7 +106,7 @@ Tensors StageReplica::forward(const RunContext& context, Tensors inputs, const a
     values = run_layers(segment, saved.piece.inputs, context, EventKind::forward);
     if (ends_in_loss(segment)) {
       values = {loss_of(values, target, EventKind::forward)};
-      // Read at the end of the step: reading now would wait for the device.
+      // Read at the end of the step (send_losses): reading now would wait for the device.
       losses_[context.microbatch] = {values[0].detach(), weight};
     }
     if (!segment.recompute) profiler::set_roots(saved.piece, values);
@@ -208,6 +208,15 @@ int StageReplica::first_trained(const SavedSegment& saved) const {
   if (std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& input) { return input.requires_grad(); })) return layer;
   while (layer + 1 < saved.segment.last && layers_[as_index(layer)].layer->parameters().empty()) ++layer;
   return layer;
+}
+
+void StageReplica::send_losses() {
+  if (losses_.empty()) return;
+  Tensors of_device;
+  for (const auto& [microbatch, weighted] : losses_) of_device.push_back(weighted.loss);
+  const at::Tensor on_host = at::stack(of_device).to(at::kCPU, /*non_blocking=*/true);
+  std::int64_t next = 0;
+  for (auto& [microbatch, weighted] : losses_) weighted.loss = on_host[next++];
 }
 
 double StageReplica::take_loss(int microbatch) {

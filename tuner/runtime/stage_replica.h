@@ -45,7 +45,9 @@ class StageReplica {
   [[nodiscard]] PendingWeights& pending_weights() { return pending_; }
   /// Layer of the model that holds a trained tensor.
   [[nodiscard]] int layer_of(const at::Tensor& weight) const { return layer_of_.at(weight.unsafeGetTensorImpl()); }
-  /// Loss of a micro-batch, once after its forward. Requires: last stage, a device that is done with it.
+  /// Tells the device to copy the losses of this step to the host, all in one copy. Does not wait for it.
+  void send_losses();
+  /// Loss of a micro-batch, once after send_losses(). Requires: last stage, a device that is done with it.
   [[nodiscard]] double take_loss(int microbatch);
 
   /// Drops the saved tensors of all micro-batches.

@@ -14,6 +14,8 @@ void StepRunner::begin_ends() {
     const BoundGraph::Replicas& replicas = graph_.stages()[s];
     ends_[s].running = static_cast<int>(replicas.size());
     ends_[s].shares_left = shares_of(replicas);
+    ends_[s].computed.assign(replicas.size(), nullptr);
+    ends_[s].finished.assign(replicas.size(), nullptr);
   }
 }
 
@@ -24,10 +26,10 @@ int StepRunner::shares_of(const BoundGraph::Replicas& replicas) {
 }
 
 void StepRunner::end_replica(const StageReplica& replica) {
-  const bool read_by_others = graph_.replicas(replica.stage()).size() > 1 || !tied_.empty();
-  // A GPU's thread is ahead of its work.
-  if (read_by_others) wait_for(graph_.device(graph_.device_of(replica)).now());
-  if (--ends_[as_index(replica.stage())].running == 0) graph_.ring_all();
+  StageEnd& end = ends_[as_index(replica.stage())];
+  // A GPU's thread is ahead of its work. Nobody waits: other devices start to read after this moment.
+  if (end.computed.size() > 1) end.computed[as_index(replica.replica())] = graph_.device(graph_.device_of(replica)).now();
+  if (--end.running == 0) graph_.ring_all();
 }
 
 bool StepRunner::wait_unless_failed(int device, const std::function<bool()>& ready) {
@@ -45,7 +47,9 @@ void StepRunner::finish(int device) {
   if (help_.takes_part(device) && !wait_unless_failed(device, all_ended)) return;
   if (tied_.empty()) return;
   const auto all_done = [this] { return std::ranges::all_of(ends_, [](const StageEnd& end) { return end.shares_left == 0; }); };
-  if (wait_unless_failed(device, all_done)) sum_tied(device);
+  if (!wait_unless_failed(device, all_done)) return;
+  for (const StageEnd& end : ends_) after(device, end.finished);
+  sum_tied(device);
 }
 
 /// Returns false if the step has failed.
@@ -55,11 +59,18 @@ bool StepRunner::finish_share(StageReplica& replica) {
   const int shares = shares_of(replicas), device = graph_.device_of(replica);
   if (replica.replica() >= shares) return true;
   if (!wait_unless_failed(device, [&] { return end.running == 0; })) return false;
-  if (replicas.size() > 1) sum_replicas(replica, shares);
+  if (replicas.size() > 1) {
+    after(device, end.computed);
+    sum_replicas(replica, shares);
+  }
   if (replica.has_batch_statistics()) commit_statistics(replica, shares);
-  if (!tied_.empty()) wait_for(graph_.device(device).now());
+  if (!tied_.empty()) end.finished[as_index(replica.replica())] = graph_.device(device).now();
   if (--end.shares_left == 0) graph_.ring_all();
   return true;
+}
+
+void StepRunner::after(int device, const std::vector<MomentPtr>& moments) {
+  for (const MomentPtr& moment : moments) graph_.device(device).after(moment);
 }
 
 /// Sums a share of the replicas' gradients into the first one's, in order of the replicas.

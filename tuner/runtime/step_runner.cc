@@ -46,14 +46,15 @@ StepRunner::StepRunner(BoundGraph& graph, std::uint64_t seed)
       help_(graph),
       seed_(seed),
       refresh_copies_(graph.has_replicas() || !tied_.empty()),
-      ends_(graph.stages().size()) {}
+      ends_(graph.stages().size()),
+      inputs_(graph) {}
 
 StepResult StepRunner::run(const Tensors& inputs, const at::Tensor& target, Accumulate accumulate) {
   const profiler::NvtxRange range("step", steps_);
   const auto start = profiler::SteadyClock::now();
-  inputs_.clear();
-  for (const at::Tensor& input : inputs) inputs_.push_back(profiler::in_memory_format(input.cpu(), graph_.plan().options.memory_format));
-  target_ = target.defined() ? target.cpu() : target;
+  Tensors on_host;
+  for (const at::Tensor& input : inputs) on_host.push_back(profiler::in_memory_format(input.cpu(), graph_.plan().options.memory_format));
+  inputs_.begin(std::move(on_host), target.defined() ? target.cpu() : target);
   run_phases(accumulate);
   StepResult result;
   result.loss = take_loss();
@@ -65,13 +66,13 @@ StepResult StepRunner::run(const Tensors& inputs, const at::Tensor& target, Accu
 
 void StepRunner::run_phases(Accumulate accumulate) {
   begin_ends();
-  graph_.for_devices([&](int device) {
+  const auto work = [&](int device) {
     run_row(device, accumulate);
     finish(device);
-  });
+  };
+  graph_.for_devices(work, [this] { inputs_.stage(); });
   const auto error = graph_.take_error();
-  inputs_.clear();
-  target_.reset();
+  inputs_.end();
   if (!error) return;
   graph_.recover();
   std::rethrow_exception(error);
@@ -82,7 +83,6 @@ double StepRunner::take_loss() {
   double loss = 0;
   for (int m = 0; m < plan.num_microbatches(); ++m) {
     StageReplica& last = *graph_.stages().back()[as_index(replica_of(plan.stages.back(), m))];
-    const TagScope scope(gpus_, {static_cast<int>(steps_), last.stage(), m, -1, last.replica()}, EventKind::forward);  // a GPU copies it
     loss += last.take_loss(m);
   }
   return loss;
@@ -147,6 +147,15 @@ void StepRunner::run_row(int device, Accumulate accumulate) {
     growth = std::max(growth, graph_.device(device).current_bytes() - before);
     if (bound.action.kind == ActionKind::backward_input) keep_to_cap(device, growth);
   }
+  send_losses(device);
+}
+
+void StepRunner::send_losses(int device) {
+  for (const auto& last : graph_.stages().back()) {
+    if (graph_.device_of(*last) != device) continue;
+    const TagScope scope(gpus_, tag_of(*last), EventKind::forward);
+    last->send_losses();
+  }
 }
 
 /// Near the device's memory cap, weight gradients do not wait for their place in the row: they hold inputs and gradients.
@@ -202,11 +211,13 @@ void StepRunner::forward(const BoundAction& bound) {
   if (bound.front != nullptr)
     given = receive(*bound.front, {false, m}, bound);
   else
-    for (const at::Tensor& input : inputs_) given.push_back(device.from_host(input.narrow(0, first, samples)));
+    for (const at::Tensor& input : inputs_.inputs_of(m)) given.push_back(device.from_host(input));
   if (auto* recorder = bound.stage->recorder()) recorder->begin(tag_of(bound));
   const RunContext context{seed_, steps_, m, first, samples, false};
-  const at::Tensor slice = target_.defined() && bound.back == nullptr ? device.from_host(target_.narrow(0, first, samples)) : at::Tensor();
-  Tensors outputs = bound.stage->forward(context, std::move(given), slice, static_cast<double>(samples) / plan.global_batch_size());
+  at::Tensor target;
+  if (bound.back == nullptr) target = inputs_.target_of(m);
+  if (target.defined()) target = device.from_host(target);
+  Tensors outputs = bound.stage->forward(context, std::move(given), target, static_cast<double>(samples) / plan.global_batch_size());
   if (bound.back != nullptr) bound.back->send({false, m}, std::move(outputs));
 }
 

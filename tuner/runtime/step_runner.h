@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tuner/runtime/bound_graph.h"
+#include "tuner/runtime/host_inputs.h"
 #include "tuner/runtime/idle_help.h"
 #include "tuner/runtime/tied_weights.h"
 
@@ -39,6 +40,7 @@ class StepRunner {
   void run_row(int device, Accumulate accumulate);
   void run_action(const BoundAction& bound);
   void keep_to_cap(int device, std::int64_t growth);
+  void send_losses(int device);
   void forward(const BoundAction& bound);
   void backward(const BoundAction& bound);
   /// Waits for `ready()` to return true; the device helps others meanwhile, up to the time that is returned.
@@ -61,6 +63,8 @@ class StepRunner {
   void finish(int device);
   [[nodiscard]] bool finish_share(StageReplica& replica);
   void sum_replicas(StageReplica& replica, int shares);
+  /// Later work of the device starts after all of them.
+  void after(int device, const std::vector<MomentPtr>& moments);
   void commit_statistics(const StageReplica& replica, int shares);
   void sum_tied(int device);
   [[nodiscard]] double take_loss();
@@ -81,10 +85,11 @@ class StepRunner {
   struct StageEnd {
     std::atomic<int> running{0};      ///< replicas with backwards to come
     std::atomic<int> shares_left{0};  ///< of summing gradients and committing statistics
+    std::vector<MomentPtr> computed;  ///< per replica: the end of its work, once it no longer runs
+    std::vector<MomentPtr> finished;  ///< per share: the end of its work, once it is not left
   };
   std::vector<StageEnd> ends_;  ///< per stage
-  Tensors inputs_;
-  at::Tensor target_;
+  HostInputs inputs_;
 };
 
 }  // namespace mptune::tuner

@@ -16,6 +16,8 @@ class WrappedDevice : public Device {
   [[nodiscard]] std::unique_ptr<ThreadBinding> bind_compute() override { return inner_->bind_compute(); }
   [[nodiscard]] std::unique_ptr<ThreadBinding> bind_copy(Device& destination) override { return inner_->bind_copy(destination); }
   [[nodiscard]] at::Tensor empty_like(const at::Tensor& tensor) override { return inner_->empty_like(tensor); }
+  [[nodiscard]] bool stages_host_tensors() const override { return inner_->stages_host_tensors(); }
+  [[nodiscard]] at::Tensor staged(const at::Tensor& tensor) override { return inner_->staged(tensor); }
   [[nodiscard]] at::Tensor from_host(const at::Tensor& tensor) override { return inner_->from_host(tensor); }
   void adopt(const at::Tensor& tensor) override { inner_->adopt(tensor); }
   [[nodiscard]] MomentPtr now() override { return inner_->now(); }
