@@ -5,7 +5,7 @@
 namespace mptune::profiler {
 
 /// While one is on, convolutions of its thread that LibTorch would compute by a slow kernel are computed by oneDNN, forward and backward.
-/// Results differ by rounding. Outside of a scope LibTorch chooses; scopes nest, and the innermost counts.
+/// Sums are rounded otherwise. Outside of a scope LibTorch chooses; scopes nest, and the innermost counts.
 /// - What is slow: on one intra-op thread LibTorch 2.11 leaves oneDNN for float32 convolutions on CPU whose last two kernel dimensions are
 ///   1, with stride and dilation 1 and fewer than 16 samples. LibTorch itself is asked for the kernel, so other versions are followed.
 /// - Left alone: what oneDNN would not take either, such as one sample of at most 20480 elements with one group.

@@ -76,7 +76,7 @@ class Options:
 
     @property
     def exact(self) -> bool:
-        """True if these change no bit of a gradient. Otherwise it differs by rounding."""
+        """True if these change no bit of a gradient. Otherwise sums are rounded otherwise (docs/commands.md)."""
         return self.memory_format == "contiguous" and not self.replace_slow_kernels
 
     def left_out(self) -> list[str]:
