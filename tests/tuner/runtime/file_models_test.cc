@@ -80,21 +80,6 @@ TEST_P(FileModels, PipelinedIsBitEqualToTheBuiltIn) {
   }
 }
 
-TEST_P(FileModels, EveryScheduleIsBitEqualToTheLoop) {
-  const Model model = load();
-  const ReferenceStep expected = run_reference(load(), batch_, split_evenly(kFileModelsBatch, 3));
-  const bool recompute = std::string(GetParam()) == "script";
-  for (const Plan& plan : two_device_plans(model.size(), kFileModelsBatch, 3, recompute)) {
-    const auto sums = sum_in_plan_order(expected, plan, model);
-    Pipeline pipeline(load(), plan, {}, shared_core_devices(plan));
-    EXPECT_EQ(pipeline.step(batch_.inputs, batch_.target).loss, expected.loss) << plan.schedule;
-    const auto parameters = pipeline.named_parameters();
-    ASSERT_EQ(parameters.size(), sums.size());
-    for (std::size_t i = 0; i < sums.size(); ++i)
-      EXPECT_TRUE(at::equal(parameters[i].tensor.grad(), sums[i])) << plan.schedule << " " << parameters[i].name;
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Forms, FileModels, ::testing::Values("plugin", "script"),
                          [](const auto& form) { return std::string(form.param); });
 

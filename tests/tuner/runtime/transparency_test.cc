@@ -149,14 +149,8 @@ class Examined {
 TEST(Transparency, MlpUnderEverySchedule) {
   Examined(kMlp).check_all({1, 2, 3, 5, 8}, 4);
 }
-TEST(Transparency, TransformerUnderEverySchedule) {
-  Examined(kTransformer).check_all({1, 2, 3, 5, 8}, 4);
-}
 
-TEST(Transparency, MlpAndTransformerUnderAllSchedules) {
-  Examined(kMlp).check_schedules(3, {1, 2, 3, 5, 8});
-  Examined(kTransformer).check_schedules(2, {1, 2, 3, 5, 8});
-}
+/// Models with several tensors at a cut, and with dropout; every_plan_test.cc has the others.
 TEST(Transparency, OtherModelsUnderSplitSchedules) {
   for (const Subject& subject : {kVgg16, kBert, kUnet, kLateFusion, kThreeParts}) Examined(subject).check_schedules(2, {2, 3}, 5);
 }
@@ -249,17 +243,6 @@ TEST(Transparency, LateFusionCovering) {
 }
 TEST(Transparency, EncoderDecoderClassifierCovering) {
   check_covering(kThreeParts);
-}
-
-TEST(SlowTransparency, NewerModelsUnderEverySchedule) {
-  for (const Subject& subject : {kVgg16, kBert, kUnet, kLateFusion, kThreeParts}) Examined(subject).check_all({1, 2, 3, 4}, 4);
-}
-
-TEST(SlowTransparency, Resnet18UnderSplitSchedules) {
-  Examined(kResnet18).check_schedules(2, {1, 2, 3, 5, 8}, 3);
-}
-TEST(SlowTransparency, Resnet18UnderEverySchedule) {
-  Examined(kResnet18).check_all({1, 2, 3, 5, 8}, 4);
 }
 
 TEST(Transparency, SizesThatDoNotDivide) {
