@@ -12,6 +12,7 @@
 #include "profiler/device/gpu_driver.h"
 #include "profiler/loading/load_model.h"
 #include "profiler/measure/optimizer.h"
+#include "profiler/randomness/randomness.h"
 #include "reference.h"
 #include "tuner/runtime/capabilities.h"
 #include "tuner/runtime/pipeline.h"
@@ -64,7 +65,7 @@ class GpuTransparency : public ::testing::Test {
     options.microbatches = choice.microbatches;
     options.schedule = choice.schedule;
     options.recompute = choice.recompute ? "all" : "none";
-    options.replicas.assign(as_index(options.stages), choice.replicas);
+    if (choice.replicas > 1) options.replicas.assign(as_index(options.stages), choice.replicas);
     return make_plan(options);
   }
 
@@ -130,6 +131,18 @@ TEST_F(GpuTransparency, PartsUnderEverySchedule) {
       const int microbatches = schedule == "naive" ? 1 : 5;
       for (const bool recompute : {false, true}) check(subject, {halves, schedule, microbatches, 1, recompute, {}});
     }
+}
+
+/// So many weights of a sample that they are computed in blocks, and masks that are the CPU's.
+TEST_F(GpuTransparency, AttentionWithDropoutOverLongSequences) {
+  const at::Tensor input = at::sin(at::arange(2 * 2 * 1500 * 8, at::kFloat) * 0.73).view({2, 2, 1500, 8});
+  const auto gradient_on = [&](at::Device device) {
+    const profiler::DrawScope scope({.seed = 1, .step = 0, .layer = 2, .name = "layer", .first_sample = 0, .samples = 2});
+    const at::Tensor x = input.to(device).requires_grad_();
+    at::scaled_dot_product_attention(x, x, x, {}, 0.3).square().sum().backward();
+    return x.grad().cpu();
+  };
+  EXPECT_LT(relative_difference({gradient_on(at::kCUDA)}, {gradient_on(at::kCPU)}), kGpuTransparencyTolerance);
 }
 
 TEST_F(GpuTransparency, ReplicasOnParts) {
