@@ -100,7 +100,13 @@ int Plan::global_batch_size() const {
 }
 
 bool is_exact(const Plan& plan) {
-  return plan.options.memory_format == MemoryFormat::contiguous && !plan.options.replace_slow_kernels;
+  return plan.options.memory_format == MemoryFormat::contiguous && !plan.options.replace_slow_kernels && !fuses_weights(plan);
+}
+
+bool fuses_weights(const Plan& plan) {
+  return std::ranges::any_of(plan.actions, [](const std::vector<Action>& row) {
+    return std::ranges::any_of(row, [](const Action& action) { return action.further > 0; });
+  });
 }
 
 int replica_of(const Stage& stage, int microbatch) {

@@ -16,11 +16,14 @@ enum class ActionKind : char {
   backward_weight = 'W',  ///< gradients of weights
 };
 
-/// One entry of a device's list: "0F3" is stage 0, forward, micro-batch 3.
+/// One entry of a device's list: "0F3" is stage 0, forward, micro-batch 3; "0W2-5" are the weight gradients of micro-batches 2 to 5, fused:
+/// convolutions whose weight has at least as many elements as input and output gradient of a micro-batch run once for all of them.
 struct Action {
   int stage = 0;
   ActionKind kind = ActionKind::forward;
   int microbatch = 0;
+  int further = 0;  ///< of weight gradients: micro-batches after `microbatch` that are fused with it
+  [[nodiscard]] int last_microbatch() const { return microbatch + further; }
   bool operator==(const Action&) const = default;
 };
 
@@ -71,8 +74,10 @@ struct Plan {
 };
 
 /// True if every gradient is bit-equal to that of the un-pipelined loop over the micro-batches, in the plan's order. Otherwise it differs
-/// by rounding: another memory format or another kernel adds in another order.
+/// by rounding: another memory format, another kernel or fused weight gradients add in another order.
 [[nodiscard]] bool is_exact(const Plan& plan);
+/// True if an action computes weight gradients of several micro-batches at once.
+[[nodiscard]] bool fuses_weights(const Plan& plan);
 
 /// Replica of `stage` that gets `microbatch`.
 [[nodiscard]] int replica_of(const Stage& stage, int microbatch);

@@ -147,7 +147,7 @@ void read_options(const JsonField& object, Plan& plan) {
   if (const auto replace = options->find("replace_slow_kernels")) plan.options.replace_slow_kernels = replace->truth();
   if (const auto help = options->find("idle_devices_help")) plan.options.idle_devices_help = help->truth();
   const auto exact = options->find("exact");
-  if (exact && exact->truth() != is_exact(plan)) exact->refuse("disagrees with the other options");
+  if (exact && exact->truth() != is_exact(plan)) exact->refuse("disagrees with the other options and the actions");
 }
 
 void read_schedule(const JsonField& schedule, Plan& plan) {
@@ -171,7 +171,7 @@ Json plan_object(const Plan& plan, const std::vector<std::vector<std::string>>& 
   for (const std::vector<Action>& row : plan.actions) object["schedule"]["actions"].push_back(to_text(row));
   object["stages"] = Json::array();
   for (std::size_t i = 0; i < plan.stages.size(); ++i) object["stages"].push_back(stage_object(plan, i, modules));
-  if (plan.options != ExecutionOptions()) object["options"] = options_object(plan);
+  if (plan.options != ExecutionOptions() || !is_exact(plan)) object["options"] = options_object(plan);
   return object;
 }
 

@@ -34,7 +34,8 @@ class DevicePeak {
       else if (action.kind != ActionKind::backward_weight)
         gradient_at_[slot(action.stage, action.microbatch)] = static_cast<int>(q);
       splits_ = splits_ || action.kind == ActionKind::backward_input;
-      if (releases(action.kind)) release_at_[slot(action.stage, action.microbatch)] = static_cast<int>(q);
+      for (int i = action.microbatch; releases(action.kind) && i <= action.last_microbatch(); ++i)
+        release_at_[slot(action.stage, i)] = static_cast<int>(q);
     }
   }
 
@@ -160,7 +161,7 @@ class DevicePeak {
       for (std::size_t q = 0; q < actions.size(); ++q) {
         if (actions[q].stage != s || actions[q].kind != ActionKind::backward_weight) continue;
         last = static_cast<int>(q);
-        most = std::max(most, need(s, actions[q].microbatch).weight);
+        most = std::max(most, need(s, largest(actions[q])).weight + fused_bytes(actions[q]));
       }
       if (last >= 0) held_.add({first_weight_gradients(s), last, others * most});
     }
@@ -277,11 +278,39 @@ class DevicePeak {
       const std::int64_t sent = 2 * sends(action);
       // Where devices help, the weights' gradients are held from the first input gradients on.
       const bool made = has_gradients[as_index(action.stage)] || (action.kind == ActionKind::backward_weight && helpers() > 0);
-      const std::int64_t running = running_bytes(need(action.stage, action.microbatch), action.kind, made);
+      const std::int64_t running = running_bytes(need(action.stage, largest(action)), action.kind, made) + fused_bytes(action);
       held_.add({static_cast<int>(q), static_cast<int>(q), running + std::max(sent, sent_before)});
       sent_before = sent;
       if (releases(action.kind)) has_gradients[as_index(action.stage)] = true;
     }
+  }
+
+  // The micro-batch of the action that has most samples.
+  [[nodiscard]] int largest(const Action& action) const {
+    const auto sizes = plan_.microbatch_sizes.begin() + action.microbatch;
+    return action.microbatch + static_cast<int>(std::max_element(sizes, sizes + action.further + 1) - sizes);
+  }
+
+  // Most bytes that a fused convolution takes beside what is held: its inputs and gradients of all micro-batches side by side, no more of
+  // each than its weight has elements, and a workspace in proportion. Which layers have such convolutions is not known.
+  [[nodiscard]] std::int64_t fused_bytes(const Action& action) const {
+    if (action.further == 0) return 0;
+    const Stage& of = stage(action.stage);
+    const int size = samples(largest(action));
+    std::int64_t most = 0;
+    for (int layer = of.first_layer; layer < of.last_layer; ++layer) {
+      const std::int64_t parameters = cost_.parameters_bytes(layer, layer + 1);
+      const std::int64_t held = layer_held_bytes(layer, size);
+      const std::int64_t workspace = cost_.split_memory_measured(index_) ? cost_.split_memory(index_, layer, size).weight_workspace_bytes
+                                                                         : cost_.workspace_bytes(index_, layer, layer + 1, size);
+      if (parameters > 0) most = std::max(most, (1 + action.further) * std::min(held, parameters) + action.further * workspace);
+    }
+    return most;
+  }
+
+  [[nodiscard]] std::int64_t layer_held_bytes(int layer, int size) const {
+    return cost_.split_memory_measured(index_) ? cost_.split_memory(index_, layer, size).held_bytes
+                                               : cost_.held_bytes(index_, layer, layer + 1, size);
   }
 
   [[nodiscard]] static std::int64_t running_bytes(const planner::StageNeed& need, ActionKind kind, bool has_gradients) {

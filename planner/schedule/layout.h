@@ -82,4 +82,12 @@ using Rows = std::vector<std::vector<Action>>;
   return 0;
 }
 
+/// Likewise, of all micro-batches of an action; fused weight gradients are priced as single ones.
+[[nodiscard]] inline std::int64_t duration_ns(const StageCosts& costs, const Action& action) {
+  return (1 + action.further) * duration_ns(costs, action.kind);
+}
+[[nodiscard]] inline std::int64_t bytes_left(const StageCosts& costs, const Action& action) {
+  return (1 + action.further) * bytes_left(costs, action.kind);
+}
+
 }  // namespace mptune::planner

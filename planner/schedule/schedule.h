@@ -20,7 +20,7 @@ namespace mptune::planner {
 ///     dev 1     F0 F1 F2 B0 B1 B2                 dev 1     F0 B0 F1 B1 F2 B2
 void make_schedule(Plan& plan, const std::string& name, const ScheduleCosts* costs = nullptr);
 
-/// "0F0", "1B3".
+/// "0F0", "1B3", "0W2-5".
 [[nodiscard]] std::string to_text(const Action& action);
 /// Actions of one device, separated by blanks.
 [[nodiscard]] std::string to_text(const std::vector<Action>& actions);
@@ -29,7 +29,8 @@ void make_schedule(Plan& plan, const std::string& name, const ScheduleCosts* cos
 
 /// torch.distributed.pipelining's CSV: a row per device, a cell per action, `(0F7;7B3)OVERLAP_F_B` for two that torch runs side by side (we
 /// in this order); empty cells and `None` are skipped, and so is what follows from the actions here: SEND_F, RECV_F, SEND_B, RECV_B, and
-/// UNSHARD, RESHARD, REDUCE_GRAD of sharded parameters. Throws Error that names the row and the first cell that is none of these.
+/// UNSHARD, RESHARD, REDUCE_GRAD of sharded parameters. "0W2-5", which torch can't read, is fused weight gradients. Throws Error that names
+/// the row and the first cell that is none of these.
 [[nodiscard]] std::vector<std::vector<Action>> schedule_from_csv(const std::string& text, const std::string& where);
 [[nodiscard]] std::string schedule_to_csv(const std::vector<std::vector<Action>>& actions);
 
@@ -40,8 +41,9 @@ struct ScheduleLimits {
 };
 
 /// Proves the plan's action lists complete (every micro-batch of every stage once forward and once backward, whole or I and then W, on its
-/// own device), ordered (forward before backward), free of deadlock (a copy never blocks the device that sends it; with bounded buffers it
-/// waits for one, in the order of sending) and within the bytes. Throws Error that names the first wrong action.
+/// own device; fused weight gradients of a stage without replicas only), ordered (forward before backward), free of deadlock (a copy never
+/// blocks the device that sends it; with bounded buffers it waits for one, in the order of sending) and within the bytes. Throws Error that
+/// names the first wrong action.
 void validate_schedule(const Plan& plan, const std::string& where, const ScheduleLimits& limits = {});
 
 /// Largest number of micro-batches of `stage`'s replica 0 between their forward and their backward.

@@ -11,7 +11,7 @@ namespace {
 
 [[noreturn]] void refuse(std::string_view word, const std::string& where) {
   const std::string shown(word.substr(0, 40));
-  std::string remedy = "write stage, F, B, I or W, and micro-batch, like 0F3";
+  std::string remedy = "write stage, F, B, I or W, and micro-batch, like 0F3; fused weight gradients like 0W2-5";
   if (word.find("BW") != std::string_view::npos) remedy = "this is the form before torch 2.6: write I for its B, and B for its BW";
   if (word.find_first_of("fbiw") != std::string_view::npos) remedy = "write the letter as a capital, like 0F3";
   throw Error("'" + shown + "' is not an action", where, remedy);
@@ -27,8 +27,14 @@ int number_of(std::string_view digits, std::string_view word, const std::string&
 Action action_from(std::string_view word, const std::string& where) {
   const std::size_t letter = word.find_first_of("FBIW");
   if (letter == std::string_view::npos || word.front() == '-') refuse(word, where);
-  return {number_of(word.substr(0, letter), word, where), static_cast<ActionKind>(word[letter]),
-          number_of(word.substr(letter + 1), word, where)};
+  Action action{number_of(word.substr(0, letter), word, where), static_cast<ActionKind>(word[letter])};
+  const std::string_view which = word.substr(letter + 1);
+  const std::size_t hyphen = which.find('-');
+  action.microbatch = number_of(which.substr(0, hyphen), word, where);
+  if (hyphen == std::string_view::npos) return action;
+  action.further = number_of(which.substr(hyphen + 1), word, where) - action.microbatch;
+  if (action.further < 1 || action.kind != ActionKind::backward_weight) refuse(word, where);
+  return action;
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -90,7 +96,9 @@ std::vector<Action> split_actions(std::string_view text, const std::string& wher
 }  // namespace
 
 std::string to_text(const Action& action) {
-  return std::to_string(action.stage) + static_cast<char>(action.kind) + std::to_string(action.microbatch);
+  std::string text = std::to_string(action.stage) + static_cast<char>(action.kind) + std::to_string(action.microbatch);
+  if (action.further > 0) text += '-' + std::to_string(action.last_microbatch());
+  return text;
 }
 
 std::string to_text(const std::vector<Action>& actions) {

@@ -42,7 +42,7 @@ bool ScheduleReplay::advance(const std::vector<Action>& row, std::size_t device)
     if (arrival == Arrivals::kNever) break;
     const std::int64_t start = std::max(arrival, free_[device]);
     timing_.start_ns[device][next_[device]] = start;
-    free_[device] = start + duration_ns(costs_.stages[as_index(action.stage)], action.kind);
+    free_[device] = start + duration_ns(costs_.stages[as_index(action.stage)], action);
     arrivals_.send(action, free_[device]);
   }
   return next_[device] != before;
@@ -64,8 +64,7 @@ std::vector<std::int64_t> most_saved_bytes(const Rows& rows, const ScheduleCosts
   for (const std::vector<Action>& row : rows) {
     std::int64_t now = 0;
     most.push_back(0);
-    for (const Action& action : row)
-      most.back() = std::max(most.back(), now += bytes_left(costs.stages[as_index(action.stage)], action.kind));
+    for (const Action& action : row) most.back() = std::max(most.back(), now += bytes_left(costs.stages[as_index(action.stage)], action));
   }
   return most;
 }

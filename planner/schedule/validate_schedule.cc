@@ -68,9 +68,23 @@ class AbstractRun {
     if (action.stage < 0 || action.stage >= plan_.num_stages()) refuse(text + " names a stage that does not exist", device);
     if (action.microbatch < 0 || action.microbatch >= plan_.num_microbatches())
       refuse(text + " names a micro-batch that does not exist", device);
-    const int home = device_of(plan_.stages[as_index(action.stage)], action.microbatch);
+    if (action.further != 0) check_fused(device, action);
+    for (int i = action.microbatch; i <= action.last_microbatch(); ++i) check_microbatch(device, action, i);
+  }
+
+  void check_fused(std::size_t device, const Action& action) {
+    const std::string text = "action " + to_text(action);
+    if (action.kind != ActionKind::backward_weight || action.further < 0) refuse(text + " fuses other work than weight gradients", device);
+    if (action.further >= plan_.num_microbatches() - action.microbatch) refuse(text + " names a micro-batch that does not exist", device);
+    if (plan_.stages[as_index(action.stage)].devices.size() > 1)
+      refuse(text + " fuses micro-batches of a stage with replicas, which do not share them", device);
+  }
+
+  void check_microbatch(std::size_t device, const Action& action, int microbatch) {
+    const std::string text = "action " + to_text(action);
+    const int home = device_of(plan_.stages[as_index(action.stage)], microbatch);
     if (home != static_cast<int>(device)) refuse(text + " belongs to " + plan_.devices[as_index(home)], device);
-    std::uint8_t& state = done(action.stage, action.microbatch);
+    std::uint8_t& state = done(action.stage, microbatch);
     if ((state & makes(action.kind)) != 0) refuse(text + " repeats work that is listed before", device);
     if (action.kind != ActionKind::forward && (state & kForward) == 0) refuse(text + " stands before its forward", device);
     if (action.kind == ActionKind::backward_weight && (state & kInput) == 0) refuse(text + " stands before its input gradient", device);
@@ -185,7 +199,7 @@ void check_bytes(const Plan& plan, const std::string& where, const ScheduleCosts
   for (std::size_t d = 0; d < costs.free_bytes.size(); ++d) {
     std::int64_t saved = 0;
     for (const Action& action : plan.actions[d]) {
-      saved += bytes_left(costs.stages[as_index(action.stage)], action.kind);
+      saved += bytes_left(costs.stages[as_index(action.stage)], action);
       if (saved <= costs.free_bytes[d]) continue;
       throw Error("action " + to_text(action) + " leaves " + std::to_string(saved) + " bytes of activations saved, " +
                       std::to_string(costs.free_bytes[d]) + " are free",
@@ -220,7 +234,7 @@ int most_in_flight(const Plan& plan, int stage) {
   for (const Action& action : plan.actions[as_index(device)]) {
     if (action.stage != stage) continue;
     if (action.kind == ActionKind::forward) most = std::max(most, ++in_flight);
-    if (action.kind == ActionKind::backward || action.kind == ActionKind::backward_weight) --in_flight;
+    if (action.kind == ActionKind::backward || action.kind == ActionKind::backward_weight) in_flight -= 1 + action.further;
   }
   return most;
 }

@@ -157,6 +157,22 @@ bool allows_channels_last(const SearchSpace& space) {
   return !space.exact && std::ranges::any_of(space.options, is);
 }
 
+// ", weight gradients of micro-batches 0-1, 2-3 fused"; three groups at most.
+std::string fused_in_words(const Plan& plan) {
+  std::set<std::pair<int, int>> groups;
+  for (const std::vector<Action>& row : plan.actions)
+    for (const Action& action : row)
+      if (action.further > 0) groups.emplace(action.microbatch, action.last_microbatch());
+  if (groups.empty()) return "";
+  std::string text;
+  int shown = 0;
+  for (const auto& [first, last] : groups) {
+    text += (shown == 0 ? "" : ", ") + (shown == 3 ? "..." : std::to_string(first) + "-" + std::to_string(last));
+    if (++shown > 3) break;
+  }
+  return ", weight gradients of micro-batches " + text + " fused";
+}
+
 std::string options_in_words(const ExecutionOptions& options) {
   return options.memory_format == MemoryFormat::contiguous ? "" : std::string(", ") + name_of(options.memory_format);
 }
@@ -284,14 +300,15 @@ std::string describe(const Plan& plan) {
       text += " on " + std::to_string(devices.size()) + (devices.size() == 1 ? " device" : " devices");
     text += ", " + plan.schedule + ", " + sizes_in_words(plan.microbatch_sizes);
     if (plan.options.idle_devices_help) text += ", idle devices help";
-    return text + (has_replicas(plan) ? ", replicas " + replicas : "") + recompute_in_words(plan) + options_in_words(plan.options);
+    return text + (has_replicas(plan) ? ", replicas " + replicas : "") + recompute_in_words(plan) + options_in_words(plan.options) +
+           fused_in_words(plan);
   }
   const std::size_t replicas = plan.stages.empty() ? 0 : plan.stages.front().devices.size();
   std::string text = "one device";
   if (replicas > 1) text = "data parallel over " + std::to_string(replicas) + " devices";
   if (replicas == 1 && cores_of(plan.devices.front()) > 1) text += " of " + std::to_string(cores_of(plan.devices.front())) + " cores";
   if (microbatches > static_cast<int>(replicas)) text += ", " + sizes_in_words(plan.microbatch_sizes);
-  return text + recompute_in_words(plan) + options_in_words(plan.options);
+  return text + recompute_in_words(plan) + options_in_words(plan.options) + fused_in_words(plan);
 }
 
 }  // namespace mptune

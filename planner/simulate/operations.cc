@@ -141,10 +141,14 @@ class Lister {
     return true;
   }
 
-  // Needs the input gradients of the same micro-batch, which come earlier in the same row.
+  // Needs the input gradients of the same micro-batches, which come earlier in the same row.
   bool add_weight_gradient(int device, const Action& action) {
-    if (gradient_of_[slot(action.stage, action.microbatch)] == kMissing) return false;
-    const Price whole = priced(action.stage, action.microbatch).weight;
+    Price whole;
+    for (int i = action.microbatch; i <= action.last_microbatch(); ++i) {
+      if (gradient_of_[slot(action.stage, i)] == kMissing) return false;
+      const Price& one = priced(action.stage, i).weight;
+      whole = {whole.alone + one.alone, whole.extra + one.extra};
+    }
     if (result_.helpers.empty() || result_.helpers[as_index(device)] < 0)
       add_work(EventKind::backward_weight, device, action, kNothing, whole, true);
     else
@@ -171,10 +175,16 @@ class Lister {
       const Price part{end.alone - placed.alone, end.extra - placed.extra};
       if (part.alone == 0 && !(last && placed.alone == 0)) continue;
       placed = end;
-      const int made =
-          add_work(EventKind::backward_weight, device, action, input_gradients_of_[slot(action.stage, action.microbatch)], part, true);
+      const int made = add_work(EventKind::backward_weight, device, action, last_input_gradients(action), part, true);
       result_.list[as_index(made)].layer = layer;
     }
+  }
+
+  // Operations of one row are listed in its order.
+  [[nodiscard]] int last_input_gradients(const Action& action) const {
+    int last = kMissing;
+    for (int i = action.microbatch; i <= action.last_microbatch(); ++i) last = std::max(last, input_gradients_of_[slot(action.stage, i)]);
+    return last;
   }
 
   int add(const Operation& operation) {
@@ -189,6 +199,7 @@ class Lister {
     operation.lane = device;
     operation.stage = action.stage;
     operation.microbatch = action.microbatch;
+    operation.further = action.further;
     operation.input = input;
     operation.overhead_ns = starts_action ? overheads_[as_index(device)] : 0;
     operation.alone_ns = operation.overhead_ns + price.alone;

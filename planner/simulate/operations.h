@@ -28,6 +28,7 @@ struct Operation {
   int lane = 0;          ///< index among all lanes of the plan; the first Plan::devices.size() are compute lanes
   int stage = 0;
   int microbatch = -1;
+  int further = 0;               ///< of fused weight gradients: micro-batches after that one
   int layer = -1;                ///< of weight gradients that idle devices help with; -1: of the whole stage
   int input = -1;                ///< operation whose result this one reads, -1: none
   std::int64_t overhead_ns = 0;  ///< cost of the action, before the work
@@ -67,12 +68,12 @@ struct Timing {
 
 /// Decides what depends on time, as it passes with no device slowed, and sorts the list by start. Rows keep their order.
 /// Copies that queue on one medium: the first that is ready runs first (ties: the one listed first).
-/// Idle devices that help: a device whose next action has no input yet, or whose row has ended, takes a ready weight gradient (of one layer)
-/// of a device of its group: its own first, while it waits for an input the shortest, at the end of its row the longest (ties: lower stage,
-/// lower micro-batch, later layer). One is ready when the input gradients have ended, and what comes before it in its owner's row has made
-/// that layer's weight gradients. At a weight action, the owner takes what is left of it, the shortest first, and waits for what others took.
-/// Devices choose after everything that ends at that time, in ascending order. Layers of one weight action that a device computes one after
-/// another cost the fixed cost of an action once.
+/// Idle devices that help: a device whose next action has no input yet, or whose row has ended, takes a ready weight gradient (of one
+/// layer) of a device of its group: its own first, while it waits for an input the shortest, at the end of its row the longest (ties: lower
+/// stage, lower micro-batch, later layer). One is ready when the input gradients have ended, and what comes before it in its owner's row
+/// has made that layer's weight gradients. At a weight action, the owner takes what is left of it, the shortest first, and waits for what
+/// others took. Devices choose after everything that ends at that time, in ascending order. Layers of one weight action that a device
+/// computes one after another cost the fixed cost of an action once.
 void choose_order(Operations& operations);
 
 /// Simulates the operations. A fixed number of replays finds how much devices that compute at the same time slow each other.

@@ -198,8 +198,8 @@ class SimulatedTrace {
         continue;
       }
       range_of_[as_index(operation.device)] = static_cast<int>(trace_.ranges.size());
-      add_range(EventKind::action, to_text(Action{operation.stage, kind_of(operation.kind), operation.microbatch}), operation.device,
-                tag(operation, -1), first.start, last.end());
+      add_range(EventKind::action, to_text(Action{operation.stage, kind_of(operation.kind), operation.microbatch, operation.further}),
+                operation.device, tag(operation, -1), first.start, last.end());
       if (operation.layer < 0) add_action_memory(operation.device, first.start, last.end());
     }
     for (int device = 0; device < operations_.devices; ++device) add_weights_memory(device);

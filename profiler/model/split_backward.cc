@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <tuple>
+#include <type_traits>
 #include <typeinfo>
 #include <unordered_map>
 #include <utility>
@@ -75,6 +77,8 @@ class Users {
 struct PathToParameter {
   std::vector<std::shared_ptr<Node>> nodes;  ///< the last one accumulates
 
+  /// True if the product's gradient has the parameter's form, or its transposed form.
+  [[nodiscard]] bool is_short() const { return nodes.size() == 1 || (nodes.size() == 2 && is_any_of<generated::TBackward0>(*nodes[0])); }
   [[nodiscard]] AccumulateGrad& accumulator() const { return static_cast<AccumulateGrad&>(*nodes.back()); }
 
   void add(at::Tensor gradient) {
@@ -151,6 +155,11 @@ struct MatrixProduct {
       made = weight_transposed ? gradient.t().mm(x).t() : x.t().mm(gradient);
     return {scaled(made, alpha), {}};
   }
+  /// Adds to `sum`, which has the weight's form.
+  void add_to(at::Tensor sum, const at::Tensor& gradient) const {
+    const at::Tensor& x = input.checked();
+    weight_is_first ? sum.addmm_(gradient, x.t(), 1, alpha) : sum.addmm_(x.t(), gradient, 1, alpha);
+  }
   [[nodiscard]] double multiplications(const at::Tensor& gradient) const {
     return static_cast<double>(gradient.numel()) * static_cast<double>(weight_is_first ? input.tensor().size(0) : input.tensor().size(1));
   }
@@ -178,16 +187,25 @@ struct Convolution {
   std::int64_t groups;
   bool has_bias;
 
-  [[nodiscard]] Gradients operator()(const at::Tensor& gradient) const {
+  [[nodiscard]] Gradients operator()(const at::Tensor& gradient) const { return made_of(gradient, input.checked()); }
+  [[nodiscard]] Gradients made_of(const at::Tensor& gradient, const at::Tensor& x) const {
     const at::OptionalIntArrayRef bias = has_bias ? at::OptionalIntArrayRef(bias_sizes) : at::OptionalIntArrayRef();
-    auto made = at::convolution_backward(gradient, input.checked(), weight.checked(), bias, stride, padding, dilation, transposed,
-                                         output_padding, groups, {false, true, has_bias});
+    auto made = at::convolution_backward(gradient, x, weight.checked(), bias, stride, padding, dilation, transposed, output_padding, groups,
+                                         {false, true, has_bias});
     return {std::move(std::get<1>(made)), std::move(std::get<2>(made))};
   }
   [[nodiscard]] double multiplications(const at::Tensor& gradient) const {
     const at::Tensor& pixels = transposed ? input.tensor() : gradient;
     return static_cast<double>(pixels.numel()) * static_cast<double>(weight.tensor().numel()) /
            static_cast<double>(weight.tensor().size(0));
+  }
+  [[nodiscard]] bool fuses(const at::Tensor& gradient) const {
+    return !transposed && weight.tensor().numel() >= input.tensor().numel() + gradient.numel();
+  }
+  /// True if both differ in their samples only.
+  [[nodiscard]] bool is_like(const Convolution& other) const {
+    const auto settings = [](const Convolution& c) { return std::tie(c.stride, c.padding, c.dilation, c.groups, c.has_bias); };
+    return settings(*this) == settings(other) && input.tensor().sizes().slice(1) == other.input.tensor().sizes().slice(1);
   }
 };
 
@@ -231,12 +249,69 @@ class SetAside final : public WeightGradient {
     product_.reset();
   }
 
+  [[nodiscard]] bool fuses() const override {
+    if constexpr (std::is_same_v<Product, Convolution>)
+      return product_ && gradient_->defined() && product_->fuses(*gradient_) && has_type_of_weight(product_->input.tensor());
+    else
+      return false;
+  }
+
   [[nodiscard]] std::vector<at::Tensor> held() const override {
     if (!product_ || !gradient_->defined()) return {};
     return {product_->input.tensor(), *gradient_};
   }
 
+ protected:
+  void run_onto() override {
+    if constexpr (std::is_same_v<Product, MatrixProduct>) {
+      const at::NoGradGuard no_grad;
+      at::Tensor sum = weight().grad();
+      if (sum.defined() && gradient_->defined() && weight_path_.is_short() && has_type_of_weight(sum) && has_type_of_weight(*gradient_) &&
+          has_type_of_weight(product_->input.tensor())) {
+        product_->add_to(weight_path_.nodes.size() == 1 ? sum : sum.t(), *gradient_);
+        drop();
+        return;
+      }
+    }
+    run();
+  }
+
+  bool run_as_one(WeightGradients& gradients) override {
+    if constexpr (std::is_same_v<Product, Convolution>) {
+      std::vector<at::Tensor> inputs, outputs;
+      for (const auto& gradient : gradients) {
+        const auto* other = dynamic_cast<const SetAside*>(gradient.get());
+        if (other == nullptr || !other->fuses() || !product_->is_like(*other->product_)) return false;
+        inputs.push_back(other->product_->input.checked());
+        outputs.push_back(*other->gradient_);
+      }
+      const at::NoGradGuard no_grad;
+      Gradients made = product_->made_of(at::cat(outputs), at::cat(inputs));
+      inputs.clear();
+      outputs.clear();
+      for (const auto& gradient : gradients)
+        if (gradient.get() != this) static_cast<SetAside&>(*gradient).drop();
+      gradient_->reset();
+      product_.reset();
+      weight_path_.add(std::move(made.weight));
+      if (bias_path_) bias_path_->add(std::move(made.bias));
+      return true;
+    } else {
+      return WeightGradient::run_as_one(gradients);
+    }
+  }
+
  private:
+  // Not under autocast, which converts the weight.
+  [[nodiscard]] bool has_type_of_weight(const at::Tensor& tensor) const { return tensor.scalar_type() == weight().scalar_type(); }
+
+  void drop() {
+    gradient_->reset();
+    product_.reset();
+    weight_path_.nodes.clear();
+    if (bias_path_) bias_path_->nodes.clear();
+  }
+
   std::optional<Product> product_;
   PathToParameter weight_path_;
   std::optional<PathToParameter> bias_path_;
@@ -365,6 +440,12 @@ class Splitter {
 };
 
 }  // namespace
+
+void run_together(WeightGradients& gradients) {
+  if (gradients.size() == 1) return gradients.front()->run();
+  if (gradients.front()->run_as_one(gradients)) return;
+  for (const auto& gradient : gradients) gradient->run_onto();
+}
 
 WeightGradients set_weights_aside(const GraphPiece& piece, const std::vector<at::Tensor>& kept) {
   return Splitter(piece, kept).run();

@@ -23,17 +23,30 @@ class WeightGradient {
   /// Adds the gradient to weight().grad() (and the bias's), bit for bit as the backward would have, and frees what it holds.
   /// Nothing happens where the backward did not reach the product. Throws c10::Error if an input was modified in place meanwhile.
   virtual void run() = 0;
+  /// True if run_together() computes this gradient in one product with those of other micro-batches: a convolution whose weight has at
+  /// least as many elements as the product's input and its output's gradient.
+  [[nodiscard]] virtual bool fuses() const { return false; }
   /// Tensors held until run(): the product's input and its output's gradient.
   [[nodiscard]] virtual std::vector<at::Tensor> held() const = 0;
 
  protected:
   explicit WeightGradient(at::Tensor weight) : weight_(std::move(weight)) {}
+  friend void run_together(std::vector<std::unique_ptr<WeightGradient>>& gradients);
+  /// Like run(), but a product may add onto the gradient that is there instead of making one first.
+  virtual void run_onto() { run(); }
+  /// Like run() of all `gradients`, of which this is the first, in one product. False: it did nothing, that is not possible.
+  virtual bool run_as_one(std::vector<std::unique_ptr<WeightGradient>>& /*gradients*/) { return false; }
 
  private:
   at::Tensor weight_;
 };
 
 using WeightGradients = std::vector<std::unique_ptr<WeightGradient>>;
+
+/// Adds the gradients of one weight in several micro-batches, in this order; a single one as run() does. Otherwise the sum is associated
+/// in another way: convolutions that all fuse() run once for all, matrix products add onto the gradient that is there.
+/// Transposed convolutions, other products and those under autocast run one after another. Requires: at least one.
+void run_together(WeightGradients& gradients);
 
 /// Splits the backward of a piece: afterwards backward_through(piece) computes the gradients of the inputs and leaves the returned weight
 /// gradients, in the order in which the backward reaches their products' weights, to the caller.

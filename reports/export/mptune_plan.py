@@ -13,6 +13,7 @@ import json
 import os
 import re
 import stat
+import warnings
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Optional, Union
 
@@ -37,14 +38,19 @@ class PlanError(ValueError):
 
 
 class Action(NamedTuple):
-    """One entry of a device's row; str() is "0F3": stage 0, forward, micro-batch 3."""
+    """One entry of a device's row; str() is "0F3": stage 0, forward, micro-batch 3. "0W2-5": weight gradients of 2 to 5 fused."""
 
     stage: int
     kind: str  # "F" forward, "B" backward, "I" gradients of inputs, "W" of weights
     microbatch: int
+    further: int = 0  # micro-batches after it, whose weight gradients are fused with its own
 
     def __str__(self) -> str:
-        return f"{self.stage}{self.kind}{self.microbatch}"
+        return f"{self.stage}{self.kind}{self.microbatch}" + (f"-{self.microbatch + self.further}" if self.further else "")
+
+    def single(self) -> "list[Action]":
+        """The same, one action per micro-batch."""
+        return [Action(self.stage, self.kind, i) for i in range(self.microbatch, self.microbatch + self.further + 1)]
 
 
 class Exported(NamedTuple):
@@ -73,11 +79,12 @@ class Options:
     memory_format: str = "contiguous"  # or "channels_last"
     replace_slow_kernels: bool = False  # convolutions that LibTorch would compute by a slow kernel take another one
     idle_devices_help: bool = False  # CPU devices with nothing else to do compute weight gradients of any stage
+    fused_weights: bool = False  # follows from the actions: some compute weight gradients of several micro-batches at once
 
     @property
     def exact(self) -> bool:
         """True if these change no bit of a gradient. Otherwise sums are rounded otherwise (docs/commands.md)."""
-        return self.memory_format == "contiguous" and not self.replace_slow_kernels
+        return self.memory_format == "contiguous" and not self.replace_slow_kernels and not self.fused_weights
 
     def left_out(self) -> list[str]:
         """What no other framework's settings hold, in words."""
@@ -88,6 +95,8 @@ class Options:
             lossy.append("convolutions of few samples that take another kernel than PyTorch's slow one")
         if self.idle_devices_help:
             lossy.append("idle devices that compute weight gradients of other stages")
+        if self.fused_weights:
+            lossy.append("fused weight gradients of several micro-batches, which become single ones")
         return lossy
 
 
@@ -137,8 +146,11 @@ class Plan:
         return [stage.last_layer - stage.first_layer for stage in self.stages]
 
     def schedule_csv(self) -> str:
-        """The actions as torch.distributed.pipelining reads them: a row per device, a cell per action."""
-        return "".join(",".join(map(str, row)) + "\n" for row in self.actions)
+        """The actions as torch.distributed.pipelining reads them: a row per device, a cell per action. Fused weight gradients, which it can't
+        read, become single ones, with a warning."""
+        if self.options.fused_weights:
+            warnings.warn("torch has no fused weight gradients: every micro-batch gets an action of its own", stacklevel=2)
+        return "".join(",".join(str(one) for action in row for one in action.single()) + "\n" for row in self.actions)
 
     def to_torchtitan(self) -> Exported:
         """TOML for torchtitan (module_fqns_per_model_part, pipeline_parallel_* of its job_config). Raises PlanError for what torchtitan can't
@@ -388,7 +400,8 @@ def _plan(read: _Object, about: dict[str, Any]) -> Plan:
         read.refuse("num_stages", "disagrees with stages")
     schedule = read.member("schedule")
     rows = [_actions(row, read.where) for row in schedule.texts("actions")]
-    plan = Plan(read.where, devices, sizes, stages, schedule.text("name"), rows, options=_options(read), **about)
+    fused = any(action.further for row in rows for action in row)
+    plan = Plan(read.where, devices, sizes, stages, schedule.text("name"), rows, options=_options(read, fused), **about)
     _check_ranges(plan, len(sizes))
     if read.integer("data_parallel_size") != plan.data_parallel_size:
         read.refuse("data_parallel_size", "disagrees with the devices of the stages")
@@ -396,16 +409,16 @@ def _plan(read: _Object, about: dict[str, Any]) -> Plan:
     return plan
 
 
-def _options(read: _Object) -> Options:
+def _options(read: _Object, fused: bool) -> Options:
     if not read.has("options"):
-        return Options()
+        return Options(fused_weights=fused)
     given = read.member("options")
     if given.has("memory_format") and given.text("memory_format") not in _MEMORY_FORMATS:
         given.refuse("memory_format", "is neither contiguous nor channels_last")
     options = Options(given.text("memory_format") if given.has("memory_format") else "contiguous",
-                      given.truth("replace_slow_kernels"), given.truth("idle_devices_help"))
+                      given.truth("replace_slow_kernels"), given.truth("idle_devices_help"), fused)
     if given.has("exact") and given.truth("exact") != options.exact:
-        given.refuse("exact", "disagrees with the other options")
+        given.refuse("exact", "disagrees with the other options and the actions")
     return options
 
 
@@ -485,10 +498,12 @@ def _check_ranges(plan: Plan, microbatches: int) -> None:
 def _actions(row: str, where: str) -> list[Action]:
     actions = []
     for word in row.split():
-        match = re.fullmatch(r"([0-9]{1,9})([FBIW])([0-9]{1,9})", word)
-        if not match:
-            raise PlanError(f"'{word[:40]}' is not an action", where, "write stage, F, B, I or W, and micro-batch, like 0F3")
-        actions.append(Action(int(match[1]), match[2], int(match[3])))
+        match = re.fullmatch(r"([0-9]{1,9})([FBIW])([0-9]{1,9})(?:-([0-9]{1,9}))?", word)
+        further = int(match[4]) - int(match[3]) if match and match[4] else 0
+        if not match or (match[4] and (match[2] != "W" or further < 1)):
+            raise PlanError(f"'{word[:40]}' is not an action", where,
+                            "write stage, F, B, I or W, and micro-batch, like 0F3; fused weight gradients like 0W2-5")
+        actions.append(Action(int(match[1]), match[2], int(match[3]), further))
     return actions
 
 
@@ -512,26 +527,34 @@ def _check_schedule(plan: Plan) -> None:
 
 def _check_action(plan: Plan, device: str, action: Action, done: dict[tuple[int, int], str]) -> None:
     problem = ""
-    made = done.get((action.stage, action.microbatch), "")
-    makes = {"F": "F", "B": "IW"}.get(action.kind, action.kind)
     if action.stage >= len(plan.stages):
         problem = "names a stage that does not exist"
-    elif action.microbatch >= plan.n_microbatches:
+    elif action.microbatch + action.further >= plan.n_microbatches:
         problem = "names a micro-batch that does not exist"
-    else:
-        homes = plan.stages[action.stage].devices
-        home = homes[action.microbatch % len(homes)]
-        if home != device:
-            problem = f"belongs to {home}"
-        elif set(makes) & set(made):
-            problem = "repeats work that is listed before"
-        elif action.kind != "F" and "F" not in made:
-            problem = "stands before its forward"
-        elif action.kind == "W" and "I" not in made:
-            problem = "stands before its input gradient"
+    elif action.further and len(plan.stages[action.stage].devices) > 1:
+        problem = "fuses micro-batches of a stage with replicas, which do not share them"
+    for one in [] if problem else action.single():
+        problem = problem or _problem_of(plan, device, one, done)
     if problem:
         raise PlanError(f"action {action} {problem}", f"{plan.where}, row of {device}", _CORRECT)
+
+
+def _problem_of(plan: Plan, device: str, action: Action, done: dict[tuple[int, int], str]) -> str:
+    """What is wrong with the action of one micro-batch; "": nothing. Adds it to `done`."""
+    made = done.get((action.stage, action.microbatch), "")
+    makes = {"F": "F", "B": "IW"}.get(action.kind, action.kind)
+    homes = plan.stages[action.stage].devices
+    home = homes[action.microbatch % len(homes)]
     done[action.stage, action.microbatch] = made + makes
+    if home != device:
+        return f"belongs to {home}"
+    if set(makes) & set(made):
+        return "repeats work that is listed before"
+    if action.kind != "F" and "F" not in made:
+        return "stands before its forward"
+    if action.kind == "W" and "I" not in made:
+        return "stands before its input gradient"
+    return ""
 
 
 def _check_progress(plan: Plan) -> None:

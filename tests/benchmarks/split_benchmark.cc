@@ -1,11 +1,12 @@
-// What a backward costs whole (B) and split into input gradients (I) and weight gradients (W), per model and number of micro-batches m,
-// on one pinned thread, with LibTorch's kernels and with slow ones replaced:
+// What a backward costs whole (B) and split into input gradients (I) and weight gradients (W), one after another or fused over all
+// micro-batches (run_together), per model and number of micro-batches m, on one pinned thread, with LibTorch's kernels and with slow ones
+// replaced:
 //
-//   model                     m  kernels           F      B      I      W   (I+W)/B   step/(m=1)  [quartiles]
-//   resnet50 of torch::nn     4  as they are     430   1070    728    350      1.01         2.59  [2.55, 2.62]
+//   model                     m  kernels           F      B      I      W  W fused   (I+W)/B   step/(m=1)  [quartiles]
+//   resnet50 of torch::nn     4  as they are     430   1070    728    350      190      1.01         2.59  [2.55, 2.62]
 //
-// and a prototype's F, B, I, W and ratio. Milliseconds of CPU time per 32 samples, medians of rounds in which all rows take turns.
-// Arguments: rounds (default 7), part of a model's name.
+// and a prototype's F, B, I, W, fused W (of ResNet-50 with every convolution fused, here large ones only) and ratio. Milliseconds of CPU
+// time per 32 samples, medians of rounds in which all rows take turns. Arguments: rounds (default 7), part of a model's name.
 #include <ATen/ATen.h>
 #include <torch/torch.h>
 
@@ -41,16 +42,16 @@ struct Reference {
   std::string model;
   int microbatches;
   bool replaced;
-  double forward, backward, input, weight;
+  double forward, backward, input, weight, fused;
 };
 
 // Medians of 7 rounds of a prototype, LibTorch 2.11, one pinned thread of an AMD EPYC (Zen 5, 2 vCPU). 0: not measured.
 const std::vector<Reference> kReference{
-    {"transformer", 1, false, 314, 638, 366, 278}, {"transformer", 2, false, 319, 641, 361, 283},
-    {"transformer", 4, false, 321, 650, 367, 288}, {"transformer", 8, false, 323, 657, 368, 289},
-    {"resnet50", 1, false, 202, 371, 207, 175},    {"resnet50", 2, false, 215, 410, 217, 208},
-    {"resnet50", 4, false, 428, 1072, 727, 351},   {"resnet50", 8, false, 471, 1189, 777, 451},
-    {"resnet50", 4, true, 243, 510, 244, 275},     {"resnet50", 8, true, 288, 680, 304, 399},
+    {"transformer", 1, false, 314, 638, 366, 278, 278}, {"transformer", 2, false, 319, 641, 361, 283, 281},
+    {"transformer", 4, false, 321, 650, 367, 288, 278}, {"transformer", 8, false, 323, 657, 368, 289, 280},
+    {"resnet50", 1, false, 202, 371, 207, 175, 173},    {"resnet50", 2, false, 215, 410, 217, 208, 184},
+    {"resnet50", 4, false, 428, 1072, 727, 351, 188},   {"resnet50", 8, false, 471, 1189, 777, 451, 183},
+    {"resnet50", 4, true, 243, 510, 244, 275, 176},     {"resnet50", 8, true, 288, 680, 304, 399, 178},
 };
 
 const Reference* reference_of(const std::string& model, int microbatches, bool replaced) {
@@ -136,7 +137,7 @@ struct Row {
   const Subject* subject;
   int microbatches;
   bool replaced;
-  std::vector<double> forward, backward, input, weight;  ///< milliseconds by round
+  std::vector<double> forward, backward, input, weight, fused;  ///< milliseconds by round
 
   [[nodiscard]] double step(std::size_t round) const { return forward[round] + backward[round]; }
 };
@@ -153,11 +154,23 @@ double milliseconds_since(double& last) {
   return now - std::exchange(last, now);
 }
 
-/// Adds the times of one step; `split`: forward is not added again.
-void run_step(Row& row, bool split) {
+enum class Backward { whole, split, fused };
+
+/// Runs the weight gradients of all micro-batches, each weight's together. Every entry holds those of one micro-batch.
+void run_fused(std::vector<profiler::WeightGradients> by_microbatch) {
+  for (std::size_t w = 0; w < by_microbatch.front().size(); ++w) {
+    profiler::WeightGradients together;
+    for (profiler::WeightGradients& gradients : by_microbatch) together.push_back(std::move(gradients[w]));
+    profiler::run_together(together);
+  }
+}
+
+/// Adds the times of one step; forward only once, with whole backwards, input gradients only with single weight gradients.
+void run_step(Row& row, Backward kind) {
   const profiler::ReplaceSlowKernels kernels(row.replaced);
   for (at::Tensor parameter : row.subject->parameters) parameter.mutable_grad().reset();
   double forward = 0, backward = 0, weight = 0;
+  std::vector<profiler::WeightGradients> left;
   const std::int64_t size = kBatch / row.microbatches;
   for (int m = 0; m < row.microbatches; ++m) {
     const Batch microbatch = samples_of(row.subject->batch, m * size, size);
@@ -169,13 +182,24 @@ void run_step(Row& row, bool split) {
     loss.reset();
     forward += milliseconds_since(last);
     profiler::WeightGradients weights;
-    if (split) weights = profiler::set_weights_aside(piece);
+    if (kind != Backward::whole) weights = profiler::set_weights_aside(piece);
     (void)profiler::backward_through(std::move(piece), {gradient});
     backward += milliseconds_since(last);
+    if (kind == Backward::fused) {
+      left.push_back(std::move(weights));
+      continue;
+    }
     for (const auto& later : weights) later->run();
     weights.clear();
     weight += milliseconds_since(last);
   }
+  if (kind == Backward::fused) {
+    double last = thread_milliseconds();
+    run_fused(std::move(left));
+    row.fused.push_back(milliseconds_since(last));
+    return;
+  }
+  const bool split = kind == Backward::split;
   if (!split) row.forward.push_back(forward);
   (split ? row.input : row.backward).push_back(backward);
   if (split) row.weight.push_back(weight);
@@ -197,13 +221,13 @@ void print(const Row& row, const Row& base) {
   const auto ratio = ratios(row, base);
   const auto quantile = [&](double q) { return ratio[static_cast<std::size_t>(q * static_cast<double>(ratio.size() - 1) + 0.5)]; };
   const double b = median_of(row.backward), i = median_of(row.input), w = median_of(row.weight);
-  std::printf("%-24s %2d  %-12s %6.0f %6.0f %6.0f %6.0f   %7.2f   %9.2f  [%.2f, %.2f]", row.subject->name.c_str(), row.microbatches,
-              row.replaced ? "replaced" : "as they are", median_of(row.forward), b, i, w, (i + w) / b, quantile(0.5), quantile(0.25),
-              quantile(0.75));
+  std::printf("%-24s %2d  %-12s %6.0f %6.0f %6.0f %6.0f %8.0f   %7.2f   %9.2f  [%.2f, %.2f]", row.subject->name.c_str(), row.microbatches,
+              row.replaced ? "replaced" : "as they are", median_of(row.forward), b, i, w, median_of(row.fused), (i + w) / b, quantile(0.5),
+              quantile(0.25), quantile(0.75));
   const Reference* known = reference_of(row.subject->reference, row.microbatches, row.replaced);
   const Reference* whole = reference_of(row.subject->reference, 1, false);
   if (known != nullptr)
-    std::printf("   %4.0f %4.0f %4.0f %4.0f %.2f", known->forward, known->backward, known->input, known->weight,
+    std::printf("   %4.0f %4.0f %4.0f %4.0f %4.0f %.2f", known->forward, known->backward, known->input, known->weight, known->fused,
                 (known->forward + known->backward) / (whole->forward + whole->backward));
   std::printf("\n");
 }
@@ -219,17 +243,17 @@ int run(int rounds, const std::string& only) {
   for (const Subject& subject : subjects) {
     if (subject.name.find(only) == std::string::npos) continue;
     for (const bool replaced : {false, true})
-      for (const int m : {1, 2, 4, 8}) rows.push_back({&subject, m, replaced, {}, {}, {}, {}});
+      for (const int m : {1, 2, 4, 8}) rows.push_back({&subject, m, replaced, {}, {}, {}, {}, {}});
   }
   for (int round = 0; round < rounds + kWarmUp; ++round) {
     for (Row& row : rows)
-      for (const bool split : {false, true}) run_step(row, split);
+      for (const Backward kind : {Backward::whole, Backward::split, Backward::fused}) run_step(row, kind);
     if (round >= kWarmUp) continue;
     for (Row& row : rows)
-      for (auto* times : {&row.forward, &row.backward, &row.input, &row.weight}) times->clear();
+      for (auto* times : {&row.forward, &row.backward, &row.input, &row.weight, &row.fused}) times->clear();
   }
-  std::printf("%-24s %2s  %-12s %6s %6s %6s %6s   %7s   %9s  %-12s   %s\n", "model", "m", "kernels", "F", "B", "I", "W", "(I+W)/B",
-              "step/(m=1)", "[quartiles]", "reference: F B I W step/(m=1)");
+  std::printf("%-24s %2s  %-12s %6s %6s %6s %6s %8s   %7s   %9s  %-12s   %s\n", "model", "m", "kernels", "F", "B", "I", "W", "W fused",
+              "(I+W)/B", "step/(m=1)", "[quartiles]", "reference: F B I W, W fused, step/(m=1)");
   const Row* base = nullptr;
   for (const Row& row : rows) {
     if (row.microbatches == 1 && !row.replaced) base = &row;

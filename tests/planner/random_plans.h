@@ -124,4 +124,28 @@ inline Plan random_virtual_plan(std::mt19937& random, int layers, int devices, i
   return plan;
 }
 
+/// Fuses weight gradients of random neighbours among the micro-batches of stages without replicas, where the last of them was.
+inline void fuse_some_weights(std::mt19937& random, Plan& plan) {
+  for (int s = 0; s < plan.num_stages(); ++s) {
+    if (plan.stages[as_index(s)].devices.size() > 1) continue;
+    std::vector<Action>& row = plan.actions[as_index(plan.stages[as_index(s)].devices.front())];
+    for (int first = 0, last = 0; first < plan.num_microbatches(); first = last + 1) {
+      last = std::uniform_int_distribution<int>(first, plan.num_microbatches() - 1)(random);
+      const auto fused = [=](const Action& action) {
+        return action.stage == s && action.kind == ActionKind::backward_weight && action.microbatch >= first && action.microbatch <= last;
+      };
+      auto left = std::ranges::count_if(row, fused);
+      if (left < last - first + 1) continue;
+      std::vector<Action> kept;
+      for (const Action& action : row) {
+        if (!fused(action))
+          kept.push_back(action);
+        else if (--left == 0)
+          kept.push_back({s, ActionKind::backward_weight, first, last - first});
+      }
+      row = std::move(kept);
+    }
+  }
+}
+
 }  // namespace mptune::testing

@@ -27,12 +27,14 @@ bool is_cancelled(const std::exception_ptr& error) {
 // Longer than a small copy and the wake-up of a thread, shorter than anybody else would miss the core.
 constexpr std::chrono::microseconds kSpin{200};
 
-/// Micro-batches of a replica in the order in which its device's row adds their weight gradients.
-std::vector<int> weight_order(const Plan& plan, int stage, int device) {
-  std::vector<int> order;
-  for (const Action& action : plan.actions[as_index(device)])
-    if (action.stage == stage && (action.kind == ActionKind::backward || action.kind == ActionKind::backward_weight))
-      order.push_back(action.microbatch);
+/// Micro-batches of a replica in the order in which its device's row adds their weight gradients; fused ones are one entry.
+PendingWeights::Groups weight_order(const Plan& plan, int stage, int device) {
+  PendingWeights::Groups order;
+  for (const Action& action : plan.actions[as_index(device)]) {
+    if (action.stage != stage || (action.kind != ActionKind::backward && action.kind != ActionKind::backward_weight)) continue;
+    std::vector<int>& group = order.emplace_back();
+    for (int i = action.microbatch; i <= action.last_microbatch(); ++i) group.push_back(i);
+  }
   return order;
 }
 

@@ -27,15 +27,15 @@ IdleHelp::IdleHelp(BoundGraph& graph) : graph_(graph), helped_(graph.devices().s
                                   [&](const StageReplica* replica) { return graph.device_of(*replica) == static_cast<int>(d); });
 }
 
-void IdleHelp::compute(const PendingWeights::Taken& taken, StageReplica& replica, int device, HostCollector* collector, const Tag& tag) {
+void IdleHelp::compute(PendingWeights::Taken& taken, StageReplica& replica, int device, HostCollector* collector, const Tag& tag) {
   const auto start = profiler::SteadyClock::now();
   {
     const auto charged = graph_.device(graph_.device_of(replica)).charge_thread();
-    taken.gradient->run();
+    profiler::run_together(taken.gradients);
   }
   if (collector != nullptr) {
     LaneLog& log = collector->lane(device, kComputeLane, "stage worker " + graph_.device(device).name());
-    replica.recorder()->leaf_elsewhere(log, EventKind::backward_weight, replica.layer_of(taken.gradient->weight()), tag, start);
+    replica.recorder()->leaf_elsewhere(log, EventKind::backward_weight, replica.layer_of(taken.weight), tag, start);
   }
   replica.pending_weights().done(taken);
 }

@@ -9,7 +9,7 @@
 namespace mptune::tuner {
 
 /// Lets devices that wait compute weight gradients of any stage, if the plan says so: those of one group (planner::helping_groups), so that
-/// the bits are the same. One weight of one micro-batch at a time; the memory stays charged to the stage's device.
+/// the bits are the same. One weight of one micro-batch (or of fused ones) at a time; the memory stays charged to the stage's device.
 ///
 ///     cpu:0   F0 F1 .. W0 of stage 1 ..  I0 ..      cpu:0 waits for a gradient and has no weight gradient of its own
 ///     cpu:1         F0 F1 I0 I1 W0 W1
@@ -52,7 +52,7 @@ class IdleHelp {
     }
     return false;
   }
-  void compute(const PendingWeights::Taken& taken, StageReplica& replica, int device, HostCollector* collector, const Tag& tag);
+  void compute(PendingWeights::Taken& taken, StageReplica& replica, int device, HostCollector* collector, const Tag& tag);
   void ring_idle();
 
   BoundGraph& graph_;

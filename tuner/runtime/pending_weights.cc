@@ -8,8 +8,10 @@
 
 namespace mptune::tuner {
 
-PendingWeights::PendingWeights(const std::vector<int>& order) : order_(order), there_(order.size()), left_(order.size()) {
-  for (Position at = 0; at < order.size(); ++at) position_of_[order[at]] = at;
+PendingWeights::PendingWeights(const Groups& order) : order_(order), left_(order.size()) {
+  for (Position at = 0; at < order.size(); ++at)
+    for (const int microbatch : order[at]) position_of_[microbatch] = at;
+  reset();
 }
 
 void PendingWeights::add(int microbatch, profiler::WeightGradients gradients) {
@@ -17,13 +19,14 @@ void PendingWeights::add(int microbatch, profiler::WeightGradients gradients) {
   bool any = false;
   {
     const std::lock_guard lock(mutex_);
-    left_[position] = gradients.size();
     for (auto& gradient : gradients) {
       const WeightKey key = gradient->weight().unsafeGetTensorImpl();
-      weights_[key].waiting.emplace(position, std::move(gradient));
+      ByMicrobatch& waiting = weights_[key].waiting[position];
+      if (waiting.empty()) ++left_[position];
+      waiting.emplace(microbatch, std::move(gradient));
     }
-    there_[position] = true;
-    while (there_up_to_ < there_.size() && there_[there_up_to_]) ++there_up_to_;
+    --missing_[position];
+    while (there_up_to_ < missing_.size() && missing_[there_up_to_] == 0) ++there_up_to_;
     for (auto& [key, weight] : weights_) any |= make_ready(weight);
   }
   tell(any);
@@ -32,15 +35,20 @@ void PendingWeights::add(int microbatch, profiler::WeightGradients gradients) {
 bool PendingWeights::make_ready(Weight& weight) {
   if (weight.busy || weight.waiting.empty() || weight.waiting.begin()->first >= there_up_to_) return false;
   auto next = weight.waiting.extract(weight.waiting.begin());
-  const double work = next.mapped()->multiplications();
-  ready_.emplace(work, Ready{std::move(next.mapped()), next.key()});
+  Ready ready{{{}, next.mapped().begin()->second->weight(), order_[next.key()].front()}, next.key()};
+  double work = 0;
+  for (auto& [microbatch, gradient] : next.mapped()) {
+    work += gradient->multiplications();
+    ready.taken.gradients.push_back(std::move(gradient));
+  }
+  ready_.emplace(work, std::move(ready));
   weight.busy = true;
   return true;
 }
 
 std::optional<PendingWeights::Taken> PendingWeights::taken(std::multimap<double, Ready>::iterator at) {
   std::optional<Taken> result;
-  result.emplace(Taken{std::move(at->second.gradient), order_[at->second.position]});
+  result.emplace(std::move(at->second.taken));
   ready_.erase(at);
   return result;
 }
@@ -69,7 +77,7 @@ void PendingWeights::done(const Taken& taken) {
   {
     const std::lock_guard lock(mutex_);
     --left_[position_of_.at(taken.microbatch)];
-    Weight& weight = weights_.at(taken.gradient->weight().unsafeGetTensorImpl());
+    Weight& weight = weights_.at(taken.weight.unsafeGetTensorImpl());
     weight.busy = false;
     more = make_ready(weight);
   }
@@ -100,7 +108,8 @@ void PendingWeights::reset() {
   const std::lock_guard lock(mutex_);
   weights_.clear();
   ready_.clear();
-  there_.assign(order_.size(), false);
+  missing_.clear();
+  for (const std::vector<int>& group : order_) missing_.push_back(group.size());
   left_.assign(order_.size(), 0);
   there_up_to_ = 0;
   cancelled_ = false;

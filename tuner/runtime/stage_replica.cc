@@ -28,7 +28,7 @@ std::set<std::string> shared_before(const Model& model, int layer) {
 }  // namespace
 
 StageReplica::StageReplica(const Model& model, Device& device, const Stage& stage, int index, int replica, std::optional<Loss> loss,
-                           const std::vector<int>& weight_order, MemoryFormat format)
+                           const PendingWeights::Groups& weight_order, MemoryFormat format)
     : stage_(stage),
       index_(index),
       replica_(replica),
@@ -193,10 +193,10 @@ template <class Take>
 void StageReplica::run_weights(const Take& take) {
   int layer = -1;
   while (auto taken = take()) {
-    const int next = layer_of(taken->gradient->weight());
+    const int next = layer_of(taken->weight);
     if (recorder_ && layer >= 0 && next != layer) recorder_->leaf(EventKind::backward_weight, layer);
     layer = next;
-    taken->gradient->run();
+    profiler::run_together(taken->gradients);
     pending_.done(*taken);
   }
   if (recorder_ && layer >= 0) recorder_->leaf(EventKind::backward_weight, layer);

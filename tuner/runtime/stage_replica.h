@@ -22,9 +22,9 @@ class StageReplica {
  public:
   /// Clones the stage's layers of the model in the calling thread, the device's compute thread. `loss` is set for the last stage.
   /// Their parameters lie in the memory format. `weight_order`: this replica's micro-batches in the order in which they add weight
-  /// gradients.
+  /// gradients, as of PendingWeights.
   StageReplica(const Model& model, Device& device, const Stage& stage, int index, int replica, std::optional<Loss> loss,
-               const std::vector<int>& weight_order, MemoryFormat format);
+               const PendingWeights::Groups& weight_order, MemoryFormat format);
 
   /// Runs the layers on detached inputs and keeps what backward needs. The last stage also computes the loss, which backward multiplies by
   /// `weight`, and returns nothing. The others return detached outputs; each keeps its `requires_grad`.
@@ -36,8 +36,8 @@ class StageReplica {
   [[nodiscard]] Tensors backward(int microbatch, Tensors gradients);
   /// Like backward(), but leaves weight gradients that can be computed apart to pending_weights().
   [[nodiscard]] Tensors backward_input(int microbatch, Tensors gradients);
-  /// Computes what is left of a micro-batch's weight gradients, and of those before it in their order. Waits for other threads that compute
-  /// some of them. Throws StepCancelled.
+  /// Computes what is left of the weight gradients of a micro-batch, of those fused with it and before it in their order. Waits for other
+  /// threads that compute some of them. Throws StepCancelled.
   void backward_weight(int microbatch);
   /// Computes all that can be computed of the weight gradients left so far, as backward_weight() does.
   void backward_all_weights();

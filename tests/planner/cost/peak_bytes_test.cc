@@ -184,6 +184,8 @@ TEST(PeakBytes, ASplitBackwardHoldsToItsWeightGradients) {
   EXPECT_EQ(peak("0F0 0I0 0W0 0F1 0I1 0W1"), 2 * 1200 + 50);
   EXPECT_EQ(peak("0F0 0I0 0F1 0I1 0W0 0W1"), 4 * 1200 + 50);
   EXPECT_EQ(peak("0F0 0I0 0F1 0W0 0I1 0W1"), 3 * 1200 + 50);
+  // Of one layer, held 600 for a micro-batch: both side by side, and workspace for both.
+  EXPECT_EQ(peak("0F0 0I0 0F1 0I1 0W0-1"), 4 * 1200 + 2 * 600 + 2 * 50) << "held until the last of the fused micro-batches";
   plan.stages[0].recompute.mode = Recompute::Mode::all;
   EXPECT_EQ(peak("0F0 0F1 0B0 0B1"), 1200 + 50);
   EXPECT_EQ(peak("0F0 0F1 0I0 0W0 0I1 0W1"), 2 * 1200 + 50) << "computed again for the input gradients, kept for the others";

@@ -74,6 +74,18 @@ TEST(PlanJson, IsTheDocumentedObject) {
             R"("recompute":"none"}]})");
 }
 
+TEST(PlanJson, FusedWeightGradientsAreNotExact) {
+  Plan plan = stages_of(2, {1}, {1, 1});
+  plan.schedule = "fused";
+  plan.actions = {actions_from_text("0F0 0F1 0I0 0I1 0W0-1", "")};
+  std::string text = plan_to_json(plan, {});
+  EXPECT_EQ(plan_from_json(text, "here"), plan);
+  const std::string inexact = R"("exact":false)";
+  ASSERT_THAT(text, HasSubstr(inexact));
+  text.replace(text.find(inexact), inexact.size(), R"("exact":true)");
+  EXPECT_THROW((void)plan_from_json(text, "here"), Error);
+}
+
 TEST(PlanJson, RoundTrips) {
   std::mt19937 random(9);
   for (int round = 0; round < 200; ++round) {

@@ -317,6 +317,27 @@ TEST(ValidateSchedule, AcceptsSplitBackwardsInOrderOnly) {
   EXPECT_NE(refusal(plan), "");
 }
 
+TEST(ValidateSchedule, AcceptsFusedWeightGradientsOfOneReplicaOnly) {
+  Plan plan = stages_of(2, {1}, {1, 1, 1});
+  const auto refused = [&](const char* row) {
+    plan.actions = {actions_from_text(row, "")};
+    return refusal(plan);
+  };
+  EXPECT_EQ(refused("0F0 0F1 0F2 0I0 0I1 0W0-1 0I2 0W2"), "");
+  EXPECT_EQ(refused("0F0 0F1 0F2 0I2 0I1 0I0 0W0-2"), "");
+  EXPECT_EQ(most_in_flight(plan, 0), 3);
+  EXPECT_THAT(refused("0F0 0F1 0F2 0I0 0W0-1 0I1 0I2 0W2"), HasSubstr("0W0-1 stands before its input gradient"));
+  EXPECT_THAT(refused("0F0 0F1 0F2 0I0 0I1 0I2 0W0-1 0W1-2"), HasSubstr("0W1-2 repeats"));
+  EXPECT_THAT(refused("0F0 0F1 0F2 0I0 0I1 0B2 0W0-2"), HasSubstr("0W0-2 repeats"));
+  EXPECT_THAT(refused("0F0 0F1 0F2 0I0 0I1 0I2 0W0-3"), HasSubstr("0W0-3 names a micro-batch that does not exist"));
+  EXPECT_THAT(refused("0F0 0F1 0F2 0I0 0I1 0I2 0W1-2"), HasSubstr("backward of micro-batch 0 of stage 0 is missing"));
+  plan.actions[0][3].further = 1;
+  EXPECT_THAT(refusal(plan), HasSubstr("0I0-1 fuses other work"));
+  Plan replicas = stages_of(2, {2}, {1, 1, 1, 1});
+  replicas.actions = {actions_from_text("0F0 0F2 0I0 0I2 0W0-2", ""), actions_from_text("0F1 0F3 0B1 0B3", "")};
+  EXPECT_THAT(refusal(replicas), HasSubstr("replicas"));
+}
+
 // Slow truth: the rows run with random speeds; a valid schedule always ends, in any interleaving.
 bool ends(const Plan& plan, std::mt19937& random) {
   std::vector<std::size_t> next(plan.devices.size());

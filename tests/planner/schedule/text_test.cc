@@ -19,6 +19,15 @@ TEST(ScheduleText, RoundTrips) {
   EXPECT_EQ(to_text(Action{12, ActionKind::backward_weight, 345}), "12W345");
 }
 
+TEST(ScheduleText, ReadsFusedWeightGradients) {
+  const Action fused{0, ActionKind::backward_weight, 2, 3};
+  EXPECT_EQ(to_text(fused), "0W2-5");
+  EXPECT_EQ(actions_from_text("0W2-5", ""), std::vector<Action>{fused});
+  EXPECT_EQ(schedule_from_csv(schedule_to_csv({{fused}}), ""), std::vector<std::vector<Action>>{{fused}});
+  for (const char* text : {"0W2-2", "0W2-1", "0W2-", "0W-2", "0W1-2-3", "0W1--2", "0F1-2", "0I1-2", "0B0-1", "0W0-99999999999"})
+    EXPECT_THROW((void)actions_from_text(text, "row"), Error) << text;
+}
+
 TEST(ScheduleText, ReadsCsvWithEmptyCells) {
   const auto read = schedule_from_csv("0F0,0F1,,,0B0,0B1\r\n,1F0,1F1,1B0,1B1,\n\n", "file");
   ASSERT_EQ(read.size(), 2u);

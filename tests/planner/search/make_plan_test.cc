@@ -159,6 +159,12 @@ TEST(MakePlan, TakesStagesAndMicrobatchesFromActions) {
   EXPECT_EQ(plan.microbatch_sizes, (std::vector<int>{16, 16}));
   options.actions[0].pop_back();
   EXPECT_THROW((void)make_plan(options), Error);
+  options.actions = schedule_from_csv("0F0,0F1,0I0,0I1,0W0-1\n1F0,1B0,1F1,1B1\n", "");
+  const Plan fused = make_plan(options);
+  EXPECT_EQ(fused.num_microbatches(), 2);
+  EXPECT_THAT(describe(fused), ::testing::EndsWith(", weight gradients of micro-batches 0-1 fused"));
+  EXPECT_FALSE(is_exact(fused));
+  EXPECT_TRUE(is_exact(plan));
 }
 
 TEST(MakePlan, RefusesNonsenseByField) {

@@ -92,13 +92,18 @@ class HelpingOracle {
                                                                           : times.backward_input_s;
       if (!shared) {
         whole.work += ns(seconds);
+        for (int i = action.microbatch + 1; i <= action.last_microbatch(); ++i)
+          whole.work += ns(cost_.layer(d, layer, plan_.microbatch_sizes[as_index(i)]).backward_weight_s);
         continue;
       }
       if (ns(seconds) == 0 && !(layer == of.first_layer && item.jobs.empty())) continue;
       Job part = whole;
       part.layer = layer;
-      part.work = ns(seconds);
-      part.needs.emplace_back(ActionKind::backward, action.stage, action.microbatch);
+      part.work = 0;
+      for (int i = action.microbatch; i <= action.last_microbatch(); ++i) {
+        part.work += ns(cost_.layer(d, layer, plan_.microbatch_sizes[as_index(i)]).backward_weight_s);
+        part.needs.emplace_back(ActionKind::backward, action.stage, i);
+      }
       if (const auto last = before.find({action.stage, layer}); last != before.end()) part.after = last->second;
       if (const auto last = before.find({action.stage, -1}); last != before.end()) part.after = std::max(part.after, last->second);
       before[{action.stage, layer}] = static_cast<int>(jobs_.size());

@@ -79,7 +79,8 @@ TEST(Helping, AgreesWithTheRulesWrittenDownAgain) {
     if (round % 4 == 0) names.back() = "cpu:4-5";
     if (round % 4 == 1) names.back() = "sleep:0";
     const CostModel cost(coarse_profile(random, 7, names));
-    const Plan plan = helped(without_recompute(testing::random_virtual_plan(random, 7, devices, 1 + round % 2)), names);
+    Plan plan = helped(without_recompute(testing::random_virtual_plan(random, 7, devices, 1 + round % 2)), names);
+    if (round % 3 == 0) testing::fuse_some_weights(random, plan);
     HelpingOracle oracle(plan, cost, helping_groups(names));
     ASSERT_EQ(std::llround(predict(plan, cost).step_s * 1e9), oracle.end_ns()) << round;
     ASSERT_TRUE(oracle.all_done());

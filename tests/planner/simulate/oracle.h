@@ -88,7 +88,8 @@ class Oracle {
       if (rerun == stage.last_layer) t += cost_.action_seconds(d);
       for (int l = stage.last_layer - 1; l >= stage.first_layer; --l) {
         if (again(l) && l < rerun) t += cost_.layer(d, l, samples).forward_s;
-        t += work(action.kind, d, l, samples);
+        for (int i = action.microbatch; i <= action.last_microbatch(); ++i)
+          t += work(action.kind, d, l, plan_.microbatch_sizes[as_index(i)]);
       }
       free_[d] = t;
       end_ = std::max(end_, t);

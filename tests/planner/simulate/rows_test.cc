@@ -49,7 +49,8 @@ TEST(Rows, RandomRowsAgreeWithTheRulesWrittenDownAgain) {
     if (round % 2 == 0) profile = with_split(profile, 0.5 + 0.1 * (round % 3), 0.55);
     if (round % 5 < 2) profile = testing::with_gpus(profile, as_index(round % 5));
     const CostModel cost(profile);
-    const Plan plan = random_virtual_plan(random, 9, devices, round % 3);
+    Plan plan = random_virtual_plan(random, 9, devices, round % 3);
+    if (round % 4 == 0) testing::fuse_some_weights(random, plan);
     ASSERT_NO_THROW(validate_schedule(plan, "random")) << round;
     ASSERT_NEAR(predict(plan, cost).step_s, testing::Oracle(plan, cost).step(), 1e-6) << round;
   }
@@ -230,6 +231,20 @@ TEST(Rows, RecomputationRunsOnceBeforeTheInputGradients) {
   EXPECT_EQ(actions, (std::vector<std::string>{"0F0", "0F1", "0I0", "0I1", "0W0", "0W1"}));
 }
 
+TEST(Rows, FusedWeightGradientsAreOneAction) {
+  const CostModel cost(make_profile({.layers = 1, .devices = 1, .action_s = 1e-3}));
+  Plan plan = stages_of(1, {1}, ones(3));
+  plan.actions = {actions_from_text("0F0 0F1 0F2 0I0 0I1 0I2 0W0 0W1 0W2", "")};
+  const std::int64_t single = step_ns(plan, cost);
+  plan.actions = {actions_from_text("0F0 0F1 0F2 0I0 0I1 0I2 0W0 0W1-2", "")};
+  EXPECT_EQ(step_ns(plan, cost), single - 1'000'000);
+  const Simulation simulation = simulate(plan, cost);
+  std::vector<std::string> actions;
+  for (const Event& range : simulation.trace.ranges)
+    if (range.kind == EventKind::action) actions.push_back(simulation.trace.names[as_index(range.name)]);
+  EXPECT_EQ(actions.back(), "0W1-2");
+}
+
 TEST(Rows, HalvesOfABackwardTakeAsLongAsTheWhole) {
   std::mt19937 random(25);
   for (int round = 0; round < 200; ++round) {
@@ -242,6 +257,8 @@ TEST(Rows, HalvesOfABackwardTakeAsLongAsTheWhole) {
     whole.actions = {actions_from_text("0F0 0F1 0F2 0B0 0B1 0B2", "")};
     parts.actions = {actions_from_text("0F0 0F1 0F2 0I0 0W0 0I1 0W1 0I2 0W2", "")};
     EXPECT_EQ(step_ns(whole, cost), step_ns(parts, cost));
+    parts.actions = {actions_from_text("0F0 0F1 0F2 0I0 0I1 0W0-1 0I2 0W2", "")};
+    EXPECT_EQ(step_ns(whole, cost), step_ns(parts, cost)) << "fused weight gradients cost what single ones do";
   }
 }
 

@@ -250,6 +250,104 @@ TEST(SplitBackward, Autocast) {
                          linear->parameters(), numbers({8, 16}), 1});
 }
 
+/// Gradients of three micro-batches whose weight gradients run together, after a first one by itself.
+Gradients fused_gradients_of(const Network& network, bool fused) {
+  Gradients all;
+  for (const at::Tensor& parameter : network.parameters) at::Tensor(parameter).mutable_grad().reset();
+  std::vector<WeightGradients> by_weight;
+  for (int microbatch = 0; microbatch < 4; ++microbatch) {
+    GraphPiece piece{as_leaves({network.input * (microbatch + 1)}), {}, {}};
+    const at::Tensor output = network.forward(piece.inputs[0]);
+    set_roots(piece, {output});
+    WeightGradients aside = set_weights_aside(piece);
+    (void)backward_through(std::move(piece), {at::sin(output.detach() + microbatch)});
+    by_weight.resize(aside.size());
+    for (std::size_t w = 0; w < aside.size(); ++w) microbatch == 0 ? aside[w]->run() : by_weight[w].push_back(std::move(aside[w]));
+  }
+  counted = &all.products;
+  const at::CallbackHandle handle = at::addThreadLocalCallback(at::RecordFunctionCallback(count_product));
+  for (WeightGradients& gradients : by_weight) {
+    if (fused) run_together(gradients);
+    for (const auto& gradient : gradients) {
+      if (!fused) gradient->run();
+      EXPECT_TRUE(gradient->held().empty());
+    }
+  }
+  at::removeCallback(handle);
+  counted = nullptr;
+  for (const at::Tensor& parameter : network.parameters) all.parameters.push_back(parameter.grad().clone());
+  return all;
+}
+
+/// The same sums but for rounding, the same bits twice. Returns how often the products ran, unfused and fused.
+std::pair<int, int> products_when_fused(const Network& network, bool same_bits = false) {
+  const Gradients single = fused_gradients_of(network, false), fused = fused_gradients_of(network, true);
+  expect_same(fused_gradients_of(network, true).parameters, fused.parameters);
+  const auto count = [](const Gradients& gradients) {
+    int sum = 0;
+    for (const auto& [name, times] : gradients.products) sum += name == "aten::addmm" ? 0 : times;
+    return sum;
+  };
+  for (std::size_t p = 0; p < fused.parameters.size(); ++p) {
+    EXPECT_LT((fused.parameters[p] - single.parameters[p]).norm().item<double>(), 1e-5 * single.parameters[p].norm().item<double>()) << p;
+    EXPECT_EQ(fused.parameters[p].strides(), single.parameters[p].strides()) << p;
+    EXPECT_TRUE(!same_bits || at::equal(fused.parameters[p], single.parameters[p])) << p;
+  }
+  return {count(single), count(fused)};
+}
+
+TEST(RunTogether, ConvolutionsOfLargeWeightsRunOnce) {
+  using torch::nn::Conv2dOptions;
+  for (const bool bias : {false, true}) {
+    const torch::nn::Conv2d large(Conv2dOptions(32, 32, 3).padding(1).bias(bias));
+    EXPECT_EQ(products_when_fused(of_module(large, numbers({2, 32, 4, 4}), 1)), std::pair(3, 1));
+    EXPECT_EQ(products_when_fused(of_module(large, numbers({2, 32, 4, 4}).contiguous(at::MemoryFormat::ChannelsLast), 1)), std::pair(3, 1));
+    EXPECT_EQ(products_when_fused(of_module(large, numbers({9, 32, 4, 4}), 1)), std::pair(3, 1)) << "9216 elements each";
+    EXPECT_EQ(products_when_fused(of_module(large, numbers({10, 32, 4, 4}), 1), true), std::pair(3, 3)) << "one sample too many";
+    const torch::nn::Conv2d groups(Conv2dOptions(64, 64, 3).groups(2).stride(2).bias(bias));
+    EXPECT_EQ(products_when_fused(of_module(groups, numbers({2, 64, 5, 5}), 1)), std::pair(3, 1));
+  }
+}
+
+TEST(RunTogether, TransposedConvolutionsRunOneAfterAnother) {
+  const torch::nn::ConvTranspose2d transposed(torch::nn::ConvTranspose2dOptions(32, 32, 3));
+  EXPECT_EQ(products_when_fused(of_module(transposed, numbers({1, 32, 2, 2}), 1), true), std::pair(3, 3));
+}
+
+TEST(RunTogether, MatrixProductsAddOntoTheGradient) {
+  for (const bool bias : {false, true}) {
+    const torch::nn::Linear linear(torch::nn::LinearOptions(6, 5).bias(bias));
+    for (const Network& network : {of_module(linear, numbers({4, 6}), 1), of_module(linear, numbers({2, 3, 6}), 1)}) {
+      const Gradients fused = fused_gradients_of(network, true);
+      EXPECT_EQ(fused.products.at("aten::addmm_"), 3);
+      EXPECT_FALSE(fused.products.contains("aten::mm"));
+      (void)products_when_fused(network);
+    }
+  }
+  const at::Tensor weight = trained({4, 6});
+  (void)products_when_fused({[=](const at::Tensor& x) { return weight.mm(x).relu(); }, {weight}, numbers({6, 3}), 1});
+  (void)products_when_fused({[=](const at::Tensor& x) { return weight.t().mm(x); }, {weight}, numbers({4, 3}), 1});
+  (void)products_when_fused(
+      {[=](const at::Tensor& x) { return at::addmm(x.sum(1, true), x, weight, 2, 3); }, {weight}, numbers({3, 4}), 1});
+}
+
+TEST(RunTogether, OthersRunOneAfterAnother) {
+  const at::Tensor weight = trained({2, 4, 6}), table = trained({4, 5});
+  const at::Tensor words = at::tensor({0, 2, 1, 0, 3, 2}, at::kLong).view({2, 3});
+  (void)products_when_fused({[=](const at::Tensor& x) { return x.bmm(weight).sin(); }, {weight}, numbers({2, 3, 4}), 1}, true);
+  (void)products_when_fused({[=](const at::Tensor& x) { return at::embedding(table, x % 4); }, {table}, words, 1}, true);
+  torch::nn::Linear linear(16, 16);
+  (void)products_when_fused({[=](const at::Tensor& x) mutable {
+                               at::autocast::set_autocast_enabled(at::kCPU, true);
+                               at::Tensor y = linear->forward(x).to(at::kFloat);
+                               at::autocast::set_autocast_enabled(at::kCPU, false);
+                               at::autocast::clear_cache();
+                               return y;
+                             },
+                             linear->parameters(), numbers({8, 16}), 1},
+                            true);
+}
+
 TEST(SplitBackward, ProductsThatTheBackwardDoesNotReachAddNothing) {
   const at::Tensor used = trained({4, 4}), unused = trained({4, 4});
   GraphPiece piece{as_leaves({numbers({3, 4}, true)}), {}, {}};

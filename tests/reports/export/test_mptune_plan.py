@@ -54,6 +54,20 @@ class GoodPlans(PlanTest):
         self.assertEqual(plan.fingerprint["model"], "sha256:toy")
         self.assertGreaterEqual(plan.predicted["step_s"], plan.predicted["lower_bound_s"])
 
+    def test_fused_weight_gradients_become_single_ones_in_torchs_form(self):
+        path = self.planned("--stages", "2", "--microbatches", "4", "--schedule", "1f1b")
+
+        def change(file):
+            file["plan"]["schedule"]["actions"][1] = "1F0 1I0 1F1 1I1 1F2 1I2 1W0-2 1F3 1B3"
+
+        plan = mptune_plan.load_plan(self.changed(path, change))
+        self.assertEqual(str(plan.actions[1][6]), "1W0-2")
+        self.assertFalse(plan.options.exact)
+        self.assertIn("fused", "; ".join(plan.options.left_out()))
+        with self.assertWarnsRegex(UserWarning, "no fused weight gradients"):
+            row = plan.schedule_csv().splitlines()[1]
+        self.assertEqual(row, "1F0,1I0,1F1,1I1,1F2,1I2,1W0,1W1,1W2,1F3,1B3")
+
     def test_every_schedule_and_form_that_mptune_writes_is_read(self):
         for options in [
             ["--stages", "2", "--schedule", "gpipe"],
@@ -185,8 +199,18 @@ class BadFiles(PlanTest):
                 "0F0 0F1 0F2 0F3 0I0 0W0 0B1 0B2 0B3",
                 "0F0 0F1 0F2 0F3 0W0 0I0 0B1 0B2 0B3",
                 "0F0 0F1 0F2 0F3 0I0 0B1 0B2 0B3",
+                "0F0 0F1 0F2 0F3 0I0 0I1 0W0-1 0B2 0B3",
+                "0F0 0F1 0F2 0F3 0I3 0I2 0I1 0I0 0W0-3",
+                "0F0 0F1 0F2 0F3 0I0 0W0-1 0I1 0B2 0B3",
+                "0F0 0F1 0F2 0F3 0B0 0I1 0W0-1 0B2 0B3",
+                "0F0 0F1 0F2 0F3 0B0 0B1 0I2 0I3 0W2-4",
+                "0F0-1 0F2 0F3 0B0 0B1 0B2 0B3",
+                "0W1-1",
+                "0W0-",
                 "0F4",
                 "7F0",
+                "7W0-1",
+                "7W0-999999999",
                 "0f0",
                 "-1F0",
                 "0F-1",

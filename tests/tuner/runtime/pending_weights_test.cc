@@ -16,6 +16,12 @@ namespace {
 
 using Size = PendingWeights::Size;
 
+PendingWeights::Groups one_by_one(const std::vector<int>& microbatches) {
+  PendingWeights::Groups order;
+  for (const int microbatch : microbatches) order.push_back({microbatch});
+  return order;
+}
+
 /// Notes by whom and in which order gradients are computed.
 struct Journal {
   std::mutex mutex;
@@ -50,7 +56,7 @@ struct Weights {
   }
   void run(PendingWeights& pending, std::optional<PendingWeights::Taken> taken) const {
     ASSERT_TRUE(taken.has_value());
-    taken->gradient->run();
+    profiler::run_together(taken->gradients);
     pending.done(*taken);
   }
   std::vector<at::Tensor> tensors;
@@ -59,7 +65,7 @@ struct Weights {
 
 TEST(PendingWeights, AWeightAddsItsMicrobatchesInOrder) {
   Weights weights(2);
-  PendingWeights pending({0, 1, 2});
+  PendingWeights pending(one_by_one({0, 1, 2}));
   pending.add(1, weights.of(1, {0, 1}));
   EXPECT_FALSE(pending.take(Size::smallest).has_value()) << "micro-batch 0 has not ended";
   pending.add(0, weights.of(0, {0}));
@@ -80,7 +86,7 @@ TEST(PendingWeights, AWeightAddsItsMicrobatchesInOrder) {
 
 TEST(PendingWeights, FollowsTheOrderOfTheRowNotThatOfTheInputGradients) {
   Weights weights(1);
-  PendingWeights pending({2, 0, 1});
+  PendingWeights pending(one_by_one({2, 0, 1}));
   for (const int microbatch : {0, 1, 2}) pending.add(microbatch, weights.of(microbatch, {0}));
   while (auto taken = pending.take_all()) weights.run(pending, std::move(taken));
   EXPECT_EQ(weights.journal.microbatches[0], (std::vector<int>{2, 0, 1}));
@@ -88,15 +94,15 @@ TEST(PendingWeights, FollowsTheOrderOfTheRowNotThatOfTheInputGradients) {
 
 TEST(PendingWeights, GivesTheSmallestOrTheLargestFirst) {
   Weights weights(3);
-  PendingWeights pending({0});
+  PendingWeights pending(one_by_one({0}));
   pending.add(0, weights.of(0, {1, 0, 2}));
-  EXPECT_EQ(pending.take(Size::largest)->gradient->multiplications(), 2);
-  EXPECT_EQ(pending.take(Size::smallest)->gradient->multiplications(), 0);
+  EXPECT_EQ(pending.take(Size::largest)->gradients.front()->multiplications(), 2);
+  EXPECT_EQ(pending.take(Size::smallest)->gradients.front()->multiplications(), 0);
 }
 
 TEST(PendingWeights, TakesUpToAMicrobatchOnly) {
   Weights weights(1);
-  PendingWeights pending({0, 1});
+  PendingWeights pending(one_by_one({0, 1}));
   pending.add(0, weights.of(0, {0}));
   pending.add(1, weights.of(1, {0}));
   weights.run(pending, pending.take_up_to(0));
@@ -104,9 +110,40 @@ TEST(PendingWeights, TakesUpToAMicrobatchOnly) {
   EXPECT_FALSE(pending.empty());
 }
 
+TEST(PendingWeights, FusedMicrobatchesAreHandedOutTogether) {
+  Weights weights(2);
+  PendingWeights pending({{0}, {1, 2}, {3}});
+  int told = 0;
+  pending.set_ready_observer([&] { ++told; });
+  for (const int microbatch : {0, 2, 3}) pending.add(microbatch, weights.of(microbatch, {0}));
+  weights.run(pending, pending.take_all());
+  EXPECT_FALSE(pending.take_all().has_value()) << "micro-batch 1 has not ended";
+  EXPECT_FALSE(pending.empty());
+  EXPECT_TRUE(pending.holds(weights.tensors[0]));
+  EXPECT_EQ(told, 1);
+  pending.add(1, weights.of(1, {0, 1}));
+  EXPECT_EQ(told, 2);
+  auto both = pending.take(Size::smallest);
+  ASSERT_TRUE(both.has_value());
+  EXPECT_EQ(both->gradients.size(), 2u);
+  EXPECT_EQ(both->microbatch, 1);
+  EXPECT_FALSE(pending.take(Size::smallest)->gradients.front()->weight().is_same(both->weight)) << "weight 0 is being computed";
+  pending.reset();
+  for (const int microbatch : {3, 2, 1, 0}) pending.add(microbatch, weights.of(microbatch, {0}));
+  for (const int expected : {1, 2}) {
+    auto taken = pending.take_up_to(expected);
+    ASSERT_TRUE(taken.has_value());
+    weights.run(pending, std::move(taken));
+  }
+  EXPECT_FALSE(pending.take_up_to(2).has_value());
+  weights.run(pending, pending.take_all());
+  EXPECT_TRUE(pending.empty());
+  EXPECT_EQ(weights.journal.microbatches[0], (std::vector<int>{0, 0, 1, 2, 3}));
+}
+
 TEST(PendingWeights, TellsWhenSomethingCanBeTaken) {
   Weights weights(1);
-  PendingWeights pending({0, 1});
+  PendingWeights pending(one_by_one({0, 1}));
   int told = 0;
   pending.set_ready_observer([&] { ++told; });
   pending.add(1, weights.of(1, {0}));
@@ -119,7 +156,7 @@ TEST(PendingWeights, TellsWhenSomethingCanBeTaken) {
 
 TEST(PendingWeights, CancelWakesAWaitingOwner) {
   Weights weights(1);
-  PendingWeights pending({0});
+  PendingWeights pending(one_by_one({0}));
   pending.add(0, weights.of(0, {0}));
   const auto taken = pending.take(Size::smallest);
   std::thread owner([&] { EXPECT_THROW((void)pending.take_up_to(0), StepCancelled); });
@@ -139,7 +176,7 @@ TEST(PendingWeights, ThreadsThatHelpDoNotChangeTheOrder) {
     std::vector<int> order(kMicrobatches);
     for (int i = 0; i < kMicrobatches; ++i) order[as_index(i)] = i;
     std::shuffle(order.begin(), order.end(), random);
-    PendingWeights pending(order);
+    PendingWeights pending(one_by_one(order));
     std::map<int, std::vector<int>> expected;
     std::vector<std::vector<int>> left(kMicrobatches);
     for (const int microbatch : order)

@@ -63,12 +63,14 @@ std::vector<at::Tensor> sum_in_plan_order(const ReferenceStep& reference, const 
       for (int device : stage.devices) {
         at::Tensor replica;
         for (const Action& action : plan.actions[as_index(device)]) {
-          const at::Tensor& gradient = reference.gradients[as_index(action.microbatch)][p];
-          if (!gradient.defined()) continue;
-          // Vectors belong to no product, so the input gradients add theirs.
-          const ActionKind adds = gradient.dim() > 1 ? ActionKind::backward_weight : ActionKind::backward_input;
-          if (action.stage != index || (action.kind != ActionKind::backward && action.kind != adds)) continue;
-          replica = replica.defined() ? replica.add(gradient) : gradient.clone();
+          for (int i = action.microbatch; i <= action.last_microbatch(); ++i) {
+            const at::Tensor& gradient = reference.gradients[as_index(i)][p];
+            if (!gradient.defined()) continue;
+            // Vectors belong to no product, so the input gradients add theirs.
+            const ActionKind adds = gradient.dim() > 1 ? ActionKind::backward_weight : ActionKind::backward_input;
+            if (action.stage != index || (action.kind != ActionKind::backward && action.kind != adds)) continue;
+            replica = replica.defined() ? replica.add(gradient) : gradient.clone();
+          }
         }
         if (replica.defined()) sum = sum.defined() ? sum.add(replica) : replica;
       }
