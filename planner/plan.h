@@ -46,8 +46,8 @@ struct Stage {
   bool operator==(const Stage&) const = default;
 };
 
-/// How a plan's layers compute. Another memory format or another kernel than the default changes gradients by rounding; help of idle
-/// devices changes no bit (see is_exact).
+/// How a plan's layers compute. Another memory format or another kernel than the default rounds sums otherwise; help of idle devices
+/// changes no bit (see is_exact).
 struct ExecutionOptions {
   MemoryFormat memory_format = MemoryFormat::contiguous;
   bool replace_slow_kernels = false;  ///< convolutions that LibTorch would compute by a slow kernel take another one
@@ -73,8 +73,8 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-/// True if every gradient is bit-equal to that of the un-pipelined loop over the micro-batches, in the plan's order. Otherwise it differs
-/// by rounding: another memory format, another kernel or fused weight gradients add in another order.
+/// True if every gradient is bit-equal to that of the un-pipelined loop over the micro-batches, in the plan's order. Otherwise sums are
+/// rounded otherwise. Behind a ReLU or a pooling that then decides otherwise, another memory format or kernel changes gradients by more.
 [[nodiscard]] bool is_exact(const Plan& plan);
 /// True if an action computes weight gradients of several micro-batches at once.
 [[nodiscard]] bool fuses_weights(const Plan& plan);
