@@ -102,6 +102,8 @@ std::vector<std::string> plan_changes(const Plan& a, const Plan& b) {
   const auto helps = [](const Plan& plan) { return plan.options.idle_devices_help ? "yes" : "no"; };
   add_change(changes, "idle devices help:", helps(a), helps(b));
   add_change(changes, "memory format:", name_of(a.options.memory_format), name_of(b.options.memory_format));
+  const auto replaces = [](const Plan& plan) { return plan.options.replace_slow_kernels ? "yes" : "no"; };
+  add_change(changes, "slow kernels replaced:", replaces(a), replaces(b));
   if (changes.empty() && a.microbatch_sizes != b.microbatch_sizes) changes.emplace_back("micro-batches: in another order");
   if (changes.empty() && a.actions != b.actions) changes.push_back("schedule: both are called " + a.schedule + ", their actions differ");
   return changes;

@@ -174,7 +174,8 @@ std::string fused_in_words(const Plan& plan) {
 }
 
 std::string options_in_words(const ExecutionOptions& options) {
-  return options.memory_format == MemoryFormat::contiguous ? "" : std::string(", ") + name_of(options.memory_format);
+  const std::string format = options.memory_format == MemoryFormat::contiguous ? "" : std::string(", ") + name_of(options.memory_format);
+  return format + (options.replace_slow_kernels ? ", slow kernels replaced" : "");
 }
 
 PlanOptions options_of(const SearchSpace& space, int layers) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "planner/cost/variants.h"
 #include "planner/parallelism.h"
@@ -41,10 +42,23 @@ struct Found {
   bool best_in_half_memory = false;
 };
 
+// Where no slow kernel is in the way, plans that replace them cost what they cost without: only the exact ones are kept.
+void drop_needless_replacing(std::vector<Found>& all) {
+  const std::vector<Found> before = all;
+  std::erase_if(all, [&](const Found& found) {
+    Plan plain = found.candidate->plan;
+    if (!std::exchange(plain.options.replace_slow_kernels, false)) return false;
+    return std::ranges::any_of(before, [&](const Found& other) {
+      return other.candidate->prediction.step_s <= found.candidate->prediction.step_s && other.candidate->plan == plain;
+    });
+  });
+}
+
 std::vector<Found> fastest_first(const std::vector<SearchResult>& results) {
   std::vector<Found> all;
   for (const SearchResult& result : results)
     for (const Candidate& candidate : result.ranked) all.push_back({&candidate, in_half_memory(result, candidate)});
+  drop_needless_replacing(all);
   std::ranges::stable_sort(all, {}, [](const Found& found) { return found.candidate->prediction.step_s; });
   return all;
 }

@@ -200,7 +200,7 @@ MeasuredLayers measure_layers(std::vector<Bench>& benches, const Batch& batch, c
   SizeList list(benches[0], batch, layers);
   for (const int size : sizes) list.add(size);
   std::vector<SizeCosts> costs = std::move(list).costs();
-  const int full = sizes.back();
+  const int full = static_cast<int>(batch.inputs.at(0).size(0));
   const auto used = [&] { return std::chrono::duration<double>(SteadyClock::now() - start).count(); };
   const auto whole = [&](SizeCosts& cost, const Batch& microbatch, int round) {
     const bool accumulate = cost.samples() != full;

@@ -13,9 +13,9 @@ namespace mptune::profiler {
 
 /// A device with its thread and its copy of the model. Throws Error if the device is not available.
 struct Bench {
-  explicit Bench(const DeviceSpec& spec, const Model& model, MemoryFormat format = MemoryFormat::contiguous)
+  explicit Bench(const DeviceSpec& spec, const Model& model, const ExecutionVariant& variant = {})
       : worker(std::make_unique<DeviceWorker>(make_device(spec))) {
-    worker->run([&] { chain = std::make_unique<LayerChain>(model, worker->device(), format); });
+    worker->run([&] { chain = std::make_unique<LayerChain>(model, worker->device(), variant); });
   }
   ~Bench() { chain.reset(); }
   Bench(Bench&&) = default;
@@ -43,7 +43,7 @@ struct MeasuredLayers {
   std::vector<Unsplit> unsplit;     ///< per layer
 };
 
-/// Measures the first bench's layers at micro-batches of `sizes` samples (ascending, the last is the batch). Blocks.
+/// Measures the first bench's layers at micro-batches of `sizes` samples (ascending). Blocks.
 /// Passes alternate: with a whole backward alone, with the other benches busy, and with a split backward alone. They repeat until every
 /// size is precise enough or `budget_s` seconds are used. The first pass of each size is warm-up, and at least one more of each kind
 /// counts. Sizes at which the model can't run are left out; throws Error if none is left. Where it has no memory for the split backward of

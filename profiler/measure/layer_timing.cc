@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "profiler/device/precise_sleep.h"
+#include "profiler/kernels/replace_slow_kernels.h"
 #include "profiler/model/graph_piece.h"
 #include "profiler/model/in_memory_format.h"
 #include "profiler/model/split_backward.h"
@@ -125,26 +126,58 @@ class GradientState {
   std::vector<State> states_;
 };
 
+RunContext context_of(const Batch& microbatch) {
+  return {0, 0, 0, 0, microbatch.inputs.at(0).size(0), false};
+}
+
+Tensors gradients_of_ones(const Tensors& outputs) {
+  Tensors gradients;
+  for (const at::Tensor& output : outputs) gradients.push_back(output.requires_grad() ? at::ones_like(output) : at::Tensor());
+  return gradients;
+}
+
+Tensors device_inputs(Device& device, const Batch& microbatch, MemoryFormat format) {
+  Tensors values;
+  for (const at::Tensor& input : microbatch.inputs) values.push_back(device.from_host(in_memory_format(input, format)));
+  return values;
+}
+
+/// Outputs of a layer as with gradients on, without what a backward needs.
+Tensors run_without_gradients(const ModelLayer& layer, int index, const Tensors& values, const RunContext& context) {
+  const at::NoGradGuard no_gradients;
+  Tensors outputs = run_layer(layer, index, values, context);
+  (void)layer.layer->take_statistics();
+  return marked_outputs(*layer.layer, values, std::move(outputs));
+}
+
 /// One forward and backward over a chain. Stamps are read at the end, so that the thread never waits for an asynchronous device between
 /// layers.
 class Pass {
  public:
-  Pass(Device& device, std::vector<ModelLayer>& layers)
+  /// `timed`: which layers; empty for all.
+  Pass(Device& device, std::vector<ModelLayer>& layers, const std::vector<bool>& timed)
       : device_(device),
         layers_(layers),
+        timed_(timed.empty() ? std::vector<bool>(layers.size(), true) : timed),
+        end_(last_timed() + 1),
         times_(layers.size()),
         forward_(layers.size()),
         backward_(layers.size()),
         input_(layers.size()),
         weight_(layers.size()),
-        saved_(layers.size()) {}
+        saved_(layers.size()),
+        given_(layers.size()) {}
 
-  void forward(const Batch& microbatch, MemoryFormat format, const Loss& loss) {
-    const RunContext context{0, 0, 0, 0, microbatch.inputs.at(0).size(0), false};
+  void forward(const Batch& microbatch, const ExecutionVariant& variant, const Loss& loss) {
+    const RunContext context = context_of(microbatch);
     const at::Tensor target = microbatch.target.defined() ? device_.from_host(microbatch.target) : at::Tensor();
-    Tensors values;
-    for (const at::Tensor& input : microbatch.inputs) values.push_back(device_.from_host(in_memory_format(input, format)));
-    for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const ReplaceSlowKernels kernels(variant.replaces_slow_kernels);
+    Tensors values = device_inputs(device_, microbatch, variant.memory_format);
+    for (std::size_t i = 0; i < end_; ++i) {
+      if (!timed_[i]) {
+        values = run_without_gradients(layers_[i], static_cast<int>(i), values, context);
+        continue;
+      }
       saved_[i].inputs = as_leaves(values);
       const std::int64_t before = device_.current_bytes();
       device_.reset_peak();
@@ -159,13 +192,14 @@ class Pass {
       times_.saved_activation_bytes[i] = device_.current_bytes() - before;
       times_.workspace_bytes[i] = device_.peak_bytes() - device_.current_bytes();
       set_roots(saved_[i], outputs);
+      if (i + 1 == end_ || !timed_[i + 1]) given_[i] = gradients_of_ones(outputs);
       values = std::move(outputs);
     }
-    gradients_ = {at::ones_like(values[0])};
   }
 
   void backward() {
-    for (std::size_t i = layers_.size(); i-- > 0;) {
+    for (std::size_t i = end_; i-- > 0;) {
+      if (!take_gradients(i)) continue;
       const std::int64_t workspace =
           workspace_of(i, backward_[i], [&] { gradients_ = backward_through(std::move(saved_[i]), std::move(gradients_)); });
       times_.workspace_bytes[i] = std::max(times_.workspace_bytes[i], workspace);
@@ -174,7 +208,8 @@ class Pass {
 
   void split_backward() {
     std::vector<WeightGradients> weights(layers_.size());
-    for (std::size_t i = layers_.size(); i-- > 0;) {
+    for (std::size_t i = end_; i-- > 0;) {
+      if (!take_gradients(i)) continue;
       const Layer& layer = *layers_[i].layer;
       const Memory inputs(saved_[i].inputs), output_gradients(gradients_), owned(owned_by(layer));
       const GradientState before(layer);
@@ -187,11 +222,13 @@ class Pass {
       times_.split[i].input_workspace_bytes = workspace;
     }
     // Inputs and gradients are then as cold as they are behind the input gradients of a stage.
-    for (std::size_t i = layers_.size(); i-- > 0;)
+    for (std::size_t i = end_; i-- > 0;) {
+      if (!timed_[i]) continue;
       times_.split[i].weight_workspace_bytes = workspace_of(i, weight_[i], [&] {
         for (auto& weight : weights[i]) weight->run();
         weights[i].clear();
       });
+    }
   }
 
   [[nodiscard]] ChainTimes times() && {
@@ -205,6 +242,17 @@ class Pass {
   }
 
  private:
+  [[nodiscard]] std::size_t last_timed() const {
+    const auto last = std::find(timed_.rbegin(), timed_.rend(), true);
+    return static_cast<std::size_t>(timed_.rend() - last) - 1;
+  }
+
+  /// Sets gradients_ to those of the layer's outputs; false: the layer is not timed.
+  bool take_gradients(std::size_t i) {
+    if (!given_[i].empty()) gradients_ = std::move(given_[i]);
+    return timed_[i];
+  }
+
   static Tensors owned_by(const Layer& layer) {
     Tensors tensors;
     for (const auto& owned : {layer.parameters(), layer.buffers()})
@@ -226,18 +274,22 @@ class Pass {
 
   Device& device_;
   std::vector<ModelLayer>& layers_;
+  std::vector<bool> timed_;
+  std::size_t end_;  ///< behind the last timed layer
   ChainTimes times_;
   std::vector<Timed> forward_, backward_, input_, weight_;
   std::vector<GraphPiece> saved_;
+  std::vector<Tensors> given_;  ///< gradients of outputs that no timed layer reads
   Tensors gradients_;
 };
 
 }  // namespace
 
-LayerChain::LayerChain(const Model& model, Device& device, MemoryFormat format) : device_(device), format_(format), loss_(model.loss()) {
+LayerChain::LayerChain(const Model& model, Device& device, const ExecutionVariant& variant)
+    : device_(device), variant_(variant), loss_(model.loss()) {
   for (const ModelLayer& layer : model.layers()) layers_.push_back({layer.name, layer.modules, layer.layer->clone()});
   tie_layers(layers_);
-  to_memory_format(layers_, format_);
+  to_memory_format(layers_, variant_.memory_format);
   for (const auto& tensors : {parameters_of(layers_), buffers_of(layers_)})
     for (const NamedTensor& named : tensors) device_.adopt(named.tensor);
 }
@@ -254,10 +306,23 @@ void LayerChain::clear_gradients() {
 
 ChainTimes LayerChain::time_pass(const Batch& microbatch, bool accumulate, bool split) {
   if (!accumulate) clear_gradients();
-  Pass pass(device_, layers_);
-  pass.forward(microbatch, format_, loss_);
+  const auto timed = timed_.find(static_cast<int>(microbatch.inputs.at(0).size(0)));
+  Pass pass(device_, layers_, timed == timed_.end() ? std::vector<bool>() : timed->second);
+  pass.forward(microbatch, variant_, loss_);
   split ? pass.split_backward() : pass.backward();
   return std::move(pass).times();
+}
+
+std::vector<bool> LayerChain::replaced_layers(const Batch& microbatch) {
+  const RunContext context = context_of(microbatch);
+  std::vector<bool> replaced;
+  Tensors values = device_inputs(device_, microbatch, variant_.memory_format);
+  for (const ModelLayer& layer : layers_) {
+    const ReplaceSlowKernels kernels(variant_.replaces_slow_kernels);
+    values = run_without_gradients(layer, static_cast<int>(replaced.size()), values, context);
+    replaced.push_back(kernels.replaced() > 0);
+  }
+  return replaced;
 }
 
 double action_overhead_seconds() {

@@ -2,10 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
-#include "profiler/base/memory_format.h"
 #include "profiler/device/device.h"
 #include "profiler/model/model.h"
 #include "profiler/trace/profile.h"
@@ -47,20 +47,30 @@ struct ChainTimes {
   std::vector<bool> keeps_output;
 };
 
-/// A model's layers on one device, their weights and inputs in the memory format. Create and use it on the device's compute thread.
+/// Layers of a model, by micro-batch size.
+using LayersBySize = std::map<int, std::vector<bool>>;
+
+/// A model's layers on one device in an execution variant. Create and use it on the device's compute thread.
 class LayerChain {
  public:
-  LayerChain(const Model& model, Device& device, MemoryFormat format = MemoryFormat::contiguous);
+  LayerChain(const Model& model, Device& device, const ExecutionVariant& variant = {});
+
+  /// At the sizes of `layers` only these are timed from now on; the others have no costs. Layers in front of them run without gradients,
+  /// those behind the last one not at all, and gradients of ones come from layers that are not timed.
+  void time_only(LayersBySize layers) { timed_ = std::move(layers); }
 
   /// Times one pass over a micro-batch in host memory. `accumulate`: adds gradients to those of the pass before, as all micro-batches of a
   /// step but the first do. `split`: all layers' weight gradients follow the input gradients of the first layer.
   [[nodiscard]] ChainTimes time_pass(const Batch& microbatch, bool accumulate, bool split = false);
+  /// The layers that have slow kernels to replace at the micro-batch's size, and whose variant replaces them. Runs their forwards only.
+  [[nodiscard]] std::vector<bool> replaced_layers(const Batch& microbatch);
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
   void clear_gradients();
 
  private:
   Device& device_;
-  MemoryFormat format_;
+  ExecutionVariant variant_;
+  LayersBySize timed_;
   std::vector<ModelLayer> layers_;
   Loss loss_;
 };

@@ -1,7 +1,6 @@
 #include "profiler/measure/measure.h"
 
 #include <ATen/ATen.h>
-#include <torch/optim/optimizer.h>
 #include <torch/version.h>
 
 #include <algorithm>
@@ -14,12 +13,11 @@
 #include "profiler/base/index.h"
 #include "profiler/device/device_worker.h"
 #include "profiler/device/precise_sleep.h"
-#include "profiler/measure/layer_costs.h"
+#include "profiler/measure/class_costs.h"
 #include "profiler/measure/layer_operators.h"
 #include "profiler/measure/link_timing.h"
 #include "profiler/measure/optimizer.h"
 #include "profiler/measure/sleep_model.h"
-#include "profiler/model/in_memory_format.h"
 
 namespace mptune::profiler {
 
@@ -35,48 +33,10 @@ double timed(const std::function<void()>& work) {
   return now_s() - start;
 }
 
-/// Time of `work` on the device's compute thread, by the device's clock [s].
-double timed_on(Device& device, const std::function<void()>& work) {
-  const auto start = device.stamp();
-  work();
-  return device.stamp()->seconds_since(*start);
-}
-
 double median_of(int repeats, const std::function<double()>& once) {
   std::vector<double> values;
   for (int i = 0; i < repeats; ++i) values.push_back(once());
   return median(std::move(values));
-}
-
-/// Measures costs that do not depend on the micro-batch: per action, per step, per byte of parameters.
-void measure_fixed_costs(std::vector<Bench>& benches, const MeasureOptions& options, DeviceClass& device_class) {
-  Bench& bench = benches[0];
-  bench.worker->run([&] {
-    Device& device = bench.worker->device();
-    device_class.action_seconds = action_overhead_seconds();
-    std::vector<at::Tensor> parameters = bench.chain->parameters();
-    for (at::Tensor& parameter : parameters)
-      if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
-    double bytes = 0;
-    for (const at::Tensor& parameter : parameters) bytes += static_cast<double>(parameter.nbytes());
-    if (bytes == 0) return;
-    auto optimizer = make_optimizer(options.optimizer, 1e-12, parameters);
-    optimizer->step();
-    device_class.optimizer_seconds_per_byte = median_of(3, [&] { return timed_on(device, [&] { optimizer->step(); }); }) / bytes;
-    const at::NoGradGuard no_grad;
-    std::vector<at::Tensor> other;
-    for (at::Tensor& parameter : parameters) other.push_back(at::zeros_like(parameter));
-    device_class.reduce_seconds_per_byte = median_of(3,
-                                                     [&] {
-                                                       return timed_on(device, [&] {
-                                                         for (std::size_t i = 0; i < other.size(); ++i) {
-                                                           other[i].add_(parameters[i].grad());
-                                                           other[i].copy_(parameters[i]);
-                                                         }
-                                                       });
-                                                     }) /
-                                           bytes;
-  });
 }
 
 /// Time to start and join the compute threads of all devices, as every step does [s].
@@ -169,12 +129,35 @@ std::vector<LayerEdge> chain_edges(const std::vector<Crossing>& crossings) {
 }
 
 /// What layers pass to each other, and what of them a backward does not split.
-void describe_flow(const MeasuredLayers& measured, Profile& profile) {
+void describe_flow(const MeasuredClass& measured, Profile& profile) {
   profile.edges = chain_edges(measured.crossings);
   for (std::size_t i = 0; i < profile.layers.size(); ++i) {
     profile.layers[i].unsplit_bytes = measured.unsplit[i].bytes;
     profile.layers[i].unsplit_share = measured.unsplit[i].share;
   }
+}
+
+/// The devices of one class, with whatever measures them.
+ClassDevices devices_of_class(const MeasureOptions& options, const std::vector<DeviceSpec>& measured, const std::vector<int>& classes,
+                              int index) {
+  const auto first = as_index(std::find(classes.begin(), classes.end(), index) - classes.begin());
+  ClassDevices devices{device_class(options.devices[first]), {measured[first]}, measured_sizes(options.batch)};
+  for (std::size_t i = 0; i < measured.size(); ++i)
+    if (i != first) devices.specs.push_back(measured[i]);
+  return devices;
+}
+
+/// Adds the whole machine as one device, and its costs for the whole batch.
+void measure_whole_machine(const Model& model, const Batch& batch, const MeasureOptions& options, double budget_s, Profile& profile) {
+  const DeviceSpec whole = parse_device(options.whole_machine);
+  const ClassMeasurement measurement(model, batch, options, {device_class(whole), {whole}, {options.batch}});
+  LayerTime time(budget_s, measurement.weight(), [](double) {});
+  MeasuredClass measured = measurement.measure_default(time);
+  measured.costs.step_seconds = measure_step_seconds({whole});
+  const int index = static_cast<int>(profile.classes.size());
+  profile.devices.push_back({options.whole_machine, index, 0});
+  profile.classes.push_back(std::move(measured.costs));
+  measurement.add_variants(index, time, profile);
 }
 
 Profile describe_profile(const Model& model, const MeasureOptions& options) {
@@ -189,52 +172,6 @@ Profile describe_profile(const Model& model, const MeasureOptions& options) {
   for (const DeviceSpec& device : options.devices) profile.fingerprint.devices.push_back(device.name);
   profile.fingerprint.libtorch = TORCH_VERSION;
   return profile;
-}
-
-/// Devices that share layer costs. The first is measured while the others are busy.
-struct ClassBenches {
-  std::string name;
-  std::vector<DeviceSpec> specs;
-  std::vector<int> sizes;  ///< of micro-batches
-};
-
-/// The variants to measure, the default first.
-std::vector<ExecutionVariant> variants_for(const Model& model, const MeasureOptions& options) {
-  std::vector<ExecutionVariant> variants{{}};
-  if (options.channels_last && options.devices[0].kind != DeviceSpec::Kind::sleep && has_convolution_weights(model.layers()))
-    variants.push_back({.memory_format = MemoryFormat::channels_last});
-  return variants;
-}
-
-/// What layers, optimizer and sums cost; what the layers hand over and can't split is described in `flow`, if it is given.
-DeviceClass measure_class(const Model& model, const Batch& batch, const MeasureOptions& options, const ClassBenches& measured,
-                          const ExecutionVariant& variant, double budget_s, const std::function<void(double)>& progress, Profile* flow) {
-  std::vector<Bench> benches;
-  for (const DeviceSpec& spec : measured.specs) benches.emplace_back(spec, model, variant.memory_format);
-  DeviceClass costs;
-  costs.name = measured.name;
-  costs.variant = variant;
-  MeasuredLayers layers = measure_layers(benches, batch, measured.sizes, model.size(), budget_s, progress);
-  if (flow != nullptr) describe_flow(layers, *flow);
-  costs.layers = std::move(layers.costs);
-  measure_fixed_costs(benches, options, costs);
-  return costs;
-}
-
-/// Adds the costs of one class's devices in another variant, unless the model can't run in it: a layer may need its input contiguous.
-void add_variant(const Model& model, const Batch& batch, const MeasureOptions& options, const ClassBenches& measured, int variant_of,
-                 const ExecutionVariant& variant, double budget_s, const std::function<void(double)>& progress, Profile& profile) {
-  try {
-    DeviceClass costs = measure_class(model, batch, options, measured, variant, budget_s, progress, nullptr);
-    const DeviceClass& base = profile.classes[as_index(variant_of)];
-    costs.action_seconds = base.action_seconds;
-    costs.step_seconds = base.step_seconds;
-    costs.allocator_reserve = base.allocator_reserve;
-    costs.variant_of = variant_of;
-    profile.classes.push_back(std::move(costs));
-  } catch (const Error&) {
-    return;
-  }
 }
 
 }  // namespace
@@ -271,53 +208,32 @@ Profile measure_profile(const Model& model, const Batch& batch, const MeasureOpt
   const std::vector<DeviceSpec> measured =
       sleeping ? std::vector<DeviceSpec>{parse_device("cpu:" + std::to_string(available_cores()[0]))} : options.devices;
   const double layer_share = options.whole_machine.empty() ? 0.9 : 0.75;
-  const std::vector<ExecutionVariant> variants = variants_for(model, options);
 
   const std::vector<int> classes = classes_of(options.devices);
   const int class_count = 1 + *std::max_element(classes.begin(), classes.end());
-  const double parts = class_count * static_cast<double>(variants.size());
-  double part = 0;
-  const auto layer_progress = [&](double fraction) { report("layer costs", (part + fraction) * layer_share / parts); };
-  std::vector<ClassBenches> benches;
-  for (int c = 0; c < class_count; ++c) {
-    const auto first = as_index(std::find(classes.begin(), classes.end(), c) - classes.begin());
-    ClassBenches& bench = benches.emplace_back();
-    bench.name = device_class(options.devices[first]);
-    bench.specs = {measured[first]};
-    for (std::size_t i = 0; i < measured.size(); ++i)
-      if (i != first) bench.specs.push_back(measured[i]);
-    bench.sizes = measured_sizes(options.batch);
-    DeviceClass costs = measure_class(model, batch, options, bench, {}, options.budget_s * layer_share / parts, layer_progress,
-                                      c == 0 ? &profile : nullptr);
-    costs.step_seconds = measure_step_seconds(options.devices);
-    if (sleeping) costs.action_seconds = sleep_action_seconds();
-    profile.classes.push_back(std::move(costs));
-    ++part;
+  std::vector<ClassMeasurement> measurements;
+  double weights = 0;
+  for (int c = 0; c < class_count; ++c)
+    weights += measurements.emplace_back(model, batch, options, devices_of_class(options, measured, classes, c)).weight();
+  LayerTime time(options.budget_s * layer_share, weights, [&](double fraction) { report("layer costs", fraction * layer_share); });
+  for (const ClassMeasurement& measurement : measurements) {
+    MeasuredClass one = measurement.measure_default(time);
+    if (profile.classes.empty()) describe_flow(one, profile);
+    one.costs.step_seconds = measure_step_seconds(options.devices);
+    if (sleeping) one.costs.action_seconds = sleep_action_seconds();
+    profile.classes.push_back(std::move(one.costs));
   }
   profile.co_running_slowdown = slowdown_of(profile.classes);
   for (std::size_t i = 0; i < options.devices.size(); ++i)
     profile.devices.push_back({options.devices[i].name, classes[i], memory_of(options, i)});
-  for (std::size_t v = 1; v < variants.size(); ++v)
-    for (int c = 0; c < class_count; ++c, ++part)
-      add_variant(model, batch, options, benches[as_index(c)], c, variants[v], options.budget_s * layer_share / parts, layer_progress,
-                  profile);
+  for (int c = 0; c < class_count; ++c) measurements[as_index(c)].add_variants(c, time, profile);
 
   report("links", layer_share);
   measure_links(options.devices, options.link, profile);
 
   if (!options.whole_machine.empty()) {
     report("all cores", layer_share + 0.05);
-    const DeviceSpec whole = parse_device(options.whole_machine);
-    const ClassBenches bench{device_class(whole), {whole}, {options.batch}};
-    const double budget_s = options.budget_s * (1 - layer_share - 0.05) / static_cast<double>(variants.size());
-    const auto silent = [](double) {};
-    DeviceClass costs = measure_class(model, batch, options, bench, {}, budget_s, silent, nullptr);
-    costs.step_seconds = measure_step_seconds({whole});
-    const int index = static_cast<int>(profile.classes.size());
-    profile.devices.push_back({options.whole_machine, index, 0});
-    profile.classes.push_back(std::move(costs));
-    for (std::size_t v = 1; v < variants.size(); ++v)
-      add_variant(model, batch, options, bench, index, variants[v], budget_s, silent, profile);
+    measure_whole_machine(model, batch, options, options.budget_s * (1 - layer_share - 0.05), profile);
   }
   report("operators", 0.99);
   profile.operators = measure_operators(model, batch, one_of_each(measured, classes), cost_jumps(profile));

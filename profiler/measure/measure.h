@@ -19,9 +19,11 @@ struct MeasureOptions {
   std::vector<std::int64_t> memory_bytes;  ///< caps by device, copied to the profile; measuring itself is not capped
   int batch = 0;
   OptimizerKind optimizer = OptimizerKind::sgd;
-  bool channels_last = false;  ///< also measures layers in channels_last, if the model has convolutions
+  bool channels_last = false;     ///< also measures layers in channels_last, if the model has convolutions
+  bool replaced_kernels = false;  ///< also measures layers of CPU devices with slow kernels replaced, at the sizes that would take them
   double budget_s = 60;
   std::function<void(const std::string& what, double fraction)> progress;  ///< may be empty
+  std::function<void(const std::string& warning)> warn;                    ///< what the profile lacks and why, a clause; may be empty
 };
 
 /// Micro-batch sizes to measure for a batch: powers of two and the batch.
@@ -31,8 +33,10 @@ struct MeasureOptions {
 /// steps, optimizer and reduction. Blocks; the calling thread keeps its cores.
 /// - Sizes at which the model can't run (batch norm over one value) are left out.
 /// - Sleeping devices get the costs of the first core. Bytes need install_cpu_accounting().
-/// - Layers take about the budget, but at least one counted pass per size. Execution variants share it.
-/// - A variant that the model can't run in is left out.
+/// - Layers take about the budget, but at least one counted pass per size. Execution variants share it by their work.
+/// - A memory format that the model can't run in is left out and warned of.
+/// - With slow kernels replaced, only layers at sizes that have some are measured; the other costs are those without. Where no layer has
+///   any, there is no such variant.
 /// - Layers whose cost per sample jumps take some passes more (layer_operators.h).
 /// - Links take another 0.2 s per ordered pair of CPU devices, throttled ones up to a few seconds.
 /// Throws Error if the model can't run or a device is not available. Requires: at least one device.

@@ -21,6 +21,7 @@
 #include "reports/cli/worker_calls.h"
 #include "reports/render/cost_jumps.h"
 #include "reports/render/report_text.h"
+#include "reports/render/slow_kernels.h"
 #include "reports/render/table.h"
 #include "reports/render/units.h"
 #include "tuner/live/worker_process.h"
@@ -103,10 +104,10 @@ void refuse_plan_over_caps(const ProfileCommand& command, const tuner::TrainingS
 
 /// Measures layers and links, or reads them from --measured: plans recorded with the same costs can be compared.
 void obtain_profile(const ProfileCommand& command, const tuner::TrainingSetup& setup, const tuner::DescribedModel& model,
-                    const std::string& path, ProgressLine& progress) {
+                    const std::string& path, const Session& session, ProgressLine& progress) {
   if (command.measured.empty()) {
     progress.update("measuring layers and links", 0);
-    return measure_profile(setup, path, kMeasureSeconds, command.choice.allows_channels_last(), progress);
+    return measure_profile(setup, path, kMeasureSeconds, command.choice, session, progress);
   }
   profiler::Recording recording;
   recording.profile = profiler::read_recording(command.measured).profile;
@@ -131,7 +132,7 @@ Profiled profile_and_record(const ProfileCommand& command, const Session& sessio
   const TemporaryFolder folder;
   setup.sleep_profile = folder.file("profile.sqlite");
   ProgressLine progress(session);
-  obtain_profile(command, setup, model, folder.file("profile.sqlite"), progress);
+  obtain_profile(command, setup, model, folder.file("profile.sqlite"), session, progress);
   refuse_plan_over_caps(command, setup, profiled.plan, folder.file("profile.sqlite"), session);
   progress.update("recording " + describe(profiled.plan), 0);
   try {
@@ -169,6 +170,7 @@ planner::Json profile_json(const Profiled& profiled, const TraceReport& report, 
                       {"percent", overhead_percent(profiled.recorded)}};
   json["layers"] = layers_json(*profiled.recording.profile);
   json["cost_jumps"] = cost_jumps_json(*profiled.recording.profile);
+  json["slow_kernels"] = slow_kernels_json(*profiled.recording.profile);
   json["links"] = links_json(*profiled.recording.profile);
   json["co_running_slowdown"] = profiled.recording.profile->co_running_slowdown;
   return json;
@@ -220,6 +222,7 @@ std::string profile_text(const Profiled& profiled, const TraceReport& report, co
   std::string text = heading(style, "Layers on " + profiled.recording.profile->classes.front().name) + layer_table(profiled, style);
   text += unsplit_text(*profiled.recording.profile, style);
   text += cost_jumps_text(*profiled.recording.profile, style);
+  text += slow_kernels_text(*profiled.recording.profile, style);
   for (const LinkCost& link : profiled.recording.profile->links) {
     const auto& devices = profiled.recording.profile->devices;
     text +=

@@ -133,8 +133,8 @@ void refuse_unless_agrees(tuner::TrainingSetup setup, double budget_s, ProgressL
   }
 }
 
-tuner::TuneResult run_trials(const tuner::TuneOptions& options, const tuner::TrainingSetup& setup, bool channels_last, tuner::Study& study,
-                             const Session& session) {
+tuner::TuneResult run_trials(const tuner::TuneOptions& options, const tuner::TrainingSetup& setup, const PlanChoice& choice,
+                             tuner::Study& study, const Session& session) {
   ProgressLine progress(session, options.budget_s);
   progress.update("opening " + study.folder(), 0);
   double best_s = 0;
@@ -147,7 +147,7 @@ tuner::TuneResult run_trials(const tuner::TuneOptions& options, const tuner::Tra
   tuner::TuneServices services;
   services.check = [&](double budget_s) { refuse_unless_agrees(setup, budget_s, progress); };
   services.measure = [&](double budget_s) {
-    measure_profile(setup, study.profile_path(), budget_s, channels_last, progress);
+    measure_profile(setup, study.profile_path(), budget_s, choice, session, progress);
     auto profile = profiler::read_recording(study.profile_path()).profile;
     if (!profile)
       throw Error("mptune-worker measured nothing", study.profile_path(), "make sure that both programs are of the same build",
@@ -183,7 +183,7 @@ int run_tune(const TuneCommand& command, const Session& session) {
   setup.sleep_profile = study.profile_path();
   study.set_identity(identity);
 
-  tuner::TuneResult result = run_trials(options, setup, command.choice.allows_channels_last(), study, session);
+  tuner::TuneResult result = run_trials(options, setup, command.choice, study, session);
   const auto profile = profiler::read_recording(study.profile_path()).profile;
   if (!profile) throw Error("the study lost its profile", study.profile_path(), "start a new study", ExitCode::internal);
   const PlanFile file = tuner::recommended_plan_file(result.recommendation, model.layers, profile->fingerprint, identity,

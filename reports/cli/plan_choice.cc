@@ -48,6 +48,17 @@ std::optional<MemoryFormat> parse_memory_format(const PlanChoice& choice) {
   return format;
 }
 
+/// The default or the given one first; what the profile has no costs of is not searched.
+std::vector<ExecutionOptions> searched_options(const PlanChoice& choice) {
+  std::vector<MemoryFormat> formats{MemoryFormat::contiguous, MemoryFormat::channels_last};
+  if (const auto format = parse_memory_format(choice)) formats = {*format};
+  std::vector<ExecutionOptions> options;
+  for (const bool replace : {false, true})
+    for (const MemoryFormat format : formats)
+      if (!replace || choice.allows_replaced_kernels()) options.push_back({.memory_format = format, .replace_slow_kernels = replace});
+  return options;
+}
+
 /// A name, or the actions of a file.
 void choose_schedule(PlanOptions& options) {
   if (options.schedule.empty() || planner::find_schedule(options.schedule) != nullptr) return;
@@ -101,7 +112,9 @@ void add_plan_options(CLI::App& command, PlanChoice& options, bool searched) {
   add("--memory-format", options.memory_format, "FORMAT",
       "order of dimensions in memory, of activations and of the weights of convolutions: contiguous or channels_last", "contiguous");
   if (searched)
-    command.add_flag("--exact", options.exact, "gradients that equal the un-pipelined model's in every bit: contiguous tensors only")
+    command
+        .add_flag("--exact", options.exact,
+                  "gradients that equal the un-pipelined model's in every bit: contiguous tensors, no kernel replaced")
         ->group("Search only plans with");
 }
 
@@ -180,10 +193,7 @@ SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>
   space.capabilities = tuner::kRuntime;
   space.idle_devices_help = true;
   space.exact = choice.exact;
-  if (const auto format = parse_memory_format(choice))
-    space.options = {{.memory_format = *format}};
-  else
-    space.options = {{}, {.memory_format = MemoryFormat::channels_last}};
+  space.options = searched_options(choice);
   return space;
 }
 

@@ -25,6 +25,8 @@ struct PlanChoice {
   [[nodiscard]] bool any() const;
   /// True unless other plans than those in channels_last are asked for.
   [[nodiscard]] bool allows_channels_last() const { return !exact && memory_format != name_of(MemoryFormat::contiguous); }
+  /// True unless gradients are to be exact.
+  [[nodiscard]] bool allows_replaced_kernels() const { return !exact; }
 };
 
 /// `searched`: they restrict a search instead of naming one plan.

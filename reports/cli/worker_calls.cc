@@ -39,10 +39,12 @@ tuner::DescribedModel describe_model(const tuner::TrainingSetup& setup, const Se
   return model;
 }
 
-void measure_profile(const tuner::TrainingSetup& setup, const std::string& path, double budget_s, bool channels_last,
-                     ProgressLine& progress) {
-  tuner::call_worker(tuner::MeasureRequest{setup, path, budget_s, channels_last}, kSilence, [&](const tuner::Reply& reply) {
+void measure_profile(const tuner::TrainingSetup& setup, const std::string& path, double budget_s, const PlanChoice& choice,
+                     const Session& session, ProgressLine& progress) {
+  const tuner::MeasureRequest request{setup, path, budget_s, choice.allows_channels_last(), choice.allows_replaced_kernels()};
+  tuner::call_worker(request, kSilence, [&](const tuner::Reply& reply) {
     if (const auto* news = std::get_if<tuner::Progress>(&reply)) progress.update("measuring " + news->what, news->fraction);
+    if (const auto* warned = std::get_if<tuner::Warned>(&reply)) session.warn(warned->text);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "planner/plan_file.h"
+#include "reports/cli/plan_choice.h"
 #include "reports/cli/progress.h"
 #include "tuner/live/messages.h"
 
@@ -12,9 +13,9 @@ namespace mptune::reports {
 /// Layers, batch and fingerprint of the setup's model. Throws Error.
 [[nodiscard]] tuner::DescribedModel describe_model(const tuner::TrainingSetup& setup, const Session& session);
 
-/// Measures into `path`; where the model has convolutions, also in channels_last if that is asked for. Throws Error.
-void measure_profile(const tuner::TrainingSetup& setup, const std::string& path, double budget_s, bool channels_last,
-                     ProgressLine& progress);
+/// Measures into `path`, in every execution variant that the choice allows; warns of what the profile lacks. Throws Error.
+void measure_profile(const tuner::TrainingSetup& setup, const std::string& path, double budget_s, const PlanChoice& choice,
+                     const Session& session, ProgressLine& progress);
 
 /// Records steps of a plan into `path`. Throws Error.
 [[nodiscard]] tuner::Recorded record_plan(const tuner::TrainingSetup& setup, const Plan& plan, int steps, const std::string& path,

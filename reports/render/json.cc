@@ -1,7 +1,10 @@
 #include "reports/render/json.h"
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 
+#include "profiler/analyze/slow_kernels.h"
 #include "profiler/base/index.h"
 #include "reports/render/advice_text.h"
 #include "reports/render/recommendation_text.h"
@@ -29,6 +32,7 @@ planner::Json idle_ns(const profiler::IdleCauses& idle) {
 planner::Json cost_json(const LayerCost& cost, const DeviceClass& measured) {
   planner::Json json = {{"device_class", measured.name},
                         {"memory_format", name_of(measured.variant.memory_format)},
+                        {"replaces_slow_kernels", measured.variant.replaces_slow_kernels},
                         {"samples", cost.samples},
                         {"forward_s", median(cost.forward)},
                         {"backward_s", median(cost.backward)}};
@@ -267,11 +271,17 @@ void put_trace(planner::Json& json, const TraceReport& report) {
 
 planner::Json layers_json(const Profile& profile) {
   planner::Json layers = planner::Json::array();
+  // A class with slow kernels replaced has costs of its own only where it replaces some.
+  std::set<std::tuple<std::size_t, std::size_t, int>> replaced;
+  for (const profiler::SlowKernel& kernel : profiler::slow_kernels(profile))
+    replaced.insert({as_index(kernel.device_class), as_index(kernel.layer), kernel.samples});
   for (std::size_t i = 0; i < profile.layers.size(); ++i) {
     planner::Json costs = planner::Json::array();
-    for (const DeviceClass& device_class : profile.classes) {
-      if (i < device_class.layers.size())
-        for (const LayerCost& cost : device_class.layers[i].by_samples) costs.push_back(cost_json(cost, device_class));
+    for (std::size_t c = 0; c < profile.classes.size(); ++c) {
+      const DeviceClass& measured = profile.classes[c];
+      if (i >= measured.layers.size()) continue;
+      for (const LayerCost& cost : measured.layers[i].by_samples)
+        if (!measured.variant.replaces_slow_kernels || replaced.count({c, i, cost.samples}) > 0) costs.push_back(cost_json(cost, measured));
     }
     const ProfileLayer& layer = profile.layers[i];
     layers.push_back({{"index", i},

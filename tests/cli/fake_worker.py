@@ -97,7 +97,7 @@ def out_of_memory():
 if MODE == "cannot-load":
     sys.stderr.write("mptune-worker: error while loading shared libraries: libtorch.so: cannot open shared object file\n")
     sys.exit(127)
-say("hello", protocol=7, version="0.1.0", libtorch="fake", cuda="")
+say("hello", protocol=8, version="0.1.0", libtorch="fake", cuda="")
 with os.fdopen(request_fd) as stream:
     request = json.loads(stream.readline())
 kind = request["type"]
@@ -111,6 +111,8 @@ if kind == "describe":
     say("described", models=[model(request["setup"])])
 elif kind == "measure":
     say("progress", what="layer costs", fraction=0.5)
+    if os.environ.get("MPTUNE_FAKE_MEASURE_WARNING"):
+        say("warned", text=os.environ["MPTUNE_FAKE_MEASURE_WARNING"])
     shutil.copy(os.path.join(FIXTURES, "profile.sqlite"), request["path"])
 elif kind == "record":
     shutil.copy(os.path.join(FIXTURES, "trace.sqlite"), request["path"])

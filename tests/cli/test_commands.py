@@ -64,6 +64,11 @@ class Commands(CommandTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("mptune: warning: GPUs are not shown\n", done.stderr)
 
+    def test_profile_says_what_was_not_measured(self):
+        done = self.mptune("profile", "toy", "--devices", "sleep:2", MPTUNE_FAKE_MEASURE_WARNING="there are no costs in channels_last")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("mptune: warning: there are no costs in channels_last\n", done.stderr)
+
     def test_profile_with_a_plan_file(self):
         value = self.result("profile", "profile", "toy", "--plan", "plan.json", "-o", "other.sqlite")
         self.assertEqual(value["trace"], "other.sqlite")

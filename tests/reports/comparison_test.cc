@@ -210,6 +210,9 @@ TEST(PlanChanges, AreInWords) {
   Plan last = a;
   last.options.memory_format = MemoryFormat::channels_last;
   EXPECT_THAT(plan_changes(a, last), ::testing::ElementsAre("memory format: contiguous -> channels_last"));
+  Plan replaced = a;
+  replaced.options.replace_slow_kernels = true;
+  EXPECT_THAT(plan_changes(a, replaced), ::testing::ElementsAre("slow kernels replaced: no -> yes"));
   Plan b = two_stages(8, "1f1b", 5);
   b.stages[1].recompute.mode = Recompute::Mode::all;
   EXPECT_THAT(plan_changes(a, b), ::testing::ElementsAre("cuts: 3 -> 5", "stage 1: recompute none -> all",

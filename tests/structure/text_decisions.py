@@ -15,6 +15,7 @@ FOLDERS = ["profiler", "planner", "tuner", "reports"]
 
 # Files that print what an exception says or hand it on, and what for; with its folder where a name alone says too little.
 HANDS_ON = {
+    "class_costs.cc": "a warning of what was not measured",
     "command_doctor.cc": "a finding for people",
     "command_profile_program.cc": "a warning of what was not recorded",
     "cuda_lanes.cc": "adds the GPU that cannot be used",

@@ -63,7 +63,7 @@ MPTUNE_FIELDS(ProfileLayer, f("name", v.name); f("kind", v.kind); f("modules", v
 
 MPTUNE_FIELDS(DescribeRequest, f("setup", v.setup); f("all_models", v.all_models);)
 MPTUNE_FIELDS(MeasureRequest, f("setup", v.setup); f("path", v.path); f("budget_s", v.budget_s);
-              f("channels_last", v.channels_last);)
+              f("channels_last", v.channels_last); f("replaced_kernels", v.replaced_kernels);)
 MPTUNE_FIELDS(SeriesRequest, f("setup", v.setup); f("series", v.series); f("started_s", v.started_s);)
 MPTUNE_FIELDS(RecordRequest, f("setup", v.setup); f("plan", v.plan); f("steps", v.steps); f("path", v.path);
               f("profile_path", v.profile_path);)
@@ -73,6 +73,7 @@ MPTUNE_FIELDS(CheckRequest, f("setup", v.setup); f("plan", v.plan); f("budget_s"
 
 MPTUNE_FIELDS(Hello, f("protocol", v.protocol); f("version", v.version); f("libtorch", v.libtorch); f("cuda", v.cuda);)
 MPTUNE_FIELDS(Progress, f("what", v.what); f("fraction", v.fraction);)
+MPTUNE_FIELDS(Warned, f("text", v.text);)
 MPTUNE_FIELDS(DescribedModel, f("name", v.name); f("parameters_text", v.parameters_text); f("description", v.description);
               f("parameters", v.parameters); f("layers", v.layers); f("input", v.input); f("batch", v.batch); f("fingerprint", v.fingerprint);
               f("convolutions", v.convolutions); f("warning", v.warning);)
@@ -108,9 +109,9 @@ struct Names<Request> {
 };
 template <>
 struct Names<Reply> {
-  static constexpr const char* kAll[] = {"hello",          "progress", "described", "step_started",      "step_timed",
-                                         "entry_finished", "recorded", "trained",   "training_finished", "findings",
-                                         "checked",        "done",     "failed"};
+  static constexpr const char* kAll[] = {"hello",      "progress",       "warned",   "described", "step_started",
+                                         "step_timed", "entry_finished", "recorded", "trained",   "training_finished",
+                                         "findings",   "checked",        "done",     "failed"};
 };
 template <>
 struct Names<Outcome> {

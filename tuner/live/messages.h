@@ -16,7 +16,7 @@
 namespace mptune::tuner {
 
 /// Version of the pipe between mptune and mptune-worker; both must be the same.
-inline constexpr int kProtocolVersion = 7;
+inline constexpr int kProtocolVersion = 8;
 
 // ---- from mptune to the worker: exactly one request, then the worker answers until Done or Failed and exits ----
 
@@ -30,7 +30,8 @@ struct MeasureRequest {
   TrainingSetup setup;
   std::string path;
   double budget_s = 60;
-  bool channels_last = false;  ///< also measures in channels_last where the model has convolutions
+  bool channels_last = false;     ///< also measures in channels_last where the model has convolutions
+  bool replaced_kernels = false;  ///< also measures with slow kernels replaced, where layers would take them
 };
 /// Seconds of the machine's monotonic clock, which all its processes share.
 [[nodiscard]] double monotonic_seconds();
@@ -81,6 +82,10 @@ struct Hello {
 struct Progress {
   std::string what;     ///< "layer costs"
   double fraction = 0;  ///< 0 to 1 of the request
+};
+/// What the user should know of the request's result.
+struct Warned {
+  std::string text;  ///< a clause
 };
 struct DescribedModel {
   std::string name;
@@ -158,8 +163,8 @@ struct Failed {
   int exit_code = 1;
   std::optional<Outcome> outcome = {};  ///< of the request's plan, where its failure is the reason
 };
-using Reply = std::variant<Hello, Progress, Described, StepStarted, StepTimed, EntryFinished, Recorded, Trained, TrainingFinished, Findings,
-                           Checked, Done, Failed>;
+using Reply = std::variant<Hello, Progress, Warned, Described, StepStarted, StepTimed, EntryFinished, Recorded, Trained, TrainingFinished,
+                           Findings, Checked, Done, Failed>;
 
 /// One line of JSON without the line break; `"type"` names the alternative. Doubles survive exactly.
 [[nodiscard]] std::string encode(const Request& request);

@@ -38,7 +38,9 @@ void measure(const MeasureRequest& request, const Replies& reply) {
   options.optimizer = real.optimizer;
   options.budget_s = request.budget_s;
   options.channels_last = request.channels_last;
+  options.replaced_kernels = request.replaced_kernels;
   options.progress = [&](const std::string& what, double fraction) { reply(Progress{what, fraction}); };
+  options.warn = [&](const std::string& warning) { reply(Warned{warning}); };
   profiler::Recording recording;
   recording.profile = profiler::measure_profile(model, batch_of(real, model), options);
   profiler::write_recording(recording, request.path, /*force=*/true);

@@ -101,6 +101,33 @@ TEST(SearchVariants, SlowKernelsThatWereNotMeasuredAreNotSearchedTwice) {
   for (const Candidate& candidate : result.ranked) EXPECT_TRUE(is_exact(candidate.plan));
 }
 
+TEST(SearchVariants, PlansThatReplaceSlowKernelsAreProposedWhereThatPays) {
+  const Profile plain = testing::make_profile({.layers = 4, .devices = 2});
+  const ExecutionOptions replacing{.replace_slow_kernels = true};
+  SearchSpace space = space_of_variants(2, 4);
+  space.options = {{}, replacing};
+  const SearchResult result = search_plans(space, testing::with_replaced_kernels(plain, 0.5));
+  ASSERT_TRUE(result.complete);
+  const Candidate& best = result.ranked.front();
+  EXPECT_EQ(best.plan.options, replacing);
+  EXPECT_FALSE(is_exact(best.plan));
+  EXPECT_THAT(describe(best.plan), ::testing::EndsWith(", slow kernels replaced"));
+  EXPECT_LT(best.prediction.step_s, search_plans(space, plain).ranked.front().prediction.step_s);
+  space.exact = true;
+  for (const Candidate& candidate : search_plans(space, testing::with_replaced_kernels(plain, 0.5)).ranked)
+    EXPECT_TRUE(is_exact(candidate.plan));
+}
+
+TEST(SearchVariants, PlansThatReplaceKernelsForNothingAreLeftOut) {
+  const Profile plain = testing::make_profile({.layers = 4, .devices = 2});
+  SearchSpace space = space_of_variants(2, 4);
+  const SearchResult exact = search_plans(space, plain);
+  space.options = {{}, {.replace_slow_kernels = true}};
+  const SearchResult result = search_plans(space, testing::with_replaced_kernels(plain, 1));
+  ASSERT_EQ(result.ranked.size(), exact.ranked.size());
+  for (std::size_t i = 0; i < result.ranked.size(); ++i) EXPECT_EQ(result.ranked[i].plan, exact.ranked[i].plan);
+}
+
 TEST(SearchVariants, SayByHowMuchTheNearestPlanExceedsTheCap) {
   const Profile profile = testing::with_channels_last(testing::make_profile({.layers = 4, .devices = 2}), 0.5);
   SearchSpace space = space_of_variants(2, 4);

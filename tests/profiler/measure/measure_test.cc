@@ -8,6 +8,7 @@
 #include <cmath>
 #include <memory>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -236,10 +237,119 @@ TEST(MeasureProfile, ConvolutionsAreMeasuredInChannelsLastToo) {
   }
 }
 
+/// A square kernel over images of four channels.
+class ConvolvingLayer final : public Layer {
+ public:
+  ConvolvingLayer(std::string name, std::int64_t width)
+      : name_(std::move(name)), width_(width), weight_(at::rand({4, 4, width, width}).requires_grad_()) {}
+  Tensors forward(const Tensors& inputs, const RunContext&) override { return {at::conv2d(inputs[0], weight_)}; }
+  [[nodiscard]] std::vector<NamedTensor> parameters() const override { return {{name_ + ".weight", weight_}}; }
+  [[nodiscard]] std::vector<NamedTensor> buffers() const override { return {}; }
+  [[nodiscard]] std::unique_ptr<Layer> clone() const override { return std::make_unique<ConvolvingLayer>(name_, width_); }
+  [[nodiscard]] std::string kind() const override { return "Convolving"; }
+
+ private:
+  std::string name_;
+  std::int64_t width_;
+  at::Tensor weight_;
+};
+
+/// Needs its input contiguous.
+class FlatteningLayer final : public Layer {
+ public:
+  Tensors forward(const Tensors& inputs, const RunContext&) override { return {inputs[0].view({inputs[0].size(0), -1})}; }
+  [[nodiscard]] std::vector<NamedTensor> parameters() const override { return {}; }
+  [[nodiscard]] std::vector<NamedTensor> buffers() const override { return {}; }
+  [[nodiscard]] std::unique_ptr<Layer> clone() const override { return std::make_unique<FlatteningLayer>(); }
+  [[nodiscard]] std::string kind() const override { return "Flattening"; }
+};
+
+struct MeasuredKernels {
+  Profile profile;
+  std::vector<std::string> warnings;
+};
+
+/// Of a model with convolutions of these kernels, at a batch of 16.
+MeasuredKernels measure_kernels(const std::vector<std::int64_t>& widths, bool channels_last = false, bool flatten = false) {
+  std::vector<ModelLayer> layers;
+  for (const std::int64_t width : widths) {
+    const std::string name = "layer" + std::to_string(layers.size());
+    layers.push_back({name, {}, std::make_unique<ConvolvingLayer>(name, width)});
+  }
+  if (flatten) layers.push_back({"flatten", {}, std::make_unique<FlatteningLayer>()});
+  SampleDescription sample;
+  sample.inputs = {{.shape = {4, 8, 8}}};
+  const Model model("convolving", std::move(layers), Loss::mean_square(), sample, 16);
+  profiler::MeasureOptions options = options_for("cpu:" + std::to_string(available_cores()[0]), 16);
+  options.budget_s = 0.1;
+  options.replaced_kernels = true;
+  options.channels_last = channels_last;
+  MeasuredKernels measured;
+  options.warn = [&](const std::string& warning) { measured.warnings.push_back(warning); };
+  measured.profile = profiler::measure_profile(model, synthetic_batch(sample, 16, 0), options);
+  return measured;
+}
+
+/// `widths`: of the kernels; those of one element are slow from 2 to 15 samples.
+void expect_replaced_where_slow(const DeviceClass& plain, const DeviceClass& replaced, const std::vector<std::int64_t>& widths) {
+  for (std::size_t i = 0; i < widths.size(); ++i)
+    for (std::size_t s = 0; s < plain.layers[i].by_samples.size(); ++s) {
+      const LayerCost &cost = replaced.layers[i].by_samples[s], &before = plain.layers[i].by_samples[s];
+      const bool slow = widths[i] == 1 && cost.samples > 1 && cost.samples < 16;
+      EXPECT_EQ(cost.samples, before.samples);
+      EXPECT_EQ(cost == before, !slow) << "layer " << i << " at " << cost.samples;
+      EXPECT_EQ(cost.output_bytes, before.output_bytes);
+      EXPECT_EQ(cost.saved_activation_bytes, before.saved_activation_bytes);
+      ASSERT_TRUE(cost.split && before.split);
+      EXPECT_EQ(cost.split->held_bytes, before.split->held_bytes) << "layer " << i << " at " << cost.samples;
+      for (const Samples* samples : {&cost.forward, &cost.backward, &cost.backward_input, &cost.backward_weight})
+        expect_all_positive(*samples, "layer " + std::to_string(i));
+    }
+}
+
+TEST(MeasureProfile, SlowKernelsAreMeasuredReplacedWhereTheyWouldBeTaken) {
+  const std::vector<std::int64_t> widths{3, 1, 3, 1, 3};
+  const Profile profile = measure_kernels(widths).profile;
+  ASSERT_EQ(profile.classes.size(), 2U);
+  const DeviceClass& plain = profile.classes[0];
+  const DeviceClass& replaced = profile.classes[1];
+  EXPECT_EQ(replaced.variant_of, 0);
+  EXPECT_EQ(replaced.variant, (ExecutionVariant{.replaces_slow_kernels = true}));
+  EXPECT_EQ(replaced.name, plain.name);
+  EXPECT_EQ(replaced.optimizer_seconds_per_byte, plain.optimizer_seconds_per_byte);
+  expect_replaced_where_slow(plain, replaced, widths);
+}
+
+TEST(MeasureProfile, SlowKernelsAreMeasuredReplacedInEitherFormat) {
+  const std::vector<std::int64_t> widths{1, 3};
+  const Profile profile = measure_kernels(widths, true).profile;
+  ASSERT_EQ(profile.classes.size(), 4U);
+  EXPECT_EQ(profile.classes[1].variant, (ExecutionVariant{.memory_format = MemoryFormat::channels_last}));
+  EXPECT_EQ(profile.classes[3].variant, (ExecutionVariant{MemoryFormat::channels_last, true}));
+  EXPECT_EQ(profile.classes[3].variant_of, 0);
+  expect_replaced_where_slow(profile.classes[0], profile.classes[2], widths);
+  expect_replaced_where_slow(profile.classes[1], profile.classes[3], widths);
+}
+
+TEST(MeasureProfile, WithoutSlowKernelsNothingIsMeasuredTwice) {
+  const MeasuredKernels measured = measure_kernels({3, 3});
+  EXPECT_EQ(measured.profile.classes.size(), 1U);
+  EXPECT_TRUE(measured.warnings.empty());
+}
+
+TEST(MeasureProfile, AFormatInWhichTheModelCantRunIsWarnedOf) {
+  const MeasuredKernels measured = measure_kernels({1}, true, true);
+  ASSERT_EQ(measured.profile.classes.size(), 2U);
+  EXPECT_EQ(measured.profile.classes[1].variant, (ExecutionVariant{.replaces_slow_kernels = true}));
+  ASSERT_EQ(measured.warnings.size(), 1U);
+  EXPECT_EQ(measured.warnings[0].rfind("there are no costs of cpu/1 in channels_last: the model can't run: ", 0), 0U)
+      << measured.warnings[0];
+}
+
 TEST(MeasureProfile, OtherModelsHaveNoVariants) {
   profiler::MeasureOptions options = options_for("cpu:" + std::to_string(available_cores()[0]), 2);
   options.budget_s = 0.1;
-  options.channels_last = true;
+  options.channels_last = options.replaced_kernels = true;
   EXPECT_EQ(measure_tiny(options).classes.size(), 1U);
 }
 

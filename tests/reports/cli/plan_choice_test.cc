@@ -11,8 +11,8 @@
 namespace mptune::reports {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::error_of;
+using ::testing::HasSubstr;
 using testing::refusal_of;
 
 std::vector<ProfileLayer> six_layers() {
@@ -159,23 +159,27 @@ TEST(MemoryFormatOption, NamesThePlansFormat) {
 }
 
 TEST(MemoryFormatOption, RestrictsASearch) {
-  const auto formats = [](const PlanChoice& choice) {
-    std::vector<MemoryFormat> searched;
-    for (const ExecutionOptions& options : search_space(choice, parse_devices("sleep:2"), {}, 8, six_layers()).options)
-      searched.push_back(options.memory_format);
-    return searched;
+  const auto searched = [](const PlanChoice& choice) {
+    return search_space(choice, parse_devices("sleep:2"), {}, 8, six_layers()).options;
   };
+  const ExecutionOptions plain, last{.memory_format = MemoryFormat::channels_last}, replaced{.replace_slow_kernels = true};
+  const ExecutionOptions last_replaced{.memory_format = MemoryFormat::channels_last, .replace_slow_kernels = true};
   PlanChoice choice;
-  EXPECT_THAT(formats(choice), ::testing::ElementsAre(MemoryFormat::contiguous, MemoryFormat::channels_last));
+  EXPECT_THAT(searched(choice), ::testing::ElementsAre(plain, last, replaced, last_replaced));
   EXPECT_TRUE(choice.allows_channels_last());
+  EXPECT_TRUE(choice.allows_replaced_kernels());
   choice.memory_format = "channels_last";
-  EXPECT_THAT(formats(choice), ::testing::ElementsAre(MemoryFormat::channels_last));
+  EXPECT_THAT(searched(choice), ::testing::ElementsAre(last, last_replaced));
   EXPECT_TRUE(choice.allows_channels_last());
+  EXPECT_TRUE(choice.allows_replaced_kernels());
   choice.exact = true;
-  EXPECT_EQ(error_of([&] { (void)formats(choice); }).where(), "--exact");
+  EXPECT_EQ(error_of([&] { (void)searched(choice); }).where(), "--exact");
   choice.memory_format = "contiguous";
-  EXPECT_THAT(formats(choice), ::testing::ElementsAre(MemoryFormat::contiguous));
+  EXPECT_THAT(searched(choice), ::testing::ElementsAre(plain));
   EXPECT_FALSE(choice.allows_channels_last());
+  EXPECT_FALSE(choice.allows_replaced_kernels());
+  choice.exact = false;
+  EXPECT_THAT(searched(choice), ::testing::ElementsAre(plain, replaced));
   choice = {};
   choice.exact = true;
   EXPECT_TRUE(search_space(choice, parse_devices("sleep:2"), {}, 8, six_layers()).exact);

@@ -67,10 +67,11 @@ TEST(Messages, RequestsKeepEveryField) {
   EXPECT_EQ(describe_back.setup, some_setup());
   EXPECT_TRUE(describe_back.all_models);
 
-  const auto measure = round_trip<Request>(MeasureRequest{some_setup(), "out.sqlite", 12.5, true}, decode_request);
+  const auto measure = round_trip<Request>(MeasureRequest{some_setup(), "out.sqlite", 12.5, true, true}, decode_request);
   EXPECT_EQ(measure.path, "out.sqlite");
   EXPECT_EQ(measure.budget_s, 12.5);
   EXPECT_TRUE(measure.channels_last);
+  EXPECT_TRUE(measure.replaced_kernels);
 
   Series series;
   series.entries = {{"candidate", some_plan(), some_prediction()}, {"current", some_plan(), std::nullopt}};
@@ -113,6 +114,7 @@ TEST(Messages, RepliesKeepEveryField) {
   EXPECT_EQ(hello.protocol, 7);
   EXPECT_EQ(hello.version + hello.libtorch + hello.cuda, "0.12.1113");
   EXPECT_EQ(round_trip<Reply>(Progress{"layer costs", 0.3}, decode_reply).fraction, 0.3);
+  EXPECT_EQ(round_trip<Reply>(Warned{"no costs"}, decode_reply).text, "no costs");
 
   ProfileLayer layer{"layer1.0", "Bottleneck", {"layer1.0", "relu"}, 1L << 40, 5, 6, true};
   DescribedModel model{"resnet50", "k=1",       "words", 25557032,

@@ -1,0 +1,191 @@
+#include "profiler/measure/class_costs.h"
+
+#include <ATen/ATen.h>
+#include <torch/optim/optimizer.h>
+
+#include <algorithm>
+
+#include "profiler/base/error.h"
+#include "profiler/base/index.h"
+#include "profiler/measure/optimizer.h"
+#include "profiler/model/in_memory_format.h"
+
+namespace mptune::profiler {
+
+namespace {
+
+/// Time of `work` on the device's compute thread, by the device's clock: the median of three [s].
+double timed_on(Device& device, const std::function<void()>& work) {
+  std::vector<double> values;
+  for (int i = 0; i < 3; ++i) {
+    const auto start = device.stamp();
+    work();
+    values.push_back(device.stamp()->seconds_since(*start));
+  }
+  return median(std::move(values));
+}
+
+/// Measures costs that do not depend on the micro-batch: per action, per step, per byte of parameters.
+void measure_fixed_costs(Bench& bench, OptimizerKind optimizer_kind, DeviceClass& device_class) {
+  bench.worker->run([&] {
+    Device& device = bench.worker->device();
+    device_class.action_seconds = action_overhead_seconds();
+    std::vector<at::Tensor> parameters = bench.chain->parameters();
+    for (at::Tensor& parameter : parameters)
+      if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
+    double bytes = 0;
+    for (const at::Tensor& parameter : parameters) bytes += static_cast<double>(parameter.nbytes());
+    if (bytes == 0) return;
+    auto optimizer = make_optimizer(optimizer_kind, 1e-12, parameters);
+    optimizer->step();
+    device_class.optimizer_seconds_per_byte = timed_on(device, [&] { optimizer->step(); }) / bytes;
+    const at::NoGradGuard no_grad;
+    std::vector<at::Tensor> other;
+    for (at::Tensor& parameter : parameters) other.push_back(at::zeros_like(parameter));
+    const auto sum = [&] {
+      for (std::size_t i = 0; i < other.size(); ++i) {
+        other[i].add_(parameters[i].grad());
+        other[i].copy_(parameters[i]);
+      }
+    };
+    device_class.reduce_seconds_per_byte = timed_on(device, sum) / bytes;
+  });
+}
+
+/// True if a weight is one of a convolution whose kernel is 1 wide: only those have slow kernels that oneDNN would not take.
+bool has_narrow_kernels(const Model& model) {
+  return std::ranges::any_of(model.parameters(), [](const NamedTensor& parameter) {
+    const at::Tensor& weight = parameter.tensor;
+    return weight.dim() >= 3 && weight.size(-1) == 1 && weight.is_floating_point();
+  });
+}
+
+std::string in_words(const ExecutionVariant& variant) {
+  return std::string(name_of(variant.memory_format)) + (variant.replaces_slow_kernels ? " with slow kernels replaced" : "");
+}
+
+/// Index of the class with the costs of class `index` in this variant; -1: not measured.
+int class_in(const Profile& profile, int index, const ExecutionVariant& variant) {
+  for (std::size_t c = 0; c < profile.classes.size(); ++c) {
+    const bool same_devices = static_cast<int>(c) == index || profile.classes[c].variant_of == index;
+    if (same_devices && profile.classes[c].variant == variant) return static_cast<int>(c);
+  }
+  return -1;
+}
+
+}  // namespace
+
+ClassMeasurement::ClassMeasurement(const Model& model, const Batch& batch, const MeasureOptions& options, ClassDevices devices)
+    : model_(model), batch_(batch), options_(options), devices_(std::move(devices)) {
+  const DeviceSpec::Kind kind = options.devices[0].kind;
+  if (kind == DeviceSpec::Kind::sleep) return;
+  const bool channels_last = options.channels_last && has_convolution_weights(model.layers());
+  if (channels_last) variants_.push_back({{.memory_format = MemoryFormat::channels_last}});
+  if (!options.replaced_kernels || kind != DeviceSpec::Kind::cpu || !has_narrow_kernels(model)) return;
+  for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
+    if (format == MemoryFormat::channels_last && !channels_last) continue;
+    LayersBySize replaced = layers_with_slow_kernels(format);
+    if (replaced.empty()) continue;
+    const double weight = weight_of(replaced);
+    variants_.push_back({{format, true}, std::move(replaced), weight});
+  }
+}
+
+LayersBySize ClassMeasurement::layers_with_slow_kernels(MemoryFormat format) const {
+  LayersBySize layers;
+  Bench bench(devices_.specs.front(), model_, {format, true});
+  for (const int size : devices_.sizes) {
+    try {
+      bench.worker->run([&] {
+        std::vector<bool> replaced = bench.chain->replaced_layers(samples_of(batch_, 0, size));
+        if (std::ranges::count(replaced, true) > 0) layers[size] = std::move(replaced);
+      });
+    } catch (const c10::Error&) {
+      continue;  // the model can't run at this size: nothing is measured there
+    }
+  }
+  return layers;
+}
+
+double ClassMeasurement::weight_of(const LayersBySize& layers) const {
+  double all = 0, some = 0;
+  for (const int size : devices_.sizes) all += static_cast<double>(size) * model_.size();
+  for (const auto& [size, replaced] : layers) some += static_cast<double>(size * std::ranges::count(replaced, true));
+  return some / all;
+}
+
+double ClassMeasurement::weight() const {
+  double sum = 1;
+  for (const Variant& variant : variants_) sum += variant.weight;
+  return sum;
+}
+
+std::vector<Bench> ClassMeasurement::benches(const ExecutionVariant& variant) const {
+  std::vector<Bench> benches;
+  for (const DeviceSpec& spec : devices_.specs) benches.emplace_back(spec, model_, variant);
+  return benches;
+}
+
+MeasuredClass ClassMeasurement::measure_default(LayerTime& time) const {
+  MeasuredClass measured;
+  time.spend(1, [&](double budget_s, const std::function<void(double)>& progress) {
+    std::vector<Bench> all = benches({});
+    MeasuredLayers layers = measure_layers(all, batch_, devices_.sizes, model_.size(), budget_s, progress);
+    measured.costs.name = devices_.name;
+    measured.costs.layers = std::move(layers.costs);
+    measured.crossings = std::move(layers.crossings);
+    measured.unsplit = std::move(layers.unsplit);
+    measure_fixed_costs(all.front(), options_.optimizer, measured.costs);
+  });
+  return measured;
+}
+
+DeviceClass ClassMeasurement::measure_format(const Variant& variant, const DeviceClass& base, double budget_s,
+                                             const std::function<void(double)>& progress) const {
+  std::vector<Bench> all = benches(variant.variant);
+  DeviceClass costs = base;
+  costs.layers = measure_layers(all, batch_, devices_.sizes, model_.size(), budget_s, progress).costs;
+  measure_fixed_costs(all.front(), options_.optimizer, costs);
+  costs.action_seconds = base.action_seconds;
+  return costs;
+}
+
+DeviceClass ClassMeasurement::measure_replaced(const Variant& variant, const DeviceClass& base, double budget_s,
+                                               const std::function<void(double)>& progress) const {
+  std::vector<Bench> all = benches(variant.variant);
+  for (Bench& bench : all) bench.chain->time_only(variant.replaced);
+  std::vector<int> sizes;
+  for (const auto& [size, layers] : variant.replaced) sizes.push_back(size);
+  const MeasuredLayers measured = measure_layers(all, batch_, sizes, model_.size(), budget_s, progress);
+  DeviceClass costs = base;
+  for (std::size_t i = 0; i < costs.layers.size(); ++i)
+    for (const LayerCost& replaced : measured.costs[i].by_samples) {
+      if (!variant.replaced.at(replaced.samples)[i]) continue;
+      const auto cost = std::ranges::find(costs.layers[i].by_samples, replaced.samples, &LayerCost::samples);
+      if (cost != costs.layers[i].by_samples.end()) *cost = replaced;
+    }
+  return costs;
+}
+
+void ClassMeasurement::add_variants(int index, LayerTime& time, Profile& profile) const {
+  for (const Variant& variant : variants_)
+    time.spend(variant.weight, [&](double budget_s, const std::function<void(double)>& progress) {
+      const bool replaces = variant.variant.replaces_slow_kernels;
+      const int base = replaces ? class_in(profile, index, {variant.variant.memory_format, false}) : index;
+      if (base < 0) return;
+      try {
+        const DeviceClass& without = profile.classes[as_index(base)];
+        DeviceClass costs =
+            replaces ? measure_replaced(variant, without, budget_s, progress) : measure_format(variant, without, budget_s, progress);
+        costs.variant = variant.variant;
+        costs.variant_of = index;
+        profile.classes.push_back(std::move(costs));
+      } catch (const Error& error) {
+        // A layer may need its input contiguous.
+        if (options_.warn)
+          options_.warn("there are no costs of " + devices_.name + " in " + in_words(variant.variant) + ": " + error.what());
+      }
+    });
+}
+
+}  // namespace mptune::profiler
