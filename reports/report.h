@@ -120,6 +120,7 @@ struct StudyReport {
   std::string stop_reason;
   double lower_bound_s = 0;
   double gap = 0;
+  StagesPerDevice stages_per_device;
   double elapsed_s = 0;
   std::optional<TraceReport> trace;               ///< of the recommended plan
   std::optional<TraceReport> pipeline_trace;      ///< of the best pipeline, where that is another plan

@@ -50,6 +50,7 @@ StudyReport report_of_study(const tuner::Study& study, const tuner::StudySummary
   report.plan_file = study.plan_path();
   report.lower_bound_s = summary.lower_bound_s;
   report.gap = summary.gap;
+  report.stages_per_device = summary.stages_per_device;
   report.elapsed_s = summary.elapsed_s;
   report.stop_reason = summary.stop_reason;
   report.run_command = summary.run_command;

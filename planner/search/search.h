@@ -103,6 +103,7 @@ struct StagesPerDevice {
   int searched = 0;  ///< the largest number of which plans were searched; 0: the space says it, or there is one device
   int possible = 0;  ///< the largest number that has executable plans
   End end = End::all;
+  bool operator==(const StagesPerDevice&) const = default;
 };
 
 struct SearchResult {

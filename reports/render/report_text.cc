@@ -11,6 +11,7 @@
 #include "reports/render/kinds.h"
 #include "reports/render/pictures.h"
 #include "reports/render/recommendation_text.h"
+#include "reports/render/search_text.h"
 #include "reports/render/table.h"
 #include "reports/render/units.h"
 
@@ -122,6 +123,7 @@ std::vector<std::string> limit_sentences(const StudyReport& report) {
                                     format_seconds(report.lower_bound_s), format_percent(std::abs(report.gap)),
                                     report.gap < 0 ? "below" : "above"));
   }
+  if (std::string searched = text_of(report.stages_per_device); !searched.empty()) sentences.push_back(std::move(searched));
   return sentences;
 }
 

@@ -31,6 +31,13 @@ TEST(Golden, StudyAt80And120ColumnsUnicodeAndAscii) {
   }
 }
 
+TEST(Golden, TellsWhichStagesPerDeviceWereSearched) {
+  StudyReport report = sample_study();
+  report.stages_per_device = {3, 3, StagesPerDevice::End::all};
+  const std::string text = render_study_report(report, {.width = 100, .unicode = false, .color = false});
+  EXPECT_THAT(text, ::testing::HasSubstr("1 to 3 stages per device searched: all that fit the layers"));
+}
+
 TEST(Golden, AsciiIsAscii) {
   const std::string text = render_study_report(sample_study(), {.width = 80, .unicode = false, .color = false});
   EXPECT_TRUE(std::ranges::all_of(text, [](unsigned char c) { return c < 128; }));

@@ -1,5 +1,6 @@
 #include "tuner/study/summary.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "profiler/base/error.h"
@@ -66,6 +67,16 @@ KindFacts kind_facts_from(const Json& json, const std::vector<std::string>& whol
   return facts;
 }
 
+Json stages_json(const StagesPerDevice& stages) {
+  return {{"searched", stages.searched}, {"possible", stages.possible}, {"end", static_cast<int>(stages.end)}};
+}
+
+// Studies of earlier versions do not say it.
+StagesPerDevice stages_from(const Json& json) {
+  const int end = std::clamp(json.value("end", 0), 0, static_cast<int>(StagesPerDevice::End::not_reached));
+  return {json.value("searched", 0), json.value("possible", 0), static_cast<StagesPerDevice::End>(end)};
+}
+
 }  // namespace
 
 std::string summary_to_json(const StudySummary& summary) {
@@ -77,7 +88,8 @@ std::string summary_to_json(const StudySummary& summary) {
                      {"elapsed_s", summary.elapsed_s},
                      {"stop_reason", summary.stop_reason},
                      {"run_command", summary.run_command},
-                     {"kinds", kind_facts_json(summary.kinds)}};
+                     {"kinds", kind_facts_json(summary.kinds)},
+                     {"stages_per_device", stages_json(summary.stages_per_device)}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -94,6 +106,7 @@ StudySummary summary_from_json(const std::string& text, const std::string& folde
     json.at("stop_reason").get_to(summary.stop_reason);
     json.at("run_command").get_to(summary.run_command);
     summary.kinds = kind_facts_from(json.value("kinds", Json::object()), summary.whole_machine);
+    summary.stages_per_device = stages_from(json.value("stages_per_device", Json::object()));
     return summary;
   } catch (const Json::exception&) {
     throw Error("the summary of this study is damaged", folder, "run mptune tune --resume to write it again");

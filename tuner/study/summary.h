@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/parallelism.h"
+#include "planner/search/search.h"
 #include "tuner/study/no_plan.h"
 
 namespace mptune::tuner {
@@ -46,6 +47,7 @@ struct StudySummary {
   std::string stop_reason;
   std::string run_command;
   KindFacts kinds;
+  StagesPerDevice stages_per_device = {};  ///< of the search
   bool operator==(const StudySummary&) const = default;
 };
 

@@ -130,7 +130,8 @@ TEST(Study, StateOfATuningIsKept) {
                 .no_plan = {{planner::Parallelism::hybrid, {.why = NoPlan::Why::needs_devices, .needed = 3, .available = 2}},
                             {planner::Parallelism::one_device,
                              {.why = NoPlan::Why::over_cap, .device = "cpu:0", .needed_bytes = 1L << 40, .cap_bytes = 3}}},
-                .other_devices = {{4, planner::Parallelism::pipeline, 0.05}}}};
+                .other_devices = {{4, planner::Parallelism::pipeline, 0.05}}},
+      .stages_per_device = {3, 8, StagesPerDevice::End::slower}};
   {
     Study study(folder / "s", Open::create);
     EXPECT_FALSE(study.checked());
