@@ -87,6 +87,8 @@ class CostModel {
   [[nodiscard]] double copy_seconds(int source, int destination, std::int64_t bytes) const;
   /// Index of the medium that this link shares with others; their copies queue on it in the order they are ready. -1: not shared.
   [[nodiscard]] int medium(int source, int destination) const;
+  /// True if the sending device computes nothing while it copies; false for a link that the profile does not know.
+  [[nodiscard]] bool sender_copies(int source, int destination) const;
 
   /// Fixed cost of an action and of a step on a device; `optimizer` by bytes of parameters.
   [[nodiscard]] double action_seconds(int device) const;

@@ -107,4 +107,9 @@ int CostModel::medium(int source, int destination) const {
   return link(source, destination).medium;
 }
 
+bool CostModel::sender_copies(int source, int destination) const {
+  const int index = link_of_[as_index(source) * profile_.devices.size() + as_index(destination)];
+  return index >= 0 && profile_.links[as_index(index)].sender_copies;
+}
+
 }  // namespace mptune

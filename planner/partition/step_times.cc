@@ -21,7 +21,7 @@ StepTimes::StepTimes(const Operations& operations, Prices& prices)
       continue;
     }
     // Which copy comes first on a medium that links share depends on the cuts: without an order the step is a lower bound.
-    if (operations.queues && operation.kind == EventKind::copy) {
+    if (operations.queues && operation.kind == EventKind::copy && operation.lane >= operations.devices) {
       items_.push_back({slot, operation.lane, operation.input + 1, 0});
       continue;
     }
@@ -156,9 +156,9 @@ std::vector<Path> StepTimes::row_paths_of_any_order(bool splits) const {
   std::vector<int> lane(paths.size(), -1);
   for (const Item& item : items_) {
     const auto stage = as_index(prices_.stage(item.slot));
-    if (prices_.kind(item.slot) == EventKind::copy) continue;
     if (lane[stage] < 0) lane[stage] = item.lane;
-    const bool counts = !splits || prices_.kind(item.slot) == EventKind::forward;
+    const EventKind kind = prices_.kind(item.slot);
+    const bool counts = !splits || kind == EventKind::forward || kind == EventKind::copy;
     if (lane[stage] == item.lane && counts) ++paths[stage].count[as_index(item.slot)];
   }
   std::vector<std::vector<std::vector<int>>> passed = {actions(EventKind::forward), copies(false)};

@@ -32,7 +32,7 @@ class OrderOfTime {
       if (operation.input >= 0) add_consumer(as_index(operation.input), i);
       if (operation.layer >= 0)
         add_layer(i);
-      else if (operation.kind != EventKind::copy)  // every copy reads what an action made
+      else if (!queues(operation))
         lane_of(i).waiting.push_back({i, kNone});
       if (operation.kind == EventKind::backward) whole_of_[{operation.stage, operation.device}] = i;
     }
@@ -71,6 +71,11 @@ class OrderOfTime {
     std::size_t left = 0;  // layers that have not ended
   };
 
+  // A copy that is not in its sender's row. Every copy reads what an action made.
+  [[nodiscard]] bool queues(const Operation& operation) const {
+    return operation.kind == EventKind::copy && operation.lane != operation.device;
+  }
+
   Lane& lane_of(std::size_t operation) { return lanes_[as_index(list_[operation].lane)]; }
 
   void add_consumer(std::size_t producer, std::size_t consumer) {
@@ -106,7 +111,7 @@ class OrderOfTime {
         ready_.push_back(consumer);
         continue;
       }
-      if (list_[consumer].kind == EventKind::copy) lane_of(consumer).waiting.push_back({consumer, kNone});
+      if (queues(list_[consumer])) lane_of(consumer).waiting.push_back({consumer, kNone});
       start(lane_of(consumer), now);
     }
     if (weights_of_[done] != kNone) {

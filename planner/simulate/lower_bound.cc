@@ -217,6 +217,8 @@ class SharedWork {
     first = std::min(first, visit.before_forward);
     Sum& sum = sums_[groups_[as_index(device)]];
     sum.work += visit.forward + visit.recompute + visit.backward + visit.weight;
+    if (visit.output_lane == device) sum.work += visit.send_output;
+    if (visit.gradient_lane == device) sum.work += visit.send_gradient;
     sum.first_weight = std::min(sum.first_weight, visit.before_backward + visit.backward);
   }
 

@@ -218,7 +218,7 @@ class Lister {
     copy.kind = EventKind::copy;
     copy.device = source;
     copy.destination = destination;
-    copy.lane = lane_between(source, destination);
+    copy.lane = lane_of_copies(source, destination);
     copy.stage = from;
     copy.microbatch = microbatch;
     copy.input = producer;
@@ -244,7 +244,8 @@ class Lister {
     return last = {source, destination, samples, bytes, to_ns(seconds)};
   }
 
-  int lane_between(int source, int destination) {
+  int lane_of_copies(int source, int destination) {
+    if (cost_.sender_copies(devices_[as_index(source)], devices_[as_index(destination)])) return source;
     int& lane = lane_[as_index(source) * plan_.devices.size() + as_index(destination)];
     if (lane >= 0) return lane;
     const int medium = cost_.medium(devices_[as_index(source)], devices_[as_index(destination)]);

@@ -18,8 +18,9 @@ enum class Phase : std::uint8_t {
 
 /// One piece of work on one lane: of one micro-batch a whole stage's forward, backward (or input or weight gradients) or early
 /// recomputation; one layer's weight gradients where idle devices help; a copy, a reduction, an update. Early recomputation reads no input
-/// and precedes the backward or input gradients, which include all other recomputation (first_recomputed_early). Times are whole
-/// nanoseconds, so sums agree in every order.
+/// and precedes the backward or input gradients, which include all other recomputation (first_recomputed_early). A copy is on its sender's
+/// compute lane, behind the action whose result it sends, where the sender makes it. Times are whole nanoseconds, so sums agree in every
+/// order.
 struct Operation {
   EventKind kind = EventKind::forward;
   Phase phase = Phase::actions;

@@ -34,10 +34,12 @@ Plan priced_plan(const Plan& plan, bool split) {
   return one;
 }
 
-// Longest over the replicas. Early recomputation precedes whole backwards and input gradients alike.
+// Longest over the replicas. What the sender copies itself is part of its action. Early recomputation precedes whole backwards and input
+// gradients alike.
 void add_times(const Plan& plan, const CostModel& cost, bool split, ScheduleCosts& costs) {
   const Operations operations = list_operations(plan, cost);
   std::vector<std::int64_t> again(plan.stages.size(), 0);
+  std::vector<std::int64_t> output_by_sender(again), gradient_by_sender(again);
   for (const Operation& operation : operations.list) {
     if (operation.phase != Phase::actions) continue;
     const auto s = as_index(operation.stage);
@@ -48,13 +50,18 @@ void add_times(const Plan& plan, const CostModel& cost, bool split, ScheduleCost
     if (operation.kind == EventKind::backward_weight) most = &costs.stages[s].backward_weight_ns;
     if (operation.kind == EventKind::copy) {
       const bool output = operations.list[as_index(operation.input)].kind == EventKind::forward;
-      most = output ? &costs.stages[s].send_output_ns : &costs.stages[s].send_gradient_ns;
+      if (operation.lane == operation.device)
+        most = output ? &output_by_sender[s] : &gradient_by_sender[s];
+      else
+        most = output ? &costs.stages[s].send_output_ns : &costs.stages[s].send_gradient_ns;
     }
     *most = std::max(*most, operation.alone_ns);
   }
   for (std::size_t s = 0; s < again.size(); ++s) {
     costs.stages[s].recompute_ns = again[s];
-    (split ? costs.stages[s].backward_input_ns : costs.stages[s].backward_ns) += again[s];
+    (split ? costs.stages[s].backward_input_ns : costs.stages[s].backward_ns) += again[s] + gradient_by_sender[s];
+    // Both plans have the forwards.
+    if (!split) costs.stages[s].forward_ns += output_by_sender[s];
   }
 }
 

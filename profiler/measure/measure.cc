@@ -11,6 +11,7 @@
 #include "profiler/analyze/cost_jumps.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
+#include "profiler/device/copy_lane.h"
 #include "profiler/device/device_worker.h"
 #include "profiler/device/precise_sleep.h"
 #include "profiler/measure/class_costs.h"
@@ -51,6 +52,13 @@ double measure_step_seconds(const std::vector<DeviceSpec>& devices) {
   });
 }
 
+LinkCost measured_link(const DeviceSpec& from, const DeviceSpec& to, const LinkThrottle& throttle, int repeats) {
+  const auto source = make_device(from), destination = make_device(to);
+  LinkCost cost = fit_link(sweep_link(source, destination, throttle, repeats));
+  cost.sender_copies = !CopyLane::needs_thread(*source, *destination, throttle);
+  return cost;
+}
+
 /// Measures links. All links between sleeping devices are alike, and there may be thousands, so one of them is measured.
 void measure_links(const std::vector<DeviceSpec>& devices, const LinkThrottle& throttle, Profile& profile) {
   const bool alike = devices[0].kind == DeviceSpec::Kind::sleep;
@@ -58,9 +66,7 @@ void measure_links(const std::vector<DeviceSpec>& devices, const LinkThrottle& t
   for (std::size_t a = 0; a < devices.size(); ++a)
     for (std::size_t b = 0; b < devices.size(); ++b) {
       if (a == b) continue;
-      LinkCost cost = alike && !profile.links.empty()
-                          ? profile.links.front()
-                          : fit_link(sweep_link(make_device(devices[a]), make_device(devices[b]), throttle, repeats));
+      LinkCost cost = alike && !profile.links.empty() ? profile.links.front() : measured_link(devices[a], devices[b], throttle, repeats);
       cost.source = static_cast<int>(a);
       cost.destination = static_cast<int>(b);
       profile.links.push_back(cost);

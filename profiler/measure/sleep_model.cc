@@ -1,16 +1,19 @@
 #include "profiler/measure/sleep_model.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include "profiler/device/device_worker.h"
 #include "profiler/device/precise_sleep.h"
+#include "profiler/model/split_backward.h"
 #include "profiler/statistics/samples.h"
 
 namespace mptune::profiler {
@@ -21,8 +24,10 @@ namespace {
 class Curve {
  public:
   Curve(const LayerCosts& costs, Samples LayerCost::*what) {
-    for (const LayerCost& cost : costs.by_samples) points_.emplace_back(cost.samples, median(cost.*what));
+    for (const LayerCost& cost : costs.by_samples)
+      if (!(cost.*what).empty()) points_.emplace_back(cost.samples, median(cost.*what));
   }
+  [[nodiscard]] bool empty() const { return points_.empty(); }
   [[nodiscard]] SteadyClock::duration at(std::int64_t samples) const {
     const auto x = static_cast<double>(samples);
     auto upper = std::lower_bound(points_.begin(), points_.end(), x, [](const auto& point, double v) { return point.first < v; });
@@ -56,23 +61,57 @@ SteadyClock::time_point backward_deadline(SteadyClock::duration duration) {
   return last.deadline;
 }
 
-struct SleepFunction : torch::autograd::Function<SleepFunction> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, const at::Tensor& /*weight*/,
-                            std::int64_t width, std::int64_t backward_ns) {
-    context->saved_data["backward_ns"] = backward_ns;
-    context->saved_data["input_width"] = input.size(1);
-    context->saved_data["float_input"] = input.is_floating_point();
-    return at::zeros({input.size(0), width});
-  }
-  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context, const torch::autograd::tensor_list& gradients) {
-    const auto deadline = backward_deadline(std::chrono::nanoseconds(context->saved_data["backward_ns"].toInt()));
-    at::Tensor input;
-    if (context->saved_data["float_input"].toBool() && context->needs_input_grad(0))
-      input = at::empty({gradients[0].size(0), context->saved_data["input_width"].toInt()});
-    at::Tensor weight = at::zeros({1});
+/// How long a backward sleeps, whole and in its two parts.
+struct SleepTimes {
+  SteadyClock::duration backward{};
+  SteadyClock::duration input{};
+  SteadyClock::duration weight{};
+};
+
+class SleepingWeightGradient final : public WeightGradient {
+ public:
+  SleepingWeightGradient(at::Tensor weight, SteadyClock::duration duration, std::function<void(at::Tensor)> add)
+      : WeightGradient(std::move(weight)), duration_(duration), add_(std::move(add)) {}
+
+  [[nodiscard]] double multiplications() const override { return static_cast<double>(duration_.count()); }
+  void run() override {
+    const at::NoGradGuard no_grad;
+    const auto deadline = SteadyClock::now() + duration_;
+    add_(at::zeros({1}));
     sleep_until(deadline);
-    return {input, weight, {}, {}};
   }
+  [[nodiscard]] std::vector<at::Tensor> held() const override { return {}; }
+
+ private:
+  SteadyClock::duration duration_;
+  std::function<void(at::Tensor)> add_;
+};
+
+/// Edges: input, weight.
+class SleepNode final : public SplittableNode {
+ public:
+  SleepNode(const at::Tensor& input, const at::Tensor& weight, const SleepTimes& times) : times_(times), width_(input.size(1)) {
+    set_next_edges(torch::autograd::collect_next_edges(input, weight));
+  }
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    const auto deadline = backward_deadline(split_ ? times_.input : times_.backward);
+    torch::autograd::variable_list made(2);
+    if (task_should_compute_output(0)) made[0] = at::empty({gradients[0].size(0), width_});
+    if (task_should_compute_output(1)) made[1] = at::zeros({1});
+    sleep_until(deadline);
+    return made;
+  }
+  [[nodiscard]] std::size_t weight_edge() const override { return 1; }
+  [[nodiscard]] std::unique_ptr<WeightGradient> set_aside(const at::Tensor& weight, std::function<void(at::Tensor)> add) override {
+    split_ = true;
+    return std::make_unique<SleepingWeightGradient>(weight, times_.weight, std::move(add));
+  }
+
+ private:
+  SleepTimes times_;
+  std::int64_t width_;
+  bool split_ = false;
 };
 
 class SleepLayer final : public Layer {
@@ -82,6 +121,8 @@ class SleepLayer final : public Layer {
       : name_(std::move(name)),
         forward_(costs, &LayerCost::forward),
         backward_(costs, &LayerCost::backward),
+        input_(costs, &LayerCost::backward_input),
+        weight_gradient_(costs, &LayerCost::backward_weight),
         width_(width),
         carried_(carried),
         weight_(at::zeros({1}).requires_grad_()) {}
@@ -89,8 +130,11 @@ class SleepLayer final : public Layer {
   Tensors forward(const Tensors& inputs, const RunContext&) override {
     const std::int64_t samples = inputs[0].size(0);
     const auto deadline = SteadyClock::now() + forward_.at(samples);
-    const std::int64_t backward_ns = std::chrono::nanoseconds(backward_.at(samples)).count();
-    Tensors outputs{SleepFunction::apply(inputs[0], weight_, width_, backward_ns)};
+    Tensors outputs{at::zeros({samples, width_})};
+    if (at::GradMode::is_enabled()) {
+      const std::shared_ptr<SleepNode> node(new SleepNode(inputs[0], weight_, backward_times(samples)), torch::autograd::deleteNode);
+      torch::autograd::set_history(outputs[0], node);
+    }
     if (carried_ > 0) outputs.push_back(at::zeros({samples, carried_}));
     sleep_until(deadline);
     return outputs;
@@ -105,9 +149,17 @@ class SleepLayer final : public Layer {
   [[nodiscard]] std::string kind() const override { return "Sleep"; }
 
  private:
+  [[nodiscard]] SleepTimes backward_times(std::int64_t samples) const {
+    const SteadyClock::duration whole = backward_.at(samples);
+    if (input_.empty() || weight_gradient_.empty()) return {whole, whole, {}};
+    return {whole, input_.at(samples), weight_gradient_.at(samples)};
+  }
+
   std::string name_;
   Curve forward_;
   Curve backward_;
+  Curve input_;
+  Curve weight_gradient_;
   std::int64_t width_;
   std::int64_t carried_;
   at::Tensor weight_;

@@ -6,7 +6,8 @@
 namespace mptune::profiler {
 
 /// A model that computes nothing, for exact experiments with more devices than the machine has. The loss is always 0.
-/// Each layer sleeps as long as the profile's first device class says, forward and backward, and outputs tensors of the profile's sizes.
+/// Each layer sleeps as long as the profile's first device class says, forward and backward (in both parts of a split one, as measured;
+/// where it was not measured the whole sleeps with the input gradients), and outputs tensors of the profile's sizes.
 /// A forward takes at least its layer's time, a backward at least the sum of its layers' times; overhead counts as part of the sleep.
 /// Requires: a profile with a class whose layers have costs.
 [[nodiscard]] Model make_sleep_model(const Profile& profile);

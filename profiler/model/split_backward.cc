@@ -350,6 +350,8 @@ class Splitter {
       split_convolution(*underscored);
     else if (auto* embedding = as<generated::EmbeddingBackward0>(node))
       split_embedding(*embedding);
+    else if (auto* own = dynamic_cast<SplittableNode*>(&node))
+      split_own(*own);
   }
 
   template <class Type>
@@ -405,6 +407,14 @@ class Splitter {
       set_aside(
           Embedding{Saved(node.indices_), node.weight_sym_argsize_0.expect_int(), node.padding_idx.expect_int(), node.scale_grad_by_freq},
           node, 0, std::move(*path));
+  }
+
+  void split_own(SplittableNode& node) {
+    auto path = path_behind(node, node.weight_edge());
+    if (!path) return;
+    node.next_edges()[node.weight_edge()] = Edge();
+    const at::Tensor weight = path->accumulator().variable;
+    made_.push_back(node.set_aside(weight, [path = *path](at::Tensor gradient) mutable { path.add(std::move(gradient)); }));
   }
 
   template <class Product>

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <vector>
 
+#include <torch/csrc/autograd/function.h>
 #include <torch/types.h>
 
 #include "profiler/model/graph_piece.h"
@@ -48,10 +51,19 @@ using WeightGradients = std::vector<std::unique_ptr<WeightGradient>>;
 /// Transposed convolutions, other products and those under autocast run one after another. Requires: at least one.
 void run_together(WeightGradients& gradients);
 
+/// A node of a layer's own that lets the gradient of its weight be computed later.
+class SplittableNode : public torch::autograd::Node {
+ public:
+  /// Index of the edge to the weight.
+  [[nodiscard]] virtual std::size_t weight_edge() const = 0;
+  /// From now on the node computes its other gradients only. The returned run() gives that of `weight` to `add`.
+  [[nodiscard]] virtual std::unique_ptr<WeightGradient> set_aside(const at::Tensor& weight, std::function<void(at::Tensor)> add) = 0;
+};
+
 /// Splits the backward of a piece: afterwards backward_through(piece) computes the gradients of the inputs and leaves the returned weight
 /// gradients, in the order in which the backward reaches their products' weights, to the caller.
-/// A weight stays in the backward if its product is of another kind, if it has hooks, if another node of the piece uses it, or if it is one
-/// of `kept` or of the piece's inputs. Call it between forward and backward, in the thread that runs the backward.
+/// A weight stays in the backward if its product is of another kind and no SplittableNode, if it has hooks, if another node of the piece
+/// uses it, or if it is one of `kept` or of the piece's inputs. Call it between forward and backward, in the thread that runs the backward.
 /// No product is computed twice: for a convolution, its bias is set aside, too, or the weight is kept.
 [[nodiscard]] WeightGradients set_weights_aside(const GraphPiece& piece, const std::vector<at::Tensor>& kept = {});
 

@@ -79,12 +79,12 @@ void write_machine(SQLite::Database& database, const Profile& profile) {
   Insert device(database, "INSERT INTO MPTUNE_PROFILE_DEVICE VALUES (?, ?, ?, ?)");
   for (const ProfileDevice& d : profile.devices) device(row++, d.name, d.device_class, d.memory_bytes);
   row = 0;
-  Insert link(database, "INSERT INTO MPTUNE_LINK VALUES (?, ?, ?, ?, ?, ?)");
+  Insert link(database, "INSERT INTO MPTUNE_LINK VALUES (?, ?, ?, ?, ?, ?, ?)");
   Insert point(database, "INSERT INTO MPTUNE_LINK_POINT VALUES (?, ?, ?, ?)");
   int point_row = 0;
   for (const LinkCost& l : profile.links) {
     for (const LinkPoint& p : l.curve) point(point_row++, row, p.bytes, p.seconds);
-    link(row++, l.source, l.destination, l.latency_s, l.bytes_per_second, l.medium);
+    link(row++, l.source, l.destination, l.latency_s, l.bytes_per_second, l.medium, l.sender_copies);
   }
   row = 0;
   Insert device_class(database, "INSERT INTO MPTUNE_DEVICE_CLASS VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
@@ -232,7 +232,9 @@ void read_machine(SQLite::Database& database, Profile& profile) {
     profile.devices.push_back({device.text(0), device.as<int>(1), count(device, 2, "the memory of a device", kMostMemoryBytes)});
   }
   const std::string medium = has_column(database, "MPTUNE_LINK", "medium") ? "medium" : "-1";
-  Rows link(database, "SELECT source, destination, latency_s, bytes_per_second, " + medium + " FROM MPTUNE_LINK ORDER BY link");
+  const std::string sender_copies = has_column(database, "MPTUNE_LINK", "sender_copies") ? "sender_copies" : "0";
+  Rows link(database, "SELECT source, destination, latency_s, bytes_per_second, " + medium + ", " + sender_copies +
+                          " FROM MPTUNE_LINK ORDER BY link");
   while (link.next()) {
     (void)at(profile.devices, link.integer(0), "the device of a link");
     (void)at(profile.devices, link.integer(1), "the device of a link");
@@ -241,7 +243,8 @@ void read_machine(SQLite::Database& database, Profile& profile) {
                              quantity(link, 2, "the latency of a link"),
                              quantity(link, 3, "the speed of a link", kMostBytesPerSecond),
                              {},
-                             link.as<int>(4)});
+                             link.as<int>(4),
+                             link.integer(5) != 0});
   }
   if (!has_table(database, "MPTUNE_LINK_POINT")) return;
   Rows point(database, "SELECT link, bytes, seconds FROM MPTUNE_LINK_POINT ORDER BY point");

@@ -116,6 +116,7 @@ struct LinkCost {
   double bytes_per_second = 0;
   std::vector<LinkPoint> curve = {};  ///< ascending in bytes, interpolated linearly, latency_s at 0 bytes; empty: no curve
   int medium = -1;  ///< links with the same number share a medium: their copies queue, whatever their direction; -1: full duplex, unshared
+  bool sender_copies = false;  ///< the sender's compute thread copies, and computes nothing meanwhile; false: something else does
   bool operator==(const LinkCost&) const = default;
 };
 

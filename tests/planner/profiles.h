@@ -22,6 +22,7 @@ struct ProfileShape {
   double busy = 1;     ///< busy time over alone time; 1: not measured
   double latency_s = 0;
   double bytes_per_second = 0;  ///< 0: copies take the latency only
+  bool sender_copies = false;
   double action_s = 0;
   double step_s = 0;
   double optimizer_s_per_byte = 0;
@@ -73,7 +74,7 @@ inline Profile make_profile(const ProfileShape& shape, const std::vector<double>
   for (int d = 0; d < shape.devices; ++d) {
     profile.devices.push_back({"sleep:" + std::to_string(d), 0, 0});
     for (int e = 0; e < shape.devices; ++e)
-      if (d != e) profile.links.push_back({d, e, shape.latency_s, shape.bytes_per_second});
+      if (d != e) profile.links.push_back({d, e, shape.latency_s, shape.bytes_per_second, {}, -1, shape.sender_copies});
   }
   return profile;
 }
@@ -128,6 +129,7 @@ inline ProfileShape random_shape(std::mt19937& random, int layers, int devices) 
   shape.step_s = draw(0, 0.001);
   shape.optimizer_s_per_byte = draw(0, 1e-6);
   shape.reduce_s_per_byte = draw(0, 1e-6);
+  shape.sender_copies = shape.fixed_s > 0.0015;
   return shape;
 }
 

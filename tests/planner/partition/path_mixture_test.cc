@@ -110,6 +110,7 @@ TEST(PathMixture, LeavesLongStepsAlone) {
 TEST(PathMixture, ProvesWhereDevicesHaveSeveralStages) {
   std::mt19937 random(1);
   testing::ProfileShape shape = testing::random_shape(random, 30, 6);
+  shape.sender_copies = false;
   const CostModel cost(testing::make_profile(shape, testing::random_factors(random, 30)));
   PartitionProblem problem = straight(6, split_evenly(12, 6), "interleaved");
   problem.stages.clear();

@@ -23,6 +23,7 @@ Chain random_chain(std::mt19937& random) {
   const int layers = draw(2, 9);
   const int stages = draw(1, std::min(6, layers));
   testing::ProfileShape shape = testing::random_shape(random, layers, stages);
+  shape.sender_copies = false;
   shape.busy = draw(0, 1) == 0 ? 1 : 1.3;
   Chain chain{testing::make_profile(shape, testing::random_factors(random, layers)), testing::straight(stages, {})};
   for (LayerEdge& edge : chain.profile.edges) {

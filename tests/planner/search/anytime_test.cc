@@ -70,6 +70,7 @@ TEST(Anytime, StopsAtOnce) {
 TEST(Anytime, HasAPlanAtOnceAndBetterOnesTheLongerItRuns) {
   std::mt19937 random(1);
   testing::ProfileShape shape = testing::random_shape(random, 62, 8);
+  shape.sender_copies = false;
   shape.reduce_s_per_byte = 1e-4;
   const CostModel cost(make_profile(shape, testing::random_factors(random, 62)));
   double before_s = 1e9;

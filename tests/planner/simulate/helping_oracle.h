@@ -150,8 +150,10 @@ class HelpingOracle {
     if (to == job.owner) return;
     const int cut = stage(std::max(next, job.action.stage)).first_layer;
     const auto bytes = cost_.boundary_bytes(cut, plan_.microbatch_sizes[as_index(job.action.microbatch)], !forward);
-    links_[{job.owner, to}].push_back(
-        {{kind, job.action.stage, job.action.microbatch, to}, ns(cost_.copy_seconds(job.owner, to, bytes)), -1});
+    const long long takes = ns(cost_.copy_seconds(job.owner, to, bytes));
+    const bool sender_copies = cost_.sender_copies(job.owner, to);
+    if (sender_copies) free_[as_index(job.owner)] = now_ + takes;
+    links_[{job.owner, to}].push_back({{kind, job.action.stage, job.action.microbatch, to}, takes, sender_copies ? now_ + takes : -1});
   }
 
   bool start_copies() {
@@ -199,7 +201,7 @@ class HelpingOracle {
   bool choose() {
     bool any = false;
     for (auto& [d, row] : rows_) {
-      if (!idle(d) || groups_[d] < 0) continue;
+      if (!idle(d) || free_[d] > now_ || groups_[d] < 0) continue;
       std::vector<int> open;
       const bool own_turn = !row.empty() && jobs_[as_index(row.front().jobs.front())].layer >= 0;
       for (int j = 0; j < static_cast<int>(jobs_.size()); ++j) {

@@ -106,8 +106,8 @@ class Oracle {
     if (to != from) {
       const int cut = plan_.stages[as_index(std::max(stage, next))].first_layer;
       const std::int64_t bytes = cost_.boundary_bytes(cut, plan_.microbatch_sizes[as_index(i)], !forward);
-      t = std::max(t, lane_[{from, to}]) + cost_.copy_seconds(from, to, bytes);
-      lane_[{from, to}] = t;
+      double& free = cost_.sender_copies(from, to) ? free_[from] : lane_[{from, to}];
+      free = t = std::max(t, free) + cost_.copy_seconds(from, to, bytes);
     }
     arrived_[{forward, next, i}] = t;
   }

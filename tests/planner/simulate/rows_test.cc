@@ -298,6 +298,20 @@ TEST(Rows, ReplayOfANoisyStepWithItsOwnDurationsReproducesIt) {
   }
 }
 
+// dev 0  F0 copy F1 copy ..    dev 0  F0 F1
+// dev 1          F0      F1    link      copy copy
+TEST(Rows, ASenderThatCopiesComputesNothingMeanwhile) {
+  Profile profile = make_profile({.layers = 2, .devices = 2, .forward_s = 0.001, .backward_s = 0.002, .latency_s = 0.010});
+  const Plan one = testing::scheduled(stages_of(2, {1, 1}, ones(1)), "gpipe");
+  const Plan two = testing::scheduled(stages_of(2, {1, 1}, ones(2)), "gpipe");
+  const std::int64_t one_ns = step_ns(one, CostModel(profile)), two_ns = step_ns(two, CostModel(profile));
+  for (LinkCost& link : profile.links) link.sender_copies = true;
+  EXPECT_EQ(step_ns(one, CostModel(profile)), one_ns);
+  // The second forward waits for the first copy, the second backward likewise: 1 and 2 ms.
+  EXPECT_EQ(step_ns(two, CostModel(profile)), two_ns + 3'000'000);
+  EXPECT_LE(predict(two, CostModel(profile)).lower_bound_s, predict(two, CostModel(profile)).step_s);
+}
+
 // Three devices whose links all go through one host: what takes a copy at a time is the medium.
 TEST(Rows, LinksOfOneMediumQueue) {
   Profile profile = make_profile({.layers = 3, .devices = 3, .latency_s = 0.010});

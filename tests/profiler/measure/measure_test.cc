@@ -141,6 +141,7 @@ TEST(MeasureProfile, TransformerAtEverySizeAloneAndBusy) {
   EXPECT_GT(profile.co_running_slowdown, 0);
   ASSERT_EQ(profile.links.size(), several ? 2U : 0U);
   for (const LinkCost& link : profile.links) {
+    EXPECT_TRUE(link.sender_copies) << "between devices of the host, unthrottled";
     EXPECT_EQ(link.source, 1 - link.destination);
     EXPECT_GE(link.latency_s, 0);
     EXPECT_GT(link.bytes_per_second, 1e7);

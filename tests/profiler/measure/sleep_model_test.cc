@@ -13,6 +13,8 @@
 #include "profiler/device/precise_sleep.h"
 #include "profiler/measure/link_timing.h"
 #include "profiler/measure/optimizer.h"
+#include "profiler/model/graph_piece.h"
+#include "profiler/model/split_backward.h"
 #include "profiler/statistics/samples.h"
 
 namespace mptune::testing {
@@ -51,6 +53,27 @@ RunContext context_for(std::int64_t samples) {
   RunContext context;
   context.samples = samples;
   return context;
+}
+
+// One layer of 4 ms input gradients and 9 ms weight gradients.
+TEST(SleepModel, SleepsInBothPartsOfASplitBackward) {
+  Profile profile = two_layers();
+  for (LayerCosts& layer : profile.classes[0].layers)
+    for (LayerCost& of : layer.by_samples) of.backward_input = exactly(4e-3), of.backward_weight = exactly(9e-3);
+  const Model model = profiler::make_sleep_model(profile);
+  Layer& layer = *model.layers()[1].layer;
+  const at::Tensor weight = layer.parameters()[0].tensor;
+  GraphPiece piece{as_leaves({at::zeros({1, 100}).requires_grad_()}), {}, {}};
+  set_roots(piece, layer.forward(piece.inputs, context_for(1)));
+  const WeightGradients weights = set_weights_aside(piece);
+  ASSERT_EQ(weights.size(), 1U);
+  EXPECT_TRUE(weights[0]->weight().is_same(weight));
+  Tensors gradients;
+  EXPECT_GE(seconds_of([&] { gradients = backward_through(std::move(piece), {at::ones({1, 1})}); }), 4e-3);
+  EXPECT_EQ(gradients[0].sizes(), (std::vector<std::int64_t>{1, 100}));
+  EXPECT_FALSE(weight.grad().defined());
+  EXPECT_GE(seconds_of([&] { weights[0]->run(); }), 9e-3);
+  EXPECT_TRUE(weight.grad().defined());
 }
 
 TEST(SleepModel, SleepsAsTheProfileSaysAndPassesItsBytes) {

@@ -129,6 +129,17 @@ TEST_F(RoundTrip, ReadsProfilesOfTheSecondMinorVersion) {
   EXPECT_EQ(read_recording(path()).profile, profile);
 }
 
+TEST_F(RoundTrip, LinksSayWhoCopies) {
+  Profile profile = testing::hand_profile();
+  ASSERT_FALSE(profile.links.empty());
+  profile.links.front().sender_copies = true;
+  write({.profile = profile});
+  EXPECT_EQ(read_recording(path()).profile, profile);
+  SQLite::Database(path(), SQLite::OPEN_READWRITE).exec("ALTER TABLE MPTUNE_LINK DROP COLUMN sender_copies");
+  profile.links.front().sender_copies = false;
+  EXPECT_EQ(read_recording(path()).profile, profile);
+}
+
 TEST_F(RoundTrip, ReadsProfilesOfTheThirdMinorVersion) {
   Profile profile = testing::hand_profile();
   write({.profile = profile});
