@@ -8,9 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "planner/helping.h"
+#include "planner/schedule/schedule_info.h"
 #include "planner/search/search.h"
+#include "planner/simulate/schedule_costs.h"
 #include "planner/simulate/simulate.h"
-#include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/measure/measure.h"
 #include "profiler/statistics/verdict.h"
@@ -50,32 +52,52 @@ inline std::vector<std::vector<int>> every_cuts(int layers, int stages) {
   return all;
 }
 
+/// Every cut with as many stages on each device as a schedule has at least; where it splits the backward and the space asks for it, with
+/// and without help of idle devices.
 inline std::vector<SweptPlan> every_plan(const SearchSpace& space, const CostModel& cost) {
   std::vector<SweptPlan> all;
+  const auto add = [&](const Plan& plan) { all.push_back({plan, predict(plan, cost), {}, {}}); };
   for (const int m : space.microbatch_counts)
-    for (const std::vector<int>& cuts : every_cuts(cost.layers(), space.stage_counts.front()))
-      for (const std::string& schedule : space.schedules) {
-        if (m == 1 && schedule != space.schedules.front()) continue;  // one micro-batch has one order
+    for (const std::string& schedule : space.schedules) {
+      if (m == 1 && schedule != space.schedules.front()) continue;  // one micro-batch has one order
+      const int each = planner::schedule_info(schedule).least_virtual_stages;
+      for (const std::vector<int>& cuts : every_cuts(cost.layers(), each * static_cast<int>(space.devices.size()))) {
         PlanOptions options;
         options.devices = space.devices;
         options.batch = space.batch;
         options.layers = cost.layers();
+        options.virtual_stages = each;
         options.cuts = cuts;
         options.microbatches = m;
         options.schedule = schedule;
-        const Plan plan = make_plan(options);
-        all.push_back({plan, predict(plan, cost), {}, {}});
+        Plan plan = make_plan(options);
+        planner::schedule_plan(plan, schedule, cost);
+        add(plan);
+        if (!space.idle_devices_help || !planner::splits_backward(plan) || !planner::all_can_help(plan.devices)) continue;
+        plan.options.idle_devices_help = true;
+        add(plan);
       }
+    }
   return all;
 }
 
-/// Index of the plan that a search of the space ranks first.
-inline std::size_t planners_choice(const std::vector<SweptPlan>& all, const SearchSpace& space, const CostModel& cost) {
+/// At most this many: half of them those predicted to be fastest, the others spread evenly over the rest.
+inline std::vector<SweptPlan> thinned(std::vector<SweptPlan> all, std::size_t most) {
+  if (all.size() <= most) return all;
+  std::ranges::stable_sort(all, {}, [](const SweptPlan& swept) { return swept.prediction.step_s; });
+  const std::size_t fastest = most / 2, rest = all.size() - fastest, spread = most - fastest;
+  std::vector<SweptPlan> kept(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(fastest));
+  for (std::size_t i = 0; i < spread; ++i) kept.push_back(all[fastest + i * rest / spread]);
+  return kept;
+}
+
+/// Index of the plan that a search of the space ranks first. It is added if it is missing.
+inline std::size_t planners_choice(std::vector<SweptPlan>& all, const SearchSpace& space, const CostModel& cost) {
   const Plan best = search_plans(space, cost).ranked.at(0).plan;
-  const auto chosen = std::ranges::find_if(
-      all, [&](const SweptPlan& swept) { return swept.plan.stages == best.stages && swept.plan.actions == best.actions; });
-  if (chosen == all.end())
-    throw Error("the planner chose a plan that is not in the sweep", describe(best), "make the sweep's space the planner's");
+  const auto chosen = std::ranges::find_if(all, [&](const SweptPlan& swept) {
+    return swept.plan.stages == best.stages && swept.plan.actions == best.actions && swept.plan.options == best.options;
+  });
+  if (chosen == all.end()) return all.push_back({best, predict(best, cost), {}, {}}), all.size() - 1;
   return as_index(chosen - all.begin());
 }
 

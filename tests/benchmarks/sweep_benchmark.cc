@@ -1,5 +1,7 @@
 // The planner's choice against a measured sweep of every plan: each cut into two stages, 1, 2, 4 .. 32 micro-batches, gpipe and 1f1b.
-//   benchmark_sweep MODEL [INPUT [BATCH [DEVICES [ROUNDS]]]]
+//   benchmark_sweep MODEL [INPUT [BATCH [DEVICES [ROUNDS [SCHEDULES [PLANS]]]]]]
+// SCHEDULES: others, such as zb1p,zb2p,zbv,v-half,v-min,dualpipe-v,interleaved-late; CPU devices also help each other where they split the
+// backward. PLANS: at most so many (400), half of them those predicted to be fastest. Sleeping devices sleep as the model's layers take.
 // All plans are measured in turn, in a new order each round; after the first round those go on that may still be the best or that are far
 // from what was predicted, and the planner's choice. Printed: the choice against the best (paired, with its interval), the error of the
 // predictions beyond the interval of what was measured, and predicted over measured peaks. Exit 1 where the choice is more than 1 % behind
@@ -16,10 +18,13 @@
 #include <utility>
 #include <vector>
 
+#include "profiler/base/text.h"
 #include "profiler/device/cpu_allocator.h"
 #include "profiler/device/device_list.h"
 #include "profiler/loading/load_model.h"
+#include "profiler/measure/sleep_model.h"
 #include "tests/benchmarks/sweep.h"
+#include "tuner/runtime/capabilities.h"
 
 using namespace mptune;
 using namespace mptune::testing;
@@ -27,6 +32,7 @@ using namespace mptune::testing;
 namespace {
 
 constexpr int kMostMicrobatches = 32;
+constexpr int kMostPlans = 400;
 constexpr double kUnreliable = 0.05;  // off by more after one round: the prediction or the measurement
 
 struct Range {
@@ -37,6 +43,16 @@ struct Range {
     sum += value;
   }
 };
+
+bool sleeps(const Plan& plan) {
+  return parse_device(plan.devices.front()).kind == DeviceSpec::Kind::sleep;
+}
+
+std::string cuts_of(const Plan& plan) {
+  std::string cuts;
+  for (std::size_t s = 1; s < plan.stages.size(); ++s) cuts += (s > 1 ? "," : "") + std::to_string(plan.stages[s].first_layer);
+  return cuts;
+}
 
 void print_group(const std::vector<const SweptPlan*>& group) {
   Range errors;
@@ -62,6 +78,7 @@ void print_groups(const std::vector<SweptPlan>& all) {
 
 void print_errors(const std::vector<SweptPlan>& all) {
   double sum = 0, largest = 0, sum_beyond = 0, largest_beyond = 0, least_peak = 1e9, most_peak = 0;
+  int under = 0;
   const SweptPlan* worst = nullptr;
   for (const SweptPlan& swept : all) {
     const double error = std::abs(swept.prediction.step_s / median(swept.step_s) - 1), beyond = error_beyond_interval(swept);
@@ -74,20 +91,34 @@ void print_errors(const std::vector<SweptPlan>& all) {
       const double ratio = static_cast<double>(swept.prediction.peak_bytes[d]) / static_cast<double>(swept.peak_bytes[d]);
       least_peak = std::min(least_peak, ratio);
       most_peak = std::max(most_peak, ratio);
+      under += ratio < 1 ? 1 : 0;
     }
   }
   const auto count = static_cast<double>(all.size());
   std::printf("predictions of %zu plans: error mean %.2f %%, largest %.2f %%; beyond the interval of what was measured %.2f and %.2f %%\n",
               all.size(), 100 * sum / count, 100 * largest, 100 * sum_beyond / count, 100 * largest_beyond);
-  std::printf("worst: %s, first layer of stage 1 is %d: predicted %.1f ms, measured %.1f\n", describe(worst->plan).c_str(),
-              worst->plan.stages[1].first_layer, 1e3 * worst->prediction.step_s, 1e3 * median(worst->step_s));
-  std::printf("peak memory: predicted %.3f to %.3f times the measured\n", least_peak, most_peak);
+  if (worst != nullptr)
+    std::printf("worst: %s, cut at %s: predicted %.1f ms, measured %.1f\n", describe(worst->plan).c_str(), cuts_of(worst->plan).c_str(),
+                1e3 * worst->prediction.step_s, 1e3 * median(worst->step_s));
+  if (!sleeps(all.front().plan))
+    std::printf("peak memory: predicted %.3f to %.3f times the measured; %d peaks under\n", least_peak, most_peak, under);
 }
 
 void print_plan(const char* name, const SweptPlan& swept) {
   const Interval ci = interval95(swept.step_s);
-  std::printf("%-16s %s, cut at %d: measured %.1f ms [%.1f, %.1f], predicted %.1f\n", name, describe(swept.plan).c_str(),
-              swept.plan.stages[1].first_layer, 1e3 * median(swept.step_s), 1e3 * ci.low, 1e3 * ci.high, 1e3 * swept.prediction.step_s);
+  std::printf("%-16s %s, cut at %s: measured %.1f ms [%.1f, %.1f], predicted %.1f\n", name, describe(swept.plan).c_str(),
+              cuts_of(swept.plan).c_str(), 1e3 * median(swept.step_s), 1e3 * ci.low, 1e3 * ci.high, 1e3 * swept.prediction.step_s);
+}
+
+/// With these schedules, given as a list, instead of the space's own; idle devices help.
+SearchSpace space_of(const std::string& schedules, SearchSpace space) {
+  if (schedules.empty()) return space;
+  space.schedules = mptune::split(schedules, ',');
+  space.virtual_counts = {1, 2};
+  space.stage_counts.push_back(2 * space.stage_counts.front());
+  space.idle_devices_help = true;
+  space.capabilities = tuner::kRuntime;
+  return space;
 }
 
 int run(int argc, char** argv) {
@@ -104,10 +135,11 @@ int run(int argc, char** argv) {
   const CostModel cost(profile);
   std::vector<int> counts;
   for (int m = 1; m <= std::min(batch, kMostMicrobatches); m *= 2) counts.push_back(m);
-  const SearchSpace space = sweep_space(options.devices, batch, counts);
-  std::vector<SweptPlan> all = every_plan(space, cost);
+  const SearchSpace space = space_of(argc > 6 ? argv[6] : "", sweep_space(options.devices, batch, counts));
+  std::vector<SweptPlan> all = thinned(every_plan(space, cost), argc > 7 ? as_index(std::atoi(argv[7])) : kMostPlans);
   const std::size_t choice = planners_choice(all, space, cost);
-  Sweep sweep{[&] { return load_model(argv[1], input, 0).model; }, synthetic_batch(model.sample(), batch, 0)};
+  const auto made = [&] { return sleeps(all.front().plan) ? profiler::make_sleep_model(profile) : load_model(argv[1], input, 0).model; };
+  Sweep sweep{made, synthetic_batch(made().sample(), batch, 0)};
   sweep.rounds = rounds;
   sweep.unreliable = [](const SweptPlan& swept) { return error_beyond_interval(swept) > kUnreliable; };
   sweep.after_first = [&](std::size_t left) {
@@ -133,7 +165,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) try {
   install_cpu_accounting();
   if (argc < 2) {
-    std::puts("usage: benchmark_sweep MODEL [INPUT [BATCH [DEVICES [ROUNDS]]]]");
+    std::puts("usage: benchmark_sweep MODEL [INPUT [BATCH [DEVICES [ROUNDS [SCHEDULES [PLANS]]]]]]");
     return 2;
   }
   return run(argc, argv);
