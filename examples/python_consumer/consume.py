@@ -41,7 +41,7 @@ def step(stages, plan, tokens, targets):
     while any(rows):
         for row in rows:
             while row:
-                stage, kind, i = row[0]
+                stage, kind, i, _ = row[0]  # the last one tells of fused weight gradients
                 last = stage + 1 == len(stages)
                 if kind == "F":
                     if stage > 0 and (stage - 1, i) not in left:
