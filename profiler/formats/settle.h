@@ -8,7 +8,8 @@ namespace mptune::profiler {
 
 /// Makes the events of every lane follow one another, as Trace promises: one that starts inside its predecessor, by rounding or because the
 /// file is odd, loses its beginning. Those that lose everything are counted in `quality.dropped`. Requires: events ordered by start; they
-/// are again, launches and edges follow them.
+/// are again, launches and edges follow them. An edge whose consumer now starts before its producer is removed and counted in
+/// `quality.unmatched`.
 void settle_lanes(Trace& trace);
 
 /// Orders the steps by time; one that starts inside its predecessor loses its beginning, and goes where it loses everything.

@@ -145,6 +145,19 @@ TEST(PipelineTimeline, EventsThatLoseTheirBeginningStayInOrder) {
   EXPECT_EQ(trace.edges, (std::vector<Edge>{{0, 2, EdgeKind::order}}));
 }
 
+// Two collectives overlap on one lane, which is odd: the second one's edge to the optimizer would lead back in time.
+TEST(PipelineTimeline, AnEdgeThatTurnsBackIsRemovedAndCounted) {
+  std::string text = "[" + thread(0, 0, "PP rank 0, TP rank 0, compute") + thread(0, 2, "PP rank 0, TP rank 0, dp-comm") +
+                     op(0, 2, "params-all-gather", 0, 40, -1) + op(0, 0, "forward-compute", 1, 2, 0) +
+                     op(0, 2, "optimizer-clip-main-grad", 10, 3, -1) + op(0, 0, "optimizer", 15, 3, -1);
+  text.back() = ']';
+  const Trace trace = timeline_of(text);
+  EXPECT_EQ(inconsistency(trace), "");
+  for (const Edge& edge : trace.edges) EXPECT_LT(edge.producer, edge.consumer);
+  EXPECT_EQ(trace.quality.unmatched, 1);
+  EXPECT_EQ(trace.quality.dropped, 1);
+}
+
 class PublicTimeline : public ::testing::Test {
  protected:
   // Means over steps and replicas of the idle share of every stage between the replica's first forward and last backward.
