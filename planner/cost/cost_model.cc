@@ -183,11 +183,15 @@ void CostModel::add_split(const LayerCost& cost, bool first, const Point& last, 
     at_least(cost.split->held_gradient_bytes, &Point::held_gradient_bytes);
     at_least(cost.split->input_workspace_bytes, &Point::input_workspace_bytes);
     at_least(cost.split->weight_workspace_bytes, &Point::weight_workspace_bytes);
+    point.fused_share = cost.split->fused_share;
+    point.fused_bytes = static_cast<double>(cost.split->fused_bytes);
   } else {
     // A size that had no memory for it: in proportion to the samples.
     for (double Point::*bytes : {&Point::held_bytes, &Point::held_input_bytes, &Point::held_gradient_bytes, &Point::input_workspace_bytes,
                                  &Point::weight_workspace_bytes})
       point.*bytes = first ? 0 : last.*bytes * point.samples / last.samples;
+    point.fused_share = std::min(last.fused_share, 0.0);
+    point.fused_bytes = first ? 0 : last.fused_bytes * point.samples / last.samples;
     if (first || last.held_bytes < 0) point.held_bytes = -1;
   }
 }
@@ -314,8 +318,38 @@ bool CostModel::split_memory_measured(int device) const {
 
 SplitMemory CostModel::split_memory(int device, int layer, int samples) const {
   const auto at = [&](double Point::*bytes) { return whole_bytes(bytes_at(device, layer, samples, bytes)); };
-  return {at(&Point::held_bytes), at(&Point::held_input_bytes), at(&Point::held_gradient_bytes), at(&Point::input_workspace_bytes),
-          at(&Point::weight_workspace_bytes)};
+  SplitMemory memory{at(&Point::held_bytes), at(&Point::held_input_bytes), at(&Point::held_gradient_bytes),
+                     at(&Point::input_workspace_bytes), at(&Point::weight_workspace_bytes)};
+  add_fused(device, layer, samples, memory);
+  return memory;
+}
+
+// With more samples fewer convolutions fuse. So a size fuses at least what the next larger measured one does, and at most what the next
+// smaller one does, whose bytes grow with the samples.
+void CostModel::add_fused(int device, int layer, int samples, SplitMemory& memory) const {
+  const Point* below = nullptr;
+  const Point* above = nullptr;
+  const std::size_t curve = class_of(device) * profile_.layers.size() + as_index(layer);
+  for (std::size_t p = curve_starts_[curve]; p < curve_starts_[curve + 1]; ++p) {
+    const Point& point = points_[p];
+    if (point.fused_share < 0) return;
+    if (point.samples <= samples) below = &point;
+    if (point.samples >= samples && above == nullptr) above = &point;
+  }
+  memory.fused_share = above == nullptr ? 0 : above->fused_share;
+  memory.fused_bytes = below == nullptr ? memory.held_bytes : whole_bytes(below->fused_bytes * samples / below->samples);
+}
+
+double CostModel::fused_weight_seconds(int device, int layer, std::span<const int> samples) const {
+  double single_s = 0;
+  int all = 0;
+  for (const int size : samples) {
+    single_s += this->layer(device, layer, size).backward_weight_s;
+    all += size;
+  }
+  if (samples.size() < 2 || !split_memory_measured(device)) return single_s;
+  const double share = std::max(0.0, split_memory(device, layer, std::ranges::max(samples)).fused_share);
+  return share * this->layer(device, layer, all).backward_weight_s + (1 - share) * single_s;
 }
 
 std::int64_t CostModel::held_bytes(int device, int first_layer, int last_layer, int samples) const {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "planner/plan.h"
@@ -113,6 +114,10 @@ class CostModel {
   [[nodiscard]] bool split_memory_measured(int device) const;
   /// What a split backward of one layer holds. Requires: measured.
   [[nodiscard]] SplitMemory split_memory(int device, int layer, int samples) const;
+  /// Seconds of a layer's weight gradients of fused micro-batches of these samples. Its convolutions that run once for all take their share
+  /// (SplitMemory::fused_share) of what one micro-batch of all samples takes. The rest is summed; all of it where the share is unknown.
+  /// It cannot see: how the layer's time is shared among its convolutions, and the copy that puts the micro-batches side by side.
+  [[nodiscard]] double fused_weight_seconds(int device, int layer, std::span<const int> samples) const;
   /// Bytes held between the input gradients and the weight gradients of one micro-batch by layers [first, last) on a device, as measured;
   /// the memory of their own input and of the gradients of their own output is not counted. Where it was not measured: all that was kept
   /// and, for layers with parameters, the gradients of what was kept.
@@ -151,6 +156,8 @@ class CostModel {
     double held_gradient_bytes = 0;
     double input_workspace_bytes = 0;
     double weight_workspace_bytes = 0;
+    double fused_share = -1;  // negative: unknown
+    double fused_bytes = 0;
   };
   struct Boundary {
     std::int64_t bytes_per_sample = 0;
@@ -177,6 +184,7 @@ class CostModel {
   void forbid_cuts();
   [[nodiscard]] std::size_t class_of(int device) const;
   [[nodiscard]] Segment segment(int device, int layer, int samples) const;
+  void add_fused(int device, int layer, int samples, SplitMemory& memory) const;
 
   Profile profile_;
   std::vector<Point> points_;              ///< curves of all classes and layers, one after another

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "planner/cost/cost_model.h"
 #include "planner/cost/holding.h"
@@ -291,26 +292,32 @@ class DevicePeak {
     return action.microbatch + static_cast<int>(std::max_element(sizes, sizes + action.further + 1) - sizes);
   }
 
-  // Most bytes that a fused convolution takes beside what is held: its inputs and gradients of all micro-batches side by side, no more of
-  // each than its weight has elements, and a workspace in proportion. Which layers have such convolutions is not known.
+  // Most bytes that a fused convolution takes beside what is held: its inputs and gradients of all micro-batches side by side, and the
+  // workspace of a micro-batch of all samples. Where it is unknown which convolutions are fused: of any layer, no more of each micro-batch
+  // than the layer's parameters.
   [[nodiscard]] std::int64_t fused_bytes(const Action& action) const {
     if (action.further == 0) return 0;
-    const Stage& of = stage(action.stage);
-    const int size = samples(largest(action));
     std::int64_t most = 0;
-    for (int layer = of.first_layer; layer < of.last_layer; ++layer) {
-      const std::int64_t parameters = cost_.parameters_bytes(layer, layer + 1);
-      const std::int64_t held = layer_held_bytes(layer, size);
-      const std::int64_t workspace = cost_.split_memory_measured(index_) ? cost_.split_memory(index_, layer, size).weight_workspace_bytes
-                                                                         : cost_.workspace_bytes(index_, layer, layer + 1, size);
-      if (parameters > 0) most = std::max(most, (1 + action.further) * std::min(held, parameters) + action.further * workspace);
-    }
+    for (int layer = stage(action.stage).first_layer; layer < stage(action.stage).last_layer; ++layer)
+      most = std::max(most, fused_bytes(action, layer));
     return most;
   }
 
-  [[nodiscard]] std::int64_t layer_held_bytes(int layer, int size) const {
-    return cost_.split_memory_measured(index_) ? cost_.split_memory(index_, layer, size).held_bytes
-                                               : cost_.held_bytes(index_, layer, layer + 1, size);
+  [[nodiscard]] std::int64_t fused_bytes(const Action& action, int layer) const {
+    const std::int64_t parameters = cost_.parameters_bytes(layer, layer + 1);
+    const std::int64_t number = 1 + action.further;
+    const int size = samples(largest(action));
+    if (parameters == 0) return 0;
+    if (!cost_.split_memory_measured(index_))
+      return number * std::min(cost_.held_bytes(index_, layer, layer + 1, size), parameters) +
+             action.further * cost_.workspace_bytes(index_, layer, layer + 1, size);
+    const SplitMemory one = cost_.split_memory(index_, layer, size);
+    if (one.fused_share < 0) return number * std::min(one.held_bytes, parameters) + action.further * one.weight_workspace_bytes;
+    if (one.fused_bytes == 0) return 0;
+    const int all = std::accumulate(plan_.microbatch_sizes.begin() + action.microbatch,
+                                    plan_.microbatch_sizes.begin() + action.last_microbatch() + 1, 0);
+    const std::int64_t workspace = cost_.split_memory(index_, layer, all).weight_workspace_bytes - one.weight_workspace_bytes;
+    return number * std::min(one.fused_bytes, parameters) + std::max<std::int64_t>(0, workspace);
   }
 
   [[nodiscard]] static std::int64_t running_bytes(const planner::StageNeed& need, ActionKind kind, bool has_gradients) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 
 #include "planner/helping.h"
 #include "profiler/base/index.h"
@@ -149,6 +150,7 @@ class Lister {
       const Price& one = priced(action.stage, i).weight;
       whole = {whole.alone + one.alone, whole.extra + one.extra};
     }
+    if (action.further > 0) whole = part_of(whole, std::max<std::int64_t>(0, whole.alone - to_ns(saved_seconds(device, action))));
     if (result_.helpers.empty() || result_.helpers[as_index(device)] < 0)
       add_work(EventKind::backward_weight, device, action, kNothing, whole, true);
     else
@@ -156,14 +158,30 @@ class Lister {
     return true;
   }
 
+  [[nodiscard]] std::span<const int> samples_of(const Action& action) const {
+    return std::span(plan_.microbatch_sizes).subspan(as_index(action.microbatch), as_index(action.further) + 1);
+  }
+
+  // What fusing an action's micro-batches saves; less than 0: it costs time.
+  [[nodiscard]] double saved_seconds(int device, const Action& action) const {
+    const Stage& of = stage(action.stage);
+    const int index = devices_[as_index(device)];
+    double saved = 0;
+    for (int layer = of.first_layer; layer < of.last_layer; ++layer) {
+      double single_s = 0;
+      for (const int samples : samples_of(action)) single_s += cost_.layer(index, layer, samples).backward_weight_s;
+      saved += single_s - cost_.fused_weight_seconds(index, layer, samples_of(action));
+    }
+    return saved;
+  }
+
   // A layer's part of the whole is in proportion to its time; layers without any are left out. At least one remains.
   void add_layers(int device, const Action& action, const Price& whole) {
     const Stage& of = stage(action.stage);
-    const int samples = plan_.microbatch_sizes[as_index(action.microbatch)];
     std::vector<double> upto;
     double sum = 0;
     for (int layer = of.last_layer - 1; layer >= of.first_layer; --layer)
-      upto.push_back(sum += cost_.layer(devices_[as_index(device)], layer, samples).backward_weight_s);
+      upto.push_back(sum += cost_.fused_weight_seconds(devices_[as_index(device)], layer, samples_of(action)));
     Price placed;
     for (std::size_t k = 0; k < upto.size(); ++k) {
       const int layer = of.last_layer - 1 - static_cast<int>(k);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "planner/schedule/schedule.h"
@@ -172,7 +173,10 @@ class SimulatedTrace {
     const double slower = times.backward_s > 0 ? share * (times.backward_busy_s / times.backward_s - 1) : 0;
     if (part.kind == EventKind::backward) return times.backward_s * (1 + slower);
     if (part.kind == EventKind::backward_input) return times.backward_input_s * (1 + slower);
-    if (part.kind == EventKind::backward_weight) return times.backward_weight_s * (1 + slower);
+    if (part.kind == EventKind::backward_weight) {
+      const auto sizes = std::span(plan_.microbatch_sizes).subspan(as_index(operation.microbatch), as_index(operation.further) + 1);
+      return cost_.fused_weight_seconds(devices_[as_index(operation.device)], part.layer, sizes) * (1 + slower);
+    }
     return times.forward_s + share * (times.forward_busy_s - times.forward_s);
   }
 

@@ -59,9 +59,23 @@ class Memory {
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> storages_;
 };
 
+/// What fused micro-batches would compute together.
+SplitMemory fused_of(const WeightGradients& weights) {
+  SplitMemory memory;
+  double all = 0, fused = 0;
+  for (const auto& weight : weights) {
+    all += weight->multiplications();
+    if (!weight->fuses()) continue;
+    fused += weight->multiplications();
+    memory.fused_bytes = std::max(memory.fused_bytes, total_bytes(weight->held()));
+  }
+  memory.fused_share = all > 0 ? fused / all : 0;
+  return memory;
+}
+
 /// What is held for weight gradients, every memory once. Memory of `always` does not count.
 SplitMemory held_by(const WeightGradients& weights, const Memory& always, const Memory& inputs, const Memory& output_gradients) {
-  SplitMemory memory;
+  SplitMemory memory = fused_of(weights);
   std::vector<const void*> seen;
   for (const auto& weight : weights)
     for (const at::Tensor& tensor : weight->held()) {

@@ -104,7 +104,7 @@ class CostWriter {
  public:
   explicit CostWriter(SQLite::Database& database)
       : cost_(database, "INSERT INTO MPTUNE_LAYER_COST VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
-        split_(database, "INSERT INTO MPTUNE_LAYER_SPLIT VALUES (?, ?, ?, ?, ?, ?)"),
+        split_(database, "INSERT INTO MPTUNE_LAYER_SPLIT VALUES (?, ?, ?, ?, ?, ?, ?, ?)"),
         sample_(database, "INSERT INTO MPTUNE_LAYER_SAMPLE VALUES (?, ?, ?, ?, ?, ?, ?)") {}
 
   void write(std::size_t device_class, std::size_t layer, const LayerCost& cost) {
@@ -112,7 +112,8 @@ class CostWriter {
           cost.saved_activation_bytes, cost.workspace_bytes, cost.keeps_output);
     if (cost.split)
       split_(costs_, cost.split->held_bytes, cost.split->held_input_bytes, cost.split->held_gradient_bytes,
-             cost.split->input_workspace_bytes, cost.split->weight_workspace_bytes);
+             cost.split->input_workspace_bytes, cost.split->weight_workspace_bytes,
+             cost.split->fused_share < 0 ? std::nullopt : std::optional(cost.split->fused_share), cost.split->fused_bytes);
     for (std::size_t kind = 0; kind < kSampleKinds.size(); ++kind)
       for (const Sample& s : (cost.*kSampleKinds[kind]).values) sample_(samples_++, costs_, kind, s.value, s.round, s.position, s.started);
     ++costs_;
@@ -299,14 +300,17 @@ std::vector<CostPlace> read_costs(SQLite::Database& database, Profile& profile) 
 
 void read_split(SQLite::Database& database, const std::vector<CostPlace>& places, Profile& profile) {
   if (!has_table(database, "MPTUNE_LAYER_SPLIT")) return;
-  Rows split(database,
-             "SELECT cost, held_bytes, held_input_bytes, held_gradient_bytes, input_workspace_bytes, weight_workspace_bytes FROM "
-             "MPTUNE_LAYER_SPLIT ORDER BY cost");
+  const std::string fused = has_column(database, "MPTUNE_LAYER_SPLIT", "fused_share") ? "fused_share, fused_bytes" : "NULL, 0";
+  Rows split(database, "SELECT cost, held_bytes, held_input_bytes, held_gradient_bytes, input_workspace_bytes, weight_workspace_bytes, " +
+                           fused + " FROM MPTUNE_LAYER_SPLIT ORDER BY cost");
   while (split.next()) {
     const char* const held = "the size of what a split backward holds";
     const char* const workspace = "the workspace of a split backward";
     SplitMemory memory{count(split, 1, held), count(split, 2, held), count(split, 3, held), count(split, 4, workspace),
                        count(split, 5, workspace)};
+    const char* const share = "the share of fused weight gradients";
+    if (!split.null(6)) memory.fused_share = quantity(split, 6, share, 1);
+    memory.fused_bytes = count(split, 7, share);
     if (memory.held_input_bytes + memory.held_gradient_bytes > memory.held_bytes)
       throw BadContent("a split backward holds less than a part of it");
     at(places, split.integer(0), "the cost of a split backward").in(profile).split = memory;

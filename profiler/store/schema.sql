@@ -275,7 +275,7 @@ CREATE TABLE MPTUNE_QUALITY (dropped INTEGER NOT NULL, untagged INTEGER NOT NULL
 -- A device class with variant_of other than -1 has the costs of that class's devices with memory_format 0 contiguous, 1 channels_last, and
 -- with slow kernels replaced or not.
 -- kind of a sample: 0 forward, 1 backward, 2 forward and 3 backward with the other devices busy, 4 gradients of inputs and 5 of weights.
--- A split backward has a row in MPTUNE_LAYER_SPLIT per cost for which it was measured.
+-- A split backward has a row in MPTUNE_LAYER_SPLIT per cost for which it was measured. fused_share is NULL where it is unknown.
 CREATE TABLE MPTUNE_PROFILE (model TEXT NOT NULL, input TEXT NOT NULL, batch INTEGER NOT NULL, optimizer_state_factor REAL NOT NULL,
   co_running_slowdown REAL NOT NULL, fingerprint_model TEXT NOT NULL, fingerprint_input TEXT NOT NULL, fingerprint_libtorch TEXT NOT NULL,
   fingerprint_cuda TEXT NOT NULL);
@@ -299,7 +299,8 @@ CREATE TABLE MPTUNE_LAYER_COST (cost INTEGER NOT NULL PRIMARY KEY, class INTEGER
   forward_s REAL, backward_s REAL, output_bytes INTEGER NOT NULL, kept_bytes INTEGER NOT NULL, workspace_bytes INTEGER NOT NULL,
   keeps_output INTEGER NOT NULL);
 CREATE TABLE MPTUNE_LAYER_SPLIT (cost INTEGER NOT NULL PRIMARY KEY, held_bytes INTEGER NOT NULL, held_input_bytes INTEGER NOT NULL,
-  held_gradient_bytes INTEGER NOT NULL, input_workspace_bytes INTEGER NOT NULL, weight_workspace_bytes INTEGER NOT NULL);
+  held_gradient_bytes INTEGER NOT NULL, input_workspace_bytes INTEGER NOT NULL, weight_workspace_bytes INTEGER NOT NULL,
+  fused_share REAL, fused_bytes INTEGER NOT NULL);
 CREATE TABLE MPTUNE_LAYER_SAMPLE (sample INTEGER NOT NULL PRIMARY KEY, cost INTEGER NOT NULL, kind INTEGER NOT NULL, value REAL NOT NULL,
   round INTEGER NOT NULL, position INTEGER NOT NULL, started REAL NOT NULL);
 -- The operator that takes most of a layer's time where its cost per sample jumps. replaced_seconds: with slow kernels replaced, 0 without any.

@@ -17,6 +17,8 @@ struct SplitMemory {
   std::int64_t held_gradient_bytes = 0;     ///< of them, memory of the gradients of its outputs
   std::int64_t input_workspace_bytes = 0;   ///< peak of the input gradients above what is held before them and gradients of parameters
   std::int64_t weight_workspace_bytes = 0;  ///< likewise, of the weight gradients
+  double fused_share = -1;       ///< of its products' multiplications, those of convolutions that fused micro-batches run once; -1: unknown
+  std::int64_t fused_bytes = 0;  ///< input and output gradient of the largest of these convolutions
   bool operator==(const SplitMemory&) const = default;
 };
 

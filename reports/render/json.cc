@@ -47,6 +47,7 @@ planner::Json cost_json(const LayerCost& cost, const DeviceClass& measured) {
   json["output_bytes"] = cost.output_bytes;
   json["kept_bytes"] = cost.saved_activation_bytes;
   if (cost.split) json["held_bytes"] = cost.split->held_bytes;
+  if (cost.split && cost.split->fused_share >= 0) json["fused_share"] = cost.split->fused_share;
   return json;
 }
 

@@ -148,4 +148,16 @@ inline void fuse_some_weights(std::mt19937& random, Plan& plan) {
   }
 }
 
+/// Each layer fuses a share of its own at all sizes. The largest size is that of any fused micro-batches.
+inline Profile with_fused_shares(Profile profile, std::mt19937& random) {
+  for (DeviceClass& device_class : profile.classes)
+    for (LayerCosts& layer : device_class.layers) {
+      const double share = std::uniform_real_distribution<double>(0, 1)(random);
+      layer.by_samples.push_back(layer.by_samples.back());
+      layer.by_samples.back().samples = 1 << 10;
+      for (LayerCost& cost : layer.by_samples) cost.split = SplitMemory{.fused_share = share};
+    }
+  return profile;
+}
+
 }  // namespace mptune::testing

@@ -144,6 +144,35 @@ TEST(CostModel, HeldBytesOfAStageLeaveOutWhatItsNeighboursHold) {
   EXPECT_EQ(CostModel(profile).held_bytes(0, 1, 2, 4), 2 * 300 * 4) << "all that is kept, twice";
 }
 
+TEST(CostModel, FusedConvolutionsCostWhatOneLargerMicrobatchCosts) {
+  Profile profile = make_profile({.layers = 1, .sizes = {2, 4, 8}});
+  std::vector<LayerCost>& costs = profile.classes[0].layers[0].by_samples;
+  constexpr double kSeconds[] = {3, 4, 5}, kShares[] = {1, 0.5, 0};
+  constexpr std::int64_t kBytes[] = {20, 24, 0};
+  for (std::size_t i = 0; i < 3; ++i) {
+    costs[i].backward_input = exactly(1.0);
+    costs[i].backward_weight = exactly(kSeconds[i]);
+    costs[i].split = SplitMemory{100 * costs[i].samples, 0, 0, 1, 1, kShares[i], kBytes[i]};
+  }
+  const CostModel cost(profile);
+  const auto seconds = [](const CostModel& of, std::vector<int> samples) { return of.fused_weight_seconds(0, 0, samples); };
+  EXPECT_DOUBLE_EQ(seconds(cost, {2}), 3);
+  EXPECT_DOUBLE_EQ(seconds(cost, {2, 2}), 4);
+  EXPECT_DOUBLE_EQ(seconds(cost, {2, 2, 2, 2}), 5);
+  EXPECT_DOUBLE_EQ(seconds(cost, {4, 4}), 0.5 * 5 + 0.5 * (4 + 4));
+  EXPECT_DOUBLE_EQ(seconds(cost, {4, 2}), 0.5 * 4.5 + 0.5 * (4 + 3)) << "the larger decides what fuses";
+  EXPECT_DOUBLE_EQ(seconds(cost, {3, 3}), 0.5 * 4.5 + 0.5 * (3.5 + 3.5)) << "at least what fuses at 4";
+  EXPECT_DOUBLE_EQ(seconds(cost, {8, 8}), 5 + 5);
+  EXPECT_EQ(cost.split_memory(0, 0, 3).fused_bytes, 30) << "at most what fuses at 2";
+  EXPECT_EQ(cost.split_memory(0, 0, 1).fused_bytes, cost.split_memory(0, 0, 1).held_bytes);
+  EXPECT_EQ(cost.split_memory(0, 0, 16).fused_share, 0);
+  costs[2].split->fused_share = -1;
+  EXPECT_DOUBLE_EQ(seconds(CostModel(profile), {2, 2}), 6) << "unknown";
+  costs[2].split.reset();
+  EXPECT_DOUBLE_EQ(seconds(CostModel(profile), {2, 2}), 4);
+  EXPECT_DOUBLE_EQ(seconds(CostModel(profile), {8, 8}), 5 + 5) << "not known to fuse at 8";
+}
+
 TEST(CostModel, IsMonotoneWhereTheMeasurementsAre) {
   std::mt19937 random(13);
   std::uniform_real_distribution<double> step(0, 3);

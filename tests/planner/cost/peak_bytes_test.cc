@@ -194,6 +194,22 @@ TEST(PeakBytes, ASplitBackwardHoldsToItsWeightGradients) {
   EXPECT_EQ(peak("0F0 0I0 0W0 0F1 0I1 0W1") + 2 * 2000, 1200 + 600 + 50) << "layers without parameters have no weight gradients";
 }
 
+TEST(PeakBytes, FusedConvolutionsLieSideBySide) {
+  Profile profile = make_profile({.layers = 1});
+  Plan plan = stages_of(1, {1}, {1, 1});
+  plan.actions = {actions_from_text("0F0 0I0 0F1 0I1 0W0-1", "")};
+  const auto peak = [&](double share, std::int64_t bytes, std::int64_t workspace) {
+    for (LayerCost& cost : profile.classes[0].layers[0].by_samples)
+      cost.split = SplitMemory{600 * cost.samples, 0, 0, 50, workspace * cost.samples, share, bytes * cost.samples};
+    return CostModel(profile).peak_bytes(plan)[0];
+  };
+  EXPECT_EQ(peak(1, 500, 0), peak(1, 400, 0) + 2 * 100);
+  EXPECT_EQ(peak(1, 2000, 0), peak(1, 1000, 0)) << "no more than their weight, of 1000 bytes";
+  EXPECT_EQ(peak(1, 400, 90), peak(1, 400, 0) + 2 * 90) << "the workspace of both samples";
+  EXPECT_GT(peak(-1, 500, 0), peak(1, 500, 0)) << "unknown: what is held";
+  EXPECT_LT(peak(0, 0, 0), peak(1, 400, 0));
+}
+
 TEST(PeakBytes, StagesOfOneDeviceHandOverWithoutSlots) {
   const CostModel cost(make_profile({.layers = 4}));
   Plan plan = stages_of(4, {1, 1}, {1}, 1);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "planner/cost/cost_model.h"
@@ -63,6 +64,20 @@ class Oracle {
     return kind == ActionKind::backward_input ? times.backward_input_s : times.backward_weight_s;
   }
 
+  // Requires: a layer fuses the same share at all sizes.
+  [[nodiscard]] double fused_work(int d, int layer, const Action& action) const {
+    const DeviceClass& device_class = cost_.profile().classes[as_index(cost_.profile().devices[as_index(d)].device_class)];
+    const std::optional<SplitMemory>& split = device_class.layers[as_index(layer)].by_samples[0].split;
+    double singles = 0;
+    int together = 0;
+    for (int i = action.microbatch; i <= action.last_microbatch(); ++i) {
+      singles += work(action.kind, d, layer, plan_.microbatch_sizes[as_index(i)]);
+      together += plan_.microbatch_sizes[as_index(i)];
+    }
+    const double share = split ? split->fused_share : 0;
+    return (1 - share) * singles + share * work(action.kind, d, layer, together);
+  }
+
   bool run_row(int d) {
     bool changed = false;
     auto& row = plan_.actions[as_index(d)];
@@ -88,8 +103,7 @@ class Oracle {
       if (rerun == stage.last_layer) t += cost_.action_seconds(d);
       for (int l = stage.last_layer - 1; l >= stage.first_layer; --l) {
         if (again(l) && l < rerun) t += cost_.layer(d, l, samples).forward_s;
-        for (int i = action.microbatch; i <= action.last_microbatch(); ++i)
-          t += work(action.kind, d, l, plan_.microbatch_sizes[as_index(i)]);
+        t += action.further > 0 ? fused_work(d, l, action) : work(action.kind, d, l, samples);
       }
       free_[d] = t;
       end_ = std::max(end_, t);

@@ -47,6 +47,7 @@ TEST(Rows, RandomRowsAgreeWithTheRulesWrittenDownAgain) {
     const int devices = std::uniform_int_distribution<int>(1, 4)(random);
     Profile profile = make_profile(testing::random_shape(random, 9, devices), testing::random_factors(random, 9));
     if (round % 2 == 0) profile = with_split(profile, 0.5 + 0.1 * (round % 3), 0.55);
+    if (round % 8 == 0) profile = testing::with_fused_shares(profile, random);
     if (round % 5 < 2) profile = testing::with_gpus(profile, as_index(round % 5));
     const CostModel cost(profile);
     Plan plan = random_virtual_plan(random, 9, devices, round % 3);
@@ -258,7 +259,7 @@ TEST(Rows, HalvesOfABackwardTakeAsLongAsTheWhole) {
     parts.actions = {actions_from_text("0F0 0F1 0F2 0I0 0W0 0I1 0W1 0I2 0W2", "")};
     EXPECT_EQ(step_ns(whole, cost), step_ns(parts, cost));
     parts.actions = {actions_from_text("0F0 0F1 0F2 0I0 0I1 0W0-1 0I2 0W2", "")};
-    EXPECT_EQ(step_ns(whole, cost), step_ns(parts, cost)) << "fused weight gradients cost what single ones do";
+    EXPECT_EQ(step_ns(whole, cost), step_ns(parts, cost)) << "fused ones cost what single ones do where nothing is known to fuse";
   }
 }
 

@@ -165,10 +165,44 @@ TEST(MeasureProfile, SplitBackwardsHoldWhatTheirProductsRead) {
   for (std::size_t layer = 0; layer < 2; ++layer) {
     const SplitMemory memory = profile.classes.at(0).layers.at(layer).by_samples.back().split.value();
     EXPECT_EQ(memory.held_input_bytes, kInput) << layer;
+    EXPECT_EQ(memory.fused_share, 0) << layer << ": matrix products do not run together";
     EXPECT_EQ(memory.held_gradient_bytes, 0) << layer << ": behind it is an activation, or the loss";
     EXPECT_EQ(memory.held_bytes, kInput + gradients[layer]) << layer;
     EXPECT_EQ(profile.layers.at(layer).unsplit_bytes, biases[layer]) << layer;
     EXPECT_EQ(profile.layers.at(layer).unsplit_share, 0) << layer;
+  }
+}
+
+/// A convolution with 576 weights, whose input and output have 32 elements per sample each, and a matrix product.
+class ConvolutionLayer final : public Layer {
+ public:
+  Tensors forward(const Tensors& inputs, const RunContext&) override {
+    return {at::conv2d(inputs[0], filter_, {}, 1, 1).flatten(1).mm(matrix_)};
+  }
+  [[nodiscard]] std::vector<NamedTensor> parameters() const override { return {{"filter", filter_}, {"matrix", matrix_}}; }
+  [[nodiscard]] std::vector<NamedTensor> buffers() const override { return {}; }
+  [[nodiscard]] std::unique_ptr<Layer> clone() const override { return std::make_unique<ConvolutionLayer>(); }
+  [[nodiscard]] std::string kind() const override { return "Convolution"; }
+
+ private:
+  at::Tensor filter_ = at::ones({8, 8, 3, 3}).requires_grad_();
+  at::Tensor matrix_ = at::ones({32, 4}).requires_grad_();
+};
+
+TEST(MeasureProfile, SaysWhichShareOfTheWeightGradientsFuses) {
+  std::vector<ModelLayer> layers;
+  layers.push_back({"both", {}, std::make_unique<ConvolutionLayer>()});
+  SampleDescription sample;
+  sample.inputs = {{.shape = {8, 2, 2}}};
+  const Model model("both", std::move(layers), Loss::mean_square(), sample, 16);
+  profiler::MeasureOptions options = options_for("cpu:" + std::to_string(available_cores()[0]), 16);
+  options.budget_s = 0;
+  const Profile profile = profiler::measure_profile(model, synthetic_batch(model.sample(), 16, 0), options);
+  for (const LayerCost& cost : profile.classes.at(0).layers.at(0).by_samples) {
+    const bool fuses = 64 * cost.samples <= 576;
+    const double convolution = 32 * 72, matrix = 4 * 32;
+    EXPECT_DOUBLE_EQ(cost.split.value().fused_share, fuses ? convolution / (convolution + matrix) : 0) << cost.samples;
+    EXPECT_EQ(cost.split->fused_bytes, fuses ? 64 * cost.samples * 4 : 0) << cost.samples;
   }
 }
 

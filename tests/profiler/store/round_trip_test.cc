@@ -140,6 +140,21 @@ TEST_F(RoundTrip, LinksSayWhoCopies) {
   EXPECT_EQ(read_recording(path()).profile, profile);
 }
 
+TEST_F(RoundTrip, ReadsProfilesWithoutSharesOfFusedWeightGradients) {
+  Profile profile = testing::hand_profile();
+  for (LayerCosts& layer : profile.classes[0].layers)
+    for (LayerCost& cost : layer.by_samples)
+      if (cost.split) cost.split->fused_share = -1;
+  write({.profile = profile});
+  EXPECT_EQ(read_recording(path()).profile, profile);
+  SQLite::Database(path(), SQLite::OPEN_READWRITE)
+      .exec("ALTER TABLE MPTUNE_LAYER_SPLIT DROP COLUMN fused_share; ALTER TABLE MPTUNE_LAYER_SPLIT DROP COLUMN fused_bytes");
+  for (LayerCosts& layer : profile.classes[0].layers)
+    for (LayerCost& cost : layer.by_samples)
+      if (cost.split) cost.split->fused_bytes = 0;
+  EXPECT_EQ(read_recording(path()).profile, profile);
+}
+
 TEST_F(RoundTrip, ReadsProfilesOfTheThirdMinorVersion) {
   Profile profile = testing::hand_profile();
   write({.profile = profile});
