@@ -67,6 +67,7 @@ std::vector<Restriction> restrictions_of(const SearchSpace& space) {
 
 std::optional<Candidate> best_of(SearchSpace space, const CostModel& cost) {
   space.keep = 1;
+  space.exact = true;  // no option names a plan with fused weight gradients
   space.look_beyond = false;
   space.most_actions = kMostActionsOfOne;
   space.improved = {};

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "planner/field.h"
+#include "planner/helping.h"
 #include "planner/parallelism.h"
+#include "planner/search/fuse_weights.h"
 #include "planner/search/joint_search.h"
 #include "planner/search/plan_checks.h"
 #include "planner/search/rejected_classes.h"
@@ -12,6 +14,7 @@
 namespace mptune {
 namespace {
 
+constexpr int kMostFused = 4;                       // plans whose weight gradients are fused
 constexpr std::int64_t kSlowerKindWorkDivisor = 4;  // the slower kind gets 1 / this of the work that is left
 
 std::vector<std::int64_t> caps_of(const SearchSpace& space) {
@@ -113,7 +116,36 @@ void add_beyond(const std::map<std::string, NotExecutable>& beyond, SearchResult
   std::ranges::stable_sort(result.not_executable, {}, [](const NotExecutable& plan) { return plan.candidate.prediction.step_s; });
 }
 
-SearchResult result_of(planner::JointSearch& search, std::int64_t half) {
+std::vector<std::int64_t> caps_of(const SearchSpace& space, const Plan& plan) {
+  const std::vector<std::int64_t> all = caps_of(space);
+  std::vector<std::int64_t> caps;
+  for (const std::string& device : plan.devices)
+    caps.push_back(all[as_index(std::ranges::find(space.devices, device) - space.devices.begin())]);
+  return caps;
+}
+
+// No bound covers fused weight gradients.
+void add_fused(const SearchSpace& space, const CostModel& cost, planner::Evaluator& evaluator, SearchResult& result) {
+  if (space.exact) return;
+  std::vector<Candidate> faster;
+  int tried = 0;
+  for (const Candidate& candidate : result.ranked) {
+    if (tried == kMostFused || evaluator.stopped()) break;
+    if (candidate.plan.num_stages() < 2 || !planner::splits_backward(candidate.plan)) continue;
+    ++tried;
+    planner::FusedSearch found = planner::fuse_weights(candidate, caps_of(space, candidate.plan), cost);
+    result.simulated += found.simulated;
+    if (found.faster) faster.push_back(std::move(*found.faster));
+  }
+  for (Candidate& candidate : faster) result.ranked.push_back(std::move(candidate));
+  std::ranges::stable_sort(result.ranked, {}, [](const Candidate& candidate) { return candidate.prediction.step_s; });
+  if (!fuses_weights(result.ranked.front().plan)) return;
+  result.complete = false;
+  result.lower_bound_s = 0;
+  if (space.improved) space.improved(result.ranked.front());
+}
+
+SearchResult result_of(const SearchSpace& space, const CostModel& cost, planner::JointSearch& search, std::int64_t half) {
   const double lower_bound_s = search.lower_bound_s();
   search.count_rejected();
   SearchResult result = std::move(search.evaluator().result());
@@ -127,6 +159,7 @@ SearchResult result_of(planner::JointSearch& search, std::int64_t half) {
   result.complete = lower_bound_s >= best.prediction.step_s;
   result.classes = planner::rejected_classes(search.families(), best, search.evaluator().beyond());
   result.stages_per_device = search.stages_per_device();
+  add_fused(space, cost, search.evaluator(), result);
   add_beyond(search.evaluator().beyond(), result);
   add_places(half, result);
   return result;
@@ -145,7 +178,7 @@ SearchResult search_plans(const SearchSpace& space, const CostModel& cost) {
   add_half_memory(space, cost, half, search.evaluator(), rated);
   search.alternatives();
   search.beyond();
-  SearchResult result = result_of(search, half);
+  SearchResult result = result_of(space, cost, search, half);
   if (result.ranked.empty() && result.smallest_excess_bytes == 0 && !search.evaluator().spent())
     throw Error("no plan meets all the given choices", "stages, cuts, micro-batches, schedule, recomputation and replicas together",
                 "leave one of these options out");

@@ -110,10 +110,10 @@ struct SearchResult {
   std::vector<Candidate>
       ranked;  ///< fastest first, ties by fewer bytes copied, then less memory, then cuts and keys in order; at most `keep`
   std::vector<Rejection> rejected;
-  std::vector<RejectedClass> classes;
+  std::vector<RejectedClass> classes;         ///< beside the best plan without fused weight gradients
   std::vector<NotExecutable> not_executable;  ///< per schedule the fastest plan seen, if faster than ranked[0]; fastest first
-  double lower_bound_s = 0;                   ///< no executable plan of the space is predicted to be faster;
-                                              ///< RejectedAs::rows_decide is not covered
+  double lower_bound_s = 0;                   ///< no executable plan of the space is predicted to be faster; RejectedAs::rows_decide
+                                              ///< and fused weight gradients are not covered; 0: ranked[0] fuses them
   bool complete = false;                      ///< ranked[0] is proved the best, and its step equal to the lower bound
   StagesPerDevice stages_per_device;          ///< of the best plan's memory format
   std::int64_t simulated = 0;
@@ -129,9 +129,10 @@ struct SearchResult {
 /// partition(); the objective is the simulated step. First finds a plan, then better ones, then the proof, then alternatives.
 /// Deterministic for given limits.
 /// `ranked` always holds the best plan of each kind (one device, all cores, data parallel, pipeline, hybrid, pipeline or hybrid in half the
-/// memory), even if it is not among the `keep` fastest. Of plans that differ only in their placement it holds the fastest.
-/// Throws Error if a choice is out of range, or if no plan meets all choices.
-/// Plans get the cost model's execution variant; `space.options` is not read.
+/// memory), even if it is not among the `keep` fastest. Unless `exact`, it also holds plans with fused weight gradients: the fastest plans
+/// that split their backward, changed where that is predicted to save at least 1 % (planner/search/fuse_weights.h). Of plans that differ
+/// only in their placement it holds the fastest. Throws Error if a choice is out of range, or if no plan meets all choices. Plans get the
+/// cost model's execution variant; `space.options` is not read.
 [[nodiscard]] SearchResult search_plans(const SearchSpace& space, const CostModel& cost);
 
 /// The same over all of `space.options`, each of which is searched by itself with an equal part of the work. `classes` compare plans in the

@@ -114,7 +114,7 @@ void add_plan_options(CLI::App& command, PlanChoice& options, bool searched) {
   if (searched)
     command
         .add_flag("--exact", options.exact,
-                  "gradients that equal the un-pipelined model's in every bit: contiguous tensors, no kernel replaced")
+                  "gradients that equal the un-pipelined model's in every bit: contiguous tensors, no kernel replaced, nothing fused")
         ->group("Search only plans with");
 }
 

@@ -181,7 +181,7 @@ std::string render_partition(const std::vector<PlannedLayer>& layers, const Text
 
 std::string render_plan(const PlanReport& report, const TextStyle& style) {
   std::string text = heading(style, report.title);
-  text += paint(style, Color::bold, report.description) + "\n" + paragraph(proof(report), style) + "\n";
+  text += paint(style, Color::bold, join(wrap(report.description, style.width), "\n")) + "\n" + paragraph(proof(report), style) + "\n";
   text += heading(style, "Partition") + render_partition(report.layers, style) + "\n" + stage_table(report, style) + "\n";
   if (const std::string below = recomputed_layers(report, style) + paragraph(report.limit, style); !below.empty()) text += below + "\n";
   if (const std::string timeline = render_timeline(report.trace, style); !timeline.empty())

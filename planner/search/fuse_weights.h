@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "planner/cost/cost_model.h"
+#include "planner/plan.h"
+#include "planner/search/search.h"
+
+namespace mptune::planner {
+
+/// The plan with weight gradients fused in groups of sizes[s] consecutive micro-batches of each stage s, from the first on; 1: none.
+/// A group stands where its last weight gradients stood. Micro-batches with a whole backward, and stages with replicas, stay as they are.
+/// Requires: nothing is fused yet.
+[[nodiscard]] Plan with_fused_weights(Plan plan, const std::vector<int>& sizes);
+
+struct FusedSearch {
+  std::optional<Candidate> faster;  ///< absent: no fusing saves at least 1 % of the step
+  std::int64_t simulated = 0;       ///< plans
+};
+
+/// Looks for the group sizes (1, 2, 4 .. and all micro-batches) that make a plan's step shortest within `caps` (per device of the plan, 0:
+/// none). Changes one stage at a time, until no such change helps: another choice of several stages at once may be faster.
+[[nodiscard]] FusedSearch fuse_weights(const Candidate& plain, const std::vector<std::int64_t>& caps, const CostModel& cost);
+
+}  // namespace mptune::planner
