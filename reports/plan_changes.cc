@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "profiler/base/index.h"
 
@@ -76,6 +77,14 @@ void add_stages(std::vector<std::string>& changes, const Plan& a, const Plan& b)
   }
 }
 
+std::string fused_stages_of(const Plan& plan) {
+  std::set<int> stages;
+  for (const std::vector<Action>& actions : plan.actions)
+    for (const Action& action : actions)
+      if (action.further > 0) stages.insert(action.stage);
+  return stages.empty() ? "none" : (stages.size() > 1 ? "stages " : "stage ") + in_ranges({stages.begin(), stages.end()});
+}
+
 }  // namespace
 
 std::string in_ranges(const std::vector<int>& ascending) {
@@ -104,6 +113,7 @@ std::vector<std::string> plan_changes(const Plan& a, const Plan& b) {
   add_change(changes, "memory format:", name_of(a.options.memory_format), name_of(b.options.memory_format));
   const auto replaces = [](const Plan& plan) { return plan.options.replace_slow_kernels ? "yes" : "no"; };
   add_change(changes, "slow kernels replaced:", replaces(a), replaces(b));
+  add_change(changes, "fused weight gradients:", fused_stages_of(a), fused_stages_of(b));
   if (changes.empty() && a.microbatch_sizes != b.microbatch_sizes) changes.emplace_back("micro-batches: in another order");
   if (changes.empty() && a.actions != b.actions) changes.push_back("schedule: both are called " + a.schedule + ", their actions differ");
   return changes;

@@ -139,6 +139,13 @@ void add_timeline(const Candidate& best, const CostModel& cost, PlanReport& repo
   add_contents(report.trace, best.plan, cost);
 }
 
+bool has_fusing_layer(const Profile& profile) {
+  const auto fuses = [](const LayerCost& cost) { return cost.split && cost.split->fused_share > 0; };
+  return std::ranges::any_of(profile.classes, [&](const DeviceClass& device_class) {
+    return std::ranges::any_of(device_class.layers, [&](const LayerCosts& costs) { return std::ranges::any_of(costs.by_samples, fuses); });
+  });
+}
+
 }  // namespace
 
 std::string compared_with(const Candidate& best, const Candidate& other) {
@@ -155,6 +162,7 @@ PlanReport build_plan_report(const SearchResult& result, const std::vector<Candi
   report.step_s = best.prediction.step_s;
   report.lower_bound_s = result.lower_bound_s;
   report.complete = result.complete;
+  report.may_fuse = !space.exact && has_fusing_layer(cost.profile());
   report.schedule_bound_s = best.prediction.lower_bound_s;
   report.extrapolated = best.prediction.extrapolated;
   add_partition(best, cost, report);

@@ -41,6 +41,7 @@ struct PlanReport {
   double step_s = 0;
   double lower_bound_s = 0;       ///< of the space; 0: not known
   bool complete = false;          ///< proved the fastest of the plans that the proof covers
+  bool may_fuse = false;          ///< fused weight gradients were allowed and may pay: neither the lower bound nor the proof covers them
   bool runs = true;               ///< the runtime executes it
   double schedule_bound_s = 0;    ///< of the best plan's stages, any schedule
   std::int64_t excess_bytes = 0;  ///< over the cap of a device, by the simulator's count: plans of other objectives may

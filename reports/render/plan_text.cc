@@ -128,13 +128,14 @@ std::string paragraph(const std::string& text, const TextStyle& style) {
 
 std::string proof(const PlanReport& report) {
   std::string text = fmt::format("predicted step {}", format_seconds(report.step_s));
+  const char* const unfused = report.may_fuse ? " without fused weight gradients" : "";
   if (report.complete) {
     std::int64_t outside = 0;
     for (const Rejection& rejection : report.rejected) outside += rejection.reason == RejectedAs::rows_decide ? rejection.count : 0;
-    text += fmt::format("; optimal under the cost model among {}", report.runs ? "runnable plans" : "plans with these options");
+    text += fmt::format("; optimal under the cost model among {}{}", report.runs ? "runnable plans" : "plans with these options", unfused);
     text += outside > 0 ? fmt::format(" ({} not covered)", outside) : "";
   } else if (report.lower_bound_s > 0) {
-    text += fmt::format("; lower bound of all plans {} (gap {})", format_seconds(report.lower_bound_s),
+    text += fmt::format("; lower bound of all plans{} {} (gap {})", unfused, format_seconds(report.lower_bound_s),
                         format_percent(report.step_s / report.lower_bound_s - 1));
   }
   text += fmt::format("; lower bound of these stages {}", format_seconds(report.schedule_bound_s));

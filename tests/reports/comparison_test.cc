@@ -217,6 +217,9 @@ TEST(PlanChanges, AreInWords) {
   b.stages[1].recompute.mode = Recompute::Mode::all;
   EXPECT_THAT(plan_changes(a, b), ::testing::ElementsAre("cuts: 3 -> 5", "stage 1: recompute none -> all",
                                                          "micro-batches: 4 of 2 -> 8 of 1", "schedule: gpipe -> 1f1b"));
+  Plan fused = a;
+  fused.actions[1].push_back({.stage = 1, .kind = ActionKind::backward_weight, .microbatch = 0, .further = 3});
+  EXPECT_THAT(plan_changes(a, fused), ::testing::ElementsAre("fused weight gradients: none -> stage 1"));
   Plan other = a;
   std::swap(other.actions[0][0], other.actions[0][1]);
   EXPECT_THAT(plan_changes(a, other), ::testing::ElementsAre("schedule: both are called gpipe, their actions differ"));

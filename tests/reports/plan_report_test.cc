@@ -140,6 +140,19 @@ TEST(PlanReport, SaysWhatDoesNotFitByTheSimulatorsCount) {
   EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("does not fit: sleep:1 needs 5 B more than it may have"));
 }
 
+TEST(PlanReport, FusingMayPayOnlyWhereALayerFusesAndPlansNeedNotBeExact) {
+  Profile profile = testing::make_profile({.layers = 4, .devices = 2});
+  SearchResult result;
+  result.ranked = {badly_cut(CostModel(profile))};
+  SearchSpace space;
+  space.devices = {"sleep:0", "sleep:1"};
+  EXPECT_FALSE(build_plan_report(result, {}, CostModel(profile), space).may_fuse);
+  profile.classes[0].layers[1].by_samples[0].split = SplitMemory{.fused_share = 0.5};
+  EXPECT_TRUE(build_plan_report(result, {}, CostModel(profile), space).may_fuse);
+  space.exact = true;
+  EXPECT_FALSE(build_plan_report(result, {}, CostModel(profile), space).may_fuse);
+}
+
 TEST(PlanReport, PlansOfAnotherNumberOfStagesAreNamedWithTheirCuts) {
   const CostModel cost(testing::make_profile({.layers = 6, .devices = 3}));
   const std::vector<std::string> three = {"sleep:0", "sleep:1", "sleep:2"};

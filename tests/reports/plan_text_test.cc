@@ -159,6 +159,15 @@ TEST(PlanText, AProofIsSaidAsOne) {
   EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("optimal under the cost model among runnable plans (3 not covered);"));
 }
 
+TEST(PlanText, ProofsAndBoundsDoNotCoverFusedWeightGradients) {
+  PlanReport report = sample_plan();
+  report.may_fuse = true;
+  EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("lower bound of all plans without fused weight gradients 402 ms"));
+  report.complete = true;
+  EXPECT_THAT(render_plan(report, {.width = 400}),
+              HasSubstr("optimal under the cost model among runnable plans without fused weight gradients"));
+}
+
 TEST(PlanText, NothingToSayBelowTheStagesIsNoGap) {
   PlanReport report = sample_plan();
   report.limit = "";
