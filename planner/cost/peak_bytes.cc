@@ -222,11 +222,38 @@ class DevicePeak {
         held_.add({forward, forward, dropped, i});
         held_.add({gradient, release, dropped, i});
       }
-      // If the next stage is on this device, too, it may need this stage's output longer than this stage does.
-      const int gone = gradient < release && cost_.split_memory_measured(index_) ? gradient : release;
-      if (s + 1 < plan_.num_stages() && mine(s + 1, i))
-        held_.add({drops_output(s, i) ? forward : gone + 1, release_at_[slot(s + 1, i)], boundary(stage(s).last_layer, i, false), i});
+      if (s + 1 < plan_.num_stages() && mine(s + 1, i)) add_passed_on(s, i);
     }
+  }
+
+  // If the next stage is on this device, too, it may need this stage's output longer than this stage does. This stage needs the gradient of
+  // its output from the next stage's input gradients on; those count it while they run.
+  void add_passed_on(int s, int i) {
+    const auto at = slot(s, i), next = slot(s + 1, i);
+    const bool splits = gradient_at_[at] < release_at_[at] && cost_.split_memory_measured(index_);
+    const int gone = splits ? gradient_at_[at] : release_at_[at];
+    const auto keep = [&](int from, int until, std::int64_t bytes) { held_.add({from, until, bytes, i}); };
+    const int from = drops_output(s, i) ? forward_at_[at] : gone + 1;
+    keep(from, needed_until(s + 1, i), boundary(stage(s).last_layer, i, false));
+    keep(std::max(from, needed_until(s + 1, i) + 1), release_at_[next], held_input(s + 1, i));
+    keep(gradient_at_[next], needed_until(s, i), boundary(stage(s).last_layer, i, true));
+    keep(needed_until(s, i) + 1, release_at_[at], held_gradient(s, i));
+  }
+
+  // The last action of the row that needs all of the stage's input, and all of the gradient of its output. Behind the input gradients
+  // only what weight gradients read of them is held.
+  [[nodiscard]] int needed_until(int s, int i) const {
+    return cost_.split_memory_measured(index_) ? gradient_at_[slot(s, i)] : release_at_[slot(s, i)];
+  }
+  [[nodiscard]] std::int64_t held_input(int s, int i) const {
+    const int first = stage(s).first_layer;
+    if (!cost_.split_memory_measured(index_)) return 0;
+    return std::min(boundary(first, i, false), cost_.split_memory(index_, first, samples(i)).held_input_bytes);
+  }
+  [[nodiscard]] std::int64_t held_gradient(int s, int i) const {
+    const int last = stage(s).last_layer;
+    if (!cost_.split_memory_measured(index_)) return 0;
+    return std::min(boundary(last, i, true), cost_.split_memory(index_, last - 1, samples(i)).held_gradient_bytes);
   }
 
   // An input may arrive as soon as the producer has run the backwards that precede its forward there. Those wait for this device's
@@ -239,10 +266,13 @@ class DevicePeak {
       for (const Action& action : row(producer)) {
         if (action.stage != s - 1 || !mine(s, action.microbatch)) continue;
         const std::size_t at = slot(s, action.microbatch);
-        if (action.kind == ActionKind::forward)
-          buffers.add({reached + 1, release_at_[at], boundary(stage(s).first_layer, action.microbatch, false)});
-        else
+        const int until = needed_until(s, action.microbatch);
+        if (action.kind == ActionKind::forward) {
+          buffers.add({reached + 1, until, boundary(stage(s).first_layer, action.microbatch, false)});
+          buffers.add({until + 1, release_at_[at], held_input(s, action.microbatch)});
+        } else {
           reached = std::max(reached, gradient_at_[at]);
+        }
       }
     }
     return buffers.most();
@@ -253,16 +283,17 @@ class DevicePeak {
   std::int64_t gradient_buffers(int s) {
     planner::Holding buffers(row(device_).size());
     for (const int producer : stage(s + 1).devices) {
+      if (producer == device_) continue;
       int reached = -1;
-      for (std::size_t q = 0; q < row(producer).size(); ++q) {
-        const Action& action = row(producer)[q];
+      for (const Action& action : row(producer)) {
         if (action.stage != s + 1 || !mine(s, action.microbatch)) continue;
         const std::size_t at = slot(s, action.microbatch);
         if (action.kind == ActionKind::forward) {
           reached = std::max(reached, forward_at_[at]);
         } else if (action.kind != ActionKind::backward_weight) {
-          const int from = producer == device_ ? static_cast<int>(q) : reached + 1;
-          buffers.add({from, release_at_[at], boundary(stage(s).last_layer, action.microbatch, true)});
+          const int until = needed_until(s, action.microbatch);
+          buffers.add({reached + 1, until, boundary(stage(s).last_layer, action.microbatch, true)});
+          buffers.add({until + 1, release_at_[at], held_gradient(s, action.microbatch)});
         }
       }
     }
@@ -270,16 +301,18 @@ class DevicePeak {
   }
 
   // Adds the workspace of each action, and the tensors that it or the action before it sends: at most two, one being copied and one
-  // waiting for the lane.
+  // waiting for the lane. What the sender copies itself exists no longer than what its action needs.
   void add_running() {
     std::int64_t sent_before = 0;
     std::vector<bool> has_gradients(plan_.stages.size());
     for (std::size_t q = 0; q < row(device_).size(); ++q) {
       const Action& action = row(device_)[q];
-      const std::int64_t sent = 2 * sends(action);
+      const std::int64_t sends = this->sends(action);
+      const bool gone = sends > 0 && copies_itself(action);
+      const std::int64_t sent = gone ? 0 : 2 * sends;
       // Where devices help, the weights' gradients are held from the first input gradients on.
       const bool made = has_gradients[as_index(action.stage)] || (action.kind == ActionKind::backward_weight && helpers() > 0);
-      const std::int64_t running = running_bytes(need(action.stage, largest(action)), action.kind, made) + fused_bytes(action);
+      const std::int64_t running = std::max(gone ? sends : 0, running_bytes(action, made) + fused_bytes(action));
       held_.add({static_cast<int>(q), static_cast<int>(q), running + std::max(sent, sent_before)});
       sent_before = sent;
       if (releases(action.kind)) has_gradients[as_index(action.stage)] = true;
@@ -320,8 +353,9 @@ class DevicePeak {
     return number * std::min(one.fused_bytes, parameters) + std::max<std::int64_t>(0, workspace);
   }
 
-  [[nodiscard]] static std::int64_t running_bytes(const planner::StageNeed& need, ActionKind kind, bool has_gradients) {
-    switch (kind) {
+  [[nodiscard]] std::int64_t running_bytes(const Action& action, bool has_gradients) {
+    const planner::StageNeed& need = this->need(action.stage, largest(action));
+    switch (action.kind) {
       case ActionKind::forward:
         return need.forward;
       case ActionKind::backward:
@@ -344,6 +378,12 @@ class DevicePeak {
     }
     const bool leaves = s > 0 && !mine(s - 1, i) && action.kind != ActionKind::backward_weight;
     return leaves ? boundary(stage(s).first_layer, i, true) : 0;
+  }
+
+  // True if the device copies what the action sends before its next action.
+  [[nodiscard]] bool copies_itself(const Action& action) const {
+    const int to = action.stage + (action.kind == ActionKind::forward ? 1 : -1);
+    return cost_.sender_copies(index_, cost_.device_index(plan_.devices[as_index(device_of(stage(to), action.microbatch))]));
   }
 
   const Plan& plan_;

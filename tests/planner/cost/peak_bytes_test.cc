@@ -217,7 +217,7 @@ TEST(PeakBytes, StagesOfOneDeviceHandOverWithoutSlots) {
   // The gradient of the second stage's input is held until the first has used it.
   EXPECT_EQ(cost.peak_bytes(plan)[0], 4 * 2000 + 300 + 100 + 100 + 50) << "at the first layer, with its output's gradient";
   plan.actions = {actions_from_text("0F0 1F0 1I0 0I0 0W0 1W0", "")};
-  EXPECT_EQ(cost.peak_bytes(plan)[0], 4 * 2000 + 2 * 2 * 300 + 100 + 100 + 50) << "at the last weight gradients, the stage's input kept";
+  EXPECT_EQ(cost.peak_bytes(plan)[0], 4 * 2000 + 2 * 2 * 300 + 100 + 50) << "at the last weight gradients, the stage's input kept";
 }
 
 // One layer a stage: kept 1200 of 4 samples, output 400 of it, workspace 200, gradients of parameters 1000. The fullest is the first

@@ -51,7 +51,15 @@ std::vector<std::int64_t> measured_peaks(Pipeline& pipeline, const Batch& batch)
   return least;
 }
 
-void expect_enough_predicted(const std::string& text, const std::string& input, const std::vector<int>& cuts) {
+/// On CPU the first stage reads the batch where it lies.
+std::int64_t most_of(std::int64_t measured, double most, const Batch& batch) {
+  std::int64_t bytes = static_cast<std::int64_t>(most * static_cast<double>(measured));
+  for (const at::Tensor& input : batch.inputs) bytes += static_cast<std::int64_t>(input.nbytes());
+  return bytes;
+}
+
+/// `most`: predicted over measured, here and below.
+void expect_enough_predicted(const std::string& text, const std::string& input, const std::vector<int>& cuts, double most) {
   const auto load = [&] { return load_model(text, input, 0).model; };
   const Batch batch = synthetic_batch(load().sample(), kPredictedPeakBatch, 0);
   const CostModel cost = cost_of(load(), batch);
@@ -73,8 +81,7 @@ void expect_enough_predicted(const std::string& text, const std::string& input, 
         const auto predicted = cost.peak_bytes(plan), measured = measured_peaks(pipeline, batch);
         for (std::size_t d = 0; d < 2; ++d) {
           EXPECT_GE(predicted[d], measured[d]) << text << " " << schedule << " " << recompute << " cut " << cut << " device " << d;
-          // On CPU the first stage reads the batch where it lies.
-          EXPECT_LE(predicted[d], 2 * measured[d] + static_cast<std::int64_t>(batch.inputs[0].nbytes()))
+          EXPECT_LE(predicted[d], most_of(measured[d], most, batch))
               << text << " " << schedule << " " << recompute << " cut " << cut << " device " << d;
         }
       }
@@ -115,7 +122,7 @@ std::vector<Plan> split_plans(int layers) {
   return plans;
 }
 
-void expect_enough_predicted_split(const std::string& text, const std::string& input) {
+void expect_enough_predicted_split(const std::string& text, const std::string& input, double most) {
   const auto load = [&] { return load_model(text, input, 0).model; };
   const Batch batch = synthetic_batch(load().sample(), kPredictedPeakBatch, 0);
   const CostModel cost = cost_of(load(), batch);
@@ -125,23 +132,23 @@ void expect_enough_predicted_split(const std::string& text, const std::string& i
     for (std::size_t d = 0; d < 2; ++d) {
       const std::string what = text + " " + plan.schedule + " device " + std::to_string(d);
       EXPECT_GE(predicted[d], measured[d]) << what;
-      EXPECT_LE(predicted[d], 2 * measured[d] + static_cast<std::int64_t>(batch.inputs[0].nbytes())) << what;
+      EXPECT_LE(predicted[d], most_of(measured[d], most, batch)) << what;
     }
   }
 }
 
 TEST(PredictedPeak, CoversSplitBackwards) {
-  expect_enough_predicted_split("transformer:d=32,layers=4,heads=2,seq=16,vocab=32", "");
+  expect_enough_predicted_split("transformer:d=32,layers=4,heads=2,seq=16,vocab=32", "", 1.35);
 }
 TEST(PredictedPeak, CoversSplitBackwardsOfCarriedSkips) {
-  expect_enough_predicted_split("unet:base=4,depth=2", "3x32x32");
+  expect_enough_predicted_split("unet:base=4,depth=2", "3x32x32", 1.5);
 }
 
 TEST(PredictedPeak, CoversCarriedSkips) {
-  expect_enough_predicted("unet:base=4,depth=2", "3x32x32", {1, 2, 3, 4});
+  expect_enough_predicted("unet:base=4,depth=2", "3x32x32", {1, 2, 3, 4}, 1.75);
 }
 TEST(PredictedPeak, CoversCarriedImagesAndFeatures) {
-  expect_enough_predicted("late-fusion:width=8,classes=10", "2x3x64x64", {2, 9, 10, 14});
+  expect_enough_predicted("late-fusion:width=8,classes=10", "2x3x64x64", {2, 9, 10, 14}, 2);
 }
 
 // What a split backward of several layers holds between its two parts, by the costs of the single layers.
