@@ -67,8 +67,8 @@ class DevicePeak {
       add_owned(s, found == devices.begin());
       add_gradients(s);
       add_activations(s);
-      if (s > 0) contents_.communication_buffer_bytes += input_buffers(s);
-      if (s + 1 < plan_.num_stages()) contents_.communication_buffer_bytes += gradient_buffers(s);
+      if (s > 0) contents_.communication_buffer_bytes += receive_buffers(s, false);
+      if (s + 1 < plan_.num_stages()) contents_.communication_buffer_bytes += receive_buffers(s, true);
     }
     add_running();
     add_helpers();
@@ -257,43 +257,23 @@ class DevicePeak {
   }
 
   // An input may arrive as soon as the producer has run the backwards that precede its forward there. Those wait for this device's
-  // backwards.
-  std::int64_t input_buffers(int s) {
+  // backwards. A gradient, as soon as the producer has run the forwards that precede its backward; those wait for this device's forwards.
+  std::int64_t receive_buffers(int s, bool gradients) {
+    const int from = gradients ? s + 1 : s - 1;
+    const int border = gradients ? stage(s).last_layer : stage(s).first_layer;
     planner::Holding buffers(row(device_).size());
-    for (const int producer : stage(s - 1).devices) {
+    for (const int producer : stage(from).devices) {
       if (producer == device_) continue;
       int reached = -1;
       for (const Action& action : row(producer)) {
-        if (action.stage != s - 1 || !mine(s, action.microbatch)) continue;
-        const std::size_t at = slot(s, action.microbatch);
-        const int until = needed_until(s, action.microbatch);
-        if (action.kind == ActionKind::forward) {
-          buffers.add({reached + 1, until, boundary(stage(s).first_layer, action.microbatch, false)});
-          buffers.add({until + 1, release_at_[at], held_input(s, action.microbatch)});
+        const int i = action.microbatch;
+        if (action.stage != from || action.kind == ActionKind::backward_weight || !mine(s, i)) continue;
+        const std::size_t at = slot(s, i);
+        if ((action.kind == ActionKind::forward) == gradients) {
+          reached = std::max(reached, (gradients ? forward_at_ : gradient_at_)[at]);
         } else {
-          reached = std::max(reached, gradient_at_[at]);
-        }
-      }
-    }
-    return buffers.most();
-  }
-
-  // A gradient may arrive as soon as the producer has run the forwards that precede its backward there. Those wait for this device's
-  // forwards.
-  std::int64_t gradient_buffers(int s) {
-    planner::Holding buffers(row(device_).size());
-    for (const int producer : stage(s + 1).devices) {
-      if (producer == device_) continue;
-      int reached = -1;
-      for (const Action& action : row(producer)) {
-        if (action.stage != s + 1 || !mine(s, action.microbatch)) continue;
-        const std::size_t at = slot(s, action.microbatch);
-        if (action.kind == ActionKind::forward) {
-          reached = std::max(reached, forward_at_[at]);
-        } else if (action.kind != ActionKind::backward_weight) {
-          const int until = needed_until(s, action.microbatch);
-          buffers.add({reached + 1, until, boundary(stage(s).last_layer, action.microbatch, true)});
-          buffers.add({until + 1, release_at_[at], held_gradient(s, action.microbatch)});
+          buffers.add({reached + 1, needed_until(s, i), boundary(border, i, gradients)});
+          buffers.add({needed_until(s, i) + 1, release_at_[at], gradients ? held_gradient(s, i) : held_input(s, i)});
         }
       }
     }
@@ -325,32 +305,14 @@ class DevicePeak {
     return action.microbatch + static_cast<int>(std::max_element(sizes, sizes + action.further + 1) - sizes);
   }
 
-  // Most bytes that a fused convolution takes beside what is held: its inputs and gradients of all micro-batches side by side, and the
-  // workspace of a micro-batch of all samples. Where it is unknown which convolutions are fused: of any layer, no more of each micro-batch
-  // than the layer's parameters.
   [[nodiscard]] std::int64_t fused_bytes(const Action& action) const {
     if (action.further == 0) return 0;
+    const auto sizes = plan_.microbatch_sizes.begin() + action.microbatch;
+    const planner::FusedGroup group{1 + action.further, samples(largest(action)), std::accumulate(sizes, sizes + action.further + 1, 0)};
     std::int64_t most = 0;
     for (int layer = stage(action.stage).first_layer; layer < stage(action.stage).last_layer; ++layer)
-      most = std::max(most, fused_bytes(action, layer));
+      most = std::max(most, planner::fused_bytes(cost_, index_, layer, group));
     return most;
-  }
-
-  [[nodiscard]] std::int64_t fused_bytes(const Action& action, int layer) const {
-    const std::int64_t parameters = cost_.parameters_bytes(layer, layer + 1);
-    const std::int64_t number = 1 + action.further;
-    const int size = samples(largest(action));
-    if (parameters == 0) return 0;
-    if (!cost_.split_memory_measured(index_))
-      return number * std::min(cost_.held_bytes(index_, layer, layer + 1, size), parameters) +
-             action.further * cost_.workspace_bytes(index_, layer, layer + 1, size);
-    const SplitMemory one = cost_.split_memory(index_, layer, size);
-    if (one.fused_share < 0) return number * std::min(one.held_bytes, parameters) + action.further * one.weight_workspace_bytes;
-    if (one.fused_bytes == 0) return 0;
-    const int all = std::accumulate(plan_.microbatch_sizes.begin() + action.microbatch,
-                                    plan_.microbatch_sizes.begin() + action.last_microbatch() + 1, 0);
-    const std::int64_t workspace = cost_.split_memory(index_, layer, all).weight_workspace_bytes - one.weight_workspace_bytes;
-    return number * std::min(one.fused_bytes, parameters) + std::max<std::int64_t>(0, workspace);
   }
 
   [[nodiscard]] std::int64_t running_bytes(const Action& action, bool has_gradients) {

@@ -107,4 +107,18 @@ StageNeed stage_need(const CostModel& cost, int device, int first_layer, int las
   return StageLayers(cost, device, first_layer, last_layer, samples).need(split);
 }
 
+std::int64_t fused_bytes(const CostModel& cost, int device, int layer, const FusedGroup& group) {
+  const std::int64_t parameters = cost.parameters_bytes(layer, layer + 1);
+  const int size = group.largest_samples, further = group.microbatches - 1;
+  if (parameters == 0) return 0;
+  if (!cost.split_memory_measured(device))
+    return group.microbatches * std::min(cost.held_bytes(device, layer, layer + 1, size), parameters) +
+           further * cost.workspace_bytes(device, layer, layer + 1, size);
+  const SplitMemory one = cost.split_memory(device, layer, size);
+  if (one.fused_share < 0) return group.microbatches * std::min(one.held_bytes, parameters) + further * one.weight_workspace_bytes;
+  if (one.fused_bytes == 0) return 0;
+  const std::int64_t workspace = cost.split_memory(device, layer, group.samples).weight_workspace_bytes - one.weight_workspace_bytes;
+  return group.microbatches * std::min(one.fused_bytes, parameters) + std::max<std::int64_t>(0, workspace);
+}
+
 }  // namespace mptune::planner

@@ -33,4 +33,16 @@ struct StageNeed {
 /// Bytes of a layer's parameters whose gradients the input gradients make.
 [[nodiscard]] std::int64_t unsplit_bytes(const CostModel& cost, int layer);
 
+/// Micro-batches whose weight gradients are fused.
+struct FusedGroup {
+  int microbatches = 1;
+  int largest_samples = 0;  ///< of one micro-batch
+  int samples = 0;          ///< of all of them
+};
+
+/// Most bytes that a layer's fused convolutions take beside what is held: their inputs and gradients of all micro-batches side by side,
+/// and the workspace of one micro-batch of all samples. Where it is unknown which are fused: no more of each micro-batch than the layer's
+/// parameters.
+[[nodiscard]] std::int64_t fused_bytes(const CostModel& cost, int device, int layer, const FusedGroup& group);
+
 }  // namespace mptune::planner
