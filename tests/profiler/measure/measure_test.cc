@@ -154,6 +154,7 @@ TEST(MeasureProfile, TransformerAtEverySizeAloneAndBusy) {
 }
 
 // Two linear layers of 10 -> 10 -> 5 at 2 samples: each holds its input and the gradient of its product, and sums the bias's at once.
+// The last one also holds the loss, and its weighted copy.
 TEST(MeasureProfile, SplitBackwardsHoldWhatTheirProductsRead) {
   profiler::MeasureOptions options = options_for("cpu:" + std::to_string(available_cores()[0]), 2);
   options.budget_s = 0;
@@ -161,13 +162,14 @@ TEST(MeasureProfile, SplitBackwardsHoldWhatTheirProductsRead) {
   const Profile profile = profiler::measure_profile(model, synthetic_batch(model.sample(), 2, 0), options);
   constexpr std::int64_t kFloat = 4, kInput = 2 * 10 * kFloat;
   const std::int64_t gradients[] = {2 * 10 * kFloat, 2 * 5 * kFloat};
+  const std::int64_t losses[] = {0, 2 * kFloat};
   const std::int64_t biases[] = {10 * kFloat, 5 * kFloat};
   for (std::size_t layer = 0; layer < 2; ++layer) {
     const SplitMemory memory = profile.classes.at(0).layers.at(layer).by_samples.back().split.value();
     EXPECT_EQ(memory.held_input_bytes, kInput) << layer;
     EXPECT_EQ(memory.fused_share, 0) << layer << ": matrix products do not run together";
     EXPECT_EQ(memory.held_gradient_bytes, 0) << layer << ": behind it is an activation, or the loss";
-    EXPECT_EQ(memory.held_bytes, kInput + gradients[layer]) << layer;
+    EXPECT_EQ(memory.held_bytes, kInput + gradients[layer] + losses[layer]) << layer;
     EXPECT_EQ(profile.layers.at(layer).unsplit_bytes, biases[layer]) << layer;
     EXPECT_EQ(profile.layers.at(layer).unsplit_share, 0) << layer;
   }
