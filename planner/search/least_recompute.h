@@ -9,8 +9,9 @@
 namespace mptune::planner {
 
 /// The plan with the least recomputation that fits the caps (per device of the plan, 0: none). On every device over its cap it chooses the
-/// layers that make it fit and whose forwards take least; exact for a stage with micro-batches of equal size. Where that is not enough,
-/// whole stages are recomputed; then the plan may still exceed its caps.
+/// layers that make it fit and whose forwards take least; exact for a stage with micro-batches of equal size. The fewest last layers of
+/// one stage that make it fit are chosen instead where the simulated step is shorter with them. Where neither is enough, whole stages are
+/// recomputed; then the plan may still exceed its caps.
 /// Rows stay as they are. Requires: a valid plan with rows and no recomputation.
 [[nodiscard]] Plan with_least_recompute(Plan plan, const std::vector<std::int64_t>& caps, const CostModel& cost);
 
