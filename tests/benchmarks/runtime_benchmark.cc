@@ -25,10 +25,8 @@ std::string first_core() {
   return "cpu:" + std::to_string(available_cores()[0]);
 }
 
-/// Forward and backward of all micro-batches in one thread, as a user would write it.
-void plain_loop(benchmark::State& state) {
-  const auto device = make_device(parse_device(first_core()));
-  const auto binding = device->bind_compute();
+/// Forward and backward of all micro-batches, as a user would write it.
+void plain_steps(benchmark::State& state) {
   Model model = load_model(kModel, "", 0).model;
   const Batch batch = synthetic_batch(model.sample(), kBatch, 0);
   const auto parameters = model.parameters();
@@ -44,6 +42,12 @@ void plain_loop(benchmark::State& state) {
       loss.backward(at::full_like(loss, 1.0 / static_cast<double>(microbatches)));
     }
   }
+}
+
+/// On a thread of its own: one that is bound to a device stays on its cores, and the other benchmarks need all of them.
+void plain_loop(benchmark::State& state) {
+  profiler::DeviceWorker worker(make_device(parse_device(first_core())));
+  worker.run([&] { plain_steps(state); });
 }
 
 void runtime(benchmark::State& state) {
