@@ -128,6 +128,18 @@ std::vector<Item> items_of(const Plan& plan, int device, const CostModel& cost) 
   return items;
 }
 
+Plan recomputing_last(Plan plan, int s, int layers) {
+  Stage& stage = plan.stages[as_index(s)];
+  stage.recompute = {};
+  if (stage.last_layer - layers == stage.first_layer) {
+    stage.recompute.mode = Recompute::Mode::all;
+    return plan;
+  }
+  stage.recompute.mode = Recompute::Mode::some;
+  for (int layer = stage.last_layer - layers; layer < stage.last_layer; ++layer) stage.recompute.layers.push_back(layer);
+  return plan;
+}
+
 // The last layers of one stage are computed again while the device waits for the gradient (first_recomputed_early): they may cost less
 // time than their forward takes. The fewest that fit, of the stage where that is fastest.
 std::optional<Plan> fitted_behind(const Plan& plan, int device, std::int64_t cap, const CostModel& cost) {
@@ -136,20 +148,19 @@ std::optional<Plan> fitted_behind(const Plan& plan, int device, std::int64_t cap
   for (int s = 0; s < plan.num_stages(); ++s) {
     const std::vector<int>& devices = plan.stages[as_index(s)].devices;
     if (std::ranges::find(devices, device) == devices.end()) continue;
-    Plan some = plan;
-    Stage& stage = some.stages[as_index(s)];
-    stage.recompute = {Recompute::Mode::some, {}, {}};
-    for (int layer = stage.last_layer; layer-- > stage.first_layer;) {
-      stage.recompute.layers.insert(stage.recompute.layers.begin(), layer);
-      if (layer == stage.first_layer) stage.recompute = {Recompute::Mode::all, {}, {}};
-      if (cost.peak_bytes(some, device) > cap) continue;
-      const double step_s = predict(some, cost).step_s;
-      if (!best || step_s < best_s) {
-        best = some;
-        best_s = step_s;
-      }
-      break;
+    const auto fits = [&](int layers) { return cost.peak_bytes(recomputing_last(plan, s, layers), device) <= cap; };
+    const int all = plan.stages[as_index(s)].last_layer - plan.stages[as_index(s)].first_layer;
+    if (!fits(all)) continue;
+    int low = 1, high = all;
+    while (low < high) {
+      const int middle = low + (high - low) / 2;
+      fits(middle) ? high = middle : low = middle + 1;
     }
+    Plan some = recomputing_last(plan, s, high);
+    const double step_s = predict(some, cost).step_s;
+    if (best && step_s >= best_s) continue;
+    best = std::move(some);
+    best_s = step_s;
   }
   return best;
 }
@@ -158,7 +169,7 @@ std::optional<Plan> fitted_behind(const Plan& plan, int device, std::int64_t cap
 Plan fitted(const Plan& plan, int device, std::int64_t cap, const CostModel& cost) {
   const std::vector<Item> items = items_of(plan, device, cost);
   const Sets sets(items);
-  const auto fits = [&](int set) { return cost.peak_bytes(sets.apply(plan, set))[as_index(device)] <= cap; };
+  const auto fits = [&](int set) { return cost.peak_bytes(sets.apply(plan, set), device) <= cap; };
   int low = 0;
   int high = sets.size() - 1;
   if (!fits(high)) {
