@@ -23,6 +23,7 @@ namespace {
 
 constexpr double kCheckShare = 0.1;
 constexpr double kProfileShare = 0.25;
+constexpr double kSearchShare = 0.1;
 constexpr double kRecordShare = 0.15;  // of the budget, at most
 constexpr int kRecordSteps = 12;       // warm-up, unrecorded and recorded
 constexpr double kRecordMargin = 1.25;
@@ -47,7 +48,7 @@ class Tuner {
     space_ = options_.space;
     std::erase_if(space_.options,
                   [&](const ExecutionOptions& options) { return !planner::has_variant(profile_, planner::variant_of(options)); });
-    search_ = search_plans(options_.space, profile_);
+    search_ = search();
     baselines_ = baseline_plans(space_, static_cast<int>(profile_.layers.size()));
     if (options_.current) baselines_.insert(baselines_.begin(), {kCurrentBaseline, *options_.current});
     trials_ = study_.trials();
@@ -145,6 +146,14 @@ class Tuner {
     }
     report_progress("profile");
     return services_.measure(kProfileShare * options_.budget_s);
+  }
+
+  [[nodiscard]] SearchResult search() const {
+    report_progress("search");
+    const double start_s = elapsed();
+    SearchSpace space = options_.space;
+    space.stop = [&](double part) { return elapsed() - start_s >= part * kSearchShare * options_.budget_s; };
+    return search_plans(space, profile_);
   }
 
   void try_baselines() {

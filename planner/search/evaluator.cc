@@ -85,7 +85,7 @@ void Evaluator::worked(std::int64_t actions, std::int64_t simulated) {
 }
 
 bool Evaluator::stopped() {
-  stopped_ = stopped_ || (space_.stop && space_.stop());
+  stopped_ = stopped_ || (space_.stop && space_.stop(1));
   return stopped_;
 }
 

@@ -59,7 +59,7 @@ SearchSpace rest_of(const SearchSpace& space, planner::Evaluator& evaluator) {
   rest.most_actions = evaluator.work_left();
   rest.keep = 1;
   rest.improved = nullptr;
-  rest.stop = [&evaluator] { return evaluator.stopped(); };
+  rest.stop = [&evaluator](double) { return evaluator.stopped(); };
   return rest;
 }
 

@@ -39,7 +39,9 @@ struct SearchSpace {
   bool look_beyond = true;         ///< also list plans that need more, if they would be faster
   int keep = 32;                   ///< plans to return
   std::int64_t most_actions = 16'000'000;  ///< limit of the work, in simulated actions; `rejected` counts what the search did not reach
-  std::function<bool()> stop;              ///< asked every few milliseconds; true ends the search with the plans found so far
+  /// Asked every few milliseconds whether the part of the time that the search may use so far, above 0 to 1, is spent: less than 1 while
+  /// more `options` are to be searched. True ends the search of these options with the plans found so far.
+  std::function<bool(double)> stop;
   std::function<void(const Candidate&)> improved;  ///< called with every executable plan that is faster than all before it
 };
 

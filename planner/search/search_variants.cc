@@ -156,7 +156,13 @@ SearchResult search_plans(const SearchSpace& space, const Profile& profile) {
     if (space.improved) space.improved(candidate);
   };
   std::vector<SearchResult> results;
-  for (const ExecutionOptions& each : options) results.push_back(search_plans(share, CostModel(profile, each)));
+  const auto count = static_cast<double>(options.size());
+  for (const ExecutionOptions& each : options) {
+    const auto before = static_cast<double>(results.size());
+    // What one search leaves of its time is the next one's.
+    if (space.stop) share.stop = [&space, count, before](double part) { return space.stop((before + part) / count); };
+    results.push_back(search_plans(share, CostModel(profile, each)));
+  }
   return results.size() == 1 ? std::move(results.front()) : merge(space, results);
 }
 

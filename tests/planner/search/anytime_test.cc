@@ -55,7 +55,8 @@ TEST(Anytime, StopsAtOnce) {
   space.keep = 4;
   int asked = 0;
   bool told = false;
-  space.stop = [&] {
+  space.stop = [&](double part) {
+    EXPECT_EQ(part, 1);
     EXPECT_FALSE(told) << "asked again after it was told to stop";
     return told = ++asked > 20;
   };
@@ -80,7 +81,7 @@ TEST(Anytime, HasAPlanAtOnceAndBetterOnesTheLongerItRuns) {
     SearchSpace space = space_of(8, 32);
     space.keep = 1;
     int asked = 0;
-    space.stop = [&] { return ++asked >= questions; };
+    space.stop = [&](double) { return ++asked >= questions; };
     double told_s = 0;
     space.improved = [&](const Candidate& candidate) { told_s = candidate.prediction.step_s; };
     const SearchResult result = search_plans(space, cost);

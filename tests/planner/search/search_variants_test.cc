@@ -168,5 +168,26 @@ TEST(SearchVariants, AllCoresInChannelsLastIsABaseline) {
   EXPECT_THAT(names(), ::testing::Not(::testing::Contains("all_cores_channels_last")));
 }
 
+// A clock that only questions move: the first options may use half of the time, the second ones what is left of the whole.
+TEST(SearchVariants, ShareTheTime) {
+  std::mt19937 random(29);
+  const Profile plain = testing::make_profile(testing::random_shape(random, 30, 6), testing::random_factors(random, 30));
+  const Profile profile = testing::with_channels_last(plain, 1.1);
+  SearchSpace space = space_of_variants(6, 64);
+  space.schedules.clear();
+  int asked = 0;
+  std::vector<int> ended;
+  space.stop = [&](double part) {
+    ++asked;
+    if (asked < 200 * part) return false;
+    ended.push_back(asked);
+    return true;
+  };
+  const SearchResult result = search_plans(space, profile);
+  EXPECT_EQ(ended, (std::vector<int>{100, 200}));
+  EXPECT_FALSE(result.complete);
+  EXPECT_TRUE(std::ranges::any_of(result.ranked, in_channels_last));
+}
+
 }  // namespace
 }  // namespace mptune::planner

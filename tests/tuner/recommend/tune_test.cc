@@ -430,6 +430,24 @@ TEST_F(Tune, AllCoresInChannelsLastIsRecommendedWhereItWins) {
   EXPECT_EQ(Study(folder_ / "study", Study::Open::resume).trials().size(), result.trials.size());
 }
 
+// Every look at the clock takes a second.
+TEST_F(Tune, ASearchThatTakesLongLeavesTimeForTrials) {
+  build(half_second_machine(), {.seed = 1, .model_error = 0.01, .memory_bytes = {}});
+  options_.budget_s = 600;
+  bool searching = false;
+  double searched_s = 0;
+  services_.progress = [&](const std::string& what, double) { searching = what == "search"; };
+  services_.clock = [&] {
+    if (searching) ++searched_s;
+    return now_ + searched_s;
+  };
+  const TuneResult result = run();
+  EXPECT_GT(searched_s, 0.1 * options_.budget_s);
+  EXPECT_LT(searched_s, 0.2 * options_.budget_s);
+  EXPECT_GE(result.trials.size(), 5u);
+  EXPECT_LE(result.elapsed_s, options_.budget_s);
+}
+
 TEST_F(Tune, FormatsThatWereNotMeasuredAreNotTried) {
   build(half_second_machine(), {.memory_bytes = {}});
   options_.space.options = {{}, {.memory_format = MemoryFormat::channels_last}};
