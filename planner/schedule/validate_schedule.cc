@@ -76,8 +76,10 @@ class AbstractRun {
     const std::string text = "action " + to_text(action);
     if (action.kind != ActionKind::backward_weight || action.further < 0) refuse(text + " fuses other work than weight gradients", device);
     if (action.further >= plan_.num_microbatches() - action.microbatch) refuse(text + " names a micro-batch that does not exist", device);
-    if (plan_.stages[as_index(action.stage)].devices.size() > 1)
-      refuse(text + " fuses micro-batches of a stage with replicas, which do not share them", device);
+    if (const std::size_t replicas = plan_.stages[as_index(action.stage)].devices.size(); replicas > 1)
+      refuse(text + " fuses neighbouring micro-batches, but these are on different replicas: micro-batch i is on replica i mod " +
+                 std::to_string(replicas),
+             device);
   }
 
   void check_microbatch(std::size_t device, const Action& action, int microbatch) {

@@ -531,8 +531,8 @@ def _check_action(plan: Plan, device: str, action: Action, done: dict[tuple[int,
         problem = "names a stage that does not exist"
     elif action.microbatch + action.further >= plan.n_microbatches:
         problem = "names a micro-batch that does not exist"
-    elif action.further and len(plan.stages[action.stage].devices) > 1:
-        problem = "fuses micro-batches of a stage with replicas, which do not share them"
+    elif action.further and (replicas := len(plan.stages[action.stage].devices)) > 1:
+        problem = f"fuses neighbouring micro-batches, but these are on different replicas: micro-batch i is on replica i mod {replicas}"
     for one in [] if problem else action.single():
         problem = problem or _problem_of(plan, device, one, done)
     if problem:

@@ -335,7 +335,8 @@ TEST(ValidateSchedule, AcceptsFusedWeightGradientsOfOneReplicaOnly) {
   EXPECT_THAT(refusal(plan), HasSubstr("0I0-1 fuses other work"));
   Plan replicas = stages_of(2, {2}, {1, 1, 1, 1});
   replicas.actions = {actions_from_text("0F0 0F2 0I0 0I2 0W0-2", ""), actions_from_text("0F1 0F3 0B1 0B3", "")};
-  EXPECT_THAT(refusal(replicas), HasSubstr("replicas"));
+  EXPECT_THAT(refusal(replicas), HasSubstr("action 0W0-2 fuses neighbouring micro-batches, but these are on different replicas: "
+                                           "micro-batch i is on replica i mod 2"));
 }
 
 // Slow truth: the rows run with random speeds; a valid schedule always ends, in any interleaving.
