@@ -15,6 +15,7 @@ struct Placed {
   Tag tag;
   Copy copy;
   int thread = 0;
+  int further = 0;
 };
 
 /// Identifies the output of an action: (step, stage, micro-batch, is backward).
@@ -29,7 +30,7 @@ bool is_backward(EventKind kind) {
 void add_barriers(Trace& trace, const std::vector<Placed>& placed) {
   std::map<int, std::map<int, int>> last_action;  // by step and device
   for (int i = 0; i < static_cast<int>(placed.size()); ++i) {
-    const auto& [event, tag, copy, thread] = placed[as_index(i)];
+    const auto& [event, tag, copy, thread, further] = placed[as_index(i)];
     std::map<int, int>& devices = last_action[tag.step];
     if (event.kind == EventKind::forward || is_backward(event.kind) || event.kind == EventKind::backward_weight) devices[event.device] = i;
     if (event.kind != EventKind::optimizer && event.kind != EventKind::reduce) continue;
@@ -45,7 +46,7 @@ void add_edges(Trace& trace, const std::vector<Placed>& placed) {
   std::map<Hand, int> last_of;
   std::map<Hand, int> arrival;
   for (int i = 0; i < static_cast<int>(placed.size()); ++i) {
-    const auto& [event, tag, copy, thread] = placed[as_index(i)];
+    const auto& [event, tag, copy, thread, further] = placed[as_index(i)];
     const auto [before, first] = last_on_lane.try_emplace({event.device, event.lane}, i);
     if (!first) {
       trace.edges.push_back({before->second, i, EdgeKind::order});
@@ -67,10 +68,12 @@ void add_edges(Trace& trace, const std::vector<Placed>& placed) {
       }
       last_of[{tag.step, tag.stage, tag.microbatch, backward}] = i;
     } else if (event.kind == EventKind::backward_weight) {
-      // Another device may compute them.
-      const auto input_gradients = last_of.find({tag.step, tag.stage, tag.microbatch, true});
-      if (input_gradients != last_of.end() && placed[as_index(input_gradients->second)].event.device != event.device)
-        trace.edges.push_back({input_gradients->second, i, EdgeKind::data});
+      // Another device may compute them, once the input gradients of all fused micro-batches have ended.
+      for (int microbatch = tag.microbatch; microbatch <= tag.microbatch + further; ++microbatch) {
+        const auto input_gradients = last_of.find({tag.step, tag.stage, microbatch, true});
+        if (input_gradients != last_of.end() && placed[as_index(input_gradients->second)].event.device != event.device)
+          trace.edges.push_back({input_gradients->second, i, EdgeKind::data});
+      }
     }
   }
 }
@@ -139,7 +142,7 @@ Trace HostCollector::stop() {
       if (entry.range)
         trace.ranges.push_back(event);
       else
-        leaves.push_back({event, entry.tag, entry.copy, thread});
+        leaves.push_back({event, entry.tag, entry.copy, thread, entry.further});
     }
   }
   std::stable_sort(leaves.begin(), leaves.end(), [](const Placed& a, const Placed& b) { return a.event.start < b.event.start; });

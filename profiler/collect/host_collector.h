@@ -22,21 +22,22 @@ class LaneLog {
     Tag tag;
     Copy copy;  ///< EventKind::copy only
     bool range = false;
+    int further = 0;  ///< of weight gradients: micro-batches after the tag's that are fused with it
   };
 
   LaneLog(int device, int lane, std::string thread) : device_(device), lane_(lane), thread_(std::move(thread)) { entries_.reserve(1024); }
 
-  void add(EventKind kind, int name, const Tag& tag, std::chrono::steady_clock::time_point start,
-           std::chrono::steady_clock::time_point end) {
-    entries_.push_back({start, end, kind, name, tag, {}, false});
+  void add(EventKind kind, int name, const Tag& tag, std::chrono::steady_clock::time_point start, std::chrono::steady_clock::time_point end,
+           int further = 0) {
+    entries_.push_back({start, end, kind, name, tag, {}, false, further});
   }
   void add_copy(int name, const Tag& tag, const Copy& copy, std::chrono::steady_clock::time_point start,
                 std::chrono::steady_clock::time_point end) {
-    entries_.push_back({start, end, EventKind::copy, name, tag, copy, false});
+    entries_.push_back({start, end, EventKind::copy, name, tag, copy, false, 0});
   }
   void add_range(EventKind kind, int name, const Tag& tag, std::chrono::steady_clock::time_point start,
                  std::chrono::steady_clock::time_point end) {
-    entries_.push_back({start, end, kind, name, tag, {}, true});
+    entries_.push_back({start, end, kind, name, tag, {}, true, 0});
   }
 
  private:

@@ -35,7 +35,7 @@ void IdleHelp::compute(PendingWeights::Taken& taken, StageReplica& replica, int 
   }
   if (collector != nullptr) {
     LaneLog& log = collector->lane(device, kComputeLane, "stage worker " + graph_.device(device).name());
-    replica.recorder()->leaf_elsewhere(log, EventKind::backward_weight, replica.layer_of(taken.weight), tag, start);
+    replica.recorder()->weights_elsewhere(log, replica.layer_of(taken.weight), tag, taken.further, start);
   }
   replica.pending_weights().done(taken);
 }

@@ -38,10 +38,11 @@ void LeafRecorder::leaf(EventKind kind, const char* name, const Tag& tag, profil
   log_.add(kind, collector_.name(name), tag, start, profiler::SteadyClock::now());
 }
 
-void LeafRecorder::leaf_elsewhere(LaneLog& log, EventKind kind, int layer, const Tag& tag, profiler::SteadyClock::time_point start) const {
+void LeafRecorder::weights_elsewhere(LaneLog& log, int layer, const Tag& tag, int further, profiler::SteadyClock::time_point start) const {
   Tag with_layer = tag;
   with_layer.layer = layer;
-  log.add(kind, names_.at(kind)[as_index(layer - first_layer_)], with_layer, start, profiler::SteadyClock::now());
+  const int name = names_.at(EventKind::backward_weight)[as_index(layer - first_layer_)];
+  log.add(EventKind::backward_weight, name, with_layer, start, profiler::SteadyClock::now(), further);
 }
 
 void LeafRecorder::range(const char* name, const Tag& tag, profiler::SteadyClock::time_point start) {

@@ -22,8 +22,9 @@ class LeafRecorder {
   void leaf(EventKind kind, int layer);
   /// A leaf that belongs to no layer, from `start` to now: "wait", "optimizer", "sum gradients".
   void leaf(EventKind kind, const char* name, const Tag& tag, profiler::SteadyClock::time_point start);
-  /// A leaf of `layer` that another device computed: `log` is that device's. Any thread may call this with a log of its own.
-  void leaf_elsewhere(LaneLog& log, EventKind kind, int layer, const Tag& tag, profiler::SteadyClock::time_point start) const;
+  /// Weight gradients of `layer` that another device computed, of the tag's micro-batch and `further` ones fused with it: `log` is that
+  /// device's. Any thread may call this with a log of its own.
+  void weights_elsewhere(LaneLog& log, int layer, const Tag& tag, int further, profiler::SteadyClock::time_point start) const;
   /// An action of the schedule, from `start` to now: the range around its leaves.
   void range(const char* name, const Tag& tag, profiler::SteadyClock::time_point start);
 

@@ -35,7 +35,8 @@ void PendingWeights::add(int microbatch, profiler::WeightGradients gradients) {
 bool PendingWeights::make_ready(Weight& weight) {
   if (weight.busy || weight.waiting.empty() || weight.waiting.begin()->first >= there_up_to_) return false;
   auto next = weight.waiting.extract(weight.waiting.begin());
-  Ready ready{{{}, next.mapped().begin()->second->weight(), order_[next.key()].front()}, next.key()};
+  const std::vector<int>& group = order_[next.key()];
+  Ready ready{{{}, next.mapped().begin()->second->weight(), group.front(), group.back() - group.front()}, next.key()};
   double work = 0;
   for (auto& [microbatch, gradient] : next.mapped()) {
     work += gradient->multiplications();

@@ -26,6 +26,7 @@ class PendingWeights {
     profiler::WeightGradients gradients;  ///< for run_together()
     at::Tensor weight;
     int microbatch = 0;  ///< the first one
+    int further = 0;     ///< micro-batches after it, fused with it
   };
   enum class Size { smallest, largest };
 

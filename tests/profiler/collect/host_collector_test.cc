@@ -142,6 +142,24 @@ TEST(HostCollector, ParametersTakenBeforeTheFirstActionWaitForNoOtherDevice) {
   EXPECT_THAT(edges_of(collector.stop(), EdgeKind::data), ::testing::ElementsAre(std::pair("second", "sum")));
 }
 
+TEST(HostCollector, FusedWeightGradientsElsewhereWaitForAllTheirInputGradients) {
+  HostCollector collector(two_devices());
+  collector.start();
+  const auto origin = Clock::now();
+  const auto at = [&](int microseconds) { return origin + std::chrono::microseconds(microseconds); };
+  LaneLog& owner = collector.lane(0, kComputeLane, "owner");
+  LaneLog& helper = collector.lane(1, kComputeLane, "helper");
+  for (int m = 0; m < 4; ++m)
+    owner.add(EventKind::backward_input, collector.name("input " + std::to_string(m)), {0, 0, m, 0, 0}, at(10 * m), at(10 * m + 5));
+  helper.add(EventKind::backward_weight, collector.name("weights 1-2"), {0, 0, 1, 0, 0}, at(26), at(27), 1);
+  helper.add(EventKind::backward_weight, collector.name("weight 3"), {0, 0, 3, 0, 0}, at(36), at(37));
+  owner.add(EventKind::backward_weight, collector.name("own weights 0-3"), {0, 0, 0, 0, 0}, at(36), at(37), 3);
+  collector.add_step(0, at(0), at(40));
+  EXPECT_THAT(edges_of(collector.stop(), EdgeKind::data),
+              ::testing::UnorderedElementsAre(std::pair("input 1", "weights 1-2"), std::pair("input 2", "weights 1-2"),
+                                              std::pair("input 3", "weight 3")));
+}
+
 TEST(HostCollector, CountsWhatIsUntaggedOrOutOfTheWindow) {
   HostCollector collector(two_devices());
   EXPECT_EQ(record_one(collector).quality, (TraceQuality{.dropped = 0, .untagged = 1, .out_of_window = 1}));

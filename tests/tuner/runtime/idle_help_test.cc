@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "planner/schedule/schedule.h"
+#include "planner/search/fuse_weights.h"
 #include "planner/search/search.h"
 #include "profiler/analyze/breakdown.h"
 #include "profiler/base/index.h"
@@ -92,6 +94,32 @@ TEST(IdleHelp, TheTraceShowsWhoseWorkRanWhere) {
     }
   }
   EXPECT_GT(helped, 0) << "device 0 has nothing else to do while device 1 has 28 weight gradients left";
+}
+
+/// By event: micro-batches whose input gradients of the same stage it waits for.
+std::map<int, std::set<int>> awaited_input_gradients(const Trace& trace) {
+  std::map<int, std::set<int>> awaited;
+  for (const Edge& edge : trace.edges) {
+    const Event& from = trace.events[as_index(edge.producer)];
+    if (edge.kind != EdgeKind::data || from.kind != EventKind::backward_input) continue;
+    if (trace.events[as_index(edge.consumer)].kind != EventKind::backward_weight) continue;
+    awaited[edge.consumer].insert(trace.tags[as_index(from.tag)].microbatch);
+  }
+  return awaited;
+}
+
+TEST(IdleHelp, FusedWeightGradientsWaitForAllTheirInputGradients) {
+  std::size_t helped = 0;
+  for (int round = 0; round < 5; ++round) {
+    const Trace trace = record_step(planner::with_fused_weights(uneven_plan(true), {1, 2})).trace;
+    for (const auto& [event, microbatches] : awaited_input_gradients(trace)) {
+      const Tag& tag = trace.tags[as_index(trace.events[as_index(event)].tag)];
+      if (tag.stage != 1) continue;
+      EXPECT_EQ(microbatches, (std::set<int>{tag.microbatch, tag.microbatch + 1}));
+      ++helped;
+    }
+  }
+  EXPECT_GT(helped, 0U);
 }
 
 TEST(IdleHelp, MemoryIsChargedToTheStagesDevice) {

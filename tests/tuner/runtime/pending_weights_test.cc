@@ -127,6 +127,7 @@ TEST(PendingWeights, FusedMicrobatchesAreHandedOutTogether) {
   ASSERT_TRUE(both.has_value());
   EXPECT_EQ(both->gradients.size(), 2u);
   EXPECT_EQ(both->microbatch, 1);
+  EXPECT_EQ(both->further, 1);
   EXPECT_FALSE(pending.take(Size::smallest)->gradients.front()->weight().is_same(both->weight)) << "weight 0 is being computed";
   pending.reset();
   for (const int microbatch : {3, 2, 1, 0}) pending.add(microbatch, weights.of(microbatch, {0}));
