@@ -32,12 +32,14 @@ class ProductCounter {
   }
 
  private:
-  // One call of convolution_backward makes one or both of the first two.
+  // One call of convolution_backward makes one or both of the first two, the second for a number of samples.
   static constexpr std::array kNames{"input gradient of a convolution",
                                      "weight gradient of a convolution",
+                                     "samples in weight gradients of convolutions",
                                      "aten::_convolution",
                                      "aten::mm",
                                      "aten::addmm",
+                                     "aten::addmm_",
                                      "aten::bmm",
                                      "aten::baddbmm",
                                      "aten::embedding",
@@ -53,9 +55,11 @@ class ProductCounter {
       // oneDNN computes the weight's gradient with that of the bias, asked for or not.
       const auto wanted = function.inputs().back().toBoolList();
       found_[0] += wanted.get(0);
-      found_[1] += wanted.get(1) || wanted.get(2);
+      const bool of_weight = wanted.get(1) || wanted.get(2);
+      found_[1] += of_weight;
+      if (of_weight) found_[2] += static_cast<int>(function.inputs().front().toTensor().size(0));
     }
-    for (std::size_t i = 2; i < kNames.size(); ++i) found_[i] += std::strcmp(function.name(), kNames[i]) == 0;
+    for (std::size_t i = 3; i < kNames.size(); ++i) found_[i] += std::strcmp(function.name(), kNames[i]) == 0;
     return nullptr;
   }
 
