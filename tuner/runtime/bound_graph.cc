@@ -24,8 +24,10 @@ bool is_cancelled(const std::exception_ptr& error) {
   }
 }
 
-// Longer than a small copy and the wake-up of a thread, shorter than anybody else would miss the core.
-constexpr std::chrono::microseconds kSpin{200};
+// In a step threads wait for as long as an action of another device takes; waking one up takes about 0.1 ms.
+constexpr std::chrono::milliseconds kSpinInStep{5};
+// Between steps: longer than the wake-up of a thread, shorter than the caller or another pipeline would miss the core.
+constexpr std::chrono::microseconds kSpinBetweenSteps{200};
 
 /// Micro-batches of a replica in the order in which its device's row adds their weight gradients; fused ones are one entry.
 PendingWeights::Groups weight_order(const Plan& plan, int stage, int device) {
@@ -73,15 +75,15 @@ BoundGraph::~BoundGraph() {
 }
 
 // Threads that share a core never spin: they would delay what they wait for.
-std::chrono::nanoseconds BoundGraph::spin_beside(std::size_t others) const {
+bool BoundGraph::threads_may_spin(std::size_t others) const {
   std::set<int> cores;
   std::size_t threads = others;
   for (const auto& device : devices_) {
     threads += std::max<std::size_t>(1, device->spec().cores.size());
     for (const int core : device->spec().cores)
-      if (!cores.insert(core).second) return {};
+      if (!cores.insert(core).second) return false;
   }
-  return threads <= available_cores().size() ? kSpin : std::chrono::nanoseconds(0);
+  return threads <= available_cores().size();
 }
 
 std::size_t BoundGraph::copying_threads(const LinkThrottle& link) const {
@@ -96,13 +98,14 @@ std::size_t BoundGraph::copying_threads(const LinkThrottle& link) const {
 }
 
 void BoundGraph::add_doorbells(const LinkThrottle& link) {
-  const auto spin = spin_beside(copying_threads(link));
+  const std::chrono::nanoseconds spin = threads_may_spin(copying_threads(link)) ? kSpinInStep : std::chrono::nanoseconds(0);
   for (std::size_t d = 0; d < devices_.size(); ++d) doorbells_.push_back(std::make_unique<profiler::Doorbell>(spin));
 }
 
 void BoundGraph::add_workers(const PipelineOptions& options) {
   // Beside the lanes' threads there is the caller's.
-  const auto spin = spin_beside(copying_threads(options.link) + 1);
+  const std::chrono::nanoseconds spin =
+      threads_may_spin(copying_threads(options.link) + 1) ? kSpinBetweenSteps : std::chrono::nanoseconds(0);
   for (const auto& device : devices_) {
     if (const auto cap = options.memory_bytes.find(device->name()); cap != options.memory_bytes.end()) device->set_memory_cap(cap->second);
     workers_.push_back(std::make_unique<profiler::DeviceWorker>(device, spin));

@@ -110,8 +110,8 @@ class BoundGraph {
   void recover();
 
  private:
-  /// How long threads spin before they sleep, with `others` more threads than the devices'.
-  [[nodiscard]] std::chrono::nanoseconds spin_beside(std::size_t others) const;
+  /// Whether waiting threads may keep their cores: all devices' and `others` more have one each.
+  [[nodiscard]] bool threads_may_spin(std::size_t others) const;
   /// Threads of lanes.
   [[nodiscard]] std::size_t copying_threads(const LinkThrottle& link) const;
   void add_workers(const PipelineOptions& options);
