@@ -1,5 +1,6 @@
 #include "planner/plan_file.h"
 
+#include <algorithm>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -144,6 +145,19 @@ std::vector<std::vector<std::string>> stage_modules(const Plan& plan, const std:
     }
   }
   return stages;
+}
+
+void check_modules(const PlanFile& file, const std::vector<ProfileLayer>& layers, const std::string& where) {
+  const std::vector<std::vector<std::string>> expected = stage_modules(file.plan, layers);
+  for (std::size_t s = 0; s < file.modules.size(); ++s) {
+    const std::vector<std::string>& named = file.modules[s];
+    if (named.empty() || named == expected[s]) continue;
+    const auto [ours, theirs] = std::mismatch(expected[s].begin(), expected[s].end(), named.begin(), named.end());
+    const auto shown = [](const auto& at, const auto& end) { return at == end ? "nothing" : "'" + at->substr(0, 80) + "'"; };
+    throw Error("stage " + std::to_string(s) + " names module " + shown(theirs, named.end()) + " where its layers have " +
+                    shown(ours, expected[s].end()),
+                where, "correct the layers or the modules, or write the plan again with mptune tune or mptune plan");
+  }
 }
 
 PlanFile new_plan_file(const Plan& plan, const std::vector<ProfileLayer>& layers, const Fingerprint& fingerprint,

@@ -51,6 +51,7 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
   for (const DeviceSpec& spec : specs) devices.push_back(spec.name);
   const Profile profile = with_caps(*recorded, devices, parse_memory(command.memory, specs));
   validate(file.plan, static_cast<int>(profile.layers.size()), command.plan);
+  if (file.fingerprint.model == profile.fingerprint.model) check_modules(file, profile.layers, command.plan);
   if (!command.output.path.empty()) check_output(command.output.path, kSqliteMagic, command.output.force);
   const Simulation simulation = simulate(file.plan, CostModel(profile, file.plan.options));
   TraceReport report = build_trace_report(simulation.trace, simulation.prediction.peak_bytes, "Predicted: " + describe(file.plan));

@@ -89,6 +89,7 @@ void check_fingerprint(const Session& session, const PlanFile& file, const tuner
     what = "the plan was made with LibTorch " + file.fingerprint.libtorch + ", this is " + model.fingerprint.libtorch;
   if (!what.empty() && strict) throw Error(what, path, "tune this model, or leave --strict out");
   validate(file.plan, static_cast<int>(model.layers.size()), path);
+  if (file.fingerprint.model == model.fingerprint.model) check_modules(file, model.layers, path);
   if (!what.empty()) session.warn(what + ": " + path + "; tune again for a plan of its own");
 }
 

@@ -19,7 +19,14 @@ std::vector<std::shared_ptr<Device>> devices_of(const Plan& plan) {
   return devices;
 }
 
+void check_modules_of(const Model& model, const PlanFile& file) {
+  std::vector<ProfileLayer> layers;
+  for (const ModelLayer& layer : model.layers()) layers.emplace_back().modules = layer.modules;
+  check_modules(file, layers, "plan for " + model.name());
+}
+
 const Plan& checked(const Model& model, const PlanFile& file, bool strict) {
+  if (file.fingerprint.model == model.fingerprint()) check_modules_of(model, file);
   if (file.fingerprint.model.empty() || file.fingerprint.model == model.fingerprint()) return file.plan;
   if (strict) throw Error("the plan was made for another model", model.name(), "tune this model, or leave out strict");
   std::fprintf(stderr, "mptune: warning: the plan was made for another model than %s; tune it again\n", model.name().c_str());

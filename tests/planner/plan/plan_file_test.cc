@@ -365,5 +365,35 @@ TEST(PlanFile, TheEnvironmentOverridesThePath) {
   ::unsetenv("MPTUNE_PLAN");
 }
 
+// The layers of example().
+std::vector<ProfileLayer> layers_of_example() {
+  std::vector<ProfileLayer> layers(6);
+  layers[0].modules = {"conv1", "bn1"};
+  layers[2].modules = {"layer1.0"};
+  layers[4].modules = {"fc"};
+  return layers;
+}
+
+TEST(CheckModules, ComparesEveryNameOfEveryStage) {
+  const PlanFile file = example();
+  EXPECT_EQ(stage_modules(file.plan, layers_of_example()), file.modules);
+  EXPECT_NO_THROW(check_modules(file, layers_of_example(), "x"));
+  const auto message = [](std::size_t stage, const std::vector<std::string>& names) -> std::string {
+    PlanFile wrong = example();
+    wrong.modules[stage] = names;
+    try {
+      check_modules(wrong, layers_of_example(), "x.plan.json");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.where(), "x.plan.json");
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message(0, {"conv1", "bn2"}), HasSubstr("stage 0 names module 'bn2' where its layers have 'bn1'"));
+  EXPECT_THAT(message(0, {"conv1"}), HasSubstr("stage 0 names module nothing where its layers have 'bn1'"));
+  EXPECT_THAT(message(2, {"fc", "extra"}), HasSubstr("stage 2 names module 'extra' where its layers have nothing"));
+  EXPECT_EQ(message(1, {}), "");
+}
+
 }  // namespace
 }  // namespace mptune::planner
