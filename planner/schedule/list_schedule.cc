@@ -1,10 +1,13 @@
 #include "planner/schedule/list_schedule.h"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "planner/schedule/fill.h"
 #include "planner/schedule/greedy.h"
+#include "planner/schedule/hold_back.h"
 #include "planner/schedule/named.h"
 #include "planner/schedule/schedule.h"
 #include "planner/schedule/schedule_info.h"
@@ -30,7 +33,7 @@ class ListScheduler {
       if (schedule.rows_from != RowsFrom::search && missing_for(schedule, layout_).empty()) consider_order(schedule.rows(layout_, costs_));
     consider_greedy();
     improve();
-    return std::move(best_.rows);
+    return held_back(layout_, costs_, std::move(frugal_.rows));
   }
 
  private:
@@ -65,9 +68,21 @@ class ListScheduler {
     candidate.rows = std::move(rows);
     candidate.excess_bytes = excess(candidate.rows, costs_);
     if (!time(candidate)) return false;
+    consider_frugal(candidate);
     if (!best_.rows.empty() && candidate.value() >= best_.value()) return false;
     best_ = std::move(candidate);
     return true;
+  }
+
+  // Of steps equally short, the one that saves least.
+  void consider_frugal(const Candidate& candidate) {
+    const auto step = [](const Candidate& one) { return std::pair(one.excess_bytes, one.end_ns); };
+    if (!frugal_.rows.empty() && step(candidate) > step(frugal_)) return;
+    const std::vector<std::int64_t> saved = most_saved_bytes(candidate.rows, costs_);
+    const std::int64_t bytes = std::accumulate(saved.begin(), saved.end(), std::int64_t{0});
+    if (!frugal_.rows.empty() && step(candidate) == step(frugal_) && bytes >= frugal_bytes_) return;
+    frugal_ = candidate;
+    frugal_bytes_ = bytes;
   }
 
   // The rows as they are, and their order with weight gradients moved to where they fit best.
@@ -201,7 +216,9 @@ class ListScheduler {
   std::vector<std::int64_t> limit_;
   ScheduleCosts at_once_;   // weight gradients run with the input gradients
   ScheduleCosts reserved_;  // a forward reserves memory for its backward, too
-  Candidate best_;
+  Candidate best_;          // to improve on
+  Candidate frugal_;        // see consider_frugal
+  std::int64_t frugal_bytes_ = 0;
 };
 
 }  // namespace

@@ -119,9 +119,9 @@ F0 F1 F2 f0 i0 w0 f1 F3 b1 -  f2 B0 -  F4 b2 -  f3 B1 -  b3 -  f4 .  B2 -  b4 - 
 
 TEST(Drawing, List) {
   EXPECT_EQ(picture("list", 3, 1, 5, 0), R"(
-F0 F1 F2 F3 F4 I0 W0 I1 W1 I2 W2 I3 W3 I4 W4
-.  F0 F1 F2 I0 F3 I1 F4 I2 W0 I3 W1 I4 W2 W3 W4
-.  .  F0 I0 F1 I1 F2 I2 F3 I3 F4 I4 W0 W1 W2 W3 W4
+F0 F1 F2 .  .  I0 W0 F3 I1 W1 F4 I2 W2 I3 W3 I4 W4
+.  F0 F1 .  I0 F2 I1 W0 F3 I2 W1 F4 I3 W2 I4 W3 W4
+.  .  F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 F4 I4 W2 W3 W4
 )");
 }
 
