@@ -21,6 +21,9 @@ CutRater::CutRater(const PartitionProblem& problem, const CostModel& cost, const
       known_(problem.known != nullptr ? *problem.known : rates_) {
   if (learns_ && family.one_stage_per_device()) memory_.emplace(family, cost);
   for (const Path& row : rows_) paths_.add(row);
+  const bool replicated = std::ranges::any_of(problem.stages, [](const std::vector<int>& devices) { return devices.size() > 1; });
+  if (schedule_info(problem.schedule).rows_from == RowsFrom::costs && family.one_stage_per_device() && !replicated)
+    for (const Path& trip : times_.round_trips()) paths_.add(trip);
 }
 
 int CutRater::last_of(const std::vector<int>& cuts, int stage) const {

@@ -175,4 +175,28 @@ std::vector<Path> StepTimes::row_paths_of_any_order(bool splits) const {
   return paths;
 }
 
+// A micro-batch goes from the first stage to the last and back. On one stage, or on one link, the others are in its way: before it on the
+// way there, if it is the last, behind it on the way back, if it is the first.
+std::vector<Path> StepTimes::round_trips() const {
+  std::vector<std::vector<std::vector<int>>> parts = {actions(EventKind::forward), actions(EventKind::backward), copies(false), copies(true)};
+  if (parts[1].front().empty()) parts[1] = actions(EventKind::backward_input);
+  Path trip{std::vector<int>(slot_ns_.size(), 0)};
+  for (std::size_t part = 0; part < parts.size(); ++part)
+    for (const std::vector<int>& slots : parts[part]) {
+      const bool no_copy = part > 1 && slots.empty();
+      if (!no_copy && slots.size() != 1) return {};
+      if (!no_copy) ++trip.count[as_index(slots.front())];
+    }
+  const int others = static_cast<int>(std::ranges::count(items_, parts[0].front().front(), &Item::slot)) - 1;  // micro-batches
+  std::vector<Path> paths;
+  for (const std::vector<std::vector<int>>& part : parts)
+    for (const std::vector<int>& slots : part) {
+      if (slots.empty()) continue;
+      Path& path = paths.emplace_back(trip);
+      path.count[as_index(slots.front())] += others;  // copies there and back may share a slot
+      add_end_phase(prices_.stage(slots.front()), path);
+    }
+  return paths;
+}
+
 }  // namespace mptune::planner

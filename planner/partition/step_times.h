@@ -36,6 +36,9 @@ class StepTimes {
   /// For every stage, a path along one of its devices that exists for every order of the rows. Requires: micro-batches of one size.
   /// `splits`: the order decides which backwards are split, so backwards are left out.
   [[nodiscard]] std::vector<Path> row_paths_of_any_order(bool splits) const;
+  /// Further paths that exist for every order of the rows (compare shortest_of_any_order() in schedule/warm_ups.h). None where
+  /// micro-batches have several sizes. Requires: every stage on one device, which has no other; all backwards whole, or all split.
+  [[nodiscard]] std::vector<Path> round_trips() const;
 
  private:
   struct Item {

@@ -39,6 +39,8 @@ class Layout {
   [[nodiscard]] std::size_t slot(int stage, int microbatch) const {
     return as_index(stage) * as_index(microbatches_) + as_index(microbatch);
   }
+  /// Of each stage.
+  [[nodiscard]] const std::vector<int>& replicas() const { return replicas_; }
   /// True where every stage has one device.
   [[nodiscard]] bool single() const { return units_.size() == first_unit_.size(); }
 

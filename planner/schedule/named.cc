@@ -6,6 +6,7 @@
 #include "planner/schedule/greedy.h"
 #include "planner/schedule/patterns.h"
 #include "planner/schedule/timing.h"
+#include "planner/schedule/warm_ups.h"
 #include "profiler/base/index.h"
 
 namespace mptune::planner {
@@ -27,70 +28,6 @@ Rows all_forward_then_all_backward(const Layout& layout) {
         for (int k = 0; k < unit.count; ++k) row.push_back({unit.stage, kind, unit.microbatch(k)});
       }
       std::reverse(units.begin(), units.end());
-    }
-  }
-  return rows;
-}
-
-std::vector<int> replicas_of(const Layout& layout) {
-  std::vector<int> replicas(as_index(layout.stages()), 0);
-  for (const Unit& unit : layout.units()) ++replicas[as_index(unit.stage)];
-  return replicas;
-}
-
-// Micro-batches that each replica of a stage holds: one on the last stage, and on every other stage one more than it takes to feed all
-// replicas behind it. With equal replica counts this is the textbook's stages - s.
-std::vector<int> warm_ups(const Layout& layout) {
-  const std::vector<int> replicas = replicas_of(layout);
-  std::vector<int> held(replicas.size(), 1);
-  for (std::size_t s = replicas.size(); s-- > 1;) held[s - 1] = (held[s] * replicas[s] + replicas[s - 1] - 1) / replicas[s - 1] + 1;
-  return held;
-}
-
-// What keeps the slowest stage busy: a micro-batch is on a stage from the start of its forward to the end of its backward, and a new one
-// comes as often as the slowest stage takes one. Behind it nobody needs more than its stage can use: counts never grow along the stages,
-// so that no stage waits for forwards that are held back before it.
-std::vector<int> eager_warm_ups(const Layout& layout, const ScheduleCosts& costs) {
-  const std::vector<int> replicas = replicas_of(layout);
-  std::vector<int> held = warm_ups(layout);
-  std::int64_t cycle = 1;
-  for (std::size_t s = 0; s < held.size(); ++s)
-    cycle = std::max(cycle, (costs.stages[s].forward_ns + costs.stages[s].backward_ns) / replicas[s]);
-  std::vector<std::int64_t> room(held.size(), layout.microbatches());
-  for (std::size_t s = 0; s < held.size(); ++s) {
-    for (const Unit& unit : layout.units()) {
-      if (unit.stage != static_cast<int>(s) || costs.free_bytes.empty() || costs.stages[s].saved_activation_bytes <= 0) continue;
-      room[s] = std::min(room[s], costs.free_bytes[as_index(unit.device)] / costs.stages[s].saved_activation_bytes);
-    }
-    if (s > 0) room[s] = std::min(room[s], room[s - 1] * replicas[s - 1] / replicas[s]);
-  }
-  std::int64_t round_trip_ns = 0;
-  for (std::size_t s = held.size(); s-- > 0;) {
-    if (s + 1 < held.size()) round_trip_ns += costs.stages[s].send_output_ns + costs.stages[s + 1].send_gradient_ns;
-    round_trip_ns += costs.stages[s].forward_ns + costs.stages[s].backward_ns;
-    const std::int64_t needed = (round_trip_ns + cycle * replicas[s] - 1) / (cycle * replicas[s]);
-    const int deeper = static_cast<int>(std::min(needed, room[s]));
-    const int fed = s + 1 < held.size() ? (held[s + 1] * replicas[s + 1] + replicas[s] - 1) / replicas[s] : 1;
-    held[s] = std::max({held[s], deeper, fed});
-  }
-  return held;
-}
-
-// held 2, 1:
-//
-//     dev 0  F0 F1    B0 F2 B1    B2
-//     dev 1     F0 B0 F1 B1 F2 B2
-Rows one_forward_one_backward(const Layout& layout, const std::vector<int>& held) {
-  Rows rows;
-  for (int d = 0; d < layout.devices(); ++d) {
-    std::vector<Action>& row = rows.emplace_back();
-    if (layout.on(d).empty()) continue;
-    const Unit& unit = layout.units()[as_index(layout.on(d).front())];
-    const int warm_up = std::min(unit.count, held[as_index(unit.stage)]);
-    for (int k = 0; k < warm_up; ++k) row.push_back({unit.stage, ActionKind::forward, unit.microbatch(k)});
-    for (int k = 0; k < unit.count; ++k) {
-      row.push_back({unit.stage, ActionKind::backward, unit.microbatch(k)});
-      if (k + warm_up < unit.count) row.push_back({unit.stage, ActionKind::forward, unit.microbatch(k + warm_up)});
     }
   }
   return rows;
@@ -163,7 +100,7 @@ class BestSpan {
 //           dev 1     F0 I0 F1 I1 W0 F2 I2 W1 W2
 Rows zero_bubble_rows(const Layout& layout, const ScheduleCosts& costs, int times) {
   const ScheduleCosts weighed = counted(costs);
-  std::vector<int> held = warm_ups(layout);
+  std::vector<int> held = textbook_warm_ups(layout);
   const int most = times * held.front();
   GreedyPolicy policy;
   policy.limit.assign(as_index(layout.devices()), kShare * most);
@@ -201,7 +138,7 @@ Rows filled_v_rows(const Layout& layout, const ScheduleCosts& costs, const VPatt
 }  // namespace
 
 std::vector<int> time_warm_ups(const Layout& layout, const ScheduleCosts& costs, int most, bool over) {
-  const std::vector<int> replicas = replicas_of(layout);
+  const std::vector<int>& replicas = layout.replicas();
   std::vector<int> held(replicas.size(), 1);
   std::int64_t round_trip_ns = 0;
   for (std::size_t s = held.size(); s-- > 0;) {
@@ -221,15 +158,24 @@ Rows gpipe_rows(const Layout& layout, const ScheduleCosts&) {
 }
 
 Rows one_forward_one_backward_rows(const Layout& layout, const ScheduleCosts&) {
-  return one_forward_one_backward(layout, warm_ups(layout));
+  return one_forward_one_backward(layout, textbook_warm_ups(layout));
 }
 
 Rows eager_rows(const Layout& layout, const ScheduleCosts& costs) {
-  return one_forward_one_backward(layout, eager_warm_ups(layout, costs));
+  return one_forward_one_backward(layout, best_warm_ups(layout, costs));
 }
 
+// Groups of D leave a part of the last one empty where D does not divide the micro-batches; larger groups of about equal size, as torch has
+// them, need longer warm-ups. The faster one by the textbook's costs.
 Rows interleaved_1f1b_rows(const Layout& layout, const ScheduleCosts&) {
-  return interleaved_rows(layout.devices(), layout.stages(), layout.microbatches());
+  const int devices = layout.devices();
+  const int groups = std::max(1, layout.microbatches() / devices);
+  const int even = std::max(devices, (layout.microbatches() + groups - 1) / groups);
+  const ScheduleCosts textbook{std::vector<StageCosts>(as_index(layout.stages())), {}};
+  BestSpan best(layout, textbook);
+  best.consider(interleaved_rows(devices, layout.stages(), layout.microbatches(), devices));
+  if (even > devices) best.consider(interleaved_rows(devices, layout.stages(), layout.microbatches(), even));
+  return best.take();
 }
 
 Rows zb1p_rows(const Layout& layout, const ScheduleCosts& costs) {

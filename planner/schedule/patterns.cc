@@ -13,14 +13,32 @@ void drop_beyond(Rows& rows, int microbatches) {
   for (std::vector<Action>& row : rows) std::erase_if(row, [=](const Action& action) { return action.microbatch >= microbatches; });
 }
 
-// k-th forward (or backward) of a device: groups of D micro-batches, in each the device's stages in turn.
-Action interleaved_action(int device, int devices, int virtual_stages, int k, ActionKind kind) {
-  const int group = k / (devices * virtual_stages);
-  const int within = k % (devices * virtual_stages);
-  const int turn = within / devices;
-  const int chunk = kind == ActionKind::forward ? turn : virtual_stages - 1 - turn;
-  return {chunk * devices + device, kind, group * devices + within % devices};
-}
+// Interleaved 1F1B with micro-batches in groups of `group`.
+struct InterleavedOrder {
+  int devices = 1;
+  int virtual_stages = 1;
+  int group = 1;
+
+  // k-th forward (or backward) of a device: in each group the device's stages in turn.
+  [[nodiscard]] Action action(int device, int k, ActionKind kind) const {
+    const int within = k % (group * virtual_stages);
+    const int turn = within / group;
+    const int chunk = kind == ActionKind::forward ? turn : virtual_stages - 1 - turn;
+    return {chunk * devices + device, kind, k / (group * virtual_stages) * group + within % group};
+  }
+
+  [[nodiscard]] std::vector<Action> row(int device, int microbatches) const {
+    const int total = (microbatches + group - 1) / group * group * virtual_stages;
+    const int warm_up = std::min(total, (devices - 1 - device) * 2 + (virtual_stages - 1) * group + 1);
+    std::vector<Action> row;
+    for (int k = 0; k < warm_up; ++k) row.push_back(action(device, k, ActionKind::forward));
+    for (int k = 0; k < total; ++k) {
+      row.push_back(action(device, k, ActionKind::backward));
+      if (k + warm_up < total) row.push_back(action(device, k + warm_up, ActionKind::forward));
+    }
+    return row;
+  }
+};
 
 // The four actions of micro-batch 0 on device d, in the order forward down, forward up, backward down, backward up; those of micro-batch i
 // come 6 i later.
@@ -237,20 +255,10 @@ std::vector<Action> dual_pipe_v_row(int device, int devices, int microbatches) {
 
 }  // namespace
 
-Rows interleaved_rows(int devices, int stages, int microbatches) {
-  const int virtual_stages = stages / devices;
-  const int padded = (microbatches + devices - 1) / devices * devices;
-  const int total = padded * virtual_stages;
+Rows interleaved_rows(int devices, int stages, int microbatches, int group) {
+  const InterleavedOrder order{devices, stages / devices, group};
   Rows rows;
-  for (int d = 0; d < devices; ++d) {
-    std::vector<Action>& row = rows.emplace_back();
-    const int warm_up = std::min(total, (devices - 1 - d) * 2 + (virtual_stages - 1) * devices + 1);
-    for (int k = 0; k < warm_up; ++k) row.push_back(interleaved_action(d, devices, virtual_stages, k, ActionKind::forward));
-    for (int k = 0; k < total; ++k) {
-      row.push_back(interleaved_action(d, devices, virtual_stages, k, ActionKind::backward));
-      if (k + warm_up < total) row.push_back(interleaved_action(d, devices, virtual_stages, k + warm_up, ActionKind::forward));
-    }
-  }
+  for (int d = 0; d < devices; ++d) rows.push_back(order.row(d, microbatches));
   drop_beyond(rows, microbatches);
   return rows;
 }

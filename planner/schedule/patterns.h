@@ -8,9 +8,9 @@ namespace mptune::planner {
 /// only (a multiple of D, at least 2 D) are made for the next such number; then the actions of surplus micro-batches are removed, which
 /// causes no deadlock.
 
-/// Interleaved 1F1B (Megatron-LM, arXiv 2104.04473): stage s on device s mod D, micro-batches in groups of D through all the stages of a
-/// device before the next group.
-[[nodiscard]] Rows interleaved_rows(int devices, int stages, int microbatches);
+/// Interleaved 1F1B (Megatron-LM, arXiv 2104.04473): stage s on device s mod D, micro-batches in groups through all the stages of a device
+/// before the next group. Megatron's groups have D micro-batches. Requires: `group` at least D.
+[[nodiscard]] Rows interleaved_rows(int devices, int stages, int microbatches, int group);
 
 /// Offsets of a micro-batch in a V of two stages per device, in units of an action. The pattern repeats every 6 units: four actions and two
 /// weight gradients per micro-batch (arXiv 2405.15362).

@@ -110,64 +110,6 @@ TEST(MakeSchedule, IsValidForAnyNumberOfDevicesStagesAndMicrobatches) {
   }
 }
 
-// Megatron-LM's interleaved schedule, from its own description (arXiv 2104.04473 and its schedules.py): a table of (micro-batch, chunk) in
-// groups of D micro-batches, the same for forwards and, chunks reversed, for backwards; (D - 1 - d) 2 + (V - 1) D forwards to warm up, at
-// most all; then a forward and a backward in turn; then the backwards left. It asks for a multiple of D micro-batches.
-std::vector<Action> megatron_row(int d, int devices, int chunks, int m) {
-  std::vector<std::pair<int, int>> table;
-  for (int first = 0; first < m; first += devices) {
-    for (int chunk = 0; chunk < chunks; ++chunk)
-      for (int i = first; i < first + devices; ++i) table.emplace_back(i, chunk);
-  }
-  std::size_t forwards = 0, backwards = 0;
-  std::vector<Action> row;
-  const auto forward = [&] {
-    const auto [i, chunk] = table[forwards++];
-    row.push_back({chunk * devices + d, ActionKind::forward, i});
-  };
-  const auto backward = [&] {
-    const auto [i, chunk] = table[backwards++];
-    row.push_back({(chunks - 1 - chunk) * devices + d, ActionKind::backward, i});
-  };
-  const int warm_up = std::min((devices - d - 1) * 2 + (chunks - 1) * devices, m * chunks);
-  for (int k = 0; k < warm_up; ++k) forward();
-  while (forwards < table.size()) {
-    forward();
-    backward();
-  }
-  while (backwards < table.size()) backward();
-  return row;
-}
-
-TEST(MakeSchedule, InterleavedIsMegatrons) {
-  for (int devices = 1; devices <= 8; ++devices) {
-    for (int chunks = 1; chunks <= 4; ++chunks) {
-      for (int m = devices; m <= 4 * devices; m += devices) {
-        const Plan plan = testing::mapped("interleaved", devices, chunks, m);
-        for (int d = 0; d < devices; ++d)
-          ASSERT_EQ(to_text(plan.actions[as_index(d)]), to_text(megatron_row(d, devices, chunks, m)))
-              << devices << " " << chunks << " " << m;
-      }
-    }
-  }
-}
-
-// Other numbers of micro-batches run the schedule of the next multiple without the micro-batches that do not exist: in the same order.
-TEST(MakeSchedule, InterleavedTakesAnyNumberOfMicrobatches) {
-  for (int devices = 2; devices <= 5; ++devices) {
-    for (int chunks = 2; chunks <= 3; ++chunks) {
-      for (int m = 1; m <= 3 * devices; ++m) {
-        const Plan plan = testing::mapped("interleaved", devices, chunks, m);
-        for (int d = 0; d < devices; ++d) {
-          std::vector<Action> row = megatron_row(d, devices, chunks, (m + devices - 1) / devices * devices);
-          std::erase_if(row, [&](const Action& action) { return action.microbatch >= m; });
-          ASSERT_EQ(to_text(plan.actions[as_index(d)]), to_text(row)) << devices << " " << chunks << " " << m;
-        }
-      }
-    }
-  }
-}
-
 TEST(MakeSchedule, GpipeAndNaiveRunSeveralStagesPerDevice) {
   for (int stages = 2; stages <= 6; ++stages) {
     for (int devices = 1; devices <= 3; ++devices) {
