@@ -41,10 +41,7 @@ int Prices::slot_of(const Operations& operations, std::size_t index) {
     slot.by_range = table(alone ? Kind::reduce_alone : Kind::reduce, device, number);
   } else {
     slot.by_range = table(kind_of(operation.kind), device, problem_.microbatch_sizes[as_index(operation.microbatch)]);
-    if (open(slot.stage) && operation.kind != EventKind::forward && operation.kind != EventKind::backward_weight) {
-      slot.fixed_ns = 0;
-      slot.by_range = open_table(slot, to_ns(cost_.action_seconds(device)));
-    }
+    if (open(slot.stage) && operation.kind == EventKind::recompute) slot.by_range = open_table(slot);
   }
   const auto known = std::find(slots_.begin(), slots_.end(), slot);
   if (known != slots_.end()) return static_cast<int>(known - slots_.begin());
@@ -73,27 +70,17 @@ bool Prices::open(int stage) const {
          std::find(problem_.recomputed.begin(), problem_.recomputed.end(), stage) == problem_.recomputed.end();
 }
 
-// The fixed cost of the action belongs to the recomputation where there is one, else to the backward.
-const RangeTable* Prices::open_table(const Slot& slot, std::int64_t overhead_ns) {
+const RangeTable* Prices::open_table(const Slot& slot) {
   for (const Open& known : open_)
-    if (known.stage == slot.stage && known.kind == slot.kind && known.overhead_ns == overhead_ns && known.base == slot.by_range)
-      return known.table.get();
+    if (known.stage == slot.stage && known.base == slot.by_range) return known.table.get();
   check_memory_for_another();
-  auto table =
-      slot.kind == EventKind::recompute ? std::make_unique<RangeTable>(cost_.layers()) : std::make_unique<RangeTable>(*slot.by_range);
-  open_.push_back({slot.stage, slot.kind, overhead_ns, slot.by_range, std::move(table)});
+  open_.push_back({slot.stage, slot.by_range, std::make_unique<RangeTable>(cost_.layers())});
   return open_.back().table.get();
 }
 
 void Prices::settle(int stage, int first, int last, bool recomputed) {
-  for (const Open& open : open_) {
-    if (open.stage != stage) continue;
-    const std::int64_t whole = open.overhead_ns + open.base->at(first, last);
-    if (open.kind == EventKind::recompute)
-      open.table->at(first, last) = recomputed ? whole : 0;
-    else
-      open.table->at(first, last) = recomputed ? open.base->at(first, last) : whole;
-  }
+  for (const Open& open : open_)
+    if (open.stage == stage) open.table->at(first, last) = recomputed ? open.base->at(first, last) : 0;
 }
 
 void Prices::check_memory_for_another() const {

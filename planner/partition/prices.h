@@ -26,8 +26,8 @@ class RangeTable {
 };
 
 /// Prices of a family's operations for all cuts, with the other devices idle; exactly the simulator's. A slot is one price that all
-/// operations share which take equally long in every plan. Where memory decides which stages are recomputed, a slot holds the smaller of
-/// both prices until settle() says which it is.
+/// operations share which take equally long in every plan. Where memory decides which stages are recomputed, recomputation
+/// takes no time until settle() says that it is needed.
 class Prices {
  public:
   /// Both must outlive this. slot_of() throws Error where the tables of all slots take more than kTableMemoryLimit.
@@ -70,18 +70,16 @@ class Prices {
     int number;  // samples, or replicas
     std::unique_ptr<RangeTable> table;
   };
-  // Prices of one stage that depend on whether it is recomputed.
+  // Prices of the recomputation of a stage that may need none.
   struct Open {
     int stage;
-    EventKind kind;
-    std::int64_t overhead_ns;
     const RangeTable* base;
     std::unique_ptr<RangeTable> table;
   };
   [[nodiscard]] static Kind kind_of(EventKind kind);
   [[nodiscard]] Slot copy(const Operation& operation, bool output) const;
   [[nodiscard]] bool open(int stage) const;
-  [[nodiscard]] const RangeTable* open_table(const Slot& slot, std::int64_t overhead_ns);
+  [[nodiscard]] const RangeTable* open_table(const Slot& slot);
   [[nodiscard]] const RangeTable* table(Kind kind, int device, int number);
   void check_memory_for_another() const;
   [[nodiscard]] RangeTable work(Kind kind, int device, int samples) const;

@@ -43,20 +43,6 @@ std::int64_t lower_ns_of(const FamilyState& state) {
   return state.proof.lower_ns;
 }
 
-// The largest sum of fixed costs of backwards on one path through a step. With early recomputation, the fixed cost comes before the
-// recomputation, so the copy of the gradient may hide it.
-std::int64_t hidden_overhead_ns(const Operations& operations) {
-  std::vector<std::int64_t> on_lane(as_index(operations.lanes), 0);
-  std::vector<std::int64_t> until;
-  for (const Operation& operation : operations.list) {
-    std::int64_t& lane = on_lane[as_index(operation.lane)];
-    if (operation.input >= 0) lane = std::max(lane, until[as_index(operation.input)]);
-    if (operation.kind == EventKind::backward || operation.kind == EventKind::backward_input) lane += operation.overhead_ns;
-    until.push_back(lane);
-  }
-  return until.empty() ? 0 : *std::ranges::max_element(until);
-}
-
 std::vector<int> cuts_of(const Plan& plan) {
   std::vector<int> cuts;
   for (std::size_t s = 1; s < plan.stages.size(); ++s) cuts.push_back(plan.stages[s].first_layer);
@@ -274,26 +260,21 @@ void JointSearch::solve(FamilyState& state, Attempt& attempt) {
     evaluator_.note_excess(result.smallest_excess_bytes, problem.devices[as_index(result.smallest_excess_device)]);
 }
 
-// Recomputation makes a plan at most `hidden_ns` faster. So plans are listed by their step without caps and evaluated with caps, until the
-// step without caps exceeds the best one by more than `hidden_ns`. This is no proof where rows depend on caps (rows made with and without
-// caps are evaluated), nor where copies queue (a longer backward may improve their order).
+// Recomputation makes no plan faster. So plans are listed by their step without caps and evaluated with caps, until the step without caps
+// exceeds the best one. This is no proof where rows depend on caps (rows made with and without caps are evaluated), nor where copies queue
+// (a longer backward may improve their order).
 void JointSearch::solve_with_memory(FamilyState& state, Attempt& attempt) {
   PartitionProblem problem = problem_of(state, attempt.goal, attempt.most_nodes);
   problem.memory_bytes.clear();
   problem.keep = std::max(problem.keep, state.listed);
   const Family family(problem, cost_);
   const Operations operations = list_operations(family.any_plan(), cost_);
-  const std::int64_t hidden_ns = hidden_overhead_ns(operations);
-  const auto longest_ns = [&] {
-    const std::int64_t threshold = threshold_ns(attempt.goal);
-    return threshold < kUnlimited ? threshold + hidden_ns : kUnlimited;
-  };
-  problem.longest_ns = longest_ns();
+  problem.longest_ns = threshold_ns(attempt.goal);
   PartitionResult result = run(state, problem);
   bool all = result.complete && static_cast<int>(result.best.size()) < problem.keep;
   const std::int64_t reached_ns = result.complete && !result.best.empty() ? result.best.back().step_ns : result.lower_bound_ns;
   for (PartitionedPlan& found : result.best) {
-    if (found.step_ns > longest_ns()) {
+    if (found.step_ns > threshold_ns(attempt.goal)) {
       all = result.complete;
       break;
     }
@@ -301,7 +282,7 @@ void JointSearch::solve_with_memory(FamilyState& state, Attempt& attempt) {
   }
   const bool proves = family.rows_are_fixed() && !operations.queues;
   FamilyProof& proof = attempt.proof;
-  if (proves) proof.lower_ns = std::max({proof.lower_ns, reached_ns - hidden_ns, all ? threshold_ns(attempt.goal) : 0});
+  if (proves) proof.lower_ns = std::max({proof.lower_ns, reached_ns, all ? threshold_ns(attempt.goal) : 0});
   (proves ? proof.solved : proof.exhausted) = all;
   state.listed = std::min(kMostListed, state.listed * 8);
   if (!all && !state.asked_recomputed) ask_recomputed(state, attempt, family.rows_are_fixed());

@@ -124,6 +124,7 @@ class Lister {
   // Adds a full backward, or the input gradients of a split one: the previous stage waits for either. With layers 0 to 4, of which 1, 3
   // and 4 are recomputed:
   //     recompute 3 4 (early) | gradient arrives | backward 4 3 2, recompute 1, backward 1 0
+  // The fixed cost of the action, most of which starts autograd's engine, comes when the gradient is there.
   bool add_backward(int device, const Action& action) {
     const int s = action.stage;
     const bool last = s + 1 == plan_.num_stages();
@@ -132,11 +133,11 @@ class Lister {
     const StagePrices prices = priced(s, action.microbatch);
     const bool recomputed = recomputes(stage(s).recompute, action.microbatch);
     const bool early = recomputed && first_recomputed_early(stage(s)) < stage(s).last_layer;
-    if (early) add_work(EventKind::recompute, device, action, kNothing, prices.early, true);
+    if (early) add_work(EventKind::recompute, device, action, kNothing, prices.early, false);
     const bool whole = action.kind == ActionKind::backward;
     Price work = whole ? prices.backward : prices.input;
     if (recomputed) work = {work.alone + prices.inside.alone, work.extra + prices.inside.extra};
-    const int made = add_work(whole ? EventKind::backward : EventKind::backward_input, device, action, input, work, !early);
+    const int made = add_work(whole ? EventKind::backward : EventKind::backward_input, device, action, input, work, true);
     if (!input_gradients_of_.empty()) input_gradients_of_[slot(s, action.microbatch)] = made;
     gradient_of_[slot(s, action.microbatch)] = s > 0 ? add_copy(s, s - 1, action.microbatch, made) : made;
     return true;

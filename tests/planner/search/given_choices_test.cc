@@ -182,48 +182,6 @@ TEST(SearchPlans, BoundsPlansWhoseRowsDependOnMemory) {
   EXPECT_GT(faster, 1);
 }
 
-// The fixed cost of a backward is hidden where its recomputation takes it on while it waits for the gradient: in both, what has to
-// recompute is faster than all that has not.
-TEST(SearchPlans, BoundsPlansWhoseRecomputationHidesItsAction) {
-  for (const unsigned seed : {1218U, 2710U, 3584U}) {
-    SCOPED_TRACE(seed);
-    std::mt19937 random(seed);
-    const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
-    const int layers = draw(3, 5);
-    testing::ProfileShape shape = testing::random_shape(random, layers, 2);
-    shape.reduce_s_per_byte = 1e-4;
-    shape.action_s = 0.003;
-    shape.fixed_s = 0;
-    shape.forward_s = draw(1, 4) * 0.0003;
-    shape.backward_s = 2 * shape.forward_s;
-    shape.latency_s = draw(0, 3) * 0.001;
-    const CostModel cost(make_profile(shape, testing::random_factors(random, layers)));
-    SearchSpace space;
-    space.devices = names(2);
-    space.batch = 12;
-    space.microbatch_counts = {draw(0, 1) == 1 ? 4 : 6};
-    space.schedules = {draw(0, 1) == 1 ? "1f1b" : "gpipe"};
-    space.stage_counts = {2};
-    space.replicas = {1, 1};
-    space.keep = 1;
-    const double share = std::uniform_real_distribution<double>(0.15, 0.5)(random);
-    space.memory_bytes.assign(2, static_cast<std::int64_t>(share * layers * (2000 + 330 * 12)));
-    const SearchResult result = search_plans(space, cost);
-    ASSERT_FALSE(result.ranked.empty());
-    EXPECT_LE(result.lower_bound_s, result.ranked[0].prediction.step_s);
-    for (int cut = 1; cut < layers; ++cut) {
-      PlanOptions options = options_of(space.devices, 12, layers, space.schedules[0]);
-      options.cuts = {cut};
-      options.microbatches = space.microbatch_counts[0];
-      const Plan plan = with_least_recompute(make_plan(options), space.memory_bytes, cost);
-      const bool fits = std::ranges::all_of(cost.peak_bytes(plan), [&](std::int64_t peak) { return peak <= space.memory_bytes[0]; });
-      if (fits) {
-        EXPECT_LE(result.lower_bound_s, predict(plan, cost).step_s);
-      }
-    }
-  }
-}
-
 // Copies that queue may come into a better order where a backward takes longer: no step without caps bounds one with them.
 TEST(SearchPlans, ProvesNothingUnderCapsWhereCopiesQueue) {
   Profile profile = make_profile({.layers = 4, .devices = 2, .bytes_per_second = 1e5, .reduce_s_per_byte = 1e-4});

@@ -95,9 +95,7 @@ TEST(SearchPlans, EqualsBruteForceUnderMemory) {
   for (int round = 0; round < 60; ++round) {
     const int layers = std::uniform_int_distribution<int>(3, 5)(random);
     const int devices = std::uniform_int_distribution<int>(1, 3)(random);
-    // A recomputation hides the cost of its action while it waits for the gradient: one too many could be a little faster.
     testing::ProfileShape shape = testing::random_shape(random, layers, devices);
-    shape.action_s = 0;
     if (round % 2 == 1) shape.reduce_s_per_byte = 1e-4;  // pipelines win
     const CostModel cost(make_profile(shape, testing::random_factors(random, layers)));
     SearchSpace space;

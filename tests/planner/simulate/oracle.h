@@ -97,10 +97,9 @@ class Oracle {
       };
       // What is recomputed at the end of the stage needs no gradient.
       int rerun = stage.last_layer;
-      if (again(rerun - 1)) t += cost_.action_seconds(d);
       for (; rerun > stage.first_layer && again(rerun - 1); --rerun) t += cost_.layer(d, rerun - 1, samples).forward_s;
       t = std::max(t, input);
-      if (rerun == stage.last_layer) t += cost_.action_seconds(d);
+      t += cost_.action_seconds(d);
       for (int l = stage.last_layer - 1; l >= stage.first_layer; --l) {
         if (again(l) && l < rerun) t += cost_.layer(d, l, samples).forward_s;
         t += action.further > 0 ? fused_work(d, l, action) : work(action.kind, d, l, samples);
