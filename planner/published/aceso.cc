@@ -177,10 +177,10 @@ AcesoOperator operator_of(const profiler::OperatorRow& row) {
 
 }  // namespace
 
-AcesoTable aceso_table(int samples, const std::vector<profiler::OperatorRow>& rows) {
+AcesoTable aceso_table(int samples, const std::vector<profiler::OperatorRow>& rows, int layers) {
   AcesoTable table;
   table.samples = samples;
-  for (const profiler::PlacedOperator& placed : profiler::operators_in_order(rows))
+  for (const profiler::PlacedOperator& placed : profiler::operators_in_order(rows, layers))
     table.operators.push_back(operator_of(rows[placed.row]));
   return table;
 }

@@ -34,9 +34,14 @@ struct AcesoTable {
   bool operator==(const AcesoTable&) const = default;
 };
 
-/// The table of a GPT model from its rows, with Aceso's conventions: the attention's softmax keeps nothing of its own, its dropout half as
+/// The table of a GPT model of so many encoder layers from its rows, with Aceso's conventions: the attention's softmax keeps nothing of its own, its dropout half as
 /// much again; a piece is an encoder layer, from its first normalization on; neither embedding nor loss is recomputed.
-[[nodiscard]] AcesoTable aceso_table(int samples, const std::vector<profiler::OperatorRow>& rows);
+[[nodiscard]] AcesoTable aceso_table(int samples, const std::vector<profiler::OperatorRow>& rows, int layers);
+
+/// Bytes held per byte of weights. 16-bit weights with Adam: weights 1, 32-bit copy 2, gradient 1, moments 4.
+inline constexpr int kHeldInMixedPrecision = 8;
+/// 32-bit weights with Adam: weights 1, gradient 1, moments 2.
+inline constexpr int kHeldInSinglePrecision = 4;
 
 /// A pure pipeline: one stage on each of `devices`, any cuts, any micro-batch size that has a table and divides the batch, any operators
 /// recomputed.
@@ -46,8 +51,7 @@ struct AcesoProblem {
   int devices = 1;
   int batch = 0;                  ///< samples per step
   std::int64_t memory_bytes = 0;  ///< cap per device; 0: none
-  /// Bytes held per byte of weights: with 16-bit weights and Adam, weights 1, 32-bit copy 2, gradient 1, moments 4.
-  int held_per_weight = 8;
+  int held_per_weight = kHeldInMixedPrecision;  ///< bytes held per byte of weights
   std::function<bool()> stop;  ///< asked now and then; true ends the search with what it has proved
 };
 

@@ -1,20 +1,32 @@
 #include "profiler/formats/operator_row.h"
 
+#include <algorithm>
+#include <array>
+#include <utility>
+
 namespace mptune::profiler {
 
-bool is_of_encoder(const OperatorRow& row) {
-  return row.name.starts_with("enc-");
+OperatorModel operator_model(const std::string& name) {
+  constexpr std::array<std::pair<const char*, int>, 4> kLayers{{{"gpt_2_6B", 32}, {"gpt_6_7B", 32}, {"gpt_13B", 40}, {"t5_22B", 48}}};
+  OperatorModel model;
+  const auto known = std::ranges::find_if(kLayers, [&](const auto& published) { return name == published.first; });
+  if (known != kLayers.end()) model.layers = known->second;
+  if (name.starts_with("resnet_")) model.bytes_per_weight = 4;
+  return model;
 }
 
-std::vector<PlacedOperator> operators_in_order(const std::vector<OperatorRow>& rows) {
+bool is_of_layer(const OperatorRow& row) {
+  return (row.name.starts_with("enc-") || row.name.starts_with("dec-")) && !row.name.substr(4).starts_with("final-");
+}
+
+std::vector<PlacedOperator> operators_in_order(const std::vector<OperatorRow>& rows, int layers) {
   std::vector<PlacedOperator> order;
   for (std::size_t first = 0; first < rows.size();) {
+    const bool repeated = is_of_layer(rows[first]);
     std::size_t last = first + 1;
-    while (is_of_encoder(rows[first]) && last < rows.size() && is_of_encoder(rows[last])) ++last;
-    const int repeats = is_of_encoder(rows[first]) ? kOperatorTableLayers : 1;
-    for (int layer = 0; layer < repeats; ++layer)
-      for (std::size_t r = first; r < last; ++r)
-        order.push_back({r, is_of_encoder(rows[first]) ? std::to_string(layer) + "." + rows[r].name : rows[r].name});
+    while (repeated && last < rows.size() && is_of_layer(rows[last])) ++last;
+    for (int layer = 0; layer < (repeated ? layers : 1); ++layer)
+      for (std::size_t r = first; r < last; ++r) order.push_back({r, repeated ? std::to_string(layer) + "." + rows[r].name : rows[r].name});
     first = last;
   }
   return order;

@@ -19,19 +19,28 @@ struct OperatorRow {
   double backward_reserved_bytes = 0;
 };
 
-/// Encoder layers of the published GPT-350M and GPT-1.3B; the tables do not state the number.
-inline constexpr int kOperatorTableLayers = 24;
+/// What operator tables do not say of their model.
+struct OperatorModel {
+  static constexpr int kMostLayers = 1000;
+  int layers = 24;           ///< that the rows of one encoder layer stand for, and those of one decoder layer; at most kMostLayers
+  int bytes_per_weight = 2;  ///< 2: half precision, with Adam in mixed precision; 4: single precision, with Adam in the same
+  bool operator==(const OperatorModel&) const = default;
+};
 
-/// True for rows "enc-...", which describe one encoder layer.
-[[nodiscard]] bool is_of_encoder(const OperatorRow& row);
+/// Of the published models by the name of their tables: gpt_350M and gpt_1_3B have 24 layers, gpt_2_6B and gpt_6_7B 32, gpt_13B 40, t5_22B
+/// 48; resnet_... has no such rows, and single precision. 24 layers in half precision for all other names.
+[[nodiscard]] OperatorModel operator_model(const std::string& name);
+
+/// True for rows "enc-..." and "dec-...", which describe one layer, but for the norms behind the last one ("enc-final-layernorm").
+[[nodiscard]] bool is_of_layer(const OperatorRow& row);
 
 /// One operator of a model.
 struct PlacedOperator {
   std::size_t row = 0;
-  std::string name;  ///< of encoder rows with the layer: "3.enc-MLP-gelu"
+  std::string name;  ///< of a layer's rows with the layer: "3.enc-MLP-gelu"
 };
 
-/// The model's operators. Adjacent rows of the encoder are repeated together, kOperatorTableLayers times; other rows occur once.
-[[nodiscard]] std::vector<PlacedOperator> operators_in_order(const std::vector<OperatorRow>& rows);
+/// The model's operators. Adjacent rows of a layer are repeated together, `layers` times; other rows occur once.
+[[nodiscard]] std::vector<PlacedOperator> operators_in_order(const std::vector<OperatorRow>& rows, int layers);
 
 }  // namespace mptune::profiler

@@ -17,7 +17,8 @@ namespace {
 
 constexpr double kMebibyte = 1024 * 1024;
 constexpr std::int64_t kMostSamples = 1 << 20;
-constexpr double kMixedPrecisionAdam = 6;
+constexpr double kMixedPrecisionAdam = 6;  // bytes per byte of weights
+constexpr double kSinglePrecisionAdam = 2;
 constexpr const char* kTableRemedy = "give the tables of Aceso's profiler: PREFIX of PREFIX_mbs1_tp1_algo0.csv and so on";
 
 struct OperatorColumn {
@@ -114,22 +115,26 @@ void require_same_operators(const std::map<int, std::vector<OperatorRow>>& table
 
 }  // namespace
 
-std::vector<OperatorRow> read_operator_table(TextInput& input) {
+std::vector<OperatorRow> read_operator_table(TextInput& input, const OperatorModel& model) {
   TextLines lines(input, kTableRemedy);
   require_header(lines);
   std::vector<OperatorRow> rows;
   std::set<std::string> names;
+  std::size_t operators = 0;
   double seconds = 0;
   double bytes = 0;
   while (lines.next()) {
     rows.push_back(operator_row(lines));
     const OperatorRow& row = rows.back();
     if (!names.insert(row.name).second) lines.refuse("duplicate operator");
-    const int repeats = is_of_encoder(row) ? kOperatorTableLayers : 1;
+    const int repeats = is_of_layer(row) ? model.layers : 1;
+    operators += static_cast<std::size_t>(repeats);
     seconds += repeats * (row.forward_s + row.backward_s);
     bytes +=
         repeats * (row.output_bytes + row.weights_bytes + row.activations_bytes + row.forward_reserved_bytes + row.backward_reserved_bytes);
-    if (rows.size() > kMostProfileLayers / kOperatorTableLayers) lines.refuse("the table has more than 416 operators");
+    if (operators > kMostProfileLayers)
+      lines.refuse("with " + std::to_string(model.layers) + " layers the model has more than " + std::to_string(kMostProfileLayers) +
+                   " operators");
     if (seconds > kMostProfileSeconds) lines.refuse("the operators take more than an hour");
     if (bytes > kMostProfileBytes) lines.refuse("the operators have more than 4 TiB");
   }
@@ -137,21 +142,21 @@ std::vector<OperatorRow> read_operator_table(TextInput& input) {
   return rows;
 }
 
-Profile profile_of_operators(const std::map<int, std::vector<OperatorRow>>& tables, const std::string& where) {
+Profile profile_of_operators(const std::map<int, std::vector<OperatorRow>>& tables, const std::string& where, const OperatorModel& model) {
   if (tables.empty()) throw Error("no operator tables found", where, kTableRemedy);
   require_same_operators(tables, where);
   Profile profile;
-  profile.optimizer_state_factor = kMixedPrecisionAdam;
+  profile.optimizer_state_factor = model.bytes_per_weight == 2 ? kMixedPrecisionAdam : kSinglePrecisionAdam;
   DeviceClass& costs = profile.classes.emplace_back();
   costs.name = "device";
   const std::vector<OperatorRow>& rows = tables.begin()->second;
-  for (const auto& [row, name] : operators_in_order(rows)) {
+  for (const auto& [row, name] : operators_in_order(rows, model.layers)) {
     ProfileLayer& layer = profile.layers.emplace_back();
     layer.name = name;
     layer.kind = rows[row].name;
     layer.modules = {name};
     layer.parameters_bytes = std::llround(rows[row].weights_bytes);
-    layer.parameters = layer.parameters_bytes / 2;
+    layer.parameters = layer.parameters_bytes / model.bytes_per_weight;
     LayerCosts& curve = costs.layers.emplace_back();
     for (const auto& [samples, table] : tables) curve.by_samples.push_back(operator_cost(table[row], samples));
     keep_laws(curve);
@@ -177,15 +182,19 @@ std::map<int, std::string> operator_table_files(const std::string& prefix) {
   return files;
 }
 
-Profile read_operator_tables(const std::string& prefix) {
+Profile read_operator_tables(const std::string& prefix, const OperatorModel& model) {
   std::map<int, std::vector<OperatorRow>> tables;
   for (const auto& [samples, path] : operator_table_files(prefix)) {
     TextInput input = open_text(path);
-    tables[samples] = read_operator_table(input);
+    tables[samples] = read_operator_table(input, model);
   }
-  Profile profile = profile_of_operators(tables, prefix);
+  Profile profile = profile_of_operators(tables, prefix, model);
   profile.model = std::filesystem::path(prefix).filename().string();
   return profile;
+}
+
+OperatorModel operator_model_of_tables(const std::string& prefix) {
+  return operator_model(std::filesystem::path(prefix).filename().string());
 }
 
 }  // namespace mptune::profiler

@@ -39,6 +39,7 @@ struct PlanCommand {
   std::string devices, memory, link;
   std::string batch;
   std::string objective;
+  std::string encoder_layers;
   PlanChoice choice;
   OutputOptions output;
 };
@@ -145,7 +146,8 @@ std::vector<Candidate> front_of(SearchSpace space, const Profile& profile) {
   return memory_front(space, profile, kFrontShare);
 }
 
-Found search(const PlanCommand& command, const std::string& objective, SearchSpace& space, const Profile& profile, const Session& session) {
+Found search(const PlanCommand& command, const std::string& objective, SearchSpace& space, const PlanInput& input, const Session& session) {
+  const Profile& profile = input.profile;
   ProgressLine progress(session);
   progress.update("searching plans for " + profile.model, -1);
   space.improved = [&](const Candidate& candidate) { progress.note("best " + format_seconds(candidate.prediction.step_s)); };
@@ -155,7 +157,8 @@ Found search(const PlanCommand& command, const std::string& objective, SearchSpa
     found.result = search_plans(space, profile);
   } else {
     const CostModel cost(profile);
-    found.objective = pipeline_objective(objective, space, command.profile, cost)->minimize();
+    const OperatorTables tables{command.profile, input.operators};
+    found.objective = pipeline_objective(objective, space, tables, cost)->minimize();
     found.result = search_by_objective(*found.objective, cost);
   }
   if (found.result.ranked.empty()) throw nothing_fits(space, found.result, CostModel(profile, space.options.front()));
@@ -225,7 +228,7 @@ int run_search(const PlanCommand& command, PlanInput input, SearchSpace& space, 
   const Profile& profile = input.profile;
   const std::string path = command.output.path.empty() ? model_stem(profile.model) + ".plan.json" : command.output.path;
   check_plan_output(path, command.output.force);
-  const Found found = search(command, objective, space, profile, session);
+  const Found found = search(command, objective, space, input, session);
   const CostModel cost(profile, found.result.ranked.front().plan.options);
   const std::string now = utc_text(std::chrono::system_clock::now());
   add_assumed_halves(found, cost, input);
@@ -243,10 +246,11 @@ int run_plan(const PlanCommand& typed, const Session& session) {
   session.say("reading " + command.profile);
   const profiler::ProfileFormat format = profiler::profile_format(command.profile);
   const std::string objective = objective_of(command, format);
+  const profiler::OperatorModel operators = operator_model_of(command.profile, format, command.encoder_layers);
   if (format == profiler::ProfileFormat::placement) return run_placement(command, session);
   const bool recorded = format == profiler::ProfileFormat::sqlite;
   PlanInput input = recorded ? recorded_input(command.profile, command.link)
-                             : public_input(command.profile, format, command.link, command.batch, command.choice);
+                             : public_input(command.profile, format, command.link, command.batch, operators, command.choice);
   const std::vector<DeviceSpec> devices = chosen_devices(command, input.devices);
   const int batch = static_cast<int>(parse_whole(command.batch, "--batch", 1, 1 << 20, input.profile.batch));
   SearchSpace space = search_space(command.choice, devices, caps_of(command, devices, input.profile), batch, input.profile.layers);
@@ -273,6 +277,9 @@ void add_plan_command(CLI::App& program, CommandBody& chosen) {
                   "load of a device); default: by file format")
       ->type_name("NAME");
   app->add_option("--batch", command->batch, "samples per step (global batch); default: the profile's")->type_name("N");
+  app->add_option("--encoder-layers", command->encoder_layers,
+                  "layers that the rows of one in Aceso's operator tables stand for; default: by the published name, else 24")
+      ->type_name("N");
   add_plan_options(*app, command->choice, true);
   add_output_options(*app, command->output, "plan file; default: MODEL.plan.json in the current folder");
   app->footer(

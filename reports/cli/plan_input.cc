@@ -120,11 +120,13 @@ void add_links(PlanInput& input, const std::string& path, profiler::ProfileForma
 }
 
 /// What each format assumes without saying so.
-void add_conventions(PlanInput& input, profiler::ProfileFormat format) {
+void add_conventions(PlanInput& input, profiler::ProfileFormat format, const profiler::OperatorModel& model) {
   if (format == profiler::ProfileFormat::layer_graph)
     input.assumed.emplace_back("a sample is the micro-batch that was profiled, of a size that the file does not name");
   else
-    input.assumed.push_back(std::to_string(profiler::kOperatorTableLayers) + " encoder layers, and Adam in mixed precision");
+    input.assumed.push_back(std::to_string(model.layers) + " encoder layers (--encoder-layers), and " +
+                            (model.bytes_per_weight == 2 ? "weights in half precision with Adam in mixed precision"
+                                                         : "weights and Adam in single precision"));
 }
 
 void add_batch(PlanInput& input, const std::string& batch, PlanChoice& choice) {
@@ -152,11 +154,22 @@ PlanInput recorded_input(const std::string& path, const std::string& link) {
   return input;
 }
 
+profiler::OperatorModel operator_model_of(const std::string& path, profiler::ProfileFormat format, const std::string& layers) {
+  if (format != profiler::ProfileFormat::operator_tables) {
+    if (!layers.empty()) throw Error("only operator tables have encoder layers", "--encoder-layers", "leave it out");
+    return {};
+  }
+  profiler::OperatorModel model = profiler::operator_model_of_tables(path);
+  model.layers = static_cast<int>(parse_whole(layers, "--encoder-layers", 1, profiler::OperatorModel::kMostLayers, model.layers));
+  return model;
+}
+
 PlanInput public_input(const std::string& path, profiler::ProfileFormat format, const std::string& link, const std::string& batch,
-                       PlanChoice& choice) {
+                       const profiler::OperatorModel& model, PlanChoice& choice) {
   PlanInput input;
-  input.profile = format == profiler::ProfileFormat::layer_graph ? profiler::read_layer_graph(path) : profiler::read_operator_tables(path);
-  add_conventions(input, format);
+  input.profile = format == profiler::ProfileFormat::layer_graph ? profiler::read_layer_graph(path) : profiler::read_operator_tables(path, model);
+  input.operators = model;
+  add_conventions(input, format, model);
   add_devices(input, device_count(choice, path));
   add_virtual_stages(input, choice);
   add_links(input, path, format, link);

@@ -5,6 +5,7 @@
 
 #include "profiler/base/device_spec.h"
 #include "profiler/formats/any_profile.h"
+#include "profiler/formats/operator_row.h"
 #include "profiler/trace/profile.h"
 #include "reports/cli/plan_choice.h"
 
@@ -15,7 +16,12 @@ struct PlanInput {
   Profile profile;
   std::vector<DeviceSpec> devices;   ///< that plans may use
   std::vector<std::string> assumed;  ///< what the file does not say, and what was taken for it; a clause each
+  profiler::OperatorModel operators = {};  ///< of operator tables
 };
+
+/// What is taken for the model of operator tables with this prefix: `layers` as --encoder-layers has it, "" by the published name.
+/// Throws Error, also where another format is given `layers`.
+[[nodiscard]] profiler::OperatorModel operator_model_of(const std::string& path, profiler::ProfileFormat format, const std::string& layers);
 
 /// Reads a recording of ours. `link` ("" where not given) replaces the measured links. Throws Error.
 [[nodiscard]] PlanInput recorded_input(const std::string& path, const std::string& link);
@@ -25,6 +31,6 @@ struct PlanInput {
 /// largest profiled size per device or as many as `choice` says. Where only one micro-batch size was profiled, `choice` gets it unless it
 /// has another already. Throws Error: as the readers, and for a number of devices or links that nobody gave.
 [[nodiscard]] PlanInput public_input(const std::string& path, profiler::ProfileFormat format, const std::string& link,
-                                     const std::string& batch, PlanChoice& choice);
+                                     const std::string& batch, const profiler::OperatorModel& model, PlanChoice& choice);
 
 }  // namespace mptune::reports

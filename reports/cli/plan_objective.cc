@@ -66,17 +66,18 @@ std::vector<LinkPoint> link_points(const Profile& profile) {
   return points;
 }
 
-planner::AcesoProblem aceso_problem(const SearchSpace& space, const std::string& prefix, const Profile& profile) {
+planner::AcesoProblem aceso_problem(const SearchSpace& space, const OperatorTables& tables, const Profile& profile) {
   planner::AcesoProblem problem;
-  for (const auto& [samples, path] : profiler::operator_table_files(prefix)) {
+  for (const auto& [samples, path] : profiler::operator_table_files(tables.prefix)) {
     const bool wanted = space.microbatch_counts.empty() || space.microbatch_counts.front() * samples == space.batch;
     if (!wanted) continue;
     profiler::TextInput input = profiler::open_text(path);
-    problem.tables.push_back(planner::aceso_table(samples, profiler::read_operator_table(input)));
+    problem.tables.push_back(planner::aceso_table(samples, profiler::read_operator_table(input, tables.model), tables.model.layers));
   }
   if (problem.tables.empty())
-    throw Error("no operator table is of the micro-batches asked for", prefix, "leave --microbatches and --split-size out");
+    throw Error("no operator table is of the micro-batches asked for", tables.prefix, "leave --microbatches and --split-size out");
   problem.links = link_points(profile);
+  if (tables.model.bytes_per_weight == 4) problem.held_per_weight = planner::kHeldInSinglePrecision;
   problem.devices = static_cast<int>(space.devices.size());
   problem.batch = space.batch;
   if (!space.memory_bytes.empty()) problem.memory_bytes = *std::ranges::min_element(space.memory_bytes);
@@ -134,8 +135,8 @@ class ClosedFormObjective : public planner::Objective {
 
 class AcesoObjective : public planner::Objective {
  public:
-  AcesoObjective(const SearchSpace& space, const std::string& prefix, const Profile& profile)
-      : space_(space), problem_(aceso_problem(space, prefix, profile)) {}
+  AcesoObjective(const SearchSpace& space, const OperatorTables& tables, const Profile& profile)
+      : space_(space), problem_(aceso_problem(space, tables, profile)) {}
 
   [[nodiscard]] std::string_view name() const override { return "aceso"; }
 
@@ -156,11 +157,11 @@ class AcesoObjective : public planner::Objective {
 
 }  // namespace
 
-std::unique_ptr<planner::Objective> pipeline_objective(const std::string& name, const SearchSpace& space, const std::string& prefix,
-                                                       const CostModel& cost) {
+std::unique_ptr<planner::Objective> pipeline_objective(const std::string& name, const SearchSpace& space,
+                                                       const OperatorTables& tables, const CostModel& cost) {
   check_choices(space);
   if (name == "closed-form") return std::make_unique<ClosedFormObjective>(space, cost);
-  if (name == "aceso") return std::make_unique<AcesoObjective>(space, prefix, cost.profile());
+  if (name == "aceso") return std::make_unique<AcesoObjective>(space, tables, cost.profile());
   throw Error("objective " + name + " searches no pipelines", "--objective", "use closed-form or aceso");
 }
 

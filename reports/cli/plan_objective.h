@@ -5,16 +5,22 @@
 
 #include "planner/published/objective.h"
 #include "planner/search/search.h"
+#include "profiler/formats/operator_row.h"
 
 namespace mptune::reports {
+
+struct OperatorTables {
+  std::string prefix;  ///< of the files
+  profiler::OperatorModel model;
+};
 
 /// The objective of this name over the straight 1f1b pipelines of the space, stages on the first devices:
 ///
 ///     closed-form   planner/published/closed_form.h, for every number of stages and micro-batches that the space allows
-///     aceso         planner/published/aceso.h, from the operator tables with this prefix, links as in the profile
+///     aceso         planner/published/aceso.h, from these operator tables, links as in the profile
 ///
 /// All must outlive it. Throws Error: another name; choices of the space that these objectives do not know.
 [[nodiscard]] std::unique_ptr<planner::Objective> pipeline_objective(const std::string& name, const SearchSpace& space,
-                                                                     const std::string& prefix, const CostModel& cost);
+                                                                     const OperatorTables& tables, const CostModel& cost);
 
 }  // namespace mptune::reports

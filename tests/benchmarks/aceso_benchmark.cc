@@ -117,7 +117,7 @@ void leave_sizes_out(const std::string& model) {
   const CostModel whole = cost_of(tables);
   for (const auto& [samples, rows] : tables) {
     double table_s = 0;
-    for (const profiler::PlacedOperator& placed : profiler::operators_in_order(rows))
+    for (const profiler::PlacedOperator& placed : profiler::operators_in_order(rows, 24))
       table_s += rows[placed.row].forward_s + rows[placed.row].backward_s;
     std::map<int, std::vector<profiler::OperatorRow>> others = tables;
     others.erase(samples);

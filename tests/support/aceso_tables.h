@@ -16,6 +16,8 @@ inline std::vector<LinkPoint> published_links() {
   return profiler::read_bandwidth_table(input);
 }
 
+inline constexpr int kPublishedLayers = 24;
+
 /// The published GPT models, "gpt_1_3B" or "gpt_350M", on `devices` devices with 28,000 MB and batches of 1024, as in Aceso's evaluation.
 /// No tables if the data is absent.
 inline planner::AcesoProblem published_problem(const std::string& model, int devices) {
@@ -24,7 +26,7 @@ inline planner::AcesoProblem published_problem(const std::string& model, int dev
   if (folder.empty()) return problem;
   for (const auto& [samples, path] : profiler::operator_table_files(folder + "/" + model)) {
     profiler::TextInput input = profiler::open_text(path);
-    problem.tables.push_back(planner::aceso_table(samples, profiler::read_operator_table(input)));
+    problem.tables.push_back(planner::aceso_table(samples, profiler::read_operator_table(input), kPublishedLayers));
   }
   problem.links = published_links();
   problem.devices = devices;
@@ -35,7 +37,7 @@ inline planner::AcesoProblem published_problem(const std::string& model, int dev
 
 /// The same as a profile with devices "device:0", "device:1", ..., linked all to all. Requires: the data exists.
 inline Profile published_profile(const std::string& model, int devices) {
-  Profile profile = profiler::read_operator_tables(shared_data("aceso") + "/" + model);
+  Profile profile = profiler::read_operator_tables(shared_data("aceso") + "/" + model, {.layers = kPublishedLayers});
   const std::vector<LinkPoint> links = published_links();
   for (int d = 0; d < devices; ++d) {
     profile.devices.push_back({"device:" + std::to_string(d), 0, 0});

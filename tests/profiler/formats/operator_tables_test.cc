@@ -79,8 +79,40 @@ TEST(HostileTables, BrokenTables) {
   EXPECT_EQ(table_refusal(good + "enc-b,1,2,3,4,5,4000000,7,8\n"), "memory:3: the operators have more than 4 TiB") << "24 times";
   EXPECT_EQ(table_refusal(good + "enc-b,3e9,2,3,4,5,4,7,8\n"), "memory:3: the operators take more than an hour") << "24 times";
   std::string many = kOperatorHeader;
-  for (int i = 0; i < 417; ++i) many += std::to_string(i) + ",1,2,3,4,5,6,7,8\n";
-  EXPECT_EQ(table_refusal(many), "memory:418: the table has more than 416 operators");
+  for (int i = 0; i < 417; ++i) many += "enc-" + std::to_string(i) + ",1,2,3,4,5,6,7,8\n";
+  EXPECT_EQ(table_refusal(many), "memory:418: with 24 layers the model has more than 10000 operators");
+}
+
+// Rows as a T5's tables have them; the norm behind the last encoder layer is no part of a layer.
+TEST(OperatorTables, RepeatTheLayersOfEncoderAndDecoder) {
+  const std::string values = ",1,2,0,8,3,1,1,1\n";
+  std::string text = kOperatorHeader;
+  for (const char* name : {"encoder-embedding", "enc-1st-layernorm", "enc-post-MLP-dropout", "enc-final-layernorm", "decoder-embedding",
+                           "dec-1st-layernorm", "t5-post-process"})
+    text += name + values;
+  const Profile profile = profile_of_operators({{1, operators_of(text)}}, "here", {.layers = 2});
+  std::vector<std::string> names;
+  for (const ProfileLayer& layer : profile.layers) names.push_back(layer.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"encoder-embedding", "0.enc-1st-layernorm", "0.enc-post-MLP-dropout", "1.enc-1st-layernorm",
+                                             "1.enc-post-MLP-dropout", "enc-final-layernorm", "decoder-embedding", "0.dec-1st-layernorm",
+                                             "1.dec-1st-layernorm", "t5-post-process"}));
+}
+
+TEST(OperatorTables, SinglePrecisionHoldsLessPerWeight) {
+  const std::string text = kOperatorHeader + "conv,1,2,0,8,3,1,1,1\n";
+  const Profile half = profile_of_operators({{1, operators_of(text)}}, "here"),
+                single = profile_of_operators({{1, operators_of(text)}}, "here", operator_model("resnet_2B"));
+  EXPECT_EQ(half.optimizer_state_factor, 6) << "a copy and two moments of 4 bytes for a weight of 2";
+  EXPECT_EQ(single.optimizer_state_factor, 2) << "two moments";
+  EXPECT_EQ(half.layers.at(0).parameters_bytes, single.layers.at(0).parameters_bytes);
+  EXPECT_EQ(half.layers.at(0).parameters, 2 * single.layers.at(0).parameters);
+}
+
+TEST(OperatorModels, OfPublishedNames) {
+  for (const auto& [name, layers] : {std::pair("gpt_350M", 24), {"gpt_1_3B", 24}, {"gpt_2_6B", 32}, {"gpt_6_7B", 32}, {"gpt_13B", 40}, {"t5_3B", 24}})
+    EXPECT_EQ(operator_model(name), (OperatorModel{layers, 2})) << name;
+  EXPECT_EQ(operator_model("resnet_13B").bytes_per_weight, 4);
+  EXPECT_EQ(operator_model("mine"), OperatorModel());
 }
 
 using TableFiles = testing::Files;
@@ -91,15 +123,15 @@ TEST_F(TableFiles, AreFoundByTheirPrefix) {
   for (const char* other : {"net_mbs2_tp2_algo0.csv", "net_mbs_tp1_algo0.csv", "net_mbsx_tp1_algo0.csv", "net_mbs0_tp1_algo0.csv",
                             "net_mbs99999999999999999999_tp1_algo0.csv", "other_mbs2_tp1_algo0.csv"})
     (void)put(other, "");
-  const Profile profile = read_operator_tables(path("net"));
+  const Profile profile = read_operator_tables(path("net"), {});
   EXPECT_EQ(profile.model, "net");
   EXPECT_EQ(profile.classes.at(0).layers.at(0).by_samples.size(), 2U);
-  EXPECT_THROW((void)read_operator_tables(path("absent")), Error);
-  EXPECT_THROW((void)read_operator_tables("/absent/net"), Error);
+  EXPECT_THROW((void)read_operator_tables(path("absent"), {}), Error);
+  EXPECT_THROW((void)read_operator_tables("/absent/net", {}), Error);
   const std::string broken = put("net_mbs2_tp1_algo0.csv", kOperatorHeader + "b,1,2,3,4,5,6,7,8\n");
-  EXPECT_THROW((void)read_operator_tables(path("net")), Error) << "other operators";
+  EXPECT_THROW((void)read_operator_tables(path("net"), {}), Error) << "other operators";
   (void)put("net_mbs2_tp1_algo0.csv", "hello");
-  EXPECT_EQ(testing::error_of([&] { (void)read_operator_tables(path("net")); }).where(), broken + ":1");
+  EXPECT_EQ(testing::error_of([&] { (void)read_operator_tables(path("net"), {}); }).where(), broken + ":1");
 }
 
 TEST(PublishedTables, AreRead) {
@@ -108,14 +140,14 @@ TEST(PublishedTables, AreRead) {
     GTEST_SKIP() << "needs the tables of Aceso";
   }
   for (const char* name : {"gpt_350M", "gpt_1_3B"}) {
-    const Profile profile = read_operator_tables(folder + "/" + name);
+    const Profile profile = read_operator_tables(folder + "/" + name, operator_model(name));
     EXPECT_EQ(profile.layers.size(), 315U);
     EXPECT_EQ(profile.edges.size(), 314U);
     std::vector<int> sizes;
     for (const LayerCost& cost : profile.classes.at(0).layers.at(2).by_samples) sizes.push_back(cost.samples);
     EXPECT_EQ(sizes, (std::vector<int>{1, 2, 4, 8}));
   }
-  const Profile large = read_operator_tables(folder + "/gpt_1_3B");
+  const Profile large = read_operator_tables(folder + "/gpt_1_3B", operator_model("gpt_1_3B"));
   EXPECT_EQ(large.layers[2].parameters, 3 * 2048 * 2048) << "queries, keys and values of 2048 features: MB is MiB, two bytes each";
 }
 
