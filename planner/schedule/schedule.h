@@ -11,7 +11,7 @@ namespace mptune::planner {
 /// Fills `plan.actions` (a row per device) and `plan.schedule` from the plan's stages, devices and micro-batches, of which there may be
 /// any number. Forwards, input gradients and weight gradients of a stage come in ascending order of micro-batches. With replicas each
 /// device runs the micro-batches of its replica.
-/// `costs` are looked at by eager-1f1b (how deep the warm-up is worth while and fits), by zb1p, zb2p, zbv, v-half and v-min (where weight
+/// `costs` are looked at by eager-1f1b (which warm-ups are best and fit), by zb1p, zb2p, zbv, v-half and v-min (where weight
 /// gradients go; bytes are counted in micro-batches) and by list (all, bytes included); null: the textbook's.
 /// Throws Error for an unknown name, for `naive` with more than one micro-batch, for a map of stages to devices that is not the schedule's.
 ///

@@ -154,9 +154,9 @@ TEST(PlanText, AProofIsSaidAsOne) {
   PlanReport report = sample_plan();
   EXPECT_THAT(render_plan(report, {.width = 120}), HasSubstr("lower bound of all plans 402 ms (gap 2.5 %)"));
   report.complete = true;
-  EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("optimal under the cost model among runnable plans;"));
+  EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("optimal under the cost model among runnable plans of the known schedules;"));
   report.rejected.push_back({RejectedAs::rows_decide, 3});
-  EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("optimal under the cost model among runnable plans (3 not covered);"));
+  EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("optimal under the cost model among runnable plans of the known schedules (3 not covered);"));
 }
 
 TEST(PlanText, ProofsAndBoundsDoNotCoverFusedWeightGradients) {
@@ -165,7 +165,7 @@ TEST(PlanText, ProofsAndBoundsDoNotCoverFusedWeightGradients) {
   EXPECT_THAT(render_plan(report, {.width = 400}), HasSubstr("lower bound of all plans without fused weight gradients 402 ms"));
   report.complete = true;
   EXPECT_THAT(render_plan(report, {.width = 400}),
-              HasSubstr("optimal under the cost model among runnable plans without fused weight gradients"));
+              HasSubstr("optimal under the cost model among runnable plans of the known schedules without fused weight gradients"));
 }
 
 TEST(PlanText, NothingToSayBelowTheStagesIsNoGap) {

@@ -149,14 +149,16 @@ TEST(WarmUps, ReachTheBoundOfEveryOrderMostly) {
     given.costs.free_bytes.clear();
     const std::int64_t bound = shortest_of_any_order(Layout(given.plan), given.costs);
     const std::int64_t best = best_step(given);
-    EXPECT_GE(least_over_orders(given), bound) << seed;
+    const std::int64_t least = least_over_orders(given);
+    EXPECT_GE(least, bound) << seed;
     EXPECT_GE(best, bound) << seed;
+    EXPECT_LE(static_cast<double>(best), 1.05 * static_cast<double>(least)) << "orders that are not 1F1B's, " << seed;
     reached += best == bound ? 1 : 0;
   }
   EXPECT_GT(reached, 240);
 }
 
-// Where fewer warm-ups than these cases have can't all be tried, laws hold for what is searched completely.
+// All warm-ups are tried here, so the laws hold.
 TEST(WarmUps, ObeyTheLaws) {
   for (unsigned seed = 0; seed < 500; ++seed) {
     const RandomCase given = random_case(seed, 3, 8, 400);
