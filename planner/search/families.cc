@@ -196,6 +196,11 @@ std::vector<std::string> Choices::schedules_for(int m, int virtual_stages) const
   return names;
 }
 
+std::string Choices::schedule_of_one_stage(int m) const {
+  const std::vector<std::string> names = schedules_for(m, 1);
+  return space_.schedules.size() == 1 && !names.empty() ? names.front() : "";
+}
+
 std::vector<std::string> Choices::helping_schedules_for(int m, int virtual_stages) const {
   std::vector<std::string> names;
   for (const std::string& name : helping_schedules_)

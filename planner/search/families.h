@@ -51,6 +51,8 @@ class Choices {
   [[nodiscard]] bool wanted_virtual(int virtual_stages) const;
   /// Numbers of micro-batches, ascending.
   [[nodiscard]] const std::vector<int>& counts() const { return counts_; }
+  /// The schedule that the space asks for alone, if one stage can have it; "" else.
+  [[nodiscard]] std::string schedule_of_one_stage(int m) const;
   /// Sets the recomputation that the space asks for. Requires: wanted_stages(plan.num_stages()).
   void set_recompute(Plan& plan) const;
   /// One of each set of interchangeable devices: equal class, memory cap and links.

@@ -95,7 +95,11 @@ void JointSearch::try_one_stage(Parallelism kind, const std::vector<std::string>
   for (std::size_t d = 0; d < devices.size(); ++d) stage.devices.push_back(static_cast<int>(d));
   plan.stages.push_back(stage);
   choices_.set_recompute(plan);
-  make_schedule(plan, m == 1 ? "naive" : kDefaultSchedule);
+  const std::string asked = choices_.schedule_of_one_stage(m);
+  if (asked.empty())
+    make_schedule(plan, m == 1 ? "naive" : kDefaultSchedule);
+  else
+    schedule_plan(plan, asked, cost_, caps);
   evaluator_.evaluate(kind, std::move(plan), caps);
 }
 

@@ -114,6 +114,21 @@ TEST(SearchPlans, OneStageOfAllDevicesIsDataParallel) {
   for (const Candidate& candidate : result.ranked) EXPECT_EQ(candidate.plan.stages.at(0).devices.size(), 2u);
 }
 
+TEST(SearchPlans, OneStageHasTheScheduleThatWasAskedFor) {
+  const CostModel cost(make_profile({.layers = 4, .devices = 1}));
+  SearchSpace space;
+  space.devices = names(1);
+  space.batch = 4;
+  space.stage_counts = {1};
+  space.microbatch_counts = {4};
+  for (const char* name : {"gpipe", "1f1b", "eager-1f1b", "zb1p", "list"}) {
+    space.schedules = {name};
+    EXPECT_EQ(search_plans(space, cost).ranked.at(0).plan.schedule, name);
+  }
+  space.schedules = {"gpipe"};
+  EXPECT_EQ(planner::to_text(search_plans(space, cost).ranked.at(0).plan.actions.at(0)), "0F0 0F1 0F2 0F3 0B0 0B1 0B2 0B3");
+}
+
 TEST(SearchPlans, GivenCutsThatItDidNotTryAreNotProved) {
   std::mt19937 random(15);
   testing::ProfileShape shape{.layers = 6, .devices = 2, .latency_s = 1e-5, .reduce_s_per_byte = 1e-4};
