@@ -6,11 +6,12 @@
 
 namespace mptune::planner {
 
-std::vector<int> helping_groups(const std::vector<std::string>& devices) {
+std::vector<int> helping_groups(const std::vector<std::string>& devices, const std::vector<int>& threads) {
   std::vector<int> groups;
-  for (const std::string& device : devices) {
-    const auto spec = find_device(device);
-    groups.push_back(spec && spec->kind == DeviceSpec::Kind::cpu ? static_cast<int>(spec->cores.size()) : -1);
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const auto spec = find_device(devices[d]);
+    const bool helps = spec && spec->kind == DeviceSpec::Kind::cpu;
+    groups.push_back(!helps ? -1 : threads.empty() ? static_cast<int>(spec->cores.size()) : threads[d]);
   }
   return groups;
 }

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "planner/threads.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 
@@ -100,7 +101,8 @@ int Plan::global_batch_size() const {
 }
 
 bool is_exact(const Plan& plan) {
-  return plan.options.memory_format == MemoryFormat::contiguous && !plan.options.replace_slow_kernels && !fuses_weights(plan);
+  return plan.options.memory_format == MemoryFormat::contiguous && !plan.options.replace_slow_kernels && !fuses_weights(plan) &&
+         planner::has_default_threads(plan);
 }
 
 bool fuses_weights(const Plan& plan) {
@@ -168,6 +170,7 @@ std::vector<int> equal_cuts(int layers, int stages) {
 
 void validate(const Plan& plan, int layers, const std::string& where) {
   validate_devices(plan, where);
+  planner::validate_threads(plan, where);
   validate_microbatches(plan, where);
   validate_ranges(plan, layers, where);
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {

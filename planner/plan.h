@@ -46,12 +46,13 @@ struct Stage {
   bool operator==(const Stage&) const = default;
 };
 
-/// How a plan's layers compute. Another memory format or another kernel than the default rounds sums otherwise; help of idle devices
-/// changes no bit (see is_exact).
+/// How a plan's layers compute. Another memory format, another kernel or another number of threads than the default rounds sums otherwise;
+/// help of idle devices changes no bit (see is_exact).
 struct ExecutionOptions {
   MemoryFormat memory_format = MemoryFormat::contiguous;
   bool replace_slow_kernels = false;  ///< convolutions that LibTorch would compute by a slow kernel take another one
   bool idle_devices_help = false;     ///< CPU devices with nothing else to do compute weight gradients of any stage
+  std::vector<int> threads = {};      ///< intra-op threads by device of the plan, at most one per core; empty: one per core
   bool operator==(const ExecutionOptions&) const = default;
 };
 
@@ -74,7 +75,8 @@ struct Plan {
 };
 
 /// True if every gradient is bit-equal to that of the un-pipelined loop over the micro-batches, in the plan's order. Otherwise sums are
-/// rounded otherwise. Behind a ReLU or a pooling that then decides otherwise, another memory format or kernel changes gradients by more.
+/// rounded otherwise. Behind a ReLU or a pooling that then decides otherwise, another memory format, kernel or number of threads changes
+/// gradients by more.
 [[nodiscard]] bool is_exact(const Plan& plan);
 /// True if an action computes weight gradients of several micro-batches at once.
 [[nodiscard]] bool fuses_weights(const Plan& plan);
@@ -102,8 +104,8 @@ struct Plan {
 [[nodiscard]] std::vector<int> equal_cuts(int layers, int stages);
 
 /// Everything a plan must satisfy that needs no schedule: layers covered in order by non-empty stages, devices known and distinct
-/// within a stage, sizes positive. Throws Error (`where` is put into it) that names the first violation. `layers` < 0: not known, not
-/// checked.
+/// within a stage, sizes positive, no more threads than cores. Throws Error (`where` is put into it) that names the first violation.
+/// `layers` < 0: not known, not checked.
 void validate(const Plan& plan, int layers, const std::string& where);
 
 }  // namespace mptune

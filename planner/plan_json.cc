@@ -5,6 +5,7 @@
 
 #include "planner/plan_file.h"
 #include "planner/schedule/schedule.h"
+#include "planner/threads.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/base/sha256.h"
@@ -130,8 +131,16 @@ Json options_object(const Plan& plan) {
   object["memory_format"] = name_of(plan.options.memory_format);
   object["replace_slow_kernels"] = plan.options.replace_slow_kernels;
   object["idle_devices_help"] = plan.options.idle_devices_help;
+  if (!has_default_threads(plan)) object["threads"] = plan.options.threads;
   object["exact"] = is_exact(plan);
   return object;
+}
+
+// Options that are not written have their defaults.
+bool has_options(const Plan& plan) {
+  ExecutionOptions options = plan.options;
+  options.threads.clear();
+  return options != ExecutionOptions() || !is_exact(plan);
 }
 
 MemoryFormat memory_format_from(const JsonField& field) {
@@ -146,6 +155,9 @@ void read_options(const JsonField& object, Plan& plan) {
   if (const auto format = options->find("memory_format")) plan.options.memory_format = memory_format_from(*format);
   if (const auto replace = options->find("replace_slow_kernels")) plan.options.replace_slow_kernels = replace->truth();
   if (const auto help = options->find("idle_devices_help")) plan.options.idle_devices_help = help->truth();
+  if (const auto threads = options->find("threads")) plan.options.threads = threads->integers();
+  validate_threads(plan, object.source().file);
+  if (has_default_threads(plan)) plan.options.threads.clear();
   const auto exact = options->find("exact");
   if (exact && exact->truth() != is_exact(plan)) exact->refuse("disagrees with the other options and the actions");
 }
@@ -171,7 +183,7 @@ Json plan_object(const Plan& plan, const std::vector<std::vector<std::string>>& 
   for (const std::vector<Action>& row : plan.actions) object["schedule"]["actions"].push_back(to_text(row));
   object["stages"] = Json::array();
   for (std::size_t i = 0; i < plan.stages.size(); ++i) object["stages"].push_back(stage_object(plan, i, modules));
-  if (plan.options != ExecutionOptions() || !is_exact(plan)) object["options"] = options_object(plan);
+  if (has_options(plan)) object["options"] = options_object(plan);
   return object;
 }
 

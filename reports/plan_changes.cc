@@ -4,6 +4,7 @@
 #include <functional>
 #include <set>
 
+#include "planner/threads.h"
 #include "profiler/base/index.h"
 
 namespace mptune::reports {
@@ -111,6 +112,10 @@ std::vector<std::string> plan_changes(const Plan& a, const Plan& b) {
   const auto helps = [](const Plan& plan) { return plan.options.idle_devices_help ? "yes" : "no"; };
   add_change(changes, "idle devices help:", helps(a), helps(b));
   add_change(changes, "memory format:", name_of(a.options.memory_format), name_of(b.options.memory_format));
+  const auto threads = [](const Plan& plan) {
+    return planner::has_default_threads(plan) ? "one per core" : planner::threads_in_words(plan);
+  };
+  add_change(changes, "threads:", threads(a), threads(b));
   const auto replaces = [](const Plan& plan) { return plan.options.replace_slow_kernels ? "yes" : "no"; };
   add_change(changes, "slow kernels replaced:", replaces(a), replaces(b));
   add_change(changes, "fused weight gradients:", fused_stages_of(a), fused_stages_of(b));

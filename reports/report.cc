@@ -111,7 +111,7 @@ StudyReport build_study_report(const tuner::Recommendation& recommendation, cons
   std::vector<Candidate> swept;
   if (recommendation.best_pipeline) {
     const Plan& best = recommendation.best_pipeline->trial.plan;
-    if (planner::has_variant(profile, planner::variant_of(best.options))) swept = sweep_split_sizes(best, CostModel(profile, best.options));
+    if (planner::has_costs_of(profile, best)) swept = sweep_split_sizes(best, CostModel(profile, best));
   }
   report.curve = split_size_curve(trials, swept);
   return report;

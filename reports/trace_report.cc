@@ -218,8 +218,8 @@ void add_contents(TraceReport& report, const Plan& plan, const CostModel& cost) 
 
 void add_plan(TraceReport& report, const Plan& plan, const Profile* profile) {
   report.bubble_theory = planner::theoretical_bubble(plan);
-  if (profile == nullptr || !planner::has_variant(*profile, planner::variant_of(plan.options))) return;
-  const CostModel cost(*profile, plan.options);
+  if (profile == nullptr || !planner::has_costs_of(*profile, plan)) return;
+  const CostModel cost(*profile, plan);
   add_contents(report, plan, cost);
   if (!report.objection) {
     const std::vector<planner::Advice> changes = planner::advise(plan, cost);

@@ -70,6 +70,8 @@ std::optional<OtherDevices> best_on(const SearchSpace& space, const Profile& pro
     if (!more) return std::nullopt;
     searched = &*more;
     for (std::size_t d = profile.devices.size(); d < more->devices.size(); ++d) other.devices.push_back(more->devices[d].name);
+    // Nothing tells how many cores the added devices have.
+    std::erase_if(other.options, [](const ExecutionVariant& variant) { return variant.threads > 0; });
     if (!other.memory_bytes.empty()) other.memory_bytes.resize(other.devices.size(), other.memory_bytes.front());
   } else {
     other.devices.resize(as_index(count));

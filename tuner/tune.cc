@@ -46,8 +46,7 @@ class Tuner {
     check();
     profile_ = obtain_profile();
     space_ = options_.space;
-    std::erase_if(space_.options,
-                  [&](const ExecutionOptions& options) { return !planner::has_variant(profile_, planner::variant_of(options)); });
+    std::erase_if(space_.options, [&](const ExecutionVariant& variant) { return !planner::has_variant(profile_, variant); });
     search_ = search();
     baselines_ = baseline_plans(space_, static_cast<int>(profile_.layers.size()));
     if (options_.current) baselines_.insert(baselines_.begin(), {kCurrentBaseline, *options_.current});
@@ -116,7 +115,7 @@ class Tuner {
   [[nodiscard]] std::vector<Series::Entry> final_entries() const { return choose_finalists(trials_, baselines_, single_device_peak()); }
   [[nodiscard]] std::optional<Prediction> prediction_of(const Plan& plan) const {
     try {
-      return predict(plan, CostModel(profile_, plan.options));
+      return predict(plan, CostModel(profile_, plan));
     } catch (const Error&) {
       return std::nullopt;  // a device that the profile does not know, such as one of the user's own plan
     }

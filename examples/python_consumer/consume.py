@@ -31,15 +31,17 @@ def stages_of(model, plan, tokens):
 
 
 def step(stages, plan, tokens, targets):
-    """Runs one step in the order of plan.actions, on one device instead of several. Returns the loss. Of a split backward, I computes the
+    """Runs one step in the order of plan.actions, on one device instead of several, each row with its device's threads. Returns the loss. Of a split backward, I computes the
     weight gradients, too, and W has nothing left: backward() makes both at once."""
+    import torch
     from torch.nn import functional
 
     inputs, targets = tokens.split(plan.microbatch_sizes), targets.split(plan.microbatch_sizes)
     entered, left, loss = {}, {}, 0.0
     rows = [list(row) for row in plan.actions]
     while any(rows):
-        for row in rows:
+        for row, threads in zip(rows, plan.threads):
+            torch.set_num_threads(threads)
             while row:
                 stage, kind, i, _ = row[0]  # the last one tells of fused weight gradients
                 last = stage + 1 == len(stages)

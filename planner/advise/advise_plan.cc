@@ -111,7 +111,7 @@ class Changes {
       link.bytes_per_second *= 2;
       for (LinkPoint& point : link.curve) point.seconds = std::min(point.seconds, (link.latency_s + point.seconds) / 2);
     }
-    return Change{predict(plan_, CostModel(profile, plan_.options)).step_s, -1, FasterLinks{}};
+    return Change{predict(plan_, CostModel(profile, plan_)).step_s, -1, FasterLinks{}};
   }
 
   const Plan& plan_;

@@ -122,8 +122,9 @@ CostModel::CostModel(const Profile& profile) : profile_(profile) {
   add_loads();
 }
 
-CostModel::CostModel(const Profile& profile, const ExecutionOptions& options)
-    : CostModel(planner::in_variant(profile, planner::variant_of(options))) {}
+CostModel::CostModel(const Profile& profile, const ExecutionVariant& variant) : CostModel(planner::in_variant(profile, variant)) {}
+
+CostModel::CostModel(const Profile& profile, const Plan& plan) : CostModel(planner::in_variant_of(profile, plan)) {}
 
 ExecutionVariant CostModel::variant() const {
   ExecutionVariant variant;
@@ -131,6 +132,7 @@ ExecutionVariant CostModel::variant() const {
     const ExecutionVariant& measured = profile_.classes[class_of(device)].variant;
     if (device == 0) variant.memory_format = measured.memory_format;
     variant.replaces_slow_kernels = variant.replaces_slow_kernels || measured.replaces_slow_kernels;
+    variant.threads = std::max(variant.threads, measured.threads);
   }
   return variant;
 }

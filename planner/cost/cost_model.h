@@ -55,10 +55,12 @@ class CostModel {
  public:
   /// Copies what it needs. Throws Error if the profile has no layer, or a class without a cost for a layer.
   explicit CostModel(const Profile& profile);
-  /// The prices of plans with these options. Throws Error likewise, and where the profile has no costs in their memory format.
-  CostModel(const Profile& profile, const ExecutionOptions& options);
+  /// The prices of plans in this variant. Throws Error likewise, and where the profile has no costs in it.
+  CostModel(const Profile& profile, const ExecutionVariant& variant);
+  /// The prices of this plan and of those that have its options and devices. Throws Error likewise.
+  CostModel(const Profile& profile, const Plan& plan);
 
-  /// How the layers compute that are priced.
+  /// How the layers compute that are priced; the most threads where numbers of threads other than the default differ.
   [[nodiscard]] ExecutionVariant variant() const;
 
   [[nodiscard]] int layers() const;

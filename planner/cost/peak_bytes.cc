@@ -139,7 +139,7 @@ class DevicePeak {
   // Devices that compute this device's weight gradients, itself included; 0: only the weight actions of its row do.
   [[nodiscard]] int helpers() const {
     if (!plan_.options.idle_devices_help) return 0;
-    const std::vector<int> groups = planner::helping_groups(plan_.devices);
+    const std::vector<int> groups = planner::helping_groups(plan_.devices, plan_.options.threads);
     const int own = groups[as_index(device_)];
     return own < 0 ? 0 : static_cast<int>(std::ranges::count(groups, own));
   }

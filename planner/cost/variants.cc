@@ -1,7 +1,10 @@
 #include "planner/cost/variants.h"
 
+#include <algorithm>
 #include <optional>
+#include <utility>
 
+#include "planner/threads.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 
@@ -22,30 +25,93 @@ std::optional<int> measured_class(const Profile& profile, const ProfileDevice& d
 
 std::optional<int> class_in(const Profile& profile, const ProfileDevice& device, const ExecutionVariant& variant) {
   if (const auto found = measured_class(profile, device, variant)) return found;
-  return variant.replaces_slow_kernels ? measured_class(profile, device, {variant.memory_format, false}) : std::nullopt;
+  return variant.replaces_slow_kernels ? measured_class(profile, device, {variant.memory_format, false, variant.threads}) : std::nullopt;
+}
+
+std::string threads_in_words(int threads) {
+  return std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+}
+
+// Options of `profile` that measure what is missing. Each alone is measured in every case, so both are named only where both are new.
+std::string measuring_options(const Profile& profile, const ProfileDevice& device, const ExecutionVariant& variant) {
+  const std::string threads = variant.threads > 0 ? " --threads " + std::to_string(variant.threads) : "";
+  const std::string format = std::string(" --memory-format ") + name_of(variant.memory_format);
+  const bool has_threads = variant.threads == 0 || measured_class(profile, device, {.threads = variant.threads}).has_value();
+  const bool has_format = measured_class(profile, device, {.memory_format = variant.memory_format}).has_value();
+  if (has_format && !has_threads) return threads;
+  return (has_threads && !has_format ? "" : threads) + format;
+}
+
+Error no_costs(const Profile& profile, const ProfileDevice& device, const ExecutionVariant& variant) {
+  const bool other_format = variant.memory_format != MemoryFormat::contiguous || variant.threads == 0;
+  return {"the profile has no costs of " + device.name +
+              (other_format ? std::string(" in memory format ") + name_of(variant.memory_format) : "") +
+              (variant.threads > 0 ? " with " + threads_in_words(variant.threads) : ""),
+          profile.model, "profile the model again with" + measuring_options(profile, device, variant)};
+}
+
+// By device of the profile.
+std::vector<ExecutionVariant> variants_of(const Profile& profile, const ExecutionVariant& variant) {
+  std::vector<ExecutionVariant> variants;
+  for (const ProfileDevice& device : profile.devices) variants.push_back(variant_on(device.name, variant));
+  return variants;
+}
+
+std::vector<ExecutionVariant> variants_of(const Profile& profile, const Plan& plan) {
+  std::vector<ExecutionVariant> variants;
+  for (const ProfileDevice& device : profile.devices) {
+    ExecutionVariant variant{plan.options.memory_format, plan.options.replace_slow_kernels};
+    const auto used = std::ranges::find(plan.devices, device.name) - plan.devices.begin();
+    if (used < std::ssize(plan.devices)) variant.threads = threads_of(plan, static_cast<int>(used));
+    variants.push_back(variant_on(device.name, variant));
+  }
+  return variants;
+}
+
+bool has_all(const Profile& profile, const std::vector<ExecutionVariant>& variants) {
+  for (std::size_t d = 0; d < profile.devices.size(); ++d)
+    if (!class_in(profile, profile.devices[d], variants[d])) return false;
+  return true;
+}
+
+Profile in_classes(Profile profile, const std::vector<ExecutionVariant>& variants) {
+  for (std::size_t d = 0; d < profile.devices.size(); ++d) {
+    const auto found = class_in(profile, profile.devices[d], variants[d]);
+    if (!found) throw no_costs(profile, profile.devices[d], variants[d]);
+    profile.devices[d].device_class = *found;
+  }
+  return profile;
 }
 
 }  // namespace
 
-ExecutionVariant variant_of(const ExecutionOptions& options) {
-  return {options.memory_format, options.replace_slow_kernels};
+ExecutionVariant variant_on(const std::string& device, ExecutionVariant variant) {
+  if (variant.threads >= default_threads(device)) variant.threads = 0;
+  return variant;
+}
+
+ExecutionOptions options_in(const ExecutionVariant& variant, const std::vector<std::string>& devices) {
+  return {.memory_format = variant.memory_format,
+          .replace_slow_kernels = variant.replaces_slow_kernels,
+          .threads = threads_of_devices(devices, variant.threads)};
 }
 
 bool has_variant(const Profile& profile, const ExecutionVariant& variant) {
-  for (const ProfileDevice& device : profile.devices)
-    if (!class_in(profile, device, variant)) return false;
-  return true;
+  return has_all(profile, variants_of(profile, variant));
+}
+
+bool has_costs_of(const Profile& profile, const Plan& plan) {
+  return has_all(profile, variants_of(profile, plan));
 }
 
 Profile in_variant(Profile profile, const ExecutionVariant& variant) {
-  for (ProfileDevice& device : profile.devices) {
-    const auto found = class_in(profile, device, variant);
-    if (!found)
-      throw Error(std::string("the profile has no costs of ") + device.name + " in memory format " + name_of(variant.memory_format),
-                  profile.model, std::string("profile the model again with --memory-format ") + name_of(variant.memory_format));
-    device.device_class = *found;
-  }
-  return profile;
+  const std::vector<ExecutionVariant> variants = variants_of(profile, variant);
+  return in_classes(std::move(profile), variants);
+}
+
+Profile in_variant_of(Profile profile, const Plan& plan) {
+  const std::vector<ExecutionVariant> variants = variants_of(profile, plan);
+  return in_classes(std::move(profile), variants);
 }
 
 }  // namespace mptune::planner

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "planner/cost/variants.h"
 #include "planner/executable.h"
 #include "planner/search/least_recompute.h"
 
@@ -25,8 +26,9 @@ Evaluator::Evaluator(const SearchSpace& space, const CostModel& cost, int keep)
     : space_(space), cost_(cost), ranking_(keep, cost), fastest_s_(std::numeric_limits<double>::infinity()) {}
 
 double Evaluator::evaluate(Parallelism kind, Plan plan, const std::vector<std::int64_t>& caps) {
-  plan.options.memory_format = cost_.variant().memory_format;
-  plan.options.replace_slow_kernels = cost_.variant().replaces_slow_kernels;
+  const bool idle_devices_help = plan.options.idle_devices_help;
+  plan.options = options_in(cost_.variant(), plan.devices);
+  plan.options.idle_devices_help = idle_devices_help;
   const std::int64_t actions = std::int64_t{2} * plan.num_stages() * plan.num_microbatches();
   std::vector<std::int64_t> peaks = cost_.peak_bytes(plan);
   if (space_.recompute.empty() && excess(peaks, caps).first > 0) {

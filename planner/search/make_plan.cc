@@ -9,7 +9,7 @@
 #include "planner/schedule/schedule_info.h"
 #include "planner/search/plan_checks.h"
 #include "planner/search/search.h"
-#include "profiler/base/device_spec.h"
+#include "planner/threads.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 
@@ -135,11 +135,6 @@ std::string sizes_in_words(const std::vector<int>& sizes) {
   return text + std::to_string(*most);
 }
 
-int cores_of(const std::string& device) {
-  const auto spec = find_device(device);
-  return spec && spec->kind == DeviceSpec::Kind::cpu ? static_cast<int>(spec->cores.size()) : 1;
-}
-
 std::string recompute_in_words(const Plan& plan) {
   std::string stages;
   int count = 0;
@@ -153,7 +148,7 @@ std::string recompute_in_words(const Plan& plan) {
 }
 
 bool allows_channels_last(const SearchSpace& space) {
-  const auto is = [](const ExecutionOptions& options) { return options.memory_format == MemoryFormat::channels_last; };
+  const auto is = [](const ExecutionVariant& options) { return options.memory_format == MemoryFormat::channels_last; };
   return !space.exact && std::ranges::any_of(space.options, is);
 }
 
@@ -173,9 +168,11 @@ std::string fused_in_words(const Plan& plan) {
   return ", weight gradients of micro-batches " + text + " fused";
 }
 
-std::string options_in_words(const ExecutionOptions& options) {
+std::string options_in_words(const Plan& plan) {
+  const ExecutionOptions& options = plan.options;
   const std::string format = options.memory_format == MemoryFormat::contiguous ? "" : std::string(", ") + name_of(options.memory_format);
-  return format + (options.replace_slow_kernels ? ", slow kernels replaced" : "");
+  const std::string threads = planner::threads_in_words(plan);
+  return format + (threads.empty() ? "" : ", " + threads) + (options.replace_slow_kernels ? ", slow kernels replaced" : "");
 }
 
 PlanOptions options_of(const SearchSpace& space, int layers) {
@@ -301,15 +298,16 @@ std::string describe(const Plan& plan) {
       text += " on " + std::to_string(devices.size()) + (devices.size() == 1 ? " device" : " devices");
     text += ", " + plan.schedule + ", " + sizes_in_words(plan.microbatch_sizes);
     if (plan.options.idle_devices_help) text += ", idle devices help";
-    return text + (has_replicas(plan) ? ", replicas " + replicas : "") + recompute_in_words(plan) + options_in_words(plan.options) +
+    return text + (has_replicas(plan) ? ", replicas " + replicas : "") + recompute_in_words(plan) + options_in_words(plan) +
            fused_in_words(plan);
   }
   const std::size_t replicas = plan.stages.empty() ? 0 : plan.stages.front().devices.size();
   std::string text = "one device";
   if (replicas > 1) text = "data parallel over " + std::to_string(replicas) + " devices";
-  if (replicas == 1 && cores_of(plan.devices.front()) > 1) text += " of " + std::to_string(cores_of(plan.devices.front())) + " cores";
+  const int cores = planner::default_threads(plan.devices.front());
+  if (replicas == 1 && cores > 1) text += " of " + std::to_string(cores) + " cores";
   if (microbatches > static_cast<int>(replicas)) text += ", " + sizes_in_words(plan.microbatch_sizes);
-  return text + recompute_in_words(plan) + options_in_words(plan.options) + fused_in_words(plan);
+  return text + recompute_in_words(plan) + options_in_words(plan) + fused_in_words(plan);
 }
 
 }  // namespace mptune

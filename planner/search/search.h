@@ -32,7 +32,7 @@ struct SearchSpace {
   std::vector<std::vector<int>> cuts;  ///< empty: all; else only these
   std::string recompute;               ///< empty: as little as the caps require; else as PlanOptions::recompute
   std::vector<int> replicas;  ///< devices per stage; empty: one each, and every way to share all devices out to the stages; else only these
-  std::vector<ExecutionOptions> options;  ///< empty: the default; those that the profile has no costs for are left out
+  std::vector<ExecutionVariant> options;  ///< empty: the default; those that the profile has no costs for are left out
   bool exact = false;                     ///< only plans for which is_exact()
   Capabilities capabilities;              ///< of the runtime; plans that need more are not ranked
   bool idle_devices_help = false;  ///< also plans whose idle devices help, if all `devices` can (planner/helping.h) and the runtime does

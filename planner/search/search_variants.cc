@@ -54,11 +54,26 @@ void drop_needless_replacing(std::vector<Found>& all) {
   });
 }
 
+// Plans on devices of one core are the same with any number of threads.
+void drop_equal(std::vector<Found>& all) {
+  std::vector<Found> distinct;
+  for (const Found& found : all) {
+    const auto same = [&](const Found& other) { return other.candidate->plan == found.candidate->plan; };
+    const auto known = std::ranges::find_if(distinct, same);
+    if (known == distinct.end())
+      distinct.push_back(found);
+    else
+      known->best_in_half_memory = known->best_in_half_memory || found.best_in_half_memory;
+  }
+  all = std::move(distinct);
+}
+
 std::vector<Found> fastest_first(const std::vector<SearchResult>& results) {
   std::vector<Found> all;
   for (const SearchResult& result : results)
     for (const Candidate& candidate : result.ranked) all.push_back({&candidate, in_half_memory(result, candidate)});
   drop_needless_replacing(all);
+  drop_equal(all);
   std::ranges::stable_sort(all, {}, [](const Found& found) { return found.candidate->prediction.step_s; });
   return all;
 }
@@ -127,28 +142,24 @@ SearchResult merge(const SearchSpace& space, const std::vector<SearchResult>& re
 }
 
 // What the space allows and the profile has costs of. Slow kernels that cost nothing need no search of their own.
-std::vector<ExecutionOptions> searched_options(const SearchSpace& space, const Profile& profile) {
-  std::vector<ExecutionOptions> searched;
-  std::vector<ExecutionVariant> variants;
-  for (const ExecutionOptions& options : space.options) {
-    Plan plan;
-    plan.options = options;
-    if ((space.exact && !is_exact(plan)) || !planner::has_variant(profile, planner::variant_of(options))) continue;
-    const ExecutionVariant variant = CostModel(profile, options).variant();
-    if (std::ranges::find(variants, variant) != variants.end()) continue;
-    variants.push_back(variant);
-    searched.push_back(options);
+std::vector<ExecutionVariant> searched_variants(const SearchSpace& space, const Profile& profile) {
+  std::vector<ExecutionVariant> searched;
+  for (const ExecutionVariant& option : space.options) {
+    if (!planner::has_variant(profile, option)) continue;
+    const ExecutionVariant variant = CostModel(profile, option).variant();
+    const bool known = std::ranges::find(searched, variant) != searched.end();
+    if (!known && (!space.exact || variant == ExecutionVariant())) searched.push_back(variant);
   }
-  if (searched.empty()) searched.push_back(space.options.empty() || space.exact ? ExecutionOptions() : space.options.front());
+  if (searched.empty()) searched.push_back(space.options.empty() || space.exact ? ExecutionVariant() : space.options.front());
   return searched;
 }
 
 }  // namespace
 
 SearchResult search_plans(const SearchSpace& space, const Profile& profile) {
-  const std::vector<ExecutionOptions> options = searched_options(space, profile);
+  const std::vector<ExecutionVariant> variants = searched_variants(space, profile);
   SearchSpace share = space;
-  share.most_actions = space.most_actions / static_cast<std::int64_t>(options.size());
+  share.most_actions = space.most_actions / static_cast<std::int64_t>(variants.size());
   double fastest_s = std::numeric_limits<double>::infinity();
   share.improved = [&](const Candidate& candidate) {
     if (candidate.prediction.step_s >= fastest_s) return;
@@ -156,8 +167,8 @@ SearchResult search_plans(const SearchSpace& space, const Profile& profile) {
     if (space.improved) space.improved(candidate);
   };
   std::vector<SearchResult> results;
-  const auto count = static_cast<double>(options.size());
-  for (const ExecutionOptions& each : options) {
+  const auto count = static_cast<double>(variants.size());
+  for (const ExecutionVariant& each : variants) {
     const auto before = static_cast<double>(results.size());
     // What one search leaves of its time is the next one's.
     if (space.stop) share.stop = [&space, count, before](double part) { return space.stop((before + part) / count); };
@@ -168,7 +179,7 @@ SearchResult search_plans(const SearchSpace& space, const Profile& profile) {
 
 std::vector<Candidate> memory_front(const SearchSpace& space, const Profile& profile, double share) {
   std::vector<Candidate> all;
-  for (const ExecutionOptions& each : searched_options(space, profile)) {
+  for (const ExecutionVariant& each : searched_variants(space, profile)) {
     const std::vector<Candidate> front = memory_front(space, CostModel(profile, each), share);
     all.insert(all.end(), front.begin(), front.end());
   }

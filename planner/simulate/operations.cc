@@ -58,7 +58,7 @@ class Lister {
     gradient_of_ = output_of_;
     copied_.resize(2 * plan.stages.size());
     if (plan.options.idle_devices_help) {
-      result_.helpers = helping_groups(plan.devices);
+      result_.helpers = helping_groups(plan.devices, plan.options.threads);
       input_gradients_of_ = output_of_;
     }
     result_.devices = static_cast<int>(plan.devices.size());

@@ -10,9 +10,9 @@ namespace mptune::profiler {
 
 namespace {
 
-/// The class of the same devices and memory format with its slow kernels; null where the file has none.
+/// The class of the same devices, memory format and threads with its slow kernels; null where the file has none.
 const DeviceClass* with_slow_kernels(const Profile& profile, const DeviceClass& replaced) {
-  const ExecutionVariant plain{replaced.variant.memory_format, false};
+  const ExecutionVariant plain{replaced.variant.memory_format, false, replaced.variant.threads};
   for (std::size_t c = 0; c < profile.classes.size(); ++c) {
     const bool same_devices = static_cast<int>(c) == replaced.variant_of || profile.classes[c].variant_of == replaced.variant_of;
     if (same_devices && profile.classes[c].variant == plain) return &profile.classes[c];

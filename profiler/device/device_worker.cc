@@ -12,27 +12,34 @@ namespace {
 /// Threads of OpenMP that all workers of this process may keep, beside their own.
 std::atomic<int> parallel_threads{0};
 
-int parallel_threads_of(const Device& device) {
-  return std::max(0, static_cast<int>(device.spec().cores.size()) - 1);
+int most_threads(const Device& device) {
+  return std::max(1, static_cast<int>(device.spec().cores.size()));
 }
 
 }  // namespace
 
 DeviceWorker::DeviceWorker(std::shared_ptr<Device> device, std::chrono::nanoseconds spin)
-    : device_(std::move(device)), to_thread_(spin), to_owner_(spin), thread_([this] { loop(); }) {
+    : device_(std::move(device)), to_thread_(spin), to_owner_(spin), threads_(most_threads(*device_)), thread_([this] { loop(); }) {
   if (auto error = wait()) {
     hand_over(State::stopping);
     thread_.join();
     std::rethrow_exception(error);
   }
-  parallel_threads += parallel_threads_of(*device_);
+  parallel_threads += threads_ - 1;
 }
 
 DeviceWorker::~DeviceWorker() {
   (void)wait();
   hand_over(State::stopping);
   thread_.join();
-  parallel_threads -= parallel_threads_of(*device_);
+  parallel_threads -= threads_ - 1;
+}
+
+void DeviceWorker::use_threads(int count) {
+  const int threads = std::clamp(count, 1, most_threads(*device_));
+  run([threads] { fix_thread_count(threads); });
+  parallel_threads += threads - threads_;
+  threads_ = threads;
 }
 
 void DeviceWorker::post(std::function<void()> job) {
@@ -60,7 +67,7 @@ void DeviceWorker::hand_over(State state) {
 // GNU's OpenMP lets threads spin between parallel regions only while all that it has started, idle ones included, have a core each. A step
 // of ResNet-50 on two cores takes 15 % longer when they sleep instead.
 void DeviceWorker::leave_cores_to_spinning_threads() {
-  if (parallel_threads_of(*device_) == 0) return;
+  if (threads_ == 1) return;
   end_idle_parallel_threads();
   ends_parallel_threads_ = 1 + parallel_threads > static_cast<int>(std::thread::hardware_concurrency());
 }

@@ -26,6 +26,10 @@ class DeviceWorker {
 
   [[nodiscard]] Device& device() { return *device_; }
 
+  /// From the next job on, jobs use so many intra-op threads, at most one per core of the device, instead of one per core. Blocks.
+  /// Requires: no job is running.
+  void use_threads(int count);
+
   /// Requires: no job is running.
   void post(std::function<void()> job);
   /// Blocks until the posted job is done. Returns its exception, or null.
@@ -45,6 +49,7 @@ class DeviceWorker {
   std::function<void()> job_;
   std::exception_ptr error_;
   bool ends_parallel_threads_ = false;     ///< after the job; used like it
+  int threads_ = 1;                        ///< intra-op, of jobs
   std::atomic<State> state_{State::busy};  ///< binding is the first job
   std::thread thread_;
 };

@@ -61,7 +61,9 @@ bool has_narrow_kernels(const Model& model) {
 }
 
 std::string in_words(const ExecutionVariant& variant) {
-  return std::string(name_of(variant.memory_format)) + (variant.replaces_slow_kernels ? " with slow kernels replaced" : "");
+  const std::string threads =
+      variant.threads == 0 ? "" : " with " + std::to_string(variant.threads) + (variant.threads == 1 ? " thread" : " threads");
+  return name_of(variant.memory_format) + threads + (variant.replaces_slow_kernels ? " with slow kernels replaced" : "");
 }
 
 /// Index of the class with the costs of class `index` in this variant; -1: not measured.
@@ -79,21 +81,35 @@ ClassMeasurement::ClassMeasurement(const Model& model, const Batch& batch, const
     : model_(model), batch_(batch), options_(options), devices_(std::move(devices)) {
   const DeviceSpec::Kind kind = options.devices[0].kind;
   if (kind == DeviceSpec::Kind::sleep) return;
-  const bool channels_last = options.channels_last && has_convolution_weights(model.layers());
-  if (channels_last) variants_.push_back({{.memory_format = MemoryFormat::channels_last}});
+  std::vector<MemoryFormat> formats{MemoryFormat::contiguous};
+  if (options.channels_last && has_convolution_weights(model.layers())) formats.push_back(MemoryFormat::channels_last);
+  const std::vector<int> threads = thread_counts();
+  for (const int count : threads)
+    for (const MemoryFormat format : formats)
+      if (const ExecutionVariant variant{format, false, count}; variant != ExecutionVariant()) variants_.push_back({variant});
   if (!options.replaced_kernels || kind != DeviceSpec::Kind::cpu || !has_narrow_kernels(model)) return;
-  for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
-    if (format == MemoryFormat::channels_last && !channels_last) continue;
-    LayersBySize replaced = layers_with_slow_kernels(format);
-    if (replaced.empty()) continue;
-    const double weight = weight_of(replaced);
-    variants_.push_back({{format, true}, std::move(replaced), weight});
-  }
+  for (const int count : threads)
+    for (const MemoryFormat format : formats) {
+      const ExecutionVariant replacing{format, true, count};
+      LayersBySize replaced = layers_with_slow_kernels(replacing);
+      if (replaced.empty()) continue;
+      const double weight = weight_of(replaced);
+      variants_.push_back({replacing, std::move(replaced), weight});
+    }
 }
 
-LayersBySize ClassMeasurement::layers_with_slow_kernels(MemoryFormat format) const {
+// 0, one per core, and those asked for that are fewer.
+std::vector<int> ClassMeasurement::thread_counts() const {
+  std::vector<int> counts{0};
+  for (const int count : options_.threads)
+    if (count > 0 && count < std::ssize(devices_.specs.front().cores) && std::ranges::find(counts, count) == counts.end())
+      counts.push_back(count);
+  return counts;
+}
+
+LayersBySize ClassMeasurement::layers_with_slow_kernels(const ExecutionVariant& replacing) const {
   LayersBySize layers;
-  Bench bench(devices_.specs.front(), model_, {format, true});
+  Bench bench(devices_.specs.front(), model_, replacing);
   for (const int size : devices_.sizes) {
     try {
       bench.worker->run([&] {
@@ -171,7 +187,7 @@ void ClassMeasurement::add_variants(int index, LayerTime& time, Profile& profile
   for (const Variant& variant : variants_)
     time.spend(variant.weight, [&](double budget_s, const std::function<void(double)>& progress) {
       const bool replaces = variant.variant.replaces_slow_kernels;
-      const int base = replaces ? class_in(profile, index, {variant.variant.memory_format, false}) : index;
+      const int base = replaces ? class_in(profile, index, {variant.variant.memory_format, false, variant.variant.threads}) : index;
       if (base < 0) return;
       try {
         const DeviceClass& without = profile.classes[as_index(base)];

@@ -47,7 +47,8 @@ struct MeasuredClass {
 /// Measures one class of devices: what layers, optimizer and sums cost.
 class ClassMeasurement {
  public:
-  /// Finds the layers with slow kernels, if they are asked for, by one forward of each size in each format. The arguments outlive this.
+  /// Finds the layers with slow kernels, if they are asked for, by one forward of each size in each format and with each number of threads.
+  /// The arguments outlive this.
   ClassMeasurement(const Model& model, const Batch& batch, const MeasureOptions& options, ClassDevices devices);
 
   /// Of all variants; the default one has 1.
@@ -64,7 +65,8 @@ class ClassMeasurement {
     double weight = 1;           ///< of the samples times layers that the default variant measures
   };
 
-  [[nodiscard]] LayersBySize layers_with_slow_kernels(MemoryFormat format) const;
+  [[nodiscard]] std::vector<int> thread_counts() const;
+  [[nodiscard]] LayersBySize layers_with_slow_kernels(const ExecutionVariant& replacing) const;
   [[nodiscard]] double weight_of(const LayersBySize& layers) const;
   [[nodiscard]] std::vector<Bench> benches(const ExecutionVariant& variant) const;
   [[nodiscard]] DeviceClass measure_format(const Variant& variant, const DeviceClass& base, double budget_s,

@@ -15,6 +15,7 @@ namespace mptune::profiler {
 struct Bench {
   explicit Bench(const DeviceSpec& spec, const Model& model, const ExecutionVariant& variant = {})
       : worker(std::make_unique<DeviceWorker>(make_device(spec))) {
+    if (variant.threads > 0) worker->use_threads(variant.threads);
     worker->run([&] { chain = std::make_unique<LayerChain>(model, worker->device(), variant); });
   }
   ~Bench() { chain.reset(); }

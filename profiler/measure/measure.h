@@ -21,6 +21,7 @@ struct MeasureOptions {
   OptimizerKind optimizer = OptimizerKind::sgd;
   bool channels_last = false;     ///< also measures layers in channels_last, if the model has convolutions
   bool replaced_kernels = false;  ///< also measures layers of CPU devices with slow kernels replaced, at the sizes that would take them
+  std::vector<int> threads;       ///< also measures CPU devices of more cores with so many intra-op threads
   double budget_s = 60;
   std::function<void(const std::string& what, double fraction)> progress;  ///< may be empty
   std::function<void(const std::string& warning)> warn;                    ///< what the profile lacks and why, a clause; may be empty

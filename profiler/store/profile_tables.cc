@@ -24,6 +24,7 @@ constexpr std::int64_t kMostSamples = 1 << 20;
 constexpr auto kMostSizeBytes = static_cast<std::int64_t>(kMostProfileBytes);
 constexpr std::int64_t kMostMemoryBytes = std::int64_t{1} << 50;
 constexpr std::size_t kMostDevices = 4096;
+constexpr std::int64_t kMostThreads = 4096;          // of a device
 constexpr std::size_t kMostClassLayers = 1'000'000;  // of all classes together
 constexpr double kMostFactor = 1000;
 constexpr double kMostBytesPerSecond = 1e18;
@@ -87,10 +88,11 @@ void write_machine(SQLite::Database& database, const Profile& profile) {
     link(row++, l.source, l.destination, l.latency_s, l.bytes_per_second, l.medium, l.sender_copies);
   }
   row = 0;
-  Insert device_class(database, "INSERT INTO MPTUNE_DEVICE_CLASS VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  Insert device_class(database, "INSERT INTO MPTUNE_DEVICE_CLASS VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   for (const DeviceClass& c : profile.classes)
     device_class(row++, c.name, c.layers.size(), c.action_seconds, c.step_seconds, c.optimizer_seconds_per_byte, c.reduce_seconds_per_byte,
-                 c.allocator_reserve, static_cast<int>(c.variant.memory_format), c.variant.replaces_slow_kernels, c.variant_of);
+                 c.allocator_reserve, static_cast<int>(c.variant.memory_format), c.variant.replaces_slow_kernels, c.variant_of,
+                 c.variant.threads);
 }
 
 void write_operators(SQLite::Database& database, const Profile& profile) {
@@ -185,7 +187,9 @@ void read_layers(SQLite::Database& database, Profile& profile) {
 ExecutionVariant read_variant(Rows& rows, int column) {
   const std::int64_t format = rows.integer(column);
   if (format < 0 || as_index(format) >= kMemoryFormatNames.size()) throw BadContent("the memory format of a device class is not known");
-  return {static_cast<MemoryFormat>(format), rows.integer(column + 1) != 0};
+  return {.memory_format = static_cast<MemoryFormat>(format),
+          .replaces_slow_kernels = rows.integer(column + 1) != 0,
+          .threads = static_cast<int>(count(rows, column + 3, "the number of threads of a device class", kMostThreads))};
 }
 
 /// A variant is one of a class in the default variant, and no other class is one.
@@ -200,9 +204,10 @@ void check_variants(const std::vector<DeviceClass>& classes) {
 void read_classes(SQLite::Database& database, Profile& profile) {
   const bool variants = has_column(database, "MPTUNE_DEVICE_CLASS", "variant_of");
   const std::string variant = variants ? "memory_format, replaces_slow_kernels, variant_of" : "0, 0, -1";
+  const std::string threads = has_column(database, "MPTUNE_DEVICE_CLASS", "threads") ? "threads" : "0";
   const std::string reserve = has_column(database, "MPTUNE_DEVICE_CLASS", "allocator_reserve") ? "allocator_reserve" : "0.0";
   Rows rows(database, "SELECT name, layers, action_seconds, step_seconds, optimizer_seconds_per_byte, reduce_seconds_per_byte, " + reserve +
-                          ", " + variant + " FROM MPTUNE_DEVICE_CLASS ORDER BY class");
+                          ", " + variant + ", " + threads + " FROM MPTUNE_DEVICE_CLASS ORDER BY class");
   std::size_t in_all = 0;
   while (rows.next()) {
     require_below_limit(profile.classes, kMostDevices, "device classes");

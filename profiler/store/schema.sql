@@ -272,8 +272,8 @@ CREATE TABLE MPTUNE_QUALITY (dropped INTEGER NOT NULL, untagged INTEGER NOT NULL
   zero_stamped INTEGER NOT NULL, unmatched INTEGER NOT NULL);
 
 -- The profile: costs of layers and links. forward_s and backward_s are medians of MPTUNE_LAYER_SAMPLE, NULL without samples.
--- A device class with variant_of other than -1 has the costs of that class's devices with memory_format 0 contiguous, 1 channels_last, and
--- with slow kernels replaced or not.
+-- A device class with variant_of other than -1 has the costs of that class's devices with memory_format 0 contiguous, 1 channels_last, with
+-- slow kernels replaced or not, and with so many intra-op threads, 0 for one per core.
 -- kind of a sample: 0 forward, 1 backward, 2 forward and 3 backward with the other devices busy, 4 gradients of inputs and 5 of weights.
 -- A split backward has a row in MPTUNE_LAYER_SPLIT per cost for which it was measured. fused_share is NULL where it is unknown.
 CREATE TABLE MPTUNE_PROFILE (model TEXT NOT NULL, input TEXT NOT NULL, batch INTEGER NOT NULL, optimizer_state_factor REAL NOT NULL,
@@ -289,7 +289,8 @@ CREATE TABLE MPTUNE_LAYER_EDGE (edge INTEGER NOT NULL PRIMARY KEY, from_layer IN
 CREATE TABLE MPTUNE_FORBIDDEN_CUT (position INTEGER NOT NULL PRIMARY KEY, layer INTEGER NOT NULL, reason TEXT NOT NULL);
 CREATE TABLE MPTUNE_DEVICE_CLASS (class INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, layers INTEGER NOT NULL, action_seconds REAL NOT NULL,
   step_seconds REAL NOT NULL, optimizer_seconds_per_byte REAL NOT NULL, reduce_seconds_per_byte REAL NOT NULL,
-  allocator_reserve REAL NOT NULL, memory_format INTEGER NOT NULL, replaces_slow_kernels INTEGER NOT NULL, variant_of INTEGER NOT NULL);
+  allocator_reserve REAL NOT NULL, memory_format INTEGER NOT NULL, replaces_slow_kernels INTEGER NOT NULL, variant_of INTEGER NOT NULL,
+  threads INTEGER NOT NULL);
 CREATE TABLE MPTUNE_PROFILE_DEVICE (device INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, class INTEGER NOT NULL,
   memory_bytes INTEGER NOT NULL);
 CREATE TABLE MPTUNE_LINK (link INTEGER NOT NULL PRIMARY KEY, source INTEGER NOT NULL, destination INTEGER NOT NULL, latency_s REAL NOT NULL,

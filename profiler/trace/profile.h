@@ -49,6 +49,7 @@ struct LayerCosts {
 struct ExecutionVariant {
   MemoryFormat memory_format = MemoryFormat::contiguous;
   bool replaces_slow_kernels = false;  ///< convolutions that LibTorch would compute by a slow kernel take another one
+  int threads = 0;                     ///< intra-op threads of a device, if it has more cores; 0: one per core
   bool operator==(const ExecutionVariant&) const = default;
 };
 

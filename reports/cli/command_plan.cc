@@ -229,7 +229,7 @@ int run_search(const PlanCommand& command, PlanInput input, SearchSpace& space, 
   const std::string path = command.output.path.empty() ? model_stem(profile.model) + ".plan.json" : command.output.path;
   check_plan_output(path, command.output.force);
   const Found found = search(command, objective, space, input, session);
-  const CostModel cost(profile, found.result.ranked.front().plan.options);
+  const CostModel cost(profile, found.result.ranked.front().plan);
   const std::string now = utc_text(std::chrono::system_clock::now());
   add_assumed_halves(found, cost, input);
   save_plan_file(planner::found_plan_file(found.result, profile, now, compared_with), path, command.output.force);

@@ -103,11 +103,11 @@ void refuse_plan_over_caps(const ProfileCommand& command, const tuner::TrainingS
 }
 
 /// Measures layers and links, or reads them from --measured: plans recorded with the same costs can be compared.
-void obtain_profile(const ProfileCommand& command, const tuner::TrainingSetup& setup, const tuner::DescribedModel& model,
+void obtain_profile(const ProfileCommand& command, const tuner::TrainingSetup& setup, const tuner::DescribedModel& model, const Plan& plan,
                     const std::string& path, const Session& session, ProgressLine& progress) {
   if (command.measured.empty()) {
     progress.update("measuring layers and links", 0);
-    return measure_profile(setup, path, kMeasureSeconds, command.choice, session, progress);
+    return measure_profile(setup, path, kMeasureSeconds, command.choice, &plan, session, progress);
   }
   profiler::Recording recording;
   recording.profile = profiler::read_recording(command.measured).profile;
@@ -132,7 +132,7 @@ Profiled profile_and_record(const ProfileCommand& command, const Session& sessio
   const TemporaryFolder folder;
   setup.sleep_profile = folder.file("profile.sqlite");
   ProgressLine progress(session);
-  obtain_profile(command, setup, model, folder.file("profile.sqlite"), session, progress);
+  obtain_profile(command, setup, model, profiled.plan, folder.file("profile.sqlite"), session, progress);
   refuse_plan_over_caps(command, setup, profiled.plan, folder.file("profile.sqlite"), session);
   progress.update("recording " + describe(profiled.plan), 0);
   try {

@@ -53,7 +53,7 @@ int run_simulate(const SimulateCommand& command, const Session& session) {
   validate(file.plan, static_cast<int>(profile.layers.size()), command.plan);
   if (file.fingerprint.model == profile.fingerprint.model) check_modules(file, profile.layers, command.plan);
   if (!command.output.path.empty()) check_output(command.output.path, kSqliteMagic, command.output.force);
-  const Simulation simulation = simulate(file.plan, CostModel(profile, file.plan.options));
+  const Simulation simulation = simulate(file.plan, CostModel(profile, file.plan));
   TraceReport report = build_trace_report(simulation.trace, simulation.prediction.peak_bytes, "Predicted: " + describe(file.plan));
   add_plan(report, file.plan, &profile);
   const planner::FitAnswer fit = fit_of(file.plan, devices, profile);

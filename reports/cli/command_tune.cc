@@ -147,7 +147,7 @@ tuner::TuneResult run_trials(const tuner::TuneOptions& options, const tuner::Tra
   tuner::TuneServices services;
   services.check = [&](double budget_s) { refuse_unless_agrees(setup, budget_s, progress); };
   services.measure = [&](double budget_s) {
-    measure_profile(setup, study.profile_path(), budget_s, choice, session, progress);
+    measure_profile(setup, study.profile_path(), budget_s, choice, options.current ? &*options.current : nullptr, session, progress);
     auto profile = profiler::read_recording(study.profile_path()).profile;
     if (!profile)
       throw Error("mptune-worker measured nothing", study.profile_path(), "make sure that both programs are of the same build",

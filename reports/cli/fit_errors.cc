@@ -73,7 +73,7 @@ planner::FitAnswer fit_of(const Plan& plan, const std::vector<std::string>& devi
       .plan = plan, .devices = devices, .memory_bytes = caps_of_profile(devices, profile), .capabilities = tuner::kRuntime};
   if (!executable(plan, tuner::kRuntime))
     question.capabilities = {};  // a plan that can only be simulated may change into another such plan
-  return planner::smallest_changes_that_fit(question, CostModel(profile, plan.options));
+  return planner::smallest_changes_that_fit(question, CostModel(profile, plan));
 }
 
 Error does_not_fit(const planner::FitAnswer& answer) {
@@ -95,7 +95,7 @@ Error ran_out_anyway(const Error& error, const tuner::OutOfMemory& memory, const
   const std::string& device = memory.device;
   const auto index = as_index(std::ranges::find(plan.devices, device) - plan.devices.begin());
   if (index == plan.devices.size()) return error;
-  const std::int64_t predicted = CostModel(profile, plan.options).peak_bytes(plan).at(index);
+  const std::int64_t predicted = CostModel(profile, plan).peak_bytes(plan).at(index);
   const auto known = std::ranges::find(profile.devices, device, &ProfileDevice::name);
   const auto less = static_cast<std::int64_t>(kClearlyLess * static_cast<double>(predicted));
   known->memory_bytes = known->memory_bytes > 0 ? std::min(known->memory_bytes, less) : less;

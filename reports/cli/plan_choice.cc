@@ -5,7 +5,9 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -13,7 +15,9 @@
 #include "planner/schedule/schedule_info.h"
 #include "planner/search/given_choices.h"
 #include "planner/search/plan_checks.h"
+#include "planner/threads.h"
 #include "profiler/base/error.h"
+#include "profiler/base/index.h"
 #include "profiler/base/text.h"
 #include "reports/cli/options.h"
 #include "reports/render/style.h"
@@ -48,14 +52,46 @@ std::optional<MemoryFormat> parse_memory_format(const PlanChoice& choice) {
   return format;
 }
 
+int most_threads(const std::vector<std::string>& devices) {
+  int most = 1;
+  for (const std::string& device : devices) most = std::max(most, planner::default_threads(device));
+  return most;
+}
+
+/// 0: one per core, which is as many as the largest device has cores.
+std::optional<int> parse_threads(const PlanChoice& choice, const std::vector<std::string>& devices) {
+  if (choice.threads.empty()) return std::nullopt;
+  const auto is_cpu = [](const std::string& device) { return device_kind(device) == DeviceSpec::Kind::cpu; };
+  if (std::ranges::none_of(devices, is_cpu))
+    throw Error("only CPU devices have intra-op threads to choose, not " + devices.at(0), "--threads", "leave it out");
+  const int most = most_threads(devices);
+  const std::optional<std::int64_t> count = integer(choice.threads);
+  if (!count || *count < 1 || *count > most)
+    throw Error("'" + choice.threads.substr(0, 40) + "' is no number of threads here: the largest device has " + std::to_string(most) +
+                    (most == 1 ? " core" : " cores"),
+                "--threads", most == 1 ? "use 1, or name devices of several cores, like cpu:0-3" : "use 1 to " + std::to_string(most));
+  if (choice.exact && *count < most)
+    throw Error("sums over fewer threads round otherwise than the un-pipelined model's", "--exact", "leave it or --threads out");
+  return *count == most ? 0 : static_cast<int>(*count);
+}
+
+/// One per core first, unless others are asked for; then as many as the largest device may have less.
+std::vector<int> searched_threads(const PlanChoice& choice, const std::vector<std::string>& devices) {
+  if (const auto threads = parse_threads(choice, devices)) return {*threads};
+  std::vector<int> counts(choice.exact ? 1 : as_index(most_threads(devices)));
+  std::iota(counts.begin(), counts.end(), 0);
+  return counts;
+}
+
 /// The default or the given one first; what the profile has no costs of is not searched.
-std::vector<ExecutionOptions> searched_options(const PlanChoice& choice) {
+std::vector<ExecutionVariant> searched_options(const PlanChoice& choice, const std::vector<std::string>& devices) {
   std::vector<MemoryFormat> formats{MemoryFormat::contiguous, MemoryFormat::channels_last};
   if (const auto format = parse_memory_format(choice)) formats = {*format};
-  std::vector<ExecutionOptions> options;
-  for (const bool replace : {false, true})
-    for (const MemoryFormat format : formats)
-      if (!replace || choice.allows_replaced_kernels()) options.push_back({.memory_format = format, .replace_slow_kernels = replace});
+  std::vector<ExecutionVariant> options;
+  for (const int threads : searched_threads(choice, devices))
+    for (const bool replace : {false, true})
+      for (const MemoryFormat format : formats)
+        if (!replace || choice.allows_replaced_kernels()) options.push_back({format, replace, threads});
   return options;
 }
 
@@ -89,7 +125,7 @@ void check_one_plan(bool options_given, const std::string& where) {
 
 bool PlanChoice::any() const {
   for (const std::string* text :
-       {&stages, &virtual_stages, &cuts, &microbatches, &split_size, &schedule, &recompute, &replicas, &memory_format})
+       {&stages, &virtual_stages, &cuts, &microbatches, &split_size, &schedule, &recompute, &replicas, &memory_format, &threads})
     if (!text->empty()) return true;
   return exact;
 }
@@ -111,10 +147,12 @@ void add_plan_options(CLI::App& command, PlanChoice& options, bool searched) {
   add("--replicas", options.replicas, "LIST", "devices per stage, taken in order: 2,1", "1 each");
   add("--memory-format", options.memory_format, "FORMAT",
       "order of dimensions in memory, of activations and of the weights of convolutions: contiguous or channels_last", "contiguous");
+  add("--threads", options.threads, "N", "intra-op threads of a CPU device, those with fewer cores one per core", "one per core");
   if (searched)
     command
         .add_flag("--exact", options.exact,
-                  "gradients that equal the un-pipelined model's in every bit: contiguous tensors, no kernel replaced, nothing fused")
+                  "gradients that equal the un-pipelined model's in every bit: contiguous tensors, a thread per core, no kernel replaced, "
+                  "nothing fused")
         ->group("Search only plans with");
 }
 
@@ -126,6 +164,14 @@ void add_plan_file_options(CLI::App& command, PlanChoice& options, const std::st
 void check_memory_format(const PlanChoice& choice, bool convolutions) {
   if (parse_memory_format(choice) == MemoryFormat::channels_last && !convolutions)
     throw Error("the model has no convolutions, which alone depend on it", "--memory-format", "leave it out");
+}
+
+std::vector<int> measured_threads(const PlanChoice& choice, const std::vector<std::string>& devices, const Plan* plan) {
+  const std::optional<int> asked = parse_threads(choice, devices);
+  std::set<int> counts;
+  if (asked.value_or(1) > 0 && !choice.exact && most_threads(devices) > 1) counts.insert({1, asked.value_or(1)});
+  if (plan != nullptr) counts.insert(plan->options.threads.begin(), plan->options.threads.end());
+  return {counts.begin(), counts.end()};
 }
 
 std::vector<int> parse_cuts(const std::string& text, const std::vector<ProfileLayer>& layers) {
@@ -179,6 +225,7 @@ Plan plan_from_options(const PlanChoice& choice, const std::vector<std::string>&
   Plan plan = make_plan(options);
   planner::check_replicas_work(options.replicas, plan.num_microbatches());
   plan.options.memory_format = parse_memory_format(choice).value_or(MemoryFormat::contiguous);
+  plan.options.threads = planner::threads_of_devices(plan.devices, parse_threads(choice, devices).value_or(0));
   return plan;
 }
 
@@ -193,7 +240,7 @@ SearchSpace search_space(const PlanChoice& choice, const std::vector<DeviceSpec>
   space.capabilities = tuner::kRuntime;
   space.idle_devices_help = true;
   space.exact = choice.exact;
-  space.options = searched_options(choice);
+  space.options = searched_options(choice, names);
   return space;
 }
 

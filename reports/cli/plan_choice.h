@@ -17,7 +17,7 @@ namespace mptune::reports {
 
 /// What a user asks of the plan, as typed; "" where not given.
 struct PlanChoice {
-  std::string stages, virtual_stages, cuts, microbatches, split_size, schedule, recompute, replicas, memory_format;
+  std::string stages, virtual_stages, cuts, microbatches, split_size, schedule, recompute, replicas, memory_format, threads;
   bool exact = false;  ///< of a search
   std::string plan;
   bool strict = false;
@@ -43,6 +43,10 @@ void check_schedule_executable(const SearchSpace& space);
 
 /// Throws Error for --memory-format channels_last of a model that has no convolutions.
 void check_memory_format(const PlanChoice& choice, bool convolutions);
+
+/// Intra-op threads that a profile measures beside one per core: fewer ones where `devices` have several cores and the choice allows them,
+/// and those of `plan` if it is not null. Throws Error for --threads that no device can have.
+[[nodiscard]] std::vector<int> measured_threads(const PlanChoice& choice, const std::vector<std::string>& devices, const Plan* plan);
 
 /// All values but cuts, which need the layers' names. What is not given is 0 or empty; the schedule as typed. Throws Error.
 [[nodiscard]] PlanOptions plan_values(const PlanChoice& choice);

@@ -40,8 +40,13 @@ tuner::DescribedModel describe_model(const tuner::TrainingSetup& setup, const Se
 }
 
 void measure_profile(const tuner::TrainingSetup& setup, const std::string& path, double budget_s, const PlanChoice& choice,
-                     const Session& session, ProgressLine& progress) {
-  const tuner::MeasureRequest request{setup, path, budget_s, choice.allows_channels_last(), choice.allows_replaced_kernels()};
+                     const Plan* plan, const Session& session, ProgressLine& progress) {
+  const tuner::MeasureRequest request{.setup = setup,
+                                      .path = path,
+                                      .budget_s = budget_s,
+                                      .channels_last = choice.allows_channels_last(),
+                                      .replaced_kernels = choice.allows_replaced_kernels(),
+                                      .threads = measured_threads(choice, setup.devices, plan)};
   tuner::call_worker(request, kSilence, [&](const tuner::Reply& reply) {
     if (const auto* news = std::get_if<tuner::Progress>(&reply)) progress.update("measuring " + news->what, news->fraction);
     if (const auto* warned = std::get_if<tuner::Warned>(&reply)) session.warn(warned->text);

@@ -13,9 +13,10 @@ namespace mptune::reports {
 /// Layers, batch and fingerprint of the setup's model. Throws Error.
 [[nodiscard]] tuner::DescribedModel describe_model(const tuner::TrainingSetup& setup, const Session& session);
 
-/// Measures into `path`, in every execution variant that the choice allows; warns of what the profile lacks. Throws Error.
+/// Measures into `path`, in every execution variant that the choice allows, and with the threads of `plan` if it is not null; warns of what
+/// the profile lacks. Throws Error.
 void measure_profile(const tuner::TrainingSetup& setup, const std::string& path, double budget_s, const PlanChoice& choice,
-                     const Session& session, ProgressLine& progress);
+                     const Plan* plan, const Session& session, ProgressLine& progress);
 
 /// Records steps of a plan into `path`. Throws Error.
 [[nodiscard]] tuner::Recorded record_plan(const tuner::TrainingSetup& setup, const Plan& plan, int steps, const std::string& path,

@@ -25,6 +25,7 @@ _LARGEST_FILE = 64 << 20
 _MOST_MICROBATCHES = 1 << 20
 _LARGEST_BATCH = 1 << 30
 _MEMORY_FORMATS = ("contiguous", "channels_last")
+_MOST_CORES = 4096
 _VERDICTS = ("FAST", "SLOW", "SAME", "AMBIGUOUS", "UNKNOWN")
 _CORRECT = "correct it, or use a file that mptune wrote"
 
@@ -80,17 +81,20 @@ class Options:
     replace_slow_kernels: bool = False  # convolutions that LibTorch would compute by a slow kernel take another one
     idle_devices_help: bool = False  # CPU devices with nothing else to do compute weight gradients of any stage
     fused_weights: bool = False  # follows from the actions: some compute weight gradients of several micro-batches at once
+    threads: list[int] = field(default_factory=list)  # intra-op threads by device, torch.set_num_threads(); empty: one per core
 
     @property
     def exact(self) -> bool:
         """True if these change no bit of a gradient. Otherwise sums are rounded otherwise (docs/commands.md)."""
-        return self.memory_format == "contiguous" and not self.replace_slow_kernels and not self.fused_weights
+        return self.memory_format == "contiguous" and not (self.replace_slow_kernels or self.fused_weights or self.threads)
 
     def left_out(self) -> list[str]:
         """What no other framework's settings hold, in words."""
         lossy = []
         if self.memory_format != "contiguous":
             lossy.append(f"memory_format {self.memory_format}: call model.to(memory_format=torch.{self.memory_format})")
+        if self.threads:
+            lossy.append(f"threads of the devices: call torch.set_num_threads() with {', '.join(map(str, self.threads))}")
         if self.replace_slow_kernels:
             lossy.append("convolutions of few samples that take another kernel than PyTorch's slow one")
         if self.idle_devices_help:
@@ -115,6 +119,11 @@ class Plan:
     measured: Optional[dict[str, Any]] = None
     alternatives: list[tuple[str, "Plan"]] = field(default_factory=list)
     options: Options = field(default_factory=Options)
+
+    @property
+    def threads(self) -> list[int]:
+        """Intra-op threads by device, as torch.set_num_threads() takes them: the plan's, or one per core."""
+        return self.options.threads or [_default_threads(device) for device in self.devices]
 
     @property
     def global_batch_size(self) -> int:
@@ -401,7 +410,7 @@ def _plan(read: _Object, about: dict[str, Any]) -> Plan:
     schedule = read.member("schedule")
     rows = [_actions(row, read.where) for row in schedule.texts("actions")]
     fused = any(action.further for row in rows for action in row)
-    plan = Plan(read.where, devices, sizes, stages, schedule.text("name"), rows, options=_options(read, fused), **about)
+    plan = Plan(read.where, devices, sizes, stages, schedule.text("name"), rows, options=_options(read, fused, devices), **about)
     _check_ranges(plan, len(sizes))
     if read.integer("data_parallel_size") != plan.data_parallel_size:
         read.refuse("data_parallel_size", "disagrees with the devices of the stages")
@@ -409,14 +418,35 @@ def _plan(read: _Object, about: dict[str, Any]) -> Plan:
     return plan
 
 
-def _options(read: _Object, fused: bool) -> Options:
+def _default_threads(device: str) -> int:
+    """One per core of a CPU device like cpu:0-3, 1 of any other."""
+    match = re.fullmatch(r"cpu:(\d{1,18})(?:-(\d{1,18}))?", device, re.ASCII)
+    if not match:
+        return 1
+    first, last = int(match[1]), int(match[2] or match[1])
+    return last - first + 1 if first <= last < _MOST_CORES else 1
+
+
+def _threads(given: _Object, devices: list[str]) -> list[int]:
+    """Empty where all devices have their default."""
+    threads = given.integers("threads") if given.has("threads") else []
+    most = [_default_threads(device) for device in devices]
+    if threads and len(threads) != len(devices):
+        given.refuse("threads", "must have one number for each device")
+    for device, count, limit in zip(devices, threads, most):
+        if not 1 <= count <= limit:
+            given.refuse("threads", f"must lie between 1 and the {limit} core{'' if limit == 1 else 's'} of {device[:40]}")
+    return [] if threads == most else threads
+
+
+def _options(read: _Object, fused: bool, devices: list[str]) -> Options:
     if not read.has("options"):
         return Options(fused_weights=fused)
     given = read.member("options")
     if given.has("memory_format") and given.text("memory_format") not in _MEMORY_FORMATS:
         given.refuse("memory_format", "is neither contiguous nor channels_last")
     options = Options(given.text("memory_format") if given.has("memory_format") else "contiguous",
-                      given.truth("replace_slow_kernels"), given.truth("idle_devices_help"), fused)
+                      given.truth("replace_slow_kernels"), given.truth("idle_devices_help"), fused, _threads(given, devices))
     if given.has("exact") and given.truth("exact") != options.exact:
         given.refuse("exact", "disagrees with the other options and the actions")
     return options

@@ -33,6 +33,7 @@ planner::Json cost_json(const LayerCost& cost, const DeviceClass& measured) {
   planner::Json json = {{"device_class", measured.name},
                         {"memory_format", name_of(measured.variant.memory_format)},
                         {"replaces_slow_kernels", measured.variant.replaces_slow_kernels},
+                        {"threads", measured.variant.threads},
                         {"samples", cost.samples},
                         {"forward_s", median(cost.forward)},
                         {"backward_s", median(cost.backward)}};

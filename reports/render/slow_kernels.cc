@@ -22,6 +22,13 @@ double factor_of(const SlowKernel& kernel) {
   return kernel.replaced_seconds > 0 ? kernel.seconds / kernel.replaced_seconds : 1;
 }
 
+/// "cpu/2, contiguous, 1 thread".
+std::string conditions_of(const DeviceClass& measured) {
+  const int threads = measured.variant.threads;
+  return measured.name + ", " + name_of(measured.variant.memory_format) +
+         (threads == 0 ? "" : fmt::format(", {} thread{}", threads, threads == 1 ? "" : "s"));
+}
+
 /// Rows by layer, the whole model last; columns by micro-batch size.
 std::string table_of(const Profile& profile, const std::vector<SlowKernel>& kernels, const TextStyle& style) {
   std::set<int> sizes;
@@ -57,8 +64,7 @@ std::string slow_kernels_text(const Profile& profile, const TextStyle& style) {
   for (const auto& [index, kernels] : by_class) {
     const DeviceClass& measured = profile.classes[as_index(index)];
     const std::string what = fmt::format(
-        "How many times as long forward and backward take with LibTorch's slow kernels as with oneDNN's, on {}, {}:", measured.name,
-        name_of(measured.variant.memory_format));
+        "How many times as long forward and backward take with LibTorch's slow kernels as with oneDNN's, on {}:", conditions_of(measured));
     text += join(wrap(what, style.width), "\n") + "\n" + table_of(profile, kernels, style);
   }
   return text;
@@ -70,6 +76,7 @@ planner::Json slow_kernels_json(const Profile& profile) {
     const DeviceClass& measured = profile.classes[as_index(kernel.device_class)];
     json.push_back({{"devices", measured.name},
                     {"memory_format", name_of(measured.variant.memory_format)},
+                    {"threads", measured.variant.threads},
                     {"layer", kernel.layer},
                     {"name", profile.layers.at(as_index(kernel.layer)).name},
                     {"samples", kernel.samples},

@@ -38,6 +38,12 @@ class BadInput(CommandTest):
             base = [] if option == "--devices" else SLEEP
             for value in values:
                 self.fails(2, [], "profile", "toy", *base, f"{option}={value}")
+        for value in ["0", "-1", "x", "3", "1.5", "99999999999999999999"]:
+            for command in ("profile", "run", "tune"):
+                self.fails(2, ["--threads", "the largest device has 2 cores", "use 1 to 2"], command, "toy", "--devices", "cpu:0-1", f"--threads={value}")
+        self.fails(2, ["--threads", "only CPU devices"], "profile", "toy", *SLEEP, "--threads", "1")
+        self.fails(2, ["--threads", "the largest device has 1 core", "cpu:0-3"], "tune", "toy", "--devices", "cpu:0,cpu:1", "--threads", "2")
+        self.fails(2, ["--exact", "--threads"], "tune", "toy", "--devices", "cpu:0-1", "--exact", "--threads", "1")
         for option, values in {"--budget": ["", "0s", "soon"], "--trials": ["0", "x"], "--target": ["x", "-1"], "--recompute": ["some", "2", "0,"],
                                "--replicas": ["3", "0", "x", "1,"], "--schedule": ["x"]}.items():
             for value in values:

@@ -210,6 +210,19 @@ TEST(PlanChanges, AreInWords) {
   Plan last = a;
   last.options.memory_format = MemoryFormat::channels_last;
   EXPECT_THAT(plan_changes(a, last), ::testing::ElementsAre("memory format: contiguous -> channels_last"));
+  Plan threads = a;
+  threads.devices = {"cpu:0-1", "cpu:2-3"};
+  Plan one_thread = threads;
+  one_thread.options.threads = {1, 1};
+  EXPECT_THAT(plan_changes(threads, one_thread), ::testing::ElementsAre("threads: one per core -> 1 thread a device"));
+  threads.options.threads = {2, 2};
+  EXPECT_TRUE(plan_changes(threads,
+                           [&] {
+                             Plan same = threads;
+                             same.options.threads.clear();
+                             return same;
+                           }())
+                  .empty());
   Plan replaced = a;
   replaced.options.replace_slow_kernels = true;
   EXPECT_THAT(plan_changes(a, replaced), ::testing::ElementsAre("slow kernels replaced: no -> yes"));

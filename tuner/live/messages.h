@@ -16,7 +16,7 @@
 namespace mptune::tuner {
 
 /// Version of the pipe between mptune and mptune-worker; both must be the same.
-inline constexpr int kProtocolVersion = 8;
+inline constexpr int kProtocolVersion = 9;
 
 // ---- from mptune to the worker: exactly one request, then the worker answers until Done or Failed and exits ----
 
@@ -32,6 +32,7 @@ struct MeasureRequest {
   double budget_s = 60;
   bool channels_last = false;     ///< also measures in channels_last where the model has convolutions
   bool replaced_kernels = false;  ///< also measures with slow kernels replaced, where layers would take them
+  std::vector<int> threads = {};  ///< also measures devices of more cores with so many intra-op threads
 };
 /// Seconds of the machine's monotonic clock, which all its processes share.
 [[nodiscard]] double monotonic_seconds();

@@ -109,6 +109,7 @@ void BoundGraph::add_workers(const PipelineOptions& options) {
   for (const auto& device : devices_) {
     if (const auto cap = options.memory_bytes.find(device->name()); cap != options.memory_bytes.end()) device->set_memory_cap(cap->second);
     workers_.push_back(std::make_unique<profiler::DeviceWorker>(device, spin));
+    if (!plan_.options.threads.empty()) workers_.back()->use_threads(plan_.options.threads[workers_.size() - 1]);
   }
 }
 

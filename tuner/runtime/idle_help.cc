@@ -13,7 +13,7 @@ IdleHelp::IdleHelp(BoundGraph& graph) : graph_(graph), helped_(graph.devices().s
   if (!graph.plan().options.idle_devices_help) return;
   std::vector<std::string> names;
   for (const auto& device : graph.devices()) names.push_back(device->name());
-  const std::vector<int> groups = planner::helping_groups(names);
+  const std::vector<int> groups = planner::helping_groups(names, graph.plan().options.threads);
   const auto group_of = [&](const StageReplica& replica) { return groups[as_index(graph.device_of(replica))]; };
   for (const BoundGraph::Replicas& replicas : graph.stages())
     for (const auto& replica : replicas) {

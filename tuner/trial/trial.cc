@@ -119,7 +119,7 @@ SimulatedRunner::SimulatedRunner(CostModel cost, Options options) : cost_(std::m
 
 double SimulatedRunner::truth(const Plan& plan) const {
   const double error = options_.model_error * gaussian(mix(options_.seed, plan_key(plan)));
-  return predict(plan, CostModel(cost_.profile(), plan.options)).step_s * std::exp(error);
+  return predict(plan, CostModel(cost_.profile(), plan)).step_s * std::exp(error);
 }
 
 std::vector<Trial> SimulatedRunner::run(const Series& series) {
@@ -131,7 +131,7 @@ std::vector<Trial> SimulatedRunner::run(const Series& series) {
     trial.plan = entry.plan;
     trial.plan_key = plan_key(entry.plan);
     trial.prediction = entry.prediction;
-    const Prediction expected = predict(entry.plan, CostModel(cost_.profile(), entry.plan.options));
+    const Prediction expected = predict(entry.plan, CostModel(cost_.profile(), entry.plan));
     truths.push_back(truth(entry.plan));
     if (auto excess = over_cap(entry.plan, expected, options_.memory_bytes))
       trial.outcome = *excess;

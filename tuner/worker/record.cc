@@ -39,6 +39,7 @@ void measure(const MeasureRequest& request, const Replies& reply) {
   options.budget_s = request.budget_s;
   options.channels_last = request.channels_last;
   options.replaced_kernels = request.replaced_kernels;
+  options.threads = request.threads;
   options.progress = [&](const std::string& what, double fraction) { reply(Progress{what, fraction}); };
   options.warn = [&](const std::string& warning) { reply(Warned{warning}); };
   profiler::Recording recording;

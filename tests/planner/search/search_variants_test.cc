@@ -7,6 +7,7 @@
 #include "planner/plan_file.h"
 #include "planner/search/ranking.h"
 #include "planner/search/search.h"
+#include "planner/threads.h"
 #include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "tests/planner/search/spaces.h"
@@ -16,7 +17,9 @@
 namespace mptune::planner {
 namespace {
 
-constexpr ExecutionOptions kInChannelsLast{.memory_format = MemoryFormat::channels_last};
+using ::testing::HasSubstr;
+
+constexpr ExecutionVariant kInChannelsLast{.memory_format = MemoryFormat::channels_last};
 
 SearchSpace space_of_variants(int devices, int batch) {
   SearchSpace space;
@@ -29,7 +32,7 @@ SearchSpace space_of_variants(int devices, int batch) {
 }
 
 bool in_channels_last(const Candidate& candidate) {
-  return candidate.plan.options == kInChannelsLast;
+  return candidate.plan.options == ExecutionOptions{.memory_format = MemoryFormat::channels_last};
 }
 
 TEST(SearchVariants, FindTheFastestPlansOfAll) {
@@ -49,7 +52,7 @@ TEST(SearchVariants, FindTheFastestPlansOfAll) {
     space.keep = 5;
     std::vector<double> best;
     std::vector<Candidate> each;
-    for (const ExecutionOptions& options : space.options) {
+    for (const ExecutionVariant& options : space.options) {
       const SearchResult alone = search_plans(space, CostModel(profile, options));
       ASSERT_TRUE(alone.complete);
       best.push_back(alone.ranked.front().prediction.step_s);
@@ -62,7 +65,7 @@ TEST(SearchVariants, FindTheFastestPlansOfAll) {
     EXPECT_EQ(result.lower_bound_s, *std::ranges::min_element(best));
     for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(result.ranked[i].prediction.step_s, each[i].prediction.step_s) << round;
     for (const Candidate& candidate : result.ranked)
-      EXPECT_EQ(candidate.prediction.step_s, predict(candidate.plan, CostModel(profile, candidate.plan.options)).step_s);
+      EXPECT_EQ(candidate.prediction.step_s, predict(candidate.plan, CostModel(profile, candidate.plan)).step_s);
     const auto several = [](const Candidate& candidate) { return candidate.plan.num_stages() > 1; };
     ASSERT_GE(result.best_pipeline, 0);
     EXPECT_EQ(result.ranked[as_index(result.best_pipeline)].plan, std::ranges::find_if(each, several)->plan);
@@ -95,7 +98,7 @@ TEST(SearchVariants, SlowKernelsThatWereNotMeasuredAreNotSearchedTwice) {
   const Profile profile = testing::make_profile({.layers = 4, .devices = 2});
   SearchSpace space = space_of_variants(2, 4);
   const std::int64_t once = search_plans(space, profile).simulated;
-  space.options = {{}, {.replace_slow_kernels = true}};
+  space.options = {{}, {.replaces_slow_kernels = true}};
   const SearchResult result = search_plans(space, profile);
   EXPECT_EQ(result.simulated, once);
   for (const Candidate& candidate : result.ranked) EXPECT_TRUE(is_exact(candidate.plan));
@@ -103,13 +106,12 @@ TEST(SearchVariants, SlowKernelsThatWereNotMeasuredAreNotSearchedTwice) {
 
 TEST(SearchVariants, PlansThatReplaceSlowKernelsAreProposedWhereThatPays) {
   const Profile plain = testing::make_profile({.layers = 4, .devices = 2});
-  const ExecutionOptions replacing{.replace_slow_kernels = true};
   SearchSpace space = space_of_variants(2, 4);
-  space.options = {{}, replacing};
+  space.options = {{}, {.replaces_slow_kernels = true}};
   const SearchResult result = search_plans(space, testing::with_replaced_kernels(plain, 0.5));
   ASSERT_TRUE(result.complete);
   const Candidate& best = result.ranked.front();
-  EXPECT_EQ(best.plan.options, replacing);
+  EXPECT_EQ(best.plan.options, ExecutionOptions{.replace_slow_kernels = true});
   EXPECT_FALSE(is_exact(best.plan));
   EXPECT_THAT(describe(best.plan), ::testing::EndsWith(", slow kernels replaced"));
   EXPECT_LT(best.prediction.step_s, search_plans(space, plain).ranked.front().prediction.step_s);
@@ -122,10 +124,61 @@ TEST(SearchVariants, PlansThatReplaceKernelsForNothingAreLeftOut) {
   const Profile plain = testing::make_profile({.layers = 4, .devices = 2});
   SearchSpace space = space_of_variants(2, 4);
   const SearchResult exact = search_plans(space, plain);
-  space.options = {{}, {.replace_slow_kernels = true}};
+  space.options = {{}, {.replaces_slow_kernels = true}};
   const SearchResult result = search_plans(space, testing::with_replaced_kernels(plain, 1));
   ASSERT_EQ(result.ranked.size(), exact.ranked.size());
   for (std::size_t i = 0; i < result.ranked.size(); ++i) EXPECT_EQ(result.ranked[i].plan, exact.ranked[i].plan);
+}
+
+// Two devices of four cores and one of a single core; with one thread, layers take `factor` times as long.
+Profile profile_of_threads(double factor) {
+  Profile profile = testing::with_names(testing::make_profile({.layers = 4, .devices = 3}), {"cpu:0-3", "cpu:4-7", "cpu:8"});
+  profile.devices[2].device_class = 1;
+  profile.classes.push_back(profile.classes[0]);
+  Profile measured = testing::with_variant(profile, {.threads = 1}, factor);
+  measured.classes.pop_back();  // one core has one thread anyway
+  return measured;
+}
+
+SearchSpace space_of_threads() {
+  SearchSpace space = space_of_variants(3, 6);
+  space.devices = {"cpu:0-3", "cpu:4-7", "cpu:8"};
+  space.options = {{}, {.threads = 1}, {.threads = 2}};
+  return space;
+}
+
+TEST(SearchVariants, FewerThreadsAreProposedWhereThatPays) {
+  const SearchSpace space = space_of_threads();
+  const SearchResult result = search_plans(space, profile_of_threads(0.5));
+  ASSERT_TRUE(result.complete);
+  const Candidate& best = result.ranked.front();
+  EXPECT_EQ(best.plan.options.threads, std::vector<int>(best.plan.devices.size(), 1));
+  EXPECT_FALSE(is_exact(best.plan));
+  EXPECT_THAT(describe(best.plan), HasSubstr(", 1 thread a device"));
+  EXPECT_EQ(best.prediction.step_s, predict(best.plan, CostModel(profile_of_threads(0.5), best.plan)).step_s);
+  for (const Candidate& candidate : result.ranked) EXPECT_NO_THROW(validate(candidate.plan, 4, "found"));
+  EXPECT_TRUE(has_default_threads(search_plans(space, profile_of_threads(2)).ranked.front().plan));
+}
+
+TEST(SearchVariants, EqualPlansOfSeveralNumbersOfThreadsAreListedOnce) {
+  SearchSpace space = space_of_threads();
+  const SearchResult result = search_plans(space, profile_of_threads(0.9));
+  for (std::size_t i = 0; i < result.ranked.size(); ++i)
+    for (std::size_t k = 0; k < i; ++k) EXPECT_NE(plan_key(result.ranked[i].plan), plan_key(result.ranked[k].plan)) << i << " " << k;
+  space.exact = true;
+  for (const Candidate& candidate : search_plans(space, profile_of_threads(0.5)).ranked) EXPECT_TRUE(is_exact(candidate.plan));
+}
+
+TEST(SearchVariants, NumbersOfThreadsThatNoDeviceHasAreTheDefault) {
+  const Profile profile = testing::with_names(testing::make_profile({.layers = 4, .devices = 2}), {"cpu:0", "cpu:1"});
+  SearchSpace space = space_of_variants(2, 4);
+  space.devices = {"cpu:0", "cpu:1"};
+  space.options = {{}};
+  const std::int64_t once = search_plans(space, profile).simulated;
+  space.options = {{}, {.threads = 1}, {.threads = 7}};
+  const SearchResult result = search_plans(space, profile);
+  EXPECT_EQ(result.simulated, once);
+  for (const Candidate& candidate : result.ranked) EXPECT_TRUE(candidate.plan.options.threads.empty());
 }
 
 TEST(SearchVariants, SayByHowMuchTheNearestPlanExceedsTheCap) {

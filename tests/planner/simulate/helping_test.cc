@@ -65,6 +65,7 @@ Plan without_recompute(Plan plan) {
 TEST(HelpingGroups, AreCpuDevicesOfEquallyManyCores) {
   EXPECT_EQ(helping_groups({"cpu:0", "cpu:2-3", "sleep:1", "cuda:0", "cpu:1", "cpu:4-5", "elsewhere"}),
             (std::vector<int>{1, 2, -1, -1, 1, 2, -1}));
+  EXPECT_EQ(helping_groups({"cpu:0-1", "cpu:2", "sleep:0", "cpu:4-5"}, {1, 1, 1, 2}), (std::vector<int>{1, 1, -1, 2}));
   EXPECT_TRUE(all_can_help({"cpu:0", "cpu:1"}));
   EXPECT_FALSE(all_can_help({"cpu:0"})) << "nobody to help";
   EXPECT_FALSE(all_can_help({"cpu:0", "cpu:2-3"}));

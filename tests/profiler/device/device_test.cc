@@ -55,6 +55,26 @@ TEST(DeviceWorker, IsPinnedAndUsesAsManyThreadsAsCores) {
   EXPECT_EQ(affinity(), here) << "the owner's thread was moved";
 }
 
+TEST(DeviceWorker, UsesAsManyThreadsAsItIsTold) {
+  const std::vector<int> cores = available_cores();
+  if (cores.size() < 2) GTEST_SKIP() << "needs two cores";
+  profiler::DeviceWorker worker(cpu({cores[0], cores[1]}));
+  const auto expect_threads = [&](int count) {
+    worker.run([&] {
+      EXPECT_EQ(at::get_num_threads(), count);
+      EXPECT_EQ(affinity(), (std::vector<int>{cores[0], cores[1]}));
+    });
+  };
+  for (const int count : {1, 2, 1}) {
+    worker.use_threads(count);
+    std::thread([] { at::set_num_threads(3); }).join();
+    expect_threads(count);
+  }
+  worker.use_threads(5);
+  expect_threads(2);
+  at::set_num_threads(static_cast<int>(cores.size()));
+}
+
 // A thread's first question or parallel region takes over what the process set last.
 TEST(DeviceWorker, KeepsItsThreadCountWhateverOtherThreadsSet) {
   const int before = at::get_num_threads();

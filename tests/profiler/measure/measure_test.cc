@@ -274,6 +274,29 @@ TEST(MeasureProfile, ConvolutionsAreMeasuredInChannelsLastToo) {
   }
 }
 
+TEST(MeasureProfile, DevicesOfSeveralCoresAreMeasuredWithFewerThreadsToo) {
+  if (available_cores().size() < 2) GTEST_SKIP() << "needs two cores";
+  const Model model = load_model("resnet18", "3x32x32", 0).model;
+  profiler::MeasureOptions options = options_for("cpu:0-1", 2);
+  options.budget_s = 0.1;
+  options.channels_last = true;
+  options.threads = {1, 2, 7};
+  const Profile profile = profiler::measure_profile(model, synthetic_batch(model.sample(), 2, 0), options);
+  std::vector<ExecutionVariant> variants;
+  for (const DeviceClass& device_class : profile.classes) {
+    variants.push_back(device_class.variant);
+    EXPECT_EQ(device_class.variant_of, variants.size() == 1 ? -1 : 0);
+    ASSERT_EQ(device_class.layers.size(), static_cast<std::size_t>(model.size()));
+    for (const LayerCosts& layer : device_class.layers) expect_all_positive(layer.by_samples.back().forward, "forward");
+  }
+  EXPECT_EQ(variants,
+            (std::vector<ExecutionVariant>{{}, {MemoryFormat::channels_last}, {.threads = 1}, {MemoryFormat::channels_last, false, 1}}));
+  options = options_for("cpu:0", 2);
+  options.budget_s = 0;
+  options.threads = {1};
+  EXPECT_EQ(profiler::measure_profile(model, synthetic_batch(model.sample(), 2, 0), options).classes.size(), 1U);
+}
+
 /// A square kernel over images of four channels.
 class ConvolvingLayer final : public Layer {
  public:

@@ -175,6 +175,8 @@ Profile with_variants() {
   variant.variant = {MemoryFormat::channels_last, true};
   variant.variant_of = 0;
   profile.classes.push_back(variant);
+  variant.variant = {.threads = 3};
+  profile.classes.push_back(variant);
   return profile;
 }
 
@@ -188,7 +190,15 @@ TEST_F(RoundTrip, ReadsProfilesFromBeforeThereWereVariants) {
   SQLite::Database(path(), SQLite::OPEN_READWRITE)
       .exec(
           "ALTER TABLE MPTUNE_DEVICE_CLASS DROP COLUMN memory_format; ALTER TABLE MPTUNE_DEVICE_CLASS DROP COLUMN replaces_slow_kernels; "
-          "ALTER TABLE MPTUNE_DEVICE_CLASS DROP COLUMN variant_of");
+          "ALTER TABLE MPTUNE_DEVICE_CLASS DROP COLUMN variant_of; ALTER TABLE MPTUNE_DEVICE_CLASS DROP COLUMN threads");
+  EXPECT_EQ(read_recording(path()).profile, profile);
+}
+
+TEST_F(RoundTrip, ReadsProfilesFromBeforeTheirVariantsHadThreads) {
+  Profile profile = with_variants();
+  profile.classes.pop_back();
+  write({.profile = profile});
+  SQLite::Database(path(), SQLite::OPEN_READWRITE).exec("ALTER TABLE MPTUNE_DEVICE_CLASS DROP COLUMN threads");
   EXPECT_EQ(read_recording(path()).profile, profile);
 }
 

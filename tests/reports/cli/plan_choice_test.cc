@@ -162,8 +162,8 @@ TEST(MemoryFormatOption, RestrictsASearch) {
   const auto searched = [](const PlanChoice& choice) {
     return search_space(choice, parse_devices("sleep:2"), {}, 8, six_layers()).options;
   };
-  const ExecutionOptions plain, last{.memory_format = MemoryFormat::channels_last}, replaced{.replace_slow_kernels = true};
-  const ExecutionOptions last_replaced{.memory_format = MemoryFormat::channels_last, .replace_slow_kernels = true};
+  const ExecutionVariant plain, last{.memory_format = MemoryFormat::channels_last}, replaced{.replaces_slow_kernels = true};
+  const ExecutionVariant last_replaced{MemoryFormat::channels_last, true};
   PlanChoice choice;
   EXPECT_THAT(searched(choice), ::testing::ElementsAre(plain, last, replaced, last_replaced));
   EXPECT_TRUE(choice.allows_channels_last());
@@ -184,6 +184,72 @@ TEST(MemoryFormatOption, RestrictsASearch) {
   choice.exact = true;
   EXPECT_TRUE(search_space(choice, parse_devices("sleep:2"), {}, 8, six_layers()).exact);
   EXPECT_FALSE(choice.allows_channels_last());
+}
+
+const std::vector<std::string> kFourCoresAndOne{"cpu:0-3", "cpu:4"};
+
+Plan plan_on_cores(const PlanChoice& choice) {
+  return plan_from_options(choice, kFourCoresAndOne, 8, six_layers());
+}
+
+TEST(ThreadsOption, NamesThePlansThreads) {
+  PlanChoice choice;
+  EXPECT_TRUE(plan_on_cores(choice).options.threads.empty());
+  choice.threads = "3";
+  EXPECT_TRUE(choice.any());
+  EXPECT_EQ(plan_on_cores(choice).options.threads, (std::vector<int>{3, 1}));
+  choice.threads = "4";
+  EXPECT_TRUE(plan_on_cores(choice).options.threads.empty()) << "the default";
+  for (const char* const bad : {"0", "-1", "x", "5", "1.5", " 1", "99999999999999999999"}) {
+    choice.threads = bad;
+    const Error error = error_of([&] { (void)plan_on_cores(choice); });
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_THAT(error.what(), HasSubstr("the largest device has 4 cores")) << bad;
+    EXPECT_EQ(error.where() + error.remedy(), "--threadsuse 1 to 4") << bad;
+  }
+  choice.threads = "2";
+  EXPECT_THAT(error_of([&] { (void)plan_from_options(choice, {"cpu:0", "cpu:1"}, 8, six_layers()); }).remedy(), HasSubstr("cpu:0-3"));
+  EXPECT_THAT(refusal_of([&] { (void)plan_of(choice); }), HasSubstr("only CPU devices have intra-op threads"));
+}
+
+TEST(ThreadsOption, RestrictsASearch) {
+  const auto searched = [](const PlanChoice& choice) {
+    std::vector<int> threads;
+    for (const ExecutionVariant& variant : search_space(choice, parse_devices("cpu:0-3,cpu:4"), {}, 8, six_layers()).options)
+      if (variant == ExecutionVariant{.threads = variant.threads}) threads.push_back(variant.threads);
+    return threads;
+  };
+  PlanChoice choice;
+  EXPECT_THAT(searched(choice), ::testing::ElementsAre(0, 1, 2, 3));
+  choice.threads = "1";
+  EXPECT_THAT(searched(choice), ::testing::ElementsAre(1));
+  choice.exact = true;
+  const Error error = error_of([&] { (void)searched(choice); });
+  EXPECT_EQ(error.where(), "--exact");
+  EXPECT_THAT(error.remedy(), HasSubstr("--threads"));
+  choice.threads = "4";
+  EXPECT_THAT(searched(choice), ::testing::ElementsAre(0)) << "the default";
+  choice.threads = "";
+  EXPECT_THAT(searched(choice), ::testing::ElementsAre(0));
+}
+
+TEST(ThreadsOption, DecidesWhatIsMeasured) {
+  using ::testing::ElementsAre;
+  using ::testing::IsEmpty;
+  PlanChoice choice;
+  EXPECT_THAT(measured_threads(choice, kFourCoresAndOne, nullptr), ElementsAre(1));
+  EXPECT_THAT(measured_threads(choice, {"cpu:0", "sleep:0"}, nullptr), IsEmpty()) << "one core";
+  Plan plan = plan_on_cores(choice);
+  EXPECT_THAT(measured_threads(choice, kFourCoresAndOne, &plan), ElementsAre(1));
+  plan.options.threads = {2, 1};
+  EXPECT_THAT(measured_threads(choice, kFourCoresAndOne, &plan), ElementsAre(1, 2));
+  choice.threads = "3";
+  EXPECT_THAT(measured_threads(choice, kFourCoresAndOne, nullptr), ElementsAre(1, 3));
+  choice.threads = "4";
+  EXPECT_THAT(measured_threads(choice, kFourCoresAndOne, nullptr), IsEmpty());
+  choice = {};
+  choice.exact = true;
+  EXPECT_THAT(measured_threads(choice, kFourCoresAndOne, nullptr), IsEmpty());
 }
 
 TEST(SearchSpaceFromOptions, IsOfTheDevicesTheirCapsAndTheRuntime) {

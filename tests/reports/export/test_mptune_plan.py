@@ -240,6 +240,16 @@ class BadFiles(PlanTest):
                 {"idle_devices_help": "yes"},
                 {"exact": False},
                 {"exact": 1},
+                {"threads": []},
+                {"threads": [1, 1]},
+                {"threads": [1, 1], "exact": False},
+                {"threads": [2, 1]},
+                {"threads": [1]},
+                {"threads": [0, 1]},
+                {"threads": 1},
+                {"threads": ["1", 1]},
+                {"threads": [1.0, 1]},
+                {"threads": None},
             )
         ]
         changes += [
@@ -336,6 +346,40 @@ class Exports(PlanTest):
             self.assertIn("idle devices that compute weight gradients of other stages", exported.lossy)
         plain = mptune_plan.load_plan(path)
         self.assertEqual((plain.options, plain.options.exact), (mptune_plan.Options(), True))
+
+    def on_cores(self, threads=None, devices=("cpu:0-3", "cpu:4"), **options):
+        """A plan for CPU devices, of 4 cores and of 1."""
+        path = self.planned("--stages", "2", "--schedule", "1f1b", "--split-size", "2")
+
+        def change(file):
+            plan = file["plan"]
+            plan["devices"] = list(devices)
+            for stage, device in zip(plan["stages"], devices):
+                stage["devices"] = [device]
+            plan["options"] = options if threads is None else {"threads": threads, **options}
+
+        return self.changed(path, change)
+
+    def test_threads(self):
+        plan = mptune_plan.load_plan(self.on_cores([2, 1], exact=False))
+        self.assertEqual((plan.options.threads, plan.threads, plan.options.exact), ([2, 1], [2, 1], False))
+        self.assertIn("threads of the devices: call torch.set_num_threads() with 2, 1", plan.options.left_out())
+        for threads in (None, [], [4, 1]):
+            plan = mptune_plan.load_plan(self.on_cores(threads, exact=True))
+            self.assertEqual((plan.options, plan.threads, plan.options.exact), (mptune_plan.Options(), [4, 1], True))
+        for device in ("cpu:3-1", "cpu:5000", "cpu:0-5000", "cpu:", "cpu:1-", "cuda:0", "sleep:3", "cpu:0/auto"):
+            self.assertEqual(mptune_plan._default_threads(device), 1, device)
+
+    def test_threads_are_checked_as_mptune_does(self):
+        for threads in ([5, 1], [4, 2], [0, 1], [-1, 1], [4], [4, 1, 1], [2, 1.5], "2", [None, 1], [True, 1]):
+            path = self.on_cores(threads)
+            with self.subTest(threads=threads):
+                self.assertEqual(self.mptune("report", path).returncode, 2)
+                self.refused(path, path)
+        for exact, threads in ((True, [2, 1]), (False, [4, 1])):
+            path = self.on_cores(threads, exact=exact)
+            self.assertEqual(self.mptune("report", path).returncode, 2)
+            self.refused(path, path)
 
     def test_megatron(self):
         plan = self.named(

@@ -67,11 +67,12 @@ TEST(Messages, RequestsKeepEveryField) {
   EXPECT_EQ(describe_back.setup, some_setup());
   EXPECT_TRUE(describe_back.all_models);
 
-  const auto measure = round_trip<Request>(MeasureRequest{some_setup(), "out.sqlite", 12.5, true, true}, decode_request);
+  const auto measure = round_trip<Request>(MeasureRequest{some_setup(), "out.sqlite", 12.5, true, true, {1, 3}}, decode_request);
   EXPECT_EQ(measure.path, "out.sqlite");
   EXPECT_EQ(measure.budget_s, 12.5);
   EXPECT_TRUE(measure.channels_last);
   EXPECT_TRUE(measure.replaced_kernels);
+  EXPECT_EQ(measure.threads, (std::vector<int>{1, 3}));
 
   Series series;
   series.entries = {{"candidate", some_plan(), some_prediction()}, {"current", some_plan(), std::nullopt}};

@@ -226,12 +226,17 @@ TEST_F(Worker, DiesWithAKilledParent) {
   ASSERT_EQ(::pipe(pipe), 0);
   const pid_t parent = ::fork();
   if (parent == 0) {
-    WorkerProcess worker(kFake, request_);
-    reply(worker);
-    const pid_t pid = pid_from(reply(worker));
-    if (::write(pipe[1], &pid, sizeof pid) != sizeof pid) ::_exit(1);
-    ::pause();
+    try {
+      WorkerProcess worker(kFake, request_);
+      reply(worker);
+      const pid_t pid = pid_from(reply(worker));
+      if (::write(pipe[1], &pid, sizeof pid) == sizeof pid) ::pause();
+    } catch (const std::exception&) {
+    }
+    ::_exit(1);
   }
+  // The child's end is then the only one, so a child that fails ends the wait.
+  ::close(pipe[1]);
   pid_t pid = 0;
   ASSERT_EQ(::read(pipe[0], &pid, sizeof pid), static_cast<ssize_t>(sizeof pid));
   EXPECT_TRUE(alive(pid));
@@ -239,7 +244,6 @@ TEST_F(Worker, DiesWithAKilledParent) {
   ::waitpid(parent, nullptr, 0);
   EXPECT_TRUE(gone_soon(pid));
   ::close(pipe[0]);
-  ::close(pipe[1]);
 }
 
 TEST_F(Worker, HandlersSetTheFlagAndASecondSignalEnds) {
