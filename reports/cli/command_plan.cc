@@ -76,6 +76,8 @@ std::string objective_of(const PlanCommand& command, profiler::ProfileFormat for
     throw Error("'" + objective + "' is no objective", "--objective", "use simulate, closed-form, max-load or aceso");
   if (placement && objective != "max-load")
     throw Error(objective + " does not apply to this file", command.profile, "a placement graph has no schedule: use max-load");
+  if (objective != "simulate" && !command.choice.threads.empty())
+    throw Error(objective + " knows devices with one thread per core only", "--threads", "leave it out, or use --objective simulate");
   if (objective == "aceso" && format != profiler::ProfileFormat::operator_tables)
     throw Error("aceso does not apply to this file", command.profile, "give the prefix of operator tables, or use closed-form");
   return objective;
