@@ -218,7 +218,7 @@ TEST_F(Hostile, ClassesTimesLayersOutOfRange) {
   };
   const auto classes = [&](const char* most) {
     return numbers(most).append(
-        "MPTUNE_DEVICE_CLASS SELECT i, 'c', (SELECT count(*) FROM MPTUNE_LAYER), 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, -1 FROM n");
+        "MPTUNE_DEVICE_CLASS SELECT i, 'c', (SELECT count(*) FROM MPTUNE_LAYER), 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, -1, 0 FROM n");
   };
   expect_refusal(layers("10000"), "10000 layers");
   expect_refusal(classes("5000"), "4096 device classes");

@@ -215,7 +215,8 @@ TEST(ThreadsOption, NamesThePlansThreads) {
 TEST(ThreadsOption, RestrictsASearch) {
   const auto searched = [](const PlanChoice& choice) {
     std::vector<int> threads;
-    for (const ExecutionVariant& variant : search_space(choice, parse_devices("cpu:0-3,cpu:4"), {}, 8, six_layers()).options)
+    for (const ExecutionVariant& variant :
+         search_space(choice, {parse_device("cpu:0-3"), parse_device("cpu:4")}, {}, 8, six_layers()).options)
       if (variant == ExecutionVariant{.threads = variant.threads}) threads.push_back(variant.threads);
     return threads;
   };
