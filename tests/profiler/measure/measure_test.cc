@@ -274,29 +274,6 @@ TEST(MeasureProfile, ConvolutionsAreMeasuredInChannelsLastToo) {
   }
 }
 
-TEST(MeasureProfile, DevicesOfSeveralCoresAreMeasuredWithFewerThreadsToo) {
-  if (available_cores().size() < 2) GTEST_SKIP() << "needs two cores";
-  const Model model = load_model("resnet18", "3x32x32", 0).model;
-  profiler::MeasureOptions options = options_for("cpu:0-1", 2);
-  options.budget_s = 0.1;
-  options.channels_last = true;
-  options.threads = {1, 2, 7};
-  const Profile profile = profiler::measure_profile(model, synthetic_batch(model.sample(), 2, 0), options);
-  std::vector<ExecutionVariant> variants;
-  for (const DeviceClass& device_class : profile.classes) {
-    variants.push_back(device_class.variant);
-    EXPECT_EQ(device_class.variant_of, variants.size() == 1 ? -1 : 0);
-    ASSERT_EQ(device_class.layers.size(), static_cast<std::size_t>(model.size()));
-    for (const LayerCosts& layer : device_class.layers) expect_all_positive(layer.by_samples.back().forward, "forward");
-  }
-  EXPECT_EQ(variants,
-            (std::vector<ExecutionVariant>{{}, {MemoryFormat::channels_last}, {.threads = 1}, {MemoryFormat::channels_last, false, 1}}));
-  options = options_for("cpu:0", 2);
-  options.budget_s = 0;
-  options.threads = {1};
-  EXPECT_EQ(profiler::measure_profile(model, synthetic_batch(model.sample(), 2, 0), options).classes.size(), 1U);
-}
-
 /// A square kernel over images of four channels.
 class ConvolvingLayer final : public Layer {
  public:
@@ -329,8 +306,8 @@ struct MeasuredKernels {
   std::vector<std::string> warnings;
 };
 
-/// Of a model with convolutions of these kernels, at a batch of 16.
-MeasuredKernels measure_kernels(const std::vector<std::int64_t>& widths, bool channels_last = false, bool flatten = false) {
+/// With convolutions of these kernels, and a batch of 16.
+Model convolving_model(const std::vector<std::int64_t>& widths, bool flatten) {
   std::vector<ModelLayer> layers;
   for (const std::int64_t width : widths) {
     const std::string name = "layer" + std::to_string(layers.size());
@@ -339,7 +316,11 @@ MeasuredKernels measure_kernels(const std::vector<std::int64_t>& widths, bool ch
   if (flatten) layers.push_back({"flatten", {}, std::make_unique<FlatteningLayer>()});
   SampleDescription sample;
   sample.inputs = {{.shape = {4, 8, 8}}};
-  const Model model("convolving", std::move(layers), Loss::mean_square(), sample, 16);
+  return {"convolving", std::move(layers), Loss::mean_square(), sample, 16};
+}
+
+MeasuredKernels measure_kernels(const std::vector<std::int64_t>& widths, bool channels_last = false, bool flatten = false) {
+  const Model model = convolving_model(widths, flatten);
   profiler::MeasureOptions options = options_for("cpu:" + std::to_string(available_cores()[0]), 16);
   options.budget_s = 0.1;
   options.replaced_kernels = true;
@@ -389,6 +370,32 @@ TEST(MeasureProfile, SlowKernelsAreMeasuredReplacedInEitherFormat) {
   EXPECT_EQ(profile.classes[3].variant_of, 0);
   expect_replaced_where_slow(profile.classes[0], profile.classes[2], widths);
   expect_replaced_where_slow(profile.classes[1], profile.classes[3], widths);
+}
+
+TEST(MeasureProfile, DevicesOfSeveralCoresAreMeasuredWithFewerThreadsToo) {
+  const std::vector<int> cores = available_cores();
+  if (cores.size() < 2 || cores[1] != cores[0] + 1) GTEST_SKIP() << "needs two neighbouring cores";
+  const Model model = convolving_model({1, 3}, false);
+  profiler::MeasureOptions options = options_for(cpu_name(cores[0], cores[1]), 16);
+  options.budget_s = 0.1;
+  options.channels_last = true;
+  options.replaced_kernels = true;
+  options.threads = {1, 2, 7};
+  const Profile profile = profiler::measure_profile(model, synthetic_batch(model.sample(), 16, 0), options);
+  std::vector<ExecutionVariant> plain, replacing;
+  for (const DeviceClass& device_class : profile.classes) {
+    EXPECT_EQ(device_class.variant_of, plain.empty() ? -1 : 0);
+    (device_class.variant.replaces_slow_kernels ? replacing : plain).push_back(device_class.variant);
+    ASSERT_EQ(device_class.layers.size(), 2U);
+    for (const LayerCosts& layer : device_class.layers) expect_all_positive(layer.by_samples.back().forward, "forward");
+  }
+  EXPECT_EQ(plain,
+            (std::vector<ExecutionVariant>{{}, {MemoryFormat::channels_last}, {.threads = 1}, {MemoryFormat::channels_last, false, 1}}));
+  EXPECT_NE(std::ranges::find(replacing, ExecutionVariant{MemoryFormat::contiguous, true, 1}), replacing.end()) << "slow on one thread";
+  options = options_for(cpu_name(cores[0], cores[0]), 16);
+  options.budget_s = 0;
+  options.threads = {1};
+  EXPECT_EQ(profiler::measure_profile(model, synthetic_batch(model.sample(), 16, 0), options).classes.size(), 1U);
 }
 
 TEST(MeasureProfile, WithoutSlowKernelsNothingIsMeasuredTwice) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "planner/search/search.h"
+#include "profiler/base/error.h"
 #include "profiler/base/index.h"
 #include "profiler/device/device_list.h"
 #include "profiler/loading/load_model.h"
@@ -130,9 +131,10 @@ TEST_F(PlanThreads, AreCheckedByThePipeline) {
   const Model model = load_model("mlp", "", 0).model;
   Plan plan = plan_with_threads({1}, model.size(), 1);
   plan.options.threads = {3};
-  EXPECT_THROW(Pipeline(load_model("mlp", "", 0).model, plan, {}, two_core_devices(plan)), Error);
+  const auto build = [&] { const Pipeline pipeline(load_model("mlp", "", 0).model, plan, {}, two_core_devices(plan)); };
+  EXPECT_THROW(build(), Error);
   plan.options.threads = {1, 1};
-  EXPECT_THROW(Pipeline(load_model("mlp", "", 0).model, plan, {}, two_core_devices(plan)), Error);
+  EXPECT_THROW(build(), Error);
 }
 
 }  // namespace
