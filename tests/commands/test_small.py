@@ -38,6 +38,22 @@ class Small(CommandTest):
         self.result("run", "run", MODEL, "--plan", "p.plan.json", "--steps", "2", "--load", "state.pt")
         self.assertIn(DEVICES.split(",")[0], self.succeed("report", "p.sqlite", "--text"))
 
+    @unittest.skipIf(CORES[-1] != CORES[0] + 1, "needs neighbouring cores")
+    def test_threads(self):
+        both = f"cpu:{CORES[0]}-{CORES[-1]}"
+        profile = self.result("profile", "profile", "mlp", "--devices", both, "--threads", "1", "--steps", "3", "-o", "t.sqlite")
+        self.assertEqual(profile["plan"]["options"]["threads"], [1])
+        self.assertEqual({cost["threads"] for layer in profile["layers"] for cost in layer["costs"]}, {0, 1})
+        for threads in ("1", "2"):
+            planned = self.result("plan-result", "plan", "t.sqlite", "--threads", threads, "-o", f"{threads}.plan.json")
+            self.assertEqual(planned["plan"].get("options", {}).get("threads", []), [1] if threads == "1" else [])
+        again = self.result("profile", "profile", "mlp", "--plan", "1.plan.json", "--steps", "3", "-o", "again.sqlite")
+        self.assertEqual(again["plan"]["options"]["threads"], [1])
+        self.result("simulate", "simulate", "--plan", "1.plan.json", "--profile", "again.sqlite")
+        trained = self.result("run", "run", "mlp", "--plan", "1.plan.json", "--steps", "3")
+        self.assertEqual(trained["plan"]["options"]["exact"], False)
+        self.result("check", "check", "mlp", "--plan", "1.plan.json")
+
     def test_tune_and_resume(self):
         tune = ["tune", MODEL, "--batch", "16", "--devices", DEVICES, "--budget", "25s", "--trials", "4"]
         first = self.mptune("--json", *tune)
